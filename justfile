@@ -1,0 +1,46 @@
+# Every recipe is a thin line over commands that work without just.
+
+# List the recipes
+default:
+    @just --list
+
+# Run the host on the private Postgres in .assay
+run *args:
+    go run ./host {{args}}
+
+# Test everything
+test *args:
+    go test ./... {{args}}
+
+# Test everything under the race detector
+race *args:
+    go test -race ./... {{args}}
+
+# Measure: throughput and latency of whole hosts, then the Go benchmarks
+bench *args:
+    go run ./host bench {{args}}
+    go test -run '^$' -bench . -benchmem ./...
+    cd host/bench/extism && go test -run '^$' -bench . .
+
+# Fuzz one target for a while: just fuzz ./host/entity FuzzDomain
+fuzz package target time="60s":
+    go test -run '^$' -fuzz '^{{target}}$' -fuzztime {{time}} {{package}}
+
+# Lint
+lint:
+    go vet ./...
+    go tool -modfile=.ci/tools/go.mod golangci-lint run ./...
+
+# Format
+fmt:
+    gofmt -w .
+
+# What must hold before a commit: tidy, formatted, vetted, linted, tested
+check: lint
+    go mod tidy -diff
+    test -z "$(gofmt -l .)"
+    go test ./...
+
+# What CI runs
+ci:
+    bash .ci/run
