@@ -1,0 +1,203 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Source is a checkout of this repository, from which the first-party layers are built.
+type Source struct {
+	Root  string // the folder of go.mod
+	Cache string // where built modules are kept, by a hash of what they were built from
+}
+
+// ErrNoSource means that no checkout of this repository was found.
+var ErrNoSource = errors.New("no folder above this one holds assay's go.mod")
+
+// FindSource looks for the repository from folder dir upwards.
+func FindSource(dir, cache string) (Source, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return Source{}, fmt.Errorf("finding the layers' source: %w", err)
+	}
+	for {
+		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && bytes.HasPrefix(mod, []byte("module assay\n")) {
+			return Source{Root: dir, Cache: cache}, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return Source{}, fmt.Errorf("finding the layers' source: %w", ErrNoSource)
+		}
+		dir = parent
+	}
+}
+
+// Plugins lists the folders under plugins/ that hold a manifest, sorted.
+func (s Source) Plugins() ([]string, error) {
+	manifests, err := filepath.Glob(filepath.Join(s.Root, "plugins", "*", "manifest.json"))
+	if err != nil {
+		return nil, fmt.Errorf("listing plugins: %w", err)
+	}
+	dirs := make([]string, len(manifests))
+	for i, m := range manifests {
+		dirs[i] = filepath.Dir(m)
+	}
+	return dirs, nil
+}
+
+// BuildAll returns every first-party module, from the cache where its source has not changed. progress is called as each
+// is ready; it may be nil.
+func (s Source) BuildAll(ctx context.Context, progress func(done, total int, name string)) ([]Module, error) {
+	dirs, err := s.Plugins()
+	if err != nil {
+		return nil, err
+	}
+	modules := make([]Module, len(dirs))
+	errs := make([]error, len(dirs))
+	var wg sync.WaitGroup
+	var done atomic.Int32
+	var mu sync.Mutex // progress is not called concurrently
+	slots := make(chan struct{}, max(1, runtime.GOMAXPROCS(0)))
+	for i, dir := range dirs {
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			modules[i], errs[i] = s.Build(ctx, dir)
+			if progress != nil {
+				mu.Lock()
+				defer mu.Unlock()
+				progress(int(done.Add(1)), len(dirs), filepath.Base(dir))
+			}
+		})
+	}
+	wg.Wait()
+	return modules, errors.Join(errs...)
+}
+
+// Build compiles the Go plugin in folder dir for wasip1 and packs its manifest, or takes it from the cache.
+func (s Source) Build(ctx context.Context, dir string) (Module, error) {
+	m, err := s.build(ctx, dir)
+	if err != nil {
+		return Module{}, fmt.Errorf("building plugin %s: %w", filepath.Base(dir), err)
+	}
+	return m, nil
+}
+
+func (s Source) build(ctx context.Context, dir string) (Module, error) {
+	key, err := s.key(dir)
+	if err != nil {
+		return Module{}, err
+	}
+	cached := filepath.Join(s.Cache, filepath.Base(dir)+"-"+key+".wasm")
+	if wasm, err := os.ReadFile(cached); err == nil {
+		if m, err := OpenModule(wasm); err == nil {
+			return m, nil
+		}
+	}
+	if err := os.MkdirAll(s.Cache, 0o700); err != nil {
+		return Module{}, err
+	}
+	wasm, err := CompileGo(ctx, dir)
+	if err != nil {
+		return Module{}, err
+	}
+	m, err := OpenModule(wasm)
+	if err != nil {
+		return Module{}, err
+	}
+	return m, writeWhole(cached, wasm)
+}
+
+// CompileGo compiles the Go plugin in folder dir for wasip1 and packs the manifest.json beside it.
+func CompileGo(ctx context.Context, dir string) (wasm []byte, err error) {
+	manifest, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	if err != nil {
+		return nil, err
+	}
+	work, err := os.MkdirTemp("", "assay-layer-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(work)
+	out := filepath.Join(work, "layer.wasm")
+	// -trimpath and no build id: the same source gives the same bytes, and so the same digest, in every checkout.
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-buildmode=c-shared", "-o", out, ".")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
+	if text, err := cmd.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("running go build: %w\n%s", err, bytes.TrimSpace(text))
+	}
+	if wasm, err = os.ReadFile(out); err != nil {
+		return nil, err
+	}
+	return Pack(wasm, manifest)
+}
+
+// writeWhole writes a file whole or not at all, whoever else writes it.
+func writeWhole(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(data)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
+}
+
+// key hashes what a plugin is built from: its folder, the folders it may share with others (those without a manifest), the
+// SDK, the module's requirements and the compiler.
+func (s Source) key(dir string) (string, error) {
+	shared, err := os.ReadDir(filepath.Join(s.Root, "plugins"))
+	if err != nil {
+		return "", err
+	}
+	roots := []string{dir, filepath.Join(s.Root, "sdk"), filepath.Join(s.Root, "go.mod"), filepath.Join(s.Root, "go.sum")}
+	for _, e := range shared {
+		path := filepath.Join(s.Root, "plugins", e.Name())
+		if _, err := os.Stat(filepath.Join(path, "manifest.json")); e.IsDir() && errors.Is(err, fs.ErrNotExist) {
+			roots = append(roots, path)
+		}
+	}
+	h := sha256.New()
+	fmt.Fprintln(h, runtime.Version())
+	for _, root := range roots {
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			rel, err := filepath.Rel(s.Root, path)
+			if err != nil {
+				return err
+			}
+			f, err := os.Open(path)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			fmt.Fprintf(h, "%q\n", filepath.ToSlash(rel))
+			_, err = io.Copy(h, f)
+			return err
+		})
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))[:32], nil
+}

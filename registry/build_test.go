@@ -1,0 +1,364 @@
+package registry_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/registry"
+)
+
+// pluginSource is a layer that reads one fact and shares code with others.
+const pluginSource = `package main
+
+import (
+	"assay/plugins/words"
+	"assay/sdk"
+)
+
+func init() {
+	sdk.Register(func(c *sdk.Check) sdk.Outcome {
+		if c.Get("domain.ascii") == words.Bad {
+			c.Signal(50, "a:b:c", "It is bad")
+		}
+		return sdk.Scored
+	})
+}
+
+func main() {}
+`
+
+// checkout makes a small repository: the sdk as it is here, one plugin, and a folder that plugins share.
+func checkout(t *testing.T) registry.Source {
+	t.Helper()
+	root := t.TempDir()
+	put(t, root, "go.mod", "module assay\n\ngo 1.26\n")
+	put(t, root, "go.sum", "")
+	put(t, root, "plugins/tiny/main.go", pluginSource)
+	put(t, root, "plugins/tiny/manifest.json", string(layer().with("name", "tiny")))
+	put(t, root, "plugins/words/words.go", "// Package words is shared.\npackage words\n\nconst Bad = \"bad.example\"\n")
+	files, err := filepath.Glob("../sdk/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		put(t, root, "sdk/"+filepath.Base(file), string(data))
+	}
+	return registry.Source{Root: root, Cache: filepath.Join(root, ".assay", "layers")}
+}
+
+func put(t *testing.T, root, name, content string) {
+	t.Helper()
+	path := filepath.Join(root, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func cacheFiles(t *testing.T, s registry.Source) map[string]fs.FileInfo {
+	t.Helper()
+	entries, err := os.ReadDir(s.Cache)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]fs.FileInfo{}
+	for _, e := range entries {
+		if files[e.Name()], err = e.Info(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+func build(t *testing.T, s registry.Source) registry.Module {
+	t.Helper()
+	m, err := s.Build(t.Context(), filepath.Join(s.Root, "plugins", "tiny"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// cached builds with a context that has ended, so that no compiler can be started.
+func cached(s registry.Source) (registry.Module, error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return s.Build(ctx, filepath.Join(s.Root, "plugins", "tiny"))
+}
+
+func needsCompiler(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("compiles for wasip1")
+	}
+}
+
+func TestBuildIsReproducible(t *testing.T) {
+	t.Parallel()
+	needsCompiler(t)
+	one, other := checkout(t), checkout(t)
+	put(t, other.Root, "README", "another folder, with another file in it")
+	first, second := build(t, one), build(t, other)
+	if !bytes.Equal(first.Wasm, second.Wasm) || first.Digest != second.Digest {
+		t.Errorf("two checkouts give %d bytes, %s and %d bytes, %s", len(first.Wasm), first.Digest, len(second.Wasm), second.Digest)
+	}
+	if bytes.Contains(first.Wasm, []byte(one.Root)) {
+		t.Error("the module holds the path that it was built in")
+	}
+	if first.Ref() != "tiny@1.2.3" {
+		t.Errorf("the module is %s", first.Ref())
+	}
+	if diff := cmp.Diff(keys(cacheFiles(t, one)), keys(cacheFiles(t, other))); diff != "" {
+		t.Errorf("the caches differ (-one +other):\n%s", diff)
+	}
+}
+
+func keys[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestBuildCache(t *testing.T) {
+	t.Parallel()
+	needsCompiler(t)
+	s := checkout(t)
+	if _, err := cached(s); err == nil {
+		t.Fatal("an empty cache gives a module")
+	}
+	first := build(t, s)
+	before := cacheFiles(t, s)
+	if len(before) != 1 {
+		t.Fatalf("the cache holds %v", keys(before))
+	}
+	again := build(t, s)
+	for name, info := range cacheFiles(t, s) {
+		if was := before[name]; was == nil || !os.SameFile(was, info) || !was.ModTime().Equal(info.ModTime()) {
+			t.Errorf("%s was written anew", name)
+		}
+	}
+	if !bytes.Equal(first.Wasm, again.Wasm) {
+		t.Error("the cache gives another module")
+	}
+
+	for _, c := range []struct{ name, file, content string }{
+		{"a test of the plugin", "plugins/tiny/main_test.go", "package main\n"},
+		{"a test of the sdk", "sdk/new_test.go", "package sdk\n"},
+		{"another plugin", "plugins/other/manifest.json", "{}"},
+		{"another plugin's code", "plugins/other/main.go", "package main\n"},
+		{"a file beside plugins", "plugins/README", "text"},
+		{"the host", "host/main.go", "package main\n"},
+	} {
+		put(t, s.Root, c.file, c.content)
+		if m, err := cached(s); err != nil || m.Digest != first.Digest {
+			t.Errorf("%s: the cached module is not used: %v", c.name, err)
+		}
+	}
+	for _, c := range []struct{ name, file, content string }{
+		{"the plugin's code", "plugins/tiny/main.go", pluginSource + "\n// changed\n"},
+		{"another file of the plugin", "plugins/tiny/data/list.txt", "embedded"},
+		{"its manifest", "plugins/tiny/manifest.json", string(layer().with("name", "tinier"))},
+		{"what plugins share", "plugins/words/words.go", "package words\n\nconst Bad = \"worse.example\"\n"},
+		{"the sdk", "sdk/more.go", "package sdk\n"},
+		{"the requirements", "go.mod", "module assay\n\ngo 1.26.0\n"},
+		{"their sums", "go.sum", "example.com/x v1.0.0 h1:x\n"},
+	} {
+		path := filepath.Join(s.Root, filepath.FromSlash(c.file))
+		was, missing := os.ReadFile(path)
+		put(t, s.Root, c.file, c.content)
+		if _, err := cached(s); err == nil {
+			t.Errorf("%s: the module cached before is still used", c.name)
+		}
+		if missing != nil {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+		} else {
+			put(t, s.Root, c.file, string(was))
+		}
+		if _, err := cached(s); err != nil {
+			t.Fatalf("%s: put back, the cached module is not used: %v", c.name, err)
+		}
+	}
+
+	put(t, s.Root, "plugins/words/words.go", "package words\n\nconst Bad = \"worse.example\"\n")
+	if changed := build(t, s); changed.Digest == first.Digest {
+		t.Error("other code gives the same module")
+	}
+	if files := cacheFiles(t, s); len(files) != 2 {
+		t.Errorf("the cache holds %v, want a module for each source", keys(files))
+	}
+}
+
+func TestBrokenCacheIsMended(t *testing.T) {
+	t.Parallel()
+	needsCompiler(t)
+	s := checkout(t)
+	want := build(t, s)
+	name := filepath.Join(s.Cache, keys(cacheFiles(t, s))[0])
+	for i, content := range [][]byte{nil, want.Wasm[:len(want.Wasm)-1], []byte("text")} {
+		if err := os.WriteFile(name, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := cached(s); err == nil {
+			t.Errorf("broken file %d is taken as %s", i, m.Digest)
+		}
+	}
+	if got := build(t, s); got.Digest != want.Digest {
+		t.Errorf("built anew, the module is %s, want %s", got.Digest, want.Digest)
+	}
+	if got, err := cached(s); err != nil || got.Digest != want.Digest {
+		t.Errorf("the cache was not mended: %s, %v", got.Digest, err)
+	}
+	if files := cacheFiles(t, s); len(files) != 1 {
+		t.Errorf("the cache holds %v", keys(files))
+	}
+}
+
+func TestBuildAll(t *testing.T) {
+	t.Parallel()
+	needsCompiler(t)
+	s := checkout(t)
+	put(t, s.Root, "plugins/second/main.go", pluginSource)
+	put(t, s.Root, "plugins/second/manifest.json", string(layer().with("name", "second")))
+	var names []string
+	var counts []int
+	progress := func(done, total int, name string) {
+		if total != 2 {
+			t.Errorf("%d of %d plugins", done, total)
+		}
+		counts, names = append(counts, done), append(names, name)
+	}
+	modules, err := s.BuildAll(t.Context(), progress)
+	if err != nil || len(modules) != 2 || modules[0].Manifest.Name != "second" || modules[1].Manifest.Name != "tiny" {
+		t.Fatalf("built %d modules: %v", len(modules), err)
+	}
+	slices.Sort(names)
+	if diff := cmp.Diff([]string{"second", "tiny"}, names); diff != "" || !slices.Equal(counts, []int{1, 2}) {
+		t.Errorf("progress %v (-want +got):\n%s", counts, diff)
+	}
+
+	put(t, s.Root, "plugins/second/main.go", pluginSource+"\nvar x int = \"no number\"\n")
+	put(t, s.Root, "plugins/third/manifest.json", "{}")
+	put(t, s.Root, "plugins/third/main.go", "package main\n\nfunc main() {}\n")
+	_, err = s.BuildAll(t.Context(), nil)
+	if err == nil {
+		t.Fatal("broken plugins are built")
+	}
+	for _, want := range []string{"building plugin second: running go build: ", "no number", "building plugin third: ", "reading manifest: "} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("the error does not say %q:\n%v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "plugin tiny") {
+		t.Errorf("the good plugin is in the error:\n%v", err)
+	}
+}
+
+func TestCompiledLayerHasTheInterface(t *testing.T) {
+	t.Parallel()
+	needsCompiler(t)
+	s := checkout(t)
+	wasm, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "tiny"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"assay_v1_score", "_initialize", "memory", "assay.manifest"} {
+		if !bytes.Contains(wasm, []byte(name)) {
+			t.Errorf("the module does not name %s", name)
+		}
+	}
+	if _, err := os.Stat(s.Cache); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("compiling alone touches the cache: %v", err)
+	}
+	if _, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder without a manifest: %v", err)
+	}
+}
+
+func TestFindSource(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, root, "go.mod", "module assay\n\ngo 1.26\n")
+	put(t, root, "deep/er/file", "")
+	put(t, root, "other/go.mod", "module assayer\n")
+	put(t, root, "other/deep/file", "")
+	for _, dir := range []string{"", "deep", "deep/er", "other", "other/deep"} {
+		s, err := registry.FindSource(filepath.Join(root, dir), "cache")
+		if err != nil || s.Root != root || s.Cache != "cache" {
+			t.Errorf("from %q: %+v, %v", dir, s, err)
+		}
+	}
+	if s, err := registry.FindSource(t.TempDir(), ""); !errors.Is(err, registry.ErrNoSource) || s != (registry.Source{}) {
+		t.Errorf("from nowhere: %+v, %v", s, err)
+	}
+}
+
+func TestPluginsAreFoldersWithAManifest(t *testing.T) {
+	t.Parallel()
+	s := registry.Source{Root: t.TempDir()}
+	if dirs, err := s.Plugins(); err != nil || len(dirs) != 0 {
+		t.Errorf("an empty folder holds %v, %v", dirs, err)
+	}
+	for _, file := range []string{"plugins/b/manifest.json", "plugins/a/manifest.json", "plugins/shared/shared.go", "plugins/a/deep/manifest.json", "plugins/manifest.json"} {
+		put(t, s.Root, file, "{}")
+	}
+	dirs, err := s.Plugins()
+	if diff := cmp.Diff([]string{filepath.Join(s.Root, "plugins", "a"), filepath.Join(s.Root, "plugins", "b")}, dirs); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// The source of the first-party layers is that of this repository.
+func TestThisRepositoryIsASource(t *testing.T) {
+	t.Parallel()
+	s, err := registry.FindSource(".", t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	dirs, err := s.Plugins()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := registry.DefaultLineup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range l.Layers {
+		i := slices.IndexFunc(dirs, func(dir string) bool { return filepath.Base(dir) == item.Layer })
+		if i < 0 {
+			t.Errorf("the default lineup names %s, which has no folder among %d", item.Layer, len(dirs))
+			continue
+		}
+		var m struct{ Name string }
+		data, err := os.ReadFile(filepath.Join(dirs[i], "manifest.json"))
+		if err != nil || json.Unmarshal(data, &m) != nil || m.Name != item.Layer {
+			t.Errorf("folder %s is of %q: %v", item.Layer, m.Name, err)
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package registry
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Change is one difference between two lineups.
+type Change struct {
+	What string `json:"what"`
+	From string `json:"from"`
+	To   string `json:"to"`
+}
+
+// Diff lists what differs between two lineups: bias and bands first, then layer by layer.
+func Diff(from, to Lineup) []Change {
+	changes := []Change{}
+	differ := func(what string, a, b any) {
+		if x, y := fmt.Sprint(a), fmt.Sprint(b); x != y {
+			changes = append(changes, Change{what, x, y})
+		}
+	}
+	differ("bias", from.Bias, to.Bias)
+	differ("review from", from.Bands.Review, to.Bands.Review)
+	differ("block from", from.Bands.Block, to.Bands.Block)
+	a, b := byName(from), byName(to)
+	for _, name := range slices.Sorted(maps.Keys(mergeKeys(a, b))) {
+		x, y := a[name], b[name]
+		differ(name+": layer", cmp.Or(x.Layer, "none"), cmp.Or(y.Layer, "none"))
+		if x.Layer == "" || y.Layer == "" {
+			continue
+		}
+		differ(name+": weight", x.Weight, y.Weight)
+		differ(name+": required", x.Required, y.Required)
+		differ(name+": isolation", cmp.Or(x.Isolation, "default"), cmp.Or(y.Isolation, "default"))
+		differ(name+": config", settings(x.Config), settings(y.Config))
+	}
+	return changes
+}
+
+func byName(l Lineup) map[string]LineupItem {
+	items := map[string]LineupItem{}
+	for _, item := range l.Layers {
+		name, _, _ := item.Ref()
+		items[name] = item
+	}
+	return items
+}
+
+func mergeKeys(a, b map[string]LineupItem) map[string]bool {
+	all := map[string]bool{}
+	for _, items := range []map[string]LineupItem{a, b} {
+		for name := range items {
+			all[name] = true
+		}
+	}
+	return all
+}
+
+func settings(config map[string]string) string {
+	parts := make([]string, 0, len(config))
+	for _, name := range slices.Sorted(maps.Keys(config)) {
+		parts = append(parts, plain(name)+"="+plain(config[name]))
+	}
+	return strings.Join(parts, " ")
+}
+
+// plain quotes what could be taken for two settings, or could not be printed.
+func plain(s string) string {
+	if q := strconv.Quote(s); strings.ContainsAny(s, " =") || q != `"`+s+`"` {
+		return q
+	}
+	return s
+}

@@ -1,0 +1,226 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/registry"
+)
+
+// lineup is a good lineup.
+func lineup() document {
+	return document{
+		"note": "why", "bias": -4.5, "bands": document{"review": 40, "block": 70},
+		"layers": []any{
+			document{"layer": "domain@1.0.0", "weight": 6, "required": true},
+			document{"layer": "email@2.0.0-rc.1+b2", "weight": 0.5, "config": document{"floor": "7"}},
+		},
+	}
+}
+
+func item(layer string, weight any) document { return document{"layer": layer, "weight": weight} }
+
+func TestParseLineup(t *testing.T) {
+	t.Parallel()
+	got, err := registry.ParseLineup(lineup().encode())
+	want := registry.Lineup{
+		Note: "why", Bias: -4.5, Bands: registry.Bands{Review: 40, Block: 70},
+		Layers: []registry.LineupItem{
+			{Layer: "domain@1.0.0", Weight: 6, Required: true},
+			{Layer: "email@2.0.0-rc.1+b2", Weight: 0.5, Config: map[string]string{"floor": "7"}},
+		},
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Fatalf("%v (-want +got):\n%s", err, diff)
+	}
+	name, version, ok := got.Layers[1].Ref()
+	if name != "email" || version != "2.0.0-rc.1+b2" || !ok {
+		t.Errorf("the reference is %s, %s, %t", name, version, ok)
+	}
+}
+
+func TestLineupFields(t *testing.T) {
+	t.Parallel()
+	layers := func(items ...document) []document { return items }
+	for _, c := range []struct {
+		name, field string
+		value       any
+		refused     string // in the error's text; "" when it is good
+	}{
+		{"no note", "note", nil, ""},
+		{"no bias", "bias", nil, ""},
+		{"largest bias", "bias", 20, ""},
+		{"smallest bias", "bias", -20, ""},
+		{"bias too large", "bias", 20.5, "bias"},
+		{"bias too small", "bias", -20.5, "bias"},
+		{"bias beyond numbers", "bias", json.RawMessage("1e999"), "bias"},
+		{"bias as text", "bias", "1", "bias"},
+
+		{"lowest bands", "bands", document{"review": 1, "block": 2}, ""},
+		{"highest bands", "bands", document{"review": 99, "block": 100}, ""},
+		{"no bands", "bands", nil, "bands"},
+		{"review at zero", "bands", document{"review": 0, "block": 70}, "bands"},
+		{"block beyond 100", "bands", document{"review": 40, "block": 101}, "bands"},
+		{"bands equal", "bands", document{"review": 40, "block": 40}, "bands"},
+		{"bands swapped", "bands", document{"review": 70, "block": 40}, "bands"},
+		{"another band", "bands", document{"review": 40, "block": 70, "allow": 0}, "allow"},
+
+		{"one layer", "layers", layers(item("domain@1.0.0", 0)), ""},
+		{"heaviest layer", "layers", layers(item("domain@1.0.0", 20)), ""},
+		{"no layers", "layers", layers(), "layers"},
+		{"layers not given", "layers", nil, "layers"},
+		{"weight below zero", "layers", layers(item("domain@1.0.0", -1)), "weight of domain@1.0.0"},
+		{"weight too large", "layers", layers(item("domain@1.0.0", 21)), "weight of domain@1.0.0"},
+		{"no version", "layers", layers(item("domain", 1)), `layer "domain"`},
+		{"empty version", "layers", layers(item("domain@", 1)), `layer "domain@"`},
+		{"short version", "layers", layers(item("domain@1.0", 1)), `layer "domain@1.0"`},
+		{"version with v", "layers", layers(item("domain@v1.0.0", 1)), `layer "domain@v1.0.0"`},
+		{"two versions", "layers", layers(item("domain@1.0.0@2.0.0", 1)), `layer "domain@1.0.0@2.0.0"`},
+		{"no name", "layers", layers(item("@1.0.0", 1)), `layer "@1.0.0"`},
+		{"name with a path", "layers", layers(item("../domain@1.0.0", 1)), `layer "../domain@1.0.0"`},
+		{"empty layer", "layers", layers(document{}), `layer ""`},
+		{"a layer twice", "layers", layers(item("domain@1.0.0", 1), item("domain@1.0.0", 1)), "layer domain is there twice"},
+		{"two versions of a layer", "layers", layers(item("domain@1.0.0", 1), item("domain@2.0.0", 1)), "layer domain is there twice"},
+		{"config of another kind", "layers", layers(document{"layer": "domain@1.0.0", "weight": 1, "config": document{"floor": 7}}), "floor"},
+		{"a misspelt field", "layers", layers(document{"layer": "domain@1.0.0", "wieght": 1}), "wieght"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := registry.ParseLineup(lineup().with(c.field, c.value))
+			switch {
+			case c.refused == "" && err != nil:
+				t.Error(err)
+			case c.refused != "" && (err == nil || !strings.HasPrefix(err.Error(), "reading lineup: ") || !strings.Contains(err.Error(), c.refused)):
+				t.Errorf("parsed with %v, want an error with %q", err, c.refused)
+			}
+		})
+	}
+}
+
+func TestEncodeIsTheSameEveryTime(t *testing.T) {
+	t.Parallel()
+	l, err := registry.ParseLineup(lineup().encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Layers[1].Config = map[string]string{"z": "1", "a": "<2>", "m": "3"}
+	want := `{"note":"why","bias":-4.5,"bands":{"review":40,"block":70},"layers":[{"layer":"domain@1.0.0","weight":6,"required":true},` +
+		`{"layer":"email@2.0.0-rc.1+b2","weight":0.5,"config":{"a":"\u003c2\u003e","m":"3","z":"1"}}]}`
+	for range 20 {
+		data, err := l.Encode()
+		if err != nil || string(data) != want {
+			t.Fatalf("encoded as %s, %v\nwant %s", data, err, want)
+		}
+	}
+	back, err := registry.ParseLineup([]byte(want))
+	if diff := cmp.Diff(l, back); diff != "" || err != nil {
+		t.Errorf("comes back as %v (-want +got):\n%s", err, diff)
+	}
+}
+
+func TestDefaultLineup(t *testing.T) {
+	t.Parallel()
+	l, err := registry.DefaultLineup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, item := range l.Layers {
+		if _, _, versioned := item.Ref(); versioned {
+			t.Errorf("layer %s names a version, which the host fills in", item.Layer)
+		}
+		l.Layers[i].Layer += "@1.0.0"
+	}
+	if err := l.Validate(); err != nil {
+		t.Error(err)
+	}
+	// The bands of the specification, section 6.
+	if l.Bands != (registry.Bands{Review: 40, Block: 70}) {
+		t.Errorf("the bands are %+v", l.Bands)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	t.Parallel()
+	at := func(bias float64, review, block int, items ...registry.LineupItem) registry.Lineup {
+		return registry.Lineup{Bias: bias, Bands: registry.Bands{Review: review, Block: block}, Layers: items}
+	}
+	a := registry.LineupItem{Layer: "a@1.0.0", Weight: 2}
+	b := registry.LineupItem{Layer: "b@1.0.0", Weight: 3, Required: true, Config: map[string]string{"y": "2", "x": "1"}}
+	edit := func(item registry.LineupItem, do func(*registry.LineupItem)) registry.LineupItem {
+		do(&item)
+		return item
+	}
+	for _, c := range []struct {
+		name     string
+		from, to registry.Lineup
+		want     []registry.Change
+	}{
+		{"none", at(-4, 40, 70, a, b), at(-4, 40, 70, a, b), []registry.Change{}},
+		{"the note is none", registry.Lineup{Note: "one"}, registry.Lineup{Note: "two"}, []registry.Change{}},
+		{"the order of layers is none", at(-4, 40, 70, a, b), at(-4, 40, 70, b, a), []registry.Change{}},
+		{"bias and bands", at(-4, 40, 70, a), at(-4.25, 41, 71, a), []registry.Change{
+			{What: "bias", From: "-4", To: "-4.25"}, {What: "review from", From: "40", To: "41"}, {What: "block from", From: "70", To: "71"},
+		}},
+		{"a layer added", at(0, 40, 70, a), at(0, 40, 70, b, a), []registry.Change{{What: "b: layer", From: "none", To: "b@1.0.0"}}},
+		{"a layer removed", at(0, 40, 70, a, b), at(0, 40, 70, b), []registry.Change{{What: "a: layer", From: "a@1.0.0", To: "none"}}},
+		{"everything of a layer, sorted by name",
+			at(0, 40, 70, b, a),
+			at(0, 40, 70,
+				edit(b, func(i *registry.LineupItem) { i.Layer, i.Weight, i.Required, i.Config = "b@1.1.0", 3.5, false, nil }),
+				edit(a, func(i *registry.LineupItem) { i.Weight = 0 })),
+			[]registry.Change{
+				{What: "a: weight", From: "2", To: "0"},
+				{What: "b: layer", From: "b@1.0.0", To: "b@1.1.0"}, {What: "b: weight", From: "3", To: "3.5"},
+				{What: "b: required", From: "true", To: "false"}, {What: "b: config", From: "x=1 y=2", To: ""},
+			}},
+		{"settings that look alike when joined",
+			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = map[string]string{"x": "1 y=2"} })), at(0, 40, 70, b),
+			[]registry.Change{{What: "b: config", From: `x="1 y=2"`, To: "x=1 y=2"}}},
+		{"a setting that could not be printed",
+			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = map[string]string{"\x1b[2J": "a\nb"} })), at(0, 40, 70, b),
+			[]registry.Change{{What: "b: config", From: `"\x1b[2J"="a\nb"`, To: "x=1 y=2"}}},
+		{"a setting that was empty",
+			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = map[string]string{"x": ""} })),
+			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = nil })),
+			[]registry.Change{{What: "b: config", From: "x=", To: ""}}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(c.want, registry.Diff(c.from, c.to)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzParseLineup(f *testing.F) {
+	f.Add(lineup().encode())
+	for _, text := range badDocuments(lineup().encode()) {
+		f.Add([]byte(text[:min(len(text), 2000)]))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		l, err := registry.ParseLineup(data)
+		if err != nil {
+			return
+		}
+		encoded, err := l.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := registry.ParseLineup(encoded)
+		if err != nil {
+			t.Fatalf("%s is taken, and not when encoded: %v", data, err)
+		}
+		if changes := registry.Diff(l, back); len(changes) != 0 {
+			t.Errorf("%s changes when encoded: %v", data, changes)
+		}
+		for _, item := range l.Layers {
+			if !(item.Weight >= 0 && item.Weight <= registry.MaxWeight) {
+				t.Errorf("a layer of weight %v is taken", item.Weight)
+			}
+		}
+	})
+}

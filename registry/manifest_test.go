@@ -1,0 +1,268 @@
+package registry_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/registry"
+	"assay/sdk"
+)
+
+// document is a JSON object that tests change field by field.
+type document map[string]any
+
+// with returns the document as JSON with one field changed, or removed by a nil value.
+func (d document) with(field string, value any) []byte {
+	changed := maps.Clone(d)
+	changed[field] = value
+	if value == nil {
+		delete(changed, field)
+	}
+	data, err := json.Marshal(changed)
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func (d document) encode() []byte { return d.with("", nil) }
+
+func signal(code, text string) map[string]string {
+	return map[string]string{"code": code, "text": text}
+}
+
+// layer is a good manifest.
+func layer() document {
+	return document{
+		"name": "my-layer2", "version": "1.2.3", "summary": "Scores nothing, for tests", "entities": []string{"domain", "iban"},
+		"facts": []string{"domain.ascii", "config.floor"}, "signals": []any{signal("a:b:c", "One"), signal("a:b:d", "Two")},
+		"threats": []string{"spam"}, "budget_ms": 5, "memory_mb": 8, "default_weight": 2.5,
+	}
+}
+
+func TestParseManifest(t *testing.T) {
+	t.Parallel()
+	got, err := registry.ParseManifest(layer().encode())
+	want := registry.Manifest{
+		Name: "my-layer2", Version: "1.2.3", Summary: "Scores nothing, for tests", Entities: []string{"domain", "iban"},
+		Facts:   []string{"domain.ascii", "config.floor"},
+		Signals: []registry.SignalText{{Code: "a:b:c", Text: "One"}, {Code: "a:b:d", Text: "Two"}},
+		Threats: []sdk.Threat{sdk.Spam}, BudgetMS: 5, MemoryMB: 8, DefaultWeight: 2.5,
+	}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if got.Budget() != 5*time.Millisecond {
+		t.Errorf("the budget is %v", got.Budget())
+	}
+}
+
+func TestManifestFields(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, field string
+		value       any
+		refused     string // in the error's text, which must name the field; "" when it is good
+	}{
+		{"shortest name", "name", "ab", ""},
+		{"longest name", "name", "a" + strings.Repeat("-", 39), ""},
+		{"name too short", "name", "a", "name"},
+		{"name too long", "name", strings.Repeat("a", 41), "name"},
+		{"name in capitals", "name", "Layer", "name"},
+		{"name with a digit first", "name", "1layer", "name"},
+		{"name with a path", "name", "../layer", "name"},
+		{"name with an at", "name", "a@1.0.0", "name"},
+		{"name with a line end", "name", "layer\n", "name"},
+		{"name not given", "name", nil, "name"},
+		{"name of another kind", "name", 7, "name"},
+
+		{"version of a build", "version", "1.2.3-rc.1+build.7", ""},
+		{"version with v", "version", "v1.2.3", "version"},
+		{"version of two numbers", "version", "1.2", "version"},
+		{"version with a leading zero", "version", "1.02.3", "version"},
+		{"version with a path", "version", "1.2.3/..", "version"},
+		{"version with a space", "version", "1.2.3 ", "version"},
+		{"version empty", "version", "", "version"},
+		{"version not given", "version", nil, "version"},
+
+		{"longest summary", "summary", strings.Repeat("x", 200), ""},
+		{"summary too long", "summary", strings.Repeat("x", 201), "summary"},
+		{"summary empty", "summary", "", "summary"},
+		{"summary with a terminal escape", "summary", "\x1b[2Jgone", "summary"},
+		{"summary with a line end", "summary", "one\ntwo", "summary"},
+
+		{"all entities", "entities", []string{"domain", "email", "phone", "iban"}, ""},
+		{"no entities", "entities", []string{}, "entities"},
+		{"entities not given", "entities", nil, "entities"},
+		{"an unknown entity", "entities", []string{"domain", "url"}, `entities holds "url"`},
+		{"an entity in capitals", "entities", []string{"Domain"}, `entities holds "Domain"`},
+		// A layer that is listed twice would score twice.
+		{"an entity twice", "entities", []string{"domain", "iban", "domain"}, `entities holds "domain" twice`},
+
+		{"no facts", "facts", []string{}, ""},
+		{"facts not given", "facts", nil, ""},
+		{"longest fact", "facts", []string{"a." + strings.Repeat("x", 62)}, ""},
+		{"a fact too long", "facts", []string{"a." + strings.Repeat("x", 63)}, "facts"},
+		{"a fact without a dot", "facts", []string{"domain"}, `facts holds "domain"`},
+		{"a fact in capitals", "facts", []string{"domain.ASCII"}, "facts"},
+		{"an empty fact", "facts", []string{""}, "facts"},
+		{"a fact twice", "facts", []string{"a.b", "a.c", "a.b"}, `facts holds "a.b" twice`},
+
+		{"no signals", "signals", []any{}, ""},
+		{"a bad code", "signals", []any{signal("a:b", "One")}, "signals"},
+		{"a code twice", "signals", []any{signal("a:b:c", "One"), signal("a:b:c", "Two")}, `signals holds "a:b:c" twice`},
+		{"a signal without a text", "signals", []any{signal("a:b:c", "")}, "signals: a:b:c"},
+		{"a signal's text too long", "signals", []any{signal("a:b:c", strings.Repeat("x", 241))}, "signals: a:b:c"},
+		{"a signal with points", "signals", []any{document{"code": "a:b:c", "text": "One", "points": 5}}, "points"},
+
+		{"no threats", "threats", []string{}, ""},
+		{"an unknown threat", "threats", []string{"doom"}, `threats holds "doom"`},
+
+		{"smallest budget", "budget_ms", 1, ""},
+		{"largest budget", "budget_ms", 100, ""},
+		{"no budget", "budget_ms", 0, "budget_ms"},
+		{"budget too large", "budget_ms", 101, "budget_ms"},
+		{"budget below zero", "budget_ms", -1, "budget_ms"},
+		{"budget of a fraction", "budget_ms", 1.5, "budget_ms"},
+		{"budget not given", "budget_ms", nil, "budget_ms"},
+
+		{"smallest memory", "memory_mb", 1, ""},
+		{"largest memory", "memory_mb", 64, ""},
+		{"no memory", "memory_mb", 0, "memory_mb"},
+		{"memory too large", "memory_mb", 65, "memory_mb"},
+
+		{"no weight", "default_weight", 0, ""},
+		{"largest weight", "default_weight", 20, ""},
+		{"weight too large", "default_weight", 20.01, "default_weight"},
+		{"weight below zero", "default_weight", -0.01, "default_weight"},
+		{"weight beyond numbers", "default_weight", json.RawMessage("1e999"), "default_weight"},
+
+		{"an unknown field", "budgetms", 5, "budgetms"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := registry.ParseManifest(layer().with(c.field, c.value))
+			switch {
+			case c.refused == "" && err != nil:
+				t.Error(err)
+			case c.refused != "" && (err == nil || !strings.HasPrefix(err.Error(), "reading manifest: ") || !strings.Contains(err.Error(), c.refused)):
+				t.Errorf("parsed with %v, want an error with %q", err, c.refused)
+			}
+		})
+	}
+}
+
+func TestManifestErrorsAreToldAllAtOnce(t *testing.T) {
+	t.Parallel()
+	_, err := registry.ParseManifest([]byte(`{"facts":["x"],"signals":[{"code":"","text":""}],"threats":["doom"],"default_weight":-1}`))
+	if err == nil {
+		t.Fatal("an empty manifest is taken")
+	}
+	for _, field := range []string{"name", "version", "summary", "entities", "facts", "signals", "threats", "budget_ms", "memory_mb", "default_weight"} {
+		if !strings.Contains(err.Error(), field) {
+			t.Errorf("the error does not name %s:\n%v", field, err)
+		}
+	}
+}
+
+// badDocuments are what no JSON document of ours may be, made from a good one.
+func badDocuments(good []byte) map[string]string {
+	text := string(good)
+	first := text[1:strings.Index(text, ":")] // a name, in quotes
+	return map[string]string{
+		"nothing":                 "",
+		"white space":             " \n",
+		"null":                    "null",
+		"a list":                  "[" + text + "]",
+		"a string":                `"text"`,
+		"cut":                     text[:len(text)-1],
+		"something behind":        text + "x",
+		"a document behind":       text + text,
+		"a brace behind":          text + "}",
+		"a bracket behind":        text + " ]",
+		"a comma behind":          text + ",",
+		"NUL behind":              text + "\x00",
+		"a comment":               "/* */" + text,
+		"a comma before the end":  text[:len(text)-1] + ",}",
+		"an unknown field":        strings.Replace(text, "{", `{"unknown_field":1,`, 1),
+		"a name in another case":  strings.Replace(text, first, strings.ToUpper(first), 1),
+		"a name twice":            text[:len(text)-1] + text[strings.LastIndex(text, `,"`):],
+		"in another encoding":     "\xff\xfe" + text,
+		"not UTF-8 inside":        strings.NewReplacer(`"why"`, "\"why\xff\"", `"One"`, "\"One\xff\"").Replace(text),
+		"more than anybody needs": text + strings.Repeat(" ", 300<<10),
+	}
+}
+
+func TestBadDocuments(t *testing.T) {
+	t.Parallel()
+	for kind, c := range map[string]struct {
+		good  []byte
+		parse func([]byte) error
+	}{
+		"manifest": {layer().encode(), func(data []byte) error { _, err := registry.ParseManifest(data); return err }},
+		"lineup":   {lineup().encode(), func(data []byte) error { _, err := registry.ParseLineup(data); return err }},
+	} {
+		if err := c.parse(append([]byte(" \n"), append(c.good, " \r\n\t"...)...)); err != nil {
+			t.Errorf("%s: white space around it is refused: %v", kind, err)
+		}
+		for name, text := range badDocuments(c.good) {
+			if err := c.parse([]byte(text)); err == nil {
+				t.Errorf("%s: %s is taken", kind, name)
+			}
+		}
+		for i := range c.good {
+			if err := c.parse(c.good[:i]); err == nil {
+				t.Errorf("%s: cut at byte %d it is taken", kind, i)
+			}
+		}
+	}
+}
+
+func TestFirstPartyManifests(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("../plugins/*/manifest.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%d manifests found: %v", len(files), err)
+	}
+	for _, file := range files {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := registry.ParseManifest(data)
+		if err != nil || m.Name != filepath.Base(filepath.Dir(file)) {
+			t.Errorf("%s is of %q: %v", file, m.Name, err)
+		}
+	}
+}
+
+func FuzzParseManifest(f *testing.F) {
+	f.Add(layer().encode())
+	for _, text := range badDocuments(layer().encode()) {
+		f.Add([]byte(text[:min(len(text), 2000)]))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		m, err := registry.ParseManifest(data)
+		if err != nil {
+			return
+		}
+		if m.Name == "" || len(m.Entities) == 0 || len(m.Entities) > 4 || m.BudgetMS < 1 || m.MemoryMB < 1 || !(m.DefaultWeight >= 0) {
+			t.Errorf("%s is taken as %+v", data, m)
+		}
+		again, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if back, err := registry.ParseManifest(again); err != nil || fmt.Sprint(back) != fmt.Sprint(m) {
+			t.Errorf("%+v comes back as %+v, %v", m, back, err)
+		}
+	})
+}

@@ -1,0 +1,110 @@
+package registry
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+)
+
+// ManifestSection is the custom section that holds a plugin's manifest.
+const ManifestSection = "assay.manifest"
+
+// MaxModuleBytes is the size a plugin may have.
+const MaxModuleBytes = 8 << 20
+
+// Digest is the SHA-256 of a module's bytes, manifest included: what a version is pinned to.
+type Digest [sha256.Size]byte
+
+func (d Digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
+
+// Module is a plugin as published: its bytes and what they say of themselves.
+type Module struct {
+	Manifest Manifest
+	Digest   Digest
+	Wasm     []byte
+}
+
+// Ref is the module's name@version.
+func (m Module) Ref() string { return m.Manifest.Name + "@" + m.Manifest.Version }
+
+var wasmHeader = []byte("\x00asm\x01\x00\x00\x00")
+
+// OpenModule reads a plugin's manifest and takes its digest. It does not check the code: that is the sandbox's work.
+func OpenModule(wasm []byte) (Module, error) {
+	if len(wasm) > MaxModuleBytes {
+		return Module{}, fmt.Errorf("opening module: %d bytes are more than %d", len(wasm), MaxModuleBytes)
+	}
+	section, err := customSection(wasm, ManifestSection)
+	if err != nil {
+		return Module{}, fmt.Errorf("opening module: %w", err)
+	}
+	manifest, err := ParseManifest(section)
+	if err != nil {
+		return Module{}, fmt.Errorf("opening module: %w", err)
+	}
+	return Module{Manifest: manifest, Digest: sha256.Sum256(wasm), Wasm: wasm}, nil
+}
+
+// Pack appends manifest to a compiled module as its manifest section.
+func Pack(wasm, manifest []byte) ([]byte, error) {
+	if _, err := ParseManifest(manifest); err != nil {
+		return nil, err
+	}
+	if _, err := customSection(wasm, ManifestSection); err == nil {
+		return nil, fmt.Errorf("packing module: it holds a section %q already", ManifestSection)
+	} else if !errors.Is(err, errNoSection) {
+		return nil, fmt.Errorf("packing module: %w", err)
+	}
+	payload := binary.AppendUvarint(nil, uint64(len(ManifestSection)))
+	payload = append(payload, ManifestSection...)
+	payload = append(payload, manifest...)
+	out := bytes.Clone(wasm)
+	out = append(out, 0)
+	out = binary.AppendUvarint(out, uint64(len(payload)))
+	out = append(out, payload...)
+	if len(out) > MaxModuleBytes {
+		return nil, fmt.Errorf("packing module: %d bytes are more than %d", len(out), MaxModuleBytes)
+	}
+	return out, nil
+}
+
+var errNoSection = errors.New("it has no section " + ManifestSection + ": build it with `assay plugin build`")
+
+// customSection returns the content of the only custom section of that name. Sections are walked by their sizes, none is
+// decoded (WebAssembly 2.0, 5.5.2 and 5.5.3).
+func customSection(wasm []byte, name string) ([]byte, error) {
+	if !bytes.HasPrefix(wasm, wasmHeader) {
+		return nil, errors.New("it is not a WebAssembly 1.0 binary module")
+	}
+	var found []byte
+	for rest := wasm[len(wasmHeader):]; len(rest) > 0; {
+		id := rest[0]
+		size, n := binary.Uvarint(rest[1:])
+		if n <= 0 || size > uint64(len(rest)-1-n) {
+			return nil, fmt.Errorf("section %d at byte %d is longer than the file", id, len(wasm)-len(rest))
+		}
+		body := rest[1+n : 1+n+int(size)]
+		rest = rest[1+n+int(size):]
+		if id != 0 {
+			continue
+		}
+		length, n := binary.Uvarint(body)
+		if n <= 0 || length > uint64(len(body)-n) {
+			return nil, errors.New("a custom section's name is longer than the section")
+		}
+		if string(body[n:n+int(length)]) != name {
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("it has two sections %q", name)
+		}
+		found = body[n+int(length):]
+	}
+	if found == nil {
+		return nil, errNoSection
+	}
+	return found, nil
+}

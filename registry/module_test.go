@@ -1,0 +1,192 @@
+package registry_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/registry"
+)
+
+const header = "\x00asm\x01\x00\x00\x00"
+
+// section is a section of a module, its size in LEB128.
+func section(id byte, body string) string {
+	return string(append(binary.AppendUvarint([]byte{id}, uint64(len(body))), body...))
+}
+
+func custom(name, content string) string {
+	return section(0, string(binary.AppendUvarint(nil, uint64(len(name))))+name+content)
+}
+
+// bare is a module without a manifest: a type, a function, a memory, and sections for tools.
+var bare = header + section(1, "\x01\x60\x00\x01\x7f") + section(3, "\x01\x00") + section(5, "\x01\x00\x01") +
+	section(10, "\x01\x04\x00\x41\x00\x0b") + custom("name", "x") + custom("producers", "")
+
+func packed(tb testing.TB) []byte {
+	tb.Helper()
+	wasm, err := registry.Pack([]byte(bare), layer().encode())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return wasm
+}
+
+func TestPackAndOpen(t *testing.T) {
+	t.Parallel()
+	wasm := packed(t)
+	if want := bare + custom(registry.ManifestSection, string(layer().encode())); string(wasm) != want {
+		t.Errorf("packed as %q, want %q", wasm, want)
+	}
+	m, err := registry.OpenModule(wasm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := registry.ParseManifest(layer().encode())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(wasm)
+	if diff := cmp.Diff(registry.Module{Manifest: manifest, Digest: sum, Wasm: wasm}, m); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if m.Ref() != "my-layer2@1.2.3" || m.Digest.String() != "sha256:"+hex.EncodeToString(sum[:]) {
+		t.Errorf("the module is %s, %s", m.Ref(), m.Digest)
+	}
+}
+
+func TestPackLeavesItsInputAlone(t *testing.T) {
+	t.Parallel()
+	wasm := append(make([]byte, 0, 10_000), bare...) // with room behind that an append could use
+	room := wasm[len(wasm):cap(wasm)]
+	if _, err := registry.Pack(wasm, layer().encode()); err != nil {
+		t.Fatal(err)
+	}
+	if string(wasm) != bare || !bytes.Equal(room, make([]byte, len(room))) {
+		t.Error("the module that was packed has changed")
+	}
+}
+
+func TestPackRefuses(t *testing.T) {
+	t.Parallel()
+	good := string(layer().encode())
+	for _, c := range []struct{ name, wasm, manifest, want string }{
+		{"a second manifest", string(packed(t)), good, "already"},
+		{"an empty manifest in it", bare + custom(registry.ManifestSection, ""), good, "already"},
+		{"a bad manifest", bare, `{"name":"x"}`, "reading manifest: "},
+		{"no manifest", bare, "", "reading manifest: "},
+		{"not a module", "#!/bin/sh", good, "not a WebAssembly 1.0 binary module"},
+		{"a broken module", bare + "\x00\x7f", good, "longer than the file"},
+	} {
+		if wasm, err := registry.Pack([]byte(c.wasm), []byte(c.manifest)); err == nil || !strings.Contains(err.Error(), c.want) || wasm != nil {
+			t.Errorf("%s: packed as %q, %v; want an error with %q", c.name, wasm, err, c.want)
+		}
+	}
+}
+
+func TestOpenModuleRefuses(t *testing.T) {
+	t.Parallel()
+	good := custom(registry.ManifestSection, string(layer().encode()))
+	bodySize := 1 + len(registry.ManifestSection) + len(layer().encode())
+	for _, c := range []struct{ name, wasm, want string }{
+		{"nothing", "", "not a WebAssembly 1.0 binary module"},
+		{"a script", "#!/bin/sh\n", "not a WebAssembly 1.0 binary module"},
+		{"an ELF file", "\x7fELF\x02\x01\x01" + good, "not a WebAssembly 1.0 binary module"},
+		{"compressed", "\x1f\x8b\x08" + good, "not a WebAssembly 1.0 binary module"},
+		{"a component", "\x00asm\x0d\x00\x01\x00" + good, "not a WebAssembly 1.0 binary module"},
+		{"another version", "\x00asm\x02\x00\x00\x00" + good, "not a WebAssembly 1.0 binary module"},
+		{"cut in the header", header[:7], "not a WebAssembly 1.0 binary module"},
+		{"no sections", header, "no section assay.manifest"},
+		{"no manifest", bare, "assay plugin build"},
+		{"a name that goes on", header + custom(registry.ManifestSection+"2", string(layer().encode())), "no section assay.manifest"},
+		{"the manifest in another kind of section", header + section(11, good[len(good)-bodySize:]), "no section assay.manifest"},
+		{"two manifests", bare + good + good, `two sections "assay.manifest"`},
+		{"two, the first empty", bare + custom(registry.ManifestSection, "") + good, `two sections "assay.manifest"`},
+		{"an empty manifest", bare + custom(registry.ManifestSection, ""), "reading manifest: "},
+		{"a bad manifest", bare + custom(registry.ManifestSection, "{}"), "reading manifest: "},
+		{"a size beyond the file", header + "\x00\x05ab", "section 0 at byte 8 is longer than the file"},
+		{"a size beyond all", header + "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" + good, "section 1 at byte 8 is longer than the file"},
+		{"a size that does not end", header + "\x01\x80\x80", "section 1 at byte 8 is longer than the file"},
+		{"a size beyond 64 bits", header + "\x01" + strings.Repeat("\xff", 12) + good, "section 1 at byte 8 is longer than the file"},
+		{"no size", header + "\x01", "section 1 at byte 8 is longer than the file"},
+		{"a broken second section", bare + "\x0b\x7f", "is longer than the file"},
+		{"a name beyond its section", header + section(0, "\x05ab"), "name is longer than the section"},
+		{"a name beyond all", header + section(0, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "name is longer than the section"},
+		{"no name", header + section(0, ""), "name is longer than the section"},
+		{"too large", header + custom("pad", strings.Repeat("\x00", registry.MaxModuleBytes)), "are more than 8388608"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			m, err := registry.OpenModule([]byte(c.wasm))
+			if err == nil || !strings.HasPrefix(err.Error(), "opening module: ") || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("opened with %v, want an error with %q", err, c.want)
+			}
+			if m.Wasm != nil || m.Manifest.Name != "" || m.Digest != (registry.Digest{}) {
+				t.Errorf("a refused module is given back: %+v", m)
+			}
+		})
+	}
+}
+
+func TestTruncatedModule(t *testing.T) {
+	t.Parallel()
+	wasm := packed(t)
+	for i := range wasm {
+		if _, err := registry.OpenModule(wasm[:i]); err == nil {
+			t.Errorf("opens when cut at byte %d of %d", i, len(wasm))
+		}
+		if out, err := registry.Pack(wasm[:i], layer().encode()); err == nil {
+			if m, err := registry.OpenModule(out); err != nil || m.Manifest.Name != "my-layer2" {
+				t.Errorf("cut at byte %d it packs, and does not open: %v", i, err)
+			}
+		}
+	}
+}
+
+func TestLargestModule(t *testing.T) {
+	t.Parallel()
+	manifest := custom(registry.ManifestSection, string(layer().encode()))
+	for _, more := range []int{0, 1} {
+		room := registry.MaxModuleBytes - len(header) - len(manifest) - len(custom("pad", strings.Repeat("\x00", 7<<20))) + 7<<20
+		wasm := header + custom("pad", strings.Repeat("\x00", room+more)) + manifest
+		if len(wasm) != registry.MaxModuleBytes+more {
+			t.Fatalf("the module has %d bytes", len(wasm))
+		}
+		if _, err := registry.OpenModule([]byte(wasm)); (err == nil) != (more == 0) {
+			t.Errorf("%d bytes: %v", len(wasm), err)
+		}
+	}
+}
+
+func FuzzOpenModule(f *testing.F) {
+	good := custom(registry.ManifestSection, string(layer().encode()))
+	for _, wasm := range []string{"", header, bare, string(packed(f)), header + good, bare + good + good, header + "\x00\x05ab", header + "\x01\xff\xff\xff\xff\x0f"} {
+		f.Add([]byte(wasm))
+	}
+	f.Fuzz(func(t *testing.T, wasm []byte) {
+		before := bytes.Clone(wasm)
+		m, err := registry.OpenModule(wasm)
+		out, packErr := registry.Pack(wasm, layer().encode())
+		if !bytes.Equal(before, wasm) {
+			t.Fatal("the module was changed")
+		}
+		if err == nil {
+			if m.Digest != sha256.Sum256(wasm) || m.Manifest.Name == "" {
+				t.Errorf("opened as %+v", m)
+			}
+			if packErr == nil {
+				t.Error("a second manifest is packed")
+			}
+		}
+		if packErr == nil {
+			if again, err := registry.OpenModule(out); err != nil || again.Manifest.Name != "my-layer2" || !bytes.HasPrefix(out, wasm) {
+				t.Errorf("packed, and does not open: %v", err)
+			}
+		}
+	})
+}
