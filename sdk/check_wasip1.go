@@ -1,0 +1,61 @@
+//go:build wasip1
+
+package sdk
+
+import "unsafe"
+
+//go:wasmimport assay fact
+func hostFact(name unsafe.Pointer, nameLen uint32, buf unsafe.Pointer, bufCap uint32) int32
+
+//go:wasmimport assay signal
+func hostSignal(points int32, code unsafe.Pointer, codeLen uint32, text unsafe.Pointer, textLen uint32)
+
+//go:wasmimport assay threat
+func hostThreat(name unsafe.Pointer, nameLen uint32)
+
+//go:wasmimport assay log
+func hostLog(level int32, text unsafe.Pointer, textLen uint32)
+
+// Register makes layer the one that assay_v1_score runs. Call it from init, once; main stays empty.
+func Register(layer Layer) { registered = layer }
+
+// registered is the module's layer: a guest is one layer in one thread, so its state is the module's.
+var registered Layer
+
+//go:wasmexport assay_v1_score
+func score() int32 { return int32(registered(&Check{})) }
+
+// Check is one call: the facts to read and the answer to build.
+type Check struct{ _ [0]func() }
+
+// buffer receives facts; it grows to the longest one read.
+var buffer = make([]byte, 1024)
+
+func ptr(s string) unsafe.Pointer { return unsafe.Pointer(unsafe.StringData(s)) }
+
+// Fact returns the named fact and whether it is known. A fact that the manifest does not declare is never known.
+func (c *Check) Fact(name string) (value string, known bool) {
+	for {
+		n := hostFact(ptr(name), uint32(len(name)), unsafe.Pointer(unsafe.SliceData(buffer)), uint32(len(buffer)))
+		switch {
+		case n < 0:
+			return "", false
+		case int(n) <= len(buffer):
+			return string(buffer[:n]), true
+		}
+		buffer = make([]byte, n)
+	}
+}
+
+// Signal gives one reason: points from -100 (reassuring) to 100 (alarming), a code of the manifest, and a sentence that
+// names the evidence. The layer's score is the sum of its points, held to 0..100.
+func (c *Check) Signal(points int, code, text string) {
+	points = min(max(points, -MaxPoints-1), MaxPoints+1) // an int32 of what is far outside could fall inside
+	hostSignal(int32(points), ptr(code), uint32(len(code)), ptr(text), uint32(len(text)))
+}
+
+// Threat names the category of fraud that this layer sees; the last call counts.
+func (c *Check) Threat(t Threat) { hostThreat(ptr(string(t)), uint32(len(t))) }
+
+// Log writes a line for the layer's author. It is bounded and never shown to customers.
+func (c *Check) Log(level Level, text string) { hostLog(int32(level), ptr(text), uint32(len(text))) }

@@ -1,0 +1,232 @@
+//go:build !wasip1
+
+package sdk_test
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/sdk"
+)
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	facts := sdk.Facts{"entity.type": "domain", "domain.ascii": "example.com", "phone.valid": "yes", "phone.assumed": "no"}
+	for _, c := range []struct {
+		name  string
+		layer sdk.Layer
+		want  sdk.Result
+	}{
+		{"nothing said", func(*sdk.Check) sdk.Outcome { return sdk.Scored }, sdk.Result{}},
+		{
+			"signals add up",
+			func(c *sdk.Check) sdk.Outcome {
+				c.Signal(60, "a:b:c", "One")
+				c.Signal(-20, "a:b:d", "Two")
+				c.Threat(sdk.Spam)
+				c.Threat(sdk.Phishing) // the last counts
+				return sdk.Scored
+			},
+			sdk.Result{
+				Score: 40, Threat: sdk.Phishing,
+				Signals: []sdk.Signal{{Points: 60, Code: "a:b:c", Text: "One"}, {Points: -20, Code: "a:b:d", Text: "Two"}},
+			},
+		},
+		{
+			"facts read are recorded, known or not",
+			func(c *sdk.Check) sdk.Outcome {
+				for name, want := range map[string]string{"domain.ascii": "example.com", "domain.tld": ""} {
+					if got, known := c.Fact(name); got != want || known != (want != "") || c.Get(name) != want {
+						c.Log(sdk.Error, fmt.Sprintf("%s is %q, %t", name, got, known))
+					}
+				}
+				return sdk.Scored
+			},
+			sdk.Result{Read: []string{"domain.ascii", "domain.ascii", "domain.tld", "domain.tld"}},
+		},
+		{
+			"yes, no and not known",
+			func(c *sdk.Check) sdk.Outcome {
+				for _, name := range []string{"phone.valid", "phone.assumed", "phone.none", "entity.type"} {
+					c.Log(sdk.Info, fmt.Sprint(c.Is(name), c.Not(name)))
+				}
+				return sdk.Scored
+			},
+			sdk.Result{
+				Log: []string{"true false", "false true", "false false", "false false"},
+				Read: []string{
+					"phone.valid", "phone.valid", "phone.assumed", "phone.assumed", "phone.none", "phone.none", "entity.type", "entity.type",
+				},
+			},
+		},
+		{
+			"an abstaining layer's points do not count",
+			func(c *sdk.Check) sdk.Outcome {
+				c.Signal(60, "a:b:c", "One")
+				return sdk.Abstained
+			},
+			sdk.Result{Outcome: sdk.Abstained, Signals: []sdk.Signal{{Points: 60, Code: "a:b:c", Text: "One"}}},
+		},
+		{
+			"a failed layer's neither",
+			func(c *sdk.Check) sdk.Outcome {
+				c.Signal(60, "a:b:c", "One")
+				return c.Fail("no table for " + c.Get("entity.type"))
+			},
+			sdk.Result{
+				Outcome: sdk.Failed, Signals: []sdk.Signal{{Points: 60, Code: "a:b:c", Text: "One"}},
+				Log: []string{"no table for domain"}, Read: []string{"entity.type"},
+			},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := sdk.Run(c.layer, facts)
+			slices.Sort(got.Log)
+			slices.Sort(c.want.Log)
+			slices.Sort(got.Read)
+			slices.Sort(c.want.Read)
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestFactsAreReadInOrder(t *testing.T) {
+	t.Parallel()
+	got := sdk.Run(func(c *sdk.Check) sdk.Outcome {
+		for _, name := range []string{"b.b", "a.a", "c.c", "a.a"} {
+			c.Get(name)
+		}
+		return sdk.Scored
+	}, sdk.Facts{"a.a": "x"})
+	if diff := cmp.Diff([]string{"b.b", "a.a", "c.c", "a.a"}, got.Read); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestScoreIsHeldToItsRange(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		points []int
+		want   int
+	}{
+		{nil, 0}, {[]int{-1}, 0}, {[]int{-100, -100}, 0}, {[]int{100}, 100}, {[]int{100, 1}, 100}, {[]int{-100, 100, 100}, 100},
+		{[]int{100, 100, -50}, 100}, {[]int{0, 0}, 0}, {[]int{99, 1}, 100}, {[]int{-1, 2}, 1},
+	} {
+		got := sdk.Run(func(check *sdk.Check) sdk.Outcome {
+			for _, p := range c.points {
+				check.Signal(p, "a:b:c", "x")
+			}
+			return sdk.Scored
+		}, nil)
+		if got.Score != c.want || got.Refused != nil {
+			t.Errorf("points %v score %d (%v), want %d", c.points, got.Score, got.Refused, c.want)
+		}
+	}
+}
+
+func TestRefusedAnswers(t *testing.T) {
+	t.Parallel()
+	good := func(c *sdk.Check) { c.Signal(10, "a:b:c", "x") }
+	many := func(n int) func(*sdk.Check) {
+		return func(c *sdk.Check) {
+			for range n {
+				good(c)
+			}
+		}
+	}
+	for _, c := range []struct {
+		name    string
+		answer  func(*sdk.Check)
+		refused string // in the reason; "" when the answer is taken
+	}{
+		{"one signal", good, ""},
+		{"64 signals", many(64), ""},
+		{"65 signals", many(65), "more than 64 signals"},
+		{"the most points", func(c *sdk.Check) { c.Signal(100, "a:b:c", "x") }, ""},
+		{"the fewest points", func(c *sdk.Check) { c.Signal(-100, "a:b:c", "x") }, ""},
+		{"a point too many", func(c *sdk.Check) { c.Signal(101, "a:b:c", "x") }, "a:b:c is worth 101 points"},
+		{"a point too few", func(c *sdk.Check) { c.Signal(-101, "a:b:c", "x") }, "a:b:c is worth -101 points"},
+		{"points beyond all", func(c *sdk.Check) { c.Signal(math.MaxInt, "a:b:c", "x") }, "a:b:c is worth"},
+		{"no code", func(c *sdk.Check) { c.Signal(1, "", "x") }, "signal code"},
+		{"a code of two words", func(c *sdk.Check) { c.Signal(1, "a:b", "x") }, "signal code"},
+		{"no text", func(c *sdk.Check) { c.Signal(1, "a:b:c", "") }, "text is empty"},
+		{"a line end in the text", func(c *sdk.Check) { c.Signal(1, "a:b:c", "x\ny") }, "U+000A"},
+		{"every published threat", func(c *sdk.Check) {
+			for _, threat := range sdk.Threats() {
+				c.Threat(threat)
+			}
+		}, ""},
+		{"another threat", func(c *sdk.Check) { c.Threat("doom") }, `threat "doom"`},
+		{"no threat", func(c *sdk.Check) { c.Threat("") }, `threat ""`},
+		{"the first reason is told", func(c *sdk.Check) { c.Threat("doom"); c.Signal(500, "", ""); good(c) }, `threat "doom"`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := sdk.Run(func(check *sdk.Check) sdk.Outcome {
+				c.answer(check)
+				return sdk.Scored
+			}, nil)
+			if c.refused == "" && got.Refused != nil {
+				t.Errorf("refused: %v", got.Refused)
+			}
+			if c.refused != "" && (got.Refused == nil || !strings.Contains(got.Refused.Error(), c.refused)) {
+				t.Errorf("refused: %v, want %q", got.Refused, c.refused)
+			}
+			if got.Refused != nil && got.Score != 0 {
+				t.Errorf("a refused answer scores %d", got.Score)
+			}
+			if len(got.Signals) > sdk.MaxSignals || got.Threat == "doom" {
+				t.Errorf("%d signals and the threat %q are kept", len(got.Signals), got.Threat)
+			}
+		})
+	}
+}
+
+func TestLongFactNamesReadAsAbsent(t *testing.T) {
+	t.Parallel()
+	longest := "config." + strings.Repeat("x", sdk.MaxFactName-len("config."))
+	sdk.Run(func(c *sdk.Check) sdk.Outcome {
+		if c.Get(longest) != "value" {
+			t.Errorf("a name of %d bytes is absent", len(longest))
+		}
+		if value, known := c.Fact(longest + "x"); known || value != "" {
+			t.Errorf("a name of %d bytes reads %q", len(longest)+1, value)
+		}
+		return sdk.Scored
+	}, sdk.Facts{longest: "value", longest + "x": "value"})
+}
+
+func TestLogIsBounded(t *testing.T) {
+	t.Parallel()
+	got := sdk.Run(func(c *sdk.Check) sdk.Outcome {
+		c.Log(sdk.Debug, "first")
+		for range 100 {
+			c.Log(sdk.Warn, strings.Repeat("x", 100))
+		}
+		return sdk.Scored
+	}, nil)
+	all := strings.Join(got.Log, "\n") + "\n" // as the host keeps it
+	if len(all) != sdk.LogBytes && len(all) != sdk.LogBytes+1 || got.Log[0] != "first" || got.Refused != nil {
+		t.Errorf("%d bytes of log are kept, beginning with %q, refused: %v", len(all), got.Log[0], got.Refused)
+	}
+}
+
+func TestRunsAreApart(t *testing.T) {
+	t.Parallel()
+	layer := func(c *sdk.Check) sdk.Outcome {
+		c.Signal(10, "a:b:c", c.Get("a.a"))
+		return sdk.Scored
+	}
+	first, second := sdk.Run(layer, sdk.Facts{"a.a": "one"}), sdk.Run(layer, sdk.Facts{"a.a": "two"})
+	if len(first.Signals) != 1 || first.Signals[0].Text != "one" || len(second.Signals) != 1 || second.Signals[0].Text != "two" {
+		t.Errorf("two runs gave %v and %v", first.Signals, second.Signals)
+	}
+}
