@@ -1,0 +1,194 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"assay/plugins/excerpt"
+)
+
+// maxSlack is the largest tolerance.
+const maxSlack = 3
+
+// tolerance is how many letters of a key may differ: none below five letters, more as the key grows, since long names
+// have few neighbours that mean something else.
+func tolerance(letters int) int {
+	switch {
+	case letters < 5:
+		return 0
+	case letters < 9:
+		return 1
+	case letters < 13:
+		return 2
+	}
+	return maxSlack
+}
+
+// commonTails end many names of banks, couriers and the like: a key that ends in one is told apart by its head only.
+var commonTails = [...]string{"bank", "express", "connect", "games", "mobile", "post", "market", "cloud", "direct", "mail",
+	"pay", "wallet", "card", "swap", "scan", "point", "energy", "park", "land", "social", "finance", "internet", "trade",
+	"contact", "money", "craft", "station", "media", "box", "coin", "check", "vision", "public", "national", "america"}
+
+// slack is the tolerance of key, less where only its head tells it apart.
+func slack(key string) int {
+	for _, tail := range commonTails {
+		if head, ok := strings.CutSuffix(key, tail); ok {
+			return min(1, tolerance(len(head)+3))
+		}
+	}
+	return tolerance(len(key))
+}
+
+// distance counts the letters to insert, drop, change or swap with a neighbour to turn a into b (optimal string
+// alignment), up to most; beyond that it returns most+1. Neither may be longer than maxLetters*2.
+func distance(a, b string, most int) int {
+	var rows [3][maxLetters*2 + 1]uint8
+	before, above, row := &rows[0], &rows[1], &rows[2]
+	if len(a)-len(b) > most || len(b)-len(a) > most {
+		return most + 1
+	}
+	for j := range len(b) + 1 {
+		above[j] = uint8(j)
+	}
+	far := uint8(most + 1)
+	for i := 1; i <= len(a); i++ {
+		first, last := max(i-most, 1), min(i+most, len(b)) // cells beyond cost more than most
+		row[first-1] = far
+		if first == 1 {
+			row[0] = uint8(min(i, most+1))
+		}
+		least := row[first-1]
+		if last == i+most {
+			above[last] = far
+		}
+		for j := first; j <= last; j++ {
+			change := above[j-1]
+			if a[i-1] != b[j-1] {
+				change++
+			}
+			cost := min(change, above[j]+1, row[j-1]+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				cost = min(cost, before[j-2]+1)
+			}
+			row[j] = cost
+			least = min(least, cost)
+		}
+		if int(least) > most {
+			return most + 1
+		}
+		before, above, row = above, row, before
+	}
+	return min(int(above[len(b)]), most+1)
+}
+
+// slip is the one difference between a word and a key.
+type slip struct {
+	text    string
+	natural bool // a slip that fingers make or eyes miss, rather than any other letter
+	several bool // more than one letter differs as written, though not to the eye
+}
+
+// slipOf describes how written, which folds to a text one edit from key's, differs from key.
+func slipOf(written, key string) slip {
+	written = strings.ReplaceAll(written, "-", "")
+	head := 0
+	for head < len(written) && head < len(key) && written[head] == key[head] {
+		head++
+	}
+	tail := 0
+	for tail < len(written)-head && tail < len(key)-head && written[len(written)-1-tail] == key[len(key)-1-tail] {
+		tail++
+	}
+	mine, theirs := written[head:len(written)-tail], key[head:len(key)-tail]
+	switch {
+	case len(mine) == 2 && len(theirs) == 2 && mine[0] == theirs[1] && mine[1] == theirs[0]:
+		return slip{text: "letters " + theirs + " swapped", natural: true}
+	case len(theirs) == 0 && len(mine) == 1:
+		doubled := head > 0 && written[head-1] == mine[0] || head+1 < len(written) && written[head+1] == mine[0]
+		if doubled {
+			return slip{text: "letter " + mine + " doubled", natural: true}
+		}
+		beside := head > 0 && neighbours(mine[0], written[head-1]) ||
+			head+1 < len(written) && neighbours(mine[0], written[head+1])
+		return slip{text: "extra " + letter(mine), natural: beside}
+	case len(mine) == 0 && len(theirs) == 1:
+		return slip{text: "letter " + theirs + " missing", natural: true}
+	case len(mine) == 1 && len(theirs) == 1:
+		alike := neighbours(mine[0], theirs[0]) || vowel(mine[0]) && vowel(theirs[0])
+		return slip{text: letter(mine) + " for " + letter(theirs), natural: alike}
+	}
+	return slip{text: excerpt.Of(mine) + " for " + excerpt.Of(theirs), several: true}
+}
+
+// swapped describes how written, which folds to the same text as key, differs from it.
+func swapped(written, key string) string {
+	at := 0
+	for _, r := range written {
+		if r == '-' || r == '_' {
+			continue
+		}
+		if at >= len(key) {
+			break
+		}
+		if r == rune(key[at]) {
+			at++
+			continue
+		}
+		rest := written[strings.IndexRune(written, r):]
+		switch {
+		case r >= utf8.RuneSelf:
+			return "character " + string(r) + " (U+" + hex(r) + ") for letter " + key[at:at+1]
+		case strings.HasPrefix(rest, "rn") && key[at] == 'm', strings.HasPrefix(rest, "nn") && key[at] == 'm',
+			strings.HasPrefix(rest, "vv") && key[at] == 'w', strings.HasPrefix(rest, "cl") && key[at] == 'd':
+			return "letters " + rest[:2] + " for letter " + key[at:at+1]
+		}
+		return letter(string(r)) + " for " + letter(key[at:at+1])
+	}
+	return "letters that look alike"
+}
+
+func letter(s string) string {
+	if len(s) == 1 && s[0] >= '0' && s[0] <= '9' {
+		return "digit " + s
+	}
+	return "letter " + excerpt.Of(s)
+}
+
+func hex(r rune) string {
+	s := strings.ToUpper(strconv.FormatInt(int64(r), 16))
+	return "0000"[min(len(s), 4):] + s
+}
+
+func vowel(c byte) bool { return strings.IndexByte("aeiouy", c) >= 0 }
+
+// keyboard holds the rows of QWERTY, shifted so that neighbours above each other share a column or are one apart.
+var keyboard = [...]string{"1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm"}
+
+// neighbours says whether two keys touch on a keyboard.
+func neighbours(a, b byte) bool {
+	ra, ca := key(a)
+	rb, cb := key(b)
+	if ra < 0 || rb < 0 {
+		return false
+	}
+	down, across := rb-ra, cb-ca
+	switch {
+	case down == 0:
+		return across == 1 || across == -1
+	case down == 1:
+		return across == 0 || across == -1
+	case down == -1:
+		return across == 0 || across == 1
+	}
+	return false
+}
+
+func key(c byte) (row, column int) {
+	for r, letters := range keyboard {
+		if column := strings.IndexByte(letters, c); column >= 0 {
+			return r, column
+		}
+	}
+	return -1, -1
+}

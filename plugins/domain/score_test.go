@@ -1,0 +1,262 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"assay/host/entity"
+	"assay/plugins/casebook"
+	"assay/plugins/wordlist"
+	"assay/sdk"
+)
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Check(t, Score)
+}
+
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Declarations(t, "domain", "domain", "email")
+}
+
+// facts parses value as the host does.
+func facts(t testing.TB, kind entity.Type, value string) sdk.Facts {
+	t.Helper()
+	e, err := entity.Parse(kind, value, "")
+	if err != nil {
+		t.Fatalf("parsing %q: %v", value, err)
+	}
+	return sdk.Facts(e.Facts)
+}
+
+func TestAbstainsWithoutAName(t *testing.T) {
+	t.Parallel()
+	for name, facts := range map[string]sdk.Facts{
+		"nothing known": {},
+		"public suffix": {"domain.ascii": "github.io", "domain.suffix": "github.io", "domain.tld": "io"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
+				t.Errorf("Score(%v) = %+v, want it to abstain", facts, got)
+			}
+		})
+	}
+}
+
+// Every brand's own domains must score 0, whatever other brand they resemble.
+func TestOwnDomainsScoreZero(t *testing.T) {
+	t.Parallel()
+	for _, table := range tables {
+		for _, b := range table {
+			for own := range strings.FieldsSeq(b.own) {
+				if stem, everywhere := strings.CutSuffix(own, ".*"); everywhere {
+					own = stem + ".com"
+				}
+				own = strings.ReplaceAll(own, "*", "musterstadt")
+				result := sdk.Run(Score, facts(t, entity.Domain, own))
+				for _, s := range result.Signals {
+					if s.Points > 0 && !strings.HasPrefix(s.Code, "domain:suffix:") {
+						t.Errorf("%s of %s: %+v", own, b.name, s)
+					}
+				}
+			}
+		}
+	}
+}
+
+// The directory must hold every brand where search looks for it.
+func TestDirectoryHoldsEveryBrand(t *testing.T) {
+	t.Parallel()
+	for _, table := range tables {
+		for _, b := range table {
+			key := foldKey(b.key)
+			if len(key) > longestKey {
+				t.Errorf("%s folds to %d letters, more than %d", b.key, len(key), longestKey)
+			}
+			found := false
+			for _, have := range known.beginning(key[0], key[1]) {
+				found = found || have.key == b.key
+			}
+			if !found {
+				t.Errorf("%s is not among the brands that begin with %s", b.key, key[:2])
+			}
+		}
+	}
+}
+
+func TestOwns(t *testing.T) {
+	t.Parallel()
+	b := brand{key: "blumen", own: "blumen.* blumen-shop.com blumen-*.de shop.example.net"}
+	tests := map[string]struct {
+		host host
+		want ownership
+	}{
+		"any suffix":          {host{registrable: "blumen.co.uk", suffix: "co.uk"}, owner},
+		"risky suffix":        {host{registrable: "blumen.top", suffix: "top", risk: 22}, stranger},
+		"shared suffix":       {host{registrable: "blumen.weebly.com", suffix: "weebly.com", private: true}, stranger},
+		"listed":              {host{registrable: "blumen-shop.com", suffix: "com"}, owner},
+		"local branch":        {host{registrable: "blumen-musterstadt.de", suffix: "de"}, akin},
+		"full name":           {host{ascii: "shop.example.net", registrable: "example.net", suffix: "net"}, owner},
+		"longer name":         {host{registrable: "blumenwiese.com", suffix: "com"}, stranger},
+		"suffix of the label": {host{registrable: "xblumen.com", suffix: "com"}, stranger},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := b.owns(&tt.host); got != tt.want {
+				t.Errorf("owns(%+v) = %d, want %d", tt.host, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestBrandTables(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, table := range tables {
+		for _, b := range table {
+			if seen[b.key] {
+				t.Errorf("%s is listed twice", b.key)
+			}
+			seen[b.key] = true
+			if strings.Trim(b.key, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || len(b.key) < 3 {
+				t.Errorf("the key %q is not lower-case ASCII of three letters or more", b.key)
+			}
+			if len(b.key) < 5 && b.kind != short {
+				t.Errorf("%s has %d letters and would be found inside words", b.key, len(b.key))
+			}
+			if b.own == "" || b.name == "" {
+				t.Errorf("%s has no name or no domain of its own", b.key)
+			}
+		}
+	}
+}
+
+func TestOrdinaryWordsSearchable(t *testing.T) {
+	t.Parallel()
+	if fault := wordlist.Fault(ordinaryWords); fault != "" {
+		t.Errorf("the list breaks at %q", fault)
+	}
+}
+
+func TestTextsNameTheEvidence(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ value, want string }{
+		"digit":           {"paypa1-secure-login.xyz", "paypa1 looks like PayPal: digit 1 for letter l"},
+		"pair":            {"rnicrosoft-wiese.com", "rnicrosoft looks like Microsoft: letters rn for letter m"},
+		"foreign":         {"pаypal.com", "pаypal looks like PayPal: character а (U+0430) for letter a"},
+		"swapped letters": {"faceboko-wiese.com", "faceboko is close to Facebook: letters ok swapped"},
+		"doubled":         {"nettflix.com", "nettflix is close to Netflix: letter t doubled"},
+		"missing":         {"instagrm-wiese.com", "instagrm is close to Instagram: letter a missing"},
+		"extra":           {"instyagram-wiese.com", "instyagram is close to Instagram: extra letter y"},
+		"lure words":      {"paypa1-secure-login.xyz", "sets PayPal beside words that bait: secure, login"},
+		"suffix":          {"paypa1-secure-login.xyz", "ends in .xyz, a suffix with many reported domains"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			result := sdk.Run(Score, facts(t, entity.Domain, tt.value))
+			for _, s := range result.Signals {
+				if s.Text == tt.want {
+					return
+				}
+			}
+			t.Errorf("%s: no signal says %q: %+v", tt.value, tt.want, result.Signals)
+		})
+	}
+}
+
+func TestDistance(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		a, b       string
+		most, want int
+	}{
+		"equal":          {"paypal", "paypal", 2, 0},
+		"swap":           {"payapl", "paypal", 2, 1},
+		"insert":         {"payypal", "paypal", 2, 1},
+		"drop":           {"papal", "paypal", 2, 1},
+		"change":         {"paybal", "paypal", 2, 1},
+		"two":            {"pybal", "paypal", 2, 2},
+		"beyond":         {"kraken", "paypal", 2, 3},
+		"against empty":  {"", "ab", 3, 2},
+		"swap and drop":  {"stecmommunity", "steamcommunity", 3, 2},
+		"last row first": {"ab", "", 1, 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := distance(tt.a, tt.b, tt.most); got != tt.want {
+				t.Errorf("distance(%q, %q, %d) = %d, want %d", tt.a, tt.b, tt.most, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestFold(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ label, want string }{
+		"digits":        {"g00g1e", "google"},
+		"pairs":         {"rnicrosoft", "mlcrosoft"},
+		"hyphens":       {"pay-pal", "paypal"},
+		"accents":       {"zürîch", "zurlch"},
+		"ligatures":     {"æther", "aether"},
+		"Cyrillic":      {"раураl", "paypal"},
+		"Greek":         {"gοοgle", "google"},
+		"no look-alike": {"a例b", "a\x00b"},
+		"invalid":       {"a\xffb", "a\x00b"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := foldKey(tt.label); got != tt.want {
+				t.Errorf("fold(%q) = %q, want %q", tt.label, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestFoldReadsOneLabelOnly(t *testing.T) {
+	t.Parallel()
+	if got := len(foldKey(strings.Repeat("æ", 4*maxLetters))); got != 2*maxLetters {
+		t.Errorf("a label of ligatures folds to %d letters, want %d", got, 2*maxLetters)
+	}
+}
+
+// Signals must be ones the host takes, whatever the facts hold.
+func FuzzScore(f *testing.F) {
+	book := casebook.Open(f, ".")
+	for _, c := range book.Cases {
+		facts := facts(f, c.Type, c.Value)
+		f.Add(facts["domain.name"], facts["domain.subdomain"], facts["domain.suffix"], facts["domain.scripts"])
+	}
+	f.Fuzz(func(t *testing.T, name, subdomain, suffix, scripts string) {
+		for _, kind := range []string{"icann", "private"} {
+			book.Answer(t, sdk.Run(Score, sdk.Facts{
+				"domain.ascii": subdomain + "." + name + "." + suffix, "domain.registrable": name + "." + suffix,
+				"domain.suffix": suffix, "domain.suffix_kind": kind, "domain.tld": suffix,
+				"domain.name": name, "domain.subdomain": subdomain, "domain.scripts": scripts,
+			}))
+		}
+	})
+}
+
+func BenchmarkScore(b *testing.B) {
+	for name, value := range map[string]string{
+		"honest":    "baeckerei-mueller.de",
+		"official":  "login.microsoftonline.com",
+		"lookalike": "paypa1-secure-login.xyz",
+		"longest": strings.Repeat("steam-"+strings.Repeat("comunity", 7)+".", 3) +
+			strings.Repeat("discrod-", 7) + "net.top",
+	} {
+		b.Run(name, func(b *testing.B) {
+			facts := facts(b, entity.Domain, value)
+			b.ReportAllocs()
+			for b.Loop() {
+				sdk.Run(Score, facts)
+			}
+		})
+	}
+}

@@ -1,0 +1,121 @@
+package main
+
+import (
+	"strings"
+
+	"assay/plugins/excerpt"
+	"assay/sdk"
+)
+
+// The points of each signal. At the layer's default weight, and a bias of -4, 78 points or more block by themselves and 58
+// or more ask for a review.
+const (
+	pointsDisposable  = 90 // on the list: the address is made to be thrown away
+	pointsThrowaway   = 76 // a name such as tempmail-box: right in the labelled data whenever it fired, but still a guess
+	pointsBorrowed    = 80 // 44gmail.com: 24 reported mail domains and none of the 2,800 honest addresses in the labelled data
+	pointsTypo        = 72 // most owners of such an address mistyped it, so a person should look
+	pointsTypoSuffix  = 65
+	pointsPosing      = 85 // a mailbox anybody can open, named paypal-support
+	pointsPosingPart  = 60 // the same with further words
+	pointsPosingOwn   = 25 // the same on a domain of its own, where amazon-orders@ is also how people sort mail
+	pointsBrandOnly   = 25
+	pointsOfficialish = 45 // account-verification at a mailbox provider, without a brand
+	pointsNoReply     = 25 // no-reply at a mailbox provider, where only people write
+	pointsDeskOfBrand = 20 // verify@ at secure-paypal.example; the domain's layer judges the name itself
+	pointsWeb         = 55
+	pointsDomainLike  = 40
+	pointsScripts     = 45
+	pointsRandom      = 12 // generated names are common among honest people's spare addresses too
+	pointsDigits      = 6
+	pointsKnown       = -5
+	namesThreat       = 25 // a signal of fewer points names no threat
+)
+
+// Score judges one email address from email.* and the parts of its mail domain.
+func Score(c *sdk.Check) sdk.Outcome {
+	host, known := c.Fact("email.domain")
+	if !known || host == "" {
+		return sdk.Abstained
+	}
+	v := verdict{check: c}
+	provider, big := c.Fact("email.provider")
+	relay := listed(relays, host)
+	switch {
+	case relay != "":
+		v.inform("email:provider:relay",
+			excerpt.Of(relay)+" is a privacy relay that forwards to a real mailbox; it is not a throw-away service")
+	case big:
+		v.add(pointsKnown, "email:provider:known", excerpt.Of(host)+" is a well-known mailbox provider", "")
+	default:
+		judgeDomain(&v, host)
+	}
+	local, known := c.Fact("email.local")
+	if known && relay == "" {
+		judgeLocal(&v, local, host, mailbox{open: big, numeric: numericNames(provider), name: c.Get("domain.name")})
+	}
+	if v.threat != "" {
+		c.Threat(v.threat)
+	}
+	return sdk.Scored
+}
+
+// verdict raises signals and remembers the threat of the strongest.
+type verdict struct {
+	check  *sdk.Check
+	threat sdk.Threat
+	most   int
+}
+
+func (v *verdict) add(points int, code, text string, threat sdk.Threat) {
+	v.check.Signal(points, code, text)
+	if threat != "" && points >= namesThreat && points > v.most {
+		v.most, v.threat = points, threat
+	}
+}
+
+func (v *verdict) inform(code, text string) { v.add(0, code, text, "") }
+
+// judgeDomain says whether the mail domain is a throw-away service or a mistyped provider. The first that holds speaks.
+func judgeDomain(v *verdict, host string) {
+	if service := listed(disposables, host); service != "" {
+		v.add(pointsDisposable, "email:disposable:service",
+			excerpt.Of(service)+" is a disposable mail service", sdk.Disposable)
+		return
+	}
+	suffix := v.check.Get("domain.suffix")
+	if suffix == "" {
+		return
+	}
+	labels := strings.TrimSuffix(host, "."+suffix)
+	if word := throwawayWord(labels); word != "" {
+		v.add(pointsThrowaway, "email:disposable:name",
+			excerpt.Of(host)+" is named like a disposable mail service: "+word, sdk.Disposable)
+		return
+	}
+	if name := borrowed(labels); name != "" {
+		v.add(pointsBorrowed, "email:provider:borrowed",
+			excerpt.Of(host)+" borrows the name of "+name+", a mailbox provider, without being it", sdk.Disposable)
+		return
+	}
+	name, known := v.check.Fact("domain.name")
+	if !known || host != v.check.Get("domain.registrable") {
+		return // a typo of gmail.com is itself a registrable domain
+	}
+	if slip := mistyped(name, suffix, v.check.Get("domain.suffix_kind") == "unlisted"); slip.meant != "" {
+		points := pointsTypo
+		if slip.suffix {
+			points = pointsTypoSuffix
+		}
+		v.add(points, "email:provider:typo",
+			excerpt.Of(host)+" looks like "+slip.meant+": "+excerpt.Of(slip.what), sdk.FakeIdentity)
+	}
+}
+
+// numericNames says whether a provider hands out mailboxes named by a number, so that digits mean nothing there.
+func numericNames(provider string) bool {
+	switch provider {
+	case "qq", "netease", "163", "126", "139", "china_mobile", "naver", "sina":
+		return true
+	}
+	return false
+}

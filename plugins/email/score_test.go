@@ -1,0 +1,153 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"assay/plugins/casebook"
+	"assay/plugins/wordlist"
+	"assay/sdk"
+)
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Check(t, Score)
+}
+
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Declarations(t, "email", "email")
+}
+
+func TestAbstainsWithoutMailDomain(t *testing.T) {
+	t.Parallel()
+	if got := sdk.Run(Score, sdk.Facts{"entity.type": "email", "email.local": "paypal-support"}); got.Outcome != sdk.Abstained {
+		t.Errorf("outcome %d without a mail domain, want abstained", got.Outcome)
+	}
+}
+
+// TestListsSearchable holds the lists to the form that the binary search needs.
+func TestListsSearchable(t *testing.T) {
+	t.Parallel()
+	lists := map[string]string{
+		"disposables": disposables, "relays": relays, "moneyWords": moneyWords, "deskWords": deskWords, "fillers": fillers,
+		"realNames": realNames, "wrongSuffixes": wrongSuffixes, "roles": roles,
+	}
+	for name, list := range lists {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if fault := wordlist.Fault(list); fault != "" {
+				t.Errorf("the list breaks at %q", fault)
+			}
+			if list != strings.ToLower(list) {
+				t.Error("the list holds capitals")
+			}
+		})
+	}
+	for _, relay := range strings.Fields(relays) {
+		if listed(disposables, relay) != "" {
+			t.Errorf("the relay %s is listed as disposable", relay)
+		}
+	}
+}
+
+// TestWordsAreReached holds maxWord and starts to the words: one that they rule out would never be found.
+func TestWordsAreReached(t *testing.T) {
+	t.Parallel()
+	longest := 0
+	for _, word := range strings.Fields(moneyWords + deskWords + fillers) {
+		longest = max(longest, len(word))
+		if !startsWord(word) {
+			t.Errorf("starts rules %q out", word)
+		}
+		if w := segment(word); !w.whole {
+			t.Errorf("segment does not find %q", word)
+		}
+	}
+	if longest != maxWord {
+		t.Errorf("the longest word has %d bytes, maxWord is %d", longest, maxWord)
+	}
+}
+
+func TestMistyped(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		name, suffix string
+		unlisted     bool
+		want, what   string
+	}{
+		"swapped":                     {"gmial", "com", false, "gmail.com", "letters ai swapped"},
+		"missing":                     {"gmal", "com", false, "gmail.com", "i is missing"},
+		"extra":                       {"gmaail", "com", false, "gmail.com", "extra a"},
+		"replaced":                    {"gmaol", "com", false, "gmail.com", "o for i"},
+		"suffix":                      {"gmail", "cm", false, "gmail.com", ".cm in place of .com"},
+		"unlisted suffix":             {"gmail", "cmm", true, "gmail.com", ".cmm in place of .com"},
+		"right":                       {"gmail", "com", false, "", ""},
+		"regional suffix":             {"yahoo", "fr", false, "", ""},
+		"two edits":                   {"gmiall", "com", false, "", ""},
+		"other first letter":          {"zmail", "com", false, "", ""},
+		"far first letter":            {"motmail", "com", false, "", ""},
+		"tail of the name":            {"otmail", "com", false, "", ""},
+		"short name under another":    {"gmial", "de", false, "", ""},
+		"long name under another":     {"hotmial", "de", false, "hotmail.com", "letters ai swapped"},
+		"digit replaces":              {"l1ve", "com", false, "live.com", "the digit 1"},
+		"letter replaces in four":     {"love", "com", false, "", ""},
+		"digit inserted in four":      {"li7ve", "com", false, "live.com", "the digit 7"},
+		"digit after four":            {"live5", "com", false, "", ""},
+		"national under its suffix":   {"seznma", "cz", false, "seznam.cz", "letters am swapped"},
+		"look-alikes of a spared one": {"ernail", "com", false, "", ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := mistyped(tc.name, tc.suffix, tc.unlisted); got.meant != tc.want || got.what != tc.what {
+				t.Errorf("mistyped(%s.%s) = %q, %q, want %q, %q", tc.name, tc.suffix, got.meant, got.what, tc.want, tc.what)
+			}
+		})
+	}
+}
+
+func FuzzScore(f *testing.F) {
+	book := casebook.Open(f, ".")
+	f.Add("jane.doe", "mailinator.com", "", "mailinator", "com", "icann")
+	f.Add("paypal-support", "gmail.com", "google", "gmail", "com", "icann")
+	f.Add("www.\xff\u202e", "gmai1l.\x00con", "", "gmai1l", "\x00con", "unlisted")
+	f.Add(strings.Repeat("a1", 32), "a-b.c", "qq", "a-b", "c", "")
+	f.Fuzz(func(t *testing.T, local, host, provider, name, suffix, kind string) {
+		facts := sdk.Facts{
+			"email.local": local, "email.domain": host, "email.provider": provider, "domain.name": name,
+			"domain.registrable": host, "domain.suffix": suffix, "domain.suffix_kind": kind,
+		}
+		for fact, value := range facts {
+			if value == "" {
+				delete(facts, fact)
+			}
+		}
+		book.Answer(t, sdk.Run(Score, facts))
+	})
+}
+
+func BenchmarkScore(b *testing.B) {
+	cases := map[string]sdk.Facts{
+		"person": {
+			"email.local": "jane.doe84", "email.domain": "gmail.com", "email.provider": "google", "domain.name": "gmail",
+			"domain.registrable": "gmail.com", "domain.suffix": "com", "domain.suffix_kind": "icann",
+		},
+		"company": {
+			"email.local": "wolfgang.schwarzschmidt", "email.domain": "mail.example.co.uk", "domain.name": "example",
+			"domain.registrable": "example.co.uk", "domain.suffix": "co.uk", "domain.suffix_kind": "icann",
+		},
+		"long": {
+			"email.local": strings.Repeat("support1", 8), "email.domain": strings.Repeat("a-0.", 62) + "com",
+			"domain.name": "a-0", "domain.registrable": "a-0.com", "domain.suffix": "com", "domain.suffix_kind": "icann",
+		},
+	}
+	for name, facts := range cases {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				sdk.Run(Score, facts)
+			}
+		})
+	}
+}

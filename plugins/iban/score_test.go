@@ -1,0 +1,113 @@
+package main
+
+import (
+	"testing"
+
+	"assay/plugins/casebook"
+	"assay/plugins/wordlist"
+	"assay/sdk"
+)
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Check(t, Score)
+}
+
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Declarations(t, "iban", "iban")
+}
+
+func TestExamplesSearchable(t *testing.T) {
+	t.Parallel()
+	if fault := wordlist.Fault(examples); fault != "" {
+		t.Errorf("the examples break at %q", fault)
+	}
+}
+
+func TestAbstainsWithoutIBAN(t *testing.T) {
+	t.Parallel()
+	if got := sdk.Run(Score, sdk.Facts{"entity.type": "iban", "entity.country": "DE"}); got.Outcome != sdk.Abstained {
+		t.Errorf("outcome %d without an IBAN, want abstained", got.Outcome)
+	}
+}
+
+// TestAbsentFactsAreNotRisky drops each fact of a sound account in turn: not knowing must never score.
+func TestAbsentFactsAreNotRisky(t *testing.T) {
+	t.Parallel()
+	sound := sdk.Facts{
+		"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok", "iban.check_digits": "89",
+		"iban.bban": "500105170648489890", "iban.bank": "50010517", "iban.account": "0648489890", "iban.sepa": "yes",
+		"entity.country": "DE",
+	}
+	for absent := range sound {
+		t.Run(absent, func(t *testing.T) {
+			t.Parallel()
+			facts := sdk.Facts{}
+			for name, value := range sound {
+				if name != absent {
+					facts[name] = value
+				}
+			}
+			if got := sdk.Run(Score, facts); got.Score != 0 || got.Threat != "" {
+				t.Errorf("score %d, threat %q without %s: %v", got.Score, got.Threat, absent, got.Signals)
+			}
+		})
+	}
+}
+
+func TestSequence(t *testing.T) {
+	t.Parallel()
+	cases := map[string]bool{
+		"1234567890": true, "0123456789": true, "00012345678": true, "9876543210": true, "87654321": true, "7890123456": true,
+		"1234567": false, "1234567891": false, "1234567892": false, "1111111111": false, "0000000000": false, "": false,
+		"12345678A": false, "ABCDEFGHI": false, "0532013000": false, "2468024680": false,
+	}
+	for account, want := range cases {
+		if got := sequence(account); got != want {
+			t.Errorf("sequence(%q) = %v, want %v", account, got, want)
+		}
+	}
+}
+
+func FuzzScore(f *testing.F) {
+	book := casebook.Open(f, ".")
+	f.Add("DE", "yes", "ok", "ok", "ok", "370400440532013000", "37040044", "0532013000", "yes", "FR")
+	f.Add("US", "no", "", "wrong", "", "", "", "", "", "EU")
+	f.Add("\xff", "yes", "format", "wrong", "wrong", "\u202e", "0", "0000000000", "no", "\x00")
+	f.Fuzz(func(t *testing.T, country, listed, structure, check, national, bban, bank, account, sepa, asked string) {
+		facts := sdk.Facts{
+			"iban.country": country, "iban.listed": listed, "iban.structure": structure, "iban.check": check,
+			"iban.check_digits": asked, "iban.national": national, "iban.bban": bban, "iban.bank": bank,
+			"iban.account": account, "iban.sepa": sepa, "entity.country": asked,
+		}
+		for fact, value := range facts {
+			if value == "" {
+				delete(facts, fact)
+			}
+		}
+		book.Answer(t, sdk.Run(Score, facts))
+	})
+}
+
+func BenchmarkScore(b *testing.B) {
+	cases := map[string]sdk.Facts{
+		"sound": {
+			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok", "iban.check_digits": "89",
+			"iban.bban": "500105170648489890", "iban.bank": "50010517", "iban.account": "0648489890", "iban.sepa": "yes",
+			"entity.country": "EU",
+		},
+		"wrong": {
+			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "length", "iban.check": "wrong", "iban.check_digits": "89",
+			"iban.bban": "50010517064848989", "iban.sepa": "yes", "entity.country": "DE",
+		},
+	}
+	for name, facts := range cases {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				sdk.Run(Score, facts)
+			}
+		})
+	}
+}

@@ -1,0 +1,162 @@
+// Package lure knows the words that bait a victim, by what they are used for, and finds them in the labels of a domain
+// name, whether hyphens part them or not.
+package lure
+
+// Found is a lure word inside a label: label[Start:End].
+type Found struct {
+	Start, End int
+	Class      Class
+}
+
+// decoy marks words that hold a lure word and mean something else, as partnership holds partner: they are found as lure
+// words are, so that nothing inside them is, and then left out.
+const decoy Class = 0
+
+type entry struct {
+	word  string
+	class Class
+}
+
+// book holds the lexicon bucketed by its first two bytes, so that looking up a position reads only words that may begin
+// there.
+type book struct {
+	entries []entry
+	starts  [buckets + 1]uint16 // entries[starts[k]:starts[k+1]] have the bucket k
+}
+
+// buckets counts the pairs of two letters a to z, and one bucket for all other pairs.
+const buckets = 26*26 + 1
+
+// bucket returns the bucket of a text that begins with a and b.
+func bucket(a, b byte) int {
+	if a < 'a' || a > 'z' || b < 'a' || b > 'z' {
+		return buckets - 1
+	}
+	return int(a-'a')*26 + int(b-'a')
+}
+
+var words = bind()
+
+// bind buckets the lexicon with one counting sort: guests start often, so no map is built and nothing is compared.
+func bind() *book {
+	b := new(book)
+	total := 0
+	eachWord(func(word string, _ Class) {
+		b.starts[bucket(word[0], word[1])+1]++
+		total++
+	})
+	for k := range buckets {
+		b.starts[k+1] += b.starts[k]
+	}
+	b.entries = make([]entry, total)
+	free := b.starts
+	eachWord(func(word string, class Class) {
+		k := bucket(word[0], word[1])
+		b.entries[free[k]] = entry{word, class}
+		free[k]++
+	})
+	return b
+}
+
+func eachWord(visit func(string, Class)) {
+	for _, list := range lexicon {
+		start := -1
+		for i := 0; i <= len(list.words); i++ {
+			letter := i < len(list.words) && list.words[i] > ' '
+			switch {
+			case letter && start < 0:
+				start = i
+			case !letter && start >= 0:
+				visit(list.words[start:i], list.class)
+				start = -1
+			}
+		}
+	}
+}
+
+// at returns the longest lexicon word that begins at text[i:] and the union of its classes, or 0 when there is none.
+func (b *book) at(text string, i int) (length int, class Class) {
+	rest := text[i:]
+	if len(rest) < 2 {
+		return 0, 0
+	}
+	k := bucket(rest[0], rest[1])
+	entries := b.entries[b.starts[k]:b.starts[k+1]]
+	for j := range entries {
+		e := &entries[j]
+		n := len(e.word)
+		if n < length || n > len(rest) || n > 2 && rest[2] != e.word[2] || rest[:n] != e.word {
+			continue
+		}
+		if n > length {
+			length, class = n, 0
+		}
+		class |= e.class
+	}
+	return length, class
+}
+
+// Of returns the classes of word, 0 when it is no lure word.
+func Of(word string) Class {
+	if n, class := words.at(word, 0); n > 0 && n == len(word) {
+		return class
+	}
+	return 0
+}
+
+// In appends to found the lure words of label, left to right, the longest first where several begin at one place. A word
+// of up to four letters counts only between edges, and one of five needs one edge: edges are the ends of the label,
+// hyphens, underscores, digits and other lure words. So "pay" is found in "pay-now" and in "paynow", not in "payette".
+func In(label string, found []Found) []Found {
+	base := len(found)
+	for i := 0; i < len(label); {
+		if n, class := words.at(label, i); n > 0 {
+			if n > 4 && label[i+n-1] == 's' && i+n < len(label) {
+				n, class = singular(label, i, n, class)
+			}
+			found = append(found, Found{i, i + n, class})
+			i += n
+			continue
+		}
+		i++
+	}
+	for dropped := true; dropped; {
+		dropped = false
+		kept := found[base:base]
+		all := found[base:]
+		for k, f := range all {
+			left := f.Start == 0 || edge(label[f.Start-1]) || (len(kept) > 0 && kept[len(kept)-1].End == f.Start)
+			right := f.End == len(label) || edge(label[f.End]) || (k+1 < len(all) && all[k+1].Start == f.End)
+			if n := f.End - f.Start; n <= 4 && !(left && right) || n == 5 && !left && !right {
+				dropped = true
+				continue
+			}
+			kept = append(kept, f)
+		}
+		found = found[:base+len(kept)]
+	}
+	kept := found[:base]
+	for _, f := range found[base:] {
+		if f.Class != decoy {
+			kept = append(kept, f)
+		}
+	}
+	return kept
+}
+
+// singular gives the plural's s at label[i+n-1] to the word after it where that makes two words of one: walletsync is
+// wallet and sync.
+func singular(label string, i, n int, class Class) (int, Class) {
+	if next, _ := words.at(label, i+n); next > 0 {
+		return n, class
+	}
+	if next, _ := words.at(label, i+n-1); next < 4 {
+		return n, class
+	}
+	if one := Of(label[i : i+n-1]); one != 0 {
+		return n - 1, one
+	}
+	return n, class
+}
+
+func edge(c byte) bool { return c == '-' || c == '_' || (c >= '0' && c <= '9') }

@@ -1,0 +1,117 @@
+package lure
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestIn(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		label string
+		want  []string
+	}{
+		"between hyphens":              {"verify-my-account", []string{"verify", "my", "account"}},
+		"joined":                       {"secureaccountverify", []string{"secure", "account", "verify"}},
+		"among other letters":          {"blumenverification", []string{"verification"}},
+		"short beside a hyphen":        {"pay-blumen", []string{"pay"}},
+		"short beside another word":    {"paynow", []string{"pay", "now"}},
+		"short beside a digit":         {"pay24", []string{"pay", "24"}},
+		"short inside a word":          {"papayas", nil},
+		"short at the start of a word": {"paynter", nil},
+		"five letters with one edge":   {"tokenblumen", []string{"token"}},
+		"five letters with none":       {"utokener", nil},
+		"longest first":                {"accounts", []string{"accounts"}},
+		"plural that takes the next s": {"walletsync", []string{"wallet", "sync"}},
+		"plural":                       {"wallets-blumen", []string{"wallets"}},
+		"decoy":                        {"blumenpartnership", nil},
+		"decoy beside a word":          {"partnership-login", []string{"login"}},
+		"letters outside ASCII":        {"pay-müller", []string{"pay"}},
+		"nothing":                      {"", nil},
+		"one letter":                   {"a", nil},
+		"a dropped word is no edge":    {"xpaynow", nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, f := range In(tt.label, nil) {
+				got = append(got, tt.label[f.Start:f.End])
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("In(%q) (-want +got):\n%s", tt.label, diff)
+			}
+		})
+	}
+}
+
+func TestInAppends(t *testing.T) {
+	t.Parallel()
+	got := In("partnership-login", []Found{{1, 2, Work}})
+	want := []Found{{1, 2, Work}, {12, 17, Login}}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("In (-want +got):\n%s", diff)
+	}
+}
+
+func TestOf(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		word string
+		want Class
+	}{
+		"one class":     {"login", Login},
+		"two classes":   {"airdrop", Prize | Crypto},
+		"no lure":       {"blumen", 0},
+		"start of one":  {"logi", 0},
+		"longer":        {"loginx", 0},
+		"a decoy":       {"partnership", decoy},
+		"empty":         {"", 0},
+		"single letter": {"a", 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Of(tt.word); got != tt.want {
+				t.Errorf("Of(%q) = %b, want %b", tt.word, got, tt.want)
+			}
+		})
+	}
+}
+
+// Every word must be found alone and as labels spell it, or the lexicon promises what In cannot see.
+func TestLexicon(t *testing.T) {
+	t.Parallel()
+	eachWord(func(word string, class Class) {
+		if len(word) < 2 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			t.Errorf("%q cannot stand in a label", word)
+		}
+		if n, all := words.at(word, 0); n != len(word) || all&class != class {
+			t.Errorf("looking up %q finds %d letters of class %b", word, n, all)
+		}
+	})
+}
+
+func FuzzIn(f *testing.F) {
+	f.Add("secureaccountverify-24")
+	f.Add("paypäl-wallets\xff")
+	f.Fuzz(func(t *testing.T, label string) {
+		at := 0
+		for _, found := range In(label, nil) {
+			if found.Start < at || found.End <= found.Start || found.End > len(label) || found.Class == decoy {
+				t.Fatalf("In(%q) finds %+v after %d", label, found, at)
+			}
+			at = found.End
+		}
+	})
+}
+
+func BenchmarkIn(b *testing.B) {
+	var space [16]Found
+	b.ReportAllocs()
+	for b.Loop() {
+		In("secureaccountverify-blumenwiese", space[:0])
+	}
+}

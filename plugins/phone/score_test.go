@@ -1,0 +1,113 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"assay/plugins/casebook"
+	"assay/sdk"
+)
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Check(t, Score)
+}
+
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Declarations(t, "phone", "phone")
+}
+
+func TestAbstainsWithoutNumber(t *testing.T) {
+	t.Parallel()
+	if got := sdk.Run(Score, sdk.Facts{"entity.type": "phone", "entity.country": "FR"}); got.Outcome != sdk.Abstained {
+		t.Errorf("outcome %d without a number, want abstained", got.Outcome)
+	}
+}
+
+// TestAssumedCountrySoftens holds every signal to count no more when the country is a guess, and alarming ones to count less.
+func TestAssumedCountrySoftens(t *testing.T) {
+	t.Parallel()
+	cases := map[string]sdk.Facts{
+		"premium":     {"phone.valid": "yes", "phone.type": "premium_rate"},
+		"too long":    {"phone.valid": "no", "phone.possible": "too_long"},
+		"unassigned":  {"phone.valid": "no", "phone.possible": "possible"},
+		"fictional":   {"phone.valid": "yes", "phone.type": "mobile", "phone.calling_code": "44", "phone.national": "7700900123"},
+		"telemarket":  {"phone.valid": "yes", "phone.calling_code": "33", "phone.national": "162012345"},
+		"global code": {"phone.valid": "yes", "phone.calling_code": "979", "phone.national": "123456789"},
+	}
+	for name, facts := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			facts["phone.e164"] = "+" + facts["phone.calling_code"] + facts["phone.national"]
+			facts["phone.assumed"] = "no"
+			sure := sdk.Run(Score, facts)
+			facts["phone.assumed"] = "yes"
+			guessed := sdk.Run(Score, facts)
+			if sure.Score < 60 || guessed.Score > sure.Score/2 || guessed.Score == 0 {
+				t.Errorf("score %d when sure, %d when guessed; want at least 60, and half of it", sure.Score, guessed.Score)
+			}
+		})
+	}
+}
+
+// TestRangesAreWellFormed catches a mistyped range: a prefix that is not digits or leaves nothing to dial.
+func TestRangesAreWellFormed(t *testing.T) {
+	t.Parallel()
+	tables := map[string][]span{
+		"FR": dramaFR[:], "GB": dramaGB[:], "SE": dramaSE[:], "DE": dramaDE[:], "AU": dramaAU[:], "FR calls": telemarketingFR[:],
+	}
+	for name, spans := range tables {
+		for _, s := range spans {
+			if strings.Trim(s.prefix, "0123456789") != "" || len(s.prefix) >= s.length || s.length > 11 {
+				t.Errorf("%s: %+v is no range", name, s)
+			}
+		}
+	}
+	for _, tail := range strings.Fields(dramaMobilesAU) {
+		if len(tail) != 4 || strings.Trim(tail, "0123456789") != "" {
+			t.Errorf("%q is not the end of an Australian mobile number", tail)
+		}
+	}
+}
+
+func FuzzScore(f *testing.F) {
+	book := casebook.Open(f, ".")
+	f.Add("+33612345678", "33", "612345678", "mobile", "yes", "possible", "no", "FR", "DE")
+	f.Add("+12125550123", "1", "2125550123", "fixed_line_or_mobile", "yes", "possible", "yes", "US", "EU")
+	f.Add("", "", "", "unknown", "no", "", "yes", "", "EU")
+	f.Add("+\xff", "882", "\u202e", "personal", "maybe", "too_short", "no", "\x00", "F\nR")
+	f.Fuzz(func(t *testing.T, e164, code, national, kind, valid, possible, assumed, held, asked string) {
+		facts := sdk.Facts{
+			"phone.e164": e164, "phone.calling_code": code, "phone.national": national, "phone.type": kind,
+			"phone.valid": valid, "phone.possible": possible, "phone.assumed": assumed, "phone.country": held, "entity.country": asked,
+		}
+		for fact, value := range facts {
+			if value == "" {
+				delete(facts, fact)
+			}
+		}
+		book.Answer(t, sdk.Run(Score, facts))
+	})
+}
+
+func BenchmarkScore(b *testing.B) {
+	cases := map[string]sdk.Facts{
+		"mobile": {
+			"phone.e164": "+33612345678", "phone.calling_code": "33", "phone.national": "612345678", "phone.type": "mobile",
+			"phone.valid": "yes", "phone.possible": "possible", "phone.assumed": "no", "phone.country": "FR", "entity.country": "EU",
+		},
+		"premium": {
+			"phone.e164": "+499001234567", "phone.calling_code": "49", "phone.national": "9001234567", "phone.type": "premium_rate",
+			"phone.valid": "yes", "phone.possible": "possible", "phone.assumed": "no", "phone.country": "DE", "entity.country": "FR",
+		},
+	}
+	for name, facts := range cases {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				sdk.Run(Score, facts)
+			}
+		})
+	}
+}
