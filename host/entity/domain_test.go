@@ -1,0 +1,163 @@
+package entity
+
+import (
+	"strings"
+	"testing"
+)
+
+// longestLookalike is a name close to 253 ASCII characters whose labels mix scripts as densely as Punycode allows.
+func longestLookalike() string {
+	name := "com"
+	for {
+		grown := name
+		for n := 1; ; n++ {
+			try := strings.Repeat("аa", n) + "." + name
+			if _, err := Parse(Domain, try, ""); err != nil {
+				break
+			}
+			grown = try
+		}
+		if grown == name {
+			return name
+		}
+		name = grown
+	}
+}
+
+func TestDomainFacts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		raw, value string
+		want       Facts
+	}{
+		"three labels": {"login.secure.example.co.uk", "login.secure.example.co.uk", Facts{
+			"entity.type": "domain", "entity.country": "EU", "domain.ascii": "login.secure.example.co.uk",
+			"domain.unicode": "login.secure.example.co.uk", "domain.registrable": "example.co.uk", "domain.suffix": "co.uk",
+			"domain.suffix_kind": "icann", "domain.tld": "uk", "domain.name": "example", "domain.subdomain": "login.secure",
+			"domain.scripts": "Latin.Latin.Latin.Latin.Latin"}},
+		"look-alike": {"pаypal.com", "xn--pypal-4ve.com", Facts{
+			"domain.unicode": "pаypal.com", "domain.name": "pаypal", "domain.scripts": "Cyrillic+Latin.Latin",
+			"domain.subdomain": ""}},
+		"the same in A-labels": {"XN--PYPAL-4VE.com", "xn--pypal-4ve.com", Facts{"domain.unicode": "pаypal.com"}},
+		"Japanese": {"ドラクエ10は楽.jp", "xn--10-4b4asj8a9kyiu504b.jp", Facts{
+			"domain.scripts": "Han+Hiragana+Katakana.Latin"}},
+		"no letters": {"123-4.com", "123-4.com", Facts{"domain.scripts": "Common.Latin"}},
+		"suffix itself": {"co.uk", "co.uk", Facts{
+			"domain.registrable": "", "domain.name": "", "domain.subdomain": ""}},
+		"shared host": {"shop.jane.github.io", "shop.jane.github.io", Facts{"domain.suffix": "github.io",
+			"domain.suffix_kind": "private", "domain.registrable": "jane.github.io", "domain.name": "jane", "domain.subdomain": "shop"}},
+		"unlisted suffix": {"host.internalx", "host.internalx", Facts{"domain.suffix": "internalx",
+			"domain.suffix_kind": "unlisted", "domain.registrable": "host.internalx"}},
+		"IDN suffix": {"пример.рф", "xn--e1afmkfd.xn--p1ai", Facts{
+			"domain.tld": "xn--p1ai", "domain.registrable": "xn--e1afmkfd.xn--p1ai"}},
+		"sharp s kept":          {"faß.de", "xn--fa-hia.de", Facts{"domain.unicode": "faß.de"}}, // UTS 46 nontransitional
+		"mixed case":            {"ExAmPlE.COM", "example.com", nil},
+		"fullwidth":             {"ＥＸＡＭＰＬＥ．ｃｏｍ", "example.com", nil},
+		"ideographic full stop": {"例え。jp", "xn--r8jz45g.jp", nil},
+		"soft hyphen":           {"pay\u00adpal.com", "paypal.com", nil},
+		"trailing dot":          {"example.com.", "example.com", nil},
+		"white space around":    {" \texample.com\n", "example.com", nil},
+		"hyphens in 3 and 4":    {"r3---sn-abc.example.com", "r3---sn-abc.example.com", nil},
+		"underscore left":       {"_dmarc.example.com", "_dmarc.example.com", nil},
+		"underscore, shared":    {"foo_bar.github.io", "foo_bar.github.io", nil},
+		"URL":                   {"https://www.example.com/login?to=//b.de#x", "www.example.com", nil},
+		"URL with port":         {"HTTP://example.com:8080", "example.com", nil},
+		"URL with empty port":   {"http://example.com:/", "example.com", nil},
+		"@ in the path":         {"https://example.com/@jane", "example.com", nil},
+		"no scheme":             {"//example.com/a", "example.com", nil},
+		"path":                  {"example.com/a/b", "example.com", nil},
+		"query":                 {"example.com?next=http://b.de", "example.com", nil},
+		"host and port":         {"example.com:443", "example.com", nil},
+		"longest label":         {strings.Repeat("a", 63) + ".com", strings.Repeat("a", 63) + ".com", nil},
+		"longest name":          {longName(253), longName(253), nil},
+		"longest name, dot":     {longName(253) + ".", longName(253), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkFacts(t, Domain, c.raw, "", c.value, c.want)
+		})
+	}
+}
+
+// longName gives a valid name of n characters.
+func longName(n int) string {
+	name := strings.Repeat("a", 59) + ".com"
+	for len(name)+64 <= n {
+		name = strings.Repeat("b", 63) + "." + name
+	}
+	if left := n - len(name) - 1; left > 0 {
+		name = strings.Repeat("c", left) + "." + name
+	}
+	return name
+}
+
+func TestDomainRefused(t *testing.T) {
+	t.Parallel()
+	checkRefused(t, Domain, map[string]refused{
+		"single label":           {"localhost", "", "has no dot"},
+		"only a dot":             {".", "", "is empty"},
+		"two trailing dots":      {"example.com..", "", "empty label"},
+		"leading dot":            {".example.com", "", "empty label"},
+		"two dots":               {"a..com", "", "empty label"},
+		"label of 64":            {strings.Repeat("a", 64) + ".com", "", "longer than 63"},
+		"U-label over 63":        {strings.Repeat("ü", 60) + ".com", "", "longer than 63"},
+		"name of 254":            {longName(254), "", "longer than 253"},
+		"hyphen in front":        {"-a.com", "", "hyphen"},
+		"hyphen behind":          {"a-.com", "", "hyphen"},
+		"broken Punycode":        {"xn--\u0080.com", "", "control"},
+		"undecodable Punycode":   {"xn--a.com", "", "internationalised"},
+		"empty Punycode":         {"xn--.com", "", "empty label"},
+		"ASCII in Punycode":      {"xn--example-.com", "", "internationalised"},
+		"sign that hides '='":    {"exa≠mple.com", "", "not valid Punycode"},
+		"digit first, by Hebrew": {"1a.אב.com", "", "internationalised"}, // the bidi rule spans labels
+		"mixed directions":       {"אבa.com", "", "internationalised"},
+		"joiner out of context":  {"a\u200db.com", "", "internationalised"},
+		"combining mark first":   {"\u0301a.com", "", "internationalised"},
+		"unassigned":             {"a\U000e0080b.com", "", "internationalised"},
+		"IPv4":                   {"192.168.0.1", "", "IP address"},
+		"IPv4 fullwidth":         {"１２７.0.0.１", "", "IP address"},
+		"IPv4 in hexadecimal":    {"0x7f.0x1", "", "IP address"},
+		"IPv4 with port":         {"http://10.0.0.1:80/", "", "IP address"},
+		"numeric top level":      {"example.123", "", "ends in a number"},
+		"IPv6":                   {"::1", "", "IPv6"},
+		"IPv6 in a URL":          {"http://[2001:db8::1]/", "", "IPv6"},
+		"user information":       {"https://bank.example@evil.example/", "", "user information"},
+		"user without scheme":    {"jane@example.com", "", "user information"},
+		"other scheme":           {"ftp://example.com", "", "scheme other than http"},
+		"script":                 {"javascript:alert(1)", "", "not followed by a port"},
+		"port too large":         {"example.com:65536", "", "not followed by a port"},
+		"port of six digits":     {"example.com:000080", "", "not followed by a port"},
+		"no host":                {"http:///path", "", "without a host"},
+		"backslash":              {`https://good.example\@evil.example`, "", "backslash"},
+		"percent escape":         {"example%2ecom", "", "percent escape"},
+		"percent NUL":            {"example.com%00", "", "percent escape"},
+		"wildcard":               {"*.example.com", "", "wildcard"},
+		"space":                  {"exam ple.com", "", "holds a space"},
+		"no-break space":         {"exam\u00a0ple.com", "", "holds a space"},
+		"quote":                  {"'; DROP TABLE checks;--.com", "", `holds '\'', which`},
+		"template":               {"{{7*7}}.com", "", "holds '{'"},
+		"fullwidth slash":        {"example.com／x.de", "", "holds a character"},
+		"underscore bought":      {"a_b.com", "", "underscore"},
+		"underscore, co.uk":      {"www.a_b.co.uk", "", "underscore"},
+		"underscore top level":   {"example.c_m", "", "underscore"},
+	})
+}
+
+func TestDomainLookalikeIsBounded(t *testing.T) {
+	t.Parallel()
+	e, err := Parse(Domain, longestLookalike(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(e.Value); n < 230 || n > maxNameBytes {
+		t.Errorf("the longest look-alike has %d characters", n)
+	}
+}
+
+func FuzzDomain(f *testing.F) {
+	for _, s := range []string{"example.com", "pаypal.com", "xn--pypal-4ve.com", "https://a.b:80/x", "foo_bar.github.io", "faß.de",
+		"a。b", "exa≠mple.com", "☃.net", "אב.com", "১.com", "xn--0-.com", "a\u200c.com", "ǅ.com", "İ.com", "ﷺ.com"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, raw string) { checkParse(t, Domain, raw, "") })
+}

@@ -1,0 +1,213 @@
+package entity
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// RFC 5321 sections 4.5.3.1.1 and 4.5.3.1.3 (a path of 256 octets less its angle brackets).
+const (
+	maxLocalBytes   = 64
+	maxAddressBytes = 254
+)
+
+// readEmail parses an addr-spec of RFC 5321 (RFC 6531 for internationalised ones) and normalises it as MaxMind documents
+// in "Normalizing Email Addresses for minFraud": lower case, NFC, provider aliases, tags, ignored dots. One step of that
+// page is left out on purpose: misspelt domains (gmai.com, gmail.con, example.com.com) are not repaired, because a
+// misspelling is evidence that a layer must see, and its owner is not the provider.
+func readEmail(text, _ string, facts Facts) (string, error) {
+	local, host, err := splitAddress(text)
+	if err != nil {
+		return "", err
+	}
+	if len(local) > maxLocalBytes {
+		return "", refuse("has a local part longer than %d bytes", maxLocalBytes)
+	}
+	// Composing comes first: it turns some characters into ASCII punctuation (U+037E into ';').
+	mailbox, quoted, err := readLocal(norm.NFC.String(local))
+	if err != nil {
+		return "", err
+	}
+	host = strings.TrimRight(host, ".")
+	if host == "" {
+		return "", refuse("has no domain after the '@'")
+	}
+	written, err := readMailDomain(host, Facts{})
+	if err != nil {
+		return "", err
+	}
+	if len(local)+1+len(written) > maxAddressBytes {
+		return "", refuse("is longer than %d bytes", maxAddressBytes)
+	}
+
+	user, tag, domain := lowerNFC(mailbox), "", written
+	if alias, folded := foldFastmail(written); folded && !quoted {
+		user, tag, domain = alias, user, strings.TrimPrefix(written, alias+".")
+	}
+	if to, known := aliasDomains[domain]; known {
+		domain = to
+	}
+	provider := providers[domain]
+	if !quoted && tag == "" {
+		user, tag = cutTag(user, provider)
+	}
+	if provider == "google" {
+		user = strings.ReplaceAll(user, ".", "")
+	}
+	if quoted {
+		user = quote(user)
+	}
+	if user = lowerNFC(user); len(user) > maxLocalBytes {
+		return "", refuse("has a local part longer than %d bytes in lower case", maxLocalBytes)
+	}
+	if _, err := readMailDomain(domain, facts); err != nil {
+		return "", err
+	}
+	if len(user)+1+len(domain) > maxAddressBytes {
+		return "", refuse("is longer than %d bytes in lower case", maxAddressBytes)
+	}
+	facts.set("email.address", local+"@"+written)
+	facts.set("email.local", local)
+	facts.set("email.user", user)
+	facts.set("email.tag", tag)
+	facts.set("email.domain", domain)
+	facts.set("email.provider", provider)
+	return user + "@" + domain, nil
+}
+
+// splitAddress finds the one '@' that is not inside quotes, and names the forms of RFC 5322 that are not accepted.
+func splitAddress(text string) (local, host string, err error) {
+	at := strings.LastIndexByte(text, '@')
+	switch {
+	case at < 0:
+		return "", "", refuse("has no '@'")
+	case strings.HasSuffix(text, ">") || strings.HasPrefix(text, "<"):
+		return "", "", refuse("holds a display name or angle brackets; send the bare address")
+	case strings.HasPrefix(text[at+1:], "["):
+		return "", "", refuse("has an IP address for a domain; send an address at a domain name")
+	case at == 0:
+		return "", "", refuse("has nothing before the '@'")
+	}
+	return text[:at], text[at+1:], nil
+}
+
+// readMailDomain is readName, with a domain's refusal worded as part of an address.
+func readMailDomain(host string, facts Facts) (string, error) {
+	if strings.ContainsAny(host, "()") {
+		return "", refuse("holds a comment; send the bare address")
+	}
+	ascii, err := readName(host, facts)
+	if err != nil {
+		return "", refuse("has a domain that %s", err)
+	}
+	return ascii, nil
+}
+
+// readLocal gives the mailbox that a local part names: as it stands for a dot-atom, unescaped for a quoted string.
+// quoted is false when the quotes were needless.
+func readLocal(local string) (mailbox string, quoted bool, err error) {
+	for _, r := range local {
+		if r >= utf8.RuneSelf && !isVisible(r) {
+			return "", false, refuse("holds the invisible character U+%04X", r)
+		}
+	}
+	if local[0] != '"' {
+		return local, false, checkDotAtom(local)
+	}
+	mailbox, closed := unquote(local)
+	switch {
+	case !closed:
+		return "", false, refuse("has quotes that do not enclose the whole local part")
+	case mailbox == "":
+		return "", false, refuse("has nothing between the quotes")
+	}
+	return mailbox, checkDotAtom(mailbox) != nil, nil
+}
+
+// isVisible refuses what would let one mailbox be shown in two ways: spaces other than U+0020, format characters,
+// private use and unassigned code points. The joiners are kept, as words of several scripts need them.
+func isVisible(r rune) bool {
+	return unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != '\u034f' || r == '\u200c' || r == '\u200d'
+}
+
+// checkDotAtom holds s against dot-atom-text (RFC 5322 section 3.2.3) with the non-ASCII of RFC 6531 section 3.3.
+func checkDotAtom(s string) error {
+	const specials = "!#$%&'*+-/=?^_`{|}~"
+	if s[0] == '.' || s[len(s)-1] == '.' || strings.Contains(s, "..") {
+		return refuse("has a dot at the edge of its local part or two in a row")
+	}
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case c >= utf8.RuneSelf, c|0x20 >= 'a' && c|0x20 <= 'z', isDigit(c), c == '.', strings.IndexByte(specials, c) >= 0:
+		case c == '@':
+			return refuse("has more than one '@'")
+		case c == '(' || c == ')':
+			return refuse("holds a comment; send the bare address")
+		case c == '<' || c == '>':
+			return refuse("holds a display name or angle brackets; send the bare address")
+		case c == ' ':
+			return refuse("holds a space")
+		default:
+			return refuse("holds %s, which needs quotes in a local part", excerpt(string(rune(c))))
+		}
+	}
+	return nil
+}
+
+// unquote reads a quoted-string (RFC 5321 section 4.1.2) that must span all of s.
+func unquote(s string) (text string, closed bool) {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return b.String(), i == len(s)-1
+		case '\\':
+			if i++; i == len(s) {
+				return "", false
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return "", false
+}
+
+// quote writes the one canonical quoted-string for text: only '"' and '\' escaped.
+func quote(text string) string {
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
+}
+
+// lowerNFC lower-cases in between two normalisations: composing can give a capital (U+2126 to U+03A9), and lower-casing
+// can give what composes further.
+func lowerNFC(s string) string {
+	return norm.NFC.String(strings.ToLower(norm.NFC.String(s)))
+}
+
+// cutTag splits a sub-address from the mailbox: at the first '-' for Yahoo's disposable addresses, else at the first '+'
+// (RFC 5233 names the practice). A mark in first place is no tag.
+func cutTag(user, provider string) (mailbox, tag string) {
+	mark := "+"
+	if provider == "yahoo" {
+		mark = "-"
+	}
+	at := strings.Index(user, mark)
+	if at <= 0 {
+		return user, ""
+	}
+	if mailbox = strings.TrimRight(user[:at], "."); mailbox == "" {
+		return user, ""
+	}
+	return mailbox, user[at+len(mark):]
+}
+
+// foldFastmail reads Fastmail's subdomain addressing: anything@user.fastmail.com is user@fastmail.com.
+func foldFastmail(domain string) (user string, folded bool) {
+	user, parent, found := strings.Cut(domain, ".")
+	if !found || providers[parent] != "fastmail" || user == "www" || strings.HasPrefix(user, "xn--") {
+		return "", false
+	}
+	return user, true
+}

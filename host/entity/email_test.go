@@ -1,0 +1,120 @@
+package entity
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestEmailFacts(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		raw, value string
+		want       Facts
+	}{
+		"as the facts table shows": {"Jane.Doe+shop@googlemail.com", "janedoe@gmail.com", Facts{
+			"entity.type": "email", "email.address": "Jane.Doe+shop@googlemail.com", "email.local": "Jane.Doe+shop",
+			"email.user": "janedoe", "email.tag": "shop", "email.domain": "gmail.com", "email.provider": "google",
+			"domain.ascii": "gmail.com", "domain.registrable": "gmail.com", "domain.name": "gmail"}},
+		"plain": {"Info@Sub.Example.co.uk", "info@sub.example.co.uk", Facts{"email.tag": "", "email.provider": "",
+			"email.local": "Info", "domain.registrable": "example.co.uk", "domain.subdomain": "sub"}},
+		"dots count elsewhere": {"j.d@example.com", "j.d@example.com", nil},
+		"plus anywhere":        {"jane+a+b@example.com", "jane@example.com", Facts{"email.tag": "a+b"}},
+		"plus in front":        {"+jane@example.com", "+jane@example.com", Facts{"email.tag": ""}},
+		"nothing after plus":   {"jane+@example.com", "jane@example.com", Facts{"email.tag": ""}},
+		"dot before plus":      {"jane.+x@example.com", "jane@example.com", Facts{"email.tag": "x"}},
+		"hyphen at Yahoo": {"jane-shop@yahoo.de", "jane@yahoo.de", Facts{
+			"email.tag": "shop", "email.provider": "yahoo"}},
+		"hyphen elsewhere": {"jane-shop@example.com", "jane-shop@example.com", Facts{"email.tag": ""}},
+		"Fastmail subdomain": {"shop@jane.fastmail.com", "jane@fastmail.com", Facts{
+			"email.tag": "shop", "email.user": "jane", "domain.ascii": "fastmail.com"}},
+		"quoted at Fastmail": {`"a b"@jane.fastmail.com`, `"a b"@jane.fastmail.com`, nil},
+		"Proton alias": {"jane@pm.me", "jane@protonmail.com", Facts{
+			"email.address": "jane@pm.me", "email.provider": "proton"}},
+		"Yandex alias":              {"jane@ya.ru", "jane@yandex.ru", Facts{"email.provider": "yandex"}},
+		"typo domain not repaired":  {"jane@gmai.com", "jane@gmai.com", Facts{"email.provider": ""}},
+		"double com not repaired":   {"jane@gmail.com.com", "jane@gmail.com.com", Facts{"email.provider": ""}},
+		"digits gmail not repaired": {"jane@123gmail.com", "jane@123gmail.com", Facts{"email.provider": ""}},
+		"trailing dots":             {"jane@example.com..", "jane@example.com", nil},
+		"IDN": {"jane@bücher.de", "jane@xn--bcher-kva.de", Facts{
+			"email.address": "jane@xn--bcher-kva.de", "domain.unicode": "bücher.de"}},
+		"Unicode local":          {"JOSE\u0301@example.com", "josé@example.com", Facts{"email.local": "JOSE\u0301"}},
+		"Chinese local":          {"用户@example.com", "用户@example.com", nil},
+		"capital by composition": {"\u2126@example.com", "ω@example.com", nil},
+		"needless quotes":        {`"Jane.Doe"@gmail.com`, "janedoe@gmail.com", Facts{"email.local": `"Jane.Doe"`}},
+		"needed quotes": {`"Jane Doe+x"@example.com`, `"jane doe+x"@example.com`, Facts{
+			"email.tag": "", "email.user": `"jane doe+x"`}},
+		"needless escapes": {`"j\a\@ne"@example.com`, `"ja@ne"@example.com`, nil},
+		"all of atext":     {"!#$%&'*/=?^_`{|}~@example.com", "!#$%&'*/=?^_`{|}~@example.com", nil},
+		"local of 64":      {strings.Repeat("a", 64) + "@example.com", strings.Repeat("a", 64) + "@example.com", nil},
+		"address of 254":   {strings.Repeat("a", 64) + "@" + longName(189), strings.Repeat("a", 64) + "@" + longName(189), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkFacts(t, Email, c.raw, "", c.value, c.want)
+		})
+	}
+}
+
+func TestEmailRefused(t *testing.T) {
+	t.Parallel()
+	checkRefused(t, Email, map[string]refused{
+		"no @":                {"example.com", "", "no '@'"},
+		"two @":               {"a@b@example.com", "", "more than one '@'"},
+		"no local":            {"@example.com", "", "nothing before"},
+		"no domain":           {"jane@", "", "no domain after"},
+		"only dots":           {"jane@...", "", "no domain after"},
+		"local of 65":         {strings.Repeat("a", 65) + "@example.com", "", "longer than 64"},
+		"local of 65 bytes":   {strings.Repeat("ü", 33) + "@example.com", "", "longer than 64"},
+		"64 grow lower":       {strings.Repeat("Ⱥ", 32) + "@example.com", "", "in lower case"},
+		"tag over 64":         {"a+" + strings.Repeat("b", 63) + "@example.com", "", "longer than 64 bytes"},
+		"tagged, 255":         {"a+" + strings.Repeat("b", 62) + "@" + longName(190), "", "longer than 254"},
+		"254 grow lower":      {strings.Repeat("Ⱥ", 20) + "@" + longName(213), "", "longer than 254 bytes in lower case"},
+		"grapheme joiner":     {"ja\u034fne@example.com", "", "invisible character U+034F"},
+		"address of 255":      {strings.Repeat("a", 64) + "@" + longName(190), "", "longer than 254"},
+		"alias makes it long": {strings.Repeat("Ⱥ", 30) + "@pm.me", "", "in lower case"},
+		"dot in front":        {".jane@example.com", "", "dot at the edge"},
+		"dot behind":          {"jane.@example.com", "", "dot at the edge"},
+		"two dots":            {"ja..ne@example.com", "", "two in a row"},
+		"space":               {"ja ne@example.com", "", "holds a space"},
+		"comma":               {"ja,ne@example.com", "", "needs quotes"},
+		"semicolon look":      {"ja\u037ene@example.com", "", "needs quotes"}, // composes to ';'
+		"display name":        {"Jane <jane@example.com>", "", "display name"},
+		"brackets":            {"<jane@example.com>", "", "display name"},
+		"comment":             {"jane(work)@example.com", "", "comment"},
+		"domain comment":      {"jane@example.com(work)", "", "comment"},
+		"IPv4 literal":        {"jane@[192.0.2.1]", "", "IP address for a domain"},
+		"bare IPv4":           {"jane@192.0.2.1", "", "domain that is an IP address"},
+		"single label":        {"jane@localhost", "", "domain that has no dot"},
+		"URL for domain":      {"jane@example.com/x", "", "domain that holds '/'"},
+		"zero width space":    {"ja\u200bne@example.com", "", "invisible character U+200B"},
+		"private use":         {"ja\ue000ne@example.com", "", "invisible character U+E000"},
+		"ideographic space":   {"ja\u3000ne@example.com", "", "invisible character U+3000"},
+		"open quotes":         {`"jane@example.com`, "", "quotes that do not enclose"},
+		"text after quotes":   {`"ja"ne@example.com`, "", "quotes that do not enclose"},
+		"empty quotes":        {`""@example.com`, "", "nothing between"},
+		"quote inside":        {`ja"ne@example.com`, "", "needs quotes"},
+		"log4j":               {"${jndi:ldap://x}@example.com", "", "needs quotes"},
+	})
+}
+
+func TestProvidersAreDomains(t *testing.T) {
+	t.Parallel()
+	for domain := range providers {
+		if e, err := Parse(Domain, domain, ""); err != nil || e.Value != domain {
+			t.Errorf("provider domain %q parses as %q, %v", domain, e.Value, err)
+		}
+	}
+	for from, to := range aliasDomains {
+		if providers[from] == "" || providers[from] != providers[to] {
+			t.Errorf("%s of %q is folded into %s of %q", from, providers[from], to, providers[to])
+		}
+	}
+}
+
+func FuzzEmail(f *testing.F) {
+	for _, s := range []string{"Jane.Doe+shop@googlemail.com", `"a b"@example.com`, "shop@jane.fastmail.com", "j-x@yahoo.fr",
+		"用户@例え.jp", "\u2126@example.com", "İ@example.com", "e.\u0301@gmail.com", "a.+b@x.de", `"\"\\"@x.de`, "a@b@c.de", ".+@x.de"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, raw string) { checkParse(t, Email, raw, "") })
+}

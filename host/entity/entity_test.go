@@ -1,0 +1,255 @@
+package entity
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// checkFacts compares the value and the facts that want names; "" in want means that the fact must be absent.
+func checkFacts(t *testing.T, typ Type, raw, country, value string, want Facts) {
+	t.Helper()
+	e, err := Parse(typ, raw, country)
+	if err != nil {
+		t.Fatalf("Parse(%s, %q, %q): %v", typ, raw, country, err)
+	}
+	if e.Value != value || e.Facts["entity.value"] != value {
+		t.Errorf("value of %q is %q, fact %q; want %q", raw, e.Value, e.Facts["entity.value"], value)
+	}
+	for name, wanted := range want {
+		if got, found := e.Facts[name]; got != wanted || found != (wanted != "") {
+			t.Errorf("%s of %q is %q, found %v; want %q", name, raw, got, found, wanted)
+		}
+	}
+}
+
+type refused struct{ raw, country, reason string }
+
+func checkRefused(t *testing.T, typ Type, cases map[string]refused) {
+	t.Helper()
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, err := Parse(typ, c.raw, c.country)
+			var invalid *InvalidError
+			if !errors.As(err, &invalid) {
+				t.Fatalf("Parse(%s, %.80q) = %q, %v; want an InvalidError", typ, c.raw, e.Value, err)
+			}
+			if invalid.Field != string(typ) || !strings.Contains(invalid.Reason, c.reason) {
+				t.Errorf("Parse(%s, %.80q) refused with %q on %s; want %q", typ, c.raw, invalid.Reason, invalid.Field, c.reason)
+			}
+		})
+	}
+}
+
+var factNames = func() map[string]bool {
+	names := make(map[string]bool)
+	for _, f := range FactTable() {
+		names[f.Name] = true
+	}
+	return names
+}()
+
+// checkParse holds any input against what Parse promises of every input.
+func checkParse(t *testing.T, typ Type, raw, country string) {
+	t.Helper()
+	e, err := Parse(typ, raw, country)
+	if err != nil {
+		var invalid *InvalidError
+		if !errors.As(err, &invalid) || invalid.Reason == "" {
+			t.Fatalf("Parse(%s, %q) fails with %v, not an InvalidError", typ, raw, err)
+		}
+		checkPlain(t, "error", err.Error())
+		if len(err.Error()) > 300 {
+			t.Fatalf("the error for %q has %d bytes: %s", raw, len(err.Error()), err)
+		}
+		return
+	}
+	again, err := Parse(typ, e.Value, country)
+	if err != nil || again.Value != e.Value {
+		t.Fatalf("Parse(%s, %q) = %q, which parses as %q, %v", typ, raw, e.Value, again.Value, err)
+	}
+	if e.Value == "" {
+		t.Fatalf("Parse(%s, %q) has no value", typ, raw)
+	}
+	checkPlain(t, "value", e.Value)
+	for name, value := range e.Facts {
+		if !factNames[name] {
+			t.Errorf("fact %s is not in the table", name)
+		}
+		if value == "" {
+			t.Errorf("fact %s of %q is empty", name, raw)
+		}
+		checkPlain(t, name, value)
+	}
+	for _, h := range e.Holders() {
+		if h.Kind == "" || h.Value == "" || h.Value == e.Value {
+			t.Errorf("%q hangs on %+v", e.Value, h)
+		}
+	}
+}
+
+func checkPlain(t *testing.T, what, s string) {
+	t.Helper()
+	if !utf8.ValidString(s) {
+		t.Fatalf("%s %q is not UTF-8", what, s)
+	}
+	for _, r := range s {
+		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			t.Fatalf("%s %q holds U+%04X", what, s, r)
+		}
+	}
+}
+
+func TestEveryTypeRefuses(t *testing.T) {
+	t.Parallel()
+	for _, typ := range Types() {
+		checkRefused(t, typ, map[string]refused{
+			string(typ) + " empty":        {"", "", "is empty"},
+			string(typ) + " blank":        {" \t\r\n ", "", "is empty"},
+			string(typ) + " too long":     {strings.Repeat("1", maxRawBytes+1), "", "longer than 1024 bytes"},
+			string(typ) + " long blank":   {strings.Repeat(" ", maxRawBytes) + "a.de", "", "longer than 1024 bytes"},
+			string(typ) + " not UTF-8":    {"a\xff.de", "", "not valid UTF-8"},
+			string(typ) + " surrogate":    {"a\xed\xa0\x80.de", "", "not valid UTF-8"},
+			string(typ) + " replacement":  {"a\ufffd.de", "", "U+FFFD"},
+			string(typ) + " NUL":          {"a\x00.de", "", "control character U+0000"},
+			string(typ) + " escape":       {"a\x1b[31m.de", "", "control character U+001B"},
+			string(typ) + " delete":       {"a\x7f.de", "", "control character U+007F"},
+			string(typ) + " C1":           {"a\u0085.de", "", "control character U+0085"},
+			string(typ) + " line mark":    {"a\u2028.de", "", "control character U+2028"},
+			string(typ) + " header split": {"a@b.de\r\nBcc: c@d.de", "", "control character U+000D"},
+		})
+	}
+	for _, typ := range []Type{Domain, Email, IBAN} {
+		checkRefused(t, typ, map[string]refused{
+			string(typ) + " override": {"a\u202egpj.de", "", "text direction control U+202E"},
+			string(typ) + " isolate":  {"a\u2066b.de", "", "text direction control U+2066"},
+			string(typ) + " mark":     {"a\u200fb.de", "", "text direction control U+200F"},
+		})
+	}
+}
+
+func TestParseOtherErrors(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		typ     Type
+		country string
+		field   string
+	}{
+		"unknown type":    {"card", "", "type"},
+		"unknown country": {Domain, "QQ", "region.country"},
+	} {
+		var invalid *InvalidError
+		if _, err := Parse(c.typ, "example.com", c.country); !errors.As(err, &invalid) || invalid.Field != c.field {
+			t.Errorf("%s: %v, want an InvalidError on %s", name, err, c.field)
+		}
+	}
+}
+
+func TestErrorsDoNotCarryPayloads(t *testing.T) {
+	t.Parallel()
+	payload := strings.Repeat("A", 200)
+	for _, typ := range Types() {
+		for _, raw := range []string{payload, payload + "..", "xn--" + payload[:50] + ".com", "<" + payload + ">@x", payload + "\u202e"} {
+			if _, err := Parse(typ, raw, ""); err != nil && strings.Contains(err.Error(), payload[:65]) {
+				t.Errorf("%s: the error repeats more than 64 characters: %v", typ, err)
+			}
+		}
+	}
+	if got := excerpt("\x1b\u202e" + payload); len(got) > 2*maxEcho || strings.ContainsAny(got, "\x1b\u202e") {
+		t.Errorf("excerpt gives %q", got)
+	}
+}
+
+func TestCountry(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{"": "EU", "eu": "EU", "de": "DE", "Fr": "FR", "ZW": "ZW", "AD": "AD", "xk": "XK", "AC": "AC"} {
+		if got, err := Country(in); got != want || err != nil {
+			t.Errorf("Country(%q) = %q, %v; want %q", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"UK", "QQ", "D", "DEU", "D ", " D", "EA", "ſa", "ﬁ", "001", "A\x00", "zz"} {
+		got, err := Country(in)
+		var invalid *InvalidError
+		if !errors.As(err, &invalid) || invalid.Field != "region.country" {
+			t.Errorf("Country(%q) = %q, %v; want an InvalidError on region.country", in, got, err)
+		}
+	}
+}
+
+func TestGuess(t *testing.T) {
+	t.Parallel()
+	for raw, want := range map[string]Type{
+		"jane@example.com": Email, "\"a b\"@example.com": Email,
+		"DE89 3704 0044 0532 0130 00": IBAN, "gb29nwbk60161331926819": IBAN, "NO9386011117947": IBAN, "DE89-3704-0044-0532-0130-00": IBAN,
+		"+49 30 123456": Phone, "030/123456": Phone, "(201) 555-0123": Phone, "+49 30 123456 ext. 7": Phone, "112": Phone,
+		"example.com": Domain, "163.com": Domain, "1und1.de": Domain, "https://user@example.com/": Domain, "пример.рф": Domain,
+		"": Domain, "ab12cd34ef56.com": Domain,
+	} {
+		if got := Guess(raw); got != want {
+			t.Errorf("Guess(%q) = %s, want %s", raw, got, want)
+		}
+	}
+}
+
+func TestHolders(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		typ     Type
+		raw     string
+		country string
+		want    []Holder
+	}{
+		"host":          {Domain, "www.example.co.uk", "", []Holder{{"registrable", "example.co.uk"}}},
+		"domain itself": {Domain, "example.co.uk", "", nil},
+		"public suffix": {Domain, "co.uk", "", nil},
+		"email": {Email, "jane@mail.example.com", "",
+			[]Holder{{"maildomain", "mail.example.com"}, {"registrable", "example.com"}}},
+		"aliased email": {Email, "jane@googlemail.com", "", []Holder{{"maildomain", "gmail.com"}, {"registrable", "gmail.com"}}},
+		"phone":         {Phone, "+33 6 12 34 56 78", "", []Holder{{"range", "3361234"}}},
+		"no such phone": {Phone, "99999999", "DE", []Holder{{"range", "4999999"}}},
+		"unread phone":  {Phone, "+999 123456", "", nil},
+		"IBAN":          {IBAN, "DE89370400440532013000", "", []Holder{{"bank", "DE37040044"}}},
+		"wrong length":  {IBAN, "DE8937040044053201300", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, err := Parse(c.typ, c.raw, c.country)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(c.want, e.Holders()); diff != "" {
+				t.Errorf("holders of %s (-want +got):\n%s", c.raw, diff)
+			}
+		})
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	label := strings.Repeat("а", 30)
+	for name, c := range map[string]struct {
+		typ Type
+		raw string
+	}{
+		"domain":         {Domain, "www.example.co.uk"},
+		"domain-idn":     {Domain, "www.xn--pypal-4ve.com"},
+		"domain-worst":   {Domain, longestLookalike()},
+		"domain-refused": {Domain, strings.Repeat(label+".", 16) + "com"},
+		"email":          {Email, "Jane.Doe+shop@googlemail.com"},
+		"phone":          {Phone, "+33 6 12 34 56 78"},
+		"phone-guessed":  {Phone, "0912 345 6115"},
+		"phone-unknown":  {Phone, "099999999999999"},
+		"iban":           {IBAN, "FR14 2004 1010 0505 0001 3M02 606"},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = Parse(c.typ, c.raw, "")
+			}
+		})
+	}
+}

@@ -1,0 +1,54 @@
+package entity
+
+import "slices"
+
+// Fact describes one fact that parsing can produce. Layers read facts by these names (sdk/ABI.md section 7).
+type Fact struct{ Name, Format, Example string }
+
+// FactTable lists every fact this package produces, in the order in which ABI.md prints them.
+func FactTable() []Fact { return slices.Clone(factTable) }
+
+var factTable = []Fact{
+	{"entity.type", "domain, email, phone or iban", "email"},
+	{"entity.value", "the normalised value, the identity of the entity", "jane@gmail.com"},
+	{"entity.country", "the request's region: ISO 3166-1 alpha-2, or EU", "DE"},
+	{"domain.ascii", "A-labels, lower case, no trailing dot (email: the mail domain)", "xn--pypal-4ve.com"},
+	{"domain.unicode", "the same in U-labels", "pаypal.com"},
+	{"domain.registrable", "public suffix plus one label, A-labels; absent when the name is itself a public suffix", "example.co.uk"},
+	{"domain.suffix", "the public suffix, A-labels", "co.uk"},
+	{"domain.suffix_kind", "icann, private (shared hosting and the like) or unlisted", "private"},
+	{"domain.tld", "the last label, A-label", "uk"},
+	{"domain.name", "the label left of the suffix, U-label; absent when the name is itself a public suffix", "example"},
+	{"domain.subdomain", "what stands left of the registrable domain, U-labels; absent when nothing", "login.secure"},
+	{"domain.scripts", "per label of domain.unicode, left to right, joined by \".\"; the label's Unicode scripts " +
+		"(Common and Inherited left out) sorted and joined by \"+\"; \"Common\" where nothing is left", "Cyrillic+Latin.Latin"},
+	{"email.address", "local part as written, \"@\", mail domain in A-labels", "Jane.Doe+shop@googlemail.com"},
+	{"email.local", "the local part as written, unquoted form kept as written", "Jane.Doe+shop"},
+	{"email.user", "the mailbox: lower case, tag removed, dots removed where the provider ignores them", "janedoe"},
+	{"email.tag", "the tag that was removed; absent when none", "shop"},
+	{"email.domain", "the mail domain after provider aliases (googlemail.com -> gmail.com), A-labels", "gmail.com"},
+	{"email.provider", "a large mailbox provider's name: google, microsoft, yahoo, apple, proton, fastmail, gmx, " +
+		"webde, mailru, yandex, zoho, tutanota, aol, qq, naver, orange_fr, ... ; absent when none", "google"},
+	{"phone.e164", "E.164 with \"+\"; absent when the number cannot be read as one", "+33612345678"},
+	{"phone.country", "ISO 3166-1 alpha-2, or 001 for non-geographic codes; absent when unknown", "FR"},
+	{"phone.calling_code", "digits", "33"},
+	{"phone.national", "the national significant number, digits", "612345678"},
+	{"phone.type", "mobile, fixed_line, fixed_line_or_mobile, premium_rate, toll_free, shared_cost, voip, " +
+		"personal, pager, uan, voicemail, unknown", "mobile"},
+	{"phone.valid", "yes or no: matches a range of its country's numbering plan", "yes"},
+	{"phone.possible", "possible, too_short, too_long, local_only or invalid_length", "possible"},
+	{"phone.assumed", "yes when the country was guessed (national format, region EU); else no", "no"},
+	{"iban.country", "the first two letters", "DE"},
+	{"iban.listed", "yes when the ISO 13616 registry lists the country, or the country issues IBANs without being in it", "yes"},
+	{"iban.structure", "ok, length or format, against the registry; absent when not listed", "ok"},
+	{"iban.check", "ok or wrong: ISO 7064 mod 97-10", "ok"},
+	{"iban.check_digits", "the two digits as written", "89"},
+	{"iban.bban", "what follows the check digits", "370400440532013000"},
+	{"iban.bank", "the bank identifier by the registry's positions; absent when not listed or structure is not " +
+		"ok", "37040044"},
+	{"iban.branch", "the branch identifier likewise; absent when the country has none", "005"},
+	{"iban.account", "what follows bank and branch", "0532013000"},
+	{"iban.sepa", "yes when the country takes part in SEPA; absent when not listed", "yes"},
+	{"iban.national", "ok, wrong: the country's own check digits inside the BBAN where the registry country has a " +
+		"published algorithm that we know; absent otherwise", "ok"},
+}

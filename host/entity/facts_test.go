@@ -1,0 +1,47 @@
+package entity
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestFactTable(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, f := range FactTable() {
+		group, _, found := strings.Cut(f.Name, ".")
+		if !found || !strings.Contains(" entity domain email phone iban ", " "+group+" ") {
+			t.Errorf("fact %q is of no group", f.Name)
+		}
+		if seen[f.Name] || f.Format == "" || len(f.Name) > 64 {
+			t.Errorf("fact %q is listed twice, has no format, or a name over 64 bytes", f.Name)
+		}
+		seen[f.Name] = true
+	}
+	FactTable()[0].Name = "changed"
+	if FactTable()[0].Name == "changed" {
+		t.Error("the table can be changed by who reads it")
+	}
+}
+
+// Every fact that layers are promised must be one that some input produces.
+func TestEveryFactIsProduced(t *testing.T) {
+	t.Parallel()
+	left := map[string]bool{}
+	for _, f := range FactTable() {
+		left[f.Name] = true
+	}
+	for typ, raw := range map[Type]string{Domain: "login.example.co.uk", Email: "Jane.Doe+shop@googlemail.com",
+		Phone: "+33612345678", IBAN: "FR1420041010050500013M02606"} {
+		e, err := Parse(typ, raw, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range e.Facts {
+			delete(left, name)
+		}
+	}
+	for name := range left {
+		t.Errorf("no input produced %s", name)
+	}
+}
