@@ -1,0 +1,200 @@
+// Package check is the product's core: a request becomes an entity, the entity's facts go through every layer of one
+// lineup, the layers' scores are fused, and the decision is answered once the ledger holds it.
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"assay/host/entity"
+)
+
+// Request asks for one entity to be scored.
+type Request struct {
+	Caller  Caller
+	Fields  []Field // in any order; the first type of entity.Types among them is scored, the others are linked to it
+	Country string  // region.country as written; "" means EU
+}
+
+// Field is one scorable field of a request.
+type Field struct {
+	Type  entity.Type
+	Value string
+}
+
+// Decision is the answer to a request.
+type Decision struct {
+	Fused
+	Ref      string // unique, and the way into the audit trail
+	Type     entity.Type
+	Query    string    // the scored value as it was written
+	At       time.Time // UTC, whole milliseconds
+	Revision int64     // of the lineup that decided
+	Layers   []Outcome
+}
+
+// TimeFormat is how times are written for clients and hashed for the audit: ISO 8601, UTC, milliseconds (spec 2.2).
+const TimeFormat = "2006-01-02T15:04:05.000Z"
+
+// Record is what the ledger keeps of a decision.
+type Record struct {
+	Caller   Caller
+	Entity   entity.Entity
+	Also     []entity.Entity // sent along with it, to be linked in the reputation graph
+	Decision *Decision
+}
+
+// Ledger makes decisions durable.
+type Ledger interface {
+	// Append returns nil once the record, its count against the quota, its place in the audit chain and its event are
+	// committed together. It returns ErrUnauthorized when the key has ended, a *QuotaError when the month's quota is
+	// used up, and ErrOverloaded when it cannot take more; nothing is kept then. Any other error leaves it open whether the
+	// record was kept, never half of it.
+	Append(ctx context.Context, r Record) error
+}
+
+// Observer is told what happened, for metrics and logs. Its methods must not block.
+type Observer interface {
+	LayerRan(t entity.Type, o Outcome, lost *Lost)
+	CheckDone(d *Decision, took time.Duration)
+}
+
+// Checker runs checks. Its fields are set once, before use.
+type Checker struct {
+	Live     *Live
+	Ledger   Ledger
+	Observer Observer
+	Now      func() time.Time
+	Deadline time.Duration // for all layers of one check together
+}
+
+// ErrNoLineup means that no lineup is in force yet.
+var ErrNoLineup = errors.New("no lineup is in force")
+
+// Check scores the request's entity and records the decision. Errors: NoFieldError, *entity.InvalidError, *PlanError,
+// ErrUnauthorized, *QuotaError, ErrOverloaded, else *Failure.
+func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
+	scored, also, query, err := parse(req)
+	if err != nil {
+		return nil, err
+	}
+	if !req.Caller.Plan.Covers(scored.Type) {
+		return nil, &PlanError{Plan: req.Caller.Plan.Name, Type: scored.Type}
+	}
+	began := time.Now()
+	d, err := c.decide(ctx, scored, query)
+	if err != nil {
+		return nil, err
+	}
+	err = c.Ledger.Append(ctx, Record{Caller: req.Caller, Entity: scored, Also: also, Decision: d})
+	if err != nil {
+		var quota *QuotaError
+		if errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrOverloaded) || errors.As(err, &quota) {
+			return nil, err
+		}
+		return nil, &Failure{Ref: d.Ref, Err: err}
+	}
+	c.Observer.CheckDone(d, time.Since(began))
+	return d, nil
+}
+
+// Explain scores an entity without a caller: nothing is counted and nothing recorded.
+func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decision, error) {
+	scored, _, query, err := parse(Request{Fields: []Field{f}, Country: country})
+	if err != nil {
+		return nil, err
+	}
+	return c.decide(ctx, scored, query)
+}
+
+// parse reads the request's fields: the one to score, and those that go along with it. A field of white space counts as
+// not given.
+func parse(req Request) (scored entity.Entity, also []entity.Entity, query string, err error) {
+	country, err := entity.Country(req.Country)
+	if err != nil {
+		return scored, nil, "", err
+	}
+	found := false
+	for _, t := range entity.Types() {
+		for _, f := range req.Fields {
+			if f.Type != t || strings.TrimSpace(f.Value) == "" {
+				continue
+			}
+			e, err := entity.Parse(t, f.Value, country)
+			if err != nil {
+				return scored, nil, "", err
+			}
+			if found {
+				also = append(also, e)
+				continue
+			}
+			scored, query, found = e, f.Value, true
+		}
+	}
+	if !found {
+		return scored, nil, "", NoFieldError{}
+	}
+	return scored, also, query, nil
+}
+
+// decide runs the layers over e and fuses what they said.
+func (c *Checker) decide(ctx context.Context, e entity.Entity, query string) (*Decision, error) {
+	ref := NewRef()
+	lineup := c.Live.Acquire()
+	if lineup == nil {
+		return nil, &Failure{Ref: ref, Err: ErrNoLineup}
+	}
+	defer lineup.Release()
+	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
+	defer cancel()
+
+	members := lineup.byType[e.Type]
+	outcomes := make([]Outcome, 0, len(members))
+	for _, i := range members {
+		o, lost := run(ctx, &lineup.Members[i], e.Facts)
+		c.Observer.LayerRan(e.Type, o, lost)
+		outcomes = append(outcomes, o)
+	}
+	return &Decision{
+		Fused:    Fuse(lineup.Bias, lineup.Bands, outcomes),
+		Ref:      ref,
+		Type:     e.Type,
+		Query:    query,
+		At:       c.Now().UTC().Truncate(time.Millisecond),
+		Revision: lineup.Revision,
+		Layers:   outcomes,
+	}, nil
+}
+
+// run asks one layer.
+func run(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Lost) {
+	o := Outcome{Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required}
+	began := time.Now()
+	read := Facts{Entity: facts, Config: m.Config}
+	result, err := m.Layer.Score(ctx, read)
+	o.Micros = time.Since(began).Microseconds()
+	if err != nil {
+		var lost *Lost
+		if !errors.As(err, &lost) {
+			lost = &Lost{Reason: Unavailable, Err: fmt.Errorf("running layer %s: %w", m.Name, err)}
+		}
+		o.Lost = lost.Reason
+		return o, lost.redacted(read)
+	}
+	o.Fuel = result.Fuel
+	if result.Abstained {
+		o.Abstained = true // whatever it says besides does not count
+		return o, nil
+	}
+	o.Score, o.Signals, o.Threat = result.Score, result.Signals, result.Threat
+	o.Contribution = m.Weight * float64(result.Score) / 100
+	return o, nil
+}
+
+// NewRef returns a new reference of a check: "chk_" and a ULID, so that references sort by time.
+func NewRef() string { return "chk_" + ulid.Make().String() }

@@ -1,0 +1,462 @@
+package check_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+func same(t *testing.T, want, got any) {
+	t.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// layerFunc is a layer made of a function.
+type layerFunc func(context.Context, check.Facts) (check.Result, error)
+
+func (f layerFunc) Score(ctx context.Context, facts check.Facts) (check.Result, error) {
+	return f(ctx, facts)
+}
+
+// fixture is a Checker with a ledger and an observer that remember.
+type fixture struct {
+	check.Checker
+	caller check.Caller
+	refuse error // what the ledger answers
+
+	mu      sync.Mutex
+	ran     []string // layers, in order
+	records []check.Record
+	losses  []*check.Lost
+	done    []*check.Decision
+}
+
+func newFixture(t *testing.T) *fixture {
+	t.Helper()
+	pro, ok := check.PlanNamed("pro")
+	if !ok {
+		t.Fatal("there is no pro plan")
+	}
+	f := &fixture{caller: check.Caller{Account: "acct_1", Key: "key_1", Plan: pro}}
+	f.Checker = check.Checker{
+		Live: &check.Live{}, Ledger: f, Observer: f, Deadline: time.Minute,
+		Now: func() time.Time { return time.Date(2026, 1, 2, 4, 4, 5, 6_999_999, time.FixedZone("CET", 3600)) },
+	}
+	return f
+}
+
+func (f *fixture) Append(_ context.Context, r check.Record) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.records = append(f.records, r)
+	return f.refuse
+}
+
+func (f *fixture) LayerRan(_ entity.Type, o check.Outcome, lost *check.Lost) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if (o.Lost != "") != (lost != nil) {
+		panic("the outcome and the loss do not agree")
+	}
+	f.losses = append(f.losses, lost)
+}
+
+func (f *fixture) CheckDone(d *check.Decision, _ time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done = append(f.done, d)
+}
+
+// member is a member of weight 1 whose layer scores 50, and whose calls are remembered.
+func (f *fixture) member(name string, types ...entity.Type) check.Member {
+	return f.answering(name, func(context.Context, check.Facts) (check.Result, error) { return check.Result{Score: 50}, nil }, types...)
+}
+
+func (f *fixture) answering(name string, layer layerFunc, types ...entity.Type) check.Member {
+	if len(types) == 0 {
+		types = entity.Types()
+	}
+	return check.Member{
+		Name: name, Version: "1.0.0", Weight: 1, Entities: types,
+		Layer: layerFunc(func(ctx context.Context, facts check.Facts) (check.Result, error) {
+			f.mu.Lock()
+			f.ran = append(f.ran, name)
+			f.mu.Unlock()
+			return layer(ctx, facts)
+		}),
+	}
+}
+
+func (f *fixture) swap(revision int64, members ...check.Member) <-chan struct{} {
+	return f.Live.Swap(check.NewLineup(revision, 0, bands, members))
+}
+
+func (f *fixture) check(fields ...check.Field) (*check.Decision, error) {
+	return f.Check(context.Background(), check.Request{Caller: f.caller, Fields: fields, Country: "FR"})
+}
+
+func (f *fixture) mustCheck(t *testing.T, fields ...check.Field) *check.Decision {
+	t.Helper()
+	d, err := f.check(fields...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func field(t entity.Type, value string) check.Field { return check.Field{Type: t, Value: value} }
+
+var (
+	aDomain = field(entity.Domain, "Example.COM")
+	anEmail = field(entity.Email, "jane@example.com")
+	aPhone  = field(entity.Phone, "06 12 34 56 78")
+	anIBAN  = field(entity.IBAN, "DE89 3704 0044 0532 0130 00")
+)
+
+func TestFieldsAreReadInOneOrder(t *testing.T) {
+	t.Parallel()
+	blank := func(t entity.Type) check.Field { return field(t, " \t\u00a0\n") }
+	for _, c := range []struct {
+		name   string
+		fields []check.Field
+		scored entity.Type
+		query  string
+		also   []string
+	}{
+		{"domain before all", []check.Field{anIBAN, aPhone, anEmail, aDomain}, entity.Domain, aDomain.Value,
+			[]string{"jane@example.com", "+33612345678", "DE89370400440532013000"}},
+		{"email before phone", []check.Field{aPhone, anEmail, anIBAN}, entity.Email, anEmail.Value, []string{"+33612345678", "DE89370400440532013000"}},
+		{"phone before iban", []check.Field{anIBAN, aPhone}, entity.Phone, aPhone.Value, []string{"DE89370400440532013000"}},
+		{"iban alone", []check.Field{anIBAN}, entity.IBAN, anIBAN.Value, nil},
+		{"empty counts as not given", []check.Field{field(entity.Domain, ""), anEmail}, entity.Email, anEmail.Value, nil},
+		{"white space counts as not given", []check.Field{blank(entity.Domain), anEmail, blank(entity.IBAN)}, entity.Email, anEmail.Value, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.swap(1, f.member("a"))
+			d := f.mustCheck(t, c.fields...)
+			if d.Type != c.scored || d.Query != c.query {
+				t.Errorf("scored %s %q, want %s %q", d.Type, d.Query, c.scored, c.query)
+			}
+			r := f.records[0]
+			var also []string
+			for _, e := range r.Also {
+				also = append(also, e.Value)
+			}
+			same(t, c.also, also)
+			if r.Entity.Type != c.scored || r.Decision != d || r.Caller.Key != "key_1" {
+				t.Errorf("the record is of %s for %s", r.Entity.Type, r.Caller.Key)
+			}
+		})
+	}
+}
+
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	free, _ := check.PlanNamed("free")
+	public := check.PublicPlan()
+	pro, _ := check.PlanNamed("pro")
+	for _, c := range []struct {
+		name    string
+		plan    check.Plan
+		fields  []check.Field
+		country string
+		want    string // in the error's text
+		as      any    // the type that the error must have
+	}{
+		{"no fields", pro, nil, "", "domain, email, phone or iban", new(check.NoFieldError)},
+		{"blank fields only", pro, []check.Field{field(entity.Domain, "  "), field(entity.IBAN, "\u3000")}, "", "domain, email, phone or iban", new(check.NoFieldError)},
+		{"not a domain", pro, []check.Field{field(entity.Domain, "not a domain")}, "", "domain: ", new(*entity.InvalidError)},
+		{"one that goes along is wrong", pro, []check.Field{aDomain, field(entity.Email, "nobody")}, "", "email: ", new(*entity.InvalidError)},
+		{"no such country", pro, []check.Field{aDomain}, "Utopia", "region.country: ", new(*entity.InvalidError)},
+		{"phone on free", free, []check.Field{aPhone}, "FR", "the free plan does not cover phone checks, only domain and email", new(*check.PlanError)},
+		{"iban on free", free, []check.Field{anIBAN}, "", "the free plan does not cover iban checks, only domain and email", new(*check.PlanError)},
+		{"email without a key", public, []check.Field{anEmail}, "", "the public plan does not cover email checks, only domain", new(*check.PlanError)},
+		{"no plan at all", check.Plan{}, []check.Field{aDomain}, "", "domain", new(*check.PlanError)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.swap(1, f.member("a"))
+			d, err := f.Check(context.Background(), check.Request{Caller: check.Caller{Plan: c.plan}, Fields: c.fields, Country: c.country})
+			if d != nil || err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, c.as) {
+				t.Errorf("answered %+v, %T %v; want a %T with %q", d, err, err, c.as, c.want)
+			}
+			if len(f.ran)+len(f.records)+len(f.done) != 0 {
+				t.Errorf("a refused request ran %v, left %d records and %d decisions", f.ran, len(f.records), len(f.done))
+			}
+		})
+	}
+}
+
+func TestLedgerErrors(t *testing.T) {
+	t.Parallel()
+	quota := &check.QuotaError{Quota: 50, ResetAt: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
+	down := errors.New("no connection")
+	for _, c := range []struct {
+		name   string
+		err    error
+		passed bool
+	}{
+		{"key ended", check.ErrUnauthorized, true},
+		{"key ended, wrapped", fmt.Errorf("appending: %w", check.ErrUnauthorized), true},
+		{"overloaded", check.ErrOverloaded, true},
+		{"quota", quota, true},
+		{"quota, wrapped", fmt.Errorf("appending: %w", quota), true},
+		{"database down", down, false},
+		{"time out", context.DeadlineExceeded, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.refuse = c.err
+			f.swap(1, f.member("a"))
+			d, err := f.check(aDomain)
+			if d != nil || !errors.Is(err, c.err) || len(f.done) != 0 {
+				t.Fatalf("answered %+v, %v; observed %d decisions", d, err, len(f.done))
+			}
+			var failure *check.Failure
+			if c.passed == errors.As(err, &failure) {
+				t.Fatalf("the error is a %T", err)
+			}
+			if failure != nil && (failure.Ref != f.records[0].Decision.Ref || !strings.Contains(err.Error(), failure.Ref)) {
+				t.Errorf("failure %q does not carry the reference %s", err, f.records[0].Decision.Ref)
+			}
+		})
+	}
+}
+
+func TestErrorTextsForClients(t *testing.T) {
+	t.Parallel()
+	quota := &check.QuotaError{Quota: 150, ResetAt: time.Date(2026, 1, 31, 23, 0, 0, 0, time.FixedZone("west", -3600))}
+	same(t, "the monthly quota of 150 checks is used up; it resets on 2026-02-01", quota.Error())
+	lost := &check.Lost{Reason: check.Trap, Err: context.Canceled}
+	same(t, "trap: context canceled", lost.Error())
+	if !errors.Is(lost, context.Canceled) {
+		t.Error("a loss hides its cause")
+	}
+}
+
+func TestNoLineup(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	_, err := f.check(aDomain)
+	var failure *check.Failure
+	if !errors.As(err, &failure) || !errors.Is(err, check.ErrNoLineup) || !strings.HasPrefix(failure.Ref, "chk_") {
+		t.Errorf("answered %v, want a Failure of ErrNoLineup", err)
+	}
+	if len(f.records) != 0 {
+		t.Error("a check that was not decided was recorded")
+	}
+}
+
+func TestLineupIsKeptThroughASwap(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var drained <-chan struct{}
+	f.swap(1, f.answering("swapper", func(context.Context, check.Facts) (check.Result, error) {
+		drained = f.swap(2, f.member("next"))
+		return check.Result{Score: 10}, nil
+	}), f.answering("last", func(context.Context, check.Facts) (check.Result, error) {
+		if closed(drained) {
+			t.Error("the lineup drained under a check")
+		}
+		return check.Result{Score: 20}, nil
+	}))
+	d := f.mustCheck(t, aDomain)
+	same(t, []string{"swapper", "last"}, f.ran)
+	if d.Revision != 1 {
+		t.Errorf("revision %d decided, want 1", d.Revision)
+	}
+	if !closed(drained) {
+		t.Error("the lineup has not drained behind the check")
+	}
+	if d = f.mustCheck(t, aDomain); d.Revision != 2 || f.ran[2] != "next" {
+		t.Errorf("the next check ran %v under revision %d", f.ran[2:], d.Revision)
+	}
+}
+
+func TestDecision(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	signals := []check.Signal{sig(80, "a:b:c")}
+	heavy := f.answering("heavy", func(context.Context, check.Facts) (check.Result, error) {
+		return check.Result{Score: 80, Signals: signals, Threat: "phishing"}, nil
+	})
+	heavy.Weight, heavy.Required, heavy.Version = 5, true, "2.1.0"
+	f.swap(3, heavy, f.answering("silent", func(context.Context, check.Facts) (check.Result, error) {
+		// An abstaining layer's points do not count, whatever it says besides.
+		return check.Result{Abstained: true, Score: 100, Signals: []check.Signal{sig(100, "x:y:z")}, Threat: "spam"}, nil
+	}), f.answering("broken", func(context.Context, check.Facts) (check.Result, error) {
+		return check.Result{Score: 100, Threat: "spam"}, &check.Lost{Reason: check.Trap, Err: errors.New("unreachable")}
+	}), f.answering("odd", func(context.Context, check.Facts) (check.Result, error) {
+		return check.Result{}, errors.New("not a loss")
+	}))
+	d := f.mustCheck(t, anEmail)
+	for i := range d.Layers {
+		if d.Layers[i].Micros < 0 {
+			t.Errorf("layer %d took %d us", i, d.Layers[i].Micros)
+		}
+		d.Layers[i].Micros = 0
+	}
+	if d.At.Location() != time.UTC {
+		t.Errorf("the time is in %v", d.At.Location())
+	}
+	ref := d.Ref
+	same(t, &check.Decision{
+		Fused: check.Fused{Score: 98, Lowest: 98, Highest: 100, Verdict: check.Block, Threat: "phishing", Signals: append(signals,
+			check.Signal{Code: "host:degraded:broken", Text: "The broken layer could not be asked; with it the score could be as high as 100"},
+			check.Signal{Code: "host:degraded:odd", Text: "The odd layer could not be asked; with it the score could be as high as 100"})},
+		Ref: ref, Type: entity.Email, Query: "jane@example.com", Revision: 3,
+		At: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC), // UTC, whole milliseconds
+		Layers: []check.Outcome{
+			{Layer: "heavy", Version: "2.1.0", Weight: 5, Score: 80, Contribution: 4, Required: true, Threat: "phishing", Signals: signals},
+			{Layer: "silent", Version: "1.0.0", Weight: 1, Abstained: true},
+			{Layer: "broken", Version: "1.0.0", Weight: 1, Lost: check.Trap},
+			{Layer: "odd", Version: "1.0.0", Weight: 1, Lost: check.Unavailable},
+		},
+	}, d)
+	if len(f.done) != 1 || f.done[0] != d || len(f.losses) != 4 || f.losses[1] != nil || f.losses[2].Reason != check.Trap ||
+		!strings.Contains(f.losses[3].Error(), "odd") {
+		t.Errorf("observed %d decisions and the losses %v", len(f.done), f.losses)
+	}
+}
+
+func TestLayerSeesFactsAndItsOwnConfig(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	m := f.answering("a", func(_ context.Context, facts check.Facts) (check.Result, error) {
+		for name, want := range map[string]string{
+			"domain.ascii": "example.com", "entity.country": "FR", "config.floor": "7", "config.config.x": "8",
+			"floor": "", "config.": "", "config": "", "config.none": "", "config.domain.ascii": "", "entity.none": "",
+		} {
+			if got, known := facts.Get(name); got != want || known != (want != "") {
+				t.Errorf("fact %s is %q, %t", name, got, known)
+			}
+		}
+		return check.Result{}, nil
+	})
+	m.Config = map[string]string{"floor": "7", "config.x": "8"}
+	f.swap(1, m)
+	f.mustCheck(t, aDomain)
+
+	// A setting never stands in for a fact, nor a fact for a setting.
+	facts := check.Facts{
+		Entity: entity.Facts{"config.x": "a fact"}, Config: map[string]string{"domain.ascii": "a setting", "": "a setting"},
+	}
+	for _, name := range []string{"config.x", "domain.ascii", "config.", ""} {
+		if got, known := facts.Get(name); known {
+			t.Errorf("%s reads %q", name, got)
+		}
+	}
+}
+
+func TestLayersShareTheDeadlineOfTheCheck(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Deadline = 20 * time.Second
+	var deadlines []time.Time
+	m := f.answering("a", func(ctx context.Context, _ check.Facts) (check.Result, error) {
+		deadline, ok := ctx.Deadline()
+		if left := time.Until(deadline); !ok || left > f.Deadline {
+			t.Errorf("the layer has %v (%t), more than %v", left, ok, f.Deadline)
+		}
+		deadlines = append(deadlines, deadline)
+		return check.Result{}, nil
+	})
+	f.swap(1, m, m)
+	f.mustCheck(t, aDomain)
+	if !deadlines[0].Equal(deadlines[1]) {
+		t.Errorf("two layers have the deadlines %v", deadlines)
+	}
+}
+
+func TestLayersPastTheDeadlineAreLost(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Deadline = time.Millisecond
+	waits := f.answering("waits", func(ctx context.Context, _ check.Facts) (check.Result, error) {
+		<-ctx.Done()
+		return check.Result{}, &check.Lost{Reason: check.Timeout, Err: ctx.Err()}
+	})
+	waits.Required, waits.Weight = true, 6
+	f.swap(1, waits, f.answering("next", func(ctx context.Context, _ check.Facts) (check.Result, error) {
+		if err := ctx.Err(); err != nil {
+			return check.Result{}, &check.Lost{Reason: check.Timeout, Err: err}
+		}
+		return check.Result{Score: 40}, nil
+	}))
+	d := f.mustCheck(t, aDomain)
+	if d.Layers[0].Lost != check.Timeout || d.Layers[1].Lost != check.Timeout || d.Verdict != check.Review {
+		t.Errorf("the layers gave %+v and the verdict %s", d.Layers, d.Verdict)
+	}
+	if len(f.records) != 1 {
+		t.Errorf("%d records", len(f.records))
+	}
+}
+
+func TestExplainKeepsNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.swap(4, f.member("a"))
+	d, err := f.Explain(context.Background(), aPhone, "FR")
+	if err != nil || d.Type != entity.Phone || d.Revision != 4 || d.Score != 62 {
+		t.Errorf("explained as %+v, %v", d, err)
+	}
+	if len(f.records)+len(f.done) != 0 {
+		t.Error("an explanation was recorded")
+	}
+	if _, err := f.Explain(context.Background(), field(entity.Phone, " "), ""); !errors.As(err, new(check.NoFieldError)) {
+		t.Errorf("blank: %v", err)
+	}
+}
+
+func TestPlansAreThoseOfTheSpecification(t *testing.T) {
+	t.Parallel()
+	lesser, all := []entity.Type{entity.Domain, entity.Email}, entity.Types()
+	same(t, []check.Plan{
+		{Name: "free", Quota: 50, Types: lesser},
+		{Name: "starter", Quota: 150, Types: all, Webhooks: true},
+		{Name: "pro", Quota: 1500, Types: all, Webhooks: true, Batch: true, Privacy: true},
+	}, check.Plans())
+	for _, name := range []string{"free", "starter", "pro", "public"} {
+		if p, ok := check.PlanNamed(name); !ok || p.Name != name || !p.Covers(entity.Domain) {
+			t.Errorf("plan %s is %+v, %t", name, p, ok)
+		}
+	}
+	if p, ok := check.PlanNamed("growth"); ok || p.Covers(entity.Domain) {
+		t.Errorf("a plan that is not sold: %+v", p)
+	}
+}
+
+func TestReferencesAreUniqueAndSortByTime(t *testing.T) {
+	t.Parallel()
+	const count, timeChars = 10_000, 10 // a ULID begins with its millisecond
+	seen, before := map[string]bool{}, ""
+	for range count {
+		ref := check.NewRef()
+		ulid, ok := strings.CutPrefix(ref, "chk_")
+		if !ok || len(ulid) != 26 {
+			t.Fatalf("reference %q is not chk_ and a ULID", ref)
+		}
+		if ulid[:timeChars] < before {
+			t.Fatalf("reference %q is of an earlier time than the one before", ref)
+		}
+		seen[ref], before = true, ulid[:timeChars]
+	}
+	if len(seen) != count {
+		t.Errorf("only %d of %d references differ", len(seen), count)
+	}
+}

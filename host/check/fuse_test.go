@@ -1,0 +1,352 @@
+package check_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/check"
+)
+
+var bands = check.Bands{Review: 40, Block: 70}
+
+// logOdds is the inverse of the logistic function.
+func logOdds(p float64) float64 { return math.Log(p / (1 - p)) }
+
+// scored is a layer's outcome as a check makes it.
+func scored(layer string, weight float64, score int) check.Outcome {
+	return check.Outcome{Layer: layer, Weight: weight, Score: score, Contribution: weight * float64(score) / 100}
+}
+
+func lost(layer string, weight float64, required bool) check.Outcome {
+	return check.Outcome{Layer: layer, Weight: weight, Required: required, Lost: check.Timeout}
+}
+
+func sig(points int, code string) check.Signal {
+	return check.Signal{Points: points, Code: code, Text: "x"}
+}
+
+func rank(v check.Verdict) int {
+	return slices.Index([]check.Verdict{check.Allow, check.Review, check.Block}, v)
+}
+
+func TestBandsBeginAtTheirScores(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name    string
+		p       float64
+		score   int
+		verdict check.Verdict
+	}{
+		{"certainly good", 1e-9, 0, check.Allow},
+		{"last of allow", .39, 39, check.Allow},
+		{"rounds down to allow", .3949, 39, check.Allow},
+		{"rounds up to review", .3951, 40, check.Review},
+		{"first of review", .40, 40, check.Review},
+		{"last of review", .69, 69, check.Review},
+		{"rounds down to review", .6949, 69, check.Review},
+		{"rounds up to block", .6951, 70, check.Block},
+		{"first of block", .70, 70, check.Block},
+		{"certainly bad", 1 - 1e-9, 100, check.Block},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			want := check.Fused{Score: c.score, Lowest: c.score, Highest: c.score, Verdict: c.verdict, Signals: []check.Signal{}}
+			if diff := cmp.Diff(want, check.Fuse(logOdds(c.p), bands, nil)); diff != "" {
+				t.Errorf("as the bias (-want +got):\n%s", diff)
+			}
+			// The same log-odds from a layer instead.
+			got := check.Fuse(-20, bands, []check.Outcome{scored("a", 20+logOdds(c.p), 100)})
+			if got.Score != c.score || got.Verdict != c.verdict {
+				t.Errorf("as a contribution: %d %s, want %d %s", got.Score, got.Verdict, c.score, c.verdict)
+			}
+		})
+	}
+}
+
+func TestScoreStaysWithinItsRange(t *testing.T) {
+	t.Parallel()
+	for _, x := range []float64{0, -0.5, 36, -37, 709, -709, 710, -710, 745, -746, math.MaxFloat64, -math.MaxFloat64, math.Inf(1), math.Inf(-1)} {
+		got := check.Fuse(x, bands, nil).Score
+		want := 100
+		if x == 0 {
+			want = 50
+		} else if x < 0 {
+			want = int(math.Round(50 * (1 + math.Tanh(x/2))))
+		}
+		if got != want {
+			t.Errorf("log-odds of %v score %d, want %d", x, got, want)
+		}
+	}
+}
+
+func TestLostLayer(t *testing.T) {
+	t.Parallel()
+	low := logOdds(.10) // and each lost layer of weight 4 could lift it to 86
+	degraded := func(layer string, highest int) check.Signal {
+		return check.Signal{
+			Code: "host:degraded:" + layer,
+			Text: fmt.Sprintf("The %s layer could not be asked; with it the score could be as high as %d", layer, highest),
+		}
+	}
+	none := []check.Signal{}
+	for _, c := range []struct {
+		name     string
+		bias     float64
+		outcomes []check.Outcome
+		want     check.Fused
+	}{
+		{
+			"required, and the verdict hangs on it", low, []check.Outcome{lost("a", 4, true)},
+			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review, Signals: []check.Signal{degraded("a", 86)}},
+		},
+		{
+			"required, and it could only just reach review", logOdds(.39), []check.Outcome{lost("a", logOdds(.40)-logOdds(.39), true)},
+			check.Fused{Score: 40, Lowest: 39, Highest: 40, Verdict: check.Review, Signals: []check.Signal{degraded("a", 40)}},
+		},
+		{
+			"optional, and the verdict hangs on it", low, []check.Outcome{lost("a", 4, false)},
+			check.Fused{Score: 10, Lowest: 10, Highest: 86, Verdict: check.Allow, Signals: []check.Signal{degraded("a", 86)}},
+		},
+		{
+			"required, but too light to change the verdict", low, []check.Outcome{lost("a", 1, true)},
+			check.Fused{Score: 10, Lowest: 10, Highest: 23, Verdict: check.Allow, Signals: []check.Signal{degraded("a", 23)}},
+		},
+		{
+			"required, and the others say review without it", low, []check.Outcome{lost("a", 4, true), scored("b", 2.2, 100)},
+			check.Fused{Score: 50, Lowest: 50, Highest: 98, Verdict: check.Review, Signals: []check.Signal{degraded("a", 98)}},
+		},
+		{
+			"required, and the others say block without it", low, []check.Outcome{lost("a", 4, true), scored("b", 4, 100)},
+			check.Fused{Score: 86, Lowest: 86, Highest: 100, Verdict: check.Block, Signals: []check.Signal{degraded("a", 100)}},
+		},
+		{
+			"two required", low, []check.Outcome{lost("a", 2, true), lost("b", 2, true)},
+			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review, Signals: []check.Signal{degraded("a", 86), degraded("b", 86)}},
+		},
+		{
+			"one required that matters together with an optional one", low, []check.Outcome{lost("a", 1, true), lost("b", 1, false)},
+			check.Fused{Score: 40, Lowest: 10, Highest: 45, Verdict: check.Review, Signals: []check.Signal{degraded("a", 45), degraded("b", 45)}},
+		},
+		{
+			"an abstaining one is not a lost one", low, []check.Outcome{{Layer: "a", Weight: 4, Required: true, Abstained: true}},
+			check.Fused{Score: 10, Lowest: 10, Highest: 10, Verdict: check.Allow, Signals: none},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(c.want, check.Fuse(c.bias, bands, c.outcomes)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDegradedSignalsFollowTheLayers(t *testing.T) {
+	t.Parallel()
+	b := scored("b", 1, 10)
+	b.Signals = []check.Signal{{Points: -5, Code: "b:x:low"}, {Points: 15, Code: "b:x:high"}}
+	got := check.Fuse(logOdds(.10), bands, []check.Outcome{lost("a", 4, true), b})
+	if diff := cmp.Diff([]string{"b:x:high", "b:x:low", "host:degraded:a"}, codes(got.Signals)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func codes(signals []check.Signal) []string {
+	all := make([]string, len(signals))
+	for i, s := range signals {
+		all[i] = s.Code
+	}
+	return all
+}
+
+func TestSignalsAreOrderedByTheirWeight(t *testing.T) {
+	t.Parallel()
+	light, heavy := scored("light", 1, 60), scored("heavy", 3, 40)
+	light.Signals = []check.Signal{sig(50, "light:a:50"), sig(0, "light:a:0"), sig(-10, "light:a:-10"), sig(20, "light:a:20")}
+	heavy.Signals = []check.Signal{sig(10, "heavy:a:10"), sig(30, "heavy:a:30"), sig(30, "heavy:b:30"), sig(-30, "heavy:a:-30")}
+	silent := check.Outcome{Layer: "silent", Weight: 0, Signals: []check.Signal{sig(100, "silent:a:100")}}
+	want := []string{
+		"heavy:a:30", "heavy:b:30", "light:a:50", "heavy:a:10", "light:a:20", "silent:a:100", "light:a:-10", "heavy:a:-30",
+	} // by points times weight: 90, 90 (as given), 50, 30, 20, 0, -10, -90; the one worth no points is left out
+	if diff := cmp.Diff(want, codes(check.Fuse(0, bands, []check.Outcome{light, silent, heavy}).Signals)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestDominantThreat(t *testing.T) {
+	t.Parallel()
+	named := func(o check.Outcome, threat string) check.Outcome { o.Threat = threat; return o }
+	for _, c := range []struct {
+		name     string
+		outcomes []check.Outcome
+		want     string
+	}{
+		{"that of the higher score", []check.Outcome{named(scored("a", 3, 50), "spam"), named(scored("b", 3, 90), "phishing")}, "phishing"},
+		{"weight counts, not score alone", []check.Outcome{named(scored("a", 6, 50), "spam"), named(scored("b", 3, 90), "phishing")}, "spam"},
+		{"the first of equals", []check.Outcome{named(scored("a", 3, 80), "spam"), named(scored("b", 3, 80), "phishing")}, "spam"},
+		{"a layer that names none", []check.Outcome{scored("a", 6, 90), named(scored("b", 3, 10), "phishing")}, "phishing"},
+		{"a layer without weight", []check.Outcome{scored("a", 6, 90), named(scored("b", 0, 100), "phishing")}, ""},
+		{"none named", []check.Outcome{scored("a", 6, 90)}, ""},
+		{"an allow verdict has none", []check.Outcome{named(scored("a", 1, 50), "spam")}, ""},
+		{"raised to review", []check.Outcome{named(scored("a", 1, 50), "spam"), lost("b", 6, true)}, "spam"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if got := check.Fuse(logOdds(.20), bands, c.outcomes).Threat; got != c.want {
+				t.Errorf("threat is %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// randomOutcomes makes a lineup's outcomes: some layers weightless, abstaining, lost, required.
+func randomOutcomes(r *rand.Rand) []check.Outcome {
+	outcomes := make([]check.Outcome, r.IntN(9))
+	for i := range outcomes {
+		name, weight := fmt.Sprintf("l%d", i), r.Float64()*20*float64(r.IntN(4))/3
+		switch r.IntN(5) {
+		case 0:
+			outcomes[i] = lost(name, weight, r.IntN(2) == 0)
+		case 1:
+			outcomes[i] = check.Outcome{Layer: name, Weight: weight, Abstained: true, Required: r.IntN(2) == 0}
+		default:
+			outcomes[i] = scored(name, weight, r.IntN(101))
+			outcomes[i].Required = r.IntN(2) == 0
+			for range r.IntN(4) {
+				outcomes[i].Signals = append(outcomes[i].Signals, check.Signal{Points: r.IntN(201) - 100, Code: fmt.Sprint("a:b:", r.IntN(99))})
+			}
+			if r.IntN(2) == 0 {
+				outcomes[i].Threat = "spam"
+			}
+		}
+	}
+	return outcomes
+}
+
+func randomBands(r *rand.Rand) check.Bands {
+	review := 1 + r.IntN(99)
+	return check.Bands{Review: review, Block: review + 1 + r.IntN(100-review)}
+}
+
+func TestFuseProperties(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	raised := 0
+	for i := range 400 {
+		bias, bands, outcomes := r.Float64()*40-20, randomBands(r), randomOutcomes(r)
+		before := make([]check.Outcome, len(outcomes))
+		for i, o := range outcomes {
+			before[i] = o
+			before[i].Signals = slices.Clone(o.Signals)
+		}
+		f := check.Fuse(bias, bands, outcomes)
+		if diff := cmp.Diff(f, check.Fuse(bias, bands, outcomes)); diff != "" {
+			t.Fatalf("lineup %d: two calls differ:\n%s", i, diff)
+		}
+		if diff := cmp.Diff(before, outcomes); diff != "" {
+			t.Fatalf("lineup %d: the outcomes were changed:\n%s", i, diff)
+		}
+		consistent(t, i, bias, bands, outcomes, f)
+		if f.Score != f.Lowest {
+			raised++
+		}
+		for layer := range outcomes {
+			if outcomes[layer].Abstained {
+				continue
+			}
+			if outcomes[layer].Lost != "" {
+				bounded(t, i, bias, bands, outcomes, layer)
+				continue
+			}
+			monotone(t, i, bias, bands, outcomes, layer)
+		}
+	}
+	if raised == 0 {
+		t.Error("no lineup had its score raised for a lost layer: the test has not seen that case")
+	}
+}
+
+// consistent checks what must hold of every answer, with the logistic function written another way.
+func consistent(t *testing.T, i int, bias float64, bands check.Bands, outcomes []check.Outcome, f check.Fused) {
+	t.Helper()
+	sum, most, required := bias, bias, false
+	for _, o := range outcomes {
+		sum += o.Weight * float64(o.Score) / 100
+		most += o.Weight * float64(o.Score) / 100
+		if o.Lost != "" {
+			most += o.Weight
+			required = required || o.Required
+		}
+	}
+	low, high := int(math.Round(50*(1+math.Tanh(sum/2)))), int(math.Round(50*(1+math.Tanh(most/2))))
+	if f.Lowest != low || f.Highest != high {
+		t.Fatalf("lineup %d: bounds %d to %d, want %d to %d", i, f.Lowest, f.Highest, low, high)
+	}
+	want := low
+	if required && low < bands.Review && high >= bands.Review {
+		want = bands.Review
+	}
+	if f.Score != want || f.Score < 0 || f.Score > 100 || f.Verdict != bands.Verdict(f.Score) {
+		t.Fatalf("lineup %d: score %d is %s, want %d", i, f.Score, f.Verdict, want)
+	}
+}
+
+// monotone raises one layer's score step by step: nothing may fall.
+func monotone(t *testing.T, i int, bias float64, bands check.Bands, outcomes []check.Outcome, layer int) {
+	t.Helper()
+	steps := slices.Clone(outcomes)
+	var last check.Fused
+	for score := range 101 {
+		steps[layer].Score, steps[layer].Contribution = score, steps[layer].Weight*float64(score)/100
+		next := check.Fuse(bias, bands, steps)
+		if score > 0 && (next.Score < last.Score || next.Lowest < last.Lowest || next.Highest < last.Highest || rank(next.Verdict) < rank(last.Verdict)) {
+			t.Fatalf("lineup %d: layer %d at %d gives %+v, less than %+v before", i, layer, score, next, last)
+		}
+		last = next
+	}
+}
+
+// bounded lets a lost layer answer after all: the score must be within what was promised without it.
+func bounded(t *testing.T, i int, bias float64, bands check.Bands, outcomes []check.Outcome, layer int) {
+	t.Helper()
+	without := check.Fuse(bias, bands, outcomes)
+	answered := slices.Clone(outcomes)
+	for _, score := range []int{0, 1, 50, 99, 100} {
+		answered[layer] = scored(outcomes[layer].Layer, outcomes[layer].Weight, score)
+		with := check.Fuse(bias, bands, answered)
+		if with.Lowest < without.Lowest || with.Highest > without.Highest {
+			t.Fatalf("lineup %d: layer %d answering %d gives %d to %d, outside %d to %d",
+				i, layer, score, with.Lowest, with.Highest, without.Lowest, without.Highest)
+		}
+	}
+}
+
+func TestContributionsAddUp(t *testing.T) {
+	t.Parallel()
+	// Two layers of half the weight say what one of the whole weight does, and the order of layers does not matter.
+	for score := range 101 {
+		whole := check.Fuse(-3, bands, []check.Outcome{scored("a", 6, score)})
+		halves := check.Fuse(-3, bands, []check.Outcome{scored("a", 3, score), scored("b", 3, score)})
+		mixed := check.Fuse(-3, bands, []check.Outcome{scored("c", 2, 30), scored("a", 6, score)})
+		swapped := check.Fuse(-3, bands, []check.Outcome{scored("a", 6, score), scored("c", 2, 30)})
+		if whole.Score != halves.Score || mixed.Score != swapped.Score {
+			t.Errorf("at %d: %d against %d in halves; %d against %d in another order", score, whole.Score, halves.Score, mixed.Score, swapped.Score)
+		}
+	}
+}
+
+func BenchmarkFuse(b *testing.B) {
+	outcomes := []check.Outcome{scored("a", 6, 90), scored("b", 4, 20), lost("c", 3, true)}
+	for i := range outcomes {
+		outcomes[i].Signals = []check.Signal{sig(50, "a:b:c"), sig(40, "a:b:d")}
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		check.Fuse(-4, bands, outcomes)
+	}
+}
