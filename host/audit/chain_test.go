@@ -1,0 +1,211 @@
+package audit_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"reflect"
+	"strings"
+	"testing"
+
+	"assay/host/audit"
+)
+
+// The expected values of this file were computed by an independent implementation (Python's hashlib and hmac) from the
+// formulas in the package comment. They must never change: chains that exist depend on them.
+
+func sequence(from, n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(from + i)
+	}
+	return b
+}
+
+var (
+	nonce  = sequence(16, audit.NonceBytes)
+	record = audit.Record{
+		Kind: audit.Check, At: "2026-01-02T03:04:05.006Z", Ref: "chk_01", Account: "acct_1", Key: "key_1", Type: "domain",
+		Pseudonym: sequence(0, 32), Score: 91, Verdict: "block", Revision: 7, Digest: []byte{0xde, 0xad},
+	}
+)
+
+func TestLeafVectors(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		record audit.Record
+		want   string
+	}{
+		"every field": {record, "270ab33c6f5fa91f38ec6831d45f6d6abebbfeb388a1881f70523eb951264aed"},
+		"no field":    {audit.Record{}, "e9bae1c53f97d8c61fcf0a86a0d6d9ea11c89d5cf6301e3eff589f0630d4306c"},
+		"below zero":  {audit.Record{Kind: audit.Lineup, Score: -1, Revision: -1 << 63}, "07d581ea27d48e9474fb30b1ba9822f9a5edfe6ff33e170d5cc9bb20a427b8e1"},
+	} {
+		leaf := audit.Leaf(nonce, c.record)
+		if got := hex.EncodeToString(leaf[:]); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestHeadVectors(t *testing.T) {
+	t.Parallel()
+	leaf := audit.Leaf(nonce, record)
+	first := audit.Genesis(0).Next(leaf)
+	for name, c := range map[string]struct {
+		head  audit.Head
+		chain int
+		seq   int64
+		want  string
+	}{
+		"empty chain":            {audit.Genesis(0), 0, 0, "667842a6c32f5bf61cc2dd5832389d8914b50cc68904b132c3d8572eeb3cc203"},
+		"empty chain 1":          {audit.Genesis(1), 1, 0, "ad1cdea753f2cd01f12eca3434f0754816122d38c5a6db02e92d28630d502426"},
+		"first record":           {first, 0, 1, "48704f54f0254944fd5aaff101145356a9d8ffa46de5be06d3128ba6b60d33e3"},
+		"second, of equal leaf":  {first.Next(leaf), 0, 2, "609758de166b8744b1ddcb662a6d8fa031e0df8fce1355df2d9d76d2c167a6d1"},
+		"first record, chain 1":  {audit.Genesis(1).Next(leaf), 1, 1, "cc0e50e5dc12b00d811d984a9bd7fca345c1d160378f574ce87fccf1b4492dcc"},
+		"first again, unchanged": {first, 0, 1, "48704f54f0254944fd5aaff101145356a9d8ffa46de5be06d3128ba6b60d33e3"},
+	} {
+		if got := hex.EncodeToString(c.head.Hash[:]); got != c.want || c.head.Chain != c.chain || c.head.Seq != c.seq {
+			t.Errorf("%s: chain %d, record %d, %s; want chain %d, record %d, %s", name, c.head.Chain, c.head.Seq, got, c.chain, c.seq, c.want)
+		}
+	}
+}
+
+func TestPseudonymVectors(t *testing.T) {
+	t.Parallel()
+	key := bytes.Repeat([]byte{'k'}, 32)
+	for name, c := range map[string]struct {
+		key, salt   []byte
+		kind, value string
+		want        string
+	}{
+		"an email": {key, []byte("salt"), "email", "jane@example.com", "090c3dc7963db413816d0937fe1a72ee7b3aae8ea110c68d234392237142f440"},
+		"nothing":  {nil, nil, "", "", "0f3745a9b8c3b5f1013d683d3dae5db39d9a6108df353b4909019b3c0506f232"},
+	} {
+		if got := hex.EncodeToString(audit.Pseudonym(c.key, c.salt, c.kind, c.value)); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestPseudonymsDiffer(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	for name, p := range map[string][]byte{
+		"as it is":               audit.Pseudonym([]byte("key"), []byte("salt"), "email", "value"),
+		"another key":            audit.Pseudonym([]byte("kez"), []byte("salt"), "email", "value"),
+		"another salt":           audit.Pseudonym([]byte("key"), []byte("salu"), "email", "value"),
+		"another type":           audit.Pseudonym([]byte("key"), []byte("salt"), "phone", "value"),
+		"another value":          audit.Pseudonym([]byte("key"), []byte("salt"), "email", "valuf"),
+		"shifted salt and type":  audit.Pseudonym([]byte("key"), []byte("salte"), "mail", "value"),
+		"shifted type and value": audit.Pseudonym([]byte("key"), []byte("salt"), "emailv", "alue"),
+		"all in the value":       audit.Pseudonym([]byte("key"), nil, "", "saltemailvalue"),
+	} {
+		if other, ok := seen[string(p)]; ok {
+			t.Errorf("%s and %s have one pseudonym", name, other)
+		}
+		seen[string(p)] = name
+	}
+}
+
+// flip returns a copy of r in which one field differs in its lowest bit; ok is false for a field of a kind it cannot change.
+func flip(r audit.Record, field int) (changed audit.Record, ok bool) {
+	switch f := reflect.ValueOf(&r).Elem().Field(field); f.Kind() {
+	case reflect.String:
+		if s := f.String(); s == "" {
+			f.SetString("\x00")
+		} else {
+			f.SetString(s[:len(s)-1] + string(s[len(s)-1]^1))
+		}
+	case reflect.Int, reflect.Int64:
+		f.SetInt(f.Int() ^ 1)
+	case reflect.Slice:
+		if b := bytes.Clone(f.Bytes()); len(b) == 0 {
+			f.SetBytes([]byte{0})
+		} else {
+			b[len(b)-1] ^= 1
+			f.SetBytes(b)
+		}
+	default:
+		return r, false
+	}
+	return r, true
+}
+
+func TestLeafCommitsToEveryField(t *testing.T) {
+	t.Parallel()
+	kind := reflect.TypeFor[audit.Record]()
+	for name, r := range map[string]audit.Record{"full": record, "empty": {}} {
+		leaf := audit.Leaf(nonce, r)
+		for i := range kind.NumField() {
+			changed, ok := flip(r, i)
+			if !ok {
+				t.Errorf("%s: the test knows no other value for %s", name, kind.Field(i).Name)
+			}
+			if audit.Leaf(nonce, changed) == leaf {
+				t.Errorf("%s: the leaf does not depend on %s", name, kind.Field(i).Name)
+			}
+		}
+	}
+	if other := bytes.Clone(nonce); audit.Leaf(append(other[:15:15], other[15]^1), record) == audit.Leaf(nonce, record) {
+		t.Error("the leaf does not depend on the nonce")
+	}
+}
+
+func TestLeafTellsShiftedFieldsApart(t *testing.T) {
+	t.Parallel()
+	// Every way to cut one text into the seven text fields, of which two are bytes, must give another leaf.
+	const text = "ab\x00\x00\x00\x01c"
+	leaves := map[audit.Hash][]string{}
+	parts := make([]string, 7)
+	var cut func(field int, rest string)
+	cut = func(field int, rest string) {
+		if field == len(parts)-1 {
+			parts[field] = rest
+			leaf := audit.Leaf(nonce, audit.Record{
+				Kind: audit.Kind(parts[0]), At: parts[1], Ref: parts[2], Account: parts[3], Key: parts[4], Verdict: parts[5], Digest: []byte(parts[6]),
+			})
+			if other, ok := leaves[leaf]; ok {
+				t.Fatalf("%q and %q have one leaf", parts, other)
+			}
+			leaves[leaf] = append([]string{}, parts...)
+			return
+		}
+		for n := range len(rest) + 1 {
+			parts[field] = rest[:n]
+			cut(field+1, rest[n:])
+		}
+	}
+	cut(0, text)
+	if len(leaves) != 1716 { // 13 choose 6: the ways to put six cuts into seven bytes
+		t.Errorf("%d cuts were tried", len(leaves))
+	}
+	// Neighbours of another kind: a number against text before and behind it.
+	for name, pair := range map[string][2]audit.Record{
+		"type and pseudonym":  {{Type: "ab"}, {Type: "a", Pseudonym: []byte("b")}},
+		"pseudonym and score": {{Pseudonym: append(sequence(1, 4), 0), Score: 1 << 8}, {Pseudonym: sequence(1, 4), Score: 1}},
+		"score and revision":  {{Score: 1}, {Revision: 1}},
+		"score and verdict":   {{Score: 0x61, Verdict: ""}, {Score: 0, Verdict: "a"}},
+		"revision and digest": {{Revision: 1 << 8, Digest: nil}, {Revision: 1, Digest: []byte{0}}},
+	} {
+		if audit.Leaf(nonce, pair[0]) == audit.Leaf(nonce, pair[1]) {
+			t.Errorf("%s: two records have one leaf", name)
+		}
+	}
+}
+
+func TestLeafAndLinkAreApart(t *testing.T) {
+	t.Parallel()
+	// A link's input must never be readable as a leaf's (RFC 6962 section 2.1): as if the chain's bytes were a nonce.
+	head := audit.Genesis(0)
+	leaf := audit.Leaf(head.Hash[:], audit.Record{})
+	if head.Next(audit.Hash{}).Hash == leaf || strings.Contains(string(leaf[:]), string(head.Hash[:8])) {
+		t.Error("a link hashes like a leaf")
+	}
+}
+
+func BenchmarkAppend(b *testing.B) {
+	head := audit.Genesis(0)
+	b.ReportAllocs()
+	for b.Loop() {
+		head = head.Next(audit.Leaf(nonce, record))
+	}
+}

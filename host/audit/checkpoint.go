@@ -1,0 +1,109 @@
+package audit
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+)
+
+// Signer signs checkpoints under a name, such as "assay.example/audit".
+type Signer struct {
+	name string
+	key  ed25519.PrivateKey
+}
+
+// NewSigner returns a signer of the Ed25519 key grown from seed (32 bytes).
+func NewSigner(name string, seed []byte) *Signer {
+	return &Signer{name: name, key: ed25519.NewKeyFromSeed(seed)}
+}
+
+// keyAlgorithm is the signed-note type byte of Ed25519 (C2SP signed-note).
+const keyAlgorithm = 1
+
+func (s *Signer) public() []byte {
+	return append([]byte{keyAlgorithm}, s.key.Public().(ed25519.PublicKey)...)
+}
+
+// Name is the key's name in signature lines.
+func (s *Signer) Name() string { return s.name }
+
+// KeyHash is the key's number in signature lines (C2SP signed-note).
+func (s *Signer) KeyHash() uint32 {
+	sum := sha256.Sum256(append([]byte(s.name+"\n"), s.public()...))
+	return binary.BigEndian.Uint32(sum[:])
+}
+
+// Sign signs msg.
+func (s *Signer) Sign(msg []byte) ([]byte, error) { return ed25519.Sign(s.key, msg), nil }
+
+// VerifierKey is the public key in the form that signed-note tools take.
+func (s *Signer) VerifierKey() string {
+	return fmt.Sprintf("%s+%08x+%s", s.name, s.KeyHash(), base64.StdEncoding.EncodeToString(s.public()))
+}
+
+var _ note.Signer = (*Signer)(nil)
+
+// Checkpoint signs a head as a C2SP tlog-checkpoint: origin, size and hash, in a signed note. The origin carries the number
+// of the chain.
+func (s *Signer) Checkpoint(h Head) (string, error) {
+	text := fmt.Sprintf("%s/chain/%d\n%d\n%s\n", s.name, h.Chain, h.Seq, base64.StdEncoding.EncodeToString(h.Hash[:]))
+	signed, err := note.Sign(&note.Note{Text: text}, s)
+	if err != nil {
+		return "", fmt.Errorf("signing checkpoint: %w", err)
+	}
+	return string(signed), nil
+}
+
+// OpenCheckpoint verifies a checkpoint against a verifier key and returns its head.
+func OpenCheckpoint(signed, verifierKey string) (Head, error) {
+	verifier, err := note.NewVerifier(verifierKey)
+	if err != nil {
+		return Head{}, fmt.Errorf("opening checkpoint: %w", err)
+	}
+	n, err := note.Open([]byte(signed), note.VerifierList(verifier))
+	if err != nil {
+		return Head{}, fmt.Errorf("opening checkpoint: %w", err)
+	}
+	bad := fmt.Errorf("opening checkpoint: %q is not origin, size and hash", n.Text)
+	lines := strings.Split(n.Text, "\n")
+	if len(lines) != 4 || lines[3] != "" {
+		return Head{}, bad
+	}
+	number, ok := strings.CutPrefix(lines[0], verifier.Name()+"/chain/")
+	chain, err := strconv.Atoi(number)
+	if !ok || err != nil || chain < 0 || strconv.Itoa(chain) != number {
+		return Head{}, bad
+	}
+	seq, err := strconv.ParseInt(lines[1], 10, 64)
+	if err != nil || seq < 0 || strconv.FormatInt(seq, 10) != lines[1] {
+		return Head{}, bad
+	}
+	hash, err := base64.StdEncoding.Strict().DecodeString(lines[2])
+	if err != nil || len(hash) != sha256.Size {
+		return Head{}, bad
+	}
+	return Head{Chain: chain, Seq: seq, Hash: Hash(hash)}, nil
+}
+
+// SplitCheckpoints separates the checkpoints of a file in which they stand one after the other.
+func SplitCheckpoints(file string) []string {
+	var all []string
+	for _, block := range strings.SplitAfter(file, "\n\n") {
+		// A note is its text, an empty line, and its signatures: a block that begins with a signature belongs to the one before.
+		for strings.HasPrefix(block, "\u2014 ") && len(all) > 0 {
+			line, rest, _ := strings.Cut(block, "\n")
+			all[len(all)-1] += line + "\n"
+			block = rest
+		}
+		if block = strings.TrimLeft(block, "\n"); strings.TrimSpace(block) != "" {
+			all = append(all, block)
+		}
+	}
+	return all
+}

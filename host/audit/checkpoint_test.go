@@ -1,0 +1,261 @@
+package audit_test
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/mod/sumdb/note"
+
+	"assay/host/audit"
+)
+
+const origin = "assay.example/audit"
+
+var signer = audit.NewSigner(origin, sequence(0, 32))
+
+// signedText signs any text in a checkpoint's place.
+func signedText(tb testing.TB, text string, by note.Signer) string {
+	tb.Helper()
+	signed, err := note.Sign(&note.Note{Text: text}, by)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return string(signed)
+}
+
+func checkpoint(tb testing.TB, h audit.Head) string {
+	tb.Helper()
+	signed, err := signer.Checkpoint(h)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return signed
+}
+
+func TestCheckpointRoundTrip(t *testing.T) {
+	t.Parallel()
+	first := audit.Genesis(0).Next(audit.Leaf(nonce, record))
+	for name, head := range map[string]audit.Head{
+		"empty chain": audit.Genesis(0),
+		"first":       first,
+		"far on":      {Chain: 12, Seq: math.MaxInt64, Hash: first.Hash},
+		"zero hash":   {Chain: 3, Seq: 10},
+	} {
+		got, err := audit.OpenCheckpoint(checkpoint(t, head), signer.VerifierKey())
+		if err != nil || got != head {
+			t.Errorf("%s: %+v comes back as %+v, %v", name, head, got, err)
+		}
+	}
+}
+
+func TestCheckpointText(t *testing.T) {
+	t.Parallel()
+	signed := checkpoint(t, audit.Genesis(0).Next(audit.Leaf(nonce, record)))
+	text, signature, _ := strings.Cut(signed, "\n\n")
+	if diff := cmp.Diff(origin+"/chain/0\n1\nSHBPVPAlSUT9Wq/xARRTVqnY/6Rt5b4G0xKLprYNM+M=", text); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	if !strings.HasPrefix(signature, "\u2014 "+origin+" ") {
+		t.Errorf("the signature line is %q", signature)
+	}
+}
+
+func TestSignerAgreesWithSignedNoteTools(t *testing.T) {
+	t.Parallel()
+	verifier, err := note.NewVerifier(signer.VerifierKey())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if verifier.Name() != signer.Name() || verifier.KeyHash() != signer.KeyHash() {
+		t.Errorf("verifier %s %08x, signer %s %08x", verifier.Name(), verifier.KeyHash(), signer.Name(), signer.KeyHash())
+	}
+}
+
+func TestCheckpointOfOthersIsRefused(t *testing.T) {
+	t.Parallel()
+	signed := checkpoint(t, audit.Genesis(0))
+	for name, key := range map[string]string{
+		"another key":            audit.NewSigner(origin, sequence(1, 32)).VerifierKey(),
+		"another name":           audit.NewSigner("assay.example/other", sequence(0, 32)).VerifierKey(),
+		"no key":                 "",
+		"a key that is not one":  "assay.example/audit+00000000+AAAA",
+		"a key without its name": strings.TrimPrefix(signer.VerifierKey(), origin),
+	} {
+		if head, err := audit.OpenCheckpoint(signed, key); err == nil || head != (audit.Head{}) {
+			t.Errorf("%s: opened as %+v, %v", name, head, err)
+		}
+	}
+}
+
+func TestAlteredCheckpointIsRefused(t *testing.T) {
+	t.Parallel()
+	want := audit.Genesis(0).Next(audit.Leaf(nonce, record))
+	signed := checkpoint(t, want)
+	for i := range len(signed) {
+		for bit := range 8 {
+			altered := []byte(signed)
+			altered[i] ^= 1 << bit
+			if head, err := audit.OpenCheckpoint(string(altered), signer.VerifierKey()); err == nil && head != want {
+				t.Errorf("with bit %d of byte %d (%q) flipped it opens as %+v", bit, i, signed[i], head)
+			} else if err == nil && i < strings.Index(signed, "\n\n") {
+				t.Errorf("bit %d of byte %d of the text does not count", bit, i)
+			}
+		}
+		if _, err := audit.OpenCheckpoint(signed[:i], signer.VerifierKey()); err == nil {
+			t.Errorf("opens when cut at byte %d", i)
+		}
+	}
+}
+
+func TestSignedTextThatIsNoCheckpoint(t *testing.T) {
+	t.Parallel()
+	const hash = "SHBPVPAlSUT9Wq/xARRTVqnY/6Rt5b4G0xKLprYNM+M="
+	for name, text := range map[string]string{
+		"another origin":       "other/chain/0\n1\n" + hash + "\n",
+		"origin, no chain":     origin + "\n1\n" + hash + "\n",
+		"chain is a word":      origin + "/chain/one\n1\n" + hash + "\n",
+		"chain with a sign":    origin + "/chain/+1\n1\n" + hash + "\n",
+		"chain with a zero":    origin + "/chain/01\n1\n" + hash + "\n",
+		"chain below zero":     origin + "/chain/-1\n1\n" + hash + "\n",
+		"size is a word":       origin + "/chain/0\none\n" + hash + "\n",
+		"size with a sign":     origin + "/chain/0\n+1\n" + hash + "\n",
+		"size with a zero":     origin + "/chain/0\n01\n" + hash + "\n",
+		"size below zero":      origin + "/chain/0\n-1\n" + hash + "\n",
+		"size beyond":          origin + "/chain/0\n9223372036854775808\n" + hash + "\n",
+		"hash is short":        origin + "/chain/0\n1\nAAAA\n",
+		"hash is not base 64":  origin + "/chain/0\n1\n*\n",
+		"hash with loose bits": origin + "/chain/0\n1\nSHBPVPAlSUT9Wq/xARRTVqnY/6Rt5b4G0xKLprYNM+N=\n",
+		"no hash":              origin + "/chain/0\n1\n",
+		"a line more":          origin + "/chain/0\n1\n" + hash + "\nmore\n",
+		"nothing":              "\n",
+	} {
+		if head, err := audit.OpenCheckpoint(signedText(t, text, signer), signer.VerifierKey()); err == nil {
+			t.Errorf("%s: opens as %+v", name, head)
+		}
+	}
+	if _, err := audit.OpenCheckpoint(signedText(t, origin+"/chain/0\n1\n"+hash+"\n", signer), signer.VerifierKey()); err != nil {
+		t.Errorf("the text that they differ from does not open either: %v", err)
+	}
+}
+
+func TestOriginMayHoldAnything(t *testing.T) {
+	t.Parallel()
+	odd := audit.NewSigner("assay.example/chain/7", sequence(0, 32))
+	signed, err := odd.Checkpoint(audit.Genesis(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head, err := audit.OpenCheckpoint(signed, odd.VerifierKey()); err != nil || head != audit.Genesis(1) {
+		t.Errorf("opened as %+v, %v", head, err)
+	}
+	if signed, err := audit.NewSigner("two words", sequence(0, 32)).Checkpoint(audit.Genesis(1)); err == nil {
+		t.Errorf("a name that notes cannot carry signs %q", signed)
+	}
+}
+
+func TestSplitCheckpoints(t *testing.T) {
+	t.Parallel()
+	a, b, c := checkpoint(t, audit.Genesis(0)), checkpoint(t, audit.Genesis(1)), checkpoint(t, audit.Genesis(2))
+	witness := audit.NewSigner("witness.example", sequence(9, 32))
+	opened, err := note.Open([]byte(b), note.VerifierList(must(note.NewVerifier(signer.VerifierKey()))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	cosigned := string(must(note.Sign(opened, witness)))
+	for name, split := range map[string]struct {
+		file string
+		want []string
+	}{
+		"nothing":              {"", nil},
+		"white space":          {"\n \n\n\n", nil},
+		"one":                  {a, []string{a}},
+		"without a last line":  {strings.TrimSuffix(a, "\n"), []string{a}},
+		"one after the other":  {a + b + c, []string{a, b, c}},
+		"a line between":       {a + "\n" + b + "\n" + c + "\n", []string{a, b, c}},
+		"two lines between":    {a + "\n\n" + b + "\n\n" + c, []string{a, b, c}},
+		"three lines between":  {a + "\n\n\n" + b, []string{a, b}},
+		"lines before":         {"\n\n\n" + a, []string{a}},
+		"one twice":            {a + a, []string{a, a}},
+		"with two signatures":  {a + cosigned + c, []string{a, cosigned, c}},
+		"two, a line between":  {cosigned + "\n" + cosigned, []string{cosigned, cosigned}},
+		"text of another kind": {"hello\n", []string{"hello\n"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(split.want, audit.SplitCheckpoints(split.file)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+func FuzzOpenCheckpoint(f *testing.F) {
+	f.Add(checkpoint(f, audit.Genesis(0)))
+	f.Add(checkpoint(f, audit.Genesis(1)) + checkpoint(f, audit.Genesis(2)))
+	f.Add(signedText(f, origin+"/chain/\n1\n\n", signer))
+	f.Add("")
+	f.Fuzz(func(t *testing.T, signed string) {
+		head, err := audit.OpenCheckpoint(signed, signer.VerifierKey())
+		if err != nil {
+			if head != (audit.Head{}) {
+				t.Errorf("an error with the head %+v", head)
+			}
+			return
+		}
+		if again, err := audit.OpenCheckpoint(checkpoint(t, head), signer.VerifierKey()); err != nil || again != head {
+			t.Errorf("%+v is signed and opened as %+v, %v", head, again, err)
+		}
+	})
+}
+
+func FuzzSignedText(f *testing.F) {
+	f.Add(origin + "/chain/0\n1\nSHBPVPAlSUT9Wq/xARRTVqnY/6Rt5b4G0xKLprYNM+M=\n")
+	f.Add(origin + "/chain/0\n0\n0000000000000000000000000000000000000000001=\n")
+	f.Add(origin + "/chain/00\n-0\n\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		signed, err := note.Sign(&note.Note{Text: text}, signer)
+		if err != nil {
+			return
+		}
+		head, err := audit.OpenCheckpoint(string(signed), signer.VerifierKey())
+		if err == nil && signedText(t, text, signer) != checkpoint(t, head) {
+			t.Errorf("%q opens as %+v, whose text is another", text, head)
+		}
+	})
+}
+
+func FuzzSplitCheckpoints(f *testing.F) {
+	one, two := checkpoint(f, audit.Genesis(0)), checkpoint(f, audit.Genesis(1))
+	for _, file := range []string{"", one, one + two, one + "\n" + two, "\n\n\u2014 a", "a\n\n\u2014 ", "\u2014 x\n\n\u2014 y\n\nz"} {
+		f.Add(file)
+	}
+	f.Fuzz(func(t *testing.T, file string) {
+		squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
+		parts := audit.SplitCheckpoints(file)
+		if got, want := squeeze(strings.Join(parts, "\n")), squeeze(file); got != want {
+			t.Errorf("%q is lost: the parts hold %q", want, got)
+		}
+		for _, p := range parts {
+			if strings.TrimSpace(p) == "" {
+				t.Errorf("a part of white space: %q", parts)
+			}
+		}
+		// What stands in front of a checkpoint, ended by an empty line, does not keep it from being found.
+		if clean := strings.ToValidUTF8(file, ""); !strings.HasSuffix(clean, "\n\n") && bytes.IndexByte([]byte(clean), 0) < 0 {
+			parts = audit.SplitCheckpoints(clean + "\n\n\n" + one)
+			if last := parts[len(parts)-1]; last != one {
+				t.Errorf("a checkpoint behind %q is read as %q", clean, last)
+			}
+		}
+	})
+}
