@@ -1,0 +1,262 @@
+package keyring_test
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/base64"
+	"encoding/hex"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"assay/host/keyring"
+)
+
+// The keys of a master secret of the bytes 0 to 31, computed by an independent HKDF-SHA256 (RFC 5869, Python's hmac). They
+// must never change: what is stored depends on them.
+const fixedMaster = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+
+var fixedKeys = map[string]string{
+	"pseudonym":   "0f30ab1ba545fcb1ff5d48e13cd7692e6d3ffa0f1331a384cb36476c1995850e",
+	"graph":       "1028497a90076ad05b151d14ca462e2564e64fb0cc4329e648f5a46570aeeb12",
+	"client":      "f867bf9277998c1e651d77934bf6fb217a8adfd7113e29b761f8c760d95faf0f",
+	"cache":       "1764d71164c411efc7bc8f545d52f2cfe10cdc4ded3866ffcfd54b3f31e8cb09",
+	"sign":        "c1e044a55cbeb43f9be7ec7b7b55e0adb7439ce3cf44c2f136c7002540d28902",
+	"fingerprint": "f5f663c6d5dbc277890852e06602ed277063c55f148be532f702cf0c625d0343",
+	"seal":        "b6325eef0cfa061136ecba2a34ce7fbbca7a5197a19b0686244225ca564cb455",
+}
+
+func keysOf(r *keyring.Ring) map[string][]byte {
+	return map[string][]byte{
+		"pseudonym": r.Pseudonym, "graph": r.Graph, "client": r.Client, "cache": r.Cache, "sign": r.SignSeed, "fingerprint": r.Fingerprint,
+	}
+}
+
+func write(t *testing.T, text string, mode fs.FileMode) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil { // whatever the umask takes away
+		t.Fatal(err)
+	}
+	return path
+}
+
+func load(t *testing.T, path string) *keyring.Ring {
+	t.Helper()
+	ring, err := keyring.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+func TestDerivedKeys(t *testing.T) {
+	t.Parallel()
+	seen := map[string]string{}
+	for name, key := range keysOf(load(t, write(t, fixedMaster, 0o600))) {
+		got := hex.EncodeToString(key)
+		if got != fixedKeys[name] {
+			t.Errorf("the %s key is %s, want %s", name, got, fixedKeys[name])
+		}
+		if other, ok := seen[got]; ok || got == hex.EncodeToString(make([]byte, 32)) {
+			t.Errorf("the keys %s and %s are one, or nothing", name, other)
+		}
+		seen[got] = name
+	}
+	for name, key := range keysOf(load(t, filepath.Join(t.TempDir(), "new"))) {
+		if hex.EncodeToString(key) == fixedKeys[name] {
+			t.Errorf("the %s key does not depend on the master secret", name)
+		}
+	}
+}
+
+func TestCreation(t *testing.T) {
+	t.Parallel()
+	const hosts, rounds = 16, 25
+	made := map[string]bool{}
+	for range rounds {
+		dir := filepath.Join(t.TempDir(), "data") // missing as well
+		path := filepath.Join(dir, "secret")
+		rings := make([]*keyring.Ring, hosts)
+		errs := make([]error, hosts)
+		start := make(chan struct{})
+		var wg sync.WaitGroup
+		for i := range hosts {
+			wg.Go(func() {
+				<-start
+				rings[i], errs[i] = keyring.Load(path)
+			})
+		}
+		close(start)
+		wg.Wait()
+		for i := range hosts {
+			if errs[i] != nil {
+				t.Fatal(errs[i])
+			}
+			if !bytes.Equal(rings[i].Fingerprint, rings[0].Fingerprint) {
+				t.Fatal("two hosts that started at once have different secrets")
+			}
+		}
+		if again := load(t, path); !bytes.Equal(again.Fingerprint, rings[0].Fingerprint) {
+			t.Error("the file holds another secret than the hosts")
+		}
+		made[string(rings[0].Fingerprint)] = true
+		modes(t, dir, path)
+	}
+	if len(made) != rounds {
+		t.Errorf("%d secrets were made in %d places", len(made), rounds)
+	}
+}
+
+// modes checks that only the owner can read what was made, and that nothing else was left.
+func modes(t *testing.T, dir, path string) {
+	t.Helper()
+	for name, want := range map[string]fs.FileMode{dir: 0o700, path: 0o600} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != want {
+			t.Errorf("%s has mode %o, want %o", filepath.Base(name), info.Mode().Perm(), want)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(entries) != 1 {
+		t.Errorf("%d files are left beside each other, want 1", len(entries))
+	}
+}
+
+func TestSecretFile(t *testing.T) {
+	t.Parallel()
+	bytesOf := func(n int) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{0xfb}, n)) }
+	for _, c := range []struct {
+		name, text string
+		mode       fs.FileMode
+		refused    string // in the error's text; "" when it must load
+	}{
+		{"as it is made", fixedMaster + "\n", 0o600, ""},
+		{"without a line end", fixedMaster, 0o600, ""},
+		{"with white space around", " \t" + fixedMaster + "\r\n\n", 0o600, ""},
+		{"read only", fixedMaster, 0o400, ""},
+		{"readable by the group", fixedMaster, 0o640, "640"},
+		{"readable by all", fixedMaster, 0o604, "604"},
+		{"writable by all", fixedMaster, 0o602, "602"},
+		{"writable by the group", fixedMaster, 0o620, "620"},
+		{"everything allowed", fixedMaster, 0o777, "777"},
+		{"empty", "", 0o600, "32 bytes in base64"},
+		{"white space", "\n\n", 0o600, "32 bytes in base64"},
+		{"one byte short", bytesOf(31), 0o600, "32 bytes in base64"},
+		{"one byte long", bytesOf(33), 0o600, "32 bytes in base64"},
+		{"cut", fixedMaster[:40], 0o600, "32 bytes in base64"},
+		{"twice", fixedMaster + fixedMaster, 0o600, "32 bytes in base64"},
+		{"hexadecimal", strings.Repeat("00", 32), 0o600, "32 bytes in base64"},
+		{"URL base64", strings.ReplaceAll(bytesOf(32), "+", "-"), 0o600, "32 bytes in base64"},
+		{"not base64", strings.Repeat("*", 44), 0o600, "32 bytes in base64"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			path := write(t, c.text, c.mode)
+			ring, err := keyring.Load(path)
+			switch {
+			case c.refused == "" && err != nil:
+				t.Error(err)
+			case c.refused == "" && hex.EncodeToString(ring.Fingerprint) != fixedKeys["fingerprint"]:
+				t.Error("another secret was read")
+			case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
+				t.Errorf("loaded with %v, want an error with %q", err, c.refused)
+			case c.refused != "" && len(c.text) > 8 && strings.Contains(err.Error(), c.text[:8]):
+				t.Errorf("the error %q tells the secret", err)
+			}
+			if text, err := os.ReadFile(path); err != nil || string(text) != c.text {
+				t.Errorf("the file holds %q, %v afterwards", text, err)
+			}
+		})
+	}
+}
+
+func TestUnusablePaths(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := write(t, fixedMaster, 0o600)
+	dangling := filepath.Join(dir, "link")
+	if err := os.Symlink(filepath.Join(dir, "nowhere"), dangling); err != nil {
+		t.Fatal(err)
+	}
+	for name, path := range map[string]string{
+		"a folder": dir, "below a file": filepath.Join(file, "secret"), "a link to nothing": dangling,
+	} {
+		if _, err := keyring.Load(path); err == nil || !strings.HasPrefix(err.Error(), "reading secret file: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestSealedValues(t *testing.T) {
+	t.Parallel()
+	ring, other := load(t, write(t, fixedMaster, 0o600)), load(t, filepath.Join(t.TempDir(), "secret"))
+	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "nothing": "", "bytes": "\x00\xff", "long": strings.Repeat("x", 10_000)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sealed := ring.Seal([]byte(plain), "hook_1")
+			if got, err := ring.Open(sealed, "hook_1"); err != nil || string(got) != plain {
+				t.Fatalf("%q opens as %q, %v", plain, got, err)
+			}
+			if plain != "" && bytes.Contains(sealed, []byte(plain)) {
+				t.Error("the sealed value holds the plain one")
+			}
+			if bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")) {
+				t.Error("two sealed values are equal: the nonce is not random")
+			}
+			for context, by := range map[string]*keyring.Ring{"hook_2": ring, "": ring, "hook_1 ": ring, "hook_1": other} {
+				if got, err := by.Open(sealed, context); err == nil {
+					t.Errorf("opens as %q in the context %q (same secret: %t)", got, context, by == ring)
+				}
+			}
+			for i := range min(len(sealed), 64) {
+				altered := bytes.Clone(sealed)
+				altered[i] ^= 1
+				if _, err := ring.Open(altered, "hook_1"); err == nil {
+					t.Errorf("opens with byte %d altered", i)
+				}
+				if _, err := ring.Open(sealed[:i], "hook_1"); err == nil && i < len(sealed) {
+					t.Errorf("opens when cut to %d bytes", i)
+				}
+			}
+			if _, err := ring.Open(append(bytes.Clone(sealed), 0), "hook_1"); err == nil {
+				t.Error("opens with a byte more")
+			}
+		})
+	}
+}
+
+func TestSealIsPlainGCM(t *testing.T) {
+	t.Parallel()
+	// AES-256-GCM under the key derived for sealing, the 12 byte nonce in front: what any other program can open.
+	key, err := hex.DecodeString(fixedKeys["seal"])
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gcm, err := cipher.NewGCM(block)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed := load(t, write(t, fixedMaster, 0o600)).Seal([]byte("plain"), "context")
+	got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], []byte("context"))
+	if err != nil || string(got) != "plain" {
+		t.Errorf("opened as %q, %v", got, err)
+	}
+}
