@@ -1,0 +1,164 @@
+package apikey_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"strings"
+	"testing"
+
+	"assay/host/apikey"
+)
+
+const (
+	digits  = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	fixed   = "assay_0123456789ABCDEFGHIJKLMNOPQRSTUV1ggZdL" // checksum by Python's zlib.crc32
+	keySize = len(fixed)
+	// hashed is the SHA-256 of fixed, by Python's hashlib.
+	hashed = "ea7149269af162c9b3db7bd98515e85edbe6c5aa93d90b31c722f5acddd4fae5"
+)
+
+var whole = regexp.MustCompile(`^` + apikey.Pattern + `$`)
+
+func TestNewKeys(t *testing.T) {
+	t.Parallel()
+	const n = 100_000
+	seen := make(map[string]bool, n)
+	var counts [32]map[byte]int
+	for i := range counts {
+		counts[i] = map[byte]int{}
+	}
+	for range n {
+		key := apikey.New()
+		hash, ok := apikey.Parse(key)
+		if !ok || hash != sha256.Sum256([]byte(key)) || !whole.MatchString(key) {
+			t.Fatalf("the new key %q is parsed as %x, %t", key, hash, ok)
+		}
+		if seen[key] {
+			t.Fatalf("the key %q was made twice", key)
+		}
+		seen[key] = true
+		for i := range counts {
+			counts[i][key[len("assay_")+i]]++
+		}
+	}
+	// Chi-squared over 62 digits has a mean of 61 and a deviation of 11; a byte taken modulo 62 without rejection gives some
+	// 1,400 in a sample of this size, a digit left out 1,600.
+	for i, count := range counts {
+		sum, expect := 0.0, float64(n)/float64(len(digits))
+		for _, d := range []byte(digits) {
+			sum += math.Pow(float64(count[d])-expect, 2) / expect
+		}
+		if sum > 200 {
+			t.Errorf("the digits at position %d are spread with a chi-squared of %.0f", i, sum)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, key string
+		ok        bool
+	}{
+		{"valid", fixed, true},
+		{"checksum with leading digits", "assay_000000000000000000000000000000002wjyrI", true},
+		{"empty", "", false},
+		{"prefix alone", "assay_", false},
+		{"no prefix", strings.TrimPrefix(fixed, "assay_"), false},
+		{"prefix in capitals", "ASSAY_" + strings.TrimPrefix(fixed, "assay_"), false},
+		{"prefix twice", "assay_" + fixed, false},
+		{"another product's prefix", "sk_live" + fixed[5:], false},
+		{"in lower case", strings.ToLower(fixed), false},
+		{"one short", fixed[:keySize-1], false},
+		{"one long", fixed + "0", false},
+		{"space before", " " + fixed, false},
+		{"line end behind", fixed + "\n", false},
+		{"twice", fixed + fixed, false},
+		// Right checksums of what no key is made of.
+		{"punctuation", "assay_" + strings.Repeat("!", 32) + "06StgT", false},
+		{"a space inside", "assay_0123456789ABCDEFGHIJKLMNOPQRSTU 4CO1W6", false},
+		{"letters beyond ASCII", "assay_" + strings.Repeat("é", 16) + "1pRNV2", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			hash, ok := apikey.Parse(c.key)
+			if ok != c.ok {
+				t.Errorf("parsed: %t, want %t", ok, c.ok)
+			}
+			if !ok && hash != (apikey.Hash{}) {
+				t.Error("a refused key has a hash")
+			}
+		})
+	}
+	hash, _ := apikey.Parse(fixed)
+	if got := hex.EncodeToString(hash[:]); got != hashed {
+		t.Errorf("the key's hash is %s, want %s", got, hashed)
+	}
+}
+
+func TestMistypedKeysAreRefused(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	passed, tried := 0, 0
+	for _, key := range []string{fixed, apikey.New(), apikey.New(), apikey.New()} {
+		for i := range keySize {
+			for c := range 256 { // the 61 other digits, and every other byte
+				if byte(c) == key[i] {
+					continue
+				}
+				tried++
+				if _, ok := apikey.Parse(key[:i] + string([]byte{byte(c)}) + key[i+1:]); ok {
+					passed++
+				}
+			}
+			if _, ok := apikey.Parse(key[:i] + key[i+1:]); ok {
+				t.Errorf("%s is accepted without character %d", key, i)
+			}
+			if i > 0 && key[i] != key[i-1] {
+				if _, ok := apikey.Parse(key[:i-1] + string([]byte{key[i], key[i-1]}) + key[i+1:]); ok {
+					t.Errorf("%s is accepted with the characters %d and %d swapped", key, i-1, i)
+				}
+			}
+		}
+	}
+	if passed != 0 || tried != 4*keySize*255 {
+		t.Errorf("%d of %d keys with one wrong character are accepted", passed, tried)
+	}
+	for range 100_000 {
+		guess := []byte("assay_")
+		for range keySize - len(guess) {
+			guess = append(guess, digits[r.IntN(len(digits))])
+		}
+		if _, ok := apikey.Parse(string(guess)); ok { // one in 2^32 would
+			t.Errorf("the guess %s is accepted", guess)
+		}
+	}
+}
+
+func TestHintTellsLittle(t *testing.T) {
+	t.Parallel()
+	if got := apikey.Hint(fixed); got != "assay_...gZdL" {
+		t.Errorf("the hint is %q", got)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	for _, key := range []string{fixed, "", "assay_", fixed + "0", "assay_" + strings.Repeat("!", 32) + "06StgT"} {
+		f.Add(key)
+	}
+	f.Fuzz(func(t *testing.T, key string) {
+		hash, ok := apikey.Parse(key)
+		if ok && (!whole.MatchString(key) || hash != sha256.Sum256([]byte(key))) {
+			t.Errorf("%q is accepted as %x", key, hash)
+		}
+	})
+}
+
+func BenchmarkParse(b *testing.B) {
+	for b.Loop() {
+		apikey.Parse(fixed)
+	}
+}
