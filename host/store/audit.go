@@ -1,0 +1,205 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"iter"
+	"time"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/schema"
+
+	"assay/host/audit"
+)
+
+// chains is how many audit chains there are. An account belongs to one, so a second chain doubles what a cluster of hosts
+// can record; one chain records thousands of checks a second.
+const chains = 1
+
+// auditRow is a row of audit_records.
+type auditRow struct {
+	bun.BaseModel `bun:"table:audit_records"`
+
+	Chain      int
+	Seq        int64
+	RecordedAt time.Time
+	At         string
+	Kind       string
+	Ref        string
+	AccountID  string
+	KeyID      string
+	Type       string
+	Pseudonym  []byte
+	Nonce      []byte
+	Score      int
+	Verdict    string
+	Revision   int64
+	Digest     []byte
+	Leaf       []byte
+	Hash       []byte
+}
+
+func (r auditRow) row() audit.Row {
+	return audit.Row{
+		Seq: r.Seq, Leaf: audit.Hash(r.Leaf), Hash: audit.Hash(r.Hash), Nonce: r.Nonce,
+		Record: audit.Record{
+			Kind: audit.Kind(r.Kind), At: r.At, Ref: r.Ref, Account: r.AccountID, Key: r.KeyID, Type: r.Type,
+			Pseudonym: r.Pseudonym, Score: r.Score, Verdict: r.Verdict, Revision: r.Revision, Digest: r.Digest,
+		},
+	}
+}
+
+// link makes record the next link behind head.
+func link(head *audit.Head, record audit.Record, recordedAt time.Time) auditRow {
+	nonce := make([]byte, audit.NonceBytes)
+	rand.Read(nonce)
+	leaf := audit.Leaf(nonce, record)
+	*head = head.Next(leaf)
+	return auditRow{
+		Chain: head.Chain, Seq: head.Seq, RecordedAt: recordedAt, At: record.At, Kind: string(record.Kind), Ref: record.Ref,
+		AccountID: record.Account, KeyID: record.Key, Type: record.Type, Pseudonym: record.Pseudonym, Nonce: nonce,
+		Score: record.Score, Verdict: record.Verdict, Revision: record.Revision, Digest: record.Digest,
+		Leaf: leaf[:], Hash: bytesOf(head.Hash),
+	}
+}
+
+func bytesOf(h audit.Hash) []byte { return h[:] }
+
+func (s *Store) settleChains(ctx context.Context) error {
+	for chain := range chains {
+		genesis := audit.Genesis(chain)
+		_, err := s.db.NewRaw("INSERT INTO audit_heads (chain, seq, hash) VALUES (?, 0, ?) ON CONFLICT DO NOTHING", chain, genesis.Hash[:]).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("starting audit chain %d: %w", chain, err)
+		}
+	}
+	return nil
+}
+
+// lockHeads reads the heads of the given chains, all of them when given nil, and holds their lock until the transaction ends.
+// chains is a list or a subquery of numbers. Locks are taken in the order of the numbers, so that two hosts cannot wait for
+// each other.
+func lockHeads(ctx context.Context, tx bun.Tx, chains schema.QueryAppender) (map[int]*audit.Head, error) {
+	var rows []headRow
+	q := tx.NewSelect().Model(&rows).Order("chain").For("UPDATE")
+	if chains != nil {
+		q = q.Where("chain IN (?)", chains)
+	}
+	if err := q.Scan(ctx); err != nil {
+		return nil, fmt.Errorf("locking audit heads: %w", err)
+	}
+	heads := make(map[int]*audit.Head, len(rows))
+	for _, r := range rows {
+		head, err := r.head()
+		if err != nil {
+			return nil, err
+		}
+		heads[r.Chain] = &head
+	}
+	return heads, nil
+}
+
+type headRow struct {
+	bun.BaseModel `bun:"table:audit_heads"`
+
+	Chain int
+	Seq   int64
+	Hash  []byte
+}
+
+// head refuses what was altered to a length that no hash has: converting that would end the host.
+func (r headRow) head() (audit.Head, error) {
+	if len(r.Hash) != len(audit.Hash{}) {
+		return audit.Head{}, &audit.BreakError{Chain: r.Chain, Seq: r.Seq, Reason: "the head's hash is not 32 bytes long"}
+	}
+	return audit.Head{Chain: r.Chain, Seq: r.Seq, Hash: audit.Hash(r.Hash)}, nil
+}
+
+// Heads returns where each chain stands.
+func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) {
+	var rows []headRow
+	if err := s.db.NewSelect().Model(&rows).Order("chain").Scan(ctx); err != nil {
+		return nil, fmt.Errorf("reading audit heads: %w", err)
+	}
+	heads := make([]audit.Head, len(rows))
+	for i, r := range rows {
+		var err error
+		if heads[i], err = r.head(); err != nil {
+			return nil, fmt.Errorf("reading audit heads: %w", err)
+		}
+	}
+	return heads, nil
+}
+
+const auditPage = 5_000 // rows read at a time
+
+// AuditRows yields the rows of a chain behind number after and up to number until, in order.
+func (s *Store) AuditRows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
+	return func(yield func(audit.Row, error) bool) {
+		for after < until {
+			var page []auditRow
+			err := s.db.NewSelect().Model(&page).Where("chain = ? AND seq > ? AND seq <= ?", chain, after, until).
+				Order("seq").Limit(auditPage).Scan(ctx)
+			if err != nil {
+				yield(audit.Row{}, fmt.Errorf("reading audit records: %w", err))
+				return
+			}
+			for _, r := range page {
+				if len(r.Leaf) != len(audit.Hash{}) || len(r.Hash) != len(audit.Hash{}) {
+					yield(audit.Row{}, &audit.BreakError{Chain: chain, Seq: r.Seq, Reason: "its leaf or hash is not 32 bytes long"})
+					return
+				}
+				if !yield(r.row(), nil) {
+					return
+				}
+				after = r.Seq
+			}
+			if len(page) < auditPage {
+				return
+			}
+		}
+	}
+}
+
+// EnsurePartitions makes the audit partitions of this month and the next two. A host calls it at its start and daily.
+func (s *Store) EnsurePartitions(ctx context.Context) error {
+	first := period(s.now())
+	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		// Two hosts that start at once must not both find that a partition is missing.
+		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {
+			return fmt.Errorf("making audit partitions: %w", err)
+		}
+		for i := range 3 {
+			from, to := first.AddDate(0, i, 0), first.AddDate(0, i+1, 0)
+			name := "audit_records_" + from.Format("2006_01")
+			var exists bool
+			if err := tx.NewRaw("SELECT to_regclass(?) IS NOT NULL", name).Scan(ctx, &exists); err != nil {
+				return fmt.Errorf("making audit partition %s: %w", name, err)
+			}
+			if exists {
+				continue
+			}
+			// Behind the heads' lock nobody is writing records or looking for one: a row still uncommitted would bar the
+			// partition, and whoever had begun without the partition would miss the rows that move.
+			if _, err := lockHeads(ctx, tx, nil); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(ctx, `
+				CREATE TABLE ?0 (LIKE audit_records INCLUDING DEFAULTS);
+				WITH moved AS (DELETE FROM audit_records_other WHERE recorded_at >= ?1 AND recorded_at < ?2 RETURNING *)
+					INSERT INTO ?0 SELECT * FROM moved;
+				ALTER TABLE audit_records ATTACH PARTITION ?0 FOR VALUES FROM (?1) TO (?2)`, bun.Ident(name), from, to)
+			if err != nil {
+				return fmt.Errorf("making audit partition %s: %w", name, err)
+			}
+		}
+		return nil
+	})
+}
+
+// period is the first instant of t's calendar month, UTC: what a quota counts in (spec section 3).
+func period(t time.Time) time.Time {
+	t = t.UTC()
+	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
+}

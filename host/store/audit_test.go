@@ -1,0 +1,218 @@
+package store
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
+)
+
+func TestPseudonymsJoinWithinAnAccountOnly(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	mine, theirs := newCaller(t, s, plan(t, "pro", 1500)), newCaller(t, s, plan(t, "pro", 1500))
+	again, _ := newKey(t, s, mine.Account)
+	iban, domain := parse(t, entity.IBAN, "DE89370400440532013000"), parse(t, entity.Domain, "example.org")
+	pseudonym := func(caller check.Caller, e entity.Entity) string {
+		t.Helper()
+		r := decided(caller, e, check.Allow)
+		if err := l.Append(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		return one[string](t, s, "SELECT encode(pseudonym, 'hex') FROM audit_records WHERE ref = ?", r.Decision.Ref)
+	}
+	if a, b := pseudonym(mine, iban), pseudonym(again, iban); a != b {
+		t.Errorf("one entity of one account is called %s and %s", a, b)
+	}
+	if a, b := pseudonym(mine, iban), pseudonym(theirs, iban); a == b {
+		t.Error("two accounts call one entity the same: their records can be joined")
+	}
+	if a, b := pseudonym(mine, iban), pseudonym(mine, domain); a == b {
+		t.Error("two entities are called the same")
+	}
+	nodes := one[int](t, s, "SELECT count(*) FROM graph_sightings AS g JOIN audit_records AS r ON r.pseudonym = g.node")
+	if nodes != 0 {
+		t.Errorf("%d nodes of the graph have the name of an audit record", nodes)
+	}
+	verifyLedger(t, s)
+}
+
+func TestAuditRowHoldsTheDecision(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	caller := newCaller(t, s, plan(t, "pro", 1500))
+	r := at(decided(caller, parse(t, entity.Email, "jane@example.org"), check.Review), noon.Add(7*time.Millisecond))
+	if err := l.Append(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	for row, err := range s.AuditRows(t.Context(), 0, 0, 1) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := row.Record
+		got.Pseudonym = nil
+		want := audit.Record{
+			Kind: audit.Check, At: "2031-05-20T12:00:00.007Z", Ref: r.Decision.Ref, Account: caller.Account, Key: caller.Key,
+			Type: "email", Score: 55, Verdict: "review", Revision: 3,
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("record %+v, want %+v", got, want)
+		}
+		if len(row.Nonce) != audit.NonceBytes || bytes.Equal(row.Nonce, make([]byte, audit.NonceBytes)) {
+			t.Errorf("nonce %x", row.Nonce)
+		}
+	}
+}
+
+// The database holds nothing that says whom a check was about, or that could be used as a key.
+func TestNoRawValueInAnyTable(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	account, err := s.CreateAccount(t.Context(), plan(t, "pro", 1500))
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller, key := newKey(t, s, account)
+	secret, err := s.SetEndpoint(t.Context(), account, "https://receiver.example/hook")
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := map[entity.Type]string{
+		entity.Domain: "login.paypa1-secure.co.uk", entity.Email: "Jane.Roe+shop@mailbox-example.net",
+		entity.Phone: "+49 151 23456789", entity.IBAN: "DE89 3704 0044 0532 0130 00",
+	}
+	secrets := []string{key.Secret, strings.TrimPrefix(key.Secret, "assay_"), secret, strings.TrimPrefix(secret, "whsec_")}
+	for typ, written := range raw {
+		e := parse(t, typ, written)
+		secrets = append(secrets, written, e.Value)
+		for _, h := range e.Holders() {
+			secrets = append(secrets, h.Value)
+		}
+		for _, verdict := range []check.Verdict{check.Allow, check.Review, check.Block} {
+			r := decided(caller, e, verdict)
+			r.Decision.Query = written
+			for other, text := range raw {
+				if other != typ {
+					r.Also = append(r.Also, parse(t, other, text))
+				}
+			}
+			if err := l.Append(t.Context(), r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dump := strings.ToLower(dumpTables(t, s))
+	if !strings.Contains(dump, caller.Account[5:]) && !strings.Contains(dump, strings.ToLower(caller.Account)) {
+		t.Fatal("the dump does not even hold the account")
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM webhook_events WHERE sealed_payload IS NOT NULL"); n != 8 {
+		t.Fatalf("%d sealed payloads, want 8", n)
+	}
+	for _, text := range secrets {
+		text = strings.ToLower(text)
+		if strings.Contains(dump, text) || strings.Contains(dump, hex.EncodeToString([]byte(text))) {
+			t.Errorf("the database holds %q", text)
+		}
+	}
+}
+
+// dumpTables returns every row of every table as text, with bytea in hexadecimal.
+func dumpTables(t *testing.T, s *Store) string {
+	t.Helper()
+	var tables []string
+	err := s.db.NewRaw("SELECT c.oid::regclass::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND n.nspname = 'public'").
+		Scan(t.Context(), &tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(tables) < 15 {
+		t.Fatalf("only the tables %v", tables)
+	}
+	var dump strings.Builder
+	for _, table := range tables {
+		var rows []string
+		if err := s.db.NewRaw("SELECT r::text FROM "+table+" AS r").Scan(t.Context(), &rows); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&dump, "%s\n%s\n", table, strings.Join(rows, "\n"))
+	}
+	return dump.String()
+}
+
+func TestAuditRowsArePaged(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	caller := newCaller(t, s, plan(t, "pro", 1500))
+	for _, err := range appendAll(t, allowedMany(t, caller, 7), l) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, test := range map[string]struct {
+		after, until int64
+		want         []int64
+	}{
+		"all":              {0, 7, []int64{1, 2, 3, 4, 5, 6, 7}},
+		"behind a number":  {5, 7, []int64{6, 7}},
+		"up to a number":   {0, 2, []int64{1, 2}},
+		"beyond the end":   {6, 99, []int64{7}},
+		"nothing":          {3, 3, nil},
+		"the wrong way":    {5, 2, nil},
+		"behind the chain": {7, 9, nil},
+	} {
+		var got []int64
+		for row, err := range s.AuditRows(t.Context(), 0, test.after, test.until) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, row.Seq)
+		}
+		if fmt.Sprint(got) != fmt.Sprint(test.want) {
+			t.Errorf("%s: records %v, want %v", name, got, test.want)
+		}
+	}
+	for _, err := range s.AuditRows(t.Context(), 0, 0, 7) {
+		if err != nil {
+			t.Error(err)
+		}
+		break // must not read or yield on
+	}
+}
+
+func TestAlteredHashIsABreak(t *testing.T) {
+	t.Parallel()
+	for _, column := range []string{"leaf", "hash"} {
+		t.Run(column, func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.Database(t)
+			s := open(t, url, nil)
+			l := ledgerOn(t, s, LedgerConfig{})
+			if err := l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))); err != nil {
+				t.Fatal(err)
+			}
+			exec(t, session(t, url), fmt.Sprintf(`UPDATE audit_records SET %s = '\x00'`, column))
+			rows := 0
+			for _, err := range s.AuditRows(t.Context(), 0, 0, 1) {
+				rows++
+				if !errors.As(err, new(*audit.BreakError)) {
+					t.Errorf("a %s of one byte: %v, want a break", column, err)
+				}
+			}
+			if rows != 1 {
+				t.Errorf("%d rows", rows)
+			}
+		})
+	}
+}

@@ -1,0 +1,163 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
+)
+
+// node is the name of an entity in the graph, as text.
+func node(kind, value string) string {
+	return fmt.Sprintf("%x", audit.Pseudonym(testRing.Graph, nil, kind, value))
+}
+
+func sightingOf(t *testing.T, s *Store, account, kind, value string) string {
+	t.Helper()
+	var rows []string
+	err := s.db.NewRaw(`SELECT format('%s: %s checks, %s blocked, %s reviewed, %s to %s', kind, checks, blocked, reviewed,
+			to_char(first_seen, 'HH24:MI'), to_char(last_seen, 'HH24:MI')) FROM graph_sightings
+		WHERE encode(node, 'hex') = ? AND account_id = ?`, node(kind, value), account).Scan(t.Context(), &rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 1 {
+		return fmt.Sprintf("%d rows", len(rows))
+	}
+	return rows[0]
+}
+
+// linkOf returns how often two nodes were seen together, and when last.
+func linkOf(t *testing.T, s *Store, account, a, b string) string {
+	t.Helper()
+	var rows []string
+	err := s.db.NewRaw(`SELECT format('%s, %s', checks, to_char(last_seen, 'HH24:MI')) FROM graph_links
+		WHERE encode(low, 'hex') = ? AND encode(high, 'hex') = ? AND account_id = ?`, min(a, b), max(a, b), account).Scan(t.Context(), &rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(rows) != 1 {
+		return fmt.Sprintf("%d rows", len(rows))
+	}
+	return rows[0]
+}
+
+// Sightings add up within a batch and across batches, and one account's are not another's.
+func TestSightingsAddUp(t *testing.T) {
+	t.Parallel()
+	for name, together := range map[string]bool{"in one batch": true, "in batches of one": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.Database(t)
+			s := open(t, url, nil)
+			sizes := newSizes()
+			l := ledgerOn(t, s, LedgerConfig{Observed: sizes.observe})
+			mine, theirs := newCaller(t, s, plan(t, "pro", 100)), newCaller(t, s, plan(t, "pro", 100))
+			email := parse(t, entity.Email, "jane@mail.example.co.uk")
+			domain := parse(t, entity.Domain, "shop.example.co.uk")
+			phone := parse(t, entity.Phone, "+4915123456789")
+			minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
+			blocked := at(decided(mine, email, check.Block), minute(5))
+			blocked.Also = []entity.Entity{domain, phone}
+			records := []check.Record{
+				blocked,
+				at(decided(mine, email, check.Review), minute(9)),
+				at(decided(mine, email, check.Allow), minute(2)), // came later than its time says
+				at(decided(mine, domain, check.Allow), minute(3)),
+				at(decided(theirs, email, check.Block), minute(4)),
+			}
+			if together {
+				for _, err := range inOneBatch(t, url, l, s.PublicCaller(), records) {
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+				sizes.want(t, 1, len(records))
+			} else {
+				for _, r := range records {
+					if err := l.Append(t.Context(), r); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			sightings := map[string]string{}
+			for _, n := range []entity.Holder{
+				{Kind: "email", Value: email.Value}, {Kind: "maildomain", Value: "mail.example.co.uk"}, {Kind: "domain", Value: domain.Value},
+				{Kind: "registrable", Value: "example.co.uk"}, {Kind: "phone", Value: phone.Value}, {Kind: "range", Value: "4915123"},
+			} {
+				sightings[n.Kind] = sightingOf(t, s, mine.Account, n.Kind, n.Value)
+			}
+			want := map[string]string{
+				"email":       "email: 3 checks, 1 blocked, 1 reviewed, 12:05 to 12:09",
+				"maildomain":  "maildomain: 3 checks, 0 blocked, 0 reviewed, 12:05 to 12:09",
+				"domain":      "domain: 2 checks, 0 blocked, 0 reviewed, 12:05 to 12:05",
+				"registrable": "registrable: 5 checks, 0 blocked, 0 reviewed, 12:05 to 12:09",
+				"phone":       "phone: 1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05",
+				"range":       "range: 1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05",
+			}
+			if diff := cmp.Diff(want, sightings); diff != "" {
+				t.Errorf("sightings (-want +got):\n%s", diff)
+			}
+			if got := sightingOf(t, s, theirs.Account, "email", email.Value); got != "email: 1 checks, 1 blocked, 0 reviewed, 12:04 to 12:04" {
+				t.Errorf("another account's sighting: %s", got)
+			}
+			e, d, p := node("email", email.Value), node("domain", domain.Value), node("phone", phone.Value)
+			links := map[string]string{
+				"email and mail domain":            linkOf(t, s, mine.Account, e, node("maildomain", "mail.example.co.uk")),
+				"email and registrable domain":     linkOf(t, s, mine.Account, e, node("registrable", "example.co.uk")),
+				"email and the domain with it":     linkOf(t, s, mine.Account, e, d),
+				"email and the phone with it":      linkOf(t, s, mine.Account, e, p),
+				"domain and registrable domain":    linkOf(t, s, mine.Account, d, node("registrable", "example.co.uk")),
+				"phone and its range":              linkOf(t, s, mine.Account, p, node("range", "4915123")),
+				"domain and phone, both sent with": linkOf(t, s, mine.Account, d, p),
+				"another account's":                linkOf(t, s, theirs.Account, e, node("maildomain", "mail.example.co.uk")),
+			}
+			wantLinks := map[string]string{
+				"email and mail domain": "3, 12:09", "email and registrable domain": "3, 12:09",
+				"email and the domain with it": "1, 12:05", "email and the phone with it": "1, 12:05",
+				"domain and registrable domain": "2, 12:05", "phone and its range": "1, 12:05",
+				"domain and phone, both sent with": "0 rows", "another account's": "1, 12:04",
+			}
+			if diff := cmp.Diff(wantLinks, links); diff != "" {
+				t.Errorf("links (-want +got):\n%s", diff)
+			}
+			verifyLedger(t, s)
+		})
+	}
+}
+
+// A check that is refused adds nothing to the graph.
+func TestRefusedCheckIsNotSeen(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	caller := newCaller(t, s, plan(t, "free", 0))
+	if err := l.Append(t.Context(), allowed(t, caller)); err == nil {
+		t.Fatal("a check over its quota passed")
+	}
+	if n := one[int](t, s, "SELECT (SELECT count(*) FROM graph_sightings) + (SELECT count(*) FROM graph_links)"); n != 0 {
+		t.Errorf("%d rows in the graph", n)
+	}
+}
+
+// An entity sent twice in one request is not linked with itself.
+func TestNodeHasNoLinkWithItself(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	domain := parse(t, entity.Domain, "example.org")
+	r := decided(newCaller(t, s, plan(t, "pro", 10)), domain, check.Allow)
+	r.Also = []entity.Entity{domain}
+	if err := l.Append(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM graph_links"); n != 0 {
+		t.Errorf("%d links", n)
+	}
+}

@@ -1,0 +1,187 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/uptrace/bun"
+
+	"assay/host/apikey"
+	"assay/host/check"
+)
+
+// Key is what is known of an API key. The key itself is not among it.
+type Key struct {
+	bun.BaseModel `bun:"table:api_keys" json:"-"`
+
+	ID        string     `bun:",pk" json:"id"`
+	AccountID string     `json:"account"`
+	Name      string     `json:"name"`
+	Hash      []byte     `json:"-"`
+	Hint      string     `json:"hint"`
+	State     string     `bun:",nullzero,default:'valid'" json:"state"` // valid, revoked or cancelled
+	CreatedAt time.Time  `bun:",nullzero,default:now()" json:"created_at"`
+	EndedAt   *time.Time `json:"ended_at"`
+	Plan      string     `bun:",scanonly" json:"plan"`
+	Used      int        `bun:",scanonly" json:"used_this_month"` // by the whole account
+}
+
+// Issued is a new key, the only time that it can be seen.
+type Issued struct {
+	Secret  string `json:"key"`
+	ID      string `json:"id"`
+	Account string `json:"account"`
+	Plan    string `json:"plan"`
+}
+
+// CreateKey issues a key to an account. The month's quota is the account's, whichever of its keys is used. Error:
+// ErrNoAccount.
+func (s *Store) CreateKey(ctx context.Context, accountID, name string) (Issued, error) {
+	plan, err := s.accountPlan(ctx, accountID)
+	if err != nil {
+		return Issued{}, fmt.Errorf("creating key: %w", err)
+	}
+	secret := apikey.New()
+	hash, ok := apikey.Parse(secret)
+	if !ok {
+		return Issued{}, errors.New("creating key: the new key does not parse")
+	}
+	k := Key{ID: "key_" + ulid.Make().String(), AccountID: accountID, Name: name, Hash: hash[:], Hint: apikey.Hint(secret)}
+	if _, err := s.db.NewInsert().Model(&k).Exec(ctx); err != nil {
+		return Issued{}, fmt.Errorf("creating key: %w", err)
+	}
+	return Issued{Secret: secret, ID: k.ID, Account: accountID, Plan: plan.Name}, nil
+}
+
+// Keys lists keys, newest first: all, or those of one account.
+func (s *Store) Keys(ctx context.Context, accountID string) ([]Key, error) {
+	keys := []Key{}
+	q := s.db.NewSelect().Model(&keys).ColumnExpr("key.*, a.plan, coalesce(u.used, 0) AS used").
+		Join("JOIN accounts AS a ON a.id = key.account_id").
+		Join("LEFT JOIN quota_usage AS u ON u.account_id = a.id AND u.period = ?", period(s.now())).
+		Order("key.id DESC")
+	if accountID != "" {
+		q = q.Where("key.account_id = ?", accountID)
+	}
+	if err := q.Scan(ctx); err != nil {
+		return nil, fmt.Errorf("listing keys: %w", err)
+	}
+	return keys, nil
+}
+
+// ErrNoKey means that there is no valid key of that id.
+var ErrNoKey = errors.New("there is no such valid key")
+
+// RevokeKey ends a key. No check that has not been recorded yet will be answered with it, on any host. Error: ErrNoKey.
+func (s *Store) RevokeKey(ctx context.Context, id string) error {
+	return s.endKey(ctx, id, "revoked")
+}
+
+func (s *Store) endKey(ctx context.Context, id, state string) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		// Behind the head's lock no batch is left that has read the key as valid and not yet committed.
+		chain := tx.NewSelect().TableExpr("api_keys AS k").Join("JOIN accounts AS a ON a.id = k.account_id").
+			Column("a.chain").Where("k.id = ?", id)
+		if _, err := lockHeads(ctx, tx, chain); err != nil {
+			return err
+		}
+		result, err := tx.NewUpdate().Model((*Key)(nil)).Set("state = ?", state).Set("ended_at = now()").
+			Where("id = ? AND state = 'valid'", id).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(ErrNoKey, err)
+		}
+		return notify(ctx, tx, TopicKeys)
+	})
+	if err != nil {
+		return fmt.Errorf("ending key %s: %w", id, err)
+	}
+	return nil
+}
+
+// Authenticate returns who presents a key. A malformed or mistyped one costs no query; others are remembered for a few
+// seconds, which is harmless: whether the key is valid is decided again in the transaction that records the check. Errors:
+// check.ErrUnauthorized, or the database's.
+func (s *Store) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
+	hash, ok := apikey.Parse(presented)
+	if !ok {
+		return check.Caller{}, check.ErrUnauthorized
+	}
+	if caller, known := s.callers.get(hash, s.now()); known {
+		if caller.Key == "" {
+			return check.Caller{}, check.ErrUnauthorized
+		}
+		return caller, nil
+	}
+	var row struct {
+		ID, AccountID, State, Plan string
+		Quota                      int
+	}
+	err := s.db.NewRaw(`SELECT k.id, k.account_id, k.state, a.plan, a.quota
+		FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id WHERE k.hash = ?`, hash[:]).Scan(ctx, &row)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return check.Caller{}, fmt.Errorf("looking up key: %w", err)
+	}
+	plan, ok := check.PlanNamed(row.Plan)
+	if err != nil || row.State != "valid" || !ok {
+		s.callers.put(hash, check.Caller{}, s.now())
+		return check.Caller{}, check.ErrUnauthorized
+	}
+	plan.Quota = row.Quota
+	caller := check.Caller{Account: row.AccountID, Key: row.ID, Plan: plan}
+	s.callers.put(hash, caller, s.now())
+	return caller, nil
+}
+
+// ForgetCallers drops what Authenticate remembers: keys or plans have changed.
+func (s *Store) ForgetCallers() { s.callers.clear() }
+
+// callerCache remembers callers by key hash: known ones, and as an empty caller unknown ones.
+type callerCache struct {
+	mu      sync.Mutex
+	entries map[apikey.Hash]rememberedCaller
+}
+
+type rememberedCaller struct {
+	check.Caller
+	until time.Time
+}
+
+const (
+	rememberValid   = 5 * time.Second
+	rememberUnknown = time.Second
+	rememberMost    = 20_000 // entries; more, and all are forgotten: random keys must not fill the memory
+)
+
+func (c *callerCache) get(hash apikey.Hash, now time.Time) (check.Caller, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[hash]
+	return e.Caller, ok && now.Before(e.until)
+}
+
+func (c *callerCache) put(hash apikey.Hash, caller check.Caller, now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries == nil || len(c.entries) >= rememberMost {
+		c.entries = map[apikey.Hash]rememberedCaller{}
+	}
+	keep := rememberValid
+	if caller.Key == "" {
+		keep = rememberUnknown
+	}
+	c.entries[hash] = rememberedCaller{caller, now.Add(keep)}
+}
+
+func (c *callerCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.entries = nil
+}

@@ -1,0 +1,227 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"assay/host/apikey"
+	"assay/host/check"
+	"assay/host/postgres/postgrestest"
+)
+
+func TestRevokedKeyRecordsNothingMore(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	a, b := open(t, url, nil), open(t, url, nil)
+	l := ledgerOn(t, a, LedgerConfig{})
+	account, err := a.CreateAccount(t.Context(), plan(t, "pro", 1500))
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller, key := newKey(t, a, account)
+	spare, _ := newKey(t, a, account)
+	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.RevokeKey(t.Context(), caller.Key); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.Authenticate(t.Context(), key.Secret); err != nil {
+		t.Fatalf("the first host was to remember the key, so that only the ledger stands in the way: %v", err)
+	}
+	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrUnauthorized) {
+		t.Errorf("append with a revoked key: %v, want ErrUnauthorized", err)
+	}
+	if err := l.Append(t.Context(), allowed(t, spare)); err != nil {
+		t.Errorf("append with the account's other key: %v", err)
+	}
+	a.ForgetCallers()
+	if _, err := a.Authenticate(t.Context(), key.Secret); !errors.Is(err, check.ErrUnauthorized) {
+		t.Errorf("a revoked key, once forgotten: %v, want ErrUnauthorized", err)
+	}
+	if err := b.RevokeKey(t.Context(), caller.Key); !errors.Is(err, ErrNoKey) {
+		t.Errorf("revoking again: %v, want ErrNoKey", err)
+	}
+	if err := b.RevokeKey(t.Context(), "key_unknown"); !errors.Is(err, ErrNoKey) {
+		t.Errorf("revoking an unknown key: %v, want ErrNoKey", err)
+	}
+	verifyLedger(t, a)
+}
+
+// A batch that has read the key as valid is either committed before RevokeKey returns, or refused.
+func TestRevokingWaitsForTheBatchUnderWay(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	a, b := open(t, url, nil), open(t, url, nil)
+	l := ledgerOn(t, a, LedgerConfig{})
+	caller := newCaller(t, a, plan(t, "pro", 1500))
+	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
+		t.Fatal(err)
+	}
+	// The month's row, locked here, stops the batch after it has read the key.
+	conn, look := session(t, url), session(t, url)
+	exec(t, conn, "BEGIN", "SELECT * FROM quota_usage FOR UPDATE")
+	answer, revoked := make(chan error, 1), make(chan error, 1)
+	go func() { answer <- l.Append(context.Background(), allowed(t, caller)) }()
+	until(t, "the batch is stopped", func() bool { return lockWaiters(t, look) == 1 })
+	go func() { revoked <- b.RevokeKey(context.Background(), caller.Key) }()
+	until(t, "revoking has returned, or waits", func() bool { return len(revoked) == 1 || lockWaiters(t, look) == 2 })
+	if len(revoked) == 1 {
+		t.Error("RevokeKey returned while a check with the key could still be recorded")
+	}
+	exec(t, conn, "COMMIT")
+	if err := receive(t, "the batch", answer); err != nil {
+		t.Errorf("a check that came before: %v", err)
+	}
+	if err := receive(t, "the revocation", revoked); err != nil {
+		t.Error(err)
+	}
+	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrUnauthorized) {
+		t.Errorf("a check that came after: %v, want ErrUnauthorized", err)
+	}
+	verifyLedger(t, a)
+}
+
+func TestLedgerKnowsCallersForItself(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	mine, theirs := newCaller(t, s, plan(t, "pro", 5)), newCaller(t, s, plan(t, "pro", 5))
+	for name, caller := range map[string]check.Caller{
+		"an unknown account":        {Account: "acct_unknown", Key: "key_unknown", Plan: mine.Plan},
+		"an unknown key":            {Account: mine.Account, Key: "key_unknown", Plan: mine.Plan},
+		"the key of somebody else":  {Account: mine.Account, Key: theirs.Key, Plan: mine.Plan},
+		"no account and no key":     {},
+		"a public caller's new key": {Account: publicAccount, Key: mine.Key},
+	} {
+		if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrUnauthorized) {
+			t.Errorf("%s: %v, want ErrUnauthorized", name, err)
+		}
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM audit_records"); n != 0 {
+		t.Errorf("%d records of callers that do not exist", n)
+	}
+}
+
+func TestAuthenticate(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	var clock atomic.Pointer[time.Time]
+	clock.Store(&noon)
+	s, err := Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard(), Now: func() time.Time { return *clock.Load() }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pass := func(d time.Duration) { now := clock.Load().Add(d); clock.Store(&now) }
+	account, err := s.CreateAccount(t.Context(), plan(t, "pro", 7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	caller, key := newKey(t, s, account)
+	if caller.Account != account || caller.Key != key.ID || caller.Plan.Name != "pro" || caller.Plan.Quota != 7 {
+		t.Errorf("caller %+v", caller)
+	}
+	revoked, revokedKey := newKey(t, s, account)
+	if err := s.RevokeKey(t.Context(), revoked.Key); err != nil {
+		t.Fatal(err)
+	}
+	s.ForgetCallers()
+	unknown := apikey.New()
+	for name, presented := range map[string]string{"revoked": revokedKey.Secret, "unknown": unknown} {
+		// The error itself, not one around it: what the answers say must not tell the two apart.
+		got, err := s.Authenticate(t.Context(), presented)
+		if err != check.ErrUnauthorized || got.Account != "" { //nolint:errorlint // see above
+			t.Errorf("%s key: %+v, %v", name, got, err)
+		}
+	}
+	if _, err := s.Authenticate(t.Context(), key.Secret); err != nil {
+		t.Fatal(err)
+	}
+	// From here on a query fails.
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	swapped := []byte(key.Secret)
+	swapped[10], swapped[11] = swapped[11]+1, swapped[10]
+	for name, presented := range map[string]string{
+		"empty": "", "cut short": key.Secret[:len(key.Secret)-1], "too long": key.Secret + "0", "mistyped": string(swapped),
+		"other prefix": "asset_" + strings.TrimPrefix(key.Secret, "assay_"),
+	} {
+		if _, err := s.Authenticate(t.Context(), presented); !errors.Is(err, check.ErrUnauthorized) {
+			t.Errorf("%s key: %v, want ErrUnauthorized without a query", name, err)
+		}
+	}
+	if got, err := s.Authenticate(t.Context(), key.Secret); err != nil || got.Account != account {
+		t.Errorf("a key just seen: %+v, %v, want it remembered", got, err)
+	}
+	if _, err := s.Authenticate(t.Context(), unknown); !errors.Is(err, check.ErrUnauthorized) {
+		t.Errorf("an unknown key just seen: %v, want it remembered", err)
+	}
+	pass(rememberUnknown)
+	if _, err := s.Authenticate(t.Context(), unknown); err == nil || errors.Is(err, check.ErrUnauthorized) {
+		t.Errorf("an unknown key after a second: %v, want the database's error", err)
+	}
+	if _, err := s.Authenticate(t.Context(), key.Secret); err != nil {
+		t.Errorf("a key after a second: %v, want it remembered", err)
+	}
+	pass(rememberValid)
+	if _, err := s.Authenticate(t.Context(), key.Secret); err == nil || errors.Is(err, check.ErrUnauthorized) {
+		t.Errorf("a key after five seconds: %v, want the database's error", err)
+	}
+}
+
+// Random keys must not fill the memory.
+func TestRememberedCallersAreBounded(t *testing.T) {
+	t.Parallel()
+	var c callerCache
+	for i := range 3 * rememberMost {
+		var hash apikey.Hash
+		hash[0], hash[1], hash[2] = byte(i), byte(i>>8), byte(i>>16)
+		c.put(hash, check.Caller{}, noon)
+		if len(c.entries) > rememberMost {
+			t.Fatalf("%d callers remembered, more than %d", len(c.entries), rememberMost)
+		}
+	}
+}
+
+func TestKeysBelongToAccounts(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
+	l := ledgerOn(t, s, LedgerConfig{})
+	for _, account := range []string{"acct_unknown", publicAccount} {
+		if _, err := s.CreateKey(t.Context(), account, "test"); !errors.Is(err, ErrNoAccount) {
+			t.Errorf("a key for %s: %v, want ErrNoAccount", account, err)
+		}
+	}
+	caller := newCaller(t, s, plan(t, "starter", 150))
+	second, issued := newKey(t, s, caller.Account)
+	newCaller(t, s, plan(t, "free", 50))
+	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RevokeKey(t.Context(), second.Key); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := s.Keys(t.Context(), caller.Account)
+	if err != nil || len(keys) != 2 {
+		t.Fatalf("keys %+v, %v, want two", keys, err)
+	}
+	newest := keys[0]
+	if newest.ID != second.Key || newest.State != "revoked" || newest.EndedAt == nil || newest.Plan != "starter" || newest.Used != 1 {
+		t.Errorf("newest key %+v", newest)
+	}
+	if keys[1].State != "valid" || keys[1].EndedAt != nil {
+		t.Errorf("oldest key %+v", keys[1])
+	}
+	if newest.Hint != apikey.Hint(issued.Secret) || strings.Contains(issued.Secret, newest.Hint) {
+		t.Errorf("hint %q", newest.Hint)
+	}
+	all, err := s.Keys(t.Context(), "")
+	if err != nil || len(all) != 3 {
+		t.Errorf("%d keys of all accounts, %v, want 3", len(all), err)
+	}
+}

@@ -1,0 +1,69 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
+)
+
+// BenchmarkLedger measures what the ledger alone can record, from 64 callers at once: 256 checks a transaction, and one.
+func BenchmarkLedger(b *testing.B) {
+	for _, batch := range []int{256, 1} {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
+			s, err := Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			plan, _ := check.PlanNamed("pro")
+			plan.Quota = 1_000_000_000
+			account, err := s.CreateAccount(b.Context(), plan)
+			if err != nil {
+				b.Fatal(err)
+			}
+			issued, err := s.CreateKey(b.Context(), account, "bench")
+			if err != nil {
+				b.Fatal(err)
+			}
+			caller, err := s.Authenticate(b.Context(), issued.Secret)
+			if err != nil {
+				b.Fatal(err)
+			}
+			var batches, checks atomic.Int64
+			ledger, err := s.NewLedger(LedgerConfig{Batch: batch, Observed: func(size int, _ time.Duration, _ int) {
+				batches.Add(1)
+				checks.Add(int64(size))
+			}})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer ledger.Close()
+			var n atomic.Int64
+			b.SetParallelism(32) // times two processors
+			b.ResetTimer()
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					e, err := entity.Parse(entity.Domain, fmt.Sprintf("shop-%d.example.com", n.Add(1)), "")
+					if err != nil {
+						b.Error(err)
+						return
+					}
+					d := &check.Decision{Ref: check.NewRef(), Type: entity.Domain, Query: e.Value, At: time.Now().UTC().Truncate(time.Millisecond)}
+					d.Verdict = check.Allow
+					if err := ledger.Append(context.Background(), check.Record{Caller: caller, Entity: e, Decision: d}); err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "checks/s")
+			b.ReportMetric(float64(checks.Load())/float64(batches.Load()), "checks/batch")
+		})
+	}
+}

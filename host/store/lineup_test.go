@@ -1,0 +1,222 @@
+package store
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/audit"
+	"assay/host/postgres/postgrestest"
+	"assay/registry"
+)
+
+// module packs a plugin without code: the store keeps what it is given.
+func module(t *testing.T, name, version, summary string) registry.Module {
+	t.Helper()
+	manifest, err := json.Marshal(map[string]any{
+		"name": name, "version": version, "summary": summary, "entities": []string{"domain"}, "budget_ms": 10, "memory_mb": 1,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wasm, err := registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := registry.OpenModule(wasm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+func lineupOf(layers ...string) registry.Lineup {
+	l := registry.Lineup{Bias: -4, Bands: registry.Bands{Review: 40, Block: 70}}
+	for _, name := range layers {
+		l.Layers = append(l.Layers, registry.LineupItem{Layer: name, Weight: 6})
+	}
+	return l
+}
+
+func TestPublishedVersionNeverChanges(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	first, other := module(t, "probe", "1.0.0", "Probes"), module(t, "probe", "1.0.0", "Probes differently")
+	for range 2 {
+		if err := s.PublishPlugin(t.Context(), first, "1.0.0", true); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.PublishPlugin(t.Context(), other, "1.0.0", true); !errors.Is(err, ErrVersionTaken) {
+		t.Errorf("publishing other content: %v, want ErrVersionTaken", err)
+	}
+	if _, err := s.Module(t.Context(), other.Digest); !errors.Is(err, ErrNoPlugin) {
+		t.Errorf("module of a version that was refused: %v, want ErrNoPlugin", err)
+	}
+	if err := s.PublishPlugin(t.Context(), other, "1.0.1", false); err != nil {
+		t.Fatal(err)
+	}
+	for version, want := range map[string]registry.Digest{"1.0.0": first.Digest, "1.0.1": other.Digest} {
+		plugin, err := s.Plugin(t.Context(), "probe", version)
+		digest := registry.Digest(plugin.Digest)
+		if err != nil || digest != want {
+			t.Errorf("digest of %s: %v, %v, want %v", version, digest, err, want)
+		}
+		m, err := s.Module(t.Context(), digest)
+		if err != nil || m.Digest != want || m.Manifest.Name != "probe" {
+			t.Errorf("module of %s: %v, %v", version, m.Ref(), err)
+		}
+	}
+	if _, err := s.Plugin(t.Context(), "probe", "2.0.0"); !errors.Is(err, ErrNoPlugin) {
+		t.Errorf("digest of an unknown version: %v, want ErrNoPlugin", err)
+	}
+	plugins, err := s.Plugins(t.Context())
+	if err != nil || len(plugins) != 2 || plugins[0].Version != "1.0.1" || plugins[0].FirstParty || !plugins[1].FirstParty {
+		t.Errorf("plugins %+v, %v", plugins, err)
+	}
+}
+
+// Of two hosts that publish a version with different content, one is refused.
+func TestVersionIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
+	errs := make([]error, 8)
+	var wg sync.WaitGroup
+	for i := range errs {
+		m := module(t, "probe", "1.0.0", fmt.Sprintf("Probes in way %d", i))
+		wg.Go(func() { errs[i] = hosts[i%2].PublishPlugin(t.Context(), m, "1.0.0", false) })
+	}
+	wg.Wait()
+	passed := 0
+	for _, err := range errs {
+		if err == nil {
+			passed++
+		} else if !errors.Is(err, ErrVersionTaken) {
+			t.Error(err)
+		}
+	}
+	if passed != 1 {
+		t.Errorf("%d contents of one version were published", passed)
+	}
+}
+
+func TestAlteredModuleIsRefused(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	s := open(t, url, nil)
+	conn := session(t, url)
+	original, other := module(t, "probe", "1.0.0", "Probes"), module(t, "probe", "1.0.0", "Steals")
+	if err := s.PublishPlugin(t.Context(), original, "1.0.0", false); err != nil {
+		t.Fatal(err)
+	}
+	for name, wasm := range map[string][]byte{
+		"another module": other.Wasm, "one byte more": append([]byte{}, append(original.Wasm, 0, 1, 0)...), "no module": []byte("gone"), "nothing": {},
+	} {
+		if _, err := conn.Exec(t.Context(), "UPDATE plugin_modules SET wasm = $1", wasm); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := s.Module(t.Context(), original.Digest); err == nil {
+			t.Errorf("%s in its place: read %s %q", name, m.Ref(), m.Manifest.Summary)
+		}
+	}
+}
+
+func TestLineupHistory(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	if _, err := s.ActiveLineup(t.Context()); !errors.Is(err, ErrNoRevision) {
+		t.Errorf("before the first lineup: %v, want ErrNoRevision", err)
+	}
+	if n, err := s.ActiveRevision(t.Context()); err != nil || n != 0 {
+		t.Errorf("before the first lineup: revision %d, %v, want 0", n, err)
+	}
+	one, two := lineupOf("probe@1.0.0"), lineupOf("probe@1.1.0")
+	for i, step := range []struct {
+		lineup registry.Lineup
+		origin Origin
+		note   string
+	}{{one, BuiltIn, "the first"}, {two, Operator, "sharper"}} {
+		n, err := s.ActivateLineup(t.Context(), step.lineup, step.origin, step.note)
+		if err != nil || n != int64(i+1) {
+			t.Fatalf("activating: revision %d, %v, want %d", n, err, i+1)
+		}
+		active, err := s.ActiveLineup(t.Context())
+		if err != nil || active.Revision != n || active.Origin != step.origin || active.Note != step.note || active.Lineup.Layers[0].Layer != step.lineup.Layers[0].Layer {
+			t.Errorf("active %+v, %v", active, err)
+		}
+	}
+	if err := s.RollbackLineup(t.Context(), 9, ""); !errors.Is(err, ErrNoRevision) {
+		t.Errorf("rolling back to what never was: %v, want ErrNoRevision", err)
+	}
+	if err := s.RollbackLineup(t.Context(), 1, "too sharp"); err != nil {
+		t.Fatal(err)
+	}
+	active, err := s.ActiveLineup(t.Context())
+	if err != nil || active.Revision != 1 || active.Note != "too sharp" || active.Origin != BuiltIn {
+		t.Errorf("active after the rollback: %+v, %v", active, err)
+	}
+	if n, err := s.ActiveRevision(t.Context()); err != nil || n != 1 {
+		t.Errorf("active revision after the rollback: %d, %v, want 1", n, err)
+	}
+	history, err := s.LineupHistory(t.Context())
+	if err != nil || len(history) != 2 || history[0].Revision != 2 || history[1].Revision != 1 || history[0].Note != "sharper" || history[1].Note != "too sharp" {
+		t.Errorf("history %+v, %v", history, err)
+	}
+	if _, err := s.LineupRevision(t.Context(), 3); !errors.Is(err, ErrNoRevision) {
+		t.Errorf("revision 3: %v, want ErrNoRevision", err)
+	}
+	var trail []string
+	for row, err := range s.AuditRows(t.Context(), 0, 0, 99) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if row.Record.Kind != audit.Lineup || row.Record.At != "2031-05-20T12:00:00.000Z" {
+			t.Errorf("record %+v", row.Record)
+		}
+		revision, err := s.LineupRevision(t.Context(), row.Record.Revision)
+		if err != nil || revision.Digest != fmt.Sprintf("sha256:%x", row.Record.Digest) {
+			t.Errorf("record of revision %d holds another digest than it: %v", row.Record.Revision, err)
+		}
+		trail = append(trail, fmt.Sprint(row.Record.Revision))
+	}
+	if fmt.Sprint(trail) != "[1 2 1]" {
+		t.Errorf("activations in the audit trail: %v, want 1, 2, 1", trail)
+	}
+	verifyLedger(t, s)
+}
+
+// Lineups and checks share the chain, whichever host they come from.
+func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	a, b := open(t, url, nil), open(t, url, nil)
+	l := ledgerOn(t, a, LedgerConfig{Batch: 4})
+	caller := newCaller(t, a, plan(t, "pro", 1500))
+	const changes = 20
+	errs := make([]error, changes)
+	var wg sync.WaitGroup
+	for i := range changes {
+		wg.Go(func() {
+			_, errs[i] = []*Store{a, b}[i%2].ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), Operator, "")
+		})
+	}
+	appended := appendAll(t, allowedMany(t, caller, 60), l)
+	wg.Wait()
+	for _, err := range append(errs, appended...) {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if n, err := a.ActiveRevision(t.Context()); err != nil || n != changes {
+		t.Errorf("revision %d, %v, want %d", n, err, changes)
+	}
+	if n := one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'lineup'"); n != changes {
+		t.Errorf("%d changes in the audit trail, want %d", n, changes)
+	}
+	verifyLedger(t, a)
+}

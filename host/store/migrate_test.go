@@ -1,0 +1,162 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/postgres/postgrestest"
+)
+
+// blank empties a test's database.
+func blank(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	exec(t, conn, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+}
+
+func openOnce(ctx context.Context, url string) error {
+	s, err := Open(ctx, Config{URL: url, Keys: testRing, Logger: discard()})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+func TestManyHostsOpenAnEmptyDatabaseAtOnce(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	blank(t, session(t, url))
+	errs := make([]error, 8)
+	var wg sync.WaitGroup
+	for i := range errs {
+		wg.Go(func() { errs[i] = openOnce(t.Context(), url) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	s := open(t, url, nil)
+	if n := one[int](t, s, "SELECT count(*) FROM schema_steps WHERE name = '0001'"); n != 1 {
+		t.Errorf("the first step is marked %d times", n)
+	}
+	l := ledgerOn(t, s, LedgerConfig{})
+	if err := l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))); err != nil {
+		t.Error(err)
+	}
+	verifyLedger(t, s)
+}
+
+func TestDatabaseOfAnotherSecretIsRefused(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	other, err := newRing(t.TempDir(), 'b')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Config{URL: url, Keys: other, Logger: discard()}); !errors.Is(err, ErrOtherSecret) {
+		t.Errorf("opening with another secret: %v, want ErrOtherSecret", err)
+	}
+	if err := openOnce(t.Context(), url); err != nil {
+		t.Errorf("opening with the secret that it was set up with: %v", err)
+	}
+}
+
+func TestNewerSchemaIsRefused(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	conn := session(t, url)
+	exec(t, conn, "INSERT INTO schema_steps (name, group_id) VALUES ('9001', 2)")
+	if err := openOnce(t.Context(), url); err == nil || !strings.Contains(err.Error(), "step 9001, newer than this host") {
+		t.Errorf("opening a database of a newer host: %v", err)
+	}
+	exec(t, conn, "DELETE FROM schema_steps WHERE name = '9001'")
+	if err := openOnce(t.Context(), url); err != nil {
+		t.Error(err)
+	}
+}
+
+// A step that fails leaves nothing behind, and runs again once what stood in its way is gone.
+func TestFailedStepLeavesNothing(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	conn := session(t, url)
+	blank(t, conn)
+	exec(t, conn, "CREATE TABLE webhook_events (somebody_elses int)") // in the middle of the first step
+	if err := openOnce(t.Context(), url); err == nil {
+		t.Fatal("the step passed over a table of its name")
+	}
+	if n := value[int](t, conn, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public' AND tablename NOT IN ('webhook_events', 'schema_steps', 'schema_locks')"); n != 0 {
+		t.Errorf("the failed step left %d tables", n)
+	}
+	if n := value[int](t, conn, "SELECT count(*) FROM schema_steps"); n != 0 {
+		t.Error("the failed step is marked as done")
+	}
+	exec(t, conn, "DROP TABLE webhook_events")
+	if err := openOnce(t.Context(), url); err != nil {
+		t.Error(err)
+	}
+}
+
+// Wherever a host dies while it sets a database up, the next one finishes the work.
+func TestSetUpSurvivesACutAnywhere(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	conn := session(t, url)
+	p := proxied(t, url)
+	var statements []string // without the pings of pooled connections, which come by the clock
+	p.set(func(m string) fate {
+		if m != "-- ping" {
+			statements = append(statements, m)
+		}
+		return passes
+	}, false)
+	blank(t, conn)
+	if err := openOnce(t.Context(), p.URL); err != nil {
+		t.Fatal(err)
+	}
+	p.set(nil, false) // from here on nothing is added
+	if len(statements) < 20 {
+		t.Fatalf("only %d statements set a database up: the proxy does not see them", len(statements))
+	}
+	tried := map[string]bool{}
+	for cut, statement := range statements {
+		// One month's partition stands for all. Once the lock is given back, the rest does not depend on it.
+		form := regexp.MustCompile(`[0-9]+`).ReplaceAllString(statement, "0")
+		if tried[form] || strings.Contains(statement, "pg_advisory_unlock") {
+			continue
+		}
+		tried[form] = true
+		blank(t, conn)
+		seen := 0
+		hit := p.once(muted, true, func(m string) bool {
+			if m != "-- ping" {
+				seen++
+			}
+			return seen == cut+1
+		})
+		if err := openOnce(t.Context(), p.URL); err == nil {
+			t.Errorf("a host opened the database although it was cut off at %.60q", statement)
+		}
+		receive(t, "the cut", hit)
+		if err := openOnce(t.Context(), url); err != nil {
+			t.Errorf("after a cut at %.60q: %v", statement, err)
+		}
+	}
+}
+
+func TestBadURLDoesNotShowThePassword(t *testing.T) {
+	t.Parallel()
+	for _, url := range []string{"postgres://assay:hunter2@[::1", "postgres://assay:hunter2@host:port/x", "assay:hunter2"} {
+		_, err := Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard()})
+		if err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("opening %s: %v", url, err)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package store
+
+import (
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/postgres/postgrestest"
+)
+
+func TestTakePublicIsExactAcrossHosts(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	clock := func() time.Time { return noon }
+	hosts := []*Store{open(t, url, clock), open(t, url, clock)}
+	client := netip.MustParsePrefix("192.0.2.7/32")
+	oks, resets := make([]bool, 30), make([]time.Time, 30)
+	var wg sync.WaitGroup
+	for i := range oks {
+		wg.Go(func() {
+			var err error
+			if resets[i], oks[i], err = hosts[i%2].TakePublic(t.Context(), client); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	passed := 0
+	for i, ok := range oks {
+		if ok {
+			passed++
+		} else if !resets[i].Equal(noon.Add(time.Hour)) {
+			t.Errorf("refused until %v, want an hour after the first use", resets[i])
+		}
+	}
+	if passed != publicUses {
+		t.Errorf("%d uses passed, want %d", passed, publicUses)
+	}
+}
+
+func TestTakePublicCountsAnyHour(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	client := netip.MustParsePrefix("192.0.2.7/32")
+	take := func(name string, after time.Duration, wantOK bool, wantReset time.Duration) {
+		t.Helper()
+		now = noon.Add(after)
+		reset, ok, err := s.TakePublic(t.Context(), client)
+		if err != nil || ok != wantOK {
+			t.Errorf("%s: %v, %v, want %v", name, ok, err, wantOK)
+		}
+		if !ok && !reset.Equal(noon.Add(wantReset)) {
+			t.Errorf("%s: resets at %v, want %v", name, reset, noon.Add(wantReset))
+		}
+	}
+	for i := range publicUses {
+		take("within the limit", time.Duration(i)*time.Minute, true, 0)
+	}
+	take("one too many", 10*time.Minute, false, time.Hour)
+	take("just before the first is an hour old", time.Hour-time.Microsecond, false, time.Hour)
+	take("when the first is an hour old", time.Hour, true, 0)
+	take("the second is the oldest now", time.Hour, false, time.Hour+time.Minute)
+	take("when the second is an hour old", time.Hour+time.Minute, true, 0)
+	take("a refused use does not count", time.Hour+time.Minute, false, time.Hour+2*time.Minute)
+	take("hours later", 5*time.Hour, true, 0)
+	if n := one[int](t, s, "SELECT cardinality(uses) FROM public_uses"); n != 1 {
+		t.Errorf("%d uses are kept, want those of the last hour", n)
+	}
+}
+
+func TestTakePublicTellsClientsApart(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
+	first := netip.MustParsePrefix("2001:db8:0:1::7/64")
+	for range publicUses {
+		if _, ok, err := s.TakePublic(t.Context(), first); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	for name, test := range map[string]struct {
+		client string
+		ok     bool
+	}{
+		"same":                         {"2001:db8:0:1::7/64", false},
+		"another address of the /64":   {"2001:db8:0:1:ffff::1/64", false},
+		"the neighbouring /64":         {"2001:db8:0:2::7/64", true},
+		"an IPv4 client":               {"192.0.2.7/32", true},
+		"the next IPv4 client":         {"192.0.2.8/32", true},
+		"the /64's first address /128": {"2001:db8:0:1::/128", true},
+	} {
+		if _, ok, err := s.TakePublic(t.Context(), netip.MustParsePrefix(test.client)); err != nil || ok != test.ok {
+			t.Errorf("%s: %v, %v, want %v", name, ok, err, test.ok)
+		}
+	}
+}
+
+func TestPrunePublicForgetsWhoCountsNoMore(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	old, recent := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
+	for _, use := range []struct {
+		client netip.Prefix
+		at     time.Duration
+	}{{old, 0}, {recent, 0}, {recent, time.Minute}} {
+		now = noon.Add(use.at)
+		if _, ok, err := s.TakePublic(t.Context(), use.client); err != nil || !ok {
+			t.Fatal(ok, err)
+		}
+	}
+	for _, step := range []struct {
+		at   time.Duration
+		want int
+	}{{time.Hour - time.Microsecond, 2}, {time.Hour, 1}, {time.Hour + time.Minute, 0}} {
+		now = noon.Add(step.at)
+		if err := s.PrunePublic(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := one[int](t, s, "SELECT count(*) FROM public_uses"); n != step.want {
+			t.Errorf("%d clients remembered after %v, want %d", n, step.at, step.want)
+		}
+	}
+}

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/postgres/postgrestest"
+)
+
+// appendAll appends records at once, spread over ledgers, and returns what each got.
+func appendAll(t *testing.T, records []check.Record, ledgers ...*Ledger) []error {
+	t.Helper()
+	errs := make([]error, len(records))
+	var wg sync.WaitGroup
+	for i, r := range records {
+		wg.Go(func() { errs[i] = ledgers[i%len(ledgers)].Append(t.Context(), r) })
+	}
+	wg.Wait()
+	return errs
+}
+
+func TestQuotaIsExactAcrossHosts(t *testing.T) {
+	t.Parallel()
+	for _, quota := range []int{0, 1, 50, 150} {
+		t.Run(fmt.Sprint(quota), func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.Database(t)
+			a, b := open(t, url, nil), open(t, url, nil)
+			// Small batches, so that the two ledgers take turns at the head.
+			one, two := ledgerOn(t, a, LedgerConfig{Batch: 16}), ledgerOn(t, b, LedgerConfig{Batch: 16})
+			first := newCaller(t, a, plan(t, "starter", quota))
+			second, _ := newKey(t, b, first.Account) // the quota is the account's, not the key's
+			other := newCaller(t, a, plan(t, "starter", 1000))
+			var records, others []check.Record
+			for i := range 200 {
+				records = append(records, allowed(t, []check.Caller{first, second, second, first}[i%4]))
+				if i%10 == 0 {
+					others = append(others, allowed(t, other))
+				}
+			}
+			errs := appendAll(t, append(records, others...), one, two)
+			passed, refused := 0, 0
+			for i, err := range errs[:len(records)] {
+				var over *check.QuotaError
+				switch {
+				case err == nil:
+					passed++
+				case errors.As(err, &over):
+					refused++
+					if over.Quota != quota || !over.ResetAt.Equal(time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)) {
+						t.Errorf("refused with %+v", over)
+					}
+					if n := recorded(t, a, records[i].Decision.Ref); n != 0 {
+						t.Errorf("a refused check stands in the audit trail %d times", n)
+					}
+				default:
+					t.Errorf("append: %v", err)
+				}
+			}
+			if passed != quota || refused != 200-quota {
+				t.Errorf("%d passed and %d were refused with a quota of %d", passed, refused, quota)
+			}
+			for _, err := range errs[len(records):] {
+				if err != nil {
+					t.Errorf("another account's check: %v", err)
+				}
+			}
+			verifyLedger(t, a)
+		})
+	}
+}
+
+func TestQuotaIsCountedByCalendarMonth(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	caller := newCaller(t, s, plan(t, "free", 1))
+	zone := time.FixedZone("two hours ahead", 2*60*60)
+	steps := []struct {
+		name  string
+		at    time.Time
+		reset time.Time // zero: the check passes
+	}{
+		{"last millisecond of the year", time.Date(2031, 12, 31, 23, 59, 59, 999e6, time.UTC), time.Time{}},
+		{"first millisecond of the next", time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC), time.Time{}},
+		{"December is used up", time.Date(2031, 12, 31, 23, 59, 59, 998e6, time.UTC), time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC)},
+		{"January is used up", time.Date(2032, 1, 31, 23, 59, 59, 999e6, time.UTC), time.Date(2032, 2, 1, 0, 0, 0, 0, time.UTC)},
+		{"leap day", time.Date(2032, 2, 29, 12, 0, 0, 0, time.UTC), time.Time{}},
+		{"February is used up", time.Date(2032, 2, 1, 0, 0, 0, 0, time.UTC), time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
+		{"in February still, by UTC", time.Date(2032, 3, 1, 1, 0, 0, 0, zone).UTC(), time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
+		{"March", time.Date(2032, 3, 1, 2, 0, 0, 0, zone).UTC(), time.Time{}},
+	}
+	for _, step := range steps {
+		err := l.Append(t.Context(), at(allowed(t, caller), step.at))
+		var over *check.QuotaError
+		switch {
+		case step.reset.IsZero() && err != nil:
+			t.Errorf("%s: %v", step.name, err)
+		case !step.reset.IsZero() && (!errors.As(err, &over) || !over.ResetAt.Equal(step.reset)):
+			t.Errorf("%s: %v, want a quota error that resets at %v", step.name, err, step.reset)
+		}
+	}
+	for period, want := range map[string]int{"2031-12-01": 1, "2032-01-01": 1, "2032-02-01": 1, "2032-03-01": 1} {
+		if got := one[int](t, s, "SELECT used FROM quota_usage WHERE period = ?", period); got != want {
+			t.Errorf("used %d in %s, want %d", got, period, want)
+		}
+	}
+	verifyLedger(t, s)
+}
+
+// A batch may hold both months of an account.
+func TestQuotaOfTwoMonthsInOneBatch(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	s := open(t, url, nil)
+	sizes := newSizes()
+	l := ledgerOn(t, s, LedgerConfig{Observed: sizes.observe})
+	caller := newCaller(t, s, plan(t, "free", 2))
+	var records []check.Record
+	for i := range 6 {
+		records = append(records, at(allowed(t, caller), time.Date(2031, 12, 31, 23, 59, 59, 999e6, time.UTC).Add(time.Duration(i%2)*time.Millisecond)))
+	}
+	errs := inOneBatch(t, url, l, newCaller(t, s, plan(t, "free", 50)), records)
+	passed := map[time.Month]int{}
+	for i, err := range errs {
+		if err == nil {
+			passed[records[i].Decision.At.Month()]++
+		}
+	}
+	if passed[time.December] != 2 || passed[time.January] != 2 {
+		t.Errorf("passed %v, want two in each month", passed)
+	}
+	sizes.want(t, 1, 6)
+	verifyLedger(t, s)
+}
+
+func TestPublicChecksAreRecordedAndNotCounted(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	for range 3 {
+		if err := l.Append(t.Context(), allowed(t, s.PublicCaller())); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE account_id = ? AND key_id = ''", publicAccount); n != 3 {
+		t.Errorf("%d public checks recorded, want 3", n)
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM quota_usage"); n != 0 {
+		t.Errorf("%d counts for an account without a quota", n)
+	}
+	verifyLedger(t, s)
+}

@@ -1,0 +1,141 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
+)
+
+func TestEventsAreKeptForThoseWhoAskedOnly(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	with := func(planName string) check.Caller {
+		t.Helper()
+		caller := newCaller(t, s, plan(t, planName, 100))
+		_, err := s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook")
+		if caller.Plan.Webhooks && err != nil {
+			t.Fatal(err)
+		}
+		if !caller.Plan.Webhooks && !errors.Is(err, ErrPlanWithoutWebhooks) {
+			t.Errorf("endpoint on the %s plan: %v, want ErrPlanWithoutWebhooks", planName, err)
+		}
+		return caller
+	}
+	starter, free, silent := with("starter"), with("free"), newCaller(t, s, plan(t, "pro", 100))
+	// An account that has left its plan keeps its endpoint for when it comes back.
+	left := with("pro")
+	left.Plan = plan(t, "free", 100)
+	spent := with("starter")
+	for name, test := range map[string]struct {
+		caller  check.Caller
+		verdict check.Verdict
+		want    string
+	}{
+		"block":                 {starter, check.Block, "check.blocked"},
+		"review":                {starter, check.Review, "check.review"},
+		"allow":                 {starter, check.Allow, ""},
+		"without an endpoint":   {silent, check.Block, ""},
+		"plan without webhooks": {free, check.Block, ""},
+		"plan that was left":    {left, check.Block, ""},
+		"without a key":         {s.PublicCaller(), check.Block, ""},
+	} {
+		r := decided(test.caller, parse(t, entity.Domain, "example.org"), test.verdict)
+		if err := l.Append(t.Context(), r); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		var events []string
+		err := s.db.NewRaw("SELECT event FROM webhook_events WHERE ref = ? AND account_id = ? AND state = 'pending' AND attempts = 0 AND next_attempt_at <= now()",
+			r.Decision.Ref, test.caller.Account).Scan(t.Context(), &events)
+		if err != nil || strings.Join(events, " ") != test.want {
+			t.Errorf("%s: events %v, %v, want %q", name, events, err, test.want)
+		}
+	}
+	// What is refused leaves no event behind.
+	if err := s.RevokeKey(t.Context(), spent.Key); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Append(t.Context(), decided(spent, parse(t, entity.Domain, "example.org"), check.Block)); !errors.Is(err, check.ErrUnauthorized) {
+		t.Errorf("append with a revoked key: %v", err)
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM webhook_events"); n != 2 {
+		t.Errorf("%d events in all, want 2", n)
+	}
+	verifyLedger(t, s)
+}
+
+// The payload is, byte for byte, the body that will be sent (spec section 2.3), and closed to who has only the database.
+func TestEventIsSealed(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	caller := newCaller(t, s, plan(t, "pro", 100))
+	if _, err := s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"); err != nil {
+		t.Fatal(err)
+	}
+	r := decided(caller, parse(t, entity.Domain, "paypa1-login.example"), check.Block)
+	r.Decision.Ref, r.Decision.Query = "chk_01ARZ3NDEKTSV4RRFFQ69G5FAV", "PayPa1-Login.example"
+	r.Decision.Signals = []check.Signal{{Points: 60, Code: "domain:brand:lookalike", Text: "Looks like a brand"}, {Points: 31, Code: "domain:age:new", Text: "New"}}
+	if err := l.Append(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	sealed := one[[]byte](t, s, "SELECT sealed_payload FROM webhook_events")
+	if strings.Contains(strings.ToLower(string(sealed)), "paypa1") {
+		t.Error("the payload stands open in the database")
+	}
+	body, err := testRing.Open(sealed, "event "+r.Decision.Ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"event":"check.blocked","timestamp":"2031-05-20T12:00:00.000Z","data":{"query":"PayPa1-Login.example","type":"domain",` +
+		`"verdict":"BLOCK","score":91,"signals":["domain:brand:lookalike","domain:age:new"],"ref":"chk_01ARZ3NDEKTSV4RRFFQ69G5FAV"}}`
+	if diff := cmp.Diff(want, string(body)); diff != "" {
+		t.Errorf("body (-want +got):\n%s", diff)
+	}
+	if _, err := testRing.Open(sealed, "event chk_another"); err == nil {
+		t.Error("the payload opens as that of another event")
+	}
+	other, err := newRing(t.TempDir(), 'b')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Open(sealed, "event "+r.Decision.Ref); err == nil {
+		t.Error("the payload opens with another secret")
+	}
+}
+
+func TestEndpointIsReplacedWhole(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	caller := newCaller(t, s, plan(t, "pro", 100))
+	secrets := map[string]bool{}
+	for _, url := range []string{"https://one.example/hook", "https://two.example/hook"} {
+		secret, err := s.SetEndpoint(t.Context(), caller.Account, url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		secrets[secret] = true
+		var e Endpoint
+		if err := s.db.NewSelect().Model(&e).Where("account_id = ?", caller.Account).Scan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		opened, err := testRing.Open(e.SealedSecret, "endpoint "+caller.Account)
+		if err != nil || string(opened) != secret || e.URL != url {
+			t.Errorf("endpoint %s with secret %q, %v, want %s with %q", e.URL, opened, err, url, secret)
+		}
+	}
+	if len(secrets) != 2 {
+		t.Error("a new endpoint got the old one's secret")
+	}
+	for _, account := range []string{"acct_unknown", publicAccount} {
+		if _, err := s.SetEndpoint(t.Context(), account, "https://one.example"); !errors.Is(err, ErrNoAccount) {
+			t.Errorf("endpoint of %s: %v, want ErrNoAccount", account, err)
+		}
+	}
+}
