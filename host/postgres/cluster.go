@@ -1,0 +1,251 @@
+//go:build linux || darwin
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// Cluster is one process's use of the private Postgres of a data directory. Its methods may be called concurrently.
+type Cluster struct {
+	dir     string // absolute, free of symbolic links
+	data    string // the cluster's folder
+	account *account
+	version int // major, of the cluster
+	port    int
+	record  record
+	config  Config
+	log     *slog.Logger
+	users   *lockFile
+	exited  <-chan struct{} // closed when the Postgres that this process started has ended; nil when it started none
+
+	tending sync.WaitGroup
+	untend  context.CancelFunc
+	closing sync.Mutex
+	closed  bool
+}
+
+// Open joins the running Postgres of cfg.Dir, or starts it, or first creates it, fetching the programs if need be. It
+// returns once Postgres answers and the database Name exists.
+//
+// It waits while another process starts or stops the same Postgres, and while Postgres recovers from a crash: ctx is what
+// bounds it. It fails with ErrNotInstalled when there is no Postgres to run.
+func Open(ctx context.Context, cfg Config) (*Cluster, error) {
+	c, err := open(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("opening the database of %s: %w", cfg.Dir, err)
+	}
+	return c, nil
+}
+
+func open(ctx context.Context, cfg Config) (*Cluster, error) {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Progress == nil {
+		cfg.Progress = func(string) {}
+	}
+	if cfg.refuge == "" {
+		cfg.refuge = defaultRefuge
+	}
+	dir, err := prepare(cfg.Dir)
+	if err != nil {
+		return nil, err
+	}
+	start, err := openLock(filepath.Join(dir, "postgres.start"))
+	if err != nil {
+		return nil, err
+	}
+	defer start.release()
+	if err := start.take(ctx, syscall.LOCK_EX, func() { cfg.Progress(StageWaiting) }); err != nil {
+		return nil, fmt.Errorf("%s: %w", StageWaiting, err)
+	}
+	users, err := openLock(filepath.Join(dir, "postgres.users"))
+	if err != nil {
+		return nil, err
+	}
+	// Under the start lock, no other process can slip in between the two locks.
+	alone, err := users.try(syscall.LOCK_EX)
+	if err == nil {
+		err = users.take(ctx, syscall.LOCK_SH, nil)
+	}
+	if err != nil {
+		users.release()
+		return nil, err
+	}
+	c := &Cluster{dir: dir, config: cfg, log: cfg.Logger, users: users}
+	if err := c.join(ctx, alone); err != nil {
+		// The caller's ctx may be what ended; a Postgres that no one uses must not stay.
+		rescue, cancel := context.WithTimeout(context.WithoutCancel(ctx), fastBound+immediateBound)
+		defer cancel()
+		return nil, errors.Join(err, c.leave(rescue))
+	}
+	tend, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c.untend = cancel
+	c.tending.Go(func() { c.tendLogs(tend) })
+	return c, nil
+}
+
+// prepare makes the data directory and returns its real, absolute path.
+func prepare(dir string) (string, error) {
+	if dir == "" {
+		return "", errors.New("no data directory named")
+	}
+	// 0711: the user that Postgres runs as has to pass through to its own folder, and need see nothing else.
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return "", fmt.Errorf("making the data directory: %w", err)
+	}
+	resolved, err := filepath.EvalSymlinks(dir)
+	if err == nil {
+		resolved, err = filepath.Abs(resolved)
+	}
+	if err != nil {
+		return "", fmt.Errorf("resolving the data directory: %w", err)
+	}
+	// The folder of a relative path may itself have been reached through a link.
+	return filepath.EvalSymlinks(resolved)
+}
+
+// join brings Postgres up under the start lock. alone says that no other process uses the cluster.
+func (c *Cluster) join(ctx context.Context, alone bool) error {
+	var err error
+	if c.record, err = readRecord(c.path("json")); err != nil {
+		return err
+	}
+	home, err := readLocation(c.path("location"))
+	if err != nil {
+		return err
+	}
+	if home == "" || c.record.Created.IsZero() && !isFolder(home) {
+		home = c.dir
+	}
+	c.data = filepath.Join(home, "postgres")
+	switch major, err := versionOf(c.data); {
+	case err == nil:
+		c.version = major
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case !c.record.Created.IsZero():
+		return fmt.Errorf("%s is gone, which held the database since %s: restore it, or remove %s and %s to begin with an "+
+			"empty one", c.data, c.record.Created.Format(time.DateOnly), c.path("json"), c.path("location"))
+	default:
+		if err := c.create(ctx, home); err != nil {
+			return err
+		}
+	}
+	if c.record.Password == "" {
+		return fmt.Errorf("%s holds a database but %s has no password for it: restore that file", c.data, c.path("json"))
+	}
+	if c.account, err = accountOf(c.data); err != nil {
+		return err
+	}
+	adopted, err := c.adopt(ctx)
+	if err != nil {
+		return err
+	}
+	if !adopted {
+		if !alone && c.record.Machine != machine() {
+			return fmt.Errorf("%s is in use by a process of another machine or container: give each host one database "+
+				"through ASSAY_DATABASE_URL", c.dir)
+		}
+		if err := c.start(ctx); err != nil {
+			return err
+		}
+	}
+	p, _, err := running(c.data)
+	if err != nil {
+		return err
+	}
+	c.record.Port, c.record.PID, c.record.Location, c.record.Machine = c.port, p.pid, c.data, machine()
+	if c.record.Created.IsZero() {
+		c.record.Created = time.Now().UTC().Truncate(time.Second)
+	}
+	return c.record.write(c.path("json"))
+}
+
+// isFolder says whether there is a folder at path.
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// path names one of the files beside the cluster: postgres.<suffix> in the data directory.
+func (c *Cluster) path(suffix string) string { return filepath.Join(c.dir, "postgres."+suffix) }
+
+// URL is where the database is, password included: postgres://assay:PASSWORD@127.0.0.1:PORT/assay?sslmode=disable. The
+// role owns the whole cluster. The address holds until the last process closes the cluster.
+func (c *Cluster) URL() string { return c.urlOf(Name) }
+
+func (c *Cluster) urlOf(database string) string {
+	address := url.URL{
+		Scheme:   "postgres",
+		User:     url.UserPassword(User, c.record.Password),
+		Host:     "127.0.0.1:" + strconv.Itoa(c.port),
+		Path:     "/" + database,
+		RawQuery: "sslmode=disable",
+	}
+	return address.String()
+}
+
+// Close gives the cluster up. The last process to do so stops Postgres and waits until it is gone; that takes as long as
+// a checkpoint, 40 s at most. When ctx ends sooner, the shutdown goes on by itself. Further calls do nothing.
+func (c *Cluster) Close(ctx context.Context) error {
+	c.closing.Lock()
+	defer c.closing.Unlock()
+	if c.closed {
+		return nil
+	}
+	c.closed = true
+	c.untend()
+	c.tending.Wait()
+	if err := c.closeLocked(ctx); err != nil {
+		return fmt.Errorf("closing the database of %s: %w", c.dir, err)
+	}
+	return nil
+}
+
+// closeLocked leaves under the start lock.
+func (c *Cluster) closeLocked(ctx context.Context) error {
+	start, err := openLock(c.path("start"))
+	if err != nil {
+		c.users.release()
+		return err
+	}
+	defer start.release()
+	if err := start.take(ctx, syscall.LOCK_EX, nil); err != nil {
+		c.users.release()
+		return fmt.Errorf("%s: %w", StageWaiting, err)
+	}
+	return c.leave(ctx)
+}
+
+// leave drops this process's share of the cluster and stops Postgres if that was the last. The start lock is held.
+func (c *Cluster) leave(ctx context.Context) error {
+	defer c.users.release()
+	last, err := c.users.try(syscall.LOCK_EX)
+	if err != nil || !last || c.data == "" {
+		return err
+	}
+	if err := stop(ctx, c.data); err != nil {
+		return err
+	}
+	if c.exited != nil {
+		// It is gone already: what is waited for is only that its remains are reaped.
+		select {
+		case <-c.exited:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}

@@ -1,0 +1,441 @@
+//go:build linux || darwin
+
+package postgres
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+)
+
+// TestReopenKeepsData is also run by TestOrdinaryUser, as another user.
+func TestReopenKeepsData(t *testing.T) {
+	t.Parallel()
+	// A data directory that is missing, named relatively to a link, is made and resolved.
+	parent := dataDir(t)
+	link := filepath.Join(parent, "link")
+	if err := os.Symlink(parent, link); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(link, "data", "assay")
+	var stages []string
+	c := mustOpen(t, Config{Dir: dir, Progress: func(stage string) { stages = append(stages, stage) }})
+	t.Cleanup(func() { mustBeGone(t, c.data) })
+	if want := filepath.Join(parent, "data", "assay", "postgres"); c.data != want {
+		t.Errorf("the cluster is in %s, want %s", c.data, want)
+	}
+	if diff := cmp.Diff([]string{StageCreating, StageStarting}, stages); diff != "" {
+		t.Errorf("stages (-want +got):\n%s", diff)
+	}
+	pid := mustRun(t, c)
+	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
+		t.Errorf("Postgres is in process group %d (%v), so a terminal's Ctrl-C may reach it", group, err)
+	}
+	for setting, want := range map[string]string{
+		"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "on", "synchronous_commit": "on",
+		"full_page_writes": "on", "max_connections": "100", "shared_buffers": "128MB", "jit": "off", "TimeZone": "UTC",
+		"server_encoding": "UTF8", "data_checksums": "on", "autovacuum": "on",
+		"password_encryption": "scram-sha-256", "log_rotation_size": "10MB", "log_min_error_statement": "panic",
+	} {
+		if got := ask(t, c.URL(), "SELECT current_setting('"+setting+"')"); got != want {
+			t.Errorf("%s = %q, want %q", setting, got, want)
+		}
+	}
+	if got := ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"); got != "C" {
+		t.Errorf("the database sorts by %q, want C: the machine's locale changes under indexes", got)
+	}
+	info, err := os.Stat(c.path("json"))
+	if err != nil || info.Mode() != 0o600 {
+		t.Errorf("postgres.json: %v, %v; its password must be its owner's alone", info.Mode(), err)
+	}
+	if names, _ := filepath.Glob(filepath.Join(c.dir, "postgres.new-*")); names != nil {
+		t.Errorf("creating left %v, which held the password", names)
+	}
+	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'still here' AS text")
+	first := c.URL()
+	mustClose(t, c)
+	mustBeGone(t, c.data)
+	mustClose(t, c) // a second time does nothing
+
+	again := mustOpen(t, Config{Dir: dir})
+	if got := ask(t, again.URL(), "SELECT text FROM kept"); got != "still here" {
+		t.Errorf("after reopening, the table holds %q", got)
+	}
+	if again.URL() != first {
+		t.Errorf("the address changed from %s to %s though its port is free", first, again.URL())
+	}
+}
+
+func TestURL(t *testing.T) {
+	t.Parallel()
+	c := Cluster{port: 5433, record: record{Password: "SECRET"}}
+	if got, want := c.URL(), "postgres://assay:SECRET@127.0.0.1:5433/assay?sslmode=disable"; got != want {
+		t.Errorf("URL() = %s, want %s", got, want)
+	}
+}
+
+func TestPasswordIsNeeded(t *testing.T) {
+	t.Parallel()
+	c := mustOpen(t, Config{Dir: existing(t)})
+	address, err := url.Parse(c.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, credentials := range map[string]*url.Userinfo{
+		"another password": url.UserPassword(User, "guess"),
+		"another role":     url.UserPassword("postgres", c.record.Password),
+	} {
+		address.User = credentials
+		if conn, err := pgx.Connect(t.Context(), address.String()); !rejected(err) {
+			t.Errorf("%s: connecting: %v, want a refusal of class 28", name, err)
+			if err == nil {
+				_ = conn.Close(t.Context())
+			}
+		}
+	}
+
+	// A postgres.json that lost its password cannot be made up again.
+	mustClose(t, c)
+	if err := os.Remove(c.path("json")); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(patience(t), Config{Dir: c.dir, Offline: true})
+	if err == nil || !strings.Contains(err.Error(), "restore that file") {
+		t.Errorf("opening without postgres.json: %v", err)
+	}
+	// One with the wrong password is told from a Postgres that is slow to answer, and nothing is left running.
+	if err := (record{Password: "guess"}).write(c.path("json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = Open(patience(t), Config{Dir: c.dir, Offline: true}); !rejected(err) {
+		t.Errorf("opening with another password: %v, want a refusal of class 28", err)
+	}
+	mustBeGone(t, c.data)
+}
+
+func TestLastProcessOutStopsIt(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ othersFirst bool }{
+		"the one that started it leaves first": {false},
+		"the one that joined leaves first":     {true},
+	}
+	dir := existing(t)
+	for name, test := range tests {
+		// One after the other: they share the cluster, to create only one.
+		t.Run(name, func(t *testing.T) {
+			c := mustOpen(t, Config{Dir: dir})
+			pid := mustRun(t, c)
+			other := openElsewhere(t, dir)
+			if other.url != c.URL() {
+				t.Errorf("the other process got %s, this one %s", other.url, c.URL())
+			}
+			same := mustOpen(t, Config{Dir: dir}) // a second use in one process counts too
+			if test.othersFirst {
+				other.close(t)
+				mustClose(t, same)
+			} else {
+				mustClose(t, c)
+				mustClose(t, same)
+			}
+			if got := mustRun(t, c); got != pid {
+				t.Errorf("Postgres is process %d, was %d", got, pid)
+			}
+			if got := ask(t, other.url, "SELECT 'alive'"); got != "alive" {
+				t.Errorf("Postgres answered %q", got)
+			}
+			if test.othersFirst {
+				mustClose(t, c)
+			} else {
+				other.close(t)
+			}
+			mustBeGone(t, c.data)
+		})
+	}
+}
+
+func TestAdoptsAfterKill(t *testing.T) {
+	t.Parallel()
+	dir := existing(t)
+	other := openElsewhere(t, dir)
+	before, ok, err := running(filepath.Join(dir, "postgres"))
+	if err != nil || !ok {
+		t.Fatalf("Postgres does not run: %v", err)
+	}
+	other.kill()
+	c := mustOpen(t, Config{Dir: dir})
+	if pid := mustRun(t, c); pid != before.pid || c.URL() != other.url {
+		t.Errorf("Postgres is process %d at %s, was %d at %s", pid, c.URL(), before.pid, other.url)
+	}
+	mustClose(t, c)
+	mustBeGone(t, c.data)
+}
+
+func TestPostgresKilledUnderItsUsers(t *testing.T) {
+	t.Parallel()
+	dir := existing(t)
+	first := mustOpen(t, Config{Dir: dir})
+	ask(t, first.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
+	idle, err := pgx.Connect(t.Context(), first.URL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = idle.Close(context.Background()) }()
+	// One of its processes is slow to notice, and still holds the shared memory.
+	slow := int(idle.PgConn().PID())
+	if err := syscall.Kill(slow, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(slow, syscall.SIGCONT) }()
+	killPostmaster(t, first)
+
+	// Someone in another container sees no process but may not conclude that there is none.
+	second, err := readRecord(first.path("json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := second.Machine
+	second.Machine = "another container"
+	if err := second.write(first.path("json")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(patience(t), Config{Dir: dir, Offline: true}); err == nil ||
+		!strings.Contains(err.Error(), "another machine or container") {
+		t.Errorf("opening what another container uses: %v", err)
+	}
+	second.Machine = here
+	if err := second.write(first.path("json")); err != nil {
+		t.Fatal(err)
+	}
+
+	bounded := patience(t)
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	waiting.Go(func() {
+		err := poll(bounded, func() (bool, error) {
+			said, err := os.ReadFile(first.path("log"))
+			return strings.Contains(string(said), "pre-existing shared memory block"), err
+		})
+		if err != nil {
+			t.Errorf("Postgres did not meet the slow process: %v", err)
+		}
+		_ = syscall.Kill(slow, syscall.SIGCONT)
+	})
+	c := mustOpen(t, Config{Dir: dir})
+	if c.URL() != first.URL() {
+		t.Errorf("Postgres came back at %s, its users know %s", c.URL(), first.URL())
+	}
+	if got := ask(t, first.URL(), "SELECT text FROM kept"); got != "committed" {
+		t.Errorf("after the crash, the table holds %q", got)
+	}
+}
+
+func TestStalePidFile(t *testing.T) {
+	t.Parallel()
+	dir := existing(t)
+	c := mustOpen(t, Config{Dir: dir})
+	mustClose(t, c)
+	// A stranger of the same user, since Postgres by itself disregards the processes of others.
+	stranger := c.account.command(t.Context(), "/bin/cat")
+	stdin, err := stranger.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stranger.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = stdin.Close(), stranger.Wait() }()
+	ended := exec.Command("/bin/cat")
+	if err := ended.Run(); err != nil {
+		t.Fatal(err)
+	}
+	rest := "\n" + c.data + "\n1700000000\n" + strconv.Itoa(c.port) + "\n\n127.0.0.1\n  1 1\nready   \n"
+	for name, text := range map[string]string{
+		"number of another program": strconv.Itoa(stranger.Process.Pid) + rest,
+		"number of no program":      strconv.Itoa(ended.Process.Pid) + rest,
+		"empty after a crash":       "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := errors.Join(os.WriteFile(pidFile(c.data), []byte(text), 0o600), c.account.own(pidFile(c.data))); err != nil {
+				t.Fatal(err)
+			}
+			again := mustOpen(t, Config{Dir: dir})
+			mustRun(t, again)
+			mustClose(t, again)
+			if stranger.ProcessState != nil || syscall.Kill(stranger.Process.Pid, 0) != nil {
+				t.Error("the stranger was killed")
+			}
+		})
+	}
+}
+
+func TestPortTaken(t *testing.T) {
+	t.Parallel()
+	dir := existing(t)
+	first := mustOpen(t, Config{Dir: dir})
+	port := first.port
+	mustClose(t, first)
+	listener := listenOn(t, port)
+	defer func() { _ = listener.Close() }()
+	second := mustOpen(t, Config{Dir: dir})
+	if second.port == port {
+		t.Errorf("Postgres says that it listens on %d, where another program does", port)
+	}
+	ask(t, second.URL(), "SELECT 'there'")
+}
+
+func TestGreetsOnlyItsOwnPostgres(t *testing.T) {
+	t.Parallel()
+	c := mustOpen(t, Config{Dir: existing(t)})
+	other := mustOpen(t, Config{Dir: existing(t)}) // a copy, so with the same password
+	lost := Cluster{data: c.data, port: other.port, record: c.record}
+	if err := lost.greet(t.Context()); err == nil || !strings.Contains(err.Error(), "it serves "+other.data) {
+		t.Errorf("greeting the Postgres of another folder: %v", err)
+	}
+}
+
+func TestPasswordIsNotGivenInClear(t *testing.T) {
+	t.Parallel()
+	listener := listenOn(t, 0)
+	defer func() { _ = listener.Close() }()
+	heard := make(chan []byte, 1)
+	go func() {
+		conn, err := listener.Accept()
+		if err != nil {
+			heard <- []byte(err.Error())
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		startup := make([]byte, 1024)
+		_, _ = conn.Read(startup)
+		_, _ = conn.Write([]byte{'R', 0, 0, 0, 8, 0, 0, 0, 3}) // AuthenticationCleartextPassword
+		rest, _ := io.ReadAll(conn)
+		heard <- rest
+	}()
+	c := Cluster{port: listener.Addr().(*net.TCPAddr).Port, record: record{Password: "SECRET"}}
+	if err := c.greet(t.Context()); err == nil {
+		t.Error("a stranger on the port was taken for Postgres")
+	}
+	if said := <-heard; strings.Contains(string(said), "SECRET") {
+		t.Errorf("a stranger on the port was told %q", said)
+	}
+}
+
+func TestReleasedLockIsFree(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "lock")
+	held, err := openLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken, err := held.try(syscall.LOCK_EX); !taken {
+		t.Fatal(err)
+	}
+	// As a child has it between fork and exec.
+	inherited, err := syscall.Dup(int(held.file.Fd()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(inherited) }()
+	held.release()
+	next, err := openLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.release()
+	if taken, err := next.try(syscall.LOCK_EX); !taken || err != nil {
+		t.Errorf("taking a released lock: %t, %v", taken, err)
+	}
+}
+
+func TestOpenGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	t.Run("waiting for another process", func(t *testing.T) {
+		t.Parallel()
+		dir := reachable(t)
+		busy, err := openLock(filepath.Join(dir, "postgres.start"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer busy.release()
+		if taken, err := busy.try(syscall.LOCK_EX); !taken {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var stages []string
+		_, err = Open(ctx, Config{Dir: dir, Offline: true, Progress: func(stage string) {
+			stages = append(stages, stage)
+			cancel()
+		}})
+		if !errors.Is(err, context.Canceled) || !slices.Equal(stages, []string{StageWaiting}) {
+			t.Errorf("Open = %v after the stages %v", err, stages)
+		}
+	})
+	for stage, newDir := range map[string]func(*testing.T) string{StageCreating: dataDir, StageStarting: existing} {
+		t.Run(stage, func(t *testing.T) {
+			t.Parallel()
+			dir := newDir(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			_, err := Open(ctx, Config{Dir: dir, Offline: true, Progress: func(s string) {
+				if s == stage {
+					cancel()
+				}
+			}})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("Open = %v", err)
+			}
+			noProcess(t, dir)
+			// What it had begun hinders nobody.
+			mustRun(t, mustOpen(t, Config{Dir: dir}))
+		})
+	}
+}
+
+// BenchmarkReopen is how long a host waits for its stopped database: open and close.
+func BenchmarkReopen(b *testing.B) {
+	dir := b.TempDir()
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
+		b.Fatal(err)
+	}
+	cfg := Config{Dir: dir, Offline: true}
+	for _, name := range []string{"create", "open"} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				c, err := Open(b.Context(), cfg)
+				if errors.Is(err, ErrNotInstalled) {
+					b.Skip("install Debian's postgresql")
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StopTimer()
+				if err := c.Close(context.Background()); err != nil {
+					b.Fatal(err)
+				}
+				if name == "create" {
+					for _, file := range []string{"", ".json"} {
+						if err := os.RemoveAll(filepath.Join(dir, "postgres"+file)); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+				b.StartTimer()
+			}
+		})
+	}
+}

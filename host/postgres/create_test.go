@@ -1,0 +1,283 @@
+//go:build linux || darwin
+
+package postgres
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// listenOn takes the port of 127.0.0.1.
+func listenOn(t *testing.T, port int) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+func TestKilledInTheMiddleOfInitdb(t *testing.T) {
+	t.Parallel()
+	dir := dataDir(t)
+	other, _ := startHolder(t, dir)
+	err := poll(patience(t), func() (bool, error) {
+		begun, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*", "data", "base"))
+		return len(begun) > 0, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	other.kill()
+	if isFolder(filepath.Join(dir, "postgres")) {
+		t.Fatal("the database was complete before the kill: nothing was tried")
+	}
+	c := mustOpen(t, Config{Dir: dir})
+	ask(t, c.URL(), "SELECT 'there'")
+}
+
+// TestEachStepOfCreatingCanBeTheLast stops between the steps, where only a crash can.
+func TestEachStepOfCreatingCanBeTheLast(t *testing.T) {
+	t.Parallel()
+	needPostgres(t)
+	for name, leave := range map[string]func(dir string) error{
+		"the password was written, the cluster not moved to the empty folder that someone made for it": func(dir string) error {
+			return errors.Join(
+				os.Mkdir(filepath.Join(dir, "postgres"), 0o700),
+				os.MkdirAll(filepath.Join(dir, "postgres.new-1", "data", "base"), 0o700),
+				record{Password: "earlier", Location: filepath.Join(dir, "postgres")}.write(filepath.Join(dir, "postgres.json")))
+		},
+		"the location was written, its folder lost": func(dir string) error {
+			return writeDurable(filepath.Join(dir, "postgres.location"), []byte(dir+"/lost\n"), 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := dataDir(t)
+			if err := leave(dir); err != nil {
+				t.Fatal(err)
+			}
+			c := mustOpen(t, Config{Dir: dir})
+			ask(t, c.URL(), "SELECT 'there'")
+			if left, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*")); left != nil {
+				t.Errorf("%v are left", left)
+			}
+		})
+	}
+}
+
+func TestLostDatabaseIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	dir := reachable(t)
+	made := record{Password: "p", Created: time.Unix(1_700_000_000, 0)}
+	if err := made.write(filepath.Join(dir, "postgres.json")); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), Config{Dir: dir, Offline: true})
+	if err == nil || !strings.Contains(err.Error(), "restore it, or remove") {
+		t.Errorf("Open = %v, want an error that says how to go on", err)
+	}
+}
+
+func TestFolderThatItsUserCannotEnter(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	closed, refuge := dataDir(t), filepath.Join(reachable(t), "refuge")
+	if err := os.Chmod(closed, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(closed, "inside")
+	c := mustOpen(t, Config{Dir: dir, refuge: refuge})
+	t.Cleanup(func() { mustBeGone(t, c.data) })
+	home, err := readLocation(filepath.Join(dir, "postgres.location"))
+	if err != nil || filepath.Dir(home) != refuge || c.data != filepath.Join(home, "postgres") {
+		t.Fatalf("postgres.location says %q (%v), the cluster is in %s; want a folder in %s", home, err, c.data, refuge)
+	}
+	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'still here' AS text")
+	mustClose(t, c)
+	again := mustOpen(t, Config{Dir: dir, refuge: refuge})
+	if got := ask(t, again.URL(), "SELECT text FROM kept"); got != "still here" {
+		t.Errorf("after reopening, the table holds %q", got)
+	}
+
+	nowhere := Config{Dir: filepath.Join(closed, "other"), refuge: filepath.Join(closed, "refuge"), Offline: true}
+	_, err = Open(t.Context(), nowhere)
+	if err == nil || !strings.Contains(err.Error(), "can enter neither") {
+		t.Errorf("with no folder to go to, Open = %v", err)
+	}
+}
+
+// TestOrdinaryUser runs TestReopenKeepsData as nobody, since tests in containers are root's.
+func TestOrdinaryUser(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	needPostgres(t)
+	nobody, err := user.Lookup("nobody")
+	if err != nil {
+		t.Skip("this machine has no user nobody")
+	}
+	uid, err := strconv.ParseUint(nobody.Uid, 10, 32)
+	if err != nil {
+		t.Skipf("nobody is number %s here", nobody.Uid)
+	}
+	account := &account{uid: uint32(uid), gid: uint32(uid), name: "nobody"}
+	temporary := reachable(t)
+	// The test binary itself is in a folder of root's.
+	program := filepath.Join(reachable(t), "program")
+	copyProgram(t, os.Args[0], program)
+	if err := account.own(temporary); err != nil {
+		t.Fatal(err)
+	}
+	cmd := account.command(patience(t), program, "-test.run=^TestReopenKeepsData$", "-test.v")
+	cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
+	said, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(said), "--- PASS: TestReopenKeepsData") {
+		t.Errorf("as nobody: %v\n%s", err, said)
+	}
+}
+
+func copyProgram(t *testing.T, from, to string) {
+	t.Helper()
+	in, err := os.Open(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = in.Close() }()
+	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = io.Copy(out, in)
+	if err := errors.Join(err, out.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOtherMajorVersion(t *testing.T) {
+	t.Parallel()
+	dir := reachable(t)
+	data := filepath.Join(dir, "postgres")
+	if err := os.Mkdir(data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "PG_VERSION"), []byte("15\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := (record{Password: "p"}).write(filepath.Join(dir, "postgres.json")); err != nil {
+		t.Fatal(err)
+	}
+	owner, err := unprivileged()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := owner.own(data); err != nil {
+		t.Fatal(err)
+	}
+	seventeen := fakePrograms(t, filepath.Join(reachable(t), "17", "bin"), "17.2")
+	_, err = Open(t.Context(), Config{Dir: dir, folders: []string{seventeen}})
+	for _, part := range []string{data, "Postgres 15", "17 in " + seventeen} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("Open = %v, want an error with %q", err, part)
+		}
+	}
+}
+
+func TestAccountOf(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	dir := reachable(t)
+	if _, err := accountOf(dir); err == nil || !strings.Contains(err.Error(), "belongs to root") {
+		t.Errorf("accountOf(root's folder) = %v", err)
+	}
+	owner := &account{uid: 4321, gid: 8765}
+	if err := owner.own(dir); err != nil {
+		t.Fatal(err)
+	}
+	got, err := accountOf(dir)
+	if err != nil || got.uid != 4321 || got.gid != 8765 {
+		t.Errorf("accountOf = %+v, %v; want the folder's owner", got, err)
+	}
+}
+
+func TestRecordStaysItsOwners(t *testing.T) {
+	t.Parallel()
+	needRoot(t)
+	path := filepath.Join(t.TempDir(), "postgres.json")
+	for _, uid := range []int{0, 4321} {
+		if err := (record{Password: "p"}).write(path); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := int(info.Sys().(*syscall.Stat_t).Uid); got != uid || info.Mode() != 0o600 {
+			t.Errorf("the file is user %d's, mode %v; want user %d's, 0600", got, info.Mode(), uid)
+		}
+		if err := os.Chown(path, 4321, 4321); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestEnters(t *testing.T) {
+	t.Parallel()
+	self, group := uint32(os.Geteuid()), uint32(os.Getegid())
+	const stranger = 4_000_000
+	tests := map[string]struct {
+		account *account
+		mode    os.FileMode // of the folder in the middle
+		want    bool
+	}{
+		"this process's own user":             {nil, 0, true},
+		"others may":                          {&account{uid: stranger, gid: stranger}, 0o701, true},
+		"others may only read":                {&account{uid: stranger, gid: stranger}, 0o776, false},
+		"the group may":                       {&account{uid: stranger, gid: group}, 0o710, true},
+		"the group may not though others may": {&account{uid: stranger, gid: group}, 0o701, false},
+		"the owner may":                       {&account{uid: self, gid: stranger}, 0o100, true},
+		"the owner may not though others may": {&account{uid: self, gid: group}, 0o611, false},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			middle := filepath.Join(reachable(t), "middle")
+			inner := filepath.Join(middle, "inner")
+			if err := os.MkdirAll(inner, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chmod(middle, test.mode); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.Chmod(middle, 0o755) })
+			got, err := test.account.enters(inner)
+			// An ordinary user cannot even look behind a folder that is closed to it.
+			if err != nil && !(os.Geteuid() != 0 && errors.Is(err, os.ErrPermission)) {
+				t.Fatal(err)
+			}
+			if err == nil && got != test.want {
+				t.Errorf("enters = %t, want %t", got, test.want)
+			}
+		})
+	}
+}
+
+func TestEnvironmentIsNotPassedOn(t *testing.T) {
+	t.Parallel()
+	for _, pair := range (*account)(nil).command(t.Context(), "/bin/true").Env {
+		name, _, _ := strings.Cut(pair, "=")
+		switch name {
+		case "LC_ALL", "TZ", "PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH":
+		default:
+			t.Errorf("Postgres is given %s, which could be a secret of the host's", name)
+		}
+	}
+}

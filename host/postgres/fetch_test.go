@@ -1,0 +1,210 @@
+//go:build linux || darwin
+
+package postgres
+
+import (
+	"archive/tar"
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// repository serves the archive, in the library's layout, for every version and system.
+func repository(t *testing.T, archive []byte, downloads *atomic.Int32) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if archive == nil || !strings.HasSuffix(r.URL.Path, ".jar") {
+			http.NotFound(w, r)
+			return
+		}
+		downloads.Add(1)
+		_, _ = w.Write(archive)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// jar builds an archive as the library expects it: a zip that holds a tar.xz of the programs.
+func jar(t *testing.T, version string) []byte {
+	t.Helper()
+	var files bytes.Buffer
+	packer := tar.NewWriter(&files)
+	// The real pg_ctl fails too, in the folder that unpack gives it.
+	for name, script := range map[string]string{
+		"bin/pg_ctl": "#!/bin/sh\nexit 1\n", "bin/initdb": "#!/bin/sh\n",
+		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + "'\n",
+	} {
+		// As closed as a careful umask would leave it.
+		err := packer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o700, Size: int64(len(script))})
+		if err == nil {
+			_, err = packer.Write([]byte(script))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := packer.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var whole bytes.Buffer
+	zipper := zip.NewWriter(&whole)
+	part, err := zipper.Create("postgres.txz")
+	if err == nil {
+		_, err = part.Write(xz(files.Bytes()))
+	}
+	if err := errors.Join(err, zipper.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return whole.Bytes()
+}
+
+// xz wraps data in an .xz stream without compressing it (the .xz file format 1.2.1; LZMA2 chunks of type 1).
+func xz(data []byte) []byte {
+	var packed []byte
+	for chunk := range slices.Chunk(data, 1<<16) {
+		packed = append(packed, 1) // uncompressed, dictionary reset
+		packed = binary.BigEndian.AppendUint16(packed, uint16(len(chunk)-1))
+		packed = append(packed, chunk...)
+	}
+	packed = append(packed, 0)
+	sealed := func(field []byte) []byte { return binary.LittleEndian.AppendUint32(field, crc32.ChecksumIEEE(field)) }
+	padded := func(field []byte) []byte { return append(field, make([]byte, (4-len(field)%4)%4)...) }
+
+	flags := []byte{0, 0} // no integrity check
+	stream := append([]byte("\xfd7zXZ\x00"), flags...)
+	stream = binary.LittleEndian.AppendUint32(stream, crc32.ChecksumIEEE(flags))
+	header := sealed([]byte{2, 0, 0x21, 1, 0x16, 0, 0, 0}) // 12 bytes, one filter: LZMA2 with an 8 MiB dictionary
+	stream = append(append(stream, header...), padded(slices.Clone(packed))...)
+	index := []byte{0, 1}
+	index = binary.AppendUvarint(index, uint64(len(header)+len(packed)))
+	index = binary.AppendUvarint(index, uint64(len(data)))
+	index = sealed(padded(index))
+	stream = append(stream, index...)
+	footer := append(binary.LittleEndian.AppendUint32(nil, uint32(len(index)/4-1)), flags...)
+	stream = binary.LittleEndian.AppendUint32(stream, crc32.ChecksumIEEE(footer))
+	return append(append(stream, footer...), "YZ"...)
+}
+
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	owner, err := unprivileged()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var downloads atomic.Int32
+	cache := filepath.Join(reachable(t), "postgres-bin")
+	if err := os.MkdirAll(filepath.Join(cache, "unpacking-killed"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	told := 0
+	search := Search{
+		Folders: []string{}, Cache: cache, Repository: repository(t, jar(t, "18.3"), &downloads), account: owner,
+		Download: func() { told++ },
+	}
+	want := filepath.Join(cache, "18.3.0", "bin")
+	for _, when := range []string{"first", "again"} {
+		got, err := Binaries(t.Context(), search)
+		if err != nil || got != want {
+			t.Fatalf("%s: Binaries = %q, %v; want %q", when, got, err, want)
+		}
+	}
+	search.Offline = true
+	if got, err := Binaries(t.Context(), search); err != nil || got != want {
+		t.Errorf("offline: Binaries = %q, %v; want the earlier download %q", got, err, want)
+	}
+	if downloads.Load() != 1 || told != 1 {
+		t.Errorf("%d downloads, %d announced; want one", downloads.Load(), told)
+	}
+	left, err := os.ReadDir(cache)
+	if err != nil || len(left) != 1 {
+		t.Errorf("the cache holds %v (%v), want only the programs", left, err)
+	}
+}
+
+func TestFetchFails(t *testing.T) {
+	t.Parallel()
+	var downloads atomic.Int32
+	good := jar(t, "18.3")
+	closed := httptest.NewServer(nil)
+	closed.Close()
+	tests := map[string]struct {
+		repository string
+		major      int
+		says       string
+	}{
+		"no such file":          {repository(t, nil, &downloads), 0, "no version found"},
+		"unreachable":           {closed.URL, 0, "unable to connect"},
+		"cut off":               {repository(t, good[:len(good)/2], &downloads), 0, "downloading it: "},
+		"another program in it": {repository(t, jar(t, "x"), &downloads), 0, "running the downloaded"},
+		"no download of it":     {closed.URL, 12, "no download of Postgres 12"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Binaries(t.Context(), Search{
+				Folders: []string{}, Cache: filepath.Join(reachable(t), "cache"), Repository: test.repository, Major: test.major,
+			})
+			if !errors.Is(err, ErrNotInstalled) {
+				t.Errorf("Binaries = %v, want ErrNotInstalled", err)
+			}
+			for _, part := range []string{test.says, "apt-get install postgresql", "ASSAY_DATABASE_URL"} {
+				if err == nil || !strings.Contains(err.Error(), part) {
+					t.Errorf("Binaries = %v, want an error with %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+// TestOpenWithoutPostgres is what a user meets on a machine that has none and no network.
+func TestOpenWithoutPostgres(t *testing.T) {
+	t.Parallel()
+	var downloads atomic.Int32
+	dir := reachable(t)
+	cfg := Config{Dir: dir, folders: []string{}, repository: repository(t, nil, &downloads)}
+	for _, offline := range []bool{false, true} {
+		var stages []string
+		cfg.Offline = offline
+		cfg.Progress = func(stage string) { stages = append(stages, stage) }
+		_, err := Open(t.Context(), cfg)
+		if !errors.Is(err, ErrNotInstalled) || !strings.Contains(err.Error(), "apt-get install postgresql") {
+			t.Errorf("offline %t: Open = %v", offline, err)
+		}
+		if slices.Contains(stages, StageDownloading) == offline {
+			t.Errorf("offline %t: stages %v", offline, stages)
+		}
+	}
+}
+
+func TestFetchGivesUpWithItsContext(t *testing.T) {
+	t.Parallel()
+	asked, answer := make(chan struct{}), make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(asked)
+		<-answer
+		http.NotFound(w, r)
+	}))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		<-asked
+		cancel()
+	}()
+	_, err := Binaries(ctx, Search{Folders: []string{}, Cache: filepath.Join(reachable(t), "cache"), Repository: server.URL})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("Binaries = %v", err)
+	}
+	close(answer)
+	server.Close()
+}

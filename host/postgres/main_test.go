@@ -1,0 +1,326 @@
+//go:build linux || darwin
+
+package postgres
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// holdEnv makes the test binary another process that opens the data directory it names, says where the database is, and
+// closes it when its standard input ends.
+const holdEnv = "ASSAY_POSTGRES_TEST_HOLD"
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(holdEnv); dir != "" {
+		if err := hold(dir); err != nil {
+			fmt.Println("failed:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	code := m.Run()
+	if created.dir != "" {
+		_ = os.RemoveAll(created.dir)
+	}
+	os.Exit(code)
+}
+
+// created is a stopped cluster that tests copy, since creating each its own takes the longest.
+var created struct {
+	once sync.Once
+	dir  string
+	err  error
+}
+
+// existing returns a data directory with a stopped cluster.
+func existing(t *testing.T) string {
+	t.Helper()
+	dir := dataDir(t)
+	created.once.Do(func() {
+		if created.dir, created.err = os.MkdirTemp("", "assay-postgres-"); created.err != nil {
+			return
+		}
+		if created.err = os.Chmod(created.dir, 0o711); created.err != nil {
+			return
+		}
+		var c *Cluster
+		if c, created.err = Open(patience(t), Config{Dir: created.dir, Offline: true}); created.err != nil {
+			return
+		}
+		created.err = c.Close(patience(t))
+	})
+	if created.err != nil {
+		t.Fatalf("creating a cluster to copy: %v", created.err)
+	}
+	from, to := filepath.Join(created.dir, "postgres"), filepath.Join(dir, "postgres")
+	owner, err := accountOf(from)
+	if err == nil {
+		err = copyTree(from, to, owner)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := readRecord(from + ".json")
+	if err == nil {
+		// Each copy has a port of its own.
+		r.Port = 0
+		err = r.write(to + ".json")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// copyTree copies a folder of plain files and gives the copy to the account.
+func copyTree(from, to string, owner *account) error {
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		return err
+	}
+	return filepath.WalkDir(to, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			err = os.Chmod(path, 0o700)
+		}
+		return errors.Join(err, owner.own(path))
+	})
+}
+
+func hold(dir string) error {
+	c, err := Open(context.Background(), Config{Dir: dir, Offline: true})
+	if err != nil {
+		return err
+	}
+	fmt.Println(c.URL())
+	if _, err := io.Copy(io.Discard, os.Stdin); err != nil {
+		return err
+	}
+	return c.Close(context.Background())
+}
+
+// holder is another process that uses the cluster of a data directory.
+type holder struct {
+	url   string
+	cmd   *exec.Cmd
+	stdin io.Closer
+}
+
+// startHolder begins the other process; its standard output says what becomes of it.
+func startHolder(t *testing.T, dir string) (*holder, *bufio.Reader) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), holdEnv+"="+dir)
+	cmd.Stderr = os.Stderr
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h := &holder{cmd: cmd, stdin: stdin}
+	t.Cleanup(func() { h.kill() })
+	return h, bufio.NewReader(stdout)
+}
+
+// openElsewhere opens the cluster in another process.
+func openElsewhere(t *testing.T, dir string) *holder {
+	t.Helper()
+	h, stdout := startHolder(t, dir)
+	line, err := stdout.ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "postgres://") {
+		t.Fatalf("opening in another process: %q, %v", line, err)
+	}
+	h.url = strings.TrimSpace(line)
+	return h
+}
+
+// close has the other process leave properly.
+func (h *holder) close(t *testing.T) {
+	t.Helper()
+	if err := errors.Join(h.stdin.Close(), h.cmd.Wait()); err != nil {
+		t.Fatalf("closing in another process: %v", err)
+	}
+}
+
+// kill ends the other process as a crash would.
+func (h *holder) kill() {
+	_ = h.cmd.Process.Kill()
+	_ = h.cmd.Wait()
+}
+
+// needPostgres skips the test on a machine without Postgres.
+func needPostgres(t *testing.T) {
+	t.Helper()
+	if _, err := Binaries(t.Context(), Search{}); errors.Is(err, ErrNotInstalled) {
+		t.Skipf("this test needs Postgres: install Debian's postgresql: %v", err)
+	}
+}
+
+// needRoot skips the test where other users' rights cannot be tried.
+func needRoot(t *testing.T) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		t.Skip("this test needs to be root")
+	}
+}
+
+// reachable returns a new folder that every user can enter; t.TempDir's parent is closed to others.
+func reachable(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "assay-postgres-")
+	if err == nil {
+		err = os.Chmod(dir, 0o711)
+	}
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// A killed initdb may be writing its last file.
+		err := poll(patience(t), func() (bool, error) { return os.RemoveAll(dir) == nil, nil })
+		if err != nil {
+			t.Errorf("removing %s: %v", dir, err)
+		}
+	})
+	return dir
+}
+
+// patienceBound is one that only a hang reaches.
+const patienceBound = time.Minute
+
+// patience is a context that ends after patienceBound or with the test, its cleaning up included.
+func patience(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patienceBound)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// dataDir returns a new data directory, and checks after the test that no Postgres was left running in it.
+func dataDir(t *testing.T) string {
+	t.Helper()
+	needPostgres(t)
+	dir := reachable(t)
+	t.Cleanup(func() {
+		mustBeGone(t, filepath.Join(dir, "postgres"))
+		noProcess(t, dir)
+	})
+	return dir
+}
+
+// noProcess waits for the processes that are at work in the folder, or were told of it, to end: those of a killed
+// Postgres or initdb take a moment. Only Linux shows them.
+func noProcess(t *testing.T, dir string) {
+	t.Helper()
+	var left []string
+	err := poll(patience(t), func() (bool, error) {
+		left = nil
+		all, _ := filepath.Glob("/proc/[0-9]*")
+		for _, process := range all {
+			command, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+			at, _ := os.Readlink(filepath.Join(process, "cwd"))
+			if strings.Contains(string(command), dir) || strings.HasPrefix(at, dir) {
+				left = append(left, process+" "+string(command))
+			}
+		}
+		return left == nil, nil
+	})
+	if err != nil {
+		t.Errorf("processes were left running: %q", left)
+	}
+}
+
+// mustBeGone fails the test if Postgres runs in the folder data, and stops it.
+func mustBeGone(t *testing.T, data string) {
+	t.Helper()
+	if p, ok, _ := running(data); ok {
+		t.Errorf("Postgres (process %d) was left running", p.pid)
+		_ = stop(patience(t), data)
+	}
+}
+
+// mustOpen opens the cluster and closes it after the test, should the test not.
+func mustOpen(t *testing.T, cfg Config) *Cluster {
+	t.Helper()
+	cfg.Offline = true
+	// Postgres must not end with the context of the Open that started it.
+	ctx, cancel := context.WithTimeout(t.Context(), patienceBound)
+	defer cancel()
+	c, err := Open(ctx, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.Close(patience(t)); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// mustClose closes the cluster.
+func mustClose(t *testing.T, c *Cluster) {
+	t.Helper()
+	if err := c.Close(patience(t)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustRun returns the number of the running Postgres.
+func mustRun(t *testing.T, c *Cluster) int {
+	t.Helper()
+	p, ok, err := running(c.data)
+	if err != nil || !ok {
+		t.Fatalf("Postgres does not run: %v", err)
+	}
+	return p.pid
+}
+
+// ask runs one statement on a connection of its own and returns its one value as text; "" when it has none.
+func ask(t *testing.T, url, query string) string {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close(context.Background()) }()
+	var answer string
+	err = conn.QueryRow(t.Context(), query).Scan(&answer)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return answer
+}
+
+// killPostmaster ends the Postgres of the cluster as the system does when memory runs out.
+func killPostmaster(t *testing.T, c *Cluster) {
+	t.Helper()
+	pid := mustRun(t, c)
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if err := poll(patience(t), func() (bool, error) { return !isPostmaster(pid, c.data), nil }); err != nil {
+		t.Fatal(err)
+	}
+}

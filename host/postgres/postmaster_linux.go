@@ -1,0 +1,31 @@
+package postgres
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// isPostmaster says whether the process is a Postgres at work in the folder data. It is false for a process that has
+// ended, reaped or not, and for a stranger that was given the number of a Postgres that has ended.
+func isPostmaster(pid int, data string) bool {
+	proc := filepath.Join("/proc", strconv.Itoa(pid))
+	name, err := os.ReadFile(filepath.Join(proc, "comm"))
+	if err != nil || strings.TrimSpace(string(name)) != "postgres" {
+		return false
+	}
+	at, err := os.Stat(filepath.Join(proc, "cwd"))
+	if err != nil {
+		return false
+	}
+	want, err := os.Stat(data)
+	return err == nil && os.SameFile(at, want)
+}
+
+// machine names this boot of this kernel and this container: where process numbers mean the same to everyone.
+func machine() string {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	space, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.TrimSpace(string(boot)) + " " + space
+}

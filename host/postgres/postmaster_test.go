@@ -1,0 +1,193 @@
+//go:build linux || darwin
+
+package postgres
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestParsePostmaster(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		text string
+		want postmaster
+	}{
+		"ready":              {"812\n/d\n17\n5433\n\n127.0.0.1\n   1  0\nready   \n", postmaster{812, 5433, "ready"}},
+		"no port yet":        {"812\n/d\n17\n", postmaster{pid: 812}},
+		"standalone backend": {"-812\n/d\n17\n", postmaster{}},
+		"empty":              {"", postmaster{}},
+		"nonsense":           {"x\ny\n", postmaster{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(test.want, parsePostmaster(test.text), cmp.AllowUnexported(postmaster{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+func FuzzParsePostmaster(f *testing.F) {
+	f.Add("812\n/d\n17\n5433\n\n127.0.0.1\n   1  0\nready   \n")
+	f.Add("-1")
+	f.Add("99999999999999999999\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		// A number of 0 or less would signal whole groups of processes.
+		if p := parsePostmaster(text); p.pid < 0 {
+			t.Errorf("pid = %d", p.pid)
+		}
+	})
+}
+
+func TestIsPostmasterOfThisFolder(t *testing.T) {
+	t.Parallel()
+	c := mustOpen(t, Config{Dir: existing(t)})
+	pid := mustRun(t, c)
+	if isPostmaster(pid, t.TempDir()) {
+		t.Error("the Postgres of one folder is taken for that of another")
+	}
+	if isPostmaster(os.Getpid(), c.data) {
+		t.Error("this test is taken for Postgres")
+	}
+	// An operator's shell, say, that was given the number of an earlier Postgres.
+	stranger := exec.CommandContext(t.Context(), "/bin/cat")
+	stranger.Dir = c.data
+	stdin, err := stranger.StdinPipe()
+	if err == nil {
+		err = stranger.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if isPostmaster(stranger.Process.Pid, c.data) {
+		t.Error("another program in the folder is taken for Postgres")
+	}
+	if err := errors.Join(stdin.Close(), stranger.Wait()); err != nil {
+		t.Error(err)
+	}
+	killPostmaster(t, c)
+	if isPostmaster(pid, c.data) {
+		t.Error("an ended Postgres is taken for a running one")
+	}
+}
+
+func TestPruneLogs(t *testing.T) {
+	t.Parallel()
+	data := t.TempDir()
+	logs := filepath.Join(data, "log")
+	if err := os.Mkdir(logs, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var want []string
+	for day := range keptLogs + 3 {
+		name := "postgres-2026010" + string(rune('1'+day)) + "-000000.log"
+		if day >= 3 {
+			want = append(want, name)
+		}
+		if err := os.WriteFile(filepath.Join(logs, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Not a log: an operator's own file stays.
+	if err := os.WriteFile(filepath.Join(logs, "notes"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := pruneLogs(data); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(append([]string{"notes"}, want...), namesIn(t, logs)); diff != "" {
+		t.Errorf("kept (-want +got):\n%s", diff)
+	}
+
+	// Postgres's user could have root remove files anywhere if links were followed out of its folder.
+	elsewhere := t.TempDir()
+	if err := os.Symlink(logs, filepath.Join(elsewhere, "log")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(logs, "postgres-20260101-000000.log"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := namesIn(t, logs)
+	_ = pruneLogs(elsewhere)
+	if diff := cmp.Diff(before, namesIn(t, logs)); diff != "" {
+		t.Errorf("through a link, removed (-before +after):\n%s", diff)
+	}
+}
+
+func namesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	slices.Sort(names)
+	return names
+}
+
+func TestSaidIsOnlyOfTheLastStart(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := Cluster{dir: dir, data: filepath.Join(dir, "postgres")}
+	if err := os.MkdirAll(filepath.Join(c.data, "log"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range map[string]string{
+		c.path("log"): "LOG:  first words\n", filepath.Join(c.data, "log", "postgres-1.log"): "FATAL:  of yesterday\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	before := c.logEnd()
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	// The process that writes the log comes a little later than the end of Postgres.
+	writing.Go(func() {
+		if err := rewrite(filepath.Join(c.data, before.name), os.O_APPEND, "FATAL:  of today\n"); err != nil {
+			t.Error(err)
+		}
+	})
+	if got, want := c.said(before), "LOG:  first words; FATAL:  of today (from "; !strings.HasPrefix(got, want) {
+		t.Errorf("said = %q, want %q...", got, want)
+	}
+}
+
+func TestStartFailureSaysWhatPostgresSaid(t *testing.T) {
+	t.Parallel()
+	dir := existing(t)
+	data := filepath.Join(dir, "postgres")
+	for name, broken := range map[string]struct{ file, text, says string }{
+		"before its log is open": {"postgresql.conf", "\nno_such_setting = 1\n", "no_such_setting"},
+		"in its log":             {"pg_hba.conf", "nonsense\n", "pg_hba.conf"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(data, broken.file)
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(path, append(slices.Clone(before), broken.text...), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err = Open(patience(t), Config{Dir: dir, Offline: true})
+			if err == nil || !strings.Contains(err.Error(), broken.says) {
+				t.Errorf("Open = %v, want an error with %q", err, broken.says)
+			}
+			if err := os.WriteFile(path, before, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}

@@ -1,0 +1,107 @@
+//go:build linux || darwin
+
+package postgres
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// record is what postgres.json remembers between processes. Only the password and Created are relied on: where a running
+// Postgres listens is read from its own postmaster.pid.
+type record struct {
+	Password string    `json:"password"`
+	Port     int       `json:"port,omitempty"`    // tried first at the next start, so that clients find it again
+	PID      int       `json:"pid,omitempty"`     // of the postmaster when last opened
+	Location string    `json:"location"`          // the cluster's folder
+	Created  time.Time `json:"created,omitzero"`  // zero until the cluster stands complete at Location
+	Machine  string    `json:"machine,omitempty"` // where Postgres was last started: see machine
+	Version  string    `json:"version,omitempty"` // of Postgres, for people
+}
+
+// readRecord reads postgres.json; a missing one is the zero record.
+func readRecord(path string) (record, error) {
+	var r record
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return r, nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &r)
+	}
+	if err != nil {
+		return record{}, fmt.Errorf("reading %s: %w", path, err)
+	}
+	return r, nil
+}
+
+// write stores the record durably.
+func (r record) write(path string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("encoding %s: %w", path, err)
+	}
+	return writeDurable(path, append(text, '\n'), 0o600)
+}
+
+// readLocation returns the folder that holds the cluster: the one in postgres.location, or "" when there is no such file.
+func readLocation(path string) (string, error) {
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading where the database is: %w", err)
+	}
+	home := strings.TrimSpace(string(text))
+	if !filepath.IsAbs(home) {
+		return "", fmt.Errorf("reading where the database is: %s holds %q, which is not an absolute path", path, home)
+	}
+	return home, nil
+}
+
+// writeDurable replaces a file whole: after a crash it holds the old text or the new. The file stays its owner's, so that
+// a command once run as root does not lock out the user whose host this is.
+func writeDurable(path string, text []byte, mode os.FileMode) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("writing %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(file.Name())
+			err = fmt.Errorf("writing %s: %w", path, err)
+		}
+	}()
+	if info, missing := os.Stat(path); missing == nil && os.Geteuid() == 0 {
+		owner := info.Sys().(*syscall.Stat_t)
+		if err = file.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
+			return err
+		}
+	}
+	_, err = file.Write(text)
+	err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close())
+	if err != nil {
+		return err
+	}
+	if err = os.Rename(file.Name(), path); err != nil {
+		return err
+	}
+	return syncFolder(filepath.Dir(path))
+}
+
+// syncFolder makes renames inside the folder durable.
+func syncFolder(path string) error {
+	folder, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}

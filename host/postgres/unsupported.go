@@ -1,0 +1,24 @@
+//go:build !linux && !darwin
+
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+)
+
+// Cluster is a private Postgres of a data directory. There is none on this system.
+type Cluster struct{}
+
+// Open answers ErrNotInstalled: the private Postgres needs Linux or macOS.
+func Open(context.Context, Config) (*Cluster, error) {
+	return nil, fmt.Errorf("opening the database: a private Postgres needs Linux or macOS, not %s (%w): set "+
+		"ASSAY_DATABASE_URL to a Postgres of your own", runtime.GOOS, ErrNotInstalled)
+}
+
+// URL answers "".
+func (*Cluster) URL() string { return "" }
+
+// Close does nothing.
+func (*Cluster) Close(context.Context) error { return nil }
