@@ -1,0 +1,41 @@
+package sandbox
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestInterfacePageListsTheImports holds sections 3, 4 and 9 of sdk/ABI.md to what modules are vetted against.
+func TestInterfacePageListsTheImports(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../sdk/ABI.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := string(text)
+	for name, signature := range imports[hostModule] {
+		want := fmt.Sprintf("| `%s` | %s |", name, strings.TrimSuffix(signature.String(), " -> ()"))
+		if len(signature.Results) == 1 {
+			want = strings.ReplaceAll(want, "-> (i32)", "-> i32")
+		}
+		if !strings.Contains(page, want) {
+			t.Errorf("section 3 lacks %q", want)
+		}
+	}
+	wasi := slices.Sorted(maps.Keys(imports["wasi_snapshot_preview1"]))
+	for i, name := range wasi {
+		wasi[i] = "`" + name + "`"
+	}
+	if list := strings.Join(wasi, ", ") + "."; !strings.Contains(strings.ReplaceAll(page, "\n", " "), list) {
+		t.Errorf("section 9 does not list exactly: %s", list)
+	}
+	for _, export := range []string{exportMemory, exportScore, exportInit} {
+		if !strings.Contains(page, "| `"+export+"` |") {
+			t.Errorf("section 4 lacks %s", export)
+		}
+	}
+}

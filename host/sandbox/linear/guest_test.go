@@ -1,0 +1,272 @@
+package linear
+
+import (
+	"context"
+	"encoding/binary"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+	"github.com/tetratelabs/wazero/sys"
+
+	"assay/registry"
+)
+
+// Where the assembled guest's active data segment lies, and what it and the passive one hold.
+const (
+	activeAt    = 1024
+	activeData  = "laid out by the module"
+	passiveData = "copied in by a call"
+)
+
+// The most that an assembled guest's memory can grow to, and any guest's, in pages.
+const (
+	maxPages   = 64
+	limitPages = 1024
+)
+
+// assemble writes a module (WebAssembly 2.0, chapter 5) with a memory of so many pages and a function for each access. Without
+// pages it cannot be instantiated, for want of room for its data.
+func assemble(pages uint64) []byte {
+	const i32 = 0x7f
+	type function struct {
+		name    string
+		params  int
+		results []byte
+		body    []byte
+	}
+	get := func(n byte) []byte { return []byte{0x20, n} }
+	functions := []function{
+		{"poke", 2, nil, join(get(0), get(1), []byte{0x36, 0, 0})},
+		{"peek", 1, []byte{i32}, join(get(0), []byte{0x28, 0, 0})},
+		{"grow", 1, []byte{i32}, join(get(0), []byte{0x40, 0})},
+		{"size", 0, []byte{i32}, []byte{0x3f, 0}},
+		{"fill", 3, nil, join(get(0), get(1), get(2), []byte{0xfc, 11, 0})},
+		{"copy", 3, nil, join(get(0), get(1), get(2), []byte{0xfc, 10, 0, 0})},
+		{"init", 3, nil, join(get(0), get(1), get(2), []byte{0xfc, 8, 1, 0})},
+	}
+	var types, indices, exports, bodies [][]byte
+	for i, f := range functions {
+		types = append(types, join([]byte{0x60}, sized(slices.Repeat([]byte{i32}, f.params)), sized(f.results)))
+		indices = append(indices, uleb(uint64(i)))
+		exports = append(exports, join(sized([]byte(f.name)), []byte{0}, uleb(uint64(i))))
+		bodies = append(bodies, sized(join([]byte{0}, f.body, []byte{0x0b})))
+	}
+	exports = append(exports, join(sized([]byte("memory")), []byte{2, 0}))
+	active := join([]byte{0, 0x41}, []byte{0x80, activeAt >> 7}, []byte{0x0b}, sized([]byte(activeData)))
+	section := func(id byte, content []byte) []byte { return join([]byte{id}, sized(content)) }
+	return join([]byte("\x00asm\x01\x00\x00\x00"),
+		section(1, vector(types)), section(3, vector(indices)),
+		section(5, join([]byte{1, 1}, uleb(pages), uleb(maxPages))),
+		section(7, vector(exports)), section(12, uleb(2)), section(10, vector(bodies)),
+		section(11, vector([][]byte{active, join([]byte{1}, sized([]byte(passiveData)))})))
+}
+
+func join(parts ...[]byte) []byte  { return slices.Concat(parts...) }
+func uleb(v uint64) []byte         { return binary.AppendUvarint(nil, v) }
+func sized(b []byte) []byte        { return join(uleb(uint64(len(b))), b) }
+func vector(items [][]byte) []byte { return join(uleb(uint64(len(items))), join(items...)) }
+func pagesOf(n uint64) uint64      { return n * pageSize }
+
+func contentOf(m *Memory) []byte { return m.space.bytes(m.size) }
+
+// way is one of the ways to restore.
+type way struct {
+	copyUpTo uint64        // contents of so many bytes are copied back whole
+	adjust   func(*Memory) // called when frozen; may be nil
+}
+
+// engine is a runtime with one compiled module in it.
+type engine struct {
+	runtime  wazero.Runtime
+	compiled wazero.CompiledModule
+	images   *Images
+	way      way
+}
+
+// guest is an instance of it.
+type guest struct {
+	api.Module
+	memory    *Memory
+	functions map[string]api.Function // looking one up allocates it a stack
+	stack     [3]uint64
+}
+
+func (g *guest) function(name string) api.Function {
+	f := g.functions[name]
+	if f == nil {
+		f = g.ExportedFunction(name)
+		g.functions[name] = f
+	}
+	return f
+}
+
+// newEngine compiles wasm.
+func newEngine(t testing.TB, wasm []byte, w way) *engine {
+	t.Helper()
+	ctx := context.Background()
+	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(limitPages))
+	t.Cleanup(func() { _ = r.Close(ctx) })
+	offer(t, r)
+	compiled, err := r.CompileModule(ctx, wasm)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &engine{r, compiled, &Images{copyUpTo: w.copyUpTo}, w}
+}
+
+// start makes an instance that is not frozen yet.
+func (e *engine) start(t testing.TB) *guest {
+	t.Helper()
+	g, err := e.instantiate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = g.Close(context.Background()) })
+	return g
+}
+
+func (e *engine) instantiate() (*guest, error) {
+	definition := e.compiled.ExportedMemories()["memory"]
+	memory, err := e.images.Reserve(pagesOf(uint64(definition.Min())), pagesOf(limitPages))
+	if err != nil {
+		return nil, err
+	}
+	module, err := e.runtime.InstantiateModule(experimental.WithMemoryAllocator(context.Background(), memory), e.compiled,
+		wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
+			WithNanotime(func() int64 { return 1 }, sys.ClockResolution(1)).
+			WithRandSource(zeros{}))
+	if err != nil {
+		memory.Free()
+		return nil, err
+	}
+	return &guest{Module: module, memory: memory, functions: map[string]api.Function{}}, nil
+}
+
+func (e *engine) frozen(t testing.TB) *guest {
+	t.Helper()
+	g := e.start(t)
+	if err := g.memory.Freeze(); err != nil {
+		t.Fatal(err)
+	}
+	if e.way.adjust != nil {
+		e.way.adjust(g.memory)
+	}
+	return g
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+// call runs an exported function of up to three parameters.
+func (g *guest) call(t testing.TB, name string, params ...uint64) uint32 {
+	t.Helper()
+	copy(g.stack[:], params)
+	if err := g.function(name).CallWithStack(context.Background(), g.stack[:]); err != nil {
+		t.Fatalf("%s%v: %v", name, params, err)
+	}
+	return uint32(g.stack[0])
+}
+
+func (g *guest) restore(t testing.TB) {
+	t.Helper()
+	if ok, err := g.memory.Restore(); err != nil || !ok {
+		t.Fatalf("restored %v, %v", ok, err)
+	}
+}
+
+// answers is what a layer reads and says in one call.
+type answers struct {
+	facts map[string]string
+	said  []string
+}
+
+type answersKey struct{}
+
+// offer gives layers what they import (sdk/ABI.md).
+func offer(t testing.TB, r wazero.Runtime) {
+	t.Helper()
+	ctx := context.Background()
+	text := func(m api.Module, at, length uint64) []byte {
+		view, ok := m.Memory().Read(uint32(at), uint32(length))
+		if !ok {
+			panic("outside of memory")
+		}
+		return view
+	}
+	fact := func(ctx context.Context, m api.Module, s []uint64) {
+		value, known := ctx.Value(answersKey{}).(*answers).facts[string(text(m, s[0], s[1]))]
+		if !known {
+			s[0] = api.EncodeI32(-1)
+			return
+		}
+		if len(value) <= int(uint32(s[3])) {
+			copy(text(m, s[2], uint64(len(value))), value)
+		}
+		s[0] = uint64(len(value))
+	}
+	signal := func(ctx context.Context, m api.Module, s []uint64) {
+		a := ctx.Value(answersKey{}).(*answers)
+		a.said = append(a.said, string(text(m, s[3], s[4])))
+	}
+	b := r.NewHostModuleBuilder("assay")
+	for name, f := range map[string]struct {
+		call            api.GoModuleFunc
+		params, results int
+	}{"fact": {fact, 4, 1}, "signal": {signal, 5, 0}, "threat": {ignore, 2, 0}, "log": {ignore, 3, 0}} {
+		i32s := func(n int) []api.ValueType { return slices.Repeat([]api.ValueType{api.ValueTypeI32}, n) }
+		b = b.NewFunctionBuilder().WithGoModuleFunction(f.call, i32s(f.params), i32s(f.results)).Export(name)
+	}
+	if _, err := b.Instantiate(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wasi_snapshot_preview1.MustInstantiate(ctx, r)
+}
+
+func ignore(context.Context, api.Module, []uint64) {}
+
+// score runs a layer and returns what it said.
+func (g *guest) score(t testing.TB, facts map[string]string) []string {
+	t.Helper()
+	a := &answers{facts: facts}
+	if err := g.function("assay_v1_score").CallWithStack(context.WithValue(context.Background(), answersKey{}, a), g.stack[:]); err != nil {
+		t.Fatal(err)
+	}
+	if g.stack[0] > 1 {
+		t.Fatalf("the layer returned %d", g.stack[0])
+	}
+	return a.said
+}
+
+// Go-built layers, each compiled once.
+var (
+	rememberer = compiledOnce("testdata", "layer")
+	ibanLayer  = compiledOnce("..", "..", "..", "plugins", "iban")
+	emailLayer = compiledOnce("..", "..", "..", "plugins", "email")
+)
+
+func compiledOnce(path ...string) func() ([]byte, error) {
+	return sync.OnceValues(func() ([]byte, error) {
+		packed, err := registry.CompileGo(context.Background(), filepath.Join(path...))
+		if err != nil {
+			return nil, err
+		}
+		module, err := registry.OpenModule(packed)
+		return module.Wasm, err
+	})
+}
+
+func built(t testing.TB, compile func() ([]byte, error)) []byte {
+	t.Helper()
+	wasm, err := compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}

@@ -1,0 +1,5 @@
+//go:build !linux
+
+package linear
+
+func ways() map[string]way { return map[string]way{"copy": {copyUpTo: copyUpTo}} }
