@@ -1,0 +1,178 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// refusal is an error that HTTP alone is the reason for. Its text is for the client.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+var (
+	errMalformed    = &refusal{fasthttp.StatusBadRequest, "the request is not well-formed HTTP/1.1"}
+	errNotFound     = &refusal{fasthttp.StatusNotFound, "there is no such endpoint"}
+	errMethod       = &refusal{fasthttp.StatusMethodNotAllowed, "this endpoint takes another method, see the Allow header"}
+	errSlow         = &refusal{fasthttp.StatusRequestTimeout, "the request did not arrive in time"}
+	errBodyTooLarge = &refusal{fasthttp.StatusRequestEntityTooLarge, fmt.Sprintf("the body exceeds %d bytes", maxBody)}
+	errMediaType    = &refusal{fasthttp.StatusUnsupportedMediaType,
+		"the body must be JSON in UTF-8, sent as Content-Type: application/json"}
+	errEncoding = &refusal{fasthttp.StatusUnsupportedMediaType,
+		"the body must be sent as it is, without a Content-Encoding"}
+	errHeadTooLarge = &refusal{fasthttp.StatusRequestHeaderFieldsTooLarge,
+		fmt.Sprintf("the request line and headers exceed %d bytes or %d headers", maxHead, maxHeaders)}
+	errVersion = &refusal{fasthttp.StatusBadRequest, "only HTTP/1.1 and HTTP/1.0 are spoken here"}
+)
+
+// tooManyConnections is a whole response, for connections that no request is read from.
+const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n" +
+	"Content-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n" +
+	"Content-Length: 41\r\n\r\n" + `{"error":"too many connections are open"}`
+
+// invalidBody is why a body as a whole cannot be read; for single fields there is entity.InvalidError.
+type invalidBody string
+
+func (e invalidBody) Error() string { return string(e) }
+
+// hourlyError means that a client without a key has used up its hour.
+type hourlyError struct{ resetAt time.Time }
+
+func (e *hourlyError) Error() string {
+	return "the hourly limit of checks without a key is used up; it resets at " + stamp(e.resetAt)
+}
+
+// notReady lists the parts that keep the host from being ready.
+type notReady struct {
+	parts string
+	err   error
+}
+
+func (e *notReady) Error() string { return "not ready: " + e.parts }
+func (e *notReady) Unwrap() error { return e.err }
+
+// panicked is a handler's panic.
+type panicked struct {
+	text  string
+	stack []byte
+}
+
+func newPanic(p any) *panicked {
+	const longest = 256
+	text := fmt.Sprint(p)
+	return &panicked{text: text[:min(len(text), longest)], stack: debug.Stack()}
+}
+
+func (e *panicked) Error() string { return "panic: " + e.text }
+
+// failure is the body of every answer that is not a success (spec section 7). Absent fields are left out.
+type failure struct {
+	Error   string `json:"error"`
+	Ref     string `json:"ref,omitempty"`
+	ResetAt string `json:"reset_at,omitempty"`
+}
+
+// answerTo says which status and body an error is answered with; no other place does. What is not known here is an
+// internal error, and its text is kept from the client.
+func answerTo(err error) (status int, body failure) {
+	var (
+		refused *refusal
+		routing *fiber.Error
+		body400 invalidBody
+		none    check.NoFieldError
+		invalid *entity.InvalidError
+		plan    *check.PlanError
+		quota   *check.QuotaError
+		hourly  *hourlyError
+		unready *notReady
+		inside  *check.Failure
+	)
+	switch {
+	case errors.As(err, &refused):
+		return refused.status, failure{Error: refused.text}
+	case errors.As(err, &routing) && routing.Code == fasthttp.StatusNotFound:
+		return errNotFound.status, failure{Error: errNotFound.text}
+	case errors.As(err, &routing) && routing.Code == fasthttp.StatusMethodNotAllowed:
+		return errMethod.status, failure{Error: errMethod.text}
+	case errors.As(err, &body400):
+		return fasthttp.StatusBadRequest, failure{Error: body400.Error()}
+	case errors.As(err, &none):
+		return fasthttp.StatusBadRequest, failure{Error: none.Error()}
+	case errors.As(err, &invalid):
+		return fasthttp.StatusBadRequest, failure{Error: invalid.Error()}
+	case errors.Is(err, check.ErrUnauthorized):
+		return fasthttp.StatusUnauthorized, failure{Error: check.ErrUnauthorized.Error()}
+	case errors.As(err, &plan):
+		return fasthttp.StatusForbidden, failure{Error: plan.Error()}
+	case errors.As(err, &quota):
+		return fasthttp.StatusTooManyRequests, failure{Error: quota.Error(), ResetAt: stamp(quota.ResetAt)}
+	case errors.As(err, &hourly):
+		return fasthttp.StatusTooManyRequests, failure{Error: hourly.Error(), ResetAt: stamp(hourly.resetAt)}
+	case errors.Is(err, check.ErrOverloaded):
+		return fasthttp.StatusServiceUnavailable, failure{Error: check.ErrOverloaded.Error()}
+	case errors.As(err, &unready):
+		return fasthttp.StatusServiceUnavailable, failure{Error: unready.Error()}
+	}
+	ref := ""
+	if errors.As(err, &inside) {
+		ref = inside.Ref
+	}
+	if ref == "" {
+		ref = check.NewRef()
+	}
+	const text = "an internal error occurred; quote the ref to support"
+	return fasthttp.StatusInternalServerError, failure{Error: text, Ref: ref}
+}
+
+// fail answers with err in place of whatever was about to be answered, and notes it for the log.
+func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
+	status, body := answerTo(err)
+	ctx.Response.Reset()
+	h := &ctx.Response.Header
+	var hourly *hourlyError
+	switch {
+	case status == fasthttp.StatusUnauthorized:
+		h.Set("WWW-Authenticate", "Bearer") // RFC 6750 section 3
+	case status == fasthttp.StatusMethodNotAllowed:
+		h.Set("Allow", s.allow[string(ctx.URI().PathOriginal())])
+	case status == fasthttp.StatusServiceUnavailable:
+		h.Set("Retry-After", "1")
+	case errors.As(err, &hourly):
+		left := hourly.resetAt.Sub(s.cfg.Now()).Seconds()
+		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(left)))))
+	}
+	s.answer(ctx, status, body)
+	if x := current(ctx); x != nil {
+		x.ref = body.Ref
+		if status >= fasthttp.StatusInternalServerError {
+			x.cause = err
+		}
+	}
+}
+
+// answer writes v as JSON. What is not valid UTF-8 in v is replaced, never an error.
+func (s *Server) answer(ctx *fasthttp.RequestCtx, status int, v any) {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("writing a response: %v", err)) // the types given here hold strings and numbers only
+	}
+	ctx.SetStatusCode(status)
+	ctx.SetContentType("application/json")
+	ctx.SetBody(body)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(check.TimeFormat) }

@@ -1,0 +1,426 @@
+package api
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+)
+
+const exampleBody = `{"domain":"example.com"}`
+
+// head is a request's head up to its own headers; the body is exampleBody unless a test says otherwise.
+const head = "POST /api/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + goodKey + "\r\n"
+
+const length = "Content-Length: 24\r\n"
+
+// smuggled is what must never be executed when it follows in a body or after an error.
+const smuggled = "POST /api/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + goodKey +
+	"\r\nConnection: close\r\nContent-Length: 25\r\n\r\n" + `{"domain":"smuggled.com"}`
+
+// Each is refused, and the connection closed, without anything behind it being executed.
+func TestFramingIsStrict(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	post := func(headers string) string { return head + headers + "\r\n" + exampleBody }
+	chunked := "Transfer-Encoding: chunked\r\n"
+	chunks := "18\r\n" + exampleBody + "\r\n0\r\n\r\n"
+	tests := map[string]struct {
+		raw    string
+		status int
+	}{
+		"B07 request line":           {"POST /" + strings.Repeat("a", 16<<10) + " HTTP/1.1\r\nHost: x\r\n\r\n", 431},
+		"B08 one header":             {post(length + "X: " + strings.Repeat("a", 16<<10) + "\r\n"), 431},
+		"B08 500 headers":            {post(length + strings.Repeat("A: b\r\n", 500)), 431},
+		"B08 101 headers":            {post(length + strings.Repeat("A: b\r\n", 98)), 431},
+		"B08 64 KiB":                 {post(length + strings.Repeat("A: "+strings.Repeat("b", 1000)+"\r\n", 64)), 431},
+		"B09 no Host":                {"POST /api/check HTTP/1.1\r\n" + length + "\r\n" + exampleBody, 400},
+		"B09 two Hosts":              {post(length + "Host: x\r\n"), 400},
+		"B09 userinfo in Host":       {"GET /healthz HTTP/1.1\r\nHost: a@x\r\n\r\n", 400},
+		"B09 space in Host":          {"GET /healthz HTTP/1.1\r\nHost: a x\r\n\r\n", 400},
+		"B09 path in Host":           {"GET /healthz HTTP/1.1\r\nHost: x/y\r\n\r\n", 400},
+		"B10 HTTP/0.9":               {"GET /healthz\r\n\r\n", 400},
+		"B10 HTTP/2.0":               {"GET /healthz HTTP/2.0\r\nHost: x\r\n\r\n", 400},
+		"B10 HTTP/1.2":               {"GET /healthz HTTP/1.2\r\nHost: x\r\n\r\n", 400},
+		"B10 http/1.1":               {"GET /healthz http/1.1\r\nHost: x\r\n\r\n", 400},
+		"B10 two spaces":             {"GET  /healthz HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		"B11 two lengths":            {post(length + "Content-Length: 25\r\n"), 400},
+		"B11 the same length twice":  {post(length + length), 400},
+		"B11 a list of lengths":      {post("Content-Length: 24, 24\r\n"), 400},
+		"B11 signed":                 {post("Content-Length: +24\r\n"), 400},
+		"B11 negative":               {post("Content-Length: -1\r\n"), 400},
+		"B11 hexadecimal":            {post("Content-Length: 0x18\r\n"), 400},
+		"B11 empty length":           {post("Content-Length: \r\n"), 400},
+		"B11 huge":                   {post("Content-Length: 99999999999999999999\r\n"), 400},
+		"B13 length, then chunked":   {head + length + chunked + "\r\n" + chunks, 400},
+		"B13 chunked, then length":   {head + chunked + length + "\r\n" + chunks, 400},
+		"B13 length 0 and chunked":   {head + "Content-Length: 0\r\n" + chunked + "\r\n" + chunks, 400},
+		"B14 xchunked":               {head + "Transfer-Encoding: xchunked\r\n\r\n" + chunks, 400},
+		"B14 chunked, identity":      {head + "Transfer-Encoding: chunked, identity\r\n\r\n" + chunks, 400},
+		"B14 identity":               {head + "Transfer-Encoding: identity\r\n\r\n", 400},
+		"B14 gzip, chunked":          {head + "Transfer-Encoding: gzip, chunked\r\n\r\n" + chunks, 400},
+		"B14 tab before":             {head + "Transfer-Encoding:\tchunked\r\n\r\n" + chunks, 400},
+		"B14 tab after":              {head + "Transfer-Encoding: chunked\t\r\n\r\n" + chunks, 400},
+		"B14 vertical tab":           {head + "Transfer-Encoding: \vchunked\r\n\r\n" + chunks, 400},
+		"B14 two encodings":          {head + chunked + chunked + "\r\n" + chunks, 400},
+		"B14 chunked and identity":   {head + chunked + "Transfer-Encoding: identity\r\n\r\n" + chunks, 400},
+		"B14 quoted":                 {head + "Transfer-Encoding: \"chunked\"\r\n\r\n" + chunks, 400},
+		"B15 space before the colon": {head + "Transfer-Encoding : chunked\r\n\r\n" + chunks, 400},
+		"B15 the same for a length":  {head + "Content-Length : 24\r\n\r\n" + exampleBody, 400},
+		"B15 folded line":            {post(length + "X: a\r\n b\r\n"), 400},
+		"B15 folded encoding":        {head + "Transfer-Encoding:\r\n chunked\r\n\r\n" + chunks, 400},
+		"B15 folded first line":      {"GET /healthz HTTP/1.1\r\n X: a\r\nHost: x\r\n\r\n", 400},
+		"B15 no colon":               {post(length + "X\r\n"), 400},
+		"B15 no name":                {post(length + ": a\r\n"), 400},
+		"B15 space in a name":        {post(length + "X Y: a\r\n"), 400},
+		"B16 HTTP/1.0 and chunked":   {strings.Replace(head, "1.1", "1.0", 1) + chunked + "\r\n" + chunks, 400},
+		"B18 bare LF everywhere":     {"GET /healthz HTTP/1.1\nHost: x\n\n", 400},
+		"B18 bare LF, HTTP/1.0":      {"GET /healthz HTTP/1.0\n\n", 400},
+		"B18 bare LF after line 1":   {"GET /healthz HTTP/1.1\nHost: x\r\n\r\n", 400},
+		"B18 bare LF in the headers": {post("X: a\n" + length), 400},
+		"B18 bare LF at the end":     {head + length + "\n" + exampleBody, 400},
+		"B18 bare CR in a value":     {post(length + "X: a\rb\r\n"), 400},
+		"B18 NUL in a value":         {post(length + "X: a\x00b\r\n"), 400},
+		"B18 NUL in a name":          {post(length + "X\x00: a\r\n"), 400},
+		"B18 NUL in the target":      {"GET /health\x00z HTTP/1.1\r\nHost: x\r\n\r\n", 400},
+		"B18 control in a value":     {post(length + "X: a\x01b\r\n"), 400},
+		"chunk without size":         {head + chunked + "\r\n\r\n", 400},
+		"chunk size not hexadecimal": {head + chunked + "\r\nzz\r\n" + exampleBody + "\r\n0\r\n\r\n", 400},
+		"chunk size signed":          {head + chunked + "\r\n+18\r\n" + exampleBody + "\r\n0\r\n\r\n", 400},
+		"chunk size too long":        {head + chunked + "\r\nffffffffffffffffff\r\n" + exampleBody, 400},
+		"chunk too large":            {head + chunked + "\r\nffffff\r\n" + exampleBody, 413},
+		"chunk ended by LF":          {head + chunked + "\r\n18\n" + exampleBody + "\r\n0\r\n\r\n", 400},
+		"chunk longer than said":     {head + chunked + "\r\n10\r\n" + exampleBody + "\r\n0\r\n\r\n", 400},
+		"key in a trailer":           {head + chunked + "\r\n18\r\n" + exampleBody + "\r\n0\r\nAuthorization: Bearer x\r\n\r\n", 400},
+		"client in a trailer":        {head + chunked + "\r\n18\r\n" + exampleBody + "\r\n0\r\nX-Forwarded-For: 1.1.1.1\r\n\r\n", 400},
+		"B21 HTTP/2 preface":         {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
+		"B22 TLS":                    {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x5a\x00", 200), 400},
+		"B22 random bytes":           {"\x8f\x02\xa1GET\xff\xfe\x99\r\n\r\n\r\n", 400},
+		"B32 a gigabyte declared":    {post("Content-Length: 1073741824\r\n"), 413},
+		"B20 asks before too much":   {head + "Content-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n", 413},
+		"B20 asks, malformed":        {head + length + chunked + "Expect: 100-continue\r\n\r\n", 400},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			replies := s.exchange(t, test.raw+smuggled)
+			if len(replies) != 1 {
+				t.Fatalf("%d answers, want one: %v", len(replies), replies)
+			}
+			r := replies[0]
+			r.wellBehaved(t)
+			if r.status != test.status {
+				t.Errorf("status %d, want %d: %s", r.status, test.status, r.body)
+			}
+			if !r.closes {
+				t.Error("the answer does not say that the connection is closed")
+			}
+			if strings.Contains(r.body, goodKey) {
+				t.Errorf("the body quotes the key: %s", r.body)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		if got := s.checker.requests(); len(got) > 0 {
+			t.Errorf("%d requests were executed: %v", len(got), got)
+		}
+		if strings.Contains(s.log.String(), goodKey) {
+			t.Error("the log quotes the key")
+		}
+	})
+}
+
+// What is wrong already is told at once: no body is waited for, and no end that will never come.
+func TestMalformedHeadsAreNotWaitedOn(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{ReadTimeout: 2 * time.Second})
+	for name, raw := range map[string]string{
+		"a body declared":       head + "A: b\r\n c\r\nContent-Length: 10000\r\n\r\n",
+		"chunks announced":      head + length + "Transfer-Encoding: chunked\r\n\r\n",
+		"B18 LF, and no CRLF":   "GET /healthz HTTP/1.1\nHost: x\n\n",
+		"B22 TLS, client waits": "\x16\x03\x01\x00\xf4\x01\x00\x00\xf0",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			replies := s.exchange(t, raw)
+			if len(replies) != 1 || replies[0].status != 400 { // 408 if it had been waited for
+				t.Errorf("answers %v, want one 400", replies)
+			}
+		})
+	}
+}
+
+// fasthttp's error texts would quote the request's head, were they ever used.
+func TestParserErrorsDoNotQuoteHeads(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})}
+	answer := s.http.ErrorHandler
+	texts := make(chan string, 1)
+	s.http.ErrorHandler = func(ctx *fasthttp.RequestCtx, err error) {
+		texts <- err.Error()
+		answer(ctx, err)
+	}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	s.exchange(t, head+strings.Repeat("x", 2*maxHead))
+	if text := <-texts; strings.Contains(text, goodKey) {
+		t.Errorf("the text is %q", text)
+	}
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+// The counterpart of TestFramingIsStrict: what must keep working.
+func TestFramingIsNotTooStrict(t *testing.T) {
+	t.Parallel()
+	last := "Connection: close\r\n"
+	tests := map[string]struct {
+		raw      string
+		statuses []int
+	}{
+		"length":                   {head + last + length + "\r\n" + exampleBody, []int{200}},
+		"chunked":                  {head + last + "Transfer-Encoding: Chunked\r\n\r\n10\r\n{\"domain\":\"examp\r\n8;x=y\r\nle.com\"}\r\n0\r\n\r\n", []int{200}},
+		"trailer":                  {head + last + "Transfer-Encoding: chunked\r\n\r\n18\r\n" + exampleBody + "\r\n0\r\nX-Checksum: 1\r\n\r\n", []int{200}},
+		"empty lines before":       {"\r\n\r\n" + head + last + length + "\r\n" + exampleBody, []int{200}},
+		"line ends in the body":    {head + last + "Content-Length: 26\r\n\r\n\n" + exampleBody + "\n", []int{200}},
+		"100 headers":              {head + last + length + strings.Repeat("A: b\r\n", 96) + "\r\n" + exampleBody, []int{200}},
+		"header not UTF-8":         {head + last + length + "X: \xe4\r\n\r\n" + exampleBody, []int{200}},
+		"empty header":             {head + last + length + "X:\r\n\r\n" + exampleBody, []int{200}},
+		"HTTP/1.0":                 {strings.Replace(head, "1.1", "1.0", 1) + length + "\r\n" + exampleBody, []int{200}},
+		"HTTP/1.0 without headers": {"GET /healthz HTTP/1.0\r\n\r\n", []int{200}},
+		"absolute form":            {strings.Replace(head, "/api", "http://x/api", 1) + last + length + "\r\n" + exampleBody, []int{200}},
+		"IPv6 host":                {strings.Replace(head, "Host: x", "Host: [::1]:8080", 1) + last + length + "\r\n" + exampleBody, []int{200}},
+		"B21 upgrade is ignored":   {head + "Upgrade: h2c\r\nConnection: upgrade, close\r\nConnection: close\r\n" + length + "\r\n" + exampleBody, []int{200}},
+		"pipelined":                {head + length + "\r\n" + exampleBody + head + last + length + "\r\n" + exampleBody, []int{200, 200}},
+		"pipelined, then malformed": {
+			head + length + "\r\n" + exampleBody + head + "Transfer-Encoding: identity\r\n\r\n" + smuggled, []int{200, 400}},
+		"pipelined, then a bare LF": {
+			head + length + "\r\n" + exampleBody + head + "X: a\n" + length + "\r\n" + exampleBody + smuggled, []int{200, 400}},
+		"7 KiB of headers": {head + last + length + "X: " + strings.Repeat("a", 7<<10) + "\r\n\r\n" + exampleBody, []int{200}},
+		"B20 continue":     {head + last + length + "Expect: 100-continue\r\n\r\n" + exampleBody, []int{100, 200}},
+	}
+	s := start(t, Config{})
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []int
+			for _, r := range s.exchange(t, test.raw) {
+				got = append(got, r.status)
+			}
+			if len(got) != len(test.statuses) || got[0] != test.statuses[0] || got[len(got)-1] != test.statuses[len(got)-1] {
+				t.Errorf("statuses %v, want %v", got, test.statuses)
+			}
+		})
+	}
+}
+
+// B01 to B05, B88: paths are matched to the byte, methods refused with Allow.
+func TestRouting(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	tests := []struct {
+		method, target string
+		status         int
+		allow          string
+	}{
+		{"GET", "/api/check", 405, "POST"}, {"PUT", "/api/check", 405, "POST"}, {"DELETE", "/api/check", 405, "POST"},
+		{"PATCH", "/api/check", 405, "POST"}, {"HEAD", "/api/check", 405, "POST"}, {"TRACE", "/api/check", 405, "POST"},
+		{"CONNECT", "/api/check", 405, "POST"}, {"OPTIONS", "/api/check", 405, "POST"}, {"BREW", "/api/check", 405, "POST"},
+		{"post", "/api/check", 405, "POST"}, {"GET", "/api/check-public", 405, "POST"}, {"GET", "/api/check?x=/healthz", 405, "POST"},
+		{"POST", "/healthz", 405, "GET, HEAD"}, {"POST", "/readyz", 405, "GET, HEAD"}, {"POST", "/metrics", 405, "GET, HEAD"},
+		{"POST", "/openapi.json", 405, "GET, HEAD"}, {"BREW", "/metrics", 405, "GET, HEAD"},
+		{"HEAD", "/healthz", 200, ""}, {"GET", "/healthz?verbose=http://x//y", 200, ""}, {"GET", "/readyz", 200, ""},
+		{"POST", "/api/check/", 404, ""}, {"POST", "/API/CHECK", 404, ""}, {"POST", "//api/check", 404, ""},
+		{"POST", "/api/./check", 404, ""}, {"POST", "/api/%63heck", 404, ""}, {"POST", "/api//check", 404, ""},
+		{"POST", "/api/x/../check", 404, ""}, {"POST", "/api/check%00", 404, ""}, {"POST", "/api/check;x", 404, ""},
+		{"POST", "/nope", 404, ""}, {"BREW", "/nope", 404, ""}, {"GET", "/", 404, ""}, {"OPTIONS", "*", 404, ""},
+		{"GET", "/..%2f..%2fetc/passwd", 404, ""}, {"GET", "/%5c", 404, ""}, {"GET", "/.git/config", 404, ""},
+		{"GET", "/openapi.json.fiber.gz", 404, ""}, {"GET", "/" + strings.Repeat("x", 500) + "<script>", 404, ""},
+		{"CONNECT", "example.com:443", 404, ""},
+	}
+	for _, test := range tests {
+		t.Run(test.method+" "+test.target[:min(len(test.target), 30)], func(t *testing.T) {
+			t.Parallel()
+			raw := test.method + " " + test.target + " HTTP/1.1\r\nHost: x\r\nOrigin: https://evil.example\r\n" +
+				"Access-Control-Request-Method: POST\r\nConnection: close\r\n\r\n"
+			c, err := net.Dial("tcp", s.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			if _, err := io.WriteString(c, raw); err != nil {
+				t.Fatal(err)
+			}
+			all, err := io.ReadAll(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, body, _ := strings.Cut(string(all), "\r\n\r\n")
+			if want := "HTTP/1.1 " + strconv.Itoa(test.status) + " "; !strings.HasPrefix(answer, want) {
+				t.Fatalf("answer %q, want %q", answer, want)
+			}
+			if test.allow != "" && !strings.Contains(answer, "\r\nAllow: "+test.allow+"\r\n") {
+				t.Errorf("Allow is not %q: %s", test.allow, answer)
+			}
+			if strings.Contains(answer, "Access-Control") {
+				t.Errorf("CORS: %s", answer)
+			}
+			if test.method == "HEAD" {
+				if body != "" {
+					t.Errorf("HEAD is answered with a body: %q", body)
+				}
+			} else if test.status != 200 && (!strings.HasPrefix(body, `{"error":"`) || strings.Contains(body, "script")) {
+				t.Errorf("body %q", body)
+			}
+		})
+	}
+}
+
+// B23: a client that sends one byte after another never gets more than ReadTimeout.
+func TestSlowClientsAreCutOff(t *testing.T) {
+	t.Parallel()
+	reading := start(t, Config{ReadTimeout: 300 * time.Millisecond, IdleTimeout: time.Hour})
+	idling := start(t, Config{ReadTimeout: time.Hour, IdleTimeout: 300 * time.Millisecond})
+	whole := head + length + "\r\n" + exampleBody
+	for name, test := range map[string]struct {
+		site          *site
+		sent, dripped string
+		statuses      []int
+	}{
+		"nothing":                  {reading, "", "", []int{408}},
+		"slow head":                {reading, "", head + strings.Repeat("X: y\r\n", 1000), []int{408}},
+		"slow body":                {reading, head + "Content-Length: 10000\r\n\r\n", strings.Repeat(" ", 10000), []int{408}},
+		"slow chunks":              {reading, head + "Transfer-Encoding: chunked\r\n\r\n", strings.Repeat("1\r\n \r\n", 2000), []int{408}},
+		"slow body after continue": {reading, head + "Expect: 100-continue\r\nContent-Length: 10000\r\n\r\n", strings.Repeat(" ", 10000), []int{100, 408}},
+		"slow second head":         {reading, whole, head + strings.Repeat("X: y\r\n", 1000), []int{200, 408}},
+		"idle":                     {idling, whole, "", []int{200}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := net.Dial("tcp", test.site.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = c.Close() }()
+			if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+				t.Fatal(err)
+			}
+			stop, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go func() {
+				_, _ = io.WriteString(c, test.sent)
+				tick := time.NewTicker(20 * time.Millisecond)
+				defer tick.Stop()
+				for i := range test.dripped {
+					select {
+					case <-tick.C:
+						if _, err := io.WriteString(c, test.dripped[i:i+1]); err != nil {
+							return
+						}
+					case <-stop.Done():
+						return
+					}
+				}
+			}()
+			var got []int
+			for _, r := range readRepliesOrReset(t, c) {
+				got = append(got, r.status)
+			}
+			if len(got) != len(test.statuses) || (len(got) > 0 && got[len(got)-1] != test.statuses[len(got)-1]) {
+				t.Errorf("statuses %v, want %v", got, test.statuses)
+			}
+		})
+	}
+}
+
+// readRepliesOrReset is for clients that still send when the server closes, and so may see a reset after the answer.
+func readRepliesOrReset(t *testing.T, c net.Conn) []reply {
+	t.Helper()
+	return readReplies(t, resetIsEOF{c})
+}
+
+type resetIsEOF struct{ net.Conn }
+
+func (c resetIsEOF) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	var timeout net.Error
+	if err != nil && (!errors.As(err, &timeout) || !timeout.Timeout()) {
+		err = io.EOF
+	}
+	return n, err
+}
+
+func TestHeadScanDoesNotDependOnHowBytesArrive(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		raw string
+		ok  bool
+	}{
+		"whole":                {"\r\nGET / HTTP/1.1\r\nHost: x\r\n\r\nbody\nwith\rany\x00thing", true},
+		"no headers":           {"GET / HTTP/1.0\r\n\r\n\n", true},
+		"not ended":            {"GET / HTTP/1.1\r\nHost: x\r", true},
+		"LF":                   {"GET / HTTP/1.1\r\nHost: x\n\r\n", false},
+		"CR":                   {"GET / HTTP/1.1\r\nHost: x\ry\r\n\r\n", false},
+		"CR CR LF":             {"GET / HTTP/1.1\r\r\nHost: x\r\n\r\n", false},
+		"NUL":                  {"GET / HTTP/1.1\r\nHost: \x00\r\n\r\n", false},
+		"LF after empty lines": {"\r\n\r\nGET / HTTP/1.1\n\r\n", false},
+		"LF as an empty line":  {"\nGET / HTTP/1.1\r\n\r\n", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for cut := range len(test.raw) + 1 {
+				var h headScan
+				err := errors.Join(h.feed([]byte(test.raw[:cut])), h.feed([]byte(test.raw[cut:])))
+				if (err == nil) != test.ok {
+					t.Errorf("cut at %d: %v", cut, err)
+				}
+			}
+		})
+	}
+}
+
+// B22: plain HTTP to a TLS port is closed, and TLS keeps working with the connections wrapped.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startOn(t, tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{selfSigned(t)}}), Config{})
+	plain, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = plain.Close() }()
+	if _, err := io.WriteString(plain, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got, _ := io.ReadAll(resetIsEOF{plain}); strings.Contains(string(got), "HTTP/1.1 200") {
+		t.Errorf("plain HTTP is answered: %q", got)
+	}
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	resp, err := client.Get("https://" + s.addr + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := readReply(t, resp); r.status != 200 {
+		t.Errorf("status %d over TLS", r.status)
+	}
+}

@@ -1,0 +1,309 @@
+package api
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+func selfSigned(t *testing.T) tls.Certificate {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+}
+
+// dial opens a connection that is closed with the test.
+func (s *site) dial(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	if err := c.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// ask sends one request on an open connection and reads its answer.
+func ask(t *testing.T, c net.Conn, r *bufio.Reader) reply {
+	t.Helper()
+	if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(r, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readReply(t, resp)
+}
+
+func TestConnectionsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{MaxConnections: 2})
+	first, second := s.dial(t), s.dial(t)
+	// Answered, so both are accepted and counted.
+	ask(t, first, bufio.NewReader(first))
+	ask(t, second, bufio.NewReader(second))
+	replies := readRepliesOrReset(t, s.dial(t))
+	if len(replies) != 1 || replies[0].status != 503 || replies[0].header.Get("Retry-After") != "1" {
+		t.Fatalf("the third connection got %v, want one 503 with Retry-After", replies)
+	}
+	replies[0].wellBehaved(t)
+	if replies[0].failure(t).Error == "" {
+		t.Error("no error text")
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 200 { // until the server has noticed
+		c := s.dial(t)
+		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
+			continue
+		}
+		if r := readRepliesOrReset(t, c); len(r) == 1 && r[0].status == 200 {
+			return
+		}
+	}
+	t.Error("no connection is taken after one was closed")
+}
+
+// B24: connections that do nothing are in nobody's way.
+func TestIdleConnectionsDoNotBlock(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	for range 300 {
+		s.dial(t)
+	}
+	if r := s.check(t, exampleBody); r.status != 200 {
+		t.Errorf("status %d", r.status)
+	}
+}
+
+// poorListener fails with an error before each connection it accepts.
+type poorListener struct {
+	net.Listener
+	errs   []error
+	failed atomic.Int64
+}
+
+func (l *poorListener) Accept() (net.Conn, error) {
+	if n := int(l.failed.Add(1)); n <= len(l.errs) {
+		return nil, &net.OpError{Op: "accept", Err: l.errs[n-1]}
+	}
+	return l.Listener.Accept()
+}
+
+func TestServingOutlivesAShortageOfDescriptors(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startOn(t, &poorListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}}, Config{})
+	if r := s.send(t, "GET", "/healthz", ""); r.status != 200 {
+		t.Errorf("status %d", r.status)
+	}
+}
+
+func TestAcceptStopsWaitingWhenClosed(t *testing.T) {
+	t.Parallel()
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	errs := make([]error, 1000)
+	for i := range errs {
+		errs[i] = syscall.EMFILE
+	}
+	l := newListener(&poorListener{Listener: inner, errs: errs}, 1, nil)
+	accepted := make(chan error)
+	go func() { _, err := l.Accept(); accepted <- err }()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-accepted; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Accept: %v, want net.ErrClosed", err)
+	}
+}
+
+// B91: what is under way is answered, nothing new is taken, and idle connections are closed.
+func TestShutdownDrains(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold := newHolding()
+	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: hold, Keys: keys{}, Public: &public{limit: 1}})}
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+
+	idle := s.dial(t)
+	idleReader := bufio.NewReader(idle)
+	ask(t, idle, idleReader)
+	const underWay = 5
+	var conns []net.Conn
+	for range underWay {
+		c := s.dial(t)
+		conns = append(conns, c)
+		if _, err := io.WriteString(c, head+length+"\r\n"+exampleBody); err != nil {
+			t.Fatal(err)
+		}
+		<-hold.entered
+	}
+	stopped := make(chan error, 1)
+	go func() { stopped <- s.Shutdown(context.Background()) }()
+	if err := <-served; err != nil { // the listener is closed by now
+		t.Errorf("Serve: %v", err)
+	}
+	if c, err := net.Dial("tcp", s.addr); err == nil {
+		_ = c.Close()
+		t.Error("a new connection is accepted")
+	}
+	if _, err := idleReader.ReadByte(); !errors.Is(err, io.EOF) {
+		t.Errorf("the idle connection: %v, want EOF", err)
+	}
+	select {
+	case err := <-stopped:
+		t.Errorf("Shutdown returned before the checks under way did: %v", err)
+	default:
+	}
+	close(hold.release)
+	for _, c := range conns {
+		replies := readReplies(t, c)
+		if len(replies) != 1 || replies[0].status != 200 || !replies[0].closes {
+			t.Errorf("a check under way got %v", replies)
+		}
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Shutdown: %v", err)
+	}
+}
+
+func TestShutdownRunsOutOfPatience(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hold := newHolding()
+	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: hold, Keys: keys{}, Public: &public{limit: 1}, Timeout: time.Hour})}
+	go func() { _ = s.Serve(l) }()
+	c := s.dial(t)
+	if _, err := io.WriteString(c, head+length+"\r\n"+exampleBody); err != nil {
+		t.Fatal(err)
+	}
+	<-hold.entered
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("Shutdown: %v, want the context's error", err)
+	}
+	// The check's context has ended, so it is answered after all.
+	if replies := readReplies(t, c); len(replies) != 1 || replies[0].status != 500 {
+		t.Errorf("the check under way got %v", replies)
+	}
+}
+
+func TestServeAfterShutdownClosesTheListener(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Serve(l); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener is still open: %v", err)
+	}
+}
+
+// Shutdown may come when Serve has begun, but fasthttp does not know the listener yet.
+func TestShutdownClosesTheListenerItself(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Checker: &checker{}, Keys: keys{}, Public: &public{}})
+	s.listener = newListener(l, 1, nil)
+	if err := s.Shutdown(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("the listener is still open: %v", err)
+	}
+}
+
+// shy is a TLS connection that would wait for a handshake.
+type shy struct {
+	net.Conn
+	t *testing.T
+}
+
+func (shy) Handshake() error { return nil }
+
+func (s shy) Write([]byte) (int, error) {
+	s.t.Error("accepting waits for a handshake")
+	return 0, io.ErrClosedPipe
+}
+
+func TestRefusingDoesNotWaitForHandshakes(t *testing.T) {
+	t.Parallel()
+	near, far := net.Pipe()
+	New(Config{}).refuseConnection(shy{near, t})
+	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+		t.Errorf("the connection is not closed: %v", err)
+	}
+}
+
+func TestConnectionsCloseOnce(t *testing.T) {
+	t.Parallel()
+	inner, _ := net.Pipe()
+	times := 0
+	c := &conn{Conn: inner, closed: func() { times++ }}
+	if err := errors.Join(c.Close(), c.Close()); err != nil {
+		t.Error(err)
+	}
+	if times != 1 {
+		t.Errorf("counted as closed %d times", times)
+	}
+}
+
+func TestWorkEndsWithTheTimeout(t *testing.T) {
+	t.Parallel()
+	hold := newHolding()
+	s := start(t, Config{Checker: hold, Timeout: time.Millisecond})
+	go func() { <-hold.entered }()
+	if r := s.check(t, exampleBody); r.status != 500 || r.failure(t).Ref != knownRef {
+		t.Errorf("status %d: %s", r.status, r.body)
+	}
+}

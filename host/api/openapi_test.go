@@ -1,0 +1,271 @@
+package api
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+func loadDocument(t *testing.T) (*openapi3.T, routers.Router) {
+	t.Helper()
+	doc, err := openapi3.NewLoader().LoadFromData(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Examples are validated against their schemas too.
+	if err := doc.Validate(t.Context(), openapi3.EnableExamplesValidation()); err != nil {
+		t.Fatal(err)
+	}
+	router, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc, router
+}
+
+func TestEveryRouteIsDocumented(t *testing.T) {
+	t.Parallel()
+	doc, _ := loadDocument(t)
+	var documented, routed []string
+	for path, item := range doc.Paths.Map() {
+		for method := range item.Operations() {
+			documented = append(documented, method+" "+path)
+		}
+	}
+	s := New(Config{})
+	for _, r := range s.app.GetRoutes() {
+		if r.Method != http.MethodHead { // goes with GET
+			routed = append(routed, r.Method+" "+r.Path)
+		}
+	}
+	slices.Sort(documented)
+	slices.Sort(routed)
+	if diff := cmp.Diff(documented, routed); diff != "" {
+		t.Errorf("documented, but not routed (-), or the reverse (+):\n%s", diff)
+	}
+	if served := slices.Sorted(maps.Keys(s.allow)); len(served) != doc.Paths.Len() {
+		t.Errorf("Allow is known for %v", served)
+	}
+}
+
+// conversation is a request with what the document is to say about it.
+type conversation struct {
+	site         *site
+	method, path string
+	body         string
+	headers      []string
+	status       int
+	asked        bool // the request keeps to the document, so that its answer is not the client's fault
+	raw          bool // sent byte by byte as body instead
+}
+
+// Every answer that the document promises is provoked, and held to it.
+func TestAnswersAreAsDocumented(t *testing.T) {
+	t.Parallel()
+	doc, router := loadDocument(t)
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "checks_total", Help: "Checks."}))
+	s := start(t, Config{
+		Version:     "1.2.3",
+		Metrics:     promhttp.HandlerFor(registry, promhttp.HandlerOpts{}),
+		ReadTimeout: time.Second,
+	})
+	broken := start(t, Config{
+		Ready: func(context.Context) []Problem {
+			return []Problem{{Part: "database", Err: errors.New(secret)}, {Part: "lineup"}}
+		},
+		Public:  brokenPublic{&public{}},
+		Checker: newHolding(),
+	})
+	busy := start(t, Config{Public: &public{limit: 0}})
+	full := start(t, Config{MaxChecks: 1})
+	full.checks <- struct{}{}
+
+	auth := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
+	const domain, iban = `{"domain":"example.com"}`, `{"iban":"DE89 3704 0044 0532 0130 00","region":{"country":"DE"}}`
+	large := strings.Repeat(" ", maxBody+1)
+	long := []string{"X-Long", strings.Repeat("x", maxHead)}
+	unfinished := func(path string) string { return "POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n" }
+
+	const check, public = "/api/check", "/api/check-public"
+	conversations := []conversation{
+		{s, "POST", check, domain, auth(goodKey), 200, true, false},
+		{s, "POST", check, iban, auth(goodKey), 200, true, false},
+		{s, "POST", check, `{"email":"a@example.com","phone":"112233","x":[1]}`, auth(goodKey), 200, true, false},
+		{s, "POST", check, `{}`, auth(goodKey), 400, false, false},
+		{s, "POST", check, `{"domain":1}`, auth(goodKey), 400, false, false},
+		{s, "POST", check, `{"domain":"a.com","region":{"country":1}}`, auth(goodKey), 400, false, false},
+		{s, "POST", check, `[]`, auth(goodKey), 400, false, false},
+		{s, "POST", check, domain, nil, 401, true, false},
+		{s, "POST", check, domain, auth("key-unknown"), 401, true, false},
+		{s, "POST", check, iban, auth(freeKey), 403, true, false},
+		{s, "POST", check, unfinished(check), nil, 408, false, true},
+		{s, "POST", check, large, auth(goodKey), 413, false, false},
+		{s, "POST", check, domain, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
+		{s, "POST", check, domain, auth(usedKey), 429, true, false},
+		{s, "POST", check, domain, append(auth(goodKey), long...), 431, true, false},
+		{s, "POST", check, domain, auth(failKey), 500, true, false},
+		{s, "POST", check, domain, auth(panicKey), 500, true, false},
+		{s, "POST", check, domain, auth(downKey), 500, true, false},
+		{s, "POST", check, domain, auth(busyKey), 503, true, false},
+		{full, "POST", check, domain, auth(goodKey), 503, true, false},
+		{s, "POST", public, domain, nil, 200, true, false},
+		{s, "POST", public, `{"email":"a@example.com"}`, nil, 400, false, false},
+		{s, "POST", public, unfinished(public), nil, 408, false, true},
+		{s, "POST", public, large, nil, 413, false, false},
+		{s, "POST", public, domain, []string{"Content-Encoding", "gzip"}, 415, true, false},
+		{busy, "POST", public, domain, nil, 429, true, false},
+		{s, "POST", public, domain, long, 431, true, false},
+		{broken, "POST", public, domain, nil, 500, true, false},
+		{full, "POST", public, domain, nil, 503, true, false},
+		{s, "GET", "/openapi.json", "", nil, 200, true, false},
+		{s, "GET", "/openapi.json", "", long, 431, true, false},
+		{s, "GET", "/healthz", "", nil, 200, true, false},
+		{s, "GET", "/healthz", large, nil, 413, true, false},
+		{s, "GET", "/readyz", "", nil, 200, true, false},
+		{broken, "GET", "/readyz", "", nil, 503, true, false},
+		{s, "GET", "/readyz", "", long, 431, true, false},
+		{s, "GET", "/metrics", "", nil, 200, true, false},
+		{busy, "GET", "/metrics", "", nil, 404, true, false},
+		{s, "GET", "/metrics", "", long, 431, true, false},
+	}
+	seen := map[string]bool{}
+	for _, c := range conversations {
+		r, err := c.hold(t, router, nil)
+		if err != nil {
+			t.Errorf("%s %s, status %d: %v", c.method, c.path, r.status, err)
+		}
+		if r.status != c.status {
+			t.Errorf("%s %s: status %d, want %d: %s", c.method, c.path, r.status, c.status, r.body)
+		}
+		r.wellBehaved(t)
+		operation := doc.Paths.Value(c.path).GetOperation(c.method)
+		which := http.StatusText(r.status)
+		if operation.Responses.Status(r.status) == nil {
+			which = "default"
+		}
+		seen[c.method+" "+c.path+" "+which] = true
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, operation := range item.Operations() {
+			for status := range operation.Responses.Map() {
+				which := "default"
+				for code := 200; code < 600; code++ {
+					if status != "default" && operation.Responses.Status(code) == operation.Responses.Value(status) {
+						which = http.StatusText(code)
+					}
+				}
+				if !seen[method+" "+path+" "+which] {
+					t.Errorf("%s %s: the documented answer %s is not provoked by any request here", method, path, status)
+				}
+			}
+		}
+	}
+
+	// The document must be able to fail: answers that were tampered with do not pass.
+	for name, tamper := range map[string]func(*reply){
+		"a score as text":         func(r *reply) { r.body = strings.Replace(r.body, "94", `"94"`, 1) },
+		"a score above 100":       func(r *reply) { r.body = strings.Replace(r.body, "94", "194", 1) },
+		"another verdict":         func(r *reply) { r.body = strings.Replace(r.body, "block", "BLOCK", 1) },
+		"signals as null":         func(r *reply) { r.body = strings.Replace(r.body, `["first","second"]`, "null", 1) },
+		"a time without millis":   func(r *reply) { r.body = strings.Replace(r.body, ".123Z", "Z", 1) },
+		"no ref":                  func(r *reply) { r.body = strings.Replace(r.body, `"ref"`, `"reference"`, 1) },
+		"an undocumented status":  func(r *reply) { r.status = 418 },
+		"a different media type":  func(r *reply) { r.header.Set("Content-Type", "text/plain") },
+		"an answer for elsewhere": func(r *reply) { r.body = `{"status":"ok"}` },
+	} {
+		if _, err := conversations[0].hold(t, router, tamper); err == nil {
+			t.Errorf("%s passes", name)
+		}
+	}
+}
+
+// brokenPublic cannot count.
+type brokenPublic struct{ *public }
+
+func (brokenPublic) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
+	return time.Time{}, false, errors.New(secret)
+}
+
+// hold has the conversation and holds both sides of it to the document; tamper may change the answer before.
+func (c conversation) hold(t *testing.T, router routers.Router, tamper func(*reply)) (reply, error) {
+	t.Helper()
+	headers := c.headers
+	if !slices.Contains(headers, "Content-Type") && c.body != "" {
+		headers = append(slices.Clone(headers), "Content-Type", "application/json")
+	}
+	var r reply
+	if c.raw {
+		r = c.sendRaw(t)
+	} else {
+		r = c.site.send(t, c.method, c.path, c.body, headers...)
+	}
+	if tamper != nil {
+		r.header = r.header.Clone()
+		tamper(&r)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), c.method, c.path, strings.NewReader(c.body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Add(headers[i], headers[i+1])
+	}
+	route, params, err := router.FindRoute(req)
+	if err != nil {
+		return r, err
+	}
+	asked := &openapi3filter.RequestValidationInput{Request: req, Route: route, PathParams: params, Options: &openapi3filter.Options{
+		IncludeResponseStatus: true,
+		AuthenticationFunc:    openapi3filter.NoopAuthenticationFunc,
+	}}
+	switch err := openapi3filter.ValidateRequest(t.Context(), asked); {
+	case c.asked && err != nil:
+		return r, err
+	case !c.asked && err == nil:
+		return r, errors.New("the document allows this request")
+	}
+	return r, openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: asked,
+		Status:                 r.status,
+		Header:                 r.header,
+		Body:                   io.NopCloser(bytes.NewReader([]byte(r.body))),
+		Options:                asked.Options,
+	})
+}
+
+// sendRaw writes c.body as it is, and reads the one answer.
+func (c conversation) sendRaw(t *testing.T) reply {
+	t.Helper()
+	conn, err := net.Dial("tcp", c.site.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := io.WriteString(conn, c.body); err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readReply(t, resp)
+}

@@ -1,0 +1,192 @@
+package api
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func prefixes(list ...string) (ps []netip.Prefix) {
+	for _, s := range list {
+		ps = append(ps, netip.MustParsePrefix(s))
+	}
+	return ps
+}
+
+func TestPublicTakesDomainsOnly(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	for name, test := range map[string]struct {
+		body   string
+		status int
+		text   string
+	}{
+		"a domain":              {`{"domain":"example.com"}`, 200, `"type":"domain"`},
+		"a domain and an email": {`{"email":"a@example.com","domain":"example.com"}`, 200, `"type":"domain"`},
+		"B72 email":             {`{"email":"a@example.com"}`, 400, "domain: is required; without a key, only domains"},
+		"B72 phone":             {`{"phone":"+4915123456789"}`, 400, "domain: is required"},
+		"B72 iban":              {`{"iban":"DE89370400440532013000"}`, 400, "domain: is required"},
+		"nothing":               {`{}`, 400, "domain: is required"},
+		"malformed":             {`{`, 400, "not valid JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := s.send(t, "POST", "/api/check-public", test.body)
+			r.wellBehaved(t)
+			if r.status != test.status || !strings.Contains(r.body, test.text) {
+				t.Errorf("status %d, want %d with %q: %s", r.status, test.status, test.text, r.body)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		for _, req := range s.checker.requests() {
+			if diff := cmp.Diff([]string{"domain=example.com"}, fieldsOf(req)); diff != "" {
+				t.Error(diff)
+			}
+		}
+	})
+}
+
+// B73, B77, B79: the eleventh call of the hour is refused, whatever the ten were, and a key changes nothing.
+func TestPublicLimit(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Public: &public{limit: 4}})
+	const domain = `{"domain":"example.com"}`
+	s.send(t, "POST", "/api/check-public", domain)
+	s.send(t, "POST", "/api/check-public", "{")
+	s.send(t, "POST", "/api/check-public", domain, "Content-Type", "text/plain")
+	s.send(t, "GET", "/api/check-public", "") // no call of the endpoint
+	if r := s.send(t, "POST", "/api/check-public", domain, "Authorization", "Bearer "+goodKey); r.status != 200 {
+		t.Fatalf("status %d within the limit: %s", r.status, r.body)
+	}
+	r := s.send(t, "POST", "/api/check-public", domain, "Authorization", "Bearer "+goodKey)
+	r.wellBehaved(t)
+	want := failure{
+		Error:   "the hourly limit of checks without a key is used up; it resets at 2026-01-15T11:00:00.000Z",
+		ResetAt: "2026-01-15T11:00:00.000Z",
+	}
+	if diff := cmp.Diff(want, r.failure(t)); diff != "" || r.status != 429 {
+		t.Errorf("status %d: %s", r.status, diff)
+	}
+	if got := r.header.Get("Retry-After"); got != "1800" { // 10:30:00.123 to 11:00, rounded up
+		t.Errorf("Retry-After is %q, want 1800", got)
+	}
+	for _, req := range s.checker.requests() {
+		if req.Caller.Account != "acct_public" {
+			t.Errorf("checked on behalf of %q", req.Caller.Account)
+		}
+	}
+}
+
+func TestRetryAfterIsAtLeastASecond(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{Public: &public{limit: 0}, Now: nextHour.UTC})
+	if r := s.send(t, "POST", "/api/check-public", "{}"); r.header.Get("Retry-After") != "1" {
+		t.Errorf("Retry-After is %q, want 1", r.header.Get("Retry-After"))
+	}
+}
+
+func TestPublicCountsPeersUnlessTrusted(t *testing.T) {
+	t.Parallel()
+	spoofed := []string{"X-Forwarded-For", "198.51.100.1", "X-Real-Ip", "198.51.100.2", "Forwarded", "for=198.51.100.3", "Cf-Connecting-Ip", "198.51.100.4"}
+	t.Run("B74 not trusted", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, Config{TrustedProxies: prefixes("10.0.0.0/8")})
+		s.send(t, "POST", "/api/check-public", `{"domain":"example.com"}`, spoofed...)
+		if got := s.public.uses("127.0.0.1/32"); got != 1 {
+			t.Errorf("%d uses counted for the peer, want 1", got)
+		}
+	})
+	t.Run("B75 trusted, in several lines", func(t *testing.T) {
+		t.Parallel()
+		s := start(t, Config{TrustedProxies: prefixes("::ffff:127.0.0.0/104", "10.0.0.0/8")})
+		s.send(t, "POST", "/api/check-public", `{"domain":"example.com"}`,
+			append(spoofed, "X-Forwarded-For", "203.0.113.9, 10.1.2.3", "X-Forwarded-For", "10.9.9.9")...)
+		if got := s.public.uses("203.0.113.9/32"); got != 1 {
+			t.Errorf("%d uses counted for the client, want 1: %v", got, s.public.used)
+		}
+	})
+}
+
+func TestOriginalClient(t *testing.T) {
+	t.Parallel()
+	trusted := prefixes("10.0.0.0/8", "fd00::/8")
+	hundred := strings.TrimSuffix(strings.Repeat("192.0.2.1,", 100), ",")
+	for name, test := range map[string]struct{ peer, header, want string }{
+		"untrusted peer":             {"203.0.113.1", "198.51.100.1", "203.0.113.1/32"},
+		"no header":                  {"10.0.0.1", "", "10.0.0.1/32"},
+		"one hop":                    {"10.0.0.1", "198.51.100.1", "198.51.100.1/32"},
+		"fake, real":                 {"10.0.0.1", "1.1.1.1, 198.51.100.1", "198.51.100.1/32"},
+		"through two proxies":        {"10.0.0.1", "1.1.1.1, 198.51.100.1, 10.0.0.2", "198.51.100.1/32"},
+		"only proxies":               {"10.0.0.1", "10.0.0.3, 10.0.0.2", "10.0.0.3/32"},
+		"garbage last":               {"10.0.0.1", "198.51.100.1, unknown", "10.0.0.1/32"},
+		"garbage behind a proxy":     {"10.0.0.1", "198.51.100.1, <x>, 10.0.0.2", "10.0.0.2/32"},
+		"garbage before the client":  {"10.0.0.1", "unknown, 198.51.100.1", "198.51.100.1/32"},
+		"empty entry":                {"10.0.0.1", "198.51.100.1,", "10.0.0.1/32"},
+		"IPv4 with port":             {"10.0.0.1", "198.51.100.1:5000", "198.51.100.1/32"},
+		"IPv6":                       {"10.0.0.1", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"},
+		"IPv6 with port":             {"10.0.0.1", "[2001:db8:1:2:3:4:5:6]:5000", "2001:db8:1:2::/64"},
+		"IPv6 in brackets":           {"10.0.0.1", "[2001:db8:1:2:3:4:5:6]", "2001:db8:1:2::/64"},
+		"IPv4 in brackets":           {"10.0.0.1", "[198.51.100.1]", "10.0.0.1/32"},
+		"IPv4 within IPv6":           {"10.0.0.1", "::ffff:198.51.100.1", "198.51.100.1/32"},
+		"IPv4 within IPv6, a proxy":  {"::ffff:10.0.0.1", "198.51.100.1, ::ffff:10.0.0.2", "198.51.100.1/32"},
+		"zone":                       {"10.0.0.1", "fe80::1%eth0", "10.0.0.1/32"},
+		"zone and port":              {"10.0.0.1", "[fe80::1%eth0]:80", "10.0.0.1/32"},
+		"peer with zone":             {"fe80::1%eth0", "198.51.100.1", "fe80::/64"},
+		"IPv6 proxies":               {"fd00::1", "2001:db8::1, fd00::2", "2001:db8::/64"},
+		"octal":                      {"10.0.0.1", "0198.51.100.1", "10.0.0.1/32"},
+		"a hundred entries":          {"10.0.0.1", hundred, "192.0.2.1/32"},
+		"spaces and tabs around":     {"10.0.0.1", "1.1.1.1,\t 198.51.100.1 ", "198.51.100.1/32"},
+		"a quoted address":           {"10.0.0.1", `"198.51.100.1"`, "10.0.0.1/32"},
+		"semicolon instead of comma": {"10.0.0.1", "1.1.1.1;198.51.100.1", "10.0.0.1/32"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var entries []string
+			if test.header != "" {
+				entries = strings.Split(test.header, ",")
+			}
+			if got := block(originalClient(netip.MustParseAddr(test.peer), entries, trusted)); got.String() != test.want {
+				t.Errorf("got %v, want %s", got, test.want)
+			}
+		})
+	}
+	if got := block(netip.Addr{}); got.IsValid() {
+		t.Errorf("the block of no address is %v", got)
+	}
+}
+
+func FuzzOriginalClient(f *testing.F) {
+	f.Add("1.1.1.1, 198.51.100.1, 10.0.0.2", "9.9.9.9")
+	f.Add("[2001:db8::1]:80,, ::ffff:10.0.0.1", "x")
+	f.Add("fe80::1%eth0", "")
+	trusted := prefixes("10.0.0.0/8", "fd00::/8")
+	peer := netip.MustParseAddr("10.0.0.1")
+	f.Fuzz(func(t *testing.T, header, left string) {
+		entries := strings.Split(header, ",")
+		got := originalClient(peer, entries, trusted)
+		if !got.IsValid() || got.Zone() != "" || got.Is4In6() || !block(got).IsValid() {
+			t.Fatalf("%q gives %v", header, got)
+		}
+		if stranger := netip.MustParseAddr("203.0.113.1"); originalClient(stranger, entries, trusted) != stranger {
+			t.Fatalf("%q moved an untrusted peer", header)
+		}
+		if within(got, trusted) {
+			return
+		}
+		// An untrusted hop was reached; nothing that a client writes to the left of it may matter.
+		if again := originalClient(peer, append(strings.Split(left, ","), entries...), trusted); again != got {
+			t.Fatalf("%q gives %v, but with %q on its left %v", header, got, left, again)
+		}
+		found := false
+		for _, e := range entries {
+			addr, ok := parseHop(e)
+			found = found || ok && addr == got
+		}
+		if !found {
+			t.Fatalf("%v is not in %q", got, header)
+		}
+	})
+}

@@ -1,0 +1,68 @@
+package api
+
+import (
+	_ "embed"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+	"github.com/valyala/fasthttp/fasthttpadaptor"
+)
+
+// document is the OpenAPI description of every endpoint here. A test holds the server to it.
+//
+//go:embed openapi.json
+var document []byte
+
+func (s *Server) openAPI(c *fiber.Ctx) error {
+	c.Context().SetContentType("application/json")
+	c.Context().Response.Header.Set("Cache-Control", "no-cache")
+	c.Context().Response.SetBodyRaw(document)
+	return nil
+}
+
+// health says that the process answers. It asks nothing else, so that a database outage does not get hosts restarted.
+func (s *Server) health(c *fiber.Ctx) error {
+	s.answer(c.Context(), fasthttp.StatusOK, struct {
+		Status  string `json:"status"`
+		Version string `json:"version"`
+	}{"ok", s.cfg.Version})
+	return nil
+}
+
+// ready says whether this host should be sent requests.
+func (s *Server) ready(c *fiber.Ctx) error {
+	if s.draining.Load() {
+		return &notReady{parts: "shutting down"}
+	}
+	work, cancel := s.work()
+	defer cancel()
+	if problems := s.cfg.Ready(work); len(problems) > 0 {
+		parts, errs := make([]string, len(problems)), make([]error, len(problems))
+		for i, p := range problems {
+			parts[i] = p.Part
+			if p.Err != nil {
+				errs[i] = fmt.Errorf("asking the %s: %w", p.Part, p.Err)
+			}
+		}
+		return &notReady{parts: strings.Join(parts, ", "), err: errors.Join(errs...)}
+	}
+	s.answer(c.Context(), fasthttp.StatusOK, struct {
+		Status   string   `json:"status"`
+		Degraded []string `json:"degraded,omitempty"`
+	}{"ready", s.cfg.Degraded()})
+	return nil
+}
+
+func (s *Server) metrics() fiber.Handler {
+	if s.cfg.Metrics == nil {
+		return func(*fiber.Ctx) error { return errNotFound }
+	}
+	serve := fasthttpadaptor.NewFastHTTPHandler(s.cfg.Metrics)
+	return func(c *fiber.Ctx) error {
+		serve(c.Context())
+		return nil
+	}
+}
