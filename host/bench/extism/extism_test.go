@@ -1,0 +1,194 @@
+// Package extism compares a call of a layer with one of Extism's Go SDK, on the same engine. It is a module of its own, so
+// that nothing else of this repository depends on Extism.
+package extism
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	sdk "github.com/extism/go-sdk"
+	"github.com/tetratelabs/wazero"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/sandbox"
+	"assay/registry"
+)
+
+const (
+	name = "paypal-secure-login.example"
+	// budget is both sides' time-out in milliseconds: a busy machine may put a process aside for longer than a layer may run.
+	budget = 10_000
+)
+
+// caller makes one call and returns the signals it was given.
+type caller func(context.Context) ([]check.Signal, error)
+
+// opener is one of the sandbox's ways to open a plugin: its instances are put back after each call, or not.
+type opener func(context.Context, registry.Module) (*sandbox.Plugin, error)
+
+// BenchmarkAgainstExtism makes calls of the same layer, in the same language and on instances that are warm, by turns in the
+// sandbox and in Extism. Each side has its own way in and out, and a time-out; neither meets JSON. Medians of many short
+// turns are reported, as other work on the machine then falls on both.
+func BenchmarkAgainstExtism(b *testing.B) {
+	small := filepath.Join("..", "..", "sandbox", "testdata")
+	manifest, err := os.ReadFile(filepath.Join(small, "small", "manifest.json"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	for language, build := range map[string]func(testing.TB, string) []byte{"go": buildGo, "c": buildC} {
+		b.Run(language, func(b *testing.B) {
+			packed, err := registry.Pack(build(b, small), manifest)
+			if err != nil {
+				b.Fatal(err)
+			}
+			m, err := registry.OpenModule(packed)
+			if err != nil {
+				b.Fatal(err)
+			}
+			box := sandbox.New(sandbox.Config{Instances: 1, Logger: slog.New(slog.DiscardHandler)})
+			b.Cleanup(func() { _ = box.Close() })
+			theirs := inExtism(b, build(b, "testdata"))
+			for way, open := range map[string]opener{"shared": box.OpenShared, "put-back": box.Open} {
+				b.Run(way, func(b *testing.B) { compare(b, inSandbox(b, open, m), theirs) })
+			}
+		})
+	}
+}
+
+func compare(b *testing.B, ours, theirs caller) {
+	want, err := ours(b.Context())
+	if err != nil || len(want) != 3 {
+		b.Fatalf("in the sandbox: %v, %v", want, err)
+	}
+	if got, err := theirs(b.Context()); err != nil || !slices.Equal(got, want) {
+		b.Fatalf("in Extism: %v, %v, want %v", got, err, want)
+	}
+	var ratios, our, their []float64
+	for b.Loop() {
+		o, t := turn(b, ours), turn(b, theirs)
+		our, their, ratios = append(our, o), append(their, t), append(ratios, t/o)
+	}
+	b.ReportMetric(0, "ns/op") // of a pair of turns: it says nothing
+	b.ReportMetric(median(our), "assay-ns")
+	b.ReportMetric(median(their), "extism-ns")
+	b.ReportMetric(median(ratios), "extism/assay")
+}
+
+// turn returns the nanoseconds that one of several calls in a row took.
+func turn(b *testing.B, call caller) float64 {
+	const calls = 50
+	ctx := b.Context()
+	began := time.Now()
+	for range calls {
+		if _, err := call(ctx); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return float64(time.Since(began).Nanoseconds()) / calls
+}
+
+func median(of []float64) float64 {
+	slices.Sort(of)
+	return of[len(of)/2]
+}
+
+func inSandbox(b *testing.B, open opener, m registry.Module) caller {
+	b.Helper()
+	m.Manifest.BudgetMS = budget
+	p, err := open(b.Context(), m)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = p.Close(context.WithoutCancel(b.Context())) })
+	facts := check.Facts{Entity: entity.Facts{"domain.ascii": name}}
+	return func(ctx context.Context) ([]check.Signal, error) {
+		r, err := p.Score(ctx, facts)
+		return r.Signals, err
+	}
+}
+
+// inExtism keeps one instance, as a program would that calls often.
+func inExtism(b *testing.B, wasm []byte) caller {
+	b.Helper()
+	p, err := sdk.NewPlugin(b.Context(), sdk.Manifest{Wasm: []sdk.Wasm{sdk.WasmData{Data: wasm}}, Timeout: budget},
+		sdk.PluginConfig{EnableWasi: true, RuntimeConfig: wazero.NewRuntimeConfigCompiler()}, nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = p.CloseWithContext(context.WithoutCancel(b.Context())) })
+	return func(ctx context.Context) ([]check.Signal, error) {
+		code, out, err := p.CallWithContext(ctx, "score", []byte(name))
+		if err != nil || code != 0 {
+			return nil, fmt.Errorf("exit code %d: %w", code, err)
+		}
+		return records(out)
+	}
+}
+
+var errShort = errors.New("the output ends within a record")
+
+// records reads what the plugins of testdata put out.
+func records(out []byte) ([]check.Signal, error) {
+	var signals []check.Signal
+	text := func() string {
+		if len(out) == 0 || len(out) <= int(out[0]) {
+			out = nil
+			return ""
+		}
+		s := string(out[1 : 1+out[0]])
+		out = out[1+out[0]:]
+		return s
+	}
+	for len(out) > 0 {
+		s := check.Signal{Points: int(out[0])}
+		out = out[1:]
+		s.Code, s.Text = text(), text()
+		if s.Text == "" {
+			return nil, errShort
+		}
+		signals = append(signals, s)
+	}
+	return signals, nil
+}
+
+// buildGo compiles the command small in folder dir.
+func buildGo(t testing.TB, dir string) []byte {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "small.wasm")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", file, ".")
+	cmd.Dir = filepath.Join(dir, "small")
+	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
+	return built(t, cmd, file)
+}
+
+// buildC compiles small.c in folder dir, where there is a clang for it.
+func buildC(t testing.TB, dir string) []byte {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "small.wasm")
+	return built(t, exec.CommandContext(t.Context(), "clang", "--target=wasm32", "-O2", "-mbulk-memory", "-nostdlib",
+		"-Wl,--no-entry", filepath.Join(dir, "small.c"), "-o", file), file)
+}
+
+func built(t testing.TB, cmd *exec.Cmd, file string) []byte {
+	t.Helper()
+	if text, err := cmd.CombinedOutput(); err != nil {
+		if cmd.Args[0] == "clang" {
+			t.Skipf("install clang and lld to run this: %v\n%s", err, text)
+		}
+		t.Fatalf("%v\n%s", err, text)
+	}
+	wasm, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return wasm
+}
