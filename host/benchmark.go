@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"assay/host/bench"
+	"assay/host/check"
+)
+
+type benchCmd struct {
+	Seconds     int  `default:"10" help:"How long each measurement takes."`
+	Connections int  `default:"64" help:"Connections that are kept busy."`
+	Rate        int  `default:"500" help:"Requests a second to offer when measuring latency."`
+	JSON        bool `help:"Print JSON."`
+}
+
+// benchReport is what `assay bench --json` prints.
+type benchReport struct {
+	Batched   bench.Figures `json:"batched"`    // 256 checks a transaction
+	Unbatched bench.Figures `json:"unbatched"`  // one check a transaction
+	Echo      bench.Figures `json:"echo"`       // fiber alone, with the same answer
+	Offered   bench.Figures `json:"at_offered"` // batched, at the offered rate
+	Ratio     float64       `json:"batched_to_unbatched"`
+}
+
+// Run measures hosts of its own, in processes of their own, on a private database in a temporary folder.
+func (cmd *benchCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err error) {
+	dir, err := os.MkdirTemp("", "assay-bench-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	// As root, Postgres runs under another user, who must be able to enter.
+	if err := os.Chmod(dir, 0o711); err != nil {
+		return err
+	}
+	own := *cfg
+	own.DataDir, own.SecretFile = dir, ""
+	return withBackend(ctx, &own, t, func(b *backend) error {
+		issued, err := issueKey(ctx, b.store, "", unlimited(), "bench")
+		if err != nil {
+			return err
+		}
+		report, err := cmd.measure(ctx, dir, issued.Secret, t)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(report)
+		}
+		return cmd.print(t, report)
+	})
+}
+
+// unlimited is the pro plan with more quota than any measurement uses.
+func unlimited() check.Plan {
+	plan, _ := check.PlanNamed("pro")
+	plan.Quota = 1_000_000_000
+	return plan
+}
+
+func (cmd *benchCmd) measure(ctx context.Context, dir, key string, t *terminal) (r benchReport, err error) {
+	d := time.Duration(cmd.Seconds) * time.Second
+	target := bench.Target{Key: key, Bodies: bench.Bodies(4096)}
+	saturate := func(into *bench.Figures) func(url string) error {
+		return func(url string) (err error) {
+			target.URL = url + "/api/check"
+			if _, err = bench.Saturate(ctx, target, cmd.Connections, time.Second); err == nil { // warm up
+				*into, err = bench.Saturate(ctx, target, cmd.Connections, d)
+			}
+			return err
+		}
+	}
+	t.stage("measuring: batched ledger")
+	err = withHost(ctx, dir, func(url string) error {
+		if err := saturate(&r.Batched)(url); err != nil {
+			return err
+		}
+		t.stage(fmt.Sprintf("measuring: %d a second offered", cmd.Rate))
+		r.Offered, err = bench.Offer(ctx, target, cmd.Rate, d)
+		return err
+	})
+	if err != nil {
+		return r, err
+	}
+	t.stage("measuring: one check a transaction")
+	if err = withHost(ctx, dir, saturate(&r.Unbatched), "--ledger-batch=1"); err != nil {
+		return r, err
+	}
+	t.stage("measuring: fiber alone")
+	r.Ratio = r.Batched.PerSecond / r.Unbatched.PerSecond
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return r, err
+	}
+	stop := bench.Echo(l, []byte(`{"score":2,"verdict":"allow","signals":[],"dominant_threat":null,"type":"domain","query":"shop-0.example-store.com","timestamp":"2026-01-01T00:00:00.000Z","ref":"chk_01KAHV8Q0000000000000000000"}`))
+	return r, errors.Join(saturate(&r.Echo)("http://"+l.Addr().String()), stop())
+}
+
+func (cmd *benchCmd) print(t *terminal, r benchReport) error {
+	row := func(what string, f bench.Figures) []string {
+		ms := func(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
+		return []string{what, fmt.Sprintf("%.0f", f.PerSecond), ms(f.P50), ms(f.P99), ms(f.Max), fmt.Sprint(f.Failed)}
+	}
+	err := t.table([]string{"", "PER SECOND", "P50", "P99", "MAX", "FAILED"}, [][]string{
+		row(fmt.Sprintf("checks, %d connections, 256 a transaction", cmd.Connections), r.Batched),
+		row(fmt.Sprintf("checks, %d connections, 1 a transaction", cmd.Connections), r.Unbatched),
+		row(fmt.Sprintf("fiber alone, %d connections", cmd.Connections), r.Echo),
+		row(fmt.Sprintf("checks, %d a second offered", cmd.Rate), r.Offered),
+	})
+	t.printf("\nBatched to unbatched: %.1f times.\n", r.Ratio)
+	return err
+}
+
+// withHost runs fn against a host in a process of its own.
+func withHost(ctx context.Context, dir string, fn func(url string) error, flags ...string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	host := exec.CommandContext(ctx, self, append([]string{"serve", "--listen=127.0.0.1:0", "--data-dir=" + dir}, flags...)...)
+	host.Env = append(os.Environ(), "ASSAY_SECRET_FILE="+filepath.Join(dir, "secret"))
+	host.Cancel = func() error { return host.Process.Signal(syscall.SIGTERM) }
+	host.WaitDelay = stopTimeout
+	host.Stderr = os.Stderr
+	out, err := host.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := host.Start(); err != nil {
+		return err
+	}
+	url, err := readyURL(bufio.NewScanner(out))
+	if err == nil {
+		err = fn(url)
+	}
+	err = errors.Join(err, host.Process.Signal(syscall.SIGTERM))
+	return errors.Join(err, host.Wait())
+}
+
+// readyURL waits for a host's greeting.
+func readyURL(lines *bufio.Scanner) (string, error) {
+	for lines.Scan() {
+		if _, url, ok := strings.Cut(lines.Text(), greeting); ok {
+			return url, nil
+		}
+	}
+	return "", errors.New("the host did not become ready")
+}

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"assay/host/postgres/postgrestest"
+	"assay/host/store"
+)
+
+// TestExamples runs the clients of examples/ against a real host.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database)
+	key := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	ask(host, key, `{"email":"jane@paypa1-secure-login.xyz"}`) // the first calls of a layer are its slowest
+	for name, c := range map[string]struct {
+		command []string
+		want    string
+	}{
+		"curl: a good domain": {[]string{"sh", "../examples/client-curl/check.sh", "google.com"}, "allow\n"},
+		"curl: a look-alike":  {[]string{"sh", "../examples/client-curl/check.sh", "paypa1-secure-login.xyz"}, "block\n"},
+		"go: a good mailbox":  {[]string{"go", "run", "../examples/client-go", "jane.doe@gmail.com"}, "welcome\n"},
+		"go: a look-alike's":  {[]string{"go", "run", "../examples/client-go", "jane@paypa1-secure-login.xyz"}, "turned away"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cmd := exec.CommandContext(t.Context(), c.command[0], c.command[1:]...)
+			cmd.Env = append(cmd.Environ(), "ASSAY_URL="+host.url, "ASSAY_KEY="+key)
+			out, err := cmd.CombinedOutput()
+			if err != nil || !strings.HasPrefix(string(out), c.want) {
+				t.Errorf("%v, %q, want %q", err, out, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+type checkCmd struct {
+	Value   string `arg:"" help:"A domain, email address, phone number or IBAN."`
+	Type    string `enum:"domain,email,phone,iban,auto" default:"auto" help:"What the value is: ${enum}."`
+	Country string `help:"The request's region.country: ISO 3166-1 alpha-2, or EU." placeholder:"CC"`
+	JSON    bool   `help:"Print JSON."`
+}
+
+// explanation is a decision as `assay check --json` prints it.
+type explanation struct {
+	Score     int             `json:"score"`
+	Lowest    int             `json:"score_min"`
+	Highest   int             `json:"score_max"`
+	Verdict   check.Verdict   `json:"verdict"`
+	Signals   []string        `json:"signals"`
+	Threat    *string         `json:"dominant_threat"`
+	Type      entity.Type     `json:"type"`
+	Query     string          `json:"query"`
+	Timestamp string          `json:"timestamp"`
+	Revision  int64           `json:"lineup_revision"`
+	Layers    []check.Outcome `json:"layers"`
+}
+
+func (cmd *checkCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) (err error) {
+		checker, stop, err := b.explainer(ctx, cfg, t)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, stop()) }()
+		kind := entity.Type(cmd.Type)
+		if cmd.Type == "auto" {
+			kind = entity.Guess(cmd.Value)
+		}
+		d, err := checker.Explain(ctx, check.Field{Type: kind, Value: cmd.Value}, cmd.Country)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(explain(d))
+		}
+		return printDecision(t, d)
+	})
+}
+
+func explain(d *check.Decision) explanation {
+	e := explanation{
+		Score: d.Score, Lowest: d.Lowest, Highest: d.Highest, Verdict: d.Verdict, Signals: []string{}, Type: d.Type, Query: d.Query,
+		Timestamp: d.At.Format(check.TimeFormat), Revision: d.Revision, Layers: d.Layers,
+	}
+	for _, s := range d.Signals {
+		e.Signals = append(e.Signals, s.Text)
+	}
+	if d.Threat != "" {
+		e.Threat = &d.Threat
+	}
+	return e
+}
+
+func printDecision(t *terminal, d *check.Decision) error {
+	threat := ""
+	if d.Threat != "" {
+		threat = ", " + strings.ReplaceAll(d.Threat, "_", " ")
+	}
+	t.printf("%s %q: %d of 100, %s%s (lineup revision %d)\n\n", d.Type, d.Query, d.Score, d.Verdict, threat, d.Revision)
+	var rows [][]string
+	for _, o := range d.Layers {
+		state := fmt.Sprint(o.Score)
+		switch {
+		case o.Lost != "":
+			state = "lost: " + string(o.Lost)
+		case o.Abstained:
+			state = "abstains"
+		}
+		rows = append(rows, []string{o.Layer + "@" + o.Version, state, fmt.Sprintf("%.2f", o.Weight), fmt.Sprintf("%+.2f", o.Contribution), fmt.Sprintf("%d us", o.Micros), "", ""})
+		for _, s := range o.Signals {
+			rows = append(rows, []string{"", fmt.Sprintf("%+d", s.Points), "", "", "", s.Code, s.Text})
+		}
+	}
+	return t.table([]string{"LAYER", "POINTS", "WEIGHT", "LOG-ODDS", "TIME", "SIGNAL", "REASON"}, rows)
+}

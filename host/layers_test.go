@@ -1,0 +1,135 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/sandbox"
+	"assay/plugins/casebook"
+	"assay/registry"
+)
+
+// TestLayers runs every case of every first-party layer in the sandbox: what holds natively, which each plugin's own tests
+// see to, must hold of the module that scores.
+func TestLayers(t *testing.T) {
+	t.Parallel()
+	source, err := registry.FindSource(".", filepath.Join(sharedDir, "layers"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	modules, err := source.BuildAll(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(modules) < 5 {
+		t.Fatalf("only %d layers were built", len(modules))
+	}
+	for _, m := range modules {
+		t.Run(m.Manifest.Name, func(t *testing.T) {
+			t.Parallel()
+			box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: t.Output()})})
+			plugin, err := box.Open(t.Context(), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := plugin.Close(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}()
+			for _, c := range casebook.Open(t, filepath.Join(source.Root, "plugins", m.Manifest.Name)).Cases {
+				judge(t, plugin, c)
+			}
+		})
+	}
+}
+
+// judge runs one case twice: the answer must be as expected, and the same both times, to the unit of fuel.
+func judge(t *testing.T, plugin *sandbox.Plugin, c casebook.Case) {
+	t.Helper()
+	e, err := entity.Parse(c.Type, c.Value, c.Country)
+	if err != nil {
+		t.Errorf("%s: %v", c.Name, err)
+		return
+	}
+	var first check.Result
+	for i := range 2 {
+		got, err := plugin.Score(t.Context(), check.Facts{Entity: e.Facts})
+		if err != nil {
+			t.Errorf("%s: %v", c.Name, err)
+			return
+		}
+		if i == 0 {
+			first = got
+		} else if diff := cmp.Diff(first, got); diff != "" {
+			t.Errorf("%s: the second answer differs:\n%s", c.Name, diff)
+		}
+	}
+	if first.Score < c.Min || first.Score > c.Max || (c.Threat != "" && first.Threat != string(c.Threat)) {
+		t.Errorf("%s: %s scores %d with threat %q, want %d to %d with %q", c.Name, c.Value, first.Score, first.Threat, c.Min, c.Max, c.Threat)
+	}
+	codes := map[string]bool{}
+	for _, s := range first.Signals {
+		codes[s.Code] = true
+	}
+	for _, code := range c.Codes {
+		if !codes[code] {
+			t.Errorf("%s: %s gives no signal %s", c.Name, c.Value, code)
+		}
+	}
+}
+
+// BenchmarkLayers measures each first-party layer in the sandbox, on its own cases in turn.
+func BenchmarkLayers(b *testing.B) {
+	source, err := registry.FindSource(".", filepath.Join(sharedDir, "layers"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	modules, err := source.BuildAll(b.Context(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, m := range modules {
+		b.Run(m.Manifest.Name, func(b *testing.B) {
+			box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: b.Output()})})
+			m.Manifest.BudgetMS = 10_000 // a machine that stalls is not the layer's fault
+			plugin, err := box.OpenShared(b.Context(), m)
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer plugin.Close(b.Context())
+			facts := benchFacts(b, m.Manifest)
+			ctx := b.Context()
+			for i := 0; b.Loop(); i++ {
+				if _, err := plugin.Score(ctx, check.Facts{Entity: facts[i%len(facts)]}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// benchFacts are ordinary values of the types that a layer scores.
+func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
+	values := map[string][]string{
+		"domain": {"google.com", "shop-4711.example-store.com", "paypa1-secure-login.xyz", "münchen-blumen.de"},
+		"email":  {"jane.doe@gmail.com", "customer.42@mail.example.org", "info@kleine-werkstatt.de"},
+		"phone":  {"+33612345678", "+4930901820", "+12125550123"},
+		"iban":   {"DE89370400440532013000", "FR1420041010050500013M02606"},
+	}
+	var facts []entity.Facts
+	for _, kind := range m.Entities {
+		for _, v := range values[kind] {
+			e, err := entity.Parse(entity.Type(kind), v, "")
+			if err != nil {
+				b.Fatal(err)
+			}
+			facts = append(facts, e.Facts)
+		}
+	}
+	return facts
+}

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"assay/host/postgres/postgrestest"
+)
+
+// asCommand makes the test binary behave as the assay command, so that tests drive real processes.
+const asCommand = "ASSAY_TEST_AS_COMMAND"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
+	}
+	os.Exit(withSharedDir(m))
+}
+
+// sharedDir is the data directory of a host that was started once, so that others need not build and compile the layers again.
+var (
+	sharedDir string
+	warm      sync.Once
+)
+
+// dataDir returns a data directory of the test's own, in which the layers are built and compiled already.
+func dataDir(t *testing.T) string {
+	t.Helper()
+	warm.Do(func() { startHost(t, sharedDir, postgrestest.Database(t)).stop(t, syscall.SIGTERM) })
+	dir := t.TempDir()
+	for _, name := range []string{"secret", "layers", "compiled"} {
+		err := filepath.WalkDir(filepath.Join(sharedDir, name), func(path string, d fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(sharedDir, path)
+			if err != nil {
+				return err
+			}
+			if d.IsDir() {
+				return os.MkdirAll(filepath.Join(dir, rel), 0o700)
+			}
+			return os.Link(path, filepath.Join(dir, rel))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func withSharedDir(m *testing.M) int {
+	dir, err := os.MkdirTemp("", "assay-host-test-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	sharedDir = dir
+	return postgrestest.Main(m)
+}
+
+// command returns the assay command with a data directory and a database ("" for the private one).
+func command(ctx context.Context, dir, database string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
+	cmd.Env = []string{asCommand + "=1", "ASSAY_DATA_DIR=" + dir, "ASSAY_DATABASE_URL=" + database, "ASSAY_LISTEN=127.0.0.1:0"}
+	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS"} {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	return cmd
+}
+
+// output runs a command that must succeed and returns what it printed.
+func output(t *testing.T, dir, database string, args ...string) string {
+	t.Helper()
+	cmd := command(t.Context(), dir, database, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("assay %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return string(out)
+}
+
+// outputJSON runs a command that must succeed and decodes what it printed.
+func outputJSON[T any](t *testing.T, dir, database string, args ...string) T {
+	t.Helper()
+	var v T
+	if out := output(t, dir, database, append(args, "--json")...); json.Unmarshal([]byte(out), &v) != nil {
+		t.Fatalf("assay %s printed no such JSON:\n%s", strings.Join(args, " "), out)
+	}
+	return v
+}
+
+// hostProcess is a host that runs.
+type hostProcess struct {
+	url  string
+	key  string // the demo key, on the private database
+	cmd  *exec.Cmd
+	done chan error
+}
+
+// startHost starts a host and waits until it is ready. It is stopped at the end of the test.
+func startHost(t *testing.T, dir, database string, args ...string) *hostProcess {
+	t.Helper()
+	h := &hostProcess{cmd: command(context.WithoutCancel(t.Context()), dir, database, args...), done: make(chan error, 1)}
+	var stderr bytes.Buffer
+	h.cmd.Stderr = &stderr
+	out, err := h.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := h.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.stop(t, syscall.SIGTERM) })
+	lines := bufio.NewScanner(out)
+	if h.url, err = readyURL(lines); err != nil {
+		h.done <- h.cmd.Wait()
+		t.Fatalf("starting a host: %v\n%s", err, stderr.String())
+	}
+	for lines.Scan() {
+		if key, ok := strings.CutPrefix(lines.Text(), "  key  "); ok {
+			h.key = key
+		}
+		if strings.HasPrefix(lines.Text(), "  try") || strings.HasPrefix(lines.Text(), "  Create") {
+			break
+		}
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, out)
+		h.done <- h.cmd.Wait()
+	}()
+	return h
+}
+
+// stop sends a signal and waits for the end. After SIGTERM a host must end well.
+func (h *hostProcess) stop(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	if h.done == nil {
+		return
+	}
+	_ = h.cmd.Process.Signal(sig)
+	if err := <-h.done; err != nil && sig == syscall.SIGTERM {
+		t.Errorf("the host did not end well: %v", err)
+	}
+	h.done = nil
+}
+
+// answer is what a host answers to a check.
+type answer struct {
+	Status  int      `json:"-"`
+	Score   int      `json:"score"`
+	Verdict string   `json:"verdict"`
+	Signals []string `json:"signals"`
+	Threat  *string  `json:"dominant_threat"`
+	Type    string   `json:"type"`
+	Ref     string   `json:"ref"`
+	Error   string   `json:"error"`
+	ResetAt string   `json:"reset_at"`
+}
+
+// degraded says whether a layer could not be asked in time, as happens on a machine that is slow or busy.
+func (a answer) degraded() bool {
+	return slices.ContainsFunc(a.Signals, func(s string) bool { return strings.Contains(s, "could not be asked") })
+}
+
+// ask posts a body to a host until every layer has answered in time.
+func ask(host *hostProcess, key, body string) answer {
+	a := post(http.DefaultClient, host.url, key, body)
+	for range 100 {
+		if !a.degraded() {
+			break
+		}
+		a = post(http.DefaultClient, host.url, key, body)
+	}
+	return a
+}
+
+// post posts a body to a host. A connection that breaks gives status 0.
+func post(client *http.Client, url, key, body string) answer {
+	request, err := http.NewRequest(http.MethodPost, url+"/api/check", strings.NewReader(body))
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := client.Do(request)
+	if err != nil {
+		return answer{Error: err.Error()}
+	}
+	defer response.Body.Close()
+	var a answer
+	if err := json.NewDecoder(response.Body).Decode(&a); err != nil {
+		return answer{Error: err.Error()}
+	}
+	a.Status = response.StatusCode
+	return a
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"gopkg.in/natefinch/lumberjack.v2"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/lineup"
+)
+
+// Logs are kept for 30 days (spec section 8).
+const (
+	logDays = 30
+	logMB   = 100
+)
+
+// openLog returns the host's log: JSON lines in a rotated file, and warnings on the terminal too.
+func openLog(cfg *Config, t *terminal) (*slog.Logger, *lumberjack.Logger, error) {
+	if err := cfg.makeDataDir(); err != nil {
+		return nil, nil, err
+	}
+	if err := os.MkdirAll(cfg.path("logs"), 0o700); err != nil {
+		return nil, nil, fmt.Errorf("opening log: %w", err)
+	}
+	file := &lumberjack.Logger{Filename: cfg.path("logs", "assay.log"), MaxSize: logMB, MaxAge: logDays}
+	return slog.New(slog.NewMultiHandler(
+		slog.NewJSONHandler(file, &slog.HandlerOptions{Level: slog.LevelInfo}),
+		slog.NewTextHandler(t.err, &slog.HandlerOptions{Level: slog.LevelWarn}),
+	)), file, nil
+}
+
+// metrics are the host's figures for Prometheus.
+type metrics struct {
+	registry     *prometheus.Registry
+	checks       *prometheus.CounterVec
+	checkSeconds *prometheus.HistogramVec
+	layers       *prometheus.CounterVec
+	layerSeconds *prometheus.HistogramVec
+	layerFuel    *prometheus.HistogramVec
+	batchSize    prometheus.Histogram
+	batchSeconds prometheus.Histogram
+	queued       prometheus.Gauge
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		checks:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "assay_checks_total", Help: "Checks answered."}, []string{"type", "verdict"}),
+		checkSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "assay_check_seconds", Help: "From the parsed request to the durable decision.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12)}, []string{"type"}),
+		layers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "assay_layer_outcomes_total", Help: "What became of each call of a layer: scored, abstained, or why it was lost."}, []string{"layer", "outcome"}),
+		layerSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "assay_layer_seconds", Help: "One call of a layer.", Buckets: prometheus.ExponentialBuckets(0.000002, 4, 10)}, []string{"layer"}),
+		layerFuel: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "assay_layer_fuel", Help: "Fuel that one call of a layer burned, about one unit an instruction.", Buckets: prometheus.ExponentialBuckets(1000, 4, 10)}, []string{"layer"}),
+		batchSize:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "assay_ledger_batch_size", Help: "Checks recorded in one transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)}),
+		batchSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "assay_ledger_batch_seconds", Help: "One transaction of the ledger.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12)}),
+		queued:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "assay_ledger_queue", Help: "Checks that waited for the ledger after its last transaction."}),
+	}
+	m.registry.MustRegister(m.checks, m.checkSeconds, m.layers, m.layerSeconds, m.layerFuel, m.batchSize, m.batchSeconds, m.queued,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// handler serves the figures, and how far this host follows the lineup.
+func (m *metrics) handler(f *lineup.Follower) http.Handler {
+	m.registry.MustRegister(
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_lineup_revision", Help: "The lineup revision in force on this host."},
+			func() float64 { return float64(f.State().Revision) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_lineup_refused_revision", Help: "The active revision when this host could not load it, else 0."},
+			func() float64 { return float64(f.State().Refused) }),
+		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_degraded", Help: "What /readyz lists as degraded: layers that rest, a lineup that was refused."},
+			func() float64 { return float64(len(f.Degraded())) }),
+	)
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+func (m *metrics) batchDone(size int, took time.Duration, queued int) {
+	m.batchSize.Observe(float64(size))
+	m.batchSeconds.Observe(took.Seconds())
+	m.queued.Set(float64(queued))
+}
+
+// observer turns what the core reports into figures and log lines.
+type observer struct {
+	metrics *metrics
+	log     *slog.Logger
+}
+
+var _ check.Observer = (*observer)(nil)
+
+// LayerRan implements check.Observer.
+func (o *observer) LayerRan(t entity.Type, out check.Outcome, lost *check.Lost) {
+	outcome := "scored"
+	switch {
+	case lost != nil:
+		outcome = string(lost.Reason)
+		o.log.Warn("layer lost", "layer", out.Layer, "version", out.Version, "type", t, "reason", lost.Reason, "error", lost.Err, "output", lost.Output)
+	case out.Abstained:
+		outcome = "abstained"
+	}
+	o.metrics.layers.WithLabelValues(out.Layer, outcome).Inc()
+	o.metrics.layerSeconds.WithLabelValues(out.Layer).Observe(float64(out.Micros) / 1e6)
+	o.metrics.layerFuel.WithLabelValues(out.Layer).Observe(float64(out.Fuel))
+}
+
+// CheckDone implements check.Observer.
+func (o *observer) CheckDone(d *check.Decision, took time.Duration) {
+	o.metrics.checks.WithLabelValues(string(d.Type), string(d.Verdict)).Inc()
+	o.metrics.checkSeconds.WithLabelValues(string(d.Type)).Observe(took.Seconds())
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"assay/host/sandbox"
+	"assay/registry"
+)
+
+type pluginCmd struct {
+	Build pluginBuildCmd `cmd:"" help:"Compile a plugin written in Go, or pack one compiled elsewhere, with its manifest."`
+	Push  pluginPushCmd  `cmd:"" help:"Publish a plugin, for lineups to name. It scores nothing until one does."`
+}
+
+type pluginBuildCmd struct {
+	Dir  string `arg:"" type:"existingdir" default:"." help:"The plugin's folder, with its manifest.json."`
+	Wasm string `type:"existingfile" placeholder:"FILE" help:"A module compiled elsewhere, to be packed instead of compiling Go."`
+	Out  string `short:"o" placeholder:"FILE" help:"Where to write it (default: NAME-VERSION.wasm here)."`
+	JSON bool   `help:"Print JSON."`
+}
+
+func (cmd *pluginBuildCmd) Run(ctx context.Context, t *terminal) error {
+	wasm, err := cmd.build(ctx)
+	if err != nil {
+		return err
+	}
+	m, err := openChecked(ctx, sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(t)}), wasm)
+	if err != nil {
+		return err
+	}
+	out := cmd.Out
+	if out == "" {
+		out = fmt.Sprintf("%s-%s.wasm", m.Manifest.Name, m.Manifest.Version)
+	}
+	if err := os.WriteFile(out, wasm, 0o644); err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return t.json(map[string]string{"file": out, "plugin": m.Ref(), "digest": m.Digest.String()})
+	}
+	t.printf("%s: %s, %d KiB, %s\n", out, m.Ref(), len(wasm)>>10, m.Digest)
+	return nil
+}
+
+func (cmd *pluginBuildCmd) build(ctx context.Context) ([]byte, error) {
+	if cmd.Wasm == "" {
+		return registry.CompileGo(ctx, cmd.Dir)
+	}
+	manifest, err := os.ReadFile(filepath.Join(cmd.Dir, "manifest.json"))
+	if err != nil {
+		return nil, err
+	}
+	wasm, err := os.ReadFile(cmd.Wasm)
+	if err != nil {
+		return nil, err
+	}
+	return registry.Pack(wasm, manifest)
+}
+
+// openChecked opens a module, sees whether the sandbox takes it, and closes the sandbox.
+func openChecked(ctx context.Context, box *sandbox.Sandbox, wasm []byte) (m registry.Module, err error) {
+	defer func() { err = errors.Join(err, box.Close()) }()
+	if m, err = registry.OpenModule(wasm); err != nil {
+		return m, err
+	}
+	p, err := box.Open(ctx, m)
+	if err != nil {
+		return m, err
+	}
+	return m, p.Close(ctx)
+}
+
+type pluginPushCmd struct {
+	File string `arg:"" type:"existingfile" help:"The plugin as 'assay plugin build' made it."`
+	JSON bool   `help:"Print JSON."`
+}
+
+func (cmd *pluginPushCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	wasm, err := os.ReadFile(cmd.File)
+	if err != nil {
+		return err
+	}
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		// Compiled code goes to the data directory's cache, so that a lineup which names it is loaded at once.
+		m, err := openChecked(ctx, b.openSandbox(cfg, quietLog(t)), wasm)
+		if err != nil {
+			return err
+		}
+		if err := b.store.PublishPlugin(ctx, m, m.Manifest.Version, false); err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(map[string]string{"plugin": m.Ref(), "digest": m.Digest.String()})
+		}
+		t.printf("Published %s, %s\n", m.Ref(), m.Digest)
+		return nil
+	})
+}
