@@ -32,6 +32,7 @@ func TestLayers(t *testing.T) {
 		t.Run(m.Manifest.Name, func(t *testing.T) {
 			t.Parallel()
 			box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: t.Output()})})
+			m.Manifest.BudgetMS = 10_000 // a machine that stalls is not the layer's fault
 			plugin, err := box.Open(t.Context(), m)
 			if err != nil {
 				t.Fatal(err)

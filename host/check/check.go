@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -46,7 +47,17 @@ type Record struct {
 	Caller   Caller
 	Entity   entity.Entity
 	Also     []entity.Entity // sent along with it, to be linked in the reputation graph
+	Observed entity.Facts    // what was looked up of Entity, for the same purpose
 	Decision *Decision
+}
+
+// Collector looks up what parsing alone cannot know: DNS, registration, reputation. All I/O of a check happens there,
+// before any layer runs.
+type Collector interface {
+	// Collect returns those of the wanted facts that became known before ctx ended, and the sources that were asked and did not
+	// answer, each by the first part of its facts' names (dns, rdap, ...). It makes no lookup that no wanted fact needs, returns
+	// when ctx ends at the latest, and never fails: what is not known is absent.
+	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, silent []string)
 }
 
 // Ledger makes decisions durable.
@@ -66,11 +77,13 @@ type Observer interface {
 
 // Checker runs checks. Its fields are set once, before use.
 type Checker struct {
-	Live     *Live
-	Ledger   Ledger
-	Observer Observer
-	Now      func() time.Time
-	Deadline time.Duration // for all layers of one check together
+	Live          *Live
+	Collector     Collector // nil: layers see what parsing knows
+	Ledger        Ledger
+	Observer      Observer
+	Now           func() time.Time
+	FactsDeadline time.Duration // for all lookups of one check together
+	Deadline      time.Duration // for all layers of one check together
 }
 
 // ErrNoLineup means that no lineup is in force yet.
@@ -87,11 +100,11 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 		return nil, &PlanError{Plan: req.Caller.Plan.Name, Type: scored.Type}
 	}
 	began := time.Now()
-	d, err := c.decide(ctx, scored, query)
+	d, observed, err := c.decide(ctx, scored, query)
 	if err != nil {
 		return nil, err
 	}
-	err = c.Ledger.Append(ctx, Record{Caller: req.Caller, Entity: scored, Also: also, Decision: d})
+	err = c.Ledger.Append(ctx, Record{Caller: req.Caller, Entity: scored, Also: also, Observed: observed, Decision: d})
 	if err != nil {
 		var quota *QuotaError
 		if errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrOverloaded) || errors.As(err, &quota) {
@@ -109,7 +122,8 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 	if err != nil {
 		return nil, err
 	}
-	return c.decide(ctx, scored, query)
+	d, _, err := c.decide(ctx, scored, query)
+	return d, err
 }
 
 // parse reads the request's fields: the one to score, and those that go along with it. A field of white space counts as
@@ -142,33 +156,81 @@ func parse(req Request) (scored entity.Entity, also []entity.Entity, query strin
 	return scored, also, query, nil
 }
 
-// decide runs the layers over e and fuses what they said.
-func (c *Checker) decide(ctx context.Context, e entity.Entity, query string) (*Decision, error) {
+// decide looks up what the lineup's layers want to know of e, runs them over it and fuses what they said.
+func (c *Checker) decide(ctx context.Context, e entity.Entity, query string) (*Decision, entity.Facts, error) {
 	ref := NewRef()
 	lineup := c.Live.Acquire()
 	if lineup == nil {
-		return nil, &Failure{Ref: ref, Err: ErrNoLineup}
+		return nil, nil, &Failure{Ref: ref, Err: ErrNoLineup}
 	}
 	defer lineup.Release()
+	observed, silent := c.collect(ctx, e, lineup.wanted[e.Type])
+	facts := e.Facts
+	if len(observed) > 0 {
+		facts = maps.Clone(e.Facts)
+		maps.Copy(facts, observed)
+	}
 	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
 	defer cancel()
 
 	members := lineup.byType[e.Type]
 	outcomes := make([]Outcome, 0, len(members))
 	for _, i := range members {
-		o, lost := run(ctx, &lineup.Members[i], e.Facts)
+		o, lost := run(ctx, &lineup.Members[i], facts)
 		c.Observer.LayerRan(e.Type, o, lost)
 		outcomes = append(outcomes, o)
 	}
+	fused := Fuse(lineup.Bias, lineup.Bands, outcomes)
+	fused.Signals = append(fused.Signals, unknown(silent)...)
 	return &Decision{
-		Fused:    Fuse(lineup.Bias, lineup.Bands, outcomes),
+		Fused:    fused,
 		Ref:      ref,
 		Type:     e.Type,
 		Query:    query,
 		At:       c.Now().UTC().Truncate(time.Millisecond),
 		Revision: lineup.Revision,
 		Layers:   outcomes,
-	}, nil
+	}, observed, nil
+}
+
+func (c *Checker) collect(ctx context.Context, e entity.Entity, wanted []string) (entity.Facts, []string) {
+	if c.Collector == nil || len(wanted) == 0 {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.FactsDeadline)
+	defer cancel()
+	return c.Collector.Collect(ctx, e, wanted)
+}
+
+// unknown says which sources did not answer. Absent facts move no score, but the caller is told.
+func unknown(silent []string) []Signal {
+	var signals []Signal
+	for _, source := range silent {
+		signals = append(signals, Signal{
+			Code: "host:unknown:" + source,
+			Text: fmt.Sprintf("Nothing could be learned from %s in time; the score rests on the rest", sourceName(source)),
+		})
+	}
+	return signals
+}
+
+// sourceName is what a person calls a source of facts.
+func sourceName(source string) string {
+	switch source {
+	case "dns":
+		return "DNS"
+	case "rdap":
+		return "the domain's registration"
+	case "net":
+		return "network data"
+	case "similar":
+		return "known scam patterns"
+	case "graph":
+		return "the reputation graph"
+	case "feed":
+		return "threat lists"
+	}
+	return source
 }
 
 // run asks one layer.

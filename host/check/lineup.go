@@ -2,6 +2,8 @@ package check
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"sync/atomic"
 
 	"assay/host/entity"
@@ -54,6 +56,7 @@ type Member struct {
 	Weight   float64 // what a score of 100 adds to the fused log-odds; not negative
 	Required bool    // when lost, and a band hangs on it, the verdict is at least review
 	Entities []entity.Type
+	Facts    []string // every fact that the layer declares to read
 	Config   map[string]string
 	Layer    Layer
 }
@@ -65,7 +68,8 @@ type Lineup struct {
 	Bands    Bands
 	Members  []Member
 
-	byType map[entity.Type][]int // indices into Members
+	byType map[entity.Type][]int    // indices into Members
+	wanted map[entity.Type][]string // facts that the members read and that parsing does not give, sorted
 }
 
 // Bands are the scores at which a verdict begins: allow below Review, block from Block on (spec section 6).
@@ -76,13 +80,27 @@ type Bands struct {
 
 // NewLineup returns a lineup with its members sorted out by entity type.
 func NewLineup(revision int64, bias float64, bands Bands, members []Member) *Lineup {
-	l := &Lineup{Revision: revision, Bias: bias, Bands: bands, Members: members, byType: map[entity.Type][]int{}}
+	l := &Lineup{
+		Revision: revision, Bias: bias, Bands: bands, Members: members,
+		byType: map[entity.Type][]int{}, wanted: map[entity.Type][]string{},
+	}
 	for i, m := range members {
 		for _, t := range m.Entities {
 			l.byType[t] = append(l.byType[t], i)
+			l.wanted[t] = append(l.wanted[t], slices.DeleteFunc(slices.Clone(m.Facts), parsed)...)
 		}
 	}
+	for t, facts := range l.wanted {
+		slices.Sort(facts)
+		l.wanted[t] = slices.Compact(facts)
+	}
 	return l
+}
+
+// parsed says whether a fact needs no lookup.
+func parsed(fact string) bool {
+	group, _, _ := strings.Cut(fact, ".")
+	return group == "entity" || group == "config" || slices.Contains(entity.Types(), entity.Type(group))
 }
 
 // Live is the lineup in force. Checks hold it while they run, so that a swap never changes a check under way and the

@@ -201,7 +201,7 @@ func member(item registry.LineupItem, p *openPlugin) check.Member {
 	}
 	return check.Member{
 		Name: m.Name, Version: version, Weight: item.Weight, Required: item.Required,
-		Entities: types, Config: item.Config, Layer: p.Plugin,
+		Entities: types, Facts: m.Facts, Config: item.Config, Layer: p.Plugin,
 	}
 }
 

@@ -1,0 +1,70 @@
+package check_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// collectorFunc is a collector made of a function.
+type collectorFunc func(context.Context, entity.Entity, []string) (entity.Facts, []string)
+
+func (f collectorFunc) Collect(ctx context.Context, e entity.Entity, wanted []string) (entity.Facts, []string) {
+	return f(ctx, e, wanted)
+}
+
+func TestCollect(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.FactsDeadline = time.Minute
+	var asked []string
+	f.Collector = collectorFunc(func(ctx context.Context, e entity.Entity, wanted []string) (entity.Facts, []string) {
+		if _, ok := ctx.Deadline(); !ok {
+			t.Error("lookups have no deadline")
+		}
+		asked = wanted
+		return entity.Facts{"dns.a": "192.0.2.1"}, []string{"rdap"}
+	})
+	var read check.Facts
+	reader := f.answering("reader", func(_ context.Context, facts check.Facts) (check.Result, error) {
+		read = facts
+		return check.Result{Score: 10}, nil
+	}, entity.Domain)
+	reader.Facts = []string{"rdap.created", "dns.a", "domain.ascii", "config.x", "entity.type"}
+	second := f.member("second", entity.Domain, entity.IBAN)
+	second.Facts = []string{"dns.a", "iban.bank"}
+	f.swap(1, reader, second)
+
+	d := f.mustCheck(t, field(entity.Domain, "example.com"))
+	same(t, []string{"dns.a", "rdap.created"}, asked)
+	for name, want := range map[string]string{"dns.a": "192.0.2.1", "domain.ascii": "example.com"} {
+		if got, _ := read.Get(name); got != want {
+			t.Errorf("the layer read %q as %s, want %q", got, name, want)
+		}
+	}
+	last := d.Signals[len(d.Signals)-1]
+	same(t, check.Signal{
+		Code: "host:unknown:rdap",
+		Text: "Nothing could be learned from the domain's registration in time; the score rests on the rest",
+	}, last)
+	same(t, entity.Facts{"dns.a": "192.0.2.1"}, f.records[0].Observed)
+	if _, ok := f.records[0].Entity.Facts["dns.a"]; ok {
+		t.Error("what was looked up became part of the entity")
+	}
+}
+
+func TestCollectNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Collector = collectorFunc(func(context.Context, entity.Entity, []string) (entity.Facts, []string) {
+		t.Error("a lookup that no layer asked for")
+		return nil, nil
+	})
+	m := f.member("parsed", entity.Domain)
+	m.Facts = []string{"domain.ascii", "entity.country", "config.list", "email.user", "phone.type", "iban.bank"}
+	f.swap(1, m)
+	f.mustCheck(t, field(entity.Domain, "example.com"))
+}
