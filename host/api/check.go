@@ -44,7 +44,7 @@ func newResult(d *check.Decision) result {
 
 // check serves POST /api/check. Who may not ask is told so before anything about the body is.
 func (s *Server) check(c *fiber.Ctx) error {
-	return s.bounded(func(work context.Context) error {
+	return s.bounded(s.checks, func(work context.Context) error {
 		caller, err := s.authenticate(work, &c.Request().Header)
 		if err != nil {
 			return err
@@ -63,7 +63,7 @@ func (s *Server) check(c *fiber.Ctx) error {
 
 // checkPublic serves POST /api/check-public. Every call counts, whatever is wrong with it. A key is not looked at.
 func (s *Server) checkPublic(c *fiber.Ctx) error {
-	return s.bounded(func(work context.Context) error {
+	return s.bounded(s.checks, func(work context.Context) error {
 		resetAt, ok, err := s.cfg.Public.Take(work, s.client(c.Context()))
 		if err != nil {
 			return err
@@ -86,11 +86,11 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	})
 }
 
-// bounded calls f with the time that one request's work may take, unless too many are under way.
-func (s *Server) bounded(f func(context.Context) error) error {
+// bounded calls f with the time that one request's work may take, unless as many are under way as fit into slots.
+func (s *Server) bounded(slots chan struct{}, f func(context.Context) error) error {
 	select {
-	case s.checks <- struct{}{}:
-		defer func() { <-s.checks }()
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
 	default:
 		return check.ErrOverloaded
 	}

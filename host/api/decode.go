@@ -54,16 +54,24 @@ type query struct {
 // understand differently passes. Members that it does not know are ignored. The strings share no memory with body. An
 // error is an invalidBody or *entity.InvalidError.
 func decode(body []byte) (query, error) {
-	d := decoder{Decoder: jsontext.NewDecoder(bytes.NewBuffer(body))}
+	d := newDecoder(body)
 	q, err := d.query()
 	if err != nil {
 		return query{}, err
 	}
-	_, err = d.ReadToken()
-	if !errors.Is(err, io.EOF) {
-		return query{}, invalidBody("the body must be one JSON object, with nothing after it")
+	return q, d.end()
+}
+
+func newDecoder(body []byte) *decoder {
+	return &decoder{Decoder: jsontext.NewDecoder(bytes.NewBuffer(body))}
+}
+
+// end makes sure that nothing follows the document.
+func (d *decoder) end() error {
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
+		return invalidBody("the body must be one JSON object, with nothing after it")
 	}
-	return q, nil
+	return nil
 }
 
 type decoder struct {
@@ -74,13 +82,8 @@ type decoder struct {
 // next returns the next token. It is valid until the next call.
 func (d *decoder) next() (jsontext.Token, error) {
 	token, err := d.ReadToken()
-	switch {
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		return token, invalidBody(fmt.Sprintf("a name occurs twice in one object, near byte %d", d.InputOffset()))
-	case errors.Is(err, io.EOF):
-		return token, invalidBody("the body is empty; a JSON object is expected")
-	case err != nil:
-		return token, invalidBody(fmt.Sprintf("the body is not valid JSON in UTF-8, near byte %d", d.InputOffset()))
+	if err != nil {
+		return token, d.syntaxError(err)
 	}
 	depth := d.StackDepth()
 	if depth > maxDepth {
@@ -92,6 +95,17 @@ func (d *decoder) next() (jsontext.Token, error) {
 		}
 	}
 	return token, nil
+}
+
+// syntaxError says where the JSON is not such as this decoder takes.
+func (d *decoder) syntaxError(err error) error {
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		return invalidBody(fmt.Sprintf("a name occurs twice in one object, near byte %d", d.InputOffset()))
+	case errors.Is(err, io.EOF):
+		return invalidBody("the body is empty; a JSON object is expected")
+	}
+	return invalidBody(fmt.Sprintf("the body is not valid JSON in UTF-8, near byte %d", d.InputOffset()))
 }
 
 // skip reads past one value.

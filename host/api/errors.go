@@ -25,12 +25,11 @@ type refusal struct {
 func (r *refusal) Error() string { return r.text }
 
 var (
-	errMalformed    = &refusal{fasthttp.StatusBadRequest, "the request is not well-formed HTTP/1.1"}
-	errNotFound     = &refusal{fasthttp.StatusNotFound, "there is no such endpoint"}
-	errMethod       = &refusal{fasthttp.StatusMethodNotAllowed, "this endpoint takes another method, see the Allow header"}
-	errSlow         = &refusal{fasthttp.StatusRequestTimeout, "the request did not arrive in time"}
-	errBodyTooLarge = &refusal{fasthttp.StatusRequestEntityTooLarge, fmt.Sprintf("the body exceeds %d bytes", maxBody)}
-	errMediaType    = &refusal{fasthttp.StatusUnsupportedMediaType,
+	errMalformed = &refusal{fasthttp.StatusBadRequest, "the request is not well-formed HTTP/1.1"}
+	errNotFound  = &refusal{fasthttp.StatusNotFound, "there is no such endpoint"}
+	errMethod    = &refusal{fasthttp.StatusMethodNotAllowed, "this endpoint takes another method, see the Allow header"}
+	errSlow      = &refusal{fasthttp.StatusRequestTimeout, "the request did not arrive in time"}
+	errMediaType = &refusal{fasthttp.StatusUnsupportedMediaType,
 		"the body must be JSON in UTF-8, sent as Content-Type: application/json"}
 	errEncoding = &refusal{fasthttp.StatusUnsupportedMediaType,
 		"the body must be sent as it is, without a Content-Encoding"}
@@ -38,6 +37,11 @@ var (
 		fmt.Sprintf("the request line and headers exceed %d bytes or %d headers", maxHead, maxHeaders)}
 	errVersion = &refusal{fasthttp.StatusBadRequest, "only HTTP/1.1 and HTTP/1.0 are spoken here"}
 )
+
+// tooLarge refuses a body of more than limit bytes.
+func tooLarge(limit int) error {
+	return &refusal{fasthttp.StatusRequestEntityTooLarge, fmt.Sprintf("the body exceeds %d bytes", limit)}
+}
 
 // tooManyConnections is a whole response, for connections that no request is read from.
 const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n" +

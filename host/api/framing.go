@@ -19,11 +19,19 @@ func headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	case vetHead(h) != nil:
 		h.SetContentLength(0)
 		h.Del(fasthttp.HeaderExpect)
-	case h.ContentLength() > maxBody:
+	case h.ContentLength() > bodyLimit(h):
 		// Otherwise the client would be told to go on, only to be refused then.
 		h.Del(fasthttp.HeaderExpect)
 	}
-	return fasthttp.RequestConfig{}
+	return fasthttp.RequestConfig{MaxRequestBodySize: bodyLimit(h)}
+}
+
+// bodyLimit is how many bytes a request's body may have.
+func bodyLimit(h *fasthttp.RequestHeader) int {
+	if path, _, _ := bytes.Cut(h.RequestURI(), []byte("?")); string(path) == batchPath {
+		return maxBatchBody
+	}
+	return maxBody
 }
 
 // vetHead finds what fasthttp lets pass and another server on the way may have understood differently (RFC 9112
@@ -104,7 +112,7 @@ func (s *Server) refuseUnread(ctx *fasthttp.RequestCtx, err error) {
 	c, _ := ctx.Conn().(*conn)
 	switch {
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
-		s.refuse(ctx, errBodyTooLarge)
+		s.refuse(ctx, tooLarge(bodyLimit(&ctx.Request.Header)))
 	case errors.As(err, &full):
 		s.refuse(ctx, errHeadTooLarge)
 	case c != nil && c.slow: // fasthttp's errors do not always wrap this one

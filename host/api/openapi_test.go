@@ -96,8 +96,9 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		Checker: newHolding(),
 	})
 	busy := start(t, Config{Public: &public{limit: 0}})
-	full := start(t, Config{MaxChecks: 1})
+	full := start(t, Config{MaxChecks: 1, MaxBatches: 1})
 	full.checks <- struct{}{}
+	full.batches <- struct{}{}
 
 	auth := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
 	const domain, iban = `{"domain":"example.com"}`, `{"iban":"DE89 3704 0044 0532 0130 00","region":{"country":"DE"}}`
@@ -105,7 +106,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	long := []string{"X-Long", strings.Repeat("x", maxHead)}
 	unfinished := func(path string) string { return "POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n" }
 
-	const check, public = "/api/check", "/api/check-public"
+	const check, public, batch = "/api/check", "/api/check-public", batchPath
+	const two = `{"checks":[{"domain":"example.com"},{"email":7}]}`
 	conversations := []conversation{
 		{s, "POST", check, domain, auth(goodKey), 200, true, false},
 		{s, "POST", check, iban, auth(goodKey), 200, true, false},
@@ -127,6 +129,17 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{s, "POST", check, domain, auth(downKey), 500, true, false},
 		{s, "POST", check, domain, auth(busyKey), 503, true, false},
 		{full, "POST", check, domain, auth(goodKey), 503, true, false},
+		{s, "POST", batch, two, auth(goodKey), 200, true, false},
+		{s, "POST", batch, `{"checks":[]}`, auth(goodKey), 400, false, false},
+		{s, "POST", batch, two, nil, 401, true, false},
+		{s, "POST", batch, two, auth(freeKey), 403, true, false},
+		{s, "POST", batch, unfinished(batch), nil, 408, false, true},
+		{s, "POST", batch, strings.Repeat(" ", maxBatchBody+1), auth(goodKey), 413, false, false},
+		{s, "POST", batch, two, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
+		{s, "POST", batch, two, auth(usedKey), 429, true, false},
+		{s, "POST", batch, two, append(auth(goodKey), long...), 431, true, false},
+		{s, "POST", batch, two, auth(failKey), 500, true, false},
+		{full, "POST", batch, two, auth(goodKey), 503, true, false},
 		{s, "POST", public, domain, nil, 200, true, false},
 		{s, "POST", public, `{"email":"a@example.com"}`, nil, 400, false, false},
 		{s, "POST", public, unfinished(public), nil, 408, false, true},

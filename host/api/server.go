@@ -18,10 +18,11 @@ import (
 	"assay/host/check"
 )
 
-// Checker scores one entity and records the decision. Its errors are those of check.Checker.Check. It returns soon
-// after the context ends.
+// Checker scores entities and records the decisions. Its errors are those of check.Checker. It returns soon after the
+// context ends.
 type Checker interface {
 	Check(ctx context.Context, req check.Request) (*check.Decision, error)
+	CheckBatch(ctx context.Context, caller check.Caller, items []check.Item) ([]check.Answer, error)
 }
 
 // Keys knows the API keys.
@@ -66,14 +67,16 @@ type Config struct {
 	WriteTimeout   time.Duration // for writing one response; 10 s
 	IdleTimeout    time.Duration // between two requests of one connection; 30 s
 	MaxConnections int           // open at once, idle ones too, before new ones get 503; 8192
-	MaxChecks      int           // under way at once before further ones get 503; 512
+	MaxChecks      int           // requests for checks under way at once before further ones get 503; 512
+	MaxBatches     int           // of these, batches; 16
 }
 
 // Limits on one request. The head's also bounds the request line.
 const (
-	maxBody    = 16 << 10 // bytes
-	maxHead    = 8 << 10  // bytes
-	maxHeaders = 100
+	maxBody      = 16 << 10  // bytes
+	maxBatchBody = 128 << 10 // bytes, of a batch
+	maxHead      = 8 << 10   // bytes
+	maxHeaders   = 100
 )
 
 // Server answers HTTP requests. Its methods are safe for concurrent use.
@@ -83,7 +86,8 @@ type Server struct {
 	http     *fasthttp.Server
 	routed   fasthttp.RequestHandler // the app's routes, without what serve adds
 	allow    map[string]string       // path -> methods for the Allow header
-	checks   chan struct{}           // holds one element per check under way
+	checks   chan struct{}           // holds one element per request for checks under way
+	batches  chan struct{}           // likewise, of batches
 	work     func() (context.Context, context.CancelFunc)
 	stopWork context.CancelFunc // ends all that work began
 	draining atomic.Bool
@@ -96,7 +100,7 @@ type Server struct {
 // New returns a server that listens nowhere yet.
 func New(cfg Config) *Server {
 	cfg.setDefaults()
-	s := &Server{cfg: cfg, checks: make(chan struct{}, cfg.MaxChecks)}
+	s := &Server{cfg: cfg, checks: make(chan struct{}, cfg.MaxChecks), batches: make(chan struct{}, cfg.MaxBatches)}
 	all, stop := context.WithCancel(context.Background())
 	s.stopWork = stop
 	// Not derived from fiber's context, which has no deadline and is used again for the next request.
@@ -155,6 +159,9 @@ func (cfg *Config) setDefaults() {
 	if cfg.MaxChecks <= 0 {
 		cfg.MaxChecks = 512
 	}
+	if cfg.MaxBatches <= 0 {
+		cfg.MaxBatches = 16
+	}
 	trusted := make([]netip.Prefix, len(cfg.TrustedProxies))
 	for i, p := range cfg.TrustedProxies {
 		trusted[i] = unmapPrefix(p)
@@ -174,6 +181,7 @@ func (s *Server) route() {
 		s.allow[path] = "GET, HEAD"
 	}
 	post("/api/check", s.check)
+	post(batchPath, s.checkBatch)
 	post("/api/check-public", s.checkPublic)
 	get("/openapi.json", s.openAPI)
 	get("/healthz", s.health)

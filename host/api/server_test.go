@@ -68,6 +68,25 @@ func (c *checker) Check(_ context.Context, req check.Request) (*check.Decision, 
 	}, nil
 }
 
+// CheckBatch asks Check for each item.
+func (c *checker) CheckBatch(ctx context.Context, caller check.Caller, items []check.Item) ([]check.Answer, error) {
+	if caller.Account == freeKey {
+		return nil, &check.PlanError{Plan: "free", Feature: "batch checks"}
+	}
+	answers := make([]check.Answer, len(items))
+	for i, item := range items {
+		if answers[i].Err = item.Err; item.Err != nil {
+			continue
+		}
+		d, err := c.Check(ctx, check.Request{Caller: caller, Fields: item.Fields, Country: item.Country})
+		if err != nil {
+			return nil, err
+		}
+		answers[i].Decision = d
+	}
+	return answers, nil
+}
+
 func (c *checker) requests() []check.Request {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -308,6 +327,11 @@ type holding struct {
 
 func newHolding() *holding {
 	return &holding{entered: make(chan struct{}), release: make(chan struct{})}
+}
+
+func (h *holding) CheckBatch(ctx context.Context, caller check.Caller, items []check.Item) ([]check.Answer, error) {
+	d, err := h.Check(ctx, check.Request{Caller: caller, Fields: items[0].Fields})
+	return []check.Answer{{Decision: d}}, err
 }
 
 func (h *holding) Check(ctx context.Context, req check.Request) (*check.Decision, error) {

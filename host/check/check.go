@@ -62,11 +62,11 @@ type Collector interface {
 
 // Ledger makes decisions durable.
 type Ledger interface {
-	// Append returns nil once the record, its count against the quota, its place in the audit chain and its event are
-	// committed together. It returns ErrUnauthorized when the key has ended, a *QuotaError when the month's quota is
-	// used up, and ErrOverloaded when it cannot take more; nothing is kept then. Any other error leaves it open whether the
-	// record was kept, never half of it.
-	Append(ctx context.Context, r Record) error
+	// Append takes records of one caller. It returns nil once they, their count against the quota, their places in the audit
+	// chain and their events are committed together. It returns ErrUnauthorized when the key has ended, a *QuotaError when the
+	// month's quota does not cover all of them, and ErrOverloaded when it cannot take more; nothing is kept then. Any other
+	// error leaves it open whether the records were kept, never some of them.
+	Append(ctx context.Context, records ...Record) error
 }
 
 // Observer is told what happened, for metrics and logs. Its methods must not block.
@@ -100,20 +100,28 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 		return nil, &PlanError{Plan: req.Caller.Plan.Name, Type: scored.Type}
 	}
 	began := time.Now()
-	d, observed, err := c.decide(ctx, scored, query)
-	if err != nil {
-		return nil, err
+	lineup := c.Live.Acquire()
+	if lineup == nil {
+		return nil, &Failure{Ref: NewRef(), Err: ErrNoLineup}
 	}
-	err = c.Ledger.Append(ctx, Record{Caller: req.Caller, Entity: scored, Also: also, Observed: observed, Decision: d})
-	if err != nil {
-		var quota *QuotaError
-		if errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrOverloaded) || errors.As(err, &quota) {
-			return nil, err
-		}
-		return nil, &Failure{Ref: d.Ref, Err: err}
+	defer lineup.Release()
+	observed, silent := c.collect(ctx, lineup.Lineup, scored)
+	d := c.judge(ctx, lineup.Lineup, scored, query, observed, silent)
+	if err := c.record(ctx, Record{Caller: req.Caller, Entity: scored, Also: also, Observed: observed, Decision: d}); err != nil {
+		return nil, err
 	}
 	c.Observer.CheckDone(d, time.Since(began))
 	return d, nil
+}
+
+// record makes decisions of one caller durable. What is not the ledger's to refuse is a *Failure.
+func (c *Checker) record(ctx context.Context, records ...Record) error {
+	err := c.Ledger.Append(ctx, records...)
+	var quota *QuotaError
+	if err == nil || errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrOverloaded) || errors.As(err, &quota) {
+		return err
+	}
+	return &Failure{Ref: records[0].Decision.Ref, Err: err}
 }
 
 // Explain scores an entity without a caller: nothing is counted and nothing recorded.
@@ -122,8 +130,13 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 	if err != nil {
 		return nil, err
 	}
-	d, _, err := c.decide(ctx, scored, query)
-	return d, err
+	lineup := c.Live.Acquire()
+	if lineup == nil {
+		return nil, &Failure{Ref: NewRef(), Err: ErrNoLineup}
+	}
+	defer lineup.Release()
+	observed, silent := c.collect(ctx, lineup.Lineup, scored)
+	return c.judge(ctx, lineup.Lineup, scored, query, observed, silent), nil
 }
 
 // parse reads the request's fields: the one to score, and those that go along with it. A field of white space counts as
@@ -156,15 +169,19 @@ func parse(req Request) (scored entity.Entity, also []entity.Entity, query strin
 	return scored, also, query, nil
 }
 
-// decide looks up what the lineup's layers want to know of e, runs them over it and fuses what they said.
-func (c *Checker) decide(ctx context.Context, e entity.Entity, query string) (*Decision, entity.Facts, error) {
-	ref := NewRef()
-	lineup := c.Live.Acquire()
-	if lineup == nil {
-		return nil, nil, &Failure{Ref: ref, Err: ErrNoLineup}
+// collect looks up what the lineup's layers want to know of e.
+func (c *Checker) collect(ctx context.Context, l *Lineup, e entity.Entity) (observed entity.Facts, silent []string) {
+	wanted := l.wanted[e.Type]
+	if c.Collector == nil || len(wanted) == 0 {
+		return nil, nil
 	}
-	defer lineup.Release()
-	observed, silent := c.collect(ctx, e, lineup.wanted[e.Type])
+	ctx, cancel := context.WithTimeout(ctx, c.FactsDeadline)
+	defer cancel()
+	return c.Collector.Collect(ctx, e, wanted)
+}
+
+// judge runs the lineup's layers over e and fuses what they said.
+func (c *Checker) judge(ctx context.Context, l *Lineup, e entity.Entity, query string, observed entity.Facts, silent []string) *Decision {
 	facts := e.Facts
 	if len(observed) > 0 {
 		facts = maps.Clone(e.Facts)
@@ -173,33 +190,24 @@ func (c *Checker) decide(ctx context.Context, e entity.Entity, query string) (*D
 	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
 	defer cancel()
 
-	members := lineup.byType[e.Type]
+	members := l.byType[e.Type]
 	outcomes := make([]Outcome, 0, len(members))
 	for _, i := range members {
-		o, lost := run(ctx, &lineup.Members[i], facts)
+		o, lost := run(ctx, &l.Members[i], facts)
 		c.Observer.LayerRan(e.Type, o, lost)
 		outcomes = append(outcomes, o)
 	}
-	fused := Fuse(lineup.Bias, lineup.Bands, outcomes)
+	fused := Fuse(l.Bias, l.Bands, outcomes)
 	fused.Signals = append(fused.Signals, unknown(silent)...)
 	return &Decision{
 		Fused:    fused,
-		Ref:      ref,
+		Ref:      NewRef(),
 		Type:     e.Type,
 		Query:    query,
 		At:       c.Now().UTC().Truncate(time.Millisecond),
-		Revision: lineup.Revision,
+		Revision: l.Revision,
 		Layers:   outcomes,
-	}, observed, nil
-}
-
-func (c *Checker) collect(ctx context.Context, e entity.Entity, wanted []string) (entity.Facts, []string) {
-	if c.Collector == nil || len(wanted) == 0 {
-		return nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.FactsDeadline)
-	defer cancel()
-	return c.Collector.Collect(ctx, e, wanted)
 }
 
 // unknown says which sources did not answer. Absent facts move no score, but the caller is told.

@@ -56,10 +56,10 @@ func newFixture(t *testing.T) *fixture {
 	return f
 }
 
-func (f *fixture) Append(_ context.Context, r check.Record) error {
+func (f *fixture) Append(_ context.Context, records ...check.Record) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.records = append(f.records, r)
+	f.records = append(f.records, records...)
 	return f.refuse
 }
 

@@ -24,11 +24,15 @@ func (NoFieldError) Error() string {
 
 // PlanError means that the caller's plan does not cover what was asked for.
 type PlanError struct {
-	Plan string
-	Type entity.Type
+	Plan    string
+	Type    entity.Type // "" when it is about Feature
+	Feature string      // batch checks, ...: in the plural
 }
 
 func (e *PlanError) Error() string {
+	if e.Feature != "" {
+		return fmt.Sprintf("the %s plan does not include %s", e.Plan, e.Feature)
+	}
 	plan, _ := PlanNamed(e.Plan)
 	names := make([]string, len(plan.Types))
 	for i, t := range plan.Types {
@@ -37,13 +41,19 @@ func (e *PlanError) Error() string {
 	return fmt.Sprintf("the %s plan does not cover %s checks, only %s", e.Plan, e.Type, strings.Join(names, " and "))
 }
 
-// QuotaError means that the month's quota is used up. Nothing was counted.
+// QuotaError means that the month's quota does not cover what was asked for. Nothing was counted.
 type QuotaError struct {
 	Quota   int
+	Left    int       // of the quota
+	Needed  int       // checks asked for together
 	ResetAt time.Time // the first instant of the next calendar month, UTC
 }
 
 func (e *QuotaError) Error() string {
+	if e.Left > 0 {
+		return fmt.Sprintf("the batch needs %d checks and %d of the monthly quota of %d are left; it resets on %s",
+			e.Needed, e.Left, e.Quota, e.ResetAt.UTC().Format(time.DateOnly))
+	}
 	return fmt.Sprintf("the monthly quota of %d checks is used up; it resets on %s", e.Quota, e.ResetAt.UTC().Format(time.DateOnly))
 }
 

@@ -159,7 +159,7 @@ func (h *host) checker() *check.Checker {
 
 type noLedger struct{}
 
-func (noLedger) Append(context.Context, check.Record) error { return nil }
+func (noLedger) Append(context.Context, ...check.Record) error { return nil }
 
 // layer is a module that gives every domain one signal of so many points. A broken one traps as it starts.
 func layer(t *testing.T, name, version string, points byte, broken bool) registry.Module {

@@ -65,28 +65,24 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 	var events []eventRow
 	graph := newSightings(w.store.keys.Graph)
 	for i, p := range batch {
-		d := p.record.Decision
-		c, ok := callers[p.record.Caller.Account+"/"+p.record.Caller.Key]
+		c, ok := callers[p.caller().Account+"/"+p.caller().Key]
 		if !ok || (c.KeyID != "" && c.State != "valid") {
 			verdicts[i] = check.ErrUnauthorized
 			continue
 		}
-		if c.AccountID != publicAccount {
-			key := usageKey{c.AccountID, period(d.At)}
-			if used[key]+added[key] >= c.Quota {
-				verdicts[i] = &check.QuotaError{Quota: c.Quota, ResetAt: key.period.AddDate(0, 1, 0)}
-				continue
+		if verdicts[i] = take(c, p.records, used, added); verdicts[i] != nil {
+			continue
+		}
+		for _, r := range p.records {
+			rows = append(rows, w.auditRow(c, r))
+			graph.add(c.AccountID, r)
+			if event, ok, err := w.store.event(c, r); err != nil {
+				return nil, err
+			} else if ok {
+				events = append(events, event)
 			}
-			added[key]++
+			w.refs = append(w.refs, r.Decision.Ref)
 		}
-		rows = append(rows, w.auditRow(c, p.record))
-		graph.add(c.AccountID, p.record)
-		if event, ok, err := w.store.event(c, p.record); err != nil {
-			return nil, err
-		} else if ok {
-			events = append(events, event)
-		}
-		w.refs = append(w.refs, d.Ref)
 	}
 	if len(rows) == 0 {
 		return verdicts, nil
@@ -94,11 +90,31 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 	return verdicts, w.flush(ctx, added, rows, events, graph)
 }
 
+// take counts records against their caller's months, all of them or none.
+func take(c caller, records []check.Record, used, added map[usageKey]int) error {
+	if c.AccountID == publicAccount {
+		return nil
+	}
+	needed := map[usageKey]int{}
+	for _, r := range records {
+		needed[usageKey{c.AccountID, period(r.Decision.At)}]++
+	}
+	for key, n := range needed {
+		if left := c.Quota - used[key] - added[key]; n > left {
+			return &check.QuotaError{Quota: c.Quota, Left: max(0, left), Needed: n, ResetAt: key.period.AddDate(0, 1, 0)}
+		}
+	}
+	for key, n := range needed {
+		added[key] += n
+	}
+	return nil
+}
+
 // callers reads the accounts and keys of a batch.
 func (w *writer) callers(ctx context.Context, batch []*pending) (map[string]caller, error) {
 	var keys, open []string
 	for _, p := range batch {
-		if c := p.record.Caller; c.Key != "" {
+		if c := p.caller(); c.Key != "" {
 			keys = append(keys, c.Key)
 		} else {
 			open = append(open, c.Account)
@@ -128,7 +144,7 @@ func (w *writer) callers(ctx context.Context, batch []*pending) (map[string]call
 func (w *writer) lock(ctx context.Context, batch []*pending) error {
 	accounts := make([]string, len(batch))
 	for i, p := range batch {
-		accounts[i] = p.record.Caller.Account
+		accounts[i] = p.caller().Account
 	}
 	slices.Sort(accounts)
 	heads, err := lockHeads(ctx, w.tx, w.tx.NewSelect().Table("accounts").Column("chain").Where("id IN (?)", bun.List(slices.Compact(accounts))))
@@ -154,11 +170,13 @@ func (w *writer) chains() []int {
 // used reads what the batch's accounts have used of their months.
 func (w *writer) used(ctx context.Context, batch []*pending) (map[usageKey]int, error) {
 	var accounts []string
-	oldest := batch[0].record.Decision.At
+	oldest := batch[0].records[0].Decision.At
 	for _, p := range batch {
-		accounts = append(accounts, p.record.Caller.Account)
-		if p.record.Decision.At.Before(oldest) {
-			oldest = p.record.Decision.At
+		accounts = append(accounts, p.caller().Account)
+		for _, r := range p.records {
+			if r.Decision.At.Before(oldest) {
+				oldest = r.Decision.At
+			}
 		}
 	}
 	slices.Sort(accounts)

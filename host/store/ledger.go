@@ -34,12 +34,14 @@ type LedgerConfig struct {
 	Observed func(size int, took time.Duration, queued int) // told after every batch; may be nil
 }
 
-// pending is a check on its way into the ledger.
+// pending is what one caller appends together, on its way into the ledger.
 type pending struct {
-	ctx    context.Context
-	record check.Record
-	done   chan error // buffered: whoever waited may have gone
+	ctx     context.Context
+	records []check.Record
+	done    chan error // buffered: whoever waited may have gone
 }
+
+func (p *pending) caller() check.Caller { return p.records[0].Caller }
 
 var _ check.Ledger = (*Ledger)(nil)
 
@@ -71,8 +73,11 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 }
 
 // Append implements check.Ledger.
-func (l *Ledger) Append(ctx context.Context, r check.Record) error {
-	p := &pending{ctx: ctx, record: r, done: make(chan error, 1)}
+func (l *Ledger) Append(ctx context.Context, records ...check.Record) error {
+	if len(records) == 0 {
+		return nil
+	}
+	p := &pending{ctx: ctx, records: records, done: make(chan error, 1)}
 	if err := l.enqueue(p); err != nil {
 		return err
 	}
@@ -119,19 +124,28 @@ func (l *Ledger) run() {
 		}
 		began := time.Now()
 		l.commit(batch)
-		l.observed(len(batch), time.Since(began), len(l.queue))
+		l.observed(countRecords(batch), time.Since(began), len(l.queue))
 	}
+}
+
+func countRecords(batch []*pending) (n int) {
+	for _, p := range batch {
+		n += len(p.records)
+	}
+	return n
 }
 
 // gather takes what has queued up behind first. A check that nobody waits for any more is left out: it was not answered, so
 // it must not count.
 func (l *Ledger) gather(first *pending) []*pending {
 	var batch []*pending
+	size := 0
 	for p, more := first, true; more; {
 		if p.ctx.Err() == nil {
 			batch = append(batch, p)
+			size += len(p.records)
 		}
-		if len(batch) == l.batch {
+		if size >= l.batch {
 			break
 		}
 		select {

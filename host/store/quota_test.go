@@ -155,3 +155,49 @@ func TestPublicChecksAreRecordedAndNotCounted(t *testing.T) {
 	}
 	verifyLedger(t, s)
 }
+
+// A batch is counted and kept whole or not at all, whatever else comes at the same time.
+func TestQuotaCoversBatchesWholly(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{Batch: 16})
+	caller := newCaller(t, s, plan(t, "pro", 100))
+	var batches [][]check.Record
+	for range 12 {
+		batches = append(batches, allowedMany(t, caller, 9))
+	}
+	errs := make([]error, len(batches))
+	var wg sync.WaitGroup
+	for i, b := range batches {
+		wg.Go(func() { errs[i] = l.Append(t.Context(), b...) })
+	}
+	wg.Wait()
+	kept := 0
+	for i, err := range errs {
+		want := 1
+		var over *check.QuotaError
+		switch {
+		case err == nil:
+			kept++
+		case errors.As(err, &over):
+			want = 0
+			if over.Left != 1 || over.Needed != 9 || over.Error() !=
+				"the batch needs 9 checks and 1 of the monthly quota of 100 are left; it resets on 2031-06-01" {
+				t.Errorf("refused with %+v: %v", over, over)
+			}
+		default:
+			t.Fatal(err)
+		}
+		for _, r := range batches[i] {
+			if n := recorded(t, s, r.Decision.Ref); n != want {
+				t.Errorf("a check of batch %d stands in the audit trail %d times, want %d", i, n, want)
+			}
+		}
+	}
+	if kept != 11 {
+		t.Errorf("%d batches of 9 fit a quota of 100", kept)
+	}
+	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
+		t.Errorf("the one that is left: %v", err)
+	}
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func (s *site) batch(t testing.TB, body string) reply {
+	t.Helper()
+	return s.send(t, http.MethodPost, batchPath, body, "Authorization", "Bearer "+goodKey, "Content-Type", "application/json")
+}
+
+func TestBatch(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	r := s.batch(t, `{"x":1,"checks":[
+		{"domain":"example.com","region":{"country":"FR"}}, {"email":7}, {}, "domain", {"iban":"DE89","domain":" "},
+		{"domain":"a.com","x":[[[[[[[[]]]]]]]]}, {"domain":"a\u0000b.com"}, null
+	]}`)
+	r.wellBehaved(t)
+	if r.status != 200 {
+		t.Fatalf("status %d: %s", r.status, r.body)
+	}
+	var body struct {
+		Results []struct{ Type, Query, Ref, Error string }
+	}
+	if err := json.Unmarshal([]byte(r.body), &body); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range body.Results {
+		got = append(got, strings.TrimSpace(fmt.Sprint(a.Type, " ", a.Query, " ", a.Error)))
+		if (a.Ref == "") != (a.Error != "") {
+			t.Errorf("ref %q beside error %q", a.Ref, a.Error)
+		}
+	}
+	want := []string{
+		"domain example.com",
+		"email: must be a string, not a number",
+		"one of domain, email, phone or iban is required",
+		"the request must be a JSON object, not a string",
+		"iban DE89",
+		"the request is nested more than 8 deep",
+		"domain: must not contain control characters",
+		"the request must be a JSON object, not null",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if seen := s.checker.requests(); len(seen) != 2 || seen[0].Country != "FR" || seen[0].Caller.Account != goodKey {
+		t.Errorf("asked for %+v", seen)
+	}
+}
+
+func TestBatchIsRefusedWhole(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	many := func(n int) string {
+		return `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"domain":"a.com"},`, n), ",") + `]}`
+	}
+	for name, test := range map[string]struct{ body, want string }{
+		"no checks":          {`{"domain":"a.com"}`, "checks is required: an array of 1 to 100 requests"},
+		"none":               {`{"checks":[]}`, "checks is required: an array of 1 to 100 requests"},
+		"an object":          {`{"checks":{"domain":"a.com"}}`, "checks must be an array, not an object"},
+		"an array":           {`[{"domain":"a.com"}]`, "the body must be a JSON object, not an array"},
+		"101":                {many(101), "checks holds more than 100 requests"},
+		"5000":               {many(5000), "checks holds more than 100 requests"},
+		"cut off":            {`{"checks":[{"domain":"a.com"}`, "the body is not valid JSON in UTF-8, near byte 29"},
+		"a name twice":       {`{"checks":[{"domain":"a.com","domain":"b.com"}]}`, "a name occurs twice in one object, near byte 11"},
+		"checks twice":       {`{"checks":[{"domain":"a.com"}],"checks":[]}`, "a name occurs twice in one object, near byte 30"},
+		"something after it": {many(1) + "{}", "the body must be one JSON object, with nothing after it"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := s.batch(t, test.body)
+			r.wellBehaved(t)
+			if r.status != 400 || r.failure(t).Error != test.want {
+				t.Errorf("status %d: %s", r.status, r.body)
+			}
+		})
+	}
+	if seen := s.checker.requests(); len(seen) != 0 {
+		t.Errorf("asked for %+v", seen)
+	}
+}
+
+func TestLargestBatch(t *testing.T) {
+	t.Parallel()
+	s := start(t, Config{})
+	item := `{"domain":"` + strings.Repeat("a", 1000) + `.com"}`
+	r := s.batch(t, `{"checks":[`+strings.TrimSuffix(strings.Repeat(item+",", 100), ",")+`]}`)
+	if r.status != 200 || len(s.checker.requests()) != 100 {
+		t.Errorf("status %d, %d requests: %.200s", r.status, len(s.checker.requests()), r.body)
+	}
+	// The larger limit is the batch's only.
+	if r := s.check(t, strings.Repeat(" ", maxBody+1)); r.status != 413 || r.failure(t).Error != "the body exceeds 16384 bytes" {
+		t.Errorf("a single check: status %d: %s", r.status, r.body)
+	}
+	if r := s.batch(t, strings.Repeat(" ", maxBatchBody+1)); r.status != 413 || r.failure(t).Error != "the body exceeds 131072 bytes" {
+		t.Errorf("a batch: status %d: %s", r.status, r.body)
+	}
+}

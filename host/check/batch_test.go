@@ -1,0 +1,123 @@
+package check_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+func TestCheckBatch(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.swap(7, f.member("only"))
+	items := []check.Item{
+		{Fields: []check.Field{field(entity.Domain, "example.com")}, Country: "FR"},
+		{Fields: []check.Field{field(entity.Domain, "not a domain")}},
+		{},
+		{Err: errors.New("unreadable")},
+		{Fields: []check.Field{field(entity.IBAN, "DE89370400440532013000"), field(entity.Email, "jane@example.org")}},
+		{Fields: []check.Field{field(entity.Domain, "example.com")}, Country: "Atlantis"},
+	}
+	answers, err := f.CheckBatch(t.Context(), f.caller, items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, a := range answers {
+		if a.Err != nil {
+			got = append(got, a.Err.Error())
+			continue
+		}
+		got = append(got, fmt.Sprintf("%s %s, revision %d", a.Decision.Type, a.Decision.Query, a.Decision.Revision))
+	}
+	same(t, []string{
+		"domain example.com, revision 7",
+		"domain: holds a space",
+		"one of domain, email, phone or iban is required",
+		"unreadable",
+		"email jane@example.org, revision 7",
+		"region.country: must be an ISO 3166-1 alpha-2 code such as DE, or EU",
+	}, got)
+	if len(f.records) != 2 || len(f.records[1].Also) != 1 || f.records[0].Decision != answers[0].Decision {
+		t.Errorf("recorded: %+v", f.records)
+	}
+	if len(f.done) != 2 {
+		t.Errorf("%d checks were observed", len(f.done))
+	}
+}
+
+func TestCheckBatchIsRefusedWhole(t *testing.T) {
+	t.Parallel()
+	for name, refuse := range map[string]error{
+		"quota": &check.QuotaError{Quota: 10, Left: 1, Needed: 2}, "key ended": check.ErrUnauthorized, "overload": check.ErrOverloaded,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.swap(1, f.member("only"))
+			f.refuse = refuse
+			item := check.Item{Fields: []check.Field{field(entity.Domain, "example.com")}}
+			answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{item, item})
+			if !errors.Is(err, refuse) || answers != nil {
+				t.Errorf("got %v and %v", answers, err)
+			}
+			if len(f.records) != 2 {
+				t.Errorf("%d records were offered together", len(f.records))
+			}
+		})
+	}
+}
+
+func TestCheckBatchNeedsThePlan(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.swap(1, f.member("only"))
+	f.caller.Plan, _ = check.PlanNamed("starter")
+	_, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}})
+	var plan *check.PlanError
+	if !errors.As(err, &plan) || plan.Error() != "the starter plan does not include batch checks" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Lookups of a batch wait side by side: all must have begun before any ends.
+func TestCheckBatchLooksUpTogether(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.FactsDeadline = time.Minute
+	var begun atomic.Int32
+	all := make(chan struct{})
+	f.Collector = collectorFunc(func(ctx context.Context, e entity.Entity, wanted []string) (entity.Facts, []string) {
+		if begun.Add(1) == check.MaxBatch {
+			close(all)
+		}
+		select {
+		case <-all:
+		case <-ctx.Done():
+			t.Error("a lookup waited for another's end")
+		}
+		return nil, nil
+	})
+	m := f.member("reader")
+	m.Facts = []string{"dns.a"}
+	f.swap(1, m)
+	items := make([]check.Item, check.MaxBatch)
+	for i := range items {
+		items[i].Fields = []check.Field{field(entity.Domain, fmt.Sprintf("n%d.example.com", i))}
+	}
+	answers, err := f.CheckBatch(t.Context(), f.caller, items)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range answers {
+		if want := fmt.Sprintf("n%d.example.com", i); a.Decision.Query != want {
+			t.Fatalf("answer %d is about %s", i, a.Decision.Query)
+		}
+	}
+}
