@@ -56,6 +56,8 @@ type Config struct {
 	// Degraded says what is amiss without keeping the host from answering, a sentence each; nil: nothing ever is.
 	Degraded func() []string
 	Metrics  http.Handler // serves GET /metrics; nil: 404
+	// Pages answers requests for what is no endpoint here, with heads vetted and bodies bounded as an endpoint's; nil: 404.
+	Pages fasthttp.RequestHandler
 
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For is believed
 	Logger         *slog.Logger   // nil: silent
@@ -234,6 +236,10 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	}
 	if err := vetHead(&ctx.Request.Header); err != nil {
 		s.refuse(ctx, err)
+		return
+	}
+	if x.route == "" && s.cfg.Pages != nil {
+		s.cfg.Pages(ctx)
 		return
 	}
 	if !knownMethod(string(ctx.Method())) {
