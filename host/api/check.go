@@ -64,7 +64,7 @@ func (s *Server) check(c *fiber.Ctx) error {
 // checkPublic serves POST /api/check-public. Every call counts, whatever is wrong with it. A key is not looked at.
 func (s *Server) checkPublic(c *fiber.Ctx) error {
 	return s.bounded(s.checks, func(work context.Context) error {
-		resetAt, ok, err := s.cfg.Public.Take(work, s.client(c.Context()))
+		resetAt, ok, err := s.cfg.Public.Take(work, s.Client(c.Context()))
 		if err != nil {
 			return err
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// client returns the address block that stands for the client of a request without a key.
-func (s *Server) client(ctx *fasthttp.RequestCtx) netip.Prefix {
+// Client returns the address block that stands for the client of a request without a key.
+func (s *Server) Client(ctx *fasthttp.RequestCtx) netip.Prefix {
 	peer, err := netip.ParseAddrPort(ctx.RemoteAddr().String())
 	if err != nil {
 		return netip.Prefix{} // not a TCP connection

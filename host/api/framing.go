@@ -28,8 +28,12 @@ func headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 
 // bodyLimit is how many bytes a request's body may have.
 func bodyLimit(h *fasthttp.RequestHeader) int {
-	if path, _, _ := bytes.Cut(h.RequestURI(), []byte("?")); string(path) == batchPath {
+	path, _, _ := bytes.Cut(h.RequestURI(), []byte("?"))
+	switch string(path) {
+	case batchPath:
 		return maxBatchBody
+	case providerPath:
+		return maxEvent
 	}
 	return maxBody
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -27,8 +28,11 @@ type Key struct {
 	State     string     `bun:",nullzero,default:'valid'" json:"state"` // valid, revoked or cancelled
 	CreatedAt time.Time  `bun:",nullzero,default:now()" json:"created_at"`
 	EndedAt   *time.Time `json:"ended_at"`
-	Plan      string     `bun:",scanonly" json:"plan"`
-	Used      int        `bun:",scanonly" json:"used_this_month"` // by the whole account
+	// ExpiresAt is when a key that was rotated ends.
+	ExpiresAt  *time.Time `json:"expires_at"`
+	LastUsedAt *time.Time `json:"last_used_at"` // to the minute
+	Plan       string     `bun:",scanonly" json:"plan"`
+	Used       int        `bun:",scanonly" json:"used_this_month"` // by the whole account
 }
 
 // Issued is a new key, the only time that it can be seen.
@@ -46,16 +50,56 @@ func (s *Store) CreateKey(ctx context.Context, accountID, name string) (Issued, 
 	if err != nil {
 		return Issued{}, fmt.Errorf("creating key: %w", err)
 	}
-	secret := apikey.New()
-	hash, ok := apikey.Parse(secret)
-	if !ok {
-		return Issued{}, errors.New("creating key: the new key does not parse")
+	secret, k, err := mintKey(accountID, name)
+	if err != nil {
+		return Issued{}, fmt.Errorf("creating key: %w", err)
 	}
-	k := Key{ID: "key_" + ulid.Make().String(), AccountID: accountID, Name: name, Hash: hash[:], Hint: apikey.Hint(secret)}
-	if _, err := s.db.NewInsert().Model(&k).Exec(ctx); err != nil {
+	if _, err := s.db.NewInsert().Model(k).Exec(ctx); err != nil {
 		return Issued{}, fmt.Errorf("creating key: %w", err)
 	}
 	return Issued{Secret: secret, ID: k.ID, Account: accountID, Plan: plan.Name}, nil
+}
+
+// mintKey returns a new key and the row that is kept of it.
+func mintKey(account, name string) (secret string, k *Key, err error) {
+	secret = apikey.New()
+	hash, ok := apikey.Parse(secret)
+	if !ok {
+		return "", nil, errors.New("the new key does not parse")
+	}
+	return secret, &Key{ID: "key_" + ulid.Make().String(), AccountID: account, Name: name, Hash: hash[:], Hint: apikey.Hint(secret)}, nil
+}
+
+// RotateKey issues a key in place of one that works on until the overlap has passed. Error: ErrNoKey.
+func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap time.Duration) (issued Issued, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var old Key
+		err := tx.NewSelect().Model(&old).Where("id = ? AND account_id = ? AND state = 'valid'", id, accountID).For("UPDATE").Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrNoKey
+		}
+		if err != nil {
+			return err
+		}
+		secret, k, err := mintKey(accountID, old.Name)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.NewInsert().Model(k).Exec(ctx); err != nil {
+			return err
+		}
+		// Rotated twice, it ends at the earlier of the two times.
+		_, err = tx.NewUpdate().Model((*Key)(nil)).Set("expires_at = least(expires_at, ?)", s.now().Add(overlap)).Where("id = ?", id).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		issued = Issued{Secret: secret, ID: k.ID, Account: accountID}
+		return notify(ctx, tx, TopicKeys)
+	})
+	if err != nil {
+		return Issued{}, fmt.Errorf("rotating key %s: %w", id, err)
+	}
+	return issued, nil
 }
 
 // Keys lists keys, newest first: all, or those of one account.
@@ -83,27 +127,29 @@ func (s *Store) RevokeKey(ctx context.Context, id string) error {
 }
 
 func (s *Store) endKey(ctx context.Context, id, state string) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		// Behind the head's lock no batch is left that has read the key as valid and not yet committed.
-		chain := tx.NewSelect().TableExpr("api_keys AS k").Join("JOIN accounts AS a ON a.id = k.account_id").
-			Column("a.chain").Where("k.id = ?", id)
-		if _, err := lockHeads(ctx, tx, chain); err != nil {
-			return err
-		}
-		result, err := tx.NewUpdate().Model((*Key)(nil)).Set("state = ?", state).Set("ended_at = now()").
-			Where("id = ? AND state = 'valid'", id).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(ErrNoKey, err)
-		}
-		return notify(ctx, tx, TopicKeys)
-	})
+	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error { return endKey(ctx, tx, id, state) })
 	if err != nil {
 		return fmt.Errorf("ending key %s: %w", id, err)
 	}
 	return nil
+}
+
+func endKey(ctx context.Context, tx bun.Tx, id, state string) error {
+	// Behind the head's lock no batch is left that has read the key as valid and not yet committed.
+	chain := tx.NewSelect().TableExpr("api_keys AS k").Join("JOIN accounts AS a ON a.id = k.account_id").
+		Column("a.chain").Where("k.id = ?", id)
+	if _, err := lockHeads(ctx, tx, chain); err != nil {
+		return err
+	}
+	result, err := tx.NewUpdate().Model((*Key)(nil)).Set("state = ?", state).Set("ended_at = now()").
+		Where("id = ? AND state = 'valid'", id).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(ErrNoKey, err)
+	}
+	return notify(ctx, tx, TopicKeys)
 }
 
 // Authenticate returns who presents a key. A malformed or mistyped one costs no query; others are remembered for a few
@@ -123,14 +169,15 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 	var row struct {
 		ID, AccountID, State, Plan string
 		Quota                      int
+		ExpiresAt                  time.Time
 	}
-	err := s.db.NewRaw(`SELECT k.id, k.account_id, k.state, a.plan, a.quota
+	err := s.db.NewRaw(`SELECT k.id, k.account_id, k.state, a.plan, a.quota, k.expires_at
 		FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id WHERE k.hash = ?`, hash[:]).Scan(ctx, &row)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return check.Caller{}, fmt.Errorf("looking up key: %w", err)
 	}
 	plan, ok := check.PlanNamed(row.Plan)
-	if err != nil || row.State != "valid" || !ok {
+	if err != nil || row.State != "valid" || !ok || (!row.ExpiresAt.IsZero() && !s.now().Before(row.ExpiresAt)) {
 		s.callers.put(hash, check.Caller{}, s.now())
 		return check.Caller{}, check.ErrUnauthorized
 	}
@@ -138,6 +185,54 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 	caller := check.Caller{Account: row.AccountID, Key: row.ID, Plan: plan}
 	s.callers.put(hash, caller, s.now())
 	return caller, nil
+}
+
+// SignIn returns the key that somebody presents to sign in to the dashboard: one that works, or that ended with its
+// subscription, so that a plan can be chosen again. Error: check.ErrUnauthorized.
+func (s *Store) SignIn(ctx context.Context, presented string) (Key, error) {
+	hash, ok := apikey.Parse(strings.TrimSpace(presented))
+	if !ok {
+		return Key{}, check.ErrUnauthorized
+	}
+	var k Key
+	err := s.db.NewSelect().Model(&k).Where("hash = ?", hash[:]).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) || (err == nil && !k.signsIn(s.now())) {
+		return Key{}, check.ErrUnauthorized
+	}
+	if err != nil {
+		return Key{}, fmt.Errorf("looking up key: %w", err)
+	}
+	return k, nil
+}
+
+func (k *Key) signsIn(now time.Time) bool {
+	return k.State != "revoked" && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
+}
+
+// SessionPlan returns the plan of an account whose dashboard is open by one of its keys. Error: ErrNoKey, once the key may no
+// longer sign in.
+func (s *Store) SessionPlan(ctx context.Context, accountID, keyID string) (check.Plan, error) {
+	var k Key
+	err := s.db.NewSelect().Model(&k).Where("id = ? AND account_id = ?", keyID, accountID).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) || (err == nil && !k.signsIn(s.now())) {
+		return check.Plan{}, ErrNoKey
+	}
+	if err != nil {
+		return check.Plan{}, fmt.Errorf("looking up session: %w", err)
+	}
+	return s.accountPlan(ctx, accountID)
+}
+
+// RevokeAccountKey ends a key of an account. Error: ErrNoKey, also for another account's.
+func (s *Store) RevokeAccountKey(ctx context.Context, accountID, id string) error {
+	owned, err := s.db.NewSelect().Model((*Key)(nil)).Where("id = ? AND account_id = ?", id, accountID).Exists(ctx)
+	if err != nil {
+		return fmt.Errorf("ending key %s: %w", id, err)
+	}
+	if !owned {
+		return ErrNoKey
+	}
+	return s.RevokeKey(ctx, id)
 }
 
 // ForgetCallers drops what Authenticate remembers: keys or plans have changed.

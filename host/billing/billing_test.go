@@ -1,0 +1,182 @@
+package billing
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+// accounts remembers what it was told.
+type accounts struct {
+	begun   []Checkout
+	applied []Change
+	sub     Subscription
+	err     error // of Subscription
+}
+
+func (a *accounts) BeginCheckout(_ context.Context, c Checkout) error {
+	a.begun = append(a.begun, c)
+	return nil
+}
+func (a *accounts) Apply(_ context.Context, c Change) error {
+	a.applied = append(a.applied, c)
+	return nil
+}
+func (*accounts) Claim(context.Context, [32]byte) (Claim, error)   { return Claim{}, ErrPending }
+func (*accounts) Reissue(context.Context, [32]byte) (Claim, error) { return Claim{}, ErrNoReissue }
+func (a *accounts) Subscription(context.Context, string) (Subscription, error) {
+	return a.sub, a.err
+}
+
+var noon = time.Date(2031, 5, 15, 12, 0, 0, 0, time.UTC)
+
+func at() time.Time { return noon }
+
+func newTest(a *accounts) (*Billing, *TestCheckout) {
+	provider := &TestCheckout{Now: at, Page: "/checkout/test/"}
+	return &Billing{Accounts: a, Provider: provider, Now: at}, provider
+}
+
+func TestSubscribe(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		plan, account string
+		sub           Subscription
+		subErr        error
+		url           string // its beginning
+		err           error
+	}{
+		"new customer":    {plan: "starter", url: "/checkout/test/co_"},
+		"free":            {plan: "free", url: "https://a.example/back"},
+		"upgrade of free": {plan: "pro", account: "acct_1", subErr: ErrNotPaid, url: "/checkout/test/co_"},
+		"once it ended":   {plan: "pro", account: "acct_1", sub: Subscription{Status: Canceled}, url: "/checkout/test/co_"},
+		"no such plan":    {plan: "gold", err: ErrNoPlan},
+		"the public plan": {plan: "public", err: ErrNoPlan},
+		"twice":           {plan: "pro", account: "acct_1", sub: Subscription{Status: PastDue}, err: ErrSubscribed},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &accounts{sub: test.sub, err: test.subErr}
+			b, _ := newTest(a)
+			s, err := b.Subscribe(t.Context(), test.plan, test.account, "https://a.example/back", "https://a.example/no")
+			if !errors.Is(err, test.err) {
+				t.Fatalf("got %v, want %v", err, test.err)
+			}
+			if test.err != nil {
+				if len(a.begun) != 0 {
+					t.Error("a checkout was begun")
+				}
+				return
+			}
+			c := a.begun[0]
+			if !strings.HasPrefix(s.URL, test.url) || strings.Contains(s.URL, s.Token) {
+				t.Errorf("sent to %s", s.URL)
+			}
+			if c.Session != SessionHash(s.Token) || len(s.Token) != 43 || c.Plan != test.plan || c.Account != test.account || c.Paid != (test.plan == "free") {
+				t.Errorf("begun: %+v", c)
+			}
+		})
+	}
+}
+
+func TestCards(t *testing.T) {
+	t.Parallel()
+	_, provider := newTest(nil)
+	good := Card{Number: "4242 4242 4242 4242", Expiry: "12 / 34", CVC: "123", Name: "Jane Doe"}
+	with := func(change func(*Card)) Card {
+		c := good
+		change(&c)
+		return c
+	}
+	for name, test := range map[string]struct {
+		card  Card
+		field string // the field that is wrong; "" when it is taken
+		text  string
+	}{
+		"visa":                  {good, "", ""},
+		"hyphens":               {with(func(c *Card) { c.Number = "5555-5555-5555-4444" }), "", ""},
+		"four-digit year":       {with(func(c *Card) { c.Expiry = "05/2031" }), "", ""},
+		"american express":      {with(func(c *Card) { c.Number, c.CVC = "378282246310005", "1234" }), "", ""},
+		"amex, short code":      {with(func(c *Card) { c.Number = "378282246310005" }), "cvc", "4 digits"},
+		"a real number":         {with(func(c *Card) { c.Number = "4111111111111111" }), "number", "Real cards are not taken"},
+		"empty":                 {Card{}, "number", "incomplete"},
+		"letters":               {with(func(c *Card) { c.Number = "4242x" }), "number", "incomplete"},
+		"declined":              {with(func(c *Card) { c.Number = "4000000000000002" }), "number", "declined"},
+		"no funds":              {with(func(c *Card) { c.Number = "4000000000009995" }), "number", "insufficient funds"},
+		"last month":            {with(func(c *Card) { c.Expiry = "04/31" }), "expiry", "past"},
+		"month 13":              {with(func(c *Card) { c.Expiry = "13/34" }), "expiry", "MM / YY"},
+		"no expiry":             {with(func(c *Card) { c.Expiry = "" }), "expiry", "MM / YY"},
+		"no code":               {with(func(c *Card) { c.CVC = "" }), "cvc", "3 digits"},
+		"no name":               {with(func(c *Card) { c.Name = "  " }), "name", "name"},
+		"expiry before decline": {with(func(c *Card) { c.Number, c.Expiry = "4000000000000002", "1" }), "expiry", "MM"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := provider.Pay("co_1", "pro", test.card)
+			var wrong *CardError
+			if test.field == "" {
+				if err != nil || c.Checkout != "co_1" || c.Plan != "pro" || c.Status != Active || c.Subscription == "" || c.Event == "" {
+					t.Errorf("got %+v, %v", c, err)
+				}
+				return
+			}
+			if !errors.As(err, &wrong) || wrong.Field != test.field || !strings.Contains(wrong.Reason, test.text) {
+				t.Errorf("got %v", err)
+			}
+			if c != (Change{}) {
+				t.Errorf("a refused card changed something: %+v", c)
+			}
+		})
+	}
+}
+
+func TestChangesOfASubscription(t *testing.T) {
+	t.Parallel()
+	sub := Subscription{ID: "test_sub_1", Account: "acct_1", Customer: "test_cus_1", Plan: "starter", Status: PastDue}
+	month := time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)
+	for name, test := range map[string]struct {
+		do   func(context.Context, *Billing) error
+		want Change
+	}{
+		"change": {func(ctx context.Context, b *Billing) error { return b.ChangePlan(ctx, "acct_1", "pro") }, Change{Plan: "pro", Status: PastDue}},
+		"cancel": {func(ctx context.Context, b *Billing) error { return b.Cancel(ctx, "acct_1") }, Change{Status: PastDue, EndsAt: month}},
+		"resume": {func(ctx context.Context, b *Billing) error { return b.Resume(ctx, "acct_1") }, Change{Status: PastDue}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &accounts{sub: sub}
+			b, _ := newTest(a)
+			if err := test.do(t.Context(), b); err != nil {
+				t.Fatal(err)
+			}
+			got := a.applied[0]
+			if got.Event == "" {
+				t.Error("the change has no id")
+			}
+			test.want.Event, test.want.At, test.want.Provider = got.Event, noon, "test"
+			test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
+			if got != test.want {
+				t.Errorf("got %+v, want %+v", got, test.want)
+			}
+			b.Accounts = &accounts{sub: Subscription{Status: Canceled}}
+			if err := test.do(t.Context(), b); !errors.Is(err, ErrNotPaid) {
+				t.Errorf("of one that has ended: %v", err)
+			}
+		})
+	}
+	b, _ := newTest(&accounts{sub: sub})
+	if err := b.ChangePlan(t.Context(), "acct_1", "free"); !errors.Is(err, ErrNoPlan) {
+		t.Errorf("to the free plan: %v", err)
+	}
+}
+
+func TestTestCheckoutTakesNoEvents(t *testing.T) {
+	t.Parallel()
+	a := &accounts{}
+	b, _ := newTest(a)
+	if err := b.Receive(t.Context(), []byte(`{}`), ""); !errors.Is(err, ErrSignature) || len(a.applied) != 0 {
+		t.Errorf("got %v and %v", err, a.applied)
+	}
+}

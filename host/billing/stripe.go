@@ -1,0 +1,249 @@
+package billing
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/stripe/stripe-go/v85"
+	"github.com/stripe/stripe-go/v85/webhook"
+)
+
+// Stripe takes real cards on Stripe's own pages.
+type Stripe struct {
+	client *stripe.Client
+	test   bool
+	secret string // of its webhook endpoint
+}
+
+var _ Provider = (*Stripe)(nil)
+
+// stripeTimeout bounds one call of Stripe's API, its retries included.
+const stripeTimeout = 20 * time.Second
+
+// metaCheckout is where a subscription carries the checkout that it came from.
+const metaCheckout = "assay_checkout"
+
+// NewStripe returns a provider with an API key, the signing secret of its webhook endpoint, and another base URL of the
+// API, for tests; "" is Stripe's own.
+func NewStripe(key, secret, url string) *Stripe {
+	cfg := &stripe.BackendConfig{
+		HTTPClient:        &http.Client{Timeout: stripeTimeout},
+		LeveledLogger:     &stripe.LeveledLogger{Level: stripe.LevelNull}, // it would write to standard output
+		MaxNetworkRetries: stripe.Int64(2),
+		EnableTelemetry:   stripe.Bool(false),
+	}
+	if url != "" {
+		cfg.URL = stripe.String(url)
+	}
+	return &Stripe{
+		client: stripe.NewClient(key, stripe.WithBackends(stripe.NewBackendsWithConfig(cfg))),
+		test:   strings.HasPrefix(key, "sk_test_") || strings.HasPrefix(key, "rk_test_"),
+		secret: secret,
+	}
+}
+
+// Name implements Provider.
+func (*Stripe) Name() string { return "stripe" }
+
+// Test implements Provider.
+func (s *Stripe) Test() bool { return s.test }
+
+// Checkout implements Provider. Asked twice for one checkout, Stripe answers with the same page.
+func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo string) (string, error) {
+	offer, ok := OfferOf(c.Plan)
+	if !ok {
+		return "", ErrNoPlan
+	}
+	price, err := s.price(ctx, offer)
+	if err != nil {
+		return "", err
+	}
+	p := &stripe.CheckoutSessionCreateParams{
+		Mode:              stripe.String(stripe.CheckoutSessionModeSubscription),
+		ClientReferenceID: stripe.String(c.ID),
+		SuccessURL:        stripe.String(returnTo),
+		CancelURL:         stripe.String(cancelTo),
+		LineItems:         []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(price), Quantity: stripe.Int64(1)}},
+		SubscriptionData:  &stripe.CheckoutSessionCreateSubscriptionDataParams{Metadata: map[string]string{metaCheckout: c.ID}},
+	}
+	p.SetIdempotencyKey("checkout-" + c.ID)
+	session, err := s.client.V1CheckoutSessions.Create(ctx, p)
+	if err != nil {
+		return "", stripeError("opening Stripe's checkout", err)
+	}
+	return session.URL, nil
+}
+
+// lookupKey names a plan's price in Stripe, and the plan of a subscription that changed there.
+func lookupKey(plan string, cents int64) string { return fmt.Sprintf("assay_%s_%d", plan, cents) }
+
+// price returns Stripe's id of an offer's price, making it the first time.
+func (s *Stripe) price(ctx context.Context, o Offer) (string, error) {
+	key := lookupKey(o.Plan.Name, o.Cents)
+	for p, err := range s.client.V1Prices.List(ctx, &stripe.PriceListParams{LookupKeys: stripe.StringSlice([]string{key}), Active: stripe.Bool(true)}).All(ctx) {
+		if err != nil {
+			return "", stripeError("looking up the price", err)
+		}
+		return p.ID, nil
+	}
+	params := &stripe.PriceCreateParams{
+		Currency: stripe.String(string(stripe.CurrencyEUR)), UnitAmount: stripe.Int64(o.Cents), LookupKey: stripe.String(key),
+		Recurring:   &stripe.PriceCreateRecurringParams{Interval: stripe.String(string(stripe.PriceRecurringIntervalMonth))},
+		ProductData: &stripe.PriceCreateProductDataParams{Name: stripe.String("Assay " + o.Plan.Name)},
+	}
+	params.SetIdempotencyKey("price-" + key)
+	made, err := s.client.V1Prices.Create(ctx, params)
+	if err != nil {
+		return "", stripeError("making the price", err)
+	}
+	return made.ID, nil
+}
+
+// Change implements Provider.
+func (s *Stripe) Change(ctx context.Context, sub Subscription, o Offer) (Change, error) {
+	price, err := s.price(ctx, o)
+	if err != nil {
+		return Change{}, err
+	}
+	current, err := s.client.V1Subscriptions.Retrieve(ctx, sub.ID, nil)
+	if err != nil {
+		return Change{}, stripeError("reading the subscription", err)
+	}
+	if current.Items == nil || len(current.Items.Data) == 0 {
+		return Change{}, fmt.Errorf("reading the subscription: %s has no item", sub.ID)
+	}
+	changed, err := s.client.V1Subscriptions.Update(ctx, sub.ID, &stripe.SubscriptionUpdateParams{
+		Items:             []*stripe.SubscriptionUpdateItemParams{{ID: stripe.String(current.Items.Data[0].ID), Price: stripe.String(price)}},
+		ProrationBehavior: stripe.String("always_invoice"),
+	})
+	if err != nil {
+		return Change{}, stripeError("changing the subscription", err)
+	}
+	c := s.changed(sub, changed)
+	c.Plan = o.Plan.Name
+	return c, nil
+}
+
+// Cancel implements Provider.
+func (s *Stripe) Cancel(ctx context.Context, sub Subscription) (Change, error) {
+	return s.endAtPeriod(ctx, sub, true)
+}
+
+// Resume implements Provider.
+func (s *Stripe) Resume(ctx context.Context, sub Subscription) (Change, error) {
+	return s.endAtPeriod(ctx, sub, false)
+}
+
+func (s *Stripe) endAtPeriod(ctx context.Context, sub Subscription, end bool) (Change, error) {
+	changed, err := s.client.V1Subscriptions.Update(ctx, sub.ID, &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(end)})
+	if err != nil {
+		return Change{}, stripeError("changing the subscription", err)
+	}
+	return s.changed(sub, changed), nil
+}
+
+// changed is the change that an answer of Stripe's API amounts to. It has no id of its own: one that says what is so already
+// does no harm.
+func (s *Stripe) changed(known Subscription, now *stripe.Subscription) Change {
+	return Change{
+		Event: "api_" + stripe.NewIdempotencyKey(), At: time.Now().Truncate(time.Second), Provider: s.Name(), Customer: known.Customer, Subscription: known.ID,
+		Status: statusOf(now.Status), EndsAt: endOf(now),
+	}
+}
+
+// ErrSignature means that what claims to be Stripe's event is not signed by it, or was signed too long ago to be believed.
+var ErrSignature = errors.New("the event's signature is missing, wrong or too old")
+
+// Event reads an event that Stripe sent. ok is false for those that change nothing here. Errors: ErrSignature, or what is
+// wrong with the event.
+func (s *Stripe) Event(body []byte, signature string) (c Change, ok bool, err error) {
+	if s.secret == "" {
+		return Change{}, false, fmt.Errorf("%w: no signing secret is set", ErrSignature)
+	}
+	e, err := webhook.ConstructEventWithOptions(body, signature, s.secret, webhook.ConstructEventOptions{IgnoreAPIVersionMismatch: true})
+	if err != nil {
+		return Change{}, false, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	c = Change{Event: e.ID, At: time.Unix(e.Created, 0), Provider: s.Name()}
+	if e.ID == "" || e.Data == nil {
+		return Change{}, false, errors.New("the event has no id or no data")
+	}
+	switch e.Type {
+	case stripe.EventTypeCheckoutSessionCompleted, stripe.EventTypeCheckoutSessionAsyncPaymentSucceeded:
+		var session stripe.CheckoutSession
+		if err := json.Unmarshal(e.Data.Raw, &session); err != nil {
+			return Change{}, false, fmt.Errorf("reading checkout session: %w", err)
+		}
+		if session.Subscription == nil || session.PaymentStatus == stripe.CheckoutSessionPaymentStatusUnpaid {
+			return Change{}, false, nil // paid later, with an event of its own
+		}
+		c.Checkout, c.Subscription, c.Status = session.ClientReferenceID, session.Subscription.ID, Active
+		if session.Customer != nil {
+			c.Customer = session.Customer.ID
+		}
+		return c, c.Checkout != "" && c.Subscription != "", nil
+	case stripe.EventTypeCustomerSubscriptionCreated, stripe.EventTypeCustomerSubscriptionUpdated,
+		stripe.EventTypeCustomerSubscriptionDeleted, stripe.EventTypeCustomerSubscriptionPaused, stripe.EventTypeCustomerSubscriptionResumed:
+		var sub stripe.Subscription
+		if err := json.Unmarshal(e.Data.Raw, &sub); err != nil {
+			return Change{}, false, fmt.Errorf("reading subscription: %w", err)
+		}
+		c.Checkout, c.Subscription, c.Status, c.EndsAt = sub.Metadata[metaCheckout], sub.ID, statusOf(sub.Status), endOf(&sub)
+		if sub.Customer != nil {
+			c.Customer = sub.Customer.ID
+		}
+		c.Plan = planOf(&sub)
+		return c, sub.ID != "", nil
+	}
+	return Change{}, false, nil
+}
+
+// planOf is the plan whose price a subscription has; "" for a price that is not one of ours.
+func planOf(sub *stripe.Subscription) string {
+	if sub.Items == nil {
+		return ""
+	}
+	for _, item := range sub.Items.Data {
+		if item.Price == nil {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(item.Price.LookupKey, "assay_"); ok {
+			plan, _, _ := strings.Cut(rest, "_")
+			if _, known := OfferOf(plan); known {
+				return plan
+			}
+		}
+	}
+	return ""
+}
+
+func statusOf(s stripe.SubscriptionStatus) Status {
+	switch s {
+	case stripe.SubscriptionStatusTrialing:
+		return Active
+	case stripe.SubscriptionStatusIncompleteExpired:
+		return Canceled
+	}
+	return Status(s)
+}
+
+func endOf(s *stripe.Subscription) time.Time {
+	if s.CancelAt == 0 || s.Status == stripe.SubscriptionStatusCanceled {
+		return time.Time{}
+	}
+	return time.Unix(s.CancelAt, 0).UTC()
+}
+
+// stripeError keeps Stripe's own text, which may quote what was sent, out of what customers see.
+func stripeError(doing string, err error) error {
+	var known *stripe.Error
+	if errors.As(err, &known) {
+		return fmt.Errorf("%s: Stripe answered %d %s (request %s): %w", doing, known.HTTPStatusCode, known.Code, known.RequestID, ErrUnavailable)
+	}
+	return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
+}

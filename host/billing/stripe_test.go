@@ -1,0 +1,190 @@
+package billing
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stripe/stripe-go/v85/webhook"
+)
+
+const signingSecret = "whsec_of_the_tests"
+
+// startStripe builds and starts stripe-mock, which answers as Stripe's API does and refuses what the API would refuse, and
+// returns its URL.
+func startStripe(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "stripe-mock")
+	tools, err := filepath.Abs("../../.ci/tools/go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	build := exec.CommandContext(t.Context(), "go", "build", "-modfile="+tools, "-o", binary, "github.com/stripe/stripe-mock")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Skipf("stripe-mock cannot be built, which needs the network once (go build -modfile=.ci/tools/go.mod): %v\n%s", err, out)
+	}
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "-http-addr", "127.0.0.1:0")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if _, addr, ok := strings.Cut(lines.Text(), "HTTP at address: "); ok {
+			go func() {
+				for lines.Scan() { // so that it never blocks on writing
+				}
+			}()
+			return "http://" + addr
+		}
+	}
+	t.Fatal("stripe-mock did not say where it listens")
+	return ""
+}
+
+func TestStripe(t *testing.T) {
+	t.Parallel()
+	s := NewStripe("sk_test_123", signingSecret, startStripe(t))
+	if !s.Test() || NewStripe("sk_live_123", "", "").Test() {
+		t.Error("a test key is not told from a live one")
+	}
+	ctx := t.Context()
+	url, err := s.Checkout(ctx, Checkout{ID: "co_1", Plan: "pro"}, "https://a.example/back", "https://a.example/no")
+	if err != nil || !strings.HasPrefix(url, "https://") {
+		t.Errorf("checkout: %q, %v", url, err)
+	}
+	sub := Subscription{ID: "sub_1", Customer: "cus_1", Plan: "starter", Status: Active}
+	pro, _ := OfferOf("pro")
+	changed, err := s.Change(ctx, sub, pro)
+	if err != nil || changed.Plan != "pro" || changed.Subscription != "sub_1" || changed.Status == "" || changed.Event == "" {
+		t.Errorf("change: %+v, %v", changed, err)
+	}
+	if c, err := s.Cancel(ctx, sub); err != nil || c.Subscription != "sub_1" {
+		t.Errorf("cancel: %+v, %v", c, err)
+	}
+	if c, err := s.Resume(ctx, sub); err != nil || c.Subscription != "sub_1" {
+		t.Errorf("resume: %+v, %v", c, err)
+	}
+}
+
+func TestStripeOutOfReach(t *testing.T) {
+	t.Parallel()
+	s := NewStripe("sk_test_123", signingSecret, "http://127.0.0.1:1")
+	s.client = NewStripe("sk_test_123", "", "http://127.0.0.1:1").client
+	if _, err := s.Checkout(t.Context(), Checkout{ID: "co_1", Plan: "pro"}, "https://a.example", "https://a.example"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// signed is an event as Stripe sends it.
+func signed(t *testing.T, file string, at time.Time, secret string) (body []byte, signature string) {
+	t.Helper()
+	body, err := os.ReadFile(filepath.Join("testdata", file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: secret, Timestamp: at})
+	return p.Payload, p.Header
+}
+
+func TestStripeEvents(t *testing.T) {
+	t.Parallel()
+	s := NewStripe("sk_test_123", signingSecret, "")
+	created := time.Unix(1_800_000_000, 0)
+	change := Change{
+		Event: "evt_1", At: created, Provider: "stripe", Checkout: "co_1", Customer: "cus_1", Subscription: "sub_1", Plan: "pro", Status: Active,
+	}
+	with := func(alter func(*Change)) Change {
+		c := change
+		alter(&c)
+		return c
+	}
+	for name, test := range map[string]struct {
+		want Change
+		ok   bool
+	}{
+		"checkout_completed.json":    {with(func(c *Change) { c.Plan = "" }), true},
+		"checkout_unpaid.json":       {Change{}, false},
+		"subscription_updated.json":  {with(func(c *Change) { c.Status, c.EndsAt = PastDue, time.Unix(1_802_000_000, 0).UTC() }), true},
+		"subscription_deleted.json":  {with(func(c *Change) { c.Status, c.Checkout, c.Plan = Canceled, "", "" }), true},
+		"subscription_trialing.json": {change, true},
+		"invoice_paid.json":          {Change{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			body, signature := signed(t, name, time.Now(), signingSecret)
+			got, ok, err := s.Event(body, signature)
+			if err != nil || ok != test.ok {
+				t.Fatalf("%v, %v", ok, err)
+			}
+			if ok && got != test.want {
+				t.Errorf("got  %+v\nwant %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestStripeSignature(t *testing.T) {
+	t.Parallel()
+	body, good := signed(t, "checkout_completed.json", time.Now(), signingSecret)
+	_, old := signed(t, "checkout_completed.json", time.Now().Add(-time.Hour), signingSecret)
+	_, other := signed(t, "checkout_completed.json", time.Now(), "whsec_of_somebody_else")
+	s := NewStripe("sk_test_123", signingSecret, "")
+	for name, test := range map[string]struct {
+		provider  *Stripe
+		body      string
+		signature string
+		taken     bool
+	}{
+		"good":             {s, string(body), good, true},
+		"none":             {s, string(body), "", false},
+		"nonsense":         {s, string(body), "t=x,v1=zz", false},
+		"another secret":   {s, string(body), other, false},
+		"an hour old":      {s, string(body), old, false},
+		"another body":     {s, strings.Replace(string(body), "cus_1", "cus_2", 1), good, false},
+		"no secret is set": {NewStripe("sk_test_123", "", ""), string(body), good, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			a := &accounts{}
+			err := (&Billing{Accounts: a, Provider: test.provider}).Receive(t.Context(), []byte(test.body), test.signature)
+			if test.taken != (err == nil) || test.taken != (len(a.applied) == 1) || (!test.taken && !errors.Is(err, ErrSignature)) {
+				t.Errorf("applied %v: %v", a.applied, err)
+			}
+		})
+	}
+}
+
+func FuzzStripeEvent(f *testing.F) {
+	for _, name := range []string{"checkout_completed.json", "subscription_updated.json", "invoice_paid.json"} {
+		body, err := os.ReadFile(filepath.Join("testdata", name))
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(body)
+	}
+	s := NewStripe("sk_test_123", signingSecret, "")
+	f.Fuzz(func(t *testing.T, body []byte) {
+		p := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: signingSecret, Timestamp: time.Now()})
+		c, ok, err := s.Event(p.Payload, p.Header)
+		if ok && (err != nil || c.Event == "" || c.Subscription == "") {
+			t.Errorf("%+v, %v", c, err)
+		}
+		if err != nil && fmt.Sprint(err) == "" {
+			t.Error("an error without a text")
+		}
+	})
+}

@@ -1,0 +1,77 @@
+package store
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
+)
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2031, 5, 6, 23, 0, 0, 0, time.UTC)
+	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	l := ledgerOn(t, s, LedgerConfig{})
+	caller, other := newCaller(t, s, plan(t, "starter", 150)), newCaller(t, s, plan(t, "pro", 1500))
+	e := parse(t, entity.Domain, "example.com")
+	var refs []string
+	for i, c := range []struct {
+		caller  check.Caller
+		verdict check.Verdict
+		back    time.Duration
+	}{
+		{caller, check.Block, 49 * time.Hour}, {caller, check.Allow, 24 * time.Hour}, {caller, check.Review, 24 * time.Hour},
+		{other, check.Block, time.Hour}, {caller, check.Block, 22 * time.Hour}, {caller, check.Allow, 0}, {caller, check.Allow, 0},
+	} {
+		r := at(decided(c.caller, e, c.verdict), now.Add(-c.back))
+		if err := l.Append(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+		if i != 3 {
+			refs = append(refs, r.Decision.Ref)
+		}
+	}
+	days, err := s.Days(t.Context(), caller.Account, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	day := func(d int) time.Time { return time.Date(2031, 5, d, 0, 0, 0, 0, time.UTC) }
+	want := []Day{{Date: day(4), Block: 1}, {Date: day(5), Allow: 1, Review: 1}, {Date: day(6), Block: 1, Allow: 2}}
+	if !slices.Equal(days, want) {
+		t.Errorf("got %v, want %v", days, want)
+	}
+	u, err := s.Usage(t.Context(), caller.Account)
+	if err != nil || u.Used != 6 || u.Plan.Quota != 150 || !u.ResetAt.Equal(time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)) {
+		t.Errorf("used: %+v, %v", u, err)
+	}
+	if _, err := s.Usage(t.Context(), "acct_none"); !errors.Is(err, ErrNoAccount) {
+		t.Errorf("of no account: %v", err)
+	}
+
+	var seen []string
+	for before := ""; ; {
+		page, err := s.RecentChecks(t.Context(), caller.Account, before, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(page) == 0 {
+			break
+		}
+		for _, c := range page {
+			seen = append(seen, c.Ref)
+			before = c.Ref
+		}
+	}
+	slices.Sort(seen)
+	slices.Sort(refs)
+	if !slices.Equal(seen, refs) {
+		t.Errorf("paging shows %v, want %v", seen, refs)
+	}
+	if page, err := s.RecentChecks(t.Context(), other.Account, refs[0], 5); err != nil || len(page) != 0 {
+		t.Errorf("another account's reference led to %v, %v", page, err)
+	}
+}
