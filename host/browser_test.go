@@ -1,0 +1,334 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"assay/host/postgres/postgrestest"
+)
+
+// person is somebody at a browser.
+type person struct {
+	*testing.T
+	tab  context.Context
+	axe  string // the accessibility checker's source
+	shot string // where screenshots go; "" for nowhere
+}
+
+// browse starts Chromium. ASSAY_SCREENSHOTS names a folder for screenshots of what the person sees.
+func browse(t *testing.T) *person {
+	t.Helper()
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed: on Debian, apt-get install chromium")
+	}
+	axe, err := os.ReadFile(filepath.Join("console", "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		t.Skip("the accessibility checker is not installed: npm ci --prefix host/console")
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()))
+	allocated, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
+	t.Cleanup(stop)
+	tab, closeTab := chromedp.NewContext(allocated)
+	t.Cleanup(closeTab)
+	tab, cancel := context.WithTimeout(tab, 5*time.Minute)
+	t.Cleanup(cancel)
+	p := &person{T: t, tab: tab, axe: string(axe), shot: os.Getenv("ASSAY_SCREENSHOTS")}
+	p.do(chromedp.EmulateViewport(1100, 800))
+	return p
+}
+
+// run1 runs an action, which must succeed.
+func run1[T any](p *person, action chromedp.Action[T]) T {
+	p.Helper()
+	v, err := chromedp.Run(p.tab, action)
+	if err != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tab), 10*time.Second)
+		defer cancel()
+		page, _ := chromedp.Run(ctx, chromedp.Text("body"))
+		p.Fatalf("%v, on the page:\n%s", err, page)
+	}
+	return v
+}
+
+func (p *person) do(action chromedp.Action[chromedp.Void]) {
+	p.Helper()
+	run1(p, action)
+}
+
+// scheme makes the page light or dark.
+func scheme(name string) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}
+		_, err := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: features})
+		return err
+	})
+}
+
+// until evaluates a condition until it holds. A page that is being left answers with an error, and is asked again.
+func (p *person) until(what, condition string) {
+	p.Helper()
+	patience, cancel := context.WithTimeout(p.tab, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if ok, err := chromedp.Run(patience, chromedp.Evaluate[bool](condition)); err == nil && ok {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-patience.Done():
+			page, _ := chromedp.Run(p.tab, chromedp.Text("body"))
+			p.Fatalf("the page does not show %s but:\n%s", what, page)
+		}
+	}
+}
+
+// see waits until the page shows text.
+func (p *person) see(text string) {
+	p.Helper()
+	p.until(text, fmt.Sprintf("!!document.body && document.body.innerText.includes(%q)", text))
+}
+
+// press clicks the button or link of that text, once the page has it, and waits for text on the page that follows.
+func (p *person) press(label, then string) {
+	p.Helper()
+	p.until(label, fmt.Sprintf(`(() => {
+		if (document.readyState !== "complete") return false;
+		const found = [...document.querySelectorAll("button, a")].find((e) => e.innerText.trim() === %q);
+		if (found) found.click();
+		return !!found;
+	})()`, label))
+	p.see(then)
+}
+
+func (p *person) write(field, text string) {
+	p.Helper()
+	p.do(chromedp.SetValue("#"+field, text))
+}
+
+func (p *person) read(selector string) string {
+	p.Helper()
+	return strings.TrimSpace(run1(p, chromedp.Text(selector)))
+}
+
+// look asserts that the page has no serious accessibility problem and no sideways scrolling on a phone, in light and in dark,
+// and keeps screenshots of it.
+func (p *person) look(name string) {
+	p.Helper()
+	for _, light := range []string{"light", "dark"} {
+		p.do(scheme(light))
+		found := run1(p, chromedp.Evaluate[[]violation](p.axe+"; axe.run().then((r) => r.violations)", chromedp.EvalAwaitPromise))
+		for _, v := range found {
+			if v.Impact == "serious" || v.Impact == "critical" {
+				p.Errorf("%s in %s: %s (%s): %v", name, light, v.Help, v.ID, v.Nodes)
+			}
+		}
+		p.capture(name + "-" + light)
+	}
+	p.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
+	if wider := run1(p, chromedp.Evaluate[int]("document.documentElement.scrollWidth - document.documentElement.clientWidth")); wider > 0 {
+		p.Errorf("%s is %d pixels wider than a phone", name, wider)
+	}
+	p.capture(name + "-phone")
+	p.do(scheme("light"))
+	p.do(chromedp.EmulateViewport(1100, 800))
+}
+
+// violation is what the accessibility checker finds.
+type violation struct {
+	ID     string `json:"id"`
+	Impact string `json:"impact"`
+	Help   string `json:"help"`
+	Nodes  []struct {
+		HTML    string `json:"html"`
+		Summary string `json:"failureSummary"`
+	} `json:"nodes"`
+}
+
+func (p *person) capture(name string) {
+	p.Helper()
+	if p.shot == "" {
+		return
+	}
+	picture := run1(p, chromedp.FullScreenshot(100))
+	if err := os.WriteFile(filepath.Join(p.shot, name+".png"), picture, 0o644); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// receiver is a customer's webhook receiver, which verifies what it gets.
+type receiver struct {
+	*httptest.Server
+	secret atomic.Pointer[string]
+	broken atomic.Bool
+	events chan string // the references of those it took
+	forged atomic.Int64
+}
+
+func newReceiver(t *testing.T) *receiver {
+	r := &receiver{events: make(chan string, 100)}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil || r.broken.Load() {
+			http.Error(w, "out of order", http.StatusInternalServerError)
+			return
+		}
+		mac := hmac.New(sha256.New, []byte(*r.secret.Load()))
+		mac.Write(body)
+		if !hmac.Equal([]byte("sha256="+hex.EncodeToString(mac.Sum(nil))), []byte(req.Header.Get("X-Service-Signature"))) {
+			r.forged.Add(1)
+			http.Error(w, "forged", http.StatusUnauthorized)
+			return
+		}
+		var event struct{ Data struct{ Ref string } }
+		if err := json.Unmarshal(body, &event); err != nil {
+			t.Error(err)
+		}
+		r.events <- event.Data.Ref
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+// TestCustomer goes the whole way of a customer in a browser: from the landing page through the test checkout to the key, a
+// check, webhooks, another key, and out.
+func TestCustomer(t *testing.T) {
+	t.Parallel()
+	p := browse(t)
+	receiver := newReceiver(t)
+	dir := dataDir(t)
+	host := startHost(t, dir, postgrestest.Database(t), "--webhook-allow=127.0.0.0/8", "--dns=off")
+
+	p.do(chromedp.Navigate(host.url))
+	p.see("Prices")
+	p.write("domain", "paypa1-secure-login.xyz")
+	p.press("Check", "Reference chk_")
+	p.see("block")
+	p.look("landing")
+	p.press("Docs", "API documentation")
+	p.look("docs")
+	p.press("Prices", "Subscribe to starter")
+
+	p.press("Subscribe to starter", "Pay with card")
+	p.write("number", "4000 0000 0000 0002")
+	p.write("expiry", "12 / 40")
+	p.write("cvc", "123")
+	p.write("name", "Jane Doe")
+	p.press("Subscribe", "Your card was declined.")
+	p.look("checkout")
+	p.write("number", "4242 4242 4242 4242")
+	p.write("expiry", "12 / 40")
+	p.write("cvc", "123")
+	p.press("Subscribe", "This is your API key.")
+	p.look("done")
+	key := p.read("#key")
+	p.do(chromedp.Reload())
+	p.see("Your key was shown already")
+	p.press("Issue another key", "This is your API key.")
+	if again := p.read("#key"); again == key || post(http.DefaultClient, host.url, key, `{"domain":"example.com"}`).Status != 401 {
+		t.Error("the first key was not replaced")
+	} else {
+		key = again
+	}
+
+	p.press("Go to the dashboard", "This month")
+	p.press("Webhooks", "Every review and block is posted to")
+	p.write("url", "http://169.254.169.254/latest")
+	p.press("Save", "url:")
+	p.write("url", receiver.URL+"/hook")
+	p.press("Save", "This is the secret that signs events.")
+	secret := p.read("#secret")
+	receiver.secret.Store(&secret)
+	p.look("webhooks-new")
+
+	a := ask(host, key, `{"domain":"paypa1-secure-login.xyz"}`)
+	if a.Status != 200 || a.Verdict != "block" {
+		t.Fatalf("the check got %+v", a)
+	}
+	receiver.await(t, a.Ref)
+	receiver.broken.Store(true)
+	a = ask(host, key, `{"domain":"paypal-account-verify.top"}`)
+	if a.Status != 200 || a.Verdict == "allow" {
+		t.Fatalf("the second check got %+v", a)
+	}
+	p.press("Webhooks", "Delivered")
+	p.press("Failed", "No events that are failed yet.")
+	p.see("Resend\n") // once attempts at 0, 1, 4 and 16 seconds have failed, the page shows it by itself
+	p.look("webhooks")
+	p.press("Attempts", "out of order")
+	p.look("event")
+	receiver.broken.Store(false)
+	p.press("All events", "Resend all that failed since")
+	p.press("Resend", "The event is on its way again.")
+	receiver.await(t, a.Ref)
+
+	p.press("Keys", "A rotated key works on")
+	p.press("Rotate", "This is the new key.")
+	p.look("keys")
+	rotated := p.read("#issued")
+	for _, k := range []string{key, rotated} {
+		if a := post(http.DefaultClient, host.url, k, `{"domain":"example.com"}`); a.Status != 200 {
+			t.Errorf("within the overlap a key got %+v", a)
+		}
+	}
+	p.press("Plan", "Change to pro")
+	p.press("Change to pro", "Your plan has changed.")
+	p.look("plan")
+	p.press("Overview", "of 1500 checks")
+	p.write("value", "DE89370400440532013000")
+	p.press("Check", "Reference chk_")
+	p.see("iban")
+	p.look("overview")
+	p.press("All checks", "for twelve months")
+	p.look("checks")
+	p.press("Sign out", "Prices")
+	p.press("Sign in", "With any key of your account.")
+	p.look("signin")
+	p.write("key", "assay_nonsense")
+	p.do(chromedp.Submit("#key"))
+	p.see("This is not a key that works")
+	if n := receiver.forged.Load(); n != 0 {
+		t.Errorf("%d events were not signed with the secret", n)
+	}
+	if log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log")); err != nil || strings.Contains(string(log), key) || strings.Contains(string(log), secret) {
+		t.Errorf("the log holds a secret, or cannot be read: %v", err)
+	}
+	host.stop(t, syscall.SIGTERM)
+}
+
+func (r *receiver) await(t *testing.T, ref string) {
+	t.Helper()
+	timeout := time.After(2 * time.Minute)
+	for {
+		select {
+		case got := <-r.events:
+			if got == ref {
+				return
+			}
+		case <-timeout:
+			t.Fatalf("the event of %s did not come", ref)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package console
+
+import (
+	"errors"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/billing"
+)
+
+const (
+	testCheckoutPath = "/checkout/test/"
+	donePath         = "/checkout/done"
+	checkoutCookie   = 24 * time.Hour
+)
+
+// TestCheckoutPage is where the built-in test checkout asks for a card.
+const TestCheckoutPage = testCheckoutPath
+
+// subscribe begins a checkout: for a new customer, or for the account that is signed in.
+func (c *Console) subscribe(ctx *fiber.Ctx) error {
+	s, err := c.current(ctx)
+	if err != nil {
+		return err
+	}
+	account := ""
+	if s != nil {
+		account = s.Account
+	}
+	w, cancel := work()
+	defer cancel()
+	checkout, err := c.cfg.Billing.Subscribe(w, ctx.FormValue("plan"), account, c.url(ctx, donePath), c.url(ctx, "/#prices"))
+	switch {
+	case errors.Is(err, billing.ErrNoPlan):
+		return &pageError{fiber.StatusBadRequest, "There is no such plan."}
+	case errors.Is(err, billing.ErrSubscribed):
+		return ctx.Redirect("/dashboard/plan", fiber.StatusSeeOther)
+	case errors.Is(err, billing.ErrUnavailable):
+		c.cfg.Logger.Error("checkout cannot be opened", "error", err)
+		return &pageError{fiber.StatusServiceUnavailable, "Our payment provider cannot be reached. Nothing was charged; please try again in a minute."}
+	case err != nil:
+		return err
+	}
+	if err := c.setCookie(ctx, "checkout", checkoutContext, checkout.Token, c.cfg.Now().Add(checkoutCookie)); err != nil {
+		return err
+	}
+	return ctx.Redirect(checkout.URL, fiber.StatusSeeOther)
+}
+
+// testProvider is the built-in test checkout, or nil when cards are real.
+func (c *Console) testProvider() *billing.TestCheckout {
+	p, _ := c.cfg.Billing.Provider.(*billing.TestCheckout)
+	return p
+}
+
+func (c *Console) testCheckout(ctx *fiber.Ctx) error {
+	return c.showTestCheckout(ctx, nil, billing.Card{})
+}
+
+func (c *Console) showTestCheckout(ctx *fiber.Ctx, wrong *billing.CardError, typed billing.Card) error {
+	offer, err := c.checkoutOffer(ctx)
+	if err != nil {
+		return err
+	}
+	v := view{"Title": "Checkout", "Offer": offer, "ID": ctx.Params("id"), "Name": typed.Name}
+	if wrong != nil {
+		ctx.Status(fiber.StatusPaymentRequired)
+		v["Wrong"] = wrong
+	}
+	return c.render(ctx, "testcheckout", nil, v)
+}
+
+func (c *Console) checkoutOffer(ctx *fiber.Ctx) (billing.Offer, error) {
+	gone := &pageError{fiber.StatusNotFound, "There is no such checkout, or it was paid or has expired."}
+	if c.testProvider() == nil {
+		return billing.Offer{}, gone
+	}
+	w, cancel := work()
+	defer cancel()
+	plan, err := c.cfg.Store.CheckoutPlan(w, ctx.Params("id"))
+	if errors.Is(err, billing.ErrNoCheckout) {
+		return billing.Offer{}, gone
+	}
+	offer, _ := billing.OfferOf(plan)
+	return offer, err
+}
+
+func (c *Console) payTest(ctx *fiber.Ctx) error {
+	offer, err := c.checkoutOffer(ctx)
+	if err != nil {
+		return err
+	}
+	card := billing.Card{Number: ctx.FormValue("number"), Expiry: ctx.FormValue("expiry"), CVC: ctx.FormValue("cvc"), Name: ctx.FormValue("name")}
+	change, err := c.testProvider().Pay(ctx.Params("id"), offer.Plan.Name, card)
+	var wrong *billing.CardError
+	if errors.As(err, &wrong) {
+		return c.showTestCheckout(ctx, wrong, card)
+	}
+	if err != nil {
+		return err
+	}
+	w, cancel := work()
+	defer cancel()
+	if err := c.cfg.Store.Apply(w, change); err != nil {
+		return err
+	}
+	return ctx.Redirect(donePath, fiber.StatusSeeOther)
+}
+
+// done is the success screen. The first load of a paid checkout's browser shows the key; no other ever does.
+func (c *Console) done(ctx *fiber.Ctx) error {
+	var token string
+	if !c.cookie(ctx, "checkout", checkoutContext, &token) {
+		return &pageError{fiber.StatusNotFound, "There is no checkout of this browser, or it has expired. If you paid, sign in with your key or write to support."}
+	}
+	if ctx.Get("Sec-Purpose") != "" {
+		return &pageError{fiber.StatusForbidden, "This page is not for loading in advance."} // the key would be shown to nobody
+	}
+	w, cancel := work()
+	defer cancel()
+	claim, err := c.cfg.Billing.Claim(w, token)
+	switch {
+	case errors.Is(err, billing.ErrPending):
+		ctx.Status(fiber.StatusPaymentRequired)
+		ctx.Set("Refresh", "2")
+		return c.render(ctx, "pending", nil, view{"Title": "Waiting for your payment"})
+	case errors.Is(err, billing.ErrNoCheckout):
+		return &pageError{fiber.StatusGone, "This checkout has expired. If you paid, sign in with your key or write to support."}
+	case err != nil:
+		return err
+	}
+	return c.showClaim(ctx, claim)
+}
+
+func (c *Console) reissue(ctx *fiber.Ctx) error {
+	var token string
+	if !c.cookie(ctx, "checkout", checkoutContext, &token) {
+		return &pageError{fiber.StatusNotFound, "There is no checkout of this browser."}
+	}
+	w, cancel := work()
+	defer cancel()
+	claim, err := c.cfg.Billing.Reissue(w, token)
+	if errors.Is(err, billing.ErrNoReissue) || errors.Is(err, billing.ErrNoCheckout) {
+		return &pageError{fiber.StatusConflict, "This key was used already, or was issued again too often: rotate it in the dashboard."}
+	}
+	if err != nil {
+		return err
+	}
+	return c.showClaim(ctx, claim)
+}
+
+func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {
+	if claim.Key != "" {
+		// Who paid is signed in: the dashboard is a click away.
+		if err := c.begin(ctx, claim.Account, claim.KeyID); err != nil {
+			return err
+		}
+	} else if !claim.Upgrade {
+		ctx.Status(fiber.StatusGone)
+	}
+	return c.render(ctx, "done", nil, view{"Title": "You are subscribed", "Claim": claim, "URL": c.url(ctx, "")})
+}

@@ -1,0 +1,235 @@
+package console
+
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/billing"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/store"
+)
+
+// How much the dashboard's lists show.
+const (
+	plottedDays  = 30
+	listedChecks = 25
+	listedEvents = 50
+)
+
+// notes are what a page may say after something was done, by the name in its address: text from an address is never shown.
+var notes = map[string]string{
+	"revoked":   "The key is revoked. Within a second no host takes it any more.",
+	"removed":   "The webhook is removed. Events are no longer kept.",
+	"sent":      "A test event is on its way.",
+	"resent":    "The event is on its way again.",
+	"resentall": "The failed events are on their way again, as far as they are still held.",
+	"changed":   "Your plan has changed. Your keys stay as they are.",
+	"cancelled": "Your subscription ends with what is paid for. Until then everything works on.",
+	"resumed":   "Your subscription goes on.",
+	"moved":     "The webhook's address is changed. Its secret stays.",
+}
+
+func (c *Console) overview(ctx *fiber.Ctx, s *session) error {
+	return c.showOverview(ctx, s, view{"CSRF": s.CSRF, "Types": entity.Types()})
+}
+
+func (c *Console) showOverview(ctx *fiber.Ctx, s *session, tried view) error {
+	w, cancel := work()
+	defer cancel()
+	usage, err := c.cfg.Store.Usage(w, s.Account)
+	if err != nil {
+		return err
+	}
+	days, err := c.cfg.Store.Days(w, s.Account, plottedDays)
+	if err != nil {
+		return err
+	}
+	recent, err := c.cfg.Store.RecentChecks(w, s.Account, "", 10)
+	if err != nil {
+		return err
+	}
+	plot, err := json.Marshal(series(days))
+	if err != nil {
+		return err
+	}
+	return c.render(ctx, "overview", s, view{
+		"Title": "Overview", "Usage": usage, "Days": days, "Plot": string(plot), "Checks": recent, "Tried": tried,
+	})
+}
+
+// series are the columns of a plot: days as Unix seconds, then counts by verdict.
+func series(days []store.Day) [4][]int64 {
+	var s [4][]int64
+	for _, d := range days {
+		for i, n := range []int64{d.Date.Unix(), int64(d.Allow), int64(d.Review), int64(d.Block)} {
+			s[i] = append(s[i], n)
+		}
+	}
+	return s
+}
+
+// tryKeyed checks a value on the account's quota.
+func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
+	kind, value := entity.Type(ctx.FormValue("type")), ctx.FormValue("value")
+	if kind == "" || kind == "auto" {
+		kind = entity.Guess(value)
+	}
+	tried := view{"Value": value, "Type": string(kind), "CSRF": s.CSRF, "Types": entity.Types()}
+	w, cancel := work()
+	defer cancel()
+	d, err := c.cfg.Checker.Check(w, check.Request{
+		Caller: check.Caller{Account: s.Account, Key: s.Key, Plan: s.Plan},
+		Fields: []check.Field{{Type: kind, Value: value}}, Country: ctx.FormValue("country"),
+	})
+	if errors.Is(err, check.ErrUnauthorized) {
+		return &pageError{fiber.StatusForbidden, "The key that you signed in with has ended."}
+	}
+	if err := c.judged(ctx, tried, d, err); err != nil {
+		return err
+	}
+	if partial(ctx) {
+		return c.part(ctx, "tried", s, tried)
+	}
+	return c.showOverview(ctx, s, tried)
+}
+
+func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	list, err := c.cfg.Store.RecentChecks(w, s.Account, ctx.Query("before"), listedChecks)
+	if err != nil {
+		return err
+	}
+	v := view{"Title": "Checks", "Checks": list, "Before": ctx.Query("before")}
+	if len(list) == listedChecks {
+		v["Next"] = list[len(list)-1].Ref
+	}
+	return c.render(ctx, "checks", s, v)
+}
+
+func (c *Console) keys(ctx *fiber.Ctx, s *session) error { return c.showKeys(ctx, s, nil, "") }
+
+func (c *Console) showKeys(ctx *fiber.Ctx, s *session, issued *store.Issued, wrong string) error {
+	w, cancel := work()
+	defer cancel()
+	list, err := c.cfg.Store.Keys(w, s.Account)
+	if err != nil {
+		return err
+	}
+	return c.render(ctx, "keys", s, view{"Title": "Keys", "Keys": list, "Issued": issued, "Error": wrong, "Note": notes[ctx.Query("note")], "Overlap": keyOverlap})
+}
+
+// What a customer may do with keys.
+const (
+	keyOverlap  = 24 * time.Hour // a rotated key works on
+	mostKeys    = 20             // valid at once
+	longestName = 60             // bytes
+)
+
+func (c *Console) createKey(ctx *fiber.Ctx, s *session) error {
+	name := strings.TrimSpace(ctx.FormValue("name"))
+	if name == "" || len(name) > longestName || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+		ctx.Status(fiber.StatusBadRequest)
+		return c.showKeys(ctx, s, nil, "A key needs a name of 1 to 60 characters, such as “production”.")
+	}
+	w, cancel := work()
+	defer cancel()
+	list, err := c.cfg.Store.Keys(w, s.Account)
+	if err != nil {
+		return err
+	}
+	valid := 0
+	for _, k := range list {
+		if k.State == "valid" {
+			valid++
+		}
+	}
+	if valid >= mostKeys {
+		ctx.Status(fiber.StatusConflict)
+		return c.showKeys(ctx, s, nil, "An account has 20 keys at most: revoke one first.")
+	}
+	issued, err := c.cfg.Store.CreateKey(w, s.Account, name)
+	if err != nil {
+		return err
+	}
+	return c.showKeys(ctx, s, &issued, "")
+}
+
+func (c *Console) rotateKey(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	issued, err := c.cfg.Store.RotateKey(w, s.Account, ctx.Params("id"), keyOverlap)
+	if err != nil {
+		return err
+	}
+	return c.showKeys(ctx, s, &issued, "")
+}
+
+func (c *Console) revokeKey(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	if err := c.cfg.Store.RevokeAccountKey(w, s.Account, ctx.Params("id")); err != nil {
+		return err
+	}
+	if ctx.Params("id") == s.Key {
+		dropCookie(ctx, "session")
+		return ctx.Redirect("/signin", fiber.StatusSeeOther)
+	}
+	return ctx.Redirect("/dashboard/keys?note=revoked", fiber.StatusSeeOther)
+}
+
+func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	v := view{"Title": "Plan", "Offers": billing.Offers(), "Note": notes[ctx.Query("note")]}
+	sub, err := c.cfg.Store.Subscription(w, s.Account)
+	if err != nil && !errors.Is(err, billing.ErrNotPaid) {
+		return err
+	}
+	if err == nil {
+		v["Subscription"] = sub
+	}
+	if v["Usage"], err = c.cfg.Store.Usage(w, s.Account); err != nil {
+		return err
+	}
+	return c.render(ctx, "plan", s, v)
+}
+
+func (c *Console) changePlan(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	return c.billed(ctx, "changed", c.cfg.Billing.ChangePlan(w, s.Account, ctx.FormValue("plan")))
+}
+
+func (c *Console) cancelPlan(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	return c.billed(ctx, "cancelled", c.cfg.Billing.Cancel(w, s.Account))
+}
+
+func (c *Console) resumePlan(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	return c.billed(ctx, "resumed", c.cfg.Billing.Resume(w, s.Account))
+}
+
+// billed goes back to the plan's page, or says why a change could not be made.
+func (c *Console) billed(ctx *fiber.Ctx, note string, err error) error {
+	switch {
+	case errors.Is(err, billing.ErrNoPlan):
+		return &pageError{fiber.StatusBadRequest, "There is no such plan to change to."}
+	case errors.Is(err, billing.ErrNotPaid):
+		return &pageError{fiber.StatusConflict, "There is no subscription to change: choose a plan first."}
+	case errors.Is(err, billing.ErrUnavailable):
+		c.cfg.Logger.Error("subscription cannot be changed", "error", err)
+		return &pageError{fiber.StatusServiceUnavailable, "Our payment provider cannot be reached. Nothing was changed; please try again in a minute."}
+	case err != nil:
+		return err
+	}
+	return ctx.Redirect("/dashboard/plan?note="+note, fiber.StatusSeeOther)
+}

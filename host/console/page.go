@@ -1,0 +1,94 @@
+package console
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+)
+
+//go:embed pages
+var pageFiles embed.FS
+
+// pages are the parsed templates: each is the layout with one page's blocks, or a part of a page by itself.
+type pages struct {
+	whole map[string]*template.Template
+	parts *template.Template
+}
+
+// view is what a page shows.
+type view map[string]any
+
+func parsePages() (*pages, error) {
+	funcs := template.FuncMap{
+		"euros":   func(cents int64) string { return fmt.Sprintf("€%d", cents/100) },
+		"time":    func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") + " UTC" },
+		"date":    func(t time.Time) string { return t.UTC().Format("2 January 2006") },
+		"isodate": func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+		"words":   func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+		"percent": func(part, whole int) int { return min(100, 100*part/max(1, whole)) },
+		"dict": func(pairs ...any) map[string]any {
+			m := map[string]any{}
+			for i := 0; i+1 < len(pairs); i += 2 {
+				m[fmt.Sprint(pairs[i])] = pairs[i+1]
+			}
+			return m
+		},
+	}
+	p := &pages{whole: map[string]*template.Template{}}
+	base, err := template.New("").Funcs(funcs).ParseFS(pageFiles, "pages/layout.html", "pages/parts.html")
+	if err != nil {
+		return nil, err
+	}
+	p.parts = base
+	files, err := fs.Glob(pageFiles, "pages/*.html")
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(path.Base(file), ".html")
+		if name == "layout" || name == "parts" {
+			continue
+		}
+		own, err := template.Must(base.Clone()).ParseFS(pageFiles, file)
+		if err != nil {
+			return nil, err
+		}
+		p.whole[name] = own
+	}
+	return p, nil
+}
+
+// render answers with a page. It is written out whole first: half a page is none.
+func (c *Console) render(ctx *fiber.Ctx, name string, s *session, v view) error {
+	t, ok := c.pages.whole[name]
+	if !ok {
+		return fmt.Errorf("rendering page: there is no %q", name)
+	}
+	return c.write(ctx, t, "layout", name, s, v)
+}
+
+// part answers with a part of a page, for a request that asked for no more.
+func (c *Console) part(ctx *fiber.Ctx, name string, s *session, v view) error {
+	return c.write(ctx, c.pages.parts, name, name, s, v)
+}
+
+func (c *Console) write(ctx *fiber.Ctx, t *template.Template, block, name string, s *session, v view) error {
+	v["Page"], v["Session"], v["Path"] = name, s, ctx.Path()
+	v["TestMode"] = c.cfg.Billing.Provider.Test()
+	var page bytes.Buffer
+	if err := t.ExecuteTemplate(&page, block, v); err != nil {
+		return fmt.Errorf("rendering page %s: %w", name, err)
+	}
+	ctx.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
+	return ctx.Send(page.Bytes())
+}
+
+// partial says whether the request comes from htmx and wants a part of the page only.
+func partial(ctx *fiber.Ctx) bool { return ctx.Get("HX-Request") == "true" }

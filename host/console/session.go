@@ -1,0 +1,216 @@
+package console
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"sync"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/check"
+	"assay/host/store"
+)
+
+// session is who is signed in, kept in a sealed cookie: the host keeps nothing. Whether the key still stands is asked for
+// every page.
+type session struct {
+	Account string `json:"a"`
+	Key     string `json:"k"` // the id of the key that was used to sign in
+	CSRF    string `json:"c"` // what every form of this session must carry
+	Until   int64  `json:"u"` // Unix seconds
+
+	Plan check.Plan `json:"-"`
+}
+
+const (
+	sessionLife     = 12 * time.Hour
+	sessionContext  = "console session"
+	checkoutContext = "console checkout"
+	signInsAllowed  = 10 // by one client
+	signInsWindow   = 5 * time.Minute
+)
+
+// cookieName is that of a cookie. The __Host- prefix makes browsers refuse one that another subdomain set (RFC 6265bis
+// section 4.1.3.2); they demand Secure with it.
+func cookieName(ctx *fiber.Ctx, name string) string {
+	if secure(ctx) {
+		return "__Host-assay_" + name
+	}
+	return "assay_" + name
+}
+
+func (c *Console) setCookie(ctx *fiber.Ctx, name, context string, v any, until time.Time) error {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	ctx.Cookie(&fiber.Cookie{
+		Name: cookieName(ctx, name), Value: base64.RawURLEncoding.EncodeToString(c.cfg.Sealer.Seal(plain, context)),
+		Path: "/", Expires: until, HTTPOnly: true, Secure: secure(ctx), SameSite: fiber.CookieSameSiteLaxMode,
+	})
+	return nil
+}
+
+// cookie reads what setCookie set. What is not that is as good as none.
+func (c *Console) cookie(ctx *fiber.Ctx, name, context string, v any) bool {
+	sealed, err := base64.RawURLEncoding.DecodeString(ctx.Cookies(cookieName(ctx, name)))
+	if err != nil || len(sealed) == 0 {
+		return false
+	}
+	plain, err := c.cfg.Sealer.Open(sealed, context)
+	return err == nil && json.Unmarshal(plain, v) == nil
+}
+
+func dropCookie(ctx *fiber.Ctx, name string) {
+	ctx.Cookie(&fiber.Cookie{
+		Name: cookieName(ctx, name), Path: "/", Expires: time.Unix(1, 0), HTTPOnly: true, Secure: secure(ctx),
+		SameSite: fiber.CookieSameSiteLaxMode,
+	})
+}
+
+// begin signs in the holder of a key, in a session of its own whatever cookie was there before.
+func (c *Console) begin(ctx *fiber.Ctx, account, key string) error {
+	until := c.cfg.Now().Add(sessionLife)
+	return c.setCookie(ctx, "session", sessionContext, session{Account: account, Key: key, CSRF: newCSRF(), Until: until.Unix()}, until)
+}
+
+func newCSRF() string {
+	raw := make([]byte, 18)
+	rand.Read(raw)
+	return base64.RawURLEncoding.EncodeToString(raw)
+}
+
+// current returns the session of a request, or nil.
+func (c *Console) current(ctx *fiber.Ctx) (*session, error) {
+	var s session
+	if !c.cookie(ctx, "session", sessionContext, &s) || c.cfg.Now().Unix() >= s.Until {
+		return nil, nil
+	}
+	w, cancel := work()
+	defer cancel()
+	plan, err := c.cfg.Store.SessionPlan(w, s.Account, s.Key)
+	if errors.Is(err, store.ErrNoKey) {
+		return nil, nil
+	}
+	s.Plan = plan
+	return &s, err
+}
+
+// signedIn registers a page of the dashboard: it is given the session, and what it posts must carry the session's token.
+func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) error) {
+	c.app.Add(method, path, func(ctx *fiber.Ctx) error {
+		s, err := c.current(ctx)
+		if err != nil {
+			return err
+		}
+		if s == nil {
+			if method == fiber.MethodGet {
+				return ctx.Redirect("/signin", fiber.StatusSeeOther)
+			}
+			return &pageError{fiber.StatusForbidden, "You are signed out. Sign in again; nothing was changed."}
+		}
+		if method == fiber.MethodPost && subtle.ConstantTimeCompare([]byte(ctx.FormValue("csrf")), []byte(s.CSRF)) != 1 {
+			return &pageError{fiber.StatusForbidden, "This form is out of date. Go back, reload the page and try again; nothing was changed."}
+		}
+		return page(ctx, s)
+	})
+}
+
+// sameOrigin refuses what another site's page posts. Browsers say where a request comes from (Fetch Metadata); older ones name
+// the origin; what says neither is no browser, and has no cookies to abuse.
+func (c *Console) sameOrigin(ctx *fiber.Ctx) error {
+	if m := ctx.Method(); m == fiber.MethodGet || m == fiber.MethodHead {
+		return ctx.Next()
+	}
+	foreign := false
+	if site := ctx.Get("Sec-Fetch-Site"); site != "" {
+		foreign = site != "same-origin" && site != "none"
+	} else if origin := ctx.Get("Origin"); origin != "" {
+		u, err := url.Parse(origin)
+		foreign = err != nil || u.Host != string(ctx.Request().Host())
+	}
+	if foreign {
+		return &pageError{fiber.StatusForbidden, "This form was sent from another site. Nothing was changed."}
+	}
+	return ctx.Next()
+}
+
+// signInForm shows the form to sign in.
+func (c *Console) signInForm(ctx *fiber.Ctx) error {
+	if s, err := c.current(ctx); err != nil {
+		return err
+	} else if s != nil {
+		return ctx.Redirect("/dashboard", fiber.StatusSeeOther)
+	}
+	return c.render(ctx, "signin", nil, view{"Title": "Sign in"})
+}
+
+func (c *Console) signIn(ctx *fiber.Ctx) error {
+	again := func(status int, text string) error {
+		ctx.Status(status)
+		return c.render(ctx, "signin", nil, view{"Title": "Sign in", "Error": text})
+	}
+	if !c.signIns.allow(c.cfg.Client(ctx.Context()).String()) {
+		return again(fiber.StatusTooManyRequests, "Too many attempts to sign in from here. Wait five minutes.")
+	}
+	w, cancel := work()
+	defer cancel()
+	key, err := c.cfg.Store.SignIn(w, ctx.FormValue("key"))
+	if errors.Is(err, check.ErrUnauthorized) {
+		return again(fiber.StatusUnauthorized, "This is not a key that works: look for missing or extra characters. A revoked key cannot sign in.")
+	}
+	if err != nil {
+		return err
+	}
+	if err := c.begin(ctx, key.AccountID, key.ID); err != nil {
+		return err
+	}
+	return ctx.Redirect("/dashboard", fiber.StatusSeeOther)
+}
+
+func (c *Console) signOut(ctx *fiber.Ctx) error {
+	dropCookie(ctx, "session")
+	return ctx.Redirect("/", fiber.StatusSeeOther)
+}
+
+// throttle bounds how often each client may do something. Clients beyond rememberClients are forgotten all at once, so that
+// it cannot be made to fill the memory.
+type throttle struct {
+	most   int
+	window time.Duration
+	now    func() time.Time
+
+	mu      sync.Mutex
+	clients map[string]*window
+}
+
+type window struct {
+	n     int
+	until time.Time
+}
+
+const rememberClients = 10_000
+
+func newThrottle(most int, every time.Duration, now func() time.Time) *throttle {
+	return &throttle{most: most, window: every, now: now, clients: map[string]*window{}}
+}
+
+func (t *throttle) allow(client string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	w, ok := t.clients[client]
+	if !ok || !t.now().Before(w.until) {
+		if len(t.clients) >= rememberClients {
+			clear(t.clients)
+		}
+		w = &window{until: t.now().Add(t.window)}
+		t.clients[client] = w
+	}
+	w.n++
+	return w.n <= t.most
+}

@@ -1,0 +1,150 @@
+package console
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/store"
+)
+
+func (c *Console) webhooks(ctx *fiber.Ctx, s *session) error { return c.showWebhooks(ctx, s, view{}) }
+
+func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
+	w, cancel := work()
+	defer cancel()
+	endpoints, err := c.cfg.Store.Endpoints(w, s.Account)
+	if err != nil {
+		return err
+	}
+	below, _ := strconv.ParseInt(ctx.Query("below"), 10, 64)
+	state := ctx.Query("state")
+	if state != "pending" && state != "delivered" && state != "failed" {
+		state = ""
+	}
+	events, err := c.cfg.Store.RecentEvents(w, s.Account, state, below, listedEvents)
+	if err != nil {
+		return err
+	}
+	v["Title"], v["Events"], v["State"] = "Webhooks", events, state
+	if len(endpoints) > 0 {
+		v["Endpoint"] = endpoints[0]
+	}
+	if len(events) == listedEvents {
+		v["Next"] = events[len(events)-1].Sequence
+	}
+	if v["Note"] == nil {
+		v["Note"] = notes[ctx.Query("note")]
+	}
+	if partial(ctx) && ctx.Get("HX-Target") == "events" {
+		return c.part(ctx, "events", s, v)
+	}
+	return c.render(ctx, "webhooks", s, v)
+}
+
+// setEndpoint sets where events go. The first time, and only then, a secret is shown; later only the address moves.
+func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
+	typed := ctx.FormValue("url")
+	url, err := c.cfg.Webhook(typed)
+	if err != nil {
+		ctx.Status(fiber.StatusBadRequest)
+		return c.showWebhooks(ctx, s, view{"Error": err.Error(), "Typed": typed})
+	}
+	w, cancel := work()
+	defer cancel()
+	err = c.cfg.Store.MoveEndpoint(w, s.Account, url)
+	if err == nil {
+		return ctx.Redirect("/dashboard/webhooks?note=moved", fiber.StatusSeeOther)
+	}
+	if !errors.Is(err, store.ErrNoEndpoint) {
+		return err
+	}
+	secret, err := c.cfg.Store.SetEndpoint(w, s.Account, url)
+	if errors.Is(err, store.ErrPlanWithoutWebhooks) {
+		return &pageError{fiber.StatusForbidden, "Webhooks come with the Starter and Pro plans."}
+	}
+	if err != nil {
+		return err
+	}
+	return c.showWebhooks(ctx, s, view{"Secret": secret})
+}
+
+func (c *Console) removeEndpoint(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	if err := c.cfg.Store.RemoveEndpoint(w, s.Account); err != nil && !errors.Is(err, store.ErrNoEndpoint) {
+		return err
+	}
+	return ctx.Redirect("/dashboard/webhooks?note=removed", fiber.StatusSeeOther)
+}
+
+func (c *Console) rotateSecret(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	secret, err := c.cfg.Store.RotateSecret(w, s.Account, store.SecretOverlap)
+	if errors.Is(err, store.ErrNoEndpoint) {
+		return noEndpoint()
+	}
+	if err != nil {
+		return err
+	}
+	return c.showWebhooks(ctx, s, view{"Secret": secret, "Rotated": true})
+}
+
+func noEndpoint() error {
+	return &pageError{fiber.StatusConflict, "There is no webhook: set its address first."}
+}
+
+func (c *Console) testEvent(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	_, err := c.cfg.Store.SendTestEvent(w, s.Account)
+	if errors.Is(err, store.ErrNoEndpoint) {
+		return noEndpoint()
+	}
+	if err != nil {
+		return err
+	}
+	return ctx.Redirect("/dashboard/webhooks?note=sent", fiber.StatusSeeOther)
+}
+
+func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
+	since, err := time.Parse(time.DateOnly, ctx.FormValue("since"))
+	if err != nil {
+		ctx.Status(fiber.StatusBadRequest)
+		return c.showWebhooks(ctx, s, view{"Error": "Since when? Give a date such as 2026-01-31."})
+	}
+	w, cancel := work()
+	defer cancel()
+	if _, _, err := c.cfg.Store.ResendFailed(w, s.Account, since); errors.Is(err, store.ErrNoEndpoint) {
+		return noEndpoint()
+	} else if err != nil {
+		return err
+	}
+	return ctx.Redirect("/dashboard/webhooks?note=resentall", fiber.StatusSeeOther)
+}
+
+func (c *Console) event(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	attempts, err := c.cfg.Store.Attempts(w, s.Account, ctx.Params("ref"))
+	if err != nil {
+		return err
+	}
+	return c.render(ctx, "event", s, view{"Title": "Webhook event", "Ref": ctx.Params("ref"), "Attempts": attempts})
+}
+
+func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	err := c.cfg.Store.ResendEvent(w, s.Account, ctx.Params("ref"))
+	if errors.Is(err, store.ErrPayloadGone) || errors.Is(err, store.ErrEventPending) {
+		return &pageError{fiber.StatusConflict, err.Error()}
+	}
+	if err != nil {
+		return err
+	}
+	return ctx.Redirect("/dashboard/webhooks?note=resent", fiber.StatusSeeOther)
+}
