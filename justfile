@@ -22,6 +22,10 @@ bench *args:
     go test -run '^$' -bench . -benchmem ./...
     cd host/bench/extism && go test -run '^$' -bench . .
 
+# Measure the layers as they are in the source on labelled values: just eval FILE --html report.html
+eval *args:
+    go run ./host eval --lineup registry/default_lineup.json {{args}}
+
 # Fuzz one target for a while: just fuzz ./host/entity FuzzDomain
 fuzz package target time="60s":
     go test -run '^$' -fuzz '^{{target}}$' -fuzztime {{time}} {{package}}

@@ -1,0 +1,73 @@
+package eval
+
+import "math"
+
+// Calibration is how far score/100 can be read as a chance.
+type Calibration struct {
+	Prevalence Number        `json:"prevalence"` // the share of malicious rows that it is reckoned for
+	Brier      Number        `json:"brier"`      // mean squared difference between score/100 and the label; 0 is best (Brier 1950)
+	ECE        Number        `json:"ece"`        // mean difference between score/100 and the share of malicious rows, over the bins (Naeini et al. 2015)
+	Bins       []Reliability `json:"bins"`
+}
+
+// Reliability is one bin of scores.
+type Reliability struct {
+	From      int    `json:"from"` // lowest score
+	To        int    `json:"to"`   // highest score
+	N         int    `json:"n"`
+	Predicted Number `json:"predicted"` // mean of score/100
+	Observed  Number `json:"observed"`  // share of malicious rows
+}
+
+const calibrationBins = 10
+
+// calibrate compares scores (0 to 100) with labels. With a prevalence other than 0, rows count as if that share of them were
+// malicious: a file for measuring holds far more of them than life does.
+func calibrate(scores []float64, malicious []bool, prevalence float64) Calibration {
+	positives := 0
+	for _, m := range malicious {
+		if m {
+			positives++
+		}
+	}
+	share := float64(positives) / float64(len(malicious))
+	up, down := 1.0, 1.0 // what a malicious and a benign row count
+	if prevalence > 0 && share > 0 && share < 1 {
+		up, down, share = prevalence/share, (1-prevalence)/(1-share), prevalence
+	}
+	type sums struct {
+		n                           int
+		weight, predicted, observed float64
+	}
+	var bins [calibrationBins]sums
+	brier, total := 0.0, 0.0
+	for i, s := range scores {
+		weight, label := down, 0.0
+		if malicious[i] {
+			weight, label = up, 1
+		}
+		p := s / 100
+		brier += weight * (p - label) * (p - label)
+		total += weight
+		b := &bins[min(int(s)/(100/calibrationBins), calibrationBins-1)]
+		b.n++
+		b.weight += weight
+		b.predicted += weight * p
+		b.observed += weight * label
+	}
+	c := Calibration{Prevalence: Number(share), Brier: Number(brier / total)}
+	ece := 0.0
+	for i, b := range bins {
+		r := Reliability{From: i * 100 / calibrationBins, To: (i+1)*100/calibrationBins - 1, N: b.n}
+		if i == calibrationBins-1 {
+			r.To = 100
+		}
+		r.Predicted, r.Observed = Number(b.predicted/b.weight), Number(b.observed/b.weight)
+		if b.n > 0 {
+			ece += math.Abs(b.predicted - b.observed)
+		}
+		c.Bins = append(c.Bins, r)
+	}
+	c.ECE = Number(ece / total)
+	return c
+}

@@ -1,0 +1,234 @@
+package eval
+
+import "math"
+
+// regression is a logistic regression whose coefficients are held to a box: minimise
+//
+//	sum(weight * loss) / sum(weight) + l2/2 * sum(coefficient^2)
+//
+// over one bias, which the penalty spares, and one coefficient a feature.
+type regression struct {
+	cases    []weighedCase
+	features int
+	l2       float64
+	most     float64  // coefficients lie in 0..most, the bias in -most..most
+	bias     *float64 // held there when not nil
+}
+
+// weighedCase is any number of rows that look alike.
+type weighedCase struct {
+	features  []float64
+	malicious bool
+	weight    float64
+}
+
+// The solver stops when no coefficient is left to move by more than this slope, or after so many steps; ten are usual.
+const (
+	flat     = 1e-10
+	mostStep = 200
+)
+
+// solve returns bias and coefficients by Newton's method on those that no bound holds, its steps projected into the box and
+// shortened until the loss falls (Bertsekas, "Projected Newton methods for optimization problems with simple constraints",
+// SIAM J. Control 20, 1982). The problem is convex, so the start does not matter for the result; x may be nil.
+func (r regression) solve(x []float64) []float64 {
+	n := r.features + 1 // the bias is x[0]
+	x = append([]float64(nil), x...)
+	for len(x) < n {
+		x = append(x, 0)
+	}
+	if r.bias != nil {
+		x[0] = *r.bias
+	}
+	value, gradient, hessian := r.derive(x)
+	for range mostStep {
+		var free []int
+		slope := 0.0
+		for i := range x {
+			low, high := r.bounds(i)
+			if (x[i] <= low && gradient[i] >= 0) || (x[i] >= high && gradient[i] <= 0) {
+				continue
+			}
+			free = append(free, i)
+			slope = max(slope, math.Abs(gradient[i]))
+		}
+		if slope < flat {
+			break
+		}
+		direction := descend(hessian, gradient, free)
+		next, moved := r.search(x, value, gradient, direction)
+		if !moved {
+			break
+		}
+		x = next
+		value, gradient, hessian = r.derive(x)
+	}
+	return x
+}
+
+func (r regression) bounds(i int) (low, high float64) {
+	switch {
+	case i > 0:
+		return 0, r.most
+	case r.bias != nil:
+		return *r.bias, *r.bias
+	}
+	return -r.most, r.most
+}
+
+// search steps along the direction, half as far until the loss falls as it should (Armijo's rule along the projection).
+func (r regression) search(x []float64, value float64, gradient, direction []float64) (next []float64, moved bool) {
+	next = make([]float64, len(x))
+	for step := 1.0; step > 1e-12; step /= 2 {
+		expected := 0.0
+		for i := range x {
+			low, high := r.bounds(i)
+			next[i] = min(high, max(low, x[i]+step*direction[i]))
+			expected += gradient[i] * (next[i] - x[i])
+		}
+		if expected < 0 && r.value(next) <= value+1e-4*expected {
+			return next, true
+		}
+	}
+	return x, false
+}
+
+// descend solves hessian * d = -gradient on the free coefficients by Cholesky's decomposition, with a ridge where there is no
+// solution.
+func descend(hessian [][]float64, gradient []float64, free []int) []float64 {
+	n := len(free)
+	for ridge := 1e-14; ; ridge *= 100 {
+		l, ok := cholesky(hessian, free, ridge)
+		if !ok {
+			continue
+		}
+		y := make([]float64, n)
+		for i := range n {
+			y[i] = -gradient[free[i]]
+			for k := range i {
+				y[i] -= l[i][k] * y[k]
+			}
+			y[i] /= l[i][i]
+		}
+		for i := n - 1; i >= 0; i-- {
+			for k := i + 1; k < n; k++ {
+				y[i] -= l[k][i] * y[k]
+			}
+			y[i] /= l[i][i]
+		}
+		d := make([]float64, len(gradient))
+		for i, f := range free {
+			d[f] = y[i]
+		}
+		return d
+	}
+}
+
+func cholesky(a [][]float64, of []int, ridge float64) (l [][]float64, ok bool) {
+	l = make([][]float64, len(of))
+	for i := range of {
+		l[i] = make([]float64, i+1)
+		for j := range i + 1 {
+			sum := a[of[i]][of[j]]
+			if i == j {
+				sum += ridge
+			}
+			for k := range j {
+				sum -= l[i][k] * l[j][k]
+			}
+			if i != j {
+				l[i][j] = sum / l[j][j]
+				continue
+			}
+			if !(sum > 0) {
+				return nil, false
+			}
+			l[i][i] = math.Sqrt(sum)
+		}
+	}
+	return l, true
+}
+
+// value is what is minimised.
+func (r regression) value(x []float64) float64 {
+	sum, total := 0.0, 0.0
+	for i := range r.cases {
+		c := &r.cases[i]
+		sum += c.weight * c.loss(c.logOdds(x))
+		total += c.weight
+	}
+	sum /= total
+	for _, w := range x[1:] {
+		sum += r.l2 / 2 * w * w
+	}
+	return sum
+}
+
+// derive returns what is minimised with its first and second derivatives.
+func (r regression) derive(x []float64) (value float64, gradient []float64, hessian [][]float64) {
+	n := len(x)
+	gradient, hessian = make([]float64, n), make([][]float64, n)
+	for i := range hessian {
+		hessian[i] = make([]float64, n)
+	}
+	total := 0.0
+	for _, c := range r.cases {
+		total += c.weight
+	}
+	at := func(c *weighedCase, i int) float64 {
+		if i == 0 {
+			return 1
+		}
+		return c.features[i-1]
+	}
+	for k := range r.cases {
+		c := &r.cases[k]
+		z, weight := c.logOdds(x), c.weight/total
+		p := 1 / (1 + math.Exp(-z))
+		value += weight * c.loss(z)
+		off := p
+		if c.malicious {
+			off--
+		}
+		for i := range n {
+			f := at(c, i)
+			if f == 0 {
+				continue
+			}
+			gradient[i] += weight * off * f
+			for j := range i + 1 {
+				hessian[i][j] += weight * p * (1 - p) * f * at(c, j)
+			}
+		}
+	}
+	for i := 1; i < n; i++ {
+		value += r.l2 / 2 * x[i] * x[i]
+		gradient[i] += r.l2 * x[i]
+		hessian[i][i] += r.l2
+	}
+	for i := range n {
+		for j := range i {
+			hessian[j][i] = hessian[i][j]
+		}
+	}
+	return value, gradient, hessian
+}
+
+func (c *weighedCase) logOdds(x []float64) float64 {
+	z := x[0]
+	for i, f := range c.features {
+		z += x[i+1] * f
+	}
+	return z
+}
+
+// loss is -log of the chance that the log-odds z give the case's label, without overflow.
+func (c *weighedCase) loss(z float64) float64 {
+	if c.malicious {
+		z = -z
+	}
+	if z > 0 {
+		return z + math.Log1p(math.Exp(-z))
+	}
+	return math.Log1p(math.Exp(z))
+}

@@ -1,0 +1,265 @@
+package eval
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"assay/host/check"
+)
+
+// WriteText writes the report for a person at a terminal.
+func (r *Report) WriteText(out io.Writer) error {
+	p := &page{}
+	lineup := "the given lineup"
+	if r.Lineup.Revision != 0 {
+		lineup = fmt.Sprintf("lineup revision %d", r.Lineup.Revision)
+	}
+	how := "on the values alone"
+	if r.Lookups {
+		how = "with what could be looked up of them now"
+	}
+	p.line("%s rows of %s through %s (bias %v, review from %d, block from %d), %s, in %s s", count(r.Rows), strings.Join(r.Files, ", "), lineup,
+		r.Lineup.Bias, r.Lineup.Bands.Review, r.Lineup.Bands.Block, how, r.Seconds.fixed(1))
+	if r.Skipped > 0 {
+		p.line("%s lines were no rows and are skipped", count(r.Skipped))
+	}
+	for _, w := range r.Warnings {
+		p.line("NOTE  %s", w)
+	}
+	for _, t := range r.Types {
+		t.write(p)
+	}
+	_, err := out.Write(p.Bytes())
+	return err
+}
+
+func (r *TypeReport) write(p *page) {
+	p.line("\n%s: %s rows, %s malicious, %s benign", strings.ToUpper(string(r.Type)), count(r.N), count(r.Positives), count(r.N-r.Positives))
+	p.line("")
+	p.table("lrlrrr", []string{"", "VALUE", "95% INTERVAL", "FROM SCORE", "FALSE POSITIVES", "UNROUNDED"}, [][]string{
+		{"AUC", r.AUC.fixed(4), r.AUCInterval.fixed(4), "", "", r.Unrounded.AUC.fixed(4)},
+		{"recall at 1% false positives", r.Recall1.fixed(4), r.Interval1.fixed(4), r.Threshold1.fixed(0), r.FPR1.percent(2), r.Unrounded.Recall1.fixed(4)},
+		{"recall at 0.1% false positives", r.Recall01.fixed(4), r.Interval01.fixed(4), r.Threshold01.fixed(0), r.FPR01.percent(2), r.Unrounded.Recall01.fixed(4)},
+	})
+
+	p.line("")
+	var rows [][]string
+	for _, b := range r.bands() {
+		rows = append(rows, []string{b.Name, fmt.Sprintf("%d-%d", b.From, b.To), count(b.Benign), count(b.Malicious),
+			b.FPR.percent(2), b.FPRInterval.percent(2), b.Recall.percent(1), b.RecallInterval.percent(1)})
+	}
+	p.table("lrrrrlrl", []string{"BAND", "SCORES", "BENIGN", "MALICIOUS", "BENIGN FROM HERE", "95%", "MALICIOUS FROM HERE", "95%"}, rows)
+
+	p.line("\nCalibration at %s malicious: Brier %s, expected calibration error %s", r.Calibration.Prevalence.percent(1), r.Calibration.Brier.fixed(4), r.Calibration.ECE.fixed(4))
+	p.line("")
+	rows = nil
+	for _, b := range r.Calibration.Bins {
+		if b.N > 0 {
+			rows = append(rows, []string{fmt.Sprintf("%d-%d", b.From, b.To), count(b.N), b.Predicted.percent(1), b.Observed.percent(1)})
+		}
+	}
+	p.table("rrrr", []string{"SCORES", "ROWS", "SAID", "FOUND"}, rows)
+
+	p.line("")
+	rows = nil
+	for _, l := range r.Layers {
+		rows = append(rows, []string{l.Name + "@" + l.Version, strconv.FormatFloat(l.Weight, 'f', 2, 64), count(l.Spoke), l.AUC.fixed(4), l.Recall1.fixed(4),
+			l.LeftOut.AUC.fixed(4), l.LeftOut.Recall1.fixed(4), (r.Recall1 - l.LeftOut.Recall1).signed(4)})
+	}
+	p.table("lrrrrrrr", []string{"LAYER", "WEIGHT", "SPOKE", "AUC ALONE", "RECALL@1% ALONE", "AUC WITHOUT", "RECALL@1% WITHOUT", "IT ADDS"}, rows)
+
+	writeGroups(p, "SOURCE", r.Sources)
+	writeGroups(p, "CATEGORY", r.Categories)
+	writeMistakes(p, "Benign, scored highest:", r.Errors.Benign)
+	writeMistakes(p, "Malicious, scored lowest:", r.Errors.Malicious)
+}
+
+type namedBand struct {
+	Name string
+	Band
+}
+
+func (f Figures) bands() []namedBand {
+	return []namedBand{{string(check.Allow), f.Bands.Allow}, {string(check.Review), f.Bands.Review}, {string(check.Block), f.Bands.Block}}
+}
+
+func writeGroups(p *page, what string, groups []Group) {
+	for _, malicious := range []bool{true, false} {
+		header := []string{"BENIGN " + what, "ROWS", "FALSE@1%", "95%", "REVIEW OR BLOCK", "BLOCK", "MEAN SCORE"}
+		if malicious {
+			header[0], header[2] = "MALICIOUS "+what, "RECALL@1%"
+		}
+		var rows [][]string
+		for _, g := range groups {
+			if g.Malicious == malicious {
+				rows = append(rows, []string{printable(g.Name), count(g.N), g.AtOnePct.percent(1), g.Interval.percent(1), g.Review.percent(1), g.Block.percent(1), g.MeanScore.fixed(1)})
+			}
+		}
+		if len(rows) > 0 {
+			p.line("")
+			p.table("lrrlrrr", header, rows)
+		}
+	}
+}
+
+func writeMistakes(p *page, title string, mistakes []Mistake) {
+	if len(mistakes) == 0 {
+		return
+	}
+	p.line("\n%s", title)
+	for _, m := range mistakes {
+		p.line("\n  %3d  %s  %s", m.Score, printable(m.Value), m.origin())
+		for _, o := range m.Layers {
+			switch {
+			case o.Lost != "":
+				p.line("       %s: lost, %s", o.Layer, o.Lost)
+			case len(o.Signals) > 0:
+				p.line("       %s: %d, log-odds %+.2f", o.Layer, o.Score, o.Contribution)
+			}
+			for _, s := range o.Signals {
+				p.line("         %+4d  %s  %s", s.Points, s.Code, s.Text)
+			}
+		}
+		if m.silent() {
+			p.line("       no layer has anything to say")
+		}
+	}
+}
+
+// origin is where a mistake's label comes from.
+func (m Mistake) origin() string {
+	origin := printable(m.Category)
+	if m.Source != "" {
+		origin = strings.TrimSpace(origin + " (" + printable(m.Source) + ")")
+	}
+	return origin
+}
+
+func (m Mistake) silent() bool {
+	for _, o := range m.Layers {
+		if o.Lost != "" || len(o.Signals) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// WriteText writes how well the fitted fusion does, for a person at a terminal.
+func (f *Fit) WriteText(out io.Writer) error {
+	p := &page{}
+	p.line("Fitted to %s rows; cross-validated in %d folds, by source where rows name one", count(f.Rows), f.Folds)
+	if f.Dropped > 0 {
+		p.line("NOTE  %s rows were refused or lost a layer, and are left out", count(f.Dropped))
+	}
+	if f.BiasKept {
+		p.line("NOTE  the bias stays as it is: the rows lack a type that the lineup scores, and would move it unseen")
+	}
+	if len(f.Kept) > 0 {
+		p.line("NOTE  of these rows these layers say nothing, and keep their weights: %s", strings.Join(f.Kept, ", "))
+	}
+	for _, t := range f.Types {
+		p.line("\n%s: %s rows, %s malicious, weighed as if %s were", strings.ToUpper(string(t.Type)), count(t.N), count(t.Positives), t.Prevalence.percent(2))
+		if !t.TargetsMet {
+			p.line("NOTE  no weights keep the shares of benign rows at the bands as low as asked")
+		}
+		if len(t.SplitNames) > 0 {
+			p.line("NOTE  without these sources too few rows would be left, so they are split at random: %s", strings.Join(t.SplitNames, ", "))
+		}
+		p.line("")
+		var rows [][]string
+		for _, v := range []struct {
+			name string
+			Figures
+		}{{"as it was", t.Before}, {"fitted", t.Fitted}, {"out of fold", t.OutOfFold}} {
+			rows = append(rows, []string{v.name, v.AUC.fixed(4), v.Recall1.fixed(4), v.Recall01.fixed(4),
+				v.Bands.Review.FPR.percent(2), v.Bands.Block.FPR.percent(2), v.Bands.Review.Recall.percent(1), v.Bands.Block.Recall.percent(1)})
+		}
+		p.table("lrrrrrrr", []string{"", "AUC", "RECALL@1%", "RECALL@0.1%", "BENIGN REVIEWED", "BENIGN BLOCKED", "FRAUD REVIEWED", "FRAUD BLOCKED"}, rows)
+	}
+	_, err := out.Write(p.Bytes())
+	return err
+}
+
+// page is text under construction.
+type page struct{ bytes.Buffer }
+
+func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
+
+// table writes columns under a header, each aligned left (l) or right (r).
+func (p *page) table(align string, header []string, rows [][]string) {
+	widths := make([]int, len(header))
+	for _, row := range append([][]string{header}, rows...) {
+		for i, cell := range row {
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+		}
+	}
+	for _, row := range append([][]string{header}, rows...) {
+		var b strings.Builder
+		for i, cell := range row {
+			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
+			if align[i] == 'r' {
+				cell = pad + cell
+			} else {
+				cell += pad
+			}
+			b.WriteString(cell + "  ")
+		}
+		p.line("%s", strings.TrimRight(b.String(), " "))
+	}
+}
+
+func (n Number) fixed(digits int) string {
+	if !n.Defined() {
+		return "-"
+	}
+	return strconv.FormatFloat(float64(n), 'f', digits, 64)
+}
+
+func (n Number) signed(digits int) string {
+	if !n.Defined() {
+		return "-"
+	}
+	return fmt.Sprintf("%+.*f", digits, float64(n))
+}
+
+func (n Number) percent(digits int) string {
+	if !n.Defined() {
+		return "-"
+	}
+	return strconv.FormatFloat(100*float64(n), 'f', digits, 64) + "%"
+}
+
+func (i Interval) fixed(digits int) string {
+	if !i[0].Defined() || !i[1].Defined() {
+		return "-"
+	}
+	return i[0].fixed(digits) + " to " + i[1].fixed(digits)
+}
+
+func (i Interval) percent(digits int) string {
+	if !i[0].Defined() || !i[1].Defined() {
+		return "-"
+	}
+	return strings.TrimSuffix(i[0].percent(digits), "%") + " to " + i[1].percent(digits)
+}
+
+// count writes a whole number with its thousands apart.
+func count(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// printable quotes what could not be printed as it is.
+func printable(s string) string {
+	if q := strconv.Quote(s); q != `"`+s+`"` {
+		return q
+	}
+	return s
+}
