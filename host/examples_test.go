@@ -1,6 +1,7 @@
 package main
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -24,9 +25,16 @@ func TestExamples(t *testing.T) {
 		"curl: a look-alike":  {[]string{"sh", "../examples/client-curl/check.sh", "paypa1-secure-login.xyz"}, "block\n"},
 		"go: a good mailbox":  {[]string{"go", "run", "../examples/client-go", "jane.doe@gmail.com"}, "welcome\n"},
 		"go: a look-alike's":  {[]string{"go", "run", "../examples/client-go", "jane@paypa1-secure-login.xyz"}, "turned away"},
+		"typescript: a batch": {
+			[]string{"npm", "run", "-s", "check", "--prefix", "../examples/client-typescript", "--", "domain=paypa1-secure-login.xyz", "email=nobody"},
+			"block paypa1-secure-login.xyz",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if _, err := os.Stat("../examples/client-typescript/node_modules"); c.command[0] == "npm" && err != nil {
+				t.Skip("TypeScript is not installed: npm ci --prefix examples/client-typescript --ignore-scripts")
+			}
 			cmd := exec.CommandContext(t.Context(), c.command[0], c.command[1:]...)
 			cmd.Env = append(cmd.Environ(), "ASSAY_URL="+host.url, "ASSAY_KEY="+key)
 			out, err := cmd.CombinedOutput()
