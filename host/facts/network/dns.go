@@ -1,0 +1,270 @@
+// Package network looks up what the DNS and the address of a domain tell: the sources "dns" and "net".
+package network
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"assay/host/entity"
+	"assay/host/facts"
+	"assay/host/facts/internet"
+	"assay/host/facts/resolver"
+)
+
+// Resolver answers questions to the DNS as *resolver.Resolver does.
+type Resolver interface {
+	// Ask returns when ctx ends at the latest. The error means that nothing is known; what does not exist is an answer.
+	Ask(ctx context.Context, q resolver.Question) (resolver.Answer, error)
+}
+
+// DNS is the source "dns".
+type DNS struct{ Resolver Resolver }
+
+var _ facts.Source = DNS{}
+
+// maxShown bounds how many addresses or hosts a fact lists.
+const maxShown = 8
+
+// Name implements facts.Source.
+func (DNS) Name() string { return "dns" }
+
+// Table implements facts.Source.
+func (DNS) Table() []entity.Fact { return slices.Clone(dnsTable) }
+
+var dnsTable = []entity.Fact{
+	{Name: "dns.status", Format: "of the name itself: ok, nodata (no address), nxdomain (no such name), dangling (an alias of a name " +
+		"that does not exist) or servfail", Example: "ok"},
+	{Name: "dns.a", Format: "public IPv4 addresses, sorted, the first 8, joined by spaces; absent when none", Example: "93.184.215.14"},
+	{Name: "dns.aaaa", Format: "public IPv6 addresses likewise", Example: "2606:2800:21f:cb07:6820:80da:af6b:8b2c"},
+	{Name: "dns.special", Format: "which kinds of address no public host can have the IPv4 addresses hold, joined by spaces: unspecified, " +
+		"loopback, private, shared, link_local, documentation, benchmark, multicast, reserved; absent when all are public", Example: "loopback"},
+	{Name: "dns.networks", Format: "in how many different /16 networks the public IPv4 addresses lie, 32 addresses at most", Example: "1"},
+	{Name: "dns.ttl", Format: "seconds for which the resolver may keep the IPv4 addresses: at most what their owner set", Example: "300"},
+	{Name: "dns.alias", Format: "the end of the chain of aliases (CNAME); absent when none", Example: "shops.myshopify.com"},
+	{Name: "dns.zone", Format: "of the registrable domain: ok, nodata (no name servers of its own), nxdomain, dangling or servfail", Example: "ok"},
+	{Name: "dns.ns", Format: "name servers of the registrable domain, sorted, the first 8, joined by spaces; absent when none", Example: "a.iana-servers.net b.iana-servers.net"},
+	{Name: "dns.mx", Format: "mail servers of the mail domain (domain: of the registrable domain), the preferred first, the first 8; none; " +
+		"or null when it says that it takes no mail (RFC 7505)", Example: "aspmx.l.google.com"},
+	{Name: "dns.spf", Format: "who may send as the mail domain (RFC 7208): none (nothing is said), invalid, nobody, fail (the listed only), " +
+		"softfail, neutral or pass_all (anybody)", Example: "softfail"},
+	{Name: "dns.dmarc", Format: "what is asked of receivers for forged mail (RFC 7489): none (nothing is said), invalid, monitor, quarantine or " +
+		"reject", Example: "reject"},
+	{Name: "dns.dnssec", Format: "of the registrable domain: validated (by the resolver), signed (but not validated), unsigned or bogus", Example: "unsigned"},
+}
+
+// subject is what is looked up of an entity: names in A-labels.
+type subject struct {
+	host string // the name itself
+	zone string // the registrable domain; "" when the name is itself a public suffix
+	mail string // where mail would go
+}
+
+// subjectOf returns what to ask for, and whether there is anything. Names under no public suffix are not asked for: what a
+// resolver may know of them belongs to a private network, and is nothing that a caller should learn here.
+func subjectOf(e entity.Entity) (subject, bool) {
+	s := subject{host: e.Facts["domain.ascii"], zone: e.Facts["domain.registrable"]}
+	if s.host == "" || e.Facts["domain.suffix_kind"] == "unlisted" {
+		return s, false
+	}
+	s.mail = s.host
+	if e.Type == entity.Domain && s.zone != "" {
+		s.mail = s.zone
+	}
+	return s, true
+}
+
+// Observe implements facts.Source.
+func (d DNS) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
+	s, ok := subjectOf(e)
+	if !ok {
+		return nil, nil
+	}
+	var jobs jobs
+	if wantsAny(wants, "dns.status", "dns.a", "dns.special", "dns.networks", "dns.ttl", "dns.alias") {
+		jobs.run(func() (entity.Facts, error) { return d.addresses(ctx, s.host, wants("dns.status")) })
+	}
+	if wants("dns.aaaa") {
+		jobs.run(func() (entity.Facts, error) { return d.addresses6(ctx, s.host) })
+	}
+	if s.zone != "" && wantsAny(wants, "dns.zone", "dns.ns") {
+		jobs.run(func() (entity.Facts, error) { return d.zone(ctx, s.zone) })
+	}
+	if s.zone != "" && wants("dns.dnssec") {
+		jobs.run(func() (entity.Facts, error) { return d.signed(ctx, s.zone) })
+	}
+	if wants("dns.mx") {
+		jobs.run(func() (entity.Facts, error) { return d.mailServers(ctx, s.mail) })
+	}
+	if wants("dns.spf") {
+		jobs.run(func() (entity.Facts, error) { return d.senders(ctx, s.mail) })
+	}
+	if wants("dns.dmarc") {
+		jobs.run(func() (entity.Facts, error) { return d.forgeries(ctx, s.mail, s.zone) })
+	}
+	return jobs.wait(wants)
+}
+
+func wantsAny(wants func(string) bool, facts ...string) bool {
+	return slices.ContainsFunc(facts, wants)
+}
+
+// jobs are lookups side by side; each ends with its context.
+type jobs struct {
+	n    int
+	done chan job
+}
+
+type job struct {
+	facts entity.Facts
+	err   error
+}
+
+func (j *jobs) run(look func() (entity.Facts, error)) {
+	if j.done == nil {
+		j.done = make(chan job)
+	}
+	j.n++
+	go func() {
+		facts, err := look()
+		j.done <- job{facts, err}
+	}()
+}
+
+// wait returns what all lookups found together of what is wanted.
+func (j *jobs) wait(wants func(string) bool) (entity.Facts, error) {
+	found := entity.Facts{}
+	var errs []error
+	for range j.n {
+		one := <-j.done
+		for name, value := range one.facts {
+			if value != "" && wants(name) {
+				found[name] = value
+			}
+		}
+		errs = append(errs, one.err)
+	}
+	return found, errors.Join(errs...)
+}
+
+// addresses asks for the IPv4 addresses of host; for those of IPv6 too where the status hangs on them.
+func (d DNS) addresses(ctx context.Context, host string, status bool) (entity.Facts, error) {
+	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: host, Kind: resolver.A})
+	if err != nil {
+		return nil, err
+	}
+	found := entity.Facts{"dns.alias": a.Alias, "dns.special": strings.Join(specialKinds(a.Addresses), " ")}
+	if a.Status == resolver.OK {
+		found["dns.a"] = publicAddresses(a.Addresses)
+		found["dns.networks"] = strconv.Itoa(networks(a.Addresses))
+		found["dns.ttl"] = strconv.Itoa(int(a.TTL.Seconds()))
+	}
+	if !status {
+		return found, nil
+	}
+	if a.Status == resolver.NoData {
+		if a, err = d.Resolver.Ask(ctx, resolver.Question{Name: host, Kind: resolver.AAAA}); err != nil {
+			return found, err
+		}
+	}
+	found["dns.status"] = string(a.Status)
+	return found, nil
+}
+
+func (d DNS) addresses6(ctx context.Context, host string) (entity.Facts, error) {
+	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: host, Kind: resolver.AAAA})
+	if err != nil {
+		return nil, err
+	}
+	return entity.Facts{"dns.aaaa": publicAddresses(a.Addresses)}, nil
+}
+
+func (d DNS) zone(ctx context.Context, zone string) (entity.Facts, error) {
+	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: zone, Kind: resolver.NS})
+	if err != nil {
+		return nil, err
+	}
+	return entity.Facts{"dns.zone": string(a.Status), "dns.ns": hostNames(a.Hosts)}, nil
+}
+
+// signed tells what can be known without validating here: whether the parent vouches for the zone's keys (RFC 4034 section
+// 5), and whether the resolver says that it has validated that.
+func (d DNS) signed(ctx context.Context, zone string) (entity.Facts, error) {
+	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: zone, Kind: resolver.DS})
+	if err != nil {
+		return nil, err
+	}
+	value := ""
+	switch {
+	case a.Bogus:
+		value = "bogus"
+	case a.Status == resolver.OK && a.Authentic:
+		value = "validated"
+	case a.Status == resolver.OK:
+		value = "signed"
+	case a.Status == resolver.NoData:
+		value = "unsigned"
+	}
+	return entity.Facts{"dns.dnssec": value}, nil
+}
+
+func (d DNS) mailServers(ctx context.Context, domain string) (entity.Facts, error) {
+	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: domain, Kind: resolver.MX})
+	if err != nil || a.Status == resolver.ServFail {
+		return nil, err
+	}
+	hosts := hostNames(a.Hosts)
+	switch {
+	case hosts != "":
+	case len(a.Hosts) > 0:
+		hosts = "null"
+	default:
+		hosts = "none"
+	}
+	return entity.Facts{"dns.mx": hosts}, nil
+}
+
+// publicAddresses lists those that a host on the internet can have. Others are left out: they belong to somebody's private
+// network, and a caller may not be of it.
+func publicAddresses(all []netip.Addr) string {
+	var texts []string
+	for _, a := range all {
+		if internet.Special(a) == "" && len(texts) < maxShown {
+			texts = append(texts, a.String())
+		}
+	}
+	return strings.Join(texts, " ")
+}
+
+func specialKinds(all []netip.Addr) []string {
+	var kinds []string
+	for _, a := range all {
+		if kind := internet.Special(a); kind != "" && !slices.Contains(kinds, kind) {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+func networks(all []netip.Addr) int {
+	seen := map[netip.Prefix]bool{}
+	for _, a := range all {
+		if network, err := a.Prefix(16); err == nil && internet.Special(a) == "" {
+			seen[network] = true
+		}
+	}
+	return len(seen)
+}
+
+func hostNames(hosts []resolver.Host) string {
+	var names []string
+	for _, h := range hosts {
+		if h.Name != "" && len(names) < maxShown {
+			names = append(names, h.Name)
+		}
+	}
+	return strings.Join(names, " ")
+}

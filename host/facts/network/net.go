@@ -1,0 +1,181 @@
+package network
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"assay/host/entity"
+	"assay/host/facts"
+	"assay/host/facts/internet"
+	"assay/host/facts/resolver"
+)
+
+// Net is the source "net": who announces a host's addresses, where, and which lists name them. Without tables and lists it
+// knows nothing and asks nothing.
+type Net struct {
+	resolver  Resolver
+	asns      *Ranges
+	countries *Ranges
+	lists     []*blocklist
+}
+
+var _ facts.Source = (*Net)(nil)
+
+// NetConfig says what Net can use; all but the resolver may be empty.
+type NetConfig struct {
+	Resolver   Resolver
+	ASNs       *Ranges // MaxMind-format file of autonomous systems
+	Countries  *Ranges // MaxMind-format file of countries
+	Blocklists []Blocklist
+	Logger     *slog.Logger
+}
+
+// NewNet returns the source.
+func NewNet(cfg NetConfig) *Net {
+	n := &Net{resolver: cfg.Resolver, asns: cfg.ASNs, countries: cfg.Countries}
+	for _, l := range cfg.Blocklists {
+		n.lists = append(n.lists, &blocklist{Blocklist: l, resolver: cfg.Resolver, log: cfg.Logger})
+	}
+	return n
+}
+
+// Name implements facts.Source.
+func (*Net) Name() string { return "net" }
+
+// Table implements facts.Source.
+func (*Net) Table() []entity.Fact { return slices.Clone(netTable) }
+
+var netTable = []entity.Fact{
+	{Name: "net.asn", Format: "autonomous systems that announce the host's addresses, by number, the first 8, joined by spaces; needs a file, see " +
+		"ASSAY_MMDB_ASN", Example: "AS13335"},
+	{Name: "net.org", Format: "the organisation of the first of net.asn", Example: "Cloudflare, Inc."},
+	{Name: "net.country", Format: "countries of the addresses, ISO 3166-1 alpha-2, sorted, joined by spaces; needs a file, see ASSAY_MMDB_COUNTRY", Example: "DE"},
+	{Name: "net.listed", Format: "DNS blocklists that name one of the addresses, as zone=answer, sorted, joined by spaces; absent when none; needs " +
+		"ASSAY_DNSBL", Example: "zen.spamhaus.org=127.0.0.2"},
+	{Name: "net.domain_listed", Format: "DNS blocklists that name the registrable domain, likewise", Example: "dbl.spamhaus.org=127.0.1.4"},
+}
+
+// maxLooked bounds how many of a host's addresses are looked up.
+const maxLooked = 8
+
+// Observe implements facts.Source.
+func (n *Net) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
+	s, ok := subjectOf(e)
+	if !ok {
+		return nil, nil
+	}
+	byAddress := n.asns != nil && wantsAny(wants, "net.asn", "net.org") || n.countries != nil && wants("net.country") ||
+		wants("net.listed") && n.lists4()
+	var jobs jobs
+	if byAddress {
+		jobs.run(func() (entity.Facts, error) { return n.byAddress(ctx, s.host, wants) })
+	}
+	if s.zone != "" && wants("net.domain_listed") {
+		jobs.run(func() (entity.Facts, error) {
+			listed, err := n.listings(ctx, true, []string{s.zone})
+			return entity.Facts{"net.domain_listed": listed}, err
+		})
+	}
+	return jobs.wait(wants)
+}
+
+// byAddress finds the host's public addresses, those of IPv6 where it has no others, and what is known of them.
+func (n *Net) byAddress(ctx context.Context, host string, wants func(string) bool) (entity.Facts, error) {
+	a, err := n.resolver.Ask(ctx, resolver.Question{Name: host, Kind: resolver.A})
+	if err == nil && a.Status == resolver.NoData {
+		a, err = n.resolver.Ask(ctx, resolver.Question{Name: host, Kind: resolver.AAAA})
+	}
+	if err != nil {
+		return nil, err
+	}
+	addresses := slices.DeleteFunc(slices.Clone(a.Addresses), func(a netip.Addr) bool { return internet.Special(a) != "" })
+	addresses = addresses[:min(len(addresses), maxLooked)]
+	found := entity.Facts{}
+	n.announced(found, addresses)
+	if n.countries != nil {
+		var countries []string
+		for _, a := range addresses {
+			countries = append(countries, n.countries.country(a))
+		}
+		found["net.country"] = strings.Join(distinct(countries), " ")
+	}
+	if wants("net.listed") {
+		var reversed []string
+		for _, a := range addresses {
+			if a.Is4() {
+				b := a.As4()
+				reversed = append(reversed, fmt.Sprintf("%d.%d.%d.%d", b[3], b[2], b[1], b[0]))
+			}
+		}
+		found["net.listed"], err = n.listings(ctx, false, reversed)
+	}
+	return found, err
+}
+
+// announced adds the autonomous systems of addresses.
+func (n *Net) announced(found entity.Facts, addresses []netip.Addr) {
+	if n.asns == nil {
+		return
+	}
+	organisations := map[uint64]string{}
+	var numbers []uint64
+	for _, a := range addresses {
+		if number, organisation := n.asns.system(a); number != 0 {
+			organisations[number] = organisation
+			numbers = append(numbers, number)
+		}
+	}
+	slices.Sort(numbers)
+	var texts []string
+	for _, number := range slices.Compact(numbers) {
+		texts = append(texts, fmt.Sprint("AS", number))
+	}
+	if len(texts) > 0 {
+		found["net.asn"], found["net.org"] = strings.Join(texts, " "), organisations[numbers[0]]
+	}
+}
+
+func (n *Net) lists4() bool {
+	return slices.ContainsFunc(n.lists, func(l *blocklist) bool { return !l.Domains })
+}
+
+// listings asks every list of domains, or of addresses, for every one of names.
+func (n *Net) listings(ctx context.Context, domains bool, names []string) (string, error) {
+	type answered struct {
+		entry string
+		err   error
+	}
+	answers := make(chan answered)
+	asked := 0
+	for _, l := range n.lists {
+		if l.Domains != domains {
+			continue
+		}
+		for _, name := range names {
+			asked++
+			go func() {
+				entry, err := l.look(ctx, name)
+				answers <- answered{entry, err}
+			}()
+		}
+	}
+	var entries []string
+	var errs []error
+	for range asked {
+		a := <-answers
+		entries, errs = append(entries, a.entry), append(errs, a.err)
+	}
+	return strings.Join(distinct(entries), " "), errors.Join(errs...)
+}
+
+// distinct sorts texts and drops empty and double ones.
+func distinct(texts []string) []string {
+	slices.Sort(texts)
+	texts = slices.Compact(texts)
+	return slices.DeleteFunc(texts, func(s string) bool { return s == "" })
+}

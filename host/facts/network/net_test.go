@@ -1,0 +1,231 @@
+package network_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/maxmind/mmdbwriter"
+	"github.com/maxmind/mmdbwriter/mmdbtype"
+
+	"assay/host/entity"
+	"assay/host/facts/network"
+	"assay/host/facts/resolver/resolvertest"
+)
+
+// ranges writes a MaxMind-format file.
+func ranges(t *testing.T, records map[string]mmdbtype.DataType) *network.Ranges {
+	t.Helper()
+	tree, err := mmdbwriter.New(mmdbwriter.Options{DatabaseType: "Test", RecordSize: 24})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, record := range records {
+		_, prefix, err := net.ParseCIDR(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := tree.Insert(prefix, record); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file, err := os.Create(filepath.Join(t.TempDir(), "test.mmdb"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := tree.WriteTo(file); err != nil {
+		t.Fatal(err)
+	}
+	r, err := network.OpenRanges(file.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func system(number uint32, organisation string) mmdbtype.Map {
+	return mmdbtype.Map{"autonomous_system_number": mmdbtype.Uint32(number), "autonomous_system_organization": mmdbtype.String(organisation)}
+}
+
+const hosts = `
+	one.com. 60 IN A 41.0.0.9
+	two.com. 60 IN A 42.0.0.9
+	two.com. 60 IN A 41.0.0.9
+	two.com. 60 IN A 10.0.0.9
+	six.com. 60 IN AAAA 2a00:1450::9
+	unknown.com. 60 IN A 99.0.0.9
+	private.com. 60 IN A 10.0.0.9
+	info.com. 60 IN A 43.0.0.9
+	odd.com. 60 IN A 44.0.0.9
+`
+
+func TestNetTables(t *testing.T) {
+	t.Parallel()
+	asns := ranges(t, map[string]mmdbtype.DataType{
+		"41.0.0.0/8":     system(13335, "Cloud\x00flare,  Inc."),
+		"42.0.0.0/8":     system(701, "Elder Network"),
+		"2a00:1450::/32": system(15169, "Google LLC"),
+		"43.0.0.0/8":     mmdbtype.Map{"asn": mmdbtype.String("AS64500"), "as_name": mmdbtype.String("Info Net"), "country_code": mmdbtype.String("NL")},
+		"44.0.0.0/8":     mmdbtype.Map{"autonomous_system_number": mmdbtype.String("many"), "asn": mmdbtype.Uint32(4)},
+	})
+	iso := func(code string) mmdbtype.Map { return mmdbtype.Map{"iso_code": mmdbtype.String(code)} }
+	countries := ranges(t, map[string]mmdbtype.DataType{
+		"41.0.0.0/8":     mmdbtype.Map{"country": iso("US"), "registered_country": iso("IE")},
+		"42.0.0.0/8":     mmdbtype.Map{"registered_country": iso("DE")},
+		"2a00:1450::/32": mmdbtype.Map{"country": iso("IE")},
+		"43.0.0.0/8":     mmdbtype.Map{"country": mmdbtype.String("Netherlands"), "country_code": mmdbtype.String("NL")},
+		"44.0.0.0/8":     mmdbtype.Map{"country": iso("<b>")},
+	})
+	cases := map[string]entity.Facts{
+		"one.com":     {"net.asn": "AS13335", "net.org": "Cloud flare, Inc.", "net.country": "US"},
+		"two.com":     {"net.asn": "AS701 AS13335", "net.org": "Elder Network", "net.country": "DE US"},
+		"six.com":     {"net.asn": "AS15169", "net.org": "Google LLC", "net.country": "IE"},
+		"info.com":    {"net.asn": "AS64500", "net.org": "Info Net", "net.country": "NL"},
+		"odd.com":     {},
+		"unknown.com": {},
+		"private.com": {},
+		"missing.com": {},
+	}
+	for value, want := range cases {
+		t.Run(value, func(t *testing.T) {
+			t.Parallel()
+			source := network.NewNet(network.NetConfig{Resolver: ask(t, resolvertest.Start(t, hosts)), ASNs: asns, Countries: countries, Logger: discard()})
+			got, err := source.Observe(t.Context(), parse(t, entity.Domain, value), wanting(all(source)...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("differs:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOpenRangesRefuses(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "broken.mmdb")
+	if err := os.WriteFile(file, []byte("no such format"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{file, file + ".missing"} {
+		if _, err := network.OpenRanges(name); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestNetWithoutMeans(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, hosts)
+	source := network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard()})
+	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(all(source)...))
+	if err != nil || len(got) > 0 || len(server.Asked()) > 0 {
+		t.Errorf("%v, %v, asked %v", got, err, server.Asked())
+	}
+}
+
+func TestBlocklists(t *testing.T) {
+	t.Parallel()
+	const healthy = `
+		2.0.0.127.bl.example.com. 60 IN A 127.0.0.2
+		test.dbl.example.com. 60 IN A 127.0.1.2
+	`
+	cases := []struct {
+		name, value, zone string
+		want              entity.Facts
+		unknown           bool
+	}{
+		{"not listed", "one.com", "", entity.Facts{}, false},
+		{"address", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.0.4", entity.Facts{"net.listed": "bl.example.com=127.0.0.4"}, false},
+		{"one of the addresses", "two.com", "9.0.0.42.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{"net.listed": "bl.example.com=127.0.0.2"}, false},
+		{"private addresses are nobody's", "private.com", "9.0.0.10.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{}, false},
+		{"domain", "www.one.com", "one.com.dbl.example.com. 60 IN A 127.0.1.4", entity.Facts{"net.domain_listed": "dbl.example.com=127.0.1.4"}, false},
+		{"resolver turned away", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.255.255.254", entity.Facts{}, true},
+		{"resolver turned away, otherwise", "one.com", "one.com.dbl.example.com. 60 IN A 127.0.0.1", entity.Facts{}, true},
+		{"answers that are no listing", "one.com", "9.0.0.41.bl.example.com. 60 IN A 93.184.215.14", entity.Facts{}, true},
+		{"a listing and something else", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.0.2\n9.0.0.41.bl.example.com. 60 IN A 127.255.255.255", entity.Facts{}, true},
+		{"list of addresses that lists all", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.0.2\n1.0.0.127.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{}, true},
+		{"list of domains that lists all", "one.com", "one.com.dbl.example.com. 60 IN A 127.0.1.2\ninvalid.dbl.example.com. 60 IN A 127.0.1.2", entity.Facts{}, true},
+		{"address in a list of domains' range", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.1.2", entity.Facts{}, true},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			server := resolvertest.Start(t, hosts+healthy+tc.zone)
+			source := network.NewNet(network.NetConfig{
+				Resolver: ask(t, server), Logger: discard(),
+				Blocklists: []network.Blocklist{{Zone: "bl.example.com"}, {Zone: "dbl.example.com", Domains: true}},
+			})
+			got, err := source.Observe(t.Context(), parse(t, entity.Domain, tc.value), wanting("net.listed", "net.domain_listed"))
+			if (err != nil) != tc.unknown {
+				t.Errorf("error %v, want one: %v", err, tc.unknown)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("differs:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestBlocklistsAskOnlyForWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	cases := map[string][]string{
+		"net.listed":        {"1.0.0.127.bl.example.com A", "9.0.0.41.bl.example.com A", "one.com A"},
+		"net.domain_listed": {"invalid.dbl.example.com A", "one.com.dbl.example.com A"},
+		"net.asn":           nil,
+	}
+	for fact, want := range cases {
+		t.Run(fact, func(t *testing.T) {
+			t.Parallel()
+			server := resolvertest.Start(t, hosts)
+			source := network.NewNet(network.NetConfig{
+				Resolver: ask(t, server), Logger: discard(),
+				Blocklists: []network.Blocklist{{Zone: "bl.example.com"}, {Zone: "dbl.example.com", Domains: true}},
+			})
+			if _, err := source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(fact)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, server.Asked()); diff != "" {
+				t.Errorf("asked:\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestFewAddressesAreLookedUp: a name with many addresses does not multiply the questions without end.
+func TestFewAddressesAreLookedUp(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, "")
+	for i := range 20 {
+		server.Add(t, fmt.Sprintf("many.com. 60 IN A 41.0.%d.9", i))
+	}
+	source := network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard(), Blocklists: []network.Blocklist{{Zone: "bl.example.com"}}})
+	if _, err := source.Observe(t.Context(), parse(t, entity.Domain, "many.com"), wanting("net.listed")); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(server.Asked()); n != 1+1+8 { // the name, the list's own check and eight addresses
+		t.Errorf("%d questions: %v", n, server.Asked())
+	}
+}
+
+func TestParseBlocklist(t *testing.T) {
+	t.Parallel()
+	cases := map[string]network.Blocklist{
+		"zen.spamhaus.org":         {Zone: "zen.spamhaus.org"},
+		" ZEN.spamhaus.org. ":      {Zone: "zen.spamhaus.org"},
+		"domain:dbl.spamhaus.org":  {Zone: "dbl.spamhaus.org", Domains: true},
+		"key123.zen.dq.example.de": {Zone: "key123.zen.dq.example.de"},
+		"":                         {}, "org": {}, "domain:": {}, "a b.com": {}, "https://zen.spamhaus.org": {}, "a..b.com": {},
+	}
+	for text, want := range cases {
+		got, err := network.ParseBlocklist(text)
+		if (err == nil) != (want.Zone != "") || err == nil && got != want {
+			t.Errorf("ParseBlocklist(%q) = %v, %v, want %v", text, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package network_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+	"go.uber.org/goleak"
+
+	"assay/host/entity"
+	"assay/host/facts"
+	"assay/host/facts/network"
+	"assay/host/facts/resolver"
+	"assay/host/facts/resolver/resolvertest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const patient = 30 * time.Second
+
+// ask returns a resolver that asks server, and only once.
+func ask(t testing.TB, server *resolvertest.Server) *resolver.Resolver {
+	t.Helper()
+	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, Patience: patient, Lifetime: patient})
+	t.Cleanup(func() { _ = r.Close() })
+	return r
+}
+
+func parse(t testing.TB, kind entity.Type, value string) entity.Entity {
+	t.Helper()
+	e, err := entity.Parse(kind, value, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// wanting wants the named facts.
+func wanting(names ...string) func(string) bool {
+	return func(fact string) bool { return slices.Contains(names, fact) }
+}
+
+func all(s facts.Source) (names []string) {
+	for _, f := range s.Table() {
+		names = append(names, f.Name)
+	}
+	return names
+}
+
+const zone = `
+	example.com. 300 IN A 93.184.215.14
+	example.com. 300 IN AAAA 2606:2800:21f::1
+	example.com. 300 IN NS b.ns.example.com.
+	example.com. 300 IN NS a.ns.example.com.
+	example.com. 300 IN MX 10 mx.example.com.
+	example.com. 300 IN TXT "v=spf1 include:_spf.example.com ~all"
+	example.com. 300 IN DS 1 8 2 AA
+	_dmarc.example.com. 300 IN TXT "v=DMARC1; p=reject; sp=quarantine"
+	www.example.com. 60 IN CNAME example.com.
+	six.example.com. 60 IN AAAA 2606:2800:21f::2
+	flux.example.org. 20 IN A 41.0.0.1
+	flux.example.org. 20 IN A 42.0.0.1
+	flux.example.org. 20 IN A 42.0.3.1
+	flux.example.org. 20 IN A 43.0.0.1
+	flux.example.org. 20 IN A 10.1.2.3
+	flux.example.org. 20 IN A 0.0.0.0
+	nomail.example.net. 60 IN MX 0 .
+	nomail.example.net. 60 IN TXT "v=spf1 -all"
+	example.net. 60 IN A 93.184.215.15
+	dangling.example.net. 60 IN CNAME gone.example.invalid.
+	blog.github.io. 60 IN A 185.199.108.153
+`
+
+func TestDNS(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		kind  entity.Type
+		value string
+		want  entity.Facts
+	}{
+		{entity.Domain, "example.com", entity.Facts{
+			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1", "dns.ttl": "300",
+			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com", "dns.spf": "softfail",
+			"dns.dmarc": "reject", "dns.dnssec": "signed",
+		}},
+		{entity.Domain, "www.example.com", entity.Facts{ // mail and zone are the registrable domain's
+			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1", "dns.ttl": "60", "dns.alias": "example.com",
+			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com", "dns.spf": "softfail",
+			"dns.dmarc": "reject", "dns.dnssec": "signed",
+		}},
+		{entity.Email, "jane@six.example.com", entity.Facts{ // mail is the mail domain's, DMARC that above it
+			"dns.status": "ok", "dns.aaaa": "2606:2800:21f::2", "dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com",
+			"dns.mx": "none", "dns.spf": "none", "dns.dmarc": "quarantine", "dns.dnssec": "signed",
+		}},
+		{entity.Domain, "flux.example.org", entity.Facts{
+			"dns.status": "ok", "dns.a": "41.0.0.1 42.0.0.1 42.0.3.1 43.0.0.1", "dns.networks": "3", "dns.ttl": "20", "dns.special": "unspecified private",
+			"dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
+		}},
+		{entity.Email, "jane@nomail.example.net", entity.Facts{
+			"dns.status": "nodata", "dns.zone": "nodata", "dns.mx": "null", "dns.spf": "nobody", "dns.dmarc": "none", "dns.dnssec": "unsigned",
+		}},
+		{entity.Domain, "dangling.example.net", entity.Facts{
+			"dns.status": "dangling", "dns.alias": "gone.example.invalid", "dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none",
+			"dns.dnssec": "unsigned",
+		}},
+		{entity.Domain, "missing-name.com", entity.Facts{
+			"dns.status": "nxdomain", "dns.zone": "nxdomain", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none",
+		}},
+		{entity.Domain, "blog.github.io", entity.Facts{
+			"dns.status": "ok", "dns.a": "185.199.108.153", "dns.networks": "1", "dns.ttl": "60", "dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none",
+			"dns.dmarc": "none", "dns.dnssec": "unsigned",
+		}},
+		{entity.Phone, "+4930901820", nil},
+		{entity.IBAN, "DE89370400440532013000", nil},
+		{entity.Domain, "db.internal", nil}, // under no public suffix: not asked for
+	}
+	for _, tc := range cases {
+		t.Run(tc.value, func(t *testing.T) {
+			t.Parallel()
+			server := resolvertest.Start(t, zone)
+			source := network.DNS{Resolver: ask(t, server)}
+			got, err := source.Observe(t.Context(), parse(t, tc.kind, tc.value), wanting(all(source)...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("differs:\n%s", diff)
+			}
+			if tc.want == nil && len(server.Asked()) > 0 {
+				t.Errorf("asked for %v", server.Asked())
+			}
+			for name := range got {
+				if !slices.Contains(all(source), name) {
+					t.Errorf("%s is not in the table", name)
+				}
+			}
+		})
+	}
+}
+
+// TestAsksOnlyForWhatIsWanted: each fact costs its own questions and no others.
+func TestAsksOnlyForWhatIsWanted(t *testing.T) {
+	t.Parallel()
+	cases := map[string][]string{
+		"dns.status":   {"www.example.com A"},
+		"dns.a":        {"www.example.com A"},
+		"dns.aaaa":     {"www.example.com AAAA"},
+		"dns.special":  {"www.example.com A"},
+		"dns.networks": {"www.example.com A"},
+		"dns.ttl":      {"www.example.com A"},
+		"dns.alias":    {"www.example.com A"},
+		"dns.zone":     {"example.com NS"},
+		"dns.ns":       {"example.com NS"},
+		"dns.mx":       {"example.com MX"},
+		"dns.spf":      {"example.com TXT"},
+		"dns.dmarc":    {"_dmarc.example.com TXT"},
+		"dns.dnssec":   {"example.com DS"},
+		"dns.other":    nil,
+	}
+	for _, f := range (network.DNS{}).Table() {
+		if cases[f.Name] == nil {
+			t.Errorf("no case for %s", f.Name)
+		}
+	}
+	for fact, want := range cases {
+		t.Run(fact, func(t *testing.T) {
+			t.Parallel()
+			server := resolvertest.Start(t, zone)
+			if _, err := (network.DNS{Resolver: ask(t, server)}).Observe(t.Context(), parse(t, entity.Domain, "www.example.com"), wanting(fact)); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, server.Asked()); diff != "" {
+				t.Errorf("asked:\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestDNSSEC(t *testing.T) {
+	t.Parallel()
+	cases := map[string]func(m *dns.Msg){
+		"validated": func(m *dns.Msg) { m.AuthenticatedData = true },
+		"signed":    func(*dns.Msg) {},
+		"unsigned":  func(m *dns.Msg) { m.Answer, m.AuthenticatedData = nil, true },
+		"bogus": func(m *dns.Msg) {
+			m.Rcode, m.Answer = dns.RcodeServerFailure, nil
+			m.SetEdns0(1232, false)
+			m.IsEdns0().Option = append(m.IsEdns0().Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeSignatureExpired})
+		},
+		"": func(m *dns.Msg) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil },
+	}
+	for want, change := range cases {
+		t.Run(want, func(t *testing.T) {
+			t.Parallel()
+			server := resolvertest.Start(t, zone)
+			server.Handle("example.com", func(w dns.ResponseWriter, r *dns.Msg) {
+				m := server.Reply(r)
+				change(m)
+				_ = w.WriteMsg(m)
+			})
+			got, err := network.DNS{Resolver: ask(t, server)}.Observe(t.Context(), parse(t, entity.Domain, "example.com"), wanting("dns.dnssec"))
+			if err != nil || got["dns.dnssec"] != want {
+				t.Errorf("%v, %v, want %q", got, err, want)
+			}
+		})
+	}
+}
+
+func TestSPF(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ name, records, want string }{
+		{"nothing", `d.com. 60 IN TXT "hello"`, "none"},
+		{"another version", `d.com. 60 IN TXT "v=spf10 -all"`, "none"},
+		{"nobody", `d.com. 60 IN TXT "v=spf1 -all"`, "nobody"},
+		{"the listed only", `d.com. 60 IN TXT "V=SPF1 MX -ALL"`, "fail"},
+		{"soft", `d.com. 60 IN TXT "v=spf1 ip4:192.0.2.0/24 ~all"`, "softfail"},
+		{"neutral", `d.com. 60 IN TXT "v=spf1 a ?all"`, "neutral"},
+		{"without an end", `d.com. 60 IN TXT "v=spf1 a mx"`, "neutral"},
+		{"empty", `d.com. 60 IN TXT "v=spf1"`, "neutral"},
+		{"anybody", `d.com. 60 IN TXT "v=spf1 a +all"`, "pass_all"},
+		{"anybody, unsigned", `d.com. 60 IN TXT "v=spf1 all"`, "pass_all"},
+		{"anybody by address", `d.com. 60 IN TXT "v=spf1 ip4:0.0.0.0/0 -all"`, "pass_all"},
+		{"two", "d.com. 60 IN TXT \"v=spf1 -all\"\nd.com. 60 IN TXT \"v=spf1 +all\"", "invalid"},
+		{"redirected", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\ne.com. 60 IN TXT \"v=spf1 a -all\"", "fail"},
+		{"redirected past an end", "d.com. 60 IN TXT \"v=spf1 ~all redirect=e.com\"\ne.com. 60 IN TXT \"v=spf1 a -all\"", "softfail"},
+		{"redirected to nothing", `d.com. 60 IN TXT "v=spf1 redirect=e.com"`, "invalid"},
+		{"redirected to itself", `d.com. 60 IN TXT "v=spf1 redirect=d.com"`, ""},
+		{"redirected twice", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\ne.com. 60 IN TXT \"v=spf1 redirect=f.com\"\nf.com. 60 IN TXT \"v=spf1 -all\"", ""},
+		{"redirected by a macro", `d.com. 60 IN TXT "v=spf1 redirect=%{d}.e.com"`, "neutral"},
+		{"other modifiers", `d.com. 60 IN TXT "v=spf1 exp=e.com -all"`, "nobody"},
+		{"control characters", `d.com. 60 IN TXT "v=spf1 \000\007 ~all"`, "softfail"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			source := network.DNS{Resolver: ask(t, resolvertest.Start(t, tc.records))}
+			got, err := source.Observe(t.Context(), parse(t, entity.Domain, "d.com"), wanting("dns.spf"))
+			if err != nil || got["dns.spf"] != tc.want {
+				t.Errorf("%v, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestDMARC(t *testing.T) {
+	t.Parallel()
+	cases := []struct{ name, records, want string }{
+		{"nothing", `d.com. 60 IN A 192.0.2.1`, "none"},
+		{"monitor", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=none; rua=mailto:a@d.com"`, "monitor"},
+		{"quarantine", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1;p=Quarantine"`, "quarantine"},
+		{"reject", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1 ; p = reject ;"`, "reject"},
+		{"no request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; rua=mailto:a@d.com"`, "invalid"},
+		{"unknown request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=explode"`, "invalid"},
+		{"two", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=reject\"", "none"},
+		{"above", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject"`, "reject"},
+		{"above, for those below", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject; sp=none"`, "monitor"},
+		{"own before above", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n_dmarc.d.com. 60 IN TXT \"v=DMARC1; p=reject\"", "monitor"},
+		{"the first of doubles", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=reject; p=none"`, "reject"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			source := network.DNS{Resolver: ask(t, resolvertest.Start(t, tc.records))}
+			got, err := source.Observe(t.Context(), parse(t, entity.Email, "a@m.d.com"), wanting("dns.dmarc"))
+			if err != nil || got["dns.dmarc"] != tc.want {
+				t.Errorf("%v, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestPartOfTheAnswers: what is known when the time is over counts.
+func TestPartOfTheAnswers(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, zone)
+	ctx, cancel := context.WithCancel(t.Context())
+	server.Handle("example.com", func(w dns.ResponseWriter, r *dns.Msg) {
+		if r.Question[0].Qtype == dns.TypeMX {
+			return // never answered
+		}
+		_ = w.WriteMsg(server.Reply(r))
+	})
+	source := network.DNS{Resolver: ask(t, server)}
+	e := parse(t, entity.Domain, "example.com")
+	// The address is in the resolver's memory, so that it is known whenever the time is over.
+	if _, err := source.Observe(ctx, e, wanting("dns.a")); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(20*time.Millisecond, cancel)
+	got, err := source.Observe(ctx, e, wanting("dns.a", "dns.mx"))
+	if err == nil {
+		t.Error("no error, although the mail servers stayed unknown")
+	}
+	if diff := cmp.Diff(entity.Facts{"dns.a": "93.184.215.14"}, got); diff != "" {
+		t.Errorf("differs:\n%s", diff)
+	}
+}
+
+func TestManyRecords(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, "")
+	for i := range 60 {
+		server.Add(t, fmt.Sprintf("big.example.com. 60 IN A 41.%d.0.1\nexample.com. 60 IN NS ns%02d.example.com.\nexample.com. 60 IN MX %d m%02d.example.com.", i, i, i, i))
+	}
+	source := network.DNS{Resolver: ask(t, server)}
+	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"), wanting("dns.a", "dns.ns", "dns.mx", "dns.networks"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"dns.a", "dns.ns", "dns.mx"} {
+		if n := len(strings.Fields(got[name])); n != 8 {
+			t.Errorf("%s lists %d: %s", name, n, got[name])
+		}
+	}
+	if got["dns.networks"] != "32" {
+		t.Errorf("dns.networks = %s, want 32", got["dns.networks"])
+	}
+}
+
+// BenchmarkObserve asks for all facts of a domain: those in the resolver's memory, and those of a domain never asked for,
+// from a server on loopback.
+func BenchmarkObserve(b *testing.B) {
+	server := resolvertest.Start(b, zone)
+	source := network.DNS{Resolver: ask(b, server)}
+	wants := wanting(all(source)...)
+	b.Run("known", func(b *testing.B) {
+		e := parse(b, entity.Domain, "www.example.com")
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, err := source.Observe(b.Context(), e, wants); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("new", func(b *testing.B) {
+		i := 0
+		for b.Loop() {
+			i++
+			if _, err := source.Observe(b.Context(), parse(b, entity.Domain, fmt.Sprintf("www.new-%d.com", i)), wants); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }

@@ -1,0 +1,200 @@
+// Package resolvertest runs a real DNS server on loopback for tests and benchmarks: one that answers from a zone file's lines, and
+// as slowly or falsely as its user wants.
+package resolvertest
+
+import (
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// Server is a DNS server.
+type Server struct {
+	Addr string // host:port, for UDP and TCP
+
+	mu      sync.Mutex
+	records map[string][]dns.RR // by canonical name
+	special map[string]dns.HandlerFunc
+	asked   map[string]int
+	delay   time.Duration
+	closing chan struct{}
+}
+
+// Start runs a server until the test ends. zone holds lines such as "example.com. 300 IN A 192.0.2.1". Of a name that it has
+// records of, or records below, other kinds are NODATA; all else is NXDOMAIN, in both cases with an SOA record that allows a
+// minute.
+func Start(t testing.TB, zone string) *Server {
+	t.Helper()
+	s := &Server{
+		records: map[string][]dns.RR{}, special: map[string]dns.HandlerFunc{}, asked: map[string]int{}, closing: make(chan struct{}),
+	}
+	s.Add(t, zone)
+	udp, tcp := listen(t)
+	s.Addr = udp.LocalAddr().String()
+	for _, server := range []*dns.Server{{PacketConn: udp, Handler: s}, {Listener: tcp, Handler: s}} {
+		started := make(chan struct{})
+		server.NotifyStartedFunc = func() { close(started) }
+		ended := make(chan struct{})
+		go func() { defer close(ended); _ = server.ActivateAndServe() }()
+		<-started
+		t.Cleanup(func() { _ = server.Shutdown(); <-ended })
+	}
+	t.Cleanup(func() { close(s.closing) }) // first, so that handlers that wait end
+	return s
+}
+
+// listen opens the same port for both.
+func listen(t testing.TB) (net.PacketConn, net.Listener) {
+	t.Helper()
+	for range 20 {
+		udp, err := net.ListenPacket("udp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tcp, err := net.Listen("tcp", udp.LocalAddr().String())
+		if err == nil {
+			return udp, tcp
+		}
+		udp.Close()
+	}
+	t.Fatal("no port is free for UDP and TCP")
+	return nil, nil
+}
+
+// Add adds lines to the zone.
+func (s *Server) Add(t testing.TB, zone string) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for line := range strings.Lines(zone) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		rr, err := dns.NewRR(line)
+		if err != nil {
+			t.Fatalf("zone line %q: %v", line, err)
+		}
+		name := dns.CanonicalName(rr.Header().Name)
+		s.records[name] = append(s.records[name], rr)
+	}
+}
+
+// Handle lets h answer all questions for a name, in place of the zone; nil takes it back.
+func (s *Server) Handle(name string, h dns.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.special[dns.CanonicalName(name)] = h
+}
+
+// Delay lets every answer wait that long.
+func (s *Server) Delay(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.delay = d
+}
+
+// Asked returns which questions came, as "name kind" without the last dot, sorted, each once.
+func (s *Server) Asked() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.asked))
+}
+
+// Count returns how often a question came.
+func (s *Server) Count(question string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[question]
+}
+
+// ServeDNS implements dns.Handler.
+func (s *Server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
+	q := r.Question[0]
+	name := dns.CanonicalName(q.Name)
+	s.mu.Lock()
+	s.asked[fmt.Sprint(strings.TrimSuffix(name, "."), " ", dns.TypeToString[q.Qtype])]++
+	h, delay := s.special[name], s.delay
+	s.mu.Unlock()
+	if delay > 0 {
+		select {
+		case <-time.After(delay):
+		case <-s.closing:
+			return
+		}
+	}
+	if h != nil {
+		h(w, r)
+		return
+	}
+	m := s.Reply(r)
+	if opt := r.IsEdns0(); opt != nil && w.RemoteAddr().Network() == "udp" {
+		m.Truncate(int(opt.UDPSize()))
+	}
+	_ = w.WriteMsg(m)
+}
+
+// Wait blocks a handler until released is closed or the server ends.
+func (s *Server) Wait(released <-chan struct{}) {
+	select {
+	case <-released:
+	case <-s.closing:
+	}
+}
+
+// Reply is the zone's answer to r.
+func (s *Server) Reply(r *dns.Msg) *dns.Msg {
+	m := new(dns.Msg)
+	m.SetReply(r)
+	m.RecursionAvailable = true
+	q := r.Question[0]
+	name := dns.CanonicalName(q.Name)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	exists := false
+	for range 16 {
+		exists = s.exists(name)
+		next := ""
+		for _, rr := range s.records[name] {
+			if alias, ok := rr.(*dns.CNAME); ok && q.Qtype != dns.TypeCNAME {
+				m.Answer = append(m.Answer, rr)
+				next = dns.CanonicalName(alias.Target)
+			} else if rr.Header().Rrtype == q.Qtype {
+				m.Answer = append(m.Answer, rr)
+			}
+		}
+		if next == "" {
+			break
+		}
+		name = next
+	}
+	if !exists {
+		m.Rcode = dns.RcodeNameError
+	}
+	if len(m.Answer) == 0 || !exists {
+		m.Ns = append(m.Ns, &dns.SOA{
+			Hdr: dns.RR_Header{Name: name, Rrtype: dns.TypeSOA, Class: dns.ClassINET, Ttl: 3600},
+			Ns:  "ns.invalid.", Mbox: "hostmaster.invalid.", Minttl: 60,
+		})
+	}
+	return m
+}
+
+// exists says whether name or a name below it has records.
+func (s *Server) exists(name string) bool {
+	if len(s.records[name]) > 0 {
+		return true
+	}
+	for other := range s.records {
+		if strings.HasSuffix(other, "."+name) {
+			return true
+		}
+	}
+	return false
+}

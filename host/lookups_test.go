@@ -1,0 +1,160 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"assay/host/facts/resolver/resolvertest"
+	"assay/host/postgres/postgrestest"
+	"assay/registry"
+)
+
+func TestLookupSettings(t *testing.T) {
+	t.Parallel()
+	cases := []struct {
+		name   string
+		change func(c *Config)
+		bad    string // the setting that is complained of
+	}{
+		{"none", func(*Config) {}, ""},
+		{"a resolver", func(c *Config) { c.DNS = []string{"192.0.2.53:53", "[2001:db8::53]:5353"} }, ""},
+		{"no resolver", func(c *Config) { c.DNS = []string{"off"} }, ""},
+		{"a resolver and none", func(c *Config) { c.DNS = []string{"192.0.2.53:53", "off"} }, "ASSAY_DNS"},
+		{"a resolver without a port", func(c *Config) { c.DNS = []string{"192.0.2.53"} }, "ASSAY_DNS"},
+		{"a resolver without an address", func(c *Config) { c.DNS = []string{":53"} }, "ASSAY_DNS"},
+		{"an RDAP server", func(c *Config) { c.RDAPURL = "https://rdap.example/" }, ""},
+		{"no RDAP", func(c *Config) { c.RDAPURL = "off" }, ""},
+		{"an RDAP server without a scheme", func(c *Config) { c.RDAPURL = "rdap.example" }, "ASSAY_RDAP_URL"},
+		{"an RDAP server of another scheme", func(c *Config) { c.RDAPURL = "ftp://rdap.example" }, "ASSAY_RDAP_URL"},
+		{"blocklists", func(c *Config) { c.DNSBL = []string{"zen.example.org", "domain:dbl.example.org"} }, ""},
+		{"a blocklist that is none", func(c *Config) { c.DNSBL = []string{"zen.example.org", "https://x"} }, "ASSAY_DNSBL"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			c := Config{Listen: "127.0.0.1:0", DataDir: "x"}
+			tc.change(&c)
+			err := c.Validate()
+			if (err == nil) != (tc.bad == "") || err != nil && !strings.Contains(err.Error(), tc.bad) {
+				t.Errorf("%v, want one about %q", err, tc.bad)
+			}
+		})
+	}
+	for _, setting := range []string{"ASSAY_MMDB_ASN", "ASSAY_MMDB_COUNTRY"} {
+		c := Config{MMDBASN: filepath.Join(t.TempDir(), "none")}
+		if setting == "ASSAY_MMDB_COUNTRY" {
+			c.MMDBASN, c.MMDBCountry = "", c.MMDBASN
+		}
+		if _, err := c.addressTables(); err == nil || !strings.Contains(err.Error(), setting) {
+			t.Errorf("without the file of %s: %v", setting, err)
+		}
+	}
+}
+
+// TestLayersReadFactsThatExist: what a first-party layer declares is in the table of its source.
+func TestLayersReadFactsThatExist(t *testing.T) {
+	t.Parallel()
+	known, groups := map[string]bool{}, map[string]bool{"config": true}
+	for _, table := range factTables() {
+		for _, f := range table {
+			group, _, _ := strings.Cut(f.Name, ".")
+			known[f.Name], groups[group] = true, true
+		}
+	}
+	files, err := filepath.Glob("../plugins/*/manifest.json")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("%d manifests, %v", len(files), err)
+	}
+	for _, file := range files {
+		m, err := registry.ParseManifest([]byte(readText(t, file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, fact := range m.Facts {
+			if group, _, _ := strings.Cut(fact, "."); group != "config" && groups[group] && !known[fact] {
+				t.Errorf("%s: no source has the fact %s", file, fact)
+			}
+		}
+	}
+}
+
+// TestLookups runs a real host against a DNS server and an RDAP server on loopback.
+func TestLookups(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, `
+		established.com. 300 IN A 93.184.215.14
+		established.com. 300 IN NS a.iana-servers.net.
+		fresh-offer.com. 300 IN A 93.184.215.14
+		fresh-offer.com. 300 IN NS a.share-dns.com.
+		silent.com. 300 IN A 93.184.215.14
+	`)
+	silent := make(chan struct{})
+	t.Cleanup(func() { close(silent) })
+	for _, name := range []string{"silent.com", "_dmarc.silent.com"} {
+		server.Handle(name, func(dns.ResponseWriter, *dns.Msg) { server.Wait(silent) })
+	}
+	registered := map[string]time.Time{"established.com": time.Date(1999, 1, 2, 0, 0, 0, 0, time.UTC), "fresh-offer.com": time.Now().Add(-80 * time.Hour)}
+	rdap := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		domain := strings.TrimPrefix(r.URL.Path, "/domain/")
+		created, ok := registered[domain]
+		if domain == "never-answered.com" {
+			<-r.Context().Done()
+			return
+		}
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		fmt.Fprintf(w, `{"objectClassName": "domain", "events": [{"eventAction": "registration", "eventDate": %q}]}`, created.UTC().Format(time.RFC3339))
+	}))
+	t.Cleanup(rdap.Close)
+
+	dir, database := dataDir(t), postgrestest.Database(t)
+	settings := []string{"--dns", server.Addr, "--rdap-url", rdap.URL}
+	host := startHost(t, dir, database, settings...)
+	issued, err := issueKey(t.Context(), openStore(t, dir, database).store, "", unlimited(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The layer in force alone, and so heavy that its reasons are not hidden by a band.
+	version := ""
+	for _, l := range outputJSON[[]layerLine](t, dir, database, "layers", "list", "--all") {
+		if l.Name == "network" {
+			version = l.Version
+		}
+	}
+	l := outputJSON[struct{ Lineup registry.Lineup }](t, dir, database, "lineup", "show").Lineup
+	l.Layers = []registry.LineupItem{{Layer: "network@" + version, Weight: 4.5}}
+	output(t, dir, database, "lineup", "set", writeJSON(t, l), "--note", "a test")
+
+	says := func(body, want string) {
+		t.Helper()
+		a := waitForScore(t, host, issued.Secret, body, func(a answer) bool {
+			return slices.ContainsFunc(a.Signals, func(s string) bool { return strings.Contains(s, want) })
+		})
+		if a.Status != http.StatusOK {
+			t.Errorf("%s: %+v", body, a)
+		}
+	}
+	says(`{"domain":"no-such-domain-at-all.com"}`, "no such domain: no-such-domain-at-all.com does not exist")
+	says(`{"email":"jane@no-such-domain-at-all.com"}`, "no mail can reach the address")
+	says(`{"domain":"fresh-offer.com"}`, "fresh-offer.com was registered 3 days ago")
+	says(`{"domain":"fresh-offer.com"}`, "served by the name servers of share-dns.com")
+	says(`{"domain":"established.com"}`, "established.com was registered 2") // twenty-odd years ago
+	says(`{"domain":"never-answered.com"}`, "Nothing could be learned from the domain's registration in time")
+	says(`{"domain":"silent.com"}`, "Nothing could be learned from DNS in time")
+
+	// The shell sees what the host keeps.
+	shown := outputJSON[explanation](t, dir, database, append([]string{"check", "fresh-offer.com"}, settings...)...)
+	if !strings.Contains(strings.Join(shown.Signals, "\n"), "registered 3 days ago") {
+		t.Errorf("assay check: %+v", shown)
+	}
+}

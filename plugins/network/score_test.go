@@ -1,0 +1,142 @@
+package main
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"assay/host/entity"
+	"assay/plugins/casebook"
+	"assay/sdk"
+)
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Check(t, Score)
+}
+
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Declarations(t, "network", "domain", "email")
+}
+
+// facts are what a case tells the layer.
+func facts(t testing.TB, c casebook.Case) sdk.Facts {
+	t.Helper()
+	e, err := entity.Parse(c.Type, c.Value, c.Country)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := sdk.Facts(e.Facts)
+	maps.Copy(all, c.Facts)
+	return all
+}
+
+func alarming(r sdk.Result) (sum int) {
+	for _, s := range r.Signals {
+		sum += max(s.Points, 0)
+	}
+	return sum
+}
+
+// TestAbsentIsNeverRisky: not knowing one of the facts never makes a case more alarming.
+func TestAbsentIsNeverRisky(t *testing.T) {
+	t.Parallel()
+	for _, c := range casebook.Open(t, ".").Cases {
+		all := facts(t, c)
+		most := alarming(sdk.Run(Score, all))
+		for name := range c.Facts {
+			less := maps.Clone(all)
+			delete(less, name)
+			if got := alarming(sdk.Run(Score, less)); got > most {
+				t.Errorf("%s: without %s it is worth %d points, with it %d", c.Name, name, got, most)
+			}
+		}
+	}
+}
+
+func TestAbstainsWhenNothingIsKnown(t *testing.T) {
+	t.Parallel()
+	for _, c := range []casebook.Case{{Type: entity.Domain, Value: "example.com"}, {Type: entity.Email, Value: "jane@example.com"}} {
+		if got := sdk.Run(Score, facts(t, c)); got.Outcome != sdk.Abstained || len(got.Signals) > 0 {
+			t.Errorf("%s: outcome %d, signals %v", c.Value, got.Outcome, got.Signals)
+		}
+	}
+}
+
+// TestAgesFall: the older, the fewer points.
+func TestAgesFall(t *testing.T) {
+	t.Parallel()
+	for i := 1; i < len(ages); i++ {
+		if ages[i].days <= ages[i-1].days || ages[i].points >= ages[i-1].points {
+			t.Errorf("%v after %v", ages[i], ages[i-1])
+		}
+	}
+	if pointsOldest >= ages[len(ages)-1].points {
+		t.Error("the oldest are worth more than the old")
+	}
+}
+
+// TestListsAreRead: every entry of the lists is found.
+func TestListsAreRead(t *testing.T) {
+	t.Parallel()
+	for name, list := range map[string]string{"registrars": registrars, "nameServers": nameServers, "systems": systems} {
+		for _, entry := range strings.Fields(list) {
+			key, _, _ := strings.Cut(entry, ":")
+			if n := points(list, key); n < 4 || n > 12 {
+				t.Errorf("%s: %s is worth %d points", name, key, n)
+			}
+			if name == "registrars" && registrarPoints(strings.ToUpper(key)+" Ltd.") != points(list, key) {
+				t.Errorf("%s is not found", key)
+			}
+		}
+	}
+	for _, name := range strings.Fields(parkers + suspenders) {
+		if served(parkers+suspenders, "ns1.x."+name) != name {
+			t.Errorf("%s is not found", name)
+		}
+	}
+	for _, name := range []string{"", " ", ":", "dynadot:12", "dynado", "ynadot", "dynadot "} {
+		if n := points(registrars, name); n != 0 {
+			t.Errorf("points of %q are %d", name, n)
+		}
+	}
+}
+
+func TestEvidence(t *testing.T) {
+	t.Parallel()
+	cases := map[int]string{0: "today", 1: "1 day ago", 3: "3 days ago", 400: "400 days ago", 800: "2 years ago"}
+	for days, want := range cases {
+		if got := ago(days); got != want {
+			t.Errorf("%d days are %q, want %q", days, got, want)
+		}
+	}
+}
+
+func FuzzScore(f *testing.F) {
+	book := casebook.Open(f, ".")
+	f.Add("example.com", "ok", "ok", "loopback", "a.b", "ns1.sedoparking.com", "12", "60", "null", "none", "3", "2026-05-01", "Gname", "client_hold", "AS1 AS2", "z=1 y=2")
+	f.Add(strings.Repeat("x", 300), "nxdomain", "nxdomain", "\xff", "\u202e", strings.Repeat("a.b ", 99), "99999999999999999999", "", "x", "pass_all", "-1", "\x00", "\xff", "pending_delete", "AS205759", "=")
+	f.Fuzz(func(t *testing.T, host, status, zone, special, alias, ns, networks, ttl, mx, policy, age, created, registrar, states, asn, listed string) {
+		for _, kind := range []string{"domain", "email"} {
+			facts := sdk.Facts{
+				"entity.type": kind, "domain.ascii": host, "domain.registrable": host, "dns.status": status, "dns.zone": zone, "dns.special": special,
+				"dns.alias": alias, "dns.ns": ns, "dns.networks": networks, "dns.ttl": ttl, "dns.mx": mx, "dns.spf": policy, "dns.dmarc": policy,
+				"rdap.found": "yes", "rdap.age_days": age, "rdap.created": created, "rdap.registrar": registrar, "rdap.status": states,
+				"net.asn": asn, "net.listed": listed, "net.domain_listed": listed,
+			}
+			maps.DeleteFunc(facts, func(_, value string) bool { return value == "" })
+			book.Answer(t, sdk.Run(Score, facts))
+		}
+	})
+}
+
+func BenchmarkScore(b *testing.B) {
+	for _, c := range casebook.Open(b, ".").Cases[:1] {
+		all := facts(b, c)
+		b.ReportAllocs()
+		for b.Loop() {
+			sdk.Run(Score, all)
+		}
+	}
+}
