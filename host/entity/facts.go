@@ -38,6 +38,8 @@ var factTable = []Fact{
 	{"phone.valid", "yes or no: matches a range of its country's numbering plan", "yes"},
 	{"phone.possible", "possible, too_short, too_long, local_only or invalid_length", "possible"},
 	{"phone.assumed", "yes when the country was guessed (national format, region EU); else no", "no"},
+	{"phone.otherwise_ordinary", "yes when the country was guessed and another plan, which fits the writing as well, has the " +
+		"number as a mobile or fixed line where the guessed one has a special number; else no; absent without phone.e164", "no"},
 	{"iban.country", "the first two letters", "DE"},
 	{"iban.listed", "yes when the ISO 13616 registry lists the country, or the country issues IBANs without being in it", "yes"},
 	{"iban.structure", "ok, length or format, against the registry; absent when not listed", "ok"},

@@ -24,10 +24,8 @@ func nationalCheck(country, bban string) (holds, known bool) {
 		return italianLetter(bban[1:]) == bban[0], true
 	case "NO":
 		// Accounts with 00 after the bank's four digits leave the bank out of the sum at some banks and not at others.
-		if bban[4:6] == "00" {
-			return false, false
-		}
-		return weighted(bban, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0, true
+		return weighted(bban, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0 ||
+			bban[4:6] == "00" && weighted(bban[6:], 5, 4, 3, 2, 1)%11 == 0, true
 	case "IS":
 		return weighted(bban[12:21], 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0, true // the holder's kennitala
 	case "FI", "AX":

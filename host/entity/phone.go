@@ -20,8 +20,9 @@ const (
 // several plans is read in the first, as the likeliest.
 var unionPlans = strings.Fields("DE FR IT ES PL RO NL BE CZ PT SE GR HU AT BG DK FI SK IE HR LT SI LV EE CY LU MT")
 
-// otherPlans are tried after the EU's: its large neighbours, then the largest plans elsewhere.
-var otherPlans = strings.Fields("GB TR UA CH NO RS US IN BR MX RU IL AU JP")
+// otherPlans are tried after the EU's: its large neighbours, then the largest plans elsewhere (United Nations, World
+// Population Prospects 2024).
+var otherPlans = strings.Fields("GB TR UA CH NO RS US IN BR MX RU IL AU JP ID PK NG BD PH EG VN IR TH ZA KR CO AR MA SA")
 
 func readPhone(text, region string, facts Facts) (string, error) {
 	d, err := readDial(text)
@@ -33,7 +34,7 @@ func readPhone(text, region string, facts Facts) (string, error) {
 	} else if n < minPhoneDigits && (d.international || region == union) {
 		return "", refuse("has fewer than %d digits", minPhoneDigits)
 	}
-	number, assumed := d.number(region)
+	number, assumed, ordinary := d.number(region)
 	if len(d.digits) < minPhoneDigits && (number == nil || !phonenumbers.IsValidNumber(number)) {
 		return "", refuse("has fewer than %d digits", minPhoneDigits)
 	}
@@ -43,6 +44,7 @@ func readPhone(text, region string, facts Facts) (string, error) {
 		facts.set("phone.type", "unknown")
 		return d.String(), nil
 	}
+	facts.setYes("phone.otherwise_ordinary", ordinary)
 	e164 := phonenumbers.Format(number, phonenumbers.E164)
 	country := phonenumbers.GetRegionCodeForNumber(number)
 	if country == "" && !d.international && region != union && !assumed {
@@ -157,34 +159,35 @@ func cutExtension(text string) (number string) {
 }
 
 // number reads d, in the region's plan when d is in national format. nil means that no plan explains d. assumed tells
-// that the country is a guess.
-func (d dial) number(region string) (number *phonenumbers.PhoneNumber, assumed bool) {
+// that the country is a guess, ordinary that another guess would have been as good and makes an ordinary number of it.
+func (d dial) number(region string) (number *phonenumbers.PhoneNumber, assumed, ordinary bool) {
 	if d.international {
-		return readE164("+" + d.digits), false
+		return readE164("+" + d.digits), false, false
 	}
 	if phonenumbers.GetCountryCodeForRegion(region) != 0 {
 		number := readPlan(d.digits, region)
 		if number != nil && phonenumbers.IsValidNumber(number) {
-			return number, false
+			return number, false, false
 		}
 		if guess := d.withoutPlus(); guess != nil {
-			return guess, true
+			return guess, true, false
 		}
-		return number, false
+		return number, false, false
 	}
-	return d.guess(), true
+	number, ordinary = d.guess()
+	return number, true, ordinary
 }
 
 // guess finds the plan of a number in national format when nothing names its country. Many plans accept the same digits;
 // how they were written tells those apart: "(800) 253-7078" is North American, "800 25 37 07" is not. Of plans that look
-// equally likely the first wins, and the EU's come first.
-func (d dial) guess() *phonenumbers.PhoneNumber {
+// equally likely the first wins, and the EU's come first. A special number, such as premium rate, is told from one that
+// is a person's mobile or fixed line in another plan that looks as likely.
+func (d dial) guess() (best *phonenumbers.PhoneNumber, ordinary bool) {
 	if len(d.digits) > 10 { // longer than most national numbers
 		if number := d.withoutPlus(); number != nil {
-			return number
+			return number, false
 		}
 	}
-	var best *phonenumbers.PhoneNumber
 	likest := otherDigits
 	for _, plans := range [][]string{unionPlans, otherPlans} {
 		for _, region := range plans {
@@ -192,18 +195,31 @@ func (d dial) guess() *phonenumbers.PhoneNumber {
 			if err != nil || !phonenumbers.IsValidNumber(number) {
 				continue
 			}
-			if l := d.likeness(phonenumbers.Format(number, phonenumbers.NATIONAL)); l > likest {
-				best, likest = number, l
+			l := d.likeness(phonenumbers.Format(number, phonenumbers.NATIONAL))
+			switch {
+			case l > likest:
+				best, likest, ordinary = number, l, false
+			case l == likest && best != nil && !ordinary:
+				ordinary = personal(number) && !personal(best)
 			}
-			if likest == sameText {
-				return canonical(best)
+			if likest == sameText && (ordinary || personal(best)) {
+				return canonical(best), ordinary
 			}
 		}
 	}
 	if best == nil {
-		return d.withoutPlus()
+		return d.withoutPlus(), false
 	}
-	return canonical(best)
+	return canonical(best), ordinary
+}
+
+// personal tells whether number is of a kind that people have at home or carry.
+func personal(number *phonenumbers.PhoneNumber) bool {
+	switch phonenumbers.GetNumberType(number) {
+	case phonenumbers.MOBILE, phonenumbers.FIXED_LINE, phonenumbers.FIXED_LINE_OR_MOBILE:
+		return true
+	}
+	return false
 }
 
 // How much a number as written looks like a plan's own national format of it. Other digits mean that a trunk prefix was

@@ -13,7 +13,7 @@ func TestPhoneFacts(t *testing.T) {
 	}{
 		"French mobile": {"+33 6 12 34 56 78", "", "+33612345678", Facts{"phone.e164": "+33612345678", "phone.country": "FR",
 			"phone.calling_code": "33", "phone.national": "612345678", "phone.type": "mobile", "phone.valid": "yes",
-			"phone.possible": "possible", "phone.assumed": "no"}},
+			"phone.possible": "possible", "phone.assumed": "no", "phone.otherwise_ordinary": "no"}},
 		"leading zero kept": {"+39 06 6982 1234", "", "+390669821234", Facts{
 			"phone.calling_code": "39", "phone.national": "0669821234"}},
 		"00 for plus":          {"0033612345678", "", "+33612345678", Facts{"phone.assumed": "no"}},
@@ -49,6 +49,10 @@ func TestPhoneFacts(t *testing.T) {
 		"grouped with hyphens":  {"06-12-34-56-78", "", "+33612345678", Facts{"phone.country": "FR"}},
 		"guessed as American": {"(800) 253-7078", "", "+18002537078", Facts{
 			"phone.assumed": "yes", "phone.type": "toll_free"}},
+		"premium here, mobile there": {"0912 345 6115", "", "+449123456115", Facts{
+			"phone.type": "premium_rate", "phone.otherwise_ordinary": "yes"}},
+		"premium whoever reads it": {"0 899 12 34 56", "", "+33899123456", Facts{
+			"phone.type": "premium_rate", "phone.otherwise_ordinary": "no"}},
 		"guessed by population": {"0301234567", "", "+49301234567", Facts{
 			"phone.assumed": "yes", "phone.country": "DE"}},
 		"Hungarian trunk 06": {"(06 1) 265 9478", "", "+3612659478", Facts{"phone.country": "HU"}},

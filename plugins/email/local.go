@@ -33,7 +33,11 @@ func judgeLocal(v *verdict, written, host string, at mailbox) {
 		return
 	}
 	if wordlist.Has(roles, local) {
-		v.inform("email:role:shared", excerpt.Of(local)+"@ is a shared role address, not one person's")
+		points := 0
+		if v.unlisted {
+			points = pointsRole
+		}
+		v.add(points, "email:role:shared", excerpt.Of(local)+"@ is a shared role address, not one person's", "")
 		return
 	}
 	random(v, local, at)
@@ -247,12 +251,16 @@ func random(v *verdict, local string, at mailbox) {
 			switches++
 		}
 	}
+	points := pointsRandom
+	if v.unlisted {
+		points = pointsRandomHere
+	}
 	switch size := digits + letters; {
 	case at.numeric && letters == 0:
 	case size == len(local) && hex == size && size >= 16 && digits >= 4 && letters >= 3:
-		v.add(pointsRandom, "email:local:random", "the local part is a string of hexadecimal digits", "")
+		v.add(points, "email:local:random", "the local part is a string of hexadecimal digits", "")
 	case switches >= 4 && digits >= 2 && size >= 8, longest >= 8, letters >= 9 && vowels*8 < letters:
-		v.add(pointsRandom, "email:local:random", "the local part reads as made by a machine: "+excerpt.Of(local), "")
+		v.add(points, "email:local:random", "the local part reads as made by a machine: "+excerpt.Of(local), "")
 	case tail >= 5 && letters > 0 && !at.numeric:
 		v.add(pointsDigits, "email:local:digits", "the local part ends in a long number", "")
 	}

@@ -26,6 +26,8 @@ const (
 	pointsDomainLike  = 40
 	pointsScripts     = 45
 	pointsRandom      = 12 // generated names are common among honest people's spare addresses too
+	pointsRandomHere  = 24 // but few have them at a domain that is no mailbox provider's
+	pointsRole        = -6 // throw-away mailboxes are opened under names of people, or none
 	pointsDigits      = 6
 	pointsKnown       = -5
 	namesThreat       = 25 // a signal of fewer points names no threat
@@ -44,7 +46,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	case relay != "":
 		v.inform("email:provider:relay",
 			excerpt.Of(relay)+" is a privacy relay that forwards to a real mailbox; it is not a throw-away service")
-	case big:
+	case big || keptMailboxes(host) != "":
 		v.add(pointsKnown, "email:provider:known", excerpt.Of(host)+" is a well-known mailbox provider", "")
 	default:
 		judgeDomain(&v, host)
@@ -61,9 +63,10 @@ func Score(c *sdk.Check) sdk.Outcome {
 
 // verdict raises signals and remembers the threat of the strongest.
 type verdict struct {
-	check  *sdk.Check
-	threat sdk.Threat
-	most   int
+	check    *sdk.Check
+	threat   sdk.Threat
+	most     int
+	unlisted bool // the mail domain is judged by its spelling, for want of anything better
 }
 
 func (v *verdict) add(points int, code, text string, threat sdk.Threat) {
@@ -82,7 +85,7 @@ func judgeDomain(v *verdict, host string) {
 			excerpt.Of(service)+" is a disposable mail service", sdk.Disposable)
 		return
 	}
-	suffix := v.check.Get("domain.suffix")
+	suffix := publicSuffix(v.check, host)
 	if suffix == "" {
 		return
 	}
@@ -97,18 +100,19 @@ func judgeDomain(v *verdict, host string) {
 			excerpt.Of(host)+" borrows the name of "+name+", a mailbox provider, without being it", sdk.Disposable)
 		return
 	}
-	name, known := v.check.Fact("domain.name")
-	if !known || host != v.check.Get("domain.registrable") {
-		return // a typo of gmail.com is itself a registrable domain
-	}
-	if slip := mistyped(name, suffix, v.check.Get("domain.suffix_kind") == "unlisted"); slip.meant != "" {
-		points := pointsTypo
-		if slip.suffix {
-			points = pointsTypoSuffix
+	if host == v.check.Get("domain.registrable") { // a typo of gmail.com is itself a registrable domain
+		slip := mistyped(v.check.Get("domain.name"), suffix, v.check.Get("domain.suffix_kind") == "unlisted")
+		if slip.meant != "" {
+			points := pointsTypo
+			if slip.suffix {
+				points = pointsTypoSuffix
+			}
+			v.add(points, "email:provider:typo",
+				excerpt.Of(host)+" looks like "+slip.meant+": "+excerpt.Of(slip.what), sdk.FakeIdentity)
+			return
 		}
-		v.add(points, "email:provider:typo",
-			excerpt.Of(host)+" looks like "+slip.meant+": "+excerpt.Of(slip.what), sdk.FakeIdentity)
 	}
+	judgeSpelling(v, host, suffix)
 }
 
 // numericNames says whether a provider hands out mailboxes named by a number, so that digits mean nothing there.

@@ -107,6 +107,48 @@ func TestMistyped(t *testing.T) {
 	}
 }
 
+// TestLocalPartAtUnlistedDomain holds role and machine-made local parts to counting at a domain that only its spelling tells of.
+func TestLocalPartAtUnlistedDomain(t *testing.T) {
+	t.Parallel()
+	score := func(local, host, name, suffix string) int {
+		return sdk.Run(Score, sdk.Facts{"email.local": local, "email.domain": host, "domain.registrable": host, "domain.name": name,
+			"domain.suffix": suffix, "domain.suffix_kind": "icann"}).Score
+	}
+	unlisted := score("jane.doe", "giftbox24.shop", "giftbox24", "shop")
+	honest := score("jane.doe", "uni-heidelberg.de", "uni-heidelberg", "de")
+	if unlisted < 10 || honest != 0 {
+		t.Fatalf("scores %d and %d for a person, want one with points and one without", unlisted, honest)
+	}
+	for local, want := range map[string]int{"info": pointsRole, "x8k2p9q4z": pointsRandomHere} {
+		if got := score(local, "giftbox24.shop", "giftbox24", "shop") - unlisted; got != want {
+			t.Errorf("%s@ adds %d at a domain with points, want %d", local, got, want)
+		}
+	}
+	if got := score("x8k2p9q4z", "uni-heidelberg.de", "uni-heidelberg", "de"); got != pointsRandom {
+		t.Errorf("a machine-made local part at a domain without points scores %d, want %d", got, pointsRandom)
+	}
+}
+
+func TestKeptMailboxes(t *testing.T) {
+	t.Parallel()
+	if fault := wordlist.Fault(mailboxes); fault != "" {
+		t.Errorf("the mailboxes break at %q", fault)
+	}
+	for host, want := range map[string]string{
+		"consultant.com": "consultant.com", "stud.online.no": "online.no", "mail2norway.com": "mail2norway.com",
+		"mail2norway.prizes.com": "", "mail2.com": "", "mail2norway.net": "", "notconsultant.com": "", "com": "", "": "",
+	} {
+		if got := keptMailboxes(host); got != want {
+			t.Errorf("keptMailboxes(%q) = %q, want %q", host, got, want)
+		}
+	}
+	for _, host := range strings.Fields(mailboxes) {
+		if listed(disposables, host) != "" || listed(relays, host) != "" {
+			t.Errorf("%s is on two lists", host)
+		}
+	}
+}
+
 func FuzzScore(f *testing.F) {
 	book := casebook.Open(f, ".")
 	f.Add("jane.doe", "mailinator.com", "", "mailinator", "com", "icann")

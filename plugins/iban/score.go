@@ -15,8 +15,7 @@ const (
 	pointsStructure   = 100
 	pointsUnlisted    = 96
 	pointsNational    = 90 // the country's own check digits; a few old accounts were opened before them
-	pointsBank        = 64 // outside the ranges that the country assigns bank codes from
-	pointsZeroBank    = 62
+	pointsZeroBank    = 30 // where no register says better: some central banks have that code
 	pointsZeroAccount = 60
 	pointsRepeated    = 60
 	pointsSequence    = 45
@@ -32,14 +31,13 @@ func Score(c *sdk.Check) sdk.Outcome {
 		return sdk.Abstained
 	}
 	v := verdict{check: c}
-	sound := judgeForm(&v, excerpt.Of(country))
-	if sound {
-		switch bban := c.Get("iban.bban"); {
-		case bban != "" && wordlist.Has(examples, bban):
-			c.Signal(0, "iban:known:example", "the account is a published example, printed in documentation and used in tests")
-		default:
-			judgeAccount(&v, country)
-		}
+	switch bban := c.Get("iban.bban"); {
+	case bban != "" && c.Get("iban.check") != "wrong" && !c.Not("iban.listed") && wordlist.Has(examples, bban):
+		c.Signal(0, "iban:known:example", "the account is a published example, printed in documentation and used in tests")
+		judgeCountry(&v, country)
+	case judgeForm(&v, excerpt.Of(country)):
+		judgeBank(&v, excerpt.Of(country))
+		judgeAccount(&v)
 		judgeCountry(&v, country)
 	}
 	if v.alarmed {
@@ -89,17 +87,9 @@ func judgeForm(v *verdict, country string) (sound bool) {
 	return sound
 }
 
-// judgeAccount says whether a sound IBAN looks made up.
-func judgeAccount(v *verdict, country string) {
-	bank, account := v.check.Get("iban.bank"), v.check.Get("iban.account")
-	switch {
-	case bank == "":
-	case strings.Trim(bank, "0") == "":
-		v.add(pointsZeroBank, "iban:bank:zeros", "the bank identifier is all zeros")
-	case country == "DE" && (bank[0] == '0' || bank[0] == '9'):
-		// Deutsche Bundesbank, Bankleitzahlen: the first digit is a clearing area, 1 to 8.
-		v.add(pointsBank, "iban:bank:unassigned", "no German bank code begins with "+bank[:1])
-	}
+// judgeAccount says whether the account number of a sound IBAN looks made up.
+func judgeAccount(v *verdict) {
+	account := v.check.Get("iban.account")
 	switch {
 	case len(account) < minAccount:
 	case strings.Trim(account, "0") == "":

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"assay/plugins/casebook"
@@ -22,6 +23,41 @@ func TestExamplesSearchable(t *testing.T) {
 	t.Parallel()
 	if fault := wordlist.Fault(examples); fault != "" {
 		t.Errorf("the examples break at %q", fault)
+	}
+}
+
+// TestBankCodesSearchable holds the embedded list to its order and its size, and each graded country to a list that is there.
+func TestBankCodesSearchable(t *testing.T) {
+	t.Parallel()
+	if fault := wordlist.Fault(bankCodes); fault != "" {
+		t.Errorf("the bank codes break at %q", fault)
+	}
+	if len(bankCodes) > 400<<10 {
+		t.Errorf("the bank codes have %d bytes, more than 400 KiB", len(bankCodes))
+	}
+	for _, graded := range strings.Fields(lists) {
+		_, points := listOf(graded[:2])
+		held := strings.HasPrefix(bankCodes, graded[:2]) || strings.Contains(bankCodes, " "+graded[:2]) ||
+			strings.Contains(bankCodes, "\n"+graded[:2])
+		if points == 0 || !held {
+			t.Errorf("%s is graded, and no bank of it is known", graded)
+		}
+	}
+}
+
+func TestListOf(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		lister string
+		points int
+	}{
+		"DE": {"DE", 64}, "AX": {"FI", 64}, "GP": {"FR", 20}, "JE": {"GB", 8}, "MT": {"MT", 0}, "": {"", 0}, "D": {"D", 0},
+		"E64": {"E64", 0}, "64": {"64", 0},
+	}
+	for country, want := range cases {
+		if lister, points := listOf(country); lister != want.lister || points != want.points {
+			t.Errorf("listOf(%q) = %q, %d, want %q, %d", country, lister, points, want.lister, want.points)
+		}
 	}
 }
 

@@ -21,6 +21,8 @@ func fictional(n number) bool {
 		return among(n.national, dramaFR[:])
 	case "44": // Ofcom, "Telephone numbers for use in TV and radio drama programmes"
 		return among(n.national, dramaGB[:])
+	case "353": // ComReg, Numbering Conditions of Use, drama numbers
+		return (span{"2091", 9}).holds(n.national)
 	case "46": // PTS, numbers for use in books and films
 		return among(n.national, dramaSE[:])
 	case "49": // Bundesnetzagentur, Rufnummern für Mediennutzung ("Drama Numbers")
@@ -73,6 +75,10 @@ func telemarketing(n number) string {
 		if among(n.national, telemarketingFR[:]) {
 			return "ARCEP decision 2022-1583"
 		}
+	case "34":
+		if (span{"400", 9}).holds(n.national) {
+			return "Spain's code 400 for commercial calls (Ley 10/2025)"
+		}
 	case "39":
 		if strings.HasPrefix(n.national, "0844") {
 			return "AGCOM resolution 156/18/CIR"
@@ -80,6 +86,10 @@ func telemarketing(n number) string {
 	case "55":
 		if (span{"303", 10}).holds(n.national) {
 			return "Anatel's code 0303"
+		}
+	case "56":
+		if (span{"809", 9}).holds(n.national) || (span{"809", 10}).holds(n.national) {
+			return "Subtel's code 809 for unsolicited calls"
 		}
 	case "91":
 		if (span{"140", 10}).holds(n.national) {

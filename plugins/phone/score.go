@@ -13,10 +13,11 @@ const (
 	pointsImpossible   = 88 // no number of that plan has that length
 	pointsUnassigned   = 72 // plans grow before the metadata does, so a person should look
 	pointsUnread       = 72
+	pointsUnreadGuess  = 8 // without a country as often a local number or a toll-free one as a made-up one
 	pointsFictional    = 90
 	pointsPremium      = 86
 	pointsGlobal       = 90 // +979, whose every number is premium rate
-	pointsTelemarketer = 66
+	pointsTelemarketer = 74
 	pointsPersonal070  = 45 // British 070 numbers look mobile and cost like premium rate
 	pointsSharedCost   = 25
 	pointsPersonal     = 20
@@ -26,6 +27,7 @@ const (
 	pointsRepeated     = 45
 	pointsFarCountry   = 12
 	pointsNearCountry  = 5
+	pointsCallback     = 8  // besides, for countries whose numbers ring once to be called back
 	namesThreat        = 25 // a signal of fewer points names no threat
 )
 
@@ -36,6 +38,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 		return sdk.Abstained
 	}
 	v := verdict{check: c, assumed: c.Is("phone.assumed")}
+	v.ordinary = v.assumed && c.Is("phone.otherwise_ordinary")
 	e164, read := c.Fact("phone.e164")
 	n := number{digits: strings.TrimPrefix(e164, "+"), code: c.Get("phone.calling_code"), national: c.Get("phone.national")}
 	switch {
@@ -44,6 +47,10 @@ func Score(c *sdk.Check) sdk.Outcome {
 	case fictional(n):
 		v.add(pointsFictional, "phone:range:fictional",
 			"the number lies in a range kept for films and examples, so nobody holds it", sdk.FakeIdentity)
+	case telemarketing(n) != "":
+		v.add(pointsTelemarketer, "phone:range:telemarketing",
+			"the number lies in a range kept for telemarketing: "+telemarketing(n), sdk.Spam)
+		judgeCountry(&v)
 	default:
 		if valid == "no" {
 			judgeInvalid(&v)
@@ -65,15 +72,19 @@ type number struct {
 
 // verdict raises signals and remembers the threat of the strongest.
 type verdict struct {
-	check   *sdk.Check
-	assumed bool // the country is a guess, so whatever follows from it counts half
-	threat  sdk.Threat
-	most    int
+	check    *sdk.Check
+	assumed  bool // the country is a guess, so whatever follows from it counts less
+	ordinary bool // and a guess as good makes it somebody's mobile or fixed line
+	threat   sdk.Threat
+	most     int
 }
 
 func (v *verdict) add(points int, code, text string, threat sdk.Threat) {
-	if v.assumed {
-		points, text = points/2, text+" (if the guess of its country is right)"
+	switch {
+	case v.ordinary:
+		points, text = points/4, text+" (in the country that was guessed; elsewhere it is an ordinary number)"
+	case v.assumed:
+		points, text = points*4/5, text+" (if the guess of its country is right)"
 	}
 	v.check.Signal(points, code, text)
 	if threat != "" && points >= namesThreat && points > v.most {
@@ -84,9 +95,8 @@ func (v *verdict) add(points int, code, text string, threat sdk.Threat) {
 // judgeUnread speaks of digits that are no number of any plan that was tried.
 func judgeUnread(v *verdict) {
 	if v.assumed {
-		v.check.Signal(pointsUnread/2, "phone:number:unreadable",
+		v.check.Signal(pointsUnreadGuess, "phone:number:unreadable",
 			"the digits fit no numbering plan that was tried, and no country was given")
-		v.threat = sdk.FakeIdentity
 		return
 	}
 	v.add(pointsUnread, "phone:number:unreadable",
@@ -124,11 +134,11 @@ func judgeRange(v *verdict, n number) {
 		v.add(points, "phone:cost:global", "+"+n.code+" is "+network, sdk.TollFraud)
 		return
 	}
-	if rule := telemarketing(n); rule != "" {
-		v.add(pointsTelemarketer, "phone:range:telemarketing",
-			"the number lies in a range kept for telemarketing: "+rule, sdk.Spam)
-	}
 	judgeType(v, n)
+	if block, points := reported(n.digits); points > 0 {
+		v.add(points, "phone:range:reported",
+			"people reported unwanted calls from numbers that begin with +"+block+", as this one does", sdk.Spam)
+	}
 	if repeated(n.national) {
 		v.add(pointsRepeated, "phone:number:repeated", "the number is one digit over and over", sdk.FakeIdentity)
 	}
@@ -188,6 +198,15 @@ func judgeCountry(v *verdict) {
 	}
 	v.add(points, "phone:country:differs",
 		"the number belongs to "+excerpt.Of(held)+", the request names "+excerpt.Of(asked), "")
+	if callback(held) {
+		v.add(pointsCallback, "phone:country:callback",
+			"numbers of "+held+" are used to ring once and earn from the call back", sdk.TollFraud)
+	}
+}
+
+// callback says whether a country is among those that the FCC warns of for calls that ring once ("One Ring Phone Scam").
+func callback(country string) bool {
+	return len(country) == 2 && strings.Contains(" AG DM DO GD JM MR MS SL TC VG ", " "+country+" ")
 }
 
 // european says whether a country is of the EU, the EEA, Switzerland or the United Kingdom, between which people move most.

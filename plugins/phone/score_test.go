@@ -40,14 +40,40 @@ func TestAssumedCountrySoftens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			facts["phone.e164"] = "+" + facts["phone.calling_code"] + facts["phone.national"]
-			facts["phone.assumed"] = "no"
-			sure := sdk.Run(Score, facts)
+			facts["phone.assumed"], facts["phone.otherwise_ordinary"] = "no", "no"
+			sure := sdk.Run(Score, facts).Score
 			facts["phone.assumed"] = "yes"
-			guessed := sdk.Run(Score, facts)
-			if sure.Score < 60 || guessed.Score > sure.Score/2 || guessed.Score == 0 {
-				t.Errorf("score %d when sure, %d when guessed; want at least 60, and half of it", sure.Score, guessed.Score)
+			guessed := sdk.Run(Score, facts).Score
+			facts["phone.otherwise_ordinary"] = "yes"
+			doubted := sdk.Run(Score, facts).Score
+			if sure < 60 || guessed > sure*4/5 || doubted > sure/4 || doubted == 0 {
+				t.Errorf("score %d when sure, %d when guessed, %d when as likely ordinary; want at least 60, four fifths and a quarter",
+					sure, guessed, doubted)
 			}
 		})
+	}
+}
+
+// TestReportedBlocks holds the counted table to its form and to points that never ask for a review by themselves.
+func TestReportedBlocks(t *testing.T) {
+	t.Parallel()
+	words := strings.Fields(reportedBlocks)
+	if len(words) < 100 {
+		t.Errorf("%d blocks only", len(words))
+	}
+	for _, word := range words {
+		block, _, _ := strings.Cut(word, ":")
+		if points := pointsOf(block); points <= 0 || points > 40 || strings.Trim(block, "0123456789") != "" {
+			t.Errorf("%q gives %d points", word, points)
+		}
+	}
+	for _, digits := range []string{"", "9", "33", "3312345", strings.Repeat("9", 40), ": 33:"} {
+		if block, points := reported(digits); points != 0 {
+			t.Errorf("reported(%q) = %q, %d", digits, block, points)
+		}
+	}
+	if block, _ := reported("972732123456"); block != "972732" {
+		t.Errorf("the block of +972 73 2123456 is %q", block)
 	}
 }
 
@@ -80,7 +106,8 @@ func FuzzScore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, e164, code, national, kind, valid, possible, assumed, held, asked string) {
 		facts := sdk.Facts{
 			"phone.e164": e164, "phone.calling_code": code, "phone.national": national, "phone.type": kind,
-			"phone.valid": valid, "phone.possible": possible, "phone.assumed": assumed, "phone.country": held, "entity.country": asked,
+			"phone.valid": valid, "phone.possible": possible, "phone.assumed": assumed, "phone.otherwise_ordinary": assumed,
+			"phone.country": held, "entity.country": asked,
 		}
 		for fact, value := range facts {
 			if value == "" {

@@ -1,0 +1,92 @@
+package spelling
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestOf(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct {
+		host, suffix string
+		want         Domain
+		ok           bool
+	}{
+		"plain":          {"example.com", "com", Domain{Label: "example", Suffix: "com"}, true},
+		"under a host":   {"a.b.example.co.uk", "co.uk", Domain{Label: "example", Left: "a.b", Suffix: "co.uk"}, true},
+		"suffix alone":   {"co.uk", "co.uk", Domain{}, false},
+		"another suffix": {"example.com", "net", Domain{}, false},
+		"no suffix":      {"example.com", "", Domain{}, false},
+		"suffix in name": {"examplecom", "com", Domain{}, false},
+		"empty":          {"", "", Domain{}, false},
+		"too long":       {strings.Repeat("a", 64) + ".com", "com", Domain{Label: strings.Repeat("a", 64), Suffix: "com"}, false},
+	}
+	for name, tc := range cases {
+		if d, ok := Of(tc.host, tc.suffix); d != tc.want || ok != tc.ok {
+			t.Errorf("%s: Of(%q, %q) = %+v, %v", name, tc.host, tc.suffix, d, ok)
+		}
+	}
+}
+
+// TestFeaturesTellApart holds each part of a domain to being read: changing it changes the features.
+func TestFeaturesTellApart(t *testing.T) {
+	t.Parallel()
+	domains := []Domain{
+		{"example", "", "com"}, {"exemple", "", "com"}, {"example", "", "net"}, {"example", "mail", "com"}, {"example", "post", "com"},
+		{"example", "a.b", "com"}, {"ex-ample", "", "com"}, {"examp1e", "", "com"}, {"example", "", "co.uk"}, {"example", "", "me.uk"},
+	}
+	seen := map[string]Domain{}
+	for _, d := range domains {
+		var key strings.Builder
+		for _, f := range d.Features(nil) {
+			key.WriteRune(rune(f.Slot))
+		}
+		if other, found := seen[key.String()]; found {
+			t.Errorf("%+v and %+v have the same features", d, other)
+		}
+		seen[key.String()] = d
+	}
+}
+
+func TestEncode(t *testing.T) {
+	t.Parallel()
+	weights := make([]float64, Slots)
+	for i := range weights {
+		weights[i] = float64(i%90-45) * Quantum
+	}
+	weights[0], weights[1], weights[2] = 1000, -1000, 0.4*Quantum
+	coded := Encode(weights)
+	if at := [3]int{coded.At(0), coded.At(1), coded.At(2)}; at != [3]int{highest - zero, lowest - zero, 0} {
+		t.Errorf("weights far out and near nothing read %v", at)
+	}
+	for i := 3; i < Slots; i++ {
+		if got := float64(coded.At(uint16(i))) * Quantum; math.Abs(got-weights[i]) > Quantum/2 {
+			t.Fatalf("slot %d reads %v, was written as %v", i, got, weights[i])
+		}
+	}
+	if Weights("").At(7) != 0 || Weights("").Sum([]Feature{{Slot: 9}}) != 0 {
+		t.Error("no weights are not 0")
+	}
+}
+
+func FuzzFeatures(f *testing.F) {
+	f.Add("mail.example.co.uk", "co.uk")
+	f.Add(strings.Repeat("a-1.", 62)+"com", "com")
+	f.Add("\xff.\x00.com", "com")
+	f.Fuzz(func(t *testing.T, host, suffix string) {
+		d, ok := Of(host, suffix)
+		if !ok {
+			return
+		}
+		features := d.Features(nil)
+		if len(features) > MaxFeatures {
+			t.Fatalf("%d features", len(features))
+		}
+		for _, feature := range features {
+			if feature.Slot >= Slots || feature.Start > feature.End || int(feature.End) > len(d.Label) {
+				t.Fatalf("feature %+v of %+v", feature, d)
+			}
+		}
+	})
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	lines := strings.Join([]string{
+		`{"value":"+972 73-212-3456","label":1,"source":"il_spam_vcf2016"}`,
+		`{"value":"073-212-9999","label":1,"source":"il_spam_vcf2016"}`,
+		`{"value":"00972732219999","label":1,"source":"il_spam_vcf2016"}`,
+		`{"value":"+972721111111","label":1,"source":"il_spam_vcf2016"}`,
+		`{"value":"+972721112222","label":0,"source":"another"}`,
+		`{"value":"+33812345678","label":1,"source":"saracroche_operator_ranges"}`,
+		`{"value":"+33162345678","label":1,"source":"another"}`,
+		`{"value":"0162345678","label":0,"source":"another"}`,
+		`{"value":"","label":1,"source":"il_spam_vcf2016"}`,
+	}, "\n")
+	if err := os.WriteFile(filepath.Join(folder, "train_phones.jsonl"), []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	if err := run([]string{folder}, &out); err != nil {
+		t.Fatal(err)
+	}
+	// Three reports of +972 73 2, two of them within ten thousand numbers; the one of +972 72 1 is outweighed.
+	if want := "972732:17 97273212:20 97273221:13\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+	if err := run([]string{t.TempDir()}, &out); err == nil {
+		t.Error("no error without the file")
+	}
+	if err := run(nil, &out); err == nil {
+		t.Error("no error without a folder")
+	}
+}
