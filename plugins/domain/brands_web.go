@@ -2,7 +2,7 @@ package main
 
 // webBrands are mail and office services, social networks, shops, streaming, games, hosting and devices.
 var webBrands = [...]brand{
-	{"google", "Google", coined, `google.* google-analytics.com googleapis.com googlevideo.com
+	{"google", "Google", coined, `google.* google.cm google.ne google.co google-analytics.com googleapis.com googlevideo.com
 		googleusercontent.com googletagmanager.com googlesyndication.com googleadservices.com
 		googletagservices.com googlemail.com googlesource.com googleblog.com googlecode.com googleearth.com
 		googlegroups.com googlestore.com googleplay.com googleweblight.com googledomains.com googlefiber.net
@@ -230,4 +230,10 @@ var webBrands = [...]brand{
 	{"auchan", "Auchan", coined, "auchan.* auchan-retail.com"},
 	{"mercari", "Mercari", coined, "mercari.*"},
 	{"talktalk", "TalkTalk", coined, "talktalk.* talktalkbusiness.co.uk talktalkgroup.com talktalk.net"},
+	{"hypixel", "Hypixel", coined, "hypixel.net"},
+	{"valorant", "VALORANT", coined, "playvalorant.com"},
+	{"csgorun", "CSGORUN", coined, "csgorun.*"},
+	{"microsoftteams", "Microsoft Teams", coined, "microsoft.com"},
+	{"cryptotab", "CryptoTab", coined, "cryptobrowser.site cryptotab.net"},
+	{"seur", "SEUR", short, "seur.*"},
 }

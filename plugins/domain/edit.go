@@ -42,7 +42,7 @@ func slack(key string) int {
 
 // distance counts the letters to insert, drop, change or swap with a neighbour to turn a into b (optimal string
 // alignment), up to most; beyond that it returns most+1. Neither may be longer than maxLetters*2.
-func distance(a, b string, most int) int {
+func distance(a, b []byte, most int) int {
 	var rows [3][maxLetters*2 + 1]uint8
 	before, above, row := &rows[0], &rows[1], &rows[2]
 	if len(a)-len(b) > most || len(b)-len(a) > most {

@@ -17,25 +17,28 @@ type folded struct {
 // unknown stands in a fold for a letter with no Latin look-alike; it equals no letter of a brand.
 const unknown = 0
 
-func (f *folded) bytes(from, to int) string { return string(f.text[from:to]) }
-
 func fold(label string, f *folded) {
 	f.n = 0
 	count := 0
 	for i := 0; i < len(label) && count < maxLetters; count++ {
 		c := label[i]
 		if c < utf8.RuneSelf {
-			if c != '-' && c != '_' {
+			switch c = twins[c]; c {
+			case hidden:
+			case 'l', 'n', 'v':
 				f.push(c, i, i+1)
+			default:
+				f.text[f.n], f.begin[f.n], f.end[f.n] = c, uint16(i), uint16(i+1)
+				f.n++
 			}
 			i++
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(label[i:])
 		first, second, _ := latin(r)
-		f.push(first, i, i+size)
+		f.push(twins[first], i, i+size)
 		if second != 0 {
-			f.push(second, i, i+size)
+			f.push(twins[second], i, i+size)
 		}
 		i += size
 	}
@@ -43,8 +46,7 @@ func fold(label string, f *folded) {
 
 // push appends one letter, merged with the one before where the pair looks like a single letter.
 func (f *folded) push(c byte, begin, end int) {
-	c = twin(c)
-	if f.n > 0 {
+	if f.n > 0 && (c == 'n' || c == 'v' || c == 'l') {
 		if merged := pair(f.text[f.n-1], c); merged != 0 && int(f.end[f.n-1]) == begin {
 			f.text[f.n-1] = merged
 			f.end[f.n-1] = uint16(end)
@@ -59,31 +61,22 @@ func (f *folded) push(c byte, begin, end int) {
 func foldKey(key string) string {
 	var f folded
 	fold(key, &f)
-	return f.bytes(0, f.n)
+	return string(f.text[:f.n])
 }
 
-// twin maps a digit or letter to the one letter that stands for all that look like it.
-func twin(c byte) byte {
-	switch c {
-	case '0':
-		return 'o'
-	case '1', 'i':
-		return 'l'
-	case '3':
-		return 'e'
-	case '4':
-		return 'a'
-	case '5':
-		return 's'
-	case '7':
-		return 't'
-	case '8':
-		return 'b'
-	case '9', 'q':
-		return 'g'
+// hidden stands in twins for hyphens, which leave nothing in a fold.
+const hidden = '-'
+
+// twins maps digits and letters to the one letter that stands for all that look like it.
+var twins = func() (t [utf8.RuneSelf]byte) {
+	for c := range t {
+		t[c] = byte(c)
 	}
-	return c
-}
+	for i, c := range "01i345789q_" {
+		t[c] = "olleastbgg-"[i]
+	}
+	return t
+}()
 
 // pair returns the letter that the neighbours a and b look like together, 0 when none.
 func pair(a, b byte) byte {

@@ -9,7 +9,10 @@ import (
 
 // scripts signals letters of several scripts in one label, and labels of another script that read as Latin throughout. It
 // returns the points given. spoken says that a brand was already named for the foreign letters.
-func scripts(c *sdk.Check, name, tld string, spoken bool) int {
+func scripts(c *sdk.Check, h *host, spoken bool) int {
+	if !strings.Contains(h.ASCII, "xn--") {
+		return 0
+	}
 	all := c.Get("domain.scripts")
 	if !strings.Contains(all, "Cyrillic") && !strings.Contains(all, "Greek") && !strings.Contains(all, "Armenian") &&
 		!strings.Contains(all, "Cherokee") && !strings.Contains(all, "Coptic") && !strings.Contains(all, "Lisu") {
@@ -27,10 +30,10 @@ func scripts(c *sdk.Check, name, tld string, spoken bool) int {
 	if points > 0 || spoken {
 		return points
 	}
-	if latinLook(name) && !homeOfScripts(tld) {
+	if latinLook(h.Name) && !homeOfScripts(h.TLD) {
 		points = 35
 		c.Signal(points, "domain:homograph:whole_script",
-			excerpt.Of(name)+" has no Latin letter, yet every letter looks like one")
+			excerpt.Of(h.Name)+" has no Latin letter, yet every letter looks like one")
 	}
 	return points
 }

@@ -6,6 +6,7 @@ import (
 
 	"assay/host/entity"
 	"assay/plugins/casebook"
+	"assay/plugins/suffix"
 	"assay/plugins/wordlist"
 	"assay/sdk"
 )
@@ -66,24 +67,84 @@ func TestOwnDomainsScoreZero(t *testing.T) {
 	}
 }
 
-// The directory must hold every brand where search looks for it.
-func TestDirectoryHoldsEveryBrand(t *testing.T) {
+// A well-known site must be spared whatever it resembles, and so must its name under another country.
+func TestSitesAreSpared(t *testing.T) {
 	t.Parallel()
-	for _, table := range tables {
-		for _, b := range table {
-			key := foldKey(b.key)
-			if len(key) > longestKey {
-				t.Errorf("%s folds to %d letters, more than %d", b.key, len(key), longestKey)
-			}
-			found := false
-			for _, have := range known.beginning(key[0], key[1]) {
-				found = found || have.key == b.key
-			}
-			if !found {
-				t.Errorf("%s is not among the brands that begin with %s", b.key, key[:2])
+	for site := range strings.FieldsSeq(sites) {
+		name, _, _ := strings.Cut(site, ".")
+		for _, value := range []string{site, "www." + site, name + ".de"} {
+			for _, s := range sdk.Run(Score, facts(t, entity.Domain, value)).Signals {
+				if s.Points > 0 && s.Code != "domain:suffix:risky" {
+					t.Errorf("%s: %+v", value, s)
+				}
 			}
 		}
 	}
+}
+
+func TestOrdinaryWordsAreSpared(t *testing.T) {
+	t.Parallel()
+	for word := range strings.FieldsSeq(ordinaryWords) {
+		for _, s := range sdk.Run(Score, facts(t, entity.Domain, word+".org")).Signals {
+			if s.Code == "domain:brand:typo" {
+				t.Errorf("%s: %+v", word, s)
+			}
+		}
+	}
+}
+
+// The directory must hold every name where search looks for it: letter for letter, and with any slip it is told to forgive.
+func TestDirectoryHoldsEveryName(t *testing.T) {
+	t.Parallel()
+	for name := range known.count {
+		b, fold := known.brand(name), known.foldOf(name)
+		if len(fold) < 3 || len(fold) > longestKey || string(fold) != foldKey(b.key) {
+			t.Errorf("%s folds to %q, of no length that fits", b.key, fold)
+			continue
+		}
+		found := false
+		k := speltBucket(fold[0], fold[1], fold[2])
+		for _, at := range known.brands[known.spelt[k]:known.spelt[k+1]] {
+			found = found || int(at) == name
+		}
+		if !found && b.kind != site {
+			t.Errorf("%s is not found by how it begins", b.key)
+		}
+		for _, slipped := range slips(fold, int(known.names[name].slack)) {
+			var s sums
+			s.add(slipped)
+			found := false
+			known.resembling(slipped, &s, 0, len(slipped), func(at int) { found = found || at == name })
+			if !found {
+				t.Errorf("%s is not found by %q", b.key, slipped)
+			}
+		}
+	}
+}
+
+// slips returns texts that up to so many edits make of text: at every place another letter, one less, one more, or two
+// swapped, and at every fifth place the same again of what that made.
+func slips(text []byte, edits int) [][]byte {
+	if edits == 0 {
+		return nil
+	}
+	var all [][]byte
+	for i := range text {
+		head, tail := text[:i:i], text[i:]
+		one := [][]byte{
+			append(append(head, 'z'), tail[1:]...), append(head, tail[1:]...), append(append(head, 'z'), tail...),
+		}
+		if len(tail) > 1 {
+			one = append(one, append(append(head, tail[1], tail[0]), tail[2:]...))
+		}
+		all = append(all, one...)
+		if i%5 == edits {
+			for _, slipped := range one {
+				all = append(all, slips(slipped, edits-1)...)
+			}
+		}
+	}
+	return all
 }
 
 func TestOwns(t *testing.T) {
@@ -93,14 +154,17 @@ func TestOwns(t *testing.T) {
 		host host
 		want ownership
 	}{
-		"any suffix":          {host{registrable: "blumen.co.uk", suffix: "co.uk"}, owner},
-		"risky suffix":        {host{registrable: "blumen.top", suffix: "top", risk: 22}, stranger},
-		"shared suffix":       {host{registrable: "blumen.weebly.com", suffix: "weebly.com", private: true}, stranger},
-		"listed":              {host{registrable: "blumen-shop.com", suffix: "com"}, owner},
-		"local branch":        {host{registrable: "blumen-musterstadt.de", suffix: "de"}, akin},
-		"full name":           {host{ascii: "shop.example.net", registrable: "example.net", suffix: "net"}, owner},
-		"longer name":         {host{registrable: "blumenwiese.com", suffix: "com"}, stranger},
-		"suffix of the label": {host{registrable: "xblumen.com", suffix: "com"}, stranger},
+		"any suffix":       {host{Host: suffix.Host{Registrable: "blumen.co.uk", Suffix: "co.uk"}}, owner},
+		"risky suffix":     {host{suffix.Host{Registrable: "blumen.top", Suffix: "top"}, 22}, stranger},
+		"slip of a suffix": {host{Host: suffix.Host{Registrable: "blumen.cm", Suffix: "cm"}}, stranger},
+		"shared suffix": {
+			host{Host: suffix.Host{Registrable: "blumen.weebly.com", Suffix: "weebly.com", Private: true}}, stranger,
+		},
+		"listed":              {host{Host: suffix.Host{Registrable: "blumen-shop.com", Suffix: "com"}}, owner},
+		"local branch":        {host{Host: suffix.Host{Registrable: "blumen-musterstadt.de", Suffix: "de"}}, akin},
+		"full name":           {host{Host: suffix.Host{ASCII: "shop.example.net", Registrable: "example.net", Suffix: "net"}}, owner},
+		"longer name":         {host{Host: suffix.Host{Registrable: "blumenwiese.com", Suffix: "com"}}, stranger},
+		"suffix of the label": {host{Host: suffix.Host{Registrable: "xblumen.com", Suffix: "com"}}, stranger},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -188,7 +252,7 @@ func TestDistance(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := distance(tt.a, tt.b, tt.most); got != tt.want {
+			if got := distance([]byte(tt.a), []byte(tt.b), tt.most); got != tt.want {
 				t.Errorf("distance(%q, %q, %d) = %d, want %d", tt.a, tt.b, tt.most, got, tt.want)
 			}
 		})
@@ -236,8 +300,8 @@ func FuzzScore(f *testing.F) {
 		for _, kind := range []string{"icann", "private"} {
 			book.Answer(t, sdk.Run(Score, sdk.Facts{
 				"domain.ascii": subdomain + "." + name + "." + suffix, "domain.registrable": name + "." + suffix,
-				"domain.suffix": suffix, "domain.suffix_kind": kind, "domain.tld": suffix,
-				"domain.name": name, "domain.subdomain": subdomain, "domain.scripts": scripts,
+				"domain.suffix_kind": kind,
+				"domain.name":        name, "domain.subdomain": subdomain, "domain.scripts": scripts,
 			}))
 		}
 	})

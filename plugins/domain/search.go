@@ -35,6 +35,13 @@ func (h *hit) written() string { return h.label[h.start:h.end] }
 
 func (h *hit) whole() bool { return h.start == 0 && h.end == len(h.label) }
 
+// undotted says whether the rest of the label is nothing but parts of an address that lost their dots.
+func (h *hit) undotted() bool {
+	start, end := undotted(h.label)
+	return (start > 0 || end < len(h.label)) && h.start >= start && h.end <= end &&
+		strings.Trim(h.label[start:h.start]+h.label[h.end:end], "-") == ""
+}
+
 // company is what stands beside a brand in its label.
 type company struct {
 	lures   lure.Class // of all words
@@ -49,48 +56,72 @@ const (
 	weakLures = lure.Invest | lure.Work | lure.Romance | lure.Shop | lure.Cheat
 )
 
+// baited says whether words that bait stand beside the brand.
+func (h *hit) baited() bool { return h.rest.lures&strongLures != 0 }
+
 // beside describes what label holds outside start and end.
 func beside(label string, start, end int) company {
 	c := company{covered: true}
 	for _, part := range [...]string{label[:start], label[end:]} {
-		if strings.Trim(part, "-_0123456789") == "" {
+		if idle(part) {
 			continue
 		}
 		var space [16]lure.Found
 		at := 0
 		for _, f := range lure.In(part, space[:0]) {
 			c.lures |= f.Class
-			c.covered = c.covered && strings.Trim(part[at:f.Start], "-_0123456789") == ""
+			c.covered = c.covered && idle(part[at:f.Start])
 			at = f.End
 		}
-		c.covered = c.covered && strings.Trim(part[at:], "-_0123456789") == ""
+		c.covered = c.covered && idle(part[at:])
 	}
 	return c
 }
 
+// reader reads one label after another; its room is used again.
+type reader struct {
+	folded
+	sums
+	room  [16]lure.Found
+	lures int // of the label, in room
+}
+
 // search calls visit for every brand that label spells, plainly or in disguise, and for every misspelling that it holds.
-func search(label string, f *folded, visit func(*hit)) {
-	fold(label, f)
-	text := f.text[:f.n]
-	for i := 0; i+1 < len(text); i++ {
-		brands := known.beginning(text[i], text[i+1])
-		for j := range brands {
-			b := &brands[j]
-			if n := len(b.fold); n <= len(text)-i && string(text[i:i+n]) == b.fold {
-				h := hit{brand: b.brand, label: label, start: int(f.begin[i]), end: int(f.end[i+n-1])}
-				if h.spell() {
-					visit(&h)
-				}
+func (r *reader) search(label string, visit func(*hit)) {
+	fold(label, &r.folded)
+	text := r.folded.text[:r.n]
+	d := known
+	for i := 0; i+2 < len(text); i++ {
+		k := speltBucket(text[i], text[i+1], text[i+2])
+		for _, name := range d.brands[d.spelt[k]:d.spelt[k+1]] {
+			n := int(d.names[name].length)
+			if n > len(text)-i || string(d.foldOf(int(name))) != string(text[i:i+n]) {
+				continue
+			}
+			h := hit{brand: d.brand(int(name)), label: label, start: int(r.begin[i]), end: int(r.end[i+n-1])}
+			if h.setApart(); h.kind == short && !h.apart {
+				continue // there is one in every other word
+			}
+			if h.spell() {
+				visit(&h)
 			}
 		}
 	}
-	misspellings(label, f, visit)
+	if len(text) < 4 {
+		return
+	}
+	r.lures = min(len(lure.In(label, r.room[:0])), len(r.room))
+	r.sums.add(text)
+	r.misspellings(label, visit)
+}
+
+func (h *hit) setApart() {
+	h.apart = (h.start == 0 || separates(h.label[h.start-1])) && (h.end == len(h.label) || separates(h.label[h.end]))
 }
 
 // spell fills in how the label writes the brand and what stands beside. It returns false where a digit that would pass for
 // a letter of the brand belongs to a number that runs on outside, as in 1299mail.
 func (h *hit) spell() bool {
-	h.apart = (h.start == 0 || separates(h.label[h.start-1])) && (h.end == len(h.label) || separates(h.label[h.end]))
 	h.rest = beside(h.label, h.start, h.end)
 	if h.edits > 0 {
 		h.form = misspelt
@@ -135,14 +166,24 @@ func (h *hit) numbered(i int) bool {
 	return i == h.start && i > 0 && digit(h.label[i-1]) || i == h.end-1 && h.end < len(h.label) && digit(h.label[h.end])
 }
 
+// idle says whether s holds nothing but hyphens and digits.
+func idle(s string) bool {
+	for i := range len(s) {
+		if !separates(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
 func digit(c byte) bool { return c >= '0' && c <= '9' }
 
 func separates(c byte) bool { return c == '-' || c == '_' || digit(c) }
 
-// misspellings looks for brands a few edits away from the label as a whole, from each part between hyphens, and from what
-// lure words leave over.
-func misspellings(label string, f *folded, visit func(*hit)) {
-	tried := [8][2]int{}
+// misspellings looks for names a few edits away from the label as a whole, from each part between hyphens, from what lure
+// words leave over, and from what follows a "www" or the like without its dot.
+func (r *reader) misspellings(label string, visit func(*hit)) {
+	tried := [10][2]int{}
 	n := 0
 	try := func(start, end int) {
 		for start < end && !folds(label[start]) {
@@ -161,25 +202,22 @@ func misspellings(label string, f *folded, visit func(*hit)) {
 		}
 		tried[n] = [2]int{start, end}
 		n++
-		compare(label, start, end, f, visit)
+		r.compare(label, start, end, visit)
 	}
-	hyphens := strings.IndexByte(label, '-') >= 0
-	if !hyphens || f.n >= 10 {
+	hyphen := strings.IndexByte(label, '-')
+	if hyphen < 0 || r.n >= 10 {
 		try(0, len(label))
 	}
-	if hyphens {
-		for at := 0; at < len(label); {
-			end := strings.IndexByte(label[at:], '-')
-			if end < 0 {
-				end = len(label) - at
-			}
-			try(at, at+end)
-			at += end + 1
+	for at := 0; hyphen >= 0 && at < len(label); {
+		end := strings.IndexByte(label[at:], '-')
+		if end < 0 {
+			end = len(label) - at
 		}
+		try(at, at+end)
+		at += end + 1
 	}
-	var space [16]lure.Found
 	at := 0
-	for _, w := range lure.In(label, space[:0]) {
+	for _, w := range r.room[:r.lures] {
 		if w.Start > at {
 			try(at, w.Start)
 		}
@@ -188,41 +226,65 @@ func misspellings(label string, f *folded, visit func(*hit)) {
 	if at < len(label) {
 		try(at, len(label))
 	}
+	if start, end := undotted(label); start > 0 || end < len(label) {
+		try(start, end)
+	}
+}
+
+// undotted returns what is left of label without the first or the last part of an address that lost its dot, as in
+// wwwpaypal and paypalcom.
+func undotted(label string) (start, end int) {
+	for _, first := range [...]string{"https", "http", "www"} {
+		if strings.HasPrefix(label, first) {
+			start = len(first)
+			break
+		}
+	}
+	if strings.HasSuffix(label, "com") && len(label)-start > 8 {
+		return start, len(label) - 3
+	}
+	return start, len(label)
 }
 
 // folds says whether a byte leaves a letter in a fold.
 func folds(c byte) bool { return c != '-' && c != '_' }
 
-func compare(label string, start, end int, f *folded, visit func(*hit)) {
-	from, to := f.n, 0
-	for i := range f.n {
-		if int(f.begin[i]) >= start && int(f.end[i]) <= end {
+func (r *reader) compare(label string, start, end int, visit func(*hit)) {
+	from, to := r.n, 0
+	for i := range r.n {
+		if int(r.begin[i]) >= start && int(r.end[i]) <= end {
 			from, to = min(from, i), i+1
 		}
 	}
 	if to-from < 4 {
 		return
 	}
-	text := string(f.text[from:to])
-	if word := label[start:end]; ordinary(word) || lure.Of(word) != 0 {
-		return
-	}
-	known.resembling(text, func(b *indexed) {
-		if text == b.fold {
+	text := r.folded.text[from:to]
+	spared := 0 // -1 for an ordinary word, 1 for others; 0 before it was asked
+	known.resembling(r.folded.text[:r.n], &r.sums, from, to, func(name int) {
+		n := &known.names[name]
+		fold := known.foldOf(name)
+		d := distance(text, fold, int(n.slack))
+		if d > int(n.slack) || d == 0 && name < known.brandCount {
 			return
 		}
-		d := distance(text, b.fold, b.slack)
-		if d > b.slack {
-			return
-		}
-		h := hit{brand: b.brand, label: label, start: start, end: end, edits: d}
-		if d == 1 {
-			h.slip = slipOf(label[start:end], b.key)
-			if !h.slip.natural {
-				h.slip.natural = slipOf(text, b.fold).natural
+		if spared == 0 {
+			spared = 1
+			if word := label[start:end]; ordinary(word) || lure.Of(word) != 0 && d > 0 {
+				spared = -1
 			}
 		}
-		if h.spell() {
+		if spared < 0 {
+			return
+		}
+		h := hit{brand: known.brand(name), label: label, start: start, end: end, edits: d}
+		if d == 1 {
+			h.slip = slipOf(label[start:end], h.key)
+			if !h.slip.natural {
+				h.slip.natural = slipOf(string(text), string(fold)).natural
+			}
+		}
+		if h.setApart(); h.spell() {
 			visit(&h)
 		}
 	})

@@ -17,22 +17,41 @@ type entry struct {
 	class Class
 }
 
-// book holds the lexicon bucketed by its first two bytes, so that looking up a position reads only words that may begin
+// book holds the lexicon bucketed by how words begin, so that looking up a position reads hardly a word that does not begin
 // there.
 type book struct {
-	entries []entry
+	entries []entry             // of three letters and more
 	starts  [buckets + 1]uint16 // entries[starts[k]:starts[k+1]] have the bucket k
+	pairs   [36 * 36]Class      // words of two letters
 }
 
-// buckets counts the pairs of two letters a to z, and one bucket for all other pairs.
-const buckets = 26*26 + 1
+const (
+	bucketBits = 12
+	buckets    = 1 << bucketBits
+)
 
-// bucket returns the bucket of a text that begins with a and b.
-func bucket(a, b byte) int {
-	if a < 'a' || a > 'z' || b < 'a' || b > 'z' {
-		return buckets - 1
+// bucket returns the bucket of a text of three bytes or more.
+func bucket(text string) uint32 {
+	return (uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16) * 0x9e3779b1 >> (32 - bucketBits)
+}
+
+// pair returns where the two letters or digits that text begins with stand in book.pairs, -1 when they are none.
+func pair(text string) int {
+	first, second := ordinal(text[0]), ordinal(text[1])
+	if first < 0 || second < 0 {
+		return -1
 	}
-	return int(a-'a')*26 + int(b-'a')
+	return first*36 + second
+}
+
+func ordinal(c byte) int {
+	switch {
+	case c >= 'a' && c <= 'z':
+		return int(c - 'a')
+	case c >= '0' && c <= '9':
+		return int(c-'0') + 26
+	}
+	return -1
 }
 
 var words = bind()
@@ -41,8 +60,12 @@ var words = bind()
 func bind() *book {
 	b := new(book)
 	total := 0
-	eachWord(func(word string, _ Class) {
-		b.starts[bucket(word[0], word[1])+1]++
+	eachWord(func(word string, class Class) {
+		if len(word) == 2 {
+			b.pairs[pair(word)] |= class
+			return
+		}
+		b.starts[bucket(word)+1]++
 		total++
 	})
 	for k := range buckets {
@@ -51,7 +74,10 @@ func bind() *book {
 	b.entries = make([]entry, total)
 	free := b.starts
 	eachWord(func(word string, class Class) {
-		k := bucket(word[0], word[1])
+		if len(word) == 2 {
+			return
+		}
+		k := bucket(word)
 		b.entries[free[k]] = entry{word, class}
 		free[k]++
 	})
@@ -80,20 +106,38 @@ func (b *book) at(text string, i int) (length int, class Class) {
 	if len(rest) < 2 {
 		return 0, 0
 	}
-	k := bucket(rest[0], rest[1])
-	entries := b.entries[b.starts[k]:b.starts[k+1]]
-	for j := range entries {
-		e := &entries[j]
-		n := len(e.word)
-		if n < length || n > len(rest) || n > 2 && rest[2] != e.word[2] || rest[:n] != e.word {
-			continue
+	if len(rest) > 2 {
+		k := bucket(rest)
+		entries := b.entries[b.starts[k]:b.starts[k+1]]
+		for j := range entries {
+			e := &entries[j]
+			n := len(e.word)
+			if n < length || n > len(rest) || rest[:n] != e.word {
+				continue
+			}
+			if n > length {
+				length, class = n, 0
+			}
+			class |= e.class
 		}
-		if n > length {
-			length, class = n, 0
+	}
+	if length == 0 {
+		if k := pair(rest); k >= 0 && b.pairs[k] != 0 {
+			return 2, b.pairs[k]
 		}
-		class |= e.class
 	}
 	return length, class
+}
+
+// may says whether a word may begin text, which has two bytes or more.
+func (b *book) may(text string) bool {
+	if len(text) > 2 {
+		if k := bucket(text); b.starts[k] != b.starts[k+1] {
+			return true
+		}
+	}
+	k := pair(text)
+	return k >= 0 && b.pairs[k] != 0
 }
 
 // Of returns the classes of word, 0 when it is no lure word.
@@ -109,7 +153,11 @@ func Of(word string) Class {
 // hyphens, underscores, digits and other lure words. So "pay" is found in "pay-now" and in "paynow", not in "payette".
 func In(label string, found []Found) []Found {
 	base := len(found)
-	for i := 0; i < len(label); {
+	for i := 0; i+1 < len(label); {
+		if !words.may(label[i:]) {
+			i++
+			continue
+		}
 		if n, class := words.at(label, i); n > 0 {
 			if n > 4 && label[i+n-1] == 's' && i+n < len(label) {
 				n, class = singular(label, i, n, class)

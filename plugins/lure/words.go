@@ -248,5 +248,10 @@ var lexicon = [...]struct {
 		system systems main index html htm php https http ww wvw vww co io tv gg me to for and from with at of on start
 		welcome hello today 24 24h 247 365 2fa view open check checker read here page1 one first next direct express
 		office center hub zone area box mail email world europe deutschland france espana italia polska nederland suisse
-		schweiz germany spain italy poland portugal canada australia ireland belgique belgie austria osterreich`},
+		schweiz germany spain italy poland portugal canada australia ireland belgique belgie austria
+		suomi finland norge norway sverige sweden
+		danmark denmark hungary magyarorszag romania serbia srbija slovenija slovenia slovakia hrvatska croatia greece
+		hellas portugal japan turkey turkiye israel latvija latvia eesti estonia lietuva lithuania mexico chile
+		colombia argentina brasil brazil bulgaria malaysia singapore philippines newzealand osterreich suisse
+		schweizer nederlands hongkong dubai kuwait southafrica`},
 }

@@ -5,6 +5,8 @@ import (
 
 	"assay/plugins/excerpt"
 	"assay/plugins/lure"
+	"assay/plugins/suffix"
+	"assay/plugins/wordlist"
 	"assay/sdk"
 )
 
@@ -35,21 +37,31 @@ var themes = [...]theme{
 
 // weight is what one word of a class is worth in company, from how much oftener names in reports hold it.
 func weight(class lure.Class) int {
-	best := 0
-	for _, w := range [...]struct {
-		class lure.Class
-		worth int
-	}{
-		{lure.Verify, 20}, {lure.Crypto, 18}, {lure.Urgent | lure.Gaming | lure.Prize | lure.Login, 15},
-		{lure.Account | lure.Refund, 13}, {lure.Official | lure.Connect, 11}, {lure.Pay | lure.Bank | lure.Fee, 10},
-		{lure.Invest | lure.Parcel, 9}, {lure.Support | lure.Secure, 8}, {lure.Work, 5}, {lure.Shop | lure.Cheat, 4},
-		{lure.Romance, 3},
-	} {
-		if class&w.class != 0 {
-			best = max(best, w.worth)
-		}
+	switch {
+	case class&lure.Verify != 0:
+		return 20
+	case class&lure.Crypto != 0:
+		return 18
+	case class&(lure.Urgent|lure.Gaming|lure.Prize|lure.Login) != 0:
+		return 15
+	case class&(lure.Account|lure.Refund) != 0:
+		return 13
+	case class&(lure.Official|lure.Connect) != 0:
+		return 11
+	case class&(lure.Pay|lure.Bank|lure.Fee) != 0:
+		return 10
+	case class&(lure.Invest|lure.Parcel) != 0:
+		return 9
+	case class&(lure.Support|lure.Secure) != 0:
+		return 8
+	case class&lure.Work != 0:
+		return 5
+	case class&(lure.Shop|lure.Cheat) != 0:
+		return 4
+	case class&lure.Romance != 0:
+		return 3
 	}
-	return best
+	return 0
 }
 
 // most bounds the lure words that are read of one name.
@@ -59,16 +71,22 @@ const most = 24
 type wording struct {
 	found   [most]string
 	classes [most]lure.Class
-	n       int // distinct words that bait
-	inName  int // of these, in the label next to the suffix
+	name    string // the label next to the suffix
+	n       int    // distinct words that bait
+	inName  int    // of these, in the label next to the suffix
 	covered bool
+
+	nameClasses lure.Class // of all words in that label
+	leftClasses lure.Class // of all words left of it
 }
 
 // add reads the lure words of one label. Words that only pad a name do not count, nor does a word the second time.
-func (w *wording) add(label string) (covered bool) {
+func (w *wording) add(label string) (classes lure.Class, covered bool) {
 	var space [most]lure.Found
-	at, covered := 0, true
+	at := 0
+	covered = true
 	for _, f := range lure.In(label, space[:0]) {
+		classes |= f.Class
 		covered = covered && idle(label[at:f.Start])
 		at = f.End
 		if f.Class&^lure.Filler == 0 || w.holds(label[f.Start:f.End]) || w.n == most {
@@ -77,7 +95,7 @@ func (w *wording) add(label string) (covered bool) {
 		w.found[w.n], w.classes[w.n] = label[f.Start:f.End], f.Class
 		w.n++
 	}
-	return covered && at > 0 && idle(label[at:])
+	return classes, covered && at > 0 && idle(label[at:])
 }
 
 func (w *wording) holds(word string) bool {
@@ -90,39 +108,52 @@ func (w *wording) holds(word string) bool {
 }
 
 // idle says whether s holds nothing but hyphens and digits.
-func idle(s string) bool { return strings.Trim(s, "-_0123456789") == "" }
+func idle(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; c != '-' && c != '_' && !isFigure(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// honest are names in good standing that hold words that bait.
+const honest = "backinstockalerts captcha-delivery checkpoint couponcode customersupport doubleverify giftcards nexusmods " +
+	"onlinebanking opensecrets passport-photo paymentsense secureserver securityfocus securitytrails servicenow " +
+	"surveymonkey ticketswap trackingmore trustedshops verifyme walletinvestor "
 
 // points weighs the words together. One word says nothing, save where the name is that word and padding on shared hosting
 // or in full; two are common in honest names of some trades; three or more are rare outside reports.
-func (w *wording) points(hosted bool) int {
+func (w *wording) points(h *suffix.Host) int {
+	hosted := h.Hosted()
 	sum := 0
 	for i := range w.n {
 		sum += weight(w.classes[i])
 	}
 	switch {
-	case w.n == 0:
+	case w.n == 0, wordlist.Has(honest, w.name):
 		return 0
 	case w.n == 1 && hosted:
-		return sum * 3 / 2
+		return sum * 3 / 4
 	case w.n == 1 && w.covered && sum >= 15:
-		return sum / 2
+		return sum / 4
 	case w.n == 1:
 		return 0
 	}
-	points := sum * 3 / 2
+	points := sum * 3 / 4
 	if w.n > 2 {
-		points += 10 * (w.n - 2)
+		points += 5 * (w.n - 2)
 	}
 	if w.covered {
-		points += 8
+		points += 4
 	}
 	if hosted {
-		points += 15
+		points += 8
 	}
-	if w.inName == 0 {
+	if w.inName == 0 || w.n == 2 && !h.Private && suffix.Odds(h.TLD) <= -12 {
 		points = points * 2 / 3
 	}
-	return min(points, 95)
+	return min(points, 60)
 }
 
 // theme returns the theme that most of the words' weight serves.

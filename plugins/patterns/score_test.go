@@ -6,6 +6,7 @@ import (
 
 	"assay/host/entity"
 	"assay/plugins/casebook"
+	"assay/plugins/wordlist"
 	"assay/sdk"
 )
 
@@ -36,15 +37,42 @@ func TestAbstainsWithoutAName(t *testing.T) {
 	}
 }
 
-// Each word of a pair alone must say nothing: single common words are honest.
+// Each word of a pair alone must say nothing beyond what the name's shape says: single common words are honest.
 func TestWordsScoreInCombination(t *testing.T) {
 	t.Parallel()
+	plain := sdk.Run(Score, facts(t, entity.Domain, "blumenwiese-blumen.com")).Score
 	for _, word := range []string{"login", "wallet", "parcel", "refund", "profit", "support", "gift", "bank", "jobs", "sale"} {
-		one := sdk.Run(Score, sdk.Facts{"domain.name": "blumenwiese-" + word})
-		two := sdk.Run(Score, sdk.Facts{"domain.name": "blumenwiese-" + word + "-verify"})
-		if one.Score != 0 || two.Score < 20 {
-			t.Errorf("%s scores %d alone and %d with verify, want 0 and at least 20", word, one.Score, two.Score)
+		one := sdk.Run(Score, facts(t, entity.Domain, "blumenwiese-"+word+".com")).Score
+		two := sdk.Run(Score, facts(t, entity.Domain, "blumenwiese-"+word+"-verify.com")).Score
+		if one > plain+25 || two < one+25 {
+			t.Errorf("%s scores %d alone and %d with verify, %d without either", word, one, two, plain)
 		}
+	}
+}
+
+// Weak signs must stay far from a reason to block: one of a name in good standing, and all together.
+func TestShapeIsBounded(t *testing.T) {
+	t.Parallel()
+	for name, most := range map[string]int{
+		"baeckerei-mueller.de": 0, "google.com": 0, "example.org": 0, "blumenwiese.github.io": 0, "landschaftsgaertnerei.de": 0,
+		"blumenwiese.com": 10, "blumenwiese.weebly.com": 30, "blumenwiese.cyou": 32, "a.b.c.x9qz7xkqzvwrjtp4711-claim-airdrop-token.cyou": 60,
+	} {
+		points := 0
+		for _, s := range sdk.Run(Score, facts(t, entity.Domain, name)).Signals {
+			if s.Code == "patterns:shape:weak" {
+				points = s.Points
+			}
+		}
+		if points > most {
+			t.Errorf("the shape of %s is worth %d points, more than %d", name, points, most)
+		}
+	}
+}
+
+func TestHonestSearchable(t *testing.T) {
+	t.Parallel()
+	if fault := wordlist.Fault(honest); fault != "" {
+		t.Errorf("the list breaks at %q", fault)
 	}
 }
 
@@ -73,8 +101,8 @@ func FuzzScore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, subdomain, suffix string) {
 		for _, kind := range []string{"icann", "private"} {
 			book.Answer(t, sdk.Run(Score, sdk.Facts{
-				"domain.name": name, "domain.subdomain": subdomain, "domain.suffix": suffix, "domain.suffix_kind": kind,
-				"domain.tld": suffix,
+				"domain.ascii": subdomain + "." + name + "." + suffix, "domain.registrable": name + "." + suffix,
+				"domain.name": name, "domain.subdomain": subdomain, "domain.suffix_kind": kind,
 			}))
 		}
 	})

@@ -1,9 +1,12 @@
 package suffix
 
 import (
-	"strconv"
+	"os"
 	"strings"
 	"testing"
+
+	"assay/plugins/wordlist"
+	"assay/sdk"
 )
 
 func TestRisk(t *testing.T) {
@@ -33,19 +36,96 @@ func TestRisk(t *testing.T) {
 	}
 }
 
+// Every suffix worth points must also have odds above 0, and no suffix more points than a reason on its own may have.
 func TestRiskNeverReachesReviewAlone(t *testing.T) {
 	t.Parallel()
-	seen := map[string]bool{}
-	for entry := range strings.FieldsSeq(risky) {
-		tld, digits, _ := strings.Cut(entry, ":")
-		points, err := strconv.Atoi(digits)
-		if err != nil || points < 1 || points > 30 {
-			t.Errorf("%s is not worth 1 to 30 points", entry)
+	source, err := os.ReadFile("suffix.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, word := range strings.Split(string(source), `"`) {
+		switch points := Risk(word); {
+		case points == 0:
+		case points > 30 || Odds(word) <= 0:
+			t.Errorf("%s is worth %d points with odds of %d", word, points, Odds(word))
+		default:
+			seen++
 		}
-		if Risk(tld) != points || seen[tld] {
-			t.Errorf("Risk(%q) = %d, want %d once", tld, Risk(tld), points)
+	}
+	if seen < 40 {
+		t.Errorf("only %d suffixes in the source are worth points", seen)
+	}
+}
+
+func TestOdds(t *testing.T) {
+	t.Parallel()
+	for tld, sign := range map[string]int{"cyou": 1, "com": -1, "de": -1, "fr": 0, "": 0, "cy": 0} {
+		if got := Odds(tld); got*sign < 0 || sign == 0 && got != 0 || sign != 0 && got == 0 || got < -40 || got > 40 {
+			t.Errorf("Odds(%q) = %d, want its sign to be that of %d", tld, got, sign)
 		}
-		seen[tld] = true
+	}
+}
+
+func TestListsSearchable(t *testing.T) {
+	t.Parallel()
+	for name, list := range map[string]string{"neutral": neutral, "builders": builders} {
+		if fault := wordlist.Fault(list); fault != "" {
+			t.Errorf("the list of %s breaks at %q", name, fault)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		facts sdk.Facts
+		want  Host
+		ok    bool
+	}{
+		"plain": {
+			sdk.Facts{"domain.ascii": "blumen.co.uk", "domain.registrable": "blumen.co.uk", "domain.suffix_kind": "icann"},
+			Host{ASCII: "blumen.co.uk", Registrable: "blumen.co.uk", Suffix: "co.uk", TLD: "uk", Name: "blumen"}, true,
+		},
+		"below": {
+			sdk.Facts{"domain.ascii": "a.b.blumen.de", "domain.registrable": "blumen.de"},
+			Host{ASCII: "a.b.blumen.de", Registrable: "blumen.de", Suffix: "de", TLD: "de", Name: "blumen", Subdomain: "a.b"}, true,
+		},
+		"internationalised": {
+			sdk.Facts{
+				"domain.ascii": "xn--a-1.xn--b-1.de", "domain.registrable": "xn--b-1.de", "domain.name": "ü", "domain.subdomain": "ö",
+			},
+			Host{ASCII: "xn--a-1.xn--b-1.de", Registrable: "xn--b-1.de", Suffix: "de", TLD: "de", Name: "ü", Subdomain: "ö"}, true,
+		},
+		"shared": {
+			sdk.Facts{"domain.ascii": "blumen.github.io", "domain.registrable": "blumen.github.io", "domain.suffix_kind": "private"},
+			Host{
+				ASCII: "blumen.github.io", Registrable: "blumen.github.io", Suffix: "github.io", TLD: "io", Name: "blumen", Private: true,
+			}, true,
+		},
+		"free host": {
+			sdk.Facts{"domain.ascii": "a.blumen.weebly.com", "domain.registrable": "weebly.com", "domain.suffix_kind": "icann"},
+			Host{
+				ASCII: "a.blumen.weebly.com", Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com", Name: "blumen",
+				Subdomain: "a", Private: true,
+			}, true,
+		},
+		"public suffix": {sdk.Facts{"domain.ascii": "github.io"}, Host{ASCII: "github.io"}, false},
+		"nothing known": {sdk.Facts{}, Host{}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got Host
+			var ok bool
+			sdk.Run(func(c *sdk.Check) sdk.Outcome {
+				got, ok = Read(c)
+				return sdk.Scored
+			}, tt.facts)
+			if got != tt.want || ok != tt.ok {
+				t.Errorf("Read(%v) = %+v, %v", tt.facts, got, ok)
+			}
+		})
 	}
 }
 

@@ -1,0 +1,337 @@
+package main
+
+import (
+	"strings"
+
+	"assay/plugins/lure"
+)
+
+// The points of each way to borrow a name come from how many reported names borrow so against honest ones, over 20,000 names
+// of 22 lists: 40 stands for some ten to one, 60 for thirty to one, 75 and more for those that hardly an honest name but the
+// owner's shows.
+
+// verdict is the strongest borrowing of a brand that the layer found.
+type verdict struct {
+	points int // of the borrowing itself
+	extra  int // for lure words beside it
+	code   string
+	hit    hit
+}
+
+// judge weighs a brand in the label next to the suffix.
+func judge(h *host, found *hit) verdict {
+	v := verdict{hit: *found}
+	switch {
+	case found.kind == site:
+		v.judgeSite(h)
+		return v
+	case found.form == plain && found.kind != short && found.undotted():
+		v.code, v.points = "domain:brand:missing_dot", 80
+		if found.kind == word && len(found.key) < 7 {
+			v.points = 50
+		}
+		return v
+	case found.form == plain:
+		v.judgePlain(h)
+	case found.form == misspelt:
+		v.code = "domain:brand:typo"
+		v.points = typoPoints(h, found)
+	default:
+		v.code = "domain:brand:lookalike"
+		if found.foreign {
+			v.code = "domain:homograph:brand"
+		}
+		if found.form == disguised {
+			v.points = disguisedPoints(found)
+		} else {
+			v.points = twistedPoints(found)
+		}
+	}
+	if found.form != plain && found.baited() && v.points > 0 {
+		v.extra = 25
+	}
+	switch {
+	case !h.Private || v.points == 0 || found.whole():
+	case h.Hosted():
+		v.points = min(v.points+10, 100)
+	case found.form == plain:
+		v.points, v.extra = v.points/3, v.extra/3 // developers name the services that they work with
+	}
+	return v
+}
+
+// judgePlain weighs a brand spelt letter for letter.
+func (v *verdict) judgePlain(h *host) {
+	found, r := &v.hit, &v.hit.rest
+	letters, strong := len(found.key), found.baited()
+	v.code = "domain:brand:inside"
+	switch {
+	case found.whole():
+		v.code = "domain:brand:suffix"
+		v.points = elsewhere(h, found)
+	case found.kind == short:
+		switch {
+		case !found.apart:
+		case strong && r.covered:
+			v.points, v.extra = 30, 30
+		default:
+			v.points = 30
+		}
+	case found.kind == word:
+		switch {
+		case strong && r.covered && (found.apart || letters >= 6):
+			v.points, v.extra = 30, 30
+		case strong && found.apart:
+			v.points, v.extra = 20, 25
+		case found.apart && r.covered && (h.risk > 0 || h.Hosted()):
+			v.points = 45
+		case (found.apart || strong && letters >= 6) && (h.risk > 0 || h.Hosted()):
+			v.points = 30
+		}
+	case strong && r.covered:
+		v.points, v.extra = 50, 40
+	case strong && (found.apart || letters >= 7):
+		v.points, v.extra = 45, 30
+	case r.covered && r.lures&weakLures != 0:
+		v.points, v.extra = 40, 20
+	case r.covered && (found.apart || letters >= 6):
+		v.points = 55
+	case found.apart:
+		v.points = 55
+	case letters >= 8:
+		v.points = 35
+	case letters >= 6 && found.start == 0:
+		v.points = 30
+	case letters >= 6 && found.end == len(found.label):
+		v.points = 25
+	}
+	if v.extra > 0 {
+		v.code = "domain:brand:combined"
+	}
+}
+
+// disguisedPoints weighs a brand with digits or foreign letters in the place of its own.
+func disguisedPoints(found *hit) int {
+	letters, glued := len(found.key), !found.apart
+	switch {
+	case found.kind == short:
+		if found.apart && found.baited() && found.rest.covered {
+			return 40
+		}
+		return 0
+	case found.kind == word && glued, letters < 5, glued && letters < 6, ordinary(found.written()):
+		return 0
+	case letters < 6 && found.changes > 1 && !found.foreign:
+		return 0
+	case found.kind == word:
+		return 65
+	case glued:
+		return 70
+	}
+	return 90
+}
+
+// twistedPoints weighs a brand with other Latin letters in the place of its own.
+func twistedPoints(found *hit) int {
+	letters := len(found.key)
+	switch {
+	case found.kind == short || letters < 5 || ordinary(found.written()) || letters < 8 && found.changes > 1:
+		return 0
+	case found.kind == word:
+		if found.apart && letters >= 6 {
+			return 45
+		}
+		return 0
+	case !found.apart && letters >= 8:
+		return 75
+	case !found.apart:
+		return 0
+	case letters >= 7:
+		return 85
+	case letters == 6:
+		return 75
+	}
+	return 55
+}
+
+// judgeSite weighs a well-known site's label, which is matched as a whole.
+func (v *verdict) judgeSite(h *host) {
+	found := &v.hit
+	letters := len(found.key)
+	switch {
+	case found.form == plain && found.undotted():
+		v.code, v.points = "domain:brand:missing_dot", 75
+	case found.form == plain && found.whole():
+		v.code = "domain:brand:suffix"
+		if !h.Private {
+			v.points = slipSuffix(h.Suffix)
+		}
+	case found.form == plain:
+	case !found.whole() && !found.undotted():
+	case found.form != misspelt:
+		v.code, v.points = "domain:brand:lookalike", 60
+		if letters >= 7 {
+			v.points = 75
+		}
+	default:
+		v.code, v.points = "domain:brand:typo", typoPoints(h, found)
+	}
+	if h.Private {
+		v.points /= 2
+	}
+}
+
+// slipSuffix gives points to suffixes that are .com, .org or .net with a letter lost.
+func slipSuffix(under string) int {
+	switch under {
+	case "cm", "om", "ne":
+		return 75
+	case "co":
+		return 60
+	}
+	return 0
+}
+
+// typoPoints weighs a misspelling: the longer the key, the surer that it is meant.
+func typoPoints(h *host, found *hit) int {
+	letters, lured := len(found.key), found.baited()
+	written := found.written()
+	natural := found.edits == 1 && found.slip.natural
+	head := written[0] == found.key[0]
+	tail := written[len(written)-1] == found.key[letters-1]
+	switch {
+	case found.kind != coined && found.kind != site:
+		switch {
+		case !natural || letters < 6:
+			return 0
+		case h.Hosted():
+			return 50
+		case lured:
+			return 30
+		}
+		return 0
+	case found.edits == 1:
+		points := 30
+		switch {
+		case letters >= 8:
+			points = 85
+		case letters == 7:
+			points = 75
+		case letters == 6:
+			points = 45
+		}
+		switch {
+		case letters == 6 && found.whole() && found.kind == coined && natural != head:
+			return 35
+		case letters < 7 && (!found.apart || !(natural && head) && !lured):
+			return 0
+		case !head && letters < 9:
+			points -= 30
+		case !natural && found.slip.several && (found.kind == site && letters < 12 || letters < 10):
+			return 0
+		case !natural && found.slip.several:
+			points -= 30
+		case !natural:
+			points -= 15
+		}
+		return max(points, 0)
+	case found.edits == 3 && letters >= 14 && written[:2] == found.key[:2]:
+		return 60
+	case !head || !tail && !lured:
+		return 0
+	case found.edits == 2 && letters >= 11:
+		return 80
+	case found.edits == 2:
+		return 40
+	case written[:2] != found.key[:2]:
+		return 0
+	}
+	return 60
+}
+
+// elsewhere weighs a label that is nothing but the brand, under a suffix that is not known to be the brand's.
+func elsewhere(h *host, found *hit) int {
+	slip := 0
+	if !h.Private {
+		slip = slipSuffix(h.Suffix)
+	}
+	switch {
+	case found.kind != short && slip > 0:
+		if found.kind == word {
+			return slip / 2
+		}
+		return slip
+	case found.kind != coined, h.Private && !h.Hosted():
+		return 0
+	case h.Private, h.risk > 0:
+		return 60
+	case !strings.Contains(found.own, ".*"):
+		return 45
+	}
+	return 0
+}
+
+// judgeLeft weighs a brand in a label left of the registrable domain; after is what stands between them.
+func judgeLeft(h *host, found *hit, after string) verdict {
+	if found.kind == site && found.form != plain {
+		return verdict{hit: *found} // people name their machines as they like
+	}
+	v := judge(h, found)
+	if found.form != plain {
+		return v
+	}
+	following := h.Name
+	if after != "" {
+		following = after
+	}
+	v = verdict{hit: *found, code: "domain:brand:subdomain"}
+	switch {
+	case found.whole() && posesAsSuffix(found.brand, following, after == ""):
+		v.code, v.points = "domain:brand:address_inside", 90
+	case found.kind == coined && found.baited() && found.rest.covered:
+		v.points, v.extra = 60, 25
+	case found.kind == coined && found.whole() && (h.risk > 0 || h.Hosted()):
+		v.points = 65
+	case found.kind == coined && found.whole():
+		v.points = 45 // companies name their own servers after the software on them
+	case found.kind == coined && found.apart:
+		v.points = 40
+	case found.kind == word && found.whole() && h.risk > 0:
+		v.points = 45
+	}
+	if v.points > 0 && v.extra == 0 && wordsOf(h.Name)&(strongLures&^lure.Support) != 0 {
+		v.extra = 20
+	}
+	return v
+}
+
+func wordsOf(label string) lure.Class {
+	var space [16]lure.Found
+	var all lure.Class
+	for _, f := range lure.In(label, space[:0]) {
+		all |= f.Class
+	}
+	return all
+}
+
+// posesAsSuffix says whether following, right of a brand's label, begins as the suffix of one of the brand's addresses
+// would: ".com." and ".com-" in paypal.com.example.net and paypal.com-id.net.
+func posesAsSuffix(b *brand, following string, last bool) bool {
+	label, _, more := strings.Cut(following, ".")
+	token, _, hyphen := strings.Cut(label, "-")
+	if !hyphen && last && !more {
+		return false
+	}
+	if token == "com" || token == "net" || token == "org" {
+		return true
+	}
+	if token == "" {
+		return false
+	}
+	for pattern, others := nextWord(b.own); pattern != ""; pattern, others = nextWord(others) {
+		if rest, ok := strings.CutPrefix(pattern, b.key+"."); ok && (rest == token || strings.HasPrefix(rest, token+".")) {
+			return true
+		}
+	}
+	return false
+}
