@@ -12,6 +12,7 @@ import (
 	"assay/host/facts"
 	"assay/host/facts/network"
 	"assay/host/facts/registration"
+	"assay/host/facts/reputation"
 	"assay/host/facts/resolver"
 	"assay/host/store"
 )
@@ -23,6 +24,7 @@ const off = "off"
 // in force wants to know.
 type lookups struct {
 	*facts.Collector
+	similar *reputation.Similar // its index is filled by Run, or once by Load
 	closers []func() error
 }
 
@@ -54,6 +56,8 @@ func (b *backend) openLookups(cfg *Config, log *slog.Logger) (l *lookups, err er
 		l.closers = append(l.closers, rdap.Close)
 		sources = append(sources, rdap)
 	}
+	l.similar = reputation.NewSimilar(b.store, log)
+	sources = append(sources, reputation.NewFeed(b.store), reputation.NewGraph(b.store), l.similar)
 	l.Collector = facts.NewCollector(log, sources...)
 	return l, nil
 }

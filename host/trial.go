@@ -57,6 +57,9 @@ func withTrial(ctx context.Context, cfg *Config, t *terminal, o trialOptions, fn
 				return err
 			}
 			tr.closers = append(tr.closers, looked.close)
+			if err := looked.similar.Load(ctx); err != nil {
+				return err
+			}
 			tr.checker.Collector = looked
 		}
 		return fn(tr)

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -15,7 +14,6 @@ import (
 
 	"assay/host/audit"
 	"assay/host/check"
-	"assay/host/entity"
 )
 
 // writer writes one batch within one transaction.
@@ -25,6 +23,7 @@ type writer struct {
 	heads map[int]*audit.Head
 	start map[int]int64 // the heads' numbers when they were locked
 	refs  []string      // of the records that were written
+	event bool          // a webhook event is among what was written
 }
 
 // caller is what the transaction itself knows of an account and the key that is used.
@@ -36,6 +35,13 @@ type caller struct {
 	Salt      []byte
 	Chain     int
 	Endpoint  bool // it has a webhook URL
+	ExpiresAt time.Time
+	UsedAt    time.Time // when the key was last used, as far as that is kept
+}
+
+// works says whether the key may still be used.
+func (c caller) works(now time.Time) bool {
+	return c.State == "valid" && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
 }
 
 // usageKey is what quota is counted by.
@@ -66,7 +72,7 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 	graph := newSightings(w.store.keys.Graph)
 	for i, p := range batch {
 		c, ok := callers[p.caller().Account+"/"+p.caller().Key]
-		if !ok || (c.KeyID != "" && c.State != "valid") {
+		if !ok || (c.KeyID != "" && !c.works(w.store.now())) {
 			verdicts[i] = check.ErrUnauthorized
 			continue
 		}
@@ -87,7 +93,7 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 	if len(rows) == 0 {
 		return verdicts, nil
 	}
-	return verdicts, w.flush(ctx, added, rows, events, graph)
+	return verdicts, w.flush(ctx, added, rows, events, graph, w.keysUsed(callers, rows))
 }
 
 // take counts records against their caller's months, all of them or none.
@@ -110,6 +116,19 @@ func take(c caller, records []check.Record, used, added map[usageKey]int) error 
 	return nil
 }
 
+// keysUsed lists the keys that rows were asked for with, and of which that is to be kept: once a minute is enough.
+func (w *writer) keysUsed(callers map[string]caller, rows []auditRow) []string {
+	var ids []string
+	for _, r := range rows {
+		c := callers[r.AccountID+"/"+r.KeyID]
+		if c.KeyID != "" && r.RecordedAt.Sub(c.UsedAt) >= time.Minute {
+			ids = append(ids, c.KeyID)
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
 // callers reads the accounts and keys of a batch.
 func (w *writer) callers(ctx context.Context, batch []*pending) (map[string]caller, error) {
 	var keys, open []string
@@ -124,11 +143,11 @@ func (w *writer) callers(ctx context.Context, batch []*pending) (map[string]call
 	slices.Sort(open)
 	var found []caller
 	err := w.tx.NewRaw(`
-		SELECT a.id AS account_id, k.id AS key_id, k.state, a.quota, a.salt, a.chain,
+		SELECT a.id AS account_id, k.id AS key_id, k.state, k.expires_at, k.last_used_at AS used_at, a.quota, a.salt, a.chain,
 			EXISTS (SELECT FROM webhook_endpoints AS e WHERE e.account_id = a.id) AS endpoint
 		FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id WHERE k.id IN (?)
 		UNION ALL
-		SELECT a.id, '', '', a.quota, a.salt, a.chain, false FROM accounts AS a WHERE a.id IN (?)`,
+		SELECT a.id, '', '', NULL, NULL, a.quota, a.salt, a.chain, false FROM accounts AS a WHERE a.id IN (?)`,
 		bun.List(slices.Compact(keys)), bun.List(slices.Compact(open))).Scan(ctx, &found)
 	if err != nil {
 		return nil, fmt.Errorf("reading accounts: %w", err)
@@ -212,7 +231,7 @@ func (w *writer) auditRow(c caller, r check.Record) auditRow {
 
 // flush sends all of a batch's writes in one round trip. Rows go in the order of their keys, so that two transactions that
 // touch the same ones cannot wait for each other.
-func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []auditRow, events []eventRow, graph *sightings) error {
+func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []auditRow, events []eventRow, graph *sightings, keys []string) error {
 	usage := make([]usageRow, 0, len(added))
 	for key, n := range added {
 		usage = append(usage, usageRow{AccountID: key.account, Period: key.period, Used: n})
@@ -226,9 +245,13 @@ func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []audit
 	}
 	queries = append(queries, w.tx.NewInsert().Model(&rows))
 	if len(events) > 0 {
-		queries = append(queries, w.tx.NewInsert().Model(&events))
+		queries = append(queries, insertEvents(w.tx, events))
+		w.event = true
 	}
 	queries = append(queries, graph.queries(w.tx)...)
+	if len(keys) > 0 {
+		queries = append(queries, w.tx.NewUpdate().Model((*Key)(nil)).Set("last_used_at = ?", w.store.now()).Where("id IN (?)", bun.List(keys)))
+	}
 	for _, chain := range w.chains() {
 		head := w.heads[chain]
 		if head.Seq > w.start[chain] {
@@ -262,128 +285,4 @@ func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []audit
 func moveHead(tx bun.Tx, head audit.Head, from int64) *bun.UpdateQuery {
 	return tx.NewUpdate().Model((*headRow)(nil)).Set("seq = ?, hash = ?", head.Seq, head.Hash[:]).
 		Where("chain = ? AND seq = ?", head.Chain, from)
-}
-
-// sightings gathers what a batch adds to the reputation graph.
-type sightings struct {
-	key   []byte
-	nodes map[string]*sightingRow
-	links map[string]*linkRow
-}
-
-type sightingRow struct {
-	bun.BaseModel `bun:"table:graph_sightings,alias:g"`
-
-	Node      []byte
-	AccountID string
-	Kind      string
-	Checks    int
-	Blocked   int
-	Reviewed  int
-	FirstSeen time.Time
-	LastSeen  time.Time
-}
-
-type linkRow struct {
-	bun.BaseModel `bun:"table:graph_links,alias:g"`
-
-	Low       []byte
-	High      []byte
-	AccountID string
-	Checks    int
-	LastSeen  time.Time
-}
-
-func newSightings(key []byte) *sightings {
-	return &sightings{key: key, nodes: map[string]*sightingRow{}, links: map[string]*linkRow{}}
-}
-
-// add counts the scored entity, what it hangs on, and what was sent along with it. Only the scored entity's sighting carries
-// the verdict: what came along was not judged.
-func (g *sightings) add(account string, r check.Record) {
-	d := r.Decision
-	scored := g.node(account, string(r.Entity.Type), r.Entity.Value, d.At)
-	switch d.Verdict {
-	case check.Block:
-		scored.Blocked++
-	case check.Review:
-		scored.Reviewed++
-	}
-	hang := func(node *sightingRow, holders []entity.Holder) {
-		for _, h := range holders {
-			g.link(account, node, g.node(account, h.Kind, h.Value, d.At), d.At)
-		}
-	}
-	hang(scored, r.Entity.Holders())
-	for _, e := range r.Also {
-		node := g.node(account, string(e.Type), e.Value, d.At)
-		hang(node, e.Holders())
-		g.link(account, scored, node, d.At)
-	}
-}
-
-func (g *sightings) node(account, kind, value string, at time.Time) *sightingRow {
-	name := audit.Pseudonym(g.key, nil, kind, value)
-	id := string(name) + account
-	row, ok := g.nodes[id]
-	if !ok {
-		row = &sightingRow{Node: name, AccountID: account, Kind: kind, FirstSeen: at, LastSeen: at}
-		g.nodes[id] = row
-	}
-	row.Checks++
-	row.LastSeen = later(row.LastSeen, at)
-	return row
-}
-
-func (g *sightings) link(account string, a, b *sightingRow, at time.Time) {
-	low, high := a.Node, b.Node
-	switch bytes.Compare(low, high) {
-	case 0:
-		return
-	case 1:
-		low, high = high, low
-	}
-	id := string(low) + string(high) + account
-	row, ok := g.links[id]
-	if !ok {
-		row = &linkRow{Low: low, High: high, AccountID: account, LastSeen: at}
-		g.links[id] = row
-	}
-	row.Checks++
-	row.LastSeen = later(row.LastSeen, at)
-}
-
-func (g *sightings) queries(tx bun.Tx) []schema.QueryAppender {
-	nodes := sorted(g.nodes)
-	queries := []schema.QueryAppender{
-		tx.NewInsert().Model(&nodes).On("CONFLICT (node, account_id) DO UPDATE").
-			Set("checks = g.checks + EXCLUDED.checks, blocked = g.blocked + EXCLUDED.blocked, reviewed = g.reviewed + EXCLUDED.reviewed").
-			Set("last_seen = greatest(g.last_seen, EXCLUDED.last_seen)"),
-	}
-	if len(g.links) > 0 {
-		links := sorted(g.links)
-		queries = append(queries, tx.NewInsert().Model(&links).On("CONFLICT (low, high, account_id) DO UPDATE").
-			Set("checks = g.checks + EXCLUDED.checks, last_seen = greatest(g.last_seen, EXCLUDED.last_seen)"))
-	}
-	return queries
-}
-
-func sorted[T any](rows map[string]*T) []*T {
-	ids := make([]string, 0, len(rows))
-	for id := range rows {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	list := make([]*T, len(ids))
-	for i, id := range ids {
-		list[i] = rows[id]
-	}
-	return list
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -89,6 +89,7 @@ func connect(url string, connections int) (*bun.DB, error) {
 		"idle_in_transaction_session_timeout": milliseconds(idleTimeout),
 		"standard_conforming_strings":         "on",
 		"synchronous_commit":                  "on",
+		"jit":                                 "off", // it would compile for longer than any query here runs
 	} {
 		cfg.RuntimeParams[name] = value
 	}

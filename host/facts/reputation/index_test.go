@@ -1,0 +1,258 @@
+package reputation
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// levenshtein is the textbook's, to hold the fast one to.
+func levenshtein(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			above := row[j+1]
+			row[j+1] = min(above+1, row[j]+1, diagonal+btoi(a[i] != b[j]))
+			diagonal = above
+		}
+	}
+	return row[len(b)]
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func randomForm(r *rand.Rand, length, letters int) form {
+	b := make([]byte, length)
+	for i := range b {
+		b[i] = byte('a' + r.IntN(letters))
+	}
+	return form(b)
+}
+
+// edited changes, adds or drops up to n letters.
+func edited(r *rand.Rand, f form, n int) form {
+	s := string(f)
+	for range n {
+		at := r.IntN(len(s))
+		c := string(rune('a' + r.IntN(26)))
+		switch r.IntN(3) {
+		case 0:
+			s = s[:at] + c + s[at+1:]
+		case 1:
+			s = s[:at] + c + s[at:]
+		default:
+			s = s[:at] + s[at+1:]
+		}
+	}
+	return form(s[:min(len(s), maxForm)])
+}
+
+func TestDistance(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 3000 {
+		a := randomForm(r, 1+r.IntN(maxForm), 1+r.IntN(4))
+		b := randomForm(r, r.IntN(maxForm+1), 1+r.IntN(4))
+		if r.IntN(2) == 0 {
+			b = edited(r, a, 1+r.IntN(5)%len(a))
+		}
+		most := r.IntN(maxForm + 1)
+		want := min(levenshtein(string(a), string(b)), most+1)
+		if got := newPattern(a).distance([]byte(b), most); got != want {
+			t.Fatalf("distance of %q and %q, at most %d: %d, want %d", a, b, most, got, want)
+		}
+	}
+}
+
+// Whatever lies within the tolerance is found, and the nearest of it: compared with looking at every entry.
+func TestNearestMissesNothing(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(3, 4))
+	x := newIndex()
+	var all []form
+	for range 300 {
+		f := randomForm(r, minForm+r.IntN(25), 3)
+		all = append(all, f)
+		x.add(f, string(f), "")
+		if r.IntN(3) == 0 { // so that some have several near ones
+			f = edited(r, f, 1+r.IntN(2))
+			all = append(all, f)
+			x.add(f, string(f), "")
+		}
+	}
+	hits := 0
+	for range 600 {
+		q := edited(r, all[r.IntN(len(all))], r.IntN(5))
+		want := maxTolerance + 1
+		for _, f := range all {
+			if d := levenshtein(string(q), string(f)); d == 0 || d <= tolerance(len(f)) {
+				want = min(want, d)
+			}
+		}
+		got, ok := x.nearest(q)
+		if ok != (want <= maxTolerance) {
+			t.Fatalf("nearest(%q) found: %v, want distance %d", q, ok, want)
+		}
+		if ok {
+			hits++
+			if d := levenshtein(string(q), x.name(got.entry)); got.distance != want || d != want {
+				t.Fatalf("nearest(%q) = %q at %d, truly %d; want %d", q, x.name(got.entry), got.distance, d, want)
+			}
+		}
+	}
+	if hits < 200 {
+		t.Errorf("only %d searches found something", hits)
+	}
+}
+
+func TestSegments(t *testing.T) {
+	t.Parallel()
+	for length := minForm; length <= maxForm; length++ {
+		cuts := tolerance(length)
+		at := 0
+		for i := range cuts + 1 {
+			start, end := segment(length, cuts, i)
+			if start != at || end <= start {
+				t.Fatalf("segment %d of %d letters is %d to %d, after %d", i, length, start, end, at)
+			}
+			at = end
+		}
+		if at != length {
+			t.Fatalf("the segments of %d letters end at %d", length, at)
+		}
+	}
+}
+
+func TestFormOf(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		want form
+		ok   bool
+	}{
+		"secure-paypal-login":      {"securepaypallogin", true},
+		"parcel-4711":              {"parcel0", true},
+		"parcel-47123":             {"parcel0", true},
+		"paypa1-login":             {"paypa1login", true},
+		"a2b3c4d5e":                {"a2b3c4d5e", true},
+		"paypal":                   {"paypal", false},
+		"news24":                   {"news0", false},
+		"12-34-56-78-90-12-34-56":  {"00000000", false},
+		"1a2b3c4":                  {"1a2b3c4", false},
+		"jane.doe_smith":           {"janedoesmith", true},
+		"":                         {"", false},
+		strings.Repeat("long", 20): {form(strings.Repeat("long", 20)[:maxForm]), true},
+	}
+	for name, tt := range tests {
+		if got, ok := formOf(name); got != tt.want || ok != tt.ok {
+			t.Errorf("formOf(%q) = %q, %v, want %q, %v", name, got, ok, tt.want, tt.ok)
+		}
+	}
+	latin, _ := formOf("сбербанк-онлайн")
+	if len(latin) != len("sberbankonlajn") {
+		t.Errorf("a Cyrillic name of 14 letters has a form of %d bytes", len(latin))
+	}
+	other, _ := formOf("сбербанк-онлаин")
+	if d := newPattern(latin).distance([]byte(other), 5); d != 1 {
+		t.Errorf("one Cyrillic letter is a distance of %d", d)
+	}
+}
+
+func FuzzFormOf(f *testing.F) {
+	f.Add("secure-paypal-login")
+	f.Add("xn--\xff-\u00df12")
+	f.Fuzz(func(t *testing.T, name string) {
+		got, ok := formOf(name)
+		if len(got) > maxForm || ok && len(got) < minForm {
+			t.Errorf("formOf(%q) = %q, %v", name, got, ok)
+		}
+		x := newIndex()
+		if ok {
+			x.add(got, name, "")
+			if n, found := x.nearest(got); !found || n.distance != 0 || x.name(n.entry) != name {
+				t.Errorf("%q does not find itself", name)
+			}
+		}
+	})
+}
+
+// benchNames makes names as scams are named: words of few kinds, joined, misspelt and numbered, so that many share long pieces.
+func benchNames(n int) []form {
+	words := strings.Fields("secure login paypal account verify update bank support service online wallet connect crypto steam community discord " +
+		"nitro gift amazon delivery parcel post track customer help center netflix apple icloud google microsoft office mail web app claim reward " +
+		"bonus airdrop token swap exchange binance coinbase metamask ledger trezor market shop store sale invest trade profit capital fund credit " +
+		"loan tax refund gov portal info access auth signin confirm billing invoice payment card visa master ing postbank sparkasse orange sfr " +
+		"free allegro lokalnie olx vinted inpost dhl dpd ups fedex hermes royal home live pro plus group world global direct express official")
+	r := rand.New(rand.NewPCG(5, 6))
+	seen := make(map[form]bool, n)
+	names := make([]form, 0, n)
+	for len(names) < n {
+		var b strings.Builder
+		for range 1 + r.IntN(3) {
+			b.WriteString(words[r.IntN(len(words))])
+		}
+		f := edited(r, form(b.String()), r.IntN(3))
+		if r.IntN(4) == 0 {
+			f += randomForm(r, 1+r.IntN(4), 26)
+		}
+		if len(f) >= minForm && !seen[f] {
+			seen[f] = true
+			names = append(names, f)
+		}
+	}
+	return names
+}
+
+// BenchmarkIndex measures inserting into, and searching, an index of a million names.
+func BenchmarkIndex(b *testing.B) {
+	const million = 1_000_000
+	names := benchNames(million + 20_000)
+	x := newIndex()
+	times := make([]time.Duration, 0, million)
+	for _, f := range names[:million] {
+		began := time.Now()
+		x.add(f, string(f)+".example", "phishing")
+		times = append(times, time.Since(began))
+	}
+	report := func(b *testing.B, times []time.Duration) {
+		slices.Sort(times)
+		b.ReportMetric(float64(times[len(times)/2].Nanoseconds()), "p50-ns")
+		b.ReportMetric(float64(times[len(times)*99/100].Nanoseconds()), "p99-ns")
+		b.ReportMetric(float64(times[len(times)*999/1000].Nanoseconds()), "p99.9-ns")
+	}
+	b.Run("insert", func(b *testing.B) {
+		for b.Loop() {
+			slices.Sort(times)
+		}
+		report(b, times)
+		bytes := cap(x.forms.text) + cap(x.names.text) + 4*cap(x.forms.ends) + 4*cap(x.names.ends) + cap(x.category) + 12*cap(x.postings)
+		b.ReportMetric(float64(bytes)/(1<<20), "MiB-but-the-map")
+		b.ReportMetric(float64(len(x.lists)), "keys")
+	})
+	for name, queries := range map[string][]form{"search/other": names[million:], "search/known": names[:20_000]} {
+		b.Run(name, func(b *testing.B) {
+			var times []time.Duration
+			hits := 0
+			for i := 0; b.Loop(); i++ {
+				began := time.Now()
+				if _, ok := x.nearest(queries[i%len(queries)]); ok {
+					hits++
+				}
+				times = append(times, time.Since(began))
+			}
+			report(b, times)
+			b.ReportMetric(float64(hits)/float64(len(times)), "hits")
+		})
+	}
+}

@@ -1,0 +1,333 @@
+package feed
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"assay/host/entity"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// read reads a whole list and returns its entries as text, sorted.
+func read(t testing.TB, in io.Reader, o Options) ([]string, Report, error) {
+	t.Helper()
+	if o.Now == nil {
+		o.Now = func() time.Time { return time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC) }
+	}
+	r, err := Open(context.Background(), in, o)
+	if err != nil {
+		return nil, Report{}, err
+	}
+	defer r.Close()
+	found := []string{}
+	for {
+		entries, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			slices.Sort(found)
+			return found, r.Report(), nil
+		}
+		if err != nil {
+			return found, r.Report(), err
+		}
+		for _, e := range entries {
+			text := string(e.Type) + " " + e.Value
+			if e.Page {
+				text += " page"
+			}
+			if e.Category != "" {
+				text += " " + e.Category
+			}
+			found = append(found, text)
+		}
+	}
+}
+
+func TestFormats(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		list      string
+		options   Options
+		format    Format // found, or the one given
+		want      []string
+		malformed int64
+		passed    int64
+	}{
+		"hosts": {
+			list: "# a list\n127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n0.0.0.0 0.0.0.0\n0.0.0.0 Bad.example worse.example # both\n\n0.0.0.0\ttracker.example\n" +
+				"0.0.0.0 b_ad.example\n0.0.0.0\n",
+			format: Hosts, want: []string{"domain bad.example", "domain tracker.example", "domain worse.example"}, malformed: 2, passed: 4,
+		},
+		"plain": {
+			list: "; all kinds\nbad.example\nhttps://phish.example/\nhttps://docs.example/forms/d/1?x=2\nhxxps://evil[.]example\nJane.Doe+x@gmail.com\n" +
+				"+49 1512 3456789\nDE89 3704 0044 0532 0130 00\n*.wild.example\n.dotted.example\n203.0.113.7\nhttp://203.0.113.7/x\n203.0.113.0/24\n0151 23456789\nno\n",
+			format: Plain, malformed: 5,
+			want: []string{
+				"domain bad.example", "domain docs.example page", "domain dotted.example", "domain evil.example", "domain phish.example",
+				"domain wild.example", "email janedoe@gmail.com", "iban DE89370400440532013000", "phone +4915123456789",
+			},
+		},
+		"plain with a country": {
+			list: "0151 23456789\n", options: Options{Country: "DE"}, format: Plain, want: []string{"phone +4915123456789"},
+		},
+		"ad blocker": {
+			list:   "[Adblock Plus 2.0]\n! comment\n||ads.example^\n||third.example^$third-party\n||part.example/path^\n@@||good.example^\n||wild*.example^\n",
+			format: Plain, want: []string{"domain ads.example", "domain third.example"}, malformed: 2, passed: 1,
+		},
+		"csv with a header": {
+			list:   "id,Domain,threat,note\n1,bad.example,phishing,\"a, b\"\n2,\"worse.example\",malware_download,\"say \"\"hi\"\"\"\n3,,phishing,\n",
+			format: CSV, want: []string{"domain bad.example phishing", "domain worse.example malware"}, malformed: 1,
+		},
+		"csv with a header in a comment": {
+			list: "################\n# id,dateadded,url,url_status,threat\n\"1\",\"2031-01-01\",\"https://bad.example/x.exe\",\"online\",\"malware_download\"\n" +
+				"\"2\",\"2031-01-01\",\"http://203.0.113.9/x\",\"online\",\"malware_download\"\n",
+			format: CSV, want: []string{"domain bad.example page malware"}, malformed: 1,
+		},
+		"csv of ranks":         {list: "1,google.com\n2,example.org\n", format: CSV, want: []string{"domain example.org", "domain google.com"}},
+		"csv, column by name":  {list: "seen;domain;mail\n1;a.example;x@b.example\n", options: Options{Column: "mail"}, format: CSV, want: []string{"email x@b.example"}},
+		"csv, column by place": {list: "a.example|b.example\n", options: Options{Column: "2", Format: CSV}, format: CSV, want: []string{"domain b.example"}},
+		"csv, a stray quote":   {list: "domain,note\na.example,\"never closed\nb.example,x\n", format: CSV, want: []string{"domain a.example", "domain b.example"}},
+		"csv of one column":    {list: "domain\na.example\n", format: CSV, want: []string{"domain a.example"}},
+		"json strings":         {list: `["a.example", "b.example"]`, format: JSON, want: []string{"domain a.example", "domain b.example"}},
+		"json objects": {
+			list:   `[{"domain": "a.example", "category": "Phishing"}, {"url": "https://b.example/login", "tags": ["x", "stealer"]}, {"none": 1}]`,
+			format: JSON, want: []string{"domain a.example phishing", "domain b.example page malware"},
+		},
+		"json lines": {
+			list: "{\"value\": \"a.example\"}\n{\"value\": \"+4915123456789\"}\n", format: JSON,
+			want: []string{"domain a.example", "phone +4915123456789"},
+		},
+		"json with more lists than one": {
+			list: `{"version": 2, "blacklist": ["a.example"], "whitelist": ["good.example"]}`, format: JSON, want: []string{"domain a.example"},
+		},
+		"json, member by name": {
+			list: `{"blacklist": ["a.example"], "whitelist": ["good.example"]}`, options: Options{Column: "whitelist"}, format: JSON, want: []string{"domain good.example"},
+		},
+		"misp": {
+			list: `{"Event": {"info": "x", "Attribute": [
+				{"type": "domain", "value": "a.example", "category": "Network activity", "to_ids": true},
+				{"type": "domain", "value": "seen.example", "to_ids": false}, {"type": "domain", "value": "gone.example", "deleted": true},
+				{"type": "domain|ip", "value": "b.example|203.0.113.7", "to_ids": true}, {"type": "md5", "value": "00"},
+				{"type": "hostname", "value": "no", "to_ids": true}],
+				"Object": [{"name": "person", "Attribute": [{"type": "phone-number", "value": "+4915123456789", "category": "Financial fraud", "to_ids": true,
+				"Tag": [{"name": "tlp:green"}]}, {"type": "iban", "value": "DE89370400440532013000", "to_ids": true},
+				{"type": "email-src", "value": "x@c.example", "to_ids": true}]}]}}`,
+			format: MISP, malformed: 1, passed: 2,
+			want: []string{"domain a.example", "domain b.example", "email x@c.example", "iban DE89370400440532013000", "phone +4915123456789 scam"},
+		},
+		"stix": {
+			list: `{"type": "bundle", "id": "bundle--1", "objects": [
+				{"type": "indicator", "spec_version": "2.1", "pattern_type": "stix", "pattern": "[domain-name:value = 'a.example']", "indicator_types": ["malicious-activity"]},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[url:value = 'https://b.example/login'] OR [email-addr:value='x@c.example']", "labels": ["phishing"]},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value IN ('d.example', 'e.example')]"},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'f.example' AND url:value = 'https://f.example']"},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[file:hashes.MD5 = '00']"},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value != 'g.example']"},
+				{"type": "indicator", "pattern_type": "yara", "pattern": "rule x {}"},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'old.example']", "valid_until": "2030-01-01T00:00:00Z"},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'back.example']", "revoked": true},
+				{"type": "domain-name", "value": "observed.example"}]}`,
+			format: STIX, malformed: 4, passed: 2,
+			want: []string{"domain a.example malware", "domain b.example page phishing", "domain d.example", "domain e.example", "email x@c.example phishing"},
+		},
+		"a byte order mark": {list: "\ufeffa.example\n", format: Plain, want: []string{"domain a.example"}},
+		"line ends of DOS":  {list: "a.example\r\nb.example\r\n", format: Plain, want: []string{"domain a.example", "domain b.example"}},
+		"nothing":           {list: "", format: Plain, want: []string{}},
+		"an error page":     {list: "<html>\n<body>Not found</body>\n</html>\n", format: Plain, want: []string{}, malformed: 3},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for packed, in := range map[string]io.Reader{"": strings.NewReader(tt.list), " packed": zipped(t, tt.list)} {
+				got, report, err := read(t, in, tt.options)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("entries%s (-want +got):\n%s\n%+v", packed, diff, report.First)
+				}
+				if report.Format != tt.format || report.Malformed != tt.malformed || report.Passed != tt.passed || report.Entries != int64(len(tt.want)) ||
+					report.Items != report.Entries+report.Malformed+report.Passed {
+					t.Errorf("report%s %+v, want format %s, %d malformed, %d passed over", packed, report, tt.format, tt.malformed, tt.passed)
+				}
+			}
+		})
+	}
+}
+
+func zipped(t testing.TB, text string) io.Reader {
+	t.Helper()
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	if _, err := z.Write([]byte(text)); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return &b
+}
+
+// The first malformed lines are shown, by their numbers and cut short, however many there are and however the work is shared out.
+func TestComplaints(t *testing.T) {
+	t.Parallel()
+	var list strings.Builder
+	for i := range 20_000 {
+		switch {
+		case i%1000 == 998:
+			fmt.Fprintf(&list, "not an entity, number %d\n", i)
+		case i == 4:
+			list.WriteString(strings.Repeat("x", maxLine+10) + "\n")
+		default:
+			fmt.Fprintf(&list, "n%d.example\n", i)
+		}
+	}
+	_, report, err := read(t, strings.NewReader(list.String()), Options{Format: Plain})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := []int64{}
+	for _, c := range report.First {
+		lines = append(lines, c.Line)
+		if len(c.Text) > echoed+3 || c.Reason == "" {
+			t.Errorf("complaint %+v", c)
+		}
+	}
+	if diff := cmp.Diff([]int64{5, 999, 1999, 2999, 3999}, lines); diff != "" || report.Malformed != 21 || report.Entries != 19_979 {
+		t.Errorf("complaints of lines (-want +got):\n%s\n%+v", diff, report)
+	}
+	if report.First[0].Reason != tooLong {
+		t.Errorf("the long line: %+v", report.First[0])
+	}
+}
+
+// What breaks off must not pass for a whole list.
+func TestBrokenOff(t *testing.T) {
+	t.Parallel()
+	packed, err := io.ReadAll(zipped(t, strings.Repeat("a.example\n", 1000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, in := range map[string]io.Reader{
+		"gzip":    bytes.NewReader(packed[:len(packed)-5]),
+		"json":    strings.NewReader(`["a.example", "b.exa`),
+		"reading": io.MultiReader(strings.NewReader("a.example\n"), brokenReader{}),
+	} {
+		if _, _, err := read(t, in, Options{}); err == nil {
+			t.Errorf("%s: half a list passed for a whole", name)
+		}
+	}
+	small := &limited{in: strings.NewReader("12345"), left: 4}
+	if _, err := io.ReadAll(small); !errors.Is(err, errTooLarge) {
+		t.Errorf("more than the limit: %v, want %v", err, errTooLarge)
+	}
+	for name, o := range map[string]Options{"format": {Format: "xml"}, "column": {Format: CSV, Column: "none"}, "number": {Format: CSV, Column: "3"}, "zero": {Format: CSV, Column: "0"}} {
+		if _, _, err := read(t, strings.NewReader("a,b\nx.example,y\n"), o); err == nil {
+			t.Errorf("an unknown %s is no error", name)
+		}
+	}
+	if _, _, err := read(t, strings.NewReader("1,2\n3,4\n"), Options{Format: CSV}); !errors.Is(err, ErrNoColumn) {
+		t.Errorf("no column to tell: %v, want %v", err, ErrNoColumn)
+	}
+}
+
+type brokenReader struct{}
+
+func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("the connection broke") }
+
+// A reader that is closed early, or whose context ends, leaves nothing behind (TestMain looks).
+func TestCloseEarly(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := Open(ctx, strings.NewReader(strings.Repeat("a.example\n", 200_000)), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Next(); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	for err == nil {
+		_, err = r.Next()
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("after the end of its context: %v", err)
+	}
+	r.Close()
+
+	// Also when the end comes after all was read, and only workers were cut short.
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	late := &Reader{ctx: ended, out: make(chan chunk)}
+	close(late.out)
+	if _, err := late.Next(); !errors.Is(err, context.Canceled) {
+		t.Errorf("with workers cut short: %v", err)
+	}
+}
+
+func TestCategory(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"phishing": "phishing", " Phishing Page ": "phishing", "malware_download": "malware", "botnet_cc": "malware", "Crypto Scam": "investment_scam",
+		"Financial fraud": "scam", "investment_scam": "investment_scam", "unknown": "", "": "", "disposable": "disposable",
+	} {
+		if got := Category(text); got != want {
+			t.Errorf("Category(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+// Whatever is read, each entry is one that entity.Parse gives back unchanged.
+func FuzzRead(f *testing.F) {
+	for _, list := range []string{
+		"0.0.0.0 bad.example\n", "bad.example\n||x^\n", "domain,threat\na.example,x\n", `[{"domain": "a.example"}]`, `{"Event":{"Attribute":[{"type":"domain","value":"a.example"}]}}`,
+		`{"type":"bundle","objects":[{"type":"indicator","pattern":"[domain-name:value = 'a.example']"}]}`, "\x1f\x8b", "\"\n", "a|b\n", "[[[", "'\\",
+	} {
+		for i := range 7 {
+			f.Add([]byte(list), i)
+		}
+	}
+	formats := []Format{Auto, Hosts, Plain, CSV, JSON, MISP, STIX}
+	f.Fuzz(func(t *testing.T, list []byte, format int) {
+		r, err := Open(t.Context(), bytes.NewReader(list), Options{Format: formats[uint(format)%7]})
+		if err != nil {
+			return
+		}
+		defer r.Close()
+		for {
+			entries, err := r.Next()
+			if err != nil {
+				return
+			}
+			for _, e := range entries {
+				if again, err := entity.Parse(e.Type, e.Value, ""); err != nil || again.Value != e.Value {
+					t.Errorf("entry %+v is parsed as %q, %v", e, again.Value, err)
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkRead(b *testing.B) {
+	var list strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&list, "secure-login-%d.example-%d.com\n", i, i%977)
+	}
+	b.SetBytes(int64(list.Len()))
+	for b.Loop() {
+		if _, _, err := read(b, strings.NewReader(list.String()), Options{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

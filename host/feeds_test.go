@@ -1,0 +1,162 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/postgres/postgrestest"
+	"assay/host/store"
+)
+
+func TestFeedsCommands(t *testing.T) {
+	t.Parallel()
+	dir, database := t.TempDir(), postgrestest.Database(t)
+	file := filepath.Join(dir, "list.txt")
+	write := func(lines ...string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	importing := []string{"feeds", "import", file, "--name", "CERT Test", "--kind", "bad", "--category", "phishing", "--licence", "CC0", "--expires", "30d"}
+	write("a.example", "b.example", "# comment", "not an entity")
+	got := outputJSON[imported](t, dir, database, importing...)
+	if got.Added != 2 || got.Entries != 2 || got.Malformed != 1 || len(got.First) != 1 || got.First[0].Line != 4 || got.Format != "plain" {
+		t.Errorf("first import: %+v", got)
+	}
+	write("b.example", "c.example")
+	if got := outputJSON[imported](t, dir, database, importing...); got.Added != 1 || got.Removed != 1 || got.Entries != 2 {
+		t.Errorf("second import: %+v", got)
+	}
+
+	// What cannot be what was meant changes nothing.
+	write("<html>", "<p>not here</p>", "</html>", "d.example")
+	if code, text := failing(t, dir, database, importing...); code != 1 || !strings.Contains(text, "3 of the 4 items could not be read") || !strings.Contains(text, "line 1:") {
+		t.Errorf("an error page: exit %d, %s", code, text)
+	}
+	write("# nothing")
+	if code, text := failing(t, dir, database, importing...); code != 1 || !strings.Contains(text, "nothing in it could be read") {
+		t.Errorf("an empty list: exit %d, %s", code, text)
+	}
+	feeds := outputJSON[[]store.Feed](t, dir, database, "feeds", "list")
+	if len(feeds) != 1 || feeds[0].Name != "CERT Test" || feeds[0].Entries != 2 || feeds[0].Version != 2 || feeds[0].Licence != "CC0" || feeds[0].Source != file ||
+		feeds[0].ExpiresAt == nil || feeds[0].ExpiresAt.Sub(feeds[0].ImportedAt).Round(time.Hour) != 30*24*time.Hour {
+		t.Errorf("lists: %+v", feeds)
+	}
+	if text := output(t, dir, database, "feeds", "list"); !strings.Contains(text, "CERT Test") {
+		t.Errorf("lists:\n%s", text)
+	}
+	if text := output(t, dir, database, "feeds", "withdraw", "CERT Test"); !strings.Contains(text, "withdrawn") {
+		t.Errorf("withdrawing: %s", text)
+	}
+	if code, text := failing(t, dir, database, "feeds", "withdraw", "CERT Test"); code != 1 || !strings.Contains(text, "no list of that name") {
+		t.Errorf("withdrawing again: exit %d, %s", code, text)
+	}
+	if feeds := outputJSON[[]store.Feed](t, dir, database, "feeds", "list"); len(feeds) != 0 {
+		t.Errorf("lists are left: %+v", feeds)
+	}
+}
+
+// failing runs a command that must fail and returns its exit code and what it complained of.
+func failing(t *testing.T, dir, database string, args ...string) (int, string) {
+	t.Helper()
+	cmd := command(t.Context(), dir, database, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	if err := cmd.Run(); err == nil {
+		t.Errorf("assay %s succeeded", strings.Join(args, " "))
+	}
+	return cmd.ProcessState.ExitCode(), stderr.String()
+}
+
+func TestFeedsFlags(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"a comma in the name":   {"--name", "a, b", "--kind", "bad"},
+		"no name":               {"--kind", "bad"},
+		"an unknown kind":       {"--name", "a", "--kind", "ugly"},
+		"an unknown threat":     {"--name", "a", "--kind", "bad", "--category", "evil"},
+		"a good list's threat":  {"--name", "a", "--kind", "good", "--category", "scam"},
+		"an unknown format":     {"--name", "a", "--kind", "bad", "--format", "xml"},
+		"an age without a unit": {"--name", "a", "--kind", "bad", "--expires", "30"},
+		"an age of nothing":     {"--name", "a", "--kind", "bad", "--expires", "0d"},
+		"no country":            {"--name", "a", "--kind", "bad", "--country", "Germany"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var stderr bytes.Buffer
+			if code := run(t.Context(), append([]string{"feeds", "import", "x.txt"}, args...), io.Discard, &stderr); code != 2 {
+				t.Errorf("exit code %d: %s", code, stderr.String())
+			}
+		})
+	}
+}
+
+func TestFetchList(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/list.gz":
+			z := gzip.NewWriter(w)
+			fmt.Fprintln(z, "a.example")
+			_ = z.Close()
+		case "/away":
+			http.Redirect(w, r, "http://lists.example/list.txt", http.StatusFound)
+		case "/round":
+			http.Redirect(w, r, "/round", http.StatusFound)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer server.Close()
+	s, err := openList(t.Context(), server.URL+"/list.gz?key=secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(s)
+	s.close()
+	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) || s.read.Load() != int64(len(data)) {
+		t.Errorf("fetched %d bytes, counted %d, %v", len(data), s.read.Load(), err)
+	}
+	for from, want := range map[string]string{
+		server.URL + "/none?key=secret": "404",
+		server.URL + "/away":            "use https",
+		server.URL + "/round":           "from one address to the next",
+		"http://lists.example/x":        "use https",
+		"ftp://lists.example/x":         `by "ftp"`,
+		"https://127.0.0.1:1/?k=secret": "refused",
+		filepath.Join(t.TempDir(), "x"): "no such file",
+	} {
+		_, err := openList(t.Context(), from)
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", from, err, want)
+		}
+	}
+	if got := sourceOf("https://user:pass@lists.example/a/list.csv?auth=secret#x"); got != "https://lists.example/a/list.csv" {
+		t.Errorf("source %q", got)
+	}
+	tooMuch := &listSource{in: strings.NewReader("x")}
+	tooMuch.read.Store(fetchAtMost)
+	if _, err := io.ReadAll(tooMuch); err == nil {
+		t.Error("a list without end is read")
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := fetchList(ended, server.URL+"/list.gz"); err == nil {
+		t.Error("fetching goes on after the end of its context")
+	}
+	if err := safeToFetch(&url.URL{Scheme: "http", Host: "[::1]:80"}); err != nil {
+		t.Errorf("this machine by http: %v", err)
+	}
+}

@@ -1,0 +1,240 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"assay/host/entity"
+	"assay/host/feed"
+	"assay/host/postgres/postgrestest"
+)
+
+func entryOf(e entity.Entity) feed.Entry {
+	out := feed.Entry{Type: e.Type, Value: e.Value}
+	switch e.Type {
+	case entity.Domain:
+		out.Name = e.Facts["domain.name"]
+	case entity.Email:
+		out.Name = e.Facts["email.user"]
+	}
+	return out
+}
+
+// entries makes a list's entries of domains.
+func entries(t *testing.T, names ...string) []feed.Entry {
+	t.Helper()
+	list := make([]feed.Entry, len(names))
+	for i, name := range names {
+		list[i] = entryOf(parse(t, entity.Domain, name))
+	}
+	return list
+}
+
+// inParts hands entries out in twos.
+func inParts(list []feed.Entry) func() ([]feed.Entry, error) {
+	return func() ([]feed.Entry, error) {
+		if len(list) == 0 {
+			return nil, io.EOF
+		}
+		n := min(2, len(list))
+		part := list[:n]
+		list = list[n:]
+		return part, nil
+	}
+}
+
+func importList(t *testing.T, s *Store, f Feed, list ...feed.Entry) FeedChange {
+	t.Helper()
+	change, err := s.ImportFeed(t.Context(), f, inParts(list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return change
+}
+
+func listings(t *testing.T, s *Store, names ...string) []Listing {
+	t.Helper()
+	nodes := make([]Node, len(names))
+	for i, name := range names {
+		nodes[i] = Node{"domain", name}
+	}
+	found, err := s.Listings(t.Context(), nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
+func TestImportFeed(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	bad := Feed{Name: "Bad", Kind: feed.Bad, Category: "phishing", Source: "bad.txt", Format: feed.Plain, Licence: "CC0"}
+	list := entries(t, "a.example", "b.example", "c.example", "b.example")
+	list[1].Page, list[2].Category = true, "malware"
+	if got, want := importList(t, s, bad, list...), (FeedChange{Entries: 3, Added: 3}); got != want {
+		t.Errorf("first import: %+v, want %+v", got, want)
+	}
+	first := now
+	now = now.Add(time.Hour)
+	if got, want := importList(t, s, bad, list...), (FeedChange{Entries: 3}); got != want {
+		t.Errorf("the same again: %+v, want %+v", got, want)
+	}
+	later := entries(t, "b.example", "c.example", "d.example")
+	later[1].Category = "scam"
+	if got, want := importList(t, s, bad, later...), (FeedChange{Entries: 3, Added: 1, Altered: 1, Removed: 1}); got != want {
+		t.Errorf("another content: %+v, want %+v", got, want)
+	}
+	importList(t, s, Feed{Name: "Another", Kind: feed.Good}, entries(t, "b.example")...)
+	want := []Listing{
+		{Asked: 1, Name: "Another", Kind: feed.Good, FirstSeen: now},
+		{Asked: 1, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: first},
+		{Asked: 2, Name: "Bad", Kind: feed.Bad, Category: "scam", FirstSeen: first},
+		{Asked: 3, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: now},
+		{Asked: 4, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: now},
+	}
+	got := listings(t, s, "a.example", "b.example", "c.example", "d.example", "d.example")
+	sortByAsked := cmpopts.SortSlices(func(a, b Listing) bool { return a.Asked < b.Asked || a.Asked == b.Asked && a.Name < b.Name })
+	if diff := cmp.Diff(want, got, sortByAsked, cmpopts.EquateApproxTime(0)); diff != "" {
+		t.Errorf("listings (-want +got):\n%s", diff)
+	}
+	feeds, err := s.Feeds(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(feeds) != 2 || feeds[1].Version != 3 || feeds[1].Entries != 3 || feeds[1].Licence != "CC0" || feeds[0].Version != 1 {
+		t.Errorf("lists %+v", feeds)
+	}
+	if err := s.WithdrawFeed(t.Context(), "Bad"); err != nil {
+		t.Fatal(err)
+	}
+	if got := listings(t, s, "b.example", "c.example"); len(got) != 1 || got[0].Name != "Another" {
+		t.Errorf("after the withdrawal: %+v", got)
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM feed_entries"); n != 1 {
+		t.Errorf("%d entries are left, want 1", n)
+	}
+	if err := s.WithdrawFeed(t.Context(), "Bad"); !errors.Is(err, ErrNoFeed) {
+		t.Errorf("withdrawing again: %v, want %v", err, ErrNoFeed)
+	}
+}
+
+// An import that fails, at whatever point, leaves the list as it was.
+func TestImportFeedIsAtomic(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	f := Feed{Name: "Bad", Kind: feed.Bad}
+	importList(t, s, f, entries(t, "a.example")...)
+	broken := errors.New("the connection broke")
+	for name, next := range map[string]func() ([]feed.Entry, error){
+		"at once": func() ([]feed.Entry, error) { return nil, broken },
+		"half way": func() func() ([]feed.Entry, error) {
+			n := 0
+			return func() ([]feed.Entry, error) {
+				if n++; n > 1 {
+					return nil, broken
+				}
+				return entries(t, "b.example"), nil
+			}
+		}(),
+	} {
+		if _, err := s.ImportFeed(t.Context(), f, next); !errors.Is(err, broken) {
+			t.Errorf("%s: %v, want %v", name, err, broken)
+		}
+	}
+	if _, err := s.ImportFeed(t.Context(), f, inParts(nil)); !errors.Is(err, ErrEmptyFeed) {
+		t.Errorf("an empty list: %v, want %v", err, ErrEmptyFeed)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	_, err := s.ImportFeed(ctx, f, func() ([]feed.Entry, error) { cancel(); return entries(t, "b.example"), nil })
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	if got := listings(t, s, "a.example", "b.example"); len(got) != 1 || got[0].Asked != 0 {
+		t.Errorf("listings %+v, want those of the first import", got)
+	}
+}
+
+func TestExpiredFeed(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	until := noon.Add(time.Hour)
+	importList(t, s, Feed{Name: "Bad", Kind: feed.Bad, ExpiresAt: &until}, entries(t, "a.example")...)
+	if got := listings(t, s, "a.example"); len(got) != 1 {
+		t.Errorf("before: %+v", got)
+	}
+	now = until
+	if got := listings(t, s, "a.example"); len(got) != 0 {
+		t.Errorf("after: %+v", got)
+	}
+}
+
+// Entries come page by page, without those that cannot be compared and without mere pages on good hosts.
+func TestFeedEntries(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	var names []string
+	for i := range 25 {
+		names = append(names, fmt.Sprintf("name%d.example", i))
+	}
+	list := entries(t, names...)
+	list[3].Page, list[4].Page = true, true
+	list = append(list, entryOf(parse(t, entity.Phone, "+4915123456789")))
+	importList(t, s, Feed{Name: "Bad", Kind: feed.Bad, Category: "scam"}, list...)
+	importList(t, s, Feed{Name: "Good", Kind: feed.Good}, list[3], list[5])
+	feeds, err := s.Feeds(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	var after []byte
+	for {
+		page, err := s.FeedEntries(t.Context(), feeds[0].ID, after, 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range page {
+			if seen[e.Value] || e.Category != "scam" {
+				t.Errorf("entry %+v", e)
+			}
+			seen[e.Value] = true
+		}
+		if len(page) < 10 {
+			break
+		}
+		after = page[len(page)-1].Node
+	}
+	if len(seen) != 24 || seen["name3.example"] || !seen["name4.example"] || !seen["name5.example"] {
+		t.Errorf("%d entries: %v", len(seen), seen)
+	}
+}
+
+// A change of lists is told to every host.
+func TestFeedsAreNotified(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	heard := make(chan Topic, 100)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.Listen(ctx, func(topic Topic) { heard <- topic }) }()
+	defer func() { cancel(); <-ended }()
+	receive(t, "the listener listens", heard)
+	hear := func(what string) {
+		for receive(t, what, heard) != TopicFeeds {
+		}
+	}
+	importList(t, s, Feed{Name: "Bad", Kind: feed.Bad}, entries(t, "a.example")...)
+	hear("an import")
+	if err := s.WithdrawFeed(t.Context(), "Bad"); err != nil {
+		t.Fatal(err)
+	}
+	hear("a withdrawal")
+}

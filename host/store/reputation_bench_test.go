@@ -1,0 +1,83 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/postgres/postgrestest"
+)
+
+// BenchmarkReputations reads a graph of 100,000 domains under 20,000 registrable ones, each met by 5 of 20 customers: one subject a
+// query, and 64.
+func BenchmarkReputations(b *testing.B) {
+	const domains, perRegistrable, customers = 100_000, 5, 5
+	s, err := Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer s.Close()
+	subject := func(i int) Subject {
+		registrable := fmt.Sprintf("example-%d.com", i/perRegistrable)
+		return Subject{Entity: Node{"domain", fmt.Sprintf("shop-%d.%s", i, registrable)}, Holders: []Node{{"registrable", registrable}}}
+	}
+	now := s.now().UTC()
+	var sightings, links [][]any
+	for i := range domains {
+		sub := subject(i)
+		self, holder := s.node(sub.Entity), s.node(sub.Holders[0])
+		low, high := self, holder
+		if bytes.Compare(low, high) > 0 {
+			low, high = high, low
+		}
+		for c := range customers {
+			account := fmt.Sprintf("acct_%d", (i/perRegistrable+c)%20)
+			sightings = append(sightings, []any{self, account, "domain", 3, i % 7 / 6 * 3, 0, now, now})
+			if i%perRegistrable == 0 {
+				sightings = append(sightings, []any{holder, account, "registrable", 3 * perRegistrable, 0, 0, now, now})
+			}
+			links = append(links, []any{low, high, account, 3, now})
+		}
+	}
+	err = s.slowly(b.Context(), func(ctx context.Context, tx pgx.Tx) error {
+		_, err := tx.CopyFrom(ctx, pgx.Identifier{"graph_sightings"},
+			[]string{"node", "account_id", "kind", "checks", "blocked", "reviewed", "first_seen", "last_seen"}, pgx.CopyFromRows(sightings))
+		if err != nil {
+			return err
+		}
+		_, err = tx.CopyFrom(ctx, pgx.Identifier{"graph_links"}, []string{"low", "high", "account_id", "checks", "last_seen"}, pgx.CopyFromRows(links))
+		if err != nil {
+			return err
+		}
+		return execAll(ctx, tx, "ANALYZE graph_sightings", "ANALYZE graph_links")
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, together := range []int{1, 64} {
+		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
+			n, known := 0, 0
+			subjects := make([]Subject, together)
+			for b.Loop() {
+				for i := range subjects {
+					subjects[i] = subject((n + i) * 37 % domains)
+				}
+				got, err := s.Reputations(b.Context(), subjects)
+				if err != nil {
+					b.Fatal(err)
+				}
+				for _, r := range got {
+					if r.Customers == customers && r.Neighbours == perRegistrable-1 {
+						known++
+					}
+				}
+				n += together
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(n), "us/subject")
+			b.ReportMetric(float64(known)/float64(n), "known")
+		})
+	}
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"testing"
+
+	"assay/plugins/casebook"
+	"assay/sdk"
+)
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Check(t, Score)
+}
+
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Declarations(t, "feeds", "domain", "email", "phone", "iban")
+}
+
+func TestSentence(t *testing.T) {
+	t.Parallel()
+	got := sdk.Run(Score, sdk.Facts{
+		"feed.listed": "URLhaus, CERT Polska", "feed.lists": "2", "feed.match": "exact", "feed.category": "investment_scam", "feed.days": "12",
+	})
+	if want := "listed by URLhaus, CERT Polska as investment scam, for 12 days"; got.Signals[0].Text != want {
+		t.Errorf("text %q, want %q", got.Signals[0].Text, want)
+	}
+}
+
+// Signals must be ones the host takes, whatever the facts hold.
+func FuzzScore(f *testing.F) {
+	book := casebook.Open(f, ".")
+	f.Add("URLhaus", "1", "exact", "malware", "12", "Tranco", "exact")
+	f.Add("\xff\n", "-1", "page", "\u202e", "999999", "a", "parent")
+	f.Fuzz(func(t *testing.T, listed, lists, match, category, days, good, goodMatch string) {
+		book.Answer(t, sdk.Run(Score, sdk.Facts{
+			"feed.listed": listed, "feed.lists": lists, "feed.match": match, "feed.category": category, "feed.days": days,
+			"feed.good": good, "feed.good_match": goodMatch,
+		}))
+	})
+}

@@ -1,0 +1,51 @@
+package main
+
+import (
+	"testing"
+
+	"assay/plugins/casebook"
+	"assay/sdk"
+)
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Check(t, Score)
+}
+
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Declarations(t, "graph", "domain", "email", "phone", "iban")
+}
+
+// More of anything that is bad never lowers the score, and the whole stays within what its weight was chosen for.
+func TestMonotone(t *testing.T) {
+	t.Parallel()
+	last := 0
+	for _, n := range []string{"3", "5", "10", "20", "50", "100", "1000"} {
+		for _, share := range []string{"20", "40", "100"} {
+			got := sdk.Run(Score, sdk.Facts{"graph.customers": n, "graph.seen": n, "graph.blocked_share": share}).Score
+			if share == "100" {
+				if got < last {
+					t.Errorf("%s customers score %d, fewer %d", n, got, last)
+				}
+				last = got
+			}
+		}
+	}
+	if last > mostBlocked {
+		t.Errorf("blocked checks alone score %d", last)
+	}
+}
+
+// Signals must be ones the host takes, whatever the facts hold.
+func FuzzScore(f *testing.F) {
+	book := casebook.Open(f, ".")
+	f.Add("domain", "3", "3", "100", "1", "5", "100")
+	f.Add("\xff", "999999999999999999", "-1", "1000000000", "", "1000000000", "1000000000")
+	f.Fuzz(func(t *testing.T, kind, customers, seen, share, since, neighbours, risk string) {
+		book.Answer(t, sdk.Run(Score, sdk.Facts{
+			"entity.type": kind, "graph.customers": customers, "graph.seen": seen, "graph.blocked_share": share,
+			"graph.first_seen_days": since, "graph.neighbours": neighbours, "graph.neighbour_risk": risk,
+		}))
+	})
+}

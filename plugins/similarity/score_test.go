@@ -1,0 +1,58 @@
+package main
+
+import (
+	"testing"
+
+	"assay/plugins/casebook"
+	"assay/sdk"
+)
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Check(t, Score)
+}
+
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Declarations(t, "similarity", "domain", "email")
+}
+
+func TestSentence(t *testing.T) {
+	t.Parallel()
+	got := sdk.Run(Score, sdk.Facts{
+		"similar.part": "domain", "similar.nearest": "secure-paypal-login.xyz", "similar.distance": "1", "similar.letters": "17",
+		"similar.category": "phishing", "similar.list": "CERT Polska",
+	})
+	want := "nearly the same name as secure-paypal-login.xyz, which CERT Polska lists as phishing, but for 1 letter of 17"
+	if got.Signals[0].Text != want {
+		t.Errorf("text %q, want %q", got.Signals[0].Text, want)
+	}
+}
+
+// Nearer and longer never scores less.
+func TestMonotone(t *testing.T) {
+	t.Parallel()
+	for distance := range 4 {
+		for letters := 7; letters < 63; letters++ {
+			if worth(distance, letters) > worth(distance, letters+1) {
+				t.Errorf("%d of %d letters are worth more than of one more", distance, letters)
+			}
+			if distance > 0 && letters > 9 && worth(distance, letters) > worth(distance-1, letters) {
+				t.Errorf("%d of %d letters are worth more than fewer", distance, letters)
+			}
+		}
+	}
+}
+
+// Signals must be ones the host takes, whatever the facts hold.
+func FuzzScore(f *testing.F) {
+	book := casebook.Open(f, ".")
+	f.Add("domain", "paypa1.com", "1", "7", "phishing", "A", "")
+	f.Add("user", "\xff\n", "-1", "1e9", "\u202e", "\x00", "x")
+	f.Fuzz(func(t *testing.T, part, nearest, distance, letters, category, list, good string) {
+		book.Answer(t, sdk.Run(Score, sdk.Facts{
+			"similar.part": part, "similar.nearest": nearest, "similar.distance": distance, "similar.letters": letters,
+			"similar.category": category, "similar.list": list, "feed.good": good,
+		}))
+	})
+}
