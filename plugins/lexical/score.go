@@ -1,0 +1,129 @@
+package main
+
+import (
+	_ "embed"
+	"strings"
+
+	"assay/plugins/excerpt"
+	"assay/plugins/lexical/ngram"
+	"assay/plugins/suffix"
+	"assay/sdk"
+)
+
+// The learned weights, written by plugins/lexical/train. MODEL.md says what they were learned from.
+var (
+	//go:embed weights.head
+	head string
+	//go:embed weights-0.bin
+	piece0 string
+	//go:embed weights-1.bin
+	piece1 string
+	//go:embed weights-2.bin
+	piece2 string
+)
+
+var table, faultyTable = ngram.Open(head, piece0, piece1, piece2)
+
+// Scores from unclear on are no longer those of an ordinary name, and from built on the name is written as reported ones
+// are: MODEL.md gives the share of honest names beyond each.
+const (
+	unclear = 50
+	built   = 65
+	steals  = 75 // from here on the layer names a threat
+)
+
+// Score judges how the name of a domain, or of an email's mail domain, is written.
+func Score(c *sdk.Check) sdk.Outcome {
+	if faultyTable != nil {
+		return c.Fail(faultyTable.Error())
+	}
+	host, ok := suffix.Read(c)
+	if !ok {
+		return sdk.Abstained
+	}
+	address := ngram.Of(&host)
+	var space [ngram.MaxFeatures]ngram.Feature
+	features := address.Features(space[:0])
+	var weights [ngram.MaxFeatures]float32
+	var parts [ngram.Parts]float32
+	var sum float32
+	for i := range features {
+		w := table.Weight(features[i].Hash)
+		weights[i] = w
+		parts[features[i].Part] += w
+		sum += w
+	}
+	points := round(table.Points(sum))
+	switch {
+	case points < unclear:
+		c.Signal(points, "lexical:name:ordinary", "the name is written as those of ordinary sites are")
+	case points < built:
+		c.Signal(points, "lexical:name:unclear", "the name is written partly as those of reported sites are")
+	default:
+		explain(c, &address, features, weights[:], share(points, parts))
+	}
+	if points >= steals {
+		c.Threat(sdk.Phishing)
+	}
+	return sdk.Scored
+}
+
+// round takes points to the layer's scale, 0 to 100.
+func round(points float32) int { return int(min(max(points, 0), 100) + 0.5) }
+
+// share splits points among the parts that raised them, in proportion; a part of less than a tenth gets nothing. What
+// rounding leaves goes to the part that raised them most.
+func share(points int, parts [ngram.Parts]float32) (shares [ngram.Parts]int) {
+	most := 0
+	for i := range parts {
+		if parts[i] > parts[most] {
+			most = i
+		}
+	}
+	var raised float32
+	for _, w := range parts {
+		if w*10 >= parts[most] {
+			raised += max(w, 0)
+		}
+	}
+	left := points
+	for i, w := range parts {
+		if i != most && w > 0 && w*10 >= parts[most] {
+			shares[i] = int(float32(points) * w / raised)
+			left -= shares[i]
+		}
+	}
+	shares[most] = left
+	return shares
+}
+
+// explain raises a signal for each part that has points, and names what in it moved them.
+func explain(c *sdk.Check, a *ngram.Address, features []ngram.Feature, weights []float32, shares [ngram.Parts]int) {
+	if points := shares[ngram.Name]; points > 0 {
+		c.Signal(points, "lexical:wording:reported",
+			"the name is worded like those of reported sites"+quote(telling(a.Name, ngram.Name, features, weights)))
+	}
+	if points := shares[ngram.Left]; points > 0 {
+		c.Signal(points, "lexical:subdomain:reported",
+			"what stands left of the name is worded as under reported sites"+quote(telling(a.Left, ngram.Left, features, weights)))
+	}
+	if points := shares[ngram.Suffix]; points > 0 {
+		code, text := "lexical:suffix:reported", "a name like this is often reported when it ends in ."
+		if a.Hosted {
+			code, text = "lexical:hosting:reported", "a name like this is often reported on the shared host "
+		}
+		c.Signal(points, code, text+excerpt.Of(a.Suffix))
+	}
+	if points := shares[ngram.Build]; points > 0 {
+		c.Signal(points, "lexical:build:reported",
+			"its length and its mix of letters, digits and hyphens are those of reported sites")
+	}
+}
+
+// quote lists spans in quotation marks, after a colon.
+func quote(spans []string) string {
+	if len(spans) == 0 {
+		return ""
+	}
+	return ": “" + strings.Join(spans, "”, “") + "”"
+}

@@ -1,0 +1,222 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/host/entity"
+	"assay/plugins/casebook"
+	"assay/plugins/lexical/ngram"
+	"assay/sdk"
+)
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Check(t, Score)
+}
+
+func TestManifest(t *testing.T) {
+	t.Parallel()
+	casebook.Open(t, ".").Declarations(t, "lexical", "domain", "email")
+}
+
+// facts parses value as the host does.
+func facts(t testing.TB, value string) sdk.Facts {
+	t.Helper()
+	e, err := entity.Parse(entity.Domain, value, "")
+	if err != nil {
+		t.Fatalf("parsing %q: %v", value, err)
+	}
+	return sdk.Facts(e.Facts)
+}
+
+func TestWeightsOpen(t *testing.T) {
+	t.Parallel()
+	if faultyTable != nil {
+		t.Fatal(faultyTable)
+	}
+	if size := len(head) + len(piece0) + len(piece1) + len(piece2); size > 1_000_000 {
+		t.Errorf("the model takes %d bytes, more than 1 MB", size)
+	}
+}
+
+func TestAbstainsWithoutAName(t *testing.T) {
+	t.Parallel()
+	for name, facts := range map[string]sdk.Facts{
+		"nothing known": {},
+		"public suffix": {"domain.ascii": "github.io", "domain.suffix": "github.io", "domain.tld": "io"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
+				t.Errorf("Score(%v) = %+v, want it to abstain", facts, got)
+			}
+		})
+	}
+}
+
+// The model's own words for what stands out: spans are whole words where they can be.
+func TestTextsNameTheEvidence(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ value, code, want string }{
+		"words":     {"paypa1-secure-login.xyz", "lexical:wording:reported", "secure-login"},
+		"suffix":    {"paypa1-secure-login.xyz", "lexical:suffix:reported", ".xyz"},
+		"host":      {"wallet-connect-rectify.pages.dev", "lexical:hosting:reported", "pages.dev"},
+		"subdomain": {"allegrolokalnie.oferta-id48213377.shop", "lexical:subdomain:reported", "“allegrolokalnie”"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, s := range sdk.Run(Score, facts(t, tt.value)).Signals {
+				if s.Code == tt.code && strings.Contains(s.Text, tt.want) {
+					return
+				}
+			}
+			t.Errorf("%s: no %s names %q: %+v", tt.value, tt.code, tt.want, sdk.Run(Score, facts(t, tt.value)).Signals)
+		})
+	}
+}
+
+func TestShare(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		points int
+		parts  [ngram.Parts]float32
+		want   [ngram.Parts]int
+	}{
+		"one part":            {80, [ngram.Parts]float32{3, -1, -2, 0}, [ngram.Parts]int{80, 0, 0, 0}},
+		"in proportion":       {90, [ngram.Parts]float32{2, 0, 1, -1}, [ngram.Parts]int{60, 0, 30, 0}},
+		"rest to the largest": {100, [ngram.Parts]float32{1, 1, 1, 0}, [ngram.Parts]int{34, 33, 33, 0}},
+		"little is nothing":   {70, [ngram.Parts]float32{0.1, 0, 4, 0.2}, [ngram.Parts]int{0, 0, 70, 0}},
+		"nothing raised":      {70, [ngram.Parts]float32{-1, -2, -3, -4}, [ngram.Parts]int{70, 0, 0, 0}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := share(tt.points, tt.parts); got != tt.want {
+				t.Errorf("share(%d, %v) = %v, want %v", tt.points, tt.parts, got, tt.want)
+			}
+		})
+	}
+}
+
+// The heaviest runs are named, from left to right; those grown to whole words are not swallowed by later ones, and what weighs
+// little beside them is left out.
+func TestTelling(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		s       string
+		weights map[byte]float32
+		want    []string
+	}{
+		"between two others": {"login-xsecurex-nigol",
+			map[byte]float32{'l': 1, 'o': 1, 'g': 1, 'i': 1, 'n': 1, 's': 2, 'e': 2, 'c': 2, 'u': 2, 'r': 2, 'x': -9},
+			[]string{"login", "xsecurex", "nigol"}},
+		"little":    {"abc--------def", map[byte]float32{'a': 1, 'b': 1, 'c': 1, 'd': 9, 'e': 9, 'f': 9, '-': -5}, []string{"def"}},
+		"too short": {"ab-------def", map[byte]float32{'a': 9, 'b': 9, 'd': 5, 'e': 5, 'f': 5, '-': -9}, []string{"def"}},
+		"nothing":   {"abc", map[byte]float32{'a': -1}, []string{}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var features []ngram.Feature
+			var weights []float32
+			for i := range tt.s {
+				features = append(features, ngram.Feature{Start: uint8(i), End: uint8(i + 1), Part: ngram.Name})
+				weights = append(weights, tt.weights[tt.s[i]])
+			}
+			if got := telling(tt.s, ngram.Name, features, weights); !slices.Equal(got, tt.want) {
+				t.Errorf("telling %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestWhole(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		s          string
+		start, end int
+		want       string
+	}{
+		"grows to the ends":     {"reset-365online", 1, 13, "reset-365online"},
+		"stays where far":       {"zuverlaessigkeit", 5, 9, "laes"},
+		"hyphens fall off":      {"a-secure-b", 1, 9, "a-secure-b"},
+		"cuts no character":     {"zürich-verkehrsbetriebe", 2, 6, "zürich"},
+		"grows to a hyphen":     {"verify-konto-anmeldung", 7, 11, "konto"},
+		"nothing but a hyphen":  {"abcdefgh-ijklmnop", 8, 9, ""},
+		"all of it":             {"login", 0, 5, "login"},
+		"an end inside a glyph": {"日本語日本語", 4, 8, "日本語"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			start, end := whole(tt.s, tt.start, tt.end)
+			start, end = trim(tt.s, start, end)
+			if got := tt.s[start:end]; got != tt.want {
+				t.Errorf("%q from %d to %d became %q, want %q", tt.s, tt.start, tt.end, got, tt.want)
+			}
+		})
+	}
+}
+
+// Points must fall as weights do, so that the score ranks names as the model does.
+func TestRound(t *testing.T) {
+	t.Parallel()
+	var got []int
+	for _, points := range []float32{-30, 0, 0.4, 0.6, 49.6, 99.6, 140} {
+		got = append(got, round(points))
+	}
+	if want := []int{0, 0, 0, 1, 50, 100, 100}; !slices.Equal(got, want) {
+		t.Errorf("rounded to %v, want %v", got, want)
+	}
+}
+
+// Signals must be ones the host takes, whatever the facts hold.
+func FuzzScore(f *testing.F) {
+	book := casebook.Open(f, ".")
+	for _, c := range book.Cases {
+		e, err := entity.Parse(c.Type, c.Value, c.Country)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(e.Facts["domain.name"], e.Facts["domain.subdomain"], e.Facts["domain.suffix"])
+	}
+	f.Add(strings.Repeat("ü-", 90), strings.Repeat("login.", 40), "pages.dev")
+	f.Add("a\xff-\x00\u202eb", "\xf0\x9f", "x\x7f")
+	f.Fuzz(func(t *testing.T, name, subdomain, suffix string) {
+		for _, kind := range []string{"icann", "private"} {
+			got := sdk.Run(Score, sdk.Facts{
+				"domain.ascii": subdomain + "." + name + "." + suffix, "domain.registrable": name + "." + suffix,
+				"domain.name": name, "domain.subdomain": subdomain, "domain.suffix_kind": kind,
+			})
+			book.Answer(t, got)
+			sum := 0
+			for _, s := range got.Signals {
+				if sum += s.Points; s.Points < 0 {
+					t.Errorf("a signal takes %d points away: %+v", -s.Points, got.Signals)
+				}
+			}
+			if sum != got.Score {
+				t.Errorf("signals add up to %d, the score is %d", sum, got.Score)
+			}
+		}
+	})
+}
+
+func BenchmarkScore(b *testing.B) {
+	for name, value := range map[string]string{
+		"honest":  "baeckerei-mueller.de",
+		"loud":    "paypa1-secure-login.xyz",
+		"longest": strings.Repeat("konto-", 10) + "abc." + strings.Repeat("sicherheit-", 5) + "online.top",
+	} {
+		b.Run(name, func(b *testing.B) {
+			facts := facts(b, value)
+			b.ReportAllocs()
+			for b.Loop() {
+				sdk.Run(Score, facts)
+			}
+		})
+	}
+}
