@@ -23,6 +23,7 @@ type compileCache struct {
 	dir   string // "" when nothing is kept on disk
 	key   []byte
 	inner wazero.CompilationCache
+	known map[string]stamp // files that matched their MAC, as they stood then
 }
 
 const macSuffix = ".mac"
@@ -32,7 +33,7 @@ func openCache(dir string, key []byte, log *slog.Logger) *compileCache {
 	if dir == "" {
 		return &compileCache{inner: wazero.NewCompilationCache()}
 	}
-	c := &compileCache{dir: dir, key: key}
+	c := &compileCache{dir: dir, key: key, known: map[string]stamp{}}
 	inner, err := c.open()
 	if err != nil {
 		log.Warn("compile cache cannot be used", "dir", dir, "error", err)
@@ -84,15 +85,21 @@ func (c *compileCache) compile(ctx context.Context, engine wazero.Runtime, wasm 
 	return compiled, nil
 }
 
-// purge removes every file without a matching MAC.
+// purge removes every file without a matching MAC. One that has not changed since it was last looked at is not read again.
 func (c *compileCache) purge() error {
 	return c.walk(func(path string) error {
+		now, told := stampOf(path)
+		if known, ok := c.known[path]; told && ok && known == now {
+			return nil
+		}
+		delete(c.known, path)
 		want, err := c.mac(path)
 		if err != nil {
 			return os.Remove(path)
 		}
 		got, err := os.ReadFile(path + macSuffix)
 		if err == nil && hmac.Equal(got, want) {
+			c.known[path] = now
 			return nil
 		}
 		return errors.Join(os.Remove(path), removeIfThere(path+macSuffix))
@@ -105,10 +112,12 @@ func (c *compileCache) seal() error {
 		if _, err := os.Lstat(path + macSuffix); err == nil {
 			return nil
 		}
+		now, _ := stampOf(path)
 		mac, err := c.mac(path)
 		if err != nil {
 			return err
 		}
+		c.known[path] = now
 		return os.WriteFile(path+macSuffix, mac, 0o600)
 	})
 }

@@ -327,3 +327,60 @@ func TestRefusedModuleLeavesNoCode(t *testing.T) {
 		}
 	}
 }
+
+// A module that fails once it runs is not tried again without the cache: it would only fail twice.
+func TestCacheIsNotBlamedForTheModule(t *testing.T) {
+	t.Parallel()
+	dir := cacheDir(t)
+	s := closing(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()}))
+	if _, err := s.open(t.Context(), pack(t, scores(7).initialising(unreachable()).encode(), manifest()), false, s.cache); err == nil ||
+		cacheAtFault(err) {
+		t.Errorf("a trap at the start: %v", err)
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.open(t.Context(), pack(t, scores(7).encode(), manifest()), false, s.cache); !cacheAtFault(err) {
+		t.Errorf("a cache that is gone: %v", err)
+	}
+}
+
+// A file that matched its MAC is not read again until it changes; any change is seen, even with the old times put back.
+func TestCacheIsReadOnce(t *testing.T) {
+	t.Parallel()
+	dir := cacheDir(t)
+	s := closing(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()}))
+	p, err := s.Open(t.Context(), pack(t, scores(7).encode(), manifest()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closePlugin(t, p)
+	file := compiled(t, dir)
+	now, told := stampOf(file)
+	if !told {
+		t.Skip("this system tells nothing of when a file was changed")
+	}
+	s.cache.key = []byte("another") // with which no file matches
+	if err := s.cache.purge(); err != nil {
+		t.Fatal(err)
+	}
+	compiled(t, dir)
+	info, err := os.Stat(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the change has another time", func() bool {
+		flip(t, file, -40)
+		if err := os.Chtimes(file, info.ModTime(), info.ModTime()); err != nil {
+			t.Fatal(err)
+		}
+		after, _ := stampOf(file)
+		return after != now
+	})
+	if err := s.cache.purge(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(file); !os.IsNotExist(err) {
+		t.Errorf("the altered file is still there: %v", err)
+	}
+}

@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
@@ -30,22 +29,32 @@ type fuelTank struct {
 	granted  int64             // what has been put in, debts included
 	ceiling  int64             // what may be put in at most; 0 is without a limit
 	deadline time.Time
+	began    time.Time
+	stack    guestStack
 }
 
+// A slice is what meter.Slice says, and less towards the deadline: what a guest can be sure to burn in the time that is left,
+// one whose every few units touch memory that the system must find first. A guest that hurries for long and then slows down is
+// noticed as soon as any other.
+const (
+	slowestUnit = 800 * time.Nanosecond
+	leastSlice  = 250
+)
+
 // fill puts the first slice in.
-func (t *fuelTank) fill(gauge api.MutableGlobal) {
-	t.gauge, t.granted = gauge, 0
+func (t *fuelTank) fill(gauge api.MutableGlobal, stack guestStack) {
+	t.gauge, t.stack, t.granted = gauge, stack, 0
 	t.gauge.Set(0)
-	t.refill()
+	t.refill(t.began)
 }
 
 // refill puts another slice in, or panics, which traps the guest. The guest may have burned more than it had: that counts.
-func (t *fuelTank) refill() {
+func (t *fuelTank) refill(now time.Time) {
 	debt := -int64(t.gauge.Get())
-	slice := int64(meter.Slice)
+	slice := min(max(int64(t.deadline.Sub(now)/slowestUnit), leastSlice), meter.Slice)
 	if t.ceiling > 0 {
 		slice = min(slice, t.ceiling-t.granted-debt)
-		if slice <= 0 {
+		if slice < 0 {
 			panic(errCeiling)
 		}
 	}
@@ -62,28 +71,17 @@ func (t *fuelTank) burned() int64 {
 }
 
 // hostRefill is called by a guest whose fuel is used up.
-func hostRefill(ctx context.Context, m api.Module, _ []uint64) {
+func hostRefill(ctx context.Context, _ api.Module, _ []uint64) {
 	t := &callOf(ctx).fuel
-	if time.Now().After(t.deadline) {
+	now := time.Now()
+	if now.After(t.deadline) {
 		panic(errDeadline)
 	}
-	t.find(m)
-	t.refill()
+	if t.stack.bytes() > mostStack {
+		panic(errDeep)
+	}
+	t.refill(now)
 }
 
 // charge takes fuel for work that the host does for a guest; the guest looks at what is left soon after.
 func (t *fuelTank) charge(units int64) { t.gauge.Set(uint64(int64(t.gauge.Get()) - units)) }
-
-// find looks the gauge up for a start function, which runs before anybody else could.
-func (t *fuelTank) find(m api.Module) {
-	if t.gauge != nil {
-		return
-	}
-	gauge, ok := m.ExportedGlobal(meter.FuelExport).(api.MutableGlobal)
-	if !ok {
-		panic(errNoGauge)
-	}
-	t.gauge = gauge
-}
-
-var errNoGauge = errors.New("the guest exports no fuel gauge")

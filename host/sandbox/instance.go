@@ -19,6 +19,7 @@ import (
 type instance struct {
 	module api.Module
 	entry  api.Function
+	stack  guestStack        // of entry
 	gauge  api.MutableGlobal // its fuel
 	output *outputSwitch
 	result [1]uint64
@@ -54,16 +55,14 @@ func (o *outputSwitch) Write(p []byte) (int, error) {
 
 // instantiate starts a new instance and runs its initialisation.
 func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
-	starting := &call{plugin: p}
-	starting.fuel.deadline = time.Now().Add(startTimeout)
-	output := &outputSwitch{call: starting}
 	memory, err := p.pristine.reserve()
 	if err != nil {
 		return nil, fmt.Errorf("starting an instance: %w", err)
 	}
-	module, err := p.engine.InstantiateModule(withMemory(context.WithValue(ctx, callKey{}, starting), memory), p.compiled, wazero.NewModuleConfig().
-		WithName(""). // instances of one name would collide
-		WithStartFunctions(exportInit).
+	output := &outputSwitch{}
+	module, err := p.engine.InstantiateModule(withMemory(ctx, memory), p.compiled, wazero.NewModuleConfig().
+		WithName("").         // instances of one name would collide
+		WithStartFunctions(). // initialise runs them
 		WithWalltime(func() (int64, int32) { return frozenSeconds, 0 }, sys.ClockResolution(1)).
 		WithNanotime(func() int64 { return frozenNanoseconds }, sys.ClockResolution(1)).
 		WithRandSource(zeros{}).
@@ -72,22 +71,48 @@ func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 		if memory != nil {
 			memory.Free() // the engine forgets memories of modules that it gives up
 		}
-		return nil, fmt.Errorf("starting an instance: %w%s", exited(err), quoted(output.call.output))
+		return nil, fmt.Errorf("starting an instance: %w", err)
 	}
-	output.call = nil
-	// wazero takes an exit with code 0 for success, but it leaves nothing that could be called.
-	if module.IsClosed() {
-		return nil, errors.New("starting an instance: the guest ended itself with exit code 0")
-	}
-	gauge, ok := module.ExportedGlobal(meter.FuelExport).(api.MutableGlobal)
-	if !ok {
-		return nil, errors.Join(errors.New("starting an instance: it exports no fuel gauge"), module.Close(ctx))
-	}
-	in := &instance{module: module, entry: module.ExportedFunction(exportScore), gauge: gauge, output: output, memory: memory}
-	if err := in.freeze(p.pristine); err != nil {
+	in := &instance{module: module, output: output, memory: memory}
+	if err := in.initialise(ctx, p); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting an instance: %w", err), module.Close(ctx))
 	}
 	return in, nil
+}
+
+// initialise runs the guest's start function and its initialisation, as a call without facts, and freezes what came of it.
+func (in *instance) initialise(ctx context.Context, p *Plugin) error {
+	gauge, ok := in.module.ExportedGlobal(meter.FuelExport).(api.MutableGlobal)
+	if !ok {
+		return errors.New("it exports no fuel gauge")
+	}
+	in.gauge = gauge
+	c := &call{plugin: p}
+	c.fuel.began = time.Now()
+	c.fuel.deadline = c.fuel.began.Add(startTimeout)
+	for _, name := range []string{meter.StartExport, exportInit} {
+		if f := in.module.ExportedFunction(name); f != nil {
+			stack, err := stackOf(f)
+			if err == nil {
+				err = in.run(ctx, f, stack, c, nil)
+			}
+			if err != nil {
+				return fmt.Errorf("%w%s", err, quoted(c.output))
+			}
+		}
+	}
+	if err := in.enter(); err != nil {
+		return err
+	}
+	return in.freeze(p.pristine)
+}
+
+// enter looks the scoring function up, with a new stack.
+func (in *instance) enter() error {
+	in.entry = in.module.ExportedFunction(exportScore)
+	var err error
+	in.stack, err = stackOf(in.entry)
+	return err
 }
 
 func quoted(output []byte) string {
@@ -99,21 +124,29 @@ func quoted(output []byte) string {
 
 // score runs one call. An error means that the instance must not be used again.
 func (in *instance) score(ctx context.Context, c *call) (sdk.Outcome, error) {
-	in.output.call = c
-	defer func() { in.output.call = nil }()
-	c.fuel.fill(in.gauge)
-	if err := in.entry.CallWithStack(context.WithValue(ctx, callKey{}, c), in.result[:]); err != nil {
-		return sdk.Failed, exited(err)
+	if err := in.run(ctx, in.entry, in.stack, c, in.result[:]); err != nil {
+		return sdk.Failed, err
 	}
-	if in.memory != nil && c.fuel.burned() > deepFuel {
-		in.entry = in.module.ExportedFunction(exportScore)
+	switch n := in.stack.bytes(); {
+	case n > mostStack: // it was back before anybody looked
+		return sdk.Failed, errDeep
+	case n > keptStack:
+		if err := in.enter(); err != nil {
+			return sdk.Failed, err
+		}
 	}
 	return sdk.Outcome(api.DecodeI32(in.result[0])), nil
 }
 
-// deepFuel is what a call must burn to have gone deep. The engine's stack grows up to 80 MiB and never shrinks, and belongs to
-// the function that was looked up: after such a call it is looked up anew, of plugins that are not trusted. A frame costs at
-// least a unit for each 32 bytes.
-const deepFuel = 100_000
+// run has the guest run one function of its own for c.
+func (in *instance) run(ctx context.Context, f api.Function, stack guestStack, c *call, results []uint64) error {
+	in.output.call = c
+	defer func() { in.output.call = nil }()
+	c.fuel.fill(in.gauge, stack)
+	if err := f.CallWithStack(context.WithValue(ctx, callKey{}, c), results); err != nil {
+		return exited(err)
+	}
+	return nil
+}
 
 func (in *instance) close() { _ = in.module.Close(context.Background()) }

@@ -63,7 +63,8 @@ func (p *Plugin) Score(ctx context.Context, facts check.Facts) (check.Result, er
 		p.breaker.abandon()
 		return check.Result{}, c.lost(reasonOf(err, check.Unavailable), err)
 	}
-	waited := time.Since(began)
+	c.fuel.began = time.Now()
+	waited := c.fuel.began.Sub(began)
 	result, lost := p.scoreOn(ctx, in, c)
 	// A call that got half of its budget or less, as it waited for an instance first, says nothing of the plugin.
 	if lost != nil && lost.Reason == check.Timeout && (cutShort || waited > p.module.Manifest.Budget()/2) {

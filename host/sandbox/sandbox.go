@@ -66,7 +66,7 @@ func (s *Sandbox) OpenShared(ctx context.Context, m registry.Module) (*Plugin, e
 
 func (s *Sandbox) openAs(ctx context.Context, m registry.Module, shared bool) (*Plugin, error) {
 	p, err := s.open(ctx, m, shared, s.cache)
-	if err != nil && s.cache.onDisk() {
+	if s.cache.onDisk() && cacheAtFault(err) {
 		// wazero reports trouble with its cache as trouble with the module: see whether it compiles without.
 		retried, again := s.open(ctx, m, shared, &compileCache{inner: wazero.NewCompilationCache()})
 		if again == nil {
@@ -112,6 +112,18 @@ func (s *Sandbox) open(ctx context.Context, m registry.Module, shared bool, cach
 	return p, nil
 }
 
+// cacheAtFault says whether the cache may be why a module could not be opened: not, once it has run.
+func cacheAtFault(err error) bool {
+	var failed *compileError
+	return errors.As(err, &failed)
+}
+
+// compileError tells what went wrong before a module ran.
+type compileError struct{ err error }
+
+func (e *compileError) Error() string { return fmt.Sprintf("compiling: %v", e.err) }
+func (e *compileError) Unwrap() error { return e.err }
+
 // start compiles the metered module and warms the pool.
 func (p *Plugin) start(ctx context.Context, cache *compileCache, wasm []byte) error {
 	if err := p.exportHost(ctx); err != nil {
@@ -123,7 +135,7 @@ func (p *Plugin) start(ctx context.Context, cache *compileCache, wasm []byte) er
 	// One module after the other goes through the cache, each on all processors.
 	compiled, err := cache.compile(experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), p.engine, wasm)
 	if err != nil {
-		return fmt.Errorf("compiling: %w", err)
+		return &compileError{err}
 	}
 	p.compiled = compiled
 	return p.pool.warm(ctx, min(p.pool.size(), runtime.GOMAXPROCS(0)))

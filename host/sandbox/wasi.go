@@ -34,7 +34,6 @@ func (p *Plugin) exportWASI(ctx context.Context) error {
 		s := imports[wasiModule][name]
 		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module, stack []uint64) {
 			c := callOf(ctx)
-			c.fuel.find(m)
 			stack[0] = f(c, m.Memory(), stack)
 		}), engineTypes(s.Params), engineTypes(s.Results)).Export(name)
 	}

@@ -20,6 +20,7 @@ type layer struct {
 	start     int      // the number of the start function; 0 is without one
 	elements  [][]byte
 	constants []byte // laid out from constantsAt on
+	passive   []byte // a segment that is not laid out
 	customs   [][]byte
 }
 
@@ -230,9 +231,17 @@ func (l *layer) encode() []byte {
 		out = append(out, section(startSection, unsigned(uint32(l.start)))...)
 	}
 	put(elementSection, l.elements)
-	put(codeSection, bodies)
-	if len(l.constants) > 0 {
-		put(dataSection, [][]byte{cat([]byte{0}, num(constantsAt), []byte{0x0b}, sized(l.constants))})
+	var data [][]byte
+	if l.passive != nil {
+		data = append(data, cat([]byte{1}, sized(l.passive)))
 	}
+	if len(l.constants) > 0 {
+		data = append(data, cat([]byte{0}, num(constantsAt), []byte{0x0b}, sized(l.constants)))
+	}
+	if l.passive != nil {
+		out = append(out, section(dataCountSection, unsigned(uint32(len(data))))...)
+	}
+	put(codeSection, bodies)
+	put(dataSection, data)
 	return out
 }

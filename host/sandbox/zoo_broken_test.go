@@ -55,8 +55,61 @@ func recurseAndReturn() []byte {
 	return l.scoring(body, l.says(3, said, "back again"), scored).with(f).encode()
 }
 
-// recursionDepth takes a megabyte or two of the engine's stack, which ends at about 80.
+// recursionDepth is what a layer with small frames may rely on (sdk/ABI.md section 5).
 const recursionDepth = 20_000
+
+// recurseTooDeepAndReturn is back within a slice or two of fuel.
+func recurseTooDeepAndReturn() []byte {
+	body, f := deep(score+1, 10*recursionDepth)
+	return scoring(body, scored).with(f).encode()
+}
+
+// recurseByTable never names what it calls.
+func recurseByTable() []byte {
+	l := scoring(viaTable(0), scored)
+	l.tables = [][]byte{cat([]byte(funcref), op(1, 1, 1))}
+	l.elements = [][]byte{cat(op(0), num(0), op(0x0b), vector([][]byte{unsigned(score)}))}
+	return l.encode()
+}
+
+// recurseWithResults has a frame of eight kilobytes for two instructions.
+func recurseWithResults() []byte {
+	return scoring(call(score+1), bytes.Repeat(drop, 1000), scored).
+		with(function{results: strings.Repeat(i64, 1000), body: call(score + 1)}).encode()
+}
+
+// recurseWithColdFrame has a frame of 24 kilobytes, all of it for code that never runs.
+func recurseWithColdFrame() []byte {
+	cold := bytes.Repeat(cat(num(0), load), 3000)
+	for range 3000 - 1 {
+		cold = append(cold, 0x73)
+	}
+	return scoring(num(1), call(score+1), scored).with(function{params: i32, body: cat(
+		local(0), op(0x45, 0x04, 0x40), cold, op(0x10), unsigned(score+2), drop, op(0x0b), local(0), call(score+1))},
+		function{params: i32, results: i32, body: local(0)}).encode()
+}
+
+// recurseWithLocals has a frame for all that nested loops would carry, and never runs them.
+func recurseWithLocals() []byte {
+	const locals, loops = 900, 10
+	var change []byte
+	for i := range locals {
+		change = cat(change, op(0x20), unsigned(uint32(i)), num(1), add, op(0x21), unsigned(uint32(i)))
+	}
+	cold := change
+	for range loops {
+		cold = cat(op(0x03, 0x40), cold, local(0), op(0x0d, 0, 0x0b))
+	}
+	return scoring(num(0), call(score+1), scored).with(function{params: i32, locals: strings.Repeat(i32, locals),
+		body: cat(local(0), op(0x04, 0x40), cold, op(0x0b), local(0), call(score+1))}).encode()
+}
+
+// recurseInStart overflows before anybody can call it.
+func recurseInStart() []byte {
+	l := healthy().with(function{body: call(score + 1)})
+	l.start = score + 1
+	return l.encode()
+}
 
 func trapAtDepth() []byte {
 	body, f := deep(score+1, recursionDepth, unreachable)

@@ -69,13 +69,13 @@ func deep(self, n int, code ...[]byte) (body []byte, f function) {
 }
 
 func loopAtDepth() []byte {
-	body, f := deep(score+1, 200_000, endless())
+	body, f := deep(score+1, recursionDepth, endless())
 	return scoring(body, scored).with(f).encode()
 }
 
 // climbForever goes deep, comes back and goes deep again.
 func climbForever() []byte {
-	body, f := deep(score+1, 100_000)
+	body, f := deep(score+1, recursionDepth)
 	return scoring(endless(body), scored).with(f).encode()
 }
 
@@ -90,6 +90,20 @@ func fillForever() []byte {
 
 func copyForever() []byte {
 	return scoring(wholeMemory, num(-8), add, setLocal(0), endless(num(8), num(0), local(0), op(0xfc, 10, 0, 0)), scored).encode()
+}
+
+// initForever copies a passive segment of a megabyte.
+func initForever() []byte {
+	l := scoring(wholeMemory, drop, endless(num(0), num(0), num(1<<20), op(0xfc, 8, 0, 0)), scored)
+	l.passive = make([]byte, 1<<20)
+	return l.encode()
+}
+
+// touchForever writes to each page of the system's, so that the kernel has to find memory all the time: it drops what it has
+// by growing no more.
+func touchForever() []byte {
+	page := cat(local(0), num(1), store, local(0), num(4096), add, op(0x22, 0), num(63<<20), op(0x49, 0x0d, 0))
+	return scoring(wholeMemory, drop, endless(num(0), setLocal(0), op(0x03, 0x40), page, op(0x0b)), scored).encode()
 }
 
 func fillTableForever() []byte {

@@ -242,7 +242,7 @@ func TestStackIsGivenBack(t *testing.T) {
 		t.Fatalf("hung: %v, crashed: %q, lost: %s", e.hung, e.crash, e.Lost)
 	}
 	t.Logf("an idle plugin keeps %d MiB, after %d at its most", e.Score, e.PeakMB)
-	if e.Score > 12 {
+	if e.Score > 4 {
 		t.Errorf("an idle plugin keeps %d MiB", e.Score)
 	}
 }
@@ -256,7 +256,7 @@ func deepAgain(r *report) {
 		return
 	}
 	p, err := box.Open(context.Background(), specimen{budgetMS: 100, wasm: func() []byte {
-		body, f := deep(score+1, 400_000)
+		body, f := deep(score+1, recursionDepth)
 		return scoring(body, scored).with(f).encode()
 	}}.module())
 	if err != nil {

@@ -39,6 +39,20 @@ func body(content []byte) func() []byte {
 	return sections(nothing, oneFunction, section(codeSection, vector([][]byte{sized(content)})))
 }
 
+// The storms are a few kilobytes of blocks and branches each, for which the engine's compiler takes seconds to minutes.
+func branchStorm() []byte { return storm(op(0x02, 0x40), cat(num(0), op(0x0d, 0)), op(0x0b), 40_000) }
+func ifStorm() []byte     { return storm(nil, cat(num(0), when(cat(num(1), setLocal(0)))), nil, 40_000) }
+func loopStorm() []byte {
+	return storm(nil, cat(op(0x03, 0x40), num(0), op(0x0d, 0, 0x0b)), nil, 10_000)
+}
+func tableStorm() []byte {
+	return storm(op(0x02, 0x40), nil, cat(num(0), op(0x0e), unsigned(1_000_000), make([]byte, 1_000_001), op(0x0b)), 0)
+}
+
+func storm(before, often, after []byte, times int) []byte {
+	return scoring(before, bytes.Repeat(often, times), after, scored).encode()
+}
+
 // manyLocals is a function of 2^32-1 locals, in some thirty bytes.
 func manyLocals() []byte { return body(cat(unsigned(1), countless, []byte(i32), op(0x0b)))() }
 

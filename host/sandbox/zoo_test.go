@@ -35,10 +35,8 @@ func runsOut() ending {
 	return ending{lost: []check.LossReason{check.Timeout, check.Exhausted}, says: []string{"ran out"}}
 }
 
-// overflows ends at the stack's end or at the budget's, whichever the machine reaches first.
-func overflows() ending {
-	return ending{lost: []check.LossReason{check.Trap, check.Timeout, check.Exhausted}}
-}
+// overflows ends where calls are nested too deeply or at the budget's end, whichever the machine reaches first.
+func overflows() ending { return ending{lost: []check.LossReason{check.Trap, check.Timeout}} }
 
 // traps is its X, and breaksRules its O.
 func traps(says ...string) ending { return ending{lost: []check.LossReason{check.Trap}, says: says} }
@@ -73,11 +71,13 @@ func endlessGuests() []specimen {
 		{name: "Z02/callTreeByTable", wasm: callTreeByTable, ends: runsOut()},
 		{name: "Z03/naiveFib", wasm: naiveFib, ends: runsOut()},
 		{name: "Z05/straightLine", wasm: straightLine, ends: runsOut(), extraMB: 768},
-		{name: "Z06/loopAtDepth", wasm: loopAtDepth, ends: runsOut(), extraMB: 200},
-		{name: "Z06/climbForever", wasm: climbForever, ends: runsOut(), extraMB: 200},
+		{name: "Z06/loopAtDepth", wasm: loopAtDepth, ends: runsOut()},
+		{name: "Z06/climbForever", wasm: climbForever, ends: runsOut()},
 		{name: "Z08/growForever", wasm: growForever, ends: runsOut(), memoryMB: 64, extraMB: 192},
 		{name: "Z11/fillForever", wasm: fillForever, ends: runsOut(), memoryMB: 64, extraMB: 192},
 		{name: "Z11/copyForever", wasm: copyForever, ends: runsOut(), memoryMB: 64, extraMB: 192},
+		{name: "Z11/initForever", wasm: initForever, ends: runsOut(), memoryMB: 64, extraMB: 192},
+		{name: "Z11/touchForever", wasm: touchForever, ends: runsOut(), memoryMB: 64, extraMB: 192},
 		{name: "Z11/fillTableForever", wasm: fillTableForever, ends: runsOut()},
 		{name: "Z15/loopOnce", wasm: once(endless()), ends: runsOut()},
 		{name: "Z18/yieldForever", wasm: yieldForever, ends: runsOut()},
@@ -91,9 +91,14 @@ func endlessGuests() []specimen {
 func brokenGuests() []specimen {
 	outside := traps("outside its memory")
 	return []specimen{
-		{name: "Z06/recurseForever", wasm: recurseForever, ends: overflows(), extraMB: 200, budgetMS: 100},
-		{name: "Z06/recurseInTurns", wasm: recurseInTurns, ends: overflows(), extraMB: 200, budgetMS: 100},
-		{name: "Z06/trapAtDepth", wasm: trapAtDepth, ends: traps("unreachable"), extraMB: 200, budgetMS: 100},
+		{name: "Z06/recurseForever", wasm: recurseForever, ends: overflows(), budgetMS: 100},
+		{name: "Z06/recurseInTurns", wasm: recurseInTurns, ends: overflows(), budgetMS: 100},
+		{name: "Z06/trapAtDepth", wasm: trapAtDepth, ends: traps("unreachable"), budgetMS: 100},
+		{name: "Z06/recurseByTable", wasm: recurseByTable, ends: overflows(), budgetMS: 100},
+		{name: "Z06/recurseWithResults", wasm: recurseWithResults, ends: overflows(), budgetMS: 100},
+		{name: "Z06/recurseWithColdFrame", wasm: recurseWithColdFrame, ends: overflows(), budgetMS: 100},
+		{name: "Z06/recurseWithLocals", wasm: recurseWithLocals, ends: overflows(), budgetMS: 100},
+		{name: "Z06/recurseTooDeepAndReturn", wasm: recurseTooDeepAndReturn, ends: overflows(), budgetMS: 100},
 		{name: "Z15/unreachable", wasm: trapping(unreachable), ends: traps("unreachable")},
 		{name: "Z15/divideByZero", wasm: trapping(num(1), num(0), op(0x6d), drop), ends: traps("divide by zero")},
 		{name: "Z15/remainderOfZero", wasm: trapping(num(1), num(0), op(0x6f), drop), ends: traps("divide by zero")},
@@ -134,7 +139,7 @@ func answeringGuests() []specimen {
 	}
 	return []specimen{
 		{name: "healthy", wasm: healthy().encode, ends: answers(len(asked))},
-		{name: "Z06/recurseAndReturn", wasm: recurseAndReturn, ends: answers(3), extraMB: 200, budgetMS: 100},
+		{name: "Z06/recurseAndReturn", wasm: recurseAndReturn, ends: answers(3), budgetMS: 100},
 		{name: "Z09/growAtOnce", wasm: growAtOnce, ends: answers(9)},
 		{name: "Z13/growTableAtOnce", wasm: growTableAtOnce, ends: answers(9)},
 		{name: "Z18/sleepAnHour", wasm: sleepAnHour, ends: answers(5)},
@@ -193,7 +198,8 @@ func refusedGuests() []specimen {
 		{name: "Z17/loopInInitialize", wasm: loopInInitialize, ends: refused("starting an instance", "ran out")},
 		{name: "Z17/fibInInitialize", wasm: fibInInitialize, ends: refused("starting an instance", "ran out")},
 		{name: "Z17/trapInInitialize", wasm: made(initialising(unreachable)), ends: refused("starting an instance", "unreachable")},
-		{name: "Z17/recurseInInitialize", wasm: made(initialising(call(score + 1))), ends: refused("starting an instance"), extraMB: 400},
+		{name: "Z17/recurseInInitialize", wasm: made(initialising(call(score + 1))), ends: refused("starting an instance")},
+		{name: "Z17/recurseInStart", wasm: recurseInStart, ends: refused("starting an instance")},
 		{name: "Z18/readStdin", wasm: importsOf("wasi_snapshot_preview1", "fd_read", i32+i32+i32+i32, i32), ends: refused(`"fd_read"`, "not offered")},
 		{name: "Z19/importSecret", wasm: importsOf("env", "secret", "", ""), ends: refused(`"secret" of module "env"`, "not offered")},
 		{name: "Z19/importSocket", wasm: importsOf("wasi_snapshot_preview1", "sock_accept", i32+i32+i32, i32), ends: refused(`"sock_accept"`, "not offered")},
@@ -232,6 +238,10 @@ func malformedGuests() []specimen {
 	all := []specimen{
 		{name: "Z20/manyLocals", wasm: manyLocals, ends: refused("code section, offset 23", "4294967295 locals")},
 		{name: "Z20/phiStorm", wasm: phiStorm, ends: refused("code section, offset", "locals, over the limit of 1000")},
+		{name: "Z20/branchStorm", wasm: branchStorm, ends: refused("code section, offset", "units of work")},
+		{name: "Z20/ifStorm", wasm: ifStorm, ends: refused("code section, offset", "units of work")},
+		{name: "Z20/loopStorm", wasm: loopStorm, ends: refused("code section, offset", "units of work")},
+		{name: "Z20/tableStorm", wasm: tableStorm, ends: refused("code section, offset", "units of work")},
 		{name: "Z22/millionParameters", wasm: millionParameters, ends: refused("type section, offset", "1000000 parameters")},
 		{name: "Z22/recursiveTypes", wasm: recursiveTypes, ends: refused("type section, offset", "garbage collection")},
 		{name: "Z26/empty", wasm: file(""), ends: header("empty")},

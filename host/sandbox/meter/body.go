@@ -16,13 +16,19 @@ const (
 	opReturn      = 0x0f
 	opCall        = 0x10
 	opIndirect    = 0x11
+	opSelect      = 0x1b
 	opLocalGet    = 0x20
 	opLocalSet    = 0x21
 	opLocalTee    = 0x22
 	opGlobalGet   = 0x23
 	opGlobalSet   = 0x24
+	opI32Const    = 0x41
 	opI64Const    = 0x42
+	opI32LtU      = 0x49
+	opI32GtU      = 0x4b
 	opI64LtS      = 0x53
+	opI32Add      = 0x6a
+	opI32Sub      = 0x6b
 	opI64Sub      = 0x7d
 	opI64Shl      = 0x86
 	opI64ShrU     = 0x88
@@ -63,12 +69,15 @@ func (p *parser) function(r *reader, t Signature) {
 	if r.err == nil && !r.eof() {
 		r.failAt(r.pos, "%d bytes left over after the function's end", r.left())
 	}
+	if p.work += c.planner.work(c.joins); p.work > p.limits.Work && r.err == nil {
+		r.failAt(code, "blocks and branches that would take a compiler over %d units of work", p.limits.Work)
+	}
 	if r.err != nil || !p.rewrite {
 		return
 	}
-	c.settle()
-	e := emitter{fuel: uint32(p.globals), refill: uint32(len(p.sum.Imports)),
-		cached: c.loops, cache: uint32(c.locals), size: uint32(c.locals)}
+	c.settle(c.operands + c.joins)
+	e := p.emitter()
+	e.cached, e.cache, e.size = c.loops, uint32(c.locals), uint32(c.locals)
 	var own []byte
 	if e.cached {
 		own = append(own, 1, byte(I64))
@@ -80,6 +89,12 @@ func (p *parser) function(r *reader, t Signature) {
 	out := appendU32(c.out[:0], uint32(groups.n+len(own)/2))
 	out = append(out, r.data[groups.first:code]...)
 	c.out = c.applyEdits(e, append(out, own...), r.data[:r.end], uint32(code))
+}
+
+// emitter writes for a function that keeps the fuel nowhere but in its global.
+func (p *parser) emitter() emitter {
+	return emitter{fuel: uint32(p.globals), refill: uint32(len(p.sum.Imports)), helper: uint32(len(p.functions) + 1),
+		pieces: uint32(len(p.types) + 1)}
 }
 
 // localGroups says where the declarations of a function's locals stand.
@@ -125,10 +140,12 @@ func (c *codeScanner) applyEdits(e emitter, out, data []byte, from uint32) []byt
 			out = e.store(out)
 		case editLoad:
 			out = e.load(out)
-		case editShrink:
-			out = e.bulk(out, d.n, opI64ShrU)
-		case editGrow:
-			out = e.bulk(out, d.n, opI64Shl)
+		case editEntries:
+			out = e.bulk(out, entryShift, opI64ShrU)
+		case editPages:
+			out = e.bulk(out, pageShift, opI64Shl)
+		case editBytes:
+			out = e.bytes(out, data[d.at:d.end], d.n)
 		}
 	}
 	return append(out, data[from:]...)

@@ -115,7 +115,7 @@ func compiler() wazero.RuntimeConfig {
 
 func (w *world) start(wasm []byte) (api.Module, error) {
 	return w.rt.InstantiateWithConfig(context.Background(), wasm,
-		wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize"))
+		wazero.NewModuleConfig().WithName("").WithStartFunctions(StartExport, "_initialize"))
 }
 
 // metered instantiates wasm after rewriting it under s.

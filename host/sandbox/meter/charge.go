@@ -3,10 +3,12 @@ package meter
 // scheme holds the choices of metering. Tests vary them; everything else uses defaultScheme.
 type scheme struct {
 	entry     uint32 // what entering a function costs
+	frame     uint32 // values of a function that calls others, of which entering it costs another unit; 0: none
 	loop      uint32 // what an iteration costs
 	hostCall  uint32 // what a direct call of an import costs, besides itself
 	segment   uint32 // instructions after which a straight piece of code gets another charge
 	spacing   uint32 // most instructions between two looks at the fuel
+	access    uint32 // instructions that a memory access counts as between two looks
 	bulk      bool   // charge bulk operations by size
 	atEntry   bool   // where to look at the fuel
 	atLoop    bool
@@ -14,7 +16,7 @@ type scheme struct {
 }
 
 func defaultScheme() scheme {
-	return scheme{entry: 3, loop: 1, hostCall: 64, segment: 512, spacing: 4096,
+	return scheme{entry: 3, frame: 16, loop: 1, hostCall: 64, segment: 512, spacing: 4096, access: 16,
 		bulk: true, atEntry: true, atLoop: true, afterCall: true}
 }
 
@@ -52,6 +54,11 @@ type planner struct {
 	stored   bool // the call just made left the fuel where a return must leave it
 	loops    bool // the function has a loop that something reaches
 	calls    bool // the function makes a call, which may run guest code, outside of any wrapped loop
+	nests    bool // it makes such a call anywhere
+	values   int  // instructions that something reaches
+	nested   int  // loops that are open
+	deepest  int  // most loops that were open at once
+	paths    int  // blocks and branches: what a compiler makes a block of its own of
 	current  int
 	distance uint32
 }
@@ -59,27 +66,29 @@ type planner struct {
 // edit is a change to a function's body: at a position of the file, what stands up to end is replaced.
 type edit struct {
 	at, end uint32
-	n       uint32 // the segment, the new index, the end of a block type, or the shift
+	n       uint32 // the segment, the new index, the end of a block type, the helper, or the shift
 	kind    editKind
 }
 
 type editKind byte
 
 const (
-	editCharge editKind = iota // pay for segment n
-	editIndex                  // write index n
-	editWrap                   // open the loop that wraps the one here, whose block type ends at n
-	editUnwrap                 // close it
-	editStore                  // store the fuel that a local caches
-	editLoad                   // load it again
-	editShrink                 // pay for the operand on the stack, shifted right by n
-	editGrow                   // pay for the operand on the stack, shifted left by n
+	editCharge  editKind = iota // pay for segment n
+	editIndex                   // write index n
+	editWrap                    // open the loop that wraps the one here, whose block type ends at n
+	editUnwrap                  // close it
+	editStore                   // store the fuel that a local caches
+	editLoad                    // load it again
+	editEntries                 // pay for the table entries that the operand on the stack counts
+	editPages                   // pay for the pages that it counts
+	editBytes                   // pay for the bytes that it counts, or have helper n do so piece by piece
 )
 
 func (p *planner) begin(at int, results int) {
 	p.frames = append(p.frames[:0], frame{arity: results})
 	p.segments, p.edits = p.segments[:0], p.edits[:0]
-	p.live, p.stored, p.loops, p.calls = true, false, false, false
+	p.live, p.stored, p.loops, p.calls, p.nests, p.values = true, false, false, false, false, 0
+	p.nested, p.deepest, p.paths = 0, 0, 0
 	p.insert(at, editLoad, 0)
 	p.open(at, segment{cost: p.scheme.entry, check: p.scheme.atEntry})
 }
@@ -117,8 +126,16 @@ func (p *planner) split(at int) {
 // spend counts an instruction.
 func (p *planner) spend(cost uint32) {
 	if p.live {
+		p.values++
 		p.segments[p.current].cost += cost
 		p.distance += cost
+	}
+}
+
+// accesses counts what a memory access may take beyond another instruction: the system may have to find the page.
+func (p *planner) accesses() {
+	if p.live && p.scheme.access > 0 {
+		p.distance += p.scheme.access - 1
 	}
 }
 
@@ -126,8 +143,12 @@ func (p *planner) spend(cost uint32) {
 func (p *planner) enter(kind byte, at, body int, params, results int) {
 	f := frame{kind: kind, dead: !p.live, outer: len(p.frames), before: p.current, arity: results, start: p.distance,
 		wraps: p.frames[len(p.frames)-1].wraps}
+	p.paths++
 	if kind == opLoop {
 		f.arity = params
+		p.paths += loopPaths
+		p.nested++
+		p.deepest = max(p.deepest, p.nested)
 	}
 	if p.live {
 		switch kind {
@@ -145,6 +166,12 @@ func (p *planner) enter(kind byte, at, body int, params, results int) {
 	}
 	p.frames = append(p.frames, f)
 }
+
+// loopPaths is how many more blocks a loop counts as.
+const loopPaths = 4
+
+// work is what compiling the function may take beyond linear time, in the unit of [Limits].
+func (p *planner) work(joins int) int { return p.paths*p.paths + p.deepest*joins }
 
 // otherwise passes from an if's first branch to its second.
 func (p *planner) otherwise(at int) {
@@ -168,6 +195,9 @@ func (p *planner) otherwise(at int) {
 func (p *planner) end(at int) {
 	f := p.frames[len(p.frames)-1]
 	p.frames = p.frames[:len(p.frames)-1]
+	if f.kind == opLoop {
+		p.nested--
+	}
 	if len(p.frames) == 0 {
 		return
 	}
@@ -216,6 +246,7 @@ func (p *planner) reached() uint32 {
 // branch notes a branch to the frame that depth counts outwards to, and says what it will count when loops are wrapped.
 func (p *planner) branch(depth uint32) uint32 {
 	to := len(p.frames) - 1 - int(depth)
+	p.paths++
 	inner := &p.frames[len(p.frames)-1]
 	depth += uint32(inner.wraps - p.frames[to].wraps)
 	if !p.live {
@@ -244,6 +275,7 @@ func (p *planner) called(at int, host, last bool) {
 	if !p.live {
 		return
 	}
+	p.nests = p.nests || !host
 	p.calls = p.calls || !host && p.frames[len(p.frames)-1].wraps == 0
 	if last {
 		p.stored = true
@@ -266,7 +298,14 @@ func (p *planner) returning(at int) {
 }
 
 // settle drops the look on entry from a function that runs no other before a loop of its own has looked: its caller
-// looks soon.
-func (p *planner) settle() {
+// looks soon. And it charges for the frame that a call takes: an engine may keep any value that an instruction makes, that
+// is passed, or that paths join in, in a place of its own, used or not; and between two looks a deep stack must not grow much.
+func (p *planner) settle(more int) {
 	p.segments[0].check = p.segments[0].check && p.calls
+	if values := p.values + more; p.nests && p.scheme.frame > 0 && values > smallFrame {
+		p.segments[0].cost += uint32(values-smallFrame) / p.scheme.frame
+	}
 }
+
+// smallFrame is how many values a function may have whose entry costs no more than another's.
+const smallFrame = 64

@@ -5,7 +5,7 @@ import "strconv"
 // This file holds the sections that declare: types, imports, functions, tables, memories and globals.
 
 func (p *parser) typeSection(r *reader) {
-	n := p.vector(r, "types", p.limits.Types, 3, 1)
+	n := p.vector(r, "types", p.limits.Types, 3, 2)
 	p.types = make([]Signature, 0, n)
 	for i := 0; i < n && r.err == nil; i++ {
 		at := r.pos
@@ -22,7 +22,8 @@ func (p *parser) typeSection(r *reader) {
 		p.types = append(p.types, s)
 	}
 	p.copyTo(r.data, r.pos)
-	p.append(0x60, 0, 0)
+	p.append(0x60, 0, 0)                                  // of refill
+	p.append(0x60, 3, byte(I32), byte(I32), byte(I32), 0) // of helpers
 }
 
 func (p *parser) valueTypes(r *reader, what string, before int) []ValueType {

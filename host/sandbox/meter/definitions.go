@@ -1,11 +1,18 @@
 package meter
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
-// This file holds the sections that refer to what was declared: exports, elements, code and data.
+// This file holds the sections that refer to what was declared: exports, the start function, elements, code and data.
 
 func (p *parser) exportSection(r *reader) {
-	n := p.vector(r, "exports", p.limits.Exports, 3, 1+len(p.restorable))
+	added := 1 + len(p.restorable)
+	if p.starts {
+		added++
+	}
+	n := p.vector(r, "exports", p.limits.Exports, 3, added)
 	seen := make(map[string]struct{}, n)
 	for i := 0; i < n && r.err == nil; i++ {
 		at := r.pos
@@ -14,7 +21,7 @@ func (p *parser) exportSection(r *reader) {
 			r.failAt(at, "second export named %q", e.Name)
 		}
 		seen[e.Name] = struct{}{}
-		if e.Name == FuelExport || strings.HasPrefix(e.Name, globalPrefix) {
+		if e.Name == FuelExport || e.Name == StartExport || strings.HasPrefix(e.Name, globalPrefix) {
 			r.failAt(at, "export name %q is reserved", e.Name)
 		}
 		at = r.pos
@@ -43,12 +50,29 @@ func (p *parser) exportSection(r *reader) {
 	if !p.rewrite {
 		return
 	}
+	if p.starts {
+		p.body = appendName(p.body, StartExport)
+		p.body = appendU32(append(p.body, byte(Function)), p.shifted(p.start))
+	}
 	p.body = appendName(p.body, FuelExport)
 	p.body = appendU32(append(p.body, byte(GlobalKind)), uint32(p.globals))
 	for i, g := range p.restorable {
 		p.body = appendName(p.body, g.Name)
 		p.body = appendU32(append(p.body, byte(GlobalKind)), p.restorableAt[i])
 	}
+}
+
+// startSection vets the start function, which is exported rather than started. Its type is the engine's to check no more.
+func (p *parser) startSection(r *reader) {
+	at := r.pos
+	x := r.index("function", len(p.functions))
+	if r.err != nil {
+		return
+	}
+	if t := p.types[p.functions[x]]; !t.Equal(Signature{}) {
+		r.failAt(at, "start function of type %s", t)
+	}
+	p.sum.HasStart = true
 }
 
 func (p *parser) memories() int {
@@ -162,11 +186,12 @@ func (p *parser) dataSection(r *reader) {
 
 func (p *parser) codeSection(r *reader) {
 	at := r.pos
-	p.codes = p.vector(r, "function bodies", p.limits.Functions, 2, 0)
+	p.codes = r.count("function bodies", p.limits.Functions, 2)
 	imports := len(p.sum.Imports)
 	if p.codes != len(p.functions)-imports && r.err == nil {
 		r.failAt(at, "%d functions declared, %d bodies given", len(p.functions)-imports, p.codes)
 	}
+	p.from = r.end // all of it is written anew
 	for i := 0; i < p.codes && r.err == nil; i++ {
 		at := r.pos
 		size := r.count("bytes of function body", p.limits.FunctionBytes, 1)
@@ -181,16 +206,21 @@ func (p *parser) codeSection(r *reader) {
 			return
 		}
 		if p.rewrite {
-			p.copyTo(r.data, at)
-			p.from = r.pos
-			p.body = appendU32(p.body, uint32(len(p.code.out)))
-			p.body = append(p.body, p.code.out...)
+			p.addBody(p.code.out)
 			if len(p.body) > p.limits.MeteredBytes {
 				r.failAt(at, "module grows to over %d bytes by metering", p.limits.MeteredBytes)
 			}
 		}
 	}
+	if p.rewrite && r.err == nil {
+		for _, h := range p.helpers.list {
+			p.addBody(h.body(p.emitter()))
+		}
+		p.body = slices.Insert(p.body, 0, appendU32(nil, uint32(p.codes+len(p.helpers.list)))...)
+	}
 }
+
+func (p *parser) addBody(body []byte) { p.body = append(appendU32(p.body, uint32(len(body))), body...) }
 
 func (p *parser) unrestored(what string) {
 	for _, known := range p.sum.Unrestored {

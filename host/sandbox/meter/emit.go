@@ -29,6 +29,8 @@ func appendName(b []byte, name string) []byte {
 type emitter struct {
 	fuel   uint32 // index of the fuel global
 	refill uint32 // index of the imported function
+	helper uint32 // index of the first helper
+	pieces uint32 // index of the helpers' type
 	cached bool
 	cache  uint32 // index of an i64 local of our own
 	size   uint32 // index of an i32 local of our own
@@ -120,7 +122,22 @@ func (e *emitter) charge(b []byte, cost int64, look bool) []byte {
 
 // bulk charges for the unsigned i32 on top of the stack, and leaves it there. In 64 bits neither shift overflows.
 func (e *emitter) bulk(b []byte, shift uint32, op byte) []byte {
-	b = e.get(appendU32(append(b, opLocalTee), e.size))
-	b = appendU32(append(b, opLocalGet), e.size)
+	return e.size64(appendU32(append(b, opLocalTee), e.size), shift, op)
+}
+
+// size64 charges for the unsigned i32 in the local size.
+func (e *emitter) size64(b []byte, shift uint32, op byte) []byte {
+	b = appendU32(append(e.get(b), opLocalGet), e.size)
 	return e.look(e.set(append(b, opI64ExtendU, opI64Const, byte(shift), op, opI64Sub)))
+}
+
+// bytes has a bulk memory instruction that works on more than a piece done by a helper, and charges for any other.
+func (e *emitter) bytes(b, instruction []byte, helper uint32) []byte {
+	b = appendU32(append(b, opLocalTee), e.size)
+	b = appendU32(append(b, opLocalGet), e.size)
+	b = appendS64(append(b, opI32Const), pieceBytes)
+	b = appendS64(append(b, opI32GtU, opIf), int64(e.pieces))
+	b = e.load(appendU32(append(e.store(b), opCall), e.helper+helper))
+	b = e.size64(append(b, opElse), byteShift, opI64ShrU)
+	return append(append(b, instruction...), opEnd)
 }

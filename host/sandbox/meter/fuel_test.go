@@ -43,7 +43,7 @@ func TestFuelIsAnUpperBound(t *testing.T) {
 			t.Parallel()
 			ran := burn(t, c.wasm, exact(), c.call)
 			s := defaultScheme()
-			s.entry, s.loop, s.hostCall = 0, 0, 0
+			s.entry, s.frame, s.loop, s.hostCall = 0, 0, 0, 0
 			charged := burn(t, c.wasm, s, c.call)
 			if charged < ran || float64(charged) > c.excess*float64(ran) {
 				t.Errorf("%d instructions ran, %d charged", ran, charged)

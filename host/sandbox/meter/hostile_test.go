@@ -80,6 +80,7 @@ func TestGuards(t *testing.T) {
 	// descend(n) calls itself down to 0, and has work left to do on the way back.
 	descend := function(i32, "", cat([]byte{0x20, 0, 0x04, 0x40, 0x20, 0, 0x41, 1, 0x6b, opCall, 0, 0x0b},
 		bytes.Repeat([]byte{0x20, 0, 0x1a}, 50))...)
+	loads := one(nil, bytes.Repeat([]byte{0x41, 0, 0x28, 2, 0, 0x1a}, 5000)...)
 	fill := one(nil, 0x41, 0, 0x41, 1, 0x41, 0x80, 0x80, 4, 0xfc, 11, 0)
 	grow := one(nil, 0x20, 0, 0x40, 0, 0x1a)
 	for name, c := range map[string]struct {
@@ -95,6 +96,7 @@ func TestGuards(t *testing.T) {
 		"loop":  {spin, 1000, func(s *scheme) { s.atLoop = false }, 6000, 1000, false},
 		"straight line (Z05)": {straight, 0, func(s *scheme) { s.spacing, s.segment = math.MaxUint32, math.MaxUint32 }, 200_000, 48,
 			false},
+		"loads":         {loads, 0, func(s *scheme) { s.access = 1 }, 15_000, 18, false},
 		"bulk":          {fill, 0, func(s *scheme) { s.bulk = false }, 65536 / 64, 1, true},
 		"grow":          {grow, 3, func(s *scheme) { s.bulk = false }, 3 * 1024, 1, true},
 		"grow too much": {grow, math.MaxUint32, func(s *scheme) { s.bulk = false }, math.MaxUint32 * 1024, 1, true},

@@ -24,7 +24,7 @@ func (p *parser) plain(r *reader, at int, op byte) {
 		p.memory(r)
 	case op == 0x40:
 		p.memory(r)
-		p.bulk(at, editGrow, 10)
+		p.bulk(at, editPages)
 	case op == 0x41:
 		r.signed(32)
 	case op == 0x42:
@@ -64,6 +64,7 @@ func (p *parser) memory(r *reader) {
 }
 
 func (p *parser) memoryArgument(r *reader) {
+	p.code.accesses()
 	at := r.pos
 	align := r.u32()
 	r.u32()
@@ -79,43 +80,44 @@ func (p *parser) memoryArgument(r *reader) {
 }
 
 // bulk has the operand on top of the stack charged before the instruction that starts at at.
-func (p *parser) bulk(at int, kind editKind, shift uint32) {
+func (p *parser) bulk(at int, kind editKind) {
 	if c := &p.code; c.live && p.scheme.bulk {
 		c.scratch = true
-		c.insert(at, kind, int(shift))
+		c.insert(at, kind, 0)
 		c.distance = 0
 	}
 }
 
-// What a bulk operation costs, as shifts of its operand: 64 bytes or 8 table entries a unit.
+// What a bulk operation costs, as shifts of its operand: 64 bytes or 8 table entries a unit, and 1024 units a page.
 const (
 	byteShift  = 6
 	entryShift = 3
+	pageShift  = 10
 )
 
 // misc reads the instructions of prefix 0xfc: saturating conversions, bulk memory and tables.
 func (p *parser) misc(r *reader, at int) {
 	switch sub := p.suffix(r); sub {
 	case 0, 1, 2, 3, 4, 5, 6, 7:
-	case 8:
-		p.dataIndex(r)
+	case memoryInit:
+		segment := p.dataIndex(r)
 		p.memory(r)
-		p.bulk(at, editShrink, byteShift)
+		p.bytes(r, at, helper{sub, segment})
 	case 9:
 		p.dataIndex(r)
 		p.unrestored("data.drop")
-	case 10:
+	case memoryCopy:
 		p.memory(r)
 		p.memory(r)
-		p.bulk(at, editShrink, byteShift)
-	case 11:
+		p.bytes(r, at, helper{instruction: sub})
+	case memoryFill:
 		p.memory(r)
-		p.bulk(at, editShrink, byteShift)
+		p.bytes(r, at, helper{instruction: sub})
 	case 12:
 		r.index("element segment", p.segments)
 		r.index("table", len(p.tables))
 		p.unrestored("table.init")
-		p.bulk(at, editShrink, entryShift)
+		p.bulk(at, editEntries)
 	case 13:
 		r.index("element segment", p.segments)
 		p.unrestored("elem.drop")
@@ -123,19 +125,19 @@ func (p *parser) misc(r *reader, at int) {
 		r.index("table", len(p.tables))
 		r.index("table", len(p.tables))
 		p.unrestored("table.copy")
-		p.bulk(at, editShrink, entryShift)
+		p.bulk(at, editEntries)
 	case 15:
 		if x := r.index("table", len(p.tables)); r.err == nil && p.tables[x].unbounded {
 			r.failAt(at, "table.grow on table %d, which has no maximum", x)
 		}
 		p.unrestored("table.grow")
-		p.bulk(at, editShrink, entryShift)
+		p.bulk(at, editEntries)
 	case 16:
 		r.index("table", len(p.tables))
 	case 17:
 		r.index("table", len(p.tables))
 		p.unrestored("table.fill")
-		p.bulk(at, editShrink, entryShift)
+		p.bulk(at, editEntries)
 	default:
 		if r.err == nil {
 			r.failAt(at, "unknown instruction 0xfc %#x", sub)
@@ -154,12 +156,12 @@ func (p *parser) suffix(r *reader) uint32 {
 	return x
 }
 
-func (p *parser) dataIndex(r *reader) {
+func (p *parser) dataIndex(r *reader) uint32 {
 	if p.dataCount < 0 && r.err == nil {
 		r.failAt(r.pos, "data segment named without a data count section")
-		return
+		return 0
 	}
-	r.index("data segment", p.dataCount)
+	return r.index("data segment", p.dataCount)
 }
 
 // lanes is the number of lanes that extract_lane and replace_lane, 0x15 to 0x22, choose from.

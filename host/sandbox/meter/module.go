@@ -10,10 +10,11 @@ const (
 	ImportModule = "assay_meter"   // the module of the one import added
 	ImportName   = "refill"        // its name; its type is () -> ()
 	FuelExport   = "assay.fuel"    // the exported i64 global that holds the fuel
+	StartExport  = "assay.start"   // the start function, of type () -> (), where there is one
 	globalPrefix = "assay.global." // followed by the global's index in decimal
 )
 
-// Slice is a good number of units to grant at a time. Measured on a busy machine, guests made to be slow take 1 ms for it
+// Slice is a good number of units to grant at a time, while much time is left. Measured on a busy machine, guests made to be slow take 1 ms for it
 // (loads that miss every cache, megabytes of straight-line code) and ordinary ones 2 to 10 microseconds.
 const Slice = 25_000
 
@@ -133,7 +134,7 @@ type Summary struct {
 	MemoryMin uint32 // pages of 64 KiB
 	MemoryMax uint32 // pages of 64 KiB
 	Tables    []Table
-	HasStart  bool
+	HasStart  bool // exported as StartExport after rewriting: a host runs it, before anything else
 
 	// Unrestored lists, once each and in order of appearance, the instructions and globals by which the module can keep
 	// state outside of memory and restorable globals: "table.set", "elem.drop", "data.drop", "mutable v128 global", ....

@@ -162,6 +162,20 @@ func (r *reader) header() {
 	}
 }
 
+// startFunction looks ahead for the start section, as exports come before it. What is not well formed is found later.
+func startFunction(r reader) (x uint32, ok bool) {
+	for {
+		id, s, more := r.next()
+		if !more {
+			return 0, false
+		}
+		if id == idStart {
+			x = s.u32()
+			return x, s.err == nil
+		}
+	}
+}
+
 // sectionNames are those of the core specification 5.5.2, by id; 13 is the exception handling proposal's.
 var sectionNames = [...]string{"custom", "type", "import", "function", "table", "memory", "global", "export", "start",
 	"element", "code", "data", "data count", "tag"}

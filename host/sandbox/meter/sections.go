@@ -44,14 +44,23 @@ type parser struct {
 	data        int // data segments
 	elements    int
 	localsTotal int
+	work        int
 
 	out  []byte // finished sections
 	body []byte // the section being written
 	from int    // what of the input is copied to body up to here
 	code codeScanner
+
+	start   uint32 // the start function, when starts
+	starts  bool
+	declare span // the function section in out
+	helpers helpers
 }
 
 type tableState struct{ unbounded bool }
+
+// span is a part of a file.
+type span struct{ at, end int }
 
 func (p *parser) module(wasm []byte) error {
 	r := reader{data: wasm, end: len(wasm), section: "header"}
@@ -65,6 +74,7 @@ func (p *parser) module(wasm []byte) error {
 	}
 	r.header()
 	p.dataCount = -1
+	p.start, p.starts = startFunction(r)
 	if p.rewrite {
 		p.out = append(make([]byte, 0, len(wasm)+len(wasm)/2), magic...)
 	}
@@ -141,8 +151,7 @@ func (p *parser) section(id byte, s *reader) {
 	case idExport:
 		p.exportSection(s)
 	case idStart:
-		p.functionIndex(s)
-		p.sum.HasStart = true
+		p.startSection(s)
 	case idElement:
 		p.elementSection(s)
 	case idCount:
@@ -165,9 +174,21 @@ func (p *parser) section(id byte, s *reader) {
 		return
 	}
 	p.copyTo(s.data, s.end)
-	p.out = append(p.out, id)
-	p.out = appendU32(p.out, uint32(len(p.body)))
-	p.out = append(p.out, p.body...)
+	switch id {
+	case idStart:
+		return // exported instead
+	case idCode:
+		p.declareHelpers()
+	}
+	at := len(p.out)
+	p.out = appendSection(p.out, id, p.body)
+	if id == idFunction {
+		p.declare = span{at, len(p.out)}
+	}
+}
+
+func appendSection(b []byte, id byte, content []byte) []byte {
+	return append(appendU32(append(b, id), uint32(len(content))), content...)
 }
 
 // copyTo copies what precedes at in the input and is not copied yet.
@@ -195,12 +216,18 @@ func (p *parser) vector(r *reader, what string, limit, size, added int) int {
 	return n
 }
 
-// functionIndex reads a function's index, and writes it as it is after the import was added.
+// functionIndex reads a function's index, and writes the new one.
 func (p *parser) functionIndex(r *reader) uint32 {
 	at := r.pos
 	x := r.index("function", len(p.functions))
+	p.replaceU32(r, at, p.shifted(x))
+	return x
+}
+
+// shifted is a function's index as it is after the import was added.
+func (p *parser) shifted(x uint32) uint32 {
 	if int(x) >= len(p.sum.Imports) {
-		p.replaceU32(r, at, x+1)
+		x++
 	}
 	return x
 }

@@ -121,6 +121,8 @@ func TestRefusals(t *testing.T) {
 		"element segment":           {body(0xfc, 13, 0), "code", "element segment 0 is out of range"},
 		"data segment uncounted":    {body(0xfc, 9, 0), "code", "without a data count"},
 		"start":                     {module(types, oneFn, rawSection(idStart, u(1)), empty), "start", "function 1"},
+		"start's type":              {module(section(idType, sig(i32, "")), oneFn, rawSection(idStart, u(0)), empty), "start", "(i32) -> ()"},
+		"start's export":            {module(types, oneFn, section(idExport, export(StartExport, 0, 0)), empty), "export", "reserved"},
 		"no memory":                 {module(types, oneFn, section(idCode, fn(nil, 0x3f, 0, 0x1a))), "code", "memory 0"},
 
 		"end missing":     {module(types, oneFn, section(idCode, sized([]byte{0, 0x02, 0x40, opEnd}))), "code", "inside a block"},
@@ -190,8 +192,12 @@ func TestPrefixes(t *testing.T) {
 
 // TestBounded vets files that announce much and hold little, and watches what that allocates.
 func TestBounded(t *testing.T) {
-	wasm := module(section(idType, sig("", "")), section(idFunction, u(0)),
-		section(idCode, fn(nil, bytes.Repeat([]byte{0x02, 0x40, 0x0b, opCall, 0}, 200_000)...)))
+	const functions = 200
+	types, bodies := make([][]byte, functions), make([][]byte, functions)
+	for i := range functions {
+		types[i], bodies[i] = u(0), fn(nil, bytes.Repeat([]byte{0x02, 0x40, 0x0b, opCall, 0}, 500)...)
+	}
+	wasm := module(section(idType, sig("", "")), section(idFunction, types...), section(idCode, bodies...))
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	if _, err := Instrument(wasm, DefaultLimits()); err != nil {
