@@ -133,14 +133,20 @@ func (b *backend) explainer(ctx context.Context, cfg *Config, t *terminal) (*che
 	}
 	box, live := b.openSandbox(cfg, log), &check.Live{}
 	follower := lineup.NewFollower(b.store, box, live, log)
+	looked, err := b.openLookups(cfg, log)
 	stop := func() error {
 		follower.Close()
-		return box.Close()
+		return errors.Join(looked.close(), box.Close())
 	}
-	if err := follower.Follow(ctx); err != nil {
+	if err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
-	return newChecker(live, nil, complaints{t}), stop, nil
+	if err := errors.Join(looked.similar.Load(ctx), follower.Follow(ctx)); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
+	checker := newChecker(live, nil, complaints{t})
+	checker.Collector = looked
+	return checker, stop, nil
 }
 
 // complaints is an observer that prints why a layer was lost, and nothing else.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"path/filepath"
 	"testing"
 
@@ -57,6 +58,7 @@ func judge(t *testing.T, plugin *sandbox.Plugin, c casebook.Case) {
 		t.Errorf("%s: %v", c.Name, err)
 		return
 	}
+	maps.Copy(e.Facts, entity.Facts(c.Facts))
 	var first check.Result
 	for i := range 2 {
 		got, err := plugin.Score(t.Context(), check.Facts{Entity: e.Facts})

@@ -94,6 +94,7 @@ type lineupCmd struct {
 	Set      lineupSetCmd      `cmd:"" help:"Put a lineup in force on every host, as a new revision."`
 	Diff     lineupDiffCmd     `cmd:"" help:"Show what a file or a revision would change."`
 	Rollback lineupRollbackCmd `cmd:"" help:"Put an earlier revision in force again."`
+	Fit      lineupFitCmd      `cmd:"" help:"Fit weights and bias to labelled values. Nothing is set: the result is a document for 'lineup diff' and 'lineup set'."`
 }
 
 type lineupShowCmd struct {

@@ -23,10 +23,12 @@ type cli struct {
 	Serve    serveCmd    `cmd:"" default:"withargs" help:"Run the host (the default)."`
 	Check    checkCmd    `cmd:"" help:"Score one value and show how: every layer, its points and signals. Nothing is recorded."`
 	Keys     keysCmd     `cmd:"" help:"Create, list and revoke API keys."`
-	Webhooks webhooksCmd `cmd:"" help:"Set where an account's webhook events go."`
+	Webhooks webhooksCmd `cmd:"" help:"Webhook endpoints, their events and secrets."`
 	Layers   layersCmd   `cmd:"" help:"Show the layers in force."`
 	Lineup   lineupCmd   `cmd:"" help:"Show, set, compare and roll back lineups."`
 	Plugin   pluginCmd   `cmd:"" help:"Build and publish plugins."`
+	Eval     evalCmd     `cmd:"" help:"Measure a lineup on labelled values: how much fraud it catches, and what it spares."`
+	Feeds    feedsCmd    `cmd:"" help:"Import, list and withdraw lists of known bad and known good entities."`
 	Audit    auditCmd    `cmd:"" help:"Verify the audit chain and sign checkpoints of it."`
 
 	Bench benchCmd `cmd:"" help:"Measure hosts of its own on this machine: throughput, latency, and against one transaction a check."`
@@ -60,7 +62,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		kong.Name("assay"),
 		kong.Description("Scores domains, email addresses, phone numbers and IBANs for fraud, in sandboxed layers."),
 		kong.UsageOnError(),
-		kong.Vars{"version": version},
+		kong.Vars{"version": version, "threats": threatNames()},
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exitCode(code)) }),
 		kong.Bind(&c.Config),

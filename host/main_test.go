@@ -77,7 +77,8 @@ func withSharedDir(m *testing.M) int {
 // command returns the assay command with a data directory and a database ("" for the private one).
 func command(ctx context.Context, dir, database string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = []string{asCommand + "=1", "ASSAY_DATA_DIR=" + dir, "ASSAY_DATABASE_URL=" + database, "ASSAY_LISTEN=127.0.0.1:0"}
+	cmd.Env = []string{asCommand + "=1", "ASSAY_DATA_DIR=" + dir, "ASSAY_DATABASE_URL=" + database, "ASSAY_LISTEN=127.0.0.1:0",
+		"ASSAY_DNS=off", "ASSAY_RDAP_URL=off"} // tests ask nobody outside; those of lookups say whom to ask
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS"} {
 		if value, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+value)

@@ -15,6 +15,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/lineup"
+	"assay/host/store"
 )
 
 // Logs are kept for 30 days (spec section 8).
@@ -49,6 +50,9 @@ type metrics struct {
 	batchSize    prometheus.Histogram
 	batchSeconds prometheus.Histogram
 	queued       prometheus.Gauge
+	attempts     *prometheus.CounterVec
+	attemptTook  prometheus.Histogram
+	attemptLate  prometheus.Histogram
 }
 
 func newMetrics() *metrics {
@@ -64,9 +68,14 @@ func newMetrics() *metrics {
 			Name: "assay_layer_fuel", Help: "Fuel that one call of a layer burned, about one unit an instruction.", Buckets: prometheus.ExponentialBuckets(1000, 4, 10)}, []string{"layer"}),
 		batchSize:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "assay_ledger_batch_size", Help: "Checks recorded in one transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)}),
 		batchSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "assay_ledger_batch_seconds", Help: "One transaction of the ledger.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12)}),
-		queued:       prometheus.NewGauge(prometheus.GaugeOpts{Name: "assay_ledger_queue", Help: "Checks that waited for the ledger after its last transaction."}),
+		attempts:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "assay_webhook_attempts_total", Help: "Attempts to deliver an event that ended: delivered, refused with another status, or without an answer."}, []string{"outcome"}),
+		attemptTook: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "assay_webhook_attempt_seconds", Help: "One attempt to deliver an event.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
+		attemptLate: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "assay_webhook_late_seconds", Help: "From when an attempt was due, the first from its check, to when it was claimed.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
+		queued: prometheus.NewGauge(prometheus.GaugeOpts{Name: "assay_ledger_queue", Help: "Checks that waited for the ledger after its last transaction."}),
 	}
-	m.registry.MustRegister(m.checks, m.checkSeconds, m.layers, m.layerSeconds, m.layerFuel, m.batchSize, m.batchSeconds, m.queued,
+	m.registry.MustRegister(m.checks, m.checkSeconds, m.layers, m.layerSeconds, m.layerFuel, m.batchSize, m.batchSeconds, m.queued, m.attempts, m.attemptTook, m.attemptLate,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -88,6 +97,32 @@ func (m *metrics) batchDone(size int, took time.Duration, queued int) {
 	m.batchSize.Observe(float64(size))
 	m.batchSeconds.Observe(took.Seconds())
 	m.queued.Set(float64(queued))
+}
+
+// attemptEnded counts an attempt to deliver an event.
+func (m *metrics) attemptEnded(a store.Ended, late time.Duration) {
+	outcome := "unanswered"
+	switch {
+	case a.Delivered:
+		outcome = "delivered"
+	case a.Status != 0:
+		outcome = "refused"
+	}
+	m.attempts.WithLabelValues(outcome).Inc()
+	m.attemptTook.Observe(a.Took.Seconds())
+	m.attemptLate.Observe(late.Seconds())
+}
+
+// watchDelivery shows how many attempts are under way.
+func (m *metrics) watchDelivery(underWay func() (all, slow int)) {
+	gauge := func(name, help string, value func() int) prometheus.Collector {
+		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
+	}
+	m.registry.MustRegister(
+		gauge("assay_webhook_attempts_under_way", "Attempts to deliver an event that are being made.", func() int { all, _ := underWay(); return all }),
+		gauge("assay_webhook_slow_attempts_under_way", "Of these, those that have taken more than a second or are made to a receiver that does.",
+			func() int { _, slow := underWay(); return slow }),
+	)
 }
 
 // observer turns what the core reports into figures and log lines.

@@ -13,12 +13,14 @@ import (
 	"sync"
 	"time"
 
+	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
 
 	"assay/host/api"
 	"assay/host/check"
 	"assay/host/lineup"
 	"assay/host/store"
+	"assay/host/webhook"
 	"assay/registry"
 )
 
@@ -27,6 +29,7 @@ var errStopped = errors.New("stopped")
 
 // The deadlines of a host, all in one place. A request's own are in api.Config.
 const (
+	factsDeadline    = 80 * time.Millisecond  // for all lookups of one check
 	layersDeadline   = 150 * time.Millisecond // for all layers of one check
 	drainTimeout     = 10 * time.Second       // for the requests under way at the end
 	stopTimeout      = 20 * time.Second       // for Postgres to stop
@@ -83,11 +86,28 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	closers = append(closers, func() error { follower.Close(); return nil })
 
-	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, Observed: m.batchDone})
+	allow, err := cfg.webhookAllow()
+	if err != nil {
+		return err
+	}
+	delivery, err := b.openDelivery(webhook.Config{Allow: allow, Resolver: cfg.receiverResolver(), Logger: log, Observed: m.attemptEnded})
+	if err != nil {
+		return err
+	}
+	closers = append(closers, delivery.close)
+	m.watchDelivery(delivery.UnderWay)
+
+	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, Observed: m.batchDone, Events: delivery.Hint})
 	if err != nil {
 		return err
 	}
 	closers = append(closers, ledger.Close)
+
+	looked, err := b.openLookups(cfg, log)
+	if err != nil {
+		return err
+	}
+	closers = append(closers, looked.close)
 
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
@@ -95,27 +115,44 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	keeper := &maintenance{store: b.store, keys: b.keys, dir: cfg.path("checkpoints"), log: log, logFile: logFile}
 	running.Go(func() { follower.Run(background) })
 	running.Go(func() { keeper.run(background) })
+	running.Go(func() { delivery.Run(background) })
+	running.Go(func() { looked.similar.Run(background) })
 	running.Go(func() {
 		b.store.Listen(background, func(topic store.Topic) {
-			if topic == store.TopicKeys {
+			switch topic {
+			case store.TopicKeys:
 				b.store.ForgetCallers()
-				return
+			case store.TopicFeeds:
+				looked.similar.Hint()
+			default:
+				follower.Hint(topic)
 			}
-			follower.Hint(topic)
 		})
 	})
+
+	checker := newChecker(live, ledger, &observer{metrics: m, log: log})
+	checker.Collector = looked
 
 	proxies, err := cfg.proxies()
 	if err != nil {
 		return err
 	}
-	server := api.New(api.Config{
-		Checker:        newChecker(live, ledger, &observer{metrics: m, log: log}),
+	sales := b.newBilling(cfg)
+	var server *api.Server
+	pages, err := b.newConsole(cfg, sales, checker, func(r *fasthttp.RequestCtx) netip.Prefix { return server.Client(r) }, log)
+	if err != nil {
+		return err
+	}
+	server = api.New(api.Config{
+		Checker:        checker,
 		Keys:           b.store,
 		Public:         publicLimit{b.store},
+		Events:         eventFeed{b.store},
 		Ready:          readiness{b.store, follower}.problems,
 		Degraded:       follower.Degraded,
 		Metrics:        m.handler(follower),
+		ProviderEvent:  providerEvents(sales, log),
+		Pages:          pages.Handler(),
 		TrustedProxies: proxies,
 		Logger:         log,
 		Version:        version,
@@ -197,7 +234,7 @@ func demoKey(ctx context.Context, cfg *Config, s *store.Store) (string, error) {
 
 // newChecker wires the core.
 func newChecker(live *check.Live, ledger check.Ledger, o check.Observer) *check.Checker {
-	return &check.Checker{Live: live, Ledger: ledger, Observer: o, Now: time.Now, Deadline: layersDeadline}
+	return &check.Checker{Live: live, Ledger: ledger, Observer: o, Now: time.Now, FactsDeadline: factsDeadline, Deadline: layersDeadline}
 }
 
 // publicLimit is the store as api.Public.

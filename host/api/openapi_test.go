@@ -22,6 +22,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"assay/host/entity"
 )
 
 func loadDocument(t *testing.T) (*openapi3.T, routers.Router) {
@@ -96,6 +98,12 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		Checker: newHolding(),
 	})
 	busy := start(t, Config{Public: &public{limit: 0}})
+	sold := start(t, Config{ProviderEvent: func(_ context.Context, body []byte, signature string) error {
+		if signature != "good" || len(body) <= maxBody {
+			return &entity.InvalidError{Field: "Stripe-Signature", Reason: "is wrong"}
+		}
+		return nil
+	}})
 	full := start(t, Config{MaxChecks: 1, MaxBatches: 1})
 	full.checks <- struct{}{}
 	full.batches <- struct{}{}
@@ -149,6 +157,15 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{s, "POST", public, domain, long, 431, true, false},
 		{broken, "POST", public, domain, nil, 500, true, false},
 		{full, "POST", public, domain, nil, 503, true, false},
+		{sold, "POST", providerPath, `{"x":"` + large + `"}`, []string{"Stripe-Signature", "good"}, 200, true, false},
+		{sold, "POST", providerPath, `{}`, []string{"Stripe-Signature", "bad"}, 400, true, false},
+		{s, "POST", providerPath, `{}`, []string{"Stripe-Signature", "good"}, 404, true, false},
+		{s, "GET", "/api/events?after=1&limit=100", "", auth(goodKey), 200, true, false},
+		{s, "GET", "/api/events?after=-1", "", auth(goodKey), 400, false, false},
+		{s, "GET", "/api/events", "", nil, 401, true, false},
+		{s, "GET", "/api/events", "", append(auth(goodKey), long...), 431, true, false},
+		{s, "GET", "/api/events", "", auth(failKey), 500, true, false},
+		{full, "GET", "/api/events", "", auth(goodKey), 503, true, false},
 		{s, "GET", "/openapi.json", "", nil, 200, true, false},
 		{s, "GET", "/openapi.json", "", long, 431, true, false},
 		{s, "GET", "/healthz", "", nil, 200, true, false},
@@ -170,12 +187,13 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 			t.Errorf("%s %s: status %d, want %d: %s", c.method, c.path, r.status, c.status, r.body)
 		}
 		r.wellBehaved(t)
-		operation := doc.Paths.Value(c.path).GetOperation(c.method)
+		path, _, _ := strings.Cut(c.path, "?")
+		operation := doc.Paths.Value(path).GetOperation(c.method)
 		which := http.StatusText(r.status)
 		if operation.Responses.Status(r.status) == nil {
 			which = "default"
 		}
-		seen[c.method+" "+c.path+" "+which] = true
+		seen[c.method+" "+path+" "+which] = true
 	}
 	for path, item := range doc.Paths.Map() {
 		for method, operation := range item.Operations() {

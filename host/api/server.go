@@ -52,10 +52,14 @@ type Config struct {
 	Checker Checker
 	Keys    Keys
 	Public  Public
+	Events  Events                              // nil: GET /api/events is 404
 	Ready   func(ctx context.Context) []Problem // nil: always ready
 	// Degraded says what is amiss without keeping the host from answering, a sentence each; nil: nothing ever is.
 	Degraded func() []string
 	Metrics  http.Handler // serves GET /metrics; nil: 404
+	// ProviderEvent takes an event of the payment provider, its body and its Stripe-Signature header. It returns an
+	// *entity.InvalidError for one that is not the provider's. nil: 404.
+	ProviderEvent func(ctx context.Context, body []byte, signature string) error
 	// Pages answers requests for what is no endpoint here, with heads vetted and bodies bounded as an endpoint's; nil: 404.
 	Pages fasthttp.RequestHandler
 
@@ -77,6 +81,7 @@ type Config struct {
 const (
 	maxBody      = 16 << 10  // bytes
 	maxBatchBody = 128 << 10 // bytes, of a batch
+	maxEvent     = 512 << 10 // bytes, of a payment provider's event
 	maxHead      = 8 << 10   // bytes
 	maxHeaders   = 100
 )
@@ -185,6 +190,8 @@ func (s *Server) route() {
 	post("/api/check", s.check)
 	post(batchPath, s.checkBatch)
 	post("/api/check-public", s.checkPublic)
+	post(providerPath, s.providerEvent)
+	get("/api/events", s.events)
 	get("/openapi.json", s.openAPI)
 	get("/healthz", s.health)
 	get("/readyz", s.ready)

@@ -166,6 +166,9 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	} else if p, ok := cfg.Public.(*public); ok {
 		s.public = p
 	}
+	if cfg.Events == nil {
+		cfg.Events = eventLog{}
+	}
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { return atCheck }
 	}

@@ -20,6 +20,7 @@ type Ledger struct {
 	db       *bun.DB
 	batch    int
 	observed func(size int, took time.Duration, queued int)
+	events   func()
 	queue    chan *pending
 
 	mu      sync.RWMutex // held for writing once, to close the queue
@@ -32,6 +33,7 @@ type LedgerConfig struct {
 	Batch    int                                            // checks in one transaction at most; 0: 256
 	Queue    int                                            // checks that may wait; 0: 4096
 	Observed func(size int, took time.Duration, queued int) // told after every batch; may be nil
+	Events   func()                                         // told when webhook events were committed; must not block; may be nil
 }
 
 // pending is what one caller appends together, on its way into the ledger.
@@ -63,11 +65,14 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	if cfg.Observed == nil {
 		cfg.Observed = func(int, time.Duration, int) {}
 	}
+	if cfg.Events == nil {
+		cfg.Events = func() {}
+	}
 	db, err := connect(s.url, 2)
 	if err != nil {
 		return nil, fmt.Errorf("opening ledger: %w", err)
 	}
-	l := &Ledger{store: s, db: db, batch: cfg.Batch, observed: cfg.Observed, queue: make(chan *pending, cfg.Queue), drained: make(chan struct{})}
+	l := &Ledger{store: s, db: db, batch: cfg.Batch, observed: cfg.Observed, events: cfg.Events, queue: make(chan *pending, cfg.Queue), drained: make(chan struct{})}
 	go l.run()
 	return l, nil
 }
@@ -208,6 +213,9 @@ func (l *Ledger) transact(ctx context.Context, batch []*pending) ([]error, error
 			return nil, err // Postgres says that it rolled back; of anything else, a pooler between may be the author
 		}
 		return verdicts, l.settle(w.chains(), w.refs, err)
+	}
+	if w.event {
+		l.events()
 	}
 	return verdicts, nil
 }

@@ -1,11 +1,6 @@
 package store
 
 import (
-	"context"
-	"crypto/rand"
-	"encoding/base64"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -13,14 +8,16 @@ import (
 	"assay/host/check"
 )
 
-// eventRow is an event in the outbox.
+// eventRow is an event on its way into the outbox.
 type eventRow struct {
-	bun.BaseModel `bun:"table:webhook_events"`
-
 	Ref           string
 	AccountID     string
 	Event         string
+	Type          string
+	Score         int
+	OccurredAt    time.Time
 	SealedPayload []byte
+	Later         int64 // events of the same account behind it in the same insert
 }
 
 // event is the outbox row of a check, if its account has an endpoint and the verdict makes one. Without an endpoint nothing
@@ -29,45 +26,39 @@ func (s *Store) event(c caller, r check.Record) (row eventRow, ok bool, err erro
 	if !c.Endpoint || !r.Caller.Plan.Webhooks {
 		return eventRow{}, false, nil
 	}
-	name, body, err := r.Decision.Event()
+	return s.eventOf(c.AccountID, r.Decision)
+}
+
+func (s *Store) eventOf(accountID string, d *check.Decision) (row eventRow, ok bool, err error) {
+	name, body, err := d.Event()
 	if err != nil || name == "" {
 		return eventRow{}, false, err
 	}
-	ref := r.Decision.Ref
-	return eventRow{Ref: ref, AccountID: c.AccountID, Event: name, SealedPayload: s.keys.Seal(body, "event "+ref)}, true, nil
+	return eventRow{
+		Ref: d.Ref, AccountID: accountID, Event: name, Type: string(d.Type), Score: d.Score, OccurredAt: d.At,
+		SealedPayload: s.keys.Seal(body, eventContext(d.Ref)),
+	}, true, nil
 }
 
-// Endpoint is an account's webhook receiver.
-type Endpoint struct {
-	bun.BaseModel `bun:"table:webhook_endpoints" json:"-"`
+func eventContext(ref string) string          { return "event " + ref }
+func endpointContext(accountID string) string { return "endpoint " + accountID }
 
-	AccountID    string    `bun:",pk" json:"account"`
-	URL          string    `json:"url"`
-	SealedSecret []byte    `json:"-"`
-	CreatedAt    time.Time `bun:",nullzero,default:now()" json:"created_at"`
-}
-
-// ErrPlanWithoutWebhooks means that the account's plan includes no webhooks (spec section 8).
-var ErrPlanWithoutWebhooks = errors.New("the account's plan includes no webhooks")
-
-// SetEndpoint sets where an account's events go and returns the secret that signs them, the only time that it can be seen.
-// Errors: ErrNoAccount, ErrPlanWithoutWebhooks.
-func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret string, err error) {
-	plan, err := s.accountPlan(ctx, accountID)
-	if err != nil {
-		return "", fmt.Errorf("setting webhook endpoint: %w", err)
+// insertEvents puts events into the outbox and numbers each in its account's sequence. The number's row stays locked until
+// the commit, so numbers become visible in their order: who has read up to n will never be shown a lower one later.
+func insertEvents(tx bun.IDB, events []eventRow) *bun.RawQuery {
+	later := map[string]int64{}
+	for i := len(events) - 1; i >= 0; i-- {
+		events[i].Later = later[events[i].AccountID]
+		later[events[i].AccountID]++
 	}
-	if !plan.Webhooks {
-		return "", fmt.Errorf("setting webhook endpoint: %w", ErrPlanWithoutWebhooks)
-	}
-	raw := make([]byte, 32)
-	rand.Read(raw)
-	secret = "whsec_" + base64.StdEncoding.EncodeToString(raw) // the form of Standard Webhooks
-	e := Endpoint{AccountID: accountID, URL: url, SealedSecret: s.keys.Seal([]byte(secret), "endpoint "+accountID)}
-	_, err = s.db.NewInsert().Model(&e).On("CONFLICT (account_id) DO UPDATE").
-		Set("url = EXCLUDED.url, sealed_secret = EXCLUDED.sealed_secret, created_at = now()").Exec(ctx)
-	if err != nil {
-		return "", fmt.Errorf("setting webhook endpoint: %w", err)
-	}
-	return secret, nil
+	return tx.NewRaw(`
+		WITH new (ref, account_id, event, type, score, occurred_at, sealed_payload, later) AS (?),
+		numbered AS (
+			INSERT INTO webhook_sequences AS s (account_id, last)
+			SELECT account_id, count(*) FROM new GROUP BY account_id ORDER BY account_id
+			ON CONFLICT (account_id) DO UPDATE SET last = s.last + EXCLUDED.last
+			RETURNING account_id, last)
+		INSERT INTO webhook_events (ref, account_id, event, type, score, occurred_at, sealed_payload, sequence, next_attempt_at)
+		SELECT ref, account_id, event, type, score, occurred_at, sealed_payload, last - later, now()
+		FROM new JOIN numbered USING (account_id)`, tx.NewValues(&events))
 }

@@ -1,0 +1,101 @@
+// Command receiver-go takes webhooks: it believes what is signed with the endpoint's secret, recent and new, and answers before
+// it does any work with it.
+//
+//	ASSAY_WEBHOOK_SECRET=whsec_... LISTEN=127.0.0.1:9000 go run ./examples/receiver-go
+package main
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Event is the body of a webhook.
+type Event struct {
+	Event     string `json:"event"` // check.blocked or check.review
+	Timestamp string `json:"timestamp"`
+	Data      struct {
+		Query   string   `json:"query"`
+		Type    string   `json:"type"`
+		Verdict string   `json:"verdict"`
+		Score   int      `json:"score"`
+		Signals []string `json:"signals"`
+		Ref     string   `json:"ref"`
+	} `json:"data"`
+}
+
+const (
+	maxBody = 64 << 10
+	maxAge  = 5 * time.Minute
+)
+
+func main() {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(os.Getenv("ASSAY_WEBHOOK_SECRET"), "whsec_"))
+	if err != nil || len(key) == 0 {
+		log.Fatal("ASSAY_WEBHOOK_SECRET is not a secret of the form whsec_...")
+	}
+	listener, err := net.Listen("tcp", os.Getenv("LISTEN"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("listening on http://" + listener.Addr().String())
+	server := &http.Server{Handler: &receiver{key: key}, ReadTimeout: 5 * time.Second}
+	log.Fatal(server.Serve(listener))
+}
+
+type receiver struct {
+	key  []byte
+	seen sync.Map // ids; a real receiver keeps them where it keeps its orders
+}
+
+func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err != nil {
+		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+		return
+	}
+	if !genuine(rc.key, r.Header, body, time.Now()) {
+		http.Error(w, "wrong signature", http.StatusUnauthorized)
+		return
+	}
+	var event Event
+	if err := json.Unmarshal(body, &event); err != nil {
+		http.Error(w, "no event", http.StatusBadRequest)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+	// An event may come twice, when an answer was lost on its way.
+	if _, again := rc.seen.LoadOrStore(r.Header.Get("webhook-id"), true); !again {
+		fmt.Println(event.Event, event.Data.Verdict, event.Data.Query, event.Data.Score, event.Data.Ref)
+	}
+}
+
+// genuine verifies the Standard Webhooks signature: of id, time and body. While a secret is being replaced there are two, and
+// one that fits is enough. The body is what came, byte for byte.
+func genuine(key []byte, h http.Header, body []byte, now time.Time) bool {
+	stamp := h.Get("webhook-timestamp")
+	seconds, err := strconv.ParseInt(stamp, 10, 64)
+	if err != nil || now.Sub(time.Unix(seconds, 0)).Abs() > maxAge {
+		return false // recorded once and sent again later
+	}
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.%s", h.Get("webhook-id"), stamp, body)
+	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+	for signature := range strings.FieldsSeq(h.Get("webhook-signature")) {
+		if hmac.Equal([]byte(signature), []byte(want)) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/postgres/postgrestest"
+	"assay/host/store"
+)
+
+// TestReceivers runs the webhook receivers of examples/ against a real host, and against those who are none.
+func TestReceivers(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database, onLoopback)
+	b := openStore(t, dir, database)
+	// A command of `go run` would outlive its signal, so the receiver is built.
+	built := filepath.Join(t.TempDir(), "receiver-go")
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", built, "../examples/receiver-go").CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for name, command := range map[string][]string{
+		"go":     {built},
+		"node":   {"node", "../examples/receiver-node/receiver.mjs"},
+		"python": {"python3", "../examples/receiver-python/receiver.py"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := exec.LookPath(command[0]); err != nil {
+				t.Skipf("this test needs %s: %v", command[0], err)
+			}
+			issued := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+			secret, err := b.store.SetEndpoint(t.Context(), issued.Account, "https://receiver.example")
+			if err != nil {
+				t.Fatal(err)
+			}
+			url, lines := startReceiver(t, secret, command...)
+			if err := b.store.MoveEndpoint(t.Context(), issued.Account, url); err != nil {
+				t.Fatal(err)
+			}
+			a := ask(host, issued.Secret, lookAlike)
+			want := fmt.Sprintf("check.blocked BLOCK paypa1-secure-login.xyz %d %s", a.Score, a.Ref)
+			for line := nextLine(t, lines); line != want; line = nextLine(t, lines) {
+				if !strings.HasPrefix(line, "check.") { // ask asks again on a busy machine
+					t.Fatalf("the receiver printed %q, want %q", line, want)
+				}
+			}
+			// While the secret is replaced, the old one still fits.
+			if _, err := b.store.RotateSecret(t.Context(), issued.Account, store.SecretOverlap); err != nil {
+				t.Fatal(err)
+			}
+			ref, err := b.store.SendTestEvent(t.Context(), issued.Account)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := nextLine(t, lines), "check.review REVIEW test.example 40 "+ref; got != want {
+				t.Errorf("the receiver printed %q, want %q", got, want)
+			}
+
+			body := `{"event":"check.blocked","timestamp":"","data":{"query":"é.example","type":"domain","verdict":"BLOCK","score":1,"signals":[],"ref":"chk_1"}}`
+			now := time.Now()
+			for _, c := range []struct {
+				name, id, signed, sent string
+				at                     time.Time
+				secret                 string
+				status                 int
+			}{
+				{"a genuine one", "chk_1", body, body, now, secret, 204},
+				{"the same again", "chk_1", body, body, now, secret, 204},
+				{"another secret", "chk_2", body, body, now, "whsec_" + strings.Repeat("A", 44), 401},
+				{"an altered body", "chk_3", body, strings.Replace(body, "BLOCK", "ALLOW", 1), now, secret, 401},
+				{"an old one", "chk_4", body, body, now.Add(-6 * time.Minute), secret, 401},
+				{"one from the future", "chk_5", body, body, now.Add(6 * time.Minute), secret, 401},
+				{"without a secret", "chk_6", body, body, now, "", 401},
+				{"a huge one", "chk_7", body, strings.Repeat(" ", 1<<20), now, secret, 413},
+			} {
+				if got := pretend(t, url, c.secret, c.id, c.signed, c.sent, c.at); got != c.status {
+					t.Errorf("%s: status %d, want %d", c.name, got, c.status)
+				}
+			}
+			if got, want := nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"; got != want {
+				t.Errorf("the receiver printed %q, want %q", got, want)
+			}
+			// Of all these it believed one, once: the next is what comes now.
+			pretend(t, url, secret, "chk_9", body, body, now)
+			if got := nextLine(t, lines); got != "check.blocked BLOCK é.example 1 chk_1" || len(lines) != 0 {
+				t.Errorf("the receiver printed %q and %d lines more", got, len(lines))
+			}
+		})
+	}
+}
+
+// startReceiver starts a receiver on a port of its choice; lines are what it prints.
+func startReceiver(t *testing.T, secret string, command ...string) (url string, lines <-chan string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...) // killed at the end of the test
+	cmd.Env = append(cmd.Environ(), "ASSAY_WEBHOOK_SECRET="+secret, "LISTEN=127.0.0.1:0")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	printed := make(chan string, 1000)
+	go func() {
+		for s := bufio.NewScanner(out); s.Scan(); {
+			printed <- s.Text()
+		}
+		close(printed)
+		_ = cmd.Wait()
+	}()
+	url, ok := strings.CutPrefix(nextLine(t, printed), "listening on ")
+	if !ok {
+		t.Fatalf("the receiver did not start:\n%s", stderr.String())
+	}
+	return url, printed
+}
+
+func nextLine(t *testing.T, lines <-chan string) string {
+	t.Helper()
+	select {
+	case line := <-lines:
+		return line
+	case <-time.After(time.Minute):
+		t.Fatal("the receiver printed nothing")
+		panic("unreachable")
+	}
+}
+
+// pretend posts a body as a host would that has signed another; without a secret it signs nothing. It returns the status.
+func pretend(t *testing.T, url, secret, id, signed, sent string, at time.Time) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(sent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("webhook-id", id)
+	request.Header.Set("webhook-timestamp", fmt.Sprint(at.Unix()))
+	if secret != "" {
+		signature := standard(secret, call{request.Header, []byte(signed)})
+		request.Header.Set("webhook-signature", "v1,AAAA "+signature)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}

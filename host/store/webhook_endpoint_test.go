@@ -1,0 +1,112 @@
+package store
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/postgres/postgrestest"
+)
+
+// signing are the secrets that sign an account's events now.
+func signing(t *testing.T, s *Store, o *Outbox, account string) []string {
+	t.Helper()
+	if _, err := s.SendTestEvent(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	d := claimOne(t, o)
+	finish(t, o, ended(d, 200))
+	return d.Secrets
+}
+
+func TestSecretsOverlap(t *testing.T) {
+	t.Parallel()
+	s, clock := openWithClock(t)
+	o := outboxOf(t, s)
+	account := newCaller(t, s, plan(t, "pro", 1)).Account
+	first, err := s.SetEndpoint(t.Context(), account, "https://one.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotate := func(overlap time.Duration) string {
+		t.Helper()
+		secret, err := s.RotateSecret(t.Context(), account, overlap)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return secret
+	}
+	expect := func(when string, want ...string) {
+		t.Helper()
+		if diff := cmp.Diff(want, signing(t, s, o, account)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", when, diff)
+		}
+	}
+	expect("at first", first)
+	second := rotate(SecretOverlap)
+	expect("after a rotation", second, first)
+	clock.advance(t, 23*time.Hour)
+	third := rotate(SecretOverlap)
+	expect("after another", third, second, first)
+	clock.advance(t, time.Hour-time.Microsecond)
+	expect("just within the first one's day", third, second, first)
+	endpoints, err := s.Endpoints(t.Context(), account)
+	if now := value[time.Time](t, clock.conn, "SELECT at FROM fake.clock"); err != nil || len(endpoints) != 1 ||
+		endpoints[0].OldSecretUntil == nil || !endpoints[0].OldSecretUntil.Equal(now.Add(23*time.Hour+time.Microsecond)) || endpoints[0].Delivered != 4 {
+		t.Errorf("endpoint: %+v, %v", endpoints, err)
+	}
+	clock.advance(t, time.Microsecond)
+	expect("behind it", third, second)
+	fourth, fifth := rotate(SecretOverlap), rotate(SecretOverlap)
+	expect("after more than may sign", fifth, fourth, third)
+	sixth := rotate(0)
+	expect("after a leak", sixth)
+	rotate(SecretOverlap)
+	seventh, err := s.SetEndpoint(t.Context(), account, "https://two.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expect("at a new endpoint", seventh)
+	if err := s.MoveEndpoint(t.Context(), account, "https://three.example"); err != nil {
+		t.Fatal(err)
+	}
+	expect("after a move", seventh)
+}
+
+func TestRemovedEndpoint(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	o := outboxOf(t, s)
+	l := ledgerOn(t, s, LedgerConfig{})
+	caller, other := subscriber(t, s), subscriber(t, s)
+	if _, err := s.RotateSecret(t.Context(), caller.Account, SecretOverlap); err != nil {
+		t.Fatal(err)
+	}
+	blocked(t, l, caller, 2)
+	under := claim(t, o, Want{Events: 1, Account: 1})[0]
+	kept := blocked(t, l, other, 1)[0]
+	if err := s.RemoveEndpoint(t.Context(), caller.Account); err != nil {
+		t.Fatal(err)
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM webhook_events WHERE state = 'failed' AND sealed_payload IS NULL AND account_id = ?", caller.Account); n != 2 {
+		t.Errorf("%d events failed and were emptied, want 2", n)
+	}
+	if _, again := finish(t, o, ended(under, 500)); again {
+		t.Error("the attempt that was under way is repeated")
+	}
+	blocked(t, l, caller, 1) // makes no event
+	if d := claimOne(t, o); d.Ref != kept {
+		t.Errorf("%s of the removed endpoint is sent", d.Ref)
+	}
+	for name, err := range map[string]error{
+		"removing again": s.RemoveEndpoint(t.Context(), caller.Account),
+		"moving":         s.MoveEndpoint(t.Context(), caller.Account, "https://one.example"),
+		"rotating":       func() error { _, err := s.RotateSecret(t.Context(), caller.Account, 0); return err }(),
+	} {
+		if !errors.Is(err, ErrNoEndpoint) {
+			t.Errorf("%s: %v, want ErrNoEndpoint", name, err)
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/uptrace/bun"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// Event is a webhook event and what has become of it.
+type Event struct {
+	bun.BaseModel `bun:"table:webhook_events,alias:e" json:"-"`
+
+	Sequence      int64      `json:"sequence"` // among the account's events, from 1, without gaps
+	Ref           string     `json:"ref"`      // of the check; "test_..." for a test event
+	AccountID     string     `json:"account"`
+	Event         string     `json:"event"`
+	Type          string     `json:"type"`
+	Score         int        `json:"score"`
+	OccurredAt    time.Time  `json:"timestamp"`
+	State         string     `json:"state"` // pending, delivered or failed
+	Attempts      int        `json:"attempts"`
+	NextAttemptAt *time.Time `json:"next_attempt_at"` // null: none will be made
+	SettledAt     *time.Time `json:"settled_at"`      // when it was delivered or failed
+	Held          bool       `bun:",scanonly" json:"payload_held"`
+
+	SealedPayload []byte          `json:"-"`
+	Body          json.RawMessage `bun:"-" json:"-"` // what is sent, byte for byte; EventsAfter alone opens it, and only while it is held
+}
+
+// Attempt is one attempt to deliver an event.
+type Attempt struct {
+	bun.BaseModel `bun:"table:webhook_attempts,alias:t" json:"-"`
+
+	Number       int       `json:"number"`
+	StartedAt    time.Time `json:"started_at"`
+	TookMS       *int      `json:"took_ms"` // null: the host did not live to tell
+	Status       int       `json:"status"`  // 0: no answer
+	Error        string    `json:"error"`
+	SealedAnswer []byte    `json:"-"`
+	Answer       string    `bun:"-" json:"answer"` // its first KiB, in valid UTF-8
+}
+
+// How long events are kept. Their payloads go once delivered.
+const (
+	failedPayloads = 72 * time.Hour      // and what receivers answered, since it may echo them
+	settledEvents  = 30 * 24 * time.Hour // as long as request logs (spec section 8)
+	pruneAtOnce    = 10_000              // rows, so that one statement stays within its time
+)
+
+// Errors of events.
+var (
+	ErrNoEvent      = errors.New("there is no such webhook event")
+	ErrEventPending = errors.New("the event is still being sent")
+	ErrPayloadGone  = errors.New("the event's payload is no longer held: it is deleted once delivered, and 72 hours after it failed")
+)
+
+// EventsAfter lists up to limit events of an account behind a number of its sequence, in their order, with the bodies that are
+// still held. What it has once passed over it will never show.
+func (s *Store) EventsAfter(ctx context.Context, accountID string, after int64, limit int) ([]Event, error) {
+	events := []Event{}
+	err := s.events(&events).Column("e.sealed_payload").Where("account_id = ? AND sequence > ?", accountID, after).Order("sequence").Limit(int64(limit)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing webhook events: %w", err)
+	}
+	for i, e := range events {
+		if !e.Held {
+			continue
+		}
+		// One that was altered in the database must not end the list for good.
+		if events[i].Body, err = s.keys.Open(e.SealedPayload, eventContext(e.Ref)); err != nil {
+			s.log.Error("webhook event cannot be opened", "ref", e.Ref, "error", err)
+		}
+	}
+	return events, nil
+}
+
+// RecentEvents lists up to limit events of an account, newest first: those in state, or all when it is "", and below a number
+// of the sequence, or from the newest when it is 0.
+func (s *Store) RecentEvents(ctx context.Context, accountID, state string, below int64, limit int) ([]Event, error) {
+	events := []Event{}
+	q := s.events(&events).Where("account_id = ?", accountID).Order("sequence DESC").Limit(int64(limit))
+	if state != "" {
+		q = q.Where("state = ?", state)
+	}
+	if below > 0 {
+		q = q.Where("sequence < ?", below)
+	}
+	if err := q.Scan(ctx); err != nil {
+		return nil, fmt.Errorf("listing webhook events: %w", err)
+	}
+	return events, nil
+}
+
+func (s *Store) events(into *[]Event) *bun.SelectQuery {
+	return s.db.NewSelect().Model(into).ExcludeColumn("sealed_payload").ColumnExpr("e.sealed_payload IS NOT NULL AS held")
+}
+
+// Attempts lists the attempts that were made to deliver an account's event, oldest first. Error: ErrNoEvent.
+func (s *Store) Attempts(ctx context.Context, accountID, ref string) ([]Attempt, error) {
+	if _, err := s.eventState(ctx, s.db, accountID, ref); err != nil {
+		return nil, fmt.Errorf("listing attempts: %w", err)
+	}
+	attempts := []Attempt{}
+	if err := s.db.NewSelect().Model(&attempts).Where("ref = ?", ref).Order("number").Scan(ctx); err != nil {
+		return nil, fmt.Errorf("listing attempts: %w", err)
+	}
+	for i, a := range attempts {
+		if a.SealedAnswer == nil {
+			continue
+		}
+		answer, err := s.keys.Open(a.SealedAnswer, answerContext(ref, a.Number))
+		if err != nil {
+			return nil, fmt.Errorf("listing attempts: %w", err)
+		}
+		attempts[i].Answer = strings.ToValidUTF8(string(answer), "\uFFFD")
+	}
+	return attempts, nil
+}
+
+// eventState reads an event's state, whether its payload is held included. An empty account stands for any. Error: ErrNoEvent.
+func (s *Store) eventState(ctx context.Context, db bun.IDB, accountID, ref string) (Event, error) {
+	var e Event
+	q := db.NewSelect().Model(&e).Column("state", "account_id").ColumnExpr("sealed_payload IS NOT NULL AS held").Where("ref = ?", ref)
+	if accountID != "" {
+		q = q.Where("account_id = ?", accountID)
+	}
+	err := q.Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return e, fmt.Errorf("%w: %s", ErrNoEvent, ref)
+	}
+	return e, err
+}
+
+// resend sends failed events off anew, with a first attempt at once and the whole schedule behind it.
+const resend = `UPDATE webhook_events SET state = 'pending', tries = 0, next_attempt_at = now(), settled_at = NULL
+	WHERE state = 'failed' AND sealed_payload IS NOT NULL AND EXISTS (SELECT FROM webhook_endpoints AS w WHERE w.account_id = webhook_events.account_id) AND `
+
+// ResendEvent sends a failed event again; an empty account stands for any. Errors: ErrNoEvent, ErrEventPending, ErrPayloadGone,
+// ErrNoEndpoint.
+func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
+	result, err := s.db.NewRaw(resend+"ref = ? AND account_id = coalesce(nullif(?, ''), account_id)", ref, accountID).Exec(ctx)
+	if err = oneRow(result, err, errNotResent); errors.Is(err, errNotResent) {
+		var e Event
+		switch e, err = s.eventState(ctx, s.db, accountID, ref); {
+		case err != nil:
+		case e.State == "pending":
+			err = ErrEventPending
+		case !e.Held:
+			err = ErrPayloadGone
+		default:
+			err = ErrNoEndpoint
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("resending %s: %w", ref, err)
+	}
+	return nil
+}
+
+var errNotResent = errors.New("nothing was resent")
+
+// ResendFailed sends all of an account's events again that failed since then, and says how many; gone are those whose payload
+// is no longer held. Error: ErrNoEndpoint.
+func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.Time) (resent, gone int, err error) {
+	endpoints, err := s.Endpoints(ctx, accountID)
+	if err == nil && (accountID == "" || len(endpoints) == 0) {
+		err = ErrNoEndpoint
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("resending events: %w", err)
+	}
+	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := tx.NewRaw("SELECT count(*) FROM webhook_events WHERE account_id = ? AND state = 'failed' AND sealed_payload IS NULL AND settled_at >= ?",
+			accountID, since).Scan(ctx, &gone)
+		if err != nil {
+			return err
+		}
+		result, err := tx.NewRaw(resend+"account_id = ? AND settled_at >= ?", accountID, since).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		n, err := result.RowsAffected()
+		resent = int(n)
+		return err
+	})
+	if err != nil {
+		return 0, 0, fmt.Errorf("resending events: %w", err)
+	}
+	return resent, gone, nil
+}
+
+// SendTestEvent puts an event into the outbox that no check has made, and returns its reference. It is a check.review of a
+// reserved name with the one signal host:test:event, so that a receiver needs to know nothing new; its reference begins with
+// "test_" and is in no audit trail. Error: ErrNoEndpoint.
+func (s *Store) SendTestEvent(ctx context.Context, accountID string) (ref string, err error) {
+	d := &check.Decision{
+		Fused: check.Fused{Score: 40, Lowest: 40, Highest: 40, Verdict: check.Review,
+			Signals: []check.Signal{{Code: "host:test:event", Text: "A test event, sent by hand"}}},
+		Ref: "test_" + ulid.Make().String(), Type: entity.Domain, Query: "test.example", At: s.now().UTC().Truncate(time.Millisecond),
+	}
+	row, _, err := s.eventOf(accountID, d)
+	if err != nil {
+		return "", fmt.Errorf("sending test event: %w", err)
+	}
+	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var found bool
+		if err := tx.NewRaw("SELECT EXISTS (SELECT FROM webhook_endpoints WHERE account_id = ?)", accountID).Scan(ctx, &found); err != nil {
+			return err
+		}
+		if !found {
+			return ErrNoEndpoint
+		}
+		_, err := insertEvents(tx, []eventRow{row}).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("sending test event: %w", err)
+	}
+	return d.Ref, nil
+}
+
+// PruneWebhooks deletes what is held of webhooks for no longer than needed: payloads of events that failed 72 hours ago and
+// answers as old, events and their attempts 30 days after they were settled, payloads of events that lost their endpoint, and
+// secrets that no longer sign.
+func (s *Store) PruneWebhooks(ctx context.Context) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewRaw("UPDATE webhook_events SET sealed_payload = NULL WHERE state = 'failed' AND sealed_payload IS NOT NULL AND settled_at <= now() - ? * interval '1 second'",
+			int(failedPayloads.Seconds())).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.NewRaw("UPDATE webhook_attempts SET sealed_answer = NULL WHERE sealed_answer IS NOT NULL AND started_at <= now() - ? * interval '1 second'",
+			int(failedPayloads.Seconds())).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		err = abandon(ctx, tx, "NOT EXISTS (SELECT FROM webhook_endpoints AS w WHERE w.account_id = e.account_id)")
+		if err != nil {
+			return err
+		}
+		_, err = tx.NewRaw("DELETE FROM webhook_events WHERE ref IN (SELECT ref FROM webhook_events WHERE settled_at <= now() - ? * interval '1 second' LIMIT ?)",
+			int(settledEvents.Seconds()), pruneAtOnce).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		_, err = tx.NewRaw("DELETE FROM webhook_old_secrets WHERE ends_at <= now()").Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("pruning webhooks: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,328 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
+)
+
+// Numbers are without gaps and become visible in their order, whatever comes at once: who follows the sequence misses nothing.
+func TestSequenceShowsNothingLate(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	callers := []check.Caller{subscriber(t, s), subscriber(t, s)}
+	const writers, each = 6, 15
+	var wg sync.WaitGroup
+	for w := range writers {
+		l := ledgerOn(t, s, LedgerConfig{Batch: 4})
+		wg.Go(func() {
+			for i := range each {
+				caller := callers[(w+i)%2]
+				if w == 0 {
+					if _, err := s.SendTestEvent(context.Background(), caller.Account); err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				if err := l.Append(context.Background(), decided(caller, parse(t, entity.Domain, "example.org"), check.Block)); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	seen := []int64{0, 0}
+	for finished := false; !finished; {
+		select {
+		case <-done:
+			finished = true // and look once more
+		default:
+		}
+		for i, caller := range callers {
+			events, err := s.EventsAfter(t.Context(), caller.Account, seen[i], 1000)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, e := range events {
+				if seen[i]++; e.Sequence != seen[i] {
+					t.Fatalf("account %d: %d follows %d", i, e.Sequence, seen[i]-1)
+				}
+			}
+		}
+	}
+	if seen[0]+seen[1] != writers*each {
+		t.Errorf("%d events were seen, want %d", seen[0]+seen[1], writers*each)
+	}
+	verifyLedger(t, s)
+}
+
+// Several events of one account in one transaction are numbered in the order of their checks.
+func TestSequenceFollowsTheBatch(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	caller := subscriber(t, s)
+	var records []check.Record
+	for range 20 {
+		records = append(records, decided(caller, parse(t, entity.Domain, "example.org"), check.Block))
+	}
+	for _, half := range [][]check.Record{records[:10], records[10:]} {
+		if err := l.Append(t.Context(), half...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	events, err := s.EventsAfter(t.Context(), caller.Account, 0, 100)
+	if err != nil || len(events) != len(records) {
+		t.Fatalf("%d events, %v", len(events), err)
+	}
+	for i, e := range events {
+		_, body, _ := records[i].Decision.Event()
+		if e.Sequence != int64(i+1) || e.Ref != records[i].Decision.Ref || string(e.Body) != string(body) || !e.OccurredAt.Equal(noon) || e.Score != 91 || e.Type != "domain" {
+			t.Errorf("event %d: %+v", i, e)
+		}
+	}
+	page, err := s.EventsAfter(t.Context(), caller.Account, 5, 3)
+	if err != nil || len(page) != 3 || page[0].Sequence != 6 {
+		t.Errorf("3 events after the fifth: %+v, %v", page, err)
+	}
+	recent, err := s.RecentEvents(t.Context(), caller.Account, "pending", 15, 2)
+	if err != nil || len(recent) != 2 || recent[0].Sequence != 14 || recent[0].Body != nil {
+		t.Errorf("2 events below the fifteenth: %+v, %v", recent, err)
+	}
+	for name, list := range map[string]func() ([]Event, error){
+		"another account": func() ([]Event, error) { return s.EventsAfter(t.Context(), subscriber(t, s).Account, 0, 10) },
+		"another state":   func() ([]Event, error) { return s.RecentEvents(t.Context(), caller.Account, "failed", 0, 10) },
+	} {
+		if events, err := list(); err != nil || len(events) != 0 {
+			t.Errorf("%s: %d events, %v", name, len(events), err)
+		}
+	}
+}
+
+func TestLedgerTellsOfEvents(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	told := make(chan struct{}, 10)
+	l := ledgerOn(t, s, LedgerConfig{Events: func() { told <- struct{}{} }})
+	caller := subscriber(t, s)
+	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
+		t.Fatal(err)
+	}
+	if len(told) != 0 {
+		t.Error("told of events when there was none")
+	}
+	blocked(t, l, caller, 1)
+	if len(told) != 1 {
+		t.Errorf("told %d times of an event", len(told))
+	}
+}
+
+// failedEvents makes events that have used up their attempts.
+func failedEvents(t *testing.T, s *Store, clock *dbClock, o *Outbox, caller check.Caller, n int) []string {
+	t.Helper()
+	refs := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, n)
+	for range 4 {
+		for _, d := range claim(t, o, all) {
+			finish(t, o, ended(d, 500))
+		}
+		clock.advance(t, 16*time.Second)
+	}
+	return refs
+}
+
+func TestResend(t *testing.T) {
+	t.Parallel()
+	s, clock := openWithClock(t)
+	o := outboxOf(t, s)
+	caller, stranger := subscriber(t, s), subscriber(t, s)
+	ref := failedEvents(t, s, clock, o, caller, 1)[0]
+	for name, test := range map[string]struct {
+		account, ref string
+		want         error
+	}{
+		"another account's": {stranger.Account, ref, ErrNoEvent},
+		"an unknown one":    {caller.Account, "chk_unknown", ErrNoEvent},
+	} {
+		if err := s.ResendEvent(t.Context(), test.account, test.ref); !errors.Is(err, test.want) {
+			t.Errorf("%s: %v, want %v", name, err, test.want)
+		}
+	}
+	if err := s.ResendEvent(t.Context(), caller.Account, ref); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.ResendEvent(t.Context(), "", ref); !errors.Is(err, ErrEventPending) {
+		t.Errorf("one that is being sent: %v", err)
+	}
+	// The whole schedule again, and the log goes on.
+	for i, wait := range []time.Duration{time.Second, 4 * time.Second, 16 * time.Second} {
+		d := claimOne(t, o)
+		if in, _ := finish(t, o, ended(d, 500)); in != wait || d.Number != 5+i {
+			t.Errorf("attempt %d: the next in %v, want %v", d.Number, in, wait)
+		}
+		clock.advance(t, wait)
+	}
+	finish(t, o, ended(claimOne(t, o), 200))
+	if err := s.ResendEvent(t.Context(), caller.Account, ref); !errors.Is(err, ErrPayloadGone) {
+		t.Errorf("one that was delivered: %v", err)
+	}
+	if got, want := state(t, s, ref), "delivered 8 begun 8 ended"; !strings.HasPrefix(got, "delivered 8 begun") {
+		t.Errorf("the event is %q, want %q", got, want)
+	}
+}
+
+func TestResendAllThatFailedSince(t *testing.T) {
+	t.Parallel()
+	s, clock := openWithClock(t)
+	o := outboxOf(t, s)
+	caller, stranger := subscriber(t, s), subscriber(t, s)
+	failedEvents(t, s, clock, o, caller, 2)
+	clock.advance(t, 70*time.Hour)
+	since := value[time.Time](t, clock.conn, "SELECT at FROM fake.clock")
+	failedEvents(t, s, clock, o, caller, 3)
+	failedEvents(t, s, clock, o, stranger, 1)
+	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since); resent != 3 || gone != 0 || err != nil {
+		t.Errorf("resent %d, gone %d, %v, want 3 and 0", resent, gone, err)
+	}
+	if claimed := claim(t, o, all); len(claimed) != 3 {
+		t.Errorf("%d are sent again", len(claimed))
+	}
+	clock.advance(t, 3*time.Hour)
+	if err := s.PruneWebhooks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since.Add(-100*time.Hour)); resent != 0 || gone != 2 || err != nil {
+		t.Errorf("resent %d, gone %d, %v, want 0 and 2", resent, gone, err)
+	}
+	for _, account := range []string{"", "acct_unknown"} {
+		if _, _, err := s.ResendFailed(t.Context(), account, since); !errors.Is(err, ErrNoEndpoint) {
+			t.Errorf("account %q: %v", account, err)
+		}
+	}
+}
+
+func TestPruneWebhooks(t *testing.T) {
+	t.Parallel()
+	s, clock := openWithClock(t)
+	o := outboxOf(t, s)
+	caller, gone := subscriber(t, s), subscriber(t, s)
+	ref := failedEvents(t, s, clock, o, caller, 1)[0]
+	l := ledgerOn(t, s, LedgerConfig{})
+	waiting, orphan := blocked(t, l, caller, 1)[0], blocked(t, l, gone, 1)[0]
+	// As when a check is recorded while its endpoint is removed.
+	if _, err := s.db.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?", gone.Account).Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	prune := func() string {
+		t.Helper()
+		if err := s.PruneWebhooks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var held []string
+		if err := s.db.NewRaw("SELECT ref FROM webhook_events WHERE sealed_payload IS NOT NULL ORDER BY sequence, ref").Scan(t.Context(), &held); err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(held, " ")
+	}
+	clock.advance(t, 72*time.Hour-17*time.Second)
+	if got, want := prune(), ref+" "+waiting; got != want {
+		t.Errorf("before 72 hours, held are %q, want %q", got, want)
+	}
+	if n := one[int](t, s, "SELECT count(sealed_answer) FROM webhook_attempts"); n == 0 {
+		t.Error("before 72 hours, no answer is held")
+	}
+	if got := state(t, s, orphan); !strings.HasPrefix(got, "failed") {
+		t.Errorf("the event without an endpoint is %q", got)
+	}
+	clock.advance(t, 17*time.Second)
+	if got, want := prune(), waiting; got != want {
+		t.Errorf("after 72 hours, held are %q, want %q", got, want)
+	}
+	if n := one[int](t, s, "SELECT count(sealed_answer) FROM webhook_attempts"); n != 0 {
+		t.Errorf("after 72 hours, %d answers are held", n)
+	}
+	clock.advance(t, 30*24*time.Hour)
+	if prune(); one[int](t, s, "SELECT count(*) FROM webhook_events") != 1 || one[int](t, s, "SELECT count(*) FROM webhook_attempts") != 0 {
+		t.Error("after 30 days, more is listed than the event that waits")
+	}
+	// The sequence goes on behind what was deleted.
+	if _, err := s.SendTestEvent(t.Context(), caller.Account); err != nil {
+		t.Fatal(err)
+	}
+	if n := one[int64](t, s, "SELECT max(sequence) FROM webhook_events WHERE account_id = ?", caller.Account); n != 3 {
+		t.Errorf("the next event is number %d, want 3", n)
+	}
+}
+
+func TestTestEvent(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
+	caller := subscriber(t, s)
+	ref, err := s.SendTestEvent(t.Context(), caller.Account)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := claimOne(t, outboxOf(t, s))
+	want := fmt.Sprintf(`{"event":"check.review","timestamp":"2031-05-20T12:00:00.000Z","data":{"query":"test.example","type":"domain",`+
+		`"verdict":"REVIEW","score":40,"signals":["host:test:event"],"ref":"%s"}}`, ref)
+	if string(d.Body) != want || d.Event != "check.review" || !strings.HasPrefix(ref, "test_") {
+		t.Errorf("test event %s:\n%s\nwant\n%s", ref, d.Body, want)
+	}
+	if _, err := s.SendTestEvent(t.Context(), newCaller(t, s, plan(t, "pro", 1)).Account); !errors.Is(err, ErrNoEndpoint) {
+		t.Errorf("without an endpoint: %v", err)
+	}
+}
+
+func TestAttemptsAreTheAccountsOwn(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	o := outboxOf(t, s)
+	caller := subscriber(t, s)
+	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
+	e := ended(claimOne(t, o), 500)
+	e.Answer, e.Error = []byte("half a rune: \xc3"), "why"
+	finish(t, o, e)
+	attempts, err := s.Attempts(t.Context(), caller.Account, ref)
+	if err != nil || len(attempts) != 1 || attempts[0].Answer != "half a rune: \uFFFD" || attempts[0].Error != "why" || *attempts[0].TookMS != 40 {
+		t.Errorf("attempts: %+v, %v", attempts, err)
+	}
+	if _, err := s.Attempts(t.Context(), subscriber(t, s).Account, ref); !errors.Is(err, ErrNoEvent) {
+		t.Errorf("as another account: %v", err)
+	}
+}
+
+// Events that were waiting when the schema changed are numbered and sent.
+func TestMigrationNumbersWhatWaited(t *testing.T) {
+	t.Parallel()
+	conn := session(t, postgrestest.Database(t))
+	step := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile("../../migrations/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	exec(t, conn, "CREATE SCHEMA old", "SET search_path = old", step("0001_spine.tx.up.sql"),
+		`INSERT INTO accounts (id, plan, quota, salt) VALUES ('a', 'pro', 1, ''), ('b', 'pro', 1, '')`,
+		`INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, type, score, leaf, hash) VALUES (0, 1, '2031-01-01', '', 'check', 'r2', 'email', 77, '', '')`,
+		`INSERT INTO webhook_events (ref, account_id, event, sealed_payload, created_at) VALUES
+			('r1', 'a', 'check.review', 'x', '2031-01-02'), ('r2', 'a', 'check.blocked', 'x', '2031-01-01'), ('r3', 'b', 'check.blocked', 'x', '2031-01-03')`,
+		step("0002_webhooks.tx.up.sql"))
+	got := value[string](t, conn, "SELECT string_agg(concat_ws(' ', ref, sequence, type, score, occurred_at::date), ', ' ORDER BY ref) FROM webhook_events")
+	if want := "r1 2  0 2031-01-02, r2 1 email 77 2031-01-01, r3 1  0 2031-01-03"; got != want {
+		t.Errorf("events %q, want %q", got, want)
+	}
+	if got := value[string](t, conn, "SELECT string_agg(account_id || last, ' ' ORDER BY account_id) FROM webhook_sequences"); got != "a2 b1" {
+		t.Errorf("sequences %q", got)
+	}
+}

@@ -1,0 +1,245 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store"
+)
+
+// deployment is a ledger that records checks and a deliverer behind it, on one database.
+type deployment struct {
+	store  *store.Store
+	ledger *store.Ledger
+}
+
+// deploy starts a deployment that ends with the test.
+func deploy(t testing.TB, url string) *deployment {
+	t.Helper()
+	s, err := store.Open(t.Context(), store.Config{URL: url, Keys: testRing, Logger: discard()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outbox, err := s.NewOutbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := New(Config{Outbox: outbox, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := s.NewLedger(store.LedgerConfig{Events: d.Hint})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); d.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		<-ended
+		for _, c := range []io.Closer{ledger, outbox, s} {
+			if err := c.Close(); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return &deployment{s, ledger}
+}
+
+// subscribe makes an account whose events go to url, and returns who calls in its name.
+func (d *deployment) subscribe(t testing.TB, url string) check.Caller {
+	t.Helper()
+	plan, _ := check.PlanNamed("pro")
+	plan.Quota = 1_000_000
+	account, err := d.store.CreateAccount(t.Context(), plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := d.store.CreateKey(t.Context(), account, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.store.SetEndpoint(t.Context(), account, url); err != nil {
+		t.Fatal(err)
+	}
+	return check.Caller{Account: account, Key: key.ID, Plan: plan}
+}
+
+// block records a check of the caller's that makes an event.
+func (d *deployment) block(ctx context.Context, caller check.Caller, ref string) error {
+	e, err := entity.Parse(entity.Domain, "example.org", "")
+	if err != nil {
+		return err
+	}
+	return d.ledger.Append(ctx, check.Record{Caller: caller, Entity: e, Decision: &check.Decision{
+		Fused: check.Fused{Score: 91, Lowest: 91, Highest: 91, Verdict: check.Block},
+		Ref:   ref, Type: entity.Domain, Query: "example.org", At: time.Now().UTC().Truncate(time.Millisecond), Revision: 1}})
+}
+
+func (d *deployment) state(t testing.TB, account, ref string) string {
+	t.Helper()
+	events, err := d.store.RecentEvents(t.Context(), account, "", 0, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(events, func(e store.Event) bool { return e.Ref == ref })
+	if i < 0 {
+		return "unknown"
+	}
+	return events[i].State
+}
+
+// From the check to the receiver, over Postgres and sockets: refused once, and delivered a second later. Two hosts share the
+// work, and neither sends what the other has sent.
+func TestDelivery(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	hosts := []*deployment{deploy(t, url), deploy(t, url)}
+	var mu sync.Mutex
+	got := map[string][]time.Time{}
+	server := listen(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		ref := r.Header.Get("webhook-id")
+		if got[ref] = append(got[ref], time.Now()); len(got[ref]) == 1 {
+			w.WriteHeader(http.StatusTeapot)
+		}
+	}))
+	caller := hosts[0].subscribe(t, server.URL)
+	const events = 20
+	var refs []string
+	for i := range events {
+		refs = append(refs, check.NewRef())
+		if err := hosts[i%2].block(t.Context(), caller, refs[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, ref := range refs {
+		until(t, ref+" is delivered", func() bool { return hosts[0].state(t, caller.Account, ref) == "delivered" })
+		mu.Lock()
+		if times := got[ref]; len(times) != 2 || times[1].Sub(times[0]) < time.Second {
+			t.Errorf("%s was sent at %v, want twice, a second apart", ref, times)
+		}
+		mu.Unlock()
+	}
+}
+
+// BenchmarkFirstAttempt measures the time from a check's answer to the arrival of its event, over Postgres and sockets, at
+// 1,000 endpoints of which some hang: all of a host's delivery, and the ledger that feeds it, in one process with the receivers.
+func BenchmarkFirstAttempt(b *testing.B) {
+	const endpoints, perSecond, seconds = 1000, 200, 20
+	for _, hanging := range []int{0, 100} {
+		b.Run(fmt.Sprintf("hanging=%d", hanging), func(b *testing.B) {
+			for range b.N {
+				d := deploy(b, postgrestest.Database(b))
+				var mu sync.Mutex
+				answered, arrived := map[string]time.Time{}, map[string]time.Time{}
+				var hung atomic.Int32
+				server := listen(b, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/hangs" {
+						hung.Add(1)
+						_, _ = io.Copy(io.Discard, r.Body)
+						<-r.Context().Done()
+						return
+					}
+					mu.Lock()
+					arrived[r.Header.Get("webhook-id")] = time.Now()
+					mu.Unlock()
+				}))
+				callers := make([]check.Caller, endpoints)
+				for i := range callers {
+					path := "/takes"
+					if i < hanging {
+						path = "/hangs"
+					}
+					callers[i] = d.subscribe(b, server.URL+path)
+				}
+				b.ResetTimer()
+				var wg sync.WaitGroup
+				tick := time.NewTicker(time.Second / perSecond)
+				for i := range perSecond * seconds {
+					<-tick.C
+					account := (i * 7919) % endpoints
+					wg.Go(func() {
+						ref := check.NewRef()
+						if err := d.block(context.Background(), callers[account], ref); err != nil {
+							b.Error(err)
+							return
+						}
+						if account >= hanging {
+							mu.Lock()
+							answered[ref] = time.Now()
+							mu.Unlock()
+						}
+					})
+				}
+				tick.Stop()
+				wg.Wait()
+				until(b, "all healthy endpoints have their events", func() bool {
+					mu.Lock()
+					defer mu.Unlock()
+					return len(arrived) == len(answered)
+				})
+				b.StopTimer()
+				delays := make([]time.Duration, 0, len(answered))
+				for ref, at := range answered {
+					delays = append(delays, arrived[ref].Sub(at))
+				}
+				slices.Sort(delays)
+				ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+				b.ReportMetric(ms(delays[len(delays)/2]), "p50-ms")
+				b.ReportMetric(ms(delays[len(delays)*99/100]), "p99-ms")
+				b.ReportMetric(ms(delays[len(delays)-1]), "max-ms")
+				b.ReportMetric(float64(hung.Load()), "attempts-that-hung")
+				server.CloseClientConnections()
+			}
+		})
+	}
+}
+
+// BenchmarkSchedule measures how late the retries of 100 events begin whose receiver refuses all, against 1, 4 and 16 seconds
+// after the answer before.
+func BenchmarkSchedule(b *testing.B) {
+	for range b.N {
+		d := deploy(b, postgrestest.Database(b))
+		var mu sync.Mutex
+		got := map[string][]time.Time{}
+		total := 0
+		server := listen(b, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			got[r.Header.Get("webhook-id")] = append(got[r.Header.Get("webhook-id")], time.Now())
+			total++
+			mu.Unlock()
+			w.WriteHeader(http.StatusInternalServerError)
+		}))
+		const events = 100
+		for range events {
+			if err := d.block(b.Context(), d.subscribe(b, server.URL), check.NewRef()); err != nil {
+				b.Fatal(err)
+			}
+		}
+		until(b, "every event was sent four times", func() bool { mu.Lock(); defer mu.Unlock(); return total == 4*events })
+		var late []time.Duration
+		for _, times := range got {
+			for i, wait := range []time.Duration{time.Second, 4 * time.Second, 16 * time.Second} {
+				late = append(late, times[i+1].Sub(times[i])-wait)
+			}
+		}
+		slices.Sort(late)
+		for name, at := range map[string]int{"earliest-ms": 0, "p50-ms": len(late) / 2, "latest-ms": len(late) - 1} {
+			b.ReportMetric(float64(late[at].Microseconds())/1000, name)
+		}
+	}
+}

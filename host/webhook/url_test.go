@@ -1,0 +1,145 @@
+package webhook
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseURL(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"https://example.com/hook?a=1&b":    "https://example.com/hook?a=1&b",
+		"HTTPS://EXAMPLE.com./x":            "https://example.com/x",
+		"https://example.com:8443":          "https://example.com:8443",
+		"https://bücher.example/ä":          "https://xn--bcher-kva.example/%C3%A4",
+		"http://[::1]:80/x":                 "http://[::1]:80/x",
+		"https://１２７.０.０.１/":                "https://127.0.0.1/",
+		"https://127。0。0。1/":                "https://127.0.0.1/",
+		"https://127.0.0.1./":               "https://127.0.0.1/",
+		"https://[::FFFF:127.0.0.1]":        "https://[::ffff:127.0.0.1]",
+		"https://a.example/%0a%5c?x=%23":    "https://a.example/%0a%5c?x=%23",
+		"https://8.example.com/":            "https://8.example.com/",
+		"https://localhost:8443/":           "https://localhost:8443/", // a name as any; what it leads to is judged when dialled
+		"https://example.com/a/../b//c?q=/": "https://example.com/a/../b//c?q=/",
+	} {
+		got, err := ParseURL(text)
+		if err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", text, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		"":                                 "begin with https",
+		"example.com":                      "begin with https",
+		"//example.com":                    "begin with https",
+		"ftp://example.com":                "begin with https",
+		"gopher://127.0.0.1:6379/_x":       "begin with https",
+		"file:///etc/passwd":               "begin with https",
+		"javascript:alert(1)":              "begin with https",
+		"unix:///var/run/docker.sock":      "begin with https",
+		"https:example.com":                "names no host",
+		"https://":                         "names no host",
+		"https:///path":                    "names no host",
+		"https://:443/":                    "names no host",
+		"https://good@127.0.0.1/":          "user",
+		"https://user:secret@example.com/": "user",
+		"https://127.0.0.1#@good.example/": "fragment",
+		"https://example.com/#":            "fragment",
+		"https://good.example\\@127.0.0.1": "backslash",
+		"https://exam\tple.com":            "control",
+		"https://example.com/\nX: y":       "control",
+		" https://example.com":             "white space",
+		"https://example.com/\u0085":       "control",
+		"https://2130706433/":              "usual form",
+		"https://0x7f000001/":              "usual form",
+		"https://0x7f.1/":                  "usual form",
+		"https://0177.0.0.1/":              "usual form",
+		"https://127.1/":                   "usual form",
+		"https://127.0.0.08/":              "usual form",
+		"https://example.0x7f/":            "usual form",
+		"https://１２７.１/":                   "usual form",
+		"https://256.256.256.256/":         "usual form",
+		"https://127.0.0.1.5/":             "usual form",
+		"https://[fe80::1%25eth0]/":        "zone",
+		"https://[::1/":                    "not a URL",
+		"https://[v1.x]/":                  "not a URL",
+		"https://" + strings.Repeat("a", 64) + ".example/": "name",
+		"https://exa mple.com":                             "white space",
+		"https://example..com":                             "name",
+		"https://-example.com":                             "name",
+		"https://exam_ple!.com":                            "name",
+		"https://example.com:0/":                           "port",
+		"https://example.com:65536/":                       "port",
+		"https://example.com:/":                            "port",
+		"https://example.com:0443/":                        "port",
+		"https://example.com:x/":                           "not a URL",
+		"https://" + strings.Repeat("a", 63) + ".example/" + strings.Repeat("b", 3<<10): "more than 2048",
+	} {
+		if got, err := ParseURL(text); err == nil || !strings.HasPrefix(err.Error(), "url: ") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %q, %v, want an error with %q", text, got, err, want)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	strict, lax := newGuard(t), newGuard(t, "127.0.0.0/8")
+	for text, test := range map[string]struct{ strict, lax bool }{
+		"https://example.com/":           {true, true},
+		"https://example.com:8443/":      {true, true},
+		"https://8.8.8.8/":               {true, true},
+		"https://[2606:4700::1111]/":     {true, true},
+		"http://example.com/":            {false, true}, // its address may be an allowed one
+		"https://example.com:9000/":      {false, true},
+		"https://localhost/":             {false, true},
+		"https://redis/":                 {false, true},
+		"https://printer.local/":         {false, true},
+		"https://metadata.goog.internal": {false, true},
+		"https://x.localhost./":          {false, true},
+		"http://127.0.0.1:8080/":         {false, true},
+		"http://10.0.0.1/":               {false, false},
+		"https://169.254.169.254/":       {false, false},
+		"https://[::ffff:10.0.0.1]/":     {false, false},
+		"https://[::ffff:127.0.0.1]/":    {false, true},
+		"https://127.0.0.1./":            {false, true},
+		"https://１９２.168.0.1/":           {false, false},
+		"https://8.8.8.8:22/":            {false, false},
+		"http://8.8.8.8/":                {false, false},
+		"http://8.8.8.8:443/":            {false, false},
+		"https://user@example.com/":      {false, false},
+	} {
+		for name, got := range map[string]struct {
+			err  error
+			want bool
+		}{"without allowed networks": {strict.Check(text), test.strict}, "with": {lax.Check(text), test.lax}} {
+			if (got.err == nil) != got.want {
+				t.Errorf("%s %s: %v, want passed: %v", text, name, got.err, got.want)
+			}
+		}
+	}
+}
+
+// What has been parsed parses as itself, and is what net/http will call.
+func FuzzParseURL(f *testing.F) {
+	for _, text := range []string{"https://example.com/hook?a=1", "http://[::1]:80", "https://１２７.０.０.１", "https://a@b#c", "https://0x7f.1\\", "https://bücher.example./%zz"} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		once, err := ParseURL(text)
+		if err != nil {
+			return
+		}
+		if twice, err := ParseURL(once); err != nil || twice != once {
+			t.Errorf("%q became %q, and that %q, %v", text, once, twice, err)
+		}
+		if strings.ContainsAny(once, " \t\r\n\\@#") && !strings.Contains(text, "@") {
+			t.Errorf("%q became %q", text, once)
+		}
+		u, err := parseURL(once)
+		if err != nil || u.User != nil {
+			t.Fatalf("%q: %v", once, err)
+		}
+		if strings.ContainsFunc(u.Host, func(r rune) bool { return r > '~' || r <= ' ' }) {
+			t.Errorf("%q has the host %q", text, u.Host)
+		}
+	})
+}

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"assay/host/api"
+	"assay/host/store"
+	"assay/host/webhook"
+)
+
+type webhooksCmd struct {
+	Set    webhooksSetCmd    `cmd:"" help:"Set an account's webhook URL and make its signing secret, shown this once."`
+	List   webhooksListCmd   `cmd:"" help:"List endpoints with what became of their events, or one account's latest events."`
+	Resend webhooksResendCmd `cmd:"" help:"Send failed events again: by reference, or all of an account's since a time."`
+	Test   webhooksTestCmd   `cmd:"" help:"Send a test event to an account's endpoint."`
+	Rotate webhooksRotateCmd `cmd:"" help:"Make a new signing secret, shown this once. The old one signs beside it for 24 hours."`
+	Remove webhooksRemoveCmd `cmd:"" help:"Stop an account's events, and delete what is still held of them."`
+}
+
+type webhooksSetCmd struct {
+	Account string `required:"" placeholder:"ID" help:"The account."`
+	URL     string `required:"" placeholder:"URL" help:"Where events go: https, with a public address, unless the hosts' ASSAY_WEBHOOK_ALLOW lists another."`
+	JSON    bool   `help:"Print JSON."`
+}
+
+// Validate refuses what is no URL of a receiver. Kong calls it.
+func (cmd *webhooksSetCmd) Validate() error {
+	_, err := webhook.ParseURL(cmd.URL)
+	return err
+}
+
+func (cmd *webhooksSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	url, err := webhook.ParseURL(cmd.URL)
+	if err != nil {
+		return err
+	}
+	// Only a warning: the hosts that will call it have settings of their own, and judge each time.
+	allow, err := cfg.webhookAllow()
+	if err != nil {
+		return err
+	}
+	guard, err := webhook.NewGuard(allow)
+	if err != nil {
+		return err
+	}
+	if err := guard.Check(url); err != nil {
+		fmt.Fprintf(t.err, "warning: %v: a host calls it only if its ASSAY_WEBHOOK_ALLOW lists the address\n", err)
+	}
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		secret, err := b.store.SetEndpoint(ctx, cmd.Account, url)
+		if err != nil {
+			return err
+		}
+		return t.secret(secret, cmd.JSON)
+	})
+}
+
+// secret prints a webhook secret.
+func (t *terminal) secret(secret string, asJSON bool) error {
+	if asJSON {
+		return t.json(map[string]string{"secret": secret})
+	}
+	t.printf("secret  %s\n\nThe secret is shown this once.\n", secret)
+	return nil
+}
+
+type webhooksListCmd struct {
+	Account string `placeholder:"ID" help:"Only this account's endpoint."`
+	Events  bool   `help:"The account's latest events instead, with their attempts."`
+	State   string `enum:",pending,delivered,failed" default:"" help:"Only events in this state: pending, delivered or failed."`
+	Limit   int    `default:"20" help:"How many events."`
+	JSON    bool   `help:"Print JSON."`
+}
+
+// Validate says which flags go together. Kong calls it.
+func (cmd *webhooksListCmd) Validate() error {
+	switch {
+	case cmd.Events && cmd.Account == "":
+		return errors.New("--events needs --account")
+	case cmd.State != "" && !cmd.Events:
+		return errors.New("--state needs --events")
+	case cmd.Limit < 1 || cmd.Limit > 1000:
+		return errors.New("--limit must be from 1 to 1000")
+	}
+	return nil
+}
+
+func (cmd *webhooksListCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		if cmd.Events {
+			return cmd.events(ctx, b.store, t)
+		}
+		endpoints, err := b.store.Endpoints(ctx, cmd.Account)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(endpoints)
+		}
+		rows := make([][]string, len(endpoints))
+		for i, e := range endpoints {
+			rows[i] = []string{e.AccountID, e.URL, fmt.Sprint(e.Pending), fmt.Sprint(e.Delivered), fmt.Sprint(e.Failed), e.CreatedAt.UTC().Format(time.DateTime)}
+		}
+		return t.table([]string{"ACCOUNT", "URL", "PENDING", "DELIVERED", "FAILED", "SET (UTC)"}, rows)
+	})
+}
+
+// loggedEvent is an event with its attempts.
+type loggedEvent struct {
+	store.Event
+	Log []store.Attempt `json:"log"`
+}
+
+func (cmd *webhooksListCmd) events(ctx context.Context, s *store.Store, t *terminal) error {
+	events, err := s.RecentEvents(ctx, cmd.Account, cmd.State, 0, cmd.Limit)
+	if err != nil {
+		return err
+	}
+	logged := make([]loggedEvent, len(events))
+	for i, e := range events {
+		log, err := s.Attempts(ctx, cmd.Account, e.Ref)
+		if err != nil {
+			return err
+		}
+		logged[i] = loggedEvent{e, log}
+	}
+	if cmd.JSON {
+		return t.json(logged)
+	}
+	var rows [][]string
+	for _, e := range logged {
+		last := ""
+		if n := len(e.Log); n > 0 {
+			last = cmp.Or(e.Log[n-1].Error, fmt.Sprint(e.Log[n-1].Status))
+		}
+		rows = append(rows, []string{fmt.Sprint(e.Sequence), e.Ref, e.Event.Event, e.State, fmt.Sprint(e.Attempts), last, e.OccurredAt.UTC().Format(time.DateTime)})
+	}
+	return t.table([]string{"NUMBER", "REF", "EVENT", "STATE", "ATTEMPTS", "LAST ANSWER", "AT (UTC)"}, rows)
+}
+
+type webhooksResendCmd struct {
+	Refs    []string `arg:"" optional:"" name:"ref" help:"References of failed events."`
+	Account string   `placeholder:"ID" help:"All failed events of this account instead."`
+	Since   string   `placeholder:"TIME" help:"Of these, those that failed since then: a time such as 2026-01-31T08:00:00Z, or how long ago, such as 2h."`
+	JSON    bool     `help:"Print JSON."`
+}
+
+// Validate says which flags go together. Kong calls it.
+func (cmd *webhooksResendCmd) Validate() error {
+	if (len(cmd.Refs) > 0) == (cmd.Account != "" || cmd.Since != "") || (cmd.Account == "") != (cmd.Since == "") {
+		return errors.New("name references, or --account with --since")
+	}
+	if cmd.Since != "" {
+		if _, err := since(cmd.Since, time.Now()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// since reads a time, or how long ago it was.
+func since(text string, now time.Time) (time.Time, error) {
+	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
+		return now.Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("since: %q is neither a time such as 2026-01-31T08:00:00Z nor a duration such as 2h", text)
+	}
+	return at, nil
+}
+
+// resent is how many events are sent again, and how many can not be, since their payload is gone.
+type resent struct {
+	Resent int `json:"resent"`
+	Gone   int `json:"gone"`
+}
+
+func (cmd *webhooksResendCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		var done resent
+		for _, ref := range cmd.Refs {
+			if err := b.store.ResendEvent(ctx, "", ref); err != nil {
+				return err
+			}
+			done.Resent++
+		}
+		if cmd.Account != "" {
+			from, err := since(cmd.Since, time.Now())
+			if err != nil {
+				return err
+			}
+			if done.Resent, done.Gone, err = b.store.ResendFailed(ctx, cmd.Account, from); err != nil {
+				return err
+			}
+		}
+		if cmd.JSON {
+			return t.json(done)
+		}
+		t.printf("%d sent again\n", done.Resent)
+		if done.Gone > 0 {
+			t.printf("%d cannot be: their payloads are no longer held\n", done.Gone)
+		}
+		return nil
+	})
+}
+
+type webhooksTestCmd struct {
+	Account string `required:"" placeholder:"ID" help:"The account."`
+	JSON    bool   `help:"Print JSON."`
+}
+
+func (cmd *webhooksTestCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		ref, err := b.store.SendTestEvent(ctx, cmd.Account)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(map[string]string{"ref": ref})
+		}
+		t.printf("%s will be sent by a running host\n", ref)
+		return nil
+	})
+}
+
+type webhooksRotateCmd struct {
+	Account string `required:"" placeholder:"ID" help:"The account."`
+	Now     bool   `help:"End the old secret at once, as after a leak."`
+	JSON    bool   `help:"Print JSON."`
+}
+
+func (cmd *webhooksRotateCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	overlap := store.SecretOverlap
+	if cmd.Now {
+		overlap = 0
+	}
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		secret, err := b.store.RotateSecret(ctx, cmd.Account, overlap)
+		if err != nil {
+			return err
+		}
+		return t.secret(secret, cmd.JSON)
+	})
+}
+
+type webhooksRemoveCmd struct {
+	Account string `required:"" placeholder:"ID" help:"The account."`
+	JSON    bool   `help:"Print JSON."`
+}
+
+func (cmd *webhooksRemoveCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		if err := b.store.RemoveEndpoint(ctx, cmd.Account); err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(map[string]string{"account": cmd.Account, "state": "removed"})
+		}
+		t.printf("%s gets no more events.\n", cmd.Account)
+		return nil
+	})
+}
+
+// delivery is the deliverer of a host with its outbox.
+type delivery struct {
+	*webhook.Deliverer
+	outbox *store.Outbox
+}
+
+// openDelivery opens what delivers webhook events. It does nothing before Run.
+func (b *backend) openDelivery(cfg webhook.Config) (*delivery, error) {
+	outbox, err := b.store.NewOutbox()
+	if err != nil {
+		return nil, err
+	}
+	cfg.Outbox = outbox
+	deliverer, err := webhook.New(cfg)
+	if err != nil {
+		return nil, errors.Join(err, outbox.Close())
+	}
+	return &delivery{deliverer, outbox}, nil
+}
+
+func (d *delivery) close() error { return d.outbox.Close() }
+
+// receiverResolver looks up the receivers' names: the resolvers that the operator named, in turn, or the system's when nil.
+func (c *Config) receiverResolver() *net.Resolver {
+	servers := c.ownResolvers()
+	if len(servers) == 0 {
+		return nil
+	}
+	var next atomic.Uint32
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		server := servers[int(next.Add(1)-1)%len(servers)]
+		return (&net.Dialer{}).DialContext(ctx, network, server)
+	}}
+}
+
+// eventFeed is the store as api.Events.
+type eventFeed struct{ store *store.Store }
+
+var _ api.Events = eventFeed{}
+
+// After implements api.Events.
+func (f eventFeed) After(ctx context.Context, account string, after int64, limit int) ([]api.Event, error) {
+	found, err := f.store.EventsAfter(ctx, account, after, limit)
+	if err != nil {
+		return nil, err
+	}
+	events := make([]api.Event, len(found))
+	for i, e := range found {
+		events[i] = api.Event{Sequence: e.Sequence, State: e.State, Attempts: e.Attempts, Name: e.Event, At: e.OccurredAt,
+			Type: e.Type, Score: e.Score, Ref: e.Ref, Body: e.Body}
+	}
+	return events, nil
+}

@@ -1,0 +1,412 @@
+package main
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/postgres/postgrestest"
+	"assay/host/store"
+)
+
+// onLoopback is what a host needs to call the tests' receivers.
+const onLoopback = "--webhook-allow=127.0.0.0/8"
+
+// lookAlike is what is blocked.
+const lookAlike = `{"domain":"paypa1-secure-login.xyz"}`
+
+// call is a webhook as it was received.
+type call struct {
+	header http.Header
+	body   []byte
+}
+
+func (c call) ref() string { return c.header.Get("webhook-id") }
+
+// receive serves calls on loopback; answer says with what status.
+func receive(t *testing.T, answer func(call) int) (url string, calls <-chan call) {
+	t.Helper()
+	received := make(chan call, 10_000)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return
+		}
+		c := call{r.Header, body}
+		received <- c
+		w.WriteHeader(answer(c))
+		fmt.Fprint(w, "thanks for ", c.ref())
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, received
+}
+
+// next waits for a call.
+func next(t *testing.T, calls <-chan call) call {
+	t.Helper()
+	select {
+	case c := <-calls:
+		return c
+	case <-time.After(time.Minute):
+		t.Fatal("no webhook came")
+		panic("unreachable")
+	}
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	deadline, tick := time.After(time.Minute), time.NewTicker(20*time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+// TestWebhooks follows an event from the command that sets its endpoint to its receiver, through failure, resending, the
+// sequence and a new secret.
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database, onLoopback)
+	issued := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "starter")
+	var mu sync.Mutex
+	status := 200
+	url, calls := receive(t, func(call) int { mu.Lock(); defer mu.Unlock(); return status })
+	set := outputJSON[map[string]string](t, dir, database, "webhooks", "set", "--account", issued.Account, "--url", url+"/hook")
+	secret := set["secret"]
+	if !strings.HasPrefix(secret, "whsec_") || len(set) != 1 {
+		t.Errorf("webhooks set printed %v", set)
+	}
+
+	a := ask(host, issued.Secret, lookAlike)
+	first := next(t, calls)
+	for first.ref() != a.Ref { // ask asks again on a busy machine
+		first = next(t, calls)
+	}
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(first.body)
+	var body struct {
+		Event, Timestamp string
+		Data             struct {
+			Query, Type, Verdict, Ref string
+			Score                     int
+			Signals                   []string
+		}
+	}
+	if err := json.Unmarshal(first.body, &body); err != nil || body.Event != "check.blocked" || body.Data.Verdict != "BLOCK" || body.Data.Ref != a.Ref ||
+		body.Data.Score != a.Score || body.Data.Query != "paypa1-secure-login.xyz" || body.Data.Type != "domain" || len(body.Data.Signals) == 0 {
+		t.Errorf("event %s, %v", first.body, err)
+	}
+	if got, want := first.header.Get("X-Service-Signature"), "sha256="+hex.EncodeToString(mac.Sum(nil)); got != want || first.header.Get("X-Service-Event") != body.Event {
+		t.Errorf("X-Service-Signature %s, want %s; X-Service-Event %s", got, want, first.header.Get("X-Service-Event"))
+	}
+
+	// One that fails, by the schedule moved forward.
+	b := openStore(t, dir, database)
+	mu.Lock()
+	status = 503
+	mu.Unlock()
+	test := outputJSON[map[string]string](t, dir, database, "webhooks", "test", "--account", issued.Account)["ref"]
+	for attempt := 1; attempt <= 4; attempt++ {
+		c := next(t, calls)
+		if c.ref() != test || c.header.Get("X-Service-Attempt") != fmt.Sprint(attempt) {
+			t.Fatalf("attempt %d is %s of %s", attempt, c.header.Get("X-Service-Attempt"), c.ref())
+		}
+		eventuallyDue(t, database)
+	}
+	failed := func() []loggedEvent {
+		return outputJSON[[]loggedEvent](t, dir, database, "webhooks", "list", "--account", issued.Account, "--events", "--state", "failed")
+	}
+	eventually(t, "the event fails", func() bool { return len(failed()) == 1 })
+	if f := failed()[0]; f.Ref != test || f.Attempts != 4 || len(f.Log) != 4 || f.Log[3].Status != 503 || f.Log[3].Answer != "thanks for "+test || !f.Held {
+		t.Errorf("failed: %+v", f)
+	}
+	mu.Lock()
+	status = 204
+	mu.Unlock()
+	if done := outputJSON[resent](t, dir, database, "webhooks", "resend", "--account", issued.Account, "--since", "1h"); done.Resent != 1 || done.Gone != 0 {
+		t.Errorf("resend: %+v", done)
+	}
+	if c := next(t, calls); c.ref() != test || c.header.Get("X-Service-Attempt") != "5" {
+		t.Errorf("resent is attempt %s of %s", c.header.Get("X-Service-Attempt"), c.ref())
+	}
+	delivered := func() bool {
+		events, err := b.store.RecentEvents(t.Context(), issued.Account, "delivered", 0, 100)
+		return err == nil && len(events) > 0 && events[0].Ref == test
+	}
+	eventually(t, "the event is delivered", delivered)
+	out, err := command(t.Context(), dir, database, "webhooks", "resend", test).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "no longer held") {
+		t.Errorf("resending what was delivered: %v, %s", err, out)
+	}
+
+	// The sequence tells what there was, and nothing of the entity any more.
+	list := get(t, host.url+"/api/events", issued.Secret)
+	if strings.Contains(list, "paypa1") || !strings.Contains(list, `"ref":"`+a.Ref+`"`) || !strings.Contains(list, `"state":"delivered"`) {
+		t.Errorf("events: %s", list)
+	}
+
+	// A new secret; the old one signs on.
+	rotated := outputJSON[map[string]string](t, dir, database, "webhooks", "rotate", "--account", issued.Account)["secret"]
+	output(t, dir, database, "webhooks", "test", "--account", issued.Account)
+	c := next(t, calls)
+	for i, s := range []string{rotated, secret} {
+		signatures := strings.Fields(c.header.Get("webhook-signature"))
+		if len(signatures) != 2 || signatures[i] != standard(s, c) {
+			t.Errorf("signatures %v, want %s in place %d", signatures, standard(s, c), i)
+		}
+	}
+	endpoints := outputJSON[[]store.Endpoint](t, dir, database, "webhooks", "list")
+	if len(endpoints) != 1 || endpoints[0].URL != url+"/hook" || endpoints[0].OldSecretUntil == nil || endpoints[0].Failed != 0 {
+		t.Errorf("endpoints: %+v", endpoints)
+	}
+	output(t, dir, database, "webhooks", "remove", "--account", issued.Account)
+	if out := output(t, dir, database, "webhooks", "list"); strings.Contains(out, url) {
+		t.Errorf("after removing: %s", out)
+	}
+	if metrics := get(t, host.url+"/metrics", ""); !strings.Contains(metrics, `assay_webhook_attempts_total{outcome="refused"} 4`) {
+		t.Error("the metrics do not count 4 refused attempts")
+	}
+}
+
+// eventuallyDue waits until an attempt has failed and its event waits, and makes it due.
+func eventuallyDue(t *testing.T, database string) {
+	t.Helper()
+	eventually(t, "the attempt is over", func() bool {
+		n := sqlInt(t, database, `WITH due AS (UPDATE webhook_events SET next_attempt_at = now() WHERE state = 'pending' AND leased_until IS NULL RETURNING 1)
+			SELECT (SELECT count(*) FROM due) + (SELECT count(*) FROM webhook_events WHERE state = 'failed')`)
+		return n > 0
+	})
+}
+
+// standard is the Standard Webhooks signature of a call.
+func standard(secret string, c call) string {
+	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.%s", c.ref(), c.header.Get("webhook-timestamp"), c.body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
+}
+
+func get(t *testing.T, url, key string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d, %v, %s", url, response.StatusCode, err, body)
+	}
+	return string(body)
+}
+
+// sqlInt runs a statement of one number.
+func sqlInt(t *testing.T, database, statement string) (n int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.WithoutCancel(t.Context()))
+	if err := conn.QueryRow(t.Context(), statement).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestWebhooksOutliveKills kills hosts again and again while they deliver to a receiver that refuses half of what it gets, and
+// then counts: no event is lost, and none is sent more often than four times and once more for each kill.
+func TestWebhooksOutliveKills(t *testing.T) {
+	t.Parallel()
+	const kills, callers = 10, 4
+	dir, database := dataDir(t), postgrestest.Database(t)
+	b := openStore(t, dir, database)
+	issued, err := issueKey(t.Context(), b.store, "", unlimited(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var mu sync.Mutex
+	sent, accepted := map[string]int{}, map[string]bool{}
+	url, calls := receive(t, func(c call) int {
+		mu.Lock()
+		defer mu.Unlock()
+		sent[c.ref()]++
+		if rand.IntN(2) == 0 {
+			return 500
+		}
+		accepted[c.ref()] = true
+		return 200
+	})
+	if _, err := b.store.SetEndpoint(t.Context(), issued.Account, url); err != nil {
+		t.Fatal(err)
+	}
+	blocked := map[string]bool{}
+	for range kills {
+		host := startHost(t, dir, database, onLoopback)
+		var wg sync.WaitGroup
+		for range callers {
+			wg.Go(func() {
+				for {
+					a := post(http.DefaultClient, host.url, issued.Secret, lookAlike)
+					if a.Status == 0 {
+						return
+					}
+					mu.Lock()
+					blocked[a.Ref] = a.Status == 200 && a.Verdict == "block" || blocked[a.Ref]
+					mu.Unlock()
+				}
+			})
+		}
+		for range 1 + rand.IntN(100) {
+			next(t, calls)
+		}
+		host.stop(t, syscall.SIGKILL)
+		wg.Wait()
+		for len(calls) > 0 {
+			<-calls
+		}
+		// No host lives, so no lease holds; and what waits is due a little sooner.
+		sqlInt(t, database, `WITH due AS (UPDATE webhook_events SET next_attempt_at = now(), leased_until = CASE WHEN leased_until IS NOT NULL THEN now() END
+			WHERE state = 'pending' RETURNING 1) SELECT count(*) FROM due`)
+	}
+	startHost(t, dir, database, onLoopback)
+	eventually(t, "every event is settled", func() bool {
+		sqlInt(t, database, `WITH due AS (UPDATE webhook_events SET next_attempt_at = now() WHERE state = 'pending' AND leased_until IS NULL RETURNING 1) SELECT count(*) FROM due`)
+		return sqlInt(t, database, "SELECT count(*) FROM webhook_events WHERE state = 'pending'") == 0
+	})
+	mu.Lock()
+	defer mu.Unlock()
+	interruptions := 0
+	for ref, is := range blocked {
+		if !is {
+			continue
+		}
+		log, err := b.store.Attempts(t.Context(), issued.Account, ref)
+		if err != nil {
+			t.Errorf("%s was answered and is no event: %v", ref, err)
+			continue
+		}
+		interrupted := 0
+		for _, a := range log {
+			if a.TookMS == nil {
+				interrupted++
+			}
+		}
+		interruptions += interrupted
+		if ended := len(log) - interrupted; sent[ref] == 0 || sent[ref] > len(log) || ended > 4 || interrupted > kills || (!accepted[ref] && ended != 4) {
+			t.Errorf("%s was sent %d times, accepted: %v, in %d attempts of which %d were interrupted", ref, sent[ref], accepted[ref], len(log), interrupted)
+		}
+	}
+	t.Logf("%d events, %d attempts interrupted by %d kills", len(blocked), interruptions, kills)
+	if interruptions == 0 {
+		t.Error("no kill met an attempt")
+	}
+}
+
+// What the commands refuse, before they open a database.
+func TestWebhookCommandLines(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		"set --account a --url ftp://receiver.example":                      "url: it must begin with https://",
+		"set --account a --url https://user@receiver.example":               "url: it must not hold a user",
+		"set --account a --url https://0x7f.1/":                             "url: its host is neither a name nor an address",
+		"set --url https://receiver.example":                                "--account",
+		"list --events":                                                     "--events needs --account",
+		"list --account a --state failed":                                   "--state needs --events",
+		"list --account a --events --state lost":                            "--state",
+		"list --account a --events --limit 0":                               "--limit must be from 1 to 1000",
+		"resend":                                                            "name references, or --account with --since",
+		"resend chk_1 --account a --since 1h":                               "name references, or --account with --since",
+		"resend --account a":                                                "name references, or --account with --since",
+		"resend --account a --since yesterday":                              `since: "yesterday" is neither`,
+		"resend --account a --since=-1h":                                    "is neither",
+		"list --webhook-allow 10.0.0.0/33":                                  `ASSAY_WEBHOOK_ALLOW: "10.0.0.0/33" is neither an address nor a network`,
+		"set --account a --url https://receiver.example/ --webhook-allow x": `ASSAY_WEBHOOK_ALLOW: "x" is neither`,
+	} {
+		out, err := command(t.Context(), t.TempDir(), "postgres://127.0.0.1:1/none", append([]string{"webhooks"}, strings.Fields(line)...)...).CombinedOutput()
+		var exit *exec.ExitError
+		if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), want) {
+			t.Errorf("webhooks %s: %v, %s\nwant %q", line, err, out, want)
+		}
+	}
+}
+
+func TestSince(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 31, 8, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"2h":                        now.Add(-2 * time.Hour),
+		"0s":                        now,
+		"2026-01-30T10:00:00+02:00": now.AddDate(0, 0, -1),
+	} {
+		if got, err := since(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%s: %v, %v, want %v", text, got, err, want)
+		}
+	}
+}
+
+// A private address is set with a warning: the hosts that call it judge for themselves.
+func TestPrivateEndpointIsSetWithAWarning(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	issued := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	for url, warned := range map[string]bool{"http://10.0.0.1/": true, "https://receiver.example/": false} {
+		cmd := command(t.Context(), dir, database, "webhooks", "set", "--account", issued.Account, "--url", url)
+		var stderr strings.Builder
+		cmd.Stderr = &stderr
+		if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), "secret  whsec_") || strings.Contains(stderr.String(), "ASSAY_WEBHOOK_ALLOW") != warned {
+			t.Errorf("%s: %v, %s, %s", url, err, out, stderr.String())
+		}
+	}
+}
+
+// Receivers' names are looked up where ASSAY_DNS says.
+func TestReceiversAreLookedUpWhereTheOperatorSays(t *testing.T) {
+	t.Parallel()
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	resolver := (&Config{DNS: []string{server.LocalAddr().String()}}).receiverResolver()
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		_, _, _ = server.ReadFrom(make([]byte, 512))
+		cancel()
+	}()
+	if _, err := resolver.LookupHost(ctx, "receiver.test"); ctx.Err() == nil {
+		t.Errorf("the name server was not asked: %v", err)
+	}
+	if (&Config{}).receiverResolver() != nil || (&Config{DNS: []string{off}}).receiverResolver() != nil {
+		t.Error("without name servers, others than the system's are asked")
+	}
+}
