@@ -53,16 +53,39 @@ const (
 	askedAtMost  = 256 // subjects in one query
 )
 
-// Reputations returns what is known of each subject, in their order, by one query for all.
+// Reputations returns what is known of each subject, in their order, by two queries for all. Of a subject that fewer than three
+// customers met, and that hangs on nothing which three met and which is no hub, nothing is known: that is most of them, and
+// the first query, a look at a few keys each, tells.
 func (s *Store) Reputations(ctx context.Context, subjects []Subject) ([]Reputation, error) {
 	all := make([]Reputation, len(subjects))
 	for start := 0; start < len(subjects); start += askedAtMost {
 		end := min(start+askedAtMost, len(subjects))
-		if err := s.reputations(ctx, subjects[start:end], all[start:end]); err != nil {
+		met, err := s.metByMany(ctx, subjects[start:end])
+		if err == nil && len(met) > 0 {
+			some := make([]Subject, len(met))
+			for i, at := range met {
+				some[i] = subjects[start+at]
+			}
+			found := make([]Reputation, len(met))
+			if err = s.reputations(ctx, some, found); err == nil {
+				for i, at := range met {
+					all[start+at] = found[i]
+				}
+			}
+		}
+		if err != nil {
 			return nil, fmt.Errorf("reading the reputation graph: %w", err)
 		}
 	}
 	return all, nil
+}
+
+// metByMany returns which of the subjects enough customers met, or something that they hang on, in their order.
+func (s *Store) metByMany(ctx context.Context, subjects []Subject) (at []int, err error) {
+	asked, known := s.graphValues(subjects)
+	now := s.now().UTC()
+	err = s.db.NewRaw(fmt.Sprintf(metQuery, asked, known), now, now.Add(-forgotten), publicAccount).Scan(ctx, &at)
+	return at, err
 }
 
 func (s *Store) reputations(ctx context.Context, subjects []Subject, into []Reputation) error {
@@ -110,6 +133,26 @@ func (s *Store) graphValues(subjects []Subject) (asked, known string) {
 		k.WriteString("(-1, ''::bytea)")
 	}
 	return a.String(), k.String()
+}
+
+// metQuery takes the two lists of graphValues; its parameters are those of reputationQuery.
+var metQuery = strings.NewReplacer("@min", strconv.Itoa(minCustomers), "@links", strconv.Itoa(linksAtMost)).Replace(`
+WITH asked (asked, self) AS (VALUES %s),
+known (asked, near) AS (VALUES %s)
+SELECT asked FROM asked WHERE ` + metBy("self") + `
+UNION
+SELECT asked FROM known WHERE ` + metBy("near") + ` AND (SELECT count(*) FROM (
+	(SELECT 1 FROM graph_links WHERE low = near AND account_id <> ?2 AND last_seen > ?1 LIMIT @links + 1)
+	UNION ALL
+	(SELECT 1 FROM graph_links WHERE high = near AND account_id <> ?2 AND last_seen > ?1 LIMIT @links + 1)
+) AS link) <= @links
+ORDER BY asked`)
+
+// metBy is true of a node that enough customers met lately.
+func metBy(node string) string {
+	return `(SELECT count(*) FROM (
+	SELECT 1 FROM graph_sightings WHERE node = ` + node + ` AND account_id <> ?2 AND last_seen > ?1 LIMIT @min
+) AS met) = @min`
 }
 
 // reputationQuery takes the two lists of graphValues; ?0 is now, ?1 the oldest sighting that counts, ?2 the account that does not.

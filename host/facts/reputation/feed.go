@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"assay/host/entity"
@@ -16,15 +17,37 @@ import (
 
 // Feed is the source "feed": what the imported lists say of an entity.
 type Feed struct {
+	store Store
 	reads coalescer[[]store.Node, []store.Listing]
 	now   func() time.Time
+
+	mu    sync.Mutex
+	none  bool      // there were no lists
+	asked time.Time // when that was seen
+}
+
+// noneFor is how long it is believed that there are no lists.
+const noneFor = time.Second
+
+// empty says whether there are no lists at all, as on a new host: then nothing has to be looked up.
+func (f *Feed) empty(ctx context.Context) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := f.now(); now.Sub(f.asked) >= noneFor {
+		feeds, err := f.store.Feeds(ctx)
+		if err != nil {
+			return false, err
+		}
+		f.none, f.asked = len(feeds) == 0, now
+	}
+	return f.none, nil
 }
 
 var _ facts.Source = (*Feed)(nil)
 
 // NewFeed returns the source on a store.
 func NewFeed(s Store) *Feed {
-	f := &Feed{now: time.Now}
+	f := &Feed{store: s, now: time.Now}
 	f.reads.most = 256
 	f.reads.ask = func(ctx context.Context, asked [][]store.Node) ([][]store.Listing, error) {
 		var nodes []store.Node
@@ -128,6 +151,9 @@ const maxParents = 4
 func (f *Feed) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
 	if !anyWanted(feedTable, wants) {
 		return nil, nil
+	}
+	if none, err := f.empty(ctx); none || err != nil {
+		return nil, err
 	}
 	asks := listable(e)
 	nodes := make([]store.Node, len(asks))
