@@ -2,7 +2,8 @@ package main
 
 import (
 	"math/bits"
-	"strings"
+
+	"assay/plugins/brand"
 )
 
 // directory finds brands and sites: what a text spells from some place on, and what a word lies a few slips away from. It
@@ -21,8 +22,8 @@ type directory struct {
 	powers     [powersKept]uint32                              // of radix
 	aimed      [maxProbes]probe
 	probes     [longestKey + maxSlack + 1]struct{ first, end uint16 } // aimed[first:end] are for words of so many letters
-	sites      [maxSites]uint16                                       // where a site begins in the text of all
-	owners     ownerIndex
+	sites      [maxSites]uint16                                       // where a site begins in brand.Sites
+	owners     brand.Index
 }
 
 // named is what searching needs of a name.
@@ -65,28 +66,20 @@ func bind() *directory {
 		used += f.n
 		d.count++
 	}
-	for _, table := range tables {
-		for i := range table {
-			b := &table[i]
-			edits := 0
-			if b.kind != short {
-				edits = slack(b.key)
-			}
-			add(b.key, edits)
+	for i := range brand.Count() {
+		b := brand.At(i)
+		edits := 0
+		if b.Kind != brand.Short {
+			edits = slack(b.Key)
 		}
+		add(b.Key, edits)
 	}
 	d.brandCount = d.count
-	for start := 0; start < len(sites); {
-		end := start
-		for sites[end] != '.' {
-			end++
-		}
+	for start := 0; start < len(brand.Sites); {
 		d.sites[d.count-d.brandCount] = uint16(start)
-		add(sites[start:end], siteSlack(end-start))
-		for sites[end] != ' ' {
-			end++
-		}
-		start = end + 1
+		var label string
+		label, start = brand.NextSite(start)
+		add(label, siteSlack(len(label)))
 	}
 	for i := range d.brandCount {
 		f := d.foldOf(i)
@@ -110,7 +103,7 @@ func bind() *directory {
 		d.eachPiece(i, func(bucket uint32) { fill(d.pieced[:], d.pieces[:], bucket, i) })
 	}
 	d.aim()
-	d.owners.bind()
+	d.owners.Bind()
 	return d
 }
 
@@ -140,26 +133,12 @@ func siteSlack(letters int) int {
 	return 2
 }
 
-// unhyphened returns s without hyphens.
-func unhyphened(s string) string { return strings.ReplaceAll(s, "-", "") }
-
 // brand returns the brand of a name that search found. A site is one whose key is its label.
-func (d *directory) brand(name int) *brand {
-	for _, table := range tables {
-		if name < len(table) {
-			return &table[name]
-		}
-		name -= len(table)
+func (d *directory) brand(name int) *brand.Brand {
+	if name < d.brandCount {
+		return brand.At(name)
 	}
-	own := sites[d.sites[name]:]
-	dot, end := 0, 0
-	for own[dot] != '.' {
-		dot++
-	}
-	for own[end] != ' ' {
-		end++
-	}
-	return &brand{key: unhyphened(own[:dot]), name: own[:end], kind: site, own: own[:dot] + ".* " + own[:end]}
+	return brand.SiteAt(int(d.sites[name-d.brandCount]))
 }
 
 // spread mixes the bits of a hash into its upper ones.

@@ -3,7 +3,9 @@ package main
 import (
 	"strings"
 
+	"assay/plugins/brand"
 	"assay/plugins/lure"
+	"assay/plugins/suffix"
 )
 
 // The points of each way to borrow a name come from how many reported names borrow so against honest ones, over 20,000 names
@@ -22,12 +24,12 @@ type verdict struct {
 func judge(h *host, found *hit) verdict {
 	v := verdict{hit: *found}
 	switch {
-	case found.kind == site:
+	case found.Kind == brand.Site:
 		v.judgeSite(h)
 		return v
-	case found.form == plain && found.kind != short && found.undotted():
+	case found.form == plain && found.Kind != brand.Short && found.undotted():
 		v.code, v.points = "domain:brand:missing_dot", 80
-		if found.kind == word && len(found.key) < 7 {
+		if found.Kind == brand.Word && len(found.Key) < 7 {
 			v.points = 50
 		}
 		return v
@@ -63,13 +65,13 @@ func judge(h *host, found *hit) verdict {
 // judgePlain weighs a brand spelt letter for letter.
 func (v *verdict) judgePlain(h *host) {
 	found, r := &v.hit, &v.hit.rest
-	letters, strong := len(found.key), found.baited()
+	letters, strong := len(found.Key), found.baited()
 	v.code = "domain:brand:inside"
 	switch {
 	case found.whole():
 		v.code = "domain:brand:suffix"
 		v.points = elsewhere(h, found)
-	case found.kind == short:
+	case found.Kind == brand.Short:
 		switch {
 		case !found.apart:
 		case strong && r.covered:
@@ -77,7 +79,7 @@ func (v *verdict) judgePlain(h *host) {
 		default:
 			v.points = 30
 		}
-	case found.kind == word:
+	case found.Kind == brand.Word:
 		switch {
 		case strong && r.covered && (found.apart || letters >= 6):
 			v.points, v.extra = 30, 30
@@ -112,18 +114,18 @@ func (v *verdict) judgePlain(h *host) {
 
 // disguisedPoints weighs a brand with digits or foreign letters in the place of its own.
 func disguisedPoints(found *hit) int {
-	letters, glued := len(found.key), !found.apart
+	letters, glued := len(found.Key), !found.apart
 	switch {
-	case found.kind == short:
+	case found.Kind == brand.Short:
 		if found.apart && found.baited() && found.rest.covered {
 			return 40
 		}
 		return 0
-	case found.kind == word && glued, letters < 5, glued && letters < 6, ordinary(found.written()):
+	case found.Kind == brand.Word && glued, letters < 5, glued && letters < 6, ordinary(found.written()):
 		return 0
 	case letters < 6 && found.changes > 1 && !found.foreign:
 		return 0
-	case found.kind == word:
+	case found.Kind == brand.Word:
 		return 65
 	case glued:
 		return 70
@@ -133,11 +135,11 @@ func disguisedPoints(found *hit) int {
 
 // twistedPoints weighs a brand with other Latin letters in the place of its own.
 func twistedPoints(found *hit) int {
-	letters := len(found.key)
+	letters := len(found.Key)
 	switch {
-	case found.kind == short || letters < 5 || ordinary(found.written()) || letters < 8 && found.changes > 1:
+	case found.Kind == brand.Short || letters < 5 || ordinary(found.written()) || letters < 8 && found.changes > 1:
 		return 0
-	case found.kind == word:
+	case found.Kind == brand.Word:
 		if found.apart && letters >= 6 {
 			return 45
 		}
@@ -157,14 +159,14 @@ func twistedPoints(found *hit) int {
 // judgeSite weighs a well-known site's label, which is matched as a whole.
 func (v *verdict) judgeSite(h *host) {
 	found := &v.hit
-	letters := len(found.key)
+	letters := len(found.Key)
 	switch {
 	case found.form == plain && found.undotted():
 		v.code, v.points = "domain:brand:missing_dot", 75
 	case found.form == plain && found.whole():
 		v.code = "domain:brand:suffix"
 		if !h.Private {
-			v.points = slipSuffix(h.Suffix)
+			v.points = suffix.Slip(h.Suffix)
 		}
 	case found.form == plain:
 	case !found.whole() && !found.undotted():
@@ -181,26 +183,15 @@ func (v *verdict) judgeSite(h *host) {
 	}
 }
 
-// slipSuffix gives points to suffixes that are .com, .org or .net with a letter lost.
-func slipSuffix(under string) int {
-	switch under {
-	case "cm", "om", "ne":
-		return 75
-	case "co":
-		return 60
-	}
-	return 0
-}
-
 // typoPoints weighs a misspelling: the longer the key, the surer that it is meant.
 func typoPoints(h *host, found *hit) int {
-	letters, lured := len(found.key), found.baited()
+	letters, lured := len(found.Key), found.baited()
 	written := found.written()
 	natural := found.edits == 1 && found.slip.natural
-	head := written[0] == found.key[0]
-	tail := written[len(written)-1] == found.key[letters-1]
+	head := written[0] == found.Key[0]
+	tail := written[len(written)-1] == found.Key[letters-1]
 	switch {
-	case found.kind != coined && found.kind != site:
+	case found.Kind != brand.Coined && found.Kind != brand.Site:
 		switch {
 		case !natural || letters < 6:
 			return 0
@@ -221,13 +212,13 @@ func typoPoints(h *host, found *hit) int {
 			points = 45
 		}
 		switch {
-		case letters == 6 && found.whole() && found.kind == coined && natural != head:
+		case letters == 6 && found.whole() && found.Kind == brand.Coined && natural != head:
 			return 35
 		case letters < 7 && (!found.apart || !(natural && head) && !lured):
 			return 0
 		case !head && letters < 9:
 			points -= 30
-		case !natural && found.slip.several && (found.kind == site && letters < 12 || letters < 10):
+		case !natural && found.slip.several && (found.Kind == brand.Site && letters < 12 || letters < 10):
 			return 0
 		case !natural && found.slip.several:
 			points -= 30
@@ -235,7 +226,7 @@ func typoPoints(h *host, found *hit) int {
 			points -= 15
 		}
 		return max(points, 0)
-	case found.edits == 3 && letters >= 14 && written[:2] == found.key[:2]:
+	case found.edits == 3 && letters >= 14 && written[:2] == found.Key[:2]:
 		return 60
 	case !head || !tail && !lured:
 		return 0
@@ -243,7 +234,7 @@ func typoPoints(h *host, found *hit) int {
 		return 80
 	case found.edits == 2:
 		return 40
-	case written[:2] != found.key[:2]:
+	case written[:2] != found.Key[:2]:
 		return 0
 	}
 	return 60
@@ -253,19 +244,19 @@ func typoPoints(h *host, found *hit) int {
 func elsewhere(h *host, found *hit) int {
 	slip := 0
 	if !h.Private {
-		slip = slipSuffix(h.Suffix)
+		slip = suffix.Slip(h.Suffix)
 	}
 	switch {
-	case found.kind != short && slip > 0:
-		if found.kind == word {
+	case found.Kind != brand.Short && slip > 0:
+		if found.Kind == brand.Word {
 			return slip / 2
 		}
 		return slip
-	case found.kind != coined, h.Private && !h.Hosted():
+	case found.Kind != brand.Coined, h.Private && !h.Hosted():
 		return 0
 	case h.Private, h.risk > 0:
 		return 60
-	case !strings.Contains(found.own, ".*"):
+	case !strings.Contains(found.Own, ".*"):
 		return 45
 	}
 	return 0
@@ -273,7 +264,7 @@ func elsewhere(h *host, found *hit) int {
 
 // judgeLeft weighs a brand in a label left of the registrable domain; after is what stands between them.
 func judgeLeft(h *host, found *hit, after string) verdict {
-	if found.kind == site && found.form != plain {
+	if found.Kind == brand.Site && found.form != plain {
 		return verdict{hit: *found} // people name their machines as they like
 	}
 	v := judge(h, found)
@@ -286,17 +277,17 @@ func judgeLeft(h *host, found *hit, after string) verdict {
 	}
 	v = verdict{hit: *found, code: "domain:brand:subdomain"}
 	switch {
-	case found.whole() && posesAsSuffix(found.brand, following, after == ""):
+	case found.whole() && posesAsSuffix(found.Brand, following, after == ""):
 		v.code, v.points = "domain:brand:address_inside", 90
-	case found.kind == coined && found.baited() && found.rest.covered:
+	case found.Kind == brand.Coined && found.baited() && found.rest.covered:
 		v.points, v.extra = 60, 25
-	case found.kind == coined && found.whole() && (h.risk > 0 || h.Hosted()):
+	case found.Kind == brand.Coined && found.whole() && (h.risk > 0 || h.Hosted()):
 		v.points = 65
-	case found.kind == coined && found.whole():
+	case found.Kind == brand.Coined && found.whole():
 		v.points = 45 // companies name their own servers after the software on them
-	case found.kind == coined && found.apart:
+	case found.Kind == brand.Coined && found.apart:
 		v.points = 40
-	case found.kind == word && found.whole() && h.risk > 0:
+	case found.Kind == brand.Word && found.whole() && h.risk > 0:
 		v.points = 45
 	}
 	if v.points > 0 && v.extra == 0 && wordsOf(h.Name)&(strongLures&^lure.Support) != 0 {
@@ -316,7 +307,7 @@ func wordsOf(label string) lure.Class {
 
 // posesAsSuffix says whether following, right of a brand's label, begins as the suffix of one of the brand's addresses
 // would: ".com." and ".com-" in paypal.com.example.net and paypal.com-id.net.
-func posesAsSuffix(b *brand, following string, last bool) bool {
+func posesAsSuffix(b *brand.Brand, following string, last bool) bool {
 	label, _, more := strings.Cut(following, ".")
 	token, _, hyphen := strings.Cut(label, "-")
 	if !hyphen && last && !more {
@@ -328,10 +319,5 @@ func posesAsSuffix(b *brand, following string, last bool) bool {
 	if token == "" {
 		return false
 	}
-	for pattern, others := nextWord(b.own); pattern != ""; pattern, others = nextWord(others) {
-		if rest, ok := strings.CutPrefix(pattern, b.key+"."); ok && (rest == token || strings.HasPrefix(rest, token+".")) {
-			return true
-		}
-	}
-	return false
+	return b.EndsIn(token)
 }

@@ -4,11 +4,18 @@ import (
 	"strconv"
 	"strings"
 
+	"assay/plugins/brand"
 	"assay/plugins/excerpt"
 	"assay/plugins/lure"
 	"assay/plugins/suffix"
 	"assay/sdk"
 )
+
+// host is the name under judgement.
+type host struct {
+	suffix.Host
+	risk int // points of the suffix, 0 for most
+}
 
 // Score judges the name of a domain, or of an email's mail domain.
 func Score(c *sdk.Check) sdk.Outcome {
@@ -23,12 +30,12 @@ func Score(c *sdk.Check) sdk.Outcome {
 
 	best := borrowed(&h)
 	if best.code != "" {
-		if b, how := known.ownerOf(&h, best.hit.brand); how == owner {
-			if b.kind != site {
-				c.Signal(-50, "domain:brand:official", excerpt.Of(h.Registrable)+" is a domain of "+b.name+" itself")
+		if b, how := known.owners.Of(&h.Host, best.hit.Brand); how == brand.Owner {
+			if b.Kind != brand.Site {
+				c.Signal(-50, "domain:brand:official", excerpt.Of(h.Registrable)+" is a domain of "+b.Name+" itself")
 			}
 			return sdk.Scored
-		} else if how == akin && best.extra == 0 {
+		} else if how == brand.Akin && best.extra == 0 {
 			best = verdict{}
 		}
 	}
@@ -63,12 +70,12 @@ func borrowed(h *host) verdict {
 	var r reader
 	itself := false
 	r.search(h.Name, func(found *hit) {
-		itself = itself || found.kind == site && found.form == plain && found.whole()
+		itself = itself || found.Kind == brand.Site && found.form == plain && found.whole()
 		if v := judge(h, found); v.points > 0 && v.points+v.extra > best.points+best.extra || best.code == "" {
 			best = v
 		}
 	})
-	if itself && !h.Private && slipSuffix(h.Suffix) == 0 {
+	if itself && !h.Private && suffix.Slip(h.Suffix) == 0 {
 		best = verdict{} // whatever else it resembles, it is a well-known site's name
 	}
 	for labels, rest, more := 0, h.Subdomain, h.Subdomain != ""; more && labels < 8; labels++ {
@@ -86,35 +93,35 @@ func borrowed(h *host) verdict {
 
 // explain turns the borrowing into signals.
 func explain(c *sdk.Check, h *host, v *verdict) {
-	b, written := v.hit.brand, excerpt.Of(v.hit.written())
+	b, written := v.hit.Brand, excerpt.Of(v.hit.written())
 	var text string
 	switch v.code {
 	case "domain:brand:lookalike", "domain:homograph:brand":
-		text = written + " looks like " + b.name + ": " + swapped(v.hit.written(), b.key)
+		text = written + " looks like " + b.Name + ": " + swapped(v.hit.written(), b.Key)
 	case "domain:brand:typo":
-		text = written + " is close to " + b.name + ": "
+		text = written + " is close to " + b.Name + ": "
 		if v.hit.edits == 1 {
 			text += v.hit.slip.text
 		} else {
 			text += strconv.Itoa(v.hit.edits) + " letters differ"
 		}
 	case "domain:brand:suffix":
-		text = "bears the name of " + b.name + " under ." + excerpt.Of(h.Suffix) + ", which is not known to be theirs"
+		text = "bears the name of " + b.Name + " under ." + excerpt.Of(h.Suffix) + ", which is not known to be theirs"
 	case "domain:brand:missing_dot":
-		text = excerpt.Of(v.hit.label) + " is an address of " + b.name + " that lost a dot"
+		text = excerpt.Of(v.hit.label) + " is an address of " + b.Name + " that lost a dot"
 	case "domain:brand:subdomain":
-		text = "the brand name " + b.name + " stands in a subdomain of another domain, " + excerpt.Of(h.Registrable)
+		text = "the brand name " + b.Name + " stands in a subdomain of another domain, " + excerpt.Of(h.Registrable)
 	case "domain:brand:address_inside":
-		text = "an address of " + b.name + " is spelt inside the name of another domain, " + excerpt.Of(h.Registrable)
+		text = "an address of " + b.Name + " is spelt inside the name of another domain, " + excerpt.Of(h.Registrable)
 	case "domain:brand:combined":
-		text = "joins the brand name " + b.name + " with other words, and is not a domain of " + b.name
+		text = "joins the brand name " + b.Name + " with other words, and is not a domain of " + b.Name
 	default:
-		text = "holds the brand name " + b.name + ", and is not known to be a domain of " + b.name
+		text = "holds the brand name " + b.Name + ", and is not known to be a domain of " + b.Name
 	}
 	c.Signal(v.points, v.code, text)
 	if v.extra > 0 {
 		c.Signal(v.extra, "domain:brand:lure_words",
-			"sets "+b.name+" beside words that bait: "+baits(v.hit.label, v.hit.start, v.hit.end))
+			"sets "+b.Name+" beside words that bait: "+baits(v.hit.label, v.hit.start, v.hit.end))
 	}
 }
 

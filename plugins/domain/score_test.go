@@ -5,8 +5,8 @@ import (
 	"testing"
 
 	"assay/host/entity"
+	"assay/plugins/brand"
 	"assay/plugins/casebook"
-	"assay/plugins/suffix"
 	"assay/plugins/wordlist"
 	"assay/sdk"
 )
@@ -49,18 +49,17 @@ func TestAbstainsWithoutAName(t *testing.T) {
 // Every brand's own domains must score 0, whatever other brand they resemble.
 func TestOwnDomainsScoreZero(t *testing.T) {
 	t.Parallel()
-	for _, table := range tables {
-		for _, b := range table {
-			for own := range strings.FieldsSeq(b.own) {
-				if stem, everywhere := strings.CutSuffix(own, ".*"); everywhere {
-					own = stem + ".com"
-				}
-				own = strings.ReplaceAll(own, "*", "musterstadt")
-				result := sdk.Run(Score, facts(t, entity.Domain, own))
-				for _, s := range result.Signals {
-					if s.Points > 0 && !strings.HasPrefix(s.Code, "domain:suffix:") {
-						t.Errorf("%s of %s: %+v", own, b.name, s)
-					}
+	for i := range brand.Count() {
+		b := brand.At(i)
+		for own := range strings.FieldsSeq(b.Own) {
+			if stem, everywhere := strings.CutSuffix(own, ".*"); everywhere {
+				own = stem + ".com"
+			}
+			own = strings.ReplaceAll(own, "*", "musterstadt")
+			result := sdk.Run(Score, facts(t, entity.Domain, own))
+			for _, s := range result.Signals {
+				if s.Points > 0 && !strings.HasPrefix(s.Code, "domain:suffix:") {
+					t.Errorf("%s of %s: %+v", own, b.Name, s)
 				}
 			}
 		}
@@ -70,7 +69,7 @@ func TestOwnDomainsScoreZero(t *testing.T) {
 // A well-known site must be spared whatever it resembles, and so must its name under another country.
 func TestSitesAreSpared(t *testing.T) {
 	t.Parallel()
-	for site := range strings.FieldsSeq(sites) {
+	for site := range strings.FieldsSeq(brand.Sites) {
 		name, _, _ := strings.Cut(site, ".")
 		for _, value := range []string{site, "www." + site, name + ".de"} {
 			for _, s := range sdk.Run(Score, facts(t, entity.Domain, value)).Signals {
@@ -98,8 +97,8 @@ func TestDirectoryHoldsEveryName(t *testing.T) {
 	t.Parallel()
 	for name := range known.count {
 		b, fold := known.brand(name), known.foldOf(name)
-		if len(fold) < 3 || len(fold) > longestKey || string(fold) != foldKey(b.key) {
-			t.Errorf("%s folds to %q, of no length that fits", b.key, fold)
+		if len(fold) < 3 || len(fold) > longestKey || string(fold) != foldKey(b.Key) {
+			t.Errorf("%s folds to %q, of no length that fits", b.Key, fold)
 			continue
 		}
 		found := false
@@ -107,8 +106,8 @@ func TestDirectoryHoldsEveryName(t *testing.T) {
 		for _, at := range known.brands[known.spelt[k]:known.spelt[k+1]] {
 			found = found || int(at) == name
 		}
-		if !found && b.kind != site {
-			t.Errorf("%s is not found by how it begins", b.key)
+		if !found && b.Kind != brand.Site {
+			t.Errorf("%s is not found by how it begins", b.Key)
 		}
 		for _, slipped := range slips(fold, int(known.names[name].slack)) {
 			var s sums
@@ -116,7 +115,7 @@ func TestDirectoryHoldsEveryName(t *testing.T) {
 			found := false
 			known.resembling(slipped, &s, 0, len(slipped), func(at int) { found = found || at == name })
 			if !found {
-				t.Errorf("%s is not found by %q", b.key, slipped)
+				t.Errorf("%s is not found by %q", b.Key, slipped)
 			}
 		}
 	}
@@ -145,57 +144,6 @@ func slips(text []byte, edits int) [][]byte {
 		}
 	}
 	return all
-}
-
-func TestOwns(t *testing.T) {
-	t.Parallel()
-	b := brand{key: "blumen", own: "blumen.* blumen-shop.com blumen-*.de shop.example.net"}
-	tests := map[string]struct {
-		host host
-		want ownership
-	}{
-		"any suffix":       {host{Host: suffix.Host{Registrable: "blumen.co.uk", Suffix: "co.uk"}}, owner},
-		"risky suffix":     {host{suffix.Host{Registrable: "blumen.top", Suffix: "top"}, 22}, stranger},
-		"slip of a suffix": {host{Host: suffix.Host{Registrable: "blumen.cm", Suffix: "cm"}}, stranger},
-		"shared suffix": {
-			host{Host: suffix.Host{Registrable: "blumen.weebly.com", Suffix: "weebly.com", Private: true}}, stranger,
-		},
-		"listed":              {host{Host: suffix.Host{Registrable: "blumen-shop.com", Suffix: "com"}}, owner},
-		"local branch":        {host{Host: suffix.Host{Registrable: "blumen-musterstadt.de", Suffix: "de"}}, akin},
-		"full name":           {host{Host: suffix.Host{ASCII: "shop.example.net", Registrable: "example.net", Suffix: "net"}}, owner},
-		"longer name":         {host{Host: suffix.Host{Registrable: "blumenwiese.com", Suffix: "com"}}, stranger},
-		"suffix of the label": {host{Host: suffix.Host{Registrable: "xblumen.com", Suffix: "com"}}, stranger},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if got := b.owns(&tt.host); got != tt.want {
-				t.Errorf("owns(%+v) = %d, want %d", tt.host, got, tt.want)
-			}
-		})
-	}
-}
-
-func TestBrandTables(t *testing.T) {
-	t.Parallel()
-	seen := map[string]bool{}
-	for _, table := range tables {
-		for _, b := range table {
-			if seen[b.key] {
-				t.Errorf("%s is listed twice", b.key)
-			}
-			seen[b.key] = true
-			if strings.Trim(b.key, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || len(b.key) < 3 {
-				t.Errorf("the key %q is not lower-case ASCII of three letters or more", b.key)
-			}
-			if len(b.key) < 5 && b.kind != short {
-				t.Errorf("%s has %d letters and would be found inside words", b.key, len(b.key))
-			}
-			if b.own == "" || b.name == "" {
-				t.Errorf("%s has no name or no domain of its own", b.key)
-			}
-		}
-	}
 }
 
 func TestOrdinaryWordsSearchable(t *testing.T) {

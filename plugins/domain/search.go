@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 
+	"assay/plugins/brand"
 	"assay/plugins/lure"
 )
 
@@ -18,7 +19,7 @@ const (
 
 // hit is a brand found in a label.
 type hit struct {
-	*brand
+	*brand.Brand
 	label   string
 	start   int // the brand is label[start:end]
 	end     int
@@ -98,8 +99,8 @@ func (r *reader) search(label string, visit func(*hit)) {
 			if n > len(text)-i || string(d.foldOf(int(name))) != string(text[i:i+n]) {
 				continue
 			}
-			h := hit{brand: d.brand(int(name)), label: label, start: int(r.begin[i]), end: int(r.end[i+n-1])}
-			if h.setApart(); h.kind == short && !h.apart {
+			h := hit{Brand: d.brand(int(name)), label: label, start: int(r.begin[i]), end: int(r.end[i+n-1])}
+			if h.setApart(); h.Kind == brand.Short && !h.apart {
 				continue // there is one in every other word
 			}
 			if h.spell() {
@@ -132,7 +133,7 @@ func (h *hit) spell() bool {
 		if r == '-' || r == '_' {
 			continue
 		}
-		same := at < len(h.key) && rune(h.key[at]) == r
+		same := at < len(h.Key) && rune(h.Key[at]) == r
 		at++
 		switch {
 		case same:
@@ -157,7 +158,7 @@ func (h *hit) spell() bool {
 // native says whether r is a letter with a mark in a name that its owner writes with marks.
 func (h *hit) native(r rune) bool {
 	_, _, how := latin(r)
-	return how == accented && strings.IndexFunc(h.name, func(r rune) bool { return r >= 0x80 }) >= 0
+	return how == accented && strings.IndexFunc(h.Name, func(r rune) bool { return r >= 0x80 }) >= 0
 }
 
 // numbered says whether the digit at written()[i] belongs to a number that runs on outside the brand.
@@ -277,9 +278,9 @@ func (r *reader) compare(label string, start, end int, visit func(*hit)) {
 		if spared < 0 {
 			return
 		}
-		h := hit{brand: known.brand(name), label: label, start: start, end: end, edits: d}
+		h := hit{Brand: known.brand(name), label: label, start: start, end: end, edits: d}
 		if d == 1 {
-			h.slip = slipOf(label[start:end], h.key)
+			h.slip = slipOf(label[start:end], h.Key)
 			if !h.slip.natural {
 				h.slip.natural = slipOf(string(text), string(fold)).natural
 			}

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"strings"
 
+	"assay/plugins/brand"
 	"assay/plugins/excerpt"
 	"assay/plugins/lexical/ngram"
 	"assay/plugins/suffix"
@@ -24,6 +25,13 @@ var (
 
 var table, faultyTable = ngram.Open(head, piece0, piece1, piece2)
 
+// owners tells the domains of brands and well-known sites, which the model mistakes for what is forged from their names.
+var owners = func() *brand.Index {
+	x := new(brand.Index)
+	x.Bind()
+	return x
+}()
+
 // Scores from unclear on are no longer those of an ordinary name, and from built on the name is written as reported ones
 // are: MODEL.md gives the share of honest names beyond each.
 const (
@@ -32,7 +40,8 @@ const (
 	steals  = 75 // from here on the layer names a threat
 )
 
-// Score judges how the name of a domain, or of an email's mail domain, is written.
+// Score judges how the name of a domain, or of an email's mail domain, is written. It has nothing to say of a mailbox
+// provider's, which tells nothing of who writes.
 func Score(c *sdk.Check) sdk.Outcome {
 	if faultyTable != nil {
 		return c.Fail(faultyTable.Error())
@@ -41,7 +50,20 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if !ok {
 		return sdk.Abstained
 	}
-	address := ngram.Of(&host)
+	if _, provider := c.Fact("email.provider"); provider {
+		return sdk.Abstained
+	}
+	if owner := owners.Known(&host); owner != "" {
+		c.Signal(0, "lexical:name:known", "the domain is that of "+owner)
+		return sdk.Scored
+	}
+	judge(c, &host)
+	return sdk.Scored
+}
+
+// judge weighs how a name is written. It is apart from Score for its large frame, which an owner's domain can do without.
+func judge(c *sdk.Check, host *suffix.Host) {
+	address := ngram.Of(host)
 	var space [ngram.MaxFeatures]ngram.Feature
 	features := address.Features(space[:0])
 	var weights [ngram.MaxFeatures]float32
@@ -65,7 +87,6 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if points >= steals {
 		c.Threat(sdk.Phishing)
 	}
-	return sdk.Scored
 }
 
 // round takes points to the layer's scale, 0 to 100.

@@ -46,11 +46,39 @@ func TestAbstainsWithoutAName(t *testing.T) {
 	for name, facts := range map[string]sdk.Facts{
 		"nothing known": {},
 		"public suffix": {"domain.ascii": "github.io", "domain.suffix": "github.io", "domain.tld": "io"},
+		"mailbox provider": {
+			"domain.ascii": "gmail.com", "domain.registrable": "gmail.com", "domain.suffix_kind": "icann", "email.provider": "google",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
 				t.Errorf("Score(%v) = %+v, want it to abstain", facts, got)
+			}
+		})
+	}
+}
+
+// What the brands' owners run is theirs, what customers put below it is not.
+func TestOwnersAreKnown(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ value, want string }{
+		"brand":           {"coinbase.com", "Coinbase"},
+		"below":           {"login.coinbase.com", "Coinbase"},
+		"site":            {"stackoverflow.com", "stackoverflow.com"},
+		"local branch":    {"sparkasse-musterstadt.de", ""},
+		"on shared host":  {"coinbase.pages.dev", ""},
+		"blog":            {"coinbase.wordpress.com", ""},
+		"customer's desk": {"coinbase.zendesk.com", ""},
+		"forgery":         {"coinbase-login.com", ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := sdk.Run(Score, facts(t, tt.value))
+			known := len(got.Signals) == 1 && got.Signals[0].Code == "lexical:name:known"
+			if known != (tt.want != "") || known && (got.Score != 0 || got.Signals[0].Text != "the domain is that of "+tt.want) {
+				t.Errorf("%s: score %d, signals %+v, want it known as %q's", tt.value, got.Score, got.Signals, tt.want)
 			}
 		})
 	}

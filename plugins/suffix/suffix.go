@@ -58,6 +58,17 @@ func Risk(tld string) int {
 	return 0
 }
 
+// Slip gives points, 0 to 75, to suffixes that are .com, .org or .net with a letter lost.
+func Slip(suffix string) int {
+	switch suffix {
+	case "cm", "om", "ne":
+		return 75
+	case "co":
+		return 60
+	}
+	return 0
+}
+
 // Odds returns how much oftener reported names end in a top-level domain than honest ones do, in tenths of the natural
 // logarithm: 10 for e times as often, below 0 for those that honest names end in more often. They come from a logistic
 // regression beside the traits of the names themselves (see package patterns), over some 270,000 names in which every list
@@ -111,7 +122,8 @@ func HostedOdds(suffix string) int {
 	case "weebly.com", "wixstudio.com", "pages.dev", "duckdns.org", "netlify.app", "blogspot.com", "co.com", "lovable.app",
 		"ru.com", "web.app", "framer.app", "vercel.app", "firebaseapp.com", "eu.cc", "webflow.io":
 		return 22
-	case "herokuapp.com", "ddns.net", "cprapid.com", "wordpress.com", "fly.dev", "uk.com", "us.com", "in.net", "it.com":
+	case "herokuapp.com", "ddns.net", "cprapid.com", "wordpress.com", "fly.dev", "uk.com", "us.com", "in.net", "it.com",
+		"livejournal.com", "medium.com", "substack.com", "tumblr.com", "typepad.com": // blogs, by judgement: no list reports any
 		return 5
 	}
 	return 15
@@ -149,11 +161,29 @@ func Restricted(suffix string) bool {
 
 // builders lists site builders and free hosts that no public suffix list holds, under which anybody names a site.
 const builders = "" +
-	"000webhostapp.com altervista.org bio.link byethost.com canva.site carrd.co ct.ws ghost.io glitch.me " +
-	"godaddysites.com jimdofree.com jimdosite.com linkpc.net longmusic.com mybluehost.me myportfolio.com " +
-	"mystrikingly.com notion.site onedumb.com otzo.com rf.gd site123.me square.site strikingly.com surge.sh " +
-	"teachable.com tilda.ws ucoz.net ucraft.site webcindario.com webnode.page weebly.com wikaba.com wixsite.com " +
-	"wixstudio.com work.gd yolasite.com "
+	"000webhostapp.com 25u.com 42web.io 50webs.com altervista.org angelfire.com at.ua beehiiv.com bigcartel.com " +
+	"bio.link blog.hu blog.jp bravesites.com byethost.com canalblog.com canva.site cargo.site carrd.co " +
+	"clickfunnels.com cloudwaysapps.com ct.ws dreamwidth.org dumb1.com durable.co dynamic-dns.net dynssl.com " +
+	"edgeone.app epizy.com fartit.com forumotion.com gamma.site ghost.io glitch.me godaddysites.com great-site.net " +
+	"gumroad.com hostingersite.com hubspotpagebuilder.com infinityfreeapp.com instanthq.com itch.io itemdb.com " +
+	"jetos.com jimdo.com jimdofree.com jimdosite.com jimdoweb.com jungleheart.com lflinkup.com linkpc.net " +
+	"liveblog365.com livejournal.com longmusic.com mailchimpsites.com medium.com mrbasic.com multiscreensite.com " +
+	"mybluehost.me myclickfunnels.com mykajabi.com myportfolio.com mystrikingly.com narod.ru neocities.org " +
+	"notion.site nxcli.io one.page onedumb.com otzo.com over-blog.com podia.com proboards.com rf.gd site123.me " +
+	"skyrock.com softr.app square.site squarespace.com strikingly.com substack.com surge.sh systeme.io teachable.com " +
+	"thinkific.com tiiny.site tilda.ws tistory.com tripod.com tumblr.com typepad.com ucoz.net ucraft.site ukit.me " +
+	"unaux.com vizvaz.com webador.com webcindario.com webnode.com webnode.cz webnode.es webnode.fr webnode.page " +
+	"webs.com weebly.com wikaba.com wikidot.com wixsite.com wixstudio.com wordpress.com work.gd x10.mx x24hr.com " +
+	"yolasite.com zyrosite.com "
+
+// tenants lists services that give each customer a label, be it a shop's help desk, a firm's files or a fan's pages.
+const tenants = "" +
+	"atlassian.net bandcamp.com deviantart.com fandom.com freshdesk.com hubspot.com onmicrosoft.com sharepoint.com " +
+	"typeform.com wikia.com zendesk.com "
+
+// Tenants says whether names below registrable are its customers', though nobody puts up a site of any kind there: such a
+// name is neither the service's own nor one of a free host.
+func Tenants(registrable string) bool { return wordlist.Has(tenants, registrable) }
 
 // Site returns the label that the owner of a site under such a host chose, and what stands left of it; ok is false when
 // registrable is no such host or nothing stands left of it.

@@ -67,9 +67,27 @@ func TestOdds(t *testing.T) {
 	}
 }
 
+func TestSlip(t *testing.T) {
+	t.Parallel()
+	for suffix, want := range map[string]int{"cm": 75, "om": 75, "ne": 75, "co": 60, "com": 0, "co.uk": 0, "": 0} {
+		if got := Slip(suffix); got != want {
+			t.Errorf("Slip(%q) = %d, want %d", suffix, got, want)
+		}
+	}
+}
+
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	for registrable, want := range map[string]bool{"zendesk.com": true, "endesk.com": false, "google.com": false, "": false} {
+		if got := Tenants(registrable); got != want {
+			t.Errorf("Tenants(%q) = %v, want %v", registrable, got, want)
+		}
+	}
+}
+
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
-	for name, list := range map[string]string{"neutral": neutral, "builders": builders} {
+	for name, list := range map[string]string{"neutral": neutral, "builders": builders, "tenants": tenants} {
 		if fault := wordlist.Fault(list); fault != "" {
 			t.Errorf("the list of %s breaks at %q", name, fault)
 		}
@@ -188,6 +206,7 @@ func TestSite(t *testing.T) {
 		ok                     bool
 	}{
 		"site":          {"weebly.com", "blumenwiese", "blumenwiese", "", true},
+		"blog":          {"wordpress.com", "blumenwiese", "blumenwiese", "", true},
 		"deeper":        {"weebly.com", "a.b.blumenwiese", "blumenwiese", "a.b", true},
 		"host itself":   {"weebly.com", "", "", "", false},
 		"its front":     {"weebly.com", "www", "www", "", false},

@@ -1,9 +1,11 @@
-package main
+package brand
 
-// sites are well-known sites by their main domain, parted by single blanks: names that typists mean and squatters register one
+import "strings"
+
+// Sites are well-known sites by their main domain, parted by single blanks: names that typists mean and squatters register one
 // slip away. Unlike a brand, a site is looked for only where it is all that a label, or a part of it, spells. From general
 // knowledge of much visited sites; names with many honest neighbours one letter away are left out.
-const sites = "" +
+const Sites = "" +
 	"123movies.com 1password.com 888casino.com abercrombie.com academia.edu accuweather.com addictinggames.com " +
 	"advanceautoparts.com aeroflot.ru aeropostale.com airasia.com aircanada.com airfrance.com alaskaair.com " +
 	"aljazeera.com allocine.fr allrecipes.com allstate.com altavista.com americanairlines.com ameriprise.com " +
@@ -96,3 +98,23 @@ const sites = "" +
 	"williams-sonoma.com winrar.com winzip.com wired.com wizzair.com wolframalpha.com wolterskluwer.com " +
 	"woocommerce.com worldofwarcraft.com wunderground.com xerox.com xhamster.com yandex.ru yellowpages.com " +
 	"youporn.com youtubekids.com zappos.com zdnet.com zendesk.com zillow.com ziprecruiter.com zoopla.co.uk "
+
+// NextSite returns the label of the site that begins at start in Sites, and where the next one begins.
+func NextSite(start int) (label string, next int) {
+	end := start
+	for Sites[end] != '.' {
+		end++
+	}
+	next = end
+	for Sites[next] != ' ' {
+		next++
+	}
+	return Sites[start:end], next + 1
+}
+
+// SiteAt returns the site that begins at start in Sites as a brand: its label under every suffix is taken for its own.
+func SiteAt(start int) *Brand {
+	label, next := NextSite(start)
+	domain := Sites[start : next-1]
+	return &Brand{Key: strings.ReplaceAll(label, "-", ""), Name: domain, Kind: Site, Own: label + ".* " + domain}
+}

@@ -1,0 +1,239 @@
+package brand
+
+// webBrands are mail and office services, social networks, shops, streaming, games, hosting and devices.
+var webBrands = [...]Brand{
+	{"google", "Google", Coined, `google.* google.cm google.ne google.co google-analytics.com googleapis.com googlevideo.com
+		googleusercontent.com googletagmanager.com googlesyndication.com googleadservices.com
+		googletagservices.com googlemail.com googlesource.com googleblog.com googlecode.com googleearth.com
+		googlegroups.com googlestore.com googleplay.com googleweblight.com googledomains.com googlefiber.net
+		googleapps.com googlezip.net googlecnapps.cn googlehosted.com googlecloud.com googlepages.com
+		googleanalytics.com googleoptimize.com googlesciencefair.com googlephotos.com googleadsserving.cn
+		googlebot.com googledrive.com googlecommerce.com googlemaps.com`},
+	{"gmail", "Gmail", Coined, "gmail.com google.com gmail.*"},
+	{"youtube", "YouTube", Coined, `youtube.* youtubeeducation.com youtube-nocookie.com youtubekids.com
+		youtubego.com youtubegaming.com youtubemobilesupport.com`},
+	{"microsoft", "Microsoft", Coined, `microsoft.* microsoftonline.com microsoftonline-p.com
+		microsoftstream.com microsoftstore.com microsoftazuread-sso.com microsoftinternetsafety.net
+		microsoftedge.com microsofttranslator.com microsoftpersonalcontent.com microsoftcloud.com
+		microsoft365.com microsoftusercontent.com microsoftedgeinsider.com microsoft-int.com`},
+	{"office365", "Microsoft 365", Coined, "office365.com office365.us office.com"},
+	{"outlook", "Outlook", Word, "outlook.* outlookmobile.com"},
+	{"hotmail", "Hotmail", Coined, "hotmail.*"},
+	{"onedrive", "OneDrive", Coined, "onedrive.* onedrive.live.com"},
+	{"sharepoint", "SharePoint", Coined, "sharepoint.* sharepointonline.com sharepoint-df.com"},
+	{"windows", "Windows", Word, "windows.com windows.net windowsupdate.com windowsphone.com"},
+	{"skype", "Skype", Coined, "skype.* skypeassets.com skypeforbusiness.com"},
+	{"xbox", "Xbox", Short, "xbox.* xboxlive.com xboxservices.com xboxgamepass.com"},
+	{"bing", "Bing", Short, "bing.* bing.net"},
+	{"linkedin", "LinkedIn", Coined, "linkedin.* linkedin-ei.com linkedinlearning.com"},
+	{"github", "GitHub", Coined, `github.* githubassets.com githubusercontent.com githubapp.com
+		githubcopilot.com githubstatus.com`},
+	{"gitlab", "GitLab", Word, "gitlab.*"},
+	{"apple", "Apple", Word, `apple.* apple-dns.net apple-mapkit.com apple-cloudkit.com
+		apple-livephotoskit.com applepay.com appleid.com applemusic.com applecard.com`},
+	{"appleid", "Apple ID", Coined, "appleid.com apple.com"},
+	{"icloud", "iCloud", Coined, "icloud.* icloud-content.com"},
+	{"itunes", "iTunes", Coined, "itunes.*"},
+	{"iphone", "iPhone", Coined, "iphone.*"},
+	{"amazon", "Amazon", Coined, `amazon.* amazonaws.com amazon-adsystem.com amazonaws.com.cn amazonpay.com
+		amazontrust.com amazonalexa.com amazonvideo.com amazonmusic.com amazonbusiness.com amazon-corp.com
+		amazonses.com amazonwebservices.com amazonaws-china.com amazonbrowserapp.com amazonstudios.com
+		amazon-dss.com amazonfctours.com amazoncognito.com amazonprimevideo.cn amazonsdi.com
+		amazonworkspaces.com amazongames.com`},
+	{"primevideo", "Prime Video", Coined, "primevideo.* amazonvideo.com"},
+	{"amazonprime", "Amazon Prime", Coined, "amazon.com primevideo.com"},
+	{"facebook", "Facebook", Coined, `facebook.* facebookcorewwwi.onion facebookmail.com
+		facebook-hardware.com facebookblueprint.com facebookbrand.com facebook-studio.com facebookconnect.com
+		facebookstories.com facebookdevelopers.com fb.com`},
+	{"instagram", "Instagram", Coined, `instagram.* instagram-brand.com instagram-engineering.com
+		instagram-press.com cdninstagram.com instagramenglish.com`},
+	{"whatsapp", "WhatsApp", Coined, "whatsapp.* whatsappbrand.com whatsapp-plus.info whatsapp-plus.net"},
+	{"messenger", "Messenger", Word, "messenger.com m.me"},
+	{"telegram", "Telegram", Word, "telegram.* telegram-cdn.org"},
+	{"snapchat", "Snapchat", Coined, "snapchat.*"},
+	{"tiktok", "TikTok", Coined, `tiktok.* tiktokv.com tiktokcdn.com tiktokcdn-us.com tiktokv.us
+		tiktokglobalshop.com tiktokcdn-eu.com tiktokw.us tiktokrow-cdn.com tiktokshop.com tiktokd.org
+		tiktokd.net tiktoktime.com`},
+	{"twitter", "Twitter", Coined, `twitter.* twitterflightschool.com twitterinc.com twitteroauth.com
+		twitterstat.us twittercommunity.com`},
+	{"pinterest", "Pinterest", Coined, "pinterest.* pinterestmail.com"},
+	{"reddit", "Reddit", Coined, `reddit.* redditstatic.com redditmedia.com redditinc.com redditmail.com
+		redditspace.com redditblog.com`},
+	{"tumblr", "Tumblr", Coined, "tumblr.*"},
+	{"discord", "Discord", Coined, `discord.* discordapp.com discordapp.net discordcdn.com discordmerch.com
+		discordstatus.com discordpartygames.com discord-activities.com discordactivities.com discordsays.com
+		discordquests.com`},
+	{"hypesquad", "Discord HypeSquad", Coined, "discord.com"},
+	{"vkontakte", "VK", Coined, "vkontakte.ru vk.com"},
+	{"tinder", "Tinder", Word, "tinder.*"},
+	{"badoo", "Badoo", Coined, "badoo.* badoocdn.com"},
+	{"yahoo", "Yahoo", Coined, `yahoo.* yahooapis.com yahoodns.net yahooinc.com yahoo-email.com
+		yahoosmallbusiness.com yahoosandbox.com`},
+	{"protonmail", "Proton Mail", Coined, "protonmail.* proton.me protonmail.ch"},
+	{"webde", "WEB.DE", Word, "web.de"},
+	{"gmx", "GMX", Short, "gmx.* gmx-*.*"},
+	{"libero", "Libero", Word, "libero.it"},
+	{"zimbra", "Zimbra", Word, "zimbra.* zimbra.com"},
+	{"roundcube", "Roundcube", Word, "roundcube.*"},
+	{"docusign", "DocuSign", Coined, "docusign.* docusign-*.*"},
+	{"dropbox", "Dropbox", Coined, `dropbox.* dropboxusercontent.com dropboxapi.com dropbox-dns.com
+		dropboxstatic.com dropboxforum.com dropboxpartners.com dropboxbusiness.com`},
+	{"wetransfer", "WeTransfer", Coined, "wetransfer.* wetransfer.net"},
+	{"adobe", "Adobe", Coined, `adobe.* adobe-*.* adobedtm.com adobelogin.com adobess.com adobecc.com
+		adobeaemcloud.com adobesign.com adobesigncdn.com adobeexchange.com adobeconnect.com adobesc.com
+		adobemagazine.com adobeoobe.com`},
+	{"zoom", "Zoom", Short, "zoom.* zoomgov.com zoomcares.org"},
+	{"slack", "Slack", Word, "slack.*"},
+	{"salesforce", "Salesforce", Coined, `salesforce.* salesforce-*.com salesforceliveagent.com
+		salesforcemarketingcloud.com salesforceiq.com salesforce-sites.com`},
+	{"atlassian", "Atlassian", Coined, "atlassian.*"},
+	{"godaddy", "GoDaddy", Coined, "godaddy.* godaddysites.com"},
+	{"cloudflare", "Cloudflare", Coined, `cloudflare.* cloudflare-dns.com cloudflareinsights.com
+		cloudflarestatus.com cloudflarestream.com cloudflarestorage.com cloudflareaccess.com
+		cloudflare-ipfs.com cloudflareapps.com cloudflareclient.com cloudflarestatic.com
+		cloudflarepartners.com cloudflare-gateway.com`},
+	{"ionos", "IONOS", Coined, "ionos.* ionos.space"},
+	{"strato", "STRATO", Word, "strato.*"},
+	{"ovhcloud", "OVHcloud", Coined, "ovhcloud.* ovh.com"},
+	{"namecheap", "Namecheap", Coined, "namecheap.*"},
+	{"wordpress", "WordPress", Word, "wordpress.* wordpress.org"},
+	{"norton", "Norton", Word, "norton.*"},
+	{"nortonlifelock", "NortonLifeLock", Coined, "nortonlifelock.*"},
+	{"mcafee", "McAfee", Coined, "mcafee.* mcafeesecure.com mcafeewebadvisor.com mcafeemobilesecurity.com"},
+	{"kaspersky", "Kaspersky", Coined, "kaspersky.* kaspersky-labs.com kasperskylab.*"},
+	{"malwarebytes", "Malwarebytes", Coined, "malwarebytes.*"},
+	{"bitdefender", "Bitdefender", Coined, "bitdefender.*"},
+	{"symantec", "Symantec", Coined, "symantec.* symantecliveupdate.com"},
+	{"avast", "Avast", Coined, "avast.* avastbrowser.com"},
+	{"nordvpn", "NordVPN", Coined, "nordvpn.*"},
+	{"expressvpn", "ExpressVPN", Coined, "expressvpn.*"},
+	{"lastpass", "LastPass", Coined, "lastpass.*"},
+	{"chatgpt", "ChatGPT", Coined, "chatgpt.com openai.com"},
+	{"openai", "OpenAI", Coined, "openai.*"},
+	{"deepseek", "DeepSeek", Coined, "deepseek.com"},
+	{"netflix", "Netflix", Coined, `netflix.* netflixinvestor.com netflixstudios.com netflixdnstest1.com
+		netflix.github.io netflixtechblog.com netflixhouse.com netflixpartners.com`},
+	{"disneyplus", "Disney+", Coined, "disneyplus.* disney-plus.net disney.com"},
+	{"disney", "Disney", Coined, `disney.* disneyplus.com disneyland.* disneyworld.* disneystore.*
+		disneylandparis.* disneyinternational.com disneyparks.* disneycruise.* disneycareers.com`},
+	{"spotify", "Spotify", Coined, `spotify.* spotifycdn.com spotifyforbrands.com spotifyjobs.com
+		spotifycodes.com spotify-com.akamaized.net`},
+	{"deezer", "Deezer", Coined, "deezer.*"},
+	{"soundcloud", "SoundCloud", Coined, "soundcloud.*"},
+	{"twitch", "Twitch", Coined, "twitch.* twitchcdn.net twitchsvc.net twitchcon.com"},
+	{"dailymotion", "Dailymotion", Coined, "dailymotion.*"},
+	{"hbomax", "HBO Max", Coined, "hbomax.*"},
+	{"paramountplus", "Paramount+", Coined, "paramountplus.*"},
+	{"crunchyroll", "Crunchyroll", Coined, "crunchyroll.*"},
+	{"steamcommunity", "Steam", Coined, "steamcommunity.com"},
+	{"steampowered", "Steam", Coined, "steampowered.com"},
+	{"steam", "Steam", Word, `steampowered.com steamcommunity.com steamcontent.com steamstatic.com
+		steamgames.com steamserver.net steam-chat.com steamusercontent.com steamstat.us`},
+	{"epicgames", "Epic Games", Coined, "epicgames.* epicgames.dev"},
+	{"fortnite", "Fortnite", Coined, "fortnite.com"},
+	{"roblox", "Roblox", Coined, "roblox.* robloxlabs.com robloxcdn.com robloxdev.com"},
+	{"minecraft", "Minecraft", Coined, `minecraft.* minecraftservices.com minecraftforum.net
+		minecraft-services.net minecraft.wiki`},
+	{"playstation", "PlayStation", Coined, "playstation.* playstation.net"},
+	{"nintendo", "Nintendo", Coined, "nintendo.* nintendoswitch.com nintendo-europe.com"},
+	{"battlenet", "Battle.net", Coined, "battle.net battlenet.com.cn"},
+	{"blizzard", "Blizzard", Word, "blizzard.*"},
+	{"riotgames", "Riot Games", Coined, "riotgames.*"},
+	{"leagueoflegends", "League of Legends", Coined, "leagueoflegends.*"},
+	{"counterstrike", "Counter-Strike", Coined, "counter-strike.net"},
+	{"faceit", "FACEIT", Coined, "faceit.com faceit-cdn.net"},
+	{"opskins", "OPSkins", Coined, "opskins.com"},
+	{"ubisoft", "Ubisoft", Coined, "ubisoft.* ubisoftconnect.com"},
+	{"bet365", "bet365", Coined, "bet365.* bet365affiliates.com"},
+	{"winamax", "Winamax", Coined, "winamax.*"},
+	{"betclic", "Betclic", Coined, "betclic.*"},
+	{"ebay", "eBay", Short, "ebay.* ebaystatic.com ebayimg.com ebay-kleinanzeigen.de"},
+	{"kleinanzeigen", "Kleinanzeigen", Coined, "kleinanzeigen.* ebay-kleinanzeigen.de *kleinanzeigen.*"},
+	{"alibaba", "Alibaba", Coined, `alibaba.* alibabacloud.com alibabagroup.com alibabadns.com
+		alibabausercontent.com alibaba-inc.com`},
+	{"aliexpress", "AliExpress", Coined, "aliexpress.* aliexpress-media.com"},
+	{"taobao", "Taobao", Coined, "taobao.*"},
+	{"shopee", "Shopee", Coined, "shopee.* shopeemobile.com shopeepay.*"},
+	{"lazada", "Lazada", Coined, "lazada.*"},
+	{"temu", "Temu", Short, "temu.*"},
+	{"shein", "SHEIN", Coined, "shein.* sheingroup.com"},
+	{"zalando", "Zalando", Coined, "zalando.* zalando-*.*"},
+	{"allegro", "Allegro", Word, `allegro.pl allegro.cz allegro.sk allegro.eu allegro.hu allegro.tech
+		allegrogroup.com allegrostatic.com allegrosandbox.pl`},
+	{"allegrolokalnie", "Allegro Lokalnie", Coined, "allegrolokalnie.pl"},
+	{"vinted", "Vinted", Coined, "vinted.*"},
+	{"leboncoin", "leboncoin", Coined, "leboncoin.fr leboncoin.io"},
+	{"wallapop", "Wallapop", Coined, "wallapop.*"},
+	{"subito", "Subito", Word, "subito.it"},
+	{"marktplaats", "Marktplaats", Coined, "marktplaats.*"},
+	{"2dehands", "2dehands", Coined, "2dehands.be"},
+	{"ricardo", "Ricardo", Word, "ricardo.ch"},
+	{"blocket", "Blocket", Coined, "blocket.se"},
+	{"otomoto", "Otomoto", Coined, "otomoto.pl"},
+	{"cdiscount", "Cdiscount", Coined, "cdiscount.*"},
+	{"darty", "Darty", Word, "darty.*"},
+	{"fnac", "Fnac", Short, "fnac.*"},
+	{"carrefour", "Carrefour", Word, "carrefour.*"},
+	{"decathlon", "Decathlon", Coined, "decathlon.* decathlon-*.*"},
+	{"leroymerlin", "Leroy Merlin", Coined, "leroymerlin.*"},
+	{"ikea", "IKEA", Short, "ikea.*"},
+	{"lidl", "Lidl", Short, "lidl.* lidl-*.*"},
+	{"aldi", "ALDI", Short, "aldi.* aldi-*.*"},
+	{"mediamarkt", "MediaMarkt", Coined, "mediamarkt.* mediamarktsaturn.com"},
+	{"bolcom", "bol", Coined, "bol.com"},
+	{"coolblue", "Coolblue", Coined, "coolblue.*"},
+	{"walmart", "Walmart", Coined, `walmart.* walmartimages.com walmartlabs.com walmartcanada.ca
+		walmartmexico.com walmartone.com`},
+	{"costco", "Costco", Coined, "costco.* costcotravel.com costcotireappointments.com costcobusinessdelivery.com"},
+	{"bestbuy", "Best Buy", Word, "bestbuy.*"},
+	{"homedepot", "Home Depot", Coined, "homedepot.*"},
+	{"etsy", "Etsy", Short, "etsy.*"},
+	{"shopify", "Shopify", Coined, `shopify.* shopifycdn.com shopifysvc.com shopifycloud.com
+		shopifyapps.com shopifypreview.com`},
+	{"booking", "Booking.com", Word, "booking.com bookingholdings.com"},
+	{"bookingcom", "Booking.com", Coined, "booking.com"},
+	{"airbnb", "Airbnb", Coined, "airbnb.* airbnb.github.io"},
+	{"expedia", "Expedia", Coined, "expedia.* expediagroup.com expediapartnercentral.com"},
+	{"tripadvisor", "Tripadvisor", Coined, "tripadvisor.*"},
+	{"ryanair", "Ryanair", Coined, "ryanair.*"},
+	{"lufthansa", "Lufthansa", Coined, "lufthansa.* lufthansa-*.* lufthansagroup.*"},
+	{"emirates", "Emirates", Word, "emirates.*"},
+	{"uber", "Uber", Short, "uber.* ubereats.com"},
+	{"blablacar", "BlaBlaCar", Coined, "blablacar.*"},
+	{"adidas", "adidas", Coined, "adidas.* adidas-group.com"},
+	{"nike", "Nike", Short, "nike.* nikeinc.com"},
+	{"louisvuitton", "Louis Vuitton", Coined, "louisvuitton.*"},
+	{"michaelkors", "Michael Kors", Coined, "michaelkors.*"},
+	{"tommyhilfiger", "Tommy Hilfiger", Coined, "tommy.com tommyhilfiger.*"},
+	{"pandora", "Pandora", Word, "pandora.*"},
+	{"birkenstock", "Birkenstock", Coined, "birkenstock.*"},
+	{"skechers", "Skechers", Coined, "skechers.*"},
+	{"northface", "The North Face", Coined, "thenorthface.*"},
+	{"lululemon", "lululemon", Coined, "lululemon.*"},
+	{"rayban", "Ray-Ban", Coined, "ray-ban.com"},
+	{"samsung", "Samsung", Coined, `samsung.* samsungcloud.com samsungcloudsolution.com
+		samsungcloudsolution.net samsungapps.com samsungelectronics.com samsungknox.com samsungdm.com
+		samsungosp.com samsunghealth.com samsung-*.* samsungtvplus.com samsungotn.net samsungiotcloud.com
+		samsungqbe.com samsungrs.com samsungusa.com samsungsds.com samsungsvc.com samsunghrm.com
+		samsungcloudcdn.com samsungpositioning.com samsungdive.com samsungadhub.com samsungacr.com
+		samsungdiroute.net samsungmobile.com samsungsemi.com samsungfire.com`},
+	{"huawei", "Huawei", Coined, "huawei.* huaweicloud.com huawei-*.* huaweistatic.com"},
+	{"xiaomi", "Xiaomi", Coined, "xiaomi.* xiaomicp.com xiaomiyoupin.com xiaomiev.com"},
+	{"thunderbird", "Thunderbird", Word, "thunderbird.net"},
+	{"mozilla", "Mozilla", Coined, "mozilla.* mozilla.net mozillalabs.com mozillafoundation.org"},
+	{"wikipedia", "Wikipedia", Coined, "wikipedia.*"},
+	{"gofundme", "GoFundMe", Coined, "gofundme.com"},
+	{"tesla", "Tesla", Word, "tesla.* teslamotors.com"},
+	{"sephora", "Sephora", Coined, "sephora.*"},
+	{"nespresso", "Nespresso", Coined, "nespresso.*"},
+	{"uniqlo", "UNIQLO", Coined, "uniqlo.*"},
+	{"auchan", "Auchan", Coined, "auchan.* auchan-retail.com"},
+	{"mercari", "Mercari", Coined, "mercari.*"},
+	{"talktalk", "TalkTalk", Coined, "talktalk.* talktalkbusiness.co.uk talktalkgroup.com talktalk.net"},
+	{"hypixel", "Hypixel", Coined, "hypixel.net"},
+	{"valorant", "VALORANT", Coined, "playvalorant.com"},
+	{"csgorun", "CSGORUN", Coined, "csgorun.*"},
+	{"microsoftteams", "Microsoft Teams", Coined, "microsoft.com"},
+	{"cryptotab", "CryptoTab", Coined, "cryptobrowser.site cryptotab.net"},
+	{"seur", "SEUR", Short, "seur.*"},
+}
