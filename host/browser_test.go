@@ -34,6 +34,10 @@ type person struct {
 	shot string // where screenshots go; "" for nowhere
 }
 
+// inTheClear is a name of this machine that browsers do not take for a local one, as they do loopback addresses: pages from there
+// are as from anywhere else without TLS.
+const inTheClear = "assay.test"
+
 // browse starts Chromium. ASSAY_SCREENSHOTS names a folder for screenshots of what the person sees.
 func browse(t *testing.T) *person {
 	t.Helper()
@@ -46,7 +50,8 @@ func browse(t *testing.T) *person {
 		t.Skip("the accessibility checker is not installed: npm ci --prefix host/console")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()))
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()),
+		chromedp.Flag("host-resolver-rules", "MAP "+inTheClear+" 127.0.0.1"))
 	allocated, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stop)
 	tab, closeTab := chromedp.NewContext(allocated)
@@ -331,4 +336,73 @@ func (r *receiver) await(t *testing.T, ref string) {
 			t.Fatalf("the event of %s did not come", ref)
 		}
 	}
+}
+
+// focused is what has the keyboard's focus.
+type focused struct {
+	Name    string `json:"name"`
+	Outline bool   `json:"outline"`
+	Seen    bool   `json:"seen"` // within the window
+}
+
+// stop presses a key that moves the focus and says where it is then.
+func (p *person) stop(key string) focused {
+	p.Helper()
+	p.do(chromedp.KeyEvent(key))
+	return run1(p, chromedp.Evaluate[focused](`(() => {
+		const e = document.activeElement, at = e.getBoundingClientRect(), style = getComputedStyle(e);
+		const label = e.labels && e.labels.length ? e.labels[0].innerText : e.innerText;
+		return {
+			name: (label || "").trim(), outline: parseFloat(style.outlineWidth) >= 2 && style.outlineStyle !== "none",
+			seen: at.width > 0 && at.left >= 0 && at.top >= 0 && at.bottom <= innerHeight && at.right <= innerWidth,
+		};
+	})()`))
+}
+
+// TestKeyboard signs in and goes through the dashboard without a mouse, and stays where it is while the page brings itself up to
+// date.
+func TestKeyboard(t *testing.T) {
+	t.Parallel()
+	p := browse(t)
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database, "--webhook-allow=127.0.0.0/8", "--dns=off")
+	key := outputJSON[struct{ ID, Key string }](t, dir, database, "keys", "create", "--plan=pro")
+
+	p.do(chromedp.Navigate(strings.Replace(host.url, "127.0.0.1", inTheClear, 1) + "/signin"))
+	p.see("With any key of your account.")
+	if at := p.stop("\t"); at.Name != "Skip to content" || !at.Seen || !at.Outline {
+		t.Errorf("the first stop is %+v", at)
+	}
+	p.do(chromedp.KeyEvent("\r"))
+	if at := p.stop("\t"); at.Name != "API key" || !at.Seen || !at.Outline {
+		t.Errorf("behind the skipped part is %+v", at)
+	}
+	p.do(chromedp.KeyEvent(key.Key + "\r"))
+	p.see("This month")
+	p.until("the whole page", `document.readyState === "complete" && !!document.querySelector("#plot canvas")`)
+	for _, want := range []string{
+		"Skip to content", "Assay", "Prices", "Docs", "Dashboard", "Sign out", "Overview", "Checks", "Keys", "Webhooks", "Plan",
+		"Change plan", "Value", "Type", "Country", "Check", "As a table",
+	} {
+		if at := p.stop("\t"); at.Name != want || !at.Outline || !at.Seen {
+			t.Errorf("the next stop is %+v, want %s", at, want)
+		}
+	}
+
+	p.press("Webhooks", "Every review and block is posted to")
+	p.write("url", "http://127.0.0.1:1/nobody")
+	p.press("Save", "This is the secret that signs events.")
+	p.press("Send a test event", "A test event is on its way.")
+	p.press("All", "Attempts")
+	p.until("the list of events", `(() => { const e = document.querySelector("[id^=see-]"); if (e) e.focus(); return !!e; })()`)
+	p.until("two updates", `performance.getEntriesByType("resource").filter((e) => e.initiatorType === "fetch").length >= 2`)
+	if !run1(p, chromedp.Evaluate[bool](`document.activeElement.id.startsWith("see-") && document.querySelectorAll("header").length === 1`)) {
+		t.Error("an update took the focus away, or put a page into the page")
+	}
+	output(t, dir, database, "keys", "revoke", key.ID)
+	p.see("With any key of your account.") // the next update says that nobody is signed in
+	if n := run1(p, chromedp.Evaluate[int](`document.querySelectorAll("header").length`)); n != 1 {
+		t.Errorf("there are %d headers", n)
+	}
+	host.stop(t, syscall.SIGTERM)
 }

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"assay/host/check"
@@ -66,10 +64,18 @@ func (cmd *keysListCmd) Run(ctx context.Context, cfg *Config, t *terminal) error
 		}
 		rows := make([][]string, len(keys))
 		for i, k := range keys {
-			rows[i] = []string{k.ID, k.Hint, k.Name, k.State, k.AccountID, k.Plan, fmt.Sprint(k.Used), k.CreatedAt.UTC().Format(time.DateTime)}
+			rows[i] = []string{k.ID, k.Hint, k.Name, k.State, k.AccountID, k.Plan, fmt.Sprint(k.Used), k.CreatedAt.UTC().Format(time.DateTime), dateTime(k.LastUsedAt), dateTime(k.ExpiresAt)}
 		}
-		return t.table([]string{"ID", "KEY", "NAME", "STATE", "ACCOUNT", "PLAN", "USED THIS MONTH", "CREATED (UTC)"}, rows)
+		return t.table([]string{"ID", "KEY", "NAME", "STATE", "ACCOUNT", "PLAN", "USED THIS MONTH", "CREATED (UTC)", "LAST USED", "EXPIRES"}, rows)
 	})
+}
+
+// dateTime is a time in UTC, or a dash when there is none.
+func dateTime(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.DateTime)
 }
 
 type keysRevokeCmd struct {
@@ -89,52 +95,3 @@ func (cmd *keysRevokeCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		return nil
 	})
 }
-
-type webhooksCmd struct {
-	Set webhooksSetCmd `cmd:"" help:"Set an account's webhook URL and make its signing secret, shown this once."`
-}
-
-type webhooksSetCmd struct {
-	Account string `required:"" placeholder:"ID" help:"The account."`
-	URL     string `required:"" placeholder:"URL" help:"Where events go: https, or http."`
-	JSON    bool   `help:"Print JSON."`
-}
-
-// Validate refuses a URL that no event could be sent to. Kong calls it.
-func (cmd *webhooksSetCmd) Validate() error { return validEndpoint(cmd.URL) }
-
-func (cmd *webhooksSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	return withBackend(ctx, cfg, t, func(b *backend) error {
-		secret, err := b.store.SetEndpoint(ctx, cmd.Account, cmd.URL)
-		if err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.json(map[string]string{"secret": secret})
-		}
-		t.printf("secret  %s\n\nThe secret is shown this once.\n", secret)
-		return nil
-	})
-}
-
-// validEndpoint says what is wrong with a webhook URL.
-func validEndpoint(text string) error {
-	u, err := url.Parse(text)
-	switch {
-	case len(text) > maxEndpointBytes:
-		return fmt.Errorf("url: %d bytes are more than %d", len(text), maxEndpointBytes)
-	case err != nil:
-		return errors.New("url: it is not a URL")
-	case u.Scheme != "https" && u.Scheme != "http":
-		return errors.New("url: it must begin with https:// or http://")
-	case u.Hostname() == "":
-		return errors.New("url: it names no host")
-	case u.User != nil:
-		return errors.New("url: it must not hold a user or a password")
-	case u.Fragment != "":
-		return errors.New("url: it must not hold a fragment")
-	}
-	return nil
-}
-
-const maxEndpointBytes = 2048

@@ -61,7 +61,8 @@ const (
 // Serves says whether keys work in this status: also while a failed payment is tried again.
 func (s Status) Serves() bool { return s == Active || s == PastDue }
 
-// Change is what a provider says happened. Each is applied at most once, and none that is older than what is known already.
+// Change is what a provider says happened. Each is applied at most once, and none that is older than what is known already; what
+// has ended does not begin again.
 type Change struct {
 	Event        string    // the provider's id of it
 	At           time.Time // by the provider's clock
@@ -85,6 +86,13 @@ type Subscription struct {
 	EndsAt   time.Time // when it was cancelled to the end of what is paid for; else zero
 }
 
+// How long a checkout can be paid, which is as Stripe has it, and how long the browser that began it can come for the key: payment
+// events come up to three days late.
+const (
+	PayLife   = 24 * time.Hour
+	ClaimLife = 7 * 24 * time.Hour
+)
+
 // Checkout is one attempt to subscribe.
 type Checkout struct {
 	ID       string   // co_..., told to the provider
@@ -104,6 +112,7 @@ type Claim struct {
 	KeyID   string
 	Hint    string // of a key that was shown before
 	Upgrade bool   // an existing account's plan changed; its keys stay
+	Ended   bool   // the subscription has ended already: the key signs in and does no more
 }
 
 // Errors of this package.
@@ -119,6 +128,7 @@ var (
 
 // Accounts keeps checkouts, subscriptions and what hangs on them.
 type Accounts interface {
+	// BeginCheckout keeps a checkout. Error: ErrSubscribed, for a free one of an account that a subscription serves.
 	BeginCheckout(ctx context.Context, c Checkout) error
 	// Apply makes a change and what follows from it durable together: the account of a new customer, its plan and quota, and
 	// whether its keys work. A change that was applied before, or that is older than what is known, does nothing.

@@ -64,12 +64,14 @@ func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo st
 		return "", err
 	}
 	p := &stripe.CheckoutSessionCreateParams{
-		Mode:              stripe.String(stripe.CheckoutSessionModeSubscription),
-		ClientReferenceID: stripe.String(c.ID),
-		SuccessURL:        stripe.String(returnTo),
-		CancelURL:         stripe.String(cancelTo),
-		LineItems:         []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(price), Quantity: stripe.Int64(1)}},
-		SubscriptionData:  &stripe.CheckoutSessionCreateSubscriptionDataParams{Metadata: map[string]string{metaCheckout: c.ID}},
+		Mode: stripe.String(stripe.CheckoutSessionModeSubscription),
+		// Others are paid days later, when nobody waits for the key any more.
+		PaymentMethodTypes: []*string{stripe.String("card")},
+		ClientReferenceID:  stripe.String(c.ID),
+		SuccessURL:         stripe.String(returnTo),
+		CancelURL:          stripe.String(cancelTo),
+		LineItems:          []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(price), Quantity: stripe.Int64(1)}},
+		SubscriptionData:   &stripe.CheckoutSessionCreateSubscriptionDataParams{Metadata: map[string]string{metaCheckout: c.ID}},
 	}
 	p.SetIdempotencyKey("checkout-" + c.ID)
 	session, err := s.client.V1CheckoutSessions.Create(ctx, p)
@@ -151,9 +153,20 @@ func (s *Stripe) endAtPeriod(ctx context.Context, sub Subscription, end bool) (C
 // does no harm.
 func (s *Stripe) changed(known Subscription, now *stripe.Subscription) Change {
 	return Change{
-		Event: "api_" + stripe.NewIdempotencyKey(), At: time.Now().Truncate(time.Second), Provider: s.Name(), Customer: known.Customer, Subscription: known.ID,
-		Status: statusOf(now.Status), EndsAt: endOf(now),
+		Event: "api_" + stripe.NewIdempotencyKey(), At: answeredAt(now.LastResponse), Provider: s.Name(), Customer: known.Customer,
+		Subscription: known.ID, Plan: planOf(now), Status: statusOf(now.Status), EndsAt: endOf(now),
 	}
+}
+
+// answeredAt is when Stripe gave an answer, by its own clock, to the second: events are ordered by it, and this host's clock may
+// be ahead.
+func answeredAt(r *stripe.APIResponse) time.Time {
+	if r != nil {
+		if at, err := http.ParseTime(r.Header.Get("Date")); err == nil {
+			return at
+		}
+	}
+	return time.Now().Truncate(time.Second)
 }
 
 // ErrSignature means that what claims to be Stripe's event is not signed by it, or was signed too long ago to be believed.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stripe/stripe-go/v85"
 	"github.com/stripe/stripe-go/v85/webhook"
 )
 
@@ -86,6 +88,21 @@ func TestStripeOutOfReach(t *testing.T) {
 	s.client = NewStripe("sk_test_123", "", "http://127.0.0.1:1").client
 	if _, err := s.Checkout(t.Context(), Checkout{ID: "co_1", Plan: "pro"}, "https://a.example", "https://a.example"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What an answer says is ordered among events by Stripe's clock: this host's may be ahead.
+func TestAnswersCountByTheProvidersClock(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2031, 5, 15, 12, 0, 7, 0, time.UTC)
+	answer := &stripe.APIResponse{Header: http.Header{"Date": {at.Format(http.TimeFormat)}}}
+	if got := answeredAt(answer); !got.Equal(at) {
+		t.Errorf("got %s", got)
+	}
+	for name, r := range map[string]*stripe.APIResponse{"no answer": nil, "no date": {Header: http.Header{}}} {
+		if got := answeredAt(r); time.Since(got).Abs() > time.Hour || got.Nanosecond() != 0 {
+			t.Errorf("%s: %s", name, got)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -12,7 +13,9 @@ import (
 const (
 	testCheckoutPath = "/checkout/test/"
 	donePath         = "/checkout/done"
-	checkoutCookie   = 24 * time.Hour
+	mostCheckouts    = 5  // of one browser, remembered
+	checkoutsAllowed = 10 // by one client
+	checkoutsWindow  = time.Hour
 )
 
 // TestCheckoutPage is where the built-in test checkout asks for a card.
@@ -24,17 +27,20 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
+	if !c.begun.allow(c.cfg.Client(ctx.Context()).String()) {
+		return &pageError{fiber.StatusTooManyRequests, "Too many checkouts were begun from here. Wait an hour."}
+	}
 	account := ""
 	if s != nil {
 		account = s.Account
 	}
 	w, cancel := work()
 	defer cancel()
-	checkout, err := c.cfg.Billing.Subscribe(w, ctx.FormValue("plan"), account, c.url(ctx, donePath), c.url(ctx, "/#prices"))
+	checkout, err := c.cfg.Billing.Subscribe(w, field(ctx, "plan"), account, c.url(ctx, donePath), c.url(ctx, "/#prices"))
 	switch {
 	case errors.Is(err, billing.ErrNoPlan):
 		return &pageError{fiber.StatusBadRequest, "There is no such plan."}
-	case errors.Is(err, billing.ErrSubscribed):
+	case errors.Is(err, billing.ErrSubscribed): // or it chose the free plan, and a subscription serves it
 		return ctx.Redirect("/dashboard/plan", fiber.StatusSeeOther)
 	case errors.Is(err, billing.ErrUnavailable):
 		c.cfg.Logger.Error("checkout cannot be opened", "error", err)
@@ -42,10 +48,22 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	case err != nil:
 		return err
 	}
-	if err := c.setCookie(ctx, "checkout", checkoutContext, checkout.Token, c.cfg.Now().Add(checkoutCookie)); err != nil {
+	// Earlier ones are kept: they may be open in another tab, and it may be there that is paid.
+	tokens := append(c.checkouts(ctx), checkout.Token)
+	tokens = tokens[max(0, len(tokens)-mostCheckouts):]
+	if err := c.setCookie(ctx, "checkout", checkoutContext, tokens, c.cfg.Now().Add(billing.ClaimLife)); err != nil {
 		return err
 	}
 	return ctx.Redirect(checkout.URL, fiber.StatusSeeOther)
+}
+
+// checkouts are the tokens of the checkouts that this browser began, the newest last.
+func (c *Console) checkouts(ctx *fiber.Ctx) []string {
+	var tokens []string
+	if !c.cookie(ctx, "checkout", checkoutContext, &tokens) {
+		return nil
+	}
+	return tokens
 }
 
 // testProvider is the built-in test checkout, or nil when cards are real.
@@ -91,7 +109,7 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	card := billing.Card{Number: ctx.FormValue("number"), Expiry: ctx.FormValue("expiry"), CVC: ctx.FormValue("cvc"), Name: ctx.FormValue("name")}
+	card := billing.Card{Number: field(ctx, "number"), Expiry: field(ctx, "expiry"), CVC: field(ctx, "cvc"), Name: field(ctx, "name")}
 	change, err := c.testProvider().Pay(ctx.Params("id"), offer.Plan.Name, card)
 	var wrong *billing.CardError
 	if errors.As(err, &wrong) {
@@ -110,16 +128,14 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 
 // done is the success screen. The first load of a paid checkout's browser shows the key; no other ever does.
 func (c *Console) done(ctx *fiber.Ctx) error {
-	var token string
-	if !c.cookie(ctx, "checkout", checkoutContext, &token) {
+	tokens := c.checkouts(ctx)
+	if len(tokens) == 0 {
 		return &pageError{fiber.StatusNotFound, "There is no checkout of this browser, or it has expired. If you paid, sign in with your key or write to support."}
 	}
-	if ctx.Get("Sec-Purpose") != "" {
+	if ctx.Get("Sec-Purpose") != "" || ctx.Get("Purpose") != "" {
 		return &pageError{fiber.StatusForbidden, "This page is not for loading in advance."} // the key would be shown to nobody
 	}
-	w, cancel := work()
-	defer cancel()
-	claim, err := c.cfg.Billing.Claim(w, token)
+	claim, err := c.claim(tokens)
 	switch {
 	case errors.Is(err, billing.ErrPending):
 		ctx.Status(fiber.StatusPaymentRequired)
@@ -133,31 +149,53 @@ func (c *Console) done(ctx *fiber.Ctx) error {
 	return c.showClaim(ctx, claim)
 }
 
+// claim returns a key that was paid for and not shown yet, whichever checkout it is of; else what became of the newest.
+func (c *Console) claim(tokens []string) (newest billing.Claim, newestErr error) {
+	w, cancel := work()
+	defer cancel()
+	newestErr = billing.ErrNoCheckout
+	for _, token := range slices.Backward(tokens) {
+		claim, err := c.cfg.Billing.Claim(w, token)
+		if err == nil && claim.Key != "" {
+			return claim, nil
+		}
+		if errors.Is(newestErr, billing.ErrNoCheckout) {
+			newest, newestErr = claim, err
+		}
+	}
+	return newest, newestErr
+}
+
+// reissue replaces the key of the newest checkout that was claimed.
 func (c *Console) reissue(ctx *fiber.Ctx) error {
-	var token string
-	if !c.cookie(ctx, "checkout", checkoutContext, &token) {
+	tokens := c.checkouts(ctx)
+	if len(tokens) == 0 {
 		return &pageError{fiber.StatusNotFound, "There is no checkout of this browser."}
 	}
 	w, cancel := work()
 	defer cancel()
-	claim, err := c.cfg.Billing.Reissue(w, token)
-	if errors.Is(err, billing.ErrNoReissue) || errors.Is(err, billing.ErrNoCheckout) {
-		return &pageError{fiber.StatusConflict, "This key was used already, or was issued again too often: rotate it in the dashboard."}
+	for _, token := range slices.Backward(tokens) {
+		claim, err := c.cfg.Billing.Reissue(w, token)
+		if err == nil {
+			return c.showClaim(ctx, claim)
+		}
+		if !errors.Is(err, billing.ErrNoReissue) && !errors.Is(err, billing.ErrNoCheckout) {
+			return err
+		}
 	}
-	if err != nil {
-		return err
-	}
-	return c.showClaim(ctx, claim)
+	return &pageError{fiber.StatusConflict, "This key was used already, or was issued again too often: rotate it in the dashboard."}
 }
 
 func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {
+	var s *session
 	if claim.Key != "" {
 		// Who paid is signed in: the dashboard is a click away.
-		if err := c.begin(ctx, claim.Account, claim.KeyID); err != nil {
+		var err error
+		if s, err = c.begin(ctx, claim.Account, claim.KeyID); err != nil {
 			return err
 		}
 	} else if !claim.Upgrade {
 		ctx.Status(fiber.StatusGone)
 	}
-	return c.render(ctx, "done", nil, view{"Title": "You are subscribed", "Claim": claim, "URL": c.url(ctx, "")})
+	return c.render(ctx, "done", s, view{"Title": "You are subscribed", "Claim": claim, "URL": c.url(ctx, "")})
 }

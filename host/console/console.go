@@ -3,6 +3,7 @@
 package console
 
 import (
+	"bytes"
 	"context"
 	"embed"
 	"errors"
@@ -11,7 +12,10 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/gofiber/fiber/v2/middleware/filesystem"
@@ -51,7 +55,7 @@ type Config struct {
 	Webhook func(url string) (string, error)
 	// Client is the address block that stands for the client of a request.
 	Client func(*fasthttp.RequestCtx) netip.Prefix
-	URL    string // of this host as customers reach it; "": as the request says
+	URL    string // of this host as customers reach it, without a path; "": as the request says
 	Logger *slog.Logger
 	Now    func() time.Time
 }
@@ -68,6 +72,7 @@ type Console struct {
 	app     *fiber.App
 	pages   *pages
 	signIns *throttle
+	begun   *throttle // checkouts
 }
 
 // New returns a console. It fails when a page's template does not parse.
@@ -76,7 +81,10 @@ func New(cfg Config) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading pages: %w", err)
 	}
-	c := &Console{cfg: cfg, pages: p, signIns: newThrottle(signInsAllowed, signInsWindow, cfg.Now)}
+	c := &Console{
+		cfg: cfg, pages: p,
+		signIns: newThrottle(signInsAllowed, signInsWindow, cfg.Now), begun: newThrottle(checkoutsAllowed, checkoutsWindow, cfg.Now),
+	}
 	c.app = fiber.New(fiber.Config{
 		Immutable: true, StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true, ErrorHandler: c.fail,
 	})
@@ -89,10 +97,19 @@ func New(cfg Config) (*Console, error) {
 }
 
 // Handler answers one request.
-func (c *Console) Handler() fasthttp.RequestHandler { return c.app.Handler() }
+func (c *Console) Handler() fasthttp.RequestHandler {
+	routed := c.app.Handler()
+	return func(ctx *fasthttp.RequestCtx) {
+		if !slices.Contains(fiber.DefaultMethods, string(ctx.Method())) {
+			ctx.Error("There is no such method.", fasthttp.StatusNotImplemented) // fiber would say that the request is malformed
+			return
+		}
+		routed(ctx)
+	}
+}
 
 func (c *Console) route(files fs.FS) {
-	c.app.Use(c.headers, c.sameOrigin)
+	c.app.Use(c.headers, vetPath, c.sameOrigin)
 	c.app.Use("/static", filesystem.New(filesystem.Config{Root: http.FS(files), MaxAge: 3600}))
 
 	c.app.Get("/", c.landing)
@@ -101,7 +118,7 @@ func (c *Console) route(files fs.FS) {
 	c.app.Post("/subscribe", c.subscribe)
 	c.app.Get(testCheckoutPath+":id", c.testCheckout)
 	c.app.Post(testCheckoutPath+":id", c.payTest)
-	c.app.Get(donePath, c.done)
+	c.app.Add(fiber.MethodGet, donePath, c.done) // not HEAD, which would claim a key and show it to nobody
 	c.app.Post("/checkout/reissue", c.reissue)
 	c.app.Get("/signin", c.signInForm)
 	c.app.Post("/signin", c.signIn)
@@ -129,15 +146,23 @@ func (c *Console) route(files fs.FS) {
 }
 
 // securityPolicy allows this host's own files only, nothing inline, and forms that lead here or to Stripe's checkout.
-const securityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; " +
+const securityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self' https://checkout.stripe.com; base-uri 'none'; frame-ancestors 'none'"
 
 func (c *Console) headers(ctx *fiber.Ctx) error {
 	ctx.Set("Content-Security-Policy", securityPolicy)
 	ctx.Set("Referrer-Policy", "no-referrer")
 	ctx.Set("Cross-Origin-Opener-Policy", "same-origin")
-	if secure(ctx) {
+	if c.secure(ctx) {
 		ctx.Set("Strict-Transport-Security", "max-age=31536000")
+	}
+	return ctx.Next()
+}
+
+// vetPath refuses paths whose parts cannot be anything's name, before they reach the database.
+func vetPath(ctx *fiber.Ctx) error {
+	if path := ctx.Request().URI().PathOriginal(); !utf8.Valid(path) || bytes.IndexByte(path, 0) >= 0 {
+		return fiber.ErrNotFound
 	}
 	return ctx.Next()
 }
@@ -157,16 +182,33 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 	var routing *fiber.Error
 	switch {
 	case errors.As(err, &page):
-	case errors.As(err, &routing) && (routing.Code == fiber.StatusNotFound || routing.Code == fiber.StatusMethodNotAllowed):
-		page = &pageError{routing.Code, "There is no such page."}
-	case errors.Is(err, store.ErrNoKey), errors.Is(err, store.ErrNoEvent):
-		page = &pageError{fiber.StatusNotFound, err.Error()}
+	case errors.As(err, &routing) && routing.Code == fiber.StatusMethodNotAllowed:
+		page = &pageError{routing.Code, "This page cannot be asked for in that way. Go back and try again."}
+	case errors.As(err, &routing) && routing.Code < fiber.StatusInternalServerError:
+		page = &pageError{fiber.StatusNotFound, "There is no such page."}
+	case errors.Is(err, store.ErrNoKey):
+		page = &pageError{fiber.StatusNotFound, sentence(store.ErrNoKey)}
+	case errors.Is(err, store.ErrNoEvent):
+		page = &pageError{fiber.StatusNotFound, sentence(store.ErrNoEvent)}
 	default:
 		c.cfg.Logger.Error("page failed", "route", ctx.Route().Path, "error", err)
-		page = &pageError{fiber.StatusInternalServerError, "Something went wrong on our side. Nothing was changed; please try again."}
+		page = &pageError{fiber.StatusInternalServerError, "Something went wrong on our side. Please try again in a minute."}
 	}
 	ctx.Status(page.status)
+	if ctx.Get("HX-Request") != "" {
+		// Only a part of a page that stays is replaced.
+		if partial(ctx, "tried") {
+			return c.part(ctx, "tried", nil, view{"Error": page.text})
+		}
+		ctx.Set("HX-Reswap", "none")
+	}
 	return c.render(ctx, "error", nil, view{"Title": http.StatusText(page.status), "Text": page.text, "Status": page.status})
+}
+
+// sentence is an error's text as a sentence.
+func sentence(err error) string {
+	text := err.Error()
+	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
 // work bounds what a page does; fiber's own context has no deadline.
@@ -174,8 +216,12 @@ func work() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), pageTimeout)
 }
 
-// secure says whether the customer's connection is encrypted, as the proxy in front says.
-func secure(ctx *fiber.Ctx) bool { return ctx.Get("X-Forwarded-Proto") == "https" }
+// secure says whether the customer's connection is encrypted: the operator says so, or the proxy in front. That header is
+// believed from anybody, since it only ever makes that client's own cookies stricter.
+func (c *Console) secure(ctx *fiber.Ctx) bool {
+	first, _, _ := strings.Cut(ctx.Get("X-Forwarded-Proto"), ",")
+	return strings.HasPrefix(c.cfg.URL, "https://") || strings.EqualFold(strings.TrimSpace(first), "https")
+}
 
 // url is an absolute address of a page of this host.
 func (c *Console) url(ctx *fiber.Ctx, path string) string {
@@ -183,7 +229,7 @@ func (c *Console) url(ctx *fiber.Ctx, path string) string {
 		return c.cfg.URL + path
 	}
 	scheme := "http://"
-	if secure(ctx) {
+	if c.secure(ctx) {
 		scheme = "https://"
 	}
 	return scheme + string(ctx.Request().Host()) + path

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/gofiber/fiber/v2"
 
@@ -75,7 +77,7 @@ func series(days []store.Day) [4][]int64 {
 
 // tryKeyed checks a value on the account's quota.
 func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
-	kind, value := entity.Type(ctx.FormValue("type")), ctx.FormValue("value")
+	kind, value := entity.Type(field(ctx, "type")), field(ctx, "value")
 	if kind == "" || kind == "auto" {
 		kind = entity.Guess(value)
 	}
@@ -84,7 +86,7 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 	defer cancel()
 	d, err := c.cfg.Checker.Check(w, check.Request{
 		Caller: check.Caller{Account: s.Account, Key: s.Key, Plan: s.Plan},
-		Fields: []check.Field{{Type: kind, Value: value}}, Country: ctx.FormValue("country"),
+		Fields: []check.Field{{Type: kind, Value: value}}, Country: field(ctx, "country"),
 	})
 	if errors.Is(err, check.ErrUnauthorized) {
 		return &pageError{fiber.StatusForbidden, "The key that you signed in with has ended."}
@@ -92,7 +94,7 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 	if err := c.judged(ctx, tried, d, err); err != nil {
 		return err
 	}
-	if partial(ctx) {
+	if partial(ctx, "tried") {
 		return c.part(ctx, "tried", s, tried)
 	}
 	return c.showOverview(ctx, s, tried)
@@ -101,83 +103,86 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
-	list, err := c.cfg.Store.RecentChecks(w, s.Account, ctx.Query("before"), listedChecks)
+	list, err := c.cfg.Store.RecentChecks(w, s.Account, query(ctx, "before"), listedChecks)
 	if err != nil {
 		return err
 	}
-	v := view{"Title": "Checks", "Checks": list, "Before": ctx.Query("before")}
+	v := view{"Title": "Checks", "Checks": list, "Before": query(ctx, "before")}
 	if len(list) == listedChecks {
 		v["Next"] = list[len(list)-1].Ref
 	}
 	return c.render(ctx, "checks", s, v)
 }
 
-func (c *Console) keys(ctx *fiber.Ctx, s *session) error { return c.showKeys(ctx, s, nil, "") }
+func (c *Console) keys(ctx *fiber.Ctx, s *session) error { return c.showKeys(ctx, s, view{}) }
 
-func (c *Console) showKeys(ctx *fiber.Ctx, s *session, issued *store.Issued, wrong string) error {
+func (c *Console) showKeys(ctx *fiber.Ctx, s *session, v view) error {
 	w, cancel := work()
 	defer cancel()
 	list, err := c.cfg.Store.Keys(w, s.Account)
 	if err != nil {
 		return err
 	}
-	return c.render(ctx, "keys", s, view{"Title": "Keys", "Keys": list, "Issued": issued, "Error": wrong, "Note": notes[ctx.Query("note")], "Overlap": keyOverlap})
+	v["Title"], v["Keys"], v["Note"] = "Keys", list, notes[query(ctx, "note")]
+	return c.render(ctx, "keys", s, v)
 }
 
 // What a customer may do with keys.
 const (
 	keyOverlap  = 24 * time.Hour // a rotated key works on
-	mostKeys    = 20             // valid at once
-	longestName = 60             // bytes
+	longestName = 60             // characters
 )
 
+// keyName vets the name of a key. It is shown in lists and terminals, so it has no characters that act instead of being seen:
+// controls, and marks that turn the direction of text.
+func keyName(text string) (name string, ok bool) {
+	name = strings.TrimSpace(text)
+	seen := !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
+	return name, name != "" && seen && utf8.RuneCountInString(name) <= longestName
+}
+
 func (c *Console) createKey(ctx *fiber.Ctx, s *session) error {
-	name := strings.TrimSpace(ctx.FormValue("name"))
-	if name == "" || len(name) > longestName || strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) {
+	name, ok := keyName(field(ctx, "name"))
+	if !ok {
 		ctx.Status(fiber.StatusBadRequest)
-		return c.showKeys(ctx, s, nil, "A key needs a name of 1 to 60 characters, such as “production”.")
+		return c.showKeys(ctx, s, view{"Error": "name: it must have 1 to 60 visible characters, such as “production”.", "Typed": name})
 	}
 	w, cancel := work()
 	defer cancel()
-	list, err := c.cfg.Store.Keys(w, s.Account)
-	if err != nil {
-		return err
-	}
-	valid := 0
-	for _, k := range list {
-		if k.State == "valid" {
-			valid++
-		}
-	}
-	if valid >= mostKeys {
-		ctx.Status(fiber.StatusConflict)
-		return c.showKeys(ctx, s, nil, "An account has 20 keys at most: revoke one first.")
-	}
 	issued, err := c.cfg.Store.CreateKey(w, s.Account, name)
-	if err != nil {
-		return err
-	}
-	return c.showKeys(ctx, s, &issued, "")
+	return c.keyed(ctx, s, err, view{"Issued": issued, "Typed": name})
 }
 
 func (c *Console) rotateKey(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
 	issued, err := c.cfg.Store.RotateKey(w, s.Account, ctx.Params("id"), keyOverlap)
+	return c.keyed(ctx, s, err, view{"Issued": issued})
+}
+
+// keyed shows a key that was issued, or why none was.
+func (c *Console) keyed(ctx *fiber.Ctx, s *session, err error, v view) error {
+	for _, reason := range []error{store.ErrEnded, store.ErrTooManyKeys, store.ErrLastKey} {
+		if errors.Is(err, reason) {
+			ctx.Status(fiber.StatusConflict)
+			return c.showKeys(ctx, s, view{"Error": sentence(reason), "Typed": v["Typed"]})
+		}
+	}
 	if err != nil {
 		return err
 	}
-	return c.showKeys(ctx, s, &issued, "")
+	delete(v, "Typed")
+	return c.showKeys(ctx, s, v)
 }
 
 func (c *Console) revokeKey(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
 	if err := c.cfg.Store.RevokeAccountKey(w, s.Account, ctx.Params("id")); err != nil {
-		return err
+		return c.keyed(ctx, s, err, view{})
 	}
 	if ctx.Params("id") == s.Key {
-		dropCookie(ctx, "session")
+		c.dropCookie(ctx, "session")
 		return ctx.Redirect("/signin", fiber.StatusSeeOther)
 	}
 	return ctx.Redirect("/dashboard/keys?note=revoked", fiber.StatusSeeOther)
@@ -186,7 +191,7 @@ func (c *Console) revokeKey(ctx *fiber.Ctx, s *session) error {
 func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
-	v := view{"Title": "Plan", "Offers": billing.Offers(), "Note": notes[ctx.Query("note")]}
+	v := view{"Title": "Plan", "Offers": billing.Offers(), "Note": notes[query(ctx, "note")]}
 	sub, err := c.cfg.Store.Subscription(w, s.Account)
 	if err != nil && !errors.Is(err, billing.ErrNotPaid) {
 		return err
@@ -203,7 +208,7 @@ func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 func (c *Console) changePlan(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
-	return c.billed(ctx, "changed", c.cfg.Billing.ChangePlan(w, s.Account, ctx.FormValue("plan")))
+	return c.billed(ctx, "changed", c.cfg.Billing.ChangePlan(w, s.Account, field(ctx, "plan")))
 }
 
 func (c *Console) cancelPlan(ctx *fiber.Ctx, s *session) error {

@@ -28,7 +28,7 @@ func (c *Console) docs(ctx *fiber.Ctx) error {
 
 // try checks a domain without a key, within the limit of the no-key endpoint.
 func (c *Console) try(ctx *fiber.Ctx) error {
-	tried := view{"Value": ctx.FormValue("domain")}
+	tried := view{"Value": field(ctx, "domain")}
 	w, cancel := work()
 	defer cancel()
 	resetAt, ok, err := c.cfg.Public.Take(w, c.cfg.Client(ctx.Context()))
@@ -40,13 +40,13 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 		tried["Error"] = "You have used this hour's checks without a key. They start anew at " + resetAt.UTC().Format("15:04") + " UTC; a free key needs no card."
 	default:
 		d, err := c.cfg.Checker.Check(w, check.Request{
-			Caller: c.cfg.Public.Caller(), Fields: []check.Field{{Type: entity.Domain, Value: ctx.FormValue("domain")}},
+			Caller: c.cfg.Public.Caller(), Fields: []check.Field{{Type: entity.Domain, Value: field(ctx, "domain")}},
 		})
 		if err := c.judged(ctx, tried, d, err); err != nil {
 			return err
 		}
 	}
-	if partial(ctx) {
+	if partial(ctx, "tried") {
 		return c.part(ctx, "tried", nil, tried)
 	}
 	s, err := c.current(ctx)

@@ -9,6 +9,7 @@ import (
 	"path"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gofiber/fiber/v2"
 )
@@ -31,6 +32,7 @@ func parsePages() (*pages, error) {
 		"time":    func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") + " UTC" },
 		"date":    func(t time.Time) string { return t.UTC().Format("2 January 2006") },
 		"isodate": func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+		"seen":    func(s string) string { return readable([]byte(s)) },
 		"words":   func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 		"percent": func(part, whole int) int { return min(100, 100*part/max(1, whole)) },
 		"dict": func(pairs ...any) map[string]any {
@@ -90,5 +92,28 @@ func (c *Console) write(ctx *fiber.Ctx, t *template.Template, block, name string
 	return ctx.Send(page.Bytes())
 }
 
-// partial says whether the request comes from htmx and wants a part of the page only.
-func partial(ctx *fiber.Ctx) bool { return ctx.Get("HX-Request") == "true" }
+// partial says whether the request comes from htmx and wants only the part of the page with that id. htmx names what it will
+// replace as "div#id".
+func partial(ctx *fiber.Ctx, id string) bool {
+	return ctx.Get("HX-Request") == "true" && strings.HasSuffix(ctx.Get("HX-Target"), "#"+id)
+}
+
+// field is what a form says in the request's body; what stands in the URL does not count, where secrets and tokens have no
+// business. Forms of several parts are not read: no page sends one.
+func field(ctx *fiber.Ctx, name string) string { return readable(ctx.Request().PostArgs().Peek(name)) }
+
+// query is a value of the URL.
+func query(ctx *fiber.Ctx, name string) string {
+	return readable(ctx.Request().URI().QueryArgs().Peek(name))
+}
+
+// readable is text as the database and a page can hold it: what is neither UTF-8 nor seen nor space becomes U+FFFD, which no
+// check, name or address may have.
+func readable(raw []byte) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) && !unicode.IsSpace(r) {
+			return unicode.ReplacementChar
+		}
+		return r
+	}, strings.ToValidUTF8(string(raw), string(unicode.ReplacementChar)))
+}

@@ -19,8 +19,8 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 	if err != nil {
 		return err
 	}
-	below, _ := strconv.ParseInt(ctx.Query("below"), 10, 64)
-	state := ctx.Query("state")
+	below, _ := strconv.ParseInt(query(ctx, "below"), 10, 64)
+	state := query(ctx, "state")
 	if state != "pending" && state != "delivered" && state != "failed" {
 		state = ""
 	}
@@ -29,6 +29,9 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 		return err
 	}
 	v["Title"], v["Events"], v["State"] = "Webhooks", events, state
+	if below > 0 {
+		v["Below"] = below
+	}
 	if len(endpoints) > 0 {
 		v["Endpoint"] = endpoints[0]
 	}
@@ -36,9 +39,9 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 		v["Next"] = events[len(events)-1].Sequence
 	}
 	if v["Note"] == nil {
-		v["Note"] = notes[ctx.Query("note")]
+		v["Note"] = notes[query(ctx, "note")]
 	}
-	if partial(ctx) && ctx.Get("HX-Target") == "events" {
+	if partial(ctx, "events") {
 		return c.part(ctx, "events", s, v)
 	}
 	return c.render(ctx, "webhooks", s, v)
@@ -46,7 +49,7 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 
 // setEndpoint sets where events go. The first time, and only then, a secret is shown; later only the address moves.
 func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
-	typed := ctx.FormValue("url")
+	typed := field(ctx, "url")
 	url, err := c.cfg.Webhook(typed)
 	if err != nil {
 		ctx.Status(fiber.StatusBadRequest)
@@ -111,7 +114,7 @@ func (c *Console) testEvent(ctx *fiber.Ctx, s *session) error {
 }
 
 func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
-	since, err := time.Parse(time.DateOnly, ctx.FormValue("since"))
+	since, err := time.Parse(time.DateOnly, field(ctx, "since"))
 	if err != nil {
 		ctx.Status(fiber.StatusBadRequest)
 		return c.showWebhooks(ctx, s, view{"Error": "Since when? Give a date such as 2026-01-31."})
@@ -140,8 +143,13 @@ func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
 	err := c.cfg.Store.ResendEvent(w, s.Account, ctx.Params("ref"))
-	if errors.Is(err, store.ErrPayloadGone) || errors.Is(err, store.ErrEventPending) {
-		return &pageError{fiber.StatusConflict, err.Error()}
+	for _, reason := range []error{store.ErrPayloadGone, store.ErrEventPending} {
+		if errors.Is(err, reason) {
+			return &pageError{fiber.StatusConflict, sentence(reason)}
+		}
+	}
+	if errors.Is(err, store.ErrNoEndpoint) {
+		return noEndpoint()
 	}
 	if err != nil {
 		return err

@@ -7,38 +7,19 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
 
 	"assay/host/billing"
 	"assay/host/check"
 )
 
-// How long a checkout can be paid and its key issued again, and how long applied events are remembered: Stripe sends an event
-// again for three days.
-const (
-	checkoutLife  = 24 * time.Hour
-	mostReissues  = 3
-	rememberEvent = 30 * 24 * time.Hour
-)
+// Locks are always taken in this order, so that no two transactions wait for each other: the id of an event, its checkout, its
+// subscription, the head of the account's chain, the account's keys.
+
+// rememberEvent is how long applied events are remembered: Stripe sends an event again for three days.
+const rememberEvent = 30 * 24 * time.Hour
 
 var _ billing.Accounts = (*Store)(nil)
-
-type checkoutRow struct {
-	bun.BaseModel `bun:"table:billing_checkouts,alias:c"`
-
-	ID        string `bun:",pk"`
-	Session   []byte
-	AccountID string `bun:",nullzero"`
-	Upgrade   bool
-	Plan      string
-	Provider  string
-	State     string
-	KeyID     string `bun:",nullzero"`
-	Reissues  int
-	CreatedAt time.Time
-	ClaimedAt time.Time `bun:",nullzero"`
-}
 
 type subscriptionRow struct {
 	bun.BaseModel `bun:"table:billing_subscriptions,alias:s"`
@@ -53,54 +34,21 @@ type subscriptionRow struct {
 	ChangedAt time.Time
 }
 
-// BeginCheckout implements billing.Accounts.
-func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
-	row := checkoutRow{
-		ID: c.ID, Session: c.Session[:], AccountID: c.Account, Upgrade: c.Account != "", Plan: c.Plan, Provider: c.Provider,
-		State: "open", CreatedAt: c.At,
-	}
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil || !c.Paid {
-			return err
-		}
-		return s.pay(ctx, tx, &row)
-	})
-	if err != nil {
-		return fmt.Errorf("beginning checkout: %w", err)
-	}
-	return nil
-}
+// servingStatuses are those in which keys work.
+var servingStatuses = []billing.Status{billing.Active, billing.PastDue}
 
-// CheckoutPlan returns the plan that an unpaid checkout is for, for the page that asks for a card. Error:
-// billing.ErrNoCheckout.
-func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
-	var row checkoutRow
-	err := s.db.NewSelect().Model(&row).Where("id = ? AND state = 'open' AND created_at > ?", id, s.now().Add(-checkoutLife)).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", billing.ErrNoCheckout
+// served says whether an account's keys may work: its plan costs nothing, or it was never sold one, or a subscription serves
+// it. The account must be locked.
+func served(ctx context.Context, tx bun.Tx, accountID string) (bool, error) {
+	var row struct {
+		Plan          string
+		Sold, Serving bool
 	}
-	if err != nil {
-		return "", fmt.Errorf("reading checkout: %w", err)
-	}
-	return row.Plan, nil
-}
-
-// pay marks a locked checkout as paid, and makes the account of a new customer.
-func (s *Store) pay(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
-	if c.AccountID == "" {
-		plan, ok := check.PlanNamed(c.Plan)
-		if !ok {
-			return fmt.Errorf("%w: %q", billing.ErrNoPlan, c.Plan)
-		}
-		a := newAccount("acct_"+ulid.Make().String(), plan)
-		if _, err := tx.NewInsert().Model(a).Exec(ctx); err != nil {
-			return err
-		}
-		c.AccountID = a.ID
-	}
-	c.State = "paid"
-	_, err := tx.NewUpdate().Model(c).Column("state", "account_id").WherePK().Exec(ctx)
-	return err
+	err := tx.NewRaw(`SELECT a.plan, EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id) AS sold,
+		EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id AND status IN (?)) AS serving
+		FROM accounts AS a WHERE a.id = ?`, bun.List(servingStatuses), accountID).Scan(ctx, &row)
+	offer, ok := billing.OfferOf(row.Plan)
+	return !row.Sold || row.Serving || (ok && offer.Cents == 0), err
 }
 
 // Apply implements billing.Accounts.
@@ -127,7 +75,9 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, c billing.Change) error {
 		return err
 	}
 	if checkout == nil && c.Checkout != "" {
-		return nil // of another installation with the same provider account
+		// Of another installation with the same provider account, or so late that the checkout was deleted.
+		s.log.Warn("payment event of an unknown checkout", "event", c.Event, "checkout", c.Checkout, "subscription", c.Subscription)
+		return nil
 	}
 	row := subscriptionRow{ID: c.Subscription, Provider: c.Provider, Status: billing.Incomplete}
 	_, err = tx.NewInsert().Model(&row).ExcludeColumn("changed_at").On("CONFLICT (id) DO NOTHING").Exec(ctx)
@@ -138,8 +88,7 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, c billing.Change) error {
 		ColumnExpr("greatest(changed_at, '0001-01-01') AS changed_at").WherePK().For("UPDATE").Scan(ctx); err != nil {
 		return err
 	}
-	// What happened last is what counts, in whatever order it is told; and what has ended does not begin again.
-	if !c.At.Before(row.ChangedAt) && row.Status != billing.Canceled {
+	if row.Status != billing.Canceled && supersedes(c, row) {
 		row.ChangedAt, row.EndsAt = c.At, c.EndsAt
 		if c.Status != "" {
 			row.Status = c.Status
@@ -160,7 +109,9 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, c billing.Change) error {
 				return err
 			}
 		}
-		row.AccountID = checkout.AccountID
+		if checkout.State != "open" { // until it is paid, an upgrade is no business of the account's
+			row.AccountID = checkout.AccountID
+		}
 	}
 	if _, err := tx.NewUpdate().Model(&row).WherePK().Exec(ctx); err != nil {
 		return err
@@ -171,135 +122,85 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, c billing.Change) error {
 	return s.settleAccount(ctx, tx, row.AccountID)
 }
 
-func lockCheckout(ctx context.Context, tx bun.Tx, id string) (*checkoutRow, error) {
-	if id == "" {
-		return nil, nil
+// progress orders the statuses of one subscription that are told of the same second.
+var progress = map[billing.Status]int{
+	"": 5, billing.Incomplete: 0, billing.Active: 1, billing.PastDue: 2, billing.Unpaid: 3, billing.Paused: 4,
+}
+
+// supersedes says whether a change counts after what is known already: what happened last does, in whatever order it is told.
+// A provider's clock tells seconds, in which a subscription is both created and paid. What has ended has ended, and what was
+// paid once is never incomplete again.
+func supersedes(c billing.Change, known subscriptionRow) bool {
+	switch {
+	case c.Status == billing.Canceled:
+		return true
+	case c.Status == billing.Incomplete && known.Status != billing.Incomplete:
+		return false
+	case c.At.Equal(known.ChangedAt):
+		return progress[c.Status] >= progress[known.Status]
 	}
-	var c checkoutRow
-	err := tx.NewSelect().Model(&c).Where("id = ?", id).For("UPDATE").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
-	}
-	return &c, err
+	return c.At.After(known.ChangedAt)
 }
 
 // settleAccount makes an account's plan and keys what its subscriptions say: a serving one counts before one that has ended,
 // the latest before others.
 func (s *Store) settleAccount(ctx context.Context, tx bun.Tx, id string) error {
-	var sub subscriptionRow
-	err := tx.NewSelect().Model(&sub).Column("plan", "status").Where("account_id = ?", id).
-		OrderExpr("status IN ('active', 'past_due') DESC, s.changed_at DESC").Limit(1).Scan(ctx)
-	if err != nil {
+	if err := lockAccount(ctx, tx, id); err != nil {
 		return err
 	}
-	if _, err := lockHeads(ctx, tx, tx.NewSelect().Table("accounts").Column("chain").Where("id = ?", id)); err != nil {
+	if ok, err := served(ctx, tx, id); err != nil {
 		return err
-	}
-	if !sub.Status.Serves() {
+	} else if !ok {
 		_, err := tx.NewUpdate().Model((*Key)(nil)).Set("state = 'cancelled', ended_at = now()").
 			Where("account_id = ? AND state = 'valid'", id).Exec(ctx)
 		return errors.Join(err, notify(ctx, tx, TopicKeys))
 	}
-	plan, ok := check.PlanNamed(sub.Plan)
+	var plan string
+	err := tx.NewSelect().Model((*subscriptionRow)(nil)).Column("plan").Where("account_id = ? AND status IN (?)", id, bun.List(servingStatuses)).
+		Order("changed_at DESC", "id").Limit(1).Scan(ctx, &plan)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // what has ended is not what serves it
+	}
+	if err != nil {
+		return err
+	}
+	return movePlan(ctx, tx, id, plan)
+}
+
+// movePlan puts a locked account on a plan, and lets its keys work that ended with a subscription. Its webhook goes when the plan
+// has none.
+func movePlan(ctx context.Context, tx bun.Tx, accountID, name string) error {
+	plan, ok := check.PlanNamed(name)
 	if !ok {
-		return fmt.Errorf("%w: %q", billing.ErrNoPlan, sub.Plan)
+		return fmt.Errorf("%w: %q", billing.ErrNoPlan, name)
 	}
 	// A quota that an operator raised stays as long as the plan does.
-	_, err = tx.NewUpdate().Model((*account)(nil)).Set("plan = ?, quota = ?", plan.Name, plan.Quota).
-		Where("id = ? AND plan <> ?", id, plan.Name).Exec(ctx)
+	_, err := tx.NewUpdate().Model((*account)(nil)).Set("plan = ?, quota = ?", plan.Name, plan.Quota).
+		Where("id = ? AND plan <> ?", accountID, plan.Name).Exec(ctx)
 	if err != nil {
 		return err
 	}
 	_, err = tx.NewUpdate().Model((*Key)(nil)).Set("state = 'valid', ended_at = NULL").
-		Where("account_id = ? AND state = 'cancelled'", id).Exec(ctx)
+		Where("account_id = ? AND state = 'cancelled'", accountID).Exec(ctx)
 	if err != nil {
 		return err
+	}
+	if !plan.Webhooks {
+		if _, err := tx.NewDelete().Model((*Endpoint)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {
+			return err
+		}
+		if err := abandon(ctx, tx, "account_id = ?", accountID); err != nil {
+			return err
+		}
 	}
 	return notify(ctx, tx, TopicKeys)
-}
-
-// Claim implements billing.Accounts.
-func (s *Store) Claim(ctx context.Context, session [32]byte) (claim billing.Claim, err error) {
-	err = s.withCheckout(ctx, session, func(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
-		claim = billing.Claim{Plan: c.Plan, Account: c.AccountID, Upgrade: c.Upgrade}
-		switch {
-		case c.State == "open":
-			return billing.ErrPending
-		case c.Upgrade:
-			return nil
-		case c.State == "claimed":
-			claim.KeyID = c.KeyID
-			return tx.NewSelect().Model((*Key)(nil)).Column("hint").Where("id = ?", c.KeyID).Scan(ctx, &claim.Hint)
-		}
-		c.State, c.ClaimedAt = "claimed", s.now()
-		return claimKey(ctx, tx, c, &claim)
-	})
-	if err != nil {
-		return billing.Claim{}, fmt.Errorf("claiming key: %w", err)
-	}
-	return claim, nil
-}
-
-// Reissue implements billing.Accounts.
-func (s *Store) Reissue(ctx context.Context, session [32]byte) (claim billing.Claim, err error) {
-	err = s.withCheckout(ctx, session, func(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
-		if c.State != "claimed" || c.Reissues >= mostReissues {
-			return billing.ErrNoReissue
-		}
-		var old Key
-		if err := tx.NewSelect().Model(&old).Where("id = ?", c.KeyID).Scan(ctx); err != nil {
-			return err
-		}
-		if old.State != "valid" || old.LastUsedAt != nil {
-			return billing.ErrNoReissue // somebody has it
-		}
-		if err := endKey(ctx, tx, old.ID, "revoked"); err != nil {
-			return err
-		}
-		claim = billing.Claim{Plan: c.Plan, Account: c.AccountID}
-		c.Reissues++
-		return claimKey(ctx, tx, c, &claim)
-	})
-	if err != nil {
-		return billing.Claim{}, fmt.Errorf("issuing key again: %w", err)
-	}
-	return claim, nil
-}
-
-// withCheckout runs fn with the session's checkout locked, so that of many loads of one page one only gets the key.
-func (s *Store) withCheckout(ctx context.Context, session [32]byte, fn func(context.Context, bun.Tx, *checkoutRow) error) error {
-	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		var c checkoutRow
-		err := tx.NewSelect().Model(&c).Where("session = ? AND created_at > ?", session[:], s.now().Add(-checkoutLife)).For("UPDATE").Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return billing.ErrNoCheckout
-		}
-		if err != nil {
-			return err
-		}
-		return fn(ctx, tx, &c)
-	})
-}
-
-// claimKey issues a key for a checkout and keeps which.
-func claimKey(ctx context.Context, tx bun.Tx, c *checkoutRow, claim *billing.Claim) error {
-	secret, k, err := mintKey(c.AccountID, "default")
-	if err != nil {
-		return err
-	}
-	if _, err := tx.NewInsert().Model(k).Exec(ctx); err != nil {
-		return err
-	}
-	c.KeyID, claim.Key, claim.KeyID, claim.Hint = k.ID, secret, k.ID, k.Hint
-	_, err = tx.NewUpdate().Model(c).Column("state", "key_id", "reissues", "claimed_at").WherePK().Exec(ctx)
-	return err
 }
 
 // Subscription implements billing.Accounts.
 func (s *Store) Subscription(ctx context.Context, account string) (billing.Subscription, error) {
 	var row subscriptionRow
 	err := s.db.NewSelect().Model(&row).ExcludeColumn("changed_at").Where("account_id = ?", account).
-		OrderExpr("status IN ('active', 'past_due') DESC, s.changed_at DESC").Limit(1).Scan(ctx)
+		OrderExpr("status IN (?) DESC, s.changed_at DESC, s.id", bun.List(servingStatuses)).Limit(1).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return billing.Subscription{}, billing.ErrNotPaid
 	}
@@ -335,8 +236,8 @@ func (s *Store) EndSubscriptions(ctx context.Context) error {
 // keyRetention is how long the hash of a key outlives the subscription (spec section 8).
 const keyRetention = 30 * 24 * time.Hour
 
-// ForgetBilling deletes what has served its time: keys that ended 30 days ago, checkouts that were never paid, and the ids of
-// old events.
+// ForgetBilling deletes what has served its time: keys that ended 30 days ago, checkouts that nobody can come back to and whose
+// events Stripe sends no more, the ids of old events, and subscriptions that turned out to be none of ours.
 func (s *Store) ForgetBilling(ctx context.Context) error {
 	now := s.now()
 	for _, q := range []struct {
@@ -344,8 +245,10 @@ func (s *Store) ForgetBilling(ctx context.Context) error {
 		before time.Time
 	}{
 		{"DELETE FROM api_keys WHERE state <> 'valid' AND ended_at < ?", now.Add(-keyRetention)},
-		{"DELETE FROM billing_checkouts WHERE created_at < ?", now.Add(-2 * checkoutLife)},
+		{"DELETE FROM api_keys WHERE expires_at < ?", now.Add(-keyRetention)},
+		{"DELETE FROM billing_checkouts WHERE created_at < ?", now.Add(-billing.ClaimLife)},
 		{"DELETE FROM billing_events WHERE applied_at < ?", now.Add(-rememberEvent)},
+		{"DELETE FROM billing_subscriptions WHERE account_id IS NULL AND changed_at < ?", now.Add(-rememberEvent)},
 	} {
 		if _, err := s.db.ExecContext(ctx, q.sql, q.before); err != nil {
 			return fmt.Errorf("forgetting old billing rows: %w", err)

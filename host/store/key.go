@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -25,7 +26,7 @@ type Key struct {
 	Name      string     `json:"name"`
 	Hash      []byte     `json:"-"`
 	Hint      string     `json:"hint"`
-	State     string     `bun:",nullzero,default:'valid'" json:"state"` // valid, revoked or cancelled
+	State     string     `bun:",nullzero,default:'valid'" json:"state"` // valid, revoked (listed so once a rotation's overlap has passed) or cancelled
 	CreatedAt time.Time  `bun:",nullzero,default:now()" json:"created_at"`
 	EndedAt   *time.Time `json:"ended_at"`
 	// ExpiresAt is when a key that was rotated ends.
@@ -43,21 +44,66 @@ type Issued struct {
 	Plan    string `json:"plan"`
 }
 
-// CreateKey issues a key to an account. The month's quota is the account's, whichever of its keys is used. Error:
-// ErrNoAccount.
-func (s *Store) CreateKey(ctx context.Context, accountID, name string) (Issued, error) {
+// mostKeys is how many keys of an account may work at once, those included that only work until a rotation's overlap ends.
+const mostKeys = 20
+
+// Errors of keys.
+var (
+	ErrNoKey       = errors.New("there is no such valid key") // also for another account's
+	ErrEnded       = errors.New("the account's subscription has ended: choose a plan first")
+	ErrTooManyKeys = fmt.Errorf("an account has %d keys at most: revoke one first", mostKeys)
+	ErrLastKey     = errors.New("this is the account's only key, and without one nobody can sign in: create another first")
+)
+
+// CreateKey issues a key to an account. The month's quota is the account's, whichever of its keys is used. Errors:
+// ErrNoAccount, ErrEnded, ErrTooManyKeys.
+func (s *Store) CreateKey(ctx context.Context, accountID, name string) (issued Issued, err error) {
 	plan, err := s.accountPlan(ctx, accountID)
 	if err != nil {
 		return Issued{}, fmt.Errorf("creating key: %w", err)
 	}
-	secret, k, err := mintKey(accountID, name)
+	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := lockAccount(ctx, tx, accountID); err != nil {
+			return err
+		}
+		if ok, err := served(ctx, tx, accountID); err != nil {
+			return err
+		} else if !ok {
+			return ErrEnded
+		}
+		issued, err = s.addKey(ctx, tx, accountID, name)
+		return err
+	})
 	if err != nil {
 		return Issued{}, fmt.Errorf("creating key: %w", err)
 	}
-	if _, err := s.db.NewInsert().Model(k).Exec(ctx); err != nil {
-		return Issued{}, fmt.Errorf("creating key: %w", err)
+	issued.Plan = plan.Name
+	return issued, nil
+}
+
+// lockAccount takes the head of an account's chain. Behind it, keys begin and end and subscriptions settle: what is read then
+// stays so until the transaction ends.
+func lockAccount(ctx context.Context, tx bun.Tx, accountID string) error {
+	_, err := lockHeads(ctx, tx, tx.NewSelect().Table("accounts").Column("chain").Where("id = ?", accountID))
+	return err
+}
+
+// addKey issues one more key to a locked account. Error: ErrTooManyKeys.
+func (s *Store) addKey(ctx context.Context, tx bun.Tx, accountID, name string) (Issued, error) {
+	n, err := tx.NewSelect().Model((*Key)(nil)).Where("account_id = ? AND state = 'valid'", accountID).
+		Where("expires_at IS NULL OR expires_at > ?", s.now()).Count(ctx)
+	if err != nil {
+		return Issued{}, err
 	}
-	return Issued{Secret: secret, ID: k.ID, Account: accountID, Plan: plan.Name}, nil
+	if n >= mostKeys {
+		return Issued{}, ErrTooManyKeys
+	}
+	secret, k, err := mintKey(accountID, name)
+	if err != nil {
+		return Issued{}, err
+	}
+	_, err = tx.NewInsert().Model(k).Exec(ctx)
+	return Issued{Secret: secret, ID: k.ID, Account: accountID}, err
 }
 
 // mintKey returns a new key and the row that is kept of it.
@@ -70,22 +116,22 @@ func mintKey(account, name string) (secret string, k *Key, err error) {
 	return secret, &Key{ID: "key_" + ulid.Make().String(), AccountID: account, Name: name, Hash: hash[:], Hint: apikey.Hint(secret)}, nil
 }
 
-// RotateKey issues a key in place of one that works on until the overlap has passed. Error: ErrNoKey.
+// RotateKey issues a key in place of one that works on until the overlap has passed. Errors: ErrNoKey, ErrTooManyKeys.
 func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap time.Duration) (issued Issued, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		var old Key
-		err := tx.NewSelect().Model(&old).Where("id = ? AND account_id = ? AND state = 'valid'", id, accountID).For("UPDATE").Scan(ctx)
+		if err := lockAccount(ctx, tx, accountID); err != nil {
+			return err
+		}
+		var name string
+		err := tx.NewSelect().Model((*Key)(nil)).Column("name").Where("id = ? AND account_id = ? AND state = 'valid'", id, accountID).
+			Where("expires_at IS NULL OR expires_at > ?", s.now()).Scan(ctx, &name)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNoKey
 		}
 		if err != nil {
 			return err
 		}
-		secret, k, err := mintKey(accountID, old.Name)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.NewInsert().Model(k).Exec(ctx); err != nil {
+		if issued, err = s.addKey(ctx, tx, accountID, name); err != nil {
 			return err
 		}
 		// Rotated twice, it ends at the earlier of the two times.
@@ -93,7 +139,6 @@ func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap tim
 		if err != nil {
 			return err
 		}
-		issued = Issued{Secret: secret, ID: k.ID, Account: accountID}
 		return notify(ctx, tx, TopicKeys)
 	})
 	if err != nil {
@@ -115,11 +160,13 @@ func (s *Store) Keys(ctx context.Context, accountID string) ([]Key, error) {
 	if err := q.Scan(ctx); err != nil {
 		return nil, fmt.Errorf("listing keys: %w", err)
 	}
+	for i := range keys {
+		if k := &keys[i]; k.State == "valid" && !k.signsIn(s.now()) {
+			k.State, k.EndedAt = "revoked", k.ExpiresAt
+		}
+	}
 	return keys, nil
 }
-
-// ErrNoKey means that there is no valid key of that id.
-var ErrNoKey = errors.New("there is no such valid key")
 
 // RevokeKey ends a key. No check that has not been recorded yet will be answered with it, on any host. Error: ErrNoKey.
 func (s *Store) RevokeKey(ctx context.Context, id string) error {
@@ -223,16 +270,31 @@ func (s *Store) SessionPlan(ctx context.Context, accountID, keyID string) (check
 	return s.accountPlan(ctx, accountID)
 }
 
-// RevokeAccountKey ends a key of an account. Error: ErrNoKey, also for another account's.
+// RevokeAccountKey ends a key of an account, unless nobody could sign in any more. Errors: ErrNoKey, also for another account's;
+// ErrLastKey.
 func (s *Store) RevokeAccountKey(ctx context.Context, accountID, id string) error {
-	owned, err := s.db.NewSelect().Model((*Key)(nil)).Where("id = ? AND account_id = ?", id, accountID).Exists(ctx)
+	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := lockAccount(ctx, tx, accountID); err != nil {
+			return err
+		}
+		var valid []string
+		err := tx.NewSelect().Model((*Key)(nil)).Column("id").Where("account_id = ? AND state = 'valid'", accountID).
+			Where("expires_at IS NULL OR id = ?", id).Scan(ctx, &valid)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(valid, id) {
+			return ErrNoKey
+		}
+		if len(valid) == 1 {
+			return ErrLastKey
+		}
+		return endKey(ctx, tx, id, "revoked")
+	})
 	if err != nil {
 		return fmt.Errorf("ending key %s: %w", id, err)
 	}
-	if !owned {
-		return ErrNoKey
-	}
-	return s.RevokeKey(ctx, id)
+	return nil
 }
 
 // ForgetCallers drops what Authenticate remembers: keys or plans have changed.

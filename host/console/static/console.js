@@ -35,8 +35,8 @@ if (plot && window.uPlot) {
     });
     new uPlot({
       width: plot.clientWidth, height: 220, tzDate: (ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"),
-      scales: { y: { range: (_, __, max) => [0, Math.max(5, Math.ceil(max * 1.1))] } },
-      axes: [axis, { ...axis, size: 44 }],
+      scales: { x: { range: (_, min, max) => [min - 43200, max + 43200] }, y: { range: (_, __, max) => [0, Math.max(5, Math.ceil(max * 1.1))] } },
+      axes: [{ ...axis, values: "{D} {MMM}" }, { ...axis, size: 44 }],
       series: [{ label: "Day", value: "{YYYY}-{MM}-{DD}" }, series("allow", "--allow", 1), series("review", "--review", 2), series("block", "--block", 3)],
     }, [days, sum(allow, review, block), sum(review, block), block], plot);
   };

@@ -1,0 +1,201 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"assay/host/billing"
+	"assay/host/check"
+)
+
+// late is a provider whose payments are confirmed when a test says so.
+type late struct{ *billing.TestCheckout }
+
+func (late) Test() bool { return false }
+
+func (late) Checkout(_ context.Context, c billing.Checkout, returnTo, _ string) (string, error) {
+	return returnTo + "?paid=" + c.ID, nil
+}
+
+// pay confirms the payment of the checkout that a visitor was sent to.
+func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
+	t.Helper()
+	id := v.at.url.Query().Get("paid")
+	err := s.store.Apply(t.Context(), billing.Change{
+		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id, Subscription: "sub_" + id, Plan: "pro", Status: status,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newLate(c *Config) { c.Billing.Provider = late{c.Billing.Provider.(*billing.TestCheckout)} }
+
+func TestSuccessScreen(t *testing.T) {
+	t.Parallel()
+	s := serve(t, newLate)
+	v := s.visit(t)
+	v.get(donePath)
+	v.is(404, "There is no checkout of this browser")
+	v.get("/")
+	if strings.Contains(v.at.body, "Test mode") {
+		t.Error("a host with real cards says that it is in test mode")
+	}
+	v.press("Subscribe to pro")
+	v.is(402, "Waiting for your payment")
+	if v.at.header.Get("Refresh") == "" {
+		t.Error("the page does not look again")
+	}
+	s.pay(t, v, billing.Active)
+
+	guessed := s.visit(t)
+	for _, value := range []string{"co_1", strings.Repeat("A", 200)} {
+		guessed.client.Jar.SetCookies(v.at.url, []*http.Cookie{{Name: "assay_checkout", Value: value, Path: "/"}})
+		guessed.get(donePath)
+		guessed.is(404, "There is no checkout of this browser")
+	}
+	// What is not a person looking must not use up the one time.
+	for name, look := range map[string]func(*visitor) int{
+		"HEAD":         func(v *visitor) int { return v.send("HEAD", donePath, "", "").status - 405 },
+		"a prefetch":   func(v *visitor) int { v.header.Set("Sec-Purpose", "prefetch"); return v.get(donePath).status - 403 },
+		"an older one": func(v *visitor) int { v.header.Set("Purpose", "prefetch"); return v.get(donePath).status - 403 },
+	} {
+		if look(v.alone()) != 0 {
+			t.Errorf("%s got a page", name)
+		}
+	}
+
+	var shown atomic.Int64
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			p := v.alone().get(donePath)
+			switch {
+			case p.status == 200 && strings.HasPrefix(p.text("key"), "assay_"):
+				shown.Add(1)
+				for name, want := range map[string]string{"Content-Type": "text/html; charset=utf-8", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin"} {
+					if got := p.header.Get(name); got != want {
+						t.Errorf("%s: %q", name, got)
+					}
+				}
+			case p.status != 410 || !strings.Contains(words(p.root), "Your key was shown already"):
+				t.Errorf("status %d: %s", p.status, words(p.root))
+			}
+		})
+	}
+	wg.Wait()
+	if n := shown.Load(); n != 1 {
+		t.Errorf("the key was shown %d times", n)
+	}
+	s.pass(billing.ClaimLife)
+	v.get(donePath)
+	v.is(410, "This checkout has expired.")
+}
+
+// A browser that began several checkouts gets the key of the one that was paid, whichever that is.
+func TestCheckoutsInSeveralTabs(t *testing.T) {
+	t.Parallel()
+	s := serve(t, newLate)
+	v := s.visit(t)
+	v.get("/")
+	v.press("Subscribe to pro")
+	first := *v
+	for range mostCheckouts - 1 {
+		v.get("/")
+		v.press("Subscribe to starter")
+		v.is(402, "Waiting")
+	}
+	s.pay(t, &first, billing.Active)
+	v.get(donePath)
+	v.is(200, "You are subscribed to pro")
+	v.get(donePath)
+	v.is(402, "Waiting")
+	v.post("/checkout/reissue") // as the page in another tab offers
+	v.is(200, "This is your API key.")
+}
+
+// Who has paid and whose subscription ended before he came back gets a key that signs in, and can choose again.
+func TestEndedBeforeTheSuccessScreen(t *testing.T) {
+	t.Parallel()
+	s := serve(t, newLate)
+	v := s.visit(t)
+	v.get("/")
+	v.press("Subscribe to pro")
+	s.pay(t, v, billing.Active)
+	s.pay(t, v, billing.Canceled)
+	v.get(donePath)
+	v.is(200, "The subscription has ended already.")
+	v.follow("Go to the dashboard")
+	v.is(200, "This month")
+	v.follow("Keys")
+	v.press("Create key", "name", "free of charge")
+	v.is(409, "choose a plan first")
+	v.follow("Plan")
+	v.is(200, "Your subscription has ended")
+	v.press("Use the free plan")
+	v.is(200, "You are on free")
+	v.follow("Go to the dashboard")
+	v.follow("Keys")
+	v.press("Create key", "name", "of the free plan")
+	v.is(200, "This is the new key.")
+}
+
+// A double click on the test checkout's button is one subscription.
+func TestPaidTwice(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v := s.visit(t)
+	v.get("/")
+	v.press("Subscribe to starter")
+	form := v.at.url.Path
+	var wg sync.WaitGroup
+	for range 10 {
+		wg.Go(func() {
+			p := v.alone().post(form, "number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe")
+			if p.status != 303 && p.status != 404 {
+				t.Errorf("status %d: %s", p.status, words(p.root))
+			}
+		})
+	}
+	wg.Wait()
+	v.get(donePath)
+	v.is(200, "This is your API key.")
+	key := v.at.text("key")
+	v.get("/dashboard/plan")
+	v.press("Cancel subscription")
+	v.is(200, "ends on")
+	v.get(form)
+	v.is(404, "There is no such checkout")
+	s.pass(32 * 24 * time.Hour)
+	if err := s.store.EndSubscriptions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.store.Authenticate(t.Context(), key); !errors.Is(err, check.ErrUnauthorized) {
+		t.Errorf("after the end the key is good for: %v", err)
+	}
+}
+
+func TestCheckoutNeedsTheProvider(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(c *Config) { c.Billing.Provider = billing.NewStripe("sk_test_1", "whsec_1", "http://127.0.0.1:1") })
+	v := s.visit(t)
+	v.get("/")
+	v.is(200, "Test mode")
+	v.press("Subscribe to pro")
+	v.is(503, "Our payment provider cannot be reached.")
+	if strings.Contains(v.at.body, "127.0.0.1:1") || strings.Contains(v.at.body, "dial") {
+		t.Errorf("the page says more than it should: %s", v.at.body)
+	}
+	v.post("/subscribe", "plan", "gold")
+	v.is(400, "There is no such plan.")
+	v.get(testCheckoutPath + "co_1")
+	v.is(404, "There is no such checkout")
+	v.get(testCheckoutPath + strings.Repeat("x", 2000))
+	v.is(404, "There is no such checkout")
+}

@@ -1,0 +1,279 @@
+package console
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gofiber/fiber/v2"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"assay/host/store"
+)
+
+// hostile are texts that try to be more than text.
+var hostile = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'" autofocus onfocus=alert(1) x='`, `</textarea></title></style></script><svg onload=alert(1)>`,
+	`javascript:alert(1)//`, `{{.Session.CSRF}}`, `" hx-get="/dashboard/plan" hx-trigger="load`, "\u202Egnp.exe", "a\u0000b", "\u009b31m", "\x1b[31m", "\xff\xfe",
+	`<!--`, `]]>`, strings.Repeat("é", 512), strings.Repeat("<b>", 340),
+}
+
+// inert asserts that a page holds no element and no attribute that its templates do not have.
+func inert(t *testing.T, p page, plain page) {
+	t.Helper()
+	kinds := func(root *html.Node) map[string]bool {
+		seen := map[string]bool{}
+		for n := range root.Descendants() {
+			for _, a := range n.Attr {
+				seen[n.Data+" "+a.Key] = true
+			}
+			if n.DataAtom == atom.Script {
+				seen["script in "+n.Parent.Data] = true
+				if n.FirstChild != nil {
+					t.Error("a script stands in the page itself")
+				}
+			}
+		}
+		return seen
+	}
+	usual := kinds(plain.root)
+	for kind := range kinds(p.root) {
+		if !usual[kind] {
+			t.Errorf("the page has %q, which comes from the text", kind)
+		}
+	}
+	if strings.Contains(p.body, "\x1b") || strings.Contains(p.body, "\x9b") && !strings.Contains(p.body, "\u009b") {
+		t.Error("the page holds control characters")
+	}
+}
+
+func TestHostileText(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "starter")
+	token := v.at.token()
+	ordinary := v.ordinary()
+	send := map[string]func(v *visitor, text string) page{
+		"a key's name":    func(v *visitor, text string) page { return v.post("/dashboard/keys", "csrf", token, "name", text) },
+		"a webhook's URL": func(v *visitor, text string) page { return v.post("/dashboard/webhooks", "csrf", token, "url", text) },
+		"a path of a URL": func(v *visitor, text string) page {
+			return v.post("/dashboard/webhooks", "csrf", token, "url", "https://example.com/"+text)
+		},
+		"a value": func(v *visitor, text string) page {
+			return v.post("/dashboard/try", "csrf", token, "value", text, "type", "domain")
+		},
+		"a type": func(v *visitor, text string) page {
+			return v.post("/dashboard/try", "csrf", token, "value", "example.com", "type", text)
+		},
+		"a domain": func(v *visitor, text string) page { return v.post("/try", "domain", text) },
+		"a plan":   func(v *visitor, text string) page { return v.post("/dashboard/plan", "csrf", token, "plan", text) },
+		"a date": func(v *visitor, text string) page {
+			return v.post("/dashboard/webhooks/resend", "csrf", token, "since", text)
+		},
+		"a key":             func(v *visitor, text string) page { return v.post("/signin", "key", text) },
+		"a note":            func(v *visitor, text string) page { return v.get("/dashboard/keys?note=" + escape(text)) },
+		"a page's position": func(v *visitor, text string) page { return v.get("/dashboard/checks?before=" + escape(text)) },
+		"a state": func(v *visitor, text string) page {
+			return v.get("/dashboard/webhooks?state=" + escape(text) + "&below=" + escape(text))
+		},
+		"an event":   func(v *visitor, text string) page { return v.get("/dashboard/webhooks/" + escape(text)) },
+		"a checkout": func(v *visitor, text string) page { return v.get(testCheckoutPath + escape(text)) },
+		"a key's id": func(v *visitor, text string) page {
+			return v.post("/dashboard/keys/"+escape(text)+"/revoke", "csrf", token)
+		},
+	}
+	for name, send := range send {
+		for _, text := range hostile {
+			w := *v
+			p := send(&w, text)
+			if p.status >= 500 {
+				t.Errorf("%s %q: status %d", name, text, p.status)
+			}
+			inert(t, p, ordinary)
+		}
+	}
+	v.get("/dashboard/keys")
+	for _, unseen := range []string{"\u202E", "\u0000", "\u009b", "\x1b"} {
+		if strings.Contains(v.at.body, unseen) {
+			t.Errorf("a key's name holds %q", unseen)
+		}
+	}
+}
+
+// escape is a text as part of a URL, bytes that are no text included.
+func escape(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		fmt.Fprintf(&b, "%%%02x", c)
+	}
+	return b.String()
+}
+
+// ordinary is one document of all that pages hold when nothing is hostile.
+func (v *visitor) ordinary() page {
+	w := *v
+	all := &html.Node{Type: html.DocumentNode}
+	for _, path := range []string{"/", "/docs", "/nothing", "/dashboard", "/dashboard/keys", "/dashboard/checks", "/dashboard/webhooks", "/dashboard/plan"} {
+		all.AppendChild(w.get(path).root)
+	}
+	w.get("/dashboard/keys")
+	all.AppendChild(w.press("Create key", "name", "ordinary").root)
+	all.AppendChild(w.press("Create key", "name", "").root)
+	w.get("/dashboard")
+	all.AppendChild(w.press("Check", "value", "example.com", "type", "domain").root)
+	w.get("/dashboard/webhooks")
+	all.AppendChild(w.press("Save", "url", "https://example.com/").root)
+	all.AppendChild(w.press("Save", "url", "no URL").root)
+	for _, domain := range []string{"example.com", "-"} {
+		all.AppendChild(w.post("/try", "domain", domain).root)
+	}
+	other := w
+	other.client = &http.Client{Transport: w.client.Transport} // signed out
+	all.AppendChild(other.post("/signin", "key", "ordinary").root)
+	return page{root: all}
+}
+
+// TestHostileAnswers shows what receivers answered.
+func TestHostileAnswers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	took := 5
+	s.app.Get("/attempts/:n", func(ctx *fiber.Ctx) error {
+		n, _ := ctx.ParamsInt("n")
+		text := "nothing"
+		if n < len(hostile) {
+			text = strings.ToValidUTF8(hostile[n], "\uFFFD") // as they are kept
+		}
+		return s.render(ctx, "event", &session{}, view{"Title": "Webhook event", "Ref": "chk_1", "Attempts": []store.Attempt{
+			{Number: 1, StartedAt: time.Now(), TookMS: &took, Status: 500, Answer: text}, {Number: 2, Error: text},
+		}})
+	})
+	s.Handler() // makes it known
+	v := s.visit(t)
+	plain := v.get("/attempts/99")
+	for n := range hostile {
+		p := v.get(fmt.Sprint("/attempts/", n))
+		if p.status != 200 {
+			t.Errorf("status %d", p.status)
+		}
+		inert(t, p, plain)
+	}
+}
+
+func TestStaticFiles(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v := s.visit(t).alone()
+	for _, file := range []string{"console.css", "console.js", "htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css", "icon.svg"} {
+		p := v.get("/static/" + file)
+		if p.status != 200 || p.header.Get("Content-Security-Policy") == "" || !strings.Contains(p.header.Get("Cache-Control"), "max-age=3600") {
+			t.Errorf("%s: status %d, %v", file, p.status, p.header)
+		}
+	}
+	for _, path := range []string{
+		"/static", "/static/", "/static/..", "/static/../console.go", "/static/..%2f..%2fetc/passwd", "/static/%2e%2e/%2e%2e/go.mod", "/static/..%5c..%5cgo.mod",
+		"/static/console.css%00", "/static/console.css%00.html", "/static/.git/config", "/static//etc/passwd", "/static/console.css.fiber.gz",
+		"/static/pages/layout.html", "/.git/config", "/pages/layout.html", "/..%2fstatic/console.css", "/static/\xff", testCheckoutPath + "\xff", "/\xc0\xae\xc0\xae/",
+		"/static/" + strings.Repeat("a/", 1500), "//evil.example/", "/dashboard//keys", "/Dashboard", "/dashboard/",
+	} {
+		if status, body := rawGet(t, s, path); status != 404 || !strings.Contains(body, "There is no such page.") {
+			t.Errorf("%.60q: status %d, %.300s", path, status, body)
+		}
+	}
+}
+
+// rawGet asks for a path exactly as it is written.
+func rawGet(t *testing.T, s *site, path string) (status int, body string) {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", path)
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+func TestOtherMethods(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v := s.visit(t).alone()
+	for _, path := range []string{"/", "/docs", "/signin", "/checkout/done", "/dashboard", "/try", "/subscribe"} {
+		for _, method := range []string{"PUT", "PATCH", "DELETE", "OPTIONS", "TRACE"} {
+			if p := v.send(method, path, "", ""); p.status != 405 || p.header.Get("Allow") == "" {
+				t.Errorf("%s %s: status %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
+			}
+		}
+		if p := v.send("BREW", path, "", ""); p.status != 501 {
+			t.Errorf("BREW %s: status %d", path, p.status)
+		}
+	}
+	if p := v.send("DELETE", "/nothing", "", ""); p.status != 404 {
+		t.Errorf("status %d", p.status)
+	}
+}
+
+// TestDatabaseDown has every page fail as a page, without a word of why.
+func TestDatabaseDown(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "starter")
+	token := v.at.token()
+	v.get("/")
+	v.press("Subscribe to pro") // leads to the plan, for one who has subscribed
+	if err := s.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, get := range []string{"/", "/docs", "/dashboard", "/dashboard/checks", "/dashboard/keys", "/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", "/signin", donePath, testCheckoutPath + "co_1"} {
+		failed(v.alone(), v.alone().get(get), get)
+	}
+	for _, post := range append([]string{"/subscribe", "/checkout/reissue"}, posts...) {
+		if post == "/signout" {
+			continue // needs no database
+		}
+		failed(v.alone(), v.alone().post(post, "csrf", token, "plan", "free", "name", "x", "url", "https://example.com", "since", "2026-01-01", "value", "example.com"), post)
+	}
+	w := s.visit(t)
+	failed(w, w.post("/signin", "key", key), "/signin")
+	for _, path := range []string{"/", "/docs", "/signin"} { // what needs no database goes on
+		if p := w.get(path); p.status != 200 {
+			t.Errorf("%s, signed out: status %d", path, p.status)
+		}
+	}
+	v.header.Set("HX-Request", "true")
+	v.header.Set("HX-Target", "div#tried")
+	p := v.post("/dashboard/try", "csrf", token, "value", "example.com")
+	if p.status != 500 || strings.Contains(p.body, "<nav") || !strings.Contains(p.body, `id="tried"`) {
+		t.Errorf("a part of a page: status %d, %s", p.status, p.body)
+	}
+}
+
+func failed(v *visitor, p page, path string) {
+	v.Helper()
+	if p.status != 500 || !strings.Contains(words(p.root), "Something went wrong on our side.") {
+		v.Errorf("%s: status %d: %s", path, p.status, words(p.root))
+	}
+	for _, detail := range []string{"sql", "closed", "goroutine", ".go:", "postgres", "store"} {
+		if strings.Contains(strings.ToLower(words(p.root)), detail) {
+			v.Errorf("%s tells about %q: %s", path, detail, words(p.root))
+		}
+	}
+	if got := p.header.Get("Set-Cookie"); got != "" {
+		v.Errorf("%s sets a cookie: %s", path, got)
+	}
+}

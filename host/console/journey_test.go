@@ -1,0 +1,129 @@
+package console
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestWithoutJavaScript goes the customer's whole way by links and forms alone.
+func TestWithoutJavaScript(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v := s.visit(t)
+	v.get("/")
+	v.is(200, "Prices")
+	v.press("Check", "domain", "example.com")
+	v.is(200, "Reference chk_")
+	v.press("Check", "domain", "no domain")
+	v.is(400, "The domain:")
+	v.follow("Docs")
+	v.is(200, "API documentation")
+	v.follow("Sign in")
+	v.press("Sign in", "key", "assay_nonsense")
+	v.is(401, "This is not a key that works")
+	v.follow("Prices")
+	v.press("Subscribe to starter")
+	v.is(200, "Pay with card")
+	card := []string{"number", "4000000000000002", "expiry", "12/40", "cvc", "123", "name", "Jane Doe"}
+	v.press("Subscribe", card...)
+	v.is(402, "Your card was declined.")
+	if strings.Contains(v.at.body, card[1]) {
+		t.Error("the page repeats the card number")
+	}
+	card[1] = "4242 4242 4242 4242"
+	v.press("Subscribe", card...)
+	v.is(200, "This is your API key.")
+	lost := v.at.text("key")
+	v.get(donePath)
+	v.is(410, "Your key was shown already")
+	v.press("Issue another key")
+	v.is(200, "This is your API key.")
+	key := v.at.text("key")
+	v.follow("Go to the dashboard")
+	v.is(200, "0 of 150 checks")
+	v.press("Check", "value", "DE89370400440532013000", "type", "auto")
+	v.is(200, "Reference chk_")
+	v.follow("Checks")
+	v.is(200, "None yet.")
+
+	v.follow("Keys")
+	v.press("Create key", "name", "staging")
+	v.is(200, "This is the new key.")
+	v.press("Rotate")
+	v.is(200, "works until")
+	if strings.Count(v.at.body, "/revoke") != 3 {
+		t.Error("there are not three keys to revoke")
+	}
+	v.press("Revoke")
+	v.is(200, "The key is revoked.")
+
+	v.follow("Webhooks")
+	v.press("Save", "url", "http://10.0.0.1/")
+	v.is(400, "url:")
+	v.press("Save", "url", "https://hooks.example.com/a")
+	v.is(200, "This is the secret that signs events.")
+	first := v.at.text("secret")
+	v.press("Save", "url", "https://hooks.example.com/b")
+	v.is(200, "Its secret stays.")
+	v.press("Rotate secret")
+	if again := v.at.text("secret"); again == first || !strings.HasPrefix(again, "whsec_") {
+		t.Errorf("rotated to %q", again)
+	}
+	v.press("Send a test event")
+	v.is(200, "A test event is on its way.")
+	v.follow("Attempts")
+	v.is(200, "No attempt yet.")
+	v.follow("All events")
+	v.press("Resend", "since", "soon")
+	v.is(400, "Since when?")
+	v.press("Resend", "since", "2026-01-31")
+	v.is(200, "on their way again")
+	v.press("Remove")
+	v.is(200, "The webhook is removed.")
+
+	v.follow("Plan")
+	v.press("Change to pro")
+	v.is(200, "You are on pro: 0 of 1500")
+	v.press("Cancel subscription")
+	v.is(200, "ends on")
+	v.press("Keep the subscription")
+	v.is(200, "Your subscription goes on.")
+	v.press("Sign out")
+	v.is(200, "Prices")
+	v.get("/dashboard")
+	v.is(200, "With any key of your account.")
+	v.press("Sign in", "key", lost)
+	v.is(401, "This is not a key that works")
+	v.press("Sign in", "key", " "+key+"\n")
+	v.is(200, "This month")
+}
+
+// What may not be called is refused when it is saved, and stays in the field to be mended.
+func TestRefusedReceivers(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "starter")
+	v.follow("Webhooks")
+	for _, address := range []string{
+		"javascript:alert(1)", "file:///etc/passwd", "gopher://example.com/", "//example.com/", "example.com/hook", "https://", "https:///path",
+		"https://user:password@example.com/", "https://example.com/#fragment", "https://example.com/" + strings.Repeat("a", 3<<10), "https://exa mple.com/",
+		"http://127.0.0.1/", "http://localhost/", "http://[::1]/", "http://0.0.0.0/", "http://2130706433/", "http://0x7f.1/", "http://127.1/", "http://017700000001/",
+		"http://169.254.169.254/latest/meta-data/", "http://[fe80::1]/", "http://[fd00::1]/", "http://[::ffff:10.0.0.1]/", "http://10.1.2.3/", "http://192.168.0.1/",
+		"http://172.16.0.1/", "http://100.64.0.1/", "http://224.0.0.1/", "http://255.255.255.255/", "http://[64:ff9b::7f00:1]/", "https://example.com:0/",
+		"https://example.com:99999/", "https://host.internal/", "https://printer.local/",
+	} {
+		v.press("Save", "url", address)
+		field := ""
+		for n := range v.at.root.Descendants() {
+			if attribute(n, "id") == "url" {
+				field = attribute(n, "value")
+			}
+		}
+		if v.at.status != 400 || !strings.Contains(words(v.at.root), "url: ") || field != address {
+			t.Errorf("%.60s: status %d, the field holds %.60q", address, v.at.status, field)
+		}
+	}
+	if endpoints, err := s.store.Endpoints(t.Context(), ""); err != nil || len(endpoints) != 0 {
+		t.Errorf("saved: %v, %v", endpoints, err)
+	}
+}

@@ -1,0 +1,325 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"net/netip"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/valyala/fasthttp"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"assay/host/billing"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/keyring"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store"
+	"assay/host/webhook"
+)
+
+func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+
+// site is a console that serves on loopback.
+type site struct {
+	*Console
+	store *store.Store
+	url   string
+	clock atomic.Pointer[time.Time]
+}
+
+// serve starts a console with a database of its own and the test checkout. What change sets in its configuration is kept.
+func serve(t *testing.T, change func(*Config)) *site {
+	t.Helper()
+	ring, err := keyring.Load(filepath.Join(t.TempDir(), "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &site{}
+	now := time.Now()
+	s.clock.Store(&now)
+	clock := func() time.Time { return *s.clock.Load() }
+	log := slog.New(slog.DiscardHandler)
+	s.store, err = store.Open(t.Context(), store.Config{URL: postgrestest.Database(t), Keys: ring, Logger: log, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.store.Close() })
+	guard, err := webhook.NewGuard(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := Config{
+		Store: s.store, Checker: parser{}, Public: unlimited{s.store}, Sealer: ring, Logger: log, Now: clock,
+		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: clock, Page: TestCheckoutPage}, Now: clock},
+		Webhook: func(text string) (string, error) {
+			receiver, err := webhook.ParseURL(text)
+			return receiver, errors.Join(err, guard.Check(receiver))
+		},
+		Client: func(ctx *fasthttp.RequestCtx) netip.Prefix {
+			block, _ := netip.ParsePrefix(string(ctx.Request.Header.Peek("X-Test-Client")))
+			return block
+		},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	if s.Console, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &fasthttp.Server{Handler: s.Handler()}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		if err := errors.Join(server.Shutdown(), <-served); err != nil {
+			t.Error(err)
+		}
+	})
+	s.url = "http://" + listener.Addr().String()
+	return s
+}
+
+func (s *site) pass(d time.Duration) {
+	now := s.clock.Load().Add(d)
+	s.clock.Store(&now)
+}
+
+// parser is a checker that only parses: every entity is harmless.
+type parser struct{}
+
+func (parser) Check(_ context.Context, r check.Request) (*check.Decision, error) {
+	f := r.Fields[0]
+	if _, err := entity.Parse(f.Type, f.Value, "DE"); err != nil {
+		return nil, err
+	}
+	return &check.Decision{
+		Fused: check.Fused{Score: 3, Verdict: check.Allow, Signals: []check.Signal{{Text: "nothing but " + f.Value}}},
+		Ref:   check.NewRef(), Type: f.Type, Query: f.Value,
+	}, nil
+}
+
+// unlimited takes every check without a key.
+type unlimited struct{ *store.Store }
+
+func (unlimited) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
+	return time.Time{}, true, nil
+}
+func (u unlimited) Caller() check.Caller { return u.PublicCaller() }
+
+// visitor is a browser without JavaScript: it keeps cookies, follows redirects, and sends the forms that pages have.
+type visitor struct {
+	*testing.T
+	client *http.Client
+	header http.Header // sent along
+	at     page
+}
+
+// page is what a visitor sees.
+type page struct {
+	url    *url.URL
+	status int
+	header http.Header
+	body   string
+	root   *html.Node
+}
+
+func (s *site) visit(t *testing.T) *visitor {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := url.Parse(s.url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &http.Transport{}
+	t.Cleanup(transport.CloseIdleConnections)
+	return &visitor{T: t, client: &http.Client{Jar: jar, Transport: transport}, header: http.Header{}, at: page{url: at}}
+}
+
+// alone does not follow redirects.
+func (v *visitor) alone() *visitor {
+	client := *v.client
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &visitor{T: v.T, client: &client, header: v.header.Clone(), at: v.at}
+}
+
+func (v *visitor) send(method, target, kind, body string) page {
+	v.Helper()
+	to, err := v.at.url.Parse(target)
+	if err != nil {
+		v.Fatal(err)
+	}
+	request, err := http.NewRequestWithContext(v.Context(), method, to.String(), strings.NewReader(body))
+	if err != nil {
+		v.Fatal(err)
+	}
+	request.Header = v.header.Clone()
+	if kind != "" {
+		request.Header.Set("Content-Type", kind)
+	}
+	response, err := v.client.Do(request)
+	if err != nil {
+		v.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		v.Fatal(err)
+	}
+	root, err := html.Parse(strings.NewReader(string(text)))
+	if err != nil {
+		v.Fatal(err)
+	}
+	v.at = page{url: response.Request.URL, status: response.StatusCode, header: response.Header, body: string(text), root: root}
+	return v.at
+}
+
+func (v *visitor) get(path string) page { v.Helper(); return v.send("GET", path, "", "") }
+
+func (v *visitor) post(path string, fields ...string) page {
+	v.Helper()
+	form := url.Values{}
+	for i := 0; i+1 < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return v.send("POST", path, "application/x-www-form-urlencoded", form.Encode())
+}
+
+// follow goes where the link of that text leads.
+func (v *visitor) follow(text string) page {
+	v.Helper()
+	for n := range v.at.root.Descendants() {
+		if n.DataAtom == atom.A && words(n) == text {
+			return v.get(attribute(n, "href"))
+		}
+	}
+	v.Fatalf("there is no link %q on the page:\n%s", text, words(v.at.root))
+	return page{}
+}
+
+// press sends the first form whose button has that text, with what its fields hold and with what is typed: names and values.
+func (v *visitor) press(text string, typed ...string) page {
+	v.Helper()
+	for form := range v.at.root.Descendants() {
+		if form.DataAtom != atom.Form || !slices.Contains(buttons(form), text) {
+			continue
+		}
+		fields := []string{}
+		for n := range form.Descendants() {
+			if name := attribute(n, "name"); n.DataAtom == atom.Input && name != "" {
+				fields = append(fields, name, attribute(n, "value"))
+			}
+		}
+		for i := 0; i < len(typed); i += 2 {
+			if !strings.Contains(v.at.body, `name="`+typed[i]+`"`) {
+				v.Fatalf("the form has no field %s", typed[i])
+			}
+		}
+		return v.post(attribute(form, "action"), append(fields, typed...)...)
+	}
+	v.Fatalf("there is no form with a button %q on the page:\n%s", text, words(v.at.root))
+	return page{}
+}
+
+func buttons(form *html.Node) (texts []string) {
+	for n := range form.Descendants() {
+		if n.DataAtom == atom.Button {
+			texts = append(texts, words(n))
+		}
+	}
+	return texts
+}
+
+func attribute(n *html.Node, name string) string {
+	for _, a := range n.Attr {
+		if a.Key == name {
+			return a.Val
+		}
+	}
+	return ""
+}
+
+// words are the text of a node with single spaces.
+func words(n *html.Node) string {
+	var b strings.Builder
+	for d := range n.Descendants() {
+		if d.Type == html.TextNode && d.Parent.DataAtom != atom.Script {
+			b.WriteString(d.Data)
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// text is that of the element with an id, or "".
+func (p page) text(id string) string {
+	for n := range p.root.Descendants() {
+		if attribute(n, "id") == id {
+			return words(n)
+		}
+	}
+	return ""
+}
+
+// is asserts a page's status and what it says.
+func (v *visitor) is(status int, says string) {
+	v.Helper()
+	if v.at.status != status || !strings.Contains(words(v.at.root), says) {
+		v.Fatalf("%s: status %d, want %d and %q:\n%s", v.at.url, v.at.status, status, says, words(v.at.root))
+	}
+}
+
+// token is what the forms of the visitor's session carry.
+func (p page) token() string {
+	for n := range p.root.Descendants() {
+		if n.DataAtom == atom.Input && attribute(n, "name") == "csrf" {
+			return attribute(n, "value")
+		}
+	}
+	return ""
+}
+
+// cookies are those that the page has set, by name.
+func (p page) cookies() map[string]*http.Cookie {
+	set := map[string]*http.Cookie{}
+	for _, c := range (&http.Response{Header: p.header}).Cookies() {
+		set[c.Name] = c
+	}
+	return set
+}
+
+// customer is a visitor who has subscribed and is signed in, and the key.
+func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
+	t.Helper()
+	v := s.visit(t)
+	v.get("/")
+	if plan == "free" {
+		v.press("Get a free key")
+	} else {
+		v.press("Subscribe to " + plan)
+		v.press("Subscribe", "number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe")
+	}
+	v.is(200, "This is your API key.")
+	key := v.at.text("key")
+	v.get("/dashboard")
+	v.is(200, "This month")
+	return v, key
+}

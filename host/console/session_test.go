@@ -1,0 +1,279 @@
+package console
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// posts are the forms of the dashboard.
+var posts = []string{
+	"/dashboard/try", "/dashboard/keys", "/dashboard/keys/ID/rotate", "/dashboard/keys/ID/revoke", "/dashboard/webhooks",
+	"/dashboard/webhooks/remove", "/dashboard/webhooks/secret", "/dashboard/webhooks/test", "/dashboard/webhooks/resend",
+	"/dashboard/webhooks/chk_1/resend", "/dashboard/plan", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/signout",
+}
+
+// TestForgedForms sends every form of the dashboard as another site, an old page or another customer would.
+func TestForgedForms(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "pro")
+	mine := v.at.token()
+	other, _ := s.customer(t, "free")
+	v.get("/signin") // the old session ends where a new one begins
+	v.post("/signin", "key", key)
+	v.get("/dashboard/keys")
+	token := v.at.token()
+	if token == mine || token == "" {
+		t.Fatalf("signing in again gave the token %q", token)
+	}
+	id := strings.Split(strings.SplitN(v.at.body, "/dashboard/keys/", 2)[1], "/")[0]
+	before := words(v.at.root)
+	for _, path := range posts {
+		path = strings.Replace(path, "ID", id, 1)
+		for name, forge := range map[string]func(*visitor) page{
+			"no token":                func(v *visitor) page { return v.post(path, "name", "x", "url", "https://a.example") },
+			"a stale token":           func(v *visitor) page { return v.post(path, "csrf", mine) },
+			"the token of another":    func(v *visitor) page { return v.post(path, "csrf", other.at.token()) },
+			"a token in the URL":      func(v *visitor) page { return v.post(path + "?csrf=" + token) },
+			"a token in another form": func(v *visitor) page { return v.send("POST", path, "text/plain", "csrf="+token) },
+			"from another site": func(v *visitor) page {
+				v.header.Set("Sec-Fetch-Site", "cross-site")
+				return v.post(path, "csrf", token)
+			},
+			"from a sibling": func(v *visitor) page { v.header.Set("Sec-Fetch-Site", "same-site"); return v.post(path, "csrf", token) },
+			"from another origin": func(v *visitor) page {
+				v.header.Set("Origin", "https://evil.example")
+				return v.post(path, "csrf", token)
+			},
+			"from an origin like ours": func(v *visitor) page {
+				v.header.Set("Origin", s.url+".evil.example")
+				return v.post(path, "csrf", token)
+			},
+			"from a sandbox, through TLS": func(v *visitor) page {
+				v.header.Set("Origin", "null")
+				v.header.Set("X-Forwarded-Proto", "https")
+				return v.post(path, "csrf", token)
+			},
+		} {
+			if p := forge(v.alone()); p.status != 403 {
+				t.Errorf("%s, %s: status %d", path, name, p.status)
+			}
+		}
+		if p := s.visit(t).post(path, "csrf", token); p.status != 403 && path != "/signout" {
+			t.Errorf("%s, signed out: status %d", path, p.status)
+		}
+		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE"} {
+			p := v.alone().send(method, path, "", "")
+			// Some have a page of the same address, which changes nothing.
+			shown := (method == "GET" || method == "HEAD") && (path == "/dashboard/keys" || path == "/dashboard/webhooks" || path == "/dashboard/plan" ||
+				strings.HasPrefix(path, "/dashboard/webhooks/") && strings.Count(path, "/") == 3)
+			if !shown && (p.status != 405 || p.header.Get("Allow") == "") {
+				t.Errorf("%s %s: status %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
+			}
+		}
+	}
+	if v.get("/dashboard/keys"); words(v.at.root) != before {
+		t.Errorf("something was changed:\n%s\nwas\n%s", words(v.at.root), before)
+	}
+	for _, public := range []string{"/try", "/subscribe", "/signin", "/checkout/reissue"} {
+		w := s.visit(t).alone()
+		w.header.Set("Sec-Fetch-Site", "cross-site")
+		if p := w.post(public, "key", key, "plan", "free"); p.status != 403 || len(p.cookies()) != 0 {
+			t.Errorf("%s from another site: status %d, cookies %v", public, p.status, p.cookies())
+		}
+	}
+	// Where the connection is neither encrypted nor local, browsers name neither the site nor, with our referrer policy, the origin.
+	w := s.visit(t).alone()
+	w.header.Set("Origin", "null")
+	if p := w.post("/signin", "key", key); p.status != 303 {
+		t.Errorf("an ordinary form in the clear: status %d", p.status)
+	}
+}
+
+func TestSessions(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	owner, key := s.customer(t, "pro")
+	home, err := owner.at.url.Parse("/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sessionOf := func(v *visitor) string {
+		for _, c := range v.client.Jar.Cookies(home) {
+			if c.Name == "assay_session" {
+				return c.Value
+			}
+		}
+		return ""
+	}
+	stolen := sessionOf(owner)
+	with := func(value string) *visitor {
+		v := s.visit(t)
+		v.client.Jar.SetCookies(home, []*http.Cookie{{Name: "assay_session", Value: value, Path: "/"}})
+		return v
+	}
+	if strings.Contains(stolen, key) {
+		t.Error("the cookie holds the key")
+	}
+
+	t.Run("a preset cookie is replaced", func(t *testing.T) {
+		v := with(stolen)
+		v.get("/signin")
+		v.post("/signin", "key", key)
+		if now := sessionOf(v); now == stolen || now == "" {
+			t.Error("the session that was set before goes on")
+		}
+	})
+	t.Run("tampered", func(t *testing.T) {
+		raw, err := base64.RawURLEncoding.DecodeString(stolen)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range raw {
+			bad := append([]byte(nil), raw...)
+			bad[i] ^= 1
+			if v := with(base64.RawURLEncoding.EncodeToString(bad)); !strings.HasSuffix(v.get("/dashboard").url.Path, "/signin") {
+				t.Fatalf("with byte %d changed somebody is signed in", i)
+			}
+		}
+		for _, value := range []string{"x", stolen[:len(stolen)-1], stolen + "A", strings.Repeat("A", 3000), "!!"} {
+			if v := with(value); !strings.HasSuffix(v.get("/dashboard").url.Path, "/signin") {
+				t.Errorf("somebody is signed in with %.20q", value)
+			}
+		}
+	})
+	t.Run("a cookie of another kind", func(t *testing.T) {
+		for _, c := range owner.client.Jar.Cookies(home) {
+			if c.Name == "assay_checkout" {
+				if v := with(c.Value); !strings.HasSuffix(v.get("/dashboard").url.Path, "/signin") {
+					t.Error("a checkout signs in")
+				}
+			}
+		}
+	})
+	t.Run("a revoked key ends it", func(t *testing.T) {
+		v := s.visit(t)
+		owner.get("/dashboard/keys")
+		owner.press("Create key", "name", "spare")
+		v.post("/signin", "key", owner.at.text("issued"))
+		v.is(200, "This month")
+		owner.press("Revoke") // the newest stands first
+		owner.is(200, "The key is revoked.")
+		v.get("/dashboard")
+		v.is(200, "With any key of your account.")
+		v.post("/signin", "key", owner.at.text("issued"))
+		v.is(401, "This is not a key that works")
+		owner.press("Revoke")
+		owner.is(409, "only key")
+	})
+	t.Run("it ends by itself", func(t *testing.T) {
+		s.pass(sessionLife)
+		owner.get("/dashboard")
+		owner.is(200, "With any key of your account.")
+		part := with(stolen)
+		part.header.Set("HX-Request", "true")
+		part.header.Set("HX-Target", "div#events")
+		if p := part.alone().get("/dashboard/webhooks"); p.header.Get("HX-Redirect") != "/signin" || p.header.Get("HX-Reswap") != "none" {
+			t.Errorf("a part of a page: status %d, %v", p.status, p.header)
+		}
+	})
+}
+
+// TestCookiesThroughTLS has a proxy in front that ends TLS.
+func TestCookiesThroughTLS(t *testing.T) {
+	t.Parallel()
+	plain := serve(t, nil)
+	told := serve(t, func(c *Config) { c.URL = "https://assay.example" })
+	for name, test := range map[string]struct {
+		site   *site
+		proto  string
+		secure bool
+	}{
+		"in the clear":          {plain, "", false},
+		"told by the proxy":     {plain, "https", true},
+		"by the first proxy":    {plain, "HTTPS, http", true},
+		"a proxy without TLS":   {plain, "http", false},
+		"told by the operator":  {told, "", true},
+		"whatever a proxy says": {told, "http", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := test.site.visit(t).alone()
+			if test.proto != "" {
+				v.header.Set("X-Forwarded-Proto", test.proto)
+			}
+			v.header.Set("Origin", "https://assay.example")
+			if !test.secure || test.site == plain {
+				v.header.Del("Origin")
+			}
+			p := v.post("/subscribe", "plan", "free")
+			prefix := map[bool]string{true: "__Host-", false: ""}[test.secure]
+			c := p.cookies()[prefix+"assay_checkout"]
+			if p.status != 303 || c == nil {
+				t.Fatalf("status %d, cookies %v", p.status, p.cookies())
+			}
+			if c.Secure != test.secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
+				t.Errorf("cookie %s", c.Raw)
+			}
+			if (p.header.Get("Strict-Transport-Security") != "") != test.secure {
+				t.Errorf("headers %v", p.header)
+			}
+			v.header.Set("Cookie", c.Name+"="+c.Value)
+			p = v.get(donePath)
+			if c := p.cookies()[prefix+"assay_session"]; p.status != 200 || c == nil || c.Secure != test.secure || !c.HttpOnly {
+				t.Errorf("status %d, cookies %v", p.status, p.cookies())
+			}
+		})
+	}
+}
+
+func TestThrottles(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	for path, test := range map[string]struct {
+		most   int
+		window time.Duration
+		fields []string
+		taken  int // status while within the limit
+	}{
+		"/signin":    {signInsAllowed, signInsWindow, []string{"key", "assay_nonsense"}, 401},
+		"/subscribe": {checkoutsAllowed, checkoutsWindow, []string{"plan", "free"}, 303},
+	} {
+		as := func(client string) int {
+			v := s.visit(t).alone()
+			v.header.Set("X-Test-Client", client)
+			return v.post(path, test.fields...).status
+		}
+		for i := range test.most {
+			if status := as("192.0.2.1/32"); status != test.taken {
+				t.Fatalf("%s, time %d: status %d", path, i, status)
+			}
+		}
+		if status := as("192.0.2.1/32"); status != 429 {
+			t.Errorf("%s beyond the limit: status %d", path, status)
+		}
+		if status := as("192.0.2.2/32"); status != test.taken {
+			t.Errorf("%s by another client: status %d", path, status)
+		}
+		s.pass(test.window)
+		if status := as("192.0.2.1/32"); status != test.taken {
+			t.Errorf("%s once the window is over: status %d", path, status)
+		}
+	}
+}
+
+// Many clients must not fill the memory.
+func TestThrottleIsBounded(t *testing.T) {
+	t.Parallel()
+	throttle := newThrottle(1, time.Hour, time.Now)
+	for i := range 3 * rememberClients {
+		throttle.allow(fmt.Sprint(i))
+		if len(throttle.clients) > rememberClients {
+			t.Fatalf("%d clients are remembered", len(throttle.clients))
+		}
+	}
+}

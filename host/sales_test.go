@@ -1,0 +1,315 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stripe/stripe-go/v85/webhook"
+
+	"assay/host/postgres/postgrestest"
+)
+
+const stripeSecret = "whsec_of_the_tests"
+
+// stripeServer is as much of Stripe as a checkout needs: it has a price, and opens checkout sessions.
+type stripeServer struct {
+	*httptest.Server
+	checkouts chan string // the checkouts that sessions were opened for
+}
+
+func newStripeServer(t *testing.T) *stripeServer {
+	s := &stripeServer{checkouts: make(chan string, 10)}
+	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var answer any
+		switch r.Method + " " + r.URL.Path {
+		case "GET /v1/prices":
+			answer = map[string]any{"object": "list", "data": []any{map[string]string{"id": "price_1", "object": "price"}}}
+		case "POST /v1/checkout/sessions":
+			s.checkouts <- r.FormValue("client_reference_id")
+			answer = map[string]string{"id": "cs_1", "object": "checkout.session", "url": "https://checkout.stripe.com/c/pay/cs_1"}
+		default:
+			t.Errorf("Stripe was asked for %s %s", r.Method, r.URL.Path)
+			http.Error(w, "{}", http.StatusNotFound)
+			return
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+// stripeEvent is what Stripe tells.
+type stripeEvent struct {
+	id, kind string
+	at       time.Time
+	object   map[string]any
+}
+
+func completed(id, checkout string, at time.Time) stripeEvent {
+	return stripeEvent{id, "checkout.session.completed", at, map[string]any{
+		"object": "checkout.session", "payment_status": "paid", "client_reference_id": checkout, "customer": "cus_" + checkout, "subscription": "sub_" + checkout,
+	}}
+}
+
+func subscribed(id, checkout, kind, status string, at time.Time) stripeEvent {
+	return stripeEvent{id, "customer.subscription." + kind, at, map[string]any{
+		"object": "subscription", "id": "sub_" + checkout, "customer": "cus_" + checkout, "status": status,
+		"metadata": map[string]string{"assay_checkout": checkout},
+		"items":    map[string]any{"data": []any{map[string]any{"price": map[string]string{"lookup_key": "assay_pro_9900"}}}},
+	}}
+}
+
+func (e stripeEvent) body(t *testing.T) []byte {
+	t.Helper()
+	body, err := json.Marshal(map[string]any{
+		"id": e.id, "object": "event", "type": e.kind, "created": e.at.Unix(), "data": map[string]any{"object": e.object},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+// tell posts an event, signed with a secret at a time, and returns the status of the answer.
+func (h *hostProcess) tell(t *testing.T, e stripeEvent, secret string, at time.Time) int {
+	t.Helper()
+	signed := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: e.body(t), Secret: secret, Timestamp: at})
+	return h.tellRaw(t, signed.Payload, signed.Header)
+}
+
+func (h *hostProcess) tellRaw(t *testing.T, body []byte, signature string) int {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/api/billing/stripe", strings.NewReader(string(body)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if signature != "" {
+		request.Header.Set("Stripe-Signature", signature)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || strings.Contains(string(text), stripeSecret) {
+		t.Errorf("answered %s, %v", text, err)
+	}
+	return response.StatusCode
+}
+
+// buyer is a browser that does not follow redirects.
+type buyer struct {
+	*testing.T
+	client *http.Client
+	host   *hostProcess
+}
+
+func newBuyer(t *testing.T, h *hostProcess) *buyer {
+	t.Helper()
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &buyer{t, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, h}
+}
+
+func (b *buyer) get(path string) (status int, body string) {
+	b.Helper()
+	response, err := b.client.Get(b.host.url + path)
+	return b.read(response, err)
+}
+
+func (b *buyer) read(response *http.Response, err error) (status int, body string) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return response.StatusCode, string(text)
+}
+
+// subscribe begins a checkout of the Pro plan and returns its id.
+func (b *buyer) subscribe(s *stripeServer) string {
+	b.Helper()
+	response, err := b.client.PostForm(b.host.url+"/subscribe", url.Values{"plan": {"pro"}})
+	status, body := b.read(response, err)
+	if status != 303 || response.Header.Get("Location") != "https://checkout.stripe.com/c/pay/cs_1" {
+		b.Fatalf("status %d, to %s: %s", status, response.Header.Get("Location"), body)
+	}
+	if status, body := b.get("/checkout/done"); status != 402 {
+		b.Fatalf("before the payment: status %d, %s", status, body)
+	}
+	return <-s.checkouts
+}
+
+var shownKey = regexp.MustCompile(`<code id="key">(assay_\w+)</code>`)
+
+// TestStripeEvents sells through Stripe: a real host is told by events that are signed, forged, old, repeated and out of order.
+func TestStripeEvents(t *testing.T) {
+	t.Parallel()
+	provider := newStripeServer(t)
+	host := startHost(t, dataDir(t), postgrestest.Database(t), "--dns=off", "--stripe-key=sk_test_1", "--stripe-webhook-secret="+stripeSecret, "--stripe-url="+provider.URL)
+	now := time.Now()
+	b := newBuyer(t, host)
+	checkout := b.subscribe(provider)
+	paid := completed("evt_paid", checkout, now)
+	body := paid.body(t)
+	good := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: stripeSecret, Timestamp: now}).Header
+	for name, status := range map[string]int{
+		"unsigned":           host.tellRaw(t, body, ""),
+		"nonsense":           host.tellRaw(t, body, "t=1,v1=00"),
+		"of another":         host.tell(t, paid, "whsec_of_another", now),
+		"signed an hour ago": host.tell(t, paid, stripeSecret, now.Add(-time.Hour)),
+		"altered":            host.tellRaw(t, []byte(strings.Replace(string(body), "sub_", "sub_x", 1)), good),
+	} {
+		if status != 400 {
+			t.Errorf("an event %s: status %d", name, status)
+		}
+	}
+	if status, _ := b.get("/checkout/done"); status != 402 {
+		t.Errorf("forged events paid: status %d", status)
+	}
+	for name, e := range map[string]stripeEvent{
+		"an unknown type":        {"evt_other", "invoice.finalized", now, map[string]any{"object": "invoice"}},
+		"an unknown checkout":    completed("evt_foreign", "co_of_another_host", now),
+		"created, in its second": subscribed("evt_created", checkout, "created", "incomplete", now),
+		"paid":                   paid,
+	} {
+		for range 3 { // Stripe sends at least once
+			if status := host.tell(t, e, stripeSecret, now); status != 200 {
+				t.Errorf("%s: status %d", name, status)
+			}
+		}
+	}
+
+	var shown, again atomic.Int64
+	var key atomic.Pointer[string]
+	var wg sync.WaitGroup
+	for range 100 {
+		wg.Go(func() {
+			status, page := b.get("/checkout/done")
+			switch found := shownKey.FindStringSubmatch(page); {
+			case status == 200 && found != nil:
+				shown.Add(1)
+				key.Store(&found[1])
+			case status == 410 && found == nil:
+				again.Add(1)
+			default:
+				t.Errorf("status %d: %s", status, page)
+			}
+		})
+	}
+	wg.Wait()
+	if shown.Load() != 1 || again.Load() != 99 {
+		t.Fatalf("the key was shown %d times", shown.Load())
+	}
+	if a := post(http.DefaultClient, host.url, *key.Load(), `{"iban":"DE89370400440532013000"}`); a.Status != 200 {
+		t.Errorf("the key got %+v", a)
+	}
+
+	// The end of a subscription is told first, what went before it later.
+	c := newBuyer(t, host)
+	late := c.subscribe(provider)
+	for _, e := range []stripeEvent{
+		subscribed("evt_l3", late, "deleted", "canceled", now.Add(2*time.Second)), completed("evt_l2", late, now.Add(time.Second)),
+		subscribed("evt_l1", late, "created", "incomplete", now),
+	} {
+		if status := host.tell(t, e, stripeSecret, now); status != 200 {
+			t.Errorf("%s: status %d", e.id, status)
+		}
+	}
+	_, page := c.get("/checkout/done")
+	found := shownKey.FindStringSubmatch(page)
+	if found == nil || !strings.Contains(page, "The subscription has ended already.") {
+		t.Fatalf("once it had ended: %s", page)
+	}
+	if a := post(http.DefaultClient, host.url, found[1], `{"domain":"example.com"}`); a.Status != 401 {
+		t.Errorf("the key of what has ended got %+v", a)
+	}
+
+	// What ends later ends the key at once.
+	if status := host.tell(t, subscribed("evt_end", checkout, "updated", "unpaid", now.Add(time.Minute)), stripeSecret, now); status != 200 {
+		t.Errorf("status %d", status)
+	}
+	if a := post(http.DefaultClient, host.url, *key.Load(), `{"domain":"example.com"}`); a.Status != 401 {
+		t.Errorf("a key that is paid no more got %+v", a)
+	}
+	host.stop(t, syscall.SIGTERM)
+}
+
+// TestPagesOfAHost asks a real host for pages as no browser would.
+func TestPagesOfAHost(t *testing.T) {
+	t.Parallel()
+	host := startHost(t, dataDir(t), postgrestest.Database(t), "--dns=off", "--public-url=https://assay.example")
+	b := newBuyer(t, host)
+	for name, test := range map[string]struct {
+		method, path, cookie string
+		status               int
+		header               map[string]string
+	}{
+		"a cookie of 8 KiB":     {"GET", "/", strings.Repeat("x", 8<<10), 431, nil},
+		"a page":                {"GET", "/signin", "", 200, map[string]string{"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "Strict-Transport-Security": "max-age=31536000"}},
+		"an unknown page":       {"GET", "/nothing", "", 404, map[string]string{"Cache-Control": "no-store"}},
+		"GET of a form":         {"GET", "/subscribe", "", 405, map[string]string{"Allow": "POST"}},
+		"the provider's events": {"POST", "/api/billing/stripe", "", 404, nil}, // no Stripe key is set
+		"a form from elsewhere": {"POST", "/signin", "", 403, nil},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), test.method, host.url+test.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.cookie != "" {
+			request.Header.Set("Cookie", "assay_session="+test.cookie)
+		}
+		request.Header.Set("Sec-Fetch-Site", "cross-site")
+		response, err := b.client.Do(request)
+		status, _ := b.read(response, err)
+		if status != test.status {
+			t.Errorf("%s: status %d, want %d", name, status, test.status)
+		}
+		for field, want := range test.header {
+			if got := response.Header.Get(field); got != want {
+				t.Errorf("%s: %s is %q, want %q", name, field, got, want)
+			}
+		}
+	}
+	// Rows of unauthenticated visitors are bounded.
+	statuses := map[int]int{}
+	for range 15 {
+		response, err := b.client.PostForm(host.url+"/subscribe", url.Values{"plan": {"starter"}})
+		status, _ := b.read(response, err)
+		statuses[status]++
+	}
+	if fmt.Sprint(statuses) != "map[303:10 429:5]" {
+		t.Errorf("15 checkouts from one client: %v", statuses)
+	}
+	host.stop(t, syscall.SIGTERM)
+}
+
+// TestKeysTable lists when keys were used and when they end.
+func TestKeysTable(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	output(t, dir, database, "keys", "create", "--name", "fresh")
+	lines := strings.Split(output(t, dir, database, "keys", "list"), "\n")
+	if !strings.HasSuffix(strings.TrimSpace(lines[0]), "EXPIRES") || !strings.Contains(lines[0], "LAST USED") || !strings.HasSuffix(strings.TrimSpace(lines[1]), "-") {
+		t.Errorf("printed:\n%s", strings.Join(lines, "\n"))
+	}
+}
