@@ -57,7 +57,7 @@ func (b *backend) openLookups(cfg *Config, log *slog.Logger) (l *lookups, err er
 		sources = append(sources, rdap)
 	}
 	l.similar = reputation.NewSimilar(b.store, log)
-	sources = append(sources, reputation.NewFeed(b.store), reputation.NewGraph(b.store), l.similar)
+	sources = append(sources, reputation.NewFeed(b.store, l.similar.NoLists), reputation.NewGraph(b.store), l.similar)
 	l.Collector = facts.NewCollector(log, sources...)
 	return l, nil
 }

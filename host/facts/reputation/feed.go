@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"assay/host/entity"
@@ -17,37 +16,17 @@ import (
 
 // Feed is the source "feed": what the imported lists say of an entity.
 type Feed struct {
-	store Store
+	none  func() bool
 	reads coalescer[[]store.Node, []store.Listing]
 	now   func() time.Time
-
-	mu    sync.Mutex
-	none  bool      // there were no lists
-	asked time.Time // when that was seen
-}
-
-// noneFor is how long it is believed that there are no lists.
-const noneFor = time.Second
-
-// empty says whether there are no lists at all, as on a new host: then nothing has to be looked up.
-func (f *Feed) empty(ctx context.Context) (bool, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if now := f.now(); now.Sub(f.asked) >= noneFor {
-		feeds, err := f.store.Feeds(ctx)
-		if err != nil {
-			return false, err
-		}
-		f.none, f.asked = len(feeds) == 0, now
-	}
-	return f.none, nil
 }
 
 var _ facts.Source = (*Feed)(nil)
 
-// NewFeed returns the source on a store.
-func NewFeed(s Store) *Feed {
-	f := &Feed{store: s, now: time.Now}
+// NewFeed returns the source on a store. While none, which may lag behind the store as other hosts do, says that there are no lists,
+// nothing is looked up.
+func NewFeed(s Store, none func() bool) *Feed {
+	f := &Feed{none: none, now: time.Now}
 	f.reads.most = 256
 	f.reads.ask = func(ctx context.Context, asked [][]store.Node) ([][]store.Listing, error) {
 		var nodes []store.Node
@@ -149,11 +128,8 @@ const maxParents = 4
 
 // Observe implements facts.Source.
 func (f *Feed) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
-	if !anyWanted(feedTable, wants) {
+	if !anyWanted(feedTable, wants) || f.none() {
 		return nil, nil
-	}
-	if none, err := f.empty(ctx); none || err != nil {
-		return nil, err
 	}
 	asks := listable(e)
 	nodes := make([]store.Node, len(asks))

@@ -143,7 +143,7 @@ func TestFeedFacts(t *testing.T) {
 	l.set(5, store.Feed{Name: "Pages", Kind: feed.Bad, Category: "malware"}, "docs.example.com", "shop.example.net")
 	l.set(6, store.Feed{Name: "Ranks", Kind: feed.Good}, "good.example", "example.com")
 	l.set(7, store.Feed{Name: "GoodPages", Kind: feed.Good}, "odd.example")
-	f := NewFeed(l)
+	f := NewFeed(l, some)
 	f.now = func() time.Time { return noon }
 	tests := map[string]struct {
 		kind  entity.Type
@@ -228,7 +228,7 @@ func TestNothingUnwanted(t *testing.T) {
 	e := parse(t, entity.Domain, "example.org")
 	none := func(string) bool { return false }
 	for _, observe := range []func(context.Context, entity.Entity, func(string) bool) (entity.Facts, error){
-		NewFeed(l).Observe, NewGraph(l).Observe, NewSimilar(l, slog.New(slog.DiscardHandler)).Observe,
+		NewFeed(l, some).Observe, NewGraph(l).Observe, NewSimilar(l, slog.New(slog.DiscardHandler)).Observe,
 	} {
 		if got, err := observe(t.Context(), e, none); len(got) != 0 || err != nil {
 			t.Errorf("%v, %v", got, err)
@@ -442,5 +442,17 @@ func TestCoalescerFails(t *testing.T) {
 	c.ask = func(context.Context, []int) ([]int, error) { return nil, nil }
 	if _, err := c.get(t.Context(), 1); err == nil {
 		t.Error("a missing answer is no error")
+	}
+}
+
+// some says that there are lists.
+func some() bool { return false }
+
+func TestNothingIsLookedUpWithoutLists(t *testing.T) {
+	t.Parallel()
+	f := NewFeed(nil, func() bool { return true }) // a look at the store would panic
+	found, err := f.Observe(t.Context(), entity.Entity{Type: entity.Domain, Value: "example.com"}, func(string) bool { return true })
+	if len(found) != 0 || err != nil {
+		t.Errorf("found %v, %v", found, err)
 	}
 }

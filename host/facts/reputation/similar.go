@@ -26,6 +26,7 @@ type Similar struct {
 	hints chan struct{}
 	poll  time.Duration
 	parts atomic.Pointer[[]*part] // nil until the lists have been read once
+	none  atomic.Bool             // there were no lists
 }
 
 var _ facts.Source = (*Similar)(nil)
@@ -67,6 +68,9 @@ var similarTable = []entity.Fact{
 	{Name: "similar.list", Format: "the list", Example: "CERT Polska"},
 }
 
+// NoLists says that there were no lists, good ones included, when they were last looked for.
+func (s *Similar) NoLists() bool { return s.none.Load() }
+
 // Hint tells that lists may have changed. It never blocks.
 func (s *Similar) Hint() {
 	select {
@@ -104,6 +108,7 @@ func (s *Similar) Load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	s.none.Store(len(feeds) == 0)
 	held := map[int]*part{}
 	if parts := s.parts.Load(); parts != nil {
 		for _, p := range *parts {
