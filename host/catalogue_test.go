@@ -1,0 +1,63 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/registry"
+)
+
+// TestCatalogue holds plugins/CATALOGUE.md to the manifests of the first-party layers. With ASSAY_UPDATE=1 it writes it anew.
+func TestCatalogue(t *testing.T) {
+	t.Parallel()
+	const page = "../plugins/CATALOGUE.md"
+	want := catalogue(t)
+	if os.Getenv("ASSAY_UPDATE") != "" {
+		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, readText(t, page)); diff != "" {
+		t.Errorf("plugins/CATALOGUE.md is out of date: ASSAY_UPDATE=1 go test ./host -run TestCatalogue writes it anew (-want +got):\n%s", diff)
+	}
+}
+
+// catalogue lists every layer with its signals, as the manifests say.
+func catalogue(t *testing.T) string {
+	t.Helper()
+	files, err := filepath.Glob("../plugins/*/manifest.json")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no manifests: %v", err)
+	}
+	var layers, signals strings.Builder
+	for _, file := range files {
+		m, err := registry.ParseManifest([]byte(readText(t, file)))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		var facts, threats []string
+		for _, f := range m.Facts {
+			facts = append(facts, "`"+f+"`")
+		}
+		for _, threat := range m.Threats {
+			threats = append(threats, "`"+string(threat)+"`")
+		}
+		fmt.Fprintf(&layers, "| [%s](#%s) | %s | %s | %s |\n", m.Name, m.Name, m.Version, strings.Join(m.Entities, ", "), m.Summary)
+		fmt.Fprintf(&signals, "\n## %s\n\n%s.\n\nReads %s.", m.Name, strings.TrimSuffix(m.Summary, "."), strings.Join(facts, ", "))
+		if len(threats) > 0 {
+			fmt.Fprintf(&signals, " May name the threats %s.", strings.Join(threats, ", "))
+		}
+		fmt.Fprintf(&signals, " Budget %d ms, memory %d MB.\n\n| signal | meaning |\n|---|---|\n", m.BudgetMS, m.MemoryMB)
+		for _, s := range m.Signals {
+			fmt.Fprintf(&signals, "| `%s` | %s |\n", s.Code, strings.ReplaceAll(s.Text, "|", "\\|"))
+		}
+	}
+	return "# Layers and signals\n\nWritten from the manifests by `ASSAY_UPDATE=1 go test ./host -run TestCatalogue`. What each fact means: " +
+		"[section 7 of the interface](../sdk/ABI.md#7-facts); what each threat means: [section 6](../sdk/ABI.md#6-threats).\n\n" +
+		"| layer | version | scores | summary |\n|---|---|---|---|\n" + layers.String() + signals.String()
+}
