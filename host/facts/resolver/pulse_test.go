@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,28 +26,27 @@ func giveUp(t *testing.T, r *resolver.Resolver, i int) error {
 
 func TestDeadServersAreNotWaitedFor(t *testing.T) {
 	t.Parallel()
-	mute, err := net.ListenPacket("udp", "127.0.0.1:0")
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newResolver(t, resolver.Config{Servers: []string{mute.LocalAddr().String()}, Lifetime: 50 * time.Millisecond, Pulse: 50 * time.Millisecond})
+	var alive atomic.Bool
+	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
+		if alive.Load() {
+			_ = w.WriteMsg(new(dns.Msg).SetReply(m))
+		}
+	})}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = server.ActivateAndServe() }()
+	t.Cleanup(func() { _ = conn.Close(); <-ended })
+	r := newResolver(t, resolver.Config{Servers: []string{conn.LocalAddr().String()}, Lifetime: 50 * time.Millisecond, Pulse: 50 * time.Millisecond})
 	until := time.Now().Add(patient)
 	for i := 0; !errors.Is(giveUp(t, r, i), resolver.ErrDead); i++ {
 		if time.Now().After(until) {
 			t.Fatal("a server that answers nothing is waited for again and again")
 		}
 	}
-	// It comes to life, on the same port.
-	mute.Close()
-	alive, err := net.ListenPacket("udp", mute.LocalAddr().String())
-	if err != nil {
-		t.Skipf("somebody else took the port: %v", err)
-	}
-	server := &dns.Server{PacketConn: alive, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
-		_ = w.WriteMsg(new(dns.Msg).SetReply(m))
-	})}
-	go func() { _ = server.ActivateAndServe() }()
-	t.Cleanup(func() { _ = server.Shutdown() })
+	alive.Store(true)
 	for i := 0; ; i++ {
 		if _, err := r.Ask(t.Context(), resolver.Question{Name: fmt.Sprintf("a%d.example", i), Kind: resolver.A}); err == nil {
 			break
