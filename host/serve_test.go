@@ -103,7 +103,11 @@ func TestQuotaAcrossHosts(t *testing.T) {
 // TestKillUnderLoad kills the host again and again while it answers, and then counts.
 func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
-	const kills, callers = 20, 16
+	const callers = 16
+	kills := 20
+	if raceDetector {
+		kills = 5
+	}
 	dir, database := dataDir(t), postgrestest.Database(t)
 	b := openStore(t, dir, database)
 	issued, err := issueKey(t.Context(), b.store, "", unlimited(), "test")
