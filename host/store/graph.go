@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -53,22 +54,24 @@ const (
 	askedAtMost  = 256 // subjects in one query
 )
 
-// Reputations returns what is known of each subject, in their order, by two queries for all. Of a subject that fewer than three
-// customers met, and that hangs on nothing which three met and which is no hub, nothing is known: that is most of them, and
-// the first query, a look at a few keys each, tells.
+// Reputations returns what is known of each subject, in their order, by a few queries for all. Of a subject that fewer than three
+// customers met, and that hangs on nothing which three met and which is no hub, nothing is known. That is most of them, so the
+// first query only looks at a few keys each, and the next ask about those that are left.
 func (s *Store) Reputations(ctx context.Context, subjects []Subject) ([]Reputation, error) {
 	all := make([]Reputation, len(subjects))
 	for start := 0; start < len(subjects); start += askedAtMost {
-		end := min(start+askedAtMost, len(subjects))
-		met, err := s.metByMany(ctx, subjects[start:end])
-		if err == nil && len(met) > 0 {
-			some := make([]Subject, len(met))
-			for i, at := range met {
-				some[i] = subjects[start+at]
+		part := subjects[start:min(start+askedAtMost, len(subjects))]
+		left, err := s.touched(ctx, part)
+		if err == nil && len(left) > 0 {
+			var met []int
+			if met, err = s.metByMany(ctx, pick(part, left)); err == nil {
+				left = pick(left, met)
 			}
-			found := make([]Reputation, len(met))
-			if err = s.reputations(ctx, some, found); err == nil {
-				for i, at := range met {
+		}
+		if err == nil && len(left) > 0 {
+			found := make([]Reputation, len(left))
+			if err = s.reputations(ctx, pick(part, left), found); err == nil {
+				for i, at := range left {
 					all[start+at] = found[i]
 				}
 			}
@@ -78,6 +81,41 @@ func (s *Store) Reputations(ctx context.Context, subjects []Subject) ([]Reputati
 		}
 	}
 	return all, nil
+}
+
+// pick returns the elements at the given places.
+func pick[T any](from []T, places []int) []T {
+	picked := make([]T, len(places))
+	for i, at := range places {
+		picked[i] = from[at]
+	}
+	return picked
+}
+
+// touched returns which of the subjects are themselves, or hang on, nodes that enough customers met.
+func (s *Store) touched(ctx context.Context, subjects []Subject) (at []int, err error) {
+	owners := map[string][]int{}
+	var keys strings.Builder
+	for i, sub := range subjects {
+		for _, n := range append([]Node{sub.Entity}, sub.Holders...) {
+			key := s.node(n)
+			if owners[string(key)] == nil {
+				if keys.Len() > 0 {
+					keys.WriteString(", ")
+				}
+				keys.WriteString(`'\x` + hex.EncodeToString(key) + "'")
+			}
+			owners[string(key)] = append(owners[string(key)], i)
+		}
+	}
+	var met [][]byte
+	err = s.db.NewRaw("SELECT near FROM unnest(ARRAY["+keys.String()+"]::bytea[]) AS near WHERE "+metByEnough("near"),
+		s.now().UTC(), s.now().UTC().Add(-forgotten), publicAccount).Scan(ctx, &met)
+	for _, key := range met {
+		at = append(at, owners[string(key)]...)
+	}
+	slices.Sort(at)
+	return slices.Compact(at), err
 }
 
 // metByMany returns which of the subjects enough customers met, or something that they hang on, in their order.
@@ -136,23 +174,22 @@ func (s *Store) graphValues(subjects []Subject) (asked, known string) {
 }
 
 // metQuery takes the two lists of graphValues; its parameters are those of reputationQuery.
-var metQuery = strings.NewReplacer("@min", strconv.Itoa(minCustomers), "@links", strconv.Itoa(linksAtMost)).Replace(`
+var metQuery = strings.NewReplacer("@links", strconv.Itoa(linksAtMost)).Replace(`
 WITH asked (asked, self) AS (VALUES %s),
 known (asked, near) AS (VALUES %s)
-SELECT asked FROM asked WHERE ` + metBy("self") + `
+SELECT asked FROM asked WHERE ` + metByEnough("self") + `
 UNION
-SELECT asked FROM known WHERE ` + metBy("near") + ` AND (SELECT count(*) FROM (
+SELECT asked FROM known WHERE ` + metByEnough("near") + ` AND (SELECT count(*) FROM (
 	(SELECT 1 FROM graph_links WHERE low = near AND account_id <> ?2 AND last_seen > ?1 LIMIT @links + 1)
 	UNION ALL
 	(SELECT 1 FROM graph_links WHERE high = near AND account_id <> ?2 AND last_seen > ?1 LIMIT @links + 1)
 ) AS link) <= @links
 ORDER BY asked`)
 
-// metBy is true of a node that enough customers met lately.
-func metBy(node string) string {
-	return `(SELECT count(*) FROM (
-	SELECT 1 FROM graph_sightings WHERE node = ` + node + ` AND account_id <> ?2 AND last_seen > ?1 LIMIT @min
-) AS met) = @min`
+// metByEnough is true of a node that enough customers met lately.
+func metByEnough(node string) string {
+	return `(SELECT count(*) FROM (SELECT 1 FROM graph_sightings WHERE node = ` + node +
+		` AND account_id <> ?2 AND last_seen > ?1 LIMIT ` + strconv.Itoa(minCustomers) + `) AS met) = ` + strconv.Itoa(minCustomers)
 }
 
 // reputationQuery takes the two lists of graphValues; ?0 is now, ?1 the oldest sighting that counts, ?2 the account that does not.
