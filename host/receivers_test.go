@@ -3,11 +3,13 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -151,6 +153,9 @@ func pretend(t *testing.T, url, secret, id, signed, sent string, at time.Time) i
 		request.Header.Set("webhook-signature", "v1,AAAA "+signature)
 	}
 	response, err := http.DefaultClient.Do(request)
+	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
+		return http.StatusRequestEntityTooLarge // it answered and hung up before the body's end: the answer may be lost with it
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
