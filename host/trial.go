@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/eval"
@@ -186,7 +184,7 @@ func readCandidate(file string) (l registry.Lineup, err error) {
 	if err != nil {
 		return l, err
 	}
-	if err := json.Unmarshal(data, &l, json.RejectUnknownMembers(true)); err != nil {
+	if l, err = registry.DecodeLineup(data); err != nil {
 		return l, fmt.Errorf("reading lineup: %w", err)
 	}
 	return l, nil

@@ -54,8 +54,8 @@ var defaultLineup []byte
 // DefaultLineup is the lineup of the first-party layers, with fitted weights. Its layers name no version: the host fills in
 // those it was built with.
 func DefaultLineup() (Lineup, error) {
-	var l Lineup
-	if err := decodeStrict(defaultLineup, maxLineupBytes, &l); err != nil {
+	l, err := DecodeLineup(defaultLineup)
+	if err != nil {
 		return l, fmt.Errorf("reading default lineup: %w", err)
 	}
 	return l, nil
@@ -63,12 +63,35 @@ func DefaultLineup() (Lineup, error) {
 
 // ParseLineup reads a lineup and checks all that can be checked without its modules. Unknown fields are refused.
 func ParseLineup(data []byte) (Lineup, error) {
-	var l Lineup
-	if err := decodeStrict(data, maxLineupBytes, &l); err != nil {
+	l, err := DecodeLineup(data)
+	if err == nil {
+		err = l.Validate()
+	}
+	if err != nil {
 		return l, fmt.Errorf("reading lineup: %w", err)
 	}
-	if err := l.Validate(); err != nil {
-		return l, fmt.Errorf("reading lineup: %w", err)
+	return l, nil
+}
+
+// DecodeLineup reads a lineup whose layers may lack a version, and checks its form only. A layer without a weight is refused: 0 is what
+// a layer has that is to be watched and not heeded, and nobody should get that by leaving something out.
+func DecodeLineup(data []byte) (Lineup, error) {
+	var l Lineup
+	if err := decodeStrict(data, maxLineupBytes, &l); err != nil {
+		return l, err
+	}
+	var given struct {
+		Layers []struct {
+			Weight *float64 `json:"weight"`
+		} `json:"layers"`
+	}
+	if err := json.Unmarshal(data, &given); err != nil {
+		return l, err
+	}
+	for i, item := range given.Layers {
+		if item.Weight == nil {
+			return l, fmt.Errorf("weight of layer %q is missing", l.Layers[i].Layer)
+		}
 	}
 	return l, nil
 }
