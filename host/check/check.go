@@ -243,7 +243,7 @@ func sourceName(source string) string {
 
 // run asks one layer.
 func run(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Lost) {
-	o := Outcome{Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required}
+	o := Outcome{Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required, SecondHand: m.secondHand}
 	began := time.Now()
 	read := Facts{Entity: facts, Config: m.Config}
 	result, err := m.Layer.Score(ctx, read)

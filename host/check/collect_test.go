@@ -68,3 +68,25 @@ func TestCollectNothing(t *testing.T) {
 	f.swap(1, m)
 	f.mustCheck(t, field(entity.Domain, "example.com"))
 }
+
+// Who repeats what others said is told by the facts that it reads, whatever its name.
+func TestSecondHand(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	var members []check.Member
+	facts := map[string][]string{
+		"sight": {"domain.ascii", "dns.a"}, "rumour": {"domain.ascii", "graph.blocked_share"},
+		"lists": {"feed.listed"}, "likeness": {"similar.distance"},
+	}
+	for name, read := range facts {
+		m := f.member(name)
+		m.Facts = read
+		members = append(members, m)
+	}
+	f.swap(1, members...)
+	for _, o := range f.mustCheck(t, aDomain).Layers {
+		if o.SecondHand != (o.Layer != "sight") {
+			t.Errorf("%s is second hand: %t", o.Layer, o.SecondHand)
+		}
+	}
+}

@@ -42,6 +42,7 @@ type Outcome struct {
 	Fuel         int64      `json:"fuel"`   // what it burned, about one unit an instruction
 	Threat       string     `json:"threat,omitempty"`
 	Signals      []Signal   `json:"signals,omitempty"`
+	SecondHand   bool       `json:"-"` // the layer reads what others said of an entity, so its say is no new evidence about it
 }
 
 // Fused is the composite answer.

@@ -59,6 +59,8 @@ type Member struct {
 	Facts    []string // every fact that the layer declares to read
 	Config   map[string]string
 	Layer    Layer
+
+	secondHand bool // see Outcome
 }
 
 // Lineup is a revision ready to run: immutable, and kept by a check from its beginning to its end.
@@ -85,6 +87,7 @@ func NewLineup(revision int64, bias float64, bands Bands, members []Member) *Lin
 		byType: map[entity.Type][]int{}, wanted: map[entity.Type][]string{},
 	}
 	for i, m := range members {
+		members[i].secondHand = slices.ContainsFunc(m.Facts, secondHand)
 		for _, t := range m.Entities {
 			l.byType[t] = append(l.byType[t], i)
 			l.wanted[t] = append(l.wanted[t], slices.DeleteFunc(slices.Clone(m.Facts), parsed)...)
@@ -101,6 +104,12 @@ func NewLineup(revision int64, bias float64, bands Bands, members []Member) *Lin
 func parsed(fact string) bool {
 	group, _, _ := strings.Cut(fact, ".")
 	return group == "entity" || group == "config" || slices.Contains(entity.Types(), entity.Type(group))
+}
+
+// secondHand says whether a fact is what others said of an entity: the reputation graph, imported lists, likeness to what is on them.
+func secondHand(fact string) bool {
+	group, _, _ := strings.Cut(fact, ".")
+	return group == "graph" || group == "feed" || group == "similar"
 }
 
 // Live is the lineup in force. Checks hold it while they run, so that a swap never changes a check under way and the

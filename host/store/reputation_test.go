@@ -248,7 +248,7 @@ func TestFirstHand(t *testing.T) {
 	layers := func(contributions map[string]float64) []check.Outcome {
 		var all []check.Outcome
 		for name, c := range contributions {
-			all = append(all, check.Outcome{Layer: name, Contribution: c})
+			all = append(all, check.Outcome{Layer: name, Contribution: c, SecondHand: name != "domain"})
 		}
 		return all
 	}
@@ -285,7 +285,7 @@ func TestSecondHandBlocksAreNotCounted(t *testing.T) {
 	e := w.domain("example.org")
 	for customer := range 3 {
 		r := at(decided(w.customers[customer], e, check.Block), *w.clock.Load())
-		r.Decision.Layers = []check.Outcome{{Layer: "feeds", Weight: 7, Score: 90, Contribution: 6.3}}
+		r.Decision.Layers = []check.Outcome{{Layer: "feeds", Weight: 7, Score: 90, Contribution: 6.3, SecondHand: true}}
 		if err := w.l.Append(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

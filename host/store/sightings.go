@@ -143,17 +143,14 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// secondHand are the layers whose word comes from this graph, or from lists that can be withdrawn.
-var secondHand = []string{"graph", "feeds", "similarity"}
-
-// firstHand is the verdict as it would be without the layers of secondHand, by the bands of the contract (spec section 6). Were their
+// firstHand is the verdict as it would be without the layers that repeat what others said, by the bands of the contract (spec section 6). Were their
 // say counted, a block that the graph caused would make the graph surer of the next one, and a list that is withdrawn would
 // live on in what it blocked. A score near 0 or 100 no longer tells how far beyond it the sum was, so what is left counts rather
 // too mild.
 func firstHand(d *check.Decision) check.Verdict {
 	said := 0.0
 	for _, o := range d.Layers {
-		if slices.Contains(secondHand, o.Layer) {
+		if o.SecondHand {
 			said += o.Contribution
 		}
 	}
