@@ -183,6 +183,29 @@ func (b *Billing) Receive(ctx context.Context, body []byte, signature string) er
 	return b.Accounts.Apply(ctx, c)
 }
 
+// Portal is a provider with pages where customers change their card, settle what is due and find their invoices.
+type Portal interface {
+	// Portal opens these pages for the customer of a subscription; from there the browser comes back to returnTo.
+	Portal(ctx context.Context, s Subscription, returnTo string) (url string, err error)
+}
+
+// HasPortal says whether the provider has such pages.
+func (b *Billing) HasPortal() bool { _, ok := b.Provider.(Portal); return ok }
+
+// Portal returns where to send the browser of an account that wants to change how it pays. Errors: ErrNotPaid, for one that never
+// subscribed and where there are no such pages; ErrUnavailable.
+func (b *Billing) Portal(ctx context.Context, account, returnTo string) (url string, err error) {
+	portal, ok := b.Provider.(Portal)
+	if !ok {
+		return "", ErrNotPaid
+	}
+	s, err := b.Accounts.Subscription(ctx, account)
+	if err != nil {
+		return "", err
+	}
+	return portal.Portal(ctx, s, returnTo)
+}
+
 // Session is a browser's side of a checkout.
 type Session struct {
 	Token string // the secret that claims the key; for a cookie, never a URL

@@ -20,7 +20,10 @@ type Stripe struct {
 	secret string // of its webhook endpoint
 }
 
-var _ Provider = (*Stripe)(nil)
+var (
+	_ Provider = (*Stripe)(nil)
+	_ Portal   = (*Stripe)(nil)
+)
 
 // stripeTimeout bounds one call of Stripe's API, its retries included.
 const stripeTimeout = 20 * time.Second
@@ -129,6 +132,17 @@ func (s *Stripe) Change(ctx context.Context, sub Subscription, o Offer) (Change,
 	c := s.changed(sub, changed)
 	c.Plan = o.Plan.Name
 	return c, nil
+}
+
+// Portal implements Portal by Stripe's customer portal, which the operator sets up in Stripe's dashboard.
+func (s *Stripe) Portal(ctx context.Context, sub Subscription, returnTo string) (string, error) {
+	session, err := s.client.V1BillingPortalSessions.Create(ctx, &stripe.BillingPortalSessionCreateParams{
+		Customer: stripe.String(sub.Customer), ReturnURL: stripe.String(returnTo),
+	})
+	if err != nil {
+		return "", stripeError("opening Stripe's customer portal", err)
+	}
+	return session.URL, nil
 }
 
 // Cancel implements Provider.

@@ -77,6 +77,9 @@ func TestStripe(t *testing.T) {
 	if c, err := s.Cancel(ctx, sub); err != nil || c.Subscription != "sub_1" {
 		t.Errorf("cancel: %+v, %v", c, err)
 	}
+	if url, err := s.Portal(ctx, sub, "https://a.example/plan"); err != nil || !strings.HasPrefix(url, "https://") {
+		t.Errorf("portal: %q, %v", url, err)
+	}
 	if c, err := s.Resume(ctx, sub); err != nil || c.Subscription != "sub_1" {
 		t.Errorf("resume: %+v, %v", c, err)
 	}

@@ -23,6 +23,10 @@ func (late) Checkout(_ context.Context, c billing.Checkout, returnTo, _ string) 
 	return returnTo + "?paid=" + c.ID, nil
 }
 
+func (late) Portal(_ context.Context, s billing.Subscription, returnTo string) (string, error) {
+	return returnTo + "?customer=" + s.ID, nil
+}
+
 // pay confirms the payment of the checkout that a visitor was sent to.
 func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
 	t.Helper()
@@ -179,6 +183,42 @@ func TestPaidTwice(t *testing.T) {
 	if _, err := s.store.Authenticate(t.Context(), key); !errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("after the end the key is good for: %v", err)
 	}
+}
+
+// Who must pay with another card is led to the provider's own pages, which are offered where there are such.
+func TestChangingTheCard(t *testing.T) {
+	t.Parallel()
+	s := serve(t, newLate)
+	v := s.visit(t)
+	v.get("/")
+	v.press("Subscribe to pro")
+	s.pay(t, v, billing.Active)
+	paid := v.at.url.Query().Get("paid")
+	v.get(donePath)
+	v.is(200, "This is your API key.")
+	s.pass(time.Minute)
+	err := s.store.Apply(t.Context(), billing.Change{
+		Event: "evt_due", At: *s.clock.Load(), Provider: "late", Subscription: "sub_" + paid, Status: billing.PastDue,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.get("/dashboard/plan")
+	v.is(200, "The last payment failed.")
+	v.press("Card and invoices")
+	if got := v.at.url.Query().Get("customer"); got != "sub_"+paid || v.at.url.Path != "/dashboard/plan" {
+		t.Errorf("led to %s", v.at.url)
+	}
+	v.post("/dashboard/plan/payment")
+	v.is(403, "")
+
+	tester, _ := serve(t, nil).customer(t, "pro")
+	tester.get("/dashboard/plan")
+	if strings.Contains(tester.at.body, "Card and invoices") {
+		t.Error("the test checkout has no such pages")
+	}
+	tester.post("/dashboard/plan/payment", "csrf", tester.at.token())
+	tester.is(409, "There is no subscription to change")
 }
 
 func TestCheckoutNeedsTheProvider(t *testing.T) {

@@ -143,11 +143,12 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/plan", c.changePlan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/resume", c.resumePlan)
+	c.signedIn(fiber.MethodPost, "/dashboard/plan/payment", c.changePayment)
 }
 
-// securityPolicy allows this host's own files only, nothing inline, and forms that lead here or to Stripe's checkout.
+// securityPolicy allows this host's own files only, nothing inline, and forms that lead here or to Stripe's pages.
 const securityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"form-action 'self' https://checkout.stripe.com; base-uri 'none'; frame-ancestors 'none'"
+	"form-action 'self' https://checkout.stripe.com https://billing.stripe.com; base-uri 'none'; frame-ancestors 'none'"
 
 func (c *Console) headers(ctx *fiber.Ctx) error {
 	ctx.Set("Content-Security-Policy", securityPolicy)

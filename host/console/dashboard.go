@@ -191,7 +191,7 @@ func (c *Console) revokeKey(ctx *fiber.Ctx, s *session) error {
 func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
-	v := view{"Title": "Plan", "Offers": billing.Offers(), "Note": notes[query(ctx, "note")]}
+	v := view{"Title": "Plan", "Offers": billing.Offers(), "Note": notes[query(ctx, "note")], "Portal": c.cfg.Billing.HasPortal()}
 	sub, err := c.cfg.Store.Subscription(w, s.Account)
 	if err != nil && !errors.Is(err, billing.ErrNotPaid) {
 		return err
@@ -221,6 +221,17 @@ func (c *Console) resumePlan(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
 	return c.billed(ctx, "resumed", c.cfg.Billing.Resume(w, s.Account))
+}
+
+// changePayment leads to the provider's pages, where the card is changed: none is typed here.
+func (c *Console) changePayment(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	url, err := c.cfg.Billing.Portal(w, s.Account, c.url(ctx, "/dashboard/plan"))
+	if err != nil {
+		return c.billed(ctx, "", err)
+	}
+	return ctx.Redirect(url, fiber.StatusSeeOther)
 }
 
 // billed goes back to the plan's page, or says why a change could not be made.
