@@ -52,8 +52,12 @@ type Fused struct {
 	Highest int // the score if every lost layer had found the worst
 	Verdict Verdict
 	Threat  string   // the category of the layer that contributed most; "" when the verdict is allow
-	Signals []Signal // by weight of evidence, heaviest first; those worth no points are left out
+	Signals []Signal // by weight of evidence, heaviest first; those worth no points are left out, and with an allow verdict what weighs little
 }
+
+// slight is the log-odds below which a signal says nothing about what is allowed: alone it moves a score of 10 by two. A reader would
+// take each reason for a reproach.
+const slight = 0.25
 
 // Fuse combines what the layers said: p = sigmoid(bias + sum(weight*score/100)), score = round(100p). It is pure, and
 // monotone in every layer's score, since weights are not negative.
@@ -73,7 +77,14 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	}
 	f := Fused{Score: percent(low), Lowest: percent(low), Highest: percent(high)}
 	f.Verdict = bands.Verdict(f.Score)
-	f.Signals = weigh(outcomes)
+	if required && f.Verdict == Allow && bands.Verdict(f.Highest) != Allow {
+		f.Score, f.Verdict = bands.Review, Review
+	}
+	least := 0.0
+	if f.Verdict == Allow {
+		least = slight
+	}
+	f.Signals = weigh(outcomes, least)
 	for _, o := range outcomes {
 		if o.Lost != "" {
 			f.Signals = append(f.Signals, Signal{
@@ -81,9 +92,6 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 				Text: fmt.Sprintf("The %s layer could not be asked; with it the score could be as high as %d", o.Layer, f.Highest),
 			})
 		}
-	}
-	if required && f.Verdict == Allow && bands.Verdict(f.Highest) != Allow {
-		f.Score, f.Verdict = bands.Review, Review
 	}
 	if f.Verdict != Allow {
 		f.Threat = dominant(outcomes)
@@ -94,8 +102,8 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 // percent is 100 times the logistic function of x, rounded to a whole number.
 func percent(x float64) int { return int(math.Round(100 / (1 + math.Exp(-x)))) }
 
-// weigh lists the signals that moved a layer's score by how much they moved the fused one.
-func weigh(outcomes []Outcome) []Signal {
+// weigh lists the signals that moved the fused log-odds by least or more, by how much they did.
+func weigh(outcomes []Outcome, least float64) []Signal {
 	type weighed struct {
 		Signal
 		weight float64
@@ -103,8 +111,8 @@ func weigh(outcomes []Outcome) []Signal {
 	var all []weighed
 	for _, o := range outcomes {
 		for _, s := range o.Signals {
-			if s.Points != 0 {
-				all = append(all, weighed{s, o.Weight * float64(s.Points)})
+			if weight := o.Weight * float64(s.Points) / 100; s.Points != 0 && math.Abs(weight) >= least {
+				all = append(all, weighed{s, weight})
 			}
 		}
 	}

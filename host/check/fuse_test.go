@@ -178,6 +178,31 @@ func TestSignalsAreOrderedByTheirWeight(t *testing.T) {
 	}
 }
 
+// What weighs little is left out where nothing is held against the entity, and is told where something is.
+func TestSlightSignals(t *testing.T) {
+	t.Parallel()
+	a := scored("a", 5, 14)
+	a.Signals = []check.Signal{sig(4, "a:x:slight"), sig(5, "a:x:enough"), sig(-4, "a:x:slightly_good"), sig(-5, "a:x:good")}
+	for _, c := range []struct {
+		name string
+		bias float64
+		with []check.Outcome
+		want []string
+	}{
+		{"allowed", logOdds(.10), nil, []string{"a:x:enough", "a:x:good"}},
+		{"reviewed", logOdds(.50), nil, []string{"a:x:enough", "a:x:slight", "a:x:slightly_good", "a:x:good"}},
+		{"reviewed for what was lost", logOdds(.10), []check.Outcome{lost("b", 4, true)},
+			[]string{"a:x:enough", "a:x:slight", "a:x:slightly_good", "a:x:good", "host:degraded:b"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(c.want, codes(check.Fuse(c.bias, bands, append(c.with, a)).Signals)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 func TestDominantThreat(t *testing.T) {
 	t.Parallel()
 	named := func(o check.Outcome, threat string) check.Outcome { o.Threat = threat; return o }
