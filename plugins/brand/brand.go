@@ -55,12 +55,13 @@ type Ownership byte
 // How a domain stands to a brand.
 const (
 	Stranger Ownership = iota
-	Akin               // fits the naming of a brand's local branches, which anybody could imitate
+	Akin               // fits the naming of a brand's branches, or is its name under a suffix open to all: anybody could imitate it
 	Owner              // is on the list of the brand's own domains
 )
 
 // Owns says whether h is one of b's domains. Each of b.Own is a registrable domain or a full name; ".*" at its end stands for
-// every ICANN suffix that is neither risky nor a slip for .com, as large brands register their name everywhere; another "*"
+// every ICANN suffix that is neither risky nor a slip for .com, as large brands register their name everywhere: there the
+// domain is the brand's under the suffixes of countries, com, net and org, and akin to it under the others. Another "*" stands
 // for letters that local branches put there.
 func (b *Brand) Owns(h *suffix.Host) Ownership {
 	best := Stranger
@@ -93,7 +94,22 @@ func fits(h *suffix.Host, pattern string) Ownership {
 	if h.Private || name <= 0 || suffix.Risk(h.TLD) > 0 || suffix.Slip(h.Suffix) > 0 || !glob(stem, h.Registrable[:name]) {
 		return Stranger
 	}
+	if !settled(h.TLD) {
+		return Akin
+	}
 	return standing(stem)
+}
+
+// settled says whether large brands hold their name under tld nearly always. Of 150 reported names that are a brand's and
+// nothing else, most lay under generic suffixes, of which brands take a few each, and under those of French territories.
+func settled(tld string) bool {
+	switch tld {
+	case "com", "net", "org":
+		return true
+	case "pm", "re", "tf", "wf", "yt":
+		return false
+	}
+	return len(tld) == 2 || strings.HasPrefix(tld, "xn--")
 }
 
 func standing(pattern string) Ownership {

@@ -74,63 +74,82 @@ func (x *Index) add(pattern string, brand uint16) {
 }
 
 // Of returns the brand whose domain h is, and how surely: of several, likely if it is among them. A site is found only where
-// it is likely.
+// it is likely. A customer's name (see Customer) is nobody's.
 func (x *Index) Of(h *suffix.Host, likely *Brand) (*Brand, Ownership) {
+	if Customer(h) {
+		return nil, Stranger
+	}
 	if likely.Kind == Site && likely.Owns(h) == Owner {
 		return likely, Owner
 	}
-	if b := x.listed(h, likely); b != nil {
-		return b, Owner
+	whose, how := x.listed(h, likely)
+	if how == Owner {
+		return whose, Owner
 	}
-	var whose *Brand
 	for i := range x.locals {
 		l := &x.local[i]
 		if strings.HasPrefix(h.Registrable, l.pattern[:l.before]) && fits(h, l.pattern) == Akin {
 			if b := At(int(l.at)); whose == nil || b == likely {
-				whose = b
+				whose, how = b, Akin
 			}
 		}
 	}
-	if whose == nil {
-		return nil, Stranger
-	}
-	return whose, Akin
+	return whose, how
 }
 
-// listed returns the brand on whose list h is, nil when it is on none: of several likely, or without one (nil) that which
-// bears the domain's name.
-func (x *Index) listed(h *suffix.Host, likely *Brand) *Brand {
+// listed returns the brand on whose list h is, and how surely: of several likely, or without one (nil) that which bears the
+// domain's name.
+func (x *Index) listed(h *suffix.Host, likely *Brand) (whose *Brand, how Ownership) {
 	stem := h.Registrable
 	if n := len(stem) - len(h.Suffix) - 1; n > 0 {
 		stem = stem[:n]
 	}
-	var whose *Brand
 	for _, name := range [...]string{h.Registrable, h.ASCII, stem} {
 		hash := hashOf(name)
 		for i := x.heads[hash%ownedBuckets]; i > 0; i = x.owned[i-1].next {
 			o := &x.owned[i-1]
-			if o.hash != hash || fits(h, o.pattern) != Owner {
+			if o.hash != hash {
 				continue
 			}
-			if b := At(int(o.at)); whose == nil || b == likely || likely == nil && b.Key == stem {
-				whose = b
+			standing := fits(h, o.pattern)
+			if standing == Stranger || standing < how {
+				continue
+			}
+			if b := At(int(o.at)); standing > how || b == likely || likely == nil && b.Key == stem {
+				whose, how = b, standing
 			}
 		}
 	}
-	return whose
+	return whose, how
 }
 
 // Known returns the name of the brand or well-known site whose own domain h surely is, "" when it is none's: neither a
 // branch's nor a customer's under it.
 func (x *Index) Known(h *suffix.Host) string {
-	if h.Subdomain != "" && suffix.Tenants(h.Registrable) {
+	if tenant(h) {
 		return ""
 	}
-	if b := x.listed(h, nil); b != nil {
+	if b, how := x.listed(h, nil); how == Owner {
 		return b.Name
 	}
 	if wordlist.Has(Sites, h.Registrable) {
 		return h.Registrable
 	}
 	return ""
+}
+
+// published lists hosts of brands at which anybody puts up pages, forms and files under paths of the same name.
+const published = "" +
+	"docs.google.com drive.google.com firebasestorage.googleapis.com forms.office.com groups.google.com " +
+	"onedrive.live.com script.google.com sites.google.com storage.googleapis.com sway.office.com "
+
+// Customer says whether a brand's or site's customers say what stands at h, under its owner's domain: then the owner's good
+// name tells nothing.
+func Customer(h *suffix.Host) bool {
+	return h.Subdomain != "" && (tenant(h) || wordlist.Has(published, h.ASCII))
+}
+
+// tenant says whether h is the name that a service gave to a customer.
+func tenant(h *suffix.Host) bool {
+	return h.Subdomain != "" && h.Subdomain != "www" && suffix.Tenants(h.Registrable)
 }

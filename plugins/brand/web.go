@@ -2,7 +2,8 @@ package brand
 
 // webBrands are mail and office services, social networks, shops, streaming, games, hosting and devices.
 var webBrands = [...]Brand{
-	{"google", "Google", Coined, `google.* google.cm google.ne google.co google-analytics.com googleapis.com googlevideo.com
+	{"google", "Google", Coined, `google.* google.cm google.ne google.co google.dev google-analytics.com
+		googleapis.com googlevideo.com
 		googleusercontent.com googletagmanager.com googlesyndication.com googleadservices.com
 		googletagservices.com googlemail.com googlesource.com googleblog.com googlecode.com googleearth.com
 		googlegroups.com googlestore.com googleplay.com googleweblight.com googledomains.com googlefiber.net
@@ -15,7 +16,7 @@ var webBrands = [...]Brand{
 	{"microsoft", "Microsoft", Coined, `microsoft.* microsoftonline.com microsoftonline-p.com
 		microsoftstream.com microsoftstore.com microsoftazuread-sso.com microsoftinternetsafety.net
 		microsoftedge.com microsofttranslator.com microsoftpersonalcontent.com microsoftcloud.com
-		microsoft365.com microsoftusercontent.com microsoftedgeinsider.com microsoft-int.com`},
+		microsoft365.com s-microsoft.com microsoftusercontent.com microsoftedgeinsider.com microsoft-int.com`},
 	{"office365", "Microsoft 365", Coined, "office365.com office365.us office.com"},
 	{"outlook", "Outlook", Word, "outlook.* outlookmobile.com"},
 	{"hotmail", "Hotmail", Coined, "hotmail.*"},
@@ -27,7 +28,7 @@ var webBrands = [...]Brand{
 	{"bing", "Bing", Short, "bing.* bing.net"},
 	{"linkedin", "LinkedIn", Coined, "linkedin.* linkedin-ei.com linkedinlearning.com"},
 	{"github", "GitHub", Coined, `github.* githubassets.com githubusercontent.com githubapp.com
-		githubcopilot.com githubstatus.com`},
+		githubcopilot.com githubstatus.com github.blog github.community`},
 	{"gitlab", "GitLab", Word, "gitlab.*"},
 	{"apple", "Apple", Word, `apple.* apple-dns.net apple-mapkit.com apple-cloudkit.com
 		apple-livephotoskit.com applepay.com appleid.com applemusic.com applecard.com`},
@@ -35,7 +36,8 @@ var webBrands = [...]Brand{
 	{"icloud", "iCloud", Coined, "icloud.* icloud-content.com"},
 	{"itunes", "iTunes", Coined, "itunes.*"},
 	{"iphone", "iPhone", Coined, "iphone.*"},
-	{"amazon", "Amazon", Coined, `amazon.* amazonaws.com amazon-adsystem.com amazonaws.com.cn amazonpay.com
+	{"amazon", "Amazon", Coined, `amazon.* amazon.dev amazon.jobs amazon.science amazonaws.com
+		amazon-adsystem.com amazonaws.com.cn amazonpay.com
 		amazontrust.com amazonalexa.com amazonvideo.com amazonmusic.com amazonbusiness.com amazon-corp.com
 		amazonses.com amazonwebservices.com amazonaws-china.com amazonbrowserapp.com amazonstudios.com
 		amazon-dss.com amazonfctours.com amazoncognito.com amazonprimevideo.cn amazonsdi.com
@@ -44,12 +46,12 @@ var webBrands = [...]Brand{
 	{"amazonprime", "Amazon Prime", Coined, "amazon.com primevideo.com"},
 	{"facebook", "Facebook", Coined, `facebook.* facebookcorewwwi.onion facebookmail.com
 		facebook-hardware.com facebookblueprint.com facebookbrand.com facebook-studio.com facebookconnect.com
-		facebookstories.com facebookdevelopers.com fb.com`},
+		facebookstories.com facebookdevelopers.com facebook.design fb.com`},
 	{"instagram", "Instagram", Coined, `instagram.* instagram-brand.com instagram-engineering.com
 		instagram-press.com cdninstagram.com instagramenglish.com`},
 	{"whatsapp", "WhatsApp", Coined, "whatsapp.* whatsappbrand.com whatsapp-plus.info whatsapp-plus.net"},
 	{"messenger", "Messenger", Word, "messenger.com m.me"},
-	{"telegram", "Telegram", Word, "telegram.* telegram-cdn.org"},
+	{"telegram", "Telegram", Word, "telegram.* telegram-cdn.org telegra.ph t.me"},
 	{"snapchat", "Snapchat", Coined, "snapchat.*"},
 	{"tiktok", "TikTok", Coined, `tiktok.* tiktokv.com tiktokcdn.com tiktokcdn-us.com tiktokv.us
 		tiktokglobalshop.com tiktokcdn-eu.com tiktokw.us tiktokrow-cdn.com tiktokshop.com tiktokd.org
@@ -62,7 +64,7 @@ var webBrands = [...]Brand{
 	{"tumblr", "Tumblr", Coined, "tumblr.*"},
 	{"discord", "Discord", Coined, `discord.* discordapp.com discordapp.net discordcdn.com discordmerch.com
 		discordstatus.com discordpartygames.com discord-activities.com discordactivities.com discordsays.com
-		discordquests.com`},
+		discordquests.com discord.design discord.dev discord.gift discord.gifts discord.media discord.new discord.tools`},
 	{"hypesquad", "Discord HypeSquad", Coined, "discord.com"},
 	{"vkontakte", "VK", Coined, "vkontakte.ru vk.com"},
 	{"tinder", "Tinder", Word, "tinder.*"},
@@ -91,7 +93,7 @@ var webBrands = [...]Brand{
 	{"cloudflare", "Cloudflare", Coined, `cloudflare.* cloudflare-dns.com cloudflareinsights.com
 		cloudflarestatus.com cloudflarestream.com cloudflarestorage.com cloudflareaccess.com
 		cloudflare-ipfs.com cloudflareapps.com cloudflareclient.com cloudflarestatic.com
-		cloudflarepartners.com cloudflare-gateway.com`},
+		cloudflarepartners.com cloudflare-gateway.com cloudflare.dev`},
 	{"ionos", "IONOS", Coined, "ionos.* ionos.space"},
 	{"strato", "STRATO", Word, "strato.*"},
 	{"ovhcloud", "OVHcloud", Coined, "ovhcloud.* ovh.com"},

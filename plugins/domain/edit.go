@@ -86,20 +86,14 @@ func distance(a, b []byte, most int) int {
 type slip struct {
 	text    string
 	natural bool // a slip that fingers make or eyes miss, rather than any other letter
+	other   bool // one letter stands for another
 	several bool // more than one letter differs as written, though not to the eye
 }
 
 // slipOf describes how written, which folds to a text one edit from key's, differs from key.
 func slipOf(written, key string) slip {
 	written = strings.ReplaceAll(written, "-", "")
-	head := 0
-	for head < len(written) && head < len(key) && written[head] == key[head] {
-		head++
-	}
-	tail := 0
-	for tail < len(written)-head && tail < len(key)-head && written[len(written)-1-tail] == key[len(key)-1-tail] {
-		tail++
-	}
+	head, tail := shared(written, key)
 	mine, theirs := written[head:len(written)-tail], key[head:len(key)-tail]
 	switch {
 	case len(mine) == 2 && len(theirs) == 2 && mine[0] == theirs[1] && mine[1] == theirs[0]:
@@ -116,41 +110,85 @@ func slipOf(written, key string) slip {
 		return slip{text: "letter " + theirs + " missing", natural: true}
 	case len(mine) == 1 && len(theirs) == 1:
 		alike := neighbours(mine[0], theirs[0]) || vowel(mine[0]) && vowel(theirs[0])
-		return slip{text: letter(mine) + " for " + letter(theirs), natural: alike}
+		return slip{text: letter(mine) + " for " + letter(theirs), natural: alike, other: true}
+	case mine == "":
+		return slip{text: letter(theirs) + " missing", several: true}
+	case theirs == "":
+		return slip{text: "extra " + letter(mine), several: true}
 	}
-	return slip{text: excerpt.Of(mine) + " for " + excerpt.Of(theirs), several: true}
+	return slip{text: letter(mine) + " for " + letter(theirs), several: true}
 }
 
-// swapped describes how written, which folds to the same text as key, differs from it.
+// shared counts the bytes that a and b share at the head, and of the rest those that they share at the tail.
+func shared[T string | []byte](a, b T) (head, tail int) {
+	for head < len(a) && head < len(b) && a[head] == b[head] {
+		head++
+	}
+	for tail < len(a)-head && tail < len(b)-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
+		tail++
+	}
+	return head, tail
+}
+
+// differences calls visit for each place where written, which folds to the same text as key, differs from it: with where it
+// is in written, what stands there and what of key it stands for, until visit returns false. Hyphens do not count.
+func differences(written, key string, visit func(at int, mine, theirs string) bool) {
+	for i, j := 0, 0; i < len(written); {
+		size, stands := 1, 1
+		switch c := written[i]; {
+		case c == '-' || c == '_':
+			i++
+			continue
+		case j < len(key) && c == key[j]:
+			i, j = i+1, j+1
+			continue
+		case c >= utf8.RuneSelf:
+			var r rune
+			r, size = utf8.DecodeRuneInString(written[i:])
+			letters, how := reads(r)
+			if stands = len(letters); how == unlike || r == 'ß' && !strings.HasPrefix(key[j:], "ss") {
+				stands = 1
+			}
+		case i+1 < len(written) && written[i+1] < utf8.RuneSelf && j < len(key) && asOne(written[i:i+2]) == twins[key[j]]:
+			size = 2
+		case j+1 < len(key) && asOne(key[j:j+2]) == twins[c]:
+			stands = 2
+		}
+		end := min(j+stands, len(key))
+		if !visit(i, written[i:i+size], key[j:end]) {
+			return
+		}
+		i, j = i+size, end
+	}
+}
+
+// asOne returns the letter that two ASCII ones look like together, in a fold.
+func asOne(two string) byte { return pair(twins[two[0]], twins[two[1]]) }
+
+// swapped describes the first place where written, which folds to the same text as key, differs from it.
 func swapped(written, key string) string {
-	at := 0
-	for _, r := range written {
-		if r == '-' || r == '_' {
-			continue
+	text := "letters that look alike"
+	differences(written, key, func(_ int, mine, theirs string) bool {
+		switch r, size := utf8.DecodeRuneInString(mine); {
+		case theirs == "":
+			text = "character " + codePoint(r) + " added"
+		case size > 1:
+			text = "character " + codePoint(r) + " for " + letter(theirs)
+		default:
+			text = letter(mine) + " for " + letter(theirs)
 		}
-		if at >= len(key) {
-			break
-		}
-		if r == rune(key[at]) {
-			at++
-			continue
-		}
-		rest := written[strings.IndexRune(written, r):]
-		switch {
-		case r >= utf8.RuneSelf:
-			return "character " + string(r) + " (U+" + hex(r) + ") for letter " + key[at:at+1]
-		case strings.HasPrefix(rest, "rn") && key[at] == 'm', strings.HasPrefix(rest, "nn") && key[at] == 'm',
-			strings.HasPrefix(rest, "vv") && key[at] == 'w', strings.HasPrefix(rest, "cl") && key[at] == 'd':
-			return "letters " + rest[:2] + " for letter " + key[at:at+1]
-		}
-		return letter(string(r)) + " for " + letter(key[at:at+1])
-	}
-	return "letters that look alike"
+		return false
+	})
+	return text
 }
 
+// letter names one character or several.
 func letter(s string) string {
-	if len(s) == 1 && s[0] >= '0' && s[0] <= '9' {
+	switch {
+	case len(s) == 1 && digit(s[0]):
 		return "digit " + s
+	case utf8.RuneCountInString(s) > 1:
+		return "letters " + excerpt.Of(s)
 	}
 	return "letter " + excerpt.Of(s)
 }

@@ -7,64 +7,156 @@ import (
 	"assay/sdk"
 )
 
-// scripts signals letters of several scripts in one label, and labels of another script that read as Latin throughout. It
-// returns the points given. spoken says that a brand was already named for the foreign letters.
+// spelling is what the letters of one label tell.
+type spelling struct {
+	label    string
+	common   scriptSet // scripts that all letters have: none when the label mixes scripts (UTS 39, section 5.1)
+	foreign  scriptSet // of the letters that are not Latin
+	latin    int       // Latin letters
+	others   int       // letters that are not Latin, and stops
+	passing  int       // of these, those that pass for ASCII
+	exactly  int       // of these, those that most typefaces draw like ASCII letters
+	first    rune      // the first of passing
+	uncommon rune      // the first Latin letter that no language spells with and that passes for another, 0 for none
+}
+
+func spellingOf(label string) spelling {
+	s := spelling{label: label, common: anyScript}
+	for _, r := range label {
+		set := scriptsOf(r)
+		s.common &= set
+		if r < 0x80 {
+			if set == scriptLatin {
+				s.latin++
+			}
+			continue
+		}
+		_, how := reads(r)
+		if set&scriptLatin != 0 && how != stop {
+			if set != anyScript {
+				s.latin++
+			}
+			if how == rare && s.uncommon == 0 {
+				s.uncommon = r
+			}
+			continue
+		}
+		if set != anyScript {
+			s.foreign |= set
+		}
+		s.others++
+		if how == unlike || how == mark {
+			continue
+		}
+		s.passing++
+		if how == same {
+			s.exactly++
+		}
+		if s.first == 0 {
+			s.first = r
+		}
+	}
+	return s
+}
+
+// forged says whether Latin letters stand beside others that are there to pass for ASCII: all of them do, or the scripts are
+// ones that no language mixes with Latin and that share shapes with it. What is left of UTS 39's levels (section 5.2), as
+// Latin words in a Japanese or a Thai name, is spared.
+func (s *spelling) forged() bool {
+	switch {
+	case s.passing == 0:
+		return false
+	case s.latin > 0 && s.passing == s.others && (s.common == 0 || s.foreign == 0):
+		return true
+	}
+	return s.common == 0 && (s.foreign&shapely != 0 && s.latin > 0 || s.foreign&^shapely == 0)
+}
+
+// disguised says whether a label of three letters or more, none of them Latin, reads as Latin ones throughout: a whole-script
+// confusable (UTS 39, section 4).
+func (s *spelling) disguised() bool {
+	return s.common&shapely != 0 && s.common != anyScript && s.latin == 0 && s.exactly == s.others && s.others >= 3
+}
+
+// scripts signals, in the labels of h left of its suffix, letters of several scripts, letters of no language's spelling, and
+// words of another script that read as Latin throughout. It returns the points given. spoken says that a brand was already
+// named for the foreign letters.
 func scripts(c *sdk.Check, h *host, spoken bool) int {
 	if !strings.Contains(h.ASCII, "xn--") {
 		return 0
 	}
-	all := c.Get("domain.scripts")
-	if !strings.Contains(all, "Cyrillic") && !strings.Contains(all, "Greek") && !strings.Contains(all, "Armenian") &&
-		!strings.Contains(all, "Cherokee") && !strings.Contains(all, "Coptic") && !strings.Contains(all, "Lisu") {
-		return 0
-	}
-	points := 0
-	for label := range strings.SplitSeq(all, ".") {
-		if first, second, mixed := strings.Cut(label, "+"); mixed && confusing(first) && confusing(second) {
-			points = 60
-			c.Signal(points, "domain:homograph:mixed_scripts", "one label mixes letters of "+excerpt.Of(first)+" and "+
-				excerpt.Of(strings.ReplaceAll(second, "+", " and "))+", which look alike")
+	var uncommon, whole spelling
+	rest, more := h.Subdomain, h.Subdomain != ""
+	for label := h.Name; ; {
+		s := spellingOf(label)
+		switch {
+		case s.forged():
+			c.Signal(60, "domain:homograph:mixed_scripts", s.mixture())
+			return 60
+		case s.uncommon != 0 && uncommon.uncommon == 0:
+			uncommon = s
+		case s.disguised() && !homeOfScripts(h.TLD):
+			whole = s
+		}
+		if !more {
 			break
 		}
+		label, rest, more = strings.Cut(rest, ".")
 	}
-	if points > 0 || spoken {
-		return points
+	switch {
+	case spoken:
+	case uncommon.uncommon != 0:
+		letters, _ := reads(uncommon.uncommon)
+		c.Signal(40, "domain:homograph:rare_letter", excerpt.Of(uncommon.label)+" is spelt with "+codePoint(uncommon.uncommon)+
+			", a letter of hardly any language's spelling that looks like "+letters)
+		return 40
+	case whole.label != "":
+		c.Signal(35, "domain:homograph:whole_script", excerpt.Of(whole.label)+" is written in "+whole.common.name()+
+			", yet reads as Latin letters throughout: "+excerpt.Of(whole.plain()))
+		return 35
 	}
-	if latinLook(h.Name) && !homeOfScripts(h.TLD) {
-		points = 35
-		c.Signal(points, "domain:homograph:whole_script",
-			excerpt.Of(h.Name)+" has no Latin letter, yet every letter looks like one")
-	}
-	return points
+	return 0
 }
 
-// confusing says whether a script, or the first of several joined by "+", shares letter shapes with Latin.
-func confusing(script string) bool {
-	script, _, _ = strings.Cut(script, "+")
-	switch script {
-	case "Latin", "Cyrillic", "Greek", "Armenian", "Cherokee", "Coptic", "Lisu":
-		return true
+// mixture tells what a forged label mixes.
+func (s *spelling) mixture() string {
+	text := excerpt.Of(s.label)
+	first, second := scriptLatin, s.foreign
+	if s.latin == 0 {
+		first = s.foreign & -s.foreign // its first script
+		second = s.foreign &^ first
 	}
-	return false
+	if second != 0 {
+		text += " mixes " + first.name() + " and " + second.name() + " letters: "
+	} else {
+		text += " holds a sign that no name is spelt with: "
+	}
+	letters, how := reads(s.first)
+	switch how {
+	case sign:
+		letters = "a hyphen or an apostrophe"
+	case stop:
+		letters = "a dot or a slash"
+	}
+	return text + codePoint(s.first) + " looks like " + letters
 }
 
-// latinLook says whether label holds three letters or more, none of them ASCII, that most typefaces draw as Latin ones.
-func latinLook(label string) bool {
-	letters := 0
-	for _, r := range label {
+// plain writes a label with the ASCII letters that its own pass for.
+func (s *spelling) plain() string {
+	text := ""
+	for _, r := range s.label {
 		if r < 0x80 {
-			if r >= 'a' && r <= 'z' {
-				return false
-			}
-			continue
+			text += string(r)
+		} else {
+			letters, _ := reads(r)
+			text += letters
 		}
-		if _, _, how := latin(r); how != same {
-			return false
-		}
-		letters++
 	}
-	return letters >= 3
+	return text
 }
+
+// codePoint shows a character and its number.
+func codePoint(r rune) string { return string(r) + " (U+" + hex(r) + ")" }
 
 // homeOfScripts says whether tld belongs to a country, or is itself in a script, where such words are at home.
 func homeOfScripts(tld string) bool {

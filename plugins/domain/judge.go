@@ -24,6 +24,9 @@ type verdict struct {
 func judge(h *host, found *hit) verdict {
 	v := verdict{hit: *found}
 	switch {
+	case found.form == plain && found.whole() && found.Kind != brand.Short && len(found.Key) >= 5 && found.broken():
+		v.code, v.points = "domain:brand:typo", 60
+		return v
 	case found.Kind == brand.Site:
 		v.judgeSite(h)
 		return v
@@ -100,6 +103,8 @@ func (v *verdict) judgePlain(h *host) {
 		v.points = 55
 	case found.apart:
 		v.points = 55
+	case slack(found.Key) == 0: // little of it but a common tail, as in jsatmobile
+	case ordinary(found.label):
 	case letters >= 8:
 		v.points = 35
 	case letters >= 6 && found.start == 0:
@@ -175,6 +180,9 @@ func (v *verdict) judgeSite(h *host) {
 		if letters >= 7 {
 			v.points = 75
 		}
+		if found.foreign {
+			v.code = "domain:homograph:brand"
+		}
 	default:
 		v.code, v.points = "domain:brand:typo", typoPoints(h, found)
 	}
@@ -199,8 +207,12 @@ func typoPoints(h *host, found *hit) int {
 			return 50
 		case lured:
 			return 30
+		case letters >= 8 && head && found.whole() && found.Kind == brand.Word:
+			return 45
 		}
 		return 0
+	case letters < 8 && found.parted():
+		return 0 // two words that resemble one name by chance
 	case found.edits == 1:
 		points := 30
 		switch {
@@ -216,16 +228,20 @@ func typoPoints(h *host, found *hit) int {
 			return 35
 		case letters < 7 && (!found.apart || !(natural && head) && !lured):
 			return 0
-		case !head && letters < 9:
-			points -= 30
 		case !natural && found.slip.several && (found.Kind == brand.Site && letters < 12 || letters < 10):
 			return 0
+		case !head && !natural && found.slip.other && letters < 9:
+			return 0
+		case !head && letters < 9:
+			points -= 30
 		case !natural && found.slip.several:
 			points -= 30
 		case !natural:
 			points -= 15
 		}
 		return max(points, 0)
+	case found.Kind == brand.Site && strings.Contains(written, "-") && strings.IndexByte(found.Name, '-') < 0:
+		return 0 // two words that resemble one name by chance
 	case found.edits == 3 && letters >= 14 && written[:2] == found.Key[:2]:
 		return 60
 	case !head || !tail && !lured:
@@ -281,6 +297,7 @@ func judgeLeft(h *host, found *hit, after string) verdict {
 		v.code, v.points = "domain:brand:address_inside", 90
 	case found.Kind == brand.Coined && found.baited() && found.rest.covered:
 		v.points, v.extra = 60, 25
+	case brand.Customer(&h.Host): // brands are customers too
 	case found.Kind == brand.Coined && found.whole() && (h.risk > 0 || h.Hosted()):
 		v.points = 65
 	case found.Kind == brand.Coined && found.whole():

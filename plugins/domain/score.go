@@ -3,6 +3,7 @@ package main
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"assay/plugins/brand"
 	"assay/plugins/excerpt"
@@ -68,13 +69,21 @@ func Score(c *sdk.Check) sdk.Outcome {
 func borrowed(h *host) verdict {
 	var best verdict
 	var r reader
-	itself := false
-	r.search(h.Name, func(found *hit) {
-		itself = itself || found.Kind == brand.Site && found.form == plain && found.whole()
-		if v := judge(h, found); v.points > 0 && v.points+v.extra > best.points+best.extra || best.code == "" {
-			best = v
-		}
-	})
+	itself, holds := false, ""
+	if !brand.Customer(&h.Host) { // whose host's name is not theirs to choose
+		r.search(h.Name, func(found *hit) {
+			itself = itself || found.Kind == brand.Site && found.form == plain && found.whole()
+			if found.form == plain && found.Kind == brand.Coined {
+				holds = found.Key
+			}
+			if holds != "" && found.edits > 2 && len(found.Key) > len(holds) && strings.HasPrefix(found.Key, holds) {
+				return // microsoftnews holds Microsoft, and is no slip of microsoftteams
+			}
+			if v := judge(h, found); v.points > 0 && v.points+v.extra > best.points+best.extra || best.code == "" {
+				best = v
+			}
+		})
+	}
 	if itself && !h.Private && suffix.Slip(h.Suffix) == 0 {
 		best = verdict{} // whatever else it resembles, it is a well-known site's name
 	}
@@ -97,24 +106,27 @@ func explain(c *sdk.Check, h *host, v *verdict) {
 	var text string
 	switch v.code {
 	case "domain:brand:lookalike", "domain:homograph:brand":
-		text = written + " looks like " + b.Name + ": " + swapped(v.hit.written(), b.Key)
+		text = written + " looks like " + spelt(b) + ": " + swapped(v.hit.written(), b.Key)
 	case "domain:brand:typo":
-		text = written + " is close to " + b.Name + ": "
-		if v.hit.edits == 1 {
+		text = written + " is close to " + spelt(b) + ": "
+		switch v.hit.edits {
+		case 0:
+			text += "a hyphen inside"
+		case 1:
 			text += v.hit.slip.text
-		} else {
+		default:
 			text += strconv.Itoa(v.hit.edits) + " letters differ"
 		}
 	case "domain:brand:suffix":
 		text = "bears the name of " + b.Name + " under ." + excerpt.Of(h.Suffix) + ", which is not known to be theirs"
 	case "domain:brand:missing_dot":
-		text = excerpt.Of(v.hit.label) + " is an address of " + b.Name + " that lost a dot"
+		text = excerpt.Of(v.hit.label) + " reads as an address of " + b.Name + " with its punctuation left out"
 	case "domain:brand:subdomain":
 		text = "the brand name " + b.Name + " stands in a subdomain of another domain, " + excerpt.Of(h.Registrable)
 	case "domain:brand:address_inside":
 		text = "an address of " + b.Name + " is spelt inside the name of another domain, " + excerpt.Of(h.Registrable)
 	case "domain:brand:combined":
-		text = "joins the brand name " + b.Name + " with other words, and is not a domain of " + b.Name
+		text = "joins the brand name " + b.Name + " with other words, and is not known to be a domain of " + b.Name
 	default:
 		text = "holds the brand name " + b.Name + ", and is not known to be a domain of " + b.Name
 	}
@@ -123,6 +135,30 @@ func explain(c *sdk.Check, h *host, v *verdict) {
 		c.Signal(v.extra, "domain:brand:lure_words",
 			"sets "+b.Name+" beside words that bait: "+baits(v.hit.label, v.hit.start, v.hit.end))
 	}
+}
+
+// spelt names a brand, with the spelling that is meant where its name does not show it, as in steamcommunity for Steam.
+func spelt(b *brand.Brand) string {
+	letters := 0
+	for _, r := range b.Name {
+		if r >= utf8.RuneSelf {
+			return b.Name // spelt with marks that the key has not
+		}
+		if c := lower(byte(r)); letters < len(b.Key) && c == b.Key[letters] {
+			letters++
+		}
+	}
+	if letters == len(b.Key) {
+		return b.Name
+	}
+	return b.Key + " (" + b.Name + ")"
+}
+
+func lower(c byte) byte {
+	if c >= 'A' && c <= 'Z' {
+		return c + 'a' - 'A'
+	}
+	return c
 }
 
 // baits lists the lure words of label outside start and end.

@@ -164,7 +164,17 @@ func TestTextsNameTheEvidence(t *testing.T) {
 		"missing":         {"instagrm-wiese.com", "instagrm is close to Instagram: letter a missing"},
 		"extra":           {"instyagram-wiese.com", "instyagram is close to Instagram: extra letter y"},
 		"lure words":      {"paypa1-secure-login.xyz", "sets PayPal beside words that bait: secure, login"},
-		"suffix":          {"paypa1-secure-login.xyz", "ends in .xyz, a suffix with many reported domains"},
+		"name of the key": {"steamcomunitty.com", "steamcomunitty is close to steamcommunity (Steam): 2 letters differ"},
+		"to the eye":      {"dlscotd.com", "dlscotd is close to Discord: letter t for letter r"},
+		"hyphen":          {"facebo-ok.com", "facebo-ok is close to Facebook: a hyphen inside"},
+		"no dots":         {"httpfacebook.com", "httpfacebook reads as an address of Facebook with its punctuation left out"},
+		"pair in a short": {"arnazon.com", "arnazon looks like Amazon: letters rn for letter m"},
+		"scripts":         {"gаrdening.com", "gаrdening mixes Latin and Cyrillic letters: а (U+0430) looks like a"},
+		"slash":           {"blumenノwiese.com", "blumenノwiese mixes Latin and Katakana letters: ノ (U+30CE) looks like a dot or a slash"},
+		"whole script":    {"осехур.com", "осехур is written in Cyrillic, yet reads as Latin letters throughout: ocexyp"},
+		"rare letter": {"ɡarden.com",
+			"ɡarden is spelt with ɡ (U+0261), a letter of hardly any language's spelling that looks like g"},
+		"suffix": {"paypa1-secure-login.xyz", "ends in .xyz, a suffix with many reported domains"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -177,6 +187,68 @@ func TestTextsNameTheEvidence(t *testing.T) {
 			}
 			t.Errorf("%s: no signal says %q: %+v", tt.value, tt.want, result.Signals)
 		})
+	}
+}
+
+// A customer's address under a brand's domain has nothing of the brand's good name.
+func TestCustomersAreNotTheBrand(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]bool{
+		"sharepoint.com": true, "www.sharepoint.com": true, "mail.google.com": true, "google.com": true,
+		"blumenwiese.sharepoint.com": false, "sites.google.com": false, "google.wine": false,
+	} {
+		result := sdk.Run(Score, facts(t, entity.Domain, value))
+		official := false
+		for _, s := range result.Signals {
+			official = official || s.Code == "domain:brand:official"
+		}
+		if official != want {
+			t.Errorf("%s: official %v, want %v: %+v", value, official, want, result.Signals)
+		}
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ written, key, want string }{
+		"none":            {"pay-pal", "paypal", ""},
+		"digit":           {"paypa1", "paypal", "1>l "},
+		"pair":            {"rnicrosoft", "microsoft", "rn>m "},
+		"pair twice":      {"cliscorcl", "discord", "cl>d cl>d "},
+		"pair with digit": {"discorc1", "discord", "c1>d "},
+		"for a pair":      {"iowafambureau", "iowafarnbureau", "m>rn "},
+		"foreign":         {"pаypаl", "paypal", "а>a а>a "},
+		"ligature":        {"phœnix", "phoenix", "œ>oe "},
+		"eszett as drawn": {"coinßase", "coinbase", "ß>b "},
+		"eszett as spelt": {"meßenger", "messenger", "ß>ss "},
+		"mark":            {"pạypal", "paypal", "̣> "},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			differences(tt.written, tt.key, func(_ int, mine, theirs string) bool {
+				got += mine + ">" + theirs + " "
+				return true
+			})
+			if got != tt.want {
+				t.Errorf("differences(%q, %q) are %q, want %q", tt.written, tt.key, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestBroken(t *testing.T) {
+	t.Parallel()
+	for written, want := range map[struct{ written, name string }]bool{
+		{"facebook", "Facebook"}: false, {"face-book", "Facebook"}: false, {"facebo-ok", "Facebook"}: true,
+		{"f-acebook", "Facebook"}: true, {"face--book", "Facebook"}: true, {"t-mobile", "T-Mobile"}: false,
+		{"tm-obile", "T-Mobile"}: true, {"la-poste", "La Poste"}: false, {"m-bank", "mBank"}: false,
+	} {
+		h := hit{Brand: &brand.Brand{Name: written.name}, label: written.written, end: len(written.written)}
+		if h.broken() != want {
+			t.Errorf("%s for %s: broken %v, want %v", written.written, written.name, !want, want)
+		}
 	}
 }
 
@@ -242,14 +314,14 @@ func FuzzScore(f *testing.F) {
 	book := casebook.Open(f, ".")
 	for _, c := range book.Cases {
 		facts := facts(f, c.Type, c.Value)
-		f.Add(facts["domain.name"], facts["domain.subdomain"], facts["domain.suffix"], facts["domain.scripts"])
+		f.Add(facts["domain.name"], facts["domain.subdomain"], facts["domain.suffix"])
 	}
-	f.Fuzz(func(t *testing.T, name, subdomain, suffix, scripts string) {
+	f.Add("phœnix", "cœ.œther.steamœ.œsteam", "com")
+	f.Fuzz(func(t *testing.T, name, subdomain, suffix string) {
 		for _, kind := range []string{"icann", "private"} {
 			book.Answer(t, sdk.Run(Score, sdk.Facts{
-				"domain.ascii": subdomain + "." + name + "." + suffix, "domain.registrable": name + "." + suffix,
-				"domain.suffix_kind": kind,
-				"domain.name":        name, "domain.subdomain": subdomain, "domain.scripts": scripts,
+				"domain.ascii": "xn--." + subdomain + "." + name + "." + suffix, "domain.registrable": name + "." + suffix,
+				"domain.suffix_kind": kind, "domain.name": name, "domain.subdomain": subdomain,
 			}))
 		}
 	})

@@ -7,78 +7,6 @@ import (
 	"assay/plugins/lure"
 )
 
-// form is how a label spells a brand.
-type form byte
-
-const (
-	plain     form = iota // letter for letter
-	disguised             // with digits or foreign letters in place of look-alike letters
-	twisted               // with other Latin letters that look alike, such as l for i or rn for m
-	misspelt              // a few edits away
-)
-
-// hit is a brand found in a label.
-type hit struct {
-	*brand.Brand
-	label   string
-	start   int // the brand is label[start:end]
-	end     int
-	form    form
-	edits   int  // for misspelt
-	slip    slip // for one edit
-	changes int  // letters that differ, for disguised and twisted
-	foreign bool // for disguised: a letter outside ASCII is involved
-	apart   bool // hyphens, digits or the label's ends set the brand off
-	rest    company
-}
-
-func (h *hit) written() string { return h.label[h.start:h.end] }
-
-func (h *hit) whole() bool { return h.start == 0 && h.end == len(h.label) }
-
-// undotted says whether the rest of the label is nothing but parts of an address that lost their dots.
-func (h *hit) undotted() bool {
-	start, end := undotted(h.label)
-	return (start > 0 || end < len(h.label)) && h.start >= start && h.end <= end &&
-		strings.Trim(h.label[start:h.start]+h.label[h.end:end], "-") == ""
-}
-
-// company is what stands beside a brand in its label.
-type company struct {
-	lures   lure.Class // of all words
-	covered bool       // nothing but lure words, hyphens and digits
-}
-
-// The classes of lure words by what they tell beside a brand.
-const (
-	strongLures = lure.Login | lure.Verify | lure.Secure | lure.Account | lure.Urgent | lure.Bank | lure.Pay |
-		lure.Refund | lure.Parcel | lure.Fee | lure.Official | lure.Prize | lure.Crypto | lure.Connect | lure.Support |
-		lure.Gaming
-	weakLures = lure.Invest | lure.Work | lure.Romance | lure.Shop | lure.Cheat
-)
-
-// baited says whether words that bait stand beside the brand.
-func (h *hit) baited() bool { return h.rest.lures&strongLures != 0 }
-
-// beside describes what label holds outside start and end.
-func beside(label string, start, end int) company {
-	c := company{covered: true}
-	for _, part := range [...]string{label[:start], label[end:]} {
-		if idle(part) {
-			continue
-		}
-		var space [16]lure.Found
-		at := 0
-		for _, f := range lure.In(part, space[:0]) {
-			c.lures |= f.Class
-			c.covered = c.covered && idle(part[at:f.Start])
-			at = f.End
-		}
-		c.covered = c.covered && idle(part[at:])
-	}
-	return c
-}
-
 // reader reads one label after another; its room is used again.
 type reader struct {
 	folded
@@ -89,6 +17,15 @@ type reader struct {
 
 // search calls visit for every brand that label spells, plainly or in disguise, and for every misspelling that it holds.
 func (r *reader) search(label string, visit func(*hit)) {
+	r.read(label, visit)
+	if strings.Contains(label, "ß") {
+		r.drawn = true
+		r.read(label, visit)
+		r.drawn = false
+	}
+}
+
+func (r *reader) read(label string, visit func(*hit)) {
 	fold(label, &r.folded)
 	text := r.folded.text[:r.n]
 	d := known
@@ -115,71 +52,6 @@ func (r *reader) search(label string, visit func(*hit)) {
 	r.sums.add(text)
 	r.misspellings(label, visit)
 }
-
-func (h *hit) setApart() {
-	h.apart = (h.start == 0 || separates(h.label[h.start-1])) && (h.end == len(h.label) || separates(h.label[h.end]))
-}
-
-// spell fills in how the label writes the brand and what stands beside. It returns false where a digit that would pass for
-// a letter of the brand belongs to a number that runs on outside, as in 1299mail.
-func (h *hit) spell() bool {
-	h.rest = beside(h.label, h.start, h.end)
-	if h.edits > 0 {
-		h.form = misspelt
-		return true
-	}
-	at := 0
-	for i, r := range h.written() {
-		if r == '-' || r == '_' {
-			continue
-		}
-		same := at < len(h.Key) && rune(h.Key[at]) == r
-		at++
-		switch {
-		case same:
-			continue
-		case r >= 0x80 && h.native(r):
-			continue
-		case r >= 0x80:
-			h.form, h.foreign = disguised, true
-		case r >= '0' && r <= '9':
-			if h.numbered(i) {
-				return false
-			}
-			h.form = disguised
-		case h.form == plain:
-			h.form = twisted
-		}
-		h.changes++
-	}
-	return true
-}
-
-// native says whether r is a letter with a mark in a name that its owner writes with marks.
-func (h *hit) native(r rune) bool {
-	_, _, how := latin(r)
-	return how == accented && strings.IndexFunc(h.Name, func(r rune) bool { return r >= 0x80 }) >= 0
-}
-
-// numbered says whether the digit at written()[i] belongs to a number that runs on outside the brand.
-func (h *hit) numbered(i int) bool {
-	i += h.start
-	return i == h.start && i > 0 && digit(h.label[i-1]) || i == h.end-1 && h.end < len(h.label) && digit(h.label[h.end])
-}
-
-// idle says whether s holds nothing but hyphens and digits.
-func idle(s string) bool {
-	for i := range len(s) {
-		if !separates(s[i]) {
-			return false
-		}
-	}
-	return true
-}
-
-func digit(c byte) bool { return c >= '0' && c <= '9' }
-
-func separates(c byte) bool { return c == '-' || c == '_' || digit(c) }
 
 // misspellings looks for names a few edits away from the label as a whole, from each part between hyphens, from what lure
 // words leave over, and from what follows a "www" or the like without its dot.
@@ -266,7 +138,7 @@ func (r *reader) compare(label string, start, end int, visit func(*hit)) {
 		n := &known.names[name]
 		fold := known.foldOf(name)
 		d := distance(text, fold, int(n.slack))
-		if d > int(n.slack) || d == 0 && name < known.brandCount {
+		if d > int(n.slack) || d == 0 && name < known.brandCount || r.stands(fold, label, from, to) {
 			return
 		}
 		if spared == 0 {
@@ -280,13 +152,49 @@ func (r *reader) compare(label string, start, end int, visit func(*hit)) {
 		}
 		h := hit{Brand: known.brand(name), label: label, start: start, end: end, edits: d}
 		if d == 1 {
-			h.slip = slipOf(label[start:end], h.Key)
-			if !h.slip.natural {
-				h.slip.natural = slipOf(string(text), string(fold)).natural
-			}
+			h.slip = r.slip(label, start, end, h.Key, from, to)
 		}
 		if h.setApart(); h.spell() {
 			visit(&h)
 		}
 	})
+}
+
+// stands says whether fold is spelt whole within the folded letters from to to, with a hyphen at its side: then what is more
+// is a word of its own and no slip.
+func (r *reader) stands(fold []byte, label string, from, to int) bool {
+	n := len(fold)
+	if to-from <= n {
+		return false
+	}
+	text := r.folded.text[from:to]
+	return string(text[:n]) == string(fold) && strings.HasPrefix(label[r.end[from+n-1]:], "-") ||
+		string(text[len(text)-n:]) == string(fold) && strings.HasSuffix(label[:r.begin[to-n]], "-")
+}
+
+// slip describes the one difference to the eye between label[start:end], whose folded letters are from to to, and key.
+func (r *reader) slip(label string, start, end int, key string, from, to int) slip {
+	s := slipOf(label[start:end], key)
+	var k folded
+	fold(key, &k)
+	mine, theirs := r.folded.text[from:to], k.text[:k.n]
+	if len(mine) != len(theirs) {
+		s.natural = s.natural || slipOf(string(mine), string(theirs)).natural // doubled to the eye
+	}
+	if s.several { // tell what the eye sees only, in the letters as written
+		head, tail := shared(mine, theirs)
+		seen := slipOf(r.span(label, from+head, to-tail), k.span(key, head, k.n-tail))
+		s.text = seen.text
+		s.natural = s.natural || seen.natural && (len(key) >= 7 || !seen.other)
+		s.several = seen.several || len(key) < 9
+	}
+	return s
+}
+
+// span returns the part of the label that the folded letters from to to were read from.
+func (f *folded) span(label string, from, to int) string {
+	if from >= to {
+		return ""
+	}
+	return label[f.begin[from]:f.end[to-1]]
 }

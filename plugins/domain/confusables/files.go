@@ -1,0 +1,108 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// database is what the tables need of Unicode.
+type database struct {
+	version    string            // of UTS 39's data
+	prototypes map[rune]string   // confusables.txt: what each character's skeleton is (UTS 39, section 4)
+	allowed    map[rune]bool     // IdentifierStatus.txt: letters of living languages' spelling (UTS 39, section 3.1)
+	scripts    map[rune][]string // Script_Extensions, long names; none for Common and Inherited (UTS 39, section 5.1)
+}
+
+var versionLine = regexp.MustCompile(`(?m)^# Version: ([0-9.]+)\s*$`)
+
+func readUnicode(confusables, status, scripts, extensions string) (*database, error) {
+	d := &database{prototypes: map[rune]string{}, allowed: map[rune]bool{}, scripts: map[rune][]string{}}
+	version := versionLine.FindStringSubmatch(confusables)
+	if version == nil {
+		return nil, fmt.Errorf("reading confusables.txt: no line tells its version")
+	}
+	d.version = version[1]
+	err := eachLine("confusables.txt", confusables, 3, func(first, _ rune, fields []string) error {
+		target := ""
+		for code := range strings.FieldsSeq(fields[1]) {
+			r, err := strconv.ParseUint(code, 16, 32)
+			if err != nil {
+				return fmt.Errorf("%q is no code point", code)
+			}
+			target += string(rune(r))
+		}
+		d.prototypes[first] = target
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = eachLine("IdentifierStatus.txt", status, 2, func(first, last rune, fields []string) error {
+		for r := first; r <= last; r++ {
+			d.allowed[r] = fields[1] == "Allowed"
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = eachLine("Scripts.txt", scripts, 2, func(first, last rune, fields []string) error {
+		if fields[1] == "Common" || fields[1] == "Inherited" {
+			return nil
+		}
+		for r := first; r <= last; r++ {
+			d.scripts[r] = []string{fields[1]}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = eachLine("ScriptExtensions.txt", extensions, 2, func(first, last rune, fields []string) error {
+		for r := first; r <= last; r++ {
+			d.scripts[r] = strings.Fields(fields[1])
+		}
+		return nil
+	})
+	return d, err
+}
+
+// eachLine calls visit with the code points and the fields of every line of a file in the UCD's format (UAX 44, section 4.2).
+func eachLine(name, text string, fields int, visit func(first, last rune, fields []string) error) error {
+	lines := 0
+	for n, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		parts := strings.Split(line, ";")
+		if len(parts) < fields {
+			return fmt.Errorf("reading %s: line %d has %d fields, not %d", name, n+1, len(parts), fields)
+		}
+		for i := range parts {
+			parts[i] = strings.TrimSpace(parts[i])
+		}
+		from, to, found := strings.Cut(parts[0], "..")
+		if !found {
+			to = from
+		}
+		first, err := strconv.ParseUint(from, 16, 32)
+		if err != nil {
+			return fmt.Errorf("reading %s: line %d: %q is no code point", name, n+1, from)
+		}
+		last, err := strconv.ParseUint(to, 16, 32)
+		if err != nil {
+			return fmt.Errorf("reading %s: line %d: %q is no code point", name, n+1, to)
+		}
+		if err := visit(rune(first), rune(last), parts); err != nil {
+			return fmt.Errorf("reading %s: line %d: %w", name, n+1, err)
+		}
+		lines++
+	}
+	if lines == 0 {
+		return fmt.Errorf("reading %s: it holds no data", name)
+	}
+	return nil
+}

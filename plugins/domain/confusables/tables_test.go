@@ -1,0 +1,133 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// Files in the format of Unicode's, with a few characters each.
+const (
+	someConfusables = "\ufeff# confusables.txt\n# Version: 18.0.0\n\n" +
+		"0430 ;\t0061 ;\tMA\t# ( а → a )\n0455 ;\t0073 ;\tMA\n2170 ;\t0069 ;\tMA\n0153 ;\t006F 0065 ;\tMA\n0271 ;\t0072 006E 0326 ;\tMA\n" +
+		"0432 ;\t0299 ;\tMA\n0251 ;\t0061 ;\tMA\n30CE ;\t002F ;\tMA\n02B9 ;\t0027 ;\tMA\n"
+	someStatus  = "00E0..017F ; Allowed # a\n0430..0455 ; Allowed\n"
+	someScripts = "0061..007A ; Latin # a\n00E0..024F ; Latin\n0250..02AF ; Latin\n0400..04FF ; Cyrillic\n30A1..30FA ; Katakana\n" +
+		"0300..036F ; Inherited\n30FC ; Common\n10900..1091B ; Phoenician\n"
+	someExtensions = "30FC ; Hira Kana # x\n0363..036F ; Latn\n"
+)
+
+func TestLikeness(t *testing.T) {
+	t.Parallel()
+	d, err := readUnicode(someConfusables, someStatus, someScripts, someExtensions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct {
+		r    rune
+		want likeness
+		ok   bool
+	}{
+		"confusable":       {'а', likeness{"a", same}, true},
+		"ligature":         {'œ', likeness{"oe", same}, true},
+		"decomposed":       {'é', likeness{"e", accented}, true},
+		"Cyrillic, marked": {'ӓ', likeness{"a", accented}, true},
+		"m is drawn as rn": {'ɱ', likeness{"m", accented}, true}, // its status is set below
+		"small capital":    {'в', likeness{"b", similar}, true},
+		"not in use":       {'ɑ', likeness{"a", rare}, true},
+		"slash":            {'ノ', likeness{"", stop}, true},
+		"apostrophe":       {'ʹ', likeness{"", sign}, true},
+		"bar":              {'ー', likeness{"", sign}, true},
+		"mark":             {'\u0323', likeness{"", mark}, true},
+		"nothing alike":    {'ж', likeness{}, false},
+	}
+	d.allowed['ɱ'] = true
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got, ok := d.likenessOf(tt.r); got != tt.want || ok != tt.ok {
+				t.Errorf("likenessOf(%q) = %+v, %v, want %+v, %v", tt.r, got, ok, tt.want, tt.ok)
+			}
+		})
+	}
+}
+
+func TestAugmented(t *testing.T) {
+	t.Parallel()
+	d, err := readUnicode(someConfusables, someStatus, someScripts, someExtensions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for r, want := range map[rune]string{
+		'é': "Latin", 'ж': "Cyrillic", 'ノ': "Katakana Japanese", 'ー': "Hiragana Katakana Japanese",
+		'\U00010900': "another script", '\u0301': "", '\u0363': "Latin",
+	} {
+		var got []string
+		for i, name := range names() {
+			if d.augmented(r)&(1<<i) != 0 {
+				got = append(got, name)
+			}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%U has the scripts %q, want %q", r, got, want)
+		}
+	}
+}
+
+func TestBadFiles(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ confusables, status, scripts, extensions, want string }{
+		"no version":     {"0430 ; 0061 ; MA\n", someStatus, someScripts, someExtensions, "no line tells its version"},
+		"no code point":  {someConfusables + "xyz ; 0061 ; MA\n", someStatus, someScripts, someExtensions, `"xyz" is no code point`},
+		"bad skeleton":   {someConfusables + "0431 ; 00zz ; MA\n", someStatus, someScripts, someExtensions, `"00zz" is no code point`},
+		"a field short":  {someConfusables, "0430\n", someScripts, someExtensions, "IdentifierStatus.txt: line 1 has 1 fields, not 2"},
+		"nothing inside": {someConfusables, someStatus, "# only this\n", someExtensions, "Scripts.txt: it holds no data"},
+		"broken range":   {someConfusables, someStatus, someScripts, "0041..zz ; Latn\n", `"zz" is no code point`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := readUnicode(tt.confusables, tt.status, tt.scripts, tt.extensions)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("error %v, want one that tells %q", err, tt.want)
+			}
+		})
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	args := []string{"-confusables", write("c", someConfusables), "-status", write("i", someStatus),
+		"-scripts", write("s", someScripts), "-extensions", write("e", someExtensions)}
+	var written [2][]byte
+	for i := range written {
+		out := filepath.Join(folder, "out.go")
+		if err := run(append(args, "-out", out)); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if written[i], err = os.ReadFile(out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !bytes.Equal(written[0], written[1]) {
+		t.Error("the same files give different tables")
+	}
+	for _, want := range []string{"DO NOT EDIT", "Unicode 18.0.0", `\u0430a`, "scriptCyrillic", `"Phoenician"`} {
+		if found := bytes.Contains(written[0], []byte(want)); found == (want == `"Phoenician"`) {
+			t.Errorf("%s: written %v", want, found)
+		}
+	}
+	if err := run([]string{"-confusables", filepath.Join(folder, "none")}); err == nil {
+		t.Error("a missing file is no error")
+	}
+}
