@@ -20,6 +20,7 @@ type webhooksCmd struct {
 	Resend webhooksResendCmd `cmd:"" help:"Send failed events again: by reference, or all of an account's since a time."`
 	Test   webhooksTestCmd   `cmd:"" help:"Send a test event to an account's endpoint."`
 	Rotate webhooksRotateCmd `cmd:"" help:"Make a new signing secret, shown this once. The old one signs beside it for 24 hours."`
+	Enable webhooksEnableCmd `cmd:"" help:"Send events again to an endpoint that was disabled because it failed for days."`
 	Remove webhooksRemoveCmd `cmd:"" help:"Stop an account's events, and delete what is still held of them."`
 }
 
@@ -105,10 +106,21 @@ func (cmd *webhooksListCmd) Run(ctx context.Context, cfg *Config, t *terminal) e
 		}
 		rows := make([][]string, len(endpoints))
 		for i, e := range endpoints {
-			rows[i] = []string{e.AccountID, e.URL, fmt.Sprint(e.Pending), fmt.Sprint(e.Delivered), fmt.Sprint(e.Failed), e.CreatedAt.UTC().Format(time.DateTime)}
+			rows[i] = []string{e.AccountID, e.URL, standing(e), fmt.Sprint(e.Pending), fmt.Sprint(e.Delivered), fmt.Sprint(e.Failed), e.CreatedAt.UTC().Format(time.DateTime)}
 		}
-		return t.table([]string{"ACCOUNT", "URL", "PENDING", "DELIVERED", "FAILED", "SET (UTC)"}, rows)
+		return t.table([]string{"ACCOUNT", "URL", "STATE", "PENDING", "DELIVERED", "FAILED", "SET (UTC)"}, rows)
 	})
+}
+
+// standing says whether events are sent to an endpoint, and how well.
+func standing(e store.Endpoint) string {
+	switch {
+	case e.DisabledAt != nil:
+		return "disabled since " + e.DisabledAt.UTC().Format(time.DateTime)
+	case e.FailingSince != nil:
+		return "failing since " + e.FailingSince.UTC().Format(time.DateTime)
+	}
+	return e.State
 }
 
 // loggedEvent is an event with its attempts.
@@ -247,6 +259,24 @@ func (cmd *webhooksRotateCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 			return err
 		}
 		return t.secret(secret, cmd.JSON)
+	})
+}
+
+type webhooksEnableCmd struct {
+	Account string `required:"" placeholder:"ID" help:"The account."`
+	JSON    bool   `help:"Print JSON."`
+}
+
+func (cmd *webhooksEnableCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		if err := b.store.EnableEndpoint(ctx, cmd.Account); err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(map[string]string{"account": cmd.Account, "state": "enabled"})
+		}
+		t.printf("%s gets events again. Those that came meanwhile are sent by: assay webhooks resend --account %s --since 72h\n", cmd.Account, cmd.Account)
+		return nil
 	})
 }
 

@@ -183,6 +183,34 @@ func TestWebhooks(t *testing.T) {
 	if len(endpoints) != 1 || endpoints[0].URL != url+"/hook" || endpoints[0].OldSecretUntil == nil || endpoints[0].Failed != 0 {
 		t.Errorf("endpoints: %+v", endpoints)
 	}
+
+	// Disabled as after five days of failures, it gets a test event, and the others once it is enabled.
+	sqlInt(t, database, `WITH disabled AS (UPDATE webhook_endpoints SET failing_since = now() - interval '5 days', failed_at = now(), disabled_at = now(),
+		disabled_reason = 'failing' RETURNING 1) SELECT count(*) FROM disabled`)
+	kept := ask(host, issued.Secret, lookAlike).Ref
+	out, err = command(t.Context(), dir, database, "webhooks", "resend", kept).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "enable it first") {
+		t.Errorf("resending to what is disabled: %v, %s", err, out)
+	}
+	test = outputJSON[map[string]string](t, dir, database, "webhooks", "test", "--account", issued.Account)["ref"]
+	if c := next(t, calls); c.ref() != test {
+		t.Errorf("a disabled endpoint was sent %s", c.ref())
+	}
+	endpoints = outputJSON[[]store.Endpoint](t, dir, database, "webhooks", "list")
+	if e := endpoints[0]; e.State != "disabled" || e.DisabledAt == nil || e.FailingSince == nil || e.DisabledReason == nil || *e.DisabledReason != "failing" {
+		t.Errorf("disabled: %+v", e)
+	}
+	if out := output(t, dir, database, "webhooks", "list"); !strings.Contains(out, "disabled since 20") {
+		t.Errorf("disabled: %s", out)
+	}
+	output(t, dir, database, "webhooks", "enable", "--account", issued.Account)
+	if e := outputJSON[[]store.Endpoint](t, dir, database, "webhooks", "list")[0]; e.State != "enabled" || e.DisabledAt != nil || e.FailingSince != nil {
+		t.Errorf("enabled: %+v", e)
+	}
+	output(t, dir, database, "webhooks", "resend", kept)
+	if c := next(t, calls); c.ref() != kept || c.header.Get("X-Service-Attempt") != "1" {
+		t.Errorf("resent is attempt %s of %s", c.header.Get("X-Service-Attempt"), c.ref())
+	}
 	output(t, dir, database, "webhooks", "remove", "--account", issued.Account)
 	if out := output(t, dir, database, "webhooks", "list"); strings.Contains(out, url) {
 		t.Errorf("after removing: %s", out)
@@ -344,6 +372,7 @@ func TestWebhookCommandLines(t *testing.T) {
 		"set --account a --url https://user@receiver.example":               "url: it must not hold a user",
 		"set --account a --url https://0x7f.1/":                             "url: its host is neither a name nor an address",
 		"set --url https://receiver.example":                                "--account",
+		"enable":                                                            "--account",
 		"list --events":                                                     "--events needs --account",
 		"list --account a --state failed":                                   "--state needs --events",
 		"list --account a --events --state lost":                            "--state",

@@ -96,6 +96,32 @@ func TestTakePublicTellsClientsApart(t *testing.T) {
 	}
 }
 
+// Each thing that is counted has a limit and a window of its own.
+func TestTakeTellsThingsApart(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	client := netip.MustParsePrefix("192.0.2.7/32")
+	for i, step := range []struct {
+		after time.Duration
+		what  string
+		ok    bool
+		reset time.Duration
+	}{
+		{0, "a ", true, 0}, {time.Minute, "a ", true, 0}, {2 * time.Minute, "a ", false, 5 * time.Minute}, {2 * time.Minute, "b ", true, 0},
+		{5 * time.Minute, "a ", true, 0}, {5 * time.Minute, "a ", false, 6 * time.Minute},
+	} {
+		now = noon.Add(step.after)
+		reset, ok, err := s.Take(t.Context(), step.what, client, 2, 5*time.Minute)
+		if err != nil || ok != step.ok || (!ok && !reset.Equal(noon.Add(step.reset))) {
+			t.Errorf("step %d: %v, %v, resets %v after the start, want %v, %v", i, ok, err, reset.Sub(noon), step.ok, step.reset)
+		}
+	}
+	if _, ok, err := s.TakePublic(t.Context(), client); err != nil || !ok {
+		t.Errorf("the no-key endpoint: %v, %v", ok, err)
+	}
+}
+
 func TestPrunePublicForgetsWhoCountsNoMore(t *testing.T) {
 	t.Parallel()
 	now := noon

@@ -21,6 +21,11 @@ type Endpoint struct {
 	SealedSecret []byte    `json:"-"`
 	CreatedAt    time.Time `bun:",nullzero,default:now()" json:"created_at"`
 
+	State          string     `bun:",scanonly" json:"state"` // enabled or disabled
+	DisabledAt     *time.Time `json:"disabled_at"`
+	DisabledReason *string    `json:"disabled_reason"` // failing: every attempt has failed for DisableAfter
+	FailingSince   *time.Time `json:"failing_since"`   // every attempt since then has failed; null: the last one succeeded, or there was none
+
 	// Of the events that are still listed, by state.
 	Pending   int `bun:",scanonly" json:"pending"`
 	Delivered int `bun:",scanonly" json:"delivered"`
@@ -36,10 +41,18 @@ const SecretOverlap = 24 * time.Hour
 // a header.
 const oldSecrets = 2
 
+// DisableAfter is for how long every attempt of an endpoint fails before it is disabled, as Svix has it. Failures are of one series
+// as long as no two are further apart than sameSeries: an endpoint that gets an event a week must not be disabled by its second.
+const (
+	DisableAfter = 5 * 24 * time.Hour
+	sameSeries   = 3 * 24 * time.Hour // longer than a weekend
+)
+
 // Errors of endpoints.
 var (
 	ErrPlanWithoutWebhooks = errors.New("the account's plan includes no webhooks") // spec section 8
 	ErrNoEndpoint          = errors.New("the account has no webhook endpoint")
+	ErrEndpointDisabled    = errors.New("the webhook endpoint is disabled: enable it first")
 )
 
 // SetEndpoint sets where an account's events go and returns the secret that signs them, the only time that it can be seen.
@@ -56,7 +69,7 @@ func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret 
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		e := Endpoint{AccountID: accountID, URL: url, SealedSecret: s.keys.Seal([]byte(secret), endpointContext(accountID))}
 		_, err := tx.NewInsert().Model(&e).On("CONFLICT (account_id) DO UPDATE").
-			Set("url = EXCLUDED.url, sealed_secret = EXCLUDED.sealed_secret, created_at = now()").Exec(ctx)
+			Set("url = EXCLUDED.url, sealed_secret = EXCLUDED.sealed_secret, created_at = now()").Set(enabled).Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -76,13 +89,42 @@ func newSecret() string {
 	return "whsec_" + base64.StdEncoding.EncodeToString(raw)
 }
 
-// MoveEndpoint changes the URL and keeps the secret. Events that wait go to the new one. Error: ErrNoEndpoint.
+// MoveEndpoint changes the URL and keeps the secret. Events that wait go to the new one. Another URL is enabled: what failed was the
+// old one. Error: ErrNoEndpoint.
 func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
-	result, err := s.db.NewUpdate().Model((*Endpoint)(nil)).Set("url = ?", url).Where("account_id = ?", accountID).Exec(ctx)
-	if err := oneRow(result, err, ErrNoEndpoint); err != nil {
+	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewUpdate().Model((*Endpoint)(nil)).Set("url = ?", url).Set(enabled).Where("account_id = ? AND url <> ?", accountID, url).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		return endpointExists(ctx, tx, accountID)
+	})
+	if err != nil {
 		return fmt.Errorf("moving webhook endpoint: %w", err)
 	}
 	return nil
+}
+
+// enabled sets what an endpoint has failed back to nothing.
+const enabled = "failing_since = NULL, failed_at = NULL, disabled_at = NULL, disabled_reason = NULL"
+
+// EnableEndpoint lets events be sent to an endpoint again. What came while it was disabled is not sent by that: ResendFailed does.
+// Error: ErrNoEndpoint.
+func (s *Store) EnableEndpoint(ctx context.Context, accountID string) error {
+	result, err := s.db.NewUpdate().Model((*Endpoint)(nil)).Set(enabled).Where("account_id = ?", accountID).Exec(ctx)
+	if err := oneRow(result, err, ErrNoEndpoint); err != nil {
+		return fmt.Errorf("enabling webhook endpoint: %w", err)
+	}
+	return nil
+}
+
+// endpointExists is nil or ErrNoEndpoint.
+func endpointExists(ctx context.Context, db bun.IDB, accountID string) error {
+	found, err := db.NewSelect().Model((*Endpoint)(nil)).Where("account_id = ?", accountID).Exists(ctx)
+	if err == nil && !found {
+		return ErrNoEndpoint
+	}
+	return err
 }
 
 // RotateSecret makes a new secret and returns it, the only time that it can be seen. The one that it replaces signs beside it
@@ -149,7 +191,8 @@ func abandon(ctx context.Context, tx bun.IDB, where string, args ...any) error {
 // Endpoints lists the endpoints with what became of their events: all, or that of one account.
 func (s *Store) Endpoints(ctx context.Context, accountID string) ([]Endpoint, error) {
 	endpoints := []Endpoint{}
-	q := s.db.NewSelect().Model(&endpoints).Column("w.account_id", "w.url", "w.created_at").
+	q := s.db.NewSelect().Model(&endpoints).Column("w.account_id", "w.url", "w.created_at", "w.disabled_at", "w.disabled_reason", "w.failing_since").
+		ColumnExpr("CASE WHEN w.disabled_at IS NULL THEN 'enabled' ELSE 'disabled' END AS state").
 		ColumnExpr("(SELECT max(ends_at) FROM webhook_old_secrets AS o WHERE o.account_id = w.account_id AND ends_at > now()) AS old_secret_until").
 		ColumnExpr("n.*").
 		Join(`CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'pending') AS pending, count(*) FILTER (WHERE state = 'delivered') AS delivered,

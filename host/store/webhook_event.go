@@ -143,10 +143,11 @@ func (s *Store) eventState(ctx context.Context, db bun.IDB, accountID, ref strin
 
 // resend sends failed events off anew, with a first attempt at once and the whole schedule behind it.
 const resend = `UPDATE webhook_events SET state = 'pending', tries = 0, next_attempt_at = now(), settled_at = NULL
-	WHERE state = 'failed' AND sealed_payload IS NOT NULL AND EXISTS (SELECT FROM webhook_endpoints AS w WHERE w.account_id = webhook_events.account_id) AND `
+	WHERE state = 'failed' AND sealed_payload IS NOT NULL AND EXISTS (
+		SELECT FROM webhook_endpoints AS w WHERE w.account_id = webhook_events.account_id AND w.disabled_at IS NULL) AND `
 
 // ResendEvent sends a failed event again; an empty account stands for any. Errors: ErrNoEvent, ErrEventPending, ErrPayloadGone,
-// ErrNoEndpoint.
+// ErrNoEndpoint, ErrEndpointDisabled.
 func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
 	result, err := s.db.NewRaw(resend+"ref = ? AND account_id = coalesce(nullif(?, ''), account_id)", ref, accountID).Exec(ctx)
 	if err = oneRow(result, err, errNotResent); errors.Is(err, errNotResent) {
@@ -158,7 +159,9 @@ func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
 		case !e.Held:
 			err = ErrPayloadGone
 		default:
-			err = ErrNoEndpoint
+			if err = endpointExists(ctx, s.db, e.AccountID); err == nil {
+				err = ErrEndpointDisabled
+			}
 		}
 	}
 	if err != nil {
@@ -170,11 +173,13 @@ func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
 var errNotResent = errors.New("nothing was resent")
 
 // ResendFailed sends all of an account's events again that failed since then, and says how many; gone are those whose payload
-// is no longer held. Error: ErrNoEndpoint.
+// is no longer held. Errors: ErrNoEndpoint, ErrEndpointDisabled.
 func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.Time) (resent, gone int, err error) {
 	endpoints, err := s.Endpoints(ctx, accountID)
 	if err == nil && (accountID == "" || len(endpoints) == 0) {
 		err = ErrNoEndpoint
+	} else if err == nil && endpoints[0].DisabledAt != nil {
+		err = ErrEndpointDisabled
 	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("resending events: %w", err)
@@ -201,24 +206,20 @@ func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.T
 
 // SendTestEvent puts an event into the outbox that no check has made, and returns its reference. It is a check.review of a
 // reserved name with the one signal host:test:event, so that a receiver needs to know nothing new; its reference begins with
-// "test_" and is in no audit trail. Error: ErrNoEndpoint.
+// "test_" and is in no audit trail. It is sent to a disabled endpoint too, and does not enable it. Error: ErrNoEndpoint.
 func (s *Store) SendTestEvent(ctx context.Context, accountID string) (ref string, err error) {
 	d := &check.Decision{
 		Fused: check.Fused{Score: 40, Lowest: 40, Highest: 40, Verdict: check.Review,
 			Signals: []check.Signal{{Code: "host:test:event", Text: "A test event, sent by hand"}}},
-		Ref: "test_" + ulid.Make().String(), Type: entity.Domain, Query: "test.example", At: s.now().UTC().Truncate(time.Millisecond),
+		Ref: testPrefix + ulid.Make().String(), Type: entity.Domain, Query: "test.example", At: s.now().UTC().Truncate(time.Millisecond),
 	}
 	row, _, err := s.eventOf(accountID, d)
 	if err != nil {
 		return "", fmt.Errorf("sending test event: %w", err)
 	}
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		var found bool
-		if err := tx.NewRaw("SELECT EXISTS (SELECT FROM webhook_endpoints WHERE account_id = ?)", accountID).Scan(ctx, &found); err != nil {
+		if err := endpointExists(ctx, tx, accountID); err != nil {
 			return err
-		}
-		if !found {
-			return ErrNoEndpoint
 		}
 		_, err := insertEvents(tx, []eventRow{row}).Exec(ctx)
 		return err
@@ -231,9 +232,12 @@ func (s *Store) SendTestEvent(ctx context.Context, accountID string) (ref string
 
 // PruneWebhooks deletes what is held of webhooks for no longer than needed: payloads of events that failed 72 hours ago and
 // answers as old, events and their attempts 30 days after they were settled, payloads of events that lost their endpoint, and
-// secrets that no longer sign.
+// secrets that no longer sign. What still waits for an endpoint that was disabled fails.
 func (s *Store) PruneWebhooks(ctx context.Context) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := failDisabled(ctx, tx); err != nil {
+			return err
+		}
 		_, err := tx.NewRaw("UPDATE webhook_events SET sealed_payload = NULL WHERE state = 'failed' AND sealed_payload IS NOT NULL AND settled_at <= now() - ? * interval '1 second'",
 			int(failedPayloads.Seconds())).Exec(ctx)
 		if err != nil {

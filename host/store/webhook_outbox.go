@@ -22,6 +22,10 @@ const AttemptLease = 15 * time.Second
 // interrupted is the log's word on an attempt whose host did not live to tell.
 const interrupted = "the host stopped before the attempt's outcome was known"
 
+// logInterrupted logs such attempts.
+const logInterrupted = `INSERT INTO webhook_attempts (ref, number, started_at, error)
+	SELECT ref, attempts, leased_until - ?lease * interval '1 microsecond', ?interrupted`
+
 // Outbox is the durable queue of webhook events. All that says when an attempt is due is in the database and measured by its
 // clock, so any host can carry on what another has begun. It is safe for concurrent use.
 type Outbox struct {
@@ -98,9 +102,10 @@ func (o *Outbox) Claim(ctx context.Context, w Want) ([]Delivery, error) {
 		WITH RECURSIVE who (account_id) AS (`+who+`),
 		shares AS (
 			SELECT due.ref, due.next_attempt_at, row_number() OVER (PARTITION BY who.account_id ORDER BY due.next_attempt_at, due.ref) AS nth
-			FROM who CROSS JOIN LATERAL (
+			FROM who JOIN webhook_endpoints AS p USING (account_id) CROSS JOIN LATERAL (
 				SELECT e.ref, e.next_attempt_at FROM webhook_events AS e
 				WHERE e.state = 'pending' AND e.account_id = who.account_id AND e.next_attempt_at <= now()
+					AND (p.disabled_at IS NULL OR starts_with(e.ref, ?test))
 				ORDER BY e.next_attempt_at, e.ref LIMIT ?each) AS due
 			WHERE who.account_id NOT IN (?not)),
 		picked AS (
@@ -109,10 +114,7 @@ func (o *Outbox) Claim(ctx context.Context, w Want) ([]Delivery, error) {
 			JOIN webhook_events AS e USING (ref) JOIN webhook_endpoints AS p USING (account_id)
 			WHERE e.state = 'pending' AND e.next_attempt_at <= now()
 			FOR UPDATE OF e SKIP LOCKED),
-		dead AS (
-			INSERT INTO webhook_attempts (ref, number, started_at, error)
-			SELECT ref, attempts, leased_until - ?lease * interval '1 microsecond', ?interrupted FROM picked WHERE leased_until IS NOT NULL
-			ON CONFLICT DO NOTHING)
+		dead AS (`+logInterrupted+` FROM picked WHERE leased_until IS NOT NULL ON CONFLICT DO NOTHING)
 		UPDATE webhook_events AS e
 		SET attempts = e.attempts + 1, leased_until = now() + ?lease * interval '1 microsecond', next_attempt_at = now() + ?lease * interval '1 microsecond'
 		FROM picked WHERE picked.ref = e.ref
@@ -121,7 +123,7 @@ func (o *Outbox) Claim(ctx context.Context, w Want) ([]Delivery, error) {
 			(SELECT coalesce(string_agg(encode(o.sealed_secret, 'hex'), ' ' ORDER BY o.replaced_at DESC), '')
 				FROM webhook_old_secrets AS o WHERE o.account_id = e.account_id AND o.ends_at > now()) AS old_secrets`,
 		named{"only": bun.List(w.Only), "not": bun.List(not), "each": w.Account, "events": w.Events,
-			"lease": AttemptLease.Microseconds(), "interrupted": interrupted}).Scan(ctx, &rows)
+			"lease": AttemptLease.Microseconds(), "interrupted": interrupted, "test": testPrefix}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("claiming webhook events: %w", err)
 	}
@@ -178,12 +180,31 @@ type Ended struct {
 }
 
 // Finish logs an attempt and settles its event, or sets when the next is due: again is true then, and in says how long from
-// now. A success always counts. A failure does not when the lease has passed and another host has begun the next attempt.
+// now. A success always counts. A failure does not when the lease has passed and another host has begun the next attempt, nor when it
+// was recorded before, as by a statement whose answer was lost.
+//
+// It also notes failures of the endpoint, and disables one that has failed for DisableAfter. A success ends the series, and enables
+// an endpoint that was disabled while the attempt was under way, whichever of the two is recorded first.
 func (o *Outbox) Finish(ctx context.Context, a Ended) (in time.Duration, again bool, err error) {
 	since := max(0, time.Since(a.At))
-	var rows []struct{ Micros *int64 }
+	var row struct {
+		Disabled *string
+		Micros   *int64
+	}
+	// The endpoint is read first, and so locked before its event, as RemoveEndpoint does.
 	err = o.ends.NewRaw(`
-		WITH event AS (
+		WITH endpoint AS (
+			UPDATE webhook_endpoints AS p
+			SET failed_at = CASE WHEN NOT ?ok THEN now() END,
+				failing_since = CASE WHEN ?ok THEN NULL WHEN p.failed_at >= now() - ?series * interval '1 second' THEN p.failing_since ELSE now() END,
+				disabled_at = CASE WHEN NOT ?ok AND `+hasFailed+` THEN now() END,
+				disabled_reason = CASE WHEN NOT ?ok AND `+hasFailed+` THEN 'failing' END
+			FROM webhook_events AS e
+			WHERE e.ref = ?ref AND p.account_id = e.account_id AND CASE WHEN ?ok
+				THEN p.failed_at IS NOT NULL AND (p.disabled_at IS NULL OR p.disabled_at >= now() - (?since + ?took) * interval '1 microsecond')
+				ELSE p.disabled_at IS NULL AND (p.failed_at IS NULL OR p.failed_at <= now() - interval '1 minute') END
+			RETURNING p.account_id, p.disabled_at),
+		event AS (
 			UPDATE webhook_events
 			SET leased_until = NULL, tries = tries + 1,
 				state = CASE WHEN ?ok THEN 'delivered' WHEN tries >= 3 THEN 'failed' ELSE 'pending' END,
@@ -191,7 +212,7 @@ func (o *Outbox) Finish(ctx context.Context, a Ended) (in time.Duration, again b
 				settled_at = CASE WHEN ?ok OR tries >= 3 THEN now() END,
 				next_attempt_at = CASE WHEN NOT ?ok AND tries < 3
 					THEN now() - ?since * interval '1 microsecond' + (ARRAY[1, 4, 16])[tries + 1] * interval '1 second' END
-			WHERE ref = ?ref AND state = 'pending' AND (?ok OR attempts = ?number)
+			WHERE ref = ?ref AND CASE WHEN ?ok THEN state <> 'delivered' ELSE state = 'pending' AND attempts = ?number AND leased_until IS NOT NULL END
 			RETURNING next_attempt_at),
 		log AS (
 			INSERT INTO webhook_attempts (ref, number, started_at, took_ms, status, error, sealed_answer)
@@ -199,9 +220,11 @@ func (o *Outbox) Finish(ctx context.Context, a Ended) (in time.Duration, again b
 			FROM webhook_events WHERE ref = ?ref
 			ON CONFLICT (ref, number) DO UPDATE SET started_at = EXCLUDED.started_at, took_ms = EXCLUDED.took_ms,
 				status = EXCLUDED.status, error = EXCLUDED.error, sealed_answer = EXCLUDED.sealed_answer)
-		SELECT (1e6 * extract(epoch FROM next_attempt_at - now()))::bigint AS micros FROM event`,
+		SELECT (SELECT account_id FROM endpoint WHERE disabled_at IS NOT NULL) AS disabled,
+			(SELECT (1e6 * extract(epoch FROM next_attempt_at - now()))::bigint FROM event) AS micros`,
 		named{"ok": a.Delivered, "ref": a.Ref, "number": a.Number, "since": since.Microseconds(), "took": max(0, a.Took).Microseconds(),
-			"status": a.Status, "error": a.Error, "answer": o.sealAnswer(a)}).Scan(ctx, &rows)
+			"status": a.Status, "error": a.Error, "answer": o.sealAnswer(a),
+			"series": int(sameSeries.Seconds()), "days": int(DisableAfter.Seconds())}).Scan(ctx, &row)
 	if blamesData(err) {
 		o.store.log.Warn("webhook attempt was not logged: its event is gone", "ref", a.Ref, "error", err)
 		return 0, false, nil
@@ -209,10 +232,32 @@ func (o *Outbox) Finish(ctx context.Context, a Ended) (in time.Duration, again b
 	if err != nil {
 		return 0, false, fmt.Errorf("recording webhook attempt: %w", err)
 	}
-	if len(rows) == 0 || rows[0].Micros == nil {
+	if row.Disabled != nil {
+		o.store.log.Warn("webhook endpoint was disabled: every attempt has failed for days", "account", *row.Disabled, "ref", a.Ref)
+	}
+	if row.Micros == nil {
 		return 0, false, nil
 	}
-	return time.Duration(*rows[0].Micros) * time.Microsecond, true, nil
+	return time.Duration(*row.Micros) * time.Microsecond, true, nil
+}
+
+// hasFailed says that an endpoint fails for the first time after DisableAfter, in one series.
+const hasFailed = `(p.failed_at >= now() - ?series * interval '1 second' AND p.failing_since <= now() - ?days * interval '1 second')`
+
+// failDisabled makes events fail that wait for an endpoint which has been disabled for longer than an attempt can be under way. Before,
+// a success may still enable it, and then their schedule goes on.
+func failDisabled(ctx context.Context, tx bun.IDB) error {
+	_, err := tx.NewRaw(`
+		WITH waiting AS (
+			SELECT e.ref, e.attempts, e.leased_until FROM webhook_events AS e JOIN webhook_endpoints AS w USING (account_id)
+			WHERE e.state = 'pending' AND NOT starts_with(e.ref, ?test) AND w.disabled_at <= now() - ?lease * interval '2 microseconds'
+				AND (e.leased_until IS NULL OR e.leased_until <= now())
+			FOR UPDATE OF e SKIP LOCKED),
+		dead AS (`+logInterrupted+` FROM waiting WHERE leased_until IS NOT NULL ON CONFLICT DO NOTHING)
+		UPDATE webhook_events AS e SET state = 'failed', next_attempt_at = NULL, leased_until = NULL, settled_at = now()
+		FROM waiting WHERE waiting.ref = e.ref`,
+		named{"lease": AttemptLease.Microseconds(), "interrupted": interrupted, "test": testPrefix}).Exec(ctx)
+	return err
 }
 
 func (o *Outbox) sealAnswer(a Ended) []byte {

@@ -271,6 +271,54 @@ func TestLateOutcome(t *testing.T) {
 	}
 }
 
+// A success that is told after the event has failed without it counts all the same.
+func TestSuccessAfterFailure(t *testing.T) {
+	t.Parallel()
+	s, clock := openWithClock(t)
+	slow, other := outboxOf(t, s), outboxOf(t, s)
+	caller := subscriber(t, s)
+	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
+	first := claimOne(t, slow)
+	clock.advance(t, AttemptLease)
+	for range 4 {
+		in, _ := finish(t, other, ended(claimOne(t, other), 500))
+		clock.advance(t, in)
+	}
+	if got, want := state(t, s, ref), "failed 5 begun 4 ended held"; got != want {
+		t.Fatalf("the event is %q, want %q", got, want)
+	}
+	finish(t, slow, ended(first, 200))
+	if got, want := state(t, s, ref), "delivered 5 begun 5 ended"; got != want {
+		t.Errorf("the event is %q, want %q", got, want)
+	}
+}
+
+// An outcome is recorded again when the answer to its statement was lost. It counts once.
+func TestOutcomeCountsOnce(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		status int
+		want   string
+	}{
+		"a failure": {500, "pending 1 begun 1 ended held due in 1.000"},
+		"a success": {200, "delivered 1 begun 1 ended"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := openWithClock(t)
+			o := outboxOf(t, s)
+			ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)[0]
+			d := claimOne(t, o)
+			for range 2 {
+				finish(t, o, ended(d, test.status))
+			}
+			if got := state(t, s, ref); got != test.want {
+				t.Errorf("the event is %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
 func TestHostsNeverShareAnAttempt(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)

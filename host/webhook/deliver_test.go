@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,35 +28,44 @@ type deployment struct {
 // deploy starts a deployment that ends with the test.
 func deploy(t testing.TB, url string) *deployment {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Config{URL: url, Keys: testRing, Logger: discard()})
+	d, stop, err := start(t.Context(), url)
 	if err != nil {
 		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// start starts a deployment that may call receivers on loopback.
+func start(ctx context.Context, url string) (d *deployment, stop func() error, err error) {
+	s, err := store.Open(ctx, store.Config{URL: url, Keys: testRing, Logger: discard()})
+	if err != nil {
+		return nil, nil, err
 	}
 	outbox, err := s.NewOutbox()
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
-	d, err := New(Config{Outbox: outbox, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	deliverer, err := New(Config{Outbox: outbox, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
-	ledger, err := s.NewLedger(store.LedgerConfig{Events: d.Hint})
+	ledger, err := s.NewLedger(store.LedgerConfig{Events: deliverer.Hint})
 	if err != nil {
-		t.Fatal(err)
+		return nil, nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan struct{})
-	go func() { defer close(ended); d.Run(ctx) }()
-	t.Cleanup(func() {
+	go func() { defer close(ended); deliverer.Run(ctx) }()
+	return &deployment{s, ledger}, func() error {
 		cancel()
 		<-ended
-		for _, c := range []io.Closer{ledger, outbox, s} {
-			if err := c.Close(); err != nil {
-				t.Error(err)
-			}
-		}
-	})
-	return &deployment{s, ledger}
+		return errors.Join(ledger.Close(), outbox.Close(), s.Close())
+	}, nil
 }
 
 // subscribe makes an account whose events go to url, and returns who calls in its name.

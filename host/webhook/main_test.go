@@ -26,21 +26,15 @@ import (
 var testRing *keyring.Ring
 
 func TestMain(m *testing.M) {
+	if url := os.Getenv(asVictim); url != "" {
+		os.Exit(beVictim(url))
+	}
 	os.Exit(func() int {
 		// Nothing listens there: whatever heeds the environment's proxy does not arrive.
 		for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy", "ALL_PROXY"} {
 			os.Setenv(name, "http://127.0.0.1:1")
 		}
-		dir, err := os.MkdirTemp("", "assay-webhook-")
-		if err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		file := filepath.Join(dir, "secret")
-		if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("w"), 32))), 0o600); err != nil {
-			panic(err)
-		}
-		if testRing, err = keyring.Load(file); err != nil {
+		if err := loadRing(); err != nil {
 			panic(err)
 		}
 		postgrestest.Prepare(func(ctx context.Context, url string) error {
@@ -59,6 +53,21 @@ func TestMain(m *testing.M) {
 		}
 		return code
 	}())
+}
+
+// loadRing sets testRing.
+func loadRing() error {
+	dir, err := os.MkdirTemp("", "assay-webhook-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "secret")
+	if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("w"), 32))), 0o600); err != nil {
+		return err
+	}
+	testRing, err = keyring.Load(file)
+	return err
 }
 
 // patience bounds every wait for a condition; no test passes by waiting it out.

@@ -47,8 +47,8 @@ type Deliverer struct {
 const (
 	lookEvery    = 250 * time.Millisecond
 	lookApart    = 10 * time.Millisecond // what comes within goes into one claim
-	claimTimeout = 5 * time.Second
-	finishFor    = 30 * time.Second // to record an outcome while the database does not answer
+	claimTimeout = 3 * time.Second       // with an attempt behind it, less than store.AttemptLease: nobody else begins the event meanwhile
+	finishFor    = 30 * time.Second      // to record an outcome while the database does not answer
 	finishPause  = 250 * time.Millisecond
 	complainOnce = 10 * time.Second
 )
