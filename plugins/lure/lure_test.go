@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
 func TestIn(t *testing.T) {
@@ -47,11 +48,38 @@ func TestIn(t *testing.T) {
 	}
 }
 
+// Open words need one edge where they are read loosely, other short words need both as ever.
+func TestLoosely(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ strictly, loosely []string }{
+		"gamecoin":      {nil, []string{"coin"}},
+		"coinwiese":     {nil, []string{"coin"}},
+		"xcoinx":        {nil, nil},
+		"payette":       {nil, nil},
+		"swap-wiese":    {[]string{"swap"}, []string{"swap"}},
+		"wiesegiftcoin": {nil, []string{"gift", "coin"}},
+	}
+	for label, tt := range tests {
+		for _, read := range []struct {
+			how  func(string, []Found) []Found
+			want []string
+		}{{In, tt.strictly}, {Loosely, tt.loosely}} {
+			var got []string
+			for _, f := range read.how(label, nil) {
+				got = append(got, label[f.Start:f.End])
+			}
+			if diff := cmp.Diff(read.want, got); diff != "" {
+				t.Errorf("reading %q (-want +got):\n%s", label, diff)
+			}
+		}
+	}
+}
+
 func TestInAppends(t *testing.T) {
 	t.Parallel()
-	got := In("partnership-login", []Found{{1, 2, Work}})
-	want := []Found{{1, 2, Work}, {12, 17, Login}}
-	if diff := cmp.Diff(want, got); diff != "" {
+	got := In("partnership-login", []Found{{Start: 1, End: 2, Class: Work, Word: 7}})
+	want := []Found{{Start: 1, End: 2, Class: Work, Word: 7}, {Start: 12, End: 17, Class: Login}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Found{})); diff != "" {
 		t.Errorf("In (-want +got):\n%s", diff)
 	}
 }
@@ -84,14 +112,25 @@ func TestOf(t *testing.T) {
 // Every word must be found alone and as labels spell it, or the lexicon promises what In cannot see.
 func TestLexicon(t *testing.T) {
 	t.Parallel()
-	eachWord(func(word string, class Class) {
+	firsts := map[string]uint16{}
+	place := uint16(0)
+	Each(func(word string, class Class) {
 		if len(word) < 2 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 			t.Errorf("%q cannot stand in a label", word)
 		}
-		if n, all := words.at(word, 0); n != len(word) || all&class != class {
-			t.Errorf("looking up %q finds %d letters of class %b", word, n, all)
+		if _, ok := firsts[word]; !ok || len(word) == 2 {
+			firsts[word] = place
+		}
+		place++
+		if f := words.at(word, 0); f.End != len(word) || f.Class&class != class {
+			t.Errorf("looking up %q finds %d letters of class %b", word, f.End, f.Class)
 		}
 	})
+	for word, want := range firsts {
+		if f := words.at(word, 0); f.Word != want {
+			t.Errorf("%q stands at %d of the lexicon, want %d", word, f.Word, want)
+		}
+	}
 }
 
 func FuzzIn(f *testing.F) {

@@ -1,10 +1,19 @@
 package main
 
 import (
-	"strings"
-
+	"assay/plugins/patterns/trait"
 	"assay/plugins/suffix"
 	"assay/sdk"
+)
+
+// The odds are worth a point for each tenth beyond silent, under which most honest names are.
+const (
+	silent   = -5
+	weakMost = 60 // of small signs alone: they must not lead to a block
+	least    = 3  // points of a reason that is told by itself; what is worth less goes to the small signs
+	leastOne = 10 // and of one that is a single word
+	names    = 10 // points of words from which on they name the threat
+	builds   = 24 // points of the build from which on it does
 )
 
 // Score judges the wording and the build of a domain's name, or of an email's mail domain.
@@ -16,36 +25,66 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if !h.Private && suffix.Restricted(h.Suffix) {
 		return sdk.Scored // public bodies and schools have long names that hold many words of trust
 	}
-	w := wording{name: h.Name}
-	w.nameClasses, w.covered = w.add(h.Name)
-	w.inName = w.n
-	for rest, more := h.Subdomain, h.Subdomain != ""; more; {
-		var label string
-		label, rest, more = strings.Cut(rest, ".")
-		classes, _ := w.add(label)
-		w.leftClasses |= classes
-	}
-	b := buildOf(&h)
-
-	threat := sdk.Threat("")
-	if points := w.points(&h); points > 0 {
-		t := w.theme()
-		text := "joins words that bait with " + t.text + ": " + w.list()
-		if w.n == 1 {
-			text = "is a word that baits with " + t.text + " and little else: " + w.list()
-		}
-		c.Signal(points, t.code, text)
-		if points >= 13 {
-			threat = t.threat
-		}
-	}
-	built := structure(c, &h, &b)
-	weigh(c, &h, &w, &b)
-	if threat == "" && built >= 24 {
-		threat = sdk.Spam
-	}
-	if threat != "" {
-		c.Threat(threat)
-	}
+	var n trait.Name
+	n.Read(&h)
+	judge(c, &n)
 	return sdk.Scored
+}
+
+// judge weighs the traits of a name. It is apart from Score so that its large frame is not cleared before it is needed.
+func judge(c *sdk.Check, n *trait.Name) {
+	var space [trait.MaxFeatures]trait.Feature
+	var parts shares
+	sum := int(odds[trait.Bias]) - silent
+	for _, f := range n.Features(&rarity, space[:0]) {
+		o := int(odds[f.ID])
+		parts[f.Part] += o
+		sum += o
+	}
+	if sum > 0 {
+		words := least
+		if len(n.Words()) == 1 {
+			words = leastOne
+		}
+		explain(c, n, &parts, parts.points(min(sum, 100), words))
+	}
+}
+
+// shares are odds, or points, by the part of the name that they speak of.
+type shares [trait.Parts]int
+
+// weak is the part that holds the points of all small signs.
+const weak = trait.Suffix
+
+// points splits points among the parts that raised the odds, in proportion. What is worth too little for a reason of its own,
+// the words below the given points, and what rounding leaves, are small signs.
+func (s *shares) points(points, words int) *shares {
+	raised, left := 0, points
+	for _, o := range s {
+		raised += max(o, 0)
+	}
+	split := new(shares)
+	for p := range weak {
+		share := max(s[p], 0) * points / max(raised, 1)
+		if share >= least && (p != trait.Words || share >= words) {
+			split[p] = share
+			left -= share
+		}
+	}
+	split[weak] = min(left, weakMost)
+	return split
+}
+
+// fold gives the points of small signs that cannot be named to the largest reason, where there is one.
+func (s *shares) fold() {
+	most := trait.Words
+	for p := range weak {
+		if s[p] > s[most] {
+			most = p
+		}
+	}
+	if s[most] > 0 {
+		s[most] += s[weak]
+		s[weak] = 0
+	}
 }

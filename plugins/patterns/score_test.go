@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"hash/fnv"
 	"strings"
 	"testing"
 
 	"assay/host/entity"
 	"assay/plugins/casebook"
-	"assay/plugins/wordlist"
+	"assay/plugins/lure"
+	"assay/plugins/patterns/trait"
 	"assay/sdk"
 )
 
@@ -44,7 +47,7 @@ func TestWordsScoreInCombination(t *testing.T) {
 	for _, word := range []string{"login", "wallet", "parcel", "refund", "profit", "support", "gift", "bank", "jobs", "sale"} {
 		one := sdk.Run(Score, facts(t, entity.Domain, "blumenwiese-"+word+".com")).Score
 		two := sdk.Run(Score, facts(t, entity.Domain, "blumenwiese-"+word+"-verify.com")).Score
-		if one > plain+25 || two < one+25 {
+		if one > plain+35 || two < one+25 {
 			t.Errorf("%s scores %d alone and %d with verify, %d without either", word, one, two, plain)
 		}
 	}
@@ -69,10 +72,17 @@ func TestShapeIsBounded(t *testing.T) {
 	}
 }
 
-func TestHonestSearchable(t *testing.T) {
+// The odds are told apart by the place of a word in the lexicon: with another lexicon they mean nothing.
+func TestOddsFitLexicon(t *testing.T) {
 	t.Parallel()
-	if fault := wordlist.Fault(honest); fault != "" {
-		t.Errorf("the list breaks at %q", fault)
+	sum, size := fnv.New64a(), trait.WordAt
+	lure.Each(func(word string, class lure.Class) {
+		fmt.Fprintln(sum, word, uint32(class))
+		size++
+	})
+	if sum.Sum64() != uint64(lexicon) || size != len(odds) {
+		t.Errorf("the lexicon has print %#x and %d features, the odds were learned with %#x and %d: run plugins/patterns/train",
+			sum.Sum64(), size, uint64(lexicon), len(odds))
 	}
 }
 
@@ -80,14 +90,46 @@ func TestRarity(t *testing.T) {
 	t.Parallel()
 	plain := []string{"mueller", "schneider", "paczkowski", "zhongguancun", "dienstleistungen", "vergelijken", "beaulieu"}
 	for _, word := range plain {
-		if got := rarityOf(word); got >= 20 {
-			t.Errorf("rarityOf(%q) = %d, as for random letters", word, got)
+		if got := rarity.Of(word); got >= 20 {
+			t.Errorf("the rarity of %q is %d, as for random letters", word, got)
 		}
 	}
 	for _, letters := range []string{"wvvmfxkx", "hjkqzd", "xkqzvwrjtp"} {
-		if got := rarityOf(letters); got < 20 {
-			t.Errorf("rarityOf(%q) = %d, as for a word", letters, got)
+		if got := rarity.Of(letters); got < 20 {
+			t.Errorf("the rarity of %q is %d, as for a word", letters, got)
 		}
+	}
+}
+
+// Points are split without loss, what is too little for a reason goes to the small signs, and these to a reason when they
+// cannot be named.
+func TestPointsAreSplit(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		odds          shares
+		points, words int
+		want          shares
+		folded        shares
+	}{
+		"in proportion": {shares{trait.Words: 30, trait.Suffix: 10}, 20, least, shares{trait.Words: 15, weak: 5}, shares{trait.Words: 20}},
+		"one word":      {shares{trait.Words: 10, trait.Suffix: 30}, 36, leastOne, shares{weak: 36}, shares{weak: 36}},
+		"what speaks for the name gets nothing": {
+			shares{trait.Words: -20, trait.Hyphens: 20, trait.Length: 20}, 10, least, shares{trait.Hyphens: 5, weak: 5}, shares{trait.Hyphens: 10},
+		},
+		"weak signs are bounded": {shares{trait.Suffix: 90}, 90, least, shares{weak: weakMost}, shares{weak: weakMost}},
+		"no part raised them":    {shares{}, 4, least, shares{weak: 4}, shares{weak: 4}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := tt.odds.points(tt.points, tt.words)
+			if *got != tt.want {
+				t.Errorf("points are split %v, want %v", *got, tt.want)
+			}
+			if got.fold(); *got != tt.folded {
+				t.Errorf("folded they are %v, want %v", *got, tt.folded)
+			}
+		})
 	}
 }
 

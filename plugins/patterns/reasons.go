@@ -1,0 +1,223 @@
+package main
+
+import (
+	"strconv"
+
+	"assay/plugins/excerpt"
+	"assay/plugins/patterns/trait"
+	"assay/sdk"
+)
+
+// themes say what each kind of bait baits with.
+var themes = [trait.Themes]struct {
+	code   string
+	text   string
+	threat sdk.Threat
+}{
+	trait.Wallet:      {"patterns:lure:wallet", "crypto wallets and tokens", sdk.Phishing},
+	trait.Credentials: {"patterns:lure:credentials", "signing in and confirming an account", sdk.Phishing},
+	trait.Prize:       {"patterns:lure:prize", "gifts and prizes", sdk.Scam},
+	trait.Game:        {"patterns:lure:game", "goods and events in games and chat rooms", sdk.Scam},
+	trait.Delivery:    {"patterns:lure:delivery", "deliveries", sdk.Phishing},
+	trait.Authority:   {"patterns:lure:authority", "public bodies, refunds and fees", sdk.Phishing},
+	trait.Payment:     {"patterns:lure:payment", "banking and payments", sdk.Phishing},
+	trait.Investment:  {"patterns:lure:investment", "trading and returns", sdk.InvestmentScam},
+	trait.Loan:        {"patterns:lure:loan", "quick credit", sdk.Scam},
+	trait.Support:     {"patterns:lure:support", "help desks", sdk.Scam},
+	trait.Job:         {"patterns:lure:job", "jobs and applications", sdk.Scam},
+	trait.Romance:     {"patterns:lure:romance", "dating", sdk.Scam},
+	trait.Shop:        {"patterns:lure:shop", "cut-price shopping", sdk.Scam},
+	trait.Cheat:       {"patterns:lure:cheat", "cheats and cracks", sdk.Scam},
+	trait.Software:    {"patterns:lure:software", "downloads and drivers", sdk.Scam},
+	trait.Gambling:    {"patterns:lure:gambling", "games of chance", sdk.Scam},
+	trait.Goods:       {"patterns:lure:goods", "goods that need a licence", sdk.Scam},
+	trait.Pets:        {"patterns:lure:pets", "animals for sale", sdk.Scam},
+}
+
+// explain raises a signal for each part that has points, and names the threat that they amount to.
+func explain(c *sdk.Check, n *trait.Name, raised, points *shares) {
+	signs := small(n, raised, points)
+	if signs == "" {
+		points.fold()
+	}
+	threat := sdk.Threat("")
+	if points[trait.Words] > 0 {
+		bait := baitOf(n)
+		t := &themes[bait.theme]
+		text := "joins words that bait with " + t.text + ": " + bait.list
+		if bait.n == 1 {
+			text = "holds a word that baits with " + t.text + ": " + bait.list
+		}
+		c.Signal(points[trait.Words], t.code, text)
+		if points[trait.Words] >= names {
+			threat = t.threat
+		}
+	}
+	built := 0
+	tell := func(part trait.Part, code, text string) {
+		c.Signal(points[part], code, text)
+		built += points[part]
+	}
+	if points[trait.Address] > 0 {
+		tell(trait.Address, "patterns:structure:address_inside", posing(n))
+	}
+	if points[trait.Hyphens] > 0 {
+		tell(trait.Hyphens, "patterns:structure:hyphens", strconv.Itoa(n.Hyphens)+" hyphens in one label")
+	}
+	if points[trait.Long] > 0 {
+		tell(trait.Long, "patterns:structure:long_label", "one label of "+strconv.Itoa(n.Length)+" characters")
+	}
+	if points[trait.Digits] > 0 {
+		text := strconv.Itoa(n.Digits) + " digits in the name"
+		if n.Digits == n.Run {
+			text = "a run of " + text
+		}
+		tell(trait.Digits, "patterns:structure:digits", text)
+	}
+	if points[trait.Deep] > 0 {
+		tell(trait.Deep, "patterns:structure:deep", strconv.Itoa(n.Labels)+" labels left of the registered name")
+	}
+	if points[trait.Random] > 0 {
+		tell(trait.Random, "patterns:structure:random", excerpt.Of(n.Host.Name)+" reads as drawn at random")
+	}
+	if points[trait.Hex] > 0 {
+		tell(trait.Hex, "patterns:structure:hex", excerpt.Of(n.Host.Name)+" reads as a hexadecimal number")
+	}
+	if points[trait.Punycode] > 0 {
+		tell(trait.Punycode, "patterns:structure:punycode", "a label begins like an internationalised one (xn--) and is none")
+	}
+	switch {
+	case points[weak] > 0 && signs != "":
+		c.Signal(points[weak], "patterns:shape:weak", "small signs that reported names show more often: "+signs)
+	case points[weak] > 0:
+		c.Signal(points[weak], "patterns:shape:weak", "nothing stands out, but names built like this are reported about as often as not")
+	}
+	if threat == "" && built >= builds {
+		threat = sdk.Spam
+	}
+	if threat != "" {
+		c.Threat(threat)
+	}
+}
+
+// posing says what passes for another address.
+func posing(n *trait.Name) string {
+	switch part, where := n.Posing(); where {
+	case trait.AtStart:
+		return "the name begins with " + part + ", as if a country's address ended there"
+	case trait.ToTheLeft:
+		return "a subdomain holds " + part + ", as if an address were spelt inside it"
+	default:
+		return "the name holds " + part + ", as if an address were spelt inside it"
+	}
+}
+
+// quoted bounds how many words a sentence names.
+const quoted = 6
+
+// bait is what the lure words of a name amount to.
+type bait struct {
+	theme  trait.Theme
+	n      int    // words
+	list   string // the first of them
+	raises bool   // one of them alone is in reported names more often than in honest ones
+}
+
+// baitOf finds the theme that most of the words' odds serve, and names its words and what else tells.
+func baitOf(n *trait.Name) bait {
+	words := n.Words()
+	var b bait
+	most := 0
+	for t := range trait.Themes {
+		sum := 0
+		for i := range words {
+			if words[i].Serves(t) {
+				sum += max(words[i].Odds(odds[:]), 1)
+			}
+		}
+		if sum > most {
+			most, b.theme = sum, t
+		}
+	}
+	for i := range words {
+		raises := words[i].Odds(odds[:]) > 0
+		if !raises && !words[i].Serves(b.theme) {
+			continue
+		}
+		b.raises = b.raises || raises
+		if b.n++; b.n > quoted {
+			continue
+		}
+		if b.list != "" {
+			b.list += ", "
+		}
+		b.list += words[i].Text
+	}
+	b.list = excerpt.Of(b.list)
+	return b
+}
+
+// telling is how many tenths a small sign must add to be named, and long how many characters a name must have for its length
+// to be named.
+const (
+	telling = 3
+	long    = 20
+)
+
+// small names the small signs that raised the odds, beside the reasons that have points of their own; "" when none is worth it.
+func small(n *trait.Name, odds, points *shares) string {
+	list := ""
+	add := func(text string) {
+		if list != "" {
+			list += ", "
+		}
+		list += text
+	}
+	// adds says whether parts without a reason of their own add enough to be named.
+	adds := func(parts ...trait.Part) bool {
+		sum := 0
+		for _, p := range parts {
+			if points[p] == 0 || p == weak {
+				sum += odds[p]
+			}
+		}
+		return sum >= telling
+	}
+	if adds(trait.Suffix) {
+		if n.Host.Private {
+			add("a site on shared hosting")
+		} else {
+			add("the suffix ." + n.Host.TLD)
+		}
+	}
+	if adds(trait.Left) {
+		add("labels left of the registered name")
+	}
+	if adds(trait.Words) {
+		if b := baitOf(n); b.raises {
+			add("wording such as " + b.list)
+		}
+	}
+	if adds(trait.Letters, trait.Random) {
+		if n.Mixed() {
+			add("accents or letters of another script")
+		}
+		if n.Unusual(&rarity) {
+			add("letters that seldom stand side by side")
+		}
+	}
+	if adds(trait.Mix, trait.Digits, trait.Hyphens) {
+		switch {
+		case n.Digits > 0 && n.Hyphens > 0:
+			add("digits and hyphens")
+		case n.Digits > 0:
+			add("digits")
+		case n.Hyphens > 0:
+			add("a hyphen")
+		}
+	}
+	if n.Length >= long && adds(trait.Length, trait.Long) {
+		add("a name of " + strconv.Itoa(n.Length) + " characters")
+	}
+	return list
+}
