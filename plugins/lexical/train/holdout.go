@@ -18,6 +18,7 @@ type trial struct {
 	name   string
 	splits []split
 	pooled bool // the splits' scores are comparable, so that they are measured as one
+	even   bool // good and bad rows weigh alike in each split's training
 }
 
 // groups is into how many parts rows and sources are cut.
@@ -115,7 +116,11 @@ func (t trial) run(rows []row, jobs int, done func()) [][]float32 {
 		wg.Go(func() {
 			slot <- struct{}{}
 			defer func() { <-slot }()
-			weights := learn(rows, s.train, func(int) {})
+			share := sides{1, 1}
+			if t.even {
+				share = evenly(rows, s.train)
+			}
+			weights := learn(rows, s.train, share, func(int) {})
 			levels, at := quantise(weights, usage(rows, s.train))
 			for k := range weights {
 				weights[k] = levels[at[k]]

@@ -15,10 +15,26 @@ const (
 	seed   = 4
 )
 
+// sides says by what the weights of good and of bad rows are multiplied.
+type sides struct{ good, bad float32 }
+
+// evenly returns what makes the good and the bad rows that train names weigh alike.
+func evenly(rows []row, train []int32) sides {
+	var good, bad float64
+	for _, i := range train {
+		if r := &rows[i]; r.bad {
+			bad += float64(r.weight)
+		} else {
+			good += float64(r.weight)
+		}
+	}
+	return sides{float32((good + bad) / (2 * good)), float32((good + bad) / (2 * bad))}
+}
+
 // learn fits the weights of a logistic model to the rows that train names: AdaGrad, one row at a time, in an order that
 // the seed decides. Products are rounded one by one, so that a machine with fused operations learns the same bits.
 // progress is called after each epoch.
-func learn(rows []row, train []int32, progress func(epoch int)) []float32 {
+func learn(rows []row, train []int32, share sides, progress func(epoch int)) []float32 {
 	order := make([]int32, len(train))
 	copy(order, train)
 	weights, squares := make([]float32, slots), make([]float32, slots)
@@ -30,11 +46,11 @@ func learn(rows []row, train []int32, progress func(epoch int)) []float32 {
 		}
 		for _, i := range order {
 			r := &rows[i]
-			want := float32(0)
+			want, weight := float32(0), float32(r.weight*share.good)
 			if r.bad {
-				want = 1
+				want, weight = 1, float32(r.weight*share.bad)
 			}
-			slope := float32((logistic(sum(weights, r.features)) - want) * r.weight)
+			slope := float32((logistic(sum(weights, r.features)) - want) * weight)
 			square := float32(slope * slope)
 			for _, hash := range r.features {
 				k := ngram.Slot(hash, slots)

@@ -63,7 +63,7 @@ func run(args []string, out, progress io.Writer) error {
 	for i := range all {
 		all[i] = int32(i)
 	}
-	weights := learn(rows, all, func(epoch int) { say("learned from all rows: round %d of %d", epoch, epochs) })
+	weights := learn(rows, all, sides{1, 1}, func(epoch int) { say("learned from all rows: round %d of %d", epoch, epochs) })
 	levels, at := quantise(weights, usage(rows, all))
 	head := ngram.Head{Slots: slots, Levels: levels, Scale: float32(scale), Offset: float32(offset)}
 	if *folder == "" {
@@ -114,6 +114,7 @@ const (
 // measure prints how well held-out rows are told apart, and returns the scale and offset that make a sum of weights points.
 func measure(out io.Writer, rows []row, jobs int, absent bool, say func(string, ...any)) (scale, offset float64) {
 	fmt.Fprintf(out, "%-22s %8s %8s  %s\n", "", "rows", "AUC", "recall at 1% false alarms")
+	var held map[*row]float64
 	for _, t := range trials(rows) {
 		if !t.pooled && !absent {
 			continue
@@ -141,6 +142,7 @@ func measure(out io.Writer, rows []row, jobs int, absent bool, say func(string, 
 			together = append(together, each...)
 		}
 		if t.pooled {
+			held = byRow(rows, t, sums)
 			scale, offset = calibrate(together)
 			scale, offset = coarse(perUnit*scale), coarse(neutral+perUnit*offset)
 			mean = detail(out, together, scale, offset)
@@ -151,7 +153,23 @@ func measure(out io.Writer, rows []row, jobs int, absent bool, say func(string, 
 			fmt.Fprintln(out)
 		}
 	}
+	if absent {
+		t, done := newcomers(rows), 0
+		sums := t.run(rows, jobs, func() { done++; say("%s: %d of %d", t.name, done, len(t.splits)) })
+		detailNewcomers(out, rows, held, byRow(rows, t, sums))
+	}
 	return scale, offset
+}
+
+// byRow maps the rows that a trial tested to their sums of weights.
+func byRow(rows []row, t trial, sums [][]float32) map[*row]float64 {
+	m := map[*row]float64{}
+	for i, s := range t.splits {
+		for j, r := range s.test {
+			m[&rows[r]] = float64(sums[i][j])
+		}
+	}
+	return m
 }
 
 // coarse drops what math.Exp may do differently on another machine.
