@@ -280,7 +280,7 @@ func TestCustomer(t *testing.T) {
 	}
 	p.press("Webhooks", "Delivered")
 	p.press("Failed", "No events that are failed yet.")
-	p.see("Resend\n") // once attempts at 0, 1, 4 and 16 seconds have failed, the page shows it by itself
+	p.until("the failed event", `!!document.querySelector("[id^=resend-]")`) // once its attempts have failed, the page shows it by itself
 	p.look("webhooks")
 	p.press("Attempts", "out of order")
 	p.look("event")
@@ -308,6 +308,15 @@ func TestCustomer(t *testing.T) {
 	p.look("overview")
 	p.press("All checks", "for twelve months")
 	p.look("checks")
+	p.press("Privacy", "A person decides")
+	p.look("privacy")
+	p.write("who", "paypa1-secure-login.xyz")
+	p.press("Find", "Subject reference")
+	p.look("privacy-found")
+	p.press("Erase …", "Nobody can take this back")
+	p.look("privacy-confirm")
+	p.press("Erase for good", "Gone for good: 1 check")
+	p.look("privacy-erased")
 	p.press("Sign out", "Prices")
 	p.press("Sign in", "With any key of your account.")
 	p.look("signin")
@@ -381,7 +390,7 @@ func TestKeyboard(t *testing.T) {
 	p.see("This month")
 	p.until("the whole page", `document.readyState === "complete" && !!document.querySelector("#plot canvas")`)
 	for _, want := range []string{
-		"Skip to content", "Assay", "Prices", "Docs", "Dashboard", "Sign out", "Overview", "Checks", "Keys", "Webhooks", "Plan",
+		"Skip to content", "Assay", "Prices", "Docs", "Dashboard", "Sign out", "Overview", "Checks", "Keys", "Webhooks", "Privacy", "Plan",
 		"Change plan", "Value", "Type", "Country", "Check", "As a table",
 	} {
 		if at := p.stop("\t"); at.Name != want || !at.Outline || !at.Seen {

@@ -148,6 +148,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Keys:           b.store,
 		Public:         publicLimit{b.store},
 		Events:         eventFeed{b.store},
+		Privacy:        b.store,
 		Ready:          readiness{b.store, follower}.problems,
 		Degraded:       follower.Degraded,
 		Metrics:        m.handler(follower),

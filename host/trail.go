@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"slices"
 
 	"assay/host/audit"
+	"assay/host/store"
 )
 
 type auditCmd struct {
@@ -25,7 +27,8 @@ type auditVerifyCmd struct {
 type chainReport struct {
 	Chain       int    `json:"chain"`
 	Records     int64  `json:"records"`
-	Erased      int64  `json:"erased"`
+	Erased      int64  `json:"erased"`   // of these, the ones whose content was erased
+	Erasures    int64  `json:"erasures"` // of these, the ones that say so
 	Checkpoints int    `json:"checkpoints"`
 	OK          bool   `json:"ok"`
 	Error       string `json:"error,omitempty"`
@@ -39,28 +42,35 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 		if err != nil {
 			return err
 		}
-		heads, err := b.store.Heads(ctx)
-		if err != nil {
-			return err
-		}
-		reports := make([]chainReport, len(heads))
+		var reports []chainReport
 		var broken []error
-		for i, head := range heads {
-			reports[i], err = verifyChain(ctx, b, head, checkpoints)
-			var breaks *audit.BreakError
-			if errors.As(err, &breaks) {
-				reports[i].Error = err.Error()
-				broken = append(broken, err)
-			} else if err != nil {
+		err = b.store.ReadTrail(ctx, func(ctx context.Context, trail store.Trail) error {
+			heads, err := trail.Heads(ctx)
+			if err != nil {
 				return err
 			}
+			reports = make([]chainReport, len(heads))
+			for i, head := range heads {
+				reports[i], err = verifyChain(ctx, trail, newSigner(b.keys).PublicKey(), head, checkpoints)
+				var breaks *audit.BreakError
+				if errors.As(err, &breaks) {
+					reports[i].Error = err.Error()
+					broken = append(broken, err)
+				} else if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
 		}
 		if cmd.JSON {
 			return errors.Join(append(broken, t.json(reports))...)
 		}
 		for _, r := range reports {
 			if r.OK {
-				t.printf("Audit chain %d holds: %d records (%d erased), %d signed checkpoints met.\n", r.Chain, r.Records, r.Erased, r.Checkpoints)
+				t.printf("Audit chain %d holds: %d records (%d erased by %d erasures), %d signed checkpoints met.\n", r.Chain, r.Records, r.Erased, r.Erasures, r.Checkpoints)
 			}
 		}
 		return errors.Join(broken...)
@@ -93,12 +103,12 @@ func (cmd *auditVerifyCmd) checkpoints(cfg *Config, b *backend) ([]audit.Head, e
 	return heads, nil
 }
 
-// verifyChain walks one chain up to the head that was read before: what is recorded meanwhile is left out.
-func verifyChain(ctx context.Context, b *backend, head audit.Head, checkpoints []audit.Head) (chainReport, error) {
+// verifyChain walks one chain up to its head.
+func verifyChain(ctx context.Context, trail store.Trail, key ed25519.PublicKey, head audit.Head, checkpoints []audit.Head) (chainReport, error) {
 	checkpoints = slices.DeleteFunc(slices.Clone(checkpoints), func(c audit.Head) bool { return c.Chain != head.Chain })
-	v := audit.NewVerifier(audit.Genesis(head.Chain), checkpoints)
+	v := audit.NewVerifier(audit.Genesis(head.Chain), key, checkpoints)
 	report := chainReport{Chain: head.Chain, Checkpoints: len(checkpoints)}
-	for row, err := range b.store.AuditRows(ctx, head.Chain, 0, head.Seq) {
+	for row, err := range trail.Rows(ctx, head.Chain, 0, head.Seq) {
 		if err == nil {
 			err = v.Add(row)
 		}
@@ -106,7 +116,7 @@ func verifyChain(ctx context.Context, b *backend, head audit.Head, checkpoints [
 			return report, err
 		}
 	}
-	report.Records, report.Erased = v.Head.Seq, v.Erased
+	report.Records, report.Erased, report.Erasures = v.Head.Seq, v.Erased, v.Erasures
 	err := v.Close(head)
 	report.OK = err == nil
 	return report, err

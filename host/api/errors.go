@@ -14,6 +14,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/privacy"
 )
 
 // refusal is an error that HTTP alone is the reason for. Its text is for the client.
@@ -118,6 +119,8 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusBadRequest, failure{Error: none.Error()}
 	case errors.As(err, &invalid):
 		return fasthttp.StatusBadRequest, failure{Error: invalid.Error()}
+	case errors.Is(err, privacy.ErrUnknown):
+		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknown.Error()}
 	case errors.Is(err, check.ErrUnauthorized):
 		return fasthttp.StatusUnauthorized, failure{Error: check.ErrUnauthorized.Error()}
 	case errors.As(err, &plan):

@@ -105,6 +105,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		return nil
 	}})
 	full := start(t, Config{MaxChecks: 1, MaxBatches: 1})
+	fewer := start(t, Config{MaxPrivates: 1})
+	fewer.privates <- struct{}{}
 	full.checks <- struct{}{}
 	full.batches <- struct{}{}
 
@@ -115,6 +117,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	unfinished := func(path string) string { return "POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n" }
 
 	const check, public, batch = "/api/check", "/api/check-public", batchPath
+	const export, known = exportPath, "?ref=" + knownRef
 	const two = `{"checks":[{"domain":"example.com"},{"email":7}]}`
 	conversations := []conversation{
 		{s, "POST", check, domain, auth(goodKey), 200, true, false},
@@ -166,6 +169,15 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{s, "GET", "/api/events", "", append(auth(goodKey), long...), 431, true, false},
 		{s, "GET", "/api/events", "", auth(failKey), 500, true, false},
 		{full, "GET", "/api/events", "", auth(goodKey), 503, true, false},
+		{s, "GET", export + known, "", auth(goodKey), 200, true, false},
+		{s, "GET", export + "?subject=" + knownSubject + "&limit=1&after=" + knownRef, "", auth(goodKey), 200, true, false},
+		{s, "GET", export + "?ref=chk_%25", "", auth(goodKey), 400, false, false},
+		{s, "GET", export + known, "", nil, 401, true, false},
+		{s, "GET", export + known, "", auth(freeKey), 403, true, false},
+		{s, "GET", export + "?ref=" + unknownRef, "", auth(goodKey), 404, true, false},
+		{s, "GET", export + known, "", append(auth(goodKey), long...), 431, true, false},
+		{s, "GET", export + known, "", auth(failKey), 500, true, false},
+		{fewer, "GET", export + known, "", auth(goodKey), 503, true, false},
 		{s, "GET", "/openapi.json", "", nil, 200, true, false},
 		{s, "GET", "/openapi.json", "", long, 431, true, false},
 		{s, "GET", "/healthz", "", nil, 200, true, false},
@@ -176,6 +188,22 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{s, "GET", "/metrics", "", nil, 200, true, false},
 		{busy, "GET", "/metrics", "", nil, 404, true, false},
 		{s, "GET", "/metrics", "", long, 431, true, false},
+	}
+	for _, path := range []string{exportPath, erasePath, subjectPath} {
+		conversations = append(conversations,
+			conversation{s, "POST", path, `{"email":"a@example.com"}`, auth(goodKey), 200, true, false},
+			conversation{s, "POST", path, `{"email":"a@example.com","phone":"112233"}`, auth(goodKey), 400, false, false},
+			conversation{s, "POST", path, `{"email":"a@example.com"}`, nil, 401, true, false},
+			conversation{s, "POST", path, `{"email":"a@example.com"}`, auth(freeKey), 403, true, false},
+			conversation{s, "POST", path, unfinished(path), nil, 408, false, true},
+			conversation{s, "POST", path, large, auth(goodKey), 413, false, false},
+			conversation{s, "POST", path, `{"email":"a@example.com"}`, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
+			conversation{s, "POST", path, `{"email":"a@example.com"}`, append(auth(goodKey), long...), 431, true, false},
+			conversation{s, "POST", path, `{"email":"a@example.com"}`, auth(failKey), 500, true, false},
+			conversation{fewer, "POST", path, `{"email":"a@example.com"}`, auth(goodKey), 503, true, false})
+		if path != subjectPath {
+			conversations = append(conversations, conversation{s, "POST", path, `{"ref":"` + unknownRef + `"}`, auth(goodKey), 404, true, false})
+		}
 	}
 	seen := map[string]bool{}
 	for _, c := range conversations {

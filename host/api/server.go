@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -53,6 +54,7 @@ type Config struct {
 	Keys    Keys
 	Public  Public
 	Events  Events                              // nil: GET /api/events is 404
+	Privacy Privacy                             // nil: what is below /gdpr/ is 404
 	Ready   func(ctx context.Context) []Problem // nil: always ready
 	// Degraded says what is amiss without keeping the host from answering, a sentence each; nil: nothing ever is.
 	Degraded func() []string
@@ -75,6 +77,7 @@ type Config struct {
 	MaxConnections int           // open at once, idle ones too, before new ones get 503; 8192
 	MaxChecks      int           // requests for checks under way at once before further ones get 503; 512
 	MaxBatches     int           // of these, batches; 16
+	MaxPrivates    int           // of these, privacy requests, each of which may keep the audit chain waiting; 4
 }
 
 // Limits on one request. The head's also bounds the request line.
@@ -95,6 +98,7 @@ type Server struct {
 	allow    map[string]string       // path -> methods for the Allow header
 	checks   chan struct{}           // holds one element per request for checks under way
 	batches  chan struct{}           // likewise, of batches
+	privates chan struct{}           // likewise, of privacy requests
 	work     func() (context.Context, context.CancelFunc)
 	stopWork context.CancelFunc // ends all that work began
 	draining atomic.Bool
@@ -107,7 +111,9 @@ type Server struct {
 // New returns a server that listens nowhere yet.
 func New(cfg Config) *Server {
 	cfg.setDefaults()
-	s := &Server{cfg: cfg, checks: make(chan struct{}, cfg.MaxChecks), batches: make(chan struct{}, cfg.MaxBatches)}
+	s := &Server{
+		cfg: cfg, checks: make(chan struct{}, cfg.MaxChecks), batches: make(chan struct{}, cfg.MaxBatches), privates: make(chan struct{}, cfg.MaxPrivates),
+	}
 	all, stop := context.WithCancel(context.Background())
 	s.stopWork = stop
 	// Not derived from fiber's context, which has no deadline and is used again for the next request.
@@ -169,6 +175,9 @@ func (cfg *Config) setDefaults() {
 	if cfg.MaxBatches <= 0 {
 		cfg.MaxBatches = 16
 	}
+	if cfg.MaxPrivates <= 0 {
+		cfg.MaxPrivates = 4
+	}
 	trusted := make([]netip.Prefix, len(cfg.TrustedProxies))
 	for i, p := range cfg.TrustedProxies {
 		trusted[i] = unmapPrefix(p)
@@ -181,7 +190,7 @@ func (s *Server) route() {
 	s.allow = map[string]string{}
 	post := func(path string, h fiber.Handler) {
 		s.app.Post(path, h)
-		s.allow[path] = "POST"
+		s.allow[path] = strings.TrimPrefix(s.allow[path]+", POST", ", ")
 	}
 	get := func(path string, h fiber.Handler) {
 		s.app.Get(path, h)
@@ -192,6 +201,10 @@ func (s *Server) route() {
 	post("/api/check-public", s.checkPublic)
 	post(providerPath, s.providerEvent)
 	get("/api/events", s.events)
+	get(exportPath, s.export)
+	post(exportPath, s.exportPosted)
+	post(erasePath, s.erase)
+	post(subjectPath, s.subject)
 	get("/openapi.json", s.openAPI)
 	get("/healthz", s.health)
 	get("/readyz", s.ready)

@@ -99,7 +99,11 @@ type keys struct{}
 func (keys) Authenticate(_ context.Context, presented string) (check.Caller, error) {
 	switch presented {
 	case goodKey, freeKey, usedKey, busyKey, failKey, panicKey:
-		return check.Caller{Account: presented, Key: "key_1"}, nil
+		plan := check.Plan{Name: "pro", Privacy: true}
+		if presented == freeKey {
+			plan = check.Plan{Name: "free"}
+		}
+		return check.Caller{Account: presented, Key: "key_1", Plan: plan}, nil
 	case downKey:
 		return check.Caller{}, errors.New(secret)
 	}
@@ -168,6 +172,12 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	}
 	if cfg.Events == nil {
 		cfg.Events = eventLog{}
+	}
+	switch cfg.Privacy {
+	case nil:
+		cfg.Privacy = &archive{}
+	case none:
+		cfg.Privacy = nil
 	}
 	if cfg.Now == nil {
 		cfg.Now = func() time.Time { return atCheck }

@@ -5,7 +5,8 @@
 //	hash_n = SHA-256(0x01 || hash_{n-1} || chain || n || leaf_n)
 //
 // A record's content can be erased by forgetting it and its nonce: the leaf stays, so the chain still verifies, and without
-// the nonce nobody can test a guess at the content against the leaf.
+// the nonce nobody can test a guess at the content against the leaf. That it was erased rightly says a record of kind Erasure
+// behind it.
 package audit
 
 import (
@@ -26,8 +27,10 @@ type Kind string
 
 // The kinds of record.
 const (
-	Check  Kind = "check"  // a decision
-	Lineup Kind = "lineup" // a lineup came into force: Revision says which
+	Check   Kind = "check"   // a decision
+	Lineup  Kind = "lineup"  // a lineup came into force: Revision says which
+	Erasure Kind = "erasure" // other records lost their content: Digest says which, see SignErasure
+	Export  Kind = "export"  // what is held of Pseudonym was handed out to the holder of Key
 )
 
 // Record is the content of one link. For a check: what spec section 2.4 lists and nothing else about the subject, with the
@@ -42,8 +45,8 @@ type Record struct {
 	Pseudonym []byte // of the entity, see Pseudonym
 	Score     int
 	Verdict   string
-	Revision  int64 // of the lineup that decided, or that came into force
-	Digest    []byte
+	Revision  int64  // of the lineup that decided, or that came into force
+	Digest    []byte // of the lineup, or of what was erased
 }
 
 // canonical is the one byte string of a record: a version, then every field in order, each led by its length.

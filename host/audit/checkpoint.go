@@ -27,8 +27,11 @@ func NewSigner(name string, seed []byte) *Signer {
 const keyAlgorithm = 1
 
 func (s *Signer) public() []byte {
-	return append([]byte{keyAlgorithm}, s.key.Public().(ed25519.PublicKey)...)
+	return append([]byte{keyAlgorithm}, s.PublicKey()...)
 }
+
+// PublicKey is what erasures are verified with.
+func (s *Signer) PublicKey() ed25519.PublicKey { return s.key.Public().(ed25519.PublicKey) }
 
 // Name is the key's name in signature lines.
 func (s *Signer) Name() string { return s.name }

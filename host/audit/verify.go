@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"crypto/ed25519"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,8 +12,9 @@ type Row struct {
 	Seq    int64
 	Leaf   Hash
 	Hash   Hash
-	Nonce  []byte // nil when the record was erased
-	Record Record // meaningless when the record was erased
+	Nonce  []byte   // nil when the record was erased
+	Record Record   // meaningless when the record was erased
+	Erased []Erased // of an erasure: what it erased, in the order of the chain
 }
 
 // BreakError says where a chain does not hold.
@@ -26,18 +28,24 @@ func (e *BreakError) Error() string {
 	return fmt.Sprintf("audit chain %d breaks at record %d: %s", e.Chain, e.Seq, e.Reason)
 }
 
-// Verifier walks one chain from its beginning, a row at a time, in constant memory.
+// Verifier walks one chain from its beginning, a row at a time. It remembers the checkpoints and the erased rows, and nothing of
+// the others.
 type Verifier struct {
-	Head    Head // as far as verified
-	Erased  int64
-	anchors map[int64]Hash // checkpoints still to be passed
-	broken  error          // what the checkpoints show by themselves
+	Head     Head  // as far as verified
+	Erased   int64 // records without content
+	Erasures int64 // records of kind erasure
+
+	start   int64             // the number of the anchor
+	key     ed25519.PublicKey // that erasures are signed with
+	blank   map[int64]Hash    // erased rows that no erasure has named yet
+	anchors map[int64]Hash    // checkpoints still to be passed
+	broken  error             // what the checkpoints show by themselves
 }
 
-// NewVerifier starts at the beginning of chain, or behind anchor when the records up to it were pruned. checkpoints are
-// heads known from outside the database; each must be met on the way.
-func NewVerifier(anchor Head, checkpoints []Head) *Verifier {
-	v := &Verifier{Head: anchor, anchors: map[int64]Hash{anchor.Seq: anchor.Hash}}
+// NewVerifier starts at the beginning of chain, or behind anchor when the records up to it were pruned. key is the Signer's
+// PublicKey. checkpoints are heads known from outside the database; each must be met on the way.
+func NewVerifier(anchor Head, key ed25519.PublicKey, checkpoints []Head) *Verifier {
+	v := &Verifier{Head: anchor, start: anchor.Seq, key: key, blank: map[int64]Hash{}, anchors: map[int64]Hash{anchor.Seq: anchor.Hash}}
 	for _, c := range checkpoints {
 		if c.Chain != anchor.Chain || c.Seq < anchor.Seq {
 			continue
@@ -66,10 +74,15 @@ func (v *Verifier) Add(row Row) error {
 	switch {
 	case row.Nonce == nil:
 		v.Erased++
+		v.blank[row.Seq] = row.Leaf
 	case len(row.Nonce) != NonceBytes: // else bytes could move between nonce and record without a trace
 		return fail("its nonce is %d bytes long, not %d", len(row.Nonce), NonceBytes)
 	case Leaf(row.Nonce, row.Record) != row.Leaf:
 		return fail("the record does not match its leaf")
+	case row.Record.Kind == Erasure:
+		if reason := v.erase(row); reason != "" {
+			return fail("%s", reason)
+		}
 	}
 	next := v.Head.Next(row.Leaf)
 	if next.Hash != row.Hash {
@@ -85,8 +98,31 @@ func (v *Verifier) Add(row Row) error {
 	return nil
 }
 
-// Close says whether the chain ends where it should: at the stored head, and behind every checkpoint. The error is a
-// *BreakError.
+// erase strikes off the erased rows that an erasure names, and says what is wrong with it, or nothing. Of what was pruned it
+// cannot be seen whether it had been erased.
+func (v *Verifier) erase(row Row) (reason string) {
+	v.Erasures++
+	if !ed25519.Verify(v.key, erasure(v.Head.Chain, row.Erased), row.Record.Digest) {
+		return "the list of what it erased is not the one that was signed"
+	}
+	for _, e := range row.Erased {
+		if e.Seq <= v.start {
+			continue
+		}
+		leaf, ok := v.blank[e.Seq]
+		if !ok {
+			return fmt.Sprintf("record %d, which it erased, has content, or another erasure names it too", e.Seq)
+		}
+		if leaf != e.Leaf {
+			return fmt.Sprintf("record %d is not the one that it erased", e.Seq)
+		}
+		delete(v.blank, e.Seq)
+	}
+	return ""
+}
+
+// Close says whether the chain ends where it should: at the stored head, and behind every checkpoint; and whether an erasure
+// names each row without content. The error is a *BreakError.
 func (v *Verifier) Close(stored Head) error {
 	if v.broken != nil {
 		return v.broken
@@ -97,6 +133,10 @@ func (v *Verifier) Close(stored Head) error {
 	if len(v.anchors) > 0 {
 		most := slices.Max(slices.Collect(maps.Keys(v.anchors)))
 		return &BreakError{v.Head.Chain, v.Head.Seq, fmt.Sprintf("the records end here, but a signed checkpoint says there were %d: the tail was cut off", most)}
+	}
+	if len(v.blank) > 0 {
+		first := slices.Min(slices.Collect(maps.Keys(v.blank)))
+		return &BreakError{v.Head.Chain, first, "its content is gone, and no erasure behind it names it: it was not erased rightly"}
 	}
 	return nil
 }

@@ -12,13 +12,14 @@ import (
 	"assay/host/audit"
 )
 
-// trail is a chain as it is stored: rows, and the head that the database claims.
+// trail is a chain as it is stored: rows, and the head that the database claims; and what the rows were before some were erased.
 type trail struct {
 	rows []audit.Row
 	head audit.Head
+	was  map[int]audit.Row
 }
 
-func (tr trail) clone() trail { return trail{slices.Clone(tr.rows), tr.head} }
+func (tr trail) clone() trail { return trail{slices.Clone(tr.rows), tr.head, tr.was} }
 
 // link computes row i and those behind it anew, as an intruder would who can write to the database.
 func (tr *trail) link(from int) {
@@ -37,8 +38,13 @@ func (tr *trail) link(from int) {
 	tr.head = head
 }
 
+// seed is of the key that erasures are signed with.
+var seed = sequence(7, 32)
+
+var erasers = audit.NewSigner("test", seed).PublicKey()
+
 func (tr trail) verify(checkpoints ...audit.Head) (*audit.Verifier, error) {
-	v := audit.NewVerifier(audit.Genesis(tr.head.Chain), checkpoints)
+	v := audit.NewVerifier(audit.Genesis(tr.head.Chain), erasers, checkpoints)
 	for _, row := range tr.rows {
 		if err := v.Add(row); err != nil {
 			return v, err
@@ -74,16 +80,34 @@ func randomRecord(r *rand.Rand) audit.Record {
 	}
 }
 
-func randomTrail(r *rand.Rand, n int) trail {
+// wholeTrail has n records, none of them erased.
+func wholeTrail(r *rand.Rand, n int) trail {
 	tr := trail{head: audit.Genesis(r.IntN(2))}
 	for range n {
 		tr.rows = append(tr.rows, audit.Row{Nonce: randomBytes(r, audit.NonceBytes), Record: randomRecord(r)})
 	}
 	tr.link(0)
+	return tr
+}
+
+// randomTrail has n records, of which erasures have erased others before them.
+func randomTrail(r *rand.Rand, n int) trail {
+	tr := wholeTrail(r, n)
+	tr.was = map[int]audit.Row{}
 	for i := range tr.rows {
-		if r.IntN(5) == 0 {
-			tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{}
+		if r.IntN(4) > 0 {
+			continue
 		}
+		var erased []audit.Erased
+		for j := range i {
+			if tr.rows[j].Record.Kind == audit.Check && r.IntN(3) == 0 {
+				erased = append(erased, audit.Erased{Seq: tr.rows[j].Seq, Leaf: tr.rows[j].Leaf})
+				tr.was[j] = tr.rows[j]
+				tr.rows[j].Nonce, tr.rows[j].Record = nil, audit.Record{Kind: "erased"}
+			}
+		}
+		tr.rows[i] = erasure(tr.head.Chain, erased)
+		tr.link(i)
 	}
 	return tr
 }
@@ -93,16 +117,16 @@ func TestVerifierAcceptsWhatHolds(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for n := range 40 {
 		tr := randomTrail(r, n)
-		erased := int64(0)
+		erasures := int64(0)
 		for _, row := range tr.rows {
-			if row.Nonce == nil {
-				erased++
+			if row.Record.Kind == audit.Erasure {
+				erasures++
 			}
 		}
 		checkpoints := []audit.Head{tr.at(0), tr.at(n), tr.at(n / 2), tr.at(n / 2), {Chain: tr.head.Chain + 1, Seq: 1}}
 		v, err := tr.verify(checkpoints...)
-		if err != nil || v.Head != tr.head || v.Erased != erased {
-			t.Errorf("a trail of %d: %v at %d with %d erased, want %d", n, err, v.Head.Seq, v.Erased, erased)
+		if err != nil || v.Head != tr.head || v.Erased != int64(len(tr.was)) || v.Erasures != erasures {
+			t.Errorf("a trail of %d: %v at %d with %d erased by %d, want %d by %d", n, err, v.Head.Seq, v.Erased, v.Erasures, len(tr.was), erasures)
 		}
 	}
 }
@@ -124,7 +148,7 @@ func TestVerifierGoesOnBehindAnAnchor(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			v := audit.NewVerifier(c.anchor, c.checkpoints)
+			v := audit.NewVerifier(c.anchor, erasers, c.checkpoints)
 			var err error
 			for _, row := range tr.rows[c.anchor.Seq:] {
 				if err = v.Add(row); err != nil {
@@ -191,6 +215,68 @@ var mutations = []struct {
 		row.Nonce, row.Record = randomBytes(r, audit.NonceBytes), randomRecord(r)
 		return true
 	}},
+	{"give an erased row its record back", func(tr *trail, r *rand.Rand) bool {
+		i := r.IntN(len(tr.rows))
+		if tr.rows[i].Nonce != nil {
+			return false
+		}
+		tr.rows[i].Nonce, tr.rows[i].Record = tr.was[i].Nonce, tr.was[i].Record
+		return true
+	}},
+	{"blank a row", func(tr *trail, r *rand.Rand) bool {
+		row := &tr.rows[r.IntN(len(tr.rows))]
+		ok := row.Nonce != nil
+		row.Nonce, row.Record, row.Erased = nil, audit.Record{}, nil
+		return ok
+	}},
+	{"blank a row and name it in an erasure", func(tr *trail, r *rand.Rand) bool {
+		i, j := r.IntN(len(tr.rows)), r.IntN(len(tr.rows))
+		if tr.rows[i].Nonce == nil || tr.rows[j].Record.Kind != audit.Erasure || i == j {
+			return false
+		}
+		tr.rows[j].Erased = append(slices.Clone(tr.rows[j].Erased), audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf})
+		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{}
+		return true
+	}},
+	{"blank a row and append an erasure without the key", func(tr *trail, r *rand.Rand) bool {
+		i := r.IntN(len(tr.rows))
+		if tr.rows[i].Nonce == nil {
+			return false
+		}
+		forged := erasure(tr.head.Chain, []audit.Erased{{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf}})
+		forged.Record.Digest = randomBytes(r, []int{64, 32, 0}[r.IntN(3)])
+		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{}
+		tr.rows = append(tr.rows, forged)
+		tr.link(len(tr.rows) - 1)
+		return true
+	}},
+	{"copy an erasure", func(tr *trail, r *rand.Rand) bool {
+		row := tr.rows[r.IntN(len(tr.rows))]
+		if len(row.Erased) == 0 {
+			return false
+		}
+		tr.rows = append(tr.rows, row)
+		tr.link(len(tr.rows) - 1)
+		return true
+	}},
+	{"take one from the list of an erasure", func(tr *trail, r *rand.Rand) bool {
+		row := &tr.rows[r.IntN(len(tr.rows))]
+		if len(row.Erased) == 0 {
+			return false
+		}
+		at := r.IntN(len(row.Erased))
+		row.Erased = slices.Delete(slices.Clone(row.Erased), at, at+1)
+		return true
+	}},
+	{"alter the list of an erasure", func(tr *trail, r *rand.Rand) bool {
+		row := &tr.rows[r.IntN(len(tr.rows))]
+		if len(row.Erased) == 0 {
+			return false
+		}
+		row.Erased = slices.Clone(row.Erased)
+		row.Erased[r.IntN(len(row.Erased))].Leaf[0] ^= 1
+		return true
+	}},
 	{"delete the first", func(tr *trail, _ *rand.Rand) bool {
 		tr.rows = tr.rows[1:]
 		return true
@@ -251,7 +337,7 @@ func TestVerifierDetectsEveryMutation(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(7, 8))
 	done := map[string]int{}
-	for n := 0; n < 1000; {
+	for n := 0; n < 2000; {
 		tr := randomTrail(r, 3+r.IntN(30))
 		m := mutations[r.IntN(len(mutations))]
 		broken := tr.clone()
@@ -289,7 +375,7 @@ func TestOnlyCheckpointsDetectARewrite(t *testing.T) {
 		"all cut off":       func(tr *trail, _ int) { tr.rows = nil },
 	} {
 		for range 50 {
-			tr := randomTrail(r, 20)
+			tr := wholeTrail(r, 20) // who lacks the key cannot rewrite what erasures name
 			at := 1 + r.IntN(18)
 			forged := tr.clone()
 			rewrite(&forged, at)
@@ -318,7 +404,7 @@ func TestOnlyCheckpointsDetectARewrite(t *testing.T) {
 func TestCheckpointsBehindTheEnd(t *testing.T) {
 	t.Parallel()
 	tr := randomTrail(rand.New(rand.NewPCG(11, 12)), 20)
-	cut := trail{tr.rows[:10], tr.at(10)}
+	cut := trail{rows: tr.rows[:10], head: tr.at(10)}
 	for range 20 { // in whatever order a map gives them
 		_, err := cut.verify(tr.at(12), tr.at(20), tr.at(15), tr.at(10))
 		if err == nil || !strings.Contains(err.Error(), "there were 20") {
@@ -330,22 +416,49 @@ func TestCheckpointsBehindTheEnd(t *testing.T) {
 func TestBreaksAreLocated(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(13, 14))
-	tr := randomTrail(r, 12)
+	tr := wholeTrail(r, 12)
 	tr.rows[4].Nonce, tr.rows[4].Record = randomBytes(r, audit.NonceBytes), record
+	tr.rows[2].Record.Kind, tr.rows[3].Record.Kind = audit.Check, audit.Check
 	tr.link(0)
+	gone := func(tr *trail, i int) audit.Erased {
+		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{}
+		return audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf}
+	}
+	say := func(tr *trail, i int, row audit.Row) { tr.rows[i] = row; tr.link(i) }
 	for name, c := range map[string]struct {
 		tamper func(*trail)
 		reason string
 		seq    int64
 	}{
-		"record":         {func(tr *trail) { tr.rows[4].Record.Score++ }, "does not match its leaf", 5},
-		"short nonce":    {func(tr *trail) { tr.rows[4].Nonce = nonce[:15]; tr.link(0) }, "nonce", 5},
-		"long nonce":     {func(tr *trail) { tr.rows[4].Nonce = sequence(0, 17); tr.link(0) }, "nonce", 5},
-		"empty nonce":    {func(tr *trail) { tr.rows[4].Nonce = []byte{}; tr.link(0) }, "nonce", 5},
-		"leaf":           {func(tr *trail) { tr.rows[4].Leaf[0]++ }, "does not match its leaf", 5},
-		"hash":           {func(tr *trail) { tr.rows[4].Hash[0]++ }, "does not follow", 5},
-		"missing":        {func(tr *trail) { tr.rows = slices.Delete(tr.rows, 4, 5) }, "is number 6", 5},
-		"end missing":    {func(tr *trail) { tr.rows = tr.rows[:4] }, "head says record 12", 4},
+		"record":      {func(tr *trail) { tr.rows[4].Record.Score++ }, "does not match its leaf", 5},
+		"short nonce": {func(tr *trail) { tr.rows[4].Nonce = nonce[:15]; tr.link(0) }, "nonce", 5},
+		"long nonce":  {func(tr *trail) { tr.rows[4].Nonce = sequence(0, 17); tr.link(0) }, "nonce", 5},
+		"empty nonce": {func(tr *trail) { tr.rows[4].Nonce = []byte{}; tr.link(0) }, "nonce", 5},
+		"leaf":        {func(tr *trail) { tr.rows[4].Leaf[0]++ }, "does not match its leaf", 5},
+		"hash":        {func(tr *trail) { tr.rows[4].Hash[0]++ }, "does not follow", 5},
+		"missing":     {func(tr *trail) { tr.rows = slices.Delete(tr.rows, 4, 5) }, "is number 6", 5},
+		"end missing": {func(tr *trail) { tr.rows = tr.rows[:4] }, "head says record 12", 4},
+		"blanked":     {func(tr *trail) { gone(tr, 3); gone(tr, 2) }, "no erasure behind it names it", 3},
+		"blanked behind the erasure": {func(tr *trail) {
+			say(tr, 1, erasure(tr.head.Chain, []audit.Erased{gone(tr, 2)}))
+		}, "record 3, which it erased, has content", 2},
+		"named twice": {func(tr *trail) {
+			e := gone(tr, 2)
+			say(tr, 3, erasure(tr.head.Chain, []audit.Erased{e, e}))
+		}, "another erasure names it too", 4},
+		"another record named": {func(tr *trail) {
+			e := gone(tr, 2)
+			e.Leaf[0]++
+			say(tr, 3, erasure(tr.head.Chain, []audit.Erased{e}))
+		}, "record 3 is not the one that it erased", 4},
+		"an erasure of another chain": {func(tr *trail) {
+			say(tr, 3, erasure(tr.head.Chain+1, []audit.Erased{gone(tr, 2)}))
+		}, "not the one that was signed", 4},
+		"a digest that is no signature": {func(tr *trail) {
+			row := erasure(tr.head.Chain, []audit.Erased{gone(tr, 2)})
+			row.Record.Digest = row.Record.Digest[:32]
+			say(tr, 3, row)
+		}, "not the one that was signed", 4},
 		"head elsewhere": {func(tr *trail) { tr.head.Hash[0]++ }, "head says record 12", 12},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -27,15 +27,17 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if !c.begun.allow(c.cfg.Client(ctx.Context()).String()) {
+	w, cancel := work()
+	defer cancel()
+	if _, ok, err := c.cfg.Store.Take(w, "checkout ", c.cfg.Client(ctx.Context()), checkoutsAllowed, checkoutsWindow); err != nil {
+		return err
+	} else if !ok {
 		return &pageError{fiber.StatusTooManyRequests, "Too many checkouts were begun from here. Wait an hour."}
 	}
 	account := ""
 	if s != nil {
 		account = s.Account
 	}
-	w, cancel := work()
-	defer cancel()
 	checkout, err := c.cfg.Billing.Subscribe(w, field(ctx, "plan"), account, c.url(ctx, donePath), c.url(ctx, "/#prices"))
 	switch {
 	case errors.Is(err, billing.ErrNoPlan):

@@ -68,11 +68,9 @@ var static embed.FS
 
 // Console answers requests for pages.
 type Console struct {
-	cfg     Config
-	app     *fiber.App
-	pages   *pages
-	signIns *throttle
-	begun   *throttle // checkouts
+	cfg   Config
+	app   *fiber.App
+	pages *pages
 }
 
 // New returns a console. It fails when a page's template does not parse.
@@ -81,10 +79,7 @@ func New(cfg Config) (*Console, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading pages: %w", err)
 	}
-	c := &Console{
-		cfg: cfg, pages: p,
-		signIns: newThrottle(signInsAllowed, signInsWindow, cfg.Now), begun: newThrottle(checkoutsAllowed, checkoutsWindow, cfg.Now),
-	}
+	c := &Console{cfg: cfg, pages: p}
 	c.app = fiber.New(fiber.Config{
 		Immutable: true, StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true, ErrorHandler: c.fail,
 	})
@@ -136,9 +131,14 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/remove", c.removeEndpoint)
 	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/secret", c.rotateSecret)
 	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/test", c.testEvent)
+	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/enable", c.enableEndpoint)
 	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/resend", c.resendFailed)
 	c.signedIn(fiber.MethodGet, "/dashboard/webhooks/:ref", c.event)
 	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/:ref/resend", c.resend)
+	c.signedIn(fiber.MethodGet, "/dashboard/privacy", c.privacy)
+	c.signedIn(fiber.MethodPost, "/dashboard/privacy", c.findSubject)
+	c.signedIn(fiber.MethodPost, "/dashboard/privacy/export", c.exportSubject)
+	c.signedIn(fiber.MethodPost, "/dashboard/privacy/erase", c.eraseSubject)
 	c.signedIn(fiber.MethodGet, "/dashboard/plan", c.plan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan", c.changePlan)
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/cancel", c.cancelPlan)

@@ -34,6 +34,7 @@ var notes = map[string]string{
 	"cancelled": "Your subscription ends with what is paid for. Until then everything works on.",
 	"resumed":   "Your subscription goes on.",
 	"moved":     "The webhook's address is changed. Its secret stays.",
+	"enabled":   "The webhook is enabled. Resend what failed meanwhile, as far as it is still held.",
 }
 
 func (c *Console) overview(ctx *fiber.Ctx, s *session) error {

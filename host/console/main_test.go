@@ -36,9 +36,10 @@ func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 // site is a console that serves on loopback.
 type site struct {
 	*Console
-	store *store.Store
-	url   string
-	clock atomic.Pointer[time.Time]
+	store    *store.Store
+	database string
+	url      string
+	clock    atomic.Pointer[time.Time]
 }
 
 // serve starts a console with a database of its own and the test checkout. What change sets in its configuration is kept.
@@ -48,12 +49,12 @@ func serve(t *testing.T, change func(*Config)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{}
+	s := &site{database: postgrestest.Database(t)}
 	now := time.Now()
 	s.clock.Store(&now)
 	clock := func() time.Time { return *s.clock.Load() }
 	log := slog.New(slog.DiscardHandler)
-	s.store, err = store.Open(t.Context(), store.Config{URL: postgrestest.Database(t), Keys: ring, Logger: log, Now: clock})
+	s.store, err = store.Open(t.Context(), store.Config{URL: s.database, Keys: ring, Logger: log, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,6 +35,15 @@ func parsePages() (*pages, error) {
 		"seen":    func(s string) string { return readable([]byte(s)) },
 		"words":   func(s string) string { return strings.ReplaceAll(s, "_", " ") },
 		"percent": func(part, whole int) int { return min(100, 100*part/max(1, whole)) },
+		"plural": func(n int, word string) string {
+			switch {
+			case n == 1:
+				return word
+			case strings.HasSuffix(word, "y"):
+				return strings.TrimSuffix(word, "y") + "ies"
+			}
+			return word + "s"
+		},
 		"dict": func(pairs ...any) map[string]any {
 			m := map[string]any{}
 			for i := 0; i+1 < len(pairs); i += 2 {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
-	"sync"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -178,11 +177,13 @@ func (c *Console) signIn(ctx *fiber.Ctx) error {
 		ctx.Status(status)
 		return c.render(ctx, "signin", nil, view{"Title": "Sign in", "Error": text})
 	}
-	if !c.signIns.allow(c.cfg.Client(ctx.Context()).String()) {
-		return again(fiber.StatusTooManyRequests, "Too many attempts to sign in from here. Wait five minutes.")
-	}
 	w, cancel := work()
 	defer cancel()
+	if _, ok, err := c.cfg.Store.Take(w, "sign-in ", c.cfg.Client(ctx.Context()), signInsAllowed, signInsWindow); err != nil {
+		return err
+	} else if !ok {
+		return again(fiber.StatusTooManyRequests, "Too many attempts to sign in from here. Wait five minutes.")
+	}
 	key, err := c.cfg.Store.SignIn(w, field(ctx, "key"))
 	if errors.Is(err, check.ErrUnauthorized) {
 		return again(fiber.StatusUnauthorized, "This is not a key that works: look for missing or extra characters. A revoked key cannot sign in.")
@@ -204,41 +205,4 @@ func (c *Console) signOut(ctx *fiber.Ctx) error {
 	c.dropCookie(ctx, "session")
 	c.dropCookie(ctx, "checkout")
 	return ctx.Redirect("/", fiber.StatusSeeOther)
-}
-
-// throttle bounds how often each client may do something. Clients beyond rememberClients are forgotten all at once, so that
-// it cannot be made to fill the memory.
-type throttle struct {
-	most   int
-	window time.Duration
-	now    func() time.Time
-
-	mu      sync.Mutex
-	clients map[string]*window
-}
-
-type window struct {
-	n     int
-	until time.Time
-}
-
-const rememberClients = 10_000
-
-func newThrottle(most int, every time.Duration, now func() time.Time) *throttle {
-	return &throttle{most: most, window: every, now: now, clients: map[string]*window{}}
-}
-
-func (t *throttle) allow(client string) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	w, ok := t.clients[client]
-	if !ok || !t.now().Before(w.until) {
-		if len(t.clients) >= rememberClients {
-			clear(t.clients)
-		}
-		w = &window{until: t.now().Add(t.window)}
-		t.clients[client] = w
-	}
-	w.n++
-	return w.n <= t.most
 }

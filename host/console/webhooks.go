@@ -10,6 +10,9 @@ import (
 	"assay/host/store"
 )
 
+// warnAfter is how long a webhook has failed when its customer is warned: as long as an event's attempts take.
+const warnAfter = time.Minute
+
 func (c *Console) webhooks(ctx *fiber.Ctx, s *session) error { return c.showWebhooks(ctx, s, view{}) }
 
 func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
@@ -33,7 +36,11 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 		v["Below"] = below
 	}
 	if len(endpoints) > 0 {
-		v["Endpoint"] = endpoints[0]
+		e := endpoints[0]
+		v["Endpoint"], v["Disabled"] = e, e.DisabledAt != nil
+		if e.FailingSince != nil && c.cfg.Now().Sub(*e.FailingSince) >= warnAfter {
+			v["DisabledFrom"] = e.FailingSince.Add(store.DisableAfter)
+		}
 	}
 	if len(events) == listedEvents {
 		v["Next"] = events[len(events)-1].Sequence
@@ -96,6 +103,20 @@ func (c *Console) rotateSecret(ctx *fiber.Ctx, s *session) error {
 	return c.showWebhooks(ctx, s, view{"Secret": secret, "Rotated": true})
 }
 
+// enableEndpoint lets a webhook that failed for days get events again.
+func (c *Console) enableEndpoint(ctx *fiber.Ctx, s *session) error {
+	w, cancel := work()
+	defer cancel()
+	err := c.cfg.Store.EnableEndpoint(w, s.Account)
+	if errors.Is(err, store.ErrNoEndpoint) {
+		return noEndpoint()
+	}
+	if err != nil {
+		return err
+	}
+	return ctx.Redirect("/dashboard/webhooks?note=enabled", fiber.StatusSeeOther)
+}
+
 func noEndpoint() error {
 	return &pageError{fiber.StatusConflict, "There is no webhook: set its address first."}
 }
@@ -123,6 +144,8 @@ func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 	defer cancel()
 	if _, _, err := c.cfg.Store.ResendFailed(w, s.Account, since); errors.Is(err, store.ErrNoEndpoint) {
 		return noEndpoint()
+	} else if errors.Is(err, store.ErrEndpointDisabled) {
+		return &pageError{fiber.StatusConflict, sentence(store.ErrEndpointDisabled)}
 	} else if err != nil {
 		return err
 	}
@@ -143,7 +166,7 @@ func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
 	err := c.cfg.Store.ResendEvent(w, s.Account, ctx.Params("ref"))
-	for _, reason := range []error{store.ErrPayloadGone, store.ErrEventPending} {
+	for _, reason := range []error{store.ErrPayloadGone, store.ErrEventPending, store.ErrEndpointDisabled} {
 		if errors.Is(err, reason) {
 			return &pageError{fiber.StatusConflict, sentence(reason)}
 		}

@@ -23,9 +23,11 @@ type Ring struct {
 	Graph       []byte // HMAC key of nodes in the reputation graph: another, so that audit rows of two accounts cannot be joined
 	Client      []byte // HMAC key of the addresses of callers without a key
 	Cache       []byte // HMAC key of the compile cache
+	Erased      []byte // HMAC key of the marks by which it is known again what was erased
 	SignSeed    []byte // Ed25519 seed of audit checkpoints
 	Fingerprint []byte // tells whether two hosts have the same master secret, and nothing else about it
 	seal        cipher.AEAD
+	node        cipher.AEAD
 }
 
 const masterBytes = 32
@@ -91,14 +93,22 @@ func derive(master []byte) (*Ring, error) {
 		Graph:       key("graph"),
 		Client:      key("client"),
 		Cache:       key("cache"),
+		Erased:      key("erased"),
 		SignSeed:    key("sign"),
 		Fingerprint: key("fingerprint"),
 	}
-	block, e := aes.NewCipher(key("seal"))
-	if err = errors.Join(err, e); err != nil {
-		return nil, fmt.Errorf("deriving keys: %w", err)
+	aead := func(purpose string) cipher.AEAD {
+		block, e := aes.NewCipher(key(purpose))
+		if e != nil {
+			err = errors.Join(err, e)
+			return nil
+		}
+		a, e := cipher.NewGCMWithRandomNonce(block)
+		err = errors.Join(err, e)
+		return a
 	}
-	if r.seal, err = cipher.NewGCMWithRandomNonce(block); err != nil {
+	r.seal, r.node = aead("seal"), aead("node")
+	if err != nil {
 		return nil, fmt.Errorf("deriving keys: %w", err)
 	}
 	return r, nil
@@ -116,4 +126,19 @@ func (r *Ring) Open(sealed []byte, context string) ([]byte, error) {
 		return nil, fmt.Errorf("opening sealed value: %w", err)
 	}
 	return plain, nil
+}
+
+// SealNode is Seal under a key of its own. Every check seals a node, and random nonces are good for 2^32 values of one key (NIST SP
+// 800-38D, 8.3): beyond, two nodes, which are hashes, tell nothing; all else that is sealed would.
+func (r *Ring) SealNode(node []byte, context string) []byte {
+	return r.node.Seal(nil, nil, node, []byte(context))
+}
+
+// OpenNode decrypts what SealNode made in the same context.
+func (r *Ring) OpenNode(sealed []byte, context string) ([]byte, error) {
+	node, err := r.node.Open(nil, nil, sealed, []byte(context))
+	if err != nil {
+		return nil, fmt.Errorf("opening sealed node: %w", err)
+	}
+	return node, nil
 }

@@ -27,12 +27,15 @@ var fixedKeys = map[string]string{
 	"cache":       "1764d71164c411efc7bc8f545d52f2cfe10cdc4ded3866ffcfd54b3f31e8cb09",
 	"sign":        "c1e044a55cbeb43f9be7ec7b7b55e0adb7439ce3cf44c2f136c7002540d28902",
 	"fingerprint": "f5f663c6d5dbc277890852e06602ed277063c55f148be532f702cf0c625d0343",
+	"erased":      "ad04ca3f5a32d938f4bcfcda88379bd10a4dd9cb66047607c68b63c167b21719",
+	"node":        "fb5c2496388c94a6a05e9a6a4fa2190b28c3b2cc46b465ef80d4d0b66e2f9c17",
 	"seal":        "b6325eef0cfa061136ecba2a34ce7fbbca7a5197a19b0686244225ca564cb455",
 }
 
 func keysOf(r *keyring.Ring) map[string][]byte {
 	return map[string][]byte{
 		"pseudonym": r.Pseudonym, "graph": r.Graph, "client": r.Client, "cache": r.Cache, "sign": r.SignSeed, "fingerprint": r.Fingerprint,
+		"erased": r.Erased,
 	}
 }
 
@@ -241,22 +244,32 @@ func TestSealedValues(t *testing.T) {
 
 func TestSealIsPlainGCM(t *testing.T) {
 	t.Parallel()
-	// AES-256-GCM under the key derived for sealing, the 12 byte nonce in front: what any other program can open.
-	key, err := hex.DecodeString(fixedKeys["seal"])
-	if err != nil {
-		t.Fatal(err)
+	ring := load(t, write(t, fixedMaster, 0o600))
+	for name, seal := range map[string]func([]byte, string) []byte{"seal": ring.Seal, "node": ring.SealNode} {
+		// AES-256-GCM under the key derived for the purpose, the 12 byte nonce in front: what any other program can open.
+		key, err := hex.DecodeString(fixedKeys[name])
+		if err != nil {
+			t.Fatal(err)
+		}
+		block, err := aes.NewCipher(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		gcm, err := cipher.NewGCM(block)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed := seal([]byte("plain"), "context")
+		got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], []byte("context"))
+		if err != nil || string(got) != "plain" {
+			t.Errorf("%s: opened as %q, %v", name, got, err)
+		}
 	}
-	block, err := aes.NewCipher(key)
-	if err != nil {
-		t.Fatal(err)
+	sealed := ring.SealNode([]byte("node"), "chk_1")
+	if got, err := ring.OpenNode(sealed, "chk_1"); err != nil || string(got) != "node" {
+		t.Errorf("a node opens as %q, %v", got, err)
 	}
-	gcm, err := cipher.NewGCM(block)
-	if err != nil {
-		t.Fatal(err)
-	}
-	sealed := load(t, write(t, fixedMaster, 0o600)).Seal([]byte("plain"), "context")
-	got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], []byte("context"))
-	if err != nil || string(got) != "plain" {
-		t.Errorf("opened as %q, %v", got, err)
+	if _, err := ring.OpenNode(sealed, "chk_2"); err == nil {
+		t.Error("a node opens in another row")
 	}
 }

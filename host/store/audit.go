@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"database/sql"
 	"fmt"
 	"iter"
 	"time"
@@ -38,7 +39,13 @@ type auditRow struct {
 	Digest     []byte
 	Leaf       []byte
 	Hash       []byte
+	SealedNode []byte // of a check: its subject's node in the reputation graph
 }
+
+// erasedKind is that of a row whose content was erased. No record is hashed under it.
+const erasedKind = "erased"
+
+func nodeContext(ref string) string { return "node " + ref }
 
 func (r auditRow) row() audit.Row {
 	return audit.Row{
@@ -62,6 +69,17 @@ func link(head *audit.Head, record audit.Record, recordedAt time.Time) auditRow 
 		Score: record.Score, Verdict: record.Verdict, Revision: record.Revision, Digest: record.Digest,
 		Leaf: leaf[:], Hash: bytesOf(head.Hash),
 	}
+}
+
+// appendRecord puts one record behind head, which the transaction has locked.
+func appendRecord(ctx context.Context, tx bun.Tx, head *audit.Head, record audit.Record, at time.Time) error {
+	from := head.Seq
+	row := link(head, record, at)
+	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
+		return err
+	}
+	_, err := moveHead(tx, *head, from).Exec(ctx)
+	return err
 }
 
 func bytesOf(h audit.Hash) []byte { return h[:] }
@@ -117,9 +135,31 @@ func (r headRow) head() (audit.Head, error) {
 }
 
 // Heads returns where each chain stands.
-func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) {
+func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) { return Trail{s.db}.Heads(ctx) }
+
+// AuditRows yields the rows of a chain behind number after and up to number until, in order.
+func (s *Store) AuditRows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
+	return Trail{s.db}.Rows(ctx, chain, after, until)
+}
+
+// ReadTrail calls fn with the audit trail as it stands at one moment: a record that is erased meanwhile must not be met blank before
+// the erasure that names it.
+func (s *Store) ReadTrail(ctx context.Context, fn func(ctx context.Context, trail Trail) error) error {
+	return s.asOfNow(ctx, func(ctx context.Context, tx bun.Tx) error { return fn(ctx, Trail{tx}) })
+}
+
+// asOfNow runs fn in a transaction that sees the database as of one moment and changes nothing.
+func (s *Store) asOfNow(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
+	return s.db.RunInTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, fn)
+}
+
+// Trail reads the audit trail.
+type Trail struct{ db bun.IDB }
+
+// Heads returns where each chain stands.
+func (t Trail) Heads(ctx context.Context) ([]audit.Head, error) {
 	var rows []headRow
-	if err := s.db.NewSelect().Model(&rows).Order("chain").Scan(ctx); err != nil {
+	if err := t.db.NewSelect().Model(&rows).Order("chain").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading audit heads: %w", err)
 	}
 	heads := make([]audit.Head, len(rows))
@@ -134,13 +174,17 @@ func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) {
 
 const auditPage = 5_000 // rows read at a time
 
-// AuditRows yields the rows of a chain behind number after and up to number until, in order.
-func (s *Store) AuditRows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
+// Rows yields the rows of a chain behind number after and up to number until, in order.
+func (t Trail) Rows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
 	return func(yield func(audit.Row, error) bool) {
 		for after < until {
 			var page []auditRow
-			err := s.db.NewSelect().Model(&page).Where("chain = ? AND seq > ? AND seq <= ?", chain, after, until).
+			err := t.db.NewSelect().Model(&page).ExcludeColumn("sealed_node").Where("chain = ? AND seq > ? AND seq <= ?", chain, after, until).
 				Order("seq").Limit(auditPage).Scan(ctx)
+			var erased map[int64][]audit.Erased
+			if err == nil {
+				erased, err = t.erased(ctx, chain, page)
+			}
 			if err != nil {
 				yield(audit.Row{}, fmt.Errorf("reading audit records: %w", err))
 				return
@@ -150,7 +194,9 @@ func (s *Store) AuditRows(ctx context.Context, chain int, after, until int64) it
 					yield(audit.Row{}, &audit.BreakError{Chain: chain, Seq: r.Seq, Reason: "its leaf or hash is not 32 bytes long"})
 					return
 				}
-				if !yield(r.row(), nil) {
+				row := r.row()
+				row.Erased = erased[r.Seq]
+				if !yield(row, nil) {
 					return
 				}
 				after = r.Seq
@@ -160,6 +206,30 @@ func (s *Store) AuditRows(ctx context.Context, chain int, after, until int64) it
 			}
 		}
 	}
+}
+
+// erased reads what the erasures among rows erased.
+func (t Trail) erased(ctx context.Context, chain int, rows []auditRow) (map[int64][]audit.Erased, error) {
+	var erasures []int64
+	for _, r := range rows {
+		if r.Kind == string(audit.Erasure) {
+			erasures = append(erasures, r.Seq)
+		}
+	}
+	if len(erasures) == 0 {
+		return nil, nil
+	}
+	var lists []erasedRow
+	err := t.db.NewSelect().Model(&lists).Column("seq", "leaf", "erasure").Where("chain = ? AND erasure IN (?)", chain, bun.List(erasures)).
+		Order("erasure", "seq").Scan(ctx)
+	erased := map[int64][]audit.Erased{}
+	for _, l := range lists {
+		if len(l.Leaf) != len(audit.Hash{}) {
+			return nil, &audit.BreakError{Chain: chain, Seq: l.Erasure, Reason: "a leaf in the list of what it erased is not 32 bytes long"}
+		}
+		erased[l.Erasure] = append(erased[l.Erasure], audit.Erased{Seq: l.Seq, Leaf: audit.Hash(l.Leaf)})
+	}
+	return erased, err
 }
 
 // EnsurePartitions makes the audit partitions of this month and the next two. A host calls it at its start and daily.

@@ -22,7 +22,7 @@ type writer struct {
 	tx    bun.Tx
 	heads map[int]*audit.Head
 	start map[int]int64 // the heads' numbers when they were locked
-	refs  []string      // of the records that were written
+	first *auditRow     // of those that were written; nil: none
 	event bool          // a webhook event is among what was written
 }
 
@@ -80,19 +80,18 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 			continue
 		}
 		for _, r := range p.records {
-			rows = append(rows, w.auditRow(c, r))
-			graph.add(c.AccountID, r)
+			rows = append(rows, w.auditRow(c, r, graph.add(c.AccountID, r)))
 			if event, ok, err := w.store.event(c, r); err != nil {
 				return nil, err
 			} else if ok {
 				events = append(events, event)
 			}
-			w.refs = append(w.refs, r.Decision.Ref)
 		}
 	}
 	if len(rows) == 0 {
 		return verdicts, nil
 	}
+	w.first = &rows[0]
 	return verdicts, w.flush(ctx, added, rows, events, graph, w.keysUsed(callers, rows))
 }
 
@@ -220,13 +219,15 @@ type usageRow struct {
 	Used      int
 }
 
-func (w *writer) auditRow(c caller, r check.Record) auditRow {
+func (w *writer) auditRow(c caller, r check.Record, node []byte) auditRow {
 	d := r.Decision
-	return link(w.heads[c.Chain], audit.Record{
+	row := link(w.heads[c.Chain], audit.Record{
 		Kind: audit.Check, At: d.At.Format(check.TimeFormat), Ref: d.Ref, Account: c.AccountID, Key: c.KeyID, Type: string(r.Entity.Type),
 		Pseudonym: audit.Pseudonym(w.store.keys.Pseudonym, c.Salt, string(r.Entity.Type), r.Entity.Value),
 		Score:     d.Score, Verdict: string(d.Verdict), Revision: d.Revision,
 	}, d.At)
+	row.SealedNode = w.store.keys.SealNode(node, nodeContext(d.Ref))
+	return row
 }
 
 // flush sends all of a batch's writes in one round trip. Rows go in the order of their keys, so that two transactions that

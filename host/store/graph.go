@@ -292,26 +292,33 @@ func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) er
 // account means those of all accounts.
 func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.Entity) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewRaw(`
-			WITH links AS (
-				DELETE FROM graph_links WHERE (low = ?0 OR high = ?0) AND (?1 = '' OR account_id = ?1)
-				RETURNING CASE WHEN low = ?0 THEN high ELSE low END AS other, account_id, checks
-			), own AS (
-				DELETE FROM graph_sightings WHERE node = ?0 AND (?1 = '' OR account_id = ?1)
-			), held AS (
-				SELECT g.node, g.account_id, g.checks - l.checks AS left_over FROM graph_sightings AS g
-				JOIN links AS l ON l.other = g.node AND l.account_id = g.account_id
-				WHERE g.kind NOT IN ('domain', 'email', 'phone', 'iban') -- entities were seen in their own right
-			), gone AS (
-				DELETE FROM graph_sightings AS g USING held AS h WHERE g.node = h.node AND g.account_id = h.account_id AND h.left_over <= 0
-			)
-			UPDATE graph_sightings AS g SET checks = h.left_over FROM held AS h
-			WHERE g.node = h.node AND g.account_id = h.account_id AND h.left_over > 0`,
-			s.node(Node{string(e.Type), e.Value}), accountID).Exec(ctx)
+		_, _, err := forgetNode(ctx, tx, accountID, s.node(Node{string(e.Type), e.Value}))
 		return err
 	})
 	if err != nil {
 		return fmt.Errorf("taking an entity out of the reputation graph: %w", err)
 	}
 	return nil
+}
+
+// forgetNode is ForgetSightings within a transaction, and says how much there was.
+func forgetNode(ctx context.Context, tx bun.Tx, accountID string, node []byte) (sightings, links int, err error) {
+	err = tx.NewRaw(`
+		WITH links AS (
+			DELETE FROM graph_links WHERE (low = ?0 OR high = ?0) AND (?1 = '' OR account_id = ?1)
+			RETURNING CASE WHEN low = ?0 THEN high ELSE low END AS other, account_id, checks
+		), own AS (
+			DELETE FROM graph_sightings WHERE node = ?0 AND (?1 = '' OR account_id = ?1) RETURNING node
+		), held AS (
+			SELECT g.node, g.account_id, g.checks - l.checks AS left_over FROM graph_sightings AS g
+			JOIN links AS l ON l.other = g.node AND l.account_id = g.account_id
+			WHERE g.kind NOT IN ('domain', 'email', 'phone', 'iban') -- entities were seen in their own right
+		), gone AS (
+			DELETE FROM graph_sightings AS g USING held AS h WHERE g.node = h.node AND g.account_id = h.account_id AND h.left_over <= 0
+		), fallen AS (
+			UPDATE graph_sightings AS g SET checks = h.left_over FROM held AS h
+			WHERE g.node = h.node AND g.account_id = h.account_id AND h.left_over > 0
+		)
+		SELECT (SELECT count(*) FROM own), (SELECT count(*) FROM links)`, node, accountID).Scan(ctx, &sightings, &links)
+	return sightings, links, err
 }

@@ -212,7 +212,7 @@ func (l *Ledger) transact(ctx context.Context, batch []*pending) ([]error, error
 		if retryable(err) || blamesData(err) {
 			return nil, err // Postgres says that it rolled back; of anything else, a pooler between may be the author
 		}
-		return verdicts, l.settle(w.chains(), w.refs, err)
+		return verdicts, l.settle(w.chains(), w.first, err)
 	}
 	if w.event {
 		l.events()
@@ -228,10 +228,11 @@ func (e *inDoubtError) Error() string {
 	return fmt.Sprintf("the outcome of the commit is unknown: %v", e.err)
 }
 
-// settle finds out what became of a commit whose answer was lost, by looking for one of its records. It never runs the batch
-// again. It takes the same heads' lock first: while the lost transaction still holds it, its outcome is not yet decided.
-func (l *Ledger) settle(chains []int, refs []string, cause error) error {
-	if len(refs) == 0 {
+// settle finds out what became of a commit whose answer was lost, by looking for one of its records: for its leaf, which stays
+// even if it is erased meanwhile. It never runs the batch again. It takes the same heads' lock first: while the lost transaction
+// still holds it, its outcome is not yet decided.
+func (l *Ledger) settle(chains []int, one *auditRow, cause error) error {
+	if one == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
@@ -242,7 +243,7 @@ func (l *Ledger) settle(chains []int, refs []string, cause error) error {
 			if _, err := lockHeads(ctx, tx, bun.List(chains)); err != nil {
 				return err
 			}
-			return tx.NewRaw("SELECT EXISTS (SELECT FROM audit_records WHERE ref = ?)", refs[0]).Scan(ctx, &found)
+			return tx.NewRaw("SELECT EXISTS (SELECT FROM audit_records WHERE chain = ? AND seq = ? AND leaf = ?)", one.Chain, one.Seq, one.Leaf).Scan(ctx, &found)
 		})
 		switch {
 		case err == nil && found:

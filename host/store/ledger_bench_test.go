@@ -67,3 +67,53 @@ func BenchmarkLedger(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkErase measures how long erasing a subject keeps its chain, by how many checks it has.
+func BenchmarkErase(b *testing.B) {
+	for _, checks := range []int{1, 1000, eraseAtOnce - 1} {
+		b.Run(fmt.Sprintf("checks=%d", checks), func(b *testing.B) {
+			s, err := Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer s.Close()
+			plan, _ := check.PlanNamed("pro")
+			plan.Quota = 1_000_000_000
+			account, err := s.CreateAccount(b.Context(), plan)
+			if err != nil {
+				b.Fatal(err)
+			}
+			issued, err := s.CreateKey(b.Context(), account, "bench")
+			if err != nil {
+				b.Fatal(err)
+			}
+			caller, err := s.Authenticate(b.Context(), issued.Secret)
+			if err != nil {
+				b.Fatal(err)
+			}
+			ledger, err := s.NewLedger(LedgerConfig{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer ledger.Close()
+			e, err := entity.Parse(entity.Domain, "shop.example.com", "")
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				b.StopTimer()
+				records := make([]check.Record, checks)
+				for i := range records {
+					records[i] = decided(caller, e, check.Allow)
+				}
+				if err := ledger.Append(b.Context(), records...); err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if erased, err := s.Erase(b.Context(), caller, about(e)); err != nil || erased.Checks != checks {
+					b.Fatal(erased, err)
+				}
+			}
+		})
+	}
+}

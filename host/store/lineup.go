@@ -214,14 +214,10 @@ func (s *Store) recordLineup(ctx context.Context, tx bun.Tx, revision int64, dig
 	}
 	at := s.now().UTC().Truncate(time.Millisecond)
 	for chain := range len(heads) {
-		head, from := heads[chain], heads[chain].Seq
-		row := link(head, audit.Record{
+		err := appendRecord(ctx, tx, heads[chain], audit.Record{
 			Kind: audit.Lineup, At: at.Format(check.TimeFormat), Ref: fmt.Sprintf("lineup_%d_%s", revision, check.NewRef()[4:]), Revision: revision, Digest: digest,
 		}, at)
-		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
-			return fmt.Errorf("recording lineup: %w", err)
-		}
-		if _, err := moveHead(tx, *head, from).Exec(ctx); err != nil {
+		if err != nil {
 			return fmt.Errorf("recording lineup: %w", err)
 		}
 	}

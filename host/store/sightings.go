@@ -50,9 +50,9 @@ func newSightings(key []byte) *sightings {
 	return &sightings{key: key, nodes: map[string]*sightingRow{}, links: map[string]*linkRow{}}
 }
 
-// add counts the scored entity, what it hangs on, and what was sent along with it. Only the scored entity's sighting carries
-// a verdict: what came along was not judged.
-func (g *sightings) add(account string, r check.Record) {
+// add counts the scored entity, what it hangs on, and what was sent along with it, and returns the entity's node. Only the scored
+// entity's sighting carries a verdict: what came along was not judged.
+func (g *sightings) add(account string, r check.Record) (node []byte) {
 	d := r.Decision
 	scored := g.node(account, string(r.Entity.Type), r.Entity.Value, d.At)
 	switch firstHand(d) {
@@ -75,6 +75,7 @@ func (g *sightings) add(account string, r check.Record) {
 		hang(node, e.Holders())
 		g.link(account, scored, node, d.At)
 	}
+	return scored.Node
 }
 
 func (g *sightings) node(account, kind, value string, at time.Time) *sightingRow {

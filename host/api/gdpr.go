@@ -1,0 +1,223 @@
+package api
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/gofiber/fiber/v2"
+	"github.com/valyala/fasthttp"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/privacy"
+)
+
+// The privacy endpoints (spec section 4.3). What is found by a value is asked for by POST: values must not stand in addresses, which
+// proxies log.
+const (
+	exportPath  = "/gdpr/export"
+	erasePath   = "/gdpr/erase"
+	subjectPath = "/gdpr/subject"
+)
+
+// maxExported is how many checks one answer lists at most.
+const maxExported = 1000
+
+// Privacy answers for the data held of somebody. Its errors are check.ErrUnauthorized, privacy.ErrUnknown and *entity.InvalidError;
+// any other is internal.
+type Privacy interface {
+	// Export returns what the caller's account holds of a subject, as of one moment.
+	Export(ctx context.Context, caller check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Held, error)
+	// Erase erases it, for good. An entity of which nothing is held is no error.
+	Erase(ctx context.Context, caller check.Caller, whose privacy.Selector) (*privacy.Erased, error)
+	// SubjectOf returns the caller's account's reference of an entity, whether or not anything is held of it.
+	SubjectOf(ctx context.Context, caller check.Caller, e entity.Entity) (string, error)
+}
+
+// private calls f for a caller whose plan includes the privacy endpoints.
+func (s *Server) private(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
+	if s.cfg.Privacy == nil {
+		return errNotFound
+	}
+	return s.bounded(s.checks, func(work context.Context) error {
+		caller, err := s.authenticate(work, &c.Request().Header)
+		if err != nil {
+			return err
+		}
+		current(c.Context()).account = strings.Clone(caller.Account)
+		if !caller.Plan.Privacy {
+			return &check.PlanError{Plan: caller.Plan.Name, Feature: "privacy requests"}
+		}
+		return s.bounded(s.privates, func(work context.Context) error { return f(work, caller) })
+	})
+}
+
+// export serves GET /gdpr/export?subject=sub_... or ?ref=chk_...
+func (s *Server) export(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		whose, err := selectorOf(c.Context().QueryArgs())
+		if err != nil {
+			return err
+		}
+		return s.answerExport(work, c, caller, whose)
+	})
+}
+
+// exportPosted serves POST /gdpr/export.
+func (s *Server) exportPosted(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		whose, err := readSelector(c.Request())
+		if err != nil {
+			return err
+		}
+		return s.answerExport(work, c, caller, whose)
+	})
+}
+
+func (s *Server) answerExport(work context.Context, c *fiber.Ctx, caller check.Caller, whose privacy.Selector) error {
+	args := c.Context().QueryArgs()
+	limit, err := number(args, "limit", 1, maxExported, maxExported)
+	if err != nil {
+		return err
+	}
+	page := privacy.Page{Limit: int(limit)}
+	if args.Has("after") {
+		if page.After, err = once(args, "after"); err != nil {
+			return err
+		}
+		if err := privacy.VetRef("after", page.After); err != nil {
+			return err
+		}
+	}
+	held, err := s.cfg.Privacy.Export(work, caller, whose, page)
+	if err != nil {
+		return err
+	}
+	s.answer(c.Context(), fasthttp.StatusOK, held)
+	return nil
+}
+
+// erase serves POST /gdpr/erase.
+func (s *Server) erase(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		whose, err := readSelector(c.Request())
+		if err != nil {
+			return err
+		}
+		erased, err := s.cfg.Privacy.Erase(work, caller, whose)
+		if err != nil {
+			return err
+		}
+		s.answer(c.Context(), fasthttp.StatusOK, erased)
+		return nil
+	})
+}
+
+// namedSubject is the body of a successful POST /gdpr/subject.
+type namedSubject struct {
+	Subject string `json:"subject"`
+	Type    string `json:"type"`
+}
+
+// subject serves POST /gdpr/subject.
+func (s *Server) subject(c *fiber.Ctx) error {
+	return s.private(c, func(work context.Context, caller check.Caller) error {
+		whose, err := readSelector(c.Request())
+		if err != nil {
+			return err
+		}
+		if whose.Entity == nil {
+			return check.NoFieldError{}
+		}
+		name, err := s.cfg.Privacy.SubjectOf(work, caller, *whose.Entity)
+		if err != nil {
+			return err
+		}
+		s.answer(c.Context(), fasthttp.StatusOK, namedSubject{Subject: name, Type: string(whose.Entity.Type)})
+		return nil
+	})
+}
+
+// selectorOf reads whose data a query string asks for.
+func selectorOf(args *fasthttp.Args) (whose privacy.Selector, err error) {
+	for _, t := range entity.Types() {
+		if args.Has(string(t)) {
+			return whose, &entity.InvalidError{Field: string(t), Reason: "must not stand in an address: send it as JSON by POST " + exportPath}
+		}
+	}
+	switch subject, ref := args.Has("subject"), args.Has("ref"); {
+	case subject == ref:
+		return whose, invalidBody("exactly one of subject and ref is required")
+	case subject:
+		if whose.Subject, err = once(args, "subject"); err == nil {
+			_, err = privacy.ParseReference(whose.Subject)
+		}
+	default:
+		if whose.Ref, err = once(args, "ref"); err == nil {
+			err = privacy.VetRef("ref", whose.Ref)
+		}
+	}
+	return whose, err
+}
+
+// once reads a value of the query string that may be given once only.
+func once(args *fasthttp.Args, name string) (string, error) {
+	values := args.PeekMulti(name)
+	if len(values) != 1 {
+		return "", &entity.InvalidError{Field: name, Reason: "must be given once, not " + strconv.Itoa(len(values)) + " times"}
+	}
+	return string(values[0]), nil
+}
+
+func readSelector(r *fasthttp.Request) (privacy.Selector, error) {
+	if err := vetContent(&r.Header); err != nil {
+		return privacy.Selector{}, err
+	}
+	return decodeSelector(r.Body())
+}
+
+// decodeSelector reads whose data a body asks for, as strictly as a check's. A field that is given but blank is no way to name
+// anybody. An error is an invalidBody or *entity.InvalidError.
+func decodeSelector(body []byte) (whose privacy.Selector, err error) {
+	d := newDecoder(body)
+	given := map[string]string{}
+	country := ""
+	err = d.object(
+		func(found string) error { return invalidBody("the body must be a JSON object, not " + found) },
+		func(name string) (err error) {
+			switch name {
+			case "subject", "ref", "domain", "email", "phone", "iban":
+				given[name], err = d.text(name)
+			case "region":
+				country, err = d.region()
+			default:
+				err = d.skip()
+			}
+			return err
+		})
+	if err == nil {
+		err = d.end()
+	}
+	if err != nil {
+		return whose, err
+	}
+	if len(given) != 1 {
+		return whose, invalidBody("exactly one of subject, ref, domain, email, phone or iban is required")
+	}
+	for name, text := range given {
+		switch name {
+		case "subject":
+			whose.Subject = text
+			_, err = privacy.ParseReference(text)
+		case "ref":
+			whose.Ref = text
+			err = privacy.VetRef("ref", text)
+		default:
+			var e entity.Entity
+			e, err = entity.Parse(entity.Type(name), text, country)
+			whose.Entity = &e
+		}
+	}
+	return whose, err
+}

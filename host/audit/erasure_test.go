@@ -1,0 +1,50 @@
+package audit_test
+
+import (
+	"crypto/ed25519"
+	"math/rand/v2"
+	"testing"
+
+	"assay/host/audit"
+)
+
+// erasure is the row of an erasure that the key's holder has signed.
+func erasure(chain int, erased []audit.Erased) audit.Row {
+	return audit.Row{Nonce: nonce, Erased: erased, Record: audit.Record{
+		Kind: audit.Erasure, At: "2026-01-02T03:04:05.006Z", Account: "acct_1", Digest: audit.SignErasure(seed, chain, erased),
+	}}
+}
+
+// What was erased before the anchor is gone with the rest; who erased what behind it must still be told.
+func TestErasuresAcrossAnAnchor(t *testing.T) {
+	t.Parallel()
+	tr := wholeTrail(rand.New(rand.NewPCG(15, 16)), 12)
+	blank := func(i int) audit.Erased {
+		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{}
+		return audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf}
+	}
+	tr.rows[9] = erasure(tr.head.Chain, []audit.Erased{blank(2), blank(4), blank(6)})
+	tr.link(9)
+	for anchor, erased := range []int64{3, 3, 3, 2, 2, 1, 1, 0, 0, 0} {
+		v := audit.NewVerifier(tr.at(anchor), erasers, nil)
+		for _, row := range tr.rows[anchor:] {
+			if err := v.Add(row); err != nil {
+				t.Fatalf("from %d: %v", anchor, err)
+			}
+		}
+		if err := v.Close(tr.head); err != nil || v.Erased != erased || v.Erasures != 1 {
+			t.Errorf("from %d: %v, %d erased by %d", anchor, err, v.Erased, v.Erasures)
+		}
+	}
+}
+
+// What is signed must never change: erasures that are stored depend on it.
+func TestErasureIsSignedAsDocumented(t *testing.T) {
+	t.Parallel()
+	erased := []audit.Erased{{Seq: 258, Leaf: audit.Hash(sequence(0, 32))}, {Seq: 259, Leaf: audit.Hash(sequence(32, 32))}}
+	message := "assay erasure, version 1\n" + "\x00\x00\x00\x03" +
+		"\x00\x00\x00\x00\x00\x00\x01\x02" + string(sequence(0, 32)) + "\x00\x00\x00\x00\x00\x00\x01\x03" + string(sequence(32, 32))
+	if !ed25519.Verify(ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey), []byte(message), audit.SignErasure(seed, 3, erased)) {
+		t.Error("another message was signed")
+	}
+}

@@ -1,0 +1,132 @@
+package console
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/store"
+)
+
+// checked records a check of a value for the holder of a key, as the host does, and returns its reference.
+func (s *site) checked(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict) string {
+	t.Helper()
+	caller, err := s.store.Authenticate(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := entity.Parse(kind, value, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ledger, err := s.store.NewLedger(store.LedgerConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := &check.Decision{Fused: check.Fused{Score: 91, Verdict: verdict}, Ref: check.NewRef(), Type: kind, Query: value, At: s.clock.Load().UTC().Truncate(time.Millisecond)}
+	err = ledger.Append(t.Context(), check.Record{Caller: caller, Entity: e, Decision: d})
+	if closing := ledger.Close(); err != nil || closing != nil {
+		t.Fatal(err, closing)
+	}
+	return d.Ref
+}
+
+// Who holds a free key finds, downloads and erases what is held of somebody, without JavaScript and without the value in any address.
+func TestPrivacyPage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "free")
+	const jane = "jane.roe@example.net"
+	ref := s.checked(t, key, entity.Email, jane, check.Block)
+	s.checked(t, key, entity.Email, jane, check.Allow)
+	other := s.checked(t, key, entity.Email, "john.roe@example.net", check.Allow)
+	v.follow("Privacy")
+	v.is(200, "A person decides")
+	v.press("Find", "who", " "+jane+" ")
+	v.is(200, "Audit trail: 2 checks of type email Reputation graph: seen 2 times by your account, 1 blocked and 0 reviewed, 2 links")
+	if !strings.Contains(v.at.body, ref) || strings.Contains(v.at.body, other) {
+		t.Errorf("the page shows\n%s", words(v.at.root))
+	}
+	_, subject, _ := strings.Cut(words(v.at.root), "Subject reference: ")
+	subject, _, _ = strings.Cut(subject, " ")
+	for _, who := range []string{ref, subject} {
+		v.get("/dashboard/privacy")
+		v.press("Find", "who", who)
+		v.is(200, "Audit trail: 2 checks of type email")
+	}
+	file := v.alone().press("Download as JSON")
+	var held struct {
+		Subject string
+		Checks  []struct{ Ref, Verdict string }
+	}
+	if err := json.Unmarshal([]byte(file.body), &held); err != nil || held.Subject != subject || len(held.Checks) != 2 || held.Checks[0].Ref != ref {
+		t.Errorf("downloaded %s: %v", file.body, err)
+	}
+	if kind, as := file.header.Get("Content-Type"), file.header.Get("Content-Disposition"); kind != "application/json" || as != `attachment; filename="subject.json"` {
+		t.Errorf("the download is of type %q, %q", kind, as)
+	}
+
+	v.press("Erase …")
+	v.is(200, "Erase all of this for good? "+subject+" Audit trail: 2 checks")
+	v.follow("Keep it")
+	v.press("Find", "who", jane)
+	v.is(200, "2 checks")
+	v.press("Erase …")
+	v.press("Erase for good")
+	v.is(200, "Gone for good: 2 checks, 0 webhook events, 1 entry and 2 links in the reputation graph.")
+	if strings.Contains(v.at.body, jane) {
+		t.Error("the value is on the page that says it is erased")
+	}
+	v.press("Find", "who", ref)
+	v.is(200, "Audit trail: 0 checks Reputation graph: nothing")
+	v.is(200, "2 checks erased, recorded as erasure_")
+	if strings.Contains(v.at.body, "Erase …") {
+		t.Error("what is erased can be erased")
+	}
+	v.get("/dashboard/checks")
+	if strings.Contains(v.at.body, ref) || !strings.Contains(v.at.body, other) {
+		t.Errorf("the list of checks:\n%s", words(v.at.root))
+	}
+}
+
+func TestPrivacyPageRefuses(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	_, theirs := s.customer(t, "pro")
+	ref := s.checked(t, theirs, entity.Domain, "example.org", check.Allow)
+	for who, says := range map[string]struct {
+		status int
+		text   string
+	}{
+		ref:                 {404, "Your account holds nothing of it."},
+		"example.org":       {404, "Your account holds nothing of it."},
+		"chk_%":             {400, "ref: must be the reference of a check"},
+		"sub_*":             {400, "subject: must be sub_ and 64 lowercase hexadecimal digits"},
+		"":                  {400, "is empty"},
+		"a\x00b.example":    {400, "holds U+FFFD"},
+		`"><b>x</b>`:        {400, "domain:"},
+		"jane@@example.org": {400, "email:"},
+	} {
+		v.get("/dashboard/privacy")
+		token := v.at.token()
+		for _, path := range []string{"/dashboard/privacy", "/dashboard/privacy/export", "/dashboard/privacy/erase"} {
+			for _, sure := range []string{"", "yes"} {
+				p := v.post(path, "csrf", token, "who", who, "sure", sure)
+				status, text := says.status, says.text
+				if who == "example.org" && strings.HasSuffix(path, "erase") && sure == "yes" {
+					status, text = 200, "There was nothing left to erase" // of a value that is no error
+				}
+				if p.status != status || !strings.Contains(words(p.root), text) || strings.Contains(p.body, "<b>x") {
+					t.Errorf("%s %q: %d, want %d and %q:\n%s", path, who, p.status, status, text, words(p.root))
+				}
+			}
+		}
+	}
+	if v.get("/dashboard/privacy?who=example.org"); strings.Contains(v.at.body, "example.org") {
+		t.Error("a value is taken from the address")
+	}
+}

@@ -1,0 +1,68 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/store"
+)
+
+// A webhook that fails is warned of, and once it is disabled its customer is told why and enables it.
+func TestWebhookThatFailsForDays(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	v.follow("Webhooks")
+	v.press("Save", "url", "https://hooks.example.com/a")
+	outbox, err := s.store.NewOutbox()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outbox.Close()
+	v.press("Send a test event")
+	claimed, err := outbox.Claim(t.Context(), store.Want{Events: 1, Account: 1})
+	if err != nil || len(claimed) != 1 {
+		t.Fatal(claimed, err)
+	}
+	if _, _, err := outbox.Finish(t.Context(), store.Ended{Ref: claimed[0].Ref, Number: 1, At: time.Now(), Status: 500}); err != nil {
+		t.Fatal(err)
+	}
+	account := claimed[0].Account
+	const warning = "Every attempt since"
+	v.get("/dashboard/webhooks")
+	if strings.Contains(words(v.at.root), warning) {
+		t.Error("a single failed attempt is warned of")
+	}
+	s.pass(2 * warnAfter)
+	v.get("/dashboard/webhooks")
+	v.is(200, warning)
+	v.is(200, "the webhook is disabled on "+time.Now().UTC().Add(store.DisableAfter).Format("2 January 2006"))
+
+	conn, err := pgx.Connect(t.Context(), s.database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), "UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' WHERE account_id = $1", account); err != nil {
+		t.Fatal(err)
+	}
+	v.get("/dashboard/webhooks")
+	v.is(200, "This webhook is disabled since")
+	if p := v.alone().post("/dashboard/webhooks/resend", "csrf", v.at.token(), "since", "2026-01-31"); p.status != 409 {
+		t.Errorf("resending to a disabled webhook: status %d", p.status)
+	}
+	v.press("Send a test event")
+	v.is(200, "A test event is on its way.")
+	v.press("Enable")
+	v.is(200, "The webhook is enabled.")
+	if strings.Contains(words(v.at.root), warning) || strings.Contains(words(v.at.root), "is disabled") {
+		t.Error("the page still says that the webhook fails")
+	}
+	v.press("Remove")
+	if p := v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token()); p.status != 409 {
+		t.Errorf("enabling what is not there: status %d", p.status)
+	}
+}

@@ -1,0 +1,400 @@
+package store
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
+	"assay/host/privacy"
+)
+
+// about selects an entity.
+func about(e entity.Entity) privacy.Selector { return privacy.Selector{Entity: &e} }
+
+func erase(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *privacy.Erased {
+	t.Helper()
+	erased, err := s.Erase(t.Context(), c, whose)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return erased
+}
+
+func export(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *privacy.Held {
+	t.Helper()
+	held, err := s.Export(t.Context(), c, whose, privacy.Page{Limit: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return held
+}
+
+// counts are what an erasure says that it took.
+func counts(e *privacy.Erased) string {
+	return fmt.Sprintf("%d checks, %d events, %d sightings, %d links, %d erasures", e.Checks, e.Events, e.Sightings, e.Links, len(e.Erasures))
+}
+
+func appendOne(t *testing.T, l *Ledger, r check.Record) string {
+	t.Helper()
+	if err := l.Append(t.Context(), r); err != nil {
+		t.Fatal(err)
+	}
+	return r.Decision.Ref
+}
+
+// After an erasure no table tells anything of the subject by this account, whichever way the request named it. Everything else is as
+// it was.
+func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
+	t.Parallel()
+	jane, john := parse(t, entity.Email, "jane.roe@mailbox-example.net"), parse(t, entity.Email, "john.roe@mailbox-example.net")
+	for name, whose := range map[string]func(ref, subject string) privacy.Selector{
+		"by value":   func(string, string) privacy.Selector { return about(jane) },
+		"by subject": func(_, subject string) privacy.Selector { return privacy.Selector{Subject: subject} },
+		"by ref":     func(ref, _ string) privacy.Selector { return privacy.Selector{Ref: ref} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, postgrestest.Database(t), nil)
+			l, o := ledgerOn(t, s, LedgerConfig{}), outboxOf(t, s)
+			mine, theirs := subscriber(t, s), subscriber(t, s)
+			domain := parse(t, entity.Domain, "shop.example.co.uk")
+			var refs []string
+			for _, verdict := range []check.Verdict{check.Allow, check.Review, check.Block} {
+				r := decided(mine, jane, verdict)
+				r.Also = []entity.Entity{domain}
+				refs = append(refs, appendOne(t, l, r))
+			}
+			along := decided(mine, domain, check.Block) // jane came along with another's check
+			along.Also = []entity.Entity{jane}
+			appendOne(t, l, along)
+			appendOne(t, l, decided(mine, john, check.Block))
+			appendOne(t, l, decided(theirs, jane, check.Block))
+			for _, d := range claim(t, o, Want{Events: 9, Account: 9}) {
+				finish(t, o, ended(d, 500)) // leaves an attempt with an answer
+			}
+			subject, err := s.SubjectOf(t.Context(), mine, jane)
+			if err != nil {
+				t.Fatal(err)
+			}
+			export(t, s, mine, about(jane)) // leaves a record that names her
+			secrets := map[string]string{"raw value": jane.Value, "subject": strings.TrimPrefix(subject, "sub_")}
+			for i, ref := range refs {
+				secrets[fmt.Sprint("ref ", i)] = ref
+				secrets[fmt.Sprint("nonce ", i)] = one[string](t, s, "SELECT encode(nonce, 'hex') FROM audit_records WHERE ref = ?", ref)
+				secrets[fmt.Sprint("sealed node ", i)] = one[string](t, s, "SELECT encode(sealed_node, 'hex') FROM audit_records WHERE ref = ?", ref)
+			}
+			before := dumpTables(t, s)
+			for what, text := range secrets {
+				if what != "raw value" && !strings.Contains(before, text) {
+					t.Fatalf("the dump does not even hold the %s before", what)
+				}
+			}
+			others := func() map[string]string {
+				rows := map[string]string{}
+				for what, query := range map[string]string{
+					"audit records": "SELECT coalesce(string_agg(r::text, E'\n' ORDER BY seq), '') FROM audit_records AS r WHERE kind IN ('check', 'lineup') AND ref NOT IN ('" + strings.Join(refs, "','") + "')",
+					"events":        "SELECT coalesce(string_agg(e::text, E'\n' ORDER BY ref), '') FROM webhook_events AS e WHERE ref NOT IN ('" + strings.Join(refs, "','") + "')",
+					"attempts":      "SELECT coalesce(string_agg(e::text, E'\n' ORDER BY ref, number), '') FROM webhook_attempts AS e WHERE ref NOT IN ('" + strings.Join(refs, "','") + "')",
+					"sightings":     "SELECT string_agg(g::text, E'\n' ORDER BY node) FROM graph_sightings AS g WHERE account_id = '" + theirs.Account + "'",
+					"links":         "SELECT string_agg(g::text, E'\n' ORDER BY low, high) FROM graph_links AS g WHERE account_id = '" + theirs.Account + "'",
+					"quota":         "SELECT string_agg(q::text, E'\n' ORDER BY account_id) FROM quota_usage AS q",
+				} {
+					rows[what] = one[string](t, s, query)
+				}
+				return rows
+			}
+			kept := others()
+			erased := erase(t, s, mine, whose(refs[1], subject))
+			if got, want := counts(erased), "3 checks, 2 events, 1 sightings, 3 links, 1 erasures"; got != want {
+				t.Errorf("erased %s, want %s", got, want)
+			}
+			if *erased.Subject != subject {
+				t.Errorf("subject %s, want %s", *erased.Subject, subject)
+			}
+			after := dumpTables(t, s)
+			for what, text := range secrets {
+				if strings.Contains(after, text) || strings.Contains(after, hex.EncodeToString([]byte(text))) {
+					t.Errorf("the database still holds the %s", what)
+				}
+			}
+			if diff := cmp.Diff(kept, others()); diff != "" {
+				t.Errorf("what is not hers has changed (-before +after):\n%s", diff)
+			}
+			graph := map[string]string{}
+			for _, n := range []Node{{"email", jane.Value}, {"maildomain", "mailbox-example.net"}, {"email", john.Value}, {"domain", domain.Value}} {
+				graph[n.Kind+" "+n.Value] = sightingOf(t, s, mine.Account, n.Kind, n.Value)
+			}
+			want := map[string]string{
+				"email " + jane.Value:            "0 rows",
+				"maildomain mailbox-example.net": "maildomain: 1 checks, 0 blocked, 0 reviewed, 12:00 to 12:00",
+				"email " + john.Value:            "email: 1 checks, 1 blocked, 0 reviewed, 12:00 to 12:00",
+				"domain " + domain.Value:         "domain: 4 checks, 1 blocked, 0 reviewed, 12:00 to 12:00",
+			}
+			if diff := cmp.Diff(want, graph); diff != "" {
+				t.Errorf("the graph (-want +got):\n%s", diff)
+			}
+			if n := one[int](t, s, "SELECT count(*) FROM graph_links WHERE account_id = ? AND encode(?::bytea, 'hex') IN (encode(low, 'hex'), encode(high, 'hex'))", mine.Account, s.node(Node{"email", jane.Value})); n != 0 {
+				t.Errorf("%d links of hers are left", n)
+			}
+			verifyLedger(t, s)
+
+			again := erase(t, s, mine, whose(refs[1], subject))
+			if got, want := counts(again), "0 checks, 0 events, 0 sightings, 0 links, 1 erasures"; got != want {
+				t.Errorf("erased again: %s, want %s", got, want)
+			}
+			if diff := cmp.Diff(erased.Erasures, again.Erasures); diff != "" {
+				t.Errorf("the erasure is told otherwise: %s", diff)
+			}
+			held := export(t, s, mine, whose(refs[1], subject))
+			if len(held.Checks) != 0 || held.Graph != nil || len(held.Erasures) != 1 || held.Erasures[0].Checks != 3 {
+				t.Errorf("exported after: %+v", held)
+			}
+			if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'export'"); n != 0 {
+				t.Errorf("%d exports are recorded, which name her again", n)
+			}
+			if theirHeld := export(t, s, theirs, about(jane)); theirHeld.Total != 1 || theirHeld.Graph.Checks != 1 {
+				t.Errorf("the other account holds %+v", theirHeld)
+			}
+			verifyLedger(t, s)
+		})
+	}
+}
+
+// A subject that came along with others' checks only stands in the graph alone, and can be exported and erased by its value.
+func TestSubjectOfTheGraphAlone(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	phone := parse(t, entity.Phone, "+4915123456789")
+	r := allowed(t, caller)
+	r.Also = []entity.Entity{phone}
+	appendOne(t, l, r)
+	held := export(t, s, caller, about(phone))
+	if held.Total != 0 || held.Graph == nil || held.Graph.Checks != 1 || held.Graph.Links != 2 {
+		t.Errorf("held: %+v", held)
+	}
+	if got, want := counts(erase(t, s, caller, about(phone))), "0 checks, 0 events, 1 sightings, 2 links, 1 erasures"; got != want {
+		t.Errorf("erased %s, want %s", got, want)
+	}
+	if got := sightingOf(t, s, caller.Account, "range", "4915123"); got != "0 rows" {
+		t.Errorf("its range was seen: %s", got)
+	}
+	verifyLedger(t, s)
+}
+
+func TestWhatNobodyHolds(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l := ledgerOn(t, s, LedgerConfig{})
+	mine, theirs := newCaller(t, s, plan(t, "pro", 10)), newCaller(t, s, plan(t, "pro", 10))
+	r := allowed(t, theirs)
+	ref := appendOne(t, l, r)
+	subject, err := s.SubjectOf(t.Context(), theirs, r.Entity)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unseen := parse(t, entity.Domain, "never.example")
+	for name, whose := range map[string]privacy.Selector{
+		"another account's check":   {Ref: ref},
+		"another account's subject": {Subject: subject},
+		"no check":                  {Ref: check.NewRef()},
+		"no subject":                {Subject: privacy.Reference(make([]byte, 32))},
+		"a value":                   about(unseen),
+	} {
+		if _, err := s.Export(t.Context(), mine, whose, privacy.Page{Limit: 1}); !errors.Is(err, privacy.ErrUnknown) {
+			t.Errorf("exporting %s: %v", name, err)
+		}
+		erased, err := s.Erase(t.Context(), mine, whose)
+		if whose.Entity == nil && !errors.Is(err, privacy.ErrUnknown) {
+			t.Errorf("erasing %s: %v", name, err)
+		}
+		if whose.Entity != nil && (err != nil || counts(erased) != "0 checks, 0 events, 0 sightings, 0 links, 0 erasures") {
+			t.Errorf("erasing %s: %v, %+v", name, err, erased)
+		}
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM audit_records"); n != 1 {
+		t.Errorf("%d audit records, want that of the check alone", n)
+	}
+	if held := export(t, s, theirs, privacy.Selector{Ref: ref}); held.Total != 1 {
+		t.Errorf("its owner holds %+v", held)
+	}
+	erase(t, s, theirs, privacy.Selector{Ref: ref})
+	for _, whose := range []privacy.Selector{{Ref: ref}, {Subject: subject}} {
+		if _, err := s.Erase(t.Context(), mine, whose); !errors.Is(err, privacy.ErrUnknown) {
+			t.Errorf("what another account has erased: %v", err)
+		}
+	}
+}
+
+// The name of a subject that was erased between reading and recording that it was read does not come back.
+func TestExportOfAnErasedSubjectIsNotRecorded(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	ref := appendOne(t, l, allowed(t, caller))
+	pseudonym := one[[]byte](t, s, "SELECT pseudonym FROM audit_records")
+	erase(t, s, caller, privacy.Selector{Ref: ref})
+	if err := s.recordExport(t.Context(), caller, pseudonym); err != nil {
+		t.Fatal(err)
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"); n != 0 {
+		t.Error("its pseudonym stands in the audit trail again")
+	}
+}
+
+// A key that has ended exports and erases nothing, although a host may still remember it.
+func TestEndedKeyErasesNothing(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	ref := appendOne(t, l, allowed(t, caller))
+	if err := s.RevokeKey(t.Context(), caller.Key); err != nil {
+		t.Fatal(err)
+	}
+	_, exported := s.Export(t.Context(), caller, privacy.Selector{Ref: ref}, privacy.Page{Limit: 1})
+	_, erased := s.Erase(t.Context(), caller, privacy.Selector{Ref: ref})
+	_, named := s.SubjectOf(t.Context(), caller, parse(t, entity.Domain, "example.org"))
+	for _, err := range []error{exported, erased, named} {
+		if !errors.Is(err, check.ErrUnauthorized) {
+			t.Errorf("%v, want that the key has ended", err)
+		}
+	}
+	if recorded(t, s, ref) != 1 {
+		t.Error("it was erased")
+	}
+}
+
+// What is checked again after an erasure is recorded behind it, and erased by the next.
+func TestCheckedAgain(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	r := allowed(t, caller)
+	for n := 1; n <= 3; n++ {
+		again := decided(caller, r.Entity, check.Allow)
+		appendOne(t, l, again)
+		erased := erase(t, s, caller, privacy.Selector{Ref: again.Decision.Ref})
+		if erased.Checks != 1 || len(erased.Erasures) != n {
+			t.Errorf("erasure %d: %s", n, counts(erased))
+		}
+	}
+	verifyLedger(t, s)
+}
+
+// A node that was altered, or is from before nodes were kept, is never another's: the value must be given then.
+func TestEraseWithoutTheNode(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	s := open(t, url, nil)
+	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	e, other := parse(t, entity.Domain, "one.example"), parse(t, entity.Domain, "two.example")
+	ref := appendOne(t, l, decided(caller, e, check.Allow))
+	second := appendOne(t, l, decided(caller, e, check.Allow))
+	appendOne(t, l, decided(caller, other, check.Allow))
+	db := session(t, url)
+	exec(t, db, "UPDATE audit_records SET sealed_node = (SELECT sealed_node FROM audit_records WHERE seq = 3) WHERE seq = 2")
+	if held := export(t, s, caller, privacy.Selector{Ref: second}); held.Graph == nil || held.Graph.Checks != 2 {
+		t.Errorf("the first check's node was not found: %+v", held)
+	}
+	exec(t, db, "UPDATE audit_records SET sealed_node = NULL WHERE seq = 1")
+	if held := export(t, s, caller, privacy.Selector{Ref: ref}); held.Graph != nil || held.Total != 2 {
+		t.Errorf("held: %+v", held)
+	}
+	var invalid *entity.InvalidError
+	if _, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: ref}); !errors.As(err, &invalid) {
+		t.Errorf("erasing by reference: %v", err)
+	}
+	if got, want := counts(erase(t, s, caller, about(e))), "2 checks, 0 events, 1 sightings, 0 links, 1 erasures"; got != want {
+		t.Errorf("erased %s, want %s", got, want)
+	}
+	if got := sightingOf(t, s, caller.Account, "domain", other.Value); got == "0 rows" {
+		t.Error("another's sightings are gone")
+	}
+}
+
+// The chain tells erasing from blanking, whatever is written to the database.
+func TestBlankedRowsAreTold(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ tamper, reason string }{
+		"a row is blanked": {"UPDATE audit_records SET nonce = NULL, pseudonym = NULL WHERE seq = 2", "no erasure behind it names it"},
+		"and put on a list": {`UPDATE audit_records SET nonce = NULL WHERE seq = 2;
+			INSERT INTO erased_records SELECT chain, seq, leaf, 3, '\x00' FROM audit_records WHERE seq = 2`, "not the one that was signed"},
+		"a list is cut":           {"DELETE FROM erased_records", "not the one that was signed"},
+		"a list is altered":       {"UPDATE erased_records SET seq = 2", "not the one that was signed"},
+		"a leaf is cut":           {`UPDATE erased_records SET leaf = '\x00'`, "is not 32 bytes long"},
+		"an erasure is blanked":   {"UPDATE audit_records SET nonce = NULL WHERE seq = 3", "no erasure behind it names it"},
+		"a row has content again": {"UPDATE audit_records SET nonce = decode(repeat('00', 16), 'hex') WHERE seq = 1", "does not match its leaf"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.Database(t)
+			s := open(t, url, nil)
+			l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+			ref := appendOne(t, l, allowed(t, caller))
+			appendOne(t, l, decided(caller, parse(t, entity.Domain, "other.example"), check.Allow))
+			erase(t, s, caller, privacy.Selector{Ref: ref})
+			verifyLedger(t, s)
+			exec(t, session(t, url), test.tamper)
+			if err := verifyTrail(t, s); err == nil || !strings.Contains(err.Error(), test.reason) {
+				t.Errorf("%v, want %q", err, test.reason)
+			}
+		})
+	}
+}
+
+// A subject of many checks is erased in several transactions, and told as one.
+func TestEraseInParts(t *testing.T) {
+	t.Parallel()
+	for name, checks := range map[string]int{"a check is left for the second": eraseAtOnce + 1, "an export alone is left": eraseAtOnce} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, postgrestest.Database(t), nil)
+			l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1_000_000))
+			records := allowedMany(t, caller, checks)
+			if err := l.Append(t.Context(), records...); err != nil {
+				t.Fatal(err)
+			}
+			first := privacy.Selector{Ref: records[0].Decision.Ref}
+			export(t, s, caller, first)
+			if got, want := counts(erase(t, s, caller, first)), fmt.Sprintf("%d checks, 0 events, 1 sightings, 0 links, 2 erasures", checks); got != want {
+				t.Errorf("erased %s, want %s", got, want)
+			}
+			if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"); n != 0 {
+				t.Errorf("%d records are left", n)
+			}
+			verifyLedger(t, s)
+		})
+	}
+}
+
+// An event under way when its check is erased is neither recorded nor sent again.
+func TestEraseDuringDelivery(t *testing.T) {
+	t.Parallel()
+	for name, status := range map[string]int{"it fails": 500, "it is delivered": 200} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := open(t, postgrestest.Database(t), nil)
+			o := outboxOf(t, s)
+			caller := subscriber(t, s)
+			ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
+			d := claimOne(t, o)
+			if erased := erase(t, s, caller, privacy.Selector{Ref: ref}); erased.Events != 1 {
+				t.Errorf("erased %s", counts(erased))
+			}
+			if _, again := finish(t, o, ended(d, status)); again {
+				t.Error("it is to be sent again")
+			}
+			claimNone(t, o, "after the erasure")
+			if n := one[int](t, s, "SELECT (SELECT count(*) FROM webhook_events) + (SELECT count(*) FROM webhook_attempts)"); n != 0 {
+				t.Errorf("%d rows of it are left", n)
+			}
+		})
+	}
+}
