@@ -54,7 +54,7 @@ func newMarket(t *testing.T, customers int, layers ...string) *market {
 	t.Cleanup(func() { _ = m.ledger.Close() })
 	m.similar = reputation.NewSimilar(m.store, log)
 	live := &check.Live{}
-	live.Swap(check.NewLineup(1, -4, check.Bands{Review: 40, Block: 70}, members(t, layers)))
+	live.Swap(check.NewLineup(1, -6, check.Bands{Review: 40, Block: 70}, members(t, layers)))
 	m.checker = newChecker(live, m.ledger, complaints{&terminal{err: t.Output()}})
 	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists), reputation.NewGraph(m.store), m.similar)
 	m.checker.FactsDeadline, m.checker.Deadline = time.Minute, time.Minute // a machine that stalls is nobody's fault
