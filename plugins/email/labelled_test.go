@@ -1,67 +1,14 @@
 package main
 
 import (
-	"bufio"
-	"encoding/json"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"assay/host/entity"
-	"assay/sdk"
+	"assay/plugins/casebook"
 )
 
-// TestLabelled holds the layer to the labelled lines of the folder that ASSAY_DATA names. Blocks and reviews are those of the
-// layer alone at its default weight: at most 0.3% of honest
-// lines may be blocked and 2% reviewed. The weights were learned from these lines.
+// TestLabelled holds the layer to labelled lines. What it learned, it learned from these: the command train measures it on others.
 func TestLabelled(t *testing.T) {
 	t.Parallel()
-	folder := os.Getenv("ASSAY_DATA")
-	if folder == "" {
-		t.Skip("ASSAY_DATA names no folder with labelled lines")
-	}
-	file, err := os.Open(filepath.Join(folder, "train_emails.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	var honest, bad struct{ all, seen, reviewed, blocked float64 }
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		var row struct {
-			Value string
-			Label int
-		}
-		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
-			t.Fatal(err)
-		}
-		parsed, err := entity.Parse(entity.Email, row.Value, "")
-		if err != nil {
-			continue // refused before any layer runs
-		}
-		counts := &honest
-		if row.Label == 1 {
-			counts = &bad
-		}
-		counts.all++
-		score := sdk.Run(Score, sdk.Facts(parsed.Facts)).Score
-		if score > 45 {
-			counts.seen++
-		}
-		if score >= 58 {
-			counts.reviewed++
-		}
-		if score >= 78 {
-			counts.blocked++
-		}
-	}
-	if honest.all < 2000 || bad.all < 2000 {
-		t.Fatalf("only %v honest and %v bad lines", honest.all, bad.all)
-	}
-	if honest.blocked > 0.003*honest.all || honest.reviewed > 0.02*honest.all || honest.seen > 0.01*honest.all {
-		t.Errorf("of %v honest lines %v are blocked, %v reviewed or blocked, and %v over 45 points",
-			honest.all, honest.blocked, honest.reviewed, honest.seen)
-	}
-	if bad.seen < 0.37*bad.all {
-		t.Errorf("%v of %v bad lines have over 45 points", bad.seen, bad.all)
-	}
+	casebook.Labelled(t, Score, entity.Email, "train_emails.jsonl", casebook.Bounds{Lines: 2000, Review: 70, Block: 86, Seen: 22, Found: 0.45})
 }

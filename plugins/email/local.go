@@ -32,16 +32,41 @@ func judgeLocal(v *verdict, written, host string, at mailbox) {
 	if webLike(v, local, at) || posing(v, local, host, at) {
 		return
 	}
+	shared := ""
 	if wordlist.Has(roles, local) {
+		shared = "@ is a shared role address, not one person's"
+	} else if group(written, host) {
+		shared = "@ is a team's or a mailing list's address, not one person's"
+	}
+	if shared != "" {
 		points := 0
 		if v.unlisted {
 			points = pointsRole
 		}
-		v.add(points, "email:role:shared", excerpt.Of(local)+"@ is a shared role address, not one person's", "")
+		v.add(points, "email:role:shared", excerpt.Of(local)+shared, "")
 		return
 	}
 	random(v, local, at)
 }
+
+// groupWords tell addresses of teams and mailing lists, in the form of disposables.
+const groupWords = `announce bugs commits devel discuss list lists maint maintainer maintainers packagers packages packaging
+team users
+`
+
+// group says whether an address is a team's or a mailing list's: one of its words says so, or its host is one of lists.
+func group(local, host string) bool {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(local), separates) {
+		if wordlist.Has(groupWords, word) {
+			return true
+		}
+	}
+	first, _, _ := strings.Cut(host, ".")
+	return first == "lists" || strings.HasSuffix(first, "-lists")
+}
+
+// separates says whether r stands between the words of a local part.
+func separates(r rune) bool { return r == '.' || r == '_' || r == '-' || r == '+' }
 
 // roles are mailboxes that stand for a function, RFC 2142 and the usual ones in Europe's larger languages, in the
 // form of disposables.

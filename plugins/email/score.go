@@ -7,8 +7,8 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. At the layer's default weight, and a bias of -4, 78 points or more block by themselves and 58
-// or more ask for a review.
+// The points of each signal. At a weight of 8 and a bias of -6, as in the built-in lineup, 86 points or more block by themselves
+// and 70 or more ask for a review; a point is worth 0.08 of log-odds.
 const (
 	pointsDisposable  = 90 // on the list: the address is made to be thrown away
 	pointsThrowaway   = 76 // a name such as tempmail-box: right in the labelled data whenever it fired, but still a guess
@@ -17,18 +17,18 @@ const (
 	pointsTypoSuffix  = 65
 	pointsPosing      = 85 // a mailbox anybody can open, named paypal-support
 	pointsPosingPart  = 60 // the same with further words
-	pointsPosingOwn   = 25 // the same on a domain of its own, where amazon-orders@ is also how people sort mail
-	pointsBrandOnly   = 25
+	pointsPosingOwn   = 20 // the same on a domain of its own, where amazon-orders@ is also how people sort mail
+	pointsBrandOnly   = 20
 	pointsOfficialish = 45 // account-verification at a mailbox provider, without a brand
-	pointsNoReply     = 25 // no-reply at a mailbox provider, where only people write
-	pointsDeskOfBrand = 20 // verify@ at secure-paypal.example; the domain's layer judges the name itself
+	pointsNoReply     = 20 // no-reply at a mailbox provider, where only people write
+	pointsDeskOfBrand = 15 // verify@ at secure-paypal.example; the domain's layer judges the name itself
 	pointsWeb         = 55
 	pointsDomainLike  = 40
 	pointsScripts     = 45
-	pointsRandom      = 12 // generated names are common among honest people's spare addresses too
-	pointsRandomHere  = 24 // but few have them at a domain that is no mailbox provider's
-	pointsRole        = -6 // throw-away mailboxes are opened under names of people, or none
-	pointsDigits      = 6
+	pointsRandom      = 6   // generated names are common among honest people's spare addresses too
+	pointsRandomHere  = 13  // but few have them at a domain that is no mailbox provider's
+	pointsRole        = -17 // throw-away mailboxes are opened under names of people, or none
+	pointsDigits      = 4
 	pointsKnown       = -5
 	namesThreat       = 25 // a signal of fewer points names no threat
 )
@@ -80,7 +80,7 @@ func (v *verdict) inform(code, text string) { v.add(0, code, text, "") }
 
 // judgeDomain says whether the mail domain is a throw-away service or a mistyped provider. The first that holds speaks.
 func judgeDomain(v *verdict, host string) {
-	if service := listed(disposables, host); service != "" {
+	if service := service(host); service != "" {
 		v.add(pointsDisposable, "email:disposable:service",
 			excerpt.Of(service)+" is a disposable mail service", sdk.Disposable)
 		return

@@ -1,9 +1,12 @@
 // Package spelling reads how a mail domain is spelt as hashed features, and adds up what was learned of them: whether honest
-// mail domains, or throw-away and reported ones, have them. The email layer and its trainer share it, so that a domain is
+// mail domains, or throw-away ones, have them. The email layer and its trainer share it, so that a domain is
 // read in service exactly as in training.
 package spelling
 
-import "strings"
+import (
+	"math/bits"
+	"strings"
+)
 
 // Domain is what is read of a mail domain, in A-labels and lower case.
 type Domain struct {
@@ -37,10 +40,10 @@ type Feature struct {
 }
 
 // Slots is how many weights there are; features share them by their hash.
-const Slots = 1 << 15
+const Slots = 1 << 16
 
 // MaxFeatures bounds what a domain of 253 bytes can have.
-const MaxFeatures = 400
+const MaxFeatures = 480
 
 // The lengths of the runs of characters that count, the marks of start and end included.
 const (
@@ -48,9 +51,12 @@ const (
 	longest  = 5
 )
 
+// sounds is how long the runs of vowels and consonants are that count.
+const sounds = 4
+
 // Seeds keep the kinds of features apart.
 const (
-	seedBias uint32 = 0x0b0d1117 * (iota + 1)
+	seedBias uint32 = 0x05070b0d * (iota + 1)
 	seedRun
 	seedSuffix
 	seedTLD
@@ -66,6 +72,16 @@ const (
 	seedLeft
 	seedLeftLabel
 	seedLeftLength
+	seedLeftShape
+	seedLeftBuilt
+	seedShape
+	seedShapeRuns
+	seedTLDShape
+	seedLengthVowels
+	seedSound
+	seedSounds
+	seedTLDHead
+	seedTLDEnd
 )
 
 func step(h uint32, c byte) uint32 { return (h ^ uint32(c)) * 16777619 } // FNV-1a
@@ -90,8 +106,53 @@ func slot(h uint32) uint16 {
 
 // Features appends what d has to list, at most MaxFeatures.
 func (d Domain) Features(list []Feature) []Feature {
+	list = d.runs(list)
 	add := func(h uint32) { list = append(list, Feature{Slot: slot(h)}) }
 	under := func(h uint32) { list = append(list, Feature{Slot: slot(h), Ending: true}) }
+	b := measure(d.Label)
+	tld := text(0, d.Suffix[strings.LastIndexByte(d.Suffix, '.')+1:])
+	add(seedBias)
+	add(number(seedLength, b.length))
+	add(number(seedDigits, b.digits))
+	add(number(seedHyphens, b.hyphens))
+	add(number(seedVowels, b.vowels))
+	add(number(seedConsonants, b.consonants))
+	add(number(seedLengthVowels, b.length*8+b.vowels))
+	add(b.shape)
+	add(b.runs)
+	add(b.sound)
+	under(text(seedSuffix, d.Suffix))
+	under(seedTLD ^ tld)
+	under(number(seedTLDLength^tld, b.length/3))
+	under(number(seedTLDVowels^tld, b.vowels))
+	under(number(seedTLDDigits^tld, min(b.digits, 1)))
+	under(step(seedTLDShape^tld^b.shape, 0))
+	for n := 2; n <= 4 && n <= len(d.Label); n++ {
+		under(text(seedTLDHead^tld, d.Label[:n]))
+		under(text(seedTLDEnd^tld, d.Label[len(d.Label)-n:]))
+	}
+	if d.Left == "" {
+		return list
+	}
+	add(seedLeft)
+	add(number(seedLeftLength^tld, min(len(d.Left), 12)))
+	add(number(seedLeftBuilt, min(len(d.Left), 12)))
+	shape := seedLeftShape
+	for i := range len(d.Left) {
+		shape = step(shape, class(d.Left[i]))
+	}
+	add(shape)
+	labels := 0
+	for rest := d.Left; rest != "" && labels < maxLeft; labels++ {
+		var label string
+		label, rest, _ = strings.Cut(rest, ".")
+		add(text(seedLeftLabel, label))
+	}
+	return list
+}
+
+// runs appends the runs of characters of the label between marks of its start and end, and the runs of its sounds.
+func (d Domain) runs(list []Feature) []Feature {
 	last := len(d.Label)
 	for from := -1; from < last; from++ {
 		h := seedRun
@@ -107,32 +168,12 @@ func (d Domain) Features(list []Feature) []Feature {
 			}
 		}
 	}
-	b := measure(d.Label)
-	tld := text(0, d.Suffix[strings.LastIndexByte(d.Suffix, '.')+1:])
-	add(seedBias)
-	add(number(seedLength, b.length))
-	add(number(seedDigits, b.digits))
-	add(number(seedHyphens, b.hyphens))
-	add(number(seedVowels, b.vowels))
-	add(number(seedConsonants, b.consonants))
-	under(text(seedSuffix, d.Suffix))
-	under(seedTLD ^ tld)
-	under(number(seedTLDLength^tld, b.length/3))
-	under(number(seedTLDVowels^tld, b.vowels))
-	under(number(seedTLDDigits^tld, min(b.digits, 1)))
-	if last >= 3 {
-		under(text(seedTLDTail^tld, d.Label[last-3:]))
-	}
-	if d.Left == "" {
-		return list
-	}
-	add(seedLeft)
-	add(number(seedLeftLength^tld, min(len(d.Left), 12)))
-	labels := 0
-	for rest := d.Left; rest != "" && labels < maxLeft; labels++ {
-		var label string
-		label, rest, _ = strings.Cut(rest, ".")
-		add(text(seedLeftLabel, label))
+	for from := 0; from+sounds <= last; from++ {
+		h := seedSounds
+		for i := from; i < from+sounds; i++ {
+			h = step(h, sound(d.Label[i]))
+		}
+		list = append(list, Feature{Slot: slot(h), Start: uint8(from), End: uint8(from + sounds)})
 	}
 	return list
 }
@@ -141,23 +182,58 @@ func (d Domain) Features(list []Feature) []Feature {
 const maxLeft = 4
 
 // built says how a label is put together, in steps.
-type built struct{ length, digits, hyphens, vowels, consonants int }
+type built struct {
+	length, digits, hyphens, vowels, consonants int
+	shape                                       uint32 // hash of which kinds of characters follow each other
+	runs                                        uint32 // the same with how long each run is, by powers of two
+	sound                                       uint32 // hash of which characters are vowels
+}
+
+// class tells letters, digits, hyphens and dots apart.
+func class(c byte) byte {
+	switch {
+	case c == '-' || c == '.':
+		return c
+	case c >= '0' && c <= '9':
+		return '9'
+	}
+	return 'a'
+}
+
+// sound tells vowels from consonants, and both from what is no letter.
+func sound(c byte) byte {
+	if kind := class(c); kind != 'a' {
+		return kind
+	}
+	switch c {
+	case 'a', 'e', 'i', 'o', 'u', 'y':
+		return 'v'
+	}
+	return 'c'
+}
 
 func measure(label string) built {
-	b := built{length: min(len(label), 20)}
-	run, letters := 0, 0
-	for i := range len(label) {
-		switch c := label[i]; {
-		case c >= '0' && c <= '9':
-			b.digits, run = b.digits+1, 0
-		case c == '-':
-			b.hyphens, run = b.hyphens+1, 0
-		case strings.IndexByte("aeiouy", c) >= 0:
-			b.vowels, letters, run = b.vowels+1, letters+1, 0
-		default:
-			letters, run = letters+1, run+1
-			b.consonants = max(b.consonants, run)
+	b := built{length: min(len(label), 20), shape: seedShape, runs: seedShapeRuns, sound: seedSound}
+	letters := 0
+	for i := 0; i < len(label); {
+		kind, start, consonants := class(label[i]), i, 0
+		for ; i < len(label) && class(label[i]) == kind; i++ {
+			s := sound(label[i])
+			b.sound = step(b.sound, s)
+			switch s {
+			case '-':
+				b.hyphens++
+			case '9':
+				b.digits++
+			case 'v':
+				b.vowels, letters, consonants = b.vowels+1, letters+1, 0
+			default:
+				letters, consonants = letters+1, consonants+1
+				b.consonants = max(b.consonants, consonants)
+			}
 		}
+		b.shape = step(b.shape, kind)
+		b.runs = number(step(b.runs, kind), bits.Len(uint(i-start)))
 	}
 	b.vowels = b.vowels * 8 / max(letters, 1)
 	b.digits, b.hyphens, b.consonants = min(b.digits, 4), min(b.hyphens, 3), min(b.consonants, 7)

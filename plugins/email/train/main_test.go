@@ -3,6 +3,8 @@ package main
 import (
 	"compress/gzip"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +23,13 @@ func folder(t *testing.T, reversed bool) string {
 			fmt.Sprintf(`{"type":"email","value":"Jane@School%d.ORG","label":0,"source":"b","category":"business_domain"}`, i))
 		sites = append(sites, fmt.Sprintf(`{"type":"domain","value":"www.library%d.org","label":0,"source":"c","category":"x"}`, i))
 	}
-	mails = append(mails, `{"type":"email","value":"jane@gmial.com","label":1,"source":"d","category":"typo_provider"}`,
+	mails = append(mails,
+		`{"type":"email","value":"jane@a.hosts.example","label":1,"source":"a","category":"disposable"}`,
+		`{"type":"email","value":"jane@b.hosts.example","label":1,"source":"a","category":"disposable"}`,
+		`{"type":"email","value":"jane@a.mixed.example","label":1,"source":"a","category":"disposable"}`,
+		`{"type":"email","value":"jane@b.mixed.example","label":1,"source":"a","category":"disposable"}`,
+		`{"type":"email","value":"jane@c.mixed.example","label":0,"source":"b","category":"business_domain"}`,
+		`{"type":"email","value":"jane@gmial.com","label":1,"source":"d","category":"typo_provider"}`,
 		`{"type":"email","value":"jane@com","label":0,"source":"d","category":"business_domain"}`)
 	if reversed {
 		for i, j := 0, len(mails)-1; i < j; i, j = i+1, j-1 {
@@ -47,52 +55,68 @@ func folder(t *testing.T, reversed bool) string {
 	return dir
 }
 
+// learnt trains on a folder and returns the files that were written, by name.
+func learnt(t *testing.T, from string) map[string]string {
+	t.Helper()
+	to := t.TempDir()
+	if err := run([]string{"-out", to, from}, io.Discard, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	files := map[string]string{}
+	for name := range (learned{}).files() {
+		text, err := os.ReadFile(filepath.Join(to, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files[name] = string(text)
+	}
+	return files
+}
+
 func TestLearns(t *testing.T) {
 	t.Parallel()
-	var first, second strings.Builder
-	if err := run([]string{folder(t, false)}, &first); err != nil {
-		t.Fatal(err)
+	first := learnt(t, folder(t, false))
+	if !maps.Equal(first, learnt(t, folder(t, true))) {
+		t.Error("what is learned depends on the order of the lines")
 	}
-	if err := run([]string{folder(t, true)}, &second); err != nil {
-		t.Fatal(err)
-	}
-	if first.String() != second.String() {
-		t.Error("the weights depend on the order of the lines")
-	}
-	w := spelling.Weights(first.String())
+	w := spelling.Weights(first["weights.txt"])
 	bad, good := spelling.Domain{Label: "zz99box", Suffix: "com"}, spelling.Domain{Label: "school99", Suffix: "org"}
 	if b, g := w.Sum(bad.Features(nil)), w.Sum(good.Features(nil)); b <= 0 || g >= 0 {
 		t.Errorf("the bad spelling sums to %d, the good one to %d", b, g)
+	}
+	if got, want := first["families.txt"], "hosts.example\n"; got != want {
+		t.Errorf("families %q, want %q", got, want)
+	}
+}
+
+// TestReportedSitesTeachNothing holds the layer to what the lexical layer does not know.
+func TestReportedSitesTeachNothing(t *testing.T) {
+	t.Parallel()
+	for name, l := range map[string]line{
+		"reported site":            {Type: "domain", Value: "zz.shop", Label: 1, Source: "e"},
+		"address at reported site": {Type: "email", Value: "a@zz.shop", Label: 1, Source: "maldomain:e", Category: "malicious_domain"},
+	} {
+		if e, ok := exampleOf(&l); !ok || e.weight != 0 {
+			t.Errorf("%s: %+v, %v", name, e, ok)
+		}
 	}
 }
 
 // TestSitesTeachNoHosts holds sites to teaching names alone: what stands left of them is no mail host.
 func TestSitesTeachNoHosts(t *testing.T) {
 	t.Parallel()
-	rows, err := read(nil, filepath.Join(folder(t, false), "train_domains.jsonl"))
+	rows, err := readAll(folder(t, false))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range rows {
+		if e.mail || e.bad {
+			continue
+		}
 		want := spelling.Domain{Label: strings.TrimSuffix(e.domain, ".org"), Suffix: "org"}
 		if strings.HasPrefix(e.domain, "www.") || len(e.features) != len(want.Features(nil)) {
 			t.Fatalf("%s is read with its host", e.domain)
 		}
-	}
-}
-
-func TestFolds(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	if err := run([]string{"-folds", "3", folder(t, false)}, &out); err != nil {
-		t.Fatal(err)
-	}
-	lines := strings.Split(strings.TrimSpace(out.String()), "\n")
-	if len(lines) != 120 {
-		t.Fatalf("%d lines, want one for each mail domain that no rule tells", len(lines))
-	}
-	if first, last := lines[0], lines[119]; first[0] != '1' || last[0] != '0' {
-		t.Errorf("kept back, %q stands first and %q last", first, last)
 	}
 }
 
@@ -103,9 +127,11 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]string{
-		"no folder": nil, "one fold": {"-folds", "1", "x"}, "missing": {t.TempDir()}, "broken": {broken}, "unknown flag": {"-x"},
+		"no folder": nil, "two folders": {"x", "y"}, "missing": {t.TempDir()}, "broken": {broken}, "unknown flag": {"-x"},
+		"no such place": {"-out", filepath.Join(broken, "nowhere"), folder(t, false)},
+		"no lineup":     {"-lineup", filepath.Join(broken, "none.json"), folder(t, false)},
 	} {
-		if err := run(args, &strings.Builder{}); err == nil {
+		if err := run(args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%s: no error", name)
 		}
 	}
