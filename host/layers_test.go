@@ -136,3 +136,21 @@ func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
 	}
 	return facts
 }
+
+// What a layer's author suggests as its weight is what the built-in lineup gives it.
+func TestDefaultWeights(t *testing.T) {
+	t.Parallel()
+	lineup, err := registry.DefaultLineup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, item := range lineup.Layers {
+		m, err := registry.ParseManifest([]byte(readText(t, filepath.Join("..", "plugins", item.Layer, "manifest.json"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.DefaultWeight != item.Weight {
+			t.Errorf("%s suggests %v and has %v in the lineup", item.Layer, m.DefaultWeight, item.Weight)
+		}
+	}
+}
