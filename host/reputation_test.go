@@ -53,8 +53,12 @@ func newMarket(t *testing.T, customers int, layers ...string) *market {
 	}
 	t.Cleanup(func() { _ = m.ledger.Close() })
 	m.similar = reputation.NewSimilar(m.store, log)
+	lineup, err := registry.DefaultLineup()
+	if err != nil {
+		t.Fatal(err)
+	}
 	live := &check.Live{}
-	live.Swap(check.NewLineup(1, -6, check.Bands{Review: 40, Block: 70}, members(t, layers)))
+	live.Swap(check.NewLineup(1, lineup.Bias, check.Bands(lineup.Bands), members(t, layers)))
 	m.checker = newChecker(live, m.ledger, complaints{&terminal{err: t.Output()}})
 	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists), reputation.NewGraph(m.store), m.similar)
 	m.checker.FactsDeadline, m.checker.Deadline = time.Minute, time.Minute // a machine that stalls is nobody's fault
@@ -157,7 +161,7 @@ func domain(name string) check.Field { return check.Field{Type: entity.Domain, V
 // TestPoisoning: what one customer does a thousand times moves what others know well by less than 5 points (the fused score).
 func TestPoisoning(t *testing.T) {
 	t.Parallel()
-	m := newMarket(t, 6, "domain", "feeds", "graph", "similarity")
+	m := newMarket(t, 6, "domain", "patterns", "lexical", "feeds", "graph", "similarity")
 	if err := m.similar.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -232,8 +236,8 @@ func TestPoisoning(t *testing.T) {
 // TestBadCompany: a domain that nobody has met is judged by what hangs on the same, once three customers say so.
 func TestBadCompany(t *testing.T) {
 	t.Parallel()
-	m := newMarket(t, 3, "domain", "graph")
-	// The scams' own names are blocked by the domain layer; the new one is plain.
+	m := newMarket(t, 3, "domain", "patterns", "lexical", "graph")
+	// The scams' own names are blocked by themselves; the new one is plain.
 	fresh := domain("blumen.wiese-7781.xyz")
 	before := m.score(fresh.Type, fresh.Value)
 	for customer := range 3 {
@@ -256,7 +260,7 @@ func TestBadCompany(t *testing.T) {
 // TestListing: a list that is imported counts, for the entity and for what is like it, and nothing of it is left when it is withdrawn.
 func TestListing(t *testing.T) {
 	t.Parallel()
-	m := newMarket(t, 3, "domain", "feeds", "graph", "similarity")
+	m := newMarket(t, 3, "domain", "patterns", "lexical", "feeds", "graph", "similarity")
 	load := func() {
 		t.Helper()
 		if err := m.similar.Load(t.Context()); err != nil {
