@@ -43,7 +43,10 @@ func judge(c *sdk.Check, n *trait.Name) {
 	}
 	if sum > 0 {
 		words := least
-		if len(n.Words()) == 1 {
+		switch len(n.Words()) {
+		case 0:
+			words = 101 // what only pads a name is no reason: there is nothing to name
+		case 1:
 			words = leastOne
 		}
 		explain(c, n, &parts, parts.points(min(sum, 100), words))

@@ -167,3 +167,19 @@ func BenchmarkScore(b *testing.B) {
 		})
 	}
 }
+
+// Words that only pad a name, app or start, add points, and are no lure that a reason could name.
+func TestPaddingIsNoLure(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"starts-trzzoncdn.wixstudio.com", "app-blockstreet.xyz", "startio-ledgreapps.wixstudio.com"} {
+		got := sdk.Run(Score, facts(t, entity.Domain, name))
+		if got.Score == 0 {
+			t.Errorf("%s has no points, so it shows nothing", name)
+		}
+		for _, s := range got.Signals {
+			if strings.HasPrefix(s.Code, "patterns:lure:") {
+				t.Errorf("%s: %s", name, s.Text)
+			}
+		}
+	}
+}
