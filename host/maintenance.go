@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"gopkg.in/natefinch/lumberjack.v2"
+
 	"assay/host/audit"
 	"assay/host/keyring"
 	"assay/host/store"
@@ -20,28 +22,28 @@ type maintenance struct {
 	keys    *keyring.Ring
 	dir     string // of the checkpoints
 	log     *slog.Logger
-	logFile interface{ Rotate() error }
+	logFile *lumberjack.Logger
 	signed  map[int]int64 // the last record of each chain that has been signed
 }
 
-// run does it all at the start and at the end of the host's life too.
+// run does it all at the start too, and what is quick at the end of the host's life.
 func (m *maintenance) run(ctx context.Context) {
-	tick, rotate := time.NewTicker(maintainEvery), time.NewTicker(rotateLogsEvery)
+	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
-	defer rotate.Stop()
 	for {
 		m.once(ctx)
+		if err := m.prune(ctx); err != nil && ctx.Err() == nil {
+			m.log.Error("the audit trail was not pruned", "error", err)
+		}
+		if err := rotateLog(m.logFile, time.Now()); err != nil {
+			m.log.Warn("log cannot be rotated", "error", err)
+		}
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), readinessTimeout)
 			defer cancel()
 			m.once(last)
 			return
-		case <-rotate.C:
-			// By size alone, a quiet host would keep lines longer than the retention of logs (spec section 8).
-			if err := m.logFile.Rotate(); err != nil {
-				m.log.Warn("log cannot be rotated", "error", err)
-			}
 		case <-tick.C:
 		}
 	}
@@ -76,6 +78,75 @@ func (m *maintenance) checkpoint(ctx context.Context) error {
 			return err
 		}
 		m.signed[head.Chain] = head.Seq
+	}
+	return nil
+}
+
+// prune deletes audit records that are past their retention: once a month, what the newest anchors allow. First the anchors are made
+// durable, outside the database and in it, so that the chains verify whenever a host dies meanwhile.
+func (m *maintenance) prune(ctx context.Context) error {
+	due, err := m.store.AuditDue(ctx)
+	if err != nil {
+		return err
+	}
+	if len(due) > 0 {
+		if err := m.anchor(ctx, due); err != nil {
+			return err
+		}
+	}
+	var newest []audit.Anchor
+	err = m.store.ReadTrail(ctx, func(ctx context.Context, trail store.Trail) error {
+		heads, err := trail.Heads(ctx)
+		if err != nil {
+			return err
+		}
+		for _, head := range heads {
+			anchors, err := trail.Anchors(ctx, head.Chain, newSigner(m.keys).VerifierKey())
+			if err != nil {
+				return err
+			}
+			if n := len(anchors); n > 0 {
+				newest = append(newest, anchors[n-1])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return m.store.PruneAudit(ctx, newest)
+}
+
+// anchor signs and keeps where chains are to be cut. What is cut can never be verified again: where the trail does not hold it is evidence,
+// and stays.
+func (m *maintenance) anchor(ctx context.Context, due []audit.Anchor) error {
+	signer := newSigner(m.keys)
+	files, err := checkpointFiles(m.dir)
+	if err != nil {
+		return err
+	}
+	known, err := readCheckpoints(files, signer)
+	if err != nil {
+		return err
+	}
+	for _, a := range due { // what is signed must be what was verified
+		known = append(known, a.Head)
+	}
+	if _, broken, err := verifyTrail(ctx, m.store, signer, known); err != nil || broken != nil {
+		return errors.Join(broken, err)
+	}
+	for _, a := range due {
+		signed, err := signer.Anchor(a)
+		if err != nil {
+			return err
+		}
+		if err := appendCheckpoint(m.dir, signed); err != nil {
+			return err
+		}
+		if err := m.store.KeepAnchor(ctx, a, signed); err != nil {
+			return err
+		}
+		m.log.Info("audit records past their retention are pruned", "chain", a.Chain, "up_to", a.Seq, "before", a.Before)
 	}
 	return nil
 }

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"os"
@@ -18,11 +21,35 @@ import (
 	"assay/host/store"
 )
 
-// Logs are kept for 30 days (spec section 8).
+// Logs are kept for 30 days (spec section 8). A file goes by the age of its last line, once a later one is begun: its first line is older
+// by a day, and it may go a day late.
 const (
-	logDays = 30
+	logDays = 30 - 3
 	logMB   = 100
 )
+
+// rotateLog begins a new file when the first line of the last is a day old. By size alone, a quiet host would keep lines for longer than
+// logs are kept; by a timer alone, one that restarts often would.
+func rotateLog(file *lumberjack.Logger, now time.Time) error {
+	f, err := os.Open(file.Filename)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("rotating log: %w", err)
+	}
+	defer f.Close()
+	var first struct{ Time time.Time }
+	err = json.NewDecoder(f).Decode(&first)
+	age := now.Sub(first.Time)
+	if errors.Is(err, io.EOF) || err == nil && age >= 0 && age < rotateLogsEvery {
+		return nil
+	}
+	if err := file.Rotate(); err != nil { // also what begins with no line of this log, or one from the future: its age cannot be told
+		return fmt.Errorf("rotating log: %w", err)
+	}
+	return nil
+}
 
 // openLog returns the host's log: JSON lines in a rotated file, and warnings on the terminal too.
 func openLog(cfg *Config, t *terminal) (*slog.Logger, *lumberjack.Logger, error) {

@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"assay/host/audit"
 	"assay/host/store"
@@ -25,67 +25,61 @@ type auditVerifyCmd struct {
 
 // chainReport is what `assay audit verify --json` says of a chain.
 type chainReport struct {
-	Chain       int    `json:"chain"`
-	Records     int64  `json:"records"`
-	Erased      int64  `json:"erased"`   // of these, the ones whose content was erased
-	Erasures    int64  `json:"erasures"` // of these, the ones that say so
-	Checkpoints int    `json:"checkpoints"`
-	OK          bool   `json:"ok"`
-	Error       string `json:"error,omitempty"`
+	Chain        int    `json:"chain"`
+	Records      int64  `json:"records"`
+	Erased       int64  `json:"erased"`        // of these, the ones whose content was erased
+	Erasures     int64  `json:"erasures"`      // of these, the ones that say so
+	Pruned       int64  `json:"pruned"`        // records before these, which were past their retention
+	PrunedBefore string `json:"pruned_before"` // they were recorded before this day, UTC; empty: nothing was pruned
+	Checkpoints  int    `json:"checkpoints"`   // that were met; those of what was pruned cannot be
+	OK           bool   `json:"ok"`
+	Error        string `json:"error,omitempty"`
+}
+
+func (r chainReport) String() string {
+	text := fmt.Sprintf("Audit chain %d holds: %d records (%d erased by %d erasures), %d signed checkpoints met.", r.Chain, r.Records, r.Erased, r.Erasures, r.Checkpoints)
+	if r.Pruned > 0 {
+		text += fmt.Sprintf(" Before them, %d records of before %s were pruned, as a signed anchor says.", r.Pruned, r.PrunedBefore)
+	}
+	return text
 }
 
 // Run verifies. A chain that does not hold is an error, so that the exit code tells.
 func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
+		files := cmd.Checkpoints
+		if len(files) == 0 {
+			var err error
+			if files, err = checkpointFiles(cfg.path("checkpoints")); err != nil {
+				return err
+			}
+		}
 		// Checkpoints before heads: one that is signed meanwhile must not seem to be of a chain that was longer.
-		checkpoints, err := cmd.checkpoints(cfg, b)
+		checkpoints, err := readCheckpoints(files, newSigner(b.keys))
 		if err != nil {
 			return err
 		}
-		var reports []chainReport
-		var broken []error
-		err = b.store.ReadTrail(ctx, func(ctx context.Context, trail store.Trail) error {
-			heads, err := trail.Heads(ctx)
-			if err != nil {
-				return err
-			}
-			reports = make([]chainReport, len(heads))
-			for i, head := range heads {
-				reports[i], err = verifyChain(ctx, trail, newSigner(b.keys).PublicKey(), head, checkpoints)
-				var breaks *audit.BreakError
-				if errors.As(err, &breaks) {
-					reports[i].Error = err.Error()
-					broken = append(broken, err)
-				} else if err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		reports, broken, err := verifyTrail(ctx, b.store, newSigner(b.keys), checkpoints)
 		if err != nil {
 			return err
 		}
 		if cmd.JSON {
-			return errors.Join(append(broken, t.json(reports))...)
+			return errors.Join(broken, t.json(reports))
 		}
 		for _, r := range reports {
 			if r.OK {
-				t.printf("Audit chain %d holds: %d records (%d erased by %d erasures), %d signed checkpoints met.\n", r.Chain, r.Records, r.Erased, r.Erasures, r.Checkpoints)
+				t.printf("%s\n", r)
 			}
 		}
-		return errors.Join(broken...)
+		return broken
 	})
 }
 
-// checkpoints reads the signed heads to verify against.
-func (cmd *auditVerifyCmd) checkpoints(cfg *Config, b *backend) ([]audit.Head, error) {
-	files := cmd.Checkpoints
-	if len(files) == 0 {
-		var err error
-		if files, err = filepath.Glob(cfg.path("checkpoints", "*.txt")); err != nil {
-			return nil, err
-		}
-	}
+// checkpointFiles lists the files that a host has kept its checkpoints in.
+func checkpointFiles(dir string) ([]string, error) { return filepath.Glob(filepath.Join(dir, "*.txt")) }
+
+// readCheckpoints reads the signed heads to verify against.
+func readCheckpoints(files []string, signer *audit.Signer) ([]audit.Head, error) {
 	var heads []audit.Head
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -93,7 +87,7 @@ func (cmd *auditVerifyCmd) checkpoints(cfg *Config, b *backend) ([]audit.Head, e
 			return nil, err
 		}
 		for _, signed := range audit.SplitCheckpoints(string(text)) {
-			head, err := audit.OpenCheckpoint(signed, newSigner(b.keys).VerifierKey())
+			head, err := audit.OpenCheckpoint(signed, signer.VerifierKey())
 			if err != nil {
 				return nil, fmt.Errorf("reading %s: %w", file, err)
 			}
@@ -103,12 +97,44 @@ func (cmd *auditVerifyCmd) checkpoints(cfg *Config, b *backend) ([]audit.Head, e
 	return heads, nil
 }
 
-// verifyChain walks one chain up to its head.
-func verifyChain(ctx context.Context, trail store.Trail, key ed25519.PublicKey, head audit.Head, checkpoints []audit.Head) (chainReport, error) {
-	checkpoints = slices.DeleteFunc(slices.Clone(checkpoints), func(c audit.Head) bool { return c.Chain != head.Chain })
-	v := audit.NewVerifier(audit.Genesis(head.Chain), key, checkpoints)
-	report := chainReport{Chain: head.Chain, Checkpoints: len(checkpoints)}
-	for row, err := range trail.Rows(ctx, head.Chain, 0, head.Seq) {
+// verifyTrail verifies every chain as of one moment. broken says which do not hold, err why it could not be found out.
+func verifyTrail(ctx context.Context, s *store.Store, signer *audit.Signer, checkpoints []audit.Head) (reports []chainReport, broken, err error) {
+	err = s.ReadTrail(ctx, func(ctx context.Context, trail store.Trail) error {
+		heads, err := trail.Heads(ctx)
+		if err != nil {
+			return err
+		}
+		reports = make([]chainReport, len(heads))
+		for i, head := range heads {
+			reports[i], err = verifyChain(ctx, trail, signer, head, checkpoints)
+			var breaks *audit.BreakError
+			if errors.As(err, &breaks) {
+				reports[i].Error = err.Error()
+				broken = errors.Join(broken, err)
+			} else if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return reports, broken, err
+}
+
+// verifyChain walks one chain from its newest anchor, or its beginning, up to its head.
+func verifyChain(ctx context.Context, trail store.Trail, signer *audit.Signer, head audit.Head, checkpoints []audit.Head) (chainReport, error) {
+	report := chainReport{Chain: head.Chain}
+	start := audit.Genesis(head.Chain)
+	anchors, err := trail.Anchors(ctx, head.Chain, signer.VerifierKey())
+	if err != nil {
+		return report, err
+	}
+	if n := len(anchors); n > 0 {
+		start, report.Pruned, report.PrunedBefore = anchors[n-1].Head, anchors[n-1].Seq, anchors[n-1].Before.Format(time.DateOnly)
+	}
+	checkpoints = slices.DeleteFunc(slices.Clone(checkpoints), func(c audit.Head) bool { return c.Chain != head.Chain || c.Seq < start.Seq })
+	report.Checkpoints = len(checkpoints)
+	v := audit.NewVerifier(start, signer.PublicKey(), checkpoints)
+	for row, err := range trail.Rows(ctx, head.Chain, start.Seq, head.Seq) {
 		if err == nil {
 			err = v.Add(row)
 		}
@@ -116,8 +142,8 @@ func verifyChain(ctx context.Context, trail store.Trail, key ed25519.PublicKey, 
 			return report, err
 		}
 	}
-	report.Records, report.Erased, report.Erasures = v.Head.Seq, v.Erased, v.Erasures
-	err := v.Close(head)
+	report.Records, report.Erased, report.Erasures = v.Head.Seq-start.Seq, v.Erased, v.Erasures
+	err = v.Close(head)
 	report.OK = err == nil
 	return report, err
 }

@@ -31,6 +31,7 @@ const (
 	Lineup  Kind = "lineup"  // a lineup came into force: Revision says which
 	Erasure Kind = "erasure" // other records lost their content: Digest says which, see SignErasure
 	Export  Kind = "export"  // what is held of Pseudonym was handed out to the holder of Key
+	Pruning Kind = "pruning" // the records up to number Revision, whose hash is Digest, were past their retention: see Anchor
 )
 
 // Record is the content of one link. For a check: what spec section 2.4 lists and nothing else about the subject, with the
@@ -45,8 +46,8 @@ type Record struct {
 	Pseudonym []byte // of the entity, see Pseudonym
 	Score     int
 	Verdict   string
-	Revision  int64  // of the lineup that decided, or that came into force
-	Digest    []byte // of the lineup, or of what was erased
+	Revision  int64  // of the lineup that decided, or that came into force; or the number of an anchor
+	Digest    []byte // of the lineup, or of what was erased; or the hash of an anchor
 }
 
 // canonical is the one byte string of a record: a version, then every field in order, each led by its length.

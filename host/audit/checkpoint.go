@@ -54,8 +54,10 @@ var _ note.Signer = (*Signer)(nil)
 
 // Checkpoint signs a head as a C2SP tlog-checkpoint: origin, size and hash, in a signed note. The origin carries the number
 // of the chain.
-func (s *Signer) Checkpoint(h Head) (string, error) {
-	text := fmt.Sprintf("%s/chain/%d\n%d\n%s\n", s.name, h.Chain, h.Seq, base64.StdEncoding.EncodeToString(h.Hash[:]))
+func (s *Signer) Checkpoint(h Head) (string, error) { return s.sign(h, "") }
+
+func (s *Signer) sign(h Head, extension string) (string, error) {
+	text := fmt.Sprintf("%s/chain/%d\n%d\n%s\n%s", s.name, h.Chain, h.Seq, base64.StdEncoding.EncodeToString(h.Hash[:]), extension)
 	signed, err := note.Sign(&note.Note{Text: text}, s)
 	if err != nil {
 		return "", fmt.Errorf("signing checkpoint: %w", err)
@@ -63,35 +65,50 @@ func (s *Signer) Checkpoint(h Head) (string, error) {
 	return string(signed), nil
 }
 
-// OpenCheckpoint verifies a checkpoint against a verifier key and returns its head.
+// OpenCheckpoint verifies a checkpoint, or an anchor, against a verifier key and returns its head.
 func OpenCheckpoint(signed, verifierKey string) (Head, error) {
-	verifier, err := note.NewVerifier(verifierKey)
+	head, extension, err := open(signed, verifierKey)
+	if err == nil && extension != "" {
+		_, err = parsePruned(extension)
+	}
 	if err != nil {
 		return Head{}, fmt.Errorf("opening checkpoint: %w", err)
+	}
+	return head, nil
+}
+
+// open returns what a host has signed: a head, and the line behind it or "".
+func open(signed, verifierKey string) (head Head, extension string, err error) {
+	verifier, err := note.NewVerifier(verifierKey)
+	if err != nil {
+		return Head{}, "", err
 	}
 	n, err := note.Open([]byte(signed), note.VerifierList(verifier))
 	if err != nil {
-		return Head{}, fmt.Errorf("opening checkpoint: %w", err)
+		return Head{}, "", err
 	}
-	bad := fmt.Errorf("opening checkpoint: %q is not origin, size and hash", n.Text)
-	lines := strings.Split(n.Text, "\n")
-	if len(lines) != 4 || lines[3] != "" {
-		return Head{}, bad
+	bad := fmt.Errorf("%q is not origin, size and hash", n.Text)
+	lines := strings.Split(strings.TrimSuffix(n.Text, "\n"), "\n")
+	switch {
+	case len(lines) == 4 && lines[3] != "":
+		extension = lines[3]
+	case len(lines) != 3:
+		return Head{}, "", bad
 	}
 	number, ok := strings.CutPrefix(lines[0], verifier.Name()+"/chain/")
 	chain, err := strconv.Atoi(number)
 	if !ok || err != nil || chain < 0 || strconv.Itoa(chain) != number {
-		return Head{}, bad
+		return Head{}, "", bad
 	}
 	seq, err := strconv.ParseInt(lines[1], 10, 64)
 	if err != nil || seq < 0 || strconv.FormatInt(seq, 10) != lines[1] {
-		return Head{}, bad
+		return Head{}, "", bad
 	}
 	hash, err := base64.StdEncoding.Strict().DecodeString(lines[2])
 	if err != nil || len(hash) != sha256.Size {
-		return Head{}, bad
+		return Head{}, "", bad
 	}
-	return Head{Chain: chain, Seq: seq, Hash: Hash(hash)}, nil
+	return Head{Chain: chain, Seq: seq, Hash: Hash(hash)}, extension, nil
 }
 
 // SplitCheckpoints separates the checkpoints of a file in which they stand one after the other.

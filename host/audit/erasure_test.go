@@ -26,13 +26,16 @@ func TestErasuresAcrossAnAnchor(t *testing.T) {
 	tr.rows[9] = erasure(tr.head.Chain, []audit.Erased{blank(2), blank(4), blank(6)})
 	tr.link(9)
 	for anchor, erased := range []int64{3, 3, 3, 2, 2, 1, 1, 0, 0, 0} {
-		v := audit.NewVerifier(tr.at(anchor), erasers, nil)
-		for _, row := range tr.rows[anchor:] {
+		v, left := audit.NewVerifier(tr.at(anchor), erasers, nil), tr
+		if anchor > 0 {
+			left = tr.prunedAt(anchor, tr.at(anchor))
+		}
+		for _, row := range left.rows {
 			if err := v.Add(row); err != nil {
 				t.Fatalf("from %d: %v", anchor, err)
 			}
 		}
-		if err := v.Close(tr.head); err != nil || v.Erased != erased || v.Erasures != 1 {
+		if err := v.Close(left.head); err != nil || v.Erased != erased || v.Erasures != 1 {
 			t.Errorf("from %d: %v, %d erased by %d", anchor, err, v.Erased, v.Erasures)
 		}
 	}

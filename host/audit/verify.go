@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"fmt"
 	"maps"
@@ -35,7 +36,8 @@ type Verifier struct {
 	Erased   int64 // records without content
 	Erasures int64 // records of kind erasure
 
-	start   int64             // the number of the anchor
+	start   Head              // the anchor
+	pruned  bool              // a record behind the anchor names it
 	key     ed25519.PublicKey // that erasures are signed with
 	blank   map[int64]Hash    // erased rows that no erasure has named yet
 	anchors map[int64]Hash    // checkpoints still to be passed
@@ -45,7 +47,7 @@ type Verifier struct {
 // NewVerifier starts at the beginning of chain, or behind anchor when the records up to it were pruned. key is the Signer's
 // PublicKey. checkpoints are heads known from outside the database; each must be met on the way.
 func NewVerifier(anchor Head, key ed25519.PublicKey, checkpoints []Head) *Verifier {
-	v := &Verifier{Head: anchor, start: anchor.Seq, key: key, blank: map[int64]Hash{}, anchors: map[int64]Hash{anchor.Seq: anchor.Hash}}
+	v := &Verifier{Head: anchor, start: anchor, key: key, blank: map[int64]Hash{}, anchors: map[int64]Hash{anchor.Seq: anchor.Hash}}
 	for _, c := range checkpoints {
 		if c.Chain != anchor.Chain || c.Seq < anchor.Seq {
 			continue
@@ -68,7 +70,11 @@ func (v *Verifier) Add(row Row) error {
 	if v.broken != nil {
 		return v.broken
 	}
-	if row.Seq != v.Head.Seq+1 {
+	switch {
+	case row.Seq == v.Head.Seq+1:
+	case v.Head == v.start:
+		return fail("the first stored record is number %d, and no signed anchor says that those before it were pruned", row.Seq)
+	default:
 		return fail("the next stored record is number %d", row.Seq)
 	}
 	switch {
@@ -81,6 +87,10 @@ func (v *Verifier) Add(row Row) error {
 		return fail("the record does not match its leaf")
 	case row.Record.Kind == Erasure:
 		if reason := v.erase(row); reason != "" {
+			return fail("%s", reason)
+		}
+	case row.Record.Kind == Pruning:
+		if reason := v.prune(row.Record); reason != "" {
 			return fail("%s", reason)
 		}
 	}
@@ -106,7 +116,7 @@ func (v *Verifier) erase(row Row) (reason string) {
 		return "the list of what it erased is not the one that was signed"
 	}
 	for _, e := range row.Erased {
-		if e.Seq <= v.start {
+		if e.Seq <= v.start.Seq {
 			continue
 		}
 		leaf, ok := v.blank[e.Seq]
@@ -121,8 +131,22 @@ func (v *Verifier) erase(row Row) (reason string) {
 	return ""
 }
 
-// Close says whether the chain ends where it should: at the stored head, and behind every checkpoint; and whether an erasure
-// names each row without content. The error is a *BreakError.
+// prune holds a record of a pruning to the anchor that the walk began behind, which is the newest, and says what is wrong with it.
+func (v *Verifier) prune(r Record) (reason string) {
+	switch {
+	case r.Revision > v.start.Seq:
+		return fmt.Sprintf("the records up to %d were pruned, it says, and no signed anchor does", r.Revision)
+	case r.Revision < v.start.Seq:
+	case !bytes.Equal(r.Digest, v.start.Hash[:]):
+		return "the anchor that it names is not the one that was signed"
+	default:
+		v.pruned = true
+	}
+	return ""
+}
+
+// Close says whether the chain ends where it should: at the stored head, and behind every checkpoint; whether an erasure names each
+// row without content; and whether a pruning names the anchor. The error is a *BreakError.
 func (v *Verifier) Close(stored Head) error {
 	if v.broken != nil {
 		return v.broken
@@ -133,6 +157,9 @@ func (v *Verifier) Close(stored Head) error {
 	if len(v.anchors) > 0 {
 		most := slices.Max(slices.Collect(maps.Keys(v.anchors)))
 		return &BreakError{v.Head.Chain, v.Head.Seq, fmt.Sprintf("the records end here, but a signed checkpoint says there were %d: the tail was cut off", most)}
+	}
+	if v.start.Seq > 0 && !v.pruned {
+		return &BreakError{v.Head.Chain, v.start.Seq, "no record behind the anchor says that those up to it were pruned"}
 	}
 	if len(v.blank) > 0 {
 		first := slices.Min(slices.Collect(maps.Keys(v.blank)))

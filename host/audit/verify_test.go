@@ -131,35 +131,58 @@ func TestVerifierAcceptsWhatHolds(t *testing.T) {
 	}
 }
 
+// prunedAt appends the record of a pruning that names an anchor, and returns what is left behind record seq.
+func (tr trail) prunedAt(seq int, named audit.Head) trail {
+	tr = tr.clone()
+	tr.rows = append(tr.rows, audit.Row{Nonce: nonce, Record: audit.Record{
+		Kind: audit.Pruning, At: "2026-01-02T03:04:05.006Z", Revision: named.Seq, Digest: named.Hash[:],
+	}})
+	tr.link(len(tr.rows) - 1)
+	tr.rows = tr.rows[seq:]
+	return tr
+}
+
 func TestVerifierGoesOnBehindAnAnchor(t *testing.T) {
 	t.Parallel()
 	tr := randomTrail(rand.New(rand.NewPCG(5, 6)), 20)
-	for _, c := range []struct {
-		name        string
+	forged := func(seq int) audit.Head {
+		return audit.Head{Chain: tr.head.Chain, Seq: int64(seq), Hash: audit.Hash{1}}
+	}
+	for name, c := range map[string]struct {
+		rows        trail
 		anchor      audit.Head
 		checkpoints []audit.Head
-		holds       bool
+		breaks      string // "": it holds
 	}{
-		{"pruned", tr.at(7), []audit.Head{tr.at(3), tr.at(7), tr.at(12)}, true},
-		{"all pruned", tr.at(20), []audit.Head{tr.at(20)}, true},
-		{"another anchor", audit.Head{Chain: tr.head.Chain, Seq: 7, Hash: audit.Hash{1}}, nil, false},
-		{"an anchor that a checkpoint contradicts", tr.at(7), []audit.Head{{Chain: tr.head.Chain, Seq: 7, Hash: audit.Hash{1}}}, false},
-		{"anchor of another chain", audit.Head{Chain: tr.head.Chain + 1, Seq: 7, Hash: tr.at(7).Hash}, nil, false},
+		"pruned":         {tr.prunedAt(7, tr.at(7)), tr.at(7), []audit.Head{tr.at(3), tr.at(7), tr.at(12)}, ""},
+		"all pruned":     {tr.prunedAt(20, tr.at(20)), tr.at(20), []audit.Head{tr.at(20)}, ""},
+		"pruned again":   {tr.prunedAt(0, tr.at(3)).prunedAt(7, tr.at(7)), tr.at(7), nil, ""},
+		"another anchor": {tr.prunedAt(7, forged(7)), forged(7), nil, "the hash does not follow"},
+		"an anchor that a checkpoint contradicts": {tr.prunedAt(7, tr.at(7)), tr.at(7), []audit.Head{forged(7)}, "two signed hashes of it differ"},
+		"anchor of another chain":                 {tr.prunedAt(7, tr.at(7)), audit.Head{Chain: tr.head.Chain + 1, Seq: 7, Hash: tr.at(7).Hash}, nil, "breaks at record 8"},
+		"without a record":                        {trail{rows: tr.rows[7:], head: tr.head}, tr.at(7), nil, "no record behind the anchor says"},
+		"a record of another hash":                {tr.prunedAt(7, forged(7)), tr.at(7), nil, "the anchor that it names is not the one that was signed"},
+		"a record of a shorter hash":              {tr.prunedAt(7, audit.Head{Seq: 7}), tr.at(7), nil, "the anchor that it names is not the one"},
+		"a record of an earlier anchor only":      {tr.prunedAt(7, tr.at(6)), tr.at(7), nil, "no record behind the anchor says"},
+		"a record of a later anchor":              {tr.prunedAt(7, tr.at(8)), tr.at(7), nil, "the records up to 8 were pruned, it says"},
+		"a record of an anchor, and no anchor":    {tr.prunedAt(0, tr.at(7)), tr.at(0), nil, "the records up to 7 were pruned, it says"},
+		"a cut, and no anchor":                    {tr.prunedAt(7, tr.at(7)), tr.at(0), nil, "the first stored record is number 8"},
+		"a cut behind the anchor":                 {tr.prunedAt(9, tr.at(7)), tr.at(7), nil, "the first stored record is number 10"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			v := audit.NewVerifier(c.anchor, erasers, c.checkpoints)
 			var err error
-			for _, row := range tr.rows[c.anchor.Seq:] {
+			for _, row := range c.rows.rows {
 				if err = v.Add(row); err != nil {
 					break
 				}
 			}
 			if err == nil {
-				err = v.Close(tr.head)
+				err = v.Close(c.rows.head)
 			}
-			if (err == nil) != c.holds {
-				t.Errorf("verified with %v", err)
+			if c.breaks == "" && err != nil || c.breaks != "" && (err == nil || !strings.Contains(err.Error(), c.breaks)) {
+				t.Errorf("verified with %v, want %q", err, c.breaks)
 			}
 		})
 	}

@@ -148,9 +148,16 @@ func (s *Store) ReadTrail(ctx context.Context, fn func(ctx context.Context, trai
 	return s.asOfNow(ctx, func(ctx context.Context, tx bun.Tx) error { return fn(ctx, Trail{tx}) })
 }
 
-// asOfNow runs fn in a transaction that sees the database as of one moment and changes nothing.
+// asOfNow runs fn in a transaction that sees the database as of one moment and changes nothing. No month's partition is dropped as long:
+// its rows would be gone for this transaction too, but not the anchor come.
 func (s *Store) asOfNow(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
-	return s.db.RunInTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, fn)
+	return s.db.RunInTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, func(ctx context.Context, tx bun.Tx) error {
+		// The moment is that of the first statement that reads, which this is not.
+		if _, err := tx.ExecContext(ctx, "LOCK TABLE ONLY audit_records IN ACCESS SHARE MODE"); err != nil {
+			return fmt.Errorf("reading as of one moment: %w", err)
+		}
+		return fn(ctx, tx)
+	})
 }
 
 // Trail reads the audit trail.
@@ -242,7 +249,7 @@ func (s *Store) EnsurePartitions(ctx context.Context) error {
 		}
 		for i := range 3 {
 			from, to := first.AddDate(0, i, 0), first.AddDate(0, i+1, 0)
-			name := "audit_records_" + from.Format("2006_01")
+			name := partition(from)
 			var exists bool
 			if err := tx.NewRaw("SELECT to_regclass(?) IS NOT NULL", name).Scan(ctx, &exists); err != nil {
 				return fmt.Errorf("making audit partition %s: %w", name, err)
@@ -267,6 +274,9 @@ func (s *Store) EnsurePartitions(ctx context.Context) error {
 		return nil
 	})
 }
+
+// partition is the name of the partition of t's calendar month, UTC. Names sort as the months do.
+func partition(t time.Time) string { return "audit_records_" + t.UTC().Format("2006_01") }
 
 // period is the first instant of t's calendar month, UTC: what a quota counts in (spec section 3).
 func period(t time.Time) time.Time {
