@@ -221,7 +221,9 @@ func TestLogIsBounded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := newGuest()
-			p := opened(t, g.scoring(times(test.lines, g.log(line)), i32c(2)))
+			m := pack(t, g.scoring(times(test.lines, g.log(line)), i32c(2)).encode(), manifest())
+			m.Manifest.BudgetMS = 10_000 // a busy machine
+			p := openIn(t, sandboxOf(t, 1), m)
 			_, err := p.Score(t.Context(), facts("x", ""))
 			lost := lossOf(t, err)
 			want := strings.Repeat(line+"\n", int(test.lines))[:test.kept] + test.note
