@@ -30,8 +30,15 @@ type maintenance struct {
 func (m *maintenance) run(ctx context.Context) {
 	tick := time.NewTicker(maintainEvery)
 	defer tick.Stop()
+	var pruned time.Time // when the graph was, which is read whole for it
 	for {
 		m.once(ctx)
+		if time.Since(pruned) >= pruneGraphEvery {
+			if err := m.store.PruneSightings(ctx); err != nil && ctx.Err() == nil {
+				m.log.Error("the reputation graph was not pruned", "error", err)
+			}
+			pruned = time.Now()
+		}
 		if err := m.prune(ctx); err != nil && ctx.Err() == nil {
 			m.log.Error("the audit trail was not pruned", "error", err)
 		}

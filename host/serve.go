@@ -34,6 +34,7 @@ const (
 	drainTimeout     = 10 * time.Second       // for the requests under way at the end
 	stopTimeout      = 20 * time.Second       // for Postgres to stop
 	maintainEvery    = 10 * time.Minute
+	pruneGraphEvery  = 24 * time.Hour
 	rotateLogsEvery  = 24 * time.Hour
 	readinessTimeout = 2 * time.Second
 )

@@ -288,6 +288,29 @@ func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) er
 	return nil
 }
 
+// prunedAtOnce bounds how many rows of the graph a check may have to wait for.
+const prunedAtOnce = 5_000
+
+// PruneSightings deletes what counts no longer from the graph. It reads all of the graph, since an index on when a node was last seen would
+// cost every check more. Rows that a check holds are left for the next time, so neither ever waits for the other's end in a circle.
+func (s *Store) PruneSightings(ctx context.Context) error {
+	before := s.now().UTC().Add(-forgotten)
+	for _, table := range []string{"graph_links", "graph_sightings"} {
+		for gone := int64(prunedAtOnce); gone == prunedAtOnce; {
+			err := s.slowly(ctx, func(ctx context.Context, tx pgx.Tx) error {
+				tag, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE ctid IN (SELECT ctid FROM "+table+
+					" WHERE last_seen <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)", before, prunedAtOnce)
+				gone = tag.RowsAffected()
+				return err
+			})
+			if err != nil {
+				return fmt.Errorf("pruning the reputation graph: %w", err)
+			}
+		}
+	}
+	return nil
+}
+
 // ForgetSightings takes an entity out of the graph: its sightings, its links, and its share in what it hangs on. An empty
 // account means those of all accounts.
 func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.Entity) error {

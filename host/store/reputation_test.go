@@ -327,6 +327,31 @@ func TestObservedHolders(t *testing.T) {
 	}
 }
 
+// What counts no longer goes, and what was seen again since stays.
+func TestPruneSightings(t *testing.T) {
+	t.Parallel()
+	w := newTown(t, 1)
+	for _, name := range []string{"old.example.org", "again.example.org"} {
+		w.check(0, w.domain(name), check.Allow)
+	}
+	w.pass(forgotten - time.Hour)
+	w.check(0, w.domain("again.example.org"), check.Allow)
+	prune := func(nodes, links int) {
+		t.Helper()
+		if err := w.s.PruneSightings(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, l := one[int](t, w.s, "SELECT count(*) FROM graph_sightings"), one[int](t, w.s, "SELECT count(*) FROM graph_links"); n != nodes || l != links {
+			t.Errorf("%d nodes and %d links are left, want %d and %d", n, l, nodes, links)
+		}
+	}
+	prune(3, 2) // both hang on example.org
+	w.pass(time.Hour)
+	prune(2, 1)
+	w.pass(forgotten)
+	prune(0, 0)
+}
+
 // An account's, and a subject's, part can be taken out again as if it had never been.
 func TestForget(t *testing.T) {
 	t.Parallel()
