@@ -38,7 +38,7 @@ var (
 )
 
 // dataDir returns a data directory of the test's own, in which the layers are built and compiled already.
-func dataDir(t *testing.T) string {
+func dataDir(t testing.TB) string {
 	t.Helper()
 	warm.Do(func() { startHost(t, sharedDir, postgrestest.Database(t)).stop(t, syscall.SIGTERM) })
 	dir := t.TempDir()
@@ -119,7 +119,7 @@ type hostProcess struct {
 }
 
 // startHost starts a host and waits until it is ready. It is stopped at the end of the test.
-func startHost(t *testing.T, dir, database string, args ...string) *hostProcess {
+func startHost(t testing.TB, dir, database string, args ...string) *hostProcess {
 	t.Helper()
 	h := &hostProcess{cmd: command(context.WithoutCancel(t.Context()), dir, database, args...), done: make(chan error, 1)}
 	var stderr bytes.Buffer
@@ -153,7 +153,7 @@ func startHost(t *testing.T, dir, database string, args ...string) *hostProcess 
 }
 
 // stop sends a signal and waits for the end. After SIGTERM a host must end well.
-func (h *hostProcess) stop(t *testing.T, sig syscall.Signal) {
+func (h *hostProcess) stop(t testing.TB, sig syscall.Signal) {
 	t.Helper()
 	if h.done == nil {
 		return

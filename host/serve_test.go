@@ -187,7 +187,7 @@ func clusterDir(t *testing.T, dir string) string {
 func needPostgres(t *testing.T) { postgrestest.Database(t) }
 
 // openStore opens a database as a host with that data directory would.
-func openStore(t *testing.T, dir, database string) *backend {
+func openStore(t testing.TB, dir, database string) *backend {
 	t.Helper()
 	b, err := openBackend(t.Context(), &Config{DataDir: dir, DatabaseURL: database}, &terminal{out: t.Output(), err: t.Output()}, quietLog(&terminal{err: t.Output()}))
 	if err != nil {
