@@ -108,8 +108,8 @@ func TestForeignNamesAreSpared(t *testing.T) {
 	}
 }
 
-// TestLabelledForeignNames counts false alarms among the honest internationalised names of the labelled data.
-func TestLabelledForeignNames(t *testing.T) {
+// TestLabelled counts false alarms among the honest internationalised names of the labelled data.
+func TestLabelled(t *testing.T) {
 	t.Parallel()
 	folder := os.Getenv("ASSAY_DATA")
 	if folder == "" {
