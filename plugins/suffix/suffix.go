@@ -71,7 +71,7 @@ func Slip(suffix string) int {
 
 // Odds returns how much oftener reported names end in a top-level domain than honest ones do, in tenths of the natural
 // logarithm: 10 for e times as often, below 0 for those that honest names end in more often. They come from a logistic
-// regression beside the traits of the names themselves (see package patterns), over some 270,000 names in which every list
+// regression beside traits of the names themselves, over some 270,000 names in which every list
 // of reports counts by the root of its length; domains of countries that one list alone reports are set to what their
 // region has.
 func Odds(tld string) int {
