@@ -56,29 +56,55 @@ func browse(t *testing.T) *person {
 	t.Cleanup(stop)
 	tab, closeTab := chromedp.NewContext(allocated)
 	t.Cleanup(closeTab)
-	tab, cancel := context.WithTimeout(tab, 5*time.Minute)
+	tab, cancel := context.WithTimeout(tab, 15*time.Minute) // the first host of all builds its layers meanwhile
 	t.Cleanup(cancel)
 	p := &person{T: t, tab: tab, axe: string(axe), shot: os.Getenv("ASSAY_SCREENSHOTS")}
 	p.do(chromedp.EmulateViewport(1100, 800))
 	return p
 }
 
-// run1 runs an action, which must succeed.
-func run1[T any](p *person, action chromedp.Action[T]) T {
-	p.Helper()
-	v, err := chromedp.Run(p.tab, action)
-	if err != nil {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tab), 10*time.Second)
-		defer cancel()
-		page, _ := chromedp.Run(ctx, chromedp.Text("body"))
-		p.Fatalf("%v, on the page:\n%s", err, page)
-	}
-	return v
-}
-
+// do runs an action, which must succeed.
 func (p *person) do(action chromedp.Action[chromedp.Void]) {
 	p.Helper()
-	run1(p, action)
+	if _, err := chromedp.Run(p.tab, action); err != nil {
+		p.lost(err.Error())
+	}
+}
+
+// lost ends the test, saying what went wrong and what the page shows.
+func (p *person) lost(what string) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tab), 10*time.Second)
+	defer cancel()
+	page, _ := chromedp.Run(ctx, chromedp.Text("body"))
+	p.Fatalf("%s, on the page:\n%s", what, page)
+}
+
+// evaluate gives what a script says that only reads, or does what may be done twice: a page that is being left answers with an
+// error, and the next one is asked again.
+func evaluate[T any](p *person, script string, options ...chromedp.EvaluateOption) T {
+	p.Helper()
+	return awaited(p, "an answer to "+script[max(0, len(script)-200):], script, func(T) bool { return true }, options...)
+}
+
+// awaited evaluates a script until it gives what is good.
+func awaited[T any](p *person, what, script string, good func(T) bool, options ...chromedp.EvaluateOption) T {
+	p.Helper()
+	patience, cancel := context.WithTimeout(p.tab, 90*time.Second)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		v, err := chromedp.Run(patience, chromedp.Evaluate[T](script, options...))
+		if err == nil && good(v) {
+			return v
+		}
+		select {
+		case <-tick.C:
+		case <-patience.Done():
+			p.lost(fmt.Sprintf("no %s (last error: %v)", what, err))
+		}
+	}
 }
 
 // scheme makes the page light or dark.
@@ -90,24 +116,10 @@ func scheme(name string) chromedp.Action[chromedp.Void] {
 	})
 }
 
-// until evaluates a condition until it holds. A page that is being left answers with an error, and is asked again.
+// until evaluates a condition until it holds.
 func (p *person) until(what, condition string) {
 	p.Helper()
-	patience, cancel := context.WithTimeout(p.tab, time.Minute)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if ok, err := chromedp.Run(patience, chromedp.Evaluate[bool](condition)); err == nil && ok {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-patience.Done():
-			page, _ := chromedp.Run(p.tab, chromedp.Text("body"))
-			p.Fatalf("the page does not show %s but:\n%s", what, page)
-		}
-	}
+	awaited(p, what, condition, func(holds bool) bool { return holds })
 }
 
 // see waits until the page shows text.
@@ -116,26 +128,27 @@ func (p *person) see(text string) {
 	p.until(text, fmt.Sprintf("!!document.body && document.body.innerText.includes(%q)", text))
 }
 
-// press clicks the button or link of that text, once the page has it, and waits for text on the page that follows.
+// press clicks the button or link of that text, once the page has it, and waits for text on the page that follows. The click is not
+// tried again where its answer is lost with the page: it may have been heard.
 func (p *person) press(label, then string) {
 	p.Helper()
-	p.until(label, fmt.Sprintf(`(() => {
-		if (document.readyState !== "complete") return false;
-		const found = [...document.querySelectorAll("button, a")].find((e) => e.innerText.trim() === %q);
-		if (found) found.click();
-		return !!found;
-	})()`, label))
+	find := fmt.Sprintf(`[...document.querySelectorAll("button, a")].find((e) => e.innerText.trim() === %q)`, label)
+	p.until(label, fmt.Sprintf(`document.readyState === "complete" && !!%s`, find))
+	_, err := chromedp.Run(p.tab, chromedp.Evaluate[bool](fmt.Sprintf(`(() => { %s.click(); return true; })()`, find)))
+	if err != nil {
+		p.Logf("clicking %s: %v", label, err)
+	}
 	p.see(then)
 }
 
 func (p *person) write(field, text string) {
 	p.Helper()
-	p.do(chromedp.SetValue("#"+field, text))
+	p.until("field "+field, fmt.Sprintf(`document.readyState === "complete" && (document.getElementById(%q).value = %q, true)`, field, text))
 }
 
-func (p *person) read(selector string) string {
+func (p *person) read(id string) string {
 	p.Helper()
-	return strings.TrimSpace(run1(p, chromedp.Text(selector)))
+	return strings.TrimSpace(evaluate[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id)))
 }
 
 // look asserts that the page has no serious accessibility problem and no sideways scrolling on a phone, in light and in dark,
@@ -144,7 +157,7 @@ func (p *person) look(name string) {
 	p.Helper()
 	for _, light := range []string{"light", "dark"} {
 		p.do(scheme(light))
-		found := run1(p, chromedp.Evaluate[[]violation](p.axe+"; axe.run().then((r) => r.violations)", chromedp.EvalAwaitPromise))
+		found := evaluate[[]violation](p, p.axe+"; axe.run().then((r) => r.violations)", chromedp.EvalAwaitPromise)
 		for _, v := range found {
 			if v.Impact == "serious" || v.Impact == "critical" {
 				p.Errorf("%s in %s: %s (%s): %v", name, light, v.Help, v.ID, v.Nodes)
@@ -153,7 +166,7 @@ func (p *person) look(name string) {
 		p.capture(name + "-" + light)
 	}
 	p.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
-	if wider := run1(p, chromedp.Evaluate[int]("document.documentElement.scrollWidth - document.documentElement.clientWidth")); wider > 0 {
+	if wider := evaluate[int](p, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wider > 0 {
 		p.Errorf("%s is %d pixels wider than a phone", name, wider)
 	}
 	p.capture(name + "-phone")
@@ -177,7 +190,10 @@ func (p *person) capture(name string) {
 	if p.shot == "" {
 		return
 	}
-	picture := run1(p, chromedp.FullScreenshot(100))
+	picture, err := chromedp.Run(p.tab, chromedp.FullScreenshot(100))
+	if err != nil {
+		p.lost(err.Error())
+	}
 	if err := os.WriteFile(filepath.Join(p.shot, name+".png"), picture, 0o644); err != nil {
 		p.Fatal(err)
 	}
@@ -248,11 +264,11 @@ func TestCustomer(t *testing.T) {
 	p.write("cvc", "123")
 	p.press("Subscribe", "This is your API key.")
 	p.look("done")
-	key := p.read("#key")
+	key := p.read("key")
 	p.do(chromedp.Reload())
 	p.see("Your key was shown already")
 	p.press("Issue another key", "This is your API key.")
-	if again := p.read("#key"); again == key || post(http.DefaultClient, host.url, key, `{"domain":"example.com"}`).Status != 401 {
+	if again := p.read("key"); again == key || post(http.DefaultClient, host.url, key, `{"domain":"example.com"}`).Status != 401 {
 		t.Error("the first key was not replaced")
 	} else {
 		key = again
@@ -264,7 +280,7 @@ func TestCustomer(t *testing.T) {
 	p.press("Save", "url:")
 	p.write("url", receiver.URL+"/hook")
 	p.press("Save", "This is the secret that signs events.")
-	secret := p.read("#secret")
+	secret := p.read("secret")
 	receiver.secret.Store(&secret)
 	p.look("webhooks-new")
 
@@ -292,7 +308,7 @@ func TestCustomer(t *testing.T) {
 	p.press("Keys", "A rotated key works on")
 	p.press("Rotate", "This is the new key.")
 	p.look("keys")
-	rotated := p.read("#issued")
+	rotated := p.read("issued")
 	for _, k := range []string{key, rotated} {
 		if a := post(http.DefaultClient, host.url, k, `{"domain":"example.com"}`); a.Status != 200 {
 			t.Errorf("within the overlap a key got %+v", a)
@@ -358,14 +374,14 @@ type focused struct {
 func (p *person) stop(key string) focused {
 	p.Helper()
 	p.do(chromedp.KeyEvent(key))
-	return run1(p, chromedp.Evaluate[focused](`(() => {
+	return evaluate[focused](p, `(() => {
 		const e = document.activeElement, at = e.getBoundingClientRect(), style = getComputedStyle(e);
 		const label = e.labels && e.labels.length ? e.labels[0].innerText : e.innerText;
 		return {
 			name: (label || "").trim(), outline: parseFloat(style.outlineWidth) >= 2 && style.outlineStyle !== "none",
 			seen: at.width > 0 && at.left >= 0 && at.top >= 0 && at.bottom <= innerHeight && at.right <= innerWidth,
 		};
-	})()`))
+	})()`)
 }
 
 // TestKeyboard signs in and goes through the dashboard without a mouse, and stays where it is while the page brings itself up to
@@ -405,12 +421,12 @@ func TestKeyboard(t *testing.T) {
 	p.press("All", "Attempts")
 	p.until("the list of events", `(() => { const e = document.querySelector("[id^=see-]"); if (e) e.focus(); return !!e; })()`)
 	p.until("two updates", `performance.getEntriesByType("resource").filter((e) => e.initiatorType === "fetch").length >= 2`)
-	if !run1(p, chromedp.Evaluate[bool](`document.activeElement.id.startsWith("see-") && document.querySelectorAll("header").length === 1`)) {
+	if !evaluate[bool](p, `document.activeElement.id.startsWith("see-") && document.querySelectorAll("header").length === 1`) {
 		t.Error("an update took the focus away, or put a page into the page")
 	}
 	output(t, dir, database, "keys", "revoke", key.ID)
 	p.see("With any key of your account.") // the next update says that nobody is signed in
-	if n := run1(p, chromedp.Evaluate[int](`document.querySelectorAll("header").length`)); n != 1 {
+	if n := evaluate[int](p, `document.querySelectorAll("header").length`); n != 1 {
 		t.Errorf("there are %d headers", n)
 	}
 	host.stop(t, syscall.SIGTERM)
