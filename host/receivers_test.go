@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os/exec"
 	"path/filepath"
@@ -87,6 +88,20 @@ func TestReceivers(t *testing.T) {
 					t.Errorf("%s: status %d, want %d", c.name, got, c.status)
 				}
 			}
+			// Who does not know the secret cannot keep it busy or stop it.
+			for name, head := range map[string]string{
+				"no length":        "Content-Length: -1\r\n\r\n{",
+				"a length of text": "Content-Length: some\r\n\r\n{",
+				"a time too long":  "Content-Length: 2\r\nwebhook-timestamp: " + strings.Repeat("9", 5000) + "\r\n\r\n{}",
+			} {
+				if status := sendRaw(t, url, head, true); status/100 != 4 {
+					t.Errorf("%s: status %d", name, status)
+				}
+			}
+			sendRaw(t, url, "Content-Length: 100\r\n\r\n{", false)
+			if got := pretend(t, url, secret, "chk_1", body, body, now); got != 204 {
+				t.Errorf("after somebody hung up halfway: status %d", got)
+			}
 			if got, want := nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"; got != want {
 				t.Errorf("the receiver printed %q, want %q", got, want)
 			}
@@ -137,6 +152,32 @@ func nextLine(t *testing.T, lines <-chan string) string {
 		t.Fatal("the receiver printed nothing")
 		panic("unreachable")
 	}
+}
+
+// sendRaw posts what HTTP clients would not send. It returns the status; when it does not listen, it hangs up and returns 0.
+func sendRaw(t *testing.T, url, head string, listen bool) int {
+	t.Helper()
+	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+head); err != nil {
+		t.Fatal(err)
+	}
+	if !listen {
+		return 0
+	}
+	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		t.Errorf("no answer to %.40q: %v", head, err)
+		return 0
+	}
+	defer response.Body.Close()
+	return response.StatusCode
 }
 
 // pretend posts a body as a host would that has signed another; without a secret it signs nothing. It returns the status.

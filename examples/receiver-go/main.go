@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -45,7 +46,7 @@ func main() {
 	if err != nil || len(key) == 0 {
 		log.Fatal("ASSAY_WEBHOOK_SECRET is not a secret of the form whsec_...")
 	}
-	listener, err := net.Listen("tcp", os.Getenv("LISTEN"))
+	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:9000"))
 	if err != nil {
 		log.Fatal(err)
 	}

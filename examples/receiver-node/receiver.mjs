@@ -39,7 +39,8 @@ async function read(request) {
 }
 
 const server = createServer(async (request, response) => {
-  const body = await read(request);
+  const body = await read(request).catch(() => undefined);
+  if (body === undefined) return response.destroy(); // the sender hung up halfway: without this catch, anybody could end the process
   if (body === null) return response.writeHead(413).end();
   if (!genuine(request.headers, body)) return response.writeHead(401).end("wrong signature");
   response.writeHead(204).end();

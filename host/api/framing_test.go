@@ -292,6 +292,54 @@ func TestRouting(t *testing.T) {
 	}
 }
 
+// B03, B04: where there are pages too, a program that asks for what is not there is told so in JSON, a browser by a page.
+func TestUnknownPathsBesidePages(t *testing.T) {
+	t.Parallel()
+	const page = "<p>There is no such page."
+	s := start(t, Config{Pages: func(ctx *fasthttp.RequestCtx) {
+		ctx.SetContentType("text/html; charset=utf-8")
+		if string(ctx.Path()) != "/docs" {
+			ctx.SetStatusCode(404)
+			ctx.SetBodyString(page)
+		}
+	}})
+	for name, test := range map[string]struct {
+		method, path string
+		headers      []string
+		status       int
+		page         bool
+	}{
+		"a slash too many":       {"POST", "/api/check/", nil, 404, false},
+		"another case":           {"POST", "/API/CHECK", nil, 404, false},
+		"two slashes":            {"POST", "//api/check", nil, 404, false},
+		"any media type":         {"GET", "/nope", []string{"Accept", "*/*"}, 404, false},
+		"JSON asked for":         {"GET", "/nope", []string{"Accept", "application/json"}, 404, false},
+		"a browser":              {"GET", "/nope", []string{"Accept", "text/html,application/xhtml+xml,*/*;q=0.8"}, 404, true},
+		"a browser's fancy case": {"GET", "/nope", []string{"Accept", "Text/HTML"}, 404, true},
+		"part of a page":         {"GET", "/nope", []string{"Accept", "*/*", "HX-Request", "true"}, 404, true},
+		"a page that is there":   {"GET", "/docs", nil, 200, true},
+		"a method of nobody":     {"BREW", "/docs", []string{"Accept", "text/html"}, 404, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := s.send(t, test.method, test.path, "", test.headers...)
+			if got.status != test.status {
+				t.Fatalf("status %d, %q", got.status, got.body)
+			}
+			if test.page {
+				if got.header.Get("Content-Type") != "text/html; charset=utf-8" || test.status == 404 && got.body != page {
+					t.Errorf("%v, %q", got.header, got.body)
+				}
+				return
+			}
+			got.wellBehaved(t)
+			if got.failure(t).Error != errNotFound.text {
+				t.Errorf("body %q", got.body)
+			}
+		})
+	}
+}
+
 // B23: a client that sends one byte after another never gets more than ReadTimeout.
 func TestSlowClientsAreCutOff(t *testing.T) {
 	t.Parallel()

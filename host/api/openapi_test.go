@@ -24,6 +24,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"assay/host/entity"
+	"assay/sdk"
 )
 
 func loadDocument(t *testing.T) (*openapi3.T, routers.Router) {
@@ -65,6 +66,18 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	}
 	if served := slices.Sorted(maps.Keys(s.allow)); len(served) != doc.Paths.Len() {
 		t.Errorf("Allow is known for %v", served)
+	}
+}
+
+func TestEveryThreatIsDocumented(t *testing.T) {
+	t.Parallel()
+	doc, _ := loadDocument(t)
+	var want []any
+	for _, threat := range sdk.Threats() {
+		want = append(want, string(threat))
+	}
+	if diff := cmp.Diff(want, doc.Components.Schemas["Threat"].Value.Enum); diff != "" {
+		t.Errorf("threats that layers may name (-), and those documented (+):\n%s", diff)
 	}
 }
 

@@ -3,6 +3,7 @@
 package api
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"net"
@@ -62,7 +63,8 @@ type Config struct {
 	// ProviderEvent takes an event of the payment provider, its body and its Stripe-Signature header. It returns an
 	// *entity.InvalidError for one that is not the provider's. nil: 404.
 	ProviderEvent func(ctx context.Context, body []byte, signature string) error
-	// Pages answers requests for what is no endpoint here, with heads vetted and bodies bounded as an endpoint's; nil: 404.
+	// Pages answers requests for what is no endpoint here, with heads vetted and bodies bounded as an endpoint's; nil: 404. Its
+	// own 404 is for browsers only: all others get an endpoint's.
 	Pages fasthttp.RequestHandler
 
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For is believed
@@ -258,20 +260,24 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 		s.refuse(ctx, err)
 		return
 	}
-	if x.route == "" && s.cfg.Pages != nil {
+	switch known := knownMethod(string(ctx.Method())); {
+	case x.route == "" && known && s.cfg.Pages != nil:
 		s.cfg.Pages(ctx)
-		return
-	}
-	if !knownMethod(string(ctx.Method())) {
-		// fiber would answer these with plain text.
-		if x.route == "" {
-			s.fail(ctx, errNotFound)
-		} else {
-			s.fail(ctx, errMethod)
+		if ctx.Response.StatusCode() == fasthttp.StatusNotFound && !wantsPage(&ctx.Request.Header) {
+			s.fail(ctx, errNotFound) // most likely an endpoint, misspelt
 		}
-		return
+	case known:
+		s.routed(ctx)
+	case x.route == "": // fiber would answer unknown methods with plain text
+		s.fail(ctx, errNotFound)
+	default:
+		s.fail(ctx, errMethod)
 	}
-	s.routed(ctx)
+}
+
+// wantsPage says whether a request comes from a browser or from a script of a page.
+func wantsPage(h *fasthttp.RequestHeader) bool {
+	return bytes.Contains(bytes.ToLower(h.Peek(fasthttp.HeaderAccept)), []byte("text/html")) || len(h.Peek("HX-Request")) > 0
 }
 
 // finish sets what every response has, and logs it.

@@ -143,14 +143,15 @@ func isPhoneSeparator(r rune) bool {
 		strings.ContainsRune("()[]./·•~−（）．／\u200b\u2060\ufeff\u00ad", r)
 }
 
-// cutExtension splits an extension off: "ext. 12", "x12", "#12", ";ext=12" at the end, of at most 7 digits.
+// cutExtension splits an extension off: "ext. 12", "x12", "#12", ";ext=12" at the end, of at most 7 digits. Address books write
+// what is dialled after a pause as ",,12".
 func cutExtension(text string) (number string) {
 	head := strings.TrimRight(text, "0123456789")
 	if digits := len(text) - len(head); digits == 0 || digits > 7 {
 		return text
 	}
 	lower := strings.ToLower(strings.TrimRight(head, " .:="))
-	for _, mark := range []string{"extension", "extn", "ext", "durchwahl", "poste", "anexo", "int", "x", "#"} {
+	for _, mark := range []string{"extension", "extn", "ext", "durchwahl", "poste", "anexo", "доб", "int", "x", "#", ",,"} {
 		if number, found := strings.CutSuffix(lower, mark); found && len(lower) <= len(text) {
 			return strings.TrimRight(text[:len(number)], " ,;")
 		}

@@ -26,6 +26,8 @@ func TestPhoneFacts(t *testing.T) {
 		"tel URI with context": {"tel:+1-202-456-1111;phone-context=example.com", "", "+12024561111", nil},
 		"extension":            {"+1 202-456-1111 ext. 123", "", "+12024561111", nil},
 		"extension x":          {"+1 202-456-1111x123", "", "+12024561111", nil},
+		"extension, paused":    {"+1 (202) 456-1111,,123", "", "+12024561111", nil},
+		"extension, Russian":   {"+7 (495) 123-45-67 доб. 123", "", "+74951234567", nil},
 		"fullwidth":            {"＋３３６１２３４５６７８", "", "+33612345678", nil},
 		"Arabic digits":        {"+٣٣٦١٢٣٤٥٦٧٨", "", "+33612345678", nil},
 		"mathematical digits":  {"+33𝟼𝟷𝟸𝟹𝟺𝟻𝟼𝟽𝟾", "", "+33612345678", nil},
