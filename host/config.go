@@ -15,17 +15,17 @@ type Config struct {
 	DatabaseURL    string   `env:"ASSAY_DATABASE_URL" placeholder:"URL" help:"Postgres to use, as postgres://user:password@host:port/name. Empty: a private one in the data directory."`
 	DataDir        string   `env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"Where the host keeps its files: secret, logs, built layers, checkpoints, the private Postgres."`
 	SecretFile     string   `env:"ASSAY_SECRET_FILE" placeholder:"FILE" help:"The master secret, made at the first start. Every host of one database needs the same. Empty: secret in the data directory."`
-	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR,..." help:"Networks of proxies whose X-Forwarded-For is believed."`
-	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR,..." help:"Networks that webhooks may be sent to although they are not public, on any port and without TLS."`
+	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"Networks of proxies whose X-Forwarded-For is believed."`
+	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR" help:"Networks that webhooks may be sent to although they are not public, on any port and without TLS."`
 	URL            string   `name:"public-url" env:"ASSAY_URL" placeholder:"URL" help:"This service's address as customers reach it, such as https://assay.example. Empty: as each request says."`
 	StripeKey      string   `env:"ASSAY_STRIPE_KEY" placeholder:"KEY" help:"Stripe's secret API key. Empty: a built-in test checkout that takes no real cards."`
 	StripeSecret   string   `name:"stripe-webhook-secret" env:"ASSAY_STRIPE_WEBHOOK_SECRET" placeholder:"SECRET" help:"Signing secret of the Stripe webhook that leads to /api/billing/stripe."`
 	StripeURL      string   `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"Another base of Stripe's API, for tests."`
-	DNS            []string `env:"ASSAY_DNS" placeholder:"HOST:PORT,..." help:"Recursive DNS resolvers to ask, the first first. Empty: the system's. off: none."`
+	DNS            []string `env:"ASSAY_DNS" placeholder:"HOST:PORT" help:"Recursive DNS resolvers to ask, the first first. Empty: the system's. off: none."`
 	RDAPURL        string   `name:"rdap-url" env:"ASSAY_RDAP_URL" placeholder:"URL" help:"RDAP server to ask about registrations, in the background. Empty: the registries' own. off: none."`
 	MMDBASN        string   `name:"mmdb-asn" env:"ASSAY_MMDB_ASN" placeholder:"FILE" help:"MaxMind-format file of autonomous systems, such as GeoLite2-ASN.mmdb."`
 	MMDBCountry    string   `name:"mmdb-country" env:"ASSAY_MMDB_COUNTRY" placeholder:"FILE" help:"MaxMind-format file of countries, such as GeoLite2-Country.mmdb."`
-	DNSBL          []string `name:"dnsbl" env:"ASSAY_DNSBL" placeholder:"ZONE,..." help:"DNS blocklists to ask: zones that list addresses, or domain: and a zone that lists domains."`
+	DNSBL          []string `name:"dnsbl" env:"ASSAY_DNSBL" placeholder:"ZONE" help:"DNS blocklists to ask: zones that list addresses, or domain: and a zone that lists domains."`
 }
 
 // Validate says what is wrong with the settings. Kong calls it.

@@ -1,17 +1,25 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"assay/host/entity"
 	"assay/host/facts/network"
 	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store"
 	"assay/registry"
 	"assay/sdk"
 )
@@ -50,16 +58,44 @@ func TestInterfacePage(t *testing.T) {
 			t.Errorf("section 5 of sdk/ABI.md lacks %q", row)
 		}
 	}
+	if size := fmt.Sprintf("a plugin has at most %d MiB", registry.MaxModuleBytes>>20); !strings.Contains(page, size) {
+		t.Errorf("section 8 of sdk/ABI.md lacks %q", size)
+	}
 }
 
-// TestReadme holds the README to what it promises: two commands, and nothing else to know before them.
+// TestReadme holds the README to what it promises: two commands, and nothing else to know before them; and every setting.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme := readText(t, "../README.md")
-	for _, want := range []string{"\ngo run ./host", "\ngo test ./...", "POST /api/check"} {
-		if !strings.Contains(readme, want) {
-			t.Errorf("README.md does not show %q", strings.TrimSpace(want))
+	want := []string{"\ngo run ./host", "\ngo test ./...", "POST /api/check"}
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		if !strings.HasSuffix(f.Tag.Get("help"), "for tests.") {
+			want = append(want, "`"+f.Tag.Get("env")+"`")
 		}
+	}
+	for _, text := range want {
+		if !strings.Contains(readme, text) {
+			t.Errorf("README.md does not show %q", strings.TrimSpace(text))
+		}
+	}
+}
+
+// TestReadmeAnswer holds the README's first answer to what a host says.
+func TestReadmeAnswer(t *testing.T) {
+	t.Parallel()
+	command, rest, _ := strings.Cut(readText(t, "../README.md"), " | jq\n")
+	_, body, _ := strings.Cut(command, " -d '")
+	body, _, _ = strings.Cut(body, "'")
+	var want answer
+	if err := json.NewDecoder(strings.NewReader(rest)).Decode(&want); err != nil {
+		t.Fatalf("README.md shows no answer to %q: %v", body, err)
+	}
+	want.Status = http.StatusOK
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database)
+	got := ask(host, outputJSON[store.Issued](t, dir, database, "keys", "create").Secret, body)
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(answer{}, "Ref")); diff != "" {
+		t.Errorf("README.md shows another answer to %s (-README +host):\n%s", body, diff)
 	}
 }
 

@@ -83,7 +83,9 @@ func printDecision(t *terminal, d *check.Decision) error {
 		case o.Abstained:
 			state = "abstains"
 		}
-		rows = append(rows, []string{o.Layer + "@" + o.Version, state, fmt.Sprintf("%.2f", o.Weight), fmt.Sprintf("%+.2f", o.Contribution), fmt.Sprintf("%d us", o.Micros), "", ""})
+		rows = append(rows, []string{
+			o.Layer + "@" + o.Version, state, fmt.Sprintf("%.2f", o.Weight), fmt.Sprintf("%+.2f", o.Contribution), fmt.Sprintf("%d us", o.Micros), "", "",
+		})
 		for _, s := range o.Signals {
 			rows = append(rows, []string{"", fmt.Sprintf("%+d", s.Points), "", "", "", s.Code, s.Text})
 		}

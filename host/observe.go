@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"gopkg.in/natefinch/lumberjack.v2"
 
@@ -83,40 +84,53 @@ type metrics struct {
 }
 
 func newMetrics() *metrics {
-	m := &metrics{
-		registry: prometheus.NewRegistry(),
-		checks:   prometheus.NewCounterVec(prometheus.CounterOpts{Name: "assay_checks_total", Help: "Checks answered."}, []string{"type", "verdict"}),
-		checkSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "assay_check_seconds", Help: "From the parsed request to the durable decision.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12)}, []string{"type"}),
-		layers: prometheus.NewCounterVec(prometheus.CounterOpts{Name: "assay_layer_outcomes_total", Help: "What became of each call of a layer: scored, abstained, or why it was lost."}, []string{"layer", "outcome"}),
-		layerSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "assay_layer_seconds", Help: "One call of a layer.", Buckets: prometheus.ExponentialBuckets(0.000002, 4, 10)}, []string{"layer"}),
-		layerFuel: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "assay_layer_fuel", Help: "Fuel that one call of a layer burned, about one unit an instruction.", Buckets: prometheus.ExponentialBuckets(1000, 4, 10)}, []string{"layer"}),
-		batchSize:    prometheus.NewHistogram(prometheus.HistogramOpts{Name: "assay_ledger_batch_size", Help: "Checks recorded in one transaction.", Buckets: prometheus.ExponentialBuckets(1, 2, 9)}),
-		batchSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{Name: "assay_ledger_batch_seconds", Help: "One transaction of the ledger.", Buckets: prometheus.ExponentialBuckets(0.0005, 2, 12)}),
-		attempts:     prometheus.NewCounterVec(prometheus.CounterOpts{Name: "assay_webhook_attempts_total", Help: "Attempts to deliver an event that ended: delivered, refused with another status, or without an answer."}, []string{"outcome"}),
-		attemptTook: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "assay_webhook_attempt_seconds", Help: "One attempt to deliver an event.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
-		attemptLate: prometheus.NewHistogram(prometheus.HistogramOpts{
-			Name: "assay_webhook_late_seconds", Help: "From when an attempt was due, the first from its check, to when it was claimed.", Buckets: prometheus.ExponentialBuckets(0.001, 2, 15)}),
-		queued: prometheus.NewGauge(prometheus.GaugeOpts{Name: "assay_ledger_queue", Help: "Checks that waited for the ledger after its last transaction."}),
+	m := &metrics{registry: prometheus.NewRegistry()}
+	made := promauto.With(m.registry)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return made.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
-	m.registry.MustRegister(m.checks, m.checkSeconds, m.layers, m.layerSeconds, m.layerFuel, m.batchSize, m.batchSeconds, m.queued, m.attempts, m.attemptTook, m.attemptLate,
-		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		return made.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	}
+	histograms := func(name, help string, buckets []float64, label string) *prometheus.HistogramVec {
+		return made.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{label})
+	}
+	exponential := prometheus.ExponentialBuckets
+
+	m.checks = counter("assay_checks_total", "Checks answered.", "type", "verdict")
+	m.checkSeconds = histograms("assay_check_seconds",
+		"From the parsed request to the durable decision.", exponential(0.0005, 2, 12), "type")
+	m.layers = counter("assay_layer_outcomes_total",
+		"What became of each call of a layer: scored, abstained, or why it was lost.", "layer", "outcome")
+	m.layerSeconds = histograms("assay_layer_seconds", "One call of a layer.", exponential(0.000002, 4, 10), "layer")
+	m.layerFuel = histograms("assay_layer_fuel",
+		"Fuel that one call of a layer burned, about one unit an instruction.", exponential(1000, 4, 10), "layer")
+	m.batchSize = histogram("assay_ledger_batch_size", "Checks recorded in one transaction.", exponential(1, 2, 9))
+	m.batchSeconds = histogram("assay_ledger_batch_seconds", "One transaction of the ledger.", exponential(0.0005, 2, 12))
+	m.queued = made.NewGauge(prometheus.GaugeOpts{
+		Name: "assay_ledger_queue", Help: "Checks that waited for the ledger after its last transaction."})
+	m.attempts = counter("assay_webhook_attempts_total",
+		"Attempts to deliver an event that ended: delivered, refused with another status, or without an answer.", "outcome")
+	m.attemptTook = histogram("assay_webhook_attempt_seconds", "One attempt to deliver an event.", exponential(0.001, 2, 15))
+	m.attemptLate = histogram("assay_webhook_late_seconds",
+		"From when an attempt was due, the first from its check, to when it was claimed.", exponential(0.001, 2, 15))
+	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// gauge adds a figure that is asked for when it is read.
+func (m *metrics) gauge(name, help string, value func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
 }
 
 // handler serves the figures, and how far this host follows the lineup.
 func (m *metrics) handler(f *lineup.Follower) http.Handler {
-	m.registry.MustRegister(
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_lineup_revision", Help: "The lineup revision in force on this host."},
-			func() float64 { return float64(f.State().Revision) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_lineup_refused_revision", Help: "The active revision when this host could not load it, else 0."},
-			func() float64 { return float64(f.State().Refused) }),
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "assay_degraded", Help: "What /readyz lists as degraded: layers that rest, a lineup that was refused."},
-			func() float64 { return float64(len(f.Degraded())) }),
-	)
+	m.gauge("assay_lineup_revision", "The lineup revision in force on this host.",
+		func() float64 { return float64(f.State().Revision) })
+	m.gauge("assay_lineup_refused_revision", "The active revision when this host could not load it, else 0.",
+		func() float64 { return float64(f.State().Refused) })
+	m.gauge("assay_degraded", "What /readyz lists as degraded: layers that rest, a lineup that was refused.",
+		func() float64 { return float64(len(f.Degraded())) })
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
@@ -142,14 +156,11 @@ func (m *metrics) attemptEnded(a store.Ended, late time.Duration) {
 
 // watchDelivery shows how many attempts are under way.
 func (m *metrics) watchDelivery(underWay func() (all, slow int)) {
-	gauge := func(name, help string, value func() int) prometheus.Collector {
-		return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 { return float64(value()) })
-	}
-	m.registry.MustRegister(
-		gauge("assay_webhook_attempts_under_way", "Attempts to deliver an event that are being made.", func() int { all, _ := underWay(); return all }),
-		gauge("assay_webhook_slow_attempts_under_way", "Of these, those that have taken more than a second or are made to a receiver that does.",
-			func() int { _, slow := underWay(); return slow }),
-	)
+	m.gauge("assay_webhook_attempts_under_way", "Attempts to deliver an event that are being made.",
+		func() float64 { all, _ := underWay(); return float64(all) })
+	m.gauge("assay_webhook_slow_attempts_under_way",
+		"Of these, those that have taken more than a second or are made to a receiver that does.",
+		func() float64 { _, slow := underWay(); return float64(slow) })
 }
 
 // observer turns what the core reports into figures and log lines.
@@ -166,7 +177,8 @@ func (o *observer) LayerRan(t entity.Type, out check.Outcome, lost *check.Lost) 
 	switch {
 	case lost != nil:
 		outcome = string(lost.Reason)
-		o.log.Warn("layer lost", "layer", out.Layer, "version", out.Version, "type", t, "reason", lost.Reason, "error", lost.Err, "output", lost.Output)
+		o.log.Warn("layer lost", "layer", out.Layer, "version", out.Version, "type", t,
+			"reason", lost.Reason, "error", lost.Err, "output", lost.Output)
 	case out.Abstained:
 		outcome = "abstained"
 	}

@@ -37,13 +37,13 @@ type LineupItem struct {
 
 // The isolations of a layer.
 const (
-	IsolationCall   = "call"
-	IsolationShared = "shared"
+	isolationCall   = "call"
+	isolationShared = "shared"
 )
 
 // Shares says whether the layer's instances are used again as a call has left them.
 func (i LineupItem) Shares(firstParty bool) bool {
-	return i.Isolation == IsolationShared || (i.Isolation == "" && firstParty)
+	return i.Isolation == isolationShared || (i.Isolation == "" && firstParty)
 }
 
 const maxLineupBytes = 256 << 10
@@ -119,7 +119,7 @@ func (l Lineup) Validate() error {
 		if err := validWeight(item.Weight); err != nil {
 			bad("weight of %s: %w", item.Layer, err)
 		}
-		if item.Isolation != "" && item.Isolation != IsolationCall && item.Isolation != IsolationShared {
+		if item.Isolation != "" && item.Isolation != isolationCall && item.Isolation != isolationShared {
 			bad("isolation of %s is %q, which is neither call nor shared", item.Layer, item.Isolation)
 		}
 	}

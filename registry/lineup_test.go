@@ -57,7 +57,7 @@ func TestLineupFields(t *testing.T) {
 		{"bias too large", "bias", 20.5, "bias"},
 		{"bias too small", "bias", -20.5, "bias"},
 		{"bias beyond numbers", "bias", json.RawMessage("1e999"), "bias"},
-		{"bias as text", "bias", "1", "bias"},
+		{"bias as text", "bias", "1", `field "bias" has a value of the wrong kind`},
 
 		{"lowest bands", "bands", document{"review": 1, "block": 2}, ""},
 		{"highest bands", "bands", document{"review": 99, "block": 100}, ""},
@@ -66,7 +66,7 @@ func TestLineupFields(t *testing.T) {
 		{"block beyond 100", "bands", document{"review": 40, "block": 101}, "bands"},
 		{"bands equal", "bands", document{"review": 40, "block": 40}, "bands"},
 		{"bands swapped", "bands", document{"review": 70, "block": 40}, "bands"},
-		{"another band", "bands", document{"review": 40, "block": 70, "allow": 0}, "allow"},
+		{"another band", "bands", document{"review": 40, "block": 70, "allow": 0}, `there is no field "bands.allow"`},
 
 		{"one layer", "layers", layers(item("domain@1.0.0", 0)), ""},
 		{"heaviest layer", "layers", layers(item("domain@1.0.0", 20)), ""},
@@ -86,8 +86,8 @@ func TestLineupFields(t *testing.T) {
 		{"empty layer", "layers", layers(document{"weight": 1}), `layer ""`},
 		{"a layer twice", "layers", layers(item("domain@1.0.0", 1), item("domain@1.0.0", 1)), "layer domain is there twice"},
 		{"two versions of a layer", "layers", layers(item("domain@1.0.0", 1), item("domain@2.0.0", 1)), "layer domain is there twice"},
-		{"config of another kind", "layers", layers(document{"layer": "domain@1.0.0", "weight": 1, "config": document{"floor": 7}}), "floor"},
-		{"a misspelt field", "layers", layers(document{"layer": "domain@1.0.0", "wieght": 1}), "wieght"},
+		{"config of another kind", "layers", layers(document{"layer": "domain@1.0.0", "weight": 1, "config": document{"floor": 7}}), `field "layers.0.config.floor" has a value of the wrong kind`},
+		{"a misspelt field", "layers", layers(document{"layer": "domain@1.0.0", "wieght": 1}), `there is no field "layers.0.wieght"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ import (
 	"math"
 	"regexp"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -155,5 +156,20 @@ func decodeStrict(data []byte, limit int, into any) error {
 	if len(data) > limit {
 		return fmt.Errorf("%d bytes are more than %d", len(data), limit)
 	}
-	return json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+	err := json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+	var wrong *json.SemanticError
+	if !errors.As(err, &wrong) {
+		return err
+	}
+	// Its own text speaks of Go's types.
+	field := strings.Join(slices.Collect(wrong.JSONPointer.Tokens()), ".")
+	switch {
+	case errors.Is(wrong, json.ErrUnknownName):
+		return fmt.Errorf("there is no field %q", field)
+	case field == "":
+		return errors.New("it is not a JSON object")
+	case wrong.JSONValue != nil:
+		return fmt.Errorf("field %q cannot be %.40s", field, wrong.JSONValue)
+	}
+	return fmt.Errorf("field %q has a value of the wrong kind", field)
 }

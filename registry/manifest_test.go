@@ -145,7 +145,8 @@ func TestManifestFields(t *testing.T) {
 		{"weight below zero", "default_weight", -0.01, "default_weight"},
 		{"weight beyond numbers", "default_weight", json.RawMessage("1e999"), "default_weight"},
 
-		{"an unknown field", "budgetms", 5, "budgetms"},
+		{"half a millisecond", "budget_ms", 1.5, `field "budget_ms" cannot be 1.5`},
+		{"an unknown field", "budgetms", 5, `there is no field "budgetms"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

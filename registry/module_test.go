@@ -83,9 +83,12 @@ func TestPackRefuses(t *testing.T) {
 		{"not a module", "#!/bin/sh", good, "not a WebAssembly 1.0 binary module"},
 		{"a broken module", bare + "\x00\x7f", good, "longer than the file"},
 	} {
-		if wasm, err := registry.Pack([]byte(c.wasm), []byte(c.manifest)); err == nil || !strings.Contains(err.Error(), c.want) || wasm != nil {
-			t.Errorf("%s: packed as %q, %v; want an error with %q", c.name, wasm, err, c.want)
-		}
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if wasm, err := registry.Pack([]byte(c.wasm), []byte(c.manifest)); err == nil || !strings.Contains(err.Error(), c.want) || wasm != nil {
+				t.Errorf("packed as %q, %v; want an error with %q", wasm, err, c.want)
+			}
+		})
 	}
 }
 

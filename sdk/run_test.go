@@ -114,21 +114,33 @@ func TestFactsAreReadInOrder(t *testing.T) {
 func TestScoreIsHeldToItsRange(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
+		name   string
 		points []int
 		want   int
 	}{
-		{nil, 0}, {[]int{-1}, 0}, {[]int{-100, -100}, 0}, {[]int{100}, 100}, {[]int{100, 1}, 100}, {[]int{-100, 100, 100}, 100},
-		{[]int{100, 100, -50}, 100}, {[]int{0, 0}, 0}, {[]int{99, 1}, 100}, {[]int{-1, 2}, 1},
+		{"no signals", nil, 0},
+		{"no points", []int{0, 0}, 0},
+		{"below nothing", []int{-1}, 0},
+		{"far below nothing", []int{-100, -100}, 0},
+		{"just above nothing", []int{-1, 2}, 1},
+		{"all", []int{100}, 100},
+		{"all together", []int{99, 1}, 100},
+		{"more than all", []int{100, 1}, 100},
+		{"held at the end, after going up", []int{-100, 100, 100}, 100},
+		{"held at the end, after going down", []int{100, 100, -50}, 100},
 	} {
-		got := sdk.Run(func(check *sdk.Check) sdk.Outcome {
-			for _, p := range c.points {
-				check.Signal(p, "a:b:c", "x")
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			got := sdk.Run(func(check *sdk.Check) sdk.Outcome {
+				for _, p := range c.points {
+					check.Signal(p, "a:b:c", "x")
+				}
+				return sdk.Scored
+			}, nil)
+			if got.Score != c.want || got.Refused != nil {
+				t.Errorf("points %v score %d (%v), want %d", c.points, got.Score, got.Refused, c.want)
 			}
-			return sdk.Scored
-		}, nil)
-		if got.Score != c.want || got.Refused != nil {
-			t.Errorf("points %v score %d (%v), want %d", c.points, got.Score, got.Refused, c.want)
-		}
+		})
 	}
 }
 
