@@ -90,7 +90,7 @@ func read(target, pool paths, say func(string, ...any)) ([]row, error) {
 		say("read %s: %d domains, %d that no check would take", filepath.Base(path), len(more), skipped)
 		rows = append(rows, more...)
 	}
-	rows = exonerate(lend(distinct(rows)))
+	rows = settle(exonerate(lend(distinct(rows))))
 	bad := 0
 	for i := range rows {
 		if rows[i].bad {

@@ -24,7 +24,7 @@ type row struct {
 	site     string // the registrable domain, or the site under a shared host: never on both sides of a split
 	address  ngram.Address
 	target   bool    // of the files whose mix of sources is the one to be good at
-	lent     bool    // made up in training: see exonerate
+	lent     bool    // made up in training: see exonerate and settle
 	weight   float32 // in training
 	features []uint32
 }

@@ -319,6 +319,65 @@ func TestExonerate(t *testing.T) {
 	}
 }
 
+// Under a shared host that reports name, good rows must weigh half of the bad ones, and no tested site may be among them.
+func TestSettle(t *testing.T) {
+	t.Parallel()
+	var text strings.Builder
+	for i := range 40 {
+		fmt.Fprintf(&text, `{"value":"login.wallet%d.vercel.app","label":1,"source":"s"}`+"\n", i)
+		fmt.Fprintf(&text, `{"value":"honest%d.example%d.com","label":0,"source":"list"}`+"\n", i, i)
+		fmt.Fprintf(&text, `{"value":"honest%d.com","label":0,"source":"list"}`+"\n", i)
+	}
+	text.WriteString(`{"value":"wallet.weebly.com","label":1,"source":"s"}` + "\n")
+	for i := range 2 {
+		fmt.Fprintf(&text, `{"value":"honest%d.weebly.com","label":0,"source":"list"}`+"\n", i)
+	}
+	rows, _, err := readRows(strings.NewReader(text.String()), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 { // of the target, under the same host: never copied
+		r := rows[3*i]
+		r.target = true
+		r.address.Name = fmt.Sprintf("honest%d", i)
+		r.site = r.address.Name + ".vercel.app"
+		rows = append(rows, r)
+		r = rows[3*i+2]
+		r.target = true
+		r.address.Name = fmt.Sprintf("tested%d", i)
+		r.site = r.address.Name + ".com"
+		rows = append(rows, r)
+	}
+	sites := map[string]bool{}
+	for _, r := range rows {
+		sites[r.site] = true
+	}
+	rows = settle(rows)
+	weigh(rows)
+	bad, made := 0.0, 0.0
+	for _, r := range rows {
+		switch {
+		case r.lent && (r.bad || r.target || !r.address.Hosted || r.address.Left != "" || len(r.features) == 0 || sites[r.site] ||
+			strings.HasPrefix(r.address.Name, "tested")):
+			t.Errorf("a made-up row is %+v", r)
+		case r.lent && r.address.Suffix == "weebly.com" && r.weight != 0:
+			t.Errorf("a host with more good rows than bad ones was given %s, which weighs %g", r.site, r.weight)
+		case r.address.Suffix != "vercel.app":
+		case r.lent:
+			made += float64(r.weight)
+		case r.bad:
+			bad += float64(r.weight)
+		}
+	}
+	if bad == 0 || math.Abs(made-honestShare*bad) > 0.01*bad {
+		t.Errorf("bad rows under vercel.app weigh %g, and good ones %g", bad, made)
+	}
+	only := rows[:1]
+	if got := settle(only); len(got) != 1 {
+		t.Errorf("without good rows %d were made", len(got)-1)
+	}
+}
+
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	bad, good := &row{bad: true}, &row{}

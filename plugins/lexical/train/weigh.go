@@ -48,6 +48,7 @@ func weigh(rows []row) {
 			r.weight = targetWeight
 		}
 	}
+	house(rows)
 }
 
 func side(bad bool) string {
