@@ -111,9 +111,9 @@ func scripts(c *sdk.Check, h *host, spoken bool) int {
 			", a letter of hardly any language's spelling that looks like "+letters)
 		return 40
 	case whole.label != "":
-		c.Signal(35, "domain:homograph:whole_script", excerpt.Of(whole.label)+" is written in "+whole.common.name()+
+		c.Signal(15, "domain:homograph:whole_script", excerpt.Of(whole.label)+" is written in "+whole.common.name()+
 			", yet reads as Latin letters throughout: "+excerpt.Of(whole.plain()))
-		return 35
+		return 15
 	}
 	return 0
 }

@@ -12,6 +12,29 @@ import (
 // of 22 lists: 40 stands for some ten to one, 60 for thirty to one, 75 and more for those that hardly an honest name but the
 // owner's shows.
 
+// Of what a borrowing tells by itself, the layers that learn how names are worded tell some as well. They know a brand that is spelt
+// out beside other words, a slip of the keyboard less, and a disguise they take for an ordinary name: these shares of the points
+// are what the layer adds beside them.
+const (
+	spelledOut = 43 // percent
+	slipped    = 60
+	disguise   = 100
+)
+
+// share returns what part of v's points the layer adds beside others, in percent.
+func (v *verdict) share() int {
+	switch v.code {
+	case "domain:brand:lookalike", "domain:homograph:brand", "domain:brand:missing_dot", "domain:brand:address_inside":
+		return disguise
+	case "domain:brand:typo":
+		return slipped
+	}
+	return spelledOut
+}
+
+// part returns percent of points.
+func part(points, percent int) int { return (points*percent + 50) / 100 }
+
 // verdict is the strongest borrowing of a brand that the layer found.
 type verdict struct {
 	points int // of the borrowing itself
@@ -78,14 +101,14 @@ func (v *verdict) judgePlain(h *host) {
 		switch {
 		case !found.apart:
 		case strong && r.covered:
-			v.points, v.extra = 30, 30
+			v.points, v.extra = 40, 35
 		default:
 			v.points = 30
 		}
 	case found.Kind == brand.Word:
 		switch {
 		case strong && r.covered && (found.apart || letters >= 6):
-			v.points, v.extra = 30, 30
+			v.points, v.extra = 40, 35
 		case strong && found.apart:
 			v.points, v.extra = 20, 25
 		case found.apart && r.covered && (h.risk > 0 || h.Hosted()):
@@ -130,6 +153,8 @@ func disguisedPoints(found *hit) int {
 		return 0
 	case letters < 6 && found.changes > 1 && !found.foreign:
 		return 0
+	case found.Kind == brand.Word && found.foreign:
+		return 85
 	case found.Kind == brand.Word:
 		return 65
 	case glued:

@@ -57,7 +57,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 		threat = ""
 	}
 	if h.risk > 0 {
-		c.Signal(h.risk, "domain:suffix:risky", "ends in ."+excerpt.Of(h.TLD)+", a suffix with many reported domains")
+		c.Signal(part(h.risk, spelledOut), "domain:suffix:risky", "ends in ."+excerpt.Of(h.TLD)+", a suffix with many reported domains")
 	}
 	if threat != "" {
 		c.Threat(threat)
@@ -130,9 +130,9 @@ func explain(c *sdk.Check, h *host, v *verdict) {
 	default:
 		text = "holds the brand name " + b.Name + ", and is not known to be a domain of " + b.Name
 	}
-	c.Signal(v.points, v.code, text)
+	c.Signal(part(v.points, v.share()), v.code, text)
 	if v.extra > 0 {
-		c.Signal(v.extra, "domain:brand:lure_words",
+		c.Signal(part(v.extra, spelledOut), "domain:brand:lure_words",
 			"sets "+b.Name+" beside words that bait: "+baits(v.hit.label, v.hit.start, v.hit.end))
 	}
 }

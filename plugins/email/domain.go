@@ -28,7 +28,7 @@ func judgeSpelling(v *verdict, host, suffix string) {
 	case points <= 0:
 	case points < pointsTelling:
 		v.add(points, "email:domain:unclear",
-			excerpt.Of(host)+" is on no list of mailbox providers, and its spelling says little", "")
+			excerpt.Of(host)+" is neither a known mailbox provider nor a known throw-away service", "")
 	default:
 		v.add(points, "email:domain:resembles",
 			excerpt.Of(host)+" is spelt like throw-away mail domains"+telling(d, features), sdk.Disposable)

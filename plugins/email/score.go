@@ -44,8 +44,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 	relay := listed(relays, host)
 	switch {
 	case relay != "":
-		v.inform("email:provider:relay",
-			excerpt.Of(relay)+" is a privacy relay that forwards to a real mailbox; it is not a throw-away service")
+		v.add(pointsKnown, "email:provider:relay",
+			excerpt.Of(relay)+" is a privacy relay that forwards to a real mailbox; it is not a throw-away service", "")
 	case big || keptMailboxes(host) != "":
 		v.add(pointsKnown, "email:provider:known", excerpt.Of(host)+" is a well-known mailbox provider", "")
 	default:

@@ -18,6 +18,7 @@ const (
 	pointsZeroBank    = 30 // where no register says better: some central banks have that code
 	pointsZeroAccount = 60
 	pointsRepeated    = 60
+	pointsExample     = 5 // enough to be told, too little to be counted
 	pointsSequence    = 45
 	pointsFarCountry  = 10
 	pointsNearCountry = 4 // inside SEPA people may be paid on any account (Regulation (EU) 260/2012, article 9)
@@ -33,7 +34,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	v := verdict{check: c}
 	switch bban := c.Get("iban.bban"); {
 	case bban != "" && c.Get("iban.check") != "wrong" && !c.Not("iban.listed") && wordlist.Has(examples, bban):
-		c.Signal(0, "iban:known:example", "the account is a published example, printed in documentation and used in tests")
+		c.Signal(pointsExample, "iban:known:example", "the account is a published example, printed in documentation and used in tests")
 		judgeCountry(&v, country)
 	case judgeForm(&v, excerpt.Of(country)):
 		judgeBank(&v, excerpt.Of(country))

@@ -22,6 +22,7 @@ const (
 	pointsSharedCost   = 25
 	pointsPersonal     = 20
 	pointsPager        = 15
+	pointsCompany      = -3 // enough to be told
 	pointsVoicemail    = 20
 	pointsVoIP         = 8 // cheap to get in bulk, and an ordinary home line in many countries
 	pointsRepeated     = 45
@@ -169,9 +170,9 @@ func judgeType(v *verdict, n number) {
 		v.add(pointsVoIP, "phone:type:voip",
 			"the number is an internet telephone's, which is cheap to get in bulk", "")
 	case "toll_free":
-		v.check.Signal(0, "phone:type:toll_free", "the number is toll-free, so an organisation's and not a person's")
+		v.check.Signal(pointsCompany, "phone:type:toll_free", "the number is toll-free, so an organisation's and not a person's")
 	case "uan":
-		v.check.Signal(0, "phone:type:company", "the number is a company's access number, not a person's")
+		v.check.Signal(pointsCompany, "phone:type:company", "the number is a company's access number, not a person's")
 	}
 }
 
