@@ -178,6 +178,14 @@ type answer struct {
 	ResetAt string   `json:"reset_at"`
 }
 
+// event is the event that a check's verdict makes: a look-alike is blocked, or reviewed where a required layer is missing.
+func (a answer) event() string {
+	if a.Verdict == "block" {
+		return "check.blocked"
+	}
+	return "check." + a.Verdict
+}
+
 // degraded says whether a layer could not be asked in time, as happens on a machine that is slow or busy.
 func (a answer) degraded() bool {
 	return slices.ContainsFunc(a.Signals, func(s string) bool { return strings.Contains(s, "could not be asked") })
@@ -185,14 +193,19 @@ func (a answer) degraded() bool {
 
 // ask posts a body to a host until every layer has answered in time.
 func ask(host *hostProcess, key, body string) answer {
-	a := post(http.DefaultClient, host.url, key, body)
+	a := once(host, key, body)
 	for range 100 {
 		if !a.degraded() {
 			break
 		}
-		a = post(http.DefaultClient, host.url, key, body)
+		a = once(host, key, body)
 	}
 	return a
+}
+
+// once posts a body to a host, where a second check would be counted: a layer may be missing from the answer.
+func once(host *hostProcess, key, body string) answer {
+	return post(http.DefaultClient, host.url, key, body)
 }
 
 // post posts a body to a host. A connection that breaks gives status 0.
