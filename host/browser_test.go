@@ -424,6 +424,10 @@ func TestKeyboard(t *testing.T) {
 	if !evaluate[bool](p, `document.activeElement.id.startsWith("see-") && document.querySelectorAll("header").length === 1`) {
 		t.Error("an update took the focus away, or put a page into the page")
 	}
+	evaluate[bool](p, `(window.answering ??= window.fetch, window.fetch = () => Promise.reject(new TypeError("nobody answers")), true)`)
+	p.see("This list is out of date")
+	evaluate[bool](p, `(window.fetch = window.answering, true)`)
+	p.until("the list brought up to date", `!document.body.innerText.includes("This list is out of date") && !!document.querySelector("[id^=see-]")`)
 	output(t, dir, database, "keys", "revoke", key.ID)
 	p.see("With any key of your account.") // the next update says that nobody is signed in
 	if n := evaluate[int](p, `document.querySelectorAll("header").length`); n != 1 {

@@ -83,12 +83,16 @@ func (c *Console) showTestCheckout(ctx *fiber.Ctx, wrong *billing.CardError, typ
 	if err != nil {
 		return err
 	}
+	s, err := c.current(ctx)
+	if err != nil {
+		return err
+	}
 	v := view{"Title": "Checkout", "Offer": offer, "ID": ctx.Params("id"), "Name": typed.Name}
 	if wrong != nil {
 		ctx.Status(fiber.StatusPaymentRequired)
 		v["Wrong"] = wrong
 	}
-	return c.render(ctx, "testcheckout", nil, v)
+	return c.render(ctx, "testcheckout", s, v)
 }
 
 func (c *Console) checkoutOffer(ctx *fiber.Ctx) (billing.Offer, error) {
@@ -189,15 +193,17 @@ func (c *Console) reissue(ctx *fiber.Ctx) error {
 }
 
 func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {
-	var s *session
+	s, err := c.current(ctx)
+	title := "You are subscribed"
 	if claim.Key != "" {
 		// Who paid is signed in: the dashboard is a click away.
-		var err error
-		if s, err = c.begin(ctx, claim.Account, claim.KeyID); err != nil {
-			return err
-		}
+		s, err = c.begin(ctx, claim.Account, claim.KeyID)
 	} else if !claim.Upgrade {
 		ctx.Status(fiber.StatusGone)
+		title = "Your key was shown already"
 	}
-	return c.render(ctx, "done", s, view{"Title": "You are subscribed", "Claim": claim, "URL": c.url(ctx, "")})
+	if err != nil {
+		return err
+	}
+	return c.render(ctx, "done", s, view{"Title": title, "Claim": claim, "URL": c.url(ctx, "")})
 }

@@ -117,7 +117,7 @@ func TestCheckoutsInSeveralTabs(t *testing.T) {
 	}
 	s.pay(t, &first, billing.Active)
 	v.get(donePath)
-	v.is(200, "You are subscribed to pro")
+	v.is(200, "You are subscribed to Pro")
 	v.get(donePath)
 	v.is(402, "Waiting")
 	v.post("/checkout/reissue") // as the page in another tab offers
@@ -143,7 +143,7 @@ func TestEndedBeforeTheSuccessScreen(t *testing.T) {
 	v.follow("Plan")
 	v.is(200, "Your subscription has ended")
 	v.press("Use the free plan")
-	v.is(200, "You are on free")
+	v.is(200, "You are on Free")
 	v.follow("Go to the dashboard")
 	v.follow("Keys")
 	v.press("Create key", "name", "of the free plan")

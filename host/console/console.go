@@ -193,7 +193,7 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		page = &pageError{fiber.StatusNotFound, sentence(store.ErrNoEvent)}
 	default:
 		c.cfg.Logger.Error("page failed", "route", ctx.Route().Path, "error", err)
-		page = &pageError{fiber.StatusInternalServerError, "Something went wrong on our side. Please try again in a minute."}
+		page = &pageError{fiber.StatusInternalServerError, "The fault is on our side. Please try again in a minute."}
 	}
 	ctx.Status(page.status)
 	if ctx.Get("HX-Request") != "" {
@@ -203,7 +203,24 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		}
 		ctx.Set("HX-Reswap", "none")
 	}
-	return c.render(ctx, "error", nil, view{"Title": http.StatusText(page.status), "Text": page.text, "Status": page.status})
+	var s *session
+	if page.status < fiber.StatusInternalServerError { // else the database may not answer
+		s, _ = c.current(ctx)
+	}
+	return c.render(ctx, "error", s, view{"Title": page.title(), "Text": page.text})
+}
+
+// title is the heading above the text.
+func (e *pageError) title() string {
+	switch {
+	case e.status >= fiber.StatusInternalServerError:
+		return "Something went wrong"
+	case e.status == fiber.StatusNotFound || e.status == fiber.StatusGone:
+		return "Not found"
+	case e.status == fiber.StatusTooManyRequests:
+		return "Too many attempts"
+	}
+	return "That did not work"
 }
 
 // sentence is an error's text as a sentence.

@@ -60,9 +60,12 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, tried view) error {
 	if err != nil {
 		return err
 	}
-	return c.render(ctx, "overview", s, view{
-		"Title": "Overview", "Usage": usage, "Days": days, "Plot": string(plot), "Checks": recent, "Tried": tried,
-	})
+	v := view{"Title": "Overview", "Usage": usage, "Days": days, "Plot": string(plot), "Checks": recent, "Tried": tried}
+	if partial(ctx, "tried") {
+		v["Beside"] = true
+		return c.part(ctx, "overview", s, v)
+	}
+	return c.render(ctx, "overview", s, v)
 }
 
 // series are the columns of a plot: days as Unix seconds, then counts by verdict.
@@ -94,9 +97,6 @@ func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
 	}
 	if err := c.judged(ctx, tried, d, err); err != nil {
 		return err
-	}
-	if partial(ctx, "tried") {
-		return c.part(ctx, "tried", s, tried)
 	}
 	return c.showOverview(ctx, s, tried)
 }

@@ -265,7 +265,7 @@ func TestDatabaseDown(t *testing.T) {
 
 func failed(v *visitor, p page, path string) {
 	v.Helper()
-	if p.status != 500 || !strings.Contains(words(p.root), "Something went wrong on our side.") {
+	if p.status != 500 || !strings.Contains(words(p.root), "The fault is on our side.") {
 		v.Errorf("%s: status %d: %s", path, p.status, words(p.root))
 	}
 	for _, detail := range []string{"sql", "closed", "goroutine", ".go:", "postgres", "store"} {

@@ -15,7 +15,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.press("Check", "domain", "example.com")
 	v.is(200, "Reference chk_")
 	v.press("Check", "domain", "no domain")
-	v.is(400, "The domain:")
+	v.is(400, "The domain holds a space.")
 	v.follow("Docs")
 	v.is(200, "API documentation")
 	v.follow("Sign in")
@@ -83,7 +83,7 @@ func TestWithoutJavaScript(t *testing.T) {
 
 	v.follow("Plan")
 	v.press("Change to pro")
-	v.is(200, "You are on pro: 0 of 1500")
+	v.is(200, "You are on Pro: 0 of 1500")
 	v.press("Cancel subscription")
 	v.is(200, "ends on")
 	v.press("Keep the subscription")

@@ -69,7 +69,7 @@ func (c *Console) judged(ctx *fiber.Ctx, tried view, d *check.Decision, err erro
 		tried["Decision"] = d
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
-		tried["Error"] = "The " + invalid.Error()
+		tried["Error"] = complaint(invalid)
 	case errors.As(err, &none):
 		ctx.Status(fiber.StatusBadRequest)
 		tried["Error"] = "Enter a value to check."
@@ -86,4 +86,16 @@ func (c *Console) judged(ctx *fiber.Ctx, tried view, d *check.Decision, err erro
 		return err
 	}
 	return nil
+}
+
+// fieldNames are what people call the fields that are not called by their own name.
+var fieldNames = map[string]string{"iban": "IBAN", "region.country": "country", "ref": "check reference", "subject": "subject reference"}
+
+// complaint says as a sentence what is wrong with a field.
+func complaint(e *entity.InvalidError) string {
+	name, ok := fieldNames[e.Field]
+	if !ok {
+		name = e.Field
+	}
+	return "The " + name + " " + e.Reason + "."
 }

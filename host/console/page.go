@@ -7,6 +7,7 @@ import (
 	"html/template"
 	"io/fs"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -29,8 +30,13 @@ type view map[string]any
 func parsePages() (*pages, error) {
 	funcs := template.FuncMap{
 		"euros":   func(cents int64) string { return fmt.Sprintf("€%d", cents/100) },
-		"time":    func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") + " UTC" },
+		"time":    shownTime,
+		"minute":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04") + " UTC" },
 		"date":    func(t time.Time) string { return t.UTC().Format("2 January 2006") },
+		"day":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
+		"moment":  moment,
+		"count":   count,
+		"named":   func(plan string) string { return strings.ToUpper(plan[:min(1, len(plan))]) + plan[min(1, len(plan)):] },
 		"isodate": func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 		"seen":    func(s string) string { return readable([]byte(s)) },
 		"words":   func(s string) string { return strings.ReplaceAll(s, "_", " ") },
@@ -74,6 +80,29 @@ func parsePages() (*pages, error) {
 		p.whole[name] = own
 	}
 	return p, nil
+}
+
+func shownTime(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") + " UTC" }
+
+// moment is a timestamp, as answers give it, for people to read.
+func moment(timestamp string) string {
+	t, err := time.Parse(time.RFC3339, timestamp)
+	if err != nil {
+		return timestamp
+	}
+	return shownTime(t)
+}
+
+// count is a number, with its thousands apart from five digits on.
+func count(n int) string {
+	digits := strconv.Itoa(n)
+	if n < 10_000 {
+		return digits
+	}
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
 }
 
 // render answers with a page. It is written out whole first: half a page is none.

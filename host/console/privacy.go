@@ -76,7 +76,7 @@ func (c *Console) unheld(ctx *fiber.Ctx, s *session, v view, err error) error {
 	switch {
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
-		v["Error"] = invalid.Error() + "."
+		v["Error"] = complaint(invalid)
 	case errors.Is(err, privacy.ErrUnknown):
 		ctx.Status(fiber.StatusNotFound)
 		v["Error"] = "Your account holds nothing of it."

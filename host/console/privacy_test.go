@@ -104,12 +104,12 @@ func TestPrivacyPageRefuses(t *testing.T) {
 	}{
 		ref:                 {404, "Your account holds nothing of it."},
 		"example.org":       {404, "Your account holds nothing of it."},
-		"chk_%":             {400, "ref: must be the reference of a check"},
-		"sub_*":             {400, "subject: must be sub_ and 64 lowercase hexadecimal digits"},
+		"chk_%":             {400, "The check reference must be the reference of a check"},
+		"sub_*":             {400, "The subject reference must be sub_ and 64 lowercase hexadecimal digits"},
 		"":                  {400, "is empty"},
 		"a\x00b.example":    {400, "holds U+FFFD"},
-		`"><b>x</b>`:        {400, "domain:"},
-		"jane@@example.org": {400, "email:"},
+		`"><b>x</b>`:        {400, "The domain holds"},
+		"jane@@example.org": {400, "The email has more than one"},
 	} {
 		v.get("/dashboard/privacy")
 		token := v.at.token()
