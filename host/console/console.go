@@ -63,6 +63,9 @@ type Config struct {
 // pageTimeout bounds the work for one page.
 const pageTimeout = 15 * time.Second
 
+// staticAge is how long browsers keep a static file: a year, in seconds. Its address changes with its content.
+const staticAge = 365 * 24 * 60 * 60
+
 //go:embed static
 var static embed.FS
 
@@ -105,7 +108,7 @@ func (c *Console) Handler() fasthttp.RequestHandler {
 
 func (c *Console) route(files fs.FS) {
 	c.app.Use(c.headers, vetPath, c.sameOrigin)
-	c.app.Use("/static", filesystem.New(filesystem.Config{Root: http.FS(files), MaxAge: 3600}))
+	c.app.Use("/static", filesystem.New(filesystem.Config{Root: http.FS(files), MaxAge: staticAge}))
 
 	c.app.Get("/", c.landing)
 	c.app.Post("/try", c.try)

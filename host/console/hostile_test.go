@@ -2,6 +2,7 @@ package console
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"fmt"
 	"io"
 	"net"
@@ -170,10 +171,15 @@ func TestStaticFiles(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	v := s.visit(t).alone()
+	layout := v.get("/").body
 	for _, file := range []string{"console.css", "console.js", "htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css", "icon.svg"} {
 		p := v.get("/static/" + file)
-		if p.status != 200 || p.header.Get("Content-Security-Policy") == "" || !strings.Contains(p.header.Get("Cache-Control"), "max-age=3600") {
+		if p.status != 200 || p.header.Get("Content-Security-Policy") == "" || !strings.Contains(p.header.Get("Cache-Control"), "max-age=31536000") {
 			t.Errorf("%s: status %d, %v", file, p.status, p.header)
+		}
+		sum := sha256.Sum256([]byte(p.body))
+		if address := fmt.Sprintf(`"/static/%s?v=%x"`, file, sum[:6]); !strings.Contains(layout, address) {
+			t.Errorf("the page does not name %s", address)
 		}
 	}
 	for _, path := range []string{

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"embed"
 	"fmt"
 	"html/template"
@@ -27,8 +28,20 @@ type pages struct {
 // view is what a page shows.
 type view map[string]any
 
+// asset returns the address of a static file. It names the content, so that browsers may keep it and still never show a new page in an
+// old style.
+func asset(name string) (string, error) {
+	content, err := static.ReadFile("static/" + name)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(content)
+	return fmt.Sprintf("/static/%s?v=%x", name, sum[:6]), nil
+}
+
 func parsePages() (*pages, error) {
 	funcs := template.FuncMap{
+		"asset":   asset,
 		"euros":   func(cents int64) string { return fmt.Sprintf("€%d", cents/100) },
 		"time":    shownTime,
 		"minute":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04") + " UTC" },
