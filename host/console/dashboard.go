@@ -244,7 +244,7 @@ func (c *Console) billed(ctx *fiber.Ctx, note string, err error) error {
 		return &pageError{fiber.StatusConflict, "There is no subscription to change: choose a plan first."}
 	case errors.Is(err, billing.ErrUnavailable):
 		c.cfg.Logger.Error("subscription cannot be changed", "error", err)
-		return &pageError{fiber.StatusServiceUnavailable, "Our payment provider cannot be reached. Nothing was changed; please try again in a minute."}
+		return &pageError{fiber.StatusServiceUnavailable, "Our payment provider did not answer. If the change went through, it shows here in a minute; otherwise please try again."}
 	case err != nil:
 		return err
 	}
