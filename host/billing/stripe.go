@@ -25,7 +25,7 @@ var (
 	_ Portal   = (*Stripe)(nil)
 )
 
-// stripeTimeout bounds one call of Stripe's API, its retries included.
+// stripeTimeout bounds one try of a call of Stripe's API; the page that waits for it bounds all of them.
 const stripeTimeout = 20 * time.Second
 
 // metaCheckout is where a subscription carries the checkout that it came from.

@@ -75,9 +75,16 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, c billing.Change) error {
 		return err
 	}
 	if checkout == nil && c.Checkout != "" {
-		// Of another installation with the same provider account, or so late that the checkout was deleted.
-		s.log.Warn("payment event of an unknown checkout", "event", c.Event, "checkout", c.Checkout, "subscription", c.Subscription)
-		return nil
+		// A subscription names its checkout for as long as it lives, and the checkout is deleted after days.
+		ours, err := tx.NewSelect().Model((*subscriptionRow)(nil)).Where("id = ? AND account_id IS NOT NULL", c.Subscription).Exists(ctx)
+		if err != nil {
+			return err
+		}
+		if !ours {
+			// Of another installation with the same provider account, or so late that the checkout was deleted.
+			s.log.Warn("payment event of an unknown checkout", "event", c.Event, "checkout", c.Checkout, "subscription", c.Subscription)
+			return nil
+		}
 	}
 	row := subscriptionRow{ID: c.Subscription, Provider: c.Provider, Status: billing.Incomplete}
 	_, err = tx.NewInsert().Model(&row).ExcludeColumn("changed_at").On("CONFLICT (id) DO NOTHING").Exec(ctx)

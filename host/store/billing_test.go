@@ -228,6 +228,39 @@ func TestForeignEventsChangeNothing(t *testing.T) {
 	}
 }
 
+// A subscription's events name its checkout for as long as it lives, and the checkout is soon forgotten.
+func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2031, 5, 6, 7, 0, 0, 0, time.UTC)
+	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	c := billing.Checkout{ID: "co_old", Session: billing.SessionHash("old"), Plan: "starter", Provider: "stripe", At: now}
+	if err := s.BeginCheckout(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	old := begun{c, c.Session}
+	apply(t, s, told(old, 0, billing.Active))
+	claim, err := s.Claim(t.Context(), old.session)
+	if err != nil {
+		t.Fatal(err)
+	}
+	now = now.Add(billing.ClaimLife + time.Hour)
+	if err := s.ForgetBilling(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM billing_checkouts"); n != 0 {
+		t.Fatalf("%d checkouts are kept", n)
+	}
+	for minute, step := range []struct {
+		status billing.Status
+		want   string
+	}{{billing.PastDue, "starter 150"}, {billing.Unpaid, "ended"}, {billing.Active, "starter 150"}, {billing.Canceled, "ended"}} {
+		apply(t, s, told(old, minute+1, step.status))
+		if got := standing(t, s, claim.Key); got != step.want {
+			t.Errorf("once %s: %s, want %s", step.status, got, step.want)
+		}
+	}
+}
+
 func TestCancelledSubscriptionEnds(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 1, 10, 30, 0, 0, time.UTC)

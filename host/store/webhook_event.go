@@ -54,7 +54,7 @@ type Attempt struct {
 const (
 	failedPayloads = 72 * time.Hour      // and what receivers answered, since it may echo them
 	settledEvents  = 30 * 24 * time.Hour // as long as request logs (spec section 8)
-	pruneAtOnce    = 10_000              // rows, so that one statement stays within its time
+	atOnce         = 10_000              // rows of them, so that one statement stays within its time
 )
 
 // Errors of events.
@@ -173,7 +173,7 @@ func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
 var errNotResent = errors.New("nothing was resent")
 
 // ResendFailed sends all of an account's events again that failed since then, and says how many; gone are those whose payload
-// is no longer held. Errors: ErrNoEndpoint, ErrEndpointDisabled.
+// is no longer held. Errors: ErrNoEndpoint, ErrEndpointDisabled; after any other, some may have been resent, and it can be called again.
 func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.Time) (resent, gone int, err error) {
 	endpoints, err := s.Endpoints(ctx, accountID)
 	if err == nil && (accountID == "" || len(endpoints) == 0) {
@@ -184,24 +184,34 @@ func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.T
 	if err != nil {
 		return 0, 0, fmt.Errorf("resending events: %w", err)
 	}
+	var begun time.Time // what fails again behind it is not resent twice
+	err = s.db.NewRaw("SELECT count(*), now() FROM webhook_events WHERE account_id = ? AND state = 'failed' AND sealed_payload IS NULL AND settled_at >= ?",
+		accountID, since).Scan(ctx, &gone, &begun)
+	for n := 1; err == nil && n > 0; resent += n {
+		n, err = s.resendSome(ctx, accountID, since, begun)
+	}
+	if err != nil {
+		return resent, gone, fmt.Errorf("resending events: %w", err)
+	}
+	return resent, gone, nil
+}
+
+// resendSome sends the first of an account's events again that failed between two times, and says how many.
+func (s *Store) resendSome(ctx context.Context, accountID string, since, until time.Time) (n int, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		err := tx.NewRaw("SELECT count(*) FROM webhook_events WHERE account_id = ? AND state = 'failed' AND sealed_payload IS NULL AND settled_at >= ?",
-			accountID, since).Scan(ctx, &gone)
+		result, err := tx.NewRaw(resend+`ref IN (SELECT ref FROM webhook_events WHERE account_id = ? AND state = 'failed' AND sealed_payload IS NOT NULL
+			AND settled_at BETWEEN ? AND ? ORDER BY sequence LIMIT ?)`, accountID, since, until, atOnce).Exec(ctx)
 		if err != nil {
 			return err
 		}
-		result, err := tx.NewRaw(resend+"account_id = ? AND settled_at >= ?", accountID, since).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		n, err := result.RowsAffected()
-		resent = int(n)
+		rows, err := result.RowsAffected()
+		n = int(rows)
 		return err
 	})
 	if err != nil {
-		return 0, 0, fmt.Errorf("resending events: %w", err)
+		return 0, err
 	}
-	return resent, gone, nil
+	return n, nil
 }
 
 // SendTestEvent puts an event into the outbox that no check has made, and returns its reference. It is a check.review of a
@@ -238,22 +248,7 @@ func (s *Store) PruneWebhooks(ctx context.Context) error {
 		if err := failDisabled(ctx, tx); err != nil {
 			return err
 		}
-		_, err := tx.NewRaw("UPDATE webhook_events SET sealed_payload = NULL WHERE state = 'failed' AND sealed_payload IS NOT NULL AND settled_at <= now() - ? * interval '1 second'",
-			int(failedPayloads.Seconds())).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = tx.NewRaw("UPDATE webhook_attempts SET sealed_answer = NULL WHERE sealed_answer IS NOT NULL AND started_at <= now() - ? * interval '1 second'",
-			int(failedPayloads.Seconds())).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		err = abandon(ctx, tx, "NOT EXISTS (SELECT FROM webhook_endpoints AS w WHERE w.account_id = e.account_id)")
-		if err != nil {
-			return err
-		}
-		_, err = tx.NewRaw("DELETE FROM webhook_events WHERE ref IN (SELECT ref FROM webhook_events WHERE settled_at <= now() - ? * interval '1 second' LIMIT ?)",
-			int(settledEvents.Seconds()), pruneAtOnce).Exec(ctx)
+		err := abandon(ctx, tx, "NOT EXISTS (SELECT FROM webhook_endpoints AS w WHERE w.account_id = e.account_id)")
 		if err != nil {
 			return err
 		}
@@ -262,6 +257,29 @@ func (s *Store) PruneWebhooks(ctx context.Context) error {
 	})
 	if err != nil {
 		return fmt.Errorf("pruning webhooks: %w", err)
+	}
+	for _, old := range []struct {
+		sql string
+		age time.Duration
+	}{
+		{`WITH old AS (SELECT ref FROM webhook_events WHERE state = 'failed' AND sealed_payload IS NOT NULL AND settled_at <= now() - ? * interval '1 second'
+			ORDER BY settled_at DESC LIMIT ? FOR UPDATE SKIP LOCKED)
+			UPDATE webhook_events AS e SET sealed_payload = NULL FROM old WHERE old.ref = e.ref`, failedPayloads},
+		{`WITH old AS (SELECT ref, number FROM webhook_attempts WHERE sealed_answer IS NOT NULL AND started_at <= now() - ? * interval '1 second'
+			LIMIT ? FOR UPDATE SKIP LOCKED)
+			UPDATE webhook_attempts AS t SET sealed_answer = NULL FROM old WHERE old.ref = t.ref AND old.number = t.number`, failedPayloads},
+		{`WITH old AS (SELECT ref FROM webhook_events WHERE settled_at <= now() - ? * interval '1 second' LIMIT ? FOR UPDATE SKIP LOCKED)
+			DELETE FROM webhook_events AS e USING old WHERE old.ref = e.ref`, settledEvents},
+	} {
+		for n := int64(atOnce); n == atOnce; {
+			result, err := s.db.NewRaw(old.sql, int(old.age.Seconds()), atOnce).Exec(ctx)
+			if err == nil {
+				n, err = result.RowsAffected()
+			}
+			if err != nil {
+				return fmt.Errorf("pruning webhooks: %w", err)
+			}
+		}
 	}
 	return nil
 }

@@ -263,6 +263,45 @@ func TestPruneWebhooks(t *testing.T) {
 	}
 }
 
+// More than one statement may change at once: what waits to be resent or to be forgotten does not outgrow the time of one.
+func TestManyFailedEvents(t *testing.T) {
+	t.Parallel()
+	s, clock := openWithClock(t)
+	caller := subscriber(t, s)
+	const many = atOnce + 1
+	_, err := s.db.NewRaw(`INSERT INTO webhook_events (ref, account_id, event, occurred_at, sealed_payload, sequence, state, next_attempt_at, settled_at)
+		SELECT 'chk_' || n, ?, 'check.review', now(), 'sealed', n, 'failed', NULL, now() FROM generate_series(1, ?) AS n`, caller.Account, many).Exec(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := func(where string) int {
+		t.Helper()
+		return one[int](t, s, "SELECT count(*) FROM webhook_events WHERE "+where)
+	}
+	since := value[time.Time](t, clock.conn, "SELECT at FROM fake.clock")
+	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since); resent != many || gone != 0 || err != nil {
+		t.Errorf("resent %d, gone %d, %v, want %d and 0", resent, gone, err, many)
+	}
+	if n := count("state = 'pending' AND next_attempt_at = now()"); n != many {
+		t.Errorf("%d are sent again", n)
+	}
+	if _, err := s.db.NewRaw("UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()").Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for _, pass := range []struct {
+		time  time.Duration
+		where string
+	}{{failedPayloads, "sealed_payload IS NOT NULL"}, {settledEvents, "true"}} {
+		clock.advance(t, pass.time)
+		if err := s.PruneWebhooks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(pass.where); n != 0 {
+			t.Errorf("after %v, %d are held", pass.time, n)
+		}
+	}
+}
+
 func TestTestEvent(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), func() time.Time { return noon })

@@ -186,13 +186,18 @@ type Ended struct {
 // It also notes failures of the endpoint, and disables one that has failed for DisableAfter. A success ends the series, and enables
 // an endpoint that was disabled while the attempt was under way, whichever of the two is recorded first.
 func (o *Outbox) Finish(ctx context.Context, a Ended) (in time.Duration, again bool, err error) {
-	since := max(0, time.Since(a.At))
+	conn, err := o.ends.Conn(ctx)
+	if err != nil {
+		return 0, false, fmt.Errorf("recording webhook attempt: %w", err)
+	}
+	defer conn.Close()
+	since := max(0, time.Since(a.At)) // also of the wait for a connection, when many attempts end at once
 	var row struct {
 		Disabled *string
 		Micros   *int64
 	}
 	// The endpoint is read first, and so locked before its event, as RemoveEndpoint does.
-	err = o.ends.NewRaw(`
+	err = conn.NewRaw(`
 		WITH endpoint AS (
 			UPDATE webhook_endpoints AS p
 			SET failed_at = CASE WHEN NOT ?ok THEN now() END,

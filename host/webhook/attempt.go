@@ -48,7 +48,7 @@ func newClient(dialer *net.Dialer, roots *x509.CertPool) *retryablehttp.Client {
 	http1.SetHTTP1(true)
 	return &retryablehttp.Client{
 		HTTPClient: &http.Client{
-			Transport: &http.Transport{
+			Transport: &lenient{&http.Transport{
 				Proxy:                  nil, // the environment's would dial in our place, unguarded
 				DialContext:            dialer.DialContext,
 				TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
@@ -56,7 +56,7 @@ func newClient(dialer *net.Dialer, roots *x509.CertPool) *retryablehttp.Client {
 				DisableCompression:     true,
 				MaxResponseHeaderBytes: maxAnswerHeader,
 				Protocols:              http1,
-			},
+			}},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
 		RetryMax:     0,
@@ -65,6 +65,22 @@ func newClient(dialer *net.Dialer, roots *x509.CertPool) *retryablehttp.Client {
 		ErrorHandler: retryablehttp.PassthroughErrorHandler, // its own error quotes the URL
 		Logger:       nil,                                   // likewise
 	}
+}
+
+// lenient takes an answer that redirects to what is no URL: the client would parse that before it asks whether to follow, and lose the
+// answer.
+type lenient struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (t *lenient) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.Transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := response.Location(); err != nil {
+		response.Header.Del("Location")
+	}
+	return response, nil
 }
 
 // attempt sends a delivery once. It does not end with the host's own life: an attempt that has begun is seen through.
@@ -89,6 +105,9 @@ func (c *caller) attempt(d store.Delivery) (e store.Ended) {
 	defer response.Body.Close()
 	e.Status = response.StatusCode
 	e.Delivered = response.StatusCode >= 200 && response.StatusCode <= 299
+	if e.Status == http.StatusSwitchingProtocols {
+		return e // what follows is no body, and reading it heeds no context
+	}
 	late := time.AfterFunc(answerTimeout, cancel)
 	defer late.Stop()
 	// Whatever is wrong with the body, the status has been said.

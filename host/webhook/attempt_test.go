@@ -91,6 +91,7 @@ func TestFaults(t *testing.T) {
 		"101":                           {serve: says("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), want: store.Ended{Status: 101}},
 		"304":                           {serve: says("HTTP/1.1 304 Not Modified\r\n\r\n"), want: store.Ended{Status: 304}},
 		"a redirect":                    {serve: says("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"), want: store.Ended{Status: 302}},
+		"a redirect to no URL":          {serve: says("HTTP/1.1 302 Found\r\nLocation: http://[\r\n\r\n"), want: store.Ended{Status: 302}},
 		"410":                           {serve: says("HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngone"), want: store.Ended{Status: 410, Answer: []byte("gone")}},
 		"429 with Retry-After":          {serve: says("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 86400\r\nContent-Length: 0\r\n\r\n"), want: store.Ended{Status: 429}},
 		"503 with Retry-After":          {serve: says("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 86400\r\n\r\nbusy"), want: store.Ended{Status: 503, Answer: []byte("busy")}},
@@ -188,11 +189,12 @@ func TestAttemptTimes(t *testing.T) {
 		"with a body that does not begin":  {ok + "\r\n", time.Second},
 		"with a whole answer, held open":   {ok + "Content-Length: 2\r\n\r\nOK", 0},
 		"with a refusal that does not end": {"HTTP/1.1 500 X\r\n\r\nwhy", time.Second},
+		"with a switch of protocols":       {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCaller(newGuard(t), nil, nil, discard())
-				c.plain.HTTPClient.Transport.(*http.Transport).DialContext = func(context.Context, string, string) (net.Conn, error) {
+				c.plain.HTTPClient.Transport.(*lenient).DialContext = func(context.Context, string, string) (net.Conn, error) {
 					here, there := net.Pipe()
 					go func() {
 						defer there.Close()

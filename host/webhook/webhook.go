@@ -82,7 +82,8 @@ func (d *Deliverer) Hint() {
 // UnderWay is how many attempts are being made, and how many of them are slow.
 func (d *Deliverer) UnderWay() (all, slow int) { return d.places.underWay() }
 
-// Run delivers until ctx ends, and then returns once the attempts under way have ended, 10 seconds later at most.
+// Run delivers until ctx ends, and then returns once the attempts under way have ended, 10 seconds later at most, and are recorded,
+// for which the database has 30 more.
 func (d *Deliverer) Run(ctx context.Context) {
 	defer d.attempts.Wait()
 	look := time.NewTicker(lookEvery)

@@ -1,0 +1,84 @@
+package store
+
+import (
+	"database/sql"
+	"sync"
+	"testing"
+	"time"
+)
+
+func TestScheduleIsExact(t *testing.T) {
+	t.Parallel()
+	s, clock := openWithClock(t)
+	o := outboxOf(t, s)
+	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)[0]
+	for i, wait := range []time.Duration{time.Second, 4 * time.Second, 16 * time.Second, 0} {
+		d := claimOne(t, o)
+		if d.Number != i+1 || d.Late != 0 {
+			t.Errorf("attempt %d is claimed as %d, %v late", i+1, d.Number, d.Late)
+		}
+		claimNone(t, o, "while an attempt is under way")
+		clock.advance(t, 9*time.Second) // the attempt takes long; the pause counts from its end
+		in, again := finish(t, o, ended(d, 500))
+		if in != wait || again != (wait > 0) {
+			t.Errorf("after attempt %d the next is due in %v, %v, want %v", i+1, in, again, wait)
+		}
+		if wait > 0 {
+			clock.advance(t, wait-time.Microsecond)
+			claimNone(t, o, "a microsecond before the next attempt is due")
+			clock.advance(t, time.Microsecond)
+		}
+	}
+	clock.advance(t, time.Hour)
+	claimNone(t, o, "after the last attempt")
+	if got, want := state(t, s, ref), "failed 4 begun 4 ended held"; got != want {
+		t.Errorf("the event is %q, want %q", got, want)
+	}
+}
+
+// What passes between an attempt's end and its being recorded does not put off the next.
+func TestScheduleCountsFromTheAttemptsEnd(t *testing.T) {
+	t.Parallel()
+	s, _ := openWithClock(t)
+	o := outboxOf(t, s)
+	blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)
+	e := ended(claimOne(t, o), 500)
+	e.At = time.Now().Add(-700 * time.Millisecond)
+	if in, again := finish(t, o, e); !again || in > 300*time.Millisecond {
+		t.Errorf("700 ms after the attempt ended the next is due in %v, %v, want 300 ms at most", in, again)
+	}
+}
+
+// Nor does waiting for a connection, when many attempts end at once.
+func TestScheduleCountsWhileOutcomesQueue(t *testing.T) {
+	t.Parallel()
+	s, _ := openWithClock(t)
+	o := outboxOf(t, s)
+	blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)
+	e := ended(claimOne(t, o), 500)
+	e.At = time.Now()
+	var busy [endConnections]*sql.Conn
+	for i := range busy {
+		var err error
+		if busy[i], err = o.ends.DB.Conn(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var in time.Duration
+	var again bool
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		var err error
+		if in, again, err = o.Finish(t.Context(), e); err != nil {
+			t.Error(err)
+		}
+	})
+	until(t, "the outcome waits, for 700 ms", func() bool { return o.ends.Stats().WaitCount > 0 && time.Since(e.At) >= 700*time.Millisecond })
+	for _, conn := range busy {
+		conn.Close()
+	}
+	wg.Wait()
+	if !again || in > 300*time.Millisecond {
+		t.Errorf("700 ms after the attempt ended the next is due in %v, %v, want 300 ms at most", in, again)
+	}
+}
