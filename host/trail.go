@@ -1,9 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,13 +102,17 @@ func readCheckpoints(files []string, signer *audit.Signer) ([]audit.Head, error)
 // verifyTrail verifies every chain as of one moment. broken says which do not hold, err why it could not be found out.
 func verifyTrail(ctx context.Context, s *store.Store, signer *audit.Signer, checkpoints []audit.Head) (reports []chainReport, broken, err error) {
 	err = s.ReadTrail(ctx, func(ctx context.Context, trail store.Trail) error {
-		heads, err := trail.Heads(ctx)
+		heads, err := trail.Chains(ctx)
+		if err != nil {
+			return err
+		}
+		lineups, err := trail.LineupDigests(ctx)
 		if err != nil {
 			return err
 		}
 		reports = make([]chainReport, len(heads))
 		for i, head := range heads {
-			reports[i], err = verifyChain(ctx, trail, signer, head, checkpoints)
+			reports[i], err = verifyChain(ctx, trail, signer, head, checkpoints, lineups)
 			var breaks *audit.BreakError
 			if errors.As(err, &breaks) {
 				reports[i].Error = err.Error()
@@ -120,8 +126,9 @@ func verifyTrail(ctx context.Context, s *store.Store, signer *audit.Signer, chec
 	return reports, broken, err
 }
 
-// verifyChain walks one chain from its newest anchor, or its beginning, up to its head.
-func verifyChain(ctx context.Context, trail store.Trail, signer *audit.Signer, head audit.Head, checkpoints []audit.Head) (chainReport, error) {
+// verifyChain walks one chain from its newest anchor, or its beginning, up to its head. lineups are the digests of those that are stored:
+// what decided a check must be what came into force before it.
+func verifyChain(ctx context.Context, trail store.Trail, signer *audit.Signer, head audit.Head, checkpoints []audit.Head, lineups map[int64][]byte) (chainReport, error) {
 	report := chainReport{Chain: head.Chain}
 	start := audit.Genesis(head.Chain)
 	anchors, err := trail.Anchors(ctx, head.Chain, signer.VerifierKey())
@@ -134,9 +141,12 @@ func verifyChain(ctx context.Context, trail store.Trail, signer *audit.Signer, h
 	checkpoints = slices.DeleteFunc(slices.Clone(checkpoints), func(c audit.Head) bool { return c.Chain != head.Chain || c.Seq < start.Seq })
 	report.Checkpoints = len(checkpoints)
 	v := audit.NewVerifier(start, signer.PublicKey(), checkpoints)
-	for row, err := range trail.Rows(ctx, head.Chain, start.Seq, head.Seq) {
+	for row, err := range trail.Rows(ctx, head.Chain, start.Seq, math.MaxInt64) { // none may stand behind the head
 		if err == nil {
 			err = v.Add(row)
+		}
+		if r := row.Record; err == nil && r.Kind == audit.Lineup && !bytes.Equal(r.Digest, lineups[r.Revision]) {
+			err = &audit.BreakError{Chain: head.Chain, Seq: row.Seq, Reason: fmt.Sprintf("lineup revision %d is stored otherwise than it came into force", r.Revision)}
 		}
 		if err != nil {
 			return report, err

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/postgres/postgrestest"
+	"assay/host/store"
+	"assay/registry"
 )
 
 // private asks one of the privacy endpoints.
@@ -51,8 +54,8 @@ func TestErasure(t *testing.T) {
 	}
 	key := issued.Secret
 	const jane = "jane.roe@mailbox-example.net"
-	first, second := ask(host, key, `{"email":"`+jane+`"}`), ask(host, key, `{"email":"Jane.Roe@mailbox-example.net"}`)
-	other := ask(host, key, `{"email":"john.roe@mailbox-example.net"}`)
+	first, second := once(host, key, `{"email":"`+jane+`"}`), once(host, key, `{"email":"Jane.Roe@mailbox-example.net"}`)
+	other := once(host, key, `{"email":"john.roe@mailbox-example.net"}`)
 	if first.Status != 200 || second.Status != 200 || other.Status != 200 {
 		t.Fatalf("checks: %+v %+v %+v", first, second, other)
 	}
@@ -89,7 +92,8 @@ func TestErasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer db.Close(t.Context())
-	if _, err := db.Exec(t.Context(), "UPDATE audit_records SET nonce = NULL, pseudonym = NULL WHERE ref = $1", other.Ref); err != nil {
+	if _, err := db.Exec(t.Context(), `UPDATE audit_records SET nonce = NULL, pseudonym = NULL, kind = 'erased', at = NULL, ref = NULL, account_id = '',
+		key_id = '', type = '', score = 0, verdict = '', revision = 0 WHERE ref = $1`, other.Ref); err != nil {
 		t.Fatal(err)
 	}
 	out, err := command(t.Context(), dir, database, "audit", "verify").CombinedOutput()
@@ -103,6 +107,65 @@ func TestErasure(t *testing.T) {
 	for _, secret := range []string{"roe@", subject, "sub_"} {
 		if strings.Contains(strings.ToLower(string(log)), secret) {
 			t.Errorf("the log holds %s", secret)
+		}
+	}
+}
+
+// Records that stand where the chain has none would be listed and exported like others: they do not verify, even without checkpoints.
+func TestRecordsBesideTheChain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ tamper, reason string }{
+		"behind the head": {`INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, nonce, leaf, hash)
+			SELECT chain, 5, recorded_at, at, kind, 'chk_forged', account_id, nonce, leaf, hash FROM audit_records WHERE seq = 4`, "breaks at record 5: the record does not match its leaf"},
+		"of a chain without a head": {`INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, nonce, leaf, hash)
+			SELECT 7, 1, recorded_at, at, kind, 'chk_forged', account_id, nonce, leaf, hash FROM audit_records WHERE seq = 4`, "audit chain 7 breaks at record 1"},
+		"behind a head set back": {`UPDATE audit_heads SET (seq, hash) = (SELECT seq, hash FROM audit_records WHERE seq = 2)`, "the chain's head says record 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			database := postgrestest.Database(t)
+			m, _ := agedTrail(t, database)
+			if _, err := connect(t, database).Exec(t.Context(), test.tamper); err != nil {
+				t.Fatal(err)
+			}
+			reports, broken, err := verifyTrail(t.Context(), m.store, newSigner(m.keys), nil)
+			if err != nil || broken == nil || !strings.Contains(broken.Error(), test.reason) {
+				t.Errorf("%v, %v; want %q", broken, err, test.reason)
+			}
+			if n := len(reports); reports[n-1].OK {
+				t.Errorf("reports %+v", reports)
+			}
+		})
+	}
+}
+
+// Which weights decided a check follows from the trail: a lineup that was altered since it came into force does not verify.
+func TestAlteredLineupIsTold(t *testing.T) {
+	t.Parallel()
+	database := postgrestest.Database(t)
+	m, _ := agedTrail(t, database)
+	lineup := registry.Lineup{
+		Note: "<tried> \xff", Bias: math.Copysign(0, -1), Bands: registry.Bands{Review: 40, Block: 70},
+		Layers: []registry.LineupItem{{Layer: "probe@1.0.0", Weight: 1e-7, Config: map[string]string{"b": "\u2028", "a": "é"}}},
+	}
+	for range 2 {
+		if _, err := m.store.ActivateLineup(t.Context(), lineup, store.Operator, ""); err != nil {
+			t.Fatal(err)
+		}
+	}
+	db := connect(t, database)
+	for _, test := range []struct{ tamper, reason string }{
+		{"SELECT", ""},
+		{"UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-4.5') WHERE revision = 2", "record 6: lineup revision 2 is stored otherwise"},
+		{"UPDATE lineup_revisions SET document = '[]' WHERE revision = 1", "record 5: lineup revision 1 is stored otherwise"},
+		{"DELETE FROM lineup_activations; DELETE FROM lineup_revisions", "record 5: lineup revision 1 is stored otherwise"},
+	} {
+		if _, err := db.Exec(t.Context(), test.tamper); err != nil {
+			t.Fatal(err)
+		}
+		_, broken, err := verifyTrail(t.Context(), m.store, newSigner(m.keys), nil)
+		if err != nil || (test.reason == "") != (broken == nil) || broken != nil && !strings.Contains(broken.Error(), test.reason) {
+			t.Errorf("%s: %v, %v; want %q", test.tamper, broken, err, test.reason)
 		}
 	}
 }

@@ -10,6 +10,7 @@
 package audit
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -71,6 +72,9 @@ func (r Record) canonical() []byte {
 	field(string(r.Digest))
 	return b
 }
+
+// blank says whether nothing is left of a record but what stands in place of its kind.
+func (r Record) blank() bool { return bytes.Equal(r.canonical(), Record{Kind: r.Kind}.canonical()) }
 
 // Leaf commits to a record under a nonce of NonceBytes.
 func Leaf(nonce []byte, r Record) Hash {

@@ -14,7 +14,7 @@ type Row struct {
 	Leaf   Hash
 	Hash   Hash
 	Nonce  []byte   // nil when the record was erased
-	Record Record   // meaningless when the record was erased
+	Record Record   // empty but for its Kind when the record was erased
 	Erased []Erased // of an erasure: what it erased, in the order of the chain
 }
 
@@ -78,6 +78,8 @@ func (v *Verifier) Add(row Row) error {
 		return fail("the next stored record is number %d", row.Seq)
 	}
 	switch {
+	case row.Nonce == nil && !row.Record.blank(): // what no nonce ties to the leaf could be anything
+		return fail("its nonce is gone, but not its content")
 	case row.Nonce == nil:
 		v.Erased++
 		v.blank[row.Seq] = row.Leaf

@@ -12,6 +12,7 @@ import (
 	"github.com/uptrace/bun/schema"
 
 	"assay/host/audit"
+	"assay/host/check"
 )
 
 // chains is how many audit chains there are. An account belongs to one, so a second chain doubles what a cluster of hosts
@@ -55,6 +56,17 @@ func (r auditRow) row() audit.Row {
 			Pseudonym: r.Pseudonym, Score: r.Score, Verdict: r.Verdict, Revision: r.Revision, Digest: r.Digest,
 		},
 	}
+}
+
+// altered says what makes a row one that no host has stored, as far as no hash tells, or nothing.
+func (r auditRow) altered() (reason string) {
+	switch {
+	case len(r.Leaf) != len(audit.Hash{}) || len(r.Hash) != len(audit.Hash{}):
+		return "its leaf or hash is not 32 bytes long"
+	case r.Nonce != nil && r.RecordedAt.UTC().Format(check.TimeFormat) != r.At: // what it is filed under says when it is pruned
+		return "it is filed under another time than its own"
+	}
+	return ""
 }
 
 // link makes record the next link behind head.
@@ -179,15 +191,35 @@ func (t Trail) Heads(ctx context.Context) ([]audit.Head, error) {
 	return heads, nil
 }
 
+// Chains is Heads, and the beginnings of chains that no host keeps but records claim to be of.
+func (t Trail) Chains(ctx context.Context) ([]audit.Head, error) {
+	heads, err := t.Heads(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var others []int
+	err = t.db.NewRaw(`SELECT DISTINCT chain FROM audit_records WHERE (chain < 0 OR chain >= ?) AND chain NOT IN (SELECT chain FROM audit_heads)
+		ORDER BY chain`, chains).Scan(ctx, &others)
+	if err != nil {
+		return nil, fmt.Errorf("looking for other audit chains: %w", err)
+	}
+	for _, chain := range others {
+		heads = append(heads, audit.Genesis(chain))
+	}
+	return heads, nil
+}
+
 const auditPage = 5_000 // rows read at a time
 
-// Rows yields the rows of a chain behind number after and up to number until, in order.
+// Rows yields the rows of a chain behind number after and up to number until, in order. An error is a *audit.BreakError when a row
+// cannot be what was stored.
 func (t Trail) Rows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
 	return func(yield func(audit.Row, error) bool) {
-		for after < until {
+		where, from := "seq > ?", []any{after}
+		for {
 			var page []auditRow
-			err := t.db.NewSelect().Model(&page).ExcludeColumn("sealed_node").Where("chain = ? AND seq > ? AND seq <= ?", chain, after, until).
-				Order("seq").Limit(auditPage).Scan(ctx)
+			err := t.db.NewSelect().Model(&page).ExcludeColumn("sealed_node").Where("chain = ? AND seq <= ?", chain, until).Where(where, from...).
+				Order("seq", "recorded_at").Limit(auditPage).Scan(ctx)
 			var erased map[int64][]audit.Erased
 			if err == nil {
 				erased, err = t.erased(ctx, chain, page)
@@ -197,8 +229,8 @@ func (t Trail) Rows(ctx context.Context, chain int, after, until int64) iter.Seq
 				return
 			}
 			for _, r := range page {
-				if len(r.Leaf) != len(audit.Hash{}) || len(r.Hash) != len(audit.Hash{}) {
-					yield(audit.Row{}, &audit.BreakError{Chain: chain, Seq: r.Seq, Reason: "its leaf or hash is not 32 bytes long"})
+				if reason := r.altered(); reason != "" {
+					yield(audit.Row{}, &audit.BreakError{Chain: chain, Seq: r.Seq, Reason: reason})
 					return
 				}
 				row := r.row()
@@ -206,7 +238,8 @@ func (t Trail) Rows(ctx context.Context, chain int, after, until int64) iter.Seq
 				if !yield(row, nil) {
 					return
 				}
-				after = r.Seq
+				// Two rows of one number must not hide one another where two pages meet.
+				where, from = "(seq, recorded_at) > (?, ?)", []any{r.Seq, r.RecordedAt}
 			}
 			if len(page) < auditPage {
 				return
@@ -237,49 +270,4 @@ func (t Trail) erased(ctx context.Context, chain int, rows []auditRow) (map[int6
 		erased[l.Erasure] = append(erased[l.Erasure], audit.Erased{Seq: l.Seq, Leaf: audit.Hash(l.Leaf)})
 	}
 	return erased, err
-}
-
-// EnsurePartitions makes the audit partitions of this month and the next two. A host calls it at its start and daily.
-func (s *Store) EnsurePartitions(ctx context.Context) error {
-	first := period(s.now())
-	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		// Two hosts that start at once must not both find that a partition is missing.
-		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {
-			return fmt.Errorf("making audit partitions: %w", err)
-		}
-		for i := range 3 {
-			from, to := first.AddDate(0, i, 0), first.AddDate(0, i+1, 0)
-			name := partition(from)
-			var exists bool
-			if err := tx.NewRaw("SELECT to_regclass(?) IS NOT NULL", name).Scan(ctx, &exists); err != nil {
-				return fmt.Errorf("making audit partition %s: %w", name, err)
-			}
-			if exists {
-				continue
-			}
-			// Behind the heads' lock nobody is writing records or looking for one: a row still uncommitted would bar the
-			// partition, and whoever had begun without the partition would miss the rows that move.
-			if _, err := lockHeads(ctx, tx, nil); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(ctx, `
-				CREATE TABLE ?0 (LIKE audit_records INCLUDING DEFAULTS);
-				WITH moved AS (DELETE FROM audit_records_other WHERE recorded_at >= ?1 AND recorded_at < ?2 RETURNING *)
-					INSERT INTO ?0 SELECT * FROM moved;
-				ALTER TABLE audit_records ATTACH PARTITION ?0 FOR VALUES FROM (?1) TO (?2)`, bun.Ident(name), from, to)
-			if err != nil {
-				return fmt.Errorf("making audit partition %s: %w", name, err)
-			}
-		}
-		return nil
-	})
-}
-
-// partition is the name of the partition of t's calendar month, UTC. Names sort as the months do.
-func partition(t time.Time) string { return "audit_records_" + t.UTC().Format("2006_01") }
-
-// period is the first instant of t's calendar month, UTC: what a quota counts in (spec section 3).
-func period(t time.Time) time.Time {
-	t = t.UTC()
-	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -214,5 +215,58 @@ func TestAlteredHashIsABreak(t *testing.T) {
 				t.Errorf("%d rows", rows)
 			}
 		})
+	}
+}
+
+// What is filed under another time would be pruned at another time than the rest of its month, or never.
+func TestRowFiledUnderAnotherTimeIsABreak(t *testing.T) {
+	t.Parallel()
+	for _, filed := range []string{"recorded_at - interval '13 months'", "recorded_at + interval '1 millisecond'"} {
+		url := postgrestest.Database(t)
+		s := open(t, url, nil)
+		appendOne(t, ledgerOn(t, s, LedgerConfig{}), allowed(t, newCaller(t, s, plan(t, "pro", 1))))
+		verifyLedger(t, s)
+		exec(t, session(t, url), "UPDATE audit_records SET recorded_at = "+filed)
+		if err := verifyTrail(t, s); !errors.As(err, new(*audit.BreakError)) || !strings.Contains(err.Error(), "filed under another time") {
+			t.Errorf("filed under %s: %v", filed, err)
+		}
+	}
+}
+
+// Two rows of one number are both shown, also where one page ends and the next begins.
+func TestPagesHideNoRow(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	s := open(t, url, nil)
+	exec(t, session(t, url), fmt.Sprintf(`INSERT INTO audit_records (chain, seq, recorded_at, kind, leaf, hash)
+		SELECT 0, least(n, %d), '2031-05-20T12:00:00Z'::timestamptz + n * interval '1 microsecond', 'erased', sha256('leaf'), sha256('hash')
+		FROM generate_series(1, %[1]d + 2) AS n`, auditPage))
+	rows := 0
+	for row, err := range s.AuditRows(t.Context(), 0, 0, auditPage) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows++; row.Seq != int64(min(rows, auditPage)) {
+			t.Fatalf("row %d is number %d", rows, row.Seq)
+		}
+	}
+	if rows != auditPage+2 {
+		t.Errorf("%d rows, want all %d", rows, auditPage+2)
+	}
+}
+
+// Records that claim to be of a chain that no host keeps are not overlooked.
+func TestChainsThatNoHostKeeps(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	s := open(t, url, nil)
+	exec(t, session(t, url), `INSERT INTO audit_records (chain, seq, recorded_at, kind, leaf, hash)
+		SELECT chain, 1, now(), 'check', sha256('leaf'), sha256('hash') FROM unnest(ARRAY[-1, 7, 7000]) AS chain`)
+	found, err := Trail{s.db}.Chains(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []audit.Head{audit.Genesis(0), audit.Genesis(-1), audit.Genesis(7), audit.Genesis(7000)}; !slices.Equal(found, want) {
+		t.Errorf("chains %+v, want %+v", found, want)
 	}
 }

@@ -76,6 +76,9 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 			verdicts[i] = check.ErrUnauthorized
 			continue
 		}
+		if w.heads[c.Chain] == nil {
+			return nil, fmt.Errorf("audit chain %d has no head", c.Chain)
+		}
 		if verdicts[i] = take(c, p.records, used, added); verdicts[i] != nil {
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -314,5 +315,24 @@ func TestAlteredHeadIsAnError(t *testing.T) {
 	}
 	if _, err := s.Heads(t.Context()); err == nil {
 		t.Error("reading heads passed with a head of one byte")
+	}
+}
+
+// So must one that is gone, or that is none of the host's.
+func TestForeignHeadsAreNoEnd(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	s := open(t, url, nil)
+	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+	if err := s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false); err != nil {
+		t.Fatal(err)
+	}
+	conn := session(t, url)
+	exec(t, conn, "UPDATE audit_heads SET chain = 7")
+	if err := l.Append(t.Context(), allowed(t, caller)); err == nil || !strings.Contains(err.Error(), "audit chain 0 has no head") {
+		t.Errorf("appending to a chain without a head: %v", err)
+	}
+	if _, err := s.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), Operator, ""); err != nil {
+		t.Errorf("activating a lineup: %v", err)
 	}
 }

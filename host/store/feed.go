@@ -154,7 +154,11 @@ func execAll(ctx context.Context, tx pgx.Tx, statements ...string) error {
 // slowly runs fn in a transaction on a connection of its own, without the deadlines of requests: what works on whole tables
 // takes as long as they are large.
 func (s *Store) slowly(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	conn, err := pgx.Connect(ctx, s.url)
+	cfg, err := settings(s.url)
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -145,6 +147,17 @@ func (r revisionRow) revision() (Revision, error) {
 	return out, nil
 }
 
+// digest is of the document's meaning, encoded anew: the database keeps no bytes.
+func (r revisionRow) digest() ([]byte, error) {
+	revision, err := r.revision()
+	if err != nil {
+		return nil, err
+	}
+	document, err := revision.Lineup.Encode()
+	digest := sha256.Sum256(document)
+	return digest[:], err
+}
+
 // lineupLock serialises changes of the lineup.
 const lineupLock = migrationLock + 1
 
@@ -154,11 +167,19 @@ func (s *Store) ActivateLineup(ctx context.Context, lineup registry.Lineup, orig
 	if err != nil {
 		return 0, fmt.Errorf("activating lineup: %w", err)
 	}
-	digest := sha256.Sum256(document)
 	err = s.changeLineup(ctx, func(ctx context.Context, tx bun.Tx) (int64, error) {
-		err := tx.NewRaw(`INSERT INTO lineup_revisions (revision, document, digest, origin)
+		// What is hashed is what the database gives back of it: no negative zero, for one.
+		var kept revisionRow
+		if err := tx.NewRaw("SELECT ?::jsonb AS document", string(document)).Scan(ctx, &kept); err != nil {
+			return 0, err
+		}
+		digest, err := kept.digest()
+		if err != nil {
+			return 0, err
+		}
+		err = tx.NewRaw(`INSERT INTO lineup_revisions (revision, document, digest, origin)
 			SELECT coalesce(max(revision), 0) + 1, ?, ?, ? FROM lineup_revisions RETURNING revision`,
-			string(document), digest[:], origin).Scan(ctx, &revision)
+			string(kept.Document), digest, origin).Scan(ctx, &revision)
 		return revision, err
 	}, note)
 	if err != nil {
@@ -213,7 +234,7 @@ func (s *Store) recordLineup(ctx context.Context, tx bun.Tx, revision int64, dig
 		return err
 	}
 	at := s.now().UTC().Truncate(time.Millisecond)
-	for chain := range len(heads) {
+	for _, chain := range slices.Sorted(maps.Keys(heads)) {
 		err := appendRecord(ctx, tx, heads[chain], audit.Record{
 			Kind: audit.Lineup, At: at.Format(check.TimeFormat), Ref: fmt.Sprintf("lineup_%d_%s", revision, check.NewRef()[4:]), Revision: revision, Digest: digest,
 		}, at)
@@ -276,4 +297,20 @@ func (s *Store) LineupHistory(ctx context.Context) ([]Revision, error) {
 		history[i] = revision
 	}
 	return history, nil
+}
+
+// LineupDigests returns what the stored lineups hash to, by revision, to be held to what the audit trail says. One that cannot be read is
+// left out.
+func (t Trail) LineupDigests(ctx context.Context) (map[int64][]byte, error) {
+	var rows []revisionRow
+	if err := t.db.NewRaw("SELECT revision, document FROM lineup_revisions").Scan(ctx, &rows); err != nil {
+		return nil, fmt.Errorf("reading lineups: %w", err)
+	}
+	digests := make(map[int64][]byte, len(rows))
+	for _, r := range rows {
+		if digest, err := r.digest(); err == nil {
+			digests[r.Revision] = digest
+		}
+	}
+	return digests, nil
 }

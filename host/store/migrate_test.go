@@ -3,13 +3,17 @@ package store
 import (
 	"context"
 	"errors"
+	"net/url"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"assay/host/check"
+	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
 )
 
@@ -157,6 +161,46 @@ func TestBadURLDoesNotShowThePassword(t *testing.T) {
 		_, err := Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard()})
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("opening %s: %v", url, err)
+		}
+	}
+}
+
+// A server, database or role may be set up in any way: what is written and read is the same.
+func TestSettingsOfTheServerDoNotMatter(t *testing.T) {
+	t.Parallel()
+	target := postgrestest.Database(t)
+	database, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn := session(t, target)
+	for _, setting := range []string{
+		"timezone TO 'Pacific/Kiritimati'", "datestyle TO 'German, DMY'", "bytea_output TO 'escape'", "client_encoding TO 'LATIN1'",
+		"default_transaction_isolation TO 'serializable'", "statement_timeout TO '1ms'", "lock_timeout TO '1ms'", "synchronous_commit TO off",
+	} {
+		exec(t, conn, "ALTER DATABASE "+strings.TrimPrefix(database.Path, "/")+" SET "+setting)
+	}
+	s := open(t, target, nil)
+	expectAll(t, listening(t, s))
+	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	e := parse(t, entity.Email, "jane.roe@example.net")
+	for _, when := range []time.Time{noon, time.Date(2031, 4, 30, 23, 59, 59, 999e6, time.UTC), time.Date(2031, 5, 1, 0, 0, 0, 0, time.UTC)} {
+		appendOne(t, l, at(decided(caller, e, check.Block), when))
+	}
+	if err := s.PruneSightings(t.Context()); err != nil {
+		t.Error(err)
+	}
+	verifyLedger(t, s)
+	if held := export(t, s, caller, about(e)); held.Total != 3 || !held.Graph.LastSeen.Equal(noon) {
+		t.Errorf("exported: %+v", held)
+	}
+	if n := erase(t, s, caller, about(e)).Checks; n != 3 {
+		t.Errorf("%d checks were erased", n)
+	}
+	verifyLedger(t, s)
+	for name, want := range map[string]string{"default_transaction_isolation": "read committed", "synchronous_commit": "on", "lock_timeout": "3s"} {
+		if got := one[string](t, s, "SHOW "+name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}
 }

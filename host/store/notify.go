@@ -53,7 +53,11 @@ func (s *Store) Listen(ctx context.Context, changed func(Topic)) {
 }
 
 func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
-	conn, err := pgx.Connect(ctx, s.url)
+	cfg, err := settings(s.url)
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
 	if err != nil {
 		return err
 	}

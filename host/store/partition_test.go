@@ -127,3 +127,33 @@ func TestPartitionWaitsForRecordsUnderWay(t *testing.T) {
 	}
 	verifyLedger(t, s)
 }
+
+// While the database is dumped, which may take hours, no partition can be made. Neither do checks wait for that, nor does a host fail to
+// start: the month's records have a place until it is made.
+func TestPartitionIsMadeAfterADump(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	s := open(t, url, nil)
+	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+	dump := session(t, url)
+	exec(t, dump, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "LOCK TABLE audit_records IN ACCESS SHARE MODE")
+	later := open(t, url, func() time.Time { return noon })
+	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
+		t.Errorf("checking while the database is dumped: %v", err)
+	}
+	place := func() string {
+		t.Helper()
+		return one[string](t, s, "SELECT tableoid::regclass::text FROM audit_records")
+	}
+	if got := place(); got != "audit_records_other" {
+		t.Errorf("the record stands in %s", got)
+	}
+	exec(t, dump, "COMMIT")
+	if err := later.EnsurePartitions(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := place(); got != "audit_records_2031_05" {
+		t.Errorf("after the dump, the record stands in %s", got)
+	}
+	verifyLedger(t, s)
+}

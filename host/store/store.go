@@ -75,20 +75,15 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // connect opens a pool. bun writes arguments into the statement's text, so every text is new: the simple protocol spares
 // the server from preparing each, and lets several statements share one round trip.
 func connect(url string, connections int) (*bun.DB, error) {
-	cfg, err := pgx.ParseConfig(url)
+	cfg, err := settings(url)
 	if err != nil {
-		// The error holds the URL; the password in it must not reach a log.
-		return nil, errors.New("the database URL is not of the form postgres://user:password@host:port/name")
+		return nil, err
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
 	for name, value := range map[string]string{
-		"application_name":                    "assay",
-		"timezone":                            "UTC",
 		"statement_timeout":                   milliseconds(statementTimeout),
 		"lock_timeout":                        milliseconds(lockTimeout),
 		"idle_in_transaction_session_timeout": milliseconds(idleTimeout),
-		"standard_conforming_strings":         "on",
-		"synchronous_commit":                  "on",
 		"jit":                                 "off", // it would compile for longer than any query here runs
 	} {
 		cfg.RuntimeParams[name] = value
@@ -98,6 +93,32 @@ func connect(url string, connections int) (*bun.DB, error) {
 	pool.SetMaxIdleConns(connections)
 	pool.SetConnMaxIdleTime(5 * time.Minute)
 	return bun.NewDB(pool, pgdialect.New()), nil
+}
+
+// settings is how every connection is opened. What a value means, how transactions see each other and when a commit is durable must
+// not hang on how the server, the database or the role is set up.
+func settings(url string) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		// The error holds the URL; the password in it must not reach a log.
+		return nil, errors.New("the database URL is not of the form postgres://user:password@host:port/name")
+	}
+	for name, value := range map[string]string{
+		"application_name":                    "assay",
+		"client_encoding":                     "UTF8",
+		"timezone":                            "UTC",
+		"datestyle":                           "ISO",
+		"bytea_output":                        "hex",
+		"standard_conforming_strings":         "on",
+		"default_transaction_isolation":       "read committed", // behind a lock, what others have committed must be seen
+		"synchronous_commit":                  "on",
+		"statement_timeout":                   "0",
+		"lock_timeout":                        "0",
+		"idle_in_transaction_session_timeout": "0",
+	} {
+		cfg.RuntimeParams[name] = value
+	}
+	return cfg, nil
 }
 
 func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
