@@ -29,6 +29,7 @@ type cli struct {
 	Plugin   pluginCmd   `cmd:"" help:"Build and publish plugins."`
 	Eval     evalCmd     `cmd:"" help:"Measure a lineup on labelled values: how much fraud it catches, and what it spares."`
 	Feeds    feedsCmd    `cmd:"" help:"Import, list and withdraw lists of known bad and known good entities."`
+	Graph    graphCmd    `cmd:"" help:"Take things out of the reputation graph."`
 	Audit    auditCmd    `cmd:"" help:"Verify the audit chain and sign checkpoints of it."`
 
 	Bench benchCmd `cmd:"" help:"Measure hosts of its own on this machine: throughput, latency, and against one transaction a check."`

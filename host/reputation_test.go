@@ -223,7 +223,7 @@ func TestPoisoning(t *testing.T) {
 	}
 
 	// Without the attacker the graph is what it was.
-	if err := m.store.ForgetAccountSightings(t.Context(), m.customers[attacker].Account); err != nil {
+	if _, _, err := m.store.ForgetAccountSightings(t.Context(), m.customers[attacker].Account); err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range victims {

@@ -132,5 +132,6 @@ func (l Lineup) Validate() error {
 // Ref splits the layer into name and version; ok is false when it is not of that form.
 func (i LineupItem) Ref() (name, version string, ok bool) { return strings.Cut(i.Layer, "@") }
 
-// Encode returns the document as it is stored and hashed: map keys sorted, no insignificant space.
+// Encode returns the document as it is stored and hashed: map keys sorted, no insignificant space. A field that is added must be left out
+// when it is empty, or the trail would not know older lineups again.
 func (l Lineup) Encode() ([]byte, error) { return json.Marshal(l) }

@@ -271,21 +271,28 @@ func linksOf(node string) string {
 	) AS counted WHERE links <= @links`
 }
 
-// ForgetAccountSightings takes everything out of the graph that an account has put in: what a bad actor claimed, or what a
-// customer who leaves takes along. Its keys should have ended before, since checks of its own would wait.
-func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) error {
-	err := s.slowly(ctx, func(ctx context.Context, tx pgx.Tx) error {
-		for _, table := range []string{"graph_links", "graph_sightings"} {
-			if _, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = $1", accountID); err != nil {
-				return err
+// ForgetAccountSightings takes everything out of the graph that an account has put in, and says how much it was: what a bad actor claimed,
+// or what a customer who leaves takes along. Its keys should have ended before, since checks of its own would wait, and put more in.
+func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (sightings, links int64, err error) {
+	gone := map[string]int64{}
+	for attempt := 1; ; attempt++ {
+		err = s.slowly(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			for _, table := range []string{"graph_links", "graph_sightings"} {
+				tag, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = $1", accountID)
+				if err != nil {
+					return err
+				}
+				gone[table] = tag.RowsAffected()
 			}
+			return nil
+		})
+		if err == nil {
+			return gone["graph_sightings"], gone["graph_links"], nil
 		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("taking an account out of the reputation graph: %w", err)
+		if attempt == 3 || !retryable(err) {
+			return 0, 0, fmt.Errorf("taking an account out of the reputation graph: %w", err)
+		}
 	}
-	return nil
 }
 
 // prunedAtOnce bounds how many rows of the graph a check may have to wait for.
@@ -311,17 +318,17 @@ func (s *Store) PruneSightings(ctx context.Context) error {
 	return nil
 }
 
-// ForgetSightings takes an entity out of the graph: its sightings, its links, and its share in what it hangs on. An empty
-// account means those of all accounts.
-func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.Entity) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, _, err := forgetNode(ctx, tx, accountID, s.node(Node{string(e.Type), e.Value}))
+// ForgetSightings takes an entity out of the graph: its sightings, its links, and its share in what it hangs on. It says how many there
+// were. An empty account means those of all accounts.
+func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.Entity) (sightings, links int, err error) {
+	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		sightings, links, err = forgetNode(ctx, tx, accountID, s.node(Node{string(e.Type), e.Value}))
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("taking an entity out of the reputation graph: %w", err)
+		return 0, 0, fmt.Errorf("taking an entity out of the reputation graph: %w", err)
 	}
-	return nil
+	return sightings, links, nil
 }
 
 // forgetNode is ForgetSightings within a transaction, and says how much there was.

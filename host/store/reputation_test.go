@@ -373,7 +373,7 @@ func TestForget(t *testing.T) {
 	if dump() == before {
 		t.Fatal("nothing was added")
 	}
-	if err := w.s.ForgetAccountSightings(t.Context(), w.customers[3].Account); err != nil {
+	if _, _, err := w.s.ForgetAccountSightings(t.Context(), w.customers[3].Account); err != nil {
 		t.Fatal(err)
 	}
 	if got := dump(); got != before {
@@ -382,13 +382,13 @@ func TestForget(t *testing.T) {
 	for customer := range 3 {
 		w.check(customer, e, check.Block)
 	}
-	if err := w.s.ForgetSightings(t.Context(), w.customers[0].Account, e); err != nil {
+	if _, _, err := w.s.ForgetSightings(t.Context(), w.customers[0].Account, e); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.reputation(e); got.Customers != 0 {
 		t.Errorf("without one of three customers: %+v", got)
 	}
-	if err := w.s.ForgetSightings(t.Context(), "", e); err != nil {
+	if _, _, err := w.s.ForgetSightings(t.Context(), "", e); err != nil {
 		t.Fatal(err)
 	}
 	if got := dump(); got != before {
