@@ -214,7 +214,8 @@ func (l labelledRows) read() (rows []eval.Row, skipped int, err error) {
 		rows = append(rows, more...)
 	}
 	if skipped > 0 && !l.SkipBad {
-		return nil, 0, fmt.Errorf("%d lines are no rows (--skip-bad passes over them), the first:\n  %s", skipped, strings.Join(complaints, "\n  "))
+		return nil, 0, fmt.Errorf("%d lines are no rows (--skip-bad passes over them, --type says what those without a type are), the first:\n  %s",
+			skipped, strings.Join(complaints, "\n  "))
 	}
 	if t := l.only(); t != "" {
 		rows = slices.DeleteFunc(rows, func(r eval.Row) bool { return r.Type != t })

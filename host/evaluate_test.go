@@ -65,8 +65,7 @@ type evalAnswer struct {
 func TestEval(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
-	file, page := writeFile(t, "rows.jsonl", []byte(labelled)), filepath.Join(t.TempDir(), "report.html")
-	r := outputJSON[evalAnswer](t, dir, database, "eval", file, "--html", page)
+	r := outputJSON[evalAnswer](t, dir, database, "eval", writeFile(t, "rows.jsonl", []byte(labelled)))
 	if r.Rows != 16 || r.Lineup.Revision != 1 || r.AUC != nil || len(r.Types) != 4 {
 		t.Fatalf("%+v", r)
 	}
@@ -80,14 +79,16 @@ func TestEval(t *testing.T) {
 			}
 		}
 	}
+	mistaken := `{"type":"domain","value":"paypa1-login.xyz","label":0,"source":"popular"}`
+	file, page := writeFile(t, "rows.jsonl", []byte(labelled+mistaken)), filepath.Join(t.TempDir(), "report.html")
+	text := output(t, dir, database, "eval", file, "--worst", "1", "--html", page)
 	html := readText(t, page)
-	for _, want := range []string{"<svg", "paypa1-secure-login.xyz", "rows.jsonl", "looks like PayPal"} {
+	for _, want := range []string{"<svg", "paypa1-login.xyz", "rows.jsonl", "looks like PayPal"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	text := output(t, dir, database, "eval", file, "--worst", "1")
-	for _, want := range []string{"16 rows of rows.jsonl through lineup revision 1", "IBAN: 4 rows, 2 malicious, 2 benign", "recall at 1% false positives", "BENIGN CATEGORY"} {
+	for _, want := range []string{"17 rows of rows.jsonl through lineup revision 1", "IBAN: 4 rows, 2 malicious, 2 benign", "recall at 1% false positives", "BENIGN CATEGORY"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
@@ -125,7 +126,7 @@ func TestEvalInput(t *testing.T) {
 	stdin := command(t.Context(), dir, database, "eval", "-", "--json")
 	stdin.Stdin = strings.NewReader(bad)
 	out, err := stdin.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "10 lines are no rows") || !strings.Contains(string(out), `-, line 5: type is "url"`) ||
+	if err == nil || !strings.Contains(string(out), "10 lines are no rows") || !strings.Contains(string(out), "--type") || !strings.Contains(string(out), `-, line 5: type is "url"`) ||
 		!strings.Contains(string(out), "line 9:") || strings.Contains(string(out), "line 10:") {
 		t.Errorf("%v:\n%s", err, out)
 	}

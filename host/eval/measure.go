@@ -108,8 +108,8 @@ func measureType(lineup Lineup, t entity.Type, all []*Scored, o Options) *TypeRe
 	r.Sources = groups(lineup.Bands, rows, r.Threshold1, func(s *Scored) string { return s.Source })
 	r.Categories = groups(lineup.Bands, rows, r.Threshold1, func(s *Scored) string { return s.Category })
 	r.Errors = Errors{
-		Benign:    worst(rows, false, o.Worst, func(s *Scored) float64 { return lineup.logOdds(s, -1) }),
-		Malicious: worst(rows, true, o.Worst, func(s *Scored) float64 { return -lineup.logOdds(s, -1) }),
+		Benign:    worst(rows, lineup.suspects, o.Worst, func(s *Scored) float64 { return lineup.logOdds(s, -1) }),
+		Malicious: worst(rows, lineup.misses, o.Worst, func(s *Scored) float64 { return -lineup.logOdds(s, -1) }),
 	}
 	return r
 }
@@ -264,12 +264,18 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 	return all
 }
 
-// worst returns the n rows of a label that are the most wrong, the most wrong first. Among many that are equally wrong, a hash
-// of the value decides: the alphabet would show those of one kind.
-func worst(rows []*Scored, malicious bool, n int, wrong func(*Scored) float64) []Mistake {
+// suspects says whether a benign row has anything said against it.
+func (l Lineup) suspects(s *Scored) bool { return !s.Malicious && l.logOdds(s, -1) > l.Bias }
+
+// misses says whether a malicious row is not blocked.
+func (l Lineup) misses(s *Scored) bool { return s.Malicious && s.Score < l.Bands.Block }
+
+// worst returns the n of the rows with an error that are the most wrong, the most wrong first. Among many that are equally wrong, a
+// hash of the value decides: the alphabet would show those of one kind.
+func worst(rows []*Scored, isError func(*Scored) bool, n int, wrong func(*Scored) float64) []Mistake {
 	var of []*Scored
 	for _, s := range rows {
-		if s.Malicious == malicious {
+		if isError(s) {
 			of = append(of, s)
 		}
 	}

@@ -206,6 +206,25 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestErrors: what is right already is no error, however many are asked for.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	e := measure(t, f, rows, eval.Options{Worst: 100}).Types[0].Errors
+	values := func(list []eval.Mistake) (all []string) {
+		for _, m := range list {
+			all = append(all, m.Value)
+		}
+		return all
+	}
+	if diff := cmp.Diff([]string{"login-bank.example", "bank.example", "münchen.example"}, values(e.Benign)); diff != "" {
+		t.Errorf("benign rows with nothing against them are listed (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]string{"quiet.example", "bonk.example"}, values(e.Malicious)); diff != "" {
+		t.Errorf("malicious rows that are blocked are listed (-want +got):\n%s", diff)
+	}
+}
+
 // TestCalibration is reckoned by hand: benign 2, 2, 17, 83, 3, malicious 100, 83, 50, 2.
 func TestCalibration(t *testing.T) {
 	t.Parallel()

@@ -99,8 +99,8 @@ func (r *TypeReport) rocPlot() template.HTML {
 	}
 	p.labelX("false positives (log scale)")
 	var chance, points [][2]float64
-	for e := -4.0; e <= 0; e += 0.1 {
-		chance = append(chance, [2]float64{math.Pow(10, e), math.Pow(10, e)})
+	for e := -40.0; e <= 0; e++ {
+		chance = append(chance, [2]float64{math.Pow(10, e/10), math.Pow(10, e/10)})
 	}
 	p.line("chance", chance)
 	for i, v := range r.curve.Points() {
@@ -110,16 +110,32 @@ func (r *TypeReport) rocPlot() template.HTML {
 		points = append(points, [2]float64{v.FPR, v.Recall})
 	}
 	p.line("curve", points)
-	for _, b := range r.bands()[1:] {
-		p.dot("mark", float64(b.FPR), float64(b.Recall), 5, fmt.Sprintf("%s from %d: %s of the fraud, %s of the benign", b.Name, b.From, b.Recall.percent(1), b.FPR.percent(2)))
-		p.text("note", "start", p.x(float64(b.FPR))+7, p.y(float64(b.Recall))+16, b.Name)
+	review, block := r.bands()[1], r.bands()[2]
+	if p.overlap(review, block) {
+		p.markBand(review, "")
+		p.markBand(block, "review and block")
+	} else {
+		p.markBand(review, "review")
+		p.markBand(block, "block")
 	}
 	return p.end()
 }
 
+// markBand puts a dot where calling everything from a band on malicious leads, and its name below.
+func (p *plot) markBand(b namedBand, name string) {
+	p.dot("mark", float64(b.FPR), float64(b.Recall), 5, fmt.Sprintf("%s from %d: %s of the fraud, %s of the benign", b.Name, b.From, b.Recall.percent(1), b.FPR.percent(2)))
+	p.text("note", "start", p.x(float64(b.FPR))+7, p.y(float64(b.Recall))+16, name)
+}
+
+// overlap says whether the names of two bands would be written over each other.
+func (p *plot) overlap(a, b namedBand) bool {
+	const wide, high = 50, 14 // of a name, in the drawing's units
+	return math.Abs(p.x(float64(a.FPR))-p.x(float64(b.FPR))) < wide && math.Abs(p.y(float64(a.Recall))-p.y(float64(b.Recall))) < high
+}
+
 // histogramPlot shows how many benign rows (up) and malicious rows (down) have each score, on a logarithmic scale.
 func (r *TypeReport) histogramPlot(reviewFrom, blockFrom int) template.HTML {
-	const width = 4 // scores in a bar
+	const width = 5 // scores in a bar, so that none lies on both sides of a usual band's edge; the last has 100 too
 	p := newPlot("Rows by score")
 	var benign, malicious [100/width + 1]int
 	most := 1
@@ -143,7 +159,11 @@ func (r *TypeReport) histogramPlot(reviewFrom, blockFrom int) template.HTML {
 	p.labelX("score")
 	for i := range 100 / width {
 		from, to := float64(i*width), float64((i+1)*width)
-		scores := fmt.Sprintf("%d to %d", i*width, (i+1)*width-1)
+		last := (i+1)*width - 1
+		if i == 100/width-1 {
+			last = 100
+		}
+		scores := fmt.Sprintf("%d to %d", i*width, last)
 		if benign[i] > 0 {
 			p.bar("benign", from+.3, 0, to-.3, height(benign[i]), fmt.Sprintf("%s: %s benign", scores, count(benign[i])))
 		}

@@ -142,7 +142,7 @@ type Group struct {
 	MeanScore Number   `json:"mean_score"`
 }
 
-// Errors are the rows that the lineup is most wrong about.
+// Errors are the rows that the lineup is most wrong about: benign ones with anything said against them, malicious ones not blocked.
 type Errors struct {
 	Benign    []Mistake `json:"benign_highest"`
 	Malicious []Mistake `json:"malicious_lowest"`
