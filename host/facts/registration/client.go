@@ -267,10 +267,13 @@ func states(all []string) string {
 	return strings.Join(kept[:min(len(kept), 16)], " ")
 }
 
-// date reads an event's date (RFC 3339), zero when it is none.
+// date reads an event's date (RFC 3339), zero when it is none. Where a registry writes the time in a way of its own, the day is
+// enough.
 func date(text string) time.Time {
-	for _, layout := range []string{time.RFC3339, "2006-01-02T15:04:05", time.DateTime, time.DateOnly} {
-		if t, err := time.Parse(layout, strings.TrimSpace(text)); err == nil && t.Year() >= firstYear && t.Year() < 3000 {
+	text = strings.TrimSpace(text)
+	day := text[:min(len(text), len(time.DateOnly))]
+	for _, try := range []struct{ layout, text string }{{time.RFC3339, text}, {"2006-01-02T15:04:05", text}, {time.DateOnly, day}} {
+		if t, err := time.Parse(try.layout, try.text); err == nil && t.Year() >= firstYear && t.Year() < 3000 {
 			return t.UTC()
 		}
 	}

@@ -38,6 +38,8 @@ func TestAnswers(t *testing.T) {
 		{"too much", says(`{"objectClassName": "domain", "x": "%s"}`, strings.Repeat("x", maxAnswer)), Kept{Outcome: Failed, Failures: 1}},
 		{"too deep", says(`{"objectClassName": "domain", "x": %s`, strings.Repeat("[", 200_000)), Kept{Outcome: Failed, Failures: 1}},
 		{"a date without a zone", says("%s", event("registration", "2020-01-02T03:04:05")), Kept{Outcome: Registered, Created: time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)}},
+		{"a date with an odd zone", says("%s", event("registration", "2020-01-02T03:04:05+0000")), Kept{Outcome: Registered, Created: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}},
+		{"a date with an odd time", says("%s", event("registration", " 2020-01-02 03:04:05.6 UTC")), Kept{Outcome: Registered, Created: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}},
 		{"a date ahead", says("%s", event("registration", "2026-05-06T00:00:00Z")), Kept{Outcome: Registered}},
 		{"a date before there were domains", says("%s", event("registration", "0001-01-01T00:00:00Z")), Kept{Outcome: Registered}},
 		{"no date", says("%s", event("registration", "yesterday")), Kept{Outcome: Registered}},

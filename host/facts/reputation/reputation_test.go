@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -86,11 +87,21 @@ func (l *lists) FeedEntries(_ context.Context, id int, after []byte, limit int) 
 	defer l.mu.Unlock()
 	var page []store.FeedEntry
 	for _, e := range l.entries[id] {
-		if string(e.Node) > string(after) && len(page) < limit {
+		if string(e.Node) > string(after) && len(page) < limit && !l.goodPage(id, e.Value) {
 			page = append(page, e)
 		}
 	}
 	return page, nil
+}
+
+// goodPage says whether an entry of a list is a mere page on a host that is on a good list.
+func (l *lists) goodPage(id int, value string) bool {
+	page, good := false, false
+	for _, f := range l.feeds {
+		page = page || f.ID == id && l.pages[f.Name+" "+value]
+		good = good || f.Kind == feed.Good && slices.ContainsFunc(l.entries[f.ID], func(e store.FeedEntry) bool { return e.Value == value })
+	}
+	return page && good
 }
 
 func (l *lists) Listings(_ context.Context, nodes []store.Node) ([]store.Listing, error) {
@@ -321,7 +332,7 @@ func TestSimilarFacts(t *testing.T) {
 // The memory follows the lists: what is imported counts, what is withdrawn does not, and what did not change is not read again.
 func TestSimilarFollows(t *testing.T) {
 	t.Parallel()
-	l := &lists{}
+	l := &lists{pages: map[string]bool{"C blumenlieferung.example": true}}
 	unread := NewSimilar(l, slog.New(slog.DiscardHandler))
 	if _, err := unread.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all); !errors.Is(err, errNotRead) {
 		t.Errorf("before the lists are read: %v, want %v", err, errNotRead)
@@ -361,6 +372,17 @@ func TestSimilarFollows(t *testing.T) {
 	until("other content", func(f entity.Facts) bool { return f["similar.nearest"] == "secure-paypall-login.xyz" })
 	l.withdraw("A")
 	until("a withdrawal", func(f entity.Facts) bool { return f == nil })
+
+	// Of a bad list, what is a page on a host of a good one goes and comes with the good one, whichever was read first.
+	listed := func(name string) bool {
+		return similarTo(t, s, entity.Domain, "blumenlieferungen.example")["similar.nearest"] == name
+	}
+	l.set(3, store.Feed{Name: "C", Kind: feed.Bad}, "blumenlieferung.example")
+	until("a list with a page", func(entity.Facts) bool { return listed("blumenlieferung.example") })
+	l.set(4, store.Feed{Name: "Good", Kind: feed.Good}, "blumenlieferung.example")
+	until("its host on a good list", func(entity.Facts) bool { return listed("") })
+	l.withdraw("Good")
+	until("the good list's withdrawal", func(entity.Facts) bool { return listed("blumenlieferung.example") })
 }
 
 // While one query runs, what comes in waits for the next, and everybody gets the answer to the own question.

@@ -3,6 +3,7 @@ package reputation
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -34,6 +35,7 @@ var _ facts.Source = (*Similar)(nil)
 // part is what similarity keeps of one version of a list. It is never changed once it is in use.
 type part struct {
 	feed    store.Feed
+	beside  string   // the good lists in force when a bad one was read: pages on their hosts are left out of it
 	domains *index   // of a bad list, by registrable label
 	users   *index   // by mailbox
 	good    []uint64 // of a good list: the forms' hashes, sorted
@@ -116,10 +118,11 @@ func (s *Similar) Load(ctx context.Context) error {
 		}
 	}
 	wanted := map[int]*part{}
+	good := goodLists(feeds, s.now())
 	var stale []store.Feed
 	for _, f := range feeds {
 		p := held[f.ID]
-		if p == nil || p.feed.Version != f.Version {
+		if p == nil || p.feed.Version != f.Version || f.Kind == feed.Bad && p.beside != good {
 			stale = append(stale, f)
 		}
 		if p != nil {
@@ -130,7 +133,7 @@ func (s *Similar) Load(ctx context.Context) error {
 		s.publish(wanted)
 	}
 	for _, f := range stale {
-		p, err := s.read(ctx, f)
+		p, err := s.read(ctx, f, good)
 		if err != nil {
 			return err
 		}
@@ -147,9 +150,20 @@ func (s *Similar) publish(parts map[int]*part) {
 	s.parts.Store(&list)
 }
 
-// read reads one list whole.
-func (s *Similar) read(ctx context.Context, f store.Feed) (*part, error) {
-	p := &part{feed: f, domains: newIndex(), users: newIndex()}
+// goodLists names the good lists in force and their versions.
+func goodLists(feeds []store.Feed, now time.Time) string {
+	var all strings.Builder
+	for _, f := range feeds {
+		if f.Kind == feed.Good && f.InForce(now) {
+			fmt.Fprintf(&all, "%d.%d ", f.ID, f.Version)
+		}
+	}
+	return all.String()
+}
+
+// read reads one list whole, beside the good lists in force.
+func (s *Similar) read(ctx context.Context, f store.Feed, good string) (*part, error) {
+	p := &part{feed: f, beside: good, domains: newIndex(), users: newIndex()}
 	var after []byte
 	for {
 		entries, err := s.store.FeedEntries(ctx, f.ID, after, perPage)

@@ -83,24 +83,33 @@ func (r *Resolver) exchange(ctx context.Context, q Question) (*dns.Msg, error) {
 // conclusive says whether another server could not know better.
 func conclusive(m *dns.Msg) bool { return m.Rcode == dns.RcodeSuccess || m.Rcode == dns.RcodeNameError }
 
-// attempt asks one server: by UDP, and by TCP when the answer does not fit or does not repeat the name letter by letter: what
-// comes by TCP cannot be forged from off the path. It returns when ctx ends.
+// attempt asks one server, without extensions when it knows none (RFC 6891 section 7). It returns when ctx ends.
 func attempt(ctx context.Context, server string, q Question) (m *dns.Msg, err error) {
 	defer func() {
 		if r := recover(); r != nil { // bytes from anywhere go through the parser
 			m, err = nil, fmt.Errorf("reading the answer: panic: %v", r)
 		}
 	}()
-	m, err = send(ctx, "udp", server, q)
+	m, err = ask(ctx, server, q, true)
+	if err == nil && (m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeNotImplemented) {
+		return ask(ctx, server, q, false)
+	}
+	return m, err
+}
+
+// ask asks by UDP, and by TCP when the answer does not fit or does not repeat the name letter by letter: what comes by TCP
+// cannot be forged from off the path.
+func ask(ctx context.Context, server string, q Question, extended bool) (*dns.Msg, error) {
+	m, err := send(ctx, "udp", server, q, extended)
 	if errors.Is(err, errTruncated) || errors.Is(err, errRespelt) {
-		return send(ctx, "tcp", server, q)
+		return send(ctx, "tcp", server, q, extended)
 	}
 	return m, err
 }
 
 // send asks one server over one network, from a port of its own with a random number and random capitals: what a forger off
 // the path would have to guess together (RFC 5452; draft-vixie-dnsext-dns0x20).
-func send(ctx context.Context, network, server string, q Question) (*dns.Msg, error) {
+func send(ctx context.Context, network, server string, q Question, extended bool) (*dns.Msg, error) {
 	var entropy [2 + 32]byte
 	rand.Read(entropy[:])
 	request := &dns.Msg{
@@ -111,7 +120,9 @@ func send(ctx context.Context, network, server string, q Question) (*dns.Msg, er
 		},
 		Question: []dns.Question{{Name: capitals(q.Name, entropy[2:]), Qtype: uint16(q.Kind), Qclass: dns.ClassINET}},
 	}
-	request.SetEdns0(udpSize, false)
+	if extended {
+		request.SetEdns0(udpSize, false)
+	}
 	packed, err := request.Pack()
 	if err != nil {
 		return nil, fmt.Errorf("writing the question: %w", err)

@@ -142,6 +142,18 @@ func TestHostileAnswers(t *testing.T) {
 		{"refused", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeRefused, nil })
 		}, "", false},
+		{"no extensions", func(s *resolvertest.Server) dns.HandlerFunc {
+			return func(w dns.ResponseWriter, r *dns.Msg) {
+				m := s.Reply(r)
+				if r.IsEdns0() != nil {
+					m.Rcode, m.Answer = dns.RcodeFormatError, nil
+				}
+				_ = w.WriteMsg(m)
+			}
+		}, "ok " + honest, false},
+		{"nothing but a wrong format", func(s *resolvertest.Server) dns.HandlerFunc {
+			return forge(s, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeFormatError, nil })
+		}, "", false},
 		{"failure", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil })
 		}, "servfail", false},
