@@ -90,5 +90,13 @@ func printDecision(t *terminal, d *check.Decision) error {
 			rows = append(rows, []string{"", fmt.Sprintf("%+d", s.Points), "", "", "", s.Code, s.Text})
 		}
 	}
-	return t.table([]string{"LAYER", "POINTS", "WEIGHT", "LOG-ODDS", "TIME", "SIGNAL", "REASON"}, rows)
+	if err := t.table([]string{"LAYER", "POINTS", "WEIGHT", "LOG-ODDS", "TIME", "SIGNAL", "REASON"}, rows); err != nil {
+		return err
+	}
+	for _, s := range d.Signals {
+		if strings.HasPrefix(s.Code, "host:") { // no layer's: what was not known
+			t.printf("\n%s.\n", s.Text)
+		}
+	}
+	return nil
 }

@@ -5,15 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"assay/host/entity"
@@ -101,7 +97,7 @@ type imported struct {
 }
 
 type malformedExample struct {
-	Line   int64  `json:"line"`
+	Line   int64  `json:"line"` // of JSON documents the number of the item
 	Text   string `json:"text"`
 	Reason string `json:"reason"`
 }
@@ -122,23 +118,35 @@ func (cmd *feedsImportCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 		progress := newListProgress(t, cmd.Name, in)
 		change, err := b.store.ImportFeed(ctx, cmd.feed(list.Report().Format, began), func() ([]feed.Entry, error) {
 			entries, err := list.Next()
-			progress.step(list.Report().Entries, err != nil)
 			if errors.Is(err, io.EOF) {
 				if wrong := tooMalformed(list.Report()); wrong != nil {
 					err = wrong
 				}
 			}
+			progress.step(list.Report().Entries, err)
 			return entries, err
 		})
 		r := list.Report()
 		for _, c := range r.First {
-			fmt.Fprintf(t.err, "line %d: %q %s\n", c.Line, c.Text, c.Reason)
+			fmt.Fprintf(t.err, "%s %d: %q %s\n", placeIn(r.Format), c.Line, c.Text, c.Reason)
+		}
+		if errors.Is(err, store.ErrEmptyFeed) {
+			return fmt.Errorf("%w; it was read as %s: see --format and --column", err, r.Format)
 		}
 		if err != nil {
 			return err
 		}
 		return cmd.print(t, r, change, time.Since(began))
 	})
+}
+
+// placeIn is what a complaint's number counts.
+func placeIn(format feed.Format) string {
+	switch format {
+	case feed.JSON, feed.MISP, feed.STIX:
+		return "item"
+	}
+	return "line"
 }
 
 // feed is the list as it will be stored.
@@ -177,115 +185,6 @@ func (cmd *feedsImportCmd) print(t *terminal, r feed.Report, change store.FeedCh
 	return nil
 }
 
-// Limits of fetching a list.
-const (
-	fetchTimeout  = 15 * time.Minute
-	answerTimeout = 30 * time.Second
-	fetchAtMost   = 1 << 30 // bytes, packed
-	fetchHops     = 5
-)
-
-// listSource is a list that is read, and how far.
-type listSource struct {
-	in    io.Reader
-	close func()
-	size  int64 // bytes, -1 when it is not known
-	read  atomic.Int64
-}
-
-func (s *listSource) Read(p []byte) (int, error) {
-	n, err := s.in.Read(p)
-	if s.read.Add(int64(n)) > fetchAtMost {
-		return 0, fmt.Errorf("it is larger than %d MiB", fetchAtMost>>20)
-	}
-	return n, err
-}
-
-// openList opens a file, standard input, or what a URL names.
-func openList(ctx context.Context, from string) (*listSource, error) {
-	if from == "-" {
-		return &listSource{in: os.Stdin, close: func() {}, size: -1}, nil
-	}
-	if strings.Contains(from, "://") {
-		return fetchList(ctx, from)
-	}
-	file, err := os.Open(from)
-	if err != nil {
-		return nil, err
-	}
-	s := &listSource{in: file, close: func() { _ = file.Close() }, size: -1}
-	if info, err := file.Stat(); err == nil && info.Mode().IsRegular() {
-		s.size = info.Size()
-	}
-	return s, nil
-}
-
-func fetchList(ctx context.Context, from string) (*listSource, error) {
-	at, err := url.Parse(from)
-	if err != nil {
-		return nil, errors.New("fetching list: it is not a URL")
-	}
-	if err := safeToFetch(at); err != nil {
-		return nil, fmt.Errorf("fetching list: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = answerTimeout
-	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
-		if len(via) > fetchHops {
-			return errors.New("it leads from one address to the next")
-		}
-		return safeToFetch(r.URL)
-	}}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from, nil)
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("fetching list: %w", err)
-	}
-	request.Header.Set("User-Agent", "assay/"+version)
-	response, err := client.Do(request) //nolint:bodyclose // whoever reads the list closes it
-	if err != nil {
-		cancel()
-		return nil, fmt.Errorf("fetching list: %w", redacted(err))
-	}
-	s := &listSource{in: response.Body, size: response.ContentLength, close: func() { _ = response.Body.Close(); cancel() }}
-	if response.StatusCode != http.StatusOK {
-		s.close()
-		return nil, fmt.Errorf("fetching list: the server answers %s", response.Status)
-	}
-	return s, nil
-}
-
-// redacted is a client's error without the URL, which may hold a key.
-func redacted(err error) error {
-	var failed *url.Error
-	if errors.As(err, &failed) {
-		return failed.Err
-	}
-	return err
-}
-
-// safeToFetch wants https, since who can alter a list on its way decides what is blocked; on this machine http will do.
-func safeToFetch(at *url.URL) error {
-	addr := net.ParseIP(at.Hostname())
-	switch {
-	case at.Scheme == "https", at.Scheme == "http" && (at.Hostname() == "localhost" || addr.IsLoopback()):
-		return nil
-	case at.Scheme == "http":
-		return errors.New("http lets others alter the list on its way: use https, or fetch it yourself and import the file")
-	}
-	return fmt.Errorf("it cannot be fetched by %q, only by https", at.Scheme)
-}
-
-// sourceOf is what is remembered of where a list came from: no user, password or query, which may hold a key.
-func sourceOf(from string) string {
-	at, err := url.Parse(from)
-	if err != nil || !strings.Contains(from, "://") {
-		return from
-	}
-	return (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}).String()
-}
-
 // listProgress shows how far reading is: one line on a terminal, else one every few seconds.
 type listProgress struct {
 	t        *terminal
@@ -300,12 +199,13 @@ func newListProgress(t *terminal, name string, source *listSource) *listProgress
 	return &listProgress{t: t, name: name, source: source, terminal: ok && isTerminal(f), shown: time.Now()}
 }
 
-func (p *listProgress) step(entries int64, last bool) {
+// step shows how many entries were read, and after the last, or when reading failed, where it ended.
+func (p *listProgress) step(entries int64, err error) {
 	every := 5 * time.Second
 	if p.terminal {
 		every = 200 * time.Millisecond
 	}
-	if time.Since(p.shown) < every && !last {
+	if time.Since(p.shown) < every && err == nil {
 		return
 	}
 	p.shown = time.Now()
@@ -314,16 +214,16 @@ func (p *listProgress) step(entries int64, last bool) {
 		of = fmt.Sprintf(" of %.1f", float64(p.source.size)/(1<<20))
 	}
 	line := fmt.Sprintf("reading %s: %.1f%s MiB, %d entries", p.name, float64(p.source.read.Load())/(1<<20), of, entries)
-	switch {
-	case last && p.terminal:
-		fmt.Fprintf(p.t.err, "\r\033[K%s; storing ...\n", line)
-	case last:
-		fmt.Fprintf(p.t.err, "%s; storing ...\n", line)
-	case p.terminal:
-		fmt.Fprintf(p.t.err, "\r\033[K%s", line)
-	default:
-		fmt.Fprintln(p.t.err, line)
+	if p.terminal {
+		line = "\r\033[K" + line
 	}
+	switch {
+	case errors.Is(err, io.EOF):
+		line += "; storing ...\n"
+	case err != nil || !p.terminal:
+		line += "\n"
+	}
+	fmt.Fprint(p.t.err, line)
 }
 
 type feedsListCmd struct {

@@ -2,13 +2,7 @@ package main
 
 import (
 	"bytes"
-	"compress/gzip"
-	"context"
-	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -42,11 +36,12 @@ func TestFeedsCommands(t *testing.T) {
 
 	// What cannot be what was meant changes nothing.
 	write("<html>", "<p>not here</p>", "</html>", "d.example")
-	if code, text := failing(t, dir, database, importing...); code != 1 || !strings.Contains(text, "3 of the 4 items could not be read") || !strings.Contains(text, "line 1:") {
+	if code, text := failing(t, dir, database, importing...); code != 1 || !strings.Contains(text, "3 of the 4 items could not be read") ||
+		!strings.Contains(text, "line 1:") || strings.Contains(text, "storing") {
 		t.Errorf("an error page: exit %d, %s", code, text)
 	}
 	write("# nothing")
-	if code, text := failing(t, dir, database, importing...); code != 1 || !strings.Contains(text, "nothing in it could be read") {
+	if code, text := failing(t, dir, database, importing...); code != 1 || !strings.Contains(text, "nothing in it could be read") || !strings.Contains(text, "read as plain") {
 		t.Errorf("an empty list: exit %d, %s", code, text)
 	}
 	feeds := outputJSON[[]store.Feed](t, dir, database, "feeds", "list")
@@ -100,63 +95,5 @@ func TestFeedsFlags(t *testing.T) {
 				t.Errorf("exit code %d: %s", code, stderr.String())
 			}
 		})
-	}
-}
-
-func TestFetchList(t *testing.T) {
-	t.Parallel()
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/list.gz":
-			z := gzip.NewWriter(w)
-			fmt.Fprintln(z, "a.example")
-			_ = z.Close()
-		case "/away":
-			http.Redirect(w, r, "http://lists.example/list.txt", http.StatusFound)
-		case "/round":
-			http.Redirect(w, r, "/round", http.StatusFound)
-		default:
-			http.NotFound(w, r)
-		}
-	}))
-	defer server.Close()
-	s, err := openList(t.Context(), server.URL+"/list.gz?key=secret")
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := io.ReadAll(s)
-	s.close()
-	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) || s.read.Load() != int64(len(data)) {
-		t.Errorf("fetched %d bytes, counted %d, %v", len(data), s.read.Load(), err)
-	}
-	for from, want := range map[string]string{
-		server.URL + "/none?key=secret": "404",
-		server.URL + "/away":            "use https",
-		server.URL + "/round":           "from one address to the next",
-		"http://lists.example/x":        "use https",
-		"ftp://lists.example/x":         `by "ftp"`,
-		"https://127.0.0.1:1/?k=secret": "refused",
-		filepath.Join(t.TempDir(), "x"): "no such file",
-	} {
-		_, err := openList(t.Context(), from)
-		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: %v, want %q", from, err, want)
-		}
-	}
-	if got := sourceOf("https://user:pass@lists.example/a/list.csv?auth=secret#x"); got != "https://lists.example/a/list.csv" {
-		t.Errorf("source %q", got)
-	}
-	tooMuch := &listSource{in: strings.NewReader("x")}
-	tooMuch.read.Store(fetchAtMost)
-	if _, err := io.ReadAll(tooMuch); err == nil {
-		t.Error("a list without end is read")
-	}
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := fetchList(ended, server.URL+"/list.gz"); err == nil {
-		t.Error("fetching goes on after the end of its context")
-	}
-	if err := safeToFetch(&url.URL{Scheme: "http", Host: "[::1]:80"}); err != nil {
-		t.Errorf("this machine by http: %v", err)
 	}
 }

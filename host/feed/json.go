@@ -13,8 +13,8 @@ import (
 	"assay/host/entity"
 )
 
-// object is what is kept of one JSON object while it is read: its scalar members, and under the name with "[]" its short arrays of
-// strings, joined by commas.
+// object is what is kept of one JSON object while it is read: its scalar members by their names in lower case, and under the name
+// with "[]" its short arrays of strings, joined by commas.
 type object map[string]string
 
 // Limits of one object. Lists hold objects of a dozen members.
@@ -24,13 +24,14 @@ const (
 )
 
 func (o object) set(name, value string) {
+	name = strings.ToLower(name)
 	if _, ok := o[name]; !ok && len(o) < maxMembers && len(value) <= maxLine {
 		o[name] = value
 	}
 }
 
 func (o object) join(name, value string) {
-	name += "[]"
+	name = strings.ToLower(name) + "[]"
 	switch held := o[name]; {
 	case held == "":
 		o.set(name, value)
@@ -107,7 +108,7 @@ func isName(d *jsontext.Decoder) bool {
 func readJSON(in *bufio.Reader, o Options, take func(item) error) error {
 	wanted := entityNames
 	if o.Column != "" {
-		wanted = []string{o.Column}
+		wanted = []string{strings.ToLower(o.Column)}
 	}
 	number := int64(0)
 	next := func(value, category string) error {
@@ -119,7 +120,7 @@ func readJSON(in *bufio.Reader, o Options, take func(item) error) error {
 		return take(i)
 	}
 	return walk(in, func(array, value string) error {
-		if array == "" || slices.Contains(wanted, strings.ToLower(array)) || array == o.Column {
+		if array == "" || slices.Contains(wanted, strings.ToLower(array)) {
 			return next(value, "")
 		}
 		return nil

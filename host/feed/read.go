@@ -50,7 +50,7 @@ type Report struct {
 	Items     int64 // that the list holds, comments and empty lines left out
 	Entries   int64 // of them that were read; the same one may be listed more than once
 	Malformed int64
-	Passed    int64       // over: revoked, expired or not meant as an indicator; localhost in hosts files
+	Passed    int64       // over: revoked, expired, not meant as an indicator, or of what cannot be checked, such as IP addresses
 	First     []Complaint // the first that were malformed
 }
 
@@ -193,7 +193,7 @@ func (c *chunk) normalise(country string) {
 	c.entries = make([]Entry, 0, len(c.items))
 	for _, i := range c.items {
 		switch e, err := i.entry(country); {
-		case i.skip:
+		case i.skip, errors.Is(err, errAddress):
 			c.passed++
 		case err == nil:
 			c.entries = append(c.entries, e)
@@ -205,6 +205,9 @@ func (c *chunk) normalise(country string) {
 		}
 	}
 }
+
+// errAddress means that an item is of an IP address. Lists that mix them with domains are read for the domains.
+var errAddress = errors.New("is an IP address")
 
 // entry reads one item as an entity.
 func (i item) entry(country string) (Entry, error) {
@@ -220,7 +223,7 @@ func (i item) entry(country string) (Entry, error) {
 		text = strings.NewReplacer("[.]", ".", "[:]", ":", "hxxp", "http", "[@]", "@").Replace(text)
 	}
 	if isAddress(text) {
-		return Entry{}, errors.New("is an IP address")
+		return Entry{}, errAddress
 	}
 	if i.kind == "" {
 		i.kind = entity.Guess(text)

@@ -72,7 +72,7 @@ func TestFormats(t *testing.T) {
 		"plain": {
 			list: "; all kinds\nbad.example\nhttps://phish.example/\nhttps://docs.example/forms/d/1?x=2\nhxxps://evil[.]example\nJane.Doe+x@gmail.com\n" +
 				"+49 1512 3456789\nDE89 3704 0044 0532 0130 00\n*.wild.example\n.dotted.example\n203.0.113.7\nhttp://203.0.113.7/x\n203.0.113.0/24\n0151 23456789\nno\n",
-			format: Plain, malformed: 5,
+			format: Plain, malformed: 2, passed: 3,
 			want: []string{
 				"domain bad.example", "domain docs.example page", "domain dotted.example", "domain evil.example", "domain phish.example",
 				"domain wild.example", "email janedoe@gmail.com", "iban DE89370400440532013000", "phone +4915123456789",
@@ -92,7 +92,7 @@ func TestFormats(t *testing.T) {
 		"csv with a header in a comment": {
 			list: "################\n# id,dateadded,url,url_status,threat\n\"1\",\"2031-01-01\",\"https://bad.example/x.exe\",\"online\",\"malware_download\"\n" +
 				"\"2\",\"2031-01-01\",\"http://203.0.113.9/x\",\"online\",\"malware_download\"\n",
-			format: CSV, want: []string{"domain bad.example page malware"}, malformed: 1,
+			format: CSV, want: []string{"domain bad.example page malware"}, passed: 1,
 		},
 		"csv of ranks":         {list: "1,google.com\n2,example.org\n", format: CSV, want: []string{"domain example.org", "domain google.com"}},
 		"csv, column by name":  {list: "seen;domain;mail\n1;a.example;x@b.example\n", options: Options{Column: "mail"}, format: CSV, want: []string{"email x@b.example"}},
@@ -103,6 +103,14 @@ func TestFormats(t *testing.T) {
 		"json objects": {
 			list:   `[{"domain": "a.example", "category": "Phishing"}, {"url": "https://b.example/login", "tags": ["x", "stealer"]}, {"none": 1}]`,
 			format: JSON, want: []string{"domain a.example phishing", "domain b.example page malware"},
+		},
+		"json with capitals": {
+			list: `[{"Domain": "a.example", "Tags": ["Stealer"]}, {"URL": "https://b.example/", "Threat": "Phishing"}]`, format: JSON,
+			want: []string{"domain a.example malware", "domain b.example phishing"},
+		},
+		"json, member by name with capitals": {
+			list:    `[{"DomainAddress": "a.example"}, {"DomainAddress": "b.example"}]`,
+			options: Options{Column: "domainAddress"}, format: JSON, want: []string{"domain a.example", "domain b.example"},
 		},
 		"json lines": {
 			list: "{\"value\": \"a.example\"}\n{\"value\": \"+4915123456789\"}\n", format: JSON,
@@ -134,11 +142,16 @@ func TestFormats(t *testing.T) {
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'f.example' AND url:value = 'https://f.example']"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[file:hashes.MD5 = '00']"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value != 'g.example']"},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[file:hashes.'SHA-256' = '00' AND file:size > 7]"},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[ipv4-addr:value ISSUBSET '203.0.113.0/24']"},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[url:value = 'http://203.0.113.7/x']"},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "bad.example"},
+				{"type": "indicator", "pattern_type": "stix"},
 				{"type": "indicator", "pattern_type": "yara", "pattern": "rule x {}"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'old.example']", "valid_until": "2030-01-01T00:00:00Z"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'back.example']", "revoked": true},
 				{"type": "domain-name", "value": "observed.example"}]}`,
-			format: STIX, malformed: 4, passed: 2,
+			format: STIX, malformed: 2, passed: 9,
 			want: []string{"domain a.example malware", "domain b.example page phishing", "domain d.example", "domain e.example", "email x@c.example phishing"},
 		},
 		"a byte order mark": {list: "\ufeffa.example\n", format: Plain, want: []string{"domain a.example"}},

@@ -15,7 +15,8 @@ var stixPaths = map[string]entity.Type{
 	"email-message:from_ref.value": entity.Email, "email-message:sender_ref.value": entity.Email,
 }
 
-// readSTIX reads the indicators of bundles. Those revoked or past their valid_until are passed over.
+// readSTIX reads the indicators of bundles. Those revoked or past their valid_until are passed over, and those of other things:
+// files, IP addresses, several observations together.
 func readSTIX(in *bufio.Reader, o Options, take func(item) error) error {
 	number := int64(0)
 	return walk(in, func(string, string) error { return nil }, func(ob object) error {
@@ -28,12 +29,16 @@ func readSTIX(in *bufio.Reader, o Options, take func(item) error) error {
 			ended = true
 		}
 		i := item{line: number, text: ob["pattern"], category: ob["indicator_types[]"] + "," + ob["labels[]"] + "," + ob["name"], skip: ended}
-		if kind := ob["pattern_type"]; kind != "" && kind != "stix" {
-			i.reason = "has a pattern of another language than STIX"
+		if kind := ob["pattern_type"]; kind != "" && kind != "stix" { // another language, of which none is about single names
+			i.skip = true
 			return take(i)
 		}
 		named, err := readPattern(ob["pattern"])
-		if err != nil {
+		switch {
+		case errors.Is(err, errElse):
+			i.skip = true
+			return take(i)
+		case err != nil:
 			i.reason = err.Error()
 			return take(i)
 		}
@@ -48,12 +53,12 @@ func readSTIX(in *bufio.Reader, o Options, take func(item) error) error {
 }
 
 var (
-	errPattern  = errors.New("has a pattern that names no domain, URL or email address")
-	errCompound = errors.New("has a pattern that holds only of several things together")
+	errPattern = errors.New("has a pattern that cannot be read")
+	errElse    = errors.New("has a pattern that names no single domain, URL or email address")
 )
 
 // readPattern reads a pattern (STIX 2.1 part 9) that is one or more comparisons of equality joined by OR, each of which alone
-// is the indicator. What needs more than one observation says nothing of a single entity.
+// is the indicator. What needs more than one observation says nothing of a single entity. Errors: errPattern, errElse.
 func readPattern(pattern string) ([]item, error) {
 	var found []item
 	words := patternWords(pattern)
@@ -62,10 +67,10 @@ func readPattern(pattern string) ([]item, error) {
 		case "[", "]", "(", ")", "OR":
 			continue
 		case "AND", "FOLLOWEDBY", "NOT", "WITHIN", "REPEATS", "START":
-			return nil, errCompound
+			return nil, errElse
 		default:
 			kind, ok := stixPaths[word.text]
-			if word.quoted || i+2 >= len(words) {
+			if word.quoted || !strings.Contains(word.text, ":") || i+2 >= len(words) {
 				return nil, errPattern
 			}
 			operator := strings.ToUpper(words[i+1].text)
@@ -81,13 +86,16 @@ func readPattern(pattern string) ([]item, error) {
 						found = append(found, item{kind: kind, text: words[i].text})
 					}
 				}
-			default:
-				return nil, errPattern
+			default: // another comparison, or with no text
+				return nil, errElse
 			}
 		}
 	}
-	if len(found) == 0 {
+	switch {
+	case len(words) == 0:
 		return nil, errPattern
+	case len(found) == 0:
+		return nil, errElse
 	}
 	return found, nil
 }

@@ -108,6 +108,9 @@ func (s *Store) ImportFeed(ctx context.Context, f Feed, next func() ([]feed.Entr
 			return err
 		}
 		change.Removed, change.Altered, change.Added = int(gone.RowsAffected()), int(altered.RowsAffected()), int(added.RowsAffected())
+		if err := compactEntries(ctx, tx); err != nil {
+			return err
+		}
 		_, err = tx.Exec(ctx, "SELECT pg_notify($1, $2)", channel, string(TopicFeeds))
 		return err
 	})
@@ -181,14 +184,43 @@ func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 	if err == nil {
 		// Without its row in feeds an entry has no effect. Those that an earlier withdrawal left behind go too.
 		err = s.slowly(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			return execAll(ctx, tx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", int64(feedLock)),
+			err := execAll(ctx, tx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", int64(feedLock)),
 				"DELETE FROM feed_entries WHERE feed_id NOT IN (SELECT id FROM feeds)")
+			if err != nil {
+				return err
+			}
+			return compactEntries(ctx, tx)
 		})
 	}
 	if err != nil {
 		return fmt.Errorf("withdrawing list: %w", err)
 	}
 	return nil
+}
+
+// compactEntries writes the entries anew where most of their pages have come to be empty. Vacuum frees only pages at a table's end,
+// and none of an index's: Postgres reckons with all of them, and reads the whole table to find a few dozen entries.
+func compactEntries(ctx context.Context, tx pgx.Tx) error {
+	const few, full = 1000, 10 // pages that may be empty, entries that a page holds at least: some sixty fit
+	var pages, left int
+	err := tx.QueryRow(ctx, "SELECT pg_relation_size('feed_entries') / 8192, (SELECT count(*) FROM feed_entries)").Scan(&pages, &left)
+	if err != nil || pages <= few || left > pages*full {
+		return err
+	}
+	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
+		return execAll(ctx, tx,
+			"CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM feed_entries",
+			// Who waits for this lock holds up every look-up behind: while somebody reads for long, as a backup does, let it be.
+			"SET LOCAL lock_timeout = '200ms'",
+			"LOCK TABLE feed_entries IN ACCESS EXCLUSIVE MODE",
+			"TRUNCATE feed_entries",
+			"INSERT INTO feed_entries SELECT * FROM kept",
+			"ANALYZE feed_entries")
+	})
+	if sqlState(err) == "55P03" { // lock_not_available
+		return nil
+	}
+	return err
 }
 
 // Feeds lists the imported lists by name, those that have expired included.

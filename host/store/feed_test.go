@@ -162,6 +162,46 @@ func TestImportFeedIsAtomic(t *testing.T) {
 	}
 }
 
+// A large list leaves no empty pages behind when it goes: look-ups would read them all.
+func TestFeedEntriesAreCompacted(t *testing.T) {
+	t.Parallel()
+	s := open(t, postgrestest.Database(t), nil)
+	importList(t, s, Feed{Name: "Large", Kind: feed.Bad}, entries(t, "a.example")...)
+	one[int](t, s, `WITH added AS (
+		INSERT INTO feed_entries (feed_id, node, type, value, name, page, category, first_seen)
+		SELECT id, decode(md5(i::text), 'hex'), 'domain', i || '.a-rather-long-name.example', 'a-rather-long-name', false, '', now()
+		FROM feeds, generate_series(1, 80000) AS i RETURNING 1) SELECT count(*) FROM added`)
+	importList(t, s, Feed{Name: "Small", Kind: feed.Bad, Category: "scam"}, entries(t, "a.example", "b.example")...)
+	pages := func() int { return one[int](t, s, "SELECT pg_relation_size('feed_entries') / 8192") }
+	if n := pages(); n <= 1000 {
+		t.Fatalf("%d pages are too few to tell", n)
+	}
+	// While somebody reads for long, they stay.
+	reader, err := s.db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := reader.ExecContext(t.Context(), "LOCK TABLE feed_entries IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.WithdrawFeed(t.Context(), "Large"); err != nil {
+		t.Fatal(err)
+	}
+	if n := pages(); n <= 1000 {
+		t.Errorf("what is being read has been written anew: %d pages", n)
+	}
+	if err := reader.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	importList(t, s, Feed{Name: "Small", Kind: feed.Bad, Category: "scam"}, entries(t, "a.example", "b.example")...)
+	if n := pages(); n > 1 {
+		t.Errorf("2 entries take %d pages", n)
+	}
+	if got := listings(t, s, "a.example", "b.example"); len(got) != 2 || got[0].Name != "Small" || got[1].Category != "scam" {
+		t.Errorf("what is left: %+v", got)
+	}
+}
+
 func TestExpiredFeed(t *testing.T) {
 	t.Parallel()
 	now := noon
