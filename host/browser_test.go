@@ -250,9 +250,9 @@ func TestCustomer(t *testing.T) {
 	p.look("landing")
 	p.press("Docs", "API documentation")
 	p.look("docs")
-	p.press("Prices", "Subscribe to starter")
+	p.press("Prices", "Subscribe to Starter")
 
-	p.press("Subscribe to starter", "Pay with card")
+	p.press("Subscribe to Starter", "Pay with card")
 	p.write("number", "4000 0000 0000 0002")
 	p.write("expiry", "12 / 40")
 	p.write("cvc", "123")
@@ -314,8 +314,8 @@ func TestCustomer(t *testing.T) {
 			t.Errorf("within the overlap a key got %+v", a)
 		}
 	}
-	p.press("Plan", "Change to pro")
-	p.press("Change to pro", "Your plan has changed.")
+	p.press("Plan", "Change to Pro")
+	p.press("Change to Pro", "Your plan has changed.")
 	p.look("plan")
 	p.press("Overview", "of 1500 checks")
 	p.write("value", "DE89370400440532013000")

@@ -51,7 +51,7 @@ func TestSuccessScreen(t *testing.T) {
 	if strings.Contains(v.at.body, "Test mode") {
 		t.Error("a host with real cards says that it is in test mode")
 	}
-	v.press("Subscribe to pro")
+	v.press("Subscribe to Pro")
 	v.is(402, "Waiting for your payment")
 	if v.at.header.Get("Refresh") == "" {
 		t.Error("the page does not look again")
@@ -108,11 +108,11 @@ func TestCheckoutsInSeveralTabs(t *testing.T) {
 	s := serve(t, newLate)
 	v := s.visit(t)
 	v.get("/")
-	v.press("Subscribe to pro")
+	v.press("Subscribe to Pro")
 	first := *v
 	for range mostCheckouts - 1 {
 		v.get("/")
-		v.press("Subscribe to starter")
+		v.press("Subscribe to Starter")
 		v.is(402, "Waiting")
 	}
 	s.pay(t, &first, billing.Active)
@@ -130,7 +130,7 @@ func TestEndedBeforeTheSuccessScreen(t *testing.T) {
 	s := serve(t, newLate)
 	v := s.visit(t)
 	v.get("/")
-	v.press("Subscribe to pro")
+	v.press("Subscribe to Pro")
 	s.pay(t, v, billing.Active)
 	s.pay(t, v, billing.Canceled)
 	v.get(donePath)
@@ -156,7 +156,7 @@ func TestPaidTwice(t *testing.T) {
 	s := serve(t, nil)
 	v := s.visit(t)
 	v.get("/")
-	v.press("Subscribe to starter")
+	v.press("Subscribe to Starter")
 	form := v.at.url.Path
 	var wg sync.WaitGroup
 	for range 10 {
@@ -191,7 +191,7 @@ func TestChangingTheCard(t *testing.T) {
 	s := serve(t, newLate)
 	v := s.visit(t)
 	v.get("/")
-	v.press("Subscribe to pro")
+	v.press("Subscribe to Pro")
 	s.pay(t, v, billing.Active)
 	paid := v.at.url.Query().Get("paid")
 	v.get(donePath)
@@ -227,7 +227,7 @@ func TestCheckoutNeedsTheProvider(t *testing.T) {
 	v := s.visit(t)
 	v.get("/")
 	v.is(200, "Test mode")
-	v.press("Subscribe to pro")
+	v.press("Subscribe to Pro")
 	v.is(503, "Our payment provider cannot be reached.")
 	if strings.Contains(v.at.body, "127.0.0.1:1") || strings.Contains(v.at.body, "dial") {
 		t.Errorf("the page says more than it should: %s", v.at.body)

@@ -241,7 +241,7 @@ func TestDatabaseDown(t *testing.T) {
 	v, key := s.customer(t, "starter")
 	token := v.at.token()
 	v.get("/")
-	v.press("Subscribe to pro") // leads to the plan, for one who has subscribed
+	v.press("Subscribe to Pro") // leads to the plan, for one who has subscribed
 	if err := s.store.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.press("Sign in", "key", "assay_nonsense")
 	v.is(401, "This is not a key that works")
 	v.follow("Prices")
-	v.press("Subscribe to starter")
+	v.press("Subscribe to Starter")
 	v.is(200, "Pay with card")
 	card := []string{"number", "4000000000000002", "expiry", "12/40", "cvc", "123", "name", "Jane Doe"}
 	v.press("Subscribe", card...)
@@ -82,7 +82,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.is(200, "The webhook is removed.")
 
 	v.follow("Plan")
-	v.press("Change to pro")
+	v.press("Change to Pro")
 	v.is(200, "You are on Pro: 0 of 1500")
 	v.press("Cancel subscription")
 	v.is(200, "ends on")

@@ -315,7 +315,7 @@ func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 	if plan == "free" {
 		v.press("Get a free key")
 	} else {
-		v.press("Subscribe to " + plan)
+		v.press("Subscribe to " + strings.ToUpper(plan[:1]) + plan[1:])
 		v.press("Subscribe", "number", "4242424242424242", "expiry", "12/40", "cvc", "123", "name", "Jane Doe")
 	}
 	v.is(200, "This is your API key.")

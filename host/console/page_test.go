@@ -3,6 +3,8 @@ package console
 import (
 	"strings"
 	"testing"
+
+	"assay/sdk"
 )
 
 func TestShown(t *testing.T) {
@@ -17,6 +19,19 @@ func TestShown(t *testing.T) {
 	} {
 		if got := moment(timestamp); got != want {
 			t.Errorf("%q is shown as %q, want %q", timestamp, got, want)
+		}
+	}
+}
+
+// TestDocsNameThreats holds the documentation to the closed list.
+func TestDocsNameThreats(t *testing.T) {
+	t.Parallel()
+	v := serve(t, nil).visit(t)
+	v.get("/docs")
+	v.is(200, "API documentation")
+	for _, threat := range sdk.Threats() {
+		if !strings.Contains(v.at.body, "<code>"+string(threat)+"</code>") {
+			t.Errorf("the documentation does not name %s", threat)
 		}
 	}
 }
