@@ -59,33 +59,6 @@ func TestLookupSettings(t *testing.T) {
 	}
 }
 
-// TestLayersReadFactsThatExist: what a first-party layer declares is in the table of its source.
-func TestLayersReadFactsThatExist(t *testing.T) {
-	t.Parallel()
-	known, groups := map[string]bool{}, map[string]bool{"config": true}
-	for _, table := range factTables() {
-		for _, f := range table {
-			group, _, _ := strings.Cut(f.Name, ".")
-			known[f.Name], groups[group] = true, true
-		}
-	}
-	files, err := filepath.Glob("../plugins/*/manifest.json")
-	if err != nil || len(files) < 5 {
-		t.Fatalf("%d manifests, %v", len(files), err)
-	}
-	for _, file := range files {
-		m, err := registry.ParseManifest([]byte(readText(t, file)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, fact := range m.Facts {
-			if group, _, _ := strings.Cut(fact, "."); group != "config" && groups[group] && !known[fact] {
-				t.Errorf("%s: no source has the fact %s", file, fact)
-			}
-		}
-	}
-}
-
 // TestLookups runs a real host against a DNS server and an RDAP server on loopback.
 func TestLookups(t *testing.T) {
 	t.Parallel()
