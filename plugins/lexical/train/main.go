@@ -7,57 +7,31 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
-	"time"
 
 	"assay/plugins/lexical/ngram"
+	"assay/plugins/training"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "train: "+err.Error())
-		}
-		os.Exit(1)
-	}
-}
-
-// paths is a flag that may be given more than once.
-type paths []string
-
-func (p *paths) String() string     { return strings.Join(*p, " ") }
-func (p *paths) Set(s string) error { *p = append(*p, s); return nil }
+func main() { training.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, out, progress io.Writer) error {
-	flags := flag.NewFlagSet("train", flag.ContinueOnError)
-	flags.SetOutput(progress)
-	var target, pool paths
-	flags.Var(&target, "target", "`file` of labelled rows whose mix of sources is the one to be good at; may be repeated")
-	flags.Var(&pool, "pool", "`file` of more labelled rows, weighed to have that mix; may be repeated")
-	folder := flags.String("out", "", "`folder` for the weights; nothing is written without it")
-	absent := flags.Bool("absent", true, "also measure with whole sources left out of training")
-	jobs := flags.Int("jobs", 2, "how many trainings run at a time while measuring")
-	if err := flags.Parse(args); err != nil {
+	options, err := training.Parse(args, progress, nil)
+	if err != nil {
 		return err
 	}
-	if len(target) == 0 || flags.NArg() > 0 || *jobs < 1 {
-		flags.Usage()
-		return errors.New("want at least one -target file, no other arguments, and -jobs of 1 or more")
-	}
-	say := clock(progress)
-	rows, err := read(target, pool, say)
+	say := training.Clock(progress)
+	rows, err := read(options, say)
 	if err != nil {
 		return err
 	}
 	weigh(rows)
-	scale, offset := measure(out, rows, *jobs, *absent, say)
+	scale, offset := measure(out, rows, options.Jobs, options.Absent, say)
 
 	all := make([]int32, len(rows))
 	for i := range all {
@@ -66,29 +40,25 @@ func run(args []string, out, progress io.Writer) error {
 	weights := learn(rows, all, sides{1, 1}, func(epoch int) { say("learned from all rows: round %d of %d", epoch, epochs) })
 	levels, at := quantise(weights, usage(rows, all))
 	head := ngram.Head{Slots: slots, Levels: levels, Scale: float32(scale), Offset: float32(offset)}
-	if *folder == "" {
+	if options.Out == "" {
 		return nil
 	}
-	return write(*folder, head, pack(at))
+	return write(options.Out, head, pack(at))
 }
 
-// clock returns a function that prints a line of progress with the seconds since now.
-func clock(w io.Writer) func(format string, args ...any) {
-	start := time.Now()
-	return func(format string, args ...any) {
-		fmt.Fprintf(w, "%5.0fs  "+format+"\n", append([]any{time.Since(start).Seconds()}, args...)...)
-	}
-}
-
-func read(target, pool paths, say func(string, ...any)) ([]row, error) {
+func read(options training.Options, say func(string, ...any)) ([]row, error) {
 	var rows []row
-	for i, path := range append(target[:len(target):len(target)], pool...) {
-		more, skipped, err := readFile(path, i < len(target))
+	err := options.Files(func(path string, target bool) error {
+		more, skipped, err := readFile(path, target)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		say("read %s: %d domains, %d that no check would take", filepath.Base(path), len(more), skipped)
 		rows = append(rows, more...)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	rows = settle(exonerate(lend(distinct(rows))))
 	bad := 0
