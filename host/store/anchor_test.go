@@ -1,0 +1,104 @@
+package store
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/audit"
+	"assay/host/postgres/postgrestest"
+)
+
+// A cut that no host has signed is told, whatever is written to the database.
+func TestForgedCutsAreTold(t *testing.T) {
+	t.Parallel()
+	other := audit.NewSigner("test", make([]byte, 32))
+	insert := func(t *testing.T, conn *pgx.Conn, seq int64, sign func(audit.Anchor) (string, error)) {
+		t.Helper()
+		a := audit.Anchor{Head: audit.Head{Seq: seq, Hash: audit.Hash(value[[]byte](t, conn, "SELECT hash FROM audit_records WHERE seq = $1", seq))}, Before: day(2021, time.May, 1)}
+		note, err := sign(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.Exec(t.Context(), "INSERT INTO audit_anchors VALUES (0, $1, $2)", seq, note); err != nil {
+			t.Fatal(err)
+		}
+		exec(t, conn, fmt.Sprintf("DELETE FROM audit_records WHERE seq <= %d", seq))
+	}
+	for name, test := range map[string]struct {
+		tamper func(t *testing.T, conn *pgx.Conn)
+		reason string
+	}{
+		"the anchor is deleted": {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "DELETE FROM audit_anchors") }, "the first stored record is number 7"},
+		"more is deleted":       {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "DELETE FROM audit_records WHERE seq < 9") }, "the first stored record is number 9"},
+		"all is deleted":        {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "DELETE FROM audit_records") }, "the records end here"},
+		"an anchor is forged":   {func(t *testing.T, conn *pgx.Conn) { insert(t, conn, 9, other.Anchor) }, "not signed by this host's key"},
+		"a checkpoint serves as an anchor": {func(t *testing.T, conn *pgx.Conn) {
+			insert(t, conn, 9, func(a audit.Anchor) (string, error) { return testSigner().Checkpoint(a.Head) })
+		}, "not signed by this host's key"},
+		"an anchor that was signed and never kept": {func(t *testing.T, conn *pgx.Conn) { insert(t, conn, 9, testSigner().Anchor) }, "no record behind the anchor"},
+		"an anchor is moved":                       {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "UPDATE audit_anchors SET seq = 9") }, "not signed by this host's key"},
+		"the record is blanked": {func(t *testing.T, conn *pgx.Conn) {
+			exec(t, conn, "UPDATE audit_records SET nonce = NULL, kind = 'erased', at = NULL, ref = NULL, revision = 0, digest = NULL WHERE kind = 'pruning'")
+		}, "no record behind the anchor"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.Database(t)
+			now := day(2021, time.January, 5)
+			s := open(t, url, func() time.Time { return now })
+			l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+			for i := range 12 { // six of them due
+				appendOne(t, l, recordAt(t, caller, "example.org", day(2021, time.Month(1+i/3), 20+i)))
+			}
+			now = day(2022, time.March, 10)
+			prune(t, s)
+			verifyLedger(t, s)
+			test.tamper(t, session(t, url))
+			if err := verifyTrail(t, s); err == nil || !strings.Contains(err.Error(), test.reason) {
+				t.Errorf("%v, want %q", err, test.reason)
+			}
+		})
+	}
+}
+
+// An anchor must be of what stands in the chain when it is kept, and is kept once.
+func TestKeepAnchor(t *testing.T) {
+	t.Parallel()
+	now := day(2021, time.January, 5)
+	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+	appendOne(t, l, recordAt(t, caller, "example.org", now))
+	now = day(2022, time.March, 10)
+	due, err := s.AuditDue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	due[0].Hash[0]++
+	if err := s.KeepAnchor(t.Context(), due[0], "a note"); err == nil {
+		t.Error("it was kept")
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM audit_anchors"); n != 0 {
+		t.Errorf("%d anchors", n)
+	}
+	due[0].Hash[0]--
+	for range 2 { // the second time another host has kept it
+		note, err := testSigner().Anchor(due[0])
+		if err == nil {
+			err = s.KeepAnchor(t.Context(), due[0], note)
+		}
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'pruning'"); n != 1 {
+		t.Errorf("%d prunings are recorded", n)
+	}
+	if prune(t, s) != 0 {
+		t.Error("it is due again")
+	}
+	verifyLedger(t, s)
+}
