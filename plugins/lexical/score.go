@@ -129,9 +129,9 @@ func explain(c *sdk.Check, a *ngram.Address, features []ngram.Feature, weights [
 			"what stands left of the name is worded as under reported sites"+quote(telling(a.Left, ngram.Left, features, weights)))
 	}
 	if points := shares[ngram.Suffix]; points > 0 {
-		code, text := "lexical:suffix:reported", "a name like this is often reported when it ends in ."
+		code, text := "lexical:suffix:reported", "names built and worded like this are often reported under ."
 		if a.Hosted {
-			code, text = "lexical:hosting:reported", "a name like this is often reported on the shared host "
+			code, text = "lexical:hosting:reported", "sites named like this are often reported on the shared host "
 		}
 		c.Signal(points, code, text+excerpt.Of(a.Suffix))
 	}
