@@ -3,12 +3,14 @@ package main
 import (
 	"maps"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
 	"assay/host/sandbox"
 	"assay/plugins/casebook"
 	"assay/registry"
@@ -151,6 +153,24 @@ func TestDefaultWeights(t *testing.T) {
 		}
 		if m.DefaultWeight != item.Weight {
 			t.Errorf("%s suggests %v and has %v in the lineup", item.Layer, m.DefaultWeight, item.Weight)
+		}
+	}
+}
+
+// TestToldWhenAllowed holds what a caller wants to know of an entity that nothing is held against: it must outweigh what an allow
+// verdict leaves out.
+func TestToldWhenAllowed(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	for value, want := range map[string]string{
+		"jane@duck.com": "privacy relay", "+18005551234": "toll-free", "DE89370400440532013000": "published example",
+	} {
+		shown := outputJSON[explanation](t, dir, database, "check", value)
+		for tries := 0; tries < 20 && (answer{Signals: shown.Signals}).degraded(); tries++ { // on a busy machine
+			shown = outputJSON[explanation](t, dir, database, "check", value)
+		}
+		if shown.Verdict != check.Allow || shown.Score > 2 || !strings.Contains(strings.Join(shown.Signals, "\n"), want) {
+			t.Errorf("%s: %s at %d, told %q, want %q", value, shown.Verdict, shown.Score, shown.Signals, want)
 		}
 	}
 }
