@@ -91,7 +91,7 @@ func webLike(v *verdict, local string, at mailbox) bool {
 	}
 	if !at.open {
 		// People with a domain of their own hand out shop.com@ addresses to see who sells them on.
-		v.inform("email:local:domain_name", "the local part is written like a domain name: "+excerpt.Of(local))
+		v.add(0, "email:local:domain_name", "the local part is written like a domain name: "+excerpt.Of(local), "") // for the audit alone
 		return true
 	}
 	v.add(pointsDomainLike, "email:local:domain_name",

@@ -76,8 +76,6 @@ func (v *verdict) add(points int, code, text string, threat sdk.Threat) {
 	}
 }
 
-func (v *verdict) inform(code, text string) { v.add(0, code, text, "") }
-
 // judgeDomain says whether the mail domain is a throw-away service or a mistyped provider. The first that holds speaks.
 func judgeDomain(v *verdict, host string) {
 	if service := service(host); service != "" {
