@@ -1,0 +1,127 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/host/postgres/postgrestest"
+	"assay/host/store"
+)
+
+var updateAnswers = flag.Bool("update-answers", false, "rewrite the recorded answers in testdata/answers")
+
+// recorded is one request and the answer that the host must give to it.
+type recorded struct {
+	Path   string          `json:"path"`
+	Body   string          `json:"body"`
+	Status int             `json:"status"`
+	Answer json.RawMessage `json:"answer"` // without references and times, which no two checks share
+}
+
+// TestAnswers asks a host everything in testdata/answers and compares the answers with the recorded ones. A change that is
+// meant to alter answers rewrites them: go test ./host -run TestAnswers -update-answers.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database)
+	// Two accounts share the quota. With a third the reputation graph would begin to speak.
+	domains := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	others := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	files, err := filepath.Glob("testdata/answers/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no recorded answers: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".jsonl"), func(t *testing.T) {
+			key := others
+			if strings.HasPrefix(filepath.Base(file), "domain") {
+				key = domains
+			}
+			var now bytes.Buffer
+			lines := json.NewEncoder(&now)
+			lines.SetEscapeHTML(false)
+			for _, want := range readRecorded(t, file) {
+				got := answerTo(t, host, key, want)
+				if err := lines.Encode(got); err != nil {
+					t.Fatal(err)
+				}
+				if !*updateAnswers && (got.Status != want.Status || !bytes.Equal(got.Answer, want.Answer)) {
+					t.Errorf("%s %s\n got %d %s\nwant %d %s", want.Path, want.Body, got.Status, got.Answer, want.Status, want.Answer)
+				}
+			}
+			if *updateAnswers {
+				if err := os.WriteFile(file, now.Bytes(), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func readRecorded(t *testing.T, file string) (all []recorded) {
+	t.Helper()
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dec := json.NewDecoder(bytes.NewReader(data)); dec.More(); {
+		var r recorded
+		if err := dec.Decode(&r); err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// answerTo sends a recorded request once more.
+func answerTo(t *testing.T, host *hostProcess, key string, r recorded) recorded {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.url+r.Path, strings.NewReader(r.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	var answer any
+	if err := json.NewDecoder(response.Body).Decode(&answer); err != nil {
+		t.Fatalf("%s %s: %v", r.Path, r.Body, err)
+	}
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(lasting(answer)); err != nil {
+		t.Fatal(err)
+	}
+	r.Status, r.Answer = response.StatusCode, bytes.TrimSpace(text.Bytes())
+	return r
+}
+
+// lasting removes what differs from one check to the next.
+func lasting(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "ref")
+		delete(v, "timestamp")
+		delete(v, "subject") // a pseudonym, under a secret of this run's own
+		for k, e := range v {
+			v[k] = lasting(e)
+		}
+	case []any:
+		for i, e := range v {
+			v[i] = lasting(e)
+		}
+	}
+	return v
+}
