@@ -24,8 +24,8 @@ type recorded struct {
 	Answer json.RawMessage `json:"answer"` // without references and times, which no two checks share
 }
 
-// TestAnswers asks a host everything in testdata/answers and compares the answers with the recorded ones. A change that is
-// meant to alter answers rewrites them: go test ./host -run TestAnswers -update-answers.
+// TestAnswers asks a host everything in testdata/answers and compares the answers with the recorded ones. A change that
+// is meant to alter answers rewrites them: go test ./host -run TestAnswers -update-answers.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -52,7 +52,8 @@ func TestAnswers(t *testing.T) {
 					t.Fatal(err)
 				}
 				if !*updateAnswers && (got.Status != want.Status || !bytes.Equal(got.Answer, want.Answer)) {
-					t.Errorf("%s %s\n got %d %s\nwant %d %s", want.Path, want.Body, got.Status, got.Answer, want.Status, want.Answer)
+					t.Errorf("%s %s\n got %d %s\nwant %d %s", want.Path, want.Body, got.Status, got.Answer, want.Status,
+						want.Answer)
 				}
 			}
 			if *updateAnswers {

@@ -82,8 +82,8 @@ func (b *backend) openSandbox(cfg *Config, log *slog.Logger) *sandbox.Sandbox {
 	return sandbox.New(sandbox.Config{CacheDir: cfg.path("compiled"), CacheKey: b.keys.Cache, Logger: log})
 }
 
-// buildLayers returns the first-party modules, built from the source around the working directory. Outside a checkout there
-// is none, and a host lives on what is published in its database.
+// buildLayers returns the first-party modules, built from the source around the working directory. Outside a checkout
+// there is none, and a host lives on what is published in its database.
 func buildLayers(ctx context.Context, cfg *Config, t *terminal) ([]registry.Module, error) {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -128,9 +128,11 @@ func withHost(ctx context.Context, dir string, fn func(url string) error, flags 
 	if err != nil {
 		return err
 	}
-	host := exec.CommandContext(ctx, self, append([]string{"serve", "--listen=127.0.0.1:0", "--data-dir=" + dir}, flags...)...)
+	host := exec.CommandContext(ctx, self, append([]string{"serve", "--listen=127.0.0.1:0", "--data-dir=" + dir},
+		flags...)...)
 	// Lookups would measure somebody else's servers.
-	host.Env = append(os.Environ(), "ASSAY_SECRET_FILE="+filepath.Join(dir, "secret"), "ASSAY_DNS=off", "ASSAY_RDAP_URL=off")
+	host.Env = append(os.Environ(), "ASSAY_SECRET_FILE="+filepath.Join(dir, "secret"), "ASSAY_DNS=off",
+		"ASSAY_RDAP_URL=off")
 	host.Cancel = func() error { return host.Process.Signal(syscall.SIGTERM) }
 	host.WaitDelay = stopTimeout
 	host.Stderr = os.Stderr

@@ -34,8 +34,8 @@ type person struct {
 	shot string // where screenshots go; "" for nowhere
 }
 
-// inTheClear is a name of this machine that browsers do not take for a local one, as they do loopback addresses: pages from there
-// are as from anywhere else without TLS.
+// inTheClear is a name of this machine that browsers do not take for a local one, as they do loopback addresses: pages
+// from there are as from anywhere else without TLS.
 const inTheClear = "assay.test"
 
 // browse starts Chromium. ASSAY_SCREENSHOTS names a folder for screenshots of what the person sees.
@@ -49,8 +49,10 @@ func browse(t *testing.T) *person {
 	if err != nil {
 		t.Skip("the accessibility checker is not installed: npm ci --prefix host/console")
 	}
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.UserDataDir(t.TempDir()),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox,
+		chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.UserDataDir(t.TempDir()),
 		chromedp.Flag("host-resolver-rules", "MAP "+inTheClear+" 127.0.0.1"))
 	allocated, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stop)
@@ -80,11 +82,12 @@ func (p *person) lost(what string) {
 	p.Fatalf("%s, on the page:\n%s", what, page)
 }
 
-// evaluate gives what a script says that only reads, or does what may be done twice: a page that is being left answers with an
-// error, and the next one is asked again.
+// evaluate gives what a script says that only reads, or does what may be done twice: a page that is being left answers
+// with an error, and the next one is asked again.
 func evaluate[T any](p *person, script string, options ...chromedp.EvaluateOption) T {
 	p.Helper()
-	return awaited(p, "an answer to "+script[max(0, len(script)-200):], script, func(T) bool { return true }, options...)
+	return awaited(p, "an answer to "+script[max(0, len(script)-200):], script, func(T) bool { return true },
+		options...)
 }
 
 // awaited evaluates a script until it gives what is good.
@@ -128,8 +131,8 @@ func (p *person) see(text string) {
 	p.until(text, fmt.Sprintf("!!document.body && document.body.innerText.includes(%q)", text))
 }
 
-// press clicks the button or link of that text, once the page has it, and waits for text on the page that follows. The click is not
-// tried again where its answer is lost with the page: it may have been heard.
+// press clicks the button or link of that text, once the page has it, and waits for text on the page that follows. The
+// click is not tried again where its answer is lost with the page: it may have been heard.
 func (p *person) press(label, then string) {
 	p.Helper()
 	find := fmt.Sprintf(`[...document.querySelectorAll("button, a")].find((e) => e.innerText.trim() === %q)`, label)
@@ -143,7 +146,8 @@ func (p *person) press(label, then string) {
 
 func (p *person) write(field, text string) {
 	p.Helper()
-	p.until("field "+field, fmt.Sprintf(`document.readyState === "complete" && (document.getElementById(%q).value = %q, true)`, field, text))
+	p.until("field "+field, fmt.Sprintf(
+		`document.readyState === "complete" && (document.getElementById(%q).value = %q, true)`, field, text))
 }
 
 func (p *person) read(id string) string {
@@ -151,8 +155,8 @@ func (p *person) read(id string) string {
 	return strings.TrimSpace(evaluate[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id)))
 }
 
-// look asserts that the page has no serious accessibility problem and no sideways scrolling on a phone, in light and in dark,
-// and keeps screenshots of it.
+// look asserts that the page has no serious accessibility problem and no sideways scrolling on a phone, in light and in
+// dark, and keeps screenshots of it.
 func (p *person) look(name string) {
 	p.Helper()
 	for _, light := range []string{"light", "dark"} {
@@ -218,7 +222,8 @@ func newReceiver(t *testing.T) *receiver {
 		}
 		mac := hmac.New(sha256.New, []byte(*r.secret.Load()))
 		mac.Write(body)
-		if !hmac.Equal([]byte("sha256="+hex.EncodeToString(mac.Sum(nil))), []byte(req.Header.Get("X-Service-Signature"))) {
+		if !hmac.Equal([]byte("sha256="+hex.EncodeToString(mac.Sum(nil))),
+			[]byte(req.Header.Get("X-Service-Signature"))) {
 			r.forged.Add(1)
 			http.Error(w, "forged", http.StatusUnauthorized)
 			return
@@ -233,8 +238,8 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// TestCustomer goes the whole way of a customer in a browser: from the landing page through the test checkout to the key, a
-// check, webhooks, another key, and out.
+// TestCustomer goes the whole way of a customer in a browser: from the landing page through the test checkout to the
+// key, a check, webhooks, another key, and out.
 func TestCustomer(t *testing.T) {
 	t.Parallel()
 	p := browse(t)
@@ -268,7 +273,8 @@ func TestCustomer(t *testing.T) {
 	p.do(chromedp.Reload())
 	p.see("Your key was shown already")
 	p.press("Issue another key", "This is your API key.")
-	if again := p.read("key"); again == key || post(http.DefaultClient, host.url, key, `{"domain":"example.com"}`).Status != 401 {
+	if again := p.read("key"); again == key ||
+		post(http.DefaultClient, host.url, key, `{"domain":"example.com"}`).Status != 401 {
 		t.Error("the first key was not replaced")
 	} else {
 		key = again
@@ -296,7 +302,8 @@ func TestCustomer(t *testing.T) {
 	}
 	p.press("Webhooks", "Delivered")
 	p.press("Failed", "No events that are failed yet.")
-	p.until("the failed event", `!!document.querySelector("[id^=resend-]")`) // once its attempts have failed, the page shows it by itself
+	// once its attempts have failed, the page shows it by itself
+	p.until("the failed event", `!!document.querySelector("[id^=resend-]")`)
 	p.look("webhooks")
 	p.press("Attempts", "out of order")
 	p.look("event")
@@ -342,7 +349,8 @@ func TestCustomer(t *testing.T) {
 	if n := receiver.forged.Load(); n != 0 {
 		t.Errorf("%d events were not signed with the secret", n)
 	}
-	if log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log")); err != nil || strings.Contains(string(log), key) || strings.Contains(string(log), secret) {
+	if log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log")); err != nil ||
+		strings.Contains(string(log), key) || strings.Contains(string(log), secret) {
 		t.Errorf("the log holds a secret, or cannot be read: %v", err)
 	}
 	host.stop(t, syscall.SIGTERM)
@@ -384,8 +392,8 @@ func (p *person) stop(key string) focused {
 	})()`)
 }
 
-// TestKeyboard signs in and goes through the dashboard without a mouse, and stays where it is while the page brings itself up to
-// date.
+// TestKeyboard signs in and goes through the dashboard without a mouse, and stays where it is while the page brings
+// itself up to date.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	p := browse(t)
@@ -406,7 +414,8 @@ func TestKeyboard(t *testing.T) {
 	p.see("This month")
 	p.until("the whole page", `document.readyState === "complete" && !!document.querySelector("#plot canvas")`)
 	for _, want := range []string{
-		"Skip to content", "Assay", "Prices", "Docs", "Dashboard", "Sign out", "Overview", "Checks", "Keys", "Webhooks", "Privacy", "Plan",
+		"Skip to content", "Assay", "Prices", "Docs", "Dashboard", "Sign out", "Overview", "Checks", "Keys", "Webhooks",
+		"Privacy", "Plan",
 		"Change plan", "Value", "Type", "Country", "Check", "As a table",
 	} {
 		if at := p.stop("\t"); at.Name != want || !at.Outline || !at.Seen {
@@ -427,7 +436,8 @@ func TestKeyboard(t *testing.T) {
 	evaluate[bool](p, `(window.answering ??= window.fetch, window.fetch = () => Promise.reject(new TypeError("nobody answers")), true)`)
 	p.see("This list is out of date")
 	evaluate[bool](p, `(window.fetch = window.answering, true)`)
-	p.until("the list brought up to date", `!document.body.innerText.includes("This list is out of date") && !!document.querySelector("[id^=see-]")`)
+	p.until("the list brought up to date",
+		`!document.body.innerText.includes("This list is out of date") && !!document.querySelector("[id^=see-]")`)
 	output(t, dir, database, "keys", "revoke", key.ID)
 	p.see("With any key of your account.") // the next update says that nobody is signed in
 	if n := evaluate[int](p, `document.querySelectorAll("header").length`); n != 1 {

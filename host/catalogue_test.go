@@ -12,7 +12,8 @@ import (
 	"assay/registry"
 )
 
-// TestCatalogue holds plugins/CATALOGUE.md to the manifests of the first-party layers. With ASSAY_UPDATE=1 it writes it anew.
+// TestCatalogue holds plugins/CATALOGUE.md to the manifests of the first-party layers. With ASSAY_UPDATE=1 it writes it
+// anew.
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	const page = "../plugins/CATALOGUE.md"
@@ -47,12 +48,15 @@ func catalogue(t *testing.T) string {
 		for _, threat := range m.Threats {
 			threats = append(threats, "`"+string(threat)+"`")
 		}
-		fmt.Fprintf(&layers, "| [%s](#%s) | %s | %s | %s |\n", m.Name, m.Name, m.Version, strings.Join(m.Entities, ", "), m.Summary)
-		fmt.Fprintf(&signals, "\n## %s\n\n%s.\n\nReads %s.", m.Name, strings.TrimSuffix(m.Summary, "."), strings.Join(facts, ", "))
+		fmt.Fprintf(&layers, "| [%s](#%s) | %s | %s | %s |\n", m.Name, m.Name, m.Version,
+			strings.Join(m.Entities, ", "), m.Summary)
+		fmt.Fprintf(&signals, "\n## %s\n\n%s.\n\nReads %s.", m.Name, strings.TrimSuffix(m.Summary, "."),
+			strings.Join(facts, ", "))
 		if len(threats) > 0 {
 			fmt.Fprintf(&signals, " May name the threats %s.", strings.Join(threats, ", "))
 		}
-		fmt.Fprintf(&signals, " Budget %d ms, memory %d MB.\n\n| signal | meaning |\n|---|---|\n", m.BudgetMS, m.MemoryMB)
+		fmt.Fprintf(&signals, " Budget %d ms, memory %d MB.\n\n| signal | meaning |\n|---|---|\n", m.BudgetMS,
+			m.MemoryMB)
 		for _, s := range m.Signals {
 			fmt.Fprintf(&signals, "| `%s` | %s |\n", s.Code, strings.ReplaceAll(s.Text, "|", "\\|"))
 		}

@@ -33,7 +33,8 @@ func (c *Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fmt.Errorf("ASSAY_LISTEN: %q is not of the form host:port", c.Listen)
 	}
-	if c.DatabaseURL != "" && !strings.HasPrefix(c.DatabaseURL, "postgres://") && !strings.HasPrefix(c.DatabaseURL, "postgresql://") {
+	if c.DatabaseURL != "" && !strings.HasPrefix(c.DatabaseURL, "postgres://") &&
+		!strings.HasPrefix(c.DatabaseURL, "postgresql://") {
 		return fmt.Errorf("ASSAY_DATABASE_URL: it must begin with postgres://")
 	}
 	if c.DataDir == "" {
@@ -85,8 +86,8 @@ func (c *Config) secretFile() string {
 	return c.path("secret")
 }
 
-// makeDataDir makes the data directory. Others may pass through it, since Postgres may run under a user of its own, but not
-// look into it; what must be kept from them has modes of its own.
+// makeDataDir makes the data directory. Others may pass through it, since Postgres may run under a user of its own, but
+// not look into it; what must be kept from them has modes of its own.
 func (c *Config) makeDataDir() error {
 	if err := os.MkdirAll(c.DataDir, 0o711); err != nil {
 		return fmt.Errorf("making the data directory: %w", err)

@@ -63,7 +63,8 @@ func TestInterfacePage(t *testing.T) {
 	}
 }
 
-// TestReadme holds the README to what it promises: two commands, and nothing else to know before them; and every setting.
+// TestReadme holds the README to what it promises: two commands, and nothing else to know before them; and every
+// setting.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme := readText(t, "../README.md")
@@ -107,7 +108,8 @@ func factTables() [][]entity.Fact {
 	}
 }
 
-// TestLayersReadKnownFacts holds the first-party manifests to the tables: a fact misspelt would read as absent for ever.
+// TestLayersReadKnownFacts holds the first-party manifests to the tables: a fact misspelt would read as absent for
+// ever.
 func TestLayersReadKnownFacts(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}

@@ -61,7 +61,8 @@ func (cmd *evalCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 		}
 		took := time.Since(began)
 		report := eval.Measure(tr.lineup, scored, eval.Options{Prevalence: cmd.Prevalence, Worst: cmd.Worst})
-		report.Files, report.Skipped, report.Seconds, report.Lookups = baseNames(cmd.Files), skipped, eval.Number(took.Seconds()), cmd.Lookups
+		report.Files, report.Skipped, report.Seconds, report.Lookups = baseNames(cmd.Files), skipped,
+			eval.Number(took.Seconds()), cmd.Lookups
 		if err := report.Explain(ctx, tr.checker); err != nil {
 			return err
 		}
@@ -96,7 +97,8 @@ type lineupFitCmd struct {
 
 // Validate says what is wrong with the flags. Kong calls it.
 func (cmd *lineupFitCmd) Validate() error {
-	for name, share := range map[string]float64{"prevalence": cmd.Prevalence, "review-fpr": cmd.ReviewFPR, "block-fpr": cmd.BlockFPR} {
+	for name, share := range map[string]float64{"prevalence": cmd.Prevalence, "review-fpr": cmd.ReviewFPR,
+		"block-fpr": cmd.BlockFPR} {
 		if !(share > 0 && share < 1) {
 			return fmt.Errorf("--%s must be between 0 and 1, not %v", name, share)
 		}
@@ -124,7 +126,8 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		if err != nil {
 			return err
 		}
-		fit, err := eval.FitLineup(tr.lineup, scored, eval.FitOptions{L2: cmd.L2, Prevalence: cmd.Prevalence, ReviewFPR: cmd.ReviewFPR, BlockFPR: cmd.BlockFPR})
+		fit, err := eval.FitLineup(tr.lineup, scored, eval.FitOptions{L2: cmd.L2, Prevalence: cmd.Prevalence,
+			ReviewFPR: cmd.ReviewFPR, BlockFPR: cmd.BlockFPR})
 		if err != nil {
 			return err
 		}

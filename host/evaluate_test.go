@@ -88,13 +88,15 @@ func TestEval(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
-	for _, want := range []string{"17 rows of rows.jsonl through lineup revision 1", "IBAN: 4 rows, 2 malicious, 2 benign", "recall at 1% false positives", "BENIGN CATEGORY"} {
+	for _, want := range []string{"17 rows of rows.jsonl through lineup revision 1",
+		"IBAN: 4 rows, 2 malicious, 2 benign", "recall at 1% false positives", "BENIGN CATEGORY"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
 	}
 	// Nothing of it is recorded.
-	if reports := outputJSON[[]chainReport](t, dir, database, "audit", "verify"); !reports[0].OK || reports[0].Records > 1 {
+	if reports := outputJSON[[]chainReport](t, dir, database, "audit", "verify"); !reports[0].OK ||
+		reports[0].Records > 1 {
 		t.Errorf("the chain: %+v", reports[0])
 	}
 }
@@ -118,7 +120,8 @@ func TestEvalInput(t *testing.T) {
 	}
 
 	untyped := strings.ReplaceAll(labelled, `"type":"domain",`, "")
-	if r := outputJSON[evalAnswer](t, dir, database, "eval", "--type=domain", writeFile(t, "rows.jsonl", []byte(untyped))); r.Type != "domain" || r.N != 4 {
+	if r := outputJSON[evalAnswer](t, dir, database, "eval", "--type=domain",
+		writeFile(t, "rows.jsonl", []byte(untyped))); r.Type != "domain" || r.N != 4 {
 		t.Errorf("rows that name no type: %+v", r)
 	}
 
@@ -126,32 +129,39 @@ func TestEvalInput(t *testing.T) {
 	stdin := command(t.Context(), dir, database, "eval", "-", "--json")
 	stdin.Stdin = strings.NewReader(bad)
 	out, err := stdin.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "10 lines are no rows") || !strings.Contains(string(out), "--type") || !strings.Contains(string(out), `-, line 5: type is "url"`) ||
+	if err == nil || !strings.Contains(string(out), "10 lines are no rows") ||
+		!strings.Contains(string(out), "--type") || !strings.Contains(string(out), `-, line 5: type is "url"`) ||
 		!strings.Contains(string(out), "line 9:") || strings.Contains(string(out), "line 10:") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 	skipping := command(t.Context(), dir, database, "eval", "-", "--skip-bad", "--json")
 	skipping.Stdin = strings.NewReader(bad)
 	printed, err := skipping.Output()
-	if err != nil || json.Unmarshal(printed, &r) != nil || r.N != 4 || !strings.Contains(string(printed), `"skipped": 10`) {
+	if err != nil || json.Unmarshal(printed, &r) != nil || r.N != 4 ||
+		!strings.Contains(string(printed), `"skipped": 10`) {
 		t.Errorf("%v:\n%s", err, printed)
 	}
 	for name, args := range map[string][]string{
-		"no such file":  {"eval", filepath.Join(dir, "nothing")},
-		"no rows":       {"eval", writeFile(t, "empty.jsonl", nil)},
-		"prevalence":    {"eval", "--prevalence=1.5", writeFile(t, "rows.jsonl", []byte(domains))},
-		"no such layer": {"eval", "--lineup", writeJSON(t, registry.Lineup{Bands: registry.Bands{Review: 40, Block: 70}, Layers: []registry.LineupItem{{Layer: "nobody@1.0.0"}}}), writeFile(t, "rows.jsonl", []byte(domains))},
-		"bad lineup":    {"eval", "--lineup", writeFile(t, "lineup.json", []byte(`{"bias":0,"layers":[{"layer":"domain","weight":99}]}`)), writeFile(t, "rows.jsonl", []byte(domains))},
-		"one label":     {"lineup", "fit", writeFile(t, "rows.jsonl", []byte(strings.SplitAfter(domains, "\n")[0]))},
-		"share":         {"lineup", "fit", "--block-fpr=0", writeFile(t, "rows.jsonl", []byte(domains))},
+		"no such file": {"eval", filepath.Join(dir, "nothing")},
+		"no rows":      {"eval", writeFile(t, "empty.jsonl", nil)},
+		"prevalence":   {"eval", "--prevalence=1.5", writeFile(t, "rows.jsonl", []byte(domains))},
+		"no such layer": {"eval", "--lineup", writeJSON(t, registry.Lineup{Bands: registry.Bands{Review: 40, Block: 70},
+			Layers: []registry.LineupItem{{Layer: "nobody@1.0.0"}}}), writeFile(t, "rows.jsonl", []byte(domains))},
+		"bad lineup": {"eval", "--lineup",
+			writeFile(t, "lineup.json", []byte(`{"bias":0,"layers":[{"layer":"domain","weight":99}]}`)),
+			writeFile(t, "rows.jsonl", []byte(domains))},
+		"one label": {"lineup", "fit", writeFile(t, "rows.jsonl", []byte(strings.SplitAfter(domains, "\n")[0]))},
+		"share":     {"lineup", "fit", "--block-fpr=0", writeFile(t, "rows.jsonl", []byte(domains))},
 	} {
-		if out, err := command(t.Context(), dir, database, args...).CombinedOutput(); err == nil || !strings.Contains(string(out), "assay: ") {
+		if out, err := command(t.Context(), dir, database, args...).CombinedOutput(); err == nil ||
+			!strings.Contains(string(out), "assay: ") {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
 }
 
-// TestLineupFit fits weights, and puts the document that comes of it in force: it can be measured, compared and set as it is.
+// TestLineupFit fits weights, and puts the document that comes of it in force: it can be measured, compared and set as
+// it is.
 func TestLineupFit(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -171,7 +181,8 @@ func TestLineupFit(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := outputJSON[store.Revision](t, dir, database, "lineup", "show")
-	if before.Revision != 1 || len(l.Layers) != len(before.Lineup.Layers) || len(registry.Diff(before.Lineup, l)) == 0 || l.Bands != before.Lineup.Bands {
+	if before.Revision != 1 || len(l.Layers) != len(before.Lineup.Layers) ||
+		len(registry.Diff(before.Lineup, l)) == 0 || l.Bands != before.Lineup.Bands {
 		t.Errorf("revision %d, fitted %+v", before.Revision, l)
 	}
 	report := outputJSON[struct {
@@ -182,11 +193,13 @@ func TestLineupFit(t *testing.T) {
 	if len(report.Types) != 1 || len(report.Changes) == 0 || report.Lineup.Bias != before.Lineup.Bias {
 		t.Errorf("of domains alone: %+v", report)
 	}
-	if r := outputJSON[evalAnswer](t, dir, database, "eval", "--lineup", fitted, file); r.Lineup.Revision != 0 || len(r.Types) != 4 {
+	if r := outputJSON[evalAnswer](t, dir, database, "eval", "--lineup", fitted, file); r.Lineup.Revision != 0 ||
+		len(r.Types) != 4 {
 		t.Errorf("measured: %+v", r)
 	}
 	// The document of the source tree names no versions.
-	if r := outputJSON[evalAnswer](t, dir, database, "eval", "--lineup", filepath.Join("..", "registry", "default_lineup.json"), file); len(r.Types) != 4 {
+	if r := outputJSON[evalAnswer](t, dir, database, "eval", "--lineup",
+		filepath.Join("..", "registry", "default_lineup.json"), file); len(r.Types) != 4 {
 		t.Errorf("of the source: %+v", r)
 	}
 	if set := outputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted); set["revision"] != 2 {

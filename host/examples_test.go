@@ -22,11 +22,14 @@ func TestExamples(t *testing.T) {
 		want    string
 	}{
 		"curl: a good domain": {[]string{"sh", "../examples/client-curl/check.sh", "google.com"}, "allow\n"},
-		"curl: a look-alike":  {[]string{"sh", "../examples/client-curl/check.sh", "paypa1-secure-login.xyz"}, "block\n"},
-		"go: a good mailbox":  {[]string{"go", "run", "../examples/client-go", "jane.doe@gmail.com"}, "welcome\n"},
-		"go: a look-alike's":  {[]string{"go", "run", "../examples/client-go", "jane@paypa1-secure-login.xyz"}, "turned away"},
+		"curl: a look-alike": {[]string{"sh", "../examples/client-curl/check.sh", "paypa1-secure-login.xyz"},
+			"block\n"},
+		"go: a good mailbox": {[]string{"go", "run", "../examples/client-go", "jane.doe@gmail.com"}, "welcome\n"},
+		"go: a look-alike's": {[]string{"go", "run", "../examples/client-go", "jane@paypa1-secure-login.xyz"},
+			"turned away"},
 		"typescript: a batch": {
-			[]string{"npm", "run", "-s", "check", "--prefix", "../examples/client-typescript", "--", "domain=paypa1-secure-login.xyz", "email=nobody"},
+			[]string{"npm", "run", "-s", "check", "--prefix", "../examples/client-typescript", "--",
+				"domain=paypa1-secure-login.xyz", "email=nobody"},
 			"block paypa1-secure-login.xyz",
 		},
 	} {

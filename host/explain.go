@@ -56,7 +56,8 @@ func (cmd *checkCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 
 func explain(d *check.Decision) explanation {
 	e := explanation{
-		Score: d.Score, Lowest: d.Lowest, Highest: d.Highest, Verdict: d.Verdict, Signals: []string{}, Type: d.Type, Query: d.Query,
+		Score: d.Score, Lowest: d.Lowest, Highest: d.Highest, Verdict: d.Verdict, Signals: []string{}, Type: d.Type,
+		Query:     d.Query,
 		Timestamp: d.At.Format(check.TimeFormat), Revision: d.Revision, Layers: d.Layers,
 	}
 	for _, s := range d.Signals {
@@ -84,7 +85,8 @@ func printDecision(t *terminal, d *check.Decision) error {
 			state = "abstains"
 		}
 		rows = append(rows, []string{
-			o.Layer + "@" + o.Version, state, fmt.Sprintf("%.2f", o.Weight), fmt.Sprintf("%+.2f", o.Contribution), fmt.Sprintf("%d us", o.Micros), "", "",
+			o.Layer + "@" + o.Version, state, fmt.Sprintf("%.2f", o.Weight), fmt.Sprintf("%+.2f", o.Contribution),
+			fmt.Sprintf("%d us", o.Micros), "", "",
 		})
 		for _, s := range o.Signals {
 			rows = append(rows, []string{"", fmt.Sprintf("%+d", s.Points), "", "", "", s.Code, s.Text})

@@ -110,7 +110,8 @@ func (cmd *feedsImportCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 	}
 	defer in.close()
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		list, err := feed.Open(ctx, in, feed.Options{Format: feed.Format(cmd.Format), Column: cmd.Column, Country: cmd.Country})
+		list, err := feed.Open(ctx, in, feed.Options{Format: feed.Format(cmd.Format), Column: cmd.Column,
+			Country: cmd.Country})
 		if err != nil {
 			return err
 		}
@@ -152,7 +153,8 @@ func placeIn(format feed.Format) string {
 // feed is the list as it will be stored.
 func (cmd *feedsImportCmd) feed(format feed.Format, now time.Time) store.Feed {
 	f := store.Feed{
-		Name: cmd.Name, Kind: feed.Kind(cmd.Kind), Category: cmd.Category, Source: sourceOf(cmd.From), Format: format, Licence: cmd.Licence,
+		Name: cmd.Name, Kind: feed.Kind(cmd.Kind), Category: cmd.Category, Source: sourceOf(cmd.From), Format: format,
+		Licence: cmd.Licence,
 	}
 	if cmd.Expires > 0 {
 		until := now.Add(time.Duration(cmd.Expires)).UTC()
@@ -172,16 +174,19 @@ func tooMalformed(r feed.Report) error {
 func (cmd *feedsImportCmd) print(t *terminal, r feed.Report, change store.FeedChange, took time.Duration) error {
 	if cmd.JSON {
 		out := imported{
-			Name: cmd.Name, Kind: feed.Kind(cmd.Kind), Format: r.Format, FeedChange: change, Items: r.Items, Malformed: r.Malformed,
-			Passed: r.Passed, First: []malformedExample{}, Seconds: took.Round(time.Millisecond).Seconds(),
+			Name: cmd.Name, Kind: feed.Kind(cmd.Kind), Format: r.Format, FeedChange: change, Items: r.Items,
+			Malformed: r.Malformed,
+			Passed:    r.Passed, First: []malformedExample{}, Seconds: took.Round(time.Millisecond).Seconds(),
 		}
 		for _, c := range r.First {
 			out.First = append(out.First, malformedExample(c))
 		}
 		return t.json(out)
 	}
-	t.printf("%s holds %d entries now: %d added, %d altered, %d removed.\n", cmd.Name, change.Entries, change.Added, change.Altered, change.Removed)
-	t.printf("Read as %s in %s: %d items, %d malformed, %d passed over.\n", r.Format, took.Round(10*time.Millisecond), r.Items, r.Malformed, r.Passed)
+	t.printf("%s holds %d entries now: %d added, %d altered, %d removed.\n", cmd.Name, change.Entries, change.Added,
+		change.Altered, change.Removed)
+	t.printf("Read as %s in %s: %d items, %d malformed, %d passed over.\n", r.Format, took.Round(10*time.Millisecond),
+		r.Items, r.Malformed, r.Passed)
 	return nil
 }
 
@@ -213,7 +218,8 @@ func (p *listProgress) step(entries int64, err error) {
 	if p.source.size > 0 {
 		of = fmt.Sprintf(" of %.1f", float64(p.source.size)/(1<<20))
 	}
-	line := fmt.Sprintf("reading %s: %.1f%s MiB, %d entries", p.name, float64(p.source.read.Load())/(1<<20), of, entries)
+	line := fmt.Sprintf("reading %s: %.1f%s MiB, %d entries", p.name, float64(p.source.read.Load())/(1<<20), of,
+		entries)
 	if p.terminal {
 		line = "\r\033[K" + line
 	}
@@ -250,10 +256,12 @@ func (cmd *feedsListCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 				expires = "expired " + expires
 			}
 			rows[i] = []string{
-				f.Name, string(f.Kind), f.Category, strconv.Itoa(f.Entries), f.ImportedAt.UTC().Format(time.DateTime), expires, f.Licence, f.Source,
+				f.Name, string(f.Kind), f.Category, strconv.Itoa(f.Entries), f.ImportedAt.UTC().Format(time.DateTime),
+				expires, f.Licence, f.Source,
 			}
 		}
-		return t.table([]string{"LIST", "KIND", "CATEGORY", "ENTRIES", "IMPORTED (UTC)", "EXPIRES (UTC)", "LICENCE", "SOURCE"}, rows)
+		return t.table([]string{"LIST", "KIND", "CATEGORY", "ENTRIES", "IMPORTED (UTC)", "EXPIRES (UTC)", "LICENCE",
+			"SOURCE"}, rows)
 	})
 }
 

@@ -23,29 +23,35 @@ func TestFeedsCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	importing := []string{"feeds", "import", file, "--name", "CERT Test", "--kind", "bad", "--category", "phishing", "--licence", "CC0", "--expires", "30d"}
+	importing := []string{"feeds", "import", file, "--name", "CERT Test", "--kind", "bad", "--category", "phishing",
+		"--licence", "CC0", "--expires", "30d"}
 	write("a.example", "b.example", "# comment", "not an entity")
 	got := outputJSON[imported](t, dir, database, importing...)
-	if got.Added != 2 || got.Entries != 2 || got.Malformed != 1 || len(got.First) != 1 || got.First[0].Line != 4 || got.Format != "plain" {
+	if got.Added != 2 || got.Entries != 2 || got.Malformed != 1 || len(got.First) != 1 ||
+		got.First[0].Line != 4 || got.Format != "plain" {
 		t.Errorf("first import: %+v", got)
 	}
 	write("b.example", "c.example")
-	if got := outputJSON[imported](t, dir, database, importing...); got.Added != 1 || got.Removed != 1 || got.Entries != 2 {
+	if got := outputJSON[imported](t, dir, database, importing...); got.Added != 1 || got.Removed != 1 ||
+		got.Entries != 2 {
 		t.Errorf("second import: %+v", got)
 	}
 
 	// What cannot be what was meant changes nothing.
 	write("<html>", "<p>not here</p>", "</html>", "d.example")
-	if code, text := failing(t, dir, database, importing...); code != 1 || !strings.Contains(text, "3 of the 4 items could not be read") ||
+	if code, text := failing(t, dir, database, importing...); code != 1 ||
+		!strings.Contains(text, "3 of the 4 items could not be read") ||
 		!strings.Contains(text, "line 1:") || strings.Contains(text, "storing") {
 		t.Errorf("an error page: exit %d, %s", code, text)
 	}
 	write("# nothing")
-	if code, text := failing(t, dir, database, importing...); code != 1 || !strings.Contains(text, "nothing in it could be read") || !strings.Contains(text, "read as plain") {
+	if code, text := failing(t, dir, database, importing...); code != 1 ||
+		!strings.Contains(text, "nothing in it could be read") || !strings.Contains(text, "read as plain") {
 		t.Errorf("an empty list: exit %d, %s", code, text)
 	}
 	feeds := outputJSON[[]store.Feed](t, dir, database, "feeds", "list")
-	if len(feeds) != 1 || feeds[0].Name != "CERT Test" || feeds[0].Entries != 2 || feeds[0].Version != 2 || feeds[0].Licence != "CC0" || feeds[0].Source != file ||
+	if len(feeds) != 1 || feeds[0].Name != "CERT Test" || feeds[0].Entries != 2 || feeds[0].Version != 2 ||
+		feeds[0].Licence != "CC0" || feeds[0].Source != file ||
 		feeds[0].ExpiresAt == nil || feeds[0].ExpiresAt.Sub(feeds[0].ImportedAt).Round(time.Hour) != 30*24*time.Hour {
 		t.Errorf("lists: %+v", feeds)
 	}
@@ -55,7 +61,8 @@ func TestFeedsCommands(t *testing.T) {
 	if text := output(t, dir, database, "feeds", "withdraw", "CERT Test"); !strings.Contains(text, "withdrawn") {
 		t.Errorf("withdrawing: %s", text)
 	}
-	if code, text := failing(t, dir, database, "feeds", "withdraw", "CERT Test"); code != 1 || !strings.Contains(text, "no list of that name") {
+	if code, text := failing(t, dir, database, "feeds", "withdraw", "CERT Test"); code != 1 ||
+		!strings.Contains(text, "no list of that name") {
 		t.Errorf("withdrawing again: exit %d, %s", code, text)
 	}
 	if feeds := outputJSON[[]store.Feed](t, dir, database, "feeds", "list"); len(feeds) != 0 {
@@ -91,7 +98,8 @@ func TestFeedsFlags(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var stderr bytes.Buffer
-			if code := run(t.Context(), append([]string{"feeds", "import", "x.txt"}, args...), io.Discard, &stderr); code != 2 {
+			if code := run(t.Context(), append([]string{"feeds", "import", "x.txt"}, args...), io.Discard,
+				&stderr); code != 2 {
 				t.Errorf("exit code %d: %s", code, stderr.String())
 			}
 		})

@@ -38,7 +38,8 @@ func (cmd *keysCreateCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 }
 
 // issueKey issues a key to an account, or to a new one on plan when accountID is empty.
-func issueKey(ctx context.Context, s *store.Store, accountID string, plan check.Plan, name string) (store.Issued, error) {
+func issueKey(ctx context.Context, s *store.Store, accountID string, plan check.Plan, name string) (store.Issued,
+	error) {
 	if accountID == "" {
 		var err error
 		if accountID, err = s.CreateAccount(ctx, plan); err != nil {
@@ -64,9 +65,11 @@ func (cmd *keysListCmd) Run(ctx context.Context, cfg *Config, t *terminal) error
 		}
 		rows := make([][]string, len(keys))
 		for i, k := range keys {
-			rows[i] = []string{k.ID, k.Hint, k.Name, k.State, k.AccountID, k.Plan, fmt.Sprint(k.Used), k.CreatedAt.UTC().Format(time.DateTime), dateTime(k.LastUsedAt), dateTime(k.ExpiresAt)}
+			rows[i] = []string{k.ID, k.Hint, k.Name, k.State, k.AccountID, k.Plan, fmt.Sprint(k.Used),
+				k.CreatedAt.UTC().Format(time.DateTime), dateTime(k.LastUsedAt), dateTime(k.ExpiresAt)}
 		}
-		return t.table([]string{"ID", "KEY", "NAME", "STATE", "ACCOUNT", "PLAN", "USED THIS MONTH", "CREATED (UTC)", "LAST USED", "EXPIRES"}, rows)
+		return t.table([]string{"ID", "KEY", "NAME", "STATE", "ACCOUNT", "PLAN", "USED THIS MONTH", "CREATED (UTC)",
+			"LAST USED", "EXPIRES"}, rows)
 	})
 }
 

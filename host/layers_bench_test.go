@@ -16,10 +16,10 @@ import (
 	"assay/registry"
 )
 
-// BenchmarkDomainLayers measures what the sandbox costs the layers that score a domain: an operation is one domain through
-// all of them in turn. Three ways run the same code on the same facts: in the sandbox; natively as the layers' tests run
-// it, where sdk.Run checks the texts as the host does; and bare, where nothing is checked. "ratio" takes the ways in
-// turns, so that what else the machine does falls on all of them, and reports medians.
+// BenchmarkDomainLayers measures what the sandbox costs the layers that score a domain: an operation is one domain
+// through all of them in turn. Three ways run the same code on the same facts: in the sandbox; natively as the layers'
+// tests run it, where sdk.Run checks the texts as the host does; and bare, where nothing is checked. "ratio" takes the
+// ways in turns, so that what else the machine does falls on all of them, and reports medians.
 func BenchmarkDomainLayers(b *testing.B) {
 	source, err := registry.FindSource(".", filepath.Join(sharedDir, "layers"))
 	if err != nil {

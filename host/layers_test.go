@@ -16,8 +16,8 @@ import (
 	"assay/registry"
 )
 
-// TestLayers runs every case of every first-party layer in the sandbox: what holds natively, which each plugin's own tests
-// see to, must hold of the module that scores.
+// TestLayers runs every case of every first-party layer in the sandbox: what holds natively, which each plugin's own
+// tests see to, must hold of the module that scores.
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	source, err := registry.FindSource(".", filepath.Join(sharedDir, "layers"))
@@ -75,7 +75,8 @@ func judge(t *testing.T, plugin *sandbox.Plugin, c casebook.Case) {
 		}
 	}
 	if first.Score < c.Min || first.Score > c.Max || (c.Threat != "" && first.Threat != string(c.Threat)) {
-		t.Errorf("%s: %s scores %d with threat %q, want %d to %d with %q", c.Name, c.Value, first.Score, first.Threat, c.Min, c.Max, c.Threat)
+		t.Errorf("%s: %s scores %d with threat %q, want %d to %d with %q", c.Name, c.Value, first.Score, first.Threat,
+			c.Min, c.Max, c.Threat)
 	}
 	codes := map[string]bool{}
 	for _, s := range first.Signals {
@@ -147,7 +148,8 @@ func TestDefaultWeights(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, item := range lineup.Layers {
-		m, err := registry.ParseManifest([]byte(readText(t, filepath.Join("..", "plugins", item.Layer, "manifest.json"))))
+		m, err := registry.ParseManifest([]byte(readText(t, filepath.Join("..", "plugins", item.Layer,
+			"manifest.json"))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,8 +159,8 @@ func TestDefaultWeights(t *testing.T) {
 	}
 }
 
-// TestToldWhenAllowed holds what a caller wants to know of an entity that nothing is held against: it must outweigh what an allow
-// verdict leaves out.
+// TestToldWhenAllowed holds what a caller wants to know of an entity that nothing is held against: it must outweigh
+// what an allow verdict leaves out.
 func TestToldWhenAllowed(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -169,7 +171,8 @@ func TestToldWhenAllowed(t *testing.T) {
 		for tries := 0; tries < 20 && (answer{Signals: shown.Signals}).degraded(); tries++ { // on a busy machine
 			shown = outputJSON[explanation](t, dir, database, "check", value)
 		}
-		if shown.Verdict != check.Allow || shown.Score > 2 || !strings.Contains(strings.Join(shown.Signals, "\n"), want) {
+		if shown.Verdict != check.Allow || shown.Score > 2 || !strings.Contains(strings.Join(shown.Signals, "\n"),
+			want) {
 			t.Errorf("%s: %s at %d, told %q, want %q", value, shown.Verdict, shown.Score, shown.Signals, want)
 		}
 	}

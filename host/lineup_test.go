@@ -15,8 +15,8 @@ import (
 	"assay/registry"
 )
 
-// TestLineupUnderLoad changes weights while a host answers: no check fails, every answer is that of one revision whole, and
-// a lineup that cannot be loaded changes nothing.
+// TestLineupUnderLoad changes weights while a host answers: no check fails, every answer is that of one revision whole,
+// and a lineup that cannot be loaded changes nothing.
 func TestLineupUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -103,9 +103,11 @@ func TestPluginIsPublishedOnce(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
 	plugin := filepath.Join(t.TempDir(), "iban.wasm")
-	built := outputJSON[map[string]string](t, dir, database, "plugin", "build", filepath.Join("..", "plugins", "iban"), "-o", plugin)
+	built := outputJSON[map[string]string](t, dir, database, "plugin", "build", filepath.Join("..", "plugins", "iban"),
+		"-o", plugin)
 	for range 2 {
-		if pushed := outputJSON[map[string]string](t, dir, database, "plugin", "push", plugin); pushed["digest"] != built["digest"] {
+		if pushed := outputJSON[map[string]string](t, dir, database, "plugin", "push",
+			plugin); pushed["digest"] != built["digest"] {
 			t.Errorf("pushed %v, built %v", pushed, built)
 		}
 	}

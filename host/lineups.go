@@ -82,7 +82,8 @@ func layerLines(plugins []store.Plugin, l registry.Lineup, all bool) ([]layerLin
 			return nil, fmt.Errorf("listing %s@%s: %w", p.Name, p.Version, err)
 		}
 		lines = append(lines, layerLine{
-			Name: p.Name, Version: p.Version, Digest: registry.Digest(p.Digest).String(), InForce: inForce, Weight: item.Weight, Required: item.Required,
+			Name: p.Name, Version: p.Version, Digest: registry.Digest(p.Digest).String(), InForce: inForce,
+			Weight: item.Weight, Required: item.Required,
 			Entities: m.Entities, Summary: m.Summary, FirstParty: p.FirstParty,
 		})
 	}
@@ -115,7 +116,8 @@ func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		if cmd.JSON {
 			return t.json(r)
 		}
-		t.printf("revision %d (%s), bias %v, review from %d, block from %d\n\n", r.Revision, r.Origin, r.Lineup.Bias, r.Lineup.Bands.Review, r.Lineup.Bands.Block)
+		t.printf("revision %d (%s), bias %v, review from %d, block from %d\n\n", r.Revision, r.Origin, r.Lineup.Bias,
+			r.Lineup.Bands.Review, r.Lineup.Bands.Block)
 		rows := make([][]string, len(r.Lineup.Layers))
 		for i, item := range r.Lineup.Layers {
 			required := ""
@@ -142,7 +144,8 @@ func showHistory(ctx context.Context, s *store.Store, t *terminal, asJSON bool) 
 		if r.ActivatedAt != nil {
 			activated = r.ActivatedAt.UTC().Format(time.DateTime)
 		}
-		rows[i] = []string{strconv.FormatInt(r.Revision, 10), string(r.Origin), r.CreatedAt.UTC().Format(time.DateTime), activated, r.Note}
+		rows[i] = []string{strconv.FormatInt(r.Revision, 10), string(r.Origin), r.CreatedAt.UTC().Format(time.DateTime),
+			activated, r.Note}
 	}
 	return t.table([]string{"REVISION", "ORIGIN", "CREATED (UTC)", "LAST IN FORCE FROM (UTC)", "NOTE"}, rows)
 }

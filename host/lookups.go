@@ -20,8 +20,8 @@ import (
 // off turns a source of facts off that is otherwise on by default.
 const off = "off"
 
-// lookups is what a host observes of entities, and what has to be closed for it. Nothing is asked before a layer of the lineup
-// in force wants to know.
+// lookups is what a host observes of entities, and what has to be closed for it. Nothing is asked before a layer of the
+// lineup in force wants to know.
 type lookups struct {
 	*facts.Collector
 	similar *reputation.Similar // its index is filled by Run, or once by Load
@@ -49,7 +49,8 @@ func (b *backend) openLookups(cfg *Config, log *slog.Logger) (l *lookups, err er
 		sources = append(sources, network.DNS{Resolver: dns}, network.NewNet(addresses))
 	}
 	if cfg.RDAPURL != off {
-		rdap, err := registration.New(registration.Config{Store: keptRegistrations{b.store}, URL: cfg.RDAPURL, DNS: cfg.ownResolvers(), Logger: log})
+		rdap, err := registration.New(registration.Config{Store: keptRegistrations{b.store}, URL: cfg.RDAPURL,
+			DNS: cfg.ownResolvers(), Logger: log})
 		if err != nil {
 			return l, fmt.Errorf("ASSAY_RDAP_URL: %w", err)
 		}
@@ -125,7 +126,8 @@ func (c *Config) validateLookups() error {
 	}
 	if c.RDAPURL != "" && c.RDAPURL != off {
 		if u, err := url.Parse(c.RDAPURL); err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http") {
-			return fmt.Errorf("ASSAY_RDAP_URL: %q is neither off nor a URL such as https://rdap.example.net/", c.RDAPURL)
+			return fmt.Errorf("ASSAY_RDAP_URL: %q is neither off nor a URL such as https://rdap.example.net/",
+				c.RDAPURL)
 		}
 	}
 	_, err := c.blocklists()
@@ -138,7 +140,8 @@ type keptRegistrations struct{ store *store.Store }
 func (k keptRegistrations) Registration(ctx context.Context, domain string) (registration.Kept, bool, error) {
 	r, ok, err := k.store.Registration(ctx, domain)
 	return registration.Kept{
-		Outcome: registration.Outcome(r.Outcome), Created: r.Created, Expires: r.Expires, Registrar: r.Registrar, Status: r.Status,
+		Outcome: registration.Outcome(r.Outcome), Created: r.Created, Expires: r.Expires, Registrar: r.Registrar,
+		Status:  r.Status,
 		Fetched: r.Fetched, Next: r.Next, Failures: r.Failures,
 	}, ok, err
 }

@@ -11,8 +11,8 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// BenchmarkLookups measures whole checks, over HTTP, of domains that a host meets for the first time, with a resolver that answers each
-// question after 20 ms, and with one that is dead.
+// BenchmarkLookups measures whole checks, over HTTP, of domains that a host meets for the first time, with a resolver
+// that answers each question after 20 ms, and with one that is dead.
 func BenchmarkLookups(b *testing.B) {
 	for _, way := range []struct {
 		name  string
@@ -30,9 +30,11 @@ func BenchmarkLookups(b *testing.B) {
 			var took []time.Duration
 			for b.Loop() {
 				name := fmt.Sprintf("blumenwiese-%d.com", len(took))
-				server.Add(b, name+". 300 IN A 93.184.215.14\n"+name+". 300 IN NS ns1.blumenwiese.com.\n"+name+". 300 IN MX 10 "+name+".")
+				server.Add(b, name+". 300 IN A 93.184.215.14\n"+name+". 300 IN NS ns1.blumenwiese.com.\n"+name+
+					". 300 IN MX 10 "+name+".")
 				began := time.Now()
-				if a := post(http.DefaultClient, host.url, issued.Secret, `{"domain":"`+name+`"}`); a.Status != http.StatusOK {
+				if a := post(http.DefaultClient, host.url, issued.Secret, `{"domain":"`+name+
+					`"}`); a.Status != http.StatusOK {
 					b.Fatalf("%+v", a)
 				}
 				took = append(took, time.Since(began))
@@ -40,7 +42,8 @@ func BenchmarkLookups(b *testing.B) {
 			b.ReportMetric(float64(took[0].Microseconds())/1000, "first-ms")
 			slices.Sort(took)
 			for _, q := range []float64{0.5, 0.99} {
-				b.ReportMetric(float64(took[int(q*float64(len(took)-1))].Microseconds())/1000, fmt.Sprintf("p%.0f-ms", 100*q))
+				b.ReportMetric(float64(took[int(q*float64(len(took)-1))].Microseconds())/1000,
+					fmt.Sprintf("p%.0f-ms", 100*q))
 			}
 		})
 	}

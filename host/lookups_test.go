@@ -35,7 +35,8 @@ func TestLookupSettings(t *testing.T) {
 		{"an RDAP server without a scheme", func(c *Config) { c.RDAPURL = "rdap.example" }, "ASSAY_RDAP_URL"},
 		{"an RDAP server of another scheme", func(c *Config) { c.RDAPURL = "ftp://rdap.example" }, "ASSAY_RDAP_URL"},
 		{"blocklists", func(c *Config) { c.DNSBL = []string{"zen.example.org", "domain:dbl.example.org"} }, ""},
-		{"a blocklist that is none", func(c *Config) { c.DNSBL = []string{"zen.example.org", "https://x"} }, "ASSAY_DNSBL"},
+		{"a blocklist that is none", func(c *Config) { c.DNSBL = []string{"zen.example.org", "https://x"} },
+			"ASSAY_DNSBL"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -74,7 +75,8 @@ func TestLookups(t *testing.T) {
 	for _, name := range []string{"silent.com", "_dmarc.silent.com"} {
 		server.Handle(name, func(dns.ResponseWriter, *dns.Msg) { server.Wait(silent) })
 	}
-	registered := map[string]time.Time{"established.com": time.Date(1999, 1, 2, 0, 0, 0, 0, time.UTC), "fresh-offer.com": time.Now().Add(-80 * time.Hour)}
+	registered := map[string]time.Time{"established.com": time.Date(1999, 1, 2, 0, 0, 0, 0, time.UTC),
+		"fresh-offer.com": time.Now().Add(-80 * time.Hour)}
 	rdap := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		domain := strings.TrimPrefix(r.URL.Path, "/domain/")
 		created, ok := registered[domain]
@@ -86,7 +88,8 @@ func TestLookups(t *testing.T) {
 			http.NotFound(w, r)
 			return
 		}
-		fmt.Fprintf(w, `{"objectClassName": "domain", "events": [{"eventAction": "registration", "eventDate": %q}]}`, created.UTC().Format(time.RFC3339))
+		fmt.Fprintf(w, `{"objectClassName": "domain", "events": [{"eventAction": "registration", "eventDate": %q}]}`,
+			created.UTC().Format(time.RFC3339))
 	}))
 	t.Cleanup(rdap.Close)
 

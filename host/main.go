@@ -44,8 +44,8 @@ func main() {
 // exitCode carries an exit code out of kong's own handling.
 type exitCode int
 
-// run is main with its surroundings as parameters. It returns the process's exit code: 0, 1 for an error, 2 for a command
-// line that cannot be understood.
+// run is main with its surroundings as parameters. It returns the process's exit code: 0, 1 for an error, 2 for a
+// command line that cannot be understood.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -31,7 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(withSharedDir(m))
 }
 
-// sharedDir is the data directory of a host that was started once, so that others need not build and compile the layers again.
+// sharedDir is the data directory of a host that was started once, so that others need not build and compile the layers
+// again.
 var (
 	sharedDir string
 	warm      sync.Once
@@ -77,7 +78,8 @@ func withSharedDir(m *testing.M) int {
 // command returns the assay command with a data directory and a database ("" for the private one).
 func command(ctx context.Context, dir, database string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
-	cmd.Env = []string{asCommand + "=1", "ASSAY_DATA_DIR=" + dir, "ASSAY_DATABASE_URL=" + database, "ASSAY_LISTEN=127.0.0.1:0",
+	cmd.Env = []string{asCommand + "=1", "ASSAY_DATA_DIR=" + dir, "ASSAY_DATABASE_URL=" + database,
+		"ASSAY_LISTEN=127.0.0.1:0",
 		"ASSAY_DNS=off", "ASSAY_RDAP_URL=off"} // tests ask nobody outside; those of lookups say whom to ask
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -121,7 +123,8 @@ type hostProcess struct {
 // startHost starts a host and waits until it is ready. It is stopped at the end of the test.
 func startHost(t testing.TB, dir, database string, args ...string) *hostProcess {
 	t.Helper()
-	h := &hostProcess{cmd: command(context.WithoutCancel(t.Context()), dir, database, args...), done: make(chan error, 1)}
+	h := &hostProcess{cmd: command(context.WithoutCancel(t.Context()), dir, database, args...),
+		done: make(chan error, 1)}
 	var stderr bytes.Buffer
 	h.cmd.Stderr = &stderr
 	out, err := h.cmd.StdoutPipe()
@@ -178,7 +181,8 @@ type answer struct {
 	ResetAt string   `json:"reset_at"`
 }
 
-// event is the event that a check's verdict makes: a look-alike is blocked, or reviewed where a required layer is missing.
+// event is the event that a check's verdict makes: a look-alike is blocked, or reviewed where a required layer is
+// missing.
 func (a answer) event() string {
 	if a.Verdict == "block" {
 		return "check.blocked"

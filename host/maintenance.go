@@ -57,7 +57,8 @@ func (m *maintenance) run(ctx context.Context) {
 }
 
 func (m *maintenance) once(ctx context.Context) {
-	err := errors.Join(m.store.EnsurePartitions(ctx), m.store.PrunePublic(ctx), m.store.PruneWebhooks(ctx), m.store.PruneRegistrations(ctx),
+	err := errors.Join(m.store.EnsurePartitions(ctx), m.store.PrunePublic(ctx), m.store.PruneWebhooks(ctx),
+		m.store.PruneRegistrations(ctx),
 		m.store.EndSubscriptions(ctx), m.store.ForgetBilling(ctx), m.checkpoint(ctx))
 	if err != nil && ctx.Err() == nil {
 		m.log.Error("maintenance was not complete", "error", err)
@@ -89,8 +90,8 @@ func (m *maintenance) checkpoint(ctx context.Context) error {
 	return nil
 }
 
-// prune deletes audit records that are past their retention: once a month, what the newest anchors allow. First the anchors are made
-// durable, outside the database and in it, so that the chains verify whenever a host dies meanwhile.
+// prune deletes audit records that are past their retention: once a month, what the newest anchors allow. First the
+// anchors are made durable, outside the database and in it, so that the chains verify whenever a host dies meanwhile.
 func (m *maintenance) prune(ctx context.Context) error {
 	due, err := m.store.AuditDue(ctx)
 	if err != nil {
@@ -124,8 +125,8 @@ func (m *maintenance) prune(ctx context.Context) error {
 	return m.store.PruneAudit(ctx, newest)
 }
 
-// anchor signs and keeps where chains are to be cut. What is cut can never be verified again: where the trail does not hold it is evidence,
-// and stays.
+// anchor signs and keeps where chains are to be cut. What is cut can never be verified again: where the trail does not
+// hold it is evidence, and stays.
 func (m *maintenance) anchor(ctx context.Context, due []audit.Anchor) error {
 	signer := newSigner(m.keys)
 	files, err := checkpointFiles(m.dir)
@@ -153,7 +154,8 @@ func (m *maintenance) anchor(ctx context.Context, due []audit.Anchor) error {
 		if err := m.store.KeepAnchor(ctx, a, signed); err != nil {
 			return err
 		}
-		m.log.Info("audit records past their retention are pruned", "chain", a.Chain, "up_to", a.Seq, "before", a.Before)
+		m.log.Info("audit records past their retention are pruned", "chain", a.Chain, "up_to", a.Seq, "before",
+			a.Before)
 	}
 	return nil
 }

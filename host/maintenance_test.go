@@ -18,14 +18,15 @@ import (
 	"assay/host/store"
 )
 
-// agedTrail is a maintenance whose clock is in March 2022, and a trail of two checks that are past their retention and two that are not.
-// dir is its data directory.
+// agedTrail is a maintenance whose clock is in March 2022, and a trail of two checks that are past their retention and
+// two that are not. dir is its data directory.
 func agedTrail(t *testing.T, database string) (m *maintenance, dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	b := openStore(t, dir, database)
 	now := time.Date(2022, 3, 10, 12, 0, 0, 0, time.UTC)
-	past, err := store.Open(t.Context(), store.Config{URL: database, Keys: b.keys, Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
+	past, err := store.Open(t.Context(), store.Config{URL: database, Keys: b.keys,
+		Logger: slog.New(slog.DiscardHandler), Now: func() time.Time { return now }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,12 +50,14 @@ func agedTrail(t *testing.T, database string) (m *maintenance, dir string) {
 	}
 	for months := range 4 {
 		at := time.Date(2021, time.Month(1+months), 20, 12, 0, 0, 0, time.UTC)
-		d := &check.Decision{Fused: check.Fused{Score: 7, Verdict: check.Allow}, Ref: check.NewRef(), Type: e.Type, Query: e.Value, At: at, Revision: 1}
+		d := &check.Decision{Fused: check.Fused{Score: 7, Verdict: check.Allow}, Ref: check.NewRef(), Type: e.Type,
+			Query: e.Value, At: at, Revision: 1}
 		if err := ledger.Append(t.Context(), check.Record{Caller: caller, Entity: e, Decision: d}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return &maintenance{store: past, keys: b.keys, dir: filepath.Join(dir, "checkpoints"), log: slog.New(slog.DiscardHandler)}, dir
+	return &maintenance{store: past, keys: b.keys, dir: filepath.Join(dir, "checkpoints"),
+		log: slog.New(slog.DiscardHandler)}, dir
 }
 
 func connect(t *testing.T, database string) *pgx.Conn {
@@ -101,7 +104,8 @@ func TestAuditRetention(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := countRows(t, db, "audit_records"); n != 3 || countRows(t, db, "audit_anchors") != 1 {
-			t.Errorf("%d records and %d anchors, want two checks and a pruning, and one", n, countRows(t, db, "audit_anchors"))
+			t.Errorf("%d records and %d anchors, want two checks and a pruning, and one", n,
+				countRows(t, db, "audit_anchors"))
 		}
 	}
 	files, err := checkpointFiles(m.dir)
@@ -125,10 +129,12 @@ func TestAuditRetention(t *testing.T) {
 		t.Errorf("kept outside the database is %+v, %v", anchor, err)
 	}
 	report := outputJSON[[]chainReport](t, dir, database, "audit", "verify")[0]
-	if want := (chainReport{Records: 3, Pruned: 2, PrunedBefore: "2021-03-01", Checkpoints: 3, OK: true}); report != want {
+	if want := (chainReport{Records: 3, Pruned: 2, PrunedBefore: "2021-03-01", Checkpoints: 3,
+		OK: true}); report != want {
 		t.Errorf("audit verify: %+v, want %+v", report, want)
 	}
-	if text := output(t, dir, database, "audit", "verify"); !strings.Contains(text, "Before them, 2 records of before 2021-03-01 were pruned") {
+	if text := output(t, dir, database, "audit", "verify"); !strings.Contains(text,
+		"Before them, 2 records of before 2021-03-01 were pruned") {
 		t.Errorf("audit verify says %s", text)
 	}
 
@@ -141,13 +147,15 @@ func TestAuditRetention(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if out, err := command(t.Context(), dir, database, "audit", "verify").CombinedOutput(); err == nil || !strings.Contains(string(out), "two signed hashes of it differ") {
+	if out, err := command(t.Context(), dir, database, "audit", "verify").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "two signed hashes of it differ") {
 		t.Errorf("audit verify against another checkpoint: %v, %s", err, out)
 	}
 	if _, err := db.Exec(t.Context(), "UPDATE audit_anchors SET note = replace(note, 'pruned before 2021-03-01', 'pruned before 2021-03-02')"); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := command(t.Context(), dir, database, "audit", "verify").CombinedOutput(); err == nil || !strings.Contains(string(out), "not signed by this host's key") {
+	if out, err := command(t.Context(), dir, database, "audit", "verify").CombinedOutput(); err == nil ||
+		!strings.Contains(string(out), "not signed by this host's key") {
 		t.Errorf("audit verify of an altered anchor: %v, %s", err, out)
 	}
 	if err := m.prune(t.Context()); err == nil {
@@ -208,7 +216,8 @@ func TestAnchorOfWhatWasNotVerified(t *testing.T) {
 		t.Fatalf("due: %+v, %v", due, err)
 	}
 	due[0].Hash[0]++
-	if err := m.anchor(t.Context(), due); err == nil || !strings.Contains(err.Error(), "differs from a signed checkpoint") {
+	if err := m.anchor(t.Context(), due); err == nil ||
+		!strings.Contains(err.Error(), "differs from a signed checkpoint") {
 		t.Errorf("%v", err)
 	}
 	if files, err := checkpointFiles(m.dir); err != nil || len(files) != 0 {
@@ -216,7 +225,8 @@ func TestAnchorOfWhatWasNotVerified(t *testing.T) {
 	}
 }
 
-// A log file holds a day's lines however often the host was started meanwhile, and goes before its first line is 30 days old.
+// A log file holds a day's lines however often the host was started meanwhile, and goes before its first line is 30
+// days old.
 func TestLogRetention(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -22,15 +22,15 @@ import (
 	"assay/host/store"
 )
 
-// Logs are kept for 30 days (spec section 8). A file goes by the age of its last line, once a later one is begun: its first line is older
-// by a day, and it may go a day late.
+// Logs are kept for 30 days (spec section 8). A file goes by the age of its last line, once a later one is begun: its
+// first line is older by a day, and it may go a day late.
 const (
 	logDays = 30 - 3
 	logMB   = 100
 )
 
-// rotateLog begins a new file when the first line of the last is a day old. By size alone, a quiet host would keep lines for longer than
-// logs are kept; by a timer alone, one that restarts often would.
+// rotateLog begins a new file when the first line of the last is a day old. By size alone, a quiet host would keep
+// lines for longer than logs are kept; by a timer alone, one that restarts often would.
 func rotateLog(file *lumberjack.Logger, now time.Time) error {
 	f, err := os.Open(file.Filename)
 	if errors.Is(err, os.ErrNotExist) {
@@ -46,7 +46,8 @@ func rotateLog(file *lumberjack.Logger, now time.Time) error {
 	if errors.Is(err, io.EOF) || err == nil && age >= 0 && age < rotateLogsEvery {
 		return nil
 	}
-	if err := file.Rotate(); err != nil { // also what begins with no line of this log, or one from the future: its age cannot be told
+	// also what begins with no line of this log, or one from the future: its age cannot be told
+	if err := file.Rotate(); err != nil {
 		return fmt.Errorf("rotating log: %w", err)
 	}
 	return nil
@@ -106,15 +107,19 @@ func newMetrics() *metrics {
 	m.layerFuel = histograms("assay_layer_fuel",
 		"Fuel that one call of a layer burned, about one unit an instruction.", exponential(1000, 4, 10), "layer")
 	m.batchSize = histogram("assay_ledger_batch_size", "Checks recorded in one transaction.", exponential(1, 2, 9))
-	m.batchSeconds = histogram("assay_ledger_batch_seconds", "One transaction of the ledger.", exponential(0.0005, 2, 12))
+	m.batchSeconds = histogram("assay_ledger_batch_seconds", "One transaction of the ledger.",
+		exponential(0.0005, 2, 12))
 	m.queued = made.NewGauge(prometheus.GaugeOpts{
 		Name: "assay_ledger_queue", Help: "Checks that waited for the ledger after its last transaction."})
 	m.attempts = counter("assay_webhook_attempts_total",
-		"Attempts to deliver an event that ended: delivered, refused with another status, or without an answer.", "outcome")
-	m.attemptTook = histogram("assay_webhook_attempt_seconds", "One attempt to deliver an event.", exponential(0.001, 2, 15))
+		"Attempts to deliver an event that ended: delivered, refused with another status, or without an answer.",
+		"outcome")
+	m.attemptTook = histogram("assay_webhook_attempt_seconds", "One attempt to deliver an event.",
+		exponential(0.001, 2, 15))
 	m.attemptLate = histogram("assay_webhook_late_seconds",
 		"From when an attempt was due, the first from its check, to when it was claimed.", exponential(0.001, 2, 15))
-	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 

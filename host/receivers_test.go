@@ -26,7 +26,8 @@ func TestReceivers(t *testing.T) {
 	b := openStore(t, dir, database)
 	// A command of `go run` would outlive its signal, so the receiver is built.
 	built := filepath.Join(t.TempDir(), "receiver-go")
-	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", built, "../examples/receiver-go").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", built,
+		"../examples/receiver-go").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for name, command := range map[string][]string{
@@ -49,7 +50,8 @@ func TestReceivers(t *testing.T) {
 				t.Fatal(err)
 			}
 			a := once(host, issued.Secret, lookAlike)
-			want := fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s", a.event(), strings.ToUpper(a.Verdict), a.Score, a.Ref)
+			want := fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s", a.event(), strings.ToUpper(a.Verdict), a.Score,
+				a.Ref)
 			if got := nextLine(t, lines); got != want {
 				t.Fatalf("the receiver printed %q, want %q", got, want)
 			}
@@ -90,7 +92,8 @@ func TestReceivers(t *testing.T) {
 			for name, head := range map[string]string{
 				"no length":        "Content-Length: -1\r\n\r\n{",
 				"a length of text": "Content-Length: some\r\n\r\n{",
-				"a time too long":  "Content-Length: 2\r\nwebhook-timestamp: " + strings.Repeat("9", 5000) + "\r\n\r\n{}",
+				"a time too long": "Content-Length: 2\r\nwebhook-timestamp: " + strings.Repeat("9", 5000) +
+					"\r\n\r\n{}",
 			} {
 				if status := sendRaw(t, url, head, true); status/100 != 4 {
 					t.Errorf("%s: status %d", name, status)
@@ -152,7 +155,8 @@ func nextLine(t *testing.T, lines <-chan string) string {
 	}
 }
 
-// sendRaw posts what HTTP clients would not send. It returns the status; when it does not listen, it hangs up and returns 0.
+// sendRaw posts what HTTP clients would not send. It returns the status; when it does not listen, it hangs up and
+// returns 0.
 func sendRaw(t *testing.T, url, head string, listen bool) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
@@ -178,7 +182,8 @@ func sendRaw(t *testing.T, url, head string, listen bool) int {
 	return response.StatusCode
 }
 
-// pretend posts a body as a host would that has signed another; without a secret it signs nothing. It returns the status.
+// pretend posts a body as a host would that has signed another; without a secret it signs nothing. It returns the
+// status.
 func pretend(t *testing.T, url, secret, id, signed, sent string, at time.Time) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(sent))
@@ -193,7 +198,8 @@ func pretend(t *testing.T, url, secret, id, signed, sent string, at time.Time) i
 	}
 	response, err := http.DefaultClient.Do(request)
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-		return http.StatusRequestEntityTooLarge // it answered and hung up before the body's end: the answer may be lost with it
+		// it answered and hung up before the body's end: the answer may be lost with it
+		return http.StatusRequestEntityTooLarge
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,8 @@ func newMarket(t *testing.T, customers int, layers ...string) *market {
 		t.Fatal(err)
 	}
 	m := &market{t: t}
-	if m.store, err = store.Open(t.Context(), store.Config{URL: postgrestest.Database(t), Keys: keys, Logger: log}); err != nil {
+	if m.store, err = store.Open(t.Context(), store.Config{URL: postgrestest.Database(t), Keys: keys,
+		Logger: log}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.store.Close() })
@@ -60,7 +61,8 @@ func newMarket(t *testing.T, customers int, layers ...string) *market {
 	live := &check.Live{}
 	live.Swap(check.NewLineup(1, lineup.Bias, check.Bands(lineup.Bands), members(t, layers)))
 	m.checker = newChecker(live, m.ledger, complaints{&terminal{err: t.Output()}})
-	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists), reputation.NewGraph(m.store), m.similar)
+	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists),
+		reputation.NewGraph(m.store), m.similar)
 	m.checker.FactsDeadline, m.checker.Deadline = time.Minute, time.Minute // a machine that stalls is nobody's fault
 	plan, _ := check.PlanNamed("pro")
 	plan.Quota = 1_000_000
@@ -102,7 +104,8 @@ func members(t *testing.T, names []string) []check.Member {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = plugin.Close(context.Background()) })
-		member := check.Member{Name: m.Manifest.Name, Version: m.Manifest.Version, Weight: m.Manifest.DefaultWeight, Facts: m.Manifest.Facts, Layer: plugin}
+		member := check.Member{Name: m.Manifest.Name, Version: m.Manifest.Version, Weight: m.Manifest.DefaultWeight,
+			Facts: m.Manifest.Facts, Layer: plugin}
 		for _, e := range m.Manifest.Entities {
 			member.Entities = append(member.Entities, entity.Type(e))
 		}
@@ -158,7 +161,8 @@ func (m *market) blockedShare(f check.Field) int {
 
 func domain(name string) check.Field { return check.Field{Type: entity.Domain, Value: name} }
 
-// TestPoisoning: what one customer does a thousand times moves what others know well by less than 5 points (the fused score).
+// TestPoisoning: what one customer does a thousand times moves what others know well by less than 5 points (the fused
+// score).
 func TestPoisoning(t *testing.T) {
 	t.Parallel()
 	m := newMarket(t, 6, "domain", "patterns", "lexical", "feeds", "graph", "similarity")
@@ -166,7 +170,8 @@ func TestPoisoning(t *testing.T) {
 		t.Fatal(err)
 	}
 	const attacker = 5
-	victims := []check.Field{domain("blumenwiese-mueller.de"), {Type: entity.Email, Value: "info@blumenwiese-mueller.de"}, {Type: entity.Phone, Value: "+493090182000"}}
+	victims := []check.Field{domain("blumenwiese-mueller.de"),
+		{Type: entity.Email, Value: "info@blumenwiese-mueller.de"}, {Type: entity.Phone, Value: "+493090182000"}}
 	for customer := range attacker {
 		for _, v := range victims {
 			m.check(customer, v)
@@ -187,7 +192,8 @@ func TestPoisoning(t *testing.T) {
 		lies := make([]check.Record, 1000)
 		for i := range lies {
 			lies[i] = check.Record{Caller: m.customers[attacker], Entity: e, Decision: &check.Decision{
-				Fused: check.Fused{Score: 99, Verdict: check.Block}, Ref: check.NewRef(), Type: e.Type, Query: e.Value, At: time.Now().UTC().Truncate(time.Millisecond),
+				Fused: check.Fused{Score: 99, Verdict: check.Block}, Ref: check.NewRef(), Type: e.Type, Query: e.Value,
+				At: time.Now().UTC().Truncate(time.Millisecond),
 			}}
 		}
 		if err := m.ledger.Append(t.Context(), lies...); err != nil {
@@ -242,7 +248,8 @@ func TestBadCompany(t *testing.T) {
 	before := m.score(fresh.Type, fresh.Value)
 	for customer := range 3 {
 		for i := range 6 {
-			if d := m.check(customer, domain(fmt.Sprintf("paypa1-secure-login%d.wiese-7781.xyz", i))); d.Verdict != check.Block {
+			if d := m.check(customer, domain(fmt.Sprintf("paypa1-secure-login%d.wiese-7781.xyz",
+				i))); d.Verdict != check.Block {
 				t.Fatalf("the scam is at %d", d.Score)
 			}
 		}
@@ -252,12 +259,14 @@ func TestBadCompany(t *testing.T) {
 		}
 	}
 	d := m.score(fresh.Type, fresh.Value)
-	if d.Verdict == check.Block || !slices.ContainsFunc(d.Signals, func(s check.Signal) bool { return s.Code == "graph:neighbours:bad" }) {
+	if d.Verdict == check.Block || !slices.ContainsFunc(d.Signals,
+		func(s check.Signal) bool { return s.Code == "graph:neighbours:bad" }) {
 		t.Errorf("score %d, %v", d.Score, d.Signals)
 	}
 }
 
-// TestListing: a list that is imported counts, for the entity and for what is like it, and nothing of it is left when it is withdrawn.
+// TestListing: a list that is imported counts, for the entity and for what is like it, and nothing of it is left when
+// it is withdrawn.
 func TestListing(t *testing.T) {
 	t.Parallel()
 	m := newMarket(t, 3, "domain", "patterns", "lexical", "feeds", "graph", "similarity")
@@ -270,7 +279,8 @@ func TestListing(t *testing.T) {
 	load()
 	listed, like, address := "blumenwiese-angebote.shop", "blumenwiese-angebot.site", "jane@blumenwiese-angebote.shop"
 	scores := func() [3]int {
-		return [3]int{m.score(entity.Domain, listed).Score, m.score(entity.Domain, like).Score, m.score(entity.Email, address).Score}
+		return [3]int{m.score(entity.Domain, listed).Score, m.score(entity.Domain, like).Score,
+			m.score(entity.Email, address).Score}
 	}
 	before := scores()
 	entries := []feed.Entry{{Type: entity.Domain, Value: listed, Name: "blumenwiese-angebote", Category: "scam"}}

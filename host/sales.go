@@ -27,7 +27,8 @@ func (c *Config) validateSales() error {
 	if c.StripeKey != "" && c.StripeSecret == "" {
 		return errors.New("ASSAY_STRIPE_WEBHOOK_SECRET: it is needed with ASSAY_STRIPE_KEY, to tell Stripe's events from others'")
 	}
-	if u, err := url.Parse(c.URL); c.URL != "" && (err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || strings.Trim(u.Path, "/") != "") {
+	if u, err := url.Parse(c.URL); c.URL != "" &&
+		(err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || strings.Trim(u.Path, "/") != "") {
 		return fmt.Errorf("ASSAY_URL: %q is not of the form https://host", c.URL)
 	}
 	return nil

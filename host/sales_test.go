@@ -35,10 +35,12 @@ func newStripeServer(t *testing.T) *stripeServer {
 		var answer any
 		switch r.Method + " " + r.URL.Path {
 		case "GET /v1/prices":
-			answer = map[string]any{"object": "list", "data": []any{map[string]string{"id": "price_1", "object": "price"}}}
+			answer = map[string]any{"object": "list",
+				"data": []any{map[string]string{"id": "price_1", "object": "price"}}}
 		case "POST /v1/checkout/sessions":
 			s.checkouts <- r.FormValue("client_reference_id")
-			answer = map[string]string{"id": "cs_1", "object": "checkout.session", "url": "https://checkout.stripe.com/c/pay/cs_1"}
+			answer = map[string]string{"id": "cs_1", "object": "checkout.session",
+				"url": "https://checkout.stripe.com/c/pay/cs_1"}
 		default:
 			t.Errorf("Stripe was asked for %s %s", r.Method, r.URL.Path)
 			http.Error(w, "{}", http.StatusNotFound)
@@ -59,7 +61,8 @@ type stripeEvent struct {
 
 func completed(id, checkout string, at time.Time) stripeEvent {
 	return stripeEvent{id, "checkout.session.completed", at, map[string]any{
-		"object": "checkout.session", "payment_status": "paid", "client_reference_id": checkout, "customer": "cus_" + checkout, "subscription": "sub_" + checkout,
+		"object": "checkout.session", "payment_status": "paid", "client_reference_id": checkout, "customer": "cus_" +
+			checkout, "subscription": "sub_" + checkout,
 	}}
 }
 
@@ -74,7 +77,8 @@ func subscribed(id, checkout, kind, status string, at time.Time) stripeEvent {
 func (e stripeEvent) body(t *testing.T) []byte {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{
-		"id": e.id, "object": "event", "type": e.kind, "created": e.at.Unix(), "data": map[string]any{"object": e.object},
+		"id": e.id, "object": "event", "type": e.kind, "created": e.at.Unix(),
+		"data": map[string]any{"object": e.object},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -85,13 +89,15 @@ func (e stripeEvent) body(t *testing.T) []byte {
 // tell posts an event, signed with a secret at a time, and returns the status of the answer.
 func (h *hostProcess) tell(t *testing.T, e stripeEvent, secret string, at time.Time) int {
 	t.Helper()
-	signed := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: e.body(t), Secret: secret, Timestamp: at})
+	signed := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: e.body(t), Secret: secret,
+		Timestamp: at})
 	return h.tellRaw(t, signed.Payload, signed.Header)
 }
 
 func (h *hostProcess) tellRaw(t *testing.T, body []byte, signature string) int {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/api/billing/stripe", strings.NewReader(string(body)))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/api/billing/stripe",
+		strings.NewReader(string(body)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +129,8 @@ func newBuyer(t *testing.T, h *hostProcess) *buyer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &buyer{t, &http.Client{Jar: jar, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, h}
+	return &buyer{t, &http.Client{Jar: jar,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}, h}
 }
 
 func (b *buyer) get(path string) (status int, body string) {
@@ -161,17 +168,20 @@ func (b *buyer) subscribe(s *stripeServer) string {
 
 var shownKey = regexp.MustCompile(`<code id="key">(assay_\w+)</code>`)
 
-// TestStripeEvents sells through Stripe: a real host is told by events that are signed, forged, old, repeated and out of order.
+// TestStripeEvents sells through Stripe: a real host is told by events that are signed, forged, old, repeated and out
+// of order.
 func TestStripeEvents(t *testing.T) {
 	t.Parallel()
 	provider := newStripeServer(t)
-	host := startHost(t, dataDir(t), postgrestest.Database(t), "--dns=off", "--stripe-key=sk_test_1", "--stripe-webhook-secret="+stripeSecret, "--stripe-url="+provider.URL)
+	host := startHost(t, dataDir(t), postgrestest.Database(t), "--dns=off", "--stripe-key=sk_test_1",
+		"--stripe-webhook-secret="+stripeSecret, "--stripe-url="+provider.URL)
 	now := time.Now()
 	b := newBuyer(t, host)
 	checkout := b.subscribe(provider)
 	paid := completed("evt_paid", checkout, now)
 	body := paid.body(t)
-	good := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: stripeSecret, Timestamp: now}).Header
+	good := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: stripeSecret,
+		Timestamp: now}).Header
 	for name, status := range map[string]int{
 		"unsigned":           host.tellRaw(t, body, ""),
 		"nonsense":           host.tellRaw(t, body, "t=1,v1=00"),
@@ -228,7 +238,8 @@ func TestStripeEvents(t *testing.T) {
 	c := newBuyer(t, host)
 	late := c.subscribe(provider)
 	for _, e := range []stripeEvent{
-		subscribed("evt_l3", late, "deleted", "canceled", now.Add(2*time.Second)), completed("evt_l2", late, now.Add(time.Second)),
+		subscribed("evt_l3", late, "deleted", "canceled", now.Add(2*time.Second)),
+		completed("evt_l2", late, now.Add(time.Second)),
 		subscribed("evt_l1", late, "created", "incomplete", now),
 	} {
 		if status := host.tell(t, e, stripeSecret, now); status != 200 {
@@ -245,7 +256,8 @@ func TestStripeEvents(t *testing.T) {
 	}
 
 	// What ends later ends the key at once.
-	if status := host.tell(t, subscribed("evt_end", checkout, "updated", "unpaid", now.Add(time.Minute)), stripeSecret, now); status != 200 {
+	if status := host.tell(t, subscribed("evt_end", checkout, "updated", "unpaid", now.Add(time.Minute)), stripeSecret,
+		now); status != 200 {
 		t.Errorf("status %d", status)
 	}
 	if a := post(http.DefaultClient, host.url, *key.Load(), `{"domain":"example.com"}`); a.Status != 401 {
@@ -264,8 +276,10 @@ func TestPagesOfAHost(t *testing.T) {
 		status               int
 		header               map[string]string
 	}{
-		"a cookie of 8 KiB":     {"GET", "/", strings.Repeat("x", 8<<10), 431, nil},
-		"a page":                {"GET", "/signin", "", 200, map[string]string{"Cache-Control": "no-store", "Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff", "Strict-Transport-Security": "max-age=31536000"}},
+		"a cookie of 8 KiB": {"GET", "/", strings.Repeat("x", 8<<10), 431, nil},
+		"a page": {"GET", "/signin", "", 200, map[string]string{"Cache-Control": "no-store",
+			"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+			"Strict-Transport-Security": "max-age=31536000"}},
 		"an unknown page":       {"GET", "/nothing", "", 404, map[string]string{"Cache-Control": "no-store"}},
 		"GET of a form":         {"GET", "/subscribe", "", 405, map[string]string{"Allow": "POST"}},
 		"the provider's events": {"POST", "/api/billing/stripe", "", 404, nil}, // no Stripe key is set
@@ -309,7 +323,8 @@ func TestKeysTable(t *testing.T) {
 	dir, database := dataDir(t), postgrestest.Database(t)
 	output(t, dir, database, "keys", "create", "--name", "fresh")
 	lines := strings.Split(output(t, dir, database, "keys", "list"), "\n")
-	if !strings.HasSuffix(strings.TrimSpace(lines[0]), "EXPIRES") || !strings.Contains(lines[0], "LAST USED") || !strings.HasSuffix(strings.TrimSpace(lines[1]), "-") {
+	if !strings.HasSuffix(strings.TrimSpace(lines[0]), "EXPIRES") || !strings.Contains(lines[0], "LAST USED") ||
+		!strings.HasSuffix(strings.TrimSpace(lines[1]), "-") {
 		t.Errorf("printed:\n%s", strings.Join(lines, "\n"))
 	}
 }

@@ -91,14 +91,16 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	if err != nil {
 		return err
 	}
-	delivery, err := b.openDelivery(webhook.Config{Allow: allow, Resolver: cfg.receiverResolver(), Logger: log, Observed: m.attemptEnded})
+	delivery, err := b.openDelivery(webhook.Config{Allow: allow, Resolver: cfg.receiverResolver(), Logger: log,
+		Observed: m.attemptEnded})
 	if err != nil {
 		return err
 	}
 	closers = append(closers, delivery.close)
 	m.watchDelivery(delivery.UnderWay)
 
-	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, Observed: m.batchDone, Events: delivery.Hint})
+	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, Observed: m.batchDone,
+		Events: delivery.Hint})
 	if err != nil {
 		return err
 	}
@@ -140,7 +142,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	sales := b.newBilling(cfg)
 	var server *api.Server
-	pages, err := b.newConsole(cfg, sales, checker, func(r *fasthttp.RequestCtx) netip.Prefix { return server.Client(r) }, log)
+	pages, err := b.newConsole(cfg, sales, checker,
+		func(r *fasthttp.RequestCtx) netip.Prefix { return server.Client(r) }, log)
 	if err != nil {
 		return err
 	}
@@ -181,7 +184,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 }
 
 // openAndBuild opens the database while the layers are built: the two longest steps of a first start.
-func openAndBuild(ctx context.Context, cfg *Config, t *terminal, log *slog.Logger) (b *backend, modules []registry.Module, err error) {
+func openAndBuild(ctx context.Context, cfg *Config, t *terminal, log *slog.Logger) (b *backend,
+	modules []registry.Module, err error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		modules, err = buildLayers(gctx, cfg, t)
@@ -236,7 +240,8 @@ func demoKey(ctx context.Context, cfg *Config, s *store.Store) (string, error) {
 
 // newChecker wires the core.
 func newChecker(live *check.Live, ledger check.Ledger, o check.Observer) *check.Checker {
-	return &check.Checker{Live: live, Ledger: ledger, Observer: o, Now: time.Now, FactsDeadline: factsDeadline, Deadline: layersDeadline}
+	return &check.Checker{Live: live, Ledger: ledger, Observer: o, Now: time.Now, FactsDeadline: factsDeadline,
+		Deadline: layersDeadline}
 }
 
 // publicLimit is the store as api.Public.

@@ -192,7 +192,8 @@ func needPostgres(t *testing.T) { postgrestest.Database(t) }
 // openStore opens a database as a host with that data directory would.
 func openStore(t testing.TB, dir, database string) *backend {
 	t.Helper()
-	b, err := openBackend(t.Context(), &Config{DataDir: dir, DatabaseURL: database}, &terminal{out: t.Output(), err: t.Output()}, quietLog(&terminal{err: t.Output()}))
+	b, err := openBackend(t.Context(), &Config{DataDir: dir, DatabaseURL: database},
+		&terminal{out: t.Output(), err: t.Output()}, quietLog(&terminal{err: t.Output()}))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -42,7 +42,8 @@ func (t *terminal) progress(what string) func(done, total int, name string) {
 	var bar *progressbar.ProgressBar
 	return func(done, total int, name string) {
 		if bar == nil {
-			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(t.err), progressbar.OptionSetDescription(what),
+			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(t.err),
+				progressbar.OptionSetDescription(what),
 				progressbar.OptionSetWidth(30), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
 		}
 		bar.Describe(what + " (" + name + ")")

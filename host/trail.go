@@ -39,9 +39,11 @@ type chainReport struct {
 }
 
 func (r chainReport) String() string {
-	text := fmt.Sprintf("Audit chain %d holds: %d records (%d erased by %d erasures), %d signed checkpoints met.", r.Chain, r.Records, r.Erased, r.Erasures, r.Checkpoints)
+	text := fmt.Sprintf("Audit chain %d holds: %d records (%d erased by %d erasures), %d signed checkpoints met.",
+		r.Chain, r.Records, r.Erased, r.Erasures, r.Checkpoints)
 	if r.Pruned > 0 {
-		text += fmt.Sprintf(" Before them, %d records of before %s were pruned, as a signed anchor says.", r.Pruned, r.PrunedBefore)
+		text += fmt.Sprintf(" Before them, %d records of before %s were pruned, as a signed anchor says.", r.Pruned,
+			r.PrunedBefore)
 	}
 	return text
 }
@@ -100,7 +102,8 @@ func readCheckpoints(files []string, signer *audit.Signer) ([]audit.Head, error)
 }
 
 // verifyTrail verifies every chain as of one moment. broken says which do not hold, err why it could not be found out.
-func verifyTrail(ctx context.Context, s *store.Store, signer *audit.Signer, checkpoints []audit.Head) (reports []chainReport, broken, err error) {
+func verifyTrail(ctx context.Context, s *store.Store, signer *audit.Signer,
+	checkpoints []audit.Head) (reports []chainReport, broken, err error) {
 	err = s.ReadTrail(ctx, func(ctx context.Context, trail store.Trail) error {
 		heads, err := trail.Chains(ctx)
 		if err != nil {
@@ -126,9 +129,10 @@ func verifyTrail(ctx context.Context, s *store.Store, signer *audit.Signer, chec
 	return reports, broken, err
 }
 
-// verifyChain walks one chain from its newest anchor, or its beginning, up to its head. lineups are the digests of those that are stored:
-// what decided a check must be what came into force before it.
-func verifyChain(ctx context.Context, trail store.Trail, signer *audit.Signer, head audit.Head, checkpoints []audit.Head, lineups map[int64][]byte) (chainReport, error) {
+// verifyChain walks one chain from its newest anchor, or its beginning, up to its head. lineups are the digests of
+// those that are stored: what decided a check must be what came into force before it.
+func verifyChain(ctx context.Context, trail store.Trail, signer *audit.Signer, head audit.Head,
+	checkpoints []audit.Head, lineups map[int64][]byte) (chainReport, error) {
 	report := chainReport{Chain: head.Chain}
 	start := audit.Genesis(head.Chain)
 	anchors, err := trail.Anchors(ctx, head.Chain, signer.VerifierKey())
@@ -136,9 +140,13 @@ func verifyChain(ctx context.Context, trail store.Trail, signer *audit.Signer, h
 		return report, err
 	}
 	if n := len(anchors); n > 0 {
-		start, report.Pruned, report.PrunedBefore = anchors[n-1].Head, anchors[n-1].Seq, anchors[n-1].Before.Format(time.DateOnly)
+		start, report.Pruned, report.PrunedBefore = anchors[n-1].Head, anchors[n-1].Seq,
+			anchors[n-1].Before.Format(time.DateOnly)
 	}
-	checkpoints = slices.DeleteFunc(slices.Clone(checkpoints), func(c audit.Head) bool { return c.Chain != head.Chain || c.Seq < start.Seq })
+	checkpoints = slices.DeleteFunc(slices.Clone(checkpoints), func(c audit.Head) bool {
+		return c.Chain != head.Chain ||
+			c.Seq < start.Seq
+	})
 	report.Checkpoints = len(checkpoints)
 	v := audit.NewVerifier(start, signer.PublicKey(), checkpoints)
 	for row, err := range trail.Rows(ctx, head.Chain, start.Seq, math.MaxInt64) { // none may stand behind the head
@@ -146,7 +154,8 @@ func verifyChain(ctx context.Context, trail store.Trail, signer *audit.Signer, h
 			err = v.Add(row)
 		}
 		if r := row.Record; err == nil && r.Kind == audit.Lineup && !bytes.Equal(r.Digest, lineups[r.Revision]) {
-			err = &audit.BreakError{Chain: head.Chain, Seq: row.Seq, Reason: fmt.Sprintf("lineup revision %d is stored otherwise than it came into force", r.Revision)}
+			err = &audit.BreakError{Chain: head.Chain, Seq: row.Seq,
+				Reason: fmt.Sprintf("lineup revision %d is stored otherwise than it came into force", r.Revision)}
 		}
 		if err != nil {
 			return report, err

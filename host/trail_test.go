@@ -41,8 +41,8 @@ func private(t *testing.T, host *hostProcess, key, method, path, body string) (s
 	return response.StatusCode, answer
 }
 
-// TestErasure erases through a running host what it has checked: nothing of it can be exported, the log holds nothing of it, and
-// `audit verify` tells the records that were erased rightly from one that was blanked.
+// TestErasure erases through a running host what it has checked: nothing of it can be exported, the log holds nothing
+// of it, and `audit verify` tells the records that were erased rightly from one that was blanked.
 func TestErasure(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -54,7 +54,8 @@ func TestErasure(t *testing.T) {
 	}
 	key := issued.Secret
 	const jane = "jane.roe@mailbox-example.net"
-	first, second := once(host, key, `{"email":"`+jane+`"}`), once(host, key, `{"email":"Jane.Roe@mailbox-example.net"}`)
+	first, second := once(host, key, `{"email":"`+jane+`"}`),
+		once(host, key, `{"email":"Jane.Roe@mailbox-example.net"}`)
 	other := once(host, key, `{"email":"john.roe@mailbox-example.net"}`)
 	if first.Status != 200 || second.Status != 200 || other.Status != 200 {
 		t.Fatalf("checks: %+v %+v %+v", first, second, other)
@@ -73,10 +74,12 @@ func TestErasure(t *testing.T) {
 			t.Errorf("erasing, time %d: %d %v", again, status, erased)
 		}
 	}
-	if status, held := private(t, host, key, "GET", "/gdpr/export?subject="+subject, ""); status != 200 || held["total"] != 0.0 || held["graph"] != nil {
+	if status, held := private(t, host, key, "GET", "/gdpr/export?subject="+subject, ""); status != 200 ||
+		held["total"] != 0.0 || held["graph"] != nil {
 		t.Errorf("exporting what is erased: %d %v", status, held)
 	}
-	if status, held := private(t, host, key, "POST", "/gdpr/export", `{"email":"john.roe@mailbox-example.net"}`); status != 200 || held["total"] != 1.0 {
+	if status, held := private(t, host, key, "POST", "/gdpr/export",
+		`{"email":"john.roe@mailbox-example.net"}`); status != 200 || held["total"] != 1.0 {
 		t.Errorf("exporting another: %d %v", status, held)
 	}
 	reports := outputJSON[[]chainReport](t, dir, database, "audit", "verify")
@@ -111,7 +114,8 @@ func TestErasure(t *testing.T) {
 	}
 }
 
-// Records that stand where the chain has none would be listed and exported like others: they do not verify, even without checkpoints.
+// Records that stand where the chain has none would be listed and exported like others: they do not verify, even
+// without checkpoints.
 func TestRecordsBesideTheChain(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ tamper, reason string }{
@@ -139,14 +143,16 @@ func TestRecordsBesideTheChain(t *testing.T) {
 	}
 }
 
-// Which weights decided a check follows from the trail: a lineup that was altered since it came into force does not verify.
+// Which weights decided a check follows from the trail: a lineup that was altered since it came into force does not
+// verify.
 func TestAlteredLineupIsTold(t *testing.T) {
 	t.Parallel()
 	database := postgrestest.Database(t)
 	m, _ := agedTrail(t, database)
 	lineup := registry.Lineup{
 		Note: "<tried> \xff", Bias: math.Copysign(0, -1), Bands: registry.Bands{Review: 40, Block: 70},
-		Layers: []registry.LineupItem{{Layer: "probe@1.0.0", Weight: 1e-7, Config: map[string]string{"b": "\u2028", "a": "é"}}},
+		Layers: []registry.LineupItem{{Layer: "probe@1.0.0", Weight: 1e-7, Config: map[string]string{"b": "\u2028",
+			"a": "é"}}},
 	}
 	for range 2 {
 		if _, err := m.store.ActivateLineup(t.Context(), lineup, store.Operator, ""); err != nil {
@@ -156,15 +162,19 @@ func TestAlteredLineupIsTold(t *testing.T) {
 	db := connect(t, database)
 	for _, test := range []struct{ tamper, reason string }{
 		{"SELECT", ""},
-		{"UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-4.5') WHERE revision = 2", "record 6: lineup revision 2 is stored otherwise"},
-		{"UPDATE lineup_revisions SET document = '[]' WHERE revision = 1", "record 5: lineup revision 1 is stored otherwise"},
-		{"DELETE FROM lineup_activations; DELETE FROM lineup_revisions", "record 5: lineup revision 1 is stored otherwise"},
+		{"UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-4.5') WHERE revision = 2",
+			"record 6: lineup revision 2 is stored otherwise"},
+		{"UPDATE lineup_revisions SET document = '[]' WHERE revision = 1",
+			"record 5: lineup revision 1 is stored otherwise"},
+		{"DELETE FROM lineup_activations; DELETE FROM lineup_revisions",
+			"record 5: lineup revision 1 is stored otherwise"},
 	} {
 		if _, err := db.Exec(t.Context(), test.tamper); err != nil {
 			t.Fatal(err)
 		}
 		_, broken, err := verifyTrail(t.Context(), m.store, newSigner(m.keys), nil)
-		if err != nil || (test.reason == "") != (broken == nil) || broken != nil && !strings.Contains(broken.Error(), test.reason) {
+		if err != nil || (test.reason == "") != (broken == nil) || broken != nil &&
+			!strings.Contains(broken.Error(), test.reason) {
 			t.Errorf("%s: %v, %v; want %q", test.tamper, broken, err, test.reason)
 		}
 	}

@@ -34,8 +34,8 @@ type trialOptions struct {
 // lookupWorkers is how many rows wait for lookups at once.
 const lookupWorkers = 32
 
-// A measurement must be the same on every machine, so its layers may take far longer than a check's; [eval.Run] counts those
-// that take longer than their budgets.
+// A measurement must be the same on every machine, so its layers may take far longer than a check's; [eval.Run] counts
+// those that take longer than their budgets.
 const (
 	trialBudget   = 10 * time.Second
 	trialDeadline = time.Minute
@@ -138,9 +138,11 @@ func (tr *trial) openLayer(ctx context.Context, layers *layerSource, item *regis
 	for i, e := range m.Entities {
 		types[i] = entity.Type(e)
 	}
-	tr.lineup.Layers = append(tr.lineup.Layers, eval.Layer{Name: m.Name, Version: version, Weight: item.Weight, Types: types, Budget: m.Budget()})
+	tr.lineup.Layers = append(tr.lineup.Layers, eval.Layer{Name: m.Name, Version: version, Weight: item.Weight,
+		Types: types, Budget: m.Budget()})
 	return check.Member{
-		Name: m.Name, Version: version, Weight: item.Weight, Required: item.Required, Entities: types, Facts: m.Facts, Config: item.Config, Layer: plugin,
+		Name: m.Name, Version: version, Weight: item.Weight, Required: item.Required, Entities: types, Facts: m.Facts,
+		Config: item.Config, Layer: plugin,
 	}, nil
 }
 
@@ -153,7 +155,8 @@ type layerSource struct {
 
 // find returns an item's module. Name@version is what was published so, else the source's of that very version; a name
 // alone is the source's.
-func (s *layerSource) find(ctx context.Context, item registry.LineupItem) (m registry.Module, version string, firstParty bool, err error) {
+func (s *layerSource) find(ctx context.Context, item registry.LineupItem) (m registry.Module, version string,
+	firstParty bool, err error) {
 	name, version, versioned := item.Ref()
 	if versioned {
 		published, err := s.store.Plugin(ctx, name, version)
@@ -175,7 +178,8 @@ func (s *layerSource) find(ctx context.Context, item registry.LineupItem) (m reg
 			return m, m.Manifest.Version, true, nil
 		}
 	}
-	return m, version, false, fmt.Errorf("looking up %s: it is neither published nor in the source around the working directory", item.Layer)
+	return m, version, false, fmt.Errorf(
+		"looking up %s: it is neither published nor in the source around the working directory", item.Layer)
 }
 
 // readCandidate reads a lineup whose layers may lack a version. It is checked once they have one.

@@ -106,7 +106,8 @@ func (cmd *webhooksListCmd) Run(ctx context.Context, cfg *Config, t *terminal) e
 		}
 		rows := make([][]string, len(endpoints))
 		for i, e := range endpoints {
-			rows[i] = []string{e.AccountID, e.URL, standing(e), fmt.Sprint(e.Pending), fmt.Sprint(e.Delivered), fmt.Sprint(e.Failed), e.CreatedAt.UTC().Format(time.DateTime)}
+			rows[i] = []string{e.AccountID, e.URL, standing(e), fmt.Sprint(e.Pending), fmt.Sprint(e.Delivered),
+				fmt.Sprint(e.Failed), e.CreatedAt.UTC().Format(time.DateTime)}
 		}
 		return t.table([]string{"ACCOUNT", "URL", "STATE", "PENDING", "DELIVERED", "FAILED", "SET (UTC)"}, rows)
 	})
@@ -151,7 +152,8 @@ func (cmd *webhooksListCmd) events(ctx context.Context, s *store.Store, t *termi
 		if n := len(e.Log); n > 0 {
 			last = cmp.Or(e.Log[n-1].Error, fmt.Sprint(e.Log[n-1].Status))
 		}
-		rows = append(rows, []string{fmt.Sprint(e.Sequence), e.Ref, e.Event.Event, e.State, fmt.Sprint(e.Attempts), last, e.OccurredAt.UTC().Format(time.DateTime)})
+		rows = append(rows, []string{fmt.Sprint(e.Sequence), e.Ref, e.Event.Event, e.State, fmt.Sprint(e.Attempts),
+			last, e.OccurredAt.UTC().Format(time.DateTime)})
 	}
 	return t.table([]string{"NUMBER", "REF", "EVENT", "STATE", "ATTEMPTS", "LAST ANSWER", "AT (UTC)"}, rows)
 }
@@ -320,7 +322,8 @@ func (b *backend) openDelivery(cfg webhook.Config) (*delivery, error) {
 
 func (d *delivery) close() error { return d.outbox.Close() }
 
-// receiverResolver looks up the receivers' names: the resolvers that the operator named, in turn, or the system's when nil.
+// receiverResolver looks up the receivers' names: the resolvers that the operator named, in turn, or the system's when
+// nil.
 func (c *Config) receiverResolver() *net.Resolver {
 	servers := c.ownResolvers()
 	if len(servers) == 0 {
@@ -346,7 +349,8 @@ func (f eventFeed) After(ctx context.Context, account string, after int64, limit
 	}
 	events := make([]api.Event, len(found))
 	for i, e := range found {
-		events[i] = api.Event{Sequence: e.Sequence, State: e.State, Attempts: e.Attempts, Name: e.Event, At: e.OccurredAt,
+		events[i] = api.Event{Sequence: e.Sequence, State: e.State, Attempts: e.Attempts, Name: e.Event,
+			At:   e.OccurredAt,
 			Type: e.Type, Score: e.Score, Ref: e.Ref, Body: e.Body}
 	}
 	return events, nil

@@ -85,8 +85,8 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// TestWebhooks follows an event from the command that sets its endpoint to its receiver, through failure, resending, the
-// sequence and a new secret.
+// TestWebhooks follows an event from the command that sets its endpoint to its receiver, through failure, resending,
+// the sequence and a new secret.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -95,7 +95,8 @@ func TestWebhooks(t *testing.T) {
 	var mu sync.Mutex
 	status := 200
 	url, calls := receive(t, func(call) int { mu.Lock(); defer mu.Unlock(); return status })
-	set := outputJSON[map[string]string](t, dir, database, "webhooks", "set", "--account", issued.Account, "--url", url+"/hook")
+	set := outputJSON[map[string]string](t, dir, database, "webhooks", "set", "--account", issued.Account, "--url",
+		url+"/hook")
 	secret := set["secret"]
 	if !strings.HasPrefix(secret, "whsec_") || len(set) != 1 {
 		t.Errorf("webhooks set printed %v", set)
@@ -113,11 +114,14 @@ func TestWebhooks(t *testing.T) {
 			Signals                   []string
 		}
 	}
-	if err := json.Unmarshal(first.body, &body); err != nil || body.Event != a.event() || body.Data.Verdict != strings.ToUpper(a.Verdict) || body.Data.Ref != a.Ref ||
-		body.Data.Score != a.Score || body.Data.Query != "paypa1-secure-login.xyz" || body.Data.Type != "domain" || len(body.Data.Signals) == 0 {
+	if err := json.Unmarshal(first.body, &body); err != nil || body.Event != a.event() ||
+		body.Data.Verdict != strings.ToUpper(a.Verdict) || body.Data.Ref != a.Ref ||
+		body.Data.Score != a.Score || body.Data.Query != "paypa1-secure-login.xyz" ||
+		body.Data.Type != "domain" || len(body.Data.Signals) == 0 {
 		t.Errorf("event %s, %v", first.body, err)
 	}
-	if got, want := first.header.Get("X-Service-Signature"), "sha256="+hex.EncodeToString(mac.Sum(nil)); got != want || first.header.Get("X-Service-Event") != body.Event {
+	if got, want := first.header.Get("X-Service-Signature"), "sha256="+
+		hex.EncodeToString(mac.Sum(nil)); got != want || first.header.Get("X-Service-Event") != body.Event {
 		t.Errorf("X-Service-Signature %s, want %s; X-Service-Event %s", got, want, first.header.Get("X-Service-Event"))
 	}
 
@@ -135,16 +139,19 @@ func TestWebhooks(t *testing.T) {
 		eventuallyDue(t, database)
 	}
 	failed := func() []loggedEvent {
-		return outputJSON[[]loggedEvent](t, dir, database, "webhooks", "list", "--account", issued.Account, "--events", "--state", "failed")
+		return outputJSON[[]loggedEvent](t, dir, database, "webhooks", "list", "--account", issued.Account, "--events",
+			"--state", "failed")
 	}
 	eventually(t, "the event fails", func() bool { return len(failed()) == 1 })
-	if f := failed()[0]; f.Ref != test || f.Attempts != 4 || len(f.Log) != 4 || f.Log[3].Status != 503 || f.Log[3].Answer != "thanks for "+test || !f.Held {
+	if f := failed()[0]; f.Ref != test || f.Attempts != 4 || len(f.Log) != 4 || f.Log[3].Status != 503 ||
+		f.Log[3].Answer != "thanks for "+test || !f.Held {
 		t.Errorf("failed: %+v", f)
 	}
 	mu.Lock()
 	status = 204
 	mu.Unlock()
-	if done := outputJSON[resent](t, dir, database, "webhooks", "resend", "--account", issued.Account, "--since", "1h"); done.Resent != 1 || done.Gone != 0 {
+	if done := outputJSON[resent](t, dir, database, "webhooks", "resend", "--account", issued.Account, "--since",
+		"1h"); done.Resent != 1 || done.Gone != 0 {
 		t.Errorf("resend: %+v", done)
 	}
 	if c := next(t, calls); c.ref() != test || c.header.Get("X-Service-Attempt") != "5" {
@@ -162,12 +169,14 @@ func TestWebhooks(t *testing.T) {
 
 	// The sequence tells what there was, and nothing of the entity any more.
 	list := get(t, host.url+"/api/events", issued.Secret)
-	if strings.Contains(list, "paypa1") || !strings.Contains(list, `"ref":"`+a.Ref+`"`) || !strings.Contains(list, `"state":"delivered"`) {
+	if strings.Contains(list, "paypa1") || !strings.Contains(list, `"ref":"`+a.Ref+`"`) ||
+		!strings.Contains(list, `"state":"delivered"`) {
 		t.Errorf("events: %s", list)
 	}
 
 	// A new secret; the old one signs on.
-	rotated := outputJSON[map[string]string](t, dir, database, "webhooks", "rotate", "--account", issued.Account)["secret"]
+	rotated := outputJSON[map[string]string](t, dir, database, "webhooks", "rotate", "--account",
+		issued.Account)["secret"]
 	output(t, dir, database, "webhooks", "test", "--account", issued.Account)
 	c := next(t, calls)
 	for i, s := range []string{rotated, secret} {
@@ -177,7 +186,8 @@ func TestWebhooks(t *testing.T) {
 		}
 	}
 	endpoints := outputJSON[[]store.Endpoint](t, dir, database, "webhooks", "list")
-	if len(endpoints) != 1 || endpoints[0].URL != url+"/hook" || endpoints[0].OldSecretUntil == nil || endpoints[0].Failed != 0 {
+	if len(endpoints) != 1 || endpoints[0].URL != url+"/hook" || endpoints[0].OldSecretUntil == nil ||
+		endpoints[0].Failed != 0 {
 		t.Errorf("endpoints: %+v", endpoints)
 	}
 
@@ -194,14 +204,16 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("a disabled endpoint was sent %s", c.ref())
 	}
 	endpoints = outputJSON[[]store.Endpoint](t, dir, database, "webhooks", "list")
-	if e := endpoints[0]; e.State != "disabled" || e.DisabledAt == nil || e.FailingSince == nil || e.DisabledReason == nil || *e.DisabledReason != "failing" {
+	if e := endpoints[0]; e.State != "disabled" || e.DisabledAt == nil || e.FailingSince == nil ||
+		e.DisabledReason == nil || *e.DisabledReason != "failing" {
 		t.Errorf("disabled: %+v", e)
 	}
 	if out := output(t, dir, database, "webhooks", "list"); !strings.Contains(out, "disabled since 20") {
 		t.Errorf("disabled: %s", out)
 	}
 	output(t, dir, database, "webhooks", "enable", "--account", issued.Account)
-	if e := outputJSON[[]store.Endpoint](t, dir, database, "webhooks", "list")[0]; e.State != "enabled" || e.DisabledAt != nil || e.FailingSince != nil {
+	if e := outputJSON[[]store.Endpoint](t, dir, database, "webhooks", "list")[0]; e.State != "enabled" ||
+		e.DisabledAt != nil || e.FailingSince != nil {
 		t.Errorf("enabled: %+v", e)
 	}
 	output(t, dir, database, "webhooks", "resend", kept)
@@ -212,7 +224,8 @@ func TestWebhooks(t *testing.T) {
 	if out := output(t, dir, database, "webhooks", "list"); strings.Contains(out, url) {
 		t.Errorf("after removing: %s", out)
 	}
-	if metrics := get(t, host.url+"/metrics", ""); !strings.Contains(metrics, `assay_webhook_attempts_total{outcome="refused"} 4`) {
+	if metrics := get(t, host.url+"/metrics", ""); !strings.Contains(metrics,
+		`assay_webhook_attempts_total{outcome="refused"} 4`) {
 		t.Error("the metrics do not count 4 refused attempts")
 	}
 }
@@ -268,8 +281,8 @@ func sqlInt(t *testing.T, database, statement string) (n int) {
 	return n
 }
 
-// TestWebhooksOutliveKills kills hosts again and again while they deliver to a receiver that refuses half of what it gets, and
-// then counts: no event is lost, and none is sent more often than four times and once more for each kill.
+// TestWebhooksOutliveKills kills hosts again and again while they deliver to a receiver that refuses half of what it
+// gets, and then counts: no event is lost, and none is sent more often than four times and once more for each kill.
 func TestWebhooksOutliveKills(t *testing.T) {
 	t.Parallel()
 	const callers = 4
@@ -351,8 +364,10 @@ func TestWebhooksOutliveKills(t *testing.T) {
 			}
 		}
 		interruptions += interrupted
-		if ended := len(log) - interrupted; sent[ref] == 0 || sent[ref] > len(log) || ended > 4 || interrupted > kills || (!accepted[ref] && ended != 4) {
-			t.Errorf("%s was sent %d times, accepted: %v, in %d attempts of which %d were interrupted", ref, sent[ref], accepted[ref], len(log), interrupted)
+		if ended := len(log) - interrupted; sent[ref] == 0 || sent[ref] > len(log) || ended > 4 ||
+			interrupted > kills || (!accepted[ref] && ended != 4) {
+			t.Errorf("%s was sent %d times, accepted: %v, in %d attempts of which %d were interrupted", ref, sent[ref],
+				accepted[ref], len(log), interrupted)
 		}
 	}
 	t.Logf("%d events, %d attempts interrupted by %d kills", len(blocked), interruptions, kills)
@@ -382,7 +397,8 @@ func TestWebhookCommandLines(t *testing.T) {
 		"list --webhook-allow 10.0.0.0/33":                                  `ASSAY_WEBHOOK_ALLOW: "10.0.0.0/33" is neither an address nor a network`,
 		"set --account a --url https://receiver.example/ --webhook-allow x": `ASSAY_WEBHOOK_ALLOW: "x" is neither`,
 	} {
-		out, err := command(t.Context(), t.TempDir(), "postgres://127.0.0.1:1/none", append([]string{"webhooks"}, strings.Fields(line)...)...).CombinedOutput()
+		out, err := command(t.Context(), t.TempDir(), "postgres://127.0.0.1:1/none",
+			append([]string{"webhooks"}, strings.Fields(line)...)...).CombinedOutput()
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) || exit.ExitCode() != 2 || !strings.Contains(string(out), want) {
 			t.Errorf("webhooks %s: %v, %s\nwant %q", line, err, out, want)
@@ -413,7 +429,8 @@ func TestPrivateEndpointIsSetWithAWarning(t *testing.T) {
 		cmd := command(t.Context(), dir, database, "webhooks", "set", "--account", issued.Account, "--url", url)
 		var stderr strings.Builder
 		cmd.Stderr = &stderr
-		if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), "secret  whsec_") || strings.Contains(stderr.String(), "ASSAY_WEBHOOK_ALLOW") != warned {
+		if out, err := cmd.Output(); err != nil || !strings.HasPrefix(string(out), "secret  whsec_") ||
+			strings.Contains(stderr.String(), "ASSAY_WEBHOOK_ALLOW") != warned {
 			t.Errorf("%s: %v, %s, %s", url, err, out, stderr.String())
 		}
 	}

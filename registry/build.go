@@ -59,8 +59,8 @@ func (s Source) Plugins() ([]string, error) {
 	return dirs, nil
 }
 
-// BuildAll returns every first-party module, from the cache where its source has not changed. progress is called as each
-// is ready; it may be nil.
+// BuildAll returns every first-party module, from the cache where its source has not changed. progress is called as
+// each is ready; it may be nil.
 func (s Source) BuildAll(ctx context.Context, progress func(done, total int, name string)) ([]Module, error) {
 	dirs, err := s.Plugins()
 	if err != nil {
@@ -135,7 +135,8 @@ func CompileGo(ctx context.Context, dir string) (wasm []byte, err error) {
 	defer os.RemoveAll(work)
 	out := filepath.Join(work, "layer.wasm")
 	// -trimpath and no build id: the same source gives the same bytes, and so the same digest, in every checkout.
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=", "-buildmode=c-shared", "-o", out, ".")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=",
+		"-buildmode=c-shared", "-o", out, ".")
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0", "GOFLAGS=-mod=readonly")
 	if text, err := cmd.CombinedOutput(); err != nil {
@@ -161,14 +162,15 @@ func writeWhole(path string, data []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// key hashes what a plugin is built from: its folder, the folders it may share with others (those without a manifest), the
-// SDK, the module's requirements and the compiler.
+// key hashes what a plugin is built from: its folder, the folders it may share with others (those without a manifest),
+// the SDK, the module's requirements and the compiler.
 func (s Source) key(dir string) (string, error) {
 	shared, err := os.ReadDir(filepath.Join(s.Root, "plugins"))
 	if err != nil {
 		return "", err
 	}
-	roots := []string{dir, filepath.Join(s.Root, "sdk"), filepath.Join(s.Root, "go.mod"), filepath.Join(s.Root, "go.sum")}
+	roots := []string{dir, filepath.Join(s.Root, "sdk"), filepath.Join(s.Root, "go.mod"),
+		filepath.Join(s.Root, "go.sum")}
 	for _, e := range shared {
 		path := filepath.Join(s.Root, "plugins", e.Name())
 		if _, err := os.Stat(filepath.Join(path, "manifest.json")); e.IsDir() && errors.Is(err, fs.ErrNotExist) {

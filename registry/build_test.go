@@ -45,7 +45,8 @@ func checkout(t *testing.T) registry.Source {
 	put(t, root, "go.sum", "")
 	put(t, root, "plugins/tiny/main.go", pluginSource)
 	put(t, root, "plugins/tiny/manifest.json", string(layer().with("name", "tiny")))
-	put(t, root, "plugins/words/words.go", "// Package words is shared.\npackage words\n\nconst Bad = \"bad.example\"\n")
+	put(t, root, "plugins/words/words.go",
+		"// Package words is shared.\npackage words\n\nconst Bad = \"bad.example\"\n")
 	files, err := filepath.Glob("../sdk/*.go")
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +120,8 @@ func TestBuildIsReproducible(t *testing.T) {
 	put(t, other.Root, "README", "another folder, with another file in it")
 	first, second := build(t, one), build(t, other)
 	if !bytes.Equal(first.Wasm, second.Wasm) || first.Digest != second.Digest {
-		t.Errorf("two checkouts give %d bytes, %s and %d bytes, %s", len(first.Wasm), first.Digest, len(second.Wasm), second.Digest)
+		t.Errorf("two checkouts give %d bytes, %s and %d bytes, %s", len(first.Wasm), first.Digest, len(second.Wasm),
+			second.Digest)
 	}
 	if bytes.Contains(first.Wasm, []byte(one.Root)) {
 		t.Error("the module holds the path that it was built in")
@@ -267,7 +269,8 @@ func TestBuildAll(t *testing.T) {
 	if err == nil {
 		t.Fatal("broken plugins are built")
 	}
-	for _, want := range []string{"building plugin second: running go build: ", "no number", "building plugin third: ", "reading manifest: "} {
+	for _, want := range []string{"building plugin second: running go build: ", "no number", "building plugin third: ",
+		"reading manifest: "} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q:\n%v", want, err)
 		}
@@ -293,7 +296,8 @@ func TestCompiledLayerHasTheInterface(t *testing.T) {
 	if _, err := os.Stat(s.Cache); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("compiling alone touches the cache: %v", err)
 	}
-	if _, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words")); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words")); !errors.Is(err,
+		fs.ErrNotExist) {
 		t.Errorf("a folder without a manifest: %v", err)
 	}
 }
@@ -314,7 +318,8 @@ func TestFindSource(t *testing.T) {
 			t.Errorf("from %q: %+v, %v", dir, s, err)
 		}
 	}
-	if s, err := registry.FindSource(t.TempDir(), ""); !errors.Is(err, registry.ErrNoSource) || s != (registry.Source{}) {
+	if s, err := registry.FindSource(t.TempDir(), ""); !errors.Is(err, registry.ErrNoSource) ||
+		s != (registry.Source{}) {
 		t.Errorf("from nowhere: %+v, %v", s, err)
 	}
 }
@@ -325,11 +330,13 @@ func TestPluginsAreFoldersWithAManifest(t *testing.T) {
 	if dirs, err := s.Plugins(); err != nil || len(dirs) != 0 {
 		t.Errorf("an empty folder holds %v, %v", dirs, err)
 	}
-	for _, file := range []string{"plugins/b/manifest.json", "plugins/a/manifest.json", "plugins/shared/shared.go", "plugins/a/deep/manifest.json", "plugins/manifest.json"} {
+	for _, file := range []string{"plugins/b/manifest.json", "plugins/a/manifest.json", "plugins/shared/shared.go",
+		"plugins/a/deep/manifest.json", "plugins/manifest.json"} {
 		put(t, s.Root, file, "{}")
 	}
 	dirs, err := s.Plugins()
-	if diff := cmp.Diff([]string{filepath.Join(s.Root, "plugins", "a"), filepath.Join(s.Root, "plugins", "b")}, dirs); diff != "" || err != nil {
+	if diff := cmp.Diff([]string{filepath.Join(s.Root, "plugins", "a"), filepath.Join(s.Root, "plugins", "b")},
+		dirs); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
 	}
 }

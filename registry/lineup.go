@@ -25,13 +25,15 @@ type Bands struct {
 
 // LineupItem is one layer's place in a lineup.
 type LineupItem struct {
-	Layer    string            `json:"layer"`              // name@version
-	Weight   float64           `json:"weight"`             // what a score of 100 adds to the log-odds, 0 to 20
-	Required bool              `json:"required,omitempty"` // when lost, and a band hangs on it, the verdict is at least review
-	Config   map[string]string `json:"config,omitempty"`   // read by the layer as config.*
+	Layer  string  `json:"layer"`  // name@version
+	Weight float64 `json:"weight"` // what a score of 100 adds to the log-odds, 0 to 20
+	// when lost, and a band hangs on it, the verdict is at least review
+	Required bool              `json:"required,omitempty"`
+	Config   map[string]string `json:"config,omitempty"` // read by the layer as config.*
 
-	// Isolation says what a call may leave behind for the next: nothing ("call"), or whatever the guest keeps ("shared"), for
-	// layers that are trusted to keep nothing. Empty: "shared" for first-party plugins, "call" for all others.
+	// Isolation says what a call may leave behind for the next: nothing ("call"), or whatever the guest keeps
+	// ("shared"), for layers that are trusted to keep nothing. Empty: "shared" for first-party plugins, "call" for all
+	// others.
 	Isolation string `json:"isolation,omitempty"`
 }
 
@@ -51,8 +53,8 @@ const maxLineupBytes = 256 << 10
 //go:embed default_lineup.json
 var defaultLineup []byte
 
-// DefaultLineup is the lineup of the first-party layers, with fitted weights. Its layers name no version: the host fills in
-// those it was built with.
+// DefaultLineup is the lineup of the first-party layers, with fitted weights. Its layers name no version: the host
+// fills in those it was built with.
 func DefaultLineup() (Lineup, error) {
 	l, err := DecodeLineup(defaultLineup)
 	if err != nil {
@@ -73,8 +75,9 @@ func ParseLineup(data []byte) (Lineup, error) {
 	return l, nil
 }
 
-// DecodeLineup reads a lineup whose layers may lack a version, and checks its form only. A layer without a weight is refused: 0 is what
-// a layer has that is to be watched and not heeded, and nobody should get that by leaving something out.
+// DecodeLineup reads a lineup whose layers may lack a version, and checks its form only. A layer without a weight is
+// refused: 0 is what a layer has that is to be watched and not heeded, and nobody should get that by leaving something
+// out.
 func DecodeLineup(data []byte) (Lineup, error) {
 	var l Lineup
 	if err := decodeStrict(data, maxLineupBytes, &l); err != nil {
@@ -132,6 +135,6 @@ func (l Lineup) Validate() error {
 // Ref splits the layer into name and version; ok is false when it is not of that form.
 func (i LineupItem) Ref() (name, version string, ok bool) { return strings.Cut(i.Layer, "@") }
 
-// Encode returns the document as it is stored and hashed: map keys sorted, no insignificant space. A field that is added must be left out
-// when it is empty, or the trail would not know older lineups again.
+// Encode returns the document as it is stored and hashed: map keys sorted, no insignificant space. A field that is
+// added must be left out when it is empty, or the trail would not know older lineups again.
 func (l Lineup) Encode() ([]byte, error) { return json.Marshal(l) }

@@ -73,7 +73,8 @@ func TestLineupFields(t *testing.T) {
 		{"no layers", "layers", layers(), "layers"},
 		{"layers not given", "layers", nil, "layers"},
 		{"no weight", "layers", layers(document{"layer": "domain@1.0.0"}), `weight of layer "domain@1.0.0" is missing`},
-		{"null as weight", "layers", layers(document{"layer": "domain@1.0.0", "weight": nil}), `weight of layer "domain@1.0.0" is missing`},
+		{"null as weight", "layers", layers(document{"layer": "domain@1.0.0", "weight": nil}),
+			`weight of layer "domain@1.0.0" is missing`},
 		{"weight below zero", "layers", layers(item("domain@1.0.0", -1)), "weight of domain@1.0.0"},
 		{"weight too large", "layers", layers(item("domain@1.0.0", 21)), "weight of domain@1.0.0"},
 		{"no version", "layers", layers(item("domain", 1)), `layer "domain"`},
@@ -84,10 +85,15 @@ func TestLineupFields(t *testing.T) {
 		{"no name", "layers", layers(item("@1.0.0", 1)), `layer "@1.0.0"`},
 		{"name with a path", "layers", layers(item("../domain@1.0.0", 1)), `layer "../domain@1.0.0"`},
 		{"empty layer", "layers", layers(document{"weight": 1}), `layer ""`},
-		{"a layer twice", "layers", layers(item("domain@1.0.0", 1), item("domain@1.0.0", 1)), "layer domain is there twice"},
-		{"two versions of a layer", "layers", layers(item("domain@1.0.0", 1), item("domain@2.0.0", 1)), "layer domain is there twice"},
-		{"config of another kind", "layers", layers(document{"layer": "domain@1.0.0", "weight": 1, "config": document{"floor": 7}}), `field "layers.0.config.floor" has a value of the wrong kind`},
-		{"a misspelt field", "layers", layers(document{"layer": "domain@1.0.0", "wieght": 1}), `there is no field "layers.0.wieght"`},
+		{"a layer twice", "layers", layers(item("domain@1.0.0", 1), item("domain@1.0.0", 1)),
+			"layer domain is there twice"},
+		{"two versions of a layer", "layers", layers(item("domain@1.0.0", 1), item("domain@2.0.0", 1)),
+			"layer domain is there twice"},
+		{"config of another kind", "layers",
+			layers(document{"layer": "domain@1.0.0", "weight": 1, "config": document{"floor": 7}}),
+			`field "layers.0.config.floor" has a value of the wrong kind`},
+		{"a misspelt field", "layers", layers(document{"layer": "domain@1.0.0", "wieght": 1}),
+			`there is no field "layers.0.wieght"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +101,8 @@ func TestLineupFields(t *testing.T) {
 			switch {
 			case c.refused == "" && err != nil:
 				t.Error(err)
-			case c.refused != "" && (err == nil || !strings.HasPrefix(err.Error(), "reading lineup: ") || !strings.Contains(err.Error(), c.refused)):
+			case c.refused != "" && (err == nil || !strings.HasPrefix(err.Error(), "reading lineup: ") ||
+				!strings.Contains(err.Error(), c.refused)):
 				t.Errorf("parsed with %v, want an error with %q", err, c.refused)
 			}
 		})
@@ -164,14 +171,20 @@ func TestDiff(t *testing.T) {
 		{"the note is none", registry.Lineup{Note: "one"}, registry.Lineup{Note: "two"}, []registry.Change{}},
 		{"the order of layers is none", at(-4, 40, 70, a, b), at(-4, 40, 70, b, a), []registry.Change{}},
 		{"bias and bands", at(-4, 40, 70, a), at(-4.25, 41, 71, a), []registry.Change{
-			{What: "bias", From: "-4", To: "-4.25"}, {What: "review from", From: "40", To: "41"}, {What: "block from", From: "70", To: "71"},
+			{What: "bias", From: "-4", To: "-4.25"}, {What: "review from", From: "40", To: "41"},
+			{What: "block from", From: "70", To: "71"},
 		}},
-		{"a layer added", at(0, 40, 70, a), at(0, 40, 70, b, a), []registry.Change{{What: "b: layer", From: "none", To: "b@1.0.0"}}},
-		{"a layer removed", at(0, 40, 70, a, b), at(0, 40, 70, b), []registry.Change{{What: "a: layer", From: "a@1.0.0", To: "none"}}},
+		{"a layer added", at(0, 40, 70, a), at(0, 40, 70, b, a),
+			[]registry.Change{{What: "b: layer", From: "none", To: "b@1.0.0"}}},
+		{"a layer removed", at(0, 40, 70, a, b), at(0, 40, 70, b),
+			[]registry.Change{{What: "a: layer", From: "a@1.0.0", To: "none"}}},
 		{"everything of a layer, sorted by name",
 			at(0, 40, 70, b, a),
 			at(0, 40, 70,
-				edit(b, func(i *registry.LineupItem) { i.Layer, i.Weight, i.Required, i.Config = "b@1.1.0", 3.5, false, nil }),
+				edit(b, func(i *registry.LineupItem) {
+					i.Layer, i.Weight, i.Required, i.Config = "b@1.1.0", 3.5, false,
+						nil
+				}),
 				edit(a, func(i *registry.LineupItem) { i.Weight = 0 })),
 			[]registry.Change{
 				{What: "a: weight", From: "2", To: "0"},
@@ -179,10 +192,12 @@ func TestDiff(t *testing.T) {
 				{What: "b: required", From: "true", To: "false"}, {What: "b: config", From: "x=1 y=2", To: ""},
 			}},
 		{"settings that look alike when joined",
-			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = map[string]string{"x": "1 y=2"} })), at(0, 40, 70, b),
+			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = map[string]string{"x": "1 y=2"} })),
+			at(0, 40, 70, b),
 			[]registry.Change{{What: "b: config", From: `x="1 y=2"`, To: "x=1 y=2"}}},
 		{"a setting that could not be printed",
-			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = map[string]string{"\x1b[2J": "a\nb"} })), at(0, 40, 70, b),
+			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = map[string]string{"\x1b[2J": "a\nb"} })),
+			at(0, 40, 70, b),
 			[]registry.Change{{What: "b: config", From: `"\x1b[2J"="a\nb"`, To: "x=1 y=2"}}},
 		{"a setting that was empty",
 			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = map[string]string{"x": ""} })),

@@ -1,4 +1,5 @@
-// Package registry says what a plugin is and which plugins score: manifests, modules known by their digest, and lineups.
+// Package registry says what a plugin is and which plugins score: manifests, modules known by their digest, and
+// lineups.
 //
 // A plugin is one .wasm file that carries its manifest in the custom section "assay.manifest". A lineup is the document
 // that names the plugins in force, their weights, and where the bands begin. Both are immutable once published.
@@ -21,17 +22,18 @@ import (
 
 // Manifest is what a plugin says of itself (sdk/ABI.md section 8).
 type Manifest struct {
-	Name          string       `json:"name"`               // a-z, 0-9 and '-', 2 to 40 characters
-	Version       string       `json:"version"`            // semver without "v"
-	Summary       string       `json:"summary"`            // one sentence
-	Entities      []string     `json:"entities"`           // of domain, email, phone, iban
-	Facts         []string     `json:"facts"`              // every fact the layer reads; others read as absent
-	Signals       []SignalText `json:"signals"`            // every code the layer may emit
-	Threats       []sdk.Threat `json:"threats"`            // every category it may name
-	BudgetMS      int          `json:"budget_ms"`          // for one call, 1 to 100
-	MemoryMB      int          `json:"memory_mb"`          // linear memory of one instance, 1 to 64
-	MaxFuel       int64        `json:"max_fuel,omitempty"` // what one call may burn, about one unit an instruction; 0: no limit but the time
-	DefaultWeight float64      `json:"default_weight"`     // what the author suggests for a lineup, 0 to 20
+	Name     string       `json:"name"`      // a-z, 0-9 and '-', 2 to 40 characters
+	Version  string       `json:"version"`   // semver without "v"
+	Summary  string       `json:"summary"`   // one sentence
+	Entities []string     `json:"entities"`  // of domain, email, phone, iban
+	Facts    []string     `json:"facts"`     // every fact the layer reads; others read as absent
+	Signals  []SignalText `json:"signals"`   // every code the layer may emit
+	Threats  []sdk.Threat `json:"threats"`   // every category it may name
+	BudgetMS int          `json:"budget_ms"` // for one call, 1 to 100
+	MemoryMB int          `json:"memory_mb"` // linear memory of one instance, 1 to 64
+	// what one call may burn, about one unit an instruction; 0: no limit but the time
+	MaxFuel       int64   `json:"max_fuel,omitempty"`
+	DefaultWeight float64 `json:"default_weight"` // what the author suggests for a lineup, 0 to 20
 }
 
 // SignalText is a signal's code and what it means, for a catalogue.
@@ -54,7 +56,8 @@ var (
 	entityTypes = []string{"domain", "email", "phone", "iban"}
 )
 
-// ParseManifest reads a manifest and checks it. Unknown fields are refused, since they are most often a misspelt known one.
+// ParseManifest reads a manifest and checks it. Unknown fields are refused, since they are most often a misspelt known
+// one.
 func ParseManifest(data []byte) (Manifest, error) {
 	var m Manifest
 	if err := decodeStrict(data, maxManifestBytes, &m); err != nil {
@@ -150,8 +153,8 @@ func firstRepeated(names []string) (string, bool) {
 	return "", false
 }
 
-// decodeStrict decodes one JSON document of at most limit bytes in the profile of I-JSON (RFC 7493): no name twice, no name
-// in another case, nothing that is not UTF-8. No unknown fields, and nothing after it.
+// decodeStrict decodes one JSON document of at most limit bytes in the profile of I-JSON (RFC 7493): no name twice, no
+// name in another case, nothing that is not UTF-8. No unknown fields, and nothing after it.
 func decodeStrict(data []byte, limit int, into any) error {
 	if len(data) > limit {
 		return fmt.Errorf("%d bytes are more than %d", len(data), limit)

@@ -42,8 +42,10 @@ func signal(code, text string) map[string]string {
 // layer is a good manifest.
 func layer() document {
 	return document{
-		"name": "my-layer2", "version": "1.2.3", "summary": "Scores nothing, for tests", "entities": []string{"domain", "iban"},
-		"facts": []string{"domain.ascii", "config.floor"}, "signals": []any{signal("a:b:c", "One"), signal("a:b:d", "Two")},
+		"name": "my-layer2", "version": "1.2.3", "summary": "Scores nothing, for tests",
+		"entities": []string{"domain", "iban"},
+		"facts":    []string{"domain.ascii", "config.floor"}, "signals": []any{signal("a:b:c", "One"),
+			signal("a:b:d", "Two")},
 		"threats": []string{"spam"}, "budget_ms": 5, "memory_mb": 8, "default_weight": 2.5,
 	}
 }
@@ -118,7 +120,8 @@ func TestManifestFields(t *testing.T) {
 
 		{"no signals", "signals", []any{}, ""},
 		{"a bad code", "signals", []any{signal("a:b", "One")}, "signals"},
-		{"a code twice", "signals", []any{signal("a:b:c", "One"), signal("a:b:c", "Two")}, `signals holds "a:b:c" twice`},
+		{"a code twice", "signals", []any{signal("a:b:c", "One"), signal("a:b:c", "Two")},
+			`signals holds "a:b:c" twice`},
 		{"a signal without a text", "signals", []any{signal("a:b:c", "")}, "signals: a:b:c"},
 		{"a signal's text too long", "signals", []any{signal("a:b:c", strings.Repeat("x", 241))}, "signals: a:b:c"},
 		{"a signal with points", "signals", []any{document{"code": "a:b:c", "text": "One", "points": 5}}, "points"},
@@ -154,7 +157,8 @@ func TestManifestFields(t *testing.T) {
 			switch {
 			case c.refused == "" && err != nil:
 				t.Error(err)
-			case c.refused != "" && (err == nil || !strings.HasPrefix(err.Error(), "reading manifest: ") || !strings.Contains(err.Error(), c.refused)):
+			case c.refused != "" && (err == nil || !strings.HasPrefix(err.Error(), "reading manifest: ") ||
+				!strings.Contains(err.Error(), c.refused)):
 				t.Errorf("parsed with %v, want an error with %q", err, c.refused)
 			}
 		})
@@ -163,11 +167,13 @@ func TestManifestFields(t *testing.T) {
 
 func TestManifestErrorsAreToldAllAtOnce(t *testing.T) {
 	t.Parallel()
-	_, err := registry.ParseManifest([]byte(`{"facts":["x"],"signals":[{"code":"","text":""}],"threats":["doom"],"default_weight":-1}`))
+	_, err := registry.ParseManifest([]byte(
+		`{"facts":["x"],"signals":[{"code":"","text":""}],"threats":["doom"],"default_weight":-1}`))
 	if err == nil {
 		t.Fatal("an empty manifest is taken")
 	}
-	for _, field := range []string{"name", "version", "summary", "entities", "facts", "signals", "threats", "budget_ms", "memory_mb", "default_weight"} {
+	for _, field := range []string{"name", "version", "summary", "entities", "facts", "signals", "threats", "budget_ms",
+		"memory_mb", "default_weight"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("the error does not name %s:\n%v", field, err)
 		}
@@ -255,7 +261,8 @@ func FuzzParseManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if m.Name == "" || len(m.Entities) == 0 || len(m.Entities) > 4 || m.BudgetMS < 1 || m.MemoryMB < 1 || !(m.DefaultWeight >= 0) {
+		if m.Name == "" || len(m.Entities) == 0 || len(m.Entities) > 4 || m.BudgetMS < 1 || m.MemoryMB < 1 ||
+			!(m.DefaultWeight >= 0) {
 			t.Errorf("%s is taken as %+v", data, m)
 		}
 		again, err := json.Marshal(m)

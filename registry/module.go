@@ -73,8 +73,8 @@ func Pack(wasm, manifest []byte) ([]byte, error) {
 
 var errNoSection = errors.New("it has no section " + ManifestSection + ": build it with `assay plugin build`")
 
-// customSection returns the content of the only custom section of that name. Sections are walked by their sizes, none is
-// decoded (WebAssembly 2.0, 5.5.2 and 5.5.3).
+// customSection returns the content of the only custom section of that name. Sections are walked by their sizes, none
+// is decoded (WebAssembly 2.0, 5.5.2 and 5.5.3).
 func customSection(wasm []byte, name string) ([]byte, error) {
 	if !bytes.HasPrefix(wasm, wasmHeader) {
 		return nil, errors.New("it is not a WebAssembly 1.0 binary module")

@@ -85,7 +85,8 @@ func TestPackRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if wasm, err := registry.Pack([]byte(c.wasm), []byte(c.manifest)); err == nil || !strings.Contains(err.Error(), c.want) || wasm != nil {
+			if wasm, err := registry.Pack([]byte(c.wasm), []byte(c.manifest)); err == nil ||
+				!strings.Contains(err.Error(), c.want) || wasm != nil {
 				t.Errorf("packed as %q, %v; want an error with %q", wasm, err, c.want)
 			}
 		})
@@ -106,27 +107,33 @@ func TestOpenModuleRefuses(t *testing.T) {
 		{"cut in the header", header[:7], "not a WebAssembly 1.0 binary module"},
 		{"no sections", header, "no section assay.manifest"},
 		{"no manifest", bare, "assay plugin build"},
-		{"a name that goes on", header + custom(registry.ManifestSection+"2", string(layer().encode())), "no section assay.manifest"},
-		{"the manifest in another kind of section", header + section(11, good[len(good)-bodySize:]), "no section assay.manifest"},
+		{"a name that goes on", header + custom(registry.ManifestSection+"2", string(layer().encode())),
+			"no section assay.manifest"},
+		{"the manifest in another kind of section", header + section(11, good[len(good)-bodySize:]),
+			"no section assay.manifest"},
 		{"two manifests", bare + good + good, `two sections "assay.manifest"`},
 		{"two, the first empty", bare + custom(registry.ManifestSection, "") + good, `two sections "assay.manifest"`},
 		{"an empty manifest", bare + custom(registry.ManifestSection, ""), "reading manifest: "},
 		{"a bad manifest", bare + custom(registry.ManifestSection, "{}"), "reading manifest: "},
 		{"a size beyond the file", header + "\x00\x05ab", "section 0 at byte 8 is longer than the file"},
-		{"a size beyond all", header + "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" + good, "section 1 at byte 8 is longer than the file"},
+		{"a size beyond all", header + "\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01" + good,
+			"section 1 at byte 8 is longer than the file"},
 		{"a size that does not end", header + "\x01\x80\x80", "section 1 at byte 8 is longer than the file"},
-		{"a size beyond 64 bits", header + "\x01" + strings.Repeat("\xff", 12) + good, "section 1 at byte 8 is longer than the file"},
+		{"a size beyond 64 bits", header + "\x01" + strings.Repeat("\xff", 12) + good,
+			"section 1 at byte 8 is longer than the file"},
 		{"no size", header + "\x01", "section 1 at byte 8 is longer than the file"},
 		{"a broken second section", bare + "\x0b\x7f", "is longer than the file"},
 		{"a name beyond its section", header + section(0, "\x05ab"), "name is longer than the section"},
-		{"a name beyond all", header + section(0, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"), "name is longer than the section"},
+		{"a name beyond all", header + section(0, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
+			"name is longer than the section"},
 		{"no name", header + section(0, ""), "name is longer than the section"},
 		{"too large", header + custom("pad", strings.Repeat("\x00", registry.MaxModuleBytes)), "are more than 8388608"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			m, err := registry.OpenModule([]byte(c.wasm))
-			if err == nil || !strings.HasPrefix(err.Error(), "opening module: ") || !strings.Contains(err.Error(), c.want) {
+			if err == nil || !strings.HasPrefix(err.Error(), "opening module: ") ||
+				!strings.Contains(err.Error(), c.want) {
 				t.Errorf("opened with %v, want an error with %q", err, c.want)
 			}
 			if m.Wasm != nil || m.Manifest.Name != "" || m.Digest != (registry.Digest{}) {
@@ -155,7 +162,8 @@ func TestLargestModule(t *testing.T) {
 	t.Parallel()
 	manifest := custom(registry.ManifestSection, string(layer().encode()))
 	for _, more := range []int{0, 1} {
-		room := registry.MaxModuleBytes - len(header) - len(manifest) - len(custom("pad", strings.Repeat("\x00", 7<<20))) + 7<<20
+		room := registry.MaxModuleBytes - len(header) - len(manifest) - len(custom("pad",
+			strings.Repeat("\x00", 7<<20))) + 7<<20
 		wasm := header + custom("pad", strings.Repeat("\x00", room+more)) + manifest
 		if len(wasm) != registry.MaxModuleBytes+more {
 			t.Fatalf("the module has %d bytes", len(wasm))
@@ -168,7 +176,8 @@ func TestLargestModule(t *testing.T) {
 
 func FuzzOpenModule(f *testing.F) {
 	good := custom(registry.ManifestSection, string(layer().encode()))
-	for _, wasm := range []string{"", header, bare, string(packed(f)), header + good, bare + good + good, header + "\x00\x05ab", header + "\x01\xff\xff\xff\xff\x0f"} {
+	for _, wasm := range []string{"", header, bare, string(packed(f)), header + good, bare + good + good, header +
+		"\x00\x05ab", header + "\x01\xff\xff\xff\xff\x0f"} {
 		f.Add([]byte(wasm))
 	}
 	f.Fuzz(func(t *testing.T, wasm []byte) {
@@ -187,7 +196,8 @@ func FuzzOpenModule(f *testing.F) {
 			}
 		}
 		if packErr == nil {
-			if again, err := registry.OpenModule(out); err != nil || again.Manifest.Name != "my-layer2" || !bytes.HasPrefix(out, wasm) {
+			if again, err := registry.OpenModule(out); err != nil || again.Manifest.Name != "my-layer2" ||
+				!bytes.HasPrefix(out, wasm) {
 				t.Errorf("packed, and does not open: %v", err)
 			}
 		}

@@ -1,13 +1,13 @@
 // Package sdk is what a layer's author writes against: one function, a manifest, and `go test`.
 //
-// A layer is a pure function of the facts about one entity. It reads facts, emits signals (each worth some points, with a
-// stable code and a sentence for a person), may name a threat, and says whether it scored or abstains. Compiled for
-// wasip1 it talks to the host through the interface that ABI.md specifies; compiled natively the same function runs under
-// `go test` through [Run], with the same limits.
+// A layer is a pure function of the facts about one entity. It reads facts, emits signals (each worth some points, with
+// a stable code and a sentence for a person), may name a threat, and says whether it scored or abstains. Compiled for
+// wasip1 it talks to the host through the interface that ABI.md specifies; compiled natively the same function runs
+// under `go test` through [Run], with the same limits.
 package sdk
 
-// The limits of one call, ABI.md section 5. The host refuses the whole answer of a layer that passes one, except that log
-// text past LogBytes is dropped.
+// The limits of one call, ABI.md section 5. The host refuses the whole answer of a layer that passes one, except that
+// log text past LogBytes is dropped.
 const (
 	MaxSignals   = 64
 	MaxPoints    = 100 // a signal is worth -MaxPoints to MaxPoints
@@ -43,15 +43,17 @@ type Threat string
 
 // The published threat categories, ABI.md section 6.
 const (
-	Phishing       Threat = "phishing"        // steals credentials or card data by posing as a page of somebody else
-	Impersonation  Threat = "impersonation"   // borrows a brand's or an official body's name
-	Scam           Threat = "scam"            // sells, promises or threatens what is not so: shops, prizes, romance, work
+	Phishing      Threat = "phishing"      // steals credentials or card data by posing as a page of somebody else
+	Impersonation Threat = "impersonation" // borrows a brand's or an official body's name
+	// sells, promises or threatens what is not so: shops, prizes, romance, work
+	Scam           Threat = "scam"
 	InvestmentScam Threat = "investment_scam" // promises returns, most often in crypto assets
 	Malware        Threat = "malware"         // delivers or controls harmful software
 	Spam           Threat = "spam"            // unsolicited bulk mail, messages or calls
 	Disposable     Threat = "disposable"      // an address made to be thrown away
-	FakeIdentity   Threat = "fake_identity"   // cannot belong to the person or bank it claims: invalid, fictional, made up
-	TollFraud      Threat = "toll_fraud"      // earns by being called: premium rate and revenue share numbers
+	// cannot belong to the person or bank it claims: invalid, fictional, made up
+	FakeIdentity Threat = "fake_identity"
+	TollFraud    Threat = "toll_fraud" // earns by being called: premium rate and revenue share numbers
 )
 
 // Threats lists every published category, in the order of ABI.md.

@@ -16,7 +16,8 @@ import (
 
 func TestRun(t *testing.T) {
 	t.Parallel()
-	facts := sdk.Facts{"entity.type": "domain", "domain.ascii": "example.com", "phone.valid": "yes", "phone.assumed": "no"}
+	facts := sdk.Facts{"entity.type": "domain", "domain.ascii": "example.com", "phone.valid": "yes",
+		"phone.assumed": "no"}
 	for _, c := range []struct {
 		name  string
 		layer sdk.Layer
@@ -34,7 +35,8 @@ func TestRun(t *testing.T) {
 			},
 			sdk.Result{
 				Score: 40, Threat: sdk.Phishing,
-				Signals: []sdk.Signal{{Points: 60, Code: "a:b:c", Text: "One"}, {Points: -20, Code: "a:b:d", Text: "Two"}},
+				Signals: []sdk.Signal{{Points: 60, Code: "a:b:c", Text: "One"},
+					{Points: -20, Code: "a:b:d", Text: "Two"}},
 			},
 		},
 		{
@@ -60,7 +62,8 @@ func TestRun(t *testing.T) {
 			sdk.Result{
 				Log: []string{"true false", "false true", "false false", "false false"},
 				Read: []string{
-					"phone.valid", "phone.valid", "phone.assumed", "phone.assumed", "phone.none", "phone.none", "entity.type", "entity.type",
+					"phone.valid", "phone.valid", "phone.assumed", "phone.assumed", "phone.none", "phone.none",
+					"entity.type", "entity.type",
 				},
 			},
 		},
@@ -178,7 +181,8 @@ func TestRefusedAnswers(t *testing.T) {
 		}, ""},
 		{"another threat", func(c *sdk.Check) { c.Threat("doom") }, `threat "doom"`},
 		{"no threat", func(c *sdk.Check) { c.Threat("") }, `threat ""`},
-		{"the first reason is told", func(c *sdk.Check) { c.Threat("doom"); c.Signal(500, "", ""); good(c) }, `threat "doom"`},
+		{"the first reason is told", func(c *sdk.Check) { c.Threat("doom"); c.Signal(500, "", ""); good(c) },
+			`threat "doom"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -238,7 +242,8 @@ func TestRunsAreApart(t *testing.T) {
 		return sdk.Scored
 	}
 	first, second := sdk.Run(layer, sdk.Facts{"a.a": "one"}), sdk.Run(layer, sdk.Facts{"a.a": "two"})
-	if len(first.Signals) != 1 || first.Signals[0].Text != "one" || len(second.Signals) != 1 || second.Signals[0].Text != "two" {
+	if len(first.Signals) != 1 || first.Signals[0].Text != "one" || len(second.Signals) != 1 ||
+		second.Signals[0].Text != "two" {
 		t.Errorf("two runs gave %v and %v", first.Signals, second.Signals)
 	}
 }

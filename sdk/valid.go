@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ValidCode says why code is not a signal code: three or more lower-case words of a-z, 0-9, '_' or '-', joined by colons
-// as group:kind:detail (spec section 2.3).
+// ValidCode says why code is not a signal code: three or more lower-case words of a-z, 0-9, '_' or '-', joined by
+// colons as group:kind:detail (spec section 2.3).
 func ValidCode(code string) error {
 	if len(code) > MaxCodeBytes {
 		return fmt.Errorf("signal code of %d bytes is longer than %d", len(code), MaxCodeBytes)
@@ -32,7 +32,8 @@ func ValidCode(code string) error {
 	return nil
 }
 
-// ValidText says why text cannot be shown to a person: empty, over MaxTextBytes, not UTF-8, or with a control character.
+// ValidText says why text cannot be shown to a person: empty, over MaxTextBytes, not UTF-8, or with a control
+// character.
 func ValidText(text string) error {
 	if text == "" {
 		return fmt.Errorf("signal text is empty")
@@ -44,7 +45,8 @@ func ValidText(text string) error {
 		return fmt.Errorf("signal text is not UTF-8")
 	}
 	for _, r := range text {
-		if r < 0x20 || (r >= 0x7f && r < 0xa0) || r == 0x2028 || r == 0x2029 || (r >= 0x202a && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) {
+		if r < 0x20 || (r >= 0x7f && r < 0xa0) || r == 0x2028 || r == 0x2029 || (r >= 0x202a && r <= 0x202e) ||
+			(r >= 0x2066 && r <= 0x2069) {
 			return fmt.Errorf("signal text holds the control character U+%04X", r)
 		}
 	}

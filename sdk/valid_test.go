@@ -128,7 +128,8 @@ func FuzzValidCode(f *testing.F) {
 }
 
 func FuzzValidText(f *testing.F) {
-	for _, text := range []string{"text", "", "\x1b[0m", "a\u202eb", "\u2028", "\u0085", "\xff", strings.Repeat("x", 241)} {
+	for _, text := range []string{"text", "", "\x1b[0m", "a\u202eb", "\u2028", "\u0085", "\xff",
+		strings.Repeat("x", 241)} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -139,7 +140,8 @@ func FuzzValidText(f *testing.F) {
 			}
 			return
 		}
-		if text == "" || len(text) > sdk.MaxTextBytes || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) {
+		if text == "" || len(text) > sdk.MaxTextBytes || !utf8.ValidString(text) ||
+			strings.ContainsFunc(text, unicode.IsControl) {
 			t.Errorf("%q is accepted", text)
 		}
 	})

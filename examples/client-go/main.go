@@ -1,4 +1,5 @@
-// Command client-go checks an email address before a signup: it lets a person decide on review, and turns away on block.
+// Command client-go checks an email address before a signup: it lets a person decide on review, and turns away on
+// block.
 //
 //	ASSAY_URL=http://127.0.0.1:8080 ASSAY_KEY=assay_... go run ./examples/client-go jane@example.com
 package main

@@ -1,5 +1,5 @@
-// Command receiver-go takes webhooks: it believes what is signed with the endpoint's secret, recent and new, and answers before
-// it does any work with it.
+// Command receiver-go takes webhooks: it believes what is signed with the endpoint's secret, recent and new, and
+// answers before it does any work with it.
 //
 //	ASSAY_WEBHOOK_SECRET=whsec_... LISTEN=127.0.0.1:9000 go run ./examples/receiver-go
 package main
@@ -82,8 +82,8 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// genuine verifies the Standard Webhooks signature: of id, time and body. While a secret is being replaced there are two, and
-// one that fits is enough. The body is what came, byte for byte.
+// genuine verifies the Standard Webhooks signature: of id, time and body. While a secret is being replaced there are
+// two, and one that fits is enough. The body is what came, byte for byte.
 func genuine(key []byte, h http.Header, body []byte, now time.Time) bool {
 	stamp := h.Get("webhook-timestamp")
 	seconds, err := strconv.ParseInt(stamp, 10, 64)

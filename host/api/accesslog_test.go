@@ -47,7 +47,8 @@ func TestAccessLog(t *testing.T) {
 		},
 		"overloaded": {
 			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+busyKey) },
-			line{Level: "WARN", Method: "POST", Route: "/api/check", Status: 503, Account: busyKey, Error: "too many checks are under way"},
+			line{Level: "WARN", Method: "POST", Route: "/api/check", Status: 503, Account: busyKey,
+				Error: "too many checks are under way"},
 		},
 		"a failure with its cause": {
 			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+failKey) },
@@ -56,7 +57,8 @@ func TestAccessLog(t *testing.T) {
 		},
 		"a panic": {
 			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+panicKey) },
-			line{Level: "ERROR", Method: "POST", Route: "/api/check", Status: 500, Account: panicKey, Ref: "chk", Error: "panic: " + secret},
+			line{Level: "ERROR", Method: "POST", Route: "/api/check", Status: 500, Account: panicKey, Ref: "chk",
+				Error: "panic: " + secret},
 		},
 		"not ready": {
 			func(s *site) { s.send(t, "GET", "/readyz", "") },
@@ -89,7 +91,10 @@ func TestAccessLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, Config{Ready: func(context.Context) []Problem { return []Problem{{Part: "database", Err: errors.New(secret)}} }})
+			s := start(t, Config{Ready: func(context.Context) []Problem {
+				return []Problem{{Part: "database",
+					Err: errors.New(secret)}}
+			}})
 			test.send(s)
 			// The line is written before the answer, so it is there.
 			logged := strings.TrimSpace(s.log.String())
@@ -110,7 +115,8 @@ func TestAccessLog(t *testing.T) {
 			if _, ok := entry["ms"].(float64); !ok {
 				t.Errorf("no duration: %s", logged)
 			}
-			for _, word := range []string{"example.com", "key-secret", "KEY-SECRET", "198.51.100.77", "127.0.0.1", "Bearer"} {
+			for _, word := range []string{"example.com", "key-secret", "KEY-SECRET", "198.51.100.77", "127.0.0.1",
+				"Bearer"} {
 				if strings.Contains(logged, word) {
 					t.Errorf("the log holds %q: %s", word, logged)
 				}
@@ -130,7 +136,10 @@ func TestStatusEndpoints(t *testing.T) {
 			t.Errorf("%s: status %d: %s", path, r.status, r.body)
 		}
 	}
-	unready := start(t, Config{Ready: func(context.Context) []Problem { return []Problem{{"database", errors.New(secret)}, {"lineup", nil}} }})
+	unready := start(t, Config{Ready: func(context.Context) []Problem {
+		return []Problem{{"database",
+			errors.New(secret)}, {"lineup", nil}}
+	}})
 	r := unready.send(t, "GET", "/readyz", "")
 	r.wellBehaved(t)
 	if r.status != 503 || r.failure(t).Error != "not ready: database, lineup" {

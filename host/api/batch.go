@@ -19,8 +19,8 @@ type batchResult struct {
 	Results []any `json:"results"` // of result or failure
 }
 
-// checkBatch serves POST /api/check/batch: up to check.MaxBatch requests in one call, on plans that include it. One that is
-// invalid gets an error in its place; the others count one check each, all or none.
+// checkBatch serves POST /api/check/batch: up to check.MaxBatch requests in one call, on plans that include it. One
+// that is invalid gets an error in its place; the others count one check each, all or none.
 func (s *Server) checkBatch(c *fiber.Ctx) error {
 	return s.bounded(s.batches, func(work context.Context) error {
 		caller, err := s.authenticate(work, &c.Request().Header)
@@ -52,8 +52,8 @@ func (s *Server) checkBatch(c *fiber.Ctx) error {
 	})
 }
 
-// decodeBatch reads a batch's body, each request of it as strictly as a single one. What is wrong with one request is its own
-// item's error; what is wrong with the document as a whole is an invalidBody or *entity.InvalidError.
+// decodeBatch reads a batch's body, each request of it as strictly as a single one. What is wrong with one request is
+// its own item's error; what is wrong with the document as a whole is an invalidBody or *entity.InvalidError.
 func decodeBatch(body []byte) (items []check.Item, err error) {
 	d := newDecoder(body)
 	given := false

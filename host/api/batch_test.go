@@ -12,7 +12,8 @@ import (
 
 func (s *site) batch(t testing.TB, body string) reply {
 	t.Helper()
-	return s.send(t, http.MethodPost, batchPath, body, "Authorization", "Bearer "+goodKey, "Content-Type", "application/json")
+	return s.send(t, http.MethodPost, batchPath, body, "Authorization", "Bearer "+goodKey, "Content-Type",
+		"application/json")
 }
 
 func TestBatch(t *testing.T) {
@@ -64,15 +65,17 @@ func TestBatchIsRefusedWhole(t *testing.T) {
 		return `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"domain":"a.com"},`, n), ",") + `]}`
 	}
 	for name, test := range map[string]struct{ body, want string }{
-		"no checks":          {`{"domain":"a.com"}`, "checks is required: an array of 1 to 100 requests"},
-		"none":               {`{"checks":[]}`, "checks is required: an array of 1 to 100 requests"},
-		"an object":          {`{"checks":{"domain":"a.com"}}`, "checks must be an array, not an object"},
-		"an array":           {`[{"domain":"a.com"}]`, "the body must be a JSON object, not an array"},
-		"101":                {many(101), "checks holds more than 100 requests"},
-		"5000":               {many(5000), "checks holds more than 100 requests"},
-		"cut off":            {`{"checks":[{"domain":"a.com"}`, "the body is not valid JSON in UTF-8, near byte 29"},
-		"a name twice":       {`{"checks":[{"domain":"a.com","domain":"b.com"}]}`, "a name occurs twice in one object, near byte 11"},
-		"checks twice":       {`{"checks":[{"domain":"a.com"}],"checks":[]}`, "a name occurs twice in one object, near byte 30"},
+		"no checks": {`{"domain":"a.com"}`, "checks is required: an array of 1 to 100 requests"},
+		"none":      {`{"checks":[]}`, "checks is required: an array of 1 to 100 requests"},
+		"an object": {`{"checks":{"domain":"a.com"}}`, "checks must be an array, not an object"},
+		"an array":  {`[{"domain":"a.com"}]`, "the body must be a JSON object, not an array"},
+		"101":       {many(101), "checks holds more than 100 requests"},
+		"5000":      {many(5000), "checks holds more than 100 requests"},
+		"cut off":   {`{"checks":[{"domain":"a.com"}`, "the body is not valid JSON in UTF-8, near byte 29"},
+		"a name twice": {`{"checks":[{"domain":"a.com","domain":"b.com"}]}`,
+			"a name occurs twice in one object, near byte 11"},
+		"checks twice": {`{"checks":[{"domain":"a.com"}],"checks":[]}`,
+			"a name occurs twice in one object, near byte 30"},
 		"something after it": {many(1) + "{}", "the body must be one JSON object, with nothing after it"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,10 +101,12 @@ func TestLargestBatch(t *testing.T) {
 		t.Errorf("status %d, %d requests: %.200s", r.status, len(s.checker.requests()), r.body)
 	}
 	// The larger limit is the batch's only.
-	if r := s.check(t, strings.Repeat(" ", maxBody+1)); r.status != 413 || r.failure(t).Error != "the body exceeds 16384 bytes" {
+	if r := s.check(t, strings.Repeat(" ", maxBody+1)); r.status != 413 ||
+		r.failure(t).Error != "the body exceeds 16384 bytes" {
 		t.Errorf("a single check: status %d: %s", r.status, r.body)
 	}
-	if r := s.batch(t, strings.Repeat(" ", maxBatchBody+1)); r.status != 413 || r.failure(t).Error != "the body exceeds 131072 bytes" {
+	if r := s.batch(t, strings.Repeat(" ", maxBatchBody+1)); r.status != 413 ||
+		r.failure(t).Error != "the body exceeds 131072 bytes" {
 		t.Errorf("a batch: status %d: %s", r.status, r.body)
 	}
 }

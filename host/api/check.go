@@ -76,7 +76,8 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 			return err
 		}
 		if len(q.fields) == 0 || q.fields[0].Type != entity.Domain {
-			return &entity.InvalidError{Field: "domain", Reason: "is required; without a key, only domains can be checked"}
+			return &entity.InvalidError{Field: "domain",
+				Reason: "is required; without a key, only domains can be checked"}
 		}
 		return s.decide(work, c.Context(), check.Request{
 			Caller:  s.cfg.Public.Caller(),

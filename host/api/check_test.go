@@ -47,15 +47,16 @@ func TestContentType(t *testing.T) {
 		headers []string
 		status  int
 	}{
-		"B25 none":                   {nil, 200},
-		"B26 curl -d":                {[]string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
-		"B26 text/plain":             {[]string{"Content-Type", "text/plain"}, 415},
-		"B26 xml":                    {[]string{"Content-Type", "application/xml"}, 415},
-		"B26 multipart":              {[]string{"Content-Type", "multipart/form-data; boundary=x"}, 415},
-		"B26 malformed":              {[]string{"Content-Type", "application/json;;="}, 415},
-		"B27 utf-16":                 {[]string{"Content-Type", "application/json; charset=utf-16"}, 415},
-		"B27 latin1":                 {[]string{"Content-Type", "application/json; charset=latin1"}, 415},
-		"B27 form in latin1":         {[]string{"Content-Type", "application/x-www-form-urlencoded; charset=latin1"}, 415},
+		"B25 none":       {nil, 200},
+		"B26 curl -d":    {[]string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
+		"B26 text/plain": {[]string{"Content-Type", "text/plain"}, 415},
+		"B26 xml":        {[]string{"Content-Type", "application/xml"}, 415},
+		"B26 multipart":  {[]string{"Content-Type", "multipart/form-data; boundary=x"}, 415},
+		"B26 malformed":  {[]string{"Content-Type", "application/json;;="}, 415},
+		"B27 utf-16":     {[]string{"Content-Type", "application/json; charset=utf-16"}, 415},
+		"B27 latin1":     {[]string{"Content-Type", "application/json; charset=latin1"}, 415},
+		"B27 form in latin1": {[]string{"Content-Type", "application/x-www-form-urlencoded; charset=latin1"},
+			415},
 		"B28 problem+json":           {[]string{"Content-Type", "application/problem+json"}, 415},
 		"B28 upper case":             {[]string{"Content-Type", "APPLICATION/JSON"}, 200},
 		"B28 charset":                {[]string{"Content-Type", `application/json; charset="UTF-8"`}, 200},
@@ -70,7 +71,8 @@ func TestContentType(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := s.send(t, http.MethodPost, "/api/check", body, append(test.headers, "Authorization", "Bearer "+goodKey)...)
+			r := s.send(t, http.MethodPost, "/api/check", body, append(test.headers, "Authorization", "Bearer "+
+				goodKey)...)
 			r.wellBehaved(t)
 			if r.status != test.status {
 				t.Errorf("status %d, want %d: %s", r.status, test.status, r.body)
@@ -121,28 +123,34 @@ func TestAuthorization(t *testing.T) {
 		body    string
 		status  int
 	}{
-		"B61 none":                    {status: 401},
-		"B61 empty":                   {headers: []string{"Authorization", ""}, status: 401},
-		"B61 scheme only":             {headers: []string{"Authorization", "Bearer"}, status: 401},
-		"B61 scheme and space":        {headers: []string{"Authorization", "Bearer "}, status: 401},
-		"B61 key only":                {headers: []string{"Authorization", goodKey}, status: 401},
-		"B61 lower case":              {headers: []string{"Authorization", "bearer " + goodKey}, status: 200},
-		"B61 upper case":              {headers: []string{"Authorization", "BEARER " + goodKey}, status: 200},
-		"B61 two spaces":              {headers: []string{"Authorization", "Bearer  " + goodKey}, status: 200},
-		"B61 basic":                   {headers: []string{"Authorization", "Basic " + goodKey}, status: 401},
-		"B61 two the same":            {headers: []string{"Authorization", "Bearer " + goodKey, "Authorization", "Bearer " + goodKey}, status: 401},
-		"B61 two words":               {headers: []string{"Authorization", "Bearer " + goodKey + " x"}, status: 401},
-		"B61 a list":                  {headers: []string{"Authorization", "Bearer " + goodKey + ", Bearer " + goodKey}, status: 401},
-		"B61 overlong":                {headers: []string{"Authorization", "Bearer " + strings.Repeat("k", 300)}, status: 401},
-		"B61 not ASCII":               {headers: []string{"Authorization", "Bearer kéy"}, status: 401},
-		"B63 unknown":                 {headers: []string{"Authorization", "Bearer key-unknown"}, status: 401},
-		"B64 in the query":            {path: "?key=" + goodKey + "&authorization=Bearer+" + goodKey, status: 401},
-		"B64 in the body":             {body: `{"domain":"example.com","key":"` + goodKey + `","Authorization":"Bearer ` + goodKey + `"}`, status: 401},
-		"B64 as a cookie":             {headers: []string{"Cookie", "Authorization=Bearer " + goodKey}, status: 401},
-		"B64 for a proxy":             {headers: []string{"Proxy-Authorization", "Bearer " + goodKey}, status: 401},
-		"B65 good key, invalid body":  {headers: []string{"Authorization", "Bearer " + goodKey}, body: "{", status: 400},
-		"B66 wrong key, invalid body": {headers: []string{"Authorization", "Bearer key-unknown"}, body: "{", status: 401},
-		"B66 wrong key, wrong type":   {headers: []string{"Content-Type", "text/plain"}, status: 401},
+		"B61 none":             {status: 401},
+		"B61 empty":            {headers: []string{"Authorization", ""}, status: 401},
+		"B61 scheme only":      {headers: []string{"Authorization", "Bearer"}, status: 401},
+		"B61 scheme and space": {headers: []string{"Authorization", "Bearer "}, status: 401},
+		"B61 key only":         {headers: []string{"Authorization", goodKey}, status: 401},
+		"B61 lower case":       {headers: []string{"Authorization", "bearer " + goodKey}, status: 200},
+		"B61 upper case":       {headers: []string{"Authorization", "BEARER " + goodKey}, status: 200},
+		"B61 two spaces":       {headers: []string{"Authorization", "Bearer  " + goodKey}, status: 200},
+		"B61 basic":            {headers: []string{"Authorization", "Basic " + goodKey}, status: 401},
+		"B61 two the same": {headers: []string{"Authorization", "Bearer " + goodKey, "Authorization",
+			"Bearer " + goodKey}, status: 401},
+		"B61 two words": {headers: []string{"Authorization", "Bearer " + goodKey + " x"}, status: 401},
+		"B61 a list": {headers: []string{"Authorization", "Bearer " + goodKey + ", Bearer " + goodKey},
+			status: 401},
+		"B61 overlong": {headers: []string{"Authorization", "Bearer " + strings.Repeat("k", 300)},
+			status: 401},
+		"B61 not ASCII":    {headers: []string{"Authorization", "Bearer kéy"}, status: 401},
+		"B63 unknown":      {headers: []string{"Authorization", "Bearer key-unknown"}, status: 401},
+		"B64 in the query": {path: "?key=" + goodKey + "&authorization=Bearer+" + goodKey, status: 401},
+		"B64 in the body": {body: `{"domain":"example.com","key":"` + goodKey +
+			`","Authorization":"Bearer ` + goodKey + `"}`, status: 401},
+		"B64 as a cookie": {headers: []string{"Cookie", "Authorization=Bearer " + goodKey}, status: 401},
+		"B64 for a proxy": {headers: []string{"Proxy-Authorization", "Bearer " + goodKey}, status: 401},
+		"B65 good key, invalid body": {headers: []string{"Authorization", "Bearer " + goodKey}, body: "{",
+			status: 400},
+		"B66 wrong key, invalid body": {headers: []string{"Authorization", "Bearer key-unknown"}, body: "{",
+			status: 401},
+		"B66 wrong key, wrong type": {headers: []string{"Content-Type", "text/plain"}, status: 401},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -191,7 +199,8 @@ func TestOddKeysGoNoFurther(t *testing.T) {
 		"not even UTF8": {"k\xff", 401},
 		"too long":      {strings.Repeat("k", 257), 401},
 	} {
-		if r := s.send(t, http.MethodPost, "/api/check", exampleBody, "Authorization", "Bearer "+test.key); r.status != test.status {
+		if r := s.send(t, http.MethodPost, "/api/check", exampleBody, "Authorization", "Bearer "+
+			test.key); r.status != test.status {
 			t.Errorf("%s: status %d, want %d", name, r.status, test.status)
 		}
 	}
@@ -214,8 +223,10 @@ func TestErrorsOfACheck(t *testing.T) {
 		"B67 plan": {key: freeKey, status: 403,
 			body: failure{Error: "the free plan does not cover iban checks, only domain and email"}},
 		"B68 quota": {key: usedKey, status: 429, body: failure{
-			Error: "the monthly quota of 50 checks is used up; it resets on 2026-02-01", ResetAt: "2026-02-01T00:00:00.000Z"}},
-		"B92 overloaded":      {key: busyKey, status: 503, retryAfter: "1", body: failure{Error: check.ErrOverloaded.Error()}},
+			Error:   "the monthly quota of 50 checks is used up; it resets on 2026-02-01",
+			ResetAt: "2026-02-01T00:00:00.000Z"}},
+		"B92 overloaded": {key: busyKey, status: 503, retryAfter: "1",
+			body: failure{Error: check.ErrOverloaded.Error()}},
 		"B90 failure":         {key: failKey, status: 500, body: failure{Error: internal, Ref: knownRef}},
 		"B90 key store":       {key: downKey, status: 500, anyRef: true, body: failure{Error: internal}},
 		"a panic is an error": {key: panicKey, status: 500, anyRef: true, body: failure{Error: internal}},
@@ -223,7 +234,8 @@ func TestErrorsOfACheck(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := s.send(t, http.MethodPost, "/api/check", `{"iban":"DE89370400440532013000"}`, "Authorization", "Bearer "+test.key)
+			r := s.send(t, http.MethodPost, "/api/check", `{"iban":"DE89370400440532013000"}`, "Authorization",
+				"Bearer "+test.key)
 			r.wellBehaved(t)
 			got := r.failure(t)
 			if test.anyRef {

@@ -177,7 +177,8 @@ func (d *decoder) query() (q query, err error) {
 func (d *decoder) region() (country string, err error) {
 	err = d.object(
 		func(found string) error {
-			return &entity.InvalidError{Field: "region", Reason: "must be an object such as {\"country\":\"DE\"}, not " + found}
+			return &entity.InvalidError{Field: "region",
+				Reason: "must be an object such as {\"country\":\"DE\"}, not " + found}
 		},
 		func(name string) (err error) {
 			if name == "country" {

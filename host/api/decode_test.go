@@ -20,14 +20,18 @@ func TestDecode(t *testing.T) {
 		fields  []string
 		country string
 	}{
-		"one":                          {`{"domain":"example.com"}`, []string{"domain=example.com"}, ""},
-		"white space around":           {" \t\r\n{ \"domain\" : \"example.com\" } \n", []string{"domain=example.com"}, ""},
-		"all, in the order of types":   {`{"iban":"i","phone":"p","email":"e","domain":"d"}`, []string{"domain=d", "email=e", "phone=p", "iban=i"}, ""},
-		"region":                       {`{"domain":"d","region":{"country":"DE"}}`, []string{"domain=d"}, "DE"},
-		"empty region":                 {`{"domain":"d","region":{}}`, []string{"domain=d"}, ""},
-		"region with unknown members":  {`{"domain":"d","region":{"x":[{"country":1}],"country":"DE"}}`, []string{"domain=d"}, "DE"},
-		"escaped name and value":       {`{"\u0064omain":"\u00fc\ud83d\ude00\/"}`, []string{"domain=ü😀/"}, ""},
-		"B45 unknown members":          {`{"x":1,"domain":"d","y":{"domain":[null,true]},"z":[]}`, []string{"domain=d"}, ""},
+		"one": {`{"domain":"example.com"}`, []string{"domain=example.com"}, ""},
+		"white space around": {" \t\r\n{ \"domain\" : \"example.com\" } \n", []string{"domain=example.com"},
+			""},
+		"all, in the order of types": {`{"iban":"i","phone":"p","email":"e","domain":"d"}`,
+			[]string{"domain=d", "email=e", "phone=p", "iban=i"}, ""},
+		"region":       {`{"domain":"d","region":{"country":"DE"}}`, []string{"domain=d"}, "DE"},
+		"empty region": {`{"domain":"d","region":{}}`, []string{"domain=d"}, ""},
+		"region with unknown members": {`{"domain":"d","region":{"x":[{"country":1}],"country":"DE"}}`,
+			[]string{"domain=d"}, "DE"},
+		"escaped name and value": {`{"\u0064omain":"\u00fc\ud83d\ude00\/"}`, []string{"domain=ü😀/"}, ""},
+		"B45 unknown members": {`{"x":1,"domain":"d","y":{"domain":[null,true]},"z":[]}`, []string{"domain=d"},
+			""},
 		"B38 names are case-sensitive": {`{"Domain":"a","DOMAIN":"b","domain ":"c"}`, nil, ""},
 		"B48 empty":                    {`{"domain":"","email":" ","phone":"\t\n","iban":"\u00a0\u3000"}`, nil, ""},
 		"B48 blank before given":       {`{"domain":"  ","email":"e"}`, []string{"email=e"}, ""},
@@ -71,35 +75,52 @@ func members(n int) string {
 // malformed are documents that no reader should take; each must be answered with 400.
 var malformed = []string{
 	// B30, B33: nothing, or not to the end
-	"", " ", "\n", `{`, `{"`, `{"domain`, `{"domain"`, `{"domain":`, `{"domain":"`, `{"domain":"a.com`, `{"domain":"a.com"`,
-	`{"domain":"a.com",`, `{"domain":"a.com","x":[`, `{"domain":"a.com","x":{"y"`, `{"domain":"a.com","x":tru`, `{"domain":"a.com","x":-`,
+	"", " ", "\n", `{`, `{"`, `{"domain`, `{"domain"`, `{"domain":`, `{"domain":"`, `{"domain":"a.com`,
+	`{"domain":"a.com"`,
+	`{"domain":"a.com",`, `{"domain":"a.com","x":[`, `{"domain":"a.com","x":{"y"`, `{"domain":"a.com","x":tru`,
+	`{"domain":"a.com","x":-`,
 	// B34: leniency of other readers
-	`{"domain":"a.com",}`, `{,"domain":"a.com"}`, `{"domain":"a.com",,"x":1}`, `{"domain":"a.com" "x":1}`, `{"domain" "a.com"}`,
-	`{"domain"::"a.com"}`, `{"domain"="a.com"}`, `{'domain':'a.com'}`, `{domain:"a.com"}`, `{"domain":a.com}`, `{"domain":'a.com'}`,
-	"{\"domain\":`a.com`}", `{"domain":"a.com"/**/}`, "{\"domain\":\"a.com\"//\n}", "#\n{\"domain\":\"a.com\"}", `("domain":"a.com")`,
-	`{"domain":"a.com"]`, `["domain":"a.com"}`, `{"domain":"a.com","x":[1,]}`, `{"domain":"a.com","x":[,1]}`, `{"domain":"a.com","x":[1 2]}`,
+	`{"domain":"a.com",}`, `{,"domain":"a.com"}`, `{"domain":"a.com",,"x":1}`, `{"domain":"a.com" "x":1}`,
+	`{"domain" "a.com"}`,
+	`{"domain"::"a.com"}`, `{"domain"="a.com"}`, `{'domain':'a.com'}`, `{domain:"a.com"}`, `{"domain":a.com}`,
+	`{"domain":'a.com'}`,
+	"{\"domain\":`a.com`}", `{"domain":"a.com"/**/}`, "{\"domain\":\"a.com\"//\n}", "#\n{\"domain\":\"a.com\"}",
+	`("domain":"a.com")`,
+	`{"domain":"a.com"]`, `["domain":"a.com"}`, `{"domain":"a.com","x":[1,]}`, `{"domain":"a.com","x":[,1]}`,
+	`{"domain":"a.com","x":[1 2]}`,
 	// numbers and literals
-	`{"domain":"a.com","x":01}`, `{"domain":"a.com","x":+1}`, `{"domain":"a.com","x":.5}`, `{"domain":"a.com","x":1.}`, `{"domain":"a.com","x":1e}`,
-	`{"domain":"a.com","x":0x10}`, `{"domain":"a.com","x":NaN}`, `{"domain":"a.com","x":-Infinity}`, `{"domain":"a.com","x":1_000}`,
-	`{"domain":"a.com","x":TRUE}`, `{"domain":"a.com","x":nul}`, `{"domain":"a.com","x":undefined}`, `{"domain":"a.com","x":--1}`,
+	`{"domain":"a.com","x":01}`, `{"domain":"a.com","x":+1}`, `{"domain":"a.com","x":.5}`, `{"domain":"a.com","x":1.}`,
+	`{"domain":"a.com","x":1e}`,
+	`{"domain":"a.com","x":0x10}`, `{"domain":"a.com","x":NaN}`, `{"domain":"a.com","x":-Infinity}`,
+	`{"domain":"a.com","x":1_000}`,
+	`{"domain":"a.com","x":TRUE}`, `{"domain":"a.com","x":nul}`, `{"domain":"a.com","x":undefined}`,
+	`{"domain":"a.com","x":--1}`,
 	// B36: not an object
 	`[]`, `[{"domain":"a.com"}]`, `"domain"`, `1`, `null`, `true`, `false`,
 	// what comes after
-	`{"domain":"a.com"}{}`, `{"domain":"a.com"} x`, `{"domain":"a.com"},`, `{"domain":"a.com"}]`, "{\"domain\":\"a.com\"}\x00", `{"domain":"a.com"}"`,
+	`{"domain":"a.com"}{}`, `{"domain":"a.com"} x`, `{"domain":"a.com"},`, `{"domain":"a.com"}]`,
+	"{\"domain\":\"a.com\"}\x00", `{"domain":"a.com"}"`,
 	// B37: names twice
-	`{"domain":"good.com","domain":"evil.com"}`, `{"domain":"good.com","\u0064omain":"evil.com"}`, `{"domain":"a.com","x":{"y":1,"y":2}}`,
+	`{"domain":"good.com","domain":"evil.com"}`, `{"domain":"good.com","\u0064omain":"evil.com"}`,
+	`{"domain":"a.com","x":{"y":1,"y":2}}`,
 	`{"domain":"a.com","x":1,"x":1}`, `{"domain":"a.com","region":{"country":"DE","country":"FR"}}`,
 	// B39: depth, and other excess
-	`{"domain":"a.com","x":[[[[[[[[]]]]]]]]}`, `{"domain":"a.com","x":` + strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`,
+	`{"domain":"a.com","x":[[[[[[[[]]]]]]]]}`, `{"domain":"a.com","x":` +
+		strings.Repeat("[", 1000) + strings.Repeat("]", 1000) + `}`,
 	strings.Repeat(`{"domain":`, 1000), strings.Repeat("[", maxBody), members(64),
 	// B43: not UTF-8, or half of a character
-	"{\"domain\":\"\xff.com\"}", "{\"domain\":\"\xc0\xaf.com\"}", "{\"domain\":\"\xed\xa0\x80.com\"}", "{\"domain\":\"\xe2\x82\"}",
+	"{\"domain\":\"\xff.com\"}", "{\"domain\":\"\xc0\xaf.com\"}", "{\"domain\":\"\xed\xa0\x80.com\"}",
+	"{\"domain\":\"\xe2\x82\"}",
 	"{\"domain\":\"\xf4\x90\x80\x80\"}", "{\"x\xff\":1,\"domain\":\"a.com\"}", "{\"domain\":\"a.com\",\"x\":\"\xff\"}",
-	`{"domain":"\ud800.com"}`, `{"domain":"\udc00.com"}`, `{"domain":"\ud800\u0041.com"}`, `{"domain":"a.com","x":"\ud800"}`,
-	"\xef\xbb\xbf{\"domain\":\"a.com\"}", "\xff\xfe{\x00\"\x00", "{\"domain\":\"a.com\"\xa0}", "{\u00a0\"domain\":\"a.com\"}",
+	`{"domain":"\ud800.com"}`, `{"domain":"\udc00.com"}`, `{"domain":"\ud800\u0041.com"}`,
+	`{"domain":"a.com","x":"\ud800"}`,
+	"\xef\xbb\xbf{\"domain\":\"a.com\"}", "\xff\xfe{\x00\"\x00", "{\"domain\":\"a.com\"\xa0}",
+	"{\u00a0\"domain\":\"a.com\"}",
 	// strings
-	`{"domain":"\x61.com"}`, `{"domain":"\u00g0.com"}`, `{"domain":"\u0"}`, `{"domain":"\'"}`, `{"domain":"\`, "{\"domain\":\"a\n.com\"}",
-	"{\"domain\":\"a\t.com\"}", "{\"domain\":\"a\x00.com\"}", "{\"dom\x01ain\":\"a.com\"}", "{\"domain\":\"a.com\"\f}", "{\"domain\":\"a.com\"\v}",
+	`{"domain":"\x61.com"}`, `{"domain":"\u00g0.com"}`, `{"domain":"\u0"}`, `{"domain":"\'"}`, `{"domain":"\`,
+	"{\"domain\":\"a\n.com\"}",
+	"{\"domain\":\"a\t.com\"}", "{\"domain\":\"a\x00.com\"}", "{\"dom\x01ain\":\"a.com\"}", "{\"domain\":\"a.com\"\f}",
+	"{\"domain\":\"a.com\"\v}",
 }
 
 func TestMalformedBodies(t *testing.T) {
@@ -138,15 +159,17 @@ func TestFieldErrorsNameTheField(t *testing.T) {
 	s := start(t, Config{})
 	const four = "domain, email, phone or iban"
 	for name, test := range map[string]struct{ body, text string }{
-		"B41 number":               {`{"domain":1}`, "domain: must be a string, not a number"},
-		"B41 true":                 {`{"email":true}`, "email: must be a string, not a boolean"},
-		"B41 null":                 {`{"phone":null}`, "phone: must be a string, not null"},
-		"B41 array":                {`{"iban":["x"]}`, "iban: must be a string, not an array"},
-		"B41 object":               {`{"domain":{}}`, "domain: must be a string, not an object"},
-		"region as a string":       {`{"domain":"a.com","region":"DE"}`, `region: must be an object such as {"country":"DE"}, not a string`},
-		"region null":              {`{"domain":"a.com","region":null}`, "not null"},
-		"region as an array":       {`{"domain":"a.com","region":[]}`, "not an array"},
-		"country null":             {`{"domain":"a.com","region":{"country":null}}`, "region.country: must be a string, not null"},
+		"B41 number": {`{"domain":1}`, "domain: must be a string, not a number"},
+		"B41 true":   {`{"email":true}`, "email: must be a string, not a boolean"},
+		"B41 null":   {`{"phone":null}`, "phone: must be a string, not null"},
+		"B41 array":  {`{"iban":["x"]}`, "iban: must be a string, not an array"},
+		"B41 object": {`{"domain":{}}`, "domain: must be a string, not an object"},
+		"region as a string": {`{"domain":"a.com","region":"DE"}`,
+			`region: must be an object such as {"country":"DE"}, not a string`},
+		"region null":        {`{"domain":"a.com","region":null}`, "not null"},
+		"region as an array": {`{"domain":"a.com","region":[]}`, "not an array"},
+		"country null": {`{"domain":"a.com","region":{"country":null}}`,
+			"region.country: must be a string, not null"},
 		"B44 NUL":                  {`{"domain":"a\u0000.com"}`, "domain: must not contain control characters"},
 		"B44 C0":                   {`{"email":"a\r\nBcc: b@c.d"}`, "email: must not contain control characters"},
 		"B44 C0 at the end":        {`{"domain":"a.com\n"}`, "domain: must not contain control characters"},
@@ -190,8 +213,8 @@ func TestDecodeKeepsNothingOfTheBody(t *testing.T) {
 	}
 }
 
-// FuzzDecode holds the decoder to encoding/json: what the strict reader takes, the lenient one must take too, and read the
-// same.
+// FuzzDecode holds the decoder to encoding/json: what the strict reader takes, the lenient one must take too, and read
+// the same.
 func FuzzDecode(f *testing.F) {
 	for _, body := range malformed {
 		f.Add([]byte(body))

@@ -15,8 +15,8 @@ import (
 
 // Events knows the webhook events of accounts.
 type Events interface {
-	// After lists up to limit events of an account behind a number of its sequence, in their order. Numbers are without gaps
-	// and become visible in their order, so what has once been passed over never comes.
+	// After lists up to limit events of an account behind a number of its sequence, in their order. Numbers are without
+	// gaps and become visible in their order, so what has once been passed over never comes.
 	After(ctx context.Context, account string, after int64, limit int) ([]Event, error)
 }
 
@@ -80,8 +80,8 @@ func newListedEvent(e Event) (listedEvent, error) {
 	return l, err
 }
 
-// events serves GET /api/events: with it a receiver that has seen a gap in X-Service-Sequence catches up. It counts against no
-// quota.
+// events serves GET /api/events: with it a receiver that has seen a gap in X-Service-Sequence catches up. It counts
+// against no quota.
 func (s *Server) events(c *fiber.Ctx) error {
 	if s.cfg.Events == nil {
 		return errNotFound
@@ -93,7 +93,8 @@ func (s *Server) events(c *fiber.Ctx) error {
 		}
 		current(c.Context()).account = strings.Clone(caller.Account)
 		args := c.Context().QueryArgs()
-		after, err := number(args, "after", 0, 1<<53-1, 0) // as far as every JSON reader counts exactly (RFC 8259 section 6)
+		// as far as every JSON reader counts exactly (RFC 8259 section 6)
+		after, err := number(args, "after", 0, 1<<53-1, 0)
 		if err != nil {
 			return err
 		}

@@ -18,7 +18,8 @@ func (eventLog) After(_ context.Context, account string, after int64, limit int)
 	}
 	var events []Event
 	for n := after + 1; account == goodKey && n <= 5 && len(events) < limit; n++ {
-		e := Event{Sequence: n, State: "delivered", Attempts: 1, Name: "check.blocked", At: atCheck, Type: "domain", Score: 94, Ref: fmt.Sprint("chk_", n)}
+		e := Event{Sequence: n, State: "delivered", Attempts: 1, Name: "check.blocked", At: atCheck, Type: "domain",
+			Score: 94, Ref: fmt.Sprint("chk_", n)}
 		if n%2 == 0 {
 			e.State, e.Attempts, e.Name = "failed", 4, "check.review"
 			e.Body = fmt.Appendf(nil, `{"event":"check.review","timestamp":"x","data":{"query":"<é>","type":"domain","verdict":"REVIEW","score":94,"signals":[],"ref":"chk_%d"}}`, n)
@@ -40,7 +41,8 @@ func TestEvents(t *testing.T) {
 			`"data":{"type":"domain","verdict":"BLOCK","score":94,"ref":"chk_%d"}}`, n, n)
 	}
 	for query, want := range map[string]string{
-		"":                        `{"events":[` + one(1) + "," + one(2) + "," + one(3) + "," + one(4) + "," + one(5) + `],"next":5,"more":false}`,
+		"": `{"events":[` + one(1) + "," + one(2) + "," + one(3) + "," + one(4) + "," + one(5) +
+			`],"next":5,"more":false}`,
 		"?after=1&limit=2":        `{"events":[` + one(2) + "," + one(3) + `],"next":3,"more":true}`,
 		"?after=3&limit=2":        `{"events":[` + one(4) + "," + one(5) + `],"next":5,"more":false}`,
 		"?after=5":                `{"events":[],"next":5,"more":false}`,
@@ -51,9 +53,11 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s: %d (-want +got):\n%s", query, r.status, diff)
 		}
 	}
-	const after, limit = "after: must be given once, as a whole number from 0 to 9007199254740991", "limit: must be given once, as a whole number from 1 to 100"
+	const after, limit = "after: must be given once, as a whole number from 0 to 9007199254740991",
+		"limit: must be given once, as a whole number from 1 to 100"
 	for query, want := range map[string]string{
-		"?after=": after, "?after=-1": after, "?after=x": after, "?after=1.0": after, "?after=%2B1": after, "?after=1&after=2": after, "?after=9007199254740992": after,
+		"?after=": after, "?after=-1": after, "?after=x": after, "?after=1.0": after, "?after=%2B1": after,
+		"?after=1&after=2": after, "?after=9007199254740992": after,
 		"?after=18446744073709551616": after, "?limit=0": limit, "?limit=101": limit, "?limit=1&limit=1": limit,
 	} {
 		r := s.send(t, "GET", "/api/events"+query, "", "Authorization", "Bearer "+goodKey)
@@ -61,7 +65,8 @@ func TestEvents(t *testing.T) {
 			t.Errorf("%s: %d %q, want 400 %q", query, r.status, got, want)
 		}
 	}
-	if r := s.send(t, "GET", "/api/events", "", "Authorization", "Bearer "+freeKey); r.body != `{"events":[],"next":0,"more":false}` {
+	if r := s.send(t, "GET", "/api/events", "", "Authorization", "Bearer "+
+		freeKey); r.body != `{"events":[],"next":0,"more":false}` {
 		t.Errorf("of another account: %s", r.body)
 	}
 }

@@ -99,14 +99,17 @@ func TestFramingIsStrict(t *testing.T) {
 		"chunk too large":            {head + chunked + "\r\nffffff\r\n" + exampleBody, 413},
 		"chunk ended by LF":          {head + chunked + "\r\n18\n" + exampleBody + "\r\n0\r\n\r\n", 400},
 		"chunk longer than said":     {head + chunked + "\r\n10\r\n" + exampleBody + "\r\n0\r\n\r\n", 400},
-		"key in a trailer":           {head + chunked + "\r\n18\r\n" + exampleBody + "\r\n0\r\nAuthorization: Bearer x\r\n\r\n", 400},
-		"client in a trailer":        {head + chunked + "\r\n18\r\n" + exampleBody + "\r\n0\r\nX-Forwarded-For: 1.1.1.1\r\n\r\n", 400},
-		"B21 HTTP/2 preface":         {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
-		"B22 TLS":                    {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x5a\x00", 200), 400},
-		"B22 random bytes":           {"\x8f\x02\xa1GET\xff\xfe\x99\r\n\r\n\r\n", 400},
-		"B32 a gigabyte declared":    {post("Content-Length: 1073741824\r\n"), 413},
-		"B20 asks before too much":   {head + "Content-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n", 413},
-		"B20 asks, malformed":        {head + length + chunked + "Expect: 100-continue\r\n\r\n", 400},
+		"key in a trailer": {head + chunked + "\r\n18\r\n" + exampleBody +
+			"\r\n0\r\nAuthorization: Bearer x\r\n\r\n", 400},
+		"client in a trailer": {head + chunked + "\r\n18\r\n" + exampleBody +
+			"\r\n0\r\nX-Forwarded-For: 1.1.1.1\r\n\r\n", 400},
+		"B21 HTTP/2 preface": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400},
+		"B22 TLS": {"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + strings.Repeat("\x5a\x00", 200),
+			400},
+		"B22 random bytes":         {"\x8f\x02\xa1GET\xff\xfe\x99\r\n\r\n\r\n", 400},
+		"B32 a gigabyte declared":  {post("Content-Length: 1073741824\r\n"), 413},
+		"B20 asks before too much": {head + "Content-Length: 1073741824\r\nExpect: 100-continue\r\n\r\n", 413},
+		"B20 asks, malformed":      {head + length + chunked + "Expect: 100-continue\r\n\r\n", 400},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -194,26 +197,38 @@ func TestFramingIsNotTooStrict(t *testing.T) {
 		raw      string
 		statuses []int
 	}{
-		"length":                   {head + last + length + "\r\n" + exampleBody, []int{200}},
-		"chunked":                  {head + last + "Transfer-Encoding: Chunked\r\n\r\n10\r\n{\"domain\":\"examp\r\n8;x=y\r\nle.com\"}\r\n0\r\n\r\n", []int{200}},
-		"trailer":                  {head + last + "Transfer-Encoding: chunked\r\n\r\n18\r\n" + exampleBody + "\r\n0\r\nX-Checksum: 1\r\n\r\n", []int{200}},
-		"empty lines before":       {"\r\n\r\n" + head + last + length + "\r\n" + exampleBody, []int{200}},
-		"line ends in the body":    {head + last + "Content-Length: 26\r\n\r\n\n" + exampleBody + "\n", []int{200}},
-		"100 headers":              {head + last + length + strings.Repeat("A: b\r\n", 96) + "\r\n" + exampleBody, []int{200}},
-		"header not UTF-8":         {head + last + length + "X: \xe4\r\n\r\n" + exampleBody, []int{200}},
-		"empty header":             {head + last + length + "X:\r\n\r\n" + exampleBody, []int{200}},
-		"HTTP/1.0":                 {strings.Replace(head, "1.1", "1.0", 1) + length + "\r\n" + exampleBody, []int{200}},
+		"length": {head + last + length + "\r\n" + exampleBody, []int{200}},
+		"chunked": {head + last +
+			"Transfer-Encoding: Chunked\r\n\r\n10\r\n{\"domain\":\"examp\r\n8;x=y\r\nle.com\"}\r\n0\r\n\r\n",
+			[]int{200}},
+		"trailer": {head + last + "Transfer-Encoding: chunked\r\n\r\n18\r\n" + exampleBody +
+			"\r\n0\r\nX-Checksum: 1\r\n\r\n", []int{200}},
+		"empty lines before":    {"\r\n\r\n" + head + last + length + "\r\n" + exampleBody, []int{200}},
+		"line ends in the body": {head + last + "Content-Length: 26\r\n\r\n\n" + exampleBody + "\n", []int{200}},
+		"100 headers": {head + last + length + strings.Repeat("A: b\r\n", 96) + "\r\n" + exampleBody,
+			[]int{200}},
+		"header not UTF-8": {head + last + length + "X: \xe4\r\n\r\n" + exampleBody, []int{200}},
+		"empty header":     {head + last + length + "X:\r\n\r\n" + exampleBody, []int{200}},
+		"HTTP/1.0": {strings.Replace(head, "1.1", "1.0", 1) + length + "\r\n" + exampleBody,
+			[]int{200}},
 		"HTTP/1.0 without headers": {"GET /healthz HTTP/1.0\r\n\r\n", []int{200}},
-		"absolute form":            {strings.Replace(head, "/api", "http://x/api", 1) + last + length + "\r\n" + exampleBody, []int{200}},
-		"IPv6 host":                {strings.Replace(head, "Host: x", "Host: [::1]:8080", 1) + last + length + "\r\n" + exampleBody, []int{200}},
-		"B21 upgrade is ignored":   {head + "Upgrade: h2c\r\nConnection: upgrade, close\r\nConnection: close\r\n" + length + "\r\n" + exampleBody, []int{200}},
-		"pipelined":                {head + length + "\r\n" + exampleBody + head + last + length + "\r\n" + exampleBody, []int{200, 200}},
+		"absolute form": {strings.Replace(head, "/api", "http://x/api", 1) + last + length + "\r\n" +
+			exampleBody, []int{200}},
+		"IPv6 host": {strings.Replace(head, "Host: x", "Host: [::1]:8080", 1) + last + length + "\r\n" +
+			exampleBody, []int{200}},
+		"B21 upgrade is ignored": {head + "Upgrade: h2c\r\nConnection: upgrade, close\r\nConnection: close\r\n" +
+			length + "\r\n" + exampleBody, []int{200}},
+		"pipelined": {head + length + "\r\n" + exampleBody + head + last + length + "\r\n" + exampleBody,
+			[]int{200, 200}},
 		"pipelined, then malformed": {
-			head + length + "\r\n" + exampleBody + head + "Transfer-Encoding: identity\r\n\r\n" + smuggled, []int{200, 400}},
+			head + length + "\r\n" + exampleBody + head + "Transfer-Encoding: identity\r\n\r\n" + smuggled,
+			[]int{200, 400}},
 		"pipelined, then a bare LF": {
-			head + length + "\r\n" + exampleBody + head + "X: a\n" + length + "\r\n" + exampleBody + smuggled, []int{200, 400}},
-		"7 KiB of headers": {head + last + length + "X: " + strings.Repeat("a", 7<<10) + "\r\n\r\n" + exampleBody, []int{200}},
-		"B20 continue":     {head + last + length + "Expect: 100-continue\r\n\r\n" + exampleBody, []int{100, 200}},
+			head + length + "\r\n" + exampleBody + head + "X: a\n" + length + "\r\n" + exampleBody + smuggled,
+			[]int{200, 400}},
+		"7 KiB of headers": {head + last + length + "X: " + strings.Repeat("a", 7<<10) + "\r\n\r\n" + exampleBody,
+			[]int{200}},
+		"B20 continue": {head + last + length + "Expect: 100-continue\r\n\r\n" + exampleBody, []int{100, 200}},
 	}
 	s := start(t, Config{})
 	for name, test := range tests {
@@ -223,7 +238,8 @@ func TestFramingIsNotTooStrict(t *testing.T) {
 			for _, r := range s.exchange(t, test.raw) {
 				got = append(got, r.status)
 			}
-			if len(got) != len(test.statuses) || got[0] != test.statuses[0] || got[len(got)-1] != test.statuses[len(got)-1] {
+			if len(got) != len(test.statuses) || got[0] != test.statuses[0] ||
+				got[len(got)-1] != test.statuses[len(got)-1] {
 				t.Errorf("statuses %v, want %v", got, test.statuses)
 			}
 		})
@@ -241,9 +257,12 @@ func TestRouting(t *testing.T) {
 	}{
 		{"GET", "/api/check", 405, "POST"}, {"PUT", "/api/check", 405, "POST"}, {"DELETE", "/api/check", 405, "POST"},
 		{"PATCH", "/api/check", 405, "POST"}, {"HEAD", "/api/check", 405, "POST"}, {"TRACE", "/api/check", 405, "POST"},
-		{"CONNECT", "/api/check", 405, "POST"}, {"OPTIONS", "/api/check", 405, "POST"}, {"BREW", "/api/check", 405, "POST"},
-		{"post", "/api/check", 405, "POST"}, {"GET", "/api/check-public", 405, "POST"}, {"GET", "/api/check?x=/healthz", 405, "POST"},
-		{"POST", "/healthz", 405, "GET, HEAD"}, {"POST", "/readyz", 405, "GET, HEAD"}, {"POST", "/metrics", 405, "GET, HEAD"},
+		{"CONNECT", "/api/check", 405, "POST"}, {"OPTIONS", "/api/check", 405, "POST"},
+		{"BREW", "/api/check", 405, "POST"},
+		{"post", "/api/check", 405, "POST"}, {"GET", "/api/check-public", 405, "POST"},
+		{"GET", "/api/check?x=/healthz", 405, "POST"},
+		{"POST", "/healthz", 405, "GET, HEAD"}, {"POST", "/readyz", 405, "GET, HEAD"},
+		{"POST", "/metrics", 405, "GET, HEAD"},
 		{"POST", "/openapi.json", 405, "GET, HEAD"}, {"BREW", "/metrics", 405, "GET, HEAD"},
 		{"HEAD", "/healthz", 200, ""}, {"GET", "/healthz?verbose=http://x//y", 200, ""}, {"GET", "/readyz", 200, ""},
 		{"POST", "/api/check/", 404, ""}, {"POST", "/API/CHECK", 404, ""}, {"POST", "//api/check", 404, ""},
@@ -285,14 +304,16 @@ func TestRouting(t *testing.T) {
 				if body != "" {
 					t.Errorf("HEAD is answered with a body: %q", body)
 				}
-			} else if test.status != 200 && (!strings.HasPrefix(body, `{"error":"`) || strings.Contains(body, "script")) {
+			} else if test.status != 200 && (!strings.HasPrefix(body, `{"error":"`) ||
+				strings.Contains(body, "script")) {
 				t.Errorf("body %q", body)
 			}
 		})
 	}
 }
 
-// B03, B04: where there are pages too, a program that asks for what is not there is told so in JSON, a browser by a page.
+// B03, B04: where there are pages too, a program that asks for what is not there is told so in JSON, a browser by a
+// page.
 func TestUnknownPathsBesidePages(t *testing.T) {
 	t.Parallel()
 	const page = "<p>There is no such page."
@@ -309,12 +330,13 @@ func TestUnknownPathsBesidePages(t *testing.T) {
 		status       int
 		page         bool
 	}{
-		"a slash too many":       {"POST", "/api/check/", nil, 404, false},
-		"another case":           {"POST", "/API/CHECK", nil, 404, false},
-		"two slashes":            {"POST", "//api/check", nil, 404, false},
-		"any media type":         {"GET", "/nope", []string{"Accept", "*/*"}, 404, false},
-		"JSON asked for":         {"GET", "/nope", []string{"Accept", "application/json"}, 404, false},
-		"a browser":              {"GET", "/nope", []string{"Accept", "text/html,application/xhtml+xml,*/*;q=0.8"}, 404, true},
+		"a slash too many": {"POST", "/api/check/", nil, 404, false},
+		"another case":     {"POST", "/API/CHECK", nil, 404, false},
+		"two slashes":      {"POST", "//api/check", nil, 404, false},
+		"any media type":   {"GET", "/nope", []string{"Accept", "*/*"}, 404, false},
+		"JSON asked for":   {"GET", "/nope", []string{"Accept", "application/json"}, 404, false},
+		"a browser": {"GET", "/nope", []string{"Accept", "text/html,application/xhtml+xml,*/*;q=0.8"}, 404,
+			true},
 		"a browser's fancy case": {"GET", "/nope", []string{"Accept", "Text/HTML"}, 404, true},
 		"part of a page":         {"GET", "/nope", []string{"Accept", "*/*", "HX-Request", "true"}, 404, true},
 		"a page that is there":   {"GET", "/docs", nil, 200, true},
@@ -327,7 +349,8 @@ func TestUnknownPathsBesidePages(t *testing.T) {
 				t.Fatalf("status %d, %q", got.status, got.body)
 			}
 			if test.page {
-				if got.header.Get("Content-Type") != "text/html; charset=utf-8" || test.status == 404 && got.body != page {
+				if got.header.Get("Content-Type") != "text/html; charset=utf-8" || test.status == 404 &&
+					got.body != page {
 					t.Errorf("%v, %q", got.header, got.body)
 				}
 				return
@@ -351,13 +374,16 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 		sent, dripped string
 		statuses      []int
 	}{
-		"nothing":                  {reading, "", "", []int{408}},
-		"slow head":                {reading, "", head + strings.Repeat("X: y\r\n", 1000), []int{408}},
-		"slow body":                {reading, head + "Content-Length: 10000\r\n\r\n", strings.Repeat(" ", 10000), []int{408}},
-		"slow chunks":              {reading, head + "Transfer-Encoding: chunked\r\n\r\n", strings.Repeat("1\r\n \r\n", 2000), []int{408}},
-		"slow body after continue": {reading, head + "Expect: 100-continue\r\nContent-Length: 10000\r\n\r\n", strings.Repeat(" ", 10000), []int{100, 408}},
-		"slow second head":         {reading, whole, head + strings.Repeat("X: y\r\n", 1000), []int{200, 408}},
-		"idle":                     {idling, whole, "", []int{200}},
+		"nothing":   {reading, "", "", []int{408}},
+		"slow head": {reading, "", head + strings.Repeat("X: y\r\n", 1000), []int{408}},
+		"slow body": {reading, head + "Content-Length: 10000\r\n\r\n", strings.Repeat(" ", 10000),
+			[]int{408}},
+		"slow chunks": {reading, head + "Transfer-Encoding: chunked\r\n\r\n",
+			strings.Repeat("1\r\n \r\n", 2000), []int{408}},
+		"slow body after continue": {reading, head + "Expect: 100-continue\r\nContent-Length: 10000\r\n\r\n",
+			strings.Repeat(" ", 10000), []int{100, 408}},
+		"slow second head": {reading, whole, head + strings.Repeat("X: y\r\n", 1000), []int{200, 408}},
+		"idle":             {idling, whole, "", []int{200}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

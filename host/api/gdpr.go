@@ -13,8 +13,8 @@ import (
 	"assay/host/privacy"
 )
 
-// The privacy endpoints (spec section 4.3). What is found by a value is asked for by POST: values must not stand in addresses, which
-// proxies log.
+// The privacy endpoints (spec section 4.3). What is found by a value is asked for by POST: values must not stand in
+// addresses, which proxies log.
 const (
 	exportPath  = "/gdpr/export"
 	erasePath   = "/gdpr/erase"
@@ -24,8 +24,8 @@ const (
 // maxExported is how many checks one answer lists at most.
 const maxExported = 1000
 
-// Privacy answers for the data held of somebody. Its errors are check.ErrUnauthorized, privacy.ErrUnknown and *entity.InvalidError;
-// any other is internal.
+// Privacy answers for the data held of somebody. Its errors are check.ErrUnauthorized, privacy.ErrUnknown and
+// *entity.InvalidError; any other is internal.
 type Privacy interface {
 	// Export returns what the caller's account holds of a subject, as of one moment.
 	Export(ctx context.Context, caller check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Held, error)
@@ -143,7 +143,8 @@ func (s *Server) subject(c *fiber.Ctx) error {
 func selectorOf(args *fasthttp.Args) (whose privacy.Selector, err error) {
 	for _, t := range entity.Types() {
 		if args.Has(string(t)) {
-			return whose, &entity.InvalidError{Field: string(t), Reason: "must not stand in an address: send it as JSON by POST " + exportPath}
+			return whose, &entity.InvalidError{Field: string(t),
+				Reason: "must not stand in an address: send it as JSON by POST " + exportPath}
 		}
 	}
 	switch subject, ref := args.Has("subject"), args.Has("ref"); {
@@ -165,7 +166,8 @@ func selectorOf(args *fasthttp.Args) (whose privacy.Selector, err error) {
 func once(args *fasthttp.Args, name string) (string, error) {
 	values := args.PeekMulti(name)
 	if len(values) != 1 {
-		return "", &entity.InvalidError{Field: name, Reason: "must be given once, not " + strconv.Itoa(len(values)) + " times"}
+		return "", &entity.InvalidError{Field: name, Reason: "must be given once, not " + strconv.Itoa(len(values)) +
+			" times"}
 	}
 	return string(values[0]), nil
 }
@@ -177,8 +179,8 @@ func readSelector(r *fasthttp.Request) (privacy.Selector, error) {
 	return decodeSelector(r.Body())
 }
 
-// decodeSelector reads whose data a body asks for, as strictly as a check's. A field that is given but blank is no way to name
-// anybody. An error is an invalidBody or *entity.InvalidError.
+// decodeSelector reads whose data a body asks for, as strictly as a check's. A field that is given but blank is no way
+// to name anybody. An error is an invalidBody or *entity.InvalidError.
 func decodeSelector(body []byte) (whose privacy.Selector, err error) {
 	d := newDecoder(body)
 	given := map[string]string{}

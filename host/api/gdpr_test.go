@@ -48,7 +48,8 @@ func (a *archive) ask(what string, c check.Caller, whose privacy.Selector) error
 	return nil
 }
 
-func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Held, error) {
+func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Held,
+	error) {
 	if err := a.ask(fmt.Sprint("export ", page.After, " ", page.Limit), c, whose); err != nil {
 		return nil, err
 	}
@@ -57,8 +58,10 @@ func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Select
 	return &privacy.Held{
 		Subject: &subject, Type: &kind, Total: 2, Next: &next,
 		Checks: []privacy.Check{
-			{Ref: knownRef, Timestamp: stamp(atCheck), Type: "email", Score: 78, Verdict: "block", Key: "key_1", Webhook: &privacy.Event{
-				Event: "check.blocked", Sequence: 3, State: "failed", Attempts: 4, Timestamp: at, SettledAt: &at, Body: []byte(`{"data":{}}`)}},
+			{Ref: knownRef, Timestamp: stamp(atCheck), Type: "email", Score: 78, Verdict: "block", Key: "key_1",
+				Webhook: &privacy.Event{
+					Event: "check.blocked", Sequence: 3, State: "failed", Attempts: 4, Timestamp: at, SettledAt: &at,
+					Body: []byte(`{"data":{}}`)}},
 			{Ref: unknownRef, Timestamp: stamp(atCheck), Type: "email", Score: 3, Verdict: "allow", Key: "key_1"},
 		},
 		Graph:    &privacy.Sightings{Checks: 2, Blocked: 1, FirstSeen: at, LastSeen: at, Links: 2},
@@ -92,16 +95,19 @@ func TestPrivacyRequests(t *testing.T) {
 			`{"subject":"` + knownSubject + `","type":"email","total":2,"checks":[` +
 				`{"ref":"` + knownRef + `","timestamp":"2026-01-15T10:30:00.123Z","type":"email","score":78,"verdict":"block","key":"key_1",` +
 				`"webhook":{"event":"check.blocked","sequence":3,"state":"failed","attempts":4,"timestamp":"2026-01-15T10:30:00.123Z","next_attempt_at":null,"settled_at":"2026-01-15T10:30:00.123Z","body":{"data":{}}}},` +
-				`{"ref":"` + unknownRef + `","timestamp":"2026-01-15T10:30:00.123Z","type":"email","score":3,"verdict":"allow","key":"key_1","webhook":null}],` +
+				`{"ref":"` + unknownRef +
+				`","timestamp":"2026-01-15T10:30:00.123Z","type":"email","score":3,"verdict":"allow","key":"key_1","webhook":null}],` +
 				`"next":"` + knownRef + `","graph":{"checks":2,"blocked":1,"reviewed":0,"first_seen":"2026-01-15T10:30:00.123Z","last_seen":"2026-01-15T10:30:00.123Z","links":2},"erasures":[]}`},
-		{"GET /gdpr/export?ref=" + knownRef + "&limit=7&after=" + unknownRef, "", "export " + unknownRef + " 7 " + knownRef, ""},
+		{"GET /gdpr/export?ref=" + knownRef + "&limit=7&after=" + unknownRef, "", "export " + unknownRef + " 7 " +
+			knownRef, ""},
 		{"POST /gdpr/export?limit=7", `{"email":"Jane@Example.com"}`, "export  7 email jane@example.com", ""},
 		{"POST /gdpr/erase", `{"subject":"` + knownSubject + `"}`, "erase " + knownSubject,
 			`{"subject":null,"erased":2,"webhook_events":1,"graph_sightings":1,"graph_links":2,"erasures":[{"ref":"erasure_01KF0HBGZ0Q8WJ3V5N7T9R2M4C","timestamp":"2026-01-15T10:30:00.123Z","checks":2}]}`},
 		{"POST /gdpr/erase", `{"ref":"` + knownRef + `","why":"asked to"}`, "erase " + knownRef, ""},
 		{"POST /gdpr/erase", `{"phone":"0151 23456789","region":{"country":"DE"}}`, "erase phone +4915123456789", ""},
 		{"POST /gdpr/erase", `{"iban":"DE89 3704 0044 0532 0130 00"}`, "erase iban DE89370400440532013000", ""},
-		{"POST /gdpr/subject", `{"domain":"EXAMPLE.com."}`, "name domain example.com", `{"subject":"` + knownSubject + `","type":"domain"}`},
+		{"POST /gdpr/subject", `{"domain":"EXAMPLE.com."}`, "name domain example.com", `{"subject":"` + knownSubject +
+			`","type":"domain"}`},
 	} {
 		t.Run(test.request+" "+test.body, func(t *testing.T) {
 			t.Parallel()
@@ -119,7 +125,8 @@ func TestPrivacyRequests(t *testing.T) {
 			if test.answer != "" && r.body != test.answer {
 				t.Errorf("answered %s\nwant %s", r.body, test.answer)
 			}
-			if log := s.log.String(); strings.Contains(log, "jane") || strings.Contains(log, "sub_") || strings.Contains(log, "limit=") || strings.Contains(strings.ToLower(log), "de89") {
+			if log := s.log.String(); strings.Contains(log, "jane") || strings.Contains(log, "sub_") ||
+				strings.Contains(log, "limit=") || strings.Contains(strings.ToLower(log), "de89") {
 				t.Errorf("the log holds what was asked about: %s", log)
 			}
 		})
@@ -153,7 +160,8 @@ func TestPrivacyRequestsRefused(t *testing.T) {
 		{export + "?subject=sub_%25", "", subject},
 		{export + "?subject=sub_" + strings.Repeat("%25", 64), "", subject},
 		{export + "?subject=" + knownSubject[:60] + "%00%0a%0d%7f", "", subject},
-		{export + "?subject=" + knownSubject + "&subject=" + knownSubject, "", "subject: must be given once, not 2 times"},
+		{export + "?subject=" + knownSubject + "&subject=" + knownSubject, "",
+			"subject: must be given once, not 2 times"},
 		{export + "?ref=chk_%25", "", ref},
 		{export + "?ref=chk_%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25%25", "", ref},
 		{export + "?ref=" + strings.ToLower(knownRef), "", ref},
@@ -164,16 +172,20 @@ func TestPrivacyRequestsRefused(t *testing.T) {
 		{export + "?email=a@example.com", "", "email" + inTheURL},
 		{export + "?ref=" + knownRef + "&iban=x", "", "iban" + inTheURL},
 		{export + "?ref=" + knownRef + "&limit=0", "", "limit: must be given once, as a whole number from 1 to 1000"},
-		{export + "?ref=" + knownRef + "&limit=1001", "", "limit: must be given once, as a whole number from 1 to 1000"},
-		{export + "?ref=" + knownRef + "&after=", "", "after: must be the reference of a check, chk_ and 26 characters"},
-		{export + "?ref=" + knownRef + "&after=" + knownRef + "&after=" + knownRef, "", "after: must be given once, not 2 times"},
+		{export + "?ref=" + knownRef + "&limit=1001", "",
+			"limit: must be given once, as a whole number from 1 to 1000"},
+		{export + "?ref=" + knownRef + "&after=", "",
+			"after: must be the reference of a check, chk_ and 26 characters"},
+		{export + "?ref=" + knownRef + "&after=" + knownRef + "&after=" + knownRef, "",
+			"after: must be given once, not 2 times"},
 		{erasing, ``, "the body is empty; a JSON object is expected"},
 		{erasing, `{}`, one},
 		{erasing, `[]`, "the body must be a JSON object, not an array"},
 		{erasing, `{"subjct":"` + knownSubject + `"}`, one},
 		{erasing, `{"Email":"a@example.com"}`, one},
 		{erasing, `{"subject":"` + knownSubject + `","ref":"` + knownRef + `"}`, one},
-		{erasing, `{"email":"a@example.com","email":"b@example.com"}`, "a name occurs twice in one object, near byte 24"},
+		{erasing, `{"email":"a@example.com","email":"b@example.com"}`,
+			"a name occurs twice in one object, near byte 24"},
 		{erasing, `{"ref":"` + knownRef + `"}{}`, "the body must be one JSON object, with nothing after it"},
 		{erasing, `{"ref":null}`, "ref: must be a string, not null"},
 		{erasing, `{"ref":["` + knownRef + `"]}`, "ref: must be a string, not an array"},
@@ -186,7 +198,8 @@ func TestPrivacyRequestsRefused(t *testing.T) {
 		{erasing, `{"email":"a\u0000@example.com"}`, "email: holds the control character U+0000"},
 		{erasing, `{"phone":"0151 23456789","region":{"country":"Germany"}}`, "region.country: "},
 		{"POST /gdpr/export", `{}`, one},
-		{"POST /gdpr/export?after=x", `{"ref":"` + knownRef + `"}`, "after: must be the reference of a check, chk_ and 26 characters"},
+		{"POST /gdpr/export?after=x", `{"ref":"` + knownRef + `"}`,
+			"after: must be the reference of a check, chk_ and 26 characters"},
 		{"POST /gdpr/subject", `{"ref":"` + knownRef + `"}`, "one of domain, email, phone or iban is required"},
 		{"POST /gdpr/subject", `{"domain":"*.example.com"}`, "domain: "},
 	} {
@@ -208,7 +221,8 @@ func TestPrivacyIsForThePlan(t *testing.T) {
 	a := &archive{}
 	s := start(t, Config{Privacy: a})
 	without := start(t, Config{Privacy: none})
-	for _, request := range []string{"GET /gdpr/export?ref=%", "POST /gdpr/export", "POST /gdpr/erase", "POST /gdpr/subject"} {
+	for _, request := range []string{"GET /gdpr/export?ref=%", "POST /gdpr/export", "POST /gdpr/erase",
+		"POST /gdpr/subject"} {
 		method, path, _ := strings.Cut(request, " ")
 		for key, status := range map[string]int{freeKey: 403, "key-unknown": 401} {
 			r := s.send(t, method, path, "{", "Authorization", "Bearer "+key)
@@ -224,7 +238,8 @@ func TestPrivacyIsForThePlan(t *testing.T) {
 			t.Errorf("%s without an archive: %d", request, r.status)
 		}
 	}
-	if r := s.send(t, http.MethodDelete, "/gdpr/export", "", "Authorization", "Bearer "+goodKey); r.status != 405 || r.header.Get("Allow") != "GET, HEAD, POST" {
+	if r := s.send(t, http.MethodDelete, "/gdpr/export", "", "Authorization", "Bearer "+
+		goodKey); r.status != 405 || r.header.Get("Allow") != "GET, HEAD, POST" {
 		t.Errorf("DELETE: %d, Allow %q", r.status, r.header.Get("Allow"))
 	}
 	if seen := a.requests(); len(seen) != 0 {
@@ -255,7 +270,8 @@ func TestPrivacyRequestsAreBounded(t *testing.T) {
 // Whatever a body holds, it names one subject or is refused with a reason.
 func FuzzDecodeSelector(f *testing.F) {
 	for _, body := range []string{
-		`{"subject":"` + knownSubject + `"}`, `{"ref":"` + knownRef + `"}`, `{"email":"a@example.com"}`, `{"phone":"0151 23456789","region":{"country":"DE"}}`,
+		`{"subject":"` + knownSubject + `"}`, `{"ref":"` + knownRef + `"}`, `{"email":"a@example.com"}`,
+		`{"phone":"0151 23456789","region":{"country":"DE"}}`,
 		`{"iban":"DE89 3704 0044 0532 0130 00"}`, `{"domain":"%","ref":null}`, `{"subject":"sub_\u0000"}`, `{`, ``,
 	} {
 		f.Add([]byte(body))

@@ -122,7 +122,8 @@ func TestServingOutlivesAShortageOfDescriptors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := startOn(t, &poorListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}}, Config{})
+	s := startOn(t, &poorListener{Listener: l, errs: []error{syscall.EMFILE, syscall.ENFILE, syscall.ECONNABORTED}},
+		Config{})
 	if r := s.send(t, "GET", "/healthz", ""); r.status != 200 {
 		t.Errorf("status %d", r.status)
 	}
@@ -210,7 +211,8 @@ func TestShutdownRunsOutOfPatience(t *testing.T) {
 		t.Fatal(err)
 	}
 	hold := newHolding()
-	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: hold, Keys: keys{}, Public: &public{limit: 1}, Timeout: time.Hour})}
+	s := &site{addr: l.Addr().String(), Server: New(Config{Checker: hold, Keys: keys{}, Public: &public{limit: 1},
+		Timeout: time.Hour})}
 	go func() { _ = s.Serve(l) }()
 	c := s.dial(t)
 	if _, err := io.WriteString(c, head+length+"\r\n"+exampleBody); err != nil {

@@ -127,7 +127,10 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	const domain, iban = `{"domain":"example.com"}`, `{"iban":"DE89 3704 0044 0532 0130 00","region":{"country":"DE"}}`
 	large := strings.Repeat(" ", maxBody+1)
 	long := []string{"X-Long", strings.Repeat("x", maxHead)}
-	unfinished := func(path string) string { return "POST " + path + " HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n" }
+	unfinished := func(path string) string {
+		return "POST " + path +
+			" HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+	}
 
 	const check, public, batch = "/api/check", "/api/check-public", batchPath
 	const export, known = exportPath, "?ref=" + knownRef
@@ -183,7 +186,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{s, "GET", "/api/events", "", auth(failKey), 500, true, false},
 		{full, "GET", "/api/events", "", auth(goodKey), 503, true, false},
 		{s, "GET", export + known, "", auth(goodKey), 200, true, false},
-		{s, "GET", export + "?subject=" + knownSubject + "&limit=1&after=" + knownRef, "", auth(goodKey), 200, true, false},
+		{s, "GET", export + "?subject=" + knownSubject + "&limit=1&after=" + knownRef, "", auth(goodKey), 200, true,
+			false},
 		{s, "GET", export + "?ref=chk_%25", "", auth(goodKey), 400, false, false},
 		{s, "GET", export + known, "", nil, 401, true, false},
 		{s, "GET", export + known, "", auth(freeKey), 403, true, false},
@@ -205,17 +209,21 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	for _, path := range []string{exportPath, erasePath, subjectPath} {
 		conversations = append(conversations,
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, auth(goodKey), 200, true, false},
-			conversation{s, "POST", path, `{"email":"a@example.com","phone":"112233"}`, auth(goodKey), 400, false, false},
+			conversation{s, "POST", path, `{"email":"a@example.com","phone":"112233"}`, auth(goodKey), 400, false,
+				false},
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, nil, 401, true, false},
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, auth(freeKey), 403, true, false},
 			conversation{s, "POST", path, unfinished(path), nil, 408, false, true},
 			conversation{s, "POST", path, large, auth(goodKey), 413, false, false},
-			conversation{s, "POST", path, `{"email":"a@example.com"}`, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
-			conversation{s, "POST", path, `{"email":"a@example.com"}`, append(auth(goodKey), long...), 431, true, false},
+			conversation{s, "POST", path, `{"email":"a@example.com"}`,
+				append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
+			conversation{s, "POST", path, `{"email":"a@example.com"}`, append(auth(goodKey), long...), 431, true,
+				false},
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, auth(failKey), 500, true, false},
 			conversation{fewer, "POST", path, `{"email":"a@example.com"}`, auth(goodKey), 503, true, false})
 		if path != subjectPath {
-			conversations = append(conversations, conversation{s, "POST", path, `{"ref":"` + unknownRef + `"}`, auth(goodKey), 404, true, false})
+			conversations = append(conversations, conversation{s, "POST", path, `{"ref":"` + unknownRef + `"}`,
+				auth(goodKey), 404, true, false})
 		}
 	}
 	seen := map[string]bool{}
@@ -246,7 +254,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 					}
 				}
 				if !seen[method+" "+path+" "+which] {
-					t.Errorf("%s %s: the documented answer %s is not provoked by any request here", method, path, status)
+					t.Errorf("%s %s: the documented answer %s is not provoked by any request here", method, path,
+						status)
 				}
 			}
 		}
@@ -305,10 +314,11 @@ func (c conversation) hold(t *testing.T, router routers.Router, tamper func(*rep
 	if err != nil {
 		return r, err
 	}
-	asked := &openapi3filter.RequestValidationInput{Request: req, Route: route, PathParams: params, Options: &openapi3filter.Options{
-		IncludeResponseStatus: true,
-		AuthenticationFunc:    openapi3filter.NoopAuthenticationFunc,
-	}}
+	asked := &openapi3filter.RequestValidationInput{Request: req, Route: route, PathParams: params,
+		Options: &openapi3filter.Options{
+			IncludeResponseStatus: true,
+			AuthenticationFunc:    openapi3filter.NoopAuthenticationFunc,
+		}}
 	switch err := openapi3filter.ValidateRequest(t.Context(), asked); {
 	case c.asked && err != nil:
 		return r, err

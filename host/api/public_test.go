@@ -90,7 +90,8 @@ func TestRetryAfterIsAtLeastASecond(t *testing.T) {
 
 func TestPublicCountsPeersUnlessTrusted(t *testing.T) {
 	t.Parallel()
-	spoofed := []string{"X-Forwarded-For", "198.51.100.1", "X-Real-Ip", "198.51.100.2", "Forwarded", "for=198.51.100.3", "Cf-Connecting-Ip", "198.51.100.4"}
+	spoofed := []string{"X-Forwarded-For", "198.51.100.1", "X-Real-Ip", "198.51.100.2", "Forwarded", "for=198.51.100.3",
+		"Cf-Connecting-Ip", "198.51.100.4"}
 	t.Run("B74 not trusted", func(t *testing.T) {
 		t.Parallel()
 		s := start(t, Config{TrustedProxies: prefixes("10.0.0.0/8")})
@@ -148,7 +149,8 @@ func TestOriginalClient(t *testing.T) {
 			if test.header != "" {
 				entries = strings.Split(test.header, ",")
 			}
-			if got := block(originalClient(netip.MustParseAddr(test.peer), entries, trusted)); got.String() != test.want {
+			if got := block(originalClient(netip.MustParseAddr(test.peer), entries,
+				trusted)); got.String() != test.want {
 				t.Errorf("got %v, want %s", got, test.want)
 			}
 		})

@@ -63,8 +63,8 @@ type Config struct {
 	// ProviderEvent takes an event of the payment provider, its body and its Stripe-Signature header. It returns an
 	// *entity.InvalidError for one that is not the provider's. nil: 404.
 	ProviderEvent func(ctx context.Context, body []byte, signature string) error
-	// Pages answers requests for what is no endpoint here, with heads vetted and bodies bounded as an endpoint's; nil: 404. Its
-	// own 404 is for browsers only: all others get an endpoint's.
+	// Pages answers requests for what is no endpoint here, with heads vetted and bodies bounded as an endpoint's; nil:
+	// 404. Its own 404 is for browsers only: all others get an endpoint's.
 	Pages fasthttp.RequestHandler
 
 	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For is believed
@@ -114,7 +114,8 @@ type Server struct {
 func New(cfg Config) *Server {
 	cfg.setDefaults()
 	s := &Server{
-		cfg: cfg, checks: make(chan struct{}, cfg.MaxChecks), batches: make(chan struct{}, cfg.MaxBatches), privates: make(chan struct{}, cfg.MaxPrivates),
+		cfg: cfg, checks: make(chan struct{}, cfg.MaxChecks), batches: make(chan struct{}, cfg.MaxBatches),
+		privates: make(chan struct{}, cfg.MaxPrivates),
 	}
 	all, stop := context.WithCancel(context.Background())
 	s.stopWork = stop
@@ -277,7 +278,8 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 
 // wantsPage says whether a request comes from a browser or from a script of a page.
 func wantsPage(h *fasthttp.RequestHeader) bool {
-	return bytes.Contains(bytes.ToLower(h.Peek(fasthttp.HeaderAccept)), []byte("text/html")) || len(h.Peek("HX-Request")) > 0
+	return bytes.Contains(bytes.ToLower(h.Peek(fasthttp.HeaderAccept)), []byte("text/html")) ||
+		len(h.Peek("HX-Request")) > 0
 }
 
 // finish sets what every response has, and logs it.

@@ -63,8 +63,9 @@ func (c *checker) Check(_ context.Context, req check.Request) (*check.Decision, 
 		panic(secret)
 	}
 	return &check.Decision{
-		Fused: check.Fused{Score: 94, Verdict: check.Block, Threat: "phishing", Signals: []check.Signal{{Text: "first"}, {Text: "second"}}},
-		Ref:   check.NewRef(), Type: req.Fields[0].Type, Query: req.Fields[0].Value, At: atCheck,
+		Fused: check.Fused{Score: 94, Verdict: check.Block, Threat: "phishing", Signals: []check.Signal{{Text: "first"},
+			{Text: "second"}}},
+		Ref: check.NewRef(), Type: req.Fields[0].Type, Query: req.Fields[0].Value, At: atCheck,
 	}, nil
 }
 
@@ -251,7 +252,8 @@ func (r reply) wellBehaved(t testing.TB) {
 	if got := r.header.Get("Content-Type"); got != "application/json" {
 		t.Errorf("Content-Type of an error is %q", got)
 	}
-	if strings.Contains(r.body, secret) || strings.Contains(r.body, "goroutine") || strings.Contains(r.body, "fasthttp") {
+	if strings.Contains(r.body, secret) || strings.Contains(r.body, "goroutine") ||
+		strings.Contains(r.body, "fasthttp") {
 		t.Errorf("the body tells internals: %q", r.body)
 	}
 }
@@ -266,7 +268,8 @@ func (s *site) send(t testing.TB, method, path, body string, headers ...string) 
 	for i := 0; i+1 < len(headers); i += 2 {
 		req.Header.Add(headers[i], headers[i+1])
 	}
-	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true}, Timeout: 20 * time.Second}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DisableCompression: true},
+		Timeout: 20 * time.Second}
 	resp, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)

@@ -1,5 +1,5 @@
-// Package apikey makes and reads API keys: "assay_", 32 random characters and a 6 character checksum, all base 62. The prefix
-// lets secret scanners find a leaked key, the checksum lets a mistyped one be refused without a query.
+// Package apikey makes and reads API keys: "assay_", 32 random characters and a 6 character checksum, all base 62. The
+// prefix lets secret scanners find a leaked key, the checksum lets a mistyped one be refused without a query.
 package apikey
 
 import (
@@ -19,7 +19,8 @@ const (
 // Pattern is the regular expression that secret scanners may look for.
 const Pattern = `assay_[0-9A-Za-z]{38}`
 
-// Hash is what is stored of a key: its SHA-256 (spec section 2.5). A slow hash would add nothing against 190 random bits.
+// Hash is what is stored of a key: its SHA-256 (spec section 2.5). A slow hash would add nothing against 190 random
+// bits.
 type Hash [sha256.Size]byte
 
 // New returns a new key.

@@ -44,8 +44,8 @@ func TestNewKeys(t *testing.T) {
 			counts[i][key[len("assay_")+i]]++
 		}
 	}
-	// Chi-squared over 62 digits has a mean of 61 and a deviation of 11; a byte taken modulo 62 without rejection gives some
-	// 1,400 in a sample of this size, a digit left out 1,600.
+	// Chi-squared over 62 digits has a mean of 61 and a deviation of 11; a byte taken modulo 62 without rejection gives
+	// some 1,400 in a sample of this size, a digit left out 1,600.
 	for i, count := range counts {
 		sum, expect := 0.0, float64(n)/float64(len(digits))
 		for _, d := range []byte(digits) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Anchor is where a chain was cut: the head that its last pruned record had made. What is left is verified from there on.
+// Anchor is where a chain was cut: the head that its last pruned record had made. What is left is verified from there
+// on.
 type Anchor struct {
 	Head
 	Before time.Time // what was recorded before this instant was past its retention; a midnight, UTC
@@ -15,8 +16,8 @@ type Anchor struct {
 // prunedBefore begins the line that an anchor has and a checkpoint has not.
 const prunedBefore = "pruned before "
 
-// Anchor signs an anchor. It is a checkpoint with one line more (C2SP tlog-checkpoint calls it an extension), so that none of the
-// checkpoints, which are no secret, can pass for leave to cut what stands before it.
+// Anchor signs an anchor. It is a checkpoint with one line more (C2SP tlog-checkpoint calls it an extension), so that
+// none of the checkpoints, which are no secret, can pass for leave to cut what stands before it.
 func (s *Signer) Anchor(a Anchor) (string, error) {
 	return s.sign(a.Head, prunedBefore+a.Before.UTC().Format(time.DateOnly)+"\n")
 }

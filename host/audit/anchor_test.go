@@ -8,7 +8,8 @@ import (
 	"assay/host/audit"
 )
 
-var cut = audit.Anchor{Head: audit.Genesis(3).Next(audit.Leaf(nonce, record)), Before: time.Date(2030, 5, 1, 0, 0, 0, 0, time.UTC)}
+var cut = audit.Anchor{Head: audit.Genesis(3).Next(audit.Leaf(nonce, record)), Before: time.Date(2030, 5, 1, 0, 0, 0, 0,
+	time.UTC)}
 
 func TestAnchorRoundTrip(t *testing.T) {
 	t.Parallel()
@@ -26,7 +27,8 @@ func TestAnchorRoundTrip(t *testing.T) {
 	if head, err := audit.OpenCheckpoint(signed, signer.VerifierKey()); err != nil || head != cut.Head {
 		t.Errorf("as a checkpoint it opens as %+v, %v", head, err)
 	}
-	if got := audit.SplitCheckpoints(checkpoint(t, cut.Head) + "\n" + signed + "\n"); len(got) != 2 || got[1] != signed {
+	if got := audit.SplitCheckpoints(checkpoint(t, cut.Head) + "\n" + signed + "\n"); len(got) != 2 ||
+		got[1] != signed {
 		t.Errorf("a file of both splits into %q", got)
 	}
 }
@@ -42,9 +44,11 @@ func TestWhatIsNoAnchor(t *testing.T) {
 		"a date that is none": signedText(t, text+"\npruned before 2030-13-01\n", signer),
 		"a time":              signedText(t, text+"\npruned before 2030-05-01T00:00:00Z\n", signer),
 		"two lines":           signedText(t, text+"\npruned before 2030-05-01\npruned before 2030-05-01\n", signer),
-		"of another key":      signedText(t, text+"\npruned before 2030-05-01\n", audit.NewSigner(origin, sequence(1, 32))),
-		"of another name":     signedText(t, text+"\npruned before 2030-05-01\n", audit.NewSigner("assay.example/other", sequence(0, 32))),
-		"nothing":             "",
+		"of another key": signedText(t, text+"\npruned before 2030-05-01\n",
+			audit.NewSigner(origin, sequence(1, 32))),
+		"of another name": signedText(t, text+"\npruned before 2030-05-01\n", audit.NewSigner("assay.example/other",
+			sequence(0, 32))),
+		"nothing": "",
 	} {
 		if got, err := audit.OpenAnchor(signed, signer.VerifierKey()); err == nil {
 			t.Errorf("%s: opens as %+v", name, got)

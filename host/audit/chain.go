@@ -1,12 +1,12 @@
-// Package audit is the tamper-evident trail as an algorithm: how a record becomes a leaf, leaves become a hash chain, and
-// chain heads become signed checkpoints. It stores nothing.
+// Package audit is the tamper-evident trail as an algorithm: how a record becomes a leaf, leaves become a hash chain,
+// and chain heads become signed checkpoints. It stores nothing.
 //
 //	leaf_n = SHA-256(0x00 || nonce || canonical(record_n))
 //	hash_n = SHA-256(0x01 || hash_{n-1} || chain || n || leaf_n)
 //
-// A record's content can be erased by forgetting it and its nonce: the leaf stays, so the chain still verifies, and without
-// the nonce nobody can test a guess at the content against the leaf. That it was erased rightly says a record of kind Erasure
-// behind it.
+// A record's content can be erased by forgetting it and its nonce: the leaf stays, so the chain still verifies, and
+// without the nonce nobody can test a guess at the content against the leaf. That it was erased rightly says a record
+// of kind Erasure behind it.
 package audit
 
 import (
@@ -32,14 +32,16 @@ const (
 	Lineup  Kind = "lineup"  // a lineup came into force: Revision says which
 	Erasure Kind = "erasure" // other records lost their content: Digest says which, see SignErasure
 	Export  Kind = "export"  // what is held of Pseudonym was handed out to the holder of Key
-	Pruning Kind = "pruning" // the records up to number Revision, whose hash is Digest, were past their retention: see Anchor
+	// the records up to number Revision, whose hash is Digest, were past their retention: see Anchor
+	Pruning Kind = "pruning"
 )
 
-// Record is the content of one link. For a check: what spec section 2.4 lists and nothing else about the subject, with the
-// reference, the key and the lineup that tie it to the rest.
+// Record is the content of one link. For a check: what spec section 2.4 lists and nothing else about the subject, with
+// the reference, the key and the lineup that tie it to the rest.
 type Record struct {
-	Kind      Kind
-	At        string // the time as the client saw it: hashed as text, so that no rounding in between can break the chain
+	Kind Kind
+	// the time as the client saw it: hashed as text, so that no rounding in between can break the chain
+	At        string
 	Ref       string
 	Account   string // who asked; empty for the host itself
 	Key       string // with which key; empty on the no-key endpoint
@@ -108,9 +110,10 @@ func (h Head) Next(leaf Hash) Head {
 	return Head{Chain: h.Chain, Seq: h.Seq + 1, Hash: sha256.Sum256(b)}
 }
 
-// Pseudonym is the keyed one-way name of an entity within one account: HMAC-SHA256 under key, which must be kept outside
-// the database, over the account's salt, the entity's type and its normalised value. Without the key a phone number or an
-// IBAN cannot be found by trying them all; without the salt two accounts' records of one entity cannot be joined.
+// Pseudonym is the keyed one-way name of an entity within one account: HMAC-SHA256 under key, which must be kept
+// outside the database, over the account's salt, the entity's type and its normalised value. Without the key a phone
+// number or an IBAN cannot be found by trying them all; without the salt two accounts' records of one entity cannot be
+// joined.
 func Pseudonym(key, salt []byte, entityType, value string) []byte {
 	mac := hmac.New(sha256.New, key)
 	var length [4]byte

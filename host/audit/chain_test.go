@@ -24,7 +24,8 @@ func sequence(from, n int) []byte {
 var (
 	nonce  = sequence(16, audit.NonceBytes)
 	record = audit.Record{
-		Kind: audit.Check, At: "2026-01-02T03:04:05.006Z", Ref: "chk_01", Account: "acct_1", Key: "key_1", Type: "domain",
+		Kind: audit.Check, At: "2026-01-02T03:04:05.006Z", Ref: "chk_01", Account: "acct_1", Key: "key_1",
+		Type:      "domain",
 		Pseudonym: sequence(0, 32), Score: 91, Verdict: "block", Revision: 7, Digest: []byte{0xde, 0xad},
 	}
 )
@@ -37,7 +38,8 @@ func TestLeafVectors(t *testing.T) {
 	}{
 		"every field": {record, "270ab33c6f5fa91f38ec6831d45f6d6abebbfeb388a1881f70523eb951264aed"},
 		"no field":    {audit.Record{}, "e9bae1c53f97d8c61fcf0a86a0d6d9ea11c89d5cf6301e3eff589f0630d4306c"},
-		"below zero":  {audit.Record{Kind: audit.Lineup, Score: -1, Revision: -1 << 63}, "07d581ea27d48e9474fb30b1ba9822f9a5edfe6ff33e170d5cc9bb20a427b8e1"},
+		"below zero": {audit.Record{Kind: audit.Lineup, Score: -1, Revision: -1 << 63},
+			"07d581ea27d48e9474fb30b1ba9822f9a5edfe6ff33e170d5cc9bb20a427b8e1"},
 	} {
 		leaf := audit.Leaf(nonce, c.record)
 		if got := hex.EncodeToString(leaf[:]); got != c.want {
@@ -56,15 +58,20 @@ func TestHeadVectors(t *testing.T) {
 		seq   int64
 		want  string
 	}{
-		"empty chain":            {audit.Genesis(0), 0, 0, "667842a6c32f5bf61cc2dd5832389d8914b50cc68904b132c3d8572eeb3cc203"},
-		"empty chain 1":          {audit.Genesis(1), 1, 0, "ad1cdea753f2cd01f12eca3434f0754816122d38c5a6db02e92d28630d502426"},
-		"first record":           {first, 0, 1, "48704f54f0254944fd5aaff101145356a9d8ffa46de5be06d3128ba6b60d33e3"},
-		"second, of equal leaf":  {first.Next(leaf), 0, 2, "609758de166b8744b1ddcb662a6d8fa031e0df8fce1355df2d9d76d2c167a6d1"},
-		"first record, chain 1":  {audit.Genesis(1).Next(leaf), 1, 1, "cc0e50e5dc12b00d811d984a9bd7fca345c1d160378f574ce87fccf1b4492dcc"},
+		"empty chain": {audit.Genesis(0), 0, 0,
+			"667842a6c32f5bf61cc2dd5832389d8914b50cc68904b132c3d8572eeb3cc203"},
+		"empty chain 1": {audit.Genesis(1), 1, 0,
+			"ad1cdea753f2cd01f12eca3434f0754816122d38c5a6db02e92d28630d502426"},
+		"first record": {first, 0, 1, "48704f54f0254944fd5aaff101145356a9d8ffa46de5be06d3128ba6b60d33e3"},
+		"second, of equal leaf": {first.Next(leaf), 0, 2,
+			"609758de166b8744b1ddcb662a6d8fa031e0df8fce1355df2d9d76d2c167a6d1"},
+		"first record, chain 1": {audit.Genesis(1).Next(leaf), 1, 1,
+			"cc0e50e5dc12b00d811d984a9bd7fca345c1d160378f574ce87fccf1b4492dcc"},
 		"first again, unchanged": {first, 0, 1, "48704f54f0254944fd5aaff101145356a9d8ffa46de5be06d3128ba6b60d33e3"},
 	} {
 		if got := hex.EncodeToString(c.head.Hash[:]); got != c.want || c.head.Chain != c.chain || c.head.Seq != c.seq {
-			t.Errorf("%s: chain %d, record %d, %s; want chain %d, record %d, %s", name, c.head.Chain, c.head.Seq, got, c.chain, c.seq, c.want)
+			t.Errorf("%s: chain %d, record %d, %s; want chain %d, record %d, %s", name, c.head.Chain, c.head.Seq, got,
+				c.chain, c.seq, c.want)
 		}
 	}
 }
@@ -77,8 +84,9 @@ func TestPseudonymVectors(t *testing.T) {
 		kind, value string
 		want        string
 	}{
-		"an email": {key, []byte("salt"), "email", "jane@example.com", "090c3dc7963db413816d0937fe1a72ee7b3aae8ea110c68d234392237142f440"},
-		"nothing":  {nil, nil, "", "", "0f3745a9b8c3b5f1013d683d3dae5db39d9a6108df353b4909019b3c0506f232"},
+		"an email": {key, []byte("salt"), "email", "jane@example.com",
+			"090c3dc7963db413816d0937fe1a72ee7b3aae8ea110c68d234392237142f440"},
+		"nothing": {nil, nil, "", "", "0f3745a9b8c3b5f1013d683d3dae5db39d9a6108df353b4909019b3c0506f232"},
 	} {
 		if got := hex.EncodeToString(audit.Pseudonym(c.key, c.salt, c.kind, c.value)); got != c.want {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
@@ -106,7 +114,8 @@ func TestPseudonymsDiffer(t *testing.T) {
 	}
 }
 
-// flip returns a copy of r in which one field differs in its lowest bit; ok is false for a field of a kind it cannot change.
+// flip returns a copy of r in which one field differs in its lowest bit; ok is false for a field of a kind it cannot
+// change.
 func flip(r audit.Record, field int) (changed audit.Record, ok bool) {
 	switch f := reflect.ValueOf(&r).Elem().Field(field); f.Kind() {
 	case reflect.String:
@@ -145,7 +154,8 @@ func TestLeafCommitsToEveryField(t *testing.T) {
 			}
 		}
 	}
-	if other := bytes.Clone(nonce); audit.Leaf(append(other[:15:15], other[15]^1), record) == audit.Leaf(nonce, record) {
+	if other := bytes.Clone(nonce); audit.Leaf(append(other[:15:15], other[15]^1), record) == audit.Leaf(nonce,
+		record) {
 		t.Error("the leaf does not depend on the nonce")
 	}
 }
@@ -161,7 +171,8 @@ func TestLeafTellsShiftedFieldsApart(t *testing.T) {
 		if field == len(parts)-1 {
 			parts[field] = rest
 			leaf := audit.Leaf(nonce, audit.Record{
-				Kind: audit.Kind(parts[0]), At: parts[1], Ref: parts[2], Account: parts[3], Key: parts[4], Verdict: parts[5], Digest: []byte(parts[6]),
+				Kind: audit.Kind(parts[0]), At: parts[1], Ref: parts[2], Account: parts[3], Key: parts[4],
+				Verdict: parts[5], Digest: []byte(parts[6]),
 			})
 			if other, ok := leaves[leaf]; ok {
 				t.Fatalf("%q and %q have one leaf", parts, other)
@@ -180,8 +191,9 @@ func TestLeafTellsShiftedFieldsApart(t *testing.T) {
 	}
 	// Neighbours of another kind: a number against text before and behind it.
 	for name, pair := range map[string][2]audit.Record{
-		"type and pseudonym":  {{Type: "ab"}, {Type: "a", Pseudonym: []byte("b")}},
-		"pseudonym and score": {{Pseudonym: append(sequence(1, 4), 0), Score: 1 << 8}, {Pseudonym: sequence(1, 4), Score: 1}},
+		"type and pseudonym": {{Type: "ab"}, {Type: "a", Pseudonym: []byte("b")}},
+		"pseudonym and score": {{Pseudonym: append(sequence(1, 4), 0), Score: 1 << 8},
+			{Pseudonym: sequence(1, 4), Score: 1}},
 		"score and revision":  {{Score: 1}, {Revision: 1}},
 		"score and verdict":   {{Score: 0x61, Verdict: ""}, {Score: 0, Verdict: "a"}},
 		"revision and digest": {{Revision: 1 << 8, Digest: nil}, {Revision: 1, Digest: []byte{0}}},

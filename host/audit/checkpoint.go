@@ -52,12 +52,13 @@ func (s *Signer) VerifierKey() string {
 
 var _ note.Signer = (*Signer)(nil)
 
-// Checkpoint signs a head as a C2SP tlog-checkpoint: origin, size and hash, in a signed note. The origin carries the number
-// of the chain.
+// Checkpoint signs a head as a C2SP tlog-checkpoint: origin, size and hash, in a signed note. The origin carries the
+// number of the chain.
 func (s *Signer) Checkpoint(h Head) (string, error) { return s.sign(h, "") }
 
 func (s *Signer) sign(h Head, extension string) (string, error) {
-	text := fmt.Sprintf("%s/chain/%d\n%d\n%s\n%s", s.name, h.Chain, h.Seq, base64.StdEncoding.EncodeToString(h.Hash[:]), extension)
+	text := fmt.Sprintf("%s/chain/%d\n%d\n%s\n%s", s.name, h.Chain, h.Seq, base64.StdEncoding.EncodeToString(h.Hash[:]),
+		extension)
 	signed, err := note.Sign(&note.Note{Text: text}, s)
 	if err != nil {
 		return "", fmt.Errorf("signing checkpoint: %w", err)
@@ -115,7 +116,8 @@ func open(signed, verifierKey string) (head Head, extension string, err error) {
 func SplitCheckpoints(file string) []string {
 	var all []string
 	for _, block := range strings.SplitAfter(file, "\n\n") {
-		// A note is its text, an empty line, and its signatures: a block that begins with a signature belongs to the one before.
+		// A note is its text, an empty line, and its signatures: a block that begins with a signature belongs to the
+		// one before.
 		for strings.HasPrefix(block, "\u2014 ") && len(all) > 0 {
 			line, rest, _ := strings.Cut(block, "\n")
 			all[len(all)-1] += line + "\n"

@@ -70,7 +70,8 @@ func TestSignerAgreesWithSignedNoteTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	if verifier.Name() != signer.Name() || verifier.KeyHash() != signer.KeyHash() {
-		t.Errorf("verifier %s %08x, signer %s %08x", verifier.Name(), verifier.KeyHash(), signer.Name(), signer.KeyHash())
+		t.Errorf("verifier %s %08x, signer %s %08x", verifier.Name(), verifier.KeyHash(), signer.Name(),
+			signer.KeyHash())
 	}
 }
 
@@ -136,7 +137,8 @@ func TestSignedTextThatIsNoCheckpoint(t *testing.T) {
 			t.Errorf("%s: opens as %+v", name, head)
 		}
 	}
-	if _, err := audit.OpenCheckpoint(signedText(t, origin+"/chain/0\n1\n"+hash+"\n", signer), signer.VerifierKey()); err != nil {
+	if _, err := audit.OpenCheckpoint(signedText(t, origin+"/chain/0\n1\n"+hash+"\n", signer),
+		signer.VerifierKey()); err != nil {
 		t.Errorf("the text that they differ from does not open either: %v", err)
 	}
 }
@@ -236,7 +238,8 @@ func FuzzSignedText(f *testing.F) {
 
 func FuzzSplitCheckpoints(f *testing.F) {
 	one, two := checkpoint(f, audit.Genesis(0)), checkpoint(f, audit.Genesis(1))
-	for _, file := range []string{"", one, one + two, one + "\n" + two, "\n\n\u2014 a", "a\n\n\u2014 ", "\u2014 x\n\n\u2014 y\n\nz"} {
+	for _, file := range []string{"", one, one + two, one + "\n" + two, "\n\n\u2014 a", "a\n\n\u2014 ",
+		"\u2014 x\n\n\u2014 y\n\nz"} {
 		f.Add(file)
 	}
 	f.Fuzz(func(t *testing.T, file string) {
@@ -251,7 +254,8 @@ func FuzzSplitCheckpoints(f *testing.F) {
 			}
 		}
 		// What stands in front of a checkpoint, ended by an empty line, does not keep it from being found.
-		if clean := strings.ToValidUTF8(file, ""); !strings.HasSuffix(clean, "\n\n") && bytes.IndexByte([]byte(clean), 0) < 0 {
+		if clean := strings.ToValidUTF8(file, ""); !strings.HasSuffix(clean, "\n\n") &&
+			bytes.IndexByte([]byte(clean), 0) < 0 {
 			parts = audit.SplitCheckpoints(clean + "\n\n\n" + one)
 			if last := parts[len(parts)-1]; last != one {
 				t.Errorf("a checkpoint behind %q is read as %q", clean, last)

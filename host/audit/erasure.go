@@ -11,9 +11,9 @@ type Erased struct {
 	Leaf Hash
 }
 
-// SignErasure returns the Digest of the record of an erasure: an Ed25519 signature, by the key grown from seed, of what was erased,
-// in the order of the chain. So neither can the list beside the record be changed, nor can who has the database alone blank a
-// row and append an erasure that covers it.
+// SignErasure returns the Digest of the record of an erasure: an Ed25519 signature, by the key grown from seed, of what
+// was erased, in the order of the chain. So neither can the list beside the record be changed, nor can who has the
+// database alone blank a row and append an erasure that covers it.
 func SignErasure(seed []byte, chain int, erased []Erased) []byte {
 	return ed25519.Sign(ed25519.NewKeyFromSeed(seed), erasure(chain, erased))
 }

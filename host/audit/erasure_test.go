@@ -11,7 +11,8 @@ import (
 // erasure is the row of an erasure that the key's holder has signed.
 func erasure(chain int, erased []audit.Erased) audit.Row {
 	return audit.Row{Nonce: nonce, Erased: erased, Record: audit.Record{
-		Kind: audit.Erasure, At: "2026-01-02T03:04:05.006Z", Account: "acct_1", Digest: audit.SignErasure(seed, chain, erased),
+		Kind: audit.Erasure, At: "2026-01-02T03:04:05.006Z", Account: "acct_1", Digest: audit.SignErasure(seed, chain,
+			erased),
 	}}
 }
 
@@ -44,10 +45,13 @@ func TestErasuresAcrossAnAnchor(t *testing.T) {
 // What is signed must never change: erasures that are stored depend on it.
 func TestErasureIsSignedAsDocumented(t *testing.T) {
 	t.Parallel()
-	erased := []audit.Erased{{Seq: 258, Leaf: audit.Hash(sequence(0, 32))}, {Seq: 259, Leaf: audit.Hash(sequence(32, 32))}}
+	erased := []audit.Erased{{Seq: 258, Leaf: audit.Hash(sequence(0, 32))},
+		{Seq: 259, Leaf: audit.Hash(sequence(32, 32))}}
 	message := "assay erasure, version 1\n" + "\x00\x00\x00\x03" +
-		"\x00\x00\x00\x00\x00\x00\x01\x02" + string(sequence(0, 32)) + "\x00\x00\x00\x00\x00\x00\x01\x03" + string(sequence(32, 32))
-	if !ed25519.Verify(ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey), []byte(message), audit.SignErasure(seed, 3, erased)) {
+		"\x00\x00\x00\x00\x00\x00\x01\x02" + string(sequence(0, 32)) + "\x00\x00\x00\x00\x00\x00\x01\x03" +
+		string(sequence(32, 32))
+	if !ed25519.Verify(ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey), []byte(message),
+		audit.SignErasure(seed, 3, erased)) {
 		t.Error("another message was signed")
 	}
 }

@@ -29,8 +29,8 @@ func (e *BreakError) Error() string {
 	return fmt.Sprintf("audit chain %d breaks at record %d: %s", e.Chain, e.Seq, e.Reason)
 }
 
-// Verifier walks one chain from its beginning, a row at a time. It remembers the checkpoints and the erased rows, and nothing of
-// the others.
+// Verifier walks one chain from its beginning, a row at a time. It remembers the checkpoints and the erased rows, and
+// nothing of the others.
 type Verifier struct {
 	Head     Head  // as far as verified
 	Erased   int64 // records without content
@@ -44,10 +44,11 @@ type Verifier struct {
 	broken  error             // what the checkpoints show by themselves
 }
 
-// NewVerifier starts at the beginning of chain, or behind anchor when the records up to it were pruned. key is the Signer's
-// PublicKey. checkpoints are heads known from outside the database; each must be met on the way.
+// NewVerifier starts at the beginning of chain, or behind anchor when the records up to it were pruned. key is the
+// Signer's PublicKey. checkpoints are heads known from outside the database; each must be met on the way.
 func NewVerifier(anchor Head, key ed25519.PublicKey, checkpoints []Head) *Verifier {
-	v := &Verifier{Head: anchor, start: anchor, key: key, blank: map[int64]Hash{}, anchors: map[int64]Hash{anchor.Seq: anchor.Hash}}
+	v := &Verifier{Head: anchor, start: anchor, key: key, blank: map[int64]Hash{},
+		anchors: map[int64]Hash{anchor.Seq: anchor.Hash}}
 	for _, c := range checkpoints {
 		if c.Chain != anchor.Chain || c.Seq < anchor.Seq {
 			continue
@@ -73,7 +74,8 @@ func (v *Verifier) Add(row Row) error {
 	switch {
 	case row.Seq == v.Head.Seq+1:
 	case v.Head == v.start:
-		return fail("the first stored record is number %d, and no signed anchor says that those before it were pruned", row.Seq)
+		return fail("the first stored record is number %d, and no signed anchor says that those before it were pruned",
+			row.Seq)
 	default:
 		return fail("the next stored record is number %d", row.Seq)
 	}
@@ -110,8 +112,8 @@ func (v *Verifier) Add(row Row) error {
 	return nil
 }
 
-// erase strikes off the erased rows that an erasure names, and says what is wrong with it, or nothing. Of what was pruned it
-// cannot be seen whether it had been erased.
+// erase strikes off the erased rows that an erasure names, and says what is wrong with it, or nothing. Of what was
+// pruned it cannot be seen whether it had been erased.
 func (v *Verifier) erase(row Row) (reason string) {
 	v.Erasures++
 	if !ed25519.Verify(v.key, erasure(v.Head.Chain, row.Erased), row.Record.Digest) {
@@ -133,7 +135,8 @@ func (v *Verifier) erase(row Row) (reason string) {
 	return ""
 }
 
-// prune holds a record of a pruning to the anchor that the walk began behind, which is the newest, and says what is wrong with it.
+// prune holds a record of a pruning to the anchor that the walk began behind, which is the newest, and says what is
+// wrong with it.
 func (v *Verifier) prune(r Record) (reason string) {
 	switch {
 	case r.Revision > v.start.Seq:
@@ -147,25 +150,29 @@ func (v *Verifier) prune(r Record) (reason string) {
 	return ""
 }
 
-// Close says whether the chain ends where it should: at the stored head, and behind every checkpoint; whether an erasure names each
-// row without content; and whether a pruning names the anchor. The error is a *BreakError.
+// Close says whether the chain ends where it should: at the stored head, and behind every checkpoint; whether an
+// erasure names each row without content; and whether a pruning names the anchor. The error is a *BreakError.
 func (v *Verifier) Close(stored Head) error {
 	if v.broken != nil {
 		return v.broken
 	}
 	if stored.Seq != v.Head.Seq || stored.Hash != v.Head.Hash {
-		return &BreakError{v.Head.Chain, v.Head.Seq, fmt.Sprintf("the records end here, but the chain's head says record %d", stored.Seq)}
+		return &BreakError{v.Head.Chain, v.Head.Seq,
+			fmt.Sprintf("the records end here, but the chain's head says record %d", stored.Seq)}
 	}
 	if len(v.anchors) > 0 {
 		most := slices.Max(slices.Collect(maps.Keys(v.anchors)))
-		return &BreakError{v.Head.Chain, v.Head.Seq, fmt.Sprintf("the records end here, but a signed checkpoint says there were %d: the tail was cut off", most)}
+		return &BreakError{v.Head.Chain, v.Head.Seq,
+			fmt.Sprintf("the records end here, but a signed checkpoint says there were %d: the tail was cut off", most)}
 	}
 	if v.start.Seq > 0 && !v.pruned {
-		return &BreakError{v.Head.Chain, v.start.Seq, "no record behind the anchor says that those up to it were pruned"}
+		return &BreakError{v.Head.Chain, v.start.Seq,
+			"no record behind the anchor says that those up to it were pruned"}
 	}
 	if len(v.blank) > 0 {
 		first := slices.Min(slices.Collect(maps.Keys(v.blank)))
-		return &BreakError{v.Head.Chain, first, "its content is gone, and no erasure behind it names it: it was not erased rightly"}
+		return &BreakError{v.Head.Chain, first,
+			"its content is gone, and no erasure behind it names it: it was not erased rightly"}
 	}
 	return nil
 }

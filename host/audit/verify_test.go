@@ -12,7 +12,8 @@ import (
 	"assay/host/audit"
 )
 
-// trail is a chain as it is stored: rows, and the head that the database claims; and what the rows were before some were erased.
+// trail is a chain as it is stored: rows, and the head that the database claims; and what the rows were before some
+// were erased.
 type trail struct {
 	rows []audit.Row
 	head audit.Head
@@ -71,12 +72,16 @@ func randomBytes(r *rand.Rand, n int) []byte {
 
 func randomRecord(r *rand.Rand) audit.Record {
 	if r.IntN(8) == 0 {
-		return audit.Record{Kind: audit.Lineup, At: "2026-01-02T03:04:05.006Z", Revision: r.Int64N(9), Digest: randomBytes(r, 32)}
+		return audit.Record{Kind: audit.Lineup, At: "2026-01-02T03:04:05.006Z", Revision: r.Int64N(9),
+			Digest: randomBytes(r, 32)}
 	}
 	return audit.Record{
-		Kind: audit.Check, At: fmt.Sprintf("2026-01-02T03:04:05.%03dZ", r.IntN(1000)), Ref: fmt.Sprint("chk_", r.Uint32()),
-		Account: fmt.Sprint("acct_", r.IntN(3)), Key: strings.Repeat("k", r.IntN(3)), Type: []string{"domain", "iban"}[r.IntN(2)],
-		Pseudonym: randomBytes(r, 32), Score: r.IntN(101), Verdict: []string{"allow", "block"}[r.IntN(2)], Revision: r.Int64N(9),
+		Kind: audit.Check, At: fmt.Sprintf("2026-01-02T03:04:05.%03dZ", r.IntN(1000)),
+		Ref:     fmt.Sprint("chk_", r.Uint32()),
+		Account: fmt.Sprint("acct_", r.IntN(3)), Key: strings.Repeat("k", r.IntN(3)),
+		Type:      []string{"domain", "iban"}[r.IntN(2)],
+		Pseudonym: randomBytes(r, 32), Score: r.IntN(101), Verdict: []string{"allow", "block"}[r.IntN(2)],
+		Revision: r.Int64N(9),
 	}
 }
 
@@ -126,7 +131,8 @@ func TestVerifierAcceptsWhatHolds(t *testing.T) {
 		checkpoints := []audit.Head{tr.at(0), tr.at(n), tr.at(n / 2), tr.at(n / 2), {Chain: tr.head.Chain + 1, Seq: 1}}
 		v, err := tr.verify(checkpoints...)
 		if err != nil || v.Head != tr.head || v.Erased != int64(len(tr.was)) || v.Erasures != erasures {
-			t.Errorf("a trail of %d: %v at %d with %d erased by %d, want %d by %d", n, err, v.Head.Seq, v.Erased, v.Erasures, len(tr.was), erasures)
+			t.Errorf("a trail of %d: %v at %d with %d erased by %d, want %d by %d", n, err, v.Head.Seq, v.Erased,
+				v.Erasures, len(tr.was), erasures)
 		}
 	}
 }
@@ -158,16 +164,26 @@ func TestVerifierGoesOnBehindAnAnchor(t *testing.T) {
 		"all pruned":     {tr.prunedAt(20, tr.at(20)), tr.at(20), []audit.Head{tr.at(20)}, ""},
 		"pruned again":   {tr.prunedAt(0, tr.at(3)).prunedAt(7, tr.at(7)), tr.at(7), nil, ""},
 		"another anchor": {tr.prunedAt(7, forged(7)), forged(7), nil, "the hash does not follow"},
-		"an anchor that a checkpoint contradicts": {tr.prunedAt(7, tr.at(7)), tr.at(7), []audit.Head{forged(7)}, "two signed hashes of it differ"},
-		"anchor of another chain":                 {tr.prunedAt(7, tr.at(7)), audit.Head{Chain: tr.head.Chain + 1, Seq: 7, Hash: tr.at(7).Hash}, nil, "breaks at record 8"},
-		"without a record":                        {trail{rows: tr.rows[7:], head: tr.head}, tr.at(7), nil, "no record behind the anchor says"},
-		"a record of another hash":                {tr.prunedAt(7, forged(7)), tr.at(7), nil, "the anchor that it names is not the one that was signed"},
-		"a record of a shorter hash":              {tr.prunedAt(7, audit.Head{Seq: 7}), tr.at(7), nil, "the anchor that it names is not the one"},
-		"a record of an earlier anchor only":      {tr.prunedAt(7, tr.at(6)), tr.at(7), nil, "no record behind the anchor says"},
-		"a record of a later anchor":              {tr.prunedAt(7, tr.at(8)), tr.at(7), nil, "the records up to 8 were pruned, it says"},
-		"a record of an anchor, and no anchor":    {tr.prunedAt(0, tr.at(7)), tr.at(0), nil, "the records up to 7 were pruned, it says"},
-		"a cut, and no anchor":                    {tr.prunedAt(7, tr.at(7)), tr.at(0), nil, "the first stored record is number 8"},
-		"a cut behind the anchor":                 {tr.prunedAt(9, tr.at(7)), tr.at(7), nil, "the first stored record is number 10"},
+		"an anchor that a checkpoint contradicts": {tr.prunedAt(7, tr.at(7)), tr.at(7), []audit.Head{forged(7)},
+			"two signed hashes of it differ"},
+		"anchor of another chain": {tr.prunedAt(7, tr.at(7)),
+			audit.Head{Chain: tr.head.Chain + 1, Seq: 7, Hash: tr.at(7).Hash}, nil, "breaks at record 8"},
+		"without a record": {trail{rows: tr.rows[7:], head: tr.head}, tr.at(7), nil,
+			"no record behind the anchor says"},
+		"a record of another hash": {tr.prunedAt(7, forged(7)), tr.at(7), nil,
+			"the anchor that it names is not the one that was signed"},
+		"a record of a shorter hash": {tr.prunedAt(7, audit.Head{Seq: 7}), tr.at(7), nil,
+			"the anchor that it names is not the one"},
+		"a record of an earlier anchor only": {tr.prunedAt(7, tr.at(6)), tr.at(7), nil,
+			"no record behind the anchor says"},
+		"a record of a later anchor": {tr.prunedAt(7, tr.at(8)), tr.at(7), nil,
+			"the records up to 8 were pruned, it says"},
+		"a record of an anchor, and no anchor": {tr.prunedAt(0, tr.at(7)), tr.at(0), nil,
+			"the records up to 7 were pruned, it says"},
+		"a cut, and no anchor": {tr.prunedAt(7, tr.at(7)), tr.at(0), nil,
+			"the first stored record is number 8"},
+		"a cut behind the anchor": {tr.prunedAt(9, tr.at(7)), tr.at(7), nil,
+			"the first stored record is number 10"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -181,7 +197,8 @@ func TestVerifierGoesOnBehindAnAnchor(t *testing.T) {
 			if err == nil {
 				err = v.Close(c.rows.head)
 			}
-			if c.breaks == "" && err != nil || c.breaks != "" && (err == nil || !strings.Contains(err.Error(), c.breaks)) {
+			if c.breaks == "" && err != nil || c.breaks != "" &&
+				(err == nil || !strings.Contains(err.Error(), c.breaks)) {
 				t.Errorf("verified with %v, want %q", err, c.breaks)
 			}
 		})
@@ -257,7 +274,8 @@ var mutations = []struct {
 		if tr.rows[i].Nonce == nil || tr.rows[j].Record.Kind != audit.Erasure || i == j {
 			return false
 		}
-		tr.rows[j].Erased = append(slices.Clone(tr.rows[j].Erased), audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf})
+		tr.rows[j].Erased = append(slices.Clone(tr.rows[j].Erased),
+			audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf})
 		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{}
 		return true
 	}},
@@ -391,11 +409,14 @@ func TestOnlyCheckpointsDetectARewrite(t *testing.T) {
 		"a record changed": func(tr *trail, at int) {
 			tr.rows[at].Nonce, tr.rows[at].Record = randomBytes(r, audit.NonceBytes), randomRecord(r)
 		},
-		"a record deleted":  func(tr *trail, at int) { tr.rows = slices.Delete(tr.rows, at, at+1) },
-		"a record inserted": func(tr *trail, at int) { tr.rows = slices.Insert(tr.rows, at, audit.Row{Nonce: nonce, Record: record}) },
-		"two swapped":       func(tr *trail, at int) { tr.rows[at], tr.rows[at-1] = tr.rows[at-1], tr.rows[at] },
-		"the tail cut off":  func(tr *trail, at int) { tr.rows = tr.rows[:at] },
-		"all cut off":       func(tr *trail, _ int) { tr.rows = nil },
+		"a record deleted": func(tr *trail, at int) { tr.rows = slices.Delete(tr.rows, at, at+1) },
+		"a record inserted": func(tr *trail, at int) {
+			tr.rows = slices.Insert(tr.rows, at,
+				audit.Row{Nonce: nonce, Record: record})
+		},
+		"two swapped":      func(tr *trail, at int) { tr.rows[at], tr.rows[at-1] = tr.rows[at-1], tr.rows[at] },
+		"the tail cut off": func(tr *trail, at int) { tr.rows = tr.rows[:at] },
+		"all cut off":      func(tr *trail, _ int) { tr.rows = nil },
 	} {
 		for range 50 {
 			tr := wholeTrail(r, 20) // who lacks the key cannot rewrite what erasures name
@@ -404,7 +425,8 @@ func TestOnlyCheckpointsDetectARewrite(t *testing.T) {
 			rewrite(&forged, at)
 			forged.link(0)
 			if _, err := forged.verify(); err != nil {
-				t.Fatalf("%s: the forgery does not hold by itself, so this proves nothing of checkpoints: %v", name, err)
+				t.Fatalf("%s: the forgery does not hold by itself, so this proves nothing of checkpoints: %v", name,
+					err)
 			}
 			if _, err := forged.verify(tr.at(20)); err == nil {
 				t.Errorf("%s at %d: not detected by a checkpoint of the last record", name, at)

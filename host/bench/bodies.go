@@ -2,7 +2,8 @@ package bench
 
 import "fmt"
 
-// Bodies returns n different check requests, all four types in turn, so that no cache of one entity flatters the figures.
+// Bodies returns n different check requests, all four types in turn, so that no cache of one entity flatters the
+// figures.
 func Bodies(n int) [][]byte {
 	bodies := make([][]byte, n)
 	for i := range bodies {

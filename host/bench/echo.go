@@ -6,7 +6,8 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Echo serves every POST on l with the same answer until the returned function is called: what the HTTP library alone can do.
+// Echo serves every POST on l with the same answer until the returned function is called: what the HTTP library alone
+// can do.
 func Echo(l net.Listener, answer []byte) (stop func() error) {
 	app := fiber.New(fiber.Config{DisableStartupMessage: true})
 	app.Post("/*", func(c *fiber.Ctx) error {

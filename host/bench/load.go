@@ -76,7 +76,8 @@ func Offer(ctx context.Context, t Target, rate int, d time.Duration) (Figures, e
 }
 
 func (t Target) client(connections int) *fasthttp.Client {
-	return &fasthttp.Client{MaxConnsPerHost: connections, ReadTimeout: callTimeout, WriteTimeout: callTimeout, MaxIdemponentCallAttempts: 1}
+	return &fasthttp.Client{MaxConnsPerHost: connections, ReadTimeout: callTimeout, WriteTimeout: callTimeout,
+		MaxIdemponentCallAttempts: 1}
 }
 
 func (t Target) call(client *fasthttp.Client, n int) error {

@@ -1,6 +1,6 @@
-// Package billing sells plans: it opens checkouts with a payment provider, takes what the provider says happened, and hands
-// out the key that was paid for. Card data never passes through it, but for the built-in test checkout, which takes published
-// test numbers only.
+// Package billing sells plans: it opens checkouts with a payment provider, takes what the provider says happened, and
+// hands out the key that was paid for. Card data never passes through it, but for the built-in test checkout, which
+// takes published test numbers only.
 package billing
 
 import (
@@ -47,8 +47,8 @@ func OfferOf(plan string) (Offer, bool) {
 // Status is a subscription's, in Stripe's words.
 type Status string
 
-// The statuses. A new subscription is incomplete until its first payment, and a failed one is past due while the provider
-// tries again, then unpaid.
+// The statuses. A new subscription is incomplete until its first payment, and a failed one is past due while the
+// provider tries again, then unpaid.
 const (
 	Incomplete Status = "incomplete"
 	Active     Status = "active"
@@ -61,8 +61,8 @@ const (
 // Serves says whether keys work in this status: also while a failed payment is tried again.
 func (s Status) Serves() bool { return s == Active || s == PastDue }
 
-// Change is what a provider says happened. Each is applied at most once, and none that is older than what is known already; what
-// has ended does not begin again.
+// Change is what a provider says happened. Each is applied at most once, and none that is older than what is known
+// already; what has ended does not begin again.
 type Change struct {
 	Event        string    // the provider's id of it
 	At           time.Time // by the provider's clock
@@ -86,8 +86,8 @@ type Subscription struct {
 	EndsAt   time.Time // when it was cancelled to the end of what is paid for; else zero
 }
 
-// How long a checkout can be paid, which is as Stripe has it, and how long the browser that began it can come for the key: payment
-// events come up to three days late.
+// How long a checkout can be paid, which is as Stripe has it, and how long the browser that began it can come for the
+// key: payment events come up to three days late.
 const (
 	PayLife   = 24 * time.Hour
 	ClaimLife = 7 * 24 * time.Hour
@@ -130,10 +130,12 @@ var (
 type Accounts interface {
 	// BeginCheckout keeps a checkout. Error: ErrSubscribed, for a free one of an account that a subscription serves.
 	BeginCheckout(ctx context.Context, c Checkout) error
-	// Apply makes a change and what follows from it durable together: the account of a new customer, its plan and quota, and
-	// whether its keys work. A change that was applied before, or that is older than what is known, does nothing.
+	// Apply makes a change and what follows from it durable together: the account of a new customer, its plan and
+	// quota, and whether its keys work. A change that was applied before, or that is older than what is known, does
+	// nothing.
 	Apply(ctx context.Context, c Change) error
-	// Claim issues the key of a paid checkout, once; afterwards it tells the hint only. Errors: ErrNoCheckout, ErrPending.
+	// Claim issues the key of a paid checkout, once; afterwards it tells the hint only. Errors: ErrNoCheckout,
+	// ErrPending.
 	Claim(ctx context.Context, session [32]byte) (Claim, error)
 	// Reissue replaces the key that Claim issued, which ends. Errors: ErrNoCheckout, ErrNoReissue.
 	Reissue(ctx context.Context, session [32]byte) (Claim, error)
@@ -146,8 +148,8 @@ type Provider interface {
 	Name() string
 	// Test says whether no real money moves.
 	Test() bool
-	// Checkout opens the provider's page for a checkout and returns where to send the browser. From there it comes back to
-	// returnTo, or to cancelTo when nothing was bought.
+	// Checkout opens the provider's page for a checkout and returns where to send the browser. From there it comes back
+	// to returnTo, or to cancelTo when nothing was bought.
 	Checkout(ctx context.Context, c Checkout, returnTo, cancelTo string) (url string, err error)
 	// Change moves a subscription to another plan, at once and prorated.
 	Change(ctx context.Context, s Subscription, o Offer) (Change, error)
@@ -165,12 +167,13 @@ type Billing struct {
 
 // Events is a provider that tells what happened by HTTP.
 type Events interface {
-	// Event reads an event's body; ok is false for one that changes nothing here. Error: ErrSignature, or what is wrong with it.
+	// Event reads an event's body; ok is false for one that changes nothing here. Error: ErrSignature, or what is wrong
+	// with it.
 	Event(body []byte, signature string) (c Change, ok bool, err error)
 }
 
-// Receive applies an event that the provider sent. It may come again, late and in any order. Error: ErrSignature, or the
-// database's, after which the provider sends it again.
+// Receive applies an event that the provider sent. It may come again, late and in any order. Error: ErrSignature, or
+// the database's, after which the provider sends it again.
 func (b *Billing) Receive(ctx context.Context, body []byte, signature string) error {
 	events, ok := b.Provider.(Events)
 	if !ok {
@@ -192,8 +195,8 @@ type Portal interface {
 // HasPortal says whether the provider has such pages.
 func (b *Billing) HasPortal() bool { _, ok := b.Provider.(Portal); return ok }
 
-// Portal returns where to send the browser of an account that wants to change how it pays. Errors: ErrNotPaid, for one that never
-// subscribed and where there are no such pages; ErrUnavailable.
+// Portal returns where to send the browser of an account that wants to change how it pays. Errors: ErrNotPaid, for one
+// that never subscribed and where there are no such pages; ErrUnavailable.
 func (b *Billing) Portal(ctx context.Context, account, returnTo string) (url string, err error) {
 	portal, ok := b.Provider.(Portal)
 	if !ok {
@@ -212,8 +215,8 @@ type Session struct {
 	URL   string // where to go now
 }
 
-// Subscribe begins a checkout of plan, for a new customer or for an account that has no subscription. A free plan needs no
-// payment. Errors: ErrNoPlan, ErrSubscribed, ErrUnavailable.
+// Subscribe begins a checkout of plan, for a new customer or for an account that has no subscription. A free plan needs
+// no payment. Errors: ErrNoPlan, ErrSubscribed, ErrUnavailable.
 func (b *Billing) Subscribe(ctx context.Context, plan, account, returnTo, cancelTo string) (Session, error) {
 	offer, ok := OfferOf(plan)
 	if !ok {
@@ -249,8 +252,8 @@ func (b *Billing) Claim(ctx context.Context, token string) (Claim, error) {
 	return b.Accounts.Claim(ctx, SessionHash(token))
 }
 
-// Reissue ends the key that was claimed and returns another, for a browser that never saw the first. Errors: ErrNoCheckout,
-// ErrNoReissue.
+// Reissue ends the key that was claimed and returns another, for a browser that never saw the first. Errors:
+// ErrNoCheckout, ErrNoReissue.
 func (b *Billing) Reissue(ctx context.Context, token string) (Claim, error) {
 	return b.Accounts.Reissue(ctx, SessionHash(token))
 }
@@ -276,7 +279,8 @@ func (b *Billing) Resume(ctx context.Context, account string) error {
 	return b.with(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Resume(ctx, s) })
 }
 
-// with asks the provider for a change and applies it at once: the provider's own event, which says the same, may take a while.
+// with asks the provider for a change and applies it at once: the provider's own event, which says the same, may take a
+// while.
 func (b *Billing) with(ctx context.Context, account string, ask func(Subscription) (Change, error)) error {
 	s, err := b.Accounts.Subscription(ctx, account)
 	if err != nil {

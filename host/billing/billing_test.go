@@ -51,7 +51,8 @@ func TestSubscribe(t *testing.T) {
 		"new customer":    {plan: "starter", url: "/checkout/test/co_"},
 		"free":            {plan: "free", url: "https://a.example/back"},
 		"upgrade of free": {plan: "pro", account: "acct_1", subErr: ErrNotPaid, url: "/checkout/test/co_"},
-		"once it ended":   {plan: "pro", account: "acct_1", sub: Subscription{Status: Canceled}, url: "/checkout/test/co_"},
+		"once it ended": {plan: "pro", account: "acct_1", sub: Subscription{Status: Canceled},
+			url: "/checkout/test/co_"},
 		"no such plan":    {plan: "gold", err: ErrNoPlan},
 		"the public plan": {plan: "public", err: ErrNoPlan},
 		"twice":           {plan: "pro", account: "acct_1", sub: Subscription{Status: PastDue}, err: ErrSubscribed},
@@ -60,7 +61,8 @@ func TestSubscribe(t *testing.T) {
 			t.Parallel()
 			a := &accounts{sub: test.sub, err: test.subErr}
 			b, _ := newTest(a)
-			s, err := b.Subscribe(t.Context(), test.plan, test.account, "https://a.example/back", "https://a.example/no")
+			s, err := b.Subscribe(t.Context(), test.plan, test.account, "https://a.example/back",
+				"https://a.example/no")
 			if !errors.Is(err, test.err) {
 				t.Fatalf("got %v, want %v", err, test.err)
 			}
@@ -74,7 +76,8 @@ func TestSubscribe(t *testing.T) {
 			if !strings.HasPrefix(s.URL, test.url) || strings.Contains(s.URL, s.Token) {
 				t.Errorf("sent to %s", s.URL)
 			}
-			if c.Session != SessionHash(s.Token) || len(s.Token) != 43 || c.Plan != test.plan || c.Account != test.account || c.Paid != (test.plan == "free") {
+			if c.Session != SessionHash(s.Token) || len(s.Token) != 43 || c.Plan != test.plan ||
+				c.Account != test.account || c.Paid != (test.plan == "free") {
 				t.Errorf("begun: %+v", c)
 			}
 		})
@@ -95,16 +98,18 @@ func TestCards(t *testing.T) {
 		field string // the field that is wrong; "" when it is taken
 		text  string
 	}{
-		"visa":                  {good, "", ""},
-		"hyphens":               {with(func(c *Card) { c.Number = "5555-5555-5555-4444" }), "", ""},
-		"four-digit year":       {with(func(c *Card) { c.Expiry = "05/2031" }), "", ""},
-		"american express":      {with(func(c *Card) { c.Number, c.CVC = "378282246310005", "1234" }), "", ""},
-		"amex, short code":      {with(func(c *Card) { c.Number = "378282246310005" }), "cvc", "4 digits"},
-		"a real number":         {with(func(c *Card) { c.Number = "4111111111111111" }), "number", "Real cards are not taken"},
-		"empty":                 {Card{}, "number", "incomplete"},
-		"letters":               {with(func(c *Card) { c.Number = "4242x" }), "number", "incomplete"},
-		"declined":              {with(func(c *Card) { c.Number = "4000000000000002" }), "number", "declined"},
-		"no funds":              {with(func(c *Card) { c.Number = "4000000000009995" }), "number", "insufficient funds"},
+		"visa":             {good, "", ""},
+		"hyphens":          {with(func(c *Card) { c.Number = "5555-5555-5555-4444" }), "", ""},
+		"four-digit year":  {with(func(c *Card) { c.Expiry = "05/2031" }), "", ""},
+		"american express": {with(func(c *Card) { c.Number, c.CVC = "378282246310005", "1234" }), "", ""},
+		"amex, short code": {with(func(c *Card) { c.Number = "378282246310005" }), "cvc", "4 digits"},
+		"a real number": {with(func(c *Card) { c.Number = "4111111111111111" }), "number",
+			"Real cards are not taken"},
+		"empty":    {Card{}, "number", "incomplete"},
+		"letters":  {with(func(c *Card) { c.Number = "4242x" }), "number", "incomplete"},
+		"declined": {with(func(c *Card) { c.Number = "4000000000000002" }), "number", "declined"},
+		"no funds": {with(func(c *Card) { c.Number = "4000000000009995" }), "number",
+			"insufficient funds"},
 		"last month":            {with(func(c *Card) { c.Expiry = "04/31" }), "expiry", "past"},
 		"month 13":              {with(func(c *Card) { c.Expiry = "13/34" }), "expiry", "MM / YY"},
 		"no expiry":             {with(func(c *Card) { c.Expiry = "" }), "expiry", "MM / YY"},
@@ -117,7 +122,8 @@ func TestCards(t *testing.T) {
 			c, err := provider.Pay("co_1", "pro", test.card)
 			var wrong *CardError
 			if test.field == "" {
-				if err != nil || c.Checkout != "co_1" || c.Plan != "pro" || c.Status != Active || c.Subscription == "" || c.Event == "" {
+				if err != nil || c.Checkout != "co_1" || c.Plan != "pro" || c.Status != Active ||
+					c.Subscription == "" || c.Event == "" {
 					t.Errorf("got %+v, %v", c, err)
 				}
 				return
@@ -140,9 +146,12 @@ func TestChangesOfASubscription(t *testing.T) {
 		do   func(context.Context, *Billing) error
 		want Change
 	}{
-		"change": {func(ctx context.Context, b *Billing) error { return b.ChangePlan(ctx, "acct_1", "pro") }, Change{Plan: "pro", Status: PastDue}},
-		"cancel": {func(ctx context.Context, b *Billing) error { return b.Cancel(ctx, "acct_1") }, Change{Status: PastDue, EndsAt: month}},
-		"resume": {func(ctx context.Context, b *Billing) error { return b.Resume(ctx, "acct_1") }, Change{Status: PastDue}},
+		"change": {func(ctx context.Context, b *Billing) error { return b.ChangePlan(ctx, "acct_1", "pro") },
+			Change{Plan: "pro", Status: PastDue}},
+		"cancel": {func(ctx context.Context, b *Billing) error { return b.Cancel(ctx, "acct_1") },
+			Change{Status: PastDue, EndsAt: month}},
+		"resume": {func(ctx context.Context, b *Billing) error { return b.Resume(ctx, "acct_1") },
+			Change{Status: PastDue}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -73,8 +73,9 @@ func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo st
 		ClientReferenceID:  stripe.String(c.ID),
 		SuccessURL:         stripe.String(returnTo),
 		CancelURL:          stripe.String(cancelTo),
-		LineItems:          []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(price), Quantity: stripe.Int64(1)}},
-		SubscriptionData:   &stripe.CheckoutSessionCreateSubscriptionDataParams{Metadata: map[string]string{metaCheckout: c.ID}},
+		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(price),
+			Quantity: stripe.Int64(1)}},
+		SubscriptionData: &stripe.CheckoutSessionCreateSubscriptionDataParams{Metadata: map[string]string{metaCheckout: c.ID}},
 	}
 	p.SetIdempotencyKey("checkout-" + c.ID)
 	session, err := s.client.V1CheckoutSessions.Create(ctx, p)
@@ -90,15 +91,18 @@ func lookupKey(plan string, cents int64) string { return fmt.Sprintf("assay_%s_%
 // price returns Stripe's id of an offer's price, making it the first time.
 func (s *Stripe) price(ctx context.Context, o Offer) (string, error) {
 	key := lookupKey(o.Plan.Name, o.Cents)
-	for p, err := range s.client.V1Prices.List(ctx, &stripe.PriceListParams{LookupKeys: stripe.StringSlice([]string{key}), Active: stripe.Bool(true)}).All(ctx) {
+	for p, err := range s.client.V1Prices.List(ctx,
+		&stripe.PriceListParams{LookupKeys: stripe.StringSlice([]string{key}), Active: stripe.Bool(true)}).All(ctx) {
 		if err != nil {
 			return "", stripeError("looking up the price", err)
 		}
 		return p.ID, nil
 	}
 	params := &stripe.PriceCreateParams{
-		Currency: stripe.String(string(stripe.CurrencyEUR)), UnitAmount: stripe.Int64(o.Cents), LookupKey: stripe.String(key),
-		Recurring:   &stripe.PriceCreateRecurringParams{Interval: stripe.String(string(stripe.PriceRecurringIntervalMonth))},
+		Currency: stripe.String(string(stripe.CurrencyEUR)), UnitAmount: stripe.Int64(o.Cents),
+		LookupKey: stripe.String(key),
+		Recurring: &stripe.PriceCreateRecurringParams{Interval: stripe.
+			String(string(stripe.PriceRecurringIntervalMonth))},
 		ProductData: &stripe.PriceCreateProductDataParams{Name: stripe.String("Assay " + o.Plan.Name)},
 	}
 	params.SetIdempotencyKey("price-" + key)
@@ -123,7 +127,8 @@ func (s *Stripe) Change(ctx context.Context, sub Subscription, o Offer) (Change,
 		return Change{}, fmt.Errorf("reading the subscription: %s has no item", sub.ID)
 	}
 	changed, err := s.client.V1Subscriptions.Update(ctx, sub.ID, &stripe.SubscriptionUpdateParams{
-		Items:             []*stripe.SubscriptionUpdateItemParams{{ID: stripe.String(current.Items.Data[0].ID), Price: stripe.String(price)}},
+		Items: []*stripe.SubscriptionUpdateItemParams{{ID: stripe.String(current.Items.Data[0].ID),
+			Price: stripe.String(price)}},
 		ProrationBehavior: stripe.String("always_invoice"),
 	})
 	if err != nil {
@@ -156,24 +161,26 @@ func (s *Stripe) Resume(ctx context.Context, sub Subscription) (Change, error) {
 }
 
 func (s *Stripe) endAtPeriod(ctx context.Context, sub Subscription, end bool) (Change, error) {
-	changed, err := s.client.V1Subscriptions.Update(ctx, sub.ID, &stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(end)})
+	changed, err := s.client.V1Subscriptions.Update(ctx, sub.ID,
+		&stripe.SubscriptionUpdateParams{CancelAtPeriodEnd: stripe.Bool(end)})
 	if err != nil {
 		return Change{}, stripeError("changing the subscription", err)
 	}
 	return s.changed(sub, changed), nil
 }
 
-// changed is the change that an answer of Stripe's API amounts to. It has no id of its own: one that says what is so already
-// does no harm.
+// changed is the change that an answer of Stripe's API amounts to. It has no id of its own: one that says what is so
+// already does no harm.
 func (s *Stripe) changed(known Subscription, now *stripe.Subscription) Change {
 	return Change{
-		Event: "api_" + stripe.NewIdempotencyKey(), At: answeredAt(now.LastResponse), Provider: s.Name(), Customer: known.Customer,
+		Event: "api_" + stripe.NewIdempotencyKey(), At: answeredAt(now.LastResponse), Provider: s.Name(),
+		Customer:     known.Customer,
 		Subscription: known.ID, Plan: planOf(now), Status: statusOf(now.Status), EndsAt: endOf(now),
 	}
 }
 
-// answeredAt is when Stripe gave an answer, by its own clock, to the second: events are ordered by it, and this host's clock may
-// be ahead.
+// answeredAt is when Stripe gave an answer, by its own clock, to the second: events are ordered by it, and this host's
+// clock may be ahead.
 func answeredAt(r *stripe.APIResponse) time.Time {
 	if r != nil {
 		if at, err := http.ParseTime(r.Header.Get("Date")); err == nil {
@@ -183,16 +190,18 @@ func answeredAt(r *stripe.APIResponse) time.Time {
 	return time.Now().Truncate(time.Second)
 }
 
-// ErrSignature means that what claims to be Stripe's event is not signed by it, or was signed too long ago to be believed.
+// ErrSignature means that what claims to be Stripe's event is not signed by it, or was signed too long ago to be
+// believed.
 var ErrSignature = errors.New("the event's signature is missing, wrong or too old")
 
-// Event reads an event that Stripe sent. ok is false for those that change nothing here. Errors: ErrSignature, or what is
-// wrong with the event.
+// Event reads an event that Stripe sent. ok is false for those that change nothing here. Errors: ErrSignature, or what
+// is wrong with the event.
 func (s *Stripe) Event(body []byte, signature string) (c Change, ok bool, err error) {
 	if s.secret == "" {
 		return Change{}, false, fmt.Errorf("%w: no signing secret is set", ErrSignature)
 	}
-	e, err := webhook.ConstructEventWithOptions(body, signature, s.secret, webhook.ConstructEventOptions{IgnoreAPIVersionMismatch: true})
+	e, err := webhook.ConstructEventWithOptions(body, signature, s.secret,
+		webhook.ConstructEventOptions{IgnoreAPIVersionMismatch: true})
 	if err != nil {
 		return Change{}, false, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
@@ -215,12 +224,14 @@ func (s *Stripe) Event(body []byte, signature string) (c Change, ok bool, err er
 		}
 		return c, c.Checkout != "" && c.Subscription != "", nil
 	case stripe.EventTypeCustomerSubscriptionCreated, stripe.EventTypeCustomerSubscriptionUpdated,
-		stripe.EventTypeCustomerSubscriptionDeleted, stripe.EventTypeCustomerSubscriptionPaused, stripe.EventTypeCustomerSubscriptionResumed:
+		stripe.EventTypeCustomerSubscriptionDeleted, stripe.EventTypeCustomerSubscriptionPaused,
+		stripe.EventTypeCustomerSubscriptionResumed:
 		var sub stripe.Subscription
 		if err := json.Unmarshal(e.Data.Raw, &sub); err != nil {
 			return Change{}, false, fmt.Errorf("reading subscription: %w", err)
 		}
-		c.Checkout, c.Subscription, c.Status, c.EndsAt = sub.Metadata[metaCheckout], sub.ID, statusOf(sub.Status), endOf(&sub)
+		c.Checkout, c.Subscription, c.Status, c.EndsAt = sub.Metadata[metaCheckout], sub.ID, statusOf(sub.Status),
+			endOf(&sub)
 		if sub.Customer != nil {
 			c.Customer = sub.Customer.ID
 		}
@@ -270,7 +281,8 @@ func endOf(s *stripe.Subscription) time.Time {
 func stripeError(doing string, err error) error {
 	var known *stripe.Error
 	if errors.As(err, &known) {
-		return fmt.Errorf("%s: Stripe answered %d %s (request %s): %w", doing, known.HTTPStatusCode, known.Code, known.RequestID, ErrUnavailable)
+		return fmt.Errorf("%s: Stripe answered %d %s (request %s): %w", doing, known.HTTPStatusCode, known.Code,
+			known.RequestID, ErrUnavailable)
 	}
 	return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
 }

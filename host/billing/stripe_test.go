@@ -20,8 +20,8 @@ import (
 
 const signingSecret = "whsec_of_the_tests"
 
-// startStripe builds and starts stripe-mock, which answers as Stripe's API does and refuses what the API would refuse, and
-// returns its URL.
+// startStripe builds and starts stripe-mock, which answers as Stripe's API does and refuses what the API would refuse,
+// and returns its URL.
 func startStripe(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "stripe-mock")
@@ -29,7 +29,8 @@ func startStripe(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	build := exec.CommandContext(t.Context(), "go", "build", "-modfile="+tools, "-o", binary, "github.com/stripe/stripe-mock")
+	build := exec.CommandContext(t.Context(), "go", "build", "-modfile="+tools, "-o", binary,
+		"github.com/stripe/stripe-mock")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Skipf("stripe-mock cannot be built, which needs the network once (go build -modfile=.ci/tools/go.mod): %v\n%s", err, out)
 	}
@@ -71,7 +72,8 @@ func TestStripe(t *testing.T) {
 	sub := Subscription{ID: "sub_1", Customer: "cus_1", Plan: "starter", Status: Active}
 	pro, _ := OfferOf("pro")
 	changed, err := s.Change(ctx, sub, pro)
-	if err != nil || changed.Plan != "pro" || changed.Subscription != "sub_1" || changed.Status == "" || changed.Event == "" {
+	if err != nil || changed.Plan != "pro" || changed.Subscription != "sub_1" || changed.Status == "" ||
+		changed.Event == "" {
 		t.Errorf("change: %+v, %v", changed, err)
 	}
 	if c, err := s.Cancel(ctx, sub); err != nil || c.Subscription != "sub_1" {
@@ -89,7 +91,8 @@ func TestStripeOutOfReach(t *testing.T) {
 	t.Parallel()
 	s := NewStripe("sk_test_123", signingSecret, "http://127.0.0.1:1")
 	s.client = NewStripe("sk_test_123", "", "http://127.0.0.1:1").client
-	if _, err := s.Checkout(t.Context(), Checkout{ID: "co_1", Plan: "pro"}, "https://a.example", "https://a.example"); !errors.Is(err, ErrUnavailable) {
+	if _, err := s.Checkout(t.Context(), Checkout{ID: "co_1", Plan: "pro"}, "https://a.example",
+		"https://a.example"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -125,7 +128,8 @@ func TestStripeEvents(t *testing.T) {
 	s := NewStripe("sk_test_123", signingSecret, "")
 	created := time.Unix(1_800_000_000, 0)
 	change := Change{
-		Event: "evt_1", At: created, Provider: "stripe", Checkout: "co_1", Customer: "cus_1", Subscription: "sub_1", Plan: "pro", Status: Active,
+		Event: "evt_1", At: created, Provider: "stripe", Checkout: "co_1", Customer: "cus_1", Subscription: "sub_1",
+		Plan: "pro", Status: Active,
 	}
 	with := func(alter func(*Change)) Change {
 		c := change
@@ -136,9 +140,12 @@ func TestStripeEvents(t *testing.T) {
 		want Change
 		ok   bool
 	}{
-		"checkout_completed.json":    {with(func(c *Change) { c.Plan = "" }), true},
-		"checkout_unpaid.json":       {Change{}, false},
-		"subscription_updated.json":  {with(func(c *Change) { c.Status, c.EndsAt = PastDue, time.Unix(1_802_000_000, 0).UTC() }), true},
+		"checkout_completed.json": {with(func(c *Change) { c.Plan = "" }), true},
+		"checkout_unpaid.json":    {Change{}, false},
+		"subscription_updated.json": {with(func(c *Change) {
+			c.Status, c.EndsAt = PastDue,
+				time.Unix(1_802_000_000, 0).UTC()
+		}), true},
 		"subscription_deleted.json":  {with(func(c *Change) { c.Status, c.Checkout, c.Plan = Canceled, "", "" }), true},
 		"subscription_trialing.json": {change, true},
 		"invoice_paid.json":          {Change{}, false},
@@ -180,8 +187,10 @@ func TestStripeSignature(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			a := &accounts{}
-			err := (&Billing{Accounts: a, Provider: test.provider}).Receive(t.Context(), []byte(test.body), test.signature)
-			if test.taken != (err == nil) || test.taken != (len(a.applied) == 1) || (!test.taken && !errors.Is(err, ErrSignature)) {
+			err := (&Billing{Accounts: a, Provider: test.provider}).Receive(t.Context(), []byte(test.body),
+				test.signature)
+			if test.taken != (err == nil) || test.taken != (len(a.applied) == 1) ||
+				(!test.taken && !errors.Is(err, ErrSignature)) {
 				t.Errorf("applied %v: %v", a.applied, err)
 			}
 		})
@@ -198,7 +207,8 @@ func FuzzStripeEvent(f *testing.F) {
 	}
 	s := NewStripe("sk_test_123", signingSecret, "")
 	f.Fuzz(func(t *testing.T, body []byte) {
-		p := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: signingSecret, Timestamp: time.Now()})
+		p := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: signingSecret,
+			Timestamp: time.Now()})
 		c, ok, err := s.Event(p.Payload, p.Header)
 		if ok && (err != nil || c.Event == "" || c.Subscription == "") {
 			t.Errorf("%+v, %v", c, err)

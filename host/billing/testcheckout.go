@@ -11,8 +11,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// TestCheckout is the provider of hosts without a Stripe key: its pages look and flow the same, it takes Stripe's published
-// test numbers only (docs.stripe.com/testing), and no money moves.
+// TestCheckout is the provider of hosts without a Stripe key: its pages look and flow the same, it takes Stripe's
+// published test numbers only (docs.stripe.com/testing), and no money moves.
 type TestCheckout struct {
 	Now func() time.Time
 	// Page is the path of the page that asks for the card; the checkout's id is appended.
@@ -50,9 +50,12 @@ func (e *CardError) Error() string { return e.Reason }
 
 // testCards are Stripe's published test numbers and why each is declined; "" for those that are accepted.
 var testCards = map[string]string{
-	"4242424242424242": "", "4000056655665556": "", "5555555555554444": "", "2223003122003222": "", "5200828282828210": "",
-	"5105105105105100": "", "378282246310005": "", "371449635398431": "", "6011111111111117": "", "6011000990139424": "",
-	"3056930009020004": "", "36227206271667": "", "3566002020360505": "", "6200000000000005": "", "4000002500003155": "",
+	"4242424242424242": "", "4000056655665556": "", "5555555555554444": "", "2223003122003222": "",
+	"5200828282828210": "",
+	"5105105105105100": "", "378282246310005": "", "371449635398431": "", "6011111111111117": "",
+	"6011000990139424": "",
+	"3056930009020004": "", "36227206271667": "", "3566002020360505": "", "6200000000000005": "",
+	"4000002500003155": "",
 	"4000000000000002": "Your card was declined.",
 	"4000000000009995": "Your card has insufficient funds.",
 	"4000000000009987": "Your card was declined.",
@@ -72,7 +75,8 @@ func (t *TestCheckout) Pay(checkout, plan string, card Card) (Change, error) {
 	}
 	declined, known := testCards[number]
 	if !known {
-		return Change{}, &CardError{"number", "This is a test checkout: use a test card such as 4242 4242 4242 4242. Real cards are not taken."}
+		return Change{}, &CardError{"number",
+			"This is a test checkout: use a test card such as 4242 4242 4242 4242. Real cards are not taken."}
 	}
 	if err := t.vetExpiry(card.Expiry); err != nil {
 		return Change{}, err
@@ -137,5 +141,6 @@ func (t *TestCheckout) Resume(_ context.Context, s Subscription) (Change, error)
 }
 
 func (t *TestCheckout) event(s Subscription) Change {
-	return Change{Event: "test_evt_" + ulid.Make().String(), At: t.Now(), Provider: t.Name(), Customer: s.Customer, Subscription: s.ID}
+	return Change{Event: "test_evt_" + ulid.Make().String(), At: t.Now(), Provider: t.Name(), Customer: s.Customer,
+		Subscription: s.ID}
 }

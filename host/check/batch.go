@@ -25,9 +25,9 @@ type Answer struct {
 	Err      error // the item's own, else those of parsing and *PlanError
 }
 
-// CheckBatch scores the items together, each as Check would, by one lineup, and records them all or none: the quota must cover
-// every item that can be scored. The answers come in the items' order. Errors: *PlanError, ErrUnauthorized, *QuotaError,
-// ErrOverloaded, else *Failure.
+// CheckBatch scores the items together, each as Check would, by one lineup, and records them all or none: the quota
+// must cover every item that can be scored. The answers come in the items' order. Errors: *PlanError, ErrUnauthorized,
+// *QuotaError, ErrOverloaded, else *Failure.
 func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) ([]Answer, error) {
 	if !caller.Plan.Batch {
 		return nil, &PlanError{Plan: caller.Plan.Name, Feature: "batch checks"}
@@ -40,8 +40,8 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 	began := time.Now()
 	answers := make([]Answer, len(items))
 	records := make([]Record, len(items))
-	// Lookups wait for others and go side by side. Layers compute: more of them at once than processors would only take each
-	// other's time, and their budgets are counted in it.
+	// Lookups wait for others and go side by side. Layers compute: more of them at once than processors would only take
+	// each other's time, and their budgets are counted in it.
 	var all sync.WaitGroup
 	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i, item := range items {

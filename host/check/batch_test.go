@@ -55,7 +55,8 @@ func TestCheckBatch(t *testing.T) {
 func TestCheckBatchIsRefusedWhole(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]error{
-		"quota": &check.QuotaError{Quota: 10, Left: 1, Needed: 2}, "key ended": check.ErrUnauthorized, "overload": check.ErrOverloaded,
+		"quota": &check.QuotaError{Quota: 10, Left: 1, Needed: 2}, "key ended": check.ErrUnauthorized,
+		"overload": check.ErrOverloaded,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

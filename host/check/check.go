@@ -54,18 +54,18 @@ type Record struct {
 // Collector looks up what parsing alone cannot know: DNS, registration, reputation. All I/O of a check happens there,
 // before any layer runs.
 type Collector interface {
-	// Collect returns those of the wanted facts that became known before ctx ended, and the sources that were asked and did not
-	// answer, each by the first part of its facts' names (dns, rdap, ...). It makes no lookup that no wanted fact needs, returns
-	// when ctx ends at the latest, and never fails: what is not known is absent.
+	// Collect returns those of the wanted facts that became known before ctx ended, and the sources that were asked and
+	// did not answer, each by the first part of its facts' names (dns, rdap, ...). It makes no lookup that no wanted
+	// fact needs, returns when ctx ends at the latest, and never fails: what is not known is absent.
 	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, silent []string)
 }
 
 // Ledger makes decisions durable.
 type Ledger interface {
-	// Append takes records of one caller. It returns nil once they, their count against the quota, their places in the audit
-	// chain and their events are committed together. It returns ErrUnauthorized when the key has ended, a *QuotaError when the
-	// month's quota does not cover all of them, and ErrOverloaded when it cannot take more; nothing is kept then. Any other
-	// error leaves it open whether the records were kept, never some of them.
+	// Append takes records of one caller. It returns nil once they, their count against the quota, their places in the
+	// audit chain and their events are committed together. It returns ErrUnauthorized when the key has ended, a
+	// *QuotaError when the month's quota does not cover all of them, and ErrOverloaded when it cannot take more;
+	// nothing is kept then. Any other error leaves it open whether the records were kept, never some of them.
 	Append(ctx context.Context, records ...Record) error
 }
 
@@ -107,7 +107,8 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 	defer lineup.Release()
 	observed, silent := c.collect(ctx, lineup.Lineup, scored)
 	d := c.judge(ctx, lineup.Lineup, scored, query, observed, silent)
-	if err := c.record(ctx, Record{Caller: req.Caller, Entity: scored, Also: also, Observed: observed, Decision: d}); err != nil {
+	if err := c.record(ctx, Record{Caller: req.Caller, Entity: scored, Also: also, Observed: observed,
+		Decision: d}); err != nil {
 		return nil, err
 	}
 	c.Observer.CheckDone(d, time.Since(began))
@@ -181,7 +182,8 @@ func (c *Checker) collect(ctx context.Context, l *Lineup, e entity.Entity) (obse
 }
 
 // judge runs the lineup's layers over e and fuses what they said.
-func (c *Checker) judge(ctx context.Context, l *Lineup, e entity.Entity, query string, observed entity.Facts, silent []string) *Decision {
+func (c *Checker) judge(ctx context.Context, l *Lineup, e entity.Entity, query string, observed entity.Facts,
+	silent []string) *Decision {
 	facts := e.Facts
 	if len(observed) > 0 {
 		facts = maps.Clone(e.Facts)
@@ -216,7 +218,8 @@ func unknown(silent []string) []Signal {
 	for _, source := range silent {
 		signals = append(signals, Signal{
 			Code: "host:unknown:" + source,
-			Text: fmt.Sprintf("Nothing could be learned from %s in time; the score rests on the rest", sourceName(source)),
+			Text: fmt.Sprintf("Nothing could be learned from %s in time; the score rests on the rest",
+				sourceName(source)),
 		})
 	}
 	return signals

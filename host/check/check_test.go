@@ -80,7 +80,10 @@ func (f *fixture) CheckDone(d *check.Decision, _ time.Duration) {
 
 // member is a member of weight 1 whose layer scores 50, and whose calls are remembered.
 func (f *fixture) member(name string, types ...entity.Type) check.Member {
-	return f.answering(name, func(context.Context, check.Facts) (check.Result, error) { return check.Result{Score: 50}, nil }, types...)
+	return f.answering(name, func(context.Context, check.Facts) (check.Result, error) {
+		return check.Result{Score: 50},
+			nil
+	}, types...)
 }
 
 func (f *fixture) answering(name string, layer layerFunc, types ...entity.Type) check.Member {
@@ -136,11 +139,15 @@ func TestFieldsAreReadInOneOrder(t *testing.T) {
 	}{
 		{"domain before all", []check.Field{anIBAN, aPhone, anEmail, aDomain}, entity.Domain, aDomain.Value,
 			[]string{"jane@example.com", "+33612345678", "DE89370400440532013000"}},
-		{"email before phone", []check.Field{aPhone, anEmail, anIBAN}, entity.Email, anEmail.Value, []string{"+33612345678", "DE89370400440532013000"}},
-		{"phone before iban", []check.Field{anIBAN, aPhone}, entity.Phone, aPhone.Value, []string{"DE89370400440532013000"}},
+		{"email before phone", []check.Field{aPhone, anEmail, anIBAN}, entity.Email, anEmail.Value,
+			[]string{"+33612345678", "DE89370400440532013000"}},
+		{"phone before iban", []check.Field{anIBAN, aPhone}, entity.Phone, aPhone.Value,
+			[]string{"DE89370400440532013000"}},
 		{"iban alone", []check.Field{anIBAN}, entity.IBAN, anIBAN.Value, nil},
-		{"empty counts as not given", []check.Field{field(entity.Domain, ""), anEmail}, entity.Email, anEmail.Value, nil},
-		{"white space counts as not given", []check.Field{blank(entity.Domain), anEmail, blank(entity.IBAN)}, entity.Email, anEmail.Value, nil},
+		{"empty counts as not given", []check.Field{field(entity.Domain, ""), anEmail}, entity.Email, anEmail.Value,
+			nil},
+		{"white space counts as not given", []check.Field{blank(entity.Domain), anEmail, blank(entity.IBAN)},
+			entity.Email, anEmail.Value, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -177,25 +184,33 @@ func TestRefusedRequests(t *testing.T) {
 		as      any    // the type that the error must have
 	}{
 		{"no fields", pro, nil, "", "domain, email, phone or iban", new(check.NoFieldError)},
-		{"blank fields only", pro, []check.Field{field(entity.Domain, "  "), field(entity.IBAN, "\u3000")}, "", "domain, email, phone or iban", new(check.NoFieldError)},
-		{"not a domain", pro, []check.Field{field(entity.Domain, "not a domain")}, "", "domain: ", new(*entity.InvalidError)},
-		{"one that goes along is wrong", pro, []check.Field{aDomain, field(entity.Email, "nobody")}, "", "email: ", new(*entity.InvalidError)},
+		{"blank fields only", pro, []check.Field{field(entity.Domain, "  "), field(entity.IBAN, "\u3000")}, "",
+			"domain, email, phone or iban", new(check.NoFieldError)},
+		{"not a domain", pro, []check.Field{field(entity.Domain, "not a domain")}, "", "domain: ",
+			new(*entity.InvalidError)},
+		{"one that goes along is wrong", pro, []check.Field{aDomain, field(entity.Email, "nobody")}, "", "email: ",
+			new(*entity.InvalidError)},
 		{"no such country", pro, []check.Field{aDomain}, "Utopia", "region.country: ", new(*entity.InvalidError)},
-		{"phone on free", free, []check.Field{aPhone}, "FR", "the free plan does not cover phone checks, only domain and email", new(*check.PlanError)},
-		{"iban on free", free, []check.Field{anIBAN}, "", "the free plan does not cover iban checks, only domain and email", new(*check.PlanError)},
-		{"email without a key", public, []check.Field{anEmail}, "", "the public plan does not cover email checks, only domain", new(*check.PlanError)},
+		{"phone on free", free, []check.Field{aPhone}, "FR",
+			"the free plan does not cover phone checks, only domain and email", new(*check.PlanError)},
+		{"iban on free", free, []check.Field{anIBAN}, "",
+			"the free plan does not cover iban checks, only domain and email", new(*check.PlanError)},
+		{"email without a key", public, []check.Field{anEmail}, "",
+			"the public plan does not cover email checks, only domain", new(*check.PlanError)},
 		{"no plan at all", check.Plan{}, []check.Field{aDomain}, "", "domain", new(*check.PlanError)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.swap(1, f.member("a"))
-			d, err := f.Check(context.Background(), check.Request{Caller: check.Caller{Plan: c.plan}, Fields: c.fields, Country: c.country})
+			d, err := f.Check(context.Background(), check.Request{Caller: check.Caller{Plan: c.plan}, Fields: c.fields,
+				Country: c.country})
 			if d != nil || err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, c.as) {
 				t.Errorf("answered %+v, %T %v; want a %T with %q", d, err, err, c.as, c.want)
 			}
 			if len(f.ran)+len(f.records)+len(f.done) != 0 {
-				t.Errorf("a refused request ran %v, left %d records and %d decisions", f.ran, len(f.records), len(f.done))
+				t.Errorf("a refused request ran %v, left %d records and %d decisions", f.ran, len(f.records),
+					len(f.done))
 			}
 		})
 	}
@@ -231,7 +246,8 @@ func TestLedgerErrors(t *testing.T) {
 			if c.passed == errors.As(err, &failure) {
 				t.Fatalf("the error is a %T", err)
 			}
-			if failure != nil && (failure.Ref != f.records[0].Decision.Ref || !strings.Contains(err.Error(), failure.Ref)) {
+			if failure != nil && (failure.Ref != f.records[0].Decision.Ref ||
+				!strings.Contains(err.Error(), failure.Ref)) {
 				t.Errorf("failure %q does not carry the reference %s", err, f.records[0].Decision.Ref)
 			}
 		})
@@ -298,7 +314,8 @@ func TestDecision(t *testing.T) {
 	heavy.Weight, heavy.Required, heavy.Version = 5, true, "2.1.0"
 	f.swap(3, heavy, f.answering("silent", func(context.Context, check.Facts) (check.Result, error) {
 		// An abstaining layer's points do not count, whatever it says besides.
-		return check.Result{Abstained: true, Score: 100, Signals: []check.Signal{sig(100, "x:y:z")}, Threat: "spam"}, nil
+		return check.Result{Abstained: true, Score: 100, Signals: []check.Signal{sig(100, "x:y:z")}, Threat: "spam"},
+			nil
 	}), f.answering("broken", func(context.Context, check.Facts) (check.Result, error) {
 		return check.Result{Score: 100, Threat: "spam"}, &check.Lost{Reason: check.Trap, Err: errors.New("unreachable")}
 	}), f.answering("odd", func(context.Context, check.Facts) (check.Result, error) {
@@ -316,19 +333,24 @@ func TestDecision(t *testing.T) {
 	}
 	ref := d.Ref
 	same(t, &check.Decision{
-		Fused: check.Fused{Score: 98, Lowest: 98, Highest: 100, Verdict: check.Block, Threat: "phishing", Signals: append(signals,
-			check.Signal{Code: "host:degraded:broken", Text: "The broken layer could not be asked; with it the score could be as high as 100"},
-			check.Signal{Code: "host:degraded:odd", Text: "The odd layer could not be asked; with it the score could be as high as 100"})},
+		Fused: check.Fused{Score: 98, Lowest: 98, Highest: 100, Verdict: check.Block, Threat: "phishing",
+			Signals: append(signals,
+				check.Signal{Code: "host:degraded:broken",
+					Text: "The broken layer could not be asked; with it the score could be as high as 100"},
+				check.Signal{Code: "host:degraded:odd",
+					Text: "The odd layer could not be asked; with it the score could be as high as 100"})},
 		Ref: ref, Type: entity.Email, Query: "jane@example.com", Revision: 3,
 		At: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC), // UTC, whole milliseconds
 		Layers: []check.Outcome{
-			{Layer: "heavy", Version: "2.1.0", Weight: 5, Score: 80, Contribution: 4, Required: true, Threat: "phishing", Signals: signals},
+			{Layer: "heavy", Version: "2.1.0", Weight: 5, Score: 80, Contribution: 4, Required: true,
+				Threat: "phishing", Signals: signals},
 			{Layer: "silent", Version: "1.0.0", Weight: 1, Abstained: true},
 			{Layer: "broken", Version: "1.0.0", Weight: 1, Lost: check.Trap},
 			{Layer: "odd", Version: "1.0.0", Weight: 1, Lost: check.Unavailable},
 		},
 	}, d)
-	if len(f.done) != 1 || f.done[0] != d || len(f.losses) != 4 || f.losses[1] != nil || f.losses[2].Reason != check.Trap ||
+	if len(f.done) != 1 || f.done[0] != d || len(f.losses) != 4 || f.losses[1] != nil ||
+		f.losses[2].Reason != check.Trap ||
 		!strings.Contains(f.losses[3].Error(), "odd") {
 		t.Errorf("observed %d decisions and the losses %v", len(f.done), f.losses)
 	}
@@ -354,7 +376,8 @@ func TestLayerSeesFactsAndItsOwnConfig(t *testing.T) {
 
 	// A setting never stands in for a fact, nor a fact for a setting.
 	facts := check.Facts{
-		Entity: entity.Facts{"config.x": "a fact"}, Config: map[string]string{"domain.ascii": "a setting", "": "a setting"},
+		Entity: entity.Facts{"config.x": "a fact"}, Config: map[string]string{"domain.ascii": "a setting",
+			"": "a setting"},
 	}
 	for _, name := range []string{"config.x", "domain.ascii", "config.", ""} {
 		if got, known := facts.Get(name); known {
@@ -418,7 +441,8 @@ func TestExplainKeepsNothing(t *testing.T) {
 	if len(f.records)+len(f.done) != 0 {
 		t.Error("an explanation was recorded")
 	}
-	if _, err := f.Explain(context.Background(), field(entity.Phone, " "), ""); !errors.As(err, new(check.NoFieldError)) {
+	if _, err := f.Explain(context.Background(), field(entity.Phone, " "), ""); !errors.As(err,
+		new(check.NoFieldError)) {
 		t.Errorf("blank: %v", err)
 	}
 }

@@ -9,7 +9,8 @@ import (
 	"assay/host/entity"
 )
 
-// ErrUnauthorized means that the key is unknown, malformed, revoked or cancelled; which one is not told (spec section 7).
+// ErrUnauthorized means that the key is unknown, malformed, revoked or cancelled; which one is not told (spec section
+// 7).
 var ErrUnauthorized = errors.New("the API key is missing, malformed, revoked or cancelled")
 
 // ErrOverloaded means that the host has more checks under way than it can finish in time. Nothing was counted.
@@ -54,7 +55,8 @@ func (e *QuotaError) Error() string {
 		return fmt.Sprintf("the batch needs %d checks and %d of the monthly quota of %d are left; it resets on %s",
 			e.Needed, e.Left, e.Quota, e.ResetAt.UTC().Format(time.DateOnly))
 	}
-	return fmt.Sprintf("the monthly quota of %d checks is used up; it resets on %s", e.Quota, e.ResetAt.UTC().Format(time.DateOnly))
+	return fmt.Sprintf("the monthly quota of %d checks is used up; it resets on %s", e.Quota,
+		e.ResetAt.UTC().Format(time.DateOnly))
 }
 
 // Failure is an internal error of one check. Nothing was counted, unless the outcome of the commit is unknown.

@@ -22,8 +22,8 @@ type eventData struct {
 	Ref     string   `json:"ref"`
 }
 
-// Event returns the name and the body of the decision's webhook event. The name is empty when there is none, for an allow
-// verdict (spec section 6).
+// Event returns the name and the body of the decision's webhook event. The name is empty when there is none, for an
+// allow verdict (spec section 6).
 func (d *Decision) Event() (name string, body []byte, err error) {
 	switch d.Verdict {
 	case Block:
@@ -39,7 +39,8 @@ func (d *Decision) Event() (name string, body []byte, err error) {
 	}
 	body, err = json.Marshal(event{
 		Event: name, Timestamp: d.At.Format(TimeFormat),
-		Data: eventData{Query: d.Query, Type: string(d.Type), Verdict: strings.ToUpper(string(d.Verdict)), Score: d.Score, Signals: codes, Ref: d.Ref},
+		Data: eventData{Query: d.Query, Type: string(d.Type), Verdict: strings.ToUpper(string(d.Verdict)),
+			Score: d.Score, Signals: codes, Ref: d.Ref},
 	})
 	if err != nil {
 		return "", nil, fmt.Errorf("writing event: %w", err)

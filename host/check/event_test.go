@@ -34,12 +34,14 @@ func TestEventIsThatOfTheSpecification(t *testing.T) {
 		},
 		{
 			"review without signals",
-			check.Decision{Fused: check.Fused{Score: 40, Verdict: check.Review}, Ref: "chk_2", Type: entity.IBAN, Query: "DE89 3704", At: at.Truncate(time.Second)},
+			check.Decision{Fused: check.Fused{Score: 40, Verdict: check.Review}, Ref: "chk_2", Type: entity.IBAN,
+				Query: "DE89 3704", At: at.Truncate(time.Second)},
 			"check.review",
 			`{"event":"check.review","timestamp":"2026-01-02T03:04:05.000Z","data":{"query":"DE89 3704","type":"iban",` +
 				`"verdict":"REVIEW","score":40,"signals":[],"ref":"chk_2"}}`,
 		},
-		{"allow", check.Decision{Fused: check.Fused{Score: 39, Verdict: check.Allow}, Ref: "chk_3", Type: entity.Domain, At: at}, "", ""},
+		{"allow", check.Decision{Fused: check.Fused{Score: 39, Verdict: check.Allow}, Ref: "chk_3", Type: entity.Domain,
+			At: at}, "", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -42,7 +42,8 @@ type Outcome struct {
 	Fuel         int64      `json:"fuel"`   // what it burned, about one unit an instruction
 	Threat       string     `json:"threat,omitempty"`
 	Signals      []Signal   `json:"signals,omitempty"`
-	SecondHand   bool       `json:"-"` // the layer reads what others said of an entity, so its say is no new evidence about it
+	// the layer reads what others said of an entity, so its say is no new evidence about it
+	SecondHand bool `json:"-"`
 }
 
 // Fused is the composite answer.
@@ -51,19 +52,21 @@ type Fused struct {
 	Lowest  int // the score if every lost layer had found nothing
 	Highest int // the score if every lost layer had found the worst
 	Verdict Verdict
-	Threat  string   // the category of the layer that contributed most; "" when the verdict is allow
-	Signals []Signal // by weight of evidence, heaviest first; those worth no points are left out, and with an allow verdict what weighs little
+	Threat  string // the category of the layer that contributed most; "" when the verdict is allow
+	// by weight of evidence, heaviest first; those worth no points are left out, and with an allow verdict what weighs little
+	Signals []Signal
 }
 
-// slight is the log-odds below which a signal says nothing about what is allowed: alone it moves a score of 10 by two. A reader would
-// take each reason for a reproach.
+// slight is the log-odds below which a signal says nothing about what is allowed: alone it moves a score of 10 by two.
+// A reader would take each reason for a reproach.
 const slight = 0.25
 
 // Fuse combines what the layers said: p = sigmoid(bias + sum(weight*score/100)), score = round(100p). It is pure, and
 // monotone in every layer's score, since weights are not negative.
 //
-// A lost layer counts as if it had found nothing, but not in silence: a signal says so, and when the layer is required and the
-// verdict hangs on it, the score is raised to where review begins, so that score and verdict agree and a person decides.
+// A lost layer counts as if it had found nothing, but not in silence: a signal says so, and when the layer is required
+// and the verdict hangs on it, the score is raised to where review begins, so that score and verdict agree and a person
+// decides.
 func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	low, high := bias, bias
 	required := false
@@ -89,7 +92,8 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 		if o.Lost != "" {
 			f.Signals = append(f.Signals, Signal{
 				Code: "host:degraded:" + o.Layer,
-				Text: fmt.Sprintf("The %s layer could not be asked; with it the score could be as high as %d", o.Layer, f.Highest),
+				Text: fmt.Sprintf("The %s layer could not be asked; with it the score could be as high as %d", o.Layer,
+					f.Highest),
 			})
 		}
 	}

@@ -55,7 +55,8 @@ func TestBandsBeginAtTheirScores(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			want := check.Fused{Score: c.score, Lowest: c.score, Highest: c.score, Verdict: c.verdict, Signals: []check.Signal{}}
+			want := check.Fused{Score: c.score, Lowest: c.score, Highest: c.score, Verdict: c.verdict,
+				Signals: []check.Signal{}}
 			if diff := cmp.Diff(want, check.Fuse(logOdds(c.p), bands, nil)); diff != "" {
 				t.Errorf("as the bias (-want +got):\n%s", diff)
 			}
@@ -70,7 +71,8 @@ func TestBandsBeginAtTheirScores(t *testing.T) {
 
 func TestScoreStaysWithinItsRange(t *testing.T) {
 	t.Parallel()
-	for _, x := range []float64{0, -0.5, 36, -37, 709, -709, 710, -710, 745, -746, math.MaxFloat64, -math.MaxFloat64, math.Inf(1), math.Inf(-1)} {
+	for _, x := range []float64{0, -0.5, 36, -37, 709, -709, 710, -710, 745, -746, math.MaxFloat64, -math.MaxFloat64,
+		math.Inf(1), math.Inf(-1)} {
 		got := check.Fuse(x, bands, nil).Score
 		want := 100
 		if x == 0 {
@@ -90,7 +92,8 @@ func TestLostLayer(t *testing.T) {
 	degraded := func(layer string, highest int) check.Signal {
 		return check.Signal{
 			Code: "host:degraded:" + layer,
-			Text: fmt.Sprintf("The %s layer could not be asked; with it the score could be as high as %d", layer, highest),
+			Text: fmt.Sprintf("The %s layer could not be asked; with it the score could be as high as %d", layer,
+				highest),
 		}
 	}
 	none := []check.Signal{}
@@ -102,38 +105,51 @@ func TestLostLayer(t *testing.T) {
 	}{
 		{
 			"required, and the verdict hangs on it", low, []check.Outcome{lost("a", 4, true)},
-			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review, Signals: []check.Signal{degraded("a", 86)}},
+			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review,
+				Signals: []check.Signal{degraded("a", 86)}},
 		},
 		{
-			"required, and it could only just reach review", logOdds(.39), []check.Outcome{lost("a", logOdds(.40)-logOdds(.39), true)},
-			check.Fused{Score: 40, Lowest: 39, Highest: 40, Verdict: check.Review, Signals: []check.Signal{degraded("a", 40)}},
+			"required, and it could only just reach review", logOdds(.39),
+			[]check.Outcome{lost("a", logOdds(.40)-logOdds(.39), true)},
+			check.Fused{Score: 40, Lowest: 39, Highest: 40, Verdict: check.Review,
+				Signals: []check.Signal{degraded("a", 40)}},
 		},
 		{
 			"optional, and the verdict hangs on it", low, []check.Outcome{lost("a", 4, false)},
-			check.Fused{Score: 10, Lowest: 10, Highest: 86, Verdict: check.Allow, Signals: []check.Signal{degraded("a", 86)}},
+			check.Fused{Score: 10, Lowest: 10, Highest: 86, Verdict: check.Allow,
+				Signals: []check.Signal{degraded("a", 86)}},
 		},
 		{
 			"required, but too light to change the verdict", low, []check.Outcome{lost("a", 1, true)},
-			check.Fused{Score: 10, Lowest: 10, Highest: 23, Verdict: check.Allow, Signals: []check.Signal{degraded("a", 23)}},
+			check.Fused{Score: 10, Lowest: 10, Highest: 23, Verdict: check.Allow,
+				Signals: []check.Signal{degraded("a", 23)}},
 		},
 		{
-			"required, and the others say review without it", low, []check.Outcome{lost("a", 4, true), scored("b", 2.2, 100)},
-			check.Fused{Score: 50, Lowest: 50, Highest: 98, Verdict: check.Review, Signals: []check.Signal{degraded("a", 98)}},
+			"required, and the others say review without it", low,
+			[]check.Outcome{lost("a", 4, true), scored("b", 2.2, 100)},
+			check.Fused{Score: 50, Lowest: 50, Highest: 98, Verdict: check.Review,
+				Signals: []check.Signal{degraded("a", 98)}},
 		},
 		{
-			"required, and the others say block without it", low, []check.Outcome{lost("a", 4, true), scored("b", 4, 100)},
-			check.Fused{Score: 86, Lowest: 86, Highest: 100, Verdict: check.Block, Signals: []check.Signal{degraded("a", 100)}},
+			"required, and the others say block without it", low,
+			[]check.Outcome{lost("a", 4, true), scored("b", 4, 100)},
+			check.Fused{Score: 86, Lowest: 86, Highest: 100, Verdict: check.Block,
+				Signals: []check.Signal{degraded("a", 100)}},
 		},
 		{
 			"two required", low, []check.Outcome{lost("a", 2, true), lost("b", 2, true)},
-			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review, Signals: []check.Signal{degraded("a", 86), degraded("b", 86)}},
+			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review,
+				Signals: []check.Signal{degraded("a", 86), degraded("b", 86)}},
 		},
 		{
-			"one required that matters together with an optional one", low, []check.Outcome{lost("a", 1, true), lost("b", 1, false)},
-			check.Fused{Score: 40, Lowest: 10, Highest: 45, Verdict: check.Review, Signals: []check.Signal{degraded("a", 45), degraded("b", 45)}},
+			"one required that matters together with an optional one", low,
+			[]check.Outcome{lost("a", 1, true), lost("b", 1, false)},
+			check.Fused{Score: 40, Lowest: 10, Highest: 45, Verdict: check.Review,
+				Signals: []check.Signal{degraded("a", 45), degraded("b", 45)}},
 		},
 		{
-			"an abstaining one is not a lost one", low, []check.Outcome{{Layer: "a", Weight: 4, Required: true, Abstained: true}},
+			"an abstaining one is not a lost one", low,
+			[]check.Outcome{{Layer: "a", Weight: 4, Required: true, Abstained: true}},
 			check.Fused{Score: 10, Lowest: 10, Highest: 10, Verdict: check.Allow, Signals: none},
 		},
 	} {
@@ -167,11 +183,14 @@ func codes(signals []check.Signal) []string {
 func TestSignalsAreOrderedByTheirWeight(t *testing.T) {
 	t.Parallel()
 	light, heavy := scored("light", 1, 60), scored("heavy", 3, 40)
-	light.Signals = []check.Signal{sig(50, "light:a:50"), sig(0, "light:a:0"), sig(-10, "light:a:-10"), sig(20, "light:a:20")}
-	heavy.Signals = []check.Signal{sig(10, "heavy:a:10"), sig(30, "heavy:a:30"), sig(30, "heavy:b:30"), sig(-30, "heavy:a:-30")}
+	light.Signals = []check.Signal{sig(50, "light:a:50"), sig(0, "light:a:0"), sig(-10, "light:a:-10"),
+		sig(20, "light:a:20")}
+	heavy.Signals = []check.Signal{sig(10, "heavy:a:10"), sig(30, "heavy:a:30"), sig(30, "heavy:b:30"),
+		sig(-30, "heavy:a:-30")}
 	silent := check.Outcome{Layer: "silent", Weight: 0, Signals: []check.Signal{sig(100, "silent:a:100")}}
 	want := []string{
-		"heavy:a:30", "heavy:b:30", "light:a:50", "heavy:a:10", "light:a:20", "silent:a:100", "light:a:-10", "heavy:a:-30",
+		"heavy:a:30", "heavy:b:30", "light:a:50", "heavy:a:10", "light:a:20", "silent:a:100", "light:a:-10",
+		"heavy:a:-30",
 	} // by points times weight: 90, 90 (as given), 50, 30, 20, 0, -10, -90; the one worth no points is left out
 	if diff := cmp.Diff(want, codes(check.Fuse(0, bands, []check.Outcome{light, silent, heavy}).Signals)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -182,7 +201,8 @@ func TestSignalsAreOrderedByTheirWeight(t *testing.T) {
 func TestSlightSignals(t *testing.T) {
 	t.Parallel()
 	a := scored("a", 5, 14)
-	a.Signals = []check.Signal{sig(4, "a:x:slight"), sig(5, "a:x:enough"), sig(-4, "a:x:slightly_good"), sig(-5, "a:x:good")}
+	a.Signals = []check.Signal{sig(4, "a:x:slight"), sig(5, "a:x:enough"), sig(-4, "a:x:slightly_good"),
+		sig(-5, "a:x:good")}
 	for _, c := range []struct {
 		name string
 		bias float64
@@ -211,10 +231,14 @@ func TestDominantThreat(t *testing.T) {
 		outcomes []check.Outcome
 		want     string
 	}{
-		{"that of the higher score", []check.Outcome{named(scored("a", 3, 50), "spam"), named(scored("b", 3, 90), "phishing")}, "phishing"},
-		{"weight counts, not score alone", []check.Outcome{named(scored("a", 6, 50), "spam"), named(scored("b", 3, 90), "phishing")}, "spam"},
-		{"the first of equals", []check.Outcome{named(scored("a", 3, 80), "spam"), named(scored("b", 3, 80), "phishing")}, "spam"},
-		{"a layer that names none", []check.Outcome{scored("a", 6, 90), named(scored("b", 3, 10), "phishing")}, "phishing"},
+		{"that of the higher score", []check.Outcome{named(scored("a", 3, 50), "spam"),
+			named(scored("b", 3, 90), "phishing")}, "phishing"},
+		{"weight counts, not score alone", []check.Outcome{named(scored("a", 6, 50), "spam"),
+			named(scored("b", 3, 90), "phishing")}, "spam"},
+		{"the first of equals", []check.Outcome{named(scored("a", 3, 80), "spam"),
+			named(scored("b", 3, 80), "phishing")}, "spam"},
+		{"a layer that names none", []check.Outcome{scored("a", 6, 90), named(scored("b", 3, 10), "phishing")},
+			"phishing"},
 		{"a layer without weight", []check.Outcome{scored("a", 6, 90), named(scored("b", 0, 100), "phishing")}, ""},
 		{"none named", []check.Outcome{scored("a", 6, 90)}, ""},
 		{"an allow verdict has none", []check.Outcome{named(scored("a", 1, 50), "spam")}, ""},
@@ -243,7 +267,8 @@ func randomOutcomes(r *rand.Rand) []check.Outcome {
 			outcomes[i] = scored(name, weight, r.IntN(101))
 			outcomes[i].Required = r.IntN(2) == 0
 			for range r.IntN(4) {
-				outcomes[i].Signals = append(outcomes[i].Signals, check.Signal{Points: r.IntN(201) - 100, Code: fmt.Sprint("a:b:", r.IntN(99))})
+				outcomes[i].Signals = append(outcomes[i].Signals, check.Signal{Points: r.IntN(201) - 100,
+					Code: fmt.Sprint("a:b:", r.IntN(99))})
 			}
 			if r.IntN(2) == 0 {
 				outcomes[i].Threat = "spam"
@@ -329,7 +354,8 @@ func monotone(t *testing.T, i int, bias float64, bands check.Bands, outcomes []c
 	for score := range 101 {
 		steps[layer].Score, steps[layer].Contribution = score, steps[layer].Weight*float64(score)/100
 		next := check.Fuse(bias, bands, steps)
-		if score > 0 && (next.Score < last.Score || next.Lowest < last.Lowest || next.Highest < last.Highest || rank(next.Verdict) < rank(last.Verdict)) {
+		if score > 0 && (next.Score < last.Score || next.Lowest < last.Lowest || next.Highest < last.Highest ||
+			rank(next.Verdict) < rank(last.Verdict)) {
 			t.Fatalf("lineup %d: layer %d at %d gives %+v, less than %+v before", i, layer, score, next, last)
 		}
 		last = next
@@ -360,7 +386,8 @@ func TestContributionsAddUp(t *testing.T) {
 		mixed := check.Fuse(-3, bands, []check.Outcome{scored("c", 2, 30), scored("a", 6, score)})
 		swapped := check.Fuse(-3, bands, []check.Outcome{scored("a", 6, score), scored("c", 2, 30)})
 		if whole.Score != halves.Score || mixed.Score != swapped.Score {
-			t.Errorf("at %d: %d against %d in halves; %d against %d in another order", score, whole.Score, halves.Score, mixed.Score, swapped.Score)
+			t.Errorf("at %d: %d against %d in halves; %d against %d in another order", score, whole.Score, halves.Score,
+				mixed.Score, swapped.Score)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"assay/host/entity"
 )
 
-// Layer is one scoring layer, ready to run. Implementations are safe for concurrent use, return within the budget of their
-// own and the context's deadline, never panic, and give the same answer for the same facts. An error is a *Lost.
+// Layer is one scoring layer, ready to run. Implementations are safe for concurrent use, return within the budget of
+// their own and the context's deadline, never panic, and give the same answer for the same facts. An error is a *Lost.
 type Layer interface {
 	Score(ctx context.Context, facts Facts) (Result, error)
 }
@@ -39,7 +39,8 @@ type Result struct {
 	Score     int // 0 to 100: the sum of the signals' points, held to that range
 	Signals   []Signal
 	Threat    string // a category of the published list, or ""
-	Fuel      int64  // what the call burned, about one unit an instruction: the same on every machine for the same facts and instance
+	// what the call burned, about one unit an instruction: the same on every machine for the same facts and instance
+	Fuel int64
 }
 
 // Signal is one reason a layer gave.
@@ -106,7 +107,8 @@ func parsed(fact string) bool {
 	return group == "entity" || group == "config" || slices.Contains(entity.Types(), entity.Type(group))
 }
 
-// secondHand says whether a fact is what others said of an entity: the reputation graph, imported lists, likeness to what is on them.
+// secondHand says whether a fact is what others said of an entity: the reputation graph, imported lists, likeness to
+// what is on them.
 func secondHand(fact string) bool {
 	group, _, _ := strings.Cut(fact, ".")
 	return group == "graph" || group == "feed" || group == "similar"
@@ -153,8 +155,8 @@ func (h *Held) Release() {
 	}
 }
 
-// Swap puts next in force. The returned channel is closed when no check uses the previous lineup any more; it is nil when
-// there was none. A nil next takes the last lineup out of force.
+// Swap puts next in force. The returned channel is closed when no check uses the previous lineup any more; it is nil
+// when there was none. A nil next takes the last lineup out of force.
 func (l *Live) Swap(next *Lineup) (drained <-chan struct{}) {
 	var held *Held
 	if next != nil {

@@ -36,7 +36,8 @@ func (e *Lost) redacted(facts Facts) *Lost {
 	return &Lost{Reason: e.Reason, Err: errors.New(r.Replace(e.Err.Error())), Output: r.Replace(e.Output)}
 }
 
-// redactShortest is the length of the shortest value that is replaced: shorter ones tell nothing, and would mangle the text.
+// redactShortest is the length of the shortest value that is replaced: shorter ones tell nothing, and would mangle the
+// text.
 const redactShortest = 4
 
 // redactor replaces the values of facts, the longest first, as they are and in lower case.

@@ -29,7 +29,8 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	}
 	w, cancel := work()
 	defer cancel()
-	if _, ok, err := c.cfg.Store.Take(w, "checkout ", c.cfg.Client(ctx.Context()), checkoutsAllowed, checkoutsWindow); err != nil {
+	if _, ok, err := c.cfg.Store.Take(w, "checkout ", c.cfg.Client(ctx.Context()), checkoutsAllowed,
+		checkoutsWindow); err != nil {
 		return err
 	} else if !ok {
 		return &pageError{fiber.StatusTooManyRequests, "Too many checkouts were begun from here. Wait an hour."}
@@ -38,7 +39,8 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	if s != nil {
 		account = s.Account
 	}
-	checkout, err := c.cfg.Billing.Subscribe(w, field(ctx, "plan"), account, c.url(ctx, donePath), c.url(ctx, "/#prices"))
+	checkout, err := c.cfg.Billing.Subscribe(w, field(ctx, "plan"), account, c.url(ctx, donePath),
+		c.url(ctx, "/#prices"))
 	switch {
 	case errors.Is(err, billing.ErrNoPlan):
 		return &pageError{fiber.StatusBadRequest, "There is no such plan."}
@@ -46,7 +48,8 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 		return ctx.Redirect("/dashboard/plan", fiber.StatusSeeOther)
 	case errors.Is(err, billing.ErrUnavailable):
 		c.cfg.Logger.Error("checkout cannot be opened", "error", err)
-		return &pageError{fiber.StatusServiceUnavailable, "Our payment provider cannot be reached. Nothing was charged; please try again in a minute."}
+		return &pageError{fiber.StatusServiceUnavailable,
+			"Our payment provider cannot be reached. Nothing was charged; please try again in a minute."}
 	case err != nil:
 		return err
 	}
@@ -115,7 +118,8 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	card := billing.Card{Number: field(ctx, "number"), Expiry: field(ctx, "expiry"), CVC: field(ctx, "cvc"), Name: field(ctx, "name")}
+	card := billing.Card{Number: field(ctx, "number"), Expiry: field(ctx, "expiry"), CVC: field(ctx, "cvc"),
+		Name: field(ctx, "name")}
 	change, err := c.testProvider().Pay(ctx.Params("id"), offer.Plan.Name, card)
 	var wrong *billing.CardError
 	if errors.As(err, &wrong) {
@@ -136,10 +140,12 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 func (c *Console) done(ctx *fiber.Ctx) error {
 	tokens := c.checkouts(ctx)
 	if len(tokens) == 0 {
-		return &pageError{fiber.StatusNotFound, "There is no checkout of this browser, or it has expired. If you paid, sign in with your key or write to support."}
+		return &pageError{fiber.StatusNotFound,
+			"There is no checkout of this browser, or it has expired. If you paid, sign in with your key or write to support."}
 	}
 	if ctx.Get("Sec-Purpose") != "" || ctx.Get("Purpose") != "" {
-		return &pageError{fiber.StatusForbidden, "This page is not for loading in advance."} // the key would be shown to nobody
+		// the key would be shown to nobody
+		return &pageError{fiber.StatusForbidden, "This page is not for loading in advance."}
 	}
 	claim, err := c.claim(tokens)
 	switch {
@@ -148,7 +154,8 @@ func (c *Console) done(ctx *fiber.Ctx) error {
 		ctx.Set("Refresh", "2")
 		return c.render(ctx, "pending", nil, view{"Title": "Waiting for your payment"})
 	case errors.Is(err, billing.ErrNoCheckout):
-		return &pageError{fiber.StatusGone, "This checkout has expired. If you paid, sign in with your key or write to support."}
+		return &pageError{fiber.StatusGone,
+			"This checkout has expired. If you paid, sign in with your key or write to support."}
 	case err != nil:
 		return err
 	}
@@ -189,7 +196,8 @@ func (c *Console) reissue(ctx *fiber.Ctx) error {
 			return err
 		}
 	}
-	return &pageError{fiber.StatusConflict, "This key was used already, or was issued again too often: rotate it in the dashboard."}
+	return &pageError{fiber.StatusConflict,
+		"This key was used already, or was issued again too often: rotate it in the dashboard."}
 }
 
 func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {

@@ -32,7 +32,8 @@ func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
 	t.Helper()
 	id := v.at.url.Query().Get("paid")
 	err := s.store.Apply(t.Context(), billing.Change{
-		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id, Subscription: "sub_" + id, Plan: "pro", Status: status,
+		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id, Subscription: "sub_" +
+			id, Plan: "pro", Status: status,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -66,9 +67,17 @@ func TestSuccessScreen(t *testing.T) {
 	}
 	// What is not a person looking must not use up the one time.
 	for name, look := range map[string]func(*visitor) int{
-		"HEAD":         func(v *visitor) int { return v.send("HEAD", donePath, "", "").status - 405 },
-		"a prefetch":   func(v *visitor) int { v.header.Set("Sec-Purpose", "prefetch"); return v.get(donePath).status - 403 },
-		"an older one": func(v *visitor) int { v.header.Set("Purpose", "prefetch"); return v.get(donePath).status - 403 },
+		"HEAD": func(v *visitor) int { return v.send("HEAD", donePath, "", "").status - 405 },
+		"a prefetch": func(v *visitor) int {
+			v.header.Set("Sec-Purpose",
+				"prefetch")
+			return v.get(donePath).status - 403
+		},
+		"an older one": func(v *visitor) int {
+			v.header.Set("Purpose",
+				"prefetch")
+			return v.get(donePath).status - 403
+		},
 	} {
 		if look(v.alone()) != 0 {
 			t.Errorf("%s got a page", name)
@@ -83,7 +92,8 @@ func TestSuccessScreen(t *testing.T) {
 			switch {
 			case p.status == 200 && strings.HasPrefix(p.text("key"), "assay_"):
 				shown.Add(1)
-				for name, want := range map[string]string{"Content-Type": "text/html; charset=utf-8", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin"} {
+				for name, want := range map[string]string{"Content-Type": "text/html; charset=utf-8",
+					"Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin"} {
 					if got := p.header.Get(name); got != want {
 						t.Errorf("%s: %q", name, got)
 					}
@@ -223,7 +233,10 @@ func TestChangingTheCard(t *testing.T) {
 
 func TestCheckoutNeedsTheProvider(t *testing.T) {
 	t.Parallel()
-	s := serve(t, func(c *Config) { c.Billing.Provider = billing.NewStripe("sk_test_1", "whsec_1", "http://127.0.0.1:1") })
+	s := serve(t, func(c *Config) {
+		c.Billing.Provider = billing.NewStripe("sk_test_1", "whsec_1",
+			"http://127.0.0.1:1")
+	})
 	v := s.visit(t)
 	v.get("/")
 	v.is(200, "Test mode")

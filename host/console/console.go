@@ -1,5 +1,5 @@
-// Package console serves the pages for people: the landing page with prices and documentation, checkout, and the customer's
-// dashboard. Everything is rendered here and works without JavaScript, which adds partial updates and plots.
+// Package console serves the pages for people: the landing page with prices and documentation, checkout, and the
+// customer's dashboard. Everything is rendered here and works without JavaScript, which adds partial updates and plots.
 package console
 
 import (
@@ -99,7 +99,8 @@ func (c *Console) Handler() fasthttp.RequestHandler {
 	routed := c.app.Handler()
 	return func(ctx *fasthttp.RequestCtx) {
 		if !slices.Contains(fiber.DefaultMethods, string(ctx.Method())) {
-			ctx.Error("There is no such method.", fasthttp.StatusNotImplemented) // fiber would say that the request is malformed
+			// fiber would say that the request is malformed
+			ctx.Error("There is no such method.", fasthttp.StatusNotImplemented)
 			return
 		}
 		routed(ctx)
@@ -179,8 +180,8 @@ type pageError struct {
 
 func (e *pageError) Error() string { return e.text }
 
-// fail answers with a page that says what went wrong; no other place does. The text of what is not known here is kept from
-// the person.
+// fail answers with a page that says what went wrong; no other place does. The text of what is not known here is kept
+// from the person.
 func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 	var page *pageError
 	var routing *fiber.Error
@@ -237,8 +238,8 @@ func work() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), pageTimeout)
 }
 
-// secure says whether the customer's connection is encrypted: the operator says so, or the proxy in front. That header is
-// believed from anybody, since it only ever makes that client's own cookies stricter.
+// secure says whether the customer's connection is encrypted: the operator says so, or the proxy in front. That header
+// is believed from anybody, since it only ever makes that client's own cookies stricter.
 func (c *Console) secure(ctx *fiber.Ctx) bool {
 	first, _, _ := strings.Cut(ctx.Get("X-Forwarded-Proto"), ",")
 	return strings.HasPrefix(c.cfg.URL, "https://") || strings.EqualFold(strings.TrimSpace(first), "https")

@@ -23,7 +23,8 @@ const (
 	listedEvents = 50
 )
 
-// notes are what a page may say after something was done, by the name in its address: text from an address is never shown.
+// notes are what a page may say after something was done, by the name in its address: text from an address is never
+// shown.
 var notes = map[string]string{
 	"revoked":   "The key is revoked. Within a second no host takes it any more.",
 	"removed":   "The webhook is removed. Events are no longer kept.",
@@ -134,8 +135,8 @@ const (
 	longestName = 60             // characters
 )
 
-// keyName vets the name of a key. It is shown in lists and terminals, so it has no characters that act instead of being seen:
-// controls, and marks that turn the direction of text.
+// keyName vets the name of a key. It is shown in lists and terminals, so it has no characters that act instead of being
+// seen: controls, and marks that turn the direction of text.
 func keyName(text string) (name string, ok bool) {
 	name = strings.TrimSpace(text)
 	seen := !strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) })
@@ -146,7 +147,8 @@ func (c *Console) createKey(ctx *fiber.Ctx, s *session) error {
 	name, ok := keyName(field(ctx, "name"))
 	if !ok {
 		ctx.Status(fiber.StatusBadRequest)
-		return c.showKeys(ctx, s, view{"Error": "name: it must have 1 to 60 visible characters, such as “production”.", "Typed": name})
+		return c.showKeys(ctx, s, view{"Error": "name: it must have 1 to 60 visible characters, such as “production”.",
+			"Typed": name})
 	}
 	w, cancel := work()
 	defer cancel()
@@ -192,7 +194,8 @@ func (c *Console) revokeKey(ctx *fiber.Ctx, s *session) error {
 func (c *Console) plan(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
-	v := view{"Title": "Plan", "Offers": billing.Offers(), "Note": notes[query(ctx, "note")], "Portal": c.cfg.Billing.HasPortal()}
+	v := view{"Title": "Plan", "Offers": billing.Offers(), "Note": notes[query(ctx, "note")],
+		"Portal": c.cfg.Billing.HasPortal()}
 	sub, err := c.cfg.Store.Subscription(w, s.Account)
 	if err != nil && !errors.Is(err, billing.ErrNotPaid) {
 		return err
@@ -244,7 +247,8 @@ func (c *Console) billed(ctx *fiber.Ctx, note string, err error) error {
 		return &pageError{fiber.StatusConflict, "There is no subscription to change: choose a plan first."}
 	case errors.Is(err, billing.ErrUnavailable):
 		c.cfg.Logger.Error("subscription cannot be changed", "error", err)
-		return &pageError{fiber.StatusServiceUnavailable, "Our payment provider did not answer. If the change went through, it shows here in a minute; otherwise please try again."}
+		return &pageError{fiber.StatusServiceUnavailable,
+			"Our payment provider did not answer. If the change went through, it shows here in a minute; otherwise please try again."}
 	case err != nil:
 		return err
 	}

@@ -20,8 +20,10 @@ import (
 
 // hostile are texts that try to be more than text.
 var hostile = []string{
-	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'" autofocus onfocus=alert(1) x='`, `</textarea></title></style></script><svg onload=alert(1)>`,
-	`javascript:alert(1)//`, `{{.Session.CSRF}}`, `" hx-get="/dashboard/plan" hx-trigger="load`, "\u202Egnp.exe", "a\u0000b", "\u009b31m", "\x1b[31m", "\xff\xfe",
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'" autofocus onfocus=alert(1) x='`,
+	`</textarea></title></style></script><svg onload=alert(1)>`,
+	`javascript:alert(1)//`, `{{.Session.CSRF}}`, `" hx-get="/dashboard/plan" hx-trigger="load`, "\u202Egnp.exe",
+	"a\u0000b", "\u009b31m", "\x1b[31m", "\xff\xfe",
 	`<!--`, `]]>`, strings.Repeat("é", 512), strings.Repeat("<b>", 340),
 }
 
@@ -61,8 +63,14 @@ func TestHostileText(t *testing.T) {
 	token := v.at.token()
 	ordinary := v.ordinary()
 	send := map[string]func(v *visitor, text string) page{
-		"a key's name":    func(v *visitor, text string) page { return v.post("/dashboard/keys", "csrf", token, "name", text) },
-		"a webhook's URL": func(v *visitor, text string) page { return v.post("/dashboard/webhooks", "csrf", token, "url", text) },
+		"a key's name": func(v *visitor, text string) page {
+			return v.post("/dashboard/keys", "csrf", token, "name",
+				text)
+		},
+		"a webhook's URL": func(v *visitor, text string) page {
+			return v.post("/dashboard/webhooks", "csrf", token,
+				"url", text)
+		},
 		"a path of a URL": func(v *visitor, text string) page {
 			return v.post("/dashboard/webhooks", "csrf", token, "url", "https://example.com/"+text)
 		},
@@ -73,13 +81,22 @@ func TestHostileText(t *testing.T) {
 			return v.post("/dashboard/try", "csrf", token, "value", "example.com", "type", text)
 		},
 		"a domain": func(v *visitor, text string) page { return v.post("/try", "domain", text) },
-		"a plan":   func(v *visitor, text string) page { return v.post("/dashboard/plan", "csrf", token, "plan", text) },
+		"a plan": func(v *visitor, text string) page {
+			return v.post("/dashboard/plan", "csrf", token, "plan",
+				text)
+		},
 		"a date": func(v *visitor, text string) page {
 			return v.post("/dashboard/webhooks/resend", "csrf", token, "since", text)
 		},
-		"a key":             func(v *visitor, text string) page { return v.post("/signin", "key", text) },
-		"a note":            func(v *visitor, text string) page { return v.get("/dashboard/keys?note=" + escape(text)) },
-		"a page's position": func(v *visitor, text string) page { return v.get("/dashboard/checks?before=" + escape(text)) },
+		"a key": func(v *visitor, text string) page { return v.post("/signin", "key", text) },
+		"a note": func(v *visitor, text string) page {
+			return v.get("/dashboard/keys?note=" +
+				escape(text))
+		},
+		"a page's position": func(v *visitor, text string) page {
+			return v.get("/dashboard/checks?before=" +
+				escape(text))
+		},
 		"a state": func(v *visitor, text string) page {
 			return v.get("/dashboard/webhooks?state=" + escape(text) + "&below=" + escape(text))
 		},
@@ -120,7 +137,8 @@ func escape(text string) string {
 func (v *visitor) ordinary() page {
 	w := *v
 	all := &html.Node{Type: html.DocumentNode}
-	for _, path := range []string{"/", "/docs", "/nothing", "/dashboard", "/dashboard/keys", "/dashboard/checks", "/dashboard/webhooks", "/dashboard/plan"} {
+	for _, path := range []string{"/", "/docs", "/nothing", "/dashboard", "/dashboard/keys", "/dashboard/checks",
+		"/dashboard/webhooks", "/dashboard/plan"} {
 		all.AppendChild(w.get(path).root)
 	}
 	w.get("/dashboard/keys")
@@ -151,9 +169,10 @@ func TestHostileAnswers(t *testing.T) {
 		if n < len(hostile) {
 			text = strings.ToValidUTF8(hostile[n], "\uFFFD") // as they are kept
 		}
-		return s.render(ctx, "event", &session{}, view{"Title": "Webhook event", "Ref": "chk_1", "Attempts": []store.Attempt{
-			{Number: 1, StartedAt: time.Now(), TookMS: &took, Status: 500, Answer: text}, {Number: 2, Error: text},
-		}})
+		return s.render(ctx, "event", &session{}, view{"Title": "Webhook event", "Ref": "chk_1",
+			"Attempts": []store.Attempt{
+				{Number: 1, StartedAt: time.Now(), TookMS: &took, Status: 500, Answer: text}, {Number: 2, Error: text},
+			}})
 	})
 	s.Handler() // makes it known
 	v := s.visit(t)
@@ -172,9 +191,11 @@ func TestStaticFiles(t *testing.T) {
 	s := serve(t, nil)
 	v := s.visit(t).alone()
 	layout := v.get("/").body
-	for _, file := range []string{"console.css", "console.js", "htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css", "icon.svg"} {
+	for _, file := range []string{"console.css", "console.js", "htmx.min.js", "uPlot.iife.min.js", "uPlot.min.css",
+		"icon.svg"} {
 		p := v.get("/static/" + file)
-		if p.status != 200 || p.header.Get("Content-Security-Policy") == "" || !strings.Contains(p.header.Get("Cache-Control"), "max-age=31536000") {
+		if p.status != 200 || p.header.Get("Content-Security-Policy") == "" ||
+			!strings.Contains(p.header.Get("Cache-Control"), "max-age=31536000") {
 			t.Errorf("%s: status %d, %v", file, p.status, p.header)
 		}
 		sum := sha256.Sum256([]byte(p.body))
@@ -183,9 +204,12 @@ func TestStaticFiles(t *testing.T) {
 		}
 	}
 	for _, path := range []string{
-		"/static", "/static/", "/static/..", "/static/../console.go", "/static/..%2f..%2fetc/passwd", "/static/%2e%2e/%2e%2e/go.mod", "/static/..%5c..%5cgo.mod",
-		"/static/console.css%00", "/static/console.css%00.html", "/static/.git/config", "/static//etc/passwd", "/static/console.css.fiber.gz",
-		"/static/pages/layout.html", "/.git/config", "/pages/layout.html", "/..%2fstatic/console.css", "/static/\xff", testCheckoutPath + "\xff", "/\xc0\xae\xc0\xae/",
+		"/static", "/static/", "/static/..", "/static/../console.go", "/static/..%2f..%2fetc/passwd",
+		"/static/%2e%2e/%2e%2e/go.mod", "/static/..%5c..%5cgo.mod",
+		"/static/console.css%00", "/static/console.css%00.html", "/static/.git/config", "/static//etc/passwd",
+		"/static/console.css.fiber.gz",
+		"/static/pages/layout.html", "/.git/config", "/pages/layout.html", "/..%2fstatic/console.css", "/static/\xff",
+		testCheckoutPath + "\xff", "/\xc0\xae\xc0\xae/",
 		"/static/" + strings.Repeat("a/", 1500), "//evil.example/", "/dashboard//keys", "/Dashboard", "/dashboard/",
 	} {
 		if status, body := rawGet(t, s, path); status != 404 || !strings.Contains(body, "There is no such page.") {
@@ -245,14 +269,17 @@ func TestDatabaseDown(t *testing.T) {
 	if err := s.store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, get := range []string{"/", "/docs", "/dashboard", "/dashboard/checks", "/dashboard/keys", "/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", "/signin", donePath, testCheckoutPath + "co_1"} {
+	for _, get := range []string{"/", "/docs", "/dashboard", "/dashboard/checks", "/dashboard/keys",
+		"/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", "/signin", donePath, testCheckoutPath +
+			"co_1"} {
 		failed(v.alone(), v.alone().get(get), get)
 	}
 	for _, post := range append([]string{"/subscribe", "/checkout/reissue"}, posts...) {
 		if post == "/signout" {
 			continue // needs no database
 		}
-		failed(v.alone(), v.alone().post(post, "csrf", token, "plan", "free", "name", "x", "url", "https://example.com", "since", "2026-01-01", "value", "example.com"), post)
+		failed(v.alone(), v.alone().post(post, "csrf", token, "plan", "free", "name", "x", "url", "https://example.com",
+			"since", "2026-01-01", "value", "example.com"), post)
 	}
 	w := s.visit(t)
 	failed(w, w.post("/signin", "key", key), "/signin")

@@ -15,7 +15,8 @@ func (c *Console) landing(ctx *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs", "Offers": billing.Offers(), "Tried": view{}})
+	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs",
+		"Offers": billing.Offers(), "Tried": view{}})
 }
 
 func (c *Console) docs(ctx *fiber.Ctx) error {
@@ -23,7 +24,8 @@ func (c *Console) docs(ctx *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return c.render(ctx, "docs", s, view{"Title": "API documentation", "URL": c.url(ctx, ""), "Offers": billing.Offers(), "MaxBatch": check.MaxBatch})
+	return c.render(ctx, "docs", s, view{"Title": "API documentation", "URL": c.url(ctx, ""),
+		"Offers": billing.Offers(), "MaxBatch": check.MaxBatch})
 }
 
 // try checks a domain without a key, within the limit of the no-key endpoint.
@@ -37,7 +39,8 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 		return err
 	case !ok:
 		ctx.Status(fiber.StatusTooManyRequests)
-		tried["Error"] = "You have used this hour's checks without a key. They start anew at " + resetAt.UTC().Format("15:04") + " UTC; a free key needs no card."
+		tried["Error"] = "You have used this hour's checks without a key. They start anew at " +
+			resetAt.UTC().Format("15:04") + " UTC; a free key needs no card."
 	default:
 		d, err := c.cfg.Checker.Check(w, check.Request{
 			Caller: c.cfg.Public.Caller(), Fields: []check.Field{{Type: entity.Domain, Value: field(ctx, "domain")}},
@@ -53,7 +56,8 @@ func (c *Console) try(ctx *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs", "Offers": billing.Offers(), "Tried": tried})
+	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs",
+		"Offers": billing.Offers(), "Tried": tried})
 }
 
 // judged puts a decision into what is shown, or what is wrong with the request for it.
@@ -89,7 +93,8 @@ func (c *Console) judged(ctx *fiber.Ctx, tried view, d *check.Decision, err erro
 }
 
 // fieldNames are what people call the fields that are not called by their own name.
-var fieldNames = map[string]string{"iban": "IBAN", "region.country": "country", "ref": "check reference", "subject": "subject reference"}
+var fieldNames = map[string]string{"iban": "IBAN", "region.country": "country", "ref": "check reference",
+	"subject": "subject reference"}
 
 // complaint says as a sentence what is wrong with a field.
 func complaint(e *entity.InvalidError) string {

@@ -42,7 +42,8 @@ type site struct {
 	clock    atomic.Pointer[time.Time]
 }
 
-// serve starts a console with a database of its own and the test checkout. What change sets in its configuration is kept.
+// serve starts a console with a database of its own and the test checkout. What change sets in its configuration is
+// kept.
 func serve(t *testing.T, change func(*Config)) *site {
 	t.Helper()
 	ring, err := keyring.Load(filepath.Join(t.TempDir(), "secret"))
@@ -65,7 +66,8 @@ func serve(t *testing.T, change func(*Config)) *site {
 	}
 	cfg := Config{
 		Store: s.store, Checker: parser{}, Public: unlimited{s.store}, Sealer: ring, Logger: log, Now: clock,
-		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: clock, Page: TestCheckoutPage}, Now: clock},
+		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: clock,
+			Page: TestCheckoutPage}, Now: clock},
 		Webhook: func(text string) (string, error) {
 			receiver, err := webhook.ParseURL(text)
 			return receiver, errors.Join(err, guard.Check(receiver))
@@ -85,7 +87,8 @@ func serve(t *testing.T, change func(*Config)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &fasthttp.Server{Handler: s.Handler(), ReadBufferSize: 8 << 10} // as of host/api: what asks with more is cut off
+	// as of host/api: what asks with more is cut off
+	server := &fasthttp.Server{Handler: s.Handler(), ReadBufferSize: 8 << 10}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	t.Cleanup(func() {
@@ -153,7 +156,8 @@ func (s *site) visit(t *testing.T) *visitor {
 	}
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &visitor{T: t, client: &http.Client{Jar: jar, Transport: transport}, header: http.Header{}, at: page{url: at}}
+	return &visitor{T: t, client: &http.Client{Jar: jar, Transport: transport}, header: http.Header{},
+		at: page{url: at}}
 }
 
 // alone does not follow redirects.
@@ -190,7 +194,8 @@ func (v *visitor) send(method, target, kind, body string) page {
 	if err != nil {
 		v.Fatal(err)
 	}
-	v.at = page{url: response.Request.URL, status: response.StatusCode, header: response.Header, body: string(text), root: root}
+	v.at = page{url: response.Request.URL, status: response.StatusCode, header: response.Header, body: string(text),
+		root: root}
 	return v.at
 }
 
@@ -217,7 +222,8 @@ func (v *visitor) follow(text string) page {
 	return page{}
 }
 
-// press sends the first form whose button has that text, with what its fields hold and with what is typed: names and values.
+// press sends the first form whose button has that text, with what its fields hold and with what is typed: names and
+// values.
 func (v *visitor) press(text string, typed ...string) page {
 	v.Helper()
 	for form := range v.at.root.Descendants() {

@@ -28,8 +28,8 @@ type pages struct {
 // view is what a page shows.
 type view map[string]any
 
-// asset returns the address of a static file. It names the content, so that browsers may keep it and still never show a new page in an
-// old style.
+// asset returns the address of a static file. It names the content, so that browsers may keep it and still never show a
+// new page in an old style.
 func asset(name string) (string, error) {
 	content, err := static.ReadFile("static/" + name)
 	if err != nil {
@@ -41,15 +41,18 @@ func asset(name string) (string, error) {
 
 func parsePages() (*pages, error) {
 	funcs := template.FuncMap{
-		"asset":   asset,
-		"euros":   func(cents int64) string { return fmt.Sprintf("€%d", cents/100) },
-		"time":    shownTime,
-		"minute":  func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04") + " UTC" },
-		"date":    func(t time.Time) string { return t.UTC().Format("2 January 2006") },
-		"day":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
-		"moment":  moment,
-		"count":   count,
-		"named":   func(plan string) string { return strings.ToUpper(plan[:min(1, len(plan))]) + plan[min(1, len(plan)):] },
+		"asset":  asset,
+		"euros":  func(cents int64) string { return fmt.Sprintf("€%d", cents/100) },
+		"time":   shownTime,
+		"minute": func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04") + " UTC" },
+		"date":   func(t time.Time) string { return t.UTC().Format("2 January 2006") },
+		"day":    func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
+		"moment": moment,
+		"count":  count,
+		"named": func(plan string) string {
+			return strings.ToUpper(plan[:min(1, len(plan))]) + plan[min(1,
+				len(plan)):]
+		},
 		"isodate": func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
 		"seen":    func(s string) string { return readable([]byte(s)) },
 		"words":   func(s string) string { return strings.ReplaceAll(s, "_", " ") },
@@ -143,14 +146,14 @@ func (c *Console) write(ctx *fiber.Ctx, t *template.Template, block, name string
 	return ctx.Send(page.Bytes())
 }
 
-// partial says whether the request comes from htmx and wants only the part of the page with that id. htmx names what it will
-// replace as "div#id".
+// partial says whether the request comes from htmx and wants only the part of the page with that id. htmx names what it
+// will replace as "div#id".
 func partial(ctx *fiber.Ctx, id string) bool {
 	return ctx.Get("HX-Request") == "true" && strings.HasSuffix(ctx.Get("HX-Target"), "#"+id)
 }
 
-// field is what a form says in the request's body; what stands in the URL does not count, where secrets and tokens have no
-// business. Forms of several parts are not read: no page sends one.
+// field is what a form says in the request's body; what stands in the URL does not count, where secrets and tokens have
+// no business. Forms of several parts are not read: no page sends one.
 func field(ctx *fiber.Ctx, name string) string { return readable(ctx.Request().PostArgs().Peek(name)) }
 
 // query is a value of the URL.
@@ -158,8 +161,8 @@ func query(ctx *fiber.Ctx, name string) string {
 	return readable(ctx.Request().URI().QueryArgs().Peek(name))
 }
 
-// readable is text as the database and a page can hold it: what is neither UTF-8 nor seen nor space becomes U+FFFD, which no
-// check, name or address may have.
+// readable is text as the database and a page can hold it: what is neither UTF-8 nor seen nor space becomes U+FFFD,
+// which no check, name or address may have.
 func readable(raw []byte) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !unicode.IsSpace(r) {

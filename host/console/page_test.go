@@ -9,13 +9,15 @@ import (
 
 func TestShown(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]string{0: "0", 1500: "1500", 9999: "9999", 10_000: "10,000", 123_456: "123,456", 1_234_567: "1,234,567"} {
+	for n, want := range map[int]string{0: "0", 1500: "1500", 9999: "9999", 10_000: "10,000", 123_456: "123,456",
+		1_234_567: "1,234,567"} {
 		if got := count(n); got != want {
 			t.Errorf("%d is shown as %s, want %s", n, got, want)
 		}
 	}
 	for timestamp, want := range map[string]string{
-		"2026-01-05T03:04:05.678Z": "5 Jan 2026, 03:04:05 UTC", "2026-01-05T03:04:05+02:00": "5 Jan 2026, 01:04:05 UTC", "some day": "some day", "": "",
+		"2026-01-05T03:04:05.678Z": "5 Jan 2026, 03:04:05 UTC", "2026-01-05T03:04:05+02:00": "5 Jan 2026, 01:04:05 UTC",
+		"some day": "some day", "": "",
 	} {
 		if got := moment(timestamp); got != want {
 			t.Errorf("%q is shown as %q, want %q", timestamp, got, want)

@@ -22,8 +22,8 @@ func (c *Console) showPrivacy(ctx *fiber.Ctx, s *session, v view) error {
 	return c.render(ctx, "privacy", s, v)
 }
 
-// wanted reads whom a form is about: a value, a subject reference or the reference of a check. Values come in forms only, never in
-// addresses, which logs keep.
+// wanted reads whom a form is about: a value, a subject reference or the reference of a check. Values come in forms
+// only, never in addresses, which logs keep.
 func wanted(ctx *fiber.Ctx) (whose privacy.Selector, v view, err error) {
 	who, kind := strings.TrimSpace(field(ctx, "who")), entity.Type(field(ctx, "type"))
 	v = view{"Who": who, "Kind": string(kind)}

@@ -26,7 +26,8 @@ func (s *site) checked(t *testing.T, key string, kind entity.Type, value string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &check.Decision{Fused: check.Fused{Score: 91, Verdict: verdict}, Ref: check.NewRef(), Type: kind, Query: value, At: s.clock.Load().UTC().Truncate(time.Millisecond)}
+	d := &check.Decision{Fused: check.Fused{Score: 91, Verdict: verdict}, Ref: check.NewRef(), Type: kind, Query: value,
+		At: s.clock.Load().UTC().Truncate(time.Millisecond)}
 	err = ledger.Append(t.Context(), check.Record{Caller: caller, Entity: e, Decision: d})
 	if closing := ledger.Close(); err != nil || closing != nil {
 		t.Fatal(err, closing)
@@ -34,7 +35,8 @@ func (s *site) checked(t *testing.T, key string, kind entity.Type, value string,
 	return d.Ref
 }
 
-// Who holds a free key finds, downloads and erases what is held of somebody, without JavaScript and without the value in any address.
+// Who holds a free key finds, downloads and erases what is held of somebody, without JavaScript and without the value
+// in any address.
 func TestPrivacyPage(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -62,10 +64,13 @@ func TestPrivacyPage(t *testing.T) {
 		Subject string
 		Checks  []struct{ Ref, Verdict string }
 	}
-	if err := json.Unmarshal([]byte(file.body), &held); err != nil || held.Subject != subject || len(held.Checks) != 2 || held.Checks[0].Ref != ref {
+	if err := json.Unmarshal([]byte(file.body), &held); err != nil || held.Subject != subject ||
+		len(held.Checks) != 2 || held.Checks[0].Ref != ref {
 		t.Errorf("downloaded %s: %v", file.body, err)
 	}
-	if kind, as := file.header.Get("Content-Type"), file.header.Get("Content-Disposition"); kind != "application/json" || as != `attachment; filename="subject.json"` {
+	if kind, as := file.header.Get("Content-Type"),
+		file.header.Get("Content-Disposition"); kind != "application/json" ||
+		as != `attachment; filename="subject.json"` {
 		t.Errorf("the download is of type %q, %q", kind, as)
 	}
 

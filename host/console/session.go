@@ -15,8 +15,8 @@ import (
 	"assay/host/store"
 )
 
-// session is who is signed in, kept in a sealed cookie: the host keeps nothing. Whether the key still stands is asked for
-// every page.
+// session is who is signed in, kept in a sealed cookie: the host keeps nothing. Whether the key still stands is asked
+// for every page.
 type session struct {
 	Account string `json:"a"`
 	Key     string `json:"k"` // the id of the key that was used to sign in
@@ -110,7 +110,8 @@ func (c *Console) current(ctx *fiber.Ctx) (*session, error) {
 	return s, err
 }
 
-// signedIn registers a page of the dashboard: it is given the session, and what it posts must carry the session's token.
+// signedIn registers a page of the dashboard: it is given the session, and what it posts must carry the session's
+// token.
 func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) error) {
 	c.app.Add(method, path, func(ctx *fiber.Ctx) error {
 		s, err := c.current(ctx)
@@ -118,7 +119,8 @@ func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) 
 			return err
 		}
 		if s == nil {
-			ctx.Set("HX-Redirect", "/signin") // htmx, which follows other redirects by itself, would put that page into this one
+			// htmx, which follows other redirects by itself, would put that page into this one
+			ctx.Set("HX-Redirect", "/signin")
 			if method == fiber.MethodGet && ctx.Get("HX-Request") == "" {
 				return ctx.Redirect("/signin", fiber.StatusSeeOther)
 			}
@@ -137,12 +139,14 @@ func (s *session) sent(ctx *fiber.Ctx) bool {
 }
 
 func errStaleForm() error {
-	return &pageError{fiber.StatusForbidden, "This form is out of date. Go back, reload the page and try again; nothing was changed."}
+	return &pageError{fiber.StatusForbidden,
+		"This form is out of date. Go back, reload the page and try again; nothing was changed."}
 }
 
-// sameOrigin refuses what another site's page posts, also where nobody is signed in yet. Browsers say where a request comes from
-// (Fetch Metadata), but only where the connection is secure or local; else they name the origin, or "null" because of our
-// Referrer-Policy (Fetch standard, section 3.1). What says neither is no browser, and has no cookies to abuse.
+// sameOrigin refuses what another site's page posts, also where nobody is signed in yet. Browsers say where a request
+// comes from (Fetch Metadata), but only where the connection is secure or local; else they name the origin, or "null"
+// because of our Referrer-Policy (Fetch standard, section 3.1). What says neither is no browser, and has no cookies to
+// abuse.
 func (c *Console) sameOrigin(ctx *fiber.Ctx) error {
 	if m := ctx.Method(); m == fiber.MethodGet || m == fiber.MethodHead {
 		return ctx.Next()
@@ -179,14 +183,16 @@ func (c *Console) signIn(ctx *fiber.Ctx) error {
 	}
 	w, cancel := work()
 	defer cancel()
-	if _, ok, err := c.cfg.Store.Take(w, "sign-in ", c.cfg.Client(ctx.Context()), signInsAllowed, signInsWindow); err != nil {
+	if _, ok, err := c.cfg.Store.Take(w, "sign-in ", c.cfg.Client(ctx.Context()), signInsAllowed,
+		signInsWindow); err != nil {
 		return err
 	} else if !ok {
 		return again(fiber.StatusTooManyRequests, "Too many attempts to sign in from here. Wait five minutes.")
 	}
 	key, err := c.cfg.Store.SignIn(w, field(ctx, "key"))
 	if errors.Is(err, check.ErrUnauthorized) {
-		return again(fiber.StatusUnauthorized, "This is not a key that works: look for missing or extra characters. A revoked key cannot sign in.")
+		return again(fiber.StatusUnauthorized,
+			"This is not a key that works: look for missing or extra characters. A revoked key cannot sign in.")
 	}
 	if err != nil {
 		return err

@@ -10,9 +10,12 @@ import (
 
 // posts are the forms of the dashboard.
 var posts = []string{
-	"/dashboard/try", "/dashboard/keys", "/dashboard/keys/ID/rotate", "/dashboard/keys/ID/revoke", "/dashboard/webhooks",
-	"/dashboard/webhooks/remove", "/dashboard/webhooks/secret", "/dashboard/webhooks/test", "/dashboard/webhooks/enable", "/dashboard/webhooks/resend",
-	"/dashboard/webhooks/chk_1/resend", "/dashboard/privacy", "/dashboard/privacy/export", "/dashboard/privacy/erase", "/dashboard/plan", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/signout",
+	"/dashboard/try", "/dashboard/keys", "/dashboard/keys/ID/rotate", "/dashboard/keys/ID/revoke",
+	"/dashboard/webhooks",
+	"/dashboard/webhooks/remove", "/dashboard/webhooks/secret", "/dashboard/webhooks/test",
+	"/dashboard/webhooks/enable", "/dashboard/webhooks/resend",
+	"/dashboard/webhooks/chk_1/resend", "/dashboard/privacy", "/dashboard/privacy/export", "/dashboard/privacy/erase",
+	"/dashboard/plan", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/signout",
 }
 
 // TestForgedForms sends every form of the dashboard as another site, an old page or another customer would.
@@ -34,16 +37,26 @@ func TestForgedForms(t *testing.T) {
 	for _, path := range posts {
 		path = strings.Replace(path, "ID", id, 1)
 		for name, forge := range map[string]func(*visitor) page{
-			"no token":                func(v *visitor) page { return v.post(path, "name", "x", "url", "https://a.example") },
-			"a stale token":           func(v *visitor) page { return v.post(path, "csrf", mine) },
-			"the token of another":    func(v *visitor) page { return v.post(path, "csrf", other.at.token()) },
-			"a token in the URL":      func(v *visitor) page { return v.post(path + "?csrf=" + token) },
-			"a token in another form": func(v *visitor) page { return v.send("POST", path, "text/plain", "csrf="+token) },
+			"no token": func(v *visitor) page {
+				return v.post(path, "name", "x", "url",
+					"https://a.example")
+			},
+			"a stale token":        func(v *visitor) page { return v.post(path, "csrf", mine) },
+			"the token of another": func(v *visitor) page { return v.post(path, "csrf", other.at.token()) },
+			"a token in the URL":   func(v *visitor) page { return v.post(path + "?csrf=" + token) },
+			"a token in another form": func(v *visitor) page {
+				return v.send("POST", path, "text/plain", "csrf="+
+					token)
+			},
 			"from another site": func(v *visitor) page {
 				v.header.Set("Sec-Fetch-Site", "cross-site")
 				return v.post(path, "csrf", token)
 			},
-			"from a sibling": func(v *visitor) page { v.header.Set("Sec-Fetch-Site", "same-site"); return v.post(path, "csrf", token) },
+			"from a sibling": func(v *visitor) page {
+				v.header.Set("Sec-Fetch-Site", "same-site")
+				return v.post(path,
+					"csrf", token)
+			},
 			"from another origin": func(v *visitor) page {
 				v.header.Set("Origin", "https://evil.example")
 				return v.post(path, "csrf", token)
@@ -68,8 +81,10 @@ func TestForgedForms(t *testing.T) {
 		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE"} {
 			p := v.alone().send(method, path, "", "")
 			// Some have a page of the same address, which changes nothing.
-			shown := (method == "GET" || method == "HEAD") && (path == "/dashboard/keys" || path == "/dashboard/webhooks" || path == "/dashboard/privacy" || path == "/dashboard/plan" ||
-				strings.HasPrefix(path, "/dashboard/webhooks/") && strings.Count(path, "/") == 3)
+			shown := (method == "GET" || method == "HEAD") &&
+				(path == "/dashboard/keys" || path == "/dashboard/webhooks" || path == "/dashboard/privacy" ||
+					path == "/dashboard/plan" ||
+					strings.HasPrefix(path, "/dashboard/webhooks/") && strings.Count(path, "/") == 3)
 			if !shown && (p.status != 405 || p.header.Get("Allow") == "") {
 				t.Errorf("%s %s: status %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
 			}
@@ -85,7 +100,8 @@ func TestForgedForms(t *testing.T) {
 			t.Errorf("%s from another site: status %d, cookies %v", public, p.status, p.cookies())
 		}
 	}
-	// Where the connection is neither encrypted nor local, browsers name neither the site nor, with our referrer policy, the origin.
+	// Where the connection is neither encrypted nor local, browsers name neither the site nor, with our referrer
+	// policy, the origin.
 	w := s.visit(t).alone()
 	w.header.Set("Origin", "null")
 	if p := w.post("/signin", "key", key); p.status != 303 {
@@ -135,7 +151,8 @@ func TestSessions(t *testing.T) {
 		for i := range raw {
 			bad := append([]byte(nil), raw...)
 			bad[i] ^= 1
-			if v := with(base64.RawURLEncoding.EncodeToString(bad)); !strings.HasSuffix(v.get("/dashboard").url.Path, "/signin") {
+			if v := with(base64.RawURLEncoding.EncodeToString(bad)); !strings.HasSuffix(v.get("/dashboard").url.Path,
+				"/signin") {
 				t.Fatalf("with byte %d changed somebody is signed in", i)
 			}
 		}
@@ -176,7 +193,8 @@ func TestSessions(t *testing.T) {
 		part := with(stolen)
 		part.header.Set("HX-Request", "true")
 		part.header.Set("HX-Target", "div#events")
-		if p := part.alone().get("/dashboard/webhooks"); p.header.Get("HX-Redirect") != "/signin" || p.header.Get("HX-Reswap") != "none" {
+		if p := part.alone().get("/dashboard/webhooks"); p.header.Get("HX-Redirect") != "/signin" ||
+			p.header.Get("HX-Reswap") != "none" {
 			t.Errorf("a part of a page: status %d, %v", p.status, p.header)
 		}
 	})
@@ -215,7 +233,8 @@ func TestCookiesThroughTLS(t *testing.T) {
 			if p.status != 303 || c == nil {
 				t.Fatalf("status %d, cookies %v", p.status, p.cookies())
 			}
-			if c.Secure != test.secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" || c.Domain != "" {
+			if c.Secure != test.secure || !c.HttpOnly || c.SameSite != http.SameSiteLaxMode || c.Path != "/" ||
+				c.Domain != "" {
 				t.Errorf("cookie %s", c.Raw)
 			}
 			if (p.header.Get("Strict-Transport-Security") != "") != test.secure {
@@ -223,7 +242,8 @@ func TestCookiesThroughTLS(t *testing.T) {
 			}
 			v.header.Set("Cookie", c.Name+"="+c.Value)
 			p = v.get(donePath)
-			if c := p.cookies()[prefix+"assay_session"]; p.status != 200 || c == nil || c.Secure != test.secure || !c.HttpOnly {
+			if c := p.cookies()[prefix+"assay_session"]; p.status != 200 || c == nil || c.Secure != test.secure ||
+				!c.HttpOnly {
 				t.Errorf("status %d, cookies %v", p.status, p.cookies())
 			}
 		})

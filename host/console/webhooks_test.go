@@ -27,7 +27,8 @@ func TestWebhookThatFailsForDays(t *testing.T) {
 	if err != nil || len(claimed) != 1 {
 		t.Fatal(claimed, err)
 	}
-	if _, _, err := outbox.Finish(t.Context(), store.Ended{Ref: claimed[0].Ref, Number: 1, At: time.Now(), Status: 500}); err != nil {
+	if _, _, err := outbox.Finish(t.Context(), store.Ended{Ref: claimed[0].Ref, Number: 1, At: time.Now(),
+		Status: 500}); err != nil {
 		t.Fatal(err)
 	}
 	account := claimed[0].Account

@@ -19,8 +19,9 @@ const assigned = "AD AE AF AG AI AL AM AO AQ AR AS AT AU AW AX AZ BA BB BD BE BF
 // Cunha.
 const unofficial = "XK AC TA"
 
-// Country validates a request's region.country: "" is EU, the default; otherwise an ISO 3166-1 alpha-2 code or EU, in any
-// case, given back in upper case. XK, AC and TA count as codes. The error is an [*InvalidError] on "region.country".
+// Country validates a request's region.country: "" is EU, the default; otherwise an ISO 3166-1 alpha-2 code or EU, in
+// any case, given back in upper case. XK, AC and TA count as codes. The error is an [*InvalidError] on
+// "region.country".
 func Country(s string) (string, error) {
 	switch code := strings.ToUpper(s); {
 	case s == "":

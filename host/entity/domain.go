@@ -236,8 +236,8 @@ func checkUnderscores(ascii string, labels []string) error {
 	return nil
 }
 
-// publicSuffix looks a name up in the Public Suffix List. A suffix that the list does not hold is its last label, by the
-// list's default rule, and is "unlisted".
+// publicSuffix looks a name up in the Public Suffix List. A suffix that the list does not hold is its last label, by
+// the list's default rule, and is "unlisted".
 func publicSuffix(ascii string) (suffix, kind string) {
 	suffix, icann := publicsuffix.PublicSuffix(ascii)
 	switch {

@@ -32,9 +32,11 @@ func TestDomainFacts(t *testing.T) {
 	}{
 		"three labels": {"login.secure.example.co.uk", "login.secure.example.co.uk", Facts{
 			"entity.type": "domain", "entity.country": "EU", "domain.ascii": "login.secure.example.co.uk",
-			"domain.unicode": "login.secure.example.co.uk", "domain.registrable": "example.co.uk", "domain.suffix": "co.uk",
-			"domain.suffix_kind": "icann", "domain.tld": "uk", "domain.name": "example", "domain.subdomain": "login.secure",
-			"domain.scripts": "Latin.Latin.Latin.Latin.Latin"}},
+			"domain.unicode": "login.secure.example.co.uk", "domain.registrable": "example.co.uk",
+			"domain.suffix":      "co.uk",
+			"domain.suffix_kind": "icann", "domain.tld": "uk", "domain.name": "example",
+			"domain.subdomain": "login.secure",
+			"domain.scripts":   "Latin.Latin.Latin.Latin.Latin"}},
 		"look-alike": {"pаypal.com", "xn--pypal-4ve.com", Facts{
 			"domain.unicode": "pаypal.com", "domain.name": "pаypal", "domain.scripts": "Cyrillic+Latin.Latin",
 			"domain.subdomain": ""}},
@@ -45,7 +47,8 @@ func TestDomainFacts(t *testing.T) {
 		"suffix itself": {"co.uk", "co.uk", Facts{
 			"domain.registrable": "", "domain.name": "", "domain.subdomain": ""}},
 		"shared host": {"shop.jane.github.io", "shop.jane.github.io", Facts{"domain.suffix": "github.io",
-			"domain.suffix_kind": "private", "domain.registrable": "jane.github.io", "domain.name": "jane", "domain.subdomain": "shop"}},
+			"domain.suffix_kind": "private", "domain.registrable": "jane.github.io", "domain.name": "jane",
+			"domain.subdomain": "shop"}},
 		"unlisted suffix": {"host.internalx", "host.internalx", Facts{"domain.suffix": "internalx",
 			"domain.suffix_kind": "unlisted", "domain.registrable": "host.internalx"}},
 		"IDN suffix": {"пример.рф", "xn--e1afmkfd.xn--p1ai", Facts{
@@ -155,7 +158,8 @@ func TestDomainLookalikeIsBounded(t *testing.T) {
 }
 
 func FuzzDomain(f *testing.F) {
-	for _, s := range []string{"example.com", "pаypal.com", "xn--pypal-4ve.com", "https://a.b:80/x", "foo_bar.github.io", "faß.de",
+	for _, s := range []string{"example.com", "pаypal.com", "xn--pypal-4ve.com", "https://a.b:80/x",
+		"foo_bar.github.io", "faß.de",
 		"a。b", "exa≠mple.com", "☃.net", "אב.com", "১.com", "xn--0-.com", "a\u200c.com", "ǅ.com", "İ.com", "ﷺ.com"} {
 		f.Add(s)
 	}

@@ -14,10 +14,10 @@ const (
 	maxAddressBytes = 254
 )
 
-// readEmail parses an addr-spec of RFC 5321 (RFC 6531 for internationalised ones) and normalises it as MaxMind documents
-// in "Normalizing Email Addresses for minFraud": lower case, NFC, provider aliases, tags, ignored dots. One step of that
-// page is left out on purpose: misspelt domains (gmai.com, gmail.con, example.com.com) are not repaired, because a
-// misspelling is evidence that a layer must see, and its owner is not the provider.
+// readEmail parses an addr-spec of RFC 5321 (RFC 6531 for internationalised ones) and normalises it as MaxMind
+// documents in "Normalizing Email Addresses for minFraud": lower case, NFC, provider aliases, tags, ignored dots. One
+// step of that page is left out on purpose: misspelt domains (gmai.com, gmail.con, example.com.com) are not repaired,
+// because a misspelling is evidence that a layer must see, and its owner is not the provider.
 func readEmail(text, _ string, facts Facts) (string, error) {
 	local, host, err := splitAddress(text)
 	if err != nil {
@@ -142,7 +142,8 @@ func checkDotAtom(s string) error {
 	for i := range len(s) {
 		c := s[i]
 		switch {
-		case c >= utf8.RuneSelf, c|0x20 >= 'a' && c|0x20 <= 'z', isDigit(c), c == '.', strings.IndexByte(specials, c) >= 0:
+		case c >= utf8.RuneSelf, c|0x20 >= 'a' && c|0x20 <= 'z', isDigit(c), c == '.',
+			strings.IndexByte(specials, c) >= 0:
 		case c == '@':
 			return refuse("has more than one '@'")
 		case c == '(' || c == ')':
@@ -186,8 +187,8 @@ func lowerNFC(s string) string {
 	return norm.NFC.String(strings.ToLower(norm.NFC.String(s)))
 }
 
-// cutTag splits a sub-address from the mailbox: at the first '-' for Yahoo's disposable addresses, else at the first '+'
-// (RFC 5233 names the practice). A mark in first place is no tag.
+// cutTag splits a sub-address from the mailbox: at the first '-' for Yahoo's disposable addresses, else at the first
+// '+' (RFC 5233 names the practice). A mark in first place is no tag.
 func cutTag(user, provider string) (mailbox, tag string) {
 	mark := "+"
 	if provider == "yahoo" {

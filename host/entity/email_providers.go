@@ -2,9 +2,9 @@ package entity
 
 import "strings"
 
-// aliasDomains maps a mail domain to the one that its provider delivers the same mailboxes at, as in MaxMind's "Normalizing
-// Email Addresses for minFraud". Domains that only share a provider are not aliases: me.com and icloud.com, or gmx.de and
-// gmx.net, can be different people.
+// aliasDomains maps a mail domain to the one that its provider delivers the same mailboxes at, as in MaxMind's
+// "Normalizing Email Addresses for minFraud". Domains that only share a provider are not aliases: me.com and
+// icloud.com, or gmx.de and gmx.net, can be different people.
 var aliasDomains = map[string]string{
 	"googlemail.com": "gmail.com",
 	"pm.me":          "protonmail.com",

@@ -2,8 +2,8 @@
 // normalised value and the facts that can be read from the text alone. It is pure: no network, no clock, no state.
 //
 // Two outcomes are kept apart. Text that cannot be such an entity at all is an [*InvalidError], a 400 to the consumer.
-// Text that is well formed but wrong (an IBAN with a wrong check digit, a phone number outside its country's plan) is an
-// [Entity] whose facts say what is wrong, so that it can be scored.
+// Text that is well formed but wrong (an IBAN with a wrong check digit, a phone number outside its country's plan) is
+// an [Entity] whose facts say what is wrong, so that it can be scored.
 package entity
 
 import (
@@ -176,7 +176,8 @@ func Guess(raw string) Type {
 // Holder is what an entity hangs on in the reputation graph: many entities share one.
 type Holder struct{ Kind, Value string }
 
-// rangeDigits is how much of an E.164 number names the block it was allotted from: country, area or operator, and block.
+// rangeDigits is how much of an E.164 number names the block it was allotted from: country, area or operator, and
+// block.
 const rangeDigits = 7
 
 // Holders lists what e hangs on, widest last: the registrable domain of a host name ("registrable"), the mail domain of

@@ -40,7 +40,8 @@ func checkRefused(t *testing.T, typ Type, cases map[string]refused) {
 				t.Fatalf("Parse(%s, %.80q) = %q, %v; want an InvalidError", typ, c.raw, e.Value, err)
 			}
 			if invalid.Field != string(typ) || !strings.Contains(invalid.Reason, c.reason) {
-				t.Errorf("Parse(%s, %.80q) refused with %q on %s; want %q", typ, c.raw, invalid.Reason, invalid.Field, c.reason)
+				t.Errorf("Parse(%s, %.80q) refused with %q on %s; want %q", typ, c.raw, invalid.Reason, invalid.Field,
+					c.reason)
 			}
 		})
 	}
@@ -154,7 +155,8 @@ func TestErrorsDoNotCarryPayloads(t *testing.T) {
 	t.Parallel()
 	payload := strings.Repeat("A", 200)
 	for _, typ := range Types() {
-		for _, raw := range []string{payload, payload + "..", "xn--" + payload[:50] + ".com", "<" + payload + ">@x", payload + "\u202e"} {
+		for _, raw := range []string{payload, payload + "..", "xn--" + payload[:50] + ".com", "<" + payload + ">@x",
+			payload + "\u202e"} {
 			if _, err := Parse(typ, raw, ""); err != nil && strings.Contains(err.Error(), payload[:65]) {
 				t.Errorf("%s: the error repeats more than 64 characters: %v", typ, err)
 			}
@@ -167,7 +169,8 @@ func TestErrorsDoNotCarryPayloads(t *testing.T) {
 
 func TestCountry(t *testing.T) {
 	t.Parallel()
-	for in, want := range map[string]string{"": "EU", "eu": "EU", "de": "DE", "Fr": "FR", "ZW": "ZW", "AD": "AD", "xk": "XK", "AC": "AC"} {
+	for in, want := range map[string]string{"": "EU", "eu": "EU", "de": "DE", "Fr": "FR", "ZW": "ZW", "AD": "AD",
+		"xk": "XK", "AC": "AC"} {
 		if got, err := Country(in); got != want || err != nil {
 			t.Errorf("Country(%q) = %q, %v; want %q", in, got, err, want)
 		}
@@ -185,10 +188,14 @@ func TestGuess(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]Type{
 		"jane@example.com": Email, "\"a b\"@example.com": Email,
-		"DE89 3704 0044 0532 0130 00": IBAN, "gb29nwbk60161331926819": IBAN, "NO9386011117947": IBAN, "DE89-3704-0044-0532-0130-00": IBAN,
-		"+49 30 123456": Phone, "030/123456": Phone, "(201) 555-0123": Phone, "+49 30 123456 ext. 7": Phone, "112": Phone,
-		"example.com": Domain, "163.com": Domain, "1und1.de": Domain, "https://user@example.com/": Domain, "пример.рф": Domain,
-		"": Domain, "ab12cd34ef56.com": Domain,
+		"DE89 3704 0044 0532 0130 00": IBAN, "gb29nwbk60161331926819": IBAN, "NO9386011117947": IBAN,
+		"DE89-3704-0044-0532-0130-00": IBAN,
+		"+49 30 123456":               Phone, "030/123456": Phone, "(201) 555-0123": Phone,
+		"+49 30 123456 ext. 7": Phone,
+		"112":                  Phone,
+		"example.com":          Domain, "163.com": Domain, "1und1.de": Domain, "https://user@example.com/": Domain,
+		"пример.рф": Domain,
+		"":          Domain, "ab12cd34ef56.com": Domain,
 	} {
 		if got := Guess(raw); got != want {
 			t.Errorf("Guess(%q) = %s, want %s", raw, got, want)
@@ -209,7 +216,8 @@ func TestHolders(t *testing.T) {
 		"public suffix": {Domain, "co.uk", "", nil},
 		"email": {Email, "jane@mail.example.com", "",
 			[]Holder{{"maildomain", "mail.example.com"}, {"registrable", "example.com"}}},
-		"aliased email": {Email, "jane@googlemail.com", "", []Holder{{"maildomain", "gmail.com"}, {"registrable", "gmail.com"}}},
+		"aliased email": {Email, "jane@googlemail.com", "", []Holder{{"maildomain", "gmail.com"},
+			{"registrable", "gmail.com"}}},
 		"phone":         {Phone, "+33 6 12 34 56 78", "", []Holder{{"range", "3361234"}}},
 		"no such phone": {Phone, "99999999", "DE", []Holder{{"range", "4999999"}}},
 		"unread phone":  {Phone, "+999 123456", "", nil},

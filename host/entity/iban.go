@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// The bounds of ISO 13616-1: two letters, two check digits and a BBAN of at most 30 characters. The lower bound is short
-// of every registered length (Norway's 15), so that a truncated IBAN is scored as one.
+// The bounds of ISO 13616-1: two letters, two check digits and a BBAN of at most 30 characters. The lower bound is
+// short of every registered length (Norway's 15), so that a truncated IBAN is scored as one.
 const (
 	minIBANBytes = 8
 	maxIBANBytes = 34
@@ -64,7 +64,8 @@ func ibanCode(text string) (string, error) {
 	code := make([]byte, 0, maxIBANBytes)
 	for _, r := range text {
 		switch {
-		case unicode.IsSpace(r), r == '-', r == '\u2010', r == '\u2011', r == '\u2013', r == ':' && string(code) == "IBAN":
+		case unicode.IsSpace(r), r == '-', r == '\u2010', r == '\u2011', r == '\u2013', r == ':' &&
+			string(code) == "IBAN":
 		case r >= 'a' && r <= 'z':
 			code = append(code, byte(r)-'a'+'A')
 		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':

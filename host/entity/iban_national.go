@@ -1,9 +1,9 @@
 package entity
 
 // nationalCheck verifies the check digits that a country puts inside its BBANs. The BBAN must fit the country's form.
-// known is false where the country has none, where the algorithm depends on the bank, or where it does not apply to this
-// account; absence says nothing against an account. The Netherlands' test by 11 is left out: banks issue numbers that do
-// not pass it.
+// known is false where the country has none, where the algorithm depends on the bank, or where it does not apply to
+// this account; absence says nothing against an account. The Netherlands' test by 11 is left out: banks issue numbers
+// that do not pass it.
 func nationalCheck(country, bban string) (holds, known bool) {
 	switch country {
 	case "BE":
@@ -64,8 +64,8 @@ func digitsMod(digits string, m int) int {
 	return n
 }
 
-// ribDigits replaces an account's letters as the French relevé d'identité bancaire does: A to I, J to R and S to Z by 1 to
-// 9, 1 to 9 and 2 to 9.
+// ribDigits replaces an account's letters as the French relevé d'identité bancaire does: A to I, J to R and S to Z by 1
+// to 9, 1 to 9 and 2 to 9.
 func ribDigits(bban string) string {
 	const letters = "12345678912345678923456789"
 	digits := []byte(bban)

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ibanExamples are the examples that the IBAN registry prints, or the banks where a country is not registered: the proof
-// of ibanForms. Dependencies share their parent's.
+// ibanExamples are the examples that the IBAN registry prints, or the banks where a country is not registered: the
+// proof of ibanForms. Dependencies share their parent's.
 const ibanExamples = `
 AD1200012030200359100100 AE070331234567890123456 AL47212110090000000235698741 AT611904300234573201
 AZ21NABZ00000000137010001944 BA391290079401028494 BE68539007547034 BG80BNBG96611020345678 BH67BMAG00001299123456
@@ -62,7 +62,8 @@ func TestRegistryExamples(t *testing.T) {
 		if e.Facts["iban.national"] == "wrong" {
 			t.Errorf("%s: the country's own check digits do not hold", code)
 		}
-		if joined := e.Facts["iban.bank"] + e.Facts["iban.branch"] + e.Facts["iban.account"]; !strings.HasSuffix(code, joined) {
+		if joined := e.Facts["iban.bank"] + e.Facts["iban.branch"] + e.Facts["iban.account"]; !strings.HasSuffix(code,
+			joined) {
 			t.Errorf("%s: bank, branch and account %q are not its end", code, joined)
 		}
 		if wrong, _ := Parse(IBAN, code[:len(code)-1], ""); wrong.Facts["iban.structure"] != "length" {
@@ -102,7 +103,8 @@ func TestNationalCheckNoticesOneDigit(t *testing.T) {
 			t.Errorf("%s: %s passes as well as %s", country, changed, bban)
 		}
 	}
-	for _, country := range strings.Fields("BE ES FR MC IT SM PT NO FI SI BA ME MK RS EE HR CZ SK PL IS HU TN TL AL XK MR") {
+	for _, country := range strings.Fields(
+		"BE ES FR MC IT SM PT NO FI SI BA ME MK RS EE HR CZ SK PL IS HU TN TL AL XK MR") {
 		if !slices.Contains(checked, country) {
 			t.Errorf("%s: no check was made", country)
 		}
@@ -137,8 +139,10 @@ func TestIBANFacts(t *testing.T) {
 		want       Facts
 	}{
 		"German, as the facts table shows": {"DE89 3704 0044 0532 0130 00", "DE89370400440532013000", Facts{
-			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok", "iban.check_digits": "89",
-			"iban.bban": "370400440532013000", "iban.bank": "37040044", "iban.account": "0532013000", "iban.sepa": "yes"}},
+			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok",
+			"iban.check_digits": "89",
+			"iban.bban":         "370400440532013000", "iban.bank": "37040044", "iban.account": "0532013000",
+			"iban.sepa": "yes"}},
 		"British with a branch": {"GB29NWBK60161331926819", "GB29NWBK60161331926819", Facts{
 			"iban.bank": "NWBK", "iban.branch": "601613", "iban.account": "31926819"}},
 		"Italian bank after the CIN": {"IT60X0542811101000000123456", "IT60X0542811101000000123456", Facts{

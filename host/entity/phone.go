@@ -143,15 +143,16 @@ func isPhoneSeparator(r rune) bool {
 		strings.ContainsRune("()[]./·•~−（）．／\u200b\u2060\ufeff\u00ad", r)
 }
 
-// cutExtension splits an extension off: "ext. 12", "x12", "#12", ";ext=12" at the end, of at most 7 digits. Address books write
-// what is dialled after a pause as ",,12".
+// cutExtension splits an extension off: "ext. 12", "x12", "#12", ";ext=12" at the end, of at most 7 digits. Address
+// books write what is dialled after a pause as ",,12".
 func cutExtension(text string) (number string) {
 	head := strings.TrimRight(text, "0123456789")
 	if digits := len(text) - len(head); digits == 0 || digits > 7 {
 		return text
 	}
 	lower := strings.ToLower(strings.TrimRight(head, " .:="))
-	for _, mark := range []string{"extension", "extn", "ext", "durchwahl", "poste", "anexo", "доб", "int", "x", "#", ",,"} {
+	for _, mark := range []string{"extension", "extn", "ext", "durchwahl", "poste", "anexo", "доб", "int", "x", "#",
+		",,"} {
 		if number, found := strings.CutSuffix(lower, mark); found && len(lower) <= len(text) {
 			return strings.TrimRight(text[:len(number)], " ,;")
 		}
@@ -179,10 +180,10 @@ func (d dial) number(region string) (number *phonenumbers.PhoneNumber, assumed, 
 	return number, true, ordinary
 }
 
-// guess finds the plan of a number in national format when nothing names its country. Many plans accept the same digits;
-// how they were written tells those apart: "(800) 253-7078" is North American, "800 25 37 07" is not. Of plans that look
-// equally likely the first wins, and the EU's come first. A special number, such as premium rate, is told from one that
-// is a person's mobile or fixed line in another plan that looks as likely.
+// guess finds the plan of a number in national format when nothing names its country. Many plans accept the same
+// digits; how they were written tells those apart: "(800) 253-7078" is North American, "800 25 37 07" is not. Of plans
+// that look equally likely the first wins, and the EU's come first. A special number, such as premium rate, is told
+// from one that is a person's mobile or fixed line in another plan that looks as likely.
 func (d dial) guess() (best *phonenumbers.PhoneNumber, ordinary bool) {
 	if len(d.digits) > 10 { // longer than most national numbers
 		if number := d.withoutPlus(); number != nil {

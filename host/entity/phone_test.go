@@ -11,9 +11,10 @@ func TestPhoneFacts(t *testing.T) {
 		raw, country, value string
 		want                Facts
 	}{
-		"French mobile": {"+33 6 12 34 56 78", "", "+33612345678", Facts{"phone.e164": "+33612345678", "phone.country": "FR",
-			"phone.calling_code": "33", "phone.national": "612345678", "phone.type": "mobile", "phone.valid": "yes",
-			"phone.possible": "possible", "phone.assumed": "no", "phone.otherwise_ordinary": "no"}},
+		"French mobile": {"+33 6 12 34 56 78", "", "+33612345678",
+			Facts{"phone.e164": "+33612345678", "phone.country": "FR",
+				"phone.calling_code": "33", "phone.national": "612345678", "phone.type": "mobile", "phone.valid": "yes",
+				"phone.possible": "possible", "phone.assumed": "no", "phone.otherwise_ordinary": "no"}},
 		"leading zero kept": {"+39 06 6982 1234", "", "+390669821234", Facts{
 			"phone.calling_code": "39", "phone.national": "0669821234"}},
 		"00 for plus":          {"0033612345678", "", "+33612345678", Facts{"phone.assumed": "no"}},
@@ -107,8 +108,10 @@ func TestPhoneRefused(t *testing.T) {
 }
 
 func FuzzPhone(f *testing.F) {
-	for _, s := range []string{"+33 6 12 34 56 78", "0033612345678", "(202) 456-1111 ext. 9", "tel:+1-202-456-1111;ext=7", "+44 (0)20 7946 0018",
-		"٠٦١٢٣٤٥٦٧٨", "+4400207946001", "+490123", "000123456", "0000", "42143", "8 029 467-19-84", "+54 9 11 2345 6789", "1-800-133-719"} {
+	for _, s := range []string{"+33 6 12 34 56 78", "0033612345678", "(202) 456-1111 ext. 9",
+		"tel:+1-202-456-1111;ext=7", "+44 (0)20 7946 0018",
+		"٠٦١٢٣٤٥٦٧٨", "+4400207946001", "+490123", "000123456", "0000", "42143", "8 029 467-19-84",
+		"+54 9 11 2345 6789", "1-800-133-719"} {
 		for _, country := range []string{"", "DE", "US", "AC", "BR", "RU"} {
 			f.Add(s, country)
 		}

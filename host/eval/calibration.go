@@ -4,10 +4,12 @@ import "math"
 
 // Calibration is how far score/100 can be read as a chance.
 type Calibration struct {
-	Prevalence Number        `json:"prevalence"` // the share of malicious rows that it is reckoned for
-	Brier      Number        `json:"brier"`      // mean squared difference between score/100 and the label; 0 is best (Brier 1950)
-	ECE        Number        `json:"ece"`        // mean difference between score/100 and the share of malicious rows, over the bins (Naeini et al. 2015)
-	Bins       []Reliability `json:"bins"`
+	Prevalence Number `json:"prevalence"` // the share of malicious rows that it is reckoned for
+	// mean squared difference between score/100 and the label; 0 is best (Brier 1950)
+	Brier Number `json:"brier"`
+	// mean difference between score/100 and the share of malicious rows, over the bins (Naeini et al. 2015)
+	ECE  Number        `json:"ece"`
+	Bins []Reliability `json:"bins"`
 }
 
 // Reliability is one bin of scores.
@@ -21,8 +23,8 @@ type Reliability struct {
 
 const calibrationBins = 10
 
-// calibrate compares scores (0 to 100) with labels. With a prevalence other than 0, rows count as if that share of them were
-// malicious: a file for measuring holds far more of them than life does.
+// calibrate compares scores (0 to 100) with labels. With a prevalence other than 0, rows count as if that share of them
+// were malicious: a file for measuring holds far more of them than life does.
 func calibrate(scores []float64, malicious []bool, prevalence float64) Calibration {
 	positives := 0
 	for _, m := range malicious {

@@ -52,18 +52,19 @@ func NewCurve(scores []float64, malicious []bool) *Curve {
 // z95 is the normal distribution's 97.5% point, for two-sided intervals of 95%.
 const z95 = 1.959963984540054
 
-// AUC is the area under the ROC curve: the chance that a malicious row scores higher than a benign one, a tie counting half;
-// with its 95% interval by DeLong, DeLong and Clarke-Pearson (Biometrics 44, 1988), held to 0..1. It is NaN without rows of
-// both labels; the interval is NaN when one label has a single row.
+// AUC is the area under the ROC curve: the chance that a malicious row scores higher than a benign one, a tie counting
+// half; with its 95% interval by DeLong, DeLong and Clarke-Pearson (Biometrics 44, 1988), held to 0..1. It is NaN
+// without rows of both labels; the interval is NaN when one label has a single row.
 //
-// The interval takes rows to be independent. Rows of one source resemble each other, so it is a lower bound of the doubt.
+// The interval takes rows to be independent. Rows of one source resemble each other, so it is a lower bound of the
+// doubt.
 func (c *Curve) AUC() (auc float64, interval Interval) {
 	n, m := float64(c.benign), float64(c.malicious)
 	if n == 0 || m == 0 {
 		return math.NaN(), Interval{Number(math.NaN()), Number(math.NaN())}
 	}
-	// The placements: for a malicious row, the share of benign rows below it (ties half); for a benign row, the share of
-	// malicious rows above it. Their means are the AUC, and their variances give that of the AUC.
+	// The placements: for a malicious row, the share of benign rows below it (ties half); for a benign row, the share
+	// of malicious rows above it. Their means are the AUC, and their variances give that of the AUC.
 	var sum, sumMalicious, sumBenign float64
 	each := func(do func(malicious, benign, placed, placedBenign float64)) {
 		above, below := 0.0, n
@@ -91,9 +92,9 @@ type Point struct {
 	FPR       float64 // share of benign rows from the threshold on
 }
 
-// At returns the lowest threshold that calls at most the share fpr of the benign rows malicious. Rows of one score stand or
-// fall together: where a tie would go beyond fpr it is left out whole, so what is promised can be set as a threshold. When
-// already the highest score goes beyond, the recall is 0. It is NaN without rows of both labels.
+// At returns the lowest threshold that calls at most the share fpr of the benign rows malicious. Rows of one score
+// stand or fall together: where a tie would go beyond fpr it is left out whole, so what is promised can be set as a
+// threshold. When already the highest score goes beyond, the recall is 0. It is NaN without rows of both labels.
 func (c *Curve) At(fpr float64) Point {
 	if c.benign == 0 || c.malicious == 0 {
 		return Point{math.NaN(), math.NaN(), math.NaN()}
@@ -119,17 +120,19 @@ func (c *Curve) Points() []Point {
 	for _, s := range c.steps {
 		benign += s.benign
 		malicious += s.malicious
-		points = append(points, Point{s.score, float64(malicious) / float64(c.malicious), float64(benign) / float64(c.benign)})
+		points = append(points, Point{s.score, float64(malicious) / float64(c.malicious),
+			float64(benign) / float64(c.benign)})
 	}
 	return points
 }
 
-// replicates is how often Bootstrap draws: the usual number for percentile intervals (Efron and Tibshirani 1993, section 13.3).
+// replicates is how often Bootstrap draws: the usual number for percentile intervals (Efron and Tibshirani 1993,
+// section 13.3).
 const replicates = 1000
 
-// Bootstrap returns the 95% percentile interval of the recall at each of the given shares of false positives: rows are drawn
-// anew with replacement, malicious and benign ones apart, and the threshold is found anew, since it hangs on few benign rows.
-// The seed is fixed, so the same rows give the same interval.
+// Bootstrap returns the 95% percentile interval of the recall at each of the given shares of false positives: rows are
+// drawn anew with replacement, malicious and benign ones apart, and the threshold is found anew, since it hangs on few
+// benign rows. The seed is fixed, so the same rows give the same interval.
 func (c *Curve) Bootstrap(fprs ...float64) []Interval {
 	intervals := make([]Interval, len(fprs))
 	if c.benign == 0 || c.malicious == 0 {

@@ -31,8 +31,8 @@ func TestAUC(t *testing.T) {
 		benign, malicious []float64
 		auc, low, high    float64
 	}{
-		// By hand: of the four pairs three are in order; the placements are 1 and 1/2 for both labels, so the variance is
-		// 1/8/2 + 1/8/2.
+		// By hand: of the four pairs three are in order; the placements are 1 and 1/2 for both labels, so the variance
+		// is 1/8/2 + 1/8/2.
 		{"three of four pairs", []float64{.1, .4}, []float64{.35, .8}, .75, .75 - 1.959963984540054*math.Sqrt(.125), 1},
 		{"told apart wholly", []float64{1, 2}, []float64{3, 4}, 1, 1, 1},
 		{"told apart the wrong way", []float64{3, 4}, []float64{1, 2}, 0, 0, 0},
@@ -86,7 +86,8 @@ func TestAUCByDefinition(t *testing.T) {
 		_, other := moments(ofBenign)
 		half := 1.959963984540054 * math.Sqrt(variance/float64(len(malicious))+other/float64(len(benign)))
 		auc, interval := curveOf(benign, malicious).AUC()
-		if !near(auc, mean) || !near(float64(interval[0]), max(0, mean-half)) || !near(float64(interval[1]), min(1, mean+half)) {
+		if !near(auc, mean) || !near(float64(interval[0]), max(0, mean-half)) ||
+			!near(float64(interval[1]), min(1, mean+half)) {
 			t.Fatalf("AUC %v within %v, by definition %v ± %v", auc, interval, mean, half)
 		}
 	}
@@ -180,7 +181,8 @@ func TestBootstrap(t *testing.T) {
 		}
 	}
 	half := 1.96 * math.Sqrt(.25*.75/400)
-	if low, high := float64(first[0][0]), float64(first[0][1]); math.Abs(low-(.25-half)) > .008 || math.Abs(high-(.25+half)) > .008 {
+	if low, high := float64(first[0][0]), float64(first[0][1]); math.Abs(low-(.25-half)) > .008 ||
+		math.Abs(high-(.25+half)) > .008 {
 		t.Errorf("%v to %v, want about %v to %v", low, high, .25-half, .25+half)
 	}
 	if none := curveOf(benign, nil).Bootstrap(.01); none[0][0].Defined() {

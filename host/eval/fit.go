@@ -32,15 +32,17 @@ type Fit struct {
 
 // FitType is how the fitted fusion does on one type.
 type FitType struct {
-	Type       entity.Type `json:"type"`
-	N          int         `json:"n"`
-	Positives  int         `json:"positives"`
-	Prevalence Number      `json:"prevalence"`  // that the type was fitted for: the wanted one, or less where the bands asked for it
-	TargetsMet bool        `json:"targets_met"` // whether the shares of false positives at the bands hold, on the rows fitted to
-	SplitNames []string    `json:"split_sources,omitempty"`
-	Before     Figures     `json:"before"`      // with the weights as they were
-	Fitted     Figures     `json:"fitted"`      // on the rows that were fitted to
-	OutOfFold  Figures     `json:"out_of_fold"` // every row by weights that saw no row of its source
+	Type      entity.Type `json:"type"`
+	N         int         `json:"n"`
+	Positives int         `json:"positives"`
+	// that the type was fitted for: the wanted one, or less where the bands asked for it
+	Prevalence Number `json:"prevalence"`
+	// whether the shares of false positives at the bands hold, on the rows fitted to
+	TargetsMet bool     `json:"targets_met"`
+	SplitNames []string `json:"split_sources,omitempty"`
+	Before     Figures  `json:"before"`      // with the weights as they were
+	Fitted     Figures  `json:"fitted"`      // on the rows that were fitted to
+	OutOfFold  Figures  `json:"out_of_fold"` // every row by weights that saw no row of its source
 }
 
 // MostWeight bounds weights, and the bias both ways.
@@ -48,14 +50,15 @@ const MostWeight = registry.MaxWeight
 
 // FitLineup fits weights and bias to scored rows by logistic regression.
 //
-// A file for fitting holds more fraud than life does, so its rows are weighed: within a type, malicious ones count as the wanted
-// prevalence and benign ones as the rest, and each type counts the same (the weighted estimator for samples drawn by outcome:
-// Manski and Lerman, Econometrica 45, 1977; King and Zeng, Political Analysis 9, 2001). Bias and bands are one for all types.
-// Where a type's benign rows reach a band more often than they may, its prevalence is lowered by a tenth of log-odds and all
-// is fitted anew, until the bands hold for every type: so a type with weak layers pays for it with its own recall, and not
-// with that of the others.
+// A file for fitting holds more fraud than life does, so its rows are weighed: within a type, malicious ones count as
+// the wanted prevalence and benign ones as the rest, and each type counts the same (the weighted estimator for samples
+// drawn by outcome: Manski and Lerman, Econometrica 45, 1977; King and Zeng, Political Analysis 9, 2001). Bias and
+// bands are one for all types. Where a type's benign rows reach a band more often than they may, its prevalence is
+// lowered by a tenth of log-odds and all is fitted anew, until the bands hold for every type: so a type with weak
+// layers pays for it with its own recall, and not with that of the others.
 //
-// When the rows lack a type that the lineup scores, the bias stays as it is: to move it would move what nobody has measured.
+// When the rows lack a type that the lineup scores, the bias stays as it is: to move it would move what nobody has
+// measured.
 func FitLineup(lineup Lineup, scored []Scored, o FitOptions) (*Fit, error) {
 	s, err := newSample(lineup, scored)
 	if err != nil {
@@ -88,7 +91,8 @@ func FitLineup(lineup Lineup, scored []Scored, o FitOptions) (*Fit, error) {
 			after = append(after, float64(lineup.score(s.patterns[s.patternOf[i]].logOdds(x))))
 			held = append(held, float64(lineup.score(outOfFold[i])))
 		}
-		ft.Before, ft.Fitted, ft.OutOfFold = figures(NewCurve(before, labels), lineup.Bands), figures(NewCurve(after, labels), lineup.Bands), figures(NewCurve(held, labels), lineup.Bands)
+		ft.Before, ft.Fitted, ft.OutOfFold = figures(NewCurve(before, labels), lineup.Bands),
+			figures(NewCurve(after, labels), lineup.Bands), figures(NewCurve(held, labels), lineup.Bands)
 		f.Types = append(f.Types, ft)
 	}
 	return f, nil
@@ -114,7 +118,8 @@ type pattern struct {
 func newSample(lineup Lineup, scored []Scored) (*sample, error) {
 	s := &sample{lineup: lineup}
 	for i := range scored {
-		if r := &scored[i]; r.Refused == "" && !slices.ContainsFunc(r.layers, func(m mark) bool { return m.lost != "" }) {
+		if r := &scored[i]; r.Refused == "" &&
+			!slices.ContainsFunc(r.layers, func(m mark) bool { return m.lost != "" }) {
 			s.rows = append(s.rows, r)
 		}
 	}

@@ -46,8 +46,9 @@ func newSampled() *sampled {
 	}
 	both := []entity.Type{entity.Domain, entity.Email}
 	return &sampled{
-		lineup: eval.Lineup{Bias: -4, Bands: check.Bands{Review: 40, Block: 70}, Layers: []eval.Layer{layer("a", both...), layer("b", both...), layer("idle", both...)}},
-		says:   map[string][]int{},
+		lineup: eval.Lineup{Bias: -4, Bands: check.Bands{Review: 40, Block: 70},
+			Layers: []eval.Layer{layer("a", both...), layer("b", both...), layer("idle", both...)}},
+		says: map[string][]int{},
 	}
 }
 
@@ -96,7 +97,8 @@ func anything(prevalence float64) eval.FitOptions {
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }
 
-// TestFitRecovers: weights that made the labels come back, whatever prevalence is asked for; only the bias follows that.
+// TestFitRecovers: weights that made the labels come back, whatever prevalence is asked for; only the bias follows
+// that.
 func TestFitRecovers(t *testing.T) {
 	t.Parallel()
 	s := newSampled()
@@ -165,7 +167,8 @@ func TestFitKeepsToTheBands(t *testing.T) {
 	s.lineup.Layers[0].Types, s.lineup.Layers[1].Types = []entity.Type{entity.Domain}, []entity.Type{entity.Email}
 	always := map[bool]int{true: 100}
 	for i := range 1000 {
-		s.add(entity.Domain, true, "", always[i%5 > 0]) // sees four frauds of five, and is wrong about every tenth benign row
+		// sees four frauds of five, and is wrong about every tenth benign row
+		s.add(entity.Domain, true, "", always[i%5 > 0])
 		s.add(entity.Domain, false, "", always[i%10 == 0])
 		s.add(entity.Email, true, "", 0, always[i%5 > 0]) // sees as many, and is never wrong
 		s.add(entity.Email, false, "", 0, 0)
@@ -180,7 +183,8 @@ func TestFitKeepsToTheBands(t *testing.T) {
 			t.Errorf("%s: targets met %t, bands %+v", typed.Type, typed.TargetsMet, b)
 		}
 	}
-	if d, e := held.Types[0], held.Types[1]; !(d.Prevalence < .5) || e.Prevalence != .5 || e.Fitted.Bands.Block.Recall < .75 {
+	if d, e := held.Types[0], held.Types[1]; !(d.Prevalence < .5) || e.Prevalence != .5 ||
+		e.Fitted.Bands.Block.Recall < .75 {
 		t.Errorf("domains at %v, emails at %v with %v blocked", d.Prevalence, e.Prevalence, e.Fitted.Bands.Block.Recall)
 	}
 }
@@ -196,8 +200,8 @@ func TestFitKeepsTheBias(t *testing.T) {
 	}
 }
 
-// TestFolds: a layer that knows one source only is worth nothing to the others, and out of fold that is seen. A source that
-// holds nearly all rows of a label is split.
+// TestFolds: a layer that knows one source only is worth nothing to the others, and out of fold that is seen. A source
+// that holds nearly all rows of a label is split.
 func TestFolds(t *testing.T) {
 	t.Parallel()
 	s := newSampled()
@@ -237,7 +241,8 @@ func TestFitRefusals(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := eval.FitLineup(s.lineup, scored, anything(.1)); err == nil || !strings.Contains(err.Error(), c.text) {
+			if _, err := eval.FitLineup(s.lineup, scored, anything(.1)); err == nil ||
+				!strings.Contains(err.Error(), c.text) {
 				t.Errorf("fitted with %v, want an error with %q", err, c.text)
 			}
 		})
@@ -272,8 +277,8 @@ func TestFoldsAgreeOnNothing(t *testing.T) {
 			s.add(kind, false, fmt.Sprint("popular", i%4), 0)
 		}
 	}
-	// With feed held out the layer has nothing to be fitted to, and with list held out every fraud shows: were a fold to
-	// reckon its own bias, frauds that do not show would score lower than benign rows.
+	// With feed held out the layer has nothing to be fitted to, and with list held out every fraud shows: were a fold
+	// to reckon its own bias, frauds that do not show would score lower than benign rows.
 	for _, typed := range s.fit(t, anything(.5)).Types {
 		if typed.OutOfFold.AUC != .5 || typed.Fitted.AUC != .625 {
 			t.Errorf("%s: AUC %v, out of fold %v", typed.Type, typed.Fitted.AUC, typed.OutOfFold.AUC)

@@ -20,11 +20,13 @@ type fold struct {
 	part   uint64
 }
 
-// crossValidate returns every row's log-odds by weights fitted without the rows of its source: what holds there does not
-// only tell sources apart. A source without which a type's rows of one label would be all but gone is split by a hash of the
-// values instead, as are rows without a source; split names those. All folds keep the bias of start: rows that no layer has
-// anything to say of must score alike in all of them, or the folds' differences would pass for skill, or hide it.
-func (s *sample) crossValidate(start []float64, prevalence map[entity.Type]float64, o FitOptions) (logOdds []float64, folds int, split map[entity.Type][]string) {
+// crossValidate returns every row's log-odds by weights fitted without the rows of its source: what holds there does
+// not only tell sources apart. A source without which a type's rows of one label would be all but gone is split by a
+// hash of the values instead, as are rows without a source; split names those. All folds keep the bias of start: rows
+// that no layer has anything to say of must score alike in all of them, or the folds' differences would pass for skill,
+// or hide it.
+func (s *sample) crossValidate(start []float64, prevalence map[entity.Type]float64, o FitOptions) (logOdds []float64,
+	folds int, split map[entity.Type][]string) {
 	whole, kept := s.whole(), *s
 	kept.bias = &start[0]
 	split = map[entity.Type][]string{}

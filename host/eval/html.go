@@ -25,33 +25,40 @@ type (
 	}
 )
 
-// WriteHTML writes the report as one page that needs nothing else: no script, no font, no request. Plots are inline SVG.
+// WriteHTML writes the report as one page that needs nothing else: no script, no font, no request. Plots are inline
+// SVG.
 func (r *Report) WriteHTML(out io.Writer) error {
 	page, err := template.New("report").Funcs(template.FuncMap{
-		"count":       count,
-		"fixed":       func(digits int, n Number) string { return n.fixed(digits) },
-		"signed":      func(digits int, n Number) string { return n.signed(digits) },
-		"percent":     func(digits int, n Number) string { return n.percent(digits) },
-		"within":      func(digits int, i Interval) string { return i.percent(digits) },
-		"between":     func(digits int, i Interval) string { return i.fixed(digits) },
-		"minus":       func(a, b Number) Number { return a - b },
-		"weight":      func(w float64) string { return fmt.Sprintf("%.2f", w) },
-		"upper":       func(s any) string { return strings.ToUpper(fmt.Sprint(s)) },
-		"join":        func(s []string) string { return strings.Join(s, ", ") },
-		"printable":   printable,
-		"breakable":   breakable,
-		"bands":       func(t *TypeReport) []namedBand { return t.bands() },
-		"benign":      func(t *TypeReport) int { return t.N - t.Positives },
-		"origin":      Mistake.origin,
-		"silent":      Mistake.silent,
-		"roc":         (*TypeReport).rocPlot,
-		"histogram":   func(t *TypeReport) template.HTML { return t.histogramPlot(r.Lineup.Bands.Review, r.Lineup.Bands.Block) },
+		"count":     count,
+		"fixed":     func(digits int, n Number) string { return n.fixed(digits) },
+		"signed":    func(digits int, n Number) string { return n.signed(digits) },
+		"percent":   func(digits int, n Number) string { return n.percent(digits) },
+		"within":    func(digits int, i Interval) string { return i.percent(digits) },
+		"between":   func(digits int, i Interval) string { return i.fixed(digits) },
+		"minus":     func(a, b Number) Number { return a - b },
+		"weight":    func(w float64) string { return fmt.Sprintf("%.2f", w) },
+		"upper":     func(s any) string { return strings.ToUpper(fmt.Sprint(s)) },
+		"join":      func(s []string) string { return strings.Join(s, ", ") },
+		"printable": printable,
+		"breakable": breakable,
+		"bands":     func(t *TypeReport) []namedBand { return t.bands() },
+		"benign":    func(t *TypeReport) int { return t.N - t.Positives },
+		"origin":    Mistake.origin,
+		"silent":    Mistake.silent,
+		"roc":       (*TypeReport).rocPlot,
+		"histogram": func(t *TypeReport) template.HTML {
+			return t.histogramPlot(r.Lineup.Bands.Review,
+				r.Lineup.Bands.Block)
+		},
 		"reliability": (*TypeReport).reliabilityPlot,
 		"layers":      (*TypeReport).layersPlot,
 		"only": func(malicious bool, groups []Group) []Group {
 			return slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Malicious != malicious })
 		},
-		"group":    func(title, caught string, groups []Group) titledGroups { return titledGroups{title, caught, groups} },
+		"group": func(title, caught string, groups []Group) titledGroups {
+			return titledGroups{title, caught,
+				groups}
+		},
 		"mistakes": func(title string, mistakes []Mistake) titledMistakes { return titledMistakes{title, mistakes} },
 	}).Parse(reportPage)
 	if err != nil {

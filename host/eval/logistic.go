@@ -28,9 +28,10 @@ const (
 	mostStep = 200
 )
 
-// solve returns bias and coefficients by Newton's method on those that no bound holds, its steps projected into the box and
-// shortened until the loss falls (Bertsekas, "Projected Newton methods for optimization problems with simple constraints",
-// SIAM J. Control 20, 1982). The problem is convex, so the start does not matter for the result; x may be nil.
+// solve returns bias and coefficients by Newton's method on those that no bound holds, its steps projected into the box
+// and shortened until the loss falls (Bertsekas, "Projected Newton methods for optimization problems with simple
+// constraints", SIAM J. Control 20, 1982). The problem is convex, so the start does not matter for the result; x may be
+// nil.
 func (r regression) solve(x []float64) []float64 {
 	n := r.features + 1 // the bias is x[0]
 	x = append([]float64(nil), x...)
@@ -93,8 +94,8 @@ func (r regression) search(x []float64, value float64, gradient, direction []flo
 	return x, false
 }
 
-// descend solves hessian * d = -gradient on the free coefficients by Cholesky's decomposition, with a ridge where there is no
-// solution.
+// descend solves hessian * d = -gradient on the free coefficients by Cholesky's decomposition, with a ridge where there
+// is no solution.
 func descend(hessian [][]float64, gradient []float64, free []int) []float64 {
 	n := len(free)
 	for ridge := 1e-14; ; ridge *= 100 {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestSolve holds solutions to the conditions of a minimum in a box (Karush, Kuhn and Tucker): no slope where nothing bounds
-// a coefficient, and none that points inward where something does.
+// TestSolve holds solutions to the conditions of a minimum in a box (Karush, Kuhn and Tucker): no slope where nothing
+// bounds a coefficient, and none that points inward where something does.
 func TestSolve(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(9, 9))
@@ -48,7 +48,8 @@ func TestSolve(t *testing.T) {
 func TestDerive(t *testing.T) {
 	t.Parallel()
 	r := regression{features: 2, l2: .1, most: 20, cases: []weighedCase{
-		{[]float64{.2, 1}, true, 2}, {[]float64{.7, 0}, false, 1}, {[]float64{0, .5}, true, .5}, {[]float64{0, 0}, false, 3},
+		{[]float64{.2, 1}, true, 2}, {[]float64{.7, 0}, false, 1}, {[]float64{0, .5}, true, .5},
+		{[]float64{0, 0}, false, 3},
 	}}
 	x, h := []float64{-1, 2, .5}, 1e-5
 	_, gradient, hessian := r.derive(x)
@@ -57,7 +58,8 @@ func TestDerive(t *testing.T) {
 		up[i], down[i] = x[i]+h, x[i]-h
 		above, slopeAbove, _ := r.derive(up)
 		below, slopeBelow, _ := r.derive(down)
-		if difference := (above - below) / (2 * h); math.Abs(difference-gradient[i]) > 1e-8 || math.Abs(r.value(up)-above) > 1e-12 {
+		if difference := (above - below) / (2 * h); math.Abs(difference-gradient[i]) > 1e-8 ||
+			math.Abs(r.value(up)-above) > 1e-12 {
 			t.Errorf("slope %d is %v, by differences %v", i, gradient[i], difference)
 		}
 		for j := range x {

@@ -25,9 +25,11 @@ const (
 	tenthPct = 0.001
 )
 
-// Measure turns scored rows into a report, each type by itself. The worst errors have no explanations yet: see [Explain].
+// Measure turns scored rows into a report, each type by itself. The worst errors have no explanations yet: see
+// [Explain].
 func Measure(lineup Lineup, scored []Scored, o Options) *Report {
-	r := &Report{Lineup: LineupLine{lineup.Revision, lineup.Bias, lineup.Bands}, Rows: len(scored), Files: []string{}, Warnings: []string{}}
+	r := &Report{Lineup: LineupLine{lineup.Revision, lineup.Bias, lineup.Bands}, Rows: len(scored), Files: []string{},
+		Warnings: []string{}}
 	byType := map[entity.Type][]*Scored{}
 	for i := range scored {
 		s := &scored[i]
@@ -47,7 +49,8 @@ func (r *Report) warn() {
 	warn := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
 	for _, t := range r.Types {
 		if n := t.Refused.Benign + t.Refused.Malicious; n > 0 {
-			warn("%s: refused as no such entity, and left out: %d rows, %d of them malicious, the first because: %s", t.Type, n, t.Refused.Malicious, t.Refused.Reasons[0])
+			warn("%s: refused as no such entity, and left out: %d rows, %d of them malicious, the first because: %s",
+				t.Type, n, t.Refused.Malicious, t.Refused.Reasons[0])
 		}
 		if t.N > 0 && (t.Positives == 0 || t.Positives == t.N) {
 			warn("%s: the rows have one label only, so there is nothing to tell apart", t.Type)
@@ -57,13 +60,16 @@ func (r *Report) warn() {
 		}
 		for _, l := range t.Layers {
 			for _, reason := range slices.Sorted(maps.Keys(l.Lost)) {
-				warn("%s: layer %s was lost on %d rows (%s), twice; they count as customers would have been answered", t.Type, l.Name, l.Lost[reason], reason)
+				warn("%s: layer %s was lost on %d rows (%s), twice; they count as customers would have been answered",
+					t.Type, l.Name, l.Lost[reason], reason)
 			}
 			if len(l.LostValues) > 0 {
-				warn("%s: 'assay check' tells more of what layer %s was lost on, such as %s", t.Type, l.Name, printable(strings.Join(l.LostValues, ", ")))
+				warn("%s: 'assay check' tells more of what layer %s was lost on, such as %s", t.Type, l.Name,
+					printable(strings.Join(l.LostValues, ", ")))
 			}
 			if l.OverBudget > 0 {
-				warn("%s: layer %s took longer than its budget for %d rows, twice: in a check it would have been lost", t.Type, l.Name, l.OverBudget)
+				warn("%s: layer %s took longer than its budget for %d rows, twice: in a check it would have been lost",
+					t.Type, l.Name, l.OverBudget)
 			}
 		}
 	}
@@ -181,7 +187,8 @@ func figures(c *Curve, bands check.Bands) Figures {
 		Recall01: Number(at01.Recall), Threshold01: Number(at01.Threshold), FPR01: Number(at01.FPR),
 	}
 	if bands.Block > 0 {
-		f.Bands = &Bands{Allow: c.band(0, bands.Review-1), Review: c.band(bands.Review, bands.Block-1), Block: c.band(bands.Block, 100)}
+		f.Bands = &Bands{Allow: c.band(0, bands.Review-1), Review: c.band(bands.Review, bands.Block-1),
+			Block: c.band(bands.Block, 100)}
 	}
 	return f
 }
@@ -247,8 +254,9 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 	all := []Group{}
 	for k, t := range tallies {
 		all = append(all, Group{
-			Name: k.name, Malicious: k.malicious, N: t.n, AtOnePct: share(t.flagged, t.n), Interval: Wilson(t.flagged, t.n),
-			Review: share(t.review, t.n), Block: share(t.block, t.n), MeanScore: share(t.scores, t.n),
+			Name: k.name, Malicious: k.malicious, N: t.n, AtOnePct: share(t.flagged, t.n),
+			Interval: Wilson(t.flagged, t.n),
+			Review:   share(t.review, t.n), Block: share(t.block, t.n), MeanScore: share(t.scores, t.n),
 		})
 	}
 	slices.SortFunc(all, func(a, b Group) int {
@@ -270,8 +278,8 @@ func (l Lineup) suspects(s *Scored) bool { return !s.Malicious && l.logOdds(s, -
 // misses says whether a malicious row is not blocked.
 func (l Lineup) misses(s *Scored) bool { return s.Malicious && s.Score < l.Bands.Block }
 
-// worst returns the n of the rows with an error that are the most wrong, the most wrong first. Among many that are equally wrong, a
-// hash of the value decides: the alphabet would show those of one kind.
+// worst returns the n of the rows with an error that are the most wrong, the most wrong first. Among many that are
+// equally wrong, a hash of the value decides: the alphabet would show those of one kind.
 func worst(rows []*Scored, isError func(*Scored) bool, n int, wrong func(*Scored) float64) []Mistake {
 	var of []*Scored
 	for _, s := range rows {
@@ -280,11 +288,13 @@ func worst(rows []*Scored, isError func(*Scored) bool, n int, wrong func(*Scored
 		}
 	}
 	slices.SortFunc(of, func(a, b *Scored) int {
-		return cmp.Or(cmp.Compare(wrong(b), wrong(a)), cmp.Compare(spread(a.Value), spread(b.Value)), cmp.Compare(a.Value, b.Value))
+		return cmp.Or(cmp.Compare(wrong(b), wrong(a)), cmp.Compare(spread(a.Value), spread(b.Value)),
+			cmp.Compare(a.Value, b.Value))
 	})
 	mistakes := []Mistake{}
 	for _, s := range of[:min(n, len(of))] {
-		mistakes = append(mistakes, Mistake{Value: s.Value, Source: s.Source, Category: s.Category, Country: s.Country, Score: s.Score})
+		mistakes = append(mistakes, Mistake{Value: s.Value, Source: s.Source, Category: s.Category, Country: s.Country,
+			Score: s.Score})
 	}
 	return mistakes
 }

@@ -44,8 +44,8 @@ type said struct {
 	slow          bool             // first
 }
 
-// fake is a scorer that says what it is told to. It is as slow, and loses its layer as often, as troubles says: for ever when
-// that is negative.
+// fake is a scorer that says what it is told to. It is as slow, and loses its layer as often, as troubles says: for
+// ever when that is negative.
 type fake struct {
 	says     map[string]said
 	mu       sync.Mutex
@@ -77,7 +77,8 @@ func (f *fake) Explain(_ context.Context, field check.Field, country string) (*c
 		if i > 0 && field.Type != entity.Domain && field.Type != entity.Email {
 			continue
 		}
-		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight, Micros: 10, Score: score, Abstained: i == 2}
+		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight, Micros: 10, Score: score,
+			Abstained: i == 2}
 		if i == 0 && s.lost != "" && troubled {
 			o.Lost, o.Score = s.lost, 0
 		}
@@ -86,7 +87,8 @@ func (f *fake) Explain(_ context.Context, field check.Field, country string) (*c
 		}
 		o.Contribution = layer.Weight * float64(o.Score) / 100
 		if o.Score > 0 {
-			o.Signals = []check.Signal{{Points: o.Score, Code: layer.Name + ":kind:detail", Text: "it looks <bad> & \"odd\""}}
+			o.Signals = []check.Signal{{Points: o.Score, Code: layer.Name + ":kind:detail",
+				Text: "it looks <bad> & \"odd\""}}
 		}
 		outcomes = append(outcomes, o)
 	}
@@ -134,8 +136,8 @@ func measure(t *testing.T, f *fake, rows []eval.Row, o eval.Options) *eval.Repor
 	return r
 }
 
-// TestMeasure holds a report to figures reckoned by hand. Of the domains, the fused scores are 2, 2, 17, 83 (log-odds 1.6), 3
-// for benign ones, and 100 (5.6), 83, 50, 2 for malicious ones.
+// TestMeasure holds a report to figures reckoned by hand. Of the domains, the fused scores are 2, 2, 17, 83 (log-odds
+// 1.6), 3 for benign ones, and 100 (5.6), 83, 50, 2 for malicious ones.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
@@ -154,14 +156,18 @@ func TestMeasure(t *testing.T) {
 	if d.Recall1 != .25 || d.Threshold1 != 100 || d.FPR1 != 0 || d.Recall01 != .25 {
 		t.Errorf("recall %v from %v at %v; %v", d.Recall1, d.Threshold1, d.FPR1, d.Recall01)
 	}
-	bands := map[string][2]int{"allow": {d.Bands.Allow.Benign, d.Bands.Allow.Malicious}, "review": {d.Bands.Review.Benign, d.Bands.Review.Malicious}, "block": {d.Bands.Block.Benign, d.Bands.Block.Malicious}}
+	bands := map[string][2]int{"allow": {d.Bands.Allow.Benign, d.Bands.Allow.Malicious},
+		"review": {d.Bands.Review.Benign, d.Bands.Review.Malicious},
+		"block":  {d.Bands.Block.Benign, d.Bands.Block.Malicious}}
 	if diff := cmp.Diff(map[string][2]int{"allow": {4, 1}, "review": {0, 1}, "block": {1, 2}}, bands); diff != "" {
 		t.Errorf("bands (-want +got):\n%s", diff)
 	}
-	if b := d.Bands.Review; b.TruePositives != 3 || b.FalsePositives != 1 || b.FalseNegatives != 1 || b.TrueNegatives != 4 || b.Recall != .75 || b.FPR != .2 {
+	if b := d.Bands.Review; b.TruePositives != 3 || b.FalsePositives != 1 || b.FalseNegatives != 1 ||
+		b.TrueNegatives != 4 || b.Recall != .75 || b.FPR != .2 {
 		t.Errorf("from review on: %+v", b)
 	}
-	if d.Histogram.Benign[2] != 2 || d.Histogram.Benign[83] != 1 || d.Histogram.Malicious[100] != 1 || d.Histogram.Malicious[2] != 1 {
+	if d.Histogram.Benign[2] != 2 || d.Histogram.Benign[83] != 1 || d.Histogram.Malicious[100] != 1 ||
+		d.Histogram.Malicious[2] != 1 {
 		t.Errorf("histogram %+v", d.Histogram)
 	}
 
@@ -175,7 +181,8 @@ func TestMeasure(t *testing.T) {
 		t.Errorf("without first: %+v", first.LeftOut)
 	}
 	// Without second: 2, 2, 17, 69, 2 against 96, 69, 50, 2.
-	if second.Spoke != 4 || second.LeftOut.Bands.Block.FalsePositives != 0 || second.LeftOut.Bands.Block.TruePositives != 1 || second.LeftOut.AUC != .75 {
+	if second.Spoke != 4 || second.LeftOut.Bands.Block.FalsePositives != 0 ||
+		second.LeftOut.Bands.Block.TruePositives != 1 || second.LeftOut.AUC != .75 {
 		t.Errorf("second: %+v", second)
 	}
 	if silent.AUC != .5 || silent.Abstained != 9 || silent.LeftOut.AUC != d.AUC {
@@ -195,10 +202,12 @@ func TestMeasure(t *testing.T) {
 	for _, g := range d.Sources {
 		sources = append(sources, group{g.Name, g.N, g.AtOnePct, g.Block})
 	}
-	if diff := cmp.Diff([]group{{"list <b>\x1b[2J", 2, 0, 0}, {"feed", 2, .5, 1}, {"brands", 2, 0, .5}, {"popular", 3, 0, 0}}, sources, cmp.AllowUnexported(group{})); diff != "" {
+	if diff := cmp.Diff([]group{{"list <b>\x1b[2J", 2, 0, 0}, {"feed", 2, .5, 1}, {"brands", 2, 0, .5},
+		{"popular", 3, 0, 0}}, sources, cmp.AllowUnexported(group{})); diff != "" {
 		t.Errorf("sources (-want +got):\n%s", diff)
 	}
-	if b := d.Errors.Benign; len(b) != 2 || b[0].Value != "login-bank.example" || b[1].Value != "bank.example" || b[0].Verdict != check.Block || len(b[0].Layers[0].Signals) != 1 {
+	if b := d.Errors.Benign; len(b) != 2 || b[0].Value != "login-bank.example" || b[1].Value != "bank.example" ||
+		b[0].Verdict != check.Block || len(b[0].Layers[0].Signals) != 1 {
 		t.Errorf("benign errors %+v", b)
 	}
 	if m := d.Errors.Malicious; len(m) != 2 || m[0].Value != "quiet.example" || m[1].Value != "bonk.example" {
@@ -217,7 +226,8 @@ func TestErrors(t *testing.T) {
 		}
 		return all
 	}
-	if diff := cmp.Diff([]string{"login-bank.example", "bank.example", "münchen.example"}, values(e.Benign)); diff != "" {
+	if diff := cmp.Diff([]string{"login-bank.example", "bank.example", "münchen.example"},
+		values(e.Benign)); diff != "" {
 		t.Errorf("benign rows with nothing against them are listed (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"quiet.example", "bonk.example"}, values(e.Malicious)); diff != "" {
@@ -231,12 +241,14 @@ func TestCalibration(t *testing.T) {
 	f, rows := example()
 	c := measure(t, f, rows, eval.Options{}).Types[0].Calibration
 	brier := (3*.02*.02 - .02*.02 + .03*.03 + .17*.17 + .83*.83 + 0 + .17*.17 + .5*.5 + .98*.98) / 9
-	// Bins: 0-9 holds 2, 2, 3 and a malicious 2; 10-19 a 17; 50-59 a malicious 50; 80-89 an 83 of each; 90-100 a malicious 100.
+	// Bins: 0-9 holds 2, 2, 3 and a malicious 2; 10-19 a 17; 50-59 a malicious 50; 80-89 an 83 of each; 90-100 a
+	// malicious 100.
 	ece := ((1 - .09) + .17 + .5 + (1.66 - 1) + 0) / 9
 	if !near(float64(c.Prevalence), 4.0/9) || !near(float64(c.Brier), brier) || !near(float64(c.ECE), ece) {
 		t.Errorf("%v: Brier %v and ECE %v, want %v and %v", c.Prevalence, c.Brier, c.ECE, brier, ece)
 	}
-	if b := c.Bins[0]; b.N != 4 || !near(float64(b.Predicted), .0225) || b.Observed != .25 || c.Bins[9].To != 100 || c.Bins[9].N != 1 || c.Bins[2].Predicted.Defined() {
+	if b := c.Bins[0]; b.N != 4 || !near(float64(b.Predicted), .0225) || b.Observed != .25 ||
+		c.Bins[9].To != 100 || c.Bins[9].N != 1 || c.Bins[2].Predicted.Defined() {
 		t.Errorf("bins %+v", c.Bins)
 	}
 	// At a prevalence of 10% a malicious row counts .1/4 and a benign one .9/5.
@@ -247,7 +259,8 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// TestTrouble: a row that a layer was lost on, or too slow for, is asked for once more; what stays so is counted and said.
+// TestTrouble: a row that a layer was lost on, or too slow for, is asked for once more; what stays so is counted and
+// said.
 func TestTrouble(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -265,13 +278,15 @@ func TestTrouble(t *testing.T) {
 			f.says["quiet.example"] = said{slow: true}
 			r := measure(t, f, rows, eval.Options{})
 			layer := r.Types[0].Layers[0]
-			if r.Lost() != c.lost || layer.Lost["timeout"] != c.lost || layer.OverBudget != c.over || len(r.Warnings) != c.warnings {
+			if r.Lost() != c.lost || layer.Lost["timeout"] != c.lost || layer.OverBudget != c.over ||
+				len(r.Warnings) != c.warnings {
 				t.Errorf("lost %d, over budget %d, warnings %q", r.Lost(), layer.OverBudget, r.Warnings)
 			}
 			if c.lost > 0 && !slices.Equal(layer.LostValues, []string{"bonk.example"}) {
 				t.Errorf("lost on %q", layer.LostValues)
 			}
-			if want := map[bool]int{true: 2, false: 1}[c.troubles != 0]; f.asked["bonk.example"] != want || f.asked["shop.example"] != 1 {
+			if want := map[bool]int{true: 2, false: 1}[c.troubles != 0]; f.asked["bonk.example"] != want ||
+				f.asked["shop.example"] != 1 {
 				t.Errorf("asked %v", f.asked)
 			}
 		})
@@ -386,7 +401,8 @@ func TestJSONOfOneType(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		top := out.AUC != nil && out.Recall1 != nil && out.Recall01 != nil && out.Bands != nil && len(out.Layers) == 3 && out.Layers[0].AUC != nil && out.Types == nil
+		top := out.AUC != nil && out.Recall1 != nil && out.Recall01 != nil && out.Bands != nil &&
+			len(out.Layers) == 3 && out.Layers[0].AUC != nil && out.Types == nil
 		below := out.AUC == nil && len(out.Types) == 2 && out.Types[0].AUC != nil
 		if out.Rows != n || !(want == "at the top" && top || want == "in types" && below) {
 			t.Errorf("%d rows: want the figures %s:\n%s", n, want, data)
@@ -398,7 +414,8 @@ func TestRunStopsAtAnError(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
 	delete(f.says, "bonk.example")
-	if _, err := eval.Run(t.Context(), f, lineup(), rows, 0, nil); err == nil || !strings.Contains(err.Error(), "scoring domain: nothing to say") {
+	if _, err := eval.Run(t.Context(), f, lineup(), rows, 0, nil); err == nil ||
+		!strings.Contains(err.Error(), "scoring domain: nothing to say") {
 		t.Errorf("ran with %v", err)
 	}
 	f, rows = example()

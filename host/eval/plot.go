@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// plot is an SVG drawing under construction: a frame with axes, in which values are placed by x and y. Colours come from
-// the page's style, by class, so that it looks right in light and dark.
+// plot is an SVG drawing under construction: a frame with axes, in which values are placed by x and y. Colours come
+// from the page's style, by class, so that it looks right in light and dark.
 type plot struct {
 	strings.Builder
 	left, right, top, bottom float64 // the frame, in the drawing's units
@@ -63,13 +63,16 @@ func (p *plot) line(class string, points [][2]float64) {
 
 // dot draws a circle that tells its meaning when pointed at.
 func (p *plot) dot(class string, x, y, radius float64, means string) {
-	p.draw(`<circle class="%s" cx="%.1f" cy="%.1f" r="%.1f"><title>%s</title></circle>`, class, p.x(x), p.y(y), radius, html.EscapeString(means))
+	p.draw(`<circle class="%s" cx="%.1f" cy="%.1f" r="%.1f"><title>%s</title></circle>`, class, p.x(x), p.y(y), radius,
+		html.EscapeString(means))
 }
 
 // bar draws a rectangle between two corners.
 func (p *plot) bar(class string, x1, y1, x2, y2 float64, means string) {
-	left, right, top, bottom := min(p.x(x1), p.x(x2)), max(p.x(x1), p.x(x2)), min(p.y(y1), p.y(y2)), max(p.y(y1), p.y(y2))
-	p.draw(`<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`, class, left, top, right-left, bottom-top, html.EscapeString(means))
+	left, right, top, bottom := min(p.x(x1), p.x(x2)), max(p.x(x1), p.x(x2)), min(p.y(y1), p.y(y2)),
+		max(p.y(y1), p.y(y2))
+	p.draw(`<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f"><title>%s</title></rect>`, class, left, top,
+		right-left, bottom-top, html.EscapeString(means))
 }
 
 func (p *plot) end() template.HTML {
@@ -123,14 +126,16 @@ func (r *TypeReport) rocPlot() template.HTML {
 
 // markBand puts a dot where calling everything from a band on malicious leads, and its name below.
 func (p *plot) markBand(b namedBand, name string) {
-	p.dot("mark", float64(b.FPR), float64(b.Recall), 5, fmt.Sprintf("%s from %d: %s of the fraud, %s of the benign", b.Name, b.From, b.Recall.percent(1), b.FPR.percent(2)))
+	p.dot("mark", float64(b.FPR), float64(b.Recall), 5, fmt.Sprintf("%s from %d: %s of the fraud, %s of the benign",
+		b.Name, b.From, b.Recall.percent(1), b.FPR.percent(2)))
 	p.text("note", "start", p.x(float64(b.FPR))+7, p.y(float64(b.Recall))+16, name)
 }
 
 // overlap says whether the names of two bands would be written over each other.
 func (p *plot) overlap(a, b namedBand) bool {
 	const wide, high = 50, 14 // of a name, in the drawing's units
-	return math.Abs(p.x(float64(a.FPR))-p.x(float64(b.FPR))) < wide && math.Abs(p.y(float64(a.Recall))-p.y(float64(b.Recall))) < high
+	return math.Abs(p.x(float64(a.FPR))-p.x(float64(b.FPR))) < wide &&
+		math.Abs(p.y(float64(a.Recall))-p.y(float64(b.Recall))) < high
 }
 
 // histogramPlot shows how many benign rows (up) and malicious rows (down) have each score, on a logarithmic scale.
@@ -165,10 +170,12 @@ func (r *TypeReport) histogramPlot(reviewFrom, blockFrom int) template.HTML {
 		}
 		scores := fmt.Sprintf("%d to %d", i*width, last)
 		if benign[i] > 0 {
-			p.bar("benign", from+.3, 0, to-.3, height(benign[i]), fmt.Sprintf("%s: %s benign", scores, count(benign[i])))
+			p.bar("benign", from+.3, 0, to-.3, height(benign[i]),
+				fmt.Sprintf("%s: %s benign", scores, count(benign[i])))
 		}
 		if malicious[i] > 0 {
-			p.bar("malicious", from+.3, 0, to-.3, -height(malicious[i]), fmt.Sprintf("%s: %s malicious", scores, count(malicious[i])))
+			p.bar("malicious", from+.3, 0, to-.3, -height(malicious[i]), fmt.Sprintf("%s: %s malicious", scores,
+				count(malicious[i])))
 		}
 	}
 	for _, v := range []int{reviewFrom, blockFrom} {
@@ -199,7 +206,8 @@ func (r *TypeReport) reliabilityPlot() template.HTML {
 	for _, b := range r.Calibration.Bins {
 		if b.N > 0 {
 			p.dot("mark", float64(b.Predicted), float64(b.Observed), 3+6*math.Sqrt(float64(b.N)/float64(r.N)),
-				fmt.Sprintf("scores %d to %d: %s rows, %s said, %s found", b.From, b.To, count(b.N), b.Predicted.percent(1), b.Observed.percent(1)))
+				fmt.Sprintf("scores %d to %d: %s rows, %s said, %s found", b.From, b.To, count(b.N),
+					b.Predicted.percent(1), b.Observed.percent(1)))
 		}
 	}
 	return p.end()
@@ -230,10 +238,12 @@ func (r *TypeReport) layersPlot() template.HTML {
 		middle := float64(i) + 0.5
 		p.text("tick", "end", p.left-8, p.y(middle)+4, l.Name)
 		if l.Recall1.Defined() {
-			p.bar("curve-fill", 0, middle-thick, float64(l.Recall1), middle, fmt.Sprintf("%s alone: %s", l.Name, l.Recall1.percent(1)))
+			p.bar("curve-fill", 0, middle-thick, float64(l.Recall1), middle,
+				fmt.Sprintf("%s alone: %s", l.Name, l.Recall1.percent(1)))
 		}
 		if adds := r.Recall1 - l.LeftOut.Recall1; adds.Defined() {
-			p.bar("added", 0, middle, max(0, float64(adds)), middle+thick, fmt.Sprintf("%s adds: %s", l.Name, adds.percent(1)))
+			p.bar("added", 0, middle, max(0, float64(adds)), middle+thick,
+				fmt.Sprintf("%s adds: %s", l.Name, adds.percent(1)))
 		}
 	}
 	return p.end()

@@ -12,9 +12,10 @@ import (
 
 // Report is what a measurement found.
 type Report struct {
-	Files    []string      `json:"files"`
-	Lineup   LineupLine    `json:"lineup"`
-	Lookups  bool          `json:"lookups"` // whether facts were looked up, as they are now; else values alone were judged
+	Files  []string   `json:"files"`
+	Lineup LineupLine `json:"lineup"`
+	// whether facts were looked up, as they are now; else values alone were judged
+	Lookups  bool          `json:"lookups"`
 	Rows     int           `json:"rows"`
 	Skipped  int           `json:"skipped"` // lines that were no rows
 	Seconds  Number        `json:"seconds"` // that scoring took
@@ -29,8 +30,8 @@ type LineupLine struct {
 	Bands    check.Bands `json:"bands"`
 }
 
-// MarshalJSON writes the report of a single type with that type's figures at the top, so that a reader of one file finds
-// "auc" where it expects it; of several types, they stand in "types".
+// MarshalJSON writes the report of a single type with that type's figures at the top, so that a reader of one file
+// finds "auc" where it expects it; of several types, they stand in "types".
 func (r *Report) MarshalJSON() ([]byte, error) {
 	type plain Report
 	if len(r.Types) != 1 {
@@ -59,7 +60,8 @@ type TypeReport struct {
 	Refused   Refused     `json:"refused"`
 	Unknown   int         `json:"unknown"` // rows for which a source of facts did not answer in time
 	Figures
-	// Unrounded is what the fused log-odds would give before they are rounded to a score: the difference is what rounding costs.
+	// Unrounded is what the fused log-odds would give before they are rounded to a score: the difference is what
+	// rounding costs.
 	Unrounded   Figures       `json:"unrounded"`
 	Calibration Calibration   `json:"calibration"`
 	Layers      []LayerReport `json:"layers"`
@@ -118,12 +120,13 @@ type Band struct {
 
 // LayerReport is one layer's part.
 type LayerReport struct {
-	Name       string         `json:"name"`
-	Version    string         `json:"version"`
-	Weight     float64        `json:"weight"`
-	Spoke      int            `json:"spoke"` // rows that it gave points to
-	Abstained  int            `json:"abstained"`
-	OverBudget int            `json:"over_budget"`           // rows that it took longer for than a check allows, alone on the machine too
+	Name      string  `json:"name"`
+	Version   string  `json:"version"`
+	Weight    float64 `json:"weight"`
+	Spoke     int     `json:"spoke"` // rows that it gave points to
+	Abstained int     `json:"abstained"`
+	// rows that it took longer for than a check allows, alone on the machine too
+	OverBudget int            `json:"over_budget"`
 	Lost       map[string]int `json:"lost,omitempty"`        // rows that it gave no answer for, by reason
 	LostValues []string       `json:"lost_values,omitempty"` // the first few of them
 	Figures                   // of its own score, alone
@@ -132,17 +135,19 @@ type LayerReport struct {
 
 // Group is the rows of one label from one source, or of one category.
 type Group struct {
-	Name      string   `json:"name"`
-	Malicious bool     `json:"malicious"`
-	N         int      `json:"n"`
-	AtOnePct  Number   `json:"flagged_at_1pct_fpr"` // share at or above the threshold of 1% false positives overall: recall, or false positives
+	Name      string `json:"name"`
+	Malicious bool   `json:"malicious"`
+	N         int    `json:"n"`
+	// share at or above the threshold of 1% false positives overall: recall, or false positives
+	AtOnePct  Number   `json:"flagged_at_1pct_fpr"`
 	Interval  Interval `json:"flagged_at_1pct_fpr_interval"`
 	Review    Number   `json:"review_or_block"` // share reviewed or blocked
 	Block     Number   `json:"block"`           // share blocked
 	MeanScore Number   `json:"mean_score"`
 }
 
-// Errors are the rows that the lineup is most wrong about: benign ones with anything said against them, malicious ones not blocked.
+// Errors are the rows that the lineup is most wrong about: benign ones with anything said against them, malicious ones
+// not blocked.
 type Errors struct {
 	Benign    []Mistake `json:"benign_highest"`
 	Malicious []Mistake `json:"malicious_lowest"`

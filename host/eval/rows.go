@@ -1,7 +1,7 @@
 // Package eval measures how right a lineup is about labelled values, and fits a lineup's weights to them.
 //
-// It runs no guests and opens no database itself: it asks a [Scorer], and everything after that is arithmetic on the layers'
-// scores, so that the same answers always give the same report.
+// It runs no guests and opens no database itself: it asks a [Scorer], and everything after that is arithmetic on the
+// layers' scores, so that the same answers always give the same report.
 package eval
 
 import (
@@ -42,10 +42,10 @@ func (e LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.
 // maxLine bounds a line, in bytes: no value that can be scored comes near it.
 const maxLine = 1 << 20
 
-// Read reads JSON lines, plain or compressed by gzip: {"type", "value", "label", "source"?, "category"?, "country"?}. Unknown
-// fields and blank lines are passed over. A row without a type is of type untyped, unless that is "". The country may also be
-// called region, as a text or as a request's object. Lines that are no rows are returned beside those that are; the error is
-// about the input as a whole.
+// Read reads JSON lines, plain or compressed by gzip: {"type", "value", "label", "source"?, "category"?, "country"?}.
+// Unknown fields and blank lines are passed over. A row without a type is of type untyped, unless that is "". The
+// country may also be called region, as a text or as a request's object. Lines that are no rows are returned beside
+// those that are; the error is about the input as a whole.
 func Read(in io.Reader, untyped entity.Type) (rows []Row, bad []LineError, err error) {
 	buffered := bufio.NewReader(in)
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // RFC 1952, section 2.3.1
@@ -96,7 +96,8 @@ func parseRow(line []byte, untyped entity.Type) (Row, error) {
 	if err := json.Unmarshal(line, &raw); err != nil {
 		return Row{}, plainReason(err)
 	}
-	row := Row{Type: cmp.Or(entity.Type(raw.Type), untyped), Source: raw.Source, Category: raw.Category, Country: raw.Country}
+	row := Row{Type: cmp.Or(entity.Type(raw.Type), untyped), Source: raw.Source, Category: raw.Category,
+		Country: raw.Country}
 	switch {
 	case row.Type == "":
 		return row, errors.New("type is missing")

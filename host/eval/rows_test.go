@@ -21,19 +21,24 @@ func TestReadRow(t *testing.T) {
 		refused    string // part of the reason; "" when it is good
 	}{
 		{"the least", `{"type":"domain","value":"a.example","label":1}`, good, ""},
-		{"a label of false", `{"type":"domain","value":"a.example","label":false}`, eval.Row{Type: entity.Domain, Value: "a.example"}, ""},
+		{"a label of false", `{"type":"domain","value":"a.example","label":false}`,
+			eval.Row{Type: entity.Domain, Value: "a.example"}, ""},
 		{"a label of true", `{"type":"domain","value":"a.example","label":true}`, good, ""},
 		{"unknown fields", `{"rank":7,"type":"domain","value":"a.example","label":1,"hosted":{"x":[1]}}`, good, ""},
 		{"everything", `{"type":"phone","value":"030 1","label":0,"source":"s","category":"c","country":"DE"}`,
 			eval.Row{Type: entity.Phone, Value: "030 1", Source: "s", Category: "c", Country: "DE"}, ""},
-		{"a region", `{"type":"phone","value":"1","label":0,"region":"MV"}`, eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
-		{"a request's region", `{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`, eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
-		{"an empty value", `{"type":"domain","value":"","label":1}`, eval.Row{Type: entity.Domain, Malicious: true}, ""},
+		{"a region", `{"type":"phone","value":"1","label":0,"region":"MV"}`, eval.Row{Type: entity.Phone, Value: "1",
+			Country: "MV"}, ""},
+		{"a request's region", `{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`,
+			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
+		{"an empty value", `{"type":"domain","value":"","label":1}`, eval.Row{Type: entity.Domain, Malicious: true},
+			""},
 
 		{"not JSON", `{"type":"domain"`, eval.Row{}, "it is not JSON"},
 		{"an array", `["domain"]`, eval.Row{}, "it is not a JSON object"},
 		{"a name twice", `{"type":"domain","type":"domain","value":"a","label":1}`, eval.Row{}, "duplicate"},
-		{"two rows", `{"type":"domain","value":"a","label":1}{"type":"domain","value":"a","label":1}`, eval.Row{}, "it is not JSON"},
+		{"two rows", `{"type":"domain","value":"a","label":1}{"type":"domain","value":"a","label":1}`, eval.Row{},
+			"it is not JSON"},
 		{"not UTF-8", "{\"type\":\"domain\",\"value\":\"\xff\",\"label\":1}", eval.Row{}, "it is not JSON"},
 		{"no type", `{"value":"a","label":1}`, eval.Row{}, "type is missing"},
 		{"another type", `{"type":"url","value":"a","label":1}`, eval.Row{}, `type is "url"`},
@@ -42,7 +47,8 @@ func TestReadRow(t *testing.T) {
 		{"no label", `{"type":"domain","value":"a"}`, eval.Row{}, "label is missing"},
 		{"a label of two", `{"type":"domain","value":"a","label":2}`, eval.Row{}, "label is 2"},
 		{"a label in words", `{"type":"domain","value":"a","label":"bad"}`, eval.Row{}, `label is "bad"`},
-		{"no such country", `{"type":"phone","value":"1","label":1,"country":"Atlantis"}`, eval.Row{}, "region.country"},
+		{"no such country", `{"type":"phone","value":"1","label":1,"country":"Atlantis"}`, eval.Row{},
+			"region.country"},
 		{"a region of numbers", `{"type":"phone","value":"1","label":1,"region":[1]}`, eval.Row{}, "region is [1]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -127,8 +133,10 @@ func FuzzRead(f *testing.F) {
 
 func TestReadUntyped(t *testing.T) {
 	t.Parallel()
-	rows, bad, err := eval.Read(strings.NewReader(`{"value":"a","label":1}`+"\n"+`{"type":"iban","value":"b","label":0}`), entity.Domain)
-	if diff := cmp.Diff([]eval.Row{{Type: entity.Domain, Value: "a", Malicious: true}, {Type: entity.IBAN, Value: "b"}}, rows); diff != "" || err != nil || bad != nil {
+	rows, bad, err := eval.Read(strings.NewReader(`{"value":"a","label":1}`+"\n"+
+		`{"type":"iban","value":"b","label":0}`), entity.Domain)
+	if diff := cmp.Diff([]eval.Row{{Type: entity.Domain, Value: "a", Malicious: true}, {Type: entity.IBAN, Value: "b"}},
+		rows); diff != "" || err != nil || bad != nil {
 		t.Errorf("%v, refused %v (-want +got):\n%s", err, bad, diff)
 	}
 }

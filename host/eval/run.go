@@ -55,10 +55,11 @@ type mark struct {
 	score     int16
 }
 
-// Run scores all rows, workers at a time (0: as many as there are processors). Rows that a layer was lost on, or ran longer
-// than its budget for, are scored once more at the end, one by one, so that a busy machine is not taken for a bad layer.
-// progress is told how many rows are done, twenty times and never concurrently; it may be nil.
-func Run(ctx context.Context, scorer Scorer, lineup Lineup, rows []Row, workers int, progress func(done, total int)) ([]Scored, error) {
+// Run scores all rows, workers at a time (0: as many as there are processors). Rows that a layer was lost on, or ran
+// longer than its budget for, are scored once more at the end, one by one, so that a busy machine is not taken for a
+// bad layer. progress is told how many rows are done, twenty times and never concurrently; it may be nil.
+func Run(ctx context.Context, scorer Scorer, lineup Lineup, rows []Row, workers int,
+	progress func(done, total int)) ([]Scored, error) {
 	index := map[string]int{}
 	for i, l := range lineup.Layers {
 		index[l.Name] = i
@@ -76,14 +77,16 @@ func Run(ctx context.Context, scorer Scorer, lineup Lineup, rows []Row, workers 
 			return s, fmt.Errorf("scoring %s: %w", row.Type, err)
 		}
 		s.Score, s.layers = d.Score, make([]mark, len(lineup.Layers))
-		s.unknown = slices.ContainsFunc(d.Signals, func(s check.Signal) bool { return strings.HasPrefix(s.Code, "host:unknown:") })
+		s.unknown = slices.ContainsFunc(d.Signals,
+			func(s check.Signal) bool { return strings.HasPrefix(s.Code, "host:unknown:") })
 		for _, o := range d.Layers {
 			i, ok := index[o.Layer]
 			if !ok {
 				return s, fmt.Errorf("scoring %s: layer %s answered, which is not in the lineup", row.Type, o.Layer)
 			}
 			took := time.Duration(o.Micros) * time.Microsecond
-			s.layers[i] = mark{abstained: o.Abstained, lost: o.Lost, score: int16(o.Score), over: took > lineup.Layers[i].Budget}
+			s.layers[i] = mark{abstained: o.Abstained, lost: o.Lost, score: int16(o.Score),
+				over: took > lineup.Layers[i].Budget}
 		}
 		return s, nil
 	}
@@ -118,8 +121,8 @@ func Run(ctx context.Context, scorer Scorer, lineup Lineup, rows []Row, workers 
 	return scored, nil
 }
 
-// wake scores a row that no layer has trouble with until none has: a layer that was lost several times in a row rests for a
-// while, and would be lost for rows that it can score.
+// wake scores a row that no layer has trouble with until none has: a layer that was lost several times in a row rests
+// for a while, and would be lost for rows that it can score.
 func wake(ctx context.Context, score func() (Scored, error)) error {
 	const patience, pause = 2 * time.Minute, 50 * time.Millisecond // the longest rest is a minute
 	tick := time.NewTicker(pause)

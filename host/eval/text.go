@@ -22,7 +22,8 @@ func (r *Report) WriteText(out io.Writer) error {
 	if r.Lookups {
 		how = "with what could be looked up of them now"
 	}
-	p.line("%s rows of %s through %s (bias %v, review from %d, block from %d), %s, in %s s", count(r.Rows), strings.Join(r.Files, ", "), lineup,
+	p.line("%s rows of %s through %s (bias %v, review from %d, block from %d), %s, in %s s", count(r.Rows),
+		strings.Join(r.Files, ", "), lineup,
 		r.Lineup.Bias, r.Lineup.Bands.Review, r.Lineup.Bands.Block, how, r.Seconds.fixed(1))
 	if r.Skipped > 0 {
 		p.line("%s lines were no rows and are skipped", count(r.Skipped))
@@ -38,12 +39,15 @@ func (r *Report) WriteText(out io.Writer) error {
 }
 
 func (r *TypeReport) write(p *page) {
-	p.line("\n%s: %s rows, %s malicious, %s benign", strings.ToUpper(string(r.Type)), count(r.N), count(r.Positives), count(r.N-r.Positives))
+	p.line("\n%s: %s rows, %s malicious, %s benign", strings.ToUpper(string(r.Type)), count(r.N), count(r.Positives),
+		count(r.N-r.Positives))
 	p.line("")
 	p.table("lrlrrr", []string{"", "VALUE", "95% INTERVAL", "FROM SCORE", "FALSE POSITIVES", "UNROUNDED"}, [][]string{
 		{"AUC", r.AUC.fixed(4), r.AUCInterval.fixed(4), "", "", r.Unrounded.AUC.fixed(4)},
-		{"recall at 1% false positives", r.Recall1.fixed(4), r.Interval1.fixed(4), r.Threshold1.fixed(0), r.FPR1.percent(2), r.Unrounded.Recall1.fixed(4)},
-		{"recall at 0.1% false positives", r.Recall01.fixed(4), r.Interval01.fixed(4), r.Threshold01.fixed(0), r.FPR01.percent(2), r.Unrounded.Recall01.fixed(4)},
+		{"recall at 1% false positives", r.Recall1.fixed(4), r.Interval1.fixed(4), r.Threshold1.fixed(0),
+			r.FPR1.percent(2), r.Unrounded.Recall1.fixed(4)},
+		{"recall at 0.1% false positives", r.Recall01.fixed(4), r.Interval01.fixed(4), r.Threshold01.fixed(0),
+			r.FPR01.percent(2), r.Unrounded.Recall01.fixed(4)},
 	})
 
 	p.line("")
@@ -52,14 +56,17 @@ func (r *TypeReport) write(p *page) {
 		rows = append(rows, []string{b.Name, fmt.Sprintf("%d-%d", b.From, b.To), count(b.Benign), count(b.Malicious),
 			b.FPR.percent(2), b.FPRInterval.percent(2), b.Recall.percent(1), b.RecallInterval.percent(1)})
 	}
-	p.table("lrrrrlrl", []string{"BAND", "SCORES", "BENIGN", "MALICIOUS", "BENIGN FROM HERE", "95%", "MALICIOUS FROM HERE", "95%"}, rows)
+	p.table("lrrrrlrl", []string{"BAND", "SCORES", "BENIGN", "MALICIOUS", "BENIGN FROM HERE", "95%",
+		"MALICIOUS FROM HERE", "95%"}, rows)
 
-	p.line("\nCalibration at %s malicious: Brier %s, expected calibration error %s", r.Calibration.Prevalence.percent(1), r.Calibration.Brier.fixed(4), r.Calibration.ECE.fixed(4))
+	p.line("\nCalibration at %s malicious: Brier %s, expected calibration error %s",
+		r.Calibration.Prevalence.percent(1), r.Calibration.Brier.fixed(4), r.Calibration.ECE.fixed(4))
 	p.line("")
 	rows = nil
 	for _, b := range r.Calibration.Bins {
 		if b.N > 0 {
-			rows = append(rows, []string{fmt.Sprintf("%d-%d", b.From, b.To), count(b.N), b.Predicted.percent(1), b.Observed.percent(1)})
+			rows = append(rows, []string{fmt.Sprintf("%d-%d", b.From, b.To), count(b.N), b.Predicted.percent(1),
+				b.Observed.percent(1)})
 		}
 	}
 	p.table("rrrr", []string{"SCORES", "ROWS", "SAID", "FOUND"}, rows)
@@ -67,10 +74,12 @@ func (r *TypeReport) write(p *page) {
 	p.line("")
 	rows = nil
 	for _, l := range r.Layers {
-		rows = append(rows, []string{l.Name + "@" + l.Version, strconv.FormatFloat(l.Weight, 'f', 2, 64), count(l.Spoke), l.AUC.fixed(4), l.Recall1.fixed(4),
+		rows = append(rows, []string{l.Name + "@" + l.Version, strconv.FormatFloat(l.Weight, 'f', 2, 64),
+			count(l.Spoke), l.AUC.fixed(4), l.Recall1.fixed(4),
 			l.LeftOut.AUC.fixed(4), l.LeftOut.Recall1.fixed(4), (r.Recall1 - l.LeftOut.Recall1).signed(4)})
 	}
-	p.table("lrrrrrrr", []string{"LAYER", "WEIGHT", "SPOKE", "AUC ALONE", "RECALL@1% ALONE", "AUC WITHOUT", "RECALL@1% WITHOUT", "IT ADDS"}, rows)
+	p.table("lrrrrrrr", []string{"LAYER", "WEIGHT", "SPOKE", "AUC ALONE", "RECALL@1% ALONE", "AUC WITHOUT",
+		"RECALL@1% WITHOUT", "IT ADDS"}, rows)
 
 	writeGroups(p, "SOURCE", r.Sources)
 	writeGroups(p, "CATEGORY", r.Categories)
@@ -84,7 +93,8 @@ type namedBand struct {
 }
 
 func (f Figures) bands() []namedBand {
-	return []namedBand{{string(check.Allow), f.Bands.Allow}, {string(check.Review), f.Bands.Review}, {string(check.Block), f.Bands.Block}}
+	return []namedBand{{string(check.Allow), f.Bands.Allow}, {string(check.Review), f.Bands.Review},
+		{string(check.Block), f.Bands.Block}}
 }
 
 func writeGroups(p *page, what string, groups []Group) {
@@ -96,7 +106,8 @@ func writeGroups(p *page, what string, groups []Group) {
 		var rows [][]string
 		for _, g := range groups {
 			if g.Malicious == malicious {
-				rows = append(rows, []string{printable(g.Name), count(g.N), g.AtOnePct.percent(1), g.Interval.percent(1), g.Review.percent(1), g.Block.percent(1), g.MeanScore.fixed(1)})
+				rows = append(rows, []string{printable(g.Name), count(g.N), g.AtOnePct.percent(1),
+					g.Interval.percent(1), g.Review.percent(1), g.Block.percent(1), g.MeanScore.fixed(1)})
 			}
 		}
 		if len(rows) > 0 {
@@ -162,12 +173,14 @@ func (f *Fit) WriteText(out io.Writer) error {
 		p.line("NOTE  of these rows these layers say nothing, and keep their weights: %s", strings.Join(f.Kept, ", "))
 	}
 	for _, t := range f.Types {
-		p.line("\n%s: %s rows, %s malicious, weighed as if %s were", strings.ToUpper(string(t.Type)), count(t.N), count(t.Positives), t.Prevalence.percent(2))
+		p.line("\n%s: %s rows, %s malicious, weighed as if %s were", strings.ToUpper(string(t.Type)), count(t.N),
+			count(t.Positives), t.Prevalence.percent(2))
 		if !t.TargetsMet {
 			p.line("NOTE  no weights keep the shares of benign rows at the bands as low as asked")
 		}
 		if len(t.SplitNames) > 0 {
-			p.line("NOTE  without these sources too few rows would be left, so they are split at random: %s", strings.Join(t.SplitNames, ", "))
+			p.line("NOTE  without these sources too few rows would be left, so they are split at random: %s",
+				strings.Join(t.SplitNames, ", "))
 		}
 		p.line("")
 		var rows [][]string
@@ -176,9 +189,11 @@ func (f *Fit) WriteText(out io.Writer) error {
 			Figures
 		}{{"as it was", t.Before}, {"fitted", t.Fitted}, {"out of fold", t.OutOfFold}} {
 			rows = append(rows, []string{v.name, v.AUC.fixed(4), v.Recall1.fixed(4), v.Recall01.fixed(4),
-				v.Bands.Review.FPR.percent(2), v.Bands.Block.FPR.percent(2), v.Bands.Review.Recall.percent(1), v.Bands.Block.Recall.percent(1)})
+				v.Bands.Review.FPR.percent(2), v.Bands.Block.FPR.percent(2), v.Bands.Review.Recall.percent(1),
+				v.Bands.Block.Recall.percent(1)})
 		}
-		p.table("lrrrrrrr", []string{"", "AUC", "RECALL@1%", "RECALL@0.1%", "BENIGN REVIEWED", "BENIGN BLOCKED", "FRAUD REVIEWED", "FRAUD BLOCKED"}, rows)
+		p.table("lrrrrrrr", []string{"", "AUC", "RECALL@1%", "RECALL@0.1%", "BENIGN REVIEWED", "BENIGN BLOCKED",
+			"FRAUD REVIEWED", "FRAUD BLOCKED"}, rows)
 	}
 	_, err := out.Write(p.Bytes())
 	return err

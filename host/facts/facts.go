@@ -1,5 +1,6 @@
 // Package facts collects what can be observed about an entity and what parsing cannot tell: DNS, registration, network,
-// similarity, reputation. Sources do the looking up, each in a package below this one; the Collector asks them side by side.
+// similarity, reputation. Sources do the looking up, each in a package below this one; the Collector asks them side by
+// side.
 package facts
 
 import (
@@ -23,18 +24,19 @@ type Source interface {
 	Name() string
 	// Table lists every fact it can give, in the order in which sdk/ABI.md prints them.
 	Table() []entity.Fact
-	// Observe returns those of the wanted facts that became known, none of them empty, and makes no lookup that no wanted fact
-	// needs. It returns soon after ctx ends, with what it knows by then. The error says that something which was asked for
-	// stayed unknown although the source should have known it; the facts count nevertheless. An entity of which the source
-	// knows nothing is no error.
+	// Observe returns those of the wanted facts that became known, none of them empty, and makes no lookup that no
+	// wanted fact needs. It returns soon after ctx ends, with what it knows by then. The error says that something
+	// which was asked for stayed unknown although the source should have known it; the facts count nevertheless. An
+	// entity of which the source knows nothing is no error.
 	Observe(ctx context.Context, e entity.Entity, wants func(fact string) bool) (entity.Facts, error)
 }
 
 const (
-	// grace is how much earlier than the check's own deadline sources must end, so that what they know by then still counts.
+	// grace is how much earlier than the check's own deadline sources must end, so that what they know by then still
+	// counts.
 	grace = 4 * time.Millisecond
-	// maxRunning bounds how many observations of one source run at once, late ones included: a source that hangs is left out
-	// instead of piling up.
+	// maxRunning bounds how many observations of one source run at once, late ones included: a source that hangs is
+	// left out instead of piling up.
 	maxRunning = 2048
 )
 
@@ -139,7 +141,8 @@ func (c *Collector) observe(ctx context.Context, i int, e entity.Entity, wants f
 	defer func() {
 		if r := recover(); r != nil {
 			o.facts, o.err = nil, fmt.Errorf("looking up facts: panic: %v", r)
-			c.log.Error("a source of facts panicked", "source", c.sources[i].Name(), "panic", r, "stack", string(debug.Stack()))
+			c.log.Error("a source of facts panicked", "source", c.sources[i].Name(), "panic", r, "stack",
+				string(debug.Stack()))
 		}
 	}()
 	o.facts, o.err = c.sources[i].Observe(ctx, e, wants)
@@ -170,7 +173,8 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 // maxText bounds a fact that is somebody else's free text, in bytes.
 const maxText = 80
 
-// Text returns a text from somebody else's data fit for a fact: printable characters, words one blank apart, 80 bytes at most.
+// Text returns a text from somebody else's data fit for a fact: printable characters, words one blank apart, 80 bytes
+// at most.
 func Text(s string) string {
 	var b strings.Builder
 	for _, r := range s {

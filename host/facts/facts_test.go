@@ -60,15 +60,22 @@ func TestCollect(t *testing.T) {
 		silent  []string
 	}{
 		{"nothing wanted", []facts.Source{unasked}, nil, entity.Facts{}, nil},
-		{"other sources wanted", []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, nil), unasked}, []string{"dns.a", "sky.colour"},
+		{"other sources wanted", []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, nil), unasked},
+			[]string{"dns.a", "sky.colour"},
 			entity.Facts{"dns.a": "1"}, nil},
-		{"more than wanted is said", []facts.Source{gives("dns", entity.Facts{"dns.a": "1", "dns.ns": "2", "net.asn": "3", "dns.mx": ""}, nil)},
+		{"more than wanted is said", []facts.Source{gives("dns", entity.Facts{"dns.a": "1", "dns.ns": "2",
+			"net.asn": "3", "dns.mx": ""}, nil)},
 			[]string{"dns.a", "dns.mx", "net.asn"}, entity.Facts{"dns.a": "1"}, nil},
-		{"a failure, and what it knew nevertheless", []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, failed), gives("net", nil, nil)},
+		{"a failure, and what it knew nevertheless", []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, failed),
+			gives("net", nil, nil)},
 			[]string{"dns.a", "net.asn"}, entity.Facts{"dns.a": "1"}, []string{"dns"}},
-		{"several", []facts.Source{gives("rdap", nil, failed), gives("dns", entity.Facts{"dns.a": "1"}, nil), gives("net", entity.Facts{"net.asn": "2"}, nil)},
+		{"several", []facts.Source{gives("rdap", nil, failed), gives("dns", entity.Facts{"dns.a": "1"}, nil),
+			gives("net", entity.Facts{"net.asn": "2"}, nil)},
 			[]string{"dns.a", "net.asn", "rdap.created"}, entity.Facts{"dns.a": "1", "net.asn": "2"}, []string{"rdap"}},
-		{"a panic", []facts.Source{fake{"dns", func(context.Context, func(string) bool) (entity.Facts, error) { panic("oh") }}, gives("net", entity.Facts{"net.asn": "2"}, nil)},
+		{"a panic", []facts.Source{fake{"dns", func(context.Context, func(string) bool) (entity.Facts,
+			error) {
+			panic("oh")
+		}}, gives("net", entity.Facts{"net.asn": "2"}, nil)},
 			[]string{"dns.a", "net.asn"}, entity.Facts{"net.asn": "2"}, []string{"dns"}},
 	}
 	for _, tc := range cases {
@@ -115,7 +122,8 @@ func TestLateSources(t *testing.T) {
 	}
 }
 
-// TestHangingSource: a source that never ends is left out once it has taken all its slots, and the others are asked as before.
+// TestHangingSource: a source that never ends is left out once it has taken all its slots, and the others are asked as
+// before.
 func TestHangingSource(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})

@@ -1,5 +1,5 @@
-// Package feed reads lists of known bad or known good entities in the formats in which they are published: hosts files, plain
-// lines, CSV, JSON, MISP events and STIX 2.1 bundles. It stores nothing and fetches nothing.
+// Package feed reads lists of known bad or known good entities in the formats in which they are published: hosts files,
+// plain lines, CSV, JSON, MISP events and STIX 2.1 bundles. It stores nothing and fetches nothing.
 package feed
 
 import (
@@ -25,18 +25,20 @@ type Format string
 const (
 	Auto  Format = "auto"
 	Hosts Format = "hosts" // hosts(5): an address, then names
-	Plain Format = "plain" // a domain, URL, email address, phone number or IBAN a line; what ad blockers write for a whole host
-	CSV   Format = "csv"   // separated by comma, semicolon, tab or bar
-	JSON  Format = "json"  // strings or objects, in an array or a line each
-	MISP  Format = "misp"  // events of the MISP core format
-	STIX  Format = "stix"  // a bundle of STIX 2.1, of which the indicators are read
+	// a domain, URL, email address, phone number or IBAN a line; what ad blockers write for a whole host
+	Plain Format = "plain"
+	CSV   Format = "csv"  // separated by comma, semicolon, tab or bar
+	JSON  Format = "json" // strings or objects, in an array or a line each
+	MISP  Format = "misp" // events of the MISP core format
+	STIX  Format = "stix" // a bundle of STIX 2.1, of which the indicators are read
 )
 
 // Entry is one entity of a list.
 type Entry struct {
-	Type     entity.Type
-	Value    string // normalised, as entity.Parse gives it
-	Name     string // the registrable label of a domain or the mailbox of an address, in U-labels; "" where there is none
+	Type  entity.Type
+	Value string // normalised, as entity.Parse gives it
+	// the registrable label of a domain or the mailbox of an address, in U-labels; "" where there is none
+	Name     string
 	Page     bool   // a URL with a path was listed: a page on this host, not the host
 	Category string // a published threat, "" when the list does not say
 }
@@ -65,8 +67,10 @@ var categoryWords = []struct {
 	word   string
 	threat sdk.Threat
 }{
-	{"phish", sdk.Phishing}, {"credential", sdk.Phishing}, {"malware", sdk.Malware}, {"botnet", sdk.Malware}, {"ransom", sdk.Malware},
-	{"trojan", sdk.Malware}, {"stealer", sdk.Malware}, {"c2", sdk.Malware}, {"c&c", sdk.Malware}, {"exploit", sdk.Malware},
+	{"phish", sdk.Phishing}, {"credential", sdk.Phishing}, {"malware", sdk.Malware}, {"botnet", sdk.Malware},
+	{"ransom", sdk.Malware},
+	{"trojan", sdk.Malware}, {"stealer", sdk.Malware}, {"c2", sdk.Malware}, {"c&c", sdk.Malware},
+	{"exploit", sdk.Malware},
 	{"malicious", sdk.Malware}, {"crypto", sdk.InvestmentScam}, {"invest", sdk.InvestmentScam}, {"scam", sdk.Scam},
 	{"fraud", sdk.Scam}, {"fake shop", sdk.Scam}, {"impersonat", sdk.Impersonation}, {"disposable", sdk.Disposable},
 	{"spam", sdk.Spam},

@@ -13,8 +13,8 @@ import (
 	"assay/host/entity"
 )
 
-// object is what is kept of one JSON object while it is read: its scalar members by their names in lower case, and under the name
-// with "[]" its short arrays of strings, joined by commas.
+// object is what is kept of one JSON object while it is read: its scalar members by their names in lower case, and
+// under the name with "[]" its short arrays of strings, joined by commas.
 type object map[string]string
 
 // Limits of one object. Lists hold objects of a dozen members.
@@ -40,8 +40,8 @@ func (o object) join(name, value string) {
 	}
 }
 
-// walk reads a sequence of JSON values without holding more of them than the objects that are open. text is called with each string
-// of an array and the name of the member that holds the array; end with each object once it has ended.
+// walk reads a sequence of JSON values without holding more of them than the objects that are open. text is called with
+// each string of an array and the name of the member that holds the array; end with each object once it has ended.
 func walk(in *bufio.Reader, text func(array, value string) error, end func(object) error) error {
 	type level struct {
 		object object // nil: an array
@@ -151,8 +151,8 @@ var mispTypes = map[string]entity.Type{
 	"target-email": entity.Email, "phone-number": entity.Phone, "iban": entity.IBAN,
 }
 
-// readMISP reads the attributes of events, those of objects in them too. Attributes that are deleted or are no indicators
-// (to_ids) are passed over.
+// readMISP reads the attributes of events, those of objects in them too. Attributes that are deleted or are no
+// indicators (to_ids) are passed over.
 func readMISP(in *bufio.Reader, _ Options, take func(item) error) error {
 	number := int64(0)
 	return walk(in, func(string, string) error { return nil }, func(ob object) error {

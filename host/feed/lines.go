@@ -84,7 +84,8 @@ func readHosts(in *bufio.Reader, _ Options, take func(item) error) error {
 // ownHost knows the names by which a hosts file calls the machine itself and its networks.
 func ownHost(name string) bool {
 	_, err := netip.ParseAddr(name)
-	return err == nil || !strings.Contains(name, ".") || strings.HasSuffix(name, ".localdomain") || strings.HasSuffix(name, ".local")
+	return err == nil || !strings.Contains(name, ".") || strings.HasSuffix(name, ".localdomain") ||
+		strings.HasSuffix(name, ".local")
 }
 
 func readPlain(in *bufio.Reader, _ Options, take func(item) error) error {
@@ -110,18 +111,20 @@ func readPlain(in *bufio.Reader, _ Options, take func(item) error) error {
 	})
 }
 
-// The names by which lists call the column, or the member, that holds the entity, and the one that holds the category, the
-// likelier first.
+// The names by which lists call the column, or the member, that holds the entity, and the one that holds the category,
+// the likelier first.
 var (
 	entityNames = []string{
-		"domain", "domains", "host", "hosts", "hostname", "fqdn", "url", "urls", "email", "emails", "e-mail", "address", "phone", "phones", "number",
-		"iban", "ibans", "indicator", "ioc", "ioc_value", "value", "entity", "blacklist", "blocklist", "denylist", "name",
+		"domain", "domains", "host", "hosts", "hostname", "fqdn", "url", "urls", "email", "emails", "e-mail", "address",
+		"phone", "phones", "number",
+		"iban", "ibans", "indicator", "ioc", "ioc_value", "value", "entity", "blacklist", "blocklist", "denylist",
+		"name",
 	}
 	categoryNames = []string{"threat", "category", "threat_type", "classification", "type", "tags"}
 )
 
-// readCSV reads one record a line: published lists have no line ends inside quotes, and one stray quote must not swallow
-// the rest.
+// readCSV reads one record a line: published lists have no line ends inside quotes, and one stray quote must not
+// swallow the rest.
 func readCSV(in *bufio.Reader, o Options, take func(item) error) error {
 	var columns *csvColumns
 	var header string // a line of comment may be it
@@ -164,13 +167,14 @@ type csvColumns struct {
 // ErrNoColumn means that it cannot be told which column of a CSV file holds the entities.
 var ErrNoColumn = errors.New("no column of the CSV file is called like one that holds domains, URLs, addresses, numbers or IBANs: name it, or give its number")
 
-// findColumns finds the columns by the names in the first line, else in the comment before it, else by what the first line
-// holds. isHeader is set when the first line holds names.
+// findColumns finds the columns by the names in the first line, else in the comment before it, else by what the first
+// line holds. isHeader is set when the first line holds names.
 func findColumns(first, comment string, o Options) (c *csvColumns, isHeader bool, err error) {
 	c = &csvColumns{separator: separator(first), category: -1}
 	fields := c.split(first)
 	names := lowered(fields)
-	isHeader = index(names, entityNames) >= 0 || o.Column != "" && index(names, []string{strings.ToLower(o.Column)}) >= 0
+	isHeader = index(names, entityNames) >= 0 || o.Column != "" &&
+		index(names, []string{strings.ToLower(o.Column)}) >= 0
 	if !isHeader {
 		names = lowered(c.split(comment))
 	}
@@ -246,7 +250,8 @@ func separator(line string) byte {
 	return best
 }
 
-// split cuts a record by RFC 4180, more lenient with quotes where lists are careless: one inside a bare field is a letter.
+// split cuts a record by RFC 4180, more lenient with quotes where lists are careless: one inside a bare field is a
+// letter.
 func (c *csvColumns) split(line string) []string {
 	if strings.IndexByte(line, '"') < 0 {
 		return strings.Split(line, string(c.separator))
@@ -308,7 +313,8 @@ func detect(in *bufio.Reader) Format {
 		if _, err := netip.ParseAddr(fields[0]); err == nil && len(fields) > 1 {
 			return Hosts
 		}
-		if strings.ContainsAny(line, ",;\t|") && !strings.HasPrefix(line, "||") && !strings.Contains(strings.SplitN(line, ",", 2)[0], "://") {
+		if strings.ContainsAny(line, ",;\t|") && !strings.HasPrefix(line, "||") &&
+			!strings.Contains(strings.SplitN(line, ",", 2)[0], "://") {
 			return CSV
 		}
 		if c := (&csvColumns{separator: ','}); index(lowered(c.split(line)), entityNames) >= 0 {

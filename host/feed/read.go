@@ -31,8 +31,9 @@ const (
 
 // Options say how to read a list.
 type Options struct {
-	Format  Format           // "" is Auto
-	Column  string           // CSV: the name of the column or its number from 1; JSON: the member's name. "" finds one by its name
+	Format Format // "" is Auto
+	// CSV: the name of the column or its number from 1; JSON: the member's name. "" finds one by its name
+	Column  string
 	Country string           // how phone numbers in national format are read; "" refuses them
 	Now     func() time.Time // for indicators that have ended; nil is the system's clock
 }
@@ -50,8 +51,9 @@ type Report struct {
 	Items     int64 // that the list holds, comments and empty lines left out
 	Entries   int64 // of them that were read; the same one may be listed more than once
 	Malformed int64
-	Passed    int64       // over: revoked, expired, not meant as an indicator, or of what cannot be checked, such as IP addresses
-	First     []Complaint // the first that were malformed
+	// over: revoked, expired, not meant as an indicator, or of what cannot be checked, such as IP addresses
+	Passed int64
+	First  []Complaint // the first that were malformed
 }
 
 // Reader reads the entries of one list. Its methods must be called by one goroutine.
@@ -155,8 +157,8 @@ func split(ctx context.Context, raw chan<- chunk, read func(take func(item) erro
 	return err
 }
 
-// Next returns more entries, in no order, or io.EOF after the last. Any other error means that the list could not be read
-// to its end.
+// Next returns more entries, in no order, or io.EOF after the last. Any other error means that the list could not be
+// read to its end.
 func (r *Reader) Next() ([]Entry, error) {
 	for c := range r.out {
 		r.report.Items += int64(len(c.items))

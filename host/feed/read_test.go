@@ -67,19 +67,22 @@ func TestFormats(t *testing.T) {
 		"hosts": {
 			list: "# a list\n127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n0.0.0.0 0.0.0.0\n0.0.0.0 Bad.example worse.example # both\n\n0.0.0.0\ttracker.example\n" +
 				"0.0.0.0 b_ad.example\n0.0.0.0\n",
-			format: Hosts, want: []string{"domain bad.example", "domain tracker.example", "domain worse.example"}, malformed: 2, passed: 4,
+			format: Hosts, want: []string{"domain bad.example", "domain tracker.example", "domain worse.example"},
+			malformed: 2, passed: 4,
 		},
 		"plain": {
 			list: "; all kinds\nbad.example\nhttps://phish.example/\nhttps://docs.example/forms/d/1?x=2\nhxxps://evil[.]example\nJane.Doe+x@gmail.com\n" +
 				"+49 1512 3456789\nDE89 3704 0044 0532 0130 00\n*.wild.example\n.dotted.example\n203.0.113.7\nhttp://203.0.113.7/x\n203.0.113.0/24\n0151 23456789\nno\n",
 			format: Plain, malformed: 2, passed: 3,
 			want: []string{
-				"domain bad.example", "domain docs.example page", "domain dotted.example", "domain evil.example", "domain phish.example",
+				"domain bad.example", "domain docs.example page", "domain dotted.example", "domain evil.example",
+				"domain phish.example",
 				"domain wild.example", "email janedoe@gmail.com", "iban DE89370400440532013000", "phone +4915123456789",
 			},
 		},
 		"plain with a country": {
-			list: "0151 23456789\n", options: Options{Country: "DE"}, format: Plain, want: []string{"phone +4915123456789"},
+			list: "0151 23456789\n", options: Options{Country: "DE"}, format: Plain,
+			want: []string{"phone +4915123456789"},
 		},
 		"ad blocker": {
 			list:   "[Adblock Plus 2.0]\n! comment\n||ads.example^\n||third.example^$third-party\n||part.example/path^\n@@||good.example^\n||wild*.example^\n",
@@ -94,33 +97,42 @@ func TestFormats(t *testing.T) {
 				"\"2\",\"2031-01-01\",\"http://203.0.113.9/x\",\"online\",\"malware_download\"\n",
 			format: CSV, want: []string{"domain bad.example page malware"}, passed: 1,
 		},
-		"csv of ranks":         {list: "1,google.com\n2,example.org\n", format: CSV, want: []string{"domain example.org", "domain google.com"}},
-		"csv, column by name":  {list: "seen;domain;mail\n1;a.example;x@b.example\n", options: Options{Column: "mail"}, format: CSV, want: []string{"email x@b.example"}},
-		"csv, column by place": {list: "a.example|b.example\n", options: Options{Column: "2", Format: CSV}, format: CSV, want: []string{"domain b.example"}},
-		"csv, a stray quote":   {list: "domain,note\na.example,\"never closed\nb.example,x\n", format: CSV, want: []string{"domain a.example", "domain b.example"}},
-		"csv of one column":    {list: "domain\na.example\n", format: CSV, want: []string{"domain a.example"}},
-		"json strings":         {list: `["a.example", "b.example"]`, format: JSON, want: []string{"domain a.example", "domain b.example"}},
+		"csv of ranks": {list: "1,google.com\n2,example.org\n", format: CSV,
+			want: []string{"domain example.org", "domain google.com"}},
+		"csv, column by name": {list: "seen;domain;mail\n1;a.example;x@b.example\n", options: Options{Column: "mail"},
+			format: CSV, want: []string{"email x@b.example"}},
+		"csv, column by place": {list: "a.example|b.example\n", options: Options{Column: "2", Format: CSV}, format: CSV,
+			want: []string{"domain b.example"}},
+		"csv, a stray quote": {list: "domain,note\na.example,\"never closed\nb.example,x\n", format: CSV,
+			want: []string{"domain a.example", "domain b.example"}},
+		"csv of one column": {list: "domain\na.example\n", format: CSV, want: []string{"domain a.example"}},
+		"json strings": {list: `["a.example", "b.example"]`, format: JSON,
+			want: []string{"domain a.example", "domain b.example"}},
 		"json objects": {
 			list:   `[{"domain": "a.example", "category": "Phishing"}, {"url": "https://b.example/login", "tags": ["x", "stealer"]}, {"none": 1}]`,
 			format: JSON, want: []string{"domain a.example phishing", "domain b.example page malware"},
 		},
 		"json with capitals": {
-			list: `[{"Domain": "a.example", "Tags": ["Stealer"]}, {"URL": "https://b.example/", "Threat": "Phishing"}]`, format: JSON,
-			want: []string{"domain a.example malware", "domain b.example phishing"},
+			list:   `[{"Domain": "a.example", "Tags": ["Stealer"]}, {"URL": "https://b.example/", "Threat": "Phishing"}]`,
+			format: JSON,
+			want:   []string{"domain a.example malware", "domain b.example phishing"},
 		},
 		"json, member by name with capitals": {
 			list:    `[{"DomainAddress": "a.example"}, {"DomainAddress": "b.example"}]`,
-			options: Options{Column: "domainAddress"}, format: JSON, want: []string{"domain a.example", "domain b.example"},
+			options: Options{Column: "domainAddress"}, format: JSON,
+			want: []string{"domain a.example", "domain b.example"},
 		},
 		"json lines": {
 			list: "{\"value\": \"a.example\"}\n{\"value\": \"+4915123456789\"}\n", format: JSON,
 			want: []string{"domain a.example", "phone +4915123456789"},
 		},
 		"json with more lists than one": {
-			list: `{"version": 2, "blacklist": ["a.example"], "whitelist": ["good.example"]}`, format: JSON, want: []string{"domain a.example"},
+			list: `{"version": 2, "blacklist": ["a.example"], "whitelist": ["good.example"]}`, format: JSON,
+			want: []string{"domain a.example"},
 		},
 		"json, member by name": {
-			list: `{"blacklist": ["a.example"], "whitelist": ["good.example"]}`, options: Options{Column: "whitelist"}, format: JSON, want: []string{"domain good.example"},
+			list: `{"blacklist": ["a.example"], "whitelist": ["good.example"]}`, options: Options{Column: "whitelist"},
+			format: JSON, want: []string{"domain good.example"},
 		},
 		"misp": {
 			list: `{"Event": {"info": "x", "Attribute": [
@@ -132,7 +144,8 @@ func TestFormats(t *testing.T) {
 				"Tag": [{"name": "tlp:green"}]}, {"type": "iban", "value": "DE89370400440532013000", "to_ids": true},
 				{"type": "email-src", "value": "x@c.example", "to_ids": true}]}]}}`,
 			format: MISP, malformed: 1, passed: 2,
-			want: []string{"domain a.example", "domain b.example", "email x@c.example", "iban DE89370400440532013000", "phone +4915123456789 scam"},
+			want: []string{"domain a.example", "domain b.example", "email x@c.example", "iban DE89370400440532013000",
+				"phone +4915123456789 scam"},
 		},
 		"stix": {
 			list: `{"type": "bundle", "id": "bundle--1", "objects": [
@@ -152,17 +165,21 @@ func TestFormats(t *testing.T) {
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'back.example']", "revoked": true},
 				{"type": "domain-name", "value": "observed.example"}]}`,
 			format: STIX, malformed: 2, passed: 9,
-			want: []string{"domain a.example malware", "domain b.example page phishing", "domain d.example", "domain e.example", "email x@c.example phishing"},
+			want: []string{"domain a.example malware", "domain b.example page phishing", "domain d.example",
+				"domain e.example", "email x@c.example phishing"},
 		},
 		"a byte order mark": {list: "\ufeffa.example\n", format: Plain, want: []string{"domain a.example"}},
-		"line ends of DOS":  {list: "a.example\r\nb.example\r\n", format: Plain, want: []string{"domain a.example", "domain b.example"}},
-		"nothing":           {list: "", format: Plain, want: []string{}},
-		"an error page":     {list: "<html>\n<body>Not found</body>\n</html>\n", format: Plain, want: []string{}, malformed: 3},
+		"line ends of DOS": {list: "a.example\r\nb.example\r\n", format: Plain,
+			want: []string{"domain a.example", "domain b.example"}},
+		"nothing": {list: "", format: Plain, want: []string{}},
+		"an error page": {list: "<html>\n<body>Not found</body>\n</html>\n", format: Plain, want: []string{},
+			malformed: 3},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for packed, in := range map[string]io.Reader{"": strings.NewReader(tt.list), " packed": zipped(t, tt.list)} {
+			for packed, in := range map[string]io.Reader{"": strings.NewReader(tt.list),
+				" packed": zipped(t, tt.list)} {
 				got, report, err := read(t, in, tt.options)
 				if err != nil {
 					t.Fatal(err)
@@ -170,9 +187,11 @@ func TestFormats(t *testing.T) {
 				if diff := cmp.Diff(tt.want, got); diff != "" {
 					t.Errorf("entries%s (-want +got):\n%s\n%+v", packed, diff, report.First)
 				}
-				if report.Format != tt.format || report.Malformed != tt.malformed || report.Passed != tt.passed || report.Entries != int64(len(tt.want)) ||
+				if report.Format != tt.format || report.Malformed != tt.malformed || report.Passed != tt.passed ||
+					report.Entries != int64(len(tt.want)) ||
 					report.Items != report.Entries+report.Malformed+report.Passed {
-					t.Errorf("report%s %+v, want format %s, %d malformed, %d passed over", packed, report, tt.format, tt.malformed, tt.passed)
+					t.Errorf("report%s %+v, want format %s, %d malformed, %d passed over", packed, report, tt.format,
+						tt.malformed, tt.passed)
 				}
 			}
 		})
@@ -192,7 +211,8 @@ func zipped(t testing.TB, text string) io.Reader {
 	return &b
 }
 
-// The first malformed lines are shown, by their numbers and cut short, however many there are and however the work is shared out.
+// The first malformed lines are shown, by their numbers and cut short, however many there are and however the work is
+// shared out.
 func TestComplaints(t *testing.T) {
 	t.Parallel()
 	var list strings.Builder
@@ -217,7 +237,8 @@ func TestComplaints(t *testing.T) {
 			t.Errorf("complaint %+v", c)
 		}
 	}
-	if diff := cmp.Diff([]int64{5, 999, 1999, 2999, 3999}, lines); diff != "" || report.Malformed != 21 || report.Entries != 19_979 {
+	if diff := cmp.Diff([]int64{5, 999, 1999, 2999, 3999}, lines); diff != "" || report.Malformed != 21 ||
+		report.Entries != 19_979 {
 		t.Errorf("complaints of lines (-want +got):\n%s\n%+v", diff, report)
 	}
 	if report.First[0].Reason != tooLong {
@@ -245,7 +266,8 @@ func TestBrokenOff(t *testing.T) {
 	if _, err := io.ReadAll(small); !errors.Is(err, errTooLarge) {
 		t.Errorf("more than the limit: %v, want %v", err, errTooLarge)
 	}
-	for name, o := range map[string]Options{"format": {Format: "xml"}, "column": {Format: CSV, Column: "none"}, "number": {Format: CSV, Column: "3"}, "zero": {Format: CSV, Column: "0"}} {
+	for name, o := range map[string]Options{"format": {Format: "xml"}, "column": {Format: CSV, Column: "none"},
+		"number": {Format: CSV, Column: "3"}, "zero": {Format: CSV, Column: "0"}} {
 		if _, _, err := read(t, strings.NewReader("a,b\nx.example,y\n"), o); err == nil {
 			t.Errorf("an unknown %s is no error", name)
 		}
@@ -292,8 +314,10 @@ func TestCloseEarly(t *testing.T) {
 func TestCategory(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"phishing": "phishing", " Phishing Page ": "phishing", "malware_download": "malware", "botnet_cc": "malware", "Crypto Scam": "investment_scam",
-		"Financial fraud": "scam", "investment_scam": "investment_scam", "unknown": "", "": "", "disposable": "disposable",
+		"phishing": "phishing", " Phishing Page ": "phishing", "malware_download": "malware", "botnet_cc": "malware",
+		"Crypto Scam":     "investment_scam",
+		"Financial fraud": "scam", "investment_scam": "investment_scam", "unknown": "", "": "",
+		"disposable": "disposable",
 	} {
 		if got := Category(text); got != want {
 			t.Errorf("Category(%q) = %q, want %q", text, got, want)
@@ -304,8 +328,10 @@ func TestCategory(t *testing.T) {
 // Whatever is read, each entry is one that entity.Parse gives back unchanged.
 func FuzzRead(f *testing.F) {
 	for _, list := range []string{
-		"0.0.0.0 bad.example\n", "bad.example\n||x^\n", "domain,threat\na.example,x\n", `[{"domain": "a.example"}]`, `{"Event":{"Attribute":[{"type":"domain","value":"a.example"}]}}`,
-		`{"type":"bundle","objects":[{"type":"indicator","pattern":"[domain-name:value = 'a.example']"}]}`, "\x1f\x8b", "\"\n", "a|b\n", "[[[", "'\\",
+		"0.0.0.0 bad.example\n", "bad.example\n||x^\n", "domain,threat\na.example,x\n", `[{"domain": "a.example"}]`,
+		`{"Event":{"Attribute":[{"type":"domain","value":"a.example"}]}}`,
+		`{"type":"bundle","objects":[{"type":"indicator","pattern":"[domain-name:value = 'a.example']"}]}`, "\x1f\x8b",
+		"\"\n", "a|b\n", "[[[", "'\\",
 	} {
 		for i := range 7 {
 			f.Add([]byte(list), i)

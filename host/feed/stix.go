@@ -15,8 +15,8 @@ var stixPaths = map[string]entity.Type{
 	"email-message:from_ref.value": entity.Email, "email-message:sender_ref.value": entity.Email,
 }
 
-// readSTIX reads the indicators of bundles. Those revoked or past their valid_until are passed over, and those of other things:
-// files, IP addresses, several observations together.
+// readSTIX reads the indicators of bundles. Those revoked or past their valid_until are passed over, and those of other
+// things: files, IP addresses, several observations together.
 func readSTIX(in *bufio.Reader, o Options, take func(item) error) error {
 	number := int64(0)
 	return walk(in, func(string, string) error { return nil }, func(ob object) error {
@@ -28,8 +28,10 @@ func readSTIX(in *bufio.Reader, o Options, take func(item) error) error {
 		if until, err := time.Parse(time.RFC3339Nano, ob["valid_until"]); err == nil && !until.After(o.Now()) {
 			ended = true
 		}
-		i := item{line: number, text: ob["pattern"], category: ob["indicator_types[]"] + "," + ob["labels[]"] + "," + ob["name"], skip: ended}
-		if kind := ob["pattern_type"]; kind != "" && kind != "stix" { // another language, of which none is about single names
+		i := item{line: number, text: ob["pattern"], category: ob["indicator_types[]"] + "," + ob["labels[]"] + "," +
+			ob["name"], skip: ended}
+		// another language, of which none is about single names
+		if kind := ob["pattern_type"]; kind != "" && kind != "stix" {
 			i.skip = true
 			return take(i)
 		}
@@ -57,8 +59,9 @@ var (
 	errElse    = errors.New("has a pattern that names no single domain, URL or email address")
 )
 
-// readPattern reads a pattern (STIX 2.1 part 9) that is one or more comparisons of equality joined by OR, each of which alone
-// is the indicator. What needs more than one observation says nothing of a single entity. Errors: errPattern, errElse.
+// readPattern reads a pattern (STIX 2.1 part 9) that is one or more comparisons of equality joined by OR, each of which
+// alone is the indicator. What needs more than one observation says nothing of a single entity. Errors: errPattern,
+// errElse.
 func readPattern(pattern string) ([]item, error) {
 	var found []item
 	words := patternWords(pattern)

@@ -1,5 +1,5 @@
-// Package keyring holds the secrets that must not stand in the database: one master secret in a file, and the keys derived
-// from it, one for each purpose.
+// Package keyring holds the secrets that must not stand in the database: one master secret in a file, and the keys
+// derived from it, one for each purpose.
 package keyring
 
 import (
@@ -19,8 +19,9 @@ import (
 
 // Ring is the set of derived keys. Every host of one database must have the same.
 type Ring struct {
-	Pseudonym   []byte // HMAC key of audit pseudonyms
-	Graph       []byte // HMAC key of nodes in the reputation graph: another, so that audit rows of two accounts cannot be joined
+	Pseudonym []byte // HMAC key of audit pseudonyms
+	// HMAC key of nodes in the reputation graph: another, so that audit rows of two accounts cannot be joined
+	Graph       []byte
 	Client      []byte // HMAC key of the addresses of callers without a key
 	Cache       []byte // HMAC key of the compile cache
 	Erased      []byte // HMAC key of the marks by which it is known again what was erased
@@ -32,8 +33,8 @@ type Ring struct {
 
 const masterBytes = 32
 
-// Load reads the master secret from path, making one at first. The file holds 32 bytes in base64 and must be readable by
-// its owner only.
+// Load reads the master secret from path, making one at first. The file holds 32 bytes in base64 and must be readable
+// by its owner only.
 func Load(path string) (*Ring, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -47,7 +48,8 @@ func Load(path string) (*Ring, error) {
 		return nil, fmt.Errorf("reading secret file: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("reading secret file: %s can be read by others (mode %o): run chmod 600", path, info.Mode().Perm())
+		return nil, fmt.Errorf("reading secret file: %s can be read by others (mode %o): run chmod 600", path,
+			info.Mode().Perm())
 	}
 	master, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(master) != masterBytes {
@@ -114,7 +116,8 @@ func derive(master []byte) (*Ring, error) {
 	return r, nil
 }
 
-// Seal encrypts plain with AES-256-GCM. It can only be opened in the same context, such as the id of the row it stands in.
+// Seal encrypts plain with AES-256-GCM. It can only be opened in the same context, such as the id of the row it stands
+// in.
 func (r *Ring) Seal(plain []byte, context string) []byte {
 	return r.seal.Seal(nil, nil, plain, []byte(context))
 }
@@ -128,8 +131,8 @@ func (r *Ring) Open(sealed []byte, context string) ([]byte, error) {
 	return plain, nil
 }
 
-// SealNode is Seal under a key of its own. Every check seals a node, and random nonces are good for 2^32 values of one key (NIST SP
-// 800-38D, 8.3): beyond, two nodes, which are hashes, tell nothing; all else that is sealed would.
+// SealNode is Seal under a key of its own. Every check seals a node, and random nonces are good for 2^32 values of one
+// key (NIST SP 800-38D, 8.3): beyond, two nodes, which are hashes, tell nothing; all else that is sealed would.
 func (r *Ring) SealNode(node []byte, context string) []byte {
 	return r.node.Seal(nil, nil, node, []byte(context))
 }

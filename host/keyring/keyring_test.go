@@ -16,8 +16,8 @@ import (
 	"assay/host/keyring"
 )
 
-// The keys of a master secret of the bytes 0 to 31, computed by an independent HKDF-SHA256 (RFC 5869, Python's hmac). They
-// must never change: what is stored depends on them.
+// The keys of a master secret of the bytes 0 to 31, computed by an independent HKDF-SHA256 (RFC 5869, Python's hmac).
+// They must never change: what is stored depends on them.
 const fixedMaster = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 
 var fixedKeys = map[string]string{
@@ -34,8 +34,9 @@ var fixedKeys = map[string]string{
 
 func keysOf(r *keyring.Ring) map[string][]byte {
 	return map[string][]byte{
-		"pseudonym": r.Pseudonym, "graph": r.Graph, "client": r.Client, "cache": r.Cache, "sign": r.SignSeed, "fingerprint": r.Fingerprint,
-		"erased": r.Erased,
+		"pseudonym": r.Pseudonym, "graph": r.Graph, "client": r.Client, "cache": r.Cache, "sign": r.SignSeed,
+		"fingerprint": r.Fingerprint,
+		"erased":      r.Erased,
 	}
 }
 
@@ -207,7 +208,8 @@ func TestUnusablePaths(t *testing.T) {
 func TestSealedValues(t *testing.T) {
 	t.Parallel()
 	ring, other := load(t, write(t, fixedMaster, 0o600)), load(t, filepath.Join(t.TempDir(), "secret"))
-	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "nothing": "", "bytes": "\x00\xff", "long": strings.Repeat("x", 10_000)} {
+	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "nothing": "", "bytes": "\x00\xff",
+		"long": strings.Repeat("x", 10_000)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sealed := ring.Seal([]byte(plain), "hook_1")
@@ -220,7 +222,8 @@ func TestSealedValues(t *testing.T) {
 			if bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")) {
 				t.Error("two sealed values are equal: the nonce is not random")
 			}
-			for context, by := range map[string]*keyring.Ring{"hook_2": ring, "": ring, "hook_1 ": ring, "hook_1": other} {
+			for context, by := range map[string]*keyring.Ring{"hook_2": ring, "": ring, "hook_1 ": ring,
+				"hook_1": other} {
 				if got, err := by.Open(sealed, context); err == nil {
 					t.Errorf("opens as %q in the context %q (same secret: %t)", got, context, by == ring)
 				}
@@ -246,7 +249,8 @@ func TestSealIsPlainGCM(t *testing.T) {
 	t.Parallel()
 	ring := load(t, write(t, fixedMaster, 0o600))
 	for name, seal := range map[string]func([]byte, string) []byte{"seal": ring.Seal, "node": ring.SealNode} {
-		// AES-256-GCM under the key derived for the purpose, the 12 byte nonce in front: what any other program can open.
+		// AES-256-GCM under the key derived for the purpose, the 12 byte nonce in front: what any other program can
+		// open.
 		key, err := hex.DecodeString(fixedKeys[name])
 		if err != nil {
 			t.Fatal(err)

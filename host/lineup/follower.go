@@ -1,5 +1,5 @@
-// Package lineup brings lineups into force: it installs the layers that the host was built with, loads the revision that the
-// database says is active, and swaps it in while checks run.
+// Package lineup brings lineups into force: it installs the layers that the host was built with, loads the revision
+// that the database says is active, and swaps it in while checks run.
 package lineup
 
 import (
@@ -24,8 +24,8 @@ const (
 	loadWithin = 5 * time.Minute
 )
 
-// Follower keeps one host on the active revision. A revision is loaded whole (every module vetted, compiled and warmed) before
-// it replaces the one in force; one that cannot be loaded leaves the old one where it is.
+// Follower keeps one host on the active revision. A revision is loaded whole (every module vetted, compiled and warmed)
+// before it replaces the one in force; one that cannot be loaded leaves the old one where it is.
 type Follower struct {
 	store   *store.Store
 	sandbox *sandbox.Sandbox
@@ -65,8 +65,9 @@ type openPlugin struct {
 // NewFollower returns a follower that swaps lineups into live.
 func NewFollower(s *store.Store, box *sandbox.Sandbox, live *check.Live, log *slog.Logger) *Follower {
 	return &Follower{
-		store: s, sandbox: box, live: live, log: log, hints: make(chan store.Topic, 16), poll: pollEvery, retry: retryAfter,
-		open: map[openKey]*openPlugin{}, prepared: map[registry.Digest]bool{},
+		store: s, sandbox: box, live: live, log: log, hints: make(chan store.Topic, 16), poll: pollEvery,
+		retry: retryAfter,
+		open:  map[openKey]*openPlugin{}, prepared: map[registry.Digest]bool{},
 	}
 }
 
@@ -91,7 +92,8 @@ func (f *Follower) Degraded() []string {
 	defer f.mu.Unlock()
 	var amiss []string
 	if f.state.Refused != 0 {
-		amiss = append(amiss, fmt.Sprintf("lineup revision %d could not be loaded here; revision %d stays in force", f.state.Refused, f.state.Revision))
+		amiss = append(amiss, fmt.Sprintf("lineup revision %d could not be loaded here; revision %d stays in force",
+			f.state.Refused, f.state.Revision))
 	}
 	for _, p := range f.inForce {
 		if p.Resting() {
@@ -162,11 +164,13 @@ func (f *Follower) Follow(ctx context.Context) error {
 		return fmt.Errorf("loading lineup revision %d: %w", active, err)
 	}
 	f.state = State{Revision: active}
-	f.log.Info("lineup in force", "revision", active, "layers", len(revision.Lineup.Layers), "ms", time.Since(began).Milliseconds())
+	f.log.Info("lineup in force", "revision", active, "layers", len(revision.Lineup.Layers), "ms",
+		time.Since(began).Milliseconds())
 	return nil
 }
 
-// follows says whether the active revision is in force already. If so, one that was refused before is no longer asked for.
+// follows says whether the active revision is in force already. If so, one that was refused before is no longer asked
+// for.
 func (f *Follower) follows(active int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -187,7 +191,8 @@ func (f *Follower) load(ctx context.Context, revision store.Revision) error {
 		members[i] = member(revision.Lineup.Layers[i], p)
 	}
 	l := revision.Lineup
-	next := check.NewLineup(revision.Revision, l.Bias, check.Bands{Review: l.Bands.Review, Block: l.Bands.Block}, members)
+	next := check.NewLineup(revision.Revision, l.Bias, check.Bands{Review: l.Bands.Review, Block: l.Bands.Block},
+		members)
 	f.swap(next, plugins)
 	return nil
 }

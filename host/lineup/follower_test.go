@@ -33,7 +33,8 @@ func pro(t *testing.T) check.Caller {
 // score checks a domain and returns the decision's revision and score.
 func (h *host) score(t *testing.T) string {
 	t.Helper()
-	d, err := h.checker().Check(t.Context(), check.Request{Caller: pro(t), Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}})
+	d, err := h.checker().Check(t.Context(),
+		check.Request{Caller: pro(t), Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}})
 	if err != nil {
 		return err.Error()
 	}
@@ -71,8 +72,8 @@ func TestFollowerTakesTheActiveRevision(t *testing.T) {
 	}
 }
 
-// Lineups change while checks run. No check fails, and none is decided by a mix of two revisions: odd ones have a bias of -1
-// and a layer of 10 points, even ones -5 and 30, so that a score tells which bias and which layer made it.
+// Lineups change while checks run. No check fails, and none is decided by a mix of two revisions: odd ones have a bias
+// of -1 and a layer of 10 points, even ones -5 and 30, so that a score tells which bias and which layer made it.
 func TestLineupsSwapUnderLoad(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
@@ -93,7 +94,8 @@ func TestLineupsSwapUnderLoad(t *testing.T) {
 			defer pace.Stop()
 			for ctx.Err() == nil {
 				<-pace.C
-				d, err := checker.Check(context.Background(), check.Request{Caller: caller, Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}})
+				d, err := checker.Check(context.Background(),
+					check.Request{Caller: caller, Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}})
 				if err != nil {
 					t.Errorf("check: %v", err)
 					return
@@ -101,7 +103,8 @@ func TestLineupsSwapUnderLoad(t *testing.T) {
 				o := d.Layers[0]
 				odd := d.Revision % 2
 				if d.Score != scores[odd] || o.Version != versions[odd] || o.Lost != "" || d.Revision < last {
-					t.Errorf("revision %d after %d: score %d of layer %s, lost %q", d.Revision, last, d.Score, o.Version, o.Lost)
+					t.Errorf("revision %d after %d: score %d of layer %s, lost %q", d.Revision, last, d.Score,
+						o.Version, o.Lost)
 					return
 				}
 				checked[worker]++
@@ -122,7 +125,8 @@ func TestLineupsSwapUnderLoad(t *testing.T) {
 	wg.Wait()
 	for worker := range checked {
 		if changed[worker] < 2 {
-			t.Errorf("a worker's %d checks saw %d revisions: nothing was swapped under load", checked[worker], changed[worker])
+			t.Errorf("a worker's %d checks saw %d revisions: nothing was swapped under load", checked[worker],
+				changed[worker])
 		}
 	}
 	until(t, "only the last lineup's plugin is open", func() bool { return h.openPlugins() == 1 })
@@ -169,7 +173,8 @@ func TestRevisionThatCannotBeLoadedIsRefused(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, postgrestest.Database(t))
-			h.publish(t, layer(t, "probe", "1.0.0", 10, false), layer(t, "other", "1.0.0", 20, false), layer(t, "broken", "1.0.0", 1, true))
+			h.publish(t, layer(t, "probe", "1.0.0", 10, false), layer(t, "other", "1.0.0", 20, false),
+				layer(t, "broken", "1.0.0", 1, true))
 			h.activate(t, lineupOf(-1, "probe@1.0.0"))
 			h.follow(t, 1)
 			bad := lineupOf(-1, "other@1.0.0", test.layer)
@@ -232,8 +237,8 @@ func TestLostHintIsMadeUpForByPolling(t *testing.T) {
 	until(t, "the third is in force", func() bool { return h.follower.State() == State{Revision: 3} })
 }
 
-// A module is compiled as it is published, so that a lineup of it can be swapped in at once. One that cannot be opened is
-// told of, and stops nothing.
+// A module is compiled as it is published, so that a lineup of it can be swapped in at once. One that cannot be opened
+// is told of, and stops nothing.
 func TestPublishedPluginIsPrepared(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))

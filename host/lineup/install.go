@@ -12,8 +12,9 @@ import (
 	"assay/registry"
 )
 
-// Install publishes the layers that the host was built with and, as long as no operator has set a lineup, puts the default
-// lineup of them in force. It says whether newer built-in layers than those in force are there for an operator to take.
+// Install publishes the layers that the host was built with and, as long as no operator has set a lineup, puts the
+// default lineup of them in force. It says whether newer built-in layers than those in force are there for an operator
+// to take.
 func Install(ctx context.Context, s *store.Store, modules []registry.Module) (newer bool, err error) {
 	lineup, err := registry.DefaultLineup()
 	if err != nil {
@@ -64,8 +65,8 @@ func operated(ctx context.Context, s *store.Store, active store.Revision) (bool,
 	return history[0].Revision != active.Revision, nil
 }
 
-// publish publishes a first-party module. Its version is the manifest's; when that was published with other code, as happens
-// between two releases, the code's digest is added as build metadata.
+// publish publishes a first-party module. Its version is the manifest's; when that was published with other code, as
+// happens between two releases, the code's digest is added as build metadata.
 func publish(ctx context.Context, s *store.Store, m registry.Module) (version string, err error) {
 	version = m.Manifest.Version
 	err = s.PublishPlugin(ctx, m, version, true)
@@ -95,8 +96,8 @@ func sameLayers(a, b registry.Lineup) bool {
 	return true
 }
 
-// Try opens every module of a lineup in this process, and says what is wrong with any: what cannot be loaded here is not to
-// be put in force anywhere.
+// Try opens every module of a lineup in this process, and says what is wrong with any: what cannot be loaded here is
+// not to be put in force anywhere.
 func Try(ctx context.Context, s *store.Store, box *sandbox.Sandbox, l registry.Lineup) error {
 	f := NewFollower(s, box, nil, slog.New(slog.DiscardHandler))
 	plugins, err := f.acquire(ctx, l)

@@ -36,10 +36,12 @@ func install(t *testing.T, s *store.Store, modules []registry.Module) (newer boo
 	return newer, active
 }
 
-func wantActive(t *testing.T, when string, active store.Revision, revision int64, version string, newer, wantNewer bool) {
+func wantActive(t *testing.T, when string, active store.Revision, revision int64, version string, newer,
+	wantNewer bool) {
 	t.Helper()
 	if active.Revision != revision || newer != wantNewer {
-		t.Errorf("%s: revision %d, newer %v, want revision %d, newer %v", when, active.Revision, newer, revision, wantNewer)
+		t.Errorf("%s: revision %d, newer %v, want revision %d, newer %v", when, active.Revision, newer, revision,
+			wantNewer)
 	}
 	for _, item := range active.Lineup.Layers {
 		if _, v, _ := item.Ref(); v != version {

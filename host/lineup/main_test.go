@@ -154,7 +154,8 @@ func (h *host) activate(t *testing.T, l registry.Lineup) int64 {
 
 // checker scores with what is in force and records nothing.
 func (h *host) checker() *check.Checker {
-	return &check.Checker{Live: h.live, Ledger: noLedger{}, Observer: nobody{}, Now: time.Now, Deadline: 10 * time.Second}
+	return &check.Checker{Live: h.live, Ledger: noLedger{}, Observer: nobody{}, Now: time.Now,
+		Deadline: 10 * time.Second}
 }
 
 type noLedger struct{}
@@ -171,7 +172,8 @@ func layer(t *testing.T, name, version string, points byte, broken bool) registr
 	section := func(id byte, content ...byte) []byte { return append([]byte{id, byte(len(content))}, content...) }
 	str := func(s string) []byte { return append([]byte{byte(len(s))}, s...) }
 	cat := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
-	score := cat([]byte{0, 0x41, points, 0x41, 0, 0x41, byte(len(code)), 0x41, byte(len(code)), 0x41, byte(len(text)), 0x10, 0, 0x41, 0, 0x0b})
+	score := cat([]byte{0, 0x41, points, 0x41, 0, 0x41, byte(len(code)), 0x41, byte(len(code)), 0x41, byte(len(text)),
+		0x10, 0, 0x41, 0, 0x0b})
 	start := []byte{0, 0x0b}
 	if broken {
 		start = []byte{0, 0x00, 0x0b}
@@ -181,12 +183,14 @@ func layer(t *testing.T, name, version string, points byte, broken bool) registr
 		section(2, cat([]byte{1}, str("assay"), str("signal"), []byte{0, 0})...),
 		section(3, 2, 1, 2),
 		section(5, 1, 1, 1, 1),
-		section(7, cat([]byte{3}, str("memory"), []byte{2, 0}, str("assay_v1_score"), []byte{0, 1}, str("_initialize"), []byte{0, 2})...),
+		section(7, cat([]byte{3}, str("memory"), []byte{2, 0}, str("assay_v1_score"), []byte{0, 1}, str("_initialize"),
+			[]byte{0, 2})...),
 		section(10, cat([]byte{2, byte(len(score))}, score, []byte{byte(len(start))}, start)...),
 		section(11, cat([]byte{1, 0, 0x41, 0, 0x0b}, str(code+text))...))
 	manifest, err := json.Marshal(map[string]any{
-		"name": name, "version": version, "summary": "A test's layer", "entities": []string{"domain"}, "budget_ms": 100, "memory_mb": 1,
-		"signals": []map[string]string{{"code": code, "text": "Points"}},
+		"name": name, "version": version, "summary": "A test's layer", "entities": []string{"domain"}, "budget_ms": 100,
+		"memory_mb": 1,
+		"signals":   []map[string]string{{"code": code, "text": "Points"}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -88,8 +88,9 @@ func (a *account) enters(path string) (bool, error) {
 	}
 }
 
-// executes says whether the account may enter a folder or run a file. The first class that matches decides (POSIX.1-2017
-// section 4.5): an owner without the bit is refused even where others have it. Started programs get no further groups.
+// executes says whether the account may enter a folder or run a file. The first class that matches decides
+// (POSIX.1-2017 section 4.5): an owner without the bit is refused even where others have it. Started programs get no
+// further groups.
 func (a *account) executes(info os.FileInfo) bool {
 	if a == nil {
 		return info.Mode()&0o111 != 0
@@ -112,8 +113,9 @@ func (a *account) own(path string) error {
 	return os.Lchown(path, int(a.uid), int(a.gid))
 }
 
-// command prepares a Postgres program to run as the account: in a session of its own, so that a terminal's Ctrl-C passes
-// it by, in a folder that every user can enter, and with nothing of this process's environment that could be a secret.
+// command prepares a Postgres program to run as the account: in a session of its own, so that a terminal's Ctrl-C
+// passes it by, in a folder that every user can enter, and with nothing of this process's environment that could be a
+// secret.
 func (a *account) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = "/"

@@ -29,8 +29,8 @@ type Search struct {
 }
 
 // Binaries returns the folder that holds the programs postgres and initdb, downloading them into Search.Cache when the
-// machine has none. It fails with ErrNotInstalled when there is no Postgres to be had, and otherwise when there are only
-// ones of other versions than Search.Major.
+// machine has none. It fails with ErrNotInstalled when there is no Postgres to be had, and otherwise when there are
+// only ones of other versions than Search.Major.
 func Binaries(ctx context.Context, s Search) (dir string, err error) {
 	var others []string
 	// With a usable Postgres here, the machine's owner manages its versions: another one is theirs to install.

@@ -43,17 +43,20 @@ func TestBinaries(t *testing.T) {
 		"the first usable folder wins": {
 			want: "16",
 			make: func(t *testing.T, root string) []string {
-				return []string{root + "/nothing", fakePrograms(t, root+"/16", "16.4"), fakePrograms(t, root+"/17", "17.0")}
+				return []string{root + "/nothing", fakePrograms(t, root+"/16", "16.4"),
+					fakePrograms(t, root+"/17", "17.0")}
 			},
 		},
 		"too old is passed over": {
 			want: "14",
 			make: func(t *testing.T, root string) []string {
-				return []string{fakePrograms(t, root+"/13", "13.23 (Debian 13.23-1)"), fakePrograms(t, root+"/14", "14.0")}
+				return []string{fakePrograms(t, root+"/13", "13.23 (Debian 13.23-1)"),
+					fakePrograms(t, root+"/14", "14.0")}
 			},
 		},
 		"only too old": {
-			none: true, fails: []string{"Postgres 14 or later, only 13 in ", "apt-get install postgresql", "ASSAY_DATABASE_URL"},
+			none: true, fails: []string{"Postgres 14 or later, only 13 in ", "apt-get install postgresql",
+				"ASSAY_DATABASE_URL"},
 			make: func(t *testing.T, root string) []string { return []string{fakePrograms(t, root+"/13", "13.23")} },
 		},
 		"no folder": {
@@ -86,7 +89,8 @@ func TestBinaries(t *testing.T) {
 		"a client's folder has no server": {
 			want: "both",
 			make: func(t *testing.T, root string) []string {
-				return []string{fakePrograms(t, root+"/half", "16.0", "postgres"), fakePrograms(t, root+"/both", "15.0")}
+				return []string{fakePrograms(t, root+"/half", "16.0", "postgres"),
+					fakePrograms(t, root+"/both", "15.0")}
 			},
 		},
 		"not executable": {
@@ -177,7 +181,8 @@ func link(t *testing.T, to, from string) {
 func TestNewestFirst(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(t.TempDir(), "opt")
-	for _, version := range []string{"postgresql", "postgresql@9.6", "postgresql@16", "postgresql@100", "postgresql@17"} {
+	for _, version := range []string{"postgresql", "postgresql@9.6", "postgresql@16", "postgresql@100",
+		"postgresql@17"} {
 		if err := os.MkdirAll(filepath.Join(root, version, "bin"), 0o755); err != nil {
 			t.Fatal(err)
 		}

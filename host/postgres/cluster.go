@@ -39,8 +39,8 @@ type Cluster struct {
 // Open joins the running Postgres of cfg.Dir, or starts it, or first creates it, fetching the programs if need be. It
 // returns once Postgres answers and the database Name exists.
 //
-// It waits while another process starts or stops the same Postgres, and while Postgres recovers from a crash: ctx is what
-// bounds it. It fails with ErrNotInstalled when there is no Postgres to run.
+// It waits while another process starts or stops the same Postgres, and while Postgres recovers from a crash: ctx is
+// what bounds it. It fails with ErrNotInstalled when there is no Postgres to run.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	c, err := open(ctx, cfg)
 	if err != nil {
@@ -145,7 +145,8 @@ func (c *Cluster) join(ctx context.Context, alone bool) error {
 		}
 	}
 	if c.record.Password == "" {
-		return fmt.Errorf("%s holds a database but %s has no password for it: restore that file", c.data, c.path("json"))
+		return fmt.Errorf("%s holds a database but %s has no password for it: restore that file", c.data,
+			c.path("json"))
 	}
 	if c.account, err = accountOf(c.data); err != nil {
 		return err
@@ -198,8 +199,8 @@ func (c *Cluster) urlOf(database string) string {
 	return address.String()
 }
 
-// Close gives the cluster up. The last process to do so stops Postgres and waits until it is gone; that takes as long as
-// a checkpoint, 40 s at most. When ctx ends sooner, the shutdown goes on by itself. Further calls do nothing.
+// Close gives the cluster up. The last process to do so stops Postgres and waits until it is gone; that takes as long
+// as a checkpoint, 40 s at most. When ctx ends sooner, the shutdown goes on by itself. Further calls do nothing.
 func (c *Cluster) Close(ctx context.Context) error {
 	c.closing.Lock()
 	defer c.closing.Unlock()

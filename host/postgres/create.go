@@ -125,7 +125,8 @@ func (c *Cluster) settle(home string) (string, error) {
 	if err := os.WriteFile(filepath.Join(home, "data-directory"), []byte(c.dir+"\n"), 0o600); err != nil {
 		return "", fmt.Errorf("making a folder for the database: %w", err)
 	}
-	c.log.Info("placing the database outside the data directory, which Postgres's user cannot enter", "user", c.account.name,
+	c.log.Info("placing the database outside the data directory, which Postgres's user cannot enter", "user",
+		c.account.name,
 		"at", home)
 	return home, writeDurable(c.path("location"), []byte(home+"\n"), 0o600)
 }
@@ -148,7 +149,8 @@ func (c *Cluster) initialise(ctx context.Context, bin, work, fresh string) error
 		return err
 	}
 	initdb := c.account.command(ctx, filepath.Join(bin, "initdb"), "--pgdata="+fresh, "--username="+User,
-		"--pwfile="+secret, "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256", "--data-checksums", "--no-instructions")
+		"--pwfile="+secret, "--encoding=UTF8", "--locale=C", "--auth=scram-sha-256", "--data-checksums",
+		"--no-instructions")
 	said, err := initdb.CombinedOutput()
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

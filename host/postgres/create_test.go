@@ -50,11 +50,13 @@ func TestEachStepOfCreatingCanBeTheLast(t *testing.T) {
 	t.Parallel()
 	needPostgres(t)
 	for name, leave := range map[string]func(dir string) error{
-		"the password was written, the cluster not moved to the empty folder that someone made for it": func(dir string) error {
+		"the password was written, the cluster not moved to the empty folder that someone made for it": func(
+			dir string) error {
 			return errors.Join(
 				os.Mkdir(filepath.Join(dir, "postgres"), 0o700),
 				os.MkdirAll(filepath.Join(dir, "postgres.new-1", "data", "base"), 0o700),
-				record{Password: "earlier", Location: filepath.Join(dir, "postgres")}.write(filepath.Join(dir, "postgres.json")))
+				record{Password: "earlier", Location: filepath.Join(dir, "postgres")}.write(filepath.Join(dir,
+					"postgres.json")))
 		},
 		"the location was written, its folder lost": func(dir string) error {
 			return writeDurable(filepath.Join(dir, "postgres.location"), []byte(dir+"/lost\n"), 0o600)

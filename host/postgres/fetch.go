@@ -31,8 +31,8 @@ func release(major int) (embedded.PostgresVersion, error) {
 	return "", fmt.Errorf("there is no download of Postgres %d", major)
 }
 
-// fetch downloads Postgres into the cache and returns the folder with its programs. They appear there all at once or not
-// at all: a fetch that dies half-way leaves only a folder that the next one removes.
+// fetch downloads Postgres into the cache and returns the folder with its programs. They appear there all at once or
+// not at all: a fetch that dies half-way leaves only a folder that the next one removes.
 func (s Search) fetch(ctx context.Context) (string, error) {
 	version, err := release(s.Major)
 	if err != nil {
@@ -79,10 +79,10 @@ func (s Search) fetch(ctx context.Context) (string, error) {
 
 // unpack downloads the release by way of the folder work, and puts it into the cache.
 //
-// The library has no call that only downloads; Start goes on to run initdb (which refuses to be root) and Postgres. It is
-// made to stop short: a data folder that looks initialised keeps it from initdb, and neither that nor port 0 is one that
-// Postgres would start with. It makes RuntimePath only once everything is unpacked, which tells a Start that failed
-// while downloading from one that failed afterwards, as it should.
+// The library has no call that only downloads; Start goes on to run initdb (which refuses to be root) and Postgres. It
+// is made to stop short: a data folder that looks initialised keeps it from initdb, and neither that nor port 0 is one
+// that Postgres would start with. It makes RuntimePath only once everything is unpacked, which tells a Start that
+// failed while downloading from one that failed afterwards, as it should.
 func (s Search) unpack(work string, version embedded.PostgresVersion) (err error) {
 	defer func() {
 		// The library panics when its files vanish under it, as they do when someone clears the cache.
@@ -90,7 +90,8 @@ func (s Search) unpack(work string, version embedded.PostgresVersion) (err error
 			err = fmt.Errorf("downloading it: %v", r)
 		}
 	}()
-	programs, marker, data := filepath.Join(work, "programs"), filepath.Join(work, "runtime"), filepath.Join(work, "data")
+	programs, marker, data := filepath.Join(work, "programs"), filepath.Join(work, "runtime"),
+		filepath.Join(work, "data")
 	major, _, _ := strings.Cut(string(version), ".")
 	if err := os.Mkdir(data, 0o700); err != nil {
 		return fmt.Errorf("preparing the download: %w", err)

@@ -153,7 +153,8 @@ func TestFetchFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := Binaries(t.Context(), Search{
-				Folders: []string{}, Cache: filepath.Join(reachable(t), "cache"), Repository: test.repository, Major: test.major,
+				Folders: []string{}, Cache: filepath.Join(reachable(t), "cache"), Repository: test.repository,
+				Major: test.major,
 			})
 			if !errors.Is(err, ErrNotInstalled) {
 				t.Errorf("Binaries = %v, want ErrNotInstalled", err)
@@ -201,7 +202,8 @@ func TestFetchGivesUpWithItsContext(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	_, err := Binaries(ctx, Search{Folders: []string{}, Cache: filepath.Join(reachable(t), "cache"), Repository: server.URL})
+	_, err := Binaries(ctx, Search{Folders: []string{}, Cache: filepath.Join(reachable(t), "cache"),
+		Repository: server.URL})
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("Binaries = %v", err)
 	}

@@ -82,8 +82,8 @@ func (c *Cluster) logEnd() (end logEnd) {
 
 // said returns the last of what Postgres wrote since its log went to before: at first that goes to postgres.log.
 //
-// Its log is written by a process that ends a moment after Postgres itself, so said waits a little for the reason, which
-// the server's messages call FATAL or PANIC under the locale that create chose.
+// Its log is written by a process that ends a moment after Postgres itself, so said waits a little for the reason,
+// which the server's messages call FATAL or PANIC under the locale that create chose.
 func (c *Cluster) said(before logEnd) (last string) {
 	bounded, cancel := context.WithTimeout(context.Background(), lastWordsBound)
 	defer cancel()

@@ -1,8 +1,8 @@
 // Package postgres finds or fetches Postgres and runs it privately for one data directory.
 //
 // Every process that opens the same data directory shares one Postgres, which listens on 127.0.0.1 only. The first to
-// come starts it and the last to leave stops it. A process that dies without leaving keeps nothing locked: the next Open
-// finds its Postgres running and takes it over.
+// come starts it and the last to leave stops it. A process that dies without leaving keeps nothing locked: the next
+// Open finds its Postgres running and takes it over.
 //
 // Files in the data directory:
 //
@@ -45,9 +45,9 @@ const (
 
 // Config says which data directory to open and how.
 type Config struct {
-	// Dir is the host's data directory. It is made when missing, with mode 0711: where root runs the host, the user that
-	// Postgres runs as has to pass through. If that user cannot, the database lives in a folder of /var/lib/assay, which
-	// stays behind when only Dir is removed.
+	// Dir is the host's data directory. It is made when missing, with mode 0711: where root runs the host, the user
+	// that Postgres runs as has to pass through. If that user cannot, the database lives in a folder of /var/lib/assay,
+	// which stays behind when only Dir is removed.
 	Dir      string
 	Logger   *slog.Logger       // nil: nothing is logged
 	Progress func(stage string) // told each Stage as it begins, from Open's own goroutine; may be nil

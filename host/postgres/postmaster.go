@@ -77,8 +77,8 @@ const (
 	immediateBound = 10 * time.Second // postmaster itself kills its children after 5 s
 )
 
-// stop ends the Postgres of the folder data and waits until it is gone: a fast shutdown, then an immediate one. When ctx
-// ends first, the shutdown goes on by itself.
+// stop ends the Postgres of the folder data and waits until it is gone: a fast shutdown, then an immediate one. When
+// ctx ends first, the shutdown goes on by itself.
 func stop(ctx context.Context, data string) error {
 	for _, step := range []struct {
 		signal syscall.Signal

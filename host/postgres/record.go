@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// record is what postgres.json remembers between processes. Only the password and Created are relied on: where a running
-// Postgres listens is read from its own postmaster.pid.
+// record is what postgres.json remembers between processes. Only the password and Created are relied on: where a
+// running Postgres listens is read from its own postmaster.pid.
 type record struct {
 	Password string    `json:"password"`
 	Port     int       `json:"port,omitempty"`    // tried first at the next start, so that clients find it again
@@ -51,7 +51,8 @@ func (r record) write(path string) error {
 	return writeDurable(path, append(text, '\n'), 0o600)
 }
 
-// readLocation returns the folder that holds the cluster: the one in postgres.location, or "" when there is no such file.
+// readLocation returns the folder that holds the cluster: the one in postgres.location, or "" when there is no such
+// file.
 func readLocation(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,8 +68,8 @@ func readLocation(path string) (string, error) {
 	return home, nil
 }
 
-// writeDurable replaces a file whole: after a crash it holds the old text or the new. The file stays its owner's, so that
-// a command once run as root does not lock out the user whose host this is.
+// writeDurable replaces a file whole: after a crash it holds the old text or the new. The file stays its owner's, so
+// that a command once run as root does not lock out the user whose host this is.
 func writeDurable(path string, text []byte, mode os.FileMode) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {

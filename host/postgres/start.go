@@ -56,8 +56,8 @@ func (c *Cluster) start(ctx context.Context) error {
 			port = 0
 		case strings.Contains(err.Error(), "pre-existing shared memory block"),
 			strings.Contains(err.Error(), `lock file "postmaster.pid"`):
-			// Either the last processes of a Postgres that was killed are still ending, or a host that was killed had just
-			// started one.
+			// Either the last processes of a Postgres that was killed are still ending, or a host that was killed had
+			// just started one.
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)

@@ -1,5 +1,5 @@
-// Package privacy is what may be asked of the data held of somebody (GDPR Art. 15 and 17), as types: whose data, what is held, what
-// was erased. Their JSON is what the API answers and what the dashboard lets download.
+// Package privacy is what may be asked of the data held of somebody (GDPR Art. 15 and 17), as types: whose data, what
+// is held, what was erased. Their JSON is what the API answers and what the dashboard lets download.
 package privacy
 
 import (
@@ -27,8 +27,8 @@ type Selector struct {
 // pseudonymBytes is the length of what a subject reference spells out.
 const pseudonymBytes = 32
 
-// Reference is how a subject is named to the account that checked it: "sub_" and its pseudonym in lowercase hexadecimal. It is the
-// same for all checks of one entity by one account, and tells nobody else anything.
+// Reference is how a subject is named to the account that checked it: "sub_" and its pseudonym in lowercase
+// hexadecimal. It is the same for all checks of one entity by one account, and tells nobody else anything.
 func Reference(pseudonym []byte) string { return "sub_" + hex.EncodeToString(pseudonym) }
 
 // ParseReference returns the pseudonym that a subject reference spells out. The error is an *entity.InvalidError.

@@ -5,14 +5,16 @@ import (
 	"time"
 )
 
-// A plugin that fails this often in a row rests for a second, and after each failed attempt to come back for twice as long.
+// A plugin that fails this often in a row rests for a second, and after each failed attempt to come back for twice as
+// long.
 const (
 	breakAfter   = 5
 	restShortest = time.Second
 	restLongest  = time.Minute
 )
 
-// breaker takes a plugin that keeps failing out of service for a while, so that every check is not held up by its budget.
+// breaker takes a plugin that keeps failing out of service for a while, so that every check is not held up by its
+// budget.
 type breaker struct {
 	mu       sync.Mutex
 	failures int           // in a row

@@ -24,13 +24,18 @@ func TestBreaker(t *testing.T) {
 		steps   []step
 		resting bool
 	}{
-		"four failures are borne":           {append(bad(4, 0), step{at: 0, call: "good"}), false},
-		"a good call starts the count anew": {append(append(bad(4, 0), step{at: 0, call: "good"}), bad(4, 0)...), false},
-		"the fifth is one too many":         {append(bad(5, 0), step{at: time.Second - 1, refused: true}), true},
-		"after a second it is tried":        {append(bad(5, 0), step{at: time.Second, call: "good"}, step{at: time.Second, call: "good"}), false},
-		"one failed try rests it for two":   {append(bad(5, 0), step{at: time.Second, call: "bad"}, step{at: 3*time.Second - 1, refused: true}, step{at: 3 * time.Second, call: "good"}), false},
-		"an abandoned try lets the next in": {append(bad(5, 0), step{at: time.Second, call: "abandoned"}, step{at: time.Second, call: "good"}), false},
-		"one try at a time":                 {append(bad(5, 0), step{at: time.Second, call: "under way"}, step{at: 2 * time.Second, refused: true}), true},
+		"four failures are borne": {append(bad(4, 0), step{at: 0, call: "good"}), false},
+		"a good call starts the count anew": {append(append(bad(4, 0), step{at: 0, call: "good"}), bad(4, 0)...),
+			false},
+		"the fifth is one too many": {append(bad(5, 0), step{at: time.Second - 1, refused: true}), true},
+		"after a second it is tried": {append(bad(5, 0), step{at: time.Second, call: "good"},
+			step{at: time.Second, call: "good"}), false},
+		"one failed try rests it for two": {append(bad(5, 0), step{at: time.Second, call: "bad"},
+			step{at: 3*time.Second - 1, refused: true}, step{at: 3 * time.Second, call: "good"}), false},
+		"an abandoned try lets the next in": {append(bad(5, 0), step{at: time.Second, call: "abandoned"},
+			step{at: time.Second, call: "good"}), false},
+		"one try at a time": {append(bad(5, 0), step{at: time.Second, call: "under way"},
+			step{at: 2 * time.Second, refused: true}), true},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {

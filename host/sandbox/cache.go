@@ -16,8 +16,9 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// compileCache keeps compiled code on disk between starts. What wazero finds there it runs as native code after no more than
-// a checksum, so every file carries a MAC beside it, and a file that does not match is removed before wazero can see it.
+// compileCache keeps compiled code on disk between starts. What wazero finds there it runs as native code after no more
+// than a checksum, so every file carries a MAC beside it, and a file that does not match is removed before wazero can
+// see it.
 type compileCache struct {
 	mu    sync.Mutex
 	dir   string // "" when nothing is kept on disk
@@ -64,8 +65,8 @@ func (c *compileCache) onDisk() bool { return c.dir != "" }
 
 func (c *compileCache) close() error { return c.inner.Close(context.Background()) }
 
-// compile compiles a module. Where code is kept on disk that is done for one at a time: first what others have put there since
-// is removed, for the engine would run it, and afterwards what the engine has put there is sealed.
+// compile compiles a module. Where code is kept on disk that is done for one at a time: first what others have put
+// there since is removed, for the engine would run it, and afterwards what the engine has put there is sealed.
 func (c *compileCache) compile(ctx context.Context, engine wazero.Runtime, wasm []byte) (wazero.CompiledModule, error) {
 	if c.dir == "" {
 		return engine.CompileModule(ctx, wasm)
@@ -85,7 +86,8 @@ func (c *compileCache) compile(ctx context.Context, engine wazero.Runtime, wasm 
 	return compiled, nil
 }
 
-// purge removes every file without a matching MAC. One that has not changed since it was last looked at is not read again.
+// purge removes every file without a matching MAC. One that has not changed since it was last looked at is not read
+// again.
 func (c *compileCache) purge() error {
 	return c.walk(func(path string) error {
 		now, told := stampOf(path)

@@ -133,7 +133,8 @@ func TestAlteredCacheIsNotRun(t *testing.T) {
 		"the file of another module, with its MAC": func(t *testing.T, file string) {
 			// It vouches for the content in its own place only.
 			elsewhere := cacheDir(t)
-			run(t, elsewhere, cacheKey, pack(t, newGuest().scoring(i32c(0), drop(), i32c(99)).withScore(7).encode(), manifest()))
+			run(t, elsewhere, cacheKey, pack(t, newGuest().scoring(i32c(0), drop(), i32c(99)).withScore(7).encode(),
+				manifest()))
 			strange := compiled(t, elsewhere)
 			if filepath.Base(strange) == filepath.Base(file) {
 				t.Fatal("two modules share a name")
@@ -249,7 +250,8 @@ func TestUnusableCacheIsDoneWithout(t *testing.T) {
 				dir = filepath.Join(dir, "deeper")
 			}
 			prepare(t, dir)
-			if text := run(t, dir, cacheKey, pack(t, scores(7).encode(), manifest())); !strings.Contains(text, "compile cache cannot be used") {
+			if text := run(t, dir, cacheKey, pack(t, scores(7).encode(), manifest())); !strings.Contains(text,
+				"compile cache cannot be used") {
 				t.Errorf("logged %q", text)
 			}
 			if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
@@ -277,7 +279,8 @@ func TestCacheLostOnTheWayIsDoneWithout(t *testing.T) {
 	}
 }
 
-// A plugin that was closed takes its compiled code with it: the host must not grow with every lineup that was ever in force.
+// A plugin that was closed takes its compiled code with it: the host must not grow with every lineup that was ever in
+// force.
 func TestClosedPluginLeavesNoCode(t *testing.T) {
 	t.Parallel()
 	dir := cacheDir(t)
@@ -333,7 +336,8 @@ func TestCacheIsNotBlamedForTheModule(t *testing.T) {
 	t.Parallel()
 	dir := cacheDir(t)
 	s := closing(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()}))
-	if _, err := s.open(t.Context(), pack(t, scores(7).initialising(unreachable()).encode(), manifest()), false, s.cache); err == nil ||
+	if _, err := s.open(t.Context(), pack(t, scores(7).initialising(unreachable()).encode(), manifest()), false,
+		s.cache); err == nil ||
 		cacheAtFault(err) {
 		t.Errorf("a trap at the start: %v", err)
 	}

@@ -33,9 +33,9 @@ type fuelTank struct {
 	stack    guestStack
 }
 
-// A slice is what meter.Slice says, and less towards the deadline: what a guest can be sure to burn in the time that is left,
-// one whose every few units touch memory that the system must find first. A guest that hurries for long and then slows down is
-// noticed as soon as any other.
+// A slice is what meter.Slice says, and less towards the deadline: what a guest can be sure to burn in the time that is
+// left, one whose every few units touch memory that the system must find first. A guest that hurries for long and then
+// slows down is noticed as soon as any other.
 const (
 	slowestUnit = 800 * time.Nanosecond
 	leastSlice  = 250
@@ -48,7 +48,8 @@ func (t *fuelTank) fill(gauge api.MutableGlobal, stack guestStack) {
 	t.refill(t.began)
 }
 
-// refill puts another slice in, or panics, which traps the guest. The guest may have burned more than it had: that counts.
+// refill puts another slice in, or panics, which traps the guest. The guest may have burned more than it had: that
+// counts.
 func (t *fuelTank) refill(now time.Time) {
 	debt := -int64(t.gauge.Get())
 	slice := min(max(int64(t.deadline.Sub(now)/slowestUnit), leastSlice), meter.Slice)

@@ -71,7 +71,8 @@ func newGuest() *guest {
 	}
 	return &guest{
 		imports: []guestImport{
-			{module: "assay", name: "fact", params: i(4), results: i(1)}, {module: "assay", name: "signal", params: i(5)},
+			{module: "assay", name: "fact", params: i(4), results: i(1)},
+			{module: "assay", name: "signal", params: i(5)},
 			{module: "assay", name: "threat", params: i(2)}, {module: "assay", name: "log", params: i(3)},
 		},
 		memory: guestMemory{"memory", 1, 64},
@@ -80,7 +81,8 @@ func newGuest() *guest {
 
 // scoring adds the function that scores.
 func (g *guest) scoring(body ...[]byte) *guest {
-	g.functions = append(g.functions, guestFunction{export: "assay_v1_score", results: []byte{wI32}, locals: 2, body: join(body...)})
+	g.functions = append(g.functions, guestFunction{export: "assay_v1_score", results: []byte{wI32}, locals: 2,
+		body: join(body...)})
 	return g
 }
 
@@ -123,7 +125,8 @@ func whenEqual(then ...[]byte) []byte {
 
 // times runs body n times; it counts in local 1.
 func times(n int32, body ...[]byte) []byte {
-	return join(i32c(n), localSet(1), []byte{0x03, 0x40}, join(body...), localGet(1), i32c(-1), add(), []byte{0x22, 1, 0x0d, 0, 0x0b})
+	return join(i32c(n), localSet(1), []byte{0x03, 0x40}, join(body...), localGet(1), i32c(-1), add(),
+		[]byte{0x22, 1, 0x0d, 0, 0x0b})
 }
 
 // text lays a constant out and pushes its place and length.
@@ -195,9 +198,11 @@ func (g *guest) encode() []byte {
 		bodies = append(bodies, sized(join(locals, f.body, []byte{0x0b})))
 	}
 	section := func(id byte, content []byte) []byte { return join([]byte{id}, sized(content)) }
-	out := join([]byte("\x00asm\x01\x00\x00\x00"), section(1, vector(types)), section(2, vector(imports)), section(3, vector(functions)))
+	out := join([]byte("\x00asm\x01\x00\x00\x00"), section(1, vector(types)), section(2, vector(imports)),
+		section(3, vector(functions)))
 	if g.memory.max > 0 {
-		out = join(out, section(5, vector([][]byte{join([]byte{1}, uleb(uint64(g.memory.min)), uleb(uint64(g.memory.max)))})))
+		out = join(out, section(5, vector([][]byte{join([]byte{1}, uleb(uint64(g.memory.min)),
+			uleb(uint64(g.memory.max)))})))
 		if g.memory.export != "" {
 			exports = append(exports, join(sized([]byte(g.memory.export)), []byte{0x02, 0}))
 		}
@@ -284,7 +289,8 @@ func opened(t testing.TB, g *guest) *Plugin {
 
 // facts are what a call may read: an entity, and the lineup's mode.
 func facts(value, mode string) check.Facts {
-	return check.Facts{Entity: entity.Facts{"entity.value": value, "entity.type": "domain"}, Config: map[string]string{"mode": mode}}
+	return check.Facts{Entity: entity.Facts{"entity.value": value, "entity.type": "domain"},
+		Config: map[string]string{"mode": mode}}
 }
 
 // patience bounds every wait for a condition; no test passes by waiting it out.

@@ -58,7 +58,8 @@ func (c *call) result(outcome sdk.Outcome) (check.Result, *check.Lost) {
 	case outcome != sdk.Scored:
 		return check.Result{}, c.lost(check.Trap, fmt.Errorf("the layer returned %d, a failure", outcome))
 	}
-	return check.Result{Score: min(max(c.points, 0), 100), Signals: c.signals, Threat: c.threat, Fuel: c.fuel.burned()}, nil
+	return check.Result{Score: min(max(c.points, 0), 100), Signals: c.signals, Threat: c.threat, Fuel: c.fuel.burned()},
+		nil
 }
 
 func (c *call) lost(reason check.LossReason, err error) *check.Lost {
@@ -69,11 +70,12 @@ func (c *call) lost(reason check.LossReason, err error) *check.Lost {
 	return &check.Lost{Reason: reason, Err: err, Output: output}
 }
 
-// exportHost offers the four functions of sdk/ABI.md section 3. Every one checks its pointers against the guest's memory and
-// copies what it keeps; a pointer outside traps the guest.
+// exportHost offers the four functions of sdk/ABI.md section 3. Every one checks its pointers against the guest's
+// memory and copies what it keeps; a pointer outside traps the guest.
 func (p *Plugin) exportHost(ctx context.Context) error {
 	b := p.engine.NewHostModuleBuilder(hostModule)
-	for name, f := range map[string]api.GoModuleFunc{"fact": hostFact, "signal": hostSignal, "threat": hostThreat, "log": hostLog} {
+	for name, f := range map[string]api.GoModuleFunc{"fact": hostFact, "signal": hostSignal, "threat": hostThreat,
+		"log": hostLog} {
 		s := imports[hostModule][name]
 		b = b.NewFunctionBuilder().WithGoModuleFunction(f, engineTypes(s.Params), engineTypes(s.Results)).Export(name)
 	}
@@ -81,7 +83,8 @@ func (p *Plugin) exportHost(ctx context.Context) error {
 		return err
 	}
 	_, err := p.engine.NewHostModuleBuilder(meter.ImportModule).
-		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(hostRefill), nil, nil).Export(meter.ImportName).Instantiate(ctx)
+		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(hostRefill), nil,
+		nil).Export(meter.ImportName).Instantiate(ctx)
 	return err
 }
 
@@ -98,7 +101,8 @@ func engineTypes(types []meter.ValueType) []api.ValueType {
 func read(m api.Module, ptr, length uint64) []byte {
 	view, ok := m.Memory().Read(uint32(ptr), uint32(length))
 	if !ok {
-		panic(fmt.Errorf("the guest gave %d bytes at %d, outside its memory of %d", uint32(length), uint32(ptr), m.Memory().Size()))
+		panic(fmt.Errorf("the guest gave %d bytes at %d, outside its memory of %d", uint32(length), uint32(ptr),
+			m.Memory().Size()))
 	}
 	return view
 }
@@ -162,7 +166,8 @@ func (c *call) signal(points int32, code, text []byte) {
 func hostThreat(ctx context.Context, m api.Module, stack []uint64) {
 	name := read(m, stack[0], stack[1])
 	c := callOf(ctx)
-	i := slices.IndexFunc(c.plugin.module.Manifest.Threats, func(t sdk.Threat) bool { return string(t) == string(name) })
+	i := slices.IndexFunc(c.plugin.module.Manifest.Threats,
+		func(t sdk.Threat) bool { return string(t) == string(name) })
 	if i < 0 {
 		c.refuse("the manifest declares no threat %q", clip(name))
 		return

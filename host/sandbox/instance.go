@@ -80,7 +80,8 @@ func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 	return in, nil
 }
 
-// initialise runs the guest's start function and its initialisation, as a call without facts, and freezes what came of it.
+// initialise runs the guest's start function and its initialisation, as a call without facts, and freezes what came of
+// it.
 func (in *instance) initialise(ctx context.Context, p *Plugin) error {
 	gauge, ok := in.module.ExportedGlobal(meter.FuelExport).(api.MutableGlobal)
 	if !ok {

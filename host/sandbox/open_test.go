@@ -16,7 +16,8 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 	}
 	exitWith := func(code int32) *guest {
 		g := scores(1)
-		g.imports = append(g.imports, guestImport{module: "wasi_snapshot_preview1", name: "proc_exit", params: []byte{wI32}})
+		g.imports = append(g.imports, guestImport{module: "wasi_snapshot_preview1", name: "proc_exit",
+			params: []byte{wI32}})
 		return g.initialising(i32c(code), invoke(callOwn))
 	}
 	with := func(change func(*guest)) *guest {
@@ -30,38 +31,49 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 		guest *guest
 		want  []string
 	}{
-		"unknown function":          {importing("env", "secret", nil, nil), []string{"env", "secret", "not offered"}},
-		"file access":               {importing("wasi_snapshot_preview1", "path_open", nil, nil), []string{"path_open", "not offered"}},
-		"sockets":                   {importing("wasi_snapshot_preview1", "sock_accept", nil, nil), []string{"sock_accept", "not offered"}},
+		"unknown function": {importing("env", "secret", nil, nil), []string{"env", "secret", "not offered"}},
+		"file access": {importing("wasi_snapshot_preview1", "path_open", nil, nil),
+			[]string{"path_open", "not offered"}},
+		"sockets": {importing("wasi_snapshot_preview1", "sock_accept", nil, nil),
+			[]string{"sock_accept", "not offered"}},
 		"host function, misspelt":   {importing("assay", "signals", nil, nil), []string{"signals", "not offered"}},
 		"host function, other type": {importing("assay", "log", []byte{wI32}, nil), []string{"assay.log"}},
 		"host function, 64 bits":    {importing("assay", "threat", []byte{wI32, wI64}, nil), []string{"assay.threat"}},
-		"WASI function, other type": {importing("wasi_snapshot_preview1", "random_get", []byte{wI32}, []byte{wI32}), []string{"random_get"}},
+		"WASI function, other type": {importing("wasi_snapshot_preview1", "random_get", []byte{wI32}, []byte{wI32}),
+			[]string{"random_get"}},
 		"two at once": {with(func(g *guest) {
-			g.imports = append(g.imports, guestImport{module: "env", name: "first"}, guestImport{module: "env", name: "second"})
+			g.imports = append(g.imports, guestImport{module: "env", name: "first"},
+				guestImport{module: "env", name: "second"})
 		}), []string{"first", "second"}},
 		"imported memory": {with(func(g *guest) {
 			g.imports = append(g.imports, guestImport{module: "env", name: "memory", memory: true})
 			g.memory.max = 0
 		}), []string{"memory"}},
-		"no memory":                 {with(func(g *guest) { g.memory.max = 0; g.data = nil }), []string{"memory"}},
-		"memory not exported":       {with(func(g *guest) { g.memory.export = "" }), []string{`memory named "memory"`}},
-		"memory of another name":    {with(func(g *guest) { g.memory.export = "mem" }), []string{`memory named "memory"`}},
+		"no memory":           {with(func(g *guest) { g.memory.max = 0; g.data = nil }), []string{"memory"}},
+		"memory not exported": {with(func(g *guest) { g.memory.export = "" }), []string{`memory named "memory"`}},
+		"memory of another name": {with(func(g *guest) { g.memory.export = "mem" }),
+			[]string{`memory named "memory"`}},
 		"more memory than declared": {with(func(g *guest) { g.memory.min = 17 }), []string{"17"}},
-		"no score":                  {with(func(g *guest) { g.functions[0].export = "score" }), []string{`the function "assay_v1_score"`}},
+		"no score": {with(func(g *guest) { g.functions[0].export = "score" }),
+			[]string{`the function "assay_v1_score"`}},
 		"score of another type": {with(func(g *guest) {
 			g.functions[0].results, g.functions[0].body = nil, nil
 		}), []string{`"assay_v1_score" as`}},
-		"score with a parameter": {with(func(g *guest) { g.functions[0].params = []byte{wI32} }), []string{`"assay_v1_score" as`}},
+		"score with a parameter": {with(func(g *guest) { g.functions[0].params = []byte{wI32} }),
+			[]string{`"assay_v1_score" as`}},
 		"initialisation with a value": {with(func(g *guest) {
-			g.functions = append(g.functions, guestFunction{export: "_initialize", results: []byte{wI32}, body: i32c(0)})
+			g.functions = append(g.functions, guestFunction{export: "_initialize", results: []byte{wI32},
+				body: i32c(0)})
 		}), []string{`"_initialize" as`}},
-		"invalid code":                          {with(func(g *guest) { g.functions[0].body = []byte{0x6a} }), []string{"opening plugin guest@1.0.0"}},
-		"initialisation traps":                  {scores(1).initialising(unreachable()), []string{"starting an instance", "unreachable"}},
+		"invalid code": {with(func(g *guest) { g.functions[0].body = []byte{0x6a} }),
+			[]string{"opening plugin guest@1.0.0"}},
+		"initialisation traps": {scores(1).initialising(unreachable()),
+			[]string{"starting an instance", "unreachable"}},
 		"initialisation traps and had said why": {say, []string{"starting an instance", "table is missing"}},
-		"initialisation loops":                  {scores(1).initialising(forever()), []string{"starting an instance", "time budget ran out"}},
-		"initialisation exits":                  {exitWith(3), []string{"starting an instance", "exit code 3"}},
-		"initialisation exits in peace":         {exitWith(0), []string{"starting an instance", "exit code 0"}},
+		"initialisation loops": {scores(1).initialising(forever()),
+			[]string{"starting an instance", "time budget ran out"}},
+		"initialisation exits":          {exitWith(3), []string{"starting an instance", "exit code 3"}},
+		"initialisation exits in peace": {exitWith(0), []string{"starting an instance", "exit code 0"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -111,7 +123,8 @@ func TestInitialisationRunsOnceAnInstance(t *testing.T) {
 	count := join(i32c(bufAt), i32c(bufAt), load(), i32c(1), add(), store())
 	p := opened(t, g.scoring(i32c(bufAt), load(), i32c(100), add()).initialising(count))
 	for range 5 {
-		if _, err := p.Score(t.Context(), facts("x", "")); err == nil || !strings.Contains(err.Error(), "returned 101") {
+		if _, err := p.Score(t.Context(), facts("x", "")); err == nil ||
+			!strings.Contains(err.Error(), "returned 101") {
 			t.Errorf("%v, want one initialisation", err)
 		}
 	}

@@ -19,7 +19,8 @@ type pool struct {
 }
 
 func newPool(size int, create func(context.Context) (*instance, error), failed func(error)) *pool {
-	return &pool{create: create, failed: failed, idle: make(chan *instance, size), slots: make(chan struct{}, size), ended: make(chan struct{})}
+	return &pool{create: create, failed: failed, idle: make(chan *instance, size), slots: make(chan struct{}, size),
+		ended: make(chan struct{})}
 }
 
 func (p *pool) size() int { return cap(p.idle) }
@@ -49,8 +50,8 @@ func (p *pool) add(ctx context.Context) error {
 	return nil
 }
 
-// acquire returns an instance for one call, waiting for one until the deadline or until ctx ends. When another may be made
-// it is made in the background: a guest that is slow to start does not hold up a call beyond its deadline.
+// acquire returns an instance for one call, waiting for one until the deadline or until ctx ends. When another may be
+// made it is made in the background: a guest that is slow to start does not hold up a call beyond its deadline.
 func (p *pool) acquire(ctx context.Context, deadline time.Time) (*instance, error) {
 	select {
 	case in := <-p.idle:

@@ -13,11 +13,12 @@ import (
 	"assay/host/check"
 )
 
-// moody is a guest that does what the lineup's mode says: x traps, d divides by zero, o reads outside, l loops, r recurses,
-// e ends itself, f fails; everything else scores 10.
+// moody is a guest that does what the lineup's mode says: x traps, d divides by zero, o reads outside, l loops, r
+// recurses, e ends itself, f fails; everything else scores 10.
 func moody() *guest {
 	g := newGuest()
-	g.imports = append(g.imports, guestImport{module: "wasi_snapshot_preview1", name: "proc_exit", params: []byte{wI32}})
+	g.imports = append(g.imports, guestImport{module: "wasi_snapshot_preview1", name: "proc_exit",
+		params: []byte{wI32}})
 	const exit, own = callOwn, callOwn + 1
 	mode := func(letter byte, then ...[]byte) []byte {
 		return join(i32c(bufAt), loadByte(), i32c(int32(letter)), whenEqual(then...))
@@ -66,16 +67,22 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 			p.pool.idle <- before
 			_, err := p.Score(t.Context(), facts("example.org", test.mode))
 			lost := lossOf(t, err)
-			if lost.Reason != test.reason && lost.Reason != test.or || !strings.Contains(lost.Error(), test.why) || lost.Output != test.output {
+			if lost.Reason != test.reason && lost.Reason != test.or ||
+				!strings.Contains(lost.Error(), test.why) || lost.Output != test.output {
 				t.Errorf("%v with output %q, want %s with %q", lost, lost.Output, test.reason, test.why)
 			}
-			until(t, "the pool is whole again", func() bool { idle, all := p.pool.counts(); return idle == 1 && all == 1 })
+			until(t, "the pool is whole again", func() bool {
+				idle, all := p.pool.counts()
+				return idle == 1 &&
+					all == 1
+			})
 			after := <-p.pool.idle
 			p.pool.idle <- after
 			if (after == before) != test.keeps || before.module.IsClosed() == test.keeps {
 				t.Errorf("the instance was kept: %v, and closed: %v", after == before, before.module.IsClosed())
 			}
-			if result, err := p.Score(t.Context(), facts("example.org", "")); err != nil || result.Score != 10 || len(result.Signals) != 1 {
+			if result, err := p.Score(t.Context(), facts("example.org", "")); err != nil || result.Score != 10 ||
+				len(result.Signals) != 1 {
 				t.Errorf("the next call: %+v, %v", result, err)
 			}
 		})
@@ -105,7 +112,8 @@ func TestBusyPoolTimesOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, err = p.Score(ctx, facts("x", ""))
-	if lost := lossOf(t, err); lost.Reason != check.Timeout || !strings.Contains(lost.Error(), "waiting for a free instance") {
+	if lost := lossOf(t, err); lost.Reason != check.Timeout ||
+		!strings.Contains(lost.Error(), "waiting for a free instance") {
 		t.Errorf("%v, want a timeout", lost)
 	}
 	p.pool.release(in)
@@ -202,8 +210,10 @@ func TestHammer(t *testing.T) {
 	described := manifest()
 	// A guest that tells whom it was asked about: it would show a mix of two calls.
 	g := newGuest()
-	p1 := join(g.fact("entity.value", 200), localSet(0), i32c(1), g.text(codeOne), i32c(bufAt), localGet(0), invoke(callSignal))
-	trap := join(g.text("config.mode"), i32c(bufAt+512), i32c(16), invoke(callFact), drop(), i32c(bufAt+512), loadByte(), i32c('x'), whenEqual(unreachable()))
+	p1 := join(g.fact("entity.value", 200), localSet(0), i32c(1), g.text(codeOne), i32c(bufAt), localGet(0),
+		invoke(callSignal))
+	trap := join(g.text("config.mode"), i32c(bufAt+512), i32c(16), invoke(callFact), drop(), i32c(bufAt+512),
+		loadByte(), i32c('x'), whenEqual(unreachable()))
 	p := openIn(t, sandboxOf(t, 4), pack(t, g.scoring(p1, trap, i32c(0)).encode(), described))
 	var answered atomic.Int64
 	var wg sync.WaitGroup
@@ -237,5 +247,9 @@ func TestHammer(t *testing.T) {
 	if answered.Load() == 0 {
 		t.Error("no call was answered")
 	}
-	until(t, "the pool is whole again", func() bool { idle, all := p.pool.counts(); return idle == all && all >= 1 && all <= 4 })
+	until(t, "the pool is whole again", func() bool {
+		idle, all := p.pool.counts()
+		return idle == all && all >= 1 &&
+			all <= 4
+	})
 }

@@ -74,8 +74,8 @@ func (in *instance) freeze(p *pristine) error {
 	return nil
 }
 
-// restore undoes what a call has written. ok is false when that cannot be done: the memory has grown, or the guest may keep
-// state elsewhere.
+// restore undoes what a call has written. ok is false when that cannot be done: the memory has grown, or the guest may
+// keep state elsewhere.
 func (in *instance) restore(p *pristine) (ok bool, err error) {
 	if p.replace {
 		return false, nil

@@ -17,14 +17,16 @@ func rememberingGuests() map[string]*guest {
 		i32c(at), i32c(50), store(), i32c(0))
 	inSize := newGuest() // memory.grow returns the size before, in pages; the guest begins with one
 	inSize.scoring(
-		i32c(1), growMemory(), i32c(-1), add(), inSize.text(codeOne), inSize.text("How much the last call grew"), invoke(callSignal), i32c(0))
+		i32c(1), growMemory(), i32c(-1), add(), inSize.text(codeOne), inSize.text("How much the last call grew"),
+		invoke(callSignal), i32c(0))
 	return map[string]*guest{"in its memory": inMemory, "in its memory's size": inSize}
 }
 
 // TestNothingIsLeftForTheNextCall: of an instance that is put back, and of nothing else.
 func TestNothingIsLeftForTheNextCall(t *testing.T) {
 	t.Parallel()
-	open := map[string]func(*Sandbox, context.Context, registry.Module) (*Plugin, error){"put back": (*Sandbox).Open, "shared": (*Sandbox).OpenShared}
+	open := map[string]func(*Sandbox, context.Context, registry.Module) (*Plugin, error){"put back": (*Sandbox).Open,
+		"shared": (*Sandbox).OpenShared}
 	for way, open := range open {
 		for name, g := range rememberingGuests() {
 			t.Run(way+", "+name, func(t *testing.T) {

@@ -1,9 +1,10 @@
-// Package sandbox runs scoring layers: WebAssembly modules that see nothing but the facts they declared and can do nothing
-// but answer (sdk/ABI.md). Each plugin has a runtime of its own, with its own memory limit, and a pool of instances.
+// Package sandbox runs scoring layers: WebAssembly modules that see nothing but the facts they declared and can do
+// nothing but answer (sdk/ABI.md). Each plugin has a runtime of its own, with its own memory limit, and a pool of
+// instances.
 //
-// No module reaches the engine as it came: package meter vets it, and rewrites it so that whatever it executes burns fuel.
-// When a slice of fuel is used up the host is asked for the next, and it looks at the clock: so a call ends at its
-// deadline, whatever the guest does, at a small part of what the engine's own interruption costs.
+// No module reaches the engine as it came: package meter vets it, and rewrites it so that whatever it executes burns
+// fuel. When a slice of fuel is used up the host is asked for the next, and it looks at the clock: so a call ends at
+// its deadline, whatever the guest does, at a small part of what the engine's own interruption costs.
 package sandbox
 
 import (
@@ -53,13 +54,14 @@ func (s *Sandbox) Close() error { return s.cache.close() }
 // Open compiles a module, checks that it keeps to the interface, and starts its first instances, so that a plugin that
 // cannot run is refused here and not in a check. The error names what is wrong with the module.
 //
-// Every call finds the guest as it was after its initialisation: nothing that one customer's check wrote can be read in the
-// next.
+// Every call finds the guest as it was after its initialisation: nothing that one customer's check wrote can be read in
+// the next.
 func (s *Sandbox) Open(ctx context.Context, m registry.Module) (*Plugin, error) {
 	return s.openAs(ctx, m, false)
 }
 
-// OpenShared is Open for a plugin that is trusted to carry nothing from one call to the next: its instances are not put back.
+// OpenShared is Open for a plugin that is trusted to carry nothing from one call to the next: its instances are not put
+// back.
 func (s *Sandbox) OpenShared(ctx context.Context, m registry.Module) (*Plugin, error) {
 	return s.openAs(ctx, m, true)
 }
@@ -82,8 +84,8 @@ func (s *Sandbox) openAs(ctx context.Context, m registry.Module, shared bool) (*
 
 const pagesPerMB = 16 // a WebAssembly page has 64 KiB
 
-// mostLocals is how many locals a function may have; layers built by Go have 17 at most, and 6,000 in all functions. The
-// engine's compiler takes time by their square: 16,000 that a loop carries take it 12 seconds, 1,000 take 40 ms.
+// mostLocals is how many locals a function may have; layers built by Go have 17 at most, and 6,000 in all functions.
+// The engine's compiler takes time by their square: 16,000 that a loop carries take it 12 seconds, 1,000 take 40 ms.
 const mostLocals = 1000
 
 func (s *Sandbox) open(ctx context.Context, m registry.Module, shared bool, cache *compileCache) (*Plugin, error) {

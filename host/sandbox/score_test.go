@@ -60,7 +60,8 @@ func TestFact(t *testing.T) {
 				i32c(0), i32c(bufAt), i32c(16), invoke(callLog), localGet(0), i32c(1000), add()))
 			_, err := p.Score(t.Context(), facts(test.value, "brisk"))
 			lost := lossOf(t, err)
-			if want := fmt.Sprintf("the layer returned %d, a failure", 1000+test.want); lost.Reason != check.Trap || !strings.Contains(lost.Error(), want) {
+			if want := fmt.Sprintf("the layer returned %d, a failure",
+				1000+test.want); lost.Reason != check.Trap || !strings.Contains(lost.Error(), want) {
 				t.Errorf("%v, want %s", lost, want)
 			}
 			if lost.Output != test.buffer+"\n" {
@@ -78,7 +79,8 @@ func TestPointersOutsideTrap(t *testing.T) {
 	span := func(ptr, length int32) []byte { return join(i32c(ptr), i32c(length)) }
 	spans := map[string][]byte{
 		"one byte beyond": span(page-1, 2), "at the end": span(page, 1), "far beyond": span(2*page, 1),
-		"the highest address": span(-1, 1), "the highest address and length": span(-1, -1), "all there is and more": span(0, -1),
+		"the highest address": span(-1, 1), "the highest address and length": span(-1, -1),
+		"all there is and more": span(0, -1),
 	}
 	calls := map[string]func(bad []byte) []byte{
 		"fact, name":   func(bad []byte) []byte { return join(bad, i32c(bufAt), i32c(16), invoke(callFact), drop()) },
@@ -93,7 +95,8 @@ func TestPointersOutsideTrap(t *testing.T) {
 		g.text("entity.value")
 		p := openIn(t, box, pack(t, g.scoring(body, i32c(0)).encode(), manifest()))
 		_, err := p.Score(t.Context(), facts("example.org", ""))
-		if lost := lossOf(t, err); lost.Reason != check.Trap || !strings.Contains(lost.Error(), "outside its memory of 65536") {
+		if lost := lossOf(t, err); lost.Reason != check.Trap ||
+			!strings.Contains(lost.Error(), "outside its memory of 65536") {
 			t.Errorf("%s: %v", what, lost)
 		}
 	}
@@ -102,7 +105,8 @@ func TestPointersOutsideTrap(t *testing.T) {
 			try(call+" "+where, body(bad))
 		}
 	}
-	for where, bad := range map[string]int32{"one byte short": page - 10, "at the end": page, "the highest address": -1} {
+	for where, bad := range map[string]int32{"one byte short": page - 10, "at the end": page,
+		"the highest address": -1} {
 		try("fact, buffer "+where, join(name, i32c(bad), i32c(11), invoke(callFact), drop()))
 	}
 }
@@ -115,7 +119,8 @@ func TestPointersAtTheEdgeDoNotTrap(t *testing.T) {
 		i32c(0), i32c(65535), i32c(1), invoke(callLog),
 		i32c(0), i32c(65536), i32c(0), invoke(callLog),
 		g.text("entity.value"), i32c(65536-11), i32c(11), invoke(callFact), drop(),
-		g.text("entity.value"), i32c(-1), i32c(3), invoke(callFact), drop(), // too small: nothing is copied, so nothing is touched
+		// too small: nothing is copied, so nothing is touched
+		g.text("entity.value"), i32c(-1), i32c(3), invoke(callFact), drop(),
 		g.signal(5, codeOne, "Edges hold"), i32c(0)))
 	if result, err := p.Score(t.Context(), facts("example.org", "")); err != nil || result.Score != 5 {
 		t.Errorf("%+v, %v", result, err)
@@ -146,39 +151,71 @@ func TestAnswers(t *testing.T) {
 		code int32
 		want answer
 	}{
-		"nothing":        {func(*guest) []byte { return nil }, 0, scored(0, "")},
-		"one signal":     {func(g *guest) []byte { return g.signal(60, codeOne, "Because") }, 0, scored(60, "", one(60))},
-		"signals add up": {func(g *guest) []byte { return join(g.signal(60, codeOne, "Because"), g.signal(-15, codeTwo, "But")) }, 0, scored(45, "", one(60), check.Signal{Points: -15, Code: codeTwo, Text: "But"})},
-		"sum over 100":   {func(g *guest) []byte { return join(g.signal(100, codeOne, "Because"), g.signal(1, codeOne, "Because")) }, 0, scored(100, "", one(100), one(1))},
-		"sum under 0":    {func(g *guest) []byte { return g.signal(-100, codeOne, "Because") }, 0, scored(0, "", one(-100))},
+		"nothing": {func(*guest) []byte { return nil }, 0, scored(0, "")},
+		"one signal": {func(g *guest) []byte { return g.signal(60, codeOne, "Because") }, 0,
+			scored(60, "", one(60))},
+		"signals add up": {func(g *guest) []byte {
+			return join(g.signal(60, codeOne, "Because"),
+				g.signal(-15, codeTwo, "But"))
+		}, 0, scored(45, "", one(60), check.Signal{Points: -15, Code: codeTwo, Text: "But"})},
+		"sum over 100": {func(g *guest) []byte {
+			return join(g.signal(100, codeOne, "Because"),
+				g.signal(1, codeOne, "Because"))
+		}, 0, scored(100, "", one(100), one(1))},
+		"sum under 0": {func(g *guest) []byte { return g.signal(-100, codeOne, "Because") }, 0,
+			scored(0, "", one(-100))},
 		"sum in the end": {func(g *guest) []byte {
-			return join(g.signal(100, codeOne, "Because"), g.signal(100, codeOne, "Because"), g.signal(-100, codeOne, "Because"), g.signal(-40, codeOne, "Because"))
+			return join(g.signal(100, codeOne, "Because"), g.signal(100, codeOne, "Because"),
+				g.signal(-100, codeOne, "Because"), g.signal(-40, codeOne, "Because"))
 		}, 0, scored(60, "", one(100), one(100), one(-100), one(-40))},
-		"64 signals":                 {func(g *guest) []byte { return times(64, g.signal(1, codeOne, "Because")) }, 0, scored(64, "", many(64, 1)...)},
-		"65 signals":                 {func(g *guest) []byte { return times(65, g.signal(1, codeOne, "Because")) }, 0, refused("more than 64 signals")},
-		"101 points":                 {func(g *guest) []byte { return g.signal(101, codeOne, "Because") }, 0, refused("101 points")},
-		"-101 points":                {func(g *guest) []byte { return g.signal(-101, codeOne, "Because") }, 0, refused("-101 points")},
-		"2^31-1 points":              {func(g *guest) []byte { return g.signal(1<<31-1, codeOne, "Because") }, 0, refused("2147483647 points")},
-		"undeclared code":            {func(g *guest) []byte { return g.signal(1, "test:signal:other", "Because") }, 0, refused(`no signal code "test:signal:other"`)},
-		"empty code":                 {func(g *guest) []byte { return g.signal(1, "", "Because") }, 0, refused("no signal code")},
-		"code of bad UTF-8":          {func(g *guest) []byte { return g.signal(1, "\xff\xfe", "Because") }, 0, refused("no signal code")},
-		"empty text":                 {func(g *guest) []byte { return g.signal(1, codeOne, "") }, 0, refused("empty")},
-		"text of 240 bytes":          {func(g *guest) []byte { return g.signal(1, codeOne, strings.Repeat("x", 240)) }, 0, scored(1, "", check.Signal{Points: 1, Code: codeOne, Text: strings.Repeat("x", 240)})},
-		"text of 241 bytes":          {func(g *guest) []byte { return g.signal(1, codeOne, strings.Repeat("x", 241)) }, 0, refused("241 bytes")},
-		"text of bad UTF-8":          {func(g *guest) []byte { return g.signal(1, codeOne, "a\xffb") }, 0, refused("not UTF-8")},
-		"text with escapes":          {func(g *guest) []byte { return g.signal(1, codeOne, "\x1b[2J") }, 0, refused("control character U+001B")},
-		"text with NUL":              {func(g *guest) []byte { return g.signal(1, codeOne, "a\x00b") }, 0, refused("control character U+0000")},
-		"threat":                     {func(g *guest) []byte { return g.threat("scam") }, 0, scored(0, "scam")},
-		"last threat counts":         {func(g *guest) []byte { return join(g.threat("scam"), g.threat("phishing")) }, 0, scored(0, "phishing")},
-		"undeclared threat":          {func(g *guest) []byte { return g.threat("malware") }, 0, refused(`no threat "malware"`)},
-		"unknown threat":             {func(g *guest) []byte { return g.threat("<script>") }, 0, refused("no threat")},
-		"empty threat":               {func(g *guest) []byte { return g.threat("") }, 0, refused("no threat")},
-		"first fault counts":         {func(g *guest) []byte { return join(g.threat("malware"), g.signal(101, codeOne, "Because")) }, 0, refused("no threat")},
-		"abstains":                   {func(g *guest) []byte { return g.signal(60, codeOne, "Because") }, 1, answer{Result: check.Result{Abstained: true}}},
-		"refused before it abstains": {func(g *guest) []byte { return g.signal(101, codeOne, "Because") }, 1, refused("101 points")},
-		"returns 2":                  {func(g *guest) []byte { return g.signal(60, codeOne, "Because") }, 2, answer{lost: check.Trap, why: "returned 2"}},
-		"returns -1":                 {func(*guest) []byte { return nil }, -1, answer{lost: check.Trap, why: "returned -1"}},
-		"returns 2^31-1":             {func(*guest) []byte { return nil }, 1<<31 - 1, answer{lost: check.Trap, why: "returned 2147483647"}},
+		"64 signals": {func(g *guest) []byte { return times(64, g.signal(1, codeOne, "Because")) }, 0,
+			scored(64, "", many(64, 1)...)},
+		"65 signals": {func(g *guest) []byte { return times(65, g.signal(1, codeOne, "Because")) }, 0,
+			refused("more than 64 signals")},
+		"101 points": {func(g *guest) []byte { return g.signal(101, codeOne, "Because") }, 0,
+			refused("101 points")},
+		"-101 points": {func(g *guest) []byte { return g.signal(-101, codeOne, "Because") }, 0,
+			refused("-101 points")},
+		"2^31-1 points": {func(g *guest) []byte { return g.signal(1<<31-1, codeOne, "Because") }, 0,
+			refused("2147483647 points")},
+		"undeclared code": {func(g *guest) []byte { return g.signal(1, "test:signal:other", "Because") }, 0,
+			refused(`no signal code "test:signal:other"`)},
+		"empty code": {func(g *guest) []byte { return g.signal(1, "", "Because") }, 0,
+			refused("no signal code")},
+		"code of bad UTF-8": {func(g *guest) []byte { return g.signal(1, "\xff\xfe", "Because") }, 0,
+			refused("no signal code")},
+		"empty text": {func(g *guest) []byte { return g.signal(1, codeOne, "") }, 0, refused("empty")},
+		"text of 240 bytes": {func(g *guest) []byte { return g.signal(1, codeOne, strings.Repeat("x", 240)) },
+			0, scored(1, "", check.Signal{Points: 1, Code: codeOne, Text: strings.Repeat("x", 240)})},
+		"text of 241 bytes": {func(g *guest) []byte { return g.signal(1, codeOne, strings.Repeat("x", 241)) },
+			0, refused("241 bytes")},
+		"text of bad UTF-8": {func(g *guest) []byte { return g.signal(1, codeOne, "a\xffb") }, 0,
+			refused("not UTF-8")},
+		"text with escapes": {func(g *guest) []byte { return g.signal(1, codeOne, "\x1b[2J") }, 0,
+			refused("control character U+001B")},
+		"text with NUL": {func(g *guest) []byte { return g.signal(1, codeOne, "a\x00b") }, 0,
+			refused("control character U+0000")},
+		"threat": {func(g *guest) []byte { return g.threat("scam") }, 0, scored(0, "scam")},
+		"last threat counts": {func(g *guest) []byte { return join(g.threat("scam"), g.threat("phishing")) }, 0,
+			scored(0, "phishing")},
+		"undeclared threat": {func(g *guest) []byte { return g.threat("malware") }, 0,
+			refused(`no threat "malware"`)},
+		"unknown threat": {func(g *guest) []byte { return g.threat("<script>") }, 0, refused("no threat")},
+		"empty threat":   {func(g *guest) []byte { return g.threat("") }, 0, refused("no threat")},
+		"first fault counts": {func(g *guest) []byte {
+			return join(g.threat("malware"),
+				g.signal(101, codeOne, "Because"))
+		}, 0, refused("no threat")},
+		"abstains": {func(g *guest) []byte { return g.signal(60, codeOne, "Because") }, 1,
+			answer{Result: check.Result{Abstained: true}}},
+		"refused before it abstains": {func(g *guest) []byte { return g.signal(101, codeOne, "Because") }, 1,
+			refused("101 points")},
+		"returns 2": {func(g *guest) []byte { return g.signal(60, codeOne, "Because") }, 2,
+			answer{lost: check.Trap, why: "returned 2"}},
+		"returns -1": {func(*guest) []byte { return nil }, -1,
+			answer{lost: check.Trap, why: "returned -1"}},
+		"returns 2^31-1": {func(*guest) []byte { return nil }, 1<<31 - 1,
+			answer{lost: check.Trap, why: "returned 2147483647"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -228,7 +265,8 @@ func TestLogIsBounded(t *testing.T) {
 			lost := lossOf(t, err)
 			want := strings.Repeat(line+"\n", int(test.lines))[:test.kept] + test.note
 			if lost.Output != want {
-				t.Errorf("%d bytes of output, ending in %q", len(lost.Output), lost.Output[max(0, len(lost.Output)-40):])
+				t.Errorf("%d bytes of output, ending in %q", len(lost.Output),
+					lost.Output[max(0, len(lost.Output)-40):])
 			}
 		})
 	}

@@ -14,8 +14,8 @@ import (
 )
 
 // BenchmarkSmallLayer measures a whole call of a layer of a few lines, as a check makes it: an instance from the pool,
-// fuel and a deadline, five words looked for, three signals taken. The same layer is written in Go and in C, and runs on
-// instances that are put back after each call and on ones that are not.
+// fuel and a deadline, five words looked for, three signals taken. The same layer is written in Go and in C, and runs
+// on instances that are put back after each call and on ones that are not.
 func BenchmarkSmallLayer(b *testing.B) {
 	facts := check.Facts{Entity: entity.Facts{"domain.ascii": "paypal-secure-login.example"}}
 	for language, build := range map[string]func(testing.TB) registry.Module{"go": smallInGo, "c": smallInC} {

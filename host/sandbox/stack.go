@@ -7,8 +7,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// The engine keeps a guest's calls on a stack of its own, a slice that doubles from 10 KiB to 84 MiB before it calls that an
-// overflow, and that never shrinks.
+// The engine keeps a guest's calls on a stack of its own, a slice that doubles from 10 KiB to 84 MiB before it calls
+// that an overflow, and that never shrinks.
 const (
 	// mostStack is how large a guest's stack may be when it asks for fuel. Another slice of fuel can use 6 MiB (meter
 	// charges for frames), so the stack ends at 10 MiB, and at 20 with those that it outgrew.
@@ -20,9 +20,9 @@ const (
 // errDeep ends a guest whose calls are nested too deeply.
 var errDeep = errors.New("its calls are nested too deeply")
 
-// guestStack is the stack of one function that the host calls. The engine offers no limit and no measure, so its length is
-// read where the engine keeps it, which costs the guest nothing: counting frames in the guest would take two writes a call,
-// and know nothing of their sizes.
+// guestStack is the stack of one function that the host calls. The engine offers no limit and no measure, so its length
+// is read where the engine keeps it, which costs the guest nothing: counting frames in the guest would take two writes
+// a call, and know nothing of their sizes.
 type guestStack struct{ slice reflect.Value }
 
 // stackOf finds a function's stack. An engine that keeps none where this one does is told by the error.

@@ -46,8 +46,8 @@ func TestDeepCalls(t *testing.T) {
 	}
 }
 
-// TestGrownStack gives instances the stacks that a call may leave behind: a large one does not stay, and one that is too large
-// betrays a call that was back before anybody looked.
+// TestGrownStack gives instances the stacks that a call may leave behind: a large one does not stay, and one that is
+// too large betrays a call that was back before anybody looked.
 func TestGrownStack(t *testing.T) {
 	t.Parallel()
 	p := openIn(t, sandboxOf(t, 1), pack(t, scores(7).encode(), manifest()))

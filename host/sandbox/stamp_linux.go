@@ -2,8 +2,8 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// stamp tells a file from what was in its place before. The kernel sets the time of change at every write, rename, link or
-// change of the other times, and nobody else can set it (inode(7)).
+// stamp tells a file from what was in its place before. The kernel sets the time of change at every write, rename, link
+// or change of the other times, and nobody else can set it (inode(7)).
 type stamp struct {
 	device, inode uint64
 	size          int64

@@ -19,8 +19,8 @@ const (
 	i64 = meter.I64
 )
 
-// imports lists what a guest may import (sdk/ABI.md sections 3 and 9): the host's four functions, and of WASI preview 1 what
-// language runtimes need to start, to print and to stop. No file, no socket, no directory.
+// imports lists what a guest may import (sdk/ABI.md sections 3 and 9): the host's four functions, and of WASI preview 1
+// what language runtimes need to start, to print and to stop. No file, no socket, no directory.
 var imports = map[string]map[string]meter.Signature{
 	hostModule: {
 		"fact":   fn(takes(i32, i32, i32, i32), i32),

@@ -32,7 +32,8 @@ func (p *Plugin) exportWASI(ctx context.Context) error {
 		"random_get": wasiRandomGet, "fd_write": wasiWrite, "poll_oneoff": wasiPoll,
 	} {
 		s := imports[wasiModule][name]
-		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module, stack []uint64) {
+		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module,
+			stack []uint64) {
 			c := callOf(ctx)
 			stack[0] = f(c, m.Memory(), stack)
 		}), engineTypes(s.Params), engineTypes(s.Results)).Export(name)
@@ -86,7 +87,8 @@ func wasiWrite(c *call, m api.Memory, args []uint64) uint64 {
 // vectorFuel is what a piece or a subscription costs.
 const vectorFuel = 16
 
-// wasiPoll: poll_oneoff(in, out, nsubscriptions, nevents). Every clock is due at once, and there is no file to wait for.
+// wasiPoll: poll_oneoff(in, out, nsubscriptions, nevents). Every clock is due at once, and there is no file to wait
+// for.
 func wasiPoll(c *call, m api.Memory, args []uint64) uint64 {
 	const subscriptionBytes, eventBytes = 48, 32
 	n := uint32(args[2])

@@ -67,7 +67,8 @@ func TestAnswersAreDeterministic(t *testing.T) {
 			first = result
 		}
 		if result.Fuel != first.Fuel || result.Score != first.Score || result.Fuel < 5000 {
-			t.Fatalf("call %d: score %d for %d units, the first %d for %d", i, result.Score, result.Fuel, first.Score, first.Fuel)
+			t.Fatalf("call %d: score %d for %d units, the first %d for %d", i, result.Score, result.Fuel, first.Score,
+				first.Fuel)
 		}
 	}
 }

@@ -59,7 +59,8 @@ func logging(text string, n int) func() []byte {
 		l := newLayer()
 		first := cat(num(0), l.text(text), call(log))
 		if n > 0 {
-			first = cat(wholeMemory, drop, num(buffer), num('x'), num(n), op(0xfc, 11, 0), num(0), num(buffer), num(n), call(log))
+			first = cat(wholeMemory, drop, num(buffer), num('x'), num(n), op(0xfc, 11, 0), num(0), num(buffer), num(n),
+				call(log))
 		}
 		return l.scoring(first, unreachable).encode()
 	}
@@ -146,7 +147,8 @@ func slowButLegal(n int) func() []byte {
 
 func simdHeavy() []byte {
 	l := newLayer()
-	f := function{locals: i32 + v128, body: times(10_000, local(1), local(1), op(0xfd, 0xae, 1), op(0xfd, 0x4d), setLocal(1))}
+	f := function{locals: i32 + v128, body: times(10_000, local(1), local(1), op(0xfd, 0xae, 1), op(0xfd, 0x4d),
+		setLocal(1))}
 	return l.scoring(call(score+1), l.says(8, said, "done"), scored).with(f).encode()
 }
 

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// The zoo's guests are put together byte by byte (WebAssembly core specification, chapter 5), so that they can be what no
-// compiler would write.
+// The zoo's guests are put together byte by byte (WebAssembly core specification, chapter 5), so that they can be what
+// no compiler would write.
 
 // layer is a module that keeps to sdk/ABI.md unless its parts say otherwise.
 type layer struct {
@@ -57,7 +57,8 @@ const (
 // newLayer is a layer without a function yet, with a memory of one page that may grow.
 func newLayer() *layer {
 	return &layer{
-		imports: []imported{{"assay", "fact", i32 + i32 + i32 + i32, i32}, {"assay", "signal", i32 + i32 + i32 + i32 + i32, ""},
+		imports: []imported{{"assay", "fact", i32 + i32 + i32 + i32, i32},
+			{"assay", "signal", i32 + i32 + i32 + i32 + i32, ""},
 			{"assay", "threat", i32 + i32, ""}, {"assay", "log", i32 + i32 + i32, ""}},
 		memory:  []byte{0, 1},
 		exports: [][]byte{exporting("memory", 2, 0)},

@@ -150,7 +150,8 @@ func TestZooBesideHealthy(t *testing.T) { //nolint:paralleltest // it weighs the
 	if after := resident(t); after > before+64 && !raceDetector {
 		t.Errorf("%d MiB after %d hostile calls, %d before", after, hostile, before)
 	}
-	t.Logf("%d MiB before and %d after %d hostile calls; %d right answers beside them, %d late", before, resident(t), hostile,
+	t.Logf("%d MiB before and %d after %d hostile calls; %d right answers beside them, %d late", before, resident(t),
+		hostile,
 		nb.right.Load(), nb.late.Load())
 	if now := runtime.NumGoroutine(); now > goroutines {
 		t.Errorf("%d goroutines, %d before", now, goroutines)

@@ -118,7 +118,8 @@ func trapAtDepth() []byte {
 
 func growAtOnce() []byte {
 	l := newLayer()
-	return l.scoring(num(65535), growMemory, num(-1), op(0x46), when(l.says(9, said, "refused"), scored, returns), unreachable).encode()
+	return l.scoring(num(65535), growMemory, num(-1), op(0x46), when(l.says(9, said, "refused"), scored, returns),
+		unreachable).encode()
 }
 
 func growTableAtOnce() []byte {

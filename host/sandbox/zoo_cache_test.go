@@ -12,10 +12,12 @@ import (
 	"assay/host/sandbox"
 )
 
-// cached opens a guest with a compile cache on dir, after doing what the test wants to be done to the cache, and returns its score.
+// cached opens a guest with a compile cache on dir, after doing what the test wants to be done to the cache, and
+// returns its score.
 func cached(t *testing.T, dir string, wasm func() []byte, meanwhile func()) int {
 	t.Helper()
-	box := sandbox.New(sandbox.Config{Instances: 1, Logger: quiet, CacheDir: dir, CacheKey: []byte("a key of the zoo's own, 32 bytes")})
+	box := sandbox.New(sandbox.Config{Instances: 1, Logger: quiet, CacheDir: dir,
+		CacheKey: []byte("a key of the zoo's own, 32 bytes")})
 	defer box.Close()
 	meanwhile()
 	p := specimen{wasm: wasm, budgetMS: 100}.opened(t, box)

@@ -89,7 +89,8 @@ func fillForever() []byte {
 }
 
 func copyForever() []byte {
-	return scoring(wholeMemory, num(-8), add, setLocal(0), endless(num(8), num(0), local(0), op(0xfc, 10, 0, 0)), scored).encode()
+	return scoring(wholeMemory, num(-8), add, setLocal(0), endless(num(8), num(0), local(0), op(0xfc, 10, 0, 0)),
+		scored).encode()
 }
 
 // initForever copies a passive segment of a megabyte.
@@ -99,8 +100,8 @@ func initForever() []byte {
 	return l.encode()
 }
 
-// touchForever writes to each page of the system's, so that the kernel has to find memory all the time: it drops what it has
-// by growing no more.
+// touchForever writes to each page of the system's, so that the kernel has to find memory all the time: it drops what
+// it has by growing no more.
 func touchForever() []byte {
 	page := cat(local(0), num(1), store, local(0), num(4096), add, op(0x22, 0), num(63<<20), op(0x49, 0x0d, 0))
 	return scoring(wholeMemory, drop, endless(num(0), setLocal(0), op(0x03, 0x40), page, op(0x0b)), scored).encode()
@@ -130,13 +131,15 @@ func randomForever() []byte {
 // printVectors prints eight million pieces of nothing with one call.
 func printVectors() []byte {
 	l := newLayer().importing(fdWrite)
-	return l.scoring(wholeMemory, drop, endless(num(1), num(64), num(8_000_000), num(0), call(log+1), drop), scored).encode()
+	return l.scoring(wholeMemory, drop, endless(num(1), num(64), num(8_000_000), num(0), call(log+1), drop),
+		scored).encode()
 }
 
 // pollVectors waits for a million clocks with one call.
 func pollVectors() []byte {
 	l := newLayer().importing(pollOneoff)
-	return l.scoring(wholeMemory, drop, endless(num(64), num(64), num(1_300_000), num(0), call(log+1), drop), scored).encode()
+	return l.scoring(wholeMemory, drop, endless(num(64), num(64), num(1_300_000), num(0), call(log+1), drop),
+		scored).encode()
 }
 
 // WASI functions that can be asked for a lot of work at once.

@@ -27,12 +27,15 @@ import (
 func unguarded(wasm func() []byte) func(*report) {
 	return func(r *report) {
 		ctx := context.Background()
-		engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2).
-			WithMemoryLimitPages(16).WithCloseOnContextDone(true))
+		engine := wazero.NewRuntimeWithConfig(ctx,
+			wazero.NewRuntimeConfigCompiler().WithCoreFeatures(api.CoreFeaturesV2).
+				WithMemoryLimitPages(16).WithCloseOnContextDone(true))
 		defer engine.Close(ctx)
 		host := engine.NewHostModuleBuilder("assay")
 		for _, im := range newLayer().imports {
-			host = host.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(context.Context, api.Module, []uint64) {}),
+			host = host.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(context.Context, api.Module,
+				[]uint64) {
+			}),
 				[]byte(im.params), []byte(im.results)).Export(im.name)
 		}
 		if _, err := host.Instantiate(ctx); err != nil {
@@ -88,16 +91,19 @@ func TestGuards(t *testing.T) {
 				long = 2 * time.Second // forty times what the call may take
 			}
 			e := inChild(t, name, long)
-			outOfMemory := strings.Contains(e.crash, "out of memory") || strings.Contains(e.crash, "too many address space collisions")
+			outOfMemory := strings.Contains(e.crash, "out of memory") ||
+				strings.Contains(e.crash, "too many address space collisions")
 			if e.hung == g.crashes || outOfMemory != g.crashes {
-				t.Errorf("hung: %v, crashed: %q; refused: %q, lost: %q: it needs no guard", e.hung, e.crash, e.Refused, e.Lost)
+				t.Errorf("hung: %v, crashed: %q; refused: %q, lost: %q: it needs no guard", e.hung, e.crash, e.Refused,
+					e.Lost)
 			}
 		})
 	}
 }
 
 func guardTasks() map[string]func(*report) {
-	tasks := map[string]func(*report){"prefixes": prefixes, "flips": flips, "fullDisk": fullDisk, "deepAgain": deepAgain}
+	tasks := map[string]func(*report){"prefixes": prefixes, "flips": flips, "fullDisk": fullDisk,
+		"deepAgain": deepAgain}
 	for name, g := range guards() {
 		tasks[name] = unguarded(g.wasm)
 	}
@@ -131,7 +137,8 @@ func prefixes(r *report) {
 		if _, err := registry.OpenModule(m.Wasm[:n]); err == nil {
 			r.Lost = "the registry took a piece of a plugin"
 		}
-		if opened := callAltered(box, registry.Module{Manifest: m.Manifest, Wasm: m.Wasm[:n]}); opened != (n == manifest) {
+		if opened := callAltered(box, registry.Module{Manifest: m.Manifest,
+			Wasm: m.Wasm[:n]}); opened != (n == manifest) {
 			r.Lost = fmt.Sprintf("the sandbox took %d bytes of a plugin: %v", n, opened)
 		}
 	}
@@ -231,7 +238,8 @@ func fullDisk(r *report) {
 	r.call(p)
 }
 
-// TestStackIsGivenBack has a guest go deep and answer (Z06): the engine's stack has grown, and must not stay with the instance.
+// TestStackIsGivenBack has a guest go deep and answer (Z06): the engine's stack has grown, and must not stay with the
+// instance.
 func TestStackIsGivenBack(t *testing.T) {
 	t.Parallel()
 	if raceDetector { // the stack grows too slowly for any budget, and what it takes tells nothing

@@ -9,7 +9,8 @@ import (
 func rememberInTable() []byte {
 	l := newLayer()
 	l.tables = [][]byte{cat([]byte(funcref), op(1, 1, 1))}
-	l.elements = [][]byte{cat(op(3, 0), vector([][]byte{unsigned(score)}))} // declares that the function may be put there
+	// declares that the function may be put there
+	l.elements = [][]byte{cat(op(3, 0), vector([][]byte{unsigned(score)}))}
 	return l.scoring(num(0), op(0x25, 0, 0xd1), op(0x45), when(l.says(50, said, "a mark was in the table")),
 		num(0), op(0xd2), unsigned(score), op(0x26, 0), l.says(1, said, "here"), scored).encode()
 }
@@ -20,8 +21,8 @@ func rememberByGrowing() []byte {
 	return l.scoring(memorySize, l.text(said), l.text("pages"), call(signal), num(1), growMemory, drop, scored).encode()
 }
 
-// TestNothingIsLeft asks guests that keep what they see, each about something else every time (Z37): no call finds anything of
-// another. Shared with others they do tell, or there would be nothing to guard against.
+// TestNothingIsLeft asks guests that keep what they see, each about something else every time (Z37): no call finds
+// anything of another. Shared with others they do tell, or there would be nothing to guard against.
 func TestNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -91,7 +91,8 @@ func importsOf(module, name, params, results string) func() []byte {
 }
 
 func tenThousandImports() []byte {
-	return module(nothing, section(importSection, vector(slicesOf(10_000, cat(named("env"), named("secret"), op(0, 0))))))
+	return module(nothing, section(importSection,
+		vector(slicesOf(10_000, cat(named("env"), named("secret"), op(0, 0))))))
 }
 
 func sixtyFourTables() []byte {
@@ -119,10 +120,12 @@ func hostileDebugInfo() []byte {
 	})()
 }
 
-// hostileNames has three name sections: of a module, functions and locals whose names are not UTF-8 and longer than told.
+// hostileNames has three name sections: of a module, functions and locals whose names are not UTF-8 and longer than
+// told.
 func hostileNames() []byte {
 	return with(func(l *layer) {
-		names := cat(section(0, sized([]byte{0xff, 0xfe})), section(1, cat(countless, unsigned(0), countless)), section(2, countless))
+		names := cat(section(0, sized([]byte{0xff, 0xfe})), section(1, cat(countless, unsigned(0), countless)),
+			section(2, countless))
 		for range 3 {
 			l.customs = append(l.customs, customSection("name", names))
 		}
@@ -153,7 +156,8 @@ func renamed(from, to string) func() []byte {
 
 func typed(params, results string, code ...[]byte) func() []byte {
 	return with(func(l *layer) {
-		l.functions[0] = function{name: "assay_v1_score", params: params, results: results, locals: i32, body: cat(code...)}
+		l.functions[0] = function{name: "assay_v1_score", params: params, results: results, locals: i32,
+			body: cat(code...)}
 	})
 }
 

@@ -13,8 +13,9 @@ import (
 	"assay/host/sandbox"
 )
 
-// BenchmarkOvershoot tells by how much a guest that does not end by itself outstays a budget of 20 ms: on an idle machine,
-// and while layers that mean no harm keep every processor busy. Run it with -benchtime=200x or more for the p99 to mean much.
+// BenchmarkOvershoot tells by how much a guest that does not end by itself outstays a budget of 20 ms: on an idle
+// machine, and while layers that mean no harm keep every processor busy. Run it with -benchtime=200x or more for the
+// p99 to mean much.
 func BenchmarkOvershoot(b *testing.B) {
 	for _, s := range zoo() {
 		if !s.ends.slow() {

@@ -47,7 +47,8 @@ func ask(p *sandbox.Plugin, value string) (check.Result, error) {
 	return p.Score(context.Background(), check.Facts{Entity: entity.Facts{"entity.value": value}})
 }
 
-// answer asks again when only the time ran out: on a busy machine a new instance, or a processor, can be long in coming.
+// answer asks again when only the time ran out: on a busy machine a new instance, or a processor, can be long in
+// coming.
 func answer(p *sandbox.Plugin, value string) (check.Result, error) {
 	for {
 		result, err := ask(p, value)
@@ -58,8 +59,8 @@ func answer(p *sandbox.Plugin, value string) (check.Result, error) {
 	}
 }
 
-// TestSameBytesTwice opens one file as two plugins and closes one of them under the other's callers (Z31): the engine keeps
-// one copy of the code for both.
+// TestSameBytesTwice opens one file as two plugins and closes one of them under the other's callers (Z31): the engine
+// keeps one copy of the code for both.
 func TestSameBytesTwice(t *testing.T) {
 	t.Parallel()
 	box := boxOf(t, 2)
@@ -131,7 +132,8 @@ func TestFlipACoin(t *testing.T) {
 	}
 }
 
-// TestGrowNearLimit calls a guest that takes more memory with each call ten thousand times (Z41): it ends where the manifest says.
+// TestGrowNearLimit calls a guest that takes more memory with each call ten thousand times (Z41): it ends where the
+// manifest says.
 func TestGrowNearLimit(t *testing.T) {
 	t.Parallel()
 	p := specimen{wasm: growNearLimit, budgetMS: 100}.opened(t, boxOf(t, 1))
@@ -201,8 +203,8 @@ func TestHostWorkBurnsFuel(t *testing.T) {
 	}
 }
 
-// TestCrowd has fifty callers at two instances of a layer that is slow but legal (Z39): each gets its answer, or is told that
-// its time ran out.
+// TestCrowd has fifty callers at two instances of a layer that is slow but legal (Z39): each gets its answer, or is
+// told that its time ran out.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
 	p := specimen{wasm: slowButLegal(1_000_000), budgetMS: 20}.opened(t, boxOf(t, 2))
@@ -238,11 +240,13 @@ func failOnX() []byte {
 		num(buffer), loadByte, num('x'), op(0x46), when(unreachable), l.says(4, said, "well"), scored).encode()
 }
 
-// TestFailingPluginRests has a guest fail every third call, which is borne, and then five times in a row, which is not (Z40).
+// TestFailingPluginRests has a guest fail every third call, which is borne, and then five times in a row, which is not
+// (Z40).
 func TestFailingPluginRests(t *testing.T) {
 	t.Parallel()
 	box := boxOf(t, 2)
-	p, beside := specimen{wasm: failOnX, budgetMS: 100}.opened(t, box), specimen{wasm: healthy().encode, budgetMS: 100}.opened(t, box)
+	p, beside := specimen{wasm: failOnX, budgetMS: 100}.opened(t, box),
+		specimen{wasm: healthy().encode, budgetMS: 100}.opened(t, box)
 	defer shut(t, p)
 	defer shut(t, beside)
 	reason := func(value string) check.LossReason {
@@ -277,8 +281,8 @@ func TestFailingPluginRests(t *testing.T) {
 	}
 }
 
-// TestSwapUnderFire swaps lineups of a healthy pair of layers, and of one that never ends, under load (Z43): no check loses a
-// healthy layer, and none sees two versions.
+// TestSwapUnderFire swaps lineups of a healthy pair of layers, and of one that never ends, under load (Z43): no check
+// loses a healthy layer, and none sees two versions.
 func TestSwapUnderFire(t *testing.T) {
 	t.Parallel()
 	const swaps, callers = 100, 2
@@ -286,7 +290,8 @@ func TestSwapUnderFire(t *testing.T) {
 	version := func(n int) *check.Lineup {
 		s := specimen{wasm: saying(1+n%100, said, "version"), budgetMS: 100}
 		return check.NewLineup(int64(n), 0, check.Bands{}, []check.Member{
-			{Name: "first", Layer: s.opened(t, box)}, {Name: "loop", Layer: specimen{wasm: loopForever, budgetMS: 1}.opened(t, box)},
+			{Name: "first", Layer: s.opened(t, box)},
+			{Name: "loop", Layer: specimen{wasm: loopForever, budgetMS: 1}.opened(t, box)},
 			{Name: "second", Layer: s.opened(t, box)}})
 	}
 	var live check.Live
@@ -306,7 +311,8 @@ func TestSwapUnderFire(t *testing.T) {
 				held := live.Acquire()
 				for _, m := range held.Members {
 					result, err := m.Layer.Score(context.Background(), check.Facts{})
-					if lost := (*check.Lost)(nil); m.Name == "loop" || errors.As(err, &lost) && lost.Reason == check.Timeout {
+					if lost := (*check.Lost)(nil); m.Name == "loop" || errors.As(err, &lost) &&
+						lost.Reason == check.Timeout {
 						continue
 					}
 					if want := 1 + int(held.Revision%100); err != nil || result.Score != want {

@@ -43,7 +43,8 @@ func (want ending) differs(r report) string {
 	return ""
 }
 
-// module packs the specimen as a plugin. What cannot be packed goes as it is: the sandbox is not to rely on others' checks.
+// module packs the specimen as a plugin. What cannot be packed goes as it is: the sandbox is not to rely on others'
+// checks.
 func (s specimen) module() registry.Module {
 	text := fmt.Sprintf(`{"name": "guest", "version": "1.0.0", "summary": "A guest of the zoo", "entities": ["domain"],
 		"facts": ["entity.value"], "signals": [{"code": %q, "text": "It was said"}], "threats": ["scam"], "budget_ms": %d, "memory_mb": %d,

@@ -37,7 +37,8 @@ func (s *Store) PublicCaller() check.Caller {
 }
 
 func (s *Store) settlePublicAccount(ctx context.Context) error {
-	_, err := s.db.NewInsert().Model(newAccount(publicAccount, check.PublicPlan())).On("CONFLICT (id) DO NOTHING").Exec(ctx)
+	_, err := s.db.NewInsert().Model(newAccount(publicAccount,
+		check.PublicPlan())).On("CONFLICT (id) DO NOTHING").Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("making the public account: %w", err)
 	}

@@ -18,7 +18,9 @@ func TestForgedCutsAreTold(t *testing.T) {
 	other := audit.NewSigner("test", make([]byte, 32))
 	insert := func(t *testing.T, conn *pgx.Conn, seq int64, sign func(audit.Anchor) (string, error)) {
 		t.Helper()
-		a := audit.Anchor{Head: audit.Head{Seq: seq, Hash: audit.Hash(value[[]byte](t, conn, "SELECT hash FROM audit_records WHERE seq = $1", seq))}, Before: day(2021, time.May, 1)}
+		a := audit.Anchor{Head: audit.Head{Seq: seq,
+			Hash: audit.Hash(value[[]byte](t, conn, "SELECT hash FROM audit_records WHERE seq = $1", seq))},
+			Before: day(2021, time.May, 1)}
 		note, err := sign(a)
 		if err != nil {
 			t.Fatal(err)
@@ -32,15 +34,27 @@ func TestForgedCutsAreTold(t *testing.T) {
 		tamper func(t *testing.T, conn *pgx.Conn)
 		reason string
 	}{
-		"the anchor is deleted": {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "DELETE FROM audit_anchors") }, "the first stored record is number 7"},
-		"more is deleted":       {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "DELETE FROM audit_records WHERE seq < 9") }, "the first stored record is number 9"},
-		"all is deleted":        {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "DELETE FROM audit_records") }, "the records end here"},
-		"an anchor is forged":   {func(t *testing.T, conn *pgx.Conn) { insert(t, conn, 9, other.Anchor) }, "not signed by this host's key"},
+		"the anchor is deleted": {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "DELETE FROM audit_anchors") },
+			"the first stored record is number 7"},
+		"more is deleted": {func(t *testing.T,
+			conn *pgx.Conn) {
+			exec(t, conn, "DELETE FROM audit_records WHERE seq < 9")
+		}, "the first stored record is number 9"},
+		"all is deleted": {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "DELETE FROM audit_records") },
+			"the records end here"},
+		"an anchor is forged": {func(t *testing.T, conn *pgx.Conn) { insert(t, conn, 9, other.Anchor) },
+			"not signed by this host's key"},
 		"a checkpoint serves as an anchor": {func(t *testing.T, conn *pgx.Conn) {
 			insert(t, conn, 9, func(a audit.Anchor) (string, error) { return testSigner().Checkpoint(a.Head) })
 		}, "not signed by this host's key"},
-		"an anchor that was signed and never kept": {func(t *testing.T, conn *pgx.Conn) { insert(t, conn, 9, testSigner().Anchor) }, "no record behind the anchor"},
-		"an anchor is moved":                       {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "UPDATE audit_anchors SET seq = 9") }, "not signed by this host's key"},
+		"an anchor that was signed and never kept": {func(t *testing.T,
+			conn *pgx.Conn) {
+			insert(t, conn, 9, testSigner().Anchor)
+		}, "no record behind the anchor"},
+		"an anchor is moved": {func(t *testing.T,
+			conn *pgx.Conn) {
+			exec(t, conn, "UPDATE audit_anchors SET seq = 9")
+		}, "not signed by this host's key"},
 		"the record is blanked": {func(t *testing.T, conn *pgx.Conn) {
 			exec(t, conn, "UPDATE audit_records SET nonce = NULL, kind = 'erased', at = NULL, ref = NULL, revision = 0, digest = NULL WHERE kind = 'pruning'")
 		}, "no record behind the anchor"},

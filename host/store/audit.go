@@ -15,8 +15,8 @@ import (
 	"assay/host/check"
 )
 
-// chains is how many audit chains there are. An account belongs to one, so a second chain doubles what a cluster of hosts
-// can record; one chain records thousands of checks a second.
+// chains is how many audit chains there are. An account belongs to one, so a second chain doubles what a cluster of
+// hosts can record; one chain records thousands of checks a second.
 const chains = 1
 
 // auditRow is a row of audit_records.
@@ -76,7 +76,8 @@ func link(head *audit.Head, record audit.Record, recordedAt time.Time) auditRow 
 	leaf := audit.Leaf(nonce, record)
 	*head = head.Next(leaf)
 	return auditRow{
-		Chain: head.Chain, Seq: head.Seq, RecordedAt: recordedAt, At: record.At, Kind: string(record.Kind), Ref: record.Ref,
+		Chain: head.Chain, Seq: head.Seq, RecordedAt: recordedAt, At: record.At, Kind: string(record.Kind),
+		Ref:       record.Ref,
 		AccountID: record.Account, KeyID: record.Key, Type: record.Type, Pseudonym: record.Pseudonym, Nonce: nonce,
 		Score: record.Score, Verdict: record.Verdict, Revision: record.Revision, Digest: record.Digest,
 		Leaf: leaf[:], Hash: bytesOf(head.Hash),
@@ -99,7 +100,8 @@ func bytesOf(h audit.Hash) []byte { return h[:] }
 func (s *Store) settleChains(ctx context.Context) error {
 	for chain := range chains {
 		genesis := audit.Genesis(chain)
-		_, err := s.db.NewRaw("INSERT INTO audit_heads (chain, seq, hash) VALUES (?, 0, ?) ON CONFLICT DO NOTHING", chain, genesis.Hash[:]).Exec(ctx)
+		_, err := s.db.NewRaw("INSERT INTO audit_heads (chain, seq, hash) VALUES (?, 0, ?) ON CONFLICT DO NOTHING",
+			chain, genesis.Hash[:]).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("starting audit chain %d: %w", chain, err)
 		}
@@ -107,9 +109,9 @@ func (s *Store) settleChains(ctx context.Context) error {
 	return nil
 }
 
-// lockHeads reads the heads of the given chains, all of them when given nil, and holds their lock until the transaction ends.
-// chains is a list or a subquery of numbers. Locks are taken in the order of the numbers, so that two hosts cannot wait for
-// each other.
+// lockHeads reads the heads of the given chains, all of them when given nil, and holds their lock until the transaction
+// ends. chains is a list or a subquery of numbers. Locks are taken in the order of the numbers, so that two hosts
+// cannot wait for each other.
 func lockHeads(ctx context.Context, tx bun.Tx, chains schema.QueryAppender) (map[int]*audit.Head, error) {
 	var rows []headRow
 	q := tx.NewSelect().Model(&rows).Order("chain").For("UPDATE")
@@ -141,7 +143,8 @@ type headRow struct {
 // head refuses what was altered to a length that no hash has: converting that would end the host.
 func (r headRow) head() (audit.Head, error) {
 	if len(r.Hash) != len(audit.Hash{}) {
-		return audit.Head{}, &audit.BreakError{Chain: r.Chain, Seq: r.Seq, Reason: "the head's hash is not 32 bytes long"}
+		return audit.Head{}, &audit.BreakError{Chain: r.Chain, Seq: r.Seq,
+			Reason: "the head's hash is not 32 bytes long"}
 	}
 	return audit.Head{Chain: r.Chain, Seq: r.Seq, Hash: audit.Hash(r.Hash)}, nil
 }
@@ -154,22 +157,23 @@ func (s *Store) AuditRows(ctx context.Context, chain int, after, until int64) it
 	return Trail{s.db}.Rows(ctx, chain, after, until)
 }
 
-// ReadTrail calls fn with the audit trail as it stands at one moment: a record that is erased meanwhile must not be met blank before
-// the erasure that names it.
+// ReadTrail calls fn with the audit trail as it stands at one moment: a record that is erased meanwhile must not be met
+// blank before the erasure that names it.
 func (s *Store) ReadTrail(ctx context.Context, fn func(ctx context.Context, trail Trail) error) error {
 	return s.asOfNow(ctx, func(ctx context.Context, tx bun.Tx) error { return fn(ctx, Trail{tx}) })
 }
 
-// asOfNow runs fn in a transaction that sees the database as of one moment and changes nothing. No month's partition is dropped as long:
-// its rows would be gone for this transaction too, but not the anchor come.
+// asOfNow runs fn in a transaction that sees the database as of one moment and changes nothing. No month's partition is
+// dropped as long: its rows would be gone for this transaction too, but not the anchor come.
 func (s *Store) asOfNow(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
-	return s.db.RunInTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true}, func(ctx context.Context, tx bun.Tx) error {
-		// The moment is that of the first statement that reads, which this is not.
-		if _, err := tx.ExecContext(ctx, "LOCK TABLE ONLY audit_records IN ACCESS SHARE MODE"); err != nil {
-			return fmt.Errorf("reading as of one moment: %w", err)
-		}
-		return fn(ctx, tx)
-	})
+	return s.db.RunInTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+		func(ctx context.Context, tx bun.Tx) error {
+			// The moment is that of the first statement that reads, which this is not.
+			if _, err := tx.ExecContext(ctx, "LOCK TABLE ONLY audit_records IN ACCESS SHARE MODE"); err != nil {
+				return fmt.Errorf("reading as of one moment: %w", err)
+			}
+			return fn(ctx, tx)
+		})
 }
 
 // Trail reads the audit trail.
@@ -211,14 +215,15 @@ func (t Trail) Chains(ctx context.Context) ([]audit.Head, error) {
 
 const auditPage = 5_000 // rows read at a time
 
-// Rows yields the rows of a chain behind number after and up to number until, in order. An error is a *audit.BreakError when a row
-// cannot be what was stored.
+// Rows yields the rows of a chain behind number after and up to number until, in order. An error is a *audit.BreakError
+// when a row cannot be what was stored.
 func (t Trail) Rows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
 	return func(yield func(audit.Row, error) bool) {
 		where, from := "seq > ?", []any{after}
 		for {
 			var page []auditRow
-			err := t.db.NewSelect().Model(&page).ExcludeColumn("sealed_node").Where("chain = ? AND seq <= ?", chain, until).Where(where, from...).
+			err := t.db.NewSelect().Model(&page).ExcludeColumn("sealed_node").Where("chain = ? AND seq <= ?", chain,
+				until).Where(where, from...).
 				Order("seq", "recorded_at").Limit(auditPage).Scan(ctx)
 			var erased map[int64][]audit.Erased
 			if err == nil {
@@ -260,12 +265,14 @@ func (t Trail) erased(ctx context.Context, chain int, rows []auditRow) (map[int6
 		return nil, nil
 	}
 	var lists []erasedRow
-	err := t.db.NewSelect().Model(&lists).Column("seq", "leaf", "erasure").Where("chain = ? AND erasure IN (?)", chain, bun.List(erasures)).
+	err := t.db.NewSelect().Model(&lists).Column("seq", "leaf", "erasure").Where("chain = ? AND erasure IN (?)", chain,
+		bun.List(erasures)).
 		Order("erasure", "seq").Scan(ctx)
 	erased := map[int64][]audit.Erased{}
 	for _, l := range lists {
 		if len(l.Leaf) != len(audit.Hash{}) {
-			return nil, &audit.BreakError{Chain: chain, Seq: l.Erasure, Reason: "a leaf in the list of what it erased is not 32 bytes long"}
+			return nil, &audit.BreakError{Chain: chain, Seq: l.Erasure,
+				Reason: "a leaf in the list of what it erased is not 32 bytes long"}
 		}
 		erased[l.Erasure] = append(erased[l.Erasure], audit.Erased{Seq: l.Seq, Leaf: audit.Hash(l.Leaf)})
 	}

@@ -63,7 +63,8 @@ func TestAuditRowHoldsTheDecision(t *testing.T) {
 		got := row.Record
 		got.Pseudonym = nil
 		want := audit.Record{
-			Kind: audit.Check, At: "2031-05-20T12:00:00.007Z", Ref: r.Decision.Ref, Account: caller.Account, Key: caller.Key,
+			Kind: audit.Check, At: "2031-05-20T12:00:00.007Z", Ref: r.Decision.Ref, Account: caller.Account,
+			Key:  caller.Key,
 			Type: "email", Score: 55, Verdict: "review", Revision: 3,
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -93,7 +94,8 @@ func TestNoRawValueInAnyTable(t *testing.T) {
 		entity.Domain: "login.paypa1-secure.co.uk", entity.Email: "Jane.Roe+shop@mailbox-example.net",
 		entity.Phone: "+49 151 23456789", entity.IBAN: "DE89 3704 0044 0532 0130 00",
 	}
-	secrets := []string{key.Secret, strings.TrimPrefix(key.Secret, "assay_"), secret, strings.TrimPrefix(secret, "whsec_")}
+	secrets := []string{key.Secret, strings.TrimPrefix(key.Secret, "assay_"), secret,
+		strings.TrimPrefix(secret, "whsec_")}
 	for typ, written := range raw {
 		e := parse(t, typ, written)
 		secrets = append(secrets, written, e.Value)
@@ -227,7 +229,8 @@ func TestRowFiledUnderAnotherTimeIsABreak(t *testing.T) {
 		appendOne(t, ledgerOn(t, s, LedgerConfig{}), allowed(t, newCaller(t, s, plan(t, "pro", 1))))
 		verifyLedger(t, s)
 		exec(t, session(t, url), "UPDATE audit_records SET recorded_at = "+filed)
-		if err := verifyTrail(t, s); !errors.As(err, new(*audit.BreakError)) || !strings.Contains(err.Error(), "filed under another time") {
+		if err := verifyTrail(t, s); !errors.As(err, new(*audit.BreakError)) ||
+			!strings.Contains(err.Error(), "filed under another time") {
 			t.Errorf("filed under %s: %v", filed, err)
 		}
 	}
@@ -266,7 +269,8 @@ func TestChainsThatNoHostKeeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []audit.Head{audit.Genesis(0), audit.Genesis(-1), audit.Genesis(7), audit.Genesis(7000)}; !slices.Equal(found, want) {
+	if want := []audit.Head{audit.Genesis(0), audit.Genesis(-1), audit.Genesis(7),
+		audit.Genesis(7000)}; !slices.Equal(found, want) {
 		t.Errorf("chains %+v, want %+v", found, want)
 	}
 }

@@ -109,7 +109,8 @@ func take(c caller, records []check.Record, used, added map[usageKey]int) error 
 	}
 	for key, n := range needed {
 		if left := c.Quota - used[key] - added[key]; n > left {
-			return &check.QuotaError{Quota: c.Quota, Left: max(0, left), Needed: n, ResetAt: key.period.AddDate(0, 1, 0)}
+			return &check.QuotaError{Quota: c.Quota, Left: max(0, left), Needed: n,
+				ResetAt: key.period.AddDate(0, 1, 0)}
 		}
 	}
 	for key, n := range needed {
@@ -168,7 +169,8 @@ func (w *writer) lock(ctx context.Context, batch []*pending) error {
 		accounts[i] = p.caller().Account
 	}
 	slices.Sort(accounts)
-	heads, err := lockHeads(ctx, w.tx, w.tx.NewSelect().Table("accounts").Column("chain").Where("id IN (?)", bun.List(slices.Compact(accounts))))
+	heads, err := lockHeads(ctx, w.tx, w.tx.NewSelect().Table("accounts").Column("chain").Where("id IN (?)",
+		bun.List(slices.Compact(accounts))))
 	if err != nil {
 		return err
 	}
@@ -225,7 +227,8 @@ type usageRow struct {
 func (w *writer) auditRow(c caller, r check.Record, node []byte) auditRow {
 	d := r.Decision
 	row := link(w.heads[c.Chain], audit.Record{
-		Kind: audit.Check, At: d.At.Format(check.TimeFormat), Ref: d.Ref, Account: c.AccountID, Key: c.KeyID, Type: string(r.Entity.Type),
+		Kind: audit.Check, At: d.At.Format(check.TimeFormat), Ref: d.Ref, Account: c.AccountID, Key: c.KeyID,
+		Type:      string(r.Entity.Type),
 		Pseudonym: audit.Pseudonym(w.store.keys.Pseudonym, c.Salt, string(r.Entity.Type), r.Entity.Value),
 		Score:     d.Score, Verdict: string(d.Verdict), Revision: d.Revision,
 	}, d.At)
@@ -233,9 +236,10 @@ func (w *writer) auditRow(c caller, r check.Record, node []byte) auditRow {
 	return row
 }
 
-// flush sends all of a batch's writes in one round trip. Rows go in the order of their keys, so that two transactions that
-// touch the same ones cannot wait for each other.
-func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []auditRow, events []eventRow, graph *sightings, keys []string) error {
+// flush sends all of a batch's writes in one round trip. Rows go in the order of their keys, so that two transactions
+// that touch the same ones cannot wait for each other.
+func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []auditRow, events []eventRow,
+	graph *sightings, keys []string) error {
 	usage := make([]usageRow, 0, len(added))
 	for key, n := range added {
 		usage = append(usage, usageRow{AccountID: key.account, Period: key.period, Used: n})
@@ -245,7 +249,8 @@ func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []audit
 	})
 	var queries []schema.QueryAppender
 	if len(usage) > 0 {
-		queries = append(queries, w.tx.NewInsert().Model(&usage).On("CONFLICT (account_id, period) DO UPDATE").Set("used = q.used + EXCLUDED.used"))
+		queries = append(queries, w.tx.NewInsert().Model(&usage).On("CONFLICT (account_id, period) DO UPDATE").
+			Set("used = q.used + EXCLUDED.used"))
 	}
 	queries = append(queries, w.tx.NewInsert().Model(&rows))
 	if len(events) > 0 {
@@ -254,7 +259,8 @@ func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []audit
 	}
 	queries = append(queries, graph.queries(w.tx)...)
 	if len(keys) > 0 {
-		queries = append(queries, w.tx.NewUpdate().Model((*Key)(nil)).Set("last_used_at = ?", w.store.now()).Where("id IN (?)", bun.List(keys)))
+		queries = append(queries, w.tx.NewUpdate().Model((*Key)(nil)).Set("last_used_at = ?",
+			w.store.now()).Where("id IN (?)", bun.List(keys)))
 	}
 	for _, chain := range w.chains() {
 		head := w.heads[chain]

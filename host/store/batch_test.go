@@ -41,8 +41,8 @@ func (s *sizes) want(t *testing.T, want ...int) {
 	}
 }
 
-// queued appends records behind a first one that waits for the head's lock, and returns once all of them are queued. The
-// answers come through the channels, in the order of the records.
+// queued appends records behind a first one that waits for the head's lock, and returns once all of them are queued.
+// The answers come through the channels, in the order of the records.
 func queued(t *testing.T, held *headLock, l *Ledger, first check.Record, records []check.Record) []chan error {
 	t.Helper()
 	answers := make([]chan error, 1+len(records))

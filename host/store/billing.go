@@ -13,8 +13,8 @@ import (
 	"assay/host/check"
 )
 
-// Locks are always taken in this order, so that no two transactions wait for each other: the id of an event, its checkout, its
-// subscription, the head of the account's chain, the account's keys.
+// Locks are always taken in this order, so that no two transactions wait for each other: the id of an event, its
+// checkout, its subscription, the head of the account's chain, the account's keys.
 
 // rememberEvent is how long applied events are remembered: Stripe sends an event again for three days.
 const rememberEvent = 30 * 24 * time.Hour
@@ -37,8 +37,8 @@ type subscriptionRow struct {
 // servingStatuses are those in which keys work.
 var servingStatuses = []billing.Status{billing.Active, billing.PastDue}
 
-// served says whether an account's keys may work: its plan costs nothing, or it was never sold one, or a subscription serves
-// it. The account must be locked.
+// served says whether an account's keys may work: its plan costs nothing, or it was never sold one, or a subscription
+// serves it. The account must be locked.
 func served(ctx context.Context, tx bun.Tx, accountID string) (bool, error) {
 	var row struct {
 		Plan          string
@@ -76,13 +76,15 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, c billing.Change) error {
 	}
 	if checkout == nil && c.Checkout != "" {
 		// A subscription names its checkout for as long as it lives, and the checkout is deleted after days.
-		ours, err := tx.NewSelect().Model((*subscriptionRow)(nil)).Where("id = ? AND account_id IS NOT NULL", c.Subscription).Exists(ctx)
+		ours, err := tx.NewSelect().Model((*subscriptionRow)(nil)).Where("id = ? AND account_id IS NOT NULL",
+			c.Subscription).Exists(ctx)
 		if err != nil {
 			return err
 		}
 		if !ours {
 			// Of another installation with the same provider account, or so late that the checkout was deleted.
-			s.log.Warn("payment event of an unknown checkout", "event", c.Event, "checkout", c.Checkout, "subscription", c.Subscription)
+			s.log.Warn("payment event of an unknown checkout", "event", c.Event, "checkout", c.Checkout, "subscription",
+				c.Subscription)
 			return nil
 		}
 	}
@@ -134,9 +136,9 @@ var progress = map[billing.Status]int{
 	"": 5, billing.Incomplete: 0, billing.Active: 1, billing.PastDue: 2, billing.Unpaid: 3, billing.Paused: 4,
 }
 
-// supersedes says whether a change counts after what is known already: what happened last does, in whatever order it is told.
-// A provider's clock tells seconds, in which a subscription is both created and paid. What has ended has ended, and what was
-// paid once is never incomplete again.
+// supersedes says whether a change counts after what is known already: what happened last does, in whatever order it is
+// told. A provider's clock tells seconds, in which a subscription is both created and paid. What has ended has ended,
+// and what was paid once is never incomplete again.
 func supersedes(c billing.Change, known subscriptionRow) bool {
 	switch {
 	case c.Status == billing.Canceled:
@@ -149,8 +151,8 @@ func supersedes(c billing.Change, known subscriptionRow) bool {
 	return c.At.After(known.ChangedAt)
 }
 
-// settleAccount makes an account's plan and keys what its subscriptions say: a serving one counts before one that has ended,
-// the latest before others.
+// settleAccount makes an account's plan and keys what its subscriptions say: a serving one counts before one that has
+// ended, the latest before others.
 func (s *Store) settleAccount(ctx context.Context, tx bun.Tx, id string) error {
 	if err := lockAccount(ctx, tx, id); err != nil {
 		return err
@@ -163,7 +165,8 @@ func (s *Store) settleAccount(ctx context.Context, tx bun.Tx, id string) error {
 		return errors.Join(err, notify(ctx, tx, TopicKeys))
 	}
 	var plan string
-	err := tx.NewSelect().Model((*subscriptionRow)(nil)).Column("plan").Where("account_id = ? AND status IN (?)", id, bun.List(servingStatuses)).
+	err := tx.NewSelect().Model((*subscriptionRow)(nil)).Column("plan").Where("account_id = ? AND status IN (?)", id,
+		bun.List(servingStatuses)).
 		Order("changed_at DESC", "id").Limit(1).Scan(ctx, &plan)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // what has ended is not what serves it
@@ -174,8 +177,8 @@ func (s *Store) settleAccount(ctx context.Context, tx bun.Tx, id string) error {
 	return movePlan(ctx, tx, id, plan)
 }
 
-// movePlan puts a locked account on a plan, and lets its keys work that ended with a subscription. Its webhook goes when the plan
-// has none.
+// movePlan puts a locked account on a plan, and lets its keys work that ended with a subscription. Its webhook goes
+// when the plan has none.
 func movePlan(ctx context.Context, tx bun.Tx, accountID, name string) error {
 	plan, ok := check.PlanNamed(name)
 	if !ok {
@@ -215,12 +218,13 @@ func (s *Store) Subscription(ctx context.Context, account string) (billing.Subsc
 		return billing.Subscription{}, fmt.Errorf("reading subscription: %w", err)
 	}
 	return billing.Subscription{
-		ID: row.ID, Account: row.AccountID, Provider: row.Provider, Customer: row.Customer, Plan: row.Plan, Status: row.Status, EndsAt: row.EndsAt,
+		ID: row.ID, Account: row.AccountID, Provider: row.Provider, Customer: row.Customer, Plan: row.Plan,
+		Status: row.Status, EndsAt: row.EndsAt,
 	}, nil
 }
 
-// EndSubscriptions ends those of the test checkout that were cancelled to a time that has come; a real provider tells of the
-// end itself.
+// EndSubscriptions ends those of the test checkout that were cancelled to a time that has come; a real provider tells
+// of the end itself.
 func (s *Store) EndSubscriptions(ctx context.Context) error {
 	var due []subscriptionRow
 	err := s.db.NewSelect().Model(&due).ExcludeColumn("changed_at").
@@ -243,8 +247,8 @@ func (s *Store) EndSubscriptions(ctx context.Context) error {
 // keyRetention is how long the hash of a key outlives the subscription (spec section 8).
 const keyRetention = 30 * 24 * time.Hour
 
-// ForgetBilling deletes what has served its time: keys that ended 30 days ago, checkouts that nobody can come back to and whose
-// events Stripe sends no more, the ids of old events, and subscriptions that turned out to be none of ours.
+// ForgetBilling deletes what has served its time: keys that ended 30 days ago, checkouts that nobody can come back to
+// and whose events Stripe sends no more, the ids of old events, and subscriptions that turned out to be none of ours.
 func (s *Store) ForgetBilling(ctx context.Context) error {
 	now := s.now()
 	for _, q := range []struct {

@@ -39,8 +39,9 @@ type checkoutRow struct {
 // BeginCheckout implements billing.Accounts.
 func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
 	row := checkoutRow{
-		ID: c.ID, Session: c.Session[:], AccountID: c.Account, Upgrade: c.Account != "", Plan: c.Plan, Provider: c.Provider,
-		State: "open", CreatedAt: c.At,
+		ID: c.ID, Session: c.Session[:], AccountID: c.Account, Upgrade: c.Account != "", Plan: c.Plan,
+		Provider: c.Provider,
+		State:    "open", CreatedAt: c.At,
 	}
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil || !c.Paid {
@@ -61,7 +62,8 @@ func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
 // billing.ErrNoCheckout.
 func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
 	var row checkoutRow
-	err := s.db.NewSelect().Model(&row).Where("id = ? AND state = 'open' AND created_at > ?", id, s.now().Add(-billing.PayLife)).Scan(ctx)
+	err := s.db.NewSelect().Model(&row).Where("id = ? AND state = 'open' AND created_at > ?", id,
+		s.now().Add(-billing.PayLife)).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", billing.ErrNoCheckout
 	}
@@ -169,10 +171,12 @@ func (s *Store) Reissue(ctx context.Context, session [32]byte) (claim billing.Cl
 }
 
 // withCheckout runs fn with the session's checkout locked, so that of many loads of one page one only gets the key.
-func (s *Store) withCheckout(ctx context.Context, session [32]byte, fn func(context.Context, bun.Tx, *checkoutRow) error) error {
+func (s *Store) withCheckout(ctx context.Context, session [32]byte,
+	fn func(context.Context, bun.Tx, *checkoutRow) error) error {
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var c checkoutRow
-		err := tx.NewSelect().Model(&c).Where("session = ? AND created_at > ?", session[:], s.now().Add(-billing.ClaimLife)).For("UPDATE").Scan(ctx)
+		err := tx.NewSelect().Model(&c).Where("session = ? AND created_at > ?", session[:],
+			s.now().Add(-billing.ClaimLife)).For("UPDATE").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return billing.ErrNoCheckout
 		}
@@ -183,8 +187,8 @@ func (s *Store) withCheckout(ctx context.Context, session [32]byte, fn func(cont
 	})
 }
 
-// claimKey issues a key for a checkout and keeps which. When its subscription ended meanwhile, the key does not work until
-// another serves the account, but it signs in.
+// claimKey issues a key for a checkout and keeps which. When its subscription ended meanwhile, the key does not work
+// until another serves the account, but it signs in.
 func (s *Store) claimKey(ctx context.Context, tx bun.Tx, c *checkoutRow, claim *billing.Claim) error {
 	if err := lockAccount(ctx, tx, c.AccountID); err != nil {
 		return err

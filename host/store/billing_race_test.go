@@ -16,8 +16,8 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// TestEventsThroughTwoHosts tells two hosts at once of many subscriptions, in random order and with duplicates. Each ends where
-// its newest event puts it, none of the transactions is undone for a deadlock, and hosts agree.
+// TestEventsThroughTwoHosts tells two hosts at once of many subscriptions, in random order and with duplicates. Each
+// ends where its newest event puts it, none of the transactions is undone for a deadlock, and hosts agree.
 func TestEventsThroughTwoHosts(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -86,8 +86,8 @@ func deadlocks(t *testing.T, s *Store) int {
 	return one[int](t, s, "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
 }
 
-// randomHistory is what happens to a subscription from its checkout on, some of it within one second, and where that leaves the
-// account.
+// randomHistory is what happens to a subscription from its checkout on, some of it within one second, and where that
+// leaves the account.
 func randomHistory(random *rand.Rand, c begun) (history []billing.Change, want string) {
 	created := told(c, 0, billing.Incomplete)
 	paid := told(c, 0, billing.Active) // within the same second
@@ -114,8 +114,8 @@ func randomHistory(random *rand.Rand, c begun) (history []billing.Change, want s
 	return history, want
 }
 
-// TestPaymentOutlivesTheConnection cuts the connection at each statement that makes a payment an account, and in place of the
-// answer. The provider sends the event again, and the customer gets the one key that was paid for.
+// TestPaymentOutlivesTheConnection cuts the connection at each statement that makes a payment an account, and in place
+// of the answer. The provider sends the event again, and the customer gets the one key that was paid for.
 func TestPaymentOutlivesTheConnection(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -123,12 +123,15 @@ func TestPaymentOutlivesTheConnection(t *testing.T) {
 	var payments atomic.Int64
 	t.Run("cuts", func(t *testing.T) {
 		for name, fits := range map[string]func(string) bool{
-			"begin":            isBegin,
-			"the event's id":   func(m string) bool { return strings.Contains(m, "INSERT INTO billing_events") },
-			"the subscription": func(m string) bool { return strings.Contains(m, `INSERT INTO "billing_subscriptions"`) },
-			"the account":      func(m string) bool { return strings.Contains(m, `INSERT INTO "accounts"`) },
-			"the checkout":     func(m string) bool { return strings.Contains(m, `UPDATE "billing_checkouts"`) },
-			"commit":           isCommit,
+			"begin":          isBegin,
+			"the event's id": func(m string) bool { return strings.Contains(m, "INSERT INTO billing_events") },
+			"the subscription": func(m string) bool {
+				return strings.Contains(m,
+					`INSERT INTO "billing_subscriptions"`)
+			},
+			"the account":  func(m string) bool { return strings.Contains(m, `INSERT INTO "accounts"`) },
+			"the checkout": func(m string) bool { return strings.Contains(m, `UPDATE "billing_checkouts"`) },
+			"commit":       isCommit,
 		} {
 			for how, f := range map[string]fate{"before": lost, "after": muted, "within the answer to": truncated} {
 				t.Run(how+" "+name, func(t *testing.T) {
@@ -160,8 +163,8 @@ func TestPaymentOutlivesTheConnection(t *testing.T) {
 	}
 }
 
-// TestClaimOutlivesTheConnection cuts the connection while the key is handed out: either it was not, and is now, or it was and
-// can be issued again.
+// TestClaimOutlivesTheConnection cuts the connection while the key is handed out: either it was not, and is now, or it
+// was and can be issued again.
 func TestClaimOutlivesTheConnection(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]fate{"before commit": lost, "after commit": muted} {
@@ -274,7 +277,8 @@ func TestEndedAccountsGetNoKeys(t *testing.T) {
 	if got := standing(t, s, claim.Key); got != "starter 150" {
 		t.Errorf("subscribed again: %s", got)
 	}
-	err = s.BeginCheckout(t.Context(), billing.Checkout{ID: "co_free", Session: billing.SessionHash("co_free"), Account: claim.Account, Plan: "free", Paid: true, At: time.Now()})
+	err = s.BeginCheckout(t.Context(), billing.Checkout{ID: "co_free", Session: billing.SessionHash("co_free"),
+		Account: claim.Account, Plan: "free", Paid: true, At: time.Now()})
 	if got := standing(t, s, claim.Key); !errors.Is(err, billing.ErrSubscribed) || got != "starter 150" {
 		t.Errorf("the free plan while another is paid: %v, %s", err, got)
 	}
@@ -334,7 +338,8 @@ func TestKeysCreatedWhileTheSubscriptionEnds(t *testing.T) {
 			}
 		})
 		wg.Wait()
-		if n := one[int](t, a, "SELECT count(*) FROM api_keys WHERE account_id = ? AND state = 'valid'", claim.Account); n != 0 {
+		if n := one[int](t, a, "SELECT count(*) FROM api_keys WHERE account_id = ? AND state = 'valid'",
+			claim.Account); n != 0 {
 			t.Errorf("round %d: %d keys outlive the subscription", round, n)
 		}
 	}
@@ -353,7 +358,8 @@ func TestKeysAreBounded(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 2 * mostKeys {
 		wg.Go(func() {
-			if _, err := s.CreateKey(context.Background(), caller.Account, "one more"); err != nil && !errors.Is(err, ErrTooManyKeys) {
+			if _, err := s.CreateKey(context.Background(), caller.Account, "one more"); err != nil &&
+				!errors.Is(err, ErrTooManyKeys) {
 				t.Error(err)
 			}
 		})
@@ -373,7 +379,8 @@ func TestKeysAreBounded(t *testing.T) {
 	}
 }
 
-// A key that is revoked through one host is refused by another as soon as that has heard of it, without anything to wait for.
+// A key that is revoked through one host is refused by another as soon as that has heard of it, without anything to
+// wait for.
 func TestRevokedKeyIsForgottenByOtherHosts(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -431,7 +438,8 @@ func TestOldBillingRowsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	now = now.Add(billing.PayLife + 3*24*time.Hour) // paid at the last moment, and Stripe got through at the last attempt
+	// paid at the last moment, and Stripe got through at the last attempt
+	now = now.Add(billing.PayLife + 3*24*time.Hour)
 	forget()
 	if _, err := s.CheckoutPlan(t.Context(), late.ID); !errors.Is(err, billing.ErrNoCheckout) {
 		t.Errorf("a checkout can still be paid: %v", err)

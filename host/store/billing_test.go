@@ -25,7 +25,8 @@ type begun struct {
 func begin(t *testing.T, s *Store, account, plan string) begun {
 	t.Helper()
 	id := "co_" + ulid.Make().String()
-	c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Account: account, Plan: plan, Provider: "stripe", Paid: plan == "free", At: time.Now()}
+	c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Account: account, Plan: plan, Provider: "stripe",
+		Paid: plan == "free", At: time.Now()}
 	if err := s.BeginCheckout(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -138,12 +139,15 @@ func TestSubscriptionFollowsEvents(t *testing.T) {
 	}
 	for name, steps := range map[string][]step{
 		"unpaid ends it, paying revives it": {
-			{1, billing.PastDue, "", "starter 150"}, {2, billing.Unpaid, "", "ended"}, {3, billing.Active, "", "starter 150"},
+			{1, billing.PastDue, "", "starter 150"}, {2, billing.Unpaid, "", "ended"},
+			{3, billing.Active, "", "starter 150"},
 		},
 		"paused and resumed":      {{1, billing.Paused, "", "ended"}, {2, billing.Active, "", "starter 150"}},
 		"cancelled, and for good": {{1, billing.Canceled, "", "ended"}, {2, billing.Active, "", "ended"}},
-		"upgraded and downgraded": {{1, billing.Active, "pro", "pro 1500"}, {2, billing.Active, "starter", "starter 150"}},
-		"late":                    {{5, billing.Unpaid, "", "ended"}, {3, billing.Active, "pro", "ended"}, {6, billing.Active, "", "starter 150"}},
+		"upgraded and downgraded": {{1, billing.Active, "pro", "pro 1500"},
+			{2, billing.Active, "starter", "starter 150"}},
+		"late": {{5, billing.Unpaid, "", "ended"}, {3, billing.Active, "pro", "ended"},
+			{6, billing.Active, "", "starter 150"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -179,7 +183,8 @@ func TestEventsInAnyOrder(t *testing.T) {
 			change.Checkout, change.Plan = "", plan
 			return change
 		}
-		events := []billing.Change{completed, created, bare(2, billing.Active, "starter"), bare(3, billing.Unpaid, ""), bare(4, billing.Active, "pro")}
+		events := []billing.Change{completed, created, bare(2, billing.Active, "starter"), bare(3, billing.Unpaid, ""),
+			bare(4, billing.Active, "pro")}
 		order := rand.New(rand.NewPCG(uint64(round), 7)).Perm(2 * len(events))
 		var heard []int
 		for _, i := range order {
@@ -233,7 +238,8 @@ func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 6, 7, 0, 0, 0, time.UTC)
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	c := billing.Checkout{ID: "co_old", Session: billing.SessionHash("old"), Plan: "starter", Provider: "stripe", At: now}
+	c := billing.Checkout{ID: "co_old", Session: billing.SessionHash("old"), Plan: "starter", Provider: "stripe",
+		At: now}
 	if err := s.BeginCheckout(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +259,8 @@ func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 	for minute, step := range []struct {
 		status billing.Status
 		want   string
-	}{{billing.PastDue, "starter 150"}, {billing.Unpaid, "ended"}, {billing.Active, "starter 150"}, {billing.Canceled, "ended"}} {
+	}{{billing.PastDue, "starter 150"}, {billing.Unpaid, "ended"}, {billing.Active, "starter 150"},
+		{billing.Canceled, "ended"}} {
 		apply(t, s, told(old, minute+1, step.status))
 		if got := standing(t, s, claim.Key); got != step.want {
 			t.Errorf("once %s: %s, want %s", step.status, got, step.want)

@@ -15,8 +15,8 @@ import (
 	"assay/host/privacy"
 )
 
-// eraseAtOnce is how many audit records one transaction erases: as long as it lasts, the chain records nothing else. A subject with more
-// is erased in several, each with its own record in the chain.
+// eraseAtOnce is how many audit records one transaction erases: as long as it lasts, the chain records nothing else. A
+// subject with more is erased in several, each with its own record in the chain.
 const eraseAtOnce = 5_000
 
 // erasedRow says which record of the chain erased which other.
@@ -39,10 +39,10 @@ type erasureRow struct {
 	Checks  int
 }
 
-// Erase erases what a caller's account holds of a subject: the content of its audit records, its webhook events, its sightings and
-// links in the reputation graph. All of it goes in one transaction, behind the lock that every check of the account is recorded
-// under: a check is erased whole, or recorded behind the erasure whole. Erasing again takes nothing more. Errors:
-// check.ErrUnauthorized; privacy.ErrUnknown, of a reference only; *entity.InvalidError.
+// Erase erases what a caller's account holds of a subject: the content of its audit records, its webhook events, its
+// sightings and links in the reputation graph. All of it goes in one transaction, behind the lock that every check of
+// the account is recorded under: a check is erased whole, or recorded behind the erasure whole. Erasing again takes
+// nothing more. Errors: check.ErrUnauthorized; privacy.ErrUnknown, of a reference only; *entity.InvalidError.
 func (s *Store) Erase(ctx context.Context, c check.Caller, whose privacy.Selector) (*privacy.Erased, error) {
 	total := &privacy.Erased{}
 	var node []byte
@@ -76,7 +76,8 @@ type erasedPart struct {
 }
 
 // erase erases up to eraseAtOnce records of a subject. node is the subject's, when a part before found it.
-func (s *Store) erase(ctx context.Context, tx bun.Tx, c check.Caller, whose privacy.Selector, node []byte) (part erasedPart, err error) {
+func (s *Store) erase(ctx context.Context, tx bun.Tx, c check.Caller, whose privacy.Selector,
+	node []byte) (part erasedPart, err error) {
 	head, a, err := s.lockChainOf(ctx, tx, c)
 	if err != nil {
 		return part, err
@@ -94,7 +95,8 @@ func (s *Store) erase(ctx context.Context, tx bun.Tx, c check.Caller, whose priv
 	}
 	var rows []auditRow
 	err = tx.NewSelect().Model(&rows).Column("seq", "kind", "ref", "leaf").
-		Where("pseudonym = ? AND account_id = ? AND chain = ?", p.pseudonym, a.AccountID, a.Chain).Order("seq").Limit(eraseAtOnce).Scan(ctx)
+		Where("pseudonym = ? AND account_id = ? AND chain = ?", p.pseudonym, a.AccountID,
+			a.Chain).Order("seq").Limit(eraseAtOnce).Scan(ctx)
 	if err != nil {
 		return part, err
 	}
@@ -121,18 +123,21 @@ func (s *Store) erase(ctx context.Context, tx bun.Tx, c check.Caller, whose priv
 	return part, err
 }
 
-// errNodeUnknown keeps an erasure from being half of one: from checks of before migration 0006 no way leads to the graph.
-var errNodeUnknown = &entity.InvalidError{Field: "subject", Reason: "was checked before references led to the reputation graph; " +
-	"send the value itself, as domain, email, phone or iban"}
+// errNodeUnknown keeps an erasure from being half of one: from checks of before migration 0006 no way leads to the
+// graph.
+var errNodeUnknown = &entity.InvalidError{Field: "subject",
+	Reason: "was checked before references led to the reputation graph; " +
+		"send the value itself, as domain, email, phone or iban"}
 
-// blankRows takes the content of a subject's rows, up to the last of them, and their webhook events. A delivery that is under
-// way finds its event gone when it ends, and leaves nothing behind.
+// blankRows takes the content of a subject's rows, up to the last of them, and their webhook events. A delivery that is
+// under way finds its event gone when it ends, and leaves nothing behind.
 func blankRows(ctx context.Context, tx bun.Tx, a asker, p subject, rows []auditRow) (events int, err error) {
 	refs := make([]string, len(rows))
 	for i, r := range rows {
 		refs[i] = r.Ref
 	}
-	result, err := tx.NewRaw("DELETE FROM webhook_events WHERE account_id = ? AND ref IN (?)", a.AccountID, bun.List(refs)).Exec(ctx)
+	result, err := tx.NewRaw("DELETE FROM webhook_events WHERE account_id = ? AND ref IN (?)", a.AccountID,
+		bun.List(refs)).Exec(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -154,7 +159,8 @@ func blankRows(ctx context.Context, tx bun.Tx, a asker, p subject, rows []auditR
 }
 
 // recordErasure puts the erasure of rows into the chain, and what it erased beside it.
-func (s *Store) recordErasure(ctx context.Context, tx bun.Tx, head *audit.Head, a asker, p subject, rows []auditRow) (privacy.Erasure, error) {
+func (s *Store) recordErasure(ctx context.Context, tx bun.Tx, head *audit.Head, a asker, p subject,
+	rows []auditRow) (privacy.Erasure, error) {
 	at := s.now().UTC().Truncate(time.Millisecond)
 	done := privacy.Erasure{Ref: "erasure_" + ulid.Make().String(), Timestamp: at.Format(check.TimeFormat)}
 	seq := head.Seq + 1
@@ -174,11 +180,13 @@ func (s *Store) recordErasure(ctx context.Context, tx bun.Tx, head *audit.Head, 
 			return done, err
 		}
 	}
-	mark := &erasureRow{Chain: a.Chain, Seq: seq, Subject: s.mark(a, "subject", string(p.pseudonym)), Checks: done.Checks}
+	mark := &erasureRow{Chain: a.Chain, Seq: seq, Subject: s.mark(a, "subject", string(p.pseudonym)),
+		Checks: done.Checks}
 	if _, err := tx.NewInsert().Model(mark).Exec(ctx); err != nil {
 		return done, err
 	}
 	return done, appendRecord(ctx, tx, head, audit.Record{
-		Kind: audit.Erasure, At: done.Timestamp, Ref: done.Ref, Account: a.AccountID, Key: a.KeyID, Digest: audit.SignErasure(s.keys.SignSeed, a.Chain, signed),
+		Kind: audit.Erasure, At: done.Timestamp, Ref: done.Ref, Account: a.AccountID, Key: a.KeyID,
+		Digest: audit.SignErasure(s.keys.SignSeed, a.Chain, signed),
 	}, at)
 }

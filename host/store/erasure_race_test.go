@@ -13,8 +13,8 @@ import (
 	"assay/host/privacy"
 )
 
-// While two hosts record checks of a subject, deliver their events and resend them, both erase it, export it and verify the chain. Each
-// check is erased whole or kept whole, nothing fails, and the chain holds at every moment.
+// While two hosts record checks of a subject, deliver their events and resend them, both erase it, export it and verify
+// the chain. Each check is erased whole or kept whole, nothing fails, and the chain holds at every moment.
 func TestEraseDuringChecks(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -90,7 +90,8 @@ func TestEraseDuringChecks(t *testing.T) {
 				if i%2 == 0 {
 					status = 200
 				}
-				_, _, ended := o.Finish(ctx, Ended{Ref: d.Ref, Number: d.Number, At: time.Now(), Status: status, Delivered: status == 200})
+				_, _, ended := o.Finish(ctx, Ended{Ref: d.Ref, Number: d.Number, At: time.Now(), Status: status,
+					Delivered: status == 200})
 				err = errors.Join(err, ended)
 			}
 			return err

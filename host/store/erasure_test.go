@@ -38,7 +38,8 @@ func export(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *pri
 
 // counts are what an erasure says that it took.
 func counts(e *privacy.Erased) string {
-	return fmt.Sprintf("%d checks, %d events, %d sightings, %d links, %d erasures", e.Checks, e.Events, e.Sightings, e.Links, len(e.Erasures))
+	return fmt.Sprintf("%d checks, %d events, %d sightings, %d links, %d erasures", e.Checks, e.Events, e.Sightings,
+		e.Links, len(e.Erasures))
 }
 
 func appendOne(t *testing.T, l *Ledger, r check.Record) string {
@@ -49,11 +50,12 @@ func appendOne(t *testing.T, l *Ledger, r check.Record) string {
 	return r.Decision.Ref
 }
 
-// After an erasure no table tells anything of the subject by this account, whichever way the request named it. Everything else is as
-// it was.
+// After an erasure no table tells anything of the subject by this account, whichever way the request named it.
+// Everything else is as it was.
 func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 	t.Parallel()
-	jane, john := parse(t, entity.Email, "jane.roe@mailbox-example.net"), parse(t, entity.Email, "john.roe@mailbox-example.net")
+	jane, john := parse(t, entity.Email, "jane.roe@mailbox-example.net"),
+		parse(t, entity.Email, "john.roe@mailbox-example.net")
 	for name, whose := range map[string]func(ref, subject string) privacy.Selector{
 		"by value":   func(string, string) privacy.Selector { return about(jane) },
 		"by subject": func(_, subject string) privacy.Selector { return privacy.Selector{Subject: subject} },
@@ -87,8 +89,10 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 			secrets := map[string]string{"raw value": jane.Value, "subject": strings.TrimPrefix(subject, "sub_")}
 			for i, ref := range refs {
 				secrets[fmt.Sprint("ref ", i)] = ref
-				secrets[fmt.Sprint("nonce ", i)] = one[string](t, s, "SELECT encode(nonce, 'hex') FROM audit_records WHERE ref = ?", ref)
-				secrets[fmt.Sprint("sealed node ", i)] = one[string](t, s, "SELECT encode(sealed_node, 'hex') FROM audit_records WHERE ref = ?", ref)
+				secrets[fmt.Sprint("nonce ", i)] = one[string](t, s,
+					"SELECT encode(nonce, 'hex') FROM audit_records WHERE ref = ?", ref)
+				secrets[fmt.Sprint("sealed node ", i)] = one[string](t, s,
+					"SELECT encode(sealed_node, 'hex') FROM audit_records WHERE ref = ?", ref)
 			}
 			before := dumpTables(t, s)
 			for what, text := range secrets {
@@ -128,7 +132,8 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 				t.Errorf("what is not hers has changed (-before +after):\n%s", diff)
 			}
 			graph := map[string]string{}
-			for _, n := range []Node{{"email", jane.Value}, {"maildomain", "mailbox-example.net"}, {"email", john.Value}, {"domain", domain.Value}} {
+			for _, n := range []Node{{"email", jane.Value}, {"maildomain", "mailbox-example.net"},
+				{"email", john.Value}, {"domain", domain.Value}} {
 				graph[n.Kind+" "+n.Value] = sightingOf(t, s, mine.Account, n.Kind, n.Value)
 			}
 			want := map[string]string{
@@ -167,7 +172,8 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 	}
 }
 
-// A subject that came along with others' checks only stands in the graph alone, and can be exported and erased by its value.
+// A subject that came along with others' checks only stands in the graph alone, and can be exported and erased by its
+// value.
 func TestSubjectOfTheGraphAlone(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
@@ -180,7 +186,8 @@ func TestSubjectOfTheGraphAlone(t *testing.T) {
 	if held.Total != 0 || held.Graph == nil || held.Graph.Checks != 1 || held.Graph.Links != 2 {
 		t.Errorf("held: %+v", held)
 	}
-	if got, want := counts(erase(t, s, caller, about(phone))), "0 checks, 0 events, 1 sightings, 2 links, 1 erasures"; got != want {
+	if got, want := counts(erase(t, s, caller, about(phone))),
+		"0 checks, 0 events, 1 sightings, 2 links, 1 erasures"; got != want {
 		t.Errorf("erased %s, want %s", got, want)
 	}
 	if got := sightingOf(t, s, caller.Account, "range", "4915123"); got != "0 rows" {
@@ -215,7 +222,8 @@ func TestWhatNobodyHolds(t *testing.T) {
 		if whose.Entity == nil && !errors.Is(err, privacy.ErrUnknown) {
 			t.Errorf("erasing %s: %v", name, err)
 		}
-		if whose.Entity != nil && (err != nil || counts(erased) != "0 checks, 0 events, 0 sightings, 0 links, 0 erasures") {
+		if whose.Entity != nil && (err != nil ||
+			counts(erased) != "0 checks, 0 events, 0 sightings, 0 links, 0 erasures") {
 			t.Errorf("erasing %s: %v, %+v", name, err, erased)
 		}
 	}
@@ -311,7 +319,8 @@ func TestEraseWithoutTheNode(t *testing.T) {
 	if _, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: ref}); !errors.As(err, &invalid) {
 		t.Errorf("erasing by reference: %v", err)
 	}
-	if got, want := counts(erase(t, s, caller, about(e))), "2 checks, 0 events, 1 sightings, 0 links, 1 erasures"; got != want {
+	if got, want := counts(erase(t, s, caller, about(e))),
+		"2 checks, 0 events, 1 sightings, 0 links, 1 erasures"; got != want {
 		t.Errorf("erased %s, want %s", got, want)
 	}
 	if got := sightingOf(t, s, caller.Account, "domain", other.Value); got == "0 rows" {
@@ -325,8 +334,9 @@ func TestBlankedRowsAreTold(t *testing.T) {
 	const blank = `UPDATE audit_records SET kind = 'erased', at = NULL, ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL, nonce = NULL,
 		score = 0, verdict = '', revision = 0, digest = NULL WHERE seq = `
 	for name, test := range map[string]struct{ tamper, reason string }{
-		"a row is blanked":        {blank + "2", "no erasure behind it names it"},
-		"a row loses its nonce":   {"UPDATE audit_records SET nonce = NULL WHERE seq = 2", "its nonce is gone, but not its content"},
+		"a row is blanked": {blank + "2", "no erasure behind it names it"},
+		"a row loses its nonce": {"UPDATE audit_records SET nonce = NULL WHERE seq = 2",
+			"its nonce is gone, but not its content"},
 		"an erased row is filled": {"UPDATE audit_records SET kind = 'check', account_id = 'acct_1', verdict = 'block' WHERE seq = 1", "its nonce is gone, but not its content"},
 		"and put on a list": {blank + `2;
 			INSERT INTO erased_records SELECT chain, seq, leaf, 3, '\x00' FROM audit_records WHERE seq = 2`, "not the one that was signed"},
@@ -357,7 +367,8 @@ func TestBlankedRowsAreTold(t *testing.T) {
 // A subject of many checks is erased in several transactions, and told as one.
 func TestEraseInParts(t *testing.T) {
 	t.Parallel()
-	for name, checks := range map[string]int{"a check is left for the second": eraseAtOnce + 1, "an export alone is left": eraseAtOnce} {
+	for name, checks := range map[string]int{"a check is left for the second": eraseAtOnce + 1,
+		"an export alone is left": eraseAtOnce} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, postgrestest.Database(t), nil)
@@ -368,7 +379,8 @@ func TestEraseInParts(t *testing.T) {
 			}
 			first := privacy.Selector{Ref: records[0].Decision.Ref}
 			export(t, s, caller, first)
-			if got, want := counts(erase(t, s, caller, first)), fmt.Sprintf("%d checks, 0 events, 1 sightings, 0 links, 2 erasures", checks); got != want {
+			if got, want := counts(erase(t, s, caller, first)),
+				fmt.Sprintf("%d checks, 0 events, 1 sightings, 0 links, 2 erasures", checks); got != want {
 				t.Errorf("erased %s, want %s", got, want)
 			}
 			if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"); n != 0 {

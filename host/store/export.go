@@ -14,13 +14,14 @@ import (
 	"assay/host/privacy"
 )
 
-// exportsAgain is how long an export of a subject by one key stands for those after it: each is recorded in the audit trail, but asking
-// in a loop must not fill it.
+// exportsAgain is how long an export of a subject by one key stands for those after it: each is recorded in the audit
+// trail, but asking in a loop must not fill it.
 const exportsAgain = time.Hour
 
-// Export returns what a caller's account holds of a subject, as of one moment, and records in the audit trail that it was handed
-// out. Errors: check.ErrUnauthorized, privacy.ErrUnknown, *entity.InvalidError.
-func (s *Store) Export(ctx context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Held, error) {
+// Export returns what a caller's account holds of a subject, as of one moment, and records in the audit trail that it
+// was handed out. Errors: check.ErrUnauthorized, privacy.ErrUnknown, *entity.InvalidError.
+func (s *Store) Export(ctx context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Held,
+	error) {
 	var held *privacy.Held
 	var p subject
 	err := s.asOfNow(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
@@ -55,17 +56,20 @@ func (s *Store) held(ctx context.Context, tx bun.Tx, a asker, p subject, page pr
 	var after int64
 	if page.After != "" {
 		var found []int64
-		err := tx.NewRaw("SELECT seq FROM audit_records WHERE ref = ? AND pseudonym = ? AND account_id = ?", page.After, p.pseudonym, a.AccountID).
+		err := tx.NewRaw("SELECT seq FROM audit_records WHERE ref = ? AND pseudonym = ? AND account_id = ?", page.After,
+			p.pseudonym, a.AccountID).
 			Scan(ctx, &found)
 		if err != nil {
 			return nil, err
 		}
 		if len(found) == 0 {
-			return nil, &entity.InvalidError{Field: "after", Reason: "must be the reference of one of the subject's checks"}
+			return nil, &entity.InvalidError{Field: "after",
+				Reason: "must be the reference of one of the subject's checks"}
 		}
 		after = found[0]
 	}
-	err := tx.NewRaw("SELECT count(*) FROM audit_records WHERE pseudonym = ? AND account_id = ? AND kind = ?", p.pseudonym, a.AccountID, audit.Check).
+	err := tx.NewRaw("SELECT count(*) FROM audit_records WHERE pseudonym = ? AND account_id = ? AND kind = ?",
+		p.pseudonym, a.AccountID, audit.Check).
 		Scan(ctx, &held.Total)
 	if err != nil {
 		return nil, err
@@ -87,7 +91,8 @@ func (s *Store) held(ctx context.Context, tx bun.Tx, a asker, p subject, page pr
 }
 
 // heldChecks reads checks in the order of the chain, each with its webhook event.
-func (s *Store) heldChecks(ctx context.Context, tx bun.Tx, a asker, p subject, after int64, limit int) ([]privacy.Check, error) {
+func (s *Store) heldChecks(ctx context.Context, tx bun.Tx, a asker, p subject, after int64, limit int) ([]privacy.Check,
+	error) {
 	var rows []struct {
 		Ref, At, Type, Verdict, KeyID string
 		Score                         int
@@ -109,12 +114,14 @@ func (s *Store) heldChecks(ctx context.Context, tx bun.Tx, a asker, p subject, a
 	}
 	checks := make([]privacy.Check, len(rows))
 	for i, r := range rows {
-		checks[i] = privacy.Check{Ref: r.Ref, Timestamp: r.At, Type: r.Type, Score: r.Score, Verdict: r.Verdict, Key: r.KeyID}
+		checks[i] = privacy.Check{Ref: r.Ref, Timestamp: r.At, Type: r.Type, Score: r.Score, Verdict: r.Verdict,
+			Key: r.KeyID}
 		if r.Event == "" {
 			continue
 		}
 		e := &privacy.Event{
-			Event: r.Event, Sequence: r.Sequence, State: r.State, Attempts: r.Attempts, Timestamp: privacy.Time{Time: r.OccurredAt},
+			Event: r.Event, Sequence: r.Sequence, State: r.State, Attempts: r.Attempts,
+			Timestamp:     privacy.Time{Time: r.OccurredAt},
 			NextAttemptAt: timeOf(r.NextAttemptAt), SettledAt: timeOf(r.SettledAt),
 		}
 		if r.SealedPayload != nil {
@@ -155,8 +162,8 @@ func heldSightings(ctx context.Context, tx bun.Tx, a asker, p subject) (*privacy
 		FirstSeen: privacy.Time{Time: r.FirstSeen}, LastSeen: privacy.Time{Time: r.LastSeen}}, nil
 }
 
-// recordExport puts it into the audit trail that a subject's data were handed to the holder of a key. The record bears the subject's
-// pseudonym, and is erased with the rest.
+// recordExport puts it into the audit trail that a subject's data were handed to the holder of a key. The record bears
+// the subject's pseudonym, and is erased with the rest.
 func (s *Store) recordExport(ctx context.Context, c check.Caller, pseudonym []byte) error {
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		head, a, err := s.lockChainOf(ctx, tx, c)
@@ -172,13 +179,14 @@ func (s *Store) recordExport(ctx context.Context, c check.Caller, pseudonym []by
 			return err
 		}
 		return appendRecord(ctx, tx, head, audit.Record{
-			Kind: audit.Export, At: at.Format(check.TimeFormat), Ref: "export_" + ulid.Make().String(), Account: a.AccountID, Key: a.KeyID, Pseudonym: pseudonym,
+			Kind: audit.Export, At: at.Format(check.TimeFormat), Ref: "export_" + ulid.Make().String(),
+			Account: a.AccountID, Key: a.KeyID, Pseudonym: pseudonym,
 		}, at)
 	})
 }
 
-// lockChainOf locks the head of the chain that a caller's account is recorded in, and then reads who asks: from here on nothing is
-// recorded for this account.
+// lockChainOf locks the head of the chain that a caller's account is recorded in, and then reads who asks: from here on
+// nothing is recorded for this account.
 func (s *Store) lockChainOf(ctx context.Context, tx bun.Tx, c check.Caller) (*audit.Head, asker, error) {
 	heads, err := lockHeads(ctx, tx, tx.NewSelect().Table("accounts").Column("chain").Where("id = ?", c.Account))
 	if err != nil {

@@ -151,7 +151,8 @@ func TestExportIsPaged(t *testing.T) {
 	}
 	for _, after := range []string{other, check.NewRef()} {
 		var invalid *entity.InvalidError
-		if _, err := s.Export(t.Context(), caller, whose, privacy.Page{After: after, Limit: 2}); !errors.As(err, &invalid) || invalid.Field != "after" {
+		if _, err := s.Export(t.Context(), caller, whose, privacy.Page{After: after, Limit: 2}); !errors.As(err,
+			&invalid) || invalid.Field != "after" {
 			t.Errorf("behind a check of another subject: %v", err)
 		}
 	}
@@ -164,7 +165,8 @@ func TestExportsAreRecorded(t *testing.T) {
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 100))
 	colleague, _ := newKey(t, s, caller.Account)
-	one1, two := privacy.Selector{Ref: appendOne(t, l, allowed(t, caller))}, privacy.Selector{Ref: appendOne(t, l, decided(caller, parse(t, entity.Domain, "two.example"), check.Allow))}
+	one1, two := privacy.Selector{Ref: appendOne(t, l, allowed(t, caller))},
+		privacy.Selector{Ref: appendOne(t, l, decided(caller, parse(t, entity.Domain, "two.example"), check.Allow))}
 	unseen := parse(t, entity.Domain, "never.example")
 	for _, step := range []struct {
 		who    check.Caller
@@ -181,7 +183,8 @@ func TestExportsAreRecorded(t *testing.T) {
 		{caller, one1, 2 * time.Minute, 4},
 	} {
 		now = now.Add(step.passed)
-		if _, err := s.Export(t.Context(), step.who, step.whose, privacy.Page{Limit: 1}); err != nil && !errors.Is(err, privacy.ErrUnknown) {
+		if _, err := s.Export(t.Context(), step.who, step.whose, privacy.Page{Limit: 1}); err != nil &&
+			!errors.Is(err, privacy.ErrUnknown) {
 			t.Fatal(err)
 		}
 		if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'export' AND account_id = ? AND key_id <> ''", caller.Account); n != step.want {
@@ -206,7 +209,8 @@ func TestExportOfAnAlteredEvent(t *testing.T) {
 	if _, err := s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00'`).Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if held := export(t, s, caller, privacy.Selector{Ref: ref}); held.Total != 1 || held.Checks[0].Webhook == nil || held.Checks[0].Webhook.Body != nil {
+	if held := export(t, s, caller, privacy.Selector{Ref: ref}); held.Total != 1 ||
+		held.Checks[0].Webhook == nil || held.Checks[0].Webhook.Body != nil {
 		t.Errorf("held: %+v", held)
 	}
 }
@@ -238,8 +242,10 @@ func TestExportDuringErasure(t *testing.T) {
 					events++
 				}
 			}
-			if seen := held.Graph != nil; len(held.Checks) != held.Total || events != held.Total || seen == gone || seen && held.Graph.Checks != held.Total || held.Total%n != 0 {
-				t.Fatalf("half of it: %d checks, %d listed, %d events, %+v", held.Total, len(held.Checks), events, held.Graph)
+			if seen := held.Graph != nil; len(held.Checks) != held.Total || events != held.Total ||
+				seen == gone || seen && held.Graph.Checks != held.Total || held.Total%n != 0 {
+				t.Fatalf("half of it: %d checks, %d listed, %d events, %+v", held.Total, len(held.Checks), events,
+					held.Graph)
 			}
 		}
 		if err := receive(t, "the erasure", erased); err != nil {

@@ -13,8 +13,8 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// Wherever the connection breaks, an append that says nil is in the chain once, one that says anything else is not there, and
-// the ledger goes on.
+// Wherever the connection breaks, an append that says nil is in the chain once, one that says anything else is not
+// there, and the ledger goes on.
 func TestAppendSaysWhatBecameOfTheRecord(t *testing.T) {
 	t.Parallel()
 	type stage struct {
@@ -23,7 +23,8 @@ func TestAppendSaysWhatBecameOfTheRecord(t *testing.T) {
 	}
 	stages := []stage{{"begin", isBegin}, {"lock", isLock}, {"read", isRead}, {"write", isWrite}, {"commit", isCommit}}
 	for _, stage := range stages {
-		for fateName, fate := range map[string]fate{"is lost": lost, "is not answered": muted, "is answered by half": truncated} {
+		for fateName, fate := range map[string]fate{"is lost": lost, "is not answered": muted,
+			"is answered by half": truncated} {
 			t.Run(stage.name+" "+fateName, func(t *testing.T) {
 				t.Parallel()
 				url := postgrestest.Database(t)
@@ -112,7 +113,8 @@ func TestBatchSharesItsCommitsFate(t *testing.T) {
 	}
 }
 
-// Nobody may believe a record lost while the transaction that holds it can still commit: the settling waits for the lock.
+// Nobody may believe a record lost while the transaction that holds it can still commit: the settling waits for the
+// lock.
 func TestSettlingWaitsForTheLostTransaction(t *testing.T) {
 	t.Parallel()
 	for name, commits := range map[string]bool{"which commits late": true, "which rolls back late": false} {
@@ -178,7 +180,8 @@ func TestRefusalsOutliveTheirCommit(t *testing.T) {
 	verifyLedger(t, direct)
 }
 
-// While the database cannot be reached, the outcome of a commit stays open: the error says so, and nothing is run again.
+// While the database cannot be reached, the outcome of a commit stays open: the error says so, and nothing is run
+// again.
 func TestCommitThatCannotBeSettledIsInDoubt(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -219,7 +222,8 @@ func TestDoubtIsNeverRetried(t *testing.T) {
 	}
 }
 
-// The head's lock may be held elsewhere for longer than a statement waits. Nothing is recorded then, and nothing is stuck.
+// The head's lock may be held elsewhere for longer than a statement waits. Nothing is recorded then, and nothing is
+// stuck.
 func TestHeadThatStaysLockedFailsTheCheck(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -263,7 +267,8 @@ func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 			// A sequence moves on although its transaction rolls back.
 			exec(t, session(t, url), "CREATE SEQUENCE failures", fmt.Sprintf(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
 				BEGIN IF nextval('failures') <= %d THEN RAISE EXCEPTION 'made to fail' USING ERRCODE = '%s'; END IF; RETURN NULL; END $$`,
-				test.failures, test.state), "CREATE TRIGGER fail AFTER INSERT ON audit_records FOR EACH STATEMENT EXECUTE FUNCTION fail()")
+				test.failures, test.state),
+				"CREATE TRIGGER fail AFTER INSERT ON audit_records FOR EACH STATEMENT EXECUTE FUNCTION fail()")
 			r := allowed(t, caller)
 			err := l.Append(t.Context(), r)
 			if (err == nil) != test.ok {
@@ -329,7 +334,8 @@ func TestForeignHeadsAreNoEnd(t *testing.T) {
 	}
 	conn := session(t, url)
 	exec(t, conn, "UPDATE audit_heads SET chain = 7")
-	if err := l.Append(t.Context(), allowed(t, caller)); err == nil || !strings.Contains(err.Error(), "audit chain 0 has no head") {
+	if err := l.Append(t.Context(), allowed(t, caller)); err == nil ||
+		!strings.Contains(err.Error(), "audit chain 0 has no head") {
 		t.Errorf("appending to a chain without a head: %v", err)
 	}
 	if _, err := s.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), Operator, ""); err != nil {

@@ -55,8 +55,8 @@ var (
 // feedLock serialises changes of lists.
 const feedLock = migrationLock + 2
 
-// ImportFeed replaces what the list of f's name holds by what next returns until io.EOF, all at once: until it is done, and when
-// it fails, the earlier content counts. What stays the same is not written again. Error: ErrEmptyFeed.
+// ImportFeed replaces what the list of f's name holds by what next returns until io.EOF, all at once: until it is done,
+// and when it fails, the earlier content counts. What stays the same is not written again. Error: ErrEmptyFeed.
 func (s *Store) ImportFeed(ctx context.Context, f Feed, next func() ([]feed.Entry, error)) (FeedChange, error) {
 	var change FeedChange
 	err := s.slowly(ctx, func(ctx context.Context, tx pgx.Tx) error {
@@ -88,7 +88,8 @@ func (s *Store) ImportFeed(ctx context.Context, f Feed, next func() ([]feed.Entr
 				licence = EXCLUDED.licence, entries = EXCLUDED.entries, version = f.version + 1, imported_at = EXCLUDED.imported_at,
 				expires_at = EXCLUDED.expires_at
 			RETURNING id`,
-			f.Name, string(f.Kind), f.Category, f.Source, string(f.Format), f.Licence, change.Entries, now, f.ExpiresAt).Scan(&id)
+			f.Name, string(f.Kind), f.Category, f.Source, string(f.Format), f.Licence, change.Entries, now,
+			f.ExpiresAt).Scan(&id)
 		if err != nil {
 			return err
 		}
@@ -107,7 +108,8 @@ func (s *Store) ImportFeed(ctx context.Context, f Feed, next func() ([]feed.Entr
 		if err != nil {
 			return err
 		}
-		change.Removed, change.Altered, change.Added = int(gone.RowsAffected()), int(altered.RowsAffected()), int(added.RowsAffected())
+		change.Removed, change.Altered, change.Added = int(gone.RowsAffected()), int(altered.RowsAffected()),
+			int(added.RowsAffected())
 		if err := compactEntries(ctx, tx); err != nil {
 			return err
 		}
@@ -140,7 +142,8 @@ func (s *Store) copyEntries(ctx context.Context, tx pgx.Tx, next func() ([]feed.
 			}
 			e := entries[0]
 			entries = entries[1:]
-			return []any{s.node(Node{string(e.Type), e.Value}), string(e.Type), e.Value, e.Name, e.Page, e.Category}, nil
+			return []any{s.node(Node{string(e.Type), e.Value}), string(e.Type), e.Value, e.Name, e.Page, e.Category},
+				nil
 		}))
 	return cmp.Or(broken, err)
 }
@@ -154,8 +157,8 @@ func execAll(ctx context.Context, tx pgx.Tx, statements ...string) error {
 	return nil
 }
 
-// slowly runs fn in a transaction on a connection of its own, without the deadlines of requests: what works on whole tables
-// takes as long as they are large.
+// slowly runs fn in a transaction on a connection of its own, without the deadlines of requests: what works on whole
+// tables takes as long as they are large.
 func (s *Store) slowly(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	cfg, err := settings(s.url)
 	if err != nil {
@@ -198,19 +201,22 @@ func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 	return nil
 }
 
-// compactEntries writes the entries anew where most of their pages have come to be empty. Vacuum frees only pages at a table's end,
-// and none of an index's: Postgres reckons with all of them, and reads the whole table to find a few dozen entries.
+// compactEntries writes the entries anew where most of their pages have come to be empty. Vacuum frees only pages at a
+// table's end, and none of an index's: Postgres reckons with all of them, and reads the whole table to find a few dozen
+// entries.
 func compactEntries(ctx context.Context, tx pgx.Tx) error {
 	const few, full = 1000, 10 // pages that may be empty, entries that a page holds at least: some sixty fit
 	var pages, left int
-	err := tx.QueryRow(ctx, "SELECT pg_relation_size('feed_entries') / 8192, (SELECT count(*) FROM feed_entries)").Scan(&pages, &left)
+	err := tx.QueryRow(ctx, "SELECT pg_relation_size('feed_entries') / 8192, (SELECT count(*) FROM feed_entries)").
+		Scan(&pages, &left)
 	if err != nil || pages <= few || left > pages*full {
 		return err
 	}
 	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 		return execAll(ctx, tx,
 			"CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM feed_entries",
-			// Who waits for this lock holds up every look-up behind: while somebody reads for long, as a backup does, let it be.
+			// Who waits for this lock holds up every look-up behind: while somebody reads for long, as a backup does,
+			// let it be.
 			"SET LOCAL lock_timeout = '200ms'",
 			"LOCK TABLE feed_entries IN ACCESS EXCLUSIVE MODE",
 			"TRUNCATE feed_entries",
@@ -241,8 +247,8 @@ type FeedEntry struct {
 	Category string // its own, else its list's
 }
 
-// FeedEntries returns up to limit entries of a list that have a name, in the order of their nodes from the one after the given on.
-// A mere page on a host that is on a good list is left out.
+// FeedEntries returns up to limit entries of a list that have a name, in the order of their nodes from the one after
+// the given on. A mere page on a host that is on a good list is left out.
 func (s *Store) FeedEntries(ctx context.Context, id int, after []byte, limit int) ([]FeedEntry, error) {
 	entries := []FeedEntry{}
 	err := s.db.NewRaw(`
@@ -269,7 +275,8 @@ type Listing struct {
 	FirstSeen time.Time
 }
 
-// Listings returns what the lists in force say of the given nodes, by one query for all, in the order of the lists' names.
+// Listings returns what the lists in force say of the given nodes, by one query for all, in the order of the lists'
+// names.
 func (s *Store) Listings(ctx context.Context, nodes []Node) ([]Listing, error) {
 	if len(nodes) == 0 {
 		return nil, nil

@@ -76,7 +76,8 @@ func TestImportFeed(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	bad := Feed{Name: "Bad", Kind: feed.Bad, Category: "phishing", Source: "bad.txt", Format: feed.Plain, Licence: "CC0"}
+	bad := Feed{Name: "Bad", Kind: feed.Bad, Category: "phishing", Source: "bad.txt", Format: feed.Plain,
+		Licence: "CC0"}
 	list := entries(t, "a.example", "b.example", "c.example", "b.example")
 	list[1].Page, list[2].Category = true, "malware"
 	if got, want := importList(t, s, bad, list...), (FeedChange{Entries: 3, Added: 3}); got != want {
@@ -89,7 +90,8 @@ func TestImportFeed(t *testing.T) {
 	}
 	later := entries(t, "b.example", "c.example", "d.example")
 	later[1].Category = "scam"
-	if got, want := importList(t, s, bad, later...), (FeedChange{Entries: 3, Added: 1, Altered: 1, Removed: 1}); got != want {
+	if got, want := importList(t, s, bad, later...),
+		(FeedChange{Entries: 3, Added: 1, Altered: 1, Removed: 1}); got != want {
 		t.Errorf("another content: %+v, want %+v", got, want)
 	}
 	importList(t, s, Feed{Name: "Another", Kind: feed.Good}, entries(t, "b.example")...)
@@ -101,7 +103,10 @@ func TestImportFeed(t *testing.T) {
 		{Asked: 4, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: now},
 	}
 	got := listings(t, s, "a.example", "b.example", "c.example", "d.example", "d.example")
-	sortByAsked := cmpopts.SortSlices(func(a, b Listing) bool { return a.Asked < b.Asked || a.Asked == b.Asked && a.Name < b.Name })
+	sortByAsked := cmpopts.SortSlices(func(a, b Listing) bool {
+		return a.Asked < b.Asked || a.Asked == b.Asked &&
+			a.Name < b.Name
+	})
 	if diff := cmp.Diff(want, got, sortByAsked, cmpopts.EquateApproxTime(0)); diff != "" {
 		t.Errorf("listings (-want +got):\n%s", diff)
 	}
@@ -109,7 +114,8 @@ func TestImportFeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(feeds) != 2 || feeds[1].Version != 3 || feeds[1].Entries != 3 || feeds[1].Licence != "CC0" || feeds[0].Version != 1 {
+	if len(feeds) != 2 || feeds[1].Version != 3 || feeds[1].Entries != 3 || feeds[1].Licence != "CC0" ||
+		feeds[0].Version != 1 {
 		t.Errorf("lists %+v", feeds)
 	}
 	if err := s.WithdrawFeed(t.Context(), "Bad"); err != nil {
@@ -197,7 +203,8 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 	if n := pages(); n > 1 {
 		t.Errorf("2 entries take %d pages", n)
 	}
-	if got := listings(t, s, "a.example", "b.example"); len(got) != 2 || got[0].Name != "Small" || got[1].Category != "scam" {
+	if got := listings(t, s, "a.example", "b.example"); len(got) != 2 || got[0].Name != "Small" ||
+		got[1].Category != "scam" {
 		t.Errorf("what is left: %+v", got)
 	}
 }

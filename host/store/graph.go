@@ -16,8 +16,8 @@ import (
 	"assay/host/entity"
 )
 
-// Node is what the reputation graph holds under a keyed hash: an entity by its type, or what entities hang on by the kinds of
-// entity.Holder.
+// Node is what the reputation graph holds under a keyed hash: an entity by its type, or what entities hang on by the
+// kinds of entity.Holder.
 type Node struct{ Kind, Value string }
 
 // node is the keyed hash of a node.
@@ -29,16 +29,17 @@ type Subject struct {
 	Holders []Node
 }
 
-// Reputation is what customers together know of an entity: aggregates over at least three customers, or zeros, so that nobody can
-// tell what one or two did. A customer has one vote in each share, however often it asked; the vote halves every 30 days. The
-// no-key endpoint's callers have none.
+// Reputation is what customers together know of an entity: aggregates over at least three customers, or zeros, so that
+// nobody can tell what one or two did. A customer has one vote in each share, however often it asked; the vote halves
+// every 30 days. The no-key endpoint's callers have none.
 type Reputation struct {
 	Customers    int       // that met it within the last 90 days; when it is 0, what follows is zero too
 	Seen         float64   // their checks, at most 10 of each customer, halved every 30 days
 	BlockedShare float64   // 0 to 1: of their checks, by the word of layers that do not know the graph
 	Since        time.Time // when the third of them first met it
 
-	Neighbours    int     // other entities that were seen together with it, or hang on the same, by the checks of at least three customers
+	// other entities that were seen together with it, or hang on the same, by the checks of at least three customers
+	Neighbours    int
 	NeighbourRisk float64 // 0 to 1: how many of them were blocked or are listed
 }
 
@@ -54,9 +55,9 @@ const (
 	askedAtMost  = 256 // subjects in one query
 )
 
-// Reputations returns what is known of each subject, in their order, by a few queries for all. Of a subject that fewer than three
-// customers met, and that hangs on nothing which three met and which is no hub, nothing is known. That is most of them, so the
-// first query only looks at a few keys each, and the next ask about those that are left.
+// Reputations returns what is known of each subject, in their order, by a few queries for all. Of a subject that fewer
+// than three customers met, and that hangs on nothing which three met and which is no hub, nothing is known. That is
+// most of them, so the first query only looks at a few keys each, and the next ask about those that are left.
 func (s *Store) Reputations(ctx context.Context, subjects []Subject) ([]Reputation, error) {
 	all := make([]Reputation, len(subjects))
 	for start := 0; start < len(subjects); start += askedAtMost {
@@ -144,7 +145,8 @@ func (s *Store) reputations(ctx context.Context, subjects []Subject, into []Repu
 	}
 	for _, r := range rows {
 		to := &into[r.Asked]
-		*to = Reputation{Customers: r.Customers, Seen: r.Seen, BlockedShare: r.Share, Neighbours: r.Neighbours, NeighbourRisk: r.NeighbourRisk}
+		*to = Reputation{Customers: r.Customers, Seen: r.Seen, BlockedShare: r.Share, Neighbours: r.Neighbours,
+			NeighbourRisk: r.NeighbourRisk}
 		if r.Customers > 0 {
 			to.Since = r.Since.UTC()
 		}
@@ -189,14 +191,16 @@ ORDER BY asked`)
 // metByEnough is true of a node that enough customers met lately.
 func metByEnough(node string) string {
 	return `(SELECT count(*) FROM (SELECT 1 FROM graph_sightings WHERE node = ` + node +
-		` AND account_id <> ?2 AND last_seen > ?1 LIMIT ` + strconv.Itoa(minCustomers) + `) AS met) = ` + strconv.Itoa(minCustomers)
+		` AND account_id <> ?2 AND last_seen > ?1 LIMIT ` + strconv.Itoa(minCustomers) + `) AS met) = ` +
+		strconv.Itoa(minCustomers)
 }
 
-// reputationQuery takes the two lists of graphValues; ?0 is now, ?1 the oldest sighting that counts, ?2 the account that does not.
-// OFFSET 0 keeps the planner from turning a few hundred look-ups by key into a scan.
+// reputationQuery takes the two lists of graphValues; ?0 is now, ?1 the oldest sighting that counts, ?2 the account
+// that does not. OFFSET 0 keeps the planner from turning a few hundred look-ups by key into a scan.
 var reputationQuery = strings.NewReplacer(
 	"@min", strconv.Itoa(minCustomers), "@seen", strconv.Itoa(seenAtMost), "@voters", strconv.Itoa(votersAtMost),
-	"@near", strconv.Itoa(nearAtMost), "@links", strconv.Itoa(linksAtMost), "@halflife", strconv.Itoa(int(halfLife.Seconds())),
+	"@near", strconv.Itoa(nearAtMost), "@links", strconv.Itoa(linksAtMost), "@halflife",
+	strconv.Itoa(int(halfLife.Seconds())),
 ).Replace(`
 WITH asked (asked, self) AS (VALUES %s),
 known (asked, near) AS (VALUES %s),
@@ -271,8 +275,9 @@ func linksOf(node string) string {
 	) AS counted WHERE links <= @links`
 }
 
-// ForgetAccountSightings takes everything out of the graph that an account has put in, and says how much it was: what a bad actor claimed,
-// or what a customer who leaves takes along. Its keys should have ended before, since checks of its own would wait, and put more in.
+// ForgetAccountSightings takes everything out of the graph that an account has put in, and says how much it was: what a
+// bad actor claimed, or what a customer who leaves takes along. Its keys should have ended before, since checks of its
+// own would wait, and put more in.
 func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (sightings, links int64, err error) {
 	gone := map[string]int64{}
 	for attempt := 1; ; attempt++ {
@@ -298,8 +303,9 @@ func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (s
 // prunedAtOnce bounds how many rows of the graph a check may have to wait for.
 const prunedAtOnce = 5_000
 
-// PruneSightings deletes what counts no longer from the graph. It reads all of the graph, since an index on when a node was last seen would
-// cost every check more. Rows that a check holds are left for the next time, so neither ever waits for the other's end in a circle.
+// PruneSightings deletes what counts no longer from the graph. It reads all of the graph, since an index on when a node
+// was last seen would cost every check more. Rows that a check holds are left for the next time, so neither ever waits
+// for the other's end in a circle.
 func (s *Store) PruneSightings(ctx context.Context) error {
 	before := s.now().UTC().Add(-forgotten)
 	for _, table := range []string{"graph_links", "graph_sightings"} {
@@ -318,9 +324,10 @@ func (s *Store) PruneSightings(ctx context.Context) error {
 	return nil
 }
 
-// ForgetSightings takes an entity out of the graph: its sightings, its links, and its share in what it hangs on. It says how many there
-// were. An empty account means those of all accounts.
-func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.Entity) (sightings, links int, err error) {
+// ForgetSightings takes an entity out of the graph: its sightings, its links, and its share in what it hangs on. It
+// says how many there were. An empty account means those of all accounts.
+func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.Entity) (sightings, links int,
+	err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		sightings, links, err = forgetNode(ctx, tx, accountID, s.node(Node{string(e.Type), e.Value}))
 		return err

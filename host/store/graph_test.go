@@ -88,8 +88,10 @@ func TestSightingsAddUp(t *testing.T) {
 			}
 			sightings := map[string]string{}
 			for _, n := range []entity.Holder{
-				{Kind: "email", Value: email.Value}, {Kind: "maildomain", Value: "mail.example.co.uk"}, {Kind: "domain", Value: domain.Value},
-				{Kind: "registrable", Value: "example.co.uk"}, {Kind: "phone", Value: phone.Value}, {Kind: "range", Value: "4915123"},
+				{Kind: "email", Value: email.Value}, {Kind: "maildomain", Value: "mail.example.co.uk"},
+				{Kind: "domain", Value: domain.Value},
+				{Kind: "registrable", Value: "example.co.uk"}, {Kind: "phone", Value: phone.Value},
+				{Kind: "range", Value: "4915123"},
 			} {
 				sightings[n.Kind] = sightingOf(t, s, mine.Account, n.Kind, n.Value)
 			}
@@ -104,19 +106,22 @@ func TestSightingsAddUp(t *testing.T) {
 			if diff := cmp.Diff(want, sightings); diff != "" {
 				t.Errorf("sightings (-want +got):\n%s", diff)
 			}
-			if got := sightingOf(t, s, theirs.Account, "email", email.Value); got != "email: 1 checks, 1 blocked, 0 reviewed, 12:04 to 12:04" {
+			if got := sightingOf(t, s, theirs.Account, "email",
+				email.Value); got != "email: 1 checks, 1 blocked, 0 reviewed, 12:04 to 12:04" {
 				t.Errorf("another account's sighting: %s", got)
 			}
 			e, d, p := node("email", email.Value), node("domain", domain.Value), node("phone", phone.Value)
 			links := map[string]string{
-				"email and mail domain":            linkOf(t, s, mine.Account, e, node("maildomain", "mail.example.co.uk")),
+				"email and mail domain": linkOf(t, s, mine.Account, e,
+					node("maildomain", "mail.example.co.uk")),
 				"email and registrable domain":     linkOf(t, s, mine.Account, e, node("registrable", "example.co.uk")),
 				"email and the domain with it":     linkOf(t, s, mine.Account, e, d),
 				"email and the phone with it":      linkOf(t, s, mine.Account, e, p),
 				"domain and registrable domain":    linkOf(t, s, mine.Account, d, node("registrable", "example.co.uk")),
 				"phone and its range":              linkOf(t, s, mine.Account, p, node("range", "4915123")),
 				"domain and phone, both sent with": linkOf(t, s, mine.Account, d, p),
-				"another account's":                linkOf(t, s, theirs.Account, e, node("maildomain", "mail.example.co.uk")),
+				"another account's": linkOf(t, s, theirs.Account, e,
+					node("maildomain", "mail.example.co.uk")),
 			}
 			wantLinks := map[string]string{
 				"email and mail domain": "3, 12:09", "email and registrable domain": "3, 12:09",

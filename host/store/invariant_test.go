@@ -8,9 +8,9 @@ import (
 	"assay/host/audit"
 )
 
-// verifyLedger holds a database to what must be true of it whatever happened: each chain verifies from its beginning or newest anchor to its
-// head, every record stands in it once, and each account's count of each month is the number of its checks of that month, unless some
-// were erased or pruned.
+// verifyLedger holds a database to what must be true of it whatever happened: each chain verifies from its beginning or
+// newest anchor to its head, every record stands in it once, and each account's count of each month is the number of
+// its checks of that month, unless some were erased or pruned.
 func verifyLedger(t *testing.T, s *Store) {
 	t.Helper()
 	if err := verifyTrail(t, s); err != nil {

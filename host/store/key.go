@@ -21,12 +21,13 @@ import (
 type Key struct {
 	bun.BaseModel `bun:"table:api_keys" json:"-"`
 
-	ID        string     `bun:",pk" json:"id"`
-	AccountID string     `json:"account"`
-	Name      string     `json:"name"`
-	Hash      []byte     `json:"-"`
-	Hint      string     `json:"hint"`
-	State     string     `bun:",nullzero,default:'valid'" json:"state"` // valid, revoked (listed so once a rotation's overlap has passed) or cancelled
+	ID        string `bun:",pk" json:"id"`
+	AccountID string `json:"account"`
+	Name      string `json:"name"`
+	Hash      []byte `json:"-"`
+	Hint      string `json:"hint"`
+	// valid, revoked (listed so once a rotation's overlap has passed) or cancelled
+	State     string     `bun:",nullzero,default:'valid'" json:"state"`
 	CreatedAt time.Time  `bun:",nullzero,default:now()" json:"created_at"`
 	EndedAt   *time.Time `json:"ended_at"`
 	// ExpiresAt is when a key that was rotated ends.
@@ -44,7 +45,8 @@ type Issued struct {
 	Plan    string `json:"plan"`
 }
 
-// mostKeys is how many keys of an account may work at once, those included that only work until a rotation's overlap ends.
+// mostKeys is how many keys of an account may work at once, those included that only work until a rotation's overlap
+// ends.
 const mostKeys = 20
 
 // Errors of keys.
@@ -81,8 +83,8 @@ func (s *Store) CreateKey(ctx context.Context, accountID, name string) (issued I
 	return issued, nil
 }
 
-// lockAccount takes the head of an account's chain. Behind it, keys begin and end and subscriptions settle: what is read then
-// stays so until the transaction ends.
+// lockAccount takes the head of an account's chain. Behind it, keys begin and end and subscriptions settle: what is
+// read then stays so until the transaction ends.
 func lockAccount(ctx context.Context, tx bun.Tx, accountID string) error {
 	_, err := lockHeads(ctx, tx, tx.NewSelect().Table("accounts").Column("chain").Where("id = ?", accountID))
 	return err
@@ -113,7 +115,8 @@ func mintKey(account, name string) (secret string, k *Key, err error) {
 	if !ok {
 		return "", nil, errors.New("the new key does not parse")
 	}
-	return secret, &Key{ID: "key_" + ulid.Make().String(), AccountID: account, Name: name, Hash: hash[:], Hint: apikey.Hint(secret)}, nil
+	return secret, &Key{ID: "key_" + ulid.Make().String(), AccountID: account, Name: name, Hash: hash[:],
+		Hint: apikey.Hint(secret)}, nil
 }
 
 // RotateKey issues a key in place of one that works on until the overlap has passed. Errors: ErrNoKey, ErrTooManyKeys.
@@ -123,7 +126,8 @@ func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap tim
 			return err
 		}
 		var name string
-		err := tx.NewSelect().Model((*Key)(nil)).Column("name").Where("id = ? AND account_id = ? AND state = 'valid'", id, accountID).
+		err := tx.NewSelect().Model((*Key)(nil)).Column("name").Where("id = ? AND account_id = ? AND state = 'valid'",
+			id, accountID).
 			Where("expires_at IS NULL OR expires_at > ?", s.now()).Scan(ctx, &name)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNoKey
@@ -135,7 +139,8 @@ func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap tim
 			return err
 		}
 		// Rotated twice, it ends at the earlier of the two times.
-		_, err = tx.NewUpdate().Model((*Key)(nil)).Set("expires_at = least(expires_at, ?)", s.now().Add(overlap)).Where("id = ?", id).Exec(ctx)
+		_, err = tx.NewUpdate().Model((*Key)(nil)).Set("expires_at = least(expires_at, ?)",
+			s.now().Add(overlap)).Where("id = ?", id).Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -200,8 +205,8 @@ func endKey(ctx context.Context, tx bun.Tx, id, state string) error {
 }
 
 // Authenticate returns who presents a key. A malformed or mistyped one costs no query; others are remembered for a few
-// seconds, which is harmless: whether the key is valid is decided again in the transaction that records the check. Errors:
-// check.ErrUnauthorized, or the database's.
+// seconds, which is harmless: whether the key is valid is decided again in the transaction that records the check.
+// Errors: check.ErrUnauthorized, or the database's.
 func (s *Store) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
 	hash, ok := apikey.Parse(presented)
 	if !ok {
@@ -256,8 +261,8 @@ func (k *Key) signsIn(now time.Time) bool {
 	return k.State != "revoked" && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
 }
 
-// SessionPlan returns the plan of an account whose dashboard is open by one of its keys. Error: ErrNoKey, once the key may no
-// longer sign in.
+// SessionPlan returns the plan of an account whose dashboard is open by one of its keys. Error: ErrNoKey, once the key
+// may no longer sign in.
 func (s *Store) SessionPlan(ctx context.Context, accountID, keyID string) (check.Plan, error) {
 	var k Key
 	err := s.db.NewSelect().Model(&k).Where("id = ? AND account_id = ?", keyID, accountID).Scan(ctx)
@@ -270,8 +275,8 @@ func (s *Store) SessionPlan(ctx context.Context, accountID, keyID string) (check
 	return s.accountPlan(ctx, accountID)
 }
 
-// RevokeAccountKey ends a key of an account, unless nobody could sign in any more. Errors: ErrNoKey, also for another account's;
-// ErrLastKey.
+// RevokeAccountKey ends a key of an account, unless nobody could sign in any more. Errors: ErrNoKey, also for another
+// account's; ErrLastKey.
 func (s *Store) RevokeAccountKey(ctx context.Context, accountID, id string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := lockAccount(ctx, tx, accountID); err != nil {

@@ -112,7 +112,8 @@ func TestAuthenticate(t *testing.T) {
 	url := postgrestest.Database(t)
 	var clock atomic.Pointer[time.Time]
 	clock.Store(&noon)
-	s, err := Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard(), Now: func() time.Time { return *clock.Load() }})
+	s, err := Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard(),
+		Now: func() time.Time { return *clock.Load() }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +149,8 @@ func TestAuthenticate(t *testing.T) {
 	swapped := []byte(key.Secret)
 	swapped[10], swapped[11] = swapped[11]+1, swapped[10]
 	for name, presented := range map[string]string{
-		"empty": "", "cut short": key.Secret[:len(key.Secret)-1], "too long": key.Secret + "0", "mistyped": string(swapped),
+		"empty": "", "cut short": key.Secret[:len(key.Secret)-1], "too long": key.Secret + "0",
+		"mistyped":     string(swapped),
 		"other prefix": "asset_" + strings.TrimPrefix(key.Secret, "assay_"),
 	} {
 		if _, err := s.Authenticate(t.Context(), presented); !errors.Is(err, check.ErrUnauthorized) {
@@ -211,7 +213,8 @@ func TestKeysBelongToAccounts(t *testing.T) {
 		t.Fatalf("keys %+v, %v, want two", keys, err)
 	}
 	newest := keys[0]
-	if newest.ID != second.Key || newest.State != "revoked" || newest.EndedAt == nil || newest.Plan != "starter" || newest.Used != 1 {
+	if newest.ID != second.Key || newest.State != "revoked" || newest.EndedAt == nil ||
+		newest.Plan != "starter" || newest.Used != 1 {
 		t.Errorf("newest key %+v", newest)
 	}
 	if keys[1].State != "valid" || keys[1].EndedAt != nil {

@@ -13,8 +13,8 @@ import (
 )
 
 // Ledger records checks, many in one transaction: each takes the lock of its audit chain's head, and one transaction a
-// check would make every check wait for the disk behind every other. While one batch commits the next gathers, so an idle
-// ledger adds no waiting and a busy one commits as many as have come.
+// check would make every check wait for the disk behind every other. While one batch commits the next gathers, so an
+// idle ledger adds no waiting and a busy one commits as many as have come.
 type Ledger struct {
 	store    *Store
 	db       *bun.DB
@@ -33,7 +33,8 @@ type LedgerConfig struct {
 	Batch    int                                            // checks in one transaction at most; 0: 256
 	Queue    int                                            // checks that may wait; 0: 4096
 	Observed func(size int, took time.Duration, queued int) // told after every batch; may be nil
-	Events   func()                                         // told when webhook events were committed; must not block; may be nil
+	// told when webhook events were committed; must not block; may be nil
+	Events func()
 }
 
 // pending is what one caller appends together, on its way into the ledger.
@@ -72,7 +73,8 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening ledger: %w", err)
 	}
-	l := &Ledger{store: s, db: db, batch: cfg.Batch, observed: cfg.Observed, events: cfg.Events, queue: make(chan *pending, cfg.Queue), drained: make(chan struct{})}
+	l := &Ledger{store: s, db: db, batch: cfg.Batch, observed: cfg.Observed, events: cfg.Events,
+		queue: make(chan *pending, cfg.Queue), drained: make(chan struct{})}
 	go l.run()
 	return l, nil
 }
@@ -140,8 +142,8 @@ func countRecords(batch []*pending) (n int) {
 	return n
 }
 
-// gather takes what has queued up behind first. A check that nobody waits for any more is left out: it was not answered, so
-// it must not count.
+// gather takes what has queued up behind first. A check that nobody waits for any more is left out: it was not
+// answered, so it must not count.
 func (l *Ledger) gather(first *pending) []*pending {
 	var batch []*pending
 	size := 0
@@ -162,8 +164,8 @@ func (l *Ledger) gather(first *pending) []*pending {
 	return batch
 }
 
-// commit records a batch and tells everyone who waits. When one record's content is what Postgres refuses, the halves are
-// tried apart, so that it takes nobody else down with it.
+// commit records a batch and tells everyone who waits. When one record's content is what Postgres refuses, the halves
+// are tried apart, so that it takes nobody else down with it.
 func (l *Ledger) commit(batch []*pending) {
 	verdicts, err := l.try(batch)
 	if err != nil && blamesData(err) && len(batch) > 1 {
@@ -181,8 +183,8 @@ func (l *Ledger) commit(batch []*pending) {
 	}
 }
 
-// try runs the batch's transaction. An error means that none of it was kept or, when it is an *inDoubtError, that this could
-// not be found out.
+// try runs the batch's transaction. An error means that none of it was kept or, when it is an *inDoubtError, that this
+// could not be found out.
 func (l *Ledger) try(batch []*pending) ([]error, error) {
 	for attempt := 1; ; attempt++ {
 		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
@@ -220,17 +222,17 @@ func (l *Ledger) transact(ctx context.Context, batch []*pending) ([]error, error
 	return verdicts, nil
 }
 
-// inDoubtError means that a commit was sent and neither its success nor its failure could be learned. It hides what it holds
-// from errors.As: no SQLSTATE within may look like a reason to run the batch again.
+// inDoubtError means that a commit was sent and neither its success nor its failure could be learned. It hides what it
+// holds from errors.As: no SQLSTATE within may look like a reason to run the batch again.
 type inDoubtError struct{ err error }
 
 func (e *inDoubtError) Error() string {
 	return fmt.Sprintf("the outcome of the commit is unknown: %v", e.err)
 }
 
-// settle finds out what became of a commit whose answer was lost, by looking for one of its records: for its leaf, which stays
-// even if it is erased meanwhile. It never runs the batch again. It takes the same heads' lock first: while the lost transaction
-// still holds it, its outcome is not yet decided.
+// settle finds out what became of a commit whose answer was lost, by looking for one of its records: for its leaf,
+// which stays even if it is erased meanwhile. It never runs the batch again. It takes the same heads' lock first: while
+// the lost transaction still holds it, its outcome is not yet decided.
 func (l *Ledger) settle(chains []int, one *auditRow, cause error) error {
 	if one == nil {
 		return nil
@@ -243,7 +245,8 @@ func (l *Ledger) settle(chains []int, one *auditRow, cause error) error {
 			if _, err := lockHeads(ctx, tx, bun.List(chains)); err != nil {
 				return err
 			}
-			return tx.NewRaw("SELECT EXISTS (SELECT FROM audit_records WHERE chain = ? AND seq = ? AND leaf = ?)", one.Chain, one.Seq, one.Leaf).Scan(ctx, &found)
+			return tx.NewRaw("SELECT EXISTS (SELECT FROM audit_records WHERE chain = ? AND seq = ? AND leaf = ?)",
+				one.Chain, one.Seq, one.Leaf).Scan(ctx, &found)
 		})
 		switch {
 		case err == nil && found:

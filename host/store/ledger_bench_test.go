@@ -12,7 +12,8 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// BenchmarkLedger measures what the ledger alone can record, from 64 callers at once: 256 checks a transaction, and one.
+// BenchmarkLedger measures what the ledger alone can record, from 64 callers at once: 256 checks a transaction, and
+// one.
 func BenchmarkLedger(b *testing.B) {
 	for _, batch := range []int{256, 1} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
@@ -54,9 +55,11 @@ func BenchmarkLedger(b *testing.B) {
 						b.Error(err)
 						return
 					}
-					d := &check.Decision{Ref: check.NewRef(), Type: entity.Domain, Query: e.Value, At: time.Now().UTC().Truncate(time.Millisecond)}
+					d := &check.Decision{Ref: check.NewRef(), Type: entity.Domain, Query: e.Value,
+						At: time.Now().UTC().Truncate(time.Millisecond)}
 					d.Verdict = check.Allow
-					if err := ledger.Append(context.Background(), check.Record{Caller: caller, Entity: e, Decision: d}); err != nil {
+					if err := ledger.Append(context.Background(), check.Record{Caller: caller, Entity: e,
+						Decision: d}); err != nil {
 						b.Error(err)
 						return
 					}

@@ -44,16 +44,19 @@ func (s *Store) PublishPlugin(ctx context.Context, m registry.Module, version st
 	if err != nil {
 		return fmt.Errorf("publishing %s: %w", m.Manifest.Name, err)
 	}
-	row := Plugin{Name: m.Manifest.Name, Version: version, Digest: m.Digest[:], Manifest: manifest, FirstParty: firstParty}
+	row := Plugin{Name: m.Manifest.Name, Version: version, Digest: m.Digest[:], Manifest: manifest,
+		FirstParty: firstParty}
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := tx.NewRaw("INSERT INTO plugin_modules (digest, wasm) VALUES (?, ?) ON CONFLICT DO NOTHING", m.Digest[:], m.Wasm).Exec(ctx); err != nil {
+		if _, err := tx.NewRaw("INSERT INTO plugin_modules (digest, wasm) VALUES (?, ?) ON CONFLICT DO NOTHING",
+			m.Digest[:], m.Wasm).Exec(ctx); err != nil {
 			return err
 		}
 		if _, err := tx.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
 			return err
 		}
 		var digest []byte
-		if err := tx.NewSelect().Model((*Plugin)(nil)).Column("digest").Where("name = ? AND version = ?", row.Name, version).Scan(ctx, &digest); err != nil {
+		if err := tx.NewSelect().Model((*Plugin)(nil)).Column("digest").Where("name = ? AND version = ?", row.Name,
+			version).Scan(ctx, &digest); err != nil {
 			return err
 		}
 		if registry.Digest(digest) != m.Digest {
@@ -70,7 +73,8 @@ func (s *Store) PublishPlugin(ctx context.Context, m registry.Module, version st
 // Plugins lists the published versions, by name and newest first.
 func (s *Store) Plugins(ctx context.Context) ([]Plugin, error) {
 	plugins := []Plugin{}
-	if err := s.db.NewSelect().Model(&plugins).Order("name", "published_at DESC", "version DESC").Scan(ctx); err != nil {
+	if err := s.db.NewSelect().Model(&plugins).Order("name", "published_at DESC",
+		"version DESC").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("listing plugins: %w", err)
 	}
 	return plugins, nil
@@ -140,7 +144,8 @@ type revisionRow struct {
 }
 
 func (r revisionRow) revision() (Revision, error) {
-	out := Revision{Revision: r.Revision, Digest: fmt.Sprintf("sha256:%x", r.Digest), Origin: r.Origin, CreatedAt: r.CreatedAt, ActivatedAt: r.ActivatedAt, Note: r.Note}
+	out := Revision{Revision: r.Revision, Digest: fmt.Sprintf("sha256:%x", r.Digest), Origin: r.Origin,
+		CreatedAt: r.CreatedAt, ActivatedAt: r.ActivatedAt, Note: r.Note}
 	if err := json.Unmarshal(r.Document, &out.Lineup); err != nil {
 		return out, fmt.Errorf("reading lineup revision %d: %w", r.Revision, err)
 	}
@@ -162,7 +167,8 @@ func (r revisionRow) digest() ([]byte, error) {
 const lineupLock = migrationLock + 1
 
 // ActivateLineup stores lineup as a new revision, puts it in force on every host and records it in every audit chain.
-func (s *Store) ActivateLineup(ctx context.Context, lineup registry.Lineup, origin Origin, note string) (revision int64, err error) {
+func (s *Store) ActivateLineup(ctx context.Context, lineup registry.Lineup, origin Origin, note string) (revision int64,
+	err error) {
 	document, err := lineup.Encode()
 	if err != nil {
 		return 0, fmt.Errorf("activating lineup: %w", err)
@@ -198,7 +204,8 @@ func (s *Store) RollbackLineup(ctx context.Context, revision int64, note string)
 }
 
 // changeLineup puts the revision that choose returns in force.
-func (s *Store) changeLineup(ctx context.Context, choose func(context.Context, bun.Tx) (int64, error), note string) error {
+func (s *Store) changeLineup(ctx context.Context, choose func(context.Context, bun.Tx) (int64, error),
+	note string) error {
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(lineupLock)); err != nil {
 			return err
@@ -236,7 +243,8 @@ func (s *Store) recordLineup(ctx context.Context, tx bun.Tx, revision int64, dig
 	at := s.now().UTC().Truncate(time.Millisecond)
 	for _, chain := range slices.Sorted(maps.Keys(heads)) {
 		err := appendRecord(ctx, tx, heads[chain], audit.Record{
-			Kind: audit.Lineup, At: at.Format(check.TimeFormat), Ref: fmt.Sprintf("lineup_%d_%s", revision, check.NewRef()[4:]), Revision: revision, Digest: digest,
+			Kind: audit.Lineup, At: at.Format(check.TimeFormat), Ref: fmt.Sprintf("lineup_%d_%s", revision,
+				check.NewRef()[4:]), Revision: revision, Digest: digest,
 		}, at)
 		if err != nil {
 			return fmt.Errorf("recording lineup: %w", err)
@@ -275,7 +283,8 @@ func (s *Store) oneRevision(ctx context.Context, query string, args ...any) (Rev
 // ActiveRevision returns the number of the revision in force, 0 when there is none yet. It is what hosts poll.
 func (s *Store) ActiveRevision(ctx context.Context) (int64, error) {
 	var revision int64
-	err := s.db.NewRaw("SELECT coalesce((SELECT revision FROM lineup_activations ORDER BY id DESC LIMIT 1), 0)").Scan(ctx, &revision)
+	err := s.db.NewRaw("SELECT coalesce((SELECT revision FROM lineup_activations ORDER BY id DESC LIMIT 1), 0)").
+		Scan(ctx, &revision)
 	if err != nil {
 		return 0, fmt.Errorf("reading lineup: %w", err)
 	}
@@ -299,8 +308,8 @@ func (s *Store) LineupHistory(ctx context.Context) ([]Revision, error) {
 	return history, nil
 }
 
-// LineupDigests returns what the stored lineups hash to, by revision, to be held to what the audit trail says. One that cannot be read is
-// left out.
+// LineupDigests returns what the stored lineups hash to, by revision, to be held to what the audit trail says. One that
+// cannot be read is left out.
 func (t Trail) LineupDigests(ctx context.Context) (map[int64][]byte, error) {
 	var rows []revisionRow
 	if err := t.db.NewRaw("SELECT revision, document FROM lineup_revisions").Scan(ctx, &rows); err != nil {

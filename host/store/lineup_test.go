@@ -17,7 +17,8 @@ import (
 func module(t *testing.T, name, version, summary string) registry.Module {
 	t.Helper()
 	manifest, err := json.Marshal(map[string]any{
-		"name": name, "version": version, "summary": summary, "entities": []string{"domain"}, "budget_ms": 10, "memory_mb": 1,
+		"name": name, "version": version, "summary": summary, "entities": []string{"domain"}, "budget_ms": 10,
+		"memory_mb": 1,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +75,8 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 		t.Errorf("digest of an unknown version: %v, want ErrNoPlugin", err)
 	}
 	plugins, err := s.Plugins(t.Context())
-	if err != nil || len(plugins) != 2 || plugins[0].Version != "1.0.1" || plugins[0].FirstParty || !plugins[1].FirstParty {
+	if err != nil || len(plugins) != 2 || plugins[0].Version != "1.0.1" || plugins[0].FirstParty ||
+		!plugins[1].FirstParty {
 		t.Errorf("plugins %+v, %v", plugins, err)
 	}
 }
@@ -114,7 +116,8 @@ func TestAlteredModuleIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, wasm := range map[string][]byte{
-		"another module": other.Wasm, "one byte more": append([]byte{}, append(original.Wasm, 0, 1, 0)...), "no module": []byte("gone"), "nothing": {},
+		"another module": other.Wasm, "one byte more": append([]byte{}, append(original.Wasm, 0, 1, 0)...),
+		"no module": []byte("gone"), "nothing": {},
 	} {
 		if _, err := conn.Exec(t.Context(), "UPDATE plugin_modules SET wasm = $1", wasm); err != nil {
 			t.Fatal(err)
@@ -146,7 +149,8 @@ func TestLineupHistory(t *testing.T) {
 			t.Fatalf("activating: revision %d, %v, want %d", n, err, i+1)
 		}
 		active, err := s.ActiveLineup(t.Context())
-		if err != nil || active.Revision != n || active.Origin != step.origin || active.Note != step.note || active.Lineup.Layers[0].Layer != step.lineup.Layers[0].Layer {
+		if err != nil || active.Revision != n || active.Origin != step.origin || active.Note != step.note ||
+			active.Lineup.Layers[0].Layer != step.lineup.Layers[0].Layer {
 			t.Errorf("active %+v, %v", active, err)
 		}
 	}
@@ -164,7 +168,8 @@ func TestLineupHistory(t *testing.T) {
 		t.Errorf("active revision after the rollback: %d, %v, want 1", n, err)
 	}
 	history, err := s.LineupHistory(t.Context())
-	if err != nil || len(history) != 2 || history[0].Revision != 2 || history[1].Revision != 1 || history[0].Note != "sharper" || history[1].Note != "too sharp" {
+	if err != nil || len(history) != 2 || history[0].Revision != 2 || history[1].Revision != 1 ||
+		history[0].Note != "sharper" || history[1].Note != "too sharp" {
 		t.Errorf("history %+v, %v", history, err)
 	}
 	if _, err := s.LineupRevision(t.Context(), 3); !errors.Is(err, ErrNoRevision) {

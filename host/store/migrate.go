@@ -15,8 +15,8 @@ import (
 	"assay/migrations"
 )
 
-// migrationLock is the key of the advisory lock that lets one host migrate at a time. Unlike bun's own lock, a row, it goes
-// with the connection: a host that dies in the middle stops nobody.
+// migrationLock is the key of the advisory lock that lets one host migrate at a time. Unlike bun's own lock, a row, it
+// goes with the connection: a host that dies in the middle stops nobody.
 const migrationLock = 0x617373_61790001
 
 // migrate brings the schema up to date. Hosts that start at once wait for the first.
@@ -41,7 +41,8 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 		return fmt.Errorf("waiting for other hosts: %w", err)
 	}
 	defer func() {
-		_, unlockErr := lock.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock(?)", int64(migrationLock))
+		_, unlockErr := lock.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock(?)",
+			int64(migrationLock))
 		err = errors.Join(err, unlockErr)
 	}()
 
@@ -49,10 +50,11 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	if err := steps.Discover(migrations.FS); err != nil {
 		return err
 	}
-	// A step counts as done only once it has succeeded: one that was cut off runs again. bun marks it in a statement of its
-	// own, which a host that dies in between never sends, so the step's transaction does it too.
+	// A step counts as done only once it has succeeded: one that was cut off runs again. bun marks it in a statement of
+	// its own, which a host that dies in between never sends, so the step's transaction does it too.
 	migrator := migrate.NewMigrator(db, steps, migrate.WithMarkAppliedOnSuccess(true), migrate.WithUpsert(true),
-		migrate.WithTableName("schema_steps"), migrate.WithLocksTableName("schema_locks"), migrate.AfterMigration(markStep))
+		migrate.WithTableName("schema_steps"), migrate.WithLocksTableName("schema_locks"),
+		migrate.AfterMigration(markStep))
 	if err := migrator.Init(ctx); err != nil {
 		return err
 	}
@@ -77,7 +79,8 @@ func refuseNewer(ctx context.Context, db *bun.DB, steps *migrate.Migrations) err
 	}
 	known := steps.Sorted()
 	if newest.Valid && newest.String > known[len(known)-1].Name {
-		return fmt.Errorf("the database is at step %s, newer than this host, which knows up to %s", newest.String, known[len(known)-1].Name)
+		return fmt.Errorf("the database is at step %s, newer than this host, which knows up to %s", newest.String,
+			known[len(known)-1].Name)
 	}
 	return nil
 }

@@ -77,7 +77,8 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	url := postgrestest.Database(t)
 	conn := session(t, url)
 	exec(t, conn, "INSERT INTO schema_steps (name, group_id) VALUES ('9001', 2)")
-	if err := openOnce(t.Context(), url); err == nil || !strings.Contains(err.Error(), "step 9001, newer than this host") {
+	if err := openOnce(t.Context(), url); err == nil ||
+		!strings.Contains(err.Error(), "step 9001, newer than this host") {
 		t.Errorf("opening a database of a newer host: %v", err)
 	}
 	exec(t, conn, "DELETE FROM schema_steps WHERE name = '9001'")
@@ -157,7 +158,8 @@ func TestSetUpSurvivesACutAnywhere(t *testing.T) {
 
 func TestBadURLDoesNotShowThePassword(t *testing.T) {
 	t.Parallel()
-	for _, url := range []string{"postgres://assay:hunter2@[::1", "postgres://assay:hunter2@host:port/x", "assay:hunter2"} {
+	for _, url := range []string{"postgres://assay:hunter2@[::1", "postgres://assay:hunter2@host:port/x",
+		"assay:hunter2"} {
 		_, err := Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard()})
 		if err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("opening %s: %v", url, err)
@@ -175,8 +177,10 @@ func TestSettingsOfTheServerDoNotMatter(t *testing.T) {
 	}
 	conn := session(t, target)
 	for _, setting := range []string{
-		"timezone TO 'Pacific/Kiritimati'", "datestyle TO 'German, DMY'", "bytea_output TO 'escape'", "client_encoding TO 'LATIN1'",
-		"default_transaction_isolation TO 'serializable'", "statement_timeout TO '1ms'", "lock_timeout TO '1ms'", "synchronous_commit TO off",
+		"timezone TO 'Pacific/Kiritimati'", "datestyle TO 'German, DMY'", "bytea_output TO 'escape'",
+		"client_encoding TO 'LATIN1'",
+		"default_transaction_isolation TO 'serializable'", "statement_timeout TO '1ms'", "lock_timeout TO '1ms'",
+		"synchronous_commit TO off",
 	} {
 		exec(t, conn, "ALTER DATABASE "+strings.TrimPrefix(database.Path, "/")+" SET "+setting)
 	}
@@ -184,7 +188,8 @@ func TestSettingsOfTheServerDoNotMatter(t *testing.T) {
 	expectAll(t, listening(t, s))
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
 	e := parse(t, entity.Email, "jane.roe@example.net")
-	for _, when := range []time.Time{noon, time.Date(2031, 4, 30, 23, 59, 59, 999e6, time.UTC), time.Date(2031, 5, 1, 0, 0, 0, 0, time.UTC)} {
+	for _, when := range []time.Time{noon, time.Date(2031, 4, 30, 23, 59, 59, 999e6, time.UTC),
+		time.Date(2031, 5, 1, 0, 0, 0, 0, time.UTC)} {
 		appendOne(t, l, at(decided(caller, e, check.Block), when))
 	}
 	if err := s.PruneSightings(t.Context()); err != nil {
@@ -198,7 +203,8 @@ func TestSettingsOfTheServerDoNotMatter(t *testing.T) {
 		t.Errorf("%d checks were erased", n)
 	}
 	verifyLedger(t, s)
-	for name, want := range map[string]string{"default_transaction_isolation": "read committed", "synchronous_commit": "on", "lock_timeout": "3s"} {
+	for name, want := range map[string]string{"default_transaction_isolation": "read committed",
+		"synchronous_commit": "on", "lock_timeout": "3s"} {
 		if got := one[string](t, s, "SHOW "+name); got != want {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}

@@ -36,8 +36,8 @@ const (
 	listenKeepAlive = 20 * time.Second
 )
 
-// Listen calls changed for every notification until ctx ends. A notification is a hint: some are lost while the connection
-// is down, so after each (re)connection changed is called for every topic, and callers poll besides.
+// Listen calls changed for every notification until ctx ends. A notification is a hint: some are lost while the
+// connection is down, so after each (re)connection changed is called for every topic, and callers poll besides.
 func (s *Store) Listen(ctx context.Context, changed func(Topic)) {
 	for ctx.Err() == nil {
 		err := s.listen(ctx, changed)

@@ -8,8 +8,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// EnsurePartitions makes the audit partitions of this month and the next two. A host calls it at its start and every few minutes: what
-// cannot be had soon, as while the database is being dumped, is left for the next call.
+// EnsurePartitions makes the audit partitions of this month and the next two. A host calls it at its start and every
+// few minutes: what cannot be had soon, as while the database is being dumped, is left for the next call.
 func (s *Store) EnsurePartitions(ctx context.Context) error {
 	err := s.makePartitions(ctx, period(s.now()))
 	if sqlState(err) == lockNotAvailable {
@@ -35,12 +35,13 @@ func (s *Store) makePartitions(ctx context.Context, first time.Time) error {
 			if exists {
 				continue
 			}
-			// Behind the heads' lock nobody is writing records or looking for one: a row still uncommitted would bar the
-			// partition, and whoever had begun without the partition would miss the rows that move.
+			// Behind the heads' lock nobody is writing records or looking for one: a row still uncommitted would bar
+			// the partition, and whoever had begun without the partition would miss the rows that move.
 			if _, err := lockHeads(ctx, tx, nil); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", milliseconds(cutPatience)); err != nil { // checks wait meanwhile
+			// checks wait meanwhile
+			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", milliseconds(cutPatience)); err != nil {
 				return err
 			}
 			_, err := tx.ExecContext(ctx, `

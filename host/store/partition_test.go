@@ -128,8 +128,8 @@ func TestPartitionWaitsForRecordsUnderWay(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// While the database is dumped, which may take hours, no partition can be made. Neither do checks wait for that, nor does a host fail to
-// start: the month's records have a place until it is made.
+// While the database is dumped, which may take hours, no partition can be made. Neither do checks wait for that, nor
+// does a host fail to start: the month's records have a place until it is made.
 func TestPartitionIsMadeAfterADump(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)

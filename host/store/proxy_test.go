@@ -22,8 +22,8 @@ const (
 	stalls         // the client is cut off; to the server nothing happens until the test decides
 )
 
-// proxy stands between a host and Postgres and cuts connections where a test says. It knows the frontend/backend protocol
-// 3.0 as far as telling one message from the next.
+// proxy stands between a host and Postgres and cuts connections where a test says. It knows the frontend/backend
+// protocol 3.0 as far as telling one message from the next.
 type proxy struct {
 	URL string
 
@@ -88,8 +88,8 @@ func (p *proxy) set(decide func(string) fate, down bool) {
 	}
 }
 
-// once makes the first message that fits meet its fate; all others pass. With down, no connection is taken from then on. The
-// channel is closed when it has happened.
+// once makes the first message that fits meet its fate; all others pass. With down, no connection is taken from then
+// on. The channel is closed when it has happened.
 func (p *proxy) once(f fate, down bool, fits func(message string) bool) <-chan struct{} {
 	happened := make(chan struct{})
 	done := false

@@ -23,9 +23,10 @@ func (s *Store) TakePublic(ctx context.Context, client netip.Prefix) (resetAt ti
 	return s.Take(ctx, "", client, publicUses, publicWindow)
 }
 
-// Take counts a client's doing something that it may do so many times within a window of an hour at most, exact across hosts. When
-// that is used up, nothing is counted, ok is false, and resetAt says when it may again.
-func (s *Store) Take(ctx context.Context, what string, client netip.Prefix, most int, window time.Duration) (resetAt time.Time, ok bool, err error) {
+// Take counts a client's doing something that it may do so many times within a window of an hour at most, exact across
+// hosts. When that is used up, nothing is counted, ok is false, and resetAt says when it may again.
+func (s *Store) Take(ctx context.Context, what string, client netip.Prefix, most int,
+	window time.Duration) (resetAt time.Time, ok bool, err error) {
 	now := s.now().UTC()
 	name, since := s.clientName(what, client), now.Add(-window)
 	// The row lock orders the uses of one client; the condition sees what the one before left.
@@ -42,7 +43,8 @@ func (s *Store) Take(ctx context.Context, what string, client netip.Prefix, most
 		return time.Time{}, false, fmt.Errorf("counting what a client does: %w", err)
 	}
 	var oldest time.Time
-	err = s.db.NewRaw("SELECT min(u) FROM public_uses, unnest(uses) AS u WHERE client = ? AND u > ?", name, since).Scan(ctx, &oldest)
+	err = s.db.NewRaw("SELECT min(u) FROM public_uses, unnest(uses) AS u WHERE client = ? AND u > ?", name,
+		since).Scan(ctx, &oldest)
 	if err != nil {
 		return time.Time{}, false, fmt.Errorf("counting what a client does: %w", err)
 	}
@@ -51,7 +53,8 @@ func (s *Store) Take(ctx context.Context, what string, client netip.Prefix, most
 
 // PrunePublic forgets clients that have done nothing that is counted within the last hour.
 func (s *Store) PrunePublic(ctx context.Context) error {
-	if _, err := s.db.NewRaw("DELETE FROM public_uses WHERE last_used <= ?", s.now().UTC().Add(-publicWindow)).Exec(ctx); err != nil {
+	if _, err := s.db.NewRaw("DELETE FROM public_uses WHERE last_used <= ?",
+		s.now().UTC().Add(-publicWindow)).Exec(ctx); err != nil {
 		return fmt.Errorf("forgetting clients without a key: %w", err)
 	}
 	return nil

@@ -108,13 +108,15 @@ func TestTakeTellsThingsApart(t *testing.T) {
 		ok    bool
 		reset time.Duration
 	}{
-		{0, "a ", true, 0}, {time.Minute, "a ", true, 0}, {2 * time.Minute, "a ", false, 5 * time.Minute}, {2 * time.Minute, "b ", true, 0},
+		{0, "a ", true, 0}, {time.Minute, "a ", true, 0}, {2 * time.Minute, "a ", false, 5 * time.Minute},
+		{2 * time.Minute, "b ", true, 0},
 		{5 * time.Minute, "a ", true, 0}, {5 * time.Minute, "a ", false, 6 * time.Minute},
 	} {
 		now = noon.Add(step.after)
 		reset, ok, err := s.Take(t.Context(), step.what, client, 2, 5*time.Minute)
 		if err != nil || ok != step.ok || (!ok && !reset.Equal(noon.Add(step.reset))) {
-			t.Errorf("step %d: %v, %v, resets %v after the start, want %v, %v", i, ok, err, reset.Sub(noon), step.ok, step.reset)
+			t.Errorf("step %d: %v, %v, resets %v after the start, want %v, %v", i, ok, err, reset.Sub(noon), step.ok,
+				step.reset)
 		}
 	}
 	if _, ok, err := s.TakePublic(t.Context(), client); err != nil || !ok {

@@ -87,11 +87,15 @@ func TestQuotaIsCountedByCalendarMonth(t *testing.T) {
 	}{
 		{"last millisecond of the year", time.Date(2031, 12, 31, 23, 59, 59, 999e6, time.UTC), time.Time{}},
 		{"first millisecond of the next", time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC), time.Time{}},
-		{"December is used up", time.Date(2031, 12, 31, 23, 59, 59, 998e6, time.UTC), time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC)},
-		{"January is used up", time.Date(2032, 1, 31, 23, 59, 59, 999e6, time.UTC), time.Date(2032, 2, 1, 0, 0, 0, 0, time.UTC)},
+		{"December is used up", time.Date(2031, 12, 31, 23, 59, 59, 998e6, time.UTC),
+			time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC)},
+		{"January is used up", time.Date(2032, 1, 31, 23, 59, 59, 999e6, time.UTC),
+			time.Date(2032, 2, 1, 0, 0, 0, 0, time.UTC)},
 		{"leap day", time.Date(2032, 2, 29, 12, 0, 0, 0, time.UTC), time.Time{}},
-		{"February is used up", time.Date(2032, 2, 1, 0, 0, 0, 0, time.UTC), time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
-		{"in February still, by UTC", time.Date(2032, 3, 1, 1, 0, 0, 0, zone).UTC(), time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
+		{"February is used up", time.Date(2032, 2, 1, 0, 0, 0, 0, time.UTC),
+			time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
+		{"in February still, by UTC", time.Date(2032, 3, 1, 1, 0, 0, 0, zone).UTC(),
+			time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
 		{"March", time.Date(2032, 3, 1, 2, 0, 0, 0, zone).UTC(), time.Time{}},
 	}
 	for _, step := range steps {
@@ -122,7 +126,8 @@ func TestQuotaOfTwoMonthsInOneBatch(t *testing.T) {
 	caller := newCaller(t, s, plan(t, "free", 2))
 	var records []check.Record
 	for i := range 6 {
-		records = append(records, at(allowed(t, caller), time.Date(2031, 12, 31, 23, 59, 59, 999e6, time.UTC).Add(time.Duration(i%2)*time.Millisecond)))
+		records = append(records, at(allowed(t, caller), time.Date(2031, 12, 31, 23, 59, 59, 999e6,
+			time.UTC).Add(time.Duration(i%2)*time.Millisecond)))
 	}
 	errs := inOneBatch(t, url, l, newCaller(t, s, plan(t, "free", 50)), records)
 	passed := map[time.Month]int{}
@@ -147,7 +152,8 @@ func TestPublicChecksAreRecordedAndNotCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE account_id = ? AND key_id = ''", publicAccount); n != 3 {
+	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE account_id = ? AND key_id = ''",
+		publicAccount); n != 3 {
 		t.Errorf("%d public checks recorded, want 3", n)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM quota_usage"); n != 0 {

@@ -51,7 +51,8 @@ func (s *Store) KeepRegistration(ctx context.Context, domain string, r Registrat
 			registrar = excluded.registrar, status = excluded.status, fetched_at = excluded.fetched_at, next_at = excluded.next_at,
 			failures = excluded.failures
 		WHERE k.fetched_at <= excluded.fetched_at`,
-		s.registrationName(domain), r.Outcome, bun.NullTime{Time: r.Created}, bun.NullTime{Time: r.Expires}, r.Registrar, r.Status,
+		s.registrationName(domain), r.Outcome, bun.NullTime{Time: r.Created}, bun.NullTime{Time: r.Expires},
+		r.Registrar, r.Status,
 		r.Fetched.UTC(), r.Next.UTC(), r.Failures).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("keeping a registration: %w", err)
@@ -61,7 +62,8 @@ func (s *Store) KeepRegistration(ctx context.Context, domain string, r Registrat
 
 // PruneRegistrations forgets answers that nobody has refreshed for long.
 func (s *Store) PruneRegistrations(ctx context.Context) error {
-	if _, err := s.db.NewRaw("DELETE FROM registrations WHERE fetched_at < ?", s.now().UTC().Add(-registrationsKept)).Exec(ctx); err != nil {
+	if _, err := s.db.NewRaw("DELETE FROM registrations WHERE fetched_at < ?",
+		s.now().UTC().Add(-registrationsKept)).Exec(ctx); err != nil {
 		return fmt.Errorf("forgetting old registrations: %w", err)
 	}
 	return nil

@@ -15,8 +15,9 @@ func TestRegistration(t *testing.T) {
 	now := noon
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
 	want := Registration{
-		Outcome: "registered", Created: noon.AddDate(0, 0, -3), Expires: noon.AddDate(1, 0, 0), Registrar: "Names 'R' Us, \"Ltd\"",
-		Status: "active client_hold", Fetched: noon, Next: noon.Add(time.Hour),
+		Outcome: "registered", Created: noon.AddDate(0, 0, -3), Expires: noon.AddDate(1, 0, 0),
+		Registrar: "Names 'R' Us, \"Ltd\"",
+		Status:    "active client_hold", Fetched: noon, Next: noon.Add(time.Hour),
 	}
 	holds := func(domain string, want Registration, known bool) {
 		t.Helper()
@@ -65,7 +66,8 @@ func TestRegistration(t *testing.T) {
 func TestRegistrationNamesNoDomain(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	if err := s.KeepRegistration(t.Context(), "secret-project.example", Registration{Outcome: "absent", Fetched: noon, Next: noon}); err != nil {
+	if err := s.KeepRegistration(t.Context(), "secret-project.example", Registration{Outcome: "absent", Fetched: noon,
+		Next: noon}); err != nil {
 		t.Fatal(err)
 	}
 	var row []byte

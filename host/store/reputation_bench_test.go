@@ -11,8 +11,8 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// BenchmarkReputations reads a graph of 100,000 domains under 20,000 registrable ones, each met by 5 of 20 customers: one subject a
-// query, and 64.
+// BenchmarkReputations reads a graph of 100,000 domains under 20,000 registrable ones, each met by 5 of 20 customers:
+// one subject a query, and 64.
 func BenchmarkReputations(b *testing.B) {
 	const domains, perRegistrable, customers = 100_000, 5, 5
 	s, err := Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()})
@@ -22,7 +22,8 @@ func BenchmarkReputations(b *testing.B) {
 	defer s.Close()
 	subject := func(i int) Subject {
 		registrable := fmt.Sprintf("example-%d.com", i/perRegistrable)
-		return Subject{Entity: Node{"domain", fmt.Sprintf("shop-%d.%s", i, registrable)}, Holders: []Node{{"registrable", registrable}}}
+		return Subject{Entity: Node{"domain", fmt.Sprintf("shop-%d.%s", i, registrable)},
+			Holders: []Node{{"registrable", registrable}}}
 	}
 	now := s.now().UTC()
 	var sightings, links [][]any
@@ -44,11 +45,13 @@ func BenchmarkReputations(b *testing.B) {
 	}
 	err = s.slowly(b.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.CopyFrom(ctx, pgx.Identifier{"graph_sightings"},
-			[]string{"node", "account_id", "kind", "checks", "blocked", "reviewed", "first_seen", "last_seen"}, pgx.CopyFromRows(sightings))
+			[]string{"node", "account_id", "kind", "checks", "blocked", "reviewed", "first_seen", "last_seen"},
+			pgx.CopyFromRows(sightings))
 		if err != nil {
 			return err
 		}
-		_, err = tx.CopyFrom(ctx, pgx.Identifier{"graph_links"}, []string{"low", "high", "account_id", "checks", "last_seen"}, pgx.CopyFromRows(links))
+		_, err = tx.CopyFrom(ctx, pgx.Identifier{"graph_links"}, []string{"low", "high", "account_id", "checks",
+			"last_seen"}, pgx.CopyFromRows(links))
 		if err != nil {
 			return err
 		}

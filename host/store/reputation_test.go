@@ -95,7 +95,8 @@ func TestReputationNeedsThreeCustomers(t *testing.T) {
 	w.pass(time.Hour)
 	w.check(2, e, check.Allow)
 	got := w.reputation(e)
-	if got.Customers != 3 || !near(got.BlockedShare, 1.0/3) || !near(got.Seen, 12) || !got.Since.Equal(noon.Add(time.Hour)) {
+	if got.Customers != 3 || !near(got.BlockedShare, 1.0/3) || !near(got.Seen, 12) ||
+		!got.Since.Equal(noon.Add(time.Hour)) {
 		t.Errorf("reputation %+v, want 3 customers, a third blocked, 12 checks, since the third came", got)
 	}
 	if got := w.reputation(w.domain("other.example.org")); got.Customers != 0 {
@@ -142,7 +143,8 @@ func TestNeighbourRisk(t *testing.T) {
 	if got := w.reputation(victim); got.Customers != 0 || got.Neighbours != 5 || !near(got.NeighbourRisk, 0.8) {
 		t.Errorf("two hops: %+v, want 5 neighbours at 0.8", got)
 	}
-	// The phone was sent with the one that was allowed, which counts 1, and hangs through it with the others on nothing more.
+	// The phone was sent with the one that was allowed, which counts 1, and hangs through it with the others on nothing
+	// more.
 	if got := w.reputation(phone); got.Neighbours != 1 || got.NeighbourRisk != 0 {
 		t.Errorf("one hop: %+v, want 1 harmless neighbour", got)
 	}
@@ -237,7 +239,8 @@ func TestOneVoteEach(t *testing.T) {
 		t.Fatal(err)
 	}
 	often := w.reputation(e)
-	if !near(once.BlockedShare, often.BlockedShare) || often.Customers != 6 || !near(often.Seen, once.Seen+seenAtMost-1) {
+	if !near(once.BlockedShare, often.BlockedShare) || often.Customers != 6 ||
+		!near(often.Seen, once.Seen+seenAtMost-1) {
 		t.Errorf("a thousand times: %+v, once: %+v", often, once)
 	}
 }
@@ -263,9 +266,10 @@ func TestFirstHand(t *testing.T) {
 		"the list alone":             {78, check.Block, map[string]float64{"feeds": 5.25}, check.Allow},
 		"the graph tipped it":        {74, check.Block, map[string]float64{"domain": 4.5, "graph": 0.6}, check.Review},
 		"the graph only added to it": {97, check.Block, map[string]float64{"domain": 6, "graph": 1}, check.Block},
-		"similar and listed":         {99, check.Block, map[string]float64{"domain": 2, "feeds": 4, "similarity": 3}, check.Allow},
-		"beyond what a score shows":  {100, check.Block, map[string]float64{"domain": 14, "graph": 2.5}, check.Block},
-		"harmless":                   {2, check.Allow, map[string]float64{"graph": 0.1}, check.Allow},
+		"similar and listed": {99, check.Block, map[string]float64{"domain": 2, "feeds": 4, "similarity": 3},
+			check.Allow},
+		"beyond what a score shows": {100, check.Block, map[string]float64{"domain": 14, "graph": 2.5}, check.Block},
+		"harmless":                  {2, check.Allow, map[string]float64{"graph": 0.1}, check.Allow},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -299,7 +303,8 @@ func TestSecondHandBlocksAreNotCounted(t *testing.T) {
 func TestObservedHolders(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 3)
-	observed := entity.Facts{"dns.ns": "ns1.bulletproof.example ns2.bulletproof.example", "dns.a": "198.51.100.7", "dns.aaaa": "2001:db8::1"}
+	observed := entity.Facts{"dns.ns": "ns1.bulletproof.example ns2.bulletproof.example", "dns.a": "198.51.100.7",
+		"dns.aaaa": "2001:db8::1"}
 	record := func(customer int, name string, verdict check.Verdict, observed entity.Facts) {
 		r := at(decided(w.customers[customer], w.domain(name), verdict), *w.clock.Load())
 		r.Observed = observed
@@ -317,11 +322,13 @@ func TestObservedHolders(t *testing.T) {
 	if got := w.reputation(w.domain("one.example")); got.Neighbours != 1 || got.NeighbourRisk != 0 {
 		t.Errorf("the other way: %+v, want 1 harmless neighbour", got)
 	}
-	want := []entity.Holder{{Kind: "nameserver", Value: "bulletproof.example"}, {Kind: "network", Value: "198.51.100.0/24"}, {Kind: "network", Value: "2001:db8::/48"}}
+	want := []entity.Holder{{Kind: "nameserver", Value: "bulletproof.example"},
+		{Kind: "network", Value: "198.51.100.0/24"}, {Kind: "network", Value: "2001:db8::/48"}}
 	if got := observedHolders(observed); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("holders %v, want %v", got, want)
 	}
-	many := observedHolders(entity.Facts{"dns.ns": "a.one.example a.two.example a.three.example", "dns.a": "bad 192.0.2.1 198.51.100.1 203.0.113.1"})
+	many := observedHolders(entity.Facts{"dns.ns": "a.one.example a.two.example a.three.example",
+		"dns.a": "bad 192.0.2.1 198.51.100.1 203.0.113.1"})
 	if len(many) != 2*maxObserved {
 		t.Errorf("%d holders %v, want %d", len(many), many, 2*maxObserved)
 	}
@@ -341,7 +348,8 @@ func TestPruneSightings(t *testing.T) {
 		if err := w.s.PruneSightings(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n, l := one[int](t, w.s, "SELECT count(*) FROM graph_sightings"), one[int](t, w.s, "SELECT count(*) FROM graph_links"); n != nodes || l != links {
+		if n, l := one[int](t, w.s, "SELECT count(*) FROM graph_sightings"),
+			one[int](t, w.s, "SELECT count(*) FROM graph_links"); n != nodes || l != links {
 			t.Errorf("%d nodes and %d links are left, want %d and %d", n, l, nodes, links)
 		}
 	}

@@ -14,7 +14,8 @@ import (
 	"assay/host/check"
 )
 
-// Audit records are kept for 12 months (spec section 8), and go by whole calendar months, UTC: the last of them is 13 months old.
+// Audit records are kept for 12 months (spec section 8), and go by whole calendar months, UTC: the last of them is 13
+// months old.
 const (
 	auditMonths = 12
 
@@ -25,9 +26,10 @@ const (
 	cutPatience = 250 * time.Millisecond // for a lock that checks queue up behind; another round comes
 )
 
-// AuditDue returns where each chain is to be cut, if there is more to prune than its newest anchor says. A chain is only ever cut from
-// its beginning, and its records are in order of time no better than the hosts' clocks: what stands before the first record that is to
-// stay goes, up to the last that is due; what is due behind it stays until that one goes.
+// AuditDue returns where each chain is to be cut, if there is more to prune than its newest anchor says. A chain is
+// only ever cut from its beginning, and its records are in order of time no better than the hosts' clocks: what stands
+// before the first record that is to stay goes, up to the last that is due; what is due behind it stays until that one
+// goes.
 func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	var due []audit.Anchor
 	// Of two clocks the one behind counts: one that runs ahead must not end what is not due.
@@ -37,8 +39,8 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	}
 	before := period(now).AddDate(0, -auditMonths, 0)
 	for chain := range chains {
-		// A record from the future holds nothing back, or it would until its time comes. Unless the chain ends with one: then it is
-		// this host's clock that may be behind.
+		// A record from the future holds nothing back, or it would until its time comes. Unless the chain ends with
+		// one: then it is this host's clock that may be behind.
 		var row headRow
 		err := s.db.NewRaw(`
 			SELECT r.chain, r.seq, r.hash FROM audit_records AS r
@@ -70,8 +72,8 @@ type anchorRow struct {
 	Note  string
 }
 
-// KeepAnchor keeps a signed anchor, and puts the pruning that it allows into the chain. When another host has cut there already, it does
-// nothing.
+// KeepAnchor keeps a signed anchor, and puts the pruning that it allows into the chain. When another host has cut there
+// already, it does nothing.
 func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		heads, err := lockHeads(ctx, tx, bun.List([]int{anchor.Chain}))
@@ -88,12 +90,14 @@ func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string
 		if !ok || !stands {
 			return fmt.Errorf("record %d of audit chain %d is not what the anchor says", anchor.Seq, anchor.Chain)
 		}
-		if _, err := tx.NewInsert().Model(&anchorRow{Chain: anchor.Chain, Seq: anchor.Seq, Note: note}).Exec(ctx); err != nil {
+		if _, err := tx.NewInsert().Model(&anchorRow{Chain: anchor.Chain, Seq: anchor.Seq,
+			Note: note}).Exec(ctx); err != nil {
 			return err
 		}
 		at := s.now().UTC().Truncate(time.Millisecond)
 		return appendRecord(ctx, tx, head, audit.Record{
-			Kind: audit.Pruning, At: at.Format(check.TimeFormat), Ref: "pruning_" + ulid.Make().String(), Revision: anchor.Seq, Digest: anchor.Hash[:],
+			Kind: audit.Pruning, At: at.Format(check.TimeFormat), Ref: "pruning_" + ulid.Make().String(),
+			Revision: anchor.Seq, Digest: anchor.Hash[:],
 		}, at)
 	})
 	if err != nil {
@@ -102,8 +106,8 @@ func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string
 	return nil
 }
 
-// Anchors returns a chain's anchors as they were signed, oldest first. The error is a *audit.BreakError when the table holds what was
-// not signed with the verifier's key for that place.
+// Anchors returns a chain's anchors as they were signed, oldest first. The error is a *audit.BreakError when the table
+// holds what was not signed with the verifier's key for that place.
 func (t Trail) Anchors(ctx context.Context, chain int, verifierKey string) ([]audit.Anchor, error) {
 	var rows []anchorRow
 	if err := t.db.NewSelect().Model(&rows).Where("chain = ?", chain).Order("seq").Scan(ctx); err != nil {
@@ -113,16 +117,17 @@ func (t Trail) Anchors(ctx context.Context, chain int, verifierKey string) ([]au
 	for i, r := range rows {
 		anchor, err := audit.OpenAnchor(r.Note, verifierKey)
 		if err != nil || anchor.Chain != r.Chain || anchor.Seq != r.Seq {
-			return nil, &audit.BreakError{Chain: r.Chain, Seq: r.Seq, Reason: "the anchor that stands here was not signed by this host's key"}
+			return nil, &audit.BreakError{Chain: r.Chain, Seq: r.Seq,
+				Reason: "the anchor that stands here was not signed by this host's key"}
 		}
 		anchors[i] = anchor
 	}
 	return anchors, nil
 }
 
-// PruneAudit deletes what stands at or before anchors, one for each chain that has any: months as whole partitions, if few records in
-// them stay, and other rows a few at a time. Whatever cannot be had soon is left for the next call, so that checks never wait long.
-// The anchors must have been kept, and their signatures verified.
+// PruneAudit deletes what stands at or before anchors, one for each chain that has any: months as whole partitions, if
+// few records in them stay, and other rows a few at a time. Whatever cannot be had soon is left for the next call, so
+// that checks never wait long. The anchors must have been kept, and their signatures verified.
 func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 	cut := make(map[int]int64, len(anchors))
 	var before time.Time
@@ -158,8 +163,8 @@ func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 // lockNotAvailable is the SQLSTATE of a lock that was not had in time.
 const lockNotAvailable = "55P03"
 
-// dropMonth drops a month's partition. What stands behind its chain's cut moves to where rows without a partition are; when that is
-// more than can be moved at once, the partition stays.
+// dropMonth drops a month's partition. What stands behind its chain's cut moves to where rows without a partition are;
+// when that is more than can be moved at once, the partition stays.
 func (s *Store) dropMonth(ctx context.Context, month string, cut map[int]int64) error {
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		heads, err := lockToCut(ctx, tx)
@@ -189,7 +194,8 @@ func (s *Store) dropMonth(ctx context.Context, month string, cut map[int]int64) 
 			return err
 		}
 		for chain := range heads {
-			_, err := tx.ExecContext(ctx, "INSERT INTO audit_records SELECT * FROM ? WHERE chain = ? AND seq > ?", bun.Ident(month), chain, cut[chain])
+			_, err := tx.ExecContext(ctx, "INSERT INTO audit_records SELECT * FROM ? WHERE chain = ? AND seq > ?",
+				bun.Ident(month), chain, cut[chain])
 			if err != nil {
 				return err
 			}
@@ -199,8 +205,8 @@ func (s *Store) dropMonth(ctx context.Context, month string, cut map[int]int64) 
 	})
 }
 
-// cutRows deletes a chain's rows up to its anchor, and what is kept beside them. Lists of erasures behind the anchor stay whole,
-// because they are signed whole.
+// cutRows deletes a chain's rows up to its anchor, and what is kept beside them. Lists of erasures behind the anchor
+// stay whole, because they are signed whole.
 func (s *Store) cutRows(ctx context.Context, anchor audit.Anchor) error {
 	for {
 		var upTo sql.NullInt64
@@ -217,7 +223,8 @@ func (s *Store) cutRows(ctx context.Context, anchor audit.Anchor) error {
 			if _, err := lockToCut(ctx, tx); err != nil {
 				return err
 			}
-			_, err := tx.ExecContext(ctx, "DELETE FROM audit_records WHERE chain = ? AND seq <= ?", anchor.Chain, upTo.Int64)
+			_, err := tx.ExecContext(ctx, "DELETE FROM audit_records WHERE chain = ? AND seq <= ?", anchor.Chain,
+				upTo.Int64)
 			return err
 		})
 		if err != nil {

@@ -29,8 +29,8 @@ func recordAt(t *testing.T, caller check.Caller, value string, when time.Time) c
 	return at(decided(caller, parse(t, entity.Domain, value), check.Allow), when)
 }
 
-// fourteenMonths has a host record checks from January 2021 to February 2022, each month in its partition, and returns their references
-// by month. The host's clock is left in March 2022: what is before March 2021 is past its retention.
+// fourteenMonths has a host record checks from January 2021 to February 2022, each month in its partition, and returns
+// their references by month. The host's clock is left in March 2022: what is before March 2021 is past its retention.
 func fourteenMonths(t *testing.T, s *Store, l *Ledger, caller check.Caller, now *time.Time) map[string][]string {
 	t.Helper()
 	refs := map[string][]string{}
@@ -41,7 +41,8 @@ func fourteenMonths(t *testing.T, s *Store, l *Ledger, caller check.Caller, now 
 		}
 		name := now.Format("2006-01")
 		for i := range 3 {
-			refs[name] = append(refs[name], appendOne(t, l, recordAt(t, caller, "example.org", now.Add(time.Duration(i)*time.Hour))))
+			refs[name] = append(refs[name],
+				appendOne(t, l, recordAt(t, caller, "example.org", now.Add(time.Duration(i)*time.Hour))))
 		}
 	}
 	*now = day(2022, time.March, 10)
@@ -106,7 +107,8 @@ func TestRetention(t *testing.T) {
 	now := day(2021, time.January, 5)
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
-	exiled := appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1))) // there was no partition for it
+	// there was no partition for it
+	exiled := appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
 	refs := fourteenMonths(t, s, l, caller, &now)
 	if prune(t, s) != 1 {
 		t.Error("nothing was due")
@@ -134,7 +136,8 @@ func TestRetention(t *testing.T) {
 	if err != nil || len(anchors) != 1 {
 		t.Fatalf("anchors: %+v, %v", anchors, err)
 	}
-	if a := anchors[0]; a.Seq != 7 || !a.Before.Equal(period(day(2021, time.March, 1))) || record != fmt.Sprintf("pruning 7 %x 2022-03-10T12:00:00.000Z", a.Hash) {
+	if a := anchors[0]; a.Seq != 7 || !a.Before.Equal(period(day(2021, time.March, 1))) ||
+		record != fmt.Sprintf("pruning 7 %x 2022-03-10T12:00:00.000Z", a.Hash) {
 		t.Errorf("anchored at %+v, recorded as %s", a, record)
 	}
 	held := export(t, s, caller, about(parse(t, entity.Domain, "example.org")))
@@ -209,7 +212,8 @@ func TestAuditDue(t *testing.T) {
 			}
 			prune(t, s)
 			verifyLedger(t, s)
-			if n := one[int64](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'"); n != int64(len(test.times))-test.want {
+			if n := one[int64](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'"); n != int64(
+				len(test.times))-test.want {
 				t.Errorf("%d of %d checks are left", n, len(test.times))
 			}
 		})
@@ -231,7 +235,8 @@ func TestStragglersOutliveTheirMonth(t *testing.T) {
 	if got := months(t, s); got != "2021_03 2021_04" {
 		t.Errorf("partitions %s", got)
 	}
-	if recorded(t, s, gone) != 0 || one[string](t, s, "SELECT tableoid::regclass::text FROM audit_records WHERE ref = ?", late) != "audit_records_other" {
+	if recorded(t, s, gone) != 0 || one[string](t, s,
+		"SELECT tableoid::regclass::text FROM audit_records WHERE ref = ?", late) != "audit_records_other" {
 		t.Error("the straggler is not where rows without a partition are")
 	}
 	verifyLedger(t, s)
@@ -255,7 +260,8 @@ func TestManyStragglers(t *testing.T) {
 		}
 		return records
 	}
-	for _, records := range [][]check.Record{many(now), {recordAt(t, caller, "example.org", day(2021, time.March, 2))}, many(now)} {
+	for _, records := range [][]check.Record{many(now), {recordAt(t, caller, "example.org", day(2021, time.March, 2))},
+		many(now)} {
 		if err := l.Append(t.Context(), records...); err != nil {
 			t.Fatal(err)
 		}
@@ -320,7 +326,8 @@ func TestPruningIsTakenUpAgain(t *testing.T) {
 	for _, step := range []func() error{
 		func() error { return nil }, // dead behind the anchor
 		func() error { return s.dropMonth(t.Context(), "audit_records_2021_02", map[int]int64{0: anchor.Seq}) },
-		func() error { return s.dropMonth(t.Context(), "audit_records_2021_02", map[int]int64{0: anchor.Seq}) }, // another host did
+		// another host did
+		func() error { return s.dropMonth(t.Context(), "audit_records_2021_02", map[int]int64{0: anchor.Seq}) },
 		func() error { return s.cutRows(t.Context(), anchor) },
 	} {
 		if err := step(); err != nil {
@@ -395,7 +402,8 @@ func TestTrailIsReadWholeWhileItIsPruned(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// What was erased before the cut is forgotten with it, and an erasure behind the cut holds, although it names what was before it.
+// What was erased before the cut is forgotten with it, and an erasure behind the cut holds, although it names what was
+// before it.
 func TestErasuresAcrossTheCut(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.January, 5)
@@ -427,7 +435,8 @@ func TestErasuresAcrossTheCut(t *testing.T) {
 		t.Errorf("after the cut: %s", got)
 	}
 	verifyLedger(t, s)
-	if held := export(t, s, caller, about(across)); held.Total != 0 || len(held.Erasures) != 1 || held.Erasures[0].Checks != 2 {
+	if held := export(t, s, caller, about(across)); held.Total != 0 || len(held.Erasures) != 1 ||
+		held.Erasures[0].Checks != 2 {
 		t.Errorf("held of what was erased on both sides: %+v", held)
 	}
 	if _, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: early}); !errors.Is(err, privacy.ErrUnknown) {

@@ -50,8 +50,8 @@ func newSightings(key []byte) *sightings {
 	return &sightings{key: key, nodes: map[string]*sightingRow{}, links: map[string]*linkRow{}}
 }
 
-// add counts the scored entity, what it hangs on, and what was sent along with it, and returns the entity's node. Only the scored
-// entity's sighting carries a verdict: what came along was not judged.
+// add counts the scored entity, what it hangs on, and what was sent along with it, and returns the entity's node. Only
+// the scored entity's sighting carries a verdict: what came along was not judged.
 func (g *sightings) add(account string, r check.Record) (node []byte) {
 	d := r.Decision
 	scored := g.node(account, string(r.Entity.Type), r.Entity.Value, d.At)
@@ -144,10 +144,10 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// firstHand is the verdict as it would be without the layers that repeat what others said, by the bands of the contract (spec section 6). Were their
-// say counted, a block that the graph caused would make the graph surer of the next one, and a list that is withdrawn would
-// live on in what it blocked. A score near 0 or 100 no longer tells how far beyond it the sum was, so what is left counts rather
-// too mild.
+// firstHand is the verdict as it would be without the layers that repeat what others said, by the bands of the contract
+// (spec section 6). Were their say counted, a block that the graph caused would make the graph surer of the next one,
+// and a list that is withdrawn would live on in what it blocked. A score near 0 or 100 no longer tells how far beyond
+// it the sum was, so what is left counts rather too mild.
 func firstHand(d *check.Decision) check.Verdict {
 	said := 0.0
 	for _, o := range d.Layers {
@@ -163,8 +163,8 @@ func firstHand(d *check.Decision) check.Verdict {
 	return check.Bands{Review: 40, Block: 70}.Verdict(int(math.Round(100 / (1 + math.Exp(-rest)))))
 }
 
-// Of the name servers and addresses that a lookup found, so many are what a domain hangs on: enough to tie the names of one
-// owner together, few enough that a check writes a handful of rows.
+// Of the name servers and addresses that a lookup found, so many are what a domain hangs on: enough to tie the names of
+// one owner together, few enough that a check writes a handful of rows.
 const maxObserved = 2
 
 // observedHolders lists what a domain or mail domain was found to hang on: the registrable domain of its name servers

@@ -1,6 +1,6 @@
-// Package store keeps everything that must outlive the host, through bun on Postgres: accounts and keys, quota, the audit
-// chain, the reputation graph, webhook events, plugins and lineups. What a check leaves behind goes through the Ledger, which
-// commits many checks in one transaction.
+// Package store keeps everything that must outlive the host, through bun on Postgres: accounts and keys, quota, the
+// audit chain, the reputation graph, webhook events, plugins and lineups. What a check leaves behind goes through the
+// Ledger, which commits many checks in one transaction.
 package store
 
 import (
@@ -42,8 +42,8 @@ type Config struct {
 	Now    func() time.Time // nil: the system's clock
 }
 
-// Deadlines of single statements. A request's own deadline is set where it comes in; these bound what one statement can hold
-// up when nobody waits for it any more.
+// Deadlines of single statements. A request's own deadline is set where it comes in; these bound what one statement can
+// hold up when nobody waits for it any more.
 const (
 	statementTimeout = 10 * time.Second
 	lockTimeout      = 3 * time.Second
@@ -72,8 +72,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// connect opens a pool. bun writes arguments into the statement's text, so every text is new: the simple protocol spares
-// the server from preparing each, and lets several statements share one round trip.
+// connect opens a pool. bun writes arguments into the statement's text, so every text is new: the simple protocol
+// spares the server from preparing each, and lets several statements share one round trip.
 func connect(url string, connections int) (*bun.DB, error) {
 	cfg, err := settings(url)
 	if err != nil {
@@ -95,8 +95,8 @@ func connect(url string, connections int) (*bun.DB, error) {
 	return bun.NewDB(pool, pgdialect.New()), nil
 }
 
-// settings is how every connection is opened. What a value means, how transactions see each other and when a commit is durable must
-// not hang on how the server, the database or the role is set up.
+// settings is how every connection is opened. What a value means, how transactions see each other and when a commit is
+// durable must not hang on how the server, the database or the role is set up.
 func settings(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -182,8 +182,8 @@ func sqlState(err error) string {
 	return ""
 }
 
-// blamesData says whether a statement failed for what it held, not for the state of the server or the connection (SQLSTATE
-// classes 21 to 23: cardinality, data, integrity).
+// blamesData says whether a statement failed for what it held, not for the state of the server or the connection
+// (SQLSTATE classes 21 to 23: cardinality, data, integrity).
 func blamesData(err error) bool {
 	state := sqlState(err)
 	return strings.HasPrefix(state, "21") || strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23")

@@ -78,10 +78,13 @@ func (s *Store) subject(ctx context.Context, db bun.IDB, a asker, whose privacy.
 			return p, err
 		}
 	default:
-		err := db.NewRaw("SELECT pseudonym FROM audit_records WHERE ref = ? AND account_id = ? AND kind = ?", whose.Ref, a.AccountID, audit.Check).
+		err := db.NewRaw("SELECT pseudonym FROM audit_records WHERE ref = ? AND account_id = ? AND kind = ?", whose.Ref,
+			a.AccountID, audit.Check).
 			Scan(ctx, &p.pseudonym)
 		if errors.Is(err, sql.ErrNoRows) {
-			return p, s.erasuresOf(ctx, db, &p, "(e.chain, e.seq) IN (SELECT chain, erasure FROM erased_records WHERE ref = ?)", s.mark(a, "ref", whose.Ref))
+			return p, s.erasuresOf(ctx, db, &p,
+				"(e.chain, e.seq) IN (SELECT chain, erasure FROM erased_records WHERE ref = ?)",
+				s.mark(a, "ref", whose.Ref))
 		}
 		if err != nil {
 			return p, err
@@ -99,8 +102,8 @@ func (s *Store) subject(ctx context.Context, db bun.IDB, a asker, whose privacy.
 	return p, err
 }
 
-// findNode opens the node that the subject's checks carry. One that cannot be opened was altered, or is from before nodes were
-// kept; another check may have it.
+// findNode opens the node that the subject's checks carry. One that cannot be opened was altered, or is from before
+// nodes were kept; another check may have it.
 func (s *Store) findNode(ctx context.Context, db bun.IDB, a asker, p *subject) error {
 	const tries = 16
 	var rows []auditRow
@@ -131,8 +134,8 @@ func (s *Store) erasuresOf(ctx context.Context, db bun.IDB, p *subject, where st
 	return err
 }
 
-// mark is the keyed hash under which it is remembered that something of an account was erased: what it was cannot be had from it, not even by
-// who has the pseudonyms of an older copy of the database.
+// mark is the keyed hash under which it is remembered that something of an account was erased: what it was cannot be
+// had from it, not even by who has the pseudonyms of an older copy of the database.
 func (s *Store) mark(a asker, kind, name string) []byte {
 	return audit.Pseudonym(s.keys.Erased, []byte(a.AccountID), kind, name)
 }

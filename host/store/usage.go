@@ -23,7 +23,8 @@ func (s *Store) Usage(ctx context.Context, accountID string) (Usage, error) {
 	}
 	month := period(s.now())
 	u := Usage{Plan: plan, ResetAt: month.AddDate(0, 1, 0)}
-	err = s.db.NewRaw("SELECT coalesce(sum(used), 0) FROM quota_usage WHERE account_id = ? AND period = ?", accountID, month).Scan(ctx, &u.Used)
+	err = s.db.NewRaw("SELECT coalesce(sum(used), 0) FROM quota_usage WHERE account_id = ? AND period = ?", accountID,
+		month).Scan(ctx, &u.Used)
 	if err != nil {
 		return Usage{}, fmt.Errorf("reading usage: %w", err)
 	}
@@ -36,7 +37,8 @@ type Day struct {
 	Allow, Review, Block int
 }
 
-// Days counts an account's checks by day and verdict, for the given number of days up to today, those without checks included.
+// Days counts an account's checks by day and verdict, for the given number of days up to today, those without checks
+// included.
 func (s *Store) Days(ctx context.Context, accountID string, days int) ([]Day, error) {
 	today := s.now().UTC().Truncate(24 * time.Hour)
 	first := today.AddDate(0, 0, 1-days)
@@ -81,8 +83,8 @@ type RecentCheck struct {
 	KeyID   string
 }
 
-// RecentChecks lists an account's checks, newest first: those before the check with reference before, or from the newest when
-// it is empty.
+// RecentChecks lists an account's checks, newest first: those before the check with reference before, or from the
+// newest when it is empty.
 func (s *Store) RecentChecks(ctx context.Context, accountID, before string, limit int) ([]RecentCheck, error) {
 	q := s.db.NewSelect().Table("audit_records").Column("ref", "type", "score", "verdict", "at", "key_id").
 		Where("account_id = ? AND kind = 'check'", accountID).Order("recorded_at DESC", "ref DESC").Limit(int64(limit))

@@ -24,8 +24,10 @@ func TestUsage(t *testing.T) {
 		verdict check.Verdict
 		back    time.Duration
 	}{
-		{caller, check.Block, 49 * time.Hour}, {caller, check.Allow, 24 * time.Hour}, {caller, check.Review, 24 * time.Hour},
-		{other, check.Block, time.Hour}, {caller, check.Block, 22 * time.Hour}, {caller, check.Allow, 0}, {caller, check.Allow, 0},
+		{caller, check.Block, 49 * time.Hour}, {caller, check.Allow, 24 * time.Hour},
+		{caller, check.Review, 24 * time.Hour},
+		{other, check.Block, time.Hour}, {caller, check.Block, 22 * time.Hour}, {caller, check.Allow, 0},
+		{caller, check.Allow, 0},
 	} {
 		r := at(decided(c.caller, e, c.verdict), now.Add(-c.back))
 		if err := l.Append(t.Context(), r); err != nil {
@@ -45,7 +47,8 @@ func TestUsage(t *testing.T) {
 		t.Errorf("got %v, want %v", days, want)
 	}
 	u, err := s.Usage(t.Context(), caller.Account)
-	if err != nil || u.Used != 6 || u.Plan.Quota != 150 || !u.ResetAt.Equal(time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)) {
+	if err != nil || u.Used != 6 || u.Plan.Quota != 150 ||
+		!u.ResetAt.Equal(time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("used: %+v, %v", u, err)
 	}
 	if _, err := s.Usage(t.Context(), "acct_none"); !errors.Is(err, ErrNoAccount) {

@@ -20,8 +20,8 @@ type eventRow struct {
 	Later         int64 // events of the same account behind it in the same insert
 }
 
-// event is the outbox row of a check, if its account has an endpoint and the verdict makes one. Without an endpoint nothing
-// is kept: the payload holds the raw entity.
+// event is the outbox row of a check, if its account has an endpoint and the verdict makes one. Without an endpoint
+// nothing is kept: the payload holds the raw entity.
 func (s *Store) event(c caller, r check.Record) (row eventRow, ok bool, err error) {
 	if !c.Endpoint || !r.Caller.Plan.Webhooks {
 		return eventRow{}, false, nil
@@ -46,9 +46,10 @@ func endpointContext(accountID string) string { return "endpoint " + accountID }
 // testPrefix begins the references of test events. They are sent to disabled endpoints too.
 const testPrefix = "test_"
 
-// insertEvents puts events into the outbox and numbers each in its account's sequence. The number's row stays locked until
-// the commit, so numbers become visible in their order: who has read up to n will never be shown a lower one later. Those of a
-// disabled endpoint have failed without an attempt: they are kept as long as others that failed, and can be resent.
+// insertEvents puts events into the outbox and numbers each in its account's sequence. The number's row stays locked
+// until the commit, so numbers become visible in their order: who has read up to n will never be shown a lower one
+// later. Those of a disabled endpoint have failed without an attempt: they are kept as long as others that failed, and
+// can be resent.
 func insertEvents(tx bun.IDB, events []eventRow) *bun.RawQuery {
 	later := map[string]int64{}
 	for i := len(events) - 1; i >= 0; i-- {

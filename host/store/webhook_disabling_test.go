@@ -79,7 +79,8 @@ func TestEndpointThatFailsForFiveDaysIsDisabled(t *testing.T) {
 	failFor(t, s, clock, o, caller)
 	ref := blocked(t, l, caller, 1)[0]
 	in, again := finish(t, o, ended(claimOne(t, o), 500))
-	stands(t, s, caller.Account, "after five days", "disabled, failing for 120h0m59.999999s, failing disabled it 0s ago")
+	stands(t, s, caller.Account, "after five days",
+		"disabled, failing for 120h0m59.999999s, failing disabled it 0s ago")
 	stands(t, s, other.Account, "another's", "enabled")
 	if !again || in != time.Second {
 		t.Errorf("the event goes on in %v, %v", in, again)
@@ -129,7 +130,8 @@ func TestEndpointThatFailsForFiveDaysIsDisabled(t *testing.T) {
 	stands(t, s, caller.Account, "once enabled", "enabled")
 	claimNone(t, o, "enabled")
 	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, noon); err != nil || resent != 5 || gone != 0 {
-		t.Errorf("resent %d, gone %d, %v; want the three that disabled it, and the two that waited and came", resent, gone, err)
+		t.Errorf("resent %d, gone %d, %v; want the three that disabled it, and the two that waited and came", resent,
+			gone, err)
 	}
 	for _, d := range claim(t, o, all) {
 		finish(t, o, ended(d, 500))
@@ -177,7 +179,10 @@ func TestWhatEndsASeriesOfFailures(t *testing.T) {
 		between func(*testing.T, *Store, *dbClock, *Outbox, check.Caller)
 		want    string
 	}{
-		"nothing": {func(t *testing.T, _ *Store, clock *dbClock, _ *Outbox, _ check.Caller) { clock.advance(t, sameSeries) },
+		"nothing": {func(t *testing.T, _ *Store, clock *dbClock, _ *Outbox,
+			_ check.Caller) {
+			clock.advance(t, sameSeries)
+		},
 			"disabled, failing for 122h1m0s, failing disabled it 0s ago"},
 		"a success": {func(t *testing.T, s *Store, clock *dbClock, o *Outbox, caller check.Caller) {
 			attempt(t, s, o, caller, 200)

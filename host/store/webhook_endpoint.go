@@ -24,25 +24,28 @@ type Endpoint struct {
 	State          string     `bun:",scanonly" json:"state"` // enabled or disabled
 	DisabledAt     *time.Time `json:"disabled_at"`
 	DisabledReason *string    `json:"disabled_reason"` // failing: every attempt has failed for DisableAfter
-	FailingSince   *time.Time `json:"failing_since"`   // every attempt since then has failed; null: the last one succeeded, or there was none
+	// every attempt since then has failed; null: the last one succeeded, or there was none
+	FailingSince *time.Time `json:"failing_since"`
 
 	// Of the events that are still listed, by state.
 	Pending   int `bun:",scanonly" json:"pending"`
 	Delivered int `bun:",scanonly" json:"delivered"`
 	Failed    int `bun:",scanonly" json:"failed"`
 
-	OldSecretUntil *time.Time `bun:",scanonly" json:"old_secret_until"` // when the last replaced secret stops signing; null: none does
+	// when the last replaced secret stops signing; null: none does
+	OldSecretUntil *time.Time `bun:",scanonly" json:"old_secret_until"`
 }
 
 // SecretOverlap is how long a replaced secret signs beside the new one, so that a receiver can change over.
 const SecretOverlap = 24 * time.Hour
 
-// oldSecrets is how many replaced secrets may sign beside the current one: enough to rotate again after a slip, few enough for
-// a header.
+// oldSecrets is how many replaced secrets may sign beside the current one: enough to rotate again after a slip, few
+// enough for a header.
 const oldSecrets = 2
 
-// DisableAfter is for how long every attempt of an endpoint fails before it is disabled, as Svix has it. Failures are of one series
-// as long as no two are further apart than sameSeries: an endpoint that gets an event a week must not be disabled by its second.
+// DisableAfter is for how long every attempt of an endpoint fails before it is disabled, as Svix has it. Failures are
+// of one series as long as no two are further apart than sameSeries: an endpoint that gets an event a week must not be
+// disabled by its second.
 const (
 	DisableAfter = 5 * 24 * time.Hour
 	sameSeries   = 3 * 24 * time.Hour // longer than a weekend
@@ -55,8 +58,8 @@ var (
 	ErrEndpointDisabled    = errors.New("the webhook endpoint is disabled: enable it first")
 )
 
-// SetEndpoint sets where an account's events go and returns the secret that signs them, the only time that it can be seen.
-// What was set before is replaced whole, secrets included. Errors: ErrNoAccount, ErrPlanWithoutWebhooks.
+// SetEndpoint sets where an account's events go and returns the secret that signs them, the only time that it can be
+// seen. What was set before is replaced whole, secrets included. Errors: ErrNoAccount, ErrPlanWithoutWebhooks.
 func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret string, err error) {
 	plan, err := s.accountPlan(ctx, accountID)
 	if err != nil {
@@ -67,7 +70,8 @@ func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret 
 	}
 	secret = newSecret()
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		e := Endpoint{AccountID: accountID, URL: url, SealedSecret: s.keys.Seal([]byte(secret), endpointContext(accountID))}
+		e := Endpoint{AccountID: accountID, URL: url, SealedSecret: s.keys.Seal([]byte(secret),
+			endpointContext(accountID))}
 		_, err := tx.NewInsert().Model(&e).On("CONFLICT (account_id) DO UPDATE").
 			Set("url = EXCLUDED.url, sealed_secret = EXCLUDED.sealed_secret, created_at = now()").Set(enabled).Exec(ctx)
 		if err != nil {
@@ -89,11 +93,12 @@ func newSecret() string {
 	return "whsec_" + base64.StdEncoding.EncodeToString(raw)
 }
 
-// MoveEndpoint changes the URL and keeps the secret. Events that wait go to the new one. Another URL is enabled: what failed was the
-// old one. Error: ErrNoEndpoint.
+// MoveEndpoint changes the URL and keeps the secret. Events that wait go to the new one. Another URL is enabled: what
+// failed was the old one. Error: ErrNoEndpoint.
 func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewUpdate().Model((*Endpoint)(nil)).Set("url = ?", url).Set(enabled).Where("account_id = ? AND url <> ?", accountID, url).Exec(ctx)
+		_, err := tx.NewUpdate().Model((*Endpoint)(nil)).Set("url = ?",
+			url).Set(enabled).Where("account_id = ? AND url <> ?", accountID, url).Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -108,8 +113,8 @@ func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
 // enabled sets what an endpoint has failed back to nothing.
 const enabled = "failing_since = NULL, failed_at = NULL, disabled_at = NULL, disabled_reason = NULL"
 
-// EnableEndpoint lets events be sent to an endpoint again. What came while it was disabled is not sent by that: ResendFailed does.
-// Error: ErrNoEndpoint.
+// EnableEndpoint lets events be sent to an endpoint again. What came while it was disabled is not sent by that:
+// ResendFailed does. Error: ErrNoEndpoint.
 func (s *Store) EnableEndpoint(ctx context.Context, accountID string) error {
 	result, err := s.db.NewUpdate().Model((*Endpoint)(nil)).Set(enabled).Where("account_id = ?", accountID).Exec(ctx)
 	if err := oneRow(result, err, ErrNoEndpoint); err != nil {
@@ -127,13 +132,15 @@ func endpointExists(ctx context.Context, db bun.IDB, accountID string) error {
 	return err
 }
 
-// RotateSecret makes a new secret and returns it, the only time that it can be seen. The one that it replaces signs beside it
-// for as long as overlap says. With 0 only the new one signs from now on, as is right after a leak. Error: ErrNoEndpoint.
+// RotateSecret makes a new secret and returns it, the only time that it can be seen. The one that it replaces signs
+// beside it for as long as overlap says. With 0 only the new one signs from now on, as is right after a leak. Error:
+// ErrNoEndpoint.
 func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time.Duration) (secret string, err error) {
 	secret = newSecret()
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var current []byte
-		err := tx.NewRaw("SELECT sealed_secret FROM webhook_endpoints WHERE account_id = ? FOR UPDATE", accountID).Scan(ctx, &current)
+		err := tx.NewRaw("SELECT sealed_secret FROM webhook_endpoints WHERE account_id = ? FOR UPDATE",
+			accountID).Scan(ctx, &current)
 		if errors.Is(err, sql.ErrNoRows) {
 			return ErrNoEndpoint
 		}
@@ -155,7 +162,8 @@ func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time
 		if err != nil {
 			return err
 		}
-		_, err = tx.NewUpdate().Model((*Endpoint)(nil)).Set("sealed_secret = ?", s.keys.Seal([]byte(secret), endpointContext(accountID))).
+		_, err = tx.NewUpdate().Model((*Endpoint)(nil)).Set("sealed_secret = ?",
+			s.keys.Seal([]byte(secret), endpointContext(accountID))).
 			Where("account_id = ?", accountID).Exec(ctx)
 		return err
 	})
@@ -165,8 +173,8 @@ func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time
 	return secret, nil
 }
 
-// RemoveEndpoint stops an account's events. Those that wait fail, and every payload that is still held is deleted. Error:
-// ErrNoEndpoint.
+// RemoveEndpoint stops an account's events. Those that wait fail, and every payload that is still held is deleted.
+// Error: ErrNoEndpoint.
 func (s *Store) RemoveEndpoint(ctx context.Context, accountID string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		result, err := tx.NewDelete().Model((*Endpoint)(nil)).Where("account_id = ?", accountID).Exec(ctx)
@@ -191,7 +199,8 @@ func abandon(ctx context.Context, tx bun.IDB, where string, args ...any) error {
 // Endpoints lists the endpoints with what became of their events: all, or that of one account.
 func (s *Store) Endpoints(ctx context.Context, accountID string) ([]Endpoint, error) {
 	endpoints := []Endpoint{}
-	q := s.db.NewSelect().Model(&endpoints).Column("w.account_id", "w.url", "w.created_at", "w.disabled_at", "w.disabled_reason", "w.failing_since").
+	q := s.db.NewSelect().Model(&endpoints).Column("w.account_id", "w.url", "w.created_at", "w.disabled_at",
+		"w.disabled_reason", "w.failing_since").
 		ColumnExpr("CASE WHEN w.disabled_at IS NULL THEN 'enabled' ELSE 'disabled' END AS state").
 		ColumnExpr("(SELECT max(ends_at) FROM webhook_old_secrets AS o WHERE o.account_id = w.account_id AND ends_at > now()) AS old_secret_until").
 		ColumnExpr("n.*").

@@ -54,7 +54,8 @@ func TestSecretsOverlap(t *testing.T) {
 	expect("just within the first one's day", third, second, first)
 	endpoints, err := s.Endpoints(t.Context(), account)
 	if now := value[time.Time](t, clock.conn, "SELECT at FROM fake.clock"); err != nil || len(endpoints) != 1 ||
-		endpoints[0].OldSecretUntil == nil || !endpoints[0].OldSecretUntil.Equal(now.Add(23*time.Hour+time.Microsecond)) || endpoints[0].Delivered != 4 {
+		endpoints[0].OldSecretUntil == nil ||
+		!endpoints[0].OldSecretUntil.Equal(now.Add(23*time.Hour+time.Microsecond)) || endpoints[0].Delivered != 4 {
 		t.Errorf("endpoint: %+v, %v", endpoints, err)
 	}
 	clock.advance(t, time.Microsecond)

@@ -33,8 +33,9 @@ type Event struct {
 	SettledAt     *time.Time `json:"settled_at"`      // when it was delivered or failed
 	Held          bool       `bun:",scanonly" json:"payload_held"`
 
-	SealedPayload []byte          `json:"-"`
-	Body          json.RawMessage `bun:"-" json:"-"` // what is sent, byte for byte; EventsAfter alone opens it, and only while it is held
+	SealedPayload []byte `json:"-"`
+	// what is sent, byte for byte; EventsAfter alone opens it, and only while it is held
+	Body json.RawMessage `bun:"-" json:"-"`
 }
 
 // Attempt is one attempt to deliver an event.
@@ -64,11 +65,12 @@ var (
 	ErrPayloadGone  = errors.New("the event's payload is no longer held: it is deleted once delivered, and 72 hours after it failed")
 )
 
-// EventsAfter lists up to limit events of an account behind a number of its sequence, in their order, with the bodies that are
-// still held. What it has once passed over it will never show.
+// EventsAfter lists up to limit events of an account behind a number of its sequence, in their order, with the bodies
+// that are still held. What it has once passed over it will never show.
 func (s *Store) EventsAfter(ctx context.Context, accountID string, after int64, limit int) ([]Event, error) {
 	events := []Event{}
-	err := s.events(&events).Column("e.sealed_payload").Where("account_id = ? AND sequence > ?", accountID, after).Order("sequence").Limit(int64(limit)).Scan(ctx)
+	err := s.events(&events).Column("e.sealed_payload").Where("account_id = ? AND sequence > ?", accountID,
+		after).Order("sequence").Limit(int64(limit)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("listing webhook events: %w", err)
 	}
@@ -84,8 +86,8 @@ func (s *Store) EventsAfter(ctx context.Context, accountID string, after int64, 
 	return events, nil
 }
 
-// RecentEvents lists up to limit events of an account, newest first: those in state, or all when it is "", and below a number
-// of the sequence, or from the newest when it is 0.
+// RecentEvents lists up to limit events of an account, newest first: those in state, or all when it is "", and below a
+// number of the sequence, or from the newest when it is 0.
 func (s *Store) RecentEvents(ctx context.Context, accountID, state string, below int64, limit int) ([]Event, error) {
 	events := []Event{}
 	q := s.events(&events).Where("account_id = ?", accountID).Order("sequence DESC").Limit(int64(limit))
@@ -102,7 +104,8 @@ func (s *Store) RecentEvents(ctx context.Context, accountID, state string, below
 }
 
 func (s *Store) events(into *[]Event) *bun.SelectQuery {
-	return s.db.NewSelect().Model(into).ExcludeColumn("sealed_payload").ColumnExpr("e.sealed_payload IS NOT NULL AS held")
+	return s.db.NewSelect().Model(into).ExcludeColumn("sealed_payload").
+		ColumnExpr("e.sealed_payload IS NOT NULL AS held")
 }
 
 // Attempts lists the attempts that were made to deliver an account's event, oldest first. Error: ErrNoEvent.
@@ -127,10 +130,12 @@ func (s *Store) Attempts(ctx context.Context, accountID, ref string) ([]Attempt,
 	return attempts, nil
 }
 
-// eventState reads an event's state, whether its payload is held included. An empty account stands for any. Error: ErrNoEvent.
+// eventState reads an event's state, whether its payload is held included. An empty account stands for any. Error:
+// ErrNoEvent.
 func (s *Store) eventState(ctx context.Context, db bun.IDB, accountID, ref string) (Event, error) {
 	var e Event
-	q := db.NewSelect().Model(&e).Column("state", "account_id").ColumnExpr("sealed_payload IS NOT NULL AS held").Where("ref = ?", ref)
+	q := db.NewSelect().Model(&e).Column("state",
+		"account_id").ColumnExpr("sealed_payload IS NOT NULL AS held").Where("ref = ?", ref)
 	if accountID != "" {
 		q = q.Where("account_id = ?", accountID)
 	}
@@ -146,10 +151,11 @@ const resend = `UPDATE webhook_events SET state = 'pending', tries = 0, next_att
 	WHERE state = 'failed' AND sealed_payload IS NOT NULL AND EXISTS (
 		SELECT FROM webhook_endpoints AS w WHERE w.account_id = webhook_events.account_id AND w.disabled_at IS NULL) AND `
 
-// ResendEvent sends a failed event again; an empty account stands for any. Errors: ErrNoEvent, ErrEventPending, ErrPayloadGone,
-// ErrNoEndpoint, ErrEndpointDisabled.
+// ResendEvent sends a failed event again; an empty account stands for any. Errors: ErrNoEvent, ErrEventPending,
+// ErrPayloadGone, ErrNoEndpoint, ErrEndpointDisabled.
 func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
-	result, err := s.db.NewRaw(resend+"ref = ? AND account_id = coalesce(nullif(?, ''), account_id)", ref, accountID).Exec(ctx)
+	result, err := s.db.NewRaw(resend+"ref = ? AND account_id = coalesce(nullif(?, ''), account_id)", ref,
+		accountID).Exec(ctx)
 	if err = oneRow(result, err, errNotResent); errors.Is(err, errNotResent) {
 		var e Event
 		switch e, err = s.eventState(ctx, s.db, accountID, ref); {
@@ -172,8 +178,9 @@ func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
 
 var errNotResent = errors.New("nothing was resent")
 
-// ResendFailed sends all of an account's events again that failed since then, and says how many; gone are those whose payload
-// is no longer held. Errors: ErrNoEndpoint, ErrEndpointDisabled; after any other, some may have been resent, and it can be called again.
+// ResendFailed sends all of an account's events again that failed since then, and says how many; gone are those whose
+// payload is no longer held. Errors: ErrNoEndpoint, ErrEndpointDisabled; after any other, some may have been resent,
+// and it can be called again.
 func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.Time) (resent, gone int, err error) {
 	endpoints, err := s.Endpoints(ctx, accountID)
 	if err == nil && (accountID == "" || len(endpoints) == 0) {
@@ -214,14 +221,16 @@ func (s *Store) resendSome(ctx context.Context, accountID string, since, until t
 	return n, nil
 }
 
-// SendTestEvent puts an event into the outbox that no check has made, and returns its reference. It is a check.review of a
-// reserved name with the one signal host:test:event, so that a receiver needs to know nothing new; its reference begins with
-// "test_" and is in no audit trail. It is sent to a disabled endpoint too, and does not enable it. Error: ErrNoEndpoint.
+// SendTestEvent puts an event into the outbox that no check has made, and returns its reference. It is a check.review
+// of a reserved name with the one signal host:test:event, so that a receiver needs to know nothing new; its reference
+// begins with "test_" and is in no audit trail. It is sent to a disabled endpoint too, and does not enable it. Error:
+// ErrNoEndpoint.
 func (s *Store) SendTestEvent(ctx context.Context, accountID string) (ref string, err error) {
 	d := &check.Decision{
 		Fused: check.Fused{Score: 40, Lowest: 40, Highest: 40, Verdict: check.Review,
 			Signals: []check.Signal{{Code: "host:test:event", Text: "A test event, sent by hand"}}},
-		Ref: testPrefix + ulid.Make().String(), Type: entity.Domain, Query: "test.example", At: s.now().UTC().Truncate(time.Millisecond),
+		Ref: testPrefix + ulid.Make().String(), Type: entity.Domain, Query: "test.example",
+		At: s.now().UTC().Truncate(time.Millisecond),
 	}
 	row, _, err := s.eventOf(accountID, d)
 	if err != nil {
@@ -240,9 +249,9 @@ func (s *Store) SendTestEvent(ctx context.Context, accountID string) (ref string
 	return d.Ref, nil
 }
 
-// PruneWebhooks deletes what is held of webhooks for no longer than needed: payloads of events that failed 72 hours ago and
-// answers as old, events and their attempts 30 days after they were settled, payloads of events that lost their endpoint, and
-// secrets that no longer sign. What still waits for an endpoint that was disabled fails.
+// PruneWebhooks deletes what is held of webhooks for no longer than needed: payloads of events that failed 72 hours ago
+// and answers as old, events and their attempts 30 days after they were settled, payloads of events that lost their
+// endpoint, and secrets that no longer sign. What still waits for an endpoint that was disabled fails.
 func (s *Store) PruneWebhooks(ctx context.Context) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := failDisabled(ctx, tx); err != nil {

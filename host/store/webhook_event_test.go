@@ -15,7 +15,8 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// Numbers are without gaps and become visible in their order, whatever comes at once: who follows the sequence misses nothing.
+// Numbers are without gaps and become visible in their order, whatever comes at once: who follows the sequence misses
+// nothing.
 func TestSequenceShowsNothingLate(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
@@ -33,7 +34,8 @@ func TestSequenceShowsNothingLate(t *testing.T) {
 					}
 					continue
 				}
-				if err := l.Append(context.Background(), decided(caller, parse(t, entity.Domain, "example.org"), check.Block)); err != nil {
+				if err := l.Append(context.Background(), decided(caller, parse(t, entity.Domain, "example.org"),
+					check.Block)); err != nil {
 					t.Error(err)
 				}
 			}
@@ -87,7 +89,8 @@ func TestSequenceFollowsTheBatch(t *testing.T) {
 	}
 	for i, e := range events {
 		_, body, _ := records[i].Decision.Event()
-		if e.Sequence != int64(i+1) || e.Ref != records[i].Decision.Ref || string(e.Body) != string(body) || !e.OccurredAt.Equal(noon) || e.Score != 91 || e.Type != "domain" {
+		if e.Sequence != int64(i+1) || e.Ref != records[i].Decision.Ref || string(e.Body) != string(body) ||
+			!e.OccurredAt.Equal(noon) || e.Score != 91 || e.Type != "domain" {
 			t.Errorf("event %d: %+v", i, e)
 		}
 	}
@@ -100,8 +103,14 @@ func TestSequenceFollowsTheBatch(t *testing.T) {
 		t.Errorf("2 events below the fifteenth: %+v, %v", recent, err)
 	}
 	for name, list := range map[string]func() ([]Event, error){
-		"another account": func() ([]Event, error) { return s.EventsAfter(t.Context(), subscriber(t, s).Account, 0, 10) },
-		"another state":   func() ([]Event, error) { return s.RecentEvents(t.Context(), caller.Account, "failed", 0, 10) },
+		"another account": func() ([]Event, error) {
+			return s.EventsAfter(t.Context(), subscriber(t, s).Account, 0,
+				10)
+		},
+		"another state": func() ([]Event, error) {
+			return s.RecentEvents(t.Context(), caller.Account, "failed", 0,
+				10)
+		},
 	} {
 		if events, err := list(); err != nil || len(events) != 0 {
 			t.Errorf("%s: %d events, %v", name, len(events), err)
@@ -200,7 +209,8 @@ func TestResendAllThatFailedSince(t *testing.T) {
 	if err := s.PruneWebhooks(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since.Add(-100*time.Hour)); resent != 0 || gone != 2 || err != nil {
+	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since.Add(-100*time.Hour)); resent != 0 ||
+		gone != 2 || err != nil {
 		t.Errorf("resent %d, gone %d, %v, want 0 and 2", resent, gone, err)
 	}
 	for _, account := range []string{"", "acct_unknown"} {
@@ -219,7 +229,8 @@ func TestPruneWebhooks(t *testing.T) {
 	l := ledgerOn(t, s, LedgerConfig{})
 	waiting, orphan := blocked(t, l, caller, 1)[0], blocked(t, l, gone, 1)[0]
 	// As when a check is recorded while its endpoint is removed.
-	if _, err := s.db.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?", gone.Account).Exec(t.Context()); err != nil {
+	if _, err := s.db.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?",
+		gone.Account).Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	prune := func() string {
@@ -228,7 +239,8 @@ func TestPruneWebhooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		var held []string
-		if err := s.db.NewRaw("SELECT ref FROM webhook_events WHERE sealed_payload IS NOT NULL ORDER BY sequence, ref").Scan(t.Context(), &held); err != nil {
+		if err := s.db.NewRaw("SELECT ref FROM webhook_events WHERE sealed_payload IS NOT NULL ORDER BY sequence, ref").
+			Scan(t.Context(), &held); err != nil {
 			t.Fatal(err)
 		}
 		return strings.Join(held, " ")
@@ -251,7 +263,8 @@ func TestPruneWebhooks(t *testing.T) {
 		t.Errorf("after 72 hours, %d answers are held", n)
 	}
 	clock.advance(t, 30*24*time.Hour)
-	if prune(); one[int](t, s, "SELECT count(*) FROM webhook_events") != 1 || one[int](t, s, "SELECT count(*) FROM webhook_attempts") != 0 {
+	if prune(); one[int](t, s, "SELECT count(*) FROM webhook_events") != 1 ||
+		one[int](t, s, "SELECT count(*) FROM webhook_attempts") != 0 {
 		t.Error("after 30 days, more is listed than the event that waits")
 	}
 	// The sequence goes on behind what was deleted.
@@ -263,7 +276,8 @@ func TestPruneWebhooks(t *testing.T) {
 	}
 }
 
-// More than one statement may change at once: what waits to be resent or to be forgotten does not outgrow the time of one.
+// More than one statement may change at once: what waits to be resent or to be forgotten does not outgrow the time of
+// one.
 func TestManyFailedEvents(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
@@ -279,13 +293,15 @@ func TestManyFailedEvents(t *testing.T) {
 		return one[int](t, s, "SELECT count(*) FROM webhook_events WHERE "+where)
 	}
 	since := value[time.Time](t, clock.conn, "SELECT at FROM fake.clock")
-	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since); resent != many || gone != 0 || err != nil {
+	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since); resent != many || gone != 0 ||
+		err != nil {
 		t.Errorf("resent %d, gone %d, %v, want %d and 0", resent, gone, err, many)
 	}
 	if n := count("state = 'pending' AND next_attempt_at = now()"); n != many {
 		t.Errorf("%d are sent again", n)
 	}
-	if _, err := s.db.NewRaw("UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()").Exec(t.Context()); err != nil {
+	if _, err := s.db.NewRaw("UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()").
+		Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, pass := range []struct {
@@ -316,7 +332,8 @@ func TestTestEvent(t *testing.T) {
 	if string(d.Body) != want || d.Event != "check.review" || !strings.HasPrefix(ref, "test_") {
 		t.Errorf("test event %s:\n%s\nwant\n%s", ref, d.Body, want)
 	}
-	if _, err := s.SendTestEvent(t.Context(), newCaller(t, s, plan(t, "pro", 1)).Account); !errors.Is(err, ErrNoEndpoint) {
+	if _, err := s.SendTestEvent(t.Context(), newCaller(t, s, plan(t, "pro", 1)).Account); !errors.Is(err,
+		ErrNoEndpoint) {
 		t.Errorf("without an endpoint: %v", err)
 	}
 }
@@ -331,7 +348,8 @@ func TestAttemptsAreTheAccountsOwn(t *testing.T) {
 	e.Answer, e.Error = []byte("half a rune: \xc3"), "why"
 	finish(t, o, e)
 	attempts, err := s.Attempts(t.Context(), caller.Account, ref)
-	if err != nil || len(attempts) != 1 || attempts[0].Answer != "half a rune: \uFFFD" || attempts[0].Error != "why" || *attempts[0].TookMS != 40 {
+	if err != nil || len(attempts) != 1 || attempts[0].Answer != "half a rune: \uFFFD" ||
+		attempts[0].Error != "why" || *attempts[0].TookMS != 40 {
 		t.Errorf("attempts: %+v, %v", attempts, err)
 	}
 	if _, err := s.Attempts(t.Context(), subscriber(t, s).Account, ref); !errors.Is(err, ErrNoEvent) {

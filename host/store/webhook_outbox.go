@@ -12,12 +12,12 @@ import (
 	"github.com/uptrace/bun/schema"
 )
 
-// AttemptLease is how long an attempt belongs to the host that began it. An attempt must be over before: behind the lease,
-// its host is taken for dead and another carries on.
+// AttemptLease is how long an attempt belongs to the host that began it. An attempt must be over before: behind the
+// lease, its host is taken for dead and another carries on.
 const AttemptLease = 15 * time.Second
 
-// The schedule of attempts (spec sections 3 and 8) stands in Finish's statement: the first at once, then 1, 4 and 16 seconds
-// after the end of the one before, and no more.
+// The schedule of attempts (spec sections 3 and 8) stands in Finish's statement: the first at once, then 1, 4 and 16
+// seconds after the end of the one before, and no more.
 
 // interrupted is the log's word on an attempt whose host did not live to tell.
 const interrupted = "the host stopped before the attempt's outcome was known"
@@ -26,15 +26,16 @@ const interrupted = "the host stopped before the attempt's outcome was known"
 const logInterrupted = `INSERT INTO webhook_attempts (ref, number, started_at, error)
 	SELECT ref, attempts, leased_until - ?lease * interval '1 microsecond', ?interrupted`
 
-// Outbox is the durable queue of webhook events. All that says when an attempt is due is in the database and measured by its
-// clock, so any host can carry on what another has begun. It is safe for concurrent use.
+// Outbox is the durable queue of webhook events. All that says when an attempt is due is in the database and measured
+// by its clock, so any host can carry on what another has begun. It is safe for concurrent use.
 type Outbox struct {
 	store  *Store
 	claims *bun.DB
 	ends   *bun.DB
 }
 
-// What delivery takes of the database's connections, however many attempts end at once. A claim must not wait behind them.
+// What delivery takes of the database's connections, however many attempts end at once. A claim must not wait behind
+// them.
 const (
 	claimConnections = 1
 	endConnections   = 3
@@ -77,8 +78,8 @@ type Delivery struct {
 	Late     time.Duration // how long ago the attempt was due
 }
 
-// everybody lists the accounts with pending events, by skipping from one to the next in the index: what a claim costs depends
-// on how many accounts wait and not on how long their queues are.
+// everybody lists the accounts with pending events, by skipping from one to the next in the index: what a claim costs
+// depends on how many accounts wait and not on how long their queues are.
 const everybody = `(SELECT account_id FROM webhook_events WHERE state = 'pending' ORDER BY account_id LIMIT 1)
 	UNION ALL
 	SELECT (SELECT e.account_id FROM webhook_events AS e WHERE e.state = 'pending' AND e.account_id > who.account_id ORDER BY e.account_id LIMIT 1)
@@ -129,8 +130,10 @@ func (o *Outbox) Claim(ctx context.Context, w Want) ([]Delivery, error) {
 	}
 	claimed := make([]Delivery, 0, len(rows))
 	for _, r := range rows {
-		d := Delivery{Ref: r.Ref, Account: r.AccountID, Event: r.Event, Number: r.Attempts, Sequence: r.Sequence, URL: r.URL, Late: time.Duration(r.LateMicros) * time.Microsecond}
-		if d.Body, d.Secrets, err = o.open(r.Ref, r.AccountID, r.SealedPayload, r.SealedSecret, r.OldSecrets); err != nil {
+		d := Delivery{Ref: r.Ref, Account: r.AccountID, Event: r.Event, Number: r.Attempts, Sequence: r.Sequence,
+			URL: r.URL, Late: time.Duration(r.LateMicros) * time.Microsecond}
+		if d.Body, d.Secrets, err = o.open(r.Ref, r.AccountID, r.SealedPayload, r.SealedSecret,
+			r.OldSecrets); err != nil {
 			// It stands in the database altered, so it cannot be sent: not now, and not later.
 			o.store.log.Error("webhook event cannot be opened", "ref", r.Ref, "error", err)
 			if err := abandon(ctx, o.claims, "ref = ?", r.Ref); err != nil {
@@ -144,7 +147,8 @@ func (o *Outbox) Claim(ctx context.Context, w Want) ([]Delivery, error) {
 }
 
 // open opens what is sealed of a delivery.
-func (o *Outbox) open(ref, account string, payload, current []byte, old string) (body []byte, secrets []string, err error) {
+func (o *Outbox) open(ref, account string, payload, current []byte, old string) (body []byte, secrets []string,
+	err error) {
 	body, err = o.store.keys.Open(payload, eventContext(ref))
 	if err != nil {
 		return nil, nil, err
@@ -179,12 +183,12 @@ type Ended struct {
 	Delivered bool
 }
 
-// Finish logs an attempt and settles its event, or sets when the next is due: again is true then, and in says how long from
-// now. A success always counts. A failure does not when the lease has passed and another host has begun the next attempt, nor when it
-// was recorded before, as by a statement whose answer was lost.
+// Finish logs an attempt and settles its event, or sets when the next is due: again is true then, and in says how long
+// from now. A success always counts. A failure does not when the lease has passed and another host has begun the next
+// attempt, nor when it was recorded before, as by a statement whose answer was lost.
 //
-// It also notes failures of the endpoint, and disables one that has failed for DisableAfter. A success ends the series, and enables
-// an endpoint that was disabled while the attempt was under way, whichever of the two is recorded first.
+// It also notes failures of the endpoint, and disables one that has failed for DisableAfter. A success ends the series,
+// and enables an endpoint that was disabled while the attempt was under way, whichever of the two is recorded first.
 func (o *Outbox) Finish(ctx context.Context, a Ended) (in time.Duration, again bool, err error) {
 	conn, err := o.ends.Conn(ctx)
 	if err != nil {
@@ -227,7 +231,8 @@ func (o *Outbox) Finish(ctx context.Context, a Ended) (in time.Duration, again b
 				status = EXCLUDED.status, error = EXCLUDED.error, sealed_answer = EXCLUDED.sealed_answer)
 		SELECT (SELECT account_id FROM endpoint WHERE disabled_at IS NOT NULL) AS disabled,
 			(SELECT (1e6 * extract(epoch FROM next_attempt_at - now()))::bigint FROM event) AS micros`,
-		named{"ok": a.Delivered, "ref": a.Ref, "number": a.Number, "since": since.Microseconds(), "took": max(0, a.Took).Microseconds(),
+		named{"ok": a.Delivered, "ref": a.Ref, "number": a.Number, "since": since.Microseconds(),
+			"took":   max(0, a.Took).Microseconds(),
 			"status": a.Status, "error": a.Error, "answer": o.sealAnswer(a),
 			"series": int(sameSeries.Seconds()), "days": int(DisableAfter.Seconds())}).Scan(ctx, &row)
 	if blamesData(err) {
@@ -238,7 +243,8 @@ func (o *Outbox) Finish(ctx context.Context, a Ended) (in time.Duration, again b
 		return 0, false, fmt.Errorf("recording webhook attempt: %w", err)
 	}
 	if row.Disabled != nil {
-		o.store.log.Warn("webhook endpoint was disabled: every attempt has failed for days", "account", *row.Disabled, "ref", a.Ref)
+		o.store.log.Warn("webhook endpoint was disabled: every attempt has failed for days", "account", *row.Disabled,
+			"ref", a.Ref)
 	}
 	if row.Micros == nil {
 		return 0, false, nil
@@ -249,8 +255,8 @@ func (o *Outbox) Finish(ctx context.Context, a Ended) (in time.Duration, again b
 // hasFailed says that an endpoint fails for the first time after DisableAfter, in one series.
 const hasFailed = `(p.failed_at >= now() - ?series * interval '1 second' AND p.failing_since <= now() - ?days * interval '1 second')`
 
-// failDisabled makes events fail that wait for an endpoint which has been disabled for longer than an attempt can be under way. Before,
-// a success may still enable it, and then their schedule goes on.
+// failDisabled makes events fail that wait for an endpoint which has been disabled for longer than an attempt can be
+// under way. Before, a success may still enable it, and then their schedule goes on.
 func failDisabled(ctx context.Context, tx bun.IDB) error {
 	_, err := tx.NewRaw(`
 		WITH waiting AS (

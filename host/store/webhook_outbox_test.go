@@ -118,7 +118,8 @@ func claimNone(t *testing.T, o *Outbox, when string) {
 
 // ended is the end of an attempt just now, by a clock that cannot have gone on since.
 func ended(d Delivery, status int) Ended {
-	return Ended{Ref: d.Ref, Number: d.Number, At: time.Now().Add(time.Hour), Took: 40 * time.Millisecond, Status: status,
+	return Ended{Ref: d.Ref, Number: d.Number, At: time.Now().Add(time.Hour), Took: 40 * time.Millisecond,
+		Status:    status,
 		Delivered: status == 200, Answer: []byte("answer")}
 }
 
@@ -163,7 +164,8 @@ func TestAnotherHostCarriesOn(t *testing.T) {
 		}
 		in, again := finish(t, lives, ended(d, 503))
 		if again != (tries < 3) {
-			t.Errorf("after %d ended attempts and %d interrupted ones, another is due: %v", tries+1, number-tries-1, again)
+			t.Errorf("after %d ended attempts and %d interrupted ones, another is due: %v", tries+1, number-tries-1,
+				again)
 		}
 		clock.advance(t, in)
 	}
@@ -354,8 +356,10 @@ func TestClaimsAreFair(t *testing.T) {
 		"then a second of each":   {Want{Events: 5, Account: 4}, "busy busy last other other"},
 		"no more than its share":  {Want{Events: 100, Account: 4}, "busy busy busy busy last other other"},
 		"one account is left out": {Want{Events: 100, Account: 4, Not: []string{busy.Account}}, "last other other"},
-		"one account alone":       {Want{Events: 100, Account: 2, Only: []string{other.Account}, Not: []string{other.Account}}, "other other"},
-		"none":                    {Want{Events: 100, Account: 2, Not: []string{busy.Account, other.Account, last.Account}}, ""},
+		"one account alone": {Want{Events: 100, Account: 2, Only: []string{other.Account},
+			Not: []string{other.Account}}, "other other"},
+		"none": {Want{Events: 100, Account: 2, Not: []string{busy.Account, other.Account,
+			last.Account}}, ""},
 	} {
 		if got := counts(test.want); got != test.got {
 			t.Errorf("%s: %q, want %q", name, got, test.got)
@@ -383,8 +387,9 @@ func TestDeliveryCarriesWhatTheEventWas(t *testing.T) {
 	}
 	d := claimOne(t, o)
 	d.Late = 0
-	want := Delivery{Ref: r.Decision.Ref, Account: caller.Account, Event: "check.review", Number: 1, Sequence: 1, Body: body,
-		URL: "https://receiver.example/hook?a=1", Secrets: []string{secret}}
+	want := Delivery{Ref: r.Decision.Ref, Account: caller.Account, Event: "check.review", Number: 1, Sequence: 1,
+		Body: body,
+		URL:  "https://receiver.example/hook?a=1", Secrets: []string{secret}}
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Errorf("delivery (-want +got):\n%s", diff)
 	}
@@ -393,7 +398,8 @@ func TestDeliveryCarriesWhatTheEventWas(t *testing.T) {
 		t.Errorf("the event is %q, want %q: its payload must go with its delivery", got, want)
 	}
 	// The answer may echo the entity.
-	if sealed := one[[]byte](t, s, "SELECT sealed_answer FROM webhook_attempts"); strings.Contains(string(sealed), "answer") {
+	if sealed := one[[]byte](t, s, "SELECT sealed_answer FROM webhook_attempts"); strings.Contains(string(sealed),
+		"answer") {
 		t.Error("the answer stands open in the database")
 	}
 }
@@ -404,7 +410,8 @@ func TestAlteredEventFails(t *testing.T) {
 	s := open(t, postgrestest.Database(t), nil)
 	o := outboxOf(t, s)
 	refs := blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 2)
-	if _, err := s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00' WHERE ref = ?`, refs[0]).Exec(t.Context()); err != nil {
+	if _, err := s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00' WHERE ref = ?`,
+		refs[0]).Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if d := claimOne(t, o); d.Ref != refs[1] {

@@ -73,7 +73,10 @@ func TestScheduleCountsWhileOutcomesQueue(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	until(t, "the outcome waits, for 700 ms", func() bool { return o.ends.Stats().WaitCount > 0 && time.Since(e.At) >= 700*time.Millisecond })
+	until(t, "the outcome waits, for 700 ms", func() bool {
+		return o.ends.Stats().WaitCount > 0 &&
+			time.Since(e.At) >= 700*time.Millisecond
+	})
 	for _, conn := range busy {
 		conn.Close()
 	}

@@ -61,7 +61,8 @@ func TestEventsAreKeptForThoseWhoAskedOnly(t *testing.T) {
 	if err := s.RevokeKey(t.Context(), spent.Key); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Append(t.Context(), decided(spent, parse(t, entity.Domain, "example.org"), check.Block)); !errors.Is(err, check.ErrUnauthorized) {
+	if err := l.Append(t.Context(), decided(spent, parse(t, entity.Domain, "example.org"),
+		check.Block)); !errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("append with a revoked key: %v", err)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM webhook_events"); n != 2 {
@@ -70,7 +71,8 @@ func TestEventsAreKeptForThoseWhoAskedOnly(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// The payload is, byte for byte, the body that will be sent (spec section 2.3), and closed to who has only the database.
+// The payload is, byte for byte, the body that will be sent (spec section 2.3), and closed to who has only the
+// database.
 func TestEventIsSealed(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
@@ -81,7 +83,8 @@ func TestEventIsSealed(t *testing.T) {
 	}
 	r := decided(caller, parse(t, entity.Domain, "paypa1-login.example"), check.Block)
 	r.Decision.Ref, r.Decision.Query = "chk_01ARZ3NDEKTSV4RRFFQ69G5FAV", "PayPa1-Login.example"
-	r.Decision.Signals = []check.Signal{{Points: 60, Code: "domain:brand:lookalike", Text: "Looks like a brand"}, {Points: 31, Code: "domain:age:new", Text: "New"}}
+	r.Decision.Signals = []check.Signal{{Points: 60, Code: "domain:brand:lookalike", Text: "Looks like a brand"},
+		{Points: 31, Code: "domain:age:new", Text: "New"}}
 	if err := l.Append(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}

@@ -37,22 +37,24 @@ type caller struct {
 }
 
 func newCaller(g *Guard, resolver *net.Resolver, roots *x509.CertPool, log *slog.Logger) *caller {
-	return &caller{secure: newClient(g.dialer(resolver, true), roots), plain: newClient(g.dialer(resolver, false), nil), timeout: attemptTimeout, log: log}
+	return &caller{secure: newClient(g.dialer(resolver, true), roots), plain: newClient(g.dialer(resolver, false), nil),
+		timeout: attemptTimeout, log: log}
 }
 
-// newClient returns a client that sends a request once. The schedule of retries is the outbox's, which outlives the process;
-// what go-retryablehttp would do of itself (1, 2 and 4 seconds, no retry of most statuses, as long a pause as Retry-After
-// says) is not what the spec says.
+// newClient returns a client that sends a request once. The schedule of retries is the outbox's, which outlives the
+// process; what go-retryablehttp would do of itself (1, 2 and 4 seconds, no retry of most statuses, as long a pause as
+// Retry-After says) is not what the spec says.
 func newClient(dialer *net.Dialer, roots *x509.CertPool) *retryablehttp.Client {
 	http1 := &http.Protocols{}
 	http1.SetHTTP1(true)
 	return &retryablehttp.Client{
 		HTTPClient: &http.Client{
 			Transport: &lenient{&http.Transport{
-				Proxy:                  nil, // the environment's would dial in our place, unguarded
-				DialContext:            dialer.DialContext,
-				TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
-				DisableKeepAlives:      true, // a connection that its receiver closes just then would cost a failed attempt
+				Proxy:           nil, // the environment's would dial in our place, unguarded
+				DialContext:     dialer.DialContext,
+				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+				// a connection that its receiver closes just then would cost a failed attempt
+				DisableKeepAlives:      true,
 				DisableCompression:     true,
 				MaxResponseHeaderBytes: maxAnswerHeader,
 				Protocols:              http1,
@@ -67,8 +69,8 @@ func newClient(dialer *net.Dialer, roots *x509.CertPool) *retryablehttp.Client {
 	}
 }
 
-// lenient takes an answer that redirects to what is no URL: the client would parse that before it asks whether to follow, and lose the
-// answer.
+// lenient takes an answer that redirects to what is no URL: the client would parse that before it asks whether to
+// follow, and lose the answer.
 type lenient struct{ *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
@@ -135,8 +137,8 @@ func (c *caller) send(ctx context.Context, d store.Delivery, at time.Time) (*htt
 	return c.plain.Do(request)
 }
 
-// reason says in words for the customer why there was no answer. No error is passed on as it is: it may name addresses of the
-// operator's network.
+// reason says in words for the customer why there was no answer. No error is passed on as it is: it may name addresses
+// of the operator's network.
 func reason(ctx context.Context, err error) string {
 	var (
 		wrapped *url.Error
@@ -168,9 +170,11 @@ func reason(ctx context.Context, err error) string {
 		return "TLS: the certificate is not valid"
 	case errors.As(err, &alert), errors.As(err, &record):
 		return "TLS: the connection could not be secured"
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE):
 		return "the connection was closed before an answer"
-	case strings.Contains(err.Error(), "malformed "), strings.Contains(err.Error(), "server gave HTTP response to HTTPS"):
+	case strings.Contains(err.Error(), "malformed "),
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS"):
 		return "the answer is not HTTP as expected"
 	case strings.Contains(err.Error(), "response headers exceeded"):
 		return "the answer's head is too large"

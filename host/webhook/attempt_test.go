@@ -83,40 +83,77 @@ func TestFaults(t *testing.T) {
 		url   string // instead
 		want  store.Ended
 	}{
-		"200":                           {serve: says(ok + "Content-Length: 2\r\n\r\nOK"), want: store.Ended{Status: 200, Answer: []byte("OK"), Delivered: true}},
-		"204":                           {serve: says("HTTP/1.1 204 No Content\r\n\r\n"), want: store.Ended{Status: 204, Delivered: true}},
-		"299 without a reason":          {serve: says("HTTP/1.1 299\r\n\r\n"), want: store.Ended{Status: 299, Delivered: true}},
-		"HTTP/1.0":                      {serve: says("HTTP/1.0 200 OK\r\n\r\nold"), want: store.Ended{Status: 200, Answer: []byte("old"), Delivered: true}},
-		"100 and then 200":              {serve: says("HTTP/1.1 100 Continue\r\n\r\n" + ok + "\r\n"), want: store.Ended{Status: 200, Delivered: true}},
-		"101":                           {serve: says("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"), want: store.Ended{Status: 101}},
-		"304":                           {serve: says("HTTP/1.1 304 Not Modified\r\n\r\n"), want: store.Ended{Status: 304}},
-		"a redirect":                    {serve: says("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"), want: store.Ended{Status: 302}},
-		"a redirect to no URL":          {serve: says("HTTP/1.1 302 Found\r\nLocation: http://[\r\n\r\n"), want: store.Ended{Status: 302}},
-		"410":                           {serve: says("HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngone"), want: store.Ended{Status: 410, Answer: []byte("gone")}},
-		"429 with Retry-After":          {serve: says("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 86400\r\nContent-Length: 0\r\n\r\n"), want: store.Ended{Status: 429}},
-		"503 with Retry-After":          {serve: says("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 86400\r\n\r\nbusy"), want: store.Ended{Status: 503, Answer: []byte("busy")}},
-		"501":                           {serve: says("HTTP/1.1 501 Not Implemented\r\n\r\n"), want: store.Ended{Status: 501}},
-		"status 999":                    {serve: says("HTTP/1.1 999 X\r\n\r\n"), want: store.Ended{Status: 999}},
-		"promises more than it sends":   {serve: says(ok + "Content-Length: 1000\r\n\r\nhalf"), want: store.Ended{Status: 200, Answer: []byte("half"), Delivered: true}},
-		"promises less than it sends":   {serve: says(ok + "Content-Length: 2\r\n\r\nabcdef"), want: store.Ended{Status: 200, Answer: []byte("ab"), Delivered: true}},
-		"lies about its chunks":         {serve: says(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzzz\r\n"), want: store.Ended{Status: 200, Answer: []byte("hello"), Delivered: true}},
-		"lies about its encoding":       {serve: says(ok + "Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain"), want: store.Ended{Status: 200, Answer: []byte("plain"), Delivered: true}},
-		"two lengths":                   {serve: says(ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"), want: store.Ended{Error: "no answer came"}},
-		"an endless body":               {serve: floods(ok+"\r\n", strings.Repeat("x", 1<<12)), want: store.Ended{Status: 200, Answer: []byte(strings.Repeat("x", 1024)), Delivered: true}},
-		"an endless body with a length": {serve: floods(ok+"Content-Length: 9223372036854775807\r\n\r\n", strings.Repeat("x", 1<<12)), want: store.Ended{Status: 200, Answer: []byte(strings.Repeat("x", 1024)), Delivered: true}},
-		"an endless head":               {serve: floods(ok, "X-Filler: "+strings.Repeat("x", 100)+"\r\n"), want: store.Ended{Error: "the answer's head is too large"}},
-		"an endless line":               {serve: floods("HTTP/1.1 200 ", "OK"), want: store.Ended{Error: "the answer's head is too large"}},
-		"endless 100s":                  {serve: floods("", "HTTP/1.1 100 Continue\r\n\r\n"), want: store.Ended{Error: "the answer's head is too large"}},
-		"not HTTP":                      {serve: says("220 mail.example ESMTP\r\n"), want: store.Ended{Error: "the answer is not HTTP as expected"}},
-		"binary":                        {serve: says("\x00\xff\x00\n\n"), want: store.Ended{Error: "the answer is not HTTP as expected"}},
-		"closes without a word":         {serve: func(net.Conn) {}, want: store.Ended{Error: "the connection was closed before an answer"}},
-		"closes within the head":        {serve: says("HTTP/1.1 200 OK\r\nX-"), want: store.Ended{Error: "the answer is not HTTP as expected"}},
-		"resets the connection":         {serve: func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) }, want: store.Ended{Error: "the connection was closed before an answer"}},
-		"is down":                       {url: "http://" + unused.Addr().String(), want: store.Ended{Error: "the connection was refused"}},
-		"has no name":                   {url: "http://nowhere.test/", want: store.Ended{Error: "the host's name does not exist"}},
-		"speaks no TLS":                 {url: "https://" + closed, want: store.Ended{Error: "the connection was closed before an answer"}},
-		"speaks HTTP where TLS is due":  {url: strings.Replace(plain.URL, "http:", "https:", 1), want: store.Ended{Error: "the answer is not HTTP as expected"}},
-		"a URL that is refused today":   {url: "http://user@127.0.0.1/", want: store.Ended{Error: "url: it must not hold a user or a password"}},
+		"200": {serve: says(ok + "Content-Length: 2\r\n\r\nOK"),
+			want: store.Ended{Status: 200, Answer: []byte("OK"), Delivered: true}},
+		"204": {serve: says("HTTP/1.1 204 No Content\r\n\r\n"),
+			want: store.Ended{Status: 204, Delivered: true}},
+		"299 without a reason": {serve: says("HTTP/1.1 299\r\n\r\n"),
+			want: store.Ended{Status: 299, Delivered: true}},
+		"HTTP/1.0": {serve: says("HTTP/1.0 200 OK\r\n\r\nold"),
+			want: store.Ended{Status: 200, Answer: []byte("old"), Delivered: true}},
+		"100 and then 200": {serve: says("HTTP/1.1 100 Continue\r\n\r\n" + ok + "\r\n"),
+			want: store.Ended{Status: 200, Delivered: true}},
+		"101": {serve: says(
+			"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+			want: store.Ended{Status: 101}},
+		"304": {serve: says("HTTP/1.1 304 Not Modified\r\n\r\n"),
+			want: store.Ended{Status: 304}},
+		"a redirect": {serve: says("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"),
+			want: store.Ended{Status: 302}},
+		"a redirect to no URL": {serve: says("HTTP/1.1 302 Found\r\nLocation: http://[\r\n\r\n"),
+			want: store.Ended{Status: 302}},
+		"410": {serve: says("HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngone"),
+			want: store.Ended{Status: 410, Answer: []byte("gone")}},
+		"429 with Retry-After": {serve: says(
+			"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 86400\r\nContent-Length: 0\r\n\r\n"),
+			want: store.Ended{Status: 429}},
+		"503 with Retry-After": {serve: says(
+			"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 86400\r\n\r\nbusy"), want: store.Ended{Status: 503,
+			Answer: []byte("busy")}},
+		"501": {serve: says("HTTP/1.1 501 Not Implemented\r\n\r\n"),
+			want: store.Ended{Status: 501}},
+		"status 999": {serve: says("HTTP/1.1 999 X\r\n\r\n"), want: store.Ended{Status: 999}},
+		"promises more than it sends": {serve: says(ok + "Content-Length: 1000\r\n\r\nhalf"),
+			want: store.Ended{Status: 200, Answer: []byte("half"), Delivered: true}},
+		"promises less than it sends": {serve: says(ok + "Content-Length: 2\r\n\r\nabcdef"),
+			want: store.Ended{Status: 200, Answer: []byte("ab"), Delivered: true}},
+		"lies about its chunks": {serve: says(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzzz\r\n"),
+			want: store.Ended{Status: 200, Answer: []byte("hello"), Delivered: true}},
+		"lies about its encoding": {serve: says(ok + "Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain"),
+			want: store.Ended{Status: 200, Answer: []byte("plain"), Delivered: true}},
+		"two lengths": {serve: says(ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
+			want: store.Ended{Error: "no answer came"}},
+		"an endless body": {serve: floods(ok+"\r\n", strings.Repeat("x", 1<<12)),
+			want: store.Ended{Status: 200, Answer: []byte(strings.Repeat("x", 1024)), Delivered: true}},
+		"an endless body with a length": {serve: floods(ok+"Content-Length: 9223372036854775807\r\n\r\n",
+			strings.Repeat("x", 1<<12)), want: store.Ended{Status: 200, Answer: []byte(strings.Repeat("x", 1024)),
+			Delivered: true}},
+		"an endless head": {serve: floods(ok, "X-Filler: "+strings.Repeat("x", 100)+"\r\n"),
+			want: store.Ended{Error: "the answer's head is too large"}},
+		"an endless line": {serve: floods("HTTP/1.1 200 ", "OK"),
+			want: store.Ended{Error: "the answer's head is too large"}},
+		"endless 100s": {serve: floods("", "HTTP/1.1 100 Continue\r\n\r\n"),
+			want: store.Ended{Error: "the answer's head is too large"}},
+		"not HTTP": {serve: says("220 mail.example ESMTP\r\n"),
+			want: store.Ended{Error: "the answer is not HTTP as expected"}},
+		"binary": {serve: says("\x00\xff\x00\n\n"),
+			want: store.Ended{Error: "the answer is not HTTP as expected"}},
+		"closes without a word": {serve: func(net.Conn) {},
+			want: store.Ended{Error: "the connection was closed before an answer"}},
+		"closes within the head": {serve: says("HTTP/1.1 200 OK\r\nX-"),
+			want: store.Ended{Error: "the answer is not HTTP as expected"}},
+		"resets the connection": {serve: func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) },
+			want: store.Ended{Error: "the connection was closed before an answer"}},
+		"is down": {url: "http://" + unused.Addr().String(),
+			want: store.Ended{Error: "the connection was refused"}},
+		"has no name": {url: "http://nowhere.test/",
+			want: store.Ended{Error: "the host's name does not exist"}},
+		"speaks no TLS": {url: "https://" + closed,
+			want: store.Ended{Error: "the connection was closed before an answer"}},
+		"speaks HTTP where TLS is due": {url: strings.Replace(plain.URL, "http:", "https:", 1),
+			want: store.Ended{Error: "the answer is not HTTP as expected"}},
+		"a URL that is refused today": {url: "http://user@127.0.0.1/",
+			want: store.Ended{Error: "url: it must not hold a user or a password"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -126,8 +163,10 @@ func TestFaults(t *testing.T) {
 			}
 			names := startNameServer(t, map[string][][]netip.Addr{})
 			e := newCaller(newGuard(t, "127.0.0.1/32"), names.Resolver, nil, discard()).attempt(delivery(url))
-			if e.Status != test.want.Status || e.Error != test.want.Error || string(e.Answer) != string(test.want.Answer) || e.Delivered != test.want.Delivered {
-				t.Errorf("%d %q, answer %.40q (%d bytes), delivered: %v; want %+v", e.Status, e.Error, e.Answer, len(e.Answer), e.Delivered, test.want)
+			if e.Status != test.want.Status || e.Error != test.want.Error ||
+				string(e.Answer) != string(test.want.Answer) || e.Delivered != test.want.Delivered {
+				t.Errorf("%d %q, answer %.40q (%d bytes), delivered: %v; want %+v", e.Status, e.Error, e.Answer,
+					len(e.Answer), e.Delivered, test.want)
 			}
 			if e.Ref == "" || e.Number != 2 || e.Took <= 0 || e.At.IsZero() {
 				t.Errorf("of %s, attempt %d, took %v until %v", e.Ref, e.Number, e.Took, e.At)
@@ -152,11 +191,12 @@ func TestSlowReceivers(t *testing.T) {
 		status int
 		reason string
 	}{
-		"hangs":                   {serve: hangs, reason: late},
-		"hangs before TLS":        {url: "https://" + full.Addr().String(), reason: late},
-		"drips its head":          {serve: drips("HTTP/1.1 200 OK\r\nX-Filler: ", "x"), reason: late},
-		"drips 100s":              {serve: drips("", "HTTP/1.1 100 Continue\r\n\r\n"), reason: late},
-		"answers, then hangs":     {serve: func(c net.Conn) { says(ok + "Content-Length: 9\r\n\r\n")(c); hangs(c) }, status: 200},
+		"hangs":            {serve: hangs, reason: late},
+		"hangs before TLS": {url: "https://" + full.Addr().String(), reason: late},
+		"drips its head":   {serve: drips("HTTP/1.1 200 OK\r\nX-Filler: ", "x"), reason: late},
+		"drips 100s":       {serve: drips("", "HTTP/1.1 100 Continue\r\n\r\n"), reason: late},
+		"answers, then hangs": {serve: func(c net.Conn) { says(ok + "Content-Length: 9\r\n\r\n")(c); hangs(c) },
+			status: 200},
 		"answers and drips":       {serve: drips(ok+"\r\n", "x"), status: 200},
 		"drips the end of chunks": {serve: drips(ok+"Transfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"), status: 200},
 	} {
@@ -169,7 +209,8 @@ func TestSlowReceivers(t *testing.T) {
 			c := newCaller(newGuard(t, "127.0.0.1/32"), nil, nil, discard())
 			c.timeout = 300 * time.Millisecond
 			e := c.attempt(delivery(url))
-			if e.Status != test.status || e.Error != test.reason || e.Delivered != (test.status == 200) || e.Took < c.timeout/2 {
+			if e.Status != test.status || e.Error != test.reason || e.Delivered != (test.status == 200) ||
+				e.Took < c.timeout/2 {
 				t.Errorf("%+v, want status %d, %q", e, test.status, test.reason)
 			}
 		})
@@ -194,7 +235,8 @@ func TestAttemptTimes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := newCaller(newGuard(t), nil, nil, discard())
-				c.plain.HTTPClient.Transport.(*lenient).DialContext = func(context.Context, string, string) (net.Conn, error) {
+				c.plain.HTTPClient.Transport.(*lenient).DialContext = func(context.Context, string, string) (net.Conn,
+					error) {
 					here, there := net.Pipe()
 					go func() {
 						defer there.Close()
@@ -226,7 +268,8 @@ func TestFloodIsCutOff(t *testing.T) {
 		}
 		wrote <- sum
 	})
-	if e := newCaller(newGuard(t, "127.0.0.1/32"), nil, nil, discard()).attempt(delivery("http://" + address)); !e.Delivered {
+	if e := newCaller(newGuard(t, "127.0.0.1/32"), nil, nil,
+		discard()).attempt(delivery("http://" + address)); !e.Delivered {
 		t.Errorf("%+v", e)
 	}
 	if n := <-wrote; n > 32<<20 { // the kernel's buffers take some of it
@@ -240,14 +283,17 @@ func TestRequest(t *testing.T) {
 	got := make(chan string, 2)
 	server := listen(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		got <- fmt.Sprint(r.Method, " ", r.RequestURI, " ", r.Proto, " ", r.ContentLength, " ", r.Header.Get("Content-Type"), " ", r.Header.Get("User-Agent"), " ",
-			r.Header.Get("X-Service-Signature") == bodySignature("whsec_c2VjcmV0IG9uZQ==", body), " ", r.Header.Values("Idempotency-Key"), " ", string(body))
+		got <- fmt.Sprint(r.Method, " ", r.RequestURI, " ", r.Proto, " ", r.ContentLength, " ",
+			r.Header.Get("Content-Type"), " ", r.Header.Get("User-Agent"), " ",
+			r.Header.Get("X-Service-Signature") == bodySignature("whsec_c2VjcmV0IG9uZQ==", body), " ",
+			r.Header.Values("Idempotency-Key"), " ", string(body))
 		w.WriteHeader(http.StatusInternalServerError)
 	}))
 	d := delivery(server.URL + "/hook?x=1")
 	d.Body = []byte("{\"data\":\"<&>\u2028 \\u003c é\"}")
 	newCaller(newGuard(t, "127.0.0.1/32"), nil, nil, discard()).attempt(d)
-	want := fmt.Sprint("POST /hook?x=1 HTTP/1.1 ", len(d.Body), " application/json Assay-Webhooks/1 true [] ", string(d.Body))
+	want := fmt.Sprint("POST /hook?x=1 HTTP/1.1 ", len(d.Body), " application/json Assay-Webhooks/1 true [] ",
+		string(d.Body))
 	if first := <-got; first != want {
 		t.Errorf("request %q, want %q", first, want)
 	}

@@ -95,7 +95,8 @@ func (d *deployment) block(ctx context.Context, caller check.Caller, ref string)
 	}
 	return d.ledger.Append(ctx, check.Record{Caller: caller, Entity: e, Decision: &check.Decision{
 		Fused: check.Fused{Score: 91, Lowest: 91, Highest: 91, Verdict: check.Block},
-		Ref:   ref, Type: entity.Domain, Query: "example.org", At: time.Now().UTC().Truncate(time.Millisecond), Revision: 1}})
+		Ref:   ref, Type: entity.Domain, Query: "example.org", At: time.Now().UTC().Truncate(time.Millisecond),
+		Revision: 1}})
 }
 
 func (d *deployment) state(t testing.TB, account, ref string) string {
@@ -111,8 +112,8 @@ func (d *deployment) state(t testing.TB, account, ref string) string {
 	return events[i].State
 }
 
-// From the check to the receiver, over Postgres and sockets: refused once, and delivered a second later. Two hosts share the
-// work, and neither sends what the other has sent.
+// From the check to the receiver, over Postgres and sockets: refused once, and delivered a second later. Two hosts
+// share the work, and neither sends what the other has sent.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -146,8 +147,9 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
-// BenchmarkFirstAttempt measures the time from a check's answer to the arrival of its event, over Postgres and sockets, at
-// 1,000 endpoints of which some hang: all of a host's delivery, and the ledger that feeds it, in one process with the receivers.
+// BenchmarkFirstAttempt measures the time from a check's answer to the arrival of its event, over Postgres and sockets,
+// at 1,000 endpoints of which some hang: all of a host's delivery, and the ledger that feeds it, in one process with
+// the receivers.
 func BenchmarkFirstAttempt(b *testing.B) {
 	const endpoints, perSecond, seconds = 1000, 200, 20
 	for _, hanging := range []int{0, 100} {
@@ -219,8 +221,8 @@ func BenchmarkFirstAttempt(b *testing.B) {
 	}
 }
 
-// BenchmarkSchedule measures how late the retries of 100 events begin whose receiver refuses all, against 1, 4 and 16 seconds
-// after the answer before.
+// BenchmarkSchedule measures how late the retries of 100 events begin whose receiver refuses all, against 1, 4 and 16
+// seconds after the answer before.
 func BenchmarkSchedule(b *testing.B) {
 	for range b.N {
 		d := deploy(b, postgrestest.Database(b))
@@ -240,7 +242,8 @@ func BenchmarkSchedule(b *testing.B) {
 				b.Fatal(err)
 			}
 		}
-		until(b, "every event was sent four times", func() bool { mu.Lock(); defer mu.Unlock(); return total == 4*events })
+		until(b, "every event was sent four times",
+			func() bool { mu.Lock(); defer mu.Unlock(); return total == 4*events })
 		var late []time.Duration
 		for _, times := range got {
 			for i, wait := range []time.Duration{time.Second, 4 * time.Second, 16 * time.Second} {

@@ -12,31 +12,32 @@ import (
 	"time"
 )
 
-// Guard decides which addresses may be called. It judges what is about to be dialled, after the name was resolved, so neither
-// a name, a redirect nor a second answer of the DNS can lead it elsewhere.
+// Guard decides which addresses may be called. It judges what is about to be dialled, after the name was resolved, so
+// neither a name, a redirect nor a second answer of the DNS can lead it elsewhere.
 type Guard struct {
 	allow []netip.Prefix
 	own   []netip.Addr // of this machine
 }
 
-// errForbidden means that an address may not be called. Its text is for customers and names no address: what a name resolves
-// to inside the operator's network is none of their business.
+// errForbidden means that an address may not be called. Its text is for customers and names no address: what a name
+// resolves to inside the operator's network is none of their business.
 var errForbidden = errors.New("the host's address may not be called")
 
-// special are the IPv4 networks that are not for the public (IANA IPv4 Special-Purpose Address Registry, RFC 6890 and later,
-// and RFC 5771, RFC 1112).
+// special are the IPv4 networks that are not for the public (IANA IPv4 Special-Purpose Address Registry, RFC 6890 and
+// later, and RFC 5771, RFC 1112).
 var special = prefixes("0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.2.0/24 192.31.196.0/24 " +
 	"192.52.193.0/24 192.88.99.0/24 192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4")
 
-// Of IPv6, 2000::/3 alone is global unicast (RFC 4291), so unspecified, loopback, mapped, NAT64, unique local, link-local and
-// multicast addresses fall outside. Within it these are not for the public (IANA IPv6 Special-Purpose Address Registry): IETF
-// protocols with Teredo, benchmarking and ORCHID, documentation, 6to4, AS112.
+// Of IPv6, 2000::/3 alone is global unicast (RFC 4291), so unspecified, loopback, mapped, NAT64, unique local,
+// link-local and multicast addresses fall outside. Within it these are not for the public (IANA IPv6 Special-Purpose
+// Address Registry): IETF protocols with Teredo, benchmarking and ORCHID, documentation, 6to4, AS112.
 var (
 	global6  = netip.MustParsePrefix("2000::/3")
 	special6 = prefixes("2001::/23 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20")
 )
 
-// ports may be called outside the allowed networks. Others are for other services than HTTPS, and calling them is for scanners.
+// ports may be called outside the allowed networks. Others are for other services than HTTPS, and calling them is for
+// scanners.
 var ports = []uint16{443, 8443}
 
 func prefixes(list string) []netip.Prefix {
@@ -47,8 +48,8 @@ func prefixes(list string) []netip.Prefix {
 	return all
 }
 
-// NewGuard returns a guard that lets through what is public and, whatever the port and without TLS too, the given networks.
-// The addresses of this machine's own interfaces are read once.
+// NewGuard returns a guard that lets through what is public and, whatever the port and without TLS too, the given
+// networks. The addresses of this machine's own interfaces are read once.
 func NewGuard(allow []netip.Prefix) (*Guard, error) {
 	g := &Guard{}
 	for _, p := range allow {

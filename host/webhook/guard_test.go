@@ -102,10 +102,12 @@ func recording(g *Guard, resolver *net.Resolver) (*caller, *atomic.Int32) {
 		}
 		return d
 	}
-	return &caller{secure: newClient(client(true), nil), plain: newClient(client(false), nil), timeout: patience, log: discard()}, &dialled
+	return &caller{secure: newClient(client(true), nil), plain: newClient(client(false), nil), timeout: patience,
+		log: discard()}, &dialled
 }
 
-// Every forbidden address, under a name that a real DNS server resolves and written out, with https and http: none is dialled.
+// Every forbidden address, under a name that a real DNS server resolves and written out, with https and http: none is
+// dialled.
 func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 	t.Parallel()
 	names := map[string][][]netip.Addr{
@@ -117,11 +119,14 @@ func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 		addr := netip.MustParseAddr(text)
 		if addr.Zone() == "" {
 			names[fmt.Sprintf("n%d.test.", i)] = [][]netip.Addr{{addr}}
-			urls = append(urls, fmt.Sprintf("https://n%d.test/", i), fmt.Sprintf("http://n%d.test:443/", i), "https://"+netip.AddrPortFrom(addr, 443).String())
+			urls = append(urls, fmt.Sprintf("https://n%d.test/", i), fmt.Sprintf("http://n%d.test:443/", i), "https://"+
+				netip.AddrPortFrom(addr, 443).String())
 		}
 	}
-	urls = append(urls, "https://localhost/", "https://alias.test/", "http://public.test/", "https://public.test:22/", "https://public.test:5432/", "https://mixed.test:6379/")
-	names["mixed.test."] = [][]netip.Addr{{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("::1")}}
+	urls = append(urls, "https://localhost/", "https://alias.test/", "http://public.test/", "https://public.test:22/",
+		"https://public.test:5432/", "https://mixed.test:6379/")
+	names["mixed.test."] = [][]netip.Addr{{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("8.8.8.8"),
+		netip.MustParseAddr("::1")}}
 	server := startNameServer(t, names)
 	server.called("alias.test.", "n2.test.")
 	c, dialled := recording(newGuard(t), server.Resolver)
@@ -131,7 +136,8 @@ func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 		}
 	}
 	// The test can fail: what is public is dialled, and of a mixed set that alone.
-	for _, url := range []string{"https://public.test/", "https://six.test/", "https://mixed.test/", "https://8.8.8.8/"} {
+	for _, url := range []string{"https://public.test/", "https://six.test/", "https://mixed.test/",
+		"https://8.8.8.8/"} {
 		if c.attempt(delivery(url)); dialled.Swap(0) != 1 {
 			t.Errorf("%s: not dialled once", url)
 		}
@@ -145,8 +151,12 @@ func TestRebinding(t *testing.T) {
 	count := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) })
 	receiver := listen(t, "127.0.0.2:0", count)
 	_, port, _ := net.SplitHostPort(receiver.Listener.Addr().String())
-	listen(t, "127.0.0.3:"+port, http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the forbidden address was called") }))
-	server := startNameServer(t, map[string][][]netip.Addr{"moves.test.": {{netip.MustParseAddr("127.0.0.2")}, {netip.MustParseAddr("127.0.0.3")}}})
+	listen(t, "127.0.0.3:"+port, http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		t.Error("the forbidden address was called")
+	}))
+	server := startNameServer(t, map[string][][]netip.Addr{"moves.test.": {{netip.MustParseAddr("127.0.0.2")},
+		{netip.MustParseAddr("127.0.0.3")}}})
 	c := newCaller(newGuard(t, "127.0.0.2/32"), server.Resolver, nil, discard())
 	if e := c.attempt(delivery("http://moves.test:" + port)); !e.Delivered || hits.Load() != 1 {
 		t.Fatalf("the first attempt: %+v", e)
@@ -160,7 +170,10 @@ func TestRebinding(t *testing.T) {
 // A receiver cannot send the host elsewhere, and the environment's proxy is not asked.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
-	secret := listen(t, "127.0.0.1:0", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("a redirect was followed") }))
+	secret := listen(t, "127.0.0.1:0", http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		t.Error("a redirect was followed")
+	}))
 	receiver := listen(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var code int
 		_, _ = fmt.Sscanf(r.URL.Path, "/%d", &code)
@@ -170,7 +183,8 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	server := startNameServer(t, map[string][][]netip.Addr{"receiver.test.": {{netip.MustParseAddr("127.0.0.1")}}})
 	c := newCaller(newGuard(t, "127.0.0.1/32"), server.Resolver, nil, discard())
 	for _, code := range []int{301, 302, 303, 307, 308} {
-		if e := c.attempt(delivery(fmt.Sprintf("http://receiver.test:%s/%d", port, code))); e.Status != code || e.Delivered {
+		if e := c.attempt(delivery(fmt.Sprintf("http://receiver.test:%s/%d", port, code))); e.Status != code ||
+			e.Delivered {
 			t.Errorf("%d: %+v", code, e)
 		}
 	}
@@ -195,9 +209,11 @@ func TestTLS(t *testing.T) {
 	}{
 		"the certificate's host": {"example.com", roots, ""},
 		"another host":           {"other.test", roots, "TLS: the certificate is for another host"},
-		"an unknown authority":   {"example.com", x509.NewCertPool(), "TLS: the certificate is not signed by a known authority"},
+		"an unknown authority": {"example.com", x509.NewCertPool(),
+			"TLS: the certificate is not signed by a known authority"},
 	} {
-		e := newCaller(newGuard(t, "127.0.0.1/32"), names.Resolver, test.roots, discard()).attempt(delivery("https://" + test.host + ":" + port))
+		e := newCaller(newGuard(t, "127.0.0.1/32"), names.Resolver, test.roots,
+			discard()).attempt(delivery("https://" + test.host + ":" + port))
 		if e.Delivered != (test.want == "") || e.Error != test.want {
 			t.Errorf("%s: %+v, want %q", name, e, test.want)
 		}

@@ -56,7 +56,8 @@ func (w *witness) serve(out http.ResponseWriter, r *http.Request) {
 	number, _ := strconv.Atoi(r.Header.Get("X-Service-Attempt"))
 	w.mu.Lock()
 	signed := slices.ContainsFunc(w.secrets, func(secret string) bool {
-		return slices.Contains(strings.Fields(r.Header.Get("webhook-signature")), standardSignature(secret, ref, r.Header.Get("webhook-timestamp"), body))
+		return slices.Contains(strings.Fields(r.Header.Get("webhook-signature")),
+			standardSignature(secret, ref, r.Header.Get("webhook-timestamp"), body))
 	})
 	if !signed {
 		w.forged++
@@ -106,7 +107,8 @@ func (w *witness) knows(secret string) {
 	w.secrets = append(w.secrets, secret)
 }
 
-// nextLife says that the host was killed. Requests that were left alone are heard, and what comes now is another host's.
+// nextLife says that the host was killed. Requests that were left alone are heard, and what comes now is another
+// host's.
 func (w *witness) nextLife() {
 	w.ear.hear()
 	w.mu.Lock()

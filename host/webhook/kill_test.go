@@ -113,17 +113,18 @@ type killing struct {
 	caller  check.Caller
 	victim  *victim
 
-	kills    map[string]int          // while an event waited or was under way
-	hurried  map[string]map[int]bool // attempts that were made due before their time
-	rounds   map[string]int          // how often an event was sent off: once, and once more for each time that it was resent
+	kills   map[string]int          // while an event waited or was under way
+	hurried map[string]map[int]bool // attempts that were made due before their time
+	// how often an event was sent off: once, and once more for each time that it was resent
+	rounds   map[string]int
 	recorded []string
 	resends  []string          // those that a host was to resend
 	stages   map[string]string // at which each event's host was killed
 }
 
-// TestKills kills a host at every stage of an event's life. No event is lost, none is sent more often than four times and once more
-// for each kill, none before its time, and what a dead host had leased goes on. ASSAY_KILLS says how often at each stage; with many,
-// half of the events are refused to the end, and how late retries began is logged.
+// TestKills kills a host at every stage of an event's life. No event is lost, none is sent more often than four times
+// and once more for each kill, none before its time, and what a dead host had leased goes on. ASSAY_KILLS says how
+// often at each stage; with many, half of the events are refused to the end, and how late retries began is logged.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	kills, long := 2, false
@@ -181,7 +182,8 @@ func newKilling(t, part *testing.T) *killing {
 	url := postgrestest.Database(t)
 	k := &killing{
 		T: part, gate: gated(t, url), witness: newWitness(t),
-		kills: map[string]int{}, hurried: map[string]map[int]bool{}, rounds: map[string]int{}, stages: map[string]string{},
+		kills: map[string]int{}, hurried: map[string]map[int]bool{}, rounds: map[string]int{},
+		stages: map[string]string{},
 	}
 	s, err := store.Open(t.Context(), store.Config{URL: url, Keys: testRing, Logger: discard()})
 	if err != nil {
@@ -231,14 +233,16 @@ func (k *killing) record(ref string) {
 	k.rounds[ref] = 1
 }
 
-// refused waits until so many attempts of an event have been refused and recorded, each hurried along behind the one before.
+// refused waits until so many attempts of an event have been refused and recorded, each hurried along behind the one
+// before.
 func (k *killing) refused(ref string, times int) {
 	k.Helper()
 	k.witness.refuse(ref, max(times, k.refusals(ref)))
 	k.record(ref)
 	for n := 1; ; n++ {
 		until(k, fmt.Sprintf("attempt %d is refused", n), func() bool {
-			return k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND tries >= $2 AND leased_until IS NULL", ref, n) == 1
+			return k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND tries >= $2 AND leased_until IS NULL",
+				ref, n) == 1
 		})
 		if n == times {
 			return
@@ -275,8 +279,8 @@ func (k *killing) resent(ref string, answer func([]byte) bool) {
 	k.await(reached)
 }
 
-// rotated has the host rotate the secret while an event is under way, and holds the commit up. Its customer never learns the new
-// one, and rotates again.
+// rotated has the host rotate the secret while an event is under way, and holds the commit up. Its customer never
+// learns the new one, and rotates again.
 func (k *killing) rotated(ref string, answer func([]byte) bool) {
 	k.Helper()
 	stalled := k.witness.stall(ref)
@@ -324,7 +328,8 @@ func (k *killing) int(query string, args ...any) (n int) {
 	return n
 }
 
-// settle waits until every event is delivered or has failed. What the killed hosts were to resend and did not, the customer resends.
+// settle waits until every event is delivered or has failed. What the killed hosts were to resend and did not, the
+// customer resends.
 func (k *killing) settle() {
 	k.Helper()
 	for _, ref := range k.resends {
@@ -409,18 +414,21 @@ func (k *killing) judgeEvent(sum *tally, e store.Event, log []store.Attempt, arr
 		wrong = "it was sent without an attempt, or an attempt was interrupted by no kill"
 	}
 	if wrong != "" {
-		k.Errorf("%s, %s: %s: %s, sent %d times in %d attempts: %d accepted, %d refused, %d interrupted; %d kills", e.Ref, k.stages[e.Ref], wrong, e.State, len(arrivals),
+		k.Errorf("%s, %s: %s: %s, sent %d times in %d attempts: %d accepted, %d refused, %d interrupted; %d kills",
+			e.Ref, k.stages[e.Ref], wrong, e.State, len(arrivals),
 			len(log), accepted, refused, interrupted, k.kills[e.Ref])
 	}
 }
 
-// judgePause says whether an attempt began before its time, and notes how late it began if one host lived all the while.
+// judgePause says whether an attempt began before its time, and notes how late it began if one host lived all the
+// while.
 func (k *killing) judgePause(sum *tally, ref string, before, after store.Attempt, refused int, arrivals []arrival) {
 	k.Helper()
 	const coarse = 2 * time.Millisecond // the log is in milliseconds
 	if before.TookMS == nil {
 		if pause := after.StartedAt.Sub(before.StartedAt); pause < store.AttemptLease-coarse {
-			k.Errorf("%s, %s: attempt %d began %v after an interrupted one, before its lease had passed", ref, k.stages[ref], after.Number, pause)
+			k.Errorf("%s, %s: attempt %d began %v after an interrupted one, before its lease had passed", ref,
+				k.stages[ref], after.Number, pause)
 		}
 		return
 	}
@@ -430,7 +438,8 @@ func (k *killing) judgePause(sum *tally, ref string, before, after store.Attempt
 	wait := schedule[refused%4-1]
 	ended := before.StartedAt.Add(time.Duration(*before.TookMS) * time.Millisecond)
 	if pause := after.StartedAt.Sub(ended); pause < wait-coarse {
-		k.Errorf("%s, %s: attempt %d began %v after a refused one, want %v", ref, k.stages[ref], after.Number, pause, wait)
+		k.Errorf("%s, %s: attempt %d began %v after a refused one, want %v", ref, k.stages[ref], after.Number, pause,
+			wait)
 	}
 	at := func(number int) *arrival {
 		i := slices.IndexFunc(arrivals, func(a arrival) bool { return a.number == number })
@@ -442,7 +451,8 @@ func (k *killing) judgePause(sum *tally, ref string, before, after store.Attempt
 	if first, second := at(before.Number), at(after.Number); first != nil && second != nil && first.status != 0 {
 		pause := second.at.Sub(first.answered)
 		if pause < wait-10*time.Millisecond { // clocks are set meanwhile
-			k.Errorf("%s, %s: attempt %d came %v after a refused one, want %v", ref, k.stages[ref], after.Number, pause, wait)
+			k.Errorf("%s, %s: attempt %d came %v after a refused one, want %v", ref, k.stages[ref], after.Number, pause,
+				wait)
 		}
 		if first.life == second.life {
 			sum.late = append(sum.late, pause-wait)
@@ -452,7 +462,8 @@ func (k *killing) judgePause(sum *tally, ref string, before, after store.Attempt
 
 // tally is what was seen at one stage, or at all.
 type tally struct {
-	events, kills, interrupted, sent int // sent: most requests of one event, those of a first round of four not counted if it was resent
+	// sent: most requests of one event, those of a first round of four not counted if it was resent
+	events, kills, interrupted, sent int
 	late                             []time.Duration
 }
 
@@ -465,11 +476,13 @@ func (s *tally) add(other tally) {
 }
 
 func (s *tally) String() string {
-	text := fmt.Sprintf("%d events, %d kills, %d attempts interrupted, %d requests of one event at most", s.events, s.kills, s.interrupted, s.sent)
+	text := fmt.Sprintf("%d events, %d kills, %d attempts interrupted, %d requests of one event at most", s.events,
+		s.kills, s.interrupted, s.sent)
 	if len(s.late) == 0 {
 		return text
 	}
 	slices.Sort(s.late)
 	n := len(s.late)
-	return text + fmt.Sprintf("; %d retries came late by %v at p50, %v at p99, %v at most", n, s.late[n/2], s.late[n*99/100], s.late[n-1])
+	return text + fmt.Sprintf("; %d retries came late by %v at p50, %v at p99, %v at most", n, s.late[n/2],
+		s.late[n*99/100], s.late[n-1])
 }

@@ -63,7 +63,8 @@ func loadRing() error {
 	}
 	defer os.RemoveAll(dir)
 	file := filepath.Join(dir, "secret")
-	if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("w"), 32))), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("w"), 32))),
+		0o600); err != nil {
 		return err
 	}
 	testRing, err = keyring.Load(file)
@@ -105,12 +106,13 @@ func newGuard(t testing.TB, allow ...string) *Guard {
 
 // delivery is one of no outbox.
 func delivery(url string) store.Delivery {
-	return store.Delivery{Ref: "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", Account: "acct_1", Event: "check.blocked", Number: 2, Sequence: 17,
-		Body: []byte(`{"event":"check.blocked"}`), URL: url, Secrets: []string{"whsec_c2VjcmV0IG9uZQ=="}}
+	return store.Delivery{Ref: "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", Account: "acct_1", Event: "check.blocked", Number: 2,
+		Sequence: 17,
+		Body:     []byte(`{"event":"check.blocked"}`), URL: url, Secrets: []string{"whsec_c2VjcmV0IG9uZQ=="}}
 }
 
-// nameServer is a DNS server on loopback. It answers a name's look-ups from its list, each time the next set, the last one
-// over and over.
+// nameServer is a DNS server on loopback. It answers a name's look-ups from its list, each time the next set, the last
+// one over and over.
 type nameServer struct {
 	*net.Resolver
 	mu     sync.Mutex
@@ -160,10 +162,12 @@ func (s *nameServer) answer(m dnsmessage.Message) ([]byte, error) {
 	name := q.Name.String()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	reply := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RecursionAvailable: true}, Questions: m.Questions}
+	reply := dnsmessage.Message{Header: dnsmessage.Header{ID: m.ID, Response: true, RecursionAvailable: true},
+		Questions: m.Questions}
 	if to, ok := s.alias[name]; ok {
-		reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class},
-			Body: &dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName(to)}})
+		reply.Answers = append(reply.Answers,
+			dnsmessage.Resource{Header: dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class},
+				Body: &dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName(to)}})
 		name, q.Name = to, dnsmessage.MustNewName(to)
 	}
 	sets, ok := s.names[name]
@@ -175,9 +179,11 @@ func (s *nameServer) answer(m dnsmessage.Message) ([]byte, error) {
 		header := dnsmessage.ResourceHeader{Name: q.Name, Class: q.Class}
 		switch {
 		case addr.Is4() && q.Type == dnsmessage.TypeA:
-			reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}})
+			reply.Answers = append(reply.Answers,
+				dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: addr.As4()}})
 		case addr.Is6() && q.Type == dnsmessage.TypeAAAA:
-			reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}})
+			reply.Answers = append(reply.Answers,
+				dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: addr.As16()}})
 		}
 	}
 	return reply.Pack()

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Places of this host. An attempt takes a quick place. When it has not ended within slowAfter, it gives that up and counts as
-// slow, and its account's further attempts begin in the slow lane, until one of them is quick again. So receivers that hang
-// can fill the slow lane, where they wait for each other, and hold a quick place for a moment only.
+// Places of this host. An attempt takes a quick place. When it has not ended within slowAfter, it gives that up and
+// counts as slow, and its account's further attempts begin in the slow lane, until one of them is quick again. So
+// receivers that hang can fill the slow lane, where they wait for each other, and hold a quick place for a moment only.
 const (
 	quickPlaces = 512
 	slowPlaces  = 512

@@ -15,10 +15,11 @@ import (
 
 // sign sets the headers that say what an attempt is and prove who made it.
 //
-// X-Service-Signature is that of spec section 5: keyed with the current secret as it was shown, over the body alone. It has
-// room for one value, so while a replaced secret still signs, X-Service-Signature-Previous carries the newest one's. The
-// webhook-* headers are those of Standard Webhooks 1.0: keyed with the bytes that the secret is the base64 of, over id, time
-// and body, one signature for each secret. They are renewed with every attempt, so a receiver can refuse what is replayed.
+// X-Service-Signature is that of spec section 5: keyed with the current secret as it was shown, over the body alone. It
+// has room for one value, so while a replaced secret still signs, X-Service-Signature-Previous carries the newest
+// one's. The webhook-* headers are those of Standard Webhooks 1.0: keyed with the bytes that the secret is the base64
+// of, over id, time and body, one signature for each secret. They are renewed with every attempt, so a receiver can
+// refuse what is replayed.
 func sign(h http.Header, d store.Delivery, at time.Time) {
 	h.Set("X-Service-Event", d.Event)
 	h.Set("X-Service-Signature", bodySignature(d.Secrets[0], d.Body))

@@ -8,10 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The expected values were computed with Python's hmac; the first Standard Webhooks one is the example of its libraries' tests.
+// The expected values were computed with Python's hmac; the first Standard Webhooks one is the example of its
+// libraries' tests.
 func TestSign(t *testing.T) {
 	t.Parallel()
-	if got, want := standardSignature("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)),
+	if got, want := standardSignature("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek",
+		"1614265330", []byte(`{"test": 2432232314}`)),
 		"v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
 		t.Errorf("Standard Webhooks: %s, want %s", got, want)
 	}

@@ -30,7 +30,10 @@ func parseURL(text string) (*url.URL, error) {
 	if len(text) > maxURL {
 		return nil, fmt.Errorf("%d bytes are more than %d", len(text), maxURL)
 	}
-	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == '\\' || 0x7f <= r && r <= 0xa0 || r == '\uFFFD' }) {
+	if strings.ContainsFunc(text, func(r rune) bool {
+		return r <= ' ' || r == '\\' || 0x7f <= r && r <= 0xa0 ||
+			r == '\uFFFD'
+	}) {
 		return nil, errors.New("it holds white space, a control character or a backslash")
 	}
 	u, err := url.Parse(text)
@@ -51,7 +54,8 @@ func parseURL(text string) (*url.URL, error) {
 		return nil, err
 	}
 	port := u.Port()
-	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0 || port[0] == '0') || strings.HasSuffix(u.Host, ":") {
+	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0 || port[0] == '0') ||
+		strings.HasSuffix(u.Host, ":") {
 		return nil, errors.New("its port is not a number from 1 to 65535")
 	}
 	switch {
@@ -78,23 +82,28 @@ func parseHost(text string) (string, error) {
 		return "", errors.New("its host is not a name")
 	}
 	host = strings.TrimSuffix(host, ".")
-	if len(host) > 253 || slices.ContainsFunc(strings.Split(host, "."), func(label string) bool { return label == "" || len(label) > 63 }) {
+	if len(host) > 253 || slices.ContainsFunc(strings.Split(host, "."), func(label string) bool {
+		return label == "" ||
+			len(label) > 63
+	}) {
 		return "", errors.New("its host is not a name")
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.String(), nil
 	}
-	// What ends in a number is an address to some resolvers and a name to others: 127.1, 0x7f.1, 2130706433, 0177.0.0.1.
+	// What ends in a number is an address to some resolvers and a name to others: 127.1, 0x7f.1, 2130706433,
+	// 0177.0.0.1.
 	last := host[strings.LastIndexByte(host, '.')+1:]
-	if _, err := strconv.ParseUint(last, 0, 64); err == nil || strings.Trim(last, "0123456789") == "" || strings.HasPrefix(last, "0x") {
+	if _, err := strconv.ParseUint(last, 0, 64); err == nil || strings.Trim(last, "0123456789") == "" ||
+		strings.HasPrefix(last, "0x") {
 		return "", errors.New("its host is neither a name nor an address in the usual form")
 	}
 	return host, nil
 }
 
-// Check says why a URL that ParseURL has returned would be refused when called, as far as that shows without asking the DNS:
-// it is a courtesy to who sets it, and what is dialled is judged each time. Where networks are allowed, a name may lead to
-// them, so only addresses are refused. Errors begin with "url: " and say why, for the customer.
+// Check says why a URL that ParseURL has returned would be refused when called, as far as that shows without asking the
+// DNS: it is a courtesy to who sets it, and what is dialled is judged each time. Where networks are allowed, a name may
+// lead to them, so only addresses are refused. Errors begin with "url: " and say why, for the customer.
 func (g *Guard) Check(text string) error {
 	u, err := parseURL(text)
 	if err != nil {
@@ -128,8 +137,8 @@ func (g *Guard) Check(text string) error {
 	return nil
 }
 
-// local says whether a name is of no public use: one label, or below a domain that is reserved for local use (RFC 6761, RFC
-// 6762, RFC 8375, RFC 9476 and the domain that ICANN set aside).
+// local says whether a name is of no public use: one label, or below a domain that is reserved for local use (RFC 6761,
+// RFC 6762, RFC 8375, RFC 9476 and the domain that ICANN set aside).
 func local(name string) bool {
 	if !strings.Contains(name, ".") {
 		return true

@@ -74,7 +74,8 @@ func TestParseURL(t *testing.T) {
 		"https://example.com:x/":                           "not a URL",
 		"https://" + strings.Repeat("a", 63) + ".example/" + strings.Repeat("b", 3<<10): "more than 2048",
 	} {
-		if got, err := ParseURL(text); err == nil || !strings.HasPrefix(err.Error(), "url: ") || !strings.Contains(err.Error(), want) {
+		if got, err := ParseURL(text); err == nil || !strings.HasPrefix(err.Error(), "url: ") ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %q, %v, want an error with %q", text, got, err, want)
 		}
 	}
@@ -120,7 +121,8 @@ func TestCheck(t *testing.T) {
 
 // What has been parsed parses as itself, and is what net/http will call.
 func FuzzParseURL(f *testing.F) {
-	for _, text := range []string{"https://example.com/hook?a=1", "http://[::1]:80", "https://１２７.０.０.１", "https://a@b#c", "https://0x7f.1\\", "https://bücher.example./%zz"} {
+	for _, text := range []string{"https://example.com/hook?a=1", "http://[::1]:80", "https://１２７.０.０.１",
+		"https://a@b#c", "https://0x7f.1\\", "https://bücher.example./%zz"} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

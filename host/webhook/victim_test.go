@@ -17,8 +17,8 @@ import (
 // asVictim makes the test binary a host to be killed, on the database that it names.
 const asVictim = "ASSAY_TEST_AS_VICTIM"
 
-// beVictim is a host without its HTTP side: what records checks and what delivers their events, wired as in production. It does what
-// the lines of its standard input say, and answers each with "done" or why not.
+// beVictim is a host without its HTTP side: what records checks and what delivers their events, wired as in production.
+// It does what the lines of its standard input say, and answers each with "done" or why not.
 func beVictim(url string) int {
 	fail := func(err error) int { fmt.Fprintln(os.Stderr, "victim:", err); return 1 }
 	if err := loadRing(); err != nil {

@@ -1,5 +1,5 @@
-// Package webhook delivers the events that checks have left in the outbox: signed, on the schedule of the spec, to addresses
-// that may be called, and so that no receiver holds up another.
+// Package webhook delivers the events that checks have left in the outbox: signed, on the schedule of the spec, to
+// addresses that may be called, and so that no receiver holds up another.
 package webhook
 
 import (
@@ -24,12 +24,14 @@ type outbox interface {
 
 // Config is what a Deliverer needs. Outbox is required; the rest has defaults.
 type Config struct {
-	Outbox   outbox
-	Allow    []netip.Prefix                          // networks that may be called although they are not public, with any port and without TLS
-	Resolver *net.Resolver                           // nil: the system's name servers
-	Roots    *x509.CertPool                          // nil: the system's
-	Logger   *slog.Logger                            // nil: silent
-	Observed func(a store.Ended, late time.Duration) // told of every attempt that ended, and how late it began; must not block; may be nil
+	Outbox outbox
+	// networks that may be called although they are not public, with any port and without TLS
+	Allow    []netip.Prefix
+	Resolver *net.Resolver  // nil: the system's name servers
+	Roots    *x509.CertPool // nil: the system's
+	Logger   *slog.Logger   // nil: silent
+	// told of every attempt that ended, and how late it began; must not block; may be nil
+	Observed func(a store.Ended, late time.Duration)
 }
 
 // Deliverer delivers events. Hint, Run and UnderWay are safe for concurrent use.
@@ -45,10 +47,11 @@ type Deliverer struct {
 
 // How the outbox is asked. A hint or the end of a pause wakes the host at once; looking is what it can rely on.
 const (
-	lookEvery    = 250 * time.Millisecond
-	lookApart    = 10 * time.Millisecond // what comes within goes into one claim
-	claimTimeout = 3 * time.Second       // with an attempt behind it, less than store.AttemptLease: nobody else begins the event meanwhile
-	finishFor    = 30 * time.Second      // to record an outcome while the database does not answer
+	lookEvery = 250 * time.Millisecond
+	lookApart = 10 * time.Millisecond // what comes within goes into one claim
+	// with an attempt behind it, less than store.AttemptLease: nobody else begins the event meanwhile
+	claimTimeout = 3 * time.Second
+	finishFor    = 30 * time.Second // to record an outcome while the database does not answer
 	finishPause  = 250 * time.Millisecond
 	complainOnce = 10 * time.Second
 )
@@ -82,8 +85,8 @@ func (d *Deliverer) Hint() {
 // UnderWay is how many attempts are being made, and how many of them are slow.
 func (d *Deliverer) UnderWay() (all, slow int) { return d.places.underWay() }
 
-// Run delivers until ctx ends, and then returns once the attempts under way have ended, 10 seconds later at most, and are recorded,
-// for which the database has 30 more.
+// Run delivers until ctx ends, and then returns once the attempts under way have ended, 10 seconds later at most, and
+// are recorded, for which the database has 30 more.
 func (d *Deliverer) Run(ctx context.Context) {
 	defer d.attempts.Wait()
 	look := time.NewTicker(lookEvery)
@@ -109,7 +112,8 @@ func (d *Deliverer) Run(ctx context.Context) {
 
 // round claims what is due and has a place, and begins it.
 func (d *Deliverer) round(ctx context.Context) (claimed int, err error) {
-	// Cut off in the middle, a claim may have been made all the same, and its events would wait for their leases to pass.
+	// Cut off in the middle, a claim may have been made all the same, and its events would wait for their leases to
+	// pass.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), claimTimeout)
 	defer cancel()
 	quick, closed, slow, slowAccounts := d.places.lanes()

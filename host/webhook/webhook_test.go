@@ -17,8 +17,8 @@ import (
 	"assay/host/store"
 )
 
-// queue is an outbox in memory, for tests with a clock of their own. It keeps to the words of outbox, not to how Postgres does
-// it; that is tested with the store.
+// queue is an outbox in memory, for tests with a clock of their own. It keeps to the words of outbox, not to how
+// Postgres does it; that is tested with the store.
 type queue struct {
 	mu     sync.Mutex
 	events []*queued
@@ -41,7 +41,8 @@ type sentAttempt struct {
 func (q *queue) accept(account, ref string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.events = append(q.events, &queued{Delivery: store.Delivery{Ref: ref, Account: account}, due: time.Now(), accepted: time.Now()})
+	q.events = append(q.events, &queued{Delivery: store.Delivery{Ref: ref, Account: account}, due: time.Now(),
+		accepted: time.Now()})
 }
 
 var errBroken = errors.New("the database does not answer")
@@ -114,7 +115,8 @@ func (q *queue) times(ref string) (times []time.Duration) {
 }
 
 // run runs a deliverer on a queue, with attempts that take as long and answer as the test says, until stop.
-func run(t *testing.T, q *queue, answer func(store.Delivery) (status int, took time.Duration)) (d *Deliverer, stop func()) {
+func run(t *testing.T, q *queue, answer func(store.Delivery) (status int, took time.Duration)) (d *Deliverer,
+	stop func()) {
 	t.Helper()
 	d, err := New(Config{Outbox: q, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
 	if err != nil {
@@ -124,7 +126,8 @@ func run(t *testing.T, q *queue, answer func(store.Delivery) (status int, took t
 		began := time.Now()
 		status, took := answer(delivery)
 		<-time.After(took)
-		return store.Ended{Ref: delivery.Ref, Number: delivery.Number, Status: status, Delivered: status == 200, At: time.Now(), Took: time.Since(began)}
+		return store.Ended{Ref: delivery.Ref, Number: delivery.Number, Status: status, Delivered: status == 200,
+			At: time.Now(), Took: time.Since(began)}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -141,17 +144,22 @@ func TestDelivererKeepsTheSchedule(t *testing.T) {
 		want     []time.Duration // when attempts are due
 	}{
 		"an answer at once": {0, []int{200}, []time.Duration{0}},
-		"failures at once":  {0, []int{500, 500, 500, 500}, []time.Duration{0, 1 * time.Second, 5 * time.Second, 21 * time.Second}},
+		"failures at once": {0, []int{500, 500, 500, 500}, []time.Duration{0, 1 * time.Second, 5 * time.Second,
+			21 * time.Second}},
 		"failures after a while": {137 * time.Millisecond, []int{500, 500, 500, 500}, // so that no retry falls on a look
 			[]time.Duration{0, 1137 * time.Millisecond, 5274 * time.Millisecond, 21411 * time.Millisecond}},
-		"success at the last attempt": {0, []int{500, 301, 429, 200}, []time.Duration{0, 1 * time.Second, 5 * time.Second, 21 * time.Second}},
+		"success at the last attempt": {0, []int{500, 301, 429, 200},
+			[]time.Duration{0, 1 * time.Second, 5 * time.Second, 21 * time.Second}},
 		"time-outs": {10 * time.Second, []int{0, 0, 0, 0},
 			[]time.Duration{0, 11 * time.Second, 25 * time.Second, 51 * time.Second}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				q := &queue{}
-				_, stop := run(t, q, func(d store.Delivery) (int, time.Duration) { return test.statuses[d.Number-1], test.took })
+				_, stop := run(t, q, func(d store.Delivery) (int, time.Duration) {
+					return test.statuses[d.Number-1],
+						test.took
+				})
 				defer stop()
 				synctest.Wait()
 				<-time.After(3*time.Second + 100*time.Millisecond) // off the beat of looking
@@ -216,8 +224,8 @@ func TestOutcomeSurvivesAnOutage(t *testing.T) {
 	})
 }
 
-// One thousand endpoints of which a hundred hang, by a clock that only waiting moves: the others wait for none of them, nor do
-// they while the hanging ones are not yet known.
+// One thousand endpoints of which a hundred hang, by a clock that only waiting moves: the others wait for none of them,
+// nor do they while the hanging ones are not yet known.
 func TestHangingEndpointsDelayNobody(t *testing.T) {
 	t.Parallel()
 	for name, perSecond := range map[string]int{"a light load": 100, "a heavy load": 1000} {
@@ -257,7 +265,8 @@ func TestHangingEndpointsDelayNobody(t *testing.T) {
 					delays = append(delays, times[0])
 				}
 				slices.Sort(delays)
-				if p99 := delays[len(delays)*99/100]; p99 > 50*time.Millisecond || delays[len(delays)-1] > 500*time.Millisecond {
+				if p99 := delays[len(delays)*99/100]; p99 > 50*time.Millisecond ||
+					delays[len(delays)-1] > 500*time.Millisecond {
 					t.Errorf("p99 %v, longest %v from check to first attempt", p99, delays[len(delays)-1])
 				}
 				if all, slow := d.UnderWay(); all != slow || slow == 0 || all > allPlaces {
@@ -269,7 +278,8 @@ func TestHangingEndpointsDelayNobody(t *testing.T) {
 	}
 }
 
-// A host that starts knows nobody, and finds long queues of receivers that hang: they leave room for the others at once.
+// A host that starts knows nobody, and finds long queues of receivers that hang: they leave room for the others at
+// once.
 func TestStartAmongHangingEndpoints(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -372,7 +382,8 @@ func TestSlowAccountsAreGivenAnotherChance(t *testing.T) {
 			p.leave(held, 2*slowAfter)
 		}
 		slowly()
-		if _, closed, _, slow := p.lanes(); turned.Load() != 1 || !slices.Equal(closed, []string{"a"}) || !slices.Equal(slow, []string{"a"}) {
+		if _, closed, _, slow := p.lanes(); turned.Load() != 1 || !slices.Equal(closed, []string{"a"}) ||
+			!slices.Equal(slow, []string{"a"}) {
 			t.Errorf("after a slow attempt (%d turned) closed to %v, slow %v", turned.Load(), closed, slow)
 		}
 		p.leave(p.take("a", nil), time.Millisecond)

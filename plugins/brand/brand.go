@@ -13,9 +13,10 @@ type Kind byte
 // The kinds of brands.
 const (
 	Coined Kind = iota // a made-up word of five letters or more: stands out even inside longer words
-	Word               // also an ordinary word or somebody's name: counts only beside lure words or with swapped letters
-	Short              // up to four letters: counts only as a whole token beside lure words
-	Site               // a well-known site: counts only where it is all that a label or a part of it spells
+	// also an ordinary word or somebody's name: counts only beside lure words or with swapped letters
+	Word
+	Short // up to four letters: counts only as a whole token beside lure words
+	Site  // a well-known site: counts only where it is all that a label or a part of it spells
 )
 
 // Brand is a name that fraud borrows.
@@ -55,14 +56,15 @@ type Ownership byte
 // How a domain stands to a brand.
 const (
 	Stranger Ownership = iota
-	Akin               // fits the naming of a brand's branches, or is its name under a suffix open to all: anybody could imitate it
-	Owner              // is on the list of the brand's own domains
+	// fits the naming of a brand's branches, or is its name under a suffix open to all: anybody could imitate it
+	Akin
+	Owner // is on the list of the brand's own domains
 )
 
-// Owns says whether h is one of b's domains. Each of b.Own is a registrable domain or a full name; ".*" at its end stands for
-// every ICANN suffix that is neither risky nor a slip for .com, as large brands register their name everywhere: there the
-// domain is the brand's under the suffixes of countries, com, net and org, and akin to it under the others. Another "*" stands
-// for letters that local branches put there.
+// Owns says whether h is one of b's domains. Each of b.Own is a registrable domain or a full name; ".*" at its end
+// stands for every ICANN suffix that is neither risky nor a slip for .com, as large brands register their name
+// everywhere: there the domain is the brand's under the suffixes of countries, com, net and org, and akin to it under
+// the others. Another "*" stands for letters that local branches put there.
 func (b *Brand) Owns(h *suffix.Host) Ownership {
 	best := Stranger
 	for pattern, rest := nextWord(b.Own); pattern != ""; pattern, rest = nextWord(rest) {
@@ -74,7 +76,8 @@ func (b *Brand) Owns(h *suffix.Host) Ownership {
 // EndsIn says whether one of b's addresses is its key with label next to it, as co in paypal.co.uk.
 func (b *Brand) EndsIn(label string) bool {
 	for pattern, others := nextWord(b.Own); pattern != ""; pattern, others = nextWord(others) {
-		if rest, ok := strings.CutPrefix(pattern, b.Key+"."); ok && (rest == label || strings.HasPrefix(rest, label+".")) {
+		if rest, ok := strings.CutPrefix(pattern, b.Key+"."); ok &&
+			(rest == label || strings.HasPrefix(rest, label+".")) {
 			return true
 		}
 	}
@@ -91,7 +94,8 @@ func fits(h *suffix.Host, pattern string) Ownership {
 		return Stranger
 	}
 	name := len(h.Registrable) - len(h.Suffix) - 1
-	if h.Private || name <= 0 || suffix.Risk(h.TLD) > 0 || suffix.Slip(h.Suffix) > 0 || !glob(stem, h.Registrable[:name]) {
+	if h.Private || name <= 0 || suffix.Risk(h.TLD) > 0 || suffix.Slip(h.Suffix) > 0 ||
+		!glob(stem, h.Registrable[:name]) {
 		return Stranger
 	}
 	if !settled(h.TLD) {
@@ -100,8 +104,9 @@ func fits(h *suffix.Host, pattern string) Ownership {
 	return standing(stem)
 }
 
-// settled says whether large brands hold their name under tld nearly always. Of 150 reported names that are a brand's and
-// nothing else, most lay under generic suffixes, of which brands take a few each, and under those of French territories.
+// settled says whether large brands hold their name under tld nearly always. Of 150 reported names that are a brand's
+// and nothing else, most lay under generic suffixes, of which brands take a few each, and under those of French
+// territories.
 func settled(tld string) bool {
 	switch tld {
 	case "com", "net", "org":

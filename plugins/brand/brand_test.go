@@ -15,16 +15,19 @@ func TestOwns(t *testing.T) {
 		host suffix.Host
 		want Ownership
 	}{
-		"any suffix":          {suffix.Host{Registrable: "blumen.co.uk", Suffix: "co.uk", TLD: "uk"}, Owner},
-		"risky suffix":        {suffix.Host{Registrable: "blumen.top", Suffix: "top", TLD: "top"}, Stranger},
-		"slip of a suffix":    {suffix.Host{Registrable: "blumen.cm", Suffix: "cm", TLD: "cm"}, Stranger},
-		"shared suffix":       {suffix.Host{Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com", Private: true}, Stranger},
-		"suffix open to all":  {suffix.Host{Registrable: "blumen.wine", Suffix: "wine", TLD: "wine"}, Akin},
-		"French territory":    {suffix.Host{Registrable: "blumen.re", Suffix: "re", TLD: "re"}, Akin},
-		"country's script":    {suffix.Host{Registrable: "blumen.xn--fiqs8s", Suffix: "xn--fiqs8s", TLD: "xn--fiqs8s"}, Owner},
-		"listed":              {suffix.Host{Registrable: "blumen-shop.com", Suffix: "com", TLD: "com"}, Owner},
-		"local branch":        {suffix.Host{Registrable: "blumen-musterstadt.de", Suffix: "de", TLD: "de"}, Akin},
-		"full name":           {suffix.Host{ASCII: "shop.example.net", Registrable: "example.net", Suffix: "net", TLD: "net"}, Owner},
+		"any suffix":       {suffix.Host{Registrable: "blumen.co.uk", Suffix: "co.uk", TLD: "uk"}, Owner},
+		"risky suffix":     {suffix.Host{Registrable: "blumen.top", Suffix: "top", TLD: "top"}, Stranger},
+		"slip of a suffix": {suffix.Host{Registrable: "blumen.cm", Suffix: "cm", TLD: "cm"}, Stranger},
+		"shared suffix": {suffix.Host{Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com",
+			Private: true}, Stranger},
+		"suffix open to all": {suffix.Host{Registrable: "blumen.wine", Suffix: "wine", TLD: "wine"}, Akin},
+		"French territory":   {suffix.Host{Registrable: "blumen.re", Suffix: "re", TLD: "re"}, Akin},
+		"country's script": {suffix.Host{Registrable: "blumen.xn--fiqs8s", Suffix: "xn--fiqs8s", TLD: "xn--fiqs8s"},
+			Owner},
+		"listed":       {suffix.Host{Registrable: "blumen-shop.com", Suffix: "com", TLD: "com"}, Owner},
+		"local branch": {suffix.Host{Registrable: "blumen-musterstadt.de", Suffix: "de", TLD: "de"}, Akin},
+		"full name": {suffix.Host{ASCII: "shop.example.net", Registrable: "example.net", Suffix: "net",
+			TLD: "net"}, Owner},
 		"longer name":         {suffix.Host{Registrable: "blumenwiese.com", Suffix: "com", TLD: "com"}, Stranger},
 		"suffix of the label": {suffix.Host{Registrable: "xblumen.com", Suffix: "com", TLD: "com"}, Stranger},
 	}
@@ -73,7 +76,8 @@ func TestSiteAt(t *testing.T) {
 		site := SiteAt(start)
 		var label string
 		label, start = NextSite(start)
-		if want := (Brand{strings.ReplaceAll(label, "-", ""), site.Name, Site, label + ".* " + site.Name}); *site != want {
+		if want := (Brand{strings.ReplaceAll(label, "-", ""), site.Name, Site, label + ".* " +
+			site.Name}); *site != want {
 			t.Errorf("site %+v, want %+v", *site, want)
 		}
 		labels = append(labels, site.Name)
@@ -91,19 +95,25 @@ func TestKnown(t *testing.T) {
 		host suffix.Host
 		want string
 	}{
-		"listed":               {suffix.Host{Registrable: "paypalobjects.com", Suffix: "com", TLD: "com"}, "PayPal"},
-		"any suffix":           {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "PayPal"},
-		"risky suffix":         {suffix.Host{Registrable: "paypal.top", Suffix: "top", TLD: "top"}, ""},
-		"bearer of the name":   {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com"}, "Google"},
-		"below":                {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com", Subdomain: "mail"}, "Google"},
-		"local branch":         {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, ""},
-		"shared suffix":        {suffix.Host{Registrable: "paypal.weebly.com", Suffix: "weebly.com", TLD: "com", Private: true}, ""},
-		"name on shared one":   {suffix.Host{Registrable: "paypal.github.io", Suffix: "github.io", TLD: "io", Private: true}, "PayPal"},
-		"site":                 {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com"}, "zendesk.com"},
-		"site's own www":       {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com", Subdomain: "www"}, "zendesk.com"},
-		"customer of a brand":  {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com", Subdomain: "acme"}, ""},
-		"suffix open to all":   {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, ""},
-		"customer of a site":   {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com", Subdomain: "acme"}, ""},
+		"listed":             {suffix.Host{Registrable: "paypalobjects.com", Suffix: "com", TLD: "com"}, "PayPal"},
+		"any suffix":         {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "PayPal"},
+		"risky suffix":       {suffix.Host{Registrable: "paypal.top", Suffix: "top", TLD: "top"}, ""},
+		"bearer of the name": {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com"}, "Google"},
+		"below": {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com", Subdomain: "mail"},
+			"Google"},
+		"local branch": {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, ""},
+		"shared suffix": {suffix.Host{Registrable: "paypal.weebly.com", Suffix: "weebly.com", TLD: "com",
+			Private: true}, ""},
+		"name on shared one": {suffix.Host{Registrable: "paypal.github.io", Suffix: "github.io", TLD: "io",
+			Private: true}, "PayPal"},
+		"site": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com"}, "zendesk.com"},
+		"site's own www": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com", Subdomain: "www"},
+			"zendesk.com"},
+		"customer of a brand": {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com",
+			Subdomain: "acme"}, ""},
+		"suffix open to all": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, ""},
+		"customer of a site": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com", Subdomain: "acme"},
+			""},
 		"site's name in Egypt": {suffix.Host{Registrable: "zendesk.eg", Suffix: "eg", TLD: "eg"}, ""},
 		"stranger":             {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, ""},
 	}
@@ -131,20 +141,28 @@ func TestOf(t *testing.T) {
 		want   string // a name
 		how    Ownership
 	}{
-		"listed":             {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "paypal", "PayPal", Owner},
-		"another's":          {suffix.Host{Registrable: "paypay.ne.jp", Suffix: "ne.jp", TLD: "jp"}, "paypal", "PayPay", Owner},
-		"suffix open to all": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, "paypal", "PayPal", Akin},
-		"local branch":       {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, "dhl", "DHL", Akin},
-		"service":            {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com"}, "sharepoint", "SharePoint", Owner},
+		"listed": {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "paypal", "PayPal",
+			Owner},
+		"another's": {suffix.Host{Registrable: "paypay.ne.jp", Suffix: "ne.jp", TLD: "jp"}, "paypal", "PayPay",
+			Owner},
+		"suffix open to all": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, "paypal", "PayPal",
+			Akin},
+		"local branch": {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, "dhl", "DHL",
+			Akin},
+		"service": {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com"}, "sharepoint",
+			"SharePoint", Owner},
 		"service's customer": {
-			suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com", Subdomain: "acme"}, "sharepoint", "", Stranger,
+			suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com", Subdomain: "acme"}, "sharepoint", "",
+			Stranger,
 		},
 		"published pages": {
-			suffix.Host{ASCII: "sites.google.com", Registrable: "google.com", Suffix: "com", TLD: "com", Subdomain: "sites"},
+			suffix.Host{ASCII: "sites.google.com", Registrable: "google.com", Suffix: "com", TLD: "com",
+				Subdomain: "sites"},
 			"google", "", Stranger,
 		},
 		"brand's own host": {
-			suffix.Host{ASCII: "mail.google.com", Registrable: "google.com", Suffix: "com", TLD: "com", Subdomain: "mail"},
+			suffix.Host{ASCII: "mail.google.com", Registrable: "google.com", Suffix: "com", TLD: "com",
+				Subdomain: "mail"},
 			"google", "Google", Owner,
 		},
 		"stranger": {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, "paypal", "", Stranger},

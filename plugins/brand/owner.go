@@ -73,8 +73,8 @@ func (x *Index) add(pattern string, brand uint16) {
 	*head = uint16(x.count)
 }
 
-// Of returns the brand whose domain h is, and how surely: of several, likely if it is among them. A site is found only where
-// it is likely. A customer's name (see Customer) is nobody's.
+// Of returns the brand whose domain h is, and how surely: of several, likely if it is among them. A site is found only
+// where it is likely. A customer's name (see Customer) is nobody's.
 func (x *Index) Of(h *suffix.Host, likely *Brand) (*Brand, Ownership) {
 	if Customer(h) {
 		return nil, Stranger
@@ -97,8 +97,8 @@ func (x *Index) Of(h *suffix.Host, likely *Brand) (*Brand, Ownership) {
 	return whose, how
 }
 
-// listed returns the brand on whose list h is, and how surely: of several likely, or without one (nil) that which bears the
-// domain's name.
+// listed returns the brand on whose list h is, and how surely: of several likely, or without one (nil) that which bears
+// the domain's name.
 func (x *Index) listed(h *suffix.Host, likely *Brand) (whose *Brand, how Ownership) {
 	stem := h.Registrable
 	if n := len(stem) - len(h.Suffix) - 1; n > 0 {
@@ -143,8 +143,8 @@ const published = "" +
 	"docs.google.com drive.google.com firebasestorage.googleapis.com forms.office.com groups.google.com " +
 	"onedrive.live.com script.google.com sites.google.com storage.googleapis.com sway.office.com "
 
-// Customer says whether a brand's or site's customers say what stands at h, under its owner's domain: then the owner's good
-// name tells nothing.
+// Customer says whether a brand's or site's customers say what stands at h, under its owner's domain: then the owner's
+// good name tells nothing.
 func Customer(h *suffix.Host) bool {
 	return h.Subdomain != "" && (tenant(h) || wordlist.Has(published, h.ASCII))
 }

@@ -2,9 +2,9 @@ package brand
 
 import "strings"
 
-// Sites are well-known sites by their main domain, parted by single blanks: names that typists mean and squatters register one
-// slip away. Unlike a brand, a site is looked for only where it is all that a label, or a part of it, spells. From general
-// knowledge of much visited sites; names with many honest neighbours one letter away are left out.
+// Sites are well-known sites by their main domain, parted by single blanks: names that typists mean and squatters
+// register one slip away. Unlike a brand, a site is looked for only where it is all that a label, or a part of it,
+// spells. From general knowledge of much visited sites; names with many honest neighbours one letter away are left out.
 const Sites = "" +
 	"123movies.com 1password.com 888casino.com abercrombie.com academia.edu accuweather.com addictinggames.com " +
 	"advanceautoparts.com aeroflot.ru aeropostale.com aeropuertomadrid-barajas.com airasia.com aircanada.com " +

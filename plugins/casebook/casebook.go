@@ -1,4 +1,5 @@
-// Package casebook runs a first-party layer natively against its own manifest.json and cases.jsonl. Only tests import it.
+// Package casebook runs a first-party layer natively against its own manifest.json and cases.jsonl. Only tests import
+// it.
 package casebook
 
 import (
@@ -16,8 +17,8 @@ import (
 	"assay/sdk"
 )
 
-// Case is one labelled example, a line of cases.jsonl: the layer's own score must lie in Min..Max (0 to 100), every code
-// of Codes must be among its signals and, when Threat is set, that threat must be named.
+// Case is one labelled example, a line of cases.jsonl: the layer's own score must lie in Min..Max (0 to 100), every
+// code of Codes must be among its signals and, when Threat is set, that threat must be named.
 type Case struct {
 	Name    string      `json:"name"`
 	Type    entity.Type `json:"type"`
@@ -120,7 +121,8 @@ func (b Book) Check(t *testing.T, layer sdk.Layer) {
 	}
 }
 
-// Answer asserts that a host would take got: nothing refused, only declared facts read, only declared codes and threats.
+// Answer asserts that a host would take got: nothing refused, only declared facts read, only declared codes and
+// threats.
 func (b Book) Answer(t testing.TB, got sdk.Result) {
 	t.Helper()
 	if got.Refused != nil {
@@ -141,8 +143,8 @@ func (b Book) Answer(t testing.TB, got sdk.Result) {
 	}
 }
 
-// Declarations asserts what the manifest says of itself beyond its form: the name and entities given, and facts that exist; those that
-// must be looked up, the host's own tests hold to the tables of their sources.
+// Declarations asserts what the manifest says of itself beyond its form: the name and entities given, and facts that
+// exist; those that must be looked up, the host's own tests hold to the tables of their sources.
 func (b Book) Declarations(t *testing.T, name string, entities ...string) {
 	t.Helper()
 	m := b.Manifest

@@ -13,15 +13,17 @@ import (
 
 // Bounds is what a layer by itself must keep to on labelled lines.
 type Bounds struct {
-	Lines  int     // at least so many of each label, else the file is not what it should be
-	Review int     // the layer's score from which the built-in lineup asks for a review when no other layer says anything
+	Lines int // at least so many of each label, else the file is not what it should be
+	// the layer's score from which the built-in lineup asks for a review when no other layer says anything
+	Review int
 	Block  int     // and from which it blocks
 	Seen   int     // a score above this is a finding: at most 1% of the honest lines
 	Found  float64 // share of the bad lines that must be found
 }
 
-// Labelled holds layer to a file of the folder that ASSAY_DATA names, of lines {"value", "label"}: at most 0.3% of the honest lines may be
-// blocked and 2% reviewed or blocked. Without that folder the test is skipped: labelled lines are nobody's to publish.
+// Labelled holds layer to a file of the folder that ASSAY_DATA names, of lines {"value", "label"}: at most 0.3% of the
+// honest lines may be blocked and 2% reviewed or blocked. Without that folder the test is skipped: labelled lines are
+// nobody's to publish.
 func Labelled(t *testing.T, layer sdk.Layer, of entity.Type, name string, want Bounds) {
 	t.Helper()
 	folder := os.Getenv("ASSAY_DATA")

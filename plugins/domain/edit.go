@@ -26,8 +26,10 @@ func tolerance(letters int) int {
 }
 
 // commonTails end many names of banks, couriers and the like: a key that ends in one is told apart by its head only.
-var commonTails = [...]string{"bank", "express", "connect", "games", "mobile", "post", "market", "cloud", "direct", "mail",
-	"pay", "wallet", "card", "swap", "scan", "point", "energy", "park", "land", "social", "finance", "internet", "trade",
+var commonTails = [...]string{"bank", "express", "connect", "games", "mobile", "post", "market", "cloud", "direct",
+	"mail",
+	"pay", "wallet", "card", "swap", "scan", "point", "energy", "park", "land", "social", "finance", "internet",
+	"trade",
 	"contact", "money", "craft", "station", "media", "box", "coin", "check", "vision", "public", "national", "america"}
 
 // slack is the tolerance of key, less where only its head tells it apart.
@@ -130,8 +132,9 @@ func shared[T string | []byte](a, b T) (head, tail int) {
 	return head, tail
 }
 
-// differences calls visit for each place where written, which folds to the same text as key, differs from it: with where it
-// is in written, what stands there and what of key it stands for, until visit returns false. Hyphens do not count.
+// differences calls visit for each place where written, which folds to the same text as key, differs from it: with
+// where it is in written, what stands there and what of key it stands for, until visit returns false. Hyphens do not
+// count.
 func differences(written, key string, visit func(at int, mine, theirs string) bool) {
 	for i, j := 0, 0; i < len(written); {
 		size, stands := 1, 1
@@ -149,7 +152,8 @@ func differences(written, key string, visit func(at int, mine, theirs string) bo
 			if stands = len(letters); how == unlike || r == 'ß' && !strings.HasPrefix(key[j:], "ss") {
 				stands = 1
 			}
-		case i+1 < len(written) && written[i+1] < utf8.RuneSelf && j < len(key) && asOne(written[i:i+2]) == twins[key[j]]:
+		case i+1 < len(written) && written[i+1] < utf8.RuneSelf && j < len(key) &&
+			asOne(written[i:i+2]) == twins[key[j]]:
 			size = 2
 		case j+1 < len(key) && asOne(key[j:j+2]) == twins[c]:
 			stands = 2

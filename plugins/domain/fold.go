@@ -5,9 +5,9 @@ import "unicode/utf8"
 // maxLetters bounds what is read of one label: RFC 1035 allows 63 octets, a U-label has fewer letters than its A-label.
 const maxLetters = 64
 
-// folded is a label as the eye reads it: look-alike letters and digits are one, hyphens are gone. Two labels that fold to
-// the same bytes are easily taken for each other: UTS 39's skeleton without marks, and coarser, as digits and pairs of letters
-// count as what they look like.
+// folded is a label as the eye reads it: look-alike letters and digits are one, hyphens are gone. Two labels that fold
+// to the same bytes are easily taken for each other: UTS 39's skeleton without marks, and coarser, as digits and pairs
+// of letters count as what they look like.
 type folded struct {
 	text  [maxLetters * 2]byte
 	begin [maxLetters * 2]uint16 // text[i] was read from label[begin[i]:end[i]]

@@ -45,7 +45,8 @@ func (h *hit) undotted() bool {
 		strings.Trim(h.label[start:h.start]+h.label[h.end:end], "-") == ""
 }
 
-// broken says whether hyphens stand in the brand where its name has no seam: two together, or one beside a letter or two.
+// broken says whether hyphens stand in the brand where its name has no seam: two together, or one beside a letter or
+// two.
 func (h *hit) broken() bool {
 	before := 0 // letters left of part
 	rest, more := h.written(), true
@@ -121,8 +122,8 @@ func (h *hit) setApart() {
 	h.apart = (h.start == 0 || separates(h.label[h.start-1])) && (h.end == len(h.label) || separates(h.label[h.end]))
 }
 
-// spell fills in how the label writes the brand and what stands beside. It returns false where a digit that would pass for
-// a letter of the brand belongs to a number that runs on outside, as in 1299mail.
+// spell fills in how the label writes the brand and what stands beside. It returns false where a digit that would pass
+// for a letter of the brand belongs to a number that runs on outside, as in 1299mail.
 func (h *hit) spell() bool {
 	h.rest = beside(h.label, h.start, h.end)
 	if h.edits > 0 {

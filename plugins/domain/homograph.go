@@ -59,9 +59,9 @@ func spellingOf(label string) spelling {
 	return s
 }
 
-// forged says whether Latin letters stand beside others that are there to pass for ASCII: all of them do, or the scripts are
-// ones that no language mixes with Latin and that share shapes with it. What is left of UTS 39's levels (section 5.2), as
-// Latin words in a Japanese or a Thai name, is spared.
+// forged says whether Latin letters stand beside others that are there to pass for ASCII: all of them do, or the
+// scripts are ones that no language mixes with Latin and that share shapes with it. What is left of UTS 39's levels
+// (section 5.2), as Latin words in a Japanese or a Thai name, is spared.
 func (s *spelling) forged() bool {
 	switch {
 	case s.passing == 0:
@@ -72,15 +72,15 @@ func (s *spelling) forged() bool {
 	return s.common == 0 && (s.foreign&shapely != 0 && s.latin > 0 || s.foreign&^shapely == 0)
 }
 
-// disguised says whether a label of three letters or more, none of them Latin, reads as Latin ones throughout: a whole-script
-// confusable (UTS 39, section 4).
+// disguised says whether a label of three letters or more, none of them Latin, reads as Latin ones throughout: a
+// whole-script confusable (UTS 39, section 4).
 func (s *spelling) disguised() bool {
 	return s.common&shapely != 0 && s.common != anyScript && s.latin == 0 && s.exactly == s.others && s.others >= 3
 }
 
-// scripts signals, in the labels of h left of its suffix, letters of several scripts, letters of no language's spelling, and
-// words of another script that read as Latin throughout. It returns the points given. spoken says that a brand was already
-// named for the foreign letters.
+// scripts signals, in the labels of h left of its suffix, letters of several scripts, letters of no language's
+// spelling, and words of another script that read as Latin throughout. It returns the points given. spoken says that a
+// brand was already named for the foreign letters.
 func scripts(c *sdk.Check, h *host, spoken bool) int {
 	if !strings.Contains(h.ASCII, "xn--") {
 		return 0
@@ -107,7 +107,8 @@ func scripts(c *sdk.Check, h *host, spoken bool) int {
 	case spoken:
 	case uncommon.uncommon != 0:
 		letters, _ := reads(uncommon.uncommon)
-		c.Signal(40, "domain:homograph:rare_letter", excerpt.Of(uncommon.label)+" is spelt with "+codePoint(uncommon.uncommon)+
+		c.Signal(40, "domain:homograph:rare_letter", excerpt.Of(uncommon.label)+" is spelt with "+
+			codePoint(uncommon.uncommon)+
 			", a letter of hardly any language's spelling that looks like "+letters)
 		return 40
 	case whole.label != "":

@@ -6,8 +6,8 @@ import (
 	"assay/plugins/brand"
 )
 
-// directory finds brands and sites: what a text spells from some place on, and what a word lies a few slips away from. It
-// is filled when the guest starts, with counting sorts into arrays of the module's own memory: nothing is allocated.
+// directory finds brands and sites: what a text spells from some place on, and what a word lies a few slips away from.
+// It is filled when the guest starts, with counting sorts into arrays of the module's own memory: nothing is allocated.
 type directory struct {
 	names      [maxNames]named
 	folds      [maxFolds]byte // all names as foldKey makes them, one after another
@@ -16,14 +16,16 @@ type directory struct {
 	spelt      [speltBuckets + 1]uint16
 	brands     [maxBrands]uint16 // names by how they begin: spelt[k] to spelt[k+1] are those of bucket k
 	pieced     [pieceBuckets + 1]uint16
-	pieces     [maxPieces]uint16                               // names by their pieces, likewise
-	lengths    [longestKey + 1]uint8                           // the slacks of the names of so many letters: bit 1 for slack 1
-	cuts       [longestKey + 1][maxSlack + 1][maxSlack + 1]cut // of names of so many letters, by their slack
-	powers     [powersKept]uint32                              // of radix
-	aimed      [maxProbes]probe
-	probes     [longestKey + maxSlack + 1]struct{ first, end uint16 } // aimed[first:end] are for words of so many letters
-	sites      [maxSites]uint16                                       // where a site begins in brand.Sites
-	owners     brand.Index
+	pieces     [maxPieces]uint16 // names by their pieces, likewise
+	// the slacks of the names of so many letters: bit 1 for slack 1
+	lengths [longestKey + 1]uint8
+	cuts    [longestKey + 1][maxSlack + 1][maxSlack + 1]cut // of names of so many letters, by their slack
+	powers  [powersKept]uint32                              // of radix
+	aimed   [maxProbes]probe
+	// aimed[first:end] are for words of so many letters
+	probes [longestKey + maxSlack + 1]struct{ first, end uint16 }
+	sites  [maxSites]uint16 // where a site begins in brand.Sites
+	owners brand.Index
 }
 
 // named is what searching needs of a name.
@@ -107,7 +109,8 @@ func bind() *directory {
 	return d
 }
 
-// cumulate turns counts, that of bucket k at k+1, into the ends of the buckets, which fill moves down to their beginnings.
+// cumulate turns counts, that of bucket k at k+1, into the ends of the buckets, which fill moves down to their
+// beginnings.
 func cumulate(ends []uint16) {
 	for k := 1; k < len(ends); k++ {
 		ends[k] += ends[k-1]
@@ -148,9 +151,9 @@ func speltBucket(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * spread >> (32 - speltBits)
 }
 
-// A name that edits may resemble is cut into one piece more than there may be edits, a letter left out between any two: so
-// an edit, be it two neighbours swapped, spoils one piece at most, and one is left whole in whatever resembles the name.
-// It has moved no further than the edits on its shorter side can have moved it.
+// A name that edits may resemble is cut into one piece more than there may be edits, a letter left out between any two:
+// so an edit, be it two neighbours swapped, spoils one piece at most, and one is left whole in whatever resembles the
+// name. It has moved no further than the edits on its shorter side can have moved it.
 
 // cut is where a piece of a name begins, and its length.
 type cut struct{ start, length uint8 }
@@ -228,7 +231,8 @@ func (d *directory) aim() {
 						roam = 0
 					}
 					for p := max(start-roam, 0); p <= min(start+roam, word-int(c.length)); p++ {
-						d.aimed[n] = probe{uint8(p), c.length, uint8(letters), uint8(slack), pieceSalt(letters, slack, j)}
+						d.aimed[n] = probe{uint8(p), c.length, uint8(letters), uint8(slack),
+							pieceSalt(letters, slack, j)}
 						n++
 					}
 				}
@@ -238,8 +242,8 @@ func (d *directory) aim() {
 	}
 }
 
-// resembling calls visit with every name whose fold is text[from:to], of which s holds the sums, or may lie within its slack
-// of it, some of them twice.
+// resembling calls visit with every name whose fold is text[from:to], of which s holds the sums, or may lie within its
+// slack of it, some of them twice.
 func (d *directory) resembling(text []byte, s *sums, from, to int, visit func(name int)) {
 	if to-from >= len(d.probes) {
 		return
@@ -266,8 +270,8 @@ func (d *directory) resembling(text []byte, s *sums, from, to int, visit func(na
 	}
 }
 
-// letterSet has one bit for each letter of s, and one for each residue of what is no letter. One edit changes at most two
-// bits, so names too far from a word are skipped without aligning the two.
+// letterSet has one bit for each letter of s, and one for each residue of what is no letter. One edit changes at most
+// two bits, so names too far from a word are skipped without aligning the two.
 func letterSet(s []byte) uint32 {
 	var set uint32
 	for _, c := range s {

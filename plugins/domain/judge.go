@@ -8,13 +8,13 @@ import (
 	"assay/plugins/suffix"
 )
 
-// The points of each way to borrow a name come from how many reported names borrow so against honest ones, over 20,000 names
-// of 22 lists: 40 stands for some ten to one, 60 for thirty to one, 75 and more for those that hardly an honest name but the
-// owner's shows.
+// The points of each way to borrow a name come from how many reported names borrow so against honest ones, over 20,000
+// names of 22 lists: 40 stands for some ten to one, 60 for thirty to one, 75 and more for those that hardly an honest
+// name but the owner's shows.
 
-// Of what a borrowing tells by itself, the layers that learn how names are worded tell some as well. They know a brand that is spelt
-// out beside other words, a slip of the keyboard less, and a disguise they take for an ordinary name: these shares of the points
-// are what the layer adds beside them.
+// Of what a borrowing tells by itself, the layers that learn how names are worded tell some as well. They know a brand
+// that is spelt out beside other words, a slip of the keyboard less, and a disguise they take for an ordinary name:
+// these shares of the points are what the layer adds beside them.
 const (
 	spelledOut = 43 // percent
 	slipped    = 60

@@ -33,7 +33,8 @@ func marked(mark byte) likeness {
 	return same
 }
 
-// reads returns the one or two lower-case letters, or the digit, that r passes for, and how. Signs and marks pass for none.
+// reads returns the one or two lower-case letters, or the digit, that r passes for, and how. Signs and marks pass for
+// none.
 func reads(r rune) (letters string, how likeness) {
 	letter, entry := record(lookalikes, r)
 	if letter != r {
@@ -50,9 +51,9 @@ func reads(r rune) (letters string, how likeness) {
 	return entry, how
 }
 
-// record returns the record of table that begins with the greatest character up to r, and what follows that character. A
-// table is text: records in the order of the characters that they begin with, the rest of each ASCII. The first character of
-// a table is up to every r that is not ASCII.
+// record returns the record of table that begins with the greatest character up to r, and what follows that character.
+// A table is text: records in the order of the characters that they begin with, the rest of each ASCII. The first
+// character of a table is up to every r that is not ASCII.
 func record(table string, r rune) (letter rune, entry string) {
 	start, end := 0, 0 // of the best entry
 	for low, high := 0, len(table); low < high; {

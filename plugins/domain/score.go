@@ -57,7 +57,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 		threat = ""
 	}
 	if h.risk > 0 {
-		c.Signal(part(h.risk, spelledOut), "domain:suffix:risky", "ends in ."+excerpt.Of(h.TLD)+", a suffix with many reported domains")
+		c.Signal(part(h.risk, spelledOut), "domain:suffix:risky", "ends in ."+excerpt.Of(h.TLD)+
+			", a suffix with many reported domains")
 	}
 	if threat != "" {
 		c.Threat(threat)

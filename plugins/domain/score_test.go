@@ -92,7 +92,8 @@ func TestOrdinaryWordsAreSpared(t *testing.T) {
 	}
 }
 
-// The directory must hold every name where search looks for it: letter for letter, and with any slip it is told to forgive.
+// The directory must hold every name where search looks for it: letter for letter, and with any slip it is told to
+// forgive.
 func TestDirectoryHoldsEveryName(t *testing.T) {
 	t.Parallel()
 	for name := range known.count {
@@ -164,14 +165,18 @@ func TestTextsNameTheEvidence(t *testing.T) {
 		"missing":         {"instagrm-wiese.com", "instagrm is close to Instagram: letter a missing"},
 		"extra":           {"instyagram-wiese.com", "instyagram is close to Instagram: extra letter y"},
 		"lure words":      {"paypa1-secure-login.xyz", "sets PayPal beside words that bait: secure, login"},
-		"name of the key": {"steamcomunitty.com", "steamcomunitty is close to steamcommunity (Steam): 2 letters differ"},
-		"to the eye":      {"dlscotd.com", "dlscotd is close to Discord: letter t for letter r"},
-		"hyphen":          {"facebo-ok.com", "facebo-ok is close to Facebook: a hyphen inside"},
-		"no dots":         {"httpfacebook.com", "httpfacebook reads as an address of Facebook with its punctuation left out"},
+		"name of the key": {"steamcomunitty.com",
+			"steamcomunitty is close to steamcommunity (Steam): 2 letters differ"},
+		"to the eye": {"dlscotd.com", "dlscotd is close to Discord: letter t for letter r"},
+		"hyphen":     {"facebo-ok.com", "facebo-ok is close to Facebook: a hyphen inside"},
+		"no dots": {"httpfacebook.com",
+			"httpfacebook reads as an address of Facebook with its punctuation left out"},
 		"pair in a short": {"arnazon.com", "arnazon looks like Amazon: letters rn for letter m"},
 		"scripts":         {"gаrdening.com", "gаrdening mixes Latin and Cyrillic letters: а (U+0430) looks like a"},
-		"slash":           {"blumenノwiese.com", "blumenノwiese mixes Latin and Katakana letters: ノ (U+30CE) looks like a dot or a slash"},
-		"whole script":    {"осехур.com", "осехур is written in Cyrillic, yet reads as Latin letters throughout: ocexyp"},
+		"slash": {"blumenノwiese.com",
+			"blumenノwiese mixes Latin and Katakana letters: ノ (U+30CE) looks like a dot or a slash"},
+		"whole script": {"осехур.com",
+			"осехур is written in Cyrillic, yet reads as Latin letters throughout: ocexyp"},
 		"rare letter": {"ɡarden.com",
 			"ɡarden is spelt with ɡ (U+0261), a letter of hardly any language's spelling that looks like g"},
 		"suffix": {"paypa1-secure-login.xyz", "ends in .xyz, a suffix with many reported domains"},
@@ -320,7 +325,8 @@ func FuzzScore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, subdomain, suffix string) {
 		for _, kind := range []string{"icann", "private"} {
 			book.Answer(t, sdk.Run(Score, sdk.Facts{
-				"domain.ascii": "xn--." + subdomain + "." + name + "." + suffix, "domain.registrable": name + "." + suffix,
+				"domain.ascii": "xn--." + subdomain + "." + name + "." + suffix, "domain.registrable": name + "." +
+					suffix,
 				"domain.suffix_kind": kind, "domain.name": name, "domain.subdomain": subdomain,
 			}))
 		}

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// scriptSet is a set of scripts and of the writing systems that join some: bit i stands for scriptNames[i] (UTS 39, section
-// 5.1, augmented script sets).
+// scriptSet is a set of scripts and of the writing systems that join some: bit i stands for scriptNames[i] (UTS 39,
+// section 5.1, augmented script sets).
 type scriptSet uint64
 
 // anyScript is the set of a character that all scripts share, such as a digit or a hyphen.

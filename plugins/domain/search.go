@@ -15,7 +15,8 @@ type reader struct {
 	lures int // of the label, in room
 }
 
-// search calls visit for every brand that label spells, plainly or in disguise, and for every misspelling that it holds.
+// search calls visit for every brand that label spells, plainly or in disguise, and for every misspelling that it
+// holds.
 func (r *reader) search(label string, visit func(*hit)) {
 	r.read(label, visit)
 	if strings.Contains(label, "ß") {
@@ -53,8 +54,8 @@ func (r *reader) read(label string, visit func(*hit)) {
 	r.misspellings(label, visit)
 }
 
-// misspellings looks for names a few edits away from the label as a whole, from each part between hyphens, from what lure
-// words leave over, and from what follows a "www" or the like without its dot.
+// misspellings looks for names a few edits away from the label as a whole, from each part between hyphens, from what
+// lure words leave over, and from what follows a "www" or the like without its dot.
 func (r *reader) misspellings(label string, visit func(*hit)) {
 	tried := [10][2]int{}
 	n := 0
@@ -160,8 +161,8 @@ func (r *reader) compare(label string, start, end int, visit func(*hit)) {
 	})
 }
 
-// stands says whether fold is spelt whole within the folded letters from to to, with a hyphen at its side: then what is more
-// is a word of its own and no slip.
+// stands says whether fold is spelt whole within the folded letters from to to, with a hyphen at its side: then what is
+// more is a word of its own and no slip.
 func (r *reader) stands(fold []byte, label string, from, to int) bool {
 	n := len(fold)
 	if to-from <= n {

@@ -18,9 +18,12 @@ var brands = [...]brand{
 	{"roblox", false}, {"epicgames", false}, {"playstation", false}, {"netflix", false}, {"spotify", false},
 	{"disneyplus", false}, {"adobe", true}, {"dropbox", false}, {"docusign", false}, {"norton", true}, {"mcafee", true},
 	{"geeksquad", false}, {"yahoo", true}, {"ebay", true}, {"aliexpress", false}, {"alibaba", true}, {"walmart", false},
-	{"zalando", false}, {"allegro", true}, {"vinted", false}, {"wallapop", false}, {"leboncoin", false}, {"airbnb", false},
-	{"bookingcom", false}, {"booking", true}, {"dhl", true}, {"fedex", false}, {"ups", true}, {"usps", true}, {"dpd", true},
-	{"gls", true}, {"evri", true}, {"royalmail", false}, {"laposte", false}, {"chronopost", false}, {"colissimo", false},
+	{"zalando", false}, {"allegro", true}, {"vinted", false}, {"wallapop", false}, {"leboncoin", false},
+	{"airbnb", false},
+	{"bookingcom", false}, {"booking", true}, {"dhl", true}, {"fedex", false}, {"ups", true}, {"usps", true},
+	{"dpd", true},
+	{"gls", true}, {"evri", true}, {"royalmail", false}, {"laposte", false}, {"chronopost", false},
+	{"colissimo", false},
 	{"correos", true}, {"posteitaliane", false}, {"deutschepost", false}, {"swisspost", false}, {"postnl", false},
 	{"bpost", true}, {"inpost", false}, {"coinbase", false}, {"binance", false}, {"kraken", true}, {"bitfinex", false},
 	{"metamask", false}, {"trustwallet", false}, {"ledger", true}, {"trezor", false}, {"blockchain", false},
@@ -30,17 +33,19 @@ var brands = [...]brand{
 	{"mastercard", false}, {"amex", true}, {"americanexpress", false}, {"chase", true}, {"wellsfargo", false},
 	{"bankofamerica", false}, {"citibank", false}, {"capitalone", false}, {"hsbc", false}, {"barclays", false},
 	{"lloyds", true}, {"natwest", false}, {"halifax", true}, {"santander", true}, {"bbva", false}, {"caixabank", false},
-	{"ing", true}, {"rabobank", false}, {"abnamro", false}, {"sparkasse", false}, {"volksbank", false}, {"postbank", false},
+	{"ing", true}, {"rabobank", false}, {"abnamro", false}, {"sparkasse", false}, {"volksbank", false},
+	{"postbank", false},
 	{"commerzbank", false}, {"deutschebank", false}, {"unicredit", false}, {"intesasanpaolo", false},
 	{"bnpparibas", false}, {"creditagricole", false}, {"societegenerale", false}, {"boursorama", false}, {"irs", true},
 	{"hmrc", true}, {"impots", true}, {"ameli", true}, {"elster", true}, {"finanzamt", true}, {"agenziaentrate", false},
-	{"inps", true}, {"europol", false}, {"interpol", false}, {"fbi", true}, {"medicare", true}, {"socialsecurity", false},
+	{"inps", true}, {"europol", false}, {"interpol", false}, {"fbi", true}, {"medicare", true},
+	{"socialsecurity", false},
 	{"dvla", true}, {"telekom", true}, {"vodafone", false}, {"verizon", false}, {"xfinity", false}, {"comcast", false},
 }
 
-// moneyWords are about access, money or identity, which only fraud writes from a mailbox anybody can open; deskWords are
-// what else an organisation calls its desks, mailings and errands; fillers name no desk by themselves. Each in the form of
-// disposables.
+// moneyWords are about access, money or identity, which only fraud writes from a mailbox anybody can open; deskWords
+// are what else an organisation calls its desks, mailings and errands; fillers name no desk by themselves. Each in the
+// form of disposables.
 const (
 	moneyWords = `account accounts alert alerts claim claims compte confirm confirmation cuenta dispute disputes
 donotreply fraud konto kyc locked login noreply recovery reembolso refund refunds remboursement rimborso
@@ -63,8 +68,8 @@ mailer my nl no online pro server system systems the uk us usa user users web yo
 // maxWord is the length in bytes of the longest of those words.
 const maxWord = 15
 
-// starts holds, for each first letter a-z of those words, the second letters that follow it, a bit each: most names end the
-// search there.
+// starts holds, for each first letter a-z of those words, the second letters that follow it, a bit each: most names end
+// the search there.
 var starts = [26]letters{
 	0xc894c, 0x04101, 0x124891, 0x04111, 0x141000, 0x24100, 0x20900, 0x20110,
 	0x82008, 0x04000, 0x1104000, 0x84900, 0x1000001, 0x04800, 0x22020, 0x20001,

@@ -35,13 +35,14 @@ func judgeSpelling(v *verdict, host, suffix string) {
 	}
 }
 
-// pointsTelling is from where on the spelling is named as a reason. With domains kept back from training, 1.2% of the honest
-// addresses at domains that no list or rule knows have it, and 12% of those at throw-away ones.
+// pointsTelling is from where on the spelling is named as a reason. With domains kept back from training, 1.2% of the
+// honest addresses at domains that no list or rule knows have it, and 12% of those at throw-away ones.
 const pointsTelling = 24
 
-// pointsOf maps a sum of weights to points. It is shallow: the sum is surer of domains kept back from training than it is right,
-// and a unit of its log-odds is worth a third beside what the other layers say. Where the sum says nothing stand a domain's
-// 22 points for being on no list. Kept-back domains have 0 to 38: spelling alone neither blocks nor asks for a review.
+// pointsOf maps a sum of weights to points. It is shallow: the sum is surer of domains kept back from training than it
+// is right, and a unit of its log-odds is worth a third beside what the other layers say. Where the sum says nothing
+// stand a domain's 22 points for being on no list. Kept-back domains have 0 to 38: spelling alone neither blocks nor
+// asks for a review.
 func pointsOf(sum int) int {
 	return min(int(perUnit*float32(sum)*spelling.Quantum)+unknown, most)
 }
@@ -86,8 +87,8 @@ const (
 	spread   = 60 // divides by every length of a run
 )
 
-// heaviest returns the run of label whose bytes moved the score most together, without hyphens at its ends. One that leaves
-// but two bytes of the label at an end takes them in: a person reads words.
+// heaviest returns the run of label whose bytes moved the score most together, without hyphens at its ends. One that
+// leaves but two bytes of the label at an end takes them in: a person reads words.
 func heaviest(label string, moved []int) string {
 	start, end, best := 0, 0, 0
 	for i, from, sum := 0, 0, 0; i < len(label) && i < len(moved); i++ {

@@ -25,15 +25,17 @@ var throwawayWords = [...]string{
 	"mailinator", "disposable", "disposemail", "fakemail", "fakeemail", "fakeinbox", "emailfake", "spambox", "spambog",
 	"spamgourmet", "nospammail", "burnermail", "burneremail", "yopmail", "dropmail", "maildrop", "mailcatch",
 	"mailnesia", "discardmail", "wegwerfmail", "wegwerfemail", "einmalmail", "schrottmail", "muellmail", "mailjetable",
-	"emailjetable", "onetimemail", "onetimeemail", "anonbox", "anonymail", "anonymousmail", "mohmal", "getnada", "moakt",
+	"emailjetable", "onetimemail", "onetimeemail", "anonbox", "anonymail", "anonymousmail", "mohmal", "getnada",
+	"moakt",
 	"crapmail", "dumpmail", "selfdestruct", "oneoffmail", "inboxkitten", "mailsac", "emailtemporal",
 	"correotemporal", "emailtemporar", "mailtemporaire", "emailtemporanea", "linshiyou", "fakebox", "spammail",
 	"emailgenerator", "mailgenerator", "minutesemail",
 }
 
-// wordsBeforeMail name one as a hyphenated word beside "mail", "email" or "inbox"; they are too short to be sought inside
-// words.
-var wordsBeforeMail = [...]string{"temp", "tmp", "temporary", "trash", "fake", "burner", "junk", "spam", "throw", "anon"}
+// wordsBeforeMail name one as a hyphenated word beside "mail", "email" or "inbox"; they are too short to be sought
+// inside words.
+var wordsBeforeMail = [...]string{"temp", "tmp", "temporary", "trash", "fake", "burner", "junk", "spam", "throw",
+	"anon"}
 
 // letters is the set of the letters a-z, one bit each, that a text holds: it rules most words out without a search.
 type letters uint32

@@ -86,12 +86,14 @@ func webLike(v *verdict, local string, at mailbox) bool {
 		return true
 	}
 	dot := strings.LastIndexByte(local, '.')
-	if dot < 2 || !strings.Contains(" com net org gov edu info biz xyz online site shop click ", " "+local[dot+1:]+" ") {
+	if dot < 2 || !strings.Contains(" com net org gov edu info biz xyz online site shop click ", " "+local[dot+1:]+
+		" ") {
 		return false
 	}
 	if !at.open {
 		// People with a domain of their own hand out shop.com@ addresses to see who sells them on.
-		v.add(0, "email:local:domain_name", "the local part is written like a domain name: "+excerpt.Of(local), "") // for the audit alone
+		// for the audit alone
+		v.add(0, "email:local:domain_name", "the local part is written like a domain name: "+excerpt.Of(local), "")
 		return true
 	}
 	v.add(pointsDomainLike, "email:local:domain_name",
@@ -142,7 +144,8 @@ func posing(v *verdict, local, host string, at mailbox) bool {
 	}
 	if name := joinedBrand(at.name); w.money > 0 && name != "" {
 		v.add(pointsDeskOfBrand, "email:role:brand",
-			excerpt.Of(local)+"@ speaks for security or accounts under a domain that joins "+name+" with other words", sdk.Impersonation)
+			excerpt.Of(local)+"@ speaks for security or accounts under a domain that joins "+name+" with other words",
+			sdk.Impersonation)
 		return true
 	}
 	return false

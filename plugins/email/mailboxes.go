@@ -2,8 +2,8 @@ package main
 
 import "strings"
 
-// mailboxes are further providers that people have kept mailboxes at for years: internet access providers, and the families of
-// vanity domains of mail.com. In the form of disposables.
+// mailboxes are further providers that people have kept mailboxes at for years: internet access providers, and the
+// families of vanity domains of mail.com. In the form of disposables.
 const mailboxes = `012.net.il 21cn.com 9online.fr accountant.com activist.com adexec.com adinet.com.uy aliceadsl.fr allergist.com
 alumni.com alumnidirector.com amorki.pl aon.at archaeologist.com arcor.de arnet.com.ar artlover.com aruba.it asia.com
 auctioneer.net australiamail.com autograf.pl bartender.net beotel.net bezeqint.net bigfoot.com biglobe.ne.jp
@@ -49,8 +49,8 @@ wanadoo.es wanadoo.nl webmail.co.za webname.com whoever.com windstream.net winni
 workmail.com writeme.com xs4all.nl xtra.co.nz ya.com yours.com zahav.net.il zipmail.com.br zonnet.nl
 `
 
-// keptMailboxes returns the provider's domain that host is or lies under, or "" when it is no such provider's. Mail2World gives
-// out addresses under some two thousand names that begin with mail2.
+// keptMailboxes returns the provider's domain that host is or lies under, or "" when it is no such provider's.
+// Mail2World gives out addresses under some two thousand names that begin with mail2.
 func keptMailboxes(host string) string {
 	if strings.HasPrefix(host, "mail2") && strings.HasSuffix(host, ".com") && strings.Count(host, ".") == 1 &&
 		len(host) > len("mail2ab.com") {

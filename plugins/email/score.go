@@ -7,12 +7,14 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. At a weight of 8 and a bias of -6, as in the built-in lineup, 86 points or more block by themselves
-// and 70 or more ask for a review; a point is worth 0.08 of log-odds.
+// The points of each signal. At a weight of 8 and a bias of -6, as in the built-in lineup, 86 points or more block by
+// themselves and 70 or more ask for a review; a point is worth 0.08 of log-odds.
 const (
-	pointsDisposable  = 90 // on the list: the address is made to be thrown away
-	pointsThrowaway   = 76 // a name such as tempmail-box: right in the labelled data whenever it fired, but still a guess
-	pointsBorrowed    = 80 // 44gmail.com: 24 reported mail domains and none of the 2,800 honest addresses in the labelled data
+	pointsDisposable = 90 // on the list: the address is made to be thrown away
+	// a name such as tempmail-box: right in the labelled data whenever it fired, but still a guess
+	pointsThrowaway = 76
+	// 44gmail.com: 24 reported mail domains and none of the 2,800 honest addresses in the labelled data
+	pointsBorrowed    = 80
 	pointsTypo        = 72 // most owners of such an address mistyped it, so a person should look
 	pointsTypoSuffix  = 65
 	pointsPosing      = 85 // a mailbox anybody can open, named paypal-support

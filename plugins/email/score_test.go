@@ -21,7 +21,8 @@ func TestManifest(t *testing.T) {
 
 func TestAbstainsWithoutMailDomain(t *testing.T) {
 	t.Parallel()
-	if got := sdk.Run(Score, sdk.Facts{"entity.type": "email", "email.local": "paypal-support"}); got.Outcome != sdk.Abstained {
+	if got := sdk.Run(Score, sdk.Facts{"entity.type": "email",
+		"email.local": "paypal-support"}); got.Outcome != sdk.Abstained {
 		t.Errorf("outcome %d without a mail domain, want abstained", got.Outcome)
 	}
 }
@@ -30,7 +31,8 @@ func TestAbstainsWithoutMailDomain(t *testing.T) {
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	lists := map[string]string{
-		"disposables": disposables, "relays": relays, "moneyWords": moneyWords, "deskWords": deskWords, "fillers": fillers, "families": families,
+		"disposables": disposables, "relays": relays, "moneyWords": moneyWords, "deskWords": deskWords,
+		"fillers": fillers, "families": families,
 		"realNames": realNames, "wrongSuffixes": wrongSuffixes, "roles": roles, "groupWords": groupWords,
 	}
 	for name, list := range lists {
@@ -101,17 +103,20 @@ func TestMistyped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := mistyped(tc.name, tc.suffix, tc.unlisted); got.meant != tc.want || got.what != tc.what {
-				t.Errorf("mistyped(%s.%s) = %q, %q, want %q, %q", tc.name, tc.suffix, got.meant, got.what, tc.want, tc.what)
+				t.Errorf("mistyped(%s.%s) = %q, %q, want %q, %q", tc.name, tc.suffix, got.meant, got.what, tc.want,
+					tc.what)
 			}
 		})
 	}
 }
 
-// TestLocalPartAtUnlistedDomain holds role and machine-made local parts to counting at a domain that only its spelling tells of.
+// TestLocalPartAtUnlistedDomain holds role and machine-made local parts to counting at a domain that only its spelling
+// tells of.
 func TestLocalPartAtUnlistedDomain(t *testing.T) {
 	t.Parallel()
 	score := func(local, host, name, suffix string) int {
-		return sdk.Run(Score, sdk.Facts{"email.local": local, "email.domain": host, "domain.registrable": host, "domain.name": name,
+		return sdk.Run(Score, sdk.Facts{"email.local": local, "email.domain": host, "domain.registrable": host,
+			"domain.name":   name,
 			"domain.suffix": suffix, "domain.suffix_kind": "icann"}).Score
 	}
 	unlisted := score("jane.doe", "freegift-mailbox24.xyz", "freegift-mailbox24", "xyz")
@@ -119,12 +124,14 @@ func TestLocalPartAtUnlistedDomain(t *testing.T) {
 	if unlisted < 24 || honest > 6 {
 		t.Fatalf("scores %d and %d for a person, want many and few", unlisted, honest)
 	}
-	for local, want := range map[string]int{"info": max(unlisted+pointsRole, 0), "x8k2p9q4z": unlisted + pointsRandomHere} {
+	for local, want := range map[string]int{"info": max(unlisted+pointsRole, 0),
+		"x8k2p9q4z": unlisted + pointsRandomHere} {
 		if got := score(local, "freegift-mailbox24.xyz", "freegift-mailbox24", "xyz"); got != want {
 			t.Errorf("%s@ at a domain with %d points scores %d, want %d", local, unlisted, got, want)
 		}
 	}
-	facts := sdk.Facts{"email.local": "x8k2p9q4z", "email.domain": "gmx.de", "email.provider": "gmx", "domain.name": "gmx"}
+	facts := sdk.Facts{"email.local": "x8k2p9q4z", "email.domain": "gmx.de", "email.provider": "gmx",
+		"domain.name": "gmx"}
 	if got := sdk.Run(Score, facts).Score; got != pointsRandom+pointsKnown {
 		t.Errorf("a machine-made local part at a provider scores %d, want %d", got, pointsRandom+pointsKnown)
 	}
@@ -137,7 +144,8 @@ func TestKeptMailboxes(t *testing.T) {
 	}
 	for host, want := range map[string]string{
 		"consultant.com": "consultant.com", "stud.online.no": "online.no", "mail2norway.com": "mail2norway.com",
-		"mail2norway.prizes.com": "", "mail2.com": "", "mail2norway.net": "", "notconsultant.com": "", "com": "", "": "",
+		"mail2norway.prizes.com": "", "mail2.com": "", "mail2norway.net": "", "notconsultant.com": "", "com": "",
+		"": "",
 	} {
 		if got := keptMailboxes(host); got != want {
 			t.Errorf("keptMailboxes(%q) = %q, want %q", host, got, want)
@@ -173,7 +181,8 @@ func FuzzScore(f *testing.F) {
 func BenchmarkScore(b *testing.B) {
 	cases := map[string]sdk.Facts{
 		"person": {
-			"email.local": "jane.doe84", "email.domain": "gmail.com", "email.provider": "google", "domain.name": "gmail",
+			"email.local": "jane.doe84", "email.domain": "gmail.com", "email.provider": "google",
+			"domain.name":        "gmail",
 			"domain.registrable": "gmail.com", "domain.suffix": "com", "domain.suffix_kind": "icann",
 		},
 		"company": {
@@ -182,7 +191,8 @@ func BenchmarkScore(b *testing.B) {
 		},
 		"long": {
 			"email.local": strings.Repeat("support1", 8), "email.domain": strings.Repeat("a-0.", 62) + "com",
-			"domain.name": "a-0", "domain.registrable": "a-0.com", "domain.suffix": "com", "domain.suffix_kind": "icann",
+			"domain.name": "a-0", "domain.registrable": "a-0.com", "domain.suffix": "com",
+			"domain.suffix_kind": "icann",
 		},
 	}
 	for name, facts := range cases {

@@ -47,8 +47,8 @@ mcloud ncloud outlooks overlook pcloud protonmails qmail rmail scloud seznams tc
 vastmail vcloud verizons vmail wcloud wmail xcloud xmail yahoos ymail zmail
 `
 
-// wrongSuffixes are what people type for .com; none of them is a suffix under which these providers give out mailboxes. In
-// the form of disposables.
+// wrongSuffixes are what people type for .com; none of them is a suffix under which these providers give out mailboxes.
+// In the form of disposables.
 const wrongSuffixes = `ccom cim clm cm cmo co cok com.com come coml comm comn coms con coom cpm cpom ocm om vom
 xom
 `
@@ -90,9 +90,9 @@ func mistyped(name, suffix string, unlisted bool) slip {
 	return slip{}
 }
 
-// borrowed returns the provider whose name stands in one of labels (a host without its public suffix) where it is not the
-// whole registrable name, or "". These are coined words that no honest mail domain in the labelled data holds; gmail must
-// begin a word, for there are bigmails.
+// borrowed returns the provider whose name stands in one of labels (a host without its public suffix) where it is not
+// the whole registrable name, or "". These are coined words that no honest mail domain in the labelled data holds;
+// gmail must begin a word, for there are bigmails.
 func borrowed(labels string) string {
 	for labels != "" {
 		label, rest, more := strings.Cut(labels, ".")
@@ -110,7 +110,8 @@ func borrowed(labels string) string {
 	return ""
 }
 
-// lookalikes returns name with the digits and pairs that pass for letters replaced by those letters, or "" when it holds none.
+// lookalikes returns name with the digits and pairs that pass for letters replaced by those letters, or "" when it
+// holds none.
 func lookalikes(name string) string {
 	out, changed := make([]byte, 0, 16), false
 	for i := 0; i < len(name); i++ {
@@ -139,8 +140,8 @@ func lookalikes(name string) string {
 }
 
 // oneEdit says how name differs from label by one insertion, omission, replacement or swap of neighbours (the optimal
-// string alignment distance 1), or "" when it does not. A replaced first letter counts only when it neighbours the right
-// one on a keyboard, as other first letters make other words.
+// string alignment distance 1), or "" when it does not. A replaced first letter counts only when it neighbours the
+// right one on a keyboard, as other first letters make other words.
 func oneEdit(name, label string) string {
 	if len(name) > len(label)+1 || len(name)+1 < len(label) {
 		return ""

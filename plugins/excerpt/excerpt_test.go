@@ -11,15 +11,17 @@ import (
 func TestOf(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct{ in, want string }{
-		"short ascii is kept":        {"example.com", "example.com"},
-		"empty":                      {"", ""},
-		"exactly the bound":          {strings.Repeat("a", excerpt.MaxBytes), strings.Repeat("a", excerpt.MaxBytes)},
-		"one byte over is cut":       {strings.Repeat("a", excerpt.MaxBytes+1), strings.Repeat("a", excerpt.MaxBytes) + "…"},
-		"cut between two characters": {strings.Repeat("a", excerpt.MaxBytes-1) + "éb", strings.Repeat("a", excerpt.MaxBytes-1) + "…"},
-		"control":                    {"a\nb\x7fc", "a?b?c"},
-		"bidi control":               {"a\u202eb\u2066c", "a?b?c"},
-		"not utf-8":                  {"a\xffb", "a?b"},
-		"letters of other scripts":   {"пример.рф", "пример.рф"},
+		"short ascii is kept": {"example.com", "example.com"},
+		"empty":               {"", ""},
+		"exactly the bound":   {strings.Repeat("a", excerpt.MaxBytes), strings.Repeat("a", excerpt.MaxBytes)},
+		"one byte over is cut": {strings.Repeat("a", excerpt.MaxBytes+1), strings.Repeat("a", excerpt.MaxBytes) +
+			"…"},
+		"cut between two characters": {strings.Repeat("a", excerpt.MaxBytes-1) + "éb",
+			strings.Repeat("a", excerpt.MaxBytes-1) + "…"},
+		"control":                  {"a\nb\x7fc", "a?b?c"},
+		"bidi control":             {"a\u202eb\u2066c", "a?b?c"},
+		"not utf-8":                {"a\xffb", "a?b"},
+		"letters of other scripts": {"пример.рф", "пример.рф"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. At the layer's default weight, and a bias of -4, 70 points block by themselves and 52 ask for a
-// review: an operator who imports a list of bad entities means it, yet what lies under a listed name was not listed itself, and
-// lists of pages hold hacked sites of honest owners.
+// The points of each signal. At the layer's default weight, and a bias of -4, 70 points block by themselves and 52 ask
+// for a review: an operator who imports a list of bad entities means it, yet what lies under a listed name was not
+// listed itself, and lists of pages hold hacked sites of honest owners.
 const (
 	pointsExact      = 75
 	pointsMailDomain = 70

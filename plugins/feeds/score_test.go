@@ -20,7 +20,8 @@ func TestManifest(t *testing.T) {
 func TestSentence(t *testing.T) {
 	t.Parallel()
 	got := sdk.Run(Score, sdk.Facts{
-		"feed.listed": "URLhaus, CERT Polska", "feed.lists": "2", "feed.match": "exact", "feed.category": "investment_scam", "feed.days": "12",
+		"feed.listed": "URLhaus, CERT Polska", "feed.lists": "2", "feed.match": "exact",
+		"feed.category": "investment_scam", "feed.days": "12",
 	})
 	if want := "listed by URLhaus, CERT Polska as investment scam, for 12 days"; got.Signals[0].Text != want {
 		t.Errorf("text %q, want %q", got.Signals[0].Text, want)
@@ -34,7 +35,8 @@ func FuzzScore(f *testing.F) {
 	f.Add("\xff\n", "-1", "page", "\u202e", "999999", "a", "parent")
 	f.Fuzz(func(t *testing.T, listed, lists, match, category, days, good, goodMatch string) {
 		book.Answer(t, sdk.Run(Score, sdk.Facts{
-			"feed.listed": listed, "feed.lists": lists, "feed.match": match, "feed.category": category, "feed.days": days,
+			"feed.listed": listed, "feed.lists": lists, "feed.match": match, "feed.category": category,
+			"feed.days": days,
 			"feed.good": good, "feed.good_match": goodMatch,
 		}))
 	})

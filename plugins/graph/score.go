@@ -6,8 +6,9 @@ import (
 	"assay/sdk"
 )
 
-// The graph is hearsay: it repeats what checks found before, and customers can be made up. So all of it together weighs, at the
-// layer's default weight and a bias of -4, less than a review asks for, and each part grows with the number of customers who vouch.
+// The graph is hearsay: it repeats what checks found before, and customers can be made up. So all of it together
+// weighs, at the layer's default weight and a bias of -4, less than a review asks for, and each part grows with the
+// number of customers who vouch.
 const (
 	mostBlocked    = 40 // points of an entity that was blocked always, for many customers
 	mostNeighbours = 60
@@ -24,19 +25,22 @@ func Score(c *sdk.Check) sdk.Outcome {
 	share, since := number(c, "graph.blocked_share"), number(c, "graph.first_seen_days")
 	if customers > 0 && share >= leastShare {
 		if points := damped(mostBlocked, share, customers); points > 0 {
-			c.Signal(points, "graph:entity:blocked", "met by "+atLeast(customers)+" customers within 90 days, and blocked in "+
+			c.Signal(points, "graph:entity:blocked", "met by "+atLeast(customers)+
+				" customers within 90 days, and blocked in "+
 				strconv.Itoa(share)+" percent of their checks")
 		}
 	}
 	neighbours, risk := number(c, "graph.neighbours"), number(c, "graph.neighbour_risk")
 	if neighbours > 0 && risk >= leastShare {
 		if points := damped(mostNeighbours, risk, neighbours); points > 0 {
-			c.Signal(points, "graph:neighbours:bad", "of "+atLeast(neighbours)+" others seen with this "+kind(c.Get("entity.type"))+
+			c.Signal(points, "graph:neighbours:bad", "of "+atLeast(neighbours)+" others seen with this "+
+				kind(c.Get("entity.type"))+
 				", or on the same network, domain or bank, "+strconv.Itoa(risk)+" percent were blocked or are listed")
 		}
 	}
 	if customers >= manyCustomers && seen >= manyCustomers && share < leastShare && since >= longDays {
-		c.Signal(pointsKnown, "graph:entity:known", "met by "+atLeast(customers)+" customers, for at least "+strconv.Itoa(since)+
+		c.Signal(pointsKnown, "graph:entity:known", "met by "+atLeast(customers)+" customers, for at least "+
+			strconv.Itoa(since)+
 			" days, and hardly ever blocked")
 	}
 	return sdk.Scored

@@ -14,8 +14,9 @@ import (
 //go:embed banks.txt
 var bankCodes string
 
-// Points for a bank code that a country's list lacks, by what the list is. Of 1,040 accounts that companies and charities
-// publish 1% have a code that a register no longer holds, as banks merge, and 4% one that a gathered list lacks.
+// Points for a bank code that a country's list lacks, by what the list is. Of 1,040 accounts that companies and
+// charities publish 1% have a code that a register no longer holds, as banks merge, and 4% one that a gathered list
+// lacks.
 const (
 	pointsRegister = 64 // kept by the body that assigns the codes: no bank has the code, or none has it any more
 	pointsGathered = 20 // from directories, near complete
@@ -26,8 +27,8 @@ const (
 const lists = " AT64 BE64 CH64 CZ64 DE64 EE64 ES64 FI64 HR64 HU64 LI64 LT64 LU64 LV64 NL64 NO64 PL64 SI64 SK64" +
 	" BG20 DK20 FR20 GR20 IT20 PT20 RO20 SE20 TR20 UA20 AE08 BA08 CR08 GB08 GE08 IE08 KZ08 MD08 ME08 RS08 "
 
-// listOf returns the country whose list holds an account's bank, and the points that a code missing in it is worth; 0 when
-// there is no list.
+// listOf returns the country whose list holds an account's bank, and the points that a code missing in it is worth; 0
+// when there is no list.
 func listOf(country string) (lister string, points int) {
 	switch country {
 	case "AX":
@@ -66,6 +67,7 @@ func judgeBank(v *verdict, country string) {
 	case strings.Trim(bank, "0") == "":
 		v.add(pointsZeroBank, "iban:bank:zeros", "the bank code is all zeros, and no bank is known to have that one")
 	case points > 0:
-		v.add(points, "iban:bank:unlisted", named+" is on no list of banks that is known here, and the lists are not complete")
+		v.add(points, "iban:bank:unlisted",
+			named+" is on no list of banks that is known here, and the lists are not complete")
 	}
 }

@@ -1,8 +1,8 @@
 package main
 
-// examples are the BBANs of published example IBANs: those of the IBAN registry that SWIFT keeps for ISO 13616, and those
-// that banks and payment services print in their documentation. Sorted by bytes, each ended by one blank or line end.
-// Dependencies publish their parent's BBAN under a country code of their own, so the country is left out.
+// examples are the BBANs of published example IBANs: those of the IBAN registry that SWIFT keeps for ISO 13616, and
+// those that banks and payment services print in their documentation. Sorted by bytes, each ended by one blank or line
+// end. Dependencies publish their parent's BBAN under a country code of their own, so the country is left out.
 const examples = `00005000010010904400137 00010000000154000100186 000100010051845310112 000100010051845310146 00012030200359100100
 00020001010000123456753 000201231234567890154 0006100519786457841326 0010001234567891 001123000012345678
 0019000500000000263180002 0019400644750000 002001280000001200527600 002001950000357001234567 002048000020100120361

@@ -10,5 +10,6 @@ import (
 // TestLabelled holds the layer to labelled lines.
 func TestLabelled(t *testing.T) {
 	t.Parallel()
-	casebook.Labelled(t, Score, entity.IBAN, "train_ibans.jsonl", casebook.Bounds{Lines: 700, Review: 59, Block: 72, Seen: 20, Found: 0.99})
+	casebook.Labelled(t, Score, entity.IBAN, "train_ibans.jsonl", casebook.Bounds{Lines: 700, Review: 59, Block: 72,
+		Seen: 20, Found: 0.99})
 }

@@ -8,8 +8,8 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. At the layer's default weight, and a bias of -4, 78 points or more block by themselves and 58
-// or more ask for a review.
+// The points of each signal. At the layer's default weight, and a bias of -4, 78 points or more block by themselves and
+// 58 or more ask for a review.
 const (
 	pointsCheck       = 100 // no bank can have issued it: ISO 7064 MOD 97-10 fails
 	pointsStructure   = 100
@@ -34,7 +34,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 	v := verdict{check: c}
 	switch bban := c.Get("iban.bban"); {
 	case bban != "" && c.Get("iban.check") != "wrong" && !c.Not("iban.listed") && wordlist.Has(examples, bban):
-		c.Signal(pointsExample, "iban:known:example", "the account is a published example, printed in documentation and used in tests")
+		c.Signal(pointsExample, "iban:known:example",
+			"the account is a published example, printed in documentation and used in tests")
 		judgeCountry(&v, country)
 	case judgeForm(&v, excerpt.Of(country)):
 		judgeBank(&v, excerpt.Of(country))
@@ -77,7 +78,8 @@ func judgeForm(v *verdict, country string) (sound bool) {
 	}
 	if c.Get("iban.check") == "wrong" {
 		v.add(pointsCheck, "iban:check:wrong",
-			"the check digits "+excerpt.Of(c.Get("iban.check_digits"))+" do not fit the account: no bank can have issued it")
+			"the check digits "+excerpt.Of(c.Get("iban.check_digits"))+
+				" do not fit the account: no bank can have issued it")
 		sound = false
 	}
 	if sound && c.Get("iban.national") == "wrong" {
@@ -105,8 +107,8 @@ func judgeAccount(v *verdict) {
 // minAccount is the fewest characters of an account number that its look is judged by.
 const minAccount = 7
 
-// sequence says whether account, after leading zeros, holds nothing but digits that each follow the one before, up or down
-// (0 follows 9), for at least eight digits. One account in ten million does by chance.
+// sequence says whether account, after leading zeros, holds nothing but digits that each follow the one before, up or
+// down (0 follows 9), for at least eight digits. One account in ten million does by chance.
 func sequence(account string) bool {
 	digits := strings.TrimLeft(account, "0")
 	if len(digits) < len(account) && digits != "" && digits[0] == '1' {
@@ -127,7 +129,8 @@ func sequence(account string) bool {
 	return true
 }
 
-// judgeCountry compares the account's country with the request's. Accounts abroad are common and lawful, so it weighs little.
+// judgeCountry compares the account's country with the request's. Accounts abroad are common and lawful, so it weighs
+// little.
 func judgeCountry(v *verdict, country string) {
 	asked, known := v.check.Fact("entity.country")
 	if !known || asked == "EU" || asked == country || sameBanks(asked, country) {
@@ -144,7 +147,8 @@ func judgeCountry(v *verdict, country string) {
 // sameBanks says whether two countries are served by the same banks, so that one's people hold the other's IBANs.
 func sameBanks(a, b string) bool {
 	for _, shared := range [...]string{
-		" FR BL GF GP MC MF MQ NC PF PM RE TF WF YT ", " GB GG IM JE ", " FI AX ", " DK FO GL ", " NO SJ ", " IT SM VA ", " CH LI ",
+		" FR BL GF GP MC MF MQ NC PF PM RE TF WF YT ", " GB GG IM JE ", " FI AX ", " DK FO GL ", " NO SJ ",
+		" IT SM VA ", " CH LI ",
 		" ES AD ",
 	} {
 		if strings.Contains(shared, " "+a+" ") && strings.Contains(shared, " "+b+" ") {

@@ -26,7 +26,8 @@ func TestExamplesSearchable(t *testing.T) {
 	}
 }
 
-// TestBankCodesSearchable holds the embedded list to its order and its size, and each graded country to a list that is there.
+// TestBankCodesSearchable holds the embedded list to its order and its size, and each graded country to a list that is
+// there.
 func TestBankCodesSearchable(t *testing.T) {
 	t.Parallel()
 	if fault := wordlist.Fault(bankCodes); fault != "" {
@@ -51,7 +52,8 @@ func TestListOf(t *testing.T) {
 		lister string
 		points int
 	}{
-		"DE": {"DE", 64}, "AX": {"FI", 64}, "GP": {"FR", 20}, "JE": {"GB", 8}, "MT": {"MT", 0}, "": {"", 0}, "D": {"D", 0},
+		"DE": {"DE", 64}, "AX": {"FI", 64}, "GP": {"FR", 20}, "JE": {"GB", 8}, "MT": {"MT", 0}, "": {"", 0},
+		"D":   {"D", 0},
 		"E64": {"E64", 0}, "64": {"64", 0},
 	}
 	for country, want := range cases {
@@ -72,8 +74,10 @@ func TestAbstainsWithoutIBAN(t *testing.T) {
 func TestAbsentFactsAreNotRisky(t *testing.T) {
 	t.Parallel()
 	sound := sdk.Facts{
-		"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok", "iban.check_digits": "89",
-		"iban.bban": "500105170648489890", "iban.bank": "50010517", "iban.account": "0648489890", "iban.sepa": "yes",
+		"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok",
+		"iban.check_digits": "89",
+		"iban.bban":         "500105170648489890", "iban.bank": "50010517", "iban.account": "0648489890",
+		"iban.sepa":      "yes",
 		"entity.country": "DE",
 	}
 	for absent := range sound {
@@ -95,8 +99,10 @@ func TestAbsentFactsAreNotRisky(t *testing.T) {
 func TestSequence(t *testing.T) {
 	t.Parallel()
 	cases := map[string]bool{
-		"1234567890": true, "0123456789": true, "00012345678": true, "9876543210": true, "87654321": true, "7890123456": true,
-		"1234567": false, "1234567891": false, "1234567892": false, "1111111111": false, "0000000000": false, "": false,
+		"1234567890": true, "0123456789": true, "00012345678": true, "9876543210": true, "87654321": true,
+		"7890123456": true,
+		"1234567":    false, "1234567891": false, "1234567892": false, "1111111111": false, "0000000000": false,
+		"":          false,
 		"12345678A": false, "ABCDEFGHI": false, "0532013000": false, "2468024680": false,
 	}
 	for account, want := range cases {
@@ -129,13 +135,16 @@ func FuzzScore(f *testing.F) {
 func BenchmarkScore(b *testing.B) {
 	cases := map[string]sdk.Facts{
 		"sound": {
-			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok", "iban.check_digits": "89",
-			"iban.bban": "500105170648489890", "iban.bank": "50010517", "iban.account": "0648489890", "iban.sepa": "yes",
+			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok",
+			"iban.check_digits": "89",
+			"iban.bban":         "500105170648489890", "iban.bank": "50010517", "iban.account": "0648489890",
+			"iban.sepa":      "yes",
 			"entity.country": "EU",
 		},
 		"wrong": {
-			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "length", "iban.check": "wrong", "iban.check_digits": "89",
-			"iban.bban": "50010517064848989", "iban.sepa": "yes", "entity.country": "DE",
+			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "length", "iban.check": "wrong",
+			"iban.check_digits": "89",
+			"iban.bban":         "50010517064848989", "iban.sepa": "yes", "entity.country": "DE",
 		},
 	}
 	for name, facts := range cases {

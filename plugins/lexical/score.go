@@ -25,15 +25,16 @@ var (
 
 var table, faultyTable = ngram.Open(head, piece0, piece1, piece2)
 
-// owners tells the domains of brands and well-known sites, which the model mistakes for what is forged from their names.
+// owners tells the domains of brands and well-known sites, which the model mistakes for what is forged from their
+// names.
 var owners = func() *brand.Index {
 	x := new(brand.Index)
 	x.Bind()
 	return x
 }()
 
-// Scores from unclear on are no longer those of an ordinary name, and from built on the name is written as reported ones
-// are: MODEL.md gives the share of honest names beyond each.
+// Scores from unclear on are no longer those of an ordinary name, and from built on the name is written as reported
+// ones are: MODEL.md gives the share of honest names beyond each.
 const (
 	unclear = 50
 	built   = 65
@@ -61,7 +62,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
-// judge weighs how a name is written. It is apart from Score for its large frame, which an owner's domain can do without.
+// judge weighs how a name is written. It is apart from Score for its large frame, which an owner's domain can do
+// without.
 func judge(c *sdk.Check, host *suffix.Host) {
 	address := ngram.Of(host)
 	var space [ngram.MaxFeatures]ngram.Feature
@@ -126,7 +128,8 @@ func explain(c *sdk.Check, a *ngram.Address, features []ngram.Feature, weights [
 	}
 	if points := shares[ngram.Left]; points > 0 {
 		c.Signal(points, "lexical:subdomain:reported",
-			"what stands left of the name is worded as under reported sites"+quote(telling(a.Left, ngram.Left, features, weights)))
+			"what stands left of the name is worded as under reported sites"+
+				quote(telling(a.Left, ngram.Left, features, weights)))
 	}
 	if points := shares[ngram.Suffix]; points > 0 {
 		code, text := "lexical:suffix:reported", "names built and worded like this are often reported under ."

@@ -47,7 +47,8 @@ func TestAbstainsWithoutAName(t *testing.T) {
 		"nothing known": {},
 		"public suffix": {"domain.ascii": "github.io", "domain.suffix": "github.io", "domain.tld": "io"},
 		"mailbox provider": {
-			"domain.ascii": "gmail.com", "domain.registrable": "gmail.com", "domain.suffix_kind": "icann", "email.provider": "google",
+			"domain.ascii": "gmail.com", "domain.registrable": "gmail.com", "domain.suffix_kind": "icann",
+			"email.provider": "google",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +78,8 @@ func TestOwnersAreKnown(t *testing.T) {
 			t.Parallel()
 			got := sdk.Run(Score, facts(t, tt.value))
 			known := len(got.Signals) == 1 && got.Signals[0].Code == "lexical:name:known"
-			if known != (tt.want != "") || known && (got.Score != 0 || got.Signals[0].Text != "the domain is that of "+tt.want) {
+			if known != (tt.want != "") || known && (got.Score != 0 || got.Signals[0].Text != "the domain is that of "+
+				tt.want) {
 				t.Errorf("%s: score %d, signals %+v, want it known as %q's", tt.value, got.Score, got.Signals, tt.want)
 			}
 		})
@@ -129,8 +131,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// The heaviest runs are named, from left to right; those grown to whole words are not swallowed by later ones, and what weighs
-// little beside them is left out.
+// The heaviest runs are named, from left to right; those grown to whole words are not swallowed by later ones, and what
+// weighs little beside them is left out.
 func TestTelling(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -141,9 +143,11 @@ func TestTelling(t *testing.T) {
 		"between two others": {"login-xsecurex-nigol",
 			map[byte]float32{'l': 1, 'o': 1, 'g': 1, 'i': 1, 'n': 1, 's': 2, 'e': 2, 'c': 2, 'u': 2, 'r': 2, 'x': -9},
 			[]string{"login", "xsecurex", "nigol"}},
-		"little":    {"abc--------def", map[byte]float32{'a': 1, 'b': 1, 'c': 1, 'd': 9, 'e': 9, 'f': 9, '-': -5}, []string{"def"}},
-		"too short": {"ab-------def", map[byte]float32{'a': 9, 'b': 9, 'd': 5, 'e': 5, 'f': 5, '-': -9}, []string{"def"}},
-		"nothing":   {"abc", map[byte]float32{'a': -1}, []string{}},
+		"little": {"abc--------def", map[byte]float32{'a': 1, 'b': 1, 'c': 1, 'd': 9, 'e': 9, 'f': 9, '-': -5},
+			[]string{"def"}},
+		"too short": {"ab-------def", map[byte]float32{'a': 9, 'b': 9, 'd': 5, 'e': 5, 'f': 5, '-': -9},
+			[]string{"def"}},
+		"nothing": {"abc", map[byte]float32{'a': -1}, []string{}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -79,7 +79,8 @@ func heaviest(moved []float32) (start, end int, sum float32) {
 	return start, end, sum
 }
 
-// whole lets a run of s grow to whole characters, and to the ends of the words that it begins and ends in if they are near.
+// whole lets a run of s grow to whole characters, and to the ends of the words that it begins and ends in if they are
+// near.
 func whole(s string, start, end int) (int, int) {
 	for start > 0 && !utf8.RuneStart(s[start]) {
 		start--

@@ -23,8 +23,8 @@ type entry struct {
 	open  bool
 }
 
-// book holds the lexicon bucketed by how words begin, so that looking up a position reads hardly a word that does not begin
-// there.
+// book holds the lexicon bucketed by how words begin, so that looking up a position reads hardly a word that does not
+// begin there.
 type book struct {
 	entries []entry             // of three letters and more
 	starts  [buckets + 1]uint16 // entries[starts[k]:starts[k+1]] have the bucket k
@@ -170,13 +170,14 @@ func Of(word string) Class {
 	return 0
 }
 
-// In appends to found the lure words of label, left to right, the longest first where several begin at one place. A word
-// of up to four letters counts only between edges, and one of five needs one edge: edges are the ends of the label,
-// hyphens, underscores, digits and other lure words. So "pay" is found in "pay-now" and in "paynow", not in "payette".
+// In appends to found the lure words of label, left to right, the longest first where several begin at one place. A
+// word of up to four letters counts only between edges, and one of five needs one edge: edges are the ends of the
+// label, hyphens, underscores, digits and other lure words. So "pay" is found in "pay-now" and in "paynow", not in
+// "payette".
 func In(label string, found []Found) []Found { return in(label, found, false) }
 
-// Loosely is like In, but takes one edge to be enough for those words of three and four letters that hardly any other word
-// begins or ends with: "coin" is found in "gamecoin" too.
+// Loosely is like In, but takes one edge to be enough for those words of three and four letters that hardly any other
+// word begins or ends with: "coin" is found in "gamecoin" too.
 func Loosely(label string, found []Found) []Found { return in(label, found, true) }
 
 func in(label string, found []Found, loosely bool) []Found {
@@ -221,8 +222,8 @@ func in(label string, found []Found, loosely bool) []Found {
 	return kept
 }
 
-// singular gives the plural's s, with which f ends, to the word after it where that makes two words of one: walletsync is
-// wallet and sync.
+// singular gives the plural's s, with which f ends, to the word after it where that makes two words of one: walletsync
+// is wallet and sync.
 func singular(label string, f Found) Found {
 	if next := words.at(label, f.End); next.End > next.Start {
 		return f

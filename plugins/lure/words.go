@@ -35,8 +35,8 @@ const (
 )
 
 // lexicon holds the words of each class in the languages of Europe and some of Asia, from general knowledge of how
-// lures are worded. Words are lower-case ASCII, as labels spell them; the list of one class is in no order. A plus marks open words:
-// see Loosely.
+// lures are worded. Words are lower-case ASCII, as labels spell them; the list of one class is in no order. A plus
+// marks open words: see Loosely.
 var lexicon = [...]struct {
 	class Class
 	words string

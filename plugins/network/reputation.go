@@ -2,10 +2,10 @@ package main
 
 import "strings"
 
-// What 4,461 reported domains have in common beyond their share of all domains: each nine times the log of how much larger
-// the share among the reported is than among all, drawn towards one as if 30 more of each had been seen, and kept from 4
-// points on. The share among all is known roughly only, and the reports are from few sources, so no entry is worth more than 12,
-// and clouds where anybody rents by the hour are left out.
+// What 4,461 reported domains have in common beyond their share of all domains: each nine times the log of how much
+// larger the share among the reported is than among all, drawn towards one as if 30 more of each had been seen, and
+// kept from 4 points on. The share among all is known roughly only, and the reports are from few sources, so no entry
+// is worth more than 12, and clouds where anybody rents by the hour are left out.
 const (
 	// registrars, by the start of their names in lower case without anything but letters and digits.
 	registrars = " dynadot:12 gname:12 namesilo:11 globaldomaingroup:11 nicenic:10 namemart:8 namesrs:6 sav:5 ownregistrar:5 namecom:5" +

@@ -8,9 +8,9 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. At the layer's default weight of 4.5, and a bias of -4, all of them together ask for a review at
-// most: what a network says of a domain is circumstance. Among the reported domains whose registration date is known, 8 in 100
-// were reported within a week of it, 46 within a month and 60 within three.
+// The points of each signal. At the layer's default weight of 4.5, and a bias of -4, all of them together ask for a
+// review at most: what a network says of a domain is circumstance. Among the reported domains whose registration date
+// is known, 8 in 100 were reported within a week of it, 46 within a month and 60 within three.
 const (
 	pointsNoMailDomain = 90 // nobody can have written from there, nor read there
 	pointsNoMail       = 80
@@ -80,9 +80,10 @@ func read(c *sdk.Check) observed {
 		status: c.Get("dns.status"), zone: c.Get("dns.zone"), special: c.Get("dns.special"), alias: c.Get("dns.alias"),
 		ns: c.Get("dns.ns"), networks: c.Get("dns.networks"), ttl: c.Get("dns.ttl"),
 		mx: c.Get("dns.mx"), spf: c.Get("dns.spf"), dmarc: c.Get("dns.dmarc"),
-		found: c.Get("rdap.found"), age: c.Get("rdap.age_days"), created: c.Get("rdap.created"), registrar: c.Get("rdap.registrar"),
-		states: c.Get("rdap.status"),
-		asn:    c.Get("net.asn"), addressListings: c.Get("net.listed"), domainListings: c.Get("net.domain_listed"),
+		found: c.Get("rdap.found"), age: c.Get("rdap.age_days"), created: c.Get("rdap.created"),
+		registrar: c.Get("rdap.registrar"),
+		states:    c.Get("rdap.status"),
+		asn:       c.Get("net.asn"), addressListings: c.Get("net.listed"), domainListings: c.Get("net.domain_listed"),
 	}
 	if f.domain == "" {
 		f.domain = f.host
@@ -117,7 +118,8 @@ func (f *observed) existence(c *sdk.Check) (gone bool) {
 		c.Signal(pointsNoHost, "network:dns:no_host", "no such name: "+f.host+" does not exist")
 	case f.status == "dangling":
 		c.Signal(pointsDangling, "network:dns:dangling",
-			f.host+" is an alias of "+excerpt.Of(f.alias)+", which does not exist: whoever registers that takes it over")
+			f.host+" is an alias of "+excerpt.Of(f.alias)+
+				", which does not exist: whoever registers that takes it over")
 	}
 	return false
 }
@@ -133,14 +135,17 @@ func (f *observed) mail(c *sdk.Check) {
 		c.Signal(pointsNoMail, "network:mail:no_server", f.host+" has no mail server: no MX record and no address")
 		c.Threat(sdk.FakeIdentity)
 	case f.spf == "nobody":
-		c.Signal(pointsNobodySends, "network:mail:sends_none", f.host+" says that nobody sends mail in its name (SPF -all)")
+		c.Signal(pointsNobodySends, "network:mail:sends_none", f.host+
+			" says that nobody sends mail in its name (SPF -all)")
 	case f.mx == "none" && f.status == "ok":
-		c.Signal(pointsImplicitMail, "network:mail:implicit", f.host+" names no mail server; mail would go to its web address")
+		c.Signal(pointsImplicitMail, "network:mail:implicit",
+			f.host+" names no mail server; mail would go to its web address")
 	}
 	if f.spf == "pass_all" {
 		c.Signal(pointsAnybodySends, "network:mail:open", f.host+" lets anybody send mail in its name (SPF +all)")
 	} else if f.spf == "none" && f.dmarc == "none" {
-		c.Signal(pointsForgeable, "network:mail:forgeable", f.host+" says nothing about who may send mail in its name: no SPF, no DMARC")
+		c.Signal(pointsForgeable, "network:mail:forgeable", f.host+
+			" says nothing about who may send mail in its name: no SPF, no DMARC")
 	}
 }
 
@@ -163,11 +168,13 @@ func (f *observed) registration(c *sdk.Check) {
 	}
 	switch {
 	case has(f.states, "client_hold"), has(f.states, "server_hold"):
-		c.Signal(pointsHeld, "network:registration:held", f.domain+" was taken off the net by its registrar or registry")
+		c.Signal(pointsHeld, "network:registration:held", f.domain+
+			" was taken off the net by its registrar or registry")
 	case has(f.states, "redemption_period"), has(f.states, "pending_delete"):
 		c.Signal(pointsEnding, "network:registration:ending", "the registration of "+f.domain+" has run out")
 	case served(suspenders, f.ns) != "":
-		c.Signal(pointsHeld, "network:registration:held", f.domain+" was suspended by its registrar: it is served by "+served(suspenders, f.ns))
+		c.Signal(pointsHeld, "network:registration:held", f.domain+" was suspended by its registrar: it is served by "+
+			served(suspenders, f.ns))
 	}
 }
 
@@ -230,8 +237,8 @@ func (f *observed) flux(c *sdk.Check) {
 	}
 }
 
-// company says whether registrar, name servers or network are those of many reported domains. They go together, so only the
-// worst counts.
+// company says whether registrar, name servers or network are those of many reported domains. They go together, so only
+// the worst counts.
 func (f *observed) company(c *sdk.Check) {
 	most, text := 0, ""
 	worse := func(n int, evidence string) {
@@ -264,7 +271,8 @@ func (f *observed) listings(c *sdk.Check) {
 	}
 	if lists := strings.Fields(f.addressListings); len(lists) > 0 {
 		zone, _, _ := strings.Cut(lists[0], "=")
-		c.Signal(pointsAddress, "network:blocklist:address", "an address of "+f.host+" is on "+counted(len(lists), zone))
+		c.Signal(pointsAddress, "network:blocklist:address", "an address of "+f.host+" is on "+
+			counted(len(lists), zone))
 	}
 }
 

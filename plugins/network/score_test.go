@@ -57,7 +57,8 @@ func TestAbsentIsNeverRisky(t *testing.T) {
 
 func TestAbstainsWhenNothingIsKnown(t *testing.T) {
 	t.Parallel()
-	for _, c := range []casebook.Case{{Type: entity.Domain, Value: "example.com"}, {Type: entity.Email, Value: "jane@example.com"}} {
+	for _, c := range []casebook.Case{{Type: entity.Domain, Value: "example.com"},
+		{Type: entity.Email, Value: "jane@example.com"}} {
 		if got := sdk.Run(Score, facts(t, c)); got.Outcome != sdk.Abstained || len(got.Signals) > 0 {
 			t.Errorf("%s: outcome %d, signals %v", c.Value, got.Outcome, got.Signals)
 		}
@@ -80,7 +81,8 @@ func TestAgesFall(t *testing.T) {
 // TestListsAreRead: every entry of the lists is found.
 func TestListsAreRead(t *testing.T) {
 	t.Parallel()
-	for name, list := range map[string]string{"registrars": registrars, "nameServers": nameServers, "systems": systems} {
+	for name, list := range map[string]string{"registrars": registrars, "nameServers": nameServers,
+		"systems": systems} {
 		for _, entry := range strings.Fields(list) {
 			key, _, _ := strings.Cut(entry, ":")
 			if n := points(list, key); n < 4 || n > 12 {
@@ -115,15 +117,21 @@ func TestEvidence(t *testing.T) {
 
 func FuzzScore(f *testing.F) {
 	book := casebook.Open(f, ".")
-	f.Add("example.com", "ok", "ok", "loopback", "a.b", "ns1.sedoparking.com", "12", "60", "null", "none", "3", "2026-05-01", "Gname", "client_hold", "AS1 AS2", "z=1 y=2")
-	f.Add(strings.Repeat("x", 300), "nxdomain", "nxdomain", "\xff", "\u202e", strings.Repeat("a.b ", 99), "99999999999999999999", "", "x", "pass_all", "-1", "\x00", "\xff", "pending_delete", "AS205759", "=")
-	f.Fuzz(func(t *testing.T, host, status, zone, special, alias, ns, networks, ttl, mx, policy, age, created, registrar, states, asn, listed string) {
+	f.Add("example.com", "ok", "ok", "loopback", "a.b", "ns1.sedoparking.com", "12", "60", "null", "none", "3",
+		"2026-05-01", "Gname", "client_hold", "AS1 AS2", "z=1 y=2")
+	f.Add(strings.Repeat("x", 300), "nxdomain", "nxdomain", "\xff", "\u202e", strings.Repeat("a.b ", 99),
+		"99999999999999999999", "", "x", "pass_all", "-1", "\x00", "\xff", "pending_delete", "AS205759", "=")
+	f.Fuzz(func(t *testing.T, host, status, zone, special, alias, ns, networks, ttl, mx, policy, age, created,
+		registrar, states, asn, listed string) {
 		for _, kind := range []string{"domain", "email"} {
 			facts := sdk.Facts{
-				"entity.type": kind, "domain.ascii": host, "domain.registrable": host, "dns.status": status, "dns.zone": zone, "dns.special": special,
-				"dns.alias": alias, "dns.ns": ns, "dns.networks": networks, "dns.ttl": ttl, "dns.mx": mx, "dns.spf": policy, "dns.dmarc": policy,
-				"rdap.found": "yes", "rdap.age_days": age, "rdap.created": created, "rdap.registrar": registrar, "rdap.status": states,
-				"net.asn": asn, "net.listed": listed, "net.domain_listed": listed,
+				"entity.type": kind, "domain.ascii": host, "domain.registrable": host, "dns.status": status,
+				"dns.zone": zone, "dns.special": special,
+				"dns.alias": alias, "dns.ns": ns, "dns.networks": networks, "dns.ttl": ttl, "dns.mx": mx,
+				"dns.spf": policy, "dns.dmarc": policy,
+				"rdap.found": "yes", "rdap.age_days": age, "rdap.created": created, "rdap.registrar": registrar,
+				"rdap.status": states,
+				"net.asn":     asn, "net.listed": listed, "net.domain_listed": listed,
 			}
 			maps.DeleteFunc(facts, func(_, value string) bool { return value == "" })
 			book.Answer(t, sdk.Run(Score, facts))

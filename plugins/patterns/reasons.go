@@ -84,13 +84,15 @@ func explain(c *sdk.Check, n *trait.Name, raised, points *shares) {
 		tell(trait.Hex, "patterns:structure:hex", excerpt.Of(n.Host.Name)+" reads as a hexadecimal number")
 	}
 	if points[trait.Punycode] > 0 {
-		tell(trait.Punycode, "patterns:structure:punycode", "a label begins like an internationalised one (xn--) and is none")
+		tell(trait.Punycode, "patterns:structure:punycode",
+			"a label begins like an internationalised one (xn--) and is none")
 	}
 	switch {
 	case points[weak] > 0 && signs != "":
 		c.Signal(points[weak], "patterns:shape:weak", "small signs that reported names show more often: "+signs)
 	case points[weak] > 0:
-		c.Signal(points[weak], "patterns:shape:weak", "nothing stands out, but names built like this are reported about as often as not")
+		c.Signal(points[weak], "patterns:shape:weak",
+			"nothing stands out, but names built like this are reported about as often as not")
 	}
 	if threat == "" && built >= builds {
 		threat = sdk.Spam
@@ -157,14 +159,15 @@ func baitOf(n *trait.Name) bait {
 	return b
 }
 
-// telling is how many tenths a small sign must add to be named, and long how many characters a name must have for its length
-// to be named.
+// telling is how many tenths a small sign must add to be named, and long how many characters a name must have for its
+// length to be named.
 const (
 	telling = 3
 	long    = 20
 )
 
-// small names the small signs that raised the odds, beside the reasons that have points of their own; "" when none is worth it.
+// small names the small signs that raised the odds, beside the reasons that have points of their own; "" when none is
+// worth it.
 func small(n *trait.Name, odds, points *shares) string {
 	list := ""
 	add := func(text string) {

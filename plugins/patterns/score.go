@@ -59,8 +59,8 @@ type shares [trait.Parts]int
 // weak is the part that holds the points of all small signs.
 const weak = trait.Suffix
 
-// points splits points among the parts that raised the odds, in proportion. What is worth too little for a reason of its own,
-// the words below the given points, and what rounding leaves, are small signs.
+// points splits points among the parts that raised the odds, in proportion. What is worth too little for a reason of
+// its own, the words below the given points, and what rounding leaves, are small signs.
 func (s *shares) points(points, words int) *shares {
 	raised, left := 0, points
 	for _, o := range s {

@@ -44,7 +44,8 @@ func TestAbstainsWithoutAName(t *testing.T) {
 func TestWordsScoreInCombination(t *testing.T) {
 	t.Parallel()
 	plain := sdk.Run(Score, facts(t, entity.Domain, "blumenwiese-blumen.com")).Score
-	for _, word := range []string{"login", "wallet", "parcel", "refund", "profit", "support", "gift", "bank", "jobs", "sale"} {
+	for _, word := range []string{"login", "wallet", "parcel", "refund", "profit", "support", "gift", "bank", "jobs",
+		"sale"} {
 		one := sdk.Run(Score, facts(t, entity.Domain, "blumenwiese-"+word+".com")).Score
 		two := sdk.Run(Score, facts(t, entity.Domain, "blumenwiese-"+word+"-verify.com")).Score
 		if one > plain+35 || two < one+25 {
@@ -57,8 +58,10 @@ func TestWordsScoreInCombination(t *testing.T) {
 func TestShapeIsBounded(t *testing.T) {
 	t.Parallel()
 	for name, most := range map[string]int{
-		"baeckerei-mueller.de": 0, "google.com": 0, "example.org": 0, "blumenwiese.github.io": 0, "landschaftsgaertnerei.de": 0,
-		"blumenwiese.com": 10, "blumenwiese.weebly.com": 30, "blumenwiese.cyou": 32, "a.b.c.x9qz7xkqzvwrjtp4711-claim-airdrop-token.cyou": 60,
+		"baeckerei-mueller.de": 0, "google.com": 0, "example.org": 0, "blumenwiese.github.io": 0,
+		"landschaftsgaertnerei.de": 0,
+		"blumenwiese.com":          10, "blumenwiese.weebly.com": 30, "blumenwiese.cyou": 32,
+		"a.b.c.x9qz7xkqzvwrjtp4711-claim-airdrop-token.cyou": 60,
 	} {
 		points := 0
 		for _, s := range sdk.Run(Score, facts(t, entity.Domain, name)).Signals {
@@ -88,7 +91,8 @@ func TestOddsFitLexicon(t *testing.T) {
 
 func TestRarity(t *testing.T) {
 	t.Parallel()
-	plain := []string{"mueller", "schneider", "paczkowski", "zhongguancun", "dienstleistungen", "vergelijken", "beaulieu"}
+	plain := []string{"mueller", "schneider", "paczkowski", "zhongguancun", "dienstleistungen", "vergelijken",
+		"beaulieu"}
 	for _, word := range plain {
 		if got := rarity.Of(word); got >= 20 {
 			t.Errorf("the rarity of %q is %d, as for random letters", word, got)
@@ -101,8 +105,8 @@ func TestRarity(t *testing.T) {
 	}
 }
 
-// Points are split without loss, what is too little for a reason goes to the small signs, and these to a reason when they
-// cannot be named.
+// Points are split without loss, what is too little for a reason goes to the small signs, and these to a reason when
+// they cannot be named.
 func TestPointsAreSplit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -111,10 +115,12 @@ func TestPointsAreSplit(t *testing.T) {
 		want          shares
 		folded        shares
 	}{
-		"in proportion": {shares{trait.Words: 30, trait.Suffix: 10}, 20, least, shares{trait.Words: 15, weak: 5}, shares{trait.Words: 20}},
-		"one word":      {shares{trait.Words: 10, trait.Suffix: 30}, 36, leastOne, shares{weak: 36}, shares{weak: 36}},
+		"in proportion": {shares{trait.Words: 30, trait.Suffix: 10}, 20, least, shares{trait.Words: 15, weak: 5},
+			shares{trait.Words: 20}},
+		"one word": {shares{trait.Words: 10, trait.Suffix: 30}, 36, leastOne, shares{weak: 36}, shares{weak: 36}},
 		"what speaks for the name gets nothing": {
-			shares{trait.Words: -20, trait.Hyphens: 20, trait.Length: 20}, 10, least, shares{trait.Hyphens: 5, weak: 5}, shares{trait.Hyphens: 10},
+			shares{trait.Words: -20, trait.Hyphens: 20, trait.Length: 20}, 10, least, shares{trait.Hyphens: 5, weak: 5},
+			shares{trait.Hyphens: 10},
 		},
 		"weak signs are bounded": {shares{trait.Suffix: 90}, 90, least, shares{weak: weakMost}, shares{weak: weakMost}},
 		"no part raised them":    {shares{}, 4, least, shares{weak: 4}, shares{weak: 4}},
@@ -152,9 +158,10 @@ func FuzzScore(f *testing.F) {
 
 func BenchmarkScore(b *testing.B) {
 	for name, value := range map[string]string{
-		"honest":    "baeckerei-mueller.de",
-		"lures":     "paypa1-secure-login.xyz",
-		"longest":   strings.Repeat("login-"+strings.Repeat("verify-", 8)+"a.", 3) + strings.Repeat("wallet-", 7) + "net.top",
+		"honest": "baeckerei-mueller.de",
+		"lures":  "paypa1-secure-login.xyz",
+		"longest": strings.Repeat("login-"+strings.Repeat("verify-", 8)+"a.", 3) + strings.Repeat("wallet-", 7) +
+			"net.top",
 		"unspoken":  "xkqzvwrjtp.top",
 		"four deep": "a.b.c.d.blumenwiese.de",
 	} {
@@ -171,7 +178,8 @@ func BenchmarkScore(b *testing.B) {
 // Words that only pad a name, app or start, add points, and are no lure that a reason could name.
 func TestPaddingIsNoLure(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"starts-trzzoncdn.wixstudio.com", "app-blockstreet.xyz", "startio-ledgreapps.wixstudio.com"} {
+	for _, name := range []string{"starts-trzzoncdn.wixstudio.com", "app-blockstreet.xyz",
+		"startio-ledgreapps.wixstudio.com"} {
 		got := sdk.Run(Score, facts(t, entity.Domain, name))
 		if got.Score == 0 {
 			t.Errorf("%s has no points, so it shows nothing", name)

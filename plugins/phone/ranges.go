@@ -16,7 +16,8 @@ func (s span) holds(national string) bool {
 func fictional(n number) bool {
 	switch n.code {
 	case "1": // NANPA: line numbers 0100 to 0199 of exchange 555 in every area code, of a toll-free code 0199 alone
-		return len(n.national) == 10 && n.national[3:8] == "55501" && (!tollFreeNANP(n.national[:3]) || n.national[8:] == "99")
+		return len(n.national) == 10 && n.national[3:8] == "55501" &&
+			(!tollFreeNANP(n.national[:3]) || n.national[8:] == "99")
 	case "33": // ARCEP, numbers for audiovisual works in the national numbering plan
 		return among(n.national, dramaFR[:])
 	case "44": // Ofcom, "Telephone numbers for use in TV and radio drama programmes"
@@ -57,7 +58,8 @@ var (
 	}
 	dramaSE = [...]span{{"3139006", 9}, {"4062804", 9}, {"8465004", 9}, {"9803192", 9}, {"7017406", 9}}
 	dramaDE = [...]span{
-		{"3023125", 10}, {"6990009", 10}, {"4066969", 10}, {"2214710", 10}, {"8999998", 10}, {"17139200", 10}, {"176040690", 11},
+		{"3023125", 10}, {"6990009", 10}, {"4066969", 10}, {"2214710", 10}, {"8999998", 10}, {"17139200", 10},
+		{"176040690", 11},
 	}
 	dramaAU = [...]span{
 		{"25550", 9}, {"27010", 9}, {"35550", 9}, {"37010", 9}, {"75550", 9}, {"77010", 9}, {"85550", 9}, {"87010", 9},
@@ -101,12 +103,13 @@ func telemarketing(n number) string {
 
 // telemarketingFR are the ranges for automated calling platforms since 2023 (ARCEP decision 2022-1583).
 var telemarketingFR = [...]span{
-	{"162", 9}, {"163", 9}, {"270", 9}, {"271", 9}, {"377", 9}, {"378", 9}, {"424", 9}, {"425", 9}, {"568", 9}, {"569", 9},
+	{"162", 9}, {"163", 9}, {"270", 9}, {"271", 9}, {"377", 9}, {"378", 9}, {"424", 9}, {"425", 9}, {"568", 9},
+	{"569", 9},
 	{"948", 9}, {"949", 9}, {"9475", 9}, {"9476", 9}, {"9477", 9}, {"9478", 9}, {"9479", 9},
 }
 
-// global describes a calling code that belongs to no country (ITU-T E.164.1) and costs more than people expect, with the
-// points it is worth; "" for every other code.
+// global describes a calling code that belongs to no country (ITU-T E.164.1) and costs more than people expect, with
+// the points it is worth; "" for every other code.
 func global(code string) (network string, points int) {
 	switch code {
 	case "979":

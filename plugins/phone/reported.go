@@ -3,14 +3,14 @@ package main
 import _ "embed"
 
 // reportedBlocks gives points to blocks of numbers that hold numbers which people reported for unwanted calls, each as
-// "digits:points" with the calling code first, ended by one blank or line end, in the order of the digits. The command train
-// counts them; the reports are Israel's and France's.
+// "digits:points" with the calling code first, ended by one blank or line end, in the order of the digits. The command
+// train counts them; the reports are Israel's and France's.
 //
 //go:embed reported.txt
 var reportedBlocks string
 
-// reported returns the block of numbers, a million or ten thousand large, that holds an E.164 number without "+" and has
-// most reports for its size, with its points; "" for most numbers.
+// reported returns the block of numbers, a million or ten thousand large, that holds an E.164 number without "+" and
+// has most reports for its size, with its points; "" for most numbers.
 func reported(digits string) (block string, points int) {
 	for _, free := range [...]int{6, 4} {
 		if len(digits) < 4+free {

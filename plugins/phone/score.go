@@ -7,8 +7,8 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. At the layer's default weight, and a bias of -4, 78 points or more block by themselves and 58
-// or more ask for a review.
+// The points of each signal. At the layer's default weight, and a bias of -4, 78 points or more block by themselves and
+// 58 or more ask for a review.
 const (
 	pointsImpossible   = 88 // no number of that plan has that length
 	pointsUnassigned   = 72 // plans grow before the metadata does, so a person should look
@@ -41,7 +41,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 	v := verdict{check: c, assumed: c.Is("phone.assumed")}
 	v.ordinary = v.assumed && c.Is("phone.otherwise_ordinary")
 	e164, read := c.Fact("phone.e164")
-	n := number{digits: strings.TrimPrefix(e164, "+"), code: c.Get("phone.calling_code"), national: c.Get("phone.national")}
+	n := number{digits: strings.TrimPrefix(e164, "+"), code: c.Get("phone.calling_code"),
+		national: c.Get("phone.national")}
 	switch {
 	case !read:
 		judgeUnread(&v)
@@ -170,7 +171,8 @@ func judgeType(v *verdict, n number) {
 		v.add(pointsVoIP, "phone:type:voip",
 			"the number is an internet telephone's, which is cheap to get in bulk", "")
 	case "toll_free":
-		v.check.Signal(pointsCompany, "phone:type:toll_free", "the number is toll-free, so an organisation's and not a person's")
+		v.check.Signal(pointsCompany, "phone:type:toll_free",
+			"the number is toll-free, so an organisation's and not a person's")
 	case "uan":
 		v.check.Signal(pointsCompany, "phone:type:company", "the number is a company's access number, not a person's")
 	}
@@ -205,21 +207,26 @@ func judgeCountry(v *verdict) {
 	}
 }
 
-// callback says whether a country is among those that the FCC warns of for calls that ring once ("One Ring Phone Scam").
+// callback says whether a country is among those that the FCC warns of for calls that ring once ("One Ring Phone
+// Scam").
 func callback(country string) bool {
 	return len(country) == 2 && strings.Contains(" AG DM DO GD JM MR MS SL TC VG ", " "+country+" ")
 }
 
-// european says whether a country is of the EU, the EEA, Switzerland or the United Kingdom, between which people move most.
+// european says whether a country is of the EU, the EEA, Switzerland or the United Kingdom, between which people move
+// most.
 func european(country string) bool {
-	return len(country) == 2 && strings.Contains(" AT BE BG HR CY CZ DK EE FI FR DE GR HU IE IT LV LT LU MT NL PL PT RO SK SI ES SE"+
-		" NO IS LI CH GB ", " "+country+" ")
+	return len(country) == 2 && strings.
+		Contains(" AT BE BG HR CY CZ DK EE FI FR DE GR HU IE IT LV LT LU MT NL PL PT RO SK SI ES SE"+
+			" NO IS LI CH GB ", " "+country+" ")
 }
 
-// samePlan says whether two countries share a calling code (ITU-T E.164 annex), so that one's numbers can ring in the other.
+// samePlan says whether two countries share a calling code (ITU-T E.164 annex), so that one's numbers can ring in the
+// other.
 func samePlan(a, b string) bool {
 	for _, shared := range [...]string{
-		" US CA AG AI AS BB BM BS DM DO GD GU JM KN KY LC MP MS PR SX TC TT VC VG VI ", " GB GG JE IM ", " IT VA ", " RU KZ ",
+		" US CA AG AI AS BB BM BS DM DO GD GU JM KN KY LC MP MS PR SX TC TT VC VG VI ", " GB GG JE IM ", " IT VA ",
+		" RU KZ ",
 		" NO SJ ", " FI AX ", " AU CX CC ", " MA EH ", " FR GP BL MF GF MQ RE YT PM ", " CW BQ ", " SH TA ",
 	} {
 		if strings.Contains(shared, " "+a+" ") && strings.Contains(shared, " "+b+" ") {

@@ -25,14 +25,16 @@ func TestAbstainsWithoutNumber(t *testing.T) {
 	}
 }
 
-// TestAssumedCountrySoftens holds every signal to count no more when the country is a guess, and alarming ones to count less.
+// TestAssumedCountrySoftens holds every signal to count no more when the country is a guess, and alarming ones to count
+// less.
 func TestAssumedCountrySoftens(t *testing.T) {
 	t.Parallel()
 	cases := map[string]sdk.Facts{
-		"premium":     {"phone.valid": "yes", "phone.type": "premium_rate"},
-		"too long":    {"phone.valid": "no", "phone.possible": "too_long"},
-		"unassigned":  {"phone.valid": "no", "phone.possible": "possible"},
-		"fictional":   {"phone.valid": "yes", "phone.type": "mobile", "phone.calling_code": "44", "phone.national": "7700900123"},
+		"premium":    {"phone.valid": "yes", "phone.type": "premium_rate"},
+		"too long":   {"phone.valid": "no", "phone.possible": "too_long"},
+		"unassigned": {"phone.valid": "no", "phone.possible": "possible"},
+		"fictional": {"phone.valid": "yes", "phone.type": "mobile", "phone.calling_code": "44",
+			"phone.national": "7700900123"},
 		"telemarket":  {"phone.valid": "yes", "phone.calling_code": "33", "phone.national": "162012345"},
 		"global code": {"phone.valid": "yes", "phone.calling_code": "979", "phone.national": "123456789"},
 	}
@@ -81,7 +83,8 @@ func TestReportedBlocks(t *testing.T) {
 func TestRangesAreWellFormed(t *testing.T) {
 	t.Parallel()
 	tables := map[string][]span{
-		"FR": dramaFR[:], "GB": dramaGB[:], "SE": dramaSE[:], "DE": dramaDE[:], "AU": dramaAU[:], "FR calls": telemarketingFR[:],
+		"FR": dramaFR[:], "GB": dramaGB[:], "SE": dramaSE[:], "DE": dramaDE[:], "AU": dramaAU[:],
+		"FR calls": telemarketingFR[:],
 	}
 	for name, spans := range tables {
 		for _, s := range spans {
@@ -106,8 +109,9 @@ func FuzzScore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, e164, code, national, kind, valid, possible, assumed, held, asked string) {
 		facts := sdk.Facts{
 			"phone.e164": e164, "phone.calling_code": code, "phone.national": national, "phone.type": kind,
-			"phone.valid": valid, "phone.possible": possible, "phone.assumed": assumed, "phone.otherwise_ordinary": assumed,
-			"phone.country": held, "entity.country": asked,
+			"phone.valid": valid, "phone.possible": possible, "phone.assumed": assumed,
+			"phone.otherwise_ordinary": assumed,
+			"phone.country":            held, "entity.country": asked,
 		}
 		for fact, value := range facts {
 			if value == "" {
@@ -121,12 +125,16 @@ func FuzzScore(f *testing.F) {
 func BenchmarkScore(b *testing.B) {
 	cases := map[string]sdk.Facts{
 		"mobile": {
-			"phone.e164": "+33612345678", "phone.calling_code": "33", "phone.national": "612345678", "phone.type": "mobile",
-			"phone.valid": "yes", "phone.possible": "possible", "phone.assumed": "no", "phone.country": "FR", "entity.country": "EU",
+			"phone.e164": "+33612345678", "phone.calling_code": "33", "phone.national": "612345678",
+			"phone.type":  "mobile",
+			"phone.valid": "yes", "phone.possible": "possible", "phone.assumed": "no", "phone.country": "FR",
+			"entity.country": "EU",
 		},
 		"premium": {
-			"phone.e164": "+499001234567", "phone.calling_code": "49", "phone.national": "9001234567", "phone.type": "premium_rate",
-			"phone.valid": "yes", "phone.possible": "possible", "phone.assumed": "no", "phone.country": "DE", "entity.country": "FR",
+			"phone.e164": "+499001234567", "phone.calling_code": "49", "phone.national": "9001234567",
+			"phone.type":  "premium_rate",
+			"phone.valid": "yes", "phone.possible": "possible", "phone.assumed": "no", "phone.country": "DE",
+			"entity.country": "FR",
 		},
 	}
 	for name, facts := range cases {

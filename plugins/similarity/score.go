@@ -8,9 +8,10 @@ import (
 	"assay/sdk"
 )
 
-// The points by length and distance: each about 20 times, at the layer's default weight of 5, the log of how much more often
-// reported names have such a neighbour than benign ones do, between what was counted with half of all reports left out and with the
-// largest list of them. The longest reach a review by themselves, at a bias of -4, and none a block.
+// The points by length and distance: each about 20 times, at the layer's default weight of 5, the log of how much more
+// often reported names have such a neighbour than benign ones do, between what was counted with half of all reports
+// left out and with the largest list of them. The longest reach a review by themselves, at a bias of -4, and none a
+// block.
 const (
 	pointsShort    = 20 // 7 to 9 letters
 	pointsMiddling = 42 // 10 to 12
@@ -44,9 +45,11 @@ func Score(c *sdk.Check) sdk.Outcome {
 		points = pointsUser
 		c.Signal(points, "similarity:user:near", "the mailbox is nearly that of an address"+by)
 	case distance == 0:
-		c.Signal(points, "similarity:domain:same", "the same name as "+nearest+by+", but for hyphens, digits or the suffix")
+		c.Signal(points, "similarity:domain:same", "the same name as "+nearest+by+
+			", but for hyphens, digits or the suffix")
 	default:
-		c.Signal(points, "similarity:domain:near", "nearly the same name as "+nearest+by+", but for "+edits(distance)+" of "+strconv.Itoa(letters))
+		c.Signal(points, "similarity:domain:near", "nearly the same name as "+nearest+by+", but for "+edits(distance)+
+			" of "+strconv.Itoa(letters))
 	}
 	if points >= namesThreat && category != "" {
 		c.Threat(category)

@@ -20,7 +20,8 @@ func TestManifest(t *testing.T) {
 func TestSentence(t *testing.T) {
 	t.Parallel()
 	got := sdk.Run(Score, sdk.Facts{
-		"similar.part": "domain", "similar.nearest": "secure-paypal-login.xyz", "similar.distance": "1", "similar.letters": "17",
+		"similar.part": "domain", "similar.nearest": "secure-paypal-login.xyz", "similar.distance": "1",
+		"similar.letters":  "17",
 		"similar.category": "phishing", "similar.list": "CERT Polska",
 	})
 	want := "nearly the same name as secure-paypal-login.xyz, which CERT Polska lists as phishing, but for 1 letter of 17"

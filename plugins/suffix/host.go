@@ -6,7 +6,8 @@ import (
 	"assay/sdk"
 )
 
-// Host is the name of a host in its parts. It is read from as few facts as tell them: each costs a call out of the sandbox.
+// Host is the name of a host in its parts. It is read from as few facts as tell them: each costs a call out of the
+// sandbox.
 type Host struct {
 	ASCII       string // the whole name, A-labels
 	Registrable string // suffix plus one label, A-labels
@@ -17,8 +18,8 @@ type Host struct {
 	Private     bool   // names under the suffix are given out by its owner: shared hosting and the like
 }
 
-// Read returns the host of the check's domain; ok is false when it has no registrable domain. A site under a free host (see
-// Site) is taken for what it is: its suffix is the host.
+// Read returns the host of the check's domain; ok is false when it has no registrable domain. A site under a free host
+// (see Site) is taken for what it is: its suffix is the host.
 func Read(c *sdk.Check) (h Host, ok bool) {
 	h.ASCII, h.Registrable = c.Get("domain.ascii"), c.Get("domain.registrable")
 	name, under, ok := strings.Cut(h.Registrable, ".")

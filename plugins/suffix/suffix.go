@@ -1,5 +1,5 @@
-// Package suffix parts the name of a host at its public suffix, and knows which suffixes are reported far more often than they
-// are used, and what it means that a suffix is shared.
+// Package suffix parts the name of a host at its public suffix, and knows which suffixes are reported far more often
+// than they are used, and what it means that a suffix is shared.
 package suffix
 
 import (
@@ -8,10 +8,10 @@ import (
 	"assay/plugins/wordlist"
 )
 
-// Risk returns points, 0 to 30, for top-level domains that are reported far more often than they are used, 0 for the others:
-// each about nine times the log of how much more of the reports than of the benign names end in it, counted over 16 lists
-// of reports with the loudest list left out, and kept only with at least 60 reports from three lists. A suffix alone never
-// leads to a review.
+// Risk returns points, 0 to 30, for top-level domains that are reported far more often than they are used, 0 for the
+// others: each about nine times the log of how much more of the reports than of the benign names end in it, counted
+// over 16 lists of reports with the loudest list left out, and kept only with at least 60 reports from three lists. A
+// suffix alone never leads to a review.
 func Risk(tld string) int {
 	switch tld {
 	case "cyou":
@@ -99,7 +99,8 @@ func Odds(tld string) int {
 	case "ac", "cloud", "com", "dev", "dz", "ec", "fm", "games", "gg", "in", "ly", "ma", "me", "mk", "mobi", "ms", "my",
 		"net", "ovh", "rs", "services", "si", "th", "tools", "uy", "vn", "win", "za":
 		return -4
-	case "ai", "ar", "blog", "br", "by", "chat", "do", "email", "global", "il", "io", "is", "kr", "kz", "lu", "lv", "mx",
+	case "ai", "ar", "blog", "br", "by", "chat", "do", "email", "global", "il", "io", "is", "kr", "kz", "lu", "lv",
+		"mx",
 		"name", "news", "pe", "pl", "ro", "st", "systems", "to", "xxx":
 		return -8
 	case "ag", "au", "cat", "eu", "gr", "ie", "ir", "lt", "moe", "no", "nu", "nz", "pt", "sg", "sh", "sk", "tr", "tv",
@@ -115,11 +116,12 @@ func Odds(tld string) int {
 	return 0
 }
 
-// HostedOdds returns the like of Odds for names under a shared suffix: at most 22, less than counted, as lists of honest names
-// hold few of the many small honest sites.
+// HostedOdds returns the like of Odds for names under a shared suffix: at most 22, less than counted, as lists of
+// honest names hold few of the many small honest sites.
 func HostedOdds(suffix string) int {
 	switch suffix {
-	case "weebly.com", "wixstudio.com", "pages.dev", "duckdns.org", "netlify.app", "blogspot.com", "co.com", "lovable.app",
+	case "weebly.com", "wixstudio.com", "pages.dev", "duckdns.org", "netlify.app", "blogspot.com", "co.com",
+		"lovable.app",
 		"ru.com", "web.app", "framer.app", "vercel.app", "firebaseapp.com", "eu.cc", "webflow.io":
 		return 22
 	case "herokuapp.com", "ddns.net", "cprapid.com", "wordpress.com", "fly.dev", "uk.com", "us.com", "in.net", "it.com",
@@ -129,8 +131,8 @@ func HostedOdds(suffix string) int {
 	return 15
 }
 
-// neutral lists shared suffixes under which projects, companies' own services, delivery networks and people's own devices
-// are named.
+// neutral lists shared suffixes under which projects, companies' own services, delivery networks and people's own
+// devices are named.
 const neutral = "" +
 	"akamai.net akamaihd.net akamaized.net appspot.com awsglobalaccelerator.com azurecontainerapps.io " +
 	"azureedge.net azurewebsites.net cloudapp.azure.com cloudapp.net cloudfront.net debian.net dyndns.org " +
@@ -141,11 +143,12 @@ const neutral = "" +
 // Neutral says whether names under a shared suffix are mostly chosen by developers, so that brands' and lures' words in
 // them say little.
 func Neutral(suffix string) bool {
-	return wordlist.Has(neutral, suffix) || strings.HasSuffix(suffix, ".amazonaws.com") && !strings.HasPrefix(suffix, "s3")
+	return wordlist.Has(neutral, suffix) || strings.HasSuffix(suffix, ".amazonaws.com") &&
+		!strings.HasPrefix(suffix, "s3")
 }
 
-// Restricted says whether a public suffix is given only to public bodies, schools and the like, after a check of papers:
-// gov, edu, mil and int, and the same under a country, as in gov.uk, gob.es, gouv.fr, ac.at or edu.pl.
+// Restricted says whether a public suffix is given only to public bodies, schools and the like, after a check of
+// papers: gov, edu, mil and int, and the same under a country, as in gov.uk, gob.es, gouv.fr, ac.at or edu.pl.
 func Restricted(suffix string) bool {
 	first, _, _ := strings.Cut(suffix, ".")
 	switch first {
@@ -181,8 +184,8 @@ const tenants = "" +
 	"atlassian.net bandcamp.com deviantart.com fandom.com freshdesk.com hubspot.com onmicrosoft.com sharepoint.com " +
 	"typeform.com wikia.com zendesk.com "
 
-// Tenants says whether names below registrable are its customers', though nobody puts up a site of any kind there: such a
-// name is neither the service's own nor one of a free host.
+// Tenants says whether names below registrable are its customers', though nobody puts up a site of any kind there: such
+// a name is neither the service's own nor one of a free host.
 func Tenants(registrable string) bool { return wordlist.Has(tenants, registrable) }
 
 // Site returns the label that the owner of a site under such a host chose, and what stands left of it; ok is false when

@@ -78,7 +78,8 @@ func TestSlip(t *testing.T) {
 
 func TestTenants(t *testing.T) {
 	t.Parallel()
-	for registrable, want := range map[string]bool{"zendesk.com": true, "endesk.com": false, "google.com": false, "": false} {
+	for registrable, want := range map[string]bool{"zendesk.com": true, "endesk.com": false, "google.com": false,
+		"": false} {
 		if got := Tenants(registrable); got != want {
 			t.Errorf("Tenants(%q) = %v, want %v", registrable, got, want)
 		}
@@ -102,29 +103,37 @@ func TestRead(t *testing.T) {
 		ok    bool
 	}{
 		"plain": {
-			sdk.Facts{"domain.ascii": "blumen.co.uk", "domain.registrable": "blumen.co.uk", "domain.suffix_kind": "icann"},
+			sdk.Facts{"domain.ascii": "blumen.co.uk", "domain.registrable": "blumen.co.uk",
+				"domain.suffix_kind": "icann"},
 			Host{ASCII: "blumen.co.uk", Registrable: "blumen.co.uk", Suffix: "co.uk", TLD: "uk", Name: "blumen"}, true,
 		},
 		"below": {
 			sdk.Facts{"domain.ascii": "a.b.blumen.de", "domain.registrable": "blumen.de"},
-			Host{ASCII: "a.b.blumen.de", Registrable: "blumen.de", Suffix: "de", TLD: "de", Name: "blumen", Subdomain: "a.b"}, true,
+			Host{ASCII: "a.b.blumen.de", Registrable: "blumen.de", Suffix: "de", TLD: "de", Name: "blumen",
+				Subdomain: "a.b"}, true,
 		},
 		"internationalised": {
 			sdk.Facts{
-				"domain.ascii": "xn--a-1.xn--b-1.de", "domain.registrable": "xn--b-1.de", "domain.name": "ü", "domain.subdomain": "ö",
+				"domain.ascii": "xn--a-1.xn--b-1.de", "domain.registrable": "xn--b-1.de", "domain.name": "ü",
+				"domain.subdomain": "ö",
 			},
-			Host{ASCII: "xn--a-1.xn--b-1.de", Registrable: "xn--b-1.de", Suffix: "de", TLD: "de", Name: "ü", Subdomain: "ö"}, true,
+			Host{ASCII: "xn--a-1.xn--b-1.de", Registrable: "xn--b-1.de", Suffix: "de", TLD: "de", Name: "ü",
+				Subdomain: "ö"}, true,
 		},
 		"shared": {
-			sdk.Facts{"domain.ascii": "blumen.github.io", "domain.registrable": "blumen.github.io", "domain.suffix_kind": "private"},
+			sdk.Facts{"domain.ascii": "blumen.github.io", "domain.registrable": "blumen.github.io",
+				"domain.suffix_kind": "private"},
 			Host{
-				ASCII: "blumen.github.io", Registrable: "blumen.github.io", Suffix: "github.io", TLD: "io", Name: "blumen", Private: true,
+				ASCII: "blumen.github.io", Registrable: "blumen.github.io", Suffix: "github.io", TLD: "io",
+				Name: "blumen", Private: true,
 			}, true,
 		},
 		"free host": {
-			sdk.Facts{"domain.ascii": "a.blumen.weebly.com", "domain.registrable": "weebly.com", "domain.suffix_kind": "icann"},
+			sdk.Facts{"domain.ascii": "a.blumen.weebly.com", "domain.registrable": "weebly.com",
+				"domain.suffix_kind": "icann"},
 			Host{
-				ASCII: "a.blumen.weebly.com", Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com", Name: "blumen",
+				ASCII: "a.blumen.weebly.com", Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com",
+				Name:      "blumen",
 				Subdomain: "a", Private: true,
 			}, true,
 		},

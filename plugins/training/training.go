@@ -26,12 +26,14 @@ type paths []string
 func (p *paths) String() string     { return strings.Join(*p, " ") }
 func (p *paths) Set(s string) error { *p = append(*p, s); return nil }
 
-// Parse reads a command's arguments; more, if not nil, declares flags of its own. Usage goes to w. Error: flag.ErrHelp, or what is wrong.
+// Parse reads a command's arguments; more, if not nil, declares flags of its own. Usage goes to w. Error: flag.ErrHelp,
+// or what is wrong.
 func Parse(args []string, w io.Writer, more func(*flag.FlagSet)) (Options, error) {
 	var o Options
 	flags := flag.NewFlagSet("train", flag.ContinueOnError)
 	flags.SetOutput(w)
-	flags.Var((*paths)(&o.Target), "target", "`file` of labelled rows whose mix of sources is the one to be good at; may be repeated")
+	flags.Var((*paths)(&o.Target), "target",
+		"`file` of labelled rows whose mix of sources is the one to be good at; may be repeated")
 	flags.Var((*paths)(&o.Pool), "pool", "`file` of more labelled rows, weighed to have that mix; may be repeated")
 	flags.StringVar(&o.Out, "out", "", "`folder` for what is learned; nothing is written without it")
 	flags.BoolVar(&o.Absent, "absent", true, "also measure with whole sources left out of training")

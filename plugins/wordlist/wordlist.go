@@ -2,8 +2,8 @@
 // nothing to build and its pages nothing to restore.
 package wordlist
 
-// Has says whether word is one of list's: words sorted by bytes, unique, each ended by one blank or line end. A word holds
-// no byte up to the blank. It takes O(log len(list)) comparisons.
+// Has says whether word is one of list's: words sorted by bytes, unique, each ended by one blank or line end. A word
+// holds no byte up to the blank. It takes O(log len(list)) comparisons.
 func Has(list, word string) bool {
 	for list != "" {
 		middle := len(list) / 2 // walks back to where the word around the middle begins

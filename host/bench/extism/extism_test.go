@@ -1,5 +1,5 @@
-// Package extism compares a call of a layer with one of Extism's Go SDK, on the same engine. It is a module of its own, so
-// that nothing else of this repository depends on Extism.
+// Package extism compares a call of a layer with one of Extism's Go SDK, on the same engine. It is a module of its own,
+// so that nothing else of this repository depends on Extism.
 package extism
 
 import (
@@ -25,7 +25,8 @@ import (
 
 const (
 	name = "paypal-secure-login.example"
-	// budget is both sides' time-out in milliseconds: a busy machine may put a process aside for longer than a layer may run.
+	// budget is both sides' time-out in milliseconds: a busy machine may put a process aside for longer than a layer
+	// may run.
 	budget = 10_000
 )
 
@@ -35,9 +36,9 @@ type caller func(context.Context) ([]check.Signal, error)
 // opener is one of the sandbox's ways to open a plugin: its instances are put back after each call, or not.
 type opener func(context.Context, registry.Module) (*sandbox.Plugin, error)
 
-// BenchmarkAgainstExtism makes calls of the same layer, in the same language and on instances that are warm, by turns in the
-// sandbox and in Extism. Each side has its own way in and out, and a time-out; neither meets JSON. Medians of many short
-// turns are reported, as other work on the machine then falls on both.
+// BenchmarkAgainstExtism makes calls of the same layer, in the same language and on instances that are warm, by turns
+// in the sandbox and in Extism. Each side has its own way in and out, and a time-out; neither meets JSON. Medians of
+// many short turns are reported, as other work on the machine then falls on both.
 func BenchmarkAgainstExtism(b *testing.B) {
 	small := filepath.Join("..", "..", "sandbox", "testdata")
 	manifest, err := os.ReadFile(filepath.Join(small, "small", "manifest.json"))
@@ -164,7 +165,8 @@ func records(out []byte) ([]check.Signal, error) {
 func buildGo(t testing.TB, dir string) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "small.wasm")
-	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o", file, ".")
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-buildmode=c-shared", "-o",
+		file, ".")
 	cmd.Dir = filepath.Join(dir, "small")
 	cmd.Env = append(os.Environ(), "GOOS=wasip1", "GOARCH=wasm", "CGO_ENABLED=0")
 	return built(t, cmd, file)

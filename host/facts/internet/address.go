@@ -43,8 +43,8 @@ var special = []struct {
 
 var globalIPv6 = netip.MustParsePrefix("2000::/3") // all that has been allotted to public hosts, RFC 4291
 
-// Special returns what an address that no public host can have is for: unspecified, loopback, private, shared, link_local,
-// documentation, benchmark, multicast, translated or reserved. It is "" for a public address.
+// Special returns what an address that no public host can have is for: unspecified, loopback, private, shared,
+// link_local, documentation, benchmark, multicast, translated or reserved. It is "" for a public address.
 func Special(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	for _, s := range special {

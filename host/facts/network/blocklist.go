@@ -23,7 +23,8 @@ type Blocklist struct {
 func ParseBlocklist(text string) (Blocklist, error) {
 	zone, domains := strings.CutPrefix(strings.TrimSpace(text), "domain:")
 	zone = strings.ToLower(strings.Trim(zone, "."))
-	if _, err := publicsuffix.EffectiveTLDPlusOne(zone); err != nil || strings.Trim(zone, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
+	if _, err := publicsuffix.EffectiveTLDPlusOne(zone); err != nil ||
+		strings.Trim(zone, "abcdefghijklmnopqrstuvwxyz0123456789-_.") != "" {
 		return Blocklist{}, fmt.Errorf("%q is no zone such as zen.spamhaus.org or domain:dbl.spamhaus.org", text)
 	}
 	return Blocklist{Zone: zone, Domains: domains}, nil
@@ -41,11 +42,12 @@ var (
 	// listings of addresses and of domains lie here; some lists of domains use 127.0.1.x.
 	addressAnswers = netip.MustParsePrefix("127.0.0.0/24")
 	domainAnswers  = netip.MustParsePrefix("127.0.0.0/16")
-	refusal        = netip.MustParseAddr("127.0.0.1") // some lists' way to turn a resolver away, and many a false resolver's answer
+	// some lists' way to turn a resolver away, and many a false resolver's answer
+	refusal = netip.MustParseAddr("127.0.0.1")
 )
 
-// look returns "zone=answer" when the list names name, a domain or a reversed address, and "" when it does not. A list that
-// answers with error codes, or that names what none may name, is not believed.
+// look returns "zone=answer" when the list names name, a domain or a reversed address, and "" when it does not. A list
+// that answers with error codes, or that names what none may name, is not believed.
 func (l *blocklist) look(ctx context.Context, name string) (string, error) {
 	control := "1.0.0.127" // RFC 5782 section 5: never listed
 	if l.Domains {
@@ -80,7 +82,8 @@ func (l *blocklist) look(ctx context.Context, name string) (string, error) {
 	}
 	for _, answer := range a.Addresses {
 		if !within.Contains(answer) || answer == refusal {
-			err := fmt.Errorf("the blocklist %s answers %s, which is no listing: it may not serve this resolver", l.Zone, answer)
+			err := fmt.Errorf("the blocklist %s answers %s, which is no listing: it may not serve this resolver",
+				l.Zone, answer)
 			l.warn(err)
 			return "", err
 		}

@@ -38,13 +38,15 @@ func (DNS) Table() []entity.Fact { return slices.Clone(dnsTable) }
 var dnsTable = []entity.Fact{
 	{Name: "dns.status", Format: "of the name itself: ok, nodata (no address), nxdomain (no such name), dangling (an alias of a name " +
 		"that does not exist) or servfail", Example: "ok"},
-	{Name: "dns.a", Format: "public IPv4 addresses, sorted, the first 8, joined by spaces; absent when none", Example: "93.184.215.14"},
+	{Name: "dns.a", Format: "public IPv4 addresses, sorted, the first 8, joined by spaces; absent when none",
+		Example: "93.184.215.14"},
 	{Name: "dns.aaaa", Format: "public IPv6 addresses likewise", Example: "2606:2800:21f:cb07:6820:80da:af6b:8b2c"},
 	{Name: "dns.special", Format: "which kinds of address no public host can have the IPv4 addresses hold, joined by spaces: unspecified, " +
 		"loopback, private, shared, link_local, documentation, benchmark, multicast, reserved; absent when all are public", Example: "loopback"},
 	{Name: "dns.networks", Format: "in how many different /16 networks the public IPv4 addresses lie, 32 addresses at most", Example: "1"},
 	{Name: "dns.ttl", Format: "seconds for which the resolver may keep the IPv4 addresses: at most what their owner set", Example: "300"},
-	{Name: "dns.alias", Format: "the end of the chain of aliases (CNAME); absent when none", Example: "shops.myshopify.com"},
+	{Name: "dns.alias", Format: "the end of the chain of aliases (CNAME); absent when none",
+		Example: "shops.myshopify.com"},
 	{Name: "dns.zone", Format: "of the registrable domain: ok, nodata (no name servers of its own), nxdomain, dangling or servfail", Example: "ok"},
 	{Name: "dns.ns", Format: "name servers of the registrable domain, sorted, the first 8, joined by spaces; absent when none", Example: "a.iana-servers.net b.iana-servers.net"},
 	{Name: "dns.mx", Format: "mail servers of the mail domain (domain: of the registrable domain), the preferred first, the first 8; none; " +
@@ -63,8 +65,8 @@ type subject struct {
 	mail string // where mail would go
 }
 
-// subjectOf returns what to ask for, and whether there is anything. Names under no public suffix are not asked for: what a
-// resolver may know of them belongs to a private network, and is nothing that a caller should learn here.
+// subjectOf returns what to ask for, and whether there is anything. Names under no public suffix are not asked for:
+// what a resolver may know of them belongs to a private network, and is nothing that a caller should learn here.
 func subjectOf(e entity.Entity) (subject, bool) {
 	s := subject{host: e.Facts["domain.ascii"], zone: e.Facts["domain.registrable"]}
 	if s.host == "" || e.Facts["domain.suffix_kind"] == "unlisted" {
@@ -190,8 +192,8 @@ func (d DNS) zone(ctx context.Context, zone string) (entity.Facts, error) {
 	return entity.Facts{"dns.zone": string(a.Status), "dns.ns": hostNames(a.Hosts)}, nil
 }
 
-// signed tells what can be known without validating here: whether the parent vouches for the zone's keys (RFC 4034 section
-// 5), and whether the resolver says that it has validated that.
+// signed tells what can be known without validating here: whether the parent vouches for the zone's keys (RFC 4034
+// section 5), and whether the resolver says that it has validated that.
 func (d DNS) signed(ctx context.Context, zone string) (entity.Facts, error) {
 	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: zone, Kind: resolver.DS})
 	if err != nil {
@@ -227,8 +229,8 @@ func (d DNS) mailServers(ctx context.Context, domain string) (entity.Facts, erro
 	return entity.Facts{"dns.mx": hosts}, nil
 }
 
-// publicAddresses lists those that a host on the internet can have. Others are left out: they belong to somebody's private
-// network, and a caller may not be of it.
+// publicAddresses lists those that a host on the internet can have. Others are left out: they belong to somebody's
+// private network, and a caller may not be of it.
 func publicAddresses(all []netip.Addr) string {
 	var texts []string
 	for _, a := range all {

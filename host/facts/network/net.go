@@ -15,8 +15,8 @@ import (
 	"assay/host/facts/resolver"
 )
 
-// Net is the source "net": who announces a host's addresses, where, and which lists name them. Without tables and lists it
-// knows nothing and asks nothing.
+// Net is the source "net": who announces a host's addresses, where, and which lists name them. Without tables and lists
+// it knows nothing and asks nothing.
 type Net struct {
 	resolver  Resolver
 	asns      *Ranges
@@ -57,7 +57,8 @@ var netTable = []entity.Fact{
 	{Name: "net.country", Format: "countries of the addresses, ISO 3166-1 alpha-2, sorted, joined by spaces; needs a file, see ASSAY_MMDB_COUNTRY", Example: "DE"},
 	{Name: "net.listed", Format: "DNS blocklists that name one of the addresses, as zone=answer, sorted, joined by spaces; absent when none; needs " +
 		"ASSAY_DNSBL", Example: "zen.spamhaus.org=127.0.0.2"},
-	{Name: "net.domain_listed", Format: "DNS blocklists that name the registrable domain, likewise", Example: "dbl.spamhaus.org=127.0.1.4"},
+	{Name: "net.domain_listed", Format: "DNS blocklists that name the registrable domain, likewise",
+		Example: "dbl.spamhaus.org=127.0.1.4"},
 }
 
 // maxLooked bounds how many of a host's addresses are looked up.
@@ -93,7 +94,8 @@ func (n *Net) byAddress(ctx context.Context, host string, wants func(string) boo
 	if err != nil {
 		return nil, err
 	}
-	addresses := slices.DeleteFunc(slices.Clone(a.Addresses), func(a netip.Addr) bool { return internet.Special(a) != "" })
+	addresses := slices.DeleteFunc(slices.Clone(a.Addresses),
+		func(a netip.Addr) bool { return internet.Special(a) != "" })
 	addresses = addresses[:min(len(addresses), maxLooked)]
 	found := entity.Facts{}
 	n.announced(found, addresses)

@@ -49,7 +49,8 @@ func ranges(t *testing.T, records map[string]mmdbtype.DataType) *network.Ranges 
 }
 
 func system(number uint32, organisation string) mmdbtype.Map {
-	return mmdbtype.Map{"autonomous_system_number": mmdbtype.Uint32(number), "autonomous_system_organization": mmdbtype.String(organisation)}
+	return mmdbtype.Map{"autonomous_system_number": mmdbtype.Uint32(number),
+		"autonomous_system_organization": mmdbtype.String(organisation)}
 }
 
 const hosts = `
@@ -70,16 +71,18 @@ func TestNetTables(t *testing.T) {
 		"41.0.0.0/8":     system(13335, "Cloud\x00flare,  Inc."),
 		"42.0.0.0/8":     system(701, "Elder Network"),
 		"2a00:1450::/32": system(15169, "Google LLC"),
-		"43.0.0.0/8":     mmdbtype.Map{"asn": mmdbtype.String("AS64500"), "as_name": mmdbtype.String("Info Net"), "country_code": mmdbtype.String("NL")},
-		"44.0.0.0/8":     mmdbtype.Map{"autonomous_system_number": mmdbtype.String("many"), "asn": mmdbtype.Uint32(4)},
+		"43.0.0.0/8": mmdbtype.Map{"asn": mmdbtype.String("AS64500"), "as_name": mmdbtype.String("Info Net"),
+			"country_code": mmdbtype.String("NL")},
+		"44.0.0.0/8": mmdbtype.Map{"autonomous_system_number": mmdbtype.String("many"), "asn": mmdbtype.Uint32(4)},
 	})
 	iso := func(code string) mmdbtype.Map { return mmdbtype.Map{"iso_code": mmdbtype.String(code)} }
 	countries := ranges(t, map[string]mmdbtype.DataType{
 		"41.0.0.0/8":     mmdbtype.Map{"country": iso("US"), "registered_country": iso("IE")},
 		"42.0.0.0/8":     mmdbtype.Map{"registered_country": iso("DE")},
 		"2a00:1450::/32": mmdbtype.Map{"country": iso("IE")},
-		"43.0.0.0/8":     mmdbtype.Map{"country": mmdbtype.String("Netherlands"), "country_code": mmdbtype.String("NL")},
-		"44.0.0.0/8":     mmdbtype.Map{"country": iso("<b>")},
+		"43.0.0.0/8": mmdbtype.Map{"country": mmdbtype.String("Netherlands"),
+			"country_code": mmdbtype.String("NL")},
+		"44.0.0.0/8": mmdbtype.Map{"country": iso("<b>")},
 	})
 	cases := map[string]entity.Facts{
 		"one.com":     {"net.asn": "AS13335", "net.org": "Cloud flare, Inc.", "net.country": "US"},
@@ -94,7 +97,8 @@ func TestNetTables(t *testing.T) {
 	for value, want := range cases {
 		t.Run(value, func(t *testing.T) {
 			t.Parallel()
-			source := network.NewNet(network.NetConfig{Resolver: ask(t, resolvertest.Start(t, hosts)), ASNs: asns, Countries: countries, Logger: discard()})
+			source := network.NewNet(network.NetConfig{Resolver: ask(t, resolvertest.Start(t, hosts)), ASNs: asns,
+				Countries: countries, Logger: discard()})
 			got, err := source.Observe(t.Context(), parse(t, entity.Domain, value), wanting(all(source)...))
 			if err != nil {
 				t.Fatal(err)
@@ -141,17 +145,30 @@ func TestBlocklists(t *testing.T) {
 		unknown           bool
 	}{
 		{"not listed", "one.com", "", entity.Facts{}, false},
-		{"address", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.0.4", entity.Facts{"net.listed": "bl.example.com=127.0.0.4"}, false},
-		{"one of the addresses", "two.com", "9.0.0.42.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{"net.listed": "bl.example.com=127.0.0.2"}, false},
-		{"private addresses are nobody's", "private.com", "9.0.0.10.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{}, false},
-		{"domain", "www.one.com", "one.com.dbl.example.com. 60 IN A 127.0.1.4", entity.Facts{"net.domain_listed": "dbl.example.com=127.0.1.4"}, false},
+		{"address", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.0.4",
+			entity.Facts{"net.listed": "bl.example.com=127.0.0.4"}, false},
+		{"one of the addresses", "two.com", "9.0.0.42.bl.example.com. 60 IN A 127.0.0.2",
+			entity.Facts{"net.listed": "bl.example.com=127.0.0.2"}, false},
+		{"private addresses are nobody's", "private.com", "9.0.0.10.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{},
+			false},
+		{"domain", "www.one.com", "one.com.dbl.example.com. 60 IN A 127.0.1.4",
+			entity.Facts{"net.domain_listed": "dbl.example.com=127.0.1.4"}, false},
 		{"resolver turned away", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.255.255.254", entity.Facts{}, true},
-		{"resolver turned away, otherwise", "one.com", "one.com.dbl.example.com. 60 IN A 127.0.0.1", entity.Facts{}, true},
-		{"answers that are no listing", "one.com", "9.0.0.41.bl.example.com. 60 IN A 93.184.215.14", entity.Facts{}, true},
-		{"a listing and something else", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.0.2\n9.0.0.41.bl.example.com. 60 IN A 127.255.255.255", entity.Facts{}, true},
-		{"list of addresses that lists all", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.0.2\n1.0.0.127.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{}, true},
-		{"list of domains that lists all", "one.com", "one.com.dbl.example.com. 60 IN A 127.0.1.2\ninvalid.dbl.example.com. 60 IN A 127.0.1.2", entity.Facts{}, true},
-		{"address in a list of domains' range", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.1.2", entity.Facts{}, true},
+		{"resolver turned away, otherwise", "one.com", "one.com.dbl.example.com. 60 IN A 127.0.0.1", entity.Facts{},
+			true},
+		{"answers that are no listing", "one.com", "9.0.0.41.bl.example.com. 60 IN A 93.184.215.14", entity.Facts{},
+			true},
+		{"a listing and something else", "one.com",
+			"9.0.0.41.bl.example.com. 60 IN A 127.0.0.2\n9.0.0.41.bl.example.com. 60 IN A 127.255.255.255",
+			entity.Facts{}, true},
+		{"list of addresses that lists all", "one.com",
+			"9.0.0.41.bl.example.com. 60 IN A 127.0.0.2\n1.0.0.127.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{},
+			true},
+		{"list of domains that lists all", "one.com",
+			"one.com.dbl.example.com. 60 IN A 127.0.1.2\ninvalid.dbl.example.com. 60 IN A 127.0.1.2", entity.Facts{},
+			true},
+		{"address in a list of domains' range", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.0.1.2", entity.Facts{},
+			true},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -161,7 +178,8 @@ func TestBlocklists(t *testing.T) {
 				Resolver: ask(t, server), Logger: discard(),
 				Blocklists: []network.Blocklist{{Zone: "bl.example.com"}, {Zone: "dbl.example.com", Domains: true}},
 			})
-			got, err := source.Observe(t.Context(), parse(t, entity.Domain, tc.value), wanting("net.listed", "net.domain_listed"))
+			got, err := source.Observe(t.Context(), parse(t, entity.Domain, tc.value),
+				wanting("net.listed", "net.domain_listed"))
 			if (err != nil) != tc.unknown {
 				t.Errorf("error %v, want one: %v", err, tc.unknown)
 			}
@@ -204,7 +222,8 @@ func TestFewAddressesAreLookedUp(t *testing.T) {
 	for i := range 20 {
 		server.Add(t, fmt.Sprintf("many.com. 60 IN A 41.0.%d.9", i))
 	}
-	source := network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard(), Blocklists: []network.Blocklist{{Zone: "bl.example.com"}}})
+	source := network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard(),
+		Blocklists: []network.Blocklist{{Zone: "bl.example.com"}}})
 	if _, err := source.Observe(t.Context(), parse(t, entity.Domain, "many.com"), wanting("net.listed")); err != nil {
 		t.Fatal(err)
 	}
@@ -220,7 +239,8 @@ func TestParseBlocklist(t *testing.T) {
 		" ZEN.spamhaus.org. ":      {Zone: "zen.spamhaus.org"},
 		"domain:dbl.spamhaus.org":  {Zone: "dbl.spamhaus.org", Domains: true},
 		"key123.zen.dq.example.de": {Zone: "key123.zen.dq.example.de"},
-		"":                         {}, "org": {}, "domain:": {}, "a b.com": {}, "https://zen.spamhaus.org": {}, "a..b.com": {},
+		"":                         {}, "org": {}, "domain:": {}, "a b.com": {}, "https://zen.spamhaus.org": {},
+		"a..b.com": {},
 	}
 	for text, want := range cases {
 		got, err := network.ParseBlocklist(text)

@@ -85,35 +85,44 @@ func TestDNS(t *testing.T) {
 		want  entity.Facts
 	}{
 		{entity.Domain, "example.com", entity.Facts{
-			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1", "dns.ttl": "300",
-			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com", "dns.spf": "softfail",
+			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1",
+			"dns.ttl":  "300",
+			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
+			"dns.spf":   "softfail",
 			"dns.dmarc": "reject", "dns.dnssec": "signed",
 		}},
 		{entity.Domain, "www.example.com", entity.Facts{ // mail and zone are the registrable domain's
-			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1", "dns.ttl": "60", "dns.alias": "example.com",
-			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com", "dns.spf": "softfail",
+			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1",
+			"dns.ttl": "60", "dns.alias": "example.com",
+			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
+			"dns.spf":   "softfail",
 			"dns.dmarc": "reject", "dns.dnssec": "signed",
 		}},
 		{entity.Email, "jane@six.example.com", entity.Facts{ // mail is the mail domain's, DMARC that above it
-			"dns.status": "ok", "dns.aaaa": "2606:2800:21f::2", "dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com",
+			"dns.status": "ok", "dns.aaaa": "2606:2800:21f::2", "dns.zone": "ok",
+			"dns.ns": "a.ns.example.com b.ns.example.com",
 			"dns.mx": "none", "dns.spf": "none", "dns.dmarc": "quarantine", "dns.dnssec": "signed",
 		}},
 		{entity.Domain, "flux.example.org", entity.Facts{
-			"dns.status": "ok", "dns.a": "41.0.0.1 42.0.0.1 42.0.3.1 43.0.0.1", "dns.networks": "3", "dns.ttl": "20", "dns.special": "unspecified private",
-			"dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
+			"dns.status": "ok", "dns.a": "41.0.0.1 42.0.0.1 42.0.3.1 43.0.0.1", "dns.networks": "3", "dns.ttl": "20",
+			"dns.special": "unspecified private",
+			"dns.zone":    "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
 		{entity.Email, "jane@nomail.example.net", entity.Facts{
-			"dns.status": "nodata", "dns.zone": "nodata", "dns.mx": "null", "dns.spf": "nobody", "dns.dmarc": "none", "dns.dnssec": "unsigned",
+			"dns.status": "nodata", "dns.zone": "nodata", "dns.mx": "null", "dns.spf": "nobody", "dns.dmarc": "none",
+			"dns.dnssec": "unsigned",
 		}},
 		{entity.Domain, "dangling.example.net", entity.Facts{
-			"dns.status": "dangling", "dns.alias": "gone.example.invalid", "dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none",
+			"dns.status": "dangling", "dns.alias": "gone.example.invalid", "dns.zone": "nodata", "dns.mx": "none",
+			"dns.spf": "none", "dns.dmarc": "none",
 			"dns.dnssec": "unsigned",
 		}},
 		{entity.Domain, "missing-name.com", entity.Facts{
 			"dns.status": "nxdomain", "dns.zone": "nxdomain", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none",
 		}},
 		{entity.Domain, "blog.github.io", entity.Facts{
-			"dns.status": "ok", "dns.a": "185.199.108.153", "dns.networks": "1", "dns.ttl": "60", "dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none",
+			"dns.status": "ok", "dns.a": "185.199.108.153", "dns.networks": "1", "dns.ttl": "60", "dns.zone": "nodata",
+			"dns.mx": "none", "dns.spf": "none",
 			"dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
 		{entity.Phone, "+4930901820", nil},
@@ -172,7 +181,8 @@ func TestAsksOnlyForWhatIsWanted(t *testing.T) {
 		t.Run(fact, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, zone)
-			if _, err := (network.DNS{Resolver: ask(t, server)}).Observe(t.Context(), parse(t, entity.Domain, "www.example.com"), wanting(fact)); err != nil {
+			if _, err := (network.DNS{Resolver: ask(t, server)}).Observe(t.Context(),
+				parse(t, entity.Domain, "www.example.com"), wanting(fact)); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, server.Asked()); diff != "" {
@@ -191,7 +201,8 @@ func TestDNSSEC(t *testing.T) {
 		"bogus": func(m *dns.Msg) {
 			m.Rcode, m.Answer = dns.RcodeServerFailure, nil
 			m.SetEdns0(1232, false)
-			m.IsEdns0().Option = append(m.IsEdns0().Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeSignatureExpired})
+			m.IsEdns0().Option = append(m.IsEdns0().Option,
+				&dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeSignatureExpired})
 		},
 		"": func(m *dns.Msg) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil },
 	}
@@ -204,7 +215,8 @@ func TestDNSSEC(t *testing.T) {
 				change(m)
 				_ = w.WriteMsg(m)
 			})
-			got, err := network.DNS{Resolver: ask(t, server)}.Observe(t.Context(), parse(t, entity.Domain, "example.com"), wanting("dns.dnssec"))
+			got, err := network.DNS{Resolver: ask(t, server)}.Observe(t.Context(),
+				parse(t, entity.Domain, "example.com"), wanting("dns.dnssec"))
 			if err != nil || got["dns.dnssec"] != want {
 				t.Errorf("%v, %v, want %q", got, err, want)
 			}
@@ -257,7 +269,8 @@ func TestDMARC(t *testing.T) {
 		{"reject", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1 ; p = reject ;"`, "reject"},
 		{"no request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; rua=mailto:a@d.com"`, "invalid"},
 		{"unknown request", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=explode"`, "invalid"},
-		{"two", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=reject\"", "none"},
+		{"two", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=reject\"",
+			"none"},
 		{"above", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject"`, "reject"},
 		{"above, for those below", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject; sp=none"`, "monitor"},
 		{"own before above", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n_dmarc.d.com. 60 IN TXT \"v=DMARC1; p=reject\"", "monitor"},
@@ -309,7 +322,8 @@ func TestManyRecords(t *testing.T) {
 		server.Add(t, fmt.Sprintf("big.example.com. 60 IN A 41.%d.0.1\nexample.com. 60 IN NS ns%02d.example.com.\nexample.com. 60 IN MX %d m%02d.example.com.", i, i, i, i))
 	}
 	source := network.DNS{Resolver: ask(t, server)}
-	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"), wanting("dns.a", "dns.ns", "dns.mx", "dns.networks"))
+	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
+		wanting("dns.a", "dns.ns", "dns.mx", "dns.networks"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,8 +337,8 @@ func TestManyRecords(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve asks for all facts of a domain: those in the resolver's memory, and those of a domain never asked for,
-// from a server on loopback.
+// BenchmarkObserve asks for all facts of a domain: those in the resolver's memory, and those of a domain never asked
+// for, from a server on loopback.
 func BenchmarkObserve(b *testing.B) {
 	server := resolvertest.Start(b, zone)
 	source := network.DNS{Resolver: ask(b, server)}
@@ -342,7 +356,8 @@ func BenchmarkObserve(b *testing.B) {
 		i := 0
 		for b.Loop() {
 			i++
-			if _, err := source.Observe(b.Context(), parse(b, entity.Domain, fmt.Sprintf("www.new-%d.com", i)), wants); err != nil {
+			if _, err := source.Observe(b.Context(), parse(b, entity.Domain, fmt.Sprintf("www.new-%d.com", i)),
+				wants); err != nil {
 				b.Fatal(err)
 			}
 		}

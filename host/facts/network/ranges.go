@@ -18,8 +18,8 @@ type Ranges struct{ reader *maxminddb.Reader }
 // maxRangesBytes bounds a file; the largest of the free ones have some 60 MB.
 const maxRangesBytes = 512 << 20
 
-// OpenRanges reads a MaxMind-format file into memory. It is not mapped: a file that is cut off while it is in use would end
-// the whole process.
+// OpenRanges reads a MaxMind-format file into memory. It is not mapped: a file that is cut off while it is in use would
+// end the whole process.
 func OpenRanges(file string) (*Ranges, error) {
 	info, err := os.Stat(file)
 	if err != nil {
@@ -39,8 +39,8 @@ func OpenRanges(file string) (*Ranges, error) {
 	return &Ranges{reader}, nil
 }
 
-// system returns the autonomous system that announces a, 0 when unknown. It knows the fields of MaxMind's and DB-IP's files and
-// those of IPinfo's.
+// system returns the autonomous system that announces a, 0 when unknown. It knows the fields of MaxMind's and DB-IP's
+// files and those of IPinfo's.
 func (r *Ranges) system(a netip.Addr) (number uint64, organisation string) {
 	found := r.reader.Lookup(a)
 	if found.DecodePath(&number, "autonomous_system_number") == nil && number != 0 {
@@ -59,9 +59,11 @@ func (r *Ranges) system(a netip.Addr) (number uint64, organisation string) {
 // country returns the ISO 3166-1 alpha-2 code of where a is used, else of where it is registered, "" when unknown.
 func (r *Ranges) country(a netip.Addr) string {
 	found := r.reader.Lookup(a)
-	for _, path := range [][]any{{"country", "iso_code"}, {"country_code"}, {"country"}, {"registered_country", "iso_code"}} {
+	for _, path := range [][]any{{"country", "iso_code"}, {"country_code"}, {"country"},
+		{"registered_country", "iso_code"}} {
 		var code string
-		if found.DecodePath(&code, path...) == nil && len(code) == 2 && strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+		if found.DecodePath(&code, path...) == nil && len(code) == 2 &&
+			strings.Trim(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
 			return code
 		}
 	}

@@ -90,8 +90,8 @@ func newClient(base string, servers []string, now func() time.Time) (*client, er
 	return c, nil
 }
 
-// guardedDial dials public addresses on the port of https only: what a registry's answer or redirect names must not reach into
-// this host's own network. The operator's own server may be anywhere.
+// guardedDial dials public addresses on the port of https only: what a registry's answer or redirect names must not
+// reach into this host's own network. The operator's own server may be anywhere.
 func guardedDial(own *url.URL, servers []string) func(context.Context, string, string) (net.Conn, error) {
 	resolver := net.DefaultResolver
 	if len(servers) > 0 {
@@ -113,7 +113,8 @@ func guardedDial(own *url.URL, servers []string) func(context.Context, string, s
 	}}
 	ownAddress := ""
 	if own != nil {
-		ownAddress = net.JoinHostPort(own.Hostname(), cmp.Or(own.Port(), map[string]string{"https": "443", "http": "80"}[own.Scheme]))
+		ownAddress = net.JoinHostPort(own.Hostname(),
+			cmp.Or(own.Port(), map[string]string{"https": "443", "http": "80"}[own.Scheme]))
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address == ownAddress {
@@ -267,12 +268,13 @@ func states(all []string) string {
 	return strings.Join(kept[:min(len(kept), 16)], " ")
 }
 
-// date reads an event's date (RFC 3339), zero when it is none. Where a registry writes the time in a way of its own, the day is
-// enough.
+// date reads an event's date (RFC 3339), zero when it is none. Where a registry writes the time in a way of its own,
+// the day is enough.
 func date(text string) time.Time {
 	text = strings.TrimSpace(text)
 	day := text[:min(len(text), len(time.DateOnly))]
-	for _, try := range []struct{ layout, text string }{{time.RFC3339, text}, {"2006-01-02T15:04:05", text}, {time.DateOnly, day}} {
+	for _, try := range []struct{ layout, text string }{{time.RFC3339, text}, {"2006-01-02T15:04:05", text},
+		{time.DateOnly, day}} {
 		if t, err := time.Parse(try.layout, try.text); err == nil && t.Year() >= firstYear && t.Year() < 3000 {
 			return t.UTC()
 		}

@@ -19,29 +19,39 @@ import (
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	event := func(action, date string) string {
-		return fmt.Sprintf(`{"objectClassName": "domain", "events": [{"eventAction": %q, "eventDate": %q}]}`, action, date)
+		return fmt.Sprintf(`{"objectClassName": "domain", "events": [{"eventAction": %q, "eventDate": %q}]}`, action,
+			date)
 	}
 	cases := []struct {
 		name   string
 		answer http.HandlerFunc
 		want   Kept
 	}{
-		{"no such domain", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, Kept{Outcome: Absent}},
+		{"no such domain", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) },
+			Kept{Outcome: Absent}},
 		{"nothing but a domain", says(`{"objectClassName": "domain"}`), Kept{Outcome: Registered}},
-		{"another domain", says(`{"objectClassName": "domain", "ldhName": "other.com"}`), Kept{Outcome: Failed, Failures: 1}},
+		{"another domain", says(`{"objectClassName": "domain", "ldhName": "other.com"}`),
+			Kept{Outcome: Failed, Failures: 1}},
 		{"a person", says(`{"objectClassName": "entity", "handle": "x"}`), Kept{Outcome: Failed, Failures: 1}},
 		{"a list", says(`[1, 2]`), Kept{Outcome: Failed, Failures: 1}},
 		{"no JSON", says(`<html>`), Kept{Outcome: Failed, Failures: 1}},
 		{"half a document", says(`{"objectClassName": "domain", "events": [`), Kept{Outcome: Failed, Failures: 1}},
 		{"nothing", says(``), Kept{Outcome: Failed, Failures: 1}},
-		{"a failure", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) }, Kept{Outcome: Failed, Failures: 1}},
-		{"too much", says(`{"objectClassName": "domain", "x": "%s"}`, strings.Repeat("x", maxAnswer)), Kept{Outcome: Failed, Failures: 1}},
-		{"too deep", says(`{"objectClassName": "domain", "x": %s`, strings.Repeat("[", 200_000)), Kept{Outcome: Failed, Failures: 1}},
-		{"a date without a zone", says("%s", event("registration", "2020-01-02T03:04:05")), Kept{Outcome: Registered, Created: time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)}},
-		{"a date with an odd zone", says("%s", event("registration", "2020-01-02T03:04:05+0000")), Kept{Outcome: Registered, Created: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}},
-		{"a date with an odd time", says("%s", event("registration", " 2020-01-02 03:04:05.6 UTC")), Kept{Outcome: Registered, Created: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}},
+		{"a failure", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+			Kept{Outcome: Failed, Failures: 1}},
+		{"too much", says(`{"objectClassName": "domain", "x": "%s"}`, strings.Repeat("x", maxAnswer)),
+			Kept{Outcome: Failed, Failures: 1}},
+		{"too deep", says(`{"objectClassName": "domain", "x": %s`, strings.Repeat("[", 200_000)),
+			Kept{Outcome: Failed, Failures: 1}},
+		{"a date without a zone", says("%s", event("registration", "2020-01-02T03:04:05")),
+			Kept{Outcome: Registered, Created: time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)}},
+		{"a date with an odd zone", says("%s", event("registration", "2020-01-02T03:04:05+0000")),
+			Kept{Outcome: Registered, Created: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}},
+		{"a date with an odd time", says("%s", event("registration", " 2020-01-02 03:04:05.6 UTC")),
+			Kept{Outcome: Registered, Created: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}},
 		{"a date ahead", says("%s", event("registration", "2026-05-06T00:00:00Z")), Kept{Outcome: Registered}},
-		{"a date before there were domains", says("%s", event("registration", "0001-01-01T00:00:00Z")), Kept{Outcome: Registered}},
+		{"a date before there were domains", says("%s", event("registration", "0001-01-01T00:00:00Z")),
+			Kept{Outcome: Registered}},
 		{"no date", says("%s", event("registration", "yesterday")), Kept{Outcome: Registered}},
 		{"an end far ahead", says("%s", event("expiration", "9999-12-31T00:00:00Z")), Kept{Outcome: Registered}},
 		{"other types than said", says(`{"objectClassName": "domain", "status": 7, "events": "x", "entities": [{"roles": ["registrar"], "vcardArray": 3, "handle": "Seven"}]}`),
@@ -90,8 +100,10 @@ func TestGuardedDial(t *testing.T) {
 	}
 	dial := guardedDial(own, nil)
 	for _, address := range []string{
-		"127.0.0.1:443", "127.0.0.1:1235", "[::1]:443", "[::ffff:127.0.0.1]:443", "10.0.0.1:443", "169.254.169.254:443", "[fd00:ec2::254]:443",
-		"100.64.0.1:443", "0.0.0.0:443", "[64:ff9b::7f00:1]:443", "93.184.215.14:80", "93.184.215.14:22", "localhost:443",
+		"127.0.0.1:443", "127.0.0.1:1235", "[::1]:443", "[::ffff:127.0.0.1]:443", "10.0.0.1:443", "169.254.169.254:443",
+		"[fd00:ec2::254]:443",
+		"100.64.0.1:443", "0.0.0.0:443", "[64:ff9b::7f00:1]:443", "93.184.215.14:80", "93.184.215.14:22",
+		"localhost:443",
 	} {
 		conn, err := dial(t.Context(), "tcp", address)
 		if err == nil {
@@ -149,7 +161,8 @@ func TestServers(t *testing.T) {
 	if c.list.BaseURL, err = url.Parse(list.URL); err != nil {
 		t.Fatal(err)
 	}
-	for domain, want := range map[string]string{"example.com": "https://rdap.example/com/", "a.net": "https://rdap.example/com/", "b.cheap": "", "c.unknown": ""} {
+	for domain, want := range map[string]string{"example.com": "https://rdap.example/com/",
+		"a.net": "https://rdap.example/com/", "b.cheap": "", "c.unknown": ""} {
 		got, err := c.server(t.Context(), domain)
 		if got != want || (want == "") != errors.Is(err, errUnserved) {
 			t.Errorf("%s: %q, %v, want %q", domain, got, err, want)

@@ -19,8 +19,8 @@ const (
 	keepTimeout  = 5 * time.Second
 )
 
-// fetcher asks registries in the background, each in a lane of its own, so that a slow one holds up no other. A lane has a
-// goroutine only while something waits in it.
+// fetcher asks registries in the background, each in a lane of its own, so that a slow one holds up no other. A lane
+// has a goroutine only while something waits in it.
 type fetcher struct {
 	client *client
 	source *Source

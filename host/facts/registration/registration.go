@@ -1,6 +1,6 @@
-// Package registration knows when and through whom a domain was registered, by RDAP (RFC 9082, RFC 9083): the source "rdap".
-// A check is only ever answered from what is kept; registries are asked in the background, slowly. The openrdap library lives
-// here and nowhere else.
+// Package registration knows when and through whom a domain was registered, by RDAP (RFC 9082, RFC 9083): the source
+// "rdap". A check is only ever answered from what is kept; registries are asked in the background, slowly. The openrdap
+// library lives here and nowhere else.
 package registration
 
 import (
@@ -91,7 +91,8 @@ func New(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{store: cfg.Store, log: cfg.Logger, now: cfg.Now, cache: recent.New[string, remembered](cacheEntries, cacheBytes)}
+	s := &Source{store: cfg.Store, log: cfg.Logger, now: cfg.Now, cache: recent.New[string, remembered](cacheEntries,
+		cacheBytes)}
 	s.fetcher = newFetcher(c, s)
 	return s, nil
 }
@@ -109,11 +110,13 @@ func (*Source) Name() string { return "rdap" }
 func (*Source) Table() []entity.Fact { return slices.Clone(table) }
 
 var table = []entity.Fact{
-	{Name: "rdap.found", Format: "yes or no: the registry has the registrable domain; absent while it is not known", Example: "yes"},
+	{Name: "rdap.found", Format: "yes or no: the registry has the registrable domain; absent while it is not known",
+		Example: "yes"},
 	{Name: "rdap.created", Format: "date of the registration, UTC", Example: "1995-08-14"},
 	{Name: "rdap.age_days", Format: "whole days since then, at the time of the check", Example: "3"},
 	{Name: "rdap.expires", Format: "date on which the registration ends, UTC", Example: "2026-08-13"},
-	{Name: "rdap.registrar", Format: "the registrar's name as the registry has it, at most 80 bytes", Example: "NameSilo, LLC"},
+	{Name: "rdap.registrar", Format: "the registrar's name as the registry has it, at most 80 bytes",
+		Example: "NameSilo, LLC"},
 	{Name: "rdap.status", Format: "states of the registration (RFC 8056), with \"_\" for blanks, sorted, joined by spaces", Example: "client_hold"},
 }
 

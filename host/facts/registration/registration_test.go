@@ -76,7 +76,8 @@ func newRegistry(t *testing.T, h http.HandlerFunc) *registry {
 	t.Cleanup(server.Close)
 	r.url = server.URL
 	var err error
-	if r.Source, err = New(Config{Store: r.store, URL: server.URL + "/rdap", Logger: slog.New(slog.DiscardHandler), Now: r.clock}); err != nil {
+	if r.Source, err = New(Config{Store: r.store, URL: server.URL + "/rdap", Logger: slog.New(slog.DiscardHandler),
+		Now: r.clock}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -213,7 +214,11 @@ func TestObserve(t *testing.T) {
 	r.answer(func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) })
 	want["rdap.age_days"] = "4"
 	same("when it is old", want)
-	waitFor(t, func() bool { k, _ := r.store.get("example.com"); return k.Outcome == Absent && !r.waits("example.com") })
+	waitFor(t, func() bool {
+		k, _ := r.store.get("example.com")
+		return k.Outcome == Absent &&
+			!r.waits("example.com")
+	})
 	same("when it is gone", entity.Facts{"rdap.found": "no"})
 }
 
@@ -236,7 +241,8 @@ func TestNothingIsAskedWithoutNeed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, err := r.Observe(t.Context(), e, func(fact string) bool { return fact == "dns.a" }); len(f) > 0 || err != nil {
+	if f, err := r.Observe(t.Context(), e, func(fact string) bool { return fact == "dns.a" }); len(f) > 0 ||
+		err != nil {
 		t.Errorf("%v, %v", f, err)
 	}
 	if r.store.reads > 0 || len(r.asked) > 0 || len(r.fetcher.lanes) > 0 {
@@ -257,7 +263,8 @@ func TestAfter(t *testing.T) {
 		failures  int
 	}{
 		{"old", Kept{}, known, nil, Registered, 7 * 24 * time.Hour, 0},
-		{"young", Kept{}, Kept{Outcome: Registered, Created: noon.AddDate(0, 0, -29)}, nil, Registered, 24 * time.Hour, 0},
+		{"young", Kept{}, Kept{Outcome: Registered, Created: noon.AddDate(0, 0, -29)}, nil, Registered, 24 * time.Hour,
+			0},
 		{"without a date", Kept{}, Kept{Outcome: Registered}, nil, Registered, 7 * 24 * time.Hour, 0},
 		{"absent", known, Kept{Outcome: Absent}, nil, Absent, time.Hour, 0},
 		{"unserved", Kept{}, Kept{Outcome: Unserved}, nil, Unserved, 7 * 24 * time.Hour, 0},
@@ -271,7 +278,8 @@ func TestAfter(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			got := after(tc.before, tc.k, tc.err, noon)
-			if got.Outcome != tc.outcome || got.Next.Sub(noon) != tc.next || got.Failures != tc.failures || !got.Fetched.Equal(noon) {
+			if got.Outcome != tc.outcome || got.Next.Sub(noon) != tc.next || got.Failures != tc.failures ||
+				!got.Fetched.Equal(noon) {
 				t.Errorf("%+v", got)
 			}
 			if tc.err != nil && got.Registrar != tc.before.Registrar {
@@ -289,11 +297,12 @@ func TestPause(t *testing.T) {
 		header string
 		want   time.Duration
 	}{
-		"seconds":    {http.StatusTooManyRequests, "600", 10 * time.Minute},
-		"too short":  {http.StatusTooManyRequests, "1", time.Minute},
-		"too long":   {http.StatusServiceUnavailable, "9999999999999", time.Hour},
-		"negative":   {http.StatusTooManyRequests, "-5", time.Minute},
-		"a date":     {http.StatusServiceUnavailable, noon.Add(20 * time.Minute).Format(http.TimeFormat), 20 * time.Minute},
+		"seconds":   {http.StatusTooManyRequests, "600", 10 * time.Minute},
+		"too short": {http.StatusTooManyRequests, "1", time.Minute},
+		"too long":  {http.StatusServiceUnavailable, "9999999999999", time.Hour},
+		"negative":  {http.StatusTooManyRequests, "-5", time.Minute},
+		"a date": {http.StatusServiceUnavailable, noon.Add(20 * time.Minute).Format(http.TimeFormat),
+			20 * time.Minute},
 		"not said":   {http.StatusForbidden, "", time.Minute},
 		"not a time": {http.StatusTooManyRequests, "soon", time.Minute},
 	}
@@ -354,7 +363,8 @@ func TestAnotherHostWasFaster(t *testing.T) {
 	}
 	// This host remembers that nothing is known of second.com while the other keeps its answer.
 	r.remember("second.com", Kept{}, false)
-	_ = r.store.KeepRegistration(t.Context(), "second.com", Kept{Outcome: Registered, Created: noon.AddDate(0, 0, -1), Next: noon.Add(time.Hour)})
+	_ = r.store.KeepRegistration(t.Context(), "second.com", Kept{Outcome: Registered, Created: noon.AddDate(0, 0, -1),
+		Next: noon.Add(time.Hour)})
 	_, _ = r.observe(t, entity.Domain, "second.com")
 	waitFor(t, func() bool { return !r.waits("second.com") })
 	if f, err := r.observe(t, entity.Domain, "second.com"); err != nil || f["rdap.age_days"] != "1" {

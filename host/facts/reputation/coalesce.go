@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// coalescer answers many callers with few queries: while one query runs, what comes in waits, and the next query is for all of it.
-// So an idle coalescer adds no waiting, and a busy one asks as seldom as the database can answer.
+// coalescer answers many callers with few queries: while one query runs, what comes in waits, and the next query is for
+// all of it. So an idle coalescer adds no waiting, and a busy one asks as seldom as the database can answer.
 type coalescer[Q, A any] struct {
 	ask  func(ctx context.Context, questions []Q) ([]A, error) // one answer a question, in order
 	most int                                                   // questions in one query

@@ -14,9 +14,9 @@ func newPattern(f form) *pattern {
 	return p
 }
 
-// distance is the Levenshtein distance between the pattern and text, or most+1 when it is more than most. (G. Myers, "A fast
-// bit-vector algorithm for approximate string matching based on dynamic programming", JACM 46(3), 1999, in the form for whole
-// strings of H. Hyyrö, 2003.) Both are at most 64 bytes long.
+// distance is the Levenshtein distance between the pattern and text, or most+1 when it is more than most. (G. Myers, "A
+// fast bit-vector algorithm for approximate string matching based on dynamic programming", JACM 46(3), 1999, in the
+// form for whole strings of H. Hyyrö, 2003.) Both are at most 64 bytes long.
 func (p *pattern) distance(text []byte, most int) int {
 	if len(p.text) == 0 {
 		return min(len(text), most+1)

@@ -23,8 +23,8 @@ type Feed struct {
 
 var _ facts.Source = (*Feed)(nil)
 
-// NewFeed returns the source on a store. While none, which may lag behind the store as other hosts do, says that there are no lists,
-// nothing is looked up.
+// NewFeed returns the source on a store. While none, which may lag behind the store as other hosts do, says that there
+// are no lists, nothing is looked up.
 func NewFeed(s Store, none func() bool) *Feed {
 	f := &Feed{none: none, now: time.Now}
 	f.reads.most = 256
@@ -65,7 +65,8 @@ var feedTable = []entity.Fact{
 	{Name: "feed.lists", Format: "how many do", Example: "2"},
 	{Name: "feed.match", Format: "what they hold: exact (the entity itself), parent (a name that it lies under, up to the registrable domain), " +
 		"mail_domain (the domain of the address), or page (only pages on the host)", Example: "exact"},
-	{Name: "feed.category", Format: "the threat that most of them name (section 6); absent when none is named", Example: "phishing"},
+	{Name: "feed.category", Format: "the threat that most of them name (section 6); absent when none is named",
+		Example: "phishing"},
 	{Name: "feed.days", Format: "whole days since the first of them was found to hold it", Example: "12"},
 	{Name: "feed.good", Format: "the lists of known good entities that hold it, as in feed.listed", Example: "Tranco"},
 	{Name: "feed.good_match", Format: "what they hold: exact, parent or mail_domain", Example: "exact"},
@@ -90,9 +91,9 @@ const (
 
 var matchOrder = []string{matchExact, matchMailDomain, matchParent, matchPage}
 
-// listable lists what of an entity can be on a list. Names above it count up to the registrable domain: under a shared suffix
-// of the public suffix list that is the customer's own name, so a listing of the whole host never falls on its customers. A large mail
-// provider's domain says nothing of a mailbox there.
+// listable lists what of an entity can be on a list. Names above it count up to the registrable domain: under a shared
+// suffix of the public suffix list that is the customer's own name, so a listing of the whole host never falls on its
+// customers. A large mail provider's domain says nothing of a mailbox there.
 func listable(e entity.Entity) []asked {
 	all := []asked{{selfNode(e), matchExact}}
 	name, match := e.Value, matchParent
@@ -170,8 +171,8 @@ type stand struct {
 }
 
 func standing(asks []asked, listings []store.Listing, kind feed.Kind) (s stand) {
-	// way is how telling a listing is. A page says a little of the host that it is on, and nothing of what else goes by its name;
-	// of a host it says nothing good.
+	// way is how telling a listing is. A page says a little of the host that it is on, and nothing of what else goes by
+	// its name; of a host it says nothing good.
 	way := func(l store.Listing) int {
 		match := asks[l.Asked].match
 		switch {

@@ -12,8 +12,8 @@ import (
 	"assay/host/store"
 )
 
-// Graph is the source "graph": what customers together know of an entity. Its facts are aggregates over at least three customers,
-// rounded so that one more check of one of them does not show.
+// Graph is the source "graph": what customers together know of an entity. Its facts are aggregates over at least three
+// customers, rounded so that one more check of one of them does not show.
 type Graph struct {
 	reads coalescer[store.Subject, store.Reputation]
 	now   func() time.Time

@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// index finds, among many names, the one nearest to another by edit distance. It partitions as Pass-Join does (Li, Deng, Wang,
-// Feng: "Pass-Join: A Partition-based Method for Similarity Joins", PVLDB 5(3), 2011): a form that may differ by t edits is cut
-// into t+1 segments, and whatever lies within t edits of it holds at least one of them unchanged, near its place. So an entry
-// costs t+1 postings, not the hundreds of a deletion neighbourhood, and a search a few dozen look-ups. It is filled by one goroutine
-// and then read by many.
+// index finds, among many names, the one nearest to another by edit distance. It partitions as Pass-Join does (Li,
+// Deng, Wang, Feng: "Pass-Join: A Partition-based Method for Similarity Joins", PVLDB 5(3), 2011): a form that may
+// differ by t edits is cut into t+1 segments, and whatever lies within t edits of it holds at least one of them
+// unchanged, near its place. So an entry costs t+1 postings, not the hundreds of a deletion neighbourhood, and a search
+// a few dozen look-ups. It is filled by one goroutine and then read by many.
 type index struct {
 	forms      arena
 	names      arena   // as they were listed, by number of the form: the first that came
@@ -20,7 +20,8 @@ type index struct {
 	postings   []posting
 }
 
-// list is where the same segment stands in the same place: the number of its last posting, plus one, and how many there are.
+// list is where the same segment stands in the same place: the number of its last posting, plus one, and how many there
+// are.
 type list struct{ last, n uint32 }
 
 // posting is an entry of a list, which letters it holds, and the posting before it in the list, plus one.
@@ -67,8 +68,8 @@ const maxTolerance = 3
 // whole marks the posting of an entire form, by which equal ones are found first.
 const whole = 0xff
 
-// A piece that so many names share tells little, and each of them costs a look: longer lists are passed over, and a search looks
-// at so many postings at most, about 250 ns each. What is missed so is made of common pieces alone.
+// A piece that so many names share tells little, and each of them costs a look: longer lists are passed over, and a
+// search looks at so many postings at most, about 250 ns each. What is missed so is made of common pieces alone.
 const (
 	maxList = 512
 	maxLook = 2048
@@ -180,7 +181,8 @@ type search struct {
 	ok      bool
 }
 
-// among looks through the entries of one length. It returns false when nothing better is to be found, or enough was looked at.
+// among looks through the entries of one length. It returns false when nothing better is to be found, or enough was
+// looked at.
 func (s *search) among(length int) (more bool) {
 	x, f, cuts := s.index, s.form, tolerance(length)
 	longer := len(f) - length
@@ -189,7 +191,8 @@ func (s *search) among(length int) (more bool) {
 	}
 	for i := range cuts + 1 {
 		start, end := segment(length, cuts, i)
-		// Where the segment can have been moved to by the edits left and right of it (Pass-Join's multi-match-aware selection).
+		// Where the segment can have been moved to by the edits left and right of it (Pass-Join's multi-match-aware
+		// selection).
 		first := max(0, start-i, start+longer-(cuts-i))
 		last := min(start+i, start+longer+cuts-i, len(f)-(end-start))
 		for at := first; at <= last; at++ {

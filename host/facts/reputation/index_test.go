@@ -187,7 +187,8 @@ func FuzzFormOf(f *testing.F) {
 	})
 }
 
-// benchNames makes names as scams are named: words of few kinds, joined, misspelt and numbered, so that many share long pieces.
+// benchNames makes names as scams are named: words of few kinds, joined, misspelt and numbered, so that many share long
+// pieces.
 func benchNames(n int) []form {
 	words := strings.Fields("secure login paypal account verify update bank support service online wallet connect crypto steam community discord " +
 		"nitro gift amazon delivery parcel post track customer help center netflix apple icloud google microsoft office mail web app claim reward " +
@@ -236,7 +237,8 @@ func BenchmarkIndex(b *testing.B) {
 			slices.Sort(times)
 		}
 		report(b, times)
-		bytes := cap(x.forms.text) + cap(x.names.text) + 4*cap(x.forms.ends) + 4*cap(x.names.ends) + cap(x.category) + 12*cap(x.postings)
+		bytes := cap(x.forms.text) + cap(x.names.text) + 4*cap(x.forms.ends) + 4*cap(x.names.ends) + cap(x.
+			category) + 12*cap(x.postings)
 		b.ReportMetric(float64(bytes)/(1<<20), "MiB-but-the-map")
 		b.ReportMetric(float64(len(x.lists)), "keys")
 	})

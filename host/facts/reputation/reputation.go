@@ -1,5 +1,5 @@
-// Package reputation looks up what is known of an entity from others: the sources "feed" (imported lists), "graph" (what
-// customers met, and what became of it) and "similar" (how near it is to known scam patterns).
+// Package reputation looks up what is known of an entity from others: the sources "feed" (imported lists), "graph"
+// (what customers met, and what became of it) and "similar" (how near it is to known scam patterns).
 package reputation
 
 import (

@@ -58,7 +58,8 @@ func (l *lists) set(id int, f store.Feed, values ...string) {
 		if kind == entity.Email {
 			name = e.Facts["email.user"]
 		}
-		l.entries[id] = append(l.entries[id], store.FeedEntry{Node: fmt.Appendf(nil, "%06d", i), Type: string(kind), Value: e.Value, Name: name, Category: f.Category})
+		l.entries[id] = append(l.entries[id], store.FeedEntry{Node: fmt.Appendf(nil, "%06d", i), Type: string(kind),
+			Value: e.Value, Name: name, Category: f.Category})
 	}
 }
 
@@ -99,7 +100,8 @@ func (l *lists) goodPage(id int, value string) bool {
 	page, good := false, false
 	for _, f := range l.feeds {
 		page = page || f.ID == id && l.pages[f.Name+" "+value]
-		good = good || f.Kind == feed.Good && slices.ContainsFunc(l.entries[f.ID], func(e store.FeedEntry) bool { return e.Value == value })
+		good = good || f.Kind == feed.Good &&
+			slices.ContainsFunc(l.entries[f.ID], func(e store.FeedEntry) bool { return e.Value == value })
 	}
 	return page && good
 }
@@ -117,7 +119,8 @@ func (l *lists) Listings(_ context.Context, nodes []store.Node) ([]store.Listing
 			for i, n := range nodes {
 				if n.Kind == e.Type && n.Value == e.Value {
 					found = append(found, store.Listing{
-						Asked: i, Name: f.Name, Kind: f.Kind, Category: e.Category, Page: l.pages[f.Name+" "+e.Value], FirstSeen: noon.Add(-time.Duration(f.ID) * 24 * time.Hour),
+						Asked: i, Name: f.Name, Kind: f.Kind, Category: e.Category, Page: l.pages[f.Name+" "+e.Value],
+						FirstSeen: noon.Add(-time.Duration(f.ID) * 24 * time.Hour),
 					})
 				}
 			}
@@ -146,8 +149,10 @@ func parse(t *testing.T, kind entity.Type, value string) entity.Entity {
 
 func TestFeedFacts(t *testing.T) {
 	t.Parallel()
-	l := &lists{pages: map[string]bool{"Pages docs.example.com": true, "Pages shop.example.net": true, "GoodPages odd.example": true}}
-	l.set(1, store.Feed{Name: "Bad", Kind: feed.Bad, Category: "phishing"}, "bad.example", "weird.github.io", "github.io", "x@mail.example.org", "gmail.com", "throwaway.example")
+	l := &lists{pages: map[string]bool{"Pages docs.example.com": true, "Pages shop.example.net": true,
+		"GoodPages odd.example": true}}
+	l.set(1, store.Feed{Name: "Bad", Kind: feed.Bad, Category: "phishing"}, "bad.example", "weird.github.io",
+		"github.io", "x@mail.example.org", "gmail.com", "throwaway.example")
 	l.set(2, store.Feed{Name: "Worse", Kind: feed.Bad, Category: "malware"}, "bad.example", "throwaway.example")
 	l.set(3, store.Feed{Name: "Mixed", Kind: feed.Bad}, "bad.example", "good.example")
 	l.set(4, store.Feed{Name: "More", Kind: feed.Bad, Category: "malware"}, "bad.example")
@@ -162,18 +167,29 @@ func TestFeedFacts(t *testing.T) {
 		want  entity.Facts
 	}{
 		"listed by several": {entity.Domain, "bad.example", entity.Facts{
-			"feed.listed": "Bad, Worse, Mixed, 1 more", "feed.lists": "4", "feed.match": "exact", "feed.category": "malware", "feed.days": "4"}},
+			"feed.listed": "Bad, Worse, Mixed, 1 more", "feed.lists": "4", "feed.match": "exact",
+			"feed.category": "malware", "feed.days": "4"}},
 		"under a listed name": {entity.Domain, "a.b.c.d.e.f.g.bad.example", entity.Facts{
-			"feed.listed": "Bad, Worse, Mixed, 1 more", "feed.lists": "4", "feed.match": "parent", "feed.category": "malware", "feed.days": "4"}},
-		"a customer of a listed host":  {entity.Domain, "flowers.github.io", entity.Facts{}},
-		"under a listed customer":      {entity.Domain, "www.weird.github.io", entity.Facts{"feed.listed": "Bad", "feed.lists": "1", "feed.match": "parent", "feed.category": "phishing", "feed.days": "1"}},
-		"an address":                   {entity.Email, "X+tag@mail.example.org", entity.Facts{"feed.listed": "Bad", "feed.lists": "1", "feed.match": "exact", "feed.category": "phishing", "feed.days": "1"}},
-		"another address there":        {entity.Email, "y@mail.example.org", entity.Facts{}},
-		"at a listed domain":           {entity.Email, "jane@mx.throwaway.example", entity.Facts{"feed.listed": "Bad, Worse", "feed.lists": "2", "feed.match": "mail_domain", "feed.category": "malware", "feed.days": "2"}},
+			"feed.listed": "Bad, Worse, Mixed, 1 more", "feed.lists": "4", "feed.match": "parent",
+			"feed.category": "malware", "feed.days": "4"}},
+		"a customer of a listed host": {entity.Domain, "flowers.github.io", entity.Facts{}},
+		"under a listed customer": {entity.Domain, "www.weird.github.io",
+			entity.Facts{"feed.listed": "Bad", "feed.lists": "1", "feed.match": "parent", "feed.category": "phishing",
+				"feed.days": "1"}},
+		"an address": {entity.Email, "X+tag@mail.example.org",
+			entity.Facts{"feed.listed": "Bad", "feed.lists": "1", "feed.match": "exact", "feed.category": "phishing",
+				"feed.days": "1"}},
+		"another address there": {entity.Email, "y@mail.example.org", entity.Facts{}},
+		"at a listed domain": {entity.Email, "jane@mx.throwaway.example",
+			entity.Facts{"feed.listed": "Bad, Worse", "feed.lists": "2", "feed.match": "mail_domain",
+				"feed.category": "malware", "feed.days": "2"}},
 		"at a provider that is listed": {entity.Email, "jane@gmail.com", entity.Facts{}},
-		"both good and bad":            {entity.Domain, "good.example", entity.Facts{"feed.listed": "Mixed", "feed.lists": "1", "feed.match": "exact", "feed.days": "3", "feed.good": "Ranks", "feed.good_match": "exact"}},
+		"both good and bad": {entity.Domain, "good.example",
+			entity.Facts{"feed.listed": "Mixed", "feed.lists": "1", "feed.match": "exact", "feed.days": "3",
+				"feed.good": "Ranks", "feed.good_match": "exact"}},
 		"a page under a good name": {entity.Domain, "docs.example.com", entity.Facts{
-			"feed.listed": "Pages", "feed.lists": "1", "feed.match": "page", "feed.category": "malware", "feed.days": "5", "feed.good": "Ranks", "feed.good_match": "parent"}},
+			"feed.listed": "Pages", "feed.lists": "1", "feed.match": "page", "feed.category": "malware",
+			"feed.days": "5", "feed.good": "Ranks", "feed.good_match": "parent"}},
 		"beside a page":       {entity.Domain, "www.shop.example.net", entity.Facts{}},
 		"at a page's host":    {entity.Email, "info@shop.example.net", entity.Facts{}},
 		"a good list's page":  {entity.Domain, "odd.example", entity.Facts{}},
@@ -203,7 +219,8 @@ func TestGraphFacts(t *testing.T) {
 	l.reputations = func(subjects []store.Subject) ([]store.Reputation, error) {
 		asked = append(asked, subjects...)
 		return []store.Reputation{{
-			Customers: 19, Seen: 143.7, BlockedShare: 0.629, Since: noon.Add(-50 * time.Hour), Neighbours: 4, NeighbourRisk: 0.31,
+			Customers: 19, Seen: 143.7, BlockedShare: 0.629, Since: noon.Add(-50 * time.Hour), Neighbours: 4,
+			NeighbourRisk: 0.31,
 		}}, nil
 	}
 	got, err := g.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)
@@ -217,7 +234,8 @@ func TestGraphFacts(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)
 	}
-	subjects := []store.Subject{{Entity: store.Node{Kind: "domain", Value: "example.org"}, Holders: []store.Node{{Kind: "registrable", Value: "example.org"}, {Kind: "maildomain", Value: "example.org"}}}}
+	subjects := []store.Subject{{Entity: store.Node{Kind: "domain", Value: "example.org"},
+		Holders: []store.Node{{Kind: "registrable", Value: "example.org"}, {Kind: "maildomain", Value: "example.org"}}}}
 	if diff := cmp.Diff(subjects, asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
@@ -252,7 +270,8 @@ func TestNothingUnwanted(t *testing.T) {
 
 func TestRounded(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]string{0: "0", 1: "1", 2: "2", 3: "3", 4: "3", 5: "5", 9: "5", 10: "10", 19: "10", 20: "20", 49: "20", 50: "50", 99: "50", 100: "100", 999: "500", 123456: "100000"} {
+	for n, want := range map[int]string{0: "0", 1: "1", 2: "2", 3: "3", 4: "3", 5: "5", 9: "5", 10: "10", 19: "10",
+		20: "20", 49: "20", 50: "50", 99: "50", 100: "100", 999: "500", 123456: "100000"} {
 		if got := rounded(n); got != want {
 			t.Errorf("rounded(%d) = %s, want %s", n, got, want)
 		}
@@ -282,14 +301,16 @@ func TestSimilarFacts(t *testing.T) {
 	t.Parallel()
 	l := &lists{}
 	l.set(1, store.Feed{Name: "Bad", Kind: feed.Bad, Category: "phishing"},
-		"secure-paypal-login.xyz", "paypa1-online.com", "login.blumenwiesen.example", "short.example", "refund-department-7@gmail.com", "jane.smith@gmail.com")
+		"secure-paypal-login.xyz", "paypa1-online.com", "login.blumenwiesen.example", "short.example",
+		"refund-department-7@gmail.com", "jane.smith@gmail.com")
 	l.set(2, store.Feed{Name: "Other", Kind: feed.Bad}, "secure-paypal-logins.top")
 	l.set(3, store.Feed{Name: "Good", Kind: feed.Good}, "paypal-online.com", "blumenwiese.example")
 	until := noon.Add(-time.Hour)
 	l.set(4, store.Feed{Name: "Old", Kind: feed.Bad, ExpiresAt: &until}, "very-old-scam-shop.example")
 	s := newSimilar(t, l)
 	near := func(what, nearest, distance, letters, list, category string) entity.Facts {
-		f := entity.Facts{"similar.part": what, "similar.distance": distance, "similar.letters": letters, "similar.list": list}
+		f := entity.Facts{"similar.part": what, "similar.distance": distance, "similar.letters": letters,
+			"similar.list": list}
 		if nearest != "" {
 			f["similar.nearest"] = nearest
 		}
@@ -303,21 +324,27 @@ func TestSimilarFacts(t *testing.T) {
 		value string
 		want  entity.Facts
 	}{
-		"another suffix":      {entity.Domain, "securepaypallogin.top", near("domain", "secure-paypal-login.xyz", "0", "17", "Bad", "phishing")},
-		"one letter":          {entity.Domain, "www.secure-paypa1-login.top", near("domain", "secure-paypal-login.xyz", "1", "17", "Bad", "phishing")},
-		"the nearer of lists": {entity.Domain, "secure-paypal-loginss.example", near("domain", "secure-paypal-logins.top", "1", "19", "Other", "")},
-		"itself":              {entity.Domain, "secure-paypal-login.xyz", near("domain", "secure-paypal-logins.top", "1", "18", "Other", "")},
-		"under itself":        {entity.Domain, "blumenwiesen.example", nil},
-		"what is imitated":    {entity.Domain, "paypal-online.com", nil},
-		"its other suffix":    {entity.Domain, "paypal-online.de", nil},
-		"too short":           {entity.Domain, "short.top", nil},
-		"too far":             {entity.Domain, "secure-bank-login.top", nil},
-		"its list expired":    {entity.Domain, "very-old-scam-shops.example", nil},
-		"a mail domain":       {entity.Email, "jane@secure-paypal-login.top", near("domain", "secure-paypal-login.xyz", "0", "17", "Bad", "phishing")},
-		"a mailbox":           {entity.Email, "refund.department8@yahoo.com", near("user", "", "1", "17", "Bad", "phishing")},
-		"its own mailbox":     {entity.Email, "refund-department-7@gmail.com", nil},
-		"a person's name":     {entity.Email, "jane.smyth@gmail.com", nil},
-		"a number":            {entity.Phone, "+4915123456789", nil},
+		"another suffix": {entity.Domain, "securepaypallogin.top", near("domain", "secure-paypal-login.xyz", "0",
+			"17", "Bad", "phishing")},
+		"one letter": {entity.Domain, "www.secure-paypa1-login.top", near("domain", "secure-paypal-login.xyz",
+			"1", "17", "Bad", "phishing")},
+		"the nearer of lists": {entity.Domain, "secure-paypal-loginss.example",
+			near("domain", "secure-paypal-logins.top", "1", "19", "Other", "")},
+		"itself": {entity.Domain, "secure-paypal-login.xyz", near("domain", "secure-paypal-logins.top",
+			"1", "18", "Other", "")},
+		"under itself":     {entity.Domain, "blumenwiesen.example", nil},
+		"what is imitated": {entity.Domain, "paypal-online.com", nil},
+		"its other suffix": {entity.Domain, "paypal-online.de", nil},
+		"too short":        {entity.Domain, "short.top", nil},
+		"too far":          {entity.Domain, "secure-bank-login.top", nil},
+		"its list expired": {entity.Domain, "very-old-scam-shops.example", nil},
+		"a mail domain": {entity.Email, "jane@secure-paypal-login.top", near("domain", "secure-paypal-login.xyz",
+			"0", "17", "Bad", "phishing")},
+		"a mailbox": {entity.Email, "refund.department8@yahoo.com",
+			near("user", "", "1", "17", "Bad", "phishing")},
+		"its own mailbox": {entity.Email, "refund-department-7@gmail.com", nil},
+		"a person's name": {entity.Email, "jane.smyth@gmail.com", nil},
+		"a number":        {entity.Phone, "+4915123456789", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -329,7 +356,8 @@ func TestSimilarFacts(t *testing.T) {
 	}
 }
 
-// The memory follows the lists: what is imported counts, what is withdrawn does not, and what did not change is not read again.
+// The memory follows the lists: what is imported counts, what is withdrawn does not, and what did not change is not
+// read again.
 func TestSimilarFollows(t *testing.T) {
 	t.Parallel()
 	l := &lists{pages: map[string]bool{"C blumenlieferung.example": true}}
@@ -351,7 +379,8 @@ func TestSimilarFollows(t *testing.T) {
 		s.Hint()
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
-		for deadline := time.After(30 * time.Second); !holds(similarTo(t, s, entity.Domain, "secure-paypal-login.top")); {
+		for deadline := time.After(30 * time.Second); !holds(similarTo(t, s, entity.Domain,
+			"secure-paypal-login.top")); {
 			select {
 			case <-tick.C:
 			case <-deadline:
@@ -473,7 +502,8 @@ func some() bool { return false }
 func TestNothingIsLookedUpWithoutLists(t *testing.T) {
 	t.Parallel()
 	f := NewFeed(nil, func() bool { return true }) // a look at the store would panic
-	found, err := f.Observe(t.Context(), entity.Entity{Type: entity.Domain, Value: "example.com"}, func(string) bool { return true })
+	found, err := f.Observe(t.Context(), entity.Entity{Type: entity.Domain, Value: "example.com"},
+		func(string) bool { return true })
 	if len(found) != 0 || err != nil {
 		t.Errorf("found %v, %v", found, err)
 	}

@@ -18,8 +18,8 @@ import (
 	"assay/host/store"
 )
 
-// Similar is the source "similar": the known scam name that is nearest to an entity's. It keeps the names of all lists in memory, a
-// part for each list, so that what a list does to the answers goes with it.
+// Similar is the source "similar": the known scam name that is nearest to an entity's. It keeps the names of all lists
+// in memory, a part for each list, so that what a list does to the answers goes with it.
 type Similar struct {
 	store Store
 	log   *slog.Logger
@@ -61,12 +61,15 @@ func (*Similar) Table() []entity.Fact { return slices.Clone(similarTable) }
 
 var similarTable = []entity.Fact{
 	{Name: "similar.nearest", Format: "the known scam name that is nearest to the registrable domain's, as its list has it; absent when none is near, " +
-		"when a list of known good ones holds that name under any suffix, and for a mailbox, which is somebody's", Example: "secure-paypal-login.xyz"},
-	{Name: "similar.part", Format: "what is near: domain (its registrable label), or user (the mailbox of an address)", Example: "domain"},
+		"when a list of known good ones holds that name under any suffix, and for a mailbox, which is somebody's",
+		Example: "secure-paypal-login.xyz"},
+	{Name: "similar.part", Format: "what is near: domain (its registrable label), or user (the mailbox of an address)",
+		Example: "domain"},
 	{Name: "similar.distance", Format: "letters to be changed, added or dropped to get from one name to the other, 0 to 3: hyphens, and which digits " +
 		"stand in a run of them, do not count, nor does the suffix", Example: "1"},
 	{Name: "similar.letters", Format: "letters of the longer of the two, 7 to 63", Example: "17"},
-	{Name: "similar.category", Format: "the threat that the list names (section 6); absent when none", Example: "phishing"},
+	{Name: "similar.category", Format: "the threat that the list names (section 6); absent when none",
+		Example: "phishing"},
 	{Name: "similar.list", Format: "the list", Example: "CERT Polska"},
 }
 
@@ -103,8 +106,8 @@ func (s *Similar) Run(ctx context.Context) {
 	}
 }
 
-// Load brings the memory up to what the store has: lists that were withdrawn go first and at once, then new and changed ones are
-// read. One call at a time.
+// Load brings the memory up to what the store has: lists that were withdrawn go first and at once, then new and changed
+// ones are read. One call at a time.
 func (s *Similar) Load(ctx context.Context) error {
 	feeds, err := s.store.Feeds(ctx)
 	if err != nil {
@@ -146,7 +149,8 @@ func (s *Similar) Load(ctx context.Context) error {
 }
 
 func (s *Similar) publish(parts map[int]*part) {
-	list := slices.SortedFunc(maps.Values(parts), func(a, b *part) int { return strings.Compare(a.feed.Name, b.feed.Name) })
+	list := slices.SortedFunc(maps.Values(parts),
+		func(a, b *part) int { return strings.Compare(a.feed.Name, b.feed.Name) })
 	s.parts.Store(&list)
 }
 
@@ -227,7 +231,8 @@ func (s *Similar) Observe(_ context.Context, e entity.Entity, wants func(string)
 	return nil, nil
 }
 
-// nearestDomain looks for a registrable label among those of bad lists. What a good list holds is what scams are made to be like.
+// nearestDomain looks for a registrable label among those of bad lists. What a good list holds is what scams are made
+// to be like.
 func nearestDomain(parts []*part, label, registrable string) entity.Facts {
 	f, ok := formOf(label)
 	if !ok {
@@ -249,17 +254,20 @@ func nearestUser(parts []*part, user, address string) entity.Facts {
 	if !ok || len(f) < minUser {
 		return nil
 	}
-	found := nearest(parts, f, "user", func(p *part) *index { return p.users }, func(listed string) bool { return listed == address })
+	found := nearest(parts, f, "user", func(p *part) *index { return p.users },
+		func(listed string) bool { return listed == address })
 	delete(found, "similar.nearest")
 	return found
 }
 
-// nearest looks through all bad lists. A name that is the entity itself is no neighbour: that it is listed, the source "feed" tells.
+// nearest looks through all bad lists. A name that is the entity itself is no neighbour: that it is listed, the source
+// "feed" tells.
 func nearest(parts []*part, f form, what string, in func(*part) *index, self func(listed string) bool) entity.Facts {
 	var best found
 	var of *part
 	for _, p := range parts {
-		if got, ok := in(p).nearest(f); ok && (of == nil || got.distance < best.distance) && !self(in(p).name(got.entry)) {
+		if got, ok := in(p).nearest(f); ok && (of == nil || got.distance < best.distance) &&
+			!self(in(p).name(got.entry)) {
 			best, of = got, p
 		}
 	}

@@ -151,8 +151,8 @@ func (a *Answer) tidy() {
 
 func cut[T any](all []T) []T { return all[:min(len(all), maxKept)] }
 
-// hostName returns a canonical name without its last dot, or "" when it holds what no host's name can: names in the DNS may
-// hold any byte.
+// hostName returns a canonical name without its last dot, or "" when it holds what no host's name can: names in the DNS
+// may hold any byte.
 func hostName(name string) string {
 	name = strings.TrimSuffix(name, ".")
 	for i := range len(name) {
@@ -174,7 +174,8 @@ func missTTL(m *dns.Msg) time.Duration {
 	return 0
 }
 
-// failedValidation says whether the resolver tells that the failure is DNSSEC's (extended errors 6 to 10 and 12, RFC 8914).
+// failedValidation says whether the resolver tells that the failure is DNSSEC's (extended errors 6 to 10 and 12, RFC
+// 8914).
 func failedValidation(m *dns.Msg) bool {
 	opt := m.IsEdns0()
 	if opt == nil {

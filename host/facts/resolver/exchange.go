@@ -28,7 +28,8 @@ var (
 	errTruncated = errors.New("the answer is cut off or broken")
 )
 
-// exchange sends a question, once more after a while or when the first attempt failed, and returns the first useful answer.
+// exchange sends a question, once more after a while or when the first attempt failed, and returns the first useful
+// answer.
 func (r *Resolver) exchange(ctx context.Context, q Question) (*dns.Msg, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,8 +98,8 @@ func attempt(ctx context.Context, server string, q Question) (m *dns.Msg, err er
 	return m, err
 }
 
-// ask asks by UDP, and by TCP when the answer does not fit or does not repeat the name letter by letter: what comes by TCP
-// cannot be forged from off the path.
+// ask asks by UDP, and by TCP when the answer does not fit or does not repeat the name letter by letter: what comes by
+// TCP cannot be forged from off the path.
 func ask(ctx context.Context, server string, q Question, extended bool) (*dns.Msg, error) {
 	m, err := send(ctx, "udp", server, q, extended)
 	if errors.Is(err, errTruncated) || errors.Is(err, errRespelt) {
@@ -107,8 +108,8 @@ func ask(ctx context.Context, server string, q Question, extended bool) (*dns.Ms
 	return m, err
 }
 
-// send asks one server over one network, from a port of its own with a random number and random capitals: what a forger off
-// the path would have to guess together (RFC 5452; draft-vixie-dnsext-dns0x20).
+// send asks one server over one network, from a port of its own with a random number and random capitals: what a forger
+// off the path would have to guess together (RFC 5452; draft-vixie-dnsext-dns0x20).
 func send(ctx context.Context, network, server string, q Question, extended bool) (*dns.Msg, error) {
 	var entropy [2 + 32]byte
 	rand.Read(entropy[:])
@@ -196,8 +197,8 @@ func exchangeTCP(conn net.Conn, request *dns.Msg, packed []byte) (*dns.Msg, erro
 // headerBytes is the length of a message's header (RFC 1035 section 4.1.1).
 const headerBytes = 12
 
-// read parses an answer and matches it to its question: number, kind, class and name, capitals aside. Errors: errForeign,
-// errTruncated.
+// read parses an answer and matches it to its question: number, kind, class and name, capitals aside. Errors:
+// errForeign, errTruncated.
 func read(data []byte, request *dns.Msg) (*dns.Msg, error) {
 	if len(data) < headerBytes || binary.BigEndian.Uint16(data) != request.Id {
 		return nil, errForeign

@@ -123,12 +123,14 @@ func TestHostileAnswers(t *testing.T) {
 		}, "ok " + honest + " and 31 others of 901", true},
 		{"records of others", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) {
-				m.Answer = append(m.Answer, rr("bank.example. 60 IN A 203.0.113.66"), rr("bank.example. 60 IN CNAME victim.example."))
+				m.Answer = append(m.Answer, rr("bank.example. 60 IN A 203.0.113.66"),
+					rr("bank.example. 60 IN CNAME victim.example."))
 			})
 		}, "ok " + honest, false},
 		{"aliases in a circle", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) {
-				m.Answer = []dns.RR{rr("victim.example. 60 IN CNAME b.example."), rr("b.example. 60 IN CNAME victim.example.")}
+				m.Answer = []dns.RR{rr("victim.example. 60 IN CNAME b.example."),
+					rr("b.example. 60 IN CNAME victim.example.")}
 			})
 		}, "", false},
 		{"aliases without end", func(s *resolvertest.Server) dns.HandlerFunc {
@@ -168,7 +170,8 @@ func TestHostileAnswers(t *testing.T) {
 			return func(w dns.ResponseWriter, r *dns.Msg) {
 				m := new(dns.Msg)
 				m.SetReply(r)
-				m.Answer = []dns.RR{&dns.RFC3597{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA, Class: 1, Ttl: 60}, Rdata: "c0"}}
+				m.Answer = []dns.RR{&dns.RFC3597{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA,
+					Class: 1, Ttl: 60}, Rdata: "c0"}}
 				_ = w.WriteMsg(m)
 			}
 		}, "", true},
@@ -190,7 +193,8 @@ func TestHostileAnswers(t *testing.T) {
 			if tc.want == "" {
 				cfg.Lifetime = 300 * time.Millisecond // for the answers that never come
 			}
-			a, err := newResolver(t, cfg, server).Ask(t.Context(), resolver.Question{Name: "victim.example", Kind: resolver.A})
+			a, err := newResolver(t, cfg, server).Ask(t.Context(), resolver.Question{Name: "victim.example",
+				Kind: resolver.A})
 			got := ""
 			if err == nil {
 				got = describe(a)

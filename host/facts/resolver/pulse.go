@@ -10,8 +10,9 @@ import (
 // ErrDead means that no server answers at all; they are asked again all the time.
 var ErrDead = errors.New("no DNS server answers")
 
-// pulse tells servers that are dead, for which no check should wait, from names whose own servers hang, which anybody can ask for:
-// after some questions in a row without any answer, the servers are asked for the root's name servers, which each of them knows.
+// pulse tells servers that are dead, for which no check should wait, from names whose own servers hang, which anybody
+// can ask for: after some questions in a row without any answer, the servers are asked for the root's name servers,
+// which each of them knows.
 type pulse struct {
 	misses  atomic.Int32 // questions that were given up since a server last answered anything
 	dead    atomic.Bool

@@ -39,7 +39,8 @@ func TestDeadServersAreNotWaitedFor(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.ActivateAndServe() }()
 	t.Cleanup(func() { _ = conn.Close(); <-ended })
-	r := newResolver(t, resolver.Config{Servers: []string{conn.LocalAddr().String()}, Lifetime: 50 * time.Millisecond, Pulse: 50 * time.Millisecond})
+	r := newResolver(t, resolver.Config{Servers: []string{conn.LocalAddr().String()}, Lifetime: 50 * time.Millisecond,
+		Pulse: 50 * time.Millisecond})
 	until := time.Now().Add(patient)
 	for i := 0; !errors.Is(giveUp(t, r, i), resolver.ErrDead); i++ {
 		if time.Now().After(until) {
@@ -48,7 +49,8 @@ func TestDeadServersAreNotWaitedFor(t *testing.T) {
 	}
 	alive.Store(true)
 	for i := 0; ; i++ {
-		if _, err := r.Ask(t.Context(), resolver.Question{Name: fmt.Sprintf("a%d.example", i), Kind: resolver.A}); err == nil {
+		if _, err := r.Ask(t.Context(), resolver.Question{Name: fmt.Sprintf("a%d.example", i),
+			Kind: resolver.A}); err == nil {
 			break
 		}
 		if time.Now().After(until.Add(patient)) {

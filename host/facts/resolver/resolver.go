@@ -1,5 +1,5 @@
-// Package resolver asks a recursive DNS resolver, trusting nothing that comes back: answers are matched to their questions,
-// bounded, cleaned and cached. The miekg/dns library lives here and nowhere else.
+// Package resolver asks a recursive DNS resolver, trusting nothing that comes back: answers are matched to their
+// questions, bounded, cleaned and cached. The miekg/dns library lives here and nowhere else.
 package resolver
 
 import (
@@ -41,8 +41,10 @@ type Config struct {
 	Servers  []string // host:port, asked in this order
 	Now      func() time.Time
 	Patience time.Duration // until the same question is sent once more, to the next server if there is one; 35 ms
-	Lifetime time.Duration // of a question: it goes on after its asker gave up, so that the answer is there next time; 1.5 s
-	Pulse    time.Duration // for a server that may be dead to answer a question that each can, and between two such questions; 1 s
+	// of a question: it goes on after its asker gave up, so that the answer is there next time; 1.5 s
+	Lifetime time.Duration
+	// for a server that may be dead to answer a question that each can, and between two such questions; 1 s
+	Pulse time.Duration
 }
 
 // The bounds of what is kept and done at once.
@@ -54,10 +56,11 @@ const (
 	minTTL     = 30 * time.Second // less, and a name that everybody checks would be asked for all the time
 	maxTTL     = time.Hour
 	minMissTTL = 5 * time.Second
-	maxMissTTL = 15 * time.Minute // of a name or record that does not exist: it may be made any time (RFC 2308 section 5)
-	failTTL    = 5 * time.Second  // of an answer that is none (RFC 9520 section 3.2: 1 s to 5 min)
-	lostTTL    = time.Second      // of no answer at all
-	staleFor   = 6 * time.Hour    // after its time, an answer still serves where no other can be had (RFC 8767)
+	// of a name or record that does not exist: it may be made any time (RFC 2308 section 5)
+	maxMissTTL = 15 * time.Minute
+	failTTL    = 5 * time.Second // of an answer that is none (RFC 9520 section 3.2: 1 s to 5 min)
+	lostTTL    = time.Second     // of no answer at all
+	staleFor   = 6 * time.Hour   // after its time, an answer still serves where no other can be had (RFC 8767)
 )
 
 var (
@@ -105,7 +108,8 @@ func New(cfg Config) *Resolver {
 	if cfg.Pulse == 0 {
 		cfg.Pulse = time.Second
 	}
-	r := &Resolver{cfg: cfg, cache: recent.New[Question, kept](cacheEntries, cacheBytes), slots: make(chan struct{}, maxFlights)}
+	r := &Resolver{cfg: cfg, cache: recent.New[Question, kept](cacheEntries, cacheBytes),
+		slots: make(chan struct{}, maxFlights)}
 	r.base, r.stop = context.WithCancel(context.Background())
 	return r
 }
@@ -134,8 +138,9 @@ func SystemServers() []string {
 	return servers
 }
 
-// Ask returns the answer to a question: a fresh one, from memory or from a server, or an old one where no server answers.
-// It returns when ctx ends at the latest. The error means that nothing is known; what does not exist is an answer.
+// Ask returns the answer to a question: a fresh one, from memory or from a server, or an old one where no server
+// answers. It returns when ctx ends at the latest. The error means that nothing is known; what does not exist is an
+// answer.
 func (r *Resolver) Ask(ctx context.Context, q Question) (Answer, error) {
 	q.Name = strings.ToLower(dns.Fqdn(q.Name))
 	if _, ok := dns.IsDomainName(q.Name); !ok || len(q.Name) > 254 {

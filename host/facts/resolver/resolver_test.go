@@ -91,26 +91,36 @@ func TestAsk(t *testing.T) {
 		want       resolver.Answer
 	}{
 		{"addresses, sorted and each once", "Example.COM", resolver.A,
-			resolver.Answer{Status: resolver.OK, Addresses: addresses("192.0.2.1", "192.0.2.2"), Records: 3, TTL: 200 * time.Second}},
+			resolver.Answer{Status: resolver.OK, Addresses: addresses("192.0.2.1", "192.0.2.2"), Records: 3,
+				TTL: 200 * time.Second}},
 		{"addresses of IPv6", "example.com.", resolver.AAAA,
 			resolver.Answer{Status: resolver.OK, Addresses: addresses("2001:db8::1"), Records: 1, TTL: time.Minute}},
-		{"name servers", "example.com", resolver.NS, resolver.Answer{Status: resolver.OK, Records: 2, TTL: 2 * time.Hour,
+		{"name servers", "example.com", resolver.NS, resolver.Answer{Status: resolver.OK, Records: 2,
+			TTL:   2 * time.Hour,
 			Hosts: []resolver.Host{{Name: "a.ns.example"}, {Name: "b.ns.example"}}}},
-		{"mail servers by preference, without what is no host name", "example.com", resolver.MX, resolver.Answer{Status: resolver.OK,
-			Records: 3, TTL: time.Minute, Hosts: []resolver.Host{{Name: "first.example", Preference: 10}, {Name: "second.example", Preference: 20}}}},
+		{"mail servers by preference, without what is no host name", "example.com", resolver.MX,
+			resolver.Answer{Status: resolver.OK,
+				Records: 3, TTL: time.Minute, Hosts: []resolver.Host{{Name: "first.example", Preference: 10},
+					{Name: "second.example", Preference: 20}}}},
 		{"null MX", "nomail.example", resolver.MX,
 			resolver.Answer{Status: resolver.OK, Hosts: []resolver.Host{{}}, Records: 1, TTL: time.Minute}},
-		{"policies, joined and escaped", "example.com", resolver.TXT, resolver.Answer{Status: resolver.OK, Records: 3, TTL: time.Minute,
+		{"policies, joined and escaped", "example.com", resolver.TXT, resolver.Answer{Status: resolver.OK, Records: 3,
+			TTL:      time.Minute,
 			Policies: []string{`V=DMARC1; p=\000none`, "v=spf1 -all"}}},
-		{"key of the parent", "example.com", resolver.DS, resolver.Answer{Status: resolver.OK, Records: 1, TTL: time.Minute}},
+		{"key of the parent", "example.com", resolver.DS, resolver.Answer{Status: resolver.OK, Records: 1,
+			TTL: time.Minute}},
 		{"chain of aliases", "www.example.com", resolver.A, resolver.Answer{Status: resolver.OK, Alias: "edge.example",
 			Addresses: addresses("192.0.2.9"), Records: 1, TTL: 30 * time.Second}},
-		{"alias without such a record", "empty.example", resolver.Kind(dns.TypeLOC), resolver.Answer{Status: resolver.NoData, Alias: "example.com"}},
+		{"alias without such a record", "empty.example", resolver.Kind(dns.TypeLOC),
+			resolver.Answer{Status: resolver.NoData, Alias: "example.com"}},
 		{"no such record", "nomail.example", resolver.A, resolver.Answer{Status: resolver.NoData}},
 		{"no such name", "missing.example.com", resolver.A, resolver.Answer{Status: resolver.NXDomain}},
-		{"alias of no such name", "dangling.example", resolver.A, resolver.Answer{Status: resolver.Dangling, Alias: "gone.invalid"}},
-		{"name that cannot be", strings.Repeat("long.", 60) + "com", resolver.A, resolver.Answer{Status: resolver.NXDomain}},
-		{"label that cannot be", strings.Repeat("l", 64) + ".com", resolver.A, resolver.Answer{Status: resolver.NXDomain}},
+		{"alias of no such name", "dangling.example", resolver.A, resolver.Answer{Status: resolver.Dangling,
+			Alias: "gone.invalid"}},
+		{"name that cannot be", strings.Repeat("long.", 60) + "com", resolver.A,
+			resolver.Answer{Status: resolver.NXDomain}},
+		{"label that cannot be", strings.Repeat("l", 64) + ".com", resolver.A,
+			resolver.Answer{Status: resolver.NXDomain}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -270,7 +280,8 @@ func TestSecondAttempt(t *testing.T) {
 				_ = w.WriteMsg(server.Reply(r))
 			}
 		})
-		if got := describe(ask(t, newResolver(t, resolver.Config{}, server), "a.example", resolver.A)); got != "ok 192.0.2.1" {
+		if got := describe(ask(t, newResolver(t, resolver.Config{}, server), "a.example",
+			resolver.A)); got != "ok 192.0.2.1" {
 			t.Error(got)
 		}
 	})
@@ -278,14 +289,18 @@ func TestSecondAttempt(t *testing.T) {
 		t.Parallel()
 		first, second := resolvertest.Start(t, zone), resolvertest.Start(t, zone)
 		first.Handle("a.example", lose)
-		if got := describe(ask(t, newResolver(t, resolver.Config{}, first, second), "a.example", resolver.A)); got != "ok 192.0.2.1" {
+		if got := describe(ask(t, newResolver(t, resolver.Config{}, first, second), "a.example",
+			resolver.A)); got != "ok 192.0.2.1" {
 			t.Error(got)
 		}
 	})
 	t.Run("the first server fails", func(t *testing.T) {
 		t.Parallel()
 		first, second := resolvertest.Start(t, zone), resolvertest.Start(t, zone)
-		first.Handle("a.example", forge(first, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil }))
+		first.Handle("a.example", forge(first, func(m *dns.Msg, _ bool) {
+			m.Rcode, m.Answer = dns.RcodeServerFailure,
+				nil
+		}))
 		r := newResolver(t, resolver.Config{Patience: patient}, first, second)
 		if got := describe(ask(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
 			t.Error(got)
@@ -318,14 +333,16 @@ func TestBusyAndClosed(t *testing.T) {
 			waitFor(t, func() bool { return len(server.Asked()) == i+1 })
 		}
 	}
-	if _, err := r.Ask(ctx, resolver.Question{Name: "extra.example", Kind: resolver.A}); !errors.Is(err, resolver.ErrBusy) {
+	if _, err := r.Ask(ctx, resolver.Question{Name: "extra.example", Kind: resolver.A}); !errors.Is(err,
+		resolver.ErrBusy) {
 		t.Errorf("one question more gives %v", err)
 	}
 	close(released)
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := r.Ask(ctx, resolver.Question{Name: "extra.example", Kind: resolver.A}); !errors.Is(err, resolver.ErrClosed) {
+	if _, err := r.Ask(ctx, resolver.Question{Name: "extra.example", Kind: resolver.A}); !errors.Is(err,
+		resolver.ErrClosed) {
 		t.Errorf("after closing: %v", err)
 	}
 	cancel()

@@ -76,8 +76,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Prepare has fn fill a database, with a schema say, that each Database is then a copy of. fn runs once in the process, at
-// the first Database, and must leave no connection open. Call Prepare before that, and once.
+// Prepare has fn fill a database, with a schema say, that each Database is then a copy of. fn runs once in the process,
+// at the first Database, and must leave no connection open. Call Prepare before that, and once.
 func Prepare(fn func(ctx context.Context, url string) error) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -87,8 +87,9 @@ func Prepare(fn func(ctx context.Context, url string) error) {
 	shared.prepare = fn
 }
 
-// Database returns the URL of a database of this test's own, empty or as Prepare left it, and drops it when the test and
-// its subtests have ended. It skips the test where there is no Postgres. Tests may call it in parallel, and repeatedly.
+// Database returns the URL of a database of this test's own, empty or as Prepare left it, and drops it when the test
+// and its subtests have ended. It skips the test where there is no Postgres. Tests may call it in parallel, and
+// repeatedly.
 func Database(t testing.TB) string {
 	t.Helper()
 	base, template, err := shared.begin()

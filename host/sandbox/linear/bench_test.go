@@ -8,18 +8,21 @@ import (
 // Facts as the host gives them for a typical check.
 var (
 	ibanFacts = map[string]string{
-		"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok", "iban.check_digits": "12",
-		"iban.bban": "500105170648489890", "iban.bank": "50010517", "iban.account": "0648489890", "iban.sepa": "yes",
+		"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok",
+		"iban.check_digits": "12",
+		"iban.bban":         "500105170648489890", "iban.bank": "50010517", "iban.account": "0648489890",
+		"iban.sepa":      "yes",
 		"entity.country": "DE",
 	}
 	emailFacts = map[string]string{
-		"email.domain": "mailbox-secure.example", "email.local": "paypal-support", "domain.name": "mailbox-secure.example",
+		"email.domain": "mailbox-secure.example", "email.local": "paypal-support",
+		"domain.name":        "mailbox-secure.example",
 		"domain.registrable": "mailbox-secure.example", "domain.suffix": "example", "domain.suffix_kind": "icann",
 	}
 )
 
-// BenchmarkRestore measures every way to restore, alone after a call that is not timed, and with the call that wrote. The way
-// "never" is what the call costs by itself.
+// BenchmarkRestore measures every way to restore, alone after a call that is not timed, and with the call that wrote.
+// The way "never" is what the call costs by itself.
 func BenchmarkRestore(b *testing.B) {
 	type benched struct {
 		name string

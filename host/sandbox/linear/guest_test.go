@@ -30,8 +30,8 @@ const (
 	limitPages = 1024
 )
 
-// assemble writes a module (WebAssembly 2.0, chapter 5) with a memory of so many pages and a function for each access. Without
-// pages it cannot be instantiated, for want of room for its data.
+// assemble writes a module (WebAssembly 2.0, chapter 5) with a memory of so many pages and a function for each access.
+// Without pages it cannot be instantiated, for want of room for its data.
 func assemble(pages uint64) []byte {
 	const i32 = 0x7f
 	type function struct {
@@ -137,7 +137,8 @@ func (e *engine) instantiate() (*guest, error) {
 	if err != nil {
 		return nil, err
 	}
-	module, err := e.runtime.InstantiateModule(experimental.WithMemoryAllocator(context.Background(), memory), e.compiled,
+	module, err := e.runtime.InstantiateModule(experimental.WithMemoryAllocator(context.Background(), memory),
+		e.compiled,
 		wazero.NewModuleConfig().WithName("").WithStartFunctions("_initialize").
 			WithNanotime(func() int64 { return 1 }, sys.ClockResolution(1)).
 			WithRandSource(zeros{}))
@@ -235,7 +236,8 @@ func ignore(context.Context, api.Module, []uint64) {}
 func (g *guest) score(t testing.TB, facts map[string]string) []string {
 	t.Helper()
 	a := &answers{facts: facts}
-	if err := g.function("assay_v1_score").CallWithStack(context.WithValue(context.Background(), answersKey{}, a), g.stack[:]); err != nil {
+	if err := g.function("assay_v1_score").CallWithStack(context.WithValue(context.Background(), answersKey{}, a),
+		g.stack[:]); err != nil {
 		t.Fatal(err)
 	}
 	if g.stack[0] > 1 {

@@ -1,10 +1,10 @@
 // Package linear provides guests' linear memories whose content is frozen once, after the guest's initialisation, and
 // restored after every call: what one customer's check writes into a guest cannot be read in the next.
 //
-// On Linux a large memory is a private mapping of a sealed memfd that holds the frozen content: the kernel gives a guest a
-// page of its own when it first writes to it, and can be asked which these are, so that only they are copied back; or
-// dropped, when they are many or the kernel does not say. A small memory, and every memory elsewhere, is copied back whole.
-// Instances whose initialisation left the same content share one copy of it.
+// On Linux a large memory is a private mapping of a sealed memfd that holds the frozen content: the kernel gives a
+// guest a page of its own when it first writes to it, and can be asked which these are, so that only they are copied
+// back; or dropped, when they are many or the kernel does not say. A small memory, and every memory elsewhere, is
+// copied back whole. Instances whose initialisation left the same content share one copy of it.
 //
 // Memory is all that is restored here: globals, tables and dropped segments are the caller's to keep.
 package linear
@@ -27,8 +27,8 @@ const maxSize = 1 << 32
 
 // Memory is the linear memory of one instance. One goroutine at a time uses it.
 //
-// It is the experimental.MemoryAllocator of exactly one instantiation and the experimental.LinearMemory of what came of it.
-// On Linux its first byte never moves, so views that the engine hands out stay valid until Free.
+// It is the experimental.MemoryAllocator of exactly one instantiation and the experimental.LinearMemory of what came of
+// it. On Linux its first byte never moves, so views that the engine hands out stay valid until Free.
 type Memory struct {
 	images *Images
 	space  *space
@@ -44,9 +44,10 @@ var (
 	_ experimental.LinearMemory    = (*Memory)(nil)
 )
 
-// Reserve returns a memory that starts with least bytes and can grow to most bytes, both multiples of the WebAssembly page of
-// 64 KiB. On Linux, most is reserved as address space only. An error means that the address space or the memory for
-// least is not to be had; so an instantiation, which the engine cannot end in peace for lack of memory, never has to find out.
+// Reserve returns a memory that starts with least bytes and can grow to most bytes, both multiples of the WebAssembly
+// page of 64 KiB. On Linux, most is reserved as address space only. An error means that the address space or the memory
+// for least is not to be had; so an instantiation, which the engine cannot end in peace for lack of memory, never has
+// to find out.
 func (s *Images) Reserve(least, most uint64) (*Memory, error) {
 	if least > most || most > maxSize || least%pageSize != 0 || most%pageSize != 0 {
 		return nil, fmt.Errorf("reserving a guest's memory: %d to %d bytes is no range of whole pages", least, most)
@@ -62,8 +63,8 @@ func (s *Images) Reserve(least, most uint64) (*Memory, error) {
 	return &Memory{images: s, space: room, max: most}, nil
 }
 
-// Allocate is called by the engine when it instantiates a module whose context carries m. It panics when called again: two
-// modules would share one memory.
+// Allocate is called by the engine when it instantiates a module whose context carries m. It panics when called again:
+// two modules would share one memory.
 func (m *Memory) Allocate(_, _ uint64) experimental.LinearMemory {
 	if m.given {
 		panic(errors.New("a guest's memory was given to a second instantiation"))
@@ -72,8 +73,8 @@ func (m *Memory) Allocate(_, _ uint64) experimental.LinearMemory {
 	return m
 }
 
-// Reallocate is called by the engine to grow the memory. Nil, which the guest sees as a memory.grow of -1, means that size is
-// beyond what was reserved or that the system has no more.
+// Reallocate is called by the engine to grow the memory. Nil, which the guest sees as a memory.grow of -1, means that
+// size is beyond what was reserved or that the system has no more.
 func (m *Memory) Reallocate(size uint64) []byte {
 	if m.freed || size > m.max || size < m.size || m.space.commit(size) != nil {
 		return nil
@@ -82,8 +83,8 @@ func (m *Memory) Reallocate(size uint64) []byte {
 	return m.space.bytes(size)
 }
 
-// Freeze makes what the memory holds now what Restore returns to. It is called once, when the instance has initialised and
-// no call is under way. After an error the instance must not be used.
+// Freeze makes what the memory holds now what Restore returns to. It is called once, when the instance has initialised
+// and no call is under way. After an error the instance must not be used.
 func (m *Memory) Freeze() error {
 	switch {
 	case m.freed:
@@ -105,9 +106,9 @@ func (m *Memory) Freeze() error {
 	return nil
 }
 
-// Restore undoes every write since Freeze. It is called between calls, never during one. Not ok means that the memory has
-// grown since, which an engine cannot undo: nothing was restored, and the instance must be replaced, as it must after
-// an error.
+// Restore undoes every write since Freeze. It is called between calls, never during one. Not ok means that the memory
+// has grown since, which an engine cannot undo: nothing was restored, and the instance must be replaced, as it must
+// after an error.
 func (m *Memory) Restore() (ok bool, err error) {
 	switch {
 	case m.freed:
@@ -129,8 +130,9 @@ func (m *Memory) Restore() (ok bool, err error) {
 // errFreed tells of a memory used after its instance was closed; a guest that exits closes its own.
 var errFreed = errors.New("its instance is closed")
 
-// Free gives everything back. The engine calls it when the module is closed, but not when instantiating failed half-way: then
-// the caller must. Further calls do nothing. No call may be under way, and no view of the memory may be used afterwards.
+// Free gives everything back. The engine calls it when the module is closed, but not when instantiating failed
+// half-way: then the caller must. Further calls do nothing. No call may be under way, and no view of the memory may be
+// used afterwards.
 func (m *Memory) Free() {
 	if m.freed {
 		return
@@ -142,8 +144,8 @@ func (m *Memory) Free() {
 	}
 }
 
-// Images holds the contents that the instances of one module were frozen with, each content once. It is safe for concurrent
-// use.
+// Images holds the contents that the instances of one module were frozen with, each content once. It is safe for
+// concurrent use.
 type Images struct {
 	copyUpTo uint64 // contents of so many bytes are copied back, larger ones mapped
 	mu       sync.Mutex

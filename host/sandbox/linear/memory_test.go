@@ -213,7 +213,8 @@ func TestGoGuestRemembersNothing(t *testing.T) {
 			}
 		}
 		g.score(t, map[string]string{"entity.value": "first.example"})
-		if said := g.score(t, map[string]string{"entity.value": "second.example"}); !slices.Equal(said, []string{"Before: first.example"}) {
+		if said := g.score(t, map[string]string{"entity.value": "second.example"}); !slices.Equal(said,
+			[]string{"Before: first.example"}) {
 			t.Errorf("without restoring, it says %q: the test proves nothing", said)
 		}
 		g.score(t, map[string]string{"entity.value": "grow"})
@@ -247,7 +248,8 @@ func TestReserveRefuses(t *testing.T) {
 		"beyond 32 bits":     {0, maxSize + pageSize},
 		"a wrapped negative": {0, 1<<64 - pageSize},
 	} {
-		if m, err := NewImages().Reserve(test[0], test[1]); err == nil || !strings.Contains(err.Error(), "whole pages") {
+		if m, err := NewImages().Reserve(test[0], test[1]); err == nil ||
+			!strings.Contains(err.Error(), "whole pages") {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
 	}
@@ -269,7 +271,8 @@ func TestMisuse(t *testing.T) {
 			}()
 			m.Allocate(0, 0)
 		}()
-		if len(m.Reallocate(3*pageSize)) != 3*pageSize || m.Reallocate(2*pageSize) != nil || m.Reallocate(5*pageSize) != nil {
+		if len(m.Reallocate(3*pageSize)) != 3*pageSize || m.Reallocate(2*pageSize) != nil ||
+			m.Reallocate(5*pageSize) != nil {
 			t.Error("sizes are wrong")
 		}
 		refused := func(when string, want string, err error) {

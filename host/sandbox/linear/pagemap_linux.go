@@ -16,8 +16,9 @@ const (
 	entryPresent = 1 << 63
 )
 
-// maxOwn is how many bytes of pages a guest keeps as its own between calls. Copying a page back costs a twentieth of having it
-// dropped and faulted in again (BenchmarkRestore), so the bound is for the memory that an idle instance holds.
+// maxOwn is how many bytes of pages a guest keeps as its own between calls. Copying a page back costs a twentieth of
+// having it dropped and faulted in again (BenchmarkRestore), so the bound is for the memory that an idle instance
+// holds.
 const maxOwn = 2 << 20
 
 // pageList is room for one look at the table.
@@ -26,8 +27,8 @@ type pageList struct {
 	entries [512 * entryBytes]byte
 }
 
-// written lists the pages of a laid range that the guest has copies of its own of: those it has written to since they were
-// last dropped, at least. Not known means that they are too many, or that the kernel does not say.
+// written lists the pages of a laid range that the guest has copies of its own of: those it has written to since they
+// were last dropped, at least. Not known means that they are too many, or that the kernel does not say.
 func (s *space) written(f *file) (pages []uint32, known bool) {
 	if !s.tracked {
 		return nil, false
@@ -54,8 +55,8 @@ func (s *space) written(f *file) (pages []uint32, known bool) {
 	return pages, true
 }
 
-// ownPage says whether an entry is anything but a page that is not there, or is the file's. When in doubt a page is the guest's
-// own: copying back one too many does no harm.
+// ownPage says whether an entry is anything but a page that is not there, or is the file's. When in doubt a page is the
+// guest's own: copying back one too many does no harm.
 func ownPage(entry uint64) bool {
 	switch {
 	case entry&(entryPresent|entrySwapped) == 0:
@@ -66,8 +67,8 @@ func ownPage(entry uint64) bool {
 	return true
 }
 
-// tellsWritten tries the table on a range just laid: of its first page, written to, and its last, read, the first alone must
-// be listed. A system that only imitates the table is found out here.
+// tellsWritten tries the table on a range just laid: of its first page, written to, and its last, read, the first alone
+// must be listed. A system that only imitates the table is found out here.
 func (s *space) tellsWritten(f *file) bool {
 	s.tracked = true
 	s.pages = &pageList{written: make([]uint32, 0, maxOwn/f.pageBytes)}

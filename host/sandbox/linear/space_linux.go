@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyUpTo is where copying all back takes about as long as looking up what was written to, 2 to 3 microseconds, and costs
-// neither descriptors nor mappings; see BenchmarkRestore.
+// copyUpTo is where copying all back takes about as long as looking up what was written to, 2 to 3 microseconds, and
+// costs neither descriptors nor mappings; see BenchmarkRestore.
 const copyUpTo = 128 << 10
 
 // space is a range of addresses. What is not committed counts against no limit but RLIMIT_AS.
@@ -49,7 +49,8 @@ func (s *space) bytes(size uint64) []byte { return s.whole[:size:size] }
 func (s *space) lay(f *file) error {
 	base := unsafe.Pointer(unsafe.SliceData(s.whole))
 	flags := unix.MAP_PRIVATE | unix.MAP_FIXED | unix.MAP_NORESERVE
-	if _, err := unix.MmapPtr(f.descriptor, 0, base, uintptr(len(f.view)), unix.PROT_READ|unix.PROT_WRITE, flags); err != nil {
+	if _, err := unix.MmapPtr(f.descriptor, 0, base, uintptr(len(f.view)), unix.PROT_READ|unix.PROT_WRITE,
+		flags); err != nil {
 		s.torn = true // the kernel may have removed the old mapping before it failed
 		return fmt.Errorf("mmap: %w", err)
 	}

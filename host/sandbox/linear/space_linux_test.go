@@ -108,7 +108,8 @@ func TestTableIsNotBelieved(t *testing.T) {
 				t.Fatal(err)
 			}
 			f := *m.image.file
-			f.pagemap = table(t, uintptr(unsafe.Pointer(&m.space.whole[0]))/uintptr(f.pageBytes), fill, pageSize/f.pageBytes)
+			f.pagemap = table(t, uintptr(unsafe.Pointer(&m.space.whole[0]))/uintptr(f.pageBytes), fill,
+				pageSize/f.pageBytes)
 			if m.space.tellsWritten(&f) {
 				t.Error("it was believed")
 			}
@@ -315,7 +316,8 @@ func underLimit(t *testing.T, limit string) {
 	} else {
 		_, refused = e.instantiate()
 	}
-	if err := errors.Join(err, unix.Setrlimit(resource, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})); err != nil {
+	if err := errors.Join(err, unix.Setrlimit(resource,
+		&unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY})); err != nil {
 		t.Fatal(err)
 	}
 	if !errors.Is(refused, unix.ENOMEM) {

@@ -13,7 +13,8 @@ import (
 // tight is a loop of seven instructions as clang writes it: a hash of the numbers below its argument.
 func tight() []byte {
 	return module(section(idType, sig(i32, i32)), section(idFunction, u(0)), section(idExport, export("run", 0, 0)),
-		section(idCode, fn([][]byte{{2, 0x7f}}, 0x03, 0x40, 0x20, 1, 0x20, 2, 0x73, 0x41, 0x93, 0x83, 0x80, 8, 0x6c, 0x21, 1,
+		section(idCode, fn([][]byte{{2, 0x7f}}, 0x03, 0x40, 0x20, 1, 0x20, 2, 0x73, 0x41, 0x93, 0x83, 0x80, 8, 0x6c,
+			0x21, 1,
 			0x20, 2, 0x41, 1, 0x6a, 0x22, 2, 0x20, 0, 0x49, 0x0d, 0, 0x0b, 0x20, 1)))
 }
 
@@ -123,7 +124,8 @@ func BenchmarkSlice(b *testing.B) {
 			}
 			b.ResetTimer()
 			for fuel.refills > 0 {
-				if _, err := guest.ExportedFunction("run").Call(context.Background(), args...); err == nil && fuel.calls == 0 {
+				if _, err := guest.ExportedFunction("run").Call(context.Background(), args...); err == nil &&
+					fuel.calls == 0 {
 					b.Fatal(fmt.Errorf("never looked at its fuel"))
 				}
 			}

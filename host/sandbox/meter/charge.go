@@ -20,8 +20,8 @@ func defaultScheme() scheme {
 		bulk: true, atEntry: true, atLoop: true, afterCall: true}
 }
 
-// segment is a stretch of a function that one charge at its start pays for: whatever of it runs, runs at most once after
-// the charge, with no call and no loop between.
+// segment is a stretch of a function that one charge at its start pays for: whatever of it runs, runs at most once
+// after the charge, with no call and no loop between.
 type segment struct {
 	cost   uint32
 	check  bool // look at the fuel after charging
@@ -298,8 +298,9 @@ func (p *planner) returning(at int) {
 }
 
 // settle drops the look on entry from a function that runs no other before a loop of its own has looked: its caller
-// looks soon. And it charges for the frame that a call takes: an engine may keep any value that an instruction makes, that
-// is passed, or that paths join in, in a place of its own, used or not; and between two looks a deep stack must not grow much.
+// looks soon. And it charges for the frame that a call takes: an engine may keep any value that an instruction makes,
+// that is passed, or that paths join in, in a place of its own, used or not; and between two looks a deep stack must
+// not grow much.
 func (p *planner) settle(more int) {
 	p.segments[0].check = p.segments[0].check && p.calls
 	if values := p.values + more; p.nests && p.scheme.frame > 0 && values > smallFrame {

@@ -62,7 +62,8 @@ func (p *parser) exportSection(r *reader) {
 	}
 }
 
-// startSection vets the start function, which is exported rather than started. Its type is the engine's to check no more.
+// startSection vets the start function, which is exported rather than started. Its type is the engine's to check no
+// more.
 func (p *parser) startSection(r *reader) {
 	at := r.pos
 	x := r.index("function", len(p.functions))
@@ -82,8 +83,8 @@ func (p *parser) memories() int {
 	return 0
 }
 
-// constant reads a constant expression: exactly one instruction and end (core specification 3.3.10, without the extended
-// constant expressions of later versions).
+// constant reads a constant expression: exactly one instruction and end (core specification 3.3.10, without the
+// extended constant expressions of later versions).
 func (p *parser) constant(r *reader) {
 	at := r.pos
 	switch op := r.byte(); {

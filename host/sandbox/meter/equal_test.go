@@ -52,7 +52,8 @@ func observe(t *testing.T, w *world, wasm []byte, globals []string, calls []gues
 	return b
 }
 
-// sameBehaviour runs the original and the rewritten module on the same calls, the latter with slices from the smallest up.
+// sameBehaviour runs the original and the rewritten module on the same calls, the latter with slices from the smallest
+// up.
 func sameBehaviour(t *testing.T, smallest int64, wasm []byte, globals []string, calls []guestCall) {
 	t.Helper()
 	want := observe(t, newWorld(t, compiler(), &supply{}), wasm, globals, calls)
@@ -116,7 +117,8 @@ func TestRestore(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Global{{"assay.global.0", I32}, {"assay.global.1", I64}, {"assay.global.2", F32}, {"assay.global.4", FuncRef},
+	want := []Global{{"assay.global.0", I32}, {"assay.global.1", I64}, {"assay.global.2", F32},
+		{"assay.global.4", FuncRef},
 		{"assay.global.5", ExternRef}}
 	if diff := cmp.Diff(want, m.Globals); diff != "" {
 		t.Fatal(diff)
@@ -150,11 +152,13 @@ func TestSummary(t *testing.T) {
 	fact := Signature{[]ValueType{I32, I32, I32, I32}, []ValueType{I32}}
 	want := &Summary{
 		Imports: []Import{{"assay", "fact", fact}},
-		Exports: []Export{{"run", Function, Signature{[]ValueType{I32}, []ValueType{I64}}}, {Name: "memory", Kind: MemoryKind},
+		Exports: []Export{{"run", Function, Signature{[]ValueType{I32}, []ValueType{I64}}},
+			{Name: "memory", Kind: MemoryKind},
 			{Name: "counter", Kind: GlobalKind}, {Name: "table", Kind: TableKind}, {"fact", Function, fact}},
 		Functions: 6, HasMemory: true, MemoryMin: 1, MemoryMax: DefaultLimits().MemoryPages, HasStart: true,
 		Tables: []Table{{FuncRef, 16, DefaultLimits().TableEntries}, {FuncRef, 8, 8}},
-		Unrestored: []string{"mutable v128 global", "data.drop", "table.init", "elem.drop", "table.copy", "table.grow", "table.fill",
+		Unrestored: []string{"mutable v128 global", "data.drop", "table.init", "elem.drop", "table.copy", "table.grow",
+			"table.fill",
 			"table.set"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

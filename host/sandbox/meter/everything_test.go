@@ -38,7 +38,8 @@ func everything() []byte {
 			fn(nil, 0x02, 0x7f, 0x20, 0, 0x20, 0, 0x6a, 0x0c, 0, 0x0b, opReturn),
 			// 2: a loop that adds 0..n-1, then br_if to the function's label
 			fn(vec1(2, 0x7f), 0x20, 0, 0x45, 0x04, 0x40, 0x41, 0, 0x0f, 0x0b,
-				0x03, 0x40, 0x20, 1, 0x20, 2, 0x6a, 0x21, 1, 0x20, 2, 0x41, 1, 0x6a, 0x22, 2, 0x20, 0, 0x49, 0x0d, 0, 0x0b,
+				0x03, 0x40, 0x20, 1, 0x20, 2, 0x6a, 0x21, 1, 0x20, 2, 0x41, 1, 0x6a, 0x22, 2, 0x20, 0, 0x49, 0x0d, 0,
+				0x0b,
 				0x20, 1, 0x20, 1, 0x0d, 0, 0x41, 1, 0x6a),
 			// 3: swap
 			fn(nil, 0x20, 1, 0x20, 0),
@@ -60,10 +61,12 @@ func everything() []byte {
 	)
 }
 
-func vec1(n byte, t byte) [][]byte  { return [][]byte{{n, t}} }
-func cat2(a, b [][]byte) [][]byte   { return append(a[:len(a):len(a)], b...) }
-func ops(parts ...[]byte) []byte    { return cat(parts...) }
-func add(code ...byte) []byte       { return cat(code, []byte{0xad, 0x20, 1, 0x42, 31, 0x7e, 0x7c, 0x21, 1}) } // acc = acc*31 + u32
+func vec1(n byte, t byte) [][]byte { return [][]byte{{n, t}} }
+func cat2(a, b [][]byte) [][]byte  { return append(a[:len(a):len(a)], b...) }
+func ops(parts ...[]byte) []byte   { return cat(parts...) }
+
+// acc = acc*31 + u32
+func add(code ...byte) []byte       { return cat(code, []byte{0xad, 0x20, 1, 0x42, 31, 0x7e, 0x7c, 0x21, 1}) }
 func vectorLoad(offset byte) []byte { return []byte{0x41, 0, 0xfd, 0x00, 4, offset} }
 func lane0(code ...byte) []byte     { return add(cat(code, []byte{0xfd, 0x1b, 0})...) }
 func call0(index, arg byte) []byte  { return add(0x41, arg, opCall, index) }
@@ -80,7 +83,8 @@ func runCode() []byte {
 	return ops(
 		// bulk memory: init, drop, copy, fill, grow, size
 		three(100, 0, 12), []byte{0xfc, 8, 1, 0}, []byte{0xfc, 9, 1}, stored(0x2d, 104),
-		[]byte{0x41, 0xa0, 1}, []byte{0x41, 8, 0x41, 5, 0xfc, 10, 0, 0}, []byte{0x41, 0xa8, 1, 0x41, 0x55, 0x41, 9, 0xfc, 11, 0},
+		[]byte{0x41, 0xa0, 1}, []byte{0x41, 8, 0x41, 5, 0xfc, 10, 0, 0}, []byte{0x41, 0xa8, 1, 0x41, 0x55, 0x41, 9,
+			0xfc, 11, 0},
 		add(0x41, 0xa1, 1, 0x28, 0, 0), add(0x41, 0xac, 1, 0x28, 0, 0),
 		add(0x41, 1, 0x40, 0), add(0x3f, 0), add(0x41, 0xff, 0xff, 3, 0x40, 0),
 		// tables: init, drop, copy, grow, size, fill, get, set, null, and calls through both
@@ -88,7 +92,8 @@ func runCode() []byte {
 		three(5, 0, 1), []byte{0xfc, 14, 0, 1}, add(0xd0, 0x70, 0x41, 2, 0xfc, 15, 1), add(0xfc, 16, 0),
 		[]byte{0x41, 14, opRefFunc, 2, 0x41, 2, 0xfc, 17, 0}, []byte{0x41, 13, 0x41, 0, 0x25, 0, 0x26, 0},
 		add(0x41, 11, 0x25, 0, 0xd1), []byte{0x41, 6, opRefFunc, 6, 0x26, 0},
-		through(0, 0), through(0, 1), through(0, 2), through(0, 4), through(0, 6), through(0, 8), through(0, 14), through(1, 0),
+		through(0, 0), through(0, 1), through(0, 2), through(0, 4), through(0, 6), through(0, 8), through(0, 14),
+		through(1, 0),
 		through(1, 2), call0(6, 23), call0(2, 17), call0(2, 0),
 		// the import, directly
 		add(0x41, 0, 0x41, 0, 0x41, 0xc0, 1, 0x41, 32, opCall, 0), add(0x41, 0xc0, 1, 0x28, 0, 0),
@@ -96,12 +101,15 @@ func runCode() []byte {
 		[]byte{0x20, 0, 0x42, 3, 0x02, 2, opCall, 3, 0x0b}, add(), []byte{0x20, 1, 0x7c, 0x21, 1},
 		[]byte{0x41, 9, 0x03, 0, 0x41, 1, 0x6b, 0x22, 2, 0x20, 2, 0x0d, 0, 0x0b}, add(),
 		// saturating truncation and sign extension
-		add(0x43, 0, 0, 0xc0, 0x7f, 0xfc, 0), add(0x41, 0xff, 1, 0xc0), []byte{0x42, 0xff, 1, 0xc2, 0x20, 1, 0x7c, 0x21, 1},
+		add(0x43, 0, 0, 0xc0, 0x7f, 0xfc, 0), add(0x41, 0xff, 1, 0xc0), []byte{0x42, 0xff, 1, 0xc2, 0x20, 1, 0x7c, 0x21,
+			1},
 		// select with a type, drop, globals
-		add(0x41, 1, 0x41, 2, 0x20, 0, 0x1c, 1, 0x7f), []byte{0x20, 0, 0x1a}, add(0x23, 0), []byte{0x23, 0, 0x41, 1, 0x6a, 0x24, 0},
+		add(0x41, 1, 0x41, 2, 0x20, 0, 0x1c, 1, 0x7f), []byte{0x20, 0, 0x1a}, add(0x23, 0),
+		[]byte{0x23, 0, 0x41, 1, 0x6a, 0x24, 0},
 		// SIMD: load, shuffle, splat, lanes, lane load and store, zero load, comparison, two-byte opcodes
 		lane0(vectorLoad(64)...),
-		lane0(cat(vectorLoad(64), vectorLoad(64), []byte{0xfd, 0x0d, 15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9, 25, 8, 24})...),
+		lane0(cat(vectorLoad(64), vectorLoad(64), []byte{0xfd, 0x0d, 15, 31, 14, 30, 13, 29, 12, 28, 11, 27, 10, 26, 9,
+			25, 8, 24})...),
 		lane0(0x41, 7, 0xfd, 0x11), lane0(cat(vectorLoad(64), []byte{0xfd, 0xa0, 1})...),
 		lane0(cat(vectorLoad(64), vectorLoad(64), []byte{0xfd, 0xb5, 1})...),
 		lane0(cat([]byte{0x41, 0}, []byte{0xfd, 0x0c}, make([]byte, 16), []byte{0xfd, 0x56, 2, 68, 0})...),

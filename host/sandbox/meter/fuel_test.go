@@ -61,12 +61,13 @@ func TestUnits(t *testing.T) {
 		arg  uint64
 		want int64
 	}{
-		"nothing":                 {one(nil), 0, 3},
-		"two instructions":        {one(nil, 0x20, 0, 0x1a), 0, 5},
-		"loop of three, 10 times": {function(i32, "", 0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x0d, 0, 0x0b), 10, 3 + 10*(1+5)},
-		"if taken":                {one(nil, 0x20, 0, 0x04, 0x40, 0x01, 0x01, 0x0b), 1, 3 + 2 + 2},
-		"fill of 6400 bytes":      {one(nil, 0x41, 0, 0x41, 1, 0x41, 0x80, 0x32, 0xfc, 11, 0), 0, 3 + 4 + 100},
-		"grow by a page":          {one(nil, 0x41, 1, 0x40, 0, 0x1a), 0, 3 + 3 + 1024},
+		"nothing":          {one(nil), 0, 3},
+		"two instructions": {one(nil, 0x20, 0, 0x1a), 0, 5},
+		"loop of three, 10 times": {function(i32, "", 0x03, 0x40, 0x20, 0, 0x41, 1, 0x6b, 0x22, 0, 0x0d, 0, 0x0b), 10,
+			3 + 10*(1+5)},
+		"if taken":           {one(nil, 0x20, 0, 0x04, 0x40, 0x01, 0x01, 0x0b), 1, 3 + 2 + 2},
+		"fill of 6400 bytes": {one(nil, 0x41, 0, 0x41, 1, 0x41, 0x80, 0x32, 0xfc, 11, 0), 0, 3 + 4 + 100},
+		"grow by a page":     {one(nil, 0x41, 1, 0x40, 0, 0x1a), 0, 3 + 3 + 1024},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

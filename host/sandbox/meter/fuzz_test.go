@@ -21,7 +21,8 @@ func agree(t *testing.T, rt wazero.Runtime, wasm []byte) (accepted bool) {
 		t.Fatalf("Instrument says %v, Vet says %v", err, vetErr)
 	}
 	if err != nil {
-		if e := new(Error); !errors.As(err, &e) || e.Offset < 0 || e.Offset > len(wasm) || e.Section == "" || e.Reason == "" {
+		if e := new(Error); !errors.As(err, &e) || e.Offset < 0 || e.Offset > len(wasm) || e.Section == "" ||
+			e.Reason == "" {
 			t.Fatalf("error without a place: %#v", err)
 		}
 		return false

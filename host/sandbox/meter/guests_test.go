@@ -52,7 +52,8 @@ func TestBehaviourOfGo(t *testing.T) {
 	if len(sum.Unrestored) != 0 || sum.Tables[0].Max != DefaultLimits().TableEntries {
 		t.Errorf("unrestored %v, tables %v", sum.Unrestored, sum.Tables)
 	}
-	sameBehaviour(t, 5000, wasm, nil, append(calls("score", 1, 2), append(calls("work", 10), calls("loop", 0, 5000)...)...))
+	sameBehaviour(t, 5000, wasm, nil, append(calls("score", 1, 2),
+		append(calls("work", 10), calls("loop", 0, 5000)...)...))
 }
 
 func TestBehaviourOfCompiled(t *testing.T) {
@@ -61,14 +62,16 @@ func TestBehaviourOfCompiled(t *testing.T) {
 		compiler, install string
 		args              []string
 	}{
-		"c, optimised": {"clang", "clang and lld", []string{"--target=wasm32", "-O2", "-nostdlib", "-mbulk-memory", "-msimd128",
+		"c, optimised": {"clang", "clang and lld", []string{"--target=wasm32", "-O2", "-nostdlib", "-mbulk-memory",
+			"-msimd128",
 			"-Wl,--no-entry", "testdata/guest.c", "-o"}},
 		"c, unoptimised": {"clang", "clang and lld", []string{"--target=wasm32", "-O0", "-nostdlib", "-mbulk-memory",
 			"-Wl,--no-entry", "testdata/guest.c", "-o"}},
 		"rust": {"rustc", "rustc with the target wasm32-unknown-unknown", []string{"--target=wasm32-unknown-unknown",
 			"--crate-type=cdylib", "-O", "testdata/guest.rs", "-o"}},
-		"assemblyscript": {"asc", "assemblyscript (npm), its asc on the PATH", []string{"testdata/guest.ts", "-O", "--use",
-			"abort=", "-o"}},
+		"assemblyscript": {"asc", "assemblyscript (npm), its asc on the PATH",
+			[]string{"testdata/guest.ts", "-O", "--use",
+				"abort=", "-o"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -38,8 +38,8 @@ func fib() []byte {
 		0x20, 0, 0x42, 2, 0x7d, opCall, 0, 0x7c, 0x0b)
 }
 
-// TestEndless runs what never ends by itself; a refill that panics must stop it, in the piece of work that one slice buys.
-// Each has a guard without which it would run on; TestGuards shows that.
+// TestEndless runs what never ends by itself; a refill that panics must stop it, in the piece of work that one slice
+// buys. Each has a guard without which it would run on; TestGuards shows that.
 func TestEndless(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -53,7 +53,8 @@ func TestEndless(t *testing.T) {
 		"fib(90) (Z03)":        {fib(), []uint64{90}},
 		"memory.grow (Z08)":    {one(nil, looping(0x41, 1, 0x40, 0, 0x1a)...), []uint64{0}},
 		"memory.fill (Z11)":    {one(nil, looping(0x41, 0, 0x41, 1, 0x41, 0x80, 0x80, 4, 0xfc, 11, 0)...), []uint64{0}},
-		"memory.copy (Z11)":    {one(nil, looping(0x41, 0, 0x41, 1, 0x41, 0x80, 0x80, 3, 0xfc, 10, 0, 0)...), []uint64{0}},
+		"memory.copy (Z11)": {one(nil, looping(0x41, 0, 0x41, 1, 0x41, 0x80, 0x80, 3, 0xfc, 10, 0, 0)...),
+			[]uint64{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -94,7 +95,8 @@ func TestGuards(t *testing.T) {
 		"entry": {descend, 1000, func(s *scheme) { s.atEntry = false }, 100_000, 2000, false},
 		"calls": {descend, 1000, func(s *scheme) { s.afterCall = false }, 100_000, 2000, false},
 		"loop":  {spin, 1000, func(s *scheme) { s.atLoop = false }, 6000, 1000, false},
-		"straight line (Z05)": {straight, 0, func(s *scheme) { s.spacing, s.segment = math.MaxUint32, math.MaxUint32 }, 200_000, 48,
+		"straight line (Z05)": {straight, 0, func(s *scheme) { s.spacing, s.segment = math.MaxUint32, math.MaxUint32 },
+			200_000, 48,
 			false},
 		"loads":         {loads, 0, func(s *scheme) { s.access = 1 }, 15_000, 18, false},
 		"bulk":          {fill, 0, func(s *scheme) { s.bulk = false }, 65536 / 64, 1, true},
@@ -113,7 +115,8 @@ func TestGuards(t *testing.T) {
 			}
 			looks, burned := measure(defaultScheme())
 			if looks < c.looks || burned < c.burned {
-				t.Errorf("looked at the fuel %d times, want %d; %d units burned, want %d", looks, c.looks, burned, c.burned)
+				t.Errorf("looked at the fuel %d times, want %d; %d units burned, want %d", looks, c.looks, burned,
+					c.burned)
 			}
 			s := defaultScheme()
 			c.off(&s)
@@ -169,7 +172,8 @@ func TestClamps(t *testing.T) {
 	limits := DefaultLimits()
 	limits.MemoryPages, limits.TableEntries = 3, 20
 	grow := func(table, memory []byte, code ...byte) []byte {
-		return module(section(idType, sig(i32, i32)), section(idFunction, u(0)), section(idTable, table), section(idMemory, memory),
+		return module(section(idType, sig(i32, i32)), section(idFunction, u(0)), section(idTable, table),
+			section(idMemory, memory),
 			section(idExport, export("run", 0, 0)), section(idCode, fn(nil, code...)))
 	}
 	growMemory := []byte{0x20, 0, 0x40, 0}
@@ -179,14 +183,16 @@ func TestClamps(t *testing.T) {
 		by   uint64
 		want int32
 	}{
-		"memory without maximum, to the limit":  {grow([]byte{0x70, 0, 1}, []byte{0, 1}, growMemory...), 2, 1},
-		"memory without maximum, past it":       {grow([]byte{0x70, 0, 1}, []byte{0, 1}, growMemory...), 3, -1},
-		"memory with a large maximum, past it":  {grow([]byte{0x70, 0, 1}, []byte{1, 1, 9}, growMemory...), 3, -1},
-		"memory with a small maximum, past it":  {grow([]byte{0x70, 0, 1}, []byte{1, 1, 2}, growMemory...), 2, -1},
-		"memory by 65535 pages (Z09)":           {grow([]byte{0x70, 0, 1}, []byte{0, 1}, growMemory...), 65535, -1},
-		"table with a large maximum, to limit":  {grow([]byte{0x70, 1, 1, 0xff, 1}, []byte{0, 1}, growTable...), 19, 1},
-		"table with a large maximum, past it":   {grow([]byte{0x70, 1, 1, 0xff, 1}, []byte{0, 1}, growTable...), 20, -1},
-		"table by 2^31 entries, with a maximum": {grow([]byte{0x70, 1, 1, 0xff, 1}, []byte{0, 1}, growTable...), 1 << 31, -1},
+		"memory without maximum, to the limit": {grow([]byte{0x70, 0, 1}, []byte{0, 1}, growMemory...), 2, 1},
+		"memory without maximum, past it":      {grow([]byte{0x70, 0, 1}, []byte{0, 1}, growMemory...), 3, -1},
+		"memory with a large maximum, past it": {grow([]byte{0x70, 0, 1}, []byte{1, 1, 9}, growMemory...), 3, -1},
+		"memory with a small maximum, past it": {grow([]byte{0x70, 0, 1}, []byte{1, 1, 2}, growMemory...), 2, -1},
+		"memory by 65535 pages (Z09)":          {grow([]byte{0x70, 0, 1}, []byte{0, 1}, growMemory...), 65535, -1},
+		"table with a large maximum, to limit": {grow([]byte{0x70, 1, 1, 0xff, 1}, []byte{0, 1}, growTable...), 19, 1},
+		"table with a large maximum, past it": {grow([]byte{0x70, 1, 1, 0xff, 1}, []byte{0, 1}, growTable...), 20,
+			-1},
+		"table by 2^31 entries, with a maximum": {grow([]byte{0x70, 1, 1, 0xff, 1}, []byte{0, 1}, growTable...),
+			1 << 31, -1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

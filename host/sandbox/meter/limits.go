@@ -30,9 +30,9 @@ type Limits struct {
 	// Joins bounds, for one function, branch targets times locals: where paths meet, a compiler may need to merge
 	// each local.
 	Joins int
-	// Work bounds, for all functions together, what a compiler may take more than linear time for: the blocks and branches
-	// of a function, squared, and its joins times its loops within each other. Measured, wazero takes 7 to 40 nanoseconds for
-	// a unit.
+	// Work bounds, for all functions together, what a compiler may take more than linear time for: the blocks and
+	// branches of a function, squared, and its joins times its loops within each other. Measured, wazero takes 7 to 40
+	// nanoseconds for a unit.
 	Work int
 
 	MemoryPages  uint32 // 64 KiB each. A larger minimum is refused, a larger or missing maximum becomes this
@@ -41,8 +41,8 @@ type Limits struct {
 }
 
 // DefaultLimits holds several times what real layers built by Go, Rust, C and AssemblyScript need: a Go guest of 2.6 MB
-// has 1,800 functions of up to 29 KB, 31,000 data segments, 5,900 table entries, blocks nested 550 deep, and 40 million units
-// of work.
+// has 1,800 functions of up to 29 KB, 31,000 data segments, 5,900 table entries, blocks nested 550 deep, and 40 million
+// units of work.
 func DefaultLimits() Limits {
 	return Limits{
 		ModuleBytes:  8 << 20,

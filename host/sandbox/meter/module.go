@@ -14,8 +14,9 @@ const (
 	globalPrefix = "assay.global." // followed by the global's index in decimal
 )
 
-// Slice is a good number of units to grant at a time, while much time is left. Measured on a busy machine, guests made to be slow take 1 ms for it
-// (loads that miss every cache, megabytes of straight-line code) and ordinary ones 2 to 10 microseconds.
+// Slice is a good number of units to grant at a time, while much time is left. Measured on a busy machine, guests made
+// to be slow take 1 ms for it (loads that miss every cache, megabytes of straight-line code) and ordinary ones 2 to 10
+// microseconds.
 const Slice = 25_000
 
 // ValueType is a type as the binary format encodes it (core specification 5.3.1-5.3.4); wazero's api.ValueType has the
@@ -137,8 +138,8 @@ type Summary struct {
 	HasStart  bool // exported as StartExport after rewriting: a host runs it, before anything else
 
 	// Unrestored lists, once each and in order of appearance, the instructions and globals by which the module can keep
-	// state outside of memory and restorable globals: "table.set", "elem.drop", "data.drop", "mutable v128 global", ....
-	// Where it is not empty, a host that must not leak one call into the next needs a new instance for each.
+	// state outside of memory and restorable globals: "table.set", "elem.drop", "data.drop", "mutable v128 global",
+	// .... Where it is not empty, a host that must not leak one call into the next needs a new instance for each.
 	Unrestored []string
 }
 

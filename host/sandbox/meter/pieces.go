@@ -2,10 +2,10 @@ package meter
 
 import "slices"
 
-// pieceBytes is how much one bulk memory instruction does at a time: memory that the guest has not touched before takes a
-// system up to a nanosecond a byte, and nothing can stop an engine in the middle of an instruction. A larger operation is
-// done piece by piece, by a function added to the module, which pays for each piece and looks at the fuel before it. Tables
-// need none of this: the largest are half a megabyte.
+// pieceBytes is how much one bulk memory instruction does at a time: memory that the guest has not touched before takes
+// a system up to a nanosecond a byte, and nothing can stop an engine in the middle of an instruction. A larger
+// operation is done piece by piece, by a function added to the module, which pays for each piece and looks at the fuel
+// before it. Tables need none of this: the largest are half a megabyte.
 const pieceBytes = 64 << 10
 
 // The bulk memory instructions, by what follows the prefix.
@@ -96,9 +96,9 @@ const (
 //	  done += size; if done < whole, again
 //	end
 //
-// What lies outside must trap before anything is written, as in a single instruction (core specification 4.4.7). The one
-// at the end, with a size of zero, sees to that; a source that wraps around 32 bits lies outside from its first piece on. Where
-// areas overlap, a copy begins at the end that it would overwrite.
+// What lies outside must trap before anything is written, as in a single instruction (core specification 4.4.7). The
+// one at the end, with a size of zero, sees to that; a source that wraps around 32 bits lies outside from its first
+// piece on. Where areas overlap, a copy begins at the end that it would overwrite.
 func (h helper) body(e emitter) []byte {
 	b := code{1, pieceAt - pieceWhole, byte(I32)}
 	b = b.get(pieceTarget).get(pieceWhole).op(opI32Add).get(pieceTarget).op(opI32LtU)

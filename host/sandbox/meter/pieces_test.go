@@ -26,15 +26,17 @@ func pattern(n int) []byte {
 	return b
 }
 
-// bulk exports the bulk memory instructions, each with its operands as parameters, and data.drop. Its memory is bulkMemory
-// bytes, its passive segment bulkSegment.
+// bulk exports the bulk memory instructions, each with its operands as parameters, and data.drop. Its memory is
+// bulkMemory bytes, its passive segment bulkSegment.
 func bulk() []byte {
 	get := []byte{0x20, 0, 0x20, 1, 0x20, 2}
 	return module(section(idType, sig(i32+i32+i32, "")), section(idFunction, u(0), u(0), u(0), u(0)),
 		section(idMemory, cat([]byte{1}, u(bulkMemory>>16), u(bulkMemory>>16))),
-		section(idExport, export("fill", 0, 0), export("copy", 0, 1), export("init", 0, 2), export("drop", 0, 3), export("memory", 2, 0)),
+		section(idExport, export("fill", 0, 0), export("copy", 0, 1), export("init", 0, 2), export("drop", 0, 3),
+			export("memory", 2, 0)),
 		rawSection(idCount, u(2)),
-		section(idCode, fn(nil, cat(get, []byte{opMisc, memoryFill, 0})...), fn(nil, cat(get, []byte{opMisc, memoryCopy, 0, 0})...),
+		section(idCode, fn(nil, cat(get, []byte{opMisc, memoryFill, 0})...),
+			fn(nil, cat(get, []byte{opMisc, memoryCopy, 0, 0})...),
 			fn(nil, cat(get, []byte{opMisc, memoryInit, 1, 0})...), fn(nil, opMisc, 9, 1)),
 		section(idData, cat(u(1), sized([]byte("another"))), cat(u(1), sized(pattern(bulkSegment)))))
 }
@@ -93,25 +95,38 @@ func TestPieces(t *testing.T) {
 		{"fill", 0, 7, 0, false}, {"fill", end, 7, 0, false}, {"fill", end + 1, 7, 0, true}, {"fill", top, 7, 0, true},
 		{"fill", 1, 7, piece - 1, false}, {"fill", 3, 8, piece, false}, {"fill", 5, 9, piece + 1, false},
 		{"fill", 7, 0x1ff, 3*piece + 11, false}, {"fill", 9, 0, 2 * piece, false}, {"fill", 0, 0xffffff01, end, false},
-		{"fill", end - 2*piece, 3, 2 * piece, false}, {"fill", end - 2*piece, 3, 2*piece + 1, true}, {"fill", 0, 3, end + 1, true},
-		{"fill", 1, 3, end, true}, {"fill", 1, 3, top, true}, {"fill", top, 3, piece + 1, true}, {"fill", top - piece, 3, piece + 1, true},
+		{"fill", end - 2*piece, 3, 2 * piece, false}, {"fill", end - 2*piece, 3, 2*piece + 1, true},
+		{"fill", 0, 3, end + 1, true},
+		{"fill", 1, 3, end, true}, {"fill", 1, 3, top, true}, {"fill", top, 3, piece + 1, true},
+		{"fill", top - piece, 3, piece + 1, true},
 		{"fill", top, 3, top, true},
 
-		{"copy", 0, 0, 0, false}, {"copy", end, end, 0, false}, {"copy", end + 1, 0, 0, true}, {"copy", 0, end + 1, 0, true},
-		{"copy", 0, 4 * piece, piece, false}, {"copy", 0, 4 * piece, piece + 1, false}, {"copy", 4 * piece, 0, 3*piece + 5, false},
+		{"copy", 0, 0, 0, false}, {"copy", end, end, 0, false}, {"copy", end + 1, 0, 0, true},
+		{"copy", 0, end + 1, 0, true},
+		{"copy", 0, 4 * piece, piece, false}, {"copy", 0, 4 * piece, piece + 1, false},
+		{"copy", 4 * piece, 0, 3*piece + 5, false},
 		{"copy", 5, 5, 3 * piece, false}, {"copy", 1, 0, 3*piece + 5, false}, {"copy", 0, 1, 3*piece + 5, false},
-		{"copy", piece, 0, 3*piece + 5, false}, {"copy", 0, piece, 3*piece + 5, false}, {"copy", piece + 1, 0, 3 * piece, false},
-		{"copy", 0, piece + 1, 3 * piece, false}, {"copy", piece - 1, 0, 5 * piece, false}, {"copy", 0, piece - 1, 5 * piece, false},
-		{"copy", 0, 1, end - 1, false}, {"copy", 1, 0, end - 1, false}, {"copy", 1, 0, end, true}, {"copy", 0, 1, end, true},
-		{"copy", 0, end - piece, piece + 1, true}, {"copy", end - piece, 0, piece + 1, true}, {"copy", 0, top, piece + 1, true},
+		{"copy", piece, 0, 3*piece + 5, false}, {"copy", 0, piece, 3*piece + 5, false},
+		{"copy", piece + 1, 0, 3 * piece, false},
+		{"copy", 0, piece + 1, 3 * piece, false}, {"copy", piece - 1, 0, 5 * piece, false},
+		{"copy", 0, piece - 1, 5 * piece, false},
+		{"copy", 0, 1, end - 1, false}, {"copy", 1, 0, end - 1, false}, {"copy", 1, 0, end, true},
+		{"copy", 0, 1, end, true},
+		{"copy", 0, end - piece, piece + 1, true}, {"copy", end - piece, 0, piece + 1, true},
+		{"copy", 0, top, piece + 1, true},
 		{"copy", top, 0, piece + 1, true}, {"copy", top, top, top, true}, {"copy", 0, top - piece, piece + 1, true},
 
-		{"init", 0, 0, 0, false}, {"init", end, bulkSegment, 0, false}, {"init", 0, bulkSegment + 1, 0, true}, {"init", end + 1, 0, 0, true},
-		{"init", 3, 5, piece, false}, {"init", 3, 5, piece + 1, false}, {"init", 3, 5, 3 * piece, false}, {"init", 9, 0, bulkSegment, false},
-		{"init", 0, 1, bulkSegment, true}, {"init", 0, 0, bulkSegment + 1, true}, {"init", end - bulkSegment, 0, bulkSegment, false},
-		{"init", end - bulkSegment + 1, 0, bulkSegment, true}, {"init", 0, top, piece + 1, true}, {"init", top, 0, piece + 1, true},
+		{"init", 0, 0, 0, false}, {"init", end, bulkSegment, 0, false}, {"init", 0, bulkSegment + 1, 0, true},
+		{"init", end + 1, 0, 0, true},
+		{"init", 3, 5, piece, false}, {"init", 3, 5, piece + 1, false}, {"init", 3, 5, 3 * piece, false},
+		{"init", 9, 0, bulkSegment, false},
+		{"init", 0, 1, bulkSegment, true}, {"init", 0, 0, bulkSegment + 1, true},
+		{"init", end - bulkSegment, 0, bulkSegment, false},
+		{"init", end - bulkSegment + 1, 0, bulkSegment, true}, {"init", 0, top, piece + 1, true},
+		{"init", top, 0, piece + 1, true},
 		{"init", 0, top - piece, piece + 1, true},
-		{"drop", 0, 0, 0, false}, {"init", 0, 0, 0, false}, {"init", end, 0, 0, false}, {"init", 0, 0, 1, true}, {"init", 0, 0, piece + 1, true},
+		{"drop", 0, 0, 0, false}, {"init", 0, 0, 0, false}, {"init", end, 0, 0, false}, {"init", 0, 0, 1, true},
+		{"init", 0, 0, piece + 1, true},
 		{"init", 0, 1, 0, true},
 	} {
 		if w.agree(t, c.name, c.target, c.source, c.size) != c.traps {
@@ -158,7 +173,8 @@ func TestPiecesStop(t *testing.T) {
 			}
 			memory, _ := w.metered.Memory().Read(0, bulkMemory)
 			for i, changed := range []bool{true, true, false} {
-				if here := memory[i*pieceBytes:][:pieceBytes]; bytes.Equal(here, pattern(bulkMemory)[i*pieceBytes:][:pieceBytes]) == changed {
+				if here := memory[i*pieceBytes:][:pieceBytes]; bytes.Equal(here,
+					pattern(bulkMemory)[i*pieceBytes:][:pieceBytes]) == changed {
 					t.Errorf("piece %d: changed is %v", i, !changed)
 				}
 			}
@@ -170,7 +186,8 @@ func TestPiecesStop(t *testing.T) {
 func TestPiecesCost(t *testing.T) {
 	t.Parallel()
 	for _, slice := range []int64{1, 500, math.MaxInt32} {
-		for name, size := range map[string]uint64{"fill": 5*pieceBytes + 70, "copy": 3*pieceBytes + 1, "init": bulkSegment} {
+		for name, size := range map[string]uint64{"fill": 5*pieceBytes + 70, "copy": 3*pieceBytes + 1,
+			"init": bulkSegment} {
 			w := newTwins(t, slice)
 			before := w.fuel.burned()
 			if _, err := w.metered.ExportedFunction(name).Call(context.Background(), 0, 0, size); err != nil {

@@ -20,11 +20,12 @@ const (
 )
 
 // order is the order in which sections must appear: "data count" stands before "code".
-var order = [...]int{idType: 1, idImport: 2, idFunction: 3, idTable: 4, idMemory: 5, idGlobal: 6, idExport: 7, idStart: 8,
+var order = [...]int{idType: 1, idImport: 2, idFunction: 3, idTable: 4, idMemory: 5, idGlobal: 6, idExport: 7,
+	idStart:   8,
 	idElement: 9, idCount: 10, idCode: 11, idData: 12, idTag: 0}
 
-// parser vets a module in one pass and, when rewriting, builds the new one as it goes: all that an index shift depends on
-// comes earlier in the file than what is shifted.
+// parser vets a module in one pass and, when rewriting, builds the new one as it goes: all that an index shift depends
+// on comes earlier in the file than what is shifted.
 type parser struct {
 	limits  Limits
 	scheme  scheme

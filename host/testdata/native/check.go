@@ -1,5 +1,5 @@
-// Package sdk with this in the place of check_native.go does nothing beside the layer's own work: no text is checked and no
-// fact that is read is written down.
+// Package sdk with this in the place of check_native.go does nothing beside the layer's own work: no text is checked
+// and no fact that is read is written down.
 package sdk
 
 // Check is one call.

@@ -1,5 +1,5 @@
-// The benchmarks build a layer natively with this in the place of its own main.go: it scores the facts that it is given as
-// often as it is told, and answers how long that took and what it allocated.
+// The benchmarks build a layer natively with this in the place of its own main.go: it scores the facts that it is given
+// as often as it is told, and answers how long that took and what it allocated.
 package main
 
 import (

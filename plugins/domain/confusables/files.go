@@ -69,7 +69,8 @@ func readUnicode(confusables, status, scripts, extensions string) (*database, er
 	return d, err
 }
 
-// eachLine calls visit with the code points and the fields of every line of a file in the UCD's format (UAX 44, section 4.2).
+// eachLine calls visit with the code points and the fields of every line of a file in the UCD's format (UAX 44, section
+// 4.2).
 func eachLine(name, text string, fields int, visit func(first, last rune, fields []string) error) error {
 	lines := 0
 	for n, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {

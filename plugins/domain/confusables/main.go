@@ -1,11 +1,11 @@
-// Command confusables writes the tables of the domain layer that tell which letters look like ASCII ones, and what scripts
-// letters belong to, from files of the Unicode Character Database and of Unicode Technical Standard 39:
+// Command confusables writes the tables of the domain layer that tell which letters look like ASCII ones, and what
+// scripts letters belong to, from files of the Unicode Character Database and of Unicode Technical Standard 39:
 //
 //	go run ./plugins/domain/confusables -confusables confusables.txt -status IdentifierStatus.txt \
 //		-scripts Scripts.txt -extensions ScriptExtensions.txt -out plugins/domain/unicode.go
 //
-// Only characters that UTS 46 lets a domain's label hold are carried over, as this module's own parser reads it. The same
-// files give the same bytes.
+// Only characters that UTS 46 lets a domain's label hold are carried over, as this module's own parser reads it. The
+// same files give the same bytes.
 package main
 
 import (

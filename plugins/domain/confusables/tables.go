@@ -14,7 +14,8 @@ import (
 )
 
 // labels reads labels as package entity does.
-var labels = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.CheckHyphens(false), idna.StrictDomainName(false))
+var labels = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.CheckHyphens(false),
+	idna.StrictDomainName(false))
 
 // permitted says whether a label that was parsed may hold r: whether UTS 46 maps it to itself.
 func permitted(r rune) bool {
@@ -22,9 +23,9 @@ func permitted(r rune) bool {
 	return mapped == string(r) && (err == nil || unicode.Is(unicode.M, r)) // a mark may not come first, but may follow
 }
 
-// resembling are letters that pass for an ASCII one though Unicode does not call them confusable, each with that letter: small
-// capitals, which are the skeletons of others, letters turned or with an end of their own, and letters that stand for the
-// sound. By judgement, and by what reported names put in the place of letters.
+// resembling are letters that pass for an ASCII one though Unicode does not call them confusable, each with that
+// letter: small capitals, which are the skeletons of others, letters turned or with an end of their own, and letters
+// that stand for the sound. By judgement, and by what reported names put in the place of letters.
 const resembling = "ʙbɢgʜhᴋkʟlᴍmɴnᴘpʀrᴛtʏyᴀaᴅdᴇeᴊjꜱs" + // small capitals: of в, н, к, м, т and the like
 	"ßbзzиuєeґrгrпnцuъbьbбb" + // Cyrillic, and ß as the skeleton of the Greek β
 	"κkτtχxηnεeωwμuζzδoπnĸk" + // Greek, and ĸ as the skeleton of к
@@ -34,7 +35,8 @@ const resembling = "ʙbɢgʜhᴋkʟlᴍmɴnᴘpʀrᴛtʏyᴀaᴅdᴇeᴊjꜱs" +
 // bars are characters that read as a hyphen, or as nothing, between Latin letters.
 const bars = "ーㅡ·"
 
-// likeness is what looking a character up in the table tells: letters that it passes for, "" where it leaves none, and how.
+// likeness is what looking a character up in the table tells: letters that it passes for, "" where it leaves none, and
+// how.
 type likeness struct {
 	letters string
 	how     string // a mark of the table's
@@ -135,16 +137,16 @@ const (
 
 func isLetters(s string) bool { return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") == "" }
 
-// recommended are the scripts that get a bit of their own, by short and long names: those of UAX 31, table 5, and some more
-// whose letters look like Latin ones. All others share the last bit.
+// recommended are the scripts that get a bit of their own, by short and long names: those of UAX 31, table 5, and some
+// more whose letters look like Latin ones. All others share the last bit.
 var recommended = strings.Fields("Arab Arabic Armn Armenian Beng Bengali Bopo Bopomofo Cyrl Cyrillic Deva Devanagari " +
 	"Ethi Ethiopic Geor Georgian Grek Greek Gujr Gujarati Guru Gurmukhi Hang Hangul Hani Han Hebr Hebrew Hira Hiragana " +
 	"Kana Katakana Khmr Khmer Knda Kannada Laoo Lao Latn Latin Mlym Malayalam Mymr Myanmar Orya Oriya Sinh Sinhala " +
 	"Taml Tamil Telu Telugu Thaa Thaana Thai Thai Tibt Tibetan " +
 	"Cher Cherokee Copt Coptic Dsrt Deseret Lisu Lisu Tfng Tifinagh")
 
-// names lists the scripts with a bit of their own in the order of the bits; behind them come the shared bit and the three of
-// writing systems that join scripts.
+// names lists the scripts with a bit of their own in the order of the bits; behind them come the shared bit and the
+// three of writing systems that join scripts.
 func names() []string {
 	var list []string
 	for i := 1; i < len(recommended); i += 2 {
@@ -184,7 +186,8 @@ func (d *database) augmented(r rune) uint64 {
 	return set
 }
 
-// manyScripts is how many scripts share a character, such as a sign of Vedic chant, before it counts as one of any script.
+// manyScripts is how many scripts share a character, such as a sign of Vedic chant, before it counts as one of any
+// script.
 const manyScripts = 5
 
 // source returns the tables as Go source.
@@ -255,7 +258,8 @@ const (
 // shapely are the scripts with many letters that look like those of another one of them.
 var shapely = [...]string{"Latin", "Cyrillic", "Greek", "Armenian", "Cherokee", "Coptic", "Deseret", "Lisu", "Tifinagh"}
 
-// quoted writes records as lines of one Go string, in ASCII: letters of scripts that run from the right would turn lines around.
+// quoted writes records as lines of one Go string, in ASCII: letters of scripts that run from the right would turn
+// lines around.
 func quoted(records []string) string {
 	var lines []string
 	line := ""

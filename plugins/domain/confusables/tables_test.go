@@ -79,12 +79,16 @@ func TestAugmented(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ confusables, status, scripts, extensions, want string }{
-		"no version":     {"0430 ; 0061 ; MA\n", someStatus, someScripts, someExtensions, "no line tells its version"},
-		"no code point":  {someConfusables + "xyz ; 0061 ; MA\n", someStatus, someScripts, someExtensions, `"xyz" is no code point`},
-		"bad skeleton":   {someConfusables + "0431 ; 00zz ; MA\n", someStatus, someScripts, someExtensions, `"00zz" is no code point`},
-		"a field short":  {someConfusables, "0430\n", someScripts, someExtensions, "IdentifierStatus.txt: line 1 has 1 fields, not 2"},
-		"nothing inside": {someConfusables, someStatus, "# only this\n", someExtensions, "Scripts.txt: it holds no data"},
-		"broken range":   {someConfusables, someStatus, someScripts, "0041..zz ; Latn\n", `"zz" is no code point`},
+		"no version": {"0430 ; 0061 ; MA\n", someStatus, someScripts, someExtensions, "no line tells its version"},
+		"no code point": {someConfusables + "xyz ; 0061 ; MA\n", someStatus, someScripts, someExtensions,
+			`"xyz" is no code point`},
+		"bad skeleton": {someConfusables + "0431 ; 00zz ; MA\n", someStatus, someScripts, someExtensions,
+			`"00zz" is no code point`},
+		"a field short": {someConfusables, "0430\n", someScripts, someExtensions,
+			"IdentifierStatus.txt: line 1 has 1 fields, not 2"},
+		"nothing inside": {someConfusables, someStatus, "# only this\n", someExtensions,
+			"Scripts.txt: it holds no data"},
+		"broken range": {someConfusables, someStatus, someScripts, "0041..zz ; Latn\n", `"zz" is no code point`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,5 +1,5 @@
-// Package spelling reads how a mail domain is spelt as hashed features, and adds up what was learned of them: whether honest
-// mail domains, or throw-away ones, have them. The email layer and its trainer share it, so that a domain is
+// Package spelling reads how a mail domain is spelt as hashed features, and adds up what was learned of them: whether
+// honest mail domains, or throw-away ones, have them. The email layer and its trainer share it, so that a domain is
 // read in service exactly as in training.
 package spelling
 
@@ -164,7 +164,8 @@ func (d Domain) runs(list []Feature) []Feature {
 				c = d.Label[at]
 			}
 			if h = step(h, c); n >= shortest {
-				list = append(list, Feature{Slot: slot(h + uint32(n)), Start: uint8(max(from, 0)), End: uint8(min(from+n, last))})
+				list = append(list, Feature{Slot: slot(h + uint32(n)), Start: uint8(max(from, 0)),
+					End: uint8(min(from+n, last))})
 			}
 		}
 	}
@@ -240,7 +241,8 @@ func measure(label string) built {
 	return b
 }
 
-// Weights are learned log-odds, a character a slot in lines of perLine: 'P' for nothing, each step away from it a Quantum.
+// Weights are learned log-odds, a character a slot in lines of perLine: 'P' for nothing, each step away from it a
+// Quantum.
 type Weights string
 
 // Quantum is one step of a weight, in log-odds.
@@ -272,7 +274,8 @@ func (w Weights) Sum(features []Feature) int {
 	return sum
 }
 
-// Encode writes weights, one for each slot in log-odds, as At reads them. What is beyond the characters is held to them.
+// Encode writes weights, one for each slot in log-odds, as At reads them. What is beyond the characters is held to
+// them.
 func Encode(weights []float64) Weights {
 	coded := make([]byte, 0, len(weights)+len(weights)/perLine)
 	for i, weight := range weights {

@@ -20,7 +20,8 @@ func TestOf(t *testing.T) {
 		"no suffix":      {"example.com", "", Domain{}, false},
 		"suffix in name": {"examplecom", "com", Domain{}, false},
 		"empty":          {"", "", Domain{}, false},
-		"too long":       {strings.Repeat("a", 64) + ".com", "com", Domain{Label: strings.Repeat("a", 64), Suffix: "com"}, false},
+		"too long": {strings.Repeat("a", 64) + ".com", "com", Domain{Label: strings.Repeat("a", 64),
+			Suffix: "com"}, false},
 	}
 	for name, tc := range cases {
 		if d, ok := Of(tc.host, tc.suffix); d != tc.want || ok != tc.ok {
@@ -33,8 +34,10 @@ func TestOf(t *testing.T) {
 func TestFeaturesTellApart(t *testing.T) {
 	t.Parallel()
 	domains := []Domain{
-		{"example", "", "com"}, {"exemple", "", "com"}, {"example", "", "net"}, {"example", "mail", "com"}, {"example", "post", "com"},
-		{"example", "a.b", "com"}, {"ex-ample", "", "com"}, {"examp1e", "", "com"}, {"example", "", "co.uk"}, {"example", "", "me.uk"},
+		{"example", "", "com"}, {"exemple", "", "com"}, {"example", "", "net"}, {"example", "mail", "com"},
+		{"example", "post", "com"},
+		{"example", "a.b", "com"}, {"ex-ample", "", "com"}, {"examp1e", "", "com"}, {"example", "", "co.uk"},
+		{"example", "", "me.uk"},
 	}
 	seen := map[string]Domain{}
 	for _, d := range domains {

@@ -16,7 +16,8 @@ import (
 //go:embed answer.go.txt
 var answer string
 
-// bench builds layers of the source around the working directory natively, with other data than is beside them, and asks them.
+// bench builds layers of the source around the working directory natively, with other data than is beside them, and
+// asks them.
 type bench struct {
 	root   string // of the module
 	folder string // for what is built; its owner removes it
@@ -35,8 +36,8 @@ func newBench(folder string, all []address) (*bench, error) {
 	return &bench{strings.TrimSpace(string(root)), folder, values.String()}, nil
 }
 
-// ask returns the points that a layer gives each address; -1 where the address is refused. data replaces files of the layer,
-// by name.
+// ask returns the points that a layer gives each address; -1 where the address is refused. data replaces files of the
+// layer, by name.
 func (b *bench) ask(layer string, data map[string]string) ([]int, error) {
 	source := filepath.Join(b.root, "plugins", layer)
 	overlay := map[string]map[string]string{"Replace": {}}

@@ -28,8 +28,8 @@ const (
 	calm   = 1    // what keeps the first steps of a weight short
 )
 
-// learn fits one weight a slot and gives them in the form that spelling reads. Products are rounded before they are added
-// (Go specification, floating-point operators), so that every machine gives the same bytes.
+// learn fits one weight a slot and gives them in the form that spelling reads. Products are rounded before they are
+// added (Go specification, floating-point operators), so that every machine gives the same bytes.
 func learn(rows []example) spelling.Weights {
 	weights, seen := make([]float64, spelling.Slots), make([]float64, spelling.Slots)
 	for range rounds {

@@ -1,11 +1,11 @@
 // Command train learns what the email layer knows of throw-away mail domains from the labelled lines of a folder,
-// train_emails.jsonl, train_domains.jsonl and train_domains_pool.jsonl.gz: how they are spelt (weights.txt), and which sites hold
-// many of them (families.txt). The same lines give the same bytes:
+// train_emails.jsonl, train_domains.jsonl and train_domains_pool.jsonl.gz: how they are spelt (weights.txt), and which
+// sites hold many of them (families.txt). The same lines give the same bytes:
 //
 //	go run ./plugins/email/train -out plugins/email FOLDER
 //
-// Without -out it measures instead, which takes some minutes: every labelled address is scored by the layers of the built-in
-// lineup, email and lexical trained without its site, and again without its source.
+// Without -out it measures instead, which takes some minutes: every labelled address is scored by the layers of the
+// built-in lineup, email and lexical trained without its site, and again without its source.
 //
 //	go run ./plugins/email/train FOLDER
 package main

@@ -19,9 +19,11 @@ func folder(t *testing.T, reversed bool) string {
 	var mails, sites []string
 	for i := range 60 {
 		mails = append(mails,
-			fmt.Sprintf(`{"type":"email","value":"jane@zz%dbox.com","label":1,"source":"a","category":"disposable"}`, i),
+			fmt.Sprintf(`{"type":"email","value":"jane@zz%dbox.com","label":1,"source":"a","category":"disposable"}`,
+				i),
 			fmt.Sprintf(`{"type":"email","value":"Jane@School%d.ORG","label":0,"source":"b","category":"business_domain"}`, i))
-		sites = append(sites, fmt.Sprintf(`{"type":"domain","value":"www.library%d.org","label":0,"source":"c","category":"x"}`, i))
+		sites = append(sites, fmt.Sprintf(
+			`{"type":"domain","value":"www.library%d.org","label":0,"source":"c","category":"x"}`, i))
 	}
 	mails = append(mails,
 		`{"type":"email","value":"jane@a.hosts.example","label":1,"source":"a","category":"disposable"}`,
@@ -93,8 +95,9 @@ func TestLearns(t *testing.T) {
 func TestReportedSitesTeachNothing(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]line{
-		"reported site":            {Type: "domain", Value: "zz.shop", Label: 1, Source: "e"},
-		"address at reported site": {Type: "email", Value: "a@zz.shop", Label: 1, Source: "maldomain:e", Category: "malicious_domain"},
+		"reported site": {Type: "domain", Value: "zz.shop", Label: 1, Source: "e"},
+		"address at reported site": {Type: "email", Value: "a@zz.shop", Label: 1, Source: "maldomain:e",
+			Category: "malicious_domain"},
 	} {
 		if e, ok := exampleOf(&l); !ok || e.weight != 0 {
 			t.Errorf("%s: %+v, %v", name, e, ok)
@@ -127,7 +130,8 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]string{
-		"no folder": nil, "two folders": {"x", "y"}, "missing": {t.TempDir()}, "broken": {broken}, "unknown flag": {"-x"},
+		"no folder": nil, "two folders": {"x", "y"}, "missing": {t.TempDir()}, "broken": {broken},
+		"unknown flag":  {"-x"},
 		"no such place": {"-out", filepath.Join(broken, "nowhere"), folder(t, false)},
 		"no lineup":     {"-lineup", filepath.Join(broken, "none.json"), folder(t, false)},
 	} {

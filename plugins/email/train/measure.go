@@ -100,12 +100,14 @@ func (m *measurement) trials(done func(trial)) error {
 	if err != nil {
 		return err
 	}
-	bySite, err := m.email("sites", func(a *address) int { return part(a.site) }, func(e *example, k int) bool { return part(e.site) != k })
+	bySite, err := m.email("sites", func(a *address) int { return part(a.site) },
+		func(e *example, k int) bool { return part(e.site) != k })
 	if err != nil {
 		return err
 	}
 	done(trial{"sites held out", bySite, lexical, true})
-	byHost, err := m.email("hosts", func(a *address) int { return part(a.host) }, func(e *example, k int) bool { return !e.mail || part(e.domain) != k })
+	byHost, err := m.email("hosts", func(a *address) int { return part(a.host) },
+		func(e *example, k int) bool { return !e.mail || part(e.domain) != k })
 	if err != nil {
 		return err
 	}
@@ -135,13 +137,19 @@ func (m *measurement) trials(done func(trial)) error {
 				concerned[a.site][tested(a)] = true
 			}
 		}
-		email, err := m.email("lists", tested, func(e *example, k int) bool { return !away(e.list, e.bad, k) && !concerned[e.site][k] })
+		email, err := m.email("lists", tested, func(e *example, k int) bool {
+			return !away(e.list, e.bad, k) &&
+				!concerned[e.site][k]
+		})
 		if err != nil {
 			return err
 		}
 		for k := range listParts {
 			fmt.Fprintf(m.progress, "lexical without lists, part %d of %d\n", k+1, listParts)
-			points, err := m.bench.lexical(m.folder, func(l *line) bool { return unseen(l) && !away(l.list(), l.Label == 1, k) })
+			points, err := m.bench.lexical(m.folder, func(l *line) bool {
+				return unseen(l) &&
+					!away(l.list(), l.Label == 1, k)
+			})
 			if err != nil {
 				return err
 			}
@@ -158,7 +166,8 @@ func (m *measurement) trials(done func(trial)) error {
 	return nil
 }
 
-// email asks the email layer for every address, trained on those rows that keep takes for the address's part; -1 is no part.
+// email asks the email layer for every address, trained on those rows that keep takes for the address's part; -1 is no
+// part.
 func (m *measurement) email(name string, of func(*address) int, keep func(e *example, k int) bool) ([]int, error) {
 	points := make([]int, len(m.all))
 	for k := range parts {
@@ -201,7 +210,8 @@ func (m *measurement) lists(bad bool) map[string]int {
 			size[family(a.list)]++
 		}
 	}
-	names := slices.SortedFunc(maps.Keys(size), func(a, b string) int { return cmp.Or(cmp.Compare(size[b], size[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(size),
+		func(a, b string) int { return cmp.Or(cmp.Compare(size[b], size[a]), cmp.Compare(a, b)) })
 	group := map[string]int{}
 	for i, name := range names {
 		g := i % (2 * listParts)
@@ -286,6 +296,7 @@ func bySource(out io.Writer, all []address, scores []float64) {
 	}
 	fmt.Fprintf(out, "  %-50s   rows  share from a score of %.0f on\n", "", mark)
 	for _, key := range slices.Sorted(maps.Keys(counts)) {
-		fmt.Fprintf(out, "  %-50s %6d  %.3f\n", key, counts[key].rows, float64(counts[key].above)/float64(counts[key].rows))
+		fmt.Fprintf(out, "  %-50s %6d  %.3f\n", key, counts[key].rows,
+			float64(counts[key].above)/float64(counts[key].rows))
 	}
 }

@@ -35,7 +35,8 @@ func TestAskTellsWhatBroke(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := b.ask("email", map[string]string{"score.go": "package main\n"}); err == nil || !strings.Contains(err.Error(), "undefined: verdict") {
+	if _, err := b.ask("email", map[string]string{"score.go": "package main\n"}); err == nil ||
+		!strings.Contains(err.Error(), "undefined: verdict") {
 		t.Errorf("a layer without its score: %v", err)
 	}
 }

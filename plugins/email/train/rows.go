@@ -79,7 +79,8 @@ func readAll(folder string) ([]example, error) {
 	return distinct(rows), nil
 }
 
-// eachLine calls do for every line of a file of JSON lines, gzipped when its name ends in .gz. raw is do's until it returns.
+// eachLine calls do for every line of a file of JSON lines, gzipped when its name ends in .gz. raw is do's until it
+// returns.
 func eachLine(path string, do func(l *line, raw []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -132,9 +133,9 @@ func exampleOf(l *line) (e example, ok bool) {
 	return e, true
 }
 
-// weightOf says how much an example counts. Throw-away domains are told from honest ones; reported sites count nothing, for
-// what is common to both the lexical layer knows already, and it would be counted twice. Sites are no mail domains: they are
-// many, and stand in for what honest addresses are missing.
+// weightOf says how much an example counts. Throw-away domains are told from honest ones; reported sites count nothing,
+// for what is common to both the lexical layer knows already, and it would be counted twice. Sites are no mail domains:
+// they are many, and stand in for what honest addresses are missing.
 func weightOf(e *example) float64 {
 	switch {
 	case e.bad && e.category != disposable:
@@ -156,7 +157,8 @@ func mix(s string) uint64 {
 	return h ^ h>>33
 }
 
-// distinct orders rows by their key, so that training depends on no file's order, and keeps one row of each mail domain.
+// distinct orders rows by their key, so that training depends on no file's order, and keeps one row of each mail
+// domain.
 func distinct(rows []example) []example {
 	slices.SortStableFunc(rows, func(a, b example) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.domain, b.domain), cmp.Compare(ones(a.bad), ones(b.bad)),

@@ -1,6 +1,6 @@
-// Command banks writes the known bank codes that the iban layer embeds. It reads the folder bank_registry of a checkout of
-// schwifty (github.com/mdomke/schwifty, MIT licence), which gathers the lists that central banks and payment associations
-// publish, and takes nothing but the codes:
+// Command banks writes the known bank codes that the iban layer embeds. It reads the folder bank_registry of a checkout
+// of schwifty (github.com/mdomke/schwifty, MIT licence), which gathers the lists that central banks and payment
+// associations publish, and takes nothing but the codes:
 //
 //	go run ./plugins/iban/banks ../schwifty/schwifty/bank_registry > plugins/iban/banks.txt
 //

@@ -1,5 +1,5 @@
-// Package ngram turns the name of a site into hashed features and adds up the learned weights of them. The layer and its
-// trainer share it, so that a name is read in service exactly as it was in training.
+// Package ngram turns the name of a site into hashed features and adds up the learned weights of them. The layer and
+// its trainer share it, so that a name is read in service exactly as it was in training.
 package ngram
 
 import (

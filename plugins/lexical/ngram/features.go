@@ -192,8 +192,8 @@ func (a *Address) build(list []Feature, b *built) []Feature {
 	return list
 }
 
-// underSuffix appends how the name is built and which words and ends it has, each together with what stands right of it.
-// The suffix alone is no feature: it is known by these.
+// underSuffix appends how the name is built and which words and ends it has, each together with what stands right of
+// it. The suffix alone is no feature: it is known by these.
 func (a *Address) underSuffix(list []Feature, b *built) []Feature {
 	length := max(b.length, 1)
 	tld := text(0, a.TLD)
@@ -210,7 +210,8 @@ func (a *Address) underSuffix(list []Feature, b *built) []Feature {
 	for n := 2; n <= 4 && n <= len(a.Name); n++ {
 		list = append(list,
 			Feature{spread(text(seedHead^tld, a.Name[:n])), 0, uint8(n), Suffix},
-			Feature{spread(text(seedTail^tld, a.Name[len(a.Name)-n:])), uint8(len(a.Name) - n), uint8(len(a.Name)), Suffix})
+			Feature{spread(text(seedTail^tld, a.Name[len(a.Name)-n:])), uint8(len(a.Name) - n), uint8(len(a.Name)),
+				Suffix})
 	}
 	under := text(seedWord, a.Suffix)
 	for i := 0; i < len(a.Name); {

@@ -58,8 +58,9 @@ func TestFeaturesBounded(t *testing.T) {
 	for name, a := range map[string]ngram.Address{
 		"empty":    {},
 		"shortest": {Name: "a", Suffix: "b", TLD: "b"},
-		"longest":  {Name: strings.Repeat("a1", 32), Left: strings.Repeat("b-", 20), Suffix: strings.Repeat("c", 200), TLD: "c"},
-		"bytes":    {Name: "\xff\xfe-\x00", Left: "\xff", Suffix: "\xff", TLD: "\xff"},
+		"longest": {Name: strings.Repeat("a1", 32), Left: strings.Repeat("b-", 20), Suffix: strings.Repeat("c", 200),
+			TLD: "c"},
+		"bytes": {Name: "\xff\xfe-\x00", Left: "\xff", Suffix: "\xff", TLD: "\xff"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -134,8 +135,11 @@ func TestWeight(t *testing.T) {
 func TestOpenRefuses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(head *ngram.Head, text *string, pieces *[]string){
-		"no head":            func(_ *ngram.Head, text *string, _ *[]string) { *text = "" },
-		"another version":    func(_ *ngram.Head, text *string, _ *[]string) { *text = strings.Replace(*text, "/1\n", "/0\n", 1) },
+		"no head": func(_ *ngram.Head, text *string, _ *[]string) { *text = "" },
+		"another version": func(_ *ngram.Head, text *string, _ *[]string) {
+			*text = strings.Replace(*text, "/1\n",
+				"/0\n", 1)
+		},
 		"a longer head":      func(_ *ngram.Head, text *string, _ *[]string) { *text += "\x00" },
 		"no slots":           func(h *ngram.Head, _ *string, _ *[]string) { h.Slots = 0 },
 		"odd slots":          func(h *ngram.Head, _ *string, _ *[]string) { h.Slots++ },

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// Table holds learned weights: four bits a slot, each naming one of sixteen levels. It lies in several pieces because they
-// are files of a repository; it is read in place, so that a guest has nothing to unpack.
+// Table holds learned weights: four bits a slot, each naming one of sixteen levels. It lies in several pieces because
+// they are files of a repository; it is read in place, so that a guest has nothing to unpack.
 type Table struct {
 	pieces []string
 	each   uint32 // bytes of slots in a piece
@@ -55,8 +55,8 @@ type FaultError string
 // Error gives the reason.
 func (e FaultError) Error() string { return "opening the table of weights: " + string(e) }
 
-// Open reads a table: its head and its pieces, all of one length, two slots a byte, the lower half first. What it refuses
-// is a [FaultError].
+// Open reads a table: its head and its pieces, all of one length, two slots a byte, the lower half first. What it
+// refuses is a [FaultError].
 func Open(head string, pieces ...string) (*Table, error) {
 	if len(head) != headBytes || head[:len(magic)] != magic {
 		return nil, FaultError("the head is not one of " + magic[:len(magic)-1])
@@ -76,7 +76,8 @@ func Open(head string, pieces ...string) (*Table, error) {
 	t.each = t.slots / (2 * Pieces)
 	for i, p := range pieces {
 		if len(p) != int(t.each) {
-			return nil, FaultError("piece " + strconv.Itoa(i) + " has " + strconv.Itoa(len(p)) + " bytes, not " + strconv.Itoa(int(t.each)))
+			return nil, FaultError("piece " + strconv.Itoa(i) + " has " + strconv.Itoa(len(p)) + " bytes, not " +
+				strconv.Itoa(int(t.each)))
 		}
 	}
 	for _, v := range append(t.levels[:], t.scale, t.offset) {

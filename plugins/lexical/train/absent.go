@@ -7,9 +7,9 @@ import (
 	"slices"
 )
 
-// newcomers leaves out one family of sources at a time, bad or good: its target rows are tested by a model that learned from
-// all other families, their target rows too. That is what a new list meets in service, where all known ones stay. The sides
-// stay even in training, or a model that lost much of one side would stand apart from the others.
+// newcomers leaves out one family of sources at a time, bad or good: its target rows are tested by a model that learned
+// from all other families, their target rows too. That is what a new list meets in service, where all known ones stay.
+// The sides stay even in training, or a model that lost much of one side would stand apart from the others.
 func newcomers(rows []row) trial {
 	tested := map[string]bool{}
 	for i := range rows {
@@ -34,9 +34,10 @@ func newcomers(rows []row) trial {
 	return t
 }
 
-// detailNewcomers prints how well rows are told apart when the families of the bad ones, of the good ones and of both are
-// absent: held has the sums of weights of rows held out by site alone, absent those of the models that never saw the row's
-// family. Shares are beyond one mark, which 1% of the good rows held out reach: in service a mark is set by known sources.
+// detailNewcomers prints how well rows are told apart when the families of the bad ones, of the good ones and of both
+// are absent: held has the sums of weights of rows held out by site alone, absent those of the models that never saw
+// the row's family. Shares are beyond one mark, which 1% of the good rows held out reach: in service a mark is set by
+// known sources.
 func detailNewcomers(out io.Writer, rows []row, held, absent map[*row]float64) {
 	var known, bad, good, both []scored
 	for i := range rows {

@@ -18,7 +18,8 @@ func TestNewcomersLeaveOneFamilyOut(t *testing.T) {
 	weigh(rows)
 	nc := newcomers(rows)
 	if len(nc.splits) != 10 || !nc.even || nc.pooled {
-		t.Fatalf("%d splits, even %t, pooled %t; want one for each of five lists and five reports", len(nc.splits), nc.even, nc.pooled)
+		t.Fatalf("%d splits, even %t, pooled %t; want one for each of five lists and five reports", len(nc.splits),
+			nc.even, nc.pooled)
 	}
 	tested := map[int32]bool{}
 	for _, s := range nc.splits {
@@ -60,7 +61,8 @@ func TestRunKeepsSidesEven(t *testing.T) {
 	t.Parallel()
 	rows := made(t, 40)
 	for i := range rows {
-		rows[i].features = rows[0].features[:3] // nothing tells the sides apart; a few, so that each has a weight that four bits keep
+		// nothing tells the sides apart; a few, so that each has a weight that four bits keep
+		rows[i].features = rows[0].features[:3]
 		rows[i].weight = 1
 		if rows[i].bad {
 			rows[i].weight = 9

@@ -24,8 +24,8 @@ type trial struct {
 // groups is into how many parts rows and sources are cut.
 const groups = 4
 
-// trials cuts rows in four ways: rows at random by site, then whole families of bad sources, of good sources, and of both,
-// absent from training. Only target rows are tested.
+// trials cuts rows in four ways: rows at random by site, then whole families of bad sources, of good sources, and of
+// both, absent from training. Only target rows are tested.
 func trials(rows []row) []trial {
 	family := families(rows)
 	random := trial{name: "rows held out", pooled: true}

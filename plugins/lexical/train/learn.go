@@ -71,8 +71,8 @@ func sum(weights []float32, features []uint32) float32 {
 	return s
 }
 
-// logistic is 1/(1+exp(-x)), with exp as a power of 2^20 that takes multiplications only: math.Exp may differ in its last
-// bit from machine to machine.
+// logistic is 1/(1+exp(-x)), with exp as a power of 2^20 that takes multiplications only: math.Exp may differ in its
+// last bit from machine to machine.
 func logistic(x float32) float32 {
 	e := 1 - float64(min(max(x, -30), 30))/(1<<20)
 	for range 20 {

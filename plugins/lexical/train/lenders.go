@@ -16,9 +16,9 @@ const (
 // lenderWeight is what the row of a borrowed word counts in training, against the pool's average row.
 const lenderWeight = 5
 
-// exonerate appends a good row for the bare name of every borrowed word under .com, unless the pool has that name. Reports
-// name what is made of a brand and seldom the brand's own site, which without this would count as the sum of its forgeries.
-// Target rows are not looked at, so that nothing of what is tested is given away.
+// exonerate appends a good row for the bare name of every borrowed word under .com, unless the pool has that name.
+// Reports name what is made of a brand and seldom the brand's own site, which without this would count as the sum of
+// its forgeries. Target rows are not looked at, so that nothing of what is tested is given away.
 func exonerate(rows []row) []row {
 	type use struct {
 		rows     int
@@ -60,8 +60,12 @@ func exonerate(rows []row) []row {
 	return rows
 }
 
-// apart returns the words of a name that hyphens, digits or its ends part from the rest, where they are as long as brands.
+// apart returns the words of a name that hyphens, digits or its ends part from the rest, where they are as long as
+// brands.
 func apart(name string) []string {
 	words := strings.FieldsFunc(name, func(c rune) bool { return c == '-' || c >= '0' && c <= '9' })
-	return slices.DeleteFunc(words, func(w string) bool { return len(w) < shortestBorrowed || len(w) > longestBorrowed })
+	return slices.DeleteFunc(words, func(w string) bool {
+		return len(w) < shortestBorrowed ||
+			len(w) > longestBorrowed
+	})
 }

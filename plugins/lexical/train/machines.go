@@ -10,9 +10,9 @@ var machines = strings.Fields(`mail blog shop docs m app en news api support log
 // oneIn says of how many good rows of the pool one is lent a machine's name.
 const oneIn = 12
 
-// lend appends copies of good pool rows with a machine's name on their left. Lists of honest sites name domains only, lists
-// of reported ones name hosts: without this, anything left of a domain would count as a reason. Copies are never tested,
-// and a row of the pool is in no test.
+// lend appends copies of good pool rows with a machine's name on their left. Lists of honest sites name domains only,
+// lists of reported ones name hosts: without this, anything left of a domain would count as a reason. Copies are never
+// tested, and a row of the pool is in no test.
 func lend(rows []row) []row {
 	for i := range rows {
 		r := rows[i]

@@ -37,7 +37,8 @@ func run(args []string, out, progress io.Writer) error {
 	for i := range all {
 		all[i] = int32(i)
 	}
-	weights := learn(rows, all, sides{1, 1}, func(epoch int) { say("learned from all rows: round %d of %d", epoch, epochs) })
+	weights := learn(rows, all, sides{1, 1},
+		func(epoch int) { say("learned from all rows: round %d of %d", epoch, epochs) })
 	levels, at := quantise(weights, usage(rows, all))
 	head := ngram.Head{Slots: slots, Levels: levels, Scale: float32(scale), Offset: float32(offset)}
 	if options.Out == "" {
@@ -81,7 +82,8 @@ const (
 	perUnit = 11
 )
 
-// measure prints how well held-out rows are told apart, and returns the scale and offset that make a sum of weights points.
+// measure prints how well held-out rows are told apart, and returns the scale and offset that make a sum of weights
+// points.
 func measure(out io.Writer, rows []row, jobs int, absent bool, say func(string, ...any)) (scale, offset float64) {
 	fmt.Fprintf(out, "%-22s %8s %8s  %s\n", "", "rows", "AUC", "recall at 1% false alarms")
 	var held map[*row]float64

@@ -26,8 +26,8 @@ type row struct {
 	features []uint32
 }
 
-// readFile reads the labelled domains of a file of JSON lines, plain or gzipped. Rows of other types are left out. skipped counts
-// values that no check would take. Errors name file and line.
+// readFile reads the labelled domains of a file of JSON lines, plain or gzipped. Rows of other types are left out.
+// skipped counts values that no check would take. Errors name file and line.
 func readFile(path string, target bool) (rows []row, skipped int, err error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -6,15 +6,15 @@ import (
 	"slices"
 )
 
-// Lists of honest sites name hardly one under a shared host, and reports name many: without more, every site under vercel.app or
-// weebly.com would be suspect for its host alone.
+// Lists of honest sites name hardly one under a shared host, and reports name many: without more, every site under
+// vercel.app or weebly.com would be suspect for its host alone.
 const (
 	honestShare = 0.5 // what good rows under a shared host weigh at least, as a share of what the bad ones do
 	mostTenants = 400 // made-up rows under one host
 )
 
-// settle appends good rows under every shared host that bad pool rows are under: the names of good pool rows, as their owners' sites
-// might be called there. They are never tested, and none is the site of another row.
+// settle appends good rows under every shared host that bad pool rows are under: the names of good pool rows, as their
+// owners' sites might be called there. They are never tested, and none is the site of another row.
 func settle(rows []row) []row {
 	hosts := map[string]*row{} // a bad row under each
 	bad := map[string]int{}

@@ -53,7 +53,8 @@ func store(t *testing.T, folder, name, text string) string {
 	return path
 }
 
-// Training twice gives the same bytes, however many trainings run beside each other, and a table that tells the kinds apart.
+// Training twice gives the same bytes, however many trainings run beside each other, and a table that tells the kinds
+// apart.
 func TestTrainingReproducible(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -67,7 +68,8 @@ func TestTrainingReproducible(t *testing.T) {
 			t.Fatal(err)
 		}
 		var report bytes.Buffer
-		err := run([]string{"-target", target, "-pool", pool, "-out", out, "-jobs", jobs, "-absent=false"}, &report, io.Discard)
+		err := run([]string{"-target", target, "-pool", pool, "-out", out, "-jobs", jobs, "-absent=false"}, &report,
+			io.Discard)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +101,8 @@ func TestTrainingReproducible(t *testing.T) {
 		return table.Points(sum)
 	}
 	if good, bad := points("school-garden"), points("verify-bonus"); good >= neutral || bad <= neutral {
-		t.Errorf("an honest name has %.1f points and a bad one %.1f, want them on either side of %d", good, bad, neutral)
+		t.Errorf("an honest name has %.1f points and a bad one %.1f, want them on either side of %d", good, bad,
+			neutral)
 	}
 	if !strings.Contains(outs[0], "rows held out") {
 		t.Errorf("the report measures nothing: %s", outs[0])
@@ -126,7 +129,8 @@ func TestRunRefuses(t *testing.T) {
 		"not gzipped":    {[]string{"-target", plain}, "plain.gz: line 1: it is not JSON"},
 		"one label only": {[]string{"-target", half}, "rows of both labels"},
 		"unknown flag":   {[]string{"-speed", "9"}, "speed"},
-		"no such folder": {[]string{"-target", good, "-absent=false", "-out", filepath.Join(folder, "none")}, "writing the weights"},
+		"no such folder": {[]string{"-target", good, "-absent=false", "-out", filepath.Join(folder, "none")},
+			"writing the weights"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -166,7 +170,8 @@ func TestReadRows(t *testing.T) {
 				}
 			case err != nil:
 				t.Error(err)
-			case len(rows) != 2 || rows[0].site != "example.com" || rows[0].address.Left != "a" || !rows[0].bad || !rows[0].target:
+			case len(rows) != 2 || rows[0].site != "example.com" || rows[0].address.Left != "a" || !rows[0].bad ||
+				!rows[0].target:
 				t.Errorf("read %+v", rows)
 			case strings.Contains(name, "suffix") || strings.Contains(name, "such"):
 				if skipped != 1 {
@@ -217,7 +222,8 @@ func TestTrialsLeak(t *testing.T) {
 			for _, i := range s.test {
 				r := &rows[i]
 				tested[r.site]++
-				absent := tr.name == "both absent" || tr.name == "bad sources absent" && r.bad || tr.name == "good sources absent" && !r.bad
+				absent := tr.name == "both absent" || tr.name == "bad sources absent" && r.bad ||
+					tr.name == "good sources absent" && !r.bad
 				switch {
 				case learned[r.site]:
 					t.Fatalf("%s: %s is learned from and tested", tr.name, r.site)
@@ -289,7 +295,8 @@ func TestLend(t *testing.T) {
 	}
 }
 
-// A word that bad names borrow is good by itself, unless the pool knows it; one family alone, or the target, exonerates nothing.
+// A word that bad names borrow is good by itself, unless the pool knows it; one family alone, or the target, exonerates
+// nothing.
 func TestExonerate(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -319,7 +326,8 @@ func TestExonerate(t *testing.T) {
 	}
 }
 
-// Under a shared host that reports name, good rows must weigh half of the bad ones, and no tested site may be among them.
+// Under a shared host that reports name, good rows must weigh half of the bad ones, and no tested site may be among
+// them.
 func TestSettle(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -357,7 +365,8 @@ func TestSettle(t *testing.T) {
 	bad, made := 0.0, 0.0
 	for _, r := range rows {
 		switch {
-		case r.lent && (r.bad || r.target || !r.address.Hosted || r.address.Left != "" || len(r.features) == 0 || sites[r.site] ||
+		case r.lent && (r.bad || r.target || !r.address.Hosted || r.address.Left != "" || len(r.features) == 0 ||
+			sites[r.site] ||
 			strings.HasPrefix(r.address.Name, "tested")):
 			t.Errorf("a made-up row is %+v", r)
 		case r.lent && r.address.Suffix == "weebly.com" && r.weight != 0:

@@ -3,8 +3,9 @@ package main
 // targetWeight is what a target row counts in training, against the pool's average row.
 const targetWeight = 3
 
-// weigh sets the rows' weights so that the pool counts as if it had the target files' mix of sources, and of shared hosts
-// among good and bad rows: a source that is large only because its publisher is diligent does not drown the others.
+// weigh sets the rows' weights so that the pool counts as if it had the target files' mix of sources, and of shared
+// hosts among good and bad rows: a source that is large only because its publisher is diligent does not drown the
+// others.
 func weigh(rows []row) {
 	count := func(key func(*row) string) (target, pool map[string]float64, ofTarget, ofPool float64) {
 		target, pool = map[string]float64{}, map[string]float64{}

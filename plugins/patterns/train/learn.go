@@ -31,10 +31,10 @@ const (
 	leastHonest  = 10
 )
 
-// learn fits the odds of a logistic regression to rows, one feature after the other by Newton's method, within the bounds of
-// the features' groups and against a normal prior around 0. A lure that fewer than leastBackers families of sources know
-// counts nothing by itself against a name, however often one of them reports it, and one that few honest names have
-// counts nothing for it.
+// learn fits the odds of a logistic regression to rows, one feature after the other by Newton's method, within the
+// bounds of the features' groups and against a normal prior around 0. A lure that fewer than leastBackers families of
+// sources know counts nothing by itself against a name, however often one of them reports it, and one that few honest
+// names have counts nothing for it.
 func learn(rows []*row) *model {
 	m := &model{rarity: rarityOf(rows)}
 	size := trait.WordAt
@@ -123,8 +123,8 @@ func believed(rows []*row, holders []int32, least, most float64) (float64, float
 	return least, most
 }
 
-// logistic is 1/(1+exp(-x)), with exp as a power of 2^20 that takes multiplications only: math.Exp may differ in its last
-// bit from machine to machine.
+// logistic is 1/(1+exp(-x)), with exp as a power of 2^20 that takes multiplications only: math.Exp may differ in its
+// last bit from machine to machine.
 func logistic(x float64) float64 {
 	e := 1 - min(max(x, -30), 30)/(1<<20)
 	for range 20 {

@@ -1,5 +1,5 @@
-// Command train learns what the traits of a name are worth to the patterns layer from labelled domains, and measures it on
-// held-out rows.
+// Command train learns what the traits of a name are worth to the patterns layer from labelled domains, and measures it
+// on held-out rows.
 //
 //	go run ./plugins/patterns/train -target rows.jsonl -pool more.jsonl.gz -out plugins/patterns
 //
@@ -21,7 +21,8 @@ func main() { training.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
 func run(args []string, out, progress io.Writer) error {
 	held := true
-	options, err := training.Parse(args, progress, func(flags *flag.FlagSet) { flags.BoolVar(&held, "measure", true, "measure at all") })
+	options, err := training.Parse(args, progress,
+		func(flags *flag.FlagSet) { flags.BoolVar(&held, "measure", true, "measure at all") })
 	if err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ type split struct {
 // groups is into how many parts sites and families of sources are cut.
 const groups = 4
 
-// trials cuts rows in four ways: by site, then whole families of bad sources, of good ones, and of both, absent from training.
-// Only target rows are tested; absent families are tested by the pool alone.
+// trials cuts rows in four ways: by site, then whole families of bad sources, of good ones, and of both, absent from
+// training. Only target rows are tested; absent families are tested by the pool alone.
 func trials(rows []*row) []trial {
 	part := deal(rows)
 	bySite := trial{name: "sites held out", pooled: true}

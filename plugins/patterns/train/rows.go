@@ -26,8 +26,9 @@ type row struct {
 	name     *trait.Name
 }
 
-// readFile reads the labelled domains of a file of JSON lines, plain or gzipped. Rows of other types are left out. skipped
-// counts values that no check would take, and those under suffixes of public bodies, of which the layer says nothing.
+// readFile reads the labelled domains of a file of JSON lines, plain or gzipped. Rows of other types are left out.
+// skipped counts values that no check would take, and those under suffixes of public bodies, of which the layer says
+// nothing.
 func readFile(path string, target bool) (rows []*row, skipped int, err error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -65,7 +66,8 @@ func parse(l eval.Row, target bool) (*row, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &row{bad: l.Malicious, source: l.Source, category: l.Category, family: familyOf(l), target: target, name: new(trait.Name)}
+	r := &row{bad: l.Malicious, source: l.Source, category: l.Category, family: familyOf(l), target: target,
+		name: new(trait.Name)}
 	var named bool
 	sdk.Run(func(c *sdk.Check) sdk.Outcome { // reads the facts as the layer does
 		r.host, named = suffix.Read(c)
@@ -79,7 +81,8 @@ func parse(l eval.Row, target bool) (*row, error) {
 	return r, nil
 }
 
-// familyOf names the family of a row's source: lists of one publisher copy from each other, and share the name's first word.
+// familyOf names the family of a row's source: lists of one publisher copy from each other, and share the name's first
+// word.
 func familyOf(l eval.Row) string {
 	first, _, _ := strings.Cut(l.Source, "_")
 	return side(l.Malicious) + " " + first
@@ -108,8 +111,9 @@ func distinct(rows []*row) []*row {
 // targetWeight is what a target row counts in training, against the pool's average row.
 const targetWeight = 3
 
-// weigh sets the rows' weights so that the pool counts as if it had the target files' mix of sources, and of shared hosts
-// among good and bad rows: a source that is large only because its publisher is diligent does not drown the others.
+// weigh sets the rows' weights so that the pool counts as if it had the target files' mix of sources, and of shared
+// hosts among good and bad rows: a source that is large only because its publisher is diligent does not drown the
+// others.
 func weigh(rows []*row) {
 	for _, r := range rows {
 		r.weight = 1

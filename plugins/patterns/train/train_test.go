@@ -25,7 +25,8 @@ func lines(from, n int) string {
 		if i%2 == 1 {
 			word, label, source = bad[i/2%len(bad)], 1, "reports"
 		}
-		fmt.Fprintf(&text, `{"type":"domain","value":"%s-%d.com","label":%d,"source":"%s%d_x","category":"made up"}`+"\n",
+		fmt.Fprintf(&text, `{"type":"domain","value":"%s-%d.com","label":%d,"source":"%s%d_x","category":"made up"}`+
+			"\n",
 			word, i, label, source, i%10)
 	}
 	return text.String()
@@ -49,7 +50,8 @@ func made(t *testing.T, text string, target bool) []*row {
 	return rows
 }
 
-// Training twice gives the same bytes, however many trainings run beside each other, and odds that tell the kinds apart.
+// Training twice gives the same bytes, however many trainings run beside each other, and odds that tell the kinds
+// apart.
 func TestTrainingReproducible(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -62,7 +64,8 @@ func TestTrainingReproducible(t *testing.T) {
 			t.Fatal(err)
 		}
 		var report bytes.Buffer
-		if err := run([]string{"-target", target, "-pool", pool, "-out", out, "-jobs", jobs}, &report, io.Discard); err != nil {
+		if err := run([]string{"-target", target, "-pool", pool, "-out", out, "-jobs", jobs}, &report,
+			io.Discard); err != nil {
 			t.Fatal(err)
 		}
 		source, err := os.ReadFile(filepath.Join(out, "odds.go"))
@@ -77,7 +80,8 @@ func TestTrainingReproducible(t *testing.T) {
 	if formatted, err := format.Source([]byte(sources[0])); err != nil || string(formatted) != sources[0] {
 		t.Errorf("the source is not as gofmt has it: %v", err)
 	}
-	for _, part := range []string{"sites held out", "bad sources absent", "good sources absent", "both absent", "bad reports1_x made up"} {
+	for _, part := range []string{"sites held out", "bad sources absent", "good sources absent", "both absent",
+		"bad reports1_x made up"} {
 		if !strings.Contains(outs[0], part) {
 			t.Errorf("the report says nothing of %q:\n%s", part, outs[0])
 		}
@@ -100,7 +104,8 @@ func TestRunRefuses(t *testing.T) {
 		"no file":     {[]string{"-target", filepath.Join(folder, "none")}, "reading labelled rows"},
 		"broken line": {[]string{"-target", broken}, "line 1"},
 		"one label":   {[]string{"-target", honest}, "both labels"},
-		"no folder":   {[]string{"-target", ok, "-measure=false", "-out", filepath.Join(folder, "none")}, "writing the odds"},
+		"no folder": {[]string{"-target", ok, "-measure=false", "-out", filepath.Join(folder, "none")},
+			"writing the odds"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -145,7 +150,8 @@ func TestGroups(t *testing.T) {
 	next := 0
 	for _, g := range trait.Groups() {
 		if g.From != next || g.Size < 1 || g.Least > g.Most || g.Least < math.MinInt8 || g.Most > math.MaxInt8 {
-			t.Errorf("group %q begins at %d, want %d; size %d, bounds %v to %v", g.Name, g.From, next, g.Size, g.Least, g.Most)
+			t.Errorf("group %q begins at %d, want %d; size %d, bounds %v to %v", g.Name, g.From, next, g.Size, g.Least,
+				g.Most)
 		}
 		next = g.From + g.Size
 	}
@@ -181,7 +187,8 @@ func TestTrialsLeak(t *testing.T) {
 			}
 			for _, r := range s.test {
 				tested[r.site] = true
-				absent := tr.name == "both absent" || tr.name == "bad sources absent" && r.bad || tr.name == "good sources absent" && !r.bad
+				absent := tr.name == "both absent" || tr.name == "bad sources absent" && r.bad ||
+					tr.name == "good sources absent" && !r.bad
 				if learned[r.site] || !r.target || absent && families[r.family] {
 					t.Fatalf("%s: %s of %s is tested", tr.name, r.site, r.source)
 				}

@@ -1,5 +1,5 @@
-// Package trait reads what the patterns layer weighs in the name of a host: how it is worded and how it is built, as features
-// with odds for each. The layer and its trainer read names alike.
+// Package trait reads what the patterns layer weighs in the name of a host: how it is worded and how it is built, as
+// features with odds for each. The layer and its trainer read names alike.
 package trait
 
 import (
@@ -30,8 +30,8 @@ const (
 	isHyphen
 )
 
-// orders is how many orders of up to four runs of three kinds there are, the empty one among them: an order is a number whose
-// digits to the base of 3 are the kinds, so that names like abc-123 and xyz-9 have the same.
+// orders is how many orders of up to four runs of three kinds there are, the empty one among them: an order is a number
+// whose digits to the base of 3 are the kinds, so that names like abc-123 and xyz-9 have the same.
 const orders = 1 + 3 + 9 + 27 + 81
 
 func read(h *suffix.Host) Build {
@@ -101,7 +101,8 @@ func read(h *suffix.Host) Build {
 // Hex says whether the name, hyphens aside, is at least ten hexadecimal digits with letters and figures well mixed.
 func (b *Build) Hex() bool { return b.hex >= 3 && b.Digits >= 3 && b.hex+b.Digits >= 10 }
 
-// posingToken returns what in a label passes for a part of another address, such as "com-" or "www-"; "" when nothing does.
+// posingToken returns what in a label passes for a part of another address, such as "com-" or "www-"; "" when nothing
+// does.
 func posingToken(label string, hyphens bool) string {
 	for i, rest, more := 0, label, hyphens; more; i++ {
 		var token string
@@ -142,8 +143,8 @@ func posingCountry(label string) string {
 	return ""
 }
 
-// posingLabel returns the first part of another address in the labels of a subdomain: "com-", or a whole "com", "net" or
-// "org". Machines and sites are honestly called www-something.
+// posingLabel returns the first part of another address in the labels of a subdomain: "com-", or a whole "com", "net"
+// or "org". Machines and sites are honestly called www-something.
 func posingLabel(subdomain string) string {
 	for rest, more := subdomain, subdomain != ""; more; {
 		var label string

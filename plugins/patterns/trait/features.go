@@ -139,15 +139,16 @@ const classes = 27
 
 // The single traits of the build.
 const (
-	idnHome  = oddAt + iota // letters of other scripts beside Latin ones, under a suffix that honest names end in more often
-	idn                     // elsewhere
-	foreign                 // letters of other scripts alone
-	hex                     // see Build.Hex
-	punycode                // begins with xn- and is no internationalised label
-	token                   // see posingToken
-	glued                   // see gluedWWW
-	country                 // see posingCountry
-	label                   // see posingLabel
+	// letters of other scripts beside Latin ones, under a suffix that honest names end in more often
+	idnHome  = oddAt + iota
+	idn      // elsewhere
+	foreign  // letters of other scripts alone
+	hex      // see Build.Hex
+	punycode // begins with xn- and is no internationalised label
+	token    // see posingToken
+	glued    // see gluedWWW
+	country  // see posingCountry
+	label    // see posingLabel
 )
 
 const (
@@ -163,7 +164,8 @@ const (
 	manyLetters = 7 // fewer are as likely an abbreviation
 )
 
-// MaxFeatures bounds how many features a name has: lure words have at most three each, and pairs of themes are not repeated.
+// MaxFeatures bounds how many features a name has: lure words have at most three each, and pairs of themes are not
+// repeated.
 const MaxFeatures = 24 + MostWords + 3*int(Themes) + int(Themes)*int(Themes)/2 + 2*classes
 
 // Features appends those of n to found, the bias aside. Rarity is of letter pairs.

@@ -5,8 +5,9 @@ type Group struct {
 	Name string
 	From int // the first feature
 	Size int
-	// The odds of its features lie in Least..Most, tenths of the natural logarithm. Bounds are set by judgement where the rows
-	// cannot be believed: lists of honest names hold few subdomains and few of the many small honest sites on shared hosts.
+	// The odds of its features lie in Least..Most, tenths of the natural logarithm. Bounds are set by judgement where
+	// the rows cannot be believed: lists of honest names hold few subdomains and few of the many small honest sites on
+	// shared hosts.
 	Least, Most float64
 	Prior       float64 // how many rows' worth of doubt a feature must outweigh
 	Lure        bool    // must be backed by several sources: see the trainer

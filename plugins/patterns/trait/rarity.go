@@ -1,8 +1,8 @@
 package trait
 
-// Rarity tells how rare each pair of neighbouring letters is in honest names: 4 times the negative binary logarithm of the
-// probability of the second letter after the first, as a character from '#' (0) up. Rows are the letter before, the first row
-// for the start of a run; columns the letter after, the last column for its end.
+// Rarity tells how rare each pair of neighbouring letters is in honest names: 4 times the negative binary logarithm of
+// the probability of the second letter after the first, as a character from '#' (0) up. Rows are the letter before, the
+// first row for the start of a run; columns the letter after, the last column for its end.
 type Rarity string
 
 // The size of a table, and its lowest character.

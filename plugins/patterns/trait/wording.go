@@ -96,8 +96,8 @@ type Wording struct {
 	classes lure.Class
 }
 
-// Words returns the distinct lure words that are more than padding, those of the label next to the suffix first. The slice is
-// w's own.
+// Words returns the distinct lure words that are more than padding, those of the label next to the suffix first. The
+// slice is w's own.
 func (w *Wording) Words() []Word { return w.words[:w.n] }
 
 // honest are names in good standing that hold words that bait.

@@ -1,5 +1,6 @@
-// Command train counts the numbers that people reported for unwanted calls, by the block of the numbering plan they lie in,
-// and writes what each block is worth for the phone layer. It reads train_phones.jsonl of a folder with labelled lines:
+// Command train counts the numbers that people reported for unwanted calls, by the block of the numbering plan they lie
+// in, and writes what each block is worth for the phone layer. It reads train_phones.jsonl of a folder with labelled
+// lines:
 //
 //	go run ./plugins/phone/train FOLDER > plugins/phone/reported.txt
 package main
@@ -25,8 +26,8 @@ func main() {
 	}
 }
 
-// homes are the sources of reports, with the calling code of the country whose people report to them: their numbers without
-// a calling code are that country's.
+// homes are the sources of reports, with the calling code of the country whose people report to them: their numbers
+// without a calling code are that country's.
 var homes = map[string]string{"il_spam_vcf2016": "972", "saracroche_operator_ranges": "33"}
 
 // row is one labelled number.
@@ -58,8 +59,8 @@ func run(args []string, out io.Writer) error {
 	return write(out, reports)
 }
 
-// block is a run of numbers that begin with the same digits, calling code included. Its last digits are free: wide blocks
-// have a million numbers, narrow ones ten thousand, which is what regulators hand out to one operator at a time.
+// block is a run of numbers that begin with the same digits, calling code included. Its last digits are free: wide
+// blocks have a million numbers, narrow ones ten thousand, which is what regulators hand out to one operator at a time.
 type block struct {
 	digits string
 	free   int
@@ -94,7 +95,8 @@ func count(reports map[block]int, r row) {
 	}
 }
 
-// international gives the digits of a number with its calling code, or "" when neither it nor its source tells the code.
+// international gives the digits of a number with its calling code, or "" when neither it nor its source tells the
+// code.
 func international(value, code string) string {
 	digits := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -114,16 +116,16 @@ func international(value, code string) string {
 	return code + strings.TrimPrefix(digits, "0")
 }
 
-// Points grow with the reports n as most * n/(n+half): never to where they alone would ask for a review, and a narrow block
-// says more with fewer.
+// Points grow with the reports n as most * n/(n+half): never to where they alone would ask for a review, and a narrow
+// block says more with fewer.
 const (
 	most       = 40
 	halfWide   = 4
 	halfNarrow = 2
 )
 
-// write lists the blocks with their points as "block:points", each ended by one blank or line end, in lines of at most 120
-// bytes.
+// write lists the blocks with their points as "block:points", each ended by one blank or line end, in lines of at most
+// 120 bytes.
 func write(out io.Writer, reports map[block]int) error {
 	w := bufio.NewWriter(out)
 	line := ""

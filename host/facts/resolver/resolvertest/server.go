@@ -1,5 +1,5 @@
-// Package resolvertest runs a real DNS server on loopback for tests and benchmarks: one that answers from a zone file's lines, and
-// as slowly or falsely as its user wants.
+// Package resolvertest runs a real DNS server on loopback for tests and benchmarks: one that answers from a zone file's
+// lines, and as slowly or falsely as its user wants.
 package resolvertest
 
 import (
@@ -27,13 +27,14 @@ type Server struct {
 	closing chan struct{}
 }
 
-// Start runs a server until the test ends. zone holds lines such as "example.com. 300 IN A 192.0.2.1". Of a name that it has
-// records of, or records below, other kinds are NODATA; all else is NXDOMAIN, in both cases with an SOA record that allows a
-// minute.
+// Start runs a server until the test ends. zone holds lines such as "example.com. 300 IN A 192.0.2.1". Of a name that
+// it has records of, or records below, other kinds are NODATA; all else is NXDOMAIN, in both cases with an SOA record
+// that allows a minute.
 func Start(t testing.TB, zone string) *Server {
 	t.Helper()
 	s := &Server{
-		records: map[string][]dns.RR{}, special: map[string]dns.HandlerFunc{}, asked: map[string]int{}, closing: make(chan struct{}),
+		records: map[string][]dns.RR{}, special: map[string]dns.HandlerFunc{}, asked: map[string]int{},
+		closing: make(chan struct{}),
 	}
 	s.Add(t, zone)
 	udp, tcp := listen(t)

@@ -1,5 +1,5 @@
-// Command oracle is a layer that tells all that it could see of the world: clocks, environment, randomness. Were it to open a
-// file it would not even be loaded: the functions for that are not offered.
+// Command oracle is a layer that tells all that it could see of the world: clocks, environment, randomness. Were it to
+// open a file it would not even be loaded: the functions for that are not offered.
 package main
 
 import (

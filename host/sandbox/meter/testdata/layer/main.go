@@ -35,7 +35,8 @@ func loop(n int32) int32 {
 //go:wasmexport score
 func score(n int32) int32 {
 	name := "domain.name"
-	got := hostFact(unsafe.Pointer(unsafe.StringData(name)), uint32(len(name)), unsafe.Pointer(&buffer), uint32(len(buffer)))
+	got := hostFact(unsafe.Pointer(unsafe.StringData(name)), uint32(len(name)), unsafe.Pointer(&buffer),
+		uint32(len(buffer)))
 	value := string(buffer[:got])
 	total := n
 	for _, word := range []string{"login", "secure", "paypal", "verify", "account"} {
