@@ -12,7 +12,7 @@ import (
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
 	"assay/host/sandbox"
-	"assay/plugins/casebook"
+	"assay/registry/layertest"
 	"assay/registry"
 )
 
@@ -45,7 +45,7 @@ func TestLayers(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			for _, c := range casebook.Open(t, filepath.Join(source.Root, "plugins", m.Manifest.Name)).Cases {
+			for _, c := range layertest.Open(t, filepath.Join(source.Root, "plugins", m.Manifest.Name)).Cases {
 				judge(t, plugin, c)
 			}
 		})
@@ -53,7 +53,7 @@ func TestLayers(t *testing.T) {
 }
 
 // judge runs one case twice: the answer must be as expected, and the same both times, to the unit of fuel.
-func judge(t *testing.T, plugin *sandbox.Plugin, c casebook.Case) {
+func judge(t *testing.T, plugin *sandbox.Plugin, c layertest.Case) {
 	t.Helper()
 	e, err := entity.Parse(c.Type, c.Value, c.Country)
 	if err != nil {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"assay/plugins/excerpt"
+	"assay/plugins/internal/quote"
 )
 
 // maxSlack is the largest tolerance.
@@ -192,9 +192,9 @@ func letter(s string) string {
 	case len(s) == 1 && digit(s[0]):
 		return "digit " + s
 	case utf8.RuneCountInString(s) > 1:
-		return "letters " + excerpt.Of(s)
+		return "letters " + quote.Of(s)
 	}
-	return "letter " + excerpt.Of(s)
+	return "letter " + quote.Of(s)
 }
 
 func hex(r rune) string {

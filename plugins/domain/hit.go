@@ -5,8 +5,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"assay/plugins/brand"
-	"assay/plugins/lure"
+	"assay/plugins/internal/bait"
+	"assay/plugins/internal/brand"
 )
 
 // form is how a label spells a brand.
@@ -83,16 +83,16 @@ func (h *hit) seam(letters int) bool {
 
 // company is what stands beside a brand in its label.
 type company struct {
-	lures   lure.Class // of all words
+	lures   bait.Class // of all words
 	covered bool       // nothing but lure words, hyphens and digits
 }
 
 // The classes of lure words by what they tell beside a brand.
 const (
-	strongLures = lure.Login | lure.Verify | lure.Secure | lure.Account | lure.Urgent | lure.Bank | lure.Pay |
-		lure.Refund | lure.Parcel | lure.Fee | lure.Official | lure.Prize | lure.Crypto | lure.Connect | lure.Support |
-		lure.Gaming
-	weakLures = lure.Invest | lure.Work | lure.Romance | lure.Shop | lure.Cheat
+	strongLures = bait.Login | bait.Verify | bait.Secure | bait.Account | bait.Urgent | bait.Bank | bait.Pay |
+		bait.Refund | bait.Parcel | bait.Fee | bait.Official | bait.Prize | bait.Crypto | bait.Connect | bait.Support |
+		bait.Gaming
+	weakLures = bait.Invest | bait.Work | bait.Romance | bait.Shop | bait.Cheat
 )
 
 // baited says whether words that bait stand beside the brand.
@@ -105,9 +105,9 @@ func beside(label string, start, end int) company {
 		if idle(part) {
 			continue
 		}
-		var space [16]lure.Found
+		var space [16]bait.Found
 		at := 0
-		for _, f := range lure.In(part, space[:0]) {
+		for _, f := range bait.In(part, space[:0]) {
 			c.lures |= f.Class
 			c.covered = c.covered && idle(part[at:f.Start])
 			at = f.End

@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"assay/plugins/excerpt"
+	"assay/plugins/internal/quote"
 	"assay/sdk"
 )
 
@@ -107,13 +107,13 @@ func scripts(c *sdk.Check, h *host, spoken bool) int {
 	case spoken:
 	case uncommon.uncommon != 0:
 		letters, _ := reads(uncommon.uncommon)
-		c.Signal(40, "domain:homograph:rare_letter", excerpt.Of(uncommon.label)+" is spelt with "+
+		c.Signal(40, "domain:homograph:rare_letter", quote.Of(uncommon.label)+" is spelt with "+
 			codePoint(uncommon.uncommon)+
 			", a letter of hardly any language's spelling that looks like "+letters)
 		return 40
 	case whole.label != "":
-		c.Signal(15, "domain:homograph:whole_script", excerpt.Of(whole.label)+" is written in "+whole.common.name()+
-			", yet reads as Latin letters throughout: "+excerpt.Of(whole.plain()))
+		c.Signal(15, "domain:homograph:whole_script", quote.Of(whole.label)+" is written in "+whole.common.name()+
+			", yet reads as Latin letters throughout: "+quote.Of(whole.plain()))
 		return 15
 	}
 	return 0
@@ -121,7 +121,7 @@ func scripts(c *sdk.Check, h *host, spoken bool) int {
 
 // mixture tells what a forged label mixes.
 func (s *spelling) mixture() string {
-	text := excerpt.Of(s.label)
+	text := quote.Of(s.label)
 	first, second := scriptLatin, s.foreign
 	if s.latin == 0 {
 		first = s.foreign & -s.foreign // its first script

@@ -3,7 +3,7 @@ package main
 import (
 	"math/bits"
 
-	"assay/plugins/brand"
+	"assay/plugins/internal/brand"
 )
 
 // directory finds brands and sites: what a text spells from some place on, and what a word lies a few slips away from.

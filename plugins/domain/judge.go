@@ -3,9 +3,9 @@ package main
 import (
 	"strings"
 
-	"assay/plugins/brand"
-	"assay/plugins/lure"
-	"assay/plugins/suffix"
+	"assay/plugins/internal/bait"
+	"assay/plugins/internal/brand"
+	"assay/plugins/internal/suffix"
 )
 
 // The points of each way to borrow a name come from how many reported names borrow so against honest ones, over 20,000
@@ -332,16 +332,16 @@ func judgeLeft(h *host, found *hit, after string) verdict {
 	case found.Kind == brand.Word && found.whole() && h.risk > 0:
 		v.points = 45
 	}
-	if v.points > 0 && v.extra == 0 && wordsOf(h.Name)&(strongLures&^lure.Support) != 0 {
+	if v.points > 0 && v.extra == 0 && wordsOf(h.Name)&(strongLures&^bait.Support) != 0 {
 		v.extra = 20
 	}
 	return v
 }
 
-func wordsOf(label string) lure.Class {
-	var space [16]lure.Found
-	var all lure.Class
-	for _, f := range lure.In(label, space[:0]) {
+func wordsOf(label string) bait.Class {
+	var space [16]bait.Found
+	var all bait.Class
+	for _, f := range bait.In(label, space[:0]) {
 		all |= f.Class
 	}
 	return all

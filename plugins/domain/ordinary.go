@@ -1,6 +1,6 @@
 package main
 
-import "assay/plugins/wordlist"
+import "assay/plugins/internal/wordlist"
 
 // ordinaryWords are words and names that lie within the tolerance of a brand, or fold to one, and mean something else.
 const ordinaryWords = "" +

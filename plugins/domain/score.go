@@ -5,10 +5,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"assay/plugins/brand"
-	"assay/plugins/excerpt"
-	"assay/plugins/lure"
-	"assay/plugins/suffix"
+	"assay/plugins/internal/bait"
+	"assay/plugins/internal/brand"
+	"assay/plugins/internal/quote"
+	"assay/plugins/internal/suffix"
 	"assay/sdk"
 )
 
@@ -33,7 +33,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if best.code != "" {
 		if b, how := known.owners.Of(&h.Host, best.hit.Brand); how == brand.Owner {
 			if b.Kind != brand.Site {
-				c.Signal(-50, "domain:brand:official", excerpt.Of(h.Registrable)+" is a domain of "+b.Name+" itself")
+				c.Signal(-50, "domain:brand:official", quote.Of(h.Registrable)+" is a domain of "+b.Name+" itself")
 			}
 			return sdk.Scored
 		} else if how == brand.Akin && best.extra == 0 {
@@ -53,11 +53,11 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	if threat != "" && !h.Private && suffix.Restricted(h.Suffix) {
 		c.Signal(-60, "domain:suffix:restricted",
-			"ends in ."+excerpt.Of(h.Suffix)+", which only public bodies or schools are given")
+			"ends in ."+quote.Of(h.Suffix)+", which only public bodies or schools are given")
 		threat = ""
 	}
 	if h.risk > 0 {
-		c.Signal(part(h.risk, spelledOut), "domain:suffix:risky", "ends in ."+excerpt.Of(h.TLD)+
+		c.Signal(part(h.risk, spelledOut), "domain:suffix:risky", "ends in ."+quote.Of(h.TLD)+
 			", a suffix with many reported domains")
 	}
 	if threat != "" {
@@ -103,7 +103,7 @@ func borrowed(h *host) verdict {
 
 // explain turns the borrowing into signals.
 func explain(c *sdk.Check, h *host, v *verdict) {
-	b, written := v.hit.Brand, excerpt.Of(v.hit.written())
+	b, written := v.hit.Brand, quote.Of(v.hit.written())
 	var text string
 	switch v.code {
 	case "domain:brand:lookalike", "domain:homograph:brand":
@@ -119,13 +119,13 @@ func explain(c *sdk.Check, h *host, v *verdict) {
 			text += strconv.Itoa(v.hit.edits) + " letters differ"
 		}
 	case "domain:brand:suffix":
-		text = "bears the name of " + b.Name + " under ." + excerpt.Of(h.Suffix) + ", which is not known to be theirs"
+		text = "bears the name of " + b.Name + " under ." + quote.Of(h.Suffix) + ", which is not known to be theirs"
 	case "domain:brand:missing_dot":
-		text = excerpt.Of(v.hit.label) + " reads as an address of " + b.Name + " with its punctuation left out"
+		text = quote.Of(v.hit.label) + " reads as an address of " + b.Name + " with its punctuation left out"
 	case "domain:brand:subdomain":
-		text = "the brand name " + b.Name + " stands in a subdomain of another domain, " + excerpt.Of(h.Registrable)
+		text = "the brand name " + b.Name + " stands in a subdomain of another domain, " + quote.Of(h.Registrable)
 	case "domain:brand:address_inside":
-		text = "an address of " + b.Name + " is spelt inside the name of another domain, " + excerpt.Of(h.Registrable)
+		text = "an address of " + b.Name + " is spelt inside the name of another domain, " + quote.Of(h.Registrable)
 	case "domain:brand:combined":
 		text = "joins the brand name " + b.Name + " with other words, and is not known to be a domain of " + b.Name
 	default:
@@ -166,8 +166,8 @@ func lower(c byte) byte {
 func baits(label string, start, end int) string {
 	list := ""
 	for _, part := range [...]string{label[:start], label[end:]} {
-		var space [16]lure.Found
-		for _, f := range lure.In(part, space[:0]) {
+		var space [16]bait.Found
+		for _, f := range bait.In(part, space[:0]) {
 			if f.Class&(strongLures|weakLures) == 0 {
 				continue
 			}
@@ -180,5 +180,5 @@ func baits(label string, start, end int) string {
 	if list == "" {
 		return "in the rest of the name"
 	}
-	return excerpt.Of(list)
+	return quote.Of(list)
 }

@@ -5,20 +5,20 @@ import (
 	"testing"
 
 	"assay/host/entity"
-	"assay/plugins/brand"
-	"assay/plugins/casebook"
-	"assay/plugins/wordlist"
+	"assay/plugins/internal/brand"
+	"assay/plugins/internal/wordlist"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").Check(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Declarations(t, "domain", "domain", "email")
+	layertest.Open(t, ".").Declarations(t, "domain", "domain", "email")
 }
 
 // facts parses value as the host does.
@@ -316,7 +316,7 @@ func TestFoldReadsOneLabelOnly(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := casebook.Open(f, ".")
+	book := layertest.Open(f, ".")
 	for _, c := range book.Cases {
 		facts := facts(f, c.Type, c.Value)
 		f.Add(facts["domain.name"], facts["domain.subdomain"], facts["domain.suffix"])

@@ -3,15 +3,15 @@ package main
 import (
 	"strings"
 
-	"assay/plugins/brand"
-	"assay/plugins/lure"
+	"assay/plugins/internal/bait"
+	"assay/plugins/internal/brand"
 )
 
 // reader reads one label after another; its room is used again.
 type reader struct {
 	folded
 	sums
-	room  [16]lure.Found
+	room  [16]bait.Found
 	lures int // of the label, in room
 }
 
@@ -49,7 +49,7 @@ func (r *reader) read(label string, visit func(*hit)) {
 	if len(text) < 4 {
 		return
 	}
-	r.lures = min(len(lure.In(label, r.room[:0])), len(r.room))
+	r.lures = min(len(bait.In(label, r.room[:0])), len(r.room))
 	r.sums.add(text)
 	r.misspellings(label, visit)
 }
@@ -144,7 +144,7 @@ func (r *reader) compare(label string, start, end int, visit func(*hit)) {
 		}
 		if spared == 0 {
 			spared = 1
-			if word := label[start:end]; ordinary(word) || lure.Of(word) != 0 && d > 0 {
+			if word := label[start:end]; ordinary(word) || bait.Of(word) != 0 && d > 0 {
 				spared = -1
 			}
 		}

@@ -1,6 +1,6 @@
 package main
 
-import "assay/plugins/wordlist"
+import "assay/plugins/internal/wordlist"
 
 // brand is a name that fraud borrows in local parts. An ambiguous one is a word, a person's name or short, and counts
 // only where the whole local part is made of it and of service words.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"assay/plugins/email/spelling"
-	"assay/plugins/excerpt"
+	"assay/plugins/internal/quote"
 	"assay/sdk"
 )
 
@@ -28,10 +28,10 @@ func judgeSpelling(v *verdict, host, suffix string) {
 	case points <= 0:
 	case points < pointsTelling:
 		v.add(points, "email:domain:unclear",
-			excerpt.Of(host)+" is neither a known mailbox provider nor a known throw-away service", "")
+			quote.Of(host)+" is neither a known mailbox provider nor a known throw-away service", "")
 	default:
 		v.add(points, "email:domain:resembles",
-			excerpt.Of(host)+" is spelt like throw-away mail domains"+telling(d, features), sdk.Disposable)
+			quote.Of(host)+" is spelt like throw-away mail domains"+telling(d, features), sdk.Disposable)
 	}
 }
 
@@ -69,7 +69,7 @@ func telling(d spelling.Domain, features []spelling.Feature) string {
 	}
 	text := ""
 	if run := heaviest(d.Label, moved[:]); len(run) >= 3 {
-		text = ", above all in “" + excerpt.Of(run) + "”"
+		text = ", above all in “" + quote.Of(run) + "”"
 	}
 	if ending*5 >= all && all > 0 {
 		if text != "" {
@@ -77,7 +77,7 @@ func telling(d spelling.Domain, features []spelling.Feature) string {
 		} else {
 			text = ", above all"
 		}
-		text += " in its ending ." + excerpt.Of(d.Suffix)
+		text += " in its ending ." + quote.Of(d.Suffix)
 	}
 	return text
 }

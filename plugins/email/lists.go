@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"assay/plugins/wordlist"
+	"assay/plugins/internal/wordlist"
 )
 
 // listed returns the entry of list that is host or a parent of it, or "". A single label is never looked up.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"assay/plugins/excerpt"
-	"assay/plugins/wordlist"
+	"assay/plugins/internal/quote"
+	"assay/plugins/internal/wordlist"
 	"assay/sdk"
 )
 
@@ -27,7 +27,7 @@ func judgeLocal(v *verdict, written, host string, at mailbox) {
 	local, _, _ := strings.Cut(strings.ToLower(written), "+")
 	if mixesScripts(local) {
 		v.add(pointsScripts, "email:local:mixed_scripts",
-			"the local part mixes Latin letters with Cyrillic or Greek ones: "+excerpt.Of(local), sdk.Impersonation)
+			"the local part mixes Latin letters with Cyrillic or Greek ones: "+quote.Of(local), sdk.Impersonation)
 	}
 	if webLike(v, local, at) || posing(v, local, host, at) {
 		return
@@ -43,7 +43,7 @@ func judgeLocal(v *verdict, written, host string, at mailbox) {
 		if v.unlisted {
 			points = pointsRole
 		}
-		v.add(points, "email:role:shared", excerpt.Of(local)+shared, "")
+		v.add(points, "email:role:shared", quote.Of(local)+shared, "")
 		return
 	}
 	random(v, local, at)
@@ -82,7 +82,7 @@ reservations sales secretary security sekretariat service support team ventas ve
 func webLike(v *verdict, local string, at mailbox) bool {
 	if strings.HasPrefix(local, "www.") || strings.HasPrefix(local, "http") && len(local) > len("https") {
 		v.add(pointsWeb, "email:local:web_address",
-			"the local part is written like a web address: "+excerpt.Of(local), sdk.Phishing)
+			"the local part is written like a web address: "+quote.Of(local), sdk.Phishing)
 		return true
 	}
 	dot := strings.LastIndexByte(local, '.')
@@ -93,11 +93,11 @@ func webLike(v *verdict, local string, at mailbox) bool {
 	if !at.open {
 		// People with a domain of their own hand out shop.com@ addresses to see who sells them on.
 		// for the audit alone
-		v.add(0, "email:local:domain_name", "the local part is written like a domain name: "+excerpt.Of(local), "")
+		v.add(0, "email:local:domain_name", "the local part is written like a domain name: "+quote.Of(local), "")
 		return true
 	}
 	v.add(pointsDomainLike, "email:local:domain_name",
-		"the local part is written like a domain name: "+excerpt.Of(local), sdk.Phishing)
+		"the local part is written like a domain name: "+quote.Of(local), sdk.Phishing)
 	return true
 }
 
@@ -133,18 +133,18 @@ func posing(v *verdict, local, host string, at mailbox) bool {
 		switch {
 		case w.money > 0 && w.desks > 1:
 			v.add(pointsOfficialish, "email:impersonation:desk",
-				excerpt.Of(local)+"@ plays an organisation's desk from a mailbox anybody can open", sdk.Impersonation)
+				quote.Of(local)+"@ plays an organisation's desk from a mailbox anybody can open", sdk.Impersonation)
 			return true
 		case strings.HasPrefix(joined, "noreply") || strings.HasPrefix(joined, "donotreply"):
 			v.add(pointsNoReply, "email:impersonation:no_reply",
-				"a no-reply address at "+excerpt.Of(host)+", where only people hold mailboxes", sdk.Impersonation)
+				"a no-reply address at "+quote.Of(host)+", where only people hold mailboxes", sdk.Impersonation)
 			return true
 		}
 		return false
 	}
 	if name := joinedBrand(at.name); w.money > 0 && name != "" {
 		v.add(pointsDeskOfBrand, "email:role:brand",
-			excerpt.Of(local)+"@ speaks for security or accounts under a domain that joins "+name+" with other words",
+			quote.Of(local)+"@ speaks for security or accounts under a domain that joins "+name+" with other words",
 			sdk.Impersonation)
 		return true
 	}
@@ -170,18 +170,18 @@ func playsBrand(v *verdict, local string, b *brand, before, after wording, at ma
 	switch whole := before.whole && after.whole; {
 	case whole && desks > 0 && at.open:
 		v.add(pointsPosing, "email:impersonation:brand",
-			excerpt.Of(local)+"@ plays a desk of "+b.name+" from a mailbox anybody can open", sdk.Impersonation)
+			quote.Of(local)+"@ plays a desk of "+b.name+" from a mailbox anybody can open", sdk.Impersonation)
 	case whole && desks > 0:
 		v.add(pointsPosingOwn, "email:impersonation:brand",
-			excerpt.Of(local)+"@ plays a desk of "+b.name+" under a domain without that name", sdk.Impersonation)
+			quote.Of(local)+"@ plays a desk of "+b.name+" under a domain without that name", sdk.Impersonation)
 	case !at.open || b.ambiguous:
 		return false
 	case whole:
 		v.add(pointsBrandOnly, "email:impersonation:name",
-			excerpt.Of(local)+"@ is "+b.name+"'s name at a mailbox anybody can open", sdk.Impersonation)
+			quote.Of(local)+"@ is "+b.name+"'s name at a mailbox anybody can open", sdk.Impersonation)
 	case desks > 0 && wordApart(local, b.name):
 		v.add(pointsPosingPart, "email:impersonation:brand",
-			excerpt.Of(local)+"@ joins "+b.name+" with service words at a mailbox anybody can open", sdk.Impersonation)
+			quote.Of(local)+"@ joins "+b.name+" with service words at a mailbox anybody can open", sdk.Impersonation)
 	default:
 		return false
 	}
@@ -288,7 +288,7 @@ func random(v *verdict, local string, at mailbox) {
 	case size == len(local) && hex == size && size >= 16 && digits >= 4 && letters >= 3:
 		v.add(points, "email:local:random", "the local part is a string of hexadecimal digits", "")
 	case switches >= 4 && digits >= 2 && size >= 8, longest >= 8, letters >= 9 && vowels*8 < letters:
-		v.add(points, "email:local:random", "the local part reads as made by a machine: "+excerpt.Of(local), "")
+		v.add(points, "email:local:random", "the local part reads as made by a machine: "+quote.Of(local), "")
 	case tail >= 5 && letters > 0 && !at.numeric:
 		v.add(pointsDigits, "email:local:digits", "the local part ends in a long number", "")
 	}

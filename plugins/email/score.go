@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"assay/plugins/excerpt"
+	"assay/plugins/internal/quote"
 	"assay/sdk"
 )
 
@@ -47,9 +47,9 @@ func Score(c *sdk.Check) sdk.Outcome {
 	switch {
 	case relay != "":
 		v.add(pointsKnown, "email:provider:relay",
-			excerpt.Of(relay)+" is a privacy relay that forwards to a real mailbox; it is not a throw-away service", "")
+			quote.Of(relay)+" is a privacy relay that forwards to a real mailbox; it is not a throw-away service", "")
 	case big || keptMailboxes(host) != "":
-		v.add(pointsKnown, "email:provider:known", excerpt.Of(host)+" is a well-known mailbox provider", "")
+		v.add(pointsKnown, "email:provider:known", quote.Of(host)+" is a well-known mailbox provider", "")
 	default:
 		judgeDomain(&v, host)
 	}
@@ -82,7 +82,7 @@ func (v *verdict) add(points int, code, text string, threat sdk.Threat) {
 func judgeDomain(v *verdict, host string) {
 	if service := service(host); service != "" {
 		v.add(pointsDisposable, "email:disposable:service",
-			excerpt.Of(service)+" is a disposable mail service", sdk.Disposable)
+			quote.Of(service)+" is a disposable mail service", sdk.Disposable)
 		return
 	}
 	suffix := publicSuffix(v.check, host)
@@ -92,12 +92,12 @@ func judgeDomain(v *verdict, host string) {
 	labels := strings.TrimSuffix(host, "."+suffix)
 	if word := throwawayWord(labels); word != "" {
 		v.add(pointsThrowaway, "email:disposable:name",
-			excerpt.Of(host)+" is named like a disposable mail service: "+word, sdk.Disposable)
+			quote.Of(host)+" is named like a disposable mail service: "+word, sdk.Disposable)
 		return
 	}
 	if name := borrowed(labels); name != "" {
 		v.add(pointsBorrowed, "email:provider:borrowed",
-			excerpt.Of(host)+" borrows the name of "+name+", a mailbox provider, without being it", sdk.Disposable)
+			quote.Of(host)+" borrows the name of "+name+", a mailbox provider, without being it", sdk.Disposable)
 		return
 	}
 	if host == v.check.Get("domain.registrable") { // a typo of gmail.com is itself a registrable domain
@@ -108,7 +108,7 @@ func judgeDomain(v *verdict, host string) {
 				points = pointsTypoSuffix
 			}
 			v.add(points, "email:provider:typo",
-				excerpt.Of(host)+" looks like "+slip.meant+": "+excerpt.Of(slip.what), sdk.FakeIdentity)
+				quote.Of(host)+" looks like "+slip.meant+": "+quote.Of(slip.what), sdk.FakeIdentity)
 			return
 		}
 	}

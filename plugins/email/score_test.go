@@ -4,19 +4,19 @@ import (
 	"strings"
 	"testing"
 
-	"assay/plugins/casebook"
-	"assay/plugins/wordlist"
+	"assay/plugins/internal/wordlist"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").Check(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Declarations(t, "email", "email")
+	layertest.Open(t, ".").Declarations(t, "email", "email")
 }
 
 func TestAbstainsWithoutMailDomain(t *testing.T) {
@@ -159,7 +159,7 @@ func TestKeptMailboxes(t *testing.T) {
 }
 
 func FuzzScore(f *testing.F) {
-	book := casebook.Open(f, ".")
+	book := layertest.Open(f, ".")
 	f.Add("jane.doe", "mailinator.com", "", "mailinator", "com", "icann")
 	f.Add("paypal-support", "gmail.com", "google", "gmail", "com", "icann")
 	f.Add("www.\xff\u202e", "gmai1l.\x00con", "", "gmai1l", "\x00con", "unlisted")

@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"assay/plugins/wordlist"
+	"assay/plugins/internal/wordlist"
 )
 
 // slip is a mistyped provider: what was meant, and how the name differs, for a person.

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"assay/plugins/excerpt"
+	"assay/plugins/internal/quote"
 	"assay/sdk"
 )
 
@@ -38,7 +38,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	case "page":
 		points, code, what = pointsPage, "feeds:listed:page", "pages on this host are listed by "
 	}
-	text := what + excerpt.Of(lists)
+	text := what + quote.Of(lists)
 	if known(category) {
 		text += " as " + strings.ReplaceAll(string(category), "_", " ")
 		c.Threat(category)
@@ -54,7 +54,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 		c.Signal(pointsAnother*min(n-1, anotherAtMost), "feeds:listed:several", strconv.Itoa(n)+" lists hold it")
 	}
 	if good := c.Get("feed.good"); good != "" && (c.Get("feed.good_match") == "exact" || code != "feeds:listed:exact") {
-		c.Signal(pointsGood, "feeds:good:listed", "known as good to "+excerpt.Of(good)+" all the same")
+		c.Signal(pointsGood, "feeds:good:listed", "known as good to "+quote.Of(good)+" all the same")
 	}
 	return sdk.Scored
 }

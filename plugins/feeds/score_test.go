@@ -3,18 +3,18 @@ package main
 import (
 	"testing"
 
-	"assay/plugins/casebook"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").Check(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Declarations(t, "feeds", "domain", "email", "phone", "iban")
+	layertest.Open(t, ".").Declarations(t, "feeds", "domain", "email", "phone", "iban")
 }
 
 func TestSentence(t *testing.T) {
@@ -30,7 +30,7 @@ func TestSentence(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := casebook.Open(f, ".")
+	book := layertest.Open(f, ".")
 	f.Add("URLhaus", "1", "exact", "malware", "12", "Tranco", "exact")
 	f.Add("\xff\n", "-1", "page", "\u202e", "999999", "a", "parent")
 	f.Fuzz(func(t *testing.T, listed, lists, match, category, days, good, goodMatch string) {

@@ -3,18 +3,18 @@ package main
 import (
 	"testing"
 
-	"assay/plugins/casebook"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").Check(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Declarations(t, "graph", "domain", "email", "phone", "iban")
+	layertest.Open(t, ".").Declarations(t, "graph", "domain", "email", "phone", "iban")
 }
 
 // More of anything that is bad never lowers the score, and the whole stays within what its weight was chosen for.
@@ -39,7 +39,7 @@ func TestMonotone(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := casebook.Open(f, ".")
+	book := layertest.Open(f, ".")
 	f.Add("domain", "3", "3", "100", "1", "5", "100")
 	f.Add("\xff", "999999999999999999", "-1", "1000000000", "", "1000000000", "1000000000")
 	f.Fuzz(func(t *testing.T, kind, customers, seen, share, since, neighbours, risk string) {

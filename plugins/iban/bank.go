@@ -4,8 +4,8 @@ import (
 	_ "embed"
 	"strings"
 
-	"assay/plugins/excerpt"
-	"assay/plugins/wordlist"
+	"assay/plugins/internal/quote"
+	"assay/plugins/internal/wordlist"
 )
 
 // bankCodes are the bank codes in use, each after its country's two letters, in the form of examples. The command banks
@@ -60,7 +60,7 @@ func judgeBank(v *verdict, country string) {
 	if points > 0 && wordlist.Has(bankCodes, lister+bank) {
 		return
 	}
-	named := country + "'s bank code " + excerpt.Of(bank)
+	named := country + "'s bank code " + quote.Of(bank)
 	switch {
 	case points == pointsRegister:
 		v.add(points, "iban:bank:unknown", named+" belongs to no bank in the country's register of them")

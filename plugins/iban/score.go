@@ -3,8 +3,8 @@ package main
 import (
 	"strings"
 
-	"assay/plugins/excerpt"
-	"assay/plugins/wordlist"
+	"assay/plugins/internal/quote"
+	"assay/plugins/internal/wordlist"
 	"assay/sdk"
 )
 
@@ -37,8 +37,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 		c.Signal(pointsExample, "iban:known:example",
 			"the account is a published example, printed in documentation and used in tests")
 		judgeCountry(&v, country)
-	case judgeForm(&v, excerpt.Of(country)):
-		judgeBank(&v, excerpt.Of(country))
+	case judgeForm(&v, quote.Of(country)):
+		judgeBank(&v, quote.Of(country))
 		judgeAccount(&v)
 		judgeCountry(&v, country)
 	}
@@ -78,7 +78,7 @@ func judgeForm(v *verdict, country string) (sound bool) {
 	}
 	if c.Get("iban.check") == "wrong" {
 		v.add(pointsCheck, "iban:check:wrong",
-			"the check digits "+excerpt.Of(c.Get("iban.check_digits"))+
+			"the check digits "+quote.Of(c.Get("iban.check_digits"))+
 				" do not fit the account: no bank can have issued it")
 		sound = false
 	}
@@ -141,7 +141,7 @@ func judgeCountry(v *verdict, country string) {
 		points = pointsNearCountry
 	}
 	v.add(points, "iban:country:differs",
-		"the account is held in "+excerpt.Of(country)+", the request names "+excerpt.Of(asked))
+		"the account is held in "+quote.Of(country)+", the request names "+quote.Of(asked))
 }
 
 // sameBanks says whether two countries are served by the same banks, so that one's people hold the other's IBANs.

@@ -4,19 +4,19 @@ import (
 	"strings"
 	"testing"
 
-	"assay/plugins/casebook"
-	"assay/plugins/wordlist"
+	"assay/plugins/internal/wordlist"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").Check(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Declarations(t, "iban", "iban")
+	layertest.Open(t, ".").Declarations(t, "iban", "iban")
 }
 
 func TestExamplesSearchable(t *testing.T) {
@@ -113,7 +113,7 @@ func TestSequence(t *testing.T) {
 }
 
 func FuzzScore(f *testing.F) {
-	book := casebook.Open(f, ".")
+	book := layertest.Open(f, ".")
 	f.Add("DE", "yes", "ok", "ok", "ok", "370400440532013000", "37040044", "0532013000", "yes", "FR")
 	f.Add("US", "no", "", "wrong", "", "", "", "", "", "EU")
 	f.Add("\xff", "yes", "format", "wrong", "wrong", "\u202e", "0", "0000000000", "no", "\x00")

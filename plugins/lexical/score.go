@@ -4,14 +4,14 @@ import (
 	_ "embed"
 	"strings"
 
-	"assay/plugins/brand"
-	"assay/plugins/excerpt"
+	"assay/plugins/internal/brand"
+	"assay/plugins/internal/quote"
+	"assay/plugins/internal/suffix"
 	"assay/plugins/lexical/ngram"
-	"assay/plugins/suffix"
 	"assay/sdk"
 )
 
-// The learned weights, written by plugins/lexical/train. MODEL.md says what they were learned from.
+// The learned weights, written by plugins/internal/train/lexical. MODEL.md says what they were learned from.
 var (
 	//go:embed weights.head
 	head string
@@ -124,19 +124,19 @@ func share(points int, parts [ngram.Parts]float32) (shares [ngram.Parts]int) {
 func explain(c *sdk.Check, a *ngram.Address, features []ngram.Feature, weights []float32, shares [ngram.Parts]int) {
 	if points := shares[ngram.Name]; points > 0 {
 		c.Signal(points, "lexical:wording:reported",
-			"the name is worded like those of reported sites"+quote(telling(a.Name, ngram.Name, features, weights)))
+			"the name is worded like those of reported sites"+quoted(telling(a.Name, ngram.Name, features, weights)))
 	}
 	if points := shares[ngram.Left]; points > 0 {
 		c.Signal(points, "lexical:subdomain:reported",
 			"what stands left of the name is worded as under reported sites"+
-				quote(telling(a.Left, ngram.Left, features, weights)))
+				quoted(telling(a.Left, ngram.Left, features, weights)))
 	}
 	if points := shares[ngram.Suffix]; points > 0 {
 		code, text := "lexical:suffix:reported", "names built and worded like this are often reported under ."
 		if a.Hosted {
 			code, text = "lexical:hosting:reported", "sites named like this are often reported on the shared host "
 		}
-		c.Signal(points, code, text+excerpt.Of(a.Suffix))
+		c.Signal(points, code, text+quote.Of(a.Suffix))
 	}
 	if points := shares[ngram.Build]; points > 0 {
 		c.Signal(points, "lexical:build:reported",
@@ -144,8 +144,8 @@ func explain(c *sdk.Check, a *ngram.Address, features []ngram.Feature, weights [
 	}
 }
 
-// quote lists spans in quotation marks, after a colon.
-func quote(spans []string) string {
+// quoted lists spans in quotation marks, after a colon.
+func quoted(spans []string) string {
 	if len(spans) == 0 {
 		return ""
 	}

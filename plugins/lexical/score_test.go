@@ -6,19 +6,19 @@ import (
 	"testing"
 
 	"assay/host/entity"
-	"assay/plugins/casebook"
 	"assay/plugins/lexical/ngram"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").Check(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Declarations(t, "lexical", "domain", "email")
+	layertest.Open(t, ".").Declarations(t, "lexical", "domain", "email")
 }
 
 // facts parses value as the host does.
@@ -207,7 +207,7 @@ func TestRound(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := casebook.Open(f, ".")
+	book := layertest.Open(f, ".")
 	for _, c := range book.Cases {
 		e, err := entity.Parse(c.Type, c.Value, c.Country)
 		if err != nil {

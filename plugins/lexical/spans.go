@@ -4,7 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"assay/plugins/excerpt"
+	"assay/plugins/internal/quote"
 	"assay/plugins/lexical/ngram"
 )
 
@@ -58,7 +58,7 @@ func telling(s string, part ngram.Part, features []ngram.Feature, weights []floa
 	}
 	spans := make([]string, count)
 	for i := range spans {
-		spans[i] = excerpt.Of(s[found[i].start:found[i].end])
+		spans[i] = quote.Of(s[found[i].start:found[i].end])
 	}
 	return spans
 }

@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"assay/plugins/excerpt"
+	"assay/plugins/internal/quote"
 	"assay/sdk"
 )
 
@@ -88,7 +88,7 @@ func read(c *sdk.Check) observed {
 	if f.domain == "" {
 		f.domain = f.host
 	}
-	f.host, f.domain = excerpt.Of(f.host), excerpt.Of(f.domain)
+	f.host, f.domain = quote.Of(f.host), quote.Of(f.domain)
 	return f
 }
 
@@ -118,7 +118,7 @@ func (f *observed) existence(c *sdk.Check) (gone bool) {
 		c.Signal(pointsNoHost, "network:dns:no_host", "no such name: "+f.host+" does not exist")
 	case f.status == "dangling":
 		c.Signal(pointsDangling, "network:dns:dangling",
-			f.host+" is an alias of "+excerpt.Of(f.alias)+
+			f.host+" is an alias of "+quote.Of(f.alias)+
 				", which does not exist: whoever registers that takes it over")
 	}
 	return false
@@ -183,7 +183,7 @@ func (f *observed) on() string {
 	if f.created == "" {
 		return ""
 	}
-	return ", on " + excerpt.Of(f.created)
+	return ", on " + quote.Of(f.created)
 }
 
 // ago words a number of days.
@@ -204,7 +204,7 @@ func (f *observed) service(c *sdk.Check) {
 	if f.special != "" && f.networks == "0" {
 		kind, _, _ := strings.Cut(f.special, " ")
 		c.Signal(pointsSpecial, "network:address:special", f.host+" has no public address but a "+
-			strings.ReplaceAll(excerpt.Of(kind), "_", "-")+" one, as names have that are blocked or point home")
+			strings.ReplaceAll(quote.Of(kind), "_", "-")+" one, as names have that are blocked or point home")
 	}
 	if parker := served(parkers, f.ns+" "+f.alias); parker != "" {
 		points := pointsParked
@@ -246,12 +246,12 @@ func (f *observed) company(c *sdk.Check) {
 			most, text = n, evidence
 		}
 	}
-	worse(registrarPoints(f.registrar), "registered through "+excerpt.Of(f.registrar))
+	worse(registrarPoints(f.registrar), "registered through "+quote.Of(f.registrar))
 	for _, host := range strings.Fields(f.ns) {
-		worse(points(nameServers, owner(host)), "served by the name servers of "+excerpt.Of(owner(host)))
+		worse(points(nameServers, owner(host)), "served by the name servers of "+quote.Of(owner(host)))
 	}
 	for _, number := range strings.Fields(f.asn) {
-		worse(points(systems, number), "hosted in "+excerpt.Of(number))
+		worse(points(systems, number), "hosted in "+quote.Of(number))
 	}
 	if most > 0 {
 		c.Signal(most, "network:service:company", f.domain+" is "+text+", like many reported domains")
@@ -278,9 +278,9 @@ func (f *observed) listings(c *sdk.Check) {
 
 func counted(n int, zone string) string {
 	if n == 1 {
-		return "the blocklist " + excerpt.Of(zone)
+		return "the blocklist " + quote.Of(zone)
 	}
-	return strconv.Itoa(n) + " blocklists, " + excerpt.Of(zone) + " among them"
+	return strconv.Itoa(n) + " blocklists, " + quote.Of(zone) + " among them"
 }
 
 // listedFor reads the answer of the one list whose codes tell phishing and malware apart.

@@ -6,22 +6,22 @@ import (
 	"testing"
 
 	"assay/host/entity"
-	"assay/plugins/casebook"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").Check(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Declarations(t, "network", "domain", "email")
+	layertest.Open(t, ".").Declarations(t, "network", "domain", "email")
 }
 
 // facts are what a case tells the layer.
-func facts(t testing.TB, c casebook.Case) sdk.Facts {
+func facts(t testing.TB, c layertest.Case) sdk.Facts {
 	t.Helper()
 	e, err := entity.Parse(c.Type, c.Value, c.Country)
 	if err != nil {
@@ -42,7 +42,7 @@ func alarming(r sdk.Result) (sum int) {
 // TestAbsentIsNeverRisky: not knowing one of the facts never makes a case more alarming.
 func TestAbsentIsNeverRisky(t *testing.T) {
 	t.Parallel()
-	for _, c := range casebook.Open(t, ".").Cases {
+	for _, c := range layertest.Open(t, ".").Cases {
 		all := facts(t, c)
 		most := alarming(sdk.Run(Score, all))
 		for name := range c.Facts {
@@ -57,7 +57,7 @@ func TestAbsentIsNeverRisky(t *testing.T) {
 
 func TestAbstainsWhenNothingIsKnown(t *testing.T) {
 	t.Parallel()
-	for _, c := range []casebook.Case{{Type: entity.Domain, Value: "example.com"},
+	for _, c := range []layertest.Case{{Type: entity.Domain, Value: "example.com"},
 		{Type: entity.Email, Value: "jane@example.com"}} {
 		if got := sdk.Run(Score, facts(t, c)); got.Outcome != sdk.Abstained || len(got.Signals) > 0 {
 			t.Errorf("%s: outcome %d, signals %v", c.Value, got.Outcome, got.Signals)
@@ -116,7 +116,7 @@ func TestEvidence(t *testing.T) {
 }
 
 func FuzzScore(f *testing.F) {
-	book := casebook.Open(f, ".")
+	book := layertest.Open(f, ".")
 	f.Add("example.com", "ok", "ok", "loopback", "a.b", "ns1.sedoparking.com", "12", "60", "null", "none", "3",
 		"2026-05-01", "Gname", "client_hold", "AS1 AS2", "z=1 y=2")
 	f.Add(strings.Repeat("x", 300), "nxdomain", "nxdomain", "\xff", "\u202e", strings.Repeat("a.b ", 99),
@@ -140,7 +140,7 @@ func FuzzScore(f *testing.F) {
 }
 
 func BenchmarkScore(b *testing.B) {
-	for _, c := range casebook.Open(b, ".").Cases[:1] {
+	for _, c := range layertest.Open(b, ".").Cases[:1] {
 		all := facts(b, c)
 		b.ReportAllocs()
 		for b.Loop() {

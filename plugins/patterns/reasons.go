@@ -3,88 +3,88 @@ package main
 import (
 	"strconv"
 
-	"assay/plugins/excerpt"
-	"assay/plugins/patterns/trait"
+	"assay/plugins/internal/quote"
+	"assay/plugins/patterns/feature"
 	"assay/sdk"
 )
 
 // themes say what each kind of bait baits with.
-var themes = [trait.Themes]struct {
+var themes = [feature.Themes]struct {
 	code   string
 	text   string
 	threat sdk.Threat
 }{
-	trait.Wallet:      {"patterns:lure:wallet", "crypto wallets and tokens", sdk.Phishing},
-	trait.Credentials: {"patterns:lure:credentials", "signing in and confirming an account", sdk.Phishing},
-	trait.Prize:       {"patterns:lure:prize", "gifts and prizes", sdk.Scam},
-	trait.Game:        {"patterns:lure:game", "goods and events in games and chat rooms", sdk.Scam},
-	trait.Delivery:    {"patterns:lure:delivery", "deliveries", sdk.Phishing},
-	trait.Authority:   {"patterns:lure:authority", "public bodies, refunds and fees", sdk.Phishing},
-	trait.Payment:     {"patterns:lure:payment", "banking and payments", sdk.Phishing},
-	trait.Investment:  {"patterns:lure:investment", "trading and returns", sdk.InvestmentScam},
-	trait.Loan:        {"patterns:lure:loan", "quick credit", sdk.Scam},
-	trait.Support:     {"patterns:lure:support", "help desks", sdk.Scam},
-	trait.Job:         {"patterns:lure:job", "jobs and applications", sdk.Scam},
-	trait.Romance:     {"patterns:lure:romance", "dating", sdk.Scam},
-	trait.Shop:        {"patterns:lure:shop", "cut-price shopping", sdk.Scam},
-	trait.Cheat:       {"patterns:lure:cheat", "cheats and cracks", sdk.Scam},
-	trait.Software:    {"patterns:lure:software", "downloads and drivers", sdk.Scam},
-	trait.Gambling:    {"patterns:lure:gambling", "games of chance", sdk.Scam},
-	trait.Goods:       {"patterns:lure:goods", "goods that need a licence", sdk.Scam},
-	trait.Pets:        {"patterns:lure:pets", "animals for sale", sdk.Scam},
+	feature.Wallet:      {"patterns:lure:wallet", "crypto wallets and tokens", sdk.Phishing},
+	feature.Credentials: {"patterns:lure:credentials", "signing in and confirming an account", sdk.Phishing},
+	feature.Prize:       {"patterns:lure:prize", "gifts and prizes", sdk.Scam},
+	feature.Game:        {"patterns:lure:game", "goods and events in games and chat rooms", sdk.Scam},
+	feature.Delivery:    {"patterns:lure:delivery", "deliveries", sdk.Phishing},
+	feature.Authority:   {"patterns:lure:authority", "public bodies, refunds and fees", sdk.Phishing},
+	feature.Payment:     {"patterns:lure:payment", "banking and payments", sdk.Phishing},
+	feature.Investment:  {"patterns:lure:investment", "trading and returns", sdk.InvestmentScam},
+	feature.Loan:        {"patterns:lure:loan", "quick credit", sdk.Scam},
+	feature.Support:     {"patterns:lure:support", "help desks", sdk.Scam},
+	feature.Job:         {"patterns:lure:job", "jobs and applications", sdk.Scam},
+	feature.Romance:     {"patterns:lure:romance", "dating", sdk.Scam},
+	feature.Shop:        {"patterns:lure:shop", "cut-price shopping", sdk.Scam},
+	feature.Cheat:       {"patterns:lure:cheat", "cheats and cracks", sdk.Scam},
+	feature.Software:    {"patterns:lure:software", "downloads and drivers", sdk.Scam},
+	feature.Gambling:    {"patterns:lure:gambling", "games of chance", sdk.Scam},
+	feature.Goods:       {"patterns:lure:goods", "goods that need a licence", sdk.Scam},
+	feature.Pets:        {"patterns:lure:pets", "animals for sale", sdk.Scam},
 }
 
 // explain raises a signal for each part that has points, and names the threat that they amount to.
-func explain(c *sdk.Check, n *trait.Name, raised, points *shares) {
+func explain(c *sdk.Check, n *feature.Name, raised, points *shares) {
 	signs := small(n, raised, points)
 	if signs == "" {
 		points.fold()
 	}
 	threat := sdk.Threat("")
-	if points[trait.Words] > 0 {
+	if points[feature.Words] > 0 {
 		bait := baitOf(n)
 		t := &themes[bait.theme]
 		text := "joins words that bait with " + t.text + ": " + bait.list
 		if bait.n == 1 {
 			text = "holds a word that baits with " + t.text + ": " + bait.list
 		}
-		c.Signal(points[trait.Words], t.code, text)
-		if points[trait.Words] >= names {
+		c.Signal(points[feature.Words], t.code, text)
+		if points[feature.Words] >= names {
 			threat = t.threat
 		}
 	}
 	built := 0
-	tell := func(part trait.Part, code, text string) {
+	tell := func(part feature.Part, code, text string) {
 		c.Signal(points[part], code, text)
 		built += points[part]
 	}
-	if points[trait.Address] > 0 {
-		tell(trait.Address, "patterns:structure:address_inside", posing(n))
+	if points[feature.Address] > 0 {
+		tell(feature.Address, "patterns:structure:address_inside", posing(n))
 	}
-	if points[trait.Hyphens] > 0 {
-		tell(trait.Hyphens, "patterns:structure:hyphens", strconv.Itoa(n.Hyphens)+" hyphens in one label")
+	if points[feature.Hyphens] > 0 {
+		tell(feature.Hyphens, "patterns:structure:hyphens", strconv.Itoa(n.Hyphens)+" hyphens in one label")
 	}
-	if points[trait.Long] > 0 {
-		tell(trait.Long, "patterns:structure:long_label", "one label of "+strconv.Itoa(n.Length)+" characters")
+	if points[feature.Long] > 0 {
+		tell(feature.Long, "patterns:structure:long_label", "one label of "+strconv.Itoa(n.Length)+" characters")
 	}
-	if points[trait.Digits] > 0 {
+	if points[feature.Digits] > 0 {
 		text := strconv.Itoa(n.Digits) + " digits in the name"
 		if n.Digits == n.Run {
 			text = "a run of " + text
 		}
-		tell(trait.Digits, "patterns:structure:digits", text)
+		tell(feature.Digits, "patterns:structure:digits", text)
 	}
-	if points[trait.Deep] > 0 {
-		tell(trait.Deep, "patterns:structure:deep", strconv.Itoa(n.Labels)+" labels left of the registered name")
+	if points[feature.Deep] > 0 {
+		tell(feature.Deep, "patterns:structure:deep", strconv.Itoa(n.Labels)+" labels left of the registered name")
 	}
-	if points[trait.Random] > 0 {
-		tell(trait.Random, "patterns:structure:random", excerpt.Of(n.Host.Name)+" reads as drawn at random")
+	if points[feature.Random] > 0 {
+		tell(feature.Random, "patterns:structure:random", quote.Of(n.Host.Name)+" reads as drawn at random")
 	}
-	if points[trait.Hex] > 0 {
-		tell(trait.Hex, "patterns:structure:hex", excerpt.Of(n.Host.Name)+" reads as a hexadecimal number")
+	if points[feature.Hex] > 0 {
+		tell(feature.Hex, "patterns:structure:hex", quote.Of(n.Host.Name)+" reads as a hexadecimal number")
 	}
-	if points[trait.Punycode] > 0 {
-		tell(trait.Punycode, "patterns:structure:punycode",
+	if points[feature.Punycode] > 0 {
+		tell(feature.Punycode, "patterns:structure:punycode",
 			"a label begins like an internationalised one (xn--) and is none")
 	}
 	switch {
@@ -103,11 +103,11 @@ func explain(c *sdk.Check, n *trait.Name, raised, points *shares) {
 }
 
 // posing says what passes for another address.
-func posing(n *trait.Name) string {
+func posing(n *feature.Name) string {
 	switch part, where := n.Posing(); where {
-	case trait.AtStart:
+	case feature.AtStart:
 		return "the name begins with " + part + ", as if a country's address ended there"
-	case trait.ToTheLeft:
+	case feature.ToTheLeft:
 		return "a subdomain holds " + part + ", as if an address were spelt inside it"
 	default:
 		return "the name holds " + part + ", as if an address were spelt inside it"
@@ -117,20 +117,20 @@ func posing(n *trait.Name) string {
 // quoted bounds how many words a sentence names.
 const quoted = 6
 
-// bait is what the lure words of a name amount to.
-type bait struct {
-	theme  trait.Theme
+// baitWords is what the lure words of a name amount to.
+type baitWords struct {
+	theme  feature.Theme
 	n      int    // words
 	list   string // the first of them
 	raises bool   // one of them alone is in reported names more often than in honest ones
 }
 
 // baitOf finds the theme that most of the words' odds serve, and names its words and what else tells.
-func baitOf(n *trait.Name) bait {
+func baitOf(n *feature.Name) baitWords {
 	words := n.Words()
-	var b bait
+	var b baitWords
 	most := 0
-	for t := range trait.Themes {
+	for t := range feature.Themes {
 		sum := 0
 		for i := range words {
 			if words[i].Serves(t) {
@@ -155,7 +155,7 @@ func baitOf(n *trait.Name) bait {
 		}
 		b.list += words[i].Text
 	}
-	b.list = excerpt.Of(b.list)
+	b.list = quote.Of(b.list)
 	return b
 }
 
@@ -168,7 +168,7 @@ const (
 
 // small names the small signs that raised the odds, beside the reasons that have points of their own; "" when none is
 // worth it.
-func small(n *trait.Name, odds, points *shares) string {
+func small(n *feature.Name, odds, points *shares) string {
 	list := ""
 	add := func(text string) {
 		if list != "" {
@@ -177,7 +177,7 @@ func small(n *trait.Name, odds, points *shares) string {
 		list += text
 	}
 	// adds says whether parts without a reason of their own add enough to be named.
-	adds := func(parts ...trait.Part) bool {
+	adds := func(parts ...feature.Part) bool {
 		sum := 0
 		for _, p := range parts {
 			if points[p] == 0 || p == weak {
@@ -186,22 +186,22 @@ func small(n *trait.Name, odds, points *shares) string {
 		}
 		return sum >= telling
 	}
-	if adds(trait.Suffix) {
+	if adds(feature.Suffix) {
 		if n.Host.Private {
 			add("a site on shared hosting")
 		} else {
 			add("the suffix ." + n.Host.TLD)
 		}
 	}
-	if adds(trait.Left) {
+	if adds(feature.Left) {
 		add("labels left of the registered name")
 	}
-	if adds(trait.Words) {
+	if adds(feature.Words) {
 		if b := baitOf(n); b.raises {
 			add("wording such as " + b.list)
 		}
 	}
-	if adds(trait.Letters, trait.Random) {
+	if adds(feature.Letters, feature.Random) {
 		if n.Mixed() {
 			add("accents or letters of another script")
 		}
@@ -209,7 +209,7 @@ func small(n *trait.Name, odds, points *shares) string {
 			add("letters that seldom stand side by side")
 		}
 	}
-	if adds(trait.Mix, trait.Digits, trait.Hyphens) {
+	if adds(feature.Mix, feature.Digits, feature.Hyphens) {
 		switch {
 		case n.Digits > 0 && n.Hyphens > 0:
 			add("digits and hyphens")
@@ -219,7 +219,7 @@ func small(n *trait.Name, odds, points *shares) string {
 			add("a hyphen")
 		}
 	}
-	if n.Length >= long && adds(trait.Length, trait.Long) {
+	if n.Length >= long && adds(feature.Length, feature.Long) {
 		add("a name of " + strconv.Itoa(n.Length) + " characters")
 	}
 	return list

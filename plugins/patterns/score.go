@@ -1,8 +1,8 @@
 package main
 
 import (
-	"assay/plugins/patterns/trait"
-	"assay/plugins/suffix"
+	"assay/plugins/internal/suffix"
+	"assay/plugins/patterns/feature"
 	"assay/sdk"
 )
 
@@ -25,17 +25,17 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if !h.Private && suffix.Restricted(h.Suffix) {
 		return sdk.Scored // public bodies and schools have long names that hold many words of trust
 	}
-	var n trait.Name
+	var n feature.Name
 	n.Read(&h)
 	judge(c, &n)
 	return sdk.Scored
 }
 
 // judge weighs the traits of a name. It is apart from Score so that its large frame is not cleared before it is needed.
-func judge(c *sdk.Check, n *trait.Name) {
-	var space [trait.MaxFeatures]trait.Feature
+func judge(c *sdk.Check, n *feature.Name) {
+	var space [feature.MaxFeatures]feature.Feature
 	var parts shares
-	sum := int(odds[trait.Bias]) - silent
+	sum := int(odds[feature.Bias]) - silent
 	for _, f := range n.Features(&rarity, space[:0]) {
 		o := int(odds[f.ID])
 		parts[f.Part] += o
@@ -54,10 +54,10 @@ func judge(c *sdk.Check, n *trait.Name) {
 }
 
 // shares are odds, or points, by the part of the name that they speak of.
-type shares [trait.Parts]int
+type shares [feature.Parts]int
 
 // weak is the part that holds the points of all small signs.
-const weak = trait.Suffix
+const weak = feature.Suffix
 
 // points splits points among the parts that raised the odds, in proportion. What is worth too little for a reason of
 // its own, the words below the given points, and what rounding leaves, are small signs.
@@ -69,7 +69,7 @@ func (s *shares) points(points, words int) *shares {
 	split := new(shares)
 	for p := range weak {
 		share := max(s[p], 0) * points / max(raised, 1)
-		if share >= least && (p != trait.Words || share >= words) {
+		if share >= least && (p != feature.Words || share >= words) {
 			split[p] = share
 			left -= share
 		}
@@ -80,7 +80,7 @@ func (s *shares) points(points, words int) *shares {
 
 // fold gives the points of small signs that cannot be named to the largest reason, where there is one.
 func (s *shares) fold() {
-	most := trait.Words
+	most := feature.Words
 	for p := range weak {
 		if s[p] > s[most] {
 			most = p

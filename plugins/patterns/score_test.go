@@ -7,20 +7,20 @@ import (
 	"testing"
 
 	"assay/host/entity"
-	"assay/plugins/casebook"
-	"assay/plugins/lure"
-	"assay/plugins/patterns/trait"
+	"assay/plugins/internal/bait"
+	"assay/plugins/patterns/feature"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").Check(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Declarations(t, "patterns", "domain", "email")
+	layertest.Open(t, ".").Declarations(t, "patterns", "domain", "email")
 }
 
 // facts parses value as the host does.
@@ -78,13 +78,13 @@ func TestShapeIsBounded(t *testing.T) {
 // The odds are told apart by the place of a word in the lexicon: with another lexicon they mean nothing.
 func TestOddsFitLexicon(t *testing.T) {
 	t.Parallel()
-	sum, size := fnv.New64a(), trait.WordAt
-	lure.Each(func(word string, class lure.Class) {
+	sum, size := fnv.New64a(), feature.WordAt
+	bait.Each(func(word string, class bait.Class) {
 		fmt.Fprintln(sum, word, uint32(class))
 		size++
 	})
 	if sum.Sum64() != uint64(lexicon) || size != len(odds) {
-		t.Errorf("the lexicon has print %#x and %d features, the odds were learned with %#x and %d: run plugins/patterns/train",
+		t.Errorf("the lexicon has print %#x and %d features, the odds were learned with %#x and %d: run plugins/internal/train/patterns",
 			sum.Sum64(), size, uint64(lexicon), len(odds))
 	}
 }
@@ -115,14 +115,14 @@ func TestPointsAreSplit(t *testing.T) {
 		want          shares
 		folded        shares
 	}{
-		"in proportion": {shares{trait.Words: 30, trait.Suffix: 10}, 20, least, shares{trait.Words: 15, weak: 5},
-			shares{trait.Words: 20}},
-		"one word": {shares{trait.Words: 10, trait.Suffix: 30}, 36, leastOne, shares{weak: 36}, shares{weak: 36}},
+		"in proportion": {shares{feature.Words: 30, feature.Suffix: 10}, 20, least, shares{feature.Words: 15, weak: 5},
+			shares{feature.Words: 20}},
+		"one word": {shares{feature.Words: 10, feature.Suffix: 30}, 36, leastOne, shares{weak: 36}, shares{weak: 36}},
 		"what speaks for the name gets nothing": {
-			shares{trait.Words: -20, trait.Hyphens: 20, trait.Length: 20}, 10, least, shares{trait.Hyphens: 5, weak: 5},
-			shares{trait.Hyphens: 10},
+			shares{feature.Words: -20, feature.Hyphens: 20, feature.Length: 20}, 10, least, shares{feature.Hyphens: 5, weak: 5},
+			shares{feature.Hyphens: 10},
 		},
-		"weak signs are bounded": {shares{trait.Suffix: 90}, 90, least, shares{weak: weakMost}, shares{weak: weakMost}},
+		"weak signs are bounded": {shares{feature.Suffix: 90}, 90, least, shares{weak: weakMost}, shares{weak: weakMost}},
 		"no part raised them":    {shares{}, 4, least, shares{weak: 4}, shares{weak: 4}},
 	}
 	for name, tt := range tests {
@@ -141,7 +141,7 @@ func TestPointsAreSplit(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := casebook.Open(f, ".")
+	book := layertest.Open(f, ".")
 	for _, c := range book.Cases {
 		facts := facts(f, c.Type, c.Value)
 		f.Add(facts["domain.name"], facts["domain.subdomain"], facts["domain.suffix"])

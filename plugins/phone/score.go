@@ -3,7 +3,7 @@ package main
 import (
 	"strings"
 
-	"assay/plugins/excerpt"
+	"assay/plugins/internal/quote"
 	"assay/sdk"
 )
 
@@ -107,7 +107,7 @@ func judgeUnread(v *verdict) {
 
 // judgeInvalid speaks of a number outside every range of its plan.
 func judgeInvalid(v *verdict) {
-	country := excerpt.Of(v.check.Get("phone.country"))
+	country := quote.Of(v.check.Get("phone.country"))
 	if country == "" {
 		country = "its country"
 	}
@@ -200,7 +200,7 @@ func judgeCountry(v *verdict) {
 		points = pointsNearCountry
 	}
 	v.add(points, "phone:country:differs",
-		"the number belongs to "+excerpt.Of(held)+", the request names "+excerpt.Of(asked), "")
+		"the number belongs to "+quote.Of(held)+", the request names "+quote.Of(asked), "")
 	if callback(held) {
 		v.add(pointsCallback, "phone:country:callback",
 			"numbers of "+held+" are used to ring once and earn from the call back", sdk.TollFraud)

@@ -4,18 +4,18 @@ import (
 	"strings"
 	"testing"
 
-	"assay/plugins/casebook"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").Check(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Declarations(t, "phone", "phone")
+	layertest.Open(t, ".").Declarations(t, "phone", "phone")
 }
 
 func TestAbstainsWithoutNumber(t *testing.T) {
@@ -101,7 +101,7 @@ func TestRangesAreWellFormed(t *testing.T) {
 }
 
 func FuzzScore(f *testing.F) {
-	book := casebook.Open(f, ".")
+	book := layertest.Open(f, ".")
 	f.Add("+33612345678", "33", "612345678", "mobile", "yes", "possible", "no", "FR", "DE")
 	f.Add("+12125550123", "1", "2125550123", "fixed_line_or_mobile", "yes", "possible", "yes", "US", "EU")
 	f.Add("", "", "", "unknown", "no", "", "yes", "", "EU")

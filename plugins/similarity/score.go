@@ -4,7 +4,7 @@ import (
 	"strconv"
 	"strings"
 
-	"assay/plugins/excerpt"
+	"assay/plugins/internal/quote"
 	"assay/sdk"
 )
 
@@ -31,11 +31,11 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if part == "" || errDistance != nil || errLetters != nil || distance < 0 || c.Get("feed.good") != "" {
 		return sdk.Scored // scams are made to be like what a good list holds
 	}
-	nearest, category := excerpt.Of(c.Get("similar.nearest")), sdk.Threat(c.Get("similar.category"))
+	nearest, category := quote.Of(c.Get("similar.nearest")), sdk.Threat(c.Get("similar.category"))
 	if !known(category) {
 		category = ""
 	}
-	by := ", which " + excerpt.Of(c.Get("similar.list")) + " lists"
+	by := ", which " + quote.Of(c.Get("similar.list")) + " lists"
 	if category != "" {
 		by += " as " + strings.ReplaceAll(string(category), "_", " ")
 	}

@@ -3,18 +3,18 @@ package main
 import (
 	"testing"
 
-	"assay/plugins/casebook"
+	"assay/registry/layertest"
 	"assay/sdk"
 )
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").Check(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	casebook.Open(t, ".").Declarations(t, "similarity", "domain", "email")
+	layertest.Open(t, ".").Declarations(t, "similarity", "domain", "email")
 }
 
 func TestSentence(t *testing.T) {
@@ -47,7 +47,7 @@ func TestMonotone(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := casebook.Open(f, ".")
+	book := layertest.Open(f, ".")
 	f.Add("domain", "paypa1.com", "1", "7", "phishing", "A", "")
 	f.Add("user", "\xff\n", "-1", "1e9", "\u202e", "\x00", "x")
 	f.Fuzz(func(t *testing.T, part, nearest, distance, letters, category, list, good string) {

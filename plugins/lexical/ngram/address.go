@@ -6,7 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"assay/plugins/suffix"
+	"assay/plugins/internal/suffix"
 )
 
 // Address is what the model reads of a domain: text in U-labels, lower case.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"assay/plugins/internal/suffix"
 	"assay/plugins/lexical/ngram"
-	"assay/plugins/suffix"
 )
 
 func TestOf(t *testing.T) {

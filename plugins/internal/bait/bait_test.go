@@ -1,0 +1,156 @@
+package bait
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+func TestIn(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		label string
+		want  []string
+	}{
+		"between hyphens":              {"verify-my-account", []string{"verify", "my", "account"}},
+		"joined":                       {"secureaccountverify", []string{"secure", "account", "verify"}},
+		"among other letters":          {"blumenverification", []string{"verification"}},
+		"short beside a hyphen":        {"pay-blumen", []string{"pay"}},
+		"short beside another word":    {"paynow", []string{"pay", "now"}},
+		"short beside a digit":         {"pay24", []string{"pay", "24"}},
+		"short inside a word":          {"papayas", nil},
+		"short at the start of a word": {"paynter", nil},
+		"five letters with one edge":   {"tokenblumen", []string{"token"}},
+		"five letters with none":       {"utokener", nil},
+		"longest first":                {"accounts", []string{"accounts"}},
+		"plural that takes the next s": {"walletsync", []string{"wallet", "sync"}},
+		"plural":                       {"wallets-blumen", []string{"wallets"}},
+		"decoy":                        {"blumenpartnership", nil},
+		"decoy beside a word":          {"partnership-login", []string{"login"}},
+		"letters outside ASCII":        {"pay-müller", []string{"pay"}},
+		"nothing":                      {"", nil},
+		"one letter":                   {"a", nil},
+		"a dropped word is no edge":    {"xpaynow", nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, f := range In(tt.label, nil) {
+				got = append(got, tt.label[f.Start:f.End])
+			}
+			if diff := cmp.Diff(tt.want, got); diff != "" {
+				t.Errorf("In(%q) (-want +got):\n%s", tt.label, diff)
+			}
+		})
+	}
+}
+
+// Open words need one edge where they are read loosely, other short words need both as ever.
+func TestLoosely(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ strictly, loosely []string }{
+		"gamecoin":      {nil, []string{"coin"}},
+		"coinwiese":     {nil, []string{"coin"}},
+		"xcoinx":        {nil, nil},
+		"payette":       {nil, nil},
+		"swap-wiese":    {[]string{"swap"}, []string{"swap"}},
+		"wiesegiftcoin": {nil, []string{"gift", "coin"}},
+	}
+	for label, tt := range tests {
+		for _, read := range []struct {
+			how  func(string, []Found) []Found
+			want []string
+		}{{In, tt.strictly}, {Loosely, tt.loosely}} {
+			var got []string
+			for _, f := range read.how(label, nil) {
+				got = append(got, label[f.Start:f.End])
+			}
+			if diff := cmp.Diff(read.want, got); diff != "" {
+				t.Errorf("reading %q (-want +got):\n%s", label, diff)
+			}
+		}
+	}
+}
+
+func TestInAppends(t *testing.T) {
+	t.Parallel()
+	got := In("partnership-login", []Found{{Start: 1, End: 2, Class: Work, Word: 7}})
+	want := []Found{{Start: 1, End: 2, Class: Work, Word: 7}, {Start: 12, End: 17, Class: Login}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Found{})); diff != "" {
+		t.Errorf("In (-want +got):\n%s", diff)
+	}
+}
+
+func TestOf(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		word string
+		want Class
+	}{
+		"one class":     {"login", Login},
+		"two classes":   {"airdrop", Prize | Crypto},
+		"no lure":       {"blumen", 0},
+		"start of one":  {"logi", 0},
+		"longer":        {"loginx", 0},
+		"a decoy":       {"partnership", decoy},
+		"empty":         {"", 0},
+		"single letter": {"a", 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Of(tt.word); got != tt.want {
+				t.Errorf("Of(%q) = %b, want %b", tt.word, got, tt.want)
+			}
+		})
+	}
+}
+
+// Every word must be found alone and as labels spell it, or the lexicon promises what In cannot see.
+func TestLexicon(t *testing.T) {
+	t.Parallel()
+	firsts := map[string]uint16{}
+	place := uint16(0)
+	Each(func(word string, class Class) {
+		if len(word) < 2 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+			t.Errorf("%q cannot stand in a label", word)
+		}
+		if _, ok := firsts[word]; !ok || len(word) == 2 {
+			firsts[word] = place
+		}
+		place++
+		if f := words.at(word, 0); f.End != len(word) || f.Class&class != class {
+			t.Errorf("looking up %q finds %d letters of class %b", word, f.End, f.Class)
+		}
+	})
+	for word, want := range firsts {
+		if f := words.at(word, 0); f.Word != want {
+			t.Errorf("%q stands at %d of the lexicon, want %d", word, f.Word, want)
+		}
+	}
+}
+
+func FuzzIn(f *testing.F) {
+	f.Add("secureaccountverify-24")
+	f.Add("paypäl-wallets\xff")
+	f.Fuzz(func(t *testing.T, label string) {
+		at := 0
+		for _, found := range In(label, nil) {
+			if found.Start < at || found.End <= found.Start || found.End > len(label) || found.Class == decoy {
+				t.Fatalf("In(%q) finds %+v after %d", label, found, at)
+			}
+			at = found.End
+		}
+	})
+}
+
+func BenchmarkIn(b *testing.B) {
+	var space [16]Found
+	b.ReportAllocs()
+	for b.Loop() {
+		In("secureaccountverify-blumenwiese", space[:0])
+	}
+}

@@ -1,0 +1,196 @@
+package brand
+
+import (
+	"strings"
+	"testing"
+
+	"assay/plugins/internal/suffix"
+	"assay/plugins/internal/wordlist"
+)
+
+func TestOwns(t *testing.T) {
+	t.Parallel()
+	b := Brand{Key: "blumen", Own: "blumen.* blumen-shop.com blumen-*.de shop.example.net"}
+	tests := map[string]struct {
+		host suffix.Host
+		want Ownership
+	}{
+		"any suffix":       {suffix.Host{Registrable: "blumen.co.uk", Suffix: "co.uk", TLD: "uk"}, Owner},
+		"risky suffix":     {suffix.Host{Registrable: "blumen.top", Suffix: "top", TLD: "top"}, Stranger},
+		"slip of a suffix": {suffix.Host{Registrable: "blumen.cm", Suffix: "cm", TLD: "cm"}, Stranger},
+		"shared suffix": {suffix.Host{Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com",
+			Private: true}, Stranger},
+		"suffix open to all": {suffix.Host{Registrable: "blumen.wine", Suffix: "wine", TLD: "wine"}, Akin},
+		"French territory":   {suffix.Host{Registrable: "blumen.re", Suffix: "re", TLD: "re"}, Akin},
+		"country's script": {suffix.Host{Registrable: "blumen.xn--fiqs8s", Suffix: "xn--fiqs8s", TLD: "xn--fiqs8s"},
+			Owner},
+		"listed":       {suffix.Host{Registrable: "blumen-shop.com", Suffix: "com", TLD: "com"}, Owner},
+		"local branch": {suffix.Host{Registrable: "blumen-musterstadt.de", Suffix: "de", TLD: "de"}, Akin},
+		"full name": {suffix.Host{ASCII: "shop.example.net", Registrable: "example.net", Suffix: "net",
+			TLD: "net"}, Owner},
+		"longer name":         {suffix.Host{Registrable: "blumenwiese.com", Suffix: "com", TLD: "com"}, Stranger},
+		"suffix of the label": {suffix.Host{Registrable: "xblumen.com", Suffix: "com", TLD: "com"}, Stranger},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := b.Owns(&tt.host); got != tt.want {
+				t.Errorf("Owns(%+v) = %d, want %d", tt.host, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestTables(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for i := range Count() {
+		b := At(i)
+		if seen[b.Key] {
+			t.Errorf("%s is listed twice", b.Key)
+		}
+		seen[b.Key] = true
+		if strings.Trim(b.Key, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || len(b.Key) < 3 {
+			t.Errorf("the key %q is not lower-case ASCII of three letters or more", b.Key)
+		}
+		if len(b.Key) < 5 && b.Kind != Short {
+			t.Errorf("%s has %d letters and would be found inside words", b.Key, len(b.Key))
+		}
+		if b.Own == "" || b.Name == "" {
+			t.Errorf("%s has no name or no domain of its own", b.Key)
+		}
+	}
+}
+
+func TestSitesSearchable(t *testing.T) {
+	t.Parallel()
+	if fault := wordlist.Fault(Sites); fault != "" {
+		t.Errorf("the list breaks at %q", fault)
+	}
+}
+
+func TestSiteAt(t *testing.T) {
+	t.Parallel()
+	var labels []string
+	for start := 0; start < len(Sites); {
+		site := SiteAt(start)
+		var label string
+		label, start = NextSite(start)
+		if want := (Brand{strings.ReplaceAll(label, "-", ""), site.Name, Site, label + ".* " +
+			site.Name}); *site != want {
+			t.Errorf("site %+v, want %+v", *site, want)
+		}
+		labels = append(labels, site.Name)
+	}
+	if got := strings.Join(labels, " ") + " "; got != Sites {
+		t.Error("walking the sites leaves some out")
+	}
+}
+
+func TestKnown(t *testing.T) {
+	t.Parallel()
+	var index Index
+	index.Bind()
+	tests := map[string]struct {
+		host suffix.Host
+		want string
+	}{
+		"listed":             {suffix.Host{Registrable: "paypalobjects.com", Suffix: "com", TLD: "com"}, "PayPal"},
+		"any suffix":         {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "PayPal"},
+		"risky suffix":       {suffix.Host{Registrable: "paypal.top", Suffix: "top", TLD: "top"}, ""},
+		"bearer of the name": {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com"}, "Google"},
+		"below": {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com", Subdomain: "mail"},
+			"Google"},
+		"local branch": {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, ""},
+		"shared suffix": {suffix.Host{Registrable: "paypal.weebly.com", Suffix: "weebly.com", TLD: "com",
+			Private: true}, ""},
+		"name on shared one": {suffix.Host{Registrable: "paypal.github.io", Suffix: "github.io", TLD: "io",
+			Private: true}, "PayPal"},
+		"site": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com"}, "zendesk.com"},
+		"site's own www": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com", Subdomain: "www"},
+			"zendesk.com"},
+		"customer of a brand": {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com",
+			Subdomain: "acme"}, ""},
+		"suffix open to all": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, ""},
+		"customer of a site": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com", Subdomain: "acme"},
+			""},
+		"site's name in Egypt": {suffix.Host{Registrable: "zendesk.eg", Suffix: "eg", TLD: "eg"}, ""},
+		"stranger":             {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := index.Known(&tt.host); got != tt.want {
+				t.Errorf("Known(%+v) = %q, want %q", tt.host, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestOf(t *testing.T) {
+	t.Parallel()
+	var index Index
+	index.Bind()
+	brands := map[string]*Brand{}
+	for i := range Count() {
+		brands[At(i).Key] = At(i)
+	}
+	tests := map[string]struct {
+		host   suffix.Host
+		likely string // a key
+		want   string // a name
+		how    Ownership
+	}{
+		"listed": {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "paypal", "PayPal",
+			Owner},
+		"another's": {suffix.Host{Registrable: "paypay.ne.jp", Suffix: "ne.jp", TLD: "jp"}, "paypal", "PayPay",
+			Owner},
+		"suffix open to all": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, "paypal", "PayPal",
+			Akin},
+		"local branch": {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, "dhl", "DHL",
+			Akin},
+		"service": {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com"}, "sharepoint",
+			"SharePoint", Owner},
+		"service's customer": {
+			suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com", Subdomain: "acme"}, "sharepoint", "",
+			Stranger,
+		},
+		"published pages": {
+			suffix.Host{ASCII: "sites.google.com", Registrable: "google.com", Suffix: "com", TLD: "com",
+				Subdomain: "sites"},
+			"google", "", Stranger,
+		},
+		"brand's own host": {
+			suffix.Host{ASCII: "mail.google.com", Registrable: "google.com", Suffix: "com", TLD: "com",
+				Subdomain: "mail"},
+			"google", "Google", Owner,
+		},
+		"stranger": {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, "paypal", "", Stranger},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b, how := index.Of(&tt.host, brands[tt.likely])
+			got := ""
+			if b != nil {
+				got = b.Name
+			}
+			if got != tt.want || how != tt.how {
+				t.Errorf("Of(%+v, %s) = %q, %d, want %q, %d", tt.host, tt.likely, got, how, tt.want, tt.how)
+			}
+		})
+	}
+}
+
+func TestPublishedSearchable(t *testing.T) {
+	t.Parallel()
+	if fault := wordlist.Fault(published); fault != "" {
+		t.Errorf("the list breaks at %q", fault)
+	}
+}
+
+func BenchmarkBind(b *testing.B) {
+	for b.Loop() {
+		new(Index).Bind()
+	}
+}

@@ -1,0 +1,48 @@
+package quote_test
+
+import (
+	"strings"
+	"testing"
+
+	"assay/plugins/internal/quote"
+	"assay/sdk"
+)
+
+func TestOf(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct{ in, want string }{
+		"short ascii is kept": {"example.com", "example.com"},
+		"empty":               {"", ""},
+		"exactly the bound":   {strings.Repeat("a", quote.MaxBytes), strings.Repeat("a", quote.MaxBytes)},
+		"one byte over is cut": {strings.Repeat("a", quote.MaxBytes+1), strings.Repeat("a", quote.MaxBytes) +
+			"…"},
+		"cut between two characters": {strings.Repeat("a", quote.MaxBytes-1) + "éb",
+			strings.Repeat("a", quote.MaxBytes-1) + "…"},
+		"control":                  {"a\nb\x7fc", "a?b?c"},
+		"bidi control":             {"a\u202eb\u2066c", "a?b?c"},
+		"not utf-8":                {"a\xffb", "a?b"},
+		"letters of other scripts": {"пример.рф", "пример.рф"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := quote.Of(tc.in); got != tc.want {
+				t.Errorf("Of(%q) = %q, want %q", tc.in, got, tc.want)
+			}
+		})
+	}
+}
+
+func FuzzOf(f *testing.F) {
+	f.Add("example.com")
+	f.Add("a\xff\u202e\x00" + strings.Repeat("é", 40))
+	f.Fuzz(func(t *testing.T, s string) {
+		got := quote.Of(s)
+		if len(got) > quote.MaxBytes+len("…") {
+			t.Errorf("Of(%q) is %d bytes", s, len(got))
+		}
+		if got != "" && sdk.ValidText(got) != nil {
+			t.Errorf("Of(%q) = %q: %v", s, got, sdk.ValidText(got))
+		}
+	})
+}

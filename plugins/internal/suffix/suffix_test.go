@@ -1,0 +1,237 @@
+package suffix
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"assay/plugins/internal/wordlist"
+	"assay/sdk"
+)
+
+func TestRisk(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		tld  string
+		want int
+	}{
+		"much reported":           {"cyou", 27},
+		"reported":                {"xyz", 14},
+		"common":                  {"com", 0},
+		"country":                 {"de", 0},
+		"internationalised":       {"xn--p1ai", 0},
+		"empty":                   {"", 0},
+		"part of a listed suffix": {"you", 0},
+		"start of a listed one":   {"to", 0},
+		"an entry as written":     {"top:22", 0},
+		"two entries":             {"cyou:27 shop", 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Risk(tt.tld); got != tt.want {
+				t.Errorf("Risk(%q) = %d, want %d", tt.tld, got, tt.want)
+			}
+		})
+	}
+}
+
+// Every suffix worth points must also have odds above 0, and no suffix more points than a reason on its own may have.
+func TestRiskNeverReachesReviewAlone(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("suffix.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, word := range strings.Split(string(source), `"`) {
+		switch points := Risk(word); {
+		case points == 0:
+		case points > 30 || Odds(word) <= 0:
+			t.Errorf("%s is worth %d points with odds of %d", word, points, Odds(word))
+		default:
+			seen++
+		}
+	}
+	if seen < 40 {
+		t.Errorf("only %d suffixes in the source are worth points", seen)
+	}
+}
+
+func TestOdds(t *testing.T) {
+	t.Parallel()
+	for tld, sign := range map[string]int{"cyou": 1, "com": -1, "de": -1, "fr": 0, "": 0, "cy": 0} {
+		if got := Odds(tld); got*sign < 0 || sign == 0 && got != 0 || sign != 0 && got == 0 || got < -40 || got > 40 {
+			t.Errorf("Odds(%q) = %d, want its sign to be that of %d", tld, got, sign)
+		}
+	}
+}
+
+func TestSlip(t *testing.T) {
+	t.Parallel()
+	for suffix, want := range map[string]int{"cm": 75, "om": 75, "ne": 75, "co": 60, "com": 0, "co.uk": 0, "": 0} {
+		if got := Slip(suffix); got != want {
+			t.Errorf("Slip(%q) = %d, want %d", suffix, got, want)
+		}
+	}
+}
+
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	for registrable, want := range map[string]bool{"zendesk.com": true, "endesk.com": false, "google.com": false,
+		"": false} {
+		if got := Tenants(registrable); got != want {
+			t.Errorf("Tenants(%q) = %v, want %v", registrable, got, want)
+		}
+	}
+}
+
+func TestListsSearchable(t *testing.T) {
+	t.Parallel()
+	for name, list := range map[string]string{"neutral": neutral, "builders": builders, "tenants": tenants} {
+		if fault := wordlist.Fault(list); fault != "" {
+			t.Errorf("the list of %s breaks at %q", name, fault)
+		}
+	}
+}
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		facts sdk.Facts
+		want  Host
+		ok    bool
+	}{
+		"plain": {
+			sdk.Facts{"domain.ascii": "blumen.co.uk", "domain.registrable": "blumen.co.uk",
+				"domain.suffix_kind": "icann"},
+			Host{ASCII: "blumen.co.uk", Registrable: "blumen.co.uk", Suffix: "co.uk", TLD: "uk", Name: "blumen"}, true,
+		},
+		"below": {
+			sdk.Facts{"domain.ascii": "a.b.blumen.de", "domain.registrable": "blumen.de"},
+			Host{ASCII: "a.b.blumen.de", Registrable: "blumen.de", Suffix: "de", TLD: "de", Name: "blumen",
+				Subdomain: "a.b"}, true,
+		},
+		"internationalised": {
+			sdk.Facts{
+				"domain.ascii": "xn--a-1.xn--b-1.de", "domain.registrable": "xn--b-1.de", "domain.name": "ü",
+				"domain.subdomain": "ö",
+			},
+			Host{ASCII: "xn--a-1.xn--b-1.de", Registrable: "xn--b-1.de", Suffix: "de", TLD: "de", Name: "ü",
+				Subdomain: "ö"}, true,
+		},
+		"shared": {
+			sdk.Facts{"domain.ascii": "blumen.github.io", "domain.registrable": "blumen.github.io",
+				"domain.suffix_kind": "private"},
+			Host{
+				ASCII: "blumen.github.io", Registrable: "blumen.github.io", Suffix: "github.io", TLD: "io",
+				Name: "blumen", Private: true,
+			}, true,
+		},
+		"free host": {
+			sdk.Facts{"domain.ascii": "a.blumen.weebly.com", "domain.registrable": "weebly.com",
+				"domain.suffix_kind": "icann"},
+			Host{
+				ASCII: "a.blumen.weebly.com", Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com",
+				Name:      "blumen",
+				Subdomain: "a", Private: true,
+			}, true,
+		},
+		"public suffix": {sdk.Facts{"domain.ascii": "github.io"}, Host{ASCII: "github.io"}, false},
+		"nothing known": {sdk.Facts{}, Host{}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got Host
+			var ok bool
+			sdk.Run(func(c *sdk.Check) sdk.Outcome {
+				got, ok = Read(c)
+				return sdk.Scored
+			}, tt.facts)
+			if got != tt.want || ok != tt.ok {
+				t.Errorf("Read(%v) = %+v, %v", tt.facts, got, ok)
+			}
+		})
+	}
+}
+
+func TestNeutral(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		suffix string
+		want   bool
+	}{
+		"projects":         {"github.io", true},
+		"load balancers":   {"eu-west-1.elb.amazonaws.com", true},
+		"buckets":          {"s3.amazonaws.com", false},
+		"site builder":     {"weebly.com", false},
+		"two entries":      {"github.io gitlab.io", false},
+		"part of an entry": {"hub.io", false},
+		"absent":           {"", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Neutral(tt.suffix); got != tt.want {
+				t.Errorf("Neutral(%q) = %v, want %v", tt.suffix, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestRestricted(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		suffix string
+		want   bool
+	}{
+		"United States":       {"gov", true},
+		"under a country":     {"gov.uk", true},
+		"Spanish":             {"gob.es", true},
+		"Austrian schools":    {"ac.at", true},
+		"treaty bodies":       {"int", true},
+		"Ascension":           {"ac", false},
+		"Japanese ministries": {"go.jp", true},
+		"interior of a word":  {"government", false},
+		"commercial":          {"co.uk", false},
+		"absent":              {"", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := Restricted(tt.suffix); got != tt.want {
+				t.Errorf("Restricted(%q) = %v, want %v", tt.suffix, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestSite(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		registrable, subdomain string
+		name, rest             string
+		ok                     bool
+	}{
+		"site":          {"weebly.com", "blumenwiese", "blumenwiese", "", true},
+		"blog":          {"wordpress.com", "blumenwiese", "blumenwiese", "", true},
+		"deeper":        {"weebly.com", "a.b.blumenwiese", "blumenwiese", "a.b", true},
+		"host itself":   {"weebly.com", "", "", "", false},
+		"its front":     {"weebly.com", "www", "www", "", false},
+		"another":       {"example.com", "blumenwiese", "", "", false},
+		"not known":     {"", "blumenwiese", "", "", false},
+		"with a blank":  {"weebly.com glitch.me", "a", "", "", false},
+		"empty label":   {"weebly.com", "a.", "", "a", false},
+		"part of a one": {"eebly.com", "a", "", "", false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			name, rest, ok := Site(tt.registrable, tt.subdomain)
+			if name != tt.name || rest != tt.rest || ok != tt.ok {
+				t.Errorf("Site(%q, %q) = %q, %q, %v", tt.registrable, tt.subdomain, name, rest, ok)
+			}
+		})
+	}
+}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/plugins/internal/wordlist"
+)
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	put := func(name, text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var many []string
+	for _, digit := range strings.Split("987654321", "") {
+		many = append(many, `{"country_code":"DE","bank_code":"1000000`+digit+`","name":"a bank"}`)
+	}
+	put("one.json", "["+strings.Join(many, ",")+`,{"country_code":"DE","bank_code":""}]`)
+	put("two.v2.json", `{"entries":[{"country_code":"DE","bank_codes":["20000000","10000001"]},`+
+		`{"country_code":"AD","bank_codes":["0001"]}],"expand_from":"bank_codes"}`)
+	var out strings.Builder
+	if err := run([]string{folder}, &out); err != nil {
+		t.Fatal(err)
+	}
+	if fault := wordlist.Fault(out.String()); fault != "" {
+		t.Errorf("the list breaks at %q", fault)
+	}
+	if got := strings.Fields(out.String()); len(got) != 10 || got[0] != "DE10000001" || got[9] != "DE20000000" {
+		t.Errorf("got %v, want the ten German codes once each, and none of Andorra's short list", got)
+	}
+	put("three.json", `[{"country_code":"DE","bank_code":"1 0"}]`)
+	if err := run([]string{folder}, &out); err == nil || !strings.Contains(err.Error(), `"DE1 0"`) {
+		t.Errorf("error %v for a code that holds a blank", err)
+	}
+	put("three.json", `nonsense`)
+	if err := run([]string{folder}, &out); err == nil || !strings.Contains(err.Error(), "three.json") {
+		t.Errorf("error %v for a file that is no JSON", err)
+	}
+	if err := run([]string{t.TempDir()}, &out); err == nil {
+		t.Error("no error for an empty folder")
+	}
+	if err := run(nil, &out); err == nil {
+		t.Error("no error without a folder")
+	}
+}

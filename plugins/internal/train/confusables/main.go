@@ -1,0 +1,59 @@
+// Command confusables writes the tables of the domain layer that tell which letters look like ASCII ones, and what
+// scripts letters belong to, from files of the Unicode Character Database and of Unicode Technical Standard 39:
+//
+//	go run ./plugins/internal/train/confusables -confusables confusables.txt -status IdentifierStatus.txt \
+//		-scripts Scripts.txt -extensions ScriptExtensions.txt -out plugins/domain/unicode.go
+//
+// Only characters that UTS 46 lets a domain's label hold are carried over, as this module's own parser reads it. The
+// same files give the same bytes.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "confusables: "+err.Error())
+		}
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	flags := flag.NewFlagSet("confusables", flag.ContinueOnError)
+	paths := [...]*string{
+		flags.String("confusables", "", "`file` confusables.txt of UTS 39"),
+		flags.String("status", "", "`file` IdentifierStatus.txt of UTS 39"),
+		flags.String("scripts", "", "`file` Scripts.txt of the UCD"),
+		flags.String("extensions", "", "`file` ScriptExtensions.txt of the UCD"),
+	}
+	out := flags.String("out", "", "`file` to write")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	var texts [len(paths)]string
+	for i, path := range paths {
+		text, err := os.ReadFile(*path)
+		if err != nil {
+			return fmt.Errorf("reading Unicode's files: %w", err)
+		}
+		texts[i] = string(text)
+	}
+	u, err := readUnicode(texts[0], texts[1], texts[2], texts[3])
+	if err != nil {
+		return err
+	}
+	source, err := u.source()
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(*out, source, 0o644); err != nil { //nolint:gosec // source code, which anybody may read
+		return fmt.Errorf("writing the tables: %w", err)
+	}
+	return nil
+}

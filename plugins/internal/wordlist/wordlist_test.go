@@ -1,0 +1,85 @@
+package wordlist_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/plugins/internal/wordlist"
+)
+
+func TestHas(t *testing.T) {
+	t.Parallel()
+	const list = "alpha beta\ndelta gamma\nomega "
+	cases := map[string]struct {
+		list, word string
+		want       bool
+	}{
+		"first":            {list, "alpha", true},
+		"middle":           {list, "delta", true},
+		"last":             {list, "omega", true},
+		"before all":       {list, "aa", false},
+		"between":          {list, "cc", false},
+		"after all":        {list, "zz", false},
+		"beginning of one": {list, "gam", false},
+		"end of one":       {list, "amma", false},
+		"longer than one":  {list, "betas", false},
+		"two words":        {list, "alpha beta", false},
+		"empty word":       {list, "", false},
+		"empty list":       {"", "alpha", false},
+		"one word":         {"alpha\n", "alpha", true},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := wordlist.Has(tc.list, tc.word); got != tc.want {
+				t.Errorf("Has(%q, %q) = %v", tc.list, tc.word, got)
+			}
+		})
+	}
+}
+
+func TestFault(t *testing.T) {
+	t.Parallel()
+	cases := map[string]struct{ list, want string }{
+		"sorted":       {"a b\nc\n", ""},
+		"empty":        {"", ""},
+		"out of order": {"b a\n", "a?"},
+		"repeated":     {"a a\n", "a?"},
+		"two blanks":   {"a  b\n", "?"},
+		"tab":          {"a\tb\n", "a?"},
+		"not ended":    {"a b", "b?"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := wordlist.Fault(tc.list); got != tc.want {
+				t.Errorf("Fault(%q) = %q, want %q", tc.list, got, tc.want)
+			}
+		})
+	}
+}
+
+func FuzzHas(f *testing.F) {
+	f.Add("b a c", "b")
+	f.Fuzz(func(t *testing.T, text, word string) {
+		words := strings.Fields(text)
+		slices.Sort(words)
+		words = slices.Compact(words)
+		list := ""
+		for _, w := range words {
+			list += w + "\n"
+		}
+		if wordlist.Fault(list) != "" {
+			return // a word with a control byte inside
+		}
+		if got := wordlist.Has(list, word); got != slices.Contains(words, word) {
+			t.Errorf("Has(%q, %q) = %v", list, word, got)
+		}
+		for _, w := range words {
+			if !wordlist.Has(list, w) {
+				t.Errorf("%q is not found in %q", w, list)
+			}
+		}
+	})
+}

@@ -1,0 +1,141 @@
+package feature
+
+import (
+	"strings"
+	"testing"
+
+	"assay/plugins/internal/bait"
+	"assay/plugins/internal/suffix"
+	"assay/plugins/internal/wordlist"
+)
+
+func TestBuild(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		host suffix.Host
+		want Build
+		hex  bool
+	}{
+		"word": {suffix.Host{Name: "wiese"}, Build{Length: 5, Letters: "wiese"}, false},
+		"figures": {suffix.Host{Name: "ab12-3cde"}, Build{Length: 9, Hyphens: 1, Digits: 3, Run: 2, Turns: 2,
+			Letters: "cde"}, false},
+		"hexadecimal": {suffix.Host{Name: "9f3ac01be47d22"}, Build{Length: 14, Digits: 8, Run: 2, Turns: 8,
+			Letters: "ac"}, true},
+		"umlaut":    {suffix.Host{Name: "m\u00fcller"}, Build{Length: 6, Letters: "ller"}, false},
+		"labels":    {suffix.Host{Name: "a", Subdomain: "x.y"}, Build{Length: 1, Letters: "a", Labels: 2}, false},
+		"www alone": {suffix.Host{Name: "a", Subdomain: "www"}, Build{Length: 1, Letters: "a"}, false},
+		"nothing":   {suffix.Host{}, Build{}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := read(&tt.host)
+			if got.Hex() != tt.hex {
+				t.Errorf("hexadecimal: %t, want %t", got.Hex(), tt.hex)
+			}
+			got.hex, got.order = 0, 0
+			if got != tt.want {
+				t.Errorf("read %+v, want %+v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestOrder(t *testing.T) {
+	t.Parallel()
+	same := func(a, b string) bool {
+		return read(&suffix.Host{Name: a}).order == read(&suffix.Host{Name: b}).order
+	}
+	if !same("abc-12", "x-9999") || !same("a1b2c3", "a1b2-c") || same("abc12", "12abc") || same("a-b", "ab") {
+		t.Error("orders of letters, digits and hyphens are not told apart")
+	}
+}
+
+func TestPosing(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		host  suffix.Host
+		part  string
+		where Posed
+	}{
+		"com inside":        {suffix.Host{Name: "blumen-com-wiese", TLD: "net"}, "com-", Within},
+		"www glued on":      {suffix.Host{Name: "wwwblumen", TLD: "com"}, "www", Within},
+		"www with a hyphen": {suffix.Host{Name: "www-blumen", TLD: "com"}, "www-", Within},
+		"country, risky":    {suffix.Host{Name: "pl-blumen", TLD: "shop"}, "pl-", AtStart},
+		"country, at home":  {suffix.Host{Name: "de-blumen", TLD: "de"}, "", Nowhere},
+		"com as a label":    {suffix.Host{Name: "wiese", Subdomain: "shop.com", TLD: "net"}, "com.", ToTheLeft},
+		"machine with www":  {suffix.Host{Name: "wiese", Subdomain: "www-1", TLD: "net"}, "", Nowhere},
+		"com alone":         {suffix.Host{Name: "com", TLD: "net"}, "", Nowhere},
+		"delivery network": {suffix.Host{Name: "www-blumen", Suffix: "cloudfront.net", TLD: "net", Private: true}, "",
+			Nowhere},
+		"country, on a host": {suffix.Host{Name: "pl-blumen", Suffix: "weebly.com", TLD: "com", Private: true}, "pl-",
+			AtStart},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var n Name
+			n.Read(&tt.host)
+			if part, where := n.Posing(); part != tt.part || where != tt.where {
+				t.Errorf("%q poses at %d, want %q at %d", part, where, tt.part, tt.where)
+			}
+		})
+	}
+}
+
+func TestWording(t *testing.T) {
+	t.Parallel()
+	var n Name
+	n.Read(&suffix.Host{Name: "my-verify-wallet-verify", Subdomain: "login.verify", Suffix: "com", TLD: "com"})
+	var got []string
+	for _, w := range n.Words() {
+		got = append(got, w.Text)
+	}
+	if want := "verify wallet login"; strings.Join(got, " ") != want || n.inName != 2 || n.inLeft != 1 || !n.covered {
+		t.Errorf("found %q, %d in the name, %d left of it, covered %t; want %q, 2, 1, true", got, n.inName, n.inLeft,
+			n.covered, want)
+	}
+	for i, theme := range []Theme{Credentials, Wallet, Credentials} {
+		if !n.Words()[i].Serves(theme) || n.Words()[i].Serves(Pets) {
+			t.Errorf("%s does not serve theme %d alone", n.Words()[i].Text, theme)
+		}
+	}
+	n = Name{}
+	if n.Read(&suffix.Host{Name: "doubleverify", Suffix: "com", TLD: "com"}); len(n.Words()) != 0 {
+		t.Errorf("a name in good standing has the words %v", n.Words())
+	}
+}
+
+// Every feature must have a place in a table, and no name more features than there is room for.
+func FuzzFeatures(f *testing.F) {
+	f.Add("paypa1-secure-login", "www.com-a", "xyz", false)
+	f.Add("9f3ac01be47d22", "xn-a", "weebly.com", true)
+	f.Add("m\u00fcller\xff", "", "de", false)
+	f.Add(strings.Repeat("login-wallet-pay-gift-tax-job-date-shop-hack-slots-loans-puppy-pills-help-", 4), "a.b.c",
+		"top", false)
+	size := WordAt
+	bait.Each(func(string, bait.Class) { size++ })
+	rarity := Rarity(strings.Repeat("5", RarityRows*RarityColumns))
+	f.Fuzz(func(t *testing.T, name, left, under string, private bool) {
+		h := suffix.Host{Name: name, Subdomain: left, Suffix: under, TLD: under[strings.LastIndexByte(under, '.')+1:],
+			Private: private}
+		var n Name
+		n.Read(&h)
+		found := n.Features(&rarity, nil)
+		if len(found) > MaxFeatures {
+			t.Errorf("%d features, more than %d", len(found), MaxFeatures)
+		}
+		for _, f := range found {
+			if f.ID <= Bias || int(f.ID) >= size || f.Part >= Parts {
+				t.Errorf("feature %+v has no place among %d", f, size)
+			}
+		}
+	})
+}
+
+func TestHonestSearchable(t *testing.T) {
+	t.Parallel()
+	if fault := wordlist.Fault(honest); fault != "" {
+		t.Errorf("the list breaks at %q", fault)
+	}
+}

@@ -1,0 +1,29 @@
+package feature
+
+// Rarity tells how rare each pair of neighbouring letters is in honest names: 4 times the negative binary logarithm of
+// the probability of the second letter after the first, as a character from '#' (0) up. Rows are the letter before, the
+// first row for the start of a run; columns the letter after, the last column for its end.
+type Rarity string
+
+// The size of a table, and its lowest character.
+const (
+	RarityRows    = 27
+	RarityColumns = 27
+	RarityZero    = '#'
+)
+
+// Of returns the mean rarity of the pairs in run, edges included, in quarters of a bit. Run holds a to z only.
+func (r *Rarity) Of(run string) int {
+	if run == "" {
+		return 0
+	}
+	table := string(*r)
+	sum, row := 0, 0
+	for i := range len(run) {
+		column := int(run[i] - 'a')
+		sum += int(table[row*RarityColumns+column] - RarityZero)
+		row = column + 1
+	}
+	sum += int(table[row*RarityColumns+RarityColumns-1] - RarityZero)
+	return sum / (len(run) + 1)
+}
