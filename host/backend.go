@@ -155,7 +155,7 @@ type complaints struct{ *terminal }
 var _ check.Observer = complaints{}
 
 // LayerRan implements check.Observer.
-func (c complaints) LayerRan(_ entity.Type, o check.Outcome, lost *check.Lost) {
+func (c complaints) LayerRan(_ entity.Type, o check.Outcome, lost *check.Failure) {
 	if lost != nil {
 		fmt.Fprintf(c.err, "layer %s@%s: %v\n%s", o.Layer, o.Version, lost, lost.Output)
 	}

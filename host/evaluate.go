@@ -111,7 +111,7 @@ func (cmd *lineupFitCmd) Validate() error {
 
 // fitReport is what `assay lineup fit --json` prints.
 type fitReport struct {
-	Lineup  registry.Lineup   `json:"lineup"`  // as 'lineup set' takes it
+	Lineup  registry.LineupDocument   `json:"lineup"`  // as 'lineup set' takes it
 	Changes []registry.Change `json:"changes"` // against the lineup in force
 	*eval.Fit
 }
@@ -139,7 +139,7 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 }
 
 // fitted is the trial's document with the fitted weights and bias.
-func (tr *trial) fitted(fit *eval.Fit) registry.Lineup {
+func (tr *trial) fitted(fit *eval.Fit) registry.LineupDocument {
 	l := tr.document
 	l.Bias, l.Layers = fit.Bias, slices.Clone(l.Layers)
 	for i := range l.Layers {

@@ -145,8 +145,8 @@ func TestEvalInput(t *testing.T) {
 		"no such file": {"eval", filepath.Join(dir, "nothing")},
 		"no rows":      {"eval", writeFile(t, "empty.jsonl", nil)},
 		"prevalence":   {"eval", "--prevalence=1.5", writeFile(t, "rows.jsonl", []byte(domains))},
-		"no such layer": {"eval", "--lineup", writeJSON(t, registry.Lineup{Bands: registry.Bands{Review: 40, Block: 70},
-			Layers: []registry.LineupItem{{Layer: "nobody@1.0.0"}}}), writeFile(t, "rows.jsonl", []byte(domains))},
+		"no such layer": {"eval", "--lineup", writeJSON(t, registry.LineupDocument{Bands: registry.Bands{Review: 40, Block: 70},
+			Layers: []registry.LineupLayer{{Layer: "nobody@1.0.0"}}}), writeFile(t, "rows.jsonl", []byte(domains))},
 		"bad lineup": {"eval", "--lineup",
 			writeFile(t, "lineup.json", []byte(`{"bias":0,"layers":[{"layer":"domain","weight":99}]}`)),
 			writeFile(t, "rows.jsonl", []byte(domains))},
@@ -186,7 +186,7 @@ func TestLineupFit(t *testing.T) {
 		t.Errorf("revision %d, fitted %+v", before.Revision, l)
 	}
 	report := outputJSON[struct {
-		Lineup  registry.Lineup   `json:"lineup"`
+		Lineup  registry.LineupDocument   `json:"lineup"`
 		Changes []registry.Change `json:"changes"`
 		Types   []json.RawMessage `json:"types"`
 	}](t, dir, database, "lineup", "fit", file, "--type", "domain")

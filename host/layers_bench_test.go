@@ -101,7 +101,7 @@ func (s *sandboxedLayers) run(b *testing.B, calls int) spent {
 	began := b.Elapsed()
 	for i := range calls {
 		for _, p := range s.plugins {
-			if _, err := p.Score(ctx, check.Facts{Entity: s.facts[i%len(s.facts)]}); err != nil {
+			if _, err := p.Score(ctx, check.Input{Entity: s.facts[i%len(s.facts)]}); err != nil {
 				b.Fatal(err)
 			}
 		}

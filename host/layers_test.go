@@ -63,7 +63,7 @@ func judge(t *testing.T, plugin *sandbox.Plugin, c layertest.Case) {
 	maps.Copy(e.Facts, entity.Facts(c.Facts))
 	var first check.Result
 	for i := range 2 {
-		got, err := plugin.Score(t.Context(), check.Facts{Entity: e.Facts})
+		got, err := plugin.Score(t.Context(), check.Input{Entity: e.Facts})
 		if err != nil {
 			t.Errorf("%s: %v", c.Name, err)
 			return
@@ -111,7 +111,7 @@ func BenchmarkLayers(b *testing.B) {
 			facts := benchFacts(b, m.Manifest)
 			ctx := b.Context()
 			for i := 0; b.Loop(); i++ {
-				if _, err := plugin.Score(ctx, check.Facts{Entity: facts[i%len(facts)]}); err != nil {
+				if _, err := plugin.Score(ctx, check.Input{Entity: facts[i%len(facts)]}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -55,7 +55,7 @@ func TestLineupUnderLoad(t *testing.T) {
 		})
 	}
 	lighter := first.Lineup
-	lighter.Layers = append([]registry.LineupItem(nil), first.Lineup.Layers...)
+	lighter.Layers = append([]registry.LineupLayer(nil), first.Lineup.Layers...)
 	for i := range lighter.Layers {
 		lighter.Layers[i].Weight = 3.5
 	}
@@ -70,7 +70,7 @@ func TestLineupUnderLoad(t *testing.T) {
 	}
 
 	unknown := lighter
-	unknown.Layers = []registry.LineupItem{{Layer: "nobody@1.0.0", Weight: 1}}
+	unknown.Layers = []registry.LineupLayer{{Layer: "nobody@1.0.0", Weight: 1}}
 	for name, bad := range map[string]string{
 		"an unpublished layer": writeJSON(t, unknown),
 		"not JSON":             writeFile(t, "lineup.json", []byte("{")),

@@ -66,8 +66,8 @@ func (cmd *layersListCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 	})
 }
 
-func layerLines(plugins []store.Plugin, l registry.Lineup, all bool) ([]layerLine, error) {
-	items := map[string]registry.LineupItem{}
+func layerLines(plugins []store.Plugin, l registry.LineupDocument, all bool) ([]layerLine, error) {
+	items := map[string]registry.LineupLayer{}
 	for _, item := range l.Layers {
 		items[item.Layer] = item
 	}
@@ -190,16 +190,16 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 }
 
 // tryLineup opens a lineup's layers here before any host is told of it.
-func tryLineup(ctx context.Context, cfg *Config, b *backend, t *terminal, l registry.Lineup) (err error) {
+func tryLineup(ctx context.Context, cfg *Config, b *backend, t *terminal, l registry.LineupDocument) (err error) {
 	box := b.openSandbox(cfg, quietLog(t))
 	defer func() { err = errors.Join(err, box.Close()) }()
 	return lineup.Try(ctx, b.store, box, l)
 }
 
-func readLineup(file string) (registry.Lineup, error) {
+func readLineup(file string) (registry.LineupDocument, error) {
 	data, err := readFile(file)
 	if err != nil {
-		return registry.Lineup{}, err
+		return registry.LineupDocument{}, err
 	}
 	return registry.ParseLineup(data)
 }
@@ -242,7 +242,7 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 	})
 }
 
-func lineupAt(ctx context.Context, s *store.Store, target string) (registry.Lineup, error) {
+func lineupAt(ctx context.Context, s *store.Store, target string) (registry.LineupDocument, error) {
 	if n, err := strconv.ParseInt(target, 10, 64); err == nil {
 		r, err := s.LineupRevision(ctx, n)
 		return r.Lineup, err

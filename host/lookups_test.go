@@ -107,8 +107,8 @@ func TestLookups(t *testing.T) {
 			version = l.Version
 		}
 	}
-	l := outputJSON[struct{ Lineup registry.Lineup }](t, dir, database, "lineup", "show").Lineup
-	l.Layers = []registry.LineupItem{{Layer: "network@" + version, Weight: 4.5}}
+	l := outputJSON[struct{ Lineup registry.LineupDocument }](t, dir, database, "lineup", "show").Lineup
+	l.Layers = []registry.LineupLayer{{Layer: "network@" + version, Weight: 4.5}}
 	output(t, dir, database, "lineup", "set", writeJSON(t, l), "--note", "a test")
 
 	says := func(body, want string) {

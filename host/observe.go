@@ -177,7 +177,7 @@ type observer struct {
 var _ check.Observer = (*observer)(nil)
 
 // LayerRan implements check.Observer.
-func (o *observer) LayerRan(t entity.Type, out check.Outcome, lost *check.Lost) {
+func (o *observer) LayerRan(t entity.Type, out check.Outcome, lost *check.Failure) {
 	outcome := "scored"
 	switch {
 	case lost != nil:

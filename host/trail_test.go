@@ -149,9 +149,9 @@ func TestAlteredLineupIsTold(t *testing.T) {
 	t.Parallel()
 	database := postgrestest.Database(t)
 	m, _ := agedTrail(t, database)
-	lineup := registry.Lineup{
+	lineup := registry.LineupDocument{
 		Note: "<tried> \xff", Bias: math.Copysign(0, -1), Bands: registry.Bands{Review: 40, Block: 70},
-		Layers: []registry.LineupItem{{Layer: "probe@1.0.0", Weight: 1e-7, Config: map[string]string{"b": "\u2028",
+		Layers: []registry.LineupLayer{{Layer: "probe@1.0.0", Weight: 1e-7, Config: map[string]string{"b": "\u2028",
 			"a": "é"}}},
 	}
 	for range 2 {

@@ -17,9 +17,9 @@ import (
 
 // trial is a lineup opened in this process to be measured.
 type trial struct {
-	document registry.Lineup // as it was given
+	document registry.LineupDocument // as it was given
 	active   store.Revision  // what is in force; nothing (revision 0) when a document is measured and nothing is
-	lineup   eval.Lineup
+	lineup   eval.Model
 	checker  *check.Checker
 	closers  []func() error
 	box      *sandbox.Sandbox
@@ -117,7 +117,7 @@ func (tr *trial) open(ctx context.Context, b *backend, cfg *Config, t *terminal,
 }
 
 // openLayer opens one layer, and completes its item's name with the version.
-func (tr *trial) openLayer(ctx context.Context, layers *layerSource, item *registry.LineupItem) (check.Member, error) {
+func (tr *trial) openLayer(ctx context.Context, layers *layerSource, item *registry.LineupLayer) (check.Member, error) {
 	module, version, firstParty, err := layers.find(ctx, *item)
 	if err != nil {
 		return check.Member{}, err
@@ -155,7 +155,7 @@ type layerSource struct {
 
 // find returns an item's module. Name@version is what was published so, else the source's of that very version; a name
 // alone is the source's.
-func (s *layerSource) find(ctx context.Context, item registry.LineupItem) (m registry.Module, version string,
+func (s *layerSource) find(ctx context.Context, item registry.LineupLayer) (m registry.Module, version string,
 	firstParty bool, err error) {
 	name, version, versioned := item.Ref()
 	if versioned {
@@ -183,7 +183,7 @@ func (s *layerSource) find(ctx context.Context, item registry.LineupItem) (m reg
 }
 
 // readCandidate reads a lineup whose layers may lack a version. It is checked once they have one.
-func readCandidate(file string) (l registry.Lineup, err error) {
+func readCandidate(file string) (l registry.LineupDocument, err error) {
 	data, err := readFile(file)
 	if err != nil {
 		return l, err
@@ -200,7 +200,7 @@ type unobserved struct{}
 var _ check.Observer = unobserved{}
 
 // LayerRan implements check.Observer.
-func (unobserved) LayerRan(entity.Type, check.Outcome, *check.Lost) {}
+func (unobserved) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
 
 // CheckDone implements check.Observer.
 func (unobserved) CheckDone(*check.Decision, time.Duration) {}

@@ -17,7 +17,7 @@ type Change struct {
 }
 
 // Diff lists what differs between two lineups: bias and bands first, then layer by layer.
-func Diff(from, to Lineup) []Change {
+func Diff(from, to LineupDocument) []Change {
 	changes := []Change{}
 	differ := func(what string, a, b any) {
 		if x, y := fmt.Sprint(a), fmt.Sprint(b); x != y {
@@ -42,8 +42,8 @@ func Diff(from, to Lineup) []Change {
 	return changes
 }
 
-func byName(l Lineup) map[string]LineupItem {
-	items := map[string]LineupItem{}
+func byName(l LineupDocument) map[string]LineupLayer {
+	items := map[string]LineupLayer{}
 	for _, item := range l.Layers {
 		name, _, _ := item.Ref()
 		items[name] = item
@@ -51,9 +51,9 @@ func byName(l Lineup) map[string]LineupItem {
 	return items
 }
 
-func mergeKeys(a, b map[string]LineupItem) map[string]bool {
+func mergeKeys(a, b map[string]LineupLayer) map[string]bool {
 	all := map[string]bool{}
-	for _, items := range []map[string]LineupItem{a, b} {
+	for _, items := range []map[string]LineupLayer{a, b} {
 		for name := range items {
 			all[name] = true
 		}

@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// Lineup is the document that says which layers score and how their scores are fused.
-type Lineup struct {
+// LineupDocument is the document that says which layers score and how their scores are fused.
+type LineupDocument struct {
 	Note   string       `json:"note,omitempty"` // why, for whoever reads the history
 	Bias   float64      `json:"bias"`           // fused log-odds with nothing against an entity, -20 to 20
 	Bands  Bands        `json:"bands"`
-	Layers []LineupItem `json:"layers"`
+	Layers []LineupLayer `json:"layers"`
 }
 
 // Bands are the scores at which review and block begin (spec section 6).
@@ -23,8 +23,8 @@ type Bands struct {
 	Block  int `json:"block"`
 }
 
-// LineupItem is one layer's place in a lineup.
-type LineupItem struct {
+// LineupLayer is one layer's place in a lineup.
+type LineupLayer struct {
 	Layer  string  `json:"layer"`  // name@version
 	Weight float64 `json:"weight"` // what a score of 100 adds to the log-odds, 0 to 20
 	// when lost, and a band hangs on it, the verdict is at least review
@@ -44,7 +44,7 @@ const (
 )
 
 // Shares says whether the layer's instances are used again as a call has left them.
-func (i LineupItem) Shares(firstParty bool) bool {
+func (i LineupLayer) Shares(firstParty bool) bool {
 	return i.Isolation == isolationShared || (i.Isolation == "" && firstParty)
 }
 
@@ -55,7 +55,7 @@ var defaultLineup []byte
 
 // DefaultLineup is the lineup of the first-party layers, with fitted weights. Its layers name no version: the host
 // fills in those it was built with.
-func DefaultLineup() (Lineup, error) {
+func DefaultLineup() (LineupDocument, error) {
 	l, err := DecodeLineup(defaultLineup)
 	if err != nil {
 		return l, fmt.Errorf("reading default lineup: %w", err)
@@ -64,7 +64,7 @@ func DefaultLineup() (Lineup, error) {
 }
 
 // ParseLineup reads a lineup and checks all that can be checked without its modules. Unknown fields are refused.
-func ParseLineup(data []byte) (Lineup, error) {
+func ParseLineup(data []byte) (LineupDocument, error) {
 	l, err := DecodeLineup(data)
 	if err == nil {
 		err = l.Validate()
@@ -78,8 +78,8 @@ func ParseLineup(data []byte) (Lineup, error) {
 // DecodeLineup reads a lineup whose layers may lack a version, and checks its form only. A layer without a weight is
 // refused: 0 is what a layer has that is to be watched and not heeded, and nobody should get that by leaving something
 // out.
-func DecodeLineup(data []byte) (Lineup, error) {
-	var l Lineup
+func DecodeLineup(data []byte) (LineupDocument, error) {
+	var l LineupDocument
 	if err := decodeStrict(data, maxLineupBytes, &l); err != nil {
 		return l, err
 	}
@@ -100,7 +100,7 @@ func DecodeLineup(data []byte) (Lineup, error) {
 }
 
 // Validate says what is wrong with the lineup, all of it at once.
-func (l Lineup) Validate() error {
+func (l LineupDocument) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if math.IsNaN(l.Bias) || math.Abs(l.Bias) > MaxWeight {
@@ -133,8 +133,8 @@ func (l Lineup) Validate() error {
 }
 
 // Ref splits the layer into name and version; ok is false when it is not of that form.
-func (i LineupItem) Ref() (name, version string, ok bool) { return strings.Cut(i.Layer, "@") }
+func (i LineupLayer) Ref() (name, version string, ok bool) { return strings.Cut(i.Layer, "@") }
 
 // Encode returns the document as it is stored and hashed: map keys sorted, no insignificant space. A field that is
 // added must be left out when it is empty, or the trail would not know older lineups again.
-func (l Lineup) Encode() ([]byte, error) { return json.Marshal(l) }
+func (l LineupDocument) Encode() ([]byte, error) { return json.Marshal(l) }

@@ -26,9 +26,9 @@ func item(layer string, weight any) document { return document{"layer": layer, "
 func TestParseLineup(t *testing.T) {
 	t.Parallel()
 	got, err := registry.ParseLineup(lineup().encode())
-	want := registry.Lineup{
+	want := registry.LineupDocument{
 		Note: "why", Bias: -4.5, Bands: registry.Bands{Review: 40, Block: 70},
-		Layers: []registry.LineupItem{
+		Layers: []registry.LineupLayer{
 			{Layer: "domain@1.0.0", Weight: 6, Required: true},
 			{Layer: "email@2.0.0-rc.1+b2", Weight: 0.5, Config: map[string]string{"floor": "7"}},
 		},
@@ -153,22 +153,22 @@ func TestDefaultLineup(t *testing.T) {
 
 func TestDiff(t *testing.T) {
 	t.Parallel()
-	at := func(bias float64, review, block int, items ...registry.LineupItem) registry.Lineup {
-		return registry.Lineup{Bias: bias, Bands: registry.Bands{Review: review, Block: block}, Layers: items}
+	at := func(bias float64, review, block int, items ...registry.LineupLayer) registry.LineupDocument {
+		return registry.LineupDocument{Bias: bias, Bands: registry.Bands{Review: review, Block: block}, Layers: items}
 	}
-	a := registry.LineupItem{Layer: "a@1.0.0", Weight: 2}
-	b := registry.LineupItem{Layer: "b@1.0.0", Weight: 3, Required: true, Config: map[string]string{"y": "2", "x": "1"}}
-	edit := func(item registry.LineupItem, do func(*registry.LineupItem)) registry.LineupItem {
+	a := registry.LineupLayer{Layer: "a@1.0.0", Weight: 2}
+	b := registry.LineupLayer{Layer: "b@1.0.0", Weight: 3, Required: true, Config: map[string]string{"y": "2", "x": "1"}}
+	edit := func(item registry.LineupLayer, do func(*registry.LineupLayer)) registry.LineupLayer {
 		do(&item)
 		return item
 	}
 	for _, c := range []struct {
 		name     string
-		from, to registry.Lineup
+		from, to registry.LineupDocument
 		want     []registry.Change
 	}{
 		{"none", at(-4, 40, 70, a, b), at(-4, 40, 70, a, b), []registry.Change{}},
-		{"the note is none", registry.Lineup{Note: "one"}, registry.Lineup{Note: "two"}, []registry.Change{}},
+		{"the note is none", registry.LineupDocument{Note: "one"}, registry.LineupDocument{Note: "two"}, []registry.Change{}},
 		{"the order of layers is none", at(-4, 40, 70, a, b), at(-4, 40, 70, b, a), []registry.Change{}},
 		{"bias and bands", at(-4, 40, 70, a), at(-4.25, 41, 71, a), []registry.Change{
 			{What: "bias", From: "-4", To: "-4.25"}, {What: "review from", From: "40", To: "41"},
@@ -181,27 +181,27 @@ func TestDiff(t *testing.T) {
 		{"everything of a layer, sorted by name",
 			at(0, 40, 70, b, a),
 			at(0, 40, 70,
-				edit(b, func(i *registry.LineupItem) {
+				edit(b, func(i *registry.LineupLayer) {
 					i.Layer, i.Weight, i.Required, i.Config = "b@1.1.0", 3.5, false,
 						nil
 				}),
-				edit(a, func(i *registry.LineupItem) { i.Weight = 0 })),
+				edit(a, func(i *registry.LineupLayer) { i.Weight = 0 })),
 			[]registry.Change{
 				{What: "a: weight", From: "2", To: "0"},
 				{What: "b: layer", From: "b@1.0.0", To: "b@1.1.0"}, {What: "b: weight", From: "3", To: "3.5"},
 				{What: "b: required", From: "true", To: "false"}, {What: "b: config", From: "x=1 y=2", To: ""},
 			}},
 		{"settings that look alike when joined",
-			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = map[string]string{"x": "1 y=2"} })),
+			at(0, 40, 70, edit(b, func(i *registry.LineupLayer) { i.Config = map[string]string{"x": "1 y=2"} })),
 			at(0, 40, 70, b),
 			[]registry.Change{{What: "b: config", From: `x="1 y=2"`, To: "x=1 y=2"}}},
 		{"a setting that could not be printed",
-			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = map[string]string{"\x1b[2J": "a\nb"} })),
+			at(0, 40, 70, edit(b, func(i *registry.LineupLayer) { i.Config = map[string]string{"\x1b[2J": "a\nb"} })),
 			at(0, 40, 70, b),
 			[]registry.Change{{What: "b: config", From: `"\x1b[2J"="a\nb"`, To: "x=1 y=2"}}},
 		{"a setting that was empty",
-			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = map[string]string{"x": ""} })),
-			at(0, 40, 70, edit(b, func(i *registry.LineupItem) { i.Config = nil })),
+			at(0, 40, 70, edit(b, func(i *registry.LineupLayer) { i.Config = map[string]string{"x": ""} })),
+			at(0, 40, 70, edit(b, func(i *registry.LineupLayer) { i.Config = nil })),
 			[]registry.Change{{What: "b: config", From: "x=", To: ""}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

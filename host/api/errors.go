@@ -104,7 +104,7 @@ func answerTo(err error) (status int, body failure) {
 		quota   *check.QuotaError
 		hourly  *hourlyError
 		unready *notReady
-		inside  *check.Failure
+		inside  *check.InternalError
 	)
 	switch {
 	case errors.As(err, &refused):

@@ -58,7 +58,7 @@ func (c *checker) Check(_ context.Context, req check.Request) (*check.Decision, 
 	case busyKey:
 		return nil, check.ErrOverloaded
 	case failKey:
-		return nil, &check.Failure{Ref: knownRef, Err: errors.New(secret)}
+		return nil, &check.InternalError{Ref: knownRef, Err: errors.New(secret)}
 	case panicKey:
 		panic(secret)
 	}
@@ -356,6 +356,6 @@ func (h *holding) Check(ctx context.Context, req check.Request) (*check.Decision
 	case <-h.release:
 		return (&checker{}).Check(ctx, req)
 	case <-ctx.Done():
-		return nil, &check.Failure{Ref: knownRef, Err: ctx.Err()}
+		return nil, &check.InternalError{Ref: knownRef, Err: ctx.Err()}
 	}
 }

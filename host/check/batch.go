@@ -34,7 +34,7 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 	}
 	lineup := c.Live.Acquire()
 	if lineup == nil {
-		return nil, &Failure{Ref: NewRef(), Err: ErrNoLineup}
+		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
 	began := time.Now()

@@ -71,7 +71,7 @@ type Ledger interface {
 
 // Observer is told what happened, for metrics and logs. Its methods must not block.
 type Observer interface {
-	LayerRan(t entity.Type, o Outcome, lost *Lost)
+	LayerRan(t entity.Type, o Outcome, lost *Failure)
 	CheckDone(d *Decision, took time.Duration)
 }
 
@@ -102,7 +102,7 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 	began := time.Now()
 	lineup := c.Live.Acquire()
 	if lineup == nil {
-		return nil, &Failure{Ref: NewRef(), Err: ErrNoLineup}
+		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
 	observed, silent := c.collect(ctx, lineup.Lineup, scored)
@@ -122,7 +122,7 @@ func (c *Checker) record(ctx context.Context, records ...Record) error {
 	if err == nil || errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrOverloaded) || errors.As(err, &quota) {
 		return err
 	}
-	return &Failure{Ref: records[0].Decision.Ref, Err: err}
+	return &InternalError{Ref: records[0].Decision.Ref, Err: err}
 }
 
 // Explain scores an entity without a caller: nothing is counted and nothing recorded.
@@ -133,7 +133,7 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 	}
 	lineup := c.Live.Acquire()
 	if lineup == nil {
-		return nil, &Failure{Ref: NewRef(), Err: ErrNoLineup}
+		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
 	observed, silent := c.collect(ctx, lineup.Lineup, scored)
@@ -245,16 +245,16 @@ func sourceName(source string) string {
 }
 
 // run asks one layer.
-func run(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Lost) {
+func run(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Failure) {
 	o := Outcome{Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required, SecondHand: m.secondHand}
 	began := time.Now()
-	read := Facts{Entity: facts, Config: m.Config}
+	read := Input{Entity: facts, Config: m.Config}
 	result, err := m.Layer.Score(ctx, read)
 	o.Micros = time.Since(began).Microseconds()
 	if err != nil {
-		var lost *Lost
+		var lost *Failure
 		if !errors.As(err, &lost) {
-			lost = &Lost{Reason: Unavailable, Err: fmt.Errorf("running layer %s: %w", m.Name, err)}
+			lost = &Failure{Reason: Unavailable, Err: fmt.Errorf("running layer %s: %w", m.Name, err)}
 		}
 		o.Lost = lost.Reason
 		return o, lost.redacted(read)

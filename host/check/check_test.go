@@ -23,9 +23,9 @@ func same(t *testing.T, want, got any) {
 }
 
 // layerFunc is a layer made of a function.
-type layerFunc func(context.Context, check.Facts) (check.Result, error)
+type layerFunc func(context.Context, check.Input) (check.Result, error)
 
-func (f layerFunc) Score(ctx context.Context, facts check.Facts) (check.Result, error) {
+func (f layerFunc) Score(ctx context.Context, facts check.Input) (check.Result, error) {
 	return f(ctx, facts)
 }
 
@@ -38,7 +38,7 @@ type fixture struct {
 	mu      sync.Mutex
 	ran     []string // layers, in order
 	records []check.Record
-	losses  []*check.Lost
+	losses  []*check.Failure
 	done    []*check.Decision
 }
 
@@ -63,7 +63,7 @@ func (f *fixture) Append(_ context.Context, records ...check.Record) error {
 	return f.refuse
 }
 
-func (f *fixture) LayerRan(_ entity.Type, o check.Outcome, lost *check.Lost) {
+func (f *fixture) LayerRan(_ entity.Type, o check.Outcome, lost *check.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if (o.Lost != "") != (lost != nil) {
@@ -80,7 +80,7 @@ func (f *fixture) CheckDone(d *check.Decision, _ time.Duration) {
 
 // member is a member of weight 1 whose layer scores 50, and whose calls are remembered.
 func (f *fixture) member(name string, types ...entity.Type) check.Member {
-	return f.answering(name, func(context.Context, check.Facts) (check.Result, error) {
+	return f.answering(name, func(context.Context, check.Input) (check.Result, error) {
 		return check.Result{Score: 50},
 			nil
 	}, types...)
@@ -92,7 +92,7 @@ func (f *fixture) answering(name string, layer layerFunc, types ...entity.Type) 
 	}
 	return check.Member{
 		Name: name, Version: "1.0.0", Weight: 1, Entities: types,
-		Layer: layerFunc(func(ctx context.Context, facts check.Facts) (check.Result, error) {
+		Layer: layerFunc(func(ctx context.Context, facts check.Input) (check.Result, error) {
 			f.mu.Lock()
 			f.ran = append(f.ran, name)
 			f.mu.Unlock()
@@ -242,7 +242,7 @@ func TestLedgerErrors(t *testing.T) {
 			if d != nil || !errors.Is(err, c.err) || len(f.done) != 0 {
 				t.Fatalf("answered %+v, %v; observed %d decisions", d, err, len(f.done))
 			}
-			var failure *check.Failure
+			var failure *check.InternalError
 			if c.passed == errors.As(err, &failure) {
 				t.Fatalf("the error is a %T", err)
 			}
@@ -258,7 +258,7 @@ func TestErrorTextsForClients(t *testing.T) {
 	t.Parallel()
 	quota := &check.QuotaError{Quota: 150, ResetAt: time.Date(2026, 1, 31, 23, 0, 0, 0, time.FixedZone("west", -3600))}
 	same(t, "the monthly quota of 150 checks is used up; it resets on 2026-02-01", quota.Error())
-	lost := &check.Lost{Reason: check.Trap, Err: context.Canceled}
+	lost := &check.Failure{Reason: check.Trap, Err: context.Canceled}
 	same(t, "trap: context canceled", lost.Error())
 	if !errors.Is(lost, context.Canceled) {
 		t.Error("a loss hides its cause")
@@ -269,7 +269,7 @@ func TestNoLineup(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	_, err := f.check(aDomain)
-	var failure *check.Failure
+	var failure *check.InternalError
 	if !errors.As(err, &failure) || !errors.Is(err, check.ErrNoLineup) || !strings.HasPrefix(failure.Ref, "chk_") {
 		t.Errorf("answered %v, want a Failure of ErrNoLineup", err)
 	}
@@ -282,10 +282,10 @@ func TestLineupIsKeptThroughASwap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var drained <-chan struct{}
-	f.swap(1, f.answering("swapper", func(context.Context, check.Facts) (check.Result, error) {
+	f.swap(1, f.answering("swapper", func(context.Context, check.Input) (check.Result, error) {
 		drained = f.swap(2, f.member("next"))
 		return check.Result{Score: 10}, nil
-	}), f.answering("last", func(context.Context, check.Facts) (check.Result, error) {
+	}), f.answering("last", func(context.Context, check.Input) (check.Result, error) {
 		if closed(drained) {
 			t.Error("the lineup drained under a check")
 		}
@@ -308,17 +308,17 @@ func TestDecision(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	signals := []check.Signal{sig(80, "a:b:c")}
-	heavy := f.answering("heavy", func(context.Context, check.Facts) (check.Result, error) {
+	heavy := f.answering("heavy", func(context.Context, check.Input) (check.Result, error) {
 		return check.Result{Score: 80, Signals: signals, Threat: "phishing"}, nil
 	})
 	heavy.Weight, heavy.Required, heavy.Version = 5, true, "2.1.0"
-	f.swap(3, heavy, f.answering("silent", func(context.Context, check.Facts) (check.Result, error) {
+	f.swap(3, heavy, f.answering("silent", func(context.Context, check.Input) (check.Result, error) {
 		// An abstaining layer's points do not count, whatever it says besides.
 		return check.Result{Abstained: true, Score: 100, Signals: []check.Signal{sig(100, "x:y:z")}, Threat: "spam"},
 			nil
-	}), f.answering("broken", func(context.Context, check.Facts) (check.Result, error) {
-		return check.Result{Score: 100, Threat: "spam"}, &check.Lost{Reason: check.Trap, Err: errors.New("unreachable")}
-	}), f.answering("odd", func(context.Context, check.Facts) (check.Result, error) {
+	}), f.answering("broken", func(context.Context, check.Input) (check.Result, error) {
+		return check.Result{Score: 100, Threat: "spam"}, &check.Failure{Reason: check.Trap, Err: errors.New("unreachable")}
+	}), f.answering("odd", func(context.Context, check.Input) (check.Result, error) {
 		return check.Result{}, errors.New("not a loss")
 	}))
 	d := f.mustCheck(t, anEmail)
@@ -359,7 +359,7 @@ func TestDecision(t *testing.T) {
 func TestLayerSeesFactsAndItsOwnConfig(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	m := f.answering("a", func(_ context.Context, facts check.Facts) (check.Result, error) {
+	m := f.answering("a", func(_ context.Context, facts check.Input) (check.Result, error) {
 		for name, want := range map[string]string{
 			"domain.ascii": "example.com", "entity.country": "FR", "config.floor": "7", "config.config.x": "8",
 			"floor": "", "config.": "", "config": "", "config.none": "", "config.domain.ascii": "", "entity.none": "",
@@ -375,7 +375,7 @@ func TestLayerSeesFactsAndItsOwnConfig(t *testing.T) {
 	f.mustCheck(t, aDomain)
 
 	// A setting never stands in for a fact, nor a fact for a setting.
-	facts := check.Facts{
+	facts := check.Input{
 		Entity: entity.Facts{"config.x": "a fact"}, Config: map[string]string{"domain.ascii": "a setting",
 			"": "a setting"},
 	}
@@ -391,7 +391,7 @@ func TestLayersShareTheDeadlineOfTheCheck(t *testing.T) {
 	f := newFixture(t)
 	f.Deadline = 20 * time.Second
 	var deadlines []time.Time
-	m := f.answering("a", func(ctx context.Context, _ check.Facts) (check.Result, error) {
+	m := f.answering("a", func(ctx context.Context, _ check.Input) (check.Result, error) {
 		deadline, ok := ctx.Deadline()
 		if left := time.Until(deadline); !ok || left > f.Deadline {
 			t.Errorf("the layer has %v (%t), more than %v", left, ok, f.Deadline)
@@ -410,14 +410,14 @@ func TestLayersPastTheDeadlineAreLost(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Deadline = time.Millisecond
-	waits := f.answering("waits", func(ctx context.Context, _ check.Facts) (check.Result, error) {
+	waits := f.answering("waits", func(ctx context.Context, _ check.Input) (check.Result, error) {
 		<-ctx.Done()
-		return check.Result{}, &check.Lost{Reason: check.Timeout, Err: ctx.Err()}
+		return check.Result{}, &check.Failure{Reason: check.Timeout, Err: ctx.Err()}
 	})
 	waits.Required, waits.Weight = true, 6
-	f.swap(1, waits, f.answering("next", func(ctx context.Context, _ check.Facts) (check.Result, error) {
+	f.swap(1, waits, f.answering("next", func(ctx context.Context, _ check.Input) (check.Result, error) {
 		if err := ctx.Err(); err != nil {
-			return check.Result{}, &check.Lost{Reason: check.Timeout, Err: err}
+			return check.Result{}, &check.Failure{Reason: check.Timeout, Err: err}
 		}
 		return check.Result{Score: 40}, nil
 	}))

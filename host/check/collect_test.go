@@ -28,8 +28,8 @@ func TestCollect(t *testing.T) {
 		asked = wanted
 		return entity.Facts{"dns.a": "192.0.2.1"}, []string{"rdap"}
 	})
-	var read check.Facts
-	reader := f.answering("reader", func(_ context.Context, facts check.Facts) (check.Result, error) {
+	var read check.Input
+	reader := f.answering("reader", func(_ context.Context, facts check.Input) (check.Result, error) {
 		read = facts
 		return check.Result{Score: 10}, nil
 	}, entity.Domain)

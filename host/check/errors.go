@@ -59,11 +59,11 @@ func (e *QuotaError) Error() string {
 		e.ResetAt.UTC().Format(time.DateOnly))
 }
 
-// Failure is an internal error of one check. Nothing was counted, unless the outcome of the commit is unknown.
-type Failure struct {
+// InternalError is an internal error of one check. Nothing was counted, unless the outcome of the commit is unknown.
+type InternalError struct {
 	Ref string // what the caller quotes to support; also in the log
 	Err error
 }
 
-func (e *Failure) Error() string { return fmt.Sprintf("check %s: %v", e.Ref, e.Err) }
-func (e *Failure) Unwrap() error { return e.Err }
+func (e *InternalError) Error() string { return fmt.Sprintf("check %s: %v", e.Ref, e.Err) }
+func (e *InternalError) Unwrap() error { return e.Err }

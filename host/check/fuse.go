@@ -36,7 +36,7 @@ type Outcome struct {
 	Score        int        `json:"score"`        // 0 to 100; 0 when it abstained or was lost
 	Contribution float64    `json:"contribution"` // to the fused log-odds: weight * score / 100
 	Abstained    bool       `json:"abstained,omitempty"`
-	Lost         LossReason `json:"lost,omitempty"`
+	Lost         FailureReason `json:"lost,omitempty"`
 	Required     bool       `json:"required,omitempty"`
 	Micros       int64      `json:"micros"` // microseconds it took
 	Fuel         int64      `json:"fuel"`   // what it burned, about one unit an instruction

@@ -12,17 +12,17 @@ import (
 // Layer is one scoring layer, ready to run. Implementations are safe for concurrent use, return within the budget of
 // their own and the context's deadline, never panic, and give the same answer for the same facts. An error is a *Lost.
 type Layer interface {
-	Score(ctx context.Context, facts Facts) (Result, error)
+	Score(ctx context.Context, facts Input) (Result, error)
 }
 
-// Facts is what a layer may read: the entity's facts and the lineup's settings for that layer (config.*).
-type Facts struct {
+// Input is what a layer may read: the entity's facts and the lineup's settings for that layer (config.*).
+type Input struct {
 	Entity entity.Facts
 	Config map[string]string // by name without "config."
 }
 
 // Get returns the named fact and whether it is known.
-func (f Facts) Get(name string) (string, bool) {
+func (f Input) Get(name string) (string, bool) {
 	if len(name) > len(configPrefix) && name[:len(configPrefix)] == configPrefix {
 		value, ok := f.Config[name[len(configPrefix):]]
 		return value, ok
@@ -116,27 +116,27 @@ func secondHand(fact string) bool {
 
 // Live is the lineup in force. Checks hold it while they run, so that a swap never changes a check under way and the
 // layers of a lineup that was swapped out can be closed once the last check has left it.
-type Live struct{ current atomic.Pointer[Held] }
+type Live struct{ current atomic.Pointer[LineupRef] }
 
-// Held is a lineup that somebody uses; it must be released once.
-type Held struct {
+// LineupRef is a lineup that somebody uses; it must be released once.
+type LineupRef struct {
 	*Lineup
 	refs    atomic.Int64 // the holder of the Live counts as one
 	drained chan struct{}
 }
 
 // Acquire returns the lineup in force, or nil when there is none yet.
-func (l *Live) Acquire() *Held {
+func (l *Live) Acquire() *LineupRef {
 	for {
 		// Between reading the pointer and holding the lineup, it may have been swapped out and have drained.
-		if h := l.current.Load(); h == nil || h.hold() {
+		if h := l.current.Load(); h == nil || h.retain() {
 			return h
 		}
 	}
 }
 
-// hold counts one more user, unless the lineup has drained: that is for ever.
-func (h *Held) hold() bool {
+// retain counts one more user, unless the lineup has drained: that is for ever.
+func (h *LineupRef) retain() bool {
 	for {
 		n := h.refs.Load()
 		if n <= 0 {
@@ -149,7 +149,7 @@ func (h *Held) hold() bool {
 }
 
 // Release gives the lineup back.
-func (h *Held) Release() {
+func (h *LineupRef) Release() {
 	if h.refs.Add(-1) == 0 {
 		close(h.drained)
 	}
@@ -158,9 +158,9 @@ func (h *Held) Release() {
 // Swap puts next in force. The returned channel is closed when no check uses the previous lineup any more; it is nil
 // when there was none. A nil next takes the last lineup out of force.
 func (l *Live) Swap(next *Lineup) (drained <-chan struct{}) {
-	var held *Held
+	var held *LineupRef
 	if next != nil {
-		held = &Held{Lineup: next, drained: make(chan struct{})}
+		held = &LineupRef{Lineup: next, drained: make(chan struct{})}
 		held.refs.Store(1)
 	}
 	old := l.current.Swap(held)

@@ -33,7 +33,7 @@ func TestLiveDrains(t *testing.T) {
 			if drained := live.Swap(check.NewLineup(1, 0, bands, nil)); drained != nil {
 				t.Fatal("a first lineup drains another")
 			}
-			held := make([]*check.Held, c.holders)
+			held := make([]*check.LineupRef, c.holders)
 			for i := range held {
 				held[i] = live.Acquire()
 			}

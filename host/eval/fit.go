@@ -59,7 +59,7 @@ const MostWeight = registry.MaxWeight
 //
 // When the rows lack a type that the lineup scores, the bias stays as it is: to move it would move what nobody has
 // measured.
-func FitLineup(lineup Lineup, scored []Scored, o FitOptions) (*Fit, error) {
+func FitLineup(lineup Model, scored []Scored, o FitOptions) (*Fit, error) {
 	s, err := newSample(lineup, scored)
 	if err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ func FitLineup(lineup Lineup, scored []Scored, o FitOptions) (*Fit, error) {
 
 // sample is rows ready to be fitted to. Rows of one type and label that the layers score alike are one pattern.
 type sample struct {
-	lineup    Lineup
+	lineup    Model
 	types     []entity.Type
 	rows      []*Scored
 	used      []int     // layers to fit
@@ -115,7 +115,7 @@ type pattern struct {
 	kind entity.Type
 }
 
-func newSample(lineup Lineup, scored []Scored) (*sample, error) {
+func newSample(lineup Model, scored []Scored) (*sample, error) {
 	s := &sample{lineup: lineup}
 	for i := range scored {
 		if r := &scored[i]; r.Refused == "" &&

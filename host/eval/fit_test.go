@@ -33,7 +33,7 @@ func (f table) Explain(_ context.Context, field check.Field, _ string) (*check.D
 
 // sampled is rows under construction for a lineup.
 type sampled struct {
-	lineup eval.Lineup
+	lineup eval.Model
 	says   map[string][]int
 	rows   []eval.Row
 	first  int // number of the first value
@@ -46,7 +46,7 @@ func newSampled() *sampled {
 	}
 	both := []entity.Type{entity.Domain, entity.Email}
 	return &sampled{
-		lineup: eval.Lineup{Bias: -4, Bands: check.Bands{Review: 40, Block: 70},
+		lineup: eval.Model{Bias: -4, Bands: check.Bands{Review: 40, Block: 70},
 			Layers: []eval.Layer{layer("a", both...), layer("b", both...), layer("idle", both...)}},
 		says: map[string][]int{},
 	}

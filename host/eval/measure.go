@@ -27,7 +27,7 @@ const (
 
 // Measure turns scored rows into a report, each type by itself. The worst errors have no explanations yet: see
 // [Explain].
-func Measure(lineup Lineup, scored []Scored, o Options) *Report {
+func Measure(lineup Model, scored []Scored, o Options) *Report {
 	r := &Report{Lineup: LineupLine{lineup.Revision, lineup.Bias, lineup.Bands}, Rows: len(scored), Files: []string{},
 		Warnings: []string{}}
 	byType := map[entity.Type][]*Scored{}
@@ -75,7 +75,7 @@ func (r *Report) warn() {
 	}
 }
 
-func measureType(lineup Lineup, t entity.Type, all []*Scored, o Options) *TypeReport {
+func measureType(lineup Model, t entity.Type, all []*Scored, o Options) *TypeReport {
 	r := &TypeReport{Type: t}
 	var rows []*Scored
 	for _, s := range all {
@@ -135,7 +135,7 @@ func (r *Refused) add(s *Scored) {
 }
 
 // logOdds is a row's fused log-odds with layer without (an index, or -1) left out.
-func (l Lineup) logOdds(s *Scored, without int) float64 {
+func (l Model) logOdds(s *Scored, without int) float64 {
 	sum := l.Bias
 	for i, m := range s.layers {
 		if i != without {
@@ -146,11 +146,11 @@ func (l Lineup) logOdds(s *Scored, without int) float64 {
 }
 
 // score is logOdds as check.Fuse makes a score of it.
-func (l Lineup) score(logOdds float64) int {
+func (l Model) score(logOdds float64) int {
 	return check.Fuse(0, l.Bands, []check.Outcome{{Contribution: logOdds}}).Score
 }
 
-func measureLayer(lineup Lineup, i int, rows []*Scored, labels []bool) LayerReport {
+func measureLayer(lineup Model, i int, rows []*Scored, labels []bool) LayerReport {
 	l := lineup.Layers[i]
 	r := LayerReport{Name: l.Name, Version: l.Version, Weight: l.Weight, Lost: map[string]int{}}
 	alone, without := make([]float64, len(rows)), make([]float64, len(rows))
@@ -273,10 +273,10 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 }
 
 // suspects says whether a benign row has anything said against it.
-func (l Lineup) suspects(s *Scored) bool { return !s.Malicious && l.logOdds(s, -1) > l.Bias }
+func (l Model) suspects(s *Scored) bool { return !s.Malicious && l.logOdds(s, -1) > l.Bias }
 
 // misses says whether a malicious row is not blocked.
-func (l Lineup) misses(s *Scored) bool { return s.Malicious && s.Score < l.Bands.Block }
+func (l Model) misses(s *Scored) bool { return s.Malicious && s.Score < l.Bands.Block }
 
 // worst returns the n of the rows with an error that are the most wrong, the most wrong first. Among many that are
 // equally wrong, a hash of the value decides: the alphabet would show those of one kind.

@@ -25,9 +25,9 @@ import (
 var update = flag.Bool("update", false, "write the golden files anew")
 
 // lineup has a layer for every type, one for domains and emails, and one that never says anything.
-func lineup() eval.Lineup {
+func lineup() eval.Model {
 	domains := []entity.Type{entity.Domain, entity.Email}
-	return eval.Lineup{
+	return eval.Model{
 		Revision: 3, Bias: -4, Bands: check.Bands{Review: 40, Block: 70},
 		Layers: []eval.Layer{
 			{Name: "first", Version: "1.0.0", Weight: 8, Types: entity.Types(), Budget: time.Millisecond},
@@ -40,7 +40,7 @@ func lineup() eval.Lineup {
 // said is what the layers first and second say of a value.
 type said struct {
 	first, second int
-	lost          check.LossReason // of first
+	lost          check.FailureReason // of first
 	slow          bool             // first
 }
 

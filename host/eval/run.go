@@ -21,8 +21,8 @@ type Scorer interface {
 	Explain(ctx context.Context, f check.Field, country string) (*check.Decision, error)
 }
 
-// Lineup is what is measured.
-type Lineup struct {
+// Model is what is measured.
+type Model struct {
 	Revision int64 // 0 for a document that is not in force
 	Bias     float64
 	Bands    check.Bands
@@ -51,14 +51,14 @@ type Scored struct {
 type mark struct {
 	abstained bool
 	over      bool // it took longer than its budget
-	lost      check.LossReason
+	lost      check.FailureReason
 	score     int16
 }
 
 // Run scores all rows, workers at a time (0: as many as there are processors). Rows that a layer was lost on, or ran
 // longer than its budget for, are scored once more at the end, one by one, so that a busy machine is not taken for a
 // bad layer. progress is told how many rows are done, twenty times and never concurrently; it may be nil.
-func Run(ctx context.Context, scorer Scorer, lineup Lineup, rows []Row, workers int,
+func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers int,
 	progress func(done, total int)) ([]Scored, error) {
 	index := map[string]int{}
 	for i, l := range lineup.Layers {

@@ -197,7 +197,7 @@ func (f *Follower) load(ctx context.Context, revision store.Revision) error {
 	return nil
 }
 
-func member(item registry.LineupItem, p *openPlugin) check.Member {
+func member(item registry.LineupLayer, p *openPlugin) check.Member {
 	m := p.Manifest()
 	_, version, _ := item.Ref()
 	types := make([]entity.Type, len(m.Entities))
@@ -227,7 +227,7 @@ func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin) {
 }
 
 // acquire opens the lineup's plugins, or takes those that are open.
-func (f *Follower) acquire(ctx context.Context, l registry.Lineup) ([]*openPlugin, error) {
+func (f *Follower) acquire(ctx context.Context, l registry.LineupDocument) ([]*openPlugin, error) {
 	plugins := make([]*openPlugin, len(l.Layers))
 	errs := make([]error, len(l.Layers))
 	var wg sync.WaitGroup
@@ -242,7 +242,7 @@ func (f *Follower) acquire(ctx context.Context, l registry.Lineup) ([]*openPlugi
 	return plugins, nil
 }
 
-func (f *Follower) openLayer(ctx context.Context, item registry.LineupItem) (*openPlugin, error) {
+func (f *Follower) openLayer(ctx context.Context, item registry.LineupLayer) (*openPlugin, error) {
 	name, version, _ := item.Ref()
 	published, err := f.store.Plugin(ctx, name, version)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 
 type nobody struct{}
 
-func (nobody) LayerRan(entity.Type, check.Outcome, *check.Lost) {}
+func (nobody) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
 func (nobody) CheckDone(*check.Decision, time.Duration)         {}
 
 // pro may check everything.
@@ -78,7 +78,7 @@ func TestLineupsSwapUnderLoad(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	h.publish(t, layer(t, "probe", "1.0.0", 10, false), layer(t, "probe", "2.0.0", 30, false))
-	lineups := [2]registry.Lineup{lineupOf(-5, "probe@2.0.0"), lineupOf(-1, "probe@1.0.0")}
+	lineups := [2]registry.LineupDocument{lineupOf(-5, "probe@2.0.0"), lineupOf(-1, "probe@1.0.0")}
 	scores, versions := [2]int{12, 50}, [2]string{"2.0.0", "1.0.0"}
 	h.activate(t, lineups[1])
 	h.follow(t, 1)
@@ -152,7 +152,7 @@ func TestRetiredPluginsAreClosedWhenTheLastCheckLeaves(t *testing.T) {
 		t.Error("a plugin was closed while a check holds its lineup")
 	}
 	for _, m := range held.Members {
-		if result, err := m.Layer.Score(t.Context(), check.Facts{}); err != nil || result.Score == 0 {
+		if result, err := m.Layer.Score(t.Context(), check.Input{}); err != nil || result.Score == 0 {
 			t.Errorf("layer %s of the old lineup: %+v, %v", m.Name, result, err)
 		}
 	}

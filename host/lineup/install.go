@@ -77,13 +77,13 @@ func publish(ctx context.Context, s *store.Store, m registry.Module) (version st
 	return version, err
 }
 
-func same(a, b registry.Lineup) bool {
+func same(a, b registry.LineupDocument) bool {
 	x, errX := a.Encode()
 	y, errY := b.Encode()
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
-func sameLayers(a, b registry.Lineup) bool {
+func sameLayers(a, b registry.LineupDocument) bool {
 	names := map[string]bool{}
 	for _, item := range a.Layers {
 		names[item.Layer] = true
@@ -98,7 +98,7 @@ func sameLayers(a, b registry.Lineup) bool {
 
 // Try opens every module of a lineup in this process, and says what is wrong with any: what cannot be loaded here is
 // not to be put in force anywhere.
-func Try(ctx context.Context, s *store.Store, box *sandbox.Sandbox, l registry.Lineup) error {
+func Try(ctx context.Context, s *store.Store, box *sandbox.Sandbox, l registry.LineupDocument) error {
 	f := NewFollower(s, box, nil, slog.New(slog.DiscardHandler))
 	plugins, err := f.acquire(ctx, l)
 	if err != nil {

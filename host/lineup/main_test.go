@@ -143,7 +143,7 @@ func (h *host) publish(t *testing.T, modules ...registry.Module) {
 	}
 }
 
-func (h *host) activate(t *testing.T, l registry.Lineup) int64 {
+func (h *host) activate(t *testing.T, l registry.LineupDocument) int64 {
 	t.Helper()
 	revision, err := h.store.ActivateLineup(t.Context(), l, store.Operator, "")
 	if err != nil {
@@ -207,10 +207,10 @@ func layer(t *testing.T, name, version string, points byte, broken bool) registr
 }
 
 // lineupOf is a lineup of layers by name@version, each of weight 10.
-func lineupOf(bias float64, layers ...string) registry.Lineup {
-	l := registry.Lineup{Bias: bias, Bands: registry.Bands{Review: 40, Block: 70}}
+func lineupOf(bias float64, layers ...string) registry.LineupDocument {
+	l := registry.LineupDocument{Bias: bias, Bands: registry.Bands{Review: 40, Block: 70}}
 	for _, name := range layers {
-		l.Layers = append(l.Layers, registry.LineupItem{Layer: name, Weight: 10})
+		l.Layers = append(l.Layers, registry.LineupLayer{Layer: name, Weight: 10})
 	}
 	return l
 }

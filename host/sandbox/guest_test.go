@@ -288,8 +288,8 @@ func opened(t testing.TB, g *guest) *Plugin {
 }
 
 // facts are what a call may read: an entity, and the lineup's mode.
-func facts(value, mode string) check.Facts {
-	return check.Facts{Entity: entity.Facts{"entity.value": value, "entity.type": "domain"},
+func facts(value, mode string) check.Input {
+	return check.Input{Entity: entity.Facts{"entity.value": value, "entity.type": "domain"},
 		Config: map[string]string{"mode": mode}}
 }
 

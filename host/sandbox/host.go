@@ -19,7 +19,7 @@ const hostModule = "assay"
 // call is the state of one call of a guest: what it may read and what it has said.
 type call struct {
 	plugin  *Plugin
-	facts   check.Facts
+	facts   check.Input
 	signals []check.Signal
 	points  int
 	threat  string
@@ -49,7 +49,7 @@ func (c *call) Write(p []byte) (int, error) {
 }
 
 // result is what the guest said, once it has returned.
-func (c *call) result(outcome sdk.Outcome) (check.Result, *check.Lost) {
+func (c *call) result(outcome sdk.Outcome) (check.Result, *check.Failure) {
 	switch {
 	case c.refused != nil:
 		return check.Result{}, c.lost(check.Refused, c.refused)
@@ -62,12 +62,12 @@ func (c *call) result(outcome sdk.Outcome) (check.Result, *check.Lost) {
 		nil
 }
 
-func (c *call) lost(reason check.LossReason, err error) *check.Lost {
+func (c *call) lost(reason check.FailureReason, err error) *check.Failure {
 	output := string(c.output)
 	if c.dropped > 0 {
 		output += fmt.Sprintf(" [%d bytes more]", c.dropped)
 	}
-	return &check.Lost{Reason: reason, Err: err, Output: output}
+	return &check.Failure{Reason: reason, Err: err, Output: output}
 }
 
 // exportHost offers the four functions of sdk/ABI.md section 3. Every one checks its pointers against the guest's

@@ -47,7 +47,7 @@ func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
 func (p *Plugin) Manifest() registry.Manifest { return p.module.Manifest }
 
 // Score implements check.Layer. The call ends at the manifest's budget or the context's deadline, whichever is sooner.
-func (p *Plugin) Score(ctx context.Context, facts check.Facts) (check.Result, error) {
+func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, error) {
 	c := &call{plugin: p, facts: facts}
 	began := time.Now()
 	c.fuel.deadline, c.fuel.ceiling = began.Add(p.module.Manifest.Budget()), p.module.Manifest.MaxFuel
@@ -82,7 +82,7 @@ func (p *Plugin) Score(ctx context.Context, facts check.Facts) (check.Result, er
 var errResting = fmt.Errorf("it failed %d times in a row and rests", breakAfter)
 
 // scoreOn runs the call on an instance and gives that back, or replaces it.
-func (p *Plugin) scoreOn(ctx context.Context, in *instance, c *call) (check.Result, *check.Lost) {
+func (p *Plugin) scoreOn(ctx context.Context, in *instance, c *call) (check.Result, *check.Failure) {
 	outcome, err := in.score(ctx, c)
 	if err != nil {
 		p.pool.discard(in) // whatever state a trap left it in, nobody is to run on it
@@ -113,7 +113,7 @@ func (p *Plugin) putBack(in *instance) bool {
 func (p *Plugin) Resting() bool { return p.breaker.resting() }
 
 // reasonOf tells a call that ran out of time or fuel from one that ended otherwise.
-func reasonOf(err error, otherwise check.LossReason) check.LossReason {
+func reasonOf(err error, otherwise check.FailureReason) check.FailureReason {
 	switch {
 	case errors.Is(err, errCeiling):
 		return check.Exhausted

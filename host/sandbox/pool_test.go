@@ -44,8 +44,8 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		mode   string
-		reason check.LossReason
-		or     check.LossReason
+		reason check.FailureReason
+		or     check.FailureReason
 		why    string
 		output string
 		keeps  bool // the instance is not broken
@@ -226,7 +226,7 @@ func TestHammer(t *testing.T) {
 					mode = "x"
 				}
 				result, err := p.Score(t.Context(), facts(value, mode))
-				var lost *check.Lost
+				var lost *check.Failure
 				switch {
 				case errors.As(err, &lost) && lost.Reason == check.Timeout: // 64 callers wait for 4 instances
 				case mode == "x":

@@ -84,7 +84,7 @@ func TestFuelCeiling(t *testing.T) {
 	for name, c := range map[string]struct {
 		guest *guest
 		most  int64
-		lost  check.LossReason
+		lost  check.FailureReason
 	}{
 		"an endless loop":       {endless, 1_000_000, check.Exhausted},
 		"a little too much":     {work(), 500_000, check.Exhausted},

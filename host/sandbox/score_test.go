@@ -15,9 +15,9 @@ import (
 )
 
 // lossOf returns the loss that an error is, as every error of Score must be.
-func lossOf(t *testing.T, err error) *check.Lost {
+func lossOf(t *testing.T, err error) *check.Failure {
 	t.Helper()
-	var lost *check.Lost
+	var lost *check.Failure
 	if !errors.As(err, &lost) {
 		t.Fatalf("%v is not a *check.Lost", err)
 	}
@@ -131,7 +131,7 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	type answer struct {
 		check.Result
-		lost check.LossReason
+		lost check.FailureReason
 		why  string
 	}
 	one := func(points int) check.Signal { return check.Signal{Points: points, Code: codeOne, Text: "Because"} }

@@ -17,7 +17,7 @@ import (
 // fuel and a deadline, five words looked for, three signals taken. The same layer is written in Go and in C, and runs
 // on instances that are put back after each call and on ones that are not.
 func BenchmarkSmallLayer(b *testing.B) {
-	facts := check.Facts{Entity: entity.Facts{"domain.ascii": "paypal-secure-login.example"}}
+	facts := check.Input{Entity: entity.Facts{"domain.ascii": "paypal-secure-login.example"}}
 	for language, build := range map[string]func(testing.TB) registry.Module{"go": smallInGo, "c": smallInC} {
 		b.Run(language, func(b *testing.B) {
 			m, box := build(b), sandboxOf(b, 1)

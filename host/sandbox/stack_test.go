@@ -27,7 +27,7 @@ func deepGo(t *testing.T) *Plugin {
 
 func (p *Plugin) down(t *testing.T, n int) (check.Result, error) {
 	t.Helper()
-	return p.Score(t.Context(), check.Facts{Entity: entity.Facts{"domain.ascii": strconv.Itoa(n)}})
+	return p.Score(t.Context(), check.Input{Entity: entity.Facts{"domain.ascii": strconv.Itoa(n)}})
 }
 
 // TestDeepCalls has a layer built by Go go as deep as sdk/ABI.md section 5 lets it rely on, and deeper.

@@ -38,8 +38,8 @@ func callHealthy(t *testing.T, p *sandbox.Plugin, n int) *neighbours {
 				default:
 				}
 				value := fmt.Sprintf("%d.caller-%d.example", i, caller)
-				result, err := p.Score(context.Background(), check.Facts{Entity: entity.Facts{"entity.value": value}})
-				var lost *check.Lost
+				result, err := p.Score(context.Background(), check.Input{Entity: entity.Facts{"entity.value": value}})
+				var lost *check.Failure
 				switch {
 				case errors.As(err, &lost) && lost.Reason == check.Timeout:
 					nb.late.Add(1)

@@ -43,7 +43,7 @@ func (s specimen) overshoot(b *testing.B, burners int) {
 	for range burners {
 		wg.Go(func() {
 			for ctx.Err() == nil {
-				_, _ = burner.Score(context.Background(), check.Facts{})
+				_, _ = burner.Score(context.Background(), check.Input{})
 				burner.WakeUp()
 			}
 		})
@@ -53,7 +53,7 @@ func (s specimen) overshoot(b *testing.B, burners int) {
 	for b.Loop() {
 		guest.WakeUp()
 		began := time.Now()
-		_, _ = guest.Score(context.Background(), check.Facts{Entity: entity.Facts{"entity.value": asked}})
+		_, _ = guest.Score(context.Background(), check.Input{Entity: entity.Facts{"entity.value": asked}})
 		over = append(over, max(0, time.Since(began)-budget))
 	}
 	stop()

@@ -44,7 +44,7 @@ func shut(t *testing.T, p *sandbox.Plugin) {
 }
 
 func ask(p *sandbox.Plugin, value string) (check.Result, error) {
-	return p.Score(context.Background(), check.Facts{Entity: entity.Facts{"entity.value": value}})
+	return p.Score(context.Background(), check.Input{Entity: entity.Facts{"entity.value": value}})
 }
 
 // answer asks again when only the time ran out: on a busy machine a new instance, or a processor, can be long in
@@ -52,7 +52,7 @@ func ask(p *sandbox.Plugin, value string) (check.Result, error) {
 func answer(p *sandbox.Plugin, value string) (check.Result, error) {
 	for {
 		result, err := ask(p, value)
-		if lost := (*check.Lost)(nil); !errors.As(err, &lost) || lost.Reason != check.Timeout {
+		if lost := (*check.Failure)(nil); !errors.As(err, &lost) || lost.Reason != check.Timeout {
 			return result, err
 		}
 		p.WakeUp()
@@ -163,7 +163,7 @@ func TestLogIsClipped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := specimen{wasm: c.wasm, memoryMB: 64, budgetMS: 100}.opened(t, box)
 			defer shut(t, p)
-			var lost *check.Lost
+			var lost *check.Failure
 			for lost == nil || lost.Reason == check.Timeout { // ten megabytes can take their time on a busy machine
 				p.WakeUp()
 				if _, err := ask(p, asked); !errors.As(err, &lost) {
@@ -215,7 +215,7 @@ func TestCrowd(t *testing.T) {
 		wg.Go(func() {
 			for range 10 {
 				result, err := ask(p, asked)
-				var lost *check.Lost
+				var lost *check.Failure
 				switch {
 				case err == nil && result.Score == 7:
 					answered.Add(1)
@@ -249,9 +249,9 @@ func TestFailingPluginRests(t *testing.T) {
 		specimen{wasm: healthy().encode, budgetMS: 100}.opened(t, box)
 	defer shut(t, p)
 	defer shut(t, beside)
-	reason := func(value string) check.LossReason {
+	reason := func(value string) check.FailureReason {
 		for {
-			var lost *check.Lost
+			var lost *check.Failure
 			if _, err := ask(p, value); !errors.As(err, &lost) {
 				return ""
 			}
@@ -310,8 +310,8 @@ func TestSwapUnderFire(t *testing.T) {
 				}
 				held := live.Acquire()
 				for _, m := range held.Members {
-					result, err := m.Layer.Score(context.Background(), check.Facts{})
-					if lost := (*check.Lost)(nil); m.Name == "loop" || errors.As(err, &lost) &&
+					result, err := m.Layer.Score(context.Background(), check.Input{})
+					if lost := (*check.Failure)(nil); m.Name == "loop" || errors.As(err, &lost) &&
 						lost.Reason == check.Timeout {
 						continue
 					}

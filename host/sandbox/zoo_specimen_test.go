@@ -19,7 +19,7 @@ import (
 type report struct {
 	Refused string // why the module was refused
 	Lost    string // why the call was
-	Reason  check.LossReason
+	Reason  check.FailureReason
 	Output  string
 	Score   int
 	Fuel    int64
@@ -85,9 +85,9 @@ func (s specimen) run(r *report) {
 // call asks a plugin about the zoo.
 func (r *report) call(p *sandbox.Plugin) {
 	began := time.Now()
-	result, err := p.Score(context.Background(), check.Facts{Entity: entity.Facts{"entity.value": asked}})
+	result, err := p.Score(context.Background(), check.Input{Entity: entity.Facts{"entity.value": asked}})
 	r.Took, r.Score, r.Fuel = time.Since(began), result.Score, result.Fuel
-	var lost *check.Lost
+	var lost *check.Failure
 	if errors.As(err, &lost) {
 		r.Lost, r.Reason, r.Output = lost.Err.Error(), lost.Reason, lost.Output
 	}

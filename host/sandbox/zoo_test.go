@@ -22,7 +22,7 @@ type specimen struct {
 // ending is how it ends: refused before its first call, lost in it, or answering.
 type ending struct {
 	refused bool
-	lost    []check.LossReason // any of these
+	lost    []check.FailureReason // any of these
 	says    []string           // what the error tells
 	score   int
 }
@@ -32,16 +32,16 @@ func refused(says ...string) ending { return ending{refused: true, says: says} }
 
 // runsOut is its T.
 func runsOut() ending {
-	return ending{lost: []check.LossReason{check.Timeout, check.Exhausted}, says: []string{"ran out"}}
+	return ending{lost: []check.FailureReason{check.Timeout, check.Exhausted}, says: []string{"ran out"}}
 }
 
 // overflows ends where calls are nested too deeply or at the budget's end, whichever the machine reaches first.
-func overflows() ending { return ending{lost: []check.LossReason{check.Trap, check.Timeout}} }
+func overflows() ending { return ending{lost: []check.FailureReason{check.Trap, check.Timeout}} }
 
 // traps is its X, and breaksRules its O.
-func traps(says ...string) ending { return ending{lost: []check.LossReason{check.Trap}, says: says} }
+func traps(says ...string) ending { return ending{lost: []check.FailureReason{check.Trap}, says: says} }
 func breaksRules(says ...string) ending {
-	return ending{lost: []check.LossReason{check.Refused}, says: says}
+	return ending{lost: []check.FailureReason{check.Refused}, says: says}
 }
 func answers(score int) ending { return ending{score: score} }
 
@@ -67,7 +67,7 @@ func endlessGuests() []specimen {
 		{name: "Z01/loopByTable", wasm: loopByTable, ends: runsOut()},
 		{name: "Z01/loopThroughHost", wasm: loopThroughHost, ends: runsOut()},
 		{name: "Z01/loopToTheCeiling", wasm: loopForever, maxFuel: 1_000_000,
-			ends: ending{lost: []check.LossReason{check.Exhausted},
+			ends: ending{lost: []check.FailureReason{check.Exhausted},
 				says: []string{"the fuel ran out"}}, budgetMS: 100},
 		{name: "Z02/callTree", wasm: callTree, ends: runsOut()},
 		{name: "Z02/callTreeByTable", wasm: callTreeByTable, ends: runsOut()},
@@ -170,7 +170,7 @@ func answeringGuests() []specimen {
 		{name: "Z33/verdictForAThreat", wasm: threatening("allow\x00\xff"), ends: breaksRules("no threat")},
 		{name: "Z33/65Signals", wasm: sayingOften(65), ends: breaksRules("more than 64 signals")},
 		{name: "Z33/millionSignals", wasm: sayingOften(1_000_000), ends: ending{
-			lost: []check.LossReason{check.Refused, check.Timeout, check.Exhausted}}},
+			lost: []check.FailureReason{check.Refused, check.Timeout, check.Exhausted}}},
 		{name: "Z33/tenMegabytesOfText", wasm: sayingBytes(10 << 20), ends: breaksRules("longer than 240"),
 			memoryMB: 64, extraMB: 192},
 		{name: "Z33/emptyText", wasm: saying(1, said, ""), ends: breaksRules("empty")},

@@ -125,7 +125,7 @@ const (
 // Revision is a lineup as stored, and its latest activation if it was ever in force.
 type Revision struct {
 	Revision    int64           `json:"revision"`
-	Lineup      registry.Lineup `json:"lineup"`
+	Lineup      registry.LineupDocument `json:"lineup"`
 	Digest      string          `json:"digest"`
 	Origin      Origin          `json:"origin"`
 	CreatedAt   time.Time       `json:"created_at"`
@@ -167,7 +167,7 @@ func (r revisionRow) digest() ([]byte, error) {
 const lineupLock = migrationLock + 1
 
 // ActivateLineup stores lineup as a new revision, puts it in force on every host and records it in every audit chain.
-func (s *Store) ActivateLineup(ctx context.Context, lineup registry.Lineup, origin Origin, note string) (revision int64,
+func (s *Store) ActivateLineup(ctx context.Context, lineup registry.LineupDocument, origin Origin, note string) (revision int64,
 	err error) {
 	document, err := lineup.Encode()
 	if err != nil {

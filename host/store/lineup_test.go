@@ -34,10 +34,10 @@ func module(t *testing.T, name, version, summary string) registry.Module {
 	return m
 }
 
-func lineupOf(layers ...string) registry.Lineup {
-	l := registry.Lineup{Bias: -4, Bands: registry.Bands{Review: 40, Block: 70}}
+func lineupOf(layers ...string) registry.LineupDocument {
+	l := registry.LineupDocument{Bias: -4, Bands: registry.Bands{Review: 40, Block: 70}}
 	for _, name := range layers {
-		l.Layers = append(l.Layers, registry.LineupItem{Layer: name, Weight: 6})
+		l.Layers = append(l.Layers, registry.LineupLayer{Layer: name, Weight: 6})
 	}
 	return l
 }
@@ -140,7 +140,7 @@ func TestLineupHistory(t *testing.T) {
 	}
 	one, two := lineupOf("probe@1.0.0"), lineupOf("probe@1.1.0")
 	for i, step := range []struct {
-		lineup registry.Lineup
+		lineup registry.LineupDocument
 		origin Origin
 		note   string
 	}{{one, BuiltIn, "the first"}, {two, Operator, "sharper"}} {

@@ -47,7 +47,7 @@ type trial struct {
 }
 
 // measure scores every address by layers that were trained without it, in several ways, and prints how well each tells.
-func measure(folder string, rows []example, lineup registry.Lineup, out, progress io.Writer) error {
+func measure(folder string, rows []example, lineup registry.LineupDocument, out, progress io.Writer) error {
 	all, err := readAddresses(folder)
 	if err != nil {
 		return err
@@ -221,7 +221,7 @@ func (m *measurement) lists(bad bool) map[string]int {
 }
 
 // fuse returns each address's fused score, -1 where it is refused.
-func fuse(lineup registry.Lineup, t trial, fixed map[string][]int) []float64 {
+func fuse(lineup registry.LineupDocument, t trial, fixed map[string][]int) []float64 {
 	points := maps.Clone(fixed)
 	points["email"], points["lexical"] = t.email, t.lexical
 	scores := make([]float64, len(t.email))

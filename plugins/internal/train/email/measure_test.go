@@ -43,7 +43,7 @@ func TestAskTellsWhatBroke(t *testing.T) {
 
 func TestFuse(t *testing.T) {
 	t.Parallel()
-	lineup := registry.Lineup{Bias: -6, Layers: []registry.LineupItem{
+	lineup := registry.LineupDocument{Bias: -6, Layers: []registry.LineupLayer{
 		{Layer: "email", Weight: 8}, {Layer: "lexical", Weight: 6}, {Layer: "phone", Weight: 9},
 	}}
 	got := fuse(lineup, trial{email: []int{0, 100, 75, -1}, lexical: []int{0, 0, 50, 0}}, map[string][]int{})

@@ -8,32 +8,32 @@ import (
 	"strings"
 )
 
-// Lost is why a layer gave no score.
-type Lost struct {
-	Reason LossReason
+// Failure is why a layer gave no score.
+type Failure struct {
+	Reason FailureReason
 	Err    error
 	Output string // what the guest logged or printed before, clipped; for its author, never for customers
 }
 
-func (e *Lost) Error() string { return fmt.Sprintf("%s: %v", e.Reason, e.Err) }
-func (e *Lost) Unwrap() error { return e.Err }
+func (e *Failure) Error() string { return fmt.Sprintf("%s: %v", e.Reason, e.Err) }
+func (e *Failure) Unwrap() error { return e.Err }
 
-// LossReason says in one word why a layer gave no score; it is a metric label.
-type LossReason string
+// FailureReason says in one word why a layer gave no score; it is a metric label.
+type FailureReason string
 
 // The ways to lose a layer.
 const (
-	Timeout     LossReason = "timeout"     // its budget, or the check's deadline, ran out
-	Exhausted   LossReason = "fuel"        // it burned all the fuel that a call may
-	Trap        LossReason = "trap"        // the guest crashed or returned a failure
-	Refused     LossReason = "refused"     // its answer broke the interface's rules
-	Unavailable LossReason = "unavailable" // it could not be started
+	Timeout     FailureReason = "timeout"     // its budget, or the check's deadline, ran out
+	Exhausted   FailureReason = "fuel"        // it burned all the fuel that a call may
+	Trap        FailureReason = "trap"        // the guest crashed or returned a failure
+	Refused     FailureReason = "refused"     // its answer broke the interface's rules
+	Unavailable FailureReason = "unavailable" // it could not be started
 )
 
 // redacted is the loss with every fact that the guest may have repeated replaced by its name: logs hold no raw entity.
-func (e *Lost) redacted(facts Facts) *Lost {
+func (e *Failure) redacted(facts Input) *Failure {
 	r := redactor(facts)
-	return &Lost{Reason: e.Reason, Err: errors.New(r.Replace(e.Err.Error())), Output: r.Replace(e.Output)}
+	return &Failure{Reason: e.Reason, Err: errors.New(r.Replace(e.Err.Error())), Output: r.Replace(e.Output)}
 }
 
 // redactShortest is the length of the shortest value that is replaced: shorter ones tell nothing, and would mangle the
@@ -41,7 +41,7 @@ func (e *Lost) redacted(facts Facts) *Lost {
 const redactShortest = 4
 
 // redactor replaces the values of facts, the longest first, as they are and in lower case.
-func redactor(facts Facts) *strings.Replacer {
+func redactor(facts Input) *strings.Replacer {
 	type pair struct{ value, name string }
 	var pairs []pair
 	for name, value := range facts.Entity {

@@ -13,17 +13,17 @@ func TestDrainedLineupIsNotHeldAgain(t *testing.T) {
 	var live Live
 	live.Swap(NewLineup(1, 0, Bands{}, nil))
 	overtaken := live.current.Load()
-	if !overtaken.hold() {
+	if !overtaken.retain() {
 		t.Fatal("the lineup in force cannot be held")
 	}
 	drained := live.Swap(NewLineup(2, 0, Bands{}, nil))
-	if !overtaken.hold() {
+	if !overtaken.retain() {
 		t.Error("a lineup that another check holds cannot be held")
 	}
 	overtaken.Release()
 	overtaken.Release()
 	<-drained
-	if overtaken.hold() {
+	if overtaken.retain() {
 		t.Error("a drained lineup is held again")
 	}
 	if h := live.Acquire(); h.Revision != 2 {

@@ -14,9 +14,9 @@ func TestLostIsRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := &Lost{Reason: Trap, Err: errors.New(`no code "x:y:jane.roe@example.com"`),
+	lost := &Failure{Reason: Trap, Err: errors.New(`no code "x:y:jane.roe@example.com"`),
 		Output: "scoring Jane.Roe+shop@example.com\njane.roe at example.com, tag shop"}
-	got := lost.redacted(Facts{Entity: e.Facts})
+	got := lost.redacted(Input{Entity: e.Facts})
 	for _, raw := range []string{"jane", "example", "shop"} {
 		if text := strings.ToLower(got.Error() + got.Output); strings.Contains(text, raw) {
 			t.Errorf("%q is still in %q and %q", raw, got.Error(), got.Output)
