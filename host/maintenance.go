@@ -103,7 +103,7 @@ func (m *maintenance) prune(ctx context.Context) error {
 		}
 	}
 	var newest []audit.Anchor
-	err = m.store.ReadTrail(ctx, func(ctx context.Context, trail store.Trail) error {
+	err = m.store.ReadAuditLog(ctx, func(ctx context.Context, trail store.AuditLog) error {
 		heads, err := trail.Heads(ctx)
 		if err != nil {
 			return err

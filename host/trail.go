@@ -104,7 +104,7 @@ func readCheckpoints(files []string, signer *audit.Signer) ([]audit.Head, error)
 // verifyTrail verifies every chain as of one moment. broken says which do not hold, err why it could not be found out.
 func verifyTrail(ctx context.Context, s *store.Store, signer *audit.Signer,
 	checkpoints []audit.Head) (reports []chainReport, broken, err error) {
-	err = s.ReadTrail(ctx, func(ctx context.Context, trail store.Trail) error {
+	err = s.ReadAuditLog(ctx, func(ctx context.Context, trail store.AuditLog) error {
 		heads, err := trail.Chains(ctx)
 		if err != nil {
 			return err
@@ -131,7 +131,7 @@ func verifyTrail(ctx context.Context, s *store.Store, signer *audit.Signer,
 
 // verifyChain walks one chain from its newest anchor, or its beginning, up to its head. lineups are the digests of
 // those that are stored: what decided a check must be what came into force before it.
-func verifyChain(ctx context.Context, trail store.Trail, signer *audit.Signer, head audit.Head,
+func verifyChain(ctx context.Context, trail store.AuditLog, signer *audit.Signer, head audit.Head,
 	checkpoints []audit.Head, lineups map[int64][]byte) (chainReport, error) {
 	report := chainReport{Chain: head.Chain}
 	start := audit.Genesis(head.Chain)

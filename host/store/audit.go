@@ -150,17 +150,17 @@ func (r headRow) head() (audit.Head, error) {
 }
 
 // Heads returns where each chain stands.
-func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) { return Trail{s.db}.Heads(ctx) }
+func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) { return AuditLog{s.db}.Heads(ctx) }
 
 // AuditRows yields the rows of a chain behind number after and up to number until, in order.
 func (s *Store) AuditRows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
-	return Trail{s.db}.Rows(ctx, chain, after, until)
+	return AuditLog{s.db}.Rows(ctx, chain, after, until)
 }
 
-// ReadTrail calls fn with the audit trail as it stands at one moment: a record that is erased meanwhile must not be met
+// ReadAuditLog calls fn with the audit trail as it stands at one moment: a record that is erased meanwhile must not be met
 // blank before the erasure that names it.
-func (s *Store) ReadTrail(ctx context.Context, fn func(ctx context.Context, trail Trail) error) error {
-	return s.asOfNow(ctx, func(ctx context.Context, tx bun.Tx) error { return fn(ctx, Trail{tx}) })
+func (s *Store) ReadAuditLog(ctx context.Context, fn func(ctx context.Context, log AuditLog) error) error {
+	return s.asOfNow(ctx, func(ctx context.Context, tx bun.Tx) error { return fn(ctx, AuditLog{tx}) })
 }
 
 // asOfNow runs fn in a transaction that sees the database as of one moment and changes nothing. No month's partition is
@@ -176,13 +176,13 @@ func (s *Store) asOfNow(ctx context.Context, fn func(ctx context.Context, tx bun
 		})
 }
 
-// Trail reads the audit trail.
-type Trail struct{ db bun.IDB }
+// AuditLog reads the audit trail.
+type AuditLog struct{ db bun.IDB }
 
 // Heads returns where each chain stands.
-func (t Trail) Heads(ctx context.Context) ([]audit.Head, error) {
+func (l AuditLog) Heads(ctx context.Context) ([]audit.Head, error) {
 	var rows []headRow
-	if err := t.db.NewSelect().Model(&rows).Order("chain").Scan(ctx); err != nil {
+	if err := l.db.NewSelect().Model(&rows).Order("chain").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading audit heads: %w", err)
 	}
 	heads := make([]audit.Head, len(rows))
@@ -196,13 +196,13 @@ func (t Trail) Heads(ctx context.Context) ([]audit.Head, error) {
 }
 
 // Chains is Heads, and the beginnings of chains that no host keeps but records claim to be of.
-func (t Trail) Chains(ctx context.Context) ([]audit.Head, error) {
-	heads, err := t.Heads(ctx)
+func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
+	heads, err := l.Heads(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var others []int
-	err = t.db.NewRaw(`SELECT DISTINCT chain FROM audit_records WHERE (chain < 0 OR chain >= ?) AND chain NOT IN (SELECT chain FROM audit_heads)
+	err = l.db.NewRaw(`SELECT DISTINCT chain FROM audit_records WHERE (chain < 0 OR chain >= ?) AND chain NOT IN (SELECT chain FROM audit_heads)
 		ORDER BY chain`, chains).Scan(ctx, &others)
 	if err != nil {
 		return nil, fmt.Errorf("looking for other audit chains: %w", err)
@@ -217,17 +217,17 @@ const auditPage = 5_000 // rows read at a time
 
 // Rows yields the rows of a chain behind number after and up to number until, in order. An error is a *audit.BreakError
 // when a row cannot be what was stored.
-func (t Trail) Rows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
+func (l AuditLog) Rows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
 	return func(yield func(audit.Row, error) bool) {
 		where, from := "seq > ?", []any{after}
 		for {
 			var page []auditRow
-			err := t.db.NewSelect().Model(&page).ExcludeColumn("sealed_node").Where("chain = ? AND seq <= ?", chain,
+			err := l.db.NewSelect().Model(&page).ExcludeColumn("sealed_node").Where("chain = ? AND seq <= ?", chain,
 				until).Where(where, from...).
 				Order("seq", "recorded_at").Limit(auditPage).Scan(ctx)
 			var erased map[int64][]audit.Erased
 			if err == nil {
-				erased, err = t.erased(ctx, chain, page)
+				erased, err = l.erased(ctx, chain, page)
 			}
 			if err != nil {
 				yield(audit.Row{}, fmt.Errorf("reading audit records: %w", err))
@@ -254,7 +254,7 @@ func (t Trail) Rows(ctx context.Context, chain int, after, until int64) iter.Seq
 }
 
 // erased reads what the erasures among rows erased.
-func (t Trail) erased(ctx context.Context, chain int, rows []auditRow) (map[int64][]audit.Erased, error) {
+func (l AuditLog) erased(ctx context.Context, chain int, rows []auditRow) (map[int64][]audit.Erased, error) {
 	var erasures []int64
 	for _, r := range rows {
 		if r.Kind == string(audit.Erasure) {
@@ -265,7 +265,7 @@ func (t Trail) erased(ctx context.Context, chain int, rows []auditRow) (map[int6
 		return nil, nil
 	}
 	var lists []erasedRow
-	err := t.db.NewSelect().Model(&lists).Column("seq", "leaf", "erasure").Where("chain = ? AND erasure IN (?)", chain,
+	err := l.db.NewSelect().Model(&lists).Column("seq", "leaf", "erasure").Where("chain = ? AND erasure IN (?)", chain,
 		bun.List(erasures)).
 		Order("erasure", "seq").Scan(ctx)
 	erased := map[int64][]audit.Erased{}

@@ -265,7 +265,7 @@ func TestChainsThatNoHostKeeps(t *testing.T) {
 	s := open(t, url, nil)
 	exec(t, session(t, url), `INSERT INTO audit_records (chain, seq, recorded_at, kind, leaf, hash)
 		SELECT chain, 1, now(), 'check', sha256('leaf'), sha256('hash') FROM unnest(ARRAY[-1, 7, 7000]) AS chain`)
-	found, err := Trail{s.db}.Chains(t.Context())
+	found, err := AuditLog{s.db}.Chains(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

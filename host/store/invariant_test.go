@@ -49,10 +49,10 @@ func testSigner() *audit.Signer { return audit.NewSigner("test", testRing.SignSe
 // verifyTrail walks each chain as it stands at one moment.
 func verifyTrail(t *testing.T, s *Store) error {
 	t.Helper()
-	return s.ReadTrail(t.Context(), verifyChains)
+	return s.ReadAuditLog(t.Context(), verifyChains)
 }
 
-func verifyChains(ctx context.Context, trail Trail) error {
+func verifyChains(ctx context.Context, trail AuditLog) error {
 	heads, err := trail.Heads(ctx)
 	if err != nil {
 		return err

@@ -124,13 +124,13 @@ const (
 
 // Revision is a lineup as stored, and its latest activation if it was ever in force.
 type Revision struct {
-	Revision    int64           `json:"revision"`
+	Revision    int64                   `json:"revision"`
 	Lineup      registry.LineupDocument `json:"lineup"`
-	Digest      string          `json:"digest"`
-	Origin      Origin          `json:"origin"`
-	CreatedAt   time.Time       `json:"created_at"`
-	ActivatedAt *time.Time      `json:"activated_at"`
-	Note        string          `json:"note"` // of the activation
+	Digest      string                  `json:"digest"`
+	Origin      Origin                  `json:"origin"`
+	CreatedAt   time.Time               `json:"created_at"`
+	ActivatedAt *time.Time              `json:"activated_at"`
+	Note        string                  `json:"note"` // of the activation
 }
 
 type revisionRow struct {
@@ -310,9 +310,9 @@ func (s *Store) LineupHistory(ctx context.Context) ([]Revision, error) {
 
 // LineupDigests returns what the stored lineups hash to, by revision, to be held to what the audit trail says. One that
 // cannot be read is left out.
-func (t Trail) LineupDigests(ctx context.Context) (map[int64][]byte, error) {
+func (l AuditLog) LineupDigests(ctx context.Context) (map[int64][]byte, error) {
 	var rows []revisionRow
-	if err := t.db.NewRaw("SELECT revision, document FROM lineup_revisions").Scan(ctx, &rows); err != nil {
+	if err := l.db.NewRaw("SELECT revision, document FROM lineup_revisions").Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("reading lineups: %w", err)
 	}
 	digests := make(map[int64][]byte, len(rows))

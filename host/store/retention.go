@@ -108,9 +108,9 @@ func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string
 
 // Anchors returns a chain's anchors as they were signed, oldest first. The error is a *audit.BreakError when the table
 // holds what was not signed with the verifier's key for that place.
-func (t Trail) Anchors(ctx context.Context, chain int, verifierKey string) ([]audit.Anchor, error) {
+func (l AuditLog) Anchors(ctx context.Context, chain int, verifierKey string) ([]audit.Anchor, error) {
 	var rows []anchorRow
-	if err := t.db.NewSelect().Model(&rows).Where("chain = ?", chain).Order("seq").Scan(ctx); err != nil {
+	if err := l.db.NewSelect().Model(&rows).Where("chain = ?", chain).Order("seq").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading audit anchors: %w", err)
 	}
 	anchors := make([]audit.Anchor, len(rows))

@@ -70,7 +70,7 @@ func pruneOnce(ctx context.Context, s *Store) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	anchors, err := Trail{s.db}.Anchors(ctx, 0, testSigner().VerifierKey())
+	anchors, err := AuditLog{s.db}.Anchors(ctx, 0, testSigner().VerifierKey())
 	if err != nil {
 		return 0, err
 	}
@@ -132,7 +132,7 @@ func TestRetention(t *testing.T) {
 	}
 	verifyLedger(t, s)
 	record := one[string](t, s, "SELECT kind || ' ' || revision || ' ' || encode(digest, 'hex') || ' ' || at FROM audit_records ORDER BY seq DESC LIMIT 1")
-	anchors, err := Trail{s.db}.Anchors(t.Context(), 0, testSigner().VerifierKey())
+	anchors, err := AuditLog{s.db}.Anchors(t.Context(), 0, testSigner().VerifierKey())
 	if err != nil || len(anchors) != 1 {
 		t.Fatalf("anchors: %+v, %v", anchors, err)
 	}
@@ -388,7 +388,7 @@ func TestTrailIsReadWholeWhileItIsPruned(t *testing.T) {
 	s := open(t, url, func() time.Time { return now })
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
 	fourteenMonths(t, s, l, caller, &now)
-	err := s.ReadTrail(t.Context(), func(ctx context.Context, trail Trail) error {
+	err := s.ReadAuditLog(t.Context(), func(ctx context.Context, trail AuditLog) error {
 		if _, err := trail.Heads(ctx); err != nil {
 			return err
 		}
