@@ -111,8 +111,8 @@ func (cmd *lineupFitCmd) Validate() error {
 
 // fitReport is what `assay lineup fit --json` prints.
 type fitReport struct {
-	Lineup  registry.LineupDocument   `json:"lineup"`  // as 'lineup set' takes it
-	Changes []registry.Change `json:"changes"` // against the lineup in force
+	Lineup  registry.LineupDocument `json:"lineup"`  // as 'lineup set' takes it
+	Changes []registry.Change       `json:"changes"` // against the lineup in force
 	*eval.Fit
 }
 

@@ -186,9 +186,9 @@ func TestLineupFit(t *testing.T) {
 		t.Errorf("revision %d, fitted %+v", before.Revision, l)
 	}
 	report := outputJSON[struct {
-		Lineup  registry.LineupDocument   `json:"lineup"`
-		Changes []registry.Change `json:"changes"`
-		Types   []json.RawMessage `json:"types"`
+		Lineup  registry.LineupDocument `json:"lineup"`
+		Changes []registry.Change       `json:"changes"`
+		Types   []json.RawMessage       `json:"types"`
 	}](t, dir, database, "lineup", "fit", file, "--type", "domain")
 	if len(report.Types) != 1 || len(report.Changes) == 0 || report.Lineup.Bias != before.Lineup.Bias {
 		t.Errorf("of domains alone: %+v", report)

@@ -12,8 +12,8 @@ import (
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
 	"assay/host/sandbox"
-	"assay/registry/layertest"
 	"assay/registry"
+	"assay/registry/layertest"
 )
 
 // TestLayers runs every case of every first-party layer in the sandbox: what holds natively, which each plugin's own

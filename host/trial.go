@@ -18,7 +18,7 @@ import (
 // trial is a lineup opened in this process to be measured.
 type trial struct {
 	document registry.LineupDocument // as it was given
-	active   store.Revision  // what is in force; nothing (revision 0) when a document is measured and nothing is
+	active   store.Revision          // what is in force; nothing (revision 0) when a document is measured and nothing is
 	lineup   eval.Model
 	checker  *check.Checker
 	closers  []func() error

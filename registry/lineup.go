@@ -11,9 +11,9 @@ import (
 
 // LineupDocument is the document that says which layers score and how their scores are fused.
 type LineupDocument struct {
-	Note   string       `json:"note,omitempty"` // why, for whoever reads the history
-	Bias   float64      `json:"bias"`           // fused log-odds with nothing against an entity, -20 to 20
-	Bands  Bands        `json:"bands"`
+	Note   string        `json:"note,omitempty"` // why, for whoever reads the history
+	Bias   float64       `json:"bias"`           // fused log-odds with nothing against an entity, -20 to 20
+	Bands  Bands         `json:"bands"`
 	Layers []LineupLayer `json:"layers"`
 }
 

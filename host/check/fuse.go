@@ -30,18 +30,18 @@ func (b Bands) Verdict(score int) Verdict {
 
 // Outcome is what became of one layer in one check.
 type Outcome struct {
-	Layer        string     `json:"layer"`
-	Version      string     `json:"version"`
-	Weight       float64    `json:"weight"`
-	Score        int        `json:"score"`        // 0 to 100; 0 when it abstained or was lost
-	Contribution float64    `json:"contribution"` // to the fused log-odds: weight * score / 100
-	Abstained    bool       `json:"abstained,omitempty"`
+	Layer        string        `json:"layer"`
+	Version      string        `json:"version"`
+	Weight       float64       `json:"weight"`
+	Score        int           `json:"score"`        // 0 to 100; 0 when it abstained or was lost
+	Contribution float64       `json:"contribution"` // to the fused log-odds: weight * score / 100
+	Abstained    bool          `json:"abstained,omitempty"`
 	Lost         FailureReason `json:"lost,omitempty"`
-	Required     bool       `json:"required,omitempty"`
-	Micros       int64      `json:"micros"` // microseconds it took
-	Fuel         int64      `json:"fuel"`   // what it burned, about one unit an instruction
-	Threat       string     `json:"threat,omitempty"`
-	Signals      []Signal   `json:"signals,omitempty"`
+	Required     bool          `json:"required,omitempty"`
+	Micros       int64         `json:"micros"` // microseconds it took
+	Fuel         int64         `json:"fuel"`   // what it burned, about one unit an instruction
+	Threat       string        `json:"threat,omitempty"`
+	Signals      []Signal      `json:"signals,omitempty"`
 	// the layer reads what others said of an entity, so its say is no new evidence about it
 	SecondHand bool `json:"-"`
 }

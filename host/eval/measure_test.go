@@ -41,7 +41,7 @@ func lineup() eval.Model {
 type said struct {
 	first, second int
 	lost          check.FailureReason // of first
-	slow          bool             // first
+	slow          bool                // first
 }
 
 // fake is a scorer that says what it is told to. It is as slow, and loses its layer as often, as troubles says: for

@@ -18,7 +18,7 @@ import (
 type nobody struct{}
 
 func (nobody) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
-func (nobody) CheckDone(*check.Decision, time.Duration)         {}
+func (nobody) CheckDone(*check.Decision, time.Duration)            {}
 
 // pro may check everything.
 func pro(t *testing.T) check.Caller {

@@ -23,7 +23,7 @@ type specimen struct {
 type ending struct {
 	refused bool
 	lost    []check.FailureReason // any of these
-	says    []string           // what the error tells
+	says    []string              // what the error tells
 	score   int
 }
 
