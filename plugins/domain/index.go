@@ -71,7 +71,7 @@ func bind() *directory {
 	for i := range brand.Count() {
 		b := brand.At(i)
 		edits := 0
-		if b.Kind != brand.Short {
+		if b.Kind() != brand.Short {
 			edits = slack(b.Key)
 		}
 		add(b.Key, edits)

@@ -47,15 +47,15 @@ type verdict struct {
 func judge(h *host, found *hit) verdict {
 	v := verdict{hit: *found}
 	switch {
-	case found.form == plain && found.whole() && found.Kind != brand.Short && len(found.Key) >= 5 && found.broken():
+	case found.form == plain && found.whole() && found.Kind() != brand.Short && len(found.Key) >= 5 && found.broken():
 		v.code, v.points = "domain:brand:typo", 60
 		return v
-	case found.Kind == brand.Site:
+	case found.Kind() == brand.Site:
 		v.judgeSite(h)
 		return v
-	case found.form == plain && found.Kind != brand.Short && found.undotted():
+	case found.form == plain && found.Kind() != brand.Short && found.undotted():
 		v.code, v.points = "domain:brand:missing_dot", 80
-		if found.Kind == brand.Word && len(found.Key) < 7 {
+		if found.Kind() == brand.Word && len(found.Key) < 7 {
 			v.points = 50
 		}
 		return v
@@ -97,7 +97,7 @@ func (v *verdict) judgePlain(h *host) {
 	case found.whole():
 		v.code = "domain:brand:suffix"
 		v.points = elsewhere(h, found)
-	case found.Kind == brand.Short:
+	case found.Kind() == brand.Short:
 		switch {
 		case !found.apart:
 		case strong && r.covered:
@@ -105,7 +105,7 @@ func (v *verdict) judgePlain(h *host) {
 		default:
 			v.points = 30
 		}
-	case found.Kind == brand.Word:
+	case found.Kind() == brand.Word:
 		switch {
 		case strong && r.covered && (found.apart || letters >= 6):
 			v.points, v.extra = 40, 35
@@ -144,18 +144,18 @@ func (v *verdict) judgePlain(h *host) {
 func disguisedPoints(found *hit) int {
 	letters, glued := len(found.Key), !found.apart
 	switch {
-	case found.Kind == brand.Short:
+	case found.Kind() == brand.Short:
 		if found.apart && found.baited() && found.rest.covered {
 			return 40
 		}
 		return 0
-	case found.Kind == brand.Word && glued, letters < 5, glued && letters < 6, ordinary(found.written()):
+	case found.Kind() == brand.Word && glued, letters < 5, glued && letters < 6, ordinary(found.written()):
 		return 0
 	case letters < 6 && found.changes > 1 && !found.foreign:
 		return 0
-	case found.Kind == brand.Word && found.foreign:
+	case found.Kind() == brand.Word && found.foreign:
 		return 85
-	case found.Kind == brand.Word:
+	case found.Kind() == brand.Word:
 		return 65
 	case glued:
 		return 70
@@ -167,9 +167,9 @@ func disguisedPoints(found *hit) int {
 func twistedPoints(found *hit) int {
 	letters := len(found.Key)
 	switch {
-	case found.Kind == brand.Short || letters < 5 || ordinary(found.written()) || letters < 8 && found.changes > 1:
+	case found.Kind() == brand.Short || letters < 5 || ordinary(found.written()) || letters < 8 && found.changes > 1:
 		return 0
-	case found.Kind == brand.Word:
+	case found.Kind() == brand.Word:
 		if found.apart && letters >= 6 {
 			return 45
 		}
@@ -224,7 +224,7 @@ func typoPoints(h *host, found *hit) int {
 	head := written[0] == found.Key[0]
 	tail := written[len(written)-1] == found.Key[letters-1]
 	switch {
-	case found.Kind != brand.Coined && found.Kind != brand.Site:
+	case found.Kind() != brand.Coined && found.Kind() != brand.Site:
 		switch {
 		case !natural || letters < 6:
 			return 0
@@ -232,7 +232,7 @@ func typoPoints(h *host, found *hit) int {
 			return 50
 		case lured:
 			return 30
-		case letters >= 8 && head && found.whole() && found.Kind == brand.Word:
+		case letters >= 8 && head && found.whole() && found.Kind() == brand.Word:
 			return 45
 		}
 		return 0
@@ -249,11 +249,11 @@ func typoPoints(h *host, found *hit) int {
 			points = 45
 		}
 		switch {
-		case letters == 6 && found.whole() && found.Kind == brand.Coined && natural != head:
+		case letters == 6 && found.whole() && found.Kind() == brand.Coined && natural != head:
 			return 35
 		case letters < 7 && (!found.apart || !(natural && head) && !lured):
 			return 0
-		case !natural && found.slip.several && (found.Kind == brand.Site && letters < 12 || letters < 10):
+		case !natural && found.slip.several && (found.Kind() == brand.Site && letters < 12 || letters < 10):
 			return 0
 		case !head && !natural && found.slip.other && letters < 9:
 			return 0
@@ -265,7 +265,7 @@ func typoPoints(h *host, found *hit) int {
 			points -= 15
 		}
 		return max(points, 0)
-	case found.Kind == brand.Site && strings.Contains(written, "-") && strings.IndexByte(found.Name, '-') < 0:
+	case found.Kind() == brand.Site && strings.Contains(written, "-") && strings.IndexByte(found.Name, '-') < 0:
 		return 0 // two words that resemble one name by chance
 	case found.edits == 3 && letters >= 14 && written[:2] == found.Key[:2]:
 		return 60
@@ -288,12 +288,12 @@ func elsewhere(h *host, found *hit) int {
 		slip = suffix.Slip(h.Suffix)
 	}
 	switch {
-	case found.Kind != brand.Short && slip > 0:
-		if found.Kind == brand.Word {
+	case found.Kind() != brand.Short && slip > 0:
+		if found.Kind() == brand.Word {
 			return slip / 2
 		}
 		return slip
-	case found.Kind != brand.Coined, h.Private && !h.Hosted():
+	case found.Kind() != brand.Coined, h.Private && !h.Hosted():
 		return 0
 	case h.Private, h.risk > 0:
 		return 60
@@ -305,7 +305,7 @@ func elsewhere(h *host, found *hit) int {
 
 // judgeLeft weighs a brand in a label left of the registrable domain; after is what stands between them.
 func judgeLeft(h *host, found *hit, after string) verdict {
-	if found.Kind == brand.Site && found.form != plain {
+	if found.Kind() == brand.Site && found.form != plain {
 		return verdict{hit: *found} // people name their machines as they like
 	}
 	v := judge(h, found)
@@ -320,16 +320,16 @@ func judgeLeft(h *host, found *hit, after string) verdict {
 	switch {
 	case found.whole() && posesAsSuffix(found.Brand, following, after == ""):
 		v.code, v.points = "domain:brand:address_inside", 90
-	case found.Kind == brand.Coined && found.baited() && found.rest.covered:
+	case found.Kind() == brand.Coined && found.baited() && found.rest.covered:
 		v.points, v.extra = 60, 25
 	case brand.Customer(&h.Host): // brands are customers too
-	case found.Kind == brand.Coined && found.whole() && (h.risk > 0 || h.Hosted()):
+	case found.Kind() == brand.Coined && found.whole() && (h.risk > 0 || h.Hosted()):
 		v.points = 65
-	case found.Kind == brand.Coined && found.whole():
+	case found.Kind() == brand.Coined && found.whole():
 		v.points = 45 // companies name their own servers after the software on them
-	case found.Kind == brand.Coined && found.apart:
+	case found.Kind() == brand.Coined && found.apart:
 		v.points = 40
-	case found.Kind == brand.Word && found.whole() && h.risk > 0:
+	case found.Kind() == brand.Word && found.whole() && h.risk > 0:
 		v.points = 45
 	}
 	if v.points > 0 && v.extra == 0 && wordsOf(h.Name)&(strongLures&^bait.Support) != 0 {

@@ -32,7 +32,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	best := borrowed(&h)
 	if best.code != "" {
 		if b, how := known.owners.Of(&h.Host, best.hit.Brand); how == brand.Owner {
-			if b.Kind != brand.Site {
+			if b.Kind() != brand.Site {
 				c.Signal(-50, "domain:brand:official", quote.Of(h.Registrable)+" is a domain of "+b.Name+" itself")
 			}
 			return sdk.Scored
@@ -73,8 +73,8 @@ func borrowed(h *host) verdict {
 	itself, holds := false, ""
 	if !brand.Customer(&h.Host) { // whose host's name is not theirs to choose
 		r.search(h.Name, func(found *hit) {
-			itself = itself || found.Kind == brand.Site && found.form == plain && found.whole()
-			if found.form == plain && found.Kind == brand.Coined {
+			itself = itself || found.Kind() == brand.Site && found.form == plain && found.whole()
+			if found.form == plain && found.Kind() == brand.Coined {
 				holds = found.Key
 			}
 			if holds != "" && found.edits > 2 && len(found.Key) > len(holds) && strings.HasPrefix(found.Key, holds) {

@@ -107,7 +107,7 @@ func TestDirectoryHoldsEveryName(t *testing.T) {
 		for _, at := range known.brands[known.spelt[k]:known.spelt[k+1]] {
 			found = found || int(at) == name
 		}
-		if !found && b.Kind != brand.Site {
+		if !found && b.Kind() != brand.Site {
 			t.Errorf("%s is not found by how it begins", b.Key)
 		}
 		for _, slipped := range slips(fold, int(known.names[name].slack)) {

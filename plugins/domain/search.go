@@ -38,7 +38,7 @@ func (r *reader) read(label string, visit func(*hit)) {
 				continue
 			}
 			h := hit{Brand: d.brand(int(name)), label: label, start: int(r.begin[i]), end: int(r.end[i+n-1])}
-			if h.setApart(); h.Kind == brand.Short && !h.apart {
+			if h.setApart(); h.Kind() == brand.Short && !h.apart {
 				continue // there is one in every other word
 			}
 			if h.spell() {

@@ -1,128 +1,29 @@
 package main
 
-import "assay/plugins/internal/wordlist"
+import (
+	"slices"
 
-// brand is a name that fraud borrows in local parts. An ambiguous one is a word, a person's name or short, and counts
-// only where the whole local part is made of it and of service words.
-type brand struct {
-	name      string
-	ambiguous bool
-}
-
-// brands are those whose support desks are most often played, grouped by kind.
-var brands = [...]brand{
-	{"paypal", false}, {"amazon", false}, {"apple", true}, {"icloud", false}, {"itunes", false}, {"microsoft", false},
-	{"outlook", true}, {"office365", false}, {"windows", true}, {"onedrive", false}, {"google", false}, {"gmail", true},
-	{"facebook", false}, {"instagram", false}, {"whatsapp", false}, {"telegram", false}, {"linkedin", false},
-	{"twitter", false}, {"tiktok", false}, {"snapchat", false}, {"youtube", false}, {"discord", true}, {"steam", true},
-	{"roblox", false}, {"epicgames", false}, {"playstation", false}, {"netflix", false}, {"spotify", false},
-	{"disneyplus", false}, {"adobe", true}, {"dropbox", false}, {"docusign", false}, {"norton", true}, {"mcafee", true},
-	{"geeksquad", false}, {"yahoo", true}, {"ebay", true}, {"aliexpress", false}, {"alibaba", true}, {"walmart", false},
-	{"zalando", false}, {"allegro", true}, {"vinted", false}, {"wallapop", false}, {"leboncoin", false},
-	{"airbnb", false},
-	{"bookingcom", false}, {"booking", true}, {"dhl", true}, {"fedex", false}, {"ups", true}, {"usps", true},
-	{"dpd", true},
-	{"gls", true}, {"evri", true}, {"royalmail", false}, {"laposte", false}, {"chronopost", false},
-	{"colissimo", false},
-	{"correos", true}, {"posteitaliane", false}, {"deutschepost", false}, {"swisspost", false}, {"postnl", false},
-	{"bpost", true}, {"inpost", false}, {"coinbase", false}, {"binance", false}, {"kraken", true}, {"bitfinex", false},
-	{"metamask", false}, {"trustwallet", false}, {"ledger", true}, {"trezor", false}, {"blockchain", false},
-	{"opensea", false}, {"cryptocom", false}, {"etoro", false}, {"robinhood", true}, {"revolut", false}, {"n26", true},
-	{"wise", true}, {"klarna", false}, {"stripe", true}, {"venmo", false}, {"cashapp", false}, {"zelle", true},
-	{"westernunion", false}, {"moneygram", false}, {"skrill", false}, {"payoneer", false}, {"visa", true},
-	{"mastercard", false}, {"amex", true}, {"americanexpress", false}, {"chase", true}, {"wellsfargo", false},
-	{"bankofamerica", false}, {"citibank", false}, {"capitalone", false}, {"hsbc", false}, {"barclays", false},
-	{"lloyds", true}, {"natwest", false}, {"halifax", true}, {"santander", true}, {"bbva", false}, {"caixabank", false},
-	{"ing", true}, {"rabobank", false}, {"abnamro", false}, {"sparkasse", false}, {"volksbank", false},
-	{"postbank", false},
-	{"commerzbank", false}, {"deutschebank", false}, {"unicredit", false}, {"intesasanpaolo", false},
-	{"bnpparibas", false}, {"creditagricole", false}, {"societegenerale", false}, {"boursorama", false}, {"irs", true},
-	{"hmrc", true}, {"impots", true}, {"ameli", true}, {"elster", true}, {"finanzamt", true}, {"agenziaentrate", false},
-	{"inps", true}, {"europol", false}, {"interpol", false}, {"fbi", true}, {"medicare", true},
-	{"socialsecurity", false},
-	{"dvla", true}, {"telekom", true}, {"vodafone", false}, {"verizon", false}, {"xfinity", false}, {"comcast", false},
-}
-
-// moneyWords are about access, money or identity, which only fraud writes from a mailbox anybody can open; deskWords
-// are what else an organisation calls its desks, mailings and errands; fillers name no desk by themselves. Each in the
-// form of disposables.
-const (
-	moneyWords = `account accounts alert alerts claim claims compte confirm confirmation cuenta dispute disputes
-donotreply fraud konto kyc locked login noreply recovery reembolso refund refunds remboursement rimborso
-rueckerstattung secure securite security seguridad sicherheit sicurezza signin suspended suspension unlock validate
-validation verif verification verified verify
-`
-	deskWords = `admin administrator agent airdrop assist assistance assistenza atencion bank banking billing bonus
-care career careers center centre client clientes clients compliance contact crypto customer customers daemon
-delivery department dept desk finance gift giveaway help helpdesk helpline hiring hr info invoice invoices job jobs
-kunden kundendienst kundenservice livraison loan loans manager notice notices notification notifications office
-official order orders paket parcel pay payment payments prize promo protection recruiter recruitment renew renewal
-reply resolution reward rewards safety service services servicio servicios servizio shipping soporte subscription
-support supports tax team teams tech technical tracking trust update updates wallet
-`
-	fillers = `app at ch com corp de email es eu for fr from global group id inc international it llc ltd mail
-mailer my nl no online pro server system systems the uk us usa user users web your
-`
+	"assay/plugins/internal/brand"
 )
 
-// maxWord is the length in bytes of the longest of those words.
-const maxWord = 15
-
-// starts holds, for each first letter a-z of those words, the second letters that follow it, a bit each: most names end
-// the search there.
-var starts = [26]letters{
-	0xc894c, 0x04101, 0x124891, 0x04111, 0x141000, 0x24100, 0x20900, 0x20110,
-	0x82008, 0x04000, 0x1104000, 0x84900, 0x1000001, 0x04800, 0x22020, 0x20001,
-	0x00000, 0x100110, 0x1104191, 0x20091, 0x4a400, 0x00011, 0x00011, 0x00000,
-	0x04000, 0x00000,
+// posedBrand is a brand that fraud poses as in local parts.
+type posedBrand struct {
+	name  string // as local parts spell it, without separators
+	alone bool   // counts only where the rest of the local part is service words and digits
 }
 
-// startsWord says whether one of those words may begin s.
-func startsWord(s string) bool {
-	if len(s) < 2 || s[0]-'a' >= 26 || s[1]-'a' >= 26 {
-		return false
+// posedBrands are the brands that package brand flags for this layer, and a few that it does not list because no
+// domain borrows them. The longest name comes first: bookingcom is found before booking.
+var posedBrands = func() []posedBrand {
+	list := []posedBrand{
+		{"geeksquad", false}, {"lloyds", true}, {"elster", true}, {"fbi", true}, {"medicare", true},
+		{"socialsecurity", false},
 	}
-	return starts[s[0]-'a']&(1<<(s[1]-'a')) != 0
-}
-
-// wording is what a run of letters without separators is made of.
-type wording struct {
-	whole bool // of nothing but service words and digits
-	desks int  // of moneyWords and deskWords
-	money int  // of moneyWords
-}
-
-// segment reads s as service words one after another, longest first, and digits between them.
-func segment(s string) wording {
-	w := wording{whole: true}
-	for s != "" {
-		if s[0] >= '0' && s[0] <= '9' {
-			s = s[1:]
-			continue
+	for i := range brand.Count() {
+		if b := brand.At(i); b.Desk() != 0 {
+			list = append(list, posedBrand{b.Key, b.Desk() == brand.DeskAlone})
 		}
-		if !startsWord(s) {
-			w.whole = false
-			return w
-		}
-		size := min(len(s), maxWord)
-		for ; size > 1; size-- {
-			if wordlist.Has(moneyWords, s[:size]) {
-				w.desks, w.money = w.desks+1, w.money+1
-				break
-			}
-			if wordlist.Has(deskWords, s[:size]) {
-				w.desks++
-				break
-			}
-			if wordlist.Has(fillers, s[:size]) {
-				break
-			}
-		}
-		if size <= 1 {
-			w.whole = false
-			return w
-		}
-		s = s[size:]
 	}
-	return w
-}
+	slices.SortStableFunc(list, func(a, b posedBrand) int { return len(b.name) - len(a.name) })
+	return list
+}()

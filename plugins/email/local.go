@@ -109,8 +109,8 @@ func posing(v *verdict, local, host string, at mailbox) bool {
 	}
 	plain := deleet(joined)
 	present := lettersOf(joined) | lettersOf(plain)
-	for i := range brands {
-		b := &brands[i]
+	for i := range posedBrands {
+		b := &posedBrands[i]
 		if !present.spell(b.name) {
 			continue
 		}
@@ -155,9 +155,9 @@ func posing(v *verdict, local, host string, at mailbox) bool {
 // Brands' own further domains, such as the ones they send mail from, are rarely written so.
 func joinedBrand(name string) string {
 	present := lettersOf(name)
-	for i := range brands {
-		b := &brands[i]
-		if !b.ambiguous && present.spell(b.name) && len(name) > len(b.name)+1 && wordApart(name, b.name) {
+	for i := range posedBrands {
+		b := &posedBrands[i]
+		if !b.alone && present.spell(b.name) && len(name) > len(b.name)+1 && wordApart(name, b.name) {
 			return b.name
 		}
 	}
@@ -165,7 +165,7 @@ func joinedBrand(name string) string {
 }
 
 // playsBrand judges a local part that holds b, with before and after what stands around it.
-func playsBrand(v *verdict, local string, b *brand, before, after wording, at mailbox) bool {
+func playsBrand(v *verdict, local string, b *posedBrand, before, after wording, at mailbox) bool {
 	desks := before.desks + after.desks
 	switch whole := before.whole && after.whole; {
 	case whole && desks > 0 && at.open:
@@ -174,7 +174,7 @@ func playsBrand(v *verdict, local string, b *brand, before, after wording, at ma
 	case whole && desks > 0:
 		v.add(pointsPosingOwn, "email:impersonation:brand",
 			quote.Of(local)+"@ plays a desk of "+b.name+" under a domain without that name", sdk.Impersonation)
-	case !at.open || b.ambiguous:
+	case !at.open || b.alone:
 		return false
 	case whole:
 		v.add(pointsBrandOnly, "email:impersonation:name",

@@ -19,13 +19,27 @@ const (
 	Site  // a well-known site: counts only where it is all that a label or a part of it spells
 )
 
+// Flags of a brand, added to its kind in the tables: fraud poses as its support desk in the local part of email
+// addresses. The email layer alone reads them.
+const (
+	Desk      Kind = 1 << (6 + iota) // the key counts next to other words too
+	DeskAlone                        // the key counts only where the rest of the local part is service words
+	flags     = Desk | DeskAlone
+)
+
 // Brand is a name that fraud borrows.
 type Brand struct {
 	Key  string // how labels spell it: lower-case ASCII without hyphens
 	Name string // as its owner writes it
-	Kind Kind
+	kind Kind   // with flags
 	Own  string // its domains, parted by spaces; see Owns
 }
+
+// Kind returns the brand's kind without flags.
+func (b *Brand) Kind() Kind { return b.kind &^ flags }
+
+// Desk returns the flag Desk or DeskAlone, or 0 for a brand whose desk fraud does not pose as.
+func (b *Brand) Desk() Kind { return b.kind & flags }
 
 // tables holds every brand; a name may have several keys.
 var tables = [...][]Brand{moneyBrands[:], cryptoBrands[:], webBrands[:], shopBrands[:], publicBrands[:]}

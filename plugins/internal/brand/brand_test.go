@@ -53,7 +53,7 @@ func TestTables(t *testing.T) {
 		if strings.Trim(b.Key, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || len(b.Key) < 3 {
 			t.Errorf("the key %q is not lower-case ASCII of three letters or more", b.Key)
 		}
-		if len(b.Key) < 5 && b.Kind != Short {
+		if len(b.Key) < 5 && b.Kind() != Short {
 			t.Errorf("%s has %d letters and would be found inside words", b.Key, len(b.Key))
 		}
 		if b.Own == "" || b.Name == "" {

@@ -79,7 +79,7 @@ func (x *Index) Of(h *suffix.Host, likely *Brand) (*Brand, Ownership) {
 	if Customer(h) {
 		return nil, Stranger
 	}
-	if likely.Kind == Site && likely.Owns(h) == Owner {
+	if likely.kind == Site && likely.Owns(h) == Owner {
 		return likely, Owner
 	}
 	whose, how := x.listed(h, likely)

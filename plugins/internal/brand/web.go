@@ -2,7 +2,7 @@ package brand
 
 // webBrands are mail and office services, social networks, shops, streaming, games, hosting and devices.
 var webBrands = [...]Brand{
-	{"google", "Google", Coined, `google.* google.cm google.ne google.co google.dev google-analytics.com
+	{"google", "Google", Coined | Desk, `google.* google.cm google.ne google.co google.dev google-analytics.com
 		googleapis.com googlevideo.com
 		googleusercontent.com googletagmanager.com googlesyndication.com googleadservices.com
 		googletagservices.com googlemail.com googlesource.com googleblog.com googlecode.com googleearth.com
@@ -10,33 +10,33 @@ var webBrands = [...]Brand{
 		googleapps.com googlezip.net googlecnapps.cn googlehosted.com googlecloud.com googlepages.com
 		googleanalytics.com googleoptimize.com googlesciencefair.com googlephotos.com googleadsserving.cn
 		googlebot.com googledrive.com googlecommerce.com googlemaps.com`},
-	{"gmail", "Gmail", Coined, "gmail.com google.com gmail.*"},
-	{"youtube", "YouTube", Coined, `youtube.* youtubeeducation.com youtube-nocookie.com youtubekids.com
+	{"gmail", "Gmail", Coined | DeskAlone, "gmail.com google.com gmail.*"},
+	{"youtube", "YouTube", Coined | Desk, `youtube.* youtubeeducation.com youtube-nocookie.com youtubekids.com
 		youtubego.com youtubegaming.com youtubemobilesupport.com`},
-	{"microsoft", "Microsoft", Coined, `microsoft.* microsoftonline.com microsoftonline-p.com
+	{"microsoft", "Microsoft", Coined | Desk, `microsoft.* microsoftonline.com microsoftonline-p.com
 		microsoftstream.com microsoftstore.com microsoftazuread-sso.com microsoftinternetsafety.net
 		microsoftedge.com microsofttranslator.com microsoftpersonalcontent.com microsoftcloud.com
 		microsoft365.com s-microsoft.com microsoftusercontent.com microsoftedgeinsider.com microsoft-int.com`},
-	{"office365", "Microsoft 365", Coined, "office365.com office365.us office.com"},
-	{"outlook", "Outlook", Word, "outlook.* outlookmobile.com"},
+	{"office365", "Microsoft 365", Coined | Desk, "office365.com office365.us office.com"},
+	{"outlook", "Outlook", Word | DeskAlone, "outlook.* outlookmobile.com"},
 	{"hotmail", "Hotmail", Coined, "hotmail.*"},
-	{"onedrive", "OneDrive", Coined, "onedrive.* onedrive.live.com"},
+	{"onedrive", "OneDrive", Coined | Desk, "onedrive.* onedrive.live.com"},
 	{"sharepoint", "SharePoint", Coined, "sharepoint.* sharepointonline.com sharepoint-df.com"},
-	{"windows", "Windows", Word, "windows.com windows.net windowsupdate.com windowsphone.com"},
+	{"windows", "Windows", Word | DeskAlone, "windows.com windows.net windowsupdate.com windowsphone.com"},
 	{"skype", "Skype", Coined, "skype.* skypeassets.com skypeforbusiness.com"},
 	{"xbox", "Xbox", Short, "xbox.* xboxlive.com xboxservices.com xboxgamepass.com"},
 	{"bing", "Bing", Short, "bing.* bing.net"},
-	{"linkedin", "LinkedIn", Coined, "linkedin.* linkedin-ei.com linkedinlearning.com"},
+	{"linkedin", "LinkedIn", Coined | Desk, "linkedin.* linkedin-ei.com linkedinlearning.com"},
 	{"github", "GitHub", Coined, `github.* githubassets.com githubusercontent.com githubapp.com
 		githubcopilot.com githubstatus.com github.blog github.community`},
 	{"gitlab", "GitLab", Word, "gitlab.*"},
-	{"apple", "Apple", Word, `apple.* apple-dns.net apple-mapkit.com apple-cloudkit.com
+	{"apple", "Apple", Word | DeskAlone, `apple.* apple-dns.net apple-mapkit.com apple-cloudkit.com
 		apple-livephotoskit.com applepay.com appleid.com applemusic.com applecard.com`},
 	{"appleid", "Apple ID", Coined, "appleid.com apple.com"},
-	{"icloud", "iCloud", Coined, "icloud.* icloud-content.com"},
-	{"itunes", "iTunes", Coined, "itunes.*"},
+	{"icloud", "iCloud", Coined | Desk, "icloud.* icloud-content.com"},
+	{"itunes", "iTunes", Coined | Desk, "itunes.*"},
 	{"iphone", "iPhone", Coined, "iphone.*"},
-	{"amazon", "Amazon", Coined, `amazon.* amazon.dev amazon.jobs amazon.science amazonaws.com
+	{"amazon", "Amazon", Coined | Desk, `amazon.* amazon.dev amazon.jobs amazon.science amazonaws.com
 		amazon-adsystem.com amazonaws.com.cn amazonpay.com
 		amazontrust.com amazonalexa.com amazonvideo.com amazonmusic.com amazonbusiness.com amazon-corp.com
 		amazonses.com amazonwebservices.com amazonaws-china.com amazonbrowserapp.com amazonstudios.com
@@ -44,32 +44,33 @@ var webBrands = [...]Brand{
 		amazonworkspaces.com amazongames.com`},
 	{"primevideo", "Prime Video", Coined, "primevideo.* amazonvideo.com"},
 	{"amazonprime", "Amazon Prime", Coined, "amazon.com primevideo.com"},
-	{"facebook", "Facebook", Coined, `facebook.* facebookcorewwwi.onion facebookmail.com
+	{"facebook", "Facebook", Coined | Desk, `facebook.* facebookcorewwwi.onion facebookmail.com
 		facebook-hardware.com facebookblueprint.com facebookbrand.com facebook-studio.com facebookconnect.com
 		facebookstories.com facebookdevelopers.com facebook.design fb.com`},
-	{"instagram", "Instagram", Coined, `instagram.* instagram-brand.com instagram-engineering.com
+	{"instagram", "Instagram", Coined | Desk, `instagram.* instagram-brand.com instagram-engineering.com
 		instagram-press.com cdninstagram.com instagramenglish.com`},
-	{"whatsapp", "WhatsApp", Coined, "whatsapp.* whatsappbrand.com whatsapp-plus.info whatsapp-plus.net"},
+	{"whatsapp", "WhatsApp", Coined | Desk, "whatsapp.* whatsappbrand.com whatsapp-plus.info whatsapp-plus.net"},
 	{"messenger", "Messenger", Word, "messenger.com m.me"},
-	{"telegram", "Telegram", Word, "telegram.* telegram-cdn.org telegra.ph t.me"},
-	{"snapchat", "Snapchat", Coined, "snapchat.*"},
-	{"tiktok", "TikTok", Coined, `tiktok.* tiktokv.com tiktokcdn.com tiktokcdn-us.com tiktokv.us
+	{"telegram", "Telegram", Word | Desk, "telegram.* telegram-cdn.org telegra.ph t.me"},
+	{"snapchat", "Snapchat", Coined | Desk, "snapchat.*"},
+	{"tiktok", "TikTok", Coined | Desk, `tiktok.* tiktokv.com tiktokcdn.com tiktokcdn-us.com tiktokv.us
 		tiktokglobalshop.com tiktokcdn-eu.com tiktokw.us tiktokrow-cdn.com tiktokshop.com tiktokd.org
 		tiktokd.net tiktoktime.com`},
-	{"twitter", "Twitter", Coined, `twitter.* twitterflightschool.com twitterinc.com twitteroauth.com
+	{"twitter", "Twitter", Coined | Desk, `twitter.* twitterflightschool.com twitterinc.com twitteroauth.com
 		twitterstat.us twittercommunity.com`},
 	{"pinterest", "Pinterest", Coined, "pinterest.* pinterestmail.com"},
 	{"reddit", "Reddit", Coined, `reddit.* redditstatic.com redditmedia.com redditinc.com redditmail.com
 		redditspace.com redditblog.com`},
 	{"tumblr", "Tumblr", Coined, "tumblr.*"},
-	{"discord", "Discord", Coined, `discord.* discordapp.com discordapp.net discordcdn.com discordmerch.com
+	{"discord", "Discord", Coined | DeskAlone, `discord.* discordapp.com discordapp.net discordcdn.com discordmerch.com
 		discordstatus.com discordpartygames.com discord-activities.com discordactivities.com discordsays.com
-		discordquests.com discord.design discord.dev discord.gift discord.gifts discord.media discord.new discord.tools`},
+		discordquests.com discord.design discord.dev discord.gift discord.gifts discord.media discord.new
+		discord.tools`},
 	{"hypesquad", "Discord HypeSquad", Coined, "discord.com"},
 	{"vkontakte", "VK", Coined, "vkontakte.ru vk.com"},
 	{"tinder", "Tinder", Word, "tinder.*"},
 	{"badoo", "Badoo", Coined, "badoo.* badoocdn.com"},
-	{"yahoo", "Yahoo", Coined, `yahoo.* yahooapis.com yahoodns.net yahooinc.com yahoo-email.com
+	{"yahoo", "Yahoo", Coined | DeskAlone, `yahoo.* yahooapis.com yahoodns.net yahooinc.com yahoo-email.com
 		yahoosmallbusiness.com yahoosandbox.com`},
 	{"protonmail", "Proton Mail", Coined, "protonmail.* proton.me protonmail.ch"},
 	{"webde", "WEB.DE", Word, "web.de"},
@@ -77,11 +78,11 @@ var webBrands = [...]Brand{
 	{"libero", "Libero", Word, "libero.it"},
 	{"zimbra", "Zimbra", Word, "zimbra.* zimbra.com"},
 	{"roundcube", "Roundcube", Word, "roundcube.*"},
-	{"docusign", "DocuSign", Coined, "docusign.* docusign-*.*"},
-	{"dropbox", "Dropbox", Coined, `dropbox.* dropboxusercontent.com dropboxapi.com dropbox-dns.com
+	{"docusign", "DocuSign", Coined | Desk, "docusign.* docusign-*.*"},
+	{"dropbox", "Dropbox", Coined | Desk, `dropbox.* dropboxusercontent.com dropboxapi.com dropbox-dns.com
 		dropboxstatic.com dropboxforum.com dropboxpartners.com dropboxbusiness.com`},
 	{"wetransfer", "WeTransfer", Coined, "wetransfer.* wetransfer.net"},
-	{"adobe", "Adobe", Coined, `adobe.* adobe-*.* adobedtm.com adobelogin.com adobess.com adobecc.com
+	{"adobe", "Adobe", Coined | DeskAlone, `adobe.* adobe-*.* adobedtm.com adobelogin.com adobess.com adobecc.com
 		adobeaemcloud.com adobesign.com adobesigncdn.com adobeexchange.com adobeconnect.com adobesc.com
 		adobemagazine.com adobeoobe.com`},
 	{"zoom", "Zoom", Short, "zoom.* zoomgov.com zoomcares.org"},
@@ -99,9 +100,9 @@ var webBrands = [...]Brand{
 	{"ovhcloud", "OVHcloud", Coined, "ovhcloud.* ovh.com"},
 	{"namecheap", "Namecheap", Coined, "namecheap.*"},
 	{"wordpress", "WordPress", Word, "wordpress.* wordpress.org"},
-	{"norton", "Norton", Word, "norton.*"},
+	{"norton", "Norton", Word | DeskAlone, "norton.*"},
 	{"nortonlifelock", "NortonLifeLock", Coined, "nortonlifelock.*"},
-	{"mcafee", "McAfee", Coined, "mcafee.* mcafeesecure.com mcafeewebadvisor.com mcafeemobilesecurity.com"},
+	{"mcafee", "McAfee", Coined | DeskAlone, "mcafee.* mcafeesecure.com mcafeewebadvisor.com mcafeemobilesecurity.com"},
 	{"kaspersky", "Kaspersky", Coined, "kaspersky.* kaspersky-labs.com kasperskylab.*"},
 	{"malwarebytes", "Malwarebytes", Coined, "malwarebytes.*"},
 	{"bitdefender", "Bitdefender", Coined, "bitdefender.*"},
@@ -113,12 +114,12 @@ var webBrands = [...]Brand{
 	{"chatgpt", "ChatGPT", Coined, "chatgpt.com openai.com"},
 	{"openai", "OpenAI", Coined, "openai.*"},
 	{"deepseek", "DeepSeek", Coined, "deepseek.com"},
-	{"netflix", "Netflix", Coined, `netflix.* netflixinvestor.com netflixstudios.com netflixdnstest1.com
+	{"netflix", "Netflix", Coined | Desk, `netflix.* netflixinvestor.com netflixstudios.com netflixdnstest1.com
 		netflix.github.io netflixtechblog.com netflixhouse.com netflixpartners.com`},
-	{"disneyplus", "Disney+", Coined, "disneyplus.* disney-plus.net disney.com"},
+	{"disneyplus", "Disney+", Coined | Desk, "disneyplus.* disney-plus.net disney.com"},
 	{"disney", "Disney", Coined, `disney.* disneyplus.com disneyland.* disneyworld.* disneystore.*
 		disneylandparis.* disneyinternational.com disneyparks.* disneycruise.* disneycareers.com`},
-	{"spotify", "Spotify", Coined, `spotify.* spotifycdn.com spotifyforbrands.com spotifyjobs.com
+	{"spotify", "Spotify", Coined | Desk, `spotify.* spotifycdn.com spotifyforbrands.com spotifyjobs.com
 		spotifycodes.com spotify-com.akamaized.net`},
 	{"deezer", "Deezer", Coined, "deezer.*"},
 	{"soundcloud", "SoundCloud", Coined, "soundcloud.*"},
@@ -129,14 +130,14 @@ var webBrands = [...]Brand{
 	{"crunchyroll", "Crunchyroll", Coined, "crunchyroll.*"},
 	{"steamcommunity", "Steam", Coined, "steamcommunity.com"},
 	{"steampowered", "Steam", Coined, "steampowered.com"},
-	{"steam", "Steam", Word, `steampowered.com steamcommunity.com steamcontent.com steamstatic.com
+	{"steam", "Steam", Word | DeskAlone, `steampowered.com steamcommunity.com steamcontent.com steamstatic.com
 		steamgames.com steamserver.net steam-chat.com steamusercontent.com steamstat.us`},
-	{"epicgames", "Epic Games", Coined, "epicgames.* epicgames.dev"},
+	{"epicgames", "Epic Games", Coined | Desk, "epicgames.* epicgames.dev"},
 	{"fortnite", "Fortnite", Coined, "fortnite.com"},
-	{"roblox", "Roblox", Coined, "roblox.* robloxlabs.com robloxcdn.com robloxdev.com"},
+	{"roblox", "Roblox", Coined | Desk, "roblox.* robloxlabs.com robloxcdn.com robloxdev.com"},
 	{"minecraft", "Minecraft", Coined, `minecraft.* minecraftservices.com minecraftforum.net
 		minecraft-services.net minecraft.wiki`},
-	{"playstation", "PlayStation", Coined, "playstation.* playstation.net"},
+	{"playstation", "PlayStation", Coined | Desk, "playstation.* playstation.net"},
 	{"nintendo", "Nintendo", Coined, "nintendo.* nintendoswitch.com nintendo-europe.com"},
 	{"battlenet", "Battle.net", Coined, "battle.net battlenet.com.cn"},
 	{"blizzard", "Blizzard", Word, "blizzard.*"},
@@ -149,23 +150,23 @@ var webBrands = [...]Brand{
 	{"bet365", "bet365", Coined, "bet365.* bet365affiliates.com"},
 	{"winamax", "Winamax", Coined, "winamax.*"},
 	{"betclic", "Betclic", Coined, "betclic.*"},
-	{"ebay", "eBay", Short, "ebay.* ebaystatic.com ebayimg.com ebay-kleinanzeigen.de"},
+	{"ebay", "eBay", Short | DeskAlone, "ebay.* ebaystatic.com ebayimg.com ebay-kleinanzeigen.de"},
 	{"kleinanzeigen", "Kleinanzeigen", Coined, "kleinanzeigen.* ebay-kleinanzeigen.de *kleinanzeigen.*"},
-	{"alibaba", "Alibaba", Coined, `alibaba.* alibabacloud.com alibabagroup.com alibabadns.com
+	{"alibaba", "Alibaba", Coined | DeskAlone, `alibaba.* alibabacloud.com alibabagroup.com alibabadns.com
 		alibabausercontent.com alibaba-inc.com`},
-	{"aliexpress", "AliExpress", Coined, "aliexpress.* aliexpress-media.com"},
+	{"aliexpress", "AliExpress", Coined | Desk, "aliexpress.* aliexpress-media.com"},
 	{"taobao", "Taobao", Coined, "taobao.*"},
 	{"shopee", "Shopee", Coined, "shopee.* shopeemobile.com shopeepay.*"},
 	{"lazada", "Lazada", Coined, "lazada.*"},
 	{"temu", "Temu", Short, "temu.*"},
 	{"shein", "SHEIN", Coined, "shein.* sheingroup.com"},
-	{"zalando", "Zalando", Coined, "zalando.* zalando-*.*"},
-	{"allegro", "Allegro", Word, `allegro.pl allegro.cz allegro.sk allegro.eu allegro.hu allegro.tech
+	{"zalando", "Zalando", Coined | Desk, "zalando.* zalando-*.*"},
+	{"allegro", "Allegro", Word | DeskAlone, `allegro.pl allegro.cz allegro.sk allegro.eu allegro.hu allegro.tech
 		allegrogroup.com allegrostatic.com allegrosandbox.pl`},
 	{"allegrolokalnie", "Allegro Lokalnie", Coined, "allegrolokalnie.pl"},
-	{"vinted", "Vinted", Coined, "vinted.*"},
-	{"leboncoin", "leboncoin", Coined, "leboncoin.fr leboncoin.io"},
-	{"wallapop", "Wallapop", Coined, "wallapop.*"},
+	{"vinted", "Vinted", Coined | Desk, "vinted.*"},
+	{"leboncoin", "leboncoin", Coined | Desk, "leboncoin.fr leboncoin.io"},
+	{"wallapop", "Wallapop", Coined | Desk, "wallapop.*"},
 	{"subito", "Subito", Word, "subito.it"},
 	{"marktplaats", "Marktplaats", Coined, "marktplaats.*"},
 	{"2dehands", "2dehands", Coined, "2dehands.be"},
@@ -184,7 +185,7 @@ var webBrands = [...]Brand{
 	{"mediamarkt", "MediaMarkt", Coined, "mediamarkt.* mediamarktsaturn.com"},
 	{"bolcom", "bol", Coined, "bol.com"},
 	{"coolblue", "Coolblue", Coined, "coolblue.*"},
-	{"walmart", "Walmart", Coined, `walmart.* walmartimages.com walmartlabs.com walmartcanada.ca
+	{"walmart", "Walmart", Coined | Desk, `walmart.* walmartimages.com walmartlabs.com walmartcanada.ca
 		walmartmexico.com walmartone.com`},
 	{"costco", "Costco", Coined, "costco.* costcotravel.com costcotireappointments.com costcobusinessdelivery.com"},
 	{"bestbuy", "Best Buy", Word, "bestbuy.*"},
@@ -192,9 +193,9 @@ var webBrands = [...]Brand{
 	{"etsy", "Etsy", Short, "etsy.*"},
 	{"shopify", "Shopify", Coined, `shopify.* shopifycdn.com shopifysvc.com shopifycloud.com
 		shopifyapps.com shopifypreview.com`},
-	{"booking", "Booking.com", Word, "booking.com bookingholdings.com"},
-	{"bookingcom", "Booking.com", Coined, "booking.com"},
-	{"airbnb", "Airbnb", Coined, "airbnb.* airbnb.github.io"},
+	{"booking", "Booking.com", Word | DeskAlone, "booking.com bookingholdings.com"},
+	{"bookingcom", "Booking.com", Coined | Desk, "booking.com"},
+	{"airbnb", "Airbnb", Coined | Desk, "airbnb.* airbnb.github.io"},
 	{"expedia", "Expedia", Coined, "expedia.* expediagroup.com expediapartnercentral.com"},
 	{"tripadvisor", "Tripadvisor", Coined, "tripadvisor.*"},
 	{"ryanair", "Ryanair", Coined, "ryanair.*"},
