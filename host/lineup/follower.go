@@ -96,7 +96,7 @@ func (f *Follower) Degraded() []string {
 			f.state.Refused, f.state.Revision))
 	}
 	for _, p := range f.inForce {
-		if p.Resting() {
+		if p.Suspended() {
 			amiss = append(amiss, fmt.Sprintf("layer %s rests after failing again and again", p.Manifest().Name))
 		}
 	}

@@ -5,63 +5,63 @@ import (
 	"time"
 )
 
-// A plugin that fails this often in a row rests for a second, and after each failed attempt to come back for twice as
-// long.
 const (
-	breakAfter   = 5
-	restShortest = time.Second
-	restLongest  = time.Minute
+	failureThreshold = 5 // consecutive failures that open the breaker
+	minCooldown      = time.Second
+	maxCooldown      = time.Minute
 )
 
-// breaker takes a plugin that keeps failing out of service for a while, so that every check is not held up by its
-// budget.
-type breaker struct {
+// circuitBreaker takes a plugin that keeps failing out of service, so that its budget does not delay every check.
+//
+// It opens after failureThreshold consecutive failures, for minCooldown. After the cooldown it lets one probe call
+// through at a time: a success closes the breaker, a failure reopens it for twice as long, at most for maxCooldown.
+type circuitBreaker struct {
 	mu       sync.Mutex
-	failures int           // in a row
-	rest     time.Duration // how long the next rest is
-	until    time.Time     // when it may be tried again; zero while it is in service
-	trying   bool          // one call is finding out whether it works again
+	failures int           // consecutive
+	cooldown time.Duration // the current or last one
+	retryAt  time.Time     // when the next probe is allowed; zero while the breaker is closed
+	probing  bool          // a probe is under way
 }
 
-// allow says whether a call may be made now. Of a plugin that has rested, one call at a time is let through.
-func (b *breaker) allow(now time.Time) bool {
+// allow reports whether a call may be made now. After each allowed call, use either record or cancel.
+func (b *circuitBreaker) allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.until.IsZero() {
+	if b.retryAt.IsZero() {
 		return true
 	}
-	if b.trying || now.Before(b.until) {
+	if b.probing || now.Before(b.retryAt) {
 		return false
 	}
-	b.trying = true
+	b.probing = true
 	return true
 }
 
-// done tells how a call that was allowed went.
-func (b *breaker) done(ok bool, now time.Time) {
+// record counts the outcome of an allowed call.
+func (b *circuitBreaker) record(ok bool, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.trying = false
+	b.probing = false
 	if ok {
-		b.failures, b.rest, b.until = 0, 0, time.Time{}
+		b.failures, b.cooldown, b.retryAt = 0, 0, time.Time{}
 		return
 	}
-	if b.failures++; b.failures >= breakAfter {
-		b.rest = min(max(2*b.rest, restShortest), restLongest)
-		b.until = now.Add(b.rest)
+	if b.failures++; b.failures >= failureThreshold {
+		b.cooldown = min(max(2*b.cooldown, minCooldown), maxCooldown)
+		b.retryAt = now.Add(b.cooldown)
 	}
 }
 
-// abandon ends a call that says nothing of the plugin, such as one that nobody waited for any longer.
-func (b *breaker) abandon() {
+// cancel ends an allowed call whose outcome is not the plugin's doing, such as one whose caller stopped waiting.
+func (b *circuitBreaker) cancel() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.trying = false
+	b.probing = false
 }
 
-// resting says whether the plugin is out of service.
-func (b *breaker) resting() bool {
+// isOpen reports whether the plugin is out of service.
+func (b *circuitBreaker) isOpen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return !b.until.IsZero()
+	return !b.retryAt.IsZero()
 }

@@ -40,7 +40,7 @@ func TestBreaker(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var b breaker
+			var b circuitBreaker
 			start := time.Unix(1_000_000, 0)
 			for i, s := range c.steps {
 				now := start.Add(s.at)
@@ -49,13 +49,13 @@ func TestBreaker(t *testing.T) {
 				}
 				switch s.call {
 				case "good", "bad":
-					b.done(s.call == "good", now)
+					b.record(s.call == "good", now)
 				case "abandoned":
-					b.abandon()
+					b.cancel()
 				}
 			}
-			if b.resting() != c.resting {
-				t.Errorf("resting is %v", b.resting())
+			if b.isOpen() != c.resting {
+				t.Errorf("resting is %v", b.isOpen())
 			}
 		})
 	}
@@ -63,13 +63,13 @@ func TestBreaker(t *testing.T) {
 
 func TestBreakerRestsAMinuteAtMost(t *testing.T) {
 	t.Parallel()
-	var b breaker
+	var b circuitBreaker
 	now := time.Unix(1_000_000, 0)
 	for range 40 {
-		b.done(false, now)
-		now = b.until
+		b.record(false, now)
+		now = b.retryAt
 	}
-	if b.rest != restLongest {
-		t.Errorf("it rests for %v", b.rest)
+	if b.cooldown != maxCooldown {
+		t.Errorf("it rests for %v", b.cooldown)
 	}
 }

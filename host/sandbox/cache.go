@@ -16,35 +16,35 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// compileCache keeps compiled code on disk between starts. What wazero finds there it runs as native code after no more
-// than a checksum, so every file carries a MAC beside it, and a file that does not match is removed before wazero can
-// see it.
-type compileCache struct {
-	mu    sync.Mutex
-	dir   string // "" when nothing is kept on disk
-	key   []byte
-	inner wazero.CompilationCache
-	known map[string]stamp // files that matched their MAC, as they stood then
+// compilationCache keeps compiled code on disk between starts. wazero runs files of its cache as native code and checks
+// no more than a checksum. So each file has a MAC in a second file, and a file whose MAC does not match is deleted
+// before wazero can load it.
+type compilationCache struct {
+	mu       sync.Mutex
+	dir      string // empty if code is kept in memory only
+	key      []byte
+	inner    wazero.CompilationCache
+	verified map[string]fileStamp // by path: the version of the file that matched its MAC
 }
 
 const macSuffix = ".mac"
 
-// openCache opens the cache in dir. When that cannot be used, code is kept in memory only and the reason is logged.
-func openCache(dir string, key []byte, log *slog.Logger) *compileCache {
+// openCache opens the cache in dir. If dir is unusable, it logs the reason and returns a cache in memory.
+func openCache(dir string, key []byte, log *slog.Logger) *compilationCache {
 	if dir == "" {
-		return &compileCache{inner: wazero.NewCompilationCache()}
+		return &compilationCache{inner: wazero.NewCompilationCache()}
 	}
-	c := &compileCache{dir: dir, key: key, known: map[string]stamp{}}
+	c := &compilationCache{dir: dir, key: key, verified: map[string]fileStamp{}}
 	inner, err := c.open()
 	if err != nil {
-		log.Warn("compile cache cannot be used", "dir", dir, "error", err)
-		return &compileCache{inner: wazero.NewCompilationCache()}
+		log.Warn("compilation cache cannot be used", "dir", dir, "error", err)
+		return &compilationCache{inner: wazero.NewCompilationCache()}
 	}
 	c.inner = inner
 	return c
 }
 
-func (c *compileCache) open() (wazero.CompilationCache, error) {
+func (c *compilationCache) open() (wazero.CompilationCache, error) {
 	if err := os.MkdirAll(c.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (c *compileCache) open() (wazero.CompilationCache, error) {
 		return nil, err
 	}
 	if info.Mode().Perm()&0o077 != 0 || !info.IsDir() {
-		return nil, fmt.Errorf("%s must be a folder that only its owner can enter", c.dir)
+		return nil, fmt.Errorf("%s must be a folder that only its owner can access", c.dir)
 	}
 	if err := c.purge(); err != nil {
 		return nil, err
@@ -61,71 +61,70 @@ func (c *compileCache) open() (wazero.CompilationCache, error) {
 	return wazero.NewCompilationCacheWithDir(c.dir)
 }
 
-func (c *compileCache) onDisk() bool { return c.dir != "" }
+func (c *compilationCache) onDisk() bool { return c.dir != "" }
 
-func (c *compileCache) close() error { return c.inner.Close(context.Background()) }
+func (c *compilationCache) close() error { return c.inner.Close(context.Background()) }
 
-// compile compiles a module. Where code is kept on disk that is done for one at a time: first what others have put
-// there since is removed, for the engine would run it, and afterwards what the engine has put there is sealed.
-func (c *compileCache) compile(ctx context.Context, engine wazero.Runtime, wasm []byte) (wazero.CompiledModule, error) {
+// compile compiles a module. With a folder, it compiles one module at a time: first it deletes files that another
+// program has added or changed, because wazero would run them, then it writes MACs for the files that wazero has added.
+func (c *compilationCache) compile(ctx context.Context, engine wazero.Runtime, wasm []byte) (wazero.CompiledModule, error) {
 	if c.dir == "" {
 		return engine.CompileModule(ctx, wasm)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err := c.purge(); err != nil {
-		return nil, fmt.Errorf("looking through the compile cache: %w", err)
+		return nil, fmt.Errorf("verifying the compilation cache: %w", err)
 	}
 	compiled, err := engine.CompileModule(ctx, wasm)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.seal(); err != nil {
-		return nil, errors.Join(fmt.Errorf("sealing the compile cache: %w", err), compiled.Close(ctx))
+	if err := c.sign(); err != nil {
+		return nil, errors.Join(fmt.Errorf("signing the compilation cache: %w", err), compiled.Close(ctx))
 	}
 	return compiled, nil
 }
 
-// purge removes every file without a matching MAC. One that has not changed since it was last looked at is not read
-// again.
-func (c *compileCache) purge() error {
+// purge deletes every file without a matching MAC. It does not read a file again that is unchanged since it matched.
+func (c *compilationCache) purge() error {
 	return c.walk(func(path string) error {
-		now, told := stampOf(path)
-		if known, ok := c.known[path]; told && ok && known == now {
+		stamp, ok := stampOf(path)
+		if verified, found := c.verified[path]; ok && found && verified == stamp {
 			return nil
 		}
-		delete(c.known, path)
+		delete(c.verified, path)
 		want, err := c.mac(path)
 		if err != nil {
 			return os.Remove(path)
 		}
 		got, err := os.ReadFile(path + macSuffix)
 		if err == nil && hmac.Equal(got, want) {
-			c.known[path] = now
+			c.verified[path] = stamp
 			return nil
 		}
-		return errors.Join(os.Remove(path), removeIfThere(path+macSuffix))
+		return errors.Join(os.Remove(path), removeIfExists(path+macSuffix))
 	})
 }
 
-// seal writes a MAC for every file that has none yet: wazero has just written it.
-func (c *compileCache) seal() error {
+// sign writes a MAC for each file without one, which wazero has just written.
+func (c *compilationCache) sign() error {
 	return c.walk(func(path string) error {
 		if _, err := os.Lstat(path + macSuffix); err == nil {
 			return nil
 		}
-		now, _ := stampOf(path)
+		stamp, _ := stampOf(path)
 		mac, err := c.mac(path)
 		if err != nil {
 			return err
 		}
-		c.known[path] = now
+		c.verified[path] = stamp
 		return os.WriteFile(path+macSuffix, mac, 0o600)
 	})
 }
 
-// walk visits the cache's files, links and the like included, without the MACs.
-func (c *compileCache) walk(visit func(path string) error) error {
+// walk visits the files of the cache, including links and other special files, but not the MACs.
+func (c *compilationCache) walk(visit func(path string) error) error {
 	return filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasSuffix(path, macSuffix) {
 			return err
@@ -134,8 +133,8 @@ func (c *compileCache) walk(visit func(path string) error) error {
 	})
 }
 
-// mac authenticates a file's content under its place in the cache.
-func (c *compileCache) mac(path string) ([]byte, error) {
+// mac returns the MAC of a file's content and its path within the cache.
+func (c *compilationCache) mac(path string) ([]byte, error) {
 	info, err := os.Lstat(path)
 	if err != nil {
 		return nil, err
@@ -157,7 +156,7 @@ func (c *compileCache) mac(path string) ([]byte, error) {
 	return mac.Sum(nil), nil
 }
 
-func removeIfThere(path string) error {
+func removeIfExists(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}

@@ -251,7 +251,7 @@ func TestUnusableCacheIsDoneWithout(t *testing.T) {
 			}
 			prepare(t, dir)
 			if text := run(t, dir, cacheKey, pack(t, scores(7).encode(), manifest())); !strings.Contains(text,
-				"compile cache cannot be used") {
+				"compilation cache cannot be used") {
 				t.Errorf("logged %q", text)
 			}
 			if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
@@ -274,7 +274,7 @@ func TestCacheLostOnTheWayIsDoneWithout(t *testing.T) {
 	if result, err := p.Score(t.Context(), facts("x", "")); err != nil || result.Score != 7 {
 		t.Errorf("%+v, %v", result, err)
 	}
-	if !strings.Contains(text.String(), "compile cache cannot be used") {
+	if !strings.Contains(text.String(), "compilation cache cannot be used") {
 		t.Errorf("logged %q", text)
 	}
 }
@@ -338,13 +338,13 @@ func TestCacheIsNotBlamedForTheModule(t *testing.T) {
 	s := closing(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()}))
 	if _, err := s.open(t.Context(), pack(t, scores(7).initialising(unreachable()).encode(), manifest()), false,
 		s.cache); err == nil ||
-		cacheAtFault(err) {
+		isCompileError(err) {
 		t.Errorf("a trap at the start: %v", err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.open(t.Context(), pack(t, scores(7).encode(), manifest()), false, s.cache); !cacheAtFault(err) {
+	if _, err := s.open(t.Context(), pack(t, scores(7).encode(), manifest()), false, s.cache); !isCompileError(err) {
 		t.Errorf("a cache that is gone: %v", err)
 	}
 }

@@ -9,11 +9,12 @@ import (
 	"assay/host/sandbox/meter"
 )
 
-// errDeadline ends a guest whose time is up. It is a context.DeadlineExceeded to those who ask.
-var errDeadline = fuelError{"the time budget ran out", context.DeadlineExceeded}
-
-// errCeiling ends a guest that has burned all the fuel that a call may.
-var errCeiling = fuelError{"the fuel ran out", nil}
+var (
+	// errDeadline traps a guest at its deadline. It wraps context.DeadlineExceeded.
+	errDeadline = fuelError{"the time budget ran out", context.DeadlineExceeded}
+	// errFuelLimit traps a guest that has burned its fuel limit.
+	errFuelLimit = fuelError{"the fuel ran out", nil}
+)
 
 type fuelError struct {
 	text  string
@@ -23,66 +24,67 @@ type fuelError struct {
 func (e fuelError) Error() string { return e.text }
 func (e fuelError) Unwrap() error { return e.cause }
 
-// fuelTank is what one call may burn.
+// fuelTank accounts for the fuel and time of one call. The guest decrements its counter as it runs, and calls the host
+// for another slice when the counter is below zero (package meter).
 type fuelTank struct {
-	gauge    api.MutableGlobal // the guest's own counter, by meter's contract
-	granted  int64             // what has been put in, debts included
-	ceiling  int64             // what may be put in at most; 0 is without a limit
+	counter  api.MutableGlobal // the fuel left, a global of the guest
+	granted  int64             // total of all slices, overdrafts included
+	limit    int64             // maximum of granted; 0: unlimited
 	deadline time.Time
-	began    time.Time
+	started  time.Time
 	stack    guestStack
 }
 
-// A slice is what meter.Slice says, and less towards the deadline: what a guest can be sure to burn in the time that is
-// left, one whose every few units touch memory that the system must find first. A guest that hurries for long and then
-// slows down is noticed as soon as any other.
+// A slice has meter.Slice units, and fewer close to the deadline: as many as the slowest guest burns in the time left.
+// That is one that touches memory which the kernel must first allocate. So a guest that slows down suddenly cannot
+// overrun its deadline by more than any other.
 const (
 	slowestUnit = 800 * time.Nanosecond
-	leastSlice  = 250
+	minSlice    = 250
 )
 
-// fill puts the first slice in.
-func (t *fuelTank) fill(gauge api.MutableGlobal, stack guestStack) {
-	t.gauge, t.stack, t.granted = gauge, stack, 0
-	t.gauge.Set(0)
-	t.refill(t.began)
+// fill grants the first slice.
+func (t *fuelTank) fill(counter api.MutableGlobal, stack guestStack) {
+	t.counter, t.stack, t.granted = counter, stack, 0
+	t.counter.Set(0)
+	t.refill(t.started)
 }
 
-// refill puts another slice in, or panics, which traps the guest. The guest may have burned more than it had: that
-// counts.
+// refill grants another slice. If the limit is reached it panics, which traps the guest. Fuel that the guest burned
+// beyond its last slice counts against the limit.
 func (t *fuelTank) refill(now time.Time) {
-	debt := -int64(t.gauge.Get())
-	slice := min(max(int64(t.deadline.Sub(now)/slowestUnit), leastSlice), meter.Slice)
-	if t.ceiling > 0 {
-		slice = min(slice, t.ceiling-t.granted-debt)
+	overdraft := -int64(t.counter.Get())
+	slice := min(max(int64(t.deadline.Sub(now)/slowestUnit), minSlice), meter.Slice)
+	if t.limit > 0 {
+		slice = min(slice, t.limit-t.granted-overdraft)
 		if slice < 0 {
-			panic(errCeiling)
+			panic(errFuelLimit)
 		}
 	}
-	t.granted += slice + debt
-	t.gauge.Set(uint64(slice))
+	t.granted += slice + overdraft
+	t.counter.Set(uint64(slice))
 }
 
-// burned is what the call has used so far: the same number on every machine and in every run.
+// burned returns the fuel that the call has used so far. It is the same on every machine and in every run.
 func (t *fuelTank) burned() int64 {
-	if t.gauge == nil {
+	if t.counter == nil {
 		return 0
 	}
-	return t.granted - int64(t.gauge.Get())
+	return t.granted - int64(t.counter.Get())
 }
 
-// hostRefill is called by a guest whose fuel is used up.
+// hostRefill is the import that a guest calls when its fuel is used up.
 func hostRefill(ctx context.Context, _ api.Module, _ []uint64) {
 	t := &callOf(ctx).fuel
 	now := time.Now()
 	if now.After(t.deadline) {
 		panic(errDeadline)
 	}
-	if t.stack.bytes() > mostStack {
-		panic(errDeep)
+	if t.stack.bytes() > maxStack {
+		panic(errStackTooDeep)
 	}
 	t.refill(now)
 }
 
-// charge takes fuel for work that the host does for a guest; the guest looks at what is left soon after.
-func (t *fuelTank) charge(units int64) { t.gauge.Set(uint64(int64(t.gauge.Get()) - units)) }
+// charge burns fuel for work that the host does for the guest. The guest checks its counter soon after the call.
+func (t *fuelTank) charge(units int64) { t.counter.Set(uint64(int64(t.counter.Get()) - units)) }

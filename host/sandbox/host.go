@@ -13,82 +13,85 @@ import (
 	"assay/sdk"
 )
 
-// hostModule is the name under which guests import the host's functions.
+// hostModule is the module name of the host functions.
 const hostModule = "assay"
 
-// call is the state of one call of a guest: what it may read and what it has said.
+// call is the state of one call of a guest: its facts and the answer so far.
 type call struct {
-	plugin  *Plugin
-	facts   check.Input
-	signals []check.Signal
-	points  int
-	threat  string
-	output  []byte // what the guest logged or printed, up to sdk.LogBytes
-	dropped int    // bytes of output beyond
-	refused error  // the first rule of the interface that it broke
-	fuel    fuelTank
+	plugin        *Plugin
+	facts         check.Input
+	signals       []check.Signal
+	points        int
+	threat        string
+	output        []byte // what the guest logged or printed, at most sdk.LogBytes
+	droppedOutput int    // bytes of output beyond that
+	violation     error  // the first rule of the interface that the guest broke
+	fuel          fuelTank
 }
 
 type callKey struct{}
 
-// callOf returns the call that a host function works for. A guest's initialisation is a call too, one without facts.
+// callOf returns the call that a host function serves. The initialization of a guest is a call too, one without facts.
 func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
-func (c *call) refuse(format string, args ...any) {
-	if c.refused == nil {
-		c.refused = fmt.Errorf(format, args...)
+// reject records a violation of the interface's rules. Only the first one counts.
+func (c *call) reject(format string, args ...any) {
+	if c.violation == nil {
+		c.violation = fmt.Errorf(format, args...)
 	}
 }
 
-// Write takes what the guest prints to stdout and stderr.
+// Write collects the output of the guest. It never fails.
 func (c *call) Write(p []byte) (int, error) {
 	room := sdk.LogBytes - len(c.output)
 	c.output = append(c.output, p[:min(room, len(p))]...)
-	c.dropped += max(0, len(p)-room)
+	c.droppedOutput += max(0, len(p)-room)
 	return len(p), nil
 }
 
-// result is what the guest said, once it has returned.
+// result returns the guest's answer after it has returned outcome.
 func (c *call) result(outcome sdk.Outcome) (check.Result, *check.Failure) {
+	fuel := c.fuel.burned()
 	switch {
-	case c.refused != nil:
-		return check.Result{}, c.lost(check.Refused, c.refused)
+	case c.violation != nil:
+		return check.Result{}, c.failure(check.Refused, c.violation)
 	case outcome == sdk.Abstained:
-		return check.Result{Abstained: true, Fuel: c.fuel.burned()}, nil
+		return check.Result{Abstained: true, Fuel: fuel}, nil
 	case outcome != sdk.Scored:
-		return check.Result{}, c.lost(check.Trap, fmt.Errorf("the layer returned %d, a failure", outcome))
+		return check.Result{}, c.failure(check.Trap, fmt.Errorf("the layer returned %d, a failure", outcome))
 	}
-	return check.Result{Score: min(max(c.points, 0), 100), Signals: c.signals, Threat: c.threat, Fuel: c.fuel.burned()},
-		nil
+	score := min(max(c.points, 0), 100)
+	return check.Result{Score: score, Signals: c.signals, Threat: c.threat, Fuel: fuel}, nil
 }
 
-func (c *call) lost(reason check.FailureReason, err error) *check.Failure {
+func (c *call) failure(reason check.FailureReason, err error) *check.Failure {
 	output := string(c.output)
-	if c.dropped > 0 {
-		output += fmt.Sprintf(" [%d bytes more]", c.dropped)
+	if c.droppedOutput > 0 {
+		output += fmt.Sprintf(" [%d bytes more]", c.droppedOutput)
 	}
 	return &check.Failure{Reason: reason, Err: err, Output: output}
 }
 
-// exportHost offers the four functions of sdk/ABI.md section 3. Every one checks its pointers against the guest's
-// memory and copies what it keeps; a pointer outside traps the guest.
+// exportHost provides the four host functions (sdk/ABI.md section 3) and the meter's refill function. Every host
+// function checks the guest's pointers, and traps the guest if one is outside its memory.
 func (p *Plugin) exportHost(ctx context.Context) error {
 	b := p.engine.NewHostModuleBuilder(hostModule)
-	for name, f := range map[string]api.GoModuleFunc{"fact": hostFact, "signal": hostSignal, "threat": hostThreat,
-		"log": hostLog} {
+	for name, f := range map[string]api.GoModuleFunc{
+		"fact": hostFact, "signal": hostSignal, "threat": hostThreat, "log": hostLog,
+	} {
 		s := imports[hostModule][name]
 		b = b.NewFunctionBuilder().WithGoModuleFunction(f, engineTypes(s.Params), engineTypes(s.Results)).Export(name)
 	}
 	if _, err := b.Instantiate(ctx); err != nil {
 		return err
 	}
-	_, err := p.engine.NewHostModuleBuilder(meter.ImportModule).
-		NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(hostRefill), nil,
-		nil).Export(meter.ImportName).Instantiate(ctx)
+	b = p.engine.NewHostModuleBuilder(meter.ImportModule)
+	b = b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(hostRefill), nil, nil).Export(meter.ImportName)
+	_, err := b.Instantiate(ctx)
 	return err
 }
 
-// engineTypes are types as the engine's interface has them: the same numbers.
+// engineTypes converts types to wazero's, which have the same numbers.
 func engineTypes(types []meter.ValueType) []api.ValueType {
 	out := make([]api.ValueType, len(types))
 	for i, t := range types {
@@ -97,17 +100,18 @@ func engineTypes(types []meter.ValueType) []api.ValueType {
 	return out
 }
 
-// read returns a view of the guest's memory, valid until the guest runs on. Outside of it, the guest traps.
+// read returns a view of the guest's memory, which is valid until the guest continues. It traps the guest if the range
+// is outside the memory.
 func read(m api.Module, ptr, length uint64) []byte {
 	view, ok := m.Memory().Read(uint32(ptr), uint32(length))
 	if !ok {
-		panic(fmt.Errorf("the guest gave %d bytes at %d, outside its memory of %d", uint32(length), uint32(ptr),
+		panic(fmt.Errorf("the guest passed %d bytes at %d, outside its memory of %d bytes", uint32(length), uint32(ptr),
 			m.Memory().Size()))
 	}
 	return view
 }
 
-// hostFact: fact(name_ptr, name_len, buf_ptr, buf_cap) -> i32.
+// hostFact implements fact(name_ptr, name_len, buf_ptr, buf_cap) -> i32.
 func hostFact(ctx context.Context, m api.Module, stack []uint64) {
 	c := callOf(ctx)
 	name := read(m, stack[0], stack[1])
@@ -122,7 +126,7 @@ func hostFact(ctx context.Context, m api.Module, stack []uint64) {
 	stack[0] = api.EncodeI32(int32(len(value)))
 }
 
-// fact looks a fact up. One that the manifest does not declare reads as absent.
+// fact returns the value of a fact. A fact that the manifest does not declare is absent.
 func (c *call) fact(name []byte) (string, bool) {
 	if len(name) > sdk.MaxFactName || !c.plugin.facts[string(name)] {
 		return "", false
@@ -130,7 +134,7 @@ func (c *call) fact(name []byte) (string, bool) {
 	return c.facts.Get(string(name))
 }
 
-// hostSignal: signal(points, code_ptr, code_len, text_ptr, text_len).
+// hostSignal implements signal(points, code_ptr, code_len, text_ptr, text_len).
 func hostSignal(ctx context.Context, m api.Module, stack []uint64) {
 	points := int32(stack[0])
 	code, text := read(m, stack[1], stack[2]), read(m, stack[3], stack[4])
@@ -138,44 +142,44 @@ func hostSignal(ctx context.Context, m api.Module, stack []uint64) {
 }
 
 func (c *call) signal(points int32, code, text []byte) {
-	if c.refused != nil {
+	if c.violation != nil {
 		return
 	}
 	if len(c.signals) == sdk.MaxSignals {
-		c.refuse("more than %d signals", sdk.MaxSignals)
+		c.reject("more than %d signals", sdk.MaxSignals)
 		return
 	}
 	if points < -sdk.MaxPoints || points > sdk.MaxPoints {
-		c.refuse("a signal is worth %d points, outside -%d to %d", points, sdk.MaxPoints, sdk.MaxPoints)
+		c.reject("a signal is worth %d points, outside -%d to %d", points, sdk.MaxPoints, sdk.MaxPoints)
 		return
 	}
 	known, ok := c.plugin.codes[string(code)]
 	if !ok {
-		c.refuse("the manifest declares no signal code %q", clip(code))
+		c.reject("the manifest declares no signal code %q", clip(code))
 		return
 	}
 	if err := sdk.ValidText(string(text)); err != nil {
-		c.refuse("%s: %w", known, err)
+		c.reject("%s: %w", known, err)
 		return
 	}
 	c.signals = append(c.signals, check.Signal{Points: int(points), Code: known, Text: string(text)})
 	c.points += int(points)
 }
 
-// hostThreat: threat(ptr, len).
+// hostThreat implements threat(ptr, len).
 func hostThreat(ctx context.Context, m api.Module, stack []uint64) {
 	name := read(m, stack[0], stack[1])
 	c := callOf(ctx)
-	i := slices.IndexFunc(c.plugin.module.Manifest.Threats,
-		func(t sdk.Threat) bool { return string(t) == string(name) })
+	threats := c.plugin.module.Manifest.Threats
+	i := slices.IndexFunc(threats, func(t sdk.Threat) bool { return string(t) == string(name) })
 	if i < 0 {
-		c.refuse("the manifest declares no threat %q", clip(name))
+		c.reject("the manifest declares no threat %q", clip(name))
 		return
 	}
-	c.threat = string(c.plugin.module.Manifest.Threats[i])
+	c.threat = string(threats[i])
 }
 
-// hostLog: log(level, ptr, len).
+// hostLog implements log(level, ptr, len).
 func hostLog(ctx context.Context, m api.Module, stack []uint64) {
 	text := read(m, stack[1], stack[2])
 	c := callOf(ctx)
@@ -183,11 +187,11 @@ func hostLog(ctx context.Context, m api.Module, stack []uint64) {
 	_, _ = c.Write([]byte{'\n'})
 }
 
-// clip makes a guest's bytes fit for an error text.
+// clip shortens a guest's bytes for an error text. Bytes that are not UTF-8 become hexadecimal.
 func clip(b []byte) string {
-	const most = 64
-	if len(b) > most {
-		b = b[:most]
+	const maxBytes = 64
+	if len(b) > maxBytes {
+		b = b[:maxBytes]
 	}
 	if !utf8.Valid(b) {
 		return fmt.Sprintf("%x", b)

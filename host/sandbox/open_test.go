@@ -72,8 +72,8 @@ func TestOpenNamesWhatIsWrong(t *testing.T) {
 		"initialisation traps and had said why": {say, []string{"starting an instance", "table is missing"}},
 		"initialisation loops": {scores(1).initialising(forever()),
 			[]string{"starting an instance", "time budget ran out"}},
-		"initialisation exits":          {exitWith(3), []string{"starting an instance", "exit code 3"}},
-		"initialisation exits in peace": {exitWith(0), []string{"starting an instance", "exit code 0"}},
+		"initialisation exits":          {exitWith(3), []string{"starting an instance", "exited with code 3"}},
+		"initialisation exits in peace": {exitWith(0), []string{"starting an instance", "exited with code 0"}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -8,23 +8,22 @@ import (
 	"time"
 
 	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/sys"
 
 	"assay/host/check"
 	"assay/registry"
 )
 
-// Plugin is a module ready to score. It is safe for concurrent use until it is closed.
+// Plugin is a module that is ready to score. It is safe for concurrent use until it is closed.
 type Plugin struct {
-	module   registry.Module
-	engine   wazero.Runtime
-	compiled wazero.CompiledModule
-	pool     *pool
-	pristine *pristine // nil when instances are not put back after a call
-	breaker  breaker
-	facts    map[string]bool   // those the manifest declares
-	codes    map[string]string // signal codes that it declares, each by itself
-	log      *slog.Logger
+	module    registry.Module
+	engine    wazero.Runtime
+	compiled  wazero.CompiledModule
+	pool      *pool
+	snapshots *snapshotter // nil if instances are not restored after a call
+	breaker   circuitBreaker
+	facts     map[string]bool   // the facts that the manifest declares
+	codes     map[string]string // the signal codes that the manifest declares, mapped to themselves
+	log       *slog.Logger
 }
 
 var _ check.Layer = (*Plugin)(nil)
@@ -43,79 +42,81 @@ func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
 	return p
 }
 
-// Manifest is what the plugin says of itself.
+// Manifest returns the plugin's manifest.
 func (p *Plugin) Manifest() registry.Manifest { return p.module.Manifest }
 
-// Score implements check.Layer. The call ends at the manifest's budget or the context's deadline, whichever is sooner.
+// Score implements check.Layer. The call ends at the manifest's budget or at the deadline of ctx, whichever is sooner.
+// Every error is a *check.Failure.
 func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, error) {
 	c := &call{plugin: p, facts: facts}
-	began := time.Now()
-	c.fuel.deadline, c.fuel.ceiling = began.Add(p.module.Manifest.Budget()), p.module.Manifest.MaxFuel
-	cutShort := false // by others, before the plugin's own budget
+	arrived := time.Now()
+	budget := p.module.Manifest.Budget()
+	c.fuel.deadline, c.fuel.limit = arrived.Add(budget), p.module.Manifest.MaxFuel
+	cutShort := false // the caller allows less time than the plugin's own budget
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.fuel.deadline) {
 		c.fuel.deadline, cutShort = deadline, true
 	}
-	if !p.breaker.allow(began) {
-		return check.Result{}, c.lost(check.Unavailable, errResting)
+	if !p.breaker.allow(arrived) {
+		return check.Result{}, c.failure(check.Unavailable, errSuspended)
 	}
 	in, err := p.pool.acquire(ctx, c.fuel.deadline)
 	if err != nil {
-		p.breaker.abandon()
-		return check.Result{}, c.lost(reasonOf(err, check.Unavailable), err)
+		p.breaker.cancel()
+		return check.Result{}, c.failure(reasonOf(err, check.Unavailable), err)
 	}
-	c.fuel.began = time.Now()
-	waited := c.fuel.began.Sub(began)
-	result, lost := p.scoreOn(ctx, in, c)
-	// A call that got half of its budget or less, as it waited for an instance first, says nothing of the plugin.
-	if lost != nil && lost.Reason == check.Timeout && (cutShort || waited > p.module.Manifest.Budget()/2) {
-		p.breaker.abandon()
+	c.fuel.started = time.Now()
+	waited := c.fuel.started.Sub(arrived)
+	result, failure := p.scoreOn(ctx, in, c)
+	// A timeout after less than half the budget is the caller's or the queue's fault, not the plugin's.
+	if failure != nil && failure.Reason == check.Timeout && (cutShort || waited > budget/2) {
+		p.breaker.cancel()
 	} else {
-		p.breaker.done(lost == nil, time.Now())
+		p.breaker.record(failure == nil, time.Now())
 	}
-	if lost != nil {
-		return check.Result{}, lost
+	if failure != nil {
+		return check.Result{}, failure
 	}
 	return result, nil
 }
 
-// errResting is why a plugin that keeps failing is not asked.
-var errResting = fmt.Errorf("it failed %d times in a row and rests", breakAfter)
+// errSuspended fails calls while the circuit breaker is open.
+var errSuspended = fmt.Errorf("the plugin is suspended after %d consecutive failures", failureThreshold)
 
-// scoreOn runs the call on an instance and gives that back, or replaces it.
+// scoreOn runs the call on an instance, then releases or replaces the instance.
 func (p *Plugin) scoreOn(ctx context.Context, in *instance, c *call) (check.Result, *check.Failure) {
 	outcome, err := in.score(ctx, c)
 	if err != nil {
-		p.pool.discard(in) // whatever state a trap left it in, nobody is to run on it
-		return check.Result{}, c.lost(reasonOf(err, check.Trap), err)
+		p.pool.discard(in) // a trap may have left it in any state
+		return check.Result{}, c.failure(reasonOf(err, check.Trap), err)
 	}
-	result, lost := c.result(outcome)
-	if p.putBack(in) {
+	result, failure := c.result(outcome)
+	if p.restore(in) {
 		p.pool.release(in)
 	} else {
 		p.pool.discard(in)
 	}
-	return result, lost
+	return result, failure
 }
 
-// putBack makes an instance as good as new; where that cannot be done it says so, and the instance must be replaced.
-func (p *Plugin) putBack(in *instance) bool {
-	if p.pristine == nil {
+// restore returns an instance to its snapshot. If restore reports false, the instance must be replaced.
+func (p *Plugin) restore(in *instance) bool {
+	if p.snapshots == nil {
 		return true
 	}
-	ok, err := in.restore(p.pristine)
+	ok, err := in.restore(p.snapshots)
 	if err != nil {
-		p.log.Error("layer instance cannot be put back", "plugin", p.module.Ref(), "error", err)
+		p.log.Error("layer instance cannot be restored", "plugin", p.module.Ref(), "error", err)
 	}
 	return ok && err == nil
 }
 
-// Resting says whether the plugin is out of service after failing again and again.
-func (p *Plugin) Resting() bool { return p.breaker.resting() }
+// Suspended reports whether the circuit breaker has taken the plugin out of service after repeated failures.
+func (p *Plugin) Suspended() bool { return p.breaker.isOpen() }
 
-// reasonOf tells a call that ran out of time or fuel from one that ended otherwise.
+// reasonOf classifies errors of time and fuel; any other error has the reason otherwise.
 func reasonOf(err error, otherwise check.FailureReason) check.FailureReason {
 	switch {
-	case errors.Is(err, errCeiling):
+	case errors.Is(err, errFuelLimit):
 		return check.Exhausted
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return check.Timeout
@@ -123,7 +124,7 @@ func reasonOf(err error, otherwise check.FailureReason) check.FailureReason {
 	return otherwise
 }
 
-// Close ends the plugin. No call may be under way.
+// Close releases the plugin's instances and code. It must not be called during a call of Score.
 func (p *Plugin) Close(ctx context.Context) error {
 	p.pool.close()
 	if err := p.unload(ctx); err != nil {
@@ -132,20 +133,11 @@ func (p *Plugin) Close(ctx context.Context) error {
 	return nil
 }
 
-// unload lets go of the compiled code too: it belongs to the cache that all plugins share, which keeps it until told.
+// unload closes the compiled module too: the shared cache would keep its code until then.
 func (p *Plugin) unload(ctx context.Context) error {
 	err := p.engine.Close(ctx)
 	if p.compiled != nil {
 		err = errors.Join(err, p.compiled.Close(ctx))
-	}
-	return err
-}
-
-// exited tells a guest's own exit from a trap, for the error's text.
-func exited(err error) error {
-	var exit *sys.ExitError
-	if errors.As(err, &exit) {
-		return fmt.Errorf("the guest ended itself with exit code %d", exit.ExitCode())
 	}
 	return err
 }

@@ -8,24 +8,26 @@ import (
 	"time"
 )
 
-// pool keeps a bounded number of instances of one plugin. A broken one is closed and replaced in the background.
+// pool keeps a bounded number of instances of one plugin. It replaces broken instances in the background.
 type pool struct {
-	create func(context.Context) (*instance, error)
-	failed func(error) // told when a replacement cannot be made
-	idle   chan *instance
-	slots  chan struct{} // one for every instance that exists or is being made
-	work   sync.WaitGroup
-	ended  chan struct{}
+	create         func(context.Context) (*instance, error)
+	onReplaceError func(error)
+	idle           chan *instance
+	slots          chan struct{} // one element per instance that exists or is being created
+	background     sync.WaitGroup
+	closed         chan struct{}
 }
 
-func newPool(size int, create func(context.Context) (*instance, error), failed func(error)) *pool {
-	return &pool{create: create, failed: failed, idle: make(chan *instance, size), slots: make(chan struct{}, size),
-		ended: make(chan struct{})}
+func newPool(size int, create func(context.Context) (*instance, error), onReplaceError func(error)) *pool {
+	return &pool{
+		create: create, onReplaceError: onReplaceError, idle: make(chan *instance, size),
+		slots: make(chan struct{}, size), closed: make(chan struct{}),
+	}
 }
 
 func (p *pool) size() int { return cap(p.idle) }
 
-// warm makes n instances at once.
+// warm creates n instances concurrently.
 func (p *pool) warm(ctx context.Context, n int) error {
 	errs := make([]error, n)
 	var wg sync.WaitGroup
@@ -39,7 +41,7 @@ func (p *pool) warm(ctx context.Context, n int) error {
 	return errors.Join(errs...)
 }
 
-// add makes an instance in a slot that has been taken.
+// add creates an instance for a slot that the caller has taken. On failure it frees the slot.
 func (p *pool) add(ctx context.Context) error {
 	in, err := p.create(ctx)
 	if err != nil {
@@ -50,8 +52,8 @@ func (p *pool) add(ctx context.Context) error {
 	return nil
 }
 
-// acquire returns an instance for one call, waiting for one until the deadline or until ctx ends. When another may be
-// made it is made in the background: a guest that is slow to start does not hold up a call beyond its deadline.
+// acquire returns an instance for one call. It waits until the deadline or the end of ctx. If the pool may grow, a new
+// instance is created in the background, so that a slow initialization cannot delay the caller beyond its deadline.
 func (p *pool) acquire(ctx context.Context, deadline time.Time) (*instance, error) {
 	select {
 	case in := <-p.idle:
@@ -60,15 +62,15 @@ func (p *pool) acquire(ctx context.Context, deadline time.Time) (*instance, erro
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
-	slots, made := p.slots, make(chan error, 1)
+	slots, created := p.slots, make(chan error, 1)
 	for {
 		select {
 		case in := <-p.idle:
 			return in, nil
 		case slots <- struct{}{}:
-			slots = nil // one is enough
-			p.work.Go(func() { made <- p.add(context.Background()) })
-		case err := <-made:
+			slots = nil // create at most one
+			p.background.Go(func() { created <- p.add(context.Background()) })
+		case err := <-created:
 			if err != nil {
 				return nil, err
 			}
@@ -78,29 +80,29 @@ func (p *pool) acquire(ctx context.Context, deadline time.Time) (*instance, erro
 	}
 }
 
-// release gives an instance back.
+// release returns an instance to the pool.
 func (p *pool) release(in *instance) { p.idle <- in }
 
-// discard closes a broken instance and makes another in its place.
+// discard closes a broken instance and creates a replacement.
 func (p *pool) discard(in *instance) {
-	p.work.Go(func() {
+	p.background.Go(func() {
 		in.close()
 		select {
-		case <-p.ended:
+		case <-p.closed:
 			<-p.slots
 			return
 		default:
 		}
 		if err := p.add(context.Background()); err != nil {
-			p.failed(err)
+			p.onReplaceError(err)
 		}
 	})
 }
 
 // close closes all instances. None may be in use.
 func (p *pool) close() {
-	close(p.ended)
-	p.work.Wait()
+	close(p.closed)
+	p.background.Wait()
 	for {
 		select {
 		case in := <-p.idle:

@@ -55,7 +55,7 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 		"load outside":     {mode: "o", reason: check.Trap, why: "out of bounds"},
 		"endless loop":     {mode: "l", reason: check.Timeout, output: "about to loop\n"},
 		"recursion":        {mode: "r", reason: check.Trap, or: check.Timeout}, // the stack's end or the budget's, whichever is sooner
-		"exit":             {mode: "e", reason: check.Trap, why: "exit code 0"},
+		"exit":             {mode: "e", reason: check.Trap, why: "exited with code 0"},
 		"failure":          {mode: "f", reason: check.Trap, why: "returned 2", keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {

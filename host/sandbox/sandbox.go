@@ -1,10 +1,6 @@
-// Package sandbox runs scoring layers: WebAssembly modules that see nothing but the facts they declared and can do
-// nothing but answer (sdk/ABI.md). Each plugin has a runtime of its own, with its own memory limit, and a pool of
-// instances.
-//
-// No module reaches the engine as it came: package meter vets it, and rewrites it so that whatever it executes burns
-// fuel. When a slice of fuel is used up the host is asked for the next, and it looks at the clock: so a call ends at
-// its deadline, whatever the guest does, at a small part of what the engine's own interruption costs.
+// Package sandbox runs scoring layers: WebAssembly modules that read the facts they declare and return signals
+// (sdk/ABI.md). It compiles modules, pools their instances and limits each call; rewriting a module so that it burns
+// fuel is the work of package meter, and restoring an instance's memory that of package linear.
 package sandbox
 
 import (
@@ -23,24 +19,24 @@ import (
 	"assay/registry"
 )
 
-// Config says how a sandbox works.
+// Config configures a Sandbox.
 type Config struct {
-	CacheDir  string // where compiled code is kept; "" keeps it in memory only
-	CacheKey  []byte // authenticates what is kept there
-	Instances int    // of one plugin at most; 0: twice the processors
+	CacheDir  string // folder for compiled code; empty: code is kept in memory only
+	CacheKey  []byte // HMAC key that authenticates the files in CacheDir
+	Instances int    // maximum per plugin; 0: twice GOMAXPROCS
 	Logger    *slog.Logger
 }
 
-// startTimeout bounds a module's initialisation, once an instance.
+// startTimeout bounds the initialization of one instance.
 const startTimeout = 2 * time.Second
 
 // Sandbox opens plugins. It is safe for concurrent use.
 type Sandbox struct {
 	cfg   Config
-	cache *compileCache
+	cache *compilationCache
 }
 
-// New returns a sandbox. A cache folder that cannot be used is logged and done without.
+// New returns a sandbox. If the cache folder is unusable, New logs a warning and caches in memory only.
 func New(cfg Config) *Sandbox {
 	if cfg.Instances == 0 {
 		cfg.Instances = 2 * runtime.GOMAXPROCS(0)
@@ -48,31 +44,30 @@ func New(cfg Config) *Sandbox {
 	return &Sandbox{cfg: cfg, cache: openCache(cfg.CacheDir, cfg.CacheKey, cfg.Logger)}
 }
 
-// Close releases what all plugins share. They must be closed before.
+// Close releases the resources that all plugins share. Close the plugins first.
 func (s *Sandbox) Close() error { return s.cache.close() }
 
-// Open compiles a module, checks that it keeps to the interface, and starts its first instances, so that a plugin that
-// cannot run is refused here and not in a check. The error names what is wrong with the module.
+// Open compiles a module, verifies that it implements the layer interface, and starts its first instances, so that a
+// plugin that cannot run fails here instead of during a check. The error describes the defect of the module.
 //
-// Every call finds the guest as it was after its initialisation: nothing that one customer's check wrote can be read in
-// the next.
+// Each call sees the guest in its state after initialization: a call cannot read what another customer's check wrote.
 func (s *Sandbox) Open(ctx context.Context, m registry.Module) (*Plugin, error) {
-	return s.openAs(ctx, m, false)
+	return s.openCached(ctx, m, false)
 }
 
-// OpenShared is Open for a plugin that is trusted to carry nothing from one call to the next: its instances are not put
-// back.
+// OpenShared is Open for a plugin that is trusted not to carry data from one call to the next: its instances are not
+// restored after a call.
 func (s *Sandbox) OpenShared(ctx context.Context, m registry.Module) (*Plugin, error) {
-	return s.openAs(ctx, m, true)
+	return s.openCached(ctx, m, true)
 }
 
-func (s *Sandbox) openAs(ctx context.Context, m registry.Module, shared bool) (*Plugin, error) {
+func (s *Sandbox) openCached(ctx context.Context, m registry.Module, shared bool) (*Plugin, error) {
 	p, err := s.open(ctx, m, shared, s.cache)
-	if s.cache.onDisk() && cacheAtFault(err) {
-		// wazero reports trouble with its cache as trouble with the module: see whether it compiles without.
-		retried, again := s.open(ctx, m, shared, &compileCache{inner: wazero.NewCompilationCache()})
+	if s.cache.onDisk() && isCompileError(err) {
+		// wazero reports a failure of its cache as a failure to compile, so try again without the cache.
+		retried, again := s.open(ctx, m, shared, &compilationCache{inner: wazero.NewCompilationCache()})
 		if again == nil {
-			s.cfg.Logger.Warn("compile cache cannot be used", "plugin", m.Ref(), "error", err)
+			s.cfg.Logger.Warn("compilation cache cannot be used", "plugin", m.Ref(), "error", err)
 			return retried, nil
 		}
 	}
@@ -82,16 +77,21 @@ func (s *Sandbox) openAs(ctx context.Context, m registry.Module, shared bool) (*
 	return p, nil
 }
 
-const pagesPerMB = 16 // a WebAssembly page has 64 KiB
+const (
+	pageBytes  = 64 << 10 // a WebAssembly page (WebAssembly 2.0, section 4.2.8)
+	pagesPerMB = 1 << 20 / pageBytes
+)
 
-// mostLocals is how many locals a function may have; layers built by Go have 17 at most, and 6,000 in all functions.
-// The engine's compiler takes time by their square: 16,000 that a loop carries take it 12 seconds, 1,000 take 40 ms.
-const mostLocals = 1000
+// maxLocals is the maximum number of locals in a function. The compiler's time grows with the square of the locals that
+// a loop carries: 16,000 take it seconds, 1,000 take milliseconds.
+const maxLocals = 1000
 
-func (s *Sandbox) open(ctx context.Context, m registry.Module, shared bool, cache *compileCache) (*Plugin, error) {
+func (s *Sandbox) open(
+	ctx context.Context, m registry.Module, shared bool, cache *compilationCache,
+) (*Plugin, error) {
 	limits := meter.DefaultLimits()
 	limits.MemoryPages = uint32(m.Manifest.MemoryMB * pagesPerMB)
-	limits.Locals, limits.LocalsTotal = mostLocals, 100*mostLocals
+	limits.Locals, limits.LocalsTotal = maxLocals, 100*maxLocals
 	metered, err := meter.Instrument(m.Wasm, limits)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (s *Sandbox) open(ctx context.Context, m registry.Module, shared bool, cach
 		WithDebugInfoEnabled(false))
 	p := newPlugin(m, engine, s.cfg)
 	if !shared {
-		p.pristine = newPristine(metered)
+		p.snapshots = newSnapshotter(metered)
 	}
 	if err := p.start(ctx, cache, metered.Wasm); err != nil {
 		return nil, errors.Join(err, p.unload(ctx))
@@ -114,27 +114,27 @@ func (s *Sandbox) open(ctx context.Context, m registry.Module, shared bool, cach
 	return p, nil
 }
 
-// cacheAtFault says whether the cache may be why a module could not be opened: not, once it has run.
-func cacheAtFault(err error) bool {
-	var failed *compileError
-	return errors.As(err, &failed)
-}
-
-// compileError tells what went wrong before a module ran.
+// compileError is a failure before the module's own code ran.
 type compileError struct{ err error }
 
 func (e *compileError) Error() string { return fmt.Sprintf("compiling: %v", e.err) }
 func (e *compileError) Unwrap() error { return e.err }
 
+// isCompileError reports whether the compilation cache may have caused err.
+func isCompileError(err error) bool {
+	var failed *compileError
+	return errors.As(err, &failed)
+}
+
 // start compiles the metered module and warms the pool.
-func (p *Plugin) start(ctx context.Context, cache *compileCache, wasm []byte) error {
+func (p *Plugin) start(ctx context.Context, cache *compilationCache, wasm []byte) error {
 	if err := p.exportHost(ctx); err != nil {
 		return fmt.Errorf("preparing imports: %w", err)
 	}
 	if err := p.exportWASI(ctx); err != nil {
 		return fmt.Errorf("preparing imports: %w", err)
 	}
-	// One module after the other goes through the cache, each on all processors.
+	// The cache compiles one module at a time, so each may use all processors.
 	compiled, err := cache.compile(experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), p.engine, wasm)
 	if err != nil {
 		return &compileError{err}

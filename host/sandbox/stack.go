@@ -7,33 +7,33 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// The engine keeps a guest's calls on a stack of its own, a slice that doubles from 10 KiB to 84 MiB before it calls
-// that an overflow, and that never shrinks.
+// wazero keeps the call stack of a guest in a slice that doubles from 10 KiB up to 84 MiB, where it reports an overflow,
+// and that never shrinks.
 const (
-	// mostStack is how large a guest's stack may be when it asks for fuel. Another slice of fuel can use 6 MiB (meter
-	// charges for frames), so the stack ends at 10 MiB, and at 20 with those that it outgrew.
-	mostStack = 4 << 20
-	// keptStack is what an idle instance may keep.
-	keptStack = 128 << 10
+	// maxStack is the maximum size of a guest's stack when it asks for fuel. One slice of fuel can use 6 MiB (meter
+	// charges for frames), so a stack ends at 10 MiB, or 20 MiB together with the slices that it outgrew.
+	maxStack = 4 << 20
+	// maxIdleStack is the maximum size that an idle instance keeps.
+	maxIdleStack = 128 << 10
 )
 
-// errDeep ends a guest whose calls are nested too deeply.
-var errDeep = errors.New("its calls are nested too deeply")
+// errStackTooDeep traps a guest whose calls are nested too deeply.
+var errStackTooDeep = errors.New("the guest's calls are nested too deeply")
 
-// guestStack is the stack of one function that the host calls. The engine offers no limit and no measure, so its length
-// is read where the engine keeps it, which costs the guest nothing: counting frames in the guest would take two writes
-// a call, and know nothing of their sizes.
+// guestStack is the call stack of a guest function that the host calls. wazero has no API for its size, so reflection
+// reads the length of wazero's own slice. That costs the guest nothing; counting frames inside the guest would cost two
+// writes a call and miss their sizes.
 type guestStack struct{ slice reflect.Value }
 
-// stackOf finds a function's stack. An engine that keeps none where this one does is told by the error.
+// stackOf returns the stack of f. It fails if this version of wazero keeps the stack elsewhere.
 func stackOf(f api.Function) (guestStack, error) {
 	if v := reflect.ValueOf(f); v.Kind() == reflect.Pointer && v.Elem().Kind() == reflect.Struct {
 		if s := v.Elem().FieldByName("stack"); s.IsValid() && s.Kind() == reflect.Slice {
 			return guestStack{s}, nil
 		}
 	}
-	return guestStack{}, errors.New("the engine's stack is not where it was: its version does not fit")
+	return guestStack{}, errors.New("finding the call stack: this version of wazero has another layout")
 }
 
-// bytes is its length. Only the goroutine that calls the function may ask, or the host's functions that the call makes.
+// bytes returns the stack's length. Only the goroutine that runs the function may call it.
 func (s guestStack) bytes() int { return s.slice.Len() }

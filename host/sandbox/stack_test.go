@@ -40,7 +40,7 @@ func TestDeepCalls(t *testing.T) {
 				t.Fatalf("%d deep: %+v, %v", n, result, err)
 			}
 		}
-		if lost := lossOf(t, errOf(p.down(t, 100_000))); lost.Reason != check.Trap || !errors.Is(lost, errDeep) {
+		if lost := lossOf(t, errOf(p.down(t, 100_000))); lost.Reason != check.Trap || !errors.Is(lost, errStackTooDeep) {
 			t.Errorf("too deep: %v", lost)
 		}
 	}
@@ -53,14 +53,14 @@ func TestGrownStack(t *testing.T) {
 	p := openIn(t, sandboxOf(t, 1), pack(t, scores(7).encode(), manifest()))
 	in := <-p.pool.idle
 	defer p.pool.release(in)
-	for size, want := range map[int]error{keptStack: nil, keptStack + 1: nil, mostStack: nil, mostStack + 1: errDeep} {
+	for size, want := range map[int]error{maxIdleStack: nil, maxIdleStack + 1: nil, maxStack: nil, maxStack + 1: errStackTooDeep} {
 		in.stack = guestStack{reflect.ValueOf(make([]byte, size))}
 		c := &call{plugin: p}
 		c.fuel.deadline = time.Now().Add(patience)
 		if _, err := in.score(t.Context(), c); !errors.Is(err, want) {
 			t.Errorf("%d bytes: %v, want %v", size, err, want)
 		}
-		if kept := in.stack.bytes(); want == nil && kept > keptStack {
+		if kept := in.stack.bytes(); want == nil && kept > maxIdleStack {
 			t.Errorf("%d bytes: %d are kept", size, kept)
 		}
 	}

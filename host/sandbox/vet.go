@@ -7,56 +7,60 @@ import (
 	"assay/host/sandbox/meter"
 )
 
-// fn writes a signature: what a function takes, and what it returns if anything.
-func fn(params []meter.ValueType, results ...meter.ValueType) meter.Signature {
+func signature(params []meter.ValueType, results ...meter.ValueType) meter.Signature {
 	return meter.Signature{Params: params, Results: results}
 }
 
-func takes(types ...meter.ValueType) []meter.ValueType { return types }
+func params(types ...meter.ValueType) []meter.ValueType { return types }
 
 const (
 	i32 = meter.I32
 	i64 = meter.I64
 )
 
-// imports lists what a guest may import (sdk/ABI.md sections 3 and 9): the host's four functions, and of WASI preview 1
-// what language runtimes need to start, to print and to stop. No file, no socket, no directory.
+// imports lists the functions that a guest may import, by module and name: the four host functions (sdk/ABI.md section
+// 3) and the part of WASI preview 1 that language runtimes need to start, print and exit (section 9). None of them
+// reaches a file, a directory or a socket.
 var imports = map[string]map[string]meter.Signature{
 	hostModule: {
-		"fact":   fn(takes(i32, i32, i32, i32), i32),
-		"signal": fn(takes(i32, i32, i32, i32, i32)),
-		"threat": fn(takes(i32, i32)),
-		"log":    fn(takes(i32, i32, i32)),
+		"fact":   signature(params(i32, i32, i32, i32), i32),
+		"signal": signature(params(i32, i32, i32, i32, i32)),
+		"threat": signature(params(i32, i32)),
+		"log":    signature(params(i32, i32, i32)),
 	},
-	"wasi_snapshot_preview1": {
-		"args_get":            fn(takes(i32, i32), i32),
-		"args_sizes_get":      fn(takes(i32, i32), i32),
-		"clock_res_get":       fn(takes(i32, i32), i32),
-		"clock_time_get":      fn(takes(i32, i64, i32), i32),
-		"environ_get":         fn(takes(i32, i32), i32),
-		"environ_sizes_get":   fn(takes(i32, i32), i32),
-		"fd_close":            fn(takes(i32), i32),
-		"fd_fdstat_get":       fn(takes(i32, i32), i32),
-		"fd_fdstat_set_flags": fn(takes(i32, i32), i32),
-		"fd_prestat_dir_name": fn(takes(i32, i32, i32), i32),
-		"fd_prestat_get":      fn(takes(i32, i32), i32),
-		"fd_seek":             fn(takes(i32, i64, i32, i32), i32),
-		"fd_write":            fn(takes(i32, i32, i32, i32), i32),
-		"poll_oneoff":         fn(takes(i32, i32, i32, i32), i32),
-		"proc_exit":           fn(takes(i32)),
-		"random_get":          fn(takes(i32, i32), i32),
-		"sched_yield":         fn(nil, i32),
+	wasiModule: {
+		"args_get":            signature(params(i32, i32), i32),
+		"args_sizes_get":      signature(params(i32, i32), i32),
+		"clock_res_get":       signature(params(i32, i32), i32),
+		"clock_time_get":      signature(params(i32, i64, i32), i32),
+		"environ_get":         signature(params(i32, i32), i32),
+		"environ_sizes_get":   signature(params(i32, i32), i32),
+		"fd_close":            signature(params(i32), i32),
+		"fd_fdstat_get":       signature(params(i32, i32), i32),
+		"fd_fdstat_set_flags": signature(params(i32, i32), i32),
+		"fd_prestat_dir_name": signature(params(i32, i32, i32), i32),
+		"fd_prestat_get":      signature(params(i32, i32), i32),
+		"fd_seek":             signature(params(i32, i64, i32, i32), i32),
+		"fd_write":            signature(params(i32, i32, i32, i32), i32),
+		"poll_oneoff":         signature(params(i32, i32, i32, i32), i32),
+		"proc_exit":           signature(params(i32)),
+		"random_get":          signature(params(i32, i32), i32),
+		"sched_yield":         signature(nil, i32),
 	},
 }
 
-// The exports of a guest (sdk/ABI.md section 4).
+// Exports of a guest (sdk/ABI.md section 4).
 const (
 	exportMemory = "memory"
 	exportScore  = "assay_v1_score"
 	exportInit   = "_initialize"
 )
 
-// vet says everything that a module lacks of the interface, or asks for beyond it.
+// maxImportErrors limits how many bad imports an error lists.
+const maxImportErrors = 10
+
+// vet verifies that a module implements the layer interface. The error lists every defect: imports that are not offered,
+// and exports that are missing or of the wrong type.
 func vet(m *meter.Summary) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -64,11 +68,11 @@ func vet(m *meter.Summary) error {
 		want, ok := imports[f.Module][f.Name]
 		switch {
 		case !ok:
-			bad("it imports the function %.80q of module %.80q, which is not offered to layers", f.Name, f.Module)
+			bad("the module imports the function %.80q of module %.80q, which is not offered to layers", f.Name, f.Module)
 		case !want.Equal(f.Signature):
-			bad("it imports %s.%s as %s, which is %s", f.Module, f.Name, f.Signature, want)
+			bad("the module imports %s.%s as %s instead of %s", f.Module, f.Name, f.Signature, want)
 		}
-		if len(errs) == maxFaults {
+		if len(errs) == maxImportErrors {
 			break
 		}
 	}
@@ -77,18 +81,15 @@ func vet(m *meter.Summary) error {
 		exports[e.Name] = e
 	}
 	if e, ok := exports[exportMemory]; !ok || e.Kind != meter.MemoryKind {
-		bad("it does not export a memory named %q", exportMemory)
+		bad("the module does not export a memory named %q", exportMemory)
 	}
 	if e, ok := exports[exportScore]; !ok || e.Kind != meter.Function {
-		bad("it does not export the function %q", exportScore)
-	} else if want := fn(nil, i32); !want.Equal(e.Signature) {
-		bad("it exports %q as %s, which must be %s", exportScore, e.Signature, want)
+		bad("the module does not export the function %q", exportScore)
+	} else if want := signature(nil, i32); !want.Equal(e.Signature) {
+		bad("the module exports %q as %s instead of %s", exportScore, e.Signature, want)
 	}
-	if e, ok := exports[exportInit]; ok && (e.Kind != meter.Function || !fn(nil).Equal(e.Signature)) {
-		bad("it exports %q as %s %s, which must be a function %s", exportInit, e.Kind, e.Signature, fn(nil))
+	if e, ok := exports[exportInit]; ok && (e.Kind != meter.Function || !signature(nil).Equal(e.Signature)) {
+		bad("the module exports %q as %s %s instead of a function %s", exportInit, e.Kind, e.Signature, signature(nil))
 	}
 	return errors.Join(errs...)
 }
-
-// maxFaults bounds how many bad imports an error lists.
-const maxFaults = 10

@@ -10,7 +10,7 @@ import (
 
 const wasiModule = wasi_snapshot_preview1.ModuleName
 
-// What WASI functions answer (WASI preview 1, errno).
+// Error numbers of WASI preview 1 (errno).
 const (
 	wasiSuccess      = 0
 	wasiBadFile      = 8
@@ -19,12 +19,18 @@ const (
 	wasiNotSupported = 58
 )
 
-// mostVectors is how many pieces one fd_write, or subscriptions one poll_oneoff, may have: Linux's IOV_MAX.
-const mostVectors = 1024
+const (
+	// maxVectors limits the buffers of an fd_write and the subscriptions of a poll_oneoff to Linux's IOV_MAX.
+	maxVectors = 1024
+	// maxRandom is the maximum number of bytes that one random_get returns.
+	maxRandom = 64 << 10
+	// vectorFuel is the fuel that a buffer or a subscription costs.
+	vectorFuel = 16
+)
 
-// exportWASI offers the engine's WASI with three functions of our own. The engine's do as much work in one call as the
-// guest asks for, such as filling its whole memory or going through millions of vectors, and a guest burns no fuel
-// meanwhile. Ours are bounded, and charge by size.
+// exportWASI provides wazero's WASI with three functions replaced. wazero's own random_get, fd_write and poll_oneoff do
+// unbounded work per call, such as filling the whole memory, during which the guest burns no fuel. The replacements are
+// bounded and charge fuel by size.
 func (p *Plugin) exportWASI(ctx context.Context) error {
 	b := p.engine.NewHostModuleBuilder(wasiModule)
 	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(b)
@@ -32,50 +38,48 @@ func (p *Plugin) exportWASI(ctx context.Context) error {
 		"random_get": wasiRandomGet, "fd_write": wasiWrite, "poll_oneoff": wasiPoll,
 	} {
 		s := imports[wasiModule][name]
-		b.NewFunctionBuilder().WithGoModuleFunction(api.GoModuleFunc(func(ctx context.Context, m api.Module,
-			stack []uint64) {
-			c := callOf(ctx)
-			stack[0] = f(c, m.Memory(), stack)
-		}), engineTypes(s.Params), engineTypes(s.Results)).Export(name)
+		adapter := func(ctx context.Context, m api.Module, stack []uint64) {
+			stack[0] = f(callOf(ctx), m.Memory(), stack)
+		}
+		b.NewFunctionBuilder().
+			WithGoModuleFunction(api.GoModuleFunc(adapter), engineTypes(s.Params), engineTypes(s.Results)).
+			Export(name)
 	}
 	_, err := b.Instantiate(ctx)
 	return err
 }
 
-// mostRandom is how many random bytes one call gives.
-const mostRandom = 64 << 10
-
-// wasiRandomGet: random_get(buf, len). Every byte is zero, so that an answer depends on the facts alone.
+// wasiRandomGet implements random_get(buf, len). Every byte is zero, so that a result depends on the facts alone.
 func wasiRandomGet(c *call, m api.Memory, args []uint64) uint64 {
-	if uint32(args[1]) > mostRandom {
+	if uint32(args[1]) > maxRandom {
 		return wasiInvalid
 	}
 	view, ok := m.Read(uint32(args[0]), uint32(args[1]))
 	if !ok {
 		return wasiFault
 	}
-	c.fuel.charge(int64(len(view)) / 64) // as memory.fill
+	c.fuel.charge(int64(len(view)) / 64) // as much as memory.fill
 	clear(view)
 	return wasiSuccess
 }
 
-// wasiWrite: fd_write(fd, iovs, iovs_len, nwritten), to stdout and stderr.
+// wasiWrite implements fd_write(fd, iovs, iovs_len, nwritten) for stdout and stderr.
 func wasiWrite(c *call, m api.Memory, args []uint64) uint64 {
 	n := uint32(args[2])
 	switch {
 	case uint32(args[0]) != 1 && uint32(args[0]) != 2:
 		return wasiBadFile
-	case n > mostVectors:
+	case n > maxVectors:
 		return wasiInvalid
 	}
 	c.fuel.charge(vectorFuel * int64(n))
 	vectors, ok := m.Read(uint32(args[1]), 8*n)
 	written := uint32(0)
 	for ; ok && len(vectors) > 0; vectors = vectors[8:] {
-		var piece []byte
-		if piece, ok = m.Read(binary.LittleEndian.Uint32(vectors), binary.LittleEndian.Uint32(vectors[4:])); ok {
-			_, _ = c.Write(piece)
-			written += uint32(len(piece))
+		var buffer []byte
+		if buffer, ok = m.Read(binary.LittleEndian.Uint32(vectors), binary.LittleEndian.Uint32(vectors[4:])); ok {
+			_, _ = c.Write(buffer)
+			written += uint32(len(buffer))
 		}
 	}
 	if !ok || !m.WriteUint32Le(uint32(args[3]), written) {
@@ -84,15 +88,11 @@ func wasiWrite(c *call, m api.Memory, args []uint64) uint64 {
 	return wasiSuccess
 }
 
-// vectorFuel is what a piece or a subscription costs.
-const vectorFuel = 16
-
-// wasiPoll: poll_oneoff(in, out, nsubscriptions, nevents). Every clock is due at once, and there is no file to wait
-// for.
+// wasiPoll implements poll_oneoff(in, out, nsubscriptions, nevents). Clocks fire at once; files are not supported.
 func wasiPoll(c *call, m api.Memory, args []uint64) uint64 {
 	const subscriptionBytes, eventBytes = 48, 32
 	n := uint32(args[2])
-	if n == 0 || n > mostVectors {
+	if n == 0 || n > maxVectors {
 		return wasiInvalid
 	}
 	c.fuel.charge(vectorFuel * int64(n))
@@ -102,8 +102,8 @@ func wasiPoll(c *call, m api.Memory, args []uint64) uint64 {
 		return wasiFault
 	}
 	for ; len(in) > 0; in, out = in[subscriptionBytes:], out[eventBytes:] {
-		event := [eventBytes]byte{10: in[8]} // the subscription's kind: 0 is a clock
-		copy(event[:8], in[:8])              // what the guest knows it by
+		event := [eventBytes]byte{10: in[8]} // the type of the subscription: 0 is a clock
+		copy(event[:8], in[:8])              // the guest's own identifier
 		if in[8] != 0 {
 			binary.LittleEndian.PutUint16(event[8:], wasiNotSupported)
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // WakeUp ends a plugin's rest, for tests that make it fail more often than a plugin may.
-func (p *Plugin) WakeUp() { p.breaker.done(true, time.Now()) }
+func (p *Plugin) WakeUp() { p.breaker.record(true, time.Now()) }
 
 // A guest that takes its time to start does not hold up the call that needs a new instance beyond its deadline.
 func TestSlowStartHoldsNobodyUp(t *testing.T) {
@@ -43,7 +43,7 @@ func TestSlowStartHoldsNobodyUp(t *testing.T) {
 func TestQueueIsNotBlamed(t *testing.T) {
 	t.Parallel()
 	p := openIn(t, sandboxOf(t, 1), pack(t, moody().encode(), manifest()))
-	for range breakAfter {
+	for range failureThreshold {
 		in, err := p.pool.acquire(t.Context(), time.Now().Add(patience))
 		if err != nil {
 			t.Fatal(err)
@@ -60,7 +60,7 @@ func TestQueueIsNotBlamed(t *testing.T) {
 			t.Errorf("%v, want a timeout", got)
 		}
 	}
-	if p.Resting() {
+	if p.Suspended() {
 		t.Error("the plugin rests because there was a queue")
 	}
 }

@@ -230,7 +230,7 @@ func TestCrowd(t *testing.T) {
 	if result, err := ask(p, asked); answered.Load() == 0 && err != nil {
 		t.Errorf("nobody was answered, and then: %+v, %v", result, err)
 	}
-	t.Logf("%d of 500 were answered; resting: %v", answered.Load(), p.Resting())
+	t.Logf("%d of 500 were answered; resting: %v", answered.Load(), p.Suspended())
 }
 
 // failOnX traps when it is asked about an entity that begins with x (Z40).
@@ -266,15 +266,15 @@ func TestFailingPluginRests(t *testing.T) {
 		}
 	}
 	for range 5 {
-		if p.Resting() {
+		if p.Suspended() {
 			t.Fatal("it rests too soon")
 		}
 		if got := reason("x"); got != check.Trap {
 			t.Fatalf("lost by %q", got)
 		}
 	}
-	if got := reason("y"); got != check.Unavailable || !p.Resting() {
-		t.Errorf("after five failures: lost by %q, resting %v", got, p.Resting())
+	if got := reason("y"); got != check.Unavailable || !p.Suspended() {
+		t.Errorf("after five failures: lost by %q, resting %v", got, p.Suspended())
 	}
 	if result, err := answer(beside, asked); result.Score != len(asked) {
 		t.Errorf("the plugin beside: %+v, %v", result, err)

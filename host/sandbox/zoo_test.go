@@ -128,8 +128,8 @@ func brokenGuests() []specimen {
 			return l.scoring(l.text("entity.value"), num(65530), num(-1), call(fact), drop, scored).encode()
 		}, ends: outside},
 		{name: "Z15/trapOnce", wasm: once(unreachable), ends: traps("unreachable")},
-		{name: "Z15/exitInPeace", wasm: exiting(0), ends: traps("exit code 0")},
-		{name: "Z15/exitInAnger", wasm: exiting(1), ends: traps("exit code 1")},
+		{name: "Z15/exitInPeace", wasm: exiting(0), ends: traps("exited with code 0")},
+		{name: "Z15/exitInAnger", wasm: exiting(1), ends: traps("exited with code 1")},
 		{name: "Z33/returnMinusOne", wasm: returning(-1), ends: traps("returned -1")},
 		{name: "Z33/return101", wasm: returning(101), ends: traps("returned 101")},
 		{name: "Z33/returnHuge", wasm: returning(-1 << 31), ends: traps("returned -2147483648")},

@@ -1,0 +1,89 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tetratelabs/wazero/api"
+	"github.com/tetratelabs/wazero/experimental"
+
+	"assay/host/sandbox/linear"
+	"assay/host/sandbox/meter"
+)
+
+// snapshotter takes a snapshot of each instance of one plugin after its initialization, and restores the instance from
+// it after each call.
+type snapshotter struct {
+	images        *linear.Images
+	minMemory     uint64 // bytes
+	maxMemory     uint64 // bytes
+	globals       []string
+	notRestorable bool // the guest can keep state outside its memory and globals, so each call needs a new instance
+}
+
+// savedGlobal is a mutable global of an instance with its value after initialization.
+type savedGlobal struct {
+	api.MutableGlobal
+	value uint64
+}
+
+func newSnapshotter(m *meter.Module) *snapshotter {
+	s := &snapshotter{
+		images:        linear.NewImages(),
+		minMemory:     uint64(m.MemoryMin) * pageBytes,
+		maxMemory:     uint64(m.MemoryMax) * pageBytes,
+		notRestorable: len(m.Unrestored) > 0,
+	}
+	for _, g := range m.Globals {
+		s.globals = append(s.globals, g.Name)
+	}
+	return s
+}
+
+// reserve returns restorable memory for a new instance, or nil if s is nil.
+func (s *snapshotter) reserve() (*linear.Memory, error) {
+	if s == nil {
+		return nil, nil
+	}
+	return s.images.Reserve(s.minMemory, s.maxMemory)
+}
+
+// withMemory makes the engine allocate the guest's memory from memory, unless that is nil.
+func withMemory(ctx context.Context, memory *linear.Memory) context.Context {
+	if memory == nil {
+		return ctx
+	}
+	return experimental.WithMemoryAllocator(ctx, memory)
+}
+
+// snapshot saves the instance's current state.
+func (in *instance) snapshot(s *snapshotter) error {
+	if s == nil {
+		return nil
+	}
+	for _, name := range s.globals {
+		g, ok := in.module.ExportedGlobal(name).(api.MutableGlobal)
+		if !ok {
+			return fmt.Errorf("taking a snapshot: the global %s is not mutable", name)
+		}
+		in.globals = append(in.globals, savedGlobal{g, g.Get()})
+	}
+	if err := in.memory.Freeze(); err != nil {
+		return fmt.Errorf("taking a snapshot: %w", err)
+	}
+	return nil
+}
+
+// restore undoes the writes of a call. It reports false if it cannot, because the memory has grown or the guest may
+// keep state elsewhere.
+func (in *instance) restore(s *snapshotter) (ok bool, err error) {
+	if s.notRestorable {
+		return false, nil
+	}
+	for _, g := range in.globals {
+		if g.Get() != g.value {
+			g.Set(g.value)
+		}
+	}
+	return in.memory.Restore()
+}
