@@ -1,10 +1,12 @@
-// Package migrations holds the database's schema as the steps that made it, oldest first. A step that has been released
-// is never changed; the next one mends it. Names are NNNN_what.tx.up.sql: each step runs in one transaction.
+// Package migrations embeds the database schema as a sequence of steps. It contains only SQL; package store runs it.
+//
+// A released step is never changed; a later step corrects it. Names are NNNN_subject.tx.up.sql, and each step runs in
+// one transaction.
 package migrations
 
 import "embed"
 
-// FS holds the steps.
+// FS contains the steps.
 //
 //go:embed *.sql
 var FS embed.FS

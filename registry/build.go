@@ -20,14 +20,14 @@ import (
 
 // Source is a checkout of this repository, from which the first-party layers are built.
 type Source struct {
-	Root  string // the folder of go.mod
-	Cache string // where built modules are kept, by a hash of what they were built from
+	Root  string // folder of go.mod
+	Cache string // folder of built modules, named by a hash of their source
 }
 
 // ErrNoSource means that no checkout of this repository was found.
 var ErrNoSource = errors.New("no folder above this one holds assay's go.mod")
 
-// FindSource looks for the repository from folder dir upwards.
+// FindSource searches for the repository from folder dir upwards. Error: ErrNoSource.
 func FindSource(dir, cache string) (Source, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -59,8 +59,8 @@ func (s Source) Plugins() ([]string, error) {
 	return dirs, nil
 }
 
-// BuildAll returns every first-party module, from the cache where its source has not changed. progress is called as
-// each is ready; it may be nil.
+// BuildAll returns every first-party module, from the cache if its source is unchanged. It calls progress after each
+// module; progress may be nil.
 func (s Source) BuildAll(ctx context.Context, progress func(done, total int, name string)) ([]Module, error) {
 	dirs, err := s.Plugins()
 	if err != nil {
@@ -88,7 +88,7 @@ func (s Source) BuildAll(ctx context.Context, progress func(done, total int, nam
 	return modules, errors.Join(errs...)
 }
 
-// Build compiles the Go plugin in folder dir for wasip1 and packs its manifest, or takes it from the cache.
+// Build compiles the Go plugin in folder dir for wasip1 and packs its manifest, or returns it from the cache.
 func (s Source) Build(ctx context.Context, dir string) (Module, error) {
 	m, err := s.build(ctx, dir)
 	if err != nil {
@@ -122,7 +122,7 @@ func (s Source) build(ctx context.Context, dir string) (Module, error) {
 	return m, writeWhole(cached, wasm)
 }
 
-// CompileGo compiles the Go plugin in folder dir for wasip1 and packs the manifest.json beside it.
+// CompileGo compiles the Go plugin in folder dir for wasip1 and packs the folder's manifest.json into it.
 func CompileGo(ctx context.Context, dir string) (wasm []byte, err error) {
 	manifest, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
 	if err != nil {
@@ -134,7 +134,7 @@ func CompileGo(ctx context.Context, dir string) (wasm []byte, err error) {
 	}
 	defer os.RemoveAll(work)
 	out := filepath.Join(work, "layer.wasm")
-	// -trimpath and no build id: the same source gives the same bytes, and so the same digest, in every checkout.
+	// Reproducible: the same source gives the same bytes, and so the same digest, in every checkout.
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w -buildid=",
 		"-buildmode=c-shared", "-o", out, ".")
 	cmd.Dir = dir
@@ -148,7 +148,7 @@ func CompileGo(ctx context.Context, dir string) (wasm []byte, err error) {
 	return Pack(wasm, manifest)
 }
 
-// writeWhole writes a file whole or not at all, whoever else writes it.
+// writeWhole writes a file atomically, also when several processes write it at once.
 func writeWhole(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
 	if err != nil {
@@ -162,8 +162,8 @@ func writeWhole(path string, data []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// key hashes what a plugin is built from: its folder, the folders it may share with others (those without a manifest),
-// the SDK, the module's requirements and the compiler.
+// key hashes everything that a build of the plugin depends on: its folder, the folders that layers share (those without
+// a manifest), the SDK, the module's requirements and the compiler.
 func (s Source) key(dir string) (string, error) {
 	shared, err := os.ReadDir(filepath.Join(s.Root, "plugins"))
 	if err != nil {

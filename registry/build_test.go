@@ -37,7 +37,7 @@ func init() {
 func main() {}
 `
 
-// checkout makes a small repository: the sdk as it is here, one plugin, and a folder that plugins share.
+// checkout creates a small repository: this SDK, one plugin, and a folder that plugins share.
 func checkout(t *testing.T) registry.Source {
 	t.Helper()
 	root := t.TempDir()
@@ -99,7 +99,7 @@ func build(t *testing.T, s registry.Source) registry.Module {
 	return m
 }
 
-// cached builds with a context that has ended, so that no compiler can be started.
+// cached builds with a canceled context, so that no compiler can start.
 func cached(s registry.Source) (registry.Module, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -124,7 +124,7 @@ func TestBuildIsReproducible(t *testing.T) {
 			second.Digest)
 	}
 	if bytes.Contains(first.Wasm, []byte(one.Root)) {
-		t.Error("the module holds the path that it was built in")
+		t.Error("the module contains the path of its build folder")
 	}
 	if first.Ref() != "tiny@1.2.3" {
 		t.Errorf("the module is %s", first.Ref())
@@ -148,21 +148,21 @@ func TestBuildCache(t *testing.T) {
 	needsCompiler(t)
 	s := checkout(t)
 	if _, err := cached(s); err == nil {
-		t.Fatal("an empty cache gives a module")
+		t.Fatal("an empty cache returned a module")
 	}
 	first := build(t, s)
 	before := cacheFiles(t, s)
 	if len(before) != 1 {
-		t.Fatalf("the cache holds %v", keys(before))
+		t.Fatalf("the cache contains %v", keys(before))
 	}
 	again := build(t, s)
 	for name, info := range cacheFiles(t, s) {
 		if was := before[name]; was == nil || !os.SameFile(was, info) || !was.ModTime().Equal(info.ModTime()) {
-			t.Errorf("%s was written anew", name)
+			t.Errorf("%s was rewritten", name)
 		}
 	}
 	if !bytes.Equal(first.Wasm, again.Wasm) {
-		t.Error("the cache gives another module")
+		t.Error("the cache returned another module")
 	}
 
 	for _, c := range []struct{ name, file, content string }{
@@ -175,7 +175,7 @@ func TestBuildCache(t *testing.T) {
 	} {
 		put(t, s.Root, c.file, c.content)
 		if m, err := cached(s); err != nil || m.Digest != first.Digest {
-			t.Errorf("%s: the cached module is not used: %v", c.name, err)
+			t.Errorf("%s: the cached module was not used: %v", c.name, err)
 		}
 	}
 	for _, c := range []struct{ name, file, content string }{
@@ -191,7 +191,7 @@ func TestBuildCache(t *testing.T) {
 		was, missing := os.ReadFile(path)
 		put(t, s.Root, c.file, c.content)
 		if _, err := cached(s); err == nil {
-			t.Errorf("%s: the module cached before is still used", c.name)
+			t.Errorf("%s: the stale cached module was used", c.name)
 		}
 		if missing != nil {
 			if err := os.Remove(path); err != nil {
@@ -201,16 +201,16 @@ func TestBuildCache(t *testing.T) {
 			put(t, s.Root, c.file, string(was))
 		}
 		if _, err := cached(s); err != nil {
-			t.Fatalf("%s: put back, the cached module is not used: %v", c.name, err)
+			t.Fatalf("%s: put back, the cached module was not used: %v", c.name, err)
 		}
 	}
 
 	put(t, s.Root, "plugins/words/words.go", "package words\n\nconst Bad = \"worse.example\"\n")
 	if changed := build(t, s); changed.Digest == first.Digest {
-		t.Error("other code gives the same module")
+		t.Error("different code built the same module")
 	}
 	if files := cacheFiles(t, s); len(files) != 2 {
-		t.Errorf("the cache holds %v, want a module for each source", keys(files))
+		t.Errorf("the cache contains %v, want one module per source", keys(files))
 	}
 }
 
@@ -225,17 +225,17 @@ func TestBrokenCacheIsMended(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m, err := cached(s); err == nil {
-			t.Errorf("broken file %d is taken as %s", i, m.Digest)
+			t.Errorf("broken file %d was accepted as %s", i, m.Digest)
 		}
 	}
 	if got := build(t, s); got.Digest != want.Digest {
-		t.Errorf("built anew, the module is %s, want %s", got.Digest, want.Digest)
+		t.Errorf("the rebuilt module is %s, want %s", got.Digest, want.Digest)
 	}
 	if got, err := cached(s); err != nil || got.Digest != want.Digest {
-		t.Errorf("the cache was not mended: %s, %v", got.Digest, err)
+		t.Errorf("the cache was not repaired: %s, %v", got.Digest, err)
 	}
 	if files := cacheFiles(t, s); len(files) != 1 {
-		t.Errorf("the cache holds %v", keys(files))
+		t.Errorf("the cache contains %v", keys(files))
 	}
 }
 
@@ -267,7 +267,7 @@ func TestBuildAll(t *testing.T) {
 	put(t, s.Root, "plugins/third/main.go", "package main\n\nfunc main() {}\n")
 	_, err = s.BuildAll(t.Context(), nil)
 	if err == nil {
-		t.Fatal("broken plugins are built")
+		t.Fatal("broken plugins were built")
 	}
 	for _, want := range []string{"building plugin second: running go build: ", "no number", "building plugin third: ",
 		"reading manifest: "} {
@@ -276,7 +276,7 @@ func TestBuildAll(t *testing.T) {
 		}
 	}
 	if strings.Contains(err.Error(), "plugin tiny") {
-		t.Errorf("the good plugin is in the error:\n%v", err)
+		t.Errorf("the error names the good plugin:\n%v", err)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestCompiledLayerHasTheInterface(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(s.Cache); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("compiling alone touches the cache: %v", err)
+		t.Errorf("CompileGo touched the cache: %v", err)
 	}
 	if _, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words")); !errors.Is(err,
 		fs.ErrNotExist) {
@@ -328,7 +328,7 @@ func TestPluginsAreFoldersWithAManifest(t *testing.T) {
 	t.Parallel()
 	s := registry.Source{Root: t.TempDir()}
 	if dirs, err := s.Plugins(); err != nil || len(dirs) != 0 {
-		t.Errorf("an empty folder holds %v, %v", dirs, err)
+		t.Errorf("an empty folder contains %v, %v", dirs, err)
 	}
 	for _, file := range []string{"plugins/b/manifest.json", "plugins/a/manifest.json", "plugins/shared/shared.go",
 		"plugins/a/deep/manifest.json", "plugins/manifest.json"} {
@@ -341,7 +341,7 @@ func TestPluginsAreFoldersWithAManifest(t *testing.T) {
 	}
 }
 
-// The source of the first-party layers is that of this repository.
+// The default lineup names exactly the layers of this repository.
 func TestThisRepositoryIsASource(t *testing.T) {
 	t.Parallel()
 	s, err := registry.FindSource(".", t.TempDir())
@@ -365,7 +365,7 @@ func TestThisRepositoryIsASource(t *testing.T) {
 		var m struct{ Name string }
 		data, err := os.ReadFile(filepath.Join(dirs[i], "manifest.json"))
 		if err != nil || json.Unmarshal(data, &m) != nil || m.Name != item.Layer {
-			t.Errorf("folder %s is of %q: %v", item.Layer, m.Name, err)
+			t.Errorf("folder %s has the manifest of %q: %v", item.Layer, m.Name, err)
 		}
 	}
 }

@@ -16,7 +16,7 @@ type Change struct {
 	To   string `json:"to"`
 }
 
-// Diff lists what differs between two lineups: bias and bands first, then layer by layer.
+// Diff returns the differences between two lineups: bias and bands first, then each layer by name.
 func Diff(from, to LineupDocument) []Change {
 	changes := []Change{}
 	differ := func(what string, a, b any) {
@@ -69,7 +69,7 @@ func settings(config map[string]string) string {
 	return strings.Join(parts, " ")
 }
 
-// plain quotes what could be taken for two settings, or could not be printed.
+// plain quotes text that could be read as two settings, or is not printable.
 func plain(s string) string {
 	if q := strconv.Quote(s); strings.ContainsAny(s, " =") || q != `"`+s+`"` {
 		return q

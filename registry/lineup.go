@@ -9,41 +9,41 @@ import (
 	"strings"
 )
 
-// LineupDocument is the document that says which layers score and how their scores are fused.
+// LineupDocument lists the layers that score and how their scores are fused.
 type LineupDocument struct {
-	Note   string        `json:"note,omitempty"` // why, for whoever reads the history
-	Bias   float64       `json:"bias"`           // fused log-odds with nothing against an entity, -20 to 20
+	Note   string        `json:"note,omitempty"` // reason for the change, for the history
+	Bias   float64       `json:"bias"`           // fused log-odds when every layer scores 0, -20 to 20
 	Bands  Bands         `json:"bands"`
 	Layers []LineupLayer `json:"layers"`
 }
 
-// Bands are the scores at which review and block begin (spec section 6).
+// Bands are the lowest scores of the verdicts review and block (contract section 6).
 type Bands struct {
 	Review int `json:"review"`
 	Block  int `json:"block"`
 }
 
-// LineupLayer is one layer's place in a lineup.
+// LineupLayer is one layer of a lineup.
 type LineupLayer struct {
 	Layer  string  `json:"layer"`  // name@version
-	Weight float64 `json:"weight"` // what a score of 100 adds to the log-odds, 0 to 20
-	// when lost, and a band hangs on it, the verdict is at least review
+	Weight float64 `json:"weight"` // log-odds that a score of 100 adds, 0 to 20
+	// Required raises the verdict to review when the layer fails and its score could have reached that band.
 	Required bool              `json:"required,omitempty"`
 	Config   map[string]string `json:"config,omitempty"` // read by the layer as config.*
 
-	// Isolation says what a call may leave behind for the next: nothing ("call"), or whatever the guest keeps
-	// ("shared"), for layers that are trusted to keep nothing. Empty: "shared" for first-party plugins, "call" for all
-	// others.
+	// Isolation is "call" when the instance is restored after each call, or "shared" when it is reused as the call
+	// left it, for layers that are trusted to keep no state. Empty means "shared" for first-party plugins and "call"
+	// for all others.
 	Isolation string `json:"isolation,omitempty"`
 }
 
-// The isolations of a layer.
+// Values of LineupLayer.Isolation.
 const (
 	isolationCall   = "call"
 	isolationShared = "shared"
 )
 
-// Shares says whether the layer's instances are used again as a call has left them.
+// Shares reports whether the layer's instances are reused without being restored.
 func (i LineupLayer) Shares(firstParty bool) bool {
 	return i.Isolation == isolationShared || (i.Isolation == "" && firstParty)
 }
@@ -53,8 +53,8 @@ const maxLineupBytes = 256 << 10
 //go:embed default_lineup.json
 var defaultLineup []byte
 
-// DefaultLineup is the lineup of the first-party layers, with fitted weights. Its layers name no version: the host
-// fills in those it was built with.
+// DefaultLineup returns the lineup of the first-party layers with fitted weights. Its layers have no version: the host
+// adds the versions that it was built with.
 func DefaultLineup() (LineupDocument, error) {
 	l, err := DecodeLineup(defaultLineup)
 	if err != nil {
@@ -63,7 +63,7 @@ func DefaultLineup() (LineupDocument, error) {
 	return l, nil
 }
 
-// ParseLineup reads a lineup and checks all that can be checked without its modules. Unknown fields are refused.
+// ParseLineup decodes a lineup and validates everything that does not need its modules. Unknown fields are refused.
 func ParseLineup(data []byte) (LineupDocument, error) {
 	l, err := DecodeLineup(data)
 	if err == nil {
@@ -75,9 +75,8 @@ func ParseLineup(data []byte) (LineupDocument, error) {
 	return l, nil
 }
 
-// DecodeLineup reads a lineup whose layers may lack a version, and checks its form only. A layer without a weight is
-// refused: 0 is what a layer has that is to be watched and not heeded, and nobody should get that by leaving something
-// out.
+// DecodeLineup decodes a lineup whose layers may lack a version, and checks its form only. A layer without a weight is
+// refused: weight 0 means that a layer is observed but does not count, and an omission must not mean that.
 func DecodeLineup(data []byte) (LineupDocument, error) {
 	var l LineupDocument
 	if err := decodeStrict(data, maxLineupBytes, &l); err != nil {
@@ -99,7 +98,7 @@ func DecodeLineup(data []byte) (LineupDocument, error) {
 	return l, nil
 }
 
-// Validate says what is wrong with the lineup, all of it at once.
+// Validate returns everything that is wrong with the lineup, joined into one error.
 func (l LineupDocument) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -127,14 +126,14 @@ func (l LineupDocument) Validate() error {
 		}
 	}
 	if repeated, ok := firstRepeated(names); ok {
-		bad("layer %s is there twice", repeated)
+		bad("layer %s is listed twice", repeated)
 	}
 	return errors.Join(errs...)
 }
 
-// Ref splits the layer into name and version; ok is false when it is not of that form.
+// Ref splits Layer into name and version; ok is false when it has no version.
 func (i LineupLayer) Ref() (name, version string, ok bool) { return strings.Cut(i.Layer, "@") }
 
-// Encode returns the document as it is stored and hashed: map keys sorted, no insignificant space. A field that is
-// added must be left out when it is empty, or the trail would not know older lineups again.
+// Encode returns the document as it is stored and hashed: map keys sorted, no insignificant space. A new field must be
+// omitted when empty; otherwise older lineups would no longer match the digests in the audit log.
 func (l LineupDocument) Encode() ([]byte, error) { return json.Marshal(l) }

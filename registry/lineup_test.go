@@ -10,7 +10,7 @@ import (
 	"assay/registry"
 )
 
-// lineup is a good lineup.
+// lineup is a valid lineup.
 func lineup() document {
 	return document{
 		"note": "why", "bias": -4.5, "bands": document{"review": 40, "block": 70},
@@ -48,7 +48,7 @@ func TestLineupFields(t *testing.T) {
 	for _, c := range []struct {
 		name, field string
 		value       any
-		refused     string // in the error's text; "" when it is good
+		refused     string // substring of the error; "" if valid
 	}{
 		{"no note", "note", nil, ""},
 		{"no bias", "bias", nil, ""},
@@ -86,9 +86,9 @@ func TestLineupFields(t *testing.T) {
 		{"name with a path", "layers", layers(item("../domain@1.0.0", 1)), `layer "../domain@1.0.0"`},
 		{"empty layer", "layers", layers(document{"weight": 1}), `layer ""`},
 		{"a layer twice", "layers", layers(item("domain@1.0.0", 1), item("domain@1.0.0", 1)),
-			"layer domain is there twice"},
+			"layer domain is listed twice"},
 		{"two versions of a layer", "layers", layers(item("domain@1.0.0", 1), item("domain@2.0.0", 1)),
-			"layer domain is there twice"},
+			"layer domain is listed twice"},
 		{"config of another kind", "layers",
 			layers(document{"layer": "domain@1.0.0", "weight": 1, "config": document{"floor": 7}}),
 			`field "layers.0.config.floor" has a value of the wrong kind`},
@@ -126,7 +126,7 @@ func TestEncodeIsTheSameEveryTime(t *testing.T) {
 	}
 	back, err := registry.ParseLineup([]byte(want))
 	if diff := cmp.Diff(l, back); diff != "" || err != nil {
-		t.Errorf("comes back as %v (-want +got):\n%s", err, diff)
+		t.Errorf("decoded again: %v (-want +got):\n%s", err, diff)
 	}
 }
 
@@ -138,14 +138,14 @@ func TestDefaultLineup(t *testing.T) {
 	}
 	for i, item := range l.Layers {
 		if _, _, versioned := item.Ref(); versioned {
-			t.Errorf("layer %s names a version, which the host fills in", item.Layer)
+			t.Errorf("layer %s names a version, which the host adds", item.Layer)
 		}
 		l.Layers[i].Layer += "@1.0.0"
 	}
 	if err := l.Validate(); err != nil {
 		t.Error(err)
 	}
-	// The bands of the specification, section 6.
+	// Contract section 6.
 	if l.Bands != (registry.Bands{Review: 40, Block: 70}) {
 		t.Errorf("the bands are %+v", l.Bands)
 	}
@@ -229,14 +229,14 @@ func FuzzParseLineup(f *testing.F) {
 		}
 		back, err := registry.ParseLineup(encoded)
 		if err != nil {
-			t.Fatalf("%s is taken, and not when encoded: %v", data, err)
+			t.Fatalf("%s is accepted, but not its encoding: %v", data, err)
 		}
 		if changes := registry.Diff(l, back); len(changes) != 0 {
 			t.Errorf("%s changes when encoded: %v", data, changes)
 		}
 		for _, item := range l.Layers {
 			if !(item.Weight >= 0 && item.Weight <= registry.MaxWeight) {
-				t.Errorf("a layer of weight %v is taken", item.Weight)
+				t.Errorf("a layer with weight %v was accepted", item.Weight)
 			}
 		}
 	})

@@ -1,8 +1,8 @@
-// Package registry says what a plugin is and which plugins score: manifests, modules known by their digest, and
-// lineups.
+// Package registry defines plugins and lineups as documents: manifests, modules identified by digest, and lineup
+// files. It neither runs plugins (package sandbox) nor stores them (package store).
 //
-// A plugin is one .wasm file that carries its manifest in the custom section "assay.manifest". A lineup is the document
-// that names the plugins in force, their weights, and where the bands begin. Both are immutable once published.
+// A plugin is one .wasm file that carries its manifest in the custom section "assay.manifest". A lineup is a document
+// that names plugins, their weights and the verdict bands. Both are immutable once published.
 package registry
 
 import (
@@ -20,32 +20,32 @@ import (
 	"assay/sdk"
 )
 
-// Manifest is what a plugin says of itself (sdk/ABI.md section 8).
+// Manifest describes a plugin (sdk/ABI.md section 8).
 type Manifest struct {
 	Name     string       `json:"name"`      // a-z, 0-9 and '-', 2 to 40 characters
 	Version  string       `json:"version"`   // semver without "v"
 	Summary  string       `json:"summary"`   // one sentence
 	Entities []string     `json:"entities"`  // of domain, email, phone, iban
-	Facts    []string     `json:"facts"`     // every fact the layer reads; others read as absent
+	Facts    []string     `json:"facts"`     // every fact the layer reads; all others read as absent
 	Signals  []SignalText `json:"signals"`   // every code the layer may emit
-	Threats  []sdk.Threat `json:"threats"`   // every category it may name
-	BudgetMS int          `json:"budget_ms"` // for one call, 1 to 100
-	MemoryMB int          `json:"memory_mb"` // linear memory of one instance, 1 to 64
-	// what one call may burn, about one unit an instruction; 0: no limit but the time
+	Threats  []sdk.Threat `json:"threats"`   // every category the layer may name
+	BudgetMS int          `json:"budget_ms"` // time limit of one call in milliseconds, 1 to 100
+	MemoryMB int          `json:"memory_mb"` // linear memory of one instance in MiB, 1 to 64
+	// MaxFuel limits the fuel of one call, about one unit per instruction. 0 means that only time limits it.
 	MaxFuel       int64   `json:"max_fuel,omitempty"`
-	DefaultWeight float64 `json:"default_weight"` // what the author suggests for a lineup, 0 to 20
+	DefaultWeight float64 `json:"default_weight"` // weight that the author suggests for a lineup, 0 to 20
 }
 
-// SignalText is a signal's code and what it means, for a catalogue.
+// SignalText is a signal code and its meaning, for the catalogue.
 type SignalText struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
 }
 
-// Budget is the time one call may take.
+// Budget returns the time limit of one call.
 func (m Manifest) Budget() time.Duration { return time.Duration(m.BudgetMS) * time.Millisecond }
 
-// MaxWeight is the heaviest a layer may be: at 20, a score of 100 moves the odds by a factor of e^20.
+// MaxWeight is the largest weight of a layer: at 20, a score of 100 multiplies the odds by e^20.
 const MaxWeight = 20
 
 const maxManifestBytes = 64 << 10
@@ -56,8 +56,7 @@ var (
 	entityTypes = []string{"domain", "email", "phone", "iban"}
 )
 
-// ParseManifest reads a manifest and checks it. Unknown fields are refused, since they are most often a misspelt known
-// one.
+// ParseManifest decodes and validates a manifest. Unknown fields are refused, because most are misspelt known ones.
 func ParseManifest(data []byte) (Manifest, error) {
 	var m Manifest
 	if err := decodeStrict(data, maxManifestBytes, &m); err != nil {
@@ -73,7 +72,7 @@ func (m Manifest) validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if !namePattern.MatchString(m.Name) {
-		bad("name %q is not 2 to 40 of a-z, 0-9 and '-', starting with a letter", m.Name)
+		bad("name %q must be 2 to 40 characters of a-z, 0-9 and '-', starting with a letter", m.Name)
 	}
 	if !validVersion(m.Version) {
 		bad("version %q is not a semantic version such as 1.2.0", m.Version)
@@ -82,23 +81,23 @@ func (m Manifest) validate() error {
 		bad("summary must be 1 to 200 bytes long, without control characters")
 	}
 	if len(m.Entities) == 0 {
-		bad("entities is empty: it lists which of domain, email, phone and iban the layer scores")
+		bad("entities is empty: list which of domain, email, phone and iban the layer scores")
 	}
 	for _, e := range m.Entities {
 		if !slices.Contains(entityTypes, e) {
-			bad("entities holds %q, which is none of domain, email, phone and iban", e)
+			bad("entities contains %q, which is not domain, email, phone or iban", e)
 		}
 	}
 	if repeated, ok := firstRepeated(m.Entities); ok {
-		bad("entities holds %q twice", repeated) // the layer would score twice
+		bad("entities contains %q twice", repeated) // the layer would score twice
 	}
 	for _, f := range m.Facts {
 		if len(f) > sdk.MaxFactName || !factPattern.MatchString(f) {
-			bad("facts holds %q, which is not a dotted name such as domain.ascii", f)
+			bad("facts contains %q, which is not a dotted name such as domain.ascii", f)
 		}
 	}
 	if repeated, ok := firstRepeated(m.Facts); ok {
-		bad("facts holds %q twice", repeated)
+		bad("facts contains %q twice", repeated)
 	}
 	codes := make([]string, len(m.Signals))
 	for i, s := range m.Signals {
@@ -111,11 +110,11 @@ func (m Manifest) validate() error {
 		}
 	}
 	if repeated, ok := firstRepeated(codes); ok {
-		bad("signals holds %q twice", repeated)
+		bad("signals contains %q twice", repeated)
 	}
 	for _, t := range m.Threats {
 		if !slices.Contains(sdk.Threats(), t) {
-			bad("threats holds %q, which is not a published category", t)
+			bad("threats contains %q, which is not a published category", t)
 		}
 	}
 	if m.BudgetMS < 1 || m.BudgetMS > 100 {
@@ -153,18 +152,18 @@ func firstRepeated(names []string) (string, bool) {
 	return "", false
 }
 
-// decodeStrict decodes one JSON document of at most limit bytes in the profile of I-JSON (RFC 7493): no name twice, no
-// name in another case, nothing that is not UTF-8. No unknown fields, and nothing after it.
+// decodeStrict decodes one JSON document of at most limit bytes as I-JSON (RFC 7493): no duplicate names, exact case,
+// valid UTF-8. It also refuses unknown fields and trailing data.
 func decodeStrict(data []byte, limit int, into any) error {
 	if len(data) > limit {
-		return fmt.Errorf("%d bytes are more than %d", len(data), limit)
+		return fmt.Errorf("%d bytes exceed the limit of %d", len(data), limit)
 	}
 	err := json.Unmarshal(data, into, json.RejectUnknownMembers(true))
 	var wrong *json.SemanticError
 	if !errors.As(err, &wrong) {
 		return err
 	}
-	// Its own text speaks of Go's types.
+	// The error's own text names Go types.
 	field := strings.Join(slices.Collect(wrong.JSONPointer.Tokens()), ".")
 	switch {
 	case errors.Is(wrong, json.ErrUnknownName):

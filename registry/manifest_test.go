@@ -39,7 +39,7 @@ func signal(code, text string) map[string]string {
 	return map[string]string{"code": code, "text": text}
 }
 
-// layer is a good manifest.
+// layer is a valid manifest.
 func layer() document {
 	return document{
 		"name": "my-layer2", "version": "1.2.3", "summary": "Scores nothing, for tests",
@@ -72,7 +72,7 @@ func TestManifestFields(t *testing.T) {
 	for _, c := range []struct {
 		name, field string
 		value       any
-		refused     string // in the error's text, which must name the field; "" when it is good
+		refused     string // substring of the error, which must name the field; "" if valid
 	}{
 		{"shortest name", "name", "ab", ""},
 		{"longest name", "name", "a" + strings.Repeat("-", 39), ""},
@@ -104,30 +104,30 @@ func TestManifestFields(t *testing.T) {
 		{"all entities", "entities", []string{"domain", "email", "phone", "iban"}, ""},
 		{"no entities", "entities", []string{}, "entities"},
 		{"entities not given", "entities", nil, "entities"},
-		{"an unknown entity", "entities", []string{"domain", "url"}, `entities holds "url"`},
-		{"an entity in capitals", "entities", []string{"Domain"}, `entities holds "Domain"`},
+		{"an unknown entity", "entities", []string{"domain", "url"}, `entities contains "url"`},
+		{"an entity in capitals", "entities", []string{"Domain"}, `entities contains "Domain"`},
 		// A layer that is listed twice would score twice.
-		{"an entity twice", "entities", []string{"domain", "iban", "domain"}, `entities holds "domain" twice`},
+		{"an entity twice", "entities", []string{"domain", "iban", "domain"}, `entities contains "domain" twice`},
 
 		{"no facts", "facts", []string{}, ""},
 		{"facts not given", "facts", nil, ""},
 		{"longest fact", "facts", []string{"a." + strings.Repeat("x", 62)}, ""},
 		{"a fact too long", "facts", []string{"a." + strings.Repeat("x", 63)}, "facts"},
-		{"a fact without a dot", "facts", []string{"domain"}, `facts holds "domain"`},
+		{"a fact without a dot", "facts", []string{"domain"}, `facts contains "domain"`},
 		{"a fact in capitals", "facts", []string{"domain.ASCII"}, "facts"},
 		{"an empty fact", "facts", []string{""}, "facts"},
-		{"a fact twice", "facts", []string{"a.b", "a.c", "a.b"}, `facts holds "a.b" twice`},
+		{"a fact twice", "facts", []string{"a.b", "a.c", "a.b"}, `facts contains "a.b" twice`},
 
 		{"no signals", "signals", []any{}, ""},
 		{"a bad code", "signals", []any{signal("a:b", "One")}, "signals"},
 		{"a code twice", "signals", []any{signal("a:b:c", "One"), signal("a:b:c", "Two")},
-			`signals holds "a:b:c" twice`},
+			`signals contains "a:b:c" twice`},
 		{"a signal without a text", "signals", []any{signal("a:b:c", "")}, "signals: a:b:c"},
 		{"a signal's text too long", "signals", []any{signal("a:b:c", strings.Repeat("x", 241))}, "signals: a:b:c"},
 		{"a signal with points", "signals", []any{document{"code": "a:b:c", "text": "One", "points": 5}}, "points"},
 
 		{"no threats", "threats", []string{}, ""},
-		{"an unknown threat", "threats", []string{"doom"}, `threats holds "doom"`},
+		{"an unknown threat", "threats", []string{"doom"}, `threats contains "doom"`},
 
 		{"smallest budget", "budget_ms", 1, ""},
 		{"largest budget", "budget_ms", 100, ""},
@@ -170,7 +170,7 @@ func TestManifestErrorsAreToldAllAtOnce(t *testing.T) {
 	_, err := registry.ParseManifest([]byte(
 		`{"facts":["x"],"signals":[{"code":"","text":""}],"threats":["doom"],"default_weight":-1}`))
 	if err == nil {
-		t.Fatal("an empty manifest is taken")
+		t.Fatal("an empty manifest was accepted")
 	}
 	for _, field := range []string{"name", "version", "summary", "entities", "facts", "signals", "threats", "budget_ms",
 		"memory_mb", "default_weight"} {
@@ -180,7 +180,7 @@ func TestManifestErrorsAreToldAllAtOnce(t *testing.T) {
 	}
 }
 
-// badDocuments are what no JSON document of ours may be, made from a good one.
+// badDocuments returns variants of a valid JSON document that must be refused.
 func badDocuments(good []byte) map[string]string {
 	text := string(good)
 	first := text[1:strings.Index(text, ":")] // a name, in quotes
@@ -218,16 +218,16 @@ func TestBadDocuments(t *testing.T) {
 		"lineup":   {lineup().encode(), func(data []byte) error { _, err := registry.ParseLineup(data); return err }},
 	} {
 		if err := c.parse(append([]byte(" \n"), append(c.good, " \r\n\t"...)...)); err != nil {
-			t.Errorf("%s: white space around it is refused: %v", kind, err)
+			t.Errorf("%s: surrounding white space is refused: %v", kind, err)
 		}
 		for name, text := range badDocuments(c.good) {
 			if err := c.parse([]byte(text)); err == nil {
-				t.Errorf("%s: %s is taken", kind, name)
+				t.Errorf("%s: %s was accepted", kind, name)
 			}
 		}
 		for i := range c.good {
 			if err := c.parse(c.good[:i]); err == nil {
-				t.Errorf("%s: cut at byte %d it is taken", kind, i)
+				t.Errorf("%s: accepted when cut at byte %d", kind, i)
 			}
 		}
 	}
@@ -246,7 +246,7 @@ func TestFirstPartyManifests(t *testing.T) {
 		}
 		m, err := registry.ParseManifest(data)
 		if err != nil || m.Name != filepath.Base(filepath.Dir(file)) {
-			t.Errorf("%s is of %q: %v", file, m.Name, err)
+			t.Errorf("%s is the manifest of %q: %v", file, m.Name, err)
 		}
 	}
 }
@@ -263,14 +263,14 @@ func FuzzParseManifest(f *testing.F) {
 		}
 		if m.Name == "" || len(m.Entities) == 0 || len(m.Entities) > 4 || m.BudgetMS < 1 || m.MemoryMB < 1 ||
 			!(m.DefaultWeight >= 0) {
-			t.Errorf("%s is taken as %+v", data, m)
+			t.Errorf("%s was accepted as %+v", data, m)
 		}
 		again, err := json.Marshal(m)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if back, err := registry.ParseManifest(again); err != nil || fmt.Sprint(back) != fmt.Sprint(m) {
-			t.Errorf("%+v comes back as %+v, %v", m, back, err)
+			t.Errorf("%+v decoded again is %+v, %v", m, back, err)
 		}
 	})
 }

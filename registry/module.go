@@ -12,30 +12,30 @@ import (
 // ManifestSection is the custom section that holds a plugin's manifest.
 const ManifestSection = "assay.manifest"
 
-// MaxModuleBytes is the size a plugin may have.
+// MaxModuleBytes is the largest size of a plugin in bytes.
 const MaxModuleBytes = 8 << 20
 
-// Digest is the SHA-256 of a module's bytes, manifest included: what a version is pinned to.
+// Digest is the SHA-256 of a module's bytes, including its manifest. A version is pinned to it.
 type Digest [sha256.Size]byte
 
 func (d Digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
 
-// Module is a plugin as published: its bytes and what they say of themselves.
+// Module is a plugin as published.
 type Module struct {
 	Manifest Manifest
 	Digest   Digest
 	Wasm     []byte
 }
 
-// Ref is the module's name@version.
+// Ref returns the module's name@version.
 func (m Module) Ref() string { return m.Manifest.Name + "@" + m.Manifest.Version }
 
 var wasmHeader = []byte("\x00asm\x01\x00\x00\x00")
 
-// OpenModule reads a plugin's manifest and takes its digest. It does not check the code: that is the sandbox's work.
+// OpenModule reads a plugin's manifest and computes its digest. It does not check the code; the sandbox does.
 func OpenModule(wasm []byte) (Module, error) {
 	if len(wasm) > MaxModuleBytes {
-		return Module{}, fmt.Errorf("opening module: %d bytes are more than %d", len(wasm), MaxModuleBytes)
+		return Module{}, fmt.Errorf("opening module: %d bytes exceed the limit of %d", len(wasm), MaxModuleBytes)
 	}
 	section, err := customSection(wasm, ManifestSection)
 	if err != nil {
@@ -54,7 +54,7 @@ func Pack(wasm, manifest []byte) ([]byte, error) {
 		return nil, err
 	}
 	if _, err := customSection(wasm, ManifestSection); err == nil {
-		return nil, fmt.Errorf("packing module: it holds a section %q already", ManifestSection)
+		return nil, fmt.Errorf("packing module: it already has a section %q", ManifestSection)
 	} else if !errors.Is(err, errNoSection) {
 		return nil, fmt.Errorf("packing module: %w", err)
 	}
@@ -66,15 +66,15 @@ func Pack(wasm, manifest []byte) ([]byte, error) {
 	out = binary.AppendUvarint(out, uint64(len(payload)))
 	out = append(out, payload...)
 	if len(out) > MaxModuleBytes {
-		return nil, fmt.Errorf("packing module: %d bytes are more than %d", len(out), MaxModuleBytes)
+		return nil, fmt.Errorf("packing module: %d bytes exceed the limit of %d", len(out), MaxModuleBytes)
 	}
 	return out, nil
 }
 
 var errNoSection = errors.New("it has no section " + ManifestSection + ": build it with `assay plugin build`")
 
-// customSection returns the content of the only custom section of that name. Sections are walked by their sizes, none
-// is decoded (WebAssembly 2.0, 5.5.2 and 5.5.3).
+// customSection returns the content of the custom section with that name, which must be unique. It steps over all other
+// sections by their size without decoding them (WebAssembly 2.0, sections 5.5.2 and 5.5.3).
 func customSection(wasm []byte, name string) ([]byte, error) {
 	if !bytes.HasPrefix(wasm, wasmHeader) {
 		return nil, errors.New("it is not a WebAssembly 1.0 binary module")

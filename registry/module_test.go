@@ -15,7 +15,7 @@ import (
 
 const header = "\x00asm\x01\x00\x00\x00"
 
-// section is a section of a module, its size in LEB128.
+// section encodes a module section, with its size in LEB128.
 func section(id byte, body string) string {
 	return string(append(binary.AppendUvarint([]byte{id}, uint64(len(body))), body...))
 }
@@ -24,7 +24,7 @@ func custom(name, content string) string {
 	return section(0, string(binary.AppendUvarint(nil, uint64(len(name))))+name+content)
 }
 
-// bare is a module without a manifest: a type, a function, a memory, and sections for tools.
+// bare is a module without a manifest: a type, a function, a memory and tool sections.
 var bare = header + section(1, "\x01\x60\x00\x01\x7f") + section(3, "\x01\x00") + section(5, "\x01\x00\x01") +
 	section(10, "\x01\x04\x00\x41\x00\x0b") + custom("name", "x") + custom("producers", "")
 
@@ -62,13 +62,13 @@ func TestPackAndOpen(t *testing.T) {
 
 func TestPackLeavesItsInputAlone(t *testing.T) {
 	t.Parallel()
-	wasm := append(make([]byte, 0, 10_000), bare...) // with room behind that an append could use
+	wasm := append(make([]byte, 0, 10_000), bare...) // with spare capacity that an append could overwrite
 	room := wasm[len(wasm):cap(wasm)]
 	if _, err := registry.Pack(wasm, layer().encode()); err != nil {
 		t.Fatal(err)
 	}
 	if string(wasm) != bare || !bytes.Equal(room, make([]byte, len(room))) {
-		t.Error("the module that was packed has changed")
+		t.Error("Pack changed its argument")
 	}
 }
 
@@ -127,7 +127,7 @@ func TestOpenModuleRefuses(t *testing.T) {
 		{"a name beyond all", header + section(0, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
 			"name is longer than the section"},
 		{"no name", header + section(0, ""), "name is longer than the section"},
-		{"too large", header + custom("pad", strings.Repeat("\x00", registry.MaxModuleBytes)), "are more than 8388608"},
+		{"too large", header + custom("pad", strings.Repeat("\x00", registry.MaxModuleBytes)), "exceed the limit of 8388608"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -137,7 +137,7 @@ func TestOpenModuleRefuses(t *testing.T) {
 				t.Errorf("opened with %v, want an error with %q", err, c.want)
 			}
 			if m.Wasm != nil || m.Manifest.Name != "" || m.Digest != (registry.Digest{}) {
-				t.Errorf("a refused module is given back: %+v", m)
+				t.Errorf("a refused module was returned: %+v", m)
 			}
 		})
 	}
@@ -152,7 +152,7 @@ func TestTruncatedModule(t *testing.T) {
 		}
 		if out, err := registry.Pack(wasm[:i], layer().encode()); err == nil {
 			if m, err := registry.OpenModule(out); err != nil || m.Manifest.Name != "my-layer2" {
-				t.Errorf("cut at byte %d it packs, and does not open: %v", i, err)
+				t.Errorf("cut at byte %d, it packs but does not open: %v", i, err)
 			}
 		}
 	}
@@ -192,13 +192,13 @@ func FuzzOpenModule(f *testing.F) {
 				t.Errorf("opened as %+v", m)
 			}
 			if packErr == nil {
-				t.Error("a second manifest is packed")
+				t.Error("a second manifest was packed")
 			}
 		}
 		if packErr == nil {
 			if again, err := registry.OpenModule(out); err != nil || again.Manifest.Name != "my-layer2" ||
 				!bytes.HasPrefix(out, wasm) {
-				t.Errorf("packed, and does not open: %v", err)
+				t.Errorf("packs but does not open: %v", err)
 			}
 		}
 	})

@@ -4,38 +4,38 @@ package sdk
 
 import "fmt"
 
-// Check is one call: the facts to read and the answer to build.
+// Check is one call of a layer: the facts to read and the answer to build.
 type Check struct {
 	facts  Facts
 	result Result
-	logged int // bytes, with a line end each
+	logged int // bytes, including line ends
 }
 
-// Register is for guests, where it makes layer the one that assay_v1_score runs; natively tests call Run.
+// Register sets the layer that assay_v1_score runs in a guest. Natively it does nothing; tests call Run.
 func Register(Layer) {}
 
-// Facts holds what is known of an entity, by dotted name (ABI.md section 7).
+// Facts maps dotted names to what is known about an entity (ABI.md section 7).
 type Facts map[string]string
 
-// Signal is one reason.
+// Signal is one reason for a score.
 type Signal struct {
 	Points int    `json:"points"` // -100 to 100
 	Code   string `json:"code"`
 	Text   string `json:"text"`
 }
 
-// Result is what a layer made of one call when run natively.
+// Result is a layer's answer to one native call.
 type Result struct {
 	Outcome Outcome
-	Score   int // 0 to 100; 0 unless the layer scored and nothing is refused
+	Score   int // 0 to 100; 0 unless the layer scored and the answer is accepted
 	Signals []Signal
-	Threat  Threat // "" when the layer named none
+	Threat  Threat // "" if the layer named none
 	Log     []string
-	Read    []string // the facts asked for, in order, known or not
-	Refused error    // why a host would refuse the answer; nil when it would not
+	Read    []string // names of the facts that the layer read, in order, known or not
+	Refused error    // why a host would refuse the answer; nil if it would accept it
 }
 
-// Run calls layer natively, as the host would call it sandboxed, and reports what it did. A layer's tests call it.
+// Run calls layer natively with the same limits as the sandbox, and returns its answer. Tests of layers call it.
 func Run(layer Layer, facts Facts) Result {
 	c := &Check{facts: facts}
 	c.result.Outcome = layer(c)
@@ -50,7 +50,7 @@ func Run(layer Layer, facts Facts) Result {
 	return c.result
 }
 
-// Fact returns the named fact and whether it is known. A fact that the manifest does not declare is never known.
+// Fact returns the named fact and whether it is known. Facts that the manifest does not declare are never known.
 func (c *Check) Fact(name string) (value string, known bool) {
 	c.result.Read = append(c.result.Read, name)
 	if len(name) > MaxFactName {
@@ -60,8 +60,8 @@ func (c *Check) Fact(name string) (value string, known bool) {
 	return value, known
 }
 
-// Signal gives one reason: points from -100 (reassuring) to 100 (alarming), a code of the manifest, and a sentence that
-// names the evidence. The layer's score is the sum of its points, held to 0..100.
+// Signal adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a
+// sentence that names the evidence. The layer's score is the sum of its points, clamped to 0..100.
 func (c *Check) Signal(points int, code, text string) {
 	c.refuse(ValidCode(code))
 	c.refuse(ValidText(text))
@@ -75,7 +75,7 @@ func (c *Check) Signal(points int, code, text string) {
 	c.result.Signals = append(c.result.Signals, Signal{points, code, text})
 }
 
-// Threat names the category of fraud that this layer sees; the last call counts.
+// Threat names the category of fraud that this layer found. The last call counts.
 func (c *Check) Threat(t Threat) {
 	for _, known := range Threats() {
 		if t == known {
@@ -86,7 +86,7 @@ func (c *Check) Threat(t Threat) {
 	c.refuse(fmt.Errorf("threat %q is not on the published list", t))
 }
 
-// Log writes a line for the layer's author. It is bounded and never shown to customers.
+// Log writes a line for the layer's author, up to LogBytes a call. Customers never see it.
 func (c *Check) Log(_ Level, text string) {
 	if room := LogBytes - c.logged; room > 0 {
 		c.result.Log = append(c.result.Log, text[:min(room, len(text))])

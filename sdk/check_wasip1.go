@@ -16,24 +16,24 @@ func hostThreat(name unsafe.Pointer, nameLen uint32)
 //go:wasmimport assay log
 func hostLog(level int32, text unsafe.Pointer, textLen uint32)
 
-// Register makes layer the one that assay_v1_score runs. Call it from init, once; main stays empty.
+// Register sets the layer that assay_v1_score runs. Call it once, from init; main stays empty.
 func Register(layer Layer) { registered = layer }
 
-// registered is the module's layer: a guest is one layer in one thread, so its state is the module's.
+// registered is the module's only layer. A guest has one thread, so this needs no lock.
 var registered Layer
 
 //go:wasmexport assay_v1_score
 func score() int32 { return int32(registered(&Check{})) }
 
-// Check is one call: the facts to read and the answer to build.
+// Check is one call of a layer: the facts to read and the answer to build.
 type Check struct{ _ [0]func() }
 
-// buffer receives facts; it grows to the longest one read.
+// buffer receives facts and grows to the longest one.
 var buffer = make([]byte, 1024)
 
 func ptr(s string) unsafe.Pointer { return unsafe.Pointer(unsafe.StringData(s)) }
 
-// Fact returns the named fact and whether it is known. A fact that the manifest does not declare is never known.
+// Fact returns the named fact and whether it is known. Facts that the manifest does not declare are never known.
 func (c *Check) Fact(name string) (value string, known bool) {
 	for {
 		n := hostFact(ptr(name), uint32(len(name)), unsafe.Pointer(unsafe.SliceData(buffer)), uint32(len(buffer)))
@@ -47,15 +47,15 @@ func (c *Check) Fact(name string) (value string, known bool) {
 	}
 }
 
-// Signal gives one reason: points from -100 (reassuring) to 100 (alarming), a code of the manifest, and a sentence that
-// names the evidence. The layer's score is the sum of its points, held to 0..100.
+// Signal adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a
+// sentence that names the evidence. The layer's score is the sum of its points, clamped to 0..100.
 func (c *Check) Signal(points int, code, text string) {
-	points = min(max(points, -MaxPoints-1), MaxPoints+1) // an int32 of what is far outside could fall inside
+	points = min(max(points, -MaxPoints-1), MaxPoints+1) // truncating to int32 could otherwise make it valid
 	hostSignal(int32(points), ptr(code), uint32(len(code)), ptr(text), uint32(len(text)))
 }
 
-// Threat names the category of fraud that this layer sees; the last call counts.
+// Threat names the category of fraud that this layer found. The last call counts.
 func (c *Check) Threat(t Threat) { hostThreat(ptr(string(t)), uint32(len(t))) }
 
-// Log writes a line for the layer's author. It is bounded and never shown to customers.
+// Log writes a line for the layer's author, up to LogBytes a call. Customers never see it.
 func (c *Check) Log(level Level, text string) { hostLog(int32(level), ptr(text), uint32(len(text))) }

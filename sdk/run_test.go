@@ -30,7 +30,7 @@ func TestRun(t *testing.T) {
 				c.Signal(60, "a:b:c", "One")
 				c.Signal(-20, "a:b:d", "Two")
 				c.Threat(sdk.Spam)
-				c.Threat(sdk.Phishing) // the last counts
+				c.Threat(sdk.Phishing) // the last call counts
 				return sdk.Scored
 			},
 			sdk.Result{
@@ -160,7 +160,7 @@ func TestRefusedAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answer  func(*sdk.Check)
-		refused string // in the reason; "" when the answer is taken
+		refused string // substring of the reason; "" if accepted
 	}{
 		{"one signal", good, ""},
 		{"64 signals", many(64), ""},
@@ -200,7 +200,7 @@ func TestRefusedAnswers(t *testing.T) {
 				t.Errorf("a refused answer scores %d", got.Score)
 			}
 			if len(got.Signals) > sdk.MaxSignals || got.Threat == "doom" {
-				t.Errorf("%d signals and the threat %q are kept", len(got.Signals), got.Threat)
+				t.Errorf("kept %d signals and the threat %q", len(got.Signals), got.Threat)
 			}
 		})
 	}
@@ -211,10 +211,10 @@ func TestLongFactNamesReadAsAbsent(t *testing.T) {
 	longest := "config." + strings.Repeat("x", sdk.MaxFactName-len("config."))
 	sdk.Run(func(c *sdk.Check) sdk.Outcome {
 		if c.Get(longest) != "value" {
-			t.Errorf("a name of %d bytes is absent", len(longest))
+			t.Errorf("a fact with a name of %d bytes is absent", len(longest))
 		}
 		if value, known := c.Fact(longest + "x"); known || value != "" {
-			t.Errorf("a name of %d bytes reads %q", len(longest)+1, value)
+			t.Errorf("a fact with a name of %d bytes reads %q", len(longest)+1, value)
 		}
 		return sdk.Scored
 	}, sdk.Facts{longest: "value", longest + "x": "value"})
@@ -229,9 +229,9 @@ func TestLogIsBounded(t *testing.T) {
 		}
 		return sdk.Scored
 	}, nil)
-	all := strings.Join(got.Log, "\n") + "\n" // as the host keeps it
+	all := strings.Join(got.Log, "\n") + "\n" // in the host's format
 	if len(all) != sdk.LogBytes && len(all) != sdk.LogBytes+1 || got.Log[0] != "first" || got.Refused != nil {
-		t.Errorf("%d bytes of log are kept, beginning with %q, refused: %v", len(all), got.Log[0], got.Refused)
+		t.Errorf("kept %d bytes of log, beginning with %q, refused: %v", len(all), got.Log[0], got.Refused)
 	}
 }
 

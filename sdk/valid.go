@@ -1,6 +1,7 @@
 //go:build !wasip1
 
-// The checks of a host and of Run. They stay out of guests, which the host checks anyway: with fmt they are 120 KB.
+// These checks are for hosts and Run. They stay out of guests, because fmt would make each guest larger and the host
+// checks every answer anyway.
 
 package sdk
 
@@ -9,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// ValidCode says why code is not a signal code: three or more lower-case words of a-z, 0-9, '_' or '-', joined by
-// colons as group:kind:detail (spec section 2.3).
+// ValidCode returns an error unless code is a signal code: three or more words of a-z, 0-9, '_' or '-', joined by
+// colons as group:kind:detail (contract section 2.3).
 func ValidCode(code string) error {
 	if len(code) > MaxCodeBytes {
 		return fmt.Errorf("signal code of %d bytes is longer than %d", len(code), MaxCodeBytes)
@@ -32,8 +33,8 @@ func ValidCode(code string) error {
 	return nil
 }
 
-// ValidText says why text cannot be shown to a person: empty, over MaxTextBytes, not UTF-8, or with a control
-// character.
+// ValidText returns an error if text cannot be shown to a person: if it is empty, longer than MaxTextBytes, not UTF-8,
+// or contains a control character.
 func ValidText(text string) error {
 	if text == "" {
 		return fmt.Errorf("signal text is empty")
@@ -47,7 +48,7 @@ func ValidText(text string) error {
 	for _, r := range text {
 		if r < 0x20 || (r >= 0x7f && r < 0xa0) || r == 0x2028 || r == 0x2029 || (r >= 0x202a && r <= 0x202e) ||
 			(r >= 0x2066 && r <= 0x2069) {
-			return fmt.Errorf("signal text holds the control character U+%04X", r)
+			return fmt.Errorf("signal text contains the control character U+%04X", r)
 		}
 	}
 	return nil

@@ -100,7 +100,7 @@ func TestThreatsAreCodesByThemselves(t *testing.T) {
 	seen := map[sdk.Threat]bool{}
 	for _, threat := range sdk.Threats() {
 		if seen[threat] || sdk.ValidCode("a:b:"+string(threat)) != nil {
-			t.Errorf("threat %q is there twice or is not a word", threat)
+			t.Errorf("threat %q is listed twice or is not a word", threat)
 		}
 		seen[threat] = true
 	}
@@ -109,7 +109,7 @@ func TestThreatsAreCodesByThemselves(t *testing.T) {
 	}
 	sdk.Threats()[0] = "changed"
 	if sdk.Threats()[0] != sdk.Phishing {
-		t.Error("a caller can change the published list")
+		t.Error("callers can change the published list")
 	}
 }
 
@@ -136,7 +136,7 @@ func FuzzValidText(f *testing.F) {
 		err := sdk.ValidText(text)
 		if err != nil {
 			if !utf8.ValidString(err.Error()) || strings.ContainsFunc(err.Error(), unicode.IsControl) {
-				t.Errorf("the refusal %q repeats what it refuses", err)
+				t.Errorf("the error %q repeats the refused text", err)
 			}
 			return
 		}

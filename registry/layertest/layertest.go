@@ -1,5 +1,5 @@
-// Package layertest runs a first-party layer natively against its own manifest.json and cases.jsonl. Only tests import
-// it.
+// Package layertest runs a layer natively against its manifest.json and cases.jsonl. Only tests import it; running
+// guests in the sandbox is the host's test.
 package layertest
 
 import (
@@ -17,41 +17,41 @@ import (
 	"assay/sdk"
 )
 
-// Case is one labelled example, a line of cases.jsonl: the layer's own score must lie in Min..Max (0 to 100), every
-// code of Codes must be among its signals and, when Threat is set, that threat must be named.
+// Case is one line of cases.jsonl: the layer's own score must lie in Min..Max (0 to 100), its signals must include every
+// code of Codes and, if Threat is set, it must name that threat.
 type Case struct {
 	Name    string      `json:"name"`
 	Type    entity.Type `json:"type"`
 	Value   string      `json:"value"`
-	Country string      `json:"country"` // the request's region; "" is the EU
-	Facts   sdk.Facts   `json:"facts"`   // what was looked up, besides what parsing tells
+	Country string      `json:"country"` // the request's region; "" means EU
+	Facts   sdk.Facts   `json:"facts"`   // looked-up facts, in addition to the parsed ones
 	Min     int         `json:"min"`
 	Max     int         `json:"max"`
 	Codes   []string    `json:"codes"`
 	Threat  sdk.Threat  `json:"threat"`
 }
 
-// Book is a layer's manifest and cases, read from the folder that holds them.
-type Book struct {
+// Suite is a layer's manifest and cases.
+type Suite struct {
 	Manifest registry.Manifest
 	Cases    []Case
 }
 
-// Open reads manifest.json and cases.jsonl of folder. A field that neither format knows fails the test.
-func Open(t testing.TB, folder string) Book {
+// Open reads manifest.json and cases.jsonl from folder. An unknown field fails the test.
+func Open(t testing.TB, folder string) Suite {
 	t.Helper()
-	var book Book
+	var suite Suite
 	var err error
-	if book.Manifest, err = registry.ParseManifest(read(t, folder+"/manifest.json")); err != nil {
+	if suite.Manifest, err = registry.ParseManifest(read(t, folder+"/manifest.json")); err != nil {
 		t.Fatal(err)
 	}
 	lines := bufio.NewScanner(bytes.NewReader(read(t, folder+"/cases.jsonl")))
 	for lines.Scan() {
 		var c Case
 		decode(t, lines.Bytes(), &c)
-		book.Cases = append(book.Cases, c)
+		suite.Cases = append(suite.Cases, c)
 	}
-	return book
+	return suite
 }
 
 func read(t testing.TB, path string) []byte {
@@ -72,15 +72,15 @@ func decode(t testing.TB, data []byte, into any) {
 	}
 }
 
-// Check runs layer on every case, as subtests, and then asserts that the cases leave no declared signal unseen and no
-// declared fact unread.
-func (b Book) Check(t *testing.T, layer sdk.Layer) {
+// Check runs layer on every case as a subtest, and then asserts that the cases raise every declared signal and read
+// every declared fact.
+func (s Suite) Check(t *testing.T, layer sdk.Layer) {
 	t.Helper()
-	if len(b.Cases) == 0 {
+	if len(s.Cases) == 0 {
 		t.Fatal("no cases")
 	}
 	seen, asked := map[string]bool{}, map[string]bool{}
-	for _, c := range b.Cases {
+	for _, c := range s.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			parsed, err := entity.Parse(c.Type, c.Value, c.Country)
 			if err != nil {
@@ -88,7 +88,7 @@ func (b Book) Check(t *testing.T, layer sdk.Layer) {
 			}
 			maps.Copy(parsed.Facts, c.Facts)
 			got := sdk.Run(layer, sdk.Facts(parsed.Facts))
-			b.Answer(t, got)
+			s.Answer(t, got)
 			if got.Outcome != sdk.Scored || got.Score < c.Min || got.Score > c.Max {
 				t.Errorf("%s: outcome %d, score %d, want %d to %d; signals %v; facts %v",
 					c.Value, got.Outcome, got.Score, c.Min, c.Max, got.Signals, parsed.Facts)
@@ -109,50 +109,49 @@ func (b Book) Check(t *testing.T, layer sdk.Layer) {
 			}
 		})
 	}
-	for _, s := range b.Manifest.Signals {
-		if !seen[s.Code] {
-			t.Errorf("no case raises %s", s.Code)
+	for _, declared := range s.Manifest.Signals {
+		if !seen[declared.Code] {
+			t.Errorf("no case raises %s", declared.Code)
 		}
 	}
-	for _, fact := range b.Manifest.Facts {
+	for _, fact := range s.Manifest.Facts {
 		if !asked[fact] {
 			t.Errorf("fact %s is declared but never read", fact)
 		}
 	}
 }
 
-// Answer asserts that a host would take got: nothing refused, only declared facts read, only declared codes and
-// threats.
-func (b Book) Answer(t testing.TB, got sdk.Result) {
+// Answer asserts that a host would accept got: nothing is refused, and all facts, codes and threats are declared.
+func (s Suite) Answer(t testing.TB, got sdk.Result) {
 	t.Helper()
 	if got.Refused != nil {
-		t.Errorf("the host refuses the answer: %v", got.Refused)
+		t.Errorf("a host would refuse the answer: %v", got.Refused)
 	}
 	for _, fact := range got.Read {
-		if !slices.Contains(b.Manifest.Facts, fact) {
+		if !slices.Contains(s.Manifest.Facts, fact) {
 			t.Errorf("fact %s is read but not declared", fact)
 		}
 	}
-	for _, s := range got.Signals {
-		if !slices.ContainsFunc(b.Manifest.Signals, func(d registry.SignalText) bool { return d.Code == s.Code }) {
-			t.Errorf("signal %s is raised but not declared", s.Code)
+	for _, signal := range got.Signals {
+		if !slices.ContainsFunc(s.Manifest.Signals, func(d registry.SignalText) bool { return d.Code == signal.Code }) {
+			t.Errorf("signal %s is raised but not declared", signal.Code)
 		}
 	}
-	if got.Threat != "" && !slices.Contains(b.Manifest.Threats, got.Threat) {
+	if got.Threat != "" && !slices.Contains(s.Manifest.Threats, got.Threat) {
 		t.Errorf("threat %s is named but not declared", got.Threat)
 	}
 }
 
-// Declarations asserts what the manifest says of itself beyond its form: the name and entities given, and facts that
-// exist; those that must be looked up, the host's own tests hold to the tables of their sources.
-func (b Book) Declarations(t *testing.T, name string, entities ...string) {
+// Declarations asserts that the manifest has the given name and entities, a weight, and only parsed facts that exist.
+// The host's tests check looked-up facts against the tables of their sources.
+func (s Suite) Declarations(t *testing.T, name string, entities ...string) {
 	t.Helper()
-	m := b.Manifest
+	m := s.Manifest
 	if m.Name != name || m.DefaultWeight <= 0 {
-		t.Errorf("manifest is not of %s, or without a weight: %+v", name, m)
+		t.Errorf("the manifest is not that of %s, or has no weight: %+v", name, m)
 	}
 	if !slices.Equal(m.Entities, entities) {
-		t.Errorf("manifest serves %v, want %v", m.Entities, entities)
+		t.Errorf("the manifest lists the entities %v, want %v", m.Entities, entities)
 	}
 	for _, fact := range m.Facts {
 		group, _, _ := strings.Cut(fact, ".")
