@@ -79,8 +79,8 @@ func printDecision(t *terminal, d *check.Decision) error {
 	for _, o := range d.Layers {
 		state := fmt.Sprint(o.Score)
 		switch {
-		case o.Lost != "":
-			state = "lost: " + string(o.Lost)
+		case o.Failure != "":
+			state = "lost: " + string(o.Failure)
 		case o.Abstained:
 			state = "abstains"
 		}

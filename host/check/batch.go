@@ -53,10 +53,10 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 		all.Go(func() {
 			observed, silent := c.collect(ctx, lineup.Lineup, scored)
 			turns <- struct{}{}
-			d := c.judge(ctx, lineup.Lineup, scored, query, observed, silent)
+			d := c.decide(ctx, lineup.Lineup, scored, query, observed, silent)
 			<-turns
 			answers[i].Decision = d
-			records[i] = Record{Caller: caller, Entity: scored, Also: also, Observed: observed, Decision: d}
+			records[i] = Record{Caller: caller, Entity: scored, Linked: also, LookedUp: observed, Decision: d}
 		})
 	}
 	all.Wait()

@@ -44,7 +44,7 @@ func TestCheckBatch(t *testing.T) {
 		"email jane@example.org, revision 7",
 		"region.country: must be an ISO 3166-1 alpha-2 code such as DE, or EU",
 	}, got)
-	if len(f.records) != 2 || len(f.records[1].Also) != 1 || f.records[0].Decision != answers[0].Decision {
+	if len(f.records) != 2 || len(f.records[1].Linked) != 1 || f.records[0].Decision != answers[0].Decision {
 		t.Errorf("recorded: %+v", f.records)
 	}
 	if len(f.done) != 2 {

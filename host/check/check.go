@@ -46,8 +46,8 @@ const TimeFormat = "2006-01-02T15:04:05.000Z"
 type Record struct {
 	Caller   Caller
 	Entity   entity.Entity
-	Also     []entity.Entity // sent along with it, to be linked in the reputation graph
-	Observed entity.Facts    // what was looked up of Entity, for the same purpose
+	Linked   []entity.Entity // sent along with it, to be linked in the reputation graph
+	LookedUp entity.Facts    // what was looked up of Entity, for the same purpose
 	Decision *Decision
 }
 
@@ -106,8 +106,8 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 	}
 	defer lineup.Release()
 	observed, silent := c.collect(ctx, lineup.Lineup, scored)
-	d := c.judge(ctx, lineup.Lineup, scored, query, observed, silent)
-	if err := c.record(ctx, Record{Caller: req.Caller, Entity: scored, Also: also, Observed: observed,
+	d := c.decide(ctx, lineup.Lineup, scored, query, observed, silent)
+	if err := c.record(ctx, Record{Caller: req.Caller, Entity: scored, Linked: also, LookedUp: observed,
 		Decision: d}); err != nil {
 		return nil, err
 	}
@@ -137,7 +137,7 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 	}
 	defer lineup.Release()
 	observed, silent := c.collect(ctx, lineup.Lineup, scored)
-	return c.judge(ctx, lineup.Lineup, scored, query, observed, silent), nil
+	return c.decide(ctx, lineup.Lineup, scored, query, observed, silent), nil
 }
 
 // parse reads the request's fields: the one to score, and those that go along with it. A field of white space counts as
@@ -172,7 +172,7 @@ func parse(req Request) (scored entity.Entity, also []entity.Entity, query strin
 
 // collect looks up what the lineup's layers want to know of e.
 func (c *Checker) collect(ctx context.Context, l *Lineup, e entity.Entity) (observed entity.Facts, silent []string) {
-	wanted := l.wanted[e.Type]
+	wanted := l.lookups[e.Type]
 	if c.Collector == nil || len(wanted) == 0 {
 		return nil, nil
 	}
@@ -181,8 +181,8 @@ func (c *Checker) collect(ctx context.Context, l *Lineup, e entity.Entity) (obse
 	return c.Collector.Collect(ctx, e, wanted)
 }
 
-// judge runs the lineup's layers over e and fuses what they said.
-func (c *Checker) judge(ctx context.Context, l *Lineup, e entity.Entity, query string, observed entity.Facts,
+// decide runs the lineup's layers over e and fuses what they said.
+func (c *Checker) decide(ctx context.Context, l *Lineup, e entity.Entity, query string, observed entity.Facts,
 	silent []string) *Decision {
 	facts := e.Facts
 	if len(observed) > 0 {
@@ -246,7 +246,7 @@ func sourceName(source string) string {
 
 // run asks one layer.
 func run(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Failure) {
-	o := Outcome{Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required, SecondHand: m.secondHand}
+	o := Outcome{Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required, ReadsReputation: m.readsReputation}
 	began := time.Now()
 	read := Input{Entity: facts, Config: m.Config}
 	result, err := m.Layer.Score(ctx, read)
@@ -256,7 +256,7 @@ func run(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Failure)
 		if !errors.As(err, &lost) {
 			lost = &Failure{Reason: Unavailable, Err: fmt.Errorf("running layer %s: %w", m.Name, err)}
 		}
-		o.Lost = lost.Reason
+		o.Failure = lost.Reason
 		return o, lost.redacted(read)
 	}
 	o.Fuel = result.Fuel

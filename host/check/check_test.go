@@ -66,7 +66,7 @@ func (f *fixture) Append(_ context.Context, records ...check.Record) error {
 func (f *fixture) LayerRan(_ entity.Type, o check.Outcome, lost *check.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if (o.Lost != "") != (lost != nil) {
+	if (o.Failure != "") != (lost != nil) {
 		panic("the outcome and the loss do not agree")
 	}
 	f.losses = append(f.losses, lost)
@@ -159,7 +159,7 @@ func TestFieldsAreReadInOneOrder(t *testing.T) {
 			}
 			r := f.records[0]
 			var also []string
-			for _, e := range r.Also {
+			for _, e := range r.Linked {
 				also = append(also, e.Value)
 			}
 			same(t, c.also, also)
@@ -345,8 +345,8 @@ func TestDecision(t *testing.T) {
 			{Layer: "heavy", Version: "2.1.0", Weight: 5, Score: 80, Contribution: 4, Required: true,
 				Threat: "phishing", Signals: signals},
 			{Layer: "silent", Version: "1.0.0", Weight: 1, Abstained: true},
-			{Layer: "broken", Version: "1.0.0", Weight: 1, Lost: check.Trap},
-			{Layer: "odd", Version: "1.0.0", Weight: 1, Lost: check.Unavailable},
+			{Layer: "broken", Version: "1.0.0", Weight: 1, Failure: check.Trap},
+			{Layer: "odd", Version: "1.0.0", Weight: 1, Failure: check.Unavailable},
 		},
 	}, d)
 	if len(f.done) != 1 || f.done[0] != d || len(f.losses) != 4 || f.losses[1] != nil ||
@@ -422,7 +422,7 @@ func TestLayersPastTheDeadlineAreLost(t *testing.T) {
 		return check.Result{Score: 40}, nil
 	}))
 	d := f.mustCheck(t, aDomain)
-	if d.Layers[0].Lost != check.Timeout || d.Layers[1].Lost != check.Timeout || d.Verdict != check.Review {
+	if d.Layers[0].Failure != check.Timeout || d.Layers[1].Failure != check.Timeout || d.Verdict != check.Review {
 		t.Errorf("the layers gave %+v and the verdict %s", d.Layers, d.Verdict)
 	}
 	if len(f.records) != 1 {

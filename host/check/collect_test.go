@@ -50,7 +50,7 @@ func TestCollect(t *testing.T) {
 		Code: "host:unknown:rdap",
 		Text: "Nothing could be learned from the domain's registration in time; the score rests on the rest",
 	}, last)
-	same(t, entity.Facts{"dns.a": "192.0.2.1"}, f.records[0].Observed)
+	same(t, entity.Facts{"dns.a": "192.0.2.1"}, f.records[0].LookedUp)
 	if _, ok := f.records[0].Entity.Facts["dns.a"]; ok {
 		t.Error("what was looked up became part of the entity")
 	}
@@ -85,8 +85,8 @@ func TestSecondHand(t *testing.T) {
 	}
 	f.swap(1, members...)
 	for _, o := range f.mustCheck(t, aDomain).Layers {
-		if o.SecondHand != (o.Layer != "sight") {
-			t.Errorf("%s is second hand: %t", o.Layer, o.SecondHand)
+		if o.ReadsReputation != (o.Layer != "sight") {
+			t.Errorf("%s is second hand: %t", o.Layer, o.ReadsReputation)
 		}
 	}
 }

@@ -36,16 +36,16 @@ func (e *Failure) redacted(facts Input) *Failure {
 	return &Failure{Reason: e.Reason, Err: errors.New(r.Replace(e.Err.Error())), Output: r.Replace(e.Output)}
 }
 
-// redactShortest is the length of the shortest value that is replaced: shorter ones tell nothing, and would mangle the
+// minRedactedLength is the length of the shortest value that is replaced: shorter ones tell nothing, and would mangle the
 // text.
-const redactShortest = 4
+const minRedactedLength = 4
 
 // redactor replaces the values of facts, the longest first, as they are and in lower case.
 func redactor(facts Input) *strings.Replacer {
 	type pair struct{ value, name string }
 	var pairs []pair
 	for name, value := range facts.Entity {
-		if len(value) >= redactShortest {
+		if len(value) >= minRedactedLength {
 			pairs = append(pairs, pair{value, name}, pair{strings.ToLower(value), name})
 		}
 	}

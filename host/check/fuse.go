@@ -36,14 +36,14 @@ type Outcome struct {
 	Score        int           `json:"score"`        // 0 to 100; 0 when it abstained or was lost
 	Contribution float64       `json:"contribution"` // to the fused log-odds: weight * score / 100
 	Abstained    bool          `json:"abstained,omitempty"`
-	Lost         FailureReason `json:"lost,omitempty"`
+	Failure      FailureReason `json:"lost,omitempty"`
 	Required     bool          `json:"required,omitempty"`
 	Micros       int64         `json:"micros"` // microseconds it took
 	Fuel         int64         `json:"fuel"`   // what it burned, about one unit an instruction
 	Threat       string        `json:"threat,omitempty"`
 	Signals      []Signal      `json:"signals,omitempty"`
 	// the layer reads what others said of an entity, so its say is no new evidence about it
-	SecondHand bool `json:"-"`
+	ReadsReputation bool `json:"-"`
 }
 
 // Fused is the composite answer.
@@ -57,9 +57,9 @@ type Fused struct {
 	Signals []Signal
 }
 
-// slight is the log-odds below which a signal says nothing about what is allowed: alone it moves a score of 10 by two.
+// minAllowedWeight is the log-odds below which a signal says nothing about what is allowed: alone it moves a score of 10 by two.
 // A reader would take each reason for a reproach.
-const slight = 0.25
+const minAllowedWeight = 0.25
 
 // Fuse combines what the layers said: p = sigmoid(bias + sum(weight*score/100)), score = round(100p). It is pure, and
 // monotone in every layer's score, since weights are not negative.
@@ -73,7 +73,7 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	for _, o := range outcomes {
 		low += o.Contribution
 		high += o.Contribution
-		if o.Lost != "" {
+		if o.Failure != "" {
 			high += o.Weight
 			required = required || o.Required
 		}
@@ -85,11 +85,11 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	}
 	least := 0.0
 	if f.Verdict == Allow {
-		least = slight
+		least = minAllowedWeight
 	}
 	f.Signals = weigh(outcomes, least)
 	for _, o := range outcomes {
-		if o.Lost != "" {
+		if o.Failure != "" {
 			f.Signals = append(f.Signals, Signal{
 				Code: "host:degraded:" + o.Layer,
 				Text: fmt.Sprintf("The %s layer could not be asked; with it the score could be as high as %d", o.Layer,

@@ -23,7 +23,7 @@ func scored(layer string, weight float64, score int) check.Outcome {
 }
 
 func lost(layer string, weight float64, required bool) check.Outcome {
-	return check.Outcome{Layer: layer, Weight: weight, Required: required, Lost: check.Timeout}
+	return check.Outcome{Layer: layer, Weight: weight, Required: required, Failure: check.Timeout}
 }
 
 func sig(points int, code string) check.Signal {
@@ -309,7 +309,7 @@ func TestFuseProperties(t *testing.T) {
 			if outcomes[layer].Abstained {
 				continue
 			}
-			if outcomes[layer].Lost != "" {
+			if outcomes[layer].Failure != "" {
 				bounded(t, i, bias, bands, outcomes, layer)
 				continue
 			}
@@ -328,7 +328,7 @@ func consistent(t *testing.T, i int, bias float64, bands check.Bands, outcomes [
 	for _, o := range outcomes {
 		sum += o.Weight * float64(o.Score) / 100
 		most += o.Weight * float64(o.Score) / 100
-		if o.Lost != "" {
+		if o.Failure != "" {
 			most += o.Weight
 			required = required || o.Required
 		}

@@ -61,7 +61,7 @@ type Member struct {
 	Config   map[string]string
 	Layer    Layer
 
-	secondHand bool // see Outcome
+	readsReputation bool // see Outcome
 }
 
 // Lineup is a revision ready to run: immutable, and kept by a check from its beginning to its end.
@@ -71,8 +71,8 @@ type Lineup struct {
 	Bands    Bands
 	Members  []Member
 
-	byType map[entity.Type][]int    // indices into Members
-	wanted map[entity.Type][]string // facts that the members read and that parsing does not give, sorted
+	byType  map[entity.Type][]int    // indices into Members
+	lookups map[entity.Type][]string // facts that the members read and that parsing does not give, sorted
 }
 
 // Bands are the scores at which a verdict begins: allow below Review, block from Block on (spec section 6).
@@ -85,18 +85,18 @@ type Bands struct {
 func NewLineup(revision int64, bias float64, bands Bands, members []Member) *Lineup {
 	l := &Lineup{
 		Revision: revision, Bias: bias, Bands: bands, Members: members,
-		byType: map[entity.Type][]int{}, wanted: map[entity.Type][]string{},
+		byType: map[entity.Type][]int{}, lookups: map[entity.Type][]string{},
 	}
 	for i, m := range members {
-		members[i].secondHand = slices.ContainsFunc(m.Facts, secondHand)
+		members[i].readsReputation = slices.ContainsFunc(m.Facts, isReputation)
 		for _, t := range m.Entities {
 			l.byType[t] = append(l.byType[t], i)
-			l.wanted[t] = append(l.wanted[t], slices.DeleteFunc(slices.Clone(m.Facts), parsed)...)
+			l.lookups[t] = append(l.lookups[t], slices.DeleteFunc(slices.Clone(m.Facts), parsed)...)
 		}
 	}
-	for t, facts := range l.wanted {
+	for t, facts := range l.lookups {
 		slices.Sort(facts)
-		l.wanted[t] = slices.Compact(facts)
+		l.lookups[t] = slices.Compact(facts)
 	}
 	return l
 }
@@ -107,9 +107,9 @@ func parsed(fact string) bool {
 	return group == "entity" || group == "config" || slices.Contains(entity.Types(), entity.Type(group))
 }
 
-// secondHand says whether a fact is what others said of an entity: the reputation graph, imported lists, likeness to
+// isReputation says whether a fact is what others said of an entity: the reputation graph, imported lists, likeness to
 // what is on them.
-func secondHand(fact string) bool {
+func isReputation(fact string) bool {
 	group, _, _ := strings.Cut(fact, ".")
 	return group == "graph" || group == "feed" || group == "similar"
 }

@@ -80,7 +80,7 @@ func (f *fake) Explain(_ context.Context, field check.Field, country string) (*c
 		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight, Micros: 10, Score: score,
 			Abstained: i == 2}
 		if i == 0 && s.lost != "" && troubled {
-			o.Lost, o.Score = s.lost, 0
+			o.Failure, o.Score = s.lost, 0
 		}
 		if i == 0 && s.slow && troubled {
 			o.Micros = 5000
@@ -472,11 +472,11 @@ func (f *resting) Explain(ctx context.Context, field check.Field, country string
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if d.Layers[0].Lost != "" {
+	if d.Layers[0].Failure != "" {
 		f.tired = 3
 	} else if f.tired > 0 {
 		f.tired--
-		d.Layers[0].Lost = check.Unavailable
+		d.Layers[0].Failure = check.Unavailable
 	}
 	return d, nil
 }

@@ -85,7 +85,7 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 				return s, fmt.Errorf("scoring %s: layer %s answered, which is not in the lineup", row.Type, o.Layer)
 			}
 			took := time.Duration(o.Micros) * time.Microsecond
-			s.layers[i] = mark{abstained: o.Abstained, lost: o.Lost, score: int16(o.Score),
+			s.layers[i] = mark{abstained: o.Abstained, lost: o.Failure, score: int16(o.Score),
 				over: took > lineup.Layers[i].Budget}
 		}
 		return s, nil

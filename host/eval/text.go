@@ -126,8 +126,8 @@ func writeMistakes(p *page, title string, mistakes []Mistake) {
 		p.line("\n  %3d  %s  %s", m.Score, printable(m.Value), m.origin())
 		for _, o := range m.Layers {
 			switch {
-			case o.Lost != "":
-				p.line("       %s: lost, %s", o.Layer, o.Lost)
+			case o.Failure != "":
+				p.line("       %s: lost, %s", o.Layer, o.Failure)
 			case len(o.Signals) > 0:
 				p.line("       %s: %d, log-odds %+.2f", o.Layer, o.Score, o.Contribution)
 			}
@@ -152,7 +152,7 @@ func (m Mistake) origin() string {
 
 func (m Mistake) silent() bool {
 	for _, o := range m.Layers {
-		if o.Lost != "" || len(o.Signals) > 0 {
+		if o.Failure != "" || len(o.Signals) > 0 {
 			return false
 		}
 	}

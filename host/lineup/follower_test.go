@@ -102,9 +102,9 @@ func TestLineupsSwapUnderLoad(t *testing.T) {
 				}
 				o := d.Layers[0]
 				odd := d.Revision % 2
-				if d.Score != scores[odd] || o.Version != versions[odd] || o.Lost != "" || d.Revision < last {
+				if d.Score != scores[odd] || o.Version != versions[odd] || o.Failure != "" || d.Revision < last {
 					t.Errorf("revision %d after %d: score %d of layer %s, lost %q", d.Revision, last, d.Score,
-						o.Version, o.Lost)
+						o.Version, o.Failure)
 					return
 				}
 				checked[worker]++

@@ -107,7 +107,7 @@ func TestNoRawValueInAnyTable(t *testing.T) {
 			r.Decision.Query = written
 			for other, text := range raw {
 				if other != typ {
-					r.Also = append(r.Also, parse(t, other, text))
+					r.Linked = append(r.Linked, parse(t, other, text))
 				}
 			}
 			if err := l.Append(t.Context(), r); err != nil {

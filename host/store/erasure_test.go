@@ -70,11 +70,11 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 			var refs []string
 			for _, verdict := range []check.Verdict{check.Allow, check.Review, check.Block} {
 				r := decided(mine, jane, verdict)
-				r.Also = []entity.Entity{domain}
+				r.Linked = []entity.Entity{domain}
 				refs = append(refs, appendOne(t, l, r))
 			}
 			along := decided(mine, domain, check.Block) // jane came along with another's check
-			along.Also = []entity.Entity{jane}
+			along.Linked = []entity.Entity{jane}
 			appendOne(t, l, along)
 			appendOne(t, l, decided(mine, john, check.Block))
 			appendOne(t, l, decided(theirs, jane, check.Block))
@@ -180,7 +180,7 @@ func TestSubjectOfTheGraphAlone(t *testing.T) {
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
 	phone := parse(t, entity.Phone, "+4915123456789")
 	r := allowed(t, caller)
-	r.Also = []entity.Entity{phone}
+	r.Linked = []entity.Entity{phone}
 	appendOne(t, l, r)
 	held := export(t, s, caller, about(phone))
 	if held.Total != 0 || held.Graph == nil || held.Graph.Checks != 1 || held.Graph.Links != 2 {

@@ -28,7 +28,7 @@ func TestExportHoldsAll(t *testing.T) {
 	d := claimOne(t, o)
 	finish(t, o, ended(d, 200))
 	held := at(decided(caller, jane, check.Review), noon.Add(time.Minute))
-	held.Also = []entity.Entity{parse(t, entity.Phone, "+4915123456789")}
+	held.Linked = []entity.Entity{parse(t, entity.Phone, "+4915123456789")}
 	second := appendOne(t, l, held)
 	third := appendOne(t, l, at(decided(caller, jane, check.Allow), noon.Add(2*time.Minute)))
 	appendOne(t, l, decided(caller, parse(t, entity.Email, "john.roe@example.net"), check.Block))

@@ -64,7 +64,7 @@ func TestSightingsAddUp(t *testing.T) {
 			phone := parse(t, entity.Phone, "+4915123456789")
 			minute := func(n int) time.Time { return noon.Add(time.Duration(n) * time.Minute) }
 			blocked := at(decided(mine, email, check.Block), minute(5))
-			blocked.Also = []entity.Entity{domain, phone}
+			blocked.Linked = []entity.Entity{domain, phone}
 			records := []check.Record{
 				blocked,
 				at(decided(mine, email, check.Review), minute(9)),
@@ -158,7 +158,7 @@ func TestNodeHasNoLinkWithItself(t *testing.T) {
 	l := ledgerOn(t, s, LedgerConfig{})
 	domain := parse(t, entity.Domain, "example.org")
 	r := decided(newCaller(t, s, plan(t, "pro", 10)), domain, check.Allow)
-	r.Also = []entity.Entity{domain}
+	r.Linked = []entity.Entity{domain}
 	if err := l.Append(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}

@@ -45,7 +45,7 @@ func (w *town) pass(d time.Duration) {
 func (w *town) check(customer int, e entity.Entity, verdict check.Verdict, also ...entity.Entity) {
 	w.t.Helper()
 	r := at(decided(w.customers[customer], e, verdict), *w.clock.Load())
-	r.Also = also
+	r.Linked = also
 	if err := w.l.Append(w.t.Context(), r); err != nil {
 		w.t.Fatal(err)
 	}
@@ -251,7 +251,7 @@ func TestFirstHand(t *testing.T) {
 	layers := func(contributions map[string]float64) []check.Outcome {
 		var all []check.Outcome
 		for name, c := range contributions {
-			all = append(all, check.Outcome{Layer: name, Contribution: c, SecondHand: name != "domain"})
+			all = append(all, check.Outcome{Layer: name, Contribution: c, ReadsReputation: name != "domain"})
 		}
 		return all
 	}
@@ -289,7 +289,7 @@ func TestSecondHandBlocksAreNotCounted(t *testing.T) {
 	e := w.domain("example.org")
 	for customer := range 3 {
 		r := at(decided(w.customers[customer], e, check.Block), *w.clock.Load())
-		r.Decision.Layers = []check.Outcome{{Layer: "feeds", Weight: 7, Score: 90, Contribution: 6.3, SecondHand: true}}
+		r.Decision.Layers = []check.Outcome{{Layer: "feeds", Weight: 7, Score: 90, Contribution: 6.3, ReadsReputation: true}}
 		if err := w.l.Append(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -307,7 +307,7 @@ func TestObservedHolders(t *testing.T) {
 		"dns.aaaa": "2001:db8::1"}
 	record := func(customer int, name string, verdict check.Verdict, observed entity.Facts) {
 		r := at(decided(w.customers[customer], w.domain(name), verdict), *w.clock.Load())
-		r.Observed = observed
+		r.LookedUp = observed
 		if err := w.l.Append(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

@@ -68,9 +68,9 @@ func (g *sightings) add(account string, r check.Record) (node []byte) {
 	}
 	hang(scored, r.Entity.Holders())
 	if r.Entity.Facts["email.provider"] == "" { // a provider's machines tie millions of strangers together
-		hang(scored, observedHolders(r.Observed))
+		hang(scored, observedHolders(r.LookedUp))
 	}
-	for _, e := range r.Also {
+	for _, e := range r.Linked {
 		node := g.node(account, string(e.Type), e.Value, d.At)
 		hang(node, e.Holders())
 		g.link(account, scored, node, d.At)
@@ -151,7 +151,7 @@ func later(a, b time.Time) time.Time {
 func firstHand(d *check.Decision) check.Verdict {
 	said := 0.0
 	for _, o := range d.Layers {
-		if o.SecondHand {
+		if o.ReadsReputation {
 			said += o.Contribution
 		}
 	}
