@@ -13,12 +13,12 @@ import (
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").RunCases(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Declarations(t, "domain", "domain", "email")
+	layertest.Open(t, ".").CheckManifest(t, "domain", "domain", "email")
 }
 
 // facts parses value as the host does.
@@ -316,15 +316,15 @@ func TestFoldReadsOneLabelOnly(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := layertest.Open(f, ".")
-	for _, c := range book.Cases {
+	suite := layertest.Open(f, ".")
+	for _, c := range suite.Cases {
 		facts := facts(f, c.Type, c.Value)
 		f.Add(facts["domain.name"], facts["domain.subdomain"], facts["domain.suffix"])
 	}
 	f.Add("phœnix", "cœ.œther.steamœ.œsteam", "com")
 	f.Fuzz(func(t *testing.T, name, subdomain, suffix string) {
 		for _, kind := range []string{"icann", "private"} {
-			book.Answer(t, sdk.Run(Score, sdk.Facts{
+			suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
 				"domain.ascii": "xn--." + subdomain + "." + name + "." + suffix, "domain.registrable": name + "." +
 					suffix,
 				"domain.suffix_kind": kind, "domain.name": name, "domain.subdomain": subdomain,

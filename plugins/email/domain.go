@@ -44,13 +44,13 @@ const pointsTelling = 24
 // stand a domain's 22 points for being on no list. Kept-back domains have 0 to 38: spelling alone neither blocks nor
 // asks for a review.
 func pointsOf(sum int) int {
-	return min(int(perUnit*float32(sum)*spelling.Quantum)+unknown, most)
+	return min(int(perUnit*float32(sum)*spelling.Quantum)+unknown, maxSpellingPoints)
 }
 
 const (
-	perUnit = 4
-	unknown = 22
-	most    = 60
+	perUnit           = 4
+	unknown           = 22
+	maxSpellingPoints = 60
 )
 
 // telling names the run of characters of d that spoke most, and the ending where it did, to follow a sentence.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/check"
 	"assay/plugins/internal/wordlist"
 	"assay/registry/layertest"
 	"assay/sdk"
@@ -11,12 +12,27 @@ import (
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").RunCases(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Declarations(t, "email", "email")
+	layertest.Open(t, ".").CheckManifest(t, "email", "email")
+}
+
+// TestVerdicts tests what the points were chosen for: the verdict when no other layer says anything.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	suite := layertest.Open(t, ".")
+	suite.CheckVerdict(t, check.Block, pointsDisposable)
+	suite.CheckVerdict(t, check.Review, pointsThrowaway, pointsBorrowed, pointsTypo, pointsPosing)
+	suite.CheckVerdict(t, check.Allow, pointsTypoSuffix, pointsPosingPart, maxSpellingPoints)
+}
+
+// The layer learned from these rows; the trainer measures it on rows that it held out.
+func TestLabelled(t *testing.T) {
+	t.Parallel()
+	layertest.Open(t, ".").Labelled(t, Score, layertest.Limits{Rows: 2000, Points: 22, Found: 0.45})
 }
 
 func TestAbstainsWithoutMailDomain(t *testing.T) {
@@ -159,7 +175,7 @@ func TestKeptMailboxes(t *testing.T) {
 }
 
 func FuzzScore(f *testing.F) {
-	book := layertest.Open(f, ".")
+	suite := layertest.Open(f, ".")
 	f.Add("jane.doe", "mailinator.com", "", "mailinator", "com", "icann")
 	f.Add("paypal-support", "gmail.com", "google", "gmail", "com", "icann")
 	f.Add("www.\xff\u202e", "gmai1l.\x00con", "", "gmai1l", "\x00con", "unlisted")
@@ -174,7 +190,7 @@ func FuzzScore(f *testing.F) {
 				delete(facts, fact)
 			}
 		}
-		book.Answer(t, sdk.Run(Score, facts))
+		suite.CheckResult(t, sdk.Run(Score, facts))
 	})
 }
 

@@ -9,12 +9,12 @@ import (
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").RunCases(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Declarations(t, "feeds", "domain", "email", "phone", "iban")
+	layertest.Open(t, ".").CheckManifest(t, "feeds", "domain", "email", "phone", "iban")
 }
 
 func TestSentence(t *testing.T) {
@@ -30,11 +30,11 @@ func TestSentence(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := layertest.Open(f, ".")
+	suite := layertest.Open(f, ".")
 	f.Add("URLhaus", "1", "exact", "malware", "12", "Tranco", "exact")
 	f.Add("\xff\n", "-1", "page", "\u202e", "999999", "a", "parent")
 	f.Fuzz(func(t *testing.T, listed, lists, match, category, days, good, goodMatch string) {
-		book.Answer(t, sdk.Run(Score, sdk.Facts{
+		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
 			"feed.listed": listed, "feed.lists": lists, "feed.match": match, "feed.category": category,
 			"feed.days": days,
 			"feed.good": good, "feed.good_match": goodMatch,

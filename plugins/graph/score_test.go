@@ -9,12 +9,12 @@ import (
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").RunCases(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Declarations(t, "graph", "domain", "email", "phone", "iban")
+	layertest.Open(t, ".").CheckManifest(t, "graph", "domain", "email", "phone", "iban")
 }
 
 // More of anything that is bad never lowers the score, and the whole stays within what its weight was chosen for.
@@ -39,11 +39,11 @@ func TestMonotone(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := layertest.Open(f, ".")
+	suite := layertest.Open(f, ".")
 	f.Add("domain", "3", "3", "100", "1", "5", "100")
 	f.Add("\xff", "999999999999999999", "-1", "1000000000", "", "1000000000", "1000000000")
 	f.Fuzz(func(t *testing.T, kind, customers, seen, share, since, neighbours, risk string) {
-		book.Answer(t, sdk.Run(Score, sdk.Facts{
+		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
 			"entity.type": kind, "graph.customers": customers, "graph.seen": seen, "graph.blocked_share": share,
 			"graph.first_seen_days": since, "graph.neighbours": neighbours, "graph.neighbour_risk": risk,
 		}))

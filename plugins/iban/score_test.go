@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/check"
 	"assay/plugins/internal/wordlist"
 	"assay/registry/layertest"
 	"assay/sdk"
@@ -11,12 +12,26 @@ import (
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").RunCases(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Declarations(t, "iban", "iban")
+	layertest.Open(t, ".").CheckManifest(t, "iban", "iban")
+}
+
+// TestVerdicts tests what the points were chosen for: the verdict when no other layer says anything.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	suite := layertest.Open(t, ".")
+	suite.CheckVerdict(t, check.Block, pointsCheck, pointsUnlisted, pointsNational)
+	suite.CheckVerdict(t, check.Review, pointsRegister, pointsZeroAccount)
+	suite.CheckVerdict(t, check.Allow, pointsSequence, pointsGathered)
+}
+
+func TestLabelled(t *testing.T) {
+	t.Parallel()
+	layertest.Open(t, ".").Labelled(t, Score, layertest.Limits{Rows: 700, Points: 20, Found: 0.99})
 }
 
 func TestExamplesSearchable(t *testing.T) {
@@ -113,7 +128,7 @@ func TestSequence(t *testing.T) {
 }
 
 func FuzzScore(f *testing.F) {
-	book := layertest.Open(f, ".")
+	suite := layertest.Open(f, ".")
 	f.Add("DE", "yes", "ok", "ok", "ok", "370400440532013000", "37040044", "0532013000", "yes", "FR")
 	f.Add("US", "no", "", "wrong", "", "", "", "", "", "EU")
 	f.Add("\xff", "yes", "format", "wrong", "wrong", "\u202e", "0", "0000000000", "no", "\x00")
@@ -128,7 +143,7 @@ func FuzzScore(f *testing.F) {
 				delete(facts, fact)
 			}
 		}
-		book.Answer(t, sdk.Run(Score, facts))
+		suite.CheckResult(t, sdk.Run(Score, facts))
 	})
 }
 

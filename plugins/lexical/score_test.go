@@ -13,12 +13,12 @@ import (
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").RunCases(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Declarations(t, "lexical", "domain", "email")
+	layertest.Open(t, ".").CheckManifest(t, "lexical", "domain", "email")
 }
 
 // facts parses value as the host does.
@@ -207,8 +207,8 @@ func TestRound(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := layertest.Open(f, ".")
-	for _, c := range book.Cases {
+	suite := layertest.Open(f, ".")
+	for _, c := range suite.Cases {
 		e, err := entity.Parse(c.Type, c.Value, c.Country)
 		if err != nil {
 			f.Fatal(err)
@@ -223,7 +223,7 @@ func FuzzScore(f *testing.F) {
 				"domain.ascii": subdomain + "." + name + "." + suffix, "domain.registrable": name + "." + suffix,
 				"domain.name": name, "domain.subdomain": subdomain, "domain.suffix_kind": kind,
 			})
-			book.Answer(t, got)
+			suite.CheckResult(t, got)
 			sum := 0
 			for _, s := range got.Signals {
 				if sum += s.Points; s.Points < 0 {

@@ -12,12 +12,12 @@ import (
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").RunCases(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Declarations(t, "network", "domain", "email")
+	layertest.Open(t, ".").CheckManifest(t, "network", "domain", "email")
 }
 
 // facts are what a case tells the layer.
@@ -116,7 +116,7 @@ func TestEvidence(t *testing.T) {
 }
 
 func FuzzScore(f *testing.F) {
-	book := layertest.Open(f, ".")
+	suite := layertest.Open(f, ".")
 	f.Add("example.com", "ok", "ok", "loopback", "a.b", "ns1.sedoparking.com", "12", "60", "null", "none", "3",
 		"2026-05-01", "Gname", "client_hold", "AS1 AS2", "z=1 y=2")
 	f.Add(strings.Repeat("x", 300), "nxdomain", "nxdomain", "\xff", "\u202e", strings.Repeat("a.b ", 99),
@@ -134,7 +134,7 @@ func FuzzScore(f *testing.F) {
 				"net.asn":     asn, "net.listed": listed, "net.domain_listed": listed,
 			}
 			maps.DeleteFunc(facts, func(_, value string) bool { return value == "" })
-			book.Answer(t, sdk.Run(Score, facts))
+			suite.CheckResult(t, sdk.Run(Score, facts))
 		}
 	})
 }

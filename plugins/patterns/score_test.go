@@ -15,12 +15,12 @@ import (
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").RunCases(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Declarations(t, "patterns", "domain", "email")
+	layertest.Open(t, ".").CheckManifest(t, "patterns", "domain", "email")
 }
 
 // facts parses value as the host does.
@@ -141,14 +141,14 @@ func TestPointsAreSplit(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := layertest.Open(f, ".")
-	for _, c := range book.Cases {
+	suite := layertest.Open(f, ".")
+	for _, c := range suite.Cases {
 		facts := facts(f, c.Type, c.Value)
 		f.Add(facts["domain.name"], facts["domain.subdomain"], facts["domain.suffix"])
 	}
 	f.Fuzz(func(t *testing.T, name, subdomain, suffix string) {
 		for _, kind := range []string{"icann", "private"} {
-			book.Answer(t, sdk.Run(Score, sdk.Facts{
+			suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
 				"domain.ascii": subdomain + "." + name + "." + suffix, "domain.registrable": name + "." + suffix,
 				"domain.name": name, "domain.subdomain": subdomain, "domain.suffix_kind": kind,
 			}))

@@ -4,18 +4,34 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/check"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").RunCases(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Declarations(t, "phone", "phone")
+	layertest.Open(t, ".").CheckManifest(t, "phone", "phone")
+}
+
+// TestVerdicts tests what the points were chosen for: the verdict when no other layer says anything.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	suite := layertest.Open(t, ".")
+	suite.CheckVerdict(t, check.Block, pointsPremium, pointsFictional, pointsImpossible,
+		pointsTelemarketer, pointsUnassigned, pointsUnread)
+	suite.CheckVerdict(t, check.Allow, pointsRepeated)
+}
+
+// The table of reported blocks was counted on these rows.
+func TestLabelled(t *testing.T) {
+	t.Parallel()
+	layertest.Open(t, ".").Labelled(t, Score, layertest.Limits{Rows: 1000, Points: 6, Found: 0.93})
 }
 
 func TestAbstainsWithoutNumber(t *testing.T) {
@@ -101,7 +117,7 @@ func TestRangesAreWellFormed(t *testing.T) {
 }
 
 func FuzzScore(f *testing.F) {
-	book := layertest.Open(f, ".")
+	suite := layertest.Open(f, ".")
 	f.Add("+33612345678", "33", "612345678", "mobile", "yes", "possible", "no", "FR", "DE")
 	f.Add("+12125550123", "1", "2125550123", "fixed_line_or_mobile", "yes", "possible", "yes", "US", "EU")
 	f.Add("", "", "", "unknown", "no", "", "yes", "", "EU")
@@ -118,7 +134,7 @@ func FuzzScore(f *testing.F) {
 				delete(facts, fact)
 			}
 		}
-		book.Answer(t, sdk.Run(Score, facts))
+		suite.CheckResult(t, sdk.Run(Score, facts))
 	})
 }
 

@@ -9,12 +9,12 @@ import (
 
 func TestCases(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Check(t, Score)
+	layertest.Open(t, ".").RunCases(t, Score)
 }
 
 func TestManifest(t *testing.T) {
 	t.Parallel()
-	layertest.Open(t, ".").Declarations(t, "similarity", "domain", "email")
+	layertest.Open(t, ".").CheckManifest(t, "similarity", "domain", "email")
 }
 
 func TestSentence(t *testing.T) {
@@ -47,11 +47,11 @@ func TestMonotone(t *testing.T) {
 
 // Signals must be ones the host takes, whatever the facts hold.
 func FuzzScore(f *testing.F) {
-	book := layertest.Open(f, ".")
+	suite := layertest.Open(f, ".")
 	f.Add("domain", "paypa1.com", "1", "7", "phishing", "A", "")
 	f.Add("user", "\xff\n", "-1", "1e9", "\u202e", "\x00", "x")
 	f.Fuzz(func(t *testing.T, part, nearest, distance, letters, category, list, good string) {
-		book.Answer(t, sdk.Run(Score, sdk.Facts{
+		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
 			"similar.part": part, "similar.nearest": nearest, "similar.distance": distance, "similar.letters": letters,
 			"similar.category": category, "similar.list": list, "feed.good": good,
 		}))

@@ -7,35 +7,36 @@ import (
 	"path/filepath"
 	"testing"
 
+	"assay/host/check"
 	"assay/host/entity"
+	"assay/registry"
 	"assay/sdk"
 )
 
-// Bounds is what a layer by itself must keep to on labelled lines.
-type Bounds struct {
-	Lines int // at least so many of each label, else the file is not what it should be
-	// the layer's score from which the built-in lineup asks for a review when no other layer says anything
-	Review int
-	Block  int     // and from which it blocks
-	Seen   int     // a score above this is a finding: at most 1% of the honest lines
-	Found  float64 // share of the bad lines that must be found
+// Limits are what a layer alone must achieve on a file of labelled rows.
+type Limits struct {
+	Rows   int     // least number of rows of each label that the file must hold
+	Points int     // a score above this counts as a finding: at most 1% of the honest rows may have one
+	Found  float64 // least share of the bad rows that must have a finding
 }
 
-// Labelled holds layer to a file of the folder that ASSAY_DATA names, of lines {"value", "label"}: at most 0.3% of the
-// honest lines may be blocked and 2% reviewed or blocked. Without that folder the test is skipped: labelled lines are
-// nobody's to publish.
-func Labelled(t *testing.T, layer sdk.Layer, of entity.Type, name string, want Bounds) {
+// Labelled scores the rows {"value", "label"} of train_TYPEs.jsonl in the folder that ASSAY_DATA names, TYPE being the
+// layer's first entity type. If no other layer says anything, the default lineup may block at most 0.3% of the honest
+// rows, and review or block at most 2%. Without ASSAY_DATA the test is skipped, because the repository holds no rows.
+func (s Suite) Labelled(t *testing.T, layer sdk.Layer, limits Limits) {
 	t.Helper()
 	folder := os.Getenv("ASSAY_DATA")
 	if folder == "" {
-		t.Skip("ASSAY_DATA names no folder with labelled lines")
+		t.Skip("ASSAY_DATA names no folder with labelled rows")
 	}
-	file, err := os.Open(filepath.Join(folder, name))
+	kind := s.Manifest.Entities[0]
+	file, err := os.Open(filepath.Join(folder, "train_"+kind+"s.jsonl"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	var honest, bad struct{ all, found, reviewed, blocked float64 }
+	type counts struct{ rows, found, reviewed, blocked float64 }
+	var honest, bad counts
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var row struct {
 			Value string
@@ -44,34 +45,64 @@ func Labelled(t *testing.T, layer sdk.Layer, of entity.Type, name string, want B
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 			t.Fatal(err)
 		}
-		parsed, err := entity.Parse(of, row.Value, "")
+		parsed, err := entity.Parse(entity.Type(kind), row.Value, "")
 		if err != nil {
-			continue // refused before any layer runs
+			continue // the host rejects the value before any layer runs
 		}
-		counts := &honest
+		of := &honest
 		if row.Label == 1 {
-			counts = &bad
+			of = &bad
 		}
-		counts.all++
+		of.rows++
 		score := sdk.Run(layer, sdk.Facts(parsed.Facts)).Score
-		if score > want.Seen {
-			counts.found++
+		if score > limits.Points {
+			of.found++
 		}
-		if score >= want.Review {
-			counts.reviewed++
-		}
-		if score >= want.Block {
-			counts.blocked++
+		switch s.Verdict(t, score) {
+		case check.Block:
+			of.blocked++
+		case check.Review:
+			of.reviewed++
 		}
 	}
-	if min(honest.all, bad.all) < float64(want.Lines) {
-		t.Fatalf("only %v honest and %v bad lines", honest.all, bad.all)
+	if min(honest.rows, bad.rows) < float64(limits.Rows) {
+		t.Fatalf("%v honest and %v bad rows, want at least %d of each", honest.rows, bad.rows, limits.Rows)
 	}
-	if honest.blocked > 0.003*honest.all || honest.reviewed > 0.02*honest.all || honest.found > 0.01*honest.all {
-		t.Errorf("of %v honest lines %v are blocked, %v reviewed or blocked, and %v over %d points",
-			honest.all, honest.blocked, honest.reviewed, honest.found, want.Seen)
+	if honest.blocked > 0.003*honest.rows || honest.reviewed+honest.blocked > 0.02*honest.rows ||
+		honest.found > 0.01*honest.rows {
+		t.Errorf("of %v honest rows %v are blocked, %v are reviewed, and %v have more than %d points",
+			honest.rows, honest.blocked, honest.reviewed, honest.found, limits.Points)
 	}
-	if bad.found < want.Found*bad.all {
-		t.Errorf("%v of %v bad lines have over %d points", bad.found, bad.all, want.Seen)
+	if bad.found < limits.Found*bad.rows {
+		t.Errorf("%v of %v bad rows have more than %d points", bad.found, bad.rows, limits.Points)
+	}
+}
+
+// Verdict returns the default lineup's verdict for an entity that the layer gives points, 0 to 100, and every other
+// layer 0.
+func (s Suite) Verdict(t testing.TB, points int) check.Verdict {
+	t.Helper()
+	lineup, err := registry.DefaultLineup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range lineup.Layers {
+		if l.Layer == s.Manifest.Name {
+			outcome := check.Outcome{Contribution: l.Weight * float64(points) / 100}
+			return check.Fuse(lineup.Bias, check.Bands(lineup.Bands), []check.Outcome{outcome}).Verdict
+		}
+	}
+	t.Fatalf("the default lineup lacks layer %s", s.Manifest.Name)
+	return ""
+}
+
+// CheckVerdict asserts that [Suite.Verdict] returns want for each number of points. Layers use it to test what their
+// points were chosen for.
+func (s Suite) CheckVerdict(t *testing.T, want check.Verdict, points ...int) {
+	t.Helper()
+	for _, n := range points {
+		if got := s.Verdict(t, n); got != want {
+			t.Errorf("%d points lead to %s, want %s", n, got, want)
+		}
 	}
 }

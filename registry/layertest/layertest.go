@@ -1,5 +1,5 @@
-// Package layertest runs a layer natively against its manifest.json and cases.jsonl. Only tests import it; running
-// guests in the sandbox is the host's test.
+// Package layertest runs a layer natively against its manifest.json, its cases.jsonl and labelled rows. Only tests
+// import it; running guests in the sandbox is the host's test.
 package layertest
 
 import (
@@ -72,9 +72,9 @@ func decode(t testing.TB, data []byte, into any) {
 	}
 }
 
-// Check runs layer on every case as a subtest, and then asserts that the cases raise every declared signal and read
+// RunCases runs layer on every case as a subtest, and then asserts that the cases raise every declared signal and read
 // every declared fact.
-func (s Suite) Check(t *testing.T, layer sdk.Layer) {
+func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 	t.Helper()
 	if len(s.Cases) == 0 {
 		t.Fatal("no cases")
@@ -88,7 +88,7 @@ func (s Suite) Check(t *testing.T, layer sdk.Layer) {
 			}
 			maps.Copy(parsed.Facts, c.Facts)
 			got := sdk.Run(layer, sdk.Facts(parsed.Facts))
-			s.Answer(t, got)
+			s.CheckResult(t, got)
 			if got.Outcome != sdk.Scored || got.Score < c.Min || got.Score > c.Max {
 				t.Errorf("%s: outcome %d, score %d, want %d to %d; signals %v; facts %v",
 					c.Value, got.Outcome, got.Score, c.Min, c.Max, got.Signals, parsed.Facts)
@@ -121,8 +121,8 @@ func (s Suite) Check(t *testing.T, layer sdk.Layer) {
 	}
 }
 
-// Answer asserts that a host would accept got: nothing is refused, and all facts, codes and threats are declared.
-func (s Suite) Answer(t testing.TB, got sdk.Result) {
+// CheckResult asserts that a host would accept got: nothing is refused, and all facts, codes and threats are declared.
+func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 	t.Helper()
 	if got.Refused != nil {
 		t.Errorf("a host would refuse the answer: %v", got.Refused)
@@ -142,9 +142,9 @@ func (s Suite) Answer(t testing.TB, got sdk.Result) {
 	}
 }
 
-// Declarations asserts that the manifest has the given name and entities, a weight, and only parsed facts that exist.
+// CheckManifest asserts that the manifest has the given name and entities, a weight, and only parsed facts that exist.
 // The host's tests check looked-up facts against the tables of their sources.
-func (s Suite) Declarations(t *testing.T, name string, entities ...string) {
+func (s Suite) CheckManifest(t *testing.T, name string, entities ...string) {
 	t.Helper()
 	m := s.Manifest
 	if m.Name != name || m.DefaultWeight <= 0 {
