@@ -79,8 +79,8 @@ var arrows = map[string]struct{ imports, reason string }{
 	"host/console": {"host/billing host/check host/entity host/privacy host/store",
 		"pages run no guests and send no webhooks"},
 	"host/webhook": {"host/store", "delivery serves no requests and runs no checks"},
-	"host/lineup": {"host/check host/entity host/sandbox host/store registry",
-		"following the active lineup serves no requests"},
+	"host/lineup": {"host/check host/entity host/sandbox registry",
+		"following the active lineup needs neither the database nor HTTP"},
 
 	"plugins/...": {"sdk plugins/...", "a layer's module contains nothing of the host"},
 	"plugins/internal/train/...": {"sdk plugins/... registry host/entity host/eval",

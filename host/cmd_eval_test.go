@@ -11,7 +11,6 @@ import (
 
 	"assay/host/check"
 	"assay/host/postgres/postgrestest"
-	"assay/host/store"
 	"assay/registry"
 )
 
@@ -180,7 +179,7 @@ func TestLineupFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := outputJSON[store.Revision](t, dir, database, "lineup", "show")
+	before := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
 	if before.Revision != 1 || len(l.Layers) != len(before.Lineup.Layers) ||
 		len(registry.Diff(before.Lineup, l)) == 0 || l.Bands != before.Lineup.Bands {
 		t.Errorf("revision %d, fitted %+v", before.Revision, l)

@@ -44,7 +44,7 @@ func (cmd *layersListCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			return err
 		}
 		active, err := b.store.ActiveLineup(ctx)
-		if err != nil && !errors.Is(err, store.ErrNoRevision) {
+		if err != nil && !errors.Is(err, registry.ErrNoRevision) {
 			return err
 		}
 		lines, err := layerLines(plugins, active.Lineup, cmd.All)
@@ -66,23 +66,23 @@ func (cmd *layersListCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 	})
 }
 
-func layerLines(plugins []store.Plugin, l registry.LineupDocument, all bool) ([]layerLine, error) {
+func layerLines(plugins []registry.PublishedPlugin, l registry.LineupDocument, all bool) ([]layerLine, error) {
 	items := map[string]registry.LineupLayer{}
 	for _, item := range l.Layers {
 		items[item.Layer] = item
 	}
 	lines := []layerLine{}
 	for _, p := range plugins {
-		item, inForce := items[p.Name+"@"+p.Version]
+		item, inForce := items[p.Ref()]
 		if !inForce && !all {
 			continue
 		}
 		m, err := registry.ParseManifest(p.Manifest)
 		if err != nil {
-			return nil, fmt.Errorf("listing %s@%s: %w", p.Name, p.Version, err)
+			return nil, fmt.Errorf("listing %s: %w", p.Ref(), err)
 		}
 		lines = append(lines, layerLine{
-			Name: p.Name, Version: p.Version, Digest: registry.Digest(p.Digest).String(), InForce: inForce,
+			Name: p.Name, Version: p.Version, Digest: p.Digest.String(), InForce: inForce,
 			Weight: item.Weight, Required: item.Required,
 			Entities: m.Entities, Summary: m.Summary, FirstParty: p.FirstParty,
 		})
@@ -151,7 +151,7 @@ func showHistory(ctx context.Context, s *store.Store, t *terminal, asJSON bool) 
 }
 
 // revision returns a revision by number, or the one in force for 0.
-func revision(ctx context.Context, s *store.Store, number int64) (store.Revision, error) {
+func revision(ctx context.Context, s *store.Store, number int64) (registry.LineupRevision, error) {
 	if number == 0 {
 		return s.ActiveLineup(ctx)
 	}
@@ -177,7 +177,7 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		if note == "" {
 			note = l.Note
 		}
-		n, err := b.store.ActivateLineup(ctx, l, store.Operator, note)
+		n, err := b.store.ActivateLineup(ctx, l, registry.OriginOperator, note)
 		if err != nil {
 			return err
 		}

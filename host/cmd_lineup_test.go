@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"assay/host/postgres/postgrestest"
-	"assay/host/store"
 	"assay/registry"
 )
 
@@ -26,7 +25,7 @@ func TestLineupUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	key := issued.Secret
-	first := outputJSON[store.Revision](t, dir, database, "lineup", "show")
+	first := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
 	body := `{"iban":"DE88370400440532013000"}` // the iban layer alone has something to say: 100
 	before := ask(host, key, body)
 
@@ -80,7 +79,7 @@ func TestLineupUnderLoad(t *testing.T) {
 			t.Errorf("%s was accepted: %s", name, out)
 		}
 	}
-	if now := outputJSON[store.Revision](t, dir, database, "lineup", "show"); now.Revision != second {
+	if now := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show"); now.Revision != second {
 		t.Errorf("revision %d is in force, not %d", now.Revision, second)
 	}
 

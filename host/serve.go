@@ -127,8 +127,10 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 				b.store.ForgetCallers()
 			case store.TopicFeeds:
 				looked.similar.Hint()
-			default:
-				follower.Hint(topic)
+			case store.TopicLineup:
+				follower.LineupChanged()
+			case store.TopicPlugins:
+				follower.PluginsPublished()
 			}
 		})
 	})

@@ -14,7 +14,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/postgres/postgrestest"
-	"assay/host/store"
 	"assay/registry"
 )
 
@@ -155,7 +154,7 @@ func TestAlteredLineupIsTold(t *testing.T) {
 			"a": "é"}}},
 	}
 	for range 2 {
-		if _, err := m.store.ActivateLineup(t.Context(), lineup, store.Operator, ""); err != nil {
+		if _, err := m.store.ActivateLineup(t.Context(), lineup, registry.OriginOperator, ""); err != nil {
 			t.Fatal(err)
 		}
 	}

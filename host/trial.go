@@ -18,7 +18,7 @@ import (
 // trial is a lineup opened in this process to be measured.
 type trial struct {
 	document registry.LineupDocument // as it was given
-	active   store.Revision          // what is in force; nothing (revision 0) when a document is measured and nothing is
+	active   registry.LineupRevision // what is in force; nothing (revision 0) when a document is measured and nothing is
 	lineup   eval.Model
 	checker  *check.Checker
 	closers  []func() error
@@ -74,7 +74,7 @@ func (tr *trial) close() error {
 
 func (tr *trial) open(ctx context.Context, b *backend, cfg *Config, t *terminal, file string) (err error) {
 	tr.active, err = b.store.ActiveLineup(ctx)
-	nothing := errors.Is(err, store.ErrNoRevision)
+	nothing := errors.Is(err, registry.ErrNoRevision)
 	if err != nil && !nothing {
 		return err
 	}
@@ -161,10 +161,10 @@ func (s *layerSource) find(ctx context.Context, item registry.LineupLayer) (m re
 	if versioned {
 		published, err := s.store.Plugin(ctx, name, version)
 		if err == nil {
-			m, err = s.store.Module(ctx, registry.Digest(published.Digest))
+			m, err = s.store.Module(ctx, published.Digest)
 			return m, version, published.FirstParty, err
 		}
-		if !errors.Is(err, store.ErrNoPlugin) {
+		if !errors.Is(err, registry.ErrNoPlugin) {
 			return m, version, false, err
 		}
 	}

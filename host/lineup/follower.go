@@ -1,5 +1,6 @@
-// Package lineup brings lineups into force: it installs the layers that the host was built with, loads the revision
-// that the database says is active, and swaps it in while checks run.
+// Package lineup keeps a host on the active lineup. It publishes the built-in layers, loads the revision that the
+// database names as active, and swaps it in while checks run. Lineup documents are in package registry, scoring is in
+// package check, and storage implements [Source] and [Catalog].
 package lineup
 
 import (
@@ -13,29 +14,37 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/sandbox"
-	"assay/host/store"
 	"assay/registry"
 )
 
-// How long changes take to be seen, and failures to be tried again.
 const (
-	pollEvery  = time.Second
-	retryAfter = 15 * time.Second
-	loadWithin = 5 * time.Minute
+	pollInterval = time.Second
+	retryDelay   = 15 * time.Second // before loading a refused revision again
+	loadTimeout  = 5 * time.Minute
 )
 
-// Follower keeps one host on the active revision. A revision is loaded whole (every module vetted, compiled and warmed)
-// before it replaces the one in force; one that cannot be loaded leaves the old one where it is.
-type Follower struct {
-	store   *store.Store
-	sandbox *sandbox.Sandbox
-	live    *check.Live
-	log     *slog.Logger
-	hints   chan store.Topic
-	poll    time.Duration // between two looks at the database without a hint
-	retry   time.Duration // before a revision that was refused is tried again
+// Source provides lineup revisions and published plugins.
+type Source interface {
+	// ActiveRevision returns the number of the revision in force, or 0 before the first activation.
+	ActiveRevision(ctx context.Context) (int64, error)
+	LineupRevision(ctx context.Context, revision int64) (registry.LineupRevision, error)
+	Plugins(ctx context.Context) ([]registry.PublishedPlugin, error)
+	Plugin(ctx context.Context, name, version string) (registry.PublishedPlugin, error)
+	Module(ctx context.Context, digest registry.Digest) (registry.Module, error)
+}
 
-	mu       sync.Mutex // guards what follows
+// Follower keeps one host on the active revision. It loads a revision completely (every module vetted, compiled and
+// warmed) before swapping it in. If loading fails, the previous revision stays in force.
+type Follower struct {
+	source        Source
+	sandbox       *sandbox.Sandbox
+	live          *check.Live
+	log           *slog.Logger
+	notifications chan notification
+	pollInterval  time.Duration
+	retryDelay    time.Duration
+
+	mu       sync.Mutex // guards the fields below
 	state    State
 	inForce  []*openPlugin // of the lineup in force
 	open     map[openKey]*openPlugin
@@ -43,17 +52,17 @@ type Follower struct {
 	draining sync.WaitGroup
 }
 
-// State is how far a host has followed.
+// State is a host's progress in following the active revision.
 type State struct {
 	Revision int64  // in force on this host; 0 before the first
-	Refused  int64  // the active revision, when it could not be loaded here
-	Reason   string // why not
+	Refused  int64  // the active revision if this host could not load it, else 0
+	Reason   string // why it was refused
 }
 
-// openKey is what lineups can share a plugin by.
+// openKey identifies an open plugin. Lineups share plugins with the same key.
 type openKey struct {
 	digest registry.Digest
-	shared bool // its instances are not put back after a call
+	shared bool // opened with [sandbox.Sandbox.OpenShared]
 }
 
 // openPlugin is a plugin and the number of lineups that use it.
@@ -62,98 +71,112 @@ type openPlugin struct {
 	users int
 }
 
+// notification is the kind of a change that a follower is notified of.
+type notification int
+
+const (
+	lineupChanged notification = iota
+	pluginsPublished
+)
+
 // NewFollower returns a follower that swaps lineups into live.
-func NewFollower(s *store.Store, box *sandbox.Sandbox, live *check.Live, log *slog.Logger) *Follower {
+func NewFollower(source Source, box *sandbox.Sandbox, live *check.Live, log *slog.Logger) *Follower {
 	return &Follower{
-		store: s, sandbox: box, live: live, log: log, hints: make(chan store.Topic, 16), poll: pollEvery,
-		retry: retryAfter,
-		open:  map[openKey]*openPlugin{}, prepared: map[registry.Digest]bool{},
+		source: source, sandbox: box, live: live, log: log, notifications: make(chan notification, 16),
+		pollInterval: pollInterval, retryDelay: retryDelay,
+		open: map[openKey]*openPlugin{}, prepared: map[registry.Digest]bool{},
 	}
 }
 
-// Hint tells the follower that something may have changed. It never blocks.
-func (f *Follower) Hint(topic store.Topic) {
+// LineupChanged notifies the follower that another lineup may be active. It never blocks.
+func (f *Follower) LineupChanged() { f.notify(lineupChanged) }
+
+// PluginsPublished notifies the follower that plugins may have been published. It never blocks.
+func (f *Follower) PluginsPublished() { f.notify(pluginsPublished) }
+
+func (f *Follower) notify(n notification) {
 	select {
-	case f.hints <- topic:
-	default: // many are waiting already
+	case f.notifications <- n:
+	default: // The queue is full. Polling finds the change.
 	}
 }
 
-// State returns how far this host has followed.
+// State returns the revisions in force and refused on this host.
 func (f *Follower) State() State {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.state
 }
 
-// Degraded says what is amiss with the lineup while the host goes on answering, a sentence each.
+// Degraded lists the lineup's problems that do not keep the host from answering, a sentence each.
 func (f *Follower) Degraded() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	var amiss []string
+	var problems []string
 	if f.state.Refused != 0 {
-		amiss = append(amiss, fmt.Sprintf("lineup revision %d could not be loaded here; revision %d stays in force",
-			f.state.Refused, f.state.Revision))
+		problems = append(problems, fmt.Sprintf(
+			"lineup revision %d could not be loaded here; revision %d stays in force", f.state.Refused,
+			f.state.Revision))
 	}
 	for _, p := range f.inForce {
 		if p.Suspended() {
-			amiss = append(amiss, fmt.Sprintf("layer %s rests after failing again and again", p.Manifest().Name))
+			problems = append(problems, fmt.Sprintf("layer %s is suspended after repeated failures", p.Manifest().Name))
 		}
 	}
-	return amiss
+	return problems
 }
 
-// Run follows until ctx ends: at once when hinted, else by polling.
+// Run follows the active revision until ctx ends. It acts on notifications at once and polls in between.
 func (f *Follower) Run(ctx context.Context) {
-	tick := time.NewTicker(f.poll)
+	tick := time.NewTicker(f.pollInterval)
 	defer tick.Stop()
 	var failed time.Time
 	for {
-		topic := store.TopicLineup
+		n := lineupChanged
 		select {
 		case <-ctx.Done():
 			return
-		case topic = <-f.hints:
+		case n = <-f.notifications:
 		case <-tick.C:
-			if time.Since(failed) < f.retry && f.stillRefused(ctx) {
+			if time.Since(failed) < f.retryDelay && f.stillRefused(ctx) {
 				continue
 			}
 		}
-		switch topic {
-		case store.TopicLineup:
+		switch n {
+		case lineupChanged:
 			if err := f.Follow(ctx); err != nil && ctx.Err() == nil {
 				failed = time.Now()
-				f.log.Error("lineup cannot be followed; the one in force stays", "error", err)
+				f.log.Error("following the lineup failed; the previous revision stays in force", "error", err)
 			}
-		case store.TopicPlugins:
+		case pluginsPublished:
 			f.prepare(ctx)
 		}
 	}
 }
 
-// stillRefused says whether the active revision is the one that could not be loaded.
+// stillRefused reports whether the active revision is the one that could not be loaded.
 func (f *Follower) stillRefused(ctx context.Context) bool {
 	refused := f.State().Refused
 	if refused == 0 {
 		return false
 	}
-	active, err := f.store.ActiveRevision(ctx)
+	active, err := f.source.ActiveRevision(ctx)
 	return err == nil && active == refused
 }
 
-// Follow loads the active revision and swaps it in, if it is not in force already.
+// Follow loads the active revision and swaps it in, unless it is already in force.
 func (f *Follower) Follow(ctx context.Context) error {
-	active, err := f.store.ActiveRevision(ctx)
+	active, err := f.source.ActiveRevision(ctx)
 	if err != nil {
 		return err
 	}
-	if active == 0 || f.follows(active) {
+	if active == 0 || f.isInForce(active) {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, loadWithin)
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	began := time.Now()
-	revision, err := f.store.LineupRevision(ctx, active)
+	revision, err := f.source.LineupRevision(ctx, active)
 	if err == nil {
 		err = f.load(ctx, revision)
 	}
@@ -169,9 +192,9 @@ func (f *Follower) Follow(ctx context.Context) error {
 	return nil
 }
 
-// follows says whether the active revision is in force already. If so, one that was refused before is no longer asked
-// for.
-func (f *Follower) follows(active int64) bool {
+// isInForce reports whether revision active is already in force here. If so, it clears an earlier refusal: the operator
+// has rolled back.
+func (f *Follower) isInForce(active int64) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.state.Revision != active {
@@ -181,36 +204,35 @@ func (f *Follower) follows(active int64) bool {
 	return true
 }
 
-func (f *Follower) load(ctx context.Context, revision store.Revision) error {
-	plugins, err := f.acquire(ctx, revision.Lineup)
+func (f *Follower) load(ctx context.Context, revision registry.LineupRevision) error {
+	l := revision.Lineup
+	plugins, err := f.acquire(ctx, l)
 	if err != nil {
 		return err
 	}
 	members := make([]check.Member, len(plugins))
 	for i, p := range plugins {
-		members[i] = member(revision.Lineup.Layers[i], p)
+		members[i] = member(l.Layers[i], p)
 	}
-	l := revision.Lineup
-	next := check.NewLineup(revision.Revision, l.Bias, check.Bands{Review: l.Bands.Review, Block: l.Bands.Block},
-		members)
-	f.swap(next, plugins)
+	bands := check.Bands{Review: l.Bands.Review, Block: l.Bands.Block}
+	f.swap(check.NewLineup(revision.Revision, l.Bias, bands, members), plugins)
 	return nil
 }
 
-func member(item registry.LineupLayer, p *openPlugin) check.Member {
+func member(layer registry.LineupLayer, p *openPlugin) check.Member {
 	m := p.Manifest()
-	_, version, _ := item.Ref()
+	_, version, _ := layer.Ref()
 	types := make([]entity.Type, len(m.Entities))
 	for i, e := range m.Entities {
 		types[i] = entity.Type(e)
 	}
 	return check.Member{
-		Name: m.Name, Version: version, Weight: item.Weight, Required: item.Required,
-		Entities: types, Facts: m.Facts, Config: item.Config, Layer: p.Plugin,
+		Name: m.Name, Version: version, Weight: layer.Weight, Required: layer.Required,
+		Entities: types, Facts: m.Facts, Config: layer.Config, Layer: p.Plugin,
 	}
 }
 
-// swap puts next in force and lets go of the previous lineup's plugins when the last check has left it.
+// swap puts next in force. It releases the previous lineup's plugins once the last check that uses it has finished.
 func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin) {
 	f.mu.Lock()
 	previous := f.inForce
@@ -226,13 +248,13 @@ func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin) {
 	})
 }
 
-// acquire opens the lineup's plugins, or takes those that are open.
+// acquire opens the lineup's plugins, reusing those that are already open.
 func (f *Follower) acquire(ctx context.Context, l registry.LineupDocument) ([]*openPlugin, error) {
 	plugins := make([]*openPlugin, len(l.Layers))
 	errs := make([]error, len(l.Layers))
 	var wg sync.WaitGroup
-	for i, item := range l.Layers {
-		wg.Go(func() { plugins[i], errs[i] = f.openLayer(ctx, item) })
+	for i, layer := range l.Layers {
+		wg.Go(func() { plugins[i], errs[i] = f.openLayer(ctx, layer) })
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -242,14 +264,13 @@ func (f *Follower) acquire(ctx context.Context, l registry.LineupDocument) ([]*o
 	return plugins, nil
 }
 
-func (f *Follower) openLayer(ctx context.Context, item registry.LineupLayer) (*openPlugin, error) {
-	name, version, _ := item.Ref()
-	published, err := f.store.Plugin(ctx, name, version)
+func (f *Follower) openLayer(ctx context.Context, layer registry.LineupLayer) (*openPlugin, error) {
+	name, version, _ := layer.Ref()
+	published, err := f.source.Plugin(ctx, name, version)
 	if err != nil {
 		return nil, err
 	}
-	digest := registry.Digest(published.Digest)
-	key := openKey{digest, item.Shares(published.FirstParty)}
+	key := openKey{published.Digest, layer.Shares(published.FirstParty)}
 	f.mu.Lock()
 	if p, ok := f.open[key]; ok {
 		p.users++
@@ -257,7 +278,7 @@ func (f *Follower) openLayer(ctx context.Context, item registry.LineupLayer) (*o
 		return p, nil
 	}
 	f.mu.Unlock()
-	module, err := f.store.Module(ctx, digest)
+	module, err := f.source.Module(ctx, key.digest)
 	if err != nil {
 		return nil, err
 	}
@@ -272,20 +293,20 @@ func (f *Follower) openLayer(ctx context.Context, item registry.LineupLayer) (*o
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := &openPlugin{Plugin: opened, users: 1}
-	f.open[key], f.prepared[digest] = p, true
+	f.open[key], f.prepared[key.digest] = p, true
 	return p, nil
 }
 
-// release lets go of plugins and closes those that nobody uses any more.
+// release drops one use of each plugin and closes plugins without users. It ignores nil plugins.
 func (f *Follower) release(plugins []*openPlugin) {
-	var idle []*openPlugin
+	var unused []*openPlugin
 	f.mu.Lock()
 	for _, p := range plugins {
 		if p == nil {
 			continue
 		}
 		if p.users--; p.users == 0 {
-			idle = append(idle, p)
+			unused = append(unused, p)
 			for key, open := range f.open {
 				if open == p {
 					delete(f.open, key)
@@ -294,37 +315,37 @@ func (f *Follower) release(plugins []*openPlugin) {
 		}
 	}
 	f.mu.Unlock()
-	for _, p := range idle {
+	for _, p := range unused {
 		if err := p.Close(context.Background()); err != nil {
-			f.log.Warn("plugin cannot be closed", "error", err)
+			f.log.Warn("closing plugin failed", "error", err)
 		}
 	}
 }
 
-// prepare compiles modules as they are published, so that a lineup which names them can be swapped in at once.
+// prepare compiles newly published modules, so that a lineup with them can be swapped in without delay.
 func (f *Follower) prepare(ctx context.Context) {
-	plugins, err := f.store.Plugins(ctx)
+	plugins, err := f.source.Plugins(ctx)
 	if err != nil {
-		f.log.Warn("published plugins cannot be prepared", "error", err)
+		f.log.Warn("preparing published plugins failed", "error", err)
 		return
 	}
 	for _, p := range plugins {
-		digest := registry.Digest(p.Digest)
 		f.mu.Lock()
-		known := f.prepared[digest]
-		f.prepared[digest] = true
+		known := f.prepared[p.Digest]
+		f.prepared[p.Digest] = true
 		f.mu.Unlock()
-		if known || time.Since(p.PublishedAt) > loadWithin {
+		if known || time.Since(p.PublishedAt) > loadTimeout {
 			continue
 		}
-		if err := f.tryModule(ctx, digest); err != nil {
-			f.log.Warn("published plugin cannot be prepared", "plugin", p.Name+"@"+p.Version, "error", err)
+		if err := f.compile(ctx, p.Digest); err != nil {
+			f.log.Warn("preparing published plugin failed", "plugin", p.Ref(), "error", err)
 		}
 	}
 }
 
-func (f *Follower) tryModule(ctx context.Context, digest registry.Digest) error {
-	module, err := f.store.Module(ctx, digest)
+// compile opens and closes a module, which leaves its code in the compile cache.
+func (f *Follower) compile(ctx context.Context, digest registry.Digest) error {
+	module, err := f.source.Module(ctx, digest)
 	if err != nil {
 		return err
 	}
@@ -335,7 +356,7 @@ func (f *Follower) tryModule(ctx context.Context, digest registry.Digest) error 
 	return p.Close(ctx)
 }
 
-// Close takes the lineup out of force and closes its plugins once no check uses them.
+// Close takes the lineup out of force, waits for the checks that use it, and closes its plugins.
 func (f *Follower) Close() {
 	f.swap(nil, nil)
 	f.draining.Wait()

@@ -15,53 +15,53 @@ import (
 	"assay/registry"
 )
 
-type nobody struct{}
+type nopObserver struct{}
 
-func (nobody) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
-func (nobody) CheckDone(*check.Decision, time.Duration)            {}
+func (nopObserver) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
+func (nopObserver) CheckDone(*check.Decision, time.Duration)            {}
 
-// pro may check everything.
-func pro(t *testing.T) check.Caller {
+// proCaller returns a caller on the Pro plan, which may check every type.
+func proCaller(t *testing.T) check.Caller {
 	t.Helper()
 	plan, ok := check.PlanNamed("pro")
 	if !ok {
-		t.Fatal("no plan pro")
+		t.Fatal("there is no plan pro")
 	}
 	return check.Caller{Account: "acct_test", Key: "key_test", Plan: plan}
 }
 
-// score checks a domain and returns the decision's revision and score.
+// score checks a domain and returns the decision's revision and score, or the error.
 func (h *host) score(t *testing.T) string {
 	t.Helper()
 	d, err := h.checker().Check(t.Context(),
-		check.Request{Caller: pro(t), Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}})
+		check.Request{Caller: proCaller(t), Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}})
 	if err != nil {
 		return err.Error()
 	}
 	return fmt.Sprintf("revision %d: %d", d.Revision, d.Score)
 }
 
-func TestFollowerTakesTheActiveRevision(t *testing.T) {
+func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	h.follow(t, 0)
 	if got := h.score(t); !strings.Contains(got, check.ErrNoLineup.Error()) {
 		t.Errorf("before the first lineup: %s", got)
 	}
-	h.publish(t, layer(t, "probe", "1.0.0", 10, false), layer(t, "second", "1.0.0", 20, false))
+	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
 	h.follow(t, 1)
 	if got := h.score(t); got != "revision 1: 50" {
-		t.Errorf("checked by %s", got)
+		t.Errorf("got %s", got)
 	}
 	h.follow(t, 1)
 	h.activate(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
 	if got := h.score(t); got != "revision 1: 50" {
-		t.Errorf("before it was followed: %s", got)
+		t.Errorf("before following revision 2: %s", got)
 	}
 	h.follow(t, 2)
 	if got := h.score(t); got != "revision 2: 88" {
-		t.Errorf("checked by %s", got)
+		t.Errorf("got %s", got)
 	}
 	if err := h.store.RollbackLineup(t.Context(), 1, ""); err != nil {
 		t.Fatal(err)
@@ -72,12 +72,12 @@ func TestFollowerTakesTheActiveRevision(t *testing.T) {
 	}
 }
 
-// Lineups change while checks run. No check fails, and none is decided by a mix of two revisions: odd ones have a bias
-// of -1 and a layer of 10 points, even ones -5 and 30, so that a score tells which bias and which layer made it.
-func TestLineupsSwapUnderLoad(t *testing.T) {
+// Lineups change while checks run. No check fails, and none mixes two revisions. Odd revisions have a bias of -1 and a
+// layer of 10 points, even ones -5 and 30, so each score identifies its bias and its layer.
+func TestSwapUnderLoad(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, layer(t, "probe", "1.0.0", 10, false), layer(t, "probe", "2.0.0", 30, false))
+	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "probe", "2.0.0", 30))
 	lineups := [2]registry.LineupDocument{lineupOf(-5, "probe@2.0.0"), lineupOf(-1, "probe@1.0.0")}
 	scores, versions := [2]int{12, 50}, [2]string{"2.0.0", "1.0.0"}
 	h.activate(t, lineups[1])
@@ -86,11 +86,11 @@ func TestLineupsSwapUnderLoad(t *testing.T) {
 	defer stop()
 	var checked, changed [4]int
 	var wg sync.WaitGroup
-	checker, caller := h.checker(), pro(t)
+	checker, caller := h.checker(), proCaller(t)
 	for worker := range checked {
 		wg.Go(func() {
 			last := int64(0)
-			pace := time.NewTicker(200 * time.Microsecond) // leaves the processors something for the swaps
+			pace := time.NewTicker(200 * time.Microsecond) // leaves CPU time for the swaps
 			defer pace.Stop()
 			for ctx.Err() == nil {
 				<-pace.C
@@ -125,19 +125,19 @@ func TestLineupsSwapUnderLoad(t *testing.T) {
 	wg.Wait()
 	for worker := range checked {
 		if changed[worker] < 2 {
-			t.Errorf("a worker's %d checks saw %d revisions: nothing was swapped under load", checked[worker],
+			t.Errorf("%d checks of a worker saw %d revisions, want at least 2", checked[worker],
 				changed[worker])
 		}
 	}
-	until(t, "only the last lineup's plugin is open", func() bool { return h.openPlugins() == 1 })
+	until(t, "only the last lineup's plugin to be open", func() bool { return h.openPlugins() == 1 })
 }
 
-// A check that holds the old lineup keeps its plugins open; the last one to leave closes them.
-func TestRetiredPluginsAreClosedWhenTheLastCheckLeaves(t *testing.T) {
+// A check keeps the plugins of its lineup open. The last check to finish closes them.
+func TestRetiredPluginsCloseAfterTheLastCheck(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
-	kept, retired := layer(t, "kept", "1.0.0", 1, false), layer(t, "retired", "1.0.0", 2, false)
-	brief, fresh := layer(t, "brief", "1.0.0", 3, false), layer(t, "fresh", "1.0.0", 3, false)
+	kept, retired := module(t, "kept", "1.0.0", 1), module(t, "retired", "1.0.0", 2)
+	brief, fresh := module(t, "brief", "1.0.0", 3), module(t, "fresh", "1.0.0", 3)
 	h.publish(t, kept, retired, brief, fresh)
 	h.activate(t, lineupOf(0, "kept@1.0.0", "retired@1.0.0"))
 	h.follow(t, 1)
@@ -146,10 +146,10 @@ func TestRetiredPluginsAreClosedWhenTheLastCheckLeaves(t *testing.T) {
 	h.follow(t, 2)
 	h.activate(t, lineupOf(0, "kept@1.0.0", "fresh@1.0.0"))
 	h.follow(t, 3)
-	// Nobody holds the lineup in between: when its plugin is closed, the older one's would be, too.
-	until(t, "the plugin in between is closed", func() bool { return !h.isOpen(brief) })
+	// No check holds revision 2. Once its plugin is closed, an early release of revision 1 would show as well.
+	until(t, "the plugin of revision 2 to be closed", func() bool { return !h.isOpen(brief) })
 	if !h.isOpen(kept) || !h.isOpen(retired) || !h.isOpen(fresh) {
-		t.Error("a plugin was closed while a check holds its lineup")
+		t.Error("a plugin was closed while a check held its lineup")
 	}
 	for _, m := range held.Members {
 		if result, err := m.Layer.Score(t.Context(), check.Input{}); err != nil || result.Score == 0 {
@@ -157,133 +157,136 @@ func TestRetiredPluginsAreClosedWhenTheLastCheckLeaves(t *testing.T) {
 		}
 	}
 	held.Release()
-	until(t, "the retired plugin is closed", func() bool { return h.openPlugins() == 2 })
+	until(t, "the retired plugin to be closed", func() bool { return h.openPlugins() == 2 })
 	if got := h.score(t); got != "revision 3: 60" {
-		t.Errorf("checked by %s", got)
+		t.Errorf("got %s", got)
 	}
 }
 
-// What cannot be loaded leaves what is in force where it is, and says why. What comes next is followed.
-func TestRevisionThatCannotBeLoadedIsRefused(t *testing.T) {
+// A revision that cannot be loaded is refused with a reason, and the previous one stays in force. The next loadable
+// revision is followed.
+func TestUnloadableRevisionIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ layer, why string }{
-		"its layer traps as it starts": {"broken@1.0.0", "unreachable"},
-		"its layer was not published":  {"probe@9.9.9", "no such published plugin"},
+		"layer traps at start":      {"broken@1.0.0", "unreachable"},
+		"layer was never published": {"probe@9.9.9", "no such published plugin"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t, postgrestest.Database(t))
-			h.publish(t, layer(t, "probe", "1.0.0", 10, false), layer(t, "other", "1.0.0", 20, false),
-				layer(t, "broken", "1.0.0", 1, true))
+			h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "other", "1.0.0", 20),
+				brokenModule(t, "broken", "1.0.0"))
 			h.activate(t, lineupOf(-1, "probe@1.0.0"))
 			h.follow(t, 1)
 			bad := lineupOf(-1, "other@1.0.0", test.layer)
 			h.activate(t, bad)
 			if err := h.follower.Follow(t.Context()); err == nil {
-				t.Fatal("it was followed")
+				t.Fatal("following a revision that cannot be loaded succeeded")
 			}
 			if s := h.follower.State(); s.Revision != 1 || s.Refused != 2 || !strings.Contains(s.Reason, test.why) {
 				t.Errorf("state %+v, want revision 2 refused for %q", s, test.why)
 			}
 			if got := h.score(t); got != "revision 1: 50" {
-				t.Errorf("checked by %s", got)
+				t.Errorf("got %s", got)
 			}
 			if n := h.openPlugins(); n != 1 {
-				t.Errorf("%d plugins are open, want that in force only", n)
+				t.Errorf("%d plugins are open, want only the one in force", n)
 			}
-			// The operator goes back to what is in force all the time.
+			// The operator rolls back to the revision that is still in force.
 			if err := h.store.RollbackLineup(t.Context(), 1, ""); err != nil {
 				t.Fatal(err)
 			}
 			h.follow(t, 1)
 			h.activate(t, bad)
 			if err := h.follower.Follow(t.Context()); err == nil {
-				t.Fatal("it was followed")
+				t.Fatal("following a revision that cannot be loaded succeeded")
 			}
 			h.activate(t, lineupOf(-1, "other@1.0.0"))
 			h.follow(t, 4)
 			if got := h.score(t); got != "revision 4: 73" {
-				t.Errorf("checked by %s", got)
+				t.Errorf("got %s", got)
 			}
 		})
 	}
 }
 
-func TestHintIsFollowedAtOnce(t *testing.T) {
+func TestLineupNotificationIsFollowedAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, layer(t, "probe", "1.0.0", 10, false))
-	h.follower.poll = time.Hour // only the hint can tell
+	h.publish(t, module(t, "probe", "1.0.0", 10))
+	h.follower.pollInterval = time.Hour // only the notification can trigger it
 	h.running(t)
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
-	h.follower.Hint(store.TopicLineup)
-	until(t, "the hint is followed", func() bool { return h.follower.State().Revision == 1 })
+	h.follower.LineupChanged()
+	until(t, "the revision to be in force", func() bool { return h.follower.State().Revision == 1 })
 	for range 1000 {
-		h.follower.Hint(store.TopicKeys) // never blocks, and is nothing to follow
+		h.follower.LineupChanged() // never blocks, even with a full queue
 	}
 }
 
-func TestLostHintIsMadeUpForByPolling(t *testing.T) {
+func TestPollingFindsMissedChanges(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, layer(t, "probe", "1.0.0", 10, false), layer(t, "broken", "1.0.0", 1, true))
-	h.follower.poll, h.follower.retry = time.Millisecond, time.Hour
+	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
+	h.follower.pollInterval, h.follower.retryDelay = time.Millisecond, time.Hour
 	h.running(t)
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
-	until(t, "the first revision is in force", func() bool { return h.follower.State().Revision == 1 })
+	until(t, "revision 1 to be in force", func() bool { return h.follower.State().Revision == 1 })
 	h.activate(t, lineupOf(-1, "broken@1.0.0"))
-	until(t, "the broken one is refused", func() bool { return h.follower.State().Refused == 2 })
+	until(t, "revision 2 to be refused", func() bool { return h.follower.State().Refused == 2 })
 	h.activate(t, lineupOf(-2, "probe@1.0.0"))
-	until(t, "the third is in force", func() bool { return h.follower.State() == State{Revision: 3} })
+	until(t, "revision 3 to be in force", func() bool { return h.follower.State() == State{Revision: 3} })
 }
 
-// A module is compiled as it is published, so that a lineup of it can be swapped in at once. One that cannot be opened
-// is told of, and stops nothing.
+// Modules are compiled when they are published. A module that cannot be opened does not stop the others.
 func TestPublishedPluginIsPrepared(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
-	h.follower.poll = time.Hour
-	good, bad := layer(t, "probe", "1.0.0", 10, false), layer(t, "broken", "1.0.0", 1, true)
+	h.follower.pollInterval = time.Hour
+	good, bad := module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0")
 	h.publish(t, bad, good)
 	h.running(t)
-	h.follower.Hint(store.TopicPlugins)
+	h.follower.PluginsPublished()
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
-	h.follower.Hint(store.TopicLineup) // behind the other: when this is followed, that is done
-	until(t, "the lineup is in force", func() bool { return h.follower.State().Revision == 1 })
+	h.follower.LineupChanged() // queued after the other notification, so preparing has ended once this is followed
+	until(t, "the lineup to be in force", func() bool { return h.follower.State().Revision == 1 })
 	h.follower.mu.Lock()
 	defer h.follower.mu.Unlock()
 	if !h.follower.prepared[good.Digest] || !h.follower.prepared[bad.Digest] {
 		t.Errorf("prepared %d modules, want both", len(h.follower.prepared))
 	}
 	if len(h.follower.open) != 1 {
-		t.Errorf("%d plugins are open, want that in force only", len(h.follower.open))
+		t.Errorf("%d plugins are open, want only the one in force", len(h.follower.open))
 	}
 }
 
-// Hosts that listen follow one another's changes.
-func TestHostsFollowOneAnother(t *testing.T) {
+func TestHostsFollowEachOthersChanges(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	hosts := []*host{newHost(t, url), newHost(t, url)}
 	for _, h := range hosts {
-		h.follower.poll = time.Hour
+		h.follower.pollInterval = time.Hour
 		h.running(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			h.store.Listen(ctx, h.follower.Hint)
+			h.store.Listen(ctx, func(topic store.Topic) {
+				if topic == store.TopicLineup {
+					h.follower.LineupChanged()
+				}
+			})
 		}()
 		t.Cleanup(func() {
 			cancel()
 			<-ended
 		})
 	}
-	hosts[0].publish(t, layer(t, "probe", "1.0.0", 10, false))
+	hosts[0].publish(t, module(t, "probe", "1.0.0", 10))
 	for i := range 5 {
 		revision := hosts[i%2].activate(t, lineupOf(float64(-i), "probe@1.0.0"))
 		for _, h := range hosts {
-			until(t, "both hosts are on it", func() bool { return h.follower.State().Revision == revision })
+			until(t, "both hosts to follow", func() bool { return h.follower.State().Revision == revision })
 		}
 	}
 }

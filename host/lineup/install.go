@@ -1,6 +1,7 @@
 package lineup
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,98 +9,107 @@ import (
 	"strings"
 
 	"assay/host/sandbox"
-	"assay/host/store"
 	"assay/registry"
 )
 
-// Install publishes the layers that the host was built with and, as long as no operator has set a lineup, puts the
-// default lineup of them in force. It says whether newer built-in layers than those in force are there for an operator
-// to take.
-func Install(ctx context.Context, s *store.Store, modules []registry.Module) (newer bool, err error) {
+// Catalog stores published plugins and lineup revisions.
+type Catalog interface {
+	PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool) error
+	ActivateLineup(ctx context.Context, l registry.LineupDocument, origin registry.LineupOrigin, note string) (
+		revision int64, err error)
+	ActiveLineup(ctx context.Context) (registry.LineupRevision, error)
+	// LineupHistory lists all revisions, newest first.
+	LineupHistory(ctx context.Context) ([]registry.LineupRevision, error)
+}
+
+// Install publishes the built-in layers and, unless an operator chose the active lineup, activates the default lineup
+// of these layers. It reports whether the operator's lineup lacks built-in layers or uses other versions of them.
+func Install(ctx context.Context, catalog Catalog, modules []registry.Module) (updatable bool, err error) {
 	lineup, err := registry.DefaultLineup()
 	if err != nil {
 		return false, err
 	}
 	versions := map[string]string{}
 	for _, m := range modules {
-		if versions[m.Manifest.Name], err = publish(ctx, s, m); err != nil {
+		if versions[m.Manifest.Name], err = publish(ctx, catalog, m); err != nil {
 			return false, err
 		}
 	}
-	for i, item := range lineup.Layers {
-		version, ok := versions[item.Layer]
+	for i, layer := range lineup.Layers {
+		version, ok := versions[layer.Layer]
 		if !ok {
-			return false, fmt.Errorf("installing layers: the default lineup names %q, which was not built", item.Layer)
+			return false, fmt.Errorf("installing layers: the default lineup names %q, which was not built", layer.Layer)
 		}
 		lineup.Layers[i].Layer += "@" + version
 	}
 	if err := lineup.Validate(); err != nil {
 		return false, fmt.Errorf("installing layers: %w", err)
 	}
-	active, err := s.ActiveLineup(ctx)
+	active, err := catalog.ActiveLineup(ctx)
 	switch {
-	case errors.Is(err, store.ErrNoRevision):
+	case errors.Is(err, registry.ErrNoRevision):
 	case err != nil:
 		return false, err
-	case same(active.Lineup, lineup):
+	case equal(active.Lineup, lineup):
 		return false, nil
 	default:
-		operated, err := operated(ctx, s, active)
-		if err != nil || operated {
-			return err == nil && !sameLayers(active.Lineup, lineup), err
+		chosen, err := chosenByOperator(ctx, catalog, active)
+		if err != nil || chosen {
+			return err == nil && !hasLayers(active.Lineup, lineup), err
 		}
 	}
-	_, err = s.ActivateLineup(ctx, lineup, store.BuiltIn, lineup.Note)
+	_, err = catalog.ActivateLineup(ctx, lineup, registry.OriginBuiltIn, lineup.Note)
 	return false, err
 }
 
-// operated says whether an operator chose the active lineup: set it, or rolled back to it from a later one.
-func operated(ctx context.Context, s *store.Store, active store.Revision) (bool, error) {
-	if active.Origin != store.BuiltIn {
+// chosenByOperator reports whether an operator set the active lineup or rolled back to it.
+func chosenByOperator(ctx context.Context, catalog Catalog, active registry.LineupRevision) (bool, error) {
+	if active.Origin != registry.OriginBuiltIn {
 		return true, nil
 	}
-	history, err := s.LineupHistory(ctx)
+	history, err := catalog.LineupHistory(ctx)
 	if err != nil {
 		return false, err
 	}
 	return history[0].Revision != active.Revision, nil
 }
 
-// publish publishes a first-party module. Its version is the manifest's; when that was published with other code, as
-// happens between two releases, the code's digest is added as build metadata.
-func publish(ctx context.Context, s *store.Store, m registry.Module) (version string, err error) {
+// publish publishes a first-party module under its manifest's version. If that version was published with other code,
+// which happens between releases, publish appends a prefix of the digest as build metadata.
+func publish(ctx context.Context, catalog Catalog, m registry.Module) (version string, err error) {
 	version = m.Manifest.Version
-	err = s.PublishPlugin(ctx, m, version, true)
-	if errors.Is(err, store.ErrVersionTaken) {
+	err = catalog.PublishPlugin(ctx, m, version, true)
+	if errors.Is(err, registry.ErrVersionTaken) {
 		version += "+" + strings.TrimPrefix(m.Digest.String(), "sha256:")[:12]
-		err = s.PublishPlugin(ctx, m, version, true)
+		err = catalog.PublishPlugin(ctx, m, version, true)
 	}
 	return version, err
 }
 
-func same(a, b registry.LineupDocument) bool {
+func equal(a, b registry.LineupDocument) bool {
 	x, errX := a.Encode()
 	y, errY := b.Encode()
-	return errX == nil && errY == nil && string(x) == string(y)
+	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-func sameLayers(a, b registry.LineupDocument) bool {
-	names := map[string]bool{}
-	for _, item := range a.Layers {
-		names[item.Layer] = true
+// hasLayers reports whether l has every layer of wanted in the same version.
+func hasLayers(l, wanted registry.LineupDocument) bool {
+	has := map[string]bool{}
+	for _, layer := range l.Layers {
+		has[layer.Layer] = true
 	}
-	for _, item := range b.Layers {
-		if !names[item.Layer] {
+	for _, layer := range wanted.Layers {
+		if !has[layer.Layer] {
 			return false
 		}
 	}
 	return true
 }
 
-// Try opens every module of a lineup in this process, and says what is wrong with any: what cannot be loaded here is
-// not to be put in force anywhere.
-func Try(ctx context.Context, s *store.Store, box *sandbox.Sandbox, l registry.LineupDocument) error {
-	f := NewFollower(s, box, nil, slog.New(slog.DiscardHandler))
+// Try opens every module of a lineup in this process and closes it again. It returns all errors, so that an operator
+// does not activate a lineup that no host can load.
+func Try(ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument) error {
+	f := NewFollower(source, box, nil, slog.New(slog.DiscardHandler))
 	plugins, err := f.acquire(ctx, l)
 	if err != nil {
 		return fmt.Errorf("trying lineup: %w", err)

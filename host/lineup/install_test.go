@@ -9,7 +9,7 @@ import (
 	"assay/registry"
 )
 
-// builtIn are modules of the names that the default lineup wants, all of one version.
+// builtIn returns a module for each layer of the default lineup, all with the given version and points.
 func builtIn(t *testing.T, version string, points byte) []registry.Module {
 	t.Helper()
 	l, err := registry.DefaultLineup()
@@ -17,60 +17,60 @@ func builtIn(t *testing.T, version string, points byte) []registry.Module {
 		t.Fatal(err)
 	}
 	var modules []registry.Module
-	for _, item := range l.Layers {
-		modules = append(modules, layer(t, item.Layer, version, points, false))
+	for _, layer := range l.Layers {
+		modules = append(modules, module(t, layer.Layer, version, points))
 	}
 	return modules
 }
 
-// install installs and says what is active afterwards.
-func install(t *testing.T, s *store.Store, modules []registry.Module) (newer bool, active store.Revision) {
+// install installs modules and returns the revision that is active afterwards.
+func install(t *testing.T, s *store.Store, modules []registry.Module) (updatable bool, active registry.LineupRevision) {
 	t.Helper()
-	newer, err := Install(t.Context(), s, modules)
+	updatable, err := Install(t.Context(), s, modules)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if active, err = s.ActiveLineup(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return newer, active
+	return updatable, active
 }
 
-func wantActive(t *testing.T, when string, active store.Revision, revision int64, version string, newer,
-	wantNewer bool) {
+func wantActive(t *testing.T, when string, active registry.LineupRevision, revision int64, version string, updatable,
+	wantUpdatable bool) {
 	t.Helper()
-	if active.Revision != revision || newer != wantNewer {
-		t.Errorf("%s: revision %d, newer %v, want revision %d, newer %v", when, active.Revision, newer, revision,
-			wantNewer)
+	if active.Revision != revision || updatable != wantUpdatable {
+		t.Errorf("%s: revision %d, updatable %v, want revision %d, updatable %v", when, active.Revision, updatable,
+			revision, wantUpdatable)
 	}
-	for _, item := range active.Lineup.Layers {
-		if _, v, _ := item.Ref(); v != version {
-			t.Errorf("%s: layer %s, want version %s", when, item.Layer, version)
+	for _, layer := range active.Lineup.Layers {
+		if _, v, _ := layer.Ref(); v != version {
+			t.Errorf("%s: layer %s, want version %s", when, layer.Layer, version)
 		}
 	}
 }
 
-func TestBuiltInLineupAdvancesUntilAnOperatorActs(t *testing.T) {
+func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	old, next, last := builtIn(t, "1.0.0", 1), builtIn(t, "1.1.0", 2), builtIn(t, "1.2.0", 3)
-	newer, active := install(t, h.store, old)
-	wantActive(t, "first start", active, 1, "1.0.0", newer, false)
+	updatable, active := install(t, h.store, old)
+	wantActive(t, "first start", active, 1, "1.0.0", updatable, false)
 	h.follow(t, 1)
-	newer, active = install(t, h.store, old)
-	wantActive(t, "second start", active, 1, "1.0.0", newer, false)
-	newer, active = install(t, h.store, next)
-	wantActive(t, "start of a newer host", active, 2, "1.1.0", newer, false)
-	if active.Origin != store.BuiltIn {
-		t.Errorf("origin %s", active.Origin)
+	updatable, active = install(t, h.store, old)
+	wantActive(t, "second start", active, 1, "1.0.0", updatable, false)
+	updatable, active = install(t, h.store, next)
+	wantActive(t, "start of a newer host", active, 2, "1.1.0", updatable, false)
+	if active.Origin != registry.OriginBuiltIn {
+		t.Errorf("origin %s, want built-in", active.Origin)
 	}
-	mine := active.Lineup
-	mine.Bias = -2
-	h.activate(t, mine)
-	newer, active = install(t, h.store, next)
-	wantActive(t, "the operator's lineup of the same layers", active, 3, "1.1.0", newer, false)
-	newer, active = install(t, h.store, last)
-	wantActive(t, "the operator's lineup of older layers", active, 3, "1.1.0", newer, true)
+	custom := active.Lineup
+	custom.Bias = -2
+	h.activate(t, custom)
+	updatable, active = install(t, h.store, next)
+	wantActive(t, "the operator's lineup of the same layers", active, 3, "1.1.0", updatable, false)
+	updatable, active = install(t, h.store, last)
+	wantActive(t, "the operator's lineup of older layers", active, 3, "1.1.0", updatable, true)
 	plugins, err := h.store.Plugins(t.Context())
 	if err != nil || len(plugins) != 3*len(old) {
 		t.Errorf("%d plugins, %v, want all three versions", len(plugins), err)
@@ -82,8 +82,8 @@ func TestBuiltInLineupAdvancesUntilAnOperatorActs(t *testing.T) {
 	}
 }
 
-// An operator who rolled back to an older built-in lineup did so for a reason: the next start leaves it.
-func TestRollbackOutlivesARestart(t *testing.T) {
+// An operator's rollback to an older built-in lineup survives restarts.
+func TestInstallKeepsARollback(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	install(t, h.store, builtIn(t, "1.0.0", 1))
@@ -91,18 +91,18 @@ func TestRollbackOutlivesARestart(t *testing.T) {
 	if err := h.store.RollbackLineup(t.Context(), 1, "1.1.0 blocks too much"); err != nil {
 		t.Fatal(err)
 	}
-	newer, active := install(t, h.store, builtIn(t, "1.1.0", 2))
-	wantActive(t, "start after a rollback", active, 1, "1.0.0", newer, true)
-	// Back on the newest, the host advances again.
-	if err := h.store.RollbackLineup(t.Context(), 2, "1.1.0 was innocent"); err != nil {
+	updatable, active := install(t, h.store, builtIn(t, "1.1.0", 2))
+	wantActive(t, "start after a rollback", active, 1, "1.0.0", updatable, true)
+	// After a rollback to the newest revision, updates continue.
+	if err := h.store.RollbackLineup(t.Context(), 2, "1.1.0 was not the cause"); err != nil {
 		t.Fatal(err)
 	}
-	newer, active = install(t, h.store, builtIn(t, "1.2.0", 3))
-	wantActive(t, "start of a newer host", active, 3, "1.2.0", newer, false)
+	updatable, active = install(t, h.store, builtIn(t, "1.2.0", 3))
+	wantActive(t, "start of a newer host", active, 3, "1.2.0", updatable, false)
 }
 
-// Between two releases the code changes without the version: the digest tells them apart.
-func TestChangedCodeOfOneVersionIsPublishedApart(t *testing.T) {
+// Between releases, code changes under one version. The digest in the version's build metadata distinguishes them.
+func TestInstallPublishesChangedCodeUnderItsDigest(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	install(t, h.store, builtIn(t, "1.0.0", 1))
@@ -111,8 +111,8 @@ func TestChangedCodeOfOneVersionIsPublishedApart(t *testing.T) {
 	if active.Revision != 2 {
 		t.Errorf("revision %d, want 2", active.Revision)
 	}
-	for i, item := range active.Lineup.Layers {
-		_, version, _ := item.Ref()
+	for i, layer := range active.Lineup.Layers {
+		_, version, _ := layer.Ref()
 		if want := "1.0.0+" + changed[i].Digest.String()[len("sha256:"):][:12]; version != want {
 			t.Errorf("version %s, want %s", version, want)
 		}
@@ -120,11 +120,11 @@ func TestChangedCodeOfOneVersionIsPublishedApart(t *testing.T) {
 	h.follow(t, 2)
 	_, active = install(t, h.store, changed)
 	if active.Revision != 2 {
-		t.Errorf("the same code again became revision %d", active.Revision)
+		t.Errorf("installing the same code again created revision %d", active.Revision)
 	}
 }
 
-func TestInstallWantsEveryLayerOfTheDefaultLineup(t *testing.T) {
+func TestInstallRequiresEveryDefaultLayer(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	modules := builtIn(t, "1.0.0", 1)
@@ -137,17 +137,17 @@ func TestInstallWantsEveryLayerOfTheDefaultLineup(t *testing.T) {
 	}
 }
 
-func TestTrySaysWhatIsWrongWithALineup(t *testing.T) {
+func TestTryReportsEveryUnloadableLayer(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
-	h.publish(t, layer(t, "probe", "1.0.0", 10, false), layer(t, "broken", "1.0.0", 1, true))
+	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
 	if err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0")); err != nil {
-		t.Errorf("a good lineup: %v", err)
+		t.Errorf("trying a good lineup: %v", err)
 	}
 	err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0", "broken@1.0.0", "absent@2.0.0"))
 	for _, want := range []string{"broken@1.0.0", "absent@2.0.0"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("a bad lineup: %v, want it to name %s", err, want)
+			t.Errorf("trying a bad lineup: %v, want an error that names %s", err, want)
 		}
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"assay/registry"
 )
 
-// testRing is the secret that the template database was set up with.
+// testRing holds the secret that the template database was created with.
 var testRing *keyring.Ring
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 		postgrestest.Prepare(func(ctx context.Context, url string) error {
-			s, err := store.Open(ctx, store.Config{URL: url, Keys: testRing, Logger: discard()})
+			s, err := store.Open(ctx, store.Config{URL: url, Keys: testRing, Logger: discardLogs()})
 			if err != nil {
 				return err
 			}
@@ -57,9 +57,9 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+func discardLogs() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
-// host is one host's share of what follows a lineup.
+// host is the part of a host that follows lineups.
 type host struct {
 	store    *store.Store
 	box      *sandbox.Sandbox
@@ -67,19 +67,19 @@ type host struct {
 	follower *Follower
 }
 
-// newHost starts a host on the database at url. It follows nothing until its test says so.
+// newHost opens a host on the database at url. Its follower is idle until the test calls follow or running.
 func newHost(t *testing.T, url string) *host {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Config{URL: url, Keys: testRing, Logger: discard()})
+	s, err := store.Open(t.Context(), store.Config{URL: url, Keys: testRing, Logger: discardLogs()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &host{store: s, box: sandbox.New(sandbox.Config{Instances: 2, Logger: discard()}), live: &check.Live{}}
-	h.follower = NewFollower(s, h.box, h.live, discard())
+	h := &host{store: s, box: sandbox.New(sandbox.Config{Instances: 2, Logger: discardLogs()}), live: &check.Live{}}
+	h.follower = NewFollower(s, h.box, h.live, discardLogs())
 	t.Cleanup(func() {
 		h.follower.Close()
 		if n := h.openPlugins(); n != 0 {
-			t.Errorf("%d plugins are open after the follower was closed", n)
+			t.Errorf("%d plugins are still open after closing the follower", n)
 		}
 		if err := h.box.Close(); err != nil {
 			t.Errorf("closing sandbox: %v", err)
@@ -91,7 +91,7 @@ func newHost(t *testing.T, url string) *host {
 	return h
 }
 
-// running runs the follower until the test ends.
+// running runs the follower in the background until the test ends.
 func (h *host) running(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -123,7 +123,7 @@ func (h *host) isOpen(m registry.Module) bool {
 	return false
 }
 
-// follow follows once and holds the host to what is then in force.
+// follow follows once and requires the given revision to be in force afterwards.
 func (h *host) follow(t *testing.T, revision int64) {
 	t.Helper()
 	if err := h.follower.Follow(t.Context()); err != nil {
@@ -145,28 +145,40 @@ func (h *host) publish(t *testing.T, modules ...registry.Module) {
 
 func (h *host) activate(t *testing.T, l registry.LineupDocument) int64 {
 	t.Helper()
-	revision, err := h.store.ActivateLineup(t.Context(), l, store.Operator, "")
+	revision, err := h.store.ActivateLineup(t.Context(), l, registry.OriginOperator, "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return revision
 }
 
-// checker scores with what is in force and records nothing.
+// checker scores with the lineup in force and records nothing.
 func (h *host) checker() *check.Checker {
-	return &check.Checker{Live: h.live, Ledger: noLedger{}, Observer: nobody{}, Now: time.Now,
+	return &check.Checker{Live: h.live, Ledger: nopLedger{}, Observer: nopObserver{}, Now: time.Now,
 		Deadline: 10 * time.Second}
 }
 
-type noLedger struct{}
+type nopLedger struct{}
 
-func (noLedger) Append(context.Context, ...check.Record) error { return nil }
+func (nopLedger) Append(context.Context, ...check.Record) error { return nil }
 
-// layer is a module that gives every domain one signal of so many points. A broken one traps as it starts.
-func layer(t *testing.T, name, version string, points byte, broken bool) registry.Module {
+// module returns a plugin that scores every domain with one signal of the given points.
+func module(t *testing.T, name, version string, points byte) registry.Module {
+	t.Helper()
+	return assemble(t, name, version, points, []byte{0, 0x0b})
+}
+
+// brokenModule returns a plugin that traps at start.
+func brokenModule(t *testing.T, name, version string) registry.Module {
+	t.Helper()
+	return assemble(t, name, version, 1, []byte{0, 0x00, 0x0b})
+}
+
+// assemble builds a plugin whose function _initialize has the body start.
+func assemble(t *testing.T, name, version string, points byte, start []byte) registry.Module {
 	t.Helper()
 	if points > 63 {
-		t.Fatal("a one-byte constant holds no more than 63")
+		t.Fatal("points must fit a one-byte signed LEB128 constant, at most 63")
 	}
 	const code, text = "test:layer:points", "Because"
 	section := func(id byte, content ...byte) []byte { return append([]byte{id, byte(len(content))}, content...) }
@@ -174,10 +186,6 @@ func layer(t *testing.T, name, version string, points byte, broken bool) registr
 	cat := func(parts ...[]byte) []byte { return bytes.Join(parts, nil) }
 	score := cat([]byte{0, 0x41, points, 0x41, 0, 0x41, byte(len(code)), 0x41, byte(len(code)), 0x41, byte(len(text)),
 		0x10, 0, 0x41, 0, 0x0b})
-	start := []byte{0, 0x0b}
-	if broken {
-		start = []byte{0, 0x00, 0x0b}
-	}
 	wasm := cat([]byte("\x00asm\x01\x00\x00\x00"),
 		section(1, 3, 0x60, 5, 0x7f, 0x7f, 0x7f, 0x7f, 0x7f, 0, 0x60, 0, 1, 0x7f, 0x60, 0, 0),
 		section(2, cat([]byte{1}, str("assay"), str("signal"), []byte{0, 0})...),
@@ -188,9 +196,9 @@ func layer(t *testing.T, name, version string, points byte, broken bool) registr
 		section(10, cat([]byte{2, byte(len(score))}, score, []byte{byte(len(start))}, start)...),
 		section(11, cat([]byte{1, 0, 0x41, 0, 0x0b}, str(code+text))...))
 	manifest, err := json.Marshal(map[string]any{
-		"name": name, "version": version, "summary": "A test's layer", "entities": []string{"domain"}, "budget_ms": 100,
-		"memory_mb": 1,
-		"signals":   []map[string]string{{"code": code, "text": "Points"}},
+		"name": name, "version": version, "summary": "A layer for tests", "entities": []string{"domain"},
+		"budget_ms": 100, "memory_mb": 1,
+		"signals": []map[string]string{{"code": code, "text": "Points"}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +214,7 @@ func layer(t *testing.T, name, version string, points byte, broken bool) registr
 	return m
 }
 
-// lineupOf is a lineup of layers by name@version, each of weight 10.
+// lineupOf returns a lineup of the given layers (name@version), each with weight 10.
 func lineupOf(bias float64, layers ...string) registry.LineupDocument {
 	l := registry.LineupDocument{Bias: bias, Bands: registry.Bands{Review: 40, Block: 70}}
 	for _, name := range layers {
@@ -215,19 +223,20 @@ func lineupOf(bias float64, layers ...string) registry.LineupDocument {
 	return l
 }
 
-// patience bounds every wait for a condition; no test passes by waiting it out.
-const patience = 30 * time.Second
+// waitTimeout bounds every wait for a condition. Reaching it fails the test.
+const waitTimeout = 30 * time.Second
 
-func until(t *testing.T, what string, holds func() bool) {
+// until waits for a condition to hold.
+func until(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out waiting for %s", condition)
 		}
 	}
 }

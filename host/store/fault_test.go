@@ -11,6 +11,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/postgres/postgrestest"
+	"assay/registry"
 )
 
 // Wherever the connection breaks, an append that says nil is in the chain once, one that says anything else is not
@@ -338,7 +339,7 @@ func TestForeignHeadsAreNoEnd(t *testing.T) {
 		!strings.Contains(err.Error(), "audit chain 0 has no head") {
 		t.Errorf("appending to a chain without a head: %v", err)
 	}
-	if _, err := s.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), Operator, ""); err != nil {
+	if _, err := s.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), registry.OriginOperator, ""); err != nil {
 		t.Errorf("activating a lineup: %v", err)
 	}
 }

@@ -51,18 +51,18 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := s.PublishPlugin(t.Context(), other, "1.0.0", true); !errors.Is(err, ErrVersionTaken) {
-		t.Errorf("publishing other content: %v, want ErrVersionTaken", err)
+	if err := s.PublishPlugin(t.Context(), other, "1.0.0", true); !errors.Is(err, registry.ErrVersionTaken) {
+		t.Errorf("publishing other content: %v, want registry.ErrVersionTaken", err)
 	}
-	if _, err := s.Module(t.Context(), other.Digest); !errors.Is(err, ErrNoPlugin) {
-		t.Errorf("module of a version that was refused: %v, want ErrNoPlugin", err)
+	if _, err := s.Module(t.Context(), other.Digest); !errors.Is(err, registry.ErrNoPlugin) {
+		t.Errorf("module of a version that was refused: %v, want registry.ErrNoPlugin", err)
 	}
 	if err := s.PublishPlugin(t.Context(), other, "1.0.1", false); err != nil {
 		t.Fatal(err)
 	}
 	for version, want := range map[string]registry.Digest{"1.0.0": first.Digest, "1.0.1": other.Digest} {
 		plugin, err := s.Plugin(t.Context(), "probe", version)
-		digest := registry.Digest(plugin.Digest)
+		digest := plugin.Digest
 		if err != nil || digest != want {
 			t.Errorf("digest of %s: %v, %v, want %v", version, digest, err, want)
 		}
@@ -71,8 +71,8 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 			t.Errorf("module of %s: %v, %v", version, m.Ref(), err)
 		}
 	}
-	if _, err := s.Plugin(t.Context(), "probe", "2.0.0"); !errors.Is(err, ErrNoPlugin) {
-		t.Errorf("digest of an unknown version: %v, want ErrNoPlugin", err)
+	if _, err := s.Plugin(t.Context(), "probe", "2.0.0"); !errors.Is(err, registry.ErrNoPlugin) {
+		t.Errorf("digest of an unknown version: %v, want registry.ErrNoPlugin", err)
 	}
 	plugins, err := s.Plugins(t.Context())
 	if err != nil || len(plugins) != 2 || plugins[0].Version != "1.0.1" || plugins[0].FirstParty ||
@@ -97,7 +97,7 @@ func TestVersionIsTakenOnce(t *testing.T) {
 	for _, err := range errs {
 		if err == nil {
 			passed++
-		} else if !errors.Is(err, ErrVersionTaken) {
+		} else if !errors.Is(err, registry.ErrVersionTaken) {
 			t.Error(err)
 		}
 	}
@@ -132,8 +132,8 @@ func TestLineupHistory(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	if _, err := s.ActiveLineup(t.Context()); !errors.Is(err, ErrNoRevision) {
-		t.Errorf("before the first lineup: %v, want ErrNoRevision", err)
+	if _, err := s.ActiveLineup(t.Context()); !errors.Is(err, registry.ErrNoRevision) {
+		t.Errorf("before the first lineup: %v, want registry.ErrNoRevision", err)
 	}
 	if n, err := s.ActiveRevision(t.Context()); err != nil || n != 0 {
 		t.Errorf("before the first lineup: revision %d, %v, want 0", n, err)
@@ -141,9 +141,9 @@ func TestLineupHistory(t *testing.T) {
 	one, two := lineupOf("probe@1.0.0"), lineupOf("probe@1.1.0")
 	for i, step := range []struct {
 		lineup registry.LineupDocument
-		origin Origin
+		origin registry.LineupOrigin
 		note   string
-	}{{one, BuiltIn, "the first"}, {two, Operator, "sharper"}} {
+	}{{one, registry.OriginBuiltIn, "the first"}, {two, registry.OriginOperator, "sharper"}} {
 		n, err := s.ActivateLineup(t.Context(), step.lineup, step.origin, step.note)
 		if err != nil || n != int64(i+1) {
 			t.Fatalf("activating: revision %d, %v, want %d", n, err, i+1)
@@ -154,14 +154,14 @@ func TestLineupHistory(t *testing.T) {
 			t.Errorf("active %+v, %v", active, err)
 		}
 	}
-	if err := s.RollbackLineup(t.Context(), 9, ""); !errors.Is(err, ErrNoRevision) {
-		t.Errorf("rolling back to what never was: %v, want ErrNoRevision", err)
+	if err := s.RollbackLineup(t.Context(), 9, ""); !errors.Is(err, registry.ErrNoRevision) {
+		t.Errorf("rolling back to what never was: %v, want registry.ErrNoRevision", err)
 	}
 	if err := s.RollbackLineup(t.Context(), 1, "too sharp"); err != nil {
 		t.Fatal(err)
 	}
 	active, err := s.ActiveLineup(t.Context())
-	if err != nil || active.Revision != 1 || active.Note != "too sharp" || active.Origin != BuiltIn {
+	if err != nil || active.Revision != 1 || active.Note != "too sharp" || active.Origin != registry.OriginBuiltIn {
 		t.Errorf("active after the rollback: %+v, %v", active, err)
 	}
 	if n, err := s.ActiveRevision(t.Context()); err != nil || n != 1 {
@@ -172,8 +172,8 @@ func TestLineupHistory(t *testing.T) {
 		history[0].Note != "sharper" || history[1].Note != "too sharp" {
 		t.Errorf("history %+v, %v", history, err)
 	}
-	if _, err := s.LineupRevision(t.Context(), 3); !errors.Is(err, ErrNoRevision) {
-		t.Errorf("revision 3: %v, want ErrNoRevision", err)
+	if _, err := s.LineupRevision(t.Context(), 3); !errors.Is(err, registry.ErrNoRevision) {
+		t.Errorf("revision 3: %v, want registry.ErrNoRevision", err)
 	}
 	var trail []string
 	for row, err := range s.AuditRows(t.Context(), 0, 0, 99) {
@@ -207,7 +207,8 @@ func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range changes {
 		wg.Go(func() {
-			_, errs[i] = []*Store{a, b}[i%2].ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), Operator, "")
+			s := []*Store{a, b}[i%2]
+			_, errs[i] = s.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), registry.OriginOperator, "")
 		})
 	}
 	appended := appendAll(t, allowedMany(t, caller, 60), l)

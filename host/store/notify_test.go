@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"assay/host/postgres/postgrestest"
+	"assay/registry"
 )
 
 // listening starts a listener and returns what it is told.
@@ -52,7 +53,7 @@ func TestHostsHearOfChanges(t *testing.T) {
 			return b.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false)
 		}},
 		{TopicLineup, func() error {
-			_, err := b.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), Operator, "")
+			_, err := b.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), registry.OriginOperator, "")
 			return err
 		}},
 		{TopicLineup, func() error { return b.RollbackLineup(t.Context(), 1, "") }},

@@ -1,0 +1,123 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"assay/registry"
+)
+
+// pluginRow is a row of plugin_versions.
+type pluginRow struct {
+	bun.BaseModel `bun:"table:plugin_versions,alias:p"`
+
+	Name        string `bun:",pk"`
+	Version     string `bun:",pk"`
+	Digest      []byte
+	Manifest    json.RawMessage `bun:"type:jsonb"`
+	FirstParty  bool
+	PublishedAt time.Time `bun:",nullzero,default:now()"`
+}
+
+func (r pluginRow) published() (registry.PublishedPlugin, error) {
+	if len(r.Digest) != len(registry.Digest{}) {
+		return registry.PublishedPlugin{}, fmt.Errorf("the digest of %s@%s is not 32 bytes long", r.Name, r.Version)
+	}
+	return registry.PublishedPlugin{Name: r.Name, Version: r.Version, Digest: registry.Digest(r.Digest),
+		Manifest: r.Manifest, FirstParty: r.FirstParty, PublishedAt: r.PublishedAt}, nil
+}
+
+// PublishPlugin stores a module as the given version of its plugin. Publishing the same bytes again has no effect.
+// Error: registry.ErrVersionTaken.
+func (s *Store) PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool) error {
+	manifest, err := json.Marshal(m.Manifest)
+	if err != nil {
+		return fmt.Errorf("publishing %s: %w", m.Manifest.Name, err)
+	}
+	row := pluginRow{Name: m.Manifest.Name, Version: version, Digest: m.Digest[:], Manifest: manifest,
+		FirstParty: firstParty}
+	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.NewRaw("INSERT INTO plugin_modules (digest, wasm) VALUES (?, ?) ON CONFLICT DO NOTHING",
+			m.Digest[:], m.Wasm).Exec(ctx); err != nil {
+			return err
+		}
+		if _, err := tx.NewInsert().Model(&row).On("CONFLICT DO NOTHING").Exec(ctx); err != nil {
+			return err
+		}
+		var stored []byte
+		if err := tx.NewRaw("SELECT digest FROM plugin_versions WHERE name = ? AND version = ?", row.Name, version).
+			Scan(ctx, &stored); err != nil {
+			return err
+		}
+		if !bytes.Equal(stored, m.Digest[:]) {
+			return registry.ErrVersionTaken
+		}
+		return notify(ctx, tx, TopicPlugins)
+	})
+	if err != nil {
+		return fmt.Errorf("publishing %s@%s: %w", m.Manifest.Name, version, err)
+	}
+	return nil
+}
+
+// Plugins lists all published versions, by name and newest first.
+func (s *Store) Plugins(ctx context.Context) ([]registry.PublishedPlugin, error) {
+	var rows []pluginRow
+	err := s.db.NewSelect().Model(&rows).Order("name", "published_at DESC", "version DESC").Scan(ctx)
+	plugins := make([]registry.PublishedPlugin, len(rows))
+	for i, r := range rows {
+		if err == nil {
+			plugins[i], err = r.published()
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("listing plugins: %w", err)
+	}
+	return plugins, nil
+}
+
+// Plugin returns a published version. Error: registry.ErrNoPlugin.
+func (s *Store) Plugin(ctx context.Context, name, version string) (registry.PublishedPlugin, error) {
+	var row pluginRow
+	err := s.db.NewSelect().Model(&row).Where("name = ? AND version = ?", name, version).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = registry.ErrNoPlugin
+	}
+	var p registry.PublishedPlugin
+	if err == nil {
+		p, err = row.published()
+	}
+	if err != nil {
+		return p, fmt.Errorf("looking up %s@%s: %w", name, version, err)
+	}
+	return p, nil
+}
+
+// Module returns the module with the given digest. Error: registry.ErrNoPlugin, also if the stored bytes have another
+// digest.
+func (s *Store) Module(ctx context.Context, digest registry.Digest) (registry.Module, error) {
+	var wasm []byte
+	err := s.db.NewRaw("SELECT wasm FROM plugin_modules WHERE digest = ?", digest[:]).Scan(ctx, &wasm)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = registry.ErrNoPlugin
+	}
+	var m registry.Module
+	if err == nil {
+		m, err = registry.OpenModule(wasm)
+	}
+	if err != nil {
+		return registry.Module{}, fmt.Errorf("reading module %s: %w", digest, err)
+	}
+	if m.Digest != digest {
+		return registry.Module{}, fmt.Errorf("reading module %s: its content was altered: %w", digest,
+			registry.ErrNoPlugin)
+	}
+	return m, nil
+}

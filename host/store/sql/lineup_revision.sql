@@ -1,0 +1,6 @@
+-- One revision with its most recent activation.
+SELECT r.revision, r.document, r.digest, r.origin, r.created_at, a.activated_at, coalesce(a.note, '') AS note
+FROM lineup_revisions AS r
+LEFT JOIN lineup_activations AS a
+    ON a.id = (SELECT max(id) FROM lineup_activations WHERE revision = r.revision)
+WHERE r.revision = ?revision

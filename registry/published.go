@@ -1,0 +1,48 @@
+package registry
+
+import (
+	"encoding/json"
+	"errors"
+	"time"
+)
+
+// Errors of a database of plugins and lineups.
+var (
+	ErrVersionTaken = errors.New("this version was published with other content; published versions never change, " +
+		"so raise the version in the manifest")
+	ErrNoPlugin   = errors.New("there is no such published plugin")
+	ErrNoRevision = errors.New("there is no such lineup revision")
+)
+
+// PublishedPlugin is a published version of a plugin. Versions are immutable.
+type PublishedPlugin struct {
+	Name        string
+	Version     string // the manifest's, possibly with build metadata added
+	Digest      Digest // of the module
+	Manifest    json.RawMessage
+	FirstParty  bool
+	PublishedAt time.Time
+}
+
+// Ref returns name@version, as lineups refer to the plugin.
+func (p PublishedPlugin) Ref() string { return p.Name + "@" + p.Version }
+
+// LineupOrigin is the author of a lineup.
+type LineupOrigin string
+
+// The origins of a lineup.
+const (
+	OriginBuiltIn  LineupOrigin = "built-in" // created by the host from its built-in layers
+	OriginOperator LineupOrigin = "operator"
+)
+
+// LineupRevision is a stored lineup with its most recent activation.
+type LineupRevision struct {
+	Revision    int64          `json:"revision"` // counts from 1
+	Lineup      LineupDocument `json:"lineup"`
+	Digest      string         `json:"digest"` // "sha256:" and the digest of the encoded document, in hexadecimal
+	Origin      LineupOrigin   `json:"origin"`
+	CreatedAt   time.Time      `json:"created_at"`
+	ActivatedAt *time.Time     `json:"activated_at"` // nil if the revision has never been in force
+	Note        string         `json:"note"`         // of the activation
+}
