@@ -118,7 +118,7 @@ func (b *backend) install(ctx context.Context, modules []registry.Module, log *s
 }
 
 // explainer opens the active lineup in this process, to score without recording.
-func (b *backend) explainer(ctx context.Context, cfg *Config, t *terminal) (*check.Checker, func() error, error) {
+func (b *backend) openChecker(ctx context.Context, cfg *Config, t *terminal) (*check.Checker, func() error, error) {
 	log := quietLog(t)
 	if active, err := b.store.ActiveRevision(ctx); err != nil {
 		return nil, nil, err

@@ -11,13 +11,13 @@ import (
 )
 
 type checkCmd struct {
-	Value   string `arg:"" help:"A domain, email address, phone number or IBAN."`
-	Type    string `enum:"domain,email,phone,iban,auto" default:"auto" help:"What the value is: ${enum}."`
-	Country string `help:"The request's region.country: ISO 3166-1 alpha-2, or EU." placeholder:"CC"`
+	Value   string `arg:"" help:"Domain, email address, phone number or IBAN."`
+	Type    string `enum:"domain,email,phone,iban,auto" default:"auto" help:"Type of the value: ${enum}."`
+	Country string `placeholder:"CC" help:"The request's region.country: ISO 3166-1 alpha-2, or EU."`
 	JSON    bool   `help:"Print JSON."`
 }
 
-// explanation is a decision as `assay check --json` prints it.
+// explanation is the JSON output of `assay check`.
 type explanation struct {
 	Score     int             `json:"score"`
 	Lowest    int             `json:"score_min"`
@@ -34,11 +34,11 @@ type explanation struct {
 
 func (cmd *checkCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) (err error) {
-		checker, stop, err := b.explainer(ctx, cfg, t)
+		checker, closeChecker, err := b.openChecker(ctx, cfg, t)
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, stop()) }()
+		defer func() { err = errors.Join(err, closeChecker()) }()
 		kind := entity.Type(cmd.Type)
 		if cmd.Type == "auto" {
 			kind = entity.Guess(cmd.Value)
@@ -48,17 +48,17 @@ func (cmd *checkCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 			return err
 		}
 		if cmd.JSON {
-			return t.json(explain(d))
+			return t.json(newExplanation(d))
 		}
 		return printDecision(t, d)
 	})
 }
 
-func explain(d *check.Decision) explanation {
+func newExplanation(d *check.Decision) explanation {
 	e := explanation{
-		Score: d.Score, Lowest: d.Lowest, Highest: d.Highest, Verdict: d.Verdict, Signals: []string{}, Type: d.Type,
-		Query:     d.Query,
-		Timestamp: d.At.Format(check.TimeFormat), Revision: d.Revision, Layers: d.Layers,
+		Score: d.Score, Lowest: d.Lowest, Highest: d.Highest, Verdict: d.Verdict, Signals: []string{},
+		Type: d.Type, Query: d.Query, Timestamp: d.At.Format(check.TimeFormat), Revision: d.Revision,
+		Layers: d.Layers,
 	}
 	for _, s := range d.Signals {
 		e.Signals = append(e.Signals, s.Text)
@@ -96,7 +96,7 @@ func printDecision(t *terminal, d *check.Decision) error {
 		return err
 	}
 	for _, s := range d.Signals {
-		if strings.HasPrefix(s.Code, "host:") { // no layer's: what was not known
+		if strings.HasPrefix(s.Code, "host:") { // reported by the host, so not in the table of layers
 			t.printf("\n%s.\n", s.Text)
 		}
 	}

@@ -128,7 +128,7 @@ func TestEvalInput(t *testing.T) {
 	stdin := command(t.Context(), dir, database, "eval", "-", "--json")
 	stdin.Stdin = strings.NewReader(bad)
 	out, err := stdin.CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "10 lines are no rows") ||
+	if err == nil || !strings.Contains(string(out), "10 lines cannot be read") ||
 		!strings.Contains(string(out), "--type") || !strings.Contains(string(out), `-, line 5: type is "url"`) ||
 		!strings.Contains(string(out), "line 9:") || strings.Contains(string(out), "line 10:") {
 		t.Errorf("%v:\n%s", err, out)

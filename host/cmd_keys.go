@@ -10,15 +10,15 @@ import (
 )
 
 type keysCmd struct {
-	Create keysCreateCmd `cmd:"" help:"Issue a key, shown this once."`
-	List   keysListCmd   `cmd:"" help:"List keys and what their accounts have used this month."`
-	Revoke keysRevokeCmd `cmd:"" help:"End a key, on every host at once."`
+	Create keysCreateCmd `cmd:"" help:"Create a key. It is shown only once."`
+	List   keysListCmd   `cmd:"" help:"List keys, with their accounts' usage this month."`
+	Revoke keysRevokeCmd `cmd:"" help:"Revoke a key on all hosts at once."`
 }
 
 type keysCreateCmd struct {
 	Plan    string `enum:"free,starter,pro" default:"free" help:"Plan of the new account: ${enum}."`
-	Account string `help:"Give this account another key instead. Its keys share one quota." placeholder:"ID"`
-	Name    string `default:"default" help:"What the key is for."`
+	Account string `placeholder:"ID" help:"${keys_account}"`
+	Name    string `default:"default" help:"Purpose of the key."`
 	JSON    bool   `help:"Print JSON."`
 }
 
@@ -32,14 +32,17 @@ func (cmd *keysCreateCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		if cmd.JSON {
 			return t.json(issued)
 		}
-		t.printf("key      %s\nid       %s\naccount  %s\nplan     %s\n\nThe key is shown this once: only its hash is kept.\n", issued.Secret, issued.ID, issued.Account, issued.Plan)
+		t.printf("key      %s\nid       %s\naccount  %s\nplan     %s\n\n", issued.Secret, issued.ID, issued.Account,
+			issued.Plan)
+		t.printf("Store the key now. The host keeps only a hash of it.\n")
 		return nil
 	})
 }
 
-// issueKey issues a key to an account, or to a new one on plan when accountID is empty.
-func issueKey(ctx context.Context, s *store.Store, accountID string, plan check.Plan, name string) (store.Issued,
-	error) {
+// issueKey creates a key for an account. If accountID is empty, it creates an account on the plan first.
+func issueKey(
+	ctx context.Context, s *store.Store, accountID string, plan check.Plan, name string,
+) (store.Issued, error) {
 	if accountID == "" {
 		var err error
 		if accountID, err = s.CreateAccount(ctx, plan); err != nil {
@@ -50,7 +53,7 @@ func issueKey(ctx context.Context, s *store.Store, accountID string, plan check.
 }
 
 type keysListCmd struct {
-	Account string `help:"Only this account's keys." placeholder:"ID"`
+	Account string `placeholder:"ID" help:"List only this account's keys."`
 	JSON    bool   `help:"Print JSON."`
 }
 
@@ -73,7 +76,7 @@ func (cmd *keysListCmd) Run(ctx context.Context, cfg *Config, t *terminal) error
 	})
 }
 
-// dateTime is a time in UTC, or a dash when there is none.
+// dateTime formats a time in UTC, or returns a dash for nil.
 func dateTime(t *time.Time) string {
 	if t == nil {
 		return "-"
@@ -82,7 +85,7 @@ func dateTime(t *time.Time) string {
 }
 
 type keysRevokeCmd struct {
-	ID   string `arg:"" help:"The key's id, key_..."`
+	ID   string `arg:"" help:"ID of the key (key_...)."`
 	JSON bool   `help:"Print JSON."`
 }
 

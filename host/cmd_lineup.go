@@ -10,98 +10,24 @@ import (
 	"strings"
 	"time"
 
+	"assay/host/eval"
 	"assay/host/lineup"
 	"assay/host/store"
 	"assay/registry"
 )
 
-type layersCmd struct {
-	List layersListCmd `cmd:"" help:"List the layers in force, or all that are published."`
-}
-
-type layersListCmd struct {
-	All  bool `help:"All published versions, in force or not."`
-	JSON bool `help:"Print JSON."`
-}
-
-// layerLine is a layer as `assay layers list` shows it.
-type layerLine struct {
-	Name       string   `json:"name"`
-	Version    string   `json:"version"`
-	Digest     string   `json:"digest"`
-	InForce    bool     `json:"in_force"`
-	Weight     float64  `json:"weight"`
-	Required   bool     `json:"required"`
-	Entities   []string `json:"entities"`
-	Summary    string   `json:"summary"`
-	FirstParty bool     `json:"first_party"`
-}
-
-func (cmd *layersListCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	return withBackend(ctx, cfg, t, func(b *backend) error {
-		plugins, err := b.store.Plugins(ctx)
-		if err != nil {
-			return err
-		}
-		active, err := b.store.ActiveLineup(ctx)
-		if err != nil && !errors.Is(err, registry.ErrNoRevision) {
-			return err
-		}
-		lines, err := layerLines(plugins, active.Lineup, cmd.All)
-		if err != nil {
-			return err
-		}
-		if cmd.JSON {
-			return t.json(lines)
-		}
-		rows := make([][]string, len(lines))
-		for i, l := range lines {
-			force := ""
-			if l.InForce {
-				force = fmt.Sprintf("%.2f", l.Weight)
-			}
-			rows[i] = []string{l.Name, l.Version, force, strings.Join(l.Entities, ","), l.Summary}
-		}
-		return t.table([]string{"LAYER", "VERSION", "WEIGHT", "ENTITIES", "SUMMARY"}, rows)
-	})
-}
-
-func layerLines(plugins []registry.PublishedPlugin, l registry.LineupDocument, all bool) ([]layerLine, error) {
-	items := map[string]registry.LineupLayer{}
-	for _, item := range l.Layers {
-		items[item.Layer] = item
-	}
-	lines := []layerLine{}
-	for _, p := range plugins {
-		item, inForce := items[p.Ref()]
-		if !inForce && !all {
-			continue
-		}
-		m, err := registry.ParseManifest(p.Manifest)
-		if err != nil {
-			return nil, fmt.Errorf("listing %s: %w", p.Ref(), err)
-		}
-		lines = append(lines, layerLine{
-			Name: p.Name, Version: p.Version, Digest: p.Digest.String(), InForce: inForce,
-			Weight: item.Weight, Required: item.Required,
-			Entities: m.Entities, Summary: m.Summary, FirstParty: p.FirstParty,
-		})
-	}
-	return lines, nil
-}
-
 type lineupCmd struct {
-	Show     lineupShowCmd     `cmd:"" help:"Show the lineup in force, another revision, or the history."`
-	Set      lineupSetCmd      `cmd:"" help:"Put a lineup in force on every host, as a new revision."`
-	Diff     lineupDiffCmd     `cmd:"" help:"Show what a file or a revision would change."`
-	Rollback lineupRollbackCmd `cmd:"" help:"Put an earlier revision in force again."`
-	Fit      lineupFitCmd      `cmd:"" help:"Fit weights and bias to labelled values. Nothing is set: the result is a document for 'lineup diff' and 'lineup set'."`
+	Show     lineupShowCmd     `cmd:"" help:"Show the active lineup, another revision, or the history."`
+	Set      lineupSetCmd      `cmd:"" help:"Activate a lineup on all hosts, as a new revision."`
+	Diff     lineupDiffCmd     `cmd:"" help:"Compare the active lineup with a file or another revision."`
+	Rollback lineupRollbackCmd `cmd:"" help:"Activate an earlier revision again."`
+	Fit      lineupFitCmd      `cmd:"" help:"${lineup_fit_cmd}"`
 }
 
 type lineupShowCmd struct {
-	Revision int64 `help:"This revision instead of the one in force." placeholder:"N"`
+	Revision int64 `placeholder:"N" help:"Show this revision instead of the active one."`
 	History  bool  `help:"List all revisions."`
-	JSON     bool  `help:"Print JSON: of one revision, with the document as 'lineup set' takes it in 'lineup'."`
+	JSON     bool  `help:"${lineup_show_json}"`
 }
 
 func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
@@ -147,10 +73,10 @@ func showHistory(ctx context.Context, s *store.Store, t *terminal, asJSON bool) 
 		rows[i] = []string{strconv.FormatInt(r.Revision, 10), string(r.Origin), r.CreatedAt.UTC().Format(time.DateTime),
 			activated, r.Note}
 	}
-	return t.table([]string{"REVISION", "ORIGIN", "CREATED (UTC)", "LAST IN FORCE FROM (UTC)", "NOTE"}, rows)
+	return t.table([]string{"REVISION", "ORIGIN", "CREATED (UTC)", "LAST ACTIVATED (UTC)", "NOTE"}, rows)
 }
 
-// revision returns a revision by number, or the one in force for 0.
+// revision returns a revision by number, or the active one for 0.
 func revision(ctx context.Context, s *store.Store, number int64) (registry.LineupRevision, error) {
 	if number == 0 {
 		return s.ActiveLineup(ctx)
@@ -159,8 +85,8 @@ func revision(ctx context.Context, s *store.Store, number int64) (registry.Lineu
 }
 
 type lineupSetCmd struct {
-	File string `arg:"" help:"The lineup as JSON; - reads standard input."`
-	Note string `help:"Why, for the history." placeholder:"TEXT"`
+	File string `arg:"" help:"Lineup as JSON. '-' reads standard input."`
+	Note string `placeholder:"TEXT" help:"Reason for the change, kept in the history."`
 	JSON bool   `help:"Print JSON."`
 }
 
@@ -184,12 +110,12 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		if cmd.JSON {
 			return t.json(map[string]int64{"revision": n})
 		}
-		t.printf("Revision %d is in force.\n", n)
+		t.printf("Revision %d is active.\n", n)
 		return nil
 	})
 }
 
-// tryLineup opens a lineup's layers here before any host is told of it.
+// tryLineup opens the layers of a lineup in this process, before any host has to.
 func tryLineup(ctx context.Context, cfg *Config, b *backend, t *terminal, l registry.LineupDocument) (err error) {
 	box := b.openSandbox(cfg, quietLog(t))
 	defer func() { err = errors.Join(err, box.Close()) }()
@@ -212,7 +138,7 @@ func readFile(name string) ([]byte, error) {
 }
 
 type lineupDiffCmd struct {
-	Target string `arg:"" help:"A file, or the number of a revision."`
+	Target string `arg:"" help:"File, or number of a revision."`
 	JSON   bool   `help:"Print JSON."`
 }
 
@@ -231,17 +157,22 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			return t.json(changes)
 		}
 		if len(changes) == 0 {
-			t.printf("No difference from revision %d, which is in force.\n", active.Revision)
+			t.printf("No difference from revision %d, the active one.\n", active.Revision)
 			return nil
 		}
-		rows := make([][]string, len(changes))
-		for i, c := range changes {
-			rows[i] = []string{c.What, c.From, c.To}
-		}
-		return t.table([]string{"WHAT", fmt.Sprintf("REVISION %d", active.Revision), "WOULD BE"}, rows)
+		return printChanges(t, changes, fmt.Sprintf("REVISION %d", active.Revision), "NEW")
 	})
 }
 
+func printChanges(t *terminal, changes []registry.Change, from, to string) error {
+	rows := make([][]string, len(changes))
+	for i, c := range changes {
+		rows[i] = []string{c.What, c.From, c.To}
+	}
+	return t.table([]string{"WHAT", from, to}, rows)
+}
+
+// lineupAt reads a lineup: a revision if target is a number, else a file.
 func lineupAt(ctx context.Context, s *store.Store, target string) (registry.LineupDocument, error) {
 	if n, err := strconv.ParseInt(target, 10, 64); err == nil {
 		r, err := s.LineupRevision(ctx, n)
@@ -251,8 +182,8 @@ func lineupAt(ctx context.Context, s *store.Store, target string) (registry.Line
 }
 
 type lineupRollbackCmd struct {
-	Revision int64  `arg:"" help:"The revision to return to."`
-	Note     string `help:"Why, for the history." placeholder:"TEXT"`
+	Revision int64  `arg:"" help:"Revision to activate."`
+	Note     string `placeholder:"TEXT" help:"Reason for the change, kept in the history."`
 	JSON     bool   `help:"Print JSON."`
 }
 
@@ -271,7 +202,87 @@ func (cmd *lineupRollbackCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 		if cmd.JSON {
 			return t.json(map[string]int64{"revision": cmd.Revision})
 		}
-		t.printf("Revision %d is in force again.\n", cmd.Revision)
+		t.printf("Revision %d is active again.\n", cmd.Revision)
 		return nil
 	})
+}
+
+type lineupFitCmd struct {
+	labelledValues `embed:""`
+
+	Lineup     string  `placeholder:"FILE" help:"${fit_lineup}"`
+	L2         float64 `name:"l2" default:"0.00001" placeholder:"X" help:"L2 penalty on weights (default: ${default})."`
+	Prevalence float64 `default:"0.03" placeholder:"P" help:"${fit_prevalence} (default: ${default})."`
+	ReviewFPR  float64 `default:"0.02" placeholder:"P" help:"${fit_review_fpr} (default: ${default})."`
+	BlockFPR   float64 `default:"0.003" placeholder:"P" help:"${fit_block_fpr} (default: ${default})."`
+	Out        string  `placeholder:"FILE" help:"Write the fitted lineup to this file instead of printing it."`
+	JSON       bool    `help:"Print JSON."`
+}
+
+// Validate checks the flags. Kong calls it.
+func (cmd *lineupFitCmd) Validate() error {
+	for name, share := range map[string]float64{"prevalence": cmd.Prevalence, "review-fpr": cmd.ReviewFPR,
+		"block-fpr": cmd.BlockFPR} {
+		if !(share > 0 && share < 1) {
+			return fmt.Errorf("--%s must be between 0 and 1, not %v", name, share)
+		}
+	}
+	if !(cmd.L2 >= 0) {
+		return errors.New("--l2 must not be negative")
+	}
+	return nil
+}
+
+// fitReport is the JSON output of `assay lineup fit`.
+type fitReport struct {
+	Lineup  registry.LineupDocument `json:"lineup"`  // as 'lineup set' accepts it
+	Changes []registry.Change       `json:"changes"` // relative to the active lineup
+	*eval.Fit
+}
+
+func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	rows, _, err := cmd.read()
+	if err != nil {
+		return err
+	}
+	return withMeasurement(ctx, cfg, t, cmd.Lineup, false, func(m *measurement) error {
+		scored, err := eval.Run(ctx, m.checker, m.model, rows, 0, scoringProgress(t))
+		if err != nil {
+			return err
+		}
+		fit, err := eval.FitLineup(m.model, scored, eval.FitOptions{L2: cmd.L2, Prevalence: cmd.Prevalence,
+			ReviewFPR: cmd.ReviewFPR, BlockFPR: cmd.BlockFPR})
+		if err != nil {
+			return err
+		}
+		r := fitReport{Lineup: m.fitted(fit), Fit: fit}
+		r.Lineup.Note = fmt.Sprintf("Fitted to %d rows of %s", fit.Rows, strings.Join(baseNames(cmd.Files), ", "))
+		r.Changes = registry.Diff(m.active.Lineup, r.Lineup)
+		return cmd.print(t, r)
+	})
+}
+
+func (cmd *lineupFitCmd) print(t *terminal, r fitReport) error {
+	document := func(out io.Writer) error { return (&terminal{out: out}).json(r.Lineup) }
+	if cmd.Out != "" {
+		if err := writeTo(cmd.Out, document); err != nil {
+			return fmt.Errorf("writing the lineup: %w", err)
+		}
+	}
+	if cmd.JSON {
+		return t.json(r)
+	}
+	if err := r.WriteText(t.out); err != nil {
+		return err
+	}
+	t.printf("\n")
+	if err := printChanges(t, r.Changes, "ACTIVE", "FITTED"); err != nil {
+		return err
+	}
+	if cmd.Out != "" {
+		t.printf("\nActivate it with: assay lineup set %s\n", cmd.Out)
+		return nil
+	}
+	t.printf("\n")
+	return document(t.out)
 }

@@ -1,68 +1,140 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"assay/host/facts/network"
+	"assay/host/facts/resolver"
 )
 
-// Config is the operator's reference: every setting that all commands share, as a flag and as a variable.
+// Config holds the settings that all commands share, each as a flag and as an environment variable. The help texts are
+// in help.go.
 type Config struct {
-	Listen         string   `env:"ASSAY_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"Address to serve HTTP on. TLS is the work of the proxy in front."`
-	DatabaseURL    string   `env:"ASSAY_DATABASE_URL" placeholder:"URL" help:"Postgres to use, as postgres://user:password@host:port/name. Empty: a private one in the data directory."`
-	DataDir        string   `env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"Where the host keeps its files: secret, logs, built layers, checkpoints, the private Postgres."`
-	SecretFile     string   `env:"ASSAY_SECRET_FILE" placeholder:"FILE" help:"The master secret, made at the first start. Every host of one database needs the same. Empty: secret in the data directory."`
-	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"Networks of proxies whose X-Forwarded-For is believed."`
-	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR" help:"Networks that webhooks may be sent to although they are not public, on any port and without TLS."`
-	URL            string   `name:"public-url" env:"ASSAY_URL" placeholder:"URL" help:"This service's address as customers reach it, such as https://assay.example. Empty: as each request says."`
-	StripeKey      string   `env:"ASSAY_STRIPE_KEY" placeholder:"KEY" help:"Stripe's secret API key. Empty: a built-in test checkout that takes no real cards."`
-	StripeSecret   string   `name:"stripe-webhook-secret" env:"ASSAY_STRIPE_WEBHOOK_SECRET" placeholder:"SECRET" help:"Signing secret of the Stripe webhook that leads to /api/billing/stripe."`
-	StripeURL      string   `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"Another base of Stripe's API, for tests."`
-	DNS            []string `env:"ASSAY_DNS" placeholder:"HOST:PORT" help:"Recursive DNS resolvers to ask, the first first. Empty: the system's. off: none."`
-	RDAPURL        string   `name:"rdap-url" env:"ASSAY_RDAP_URL" placeholder:"URL" help:"RDAP server to ask about registrations, in the background. Empty: the registries' own. off: none."`
-	MMDBASN        string   `name:"mmdb-asn" env:"ASSAY_MMDB_ASN" placeholder:"FILE" help:"MaxMind-format file of autonomous systems, such as GeoLite2-ASN.mmdb."`
-	MMDBCountry    string   `name:"mmdb-country" env:"ASSAY_MMDB_COUNTRY" placeholder:"FILE" help:"MaxMind-format file of countries, such as GeoLite2-Country.mmdb."`
-	DNSBL          []string `name:"dnsbl" env:"ASSAY_DNSBL" placeholder:"ZONE" help:"DNS blocklists to ask: zones that list addresses, or domain: and a zone that lists domains."`
+	Listen         string   `env:"ASSAY_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"${listen}"`
+	DatabaseURL    string   `env:"ASSAY_DATABASE_URL" placeholder:"URL" help:"${database_url}"`
+	DataDir        string   `env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"${data_dir}"`
+	SecretFile     string   `env:"ASSAY_SECRET_FILE" placeholder:"FILE" help:"${secret_file}"`
+	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"${trusted_proxies}"`
+	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR" help:"${webhook_allow}"`
+	URL            string   `name:"public-url" env:"ASSAY_URL" placeholder:"URL" help:"${public_url}"`
+
+	StripeKey           string `env:"ASSAY_STRIPE_KEY" placeholder:"KEY" help:"${stripe_key}"`
+	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" placeholder:"SECRET" help:"${stripe_webhook_secret}"`
+	StripeURL           string `name:"stripe-url" env:"ASSAY_STRIPE_URL" placeholder:"URL" help:"${stripe_url}"`
+
+	DNS         []string `env:"ASSAY_DNS" placeholder:"HOST:PORT" help:"${dns}"`
+	RDAPURL     string   `name:"rdap-url" env:"ASSAY_RDAP_URL" placeholder:"URL" help:"${rdap_url}"`
+	MMDBASN     string   `name:"mmdb-asn" env:"ASSAY_MMDB_ASN" placeholder:"FILE" help:"${mmdb_asn}"`
+	MMDBCountry string   `name:"mmdb-country" env:"ASSAY_MMDB_COUNTRY" placeholder:"FILE" help:"${mmdb_country}"`
+	DNSBL       []string `name:"dnsbl" env:"ASSAY_DNSBL" placeholder:"ZONE" help:"${dnsbl}"`
 }
 
-// Validate says what is wrong with the settings. Kong calls it.
+// off disables a source of facts that is enabled by default.
+const off = "off"
+
+// Validate checks all settings. Kong calls it.
 func (c *Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fmt.Errorf("ASSAY_LISTEN: %q is not of the form host:port", c.Listen)
 	}
 	if c.DatabaseURL != "" && !strings.HasPrefix(c.DatabaseURL, "postgres://") &&
 		!strings.HasPrefix(c.DatabaseURL, "postgresql://") {
-		return fmt.Errorf("ASSAY_DATABASE_URL: it must begin with postgres://")
+		return errors.New("ASSAY_DATABASE_URL: it must begin with postgres://")
 	}
 	if c.DataDir == "" {
-		return fmt.Errorf("ASSAY_DATA_DIR: it must not be empty")
+		return errors.New("ASSAY_DATA_DIR: it must not be empty")
 	}
-	if err := c.validateLookups(); err != nil {
-		return err
-	}
-	if err := c.validateSales(); err != nil {
+	if _, err := c.proxies(); err != nil {
 		return err
 	}
 	if _, err := c.webhookAllow(); err != nil {
 		return err
 	}
-	_, err := c.proxies()
+	if err := c.validateBilling(); err != nil {
+		return err
+	}
+	return c.validateLookups()
+}
+
+func (c *Config) validateBilling() error {
+	if c.StripeKey == "" && (c.StripeWebhookSecret != "" || c.StripeURL != "") {
+		return errors.New("ASSAY_STRIPE_KEY: it is empty, but ASSAY_STRIPE_WEBHOOK_SECRET or ASSAY_STRIPE_URL is set")
+	}
+	if c.StripeKey != "" && c.StripeWebhookSecret == "" {
+		return errors.New("ASSAY_STRIPE_WEBHOOK_SECRET: it is required with ASSAY_STRIPE_KEY, to verify Stripe's events")
+	}
+	if c.URL == "" {
+		return nil
+	}
+	u, err := url.Parse(c.URL)
+	if err != nil || u.Host == "" || (u.Scheme != "https" && u.Scheme != "http") || strings.Trim(u.Path, "/") != "" {
+		return fmt.Errorf("ASSAY_URL: %q is not of the form https://host", c.URL)
+	}
+	return nil
+}
+
+func (c *Config) validateLookups() error {
+	for _, server := range c.configuredResolvers() {
+		if host, port, err := net.SplitHostPort(server); err != nil || host == "" || port == "" {
+			return fmt.Errorf("ASSAY_DNS: %q is neither off nor of the form host:port", server)
+		}
+	}
+	if c.RDAPURL != "" && c.RDAPURL != off {
+		if u, err := url.Parse(c.RDAPURL); err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http") {
+			return fmt.Errorf("ASSAY_RDAP_URL: %q is neither off nor a URL such as https://rdap.example.net/",
+				c.RDAPURL)
+		}
+	}
+	_, err := c.blocklists()
 	return err
 }
 
+// configuredResolvers returns the DNS resolvers that the operator named. It returns none when the setting is empty,
+// which means the system's resolvers, and when DNS is off.
+func (c *Config) configuredResolvers() []string {
+	if len(c.DNS) == 1 && c.DNS[0] == off {
+		return nil
+	}
+	return c.DNS
+}
+
+// resolvers returns the DNS resolvers to query, or none when DNS is off.
+func (c *Config) resolvers() []string {
+	if len(c.DNS) == 0 {
+		return resolver.SystemServers()
+	}
+	return c.configuredResolvers()
+}
+
+func (c *Config) blocklists() ([]network.Blocklist, error) {
+	var all []network.Blocklist
+	for _, text := range c.DNSBL {
+		list, err := network.ParseBlocklist(text)
+		if err != nil {
+			return nil, fmt.Errorf("ASSAY_DNSBL: %w", err)
+		}
+		all = append(all, list)
+	}
+	return all, nil
+}
+
 func (c *Config) proxies() ([]netip.Prefix, error) {
-	return networks("ASSAY_TRUSTED_PROXIES", c.TrustedProxies)
+	return parseNetworks("ASSAY_TRUSTED_PROXIES", c.TrustedProxies)
 }
 
 func (c *Config) webhookAllow() ([]netip.Prefix, error) {
-	return networks("ASSAY_WEBHOOK_ALLOW", c.WebhookAllow)
+	return parseNetworks("ASSAY_WEBHOOK_ALLOW", c.WebhookAllow)
 }
 
-// networks reads a setting that lists networks, or single addresses.
-func networks(setting string, list []string) ([]netip.Prefix, error) {
+// parseNetworks parses a setting that lists networks in CIDR notation or single addresses.
+func parseNetworks(setting string, list []string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, text := range list {
 		text = strings.TrimSpace(text)
@@ -86,16 +158,16 @@ func (c *Config) secretFile() string {
 	return c.path("secret")
 }
 
-// makeDataDir makes the data directory. Others may pass through it, since Postgres may run under a user of its own, but
-// not look into it; what must be kept from them has modes of its own.
+// makeDataDir creates the data directory. Other users may traverse it but not list it, because Postgres may run as a
+// user of its own. Files that must stay private have their own modes.
 func (c *Config) makeDataDir() error {
 	if err := os.MkdirAll(c.DataDir, 0o711); err != nil {
-		return fmt.Errorf("making the data directory: %w", err)
+		return fmt.Errorf("creating the data directory: %w", err)
 	}
 	return nil
 }
 
-// path is the place of a file in the data directory.
+// path returns the path of a file in the data directory.
 func (c *Config) path(elements ...string) string {
 	return filepath.Join(append([]string{c.DataDir}, elements...)...)
 }

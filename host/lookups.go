@@ -5,9 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
-	"net/url"
-	"strings"
 
 	"assay/host/facts"
 	"assay/host/facts/network"
@@ -16,9 +13,6 @@ import (
 	"assay/host/facts/resolver"
 	"assay/host/store"
 )
-
-// off turns a source of facts off that is otherwise on by default.
-const off = "off"
 
 // lookups is what a host observes of entities, and what has to be closed for it. Nothing is asked before a layer of the
 // lineup in force wants to know.
@@ -50,7 +44,7 @@ func (b *backend) openLookups(cfg *Config, log *slog.Logger) (l *lookups, err er
 	}
 	if cfg.RDAPURL != off {
 		rdap, err := registration.New(registration.Config{Store: keptRegistrations{b.store}, URL: cfg.RDAPURL,
-			DNS: cfg.ownResolvers(), Logger: log})
+			DNS: cfg.configuredResolvers(), Logger: log})
 		if err != nil {
 			return l, fmt.Errorf("ASSAY_RDAP_URL: %w", err)
 		}
@@ -71,22 +65,6 @@ func (l *lookups) close() error {
 	return errors.Join(errs...)
 }
 
-// ownResolvers are the DNS resolvers that the operator named, none when the system's are meant.
-func (c *Config) ownResolvers() []string {
-	if len(c.DNS) == 1 && c.DNS[0] == off {
-		return nil
-	}
-	return c.DNS
-}
-
-// resolvers are the DNS resolvers to ask; none when DNS is off.
-func (c *Config) resolvers() []string {
-	if len(c.DNS) == 0 {
-		return resolver.SystemServers()
-	}
-	return c.ownResolvers()
-}
-
 // addressTables opens what is known of addresses without asking anybody, and reads which blocklists to ask.
 func (c *Config) addressTables() (n network.NetConfig, err error) {
 	if n.Blocklists, err = c.blocklists(); err != nil {
@@ -103,35 +81,6 @@ func (c *Config) addressTables() (n network.NetConfig, err error) {
 		}
 	}
 	return n, nil
-}
-
-func (c *Config) blocklists() ([]network.Blocklist, error) {
-	var all []network.Blocklist
-	for _, text := range c.DNSBL {
-		list, err := network.ParseBlocklist(text)
-		if err != nil {
-			return nil, fmt.Errorf("ASSAY_DNSBL: %w", err)
-		}
-		all = append(all, list)
-	}
-	return all, nil
-}
-
-// validateLookups says what is wrong with the settings of lookups.
-func (c *Config) validateLookups() error {
-	for _, server := range c.ownResolvers() {
-		if host, port, err := net.SplitHostPort(server); err != nil || host == "" || port == "" {
-			return fmt.Errorf("ASSAY_DNS: %q is neither off nor of the form host:port", server)
-		}
-	}
-	if c.RDAPURL != "" && c.RDAPURL != off {
-		if u, err := url.Parse(c.RDAPURL); err != nil || u.Host == "" || !strings.HasPrefix(u.Scheme, "http") {
-			return fmt.Errorf("ASSAY_RDAP_URL: %q is neither off nor a URL such as https://rdap.example.net/",
-				c.RDAPURL)
-		}
-	}
-	_, err := c.blocklists()
-	return err
 }
 
 // keptRegistrations is the store as registration.Store.

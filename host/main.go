@@ -1,4 +1,6 @@
-// Command assay is the fraud-scoring host and everything that is done to it from a shell.
+// Command assay is the fraud-scoring host and its command line.
+//
+// This package holds the commands, the settings and the wiring of the host. Everything else is in the packages below.
 package main
 
 import (
@@ -13,26 +15,24 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// version is what this build calls itself.
 const version = "0.1.0"
 
-// cli is the command line. Settings come as flags or from the environment; the default command is serve.
+// cli is the command line. Settings are flags or environment variables.
 type cli struct {
 	Config
 
-	Serve    serveCmd    `cmd:"" default:"withargs" help:"Run the host (the default)."`
-	Check    checkCmd    `cmd:"" help:"Score one value and show how: every layer, its points and signals. Nothing is recorded."`
+	Serve    serveCmd    `cmd:"" default:"withargs" help:"Run the host (the default command)."`
+	Check    checkCmd    `cmd:"" help:"${check_cmd}"`
 	Keys     keysCmd     `cmd:"" help:"Create, list and revoke API keys."`
-	Webhooks webhooksCmd `cmd:"" help:"Webhook endpoints, their events and secrets."`
-	Layers   layersCmd   `cmd:"" help:"Show the layers in force."`
-	Lineup   lineupCmd   `cmd:"" help:"Show, set, compare and roll back lineups."`
+	Webhooks webhooksCmd `cmd:"" help:"Manage webhook endpoints, their events and signing secrets."`
+	Layers   layersCmd   `cmd:"" help:"List layers."`
+	Lineup   lineupCmd   `cmd:"" help:"Show, set, compare, roll back and fit lineups."`
 	Plugin   pluginCmd   `cmd:"" help:"Build and publish plugins."`
-	Eval     evalCmd     `cmd:"" help:"Measure a lineup on labelled values: how much fraud it catches, and what it spares."`
+	Eval     evalCmd     `cmd:"" help:"${eval_cmd}"`
 	Feeds    feedsCmd    `cmd:"" help:"Import, list and withdraw lists of known bad and known good entities."`
-	Graph    graphCmd    `cmd:"" help:"Take things out of the reputation graph."`
-	Audit    auditCmd    `cmd:"" help:"Verify the audit chain and sign checkpoints of it."`
-
-	Bench benchCmd `cmd:"" help:"Measure hosts of its own on this machine: throughput, latency, and against one transaction a check."`
+	Graph    graphCmd    `cmd:"" help:"Remove data from the reputation graph."`
+	Audit    auditCmd    `cmd:"" help:"Verify the audit log and sign checkpoints of it."`
+	Bench    benchCmd    `cmd:"" help:"${bench_cmd}"`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }
@@ -41,11 +41,11 @@ func main() {
 	os.Exit(run(context.Background(), os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// exitCode carries an exit code out of kong's own handling.
+// exitCode is the panic value with which kong's exit function returns control to run.
 type exitCode int
 
-// run is main with its surroundings as parameters. It returns the process's exit code: 0, 1 for an error, 2 for a
-// command line that cannot be understood.
+// run executes a command line and returns the exit code: 0 for success, 1 for an error, 2 for a command line that cannot
+// be parsed.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -63,7 +63,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		kong.Name("assay"),
 		kong.Description("Scores domains, email addresses, phone numbers and IBANs for fraud, in sandboxed layers."),
 		kong.UsageOnError(),
-		kong.Vars{"version": version, "threats": threatNames()},
+		helpTexts,
 		kong.Writers(stdout, stderr),
 		kong.Exit(func(code int) { panic(exitCode(code)) }),
 		kong.Bind(&c.Config),

@@ -325,7 +325,7 @@ func (d *delivery) close() error { return d.outbox.Close() }
 // receiverResolver looks up the receivers' names: the resolvers that the operator named, in turn, or the system's when
 // nil.
 func (c *Config) receiverResolver() *net.Resolver {
-	servers := c.ownResolvers()
+	servers := c.configuredResolvers()
 	if len(servers) == 0 {
 		return nil
 	}

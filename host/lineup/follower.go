@@ -212,14 +212,14 @@ func (f *Follower) load(ctx context.Context, revision registry.LineupRevision) e
 	}
 	members := make([]check.Member, len(plugins))
 	for i, p := range plugins {
-		members[i] = member(l.Layers[i], p)
+		members[i] = member(l.Layers[i], p.Plugin)
 	}
 	bands := check.Bands{Review: l.Bands.Review, Block: l.Bands.Block}
 	f.swap(check.NewLineup(revision.Revision, l.Bias, bands, members), plugins)
 	return nil
 }
 
-func member(layer registry.LineupLayer, p *openPlugin) check.Member {
+func member(layer registry.LineupLayer, p *sandbox.Plugin) check.Member {
 	m := p.Manifest()
 	_, version, _ := layer.Ref()
 	types := make([]entity.Type, len(m.Entities))
@@ -228,7 +228,7 @@ func member(layer registry.LineupLayer, p *openPlugin) check.Member {
 	}
 	return check.Member{
 		Name: m.Name, Version: version, Weight: layer.Weight, Required: layer.Required,
-		Entities: types, Facts: m.Facts, Config: layer.Config, Layer: p.Plugin,
+		Entities: types, Facts: m.Facts, Config: layer.Config, Layer: p,
 	}
 }
 

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"assay/registry"
+)
+
+type layersCmd struct {
+	List layersListCmd `cmd:"" help:"List the layers of the active lineup, or all published layers."`
+}
+
+type layersListCmd struct {
+	All  bool `help:"List all published versions."`
+	JSON bool `help:"Print JSON."`
+}
+
+// layerLine is a layer in the output of `assay layers list`.
+type layerLine struct {
+	Name       string   `json:"name"`
+	Version    string   `json:"version"`
+	Digest     string   `json:"digest"`
+	Active     bool     `json:"in_force"`
+	Weight     float64  `json:"weight"`
+	Required   bool     `json:"required"`
+	Entities   []string `json:"entities"`
+	Summary    string   `json:"summary"`
+	FirstParty bool     `json:"first_party"`
+}
+
+func (cmd *layersListCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		plugins, err := b.store.Plugins(ctx)
+		if err != nil {
+			return err
+		}
+		active, err := b.store.ActiveLineup(ctx)
+		if err != nil && !errors.Is(err, registry.ErrNoRevision) {
+			return err
+		}
+		lines, err := layerLines(plugins, active.Lineup, cmd.All)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(lines)
+		}
+		rows := make([][]string, len(lines))
+		for i, l := range lines {
+			weight := ""
+			if l.Active {
+				weight = fmt.Sprintf("%.2f", l.Weight)
+			}
+			rows[i] = []string{l.Name, l.Version, weight, strings.Join(l.Entities, ","), l.Summary}
+		}
+		return t.table([]string{"LAYER", "VERSION", "WEIGHT", "ENTITIES", "SUMMARY"}, rows)
+	})
+}
+
+// layerLines returns the plugins that the lineup names, or all of them.
+func layerLines(plugins []registry.PublishedPlugin, lineup registry.LineupDocument, all bool) ([]layerLine, error) {
+	items := map[string]registry.LineupLayer{}
+	for _, item := range lineup.Layers {
+		items[item.Layer] = item
+	}
+	lines := []layerLine{}
+	for _, p := range plugins {
+		item, active := items[p.Ref()]
+		if !active && !all {
+			continue
+		}
+		m, err := registry.ParseManifest(p.Manifest)
+		if err != nil {
+			return nil, fmt.Errorf("listing %s: %w", p.Ref(), err)
+		}
+		lines = append(lines, layerLine{
+			Name: p.Name, Version: p.Version, Digest: p.Digest.String(), Active: active,
+			Weight: item.Weight, Required: item.Required,
+			Entities: m.Entities, Summary: m.Summary, FirstParty: p.FirstParty,
+		})
+	}
+	return lines, nil
+}

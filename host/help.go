@@ -1,0 +1,67 @@
+package main
+
+import "github.com/alecthomas/kong"
+
+// helpTexts holds the help texts that do not fit into a struct tag. A tag refers to one as ${name}.
+var helpTexts = kong.Vars{
+	"version": version,
+	"threats": threatNames(),
+
+	// Settings, in the order of Config.
+	"listen": "Address to serve HTTP on. The host itself does not serve TLS: put a proxy in front of it.",
+	"database_url": "Postgres database to use, as postgres://user:password@host:port/name. " +
+		"Default: a private Postgres in the data directory.",
+	"data_dir": "Directory of the host's files: secret, logs, built layers, checkpoints and the private Postgres.",
+	"secret_file": "File of the master secret, created at the first start. " +
+		"All hosts of one database need the same secret. Default: 'secret' in the data directory.",
+	"trusted_proxies": "Networks of proxies whose X-Forwarded-For header is trusted.",
+	"webhook_allow": "Networks that webhooks may be sent to although they are not public. " +
+		"Any port is allowed there, and plain HTTP.",
+	"public_url": "This service's URL as customers reach it, such as https://assay.example. " +
+		"Default: taken from each request.",
+	"stripe_key":            "Stripe's secret API key. Default: a built-in test checkout that accepts no real cards.",
+	"stripe_webhook_secret": "Signing secret of the Stripe webhook that posts to /api/billing/stripe.",
+	"stripe_url":            "Base URL of Stripe's API, for tests.",
+	"dns": "Recursive DNS resolvers to query, in order of preference. " +
+		"'off' disables DNS lookups. Default: the system's resolvers.",
+	"rdap_url": "RDAP server to query for domain registrations, in the background. " +
+		"'off' disables these lookups. Default: the registries' own servers.",
+	"mmdb_asn":     "MaxMind-format file of autonomous systems, such as GeoLite2-ASN.mmdb.",
+	"mmdb_country": "MaxMind-format file of countries, such as GeoLite2-Country.mmdb.",
+	"dnsbl": "DNS blocklists to query: a zone that lists addresses, " +
+		"or 'domain:' followed by a zone that lists domains.",
+
+	// Commands.
+	"check_cmd": "Score one value and show every layer with its points and signals. Nothing is recorded.",
+	"eval_cmd":  "Measure a lineup on labelled values: how much fraud it catches, and how many honest values it flags.",
+	"bench_cmd": "Measure throughput and latency on this machine, with hosts started for the purpose.",
+	"plugin_build_cmd": "Compile a plugin written in Go, or pack a module compiled elsewhere, together with its " +
+		"manifest.",
+	"lineup_fit_cmd": "Fit the weights and the bias to labelled values. Nothing is set: the result is a document for " +
+		"'lineup diff' and 'lineup set'.",
+
+	"keys_account": "Add a key to this account instead of creating an account. The keys of an account share its quota.",
+
+	"plugin_wasm": "Module compiled elsewhere, to pack instead of compiling Go code.",
+	"plugin_out":  "File to write (default: NAME-VERSION.wasm in the working directory).",
+
+	"lineup_show_json": "Print JSON. The field 'lineup' of a revision is a document for 'lineup set'.",
+
+	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, which may be compressed " +
+		"with gzip. '-' reads standard input.",
+	"labelled_type":     "Use only values of this type, and assume it for values without a type:",
+	"labelled_skip_bad": "Skip lines that cannot be read as labelled values.",
+
+	"eval_lineup": "Measure this document instead of the active lineup. Layers are named name@version as published, or " +
+		"by name alone for those in the source around the working directory.",
+	"eval_prevalence": "Share of fraud that calibration assumes (default: the share in the files).",
+	"eval_lookups": "Look up facts too, as a check does: what DNS and other sources return today. Without lookups, the " +
+		"same values always give the same report.",
+
+	"fit_lineup":     "Fit this document instead of the active lineup, in the form of 'assay eval --lineup'.",
+	"fit_prevalence": "Share of fraud that scores assume",
+	"fit_review_fpr": "Maximum share of each type's benign values that may be reviewed or blocked",
+	"fit_block_fpr":  "Maximum share of each type's benign values that may be blocked",
+
+	"audit_checkpoints": "Files of signed checkpoints to verify against (default: those in the data directory).",
+}

@@ -1,0 +1,102 @@
+package lineup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"assay/host/check"
+	"assay/host/sandbox"
+	"assay/registry"
+)
+
+// Candidate is a lineup whose layers are open in this process to be measured. It is not put in force.
+type Candidate struct {
+	Members []check.Member
+	Budgets []time.Duration // of the layers' manifests, in the order of Members
+	plugins []*sandbox.Plugin
+}
+
+// OpenCandidate opens the layers of a lineup. A layer named with a version is the published plugin or, if there is none,
+// the one from build with that version. A layer named without a version is the one from build. Calls have the given time
+// budget instead of their layer's own, so that the scores do not depend on how busy the machine is.
+func OpenCandidate(
+	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument, budget time.Duration,
+	build func() ([]registry.Module, error),
+) (*Candidate, error) {
+	c := &Candidate{}
+	l.Layers = slices.Clone(l.Layers)
+	for i := range l.Layers {
+		if err := c.openLayer(ctx, source, box, &l.Layers[i], budget, build); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
+	}
+	if err := l.Validate(); err != nil {
+		return nil, errors.Join(fmt.Errorf("reading lineup: %w", err), c.Close())
+	}
+	return c, nil
+}
+
+// openLayer opens one layer and adds the version to its item if it lacks one.
+func (c *Candidate) openLayer(
+	ctx context.Context, source Source, box *sandbox.Sandbox, item *registry.LineupLayer, budget time.Duration,
+	build func() ([]registry.Module, error),
+) error {
+	module, version, firstParty, err := findModule(ctx, source, *item, build)
+	if err != nil {
+		return err
+	}
+	item.Layer = module.Manifest.Name + "@" + version
+	c.Budgets = append(c.Budgets, module.Manifest.Budget())
+	module.Manifest.BudgetMS = int(budget.Milliseconds())
+	open := box.Open
+	if item.Shares(firstParty) {
+		open = box.OpenShared
+	}
+	plugin, err := open(ctx, module)
+	if err != nil {
+		return err
+	}
+	c.plugins = append(c.plugins, plugin)
+	c.Members = append(c.Members, member(*item, plugin))
+	return nil
+}
+
+// findModule returns the module of an item, its version, and whether it is a first-party one.
+func findModule(
+	ctx context.Context, source Source, item registry.LineupLayer, build func() ([]registry.Module, error),
+) (m registry.Module, version string, firstParty bool, err error) {
+	name, version, versioned := item.Ref()
+	if versioned {
+		published, err := source.Plugin(ctx, name, version)
+		if err == nil {
+			m, err = source.Module(ctx, published.Digest)
+			return m, version, published.FirstParty, err
+		}
+		if !errors.Is(err, registry.ErrNoPlugin) {
+			return m, version, false, err
+		}
+	}
+	built, err := build()
+	if err != nil {
+		return m, version, false, err
+	}
+	for _, m := range built {
+		if m.Manifest.Name == name && (!versioned || m.Manifest.Version == version) {
+			return m, m.Manifest.Version, true, nil
+		}
+	}
+	return m, version, false, fmt.Errorf(
+		"looking up %s: it is neither published nor in the source around the working directory", item.Layer)
+}
+
+// Close closes the layers.
+func (c *Candidate) Close() error {
+	var errs []error
+	for _, p := range slices.Backward(c.plugins) {
+		errs = append(errs, p.Close(context.Background()))
+	}
+	return errors.Join(errs...)
+}

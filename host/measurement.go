@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/eval"
+	"assay/host/lineup"
+	"assay/registry"
+)
+
+// A measurement must give the same result on every machine, so its time limits are far above those of a check.
+// [eval.Run] counts the calls that exceed their layer's own budget.
+const (
+	measuredBudget   = 10 * time.Second
+	measuredDeadline = time.Minute
+)
+
+// lookupWorkers is the number of rows that wait for lookups at the same time.
+const lookupWorkers = 32
+
+// measurement is a lineup that is open in this process to be measured.
+type measurement struct {
+	document registry.LineupDocument
+	active   registry.LineupRevision // the active lineup; zero if there is none and a document is measured
+	model    eval.Model
+	checker  *check.Checker
+}
+
+// withMeasurement opens a lineup, calls fn with it, and closes it. file names the lineup's document; if it is empty, the
+// active lineup is measured. With lookups, checks observe facts as a host does.
+func withMeasurement(
+	ctx context.Context, cfg *Config, t *terminal, file string, lookups bool, fn func(*measurement) error,
+) error {
+	return withBackend(ctx, cfg, t, func(b *backend) (err error) {
+		box := b.openSandbox(cfg, quietLog(t))
+		defer func() { err = errors.Join(err, box.Close()) }()
+
+		build := sync.OnceValues(func() ([]registry.Module, error) { return buildLayers(ctx, cfg, t) })
+		m, err := b.readMeasured(ctx, file, build, t)
+		if err != nil {
+			return err
+		}
+		candidate, err := lineup.OpenCandidate(ctx, b.store, box, m.document, measuredBudget, build)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, candidate.Close()) }()
+		m.wire(candidate)
+
+		if lookups {
+			observed, err := b.openLookups(cfg, quietLog(t))
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, observed.close()) }()
+			if err := observed.similar.Load(ctx); err != nil {
+				return err
+			}
+			m.checker.Collector = observed
+		}
+		return fn(m)
+	})
+}
+
+// readMeasured reads the document to measure. Without a file that is the active lineup; if there is none, the default
+// lineup is installed as a host would.
+func (b *backend) readMeasured(
+	ctx context.Context, file string, build func() ([]registry.Module, error), t *terminal,
+) (*measurement, error) {
+	active, err := b.store.ActiveLineup(ctx)
+	switch {
+	case errors.Is(err, registry.ErrNoRevision) && file == "":
+		modules, err := build()
+		if err != nil {
+			return nil, err
+		}
+		if err := b.install(ctx, modules, quietLog(t)); err != nil {
+			return nil, err
+		}
+		if active, err = b.store.ActiveLineup(ctx); err != nil {
+			return nil, err
+		}
+	case err != nil && !errors.Is(err, registry.ErrNoRevision):
+		return nil, err
+	}
+	m := &measurement{document: active.Lineup, active: active}
+	if file == "" {
+		m.model.Revision = active.Revision
+		return m, nil
+	}
+	data, err := readFile(file)
+	if err != nil {
+		return nil, err
+	}
+	if m.document, err = registry.DecodeLineup(data); err != nil { // validated when its layers have versions
+		return nil, fmt.Errorf("reading lineup: %w", err)
+	}
+	return m, nil
+}
+
+// wire fills in the model and the checker.
+func (m *measurement) wire(candidate *lineup.Candidate) {
+	l := m.document
+	m.model.Bias, m.model.Bands = l.Bias, check.Bands(l.Bands)
+	for i, member := range candidate.Members {
+		m.model.Layers = append(m.model.Layers, eval.Layer{Name: member.Name, Version: member.Version,
+			Weight: member.Weight, Types: member.Entities, Budget: candidate.Budgets[i]})
+	}
+	live := &check.Live{}
+	live.Swap(check.NewLineup(m.model.Revision, l.Bias, m.model.Bands, candidate.Members))
+	m.checker = newChecker(live, nil, silentObserver{})
+	m.checker.Deadline = measuredDeadline
+}
+
+// fitted returns the document with the fitted weights and bias.
+func (m *measurement) fitted(fit *eval.Fit) registry.LineupDocument {
+	l := m.document
+	l.Bias, l.Layers = fit.Bias, slices.Clone(l.Layers)
+	for i := range l.Layers {
+		l.Layers[i].Weight = fit.Weights[i]
+	}
+	return l
+}
+
+// silentObserver ignores everything: the report of a measurement contains what happened.
+type silentObserver struct{}
+
+var _ check.Observer = silentObserver{}
+
+// LayerRan implements check.Observer.
+func (silentObserver) LayerRan(entity.Type, check.Outcome, *check.Failure) {}
+
+// CheckDone implements check.Observer.
+func (silentObserver) CheckDone(*check.Decision, time.Duration) {}
