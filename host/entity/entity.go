@@ -173,21 +173,21 @@ func Guess(raw string) Type {
 	return Domain
 }
 
-// Holder is what an entity hangs on in the reputation graph: many entities share one.
-type Holder struct{ Kind, Value string }
+// Parent is what an entity hangs on in the reputation graph: many entities share one.
+type Parent struct{ Kind, Value string }
 
 // rangeDigits is how much of an E.164 number names the block it was allotted from: country, area or operator, and
 // block.
 const rangeDigits = 7
 
-// Holders lists what e hangs on, widest last: the registrable domain of a host name ("registrable"), the mail domain of
+// Parents lists what e hangs on, widest last: the registrable domain of a host name ("registrable"), the mail domain of
 // an address ("maildomain"), the first 7 digits of a phone number ("range"), the bank of an IBAN with its country
 // ("bank"). What the facts do not tell is left out.
-func (e Entity) Holders() []Holder {
-	var held []Holder
+func (e Entity) Parents() []Parent {
+	var held []Parent
 	add := func(kind, value string) {
 		if value != "" && value != e.Value {
-			held = append(held, Holder{kind, value})
+			held = append(held, Parent{kind, value})
 		}
 	}
 	switch e.Type {

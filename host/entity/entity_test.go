@@ -87,7 +87,7 @@ func checkParse(t *testing.T, typ Type, raw, country string) {
 		}
 		checkPlain(t, name, value)
 	}
-	for _, h := range e.Holders() {
+	for _, h := range e.Parents() {
 		if h.Kind == "" || h.Value == "" || h.Value == e.Value {
 			t.Errorf("%q hangs on %+v", e.Value, h)
 		}
@@ -209,19 +209,19 @@ func TestHolders(t *testing.T) {
 		typ     Type
 		raw     string
 		country string
-		want    []Holder
+		want    []Parent
 	}{
-		"host":          {Domain, "www.example.co.uk", "", []Holder{{"registrable", "example.co.uk"}}},
+		"host":          {Domain, "www.example.co.uk", "", []Parent{{"registrable", "example.co.uk"}}},
 		"domain itself": {Domain, "example.co.uk", "", nil},
 		"public suffix": {Domain, "co.uk", "", nil},
 		"email": {Email, "jane@mail.example.com", "",
-			[]Holder{{"maildomain", "mail.example.com"}, {"registrable", "example.com"}}},
-		"aliased email": {Email, "jane@googlemail.com", "", []Holder{{"maildomain", "gmail.com"},
+			[]Parent{{"maildomain", "mail.example.com"}, {"registrable", "example.com"}}},
+		"aliased email": {Email, "jane@googlemail.com", "", []Parent{{"maildomain", "gmail.com"},
 			{"registrable", "gmail.com"}}},
-		"phone":         {Phone, "+33 6 12 34 56 78", "", []Holder{{"range", "3361234"}}},
-		"no such phone": {Phone, "99999999", "DE", []Holder{{"range", "4999999"}}},
+		"phone":         {Phone, "+33 6 12 34 56 78", "", []Parent{{"range", "3361234"}}},
+		"no such phone": {Phone, "99999999", "DE", []Parent{{"range", "4999999"}}},
 		"unread phone":  {Phone, "+999 123456", "", nil},
-		"IBAN":          {IBAN, "DE89370400440532013000", "", []Holder{{"bank", "DE37040044"}}},
+		"IBAN":          {IBAN, "DE89370400440532013000", "", []Parent{{"bank", "DE37040044"}}},
 		"wrong length":  {IBAN, "DE8937040044053201300", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -230,7 +230,7 @@ func TestHolders(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(c.want, e.Holders()); diff != "" {
+			if diff := cmp.Diff(c.want, e.Parents()); diff != "" {
 				t.Errorf("holders of %s (-want +got):\n%s", c.raw, diff)
 			}
 		})

@@ -99,7 +99,7 @@ func TestNoRawValueInAnyTable(t *testing.T) {
 	for typ, written := range raw {
 		e := parse(t, typ, written)
 		secrets = append(secrets, written, e.Value)
-		for _, h := range e.Holders() {
+		for _, h := range e.Parents() {
 			secrets = append(secrets, h.Value)
 		}
 		for _, verdict := range []check.Verdict{check.Allow, check.Review, check.Block} {

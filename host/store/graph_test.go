@@ -87,7 +87,7 @@ func TestSightingsAddUp(t *testing.T) {
 				}
 			}
 			sightings := map[string]string{}
-			for _, n := range []entity.Holder{
+			for _, n := range []entity.Parent{
 				{Kind: "email", Value: email.Value}, {Kind: "maildomain", Value: "mail.example.co.uk"},
 				{Kind: "domain", Value: domain.Value},
 				{Kind: "registrable", Value: "example.co.uk"}, {Kind: "phone", Value: phone.Value},

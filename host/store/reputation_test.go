@@ -65,7 +65,7 @@ func (w *town) reputation(e entity.Entity) Reputation {
 
 func subjectOf(e entity.Entity) Subject {
 	sub := Subject{Entity: Node{string(e.Type), e.Value}}
-	for _, h := range e.Holders() {
+	for _, h := range e.Parents() {
 		sub.Holders = append(sub.Holders, Node(h))
 	}
 	return sub
@@ -322,7 +322,7 @@ func TestObservedHolders(t *testing.T) {
 	if got := w.reputation(w.domain("one.example")); got.Neighbours != 1 || got.NeighbourRisk != 0 {
 		t.Errorf("the other way: %+v, want 1 harmless neighbour", got)
 	}
-	want := []entity.Holder{{Kind: "nameserver", Value: "bulletproof.example"},
+	want := []entity.Parent{{Kind: "nameserver", Value: "bulletproof.example"},
 		{Kind: "network", Value: "198.51.100.0/24"}, {Kind: "network", Value: "2001:db8::/48"}}
 	if got := observedHolders(observed); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("holders %v, want %v", got, want)

@@ -61,18 +61,18 @@ func (g *sightings) add(account string, r check.Record) (node []byte) {
 	case check.Review:
 		scored.Reviewed++
 	}
-	hang := func(node *sightingRow, holders []entity.Holder) {
+	hang := func(node *sightingRow, holders []entity.Parent) {
 		for _, h := range holders {
 			g.link(account, node, g.node(account, h.Kind, h.Value, d.At), d.At)
 		}
 	}
-	hang(scored, r.Entity.Holders())
+	hang(scored, r.Entity.Parents())
 	if r.Entity.Facts["email.provider"] == "" { // a provider's machines tie millions of strangers together
 		hang(scored, observedHolders(r.LookedUp))
 	}
 	for _, e := range r.Linked {
 		node := g.node(account, string(e.Type), e.Value, d.At)
-		hang(node, e.Holders())
+		hang(node, e.Parents())
 		g.link(account, scored, node, d.At)
 	}
 	return scored.Node
@@ -169,10 +169,10 @@ const maxObserved = 2
 
 // observedHolders lists what a domain or mail domain was found to hang on: the registrable domain of its name servers
 // ("nameserver") and the networks of its addresses ("network"), /24 or /48.
-func observedHolders(facts entity.Facts) []entity.Holder {
-	var held []entity.Holder
+func observedHolders(facts entity.Facts) []entity.Parent {
+	var held []entity.Parent
 	add := func(kind, value string) {
-		h := entity.Holder{Kind: kind, Value: value}
+		h := entity.Parent{Kind: kind, Value: value}
 		n := 0
 		for _, other := range held {
 			if other.Kind == kind {

@@ -73,7 +73,7 @@ func (g *Graph) Observe(ctx context.Context, e entity.Entity, wants func(string)
 // subject is an entity and what it hangs on. A registrable domain is what others hang on as well.
 func subject(e entity.Entity) store.Subject {
 	s := store.Subject{Entity: selfNode(e)}
-	for _, h := range e.Holders() {
+	for _, h := range e.Parents() {
 		s.Holders = append(s.Holders, store.Node{Kind: h.Kind, Value: h.Value})
 	}
 	if e.Type == entity.Domain {
