@@ -3,31 +3,30 @@ package check
 import (
 	"context"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
-
-	"assay/host/entity"
 )
 
-// MaxBatch is how many checks one batch may ask for (spec section 8).
+// MaxBatch is the maximum number of checks in a batch (contract section 8).
 const MaxBatch = 100
 
-// Item is one request of a batch, or why it could not be read.
+// Item is one request of a batch. Err is set if the request could not be read.
 type Item struct {
 	Fields  []Field
 	Country string
 	Err     error
 }
 
-// Answer is what became of one item: a decision or an error of its own.
+// Answer is the result of one item: either a decision or an error.
 type Answer struct {
 	Decision *Decision
-	Err      error // the item's own, else those of parsing and *PlanError
+	Err      error // Item.Err, a NoFieldError, *entity.InvalidError or *PlanError
 }
 
-// CheckBatch scores the items together, each as Check would, by one lineup, and records them all or none: the quota
-// must cover every item that can be scored. The answers come in the items' order. Errors: *PlanError, ErrUnauthorized,
-// *QuotaError, ErrOverloaded, else *Failure.
+// CheckBatch scores each item as Check would, with one lineup, and returns the answers in the order of the items. It
+// records all scored items or none: the quota must cover them all. It returns a *PlanError, ErrUnauthorized,
+// *QuotaError or ErrOverloaded; any other failure is an *InternalError.
 func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) ([]Answer, error) {
 	if !caller.Plan.Batch {
 		return nil, &PlanError{Plan: caller.Plan.Name, Feature: "batch checks"}
@@ -40,32 +39,27 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 	began := time.Now()
 	answers := make([]Answer, len(items))
 	records := make([]Record, len(items))
-	// Lookups wait for others and go side by side. Layers compute: more of them at once than processors would only take
-	// each other's time, and their budgets are counted in it.
+	// Lookups wait for the network, so all of them run concurrently. Layers compute within time budgets, so only as many
+	// run concurrently as there are processors.
 	var all sync.WaitGroup
-	turns := make(chan struct{}, runtime.GOMAXPROCS(0))
+	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i, item := range items {
-		scored, also, query, err := parseItem(caller, item)
+		p, err := parseItem(caller, item)
 		if err != nil {
 			answers[i].Err = err
 			continue
 		}
 		all.Go(func() {
-			observed, silent := c.collect(ctx, lineup.Lineup, scored)
-			turns <- struct{}{}
-			d := c.decide(ctx, lineup.Lineup, scored, query, observed, silent)
-			<-turns
+			lookedUp, unanswered := c.collect(ctx, lineup.Lineup, p.scored)
+			processors <- struct{}{}
+			d := c.decide(ctx, lineup.Lineup, p, lookedUp, unanswered)
+			<-processors
 			answers[i].Decision = d
-			records[i] = Record{Caller: caller, Entity: scored, Linked: also, LookedUp: observed, Decision: d}
+			records[i] = p.record(caller, lookedUp, d)
 		})
 	}
 	all.Wait()
-	var scored []Record
-	for _, r := range records {
-		if r.Decision != nil {
-			scored = append(scored, r)
-		}
-	}
+	scored := slices.DeleteFunc(records, func(r Record) bool { return r.Decision == nil })
 	if len(scored) == 0 {
 		return answers, nil
 	}
@@ -78,13 +72,9 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 	return answers, nil
 }
 
-func parseItem(caller Caller, item Item) (scored entity.Entity, also []entity.Entity, query string, err error) {
+func parseItem(caller Caller, item Item) (parsed, error) {
 	if item.Err != nil {
-		return scored, nil, "", item.Err
+		return parsed{}, item.Err
 	}
-	scored, also, query, err = parse(Request{Fields: item.Fields, Country: item.Country})
-	if err == nil && !caller.Plan.Covers(scored.Type) {
-		err = &PlanError{Plan: caller.Plan.Name, Type: scored.Type}
-	}
-	return scored, also, query, err
+	return parseCovered(Request{Caller: caller, Fields: item.Fields, Country: item.Country})
 }

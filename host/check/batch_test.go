@@ -48,11 +48,11 @@ func TestCheckBatch(t *testing.T) {
 		t.Errorf("recorded: %+v", f.records)
 	}
 	if len(f.done) != 2 {
-		t.Errorf("%d checks were observed", len(f.done))
+		t.Errorf("CheckDone was called for %d checks", len(f.done))
 	}
 }
 
-func TestCheckBatchIsRefusedWhole(t *testing.T) {
+func TestCheckBatchIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]error{
 		"quota": &check.QuotaError{Quota: 10, Left: 1, Needed: 2}, "key ended": check.ErrUnauthorized,
@@ -62,20 +62,20 @@ func TestCheckBatchIsRefusedWhole(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
 			f.swap(1, f.member("only"))
-			f.refuse = refuse
+			f.appendErr = refuse
 			item := check.Item{Fields: []check.Field{field(entity.Domain, "example.com")}}
 			answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{item, item})
 			if !errors.Is(err, refuse) || answers != nil {
 				t.Errorf("got %v and %v", answers, err)
 			}
 			if len(f.records) != 2 {
-				t.Errorf("%d records were offered together", len(f.records))
+				t.Errorf("%d records were appended", len(f.records))
 			}
 		})
 	}
 }
 
-func TestCheckBatchNeedsThePlan(t *testing.T) {
+func TestCheckBatchNeedsAPlanWithBatches(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.swap(1, f.member("only"))
@@ -87,21 +87,21 @@ func TestCheckBatchNeedsThePlan(t *testing.T) {
 	}
 }
 
-// Lookups of a batch wait side by side: all must have begun before any ends.
-func TestCheckBatchLooksUpTogether(t *testing.T) {
+// All lookups must start before any ends.
+func TestCheckBatchLooksUpConcurrently(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.FactsDeadline = time.Minute
 	var begun atomic.Int32
 	all := make(chan struct{})
-	f.Collector = collectorFunc(func(ctx context.Context, e entity.Entity, wanted []string) (entity.Facts, []string) {
+	f.Collector = collectorFunc(func(ctx context.Context, _ entity.Entity, _ []string) (entity.Facts, []string) {
 		if begun.Add(1) == check.MaxBatch {
 			close(all)
 		}
 		select {
 		case <-all:
 		case <-ctx.Done():
-			t.Error("a lookup waited for another's end")
+			t.Error("a lookup waited for another lookup to end")
 		}
 		return nil, nil
 	})
@@ -118,7 +118,7 @@ func TestCheckBatchLooksUpTogether(t *testing.T) {
 	}
 	for i, a := range answers {
 		if want := fmt.Sprintf("n%d.example.com", i); a.Decision.Query != want {
-			t.Fatalf("answer %d is about %s", i, a.Decision.Query)
+			t.Fatalf("answer %d is for %s", i, a.Decision.Query)
 		}
 	}
 }

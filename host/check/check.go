@@ -1,5 +1,6 @@
-// Package check is the product's core: a request becomes an entity, the entity's facts go through every layer of one
-// lineup, the layers' scores are fused, and the decision is answered once the ledger holds it.
+// Package check decides what a request scores: it parses the entity, collects its facts, runs the layers of one lineup,
+// fuses their scores and has the ledger record the decision. Lookups, layers and storage are interfaces here; their
+// implementations live in facts, sandbox and store.
 package check
 
 import (
@@ -18,8 +19,8 @@ import (
 // Request asks for one entity to be scored.
 type Request struct {
 	Caller  Caller
-	Fields  []Field // in any order; the first type of entity.Types among them is scored, the others are linked to it
-	Country string  // region.country as written; "" means EU
+	Fields  []Field // in any order; the first in the order of entity.Types is scored, the others are linked to it
+	Country string  // region.country as sent; "" means EU
 }
 
 // Field is one scorable field of a request.
@@ -28,57 +29,60 @@ type Field struct {
 	Value string
 }
 
-// Decision is the answer to a request.
+// Decision is the result of a check.
 type Decision struct {
 	Fused
-	Ref      string // unique, and the way into the audit trail
+	Ref      string // unique; identifies the check in the audit log
 	Type     entity.Type
-	Query    string    // the scored value as it was written
+	Query    string    // the scored value as it was sent
 	At       time.Time // UTC, whole milliseconds
-	Revision int64     // of the lineup that decided
+	Revision int64     // of the lineup
 	Layers   []Outcome
 }
 
-// TimeFormat is how times are written for clients and hashed for the audit: ISO 8601, UTC, milliseconds (spec 2.2).
+// TimeFormat is the layout of every time that clients see and the audit log hashes: ISO 8601 in UTC with milliseconds
+// (contract section 2).
 const TimeFormat = "2006-01-02T15:04:05.000Z"
 
-// Record is what the ledger keeps of a decision.
+// Record is a decision with everything that the ledger stores about it.
 type Record struct {
 	Caller   Caller
 	Entity   entity.Entity
-	Linked   []entity.Entity // sent along with it, to be linked in the reputation graph
-	LookedUp entity.Facts    // what was looked up of Entity, for the same purpose
+	Linked   []entity.Entity // the request's other entities, for the reputation graph
+	LookedUp entity.Facts    // facts about Entity that the Collector returned, for the reputation graph
 	Decision *Decision
 }
 
-// Collector looks up what parsing alone cannot know: DNS, registration, reputation. All I/O of a check happens there,
-// before any layer runs.
+// Collector looks up the facts that need I/O: DNS, registration, reputation. A check does all its I/O there, before any
+// layer runs.
 type Collector interface {
-	// Collect returns those of the wanted facts that became known before ctx ended, and the sources that were asked and
-	// did not answer, each by the first part of its facts' names (dns, rdap, ...). It makes no lookup that no wanted
-	// fact needs, returns when ctx ends at the latest, and never fails: what is not known is absent.
-	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, silent []string)
+	// Collect returns the wanted facts that it learns before ctx ends; the others are absent. unanswered names the
+	// sources that did not respond in time, by the first part of their facts' names (dns, rdap, ...). Collect makes only
+	// the lookups that the wanted facts need, and returns when ctx ends at the latest.
+	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, unanswered []string)
 }
 
 // Ledger makes decisions durable.
 type Ledger interface {
-	// Append takes records of one caller. It returns nil once they, their count against the quota, their places in the
-	// audit chain and their events are committed together. It returns ErrUnauthorized when the key has ended, a
-	// *QuotaError when the month's quota does not cover all of them, and ErrOverloaded when it cannot take more;
-	// nothing is kept then. Any other error leaves it open whether the records were kept, never some of them.
+	// Append commits the records of one caller, all or none: their use of the quota, their links in the audit chain and
+	// their webhook events. It returns ErrUnauthorized if the key is no longer valid, a *QuotaError if the month's quota
+	// does not cover all records, and ErrOverloaded if it cannot accept more work; nothing is stored in these cases.
+	// After any other error the records may or may not have been committed.
 	Append(ctx context.Context, records ...Record) error
 }
 
-// Observer is told what happened, for metrics and logs. Its methods must not block.
+// Observer receives events for metrics and logs. Its methods must not block.
 type Observer interface {
-	LayerRan(t entity.Type, o Outcome, lost *Failure)
+	// LayerRan is called after each call of a layer. failure is nil unless the layer failed.
+	LayerRan(t entity.Type, o Outcome, failure *Failure)
+	// CheckDone is called after each recorded check with the time it took.
 	CheckDone(d *Decision, took time.Duration)
 }
 
 // Checker runs checks. Its fields are set once, before use.
 type Checker struct {
 	Live          *Live
-	Collector     Collector // nil: layers see what parsing knows
+	Collector     Collector // nil: no lookups
 	Ledger        Ledger
 	Observer      Observer
 	Now           func() time.Time
@@ -89,15 +93,12 @@ type Checker struct {
 // ErrNoLineup means that no lineup is in force yet.
 var ErrNoLineup = errors.New("no lineup is in force")
 
-// Check scores the request's entity and records the decision. Errors: NoFieldError, *entity.InvalidError, *PlanError,
-// ErrUnauthorized, *QuotaError, ErrOverloaded, else *Failure.
+// Check scores the request's entity and records the decision. It returns a NoFieldError, *entity.InvalidError,
+// *PlanError, ErrUnauthorized, *QuotaError or ErrOverloaded; any other failure is an *InternalError.
 func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
-	scored, also, query, err := parse(req)
+	p, err := parseCovered(req)
 	if err != nil {
 		return nil, err
-	}
-	if !req.Caller.Plan.Covers(scored.Type) {
-		return nil, &PlanError{Plan: req.Caller.Plan.Name, Type: scored.Type}
 	}
 	began := time.Now()
 	lineup := c.Live.Acquire()
@@ -105,17 +106,16 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
-	observed, silent := c.collect(ctx, lineup.Lineup, scored)
-	d := c.decide(ctx, lineup.Lineup, scored, query, observed, silent)
-	if err := c.record(ctx, Record{Caller: req.Caller, Entity: scored, Linked: also, LookedUp: observed,
-		Decision: d}); err != nil {
+	lookedUp, unanswered := c.collect(ctx, lineup.Lineup, p.scored)
+	d := c.decide(ctx, lineup.Lineup, p, lookedUp, unanswered)
+	if err := c.record(ctx, p.record(req.Caller, lookedUp, d)); err != nil {
 		return nil, err
 	}
 	c.Observer.CheckDone(d, time.Since(began))
 	return d, nil
 }
 
-// record makes decisions of one caller durable. What is not the ledger's to refuse is a *Failure.
+// record appends decisions of one caller to the ledger. Unexpected errors become an *InternalError.
 func (c *Checker) record(ctx context.Context, records ...Record) error {
 	err := c.Ledger.Append(ctx, records...)
 	var quota *QuotaError
@@ -125,9 +125,9 @@ func (c *Checker) record(ctx context.Context, records ...Record) error {
 	return &InternalError{Ref: records[0].Decision.Ref, Err: err}
 }
 
-// Explain scores an entity without a caller: nothing is counted and nothing recorded.
+// Explain scores an entity without recording the decision or counting it against a quota.
 func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decision, error) {
-	scored, _, query, err := parse(Request{Fields: []Field{f}, Country: country})
+	p, err := parse(Request{Fields: []Field{f}, Country: country})
 	if err != nil {
 		return nil, err
 	}
@@ -136,16 +136,35 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
-	observed, silent := c.collect(ctx, lineup.Lineup, scored)
-	return c.decide(ctx, lineup.Lineup, scored, query, observed, silent), nil
+	lookedUp, unanswered := c.collect(ctx, lineup.Lineup, p.scored)
+	return c.decide(ctx, lineup.Lineup, p, lookedUp, unanswered), nil
 }
 
-// parse reads the request's fields: the one to score, and those that go along with it. A field of white space counts as
-// not given.
-func parse(req Request) (scored entity.Entity, also []entity.Entity, query string, err error) {
+// parsed holds the entities of a request.
+type parsed struct {
+	scored entity.Entity
+	query  string // scored's value as it was sent
+	linked []entity.Entity
+}
+
+func (p parsed) record(caller Caller, lookedUp entity.Facts, d *Decision) Record {
+	return Record{Caller: caller, Entity: p.scored, Linked: p.linked, LookedUp: lookedUp, Decision: d}
+}
+
+// parseCovered parses a request whose scored entity the caller's plan must cover.
+func parseCovered(req Request) (parsed, error) {
+	p, err := parse(req)
+	if err == nil && !req.Caller.Plan.Covers(p.scored.Type) {
+		err = &PlanError{Plan: req.Caller.Plan.Name, Type: p.scored.Type}
+	}
+	return p, err
+}
+
+// parse parses the fields of a request. A field of white space alone counts as not given.
+func parse(req Request) (p parsed, err error) {
 	country, err := entity.Country(req.Country)
 	if err != nil {
-		return scored, nil, "", err
+		return p, err
 	}
 	found := false
 	for _, t := range entity.Types() {
@@ -155,23 +174,23 @@ func parse(req Request) (scored entity.Entity, also []entity.Entity, query strin
 			}
 			e, err := entity.Parse(t, f.Value, country)
 			if err != nil {
-				return scored, nil, "", err
+				return p, err
 			}
 			if found {
-				also = append(also, e)
+				p.linked = append(p.linked, e)
 				continue
 			}
-			scored, query, found = e, f.Value, true
+			p.scored, p.query, found = e, f.Value, true
 		}
 	}
 	if !found {
-		return scored, nil, "", NoFieldError{}
+		return p, NoFieldError{}
 	}
-	return scored, also, query, nil
+	return p, nil
 }
 
-// collect looks up what the lineup's layers want to know of e.
-func (c *Checker) collect(ctx context.Context, l *Lineup, e entity.Entity) (observed entity.Facts, silent []string) {
+// collect looks up the facts about e that the lineup's layers read.
+func (c *Checker) collect(ctx context.Context, l *Lineup, e entity.Entity) (facts entity.Facts, unanswered []string) {
 	wanted := l.lookups[e.Type]
 	if c.Collector == nil || len(wanted) == 0 {
 		return nil, nil
@@ -181,13 +200,14 @@ func (c *Checker) collect(ctx context.Context, l *Lineup, e entity.Entity) (obse
 	return c.Collector.Collect(ctx, e, wanted)
 }
 
-// decide runs the lineup's layers over e and fuses what they said.
-func (c *Checker) decide(ctx context.Context, l *Lineup, e entity.Entity, query string, observed entity.Facts,
-	silent []string) *Decision {
+// decide runs the lineup's layers on the scored entity and fuses their results.
+func (c *Checker) decide(ctx context.Context, l *Lineup, p parsed, lookedUp entity.Facts,
+	unanswered []string) *Decision {
+	e := p.scored
 	facts := e.Facts
-	if len(observed) > 0 {
+	if len(lookedUp) > 0 {
 		facts = maps.Clone(e.Facts)
-		maps.Copy(facts, observed)
+		maps.Copy(facts, lookedUp)
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
 	defer cancel()
@@ -195,27 +215,27 @@ func (c *Checker) decide(ctx context.Context, l *Lineup, e entity.Entity, query 
 	members := l.byType[e.Type]
 	outcomes := make([]Outcome, 0, len(members))
 	for _, i := range members {
-		o, lost := run(ctx, &l.Members[i], facts)
-		c.Observer.LayerRan(e.Type, o, lost)
+		o, failure := runLayer(ctx, &l.Members[i], facts)
+		c.Observer.LayerRan(e.Type, o, failure)
 		outcomes = append(outcomes, o)
 	}
 	fused := Fuse(l.Bias, l.Bands, outcomes)
-	fused.Signals = append(fused.Signals, unknown(silent)...)
+	fused.Signals = append(fused.Signals, unansweredSignals(unanswered)...)
 	return &Decision{
 		Fused:    fused,
 		Ref:      NewRef(),
 		Type:     e.Type,
-		Query:    query,
+		Query:    p.query,
 		At:       c.Now().UTC().Truncate(time.Millisecond),
 		Revision: l.Revision,
 		Layers:   outcomes,
 	}
 }
 
-// unknown says which sources did not answer. Absent facts move no score, but the caller is told.
-func unknown(silent []string) []Signal {
+// unansweredSignals reports the sources that did not respond. Missing facts do not change the score.
+func unansweredSignals(sources []string) []Signal {
 	var signals []Signal
-	for _, source := range silent {
+	for _, source := range sources {
 		signals = append(signals, Signal{
 			Code: "host:unknown:" + source,
 			Text: fmt.Sprintf("Nothing could be learned from %s in time; the score rests on the rest",
@@ -225,7 +245,7 @@ func unknown(silent []string) []Signal {
 	return signals
 }
 
-// sourceName is what a person calls a source of facts.
+// sourceName returns the readable name of a source of facts.
 func sourceName(source string) string {
 	switch source {
 	case "dns":
@@ -244,24 +264,27 @@ func sourceName(source string) string {
 	return source
 }
 
-// run asks one layer.
-func run(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Failure) {
-	o := Outcome{Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required, ReadsReputation: m.readsReputation}
+// runLayer calls one layer. The failure is nil unless the layer gave no result.
+func runLayer(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Failure) {
+	o := Outcome{
+		Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required,
+		ReadsReputation: m.readsReputation,
+	}
 	began := time.Now()
-	read := Input{Entity: facts, Config: m.Config}
-	result, err := m.Layer.Score(ctx, read)
+	in := Input{Entity: facts, Config: m.Config}
+	result, err := m.Layer.Score(ctx, in)
 	o.Micros = time.Since(began).Microseconds()
 	if err != nil {
-		var lost *Failure
-		if !errors.As(err, &lost) {
-			lost = &Failure{Reason: Unavailable, Err: fmt.Errorf("running layer %s: %w", m.Name, err)}
+		var failure *Failure
+		if !errors.As(err, &failure) {
+			failure = &Failure{Reason: Unavailable, Err: fmt.Errorf("running layer %s: %w", m.Name, err)}
 		}
-		o.Failure = lost.Reason
-		return o, lost.redacted(read)
+		o.Failure = failure.Reason
+		return o, failure.redacted(in)
 	}
 	o.Fuel = result.Fuel
 	if result.Abstained {
-		o.Abstained = true // whatever it says besides does not count
+		o.Abstained = true // signals and threat do not count
 		return o, nil
 	}
 	o.Score, o.Signals, o.Threat = result.Score, result.Signals, result.Threat
@@ -269,5 +292,5 @@ func run(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Failure)
 	return o, nil
 }
 
-// NewRef returns a new reference of a check: "chk_" and a ULID, so that references sort by time.
+// NewRef returns a new check reference: "chk_" and a ULID, so that references sort by time.
 func NewRef() string { return "chk_" + ulid.Make().String() }

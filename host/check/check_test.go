@@ -22,24 +22,24 @@ func same(t *testing.T, want, got any) {
 	}
 }
 
-// layerFunc is a layer made of a function.
+// layerFunc is a function that acts as a layer.
 type layerFunc func(context.Context, check.Input) (check.Result, error)
 
 func (f layerFunc) Score(ctx context.Context, facts check.Input) (check.Result, error) {
 	return f(ctx, facts)
 }
 
-// fixture is a Checker with a ledger and an observer that remember.
+// fixture is a Checker that is its own ledger and observer, and keeps what these receive.
 type fixture struct {
 	check.Checker
-	caller check.Caller
-	refuse error // what the ledger answers
+	caller    check.Caller
+	appendErr error // returned by Append
 
-	mu      sync.Mutex
-	ran     []string // layers, in order
-	records []check.Record
-	losses  []*check.Failure
-	done    []*check.Decision
+	mu       sync.Mutex
+	ran      []string // names of the layers that ran, in order
+	records  []check.Record
+	failures []*check.Failure // nil for calls that succeeded
+	done     []*check.Decision
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -60,16 +60,16 @@ func (f *fixture) Append(_ context.Context, records ...check.Record) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.records = append(f.records, records...)
-	return f.refuse
+	return f.appendErr
 }
 
-func (f *fixture) LayerRan(_ entity.Type, o check.Outcome, lost *check.Failure) {
+func (f *fixture) LayerRan(_ entity.Type, o check.Outcome, failure *check.Failure) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if (o.Failure != "") != (lost != nil) {
-		panic("the outcome and the loss do not agree")
+	if (o.Failure != "") != (failure != nil) {
+		panic("the outcome and the failure disagree")
 	}
-	f.losses = append(f.losses, lost)
+	f.failures = append(f.failures, failure)
 }
 
 func (f *fixture) CheckDone(d *check.Decision, _ time.Duration) {
@@ -78,15 +78,14 @@ func (f *fixture) CheckDone(d *check.Decision, _ time.Duration) {
 	f.done = append(f.done, d)
 }
 
-// member is a member of weight 1 whose layer scores 50, and whose calls are remembered.
+// member returns a member of weight 1 whose layer scores 50 and records its calls in f.ran.
 func (f *fixture) member(name string, types ...entity.Type) check.Member {
-	return f.answering(name, func(context.Context, check.Input) (check.Result, error) {
-		return check.Result{Score: 50},
-			nil
+	return f.memberFunc(name, func(context.Context, check.Input) (check.Result, error) {
+		return check.Result{Score: 50}, nil
 	}, types...)
 }
 
-func (f *fixture) answering(name string, layer layerFunc, types ...entity.Type) check.Member {
+func (f *fixture) memberFunc(name string, layer layerFunc, types ...entity.Type) check.Member {
 	if len(types) == 0 {
 		types = entity.Types()
 	}
@@ -127,7 +126,7 @@ var (
 	anIBAN  = field(entity.IBAN, "DE89 3704 0044 0532 0130 00")
 )
 
-func TestFieldsAreReadInOneOrder(t *testing.T) {
+func TestFirstFieldByTypeIsScored(t *testing.T) {
 	t.Parallel()
 	blank := func(t entity.Type) check.Field { return field(t, " \t\u00a0\n") }
 	for _, c := range []struct {
@@ -135,7 +134,7 @@ func TestFieldsAreReadInOneOrder(t *testing.T) {
 		fields []check.Field
 		scored entity.Type
 		query  string
-		also   []string
+		linked []string
 	}{
 		{"domain before all", []check.Field{anIBAN, aPhone, anEmail, aDomain}, entity.Domain, aDomain.Value,
 			[]string{"jane@example.com", "+33612345678", "DE89370400440532013000"}},
@@ -144,9 +143,9 @@ func TestFieldsAreReadInOneOrder(t *testing.T) {
 		{"phone before iban", []check.Field{anIBAN, aPhone}, entity.Phone, aPhone.Value,
 			[]string{"DE89370400440532013000"}},
 		{"iban alone", []check.Field{anIBAN}, entity.IBAN, anIBAN.Value, nil},
-		{"empty counts as not given", []check.Field{field(entity.Domain, ""), anEmail}, entity.Email, anEmail.Value,
+		{"an empty field counts as missing", []check.Field{field(entity.Domain, ""), anEmail}, entity.Email, anEmail.Value,
 			nil},
-		{"white space counts as not given", []check.Field{blank(entity.Domain), anEmail, blank(entity.IBAN)},
+		{"white space counts as missing", []check.Field{blank(entity.Domain), anEmail, blank(entity.IBAN)},
 			entity.Email, anEmail.Value, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -158,13 +157,13 @@ func TestFieldsAreReadInOneOrder(t *testing.T) {
 				t.Errorf("scored %s %q, want %s %q", d.Type, d.Query, c.scored, c.query)
 			}
 			r := f.records[0]
-			var also []string
+			var linked []string
 			for _, e := range r.Linked {
-				also = append(also, e.Value)
+				linked = append(linked, e.Value)
 			}
-			same(t, c.also, also)
+			same(t, c.linked, linked)
 			if r.Entity.Type != c.scored || r.Decision != d || r.Caller.Key != "key_1" {
-				t.Errorf("the record is of %s for %s", r.Entity.Type, r.Caller.Key)
+				t.Errorf("the record has type %s and key %s", r.Entity.Type, r.Caller.Key)
 			}
 		})
 	}
@@ -186,18 +185,18 @@ func TestRefusedRequests(t *testing.T) {
 		{"no fields", pro, nil, "", "domain, email, phone or iban", new(check.NoFieldError)},
 		{"blank fields only", pro, []check.Field{field(entity.Domain, "  "), field(entity.IBAN, "\u3000")}, "",
 			"domain, email, phone or iban", new(check.NoFieldError)},
-		{"not a domain", pro, []check.Field{field(entity.Domain, "not a domain")}, "", "domain: ",
+		{"invalid domain", pro, []check.Field{field(entity.Domain, "not a domain")}, "", "domain: ",
 			new(*entity.InvalidError)},
-		{"one that goes along is wrong", pro, []check.Field{aDomain, field(entity.Email, "nobody")}, "", "email: ",
+		{"invalid linked field", pro, []check.Field{aDomain, field(entity.Email, "nobody")}, "", "email: ",
 			new(*entity.InvalidError)},
-		{"no such country", pro, []check.Field{aDomain}, "Utopia", "region.country: ", new(*entity.InvalidError)},
+		{"unknown country", pro, []check.Field{aDomain}, "Utopia", "region.country: ", new(*entity.InvalidError)},
 		{"phone on free", free, []check.Field{aPhone}, "FR",
 			"the free plan does not cover phone checks, only domain and email", new(*check.PlanError)},
 		{"iban on free", free, []check.Field{anIBAN}, "",
 			"the free plan does not cover iban checks, only domain and email", new(*check.PlanError)},
 		{"email without a key", public, []check.Field{anEmail}, "",
 			"the public plan does not cover email checks, only domain", new(*check.PlanError)},
-		{"no plan at all", check.Plan{}, []check.Field{aDomain}, "", "domain", new(*check.PlanError)},
+		{"no plan", check.Plan{}, []check.Field{aDomain}, "", "domain", new(*check.PlanError)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -206,10 +205,10 @@ func TestRefusedRequests(t *testing.T) {
 			d, err := f.Check(context.Background(), check.Request{Caller: check.Caller{Plan: c.plan}, Fields: c.fields,
 				Country: c.country})
 			if d != nil || err == nil || !strings.Contains(err.Error(), c.want) || !errors.As(err, c.as) {
-				t.Errorf("answered %+v, %T %v; want a %T with %q", d, err, err, c.as, c.want)
+				t.Errorf("got %+v, %T %v; want a %T containing %q", d, err, err, c.as, c.want)
 			}
 			if len(f.ran)+len(f.records)+len(f.done) != 0 {
-				t.Errorf("a refused request ran %v, left %d records and %d decisions", f.ran, len(f.records),
+				t.Errorf("a refused request ran layers %v and left %d records, %d decisions", f.ran, len(f.records),
 					len(f.done))
 			}
 		})
@@ -236,19 +235,19 @@ func TestLedgerErrors(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f := newFixture(t)
-			f.refuse = c.err
+			f.appendErr = c.err
 			f.swap(1, f.member("a"))
 			d, err := f.check(aDomain)
 			if d != nil || !errors.Is(err, c.err) || len(f.done) != 0 {
-				t.Fatalf("answered %+v, %v; observed %d decisions", d, err, len(f.done))
+				t.Fatalf("got %+v, %v; observed %d decisions", d, err, len(f.done))
 			}
-			var failure *check.InternalError
-			if c.passed == errors.As(err, &failure) {
+			var internal *check.InternalError
+			if c.passed == errors.As(err, &internal) {
 				t.Fatalf("the error is a %T", err)
 			}
-			if failure != nil && (failure.Ref != f.records[0].Decision.Ref ||
-				!strings.Contains(err.Error(), failure.Ref)) {
-				t.Errorf("failure %q does not carry the reference %s", err, f.records[0].Decision.Ref)
+			if internal != nil && (internal.Ref != f.records[0].Decision.Ref ||
+				!strings.Contains(err.Error(), internal.Ref)) {
+				t.Errorf("the error %q lacks the reference %s", err, f.records[0].Decision.Ref)
 			}
 		})
 	}
@@ -258,10 +257,10 @@ func TestErrorTextsForClients(t *testing.T) {
 	t.Parallel()
 	quota := &check.QuotaError{Quota: 150, ResetAt: time.Date(2026, 1, 31, 23, 0, 0, 0, time.FixedZone("west", -3600))}
 	same(t, "the monthly quota of 150 checks is used up; it resets on 2026-02-01", quota.Error())
-	lost := &check.Failure{Reason: check.Trap, Err: context.Canceled}
-	same(t, "trap: context canceled", lost.Error())
-	if !errors.Is(lost, context.Canceled) {
-		t.Error("a loss hides its cause")
+	failure := &check.Failure{Reason: check.Trap, Err: context.Canceled}
+	same(t, "trap: context canceled", failure.Error())
+	if !errors.Is(failure, context.Canceled) {
+		t.Error("the failure hides its cause")
 	}
 }
 
@@ -269,35 +268,35 @@ func TestNoLineup(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	_, err := f.check(aDomain)
-	var failure *check.InternalError
-	if !errors.As(err, &failure) || !errors.Is(err, check.ErrNoLineup) || !strings.HasPrefix(failure.Ref, "chk_") {
-		t.Errorf("answered %v, want a Failure of ErrNoLineup", err)
+	var internal *check.InternalError
+	if !errors.As(err, &internal) || !errors.Is(err, check.ErrNoLineup) || !strings.HasPrefix(internal.Ref, "chk_") {
+		t.Errorf("got %v, want an InternalError wrapping ErrNoLineup", err)
 	}
 	if len(f.records) != 0 {
-		t.Error("a check that was not decided was recorded")
+		t.Error("a check without a decision was recorded")
 	}
 }
 
-func TestLineupIsKeptThroughASwap(t *testing.T) {
+func TestCheckKeepsItsLineupThroughASwap(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var drained <-chan struct{}
-	f.swap(1, f.answering("swapper", func(context.Context, check.Input) (check.Result, error) {
+	f.swap(1, f.memberFunc("swapper", func(context.Context, check.Input) (check.Result, error) {
 		drained = f.swap(2, f.member("next"))
 		return check.Result{Score: 10}, nil
-	}), f.answering("last", func(context.Context, check.Input) (check.Result, error) {
+	}), f.memberFunc("last", func(context.Context, check.Input) (check.Result, error) {
 		if closed(drained) {
-			t.Error("the lineup drained under a check")
+			t.Error("the lineup drained during a check")
 		}
 		return check.Result{Score: 20}, nil
 	}))
 	d := f.mustCheck(t, aDomain)
 	same(t, []string{"swapper", "last"}, f.ran)
 	if d.Revision != 1 {
-		t.Errorf("revision %d decided, want 1", d.Revision)
+		t.Errorf("decided by revision %d, want 1", d.Revision)
 	}
 	if !closed(drained) {
-		t.Error("the lineup has not drained behind the check")
+		t.Error("the lineup has not drained after the check")
 	}
 	if d = f.mustCheck(t, aDomain); d.Revision != 2 || f.ran[2] != "next" {
 		t.Errorf("the next check ran %v under revision %d", f.ran[2:], d.Revision)
@@ -308,18 +307,18 @@ func TestDecision(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	signals := []check.Signal{sig(80, "a:b:c")}
-	heavy := f.answering("heavy", func(context.Context, check.Input) (check.Result, error) {
+	heavy := f.memberFunc("heavy", func(context.Context, check.Input) (check.Result, error) {
 		return check.Result{Score: 80, Signals: signals, Threat: "phishing"}, nil
 	})
 	heavy.Weight, heavy.Required, heavy.Version = 5, true, "2.1.0"
-	f.swap(3, heavy, f.answering("silent", func(context.Context, check.Input) (check.Result, error) {
-		// An abstaining layer's points do not count, whatever it says besides.
+	f.swap(3, heavy, f.memberFunc("abstainer", func(context.Context, check.Input) (check.Result, error) {
+		// Score, signals and threat of an abstaining layer do not count.
 		return check.Result{Abstained: true, Score: 100, Signals: []check.Signal{sig(100, "x:y:z")}, Threat: "spam"},
 			nil
-	}), f.answering("broken", func(context.Context, check.Input) (check.Result, error) {
-		return check.Result{Score: 100, Threat: "spam"}, &check.Failure{Reason: check.Trap, Err: errors.New("unreachable")}
-	}), f.answering("odd", func(context.Context, check.Input) (check.Result, error) {
-		return check.Result{}, errors.New("not a loss")
+	}), f.memberFunc("broken", func(context.Context, check.Input) (check.Result, error) {
+		return check.Result{Score: 100, Threat: "spam"}, &check.Failure{Reason: check.Trap, Err: errors.New("unreachable code")}
+	}), f.memberFunc("odd", func(context.Context, check.Input) (check.Result, error) {
+		return check.Result{}, errors.New("not a *check.Failure")
 	}))
 	d := f.mustCheck(t, anEmail)
 	for i := range d.Layers {
@@ -344,22 +343,22 @@ func TestDecision(t *testing.T) {
 		Layers: []check.Outcome{
 			{Layer: "heavy", Version: "2.1.0", Weight: 5, Score: 80, Contribution: 4, Required: true,
 				Threat: "phishing", Signals: signals},
-			{Layer: "silent", Version: "1.0.0", Weight: 1, Abstained: true},
+			{Layer: "abstainer", Version: "1.0.0", Weight: 1, Abstained: true},
 			{Layer: "broken", Version: "1.0.0", Weight: 1, Failure: check.Trap},
 			{Layer: "odd", Version: "1.0.0", Weight: 1, Failure: check.Unavailable},
 		},
 	}, d)
-	if len(f.done) != 1 || f.done[0] != d || len(f.losses) != 4 || f.losses[1] != nil ||
-		f.losses[2].Reason != check.Trap ||
-		!strings.Contains(f.losses[3].Error(), "odd") {
-		t.Errorf("observed %d decisions and the losses %v", len(f.done), f.losses)
+	if len(f.done) != 1 || f.done[0] != d || len(f.failures) != 4 || f.failures[1] != nil ||
+		f.failures[2].Reason != check.Trap ||
+		!strings.Contains(f.failures[3].Error(), "odd") {
+		t.Errorf("observed %d decisions and the failures %v", len(f.done), f.failures)
 	}
 }
 
-func TestLayerSeesFactsAndItsOwnConfig(t *testing.T) {
+func TestLayerReadsFactsAndItsConfig(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	m := f.answering("a", func(_ context.Context, facts check.Input) (check.Result, error) {
+	m := f.memberFunc("a", func(_ context.Context, facts check.Input) (check.Result, error) {
 		for name, want := range map[string]string{
 			"domain.ascii": "example.com", "entity.country": "FR", "config.floor": "7", "config.config.x": "8",
 			"floor": "", "config.": "", "config": "", "config.none": "", "config.domain.ascii": "", "entity.none": "",
@@ -374,7 +373,7 @@ func TestLayerSeesFactsAndItsOwnConfig(t *testing.T) {
 	f.swap(1, m)
 	f.mustCheck(t, aDomain)
 
-	// A setting never stands in for a fact, nor a fact for a setting.
+	// Settings and facts have separate namespaces.
 	facts := check.Input{
 		Entity: entity.Facts{"config.x": "a fact"}, Config: map[string]string{"domain.ascii": "a setting",
 			"": "a setting"},
@@ -391,7 +390,7 @@ func TestLayersShareTheDeadlineOfTheCheck(t *testing.T) {
 	f := newFixture(t)
 	f.Deadline = 20 * time.Second
 	var deadlines []time.Time
-	m := f.answering("a", func(ctx context.Context, _ check.Input) (check.Result, error) {
+	m := f.memberFunc("a", func(ctx context.Context, _ check.Input) (check.Result, error) {
 		deadline, ok := ctx.Deadline()
 		if left := time.Until(deadline); !ok || left > f.Deadline {
 			t.Errorf("the layer has %v (%t), more than %v", left, ok, f.Deadline)
@@ -406,16 +405,16 @@ func TestLayersShareTheDeadlineOfTheCheck(t *testing.T) {
 	}
 }
 
-func TestLayersPastTheDeadlineAreLost(t *testing.T) {
+func TestLayersFailAfterTheDeadline(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Deadline = time.Millisecond
-	waits := f.answering("waits", func(ctx context.Context, _ check.Input) (check.Result, error) {
+	waits := f.memberFunc("waits", func(ctx context.Context, _ check.Input) (check.Result, error) {
 		<-ctx.Done()
 		return check.Result{}, &check.Failure{Reason: check.Timeout, Err: ctx.Err()}
 	})
 	waits.Required, waits.Weight = true, 6
-	f.swap(1, waits, f.answering("next", func(ctx context.Context, _ check.Input) (check.Result, error) {
+	f.swap(1, waits, f.memberFunc("next", func(ctx context.Context, _ check.Input) (check.Result, error) {
 		if err := ctx.Err(); err != nil {
 			return check.Result{}, &check.Failure{Reason: check.Timeout, Err: err}
 		}
@@ -430,7 +429,7 @@ func TestLayersPastTheDeadlineAreLost(t *testing.T) {
 	}
 }
 
-func TestExplainKeepsNothing(t *testing.T) {
+func TestExplainRecordsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.swap(4, f.member("a"))
@@ -447,7 +446,7 @@ func TestExplainKeepsNothing(t *testing.T) {
 	}
 }
 
-func TestPlansAreThoseOfTheSpecification(t *testing.T) {
+func TestPlansMatchTheContract(t *testing.T) {
 	t.Parallel()
 	lesser, all := []entity.Type{entity.Domain, entity.Email}, entity.Types()
 	same(t, []check.Plan{
@@ -461,13 +460,13 @@ func TestPlansAreThoseOfTheSpecification(t *testing.T) {
 		}
 	}
 	if p, ok := check.PlanNamed("growth"); ok || p.Covers(entity.Domain) {
-		t.Errorf("a plan that is not sold: %+v", p)
+		t.Errorf("unexpected plan: %+v", p)
 	}
 }
 
 func TestReferencesAreUniqueAndSortByTime(t *testing.T) {
 	t.Parallel()
-	const count, timeChars = 10_000, 10 // a ULID begins with its millisecond
+	const count, timeChars = 10_000, 10 // a ULID begins with 10 characters of time
 	seen, before := map[string]bool{}, ""
 	for range count {
 		ref := check.NewRef()
@@ -476,11 +475,11 @@ func TestReferencesAreUniqueAndSortByTime(t *testing.T) {
 			t.Fatalf("reference %q is not chk_ and a ULID", ref)
 		}
 		if ulid[:timeChars] < before {
-			t.Fatalf("reference %q is of an earlier time than the one before", ref)
+			t.Fatalf("reference %q is earlier than its predecessor", ref)
 		}
 		seen[ref], before = true, ulid[:timeChars]
 	}
 	if len(seen) != count {
-		t.Errorf("only %d of %d references differ", len(seen), count)
+		t.Errorf("only %d of %d references are unique", len(seen), count)
 	}
 }

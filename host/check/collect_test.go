@@ -9,7 +9,7 @@ import (
 	"assay/host/entity"
 )
 
-// collectorFunc is a collector made of a function.
+// collectorFunc is a function that acts as a Collector.
 type collectorFunc func(context.Context, entity.Entity, []string) (entity.Facts, []string)
 
 func (f collectorFunc) Collect(ctx context.Context, e entity.Entity, wanted []string) (entity.Facts, []string) {
@@ -20,16 +20,16 @@ func TestCollect(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.FactsDeadline = time.Minute
-	var asked []string
-	f.Collector = collectorFunc(func(ctx context.Context, e entity.Entity, wanted []string) (entity.Facts, []string) {
+	var wanted []string
+	f.Collector = collectorFunc(func(ctx context.Context, _ entity.Entity, w []string) (entity.Facts, []string) {
 		if _, ok := ctx.Deadline(); !ok {
 			t.Error("lookups have no deadline")
 		}
-		asked = wanted
+		wanted = w
 		return entity.Facts{"dns.a": "192.0.2.1"}, []string{"rdap"}
 	})
 	var read check.Input
-	reader := f.answering("reader", func(_ context.Context, facts check.Input) (check.Result, error) {
+	reader := f.memberFunc("reader", func(_ context.Context, facts check.Input) (check.Result, error) {
 		read = facts
 		return check.Result{Score: 10}, nil
 	}, entity.Domain)
@@ -39,10 +39,10 @@ func TestCollect(t *testing.T) {
 	f.swap(1, reader, second)
 
 	d := f.mustCheck(t, field(entity.Domain, "example.com"))
-	same(t, []string{"dns.a", "rdap.created"}, asked)
+	same(t, []string{"dns.a", "rdap.created"}, wanted)
 	for name, want := range map[string]string{"dns.a": "192.0.2.1", "domain.ascii": "example.com"} {
 		if got, _ := read.Get(name); got != want {
-			t.Errorf("the layer read %q as %s, want %q", got, name, want)
+			t.Errorf("the layer read %q for %s, want %q", got, name, want)
 		}
 	}
 	last := d.Signals[len(d.Signals)-1]
@@ -52,15 +52,15 @@ func TestCollect(t *testing.T) {
 	}, last)
 	same(t, entity.Facts{"dns.a": "192.0.2.1"}, f.records[0].LookedUp)
 	if _, ok := f.records[0].Entity.Facts["dns.a"]; ok {
-		t.Error("what was looked up became part of the entity")
+		t.Error("a looked-up fact became part of the entity")
 	}
 }
 
-func TestCollectNothing(t *testing.T) {
+func TestParsedFactsNeedNoLookup(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.Collector = collectorFunc(func(context.Context, entity.Entity, []string) (entity.Facts, []string) {
-		t.Error("a lookup that no layer asked for")
+		t.Error("a lookup for facts that no layer reads")
 		return nil, nil
 	})
 	m := f.member("parsed", entity.Domain)
@@ -69,14 +69,13 @@ func TestCollectNothing(t *testing.T) {
 	f.mustCheck(t, field(entity.Domain, "example.com"))
 }
 
-// Who repeats what others said is told by the facts that it reads, whatever its name.
-func TestSecondHand(t *testing.T) {
+func TestReadsReputation(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	var members []check.Member
 	facts := map[string][]string{
-		"sight": {"domain.ascii", "dns.a"}, "rumour": {"domain.ascii", "graph.blocked_share"},
-		"lists": {"feed.listed"}, "likeness": {"similar.distance"},
+		"first_hand": {"domain.ascii", "dns.a"}, "graph": {"domain.ascii", "graph.blocked_share"},
+		"lists": {"feed.listed"}, "similar": {"similar.distance"},
 	}
 	for name, read := range facts {
 		m := f.member(name)
@@ -85,8 +84,8 @@ func TestSecondHand(t *testing.T) {
 	}
 	f.swap(1, members...)
 	for _, o := range f.mustCheck(t, aDomain).Layers {
-		if o.ReadsReputation != (o.Layer != "sight") {
-			t.Errorf("%s is second hand: %t", o.Layer, o.ReadsReputation)
+		if o.ReadsReputation != (o.Layer != "first_hand") {
+			t.Errorf("layer %s: ReadsReputation is %t", o.Layer, o.ReadsReputation)
 		}
 	}
 }

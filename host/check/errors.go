@@ -9,25 +9,25 @@ import (
 	"assay/host/entity"
 )
 
-// ErrUnauthorized means that the key is unknown, malformed, revoked or cancelled; which one is not told (spec section
-// 7).
+// ErrUnauthorized means that the key is unknown, malformed, revoked or cancelled. It does not reveal which (contract
+// section 7).
 var ErrUnauthorized = errors.New("the API key is missing, malformed, revoked or cancelled")
 
 // ErrOverloaded means that the host has more checks under way than it can finish in time. Nothing was counted.
 var ErrOverloaded = errors.New("too many checks are under way")
 
-// NoFieldError means that none of the scorable fields was given. Its text lists the four names (spec section 7).
+// NoFieldError means that a request has none of the scorable fields. Its text lists all four (contract section 7).
 type NoFieldError struct{}
 
 func (NoFieldError) Error() string {
 	return "one of domain, email, phone or iban is required"
 }
 
-// PlanError means that the caller's plan does not cover what was asked for.
+// PlanError means that the caller's plan does not include an entity type or a feature.
 type PlanError struct {
 	Plan    string
-	Type    entity.Type // "" when it is about Feature
-	Feature string      // batch checks, ...: in the plural
+	Type    entity.Type // "" if Feature is set
+	Feature string      // a plural, such as "batch checks"
 }
 
 func (e *PlanError) Error() string {
@@ -42,11 +42,11 @@ func (e *PlanError) Error() string {
 	return fmt.Sprintf("the %s plan does not cover %s checks, only %s", e.Plan, e.Type, strings.Join(names, " and "))
 }
 
-// QuotaError means that the month's quota does not cover what was asked for. Nothing was counted.
+// QuotaError means that the remaining monthly quota does not cover the requested checks. Nothing was counted.
 type QuotaError struct {
 	Quota   int
-	Left    int       // of the quota
-	Needed  int       // checks asked for together
+	Left    int       // remaining checks
+	Needed  int       // requested checks
 	ResetAt time.Time // the first instant of the next calendar month, UTC
 }
 
@@ -55,13 +55,13 @@ func (e *QuotaError) Error() string {
 		return fmt.Sprintf("the batch needs %d checks and %d of the monthly quota of %d are left; it resets on %s",
 			e.Needed, e.Left, e.Quota, e.ResetAt.UTC().Format(time.DateOnly))
 	}
-	return fmt.Sprintf("the monthly quota of %d checks is used up; it resets on %s", e.Quota,
-		e.ResetAt.UTC().Format(time.DateOnly))
+	return fmt.Sprintf("the monthly quota of %d checks is used up; it resets on %s",
+		e.Quota, e.ResetAt.UTC().Format(time.DateOnly))
 }
 
-// InternalError is an internal error of one check. Nothing was counted, unless the outcome of the commit is unknown.
+// InternalError is an unexpected failure of a check. Nothing was counted, unless the outcome of the commit is unknown.
 type InternalError struct {
-	Ref string // what the caller quotes to support; also in the log
+	Ref string // quoted by the caller to support, and logged
 	Err error
 }
 

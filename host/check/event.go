@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// event is the body of a webhook event (spec section 2.3). Its signals are codes, its verdict is in upper case.
+// event is the body of a webhook event (contract section 2.3). Signals are codes, and the verdict is in upper case.
 type event struct {
 	Event     string    `json:"event"`
 	Timestamp string    `json:"timestamp"`
@@ -22,8 +22,8 @@ type eventData struct {
 	Ref     string   `json:"ref"`
 }
 
-// Event returns the name and the body of the decision's webhook event. The name is empty when there is none, for an
-// allow verdict (spec section 6).
+// Event returns the name and the JSON body of the decision's webhook event. An allow verdict has no event, so its name
+// is empty (contract section 6).
 func (d *Decision) Event() (name string, body []byte, err error) {
 	switch d.Verdict {
 	case Block:
@@ -39,8 +39,10 @@ func (d *Decision) Event() (name string, body []byte, err error) {
 	}
 	body, err = json.Marshal(event{
 		Event: name, Timestamp: d.At.Format(TimeFormat),
-		Data: eventData{Query: d.Query, Type: string(d.Type), Verdict: strings.ToUpper(string(d.Verdict)),
-			Score: d.Score, Signals: codes, Ref: d.Ref},
+		Data: eventData{
+			Query: d.Query, Type: string(d.Type), Verdict: strings.ToUpper(string(d.Verdict)), Score: d.Score,
+			Signals: codes, Ref: d.Ref,
+		},
 	})
 	if err != nil {
 		return "", nil, fmt.Errorf("writing event: %w", err)

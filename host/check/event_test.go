@@ -9,7 +9,7 @@ import (
 	"assay/host/entity"
 )
 
-func TestEventIsThatOfTheSpecification(t *testing.T) {
+func TestEventMatchesTheContract(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 60_000_000, time.UTC)
 	signals := []check.Signal{
@@ -65,7 +65,7 @@ func TestEventEchoesTheQuery(t *testing.T) {
 		}
 		var got struct{ Data struct{ Query string } }
 		if err := json.Unmarshal(body, &got); err != nil || got.Data.Query != query {
-			t.Errorf("%q comes back as %q, %v", query, got.Data.Query, err)
+			t.Errorf("%q is encoded as %q, %v", query, got.Data.Query, err)
 		}
 	}
 }

@@ -6,45 +6,48 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"assay/host/entity"
 )
 
-// Failure is why a layer gave no score.
+// Failure is the error of a layer that gave no score.
 type Failure struct {
 	Reason FailureReason
 	Err    error
-	Output string // what the guest logged or printed before, clipped; for its author, never for customers
+	Output string // the guest's log and printed output, truncated; for the layer's author, never for customers
 }
 
 func (e *Failure) Error() string { return fmt.Sprintf("%s: %v", e.Reason, e.Err) }
 func (e *Failure) Unwrap() error { return e.Err }
 
-// FailureReason says in one word why a layer gave no score; it is a metric label.
+// FailureReason classifies a failure in one word. It is a metric label.
 type FailureReason string
 
-// The ways to lose a layer.
+// The reasons why a layer gives no score.
 const (
-	Timeout     FailureReason = "timeout"     // its budget, or the check's deadline, ran out
-	Exhausted   FailureReason = "fuel"        // it burned all the fuel that a call may
+	Timeout     FailureReason = "timeout"     // the layer exceeded its budget or the check's deadline
+	Exhausted   FailureReason = "fuel"        // the call burned all of its fuel
 	Trap        FailureReason = "trap"        // the guest crashed or returned a failure
-	Refused     FailureReason = "refused"     // its answer broke the interface's rules
-	Unavailable FailureReason = "unavailable" // it could not be started
+	Refused     FailureReason = "refused"     // the result broke the interface's rules
+	Unavailable FailureReason = "unavailable" // the layer could not be started
 )
 
-// redacted is the loss with every fact that the guest may have repeated replaced by its name: logs hold no raw entity.
-func (e *Failure) redacted(facts Input) *Failure {
-	r := redactor(facts)
+// redacted returns a copy of e in which the values of the layer's facts are replaced by the facts' names. A guest may
+// repeat its input, and logs must not hold the checked entity.
+func (e *Failure) redacted(in Input) *Failure {
+	r := redactor(in.Entity)
 	return &Failure{Reason: e.Reason, Err: errors.New(r.Replace(e.Err.Error())), Output: r.Replace(e.Output)}
 }
 
-// minRedactedLength is the length of the shortest value that is replaced: shorter ones tell nothing, and would mangle the
-// text.
+// minRedactedLength is the length in bytes of the shortest value that is redacted. Shorter values identify nobody, and
+// replacing them would garble the text.
 const minRedactedLength = 4
 
-// redactor replaces the values of facts, the longest first, as they are and in lower case.
-func redactor(facts Input) *strings.Replacer {
+// redactor replaces the values of facts, the longest first, both as they are and in lower case.
+func redactor(facts entity.Facts) *strings.Replacer {
 	type pair struct{ value, name string }
 	var pairs []pair
-	for name, value := range facts.Entity {
+	for name, value := range facts {
 		if len(value) >= minRedactedLength {
 			pairs = append(pairs, pair{value, name}, pair{strings.ToLower(value), name})
 		}

@@ -8,15 +8,15 @@ import (
 	"assay/host/entity"
 )
 
-func TestLostIsRedacted(t *testing.T) {
+func TestFailureIsRedacted(t *testing.T) {
 	t.Parallel()
 	e, err := entity.Parse(entity.Email, "Jane.Roe+shop@Example.com", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := &Failure{Reason: Trap, Err: errors.New(`no code "x:y:jane.roe@example.com"`),
+	failure := &Failure{Reason: Trap, Err: errors.New(`no code "x:y:jane.roe@example.com"`),
 		Output: "scoring Jane.Roe+shop@example.com\njane.roe at example.com, tag shop"}
-	got := lost.redacted(Input{Entity: e.Facts})
+	got := failure.redacted(Input{Entity: e.Facts})
 	for _, raw := range []string{"jane", "example", "shop"} {
 		if text := strings.ToLower(got.Error() + got.Output); strings.Contains(text, raw) {
 			t.Errorf("%q is still in %q and %q", raw, got.Error(), got.Output)

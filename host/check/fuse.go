@@ -7,17 +7,17 @@ import (
 	"slices"
 )
 
-// Verdict is what a score amounts to.
+// Verdict is the recommendation that a score amounts to.
 type Verdict string
 
-// The verdicts, mildest first (spec section 2.2).
+// The verdicts, mildest first (contract section 2.2).
 const (
 	Allow  Verdict = "allow"
 	Review Verdict = "review"
 	Block  Verdict = "block"
 )
 
-// Verdict returns the band that score falls into.
+// Verdict returns the verdict for a score.
 func (b Bands) Verdict(score int) Verdict {
 	switch {
 	case score >= b.Block:
@@ -28,45 +28,46 @@ func (b Bands) Verdict(score int) Verdict {
 	return Allow
 }
 
-// Outcome is what became of one layer in one check.
+// Outcome is the result of one layer in one check.
 type Outcome struct {
 	Layer        string        `json:"layer"`
 	Version      string        `json:"version"`
 	Weight       float64       `json:"weight"`
-	Score        int           `json:"score"`        // 0 to 100; 0 when it abstained or was lost
+	Score        int           `json:"score"`        // 0 to 100; 0 if the layer abstained or failed
 	Contribution float64       `json:"contribution"` // to the fused log-odds: weight * score / 100
 	Abstained    bool          `json:"abstained,omitempty"`
 	Failure      FailureReason `json:"lost,omitempty"`
 	Required     bool          `json:"required,omitempty"`
-	Micros       int64         `json:"micros"` // microseconds it took
-	Fuel         int64         `json:"fuel"`   // what it burned, about one unit an instruction
+	Micros       int64         `json:"micros"` // duration of the call in microseconds
+	Fuel         int64         `json:"fuel"`   // see Result
 	Threat       string        `json:"threat,omitempty"`
 	Signals      []Signal      `json:"signals,omitempty"`
-	// the layer reads what others said of an entity, so its say is no new evidence about it
+	// ReadsReputation is set if the layer repeats the judgement of others, so that its score is not independent evidence.
 	ReadsReputation bool `json:"-"`
 }
 
-// Fused is the composite answer.
+// Fused is the combined result of all layers.
 type Fused struct {
 	Score   int // 0 to 100
-	Lowest  int // the score if every lost layer had found nothing
-	Highest int // the score if every lost layer had found the worst
+	Lowest  int // the score if every failed layer had scored 0
+	Highest int // the score if every failed layer had scored 100
 	Verdict Verdict
-	Threat  string // the category of the layer that contributed most; "" when the verdict is allow
-	// by weight of evidence, heaviest first; those worth no points are left out, and with an allow verdict what weighs little
+	Threat  string // the category named by the layer with the largest contribution; "" for an allow verdict
+	// Signals is sorted by weight, heaviest first. Signals without points are left out, and so are light ones for an
+	// allow verdict.
 	Signals []Signal
 }
 
-// minAllowedWeight is the log-odds below which a signal says nothing about what is allowed: alone it moves a score of 10 by two.
-// A reader would take each reason for a reproach.
+// minAllowedWeight is the least weight, in log-odds, of the signals reported for an allowed entity. A lighter signal
+// changes a score of 10 by about two points, but would read like an accusation.
 const minAllowedWeight = 0.25
 
-// Fuse combines what the layers said: p = sigmoid(bias + sum(weight*score/100)), score = round(100p). It is pure, and
-// monotone in every layer's score, since weights are not negative.
+// Fuse combines the layers' results by logistic regression: p = sigmoid(bias + sum(weight*score/100)) and
+// score = round(100*p). It is a pure function. As weights are not negative, the score never falls when a layer's score
+// rises.
 //
-// A lost layer counts as if it had found nothing, but not in silence: a signal says so, and when the layer is required
-// and the verdict hangs on it, the score is raised to where review begins, so that score and verdict agree and a person
-// decides.
+// A failed layer counts as a score of 0, and a signal reports the failure. If the layer is required and its score could
+// have changed an allow into a review, the score is raised to the start of the review band, so that a person decides.
 func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	low, high := bias, bias
 	required := false
@@ -83,11 +84,11 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	if required && f.Verdict == Allow && bands.Verdict(f.Highest) != Allow {
 		f.Score, f.Verdict = bands.Review, Review
 	}
-	least := 0.0
+	minWeight := 0.0
 	if f.Verdict == Allow {
-		least = minAllowedWeight
+		minWeight = minAllowedWeight
 	}
-	f.Signals = weigh(outcomes, least)
+	f.Signals = sortedSignals(outcomes, minWeight)
 	for _, o := range outcomes {
 		if o.Failure != "" {
 			f.Signals = append(f.Signals, Signal{
@@ -98,29 +99,30 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 		}
 	}
 	if f.Verdict != Allow {
-		f.Threat = dominant(outcomes)
+		f.Threat = dominantThreat(outcomes)
 	}
 	return f
 }
 
-// percent is 100 times the logistic function of x, rounded to a whole number.
+// percent returns the probability for log-odds x in percent, rounded.
 func percent(x float64) int { return int(math.Round(100 / (1 + math.Exp(-x)))) }
 
-// weigh lists the signals that moved the fused log-odds by least or more, by how much they did.
-func weigh(outcomes []Outcome, least float64) []Signal {
-	type weighed struct {
+// sortedSignals returns the signals that changed the fused log-odds by at least minWeight either way, from those that
+// raised it most to those that lowered it most.
+func sortedSignals(outcomes []Outcome, minWeight float64) []Signal {
+	type weighted struct {
 		Signal
 		weight float64
 	}
-	var all []weighed
+	var all []weighted
 	for _, o := range outcomes {
 		for _, s := range o.Signals {
-			if weight := o.Weight * float64(s.Points) / 100; s.Points != 0 && math.Abs(weight) >= least {
-				all = append(all, weighed{s, weight})
+			if weight := o.Weight * float64(s.Points) / 100; s.Points != 0 && math.Abs(weight) >= minWeight {
+				all = append(all, weighted{s, weight})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b weighed) int { return cmp.Compare(b.weight, a.weight) })
+	slices.SortStableFunc(all, func(a, b weighted) int { return cmp.Compare(b.weight, a.weight) })
 	signals := make([]Signal, len(all))
 	for i, w := range all {
 		signals[i] = w.Signal
@@ -128,11 +130,11 @@ func weigh(outcomes []Outcome, least float64) []Signal {
 	return signals
 }
 
-func dominant(outcomes []Outcome) (threat string) {
-	most := 0.0
+func dominantThreat(outcomes []Outcome) (threat string) {
+	largest := 0.0
 	for _, o := range outcomes {
-		if o.Threat != "" && o.Contribution > most {
-			threat, most = o.Threat, o.Contribution
+		if o.Threat != "" && o.Contribution > largest {
+			threat, largest = o.Threat, o.Contribution
 		}
 	}
 	return threat

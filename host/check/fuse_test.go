@@ -17,12 +17,13 @@ var bands = check.Bands{Review: 40, Block: 70}
 // logOdds is the inverse of the logistic function.
 func logOdds(p float64) float64 { return math.Log(p / (1 - p)) }
 
-// scored is a layer's outcome as a check makes it.
+// scored is the outcome of a layer that gave a score.
 func scored(layer string, weight float64, score int) check.Outcome {
 	return check.Outcome{Layer: layer, Weight: weight, Score: score, Contribution: weight * float64(score) / 100}
 }
 
-func lost(layer string, weight float64, required bool) check.Outcome {
+// failed is the outcome of a layer that failed.
+func failed(layer string, weight float64, required bool) check.Outcome {
 	return check.Outcome{Layer: layer, Weight: weight, Required: required, Failure: check.Timeout}
 }
 
@@ -86,9 +87,9 @@ func TestScoreStaysWithinItsRange(t *testing.T) {
 	}
 }
 
-func TestLostLayer(t *testing.T) {
+func TestFailedLayer(t *testing.T) {
 	t.Parallel()
-	low := logOdds(.10) // and each lost layer of weight 4 could lift it to 86
+	low := logOdds(.10) // a failed layer of weight 4 could raise it to 86
 	degraded := func(layer string, highest int) check.Signal {
 		return check.Signal{
 			Code: "host:degraded:" + layer,
@@ -104,51 +105,51 @@ func TestLostLayer(t *testing.T) {
 		want     check.Fused
 	}{
 		{
-			"required, and the verdict hangs on it", low, []check.Outcome{lost("a", 4, true)},
+			"required, could change the verdict", low, []check.Outcome{failed("a", 4, true)},
 			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review,
 				Signals: []check.Signal{degraded("a", 86)}},
 		},
 		{
-			"required, and it could only just reach review", logOdds(.39),
-			[]check.Outcome{lost("a", logOdds(.40)-logOdds(.39), true)},
+			"required, could just reach review", logOdds(.39),
+			[]check.Outcome{failed("a", logOdds(.40)-logOdds(.39), true)},
 			check.Fused{Score: 40, Lowest: 39, Highest: 40, Verdict: check.Review,
 				Signals: []check.Signal{degraded("a", 40)}},
 		},
 		{
-			"optional, and the verdict hangs on it", low, []check.Outcome{lost("a", 4, false)},
+			"optional, could change the verdict", low, []check.Outcome{failed("a", 4, false)},
 			check.Fused{Score: 10, Lowest: 10, Highest: 86, Verdict: check.Allow,
 				Signals: []check.Signal{degraded("a", 86)}},
 		},
 		{
-			"required, but too light to change the verdict", low, []check.Outcome{lost("a", 1, true)},
+			"required, cannot change the verdict", low, []check.Outcome{failed("a", 1, true)},
 			check.Fused{Score: 10, Lowest: 10, Highest: 23, Verdict: check.Allow,
 				Signals: []check.Signal{degraded("a", 23)}},
 		},
 		{
-			"required, and the others say review without it", low,
-			[]check.Outcome{lost("a", 4, true), scored("b", 2.2, 100)},
+			"required, review without it", low,
+			[]check.Outcome{failed("a", 4, true), scored("b", 2.2, 100)},
 			check.Fused{Score: 50, Lowest: 50, Highest: 98, Verdict: check.Review,
 				Signals: []check.Signal{degraded("a", 98)}},
 		},
 		{
-			"required, and the others say block without it", low,
-			[]check.Outcome{lost("a", 4, true), scored("b", 4, 100)},
+			"required, block without it", low,
+			[]check.Outcome{failed("a", 4, true), scored("b", 4, 100)},
 			check.Fused{Score: 86, Lowest: 86, Highest: 100, Verdict: check.Block,
 				Signals: []check.Signal{degraded("a", 100)}},
 		},
 		{
-			"two required", low, []check.Outcome{lost("a", 2, true), lost("b", 2, true)},
+			"two required", low, []check.Outcome{failed("a", 2, true), failed("b", 2, true)},
 			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review,
 				Signals: []check.Signal{degraded("a", 86), degraded("b", 86)}},
 		},
 		{
-			"one required that matters together with an optional one", low,
-			[]check.Outcome{lost("a", 1, true), lost("b", 1, false)},
+			"required, could change the verdict together with an optional one", low,
+			[]check.Outcome{failed("a", 1, true), failed("b", 1, false)},
 			check.Fused{Score: 40, Lowest: 10, Highest: 45, Verdict: check.Review,
 				Signals: []check.Signal{degraded("a", 45), degraded("b", 45)}},
 		},
 		{
-			"an abstaining one is not a lost one", low,
+			"abstaining is not failing", low,
 			[]check.Outcome{{Layer: "a", Weight: 4, Required: true, Abstained: true}},
 			check.Fused{Score: 10, Lowest: 10, Highest: 10, Verdict: check.Allow, Signals: none},
 		},
@@ -166,7 +167,7 @@ func TestDegradedSignalsFollowTheLayers(t *testing.T) {
 	t.Parallel()
 	b := scored("b", 1, 10)
 	b.Signals = []check.Signal{{Points: -5, Code: "b:x:low"}, {Points: 15, Code: "b:x:high"}}
-	got := check.Fuse(logOdds(.10), bands, []check.Outcome{lost("a", 4, true), b})
+	got := check.Fuse(logOdds(.10), bands, []check.Outcome{failed("a", 4, true), b})
 	if diff := cmp.Diff([]string{"b:x:high", "b:x:low", "host:degraded:a"}, codes(got.Signals)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -197,8 +198,8 @@ func TestSignalsAreOrderedByTheirWeight(t *testing.T) {
 	}
 }
 
-// What weighs little is left out where nothing is held against the entity, and is told where something is.
-func TestSlightSignals(t *testing.T) {
+// Light signals are left out for an allow verdict only.
+func TestLightSignals(t *testing.T) {
 	t.Parallel()
 	a := scored("a", 5, 14)
 	a.Signals = []check.Signal{sig(4, "a:x:slight"), sig(5, "a:x:enough"), sig(-4, "a:x:slightly_good"),
@@ -211,7 +212,7 @@ func TestSlightSignals(t *testing.T) {
 	}{
 		{"allowed", logOdds(.10), nil, []string{"a:x:enough", "a:x:good"}},
 		{"reviewed", logOdds(.50), nil, []string{"a:x:enough", "a:x:slight", "a:x:slightly_good", "a:x:good"}},
-		{"reviewed for what was lost", logOdds(.10), []check.Outcome{lost("b", 4, true)},
+		{"raised to review", logOdds(.10), []check.Outcome{failed("b", 4, true)},
 			[]string{"a:x:enough", "a:x:slight", "a:x:slightly_good", "a:x:good", "host:degraded:b"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -231,18 +232,18 @@ func TestDominantThreat(t *testing.T) {
 		outcomes []check.Outcome
 		want     string
 	}{
-		{"that of the higher score", []check.Outcome{named(scored("a", 3, 50), "spam"),
+		{"higher score", []check.Outcome{named(scored("a", 3, 50), "spam"),
 			named(scored("b", 3, 90), "phishing")}, "phishing"},
-		{"weight counts, not score alone", []check.Outcome{named(scored("a", 6, 50), "spam"),
+		{"higher contribution", []check.Outcome{named(scored("a", 6, 50), "spam"),
 			named(scored("b", 3, 90), "phishing")}, "spam"},
-		{"the first of equals", []check.Outcome{named(scored("a", 3, 80), "spam"),
+		{"first of equal contributions", []check.Outcome{named(scored("a", 3, 80), "spam"),
 			named(scored("b", 3, 80), "phishing")}, "spam"},
-		{"a layer that names none", []check.Outcome{scored("a", 6, 90), named(scored("b", 3, 10), "phishing")},
+		{"the heaviest layer names none", []check.Outcome{scored("a", 6, 90), named(scored("b", 3, 10), "phishing")},
 			"phishing"},
-		{"a layer without weight", []check.Outcome{scored("a", 6, 90), named(scored("b", 0, 100), "phishing")}, ""},
+		{"weight 0", []check.Outcome{scored("a", 6, 90), named(scored("b", 0, 100), "phishing")}, ""},
 		{"none named", []check.Outcome{scored("a", 6, 90)}, ""},
-		{"an allow verdict has none", []check.Outcome{named(scored("a", 1, 50), "spam")}, ""},
-		{"raised to review", []check.Outcome{named(scored("a", 1, 50), "spam"), lost("b", 6, true)}, "spam"},
+		{"allow verdict", []check.Outcome{named(scored("a", 1, 50), "spam")}, ""},
+		{"raised to review", []check.Outcome{named(scored("a", 1, 50), "spam"), failed("b", 6, true)}, "spam"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -253,14 +254,14 @@ func TestDominantThreat(t *testing.T) {
 	}
 }
 
-// randomOutcomes makes a lineup's outcomes: some layers weightless, abstaining, lost, required.
+// randomOutcomes returns outcomes of which some are weightless, abstaining, failed or required.
 func randomOutcomes(r *rand.Rand) []check.Outcome {
 	outcomes := make([]check.Outcome, r.IntN(9))
 	for i := range outcomes {
 		name, weight := fmt.Sprintf("l%d", i), r.Float64()*20*float64(r.IntN(4))/3
 		switch r.IntN(5) {
 		case 0:
-			outcomes[i] = lost(name, weight, r.IntN(2) == 0)
+			outcomes[i] = failed(name, weight, r.IntN(2) == 0)
 		case 1:
 			outcomes[i] = check.Outcome{Layer: name, Weight: weight, Abstained: true, Required: r.IntN(2) == 0}
 		default:
@@ -296,10 +297,10 @@ func TestFuseProperties(t *testing.T) {
 		}
 		f := check.Fuse(bias, bands, outcomes)
 		if diff := cmp.Diff(f, check.Fuse(bias, bands, outcomes)); diff != "" {
-			t.Fatalf("lineup %d: two calls differ:\n%s", i, diff)
+			t.Fatalf("lineup %d: two calls returned different results:\n%s", i, diff)
 		}
 		if diff := cmp.Diff(before, outcomes); diff != "" {
-			t.Fatalf("lineup %d: the outcomes were changed:\n%s", i, diff)
+			t.Fatalf("lineup %d: Fuse changed its argument:\n%s", i, diff)
 		}
 		consistent(t, i, bias, bands, outcomes, f)
 		if f.Score != f.Lowest {
@@ -317,11 +318,11 @@ func TestFuseProperties(t *testing.T) {
 		}
 	}
 	if raised == 0 {
-		t.Error("no lineup had its score raised for a lost layer: the test has not seen that case")
+		t.Error("the random lineups contain none whose score is raised for a failed layer")
 	}
 }
 
-// consistent checks what must hold of every answer, with the logistic function written another way.
+// consistent checks the result against an independent implementation.
 func consistent(t *testing.T, i int, bias float64, bands check.Bands, outcomes []check.Outcome, f check.Fused) {
 	t.Helper()
 	sum, most, required := bias, bias, false
@@ -346,7 +347,7 @@ func consistent(t *testing.T, i int, bias float64, bands check.Bands, outcomes [
 	}
 }
 
-// monotone raises one layer's score step by step: nothing may fall.
+// monotone checks that nothing falls while one layer's score rises.
 func monotone(t *testing.T, i int, bias float64, bands check.Bands, outcomes []check.Outcome, layer int) {
 	t.Helper()
 	steps := slices.Clone(outcomes)
@@ -356,13 +357,13 @@ func monotone(t *testing.T, i int, bias float64, bands check.Bands, outcomes []c
 		next := check.Fuse(bias, bands, steps)
 		if score > 0 && (next.Score < last.Score || next.Lowest < last.Lowest || next.Highest < last.Highest ||
 			rank(next.Verdict) < rank(last.Verdict)) {
-			t.Fatalf("lineup %d: layer %d at %d gives %+v, less than %+v before", i, layer, score, next, last)
+			t.Fatalf("lineup %d: layer %d at %d gives %+v after %+v", i, layer, score, next, last)
 		}
 		last = next
 	}
 }
 
-// bounded lets a lost layer answer after all: the score must be within what was promised without it.
+// bounded checks that a failed layer, had it answered, would have kept the score within Lowest and Highest.
 func bounded(t *testing.T, i int, bias float64, bands check.Bands, outcomes []check.Outcome, layer int) {
 	t.Helper()
 	without := check.Fuse(bias, bands, outcomes)
@@ -371,7 +372,7 @@ func bounded(t *testing.T, i int, bias float64, bands check.Bands, outcomes []ch
 		answered[layer] = scored(outcomes[layer].Layer, outcomes[layer].Weight, score)
 		with := check.Fuse(bias, bands, answered)
 		if with.Lowest < without.Lowest || with.Highest > without.Highest {
-			t.Fatalf("lineup %d: layer %d answering %d gives %d to %d, outside %d to %d",
+			t.Fatalf("lineup %d: layer %d scoring %d gives %d to %d, outside %d to %d",
 				i, layer, score, with.Lowest, with.Highest, without.Lowest, without.Highest)
 		}
 	}
@@ -379,21 +380,21 @@ func bounded(t *testing.T, i int, bias float64, bands check.Bands, outcomes []ch
 
 func TestContributionsAddUp(t *testing.T) {
 	t.Parallel()
-	// Two layers of half the weight say what one of the whole weight does, and the order of layers does not matter.
+	// Two layers of half the weight equal one of the whole weight, and the order of layers does not matter.
 	for score := range 101 {
 		whole := check.Fuse(-3, bands, []check.Outcome{scored("a", 6, score)})
 		halves := check.Fuse(-3, bands, []check.Outcome{scored("a", 3, score), scored("b", 3, score)})
 		mixed := check.Fuse(-3, bands, []check.Outcome{scored("c", 2, 30), scored("a", 6, score)})
 		swapped := check.Fuse(-3, bands, []check.Outcome{scored("a", 6, score), scored("c", 2, 30)})
 		if whole.Score != halves.Score || mixed.Score != swapped.Score {
-			t.Errorf("at %d: %d against %d in halves; %d against %d in another order", score, whole.Score, halves.Score,
+			t.Errorf("at %d: %d, but %d in halves; %d, but %d in another order", score, whole.Score, halves.Score,
 				mixed.Score, swapped.Score)
 		}
 	}
 }
 
 func BenchmarkFuse(b *testing.B) {
-	outcomes := []check.Outcome{scored("a", 6, 90), scored("b", 4, 20), lost("c", 3, true)}
+	outcomes := []check.Outcome{scored("a", 6, 90), scored("b", 4, 20), failed("c", 3, true)}
 	for i := range outcomes {
 		outcomes[i].Signals = []check.Signal{sig(50, "a:b:c"), sig(40, "a:b:d")}
 	}

@@ -9,19 +9,19 @@ import (
 	"assay/host/entity"
 )
 
-// Layer is one scoring layer, ready to run. Implementations are safe for concurrent use, return within the budget of
-// their own and the context's deadline, never panic, and give the same answer for the same facts. An error is a *Lost.
+// Layer is a scoring layer that is ready to run. Implementations are safe for concurrent use, respect their own budget
+// and the context's deadline, never panic, and return the same result for the same input. Errors are of type *Failure.
 type Layer interface {
-	Score(ctx context.Context, facts Input) (Result, error)
+	Score(ctx context.Context, in Input) (Result, error)
 }
 
-// Input is what a layer may read: the entity's facts and the lineup's settings for that layer (config.*).
+// Input is what a layer can read: the facts about the entity, and the lineup's settings for the layer.
 type Input struct {
 	Entity entity.Facts
-	Config map[string]string // by name without "config."
+	Config map[string]string // by name without the prefix "config."
 }
 
-// Get returns the named fact and whether it is known.
+// Get returns the value of the named fact or setting ("config.NAME") and whether it is known.
 func (f Input) Get(name string) (string, bool) {
 	if len(name) > len(configPrefix) && name[:len(configPrefix)] == configPrefix {
 		value, ok := f.Config[name[len(configPrefix):]]
@@ -33,55 +33,55 @@ func (f Input) Get(name string) (string, bool) {
 
 const configPrefix = "config."
 
-// Result is what a layer said.
+// Result is the result of a layer's call.
 type Result struct {
 	Abstained bool
-	Score     int // 0 to 100: the sum of the signals' points, held to that range
+	Score     int // the sum of the signals' points, clamped to 0..100
 	Signals   []Signal
-	Threat    string // a category of the published list, or ""
-	// what the call burned, about one unit an instruction: the same on every machine for the same facts and instance
-	Fuel int64
+	Threat    string // one of sdk.Threats, or ""
+	Fuel      int64  // consumed, about one unit per instruction; the same on every machine for the same input
 }
 
-// Signal is one reason a layer gave.
+// Signal is one finding of a layer.
 type Signal struct {
 	Points int    `json:"points"` // -100 to 100
 	Code   string `json:"code"`   // group:kind:detail
-	Text   string `json:"text"`   // a sentence for a person
+	Text   string `json:"text"`   // a sentence for people
 }
 
-// Member is a layer's place in a lineup.
+// Member is a layer with its weight and settings in a lineup.
 type Member struct {
 	Name     string
 	Version  string
 	Weight   float64 // what a score of 100 adds to the fused log-odds; not negative
-	Required bool    // when lost, and a band hangs on it, the verdict is at least review
+	Required bool    // if the layer fails and could have raised the verdict, the verdict is at least review
 	Entities []entity.Type
-	Facts    []string // every fact that the layer declares to read
+	Facts    []string // the facts that the layer declares to read
 	Config   map[string]string
 	Layer    Layer
 
 	readsReputation bool // see Outcome
 }
 
-// Lineup is a revision ready to run: immutable, and kept by a check from its beginning to its end.
+// Lineup is one revision of the layers and weights that score. It is immutable, and a check uses the same lineup from
+// beginning to end.
 type Lineup struct {
 	Revision int64
-	Bias     float64 // the fused log-odds of an entity of which no layer has anything to say
+	Bias     float64 // the fused log-odds if every layer scores 0
 	Bands    Bands
 	Members  []Member
 
 	byType  map[entity.Type][]int    // indices into Members
-	lookups map[entity.Type][]string // facts that the members read and that parsing does not give, sorted
+	lookups map[entity.Type][]string // facts that members read and parsing does not supply, sorted
 }
 
-// Bands are the scores at which a verdict begins: allow below Review, block from Block on (spec section 6).
+// Bands holds the scores at which the verdicts begin: allow below Review, block from Block on (contract section 2.2).
 type Bands struct {
 	Review int `json:"review"`
 	Block  int `json:"block"`
 }
 
-// NewLineup returns a lineup with its members sorted out by entity type.
+// NewLineup returns a lineup of the given members, which it must not share with another lineup.
 func NewLineup(revision int64, bias float64, bands Bands, members []Member) *Lineup {
 	l := &Lineup{
 		Revision: revision, Bias: bias, Bands: bands, Members: members,
@@ -91,7 +91,7 @@ func NewLineup(revision int64, bias float64, bands Bands, members []Member) *Lin
 		members[i].readsReputation = slices.ContainsFunc(m.Facts, isReputation)
 		for _, t := range m.Entities {
 			l.byType[t] = append(l.byType[t], i)
-			l.lookups[t] = append(l.lookups[t], slices.DeleteFunc(slices.Clone(m.Facts), parsed)...)
+			l.lookups[t] = append(l.lookups[t], slices.DeleteFunc(slices.Clone(m.Facts), isParsed)...)
 		}
 	}
 	for t, facts := range l.lookups {
@@ -101,69 +101,69 @@ func NewLineup(revision int64, bias float64, bands Bands, members []Member) *Lin
 	return l
 }
 
-// parsed says whether a fact needs no lookup.
-func parsed(fact string) bool {
+// isParsed reports whether a fact comes from parsing or the lineup, so that no lookup is needed.
+func isParsed(fact string) bool {
 	group, _, _ := strings.Cut(fact, ".")
 	return group == "entity" || group == "config" || slices.Contains(entity.Types(), entity.Type(group))
 }
 
-// isReputation says whether a fact is what others said of an entity: the reputation graph, imported lists, likeness to
-// what is on them.
+// isReputation reports whether a fact repeats the judgement of others: the reputation graph, imported lists, or
+// similarity to their entries.
 func isReputation(fact string) bool {
 	group, _, _ := strings.Cut(fact, ".")
 	return group == "graph" || group == "feed" || group == "similar"
 }
 
-// Live is the lineup in force. Checks hold it while they run, so that a swap never changes a check under way and the
-// layers of a lineup that was swapped out can be closed once the last check has left it.
+// Live holds the lineup in force and counts the checks that use it. A swap does not affect running checks, and the
+// layers of the previous lineup can be closed once its last check has ended.
 type Live struct{ current atomic.Pointer[LineupRef] }
 
-// LineupRef is a lineup that somebody uses; it must be released once.
+// LineupRef is a counted reference to a lineup. It must be released exactly once.
 type LineupRef struct {
 	*Lineup
-	refs    atomic.Int64 // the holder of the Live counts as one
+	refs    atomic.Int64 // one of them is Live's own, while the lineup is in force
 	drained chan struct{}
 }
 
-// Acquire returns the lineup in force, or nil when there is none yet.
+// Acquire returns a reference to the lineup in force, or nil if there is none.
 func (l *Live) Acquire() *LineupRef {
 	for {
-		// Between reading the pointer and holding the lineup, it may have been swapped out and have drained.
-		if h := l.current.Load(); h == nil || h.retain() {
-			return h
+		// The lineup may be swapped out and drain between Load and retain.
+		if r := l.current.Load(); r == nil || r.retain() {
+			return r
 		}
 	}
 }
 
-// retain counts one more user, unless the lineup has drained: that is for ever.
-func (h *LineupRef) retain() bool {
+// retain adds a reference. It returns false if the lineup has drained, which is permanent.
+func (r *LineupRef) retain() bool {
 	for {
-		n := h.refs.Load()
+		n := r.refs.Load()
 		if n <= 0 {
 			return false
 		}
-		if h.refs.CompareAndSwap(n, n+1) {
+		if r.refs.CompareAndSwap(n, n+1) {
 			return true
 		}
 	}
 }
 
-// Release gives the lineup back.
-func (h *LineupRef) Release() {
-	if h.refs.Add(-1) == 0 {
-		close(h.drained)
+// Release drops the reference.
+func (r *LineupRef) Release() {
+	if r.refs.Add(-1) == 0 {
+		close(r.drained)
 	}
 }
 
-// Swap puts next in force. The returned channel is closed when no check uses the previous lineup any more; it is nil
-// when there was none. A nil next takes the last lineup out of force.
+// Swap puts next in force; nil leaves no lineup in force. The returned channel is closed when no check uses the previous
+// lineup. It is nil if there was none.
 func (l *Live) Swap(next *Lineup) (drained <-chan struct{}) {
-	var held *LineupRef
+	var ref *LineupRef
 	if next != nil {
-		held = &LineupRef{Lineup: next, drained: make(chan struct{})}
-		held.refs.Store(1)
+		ref = &LineupRef{Lineup: next, drained: make(chan struct{})}
+		ref.refs.Store(1)
 	}
-	old := l.current.Swap(held)
+	old := l.current.Swap(ref)
 	if old == nil {
 		return nil
 	}

@@ -22,16 +22,16 @@ func closed(c <-chan struct{}) bool {
 func TestLiveDrains(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ holders int }{
-		"nobody holds it":  {0},
-		"one check does":   {1},
-		"three checks do":  {3},
-		"a hundred checks": {100},
+		"no holders":        {0},
+		"one holder":        {1},
+		"three holders":     {3},
+		"a hundred holders": {100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var live check.Live
 			if drained := live.Swap(check.NewLineup(1, 0, bands, nil)); drained != nil {
-				t.Fatal("a first lineup drains another")
+				t.Fatal("the first swap returned a channel")
 			}
 			held := make([]*check.LineupRef, c.holders)
 			for i := range held {
@@ -40,15 +40,15 @@ func TestLiveDrains(t *testing.T) {
 			drained := live.Swap(check.NewLineup(2, 0, bands, nil))
 			for i, h := range held {
 				if closed(drained) {
-					t.Fatalf("drained while %d checks held it", len(held)-i)
+					t.Fatalf("drained with %d holders", len(held)-i)
 				}
 				if h.Revision != 1 {
-					t.Fatalf("a check that began with revision 1 holds %d", h.Revision)
+					t.Fatalf("the holder of revision 1 now has %d", h.Revision)
 				}
 				h.Release()
 			}
 			if !closed(drained) {
-				t.Error("not drained when the last holder has left")
+				t.Error("not drained after the last holder released it")
 			}
 			next := live.Acquire()
 			if next.Revision != 2 {
@@ -63,47 +63,47 @@ func TestLiveWithoutLineup(t *testing.T) {
 	t.Parallel()
 	var live check.Live
 	if live.Acquire() != nil {
-		t.Error("there is a lineup before the first")
+		t.Error("acquired a lineup before the first swap")
 	}
 	if live.Swap(nil) != nil {
-		t.Error("no lineup drains")
+		t.Error("swapping nothing for nothing returned a channel")
 	}
 	live.Swap(check.NewLineup(1, 0, bands, nil))
 	held := live.Acquire()
 	drained := live.Swap(nil)
 	if live.Acquire() != nil {
-		t.Error("there is a lineup after the last was taken out of force")
+		t.Error("acquired a lineup after the last was swapped out")
 	}
 	if closed(drained) {
-		t.Error("drained while it was held")
+		t.Error("drained while a holder was left")
 	}
 	held.Release()
 	if !closed(drained) {
-		t.Error("not drained when the last holder has left")
+		t.Error("not drained after the last holder released it")
 	}
 }
 
-func TestLiveHasOneLineupTwice(t *testing.T) {
+func TestLiveSwapsALineupForItself(t *testing.T) {
 	t.Parallel()
 	var live check.Live
 	l := check.NewLineup(1, 0, bands, nil)
 	live.Swap(l)
 	held := live.Acquire()
-	drained := live.Swap(l) // a rollback to what is in force
+	drained := live.Swap(l) // such as a rollback to the current revision
 	again := live.Acquire()
 	again.Release()
 	if closed(drained) {
-		t.Error("the second stay in force was counted for the first")
+		t.Error("a holder of the second period was counted for the first")
 	}
 	held.Release()
 	if !closed(drained) {
-		t.Error("the first stay in force does not drain")
+		t.Error("the first period does not drain")
 	}
 }
 
-func TestLiveUnderFire(t *testing.T) {
+func TestLiveUnderConcurrentSwaps(t *testing.T) {
 	t.Parallel()
-	const swaps, checkers, checksEach = 20_000, 6, 20 // of a revision, by all checkers together
+	const swaps, checkers, checksEach = 20_000, 6, 20 // checksEach is the number of acquisitions for each revision
 	type use struct {
 		holders atomic.Int64
 		ended   atomic.Bool
@@ -132,7 +132,7 @@ func TestLiveUnderFire(t *testing.T) {
 					runtime.Gosched()
 				}
 				if u.ended.Load() {
-					t.Errorf("revision %d drained while it was held", h.Revision)
+					t.Errorf("revision %d drained while a holder was left", h.Revision)
 				}
 				u.holders.Add(-1)
 				h.Release()
@@ -155,9 +155,9 @@ func TestLiveUnderFire(t *testing.T) {
 	stop.Store(true)
 	checks.Wait()
 	if !closed(live.Swap(nil)) {
-		t.Error("the last revision has no holders, and has not drained")
+		t.Error("the last revision has no holders but has not drained")
 	}
-	drains.Wait() // a revision that never drains ends the test here, by its time limit
+	drains.Wait() // hangs if a revision never drains
 }
 
 func TestLiveCountsEveryHolder(t *testing.T) {
@@ -171,7 +171,7 @@ func TestLiveCountsEveryHolder(t *testing.T) {
 	for range checkers {
 		checks.Go(func() {
 			for round := range int64(rounds) {
-				// They begin each round together: else, on few cores, one is through before the other begins.
+				// Rounds start together; otherwise, on few cores, one checker ends before the other starts.
 				begun.Add(1)
 				for begun.Load() < (round+1)*checkers {
 					runtime.Gosched()
@@ -185,15 +185,15 @@ func TestLiveCountsEveryHolder(t *testing.T) {
 	checks.Wait()
 	drained := live.Swap(nil)
 	if closed(drained) {
-		t.Fatal("drained while it was held")
+		t.Fatal("drained while a holder was left")
 	}
 	last.Release()
 	if !closed(drained) {
-		t.Error("not drained when the last holder has left")
+		t.Error("not drained after the last holder released it")
 	}
 }
 
-func TestLineupRunsTheLayersOfTheType(t *testing.T) {
+func TestLineupRunsTheLayersOfTheEntityType(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
 	f.swap(5,

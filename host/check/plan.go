@@ -6,20 +6,20 @@ import (
 	"assay/host/entity"
 )
 
-// Plan is what a subscription covers (spec section 8).
+// Plan is what a subscription includes (contract section 8).
 type Plan struct {
-	Name     string        // free, starter, pro; public for the no-key endpoint
-	Quota    int           // checks a calendar month (UTC) of an account; 0 means not counted by month
-	Types    []entity.Type // the entity types it may check
-	Webhooks bool          // events on block and review
-	Batch    bool          // up to 100 checks a call
-	Privacy  bool          // the GDPR endpoints
+	Name     string        // free, starter, pro, or public for the endpoint without a key
+	Quota    int           // checks of an account in a calendar month (UTC); 0 means no monthly quota
+	Types    []entity.Type // entity types that can be checked
+	Webhooks bool          // events for block and review verdicts
+	Batch    bool          // batch checks
+	Privacy  bool          // privacy endpoints
 }
 
-// Covers says whether the plan may check entities of type t.
+// Covers reports whether the plan includes checks of entities of type t.
 func (p Plan) Covers(t entity.Type) bool { return slices.Contains(p.Types, t) }
 
-// Plans lists what can be subscribed to, cheapest first (spec section 8).
+// Plans returns the plans that customers can subscribe to, cheapest first (contract section 8).
 func Plans() []Plan {
 	all := entity.Types()
 	return []Plan{
@@ -29,10 +29,10 @@ func Plans() []Plan {
 	}
 }
 
-// PublicPlan is that of callers without a key: domains only, limited by the hour and address instead of the month.
+// PublicPlan returns the plan of callers without a key: domains only, limited per address and hour instead of per month.
 func PublicPlan() Plan { return Plan{Name: "public", Types: []entity.Type{entity.Domain}} }
 
-// PlanNamed returns the plan of that name, the public one included, and whether there is one.
+// PlanNamed returns the plan with the given name, which may be the public plan, and whether it exists.
 func PlanNamed(name string) (Plan, bool) {
 	for _, p := range append(Plans(), PublicPlan()) {
 		if p.Name == name {
@@ -42,9 +42,9 @@ func PlanNamed(name string) (Plan, bool) {
 	return Plan{}, false
 }
 
-// Caller is who asks for a check.
+// Caller identifies the customer who requests a check.
 type Caller struct {
 	Account string // acct_...
-	Key     string // key_..., empty on the no-key endpoint
+	Key     string // key_...; empty for the endpoint without a key
 	Plan    Plan
 }

@@ -7,37 +7,37 @@ import (
 	"testing"
 )
 
-// A check that has read the pointer to a lineup may be overtaken by a swap and the leaving of all others.
-func TestDrainedLineupIsNotHeldAgain(t *testing.T) {
+// Between loading the current lineup and retaining it, the lineup can be swapped out and drain.
+func TestDrainedLineupCannotBeRetained(t *testing.T) {
 	t.Parallel()
 	var live Live
 	live.Swap(NewLineup(1, 0, Bands{}, nil))
-	overtaken := live.current.Load()
-	if !overtaken.retain() {
-		t.Fatal("the lineup in force cannot be held")
+	stale := live.current.Load()
+	if !stale.retain() {
+		t.Fatal("the lineup in force cannot be retained")
 	}
 	drained := live.Swap(NewLineup(2, 0, Bands{}, nil))
-	if !overtaken.retain() {
-		t.Error("a lineup that another check holds cannot be held")
+	if !stale.retain() {
+		t.Error("a lineup with references cannot be retained")
 	}
-	overtaken.Release()
-	overtaken.Release()
+	stale.Release()
+	stale.Release()
 	<-drained
-	if overtaken.retain() {
-		t.Error("a drained lineup is held again")
+	if stale.retain() {
+		t.Error("a drained lineup was retained")
 	}
 	if h := live.Acquire(); h.Revision != 2 {
 		t.Errorf("revision %d is in force, want 2", h.Revision)
 	}
 }
 
-func TestAcquireWaitsForTheLineupBehindADrainedOne(t *testing.T) {
+func TestAcquireSkipsADrainedLineup(t *testing.T) {
 	t.Parallel()
 	var live Live
 	live.Swap(NewLineup(1, 0, Bands{}, nil))
-	overtaken := live.current.Load()
+	stale := live.current.Load()
 	<-live.Swap(NewLineup(2, 0, Bands{}, nil))
-	live.current.Store(overtaken) // what a check sees that was overtaken, held still
+	live.current.Store(stale) // freezes the moment in which a check still sees the drained lineup
 
 	var checks sync.WaitGroup
 	var begun atomic.Int32
@@ -45,7 +45,7 @@ func TestAcquireWaitsForTheLineupBehindADrainedOne(t *testing.T) {
 		checks.Go(func() {
 			begun.Add(1)
 			if h := live.Acquire(); h.Revision != 3 {
-				t.Errorf("revision %d is given out, want 3", h.Revision)
+				t.Errorf("acquired revision %d, want 3", h.Revision)
 			}
 		})
 	}

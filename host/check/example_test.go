@@ -1,0 +1,34 @@
+package check_test
+
+import (
+	"fmt"
+
+	"assay/host/check"
+)
+
+func ExampleFuse() {
+	outcomes := []check.Outcome{
+		{
+			Layer: "domain", Weight: 7, Score: 90, Contribution: 6.3, Threat: "phishing",
+			Signals: []check.Signal{{Points: 90, Code: "domain:brand:paypal", Text: "Imitates PayPal"}},
+		},
+		{Layer: "network", Weight: 2, Failure: check.Timeout},
+	}
+	f := check.Fuse(-6, check.Bands{Review: 40, Block: 70}, outcomes)
+	fmt.Println(f.Score, f.Verdict, f.Threat)
+	fmt.Println("if the failed layer had answered: at most", f.Highest)
+	for _, s := range f.Signals {
+		fmt.Println(s.Code)
+	}
+	// Output:
+	// 57 review phishing
+	// if the failed layer had answered: at most 91
+	// domain:brand:paypal
+	// host:degraded:network
+}
+
+func ExampleBands_Verdict() {
+	bands := check.Bands{Review: 40, Block: 70}
+	fmt.Println(bands.Verdict(39), bands.Verdict(40), bands.Verdict(70))
+	// Output: allow review block
+}
