@@ -9,13 +9,12 @@ import (
 	"os"
 	"os/exec"
 	"os/user"
-	"path/filepath"
 	"strconv"
 	"syscall"
 	"time"
 )
 
-// account is the user that Postgres runs as, since it refuses to be root. The nil account is this process's own user.
+// account is the user that Postgres runs as, because it refuses to run as root. A nil account is this process's user.
 type account struct {
 	uid, gid uint32
 	name     string
@@ -34,7 +33,7 @@ func unprivileged() (*account, error) {
 		if err != nil {
 			return nil, fmt.Errorf("looking up the user %s: %w", name, err)
 		}
-		// macOS writes nobody as -2, which the kernel holds as the same 32 bits.
+		// macOS reports nobody as -2, which the kernel stores as the same 32 bits.
 		uid, uidErr := strconv.ParseInt(found.Uid, 10, 64)
 		gid, gidErr := strconv.ParseInt(found.Gid, 10, 64)
 		if uidErr != nil || gidErr != nil || uint32(uid) == 0 {
@@ -42,11 +41,11 @@ func unprivileged() (*account, error) {
 		}
 		return &account{uint32(uid), uint32(gid), name}, nil
 	}
-	return nil, errors.New("looking for a user to run Postgres as, which refuses to be root: this machine has neither " +
-		"postgres nor nobody: run the host as an ordinary user, or set ASSAY_DATABASE_URL")
+	return nil, errors.New("choosing a user for Postgres, which refuses to run as root: there is neither a user postgres " +
+		"nor nobody: run the host as an ordinary user, or set ASSAY_DATABASE_URL")
 }
 
-// accountOf returns the account for an existing cluster: Postgres insists on being the owner of its folder.
+// accountOf returns the account for an existing cluster, the owner of its folder: Postgres accepts no other user.
 func accountOf(data string) (*account, error) {
 	info, err := os.Stat(data)
 	if err != nil {
@@ -57,7 +56,7 @@ func accountOf(data string) (*account, error) {
 	case owner.Uid == self && self != 0:
 		return nil, nil
 	case owner.Uid == 0:
-		return nil, fmt.Errorf("looking up the database's owner: %s belongs to root, whom Postgres refuses to be: "+
+		return nil, fmt.Errorf("looking up the database's owner: %s belongs to root, but Postgres refuses to run as root: "+
 			"give it to another user with chown -R", data)
 	case self != 0:
 		return nil, fmt.Errorf("looking up the database's owner: %s belongs to user %d and this process is user %d: "+
@@ -66,43 +65,9 @@ func accountOf(data string) (*account, error) {
 	return &account{owner.Uid, owner.Gid, "user " + strconv.Itoa(int(owner.Uid))}, nil
 }
 
-// enters says whether the account may pass through path and every folder above it, going by owners and mode bits.
-// path must be absolute and free of symbolic links.
-func (a *account) enters(path string) (bool, error) {
-	if a == nil {
-		return true, nil
-	}
-	for {
-		info, err := os.Stat(path)
-		if err != nil {
-			return false, fmt.Errorf("checking whether %s may enter: %w", a.name, err)
-		}
-		if !a.executes(info) {
-			return false, nil
-		}
-		parent := filepath.Dir(path)
-		if parent == path {
-			return true, nil
-		}
-		path = parent
-	}
-}
-
-// executes says whether the account may enter a folder or run a file. The first class that matches decides
-// (POSIX.1-2017 section 4.5): an owner without the bit is refused even where others have it. Started programs get no
-// further groups.
-func (a *account) executes(info os.FileInfo) bool {
-	if a == nil {
-		return info.Mode()&0o111 != 0
-	}
-	owner := info.Sys().(*syscall.Stat_t)
-	switch {
-	case owner.Uid == a.uid:
-		return info.Mode()&0o100 != 0
-	case owner.Gid == a.gid:
-		return info.Mode()&0o010 != 0
-	}
-	return info.Mode()&0o001 != 0
+// executes reports whether the account can enter the folder, or run the program, at path.
+func (a *account) executes(ctx context.Context, path string) bool {
+	return a.command(ctx, "/bin/sh", "-c", `[ -x "$1" ]`, "sh", path).Run() == nil
 }
 
 // own gives a file or folder to the account.
@@ -113,9 +78,8 @@ func (a *account) own(path string) error {
 	return os.Lchown(path, int(a.uid), int(a.gid))
 }
 
-// command prepares a Postgres program to run as the account: in a session of its own, so that a terminal's Ctrl-C
-// passes it by, in a folder that every user can enter, and with nothing of this process's environment that could be a
-// secret.
+// command prepares a program to run as the account: in its own session, so that a terminal's Ctrl-C does not reach it,
+// in a folder that every user can enter, and with an environment free of this process's secrets.
 func (a *account) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = "/"
@@ -129,7 +93,7 @@ func (a *account) command(ctx context.Context, program string, args ...string) *
 			cmd.Env = append(cmd.Env, name+"="+value)
 		}
 	}
-	// The session's number is the process's: what the program itself started ends with it.
+	// The session has the process's number, so this also ends the processes that the program started.
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = 5 * time.Second
 	return cmd

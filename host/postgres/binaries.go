@@ -16,105 +16,96 @@ import (
 	"time"
 )
 
-// Search says where Binaries looks for Postgres. The zero value looks at what the machine has installed.
-type Search struct {
-	Folders    []string // tried in order; nil: the folders of PATH, then Debian's, Red Hat's, Homebrew's, the source's
-	Cache      string   // where downloads are unpacked and found again; "": there are none
-	Repository string   // base address of the downloads, a mirror's say; "": the library's default
-	Major      int      // only this major version, which an existing cluster needs; 0: OldestMajor or any later
-	Offline    bool     // look in Cache, and download nothing
-	Download   func()   // told before a download begins; may be nil
+// programs are the ones that the package runs. A folder that lacks one, such as a client's, is not usable.
+var programs = []string{"postgres", "initdb", "pg_ctl"}
 
-	account *account
+// search describes where to look for Postgres. The zero value looks at the machine's installed versions.
+type search struct {
+	folders    []string // tried in order; nil: the folders of PATH, then those that packages use
+	cache      string   // folder of downloaded versions; "": there are none
+	repository string   // base URL of the downloads; "": the library's default
+	major      int      // the only acceptable major version, set for an existing cluster; 0: OldestMajor or later
+	offline    bool     // use the cache but download nothing
+	announce   func()   // called before a download begins; may be nil
+	account    *account // must be able to run the programs
 }
 
-// Binaries returns the folder that holds the programs postgres and initdb, downloading them into Search.Cache when the
-// machine has none. It fails with ErrNotInstalled when there is no Postgres to be had, and otherwise when there are
-// only ones of other versions than Search.Major.
-func Binaries(ctx context.Context, s Search) (dir string, err error) {
+// binaries returns the folder that holds the programs, downloading them into the cache if the machine has none. It
+// fails with ErrNotInstalled if no Postgres can be had, and with another error if only other versions are installed.
+func (s search) binaries(ctx context.Context) (dir string, err error) {
 	var others []string
-	// With a usable Postgres here, the machine's owner manages its versions: another one is theirs to install.
-	download := s.Cache != "" && !s.Offline
-	for _, dir := range s.candidates() {
+	// Where a newer Postgres is installed, its versions are the administrator's choice, so nothing is downloaded.
+	download := s.cache != "" && !s.offline
+	for _, dir := range s.candidates(ctx) {
 		major, err := s.majorOf(ctx, dir)
 		switch {
-		case ctx.Err() != nil:
-			return "", fmt.Errorf("looking for Postgres: %w", context.Cause(ctx))
 		case err != nil:
 			others = append(others, fmt.Sprintf("%s (%v)", dir, err))
-		case major == s.Major, s.Major == 0 && major >= OldestMajor:
+		case major == s.major, s.major == 0 && major >= OldestMajor:
 			return dir, nil
 		default:
 			others = append(others, fmt.Sprintf("%d in %s", major, dir))
 			download = download && major < OldestMajor
 		}
 	}
-	found := ""
+	if ctx.Err() != nil {
+		return "", fmt.Errorf("looking for Postgres: %w", context.Cause(ctx))
+	}
+	wanted, found := fmt.Sprintf("Postgres %d or later", OldestMajor), ""
+	if s.major != 0 {
+		wanted = fmt.Sprintf("Postgres %d", s.major)
+	}
 	if len(others) > 0 {
 		found = ", only " + strings.Join(others, ", ")
 	}
+	err = ErrNotInstalled
 	if download {
-		dir, err := s.fetch(ctx)
-		if err == nil {
+		if dir, err = s.download(ctx); err == nil {
 			return dir, nil
 		}
-		return "", fmt.Errorf("looking for Postgres: PATH and the usual folders have no %s%s, and %w (%w): %s",
-			s.wanted(), found, err, ErrNotInstalled, advice)
+		err = fmt.Errorf("%w (%w)", err, ErrNotInstalled)
+	} else if s.major != 0 && found != "" {
+		return "", fmt.Errorf("looking for %s: PATH and the usual folders have none%s", wanted, found)
 	}
-	if s.Major != 0 && len(others) > 0 {
-		return "", fmt.Errorf("looking for %s: PATH and the usual folders have none%s", s.wanted(), found)
-	}
-	return "", fmt.Errorf("looking for Postgres: PATH and the usual folders have no %s%s (%w): %s",
-		s.wanted(), found, ErrNotInstalled, advice)
+	return "", fmt.Errorf("looking for Postgres: PATH and the usual folders have no %s%s: %w: %s",
+		wanted, found, err, advice)
 }
 
-// wanted names the versions that would do.
-func (s Search) wanted() string {
-	if s.Major != 0 {
-		return fmt.Sprintf("Postgres %d", s.Major)
-	}
-	return fmt.Sprintf("Postgres %d or later", OldestMajor)
-}
-
-// candidates lists folders that hold both programs, in order of preference, each once under its real name.
-func (s Search) candidates() (dirs []string) {
-	folders := s.Folders
+// candidates lists the folders that hold all programs, in order of preference, each once under its real name.
+func (s search) candidates(ctx context.Context) (dirs []string) {
+	folders := s.folders
 	if folders == nil {
-		folders = append(filepath.SplitList(os.Getenv("PATH")), usualFolders()...)
+		folders = append(filepath.SplitList(os.Getenv("PATH")), packageFolders()...)
 	}
-	if s.Cache != "" {
-		folders = append(slices.Clip(folders), newestFirst(filepath.Join(s.Cache, "[0-9]*", "bin"))...)
+	if s.cache != "" {
+		folders = append(slices.Clip(folders), newestFirst(filepath.Join(s.cache, "[0-9]*", "bin"))...)
 	}
 	for _, folder := range folders {
-		// A relative entry of PATH means another folder wherever the host is started.
+		// A relative entry of PATH would depend on where the host was started.
 		if !filepath.IsAbs(folder) {
 			continue
 		}
-		// Distributions link single programs onto PATH; the others stand beside the real one.
+		// Distributions link single programs onto PATH; the others are next to the link's target.
 		program, err := filepath.EvalSymlinks(filepath.Join(folder, "postgres"))
-		if err != nil {
-			continue
-		}
-		dir := filepath.Dir(program)
-		if !slices.Contains(dirs, dir) && s.runs(dir, "postgres") && s.runs(dir, "initdb") {
+		if dir := filepath.Dir(program); err == nil && !slices.Contains(dirs, dir) && s.usable(ctx, dir) {
 			dirs = append(dirs, dir)
 		}
 	}
 	return dirs
 }
 
-// runs says whether the account may run the program in dir.
-func (s Search) runs(dir, program string) bool {
-	info, err := os.Stat(filepath.Join(dir, program))
-	if err != nil || !info.Mode().IsRegular() || !s.account.executes(info) {
-		return false
+// usable reports whether the account can run all programs in dir.
+func (s search) usable(ctx context.Context, dir string) bool {
+	for _, program := range programs {
+		if !s.account.executes(ctx, filepath.Join(dir, program)) {
+			return false
+		}
 	}
-	enters, err := s.account.enters(dir)
-	return err == nil && enters
+	return true
 }
 
-// usualFolders lists where packages put Postgres without linking it onto PATH.
-func usualFolders() (dirs []string) {
+// packageFolders lists where packages install Postgres without linking it onto PATH.
+func packageFolders() (dirs []string) {
 	for _, pattern := range []string{
 		"/usr/lib/postgresql/*/bin",         // Debian, Ubuntu
 		"/usr/pgsql-*/bin",                  // the Postgres project's packages for Red Hat
@@ -127,12 +118,12 @@ func usualFolders() (dirs []string) {
 	return dirs
 }
 
-// versionInPath finds the first number of the last path element that has any.
+// versionInPath matches the first number of the last path element that has one.
 var versionInPath = regexp.MustCompile(`(\d+)[\d.]*\D*$`)
 
-// newestFirst lists what matches the pattern, the highest version first.
+// newestFirst lists the paths that match the pattern, the highest version first.
 func newestFirst(pattern string) []string {
-	// Glob fails only on a malformed pattern, and these are constants apart from the cache's folder.
+	// Glob fails only on a malformed pattern, and the patterns are constants apart from the cache's folder.
 	dirs, _ := filepath.Glob(pattern)
 	version := func(dir string) int {
 		if match := versionInPath.FindStringSubmatch(dir); match != nil {
@@ -145,20 +136,20 @@ func newestFirst(pattern string) []string {
 	return dirs
 }
 
-// versionLine is what postgres --version prints: "postgres (PostgreSQL) 15.13 (Debian ...)", "... 19beta1".
+// versionLine matches the output of postgres --version: "postgres (PostgreSQL) 15.13 (Debian ...)", "... 19beta1".
 var versionLine = regexp.MustCompile(`\(PostgreSQL\) (\d+)`)
 
-// majorOf asks the postgres in dir for its major version.
-func (s Search) majorOf(ctx context.Context, dir string) (int, error) {
+// majorOf returns the major version of the postgres program in dir.
+func (s search) majorOf(ctx context.Context, dir string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	text, err := s.account.command(ctx, filepath.Join(dir, "postgres"), "--version").Output()
 	if err != nil {
-		return 0, fmt.Errorf("asking its version: %w", err)
+		return 0, fmt.Errorf("reading its version: %w", err)
 	}
 	match := versionLine.FindSubmatch(text)
 	if match == nil {
-		return 0, errors.New("asking its version: no answer that a Postgres gives")
+		return 0, errors.New("reading its version: it is not a Postgres")
 	}
 	return strconv.Atoi(string(match[1]))
 }

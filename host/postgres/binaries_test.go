@@ -20,7 +20,7 @@ func fakePrograms(t *testing.T, dir, version string, names ...string) string {
 		t.Fatal(err)
 	}
 	if names == nil {
-		names = []string{"postgres", "initdb"}
+		names = programs
 	}
 	for _, name := range names {
 		script := fmt.Sprintf("#!/bin/sh\necho '%s (PostgreSQL) %s'\n", name, version)
@@ -93,7 +93,7 @@ func TestBinaries(t *testing.T) {
 					fakePrograms(t, root+"/both", "15.0")}
 			},
 		},
-		"not executable": {
+		"a program is not executable": {
 			want: "good",
 			make: func(t *testing.T, root string) []string {
 				bad := fakePrograms(t, root+"/bad", "16.0")
@@ -129,27 +129,27 @@ func TestBinaries(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := reachable(t)
-			got, err := Binaries(t.Context(), Search{Folders: test.make(t, root), Major: test.major})
+			got, err := search{folders: test.make(t, root), major: test.major}.binaries(t.Context())
 			if test.want != "" && (err != nil || got != filepath.Join(root, test.want)) {
-				t.Errorf("Binaries = %q, %v; want %s", got, err, test.want)
+				t.Errorf("binaries = %q, %v; want %s", got, err, test.want)
 			}
 			if test.want == "" && err == nil {
-				t.Errorf("Binaries = %q, want an error", got)
+				t.Errorf("binaries = %q, want an error", got)
 			}
 			for _, part := range test.fails {
 				if err != nil && !strings.Contains(err.Error(), part) {
-					t.Errorf("Binaries = %v, want an error with %q", err, part)
+					t.Errorf("binaries = %v, want an error with %q", err, part)
 				}
 			}
 			if errors.Is(err, ErrNotInstalled) != test.none {
-				t.Errorf("Binaries = %v; ErrNotInstalled is %t, want %t", err, !test.none, test.none)
+				t.Errorf("binaries = %v; ErrNotInstalled is %t, want %t", err, !test.none, test.none)
 			}
 		})
 	}
 }
 
-// TestBinariesOfAnotherUsersFolder keeps root from choosing programs that the user it runs them as cannot reach.
-func TestBinariesOfAnotherUsersFolder(t *testing.T) {
+// TestBinariesAreReachable keeps root from choosing programs that the user it runs them as cannot reach.
+func TestBinariesAreReachable(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	owner, err := unprivileged()
@@ -162,9 +162,9 @@ func TestBinariesOfAnotherUsersFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	entered := fakePrograms(t, filepath.Join(root, "open", "bin"), "16.0")
-	got, err := Binaries(t.Context(), Search{Folders: []string{closed, entered}, account: owner})
+	got, err := search{folders: []string{closed, entered}, account: owner}.binaries(t.Context())
 	if err != nil || got != entered {
-		t.Errorf("Binaries = %s, %v; want %s", got, err, entered)
+		t.Errorf("binaries = %s, %v; want %s", got, err, entered)
 	}
 }
 

@@ -22,13 +22,13 @@ type Cluster struct {
 	dir     string // absolute, free of symbolic links
 	data    string // the cluster's folder
 	account *account
-	version int // major, of the cluster
+	version int    // major, of the cluster
+	bin     string // the folder of the programs; "" until needed
 	port    int
 	record  record
 	config  Config
 	log     *slog.Logger
 	users   *lockFile
-	exited  <-chan struct{} // closed when the Postgres that this process started has ended; nil when it started none
 
 	tending sync.WaitGroup
 	untend  context.CancelFunc
@@ -36,11 +36,11 @@ type Cluster struct {
 	closed  bool
 }
 
-// Open joins the running Postgres of cfg.Dir, or starts it, or first creates it, fetching the programs if need be. It
-// returns once Postgres answers and the database Name exists.
+// Open joins the running Postgres of cfg.Dir. If none runs, Open starts it, after creating the cluster and downloading
+// the programs if necessary. It returns once Postgres answers and the database Name exists.
 //
-// It waits while another process starts or stops the same Postgres, and while Postgres recovers from a crash: ctx is
-// what bounds it. It fails with ErrNotInstalled when there is no Postgres to run.
+// It waits, until ctx ends, while another process starts or stops the same Postgres and while Postgres recovers from a
+// crash. It fails with ErrNotInstalled if there is no Postgres to run.
 func Open(ctx context.Context, cfg Config) (*Cluster, error) {
 	c, err := open(ctx, cfg)
 	if err != nil {
@@ -75,7 +75,7 @@ func open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Under the start lock, no other process can slip in between the two locks.
+	// The start lock keeps other processes out between the two locks.
 	alone, err := users.try(syscall.LOCK_EX)
 	if err == nil {
 		err = users.take(ctx, syscall.LOCK_SH, nil)
@@ -86,8 +86,8 @@ func open(ctx context.Context, cfg Config) (*Cluster, error) {
 	}
 	c := &Cluster{dir: dir, config: cfg, log: cfg.Logger, users: users}
 	if err := c.join(ctx, alone); err != nil {
-		// The caller's ctx may be what ended; a Postgres that no one uses must not stay.
-		rescue, cancel := context.WithTimeout(context.WithoutCancel(ctx), fastBound+immediateBound)
+		// ctx may have ended, but a Postgres without users must not keep running.
+		rescue, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopBound)
 		defer cancel()
 		return nil, errors.Join(err, c.leave(rescue))
 	}
@@ -102,7 +102,7 @@ func prepare(dir string) (string, error) {
 	if dir == "" {
 		return "", errors.New("no data directory named")
 	}
-	// 0711: the user that Postgres runs as has to pass through to its own folder, and need see nothing else.
+	// 0711: the user that Postgres runs as must reach its own folder, and nothing else.
 	if err := os.MkdirAll(dir, 0o711); err != nil {
 		return "", fmt.Errorf("making the data directory: %w", err)
 	}
@@ -113,11 +113,11 @@ func prepare(dir string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("resolving the data directory: %w", err)
 	}
-	// The folder of a relative path may itself have been reached through a link.
+	// The working directory itself may have been reached through a link.
 	return filepath.EvalSymlinks(resolved)
 }
 
-// join brings Postgres up under the start lock. alone says that no other process uses the cluster.
+// join adopts, starts or creates the cluster while the start lock is held. alone reports that no other process uses it.
 func (c *Cluster) join(ctx context.Context, alone bool) error {
 	var err error
 	if c.record, err = readRecord(c.path("json")); err != nil {
@@ -137,8 +137,8 @@ func (c *Cluster) join(ctx context.Context, alone bool) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case !c.record.Created.IsZero():
-		return fmt.Errorf("%s is gone, which held the database since %s: restore it, or remove %s and %s to begin with an "+
-			"empty one", c.data, c.record.Created.Format(time.DateOnly), c.path("json"), c.path("location"))
+		return fmt.Errorf("%s is missing, which held the database since %s: restore it, or remove %s and %s to begin with "+
+			"an empty one", c.data, c.record.Created.Format(time.DateOnly), c.path("json"), c.path("location"))
 	default:
 		if err := c.create(ctx, home); err != nil {
 			return err
@@ -153,9 +153,11 @@ func (c *Cluster) join(ctx context.Context, alone bool) error {
 	}
 	adopted, err := c.adopt(ctx)
 	if err != nil {
-		return err
+		return fmt.Errorf("joining the running Postgres: %w", err)
 	}
-	if !adopted {
+	if adopted {
+		c.log.Info("joined the running Postgres", "port", c.port)
+	} else {
 		if !alone && c.record.Machine != machine() {
 			return fmt.Errorf("%s is in use by a process of another machine or container: give each host one database "+
 				"through ASSAY_DATABASE_URL", c.dir)
@@ -164,28 +166,24 @@ func (c *Cluster) join(ctx context.Context, alone bool) error {
 			return err
 		}
 	}
-	p, _, err := running(c.data)
-	if err != nil {
-		return err
-	}
-	c.record.Port, c.record.PID, c.record.Location, c.record.Machine = c.port, p.pid, c.data, machine()
+	c.record.Port, c.record.Location, c.record.Machine = c.port, c.data, machine()
 	if c.record.Created.IsZero() {
 		c.record.Created = time.Now().UTC().Truncate(time.Second)
 	}
 	return c.record.write(c.path("json"))
 }
 
-// isFolder says whether there is a folder at path.
+// isFolder reports whether there is a folder at path.
 func isFolder(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.IsDir()
 }
 
-// path names one of the files beside the cluster: postgres.<suffix> in the data directory.
+// path returns the file postgres.<suffix> in the data directory.
 func (c *Cluster) path(suffix string) string { return filepath.Join(c.dir, "postgres."+suffix) }
 
-// URL is where the database is, password included: postgres://assay:PASSWORD@127.0.0.1:PORT/assay?sslmode=disable. The
-// role owns the whole cluster. The address holds until the last process closes the cluster.
+// URL returns the database's address: postgres://assay:PASSWORD@127.0.0.1:PORT/assay?sslmode=disable. The role owns the
+// whole cluster. The address is valid until the last process closes the cluster.
 func (c *Cluster) URL() string { return c.urlOf(Name) }
 
 func (c *Cluster) urlOf(database string) string {
@@ -199,8 +197,9 @@ func (c *Cluster) urlOf(database string) string {
 	return address.String()
 }
 
-// Close gives the cluster up. The last process to do so stops Postgres and waits until it is gone; that takes as long
-// as a checkpoint, 40 s at most. When ctx ends sooner, the shutdown goes on by itself. Further calls do nothing.
+// Close ends this use of the cluster. The last process to do so stops Postgres and waits until it is gone, which takes
+// as long as a checkpoint and 40 s at most. If ctx ends first, the shutdown continues by itself. Further calls do
+// nothing.
 func (c *Cluster) Close(ctx context.Context) error {
 	c.closing.Lock()
 	defer c.closing.Unlock()
@@ -210,14 +209,13 @@ func (c *Cluster) Close(ctx context.Context) error {
 	c.closed = true
 	c.untend()
 	c.tending.Wait()
-	if err := c.closeLocked(ctx); err != nil {
+	if err := c.closeOnce(ctx); err != nil {
 		return fmt.Errorf("closing the database of %s: %w", c.dir, err)
 	}
 	return nil
 }
 
-// closeLocked leaves under the start lock.
-func (c *Cluster) closeLocked(ctx context.Context) error {
+func (c *Cluster) closeOnce(ctx context.Context) error {
 	start, err := openLock(c.path("start"))
 	if err != nil {
 		c.users.release()
@@ -231,22 +229,12 @@ func (c *Cluster) closeLocked(ctx context.Context) error {
 	return c.leave(ctx)
 }
 
-// leave drops this process's share of the cluster and stops Postgres if that was the last. The start lock is held.
+// leave ends this use of the cluster and stops Postgres if it was the last. The start lock is held.
 func (c *Cluster) leave(ctx context.Context) error {
 	defer c.users.release()
 	last, err := c.users.try(syscall.LOCK_EX)
 	if err != nil || !last || c.data == "" {
 		return err
 	}
-	if err := stop(ctx, c.data); err != nil {
-		return err
-	}
-	if c.exited != nil {
-		// It is gone already: what is waited for is only that its remains are reaped.
-		select {
-		case <-c.exited:
-		case <-ctx.Done():
-		}
-	}
-	return nil
+	return c.stop(ctx)
 }

@@ -171,14 +171,14 @@ func TestAdoptsAfterKill(t *testing.T) {
 	t.Parallel()
 	dir := existing(t)
 	other := openElsewhere(t, dir)
-	before, ok, err := running(filepath.Join(dir, "postgres"))
-	if err != nil || !ok {
+	before, _, err := running(filepath.Join(dir, "postgres"))
+	if err != nil || before == 0 {
 		t.Fatalf("Postgres does not run: %v", err)
 	}
 	other.kill()
 	c := mustOpen(t, Config{Dir: dir})
-	if pid := mustRun(t, c); pid != before.pid || c.URL() != other.url {
-		t.Errorf("Postgres is process %d at %s, was %d at %s", pid, c.URL(), before.pid, other.url)
+	if pid := mustRun(t, c); pid != before || c.URL() != other.url {
+		t.Errorf("Postgres is process %d at %s, was %d at %s", pid, c.URL(), before, other.url)
 	}
 	mustClose(t, c)
 	mustBeGone(t, c.data)
@@ -303,7 +303,7 @@ func TestGreetsOnlyItsOwnPostgres(t *testing.T) {
 	c := mustOpen(t, Config{Dir: existing(t)})
 	other := mustOpen(t, Config{Dir: existing(t)}) // a copy, so with the same password
 	lost := Cluster{data: c.data, port: other.port, record: c.record}
-	if err := lost.greet(t.Context()); err == nil || !strings.Contains(err.Error(), "it serves "+other.data) {
+	if err := lost.connect(t.Context()); err == nil || !strings.Contains(err.Error(), "it serves "+other.data) {
 		t.Errorf("greeting the Postgres of another folder: %v", err)
 	}
 }
@@ -327,7 +327,7 @@ func TestPasswordIsNotGivenInClear(t *testing.T) {
 		heard <- rest
 	}()
 	c := Cluster{port: listener.Addr().(*net.TCPAddr).Port, record: record{Password: "SECRET"}}
-	if err := c.greet(t.Context()); err == nil {
+	if err := c.connect(t.Context()); err == nil {
 		t.Error("a stranger on the port was taken for Postgres")
 	}
 	if said := <-heard; strings.Contains(string(said), "SECRET") {

@@ -59,7 +59,7 @@ func TestEachStepOfCreatingCanBeTheLast(t *testing.T) {
 					"postgres.json")))
 		},
 		"the location was written, its folder lost": func(dir string) error {
-			return writeDurable(filepath.Join(dir, "postgres.location"), []byte(dir+"/lost\n"), 0o600)
+			return writeDurable(filepath.Join(dir, "postgres.location"), []byte(dir+"/lost\n"))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -231,44 +231,19 @@ func TestRecordStaysItsOwners(t *testing.T) {
 	}
 }
 
-func TestEnters(t *testing.T) {
+func TestExecutes(t *testing.T) {
 	t.Parallel()
-	self, group := uint32(os.Geteuid()), uint32(os.Getegid())
-	const stranger = 4_000_000
-	tests := map[string]struct {
-		account *account
-		mode    os.FileMode // of the folder in the middle
-		want    bool
-	}{
-		"this process's own user":             {nil, 0, true},
-		"others may":                          {&account{uid: stranger, gid: stranger}, 0o701, true},
-		"others may only read":                {&account{uid: stranger, gid: stranger}, 0o776, false},
-		"the group may":                       {&account{uid: stranger, gid: group}, 0o710, true},
-		"the group may not though others may": {&account{uid: stranger, gid: group}, 0o701, false},
-		"the owner may":                       {&account{uid: self, gid: stranger}, 0o100, true},
-		"the owner may not though others may": {&account{uid: self, gid: group}, 0o611, false},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			middle := filepath.Join(reachable(t), "middle")
-			inner := filepath.Join(middle, "inner")
-			if err := os.MkdirAll(inner, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Chmod(middle, test.mode); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = os.Chmod(middle, 0o755) })
-			got, err := test.account.enters(inner)
-			// An ordinary user cannot even look behind a folder that is closed to it.
-			if err != nil && !(os.Geteuid() != 0 && errors.Is(err, os.ErrPermission)) {
-				t.Fatal(err)
-			}
-			if err == nil && got != test.want {
-				t.Errorf("enters = %t, want %t", got, test.want)
-			}
-		})
+	needRoot(t)
+	other := &account{uid: 4_000_000, gid: 4_000_000}
+	for mode, want := range map[os.FileMode]bool{0o701: true, 0o776: false, 0o700: false} {
+		middle := filepath.Join(reachable(t), "middle")
+		inner := filepath.Join(middle, "inner")
+		if err := errors.Join(os.MkdirAll(inner, 0o755), os.Chmod(middle, mode)); err != nil {
+			t.Fatal(err)
+		}
+		if got := other.executes(t.Context(), inner); got != want {
+			t.Errorf("below a folder with mode %o, executes = %t, want %t", mode, got, want)
+		}
 	}
 }
 

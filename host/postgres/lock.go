@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// pollEvery is how often a lock, a starting or a stopping Postgres is looked at again.
+// pollEvery is the interval between looks at a lock, or at a starting or stopping Postgres.
 const pollEvery = 10 * time.Millisecond
 
-// lockFile is an open file with an flock(2) on it, which ends with the process however that dies. The file itself is
-// never removed: a lock on a file that another process has replaced would exclude nobody.
+// lockFile is an open file with an flock(2) on it, which ends with the process. The file is never removed, because
+// a lock on a file that another process has replaced would exclude no one.
 type lockFile struct{ file *os.File }
 
 // openLock opens the file to be locked. It is closed on exec, so Postgres never inherits a lock.
@@ -27,8 +27,8 @@ func openLock(path string) (*lockFile, error) {
 	return &lockFile{file}, nil
 }
 
-// try takes the lock how (syscall.LOCK_SH or LOCK_EX) if no one stands in the way, and says whether it did. Whatever
-// lock was held before is lost either way.
+// try takes the lock (how is syscall.LOCK_SH or LOCK_EX) without waiting and reports whether it succeeded. A lock held
+// before is lost either way.
 func (l *lockFile) try(how int) (bool, error) {
 	for {
 		switch err := syscall.Flock(int(l.file.Fd()), how|syscall.LOCK_NB); {
@@ -43,7 +43,7 @@ func (l *lockFile) try(how int) (bool, error) {
 	}
 }
 
-// take waits for the lock until ctx ends. blocked, which may be nil, is called once if there is anything to wait for.
+// take waits for the lock until ctx ends. blocked, which may be nil, is called once if take has to wait.
 func (l *lockFile) take(ctx context.Context, how int, blocked func()) error {
 	return poll(ctx, func() (bool, error) {
 		taken, err := l.try(how)
@@ -55,14 +55,14 @@ func (l *lockFile) take(ctx context.Context, how int, blocked func()) error {
 	})
 }
 
-// release gives the lock up. Unlocking comes before closing because a child between fork and exec still shares the
-// open file, and would keep a merely closed one locked.
+// release gives the lock up. It unlocks before closing because a child between fork and exec still shares the open
+// file, and would keep a merely closed one locked.
 func (l *lockFile) release() {
 	_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)
 	_ = l.file.Close()
 }
 
-// poll calls done now and then every pollEvery until it answers true or fails, or ctx ends.
+// poll calls done at once and then every pollEvery until it returns true or an error, or ctx ends.
 func poll(ctx context.Context, done func() (bool, error)) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()

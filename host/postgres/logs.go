@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// Postgres turns its log over at log_rotation_size but never removes a file: keeping the newest keptLogs bounds the log
-// to 50 MB, and what is written within tendEvery.
+// Postgres starts a new log file at log_rotation_size (10 MB) but never removes one, so the host keeps the newest five.
 const (
 	keptLogs  = 5
 	tendEvery = time.Minute
@@ -37,19 +36,24 @@ func (c *Cluster) tendLogs(ctx context.Context) {
 	}
 }
 
-// pruneLogs keeps the newest logs of the folder data. Its names sort by time. Confined to the folder, since root may do
-// this in a folder of another user, who could put a symbolic link there.
+// openLogs lists the log files of the folder data, oldest first. Access is confined to the folder, which belongs to
+// another user when this process is root: that user could have replaced a file with a symbolic link.
+func openLogs(data string) (root *os.Root, names []string, err error) {
+	if root, err = os.OpenRoot(data); err != nil {
+		return nil, nil, err
+	}
+	names, _ = fs.Glob(root.FS(), "log/postgres-*.log") // fails only on a malformed pattern
+	slices.Sort(names)
+	return root, names, nil
+}
+
+// pruneLogs removes all but the newest logs of the folder data.
 func pruneLogs(data string) error {
-	root, err := os.OpenRoot(data)
+	root, names, err := openLogs(data)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	names, err := fs.Glob(root.FS(), "log/postgres-*.log")
-	if err != nil {
-		return err
-	}
-	slices.Sort(names)
 	for _, name := range names[:max(0, len(names)-keptLogs)] {
 		if err := root.Remove(name); err != nil && !os.IsNotExist(err) {
 			return err
@@ -58,42 +62,37 @@ func pruneLogs(data string) error {
 	return nil
 }
 
-// logEnd is how far Postgres's own log went at some time.
-type logEnd struct {
-	name string // of the newest file, "" for none
-	size int64
-}
-
-// logEnd returns how far the log goes now.
-func (c *Cluster) logEnd() (end logEnd) {
-	root, err := os.OpenRoot(c.data)
+// newestLog returns the newest log file's name and text, both empty if there is none.
+func newestLog(data string) (name string, text []byte) {
+	root, names, err := openLogs(data)
 	if err != nil {
-		return logEnd{}
+		return "", nil
 	}
 	defer func() { _ = root.Close() }()
-	if names, _ := fs.Glob(root.FS(), "log/postgres-*.log"); len(names) > 0 {
-		end.name = slices.Max(names)
+	if len(names) > 0 {
+		name = names[len(names)-1]
+		text, _ = root.ReadFile(name)
 	}
-	if info, err := root.Stat(end.name); err == nil {
-		end.size = info.Size()
-	}
-	return end
+	return name, text
 }
 
-// said returns the last of what Postgres wrote since its log went to before: at first that goes to postgres.log.
+// lastWords returns the last lines that a failed start wrote: to postgres.log, then to Postgres's own log, whose newest
+// file before the start was called name and had size bytes.
 //
-// Its log is written by a process that ends a moment after Postgres itself, so said waits a little for the reason,
-// which the server's messages call FATAL or PANIC under the locale that create chose.
-func (c *Cluster) said(before logEnd) (last string) {
-	bounded, cancel := context.WithTimeout(context.Background(), lastWordsBound)
+// A separate process writes that log and ends a moment after Postgres, so lastWords waits briefly for a FATAL or PANIC
+// message, as Postgres calls them under the locale that create chose.
+func (c *Cluster) lastWords(ctx context.Context, name string, size int) (last string) {
+	ctx, cancel := context.WithTimeout(ctx, lastWordsBound)
 	defer cancel()
-	_ = poll(bounded, func() (bool, error) {
-		text, _ := os.ReadFile(c.path("log"))
-		now := c.logEnd()
+	_ = poll(ctx, func() (bool, error) {
 		where := c.path("log")
-		if now != before {
-			where = filepath.Join(c.data, now.name)
-			text = append(text, c.logSince(before, now)...)
+		text, _ := os.ReadFile(where)
+		newest, own := newestLog(c.data)
+		if newest == name {
+			own = own[min(size, len(own)):]
+		}
+		if len(own) > 0 {
+			where, text = filepath.Join(c.data, newest), append(text, own...)
 		}
 		last = lastLines(text) + " (from " + where + ")"
 		return strings.Contains(last, "FATAL:") || strings.Contains(last, "PANIC:"), nil
@@ -101,21 +100,7 @@ func (c *Cluster) said(before logEnd) (last string) {
 	return last
 }
 
-// logSince returns what the newest file of the log gained.
-func (c *Cluster) logSince(before, now logEnd) []byte {
-	root, err := os.OpenRoot(c.data)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = root.Close() }()
-	own, _ := root.ReadFile(now.name)
-	if now.name == before.name {
-		own = own[min(before.size, int64(len(own))):]
-	}
-	return own
-}
-
-// lastLines returns the last lines that say something, as one.
+// lastLines joins the last eight lines that are not blank.
 func lastLines(text []byte) string {
 	lines := slices.DeleteFunc(strings.Split(string(text), "\n"), func(line string) bool {
 		return strings.TrimSpace(line) == ""

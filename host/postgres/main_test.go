@@ -170,7 +170,7 @@ func (h *holder) kill() {
 // needPostgres skips the test on a machine without Postgres.
 func needPostgres(t *testing.T) {
 	t.Helper()
-	if _, err := Binaries(t.Context(), Search{}); errors.Is(err, ErrNotInstalled) {
+	if _, err := (search{}).binaries(t.Context()); errors.Is(err, ErrNotInstalled) {
 		t.Skipf("this test needs Postgres: install Debian's postgresql: %v", err)
 	}
 }
@@ -254,9 +254,9 @@ func noProcess(t *testing.T, dir string) {
 // mustBeGone fails the test if Postgres runs in the folder data, and stops it.
 func mustBeGone(t *testing.T, data string) {
 	t.Helper()
-	if p, ok, _ := running(data); ok {
-		t.Errorf("Postgres (process %d) was left running", p.pid)
-		_ = stop(patience(t), data)
+	if pid, _, _ := running(data); pid != 0 {
+		t.Errorf("Postgres (process %d) was left running", pid)
+		_ = syscall.Kill(pid, syscall.SIGQUIT)
 	}
 }
 
@@ -290,11 +290,11 @@ func mustClose(t *testing.T, c *Cluster) {
 // mustRun returns the number of the running Postgres.
 func mustRun(t *testing.T, c *Cluster) int {
 	t.Helper()
-	p, ok, err := running(c.data)
-	if err != nil || !ok {
+	pid, _, err := running(c.data)
+	if err != nil || pid == 0 {
 		t.Fatalf("Postgres does not run: %v", err)
 	}
-	return p.pid
+	return pid
 }
 
 // ask runs one statement on a connection of its own and returns its one value as text; "" when it has none.

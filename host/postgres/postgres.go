@@ -1,17 +1,18 @@
-// Package postgres finds or fetches Postgres and runs it privately for one data directory.
+// Package postgres finds or downloads Postgres and runs it privately for one data directory, by initdb and pg_ctl. What
+// is stored in it is up to others.
 //
-// Every process that opens the same data directory shares one Postgres, which listens on 127.0.0.1 only. The first to
-// come starts it and the last to leave stops it. A process that dies without leaving keeps nothing locked: the next
-// Open finds its Postgres running and takes it over.
+// Every process that opens the same data directory shares one Postgres, which listens on 127.0.0.1 only. The first
+// process starts it and the last one to leave stops it. A process that dies without leaving blocks no one: the next
+// Open finds its Postgres running and adopts it.
 //
 // Files in the data directory:
 //
-//	postgres/          the database, owned by the user that Postgres runs as; its log is in postgres/log
+//	postgres/          the cluster, owned by the user that Postgres runs as; its log is in postgres/log
 //	postgres.json      password, port and location (mode 0600)
-//	postgres.location  the folder that holds postgres/ when it cannot be here
-//	postgres.log       what Postgres wrote before its own log was open
+//	postgres.location  the folder that holds postgres/ if that cannot be in the data directory
+//	postgres.log       what pg_ctl wrote, and Postgres before its own log was open
 //	postgres.users     locked (shared) by each process that uses the database
-//	postgres.start     locked (exclusive) while a process starts or leaves it
+//	postgres.start     locked (exclusive) while a process starts or leaves the database
 //	postgres-bin/      programs downloaded because the machine had none
 package postgres
 
@@ -20,22 +21,22 @@ import (
 	"log/slog"
 )
 
-// OldestMajor is the oldest major version of Postgres that is used. The Postgres project ended 13 in November 2025.
+// OldestMajor is the oldest supported major version. The Postgres project ended support for 13 in November 2025.
 const OldestMajor = 14
 
-// User and Name are the only role, which owns the whole cluster, and the database that URL leads to.
+// User and Name are the role, which owns the whole cluster, and the database of Cluster.URL.
 const (
 	User = "assay"
 	Name = "assay"
 )
 
-// ErrNotInstalled says that this machine has no usable Postgres and that none could be downloaded.
+// ErrNotInstalled means that this machine has no usable Postgres and that none could be downloaded.
 var ErrNotInstalled = errors.New("no usable Postgres on this machine")
 
-// advice ends each error that an operator mends by installing Postgres or by bringing another.
+// advice ends each error that an operator can resolve by installing Postgres or by configuring another.
 const advice = "install Debian's postgresql (apt-get install postgresql), or set ASSAY_DATABASE_URL"
 
-// Stages that Config.Progress is told, in the order in which they can occur.
+// Stages that Config.Progress receives, in the order in which they can occur.
 const (
 	StageWaiting     = "waiting for another process to start or stop the database"
 	StageDownloading = "downloading Postgres"
@@ -43,19 +44,19 @@ const (
 	StageStarting    = "starting the database"
 )
 
-// Config says which data directory to open and how.
+// Config describes the data directory to open and how to open it.
 type Config struct {
-	// Dir is the host's data directory. It is made when missing, with mode 0711: where root runs the host, the user
-	// that Postgres runs as has to pass through. If that user cannot, the database lives in a folder of /var/lib/assay,
-	// which stays behind when only Dir is removed.
+	// Dir is the host's data directory. It is created if missing, with mode 0711: if root runs the host, the user that
+	// Postgres runs as must be able to enter it. If that user cannot, the cluster is created in a folder of
+	// /var/lib/assay, which removing Dir leaves in place.
 	Dir      string
 	Logger   *slog.Logger       // nil: nothing is logged
-	Progress func(stage string) // told each Stage as it begins, from Open's own goroutine; may be nil
-	Offline  bool               // never download Postgres: Open answers ErrNotInstalled instead
+	Progress func(stage string) // called as each stage begins, from Open's own goroutine; may be nil
+	Offline  bool               // never download Postgres: Open fails with ErrNotInstalled instead
 
-	folders    []string // where programs are sought; nil: PATH and the usual folders
-	repository string   // where programs are downloaded; empty: the library's default
-	refuge     string   // parent of clusters that cannot live in Dir; empty: defaultRefuge
+	folders    []string // where to look for programs; nil: PATH and the usual folders
+	repository string   // base URL of downloads; "": the library's default
+	refuge     string   // parent of clusters that cannot be in Dir; "": defaultRefuge
 }
 
 // defaultRefuge holds clusters whose data directory the unprivileged user cannot enter (FHS 3.0, section 5.8).

@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// isPostmaster says whether the process is a Postgres started with the folder data. It is false for a process that has
-// ended, reaped or not, and for a stranger that was given the number of a Postgres that has ended.
+// isPostmaster reports whether the process is a Postgres that runs in the folder data. It is false for a process that
+// has ended, reaped or not, and for another program that received the number of an ended Postgres.
 func isPostmaster(pid int, data string) bool {
 	if syscall.Kill(pid, 0) == syscall.ESRCH {
 		return false
@@ -21,7 +21,7 @@ func isPostmaster(pid int, data string) bool {
 	return !strings.HasPrefix(state, "Z") && strings.Contains(command, "postgres -D "+data)
 }
 
-// machine names this boot of this machine: where process numbers mean the same to everyone.
+// machine identifies this boot of this machine: process numbers are comparable only within it.
 func machine() string {
 	boot, _ := syscall.Sysctl("kern.bootsessionuuid")
 	return boot

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// isPostmaster says whether the process is a Postgres at work in the folder data. It is false for a process that has
-// ended, reaped or not, and for a stranger that was given the number of a Postgres that has ended.
+// isPostmaster reports whether the process is a Postgres that runs in the folder data. It is false for a process that
+// has ended, reaped or not, and for another program that received the number of an ended Postgres.
 func isPostmaster(pid int, data string) bool {
 	proc := filepath.Join("/proc", strconv.Itoa(pid))
 	name, err := os.ReadFile(filepath.Join(proc, "comm"))
@@ -23,7 +23,7 @@ func isPostmaster(pid int, data string) bool {
 	return err == nil && os.SameFile(at, want)
 }
 
-// machine names this boot of this kernel and this container: where process numbers mean the same to everyone.
+// machine identifies this boot of this kernel and this container: process numbers are comparable only within it.
 func machine() string {
 	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	space, _ := os.Readlink("/proc/self/ns/pid")

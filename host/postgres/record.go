@@ -14,19 +14,16 @@ import (
 	"time"
 )
 
-// record is what postgres.json remembers between processes. Only the password and Created are relied on: where a
-// running Postgres listens is read from its own postmaster.pid.
+// record is the content of postgres.json. Where a running Postgres listens is read from its own postmaster.pid.
 type record struct {
 	Password string    `json:"password"`
 	Port     int       `json:"port,omitempty"`    // tried first at the next start, so that clients find it again
-	PID      int       `json:"pid,omitempty"`     // of the postmaster when last opened
-	Location string    `json:"location"`          // the cluster's folder
-	Created  time.Time `json:"created,omitzero"`  // zero until the cluster stands complete at Location
+	Location string    `json:"location"`          // the cluster's folder, for people
+	Created  time.Time `json:"created,omitzero"`  // zero until the cluster is complete at Location
 	Machine  string    `json:"machine,omitempty"` // where Postgres was last started: see machine
-	Version  string    `json:"version,omitempty"` // of Postgres, for people
 }
 
-// readRecord reads postgres.json; a missing one is the zero record.
+// readRecord reads postgres.json; a missing file is the zero record.
 func readRecord(path string) (record, error) {
 	var r record
 	text, err := os.ReadFile(path)
@@ -48,11 +45,10 @@ func (r record) write(path string) error {
 	if err != nil {
 		return fmt.Errorf("encoding %s: %w", path, err)
 	}
-	return writeDurable(path, append(text, '\n'), 0o600)
+	return writeDurable(path, append(text, '\n'))
 }
 
-// readLocation returns the folder that holds the cluster: the one in postgres.location, or "" when there is no such
-// file.
+// readLocation returns the content of postgres.location, or "" if there is no such file.
 func readLocation(path string) (string, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -68,9 +64,9 @@ func readLocation(path string) (string, error) {
 	return home, nil
 }
 
-// writeDurable replaces a file whole: after a crash it holds the old text or the new. The file stays its owner's, so
-// that a command once run as root does not lock out the user whose host this is.
-func writeDurable(path string, text []byte, mode os.FileMode) (err error) {
+// writeDurable replaces a private file atomically and durably. The file keeps its owner, so that a command run once as
+// root does not lock out the user who runs the host.
+func writeDurable(path string, text []byte) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
@@ -83,13 +79,10 @@ func writeDurable(path string, text []byte, mode os.FileMode) (err error) {
 	}()
 	if info, missing := os.Stat(path); missing == nil && os.Geteuid() == 0 {
 		owner := info.Sys().(*syscall.Stat_t)
-		if err = file.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
-			return err
-		}
+		err = file.Chown(int(owner.Uid), int(owner.Gid))
 	}
-	_, err = file.Write(text)
-	err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close())
-	if err != nil {
+	_, writeErr := file.Write(text)
+	if err = errors.Join(err, writeErr, file.Sync(), file.Close()); err != nil {
 		return err
 	}
 	if err = os.Rename(file.Name(), path); err != nil {

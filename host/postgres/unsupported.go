@@ -8,16 +8,16 @@ import (
 	"runtime"
 )
 
-// Cluster is a private Postgres of a data directory. There is none on this system.
+// Cluster is never created on this system.
 type Cluster struct{}
 
-// Open answers ErrNotInstalled: the private Postgres needs Linux or macOS.
+// Open fails with ErrNotInstalled: the private Postgres needs Linux or macOS.
 func Open(context.Context, Config) (*Cluster, error) {
 	return nil, fmt.Errorf("opening the database: a private Postgres needs Linux or macOS, not %s (%w): set "+
 		"ASSAY_DATABASE_URL to a Postgres of your own", runtime.GOOS, ErrNotInstalled)
 }
 
-// URL answers "".
+// URL returns "".
 func (*Cluster) URL() string { return "" }
 
 // Close does nothing.

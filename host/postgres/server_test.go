@@ -15,37 +15,20 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestParsePostmaster(t *testing.T) {
+func TestParsePIDFile(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		text string
-		want postmaster
-	}{
-		"ready":              {"812\n/d\n17\n5433\n\n127.0.0.1\n   1  0\nready   \n", postmaster{812, 5433, "ready"}},
-		"no port yet":        {"812\n/d\n17\n", postmaster{pid: 812}},
-		"standalone backend": {"-812\n/d\n17\n", postmaster{}},
-		"empty":              {"", postmaster{}},
-		"nonsense":           {"x\ny\n", postmaster{}},
+	for text, want := range map[string][2]int{
+		"812\n/d\n17\n5433\n\n127.0.0.1\n   1  0\nready   \n": {812, 5433},
+		"812\n/d\n17\n":          {812, 0}, // no port yet
+		"-812\n/d\n17\n":         {0, 0},   // a standalone backend
+		"":                       {0, 0},
+		"x\ny\n":                 {0, 0},
+		"99999999999999999999\n": {0, 0},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			if diff := cmp.Diff(test.want, parsePostmaster(test.text), cmp.AllowUnexported(postmaster{})); diff != "" {
-				t.Errorf("(-want +got):\n%s", diff)
-			}
-		})
-	}
-}
-
-func FuzzParsePostmaster(f *testing.F) {
-	f.Add("812\n/d\n17\n5433\n\n127.0.0.1\n   1  0\nready   \n")
-	f.Add("-1")
-	f.Add("99999999999999999999\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		// A number of 0 or less would signal whole groups of processes.
-		if p := parsePostmaster(text); p.pid < 0 {
-			t.Errorf("pid = %d", p.pid)
+		if pid, port := parsePIDFile(text); pid != want[0] || port != want[1] {
+			t.Errorf("parsePIDFile(%q) = %d, %d; want %v", text, pid, port, want)
 		}
-	})
+	}
 }
 
 func TestIsPostmasterOfThisFolder(t *testing.T) {
@@ -136,31 +119,27 @@ func namesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestSaidIsOnlyOfTheLastStart(t *testing.T) {
+func TestLastWordsAreOfTheLastStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := Cluster{dir: dir, data: filepath.Join(dir, "postgres")}
-	if err := os.MkdirAll(filepath.Join(c.data, "log"), 0o700); err != nil {
+	own := filepath.Join(c.data, "log", "postgres-1.log")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(own), 0o700), os.WriteFile(c.path("log"), []byte("LOG:  first\n"), 0o600),
+		os.WriteFile(own, []byte("FATAL:  yesterday\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	for path, text := range map[string]string{
-		c.path("log"): "LOG:  first words\n", filepath.Join(c.data, "log", "postgres-1.log"): "FATAL:  of yesterday\n",
-	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	before := c.logEnd()
+	name, text := newestLog(c.data)
+	// Postgres's log is written a little after Postgres ended.
 	var writing sync.WaitGroup
 	defer writing.Wait()
-	// The process that writes the log comes a little later than the end of Postgres.
 	writing.Go(func() {
-		if err := rewrite(filepath.Join(c.data, before.name), os.O_APPEND, "FATAL:  of today\n"); err != nil {
+		if err := rewrite(own, os.O_APPEND, "FATAL:  today\n"); err != nil {
 			t.Error(err)
 		}
 	})
-	if got, want := c.said(before), "LOG:  first words; FATAL:  of today (from "; !strings.HasPrefix(got, want) {
-		t.Errorf("said = %q, want %q...", got, want)
+	want := "LOG:  first; FATAL:  today (from " + own + ")"
+	if got := c.lastWords(t.Context(), name, len(text)); got != want {
+		t.Errorf("lastWords = %q, want %q", got, want)
 	}
 }
 

@@ -96,7 +96,7 @@ func xz(data []byte) []byte {
 	return append(append(stream, footer...), "YZ"...)
 }
 
-func TestFetch(t *testing.T) {
+func TestDownload(t *testing.T) {
 	t.Parallel()
 	owner, err := unprivileged()
 	if err != nil {
@@ -107,24 +107,24 @@ func TestFetch(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(cache, "unpacking-killed"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	told := 0
-	search := Search{
-		Folders: []string{}, Cache: cache, Repository: repository(t, jar(t, "18.3"), &downloads), account: owner,
-		Download: func() { told++ },
+	announced := 0
+	search := search{
+		folders: []string{}, cache: cache, repository: repository(t, jar(t, "18.3"), &downloads), account: owner,
+		announce: func() { announced++ },
 	}
 	want := filepath.Join(cache, "18.3.0", "bin")
 	for _, when := range []string{"first", "again"} {
-		got, err := Binaries(t.Context(), search)
+		got, err := search.binaries(t.Context())
 		if err != nil || got != want {
-			t.Fatalf("%s: Binaries = %q, %v; want %q", when, got, err, want)
+			t.Fatalf("%s: binaries = %q, %v; want %q", when, got, err, want)
 		}
 	}
-	search.Offline = true
-	if got, err := Binaries(t.Context(), search); err != nil || got != want {
-		t.Errorf("offline: Binaries = %q, %v; want the earlier download %q", got, err, want)
+	search.offline = true
+	if got, err := search.binaries(t.Context()); err != nil || got != want {
+		t.Errorf("offline: binaries = %q, %v; want the earlier download %q", got, err, want)
 	}
-	if downloads.Load() != 1 || told != 1 {
-		t.Errorf("%d downloads, %d announced; want one", downloads.Load(), told)
+	if downloads.Load() != 1 || announced != 1 {
+		t.Errorf("%d downloads, %d announced; want one", downloads.Load(), announced)
 	}
 	left, err := os.ReadDir(cache)
 	if err != nil || len(left) != 1 {
@@ -132,7 +132,7 @@ func TestFetch(t *testing.T) {
 	}
 }
 
-func TestFetchFails(t *testing.T) {
+func TestDownloadFails(t *testing.T) {
 	t.Parallel()
 	var downloads atomic.Int32
 	good := jar(t, "18.3")
@@ -152,16 +152,16 @@ func TestFetchFails(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := Binaries(t.Context(), Search{
-				Folders: []string{}, Cache: filepath.Join(reachable(t), "cache"), Repository: test.repository,
-				Major: test.major,
-			})
+			_, err := search{
+				folders: []string{}, cache: filepath.Join(reachable(t), "cache"), repository: test.repository,
+				major: test.major,
+			}.binaries(t.Context())
 			if !errors.Is(err, ErrNotInstalled) {
-				t.Errorf("Binaries = %v, want ErrNotInstalled", err)
+				t.Errorf("binaries = %v, want ErrNotInstalled", err)
 			}
 			for _, part := range []string{test.says, "apt-get install postgresql", "ASSAY_DATABASE_URL"} {
 				if err == nil || !strings.Contains(err.Error(), part) {
-					t.Errorf("Binaries = %v, want an error with %q", err, part)
+					t.Errorf("binaries = %v, want an error with %q", err, part)
 				}
 			}
 		})
@@ -188,7 +188,7 @@ func TestOpenWithoutPostgres(t *testing.T) {
 	}
 }
 
-func TestFetchGivesUpWithItsContext(t *testing.T) {
+func TestDownloadGivesUpWithItsContext(t *testing.T) {
 	t.Parallel()
 	asked, answer := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -202,10 +202,10 @@ func TestFetchGivesUpWithItsContext(t *testing.T) {
 		<-asked
 		cancel()
 	}()
-	_, err := Binaries(ctx, Search{Folders: []string{}, Cache: filepath.Join(reachable(t), "cache"),
-		Repository: server.URL})
+	_, err := search{folders: []string{}, cache: filepath.Join(reachable(t), "cache"),
+		repository: server.URL}.binaries(ctx)
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("Binaries = %v", err)
+		t.Errorf("binaries = %v", err)
 	}
 	close(answer)
 	server.Close()
