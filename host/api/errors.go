@@ -119,8 +119,8 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusBadRequest, failure{Error: none.Error()}
 	case errors.As(err, &invalid):
 		return fasthttp.StatusBadRequest, failure{Error: invalid.Error()}
-	case errors.Is(err, privacy.ErrUnknown):
-		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknown.Error()}
+	case errors.Is(err, privacy.ErrUnknownSubject):
+		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknownSubject.Error()}
 	case errors.Is(err, check.ErrUnauthorized):
 		return fasthttp.StatusUnauthorized, failure{Error: check.ErrUnauthorized.Error()}
 	case errors.As(err, &plan):

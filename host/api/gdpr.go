@@ -28,9 +28,9 @@ const maxExported = 1000
 // *entity.InvalidError; any other is internal.
 type Privacy interface {
 	// Export returns what the caller's account holds of a subject, as of one moment.
-	Export(ctx context.Context, caller check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Held, error)
+	Export(ctx context.Context, caller check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Export, error)
 	// Erase erases it, for good. An entity of which nothing is held is no error.
-	Erase(ctx context.Context, caller check.Caller, whose privacy.Selector) (*privacy.Erased, error)
+	Erase(ctx context.Context, caller check.Caller, whose privacy.Selector) (*privacy.ErasureResult, error)
 	// SubjectOf returns the caller's account's reference of an entity, whether or not anything is held of it.
 	SubjectOf(ctx context.Context, caller check.Caller, e entity.Entity) (string, error)
 }
@@ -86,7 +86,7 @@ func (s *Server) answerExport(work context.Context, c *fiber.Ctx, caller check.C
 		if page.After, err = once(args, "after"); err != nil {
 			return err
 		}
-		if err := privacy.VetRef("after", page.After); err != nil {
+		if err := privacy.ValidateRef("after", page.After); err != nil {
 			return err
 		}
 	}
@@ -156,7 +156,7 @@ func selectorOf(args *fasthttp.Args) (whose privacy.Selector, err error) {
 		}
 	default:
 		if whose.Ref, err = once(args, "ref"); err == nil {
-			err = privacy.VetRef("ref", whose.Ref)
+			err = privacy.ValidateRef("ref", whose.Ref)
 		}
 	}
 	return whose, err
@@ -214,7 +214,7 @@ func decodeSelector(body []byte) (whose privacy.Selector, err error) {
 			_, err = privacy.ParseReference(text)
 		case "ref":
 			whose.Ref = text
-			err = privacy.VetRef("ref", text)
+			err = privacy.ValidateRef("ref", text)
 		default:
 			var e entity.Entity
 			e, err = entity.Parse(entity.Type(name), text, country)

@@ -43,19 +43,19 @@ func (a *archive) ask(what string, c check.Caller, whose privacy.Selector) error
 	case c.Account == failKey:
 		return errors.New(secret)
 	case whose.Ref == unknownRef:
-		return fmt.Errorf("asking: %w", privacy.ErrUnknown)
+		return fmt.Errorf("asking: %w", privacy.ErrUnknownSubject)
 	}
 	return nil
 }
 
-func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Held,
+func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Export,
 	error) {
 	if err := a.ask(fmt.Sprint("export ", page.After, " ", page.Limit), c, whose); err != nil {
 		return nil, err
 	}
 	subject, kind, next := knownSubject, "email", knownRef
 	at := privacy.Time{Time: atCheck.In(time.FixedZone("", 3600))}
-	return &privacy.Held{
+	return &privacy.Export{
 		Subject: &subject, Type: &kind, Total: 2, Next: &next,
 		Checks: []privacy.Check{
 			{Ref: knownRef, Timestamp: stamp(atCheck), Type: "email", Score: 78, Verdict: "block", Key: "key_1",
@@ -69,11 +69,11 @@ func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Select
 	}, nil
 }
 
-func (a *archive) Erase(_ context.Context, c check.Caller, whose privacy.Selector) (*privacy.Erased, error) {
+func (a *archive) Erase(_ context.Context, c check.Caller, whose privacy.Selector) (*privacy.ErasureResult, error) {
 	if err := a.ask("erase", c, whose); err != nil {
 		return nil, err
 	}
-	return &privacy.Erased{Checks: 2, Events: 1, Sightings: 1, Links: 2, Erasures: []privacy.Erasure{
+	return &privacy.ErasureResult{Checks: 2, Events: 1, Sightings: 1, Links: 2, Erasures: []privacy.Erasure{
 		{Ref: "erasure_01KF0HBGZ0Q8WJ3V5N7T9R2M4C", Timestamp: stamp(atCheck), Checks: 2},
 	}}, nil
 }

@@ -33,7 +33,7 @@ func wanted(ctx *fiber.Ctx) (whose privacy.Selector, v view, err error) {
 		_, err = privacy.ParseReference(who)
 	case kind == "" && strings.HasPrefix(who, "chk_"):
 		whose.Ref = who
-		err = privacy.VetRef("ref", who)
+		err = privacy.ValidateRef("ref", who)
 	default:
 		if kind == "" {
 			kind = entity.Guess(who)
@@ -59,7 +59,7 @@ func (c *Console) findSubject(ctx *fiber.Ctx, s *session) error {
 	return c.showPrivacy(ctx, s, v)
 }
 
-func (c *Console) held(ctx *fiber.Ctx, s *session, limit int) (*privacy.Held, view, error) {
+func (c *Console) held(ctx *fiber.Ctx, s *session, limit int) (*privacy.Export, view, error) {
 	whose, v, err := wanted(ctx)
 	if err != nil {
 		return nil, v, err
@@ -77,7 +77,7 @@ func (c *Console) unheld(ctx *fiber.Ctx, s *session, v view, err error) error {
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
 		v["Error"] = complaint(invalid)
-	case errors.Is(err, privacy.ErrUnknown):
+	case errors.Is(err, privacy.ErrUnknownSubject):
 		ctx.Status(fiber.StatusNotFound)
 		v["Error"] = "Your account holds nothing of it."
 	case errors.Is(err, check.ErrUnauthorized):

@@ -14,8 +14,8 @@ import (
 	"assay/host/entity"
 )
 
-// ErrUnknown means that the account holds nothing of the subject, and never did as far as is still known.
-var ErrUnknown = errors.New("nothing is held of this subject")
+// ErrUnknownSubject means that the account holds nothing of the subject, and never did as far as is still known.
+var ErrUnknownSubject = errors.New("nothing is held of this subject")
 
 // Selector says whose data a request is about. Exactly one field is set.
 type Selector struct {
@@ -44,8 +44,8 @@ func ParseReference(text string) ([]byte, error) {
 // checkRef is the form of a check's reference: a ULID in Crockford's base 32.
 var checkRef = regexp.MustCompile(`^chk_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 
-// VetRef says what is wrong with the reference of a check, given in field. The error is an *entity.InvalidError.
-func VetRef(field, text string) error {
+// ValidateRef says what is wrong with the reference of a check, given in field. The error is an *entity.InvalidError.
+func ValidateRef(field, text string) error {
 	if !checkRef.MatchString(text) {
 		return &entity.InvalidError{Field: field, Reason: "must be the reference of a check, chk_ and 26 characters"}
 	}
@@ -58,8 +58,8 @@ type Page struct {
 	Limit int    // how many checks at most
 }
 
-// Held is what an account holds of a subject, or a page of it, as of one moment.
-type Held struct {
+// Export is what an account holds of a subject, or a page of it, as of one moment.
+type Export struct {
 	Subject  *string    `json:"subject"` // null when all that is known of it is that it was erased
 	Type     *string    `json:"type"`    // of the entity; null likewise
 	Total    int        `json:"total"`   // checks, on all pages
@@ -109,8 +109,8 @@ type Erasure struct {
 	Checks    int    `json:"checks"` // that it erased
 }
 
-// Erased is what an erasure took. Asked for again it takes nothing more, and names the erasures there were.
-type Erased struct {
+// ErasureResult is what an erasure took. Asked for again it takes nothing more, and names the erasures there were.
+type ErasureResult struct {
 	Subject   *string   `json:"subject"` // null when all that is known of it is that it was erased
 	Checks    int       `json:"erased"`
 	Events    int       `json:"webhook_events"`

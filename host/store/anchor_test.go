@@ -72,7 +72,7 @@ func TestForgedCutsAreTold(t *testing.T) {
 			prune(t, s)
 			verifyLedger(t, s)
 			test.tamper(t, session(t, url))
-			if err := verifyTrail(t, s); err == nil || !strings.Contains(err.Error(), test.reason) {
+			if err := verifyAuditLog(t, s); err == nil || !strings.Contains(err.Error(), test.reason) {
 				t.Errorf("%v, want %q", err, test.reason)
 			}
 		})

@@ -97,7 +97,7 @@ func appendRecord(ctx context.Context, tx bun.Tx, head *audit.Head, record audit
 
 func bytesOf(h audit.Hash) []byte { return h[:] }
 
-func (s *Store) settleChains(ctx context.Context) error {
+func (s *Store) createHeads(ctx context.Context) error {
 	for chain := range chains {
 		genesis := audit.Genesis(chain)
 		_, err := s.db.NewRaw("INSERT INTO audit_heads (chain, seq, hash) VALUES (?, 0, ?) ON CONFLICT DO NOTHING",
@@ -160,12 +160,12 @@ func (s *Store) AuditRows(ctx context.Context, chain int, after, until int64) it
 // ReadAuditLog calls fn with the audit trail as it stands at one moment: a record that is erased meanwhile must not be met
 // blank before the erasure that names it.
 func (s *Store) ReadAuditLog(ctx context.Context, fn func(ctx context.Context, log AuditLog) error) error {
-	return s.asOfNow(ctx, func(ctx context.Context, tx bun.Tx) error { return fn(ctx, AuditLog{tx}) })
+	return s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) error { return fn(ctx, AuditLog{tx}) })
 }
 
-// asOfNow runs fn in a transaction that sees the database as of one moment and changes nothing. No month's partition is
+// inSnapshot runs fn in a transaction that sees the database as of one moment and changes nothing. No month's partition is
 // dropped as long: its rows would be gone for this transaction too, but not the anchor come.
-func (s *Store) asOfNow(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
+func (s *Store) inSnapshot(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
 	return s.db.RunInTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 		func(ctx context.Context, tx bun.Tx) error {
 			// The moment is that of the first statement that reads, which this is not.

@@ -229,7 +229,7 @@ func TestRowFiledUnderAnotherTimeIsABreak(t *testing.T) {
 		appendOne(t, ledgerOn(t, s, LedgerConfig{}), allowed(t, newCaller(t, s, plan(t, "pro", 1))))
 		verifyLedger(t, s)
 		exec(t, session(t, url), "UPDATE audit_records SET recorded_at = "+filed)
-		if err := verifyTrail(t, s); !errors.As(err, new(*audit.BreakError)) ||
+		if err := verifyAuditLog(t, s); !errors.As(err, new(*audit.BreakError)) ||
 			!strings.Contains(err.Error(), "filed under another time") {
 			t.Errorf("filed under %s: %v", filed, err)
 		}

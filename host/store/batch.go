@@ -39,8 +39,8 @@ type caller struct {
 	UsedAt    time.Time // when the key was last used, as far as that is kept
 }
 
-// works says whether the key may still be used.
-func (c caller) works(now time.Time) bool {
+// isValid says whether the key may still be used.
+func (c caller) isValid(now time.Time) bool {
 	return c.State == "valid" && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
 }
 
@@ -72,14 +72,14 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 	graph := newSightings(w.store.keys.Graph)
 	for i, p := range batch {
 		c, ok := callers[p.caller().Account+"/"+p.caller().Key]
-		if !ok || (c.KeyID != "" && !c.works(w.store.now())) {
+		if !ok || (c.KeyID != "" && !c.isValid(w.store.now())) {
 			verdicts[i] = check.ErrUnauthorized
 			continue
 		}
 		if w.heads[c.Chain] == nil {
 			return nil, fmt.Errorf("audit chain %d has no head", c.Chain)
 		}
-		if verdicts[i] = take(c, p.records, used, added); verdicts[i] != nil {
+		if verdicts[i] = reserveQuota(c, p.records, used, added); verdicts[i] != nil {
 			continue
 		}
 		for _, r := range p.records {
@@ -98,8 +98,8 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 	return verdicts, w.flush(ctx, added, rows, events, graph, w.keysUsed(callers, rows))
 }
 
-// take counts records against their caller's months, all of them or none.
-func take(c caller, records []check.Record, used, added map[usageKey]int) error {
+// reserveQuota counts records against their caller's months, all of them or none.
+func reserveQuota(c caller, records []check.Record, used, added map[usageKey]int) error {
 	if c.AccountID == publicAccount {
 		return nil
 	}

@@ -258,7 +258,7 @@ func TestPoisonedRecordFailsAlone(t *testing.T) {
 				records[(poison.place+1)%9] = known
 			}
 			for i, err := range inOneBatch(t, url, l, caller, records) {
-				if bad[i] && (err == nil || !blamesData(err)) {
+				if bad[i] && (err == nil || !isDataError(err)) {
 					t.Errorf("a ref that is taken: %v, want Postgres's refusal", err)
 				}
 				if !bad[i] && err != nil {

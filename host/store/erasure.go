@@ -15,9 +15,9 @@ import (
 	"assay/host/privacy"
 )
 
-// eraseAtOnce is how many audit records one transaction erases: as long as it lasts, the chain records nothing else. A
+// eraseBatch is how many audit records one transaction erases: as long as it lasts, the chain records nothing else. A
 // subject with more is erased in several, each with its own record in the chain.
-const eraseAtOnce = 5_000
+const eraseBatch = 5_000
 
 // erasedRow says which record of the chain erased which other.
 type erasedRow struct {
@@ -43,8 +43,8 @@ type erasureRow struct {
 // sightings and links in the reputation graph. All of it goes in one transaction, behind the lock that every check of
 // the account is recorded under: a check is erased whole, or recorded behind the erasure whole. Erasing again takes
 // nothing more. Errors: check.ErrUnauthorized; privacy.ErrUnknown, of a reference only; *entity.InvalidError.
-func (s *Store) Erase(ctx context.Context, c check.Caller, whose privacy.Selector) (*privacy.Erased, error) {
-	total := &privacy.Erased{}
+func (s *Store) Erase(ctx context.Context, c check.Caller, whose privacy.Selector) (*privacy.ErasureResult, error) {
+	total := &privacy.ErasureResult{}
 	var node []byte
 	for more := true; more; {
 		var part erasedPart
@@ -70,7 +70,7 @@ func (s *Store) Erase(ctx context.Context, c check.Caller, whose privacy.Selecto
 
 // erasedPart is what one transaction of an erasure took.
 type erasedPart struct {
-	privacy.Erased
+	privacy.ErasureResult
 	node []byte // of the subject; nil: unknown
 	more bool   // there may be more to erase
 }
@@ -82,21 +82,21 @@ func (s *Store) erase(ctx context.Context, tx bun.Tx, c check.Caller, whose priv
 	if err != nil {
 		return part, err
 	}
-	p, err := s.subject(ctx, tx, a, whose)
+	p, err := s.findSubject(ctx, tx, a, whose)
 	if err != nil {
 		return part, err
 	}
 	if p.node == nil {
 		p.node = node
 	}
-	part = erasedPart{Erased: privacy.Erased{Subject: p.reference(), Erasures: p.erasures}, node: p.node}
+	part = erasedPart{ErasureResult: privacy.ErasureResult{Subject: p.reference(), Erasures: p.erasures}, node: p.node}
 	if p.pseudonym == nil {
 		return part, nil
 	}
 	var rows []auditRow
 	err = tx.NewSelect().Model(&rows).Column("seq", "kind", "ref", "leaf").
 		Where("pseudonym = ? AND account_id = ? AND chain = ?", p.pseudonym, a.AccountID,
-			a.Chain).Order("seq").Limit(eraseAtOnce).Scan(ctx)
+			a.Chain).Order("seq").Limit(eraseBatch).Scan(ctx)
 	if err != nil {
 		return part, err
 	}
@@ -110,16 +110,16 @@ func (s *Store) erase(ctx context.Context, tx bun.Tx, c check.Caller, whose priv
 	}
 	switch {
 	case len(rows) > 0:
-		if part.Events, err = blankRows(ctx, tx, a, p, rows); err != nil {
+		if part.Events, err = eraseRows(ctx, tx, a, p, rows); err != nil {
 			return part, err
 		}
 	case part.Sightings+part.Links == 0 && len(p.erasures) == 0 && whose.Entity == nil:
-		return part, privacy.ErrUnknown
+		return part, privacy.ErrUnknownSubject
 	case part.Sightings+part.Links == 0:
 		return part, nil
 	}
 	done, err := s.recordErasure(ctx, tx, head, a, p, rows)
-	part.Checks, part.Erasures, part.more = done.Checks, append(part.Erasures, done), len(rows) == eraseAtOnce
+	part.Checks, part.Erasures, part.more = done.Checks, append(part.Erasures, done), len(rows) == eraseBatch
 	return part, err
 }
 
@@ -129,9 +129,9 @@ var errNodeUnknown = &entity.InvalidError{Field: "subject",
 	Reason: "was checked before references led to the reputation graph; " +
 		"send the value itself, as domain, email, phone or iban"}
 
-// blankRows takes the content of a subject's rows, up to the last of them, and their webhook events. A delivery that is
+// eraseRows takes the content of a subject's rows, up to the last of them, and their webhook events. A delivery that is
 // under way finds its event gone when it ends, and leaves nothing behind.
-func blankRows(ctx context.Context, tx bun.Tx, a asker, p subject, rows []auditRow) (events int, err error) {
+func eraseRows(ctx context.Context, tx bun.Tx, a requester, p subject, rows []auditRow) (events int, err error) {
 	refs := make([]string, len(rows))
 	for i, r := range rows {
 		refs[i] = r.Ref
@@ -159,7 +159,7 @@ func blankRows(ctx context.Context, tx bun.Tx, a asker, p subject, rows []auditR
 }
 
 // recordErasure puts the erasure of rows into the chain, and what it erased beside it.
-func (s *Store) recordErasure(ctx context.Context, tx bun.Tx, head *audit.Head, a asker, p subject,
+func (s *Store) recordErasure(ctx context.Context, tx bun.Tx, head *audit.Head, a requester, p subject,
 	rows []auditRow) (privacy.Erasure, error) {
 	at := s.now().UTC().Truncate(time.Millisecond)
 	done := privacy.Erasure{Ref: "erasure_" + ulid.Make().String(), Timestamp: at.Format(check.TimeFormat)}
@@ -169,7 +169,7 @@ func (s *Store) recordErasure(ctx context.Context, tx bun.Tx, head *audit.Head, 
 		if len(r.Leaf) != len(audit.Hash{}) {
 			return done, &audit.BreakError{Chain: a.Chain, Seq: r.Seq, Reason: "its leaf is not 32 bytes long"}
 		}
-		list[i] = erasedRow{Chain: a.Chain, Seq: r.Seq, Leaf: r.Leaf, Erasure: seq, Ref: s.mark(a, "ref", r.Ref)}
+		list[i] = erasedRow{Chain: a.Chain, Seq: r.Seq, Leaf: r.Leaf, Erasure: seq, Ref: s.tombstone(a, "ref", r.Ref)}
 		signed[i] = audit.Erased{Seq: r.Seq, Leaf: audit.Hash(r.Leaf)}
 		if r.Kind == string(audit.Check) {
 			done.Checks++
@@ -180,7 +180,7 @@ func (s *Store) recordErasure(ctx context.Context, tx bun.Tx, head *audit.Head, 
 			return done, err
 		}
 	}
-	mark := &erasureRow{Chain: a.Chain, Seq: seq, Subject: s.mark(a, "subject", string(p.pseudonym)),
+	mark := &erasureRow{Chain: a.Chain, Seq: seq, Subject: s.tombstone(a, "subject", string(p.pseudonym)),
 		Checks: done.Checks}
 	if _, err := tx.NewInsert().Model(mark).Exec(ctx); err != nil {
 		return done, err

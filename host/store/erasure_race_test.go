@@ -75,7 +75,7 @@ func TestEraseDuringChecks(t *testing.T) {
 		})
 		loop("exporting", func(ctx context.Context) error {
 			held, err := s.Export(ctx, caller, about(jane), privacy.Page{Limit: 1000})
-			if errors.Is(err, privacy.ErrUnknown) {
+			if errors.Is(err, privacy.ErrUnknownSubject) {
 				return nil
 			}
 			if err == nil && (held.Graph == nil) != (held.Total == 0) {
@@ -100,7 +100,7 @@ func TestEraseDuringChecks(t *testing.T) {
 			_, _, err := s.ResendFailed(ctx, account, time.Now().Add(-time.Hour))
 			return err
 		})
-		loop("verifying", func(context.Context) error { return verifyTrail(t, s) })
+		loop("verifying", func(context.Context) error { return verifyAuditLog(t, s) })
 	}
 	checks.Wait()
 	close(done)
@@ -137,7 +137,7 @@ func TestErasedAtOnce(t *testing.T) {
 	caller := newCaller(t, hosts[0], plan(t, "pro", 10))
 	ref := appendOne(t, ledgerOn(t, hosts[0], LedgerConfig{}), allowed(t, caller))
 	held := lockTheHeads(t, url)
-	answers := make(chan *privacy.Erased, 2)
+	answers := make(chan *privacy.ErasureResult, 2)
 	for _, s := range hosts {
 		go func() {
 			erased, err := s.Erase(context.Background(), caller, privacy.Selector{Ref: ref})
@@ -171,11 +171,11 @@ func TestCommitIsSettledAfterAnErasure(t *testing.T) {
 	row := auditRow{Leaf: one[[]byte](t, s, "SELECT leaf FROM audit_records"), Seq: 1}
 	erase(t, s, caller, privacy.Selector{Ref: ref})
 	lost := errors.New("the answer was lost")
-	if err := l.settle([]int{0}, &row, lost); err != nil {
+	if err := l.resolveCommit([]int{0}, &row, lost); err != nil {
 		t.Errorf("a commit that was kept: %v", err)
 	}
 	row.Leaf[0] ^= 1 // another record took its place
-	if err := l.settle([]int{0}, &row, lost); !errors.Is(err, lost) {
+	if err := l.resolveCommit([]int{0}, &row, lost); !errors.Is(err, lost) {
 		t.Errorf("a commit that was not kept: %v", err)
 	}
 }

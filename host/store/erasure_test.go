@@ -18,7 +18,7 @@ import (
 // about selects an entity.
 func about(e entity.Entity) privacy.Selector { return privacy.Selector{Entity: &e} }
 
-func erase(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *privacy.Erased {
+func erase(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *privacy.ErasureResult {
 	t.Helper()
 	erased, err := s.Erase(t.Context(), c, whose)
 	if err != nil {
@@ -27,7 +27,7 @@ func erase(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *priv
 	return erased
 }
 
-func export(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *privacy.Held {
+func export(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *privacy.Export {
 	t.Helper()
 	held, err := s.Export(t.Context(), c, whose, privacy.Page{Limit: 1000})
 	if err != nil {
@@ -37,7 +37,7 @@ func export(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *pri
 }
 
 // counts are what an erasure says that it took.
-func counts(e *privacy.Erased) string {
+func counts(e *privacy.ErasureResult) string {
 	return fmt.Sprintf("%d checks, %d events, %d sightings, %d links, %d erasures", e.Checks, e.Events, e.Sightings,
 		e.Links, len(e.Erasures))
 }
@@ -215,11 +215,11 @@ func TestWhatNobodyHolds(t *testing.T) {
 		"no subject":                {Subject: privacy.Reference(make([]byte, 32))},
 		"a value":                   about(unseen),
 	} {
-		if _, err := s.Export(t.Context(), mine, whose, privacy.Page{Limit: 1}); !errors.Is(err, privacy.ErrUnknown) {
+		if _, err := s.Export(t.Context(), mine, whose, privacy.Page{Limit: 1}); !errors.Is(err, privacy.ErrUnknownSubject) {
 			t.Errorf("exporting %s: %v", name, err)
 		}
 		erased, err := s.Erase(t.Context(), mine, whose)
-		if whose.Entity == nil && !errors.Is(err, privacy.ErrUnknown) {
+		if whose.Entity == nil && !errors.Is(err, privacy.ErrUnknownSubject) {
 			t.Errorf("erasing %s: %v", name, err)
 		}
 		if whose.Entity != nil && (err != nil ||
@@ -235,7 +235,7 @@ func TestWhatNobodyHolds(t *testing.T) {
 	}
 	erase(t, s, theirs, privacy.Selector{Ref: ref})
 	for _, whose := range []privacy.Selector{{Ref: ref}, {Subject: subject}} {
-		if _, err := s.Erase(t.Context(), mine, whose); !errors.Is(err, privacy.ErrUnknown) {
+		if _, err := s.Erase(t.Context(), mine, whose); !errors.Is(err, privacy.ErrUnknownSubject) {
 			t.Errorf("what another account has erased: %v", err)
 		}
 	}
@@ -357,7 +357,7 @@ func TestBlankedRowsAreTold(t *testing.T) {
 			erase(t, s, caller, privacy.Selector{Ref: ref})
 			verifyLedger(t, s)
 			exec(t, session(t, url), test.tamper)
-			if err := verifyTrail(t, s); err == nil || !strings.Contains(err.Error(), test.reason) {
+			if err := verifyAuditLog(t, s); err == nil || !strings.Contains(err.Error(), test.reason) {
 				t.Errorf("%v, want %q", err, test.reason)
 			}
 		})
@@ -367,8 +367,8 @@ func TestBlankedRowsAreTold(t *testing.T) {
 // A subject of many checks is erased in several transactions, and told as one.
 func TestEraseInParts(t *testing.T) {
 	t.Parallel()
-	for name, checks := range map[string]int{"a check is left for the second": eraseAtOnce + 1,
-		"an export alone is left": eraseAtOnce} {
+	for name, checks := range map[string]int{"a check is left for the second": eraseBatch + 1,
+		"an export alone is left": eraseBatch} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, postgrestest.Database(t), nil)

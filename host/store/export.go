@@ -14,25 +14,25 @@ import (
 	"assay/host/privacy"
 )
 
-// exportsAgain is how long an export of a subject by one key stands for those after it: each is recorded in the audit
+// exportRecordInterval is how long an export of a subject by one key stands for those after it: each is recorded in the audit
 // trail, but asking in a loop must not fill it.
-const exportsAgain = time.Hour
+const exportRecordInterval = time.Hour
 
 // Export returns what a caller's account holds of a subject, as of one moment, and records in the audit trail that it
 // was handed out. Errors: check.ErrUnauthorized, privacy.ErrUnknown, *entity.InvalidError.
-func (s *Store) Export(ctx context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Held,
+func (s *Store) Export(ctx context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Export,
 	error) {
-	var held *privacy.Held
+	var held *privacy.Export
 	var p subject
-	err := s.asOfNow(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		a, err := s.asks(ctx, tx, c)
+	err := s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		a, err := s.findRequester(ctx, tx, c)
 		if err != nil {
 			return err
 		}
-		if p, err = s.subject(ctx, tx, a, whose); err != nil {
+		if p, err = s.findSubject(ctx, tx, a, whose); err != nil {
 			return err
 		}
-		held, err = s.held(ctx, tx, a, p, page)
+		held, err = s.readPage(ctx, tx, a, p, page)
 		return err
 	})
 	if err == nil && held.Total > 0 {
@@ -44,9 +44,9 @@ func (s *Store) Export(ctx context.Context, c check.Caller, whose privacy.Select
 	return held, nil
 }
 
-// held reads a page of what an account holds of a subject.
-func (s *Store) held(ctx context.Context, tx bun.Tx, a asker, p subject, page privacy.Page) (*privacy.Held, error) {
-	held := &privacy.Held{Subject: p.reference(), Checks: []privacy.Check{}, Erasures: p.erasures}
+// readPage reads a page of what an account holds of a subject.
+func (s *Store) readPage(ctx context.Context, tx bun.Tx, a requester, p subject, page privacy.Page) (*privacy.Export, error) {
+	held := &privacy.Export{Subject: p.reference(), Checks: []privacy.Check{}, Erasures: p.erasures}
 	if p.kind != "" {
 		held.Type = &p.kind
 	}
@@ -74,24 +74,24 @@ func (s *Store) held(ctx context.Context, tx bun.Tx, a asker, p subject, page pr
 	if err != nil {
 		return nil, err
 	}
-	if held.Checks, err = s.heldChecks(ctx, tx, a, p, after, page.Limit+1); err != nil {
+	if held.Checks, err = s.readChecks(ctx, tx, a, p, after, page.Limit+1); err != nil {
 		return nil, err
 	}
 	if len(held.Checks) > page.Limit {
 		held.Checks = held.Checks[:page.Limit]
 		held.Next = &held.Checks[page.Limit-1].Ref
 	}
-	if held.Graph, err = heldSightings(ctx, tx, a, p); err != nil {
+	if held.Graph, err = readSightings(ctx, tx, a, p); err != nil {
 		return nil, err
 	}
 	if held.Total == 0 && held.Graph == nil && len(held.Erasures) == 0 {
-		return nil, privacy.ErrUnknown
+		return nil, privacy.ErrUnknownSubject
 	}
 	return held, nil
 }
 
-// heldChecks reads checks in the order of the chain, each with its webhook event.
-func (s *Store) heldChecks(ctx context.Context, tx bun.Tx, a asker, p subject, after int64, limit int) ([]privacy.Check,
+// readChecks reads checks in the order of the chain, each with its webhook event.
+func (s *Store) readChecks(ctx context.Context, tx bun.Tx, a requester, p subject, after int64, limit int) ([]privacy.Check,
 	error) {
 	var rows []struct {
 		Ref, At, Type, Verdict, KeyID string
@@ -142,8 +142,8 @@ func timeOf(t *time.Time) *privacy.Time {
 	return &privacy.Time{Time: *t}
 }
 
-// heldSightings reads the account's own part in the reputation graph.
-func heldSightings(ctx context.Context, tx bun.Tx, a asker, p subject) (*privacy.Sightings, error) {
+// readSightings reads the account's own part in the reputation graph.
+func readSightings(ctx context.Context, tx bun.Tx, a requester, p subject) (*privacy.Sightings, error) {
 	if p.node == nil {
 		return nil, nil
 	}
@@ -174,7 +174,7 @@ func (s *Store) recordExport(ctx context.Context, c check.Caller, pseudonym []by
 		var done, gone bool
 		err = tx.NewRaw(`SELECT EXISTS (SELECT FROM audit_records WHERE pseudonym = ?0 AND account_id = ?1 AND kind = ?2 AND key_id = ?3 AND recorded_at > ?4),
 			NOT EXISTS (SELECT FROM audit_records WHERE pseudonym = ?0 AND account_id = ?1)`,
-			pseudonym, a.AccountID, audit.Export, a.KeyID, at.Add(-exportsAgain)).Scan(ctx, &done, &gone)
+			pseudonym, a.AccountID, audit.Export, a.KeyID, at.Add(-exportRecordInterval)).Scan(ctx, &done, &gone)
 		if err != nil || done || gone { // erased meanwhile: its pseudonym must not come back
 			return err
 		}
@@ -187,12 +187,12 @@ func (s *Store) recordExport(ctx context.Context, c check.Caller, pseudonym []by
 
 // lockChainOf locks the head of the chain that a caller's account is recorded in, and then reads who asks: from here on
 // nothing is recorded for this account.
-func (s *Store) lockChainOf(ctx context.Context, tx bun.Tx, c check.Caller) (*audit.Head, asker, error) {
+func (s *Store) lockChainOf(ctx context.Context, tx bun.Tx, c check.Caller) (*audit.Head, requester, error) {
 	heads, err := lockHeads(ctx, tx, tx.NewSelect().Table("accounts").Column("chain").Where("id = ?", c.Account))
 	if err != nil {
-		return nil, asker{}, err
+		return nil, requester{}, err
 	}
-	a, err := s.asks(ctx, tx, c)
+	a, err := s.findRequester(ctx, tx, c)
 	if err != nil {
 		return nil, a, err
 	}

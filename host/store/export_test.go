@@ -184,7 +184,7 @@ func TestExportsAreRecorded(t *testing.T) {
 	} {
 		now = now.Add(step.passed)
 		if _, err := s.Export(t.Context(), step.who, step.whose, privacy.Page{Limit: 1}); err != nil &&
-			!errors.Is(err, privacy.ErrUnknown) {
+			!errors.Is(err, privacy.ErrUnknownSubject) {
 			t.Fatal(err)
 		}
 		if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'export' AND account_id = ? AND key_id <> ''", caller.Account); n != step.want {

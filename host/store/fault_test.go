@@ -213,11 +213,11 @@ func TestDoubtIsNeverRetried(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{"40001", "40P01", "23505"} {
 		cause := &pgconn.PgError{Code: state}
-		if !retryable(cause) && !blamesData(cause) {
+		if !retryable(cause) && !isDataError(cause) {
 			t.Errorf("%s alone gives no reason", state)
 		}
 		err := fmt.Errorf("recording: %w", &inDoubtError{cause})
-		if retryable(err) || blamesData(err) {
+		if retryable(err) || isDataError(err) {
 			t.Errorf("a commit in doubt that met %s is run again", state)
 		}
 	}

@@ -160,7 +160,7 @@ func execAll(ctx context.Context, tx pgx.Tx, statements ...string) error {
 // slowly runs fn in a transaction on a connection of its own, without the deadlines of requests: what works on whole
 // tables takes as long as they are large.
 func (s *Store) slowly(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	cfg, err := settings(s.url)
+	cfg, err := connConfig(s.url)
 	if err != nil {
 		return err
 	}

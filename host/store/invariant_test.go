@@ -13,7 +13,7 @@ import (
 // its checks of that month, unless some were erased or pruned.
 func verifyLedger(t *testing.T, s *Store) {
 	t.Helper()
-	if err := verifyTrail(t, s); err != nil {
+	if err := verifyAuditLog(t, s); err != nil {
 		t.Fatal(err)
 	}
 	records := one[int64](t, s, "SELECT sum(seq - (SELECT coalesce(max(seq), 0) FROM audit_anchors AS a WHERE a.chain = h.chain)) FROM audit_heads AS h")
@@ -46,8 +46,8 @@ func recorded(t *testing.T, s *Store, ref string) int {
 // testSigner signs what hosts sign.
 func testSigner() *audit.Signer { return audit.NewSigner("test", testRing.SignSeed) }
 
-// verifyTrail walks each chain as it stands at one moment.
-func verifyTrail(t *testing.T, s *Store) error {
+// verifyAuditLog walks each chain as it stands at one moment.
+func verifyAuditLog(t *testing.T, s *Store) error {
 	t.Helper()
 	return s.ReadAuditLog(t.Context(), verifyChains)
 }

@@ -50,9 +50,9 @@ var _ check.Ledger = (*Ledger)(nil)
 
 // Durations that bound a batch.
 const (
-	commitTimeout = 5 * time.Second  // for one attempt
-	settleTimeout = 10 * time.Second // to find out what became of a commit
-	settlePause   = 100 * time.Millisecond
+	commitTimeout   = 5 * time.Second  // for one attempt
+	resolveTimeout  = 10 * time.Second // to find out what became of a commit
+	resolveInterval = 100 * time.Millisecond
 )
 
 // NewLedger starts a ledger on the store's database, with a connection of its own. Close ends it.
@@ -167,8 +167,8 @@ func (l *Ledger) gather(first *pending) []*pending {
 // commit records a batch and tells everyone who waits. When one record's content is what Postgres refuses, the halves
 // are tried apart, so that it takes nobody else down with it.
 func (l *Ledger) commit(batch []*pending) {
-	verdicts, err := l.try(batch)
-	if err != nil && blamesData(err) && len(batch) > 1 {
+	verdicts, err := l.commitWithRetries(batch)
+	if err != nil && isDataError(err) && len(batch) > 1 {
 		half := len(batch) / 2
 		l.commit(batch[:half])
 		l.commit(batch[half:])
@@ -183,9 +183,9 @@ func (l *Ledger) commit(batch []*pending) {
 	}
 }
 
-// try runs the batch's transaction. An error means that none of it was kept or, when it is an *inDoubtError, that this
+// commitWithRetries runs the batch's transaction. An error means that none of it was kept or, when it is an *inDoubtError, that this
 // could not be found out.
-func (l *Ledger) try(batch []*pending) ([]error, error) {
+func (l *Ledger) commitWithRetries(batch []*pending) ([]error, error) {
 	for attempt := 1; ; attempt++ {
 		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
 		verdicts, err := l.transact(ctx, batch)
@@ -211,10 +211,10 @@ func (l *Ledger) transact(ctx context.Context, batch []*pending) ([]error, error
 		return nil, err
 	}
 	if err := tx.Commit(); err != nil {
-		if retryable(err) || blamesData(err) {
+		if retryable(err) || isDataError(err) {
 			return nil, err // Postgres says that it rolled back; of anything else, a pooler between may be the author
 		}
-		return verdicts, l.settle(w.chains(), w.first, err)
+		return verdicts, l.resolveCommit(w.chains(), w.first, err)
 	}
 	if w.event {
 		l.events()
@@ -230,14 +230,14 @@ func (e *inDoubtError) Error() string {
 	return fmt.Sprintf("the outcome of the commit is unknown: %v", e.err)
 }
 
-// settle finds out what became of a commit whose answer was lost, by looking for one of its records: for its leaf,
+// resolveCommit finds out what became of a commit whose answer was lost, by looking for one of its records: for its leaf,
 // which stays even if it is erased meanwhile. It never runs the batch again. It takes the same heads' lock first: while
 // the lost transaction still holds it, its outcome is not yet decided.
-func (l *Ledger) settle(chains []int, one *auditRow, cause error) error {
+func (l *Ledger) resolveCommit(chains []int, one *auditRow, cause error) error {
 	if one == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
 	defer cancel()
 	for {
 		var found bool
@@ -258,7 +258,7 @@ func (l *Ledger) settle(chains []int, one *auditRow, cause error) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(settlePause):
+		case <-time.After(resolveInterval):
 		}
 	}
 }

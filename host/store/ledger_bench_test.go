@@ -73,7 +73,7 @@ func BenchmarkLedger(b *testing.B) {
 
 // BenchmarkErase measures how long erasing a subject keeps its chain, by how many checks it has.
 func BenchmarkErase(b *testing.B) {
-	for _, checks := range []int{1, 1000, eraseAtOnce - 1} {
+	for _, checks := range []int{1, 1000, eraseBatch - 1} {
 		b.Run(fmt.Sprintf("checks=%d", checks), func(b *testing.B) {
 			s, err := Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()})
 			if err != nil {

@@ -21,7 +21,7 @@ const migrationLock = 0x617373_61790001
 
 // migrate brings the schema up to date. Hosts that start at once wait for the first.
 func (s *Store) migrate(ctx context.Context) (err error) {
-	cfg, err := settings(s.url)
+	cfg, err := connConfig(s.url)
 	if err != nil {
 		return err
 	}

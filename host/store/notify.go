@@ -53,7 +53,7 @@ func (s *Store) Listen(ctx context.Context, changed func(Topic)) {
 }
 
 func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
-	cfg, err := settings(s.url)
+	cfg, err := connConfig(s.url)
 	if err != nil {
 		return err
 	}

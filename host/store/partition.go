@@ -41,7 +41,7 @@ func (s *Store) makePartitions(ctx context.Context, first time.Time) error {
 				return err
 			}
 			// checks wait meanwhile
-			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", milliseconds(cutPatience)); err != nil {
+			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", milliseconds(headLockTimeout)); err != nil {
 				return err
 			}
 			_, err := tx.ExecContext(ctx, `

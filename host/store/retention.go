@@ -17,13 +17,13 @@ import (
 // Audit records are kept for 12 months (spec section 8), and go by whole calendar months, UTC: the last of them is 13
 // months old.
 const (
-	auditMonths = 12
+	auditRetentionMonths = 12
 
-	// wrongClock is how far ahead of the host's clock a record's time must be for the record not to count as young.
-	wrongClock = 24 * time.Hour
+	// maxClockSkew is how far ahead of the host's clock a record's time must be for the record not to count as young.
+	maxClockSkew = 24 * time.Hour
 
-	cutAtOnce   = 1_000                  // rows, so that checks wait for no more than these
-	cutPatience = 250 * time.Millisecond // for a lock that checks queue up behind; another round comes
+	pruneBatch      = 1_000                  // rows, so that checks wait for no more than these
+	headLockTimeout = 250 * time.Millisecond // for a lock that checks queue up behind; another round comes
 )
 
 // AuditDue returns where each chain is to be cut, if there is more to prune than its newest anchor says. A chain is
@@ -37,7 +37,7 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	if err := s.db.NewRaw("SELECT least(?::timestamptz, now())", s.now()).Scan(ctx, &now); err != nil {
 		return nil, fmt.Errorf("finding audit records past their retention: %w", err)
 	}
-	before := period(now).AddDate(0, -auditMonths, 0)
+	before := period(now).AddDate(0, -auditRetentionMonths, 0)
 	for chain := range chains {
 		// A record from the future holds nothing back, or it would until its time comes. Unless the chain ends with
 		// one: then it is this host's clock that may be behind.
@@ -47,7 +47,7 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 			WHERE r.chain = ?0 AND r.recorded_at < ?1 AND r.seq > (SELECT coalesce(max(seq), 0) FROM audit_anchors WHERE chain = ?0)
 				AND r.seq < (SELECT coalesce(min(seq), 9223372036854775807) FROM audit_records WHERE chain = ?0 AND recorded_at >= ?1 AND recorded_at < ?2)
 				AND EXISTS (SELECT FROM audit_heads AS h JOIN audit_records AS l ON l.chain = h.chain AND l.seq = h.seq WHERE h.chain = ?0 AND l.recorded_at < ?2)
-			ORDER BY r.seq DESC LIMIT 1`, chain, before, now.Add(wrongClock)).Scan(ctx, &row)
+			ORDER BY r.seq DESC LIMIT 1`, chain, before, now.Add(maxClockSkew)).Scan(ctx, &row)
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
@@ -142,12 +142,12 @@ func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 		WHERE i.inhparent = 'audit_records'::regclass AND c.relname < ? ORDER BY c.relname`, partition(before)).Scan(ctx, &months)
 	for _, month := range months {
 		if err == nil {
-			err = s.dropMonth(ctx, month, cut)
+			err = s.dropPartition(ctx, month, cut)
 		}
 	}
 	for _, a := range anchors {
 		if err == nil {
-			err = s.cutRows(ctx, a)
+			err = s.pruneRows(ctx, a)
 		}
 	}
 	if sqlState(err) == lockNotAvailable {
@@ -163,11 +163,11 @@ func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 // lockNotAvailable is the SQLSTATE of a lock that was not had in time.
 const lockNotAvailable = "55P03"
 
-// dropMonth drops a month's partition. What stands behind its chain's cut moves to where rows without a partition are;
+// dropPartition drops a month's partition. What stands behind its chain's cut moves to where rows without a partition are;
 // when that is more than can be moved at once, the partition stays.
-func (s *Store) dropMonth(ctx context.Context, month string, cut map[int]int64) error {
+func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int64) error {
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		heads, err := lockToCut(ctx, tx)
+		heads, err := lockHeadsBriefly(ctx, tx)
 		if err != nil {
 			return err
 		}
@@ -181,13 +181,13 @@ func (s *Store) dropMonth(ctx context.Context, month string, cut map[int]int64) 
 		for chain := range heads {
 			var n int
 			err := tx.NewRaw("SELECT count(*) FROM (SELECT FROM ? WHERE chain = ? AND seq > ? LIMIT ?) AS r",
-				bun.Ident(month), chain, cut[chain], cutAtOnce+1).Scan(ctx, &n)
+				bun.Ident(month), chain, cut[chain], pruneBatch+1).Scan(ctx, &n)
 			if err != nil {
 				return err
 			}
 			left += n
 		}
-		if left > cutAtOnce {
+		if left > pruneBatch {
 			return nil
 		}
 		if _, err := tx.ExecContext(ctx, "ALTER TABLE audit_records DETACH PARTITION ?", bun.Ident(month)); err != nil {
@@ -205,13 +205,13 @@ func (s *Store) dropMonth(ctx context.Context, month string, cut map[int]int64) 
 	})
 }
 
-// cutRows deletes a chain's rows up to its anchor, and what is kept beside them. Lists of erasures behind the anchor
+// pruneRows deletes a chain's rows up to its anchor, and what is kept beside them. Lists of erasures behind the anchor
 // stay whole, because they are signed whole.
-func (s *Store) cutRows(ctx context.Context, anchor audit.Anchor) error {
+func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 	for {
 		var upTo sql.NullInt64
 		err := s.db.NewRaw("SELECT max(seq) FROM (SELECT seq FROM audit_records WHERE chain = ? AND seq <= ? ORDER BY seq LIMIT ?) AS r",
-			anchor.Chain, anchor.Seq, cutAtOnce).Scan(ctx, &upTo)
+			anchor.Chain, anchor.Seq, pruneBatch).Scan(ctx, &upTo)
 		if err != nil {
 			return err
 		}
@@ -220,7 +220,7 @@ func (s *Store) cutRows(ctx context.Context, anchor audit.Anchor) error {
 		}
 		err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			// Behind the lock, no erasure counts on rows that go.
-			if _, err := lockToCut(ctx, tx); err != nil {
+			if _, err := lockHeadsBriefly(ctx, tx); err != nil {
 				return err
 			}
 			_, err := tx.ExecContext(ctx, "DELETE FROM audit_records WHERE chain = ? AND seq <= ?", anchor.Chain,
@@ -236,9 +236,9 @@ func (s *Store) cutRows(ctx context.Context, anchor audit.Anchor) error {
 	return err
 }
 
-// lockToCut locks all chains' heads, so that no check is being recorded and no other host cuts, or gives up soon.
-func lockToCut(ctx context.Context, tx bun.Tx) (map[int]*audit.Head, error) {
-	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", milliseconds(cutPatience)); err != nil {
+// lockHeadsBriefly locks all chains' heads, so that no check is being recorded and no other host cuts, or gives up soon.
+func lockHeadsBriefly(ctx context.Context, tx bun.Tx) (map[int]*audit.Head, error) {
+	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", milliseconds(headLockTimeout)); err != nil {
 		return nil, err
 	}
 	return lockHeads(ctx, tx, nil)

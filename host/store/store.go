@@ -65,7 +65,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		db.Close()
 		return nil, fmt.Errorf("migrating database: %w", err)
 	}
-	if err := s.settle(ctx); err != nil {
+	if err := s.initialize(ctx); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
@@ -75,7 +75,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // connect opens a pool. bun writes arguments into the statement's text, so every text is new: the simple protocol
 // spares the server from preparing each, and lets several statements share one round trip.
 func connect(url string, connections int) (*bun.DB, error) {
-	cfg, err := settings(url)
+	cfg, err := connConfig(url)
 	if err != nil {
 		return nil, err
 	}
@@ -95,9 +95,9 @@ func connect(url string, connections int) (*bun.DB, error) {
 	return bun.NewDB(pool, pgdialect.New()), nil
 }
 
-// settings is how every connection is opened. What a value means, how transactions see each other and when a commit is
+// connConfig is how every connection is opened. What a value means, how transactions see each other and when a commit is
 // durable must not hang on how the server, the database or the role is set up.
-func settings(url string) (*pgx.ConnConfig, error) {
+func connConfig(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The error holds the URL; the password in it must not reach a log.
@@ -137,8 +137,8 @@ func (s *Store) Ping(ctx context.Context) error {
 // ErrOtherSecret means that the database was set up with another secret file.
 var ErrOtherSecret = errors.New("the secret file is not the one that this database was set up with: with another, no pseudonym or sealed value in it could be read again; copy the secret file of its first host here, or set ASSAY_SECRET_FILE")
 
-// settle puts in what every database needs before its first check.
-func (s *Store) settle(ctx context.Context) error {
+// initialize puts in what every database needs before its first check.
+func (s *Store) initialize(ctx context.Context) error {
 	var fingerprint []byte
 	err := s.db.NewRaw(`INSERT INTO installation (secret_fingerprint) VALUES (?)
 		ON CONFLICT (only_row) DO UPDATE SET only_row = true RETURNING secret_fingerprint`, s.keys.Fingerprint).Scan(ctx, &fingerprint)
@@ -148,7 +148,7 @@ func (s *Store) settle(ctx context.Context) error {
 	if !bytes.Equal(fingerprint, s.keys.Fingerprint) {
 		return ErrOtherSecret
 	}
-	if err := s.settleChains(ctx); err != nil {
+	if err := s.createHeads(ctx); err != nil {
 		return err
 	}
 	if err := s.settlePublicAccount(ctx); err != nil {
@@ -182,9 +182,9 @@ func sqlState(err error) string {
 	return ""
 }
 
-// blamesData says whether a statement failed for what it held, not for the state of the server or the connection
+// isDataError says whether a statement failed for what it held, not for the state of the server or the connection
 // (SQLSTATE classes 21 to 23: cardinality, data, integrity).
-func blamesData(err error) bool {
+func isDataError(err error) bool {
 	state := sqlState(err)
 	return strings.HasPrefix(state, "21") || strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23")
 }

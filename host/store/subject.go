@@ -15,8 +15,8 @@ import (
 	"assay/host/privacy"
 )
 
-// asker is who makes a privacy request, as its transaction knows the account and the key.
-type asker struct {
+// requester is who makes a privacy request, as its transaction knows the account and the key.
+type requester struct {
 	AccountID string
 	KeyID     string
 	State     string
@@ -25,12 +25,12 @@ type asker struct {
 	Chain     int
 }
 
-// asks reads who asks. Error: check.ErrUnauthorized, once the key has ended.
-func (s *Store) asks(ctx context.Context, db bun.IDB, c check.Caller) (asker, error) {
-	var a asker
+// findRequester reads who findRequester. Error: check.ErrUnauthorized, once the key has ended.
+func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (requester, error) {
+	var a requester
 	err := db.NewRaw(`SELECT a.id AS account_id, k.id AS key_id, k.state, k.expires_at, a.salt, a.chain
 		FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id WHERE k.id = ? AND a.id = ?`, c.Key, c.Account).Scan(ctx, &a)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && !(caller{State: a.State, ExpiresAt: a.ExpiresAt}).works(s.now()) {
+	if errors.Is(err, sql.ErrNoRows) || err == nil && !(caller{State: a.State, ExpiresAt: a.ExpiresAt}).isValid(s.now()) {
 		return a, check.ErrUnauthorized
 	}
 	return a, err
@@ -38,14 +38,14 @@ func (s *Store) asks(ctx context.Context, db bun.IDB, c check.Caller) (asker, er
 
 // SubjectOf names an entity as an account's privacy requests do. Error: check.ErrUnauthorized.
 func (s *Store) SubjectOf(ctx context.Context, c check.Caller, e entity.Entity) (string, error) {
-	a, err := s.asks(ctx, s.db, c)
+	a, err := s.findRequester(ctx, s.db, c)
 	if err != nil {
 		return "", fmt.Errorf("naming subject: %w", err)
 	}
 	return privacy.Reference(s.pseudonym(a, e)), nil
 }
 
-func (s *Store) pseudonym(a asker, e entity.Entity) []byte {
+func (s *Store) pseudonym(a requester, e entity.Entity) []byte {
 	return audit.Pseudonym(s.keys.Pseudonym, a.Salt, string(e.Type), e.Value)
 }
 
@@ -65,8 +65,8 @@ func (p subject) reference() *string {
 	return &name
 }
 
-// subject finds whom a request is about. Error: privacy.ErrUnknown, when it names a check that the account never made.
-func (s *Store) subject(ctx context.Context, db bun.IDB, a asker, whose privacy.Selector) (subject, error) {
+// findSubject finds whom a request is about. Error: privacy.ErrUnknown, when it names a check that the account never made.
+func (s *Store) findSubject(ctx context.Context, db bun.IDB, a requester, whose privacy.Selector) (subject, error) {
 	var p subject
 	var err error
 	switch {
@@ -84,7 +84,7 @@ func (s *Store) subject(ctx context.Context, db bun.IDB, a asker, whose privacy.
 		if errors.Is(err, sql.ErrNoRows) {
 			return p, s.erasuresOf(ctx, db, &p,
 				"(e.chain, e.seq) IN (SELECT chain, erasure FROM erased_records WHERE ref = ?)",
-				s.mark(a, "ref", whose.Ref))
+				s.tombstone(a, "ref", whose.Ref))
 		}
 		if err != nil {
 			return p, err
@@ -95,8 +95,8 @@ func (s *Store) subject(ctx context.Context, db bun.IDB, a asker, whose privacy.
 			return p, err
 		}
 	}
-	err = s.erasuresOf(ctx, db, &p, "e.subject = ?", s.mark(a, "subject", string(p.pseudonym)))
-	if errors.Is(err, privacy.ErrUnknown) { // by erasures alone
+	err = s.erasuresOf(ctx, db, &p, "e.subject = ?", s.tombstone(a, "subject", string(p.pseudonym)))
+	if errors.Is(err, privacy.ErrUnknownSubject) { // by erasures alone
 		err = nil
 	}
 	return p, err
@@ -104,7 +104,7 @@ func (s *Store) subject(ctx context.Context, db bun.IDB, a asker, whose privacy.
 
 // findNode opens the node that the subject's checks carry. One that cannot be opened was altered, or is from before
 // nodes were kept; another check may have it.
-func (s *Store) findNode(ctx context.Context, db bun.IDB, a asker, p *subject) error {
+func (s *Store) findNode(ctx context.Context, db bun.IDB, a requester, p *subject) error {
 	const tries = 16
 	var rows []auditRow
 	err := db.NewSelect().Model(&rows).Column("ref", "type", "sealed_node").
@@ -129,13 +129,13 @@ func (s *Store) erasuresOf(ctx context.Context, db bun.IDB, p *subject, where st
 	err := db.NewRaw(`SELECT r.ref, r.at AS timestamp, e.checks FROM erasures AS e JOIN audit_records AS r ON r.chain = e.chain AND r.seq = e.seq
 		WHERE `+where+" ORDER BY e.chain, e.seq", mark).Scan(ctx, &p.erasures)
 	if err == nil && len(p.erasures) == 0 {
-		err = privacy.ErrUnknown
+		err = privacy.ErrUnknownSubject
 	}
 	return err
 }
 
-// mark is the keyed hash under which it is remembered that something of an account was erased: what it was cannot be
+// tombstone is the keyed hash under which it is remembered that something of an account was erased: what it was cannot be
 // had from it, not even by who has the pseudonyms of an older copy of the database.
-func (s *Store) mark(a asker, kind, name string) []byte {
+func (s *Store) tombstone(a requester, kind, name string) []byte {
 	return audit.Pseudonym(s.keys.Erased, []byte(a.AccountID), kind, name)
 }

@@ -235,7 +235,7 @@ func (o *Outbox) Finish(ctx context.Context, a Ended) (in time.Duration, again b
 			"took":   max(0, a.Took).Microseconds(),
 			"status": a.Status, "error": a.Error, "answer": o.sealAnswer(a),
 			"series": int(sameSeries.Seconds()), "days": int(DisableAfter.Seconds())}).Scan(ctx, &row)
-	if blamesData(err) {
+	if isDataError(err) {
 		o.store.log.Warn("webhook attempt was not logged: its event is gone", "ref", a.Ref, "error", err)
 		return 0, false, nil
 	}
