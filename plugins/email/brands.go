@@ -12,8 +12,8 @@ type posedBrand struct {
 	alone bool   // counts only where the rest of the local part is service words and digits
 }
 
-// posedBrands are the brands that package brand flags for this layer, and a few that it does not list because no
-// domain borrows them. The longest name comes first: bookingcom is found before booking.
+// posedBrands are the brands that package brand flags for this layer, and a few that it does not list because no domain
+// borrows them. The longest name comes first: bookingcom is found before booking.
 var posedBrands = func() []posedBrand {
 	list := []posedBrand{
 		{"geeksquad", false}, {"lloyds", true}, {"elster", true}, {"fbi", true}, {"medicare", true},

@@ -2,8 +2,8 @@ package main
 
 import _ "embed"
 
-// disposables are services whose mailboxes anybody can open without an account and nobody keeps, sorted by bytes and
-// each followed by one blank or line end. A domain stands for everything under it.
+// disposables are services whose mailboxes anyone can open without an account and nobody keeps, in the form that
+// package wordlist searches. A domain includes all its subdomains.
 const disposables = `0-mail.com 0815.ru 0box.eu 0clickemail.com 0wnd.net 0wnd.org 10mail.org 10mail.xyz 10minut.com.pl
 10minutemail.be 10minutemail.cf 10minutemail.co.uk 10minutemail.co.za 10minutemail.com 10minutemail.de 10minutemail.ga
 10minutemail.gq 10minutemail.info 10minutemail.ml 10minutemail.net 10minutemail.org 10minutemail.pro 10minutemail.us
@@ -122,14 +122,14 @@ ypmail.webarnak.fr.eu.org yuurok.com z1p.biz zehnminuten.de zehnminutenmail.de z
 zoemail.com zoemail.net zoemail.org zomg.info zxcv.com zxcvbnm.com
 `
 
-// families are further such services: sites of which the labelled addresses hold several hosts, all of them throw-away.
-// The command train counts them. In the form of disposables.
+// families are more such services: sites with several hosts in the labelled addresses, all of them disposable.
+// plugins/internal/train/email writes them, in wordlist form.
 //
 //go:embed families.txt
 var families string
 
-// service returns the throw-away service that host is or lies under, or "".
-func service(host string) string {
+// disposableService returns the disposable service that equals host or is a parent of it, or "".
+func disposableService(host string) string {
 	if found := listed(disposables, host); found != "" {
 		return found
 	}

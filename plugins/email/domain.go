@@ -9,69 +9,69 @@ import (
 	"assay/sdk"
 )
 
-// weights say how throw-away mail domains are spelt. The command train writes them.
+// weights are log-odds of how disposable mail domains are spelt, written by plugins/internal/train/email.
 //
 //go:embed weights.txt
 var weights spelling.Weights
 
-// judgeSpelling says how much a mail domain that no list knows is spelt like throw-away ones.
-func judgeSpelling(v *verdict, host, suffix string) {
+// scoreSpelling scores a mail domain that no list knows by how much it is spelt like disposable ones.
+func scoreSpelling(f *findings, host, suffix string) {
 	d, ok := spelling.Of(host, suffix)
 	if !ok {
 		return
 	}
 	var space [spelling.MaxFeatures]spelling.Feature
 	features := d.Features(space[:0])
-	points := pointsOf(weights.Sum(features))
-	v.unlisted = true
+	points := spellingPoints(weights.Sum(features))
+	f.unlisted = true
 	switch {
 	case points <= 0:
-	case points < pointsTelling:
-		v.add(points, "email:domain:unclear",
+	case points < pointsResembles:
+		f.add(points, "email:domain:unclear",
 			quote.Of(host)+" is neither a known mailbox provider nor a known throw-away service", "")
 	default:
-		v.add(points, "email:domain:resembles",
-			quote.Of(host)+" is spelt like throw-away mail domains"+telling(d, features), sdk.Disposable)
+		f.add(points, "email:domain:resembles",
+			quote.Of(host)+" is spelt like throw-away mail domains"+spellingEvidence(d, features), sdk.Disposable)
 	}
-}
-
-// pointsTelling is from where on the spelling is named as a reason. With domains kept back from training, 1.2% of the
-// honest addresses at domains that no list or rule knows have it, and 12% of those at throw-away ones.
-const pointsTelling = 24
-
-// pointsOf maps a sum of weights to points. It is shallow: the sum is surer of domains kept back from training than it
-// is right, and a unit of its log-odds is worth a third beside what the other layers say. Where the sum says nothing
-// stand a domain's 22 points for being on no list. Kept-back domains have 0 to 38: spelling alone neither blocks nor
-// asks for a review.
-func pointsOf(sum int) int {
-	return min(int(perUnit*float32(sum)*spelling.Quantum)+unknown, maxSpellingPoints)
 }
 
 const (
-	perUnit           = 4
-	unknown           = 22
+	// The fewest points for which the text names the spelling as the reason. Few honest domains reach it; the trainer
+	// measures how many.
+	pointsResembles = 24
+	// The points of a domain whose spelling is neutral: it is on no list.
+	pointsUnlisted = 22
+	// The slope is shallow, because the sum is overconfident on domains that the trainer held out.
+	pointsPerUnit = 4
+	// Spelling alone reaches neither review nor block (TestVerdicts).
 	maxSpellingPoints = 60
 )
 
-// telling names the run of characters of d that spoke most, and the ending where it did, to follow a sentence.
-func telling(d spelling.Domain, features []spelling.Feature) string {
-	var moved [maxLabel]int // by each byte of the label: a feature's weight spread over the bytes it was read from
-	ending, all := 0, 0
+// spellingPoints maps a sum of weights, in steps of spelling.Quantum, to points.
+func spellingPoints(sum int) int {
+	return min(int(pointsPerUnit*float32(sum)*spelling.Quantum)+pointsUnlisted, maxSpellingPoints)
+}
+
+// spellingEvidence names the run of characters of d with the highest weight, and the suffix if it contributed a fifth
+// or more. The text continues a sentence; it is "" if nothing stands out.
+func spellingEvidence(d spelling.Domain, features []spelling.Feature) string {
+	var byteWeights [maxLabel]int // each feature's weight, spread evenly over the bytes that it was read from
+	suffix, total := 0, 0
 	for _, f := range features {
 		w := weights.At(f.Slot)
-		all += max(w, 0)
+		total += max(w, 0)
 		if f.Ending {
-			ending += w
+			suffix += w
 		}
 		for at := int(f.Start); at < int(f.End) && at < maxLabel; at++ {
-			moved[at] += w * spread / int(f.End-f.Start)
+			byteWeights[at] += w * weightScale / int(f.End-f.Start)
 		}
 	}
 	text := ""
-	if run := heaviest(d.Label, moved[:]); len(run) >= 3 {
+	if run := heaviest(d.Label, byteWeights[:]); len(run) >= 3 {
 		text = ", above all in “" + quote.Of(run) + "”"
 	}
-	if ending*5 >= all && all > 0 {
+	if suffix*5 >= total && total > 0 {
 		if text != "" {
 			text += " and"
 		} else {
@@ -83,19 +83,19 @@ func telling(d spelling.Domain, features []spelling.Feature) string {
 }
 
 const (
-	maxLabel = 63 // RFC 1035 section 2.3.4
-	spread   = 60 // divides by every length of a run
+	maxLabel    = 63 // RFC 1035 section 2.3.4
+	weightScale = 60 // divisible by the length of every run, which is 1 to 5
 )
 
-// heaviest returns the run of label whose bytes moved the score most together, without hyphens at its ends. One that
-// leaves but two bytes of the label at an end takes them in: a person reads words.
-func heaviest(label string, moved []int) string {
+// heaviest returns the run of label with the largest sum of weights, without hyphens at its ends. The run takes in up
+// to two leftover bytes at either end of the label, because people read whole words.
+func heaviest(label string, byteWeights []int) string {
 	start, end, best := 0, 0, 0
-	for i, from, sum := 0, 0, 0; i < len(label) && i < len(moved); i++ {
+	for i, from, sum := 0, 0, 0; i < len(label) && i < len(byteWeights); i++ {
 		if sum <= 0 {
 			sum, from = 0, i
 		}
-		if sum += moved[i]; sum > best {
+		if sum += byteWeights[i]; sum > best {
 			start, end, best = from, i+1, sum
 		}
 	}
@@ -111,7 +111,8 @@ func heaviest(label string, moved []int) string {
 	return strings.Trim(label[start:end], "-")
 }
 
-// publicSuffix returns the public suffix of a mail domain as the host knows it, or "".
+// publicSuffix returns the public suffix that the host found for the check's domain if the mail domain ends in it, or
+// "".
 func publicSuffix(c *sdk.Check, host string) string {
 	if suffix := c.Get("domain.suffix"); suffix != "" && strings.HasSuffix(host, "."+suffix) {
 		return suffix

@@ -6,7 +6,8 @@ import (
 	"assay/plugins/internal/wordlist"
 )
 
-// listed returns the entry of list that is host or a parent of it, or "". A single label is never looked up.
+// listed returns the entry of list that equals host or is a parent domain of it, or "". It never looks up a single
+// label.
 func listed(list, host string) string {
 	for strings.IndexByte(host, '.') >= 0 {
 		if wordlist.Has(list, host) {
@@ -17,8 +18,8 @@ func listed(list, host string) string {
 	return ""
 }
 
-// throwawayWords name a disposable service wherever they stand in a label without its hyphens.
-var throwawayWords = [...]string{
+// disposableWords mark a disposable service anywhere in a label without its hyphens.
+var disposableWords = [...]string{
 	"tempmail", "tempemail", "tempinbox", "tempomail", "tmpmail", "tmpemail", "emailtemp", "temporarymail",
 	"temporaryemail", "temporaryinbox", "tempsmail", "trashmail", "trashemail", "trashymail", "mailtrash", "trashinbox",
 	"throwaway", "10minute", "10minmail", "minutemail", "minutesmail", "minuteinbox", "guerrillamail", "guerillamail",
@@ -26,21 +27,21 @@ var throwawayWords = [...]string{
 	"spamgourmet", "nospammail", "burnermail", "burneremail", "yopmail", "dropmail", "maildrop", "mailcatch",
 	"mailnesia", "discardmail", "wegwerfmail", "wegwerfemail", "einmalmail", "schrottmail", "muellmail", "mailjetable",
 	"emailjetable", "onetimemail", "onetimeemail", "anonbox", "anonymail", "anonymousmail", "mohmal", "getnada",
-	"moakt",
-	"crapmail", "dumpmail", "selfdestruct", "oneoffmail", "inboxkitten", "mailsac", "emailtemporal",
+	"moakt", "crapmail", "dumpmail", "selfdestruct", "oneoffmail", "inboxkitten", "mailsac", "emailtemporal",
 	"correotemporal", "emailtemporar", "mailtemporaire", "emailtemporanea", "linshiyou", "fakebox", "spammail",
 	"emailgenerator", "mailgenerator", "minutesemail",
 }
 
-// wordsBeforeMail name one as a hyphenated word beside "mail", "email" or "inbox"; they are too short to be sought
-// inside words.
-var wordsBeforeMail = [...]string{"temp", "tmp", "temporary", "trash", "fake", "burner", "junk", "spam", "throw",
-	"anon"}
+// disposableParts mark a disposable service as a hyphenated word next to a word for mail. They are too short to look
+// for inside words.
+var disposableParts = [...]string{
+	"temp", "tmp", "temporary", "trash", "fake", "burner", "junk", "spam", "throw", "anon",
+}
 
-// letters is the set of the letters a-z, one bit each, that a text holds: it rules most words out without a search.
+// letters is the set of letters a to z in a text, one bit each. It rules out most words without a search.
 type letters uint32
 
-func lettersOf(text string) letters {
+func letterSet(text string) letters {
 	var set letters
 	for i := range len(text) {
 		if c := text[i] - 'a'; c < 26 {
@@ -50,7 +51,7 @@ func lettersOf(text string) letters {
 	return set
 }
 
-// spell says whether every letter a-z of word is in the set.
+// spell reports whether the set holds every letter a to z of word.
 func (set letters) spell(word string) bool {
 	for i := range len(word) {
 		if c := word[i] - 'a'; c < 26 && set&(1<<c) == 0 {
@@ -60,14 +61,14 @@ func (set letters) spell(word string) bool {
 	return true
 }
 
-// throwawayWord returns the word that makes one of the dot-separated labels the name of a disposable service, or "".
-func throwawayWord(labels string) string {
+// disposableWord returns the word that marks one of the dot-separated labels as a disposable service, or "".
+func disposableWord(labels string) string {
 	for labels != "" {
 		label, rest, _ := strings.Cut(labels, ".")
 		labels = rest
 		joined := label
 		if strings.IndexByte(label, '-') >= 0 {
-			if word := hyphenated(label); word != "" {
+			if word := hyphenatedWord(label); word != "" {
 				return word
 			}
 			joined = strings.ReplaceAll(label, "-", "")
@@ -75,8 +76,8 @@ func throwawayWord(labels string) string {
 		if len(joined) < len("moakt") {
 			continue
 		}
-		present := lettersOf(joined)
-		for _, word := range throwawayWords {
+		present := letterSet(joined)
+		for _, word := range disposableWords {
 			if present.spell(word) && strings.Contains(joined, word) {
 				return word
 			}
@@ -85,8 +86,9 @@ func throwawayWord(labels string) string {
 	return ""
 }
 
-// hyphenated finds in a label such as temp-mail-box one word of wordsBeforeMail and a word for mail.
-func hyphenated(label string) string {
+// hyphenatedWord returns the last of disposableParts in a label that also has a word for mail, such as temp-mail-box,
+// or "".
+func hyphenatedWord(label string) string {
 	found, mail := "", false
 	for label != "" {
 		part, rest, _ := strings.Cut(label, "-")
@@ -96,7 +98,7 @@ func hyphenated(label string) string {
 			mail = true
 			continue
 		}
-		for _, word := range wordsBeforeMail {
+		for _, word := range disposableParts {
 			if part == word {
 				found = word
 			}

@@ -9,54 +9,54 @@ import (
 	"assay/sdk"
 )
 
-// mailbox is where a local part lives.
+// mailbox describes the mail domain of a local part.
 type mailbox struct {
-	open    bool   // at a provider where anybody opens a mailbox in a minute
-	numeric bool   // at one that names mailboxes by number
-	name    string // the label of its domain left of the public suffix; "" when unknown
+	open    bool   // a provider where anyone can open a mailbox
+	numeric bool   // a provider that names mailboxes by number
+	name    string // the label left of the public suffix; "" if unknown
 }
 
-// maxLocal bounds the work on one local part, in bytes: RFC 5321 section 4.5.3.1.1 allows no longer one.
+// maxLocal is the longest local part in bytes, RFC 5321 section 4.5.3.1.1.
 const maxLocal = 64
 
-// judgeLocal says what the local part pretends to be, and whether a machine made it up.
-func judgeLocal(v *verdict, written, host string, at mailbox) {
+// scoreLocalPart raises signals for what the local part pretends to be, or for looking machine-made.
+func scoreLocalPart(f *findings, written, host string, at mailbox) {
 	if len(written) > maxLocal {
 		return
 	}
 	local, _, _ := strings.Cut(strings.ToLower(written), "+")
 	if mixesScripts(local) {
-		v.add(pointsScripts, "email:local:mixed_scripts",
+		f.add(pointsScripts, "email:local:mixed_scripts",
 			"the local part mixes Latin letters with Cyrillic or Greek ones: "+quote.Of(local), sdk.Impersonation)
 	}
-	if webLike(v, local, at) || posing(v, local, host, at) {
+	if scoreWebLike(f, local, at) || scorePosing(f, local, host, at) {
 		return
 	}
 	shared := ""
 	if wordlist.Has(roles, local) {
 		shared = "@ is a shared role address, not one person's"
-	} else if group(written, host) {
+	} else if isGroup(written, host) {
 		shared = "@ is a team's or a mailing list's address, not one person's"
 	}
 	if shared != "" {
 		points := 0
-		if v.unlisted {
+		if f.unlisted {
 			points = pointsRole
 		}
-		v.add(points, "email:role:shared", quote.Of(local)+shared, "")
+		f.add(points, "email:role:shared", quote.Of(local)+shared, "")
 		return
 	}
-	random(v, local, at)
+	scoreRandom(f, local, at)
 }
 
-// groupWords tell addresses of teams and mailing lists, in the form of disposables.
-const groupWords = `announce bugs commits devel discuss list lists maint maintainer maintainers packagers packages packaging
-team users
+// groupWords are words in the addresses of teams and mailing lists, in wordlist form.
+const groupWords = `announce bugs commits devel discuss list lists maint maintainer maintainers packagers packages
+packaging team users
 `
 
-// group says whether an address is a team's or a mailing list's: one of its words says so, or its host is one of lists.
-func group(local, host string) bool {
-	for word := range strings.FieldsFuncSeq(strings.ToLower(local), separates) {
+// isGroup reports whether an address belongs to a team or a mailing list, going by its words or its host.
+func isGroup(local, host string) bool {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(local), isSeparator) {
 		if wordlist.Has(groupWords, word) {
 			return true
 		}
@@ -65,11 +65,10 @@ func group(local, host string) bool {
 	return first == "lists" || strings.HasSuffix(first, "-lists")
 }
 
-// separates says whether r stands between the words of a local part.
-func separates(r rune) bool { return r == '.' || r == '_' || r == '-' || r == '+' }
+// isSeparator reports whether r separates the words of a local part.
+func isSeparator(r rune) bool { return r == '.' || r == '_' || r == '-' || r == '+' }
 
-// roles are mailboxes that stand for a function, RFC 2142 and the usual ones in Europe's larger languages, in the
-// form of disposables.
+// roles are the mailbox names of RFC 2142 and common names of functions in Europe's larger languages, in wordlist form.
 const roles = `abuse accounting accounts admin administracion administrator amministrazione bestellung bewerbung
 billing biuro booking bookings buchhaltung buero career careers commercial comptabilite contact contacto contato
 contatto customer-service customer.service customerservice datenschutz donotreply dpo email enquiries feedback hello
@@ -78,37 +77,36 @@ newsletter no-reply no.reply noc noreply office order orders post postmaster pre
 reservations sales secretary security sekretariat service support team ventas vertrieb webmaster
 `
 
-// webLike raises a signal when the local part is written like a web address or a domain name.
-func webLike(v *verdict, local string, at mailbox) bool {
+// scoreWebLike raises a signal and returns true if the local part is written like a web address or a domain name.
+func scoreWebLike(f *findings, local string, at mailbox) bool {
 	if strings.HasPrefix(local, "www.") || strings.HasPrefix(local, "http") && len(local) > len("https") {
-		v.add(pointsWeb, "email:local:web_address",
+		f.add(pointsWeb, "email:local:web_address",
 			"the local part is written like a web address: "+quote.Of(local), sdk.Phishing)
 		return true
 	}
 	dot := strings.LastIndexByte(local, '.')
-	if dot < 2 || !strings.Contains(" com net org gov edu info biz xyz online site shop click ", " "+local[dot+1:]+
-		" ") {
+	const suffixes = " com net org gov edu info biz xyz online site shop click "
+	if dot < 2 || !strings.Contains(suffixes, " "+local[dot+1:]+" ") {
 		return false
 	}
 	if !at.open {
-		// People with a domain of their own hand out shop.com@ addresses to see who sells them on.
-		// for the audit alone
-		v.add(0, "email:local:domain_name", "the local part is written like a domain name: "+quote.Of(local), "")
+		// No points: people with their own domain give each shop an address such as shop.com@, to see who sells it.
+		f.add(0, "email:local:domain_name", "the local part is written like a domain name: "+quote.Of(local), "")
 		return true
 	}
-	v.add(pointsDomainLike, "email:local:domain_name",
+	f.add(pointsDomainLike, "email:local:domain_name",
 		"the local part is written like a domain name: "+quote.Of(local), sdk.Phishing)
 	return true
 }
 
-// posing raises a signal when the local part plays a brand's or an office's desk.
-func posing(v *verdict, local, host string, at mailbox) bool {
-	joined := joinLetters(local)
+// scorePosing raises a signal and returns true if the local part poses as a desk of a brand or of an organisation.
+func scorePosing(f *findings, local, host string, at mailbox) bool {
+	joined := dropSeparators(local)
 	if len(joined) < 3 {
 		return false
 	}
-	plain := deleet(joined)
-	present := lettersOf(joined) | lettersOf(plain)
+	plain := undoLeet(joined)
+	present := letterSet(joined) | letterSet(plain)
 	for i := range posedBrands {
 		b := &posedBrands[i]
 		if !present.spell(b.name) {
@@ -119,9 +117,9 @@ func posing(v *verdict, local, host string, at mailbox) bool {
 			text, start = plain, strings.Index(plain, b.name)
 		}
 		if start < 0 || strings.Contains(at.name, b.name) {
-			continue // under a domain that holds the name the layer for domains judges
+			continue // the domain layer scores domains that contain the brand
 		}
-		if playsBrand(v, local, b, segment(text[:start]), segment(text[start+len(b.name):]), at) {
+		if scorePosedBrand(f, local, b, segment(text[:start]), segment(text[start+len(b.name):]), at) {
 			return true
 		}
 	}
@@ -132,18 +130,18 @@ func posing(v *verdict, local, host string, at mailbox) bool {
 	if at.open {
 		switch {
 		case w.money > 0 && w.desks > 1:
-			v.add(pointsOfficialish, "email:impersonation:desk",
+			f.add(pointsDesk, "email:impersonation:desk",
 				quote.Of(local)+"@ plays an organisation's desk from a mailbox anybody can open", sdk.Impersonation)
 			return true
 		case strings.HasPrefix(joined, "noreply") || strings.HasPrefix(joined, "donotreply"):
-			v.add(pointsNoReply, "email:impersonation:no_reply",
+			f.add(pointsNoReply, "email:impersonation:no_reply",
 				"a no-reply address at "+quote.Of(host)+", where only people hold mailboxes", sdk.Impersonation)
 			return true
 		}
 		return false
 	}
-	if name := joinedBrand(at.name); w.money > 0 && name != "" {
-		v.add(pointsDeskOfBrand, "email:role:brand",
+	if name := brandInName(at.name); w.money > 0 && name != "" {
+		f.add(pointsDeskOfBrand, "email:role:brand",
 			quote.Of(local)+"@ speaks for security or accounts under a domain that joins "+name+" with other words",
 			sdk.Impersonation)
 		return true
@@ -151,36 +149,37 @@ func posing(v *verdict, local, host string, at mailbox) bool {
 	return false
 }
 
-// joinedBrand returns the unambiguous brand that a domain's name joins to something else by a hyphen or a digit, or "".
-// Brands' own further domains, such as the ones they send mail from, are rarely written so.
-func joinedBrand(name string) string {
-	present := lettersOf(name)
+// brandInName returns the brand that a hyphen or a digit joins to the rest of a domain name, or "". Brands rarely name
+// their own additional domains, such as those they send mail from, this way. Brands that are also words do not count.
+func brandInName(name string) string {
+	present := letterSet(name)
 	for i := range posedBrands {
 		b := &posedBrands[i]
-		if !b.alone && present.spell(b.name) && len(name) > len(b.name)+1 && wordApart(name, b.name) {
+		if !b.alone && present.spell(b.name) && len(name) > len(b.name)+1 && hasWord(name, b.name) {
 			return b.name
 		}
 	}
 	return ""
 }
 
-// playsBrand judges a local part that holds b, with before and after what stands around it.
-func playsBrand(v *verdict, local string, b *posedBrand, before, after wording, at mailbox) bool {
+// scorePosedBrand raises a signal and returns true if a local part poses as b; before and after describe the text
+// around the name.
+func scorePosedBrand(f *findings, local string, b *posedBrand, before, after wording, at mailbox) bool {
 	desks := before.desks + after.desks
 	switch whole := before.whole && after.whole; {
 	case whole && desks > 0 && at.open:
-		v.add(pointsPosing, "email:impersonation:brand",
+		f.add(pointsPosing, "email:impersonation:brand",
 			quote.Of(local)+"@ plays a desk of "+b.name+" from a mailbox anybody can open", sdk.Impersonation)
 	case whole && desks > 0:
-		v.add(pointsPosingOwn, "email:impersonation:brand",
+		f.add(pointsPosingOwn, "email:impersonation:brand",
 			quote.Of(local)+"@ plays a desk of "+b.name+" under a domain without that name", sdk.Impersonation)
 	case !at.open || b.alone:
 		return false
 	case whole:
-		v.add(pointsBrandOnly, "email:impersonation:name",
+		f.add(pointsBrandOnly, "email:impersonation:name",
 			quote.Of(local)+"@ is "+b.name+"'s name at a mailbox anybody can open", sdk.Impersonation)
-	case desks > 0 && wordApart(local, b.name):
-		v.add(pointsPosingPart, "email:impersonation:brand",
+	case desks > 0 && hasWord(local, b.name):
+		f.add(pointsPosingPart, "email:impersonation:brand",
 			quote.Of(local)+"@ joins "+b.name+" with service words at a mailbox anybody can open", sdk.Impersonation)
 	default:
 		return false
@@ -188,43 +187,44 @@ func playsBrand(v *verdict, local string, b *posedBrand, before, after wording, 
 	return true
 }
 
-// wordApart says whether name stands in local as a word of its own, between separators or digits.
-func wordApart(local, name string) bool {
+// hasWord reports whether text contains word with no letter directly before or after it.
+func hasWord(text, word string) bool {
 	for from := 0; ; {
-		at := strings.Index(local[from:], name)
+		at := strings.Index(text[from:], word)
 		if at < 0 {
 			return false
 		}
-		start, end := from+at, from+at+len(name)
-		if (start == 0 || !letter(local[start-1])) && (end == len(local) || !letter(local[end])) {
+		start, end := from+at, from+at+len(word)
+		if (start == 0 || !isLetter(text[start-1])) && (end == len(text) || !isLetter(text[end])) {
 			return true
 		}
 		from = start + 1
 	}
 }
 
-func letter(b byte) bool { return b >= 'a' && b <= 'z' || b >= utf8.RuneSelf }
+func isLetter(b byte) bool { return b >= 'a' && b <= 'z' || b >= utf8.RuneSelf }
 
-func digit(b byte) bool { return b >= '0' && b <= '9' }
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
-// joinLetters drops what separates words in a local part.
-func joinLetters(local string) string {
+// dropSeparators keeps the letters and digits of a local part.
+func dropSeparators(local string) string {
 	out := make([]byte, 0, maxLocal)
 	for i := range len(local) {
-		if letter(local[i]) || digit(local[i]) {
+		if isLetter(local[i]) || isDigit(local[i]) {
 			out = append(out, local[i])
 		}
 	}
 	return string(out)
 }
 
-// deleet reads the digits between or after letters that pass for letters, or returns "" when there are none.
-func deleet(s string) string {
+// undoLeet replaces the digits that stand in for letters, or returns "" if there are none. A first digit is replaced
+// only before a letter.
+func undoLeet(s string) string {
 	const digits, letters = "0134579", "oleastg"
 	out, changed := []byte(nil), false
 	for i := range len(s) {
 		at := strings.IndexByte(digits, s[i])
-		if at < 0 || i == 0 && len(s) > 1 && digit(s[1]) {
+		if at < 0 || i == 0 && len(s) > 1 && isDigit(s[1]) {
 			continue
 		}
 		if out == nil {
@@ -238,7 +238,7 @@ func deleet(s string) string {
 	return string(out)
 }
 
-// mixesScripts says whether s holds both Latin and Cyrillic or Greek letters, as no name written by its owner does.
+// mixesScripts reports whether s mixes Latin letters with Cyrillic or Greek ones. People do not write their names so.
 func mixesScripts(s string) bool {
 	latin, other := false, false
 	for _, r := range s {
@@ -252,17 +252,17 @@ func mixesScripts(s string) bool {
 	return latin && other
 }
 
-// random raises at most one small signal for a local part that reads as made by a machine.
-func random(v *verdict, local string, at mailbox) {
+// scoreRandom raises at most one small signal for a local part that looks machine-made.
+func scoreRandom(f *findings, local string, at mailbox) {
 	var digits, letters, vowels, hex, switches, run, longest, tail int
 	for i := range len(local) {
 		c := local[i]
 		switch {
-		case digit(c):
+		case isDigit(c):
 			digits, hex, tail, run = digits+1, hex+1, tail+1, 0
 		case c >= utf8.RuneSelf:
-			return // these measures know the Latin alphabet alone
-		case letter(c):
+			return // the measures below only apply to the Latin alphabet
+		case isLetter(c):
 			letters, tail, run = letters+1, 0, run+1
 			if c <= 'f' {
 				hex++
@@ -275,21 +275,21 @@ func random(v *verdict, local string, at mailbox) {
 			tail, run = 0, 0
 			continue
 		}
-		if i > 0 && (digit(c) && letter(local[i-1]) || letter(c) && digit(local[i-1])) {
+		if i > 0 && (isDigit(c) && isLetter(local[i-1]) || isLetter(c) && isDigit(local[i-1])) {
 			switches++
 		}
 	}
 	points := pointsRandom
-	if v.unlisted {
-		points = pointsRandomHere
+	if f.unlisted {
+		points = pointsRandomUnlisted
 	}
 	switch size := digits + letters; {
 	case at.numeric && letters == 0:
 	case size == len(local) && hex == size && size >= 16 && digits >= 4 && letters >= 3:
-		v.add(points, "email:local:random", "the local part is a string of hexadecimal digits", "")
+		f.add(points, "email:local:random", "the local part is a string of hexadecimal digits", "")
 	case switches >= 4 && digits >= 2 && size >= 8, longest >= 8, letters >= 9 && vowels*8 < letters:
-		v.add(points, "email:local:random", "the local part reads as made by a machine: "+quote.Of(local), "")
+		f.add(points, "email:local:random", "the local part reads as made by a machine: "+quote.Of(local), "")
 	case tail >= 5 && letters > 0 && !at.numeric:
-		v.add(pointsDigits, "email:local:digits", "the local part ends in a long number", "")
+		f.add(pointsDigits, "email:local:digits", "the local part ends in a long number", "")
 	}
 }

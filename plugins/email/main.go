@@ -1,5 +1,5 @@
-// Command email is the layer that judges an email address apart from its domain's own look: throw-away services,
-// mistyped providers, and what the local part pretends to be.
+// Command email is the layer that scores an email address: disposable mail services, mistyped providers, the spelling
+// of unknown mail domains, and local parts that pose as a brand or an office. The domain layer scores the domain name.
 package main
 
 import "assay/sdk"

@@ -1,7 +1,7 @@
 package main
 
-// relays are services that forward to a real mailbox under a masked address, in the form of disposables. Their users
-// are real people, so they must never be called disposable.
+// relays are services that forward a masked address to a real mailbox, in wordlist form. Their users are real people,
+// so they are never disposable.
 const relays = `33mail.com 4wrd.cc 8alias.com 8shield.net addy.io addymail.com aleeas.com anonaddy.com
 anonaddy.me burnermail.io dralias.com duck.com e4ward.com erine.email forwardemail.net mozmail.com opayq.com
 passfwd.com passinbox.com passmail.com passmail.net privaterelay.appleid.com relay.firefox.com silomails.com

@@ -7,116 +7,117 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. At a weight of 8 and a bias of -6, as in the built-in lineup, 86 points or more block by
-// themselves and 70 or more ask for a review; a point is worth 0.08 of log-odds.
+// The points of each signal. They add up to the layer's score, 0 to 100; the lineup's weight and bias decide which
+// scores reach review or block (TestVerdicts). A disposable service blocks on its own, because its addresses exist to
+// be thrown away. A strong guess from the spelling asks for a review, because the owner may have mistyped the address
+// or chosen an odd name. Everything else only adds to other evidence.
 const (
-	pointsDisposable = 90 // on the list: the address is made to be thrown away
-	// a name such as tempmail-box: right in the labelled data whenever it fired, but still a guess
-	pointsThrowaway = 76
-	// 44gmail.com: 24 reported mail domains and none of the 2,800 honest addresses in the labelled data
-	pointsBorrowed    = 80
-	pointsTypo        = 72 // most owners of such an address mistyped it, so a person should look
-	pointsTypoSuffix  = 65
-	pointsPosing      = 85 // a mailbox anybody can open, named paypal-support
-	pointsPosingPart  = 60 // the same with further words
-	pointsPosingOwn   = 20 // the same on a domain of its own, where amazon-orders@ is also how people sort mail
-	pointsBrandOnly   = 20
-	pointsOfficialish = 45 // account-verification at a mailbox provider, without a brand
-	pointsNoReply     = 20 // no-reply at a mailbox provider, where only people write
-	pointsDeskOfBrand = 15 // verify@ at secure-paypal.example; the domain's layer judges the name itself
-	pointsWeb         = 55
-	pointsDomainLike  = 40
-	pointsScripts     = 45
-	pointsRandom      = 6   // generated names are common among honest people's spare addresses too
-	pointsRandomHere  = 13  // but few have them at a domain that is no mailbox provider's
-	pointsRole        = -17 // throw-away mailboxes are opened under names of people, or none
-	pointsDigits      = 4
-	pointsKnown       = -5
-	namesThreat       = 25 // a signal of fewer points names no threat
+	pointsDisposable     = 90 // on the list of services
+	pointsDisposableName = 76 // named like a service, such as tempmail-box
+	pointsBorrowed       = 80 // 44gmail.com
+	pointsTypo           = 72
+	pointsTypoSuffix     = 65
+	pointsPosing         = 85 // paypal-support at a provider where anyone can open a mailbox
+	pointsPosingPart     = 60 // the same with further words
+	pointsPosingOwn      = 20 // the same at a domain of its own, where amazon-orders@ may be how its owner sorts mail
+	pointsBrandOnly      = 20
+	pointsDesk           = 45 // account-verification at a mailbox provider, without a brand
+	pointsNoReply        = 20 // no-reply at a mailbox provider, where only people write
+	pointsDeskOfBrand    = 15 // verify@ at secure-paypal.example; the domain layer scores the domain name itself
+	pointsWeb            = 55
+	pointsDomainLike     = 40
+	pointsScripts        = 45
+	pointsRandom         = 6   // many honest people have generated names for their spare addresses
+	pointsRandomUnlisted = 13  // few have them at a domain that is not a known mailbox provider
+	pointsRole           = -17 // disposable mailboxes are named after people, or randomly
+	pointsDigits         = 4
+	pointsKnown          = -5
+	minThreatPoints      = 25 // the fewest points of a signal that names a threat
 )
 
-// Score judges one email address from email.* and the parts of its mail domain.
+// Score scores an email address from the email.* facts and the parts of its mail domain.
 func Score(c *sdk.Check) sdk.Outcome {
 	host, known := c.Fact("email.domain")
 	if !known || host == "" {
 		return sdk.Abstained
 	}
-	v := verdict{check: c}
+	f := findings{check: c}
 	provider, big := c.Fact("email.provider")
 	relay := listed(relays, host)
 	switch {
 	case relay != "":
-		v.add(pointsKnown, "email:provider:relay",
+		f.add(pointsKnown, "email:provider:relay",
 			quote.Of(relay)+" is a privacy relay that forwards to a real mailbox; it is not a throw-away service", "")
-	case big || keptMailboxes(host) != "":
-		v.add(pointsKnown, "email:provider:known", quote.Of(host)+" is a well-known mailbox provider", "")
+	case big || knownProvider(host) != "":
+		f.add(pointsKnown, "email:provider:known", quote.Of(host)+" is a well-known mailbox provider", "")
 	default:
-		judgeDomain(&v, host)
+		scoreDomain(&f, host)
 	}
 	local, known := c.Fact("email.local")
 	if known && relay == "" {
-		judgeLocal(&v, local, host, mailbox{open: big, numeric: numericNames(provider), name: c.Get("domain.name")})
+		scoreLocalPart(&f, local, host, mailbox{open: big, numeric: usesNumbers(provider), name: c.Get("domain.name")})
 	}
-	if v.threat != "" {
-		c.Threat(v.threat)
+	if f.threat != "" {
+		c.Threat(f.threat)
 	}
 	return sdk.Scored
 }
 
-// verdict raises signals and remembers the threat of the strongest.
-type verdict struct {
-	check    *sdk.Check
-	threat   sdk.Threat
-	most     int
-	unlisted bool // the mail domain is judged by its spelling, for want of anything better
+// findings raises signals and keeps the threat of the signal with the most points.
+type findings struct {
+	check        *sdk.Check
+	threat       sdk.Threat
+	threatPoints int
+	unlisted     bool // no list or rule knows the mail domain, so its spelling was scored
 }
 
-func (v *verdict) add(points int, code, text string, threat sdk.Threat) {
-	v.check.Signal(points, code, text)
-	if threat != "" && points >= namesThreat && points > v.most {
-		v.most, v.threat = points, threat
+func (f *findings) add(points int, code, text string, threat sdk.Threat) {
+	f.check.Signal(points, code, text)
+	if threat != "" && points >= minThreatPoints && points > f.threatPoints {
+		f.threatPoints, f.threat = points, threat
 	}
 }
 
-// judgeDomain says whether the mail domain is a throw-away service or a mistyped provider. The first that holds speaks.
-func judgeDomain(v *verdict, host string) {
-	if service := service(host); service != "" {
-		v.add(pointsDisposable, "email:disposable:service",
+// scoreDomain raises the first signal that applies to a mail domain: a disposable service, a borrowed or mistyped
+// provider, or else its spelling.
+func scoreDomain(f *findings, host string) {
+	if service := disposableService(host); service != "" {
+		f.add(pointsDisposable, "email:disposable:service",
 			quote.Of(service)+" is a disposable mail service", sdk.Disposable)
 		return
 	}
-	suffix := publicSuffix(v.check, host)
+	suffix := publicSuffix(f.check, host)
 	if suffix == "" {
 		return
 	}
 	labels := strings.TrimSuffix(host, "."+suffix)
-	if word := throwawayWord(labels); word != "" {
-		v.add(pointsThrowaway, "email:disposable:name",
+	if word := disposableWord(labels); word != "" {
+		f.add(pointsDisposableName, "email:disposable:name",
 			quote.Of(host)+" is named like a disposable mail service: "+word, sdk.Disposable)
 		return
 	}
-	if name := borrowed(labels); name != "" {
-		v.add(pointsBorrowed, "email:provider:borrowed",
+	if name := borrowedProvider(labels); name != "" {
+		f.add(pointsBorrowed, "email:provider:borrowed",
 			quote.Of(host)+" borrows the name of "+name+", a mailbox provider, without being it", sdk.Disposable)
 		return
 	}
-	if host == v.check.Get("domain.registrable") { // a typo of gmail.com is itself a registrable domain
-		slip := mistyped(v.check.Get("domain.name"), suffix, v.check.Get("domain.suffix_kind") == "unlisted")
-		if slip.meant != "" {
+	if host == f.check.Get("domain.registrable") { // a typo of gmail.com is a registrable domain itself
+		t := findTypo(f.check.Get("domain.name"), suffix, f.check.Get("domain.suffix_kind") == "unlisted")
+		if t.meant != "" {
 			points := pointsTypo
-			if slip.suffix {
+			if t.suffix {
 				points = pointsTypoSuffix
 			}
-			v.add(points, "email:provider:typo",
-				quote.Of(host)+" looks like "+slip.meant+": "+quote.Of(slip.what), sdk.FakeIdentity)
+			f.add(points, "email:provider:typo",
+				quote.Of(host)+" looks like "+t.meant+": "+quote.Of(t.difference), sdk.FakeIdentity)
 			return
 		}
 	}
-	judgeSpelling(v, host, suffix)
+	scoreSpelling(f, host, suffix)
 }
 
-// numericNames says whether a provider hands out mailboxes named by a number, so that digits mean nothing there.
-func numericNames(provider string) bool {
+// usesNumbers reports whether a provider names mailboxes by number, so that digits in a local part mean nothing.
+func usesNumbers(provider string) bool {
 	switch provider {
 	case "qq", "netease", "163", "126", "139", "china_mobile", "naver", "sina":
 		return true

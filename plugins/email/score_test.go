@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -25,7 +26,7 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
 	suite.CheckVerdict(t, check.Block, pointsDisposable)
-	suite.CheckVerdict(t, check.Review, pointsThrowaway, pointsBorrowed, pointsTypo, pointsPosing)
+	suite.CheckVerdict(t, check.Review, pointsDisposableName, pointsBorrowed, pointsTypo, pointsPosing)
 	suite.CheckVerdict(t, check.Allow, pointsTypoSuffix, pointsPosingPart, maxSpellingPoints)
 }
 
@@ -43,40 +44,40 @@ func TestAbstainsWithoutMailDomain(t *testing.T) {
 	}
 }
 
-// TestListsSearchable holds the lists to the form that the binary search needs.
+// TestListsSearchable checks that binary search finds every word of the lists.
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
 	lists := map[string]string{
 		"disposables": disposables, "relays": relays, "moneyWords": moneyWords, "deskWords": deskWords,
 		"fillers": fillers, "families": families,
-		"realNames": realNames, "wrongSuffixes": wrongSuffixes, "roles": roles, "groupWords": groupWords,
+		"realDomains": realDomains, "wrongSuffixes": wrongSuffixes, "roles": roles, "groupWords": groupWords,
 	}
 	for name, list := range lists {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if fault := wordlist.Fault(list); fault != "" {
-				t.Errorf("the list breaks at %q", fault)
+				t.Errorf("the list is out of order at %q", fault)
 			}
 			if list != strings.ToLower(list) {
-				t.Error("the list holds capitals")
+				t.Error("the list has upper-case letters")
 			}
 		})
 	}
 	for _, relay := range strings.Fields(relays) {
 		if listed(disposables, relay) != "" {
-			t.Errorf("the relay %s is listed as disposable", relay)
+			t.Errorf("relay %s is listed as disposable", relay)
 		}
 	}
 }
 
-// TestWordsAreReached holds maxWord and starts to the words: one that they rule out would never be found.
-func TestWordsAreReached(t *testing.T) {
+// TestWordsReachable checks maxWord and secondLetters: a word that they rule out would never be found.
+func TestWordsReachable(t *testing.T) {
 	t.Parallel()
 	longest := 0
 	for _, word := range strings.Fields(moneyWords + deskWords + fillers) {
 		longest = max(longest, len(word))
-		if !startsWord(word) {
-			t.Errorf("starts rules %q out", word)
+		if !mayStartWord(word) {
+			t.Errorf("secondLetters rules out %q", word)
 		}
 		if w := segment(word); !w.whole {
 			t.Errorf("segment does not find %q", word)
@@ -87,87 +88,91 @@ func TestWordsAreReached(t *testing.T) {
 	}
 }
 
-func TestMistyped(t *testing.T) {
+func TestFindTypo(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		name, suffix string
 		unlisted     bool
-		want, what   string
+		want, how    string
 	}{
-		"swapped":                     {"gmial", "com", false, "gmail.com", "letters ai swapped"},
-		"missing":                     {"gmal", "com", false, "gmail.com", "i is missing"},
-		"extra":                       {"gmaail", "com", false, "gmail.com", "extra a"},
-		"replaced":                    {"gmaol", "com", false, "gmail.com", "o for i"},
-		"suffix":                      {"gmail", "cm", false, "gmail.com", ".cm in place of .com"},
-		"unlisted suffix":             {"gmail", "cmm", true, "gmail.com", ".cmm in place of .com"},
-		"right":                       {"gmail", "com", false, "", ""},
-		"regional suffix":             {"yahoo", "fr", false, "", ""},
-		"two edits":                   {"gmiall", "com", false, "", ""},
-		"other first letter":          {"zmail", "com", false, "", ""},
-		"far first letter":            {"motmail", "com", false, "", ""},
-		"tail of the name":            {"otmail", "com", false, "", ""},
-		"short name under another":    {"gmial", "de", false, "", ""},
-		"long name under another":     {"hotmial", "de", false, "hotmail.com", "letters ai swapped"},
-		"digit replaces":              {"l1ve", "com", false, "live.com", "the digit 1"},
-		"letter replaces in four":     {"love", "com", false, "", ""},
-		"digit inserted in four":      {"li7ve", "com", false, "live.com", "the digit 7"},
-		"digit after four":            {"live5", "com", false, "", ""},
-		"national under its suffix":   {"seznma", "cz", false, "seznam.cz", "letters am swapped"},
-		"look-alikes of a spared one": {"ernail", "com", false, "", ""},
+		"swapped":                      {"gmial", "com", false, "gmail.com", "letters ai swapped"},
+		"missing":                      {"gmal", "com", false, "gmail.com", "i is missing"},
+		"extra":                        {"gmaail", "com", false, "gmail.com", "extra a"},
+		"replaced":                     {"gmaol", "com", false, "gmail.com", "o for i"},
+		"suffix":                       {"gmail", "cm", false, "gmail.com", ".cm in place of .com"},
+		"unlisted suffix":              {"gmail", "cmm", true, "gmail.com", ".cmm in place of .com"},
+		"right":                        {"gmail", "com", false, "", ""},
+		"regional suffix":              {"yahoo", "fr", false, "", ""},
+		"two edits":                    {"gmiall", "com", false, "", ""},
+		"other first letter":           {"zmail", "com", false, "", ""},
+		"far first letter":             {"motmail", "com", false, "", ""},
+		"tail of the name":             {"otmail", "com", false, "", ""},
+		"short name under another":     {"gmial", "de", false, "", ""},
+		"long name under another":      {"hotmial", "de", false, "hotmail.com", "letters ai swapped"},
+		"digit replaces":               {"l1ve", "com", false, "live.com", "the digit 1"},
+		"letter replaces in four":      {"love", "com", false, "", ""},
+		"digit inserted in four":       {"li7ve", "com", false, "live.com", "the digit 7"},
+		"digit after four":             {"live5", "com", false, "", ""},
+		"national under its suffix":    {"seznma", "cz", false, "seznam.cz", "letters am swapped"},
+		"look-alikes of a real domain": {"ernail", "com", false, "", ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := mistyped(tc.name, tc.suffix, tc.unlisted); got.meant != tc.want || got.what != tc.what {
-				t.Errorf("mistyped(%s.%s) = %q, %q, want %q, %q", tc.name, tc.suffix, got.meant, got.what, tc.want,
-					tc.what)
+			if got := findTypo(tc.name, tc.suffix, tc.unlisted); got.meant != tc.want || got.difference != tc.how {
+				t.Errorf("findTypo(%s.%s) = %q, %q, want %q, %q", tc.name, tc.suffix, got.meant, got.difference,
+					tc.want, tc.how)
 			}
 		})
 	}
 }
 
-// TestLocalPartAtUnlistedDomain holds role and machine-made local parts to counting at a domain that only its spelling
-// tells of.
+// TestLocalPartAtUnlistedDomain tests the points of role addresses and machine-made local parts at a domain that no
+// list knows.
 func TestLocalPartAtUnlistedDomain(t *testing.T) {
 	t.Parallel()
 	score := func(local, host, name, suffix string) int {
-		return sdk.Run(Score, sdk.Facts{"email.local": local, "email.domain": host, "domain.registrable": host,
-			"domain.name":   name,
-			"domain.suffix": suffix, "domain.suffix_kind": "icann"}).Score
+		return sdk.Run(Score, sdk.Facts{
+			"email.local": local, "email.domain": host, "domain.registrable": host, "domain.name": name,
+			"domain.suffix": suffix, "domain.suffix_kind": "icann",
+		}).Score
 	}
 	unlisted := score("jane.doe", "freegift-mailbox24.xyz", "freegift-mailbox24", "xyz")
 	honest := score("jane.doe", "uni-heidelberg.de", "uni-heidelberg", "de")
 	if unlisted < 24 || honest > 6 {
-		t.Fatalf("scores %d and %d for a person, want many and few", unlisted, honest)
+		t.Fatalf("a person scores %d at a suspicious domain and %d at an honest one, want at least 24 and at most 6",
+			unlisted, honest)
 	}
-	for local, want := range map[string]int{"info": max(unlisted+pointsRole, 0),
-		"x8k2p9q4z": unlisted + pointsRandomHere} {
+	for local, want := range map[string]int{
+		"info": max(unlisted+pointsRole, 0), "x8k2p9q4z": unlisted + pointsRandomUnlisted,
+	} {
 		if got := score(local, "freegift-mailbox24.xyz", "freegift-mailbox24", "xyz"); got != want {
 			t.Errorf("%s@ at a domain with %d points scores %d, want %d", local, unlisted, got, want)
 		}
 	}
-	facts := sdk.Facts{"email.local": "x8k2p9q4z", "email.domain": "gmx.de", "email.provider": "gmx",
-		"domain.name": "gmx"}
+	facts := sdk.Facts{
+		"email.local": "x8k2p9q4z", "email.domain": "gmx.de", "email.provider": "gmx", "domain.name": "gmx",
+	}
 	if got := sdk.Run(Score, facts).Score; got != pointsRandom+pointsKnown {
 		t.Errorf("a machine-made local part at a provider scores %d, want %d", got, pointsRandom+pointsKnown)
 	}
 }
 
-func TestKeptMailboxes(t *testing.T) {
+func TestKnownProvider(t *testing.T) {
 	t.Parallel()
-	if fault := wordlist.Fault(mailboxes); fault != "" {
-		t.Errorf("the mailboxes break at %q", fault)
+	if fault := wordlist.Fault(knownProviders); fault != "" {
+		t.Errorf("knownProviders is out of order at %q", fault)
 	}
 	for host, want := range map[string]string{
 		"consultant.com": "consultant.com", "stud.online.no": "online.no", "mail2norway.com": "mail2norway.com",
 		"mail2norway.prizes.com": "", "mail2.com": "", "mail2norway.net": "", "notconsultant.com": "", "com": "",
 		"": "",
 	} {
-		if got := keptMailboxes(host); got != want {
-			t.Errorf("keptMailboxes(%q) = %q, want %q", host, got, want)
+		if got := knownProvider(host); got != want {
+			t.Errorf("knownProvider(%q) = %q, want %q", host, got, want)
 		}
 	}
-	for _, host := range strings.Fields(mailboxes) {
+	for _, host := range strings.Fields(knownProviders) {
 		if listed(disposables, host) != "" || listed(relays, host) != "" {
 			t.Errorf("%s is on two lists", host)
 		}
@@ -185,11 +190,7 @@ func FuzzScore(f *testing.F) {
 			"email.local": local, "email.domain": host, "email.provider": provider, "domain.name": name,
 			"domain.registrable": host, "domain.suffix": suffix, "domain.suffix_kind": kind,
 		}
-		for fact, value := range facts {
-			if value == "" {
-				delete(facts, fact)
-			}
-		}
+		maps.DeleteFunc(facts, func(_, value string) bool { return value == "" })
 		suite.CheckResult(t, sdk.Run(Score, facts))
 	})
 }
@@ -198,8 +199,8 @@ func BenchmarkScore(b *testing.B) {
 	cases := map[string]sdk.Facts{
 		"person": {
 			"email.local": "jane.doe84", "email.domain": "gmail.com", "email.provider": "google",
-			"domain.name":        "gmail",
-			"domain.registrable": "gmail.com", "domain.suffix": "com", "domain.suffix_kind": "icann",
+			"domain.name": "gmail", "domain.registrable": "gmail.com",
+			"domain.suffix": "com", "domain.suffix_kind": "icann",
 		},
 		"company": {
 			"email.local": "wolfgang.schwarzschmidt", "email.domain": "mail.example.co.uk", "domain.name": "example",

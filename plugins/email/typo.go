@@ -6,22 +6,22 @@ import (
 	"assay/plugins/internal/wordlist"
 )
 
-// slip is a mistyped provider: what was meant, and how the name differs, for a person.
-type slip struct {
-	meant  string
-	what   string
-	suffix bool // the name is right and the suffix wrong
+// typo describes a mistyped provider.
+type typo struct {
+	meant      string // the provider's domain
+	difference string // how the name differs from it, in words
+	suffix     bool   // only the suffix differs
 }
 
 // provider is a mailbox provider that people mistype.
 type provider struct {
 	label  string
 	suffix string // of its main domain
-	edits  bool   // long and rare enough a word that one edit of it is no other word
-	slips  bool   // runs no .co, .cm or the like of its own
+	edits  bool   // so long and rare a word that one edit of it is not another word
+	slips  bool   // has no domain of its own under .co, .cm and the like
 }
 
-// providers are the mailbox providers whose names are typed by hand most, the widest used first.
+// providers are the mailbox providers whose names people most often type by hand, the most used first.
 var providers = [...]provider{
 	{"gmail", "com", true, true}, {"hotmail", "com", true, true}, {"outlook", "com", true, true},
 	{"yahoo", "com", true, true}, {"icloud", "com", true, true}, {"protonmail", "com", true, true},
@@ -39,66 +39,66 @@ var providers = [...]provider{
 	{"hanmail", "net", true, false},
 }
 
-// realNames are names one edit away from a provider's that are providers or businesses of their own, in the form of
-// disposables.
-const realNames = `amail blastmail bluewing bmail castmail cloud clouds cmail comcasts dcloud dmail ecloud email
+// realDomains are names one edit away from a provider's that belong to other providers or businesses, in wordlist form.
+const realDomains = `amail blastmail bluewing bmail castmail cloud clouds cmail comcasts dcloud dmail ecloud email
 emails fastmails fmail freened freenets gmails hcloud hmail hotmails imail jcloud jmail kcloud kmail lapostes mail
 mcloud ncloud outlooks overlook pcloud protonmails qmail rmail scloud seznams tcloud tiscalis tmail ucloud umail
 vastmail vcloud verizons vmail wcloud wmail xcloud xmail yahoos ymail zmail
 `
 
-// wrongSuffixes are what people type for .com; none of them is a suffix under which these providers give out mailboxes.
-// In the form of disposables.
+// wrongSuffixes are mistypings of .com, in wordlist form. The providers above offer no mailboxes under them.
 const wrongSuffixes = `ccom cim clm cm cmo co cok com.com come coml comm comn coms con coom cpm cpom ocm om vom
 xom
 `
 
-// mistyped says which provider a registrable domain means by one slip, given its label and its public suffix.
-func mistyped(name, suffix string, unlisted bool) slip {
+// findTypo finds the provider that a registrable domain, given as label and public suffix, is one mistake away from.
+// unlisted means that the suffix is on no list of public suffixes. The zero typo means none.
+func findTypo(name, suffix string, unlisted bool) typo {
 	if len(name) < 3 || len(name) > 13 || len(suffix) > 8 {
-		return slip{}
+		return typo{}
 	}
 	wrong := wordlist.Has(wrongSuffixes, suffix)
-	seen := lookalikes(name)
-	spared := wordlist.Has(realNames, name) || seen != "" && wordlist.Has(realNames, seen)
+	decoded := undoLookalikes(name)
+	isReal := wordlist.Has(realDomains, name) || decoded != "" && wordlist.Has(realDomains, decoded)
 	for i := range providers {
 		p := &providers[i]
 		if name == p.label {
 			if p.slips && (wrong || unlisted) {
-				return slip{p.label + "." + p.suffix, "." + suffix + " in place of ." + p.suffix, true}
+				return typo{p.label + "." + p.suffix, "." + suffix + " in place of ." + p.suffix, true}
 			}
-			return slip{} // the provider's own name, under a suffix that may be its own
+			return typo{} // the provider's own name, under a suffix that may be its own
 		}
-		if spared || !(wrong || suffix == "com" || suffix == p.suffix || len(p.label) >= len("outlook")) {
+		if isReal || !(wrong || suffix == "com" || suffix == p.suffix || len(p.label) >= len("outlook")) {
 			continue
 		}
-		what := ""
+		difference := ""
 		switch {
-		case seen == p.label:
-			what = "written with look-alike characters"
+		case decoded == p.label:
+			difference = "written with look-alike characters"
 		case p.edits:
-			if what = oneEdit(name, p.label); what == "" && seen != "" && oneEdit(seen, p.label) != "" {
-				what = "look-alike characters and one slip"
+			difference = oneEdit(name, p.label)
+			if difference == "" && decoded != "" && oneEdit(decoded, p.label) != "" {
+				difference = "look-alike characters and one slip"
 			}
 		case p.label == "live":
-			what = digitInside(name, p.label)
+			difference = digitInside(name, p.label)
 		}
-		if what != "" {
-			return slip{p.label + "." + p.suffix, what, false}
+		if difference != "" {
+			return typo{p.label + "." + p.suffix, difference, false}
 		}
 	}
-	return slip{}
+	return typo{}
 }
 
-// borrowed returns the provider whose name stands in one of labels (a host without its public suffix) where it is not
-// the whole registrable name, or "". These are coined words that no honest mail domain in the labelled data holds;
-// gmail must begin a word, for there are bigmails.
-func borrowed(labels string) string {
+// borrowedProvider returns the provider whose name is part of one of labels (a host without its public suffix) without
+// being the whole registrable name, or "". The names are coined words, so honest mail domains do not contain them;
+// gmail must begin a word, because of names such as bigmail.
+func borrowedProvider(labels string) string {
 	for labels != "" {
 		label, rest, more := strings.Cut(labels, ".")
 		labels = rest
 		at := strings.Index(label, "gmail")
-		if at > 0 && (digit(label[at-1]) || label[at-1] == '-') || at == 0 && (more || len(label) > len("gmails")) {
+		if at > 0 && (isDigit(label[at-1]) || label[at-1] == '-') || at == 0 && (more || len(label) > len("gmails")) {
 			return "gmail.com"
 		}
 		for _, name := range [...]string{"hotmail", "protonmail", "googlemail"} {
@@ -110,9 +110,8 @@ func borrowed(labels string) string {
 	return ""
 }
 
-// lookalikes returns name with the digits and pairs that pass for letters replaced by those letters, or "" when it
-// holds none.
-func lookalikes(name string) string {
+// undoLookalikes replaces the digits and letter pairs in name that look like a letter, or returns "" if there are none.
+func undoLookalikes(name string) string {
 	out, changed := make([]byte, 0, 16), false
 	for i := 0; i < len(name); i++ {
 		c := name[i]
@@ -134,14 +133,14 @@ func lookalikes(name string) string {
 		return ""
 	}
 	if len(out) > 0 && string(out[1:]) == "cloud" && out[0] == 'l' {
-		out[0] = 'i' // the digit 1 stands for i there
+		out[0] = 'i' // in 1cloud the digit 1 looks like i
 	}
 	return string(out)
 }
 
-// oneEdit says how name differs from label by one insertion, omission, replacement or swap of neighbours (the optimal
-// string alignment distance 1), or "" when it does not. A replaced first letter counts only when it neighbours the
-// right one on a keyboard, as other first letters make other words.
+// oneEdit describes how name differs from label by one insertion, omission, replacement or swap of neighbours (optimal
+// string alignment distance 1), or returns "" if the distance is not 1. A replaced first letter counts only if it is
+// next to the right one on a keyboard, because other first letters make other words.
 func oneEdit(name, label string) string {
 	if len(name) > len(label)+1 || len(name)+1 < len(label) {
 		return ""
@@ -156,7 +155,7 @@ func oneEdit(name, label string) string {
 		return "extra " + n[:1]
 	case len(n)+1 == len(l) && n == l[1:]:
 		if start == 0 {
-			return "" // the tail of a name is often a word: cloud, mail
+			return "" // without its first letter, a name is often a word: cloud, mail
 		}
 		return l[:1] + " is missing"
 	case len(n) != len(l) || len(n) == 0:
@@ -172,7 +171,8 @@ func oneEdit(name, label string) string {
 	return ""
 }
 
-// digitInside says how name differs from label by one digit that replaces a letter or stands between two, or "".
+// digitInside describes the one digit by which name differs from label, in place of a letter or between two, or returns
+// "".
 func digitInside(name, label string) string {
 	for i := 1; i < len(name) && i < len(label)+1; i++ {
 		if name[i] < '0' || name[i] > '9' || name[:i] != label[:min(i, len(label))] {
@@ -185,11 +185,11 @@ func digitInside(name, label string) string {
 	return ""
 }
 
-// adjacent says whether two keys touch on a QWERTY, QWERTZ or AZERTY keyboard, digits row included.
+// adjacent reports whether two keys touch on a QWERTY, QWERTZ or AZERTY keyboard, including the row of digits.
 func adjacent(a, b byte) bool {
 	const neighbours = " gf gh gt gy gv gb hg hj hy hu hn hb o9 o0 oi op ol ok y6 y7 yt yu yg yh i8 i9 iu io ij ik" +
-		" p0 po pl f d fr fg ft fv fc ta tz tr ty t5 t6 tg tf l; lk lo lp w2 w3 wq we ws wa v c vb vf vg b vn bv bn bg bh" +
-		" sa sd sw se sx sz cx cv cd cf rt re r4 r5 rd rf fd kj kl ki ko km "
+		" p0 po pl f d fr fg ft fv fc ta tz tr ty t5 t6 tg tf l; lk lo lp w2 w3 wq we ws wa v c vb vf vg b vn bv bn" +
+		" bg bh sa sd sw se sx sz cx cv cd cf rt re r4 r5 rd rf fd kj kl ki ko km "
 	return strings.Contains(neighbours, " "+string([]byte{b, a})+" ") ||
 		strings.Contains(neighbours, " "+string([]byte{a, b})+" ")
 }

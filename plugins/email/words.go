@@ -2,9 +2,9 @@ package main
 
 import "assay/plugins/internal/wordlist"
 
-// moneyWords are about access, money or identity, which only fraud writes from a mailbox anybody can open; deskWords
-// are what else an organisation calls its desks, mailings and errands; fillers name no desk by themselves. Each in the
-// form of disposables.
+// The service words, each list in wordlist form. moneyWords are about access, money or identity: no organisation writes
+// about those from a mailbox that anyone can open. deskWords are other names of desks, mailings and tasks. fillers
+// alone do not name a desk.
 const (
 	moneyWords = `account accounts alert alerts claim claims compte confirm confirmation cuenta dispute disputes
 donotreply fraud konto kyc locked login noreply recovery reembolso refund refunds remboursement rimborso
@@ -24,34 +24,34 @@ mailer my nl no online pro server system systems the uk us usa user users web yo
 `
 )
 
-// maxWord is the length in bytes of the longest of those words.
+// maxWord is the length in bytes of the longest service word.
 const maxWord = 15
 
-// starts holds, for each first letter a-z of those words, the second letters that follow it, a bit each: most names end
-// the search there.
-var starts = [26]letters{
+// secondLetters holds, for each first letter a to z of a service word, the second letters that follow it. It ends most
+// searches.
+var secondLetters = [26]letters{
 	0xc894c, 0x04101, 0x124891, 0x04111, 0x141000, 0x24100, 0x20900, 0x20110,
 	0x82008, 0x04000, 0x1104000, 0x84900, 0x1000001, 0x04800, 0x22020, 0x20001,
 	0x00000, 0x100110, 0x1104191, 0x20091, 0x4a400, 0x00011, 0x00011, 0x00000,
 	0x04000, 0x00000,
 }
 
-// startsWord says whether one of those words may begin s.
-func startsWord(s string) bool {
+// mayStartWord reports whether s may start with a service word.
+func mayStartWord(s string) bool {
 	if len(s) < 2 || s[0]-'a' >= 26 || s[1]-'a' >= 26 {
 		return false
 	}
-	return starts[s[0]-'a']&(1<<(s[1]-'a')) != 0
+	return secondLetters[s[0]-'a']&(1<<(s[1]-'a')) != 0
 }
 
-// wording is what a run of letters without separators is made of.
+// wording describes the service words in a text without separators.
 type wording struct {
-	whole bool // of nothing but service words and digits
-	desks int  // of moneyWords and deskWords
-	money int  // of moneyWords
+	whole bool // the text consists of service words and digits
+	desks int  // number of moneyWords and deskWords
+	money int  // number of moneyWords
 }
 
-// segment reads s as service words one after another, longest first, and digits between them.
+// segment splits s into service words, longest first, and digits between them. It stops where neither follows.
 func segment(s string) wording {
 	w := wording{whole: true}
 	for s != "" {
@@ -59,7 +59,7 @@ func segment(s string) wording {
 			s = s[1:]
 			continue
 		}
-		if !startsWord(s) {
+		if !mayStartWord(s) {
 			w.whole = false
 			return w
 		}

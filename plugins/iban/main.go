@@ -1,5 +1,5 @@
-// Command iban is the layer that judges an IBAN by its own arithmetic and form: accounts that no bank can have opened,
-// and accounts that look made up.
+// Command iban is the layer that scores an IBAN by its check digits, its structure and its bank code: accounts that no
+// bank can have opened, and accounts that look made up.
 package main
 
 import "assay/sdk"

@@ -8,111 +8,112 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. At the layer's default weight, and a bias of -4, 78 points or more block by themselves and
-// 58 or more ask for a review.
+// The points of each signal. They add up to the layer's score, 0 to 100; the lineup's weight and bias decide which
+// scores reach review or block (TestVerdicts). An IBAN that no bank can have issued blocks on its own. A bank code that
+// a register lacks or an account number that looks made up asks for a review. The rest only adds to other evidence.
 const (
-	pointsCheck       = 100 // no bank can have issued it: ISO 7064 MOD 97-10 fails
+	pointsCheck       = 100 // ISO 7064 MOD 97-10 fails, so no bank can have issued it
 	pointsStructure   = 100
 	pointsUnlisted    = 96
-	pointsNational    = 90 // the country's own check digits; a few old accounts were opened before them
-	pointsZeroBank    = 30 // where no register says better: some central banks have that code
+	pointsNational    = 90 // the country's own check digits, which a few old accounts predate
+	pointsZeroBank    = 30 // only if no register lists the code, which some central banks have
 	pointsZeroAccount = 60
 	pointsRepeated    = 60
-	pointsExample     = 5 // enough to be told, too little to be counted
+	pointsExample     = 5 // enough to be shown as a reason, too few to matter
 	pointsSequence    = 45
 	pointsFarCountry  = 10
-	pointsNearCountry = 4 // inside SEPA people may be paid on any account (Regulation (EU) 260/2012, article 9)
-	namesThreat       = 25
+	pointsNearCountry = 4 // in SEPA, payers and payees may use any account (Regulation (EU) 260/2012, article 9)
+	minThreatPoints   = 25
 )
 
-// Score judges one IBAN from iban.* and the request's country.
+// Score scores an IBAN from the iban.* facts and the request's country.
 func Score(c *sdk.Check) sdk.Outcome {
 	country, known := c.Fact("iban.country")
 	if !known {
 		return sdk.Abstained
 	}
-	v := verdict{check: c}
+	f := findings{check: c}
 	switch bban := c.Get("iban.bban"); {
 	case bban != "" && c.Get("iban.check") != "wrong" && !c.Not("iban.listed") && wordlist.Has(examples, bban):
 		c.Signal(pointsExample, "iban:known:example",
 			"the account is a published example, printed in documentation and used in tests")
-		judgeCountry(&v, country)
-	case judgeForm(&v, quote.Of(country)):
-		judgeBank(&v, quote.Of(country))
-		judgeAccount(&v)
-		judgeCountry(&v, country)
+		scoreCountry(&f, country)
+	case scoreForm(&f, quote.Of(country)):
+		scoreBank(&f, quote.Of(country))
+		scoreAccount(&f)
+		scoreCountry(&f, country)
 	}
-	if v.alarmed {
+	if f.threat {
 		c.Threat(sdk.FakeIdentity)
 	}
 	return sdk.Scored
 }
 
-// verdict raises signals and remembers whether one of them names the layer's only threat.
-type verdict struct {
-	check   *sdk.Check
-	alarmed bool
+// findings raises signals and records whether one of them names the layer's only threat.
+type findings struct {
+	check  *sdk.Check
+	threat bool
 }
 
-func (v *verdict) add(points int, code, text string) {
-	v.check.Signal(points, code, text)
-	v.alarmed = v.alarmed || points >= namesThreat
+func (f *findings) add(points int, code, text string) {
+	f.check.Signal(points, code, text)
+	f.threat = f.threat || points >= minThreatPoints
 }
 
-// judgeForm says whether the IBAN can exist at all: its country, its structure, its check digits.
-func judgeForm(v *verdict, country string) (sound bool) {
-	c := v.check
+// scoreForm scores the country, structure and check digits, and reports whether the IBAN can exist.
+func scoreForm(f *findings, country string) (sound bool) {
+	c := f.check
 	sound = true
 	if c.Not("iban.listed") {
-		v.add(pointsUnlisted, "iban:country:unlisted", "the country code "+country+" has no IBANs")
+		f.add(pointsUnlisted, "iban:country:unlisted", "the country code "+country+" has no IBANs")
 		sound = false
 	}
 	switch c.Get("iban.structure") {
 	case "length":
-		v.add(pointsStructure, "iban:structure:length", "the IBAN does not have the length of "+country+"'s")
+		f.add(pointsStructure, "iban:structure:length", "the IBAN does not have the length of "+country+"'s")
 		sound = false
 	case "format":
-		v.add(pointsStructure, "iban:structure:format",
+		f.add(pointsStructure, "iban:structure:format",
 			"letters and digits do not stand where "+country+"'s IBANs have them")
 		sound = false
 	}
 	if c.Get("iban.check") == "wrong" {
-		v.add(pointsCheck, "iban:check:wrong",
+		f.add(pointsCheck, "iban:check:wrong",
 			"the check digits "+quote.Of(c.Get("iban.check_digits"))+
 				" do not fit the account: no bank can have issued it")
 		sound = false
 	}
 	if sound && c.Get("iban.national") == "wrong" {
-		v.add(pointsNational, "iban:check:national",
+		f.add(pointsNational, "iban:check:national",
 			"the check digits that "+country+"'s banks put inside the account number do not fit")
 		sound = false
 	}
 	return sound
 }
 
-// judgeAccount says whether the account number of a sound IBAN looks made up.
-func judgeAccount(v *verdict) {
-	account := v.check.Get("iban.account")
+// scoreAccount scores an account number that looks made up. The IBAN must be sound.
+func scoreAccount(f *findings) {
+	account := f.check.Get("iban.account")
 	switch {
 	case len(account) < minAccount:
 	case strings.Trim(account, "0") == "":
-		v.add(pointsZeroAccount, "iban:account:zeros", "the account number is all zeros")
+		f.add(pointsZeroAccount, "iban:account:zeros", "the account number is all zeros")
 	case strings.Count(account, account[:1]) == len(account):
-		v.add(pointsRepeated, "iban:account:repeated", "the account number is one digit over and over")
-	case sequence(account):
-		v.add(pointsSequence, "iban:account:sequence", "the account number counts up or down through the digits")
+		f.add(pointsRepeated, "iban:account:repeated", "the account number is one digit over and over")
+	case isSequence(account):
+		f.add(pointsSequence, "iban:account:sequence", "the account number counts up or down through the digits")
 	}
 }
 
-// minAccount is the fewest characters of an account number that its look is judged by.
+// minAccount is the fewest characters of an account number whose pattern means something.
 const minAccount = 7
 
-// sequence says whether account, after leading zeros, holds nothing but digits that each follow the one before, up or
-// down (0 follows 9), for at least eight digits. One account in ten million does by chance.
-func sequence(account string) bool {
+// isSequence reports whether account, after leading zeros, is at least eight digits that count up or down, with 0 after
+// 9.
+func isSequence(account string) bool {
 	digits := strings.TrimLeft(account, "0")
 	if len(digits) < len(account) && digits != "" && digits[0] == '1' {
-		digits = account[len(account)-len(digits)-1:] // the zero before the one counts along
+		digits = account[len(account)-len(digits)-1:] // the zero before the one is part of the sequence
 	}
 	if len(digits) < 8 {
 		return false
@@ -129,27 +130,26 @@ func sequence(account string) bool {
 	return true
 }
 
-// judgeCountry compares the account's country with the request's. Accounts abroad are common and lawful, so it weighs
-// little.
-func judgeCountry(v *verdict, country string) {
-	asked, known := v.check.Fact("entity.country")
-	if !known || asked == "EU" || asked == country || sameBanks(asked, country) {
+// scoreCountry compares the account's country with the request's. The points are few, because accounts abroad are
+// common and lawful.
+func scoreCountry(f *findings, country string) {
+	requested, known := f.check.Fact("entity.country")
+	if !known || requested == "EU" || requested == country || shareBanks(requested, country) {
 		return
 	}
 	points := pointsFarCountry
-	if v.check.Is("iban.sepa") {
+	if f.check.Is("iban.sepa") {
 		points = pointsNearCountry
 	}
-	v.add(points, "iban:country:differs",
-		"the account is held in "+quote.Of(country)+", the request names "+quote.Of(asked))
+	f.add(points, "iban:country:differs",
+		"the account is held in "+quote.Of(country)+", the request names "+quote.Of(requested))
 }
 
-// sameBanks says whether two countries are served by the same banks, so that one's people hold the other's IBANs.
-func sameBanks(a, b string) bool {
+// shareBanks reports whether the same banks serve two countries, so that people in one hold IBANs of the other.
+func shareBanks(a, b string) bool {
 	for _, shared := range [...]string{
 		" FR BL GF GP MC MF MQ NC PF PM RE TF WF YT ", " GB GG IM JE ", " FI AX ", " DK FO GL ", " NO SJ ",
-		" IT SM VA ", " CH LI ",
-		" ES AD ",
+		" IT SM VA ", " CH LI ", " ES AD ",
 	} {
 		if strings.Contains(shared, " "+a+" ") && strings.Contains(shared, " "+b+" ") {
 			return true

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -37,43 +38,42 @@ func TestLabelled(t *testing.T) {
 func TestExamplesSearchable(t *testing.T) {
 	t.Parallel()
 	if fault := wordlist.Fault(examples); fault != "" {
-		t.Errorf("the examples break at %q", fault)
+		t.Errorf("examples is out of order at %q", fault)
 	}
 }
 
-// TestBankCodesSearchable holds the embedded list to its order and its size, and each graded country to a list that is
-// there.
+// TestBankCodesSearchable checks the order and the size of the embedded list, and that it covers every country in
+// bankLists.
 func TestBankCodesSearchable(t *testing.T) {
 	t.Parallel()
 	if fault := wordlist.Fault(bankCodes); fault != "" {
-		t.Errorf("the bank codes break at %q", fault)
+		t.Errorf("bankCodes is out of order at %q", fault)
 	}
 	if len(bankCodes) > 400<<10 {
-		t.Errorf("the bank codes have %d bytes, more than 400 KiB", len(bankCodes))
+		t.Errorf("the bank codes have %d bytes, want at most 400 KiB", len(bankCodes))
 	}
-	for _, graded := range strings.Fields(lists) {
-		_, points := listOf(graded[:2])
+	for _, graded := range strings.Fields(bankLists) {
+		_, points := bankList(graded[:2])
 		held := strings.HasPrefix(bankCodes, graded[:2]) || strings.Contains(bankCodes, " "+graded[:2]) ||
 			strings.Contains(bankCodes, "\n"+graded[:2])
 		if points == 0 || !held {
-			t.Errorf("%s is graded, and no bank of it is known", graded)
+			t.Errorf("bankLists has %s, but bankCodes has no bank of that country", graded)
 		}
 	}
 }
 
-func TestListOf(t *testing.T) {
+func TestBankList(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		lister string
 		points int
 	}{
 		"DE": {"DE", 64}, "AX": {"FI", 64}, "GP": {"FR", 20}, "JE": {"GB", 8}, "MT": {"MT", 0}, "": {"", 0},
-		"D":   {"D", 0},
-		"E64": {"E64", 0}, "64": {"64", 0},
+		"D": {"D", 0}, "E64": {"E64", 0}, "64": {"64", 0},
 	}
 	for country, want := range cases {
-		if lister, points := listOf(country); lister != want.lister || points != want.points {
-			t.Errorf("listOf(%q) = %q, %d, want %q, %d", country, lister, points, want.lister, want.points)
+		if lister, points := bankList(country); lister != want.lister || points != want.points {
+			t.Errorf("bankList(%q) = %q, %d, want %q, %d", country, lister, points, want.lister, want.points)
 		}
 	}
 }
@@ -85,15 +85,13 @@ func TestAbstainsWithoutIBAN(t *testing.T) {
 	}
 }
 
-// TestAbsentFactsAreNotRisky drops each fact of a sound account in turn: not knowing must never score.
+// TestAbsentFactsAreNotRisky drops each fact of a sound account in turn. An absent fact must never add points.
 func TestAbsentFactsAreNotRisky(t *testing.T) {
 	t.Parallel()
 	sound := sdk.Facts{
 		"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok",
-		"iban.check_digits": "89",
-		"iban.bban":         "500105170648489890", "iban.bank": "50010517", "iban.account": "0648489890",
-		"iban.sepa":      "yes",
-		"entity.country": "DE",
+		"iban.check_digits": "89", "iban.bban": "500105170648489890", "iban.bank": "50010517",
+		"iban.account": "0648489890", "iban.sepa": "yes", "entity.country": "DE",
 	}
 	for absent := range sound {
 		t.Run(absent, func(t *testing.T) {
@@ -115,14 +113,12 @@ func TestSequence(t *testing.T) {
 	t.Parallel()
 	cases := map[string]bool{
 		"1234567890": true, "0123456789": true, "00012345678": true, "9876543210": true, "87654321": true,
-		"7890123456": true,
-		"1234567":    false, "1234567891": false, "1234567892": false, "1111111111": false, "0000000000": false,
-		"":          false,
-		"12345678A": false, "ABCDEFGHI": false, "0532013000": false, "2468024680": false,
+		"7890123456": true, "1234567": false, "1234567891": false, "1234567892": false, "1111111111": false, "0000000000": false,
+		"": false, "12345678A": false, "ABCDEFGHI": false, "0532013000": false, "2468024680": false,
 	}
 	for account, want := range cases {
-		if got := sequence(account); got != want {
-			t.Errorf("sequence(%q) = %v, want %v", account, got, want)
+		if got := isSequence(account); got != want {
+			t.Errorf("isSequence(%q) = %v, want %v", account, got, want)
 		}
 	}
 }
@@ -138,11 +134,7 @@ func FuzzScore(f *testing.F) {
 			"iban.check_digits": asked, "iban.national": national, "iban.bban": bban, "iban.bank": bank,
 			"iban.account": account, "iban.sepa": sepa, "entity.country": asked,
 		}
-		for fact, value := range facts {
-			if value == "" {
-				delete(facts, fact)
-			}
-		}
+		maps.DeleteFunc(facts, func(_, value string) bool { return value == "" })
 		suite.CheckResult(t, sdk.Run(Score, facts))
 	})
 }
@@ -151,15 +143,12 @@ func BenchmarkScore(b *testing.B) {
 	cases := map[string]sdk.Facts{
 		"sound": {
 			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok",
-			"iban.check_digits": "89",
-			"iban.bban":         "500105170648489890", "iban.bank": "50010517", "iban.account": "0648489890",
-			"iban.sepa":      "yes",
-			"entity.country": "EU",
+			"iban.check_digits": "89", "iban.bban": "500105170648489890", "iban.bank": "50010517",
+			"iban.account": "0648489890", "iban.sepa": "yes", "entity.country": "EU",
 		},
 		"wrong": {
 			"iban.country": "DE", "iban.listed": "yes", "iban.structure": "length", "iban.check": "wrong",
-			"iban.check_digits": "89",
-			"iban.bban":         "50010517064848989", "iban.sepa": "yes", "entity.country": "DE",
+			"iban.check_digits": "89", "iban.bban": "50010517064848989", "iban.sepa": "yes", "entity.country": "DE",
 		},
 	}
 	for name, facts := range cases {

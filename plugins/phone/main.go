@@ -1,5 +1,5 @@
-// Command phone is the layer that judges a phone number by its numbering plan: numbers that cannot ring, numbers that
-// earn by being called, ranges kept for films and for telemarketing.
+// Command phone is the layer that scores a phone number by its numbering plan: numbers that cannot ring, numbers that
+// cost the caller extra, ranges reserved for films or telemarketing, and blocks that people reported.
 package main
 
 import "assay/sdk"

@@ -2,7 +2,7 @@ package main
 
 import "strings"
 
-// span is a range of national significant numbers of one length, by what they begin with.
+// span is the range of national significant numbers with a common prefix and length.
 type span struct {
 	prefix string
 	length int // of the whole national significant number, in digits
@@ -12,34 +12,34 @@ func (s span) holds(national string) bool {
 	return len(national) == s.length && strings.HasPrefix(national, s.prefix)
 }
 
-// fictional says whether a number lies in a range that a regulator keeps for drama and examples.
-func fictional(n number) bool {
+// isFictional reports whether a number is in a range that a regulator reserves for drama and examples.
+func isFictional(n number) bool {
 	switch n.code {
-	case "1": // NANPA: line numbers 0100 to 0199 of exchange 555 in every area code, of a toll-free code 0199 alone
+	case "1": // NANPA: 555-0100 to 555-0199 in every area code; in a toll-free code only 555-0199
 		return len(n.national) == 10 && n.national[3:8] == "55501" &&
-			(!tollFreeNANP(n.national[:3]) || n.national[8:] == "99")
+			(!isTollFreeNANP(n.national[:3]) || n.national[8:] == "99")
 	case "33": // ARCEP, numbers for audiovisual works in the national numbering plan
-		return among(n.national, dramaFR[:])
+		return inSpans(n.national, dramaFR[:])
 	case "44": // Ofcom, "Telephone numbers for use in TV and radio drama programmes"
-		return among(n.national, dramaGB[:])
+		return inSpans(n.national, dramaGB[:])
 	case "353": // ComReg, Numbering Conditions of Use, drama numbers
 		return (span{"2091", 9}).holds(n.national)
 	case "46": // PTS, numbers for use in books and films
-		return among(n.national, dramaSE[:])
+		return inSpans(n.national, dramaSE[:])
 	case "49": // Bundesnetzagentur, Rufnummern für Mediennutzung ("Drama Numbers")
-		return among(n.national, dramaDE[:])
+		return inSpans(n.national, dramaDE[:])
 	case "61": // ACMA, numbers for use in radio, books, film and television
-		return among(n.national, dramaAU[:]) || len(n.national) == 9 && strings.HasPrefix(n.national, "49157") &&
+		return inSpans(n.national, dramaAU[:]) || len(n.national) == 9 && strings.HasPrefix(n.national, "49157") &&
 			strings.Contains(dramaMobilesAU, " "+n.national[5:]+" ")
 	}
 	return false
 }
 
-func tollFreeNANP(area string) bool {
+func isTollFreeNANP(area string) bool {
 	return strings.Contains(" 800 833 844 855 866 877 888 ", " "+area+" ")
 }
 
-func among(national string, spans []span) bool {
+func inSpans(national string, spans []span) bool {
 	for _, s := range spans {
 		if s.holds(national) {
 			return true
@@ -66,15 +66,15 @@ var (
 	}
 )
 
-// dramaMobilesAU are the last four digits of ACMA's single mobile numbers 0491 57x xxx, between blanks.
-const dramaMobilesAU = " 0006 0156 0157 0158 0159 0110 0313 0737 1266 1491 1804 2549 2665 2983 3770 3087 4118 4632 5254 5789" +
-	" 6398 6801 7426 7644 8957 8148 8888 9212 9760 9455 "
+// dramaMobilesAU are the last four digits of the single mobile numbers 0491 57x xxx that ACMA reserves, between spaces.
+const dramaMobilesAU = " 0006 0156 0157 0158 0159 0110 0313 0737 1266 1491 1804 2549 2665 2983 3770 3087 4118 4632" +
+	" 5254 5789 6398 6801 7426 7644 8957 8148 8888 9212 9760 9455 "
 
-// telemarketing returns the rule that keeps a number's range for unsolicited commercial calls, or "".
-func telemarketing(n number) string {
+// telemarketingRule returns the rule that reserves a number's range for unsolicited commercial calls, or "".
+func telemarketingRule(n number) string {
 	switch n.code {
 	case "33", "262", "590", "594", "596":
-		if among(n.national, telemarketingFR[:]) {
+		if inSpans(n.national, telemarketingFR[:]) {
 			return "ARCEP decision 2022-1583"
 		}
 	case "34":
@@ -101,16 +101,15 @@ func telemarketing(n number) string {
 	return ""
 }
 
-// telemarketingFR are the ranges for automated calling platforms since 2023 (ARCEP decision 2022-1583).
+// telemarketingFR are the ranges of automated calling platforms since 2023, ARCEP decision 2022-1583.
 var telemarketingFR = [...]span{
 	{"162", 9}, {"163", 9}, {"270", 9}, {"271", 9}, {"377", 9}, {"378", 9}, {"424", 9}, {"425", 9}, {"568", 9},
-	{"569", 9},
-	{"948", 9}, {"949", 9}, {"9475", 9}, {"9476", 9}, {"9477", 9}, {"9478", 9}, {"9479", 9},
+	{"569", 9}, {"948", 9}, {"949", 9}, {"9475", 9}, {"9476", 9}, {"9477", 9}, {"9478", 9}, {"9479", 9},
 }
 
-// global describes a calling code that belongs to no country (ITU-T E.164.1) and costs more than people expect, with
-// the points it is worth; "" for every other code.
-func global(code string) (network string, points int) {
+// globalCode describes a calling code that belongs to no country (ITU-T E.164.1) and costs more than people expect, and
+// returns its points. It returns "" for every other code.
+func globalCode(code string) (network string, points int) {
 	switch code {
 	case "979":
 		return "the international premium rate service", pointsGlobal

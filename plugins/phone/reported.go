@@ -2,32 +2,32 @@ package main
 
 import _ "embed"
 
-// reportedBlocks gives points to blocks of numbers that hold numbers which people reported for unwanted calls, each as
-// "digits:points" with the calling code first, ended by one blank or line end, in the order of the digits. The command
-// train counts them; the reports are Israel's and France's.
+// reportedBlocks lists the points of blocks of numbers from which people reported unwanted calls in Israel and France.
+// Each entry is "digits:points" with the calling code first and ends with one space or line end; entries are sorted by
+// digits. plugins/internal/train/phone writes the file.
 //
 //go:embed reported.txt
 var reportedBlocks string
 
-// reported returns the block of numbers, a million or ten thousand large, that holds an E.164 number without "+" and
-// has most reports for its size, with its points; "" for most numbers.
-func reported(digits string) (block string, points int) {
+// reportedBlock returns the block of a million or ten thousand numbers that holds digits, an E.164 number without "+",
+// and its points. It prefers the block with more points and returns "" if neither is listed.
+func reportedBlock(digits string) (block string, points int) {
 	for _, free := range [...]int{6, 4} {
 		if len(digits) < 4+free {
 			continue
 		}
 		prefix := digits[:len(digits)-free]
-		if p := pointsOf(prefix); p > points {
+		if p := blockPoints(prefix); p > points {
 			block, points = prefix, p
 		}
 	}
 	return block, points
 }
 
-// pointsOf halves the text until the block is found: the blocks are in the order of their digits.
-func pointsOf(block string) int {
+// blockPoints returns the points of a block by binary search, or 0.
+func blockPoints(block string) int {
 	for list := reportedBlocks; list != ""; {
-		start := len(list) / 2 // walks back to where the word around the middle begins
+		start := len(list) / 2 // moves back to the start of the entry in the middle
 		for start > 0 && list[start-1] > ' ' {
 			start--
 		}

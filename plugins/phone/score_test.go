@@ -1,6 +1,7 @@
 package main
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -24,11 +25,11 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
 	suite.CheckVerdict(t, check.Block, pointsPremium, pointsFictional, pointsImpossible,
-		pointsTelemarketer, pointsUnassigned, pointsUnread)
+		pointsTelemarketer, pointsUnassigned, pointsUnreadable)
 	suite.CheckVerdict(t, check.Allow, pointsRepeated)
 }
 
-// The table of reported blocks was counted on these rows.
+// The table of reportedBlock blocks was counted on these rows.
 func TestLabelled(t *testing.T) {
 	t.Parallel()
 	layertest.Open(t, ".").Labelled(t, Score, layertest.Limits{Rows: 1000, Points: 6, Found: 0.93})
@@ -41,9 +42,9 @@ func TestAbstainsWithoutNumber(t *testing.T) {
 	}
 }
 
-// TestAssumedCountrySoftens holds every signal to count no more when the country is a guess, and alarming ones to count
-// less.
-func TestAssumedCountrySoftens(t *testing.T) {
+// TestAssumedCountryScoresLess checks that a signal counts less if the country is a guess, and least if the number is
+// ordinary in another likely country.
+func TestAssumedCountryScoresLess(t *testing.T) {
 	t.Parallel()
 	cases := map[string]sdk.Facts{
 		"premium":    {"phone.valid": "yes", "phone.type": "premium_rate"},
@@ -65,37 +66,40 @@ func TestAssumedCountrySoftens(t *testing.T) {
 			facts["phone.otherwise_ordinary"] = "yes"
 			doubted := sdk.Run(Score, facts).Score
 			if sure < 60 || guessed > sure*4/5 || doubted > sure/4 || doubted == 0 {
-				t.Errorf("score %d when sure, %d when guessed, %d when as likely ordinary; want at least 60, four fifths and a quarter",
-					sure, guessed, doubted)
+				t.Errorf("score %d when sure, want at least 60; %d when guessed, want at most four fifths of it; "+
+					"%d when as likely ordinary, want 1 to a quarter of it", sure, guessed, doubted)
 			}
 		})
 	}
 }
 
-// TestReportedBlocks holds the counted table to its form and to points that never ask for a review by themselves.
+// TestReportedBlocks checks the form of the table, and that a block alone never reaches review.
 func TestReportedBlocks(t *testing.T) {
 	t.Parallel()
+	suite := layertest.Open(t, ".")
 	words := strings.Fields(reportedBlocks)
 	if len(words) < 100 {
-		t.Errorf("%d blocks only", len(words))
+		t.Errorf("the table has %d blocks, want at least 100", len(words))
 	}
 	for _, word := range words {
 		block, _, _ := strings.Cut(word, ":")
-		if points := pointsOf(block); points <= 0 || points > 40 || strings.Trim(block, "0123456789") != "" {
-			t.Errorf("%q gives %d points", word, points)
+		points := blockPoints(block)
+		if points <= 0 || points > 40 || strings.Trim(block, "0123456789") != "" {
+			t.Errorf("block %q has %d points, want digits with 1 to 40", word, points)
 		}
+		suite.CheckVerdict(t, check.Allow, points)
 	}
 	for _, digits := range []string{"", "9", "33", "3312345", strings.Repeat("9", 40), ": 33:"} {
-		if block, points := reported(digits); points != 0 {
-			t.Errorf("reported(%q) = %q, %d", digits, block, points)
+		if block, points := reportedBlock(digits); points != 0 {
+			t.Errorf("reportedBlock(%q) = %q, %d", digits, block, points)
 		}
 	}
-	if block, _ := reported("972732123456"); block != "972732" {
-		t.Errorf("the block of +972 73 2123456 is %q", block)
+	if block, _ := reportedBlock("972732123456"); block != "972732" {
+		t.Errorf("the block of +972 73 2123456 is %q, want 972732", block)
 	}
 }
 
-// TestRangesAreWellFormed catches a mistyped range: a prefix that is not digits or leaves nothing to dial.
+// TestRangesAreWellFormed catches mistyped ranges: prefixes that are not digits or are as long as the whole number.
 func TestRangesAreWellFormed(t *testing.T) {
 	t.Parallel()
 	tables := map[string][]span{
@@ -105,7 +109,7 @@ func TestRangesAreWellFormed(t *testing.T) {
 	for name, spans := range tables {
 		for _, s := range spans {
 			if strings.Trim(s.prefix, "0123456789") != "" || len(s.prefix) >= s.length || s.length > 11 {
-				t.Errorf("%s: %+v is no range", name, s)
+				t.Errorf("%s: %+v is not a valid range", name, s)
 			}
 		}
 	}
@@ -126,14 +130,9 @@ func FuzzScore(f *testing.F) {
 		facts := sdk.Facts{
 			"phone.e164": e164, "phone.calling_code": code, "phone.national": national, "phone.type": kind,
 			"phone.valid": valid, "phone.possible": possible, "phone.assumed": assumed,
-			"phone.otherwise_ordinary": assumed,
-			"phone.country":            held, "entity.country": asked,
+			"phone.otherwise_ordinary": assumed, "phone.country": held, "entity.country": asked,
 		}
-		for fact, value := range facts {
-			if value == "" {
-				delete(facts, fact)
-			}
-		}
+		maps.DeleteFunc(facts, func(_, value string) bool { return value == "" })
 		suite.CheckResult(t, sdk.Run(Score, facts))
 	})
 }

@@ -1,6 +1,5 @@
-// Package spelling reads how a mail domain is spelt as hashed features, and adds up what was learned of them: whether
-// honest mail domains, or throw-away ones, have them. The email layer and its trainer share it, so that a domain is
-// read in service exactly as in training.
+// Package spelling turns the spelling of a mail domain into hashed features and adds up their learned weights. The
+// email layer and its trainer share it, so that both read a domain in exactly the same way.
 package spelling
 
 import (
@@ -8,17 +7,18 @@ import (
 	"strings"
 )
 
-// Domain is what is read of a mail domain, in A-labels and lower case.
+// Domain is a mail domain in its parts, in A-labels and lower case.
 type Domain struct {
-	Label  string // left of the public suffix
-	Left   string // what stands left of the label; "" mostly
+	Label  string // the label left of the public suffix
+	Left   string // the labels left of Label; usually ""
 	Suffix string // the public suffix
 }
 
-// maxLabel is the longest a label can be, in bytes: RFC 1035 section 2.3.4.
+// maxLabel is the longest label in bytes, RFC 1035 section 2.3.4.
 const maxLabel = 63
 
-// Of takes a mail domain apart; ok is false when it is no more than its public suffix, or no domain name.
+// Of splits host, whose public suffix is suffix. ok is false if host does not end in suffix, has no label left of it,
+// or that label is too long.
 func Of(host, suffix string) (d Domain, ok bool) {
 	rest, found := strings.CutSuffix(host, "."+suffix)
 	if !found || rest == "" || suffix == "" {
@@ -34,24 +34,25 @@ func Of(host, suffix string) (d Domain, ok bool) {
 // Feature is one property of a domain.
 type Feature struct {
 	Slot uint16
-	// Start and End bound the bytes of the label that the feature was read from; both 0 for all but runs of characters.
+	// Start and End bound the bytes of the label that the feature was read from. Both are 0 unless it is a run of
+	// characters.
 	Start, End uint8
-	Ending     bool // the feature is of the public suffix, or of what is built how under it
+	Ending     bool // the feature involves the public suffix
 }
 
-// Slots is how many weights there are; features share them by their hash.
+// Slots is the number of weights. Features with equal hashes share one.
 const Slots = 1 << 16
 
-// MaxFeatures bounds what a domain of 253 bytes can have.
+// MaxFeatures is an upper bound on the features of a domain of 253 bytes.
 const MaxFeatures = 480
 
-// The lengths of the runs of characters that count, the marks of start and end included.
+// The lengths of the runs of characters that are features, including the marks of start and end.
 const (
 	shortest = 2
 	longest  = 5
 )
 
-// sounds is how long the runs of vowels and consonants are that count.
+// sounds is the length of the runs of vowels and consonants that are features.
 const sounds = 4
 
 // Seeds keep the kinds of features apart.
@@ -95,7 +96,7 @@ func text(h uint32, s string) uint32 {
 
 func number(h uint32, n int) uint32 { return step(h, byte(n)) }
 
-// slot finishes a hash so that its place depends on all of its input (MurmurHash3's finaliser).
+// slot finishes a hash with the finaliser of MurmurHash3, so that the slot depends on all of the input.
 func slot(h uint32) uint16 {
 	h ^= h >> 16
 	h *= 0x85ebca6b
@@ -104,7 +105,7 @@ func slot(h uint32) uint16 {
 	return uint16((h ^ h>>16) % Slots)
 }
 
-// Features appends what d has to list, at most MaxFeatures.
+// Features appends d's features to list, at most MaxFeatures.
 func (d Domain) Features(list []Feature) []Feature {
 	list = d.runs(list)
 	add := func(h uint32) { list = append(list, Feature{Slot: slot(h)}) }
@@ -179,18 +180,18 @@ func (d Domain) runs(list []Feature) []Feature {
 	return list
 }
 
-// maxLeft bounds how many labels left of the name count.
+// maxLeft is how many labels of Domain.Left are features.
 const maxLeft = 4
 
-// built says how a label is put together, in steps.
+// built describes the structure of a label. Its numbers are capped.
 type built struct {
 	length, digits, hyphens, vowels, consonants int
-	shape                                       uint32 // hash of which kinds of characters follow each other
-	runs                                        uint32 // the same with how long each run is, by powers of two
-	sound                                       uint32 // hash of which characters are vowels
+	shape                                       uint32 // hash of the sequence of character classes
+	runs                                        uint32 // the same with the length of each run as a power of two
+	sound                                       uint32 // hash of the sequence of vowels and consonants
 }
 
-// class tells letters, digits, hyphens and dots apart.
+// class returns 'a' for a letter, '9' for a digit, and hyphens and dots as they are.
 func class(c byte) byte {
 	switch {
 	case c == '-' || c == '.':
@@ -201,7 +202,7 @@ func class(c byte) byte {
 	return 'a'
 }
 
-// sound tells vowels from consonants, and both from what is no letter.
+// sound returns 'v' for a vowel, 'c' for a consonant, and the class of any other character.
 func sound(c byte) byte {
 	if kind := class(c); kind != 'a' {
 		return kind
@@ -241,14 +242,14 @@ func measure(label string) built {
 	return b
 }
 
-// Weights are learned log-odds, a character a slot in lines of perLine: 'P' for nothing, each step away from it a
-// Quantum.
+// Weights are learned log-odds, one character for each slot in lines of perLine characters: 'P' is 0, and each step
+// away from it is one Quantum.
 type Weights string
 
-// Quantum is one step of a weight, in log-odds.
+// Quantum is the resolution of a weight, in log-odds.
 const Quantum = 1.0 / 32
 
-// The characters of Weights, and how many stand in a line.
+// The encoding of Weights.
 const (
 	lowest  = '!'
 	zero    = 'P'
@@ -256,7 +257,7 @@ const (
 	perLine = 128
 )
 
-// At returns the weight of a slot in steps of a Quantum; 0 where there are no weights.
+// At returns the weight of a slot in steps of Quantum, or 0 if w is empty.
 func (w Weights) At(slot uint16) int {
 	at := int(slot) + int(slot)/perLine
 	if at >= len(w) {
@@ -265,7 +266,7 @@ func (w Weights) At(slot uint16) int {
 	return int(w[at]) - zero
 }
 
-// Sum adds up the weights of features, in steps of a Quantum.
+// Sum returns the sum of the weights of features, in steps of Quantum.
 func (w Weights) Sum(features []Feature) int {
 	sum := 0
 	for i := range features {
@@ -274,8 +275,7 @@ func (w Weights) Sum(features []Feature) int {
 	return sum
 }
 
-// Encode writes weights, one for each slot in log-odds, as At reads them. What is beyond the characters is held to
-// them.
+// Encode encodes weights, log-odds by slot, as At reads them. Weights outside the range of the characters are capped.
 func Encode(weights []float64) Weights {
 	coded := make([]byte, 0, len(weights)+len(weights)/perLine)
 	for i, weight := range weights {

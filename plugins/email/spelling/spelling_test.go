@@ -20,8 +20,8 @@ func TestOf(t *testing.T) {
 		"no suffix":      {"example.com", "", Domain{}, false},
 		"suffix in name": {"examplecom", "com", Domain{}, false},
 		"empty":          {"", "", Domain{}, false},
-		"too long": {strings.Repeat("a", 64) + ".com", "com", Domain{Label: strings.Repeat("a", 64),
-			Suffix: "com"}, false},
+		"too long": {strings.Repeat("a", 64) + ".com", "com",
+			Domain{Label: strings.Repeat("a", 64), Suffix: "com"}, false},
 	}
 	for name, tc := range cases {
 		if d, ok := Of(tc.host, tc.suffix); d != tc.want || ok != tc.ok {
@@ -30,14 +30,13 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestFeaturesTellApart holds each part of a domain to being read: changing it changes the features.
-func TestFeaturesTellApart(t *testing.T) {
+// TestFeaturesDependOnAllParts checks that changing any part of a domain changes its features.
+func TestFeaturesDependOnAllParts(t *testing.T) {
 	t.Parallel()
 	domains := []Domain{
 		{"example", "", "com"}, {"exemple", "", "com"}, {"example", "", "net"}, {"example", "mail", "com"},
-		{"example", "post", "com"},
-		{"example", "a.b", "com"}, {"ex-ample", "", "com"}, {"examp1e", "", "com"}, {"example", "", "co.uk"},
-		{"example", "", "me.uk"},
+		{"example", "post", "com"}, {"example", "a.b", "com"}, {"ex-ample", "", "com"}, {"examp1e", "", "com"},
+		{"example", "", "co.uk"}, {"example", "", "me.uk"},
 	}
 	seen := map[string]Domain{}
 	for _, d := range domains {
@@ -61,15 +60,15 @@ func TestEncode(t *testing.T) {
 	weights[0], weights[1], weights[2] = 1000, -1000, 0.4*Quantum
 	coded := Encode(weights)
 	if at := [3]int{coded.At(0), coded.At(1), coded.At(2)}; at != [3]int{highest - zero, lowest - zero, 0} {
-		t.Errorf("weights far out and near nothing read %v", at)
+		t.Errorf("out-of-range and tiny weights decode to steps %v", at)
 	}
 	for i := 3; i < Slots; i++ {
 		if got := float64(coded.At(uint16(i))) * Quantum; math.Abs(got-weights[i]) > Quantum/2 {
-			t.Fatalf("slot %d reads %v, was written as %v", i, got, weights[i])
+			t.Fatalf("slot %d decodes to %v, want %v", i, got, weights[i])
 		}
 	}
 	if Weights("").At(7) != 0 || Weights("").Sum([]Feature{{Slot: 9}}) != 0 {
-		t.Error("no weights are not 0")
+		t.Error("empty weights do not read as 0")
 	}
 }
 
