@@ -8,8 +8,8 @@ import (
 	"assay/plugins/internal/wordlist"
 )
 
-// bankCodes are the bank codes in use, each after its country's two letters, in the form of examples. The command banks
-// writes them from public bankLists.
+// bankCodes are the bank codes in use, each prefixed with its two-letter country code, in the form that package wordlist
+// searches. plugins/internal/train/banks writes them from public lists.
 //
 //go:embed banks.txt
 var bankCodes string
@@ -67,6 +67,6 @@ func scoreBank(f *findings, country string) {
 		f.add(pointsZeroBank, "iban:bank:zeros", "the bank code is all zeros, and no bank is known to have that one")
 	case points > 0:
 		f.add(points, "iban:bank:unlisted",
-			named+" is on no list of banks that is known here, and the bankLists are not complete")
+			named+" is on no list of banks that is known here, and the lists are not complete")
 	}
 }

@@ -22,8 +22,8 @@ const (
 	pointsExample     = 5 // enough to be shown as a reason, too few to matter
 	pointsSequence    = 45
 	pointsFarCountry  = 10
-	pointsNearCountry = 4 // in SEPA, payers and payees may use any account (Regulation (EU) 260/2012, article 9)
-	minThreatPoints   = 25
+	pointsNearCountry = 4  // in SEPA, payers and payees may use any account (Regulation (EU) 260/2012, article 9)
+	minThreatPoints   = 25 // the fewest points of a signal that names a threat
 )
 
 // Score scores an IBAN from the iban.* facts and the request's country.
