@@ -63,20 +63,20 @@ func TestInterfacePage(t *testing.T) {
 	}
 }
 
-// TestReadme holds the README to what it promises: two commands, and nothing else to know before them; and every
-// setting.
+// TestReadme asserts that the README shows the two commands, and that docs/settings.md lists every setting.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme := readText(t, "../README.md")
-	want := []string{"\ngo run ./host", "\ngo test ./...", "POST /api/check"}
-	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
-		if !strings.HasSuffix(f.Tag.Get("help"), "for tests.") {
-			want = append(want, "`"+f.Tag.Get("env")+"`")
-		}
-	}
-	for _, text := range want {
+	for _, text := range []string{"\ngo run ./host", "\ngo test ./...", "POST /api/check"} {
 		if !strings.Contains(readme, text) {
 			t.Errorf("README.md does not show %q", strings.TrimSpace(text))
+		}
+	}
+	settings := readText(t, "../docs/settings.md")
+	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
+		env := f.Tag.Get("env")
+		if !strings.HasSuffix(f.Tag.Get("help"), "for tests.") && !strings.Contains(settings, "`"+env+"`") {
+			t.Errorf("docs/settings.md does not list %s", env)
 		}
 	}
 }
