@@ -26,9 +26,21 @@ bench *args:
 eval *args:
     go run ./host eval --lineup registry/default_lineup.json {{args}}
 
+# Save benchmarks as the baseline, or compare with it: just bench-save, then just bench-compare
+bench-save *args:
+    go test -run '^$' -bench . -count 6 -timeout 2h {{args}} ./... >.ci/benchmarks.txt
+
+bench-compare *args:
+    go test -run '^$' -bench . -count 6 -timeout 2h {{args}} ./... >"${TMPDIR:-/tmp}/benchmarks.txt"
+    go tool -modfile=.ci/tools/go.mod benchstat .ci/benchmarks.txt "${TMPDIR:-/tmp}/benchmarks.txt"
+
 # Fuzz one target for a while: just fuzz ./host/entity FuzzDomain
 fuzz package target time="60s":
     go test -run '^$' -fuzz '^{{target}}$' -fuzztime {{time}} {{package}}
+
+# Fuzz every target for a few seconds
+fuzz-all time="3s":
+    bash .ci/fuzz {{time}}
 
 # Lint
 lint:
@@ -44,6 +56,11 @@ check: lint
     go mod tidy -diff
     test -z "$(gofmt -l .)"
     go test ./...
+
+# Run the check before every commit
+hooks:
+    printf '#!/bin/sh\nexec just check\n' >"$(git rev-parse --git-path hooks)/pre-commit"
+    chmod +x "$(git rev-parse --git-path hooks)/pre-commit"
 
 # What CI runs
 ci:

@@ -43,8 +43,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 		text += " as " + strings.ReplaceAll(string(category), "_", " ")
 		c.Threat(category)
 	}
-	if days := c.Get("feed.days"); len(days) > 0 && len(days) < 6 && days != "0" {
-		text += ", for " + days + " days"
+	if days, err := strconv.Atoi(c.Get("feed.days")); err == nil && days > 0 && days < 100_000 {
+		text += ", for " + strconv.Itoa(days) + " days"
 	}
 	if category == sdk.Disposable {
 		points = min(points, pointsDisposable)
