@@ -177,7 +177,7 @@ func TestNothingIsPruned(t *testing.T) {
 		"that was filed as old": {func(t *testing.T, _ *maintenance, db *pgx.Conn) error {
 			_, err := db.Exec(t.Context(), "UPDATE audit_records SET recorded_at = recorded_at - interval '1 year'")
 			return err
-		}, "filed under another time"},
+		}, "recorded_at differs from its timestamp"},
 		"from a trail that a checkpoint contradicts": {func(_ *testing.T, m *maintenance, _ *pgx.Conn) error {
 			signed, err := newSigner(m.keys).Checkpoint(audit.Head{Seq: 1})
 			if err != nil {

@@ -36,7 +36,7 @@ func (s *Store) PublicCaller() check.Caller {
 	return check.Caller{Account: publicAccount, Plan: check.PublicPlan()}
 }
 
-func (s *Store) settlePublicAccount(ctx context.Context) error {
+func (s *Store) createPublicAccount(ctx context.Context) error {
 	_, err := s.db.NewInsert().Model(newAccount(publicAccount,
 		check.PublicPlan())).On("CONFLICT (id) DO NOTHING").Exec(ctx)
 	if err != nil {

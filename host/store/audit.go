@@ -1,9 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"database/sql"
+	_ "embed"
 	"fmt"
 	"iter"
 	"time"
@@ -15,8 +17,8 @@ import (
 	"assay/host/check"
 )
 
-// chains is how many audit chains there are. An account belongs to one, so a second chain doubles what a cluster of
-// hosts can record; one chain records thousands of checks a second.
+// chains is the number of audit chains. Each account belongs to one. More chains let a cluster of hosts record more
+// checks per second, because writers of different chains do not wait for each other.
 const chains = 1
 
 // auditRow is a row of audit_records.
@@ -40,12 +42,13 @@ type auditRow struct {
 	Digest     []byte
 	Leaf       []byte
 	Hash       []byte
-	SealedNode []byte // of a check: its subject's node in the reputation graph
+	SealedNode []byte // for checks: the subject's node in the reputation graph, encrypted
 }
 
-// erasedKind is that of a row whose content was erased. No record is hashed under it.
+// erasedKind replaces the kind of an erased row. It never appears in a hashed record.
 const erasedKind = "erased"
 
+// nodeContext returns the context that binds a sealed node to its check.
 func nodeContext(ref string) string { return "node " + ref }
 
 func (r auditRow) row() audit.Row {
@@ -58,18 +61,20 @@ func (r auditRow) row() audit.Row {
 	}
 }
 
-// altered says what makes a row one that no host has stored, as far as no hash tells, or nothing.
-func (r auditRow) altered() (reason string) {
+// corruption describes why a host cannot have stored this row, or returns "". It covers only properties that the hashes
+// do not protect.
+func (r auditRow) corruption() (reason string) {
 	switch {
 	case len(r.Leaf) != len(audit.Hash{}) || len(r.Hash) != len(audit.Hash{}):
 		return "its leaf or hash is not 32 bytes long"
-	case r.Nonce != nil && r.RecordedAt.UTC().Format(check.TimeFormat) != r.At: // what it is filed under says when it is pruned
-		return "it is filed under another time than its own"
+	case r.Nonce != nil && r.RecordedAt.UTC().Format(check.TimeFormat) != r.At:
+		// recorded_at is not hashed, but decides when the record is pruned.
+		return "its recorded_at differs from its timestamp"
 	}
 	return ""
 }
 
-// link makes record the next link behind head.
+// link returns record as the row that follows head, and advances head.
 func link(head *audit.Head, record audit.Record, recordedAt time.Time) auditRow {
 	nonce := make([]byte, audit.NonceBytes)
 	rand.Read(nonce)
@@ -77,14 +82,14 @@ func link(head *audit.Head, record audit.Record, recordedAt time.Time) auditRow 
 	*head = head.Next(leaf)
 	return auditRow{
 		Chain: head.Chain, Seq: head.Seq, RecordedAt: recordedAt, At: record.At, Kind: string(record.Kind),
-		Ref:       record.Ref,
-		AccountID: record.Account, KeyID: record.Key, Type: record.Type, Pseudonym: record.Pseudonym, Nonce: nonce,
+		Ref: record.Ref, AccountID: record.Account, KeyID: record.Key, Type: record.Type,
+		Pseudonym: record.Pseudonym, Nonce: nonce,
 		Score: record.Score, Verdict: record.Verdict, Revision: record.Revision, Digest: record.Digest,
-		Leaf: leaf[:], Hash: bytesOf(head.Hash),
+		Leaf: leaf[:], Hash: bytes.Clone(head.Hash[:]),
 	}
 }
 
-// appendRecord puts one record behind head, which the transaction has locked.
+// appendRecord appends one record to the chain of head, which the transaction must have locked.
 func appendRecord(ctx context.Context, tx bun.Tx, head *audit.Head, record audit.Record, at time.Time) error {
 	from := head.Seq
 	row := link(head, record, at)
@@ -95,8 +100,7 @@ func appendRecord(ctx context.Context, tx bun.Tx, head *audit.Head, record audit
 	return err
 }
 
-func bytesOf(h audit.Hash) []byte { return h[:] }
-
+// createHeads inserts the heads of new chains.
 func (s *Store) createHeads(ctx context.Context) error {
 	for chain := range chains {
 		genesis := audit.Genesis(chain)
@@ -109,9 +113,8 @@ func (s *Store) createHeads(ctx context.Context) error {
 	return nil
 }
 
-// lockHeads reads the heads of the given chains, all of them when given nil, and holds their lock until the transaction
-// ends. chains is a list or a subquery of numbers. Locks are taken in the order of the numbers, so that two hosts
-// cannot wait for each other.
+// lockHeads reads and locks the heads of the given chains until the transaction ends. chains is a list or a subquery of
+// chain numbers, or nil for all chains. Locking in ascending order rules out deadlocks between hosts.
 func lockHeads(ctx context.Context, tx bun.Tx, chains schema.QueryAppender) (map[int]*audit.Head, error) {
 	var rows []headRow
 	q := tx.NewSelect().Model(&rows).Order("chain").For("UPDATE")
@@ -140,7 +143,7 @@ type headRow struct {
 	Hash  []byte
 }
 
-// head refuses what was altered to a length that no hash has: converting that would end the host.
+// head returns an error if the hash in the row was altered to another length, because the conversion would panic.
 func (r headRow) head() (audit.Head, error) {
 	if len(r.Hash) != len(audit.Hash{}) {
 		return audit.Head{}, &audit.BreakError{Chain: r.Chain, Seq: r.Seq,
@@ -149,37 +152,38 @@ func (r headRow) head() (audit.Head, error) {
 	return audit.Head{Chain: r.Chain, Seq: r.Seq, Hash: audit.Hash(r.Hash)}, nil
 }
 
-// Heads returns where each chain stands.
+// Heads returns the head of each chain.
 func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) { return AuditLog{s.db}.Heads(ctx) }
 
-// AuditRows yields the rows of a chain behind number after and up to number until, in order.
+// AuditRows yields the rows of a chain with after < Seq <= until, in order. See [AuditLog.Rows].
 func (s *Store) AuditRows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
 	return AuditLog{s.db}.Rows(ctx, chain, after, until)
 }
 
-// ReadAuditLog calls fn with the audit trail as it stands at one moment: a record that is erased meanwhile must not be met
-// blank before the erasure that names it.
+// ReadAuditLog calls fn with a snapshot of the audit log. Without a snapshot, a reader could see a record erased by a
+// concurrent erasure but miss the erasure's own record.
 func (s *Store) ReadAuditLog(ctx context.Context, fn func(ctx context.Context, log AuditLog) error) error {
 	return s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) error { return fn(ctx, AuditLog{tx}) })
 }
 
-// inSnapshot runs fn in a transaction that sees the database as of one moment and changes nothing. No month's partition is
-// dropped as long: its rows would be gone for this transaction too, but not the anchor come.
+// inSnapshot runs fn in a read-only transaction with one snapshot of the database. It keeps partitions from being
+// dropped meanwhile: a dropped partition disappears from older snapshots too, while the anchor for it would not appear
+// in them.
 func (s *Store) inSnapshot(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
 	return s.db.RunInTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
 		func(ctx context.Context, tx bun.Tx) error {
-			// The moment is that of the first statement that reads, which this is not.
+			// LOCK TABLE takes no snapshot. The first query does.
 			if _, err := tx.ExecContext(ctx, "LOCK TABLE ONLY audit_records IN ACCESS SHARE MODE"); err != nil {
-				return fmt.Errorf("reading as of one moment: %w", err)
+				return fmt.Errorf("starting snapshot: %w", err)
 			}
 			return fn(ctx, tx)
 		})
 }
 
-// AuditLog reads the audit trail.
+// AuditLog reads the audit log.
 type AuditLog struct{ db bun.IDB }
 
-// Heads returns where each chain stands.
+// Heads returns the head of each chain.
 func (l AuditLog) Heads(ctx context.Context) ([]audit.Head, error) {
 	var rows []headRow
 	if err := l.db.NewSelect().Model(&rows).Order("chain").Scan(ctx); err != nil {
@@ -195,35 +199,37 @@ func (l AuditLog) Heads(ctx context.Context) ([]audit.Head, error) {
 	return heads, nil
 }
 
-// Chains is Heads, and the beginnings of chains that no host keeps but records claim to be of.
+//go:embed sql/orphan_chains.sql
+var orphanChains string
+
+// Chains returns the head of each chain, and the genesis of each chain that has records but no head. No host creates
+// such records, so verifying these chains fails.
 func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	heads, err := l.Heads(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var others []int
-	err = l.db.NewRaw(`SELECT DISTINCT chain FROM audit_records WHERE (chain < 0 OR chain >= ?) AND chain NOT IN (SELECT chain FROM audit_heads)
-		ORDER BY chain`, chains).Scan(ctx, &others)
-	if err != nil {
-		return nil, fmt.Errorf("looking for other audit chains: %w", err)
+	var orphans []int
+	if err := l.db.NewRaw(orphanChains, named{"chains": chains}).Scan(ctx, &orphans); err != nil {
+		return nil, fmt.Errorf("looking for audit chains without a head: %w", err)
 	}
-	for _, chain := range others {
+	for _, chain := range orphans {
 		heads = append(heads, audit.Genesis(chain))
 	}
 	return heads, nil
 }
 
-const auditPage = 5_000 // rows read at a time
+const auditPage = 5_000 // rows per query
 
-// Rows yields the rows of a chain behind number after and up to number until, in order. An error is a *audit.BreakError
-// when a row cannot be what was stored.
+// Rows yields the rows of a chain with after < Seq <= until, in order. It ends at the first error. The error is an
+// *audit.BreakError if no host can have stored the row.
 func (l AuditLog) Rows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
 	return func(yield func(audit.Row, error) bool) {
 		where, from := "seq > ?", []any{after}
 		for {
 			var page []auditRow
-			err := l.db.NewSelect().Model(&page).ExcludeColumn("sealed_node").Where("chain = ? AND seq <= ?", chain,
-				until).Where(where, from...).
+			err := l.db.NewSelect().Model(&page).ExcludeColumn("sealed_node").
+				Where("chain = ? AND seq <= ?", chain, until).Where(where, from...).
 				Order("seq", "recorded_at").Limit(auditPage).Scan(ctx)
 			var erased map[int64][]audit.Erased
 			if err == nil {
@@ -234,7 +240,7 @@ func (l AuditLog) Rows(ctx context.Context, chain int, after, until int64) iter.
 				return
 			}
 			for _, r := range page {
-				if reason := r.altered(); reason != "" {
+				if reason := r.corruption(); reason != "" {
 					yield(audit.Row{}, &audit.BreakError{Chain: chain, Seq: r.Seq, Reason: reason})
 					return
 				}
@@ -243,7 +249,8 @@ func (l AuditLog) Rows(ctx context.Context, chain int, after, until int64) iter.
 				if !yield(row, nil) {
 					return
 				}
-				// Two rows of one number must not hide one another where two pages meet.
+				// seq is unique only together with recorded_at. Paging by both shows a duplicate number even if the two
+				// rows are on different pages.
 				where, from = "(seq, recorded_at) > (?, ?)", []any{r.Seq, r.RecordedAt}
 			}
 			if len(page) < auditPage {
@@ -253,7 +260,7 @@ func (l AuditLog) Rows(ctx context.Context, chain int, after, until int64) iter.
 	}
 }
 
-// erased reads what the erasures among rows erased.
+// erased returns the records erased by each erasure among rows, by the erasure's number.
 func (l AuditLog) erased(ctx context.Context, chain int, rows []auditRow) (map[int64][]audit.Erased, error) {
 	var erasures []int64
 	for _, r := range rows {
@@ -264,17 +271,16 @@ func (l AuditLog) erased(ctx context.Context, chain int, rows []auditRow) (map[i
 	if len(erasures) == 0 {
 		return nil, nil
 	}
-	var lists []erasedRow
-	err := l.db.NewSelect().Model(&lists).Column("seq", "leaf", "erasure").Where("chain = ? AND erasure IN (?)", chain,
-		bun.List(erasures)).
-		Order("erasure", "seq").Scan(ctx)
+	var erasedRows []erasedRow
+	err := l.db.NewSelect().Model(&erasedRows).Column("seq", "leaf", "erasure").
+		Where("chain = ? AND erasure IN (?)", chain, bun.List(erasures)).Order("erasure", "seq").Scan(ctx)
 	erased := map[int64][]audit.Erased{}
-	for _, l := range lists {
-		if len(l.Leaf) != len(audit.Hash{}) {
-			return nil, &audit.BreakError{Chain: chain, Seq: l.Erasure,
-				Reason: "a leaf in the list of what it erased is not 32 bytes long"}
+	for _, r := range erasedRows {
+		if len(r.Leaf) != len(audit.Hash{}) {
+			return nil, &audit.BreakError{Chain: chain, Seq: r.Erasure,
+				Reason: "a leaf in its list of erased records is not 32 bytes long"}
 		}
-		erased[l.Erasure] = append(erased[l.Erasure], audit.Erased{Seq: l.Seq, Leaf: audit.Hash(l.Leaf)})
+		erased[r.Erasure] = append(erased[r.Erasure], audit.Erased{Seq: r.Seq, Leaf: audit.Hash(r.Leaf)})
 	}
 	return erased, err
 }

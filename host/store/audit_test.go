@@ -16,12 +16,12 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-func TestPseudonymsJoinWithinAnAccountOnly(t *testing.T) {
+func TestPseudonymsAreEqualWithinAnAccountOnly(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	mine, theirs := newCaller(t, s, plan(t, "pro", 1500)), newCaller(t, s, plan(t, "pro", 1500))
-	again, _ := newKey(t, s, mine.Account)
+	sameAccount, _ := newKey(t, s, mine.Account)
 	iban, domain := parse(t, entity.IBAN, "DE89370400440532013000"), parse(t, entity.Domain, "example.org")
 	pseudonym := func(caller check.Caller, e entity.Entity) string {
 		t.Helper()
@@ -31,23 +31,23 @@ func TestPseudonymsJoinWithinAnAccountOnly(t *testing.T) {
 		}
 		return one[string](t, s, "SELECT encode(pseudonym, 'hex') FROM audit_records WHERE ref = ?", r.Decision.Ref)
 	}
-	if a, b := pseudonym(mine, iban), pseudonym(again, iban); a != b {
-		t.Errorf("one entity of one account is called %s and %s", a, b)
+	if a, b := pseudonym(mine, iban), pseudonym(sameAccount, iban); a != b {
+		t.Errorf("one entity of one account has pseudonyms %s and %s", a, b)
 	}
 	if a, b := pseudonym(mine, iban), pseudonym(theirs, iban); a == b {
-		t.Error("two accounts call one entity the same: their records can be joined")
+		t.Error("two accounts have the same pseudonym for an entity")
 	}
 	if a, b := pseudonym(mine, iban), pseudonym(mine, domain); a == b {
-		t.Error("two entities are called the same")
+		t.Error("two entities have the same pseudonym")
 	}
 	nodes := one[int](t, s, "SELECT count(*) FROM graph_sightings AS g JOIN audit_records AS r ON r.pseudonym = g.node")
 	if nodes != 0 {
-		t.Errorf("%d nodes of the graph have the name of an audit record", nodes)
+		t.Errorf("%d graph nodes equal a pseudonym in the audit log", nodes)
 	}
 	verifyLedger(t, s)
 }
 
-func TestAuditRowHoldsTheDecision(t *testing.T) {
+func TestAuditRowRecordsTheDecision(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})
@@ -64,8 +64,7 @@ func TestAuditRowHoldsTheDecision(t *testing.T) {
 		got.Pseudonym = nil
 		want := audit.Record{
 			Kind: audit.Check, At: "2031-05-20T12:00:00.007Z", Ref: r.Decision.Ref, Account: caller.Account,
-			Key:  caller.Key,
-			Type: "email", Score: 55, Verdict: "review", Revision: 3,
+			Key: caller.Key, Type: "email", Score: 55, Verdict: "review", Revision: 3,
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("record %+v, want %+v", got, want)
@@ -76,7 +75,7 @@ func TestAuditRowHoldsTheDecision(t *testing.T) {
 	}
 }
 
-// The database holds nothing that says whom a check was about, or that could be used as a key.
+// No table contains the value of a checked entity, an API key or a webhook secret.
 func TestNoRawValueInAnyTable(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
@@ -117,7 +116,7 @@ func TestNoRawValueInAnyTable(t *testing.T) {
 	}
 	dump := strings.ToLower(dumpTables(t, s))
 	if !strings.Contains(dump, caller.Account[5:]) && !strings.Contains(dump, strings.ToLower(caller.Account)) {
-		t.Fatal("the dump does not even hold the account")
+		t.Fatal("the dump does not contain the account")
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM webhook_events WHERE sealed_payload IS NOT NULL"); n != 8 {
 		t.Fatalf("%d sealed payloads, want 8", n)
@@ -125,7 +124,7 @@ func TestNoRawValueInAnyTable(t *testing.T) {
 	for _, text := range secrets {
 		text = strings.ToLower(text)
 		if strings.Contains(dump, text) || strings.Contains(dump, hex.EncodeToString([]byte(text))) {
-			t.Errorf("the database holds %q", text)
+			t.Errorf("the database contains %q", text)
 		}
 	}
 }
@@ -134,13 +133,13 @@ func TestNoRawValueInAnyTable(t *testing.T) {
 func dumpTables(t *testing.T, s *Store) string {
 	t.Helper()
 	var tables []string
-	err := s.db.NewRaw("SELECT c.oid::regclass::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE c.relkind = 'r' AND n.nspname = 'public'").
-		Scan(t.Context(), &tables)
+	err := s.db.NewRaw(`SELECT c.oid::regclass::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+		WHERE c.relkind = 'r' AND n.nspname = 'public'`).Scan(t.Context(), &tables)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(tables) < 15 {
-		t.Fatalf("only the tables %v", tables)
+		t.Fatalf("found only the tables %v", tables)
 	}
 	var dump strings.Builder
 	for _, table := range tables {
@@ -167,13 +166,13 @@ func TestAuditRowsArePaged(t *testing.T) {
 		after, until int64
 		want         []int64
 	}{
-		"all":              {0, 7, []int64{1, 2, 3, 4, 5, 6, 7}},
-		"behind a number":  {5, 7, []int64{6, 7}},
-		"up to a number":   {0, 2, []int64{1, 2}},
-		"beyond the end":   {6, 99, []int64{7}},
-		"nothing":          {3, 3, nil},
-		"the wrong way":    {5, 2, nil},
-		"behind the chain": {7, 9, nil},
+		"all":            {0, 7, []int64{1, 2, 3, 4, 5, 6, 7}},
+		"after a number": {5, 7, []int64{6, 7}},
+		"up to a number": {0, 2, []int64{1, 2}},
+		"past the end":   {6, 99, []int64{7}},
+		"nothing":        {3, 3, nil},
+		"the wrong way":  {5, 2, nil},
+		"after the end":  {7, 9, nil},
 	} {
 		var got []int64
 		for row, err := range s.AuditRows(t.Context(), 0, test.after, test.until) {
@@ -190,11 +189,11 @@ func TestAuditRowsArePaged(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		break // must not read or yield on
+		break // the iterator must stop
 	}
 }
 
-func TestAlteredHashIsABreak(t *testing.T) {
+func TestHashOfWrongLengthIsABreak(t *testing.T) {
 	t.Parallel()
 	for _, column := range []string{"leaf", "hash"} {
 		t.Run(column, func(t *testing.T) {
@@ -214,35 +213,36 @@ func TestAlteredHashIsABreak(t *testing.T) {
 				}
 			}
 			if rows != 1 {
-				t.Errorf("%d rows", rows)
+				t.Errorf("%d rows, want 1", rows)
 			}
 		})
 	}
 }
 
-// What is filed under another time would be pruned at another time than the rest of its month, or never.
-func TestRowFiledUnderAnotherTimeIsABreak(t *testing.T) {
+// A row with an altered recorded_at would be pruned too early or never.
+func TestAlteredRecordedAtIsABreak(t *testing.T) {
 	t.Parallel()
-	for _, filed := range []string{"recorded_at - interval '13 months'", "recorded_at + interval '1 millisecond'"} {
+	for _, altered := range []string{"recorded_at - interval '13 months'", "recorded_at + interval '1 millisecond'"} {
 		url := postgrestest.Database(t)
 		s := open(t, url, nil)
 		appendOne(t, ledgerOn(t, s, LedgerConfig{}), allowed(t, newCaller(t, s, plan(t, "pro", 1))))
 		verifyLedger(t, s)
-		exec(t, session(t, url), "UPDATE audit_records SET recorded_at = "+filed)
+		exec(t, session(t, url), "UPDATE audit_records SET recorded_at = "+altered)
 		if err := verifyAuditLog(t, s); !errors.As(err, new(*audit.BreakError)) ||
-			!strings.Contains(err.Error(), "filed under another time") {
-			t.Errorf("filed under %s: %v", filed, err)
+			!strings.Contains(err.Error(), "recorded_at differs from its timestamp") {
+			t.Errorf("recorded_at set to %s: %v", altered, err)
 		}
 	}
 }
 
-// Two rows of one number are both shown, also where one page ends and the next begins.
-func TestPagesHideNoRow(t *testing.T) {
+// Rows with a duplicate number are all yielded, even across a page boundary.
+func TestPagingKeepsDuplicateNumbers(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
 	exec(t, session(t, url), fmt.Sprintf(`INSERT INTO audit_records (chain, seq, recorded_at, kind, leaf, hash)
-		SELECT 0, least(n, %d), '2031-05-20T12:00:00Z'::timestamptz + n * interval '1 microsecond', 'erased', sha256('leaf'), sha256('hash')
+		SELECT 0, least(n, %d), '2031-05-20T12:00:00Z'::timestamptz + n * interval '1 microsecond', 'erased',
+			sha256('leaf'), sha256('hash')
 		FROM generate_series(1, %[1]d + 2) AS n`, auditPage))
 	rows := 0
 	for row, err := range s.AuditRows(t.Context(), 0, 0, auditPage) {
@@ -250,16 +250,16 @@ func TestPagesHideNoRow(t *testing.T) {
 			t.Fatal(err)
 		}
 		if rows++; row.Seq != int64(min(rows, auditPage)) {
-			t.Fatalf("row %d is number %d", rows, row.Seq)
+			t.Fatalf("row %d has number %d", rows, row.Seq)
 		}
 	}
 	if rows != auditPage+2 {
-		t.Errorf("%d rows, want all %d", rows, auditPage+2)
+		t.Errorf("%d rows, want %d", rows, auditPage+2)
 	}
 }
 
-// Records that claim to be of a chain that no host keeps are not overlooked.
-func TestChainsThatNoHostKeeps(t *testing.T) {
+// Chains includes chains that have records but no head.
+func TestChainsIncludesOrphans(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)

@@ -15,18 +15,18 @@ import (
 	"assay/migrations"
 )
 
-// migrationLock is the key of the advisory lock that lets one host migrate at a time. Unlike bun's own lock, a row, it
-// goes with the connection: a host that dies in the middle stops nobody.
+// migrationLock is the key of the advisory lock that lets only one host migrate at a time. bun's own lock is a row,
+// which a crashed host would leave locked. An advisory lock ends with the connection.
 const migrationLock = 0x617373_61790001
 
-// migrate brings the schema up to date. Hosts that start at once wait for the first.
+// migrate applies pending migrations. Hosts that start at the same time wait for each other.
 func (s *Store) migrate(ctx context.Context) (err error) {
 	cfg, err := connConfig(s.url)
 	if err != nil {
 		return err
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	// One connection, without the time-outs of requests: it holds the lock, and a step may take long.
+	// This pool has no statement timeouts, because a migration may take long.
 	pool := stdlib.OpenDB(*cfg)
 	pool.SetMaxOpenConns(2)
 	defer pool.Close()
@@ -50,11 +50,11 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	if err := steps.Discover(migrations.FS); err != nil {
 		return err
 	}
-	// A step counts as done only once it has succeeded: one that was cut off runs again. bun marks it in a statement of
-	// its own, which a host that dies in between never sends, so the step's transaction does it too.
+	// A migration counts as applied only after it has succeeded. bun records that in a separate statement, which a
+	// crash could prevent, so markApplied records it within the migration's own transaction.
 	migrator := migrate.NewMigrator(db, steps, migrate.WithMarkAppliedOnSuccess(true), migrate.WithUpsert(true),
 		migrate.WithTableName("schema_steps"), migrate.WithLocksTableName("schema_locks"),
-		migrate.AfterMigration(markStep))
+		migrate.AfterMigration(markApplied))
 	if err := migrator.Init(ctx); err != nil {
 		return err
 	}
@@ -65,22 +65,22 @@ func (s *Store) migrate(ctx context.Context) (err error) {
 	return err
 }
 
-// markStep marks a step as done within its own transaction.
-func markStep(ctx context.Context, db bun.IConn, step *migrate.Migration) error {
-	_, err := db.ExecContext(ctx, "INSERT INTO schema_steps (name, group_id) VALUES (?, ?)", step.Name, step.GroupID)
+// markApplied records a migration as applied, within its own transaction.
+func markApplied(ctx context.Context, db bun.IConn, m *migrate.Migration) error {
+	_, err := db.ExecContext(ctx, "INSERT INTO schema_steps (name, group_id) VALUES (?, ?)", m.Name, m.GroupID)
 	return err
 }
 
-// refuseNewer stops a host from working on a schema that is newer than itself.
+// refuseNewer returns an error if the schema is newer than this host.
 func refuseNewer(ctx context.Context, db *bun.DB, steps *migrate.Migrations) error {
 	var newest sql.NullString
 	if err := db.NewRaw("SELECT max(name) FROM schema_steps").Scan(ctx, &newest); err != nil {
 		return err
 	}
 	known := steps.Sorted()
-	if newest.Valid && newest.String > known[len(known)-1].Name {
-		return fmt.Errorf("the database is at step %s, newer than this host, which knows up to %s", newest.String,
-			known[len(known)-1].Name)
+	if last := known[len(known)-1].Name; newest.Valid && newest.String > last {
+		return fmt.Errorf("the database schema (migration %s) is newer than this host (migration %s)", newest.String,
+			last)
 	}
 	return nil
 }

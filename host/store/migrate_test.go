@@ -17,8 +17,8 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// blank empties a test's database.
-func blank(t *testing.T, conn *pgx.Conn) {
+// dropSchema empties a test's database.
+func dropSchema(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	exec(t, conn, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
 }
@@ -31,10 +31,10 @@ func openOnce(ctx context.Context, url string) error {
 	return s.Close()
 }
 
-func TestManyHostsOpenAnEmptyDatabaseAtOnce(t *testing.T) {
+func TestManyHostsMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
-	blank(t, session(t, url))
+	dropSchema(t, session(t, url))
 	errs := make([]error, 8)
 	var wg sync.WaitGroup
 	for i := range errs {
@@ -48,7 +48,7 @@ func TestManyHostsOpenAnEmptyDatabaseAtOnce(t *testing.T) {
 	}
 	s := open(t, url, nil)
 	if n := one[int](t, s, "SELECT count(*) FROM schema_steps WHERE name = '0001'"); n != 1 {
-		t.Errorf("the first step is marked %d times", n)
+		t.Errorf("the first migration is recorded %d times, want 1", n)
 	}
 	l := ledgerOn(t, s, LedgerConfig{})
 	if err := l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))); err != nil {
@@ -57,7 +57,7 @@ func TestManyHostsOpenAnEmptyDatabaseAtOnce(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-func TestDatabaseOfAnotherSecretIsRefused(t *testing.T) {
+func TestOpenRefusesAnotherSecret(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	other, err := newRing(t.TempDir(), 'b')
@@ -68,17 +68,17 @@ func TestDatabaseOfAnotherSecretIsRefused(t *testing.T) {
 		t.Errorf("opening with another secret: %v, want ErrOtherSecret", err)
 	}
 	if err := openOnce(t.Context(), url); err != nil {
-		t.Errorf("opening with the secret that it was set up with: %v", err)
+		t.Errorf("opening with the original secret: %v", err)
 	}
 }
 
-func TestNewerSchemaIsRefused(t *testing.T) {
+func TestOpenRefusesANewerSchema(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	conn := session(t, url)
 	exec(t, conn, "INSERT INTO schema_steps (name, group_id) VALUES ('9001', 2)")
 	if err := openOnce(t.Context(), url); err == nil ||
-		!strings.Contains(err.Error(), "step 9001, newer than this host") {
+		!strings.Contains(err.Error(), "(migration 9001) is newer than this host") {
 		t.Errorf("opening a database of a newer host: %v", err)
 	}
 	exec(t, conn, "DELETE FROM schema_steps WHERE name = '9001'")
@@ -87,21 +87,22 @@ func TestNewerSchemaIsRefused(t *testing.T) {
 	}
 }
 
-// A step that fails leaves nothing behind, and runs again once what stood in its way is gone.
-func TestFailedStepLeavesNothing(t *testing.T) {
+// A failed migration leaves nothing behind and can run again later.
+func TestFailedMigrationIsRolledBack(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	conn := session(t, url)
-	blank(t, conn)
-	exec(t, conn, "CREATE TABLE webhook_events (somebody_elses int)") // in the middle of the first step
+	dropSchema(t, conn)
+	exec(t, conn, "CREATE TABLE webhook_events (foreign_column int)") // conflicts in the middle of the first migration
 	if err := openOnce(t.Context(), url); err == nil {
-		t.Fatal("the step passed over a table of its name")
+		t.Fatal("the migration succeeded although a table of that name existed")
 	}
-	if n := value[int](t, conn, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public' AND tablename NOT IN ('webhook_events', 'schema_steps', 'schema_locks')"); n != 0 {
-		t.Errorf("the failed step left %d tables", n)
+	if n := value[int](t, conn, `SELECT count(*) FROM pg_tables WHERE schemaname = 'public'
+		AND tablename NOT IN ('webhook_events', 'schema_steps', 'schema_locks')`); n != 0 {
+		t.Errorf("the failed migration left %d tables", n)
 	}
 	if n := value[int](t, conn, "SELECT count(*) FROM schema_steps"); n != 0 {
-		t.Error("the failed step is marked as done")
+		t.Error("the failed migration is recorded as applied")
 	}
 	exec(t, conn, "DROP TABLE webhook_events")
 	if err := openOnce(t.Context(), url); err != nil {
@@ -109,36 +110,37 @@ func TestFailedStepLeavesNothing(t *testing.T) {
 	}
 }
 
-// Wherever a host dies while it sets a database up, the next one finishes the work.
-func TestSetUpSurvivesACutAnywhere(t *testing.T) {
+// If a host loses its connection at any statement of creating a database, the next host completes the work.
+func TestSetUpSurvivesALostConnection(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	conn := session(t, url)
 	p := proxied(t, url)
-	var statements []string // without the pings of pooled connections, which come by the clock
+	var statements []string // except pings of pooled connections, which depend on timing
 	p.set(func(m string) fate {
 		if m != "-- ping" {
 			statements = append(statements, m)
 		}
 		return passes
 	}, false)
-	blank(t, conn)
+	dropSchema(t, conn)
 	if err := openOnce(t.Context(), p.URL); err != nil {
 		t.Fatal(err)
 	}
-	p.set(nil, false) // from here on nothing is added
+	p.set(nil, false) // stop collecting
 	if len(statements) < 20 {
-		t.Fatalf("only %d statements set a database up: the proxy does not see them", len(statements))
+		t.Fatalf("the proxy saw only %d statements", len(statements))
 	}
 	tried := map[string]bool{}
 	for cut, statement := range statements {
-		// One month's partition stands for all. Once the lock is given back, the rest does not depend on it.
+		// Statements that differ only in numbers, such as those for each month's partition, are tried once. Losing the
+		// reply to the unlock is not an error.
 		form := regexp.MustCompile(`[0-9]+`).ReplaceAllString(statement, "0")
 		if tried[form] || strings.Contains(statement, "pg_advisory_unlock") {
 			continue
 		}
 		tried[form] = true
-		blank(t, conn)
+		dropSchema(t, conn)
 		seen := 0
 		hit := p.once(muted, true, func(m string) bool {
 			if m != "-- ping" {
@@ -147,7 +149,7 @@ func TestSetUpSurvivesACutAnywhere(t *testing.T) {
 			return seen == cut+1
 		})
 		if err := openOnce(t.Context(), p.URL); err == nil {
-			t.Errorf("a host opened the database although it was cut off at %.60q", statement)
+			t.Errorf("opening succeeded although the connection was cut at %.60q", statement)
 		}
 		receive(t, "the cut", hit)
 		if err := openOnce(t.Context(), url); err != nil {
@@ -167,8 +169,8 @@ func TestBadURLDoesNotShowThePassword(t *testing.T) {
 	}
 }
 
-// A server, database or role may be set up in any way: what is written and read is the same.
-func TestSettingsOfTheServerDoNotMatter(t *testing.T) {
+// Defaults of the server, the database or the role do not affect what is written and read.
+func TestServerSettingsDoNotMatter(t *testing.T) {
 	t.Parallel()
 	target := postgrestest.Database(t)
 	database, err := url.Parse(target)
@@ -196,11 +198,11 @@ func TestSettingsOfTheServerDoNotMatter(t *testing.T) {
 		t.Error(err)
 	}
 	verifyLedger(t, s)
-	if held := export(t, s, caller, about(e)); held.Total != 3 || !held.Graph.LastSeen.Equal(noon) {
-		t.Errorf("exported: %+v", held)
+	if got := export(t, s, caller, about(e)); got.Total != 3 || !got.Graph.LastSeen.Equal(noon) {
+		t.Errorf("exported %+v, want 3 checks, last seen at noon", got)
 	}
 	if n := erase(t, s, caller, about(e)).Checks; n != 3 {
-		t.Errorf("%d checks were erased", n)
+		t.Errorf("%d checks were erased, want 3", n)
 	}
 	verifyLedger(t, s)
 	for name, want := range map[string]string{"default_transaction_isolation": "read committed",

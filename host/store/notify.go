@@ -9,20 +9,20 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// channel is the Postgres notification channel of all hosts.
+// channel is the Postgres notification channel that all hosts listen on.
 const channel = "assay"
 
-// Topic says what has changed.
+// Topic names the data that a notification is about.
 type Topic string
 
 // The topics.
 const (
-	TopicKeys    Topic = "keys"    // keys or accounts
+	TopicKeys    Topic = "keys"    // keys and accounts
 	TopicLineup  Topic = "lineup"  // the lineup in force
-	TopicPlugins Topic = "plugins" // a plugin was published
+	TopicPlugins Topic = "plugins" // published plugins
 )
 
-// notify tells every host once the transaction has committed.
+// notify sends a notification to every host when the transaction commits.
 func notify(ctx context.Context, tx bun.Tx, topic Topic) error {
 	if _, err := tx.ExecContext(ctx, "SELECT pg_notify(?, ?)", channel, string(topic)); err != nil {
 		return fmt.Errorf("notifying hosts: %w", err)
@@ -30,24 +30,23 @@ func notify(ctx context.Context, tx bun.Tx, topic Topic) error {
 	return nil
 }
 
-// The listener's patience.
 const (
-	listenRetry     = 500 * time.Millisecond
-	listenKeepAlive = 20 * time.Second
+	listenRetryDelay   = 500 * time.Millisecond
+	listenPingInterval = 20 * time.Second
 )
 
-// Listen calls changed for every notification until ctx ends. A notification is a hint: some are lost while the
-// connection is down, so after each (re)connection changed is called for every topic, and callers poll besides.
+// Listen calls changed for every notification until ctx ends. Notifications are lost while the connection is down, so
+// Listen calls changed for keys, lineup and plugins after each (re)connection. Callers should poll as well.
 func (s *Store) Listen(ctx context.Context, changed func(Topic)) {
 	for ctx.Err() == nil {
 		err := s.listen(ctx, changed)
 		if ctx.Err() != nil {
 			return
 		}
-		s.log.Warn("listening for changes was cut off", "error", err)
+		s.log.Warn("connection for notifications was lost", "error", err)
 		select {
 		case <-ctx.Done():
-		case <-time.After(listenRetry):
+		case <-time.After(listenRetryDelay):
 		}
 	}
 }
@@ -69,7 +68,7 @@ func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
 	changed(TopicLineup)
 	changed(TopicPlugins)
 	for {
-		wait, cancel := context.WithTimeout(ctx, listenKeepAlive)
+		wait, cancel := context.WithTimeout(ctx, listenPingInterval)
 		n, err := conn.WaitForNotification(wait)
 		cancel()
 		switch {
@@ -78,7 +77,7 @@ func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
 		case ctx.Err() != nil:
 			return ctx.Err()
 		case wait.Err() != nil:
-			// Nothing came: see whether the connection still lives, for a dead one is silent too.
+			// A dead connection looks the same as one without notifications, so ping it.
 			if err := conn.Ping(ctx); err != nil {
 				return err
 			}

@@ -2,65 +2,81 @@ package store
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
 )
 
-// EnsurePartitions makes the audit partitions of this month and the next two. A host calls it at its start and every
-// few minutes: what cannot be had soon, as while the database is being dumped, is left for the next call.
+// EnsurePartitions creates the audit partitions of this month and the next two. A host calls it at start and every few
+// minutes. If a lock is not available soon, for example during a database dump, it leaves the work to the next call:
+// until then the default partition takes the records.
 func (s *Store) EnsurePartitions(ctx context.Context) error {
-	err := s.makePartitions(ctx, period(s.now()))
+	err := s.createPartitions(ctx, period(s.now()))
 	if sqlState(err) == lockNotAvailable {
-		s.log.Info("audit partitions are made later", "error", err)
+		s.log.Info("creating audit partitions was postponed", "error", err)
 		return nil
 	}
 	return err
 }
 
-func (s *Store) makePartitions(ctx context.Context, first time.Time) error {
+//go:embed sql/move_to_partition.sql
+var moveToPartition string
+
+func (s *Store) createPartitions(ctx context.Context, first time.Time) error {
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		// Two hosts that start at once must not both find that a partition is missing.
+		// Without this lock, two hosts that start at the same time could both create a partition.
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {
-			return fmt.Errorf("making audit partitions: %w", err)
+			return fmt.Errorf("creating audit partitions: %w", err)
 		}
 		for i := range 3 {
 			from, to := first.AddDate(0, i, 0), first.AddDate(0, i+1, 0)
 			name := partition(from)
 			var exists bool
 			if err := tx.NewRaw("SELECT to_regclass(?) IS NOT NULL", name).Scan(ctx, &exists); err != nil {
-				return fmt.Errorf("making audit partition %s: %w", name, err)
+				return fmt.Errorf("creating audit partition %s: %w", name, err)
 			}
 			if exists {
 				continue
 			}
-			// Behind the heads' lock nobody is writing records or looking for one: a row still uncommitted would bar
-			// the partition, and whoever had begun without the partition would miss the rows that move.
+			// Holding the head locks rules out concurrent writers and readers of records: an uncommitted row would
+			// block attaching the partition, and a transaction that started earlier would miss the moved rows.
 			if _, err := lockHeads(ctx, tx, nil); err != nil {
 				return err
 			}
-			// checks wait meanwhile
+			// Checks wait for the head locks, so don't hold them for long.
 			if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", milliseconds(headLockTimeout)); err != nil {
 				return err
 			}
-			_, err := tx.ExecContext(ctx, `
-				CREATE TABLE ?0 (LIKE audit_records INCLUDING DEFAULTS);
-				WITH moved AS (DELETE FROM audit_records_other WHERE recorded_at >= ?1 AND recorded_at < ?2 RETURNING *)
-					INSERT INTO ?0 SELECT * FROM moved;
-				ALTER TABLE audit_records ATTACH PARTITION ?0 FOR VALUES FROM (?1) TO (?2)`, bun.Ident(name), from, to)
-			if err != nil {
-				return fmt.Errorf("making audit partition %s: %w", name, err)
+			if err := createPartition(ctx, tx, name, from, to); err != nil {
+				return fmt.Errorf("creating audit partition %s: %w", name, err)
 			}
 		}
 		return nil
 	})
 }
 
-// partition is the name of the partition of t's calendar month, UTC. Names sort as the months do.
+// createPartition creates the partition for records with from <= recorded_at < to.
+func createPartition(ctx context.Context, tx bun.Tx, name string, from, to time.Time) error {
+	table := bun.Ident(name)
+	_, err := tx.ExecContext(ctx, "CREATE TABLE ? (LIKE audit_records INCLUDING DEFAULTS)", table)
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, moveToPartition, named{"partition": table, "from": from, "to": to})
+	if err != nil {
+		return err
+	}
+	_, err = tx.ExecContext(ctx, "ALTER TABLE audit_records ATTACH PARTITION ? FOR VALUES FROM (?) TO (?)", table, from,
+		to)
+	return err
+}
+
+// partition returns the name of the audit partition of t's calendar month, UTC. Names sort chronologically.
 func partition(t time.Time) string { return "audit_records_" + t.UTC().Format("2006_01") }
 
-// period is the first instant of t's calendar month, UTC: what a quota counts in (spec section 3).
+// period returns the first instant of t's calendar month, UTC. Quotas are counted per period (contract section 3).
 func period(t time.Time) time.Time {
 	t = t.UTC()
 	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)

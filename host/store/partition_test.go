@@ -9,13 +9,13 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-func TestPartitionTakesWhatCameBeforeIt(t *testing.T) {
+func TestNewPartitionReceivesEarlierRecords(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "pro", 1500))
-	// None of these months has a partition yet: they stand where the next two lines say.
+	// None of these months has a partition yet. The values are the tables that hold the records in the end.
 	times := map[time.Time]string{
 		time.Date(2031, 3, 31, 23, 59, 59, 999e6, time.UTC): "audit_records_other",
 		time.Date(2031, 4, 1, 0, 0, 0, 0, time.UTC):         "audit_records_2031_04",
@@ -37,19 +37,20 @@ func TestPartitionTakesWhatCameBeforeIt(t *testing.T) {
 	}
 	for ref := range refs {
 		if got := place(ref); got != "audit_records_other" {
-			t.Errorf("without partitions, a record stands in %s", got)
+			t.Errorf("before partitions exist, a record is in %s", got)
 		}
 	}
-	// The store's month is April, by UTC, although it is still March elsewhere.
-	later := open(t, url, func() time.Time { return time.Date(2031, 3, 31, 20, 0, 0, 0, time.FixedZone("", -5*60*60)) })
+	// In UTC this is already April, so partitions are created from April on.
+	evening := time.Date(2031, 3, 31, 20, 0, 0, 0, time.FixedZone("", -5*60*60))
+	later := open(t, url, func() time.Time { return evening })
 	for ref, table := range refs {
 		if got := place(ref); got != table {
-			t.Errorf("a record stands in %s, want %s", got, table)
+			t.Errorf("a record is in %s, want %s", got, table)
 		}
 	}
 	for range 2 {
 		if err := later.EnsurePartitions(t.Context()); err != nil {
-			t.Errorf("making partitions that are there: %v", err)
+			t.Errorf("creating existing partitions: %v", err)
 		}
 	}
 	if err := l.Append(t.Context(), at(allowed(t, caller), time.Date(2031, 4, 2, 0, 0, 0, 0, time.UTC))); err != nil {
@@ -61,7 +62,7 @@ func TestPartitionTakesWhatCameBeforeIt(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-func TestPartitionsMadeByManyHostsAtOnce(t *testing.T) {
+func TestManyHostsCreatePartitionsAtOnce(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
@@ -89,13 +90,13 @@ func TestPartitionsMadeByManyHostsAtOnce(t *testing.T) {
 		}
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM audit_records_other"); n != 0 {
-		t.Errorf("%d records of a month that has a partition were left behind", n)
+		t.Errorf("%d records remain in the default partition, want 0", n)
 	}
 	verifyLedger(t, s)
 }
 
-// A record that is being written into the month's place of exile must not bar its partition.
-func TestPartitionWaitsForRecordsUnderWay(t *testing.T) {
+// An uncommitted record in the default partition must not make creating its month's partition fail.
+func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
@@ -106,18 +107,18 @@ func TestPartitionWaitsForRecordsUnderWay(t *testing.T) {
 	answer := make(chan error, 1)
 	go func() { answer <- l.Append(context.Background(), allowed(t, caller)) }()
 	receive(t, "the commit", hit)
-	open := receive(t, "the stalled connection", p.stalled)
-	defer open.drop()
+	stalled := receive(t, "the stalled connection", p.stalled)
+	defer stalled.drop()
 	look := session(t, url)
-	until(t, "settling waits for the head", func() bool { return lockWaiters(t, look) == 1 })
+	until(t, "the ledger to wait for the head", func() bool { return lockWaiters(t, look) == 1 })
 	s.now = func() time.Time { return noon }
-	made := make(chan error, 1)
-	go func() { made <- s.EnsurePartitions(context.Background()) }()
-	until(t, "the partition waits for the record", func() bool { return lockWaiters(t, look) == 2 })
-	if err := open.deliver(); err != nil {
+	created := make(chan error, 1)
+	go func() { created <- s.EnsurePartitions(context.Background()) }()
+	until(t, "creating the partition to wait for the record", func() bool { return lockWaiters(t, look) == 2 })
+	if err := stalled.deliver(); err != nil {
 		t.Fatal(err)
 	}
-	for what, outcome := range map[string]chan error{"the partition": made, "the record": answer} {
+	for what, outcome := range map[string]chan error{"the partition": created, "the record": answer} {
 		if err := receive(t, what, outcome); err != nil {
 			t.Errorf("%s: %v", what, err)
 		}
@@ -128,9 +129,9 @@ func TestPartitionWaitsForRecordsUnderWay(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// While the database is dumped, which may take hours, no partition can be made. Neither do checks wait for that, nor
-// does a host fail to start: the month's records have a place until it is made.
-func TestPartitionIsMadeAfterADump(t *testing.T) {
+// A dump may take hours and keeps partitions from being created. Meanwhile checks do not wait, hosts start, and the
+// default partition takes the month's records.
+func TestPartitionIsCreatedAfterADump(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
@@ -139,21 +140,21 @@ func TestPartitionIsMadeAfterADump(t *testing.T) {
 	exec(t, dump, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "LOCK TABLE audit_records IN ACCESS SHARE MODE")
 	later := open(t, url, func() time.Time { return noon })
 	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Errorf("checking while the database is dumped: %v", err)
+		t.Errorf("appending during a dump: %v", err)
 	}
 	place := func() string {
 		t.Helper()
 		return one[string](t, s, "SELECT tableoid::regclass::text FROM audit_records")
 	}
 	if got := place(); got != "audit_records_other" {
-		t.Errorf("the record stands in %s", got)
+		t.Errorf("the record is in %s", got)
 	}
 	exec(t, dump, "COMMIT")
 	if err := later.EnsurePartitions(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if got := place(); got != "audit_records_2031_05" {
-		t.Errorf("after the dump, the record stands in %s", got)
+		t.Errorf("after the dump, the record is in %s", got)
 	}
 	verifyLedger(t, s)
 }

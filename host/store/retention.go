@@ -160,9 +160,6 @@ func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 	return nil
 }
 
-// lockNotAvailable is the SQLSTATE of a lock that was not had in time.
-const lockNotAvailable = "55P03"
-
 // dropPartition drops a month's partition. What stands behind its chain's cut moves to where rows without a partition are;
 // when that is more than can be moved at once, the partition stays.
 func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int64) error {

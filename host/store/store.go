@@ -1,6 +1,6 @@
-// Package store keeps everything that must outlive the host, through bun on Postgres: accounts and keys, quota, the
-// audit chain, the reputation graph, webhook events, plugins and lineups. What a check leaves behind goes through the
-// Ledger, which commits many checks in one transaction.
+// Package store keeps all persistent state in Postgres, through bun: accounts and keys, quotas, audit chains, the
+// reputation graph, webhook events, plugins and lineups. Checks are recorded through [Ledger], which commits many in
+// one transaction. The algorithms on this data, such as hash chains and webhook delivery, are in other packages.
 package store
 
 import (
@@ -23,7 +23,7 @@ import (
 	"assay/host/keyring"
 )
 
-// Store is the database. It is safe for concurrent use.
+// Store is a database with a current schema. It is safe for concurrent use.
 type Store struct {
 	db   *bun.DB
 	url  string
@@ -34,24 +34,24 @@ type Store struct {
 	callers callerCache
 }
 
-// Config says which database to use and how.
+// Config configures a Store.
 type Config struct {
 	URL    string // postgres://...
 	Keys   *keyring.Ring
 	Logger *slog.Logger
-	Now    func() time.Time // nil: the system's clock
+	Now    func() time.Time // nil: time.Now
 }
 
-// Deadlines of single statements. A request's own deadline is set where it comes in; these bound what one statement can
-// hold up when nobody waits for it any more.
+// Server-side timeouts of single statements. Requests have their own deadlines. These bound how long a statement can
+// hold locks after its caller has given up.
 const (
 	statementTimeout = 10 * time.Second
 	lockTimeout      = 3 * time.Second
 	idleTimeout      = 10 * time.Second
 )
 
-// Open connects to the database, brings its schema up to date and makes sure that this host has the secret that the
-// database's pseudonyms were made with.
+// Open connects to the database, migrates its schema and compares the host's secret with the one that the database's
+// pseudonyms were derived from. Error: ErrOtherSecret.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -72,8 +72,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// connect opens a pool. bun writes arguments into the statement's text, so every text is new: the simple protocol
-// spares the server from preparing each, and lets several statements share one round trip.
+// connect opens a connection pool. bun writes arguments into the statement's text, so prepared statements would never
+// be reused. The simple protocol avoids preparing them and allows several statements in one round trip.
 func connect(url string, connections int) (*bun.DB, error) {
 	cfg, err := connConfig(url)
 	if err != nil {
@@ -84,7 +84,7 @@ func connect(url string, connections int) (*bun.DB, error) {
 		"statement_timeout":                   milliseconds(statementTimeout),
 		"lock_timeout":                        milliseconds(lockTimeout),
 		"idle_in_transaction_session_timeout": milliseconds(idleTimeout),
-		"jit":                                 "off", // it would compile for longer than any query here runs
+		"jit":                                 "off", // compiling takes longer than any query here
 	} {
 		cfg.RuntimeParams[name] = value
 	}
@@ -95,12 +95,12 @@ func connect(url string, connections int) (*bun.DB, error) {
 	return bun.NewDB(pool, pgdialect.New()), nil
 }
 
-// connConfig is how every connection is opened. What a value means, how transactions see each other and when a commit is
-// durable must not hang on how the server, the database or the role is set up.
+// connConfig returns the configuration of every connection. It sets everything that affects the meaning of values, the
+// isolation of transactions and the durability of commits, so that defaults of the server or the role have no effect.
 func connConfig(url string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(url)
 	if err != nil {
-		// The error holds the URL; the password in it must not reach a log.
+		// The error quotes the URL, and its password must not reach a log.
 		return nil, errors.New("the database URL is not of the form postgres://user:password@host:port/name")
 	}
 	for name, value := range map[string]string{
@@ -110,7 +110,7 @@ func connConfig(url string) (*pgx.ConnConfig, error) {
 		"datestyle":                           "ISO",
 		"bytea_output":                        "hex",
 		"standard_conforming_strings":         "on",
-		"default_transaction_isolation":       "read committed", // behind a lock, what others have committed must be seen
+		"default_transaction_isolation":       "read committed", // locks must show the latest commits
 		"synchronous_commit":                  "on",
 		"statement_timeout":                   "0",
 		"lock_timeout":                        "0",
@@ -126,22 +126,26 @@ func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) 
 // Close closes the pool.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Ping says whether the database answers.
+// Ping reports an error if the database does not respond.
 func (s *Store) Ping(ctx context.Context) error {
 	if _, err := s.db.ExecContext(ctx, "SELECT 1"); err != nil {
-		return fmt.Errorf("asking the database: %w", err)
+		return fmt.Errorf("pinging the database: %w", err)
 	}
 	return nil
 }
 
-// ErrOtherSecret means that the database was set up with another secret file.
-var ErrOtherSecret = errors.New("the secret file is not the one that this database was set up with: with another, no pseudonym or sealed value in it could be read again; copy the secret file of its first host here, or set ASSAY_SECRET_FILE")
+// ErrOtherSecret means that the database was created with another secret file.
+var ErrOtherSecret = errors.New("the secret file differs from the one that this database was created with, " +
+	"so this host cannot read the database's pseudonyms and sealed values; " +
+	"copy the secret file of an existing host here, or set ASSAY_SECRET_FILE")
 
-// initialize puts in what every database needs before its first check.
+// initialize compares secrets and creates the rows and partitions that checks depend on.
 func (s *Store) initialize(ctx context.Context) error {
 	var fingerprint []byte
+	// The update changes nothing, but makes RETURNING include an existing row.
 	err := s.db.NewRaw(`INSERT INTO installation (secret_fingerprint) VALUES (?)
-		ON CONFLICT (only_row) DO UPDATE SET only_row = true RETURNING secret_fingerprint`, s.keys.Fingerprint).Scan(ctx, &fingerprint)
+		ON CONFLICT (only_row) DO UPDATE SET only_row = true RETURNING secret_fingerprint`, s.keys.Fingerprint).
+		Scan(ctx, &fingerprint)
 	if err != nil {
 		return fmt.Errorf("comparing secrets: %w", err)
 	}
@@ -151,13 +155,14 @@ func (s *Store) initialize(ctx context.Context) error {
 	if err := s.createHeads(ctx); err != nil {
 		return err
 	}
-	if err := s.settlePublicAccount(ctx); err != nil {
+	if err := s.createPublicAccount(ctx); err != nil {
 		return err
 	}
 	return s.EnsurePartitions(ctx)
 }
 
-// inTx runs fn in a read-committed transaction, again up to three times when Postgres asks for it (40001, 40P01).
+// inTx runs fn in a read-committed transaction. It retries serialization failures and deadlocks, up to three attempts
+// in total.
 func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
 	for attempt := 1; ; attempt++ {
 		err := s.db.RunInTx(ctx, &sql.TxOptions{}, fn)
@@ -167,13 +172,20 @@ func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx
 	}
 }
 
-// retryable says whether Postgres rolled the transaction back only because of others.
+// SQLSTATE codes (PostgreSQL, appendix A).
+const (
+	serializationFailure = "40001"
+	deadlockDetected     = "40P01"
+	lockNotAvailable     = "55P03"
+)
+
+// retryable reports whether Postgres rolled the transaction back because of a conflict with another transaction.
 func retryable(err error) bool {
 	state := sqlState(err)
-	return state == "40001" || state == "40P01"
+	return state == serializationFailure || state == deadlockDetected
 }
 
-// sqlState is the error's SQLSTATE, or "" when it did not come from Postgres itself.
+// sqlState returns the error's SQLSTATE, or "" if the error did not come from Postgres.
 func sqlState(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
@@ -182,8 +194,8 @@ func sqlState(err error) string {
 	return ""
 }
 
-// isDataError says whether a statement failed for what it held, not for the state of the server or the connection
-// (SQLSTATE classes 21 to 23: cardinality, data, integrity).
+// isDataError reports whether a statement failed because of its values, not because of the server or the connection
+// (SQLSTATE classes 21 to 23: cardinality, data and integrity).
 func isDataError(err error) bool {
 	state := sqlState(err)
 	return strings.HasPrefix(state, "21") || strings.HasPrefix(state, "22") || strings.HasPrefix(state, "23")
