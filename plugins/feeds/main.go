@@ -1,4 +1,4 @@
-// The feeds layer: entities that are on imported lists of known bad ones.
+// Command feeds is the layer that scores entities on imported lists of known bad entities. The host does the lookup.
 package main
 
 import "assay/sdk"

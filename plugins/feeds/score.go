@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -8,37 +9,37 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. At the layer's default weight, and a bias of -4, 70 points block by themselves and 52 ask
-// for a review: an operator who imports a list of bad entities means it, yet what lies under a listed name was not
-// listed itself, and lists of pages hold hacked sites of honest owners.
+// The points of each signal. They add up to the layer's score, 0 to 100; the lineup's weight and bias decide which
+// scores reach review or block (TestVerdicts). One list asks for a review, and two lists that agree block. A name under
+// a listed one was not listed itself, and lists of pages include hacked sites of honest owners, so these count less.
 const (
 	pointsExact      = 75
 	pointsMailDomain = 70
 	pointsParent     = 55
 	pointsPage       = 25
-	pointsAnother    = 12 // for each further list, so that two lists of pages are still no review
-	anotherAtMost    = 2
-	pointsDisposable = 60  // a throw-away address is no crime
-	pointsGood       = -45 // a list of good ones has the same: one of the two is wrong
+	pointsAnother    = 12  // for each further list
+	maxAnother       = 2   // further lists that count
+	pointsDisposable = 60  // at most, for an entity listed as disposable
+	pointsGood       = -45 // a list of good entities holds it too, so one of the two is wrong
 )
 
-// Score judges what lists say.
+// Score scores an entity by the lists that hold it, from the feed.* facts.
 func Score(c *sdk.Check) sdk.Outcome {
 	lists := c.Get("feed.listed")
 	if lists == "" {
 		return sdk.Scored
 	}
-	points, code, what := pointsExact, "feeds:listed:exact", "listed by "
+	points, code, lead := pointsExact, "feeds:listed:exact", "listed by "
 	category := sdk.Threat(c.Get("feed.category"))
 	switch c.Get("feed.match") {
 	case "mail_domain":
-		points, code, what = pointsMailDomain, "feeds:listed:mail_domain", "the domain of the address is listed by "
+		points, code, lead = pointsMailDomain, "feeds:listed:mail_domain", "the domain of the address is listed by "
 	case "parent":
-		points, code, what = pointsParent, "feeds:listed:parent", "a domain that it lies under is listed by "
+		points, code, lead = pointsParent, "feeds:listed:parent", "a domain that it lies under is listed by "
 	case "page":
-		points, code, what = pointsPage, "feeds:listed:page", "pages on this host are listed by "
+		points, code, lead = pointsPage, "feeds:listed:page", "pages on this host are listed by "
 	}
-	text := what + quote.Of(lists)
+	text := lead + quote.Of(lists)
 	if known(category) {
 		text += " as " + strings.ReplaceAll(string(category), "_", " ")
 		c.Threat(category)
@@ -51,7 +52,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	c.Signal(points, code, text)
 	if n, err := strconv.Atoi(c.Get("feed.lists")); err == nil && n > 1 {
-		c.Signal(pointsAnother*min(n-1, anotherAtMost), "feeds:listed:several", strconv.Itoa(n)+" lists hold it")
+		c.Signal(pointsAnother*min(n-1, maxAnother), "feeds:listed:several", strconv.Itoa(n)+" lists hold it")
 	}
 	if good := c.Get("feed.good"); good != "" && (c.Get("feed.good_match") == "exact" || code != "feeds:listed:exact") {
 		c.Signal(pointsGood, "feeds:good:listed", "known as good to "+quote.Of(good)+" all the same")
@@ -59,11 +60,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
+// known reports whether category is one of the threats that a layer may name.
 func known(category sdk.Threat) bool {
-	for _, t := range sdk.Threats() {
-		if t == category {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(sdk.Threats(), category)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"assay/host/check"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -17,7 +18,16 @@ func TestManifest(t *testing.T) {
 	layertest.Open(t, ".").CheckManifest(t, "feeds", "domain", "email", "phone", "iban")
 }
 
-func TestSentence(t *testing.T) {
+// TestVerdicts tests what the points were chosen for: the verdict when no other layer says anything.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	suite := layertest.Open(t, ".")
+	suite.CheckVerdict(t, check.Block, pointsExact+pointsAnother, pointsMailDomain+pointsAnother)
+	suite.CheckVerdict(t, check.Review, pointsExact, pointsMailDomain, pointsParent+pointsAnother)
+	suite.CheckVerdict(t, check.Allow, pointsParent, pointsDisposable, pointsPage+maxAnother*pointsAnother)
+}
+
+func TestSignalText(t *testing.T) {
 	t.Parallel()
 	got := sdk.Run(Score, sdk.Facts{
 		"feed.listed": "URLhaus, CERT Polska", "feed.lists": "2", "feed.match": "exact",
@@ -28,7 +38,7 @@ func TestSentence(t *testing.T) {
 	}
 }
 
-// Signals must be ones the host takes, whatever the facts hold.
+// FuzzScore checks that the host would accept every result, whatever the facts hold.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	f.Add("URLhaus", "1", "exact", "malware", "12", "Tranco", "exact")
@@ -36,8 +46,7 @@ func FuzzScore(f *testing.F) {
 	f.Fuzz(func(t *testing.T, listed, lists, match, category, days, good, goodMatch string) {
 		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
 			"feed.listed": listed, "feed.lists": lists, "feed.match": match, "feed.category": category,
-			"feed.days": days,
-			"feed.good": good, "feed.good_match": goodMatch,
+			"feed.days": days, "feed.good": good, "feed.good_match": goodMatch,
 		}))
 	})
 }

@@ -6,39 +6,38 @@ import (
 	"assay/sdk"
 )
 
-// The graph is hearsay: it repeats what checks found before, and customers can be made up. So all of it together
-// weighs, at the layer's default weight and a bias of -4, less than a review asks for, and each part grows with the
-// number of customers who vouch.
+// The points of each signal. They add up to the layer's score, 0 to 100. The graph repeats what earlier checks found,
+// and an attacker can open several accounts, so the layer alone never reaches review in the default lineup
+// (TestVerdicts), and its points grow with the number of customers.
 const (
-	mostBlocked    = 40 // points of an entity that was blocked always, for many customers
-	mostNeighbours = 60
-	pointsKnown    = -40
-	leastShare     = 20 // percent below which a share says nothing: layers err
-	doubt          = 3  // customers' or neighbours' worth of doubt
-	manyCustomers  = 10
-	longDays       = 30
+	maxBlocked    = 40 // for an entity that was always blocked, for many customers
+	maxNeighbours = 60
+	pointsKnown   = -40
+	minShare      = 20 // percent; a lower share may be due to wrong verdicts
+	prior         = 3  // damps shares of few customers or neighbours: n of them count n/(n+prior)
+	manyCustomers = 10
+	longDays      = 30
 )
 
-// Score judges what customers together met.
+// Score scores an entity from the graph.* facts, which cover all customers' checks.
 func Score(c *sdk.Check) sdk.Outcome {
 	customers, seen := number(c, "graph.customers"), number(c, "graph.seen")
 	share, since := number(c, "graph.blocked_share"), number(c, "graph.first_seen_days")
-	if customers > 0 && share >= leastShare {
-		if points := damped(mostBlocked, share, customers); points > 0 {
+	if customers > 0 && share >= minShare {
+		if points := damped(maxBlocked, share, customers); points > 0 {
 			c.Signal(points, "graph:entity:blocked", "met by "+atLeast(customers)+
-				" customers within 90 days, and blocked in "+
-				strconv.Itoa(share)+" percent of their checks")
+				" customers within 90 days, and blocked in "+strconv.Itoa(share)+" percent of their checks")
 		}
 	}
 	neighbours, risk := number(c, "graph.neighbours"), number(c, "graph.neighbour_risk")
-	if neighbours > 0 && risk >= leastShare {
-		if points := damped(mostNeighbours, risk, neighbours); points > 0 {
+	if neighbours > 0 && risk >= minShare {
+		if points := damped(maxNeighbours, risk, neighbours); points > 0 {
 			c.Signal(points, "graph:neighbours:bad", "of "+atLeast(neighbours)+" others seen with this "+
 				kind(c.Get("entity.type"))+
 				", or on the same network, domain or bank, "+strconv.Itoa(risk)+" percent were blocked or are listed")
 		}
 	}
-	if customers >= manyCustomers && seen >= manyCustomers && share < leastShare && since >= longDays {
+	if customers >= manyCustomers && seen >= manyCustomers && share < minShare && since >= longDays {
 		c.Signal(pointsKnown, "graph:entity:known", "met by "+atLeast(customers)+" customers, for at least "+
 			strconv.Itoa(since)+
 			" days, and hardly ever blocked")
@@ -46,10 +45,10 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
-// damped is the part of most that a percentage found among n is worth.
-func damped(most, share, n int) int { return most * min(share, 100) * n / (100 * (n + doubt)) }
+// damped returns the points for a share in percent among n, at most limit.
+func damped(limit, share, n int) int { return limit * min(share, 100) * n / (100 * (n + prior)) }
 
-// atLeast words a number that was rounded down.
+// atLeast formats a number that the host rounded down. It does not round numbers below 5.
 func atLeast(n int) string {
 	if n < 5 {
 		return strconv.Itoa(n)
@@ -57,6 +56,7 @@ func atLeast(n int) string {
 	return "at least " + strconv.Itoa(n)
 }
 
+// kind returns the noun for an entity type.
 func kind(entityType string) string {
 	switch entityType {
 	case "domain", "email", "phone":
@@ -67,7 +67,7 @@ func kind(entityType string) string {
 	return "entity"
 }
 
-// number reads a fact that counts something; 0 when it is absent or no count.
+// number returns the value of a fact that is a count, or 0 if it is absent or malformed.
 func number(c *sdk.Check, fact string) int {
 	n, err := strconv.Atoi(c.Get(fact))
 	if err != nil || n < 0 || n > 1_000_000_000 {

@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"assay/host/check"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -17,7 +18,13 @@ func TestManifest(t *testing.T) {
 	layertest.Open(t, ".").CheckManifest(t, "graph", "domain", "email", "phone", "iban")
 }
 
-// More of anything that is bad never lowers the score, and the whole stays within what its weight was chosen for.
+// TestVerdicts checks that the layer alone never reaches review.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	layertest.Open(t, ".").CheckVerdict(t, check.Allow, maxBlocked+maxNeighbours)
+}
+
+// TestMonotone checks that more customers never lower the score, and that blocked checks alone stay within their limit.
 func TestMonotone(t *testing.T) {
 	t.Parallel()
 	last := 0
@@ -26,18 +33,18 @@ func TestMonotone(t *testing.T) {
 			got := sdk.Run(Score, sdk.Facts{"graph.customers": n, "graph.seen": n, "graph.blocked_share": share}).Score
 			if share == "100" {
 				if got < last {
-					t.Errorf("%s customers score %d, fewer %d", n, got, last)
+					t.Errorf("%s customers score %d, fewer customers score %d", n, got, last)
 				}
 				last = got
 			}
 		}
 	}
-	if last > mostBlocked {
-		t.Errorf("blocked checks alone score %d", last)
+	if last > maxBlocked {
+		t.Errorf("blocked checks alone score %d, want at most %d", last, maxBlocked)
 	}
 }
 
-// Signals must be ones the host takes, whatever the facts hold.
+// FuzzScore checks that the host would accept every result, whatever the facts hold.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	f.Add("domain", "3", "3", "100", "1", "5", "100")

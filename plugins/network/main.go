@@ -1,5 +1,6 @@
-// Command network is the layer that judges what the DNS, the registry and the network say of a domain: whether it
-// exists, since when, who serves it, whether it can take mail, and who lists it.
+// Command network is the layer that scores a domain by its DNS records, its registration and its addresses: whether it
+// exists and since when, who serves it, whether it accepts mail, and which blocklists name it. The host does the
+// lookups.
 package main
 
 import "assay/sdk"

@@ -2,29 +2,31 @@ package main
 
 import "strings"
 
-// What 4,461 reported domains have in common beyond their share of all domains: each nine times the log of how much
-// larger the share among the reported is than among all, drawn towards one as if 30 more of each had been seen, and
-// kept from 4 points on. The share among all is known roughly only, and the reports are from few sources, so no entry
-// is worth more than 12, and clouds where anybody rents by the hour are left out.
+// Companies that reported domains use more often than domains in general, with their points. Points are proportional to
+// the log of the ratio of the two shares, smoothed for small counts and capped, because the shares among all domains
+// are rough and the reports come from few sources. Clouds that rent by the hour are left out: anyone can use them.
 const (
-	// registrars, by the start of their names in lower case without anything but letters and digits.
-	registrars = " dynadot:12 gname:12 namesilo:11 globaldomaingroup:11 nicenic:10 namemart:8 namesrs:6 sav:5 ownregistrar:5 namecom:5" +
-		" aceville:5 realtimeregister:4 julyname:4 "
-	// nameServers, by their registrable domain. Most are what such a registrar gives to those who choose none.
-	nameServers = " share-dns.net:10 share-dns.com:10 dyna-ns.net:9 dnsowl.com:8 julydns.com:7 alidns.com:7 loominost.com:4 dnspod.com:4 "
-	// systems are autonomous systems, by number.
+	// registrars are keyed by the start of their name, reduced to lower-case letters and digits.
+	registrars = " dynadot:12 gname:12 namesilo:11 globaldomaingroup:11 nicenic:10 namemart:8 namesrs:6 sav:5" +
+		" ownregistrar:5 namecom:5 aceville:5 realtimeregister:4 julyname:4 "
+	// nameServers are keyed by their registrable domain. Most are the defaults of the registrars above.
+	nameServers = " share-dns.net:10 share-dns.com:10 dyna-ns.net:9 dnsowl.com:8 julydns.com:7 alidns.com:7" +
+		" loominost.com:4 dnspod.com:4 "
+	// systems are keyed by the number of the autonomous system.
 	systems = " AS132203:11 AS212913:10 AS205759:10 AS21859:7 AS36002:6 AS138995:6 AS202412:5 AS62214:4 "
 )
 
-// parkers serve domains that are for sale or show nothing but advertisements, and hold the ones that were taken down.
 const (
-	parkers = " sedoparking.com bodis.com parkingcrew.net above.com abovedomains.com parklogic.com dan.com undeveloped.com afternic.com" +
-		" uniregistrymarket.link cashparking.com ibspark.com namebrightdns.com hugedomains.com ztomy.com skenzo.com voodoo.com rookdns.com" +
-		" fabulous.com parkingpage.com domainparkingserver.net smartname.com "
+	// parkers serve domains that are for sale or only show advertisements.
+	parkers = " sedoparking.com bodis.com parkingcrew.net above.com abovedomains.com parklogic.com dan.com" +
+		" undeveloped.com afternic.com uniregistrymarket.link cashparking.com ibspark.com namebrightdns.com" +
+		" hugedomains.com ztomy.com skenzo.com voodoo.com rookdns.com fabulous.com parkingpage.com" +
+		" domainparkingserver.net smartname.com "
+	// suspenders serve domains that their registrar took down.
 	suspenders = " suspended-domain.com "
 )
 
-// points returns what a list " name:points ... " gives to name, 0 when it is not in it.
+// points returns the points of name in a list " name:points ... ", or 0 if the list lacks it.
 func points(list, name string) int {
 	if name == "" || strings.ContainsAny(name, ": ") {
 		return 0
@@ -36,7 +38,7 @@ func points(list, name string) int {
 	return leading(list[i+len(name)+2:])
 }
 
-// leading is the number that s begins with.
+// leading returns the number that s starts with, or 0.
 func leading(s string) int {
 	n := 0
 	for i := 0; i < len(s) && s[i] >= '0' && s[i] <= '9' && n < 1e8; i++ {
@@ -45,7 +47,7 @@ func leading(s string) int {
 	return n
 }
 
-// registrarPoints returns the points of a registrar whose name begins like one of the list's.
+// registrarPoints returns the points of a registrar by the start of its name.
 func registrarPoints(name string) int {
 	var plain []byte
 	for i := range len(name) {
@@ -66,7 +68,7 @@ func registrarPoints(name string) int {
 	return 0
 }
 
-// owner is the registrable domain of a name server, near enough: its last two labels.
+// owner returns the last two labels of a name server, which approximate its registrable domain.
 func owner(host string) string {
 	last := strings.LastIndexByte(host, '.')
 	if last <= 0 {
@@ -75,7 +77,7 @@ func owner(host string) string {
 	return host[strings.LastIndexByte(host[:last], '.')+1:]
 }
 
-// served returns the first of hosts, joined by blanks, whose owner list holds.
+// served returns the owner of the first of hosts, separated by spaces, that is in list, or "".
 func served(list, hosts string) string {
 	for _, host := range strings.Fields(hosts) {
 		if o := owner(host); strings.Contains(list, " "+o+" ") {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -8,19 +9,19 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. At the layer's default weight of 4.5, and a bias of -4, all of them together ask for a
-// review at most: what a network says of a domain is circumstance. Among the reported domains whose registration date
-// is known, 8 in 100 were reported within a week of it, 46 within a month and 60 within three.
+// The points of each signal. They add up to the layer's score, 0 to 100. Network data is circumstantial: many honest
+// domains are young, parked or badly configured. So the layer alone never reaches review in the default lineup
+// (TestVerdicts). It raises scores that other layers already found suspicious.
 const (
-	pointsNoMailDomain = 90 // nobody can have written from there, nor read there
+	pointsNoMailDomain = 90 // nobody can send or receive mail there
 	pointsNoMail       = 80
-	pointsNobodySends  = 45
+	pointsSendsNoMail  = 45
 	pointsImplicitMail = 10
 	pointsForgeable    = 8
 	pointsAnybodySends = 15
 	pointsParkedMail   = 30
 
-	pointsNoDomain  = 30 // most often a slip; but the taken down look the same
+	pointsNoDomain  = 30 // usually a typing mistake, but a domain that was taken down looks the same
 	pointsNoHost    = 15
 	pointsDangling  = 25
 	pointsSpecial   = 30
@@ -30,41 +31,42 @@ const (
 	pointsFlux      = 25
 	pointsListed    = 70
 	pointsListedTwo = 85
-	pointsAddress   = 25 // of an address: many sites share one
-	pointsOrderly   = -5
+	pointsAddress   = 25 // few, because many sites share an address
+	pointsProtected = -5
 
-	// Fast flux: addresses in so many systems, or so many networks, kept for so few seconds.
-	// Load balancers of clouds have up to eight networks within one system.
+	// Fast flux: addresses in at least this many autonomous systems or networks, with at most this TTL in seconds. Load
+	// balancers of clouds use several networks within one system.
 	fluxSystems  = 4
 	fluxNetworks = 10
 	fluxTTL      = 600
 )
 
-// ages gives the points of a registration younger than so many days.
+// ages holds the points of a registration that is less than a number of days old.
 var ages = []struct{ days, points int }{{8, 45}, {31, 40}, {91, 25}, {181, 12}, {366, 6}, {5 * 365, 0}, {10 * 365, -5}}
 
+// pointsOldest are the points of a registration older than all of ages.
 const pointsOldest = -10
 
-// Score judges a domain, or an email address by its domain.
+// Score scores a domain, or the domain of an email address, from the dns.*, rdap.* and net.* facts.
 func Score(c *sdk.Check) sdk.Outcome {
 	f := read(c)
 	if !f.known() {
 		return sdk.Abstained
 	}
-	gone := f.existence(c)
+	gone := f.scoreExistence(c)
 	if f.email && !gone {
-		f.mail(c)
+		f.scoreMail(c)
 	}
-	f.registration(c)
-	f.service(c)
-	f.listings(c)
+	f.scoreRegistration(c)
+	f.scoreService(c)
+	f.scoreListings(c)
 	return sdk.Scored
 }
 
-// observed is what was looked up; empty is unknown, or nothing.
-type observed struct {
+// lookups holds the facts from lookups. An empty field is unknown or empty.
+type lookups struct {
 	email                                  bool
-	host, domain                           string // what to call them
+	host, domain                           string // as signal texts quote them
 	status, zone, special, alias, ns       string
 	networks, ttl                          string
 	mx, spf, dmarc                         string
@@ -72,8 +74,8 @@ type observed struct {
 	asn, addressListings, domainListings   string
 }
 
-func read(c *sdk.Check) observed {
-	f := observed{
+func read(c *sdk.Check) lookups {
+	f := lookups{
 		email:  c.Get("entity.type") == "email",
 		host:   c.Get("domain.ascii"),
 		domain: c.Get("domain.registrable"),
@@ -92,13 +94,13 @@ func read(c *sdk.Check) observed {
 	return f
 }
 
-// known says whether anything was learned at all.
-func (f *observed) known() bool {
+// known reports whether any lookup returned something.
+func (f *lookups) known() bool {
 	return f.status+f.zone+f.mx+f.spf+f.dmarc+f.found+f.asn+f.addressListings+f.domainListings != ""
 }
 
-// existence says whether the domain and the name are there.
-func (f *observed) existence(c *sdk.Check) (gone bool) {
+// scoreExistence scores a domain or host name that does not exist, and reports whether the domain is gone.
+func (f *lookups) scoreExistence(c *sdk.Check) (gone bool) {
 	switch {
 	case f.zone == "nxdomain" && f.status != "ok":
 		registry := ""
@@ -124,8 +126,8 @@ func (f *observed) existence(c *sdk.Check) (gone bool) {
 	return false
 }
 
-// mail says whether the mail domain can take mail, and whether others may send in its name.
-func (f *observed) mail(c *sdk.Check) {
+// scoreMail scores whether the mail domain accepts mail, and whether others can send mail in its name.
+func (f *lookups) scoreMail(c *sdk.Check) {
 	addressless := f.status == "nodata" || f.status == "nxdomain" || f.status == "dangling"
 	switch {
 	case f.mx == "null":
@@ -135,7 +137,7 @@ func (f *observed) mail(c *sdk.Check) {
 		c.Signal(pointsNoMail, "network:mail:no_server", f.host+" has no mail server: no MX record and no address")
 		c.Threat(sdk.FakeIdentity)
 	case f.spf == "nobody":
-		c.Signal(pointsNobodySends, "network:mail:sends_none", f.host+
+		c.Signal(pointsSendsNoMail, "network:mail:sends_none", f.host+
 			" says that nobody sends mail in its name (SPF -all)")
 	case f.mx == "none" && f.status == "ok":
 		c.Signal(pointsImplicitMail, "network:mail:implicit",
@@ -149,8 +151,8 @@ func (f *observed) mail(c *sdk.Check) {
 	}
 }
 
-// registration says how old the registration is, and whether it is in force.
-func (f *observed) registration(c *sdk.Check) {
+// scoreRegistration scores the age of the registration and whether it is in force.
+func (f *lookups) scoreRegistration(c *sdk.Check) {
 	if f.age != "" {
 		days := leading(f.age)
 		points := pointsOldest
@@ -161,9 +163,9 @@ func (f *observed) registration(c *sdk.Check) {
 			}
 		}
 		if points > 0 {
-			c.Signal(points, "network:registration:young", f.domain+" was registered "+ago(days)+f.on())
+			c.Signal(points, "network:registration:young", f.domain+" was registered "+ago(days)+f.registeredOn())
 		} else if points < 0 {
-			c.Signal(points, "network:registration:old", f.domain+" was registered "+ago(days)+f.on())
+			c.Signal(points, "network:registration:old", f.domain+" was registered "+ago(days)+f.registeredOn())
 		}
 	}
 	switch {
@@ -178,15 +180,15 @@ func (f *observed) registration(c *sdk.Check) {
 	}
 }
 
-// on words the date of the registration.
-func (f *observed) on() string {
+// registeredOn returns ", on" and the date of the registration, or "" if it is unknown.
+func (f *lookups) registeredOn() string {
 	if f.created == "" {
 		return ""
 	}
 	return ", on " + quote.Of(f.created)
 }
 
-// ago words a number of days.
+// ago formats a number of days in the past.
 func ago(days int) string {
 	switch {
 	case days == 0:
@@ -199,8 +201,8 @@ func ago(days int) string {
 	return strconv.Itoa(days/365) + " years ago"
 }
 
-// service says who serves the domain, and from where.
-func (f *observed) service(c *sdk.Check) {
+// scoreService scores who serves the domain, and from which addresses.
+func (f *lookups) scoreService(c *sdk.Check) {
 	if f.special != "" && f.networks == "0" {
 		kind, _, _ := strings.Cut(f.special, " ")
 		c.Signal(pointsSpecial, "network:address:special", f.host+" has no public address but a "+
@@ -213,15 +215,16 @@ func (f *observed) service(c *sdk.Check) {
 		}
 		c.Signal(points, "network:service:parked", f.domain+" is parked: it is served by "+parker)
 	}
-	f.flux(c)
-	f.company(c)
-	takes := f.mx != "" && f.mx != "none" && f.mx != "null"
-	if takes && (f.spf == "fail" || f.spf == "softfail") && (f.dmarc == "reject" || f.dmarc == "quarantine") {
-		c.Signal(pointsOrderly, "network:mail:orderly", f.domain+" takes mail and protects its name (SPF, DMARC)")
+	f.scoreFlux(c)
+	f.scoreProviders(c)
+	acceptsMail := f.mx != "" && f.mx != "none" && f.mx != "null"
+	if acceptsMail && (f.spf == "fail" || f.spf == "softfail") && (f.dmarc == "reject" || f.dmarc == "quarantine") {
+		c.Signal(pointsProtected, "network:mail:orderly", f.domain+" takes mail and protects its name (SPF, DMARC)")
 	}
 }
 
-func (f *observed) flux(c *sdk.Check) {
+// scoreFlux scores fast flux: a name that changes quickly among addresses of many networks.
+func (f *lookups) scoreFlux(c *sdk.Check) {
 	if f.ttl == "" || leading(f.ttl) > fluxTTL {
 		return
 	}
@@ -237,29 +240,29 @@ func (f *observed) flux(c *sdk.Check) {
 	}
 }
 
-// company says whether registrar, name servers or network are those of many reported domains. They go together, so only
-// the worst counts.
-func (f *observed) company(c *sdk.Check) {
-	most, text := 0, ""
-	worse := func(n int, evidence string) {
-		if n > most {
-			most, text = n, evidence
+// scoreProviders scores a registrar, name servers or network that many reported domains use. These correlate, so only
+// the one with the most points counts.
+func (f *lookups) scoreProviders(c *sdk.Check) {
+	highest, text := 0, ""
+	consider := func(points int, evidence string) {
+		if points > highest {
+			highest, text = points, evidence
 		}
 	}
-	worse(registrarPoints(f.registrar), "registered through "+quote.Of(f.registrar))
+	consider(registrarPoints(f.registrar), "registered through "+quote.Of(f.registrar))
 	for _, host := range strings.Fields(f.ns) {
-		worse(points(nameServers, owner(host)), "served by the name servers of "+quote.Of(owner(host)))
+		consider(points(nameServers, owner(host)), "served by the name servers of "+quote.Of(owner(host)))
 	}
 	for _, number := range strings.Fields(f.asn) {
-		worse(points(systems, number), "hosted in "+quote.Of(number))
+		consider(points(systems, number), "hosted in "+quote.Of(number))
 	}
-	if most > 0 {
-		c.Signal(most, "network:service:company", f.domain+" is "+text+", like many reported domains")
+	if highest > 0 {
+		c.Signal(highest, "network:service:company", f.domain+" is "+text+", like many reported domains")
 	}
 }
 
-// listings says which DNS blocklists name the domain or its addresses.
-func (f *observed) listings(c *sdk.Check) {
+// scoreListings scores DNS blocklists that name the domain or its addresses.
+func (f *lookups) scoreListings(c *sdk.Check) {
 	if lists := strings.Fields(f.domainListings); len(lists) > 0 {
 		points := pointsListed
 		if len(lists) > 1 {
@@ -276,6 +279,7 @@ func (f *observed) listings(c *sdk.Check) {
 	}
 }
 
+// counted names the blocklist of zone and the number of blocklists.
 func counted(n int, zone string) string {
 	if n == 1 {
 		return "the blocklist " + quote.Of(zone)
@@ -283,7 +287,8 @@ func counted(n int, zone string) string {
 	return strconv.Itoa(n) + " blocklists, " + quote.Of(zone) + " among them"
 }
 
-// listedFor reads the answer of the one list whose codes tell phishing and malware apart.
+// listedFor returns the threat of a blocklist entry "zone=address". Only the return codes of Spamhaus DBL distinguish
+// phishing and malware.
 func listedFor(entry string) sdk.Threat {
 	zone, code, _ := strings.Cut(entry, "=")
 	if strings.HasPrefix(zone, "dbl.") {
@@ -297,12 +302,5 @@ func listedFor(entry string) sdk.Threat {
 	return sdk.Spam
 }
 
-// has says whether words, joined by blanks, hold word.
-func has(words, word string) bool {
-	for _, w := range strings.Fields(words) {
-		if w == word {
-			return true
-		}
-	}
-	return false
-}
+// has reports whether words, separated by spaces, contain word.
+func has(words, word string) bool { return slices.Contains(strings.Fields(words), word) }

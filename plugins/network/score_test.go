@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/check"
 	"assay/host/entity"
 	"assay/registry/layertest"
 	"assay/sdk"
@@ -20,7 +21,13 @@ func TestManifest(t *testing.T) {
 	layertest.Open(t, ".").CheckManifest(t, "network", "domain", "email")
 }
 
-// facts are what a case tells the layer.
+// TestVerdicts checks that the layer alone never reaches review.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	layertest.Open(t, ".").CheckVerdict(t, check.Allow, 100)
+}
+
+// facts returns the facts of a case.
 func facts(t testing.TB, c layertest.Case) sdk.Facts {
 	t.Helper()
 	e, err := entity.Parse(c.Type, c.Value, c.Country)
@@ -32,24 +39,25 @@ func facts(t testing.TB, c layertest.Case) sdk.Facts {
 	return all
 }
 
-func alarming(r sdk.Result) (sum int) {
+// positive returns the sum of the points that speak against an entity.
+func positive(r sdk.Result) (sum int) {
 	for _, s := range r.Signals {
 		sum += max(s.Points, 0)
 	}
 	return sum
 }
 
-// TestAbsentIsNeverRisky: not knowing one of the facts never makes a case more alarming.
-func TestAbsentIsNeverRisky(t *testing.T) {
+// TestAbsentFactsAreNotRisky checks that dropping a fact of a case never adds points against it.
+func TestAbsentFactsAreNotRisky(t *testing.T) {
 	t.Parallel()
 	for _, c := range layertest.Open(t, ".").Cases {
 		all := facts(t, c)
-		most := alarming(sdk.Run(Score, all))
+		limit := positive(sdk.Run(Score, all))
 		for name := range c.Facts {
 			less := maps.Clone(all)
 			delete(less, name)
-			if got := alarming(sdk.Run(Score, less)); got > most {
-				t.Errorf("%s: without %s it is worth %d points, with it %d", c.Name, name, got, most)
+			if got := positive(sdk.Run(Score, less)); got > limit {
+				t.Errorf("%s scores %d points without %s, %d with it", c.Name, got, name, limit)
 			}
 		}
 	}
@@ -57,36 +65,37 @@ func TestAbsentIsNeverRisky(t *testing.T) {
 
 func TestAbstainsWhenNothingIsKnown(t *testing.T) {
 	t.Parallel()
-	for _, c := range []layertest.Case{{Type: entity.Domain, Value: "example.com"},
-		{Type: entity.Email, Value: "jane@example.com"}} {
+	for _, c := range []layertest.Case{
+		{Type: entity.Domain, Value: "example.com"}, {Type: entity.Email, Value: "jane@example.com"},
+	} {
 		if got := sdk.Run(Score, facts(t, c)); got.Outcome != sdk.Abstained || len(got.Signals) > 0 {
 			t.Errorf("%s: outcome %d, signals %v", c.Value, got.Outcome, got.Signals)
 		}
 	}
 }
 
-// TestAgesFall: the older, the fewer points.
-func TestAgesFall(t *testing.T) {
+// TestOlderScoresLess checks that points fall as a registration gets older.
+func TestOlderScoresLess(t *testing.T) {
 	t.Parallel()
 	for i := 1; i < len(ages); i++ {
 		if ages[i].days <= ages[i-1].days || ages[i].points >= ages[i-1].points {
-			t.Errorf("%v after %v", ages[i], ages[i-1])
+			t.Errorf("%v follows %v, want more days and fewer points", ages[i], ages[i-1])
 		}
 	}
 	if pointsOldest >= ages[len(ages)-1].points {
-		t.Error("the oldest are worth more than the old")
+		t.Error("the oldest registrations score more than younger ones")
 	}
 }
 
-// TestListsAreRead: every entry of the lists is found.
-func TestListsAreRead(t *testing.T) {
+// TestEntriesAreFound checks that lookups find every entry of the lists, and nothing else.
+func TestEntriesAreFound(t *testing.T) {
 	t.Parallel()
 	for name, list := range map[string]string{"registrars": registrars, "nameServers": nameServers,
 		"systems": systems} {
 		for _, entry := range strings.Fields(list) {
 			key, _, _ := strings.Cut(entry, ":")
 			if n := points(list, key); n < 4 || n > 12 {
-				t.Errorf("%s: %s is worth %d points", name, key, n)
+				t.Errorf("%s: %s has %d points, want 4 to 12", name, key, n)
 			}
 			if name == "registrars" && registrarPoints(strings.ToUpper(key)+" Ltd.") != points(list, key) {
 				t.Errorf("%s is not found", key)
@@ -100,17 +109,17 @@ func TestListsAreRead(t *testing.T) {
 	}
 	for _, name := range []string{"", " ", ":", "dynadot:12", "dynado", "ynadot", "dynadot "} {
 		if n := points(registrars, name); n != 0 {
-			t.Errorf("points of %q are %d", name, n)
+			t.Errorf("%q has %d points, want 0", name, n)
 		}
 	}
 }
 
-func TestEvidence(t *testing.T) {
+func TestAgo(t *testing.T) {
 	t.Parallel()
 	cases := map[int]string{0: "today", 1: "1 day ago", 3: "3 days ago", 400: "400 days ago", 800: "2 years ago"}
 	for days, want := range cases {
 		if got := ago(days); got != want {
-			t.Errorf("%d days are %q, want %q", days, got, want)
+			t.Errorf("ago(%d) = %q, want %q", days, got, want)
 		}
 	}
 }
@@ -126,12 +135,10 @@ func FuzzScore(f *testing.F) {
 		for _, kind := range []string{"domain", "email"} {
 			facts := sdk.Facts{
 				"entity.type": kind, "domain.ascii": host, "domain.registrable": host, "dns.status": status,
-				"dns.zone": zone, "dns.special": special,
-				"dns.alias": alias, "dns.ns": ns, "dns.networks": networks, "dns.ttl": ttl, "dns.mx": mx,
-				"dns.spf": policy, "dns.dmarc": policy,
-				"rdap.found": "yes", "rdap.age_days": age, "rdap.created": created, "rdap.registrar": registrar,
-				"rdap.status": states,
-				"net.asn":     asn, "net.listed": listed, "net.domain_listed": listed,
+				"dns.zone": zone, "dns.special": special, "dns.alias": alias, "dns.ns": ns, "dns.networks": networks,
+				"dns.ttl": ttl, "dns.mx": mx, "dns.spf": policy, "dns.dmarc": policy, "rdap.found": "yes",
+				"rdap.age_days": age, "rdap.created": created, "rdap.registrar": registrar, "rdap.status": states,
+				"net.asn": asn, "net.listed": listed, "net.domain_listed": listed,
 			}
 			maps.DeleteFunc(facts, func(_, value string) bool { return value == "" })
 			suite.CheckResult(t, sdk.Run(Score, facts))

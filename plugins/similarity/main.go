@@ -1,4 +1,5 @@
-// The similarity layer: names that are nearly those of known scams.
+// Command similarity is the layer that scores names and mailboxes that nearly equal a reported one. The host finds the
+// nearest reported name.
 package main
 
 import "assay/sdk"

@@ -3,6 +3,7 @@ package main
 import (
 	"testing"
 
+	"assay/host/check"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -17,35 +18,41 @@ func TestManifest(t *testing.T) {
 	layertest.Open(t, ".").CheckManifest(t, "similarity", "domain", "email")
 }
 
-func TestSentence(t *testing.T) {
+// TestVerdicts checks that the layer alone never reaches review.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	layertest.Open(t, ".").CheckVerdict(t, check.Allow, pointsLongest)
+}
+
+func TestSignalText(t *testing.T) {
 	t.Parallel()
 	got := sdk.Run(Score, sdk.Facts{
 		"similar.part": "domain", "similar.nearest": "secure-paypal-login.xyz", "similar.distance": "1",
-		"similar.letters":  "17",
-		"similar.category": "phishing", "similar.list": "CERT Polska",
+		"similar.letters": "17", "similar.category": "phishing", "similar.list": "CERT Polska",
 	})
-	want := "nearly the same name as secure-paypal-login.xyz, which CERT Polska lists as phishing, but for 1 letter of 17"
+	want := "nearly the same name as secure-paypal-login.xyz, which CERT Polska lists as phishing, " +
+		"but for 1 letter of 17"
 	if got.Signals[0].Text != want {
 		t.Errorf("text %q, want %q", got.Signals[0].Text, want)
 	}
 }
 
-// Nearer and longer never scores less.
+// TestMonotone checks that a nearer or longer name never scores less.
 func TestMonotone(t *testing.T) {
 	t.Parallel()
 	for distance := range 4 {
 		for letters := 7; letters < 63; letters++ {
-			if worth(distance, letters) > worth(distance, letters+1) {
-				t.Errorf("%d of %d letters are worth more than of one more", distance, letters)
+			if domainPoints(distance, letters) > domainPoints(distance, letters+1) {
+				t.Errorf("distance %d scores more with %d letters than with one more", distance, letters)
 			}
-			if distance > 0 && letters > 9 && worth(distance, letters) > worth(distance-1, letters) {
-				t.Errorf("%d of %d letters are worth more than fewer", distance, letters)
+			if distance > 0 && letters > 9 && domainPoints(distance, letters) > domainPoints(distance-1, letters) {
+				t.Errorf("distance %d with %d letters scores more than a smaller distance", distance, letters)
 			}
 		}
 	}
 }
 
-// Signals must be ones the host takes, whatever the facts hold.
+// FuzzScore checks that the host would accept every result, whatever the facts hold.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	f.Add("domain", "paypa1.com", "1", "7", "phishing", "A", "")
