@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/apikey"
 	"assay/host/postgres/postgrestest"
-	"assay/host/store"
 )
 
 var updateAnswers = flag.Bool("update-answers", false, "rewrite the recorded answers in testdata/answers")
@@ -31,8 +31,8 @@ func TestAnswers(t *testing.T) {
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database)
 	// Two accounts share the quota. With a third the reputation graph would begin to speak.
-	domains := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
-	others := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	domains := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	others := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 	files, err := filepath.Glob("testdata/answers/*.jsonl")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no recorded answers: %v", err)

@@ -38,7 +38,7 @@ var arrows = map[string]struct{ imports, reason string }{
 	// Pure: no package of the host.
 	"sdk":                {"", "a layer must build without the host"},
 	"migrations":         {"", "the schema is data"},
-	"host/apikey":        {"", "the form of a key is an algorithm"},
+	"host/apikey":        {"", "keys are a format and plain types"},
 	"host/audit":         {"", "the hash chain is an algorithm, independent of storage"},
 	"host/entity":        {"", "parsing is pure"},
 	"host/keyring":       {"", "secrets depend on nothing that could leak them"},
@@ -50,7 +50,7 @@ var arrows = map[string]struct{ imports, reason string }{
 	// The core declares the interfaces that other packages implement.
 	"host/check":   {"host/entity", "the core declares what it needs, and others implement it"},
 	"host/privacy": {"host/check host/entity", "privacy requests are types"},
-	"host/billing": {"host/check", "selling needs neither pages nor the database"},
+	"host/billing": {"host/check", "billing needs neither pages nor the database"},
 	"host/eval":    {"host/check host/entity registry", "measuring is arithmetic on decisions"},
 	"host/feed":    {"host/entity sdk", "feeds are documents"},
 
@@ -76,7 +76,7 @@ var arrows = map[string]struct{ imports, reason string }{
 
 	// Users of the core and the store.
 	"host/api": {"host/check host/entity host/privacy", "the API sees only the core"},
-	"host/console": {"host/billing host/check host/entity host/privacy host/store",
+	"host/console": {"host/apikey host/billing host/check host/entity host/privacy host/store",
 		"pages run no guests and send no webhooks"},
 	"host/webhook": {"host/store", "delivery serves no requests and runs no checks"},
 	"host/lineup": {"host/check host/entity host/sandbox registry",

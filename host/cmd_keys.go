@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"assay/host/apikey"
 	"assay/host/check"
 	"assay/host/store"
 )
@@ -42,11 +43,11 @@ func (cmd *keysCreateCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 // issueKey creates a key for an account. If accountID is empty, it creates an account on the plan first.
 func issueKey(
 	ctx context.Context, s *store.Store, accountID string, plan check.Plan, name string,
-) (store.Issued, error) {
+) (apikey.Issued, error) {
 	if accountID == "" {
 		var err error
 		if accountID, err = s.CreateAccount(ctx, plan); err != nil {
-			return store.Issued{}, err
+			return apikey.Issued{}, err
 		}
 	}
 	return s.CreateKey(ctx, accountID, name)
@@ -68,7 +69,7 @@ func (cmd *keysListCmd) Run(ctx context.Context, cfg *Config, t *terminal) error
 		}
 		rows := make([][]string, len(keys))
 		for i, k := range keys {
-			rows[i] = []string{k.ID, k.Hint, k.Name, k.State, k.AccountID, k.Plan, fmt.Sprint(k.Used),
+			rows[i] = []string{k.ID, k.Hint, k.Name, string(k.State), k.Account, k.Plan, fmt.Sprint(k.Used),
 				k.CreatedAt.UTC().Format(time.DateTime), dateTime(k.LastUsedAt), dateTime(k.ExpiresAt)}
 		}
 		return t.table([]string{"ID", "KEY", "NAME", "STATE", "ACCOUNT", "PLAN", "USED THIS MONTH", "CREATED (UTC)",

@@ -14,12 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"assay/host/apikey"
 	"assay/host/entity"
 	"assay/host/facts/network"
 	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
 	"assay/host/postgres/postgrestest"
-	"assay/host/store"
 	"assay/registry"
 	"assay/sdk"
 )
@@ -94,7 +94,7 @@ func TestReadmeAnswer(t *testing.T) {
 	want.Status = http.StatusOK
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database)
-	got := ask(host, outputJSON[store.Issued](t, dir, database, "keys", "create").Secret, body)
+	got := ask(host, outputJSON[apikey.Issued](t, dir, database, "keys", "create").Secret, body)
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(answer{}, "Ref")); diff != "" {
 		t.Errorf("README.md shows another answer to %s (-README +host):\n%s", body, diff)
 	}

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/apikey"
 	"assay/host/postgres/postgrestest"
-	"assay/host/store"
 )
 
 // TestExamples runs the clients of examples/ against a real host.
@@ -15,7 +15,7 @@ func TestExamples(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database)
-	key := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
+	key := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 	ask(host, key, `{"email":"jane@paypa1-secure-login.xyz"}`) // the first calls of a layer are its slowest
 	for name, c := range map[string]struct {
 		command []string

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/apikey"
 	"assay/host/postgres/postgrestest"
-	"assay/host/store"
 )
 
 // TestGraphForget takes a bad actor out of the reputation graph, and then a value.
@@ -14,9 +14,9 @@ func TestGraphForget(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database)
-	var issued [2]store.Issued
+	var issued [2]apikey.Issued
 	for i := range issued {
-		issued[i] = outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "starter")
+		issued[i] = outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
 		for _, domain := range []string{"one.example", "two.example"} {
 			if a := once(host, issued[i].Secret, `{"domain":"`+domain+`"}`); a.Status != http.StatusOK {
 				t.Fatalf("a check got %+v", a)

@@ -59,7 +59,7 @@ func (m *maintenance) run(ctx context.Context) {
 func (m *maintenance) once(ctx context.Context) {
 	err := errors.Join(m.store.EnsurePartitions(ctx), m.store.PrunePublic(ctx), m.store.PruneWebhooks(ctx),
 		m.store.PruneRegistrations(ctx),
-		m.store.EndSubscriptions(ctx), m.store.ForgetBilling(ctx), m.checkpoint(ctx))
+		m.store.EndSubscriptions(ctx), m.store.PruneBilling(ctx), m.checkpoint(ctx))
 	if err != nil && ctx.Err() == nil {
 		m.log.Error("maintenance was not complete", "error", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/apikey"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store"
 )
@@ -40,7 +41,7 @@ func TestReceivers(t *testing.T) {
 			if _, err := exec.LookPath(command[0]); err != nil {
 				t.Skipf("this test needs %s: %v", command[0], err)
 			}
-			issued := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+			issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 			secret, err := b.store.SetEndpoint(t.Context(), issued.Account, "https://receiver.example")
 			if err != nil {
 				t.Fatal(err)

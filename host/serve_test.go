@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"testing"
 
+	"assay/host/apikey"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store"
 )
@@ -77,7 +78,7 @@ func TestQuotaAcrossHosts(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
 	hosts := []*hostProcess{startHost(t, dir, database), startHost(t, dir, database)}
-	issued := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "starter")
+	issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
 	var answered, exhausted atomic.Int32
 	var wg sync.WaitGroup
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 200}}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"assay/host/apikey"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store"
 )
@@ -91,7 +92,7 @@ func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database, onLoopback)
-	issued := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "starter")
+	issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
 	var mu sync.Mutex
 	status := 200
 	url, calls := receive(t, func(call) int { mu.Lock(); defer mu.Unlock(); return status })
@@ -424,7 +425,7 @@ func TestSince(t *testing.T) {
 func TestPrivateEndpointIsSetWithAWarning(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
-	issued := outputJSON[store.Issued](t, dir, database, "keys", "create", "--plan", "pro")
+	issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
 	for url, warned := range map[string]bool{"http://10.0.0.1/": true, "https://receiver.example/": false} {
 		cmd := command(t.Context(), dir, database, "webhooks", "set", "--account", issued.Account, "--url", url)
 		var stderr strings.Builder

@@ -21,6 +21,7 @@ import (
 	"github.com/gofiber/fiber/v2/middleware/filesystem"
 	"github.com/valyala/fasthttp"
 
+	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/store"
@@ -191,8 +192,8 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		page = &pageError{routing.Code, "This page cannot be asked for in that way. Go back and try again."}
 	case errors.As(err, &routing) && routing.Code < fiber.StatusInternalServerError:
 		page = &pageError{fiber.StatusNotFound, "There is no such page."}
-	case errors.Is(err, store.ErrNoKey):
-		page = &pageError{fiber.StatusNotFound, sentence(store.ErrNoKey)}
+	case errors.Is(err, apikey.ErrNotFound):
+		page = &pageError{fiber.StatusNotFound, sentence(apikey.ErrNotFound)}
 	case errors.Is(err, store.ErrNoEvent):
 		page = &pageError{fiber.StatusNotFound, sentence(store.ErrNoEvent)}
 	default:

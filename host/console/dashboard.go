@@ -10,10 +10,10 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/store"
 )
 
 // How much the dashboard's lists show.
@@ -49,7 +49,7 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, tried view) error {
 	if err != nil {
 		return err
 	}
-	days, err := c.cfg.Store.Days(w, s.Account, plottedDays)
+	days, err := c.cfg.Store.DailyChecks(w, s.Account, plottedDays)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (c *Console) showOverview(ctx *fiber.Ctx, s *session, tried view) error {
 }
 
 // series are the columns of a plot: days as Unix seconds, then counts by verdict.
-func series(days []store.Day) [4][]int64 {
+func series(days []billing.DailyChecks) [4][]int64 {
 	var s [4][]int64
 	for _, d := range days {
 		for i, n := range []int64{d.Date.Unix(), int64(d.Allow), int64(d.Review), int64(d.Block)} {
@@ -165,7 +165,7 @@ func (c *Console) rotateKey(ctx *fiber.Ctx, s *session) error {
 
 // keyed shows a key that was issued, or why none was.
 func (c *Console) keyed(ctx *fiber.Ctx, s *session, err error, v view) error {
-	for _, reason := range []error{store.ErrEnded, store.ErrTooManyKeys, store.ErrLastKey} {
+	for _, reason := range []error{billing.ErrSubscriptionEnded, apikey.ErrTooMany, apikey.ErrLast} {
 		if errors.Is(err, reason) {
 			ctx.Status(fiber.StatusConflict)
 			return c.showKeys(ctx, s, view{"Error": sentence(reason), "Typed": v["Typed"]})

@@ -11,8 +11,8 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"assay/host/apikey"
 	"assay/host/check"
-	"assay/host/store"
 )
 
 // session is who is signed in, kept in a sealed cookie: the host keeps nothing. Whether the key still stands is asked
@@ -103,7 +103,7 @@ func (c *Console) current(ctx *fiber.Ctx) (*session, error) {
 	w, cancel := work()
 	defer cancel()
 	plan, err := c.cfg.Store.SessionPlan(w, s.Account, s.Key)
-	if errors.Is(err, store.ErrNoKey) {
+	if errors.Is(err, apikey.ErrNotFound) {
 		return nil, nil
 	}
 	s.Plan = plan
@@ -197,7 +197,7 @@ func (c *Console) signIn(ctx *fiber.Ctx) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.begin(ctx, key.AccountID, key.ID); err != nil {
+	if _, err := c.begin(ctx, key.Account, key.ID); err != nil {
 		return err
 	}
 	return ctx.Redirect("/dashboard", fiber.StatusSeeOther)

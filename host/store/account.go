@@ -11,6 +11,7 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
 
+	"assay/host/billing"
 	"assay/host/check"
 )
 
@@ -31,16 +32,15 @@ type account struct {
 // publicAccount is the account of all callers without a key.
 const publicAccount = "acct_public"
 
-// PublicCaller is who uses the no-key endpoint.
+// PublicCaller returns the caller that uses the endpoint without a key.
 func (s *Store) PublicCaller() check.Caller {
 	return check.Caller{Account: publicAccount, Plan: check.PublicPlan()}
 }
 
 func (s *Store) createPublicAccount(ctx context.Context) error {
-	_, err := s.db.NewInsert().Model(newAccount(publicAccount,
-		check.PublicPlan())).On("CONFLICT (id) DO NOTHING").Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("making the public account: %w", err)
+	a := newAccount(publicAccount, check.PublicPlan())
+	if _, err := s.db.NewInsert().Model(a).On("CONFLICT (id) DO NOTHING").Exec(ctx); err != nil {
+		return fmt.Errorf("creating the public account: %w", err)
 	}
 	return nil
 }
@@ -51,10 +51,7 @@ func newAccount(id string, plan check.Plan) *account {
 	return &account{ID: id, Plan: plan.Name, Quota: plan.Quota, Salt: salt}
 }
 
-// ErrNoAccount means that there is no account of that id.
-var ErrNoAccount = errors.New("there is no such account")
-
-// CreateAccount makes an account on a plan and returns its id.
+// CreateAccount creates an account with a plan and returns its id.
 func (s *Store) CreateAccount(ctx context.Context, plan check.Plan) (string, error) {
 	a := newAccount("acct_"+ulid.Make().String(), plan)
 	if _, err := s.db.NewInsert().Model(a).Exec(ctx); err != nil {
@@ -68,7 +65,7 @@ func (s *Store) accountPlan(ctx context.Context, id string) (check.Plan, error) 
 	var a account
 	err := s.db.NewSelect().Model(&a).Where("id = ?", id).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) || (err == nil && id == publicAccount) {
-		return check.Plan{}, fmt.Errorf("%w: %s", ErrNoAccount, id)
+		return check.Plan{}, fmt.Errorf("%w: %s", billing.ErrNoAccount, id)
 	}
 	if err != nil {
 		return check.Plan{}, err

@@ -259,7 +259,7 @@ func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []audit
 	}
 	queries = append(queries, graph.queries(w.tx)...)
 	if len(keys) > 0 {
-		queries = append(queries, w.tx.NewUpdate().Model((*Key)(nil)).Set("last_used_at = ?",
+		queries = append(queries, w.tx.NewUpdate().Model((*keyRow)(nil)).Set("last_used_at = ?",
 			w.store.now()).Where("id IN (?)", bun.List(keys)))
 	}
 	for _, chain := range w.chains() {

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -13,14 +14,15 @@ import (
 	"assay/host/check"
 )
 
-// Locks are always taken in this order, so that no two transactions wait for each other: the id of an event, its
-// checkout, its subscription, the head of the account's chain, the account's keys.
+// Transactions take their locks in this order, which rules out deadlocks: the event's id, its checkout, its
+// subscription, the head of the account's chain, the account's keys.
 
-// rememberEvent is how long applied events are remembered: Stripe sends an event again for three days.
-const rememberEvent = 30 * 24 * time.Hour
+// eventRetention is how long the ids of applied events are kept. Stripe resends an event for three days.
+const eventRetention = 30 * 24 * time.Hour
 
 var _ billing.Accounts = (*Store)(nil)
 
+// subscriptionRow is a row of billing_subscriptions.
 type subscriptionRow struct {
 	bun.BaseModel `bun:"table:billing_subscriptions,alias:s"`
 
@@ -34,21 +36,23 @@ type subscriptionRow struct {
 	ChangedAt time.Time
 }
 
-// servingStatuses are those in which keys work.
+// servingStatuses are the statuses in which keys work. They match billing.Status.Serves.
 var servingStatuses = []billing.Status{billing.Active, billing.PastDue}
 
-// served says whether an account's keys may work: its plan costs nothing, or it was never sold one, or a subscription
-// serves it. The account must be locked.
-func served(ctx context.Context, tx bun.Tx, accountID string) (bool, error) {
+//go:embed sql/account_subscriptions.sql
+var accountSubscriptions string
+
+// keysEnabled reports whether the keys of a locked account may work: its plan is free, it never had a subscription, or a
+// subscription serves it.
+func keysEnabled(ctx context.Context, tx bun.Tx, accountID string) (bool, error) {
 	var row struct {
-		Plan          string
-		Sold, Serving bool
+		Plan                string
+		Subscribed, Serving bool
 	}
-	err := tx.NewRaw(`SELECT a.plan, EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id) AS sold,
-		EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id AND status IN (?)) AS serving
-		FROM accounts AS a WHERE a.id = ?`, bun.List(servingStatuses), accountID).Scan(ctx, &row)
+	err := tx.NewRaw(accountSubscriptions,
+		named{"account": accountID, "serving": bun.List(servingStatuses)}).Scan(ctx, &row)
 	offer, ok := billing.OfferOf(row.Plan)
-	return !row.Sold || row.Serving || (ok && offer.Cents == 0), err
+	return !row.Subscribed || row.Serving || (ok && offer.Cents == 0), err
 }
 
 // Apply implements billing.Accounts.
@@ -75,14 +79,14 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, c billing.Change) error {
 		return err
 	}
 	if checkout == nil && c.Checkout != "" {
-		// A subscription names its checkout for as long as it lives, and the checkout is deleted after days.
-		ours, err := tx.NewSelect().Model((*subscriptionRow)(nil)).Where("id = ? AND account_id IS NOT NULL",
-			c.Subscription).Exists(ctx)
+		// A subscription's events name its checkout permanently, but the checkout is deleted after billing.ClaimLife.
+		known, err := tx.NewSelect().Model((*subscriptionRow)(nil)).
+			Where("id = ? AND account_id IS NOT NULL", c.Subscription).Exists(ctx)
 		if err != nil {
 			return err
 		}
-		if !ours {
-			// Of another installation with the same provider account, or so late that the checkout was deleted.
+		if !known {
+			// The event belongs to another installation with the same provider account, or its checkout was deleted.
 			s.log.Warn("payment event of an unknown checkout", "event", c.Event, "checkout", c.Checkout, "subscription",
 				c.Subscription)
 			return nil
@@ -114,11 +118,11 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, c billing.Change) error {
 			row.Plan = checkout.Plan
 		}
 		if checkout.State == "open" && (row.Status.Serves() || c.Status.Serves()) {
-			if err := s.pay(ctx, tx, checkout); err != nil {
+			if err := s.markPaid(ctx, tx, checkout); err != nil {
 				return err
 			}
 		}
-		if checkout.State != "open" { // until it is paid, an upgrade is no business of the account's
+		if checkout.State != "open" { // an unpaid upgrade must not affect the account
 			row.AccountID = checkout.AccountID
 		}
 	}
@@ -128,69 +132,69 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, c billing.Change) error {
 	if row.AccountID == "" {
 		return nil
 	}
-	return s.settleAccount(ctx, tx, row.AccountID)
+	return s.applySubscriptions(ctx, tx, row.AccountID)
 }
 
-// progress orders the statuses of one subscription that are told of the same second.
-var progress = map[billing.Status]int{
+// statusOrder decides which of two changes with the same timestamp counts. "" is a change without a status.
+var statusOrder = map[billing.Status]int{
 	"": 5, billing.Incomplete: 0, billing.Active: 1, billing.PastDue: 2, billing.Unpaid: 3, billing.Paused: 4,
 }
 
-// supersedes says whether a change counts after what is known already: what happened last does, in whatever order it is
-// told. A provider's clock tells seconds, in which a subscription is both created and paid. What has ended has ended,
-// and what was paid once is never incomplete again.
-func supersedes(c billing.Change, known subscriptionRow) bool {
+// supersedes reports whether a change is newer than the stored subscription, because events can arrive in any order. A
+// provider's timestamps are in seconds, and a subscription can be created and paid in the same second. A cancellation
+// always counts, and a subscription that was paid never becomes incomplete again.
+func supersedes(c billing.Change, stored subscriptionRow) bool {
 	switch {
 	case c.Status == billing.Canceled:
 		return true
-	case c.Status == billing.Incomplete && known.Status != billing.Incomplete:
+	case c.Status == billing.Incomplete && stored.Status != billing.Incomplete:
 		return false
-	case c.At.Equal(known.ChangedAt):
-		return progress[c.Status] >= progress[known.Status]
+	case c.At.Equal(stored.ChangedAt):
+		return statusOrder[c.Status] >= statusOrder[stored.Status]
 	}
-	return c.At.After(known.ChangedAt)
+	return c.At.After(stored.ChangedAt)
 }
 
-// settleAccount makes an account's plan and keys what its subscriptions say: a serving one counts before one that has
-// ended, the latest before others.
-func (s *Store) settleAccount(ctx context.Context, tx bun.Tx, id string) error {
+// applySubscriptions sets an account's plan, and whether its keys work, from its subscriptions. The subscription that
+// serves the account and changed last determines the plan.
+func (s *Store) applySubscriptions(ctx context.Context, tx bun.Tx, id string) error {
 	if err := lockAccount(ctx, tx, id); err != nil {
 		return err
 	}
-	if ok, err := served(ctx, tx, id); err != nil {
+	if ok, err := keysEnabled(ctx, tx, id); err != nil {
 		return err
 	} else if !ok {
-		_, err := tx.NewUpdate().Model((*Key)(nil)).Set("state = 'cancelled', ended_at = now()").
+		_, err := tx.NewUpdate().Model((*keyRow)(nil)).Set("state = 'cancelled', ended_at = now()").
 			Where("account_id = ? AND state = 'valid'", id).Exec(ctx)
 		return errors.Join(err, notify(ctx, tx, TopicKeys))
 	}
 	var plan string
-	err := tx.NewSelect().Model((*subscriptionRow)(nil)).Column("plan").Where("account_id = ? AND status IN (?)", id,
-		bun.List(servingStatuses)).
+	err := tx.NewSelect().Model((*subscriptionRow)(nil)).Column("plan").
+		Where("account_id = ? AND status IN (?)", id, bun.List(servingStatuses)).
 		Order("changed_at DESC", "id").Limit(1).Scan(ctx, &plan)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil // what has ended is not what serves it
+		return nil // the account has a free plan
 	}
 	if err != nil {
 		return err
 	}
-	return movePlan(ctx, tx, id, plan)
+	return setPlan(ctx, tx, id, plan)
 }
 
-// movePlan puts a locked account on a plan, and lets its keys work that ended with a subscription. Its webhook goes
-// when the plan has none.
-func movePlan(ctx context.Context, tx bun.Tx, accountID, name string) error {
+// setPlan moves a locked account to a plan and re-enables the keys that ended with a subscription. If the plan has no
+// webhooks, the account's endpoint and undelivered events are dropped.
+func setPlan(ctx context.Context, tx bun.Tx, accountID, name string) error {
 	plan, ok := check.PlanNamed(name)
 	if !ok {
 		return fmt.Errorf("%w: %q", billing.ErrNoPlan, name)
 	}
-	// A quota that an operator raised stays as long as the plan does.
+	// An operator may have raised the quota, so it changes only with the plan.
 	_, err := tx.NewUpdate().Model((*account)(nil)).Set("plan = ?, quota = ?", plan.Name, plan.Quota).
 		Where("id = ? AND plan <> ?", accountID, plan.Name).Exec(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = tx.NewUpdate().Model((*Key)(nil)).Set("state = 'valid', ended_at = NULL").
+	_, err = tx.NewUpdate().Model((*keyRow)(nil)).Set("state = 'valid', ended_at = NULL").
 		Where("account_id = ? AND state = 'cancelled'", accountID).Exec(ctx)
 	if err != nil {
 		return err
@@ -223,14 +227,14 @@ func (s *Store) Subscription(ctx context.Context, account string) (billing.Subsc
 	}, nil
 }
 
-// EndSubscriptions ends those of the test checkout that were cancelled to a time that has come; a real provider tells
-// of the end itself.
+// EndSubscriptions ends the subscriptions of the test checkout whose cancellation is due. A real provider sends an event
+// instead.
 func (s *Store) EndSubscriptions(ctx context.Context) error {
 	var due []subscriptionRow
 	err := s.db.NewSelect().Model(&due).ExcludeColumn("changed_at").
 		Where("provider = 'test' AND status <> 'canceled' AND ends_at <= ?", s.now()).Scan(ctx)
 	if err != nil {
-		return fmt.Errorf("listing subscriptions that end: %w", err)
+		return fmt.Errorf("listing subscriptions that are due to end: %w", err)
 	}
 	for _, sub := range due {
 		err := s.Apply(ctx, billing.Change{
@@ -244,12 +248,12 @@ func (s *Store) EndSubscriptions(ctx context.Context) error {
 	return nil
 }
 
-// keyRetention is how long the hash of a key outlives the subscription (spec section 8).
+// keyRetention is how long the hash of an ended key is kept (contract section 8).
 const keyRetention = 30 * 24 * time.Hour
 
-// ForgetBilling deletes what has served its time: keys that ended 30 days ago, checkouts that nobody can come back to
-// and whose events Stripe sends no more, the ids of old events, and subscriptions that turned out to be none of ours.
-func (s *Store) ForgetBilling(ctx context.Context) error {
+// PruneBilling deletes expired rows: ended keys, checkouts whose key can no longer be claimed, event ids that Stripe no
+// longer resends, and subscriptions that never belonged to an account.
+func (s *Store) PruneBilling(ctx context.Context) error {
 	now := s.now()
 	for _, q := range []struct {
 		sql    string
@@ -258,11 +262,11 @@ func (s *Store) ForgetBilling(ctx context.Context) error {
 		{"DELETE FROM api_keys WHERE state <> 'valid' AND ended_at < ?", now.Add(-keyRetention)},
 		{"DELETE FROM api_keys WHERE expires_at < ?", now.Add(-keyRetention)},
 		{"DELETE FROM billing_checkouts WHERE created_at < ?", now.Add(-billing.ClaimLife)},
-		{"DELETE FROM billing_events WHERE applied_at < ?", now.Add(-rememberEvent)},
-		{"DELETE FROM billing_subscriptions WHERE account_id IS NULL AND changed_at < ?", now.Add(-rememberEvent)},
+		{"DELETE FROM billing_events WHERE applied_at < ?", now.Add(-eventRetention)},
+		{"DELETE FROM billing_subscriptions WHERE account_id IS NULL AND changed_at < ?", now.Add(-eventRetention)},
 	} {
 		if _, err := s.db.ExecContext(ctx, q.sql, q.before); err != nil {
-			return fmt.Errorf("forgetting old billing rows: %w", err)
+			return fmt.Errorf("pruning billing: %w", err)
 		}
 	}
 	return nil

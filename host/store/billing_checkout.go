@@ -10,16 +10,18 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
 
+	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
 )
 
-// How often, and for how long once it was shown, a key can be issued again.
+// A claimed key can be reissued maxReissues times, within reissueLife after it was claimed.
 const (
-	mostReissues = 3
-	reissueLife  = 24 * time.Hour
+	maxReissues = 3
+	reissueLife = 24 * time.Hour
 )
 
+// checkoutRow is a row of billing_checkouts. Its state is open, paid or claimed.
 type checkoutRow struct {
 	bun.BaseModel `bun:"table:billing_checkouts,alias:c"`
 
@@ -40,17 +42,16 @@ type checkoutRow struct {
 func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
 	row := checkoutRow{
 		ID: c.ID, Session: c.Session[:], AccountID: c.Account, Upgrade: c.Account != "", Plan: c.Plan,
-		Provider: c.Provider,
-		State:    "open", CreatedAt: c.At,
+		Provider: c.Provider, State: "open", CreatedAt: c.At,
 	}
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil || !c.Paid {
 			return err
 		}
-		if err := s.pay(ctx, tx, &row); err != nil || !row.Upgrade {
+		if err := s.markPaid(ctx, tx, &row); err != nil || !row.Upgrade {
 			return err
 		}
-		return s.chooseFree(ctx, tx, &row)
+		return s.moveToFreePlan(ctx, tx, &row)
 	})
 	if err != nil {
 		return fmt.Errorf("beginning checkout: %w", err)
@@ -58,12 +59,11 @@ func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
 	return nil
 }
 
-// CheckoutPlan returns the plan that an unpaid checkout is for, for the page that asks for a card. Error:
-// billing.ErrNoCheckout.
+// CheckoutPlan returns the plan of an open checkout, for the page that asks for a card. Error: billing.ErrNoCheckout.
 func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
 	var row checkoutRow
-	err := s.db.NewSelect().Model(&row).Where("id = ? AND state = 'open' AND created_at > ?", id,
-		s.now().Add(-billing.PayLife)).Scan(ctx)
+	err := s.db.NewSelect().Model(&row).
+		Where("id = ? AND state = 'open' AND created_at > ?", id, s.now().Add(-billing.PayLife)).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", billing.ErrNoCheckout
 	}
@@ -73,8 +73,8 @@ func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
 	return row.Plan, nil
 }
 
-// chooseFree moves an account that no subscription serves to a plan that costs nothing. Error: billing.ErrSubscribed.
-func (s *Store) chooseFree(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
+// moveToFreePlan moves an account that no subscription serves to the checkout's free plan. Error: billing.ErrSubscribed.
+func (s *Store) moveToFreePlan(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
 	if err := lockAccount(ctx, tx, c.AccountID); err != nil {
 		return err
 	}
@@ -86,11 +86,11 @@ func (s *Store) chooseFree(ctx context.Context, tx bun.Tx, c *checkoutRow) error
 	if serving {
 		return billing.ErrSubscribed
 	}
-	return movePlan(ctx, tx, c.AccountID, c.Plan)
+	return setPlan(ctx, tx, c.AccountID, c.Plan)
 }
 
-// pay marks a locked checkout as paid, and makes the account of a new customer.
-func (s *Store) pay(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
+// markPaid marks a locked checkout as paid and creates the account of a new customer.
+func (s *Store) markPaid(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
 	if c.AccountID == "" {
 		plan, ok := check.PlanNamed(c.Plan)
 		if !ok {
@@ -107,6 +107,7 @@ func (s *Store) pay(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
 	return err
 }
 
+// lockCheckout returns the checkout locked for update, or nil if there is none.
 func lockCheckout(ctx context.Context, tx bun.Tx, id string) (*checkoutRow, error) {
 	if id == "" {
 		return nil, nil
@@ -130,7 +131,7 @@ func (s *Store) Claim(ctx context.Context, session [32]byte) (claim billing.Clai
 			return nil
 		case c.State == "claimed":
 			claim.KeyID = c.KeyID
-			return tx.NewSelect().Model((*Key)(nil)).Column("hint").Where("id = ?", c.KeyID).Scan(ctx, &claim.Hint)
+			return tx.NewSelect().Model((*keyRow)(nil)).Column("hint").Where("id = ?", c.KeyID).Scan(ctx, &claim.Hint)
 		}
 		c.State, c.ClaimedAt = "claimed", s.now()
 		return s.claimKey(ctx, tx, c, &claim)
@@ -144,20 +145,20 @@ func (s *Store) Claim(ctx context.Context, session [32]byte) (claim billing.Clai
 // Reissue implements billing.Accounts.
 func (s *Store) Reissue(ctx context.Context, session [32]byte) (claim billing.Claim, err error) {
 	err = s.withCheckout(ctx, session, func(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
-		if c.State != "claimed" || c.Reissues >= mostReissues || s.now().Sub(c.ClaimedAt) >= reissueLife {
+		if c.State != "claimed" || c.Reissues >= maxReissues || s.now().Sub(c.ClaimedAt) >= reissueLife {
 			return billing.ErrNoReissue
 		}
-		var old Key
-		if err := lockAccount(ctx, tx, c.AccountID); err != nil { // so that the key is not used meanwhile
+		var old keyRow
+		if err := lockAccount(ctx, tx, c.AccountID); err != nil { // the key must not be used meanwhile
 			return err
 		}
 		if err := tx.NewSelect().Model(&old).Where("id = ?", c.KeyID).Scan(ctx); err != nil {
 			return err
 		}
-		if old.State != "valid" || old.LastUsedAt != nil || old.ExpiresAt != nil {
-			return billing.ErrNoReissue // somebody has it
+		if old.State != apikey.Valid || old.LastUsedAt != nil || old.ExpiresAt != nil {
+			return billing.ErrNoReissue // the first key is in use
 		}
-		if err := endKey(ctx, tx, old.ID, "revoked"); err != nil {
+		if err := revokeKey(ctx, tx, old.ID); err != nil {
 			return err
 		}
 		claim = billing.Claim{Plan: c.Plan, Account: c.AccountID}
@@ -165,18 +166,18 @@ func (s *Store) Reissue(ctx context.Context, session [32]byte) (claim billing.Cl
 		return s.claimKey(ctx, tx, c, &claim)
 	})
 	if err != nil {
-		return billing.Claim{}, fmt.Errorf("issuing key again: %w", err)
+		return billing.Claim{}, fmt.Errorf("reissuing key: %w", err)
 	}
 	return claim, nil
 }
 
-// withCheckout runs fn with the session's checkout locked, so that of many loads of one page one only gets the key.
+// withCheckout runs fn with the session's checkout locked, so that only one of several concurrent requests gets the key.
 func (s *Store) withCheckout(ctx context.Context, session [32]byte,
 	fn func(context.Context, bun.Tx, *checkoutRow) error) error {
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var c checkoutRow
-		err := tx.NewSelect().Model(&c).Where("session = ? AND created_at > ?", session[:],
-			s.now().Add(-billing.ClaimLife)).For("UPDATE").Scan(ctx)
+		err := tx.NewSelect().Model(&c).
+			Where("session = ? AND created_at > ?", session[:], s.now().Add(-billing.ClaimLife)).For("UPDATE").Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return billing.ErrNoCheckout
 		}
@@ -187,23 +188,23 @@ func (s *Store) withCheckout(ctx context.Context, session [32]byte,
 	})
 }
 
-// claimKey issues a key for a checkout and keeps which. When its subscription ended meanwhile, the key does not work
-// until another serves the account, but it signs in.
+// claimKey issues a key for a checkout and stores the key's id there. If the subscription has ended in the meantime, the
+// key can sign in but does not work until another subscription serves the account.
 func (s *Store) claimKey(ctx context.Context, tx bun.Tx, c *checkoutRow, claim *billing.Claim) error {
 	if err := lockAccount(ctx, tx, c.AccountID); err != nil {
 		return err
 	}
-	ok, err := served(ctx, tx, c.AccountID)
+	ok, err := keysEnabled(ctx, tx, c.AccountID)
 	if err != nil {
 		return err
 	}
-	secret, k, err := mintKey(c.AccountID, "default")
+	secret, k, err := generateKey(c.AccountID, "default")
 	if err != nil {
 		return err
 	}
 	if !ok {
 		now := s.now()
-		k.State, k.EndedAt, claim.Ended = "cancelled", &now, true
+		k.State, k.EndedAt, claim.Ended = apikey.Cancelled, &now, true
 	}
 	if _, err := tx.NewInsert().Model(k).Exec(ctx); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/postgres/postgrestest"
@@ -245,10 +246,10 @@ func TestEndedAccountsGetNoKeys(t *testing.T) {
 	if _, err := s.SignIn(t.Context(), claim.Key); err != nil {
 		t.Errorf("to choose a plan again: %v", err)
 	}
-	if issued, err := s.CreateKey(t.Context(), claim.Account, "free of charge"); !errors.Is(err, ErrEnded) {
+	if issued, err := s.CreateKey(t.Context(), claim.Account, "free of charge"); !errors.Is(err, billing.ErrSubscriptionEnded) {
 		t.Errorf("another key: %+v, %v", issued, err)
 	}
-	if issued, err := s.RotateKey(t.Context(), claim.Account, claim.KeyID, time.Hour); !errors.Is(err, ErrNoKey) {
+	if issued, err := s.RotateKey(t.Context(), claim.Account, claim.KeyID, time.Hour); !errors.Is(err, apikey.ErrNotFound) {
 		t.Errorf("a rotated key: %+v, %v", issued, err)
 	}
 	if again, err := s.Reissue(t.Context(), c.session); !errors.Is(err, billing.ErrNoReissue) {
@@ -326,7 +327,7 @@ func TestKeysCreatedWhileTheSubscriptionEnds(t *testing.T) {
 				} else {
 					_, err = host.RotateKey(context.Background(), claim.Account, claim.KeyID, time.Hour)
 				}
-				if err != nil && !errors.Is(err, ErrEnded) && !errors.Is(err, ErrNoKey) {
+				if err != nil && !errors.Is(err, billing.ErrSubscriptionEnded) && !errors.Is(err, apikey.ErrNotFound) {
 					t.Error(err)
 				}
 			})
@@ -349,26 +350,26 @@ func TestKeysAreBounded(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	caller := newCaller(t, s, plan(t, "pro", 1500))
-	if err := s.RevokeAccountKey(t.Context(), caller.Account, caller.Key); !errors.Is(err, ErrLastKey) {
+	if err := s.RevokeAccountKey(t.Context(), caller.Account, caller.Key); !errors.Is(err, apikey.ErrLast) {
 		t.Errorf("revoking the only key: %v", err)
 	}
-	if err := s.RevokeAccountKey(t.Context(), "acct_other", caller.Key); !errors.Is(err, ErrNoKey) {
+	if err := s.RevokeAccountKey(t.Context(), "acct_other", caller.Key); !errors.Is(err, apikey.ErrNotFound) {
 		t.Errorf("revoking another account's key: %v", err)
 	}
 	var wg sync.WaitGroup
-	for range 2 * mostKeys {
+	for range 2 * apikey.MaxPerAccount {
 		wg.Go(func() {
 			if _, err := s.CreateKey(context.Background(), caller.Account, "one more"); err != nil &&
-				!errors.Is(err, ErrTooManyKeys) {
+				!errors.Is(err, apikey.ErrTooMany) {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
-	if n := one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", caller.Account); n != mostKeys {
-		t.Errorf("%d keys, want %d", n, mostKeys)
+	if n := one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", caller.Account); n != apikey.MaxPerAccount {
+		t.Errorf("%d keys, want %d", n, apikey.MaxPerAccount)
 	}
-	if _, err := s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour); !errors.Is(err, ErrTooManyKeys) {
+	if _, err := s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour); !errors.Is(err, apikey.ErrTooMany) {
 		t.Errorf("rotating at the limit: %v", err)
 	}
 	if err := s.RevokeAccountKey(t.Context(), caller.Account, caller.Key); err != nil {
@@ -434,7 +435,7 @@ func TestOldBillingRowsAreForgotten(t *testing.T) {
 	}
 	forget := func() {
 		t.Helper()
-		if err := s.ForgetBilling(t.Context()); err != nil {
+		if err := s.PruneBilling(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}

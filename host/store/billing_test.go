@@ -11,6 +11,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/postgres/postgrestest"
@@ -250,7 +251,7 @@ func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 		t.Fatal(err)
 	}
 	now = now.Add(billing.ClaimLife + time.Hour)
-	if err := s.ForgetBilling(t.Context()); err != nil {
+	if err := s.PruneBilling(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM billing_checkouts"); n != 0 {
@@ -296,7 +297,7 @@ func TestCancelledSubscriptionEnds(t *testing.T) {
 		now = now.Add(time.Hour)
 	}
 	now = now.Add(keyRetention)
-	if err := s.ForgetBilling(t.Context()); err != nil {
+	if err := s.PruneBilling(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -311,7 +312,7 @@ func TestRotatedKeyWorksUntilTheOverlapEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.RotateKey(t.Context(), "acct_other", caller.Key, time.Hour); !errors.Is(err, ErrNoKey) {
+	if _, err := s.RotateKey(t.Context(), "acct_other", caller.Key, time.Hour); !errors.Is(err, apikey.ErrNotFound) {
 		t.Errorf("another account rotated the key: %v", err)
 	}
 	fresh, err := s.Authenticate(t.Context(), issued.Secret)

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,123 +15,115 @@ import (
 	"github.com/uptrace/bun"
 
 	"assay/host/apikey"
+	"assay/host/billing"
 	"assay/host/check"
 )
 
-// Key is what is known of an API key. The key itself is not among it.
-type Key struct {
-	bun.BaseModel `bun:"table:api_keys" json:"-"`
+// keyRow is a row of api_keys.
+type keyRow struct {
+	bun.BaseModel `bun:"table:api_keys,alias:key"`
 
-	ID        string `bun:",pk" json:"id"`
-	AccountID string `json:"account"`
-	Name      string `json:"name"`
-	Hash      []byte `json:"-"`
-	Hint      string `json:"hint"`
-	// valid, revoked (listed so once a rotation's overlap has passed) or cancelled
-	State     string     `bun:",nullzero,default:'valid'" json:"state"`
-	CreatedAt time.Time  `bun:",nullzero,default:now()" json:"created_at"`
-	EndedAt   *time.Time `json:"ended_at"`
-	// ExpiresAt is when a key that was rotated ends.
-	ExpiresAt  *time.Time `json:"expires_at"`
-	LastUsedAt *time.Time `json:"last_used_at"` // to the minute
-	Plan       string     `bun:",scanonly" json:"plan"`
-	Used       int        `bun:",scanonly" json:"used_this_month"` // by the whole account
+	ID         string `bun:",pk"`
+	AccountID  string
+	Name       string
+	Hash       []byte
+	Hint       string
+	State      apikey.State `bun:",nullzero,default:'valid'"`
+	CreatedAt  time.Time    `bun:",nullzero,default:now()"`
+	EndedAt    *time.Time
+	ExpiresAt  *time.Time
+	LastUsedAt *time.Time
+	Plan       string `bun:",scanonly"`
+	Used       int    `bun:",scanonly"`
 }
 
-// Issued is a new key, the only time that it can be seen.
-type Issued struct {
-	Secret  string `json:"key"`
-	ID      string `json:"id"`
-	Account string `json:"account"`
-	Plan    string `json:"plan"`
+// key converts the row. A rotated key counts as revoked once it has expired.
+func (k *keyRow) key(now time.Time) apikey.Key {
+	out := apikey.Key{
+		ID: k.ID, Account: k.AccountID, Name: k.Name, Hint: k.Hint, State: k.State, CreatedAt: k.CreatedAt,
+		EndedAt: k.EndedAt, ExpiresAt: k.ExpiresAt, LastUsedAt: k.LastUsedAt, Plan: k.Plan, Used: k.Used,
+	}
+	if k.State == apikey.Valid && !k.signsIn(now) {
+		out.State, out.EndedAt = apikey.Revoked, k.ExpiresAt
+	}
+	return out
 }
 
-// mostKeys is how many keys of an account may work at once, those included that only work until a rotation's overlap
-// ends.
-const mostKeys = 20
-
-// Errors of keys.
-var (
-	ErrNoKey       = errors.New("there is no such valid key") // also for another account's
-	ErrEnded       = errors.New("the account's subscription has ended: choose a plan first")
-	ErrTooManyKeys = fmt.Errorf("an account has %d keys at most: revoke one first", mostKeys)
-	ErrLastKey     = errors.New("this is the account's only key, and without one nobody can sign in: create another first")
-)
-
-// CreateKey issues a key to an account. The month's quota is the account's, whichever of its keys is used. Errors:
-// ErrNoAccount, ErrEnded, ErrTooManyKeys.
-func (s *Store) CreateKey(ctx context.Context, accountID, name string) (issued Issued, err error) {
+// CreateKey issues a key to an account. The monthly quota is shared by all keys of the account. Errors:
+// billing.ErrNoAccount, billing.ErrSubscriptionEnded, apikey.ErrTooMany.
+func (s *Store) CreateKey(ctx context.Context, accountID, name string) (issued apikey.Issued, err error) {
 	plan, err := s.accountPlan(ctx, accountID)
 	if err != nil {
-		return Issued{}, fmt.Errorf("creating key: %w", err)
+		return apikey.Issued{}, fmt.Errorf("creating key: %w", err)
 	}
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := lockAccount(ctx, tx, accountID); err != nil {
 			return err
 		}
-		if ok, err := served(ctx, tx, accountID); err != nil {
+		if ok, err := keysEnabled(ctx, tx, accountID); err != nil {
 			return err
 		} else if !ok {
-			return ErrEnded
+			return billing.ErrSubscriptionEnded
 		}
 		issued, err = s.addKey(ctx, tx, accountID, name)
 		return err
 	})
 	if err != nil {
-		return Issued{}, fmt.Errorf("creating key: %w", err)
+		return apikey.Issued{}, fmt.Errorf("creating key: %w", err)
 	}
 	issued.Plan = plan.Name
 	return issued, nil
 }
 
-// lockAccount takes the head of an account's chain. Behind it, keys begin and end and subscriptions settle: what is
-// read then stays so until the transaction ends.
+// lockAccount locks the head of the account's chain. Every change to an account's keys, plan and subscriptions holds
+// this lock, so what the transaction reads of them stays valid until it ends.
 func lockAccount(ctx context.Context, tx bun.Tx, accountID string) error {
 	_, err := lockHeads(ctx, tx, tx.NewSelect().Table("accounts").Column("chain").Where("id = ?", accountID))
 	return err
 }
 
-// addKey issues one more key to a locked account. Error: ErrTooManyKeys.
-func (s *Store) addKey(ctx context.Context, tx bun.Tx, accountID, name string) (Issued, error) {
-	n, err := tx.NewSelect().Model((*Key)(nil)).Where("account_id = ? AND state = 'valid'", accountID).
+// addKey issues another key to a locked account. Error: apikey.ErrTooMany.
+func (s *Store) addKey(ctx context.Context, tx bun.Tx, accountID, name string) (apikey.Issued, error) {
+	n, err := tx.NewSelect().Model((*keyRow)(nil)).Where("account_id = ? AND state = 'valid'", accountID).
 		Where("expires_at IS NULL OR expires_at > ?", s.now()).Count(ctx)
 	if err != nil {
-		return Issued{}, err
+		return apikey.Issued{}, err
 	}
-	if n >= mostKeys {
-		return Issued{}, ErrTooManyKeys
+	if n >= apikey.MaxPerAccount {
+		return apikey.Issued{}, apikey.ErrTooMany
 	}
-	secret, k, err := mintKey(accountID, name)
+	secret, k, err := generateKey(accountID, name)
 	if err != nil {
-		return Issued{}, err
+		return apikey.Issued{}, err
 	}
 	_, err = tx.NewInsert().Model(k).Exec(ctx)
-	return Issued{Secret: secret, ID: k.ID, Account: accountID}, err
+	return apikey.Issued{Secret: secret, ID: k.ID, Account: accountID}, err
 }
 
-// mintKey returns a new key and the row that is kept of it.
-func mintKey(account, name string) (secret string, k *Key, err error) {
+// generateKey returns a new key and its row.
+func generateKey(account, name string) (secret string, k *keyRow, err error) {
 	secret = apikey.New()
 	hash, ok := apikey.Parse(secret)
 	if !ok {
 		return "", nil, errors.New("the new key does not parse")
 	}
-	return secret, &Key{ID: "key_" + ulid.Make().String(), AccountID: account, Name: name, Hash: hash[:],
+	return secret, &keyRow{ID: "key_" + ulid.Make().String(), AccountID: account, Name: name, Hash: hash[:],
 		Hint: apikey.Hint(secret)}, nil
 }
 
-// RotateKey issues a key in place of one that works on until the overlap has passed. Errors: ErrNoKey, ErrTooManyKeys.
-func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap time.Duration) (issued Issued, err error) {
+// RotateKey issues a replacement for a key, which keeps working until the overlap has passed. Errors:
+// apikey.ErrNotFound, apikey.ErrTooMany.
+func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap time.Duration) (issued apikey.Issued, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := lockAccount(ctx, tx, accountID); err != nil {
 			return err
 		}
 		var name string
-		err := tx.NewSelect().Model((*Key)(nil)).Column("name").Where("id = ? AND account_id = ? AND state = 'valid'",
+		err := tx.NewSelect().Model((*keyRow)(nil)).Column("name").Where("id = ? AND account_id = ? AND state = 'valid'",
 			id, accountID).
 			Where("expires_at IS NULL OR expires_at > ?", s.now()).Scan(ctx, &name)
 		if errors.Is(err, sql.ErrNoRows) {
-			return ErrNoKey
+			return apikey.ErrNotFound
 		}
 		if err != nil {
 			return err
@@ -138,8 +131,8 @@ func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap tim
 		if issued, err = s.addKey(ctx, tx, accountID, name); err != nil {
 			return err
 		}
-		// Rotated twice, it ends at the earlier of the two times.
-		_, err = tx.NewUpdate().Model((*Key)(nil)).Set("expires_at = least(expires_at, ?)",
+		// A key that is rotated twice expires at the earlier time.
+		_, err = tx.NewUpdate().Model((*keyRow)(nil)).Set("expires_at = least(expires_at, ?)",
 			s.now().Add(overlap)).Where("id = ?", id).Exec(ctx)
 		if err != nil {
 			return err
@@ -147,66 +140,62 @@ func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap tim
 		return notify(ctx, tx, TopicKeys)
 	})
 	if err != nil {
-		return Issued{}, fmt.Errorf("rotating key %s: %w", id, err)
+		return apikey.Issued{}, fmt.Errorf("rotating key %s: %w", id, err)
 	}
 	return issued, nil
 }
 
-// Keys lists keys, newest first: all, or those of one account.
-func (s *Store) Keys(ctx context.Context, accountID string) ([]Key, error) {
-	keys := []Key{}
-	q := s.db.NewSelect().Model(&keys).ColumnExpr("key.*, a.plan, coalesce(u.used, 0) AS used").
-		Join("JOIN accounts AS a ON a.id = key.account_id").
-		Join("LEFT JOIN quota_usage AS u ON u.account_id = a.id AND u.period = ?", period(s.now())).
-		Order("key.id DESC")
-	if accountID != "" {
-		q = q.Where("key.account_id = ?", accountID)
-	}
-	if err := q.Scan(ctx); err != nil {
+//go:embed sql/keys.sql
+var keysQuery string
+
+// Keys lists the keys of an account, or all keys if accountID is empty, newest first.
+func (s *Store) Keys(ctx context.Context, accountID string) ([]apikey.Key, error) {
+	var rows []keyRow
+	now := s.now()
+	err := s.db.NewRaw(keysQuery, named{"account": accountID, "month": period(now)}).Scan(ctx, &rows)
+	if err != nil {
 		return nil, fmt.Errorf("listing keys: %w", err)
 	}
-	for i := range keys {
-		if k := &keys[i]; k.State == "valid" && !k.signsIn(s.now()) {
-			k.State, k.EndedAt = "revoked", k.ExpiresAt
-		}
+	keys := make([]apikey.Key, len(rows))
+	for i := range rows {
+		keys[i] = rows[i].key(now)
 	}
 	return keys, nil
 }
 
-// RevokeKey ends a key. No check that has not been recorded yet will be answered with it, on any host. Error: ErrNoKey.
+// RevokeKey ends a key, effective on every host: checks that are not yet recorded fail. Error: apikey.ErrNotFound.
 func (s *Store) RevokeKey(ctx context.Context, id string) error {
-	return s.endKey(ctx, id, "revoked")
-}
-
-func (s *Store) endKey(ctx context.Context, id, state string) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error { return endKey(ctx, tx, id, state) })
+	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error { return revokeKey(ctx, tx, id) })
 	if err != nil {
-		return fmt.Errorf("ending key %s: %w", id, err)
+		return fmt.Errorf("revoking key %s: %w", id, err)
 	}
 	return nil
 }
 
-func endKey(ctx context.Context, tx bun.Tx, id, state string) error {
-	// Behind the head's lock no batch is left that has read the key as valid and not yet committed.
+func revokeKey(ctx context.Context, tx bun.Tx, id string) error {
+	// Holding the head lock rules out batches that read the key as valid and have not committed yet.
 	chain := tx.NewSelect().TableExpr("api_keys AS k").Join("JOIN accounts AS a ON a.id = k.account_id").
 		Column("a.chain").Where("k.id = ?", id)
 	if _, err := lockHeads(ctx, tx, chain); err != nil {
 		return err
 	}
-	result, err := tx.NewUpdate().Model((*Key)(nil)).Set("state = ?", state).Set("ended_at = now()").
+	result, err := tx.NewUpdate().Model((*keyRow)(nil)).Set("state = 'revoked'").Set("ended_at = now()").
 		Where("id = ? AND state = 'valid'", id).Exec(ctx)
 	if err != nil {
 		return err
 	}
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(ErrNoKey, err)
+		return errors.Join(apikey.ErrNotFound, err)
 	}
 	return notify(ctx, tx, TopicKeys)
 }
 
-// Authenticate returns who presents a key. A malformed or mistyped one costs no query; others are remembered for a few
-// seconds, which is harmless: whether the key is valid is decided again in the transaction that records the check.
-// Errors: check.ErrUnauthorized, or the database's.
+//go:embed sql/caller_by_key.sql
+var callerByKey string
+
+// Authenticate returns the caller that a key belongs to. A malformed or mistyped key costs no query. Results are cached
+// for a few seconds, which is harmless because the transaction that records a check validates the key again. Errors:
+// check.ErrUnauthorized, or the database's.
 func (s *Store) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
 	hash, ok := apikey.Parse(presented)
 	if !ok {
@@ -219,17 +208,17 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 		return caller, nil
 	}
 	var row struct {
-		ID, AccountID, State, Plan string
-		Quota                      int
-		ExpiresAt                  time.Time
+		ID, AccountID, Plan string
+		State               apikey.State
+		Quota               int
+		ExpiresAt           time.Time
 	}
-	err := s.db.NewRaw(`SELECT k.id, k.account_id, k.state, a.plan, a.quota, k.expires_at
-		FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id WHERE k.hash = ?`, hash[:]).Scan(ctx, &row)
+	err := s.db.NewRaw(callerByKey, named{"hash": hash[:]}).Scan(ctx, &row)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return check.Caller{}, fmt.Errorf("looking up key: %w", err)
 	}
 	plan, ok := check.PlanNamed(row.Plan)
-	if err != nil || row.State != "valid" || !ok || (!row.ExpiresAt.IsZero() && !s.now().Before(row.ExpiresAt)) {
+	if err != nil || row.State != apikey.Valid || !ok || (!row.ExpiresAt.IsZero() && !s.now().Before(row.ExpiresAt)) {
 		s.callers.put(hash, check.Caller{}, s.now())
 		return check.Caller{}, check.ErrUnauthorized
 	}
@@ -239,35 +228,36 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 	return caller, nil
 }
 
-// SignIn returns the key that somebody presents to sign in to the dashboard: one that works, or that ended with its
-// subscription, so that a plan can be chosen again. Error: check.ErrUnauthorized.
-func (s *Store) SignIn(ctx context.Context, presented string) (Key, error) {
+// SignIn returns the key that a user presents to sign in to the dashboard. It accepts valid keys, and keys that ended
+// with their subscription, so that the user can choose a plan again. Error: check.ErrUnauthorized.
+func (s *Store) SignIn(ctx context.Context, presented string) (apikey.Key, error) {
 	hash, ok := apikey.Parse(strings.TrimSpace(presented))
 	if !ok {
-		return Key{}, check.ErrUnauthorized
+		return apikey.Key{}, check.ErrUnauthorized
 	}
-	var k Key
+	var k keyRow
 	err := s.db.NewSelect().Model(&k).Where("hash = ?", hash[:]).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) || (err == nil && !k.signsIn(s.now())) {
-		return Key{}, check.ErrUnauthorized
+		return apikey.Key{}, check.ErrUnauthorized
 	}
 	if err != nil {
-		return Key{}, fmt.Errorf("looking up key: %w", err)
+		return apikey.Key{}, fmt.Errorf("looking up key: %w", err)
 	}
-	return k, nil
+	return k.key(s.now()), nil
 }
 
-func (k *Key) signsIn(now time.Time) bool {
-	return k.State != "revoked" && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
+// signsIn reports whether the key can open the dashboard.
+func (k *keyRow) signsIn(now time.Time) bool {
+	return k.State != apikey.Revoked && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
 }
 
-// SessionPlan returns the plan of an account whose dashboard is open by one of its keys. Error: ErrNoKey, once the key
-// may no longer sign in.
+// SessionPlan returns the plan of the account of a dashboard session, which was opened with keyID. Error:
+// apikey.ErrNotFound, if that key can no longer sign in.
 func (s *Store) SessionPlan(ctx context.Context, accountID, keyID string) (check.Plan, error) {
-	var k Key
+	var k keyRow
 	err := s.db.NewSelect().Model(&k).Where("id = ? AND account_id = ?", keyID, accountID).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) || (err == nil && !k.signsIn(s.now())) {
-		return check.Plan{}, ErrNoKey
+		return check.Plan{}, apikey.ErrNotFound
 	}
 	if err != nil {
 		return check.Plan{}, fmt.Errorf("looking up session: %w", err)
@@ -275,51 +265,51 @@ func (s *Store) SessionPlan(ctx context.Context, accountID, keyID string) (check
 	return s.accountPlan(ctx, accountID)
 }
 
-// RevokeAccountKey ends a key of an account, unless nobody could sign in any more. Errors: ErrNoKey, also for another
-// account's; ErrLastKey.
+// RevokeAccountKey ends a key of an account, except the last one that can sign in. Errors: apikey.ErrNotFound, also for
+// another account's key; apikey.ErrLast.
 func (s *Store) RevokeAccountKey(ctx context.Context, accountID, id string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := lockAccount(ctx, tx, accountID); err != nil {
 			return err
 		}
 		var valid []string
-		err := tx.NewSelect().Model((*Key)(nil)).Column("id").Where("account_id = ? AND state = 'valid'", accountID).
+		err := tx.NewSelect().Model((*keyRow)(nil)).Column("id").Where("account_id = ? AND state = 'valid'", accountID).
 			Where("expires_at IS NULL OR id = ?", id).Scan(ctx, &valid)
 		if err != nil {
 			return err
 		}
 		if !slices.Contains(valid, id) {
-			return ErrNoKey
+			return apikey.ErrNotFound
 		}
 		if len(valid) == 1 {
-			return ErrLastKey
+			return apikey.ErrLast
 		}
-		return endKey(ctx, tx, id, "revoked")
+		return revokeKey(ctx, tx, id)
 	})
 	if err != nil {
-		return fmt.Errorf("ending key %s: %w", id, err)
+		return fmt.Errorf("revoking key %s: %w", id, err)
 	}
 	return nil
 }
 
-// ForgetCallers drops what Authenticate remembers: keys or plans have changed.
+// ForgetCallers clears the cache of Authenticate, after keys or plans have changed.
 func (s *Store) ForgetCallers() { s.callers.clear() }
 
-// callerCache remembers callers by key hash: known ones, and as an empty caller unknown ones.
+// callerCache caches callers by key hash. An empty caller means that the key is not valid.
 type callerCache struct {
 	mu      sync.Mutex
-	entries map[apikey.Hash]rememberedCaller
+	entries map[apikey.Hash]cachedCaller
 }
 
-type rememberedCaller struct {
+type cachedCaller struct {
 	check.Caller
 	until time.Time
 }
 
 const (
-	rememberValid   = 5 * time.Second
-	rememberUnknown = time.Second
-	rememberMost    = 20_000 // entries; more, and all are forgotten: random keys must not fill the memory
+	cacheValid   = 5 * time.Second
+	cacheInvalid = time.Second
+	maxCached    = 20_000 // the cache is cleared beyond this, so that random keys cannot fill the memory
 )
 
 func (c *callerCache) get(hash apikey.Hash, now time.Time) (check.Caller, bool) {
@@ -332,14 +322,14 @@ func (c *callerCache) get(hash apikey.Hash, now time.Time) (check.Caller, bool) 
 func (c *callerCache) put(hash apikey.Hash, caller check.Caller, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.entries == nil || len(c.entries) >= rememberMost {
-		c.entries = map[apikey.Hash]rememberedCaller{}
+	if c.entries == nil || len(c.entries) >= maxCached {
+		c.entries = map[apikey.Hash]cachedCaller{}
 	}
-	keep := rememberValid
+	keep := cacheValid
 	if caller.Key == "" {
-		keep = rememberUnknown
+		keep = cacheInvalid
 	}
-	c.entries[hash] = rememberedCaller{caller, now.Add(keep)}
+	c.entries[hash] = cachedCaller{caller, now.Add(keep)}
 }
 
 func (c *callerCache) clear() {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"assay/host/apikey"
+	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/postgres/postgrestest"
 )
@@ -43,11 +44,11 @@ func TestRevokedKeyRecordsNothingMore(t *testing.T) {
 	if _, err := a.Authenticate(t.Context(), key.Secret); !errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("a revoked key, once forgotten: %v, want ErrUnauthorized", err)
 	}
-	if err := b.RevokeKey(t.Context(), caller.Key); !errors.Is(err, ErrNoKey) {
-		t.Errorf("revoking again: %v, want ErrNoKey", err)
+	if err := b.RevokeKey(t.Context(), caller.Key); !errors.Is(err, apikey.ErrNotFound) {
+		t.Errorf("revoking again: %v, want apikey.ErrNotFound", err)
 	}
-	if err := b.RevokeKey(t.Context(), "key_unknown"); !errors.Is(err, ErrNoKey) {
-		t.Errorf("revoking an unknown key: %v, want ErrNoKey", err)
+	if err := b.RevokeKey(t.Context(), "key_unknown"); !errors.Is(err, apikey.ErrNotFound) {
+		t.Errorf("revoking an unknown key: %v, want apikey.ErrNotFound", err)
 	}
 	verifyLedger(t, a)
 }
@@ -163,14 +164,14 @@ func TestAuthenticate(t *testing.T) {
 	if _, err := s.Authenticate(t.Context(), unknown); !errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("an unknown key just seen: %v, want it remembered", err)
 	}
-	pass(rememberUnknown)
+	pass(cacheInvalid)
 	if _, err := s.Authenticate(t.Context(), unknown); err == nil || errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("an unknown key after a second: %v, want the database's error", err)
 	}
 	if _, err := s.Authenticate(t.Context(), key.Secret); err != nil {
 		t.Errorf("a key after a second: %v, want it remembered", err)
 	}
-	pass(rememberValid)
+	pass(cacheValid)
 	if _, err := s.Authenticate(t.Context(), key.Secret); err == nil || errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("a key after five seconds: %v, want the database's error", err)
 	}
@@ -180,12 +181,12 @@ func TestAuthenticate(t *testing.T) {
 func TestRememberedCallersAreBounded(t *testing.T) {
 	t.Parallel()
 	var c callerCache
-	for i := range 3 * rememberMost {
+	for i := range 3 * maxCached {
 		var hash apikey.Hash
 		hash[0], hash[1], hash[2] = byte(i), byte(i>>8), byte(i>>16)
 		c.put(hash, check.Caller{}, noon)
-		if len(c.entries) > rememberMost {
-			t.Fatalf("%d callers remembered, more than %d", len(c.entries), rememberMost)
+		if len(c.entries) > maxCached {
+			t.Fatalf("%d callers remembered, more than %d", len(c.entries), maxCached)
 		}
 	}
 }
@@ -195,8 +196,8 @@ func TestKeysBelongToAccounts(t *testing.T) {
 	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
 	l := ledgerOn(t, s, LedgerConfig{})
 	for _, account := range []string{"acct_unknown", publicAccount} {
-		if _, err := s.CreateKey(t.Context(), account, "test"); !errors.Is(err, ErrNoAccount) {
-			t.Errorf("a key for %s: %v, want ErrNoAccount", account, err)
+		if _, err := s.CreateKey(t.Context(), account, "test"); !errors.Is(err, billing.ErrNoAccount) {
+			t.Errorf("a key for %s: %v, want billing.ErrNoAccount", account, err)
 		}
 	}
 	caller := newCaller(t, s, plan(t, "starter", 150))

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"go.uber.org/goleak"
 
+	"assay/host/apikey"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/keyring"
@@ -117,7 +118,7 @@ func newCaller(t *testing.T, s *Store, plan check.Plan) check.Caller {
 }
 
 // newKey issues one more key to an account.
-func newKey(t *testing.T, s *Store, account string) (check.Caller, Issued) {
+func newKey(t *testing.T, s *Store, account string) (check.Caller, apikey.Issued) {
 	t.Helper()
 	key, err := s.CreateKey(t.Context(), account, "test")
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
@@ -37,12 +38,12 @@ func TestUsage(t *testing.T) {
 			refs = append(refs, r.Decision.Ref)
 		}
 	}
-	days, err := s.Days(t.Context(), caller.Account, 3)
+	days, err := s.DailyChecks(t.Context(), caller.Account, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
 	day := func(d int) time.Time { return time.Date(2031, 5, d, 0, 0, 0, 0, time.UTC) }
-	want := []Day{{Date: day(4), Block: 1}, {Date: day(5), Allow: 1, Review: 1}, {Date: day(6), Block: 1, Allow: 2}}
+	want := []billing.DailyChecks{{Date: day(4), Block: 1}, {Date: day(5), Allow: 1, Review: 1}, {Date: day(6), Block: 1, Allow: 2}}
 	if !slices.Equal(days, want) {
 		t.Errorf("got %v, want %v", days, want)
 	}
@@ -51,7 +52,7 @@ func TestUsage(t *testing.T) {
 		!u.ResetAt.Equal(time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("used: %+v, %v", u, err)
 	}
-	if _, err := s.Usage(t.Context(), "acct_none"); !errors.Is(err, ErrNoAccount) {
+	if _, err := s.Usage(t.Context(), "acct_none"); !errors.Is(err, billing.ErrNoAccount) {
 		t.Errorf("of no account: %v", err)
 	}
 

@@ -59,7 +59,7 @@ var (
 )
 
 // SetEndpoint sets where an account's events go and returns the secret that signs them, the only time that it can be
-// seen. What was set before is replaced whole, secrets included. Errors: ErrNoAccount, ErrPlanWithoutWebhooks.
+// seen. What was set before is replaced whole, secrets included. Errors: billing.ErrNoAccount, ErrPlanWithoutWebhooks.
 func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret string, err error) {
 	plan, err := s.accountPlan(ctx, accountID)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
@@ -137,8 +138,8 @@ func TestEndpointIsReplacedWhole(t *testing.T) {
 		t.Error("a new endpoint got the old one's secret")
 	}
 	for _, account := range []string{"acct_unknown", publicAccount} {
-		if _, err := s.SetEndpoint(t.Context(), account, "https://one.example"); !errors.Is(err, ErrNoAccount) {
-			t.Errorf("endpoint of %s: %v, want ErrNoAccount", account, err)
+		if _, err := s.SetEndpoint(t.Context(), account, "https://one.example"); !errors.Is(err, billing.ErrNoAccount) {
+			t.Errorf("endpoint of %s: %v, want billing.ErrNoAccount", account, err)
 		}
 	}
 }

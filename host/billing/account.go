@@ -1,0 +1,37 @@
+package billing
+
+import (
+	"errors"
+	"time"
+
+	"assay/host/check"
+)
+
+// Errors of accounts.
+var (
+	ErrNoAccount         = errors.New("there is no such account")
+	ErrSubscriptionEnded = errors.New("the account's subscription has ended: choose a plan first")
+)
+
+// Usage is how much of its monthly quota an account has used.
+type Usage struct {
+	Plan    check.Plan // with the account's own quota
+	Used    int
+	ResetAt time.Time // the first instant of the next calendar month, UTC
+}
+
+// DailyChecks counts an account's checks of one day (UTC) by verdict.
+type DailyChecks struct {
+	Date                 time.Time
+	Allow, Review, Block int
+}
+
+// RecentCheck is the part of a recorded check that the dashboard shows: neither the value nor its pseudonym.
+type RecentCheck struct {
+	Ref     string
+	Type    string
+	Score   int
+	Verdict check.Verdict
+	At      string // the decision's timestamp
+	KeyID   string
+}

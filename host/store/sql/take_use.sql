@@ -1,0 +1,9 @@
+-- Counts a client's use and returns the number of uses in the window. Returns no row if the client has reached the limit.
+-- The row lock serialises the uses of one client, so the condition sees every earlier use.
+INSERT INTO public_uses AS p (client, uses, last_used)
+VALUES (?client, ARRAY[?now::timestamptz], ?now)
+ON CONFLICT (client) DO UPDATE SET
+    last_used = ?now,
+    uses = array_append(ARRAY(SELECT u FROM unnest(p.uses) AS u WHERE u > ?since), ?now::timestamptz)
+WHERE (SELECT count(*) FROM unnest(p.uses) AS u WHERE u > ?since) < ?limit
+RETURNING cardinality(uses)
