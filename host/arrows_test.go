@@ -59,8 +59,9 @@ var arrows = map[string]struct{ imports, reason string }{
 		"guests run without a database"},
 	"host/sandbox/linear": {"", "memory for guests depends on wazero alone"},
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},
-	"host/store": {"host/check host/entity host/audit host/apikey host/keyring host/feed host/billing host/privacy " +
-		"registry migrations", "storage runs no guests and serves no requests"},
+	"host/store": {"host/check host/entity host/audit host/apikey host/keyring host/facts/registration " +
+		"host/facts/reputation host/feed host/billing host/privacy registry migrations",
+		"storage runs no guests and serves no requests"},
 	"host/postgres/postgrestest": {"host/postgres", "a test database needs only a server"},
 
 	"host/facts":                       {"host/check host/entity", "the collector knows sources by interface"},
@@ -72,7 +73,7 @@ var arrows = map[string]struct{ imports, reason string }{
 		"observing a network needs no database"},
 	"host/facts/registration": {"host/entity host/facts host/facts/internet host/facts/recent",
 		"registrations are stored through an interface"},
-	"host/facts/reputation": {"host/entity host/facts host/feed host/store", "reputation is read from the database"},
+	"host/facts/reputation": {"host/entity host/facts host/feed", "reputation is read through an interface"},
 
 	// Users of the core and the store.
 	"host/api": {"host/check host/entity host/privacy", "the API sees only the core"},

@@ -88,7 +88,7 @@ type imported struct {
 	Name   string      `json:"name"`
 	Kind   feed.Kind   `json:"kind"`
 	Format feed.Format `json:"format"`
-	store.FeedChange
+	feed.Change
 	Items     int64              `json:"items"` // in the file
 	Malformed int64              `json:"malformed"`
 	Passed    int64              `json:"passed_over"`
@@ -151,8 +151,8 @@ func placeIn(format feed.Format) string {
 }
 
 // feed is the list as it will be stored.
-func (cmd *feedsImportCmd) feed(format feed.Format, now time.Time) store.Feed {
-	f := store.Feed{
+func (cmd *feedsImportCmd) feed(format feed.Format, now time.Time) feed.List {
+	f := feed.List{
 		Name: cmd.Name, Kind: feed.Kind(cmd.Kind), Category: cmd.Category, Source: sourceOf(cmd.From), Format: format,
 		Licence: cmd.Licence,
 	}
@@ -171,10 +171,10 @@ func tooMalformed(r feed.Report) error {
 	return fmt.Errorf("%d of the %d items could not be read as format %s, so nothing was changed: see --format and --column", r.Malformed, r.Items, r.Format)
 }
 
-func (cmd *feedsImportCmd) print(t *terminal, r feed.Report, change store.FeedChange, took time.Duration) error {
+func (cmd *feedsImportCmd) print(t *terminal, r feed.Report, change feed.Change, took time.Duration) error {
 	if cmd.JSON {
 		out := imported{
-			Name: cmd.Name, Kind: feed.Kind(cmd.Kind), Format: r.Format, FeedChange: change, Items: r.Items,
+			Name: cmd.Name, Kind: feed.Kind(cmd.Kind), Format: r.Format, Change: change, Items: r.Items,
 			Malformed: r.Malformed,
 			Passed:    r.Passed, First: []malformedExample{}, Seconds: took.Round(time.Millisecond).Seconds(),
 		}

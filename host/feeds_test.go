@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/feed"
 	"assay/host/postgres/postgrestest"
-	"assay/host/store"
 )
 
 func TestFeedsCommands(t *testing.T) {
@@ -46,10 +46,10 @@ func TestFeedsCommands(t *testing.T) {
 	}
 	write("# nothing")
 	if code, text := failing(t, dir, database, importing...); code != 1 ||
-		!strings.Contains(text, "nothing in it could be read") || !strings.Contains(text, "read as plain") {
+		!strings.Contains(text, "has no entry that could be read") || !strings.Contains(text, "read as plain") {
 		t.Errorf("an empty list: exit %d, %s", code, text)
 	}
-	feeds := outputJSON[[]store.Feed](t, dir, database, "feeds", "list")
+	feeds := outputJSON[[]feed.List](t, dir, database, "feeds", "list")
 	if len(feeds) != 1 || feeds[0].Name != "CERT Test" || feeds[0].Entries != 2 || feeds[0].Version != 2 ||
 		feeds[0].Licence != "CC0" || feeds[0].Source != file ||
 		feeds[0].ExpiresAt == nil || feeds[0].ExpiresAt.Sub(feeds[0].ImportedAt).Round(time.Hour) != 30*24*time.Hour {
@@ -65,7 +65,7 @@ func TestFeedsCommands(t *testing.T) {
 		!strings.Contains(text, "no list of that name") {
 		t.Errorf("withdrawing again: exit %d, %s", code, text)
 	}
-	if feeds := outputJSON[[]store.Feed](t, dir, database, "feeds", "list"); len(feeds) != 0 {
+	if feeds := outputJSON[[]feed.List](t, dir, database, "feeds", "list"); len(feeds) != 0 {
 		t.Errorf("lists are left: %+v", feeds)
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -11,7 +10,6 @@ import (
 	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
 	"assay/host/facts/resolver"
-	"assay/host/store"
 )
 
 // lookups is what a host observes of entities, and what has to be closed for it. Nothing is asked before a layer of the
@@ -43,7 +41,7 @@ func (b *backend) openLookups(cfg *Config, log *slog.Logger) (l *lookups, err er
 		sources = append(sources, network.DNS{Resolver: dns}, network.NewNet(addresses))
 	}
 	if cfg.RDAPURL != off {
-		rdap, err := registration.New(registration.Config{Store: keptRegistrations{b.store}, URL: cfg.RDAPURL,
+		rdap, err := registration.New(registration.Config{Store: b.store, URL: cfg.RDAPURL,
 			DNS: cfg.configuredResolvers(), Logger: log})
 		if err != nil {
 			return l, fmt.Errorf("ASSAY_RDAP_URL: %w", err)
@@ -81,23 +79,4 @@ func (c *Config) addressTables() (n network.NetConfig, err error) {
 		}
 	}
 	return n, nil
-}
-
-// keptRegistrations is the store as registration.Store.
-type keptRegistrations struct{ store *store.Store }
-
-func (k keptRegistrations) Registration(ctx context.Context, domain string) (registration.Kept, bool, error) {
-	r, ok, err := k.store.Registration(ctx, domain)
-	return registration.Kept{
-		Outcome: registration.Outcome(r.Outcome), Created: r.Created, Expires: r.Expires, Registrar: r.Registrar,
-		Status:  r.Status,
-		Fetched: r.Fetched, Next: r.Next, Failures: r.Failures,
-	}, ok, err
-}
-
-func (k keptRegistrations) KeepRegistration(ctx context.Context, domain string, r registration.Kept) error {
-	return k.store.KeepRegistration(ctx, domain, store.Registration{
-		Outcome: string(r.Outcome), Created: r.Created, Expires: r.Expires, Registrar: r.Registrar, Status: r.Status,
-		Fetched: r.Fetched, Next: r.Next, Failures: r.Failures,
-	})
 }

@@ -284,7 +284,7 @@ func TestListing(t *testing.T) {
 	}
 	before := scores()
 	entries := []feed.Entry{{Type: entity.Domain, Value: listed, Name: "blumenwiese-angebote", Category: "scam"}}
-	_, err := m.store.ImportFeed(t.Context(), store.Feed{Name: "Shops", Kind: feed.Bad}, oneList(entries))
+	_, err := m.store.ImportFeed(t.Context(), feed.List{Name: "Shops", Kind: feed.Bad}, oneList(entries))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -132,9 +132,9 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 				t.Errorf("what is not hers has changed (-before +after):\n%s", diff)
 			}
 			graph := map[string]string{}
-			for _, n := range []Node{{"email", jane.Value}, {"maildomain", "mailbox-example.net"},
+			for _, n := range [][2]string{{"email", jane.Value}, {"maildomain", "mailbox-example.net"},
 				{"email", john.Value}, {"domain", domain.Value}} {
-				graph[n.Kind+" "+n.Value] = sightingOf(t, s, mine.Account, n.Kind, n.Value)
+				graph[n[0]+" "+n[1]] = sightingOf(t, s, mine.Account, n[0], n[1])
 			}
 			want := map[string]string{
 				"email " + jane.Value:            "0 rows",
@@ -145,7 +145,9 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 			if diff := cmp.Diff(want, graph); diff != "" {
 				t.Errorf("the graph (-want +got):\n%s", diff)
 			}
-			if n := one[int](t, s, "SELECT count(*) FROM graph_links WHERE account_id = ? AND encode(?::bytea, 'hex') IN (encode(low, 'hex'), encode(high, 'hex'))", mine.Account, s.node(Node{"email", jane.Value})); n != 0 {
+			if n := one[int](t, s, `SELECT count(*) FROM graph_links
+				WHERE account_id = ? AND ? IN (encode(low, 'hex'), encode(high, 'hex'))`,
+				mine.Account, node("email", jane.Value)); n != 0 {
 				t.Errorf("%d links of hers are left", n)
 			}
 			verifyLedger(t, s)

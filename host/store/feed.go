@@ -3,7 +3,7 @@ package store
 import (
 	"cmp"
 	"context"
-	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -12,61 +12,46 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 
+	"assay/host/facts/reputation"
 	"assay/host/feed"
 )
 
-// TopicFeeds says that a list was imported or withdrawn.
+// TopicFeeds announces that a list was imported or withdrawn.
 const TopicFeeds Topic = "feeds"
-
-// Feed is an imported list.
-type Feed struct {
-	bun.BaseModel `bun:"table:feeds,alias:f" json:"-"`
-
-	ID         int         `bun:",pk" json:"-"`
-	Name       string      `json:"name"`
-	Kind       feed.Kind   `json:"kind"`
-	Category   string      `json:"category,omitempty"` // of entries that name none of their own
-	Source     string      `json:"source"`             // the file or URL that it was read from
-	Format     feed.Format `json:"format"`
-	Licence    string      `json:"licence,omitempty"`
-	Entries    int         `json:"entries"` // different ones
-	Version    int         `json:"version"` // counts the imports
-	ImportedAt time.Time   `json:"imported_at"`
-	ExpiresAt  *time.Time  `json:"expires_at"` // it has no effect from then on; nil: never
-}
-
-// InForce says whether the list counts at that time.
-func (f Feed) InForce(at time.Time) bool { return f.ExpiresAt == nil || f.ExpiresAt.After(at) }
-
-// FeedChange is what an import changed.
-type FeedChange struct {
-	Entries int `json:"entries"` // of the list now
-	Added   int `json:"added"`
-	Altered int `json:"altered"` // in category or scope
-	Removed int `json:"removed"`
-}
 
 // Errors of lists.
 var (
 	ErrNoFeed    = errors.New("there is no list of that name")
-	ErrEmptyFeed = errors.New("nothing in it could be read as an entity, so the list stays as it was")
+	ErrEmptyFeed = errors.New("the list has no entry that could be read, so nothing was changed")
 )
 
 // feedLock serialises changes of lists.
 const feedLock = migrationLock + 2
 
-// ImportFeed replaces what the list of f's name holds by what next returns until io.EOF, all at once: until it is done,
-// and when it fails, the earlier content counts. What stays the same is not written again. Error: ErrEmptyFeed.
-func (s *Store) ImportFeed(ctx context.Context, f Feed, next func() ([]feed.Entry, error)) (FeedChange, error) {
-	var change FeedChange
-	err := s.slowly(ctx, func(ctx context.Context, tx pgx.Tx) error {
+// lockFeeds holds feedLock until the transaction ends.
+func lockFeeds(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(feedLock))
+	return err
+}
+
+//go:embed sql/import_feed.sql
+var importFeedStatement string
+
+// ImportFeed replaces the content of the list named list.Name with the entries that next returns until io.EOF. The
+// import is atomic: the previous content applies until it succeeds. Unchanged entries are not written again. It fails
+// with ErrEmptyFeed if next returns no entry.
+func (s *Store) ImportFeed(ctx context.Context, list feed.List, next func() ([]feed.Entry, error)) (feed.Change, error) {
+	var change feed.Change
+	err := s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := s.copyEntries(ctx, tx, next); err != nil {
 			return err
 		}
-		// Of one entity listed twice, what says more counts: the host before a page on it, a category before none.
+		if err := lockFeeds(ctx, tx); err != nil {
+			return err
+		}
+		// If an entity is listed twice, the more informative entry wins: a host over a page, a category over none.
 		err := execAll(ctx, tx,
 			"SET LOCAL work_mem = '64MB'",
-			fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", int64(feedLock)),
 			`CREATE TEMPORARY TABLE listed ON COMMIT DROP AS
 				SELECT DISTINCT ON (node) * FROM incoming ORDER BY node, page, category = '', category`,
 			"ANALYZE listed")
@@ -81,35 +66,14 @@ func (s *Store) ImportFeed(ctx context.Context, f Feed, next func() ([]feed.Entr
 		}
 		now := s.now().UTC()
 		var id int
-		err = tx.QueryRow(ctx, `
-			INSERT INTO feeds AS f (name, kind, category, source, format, licence, entries, version, imported_at, expires_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, 1, $8, $9)
-			ON CONFLICT (name) DO UPDATE SET kind = EXCLUDED.kind, category = EXCLUDED.category, source = EXCLUDED.source, format = EXCLUDED.format,
-				licence = EXCLUDED.licence, entries = EXCLUDED.entries, version = f.version + 1, imported_at = EXCLUDED.imported_at,
-				expires_at = EXCLUDED.expires_at
-			RETURNING id`,
-			f.Name, string(f.Kind), f.Category, f.Source, string(f.Format), f.Licence, change.Entries, now,
-			f.ExpiresAt).Scan(&id)
+		err = tx.QueryRow(ctx, importFeedStatement, list.Name, string(list.Kind), list.Category, list.Source,
+			string(list.Format), list.Licence, change.Entries, now, list.ExpiresAt).Scan(&id)
 		if err != nil {
 			return err
 		}
-		gone, err := tx.Exec(ctx, "DELETE FROM feed_entries AS e WHERE feed_id = $1 AND NOT EXISTS (SELECT FROM listed AS l WHERE l.node = e.node)", id)
-		if err != nil {
+		if err := mergeEntries(ctx, tx, id, now, &change); err != nil {
 			return err
 		}
-		altered, err := tx.Exec(ctx, `UPDATE feed_entries AS e SET page = l.page, category = l.category FROM listed AS l
-			WHERE e.feed_id = $1 AND e.node = l.node AND (e.page, e.category) IS DISTINCT FROM (l.page, l.category)`, id)
-		if err != nil {
-			return err
-		}
-		added, err := tx.Exec(ctx, `INSERT INTO feed_entries (feed_id, node, type, value, name, page, category, first_seen)
-			SELECT $1, node, type, value, name, page, category, $2 FROM listed AS l
-			WHERE NOT EXISTS (SELECT FROM feed_entries AS e WHERE e.feed_id = $1 AND e.node = l.node) ORDER BY node`, id, now)
-		if err != nil {
-			return err
-		}
-		change.Removed, change.Altered, change.Added = int(gone.RowsAffected()), int(altered.RowsAffected()),
-			int(added.RowsAffected())
 		if err := compactEntries(ctx, tx); err != nil {
 			return err
 		}
@@ -117,49 +81,74 @@ func (s *Store) ImportFeed(ctx context.Context, f Feed, next func() ([]feed.Entr
 		return err
 	})
 	if err != nil {
-		return FeedChange{}, fmt.Errorf("importing list %s: %w", f.Name, err)
+		return feed.Change{}, fmt.Errorf("importing list %s: %w", list.Name, err)
 	}
 	return change, nil
 }
 
-// copyEntries streams the entries into a temporary table.
+// copyEntries streams the entries into the temporary table incoming.
 func (s *Store) copyEntries(ctx context.Context, tx pgx.Tx, next func() ([]feed.Entry, error)) error {
-	_, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE incoming (node bytea, type text, value text, name text, page boolean, category text) ON COMMIT DROP`)
+	_, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE incoming
+		(node bytea, type text, value text, name text, page boolean, category text) ON COMMIT DROP`)
 	if err != nil {
 		return err
 	}
 	var entries []feed.Entry
-	var broken error // what Postgres says of it is only that the client gave up
+	var nextErr error // Postgres only reports that the client cancelled the copy
 	_, err = tx.CopyFrom(ctx, pgx.Identifier{"incoming"}, []string{"node", "type", "value", "name", "page", "category"},
 		pgx.CopyFromFunc(func() ([]any, error) {
 			for len(entries) == 0 {
-				if entries, broken = next(); errors.Is(broken, io.EOF) {
-					broken = nil
+				if entries, nextErr = next(); errors.Is(nextErr, io.EOF) {
+					nextErr = nil
 					return nil, nil
-				} else if broken != nil {
-					return nil, broken
+				} else if nextErr != nil {
+					return nil, nextErr
 				}
 			}
 			e := entries[0]
 			entries = entries[1:]
-			return []any{s.node(Node{string(e.Type), e.Value}), string(e.Type), e.Value, e.Name, e.Page, e.Category},
-				nil
+			node := s.node(reputation.Node{Kind: string(e.Type), Value: e.Value})
+			return []any{node, string(e.Type), e.Value, e.Name, e.Page, e.Category}, nil
 		}))
-	return cmp.Or(broken, err)
+	return cmp.Or(nextErr, err)
+}
+
+// mergeEntries makes the entries of a list equal to the temporary table listed and counts the differences.
+func mergeEntries(ctx context.Context, tx pgx.Tx, list int, now time.Time, change *feed.Change) error {
+	removed, err := tx.Exec(ctx, `DELETE FROM feed_entries AS e
+		WHERE feed_id = $1 AND NOT EXISTS (SELECT FROM listed AS l WHERE l.node = e.node)`, list)
+	if err != nil {
+		return err
+	}
+	altered, err := tx.Exec(ctx, `UPDATE feed_entries AS e SET page = l.page, category = l.category FROM listed AS l
+		WHERE e.feed_id = $1 AND e.node = l.node AND (e.page, e.category) IS DISTINCT FROM (l.page, l.category)`, list)
+	if err != nil {
+		return err
+	}
+	added, err := tx.Exec(ctx, `INSERT INTO feed_entries (feed_id, node, type, value, name, page, category, first_seen)
+		SELECT $1, node, type, value, name, page, category, $2 FROM listed AS l
+		WHERE NOT EXISTS (SELECT FROM feed_entries AS e WHERE e.feed_id = $1 AND e.node = l.node) ORDER BY node`,
+		list, now)
+	if err != nil {
+		return err
+	}
+	change.Removed, change.Altered, change.Added =
+		int(removed.RowsAffected()), int(altered.RowsAffected()), int(added.RowsAffected())
+	return nil
 }
 
 func execAll(ctx context.Context, tx pgx.Tx, statements ...string) error {
-	for _, sql := range statements {
-		if _, err := tx.Exec(ctx, sql); err != nil {
+	for _, statement := range statements {
+		if _, err := tx.Exec(ctx, statement); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// slowly runs fn in a transaction on a connection of its own, without the deadlines of requests: what works on whole
-// tables takes as long as they are large.
-func (s *Store) slowly(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+// inLongTx runs fn in a transaction on its own connection, without the statement timeouts of the pool. It is for
+// statements that process whole tables.
+func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
 	cfg, err := connConfig(s.url)
 	if err != nil {
 		return err
@@ -172,7 +161,8 @@ func (s *Store) slowly(ctx context.Context, fn func(ctx context.Context, tx pgx.
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return fn(ctx, tx) })
 }
 
-// WithdrawFeed takes a list out of force on every host at once, then deletes its entries. Error: ErrNoFeed.
+// WithdrawFeed disables a list on every host at once, then deletes its entries. It fails with ErrNoFeed if there is no
+// such list.
 func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		result, err := tx.NewRaw("DELETE FROM feeds WHERE name = ?", name).Exec(ctx)
@@ -185,10 +175,13 @@ func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 		return notify(ctx, tx, TopicFeeds)
 	})
 	if err == nil {
-		// Without its row in feeds an entry has no effect. Those that an earlier withdrawal left behind go too.
-		err = s.slowly(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			err := execAll(ctx, tx, fmt.Sprintf("SELECT pg_advisory_xact_lock(%d)", int64(feedLock)),
-				"DELETE FROM feed_entries WHERE feed_id NOT IN (SELECT id FROM feeds)")
+		// Entries without a row in feeds have no effect. This also deletes the entries left by an interrupted
+		// withdrawal.
+		err = s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+			if err := lockFeeds(ctx, tx); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, "DELETE FROM feed_entries WHERE feed_id NOT IN (SELECT id FROM feeds)")
 			if err != nil {
 				return err
 			}
@@ -201,108 +194,92 @@ func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 	return nil
 }
 
-// compactEntries writes the entries anew where most of their pages have come to be empty. Vacuum frees only pages at a
-// table's end, and none of an index's: Postgres reckons with all of them, and reads the whole table to find a few dozen
+// compactEntries rewrites the table of entries when most of its pages are nearly empty. VACUUM returns only the pages at
+// the end of a table. Postgres estimates costs from the remaining ones, and would scan the whole table for a few dozen
 // entries.
 func compactEntries(ctx context.Context, tx pgx.Tx) error {
-	const few, full = 1000, 10 // pages that may be empty, entries that a page holds at least: some sixty fit
-	var pages, left int
-	err := tx.QueryRow(ctx, "SELECT pg_relation_size('feed_entries') / 8192, (SELECT count(*) FROM feed_entries)").
-		Scan(&pages, &left)
-	if err != nil || pages <= few || left > pages*full {
+	const (
+		minPages       = 1000 // smaller tables are not worth compacting
+		minPerPage     = 10   // entries; a full page has several times as many
+		pageBytes      = 8192
+		lockNotGranted = "55P03" // SQLSTATE lock_not_available
+	)
+	var bytes, entries int
+	err := tx.QueryRow(ctx, "SELECT pg_relation_size('feed_entries'), (SELECT count(*) FROM feed_entries)").
+		Scan(&bytes, &entries)
+	if pages := bytes / pageBytes; err != nil || pages <= minPages || entries > pages*minPerPage {
 		return err
 	}
 	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
 		return execAll(ctx, tx,
 			"CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM feed_entries",
-			// Who waits for this lock holds up every look-up behind: while somebody reads for long, as a backup does,
-			// let it be.
+			// A waiting exclusive lock blocks every later lookup. Give up soon if a long read, such as a backup, is
+			// running.
 			"SET LOCAL lock_timeout = '200ms'",
 			"LOCK TABLE feed_entries IN ACCESS EXCLUSIVE MODE",
 			"TRUNCATE feed_entries",
 			"INSERT INTO feed_entries SELECT * FROM kept",
 			"ANALYZE feed_entries")
 	})
-	if sqlState(err) == "55P03" { // lock_not_available
+	if sqlState(err) == lockNotGranted {
 		return nil
 	}
 	return err
 }
 
-// Feeds lists the imported lists by name, those that have expired included.
-func (s *Store) Feeds(ctx context.Context) ([]Feed, error) {
-	feeds := []Feed{}
-	if err := s.db.NewSelect().Model(&feeds).Order("name").Scan(ctx); err != nil {
-		return nil, fmt.Errorf("listing lists: %w", err)
-	}
-	return feeds, nil
-}
-
-// FeedEntry is an entry of a list, to be compared with.
-type FeedEntry struct {
-	Node     []byte
-	Type     string
-	Value    string
-	Name     string
-	Category string // its own, else its list's
-}
-
-// FeedEntries returns up to limit entries of a list that have a name, in the order of their nodes from the one after
-// the given on. A mere page on a host that is on a good list is left out.
-func (s *Store) FeedEntries(ctx context.Context, id int, after []byte, limit int) ([]FeedEntry, error) {
-	entries := []FeedEntry{}
-	err := s.db.NewRaw(`
-		SELECT e.node, e.type, e.value, e.name, coalesce(nullif(e.category, ''), f.category) AS category
-		FROM feed_entries AS e JOIN feeds AS f ON f.id = e.feed_id
-		WHERE e.feed_id = ?0 AND e.node > ?1 AND e.name <> ''
-			AND NOT (e.page AND EXISTS (
-				SELECT FROM feed_entries AS o JOIN feeds AS g ON g.id = o.feed_id
-				WHERE o.node = e.node AND g.kind = 'good' AND (g.expires_at IS NULL OR g.expires_at > ?3)))
-		ORDER BY e.node LIMIT ?2`, id, append([]byte{}, after...), limit, s.now().UTC()).Scan(ctx, &entries)
+// Feeds returns the imported lists by name, including expired ones.
+func (s *Store) Feeds(ctx context.Context) ([]feed.List, error) {
+	lists := []feed.List{}
+	err := s.db.NewRaw(`SELECT id, name, kind, category, source, format, licence, entries, version, imported_at, expires_at
+		FROM feeds ORDER BY name`).Scan(ctx, &lists)
 	if err != nil {
-		return nil, fmt.Errorf("reading list: %w", err)
+		return nil, fmt.Errorf("reading lists: %w", err)
 	}
-	return entries, nil
+	return lists, nil
 }
 
-// Listing is what one list in force says of a node.
-type Listing struct {
-	Asked     int // which of the nodes that were asked for
-	Name      string
-	Kind      feed.Kind
-	Category  string
-	Page      bool
-	FirstSeen time.Time
+//go:embed sql/feed_names.sql
+var feedNamesQuery string
+
+// FeedNames returns up to limit named entries of a list, in the order of their nodes, starting after the given one.
+// Entries for single pages on hosts that are on a good list are left out.
+func (s *Store) FeedNames(ctx context.Context, listID int, after []byte, limit int) ([]reputation.ListedName, error) {
+	names := []reputation.ListedName{}
+	after = append([]byte{}, after...) // nil would be NULL
+	args := named{"list": listID, "after": after, "limit": limit, "now": s.now().UTC()}
+	if err := s.db.NewRaw(feedNamesQuery, args).Scan(ctx, &names); err != nil {
+		return nil, fmt.Errorf("reading entries of a list: %w", err)
+	}
+	return names, nil
 }
 
-// Listings returns what the lists in force say of the given nodes, by one query for all, in the order of the lists'
-// names.
-func (s *Store) Listings(ctx context.Context, nodes []Node) ([]Listing, error) {
+//go:embed sql/feed_listings.sql
+var feedListingsQuery string
+
+// Listings returns the entries for the given nodes in all lists in force, ordered by list name.
+func (s *Store) Listings(ctx context.Context, nodes []reputation.Node) ([]reputation.Listing, error) {
 	if len(nodes) == 0 {
 		return nil, nil
 	}
 	keys := make([][]byte, len(nodes))
-	asked := map[string][]int{}
+	indexes := map[string][]int{}
 	for i, n := range nodes {
 		keys[i] = s.node(n)
-		asked[string(keys[i])] = append(asked[string(keys[i])], i)
+		indexes[string(keys[i])] = append(indexes[string(keys[i])], i)
 	}
 	var rows []struct {
 		Node []byte
-		Listing
+		reputation.Listing
 	}
-	err := s.db.NewRaw(`
-		SELECT e.node, f.name, f.kind, coalesce(nullif(e.category, ''), f.category) AS category, e.page, e.first_seen
-		FROM feed_entries AS e JOIN feeds AS f ON f.id = e.feed_id
-		WHERE e.node IN (?0) AND (f.expires_at IS NULL OR f.expires_at > ?1) ORDER BY f.name`, bun.List(keys), s.now().UTC()).Scan(ctx, &rows)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("looking entities up in lists: %w", err)
+	args := named{"nodes": bun.List(keys), "now": s.now().UTC()}
+	if err := s.db.NewRaw(feedListingsQuery, args).Scan(ctx, &rows); err != nil {
+		return nil, fmt.Errorf("looking up entities in lists: %w", err)
 	}
-	var found []Listing
+	var found []reputation.Listing
 	for _, r := range rows {
-		for _, i := range asked[string(r.Node)] {
+		for _, i := range indexes[string(r.Node)] {
 			l := r.Listing
-			l.Asked = i
+			l.Index = i
 			found = append(found, l)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"assay/host/entity"
+	"assay/host/facts/reputation"
 	"assay/host/feed"
 	"assay/host/postgres/postgrestest"
 )
@@ -50,20 +51,20 @@ func inParts(list []feed.Entry) func() ([]feed.Entry, error) {
 	}
 }
 
-func importList(t *testing.T, s *Store, f Feed, list ...feed.Entry) FeedChange {
+func importList(t *testing.T, s *Store, list feed.List, entries ...feed.Entry) feed.Change {
 	t.Helper()
-	change, err := s.ImportFeed(t.Context(), f, inParts(list))
+	change, err := s.ImportFeed(t.Context(), list, inParts(entries))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return change
 }
 
-func listings(t *testing.T, s *Store, names ...string) []Listing {
+func listings(t *testing.T, s *Store, names ...string) []reputation.Listing {
 	t.Helper()
-	nodes := make([]Node, len(names))
+	nodes := make([]reputation.Node, len(names))
 	for i, name := range names {
-		nodes[i] = Node{"domain", name}
+		nodes[i] = reputation.Node{Kind: "domain", Value: name}
 	}
 	found, err := s.Listings(t.Context(), nodes)
 	if err != nil {
@@ -76,38 +77,38 @@ func TestImportFeed(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	bad := Feed{Name: "Bad", Kind: feed.Bad, Category: "phishing", Source: "bad.txt", Format: feed.Plain,
+	bad := feed.List{Name: "Bad", Kind: feed.Bad, Category: "phishing", Source: "bad.txt", Format: feed.Plain,
 		Licence: "CC0"}
 	list := entries(t, "a.example", "b.example", "c.example", "b.example")
 	list[1].Page, list[2].Category = true, "malware"
-	if got, want := importList(t, s, bad, list...), (FeedChange{Entries: 3, Added: 3}); got != want {
+	if got, want := importList(t, s, bad, list...), (feed.Change{Entries: 3, Added: 3}); got != want {
 		t.Errorf("first import: %+v, want %+v", got, want)
 	}
 	first := now
 	now = now.Add(time.Hour)
-	if got, want := importList(t, s, bad, list...), (FeedChange{Entries: 3}); got != want {
+	if got, want := importList(t, s, bad, list...), (feed.Change{Entries: 3}); got != want {
 		t.Errorf("the same again: %+v, want %+v", got, want)
 	}
 	later := entries(t, "b.example", "c.example", "d.example")
 	later[1].Category = "scam"
 	if got, want := importList(t, s, bad, later...),
-		(FeedChange{Entries: 3, Added: 1, Altered: 1, Removed: 1}); got != want {
+		(feed.Change{Entries: 3, Added: 1, Altered: 1, Removed: 1}); got != want {
 		t.Errorf("another content: %+v, want %+v", got, want)
 	}
-	importList(t, s, Feed{Name: "Another", Kind: feed.Good}, entries(t, "b.example")...)
-	want := []Listing{
-		{Asked: 1, Name: "Another", Kind: feed.Good, FirstSeen: now},
-		{Asked: 1, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: first},
-		{Asked: 2, Name: "Bad", Kind: feed.Bad, Category: "scam", FirstSeen: first},
-		{Asked: 3, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: now},
-		{Asked: 4, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: now},
+	importList(t, s, feed.List{Name: "Another", Kind: feed.Good}, entries(t, "b.example")...)
+	want := []reputation.Listing{
+		{Index: 1, Name: "Another", Kind: feed.Good, FirstSeen: now},
+		{Index: 1, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: first},
+		{Index: 2, Name: "Bad", Kind: feed.Bad, Category: "scam", FirstSeen: first},
+		{Index: 3, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: now},
+		{Index: 4, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: now},
 	}
 	got := listings(t, s, "a.example", "b.example", "c.example", "d.example", "d.example")
-	sortByAsked := cmpopts.SortSlices(func(a, b Listing) bool {
-		return a.Asked < b.Asked || a.Asked == b.Asked &&
+	sortByIndex := cmpopts.SortSlices(func(a, b reputation.Listing) bool {
+		return a.Index < b.Index || a.Index == b.Index &&
 			a.Name < b.Name
 	})
-	if diff := cmp.Diff(want, got, sortByAsked, cmpopts.EquateApproxTime(0)); diff != "" {
+	if diff := cmp.Diff(want, got, sortByIndex, cmpopts.EquateApproxTime(0)); diff != "" {
 		t.Errorf("listings (-want +got):\n%s", diff)
 	}
 	feeds, err := s.Feeds(t.Context())
@@ -136,7 +137,7 @@ func TestImportFeed(t *testing.T) {
 func TestImportFeedIsAtomic(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	f := Feed{Name: "Bad", Kind: feed.Bad}
+	f := feed.List{Name: "Bad", Kind: feed.Bad}
 	importList(t, s, f, entries(t, "a.example")...)
 	broken := errors.New("the connection broke")
 	for name, next := range map[string]func() ([]feed.Entry, error){
@@ -163,7 +164,7 @@ func TestImportFeedIsAtomic(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("cancelled: %v", err)
 	}
-	if got := listings(t, s, "a.example", "b.example"); len(got) != 1 || got[0].Asked != 0 {
+	if got := listings(t, s, "a.example", "b.example"); len(got) != 1 || got[0].Index != 0 {
 		t.Errorf("listings %+v, want those of the first import", got)
 	}
 }
@@ -172,12 +173,12 @@ func TestImportFeedIsAtomic(t *testing.T) {
 func TestFeedEntriesAreCompacted(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	importList(t, s, Feed{Name: "Large", Kind: feed.Bad}, entries(t, "a.example")...)
+	importList(t, s, feed.List{Name: "Large", Kind: feed.Bad}, entries(t, "a.example")...)
 	one[int](t, s, `WITH added AS (
 		INSERT INTO feed_entries (feed_id, node, type, value, name, page, category, first_seen)
 		SELECT id, decode(md5(i::text), 'hex'), 'domain', i || '.a-rather-long-name.example', 'a-rather-long-name', false, '', now()
 		FROM feeds, generate_series(1, 80000) AS i RETURNING 1) SELECT count(*) FROM added`)
-	importList(t, s, Feed{Name: "Small", Kind: feed.Bad, Category: "scam"}, entries(t, "a.example", "b.example")...)
+	importList(t, s, feed.List{Name: "Small", Kind: feed.Bad, Category: "scam"}, entries(t, "a.example", "b.example")...)
 	pages := func() int { return one[int](t, s, "SELECT pg_relation_size('feed_entries') / 8192") }
 	if n := pages(); n <= 1000 {
 		t.Fatalf("%d pages are too few to tell", n)
@@ -199,7 +200,7 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 	if err := reader.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	importList(t, s, Feed{Name: "Small", Kind: feed.Bad, Category: "scam"}, entries(t, "a.example", "b.example")...)
+	importList(t, s, feed.List{Name: "Small", Kind: feed.Bad, Category: "scam"}, entries(t, "a.example", "b.example")...)
 	if n := pages(); n > 1 {
 		t.Errorf("2 entries take %d pages", n)
 	}
@@ -214,7 +215,7 @@ func TestExpiredFeed(t *testing.T) {
 	now := noon
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
 	until := noon.Add(time.Hour)
-	importList(t, s, Feed{Name: "Bad", Kind: feed.Bad, ExpiresAt: &until}, entries(t, "a.example")...)
+	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad, ExpiresAt: &until}, entries(t, "a.example")...)
 	if got := listings(t, s, "a.example"); len(got) != 1 {
 		t.Errorf("before: %+v", got)
 	}
@@ -235,8 +236,8 @@ func TestFeedEntries(t *testing.T) {
 	list := entries(t, names...)
 	list[3].Page, list[4].Page = true, true
 	list = append(list, entryOf(parse(t, entity.Phone, "+4915123456789")))
-	importList(t, s, Feed{Name: "Bad", Kind: feed.Bad, Category: "scam"}, list...)
-	importList(t, s, Feed{Name: "Good", Kind: feed.Good}, list[3], list[5])
+	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad, Category: "scam"}, list...)
+	importList(t, s, feed.List{Name: "Good", Kind: feed.Good}, list[3], list[5])
 	feeds, err := s.Feeds(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -244,7 +245,7 @@ func TestFeedEntries(t *testing.T) {
 	seen := map[string]bool{}
 	var after []byte
 	for {
-		page, err := s.FeedEntries(t.Context(), feeds[0].ID, after, 10)
+		page, err := s.FeedNames(t.Context(), feeds[0].ID, after, 10)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -278,7 +279,7 @@ func TestFeedsAreNotified(t *testing.T) {
 		for receive(t, what, heard) != TopicFeeds {
 		}
 	}
-	importList(t, s, Feed{Name: "Bad", Kind: feed.Bad}, entries(t, "a.example")...)
+	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "a.example")...)
 	hear("an import")
 	if err := s.WithdrawFeed(t.Context(), "Bad"); err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/host/facts/registration"
 	"assay/host/postgres/postgrestest"
 )
 
@@ -14,67 +15,68 @@ func TestRegistration(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	want := Registration{
-		Outcome: "registered", Created: noon.AddDate(0, 0, -3), Expires: noon.AddDate(1, 0, 0),
-		Registrar: "Names 'R' Us, \"Ltd\"",
-		Status:    "active client_hold", Fetched: noon, Next: noon.Add(time.Hour),
-	}
-	holds := func(domain string, want Registration, known bool) {
+	wantStored := func(domain string, want registration.Kept, found bool) {
 		t.Helper()
 		got, ok, err := s.Registration(t.Context(), domain)
-		if err != nil || ok != known {
-			t.Fatalf("%s: known %v, %v, want %v", domain, ok, err, known)
+		if err != nil || ok != found {
+			t.Fatalf("Registration(%s) = %v, %v; want %v", domain, ok, err, found)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s differs:\n%s", domain, diff)
+			t.Errorf("Registration(%s) (-want +got):\n%s", domain, diff)
 		}
 	}
-	keep := func(domain string, r Registration) {
+	keep := func(domain string, r registration.Kept) {
 		t.Helper()
 		if err := s.KeepRegistration(t.Context(), domain, r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	holds("example.com", Registration{}, false)
-	keep("example.com", want)
-	holds("example.com", want, true)
-	holds("example.org", Registration{}, false)
+	full := registration.Kept{
+		Outcome: registration.Registered, Created: noon.AddDate(0, 0, -3), Expires: noon.AddDate(1, 0, 0),
+		Registrar: "Names 'R' Us, \"Ltd\"",
+		Status:    "active client_hold", Fetched: noon, Next: noon.Add(time.Hour),
+	}
+	wantStored("example.com", registration.Kept{}, false)
+	keep("example.com", full)
+	wantStored("example.com", full, true)
+	wantStored("example.org", registration.Kept{}, false)
 
-	// The slower of two hosts must not put back what the faster has replaced.
-	older := want
-	older.Outcome, older.Fetched = "failed", noon.Add(-time.Minute)
+	// A slow host must not overwrite a newer result.
+	older := full
+	older.Outcome, older.Fetched = registration.Failed, noon.Add(-time.Minute)
 	keep("example.com", older)
-	holds("example.com", want, true)
+	wantStored("example.com", full, true)
 
-	// Without dates, they stay unknown.
-	bare := Registration{Outcome: "absent", Fetched: noon.Add(time.Minute), Next: noon.Add(time.Hour), Failures: 2}
-	keep("example.com", bare)
-	holds("example.com", bare, true)
+	// Unknown dates stay zero.
+	dateless := registration.Kept{Outcome: registration.Absent, Fetched: noon.Add(time.Minute),
+		Next: noon.Add(time.Hour), Failures: 2}
+	keep("example.com", dateless)
+	wantStored("example.com", dateless, true)
 
-	now = noon.Add(registrationsKept)
+	now = noon.Add(registrationMaxAge)
 	if err := s.PruneRegistrations(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	holds("example.com", bare, true)
-	now = noon.Add(registrationsKept + 2*time.Minute)
+	wantStored("example.com", dateless, true)
+	now = noon.Add(registrationMaxAge + 2*time.Minute)
 	if err := s.PruneRegistrations(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	holds("example.com", Registration{}, false)
+	wantStored("example.com", registration.Kept{}, false)
 }
 
-func TestRegistrationNamesNoDomain(t *testing.T) {
+func TestRegistrationIsStoredWithoutItsDomain(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	if err := s.KeepRegistration(t.Context(), "secret-project.example", Registration{Outcome: "absent", Fetched: noon,
-		Next: noon}); err != nil {
+	r := registration.Kept{Outcome: registration.Absent, Fetched: noon, Next: noon}
+	if err := s.KeepRegistration(t.Context(), "secret-project.example", r); err != nil {
 		t.Fatal(err)
 	}
-	var row []byte
-	if err := s.db.NewRaw("SELECT domain FROM registrations").Scan(t.Context(), &row); err != nil {
+	var key []byte
+	if err := s.db.NewRaw("SELECT domain FROM registrations").Scan(t.Context(), &key); err != nil {
 		t.Fatal(err)
 	}
-	if len(row) != 32 || bytes.Contains(row, []byte("secret")) {
-		t.Errorf("the domain is kept as %q", row)
+	if len(key) != 32 || bytes.Contains(key, []byte("secret")) {
+		t.Errorf("the domain is stored as %q, want a hash of 32 bytes", key)
 	}
 }

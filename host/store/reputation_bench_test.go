@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"assay/host/facts/reputation"
 	"assay/host/postgres/postgrestest"
 )
 
@@ -20,17 +21,17 @@ func BenchmarkReputations(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer s.Close()
-	subject := func(i int) Subject {
+	subject := func(i int) reputation.Subject {
 		registrable := fmt.Sprintf("example-%d.com", i/perRegistrable)
-		return Subject{Entity: Node{"domain", fmt.Sprintf("shop-%d.%s", i, registrable)},
-			Holders: []Node{{"registrable", registrable}}}
+		return reputation.Subject{Entity: reputation.Node{Kind: "domain", Value: fmt.Sprintf("shop-%d.%s", i, registrable)},
+			Parents: []reputation.Node{{Kind: "registrable", Value: registrable}}}
 	}
 	now := s.now().UTC()
 	var sightings, links [][]any
 	for i := range domains {
 		sub := subject(i)
-		self, holder := s.node(sub.Entity), s.node(sub.Holders[0])
-		low, high := self, holder
+		self, parent := s.node(sub.Entity), s.node(sub.Parents[0])
+		low, high := self, parent
 		if bytes.Compare(low, high) > 0 {
 			low, high = high, low
 		}
@@ -38,12 +39,12 @@ func BenchmarkReputations(b *testing.B) {
 			account := fmt.Sprintf("acct_%d", (i/perRegistrable+c)%20)
 			sightings = append(sightings, []any{self, account, "domain", 3, i % 7 / 6 * 3, 0, now, now})
 			if i%perRegistrable == 0 {
-				sightings = append(sightings, []any{holder, account, "registrable", 3 * perRegistrable, 0, 0, now, now})
+				sightings = append(sightings, []any{parent, account, "registrable", 3 * perRegistrable, 0, 0, now, now})
 			}
 			links = append(links, []any{low, high, account, 3, now})
 		}
 	}
-	err = s.slowly(b.Context(), func(ctx context.Context, tx pgx.Tx) error {
+	err = s.inLongTx(b.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.CopyFrom(ctx, pgx.Identifier{"graph_sightings"},
 			[]string{"node", "account_id", "kind", "checks", "blocked", "reviewed", "first_seen", "last_seen"},
 			pgx.CopyFromRows(sightings))
@@ -63,12 +64,12 @@ func BenchmarkReputations(b *testing.B) {
 	for _, together := range []int{1, 64} {
 		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
 			n, known := 0, 0
-			subjects := make([]Subject, together)
+			subjects := make([]reputation.Subject, together)
 			for b.Loop() {
 				for i := range subjects {
 					subjects[i] = subject((n + i) * 37 % domains)
 				}
-				got, err := s.Reputations(b.Context(), subjects)
+				got, err := s.GraphAggregates(b.Context(), subjects)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -9,6 +9,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/facts/reputation"
 	"assay/host/feed"
 	"assay/host/postgres/postgrestest"
 )
@@ -54,19 +55,19 @@ func (w *town) check(customer int, e entity.Entity, verdict check.Verdict, also 
 func (w *town) domain(name string) entity.Entity { return parse(w.t, entity.Domain, name) }
 
 // reputation asks for an entity as the source does.
-func (w *town) reputation(e entity.Entity) Reputation {
+func (w *town) reputation(e entity.Entity) reputation.Aggregate {
 	w.t.Helper()
-	got, err := w.s.Reputations(w.t.Context(), []Subject{subjectOf(e)})
+	got, err := w.s.GraphAggregates(w.t.Context(), []reputation.Subject{subjectOf(e)})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	return got[0]
 }
 
-func subjectOf(e entity.Entity) Subject {
-	sub := Subject{Entity: Node{string(e.Type), e.Value}}
+func subjectOf(e entity.Entity) reputation.Subject {
+	sub := reputation.Subject{Entity: reputation.Node{Kind: string(e.Type), Value: e.Value}}
 	for _, h := range e.Parents() {
-		sub.Holders = append(sub.Holders, Node(h))
+		sub.Parents = append(sub.Parents, reputation.Node(h))
 	}
 	return sub
 }
@@ -82,14 +83,14 @@ func TestReputationNeedsThreeCustomers(t *testing.T) {
 		w.check(0, e, check.Block)
 	}
 	w.check(1, e, check.Allow)
-	if got := w.reputation(e); got != (Reputation{}) {
+	if got := w.reputation(e); got != (reputation.Aggregate{}) {
 		t.Errorf("of two customers %+v is told", got)
 	}
 	public := w.s.PublicCaller()
 	if err := w.l.Append(t.Context(), decided(public, e, check.Block)); err != nil {
 		t.Fatal(err)
 	}
-	if got := w.reputation(e); got != (Reputation{}) {
+	if got := w.reputation(e); got != (reputation.Aggregate{}) {
 		t.Errorf("a caller without a key counts as a customer: %+v", got)
 	}
 	w.pass(time.Hour)
@@ -122,7 +123,7 @@ func TestReputationDecays(t *testing.T) {
 		t.Errorf("after 91 days: %+v", got)
 	}
 	w.pass(60 * 24 * time.Hour)
-	if got := w.reputation(e); got != (Reputation{}) {
+	if got := w.reputation(e); got != (reputation.Aggregate{}) {
 		t.Errorf("after 151 days: %+v", got)
 	}
 }
@@ -155,7 +156,7 @@ func TestNeighbourRisk(t *testing.T) {
 	if got := w.reputation(victim); got.Neighbours != 5 || !near(got.NeighbourRisk, 0.8) {
 		t.Errorf("after its own blocks: %+v, want 5 neighbours at 0.8", got)
 	}
-	if got := w.reputation(w.domain("elsewhere.example")); got != (Reputation{}) {
+	if got := w.reputation(w.domain("elsewhere.example")); got != (reputation.Aggregate{}) {
 		t.Errorf("a stranger: %+v", got)
 	}
 }
@@ -173,11 +174,11 @@ func TestListedNeighbour(t *testing.T) {
 	if got := risk(); got != 0 {
 		t.Fatalf("risk %v before any list", got)
 	}
-	importList(t, w.s, Feed{Name: "Bad", Kind: feed.Bad}, entryOf(listed))
+	importList(t, w.s, feed.List{Name: "Bad", Kind: feed.Bad}, entryOf(listed))
 	if got := risk(); got != 1 {
 		t.Errorf("risk %v beside a listed one, want 1", got)
 	}
-	importList(t, w.s, Feed{Name: "Good", Kind: feed.Good}, entryOf(listed))
+	importList(t, w.s, feed.List{Name: "Good", Kind: feed.Good}, entryOf(listed))
 	if got := risk(); got != 0 {
 		t.Errorf("risk %v where a good list objects, want 0", got)
 	}
@@ -185,7 +186,7 @@ func TestListedNeighbour(t *testing.T) {
 		t.Fatal(err)
 	}
 	until := w.clock.Load().Add(time.Hour)
-	importList(t, w.s, Feed{Name: "Bad", Kind: feed.Bad, ExpiresAt: &until}, entryOf(listed))
+	importList(t, w.s, feed.List{Name: "Bad", Kind: feed.Bad, ExpiresAt: &until}, entryOf(listed))
 	if got := risk(); got != 1 {
 		t.Errorf("risk %v before the list expires, want 1", got)
 	}
@@ -193,7 +194,7 @@ func TestListedNeighbour(t *testing.T) {
 	if got := risk(); got != 0 {
 		t.Errorf("risk %v after the list expired, want 0", got)
 	}
-	importList(t, w.s, Feed{Name: "Bad", Kind: feed.Bad}, entryOf(listed))
+	importList(t, w.s, feed.List{Name: "Bad", Kind: feed.Bad}, entryOf(listed))
 	if err := w.s.WithdrawFeed(t.Context(), "Bad"); err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +207,7 @@ func TestListedNeighbour(t *testing.T) {
 func TestHubTiesNothing(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 3)
-	for i := range linksAtMost/3 + 1 {
+	for i := range maxLinks/3 + 1 {
 		for customer := range 3 {
 			w.check(customer, w.domain(fmt.Sprintf("s%d.large.example", i)), check.Block)
 		}
@@ -216,7 +217,7 @@ func TestHubTiesNothing(t *testing.T) {
 			}
 		}
 	}
-	if got := w.reputation(w.domain("new.large.example")); got != (Reputation{}) {
+	if got := w.reputation(w.domain("new.large.example")); got != (reputation.Aggregate{}) {
 		t.Errorf("a hub's neighbours are told: %+v", got)
 	}
 }
@@ -240,7 +241,7 @@ func TestOneVoteEach(t *testing.T) {
 	}
 	often := w.reputation(e)
 	if !near(once.BlockedShare, often.BlockedShare) || often.Customers != 6 ||
-		!near(often.Seen, once.Seen+seenAtMost-1) {
+		!near(often.Seen, once.Seen+maxChecks-1) {
 		t.Errorf("a thousand times: %+v, once: %+v", often, once)
 	}
 }
@@ -275,7 +276,7 @@ func TestFirstHand(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			d := &check.Decision{Fused: check.Fused{Score: tt.score, Verdict: tt.verdict}, Layers: layers(tt.layers)}
-			if got := firstHand(d); got != tt.want {
+			if got := firstHandVerdict(d); got != tt.want {
 				t.Errorf("firstHand = %s, want %s", got, tt.want)
 			}
 		})
@@ -300,7 +301,7 @@ func TestSecondHandBlocksAreNotCounted(t *testing.T) {
 }
 
 // What a lookup found ties names together that have nothing else in common.
-func TestObservedHolders(t *testing.T) {
+func TestObservedParents(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 3)
 	observed := entity.Facts{"dns.ns": "ns1.bulletproof.example ns2.bulletproof.example", "dns.a": "198.51.100.7",
@@ -324,13 +325,13 @@ func TestObservedHolders(t *testing.T) {
 	}
 	want := []entity.Parent{{Kind: "nameserver", Value: "bulletproof.example"},
 		{Kind: "network", Value: "198.51.100.0/24"}, {Kind: "network", Value: "2001:db8::/48"}}
-	if got := observedHolders(observed); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("holders %v, want %v", got, want)
+	if got := observedParents(observed); fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("parents %v, want %v", got, want)
 	}
-	many := observedHolders(entity.Facts{"dns.ns": "a.one.example a.two.example a.three.example",
+	many := observedParents(entity.Facts{"dns.ns": "a.one.example a.two.example a.three.example",
 		"dns.a": "bad 192.0.2.1 198.51.100.1 203.0.113.1"})
 	if len(many) != 2*maxObserved {
-		t.Errorf("%d holders %v, want %d", len(many), many, 2*maxObserved)
+		t.Errorf("%d parents %v, want %d", len(many), many, 2*maxObserved)
 	}
 }
 
@@ -341,7 +342,7 @@ func TestPruneSightings(t *testing.T) {
 	for _, name := range []string{"old.example.org", "again.example.org"} {
 		w.check(0, w.domain(name), check.Allow)
 	}
-	w.pass(forgotten - time.Hour)
+	w.pass(sightingMaxAge - time.Hour)
 	w.check(0, w.domain("again.example.org"), check.Allow)
 	prune := func(nodes, links int) {
 		t.Helper()
@@ -356,7 +357,7 @@ func TestPruneSightings(t *testing.T) {
 	prune(3, 2) // both hang on example.org
 	w.pass(time.Hour)
 	prune(2, 1)
-	w.pass(forgotten)
+	w.pass(sightingMaxAge)
 	prune(0, 0)
 }
 
@@ -408,7 +409,7 @@ func TestForget(t *testing.T) {
 func TestReputationsTogether(t *testing.T) {
 	t.Parallel()
 	w := newTown(t, 5)
-	var subjects []Subject
+	var subjects []reputation.Subject
 	for i := range 300 {
 		e := w.domain(fmt.Sprintf("n%d.example%d.org", i, i))
 		subjects = append(subjects, subjectOf(e))
@@ -418,7 +419,7 @@ func TestReputationsTogether(t *testing.T) {
 			}
 		}
 	}
-	got, err := w.s.Reputations(t.Context(), subjects)
+	got, err := w.s.GraphAggregates(t.Context(), subjects)
 	if err != nil {
 		t.Fatal(err)
 	}

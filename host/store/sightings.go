@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"maps"
 	"math"
 	"net/netip"
 	"slices"
@@ -16,7 +17,7 @@ import (
 	"assay/host/entity"
 )
 
-// sightings gathers what a batch adds to the reputation graph.
+// sightings collects the additions of one batch to the reputation graph.
 type sightings struct {
 	key   []byte
 	nodes map[string]*sightingRow
@@ -50,34 +51,35 @@ func newSightings(key []byte) *sightings {
 	return &sightings{key: key, nodes: map[string]*sightingRow{}, links: map[string]*linkRow{}}
 }
 
-// add counts the scored entity, what it hangs on, and what was sent along with it, and returns the entity's node. Only
-// the scored entity's sighting carries a verdict: what came along was not judged.
+// add counts a check: the scored entity, its parents, and the other entities of the request. It returns the node of the
+// scored entity. Only that node gets a verdict, because the other entities were not scored.
 func (g *sightings) add(account string, r check.Record) (node []byte) {
 	d := r.Decision
 	scored := g.node(account, string(r.Entity.Type), r.Entity.Value, d.At)
-	switch firstHand(d) {
+	switch firstHandVerdict(d) {
 	case check.Block:
 		scored.Blocked++
 	case check.Review:
 		scored.Reviewed++
 	}
-	hang := func(node *sightingRow, holders []entity.Parent) {
-		for _, h := range holders {
+	linkParents := func(node *sightingRow, parents []entity.Parent) {
+		for _, h := range parents {
 			g.link(account, node, g.node(account, h.Kind, h.Value, d.At), d.At)
 		}
 	}
-	hang(scored, r.Entity.Parents())
-	if r.Entity.Facts["email.provider"] == "" { // a provider's machines tie millions of strangers together
-		hang(scored, observedHolders(r.LookedUp))
+	linkParents(scored, r.Entity.Parents())
+	if r.Entity.Facts["email.provider"] == "" { // the servers of a mail provider would link millions of strangers
+		linkParents(scored, observedParents(r.LookedUp))
 	}
 	for _, e := range r.Linked {
 		node := g.node(account, string(e.Type), e.Value, d.At)
-		hang(node, e.Parents())
+		linkParents(node, e.Parents())
 		g.link(account, scored, node, d.At)
 	}
 	return scored.Node
 }
 
+// node counts a check of a node.
 func (g *sightings) node(account, kind, value string, at time.Time) *sightingRow {
 	name := audit.Pseudonym(g.key, nil, kind, value)
 	id := string(name) + account
@@ -91,6 +93,7 @@ func (g *sightings) node(account, kind, value string, at time.Time) *sightingRow
 	return row
 }
 
+// link counts a check that links two nodes.
 func (g *sightings) link(account string, a, b *sightingRow, at time.Time) {
 	low, high := a.Node, b.Node
 	switch bytes.Compare(low, high) {
@@ -109,11 +112,13 @@ func (g *sightings) link(account string, a, b *sightingRow, at time.Time) {
 	row.LastSeen = later(row.LastSeen, at)
 }
 
+// queries returns the upserts of all rows.
 func (g *sightings) queries(tx bun.Tx) []schema.QueryAppender {
 	nodes := sorted(g.nodes)
 	queries := []schema.QueryAppender{
 		tx.NewInsert().Model(&nodes).On("CONFLICT (node, account_id) DO UPDATE").
-			Set("checks = g.checks + EXCLUDED.checks, blocked = g.blocked + EXCLUDED.blocked, reviewed = g.reviewed + EXCLUDED.reviewed").
+			Set("checks = g.checks + EXCLUDED.checks, blocked = g.blocked + EXCLUDED.blocked").
+			Set("reviewed = g.reviewed + EXCLUDED.reviewed").
 			Set("last_seen = greatest(g.last_seen, EXCLUDED.last_seen)"),
 	}
 	if len(g.links) > 0 {
@@ -124,15 +129,11 @@ func (g *sightings) queries(tx bun.Tx) []schema.QueryAppender {
 	return queries
 }
 
+// sorted returns the rows in the order of their keys, so that concurrent transactions lock them in the same order.
 func sorted[T any](rows map[string]*T) []*T {
-	ids := make([]string, 0, len(rows))
-	for id := range rows {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	list := make([]*T, len(ids))
-	for i, id := range ids {
-		list[i] = rows[id]
+	list := make([]*T, 0, len(rows))
+	for _, id := range slices.Sorted(maps.Keys(rows)) {
+		list = append(list, rows[id])
 	}
 	return list
 }
@@ -144,51 +145,50 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// firstHand is the verdict as it would be without the layers that repeat what others said, by the bands of the contract
-// (spec section 6). Were their say counted, a block that the graph caused would make the graph surer of the next one,
-// and a list that is withdrawn would live on in what it blocked. A score near 0 or 100 no longer tells how far beyond
-// it the sum was, so what is left counts rather too mild.
-func firstHand(d *check.Decision) check.Verdict {
-	said := 0.0
+// firstHandVerdict returns the verdict without the contributions of second-hand layers, by the bands of contract section
+// 6. With them, a block caused by the graph would reinforce itself, and a withdrawn list would live on in the blocks it
+// caused. Scores near 0 and 100 are clamped and hide how far the sum exceeded them, so the result errs on the mild side.
+func firstHandVerdict(d *check.Decision) check.Verdict {
+	secondHand := 0.0
 	for _, o := range d.Layers {
 		if o.ReadsReputation {
-			said += o.Contribution
+			secondHand += o.Contribution
 		}
 	}
-	if said == 0 {
+	if secondHand == 0 {
 		return d.Verdict
 	}
 	p := min(max(float64(d.Score)/100, 0.005), 0.995)
-	rest := math.Log(p/(1-p)) - said
+	rest := math.Log(p/(1-p)) - secondHand
 	return check.Bands{Review: 40, Block: 70}.Verdict(int(math.Round(100 / (1 + math.Exp(-rest)))))
 }
 
-// Of the name servers and addresses that a lookup found, so many are what a domain hangs on: enough to tie the names of
-// one owner together, few enough that a check writes a handful of rows.
+// maxObserved bounds the observed parents of each kind: enough to link the domains of one owner, few enough to keep a
+// check's writes small.
 const maxObserved = 2
 
-// observedHolders lists what a domain or mail domain was found to hang on: the registrable domain of its name servers
-// ("nameserver") and the networks of its addresses ("network"), /24 or /48.
-func observedHolders(facts entity.Facts) []entity.Parent {
-	var held []entity.Parent
+// observedParents returns the parents of a domain that lookups found: the registrable domains of its name servers
+// ("nameserver") and the /24 or /48 networks of its addresses ("network").
+func observedParents(facts entity.Facts) []entity.Parent {
+	var parents []entity.Parent
 	add := func(kind, value string) {
 		h := entity.Parent{Kind: kind, Value: value}
 		n := 0
-		for _, other := range held {
+		for _, other := range parents {
 			if other.Kind == kind {
 				n++
 			}
 		}
-		if n < maxObserved && !slices.Contains(held, h) {
-			held = append(held, h)
+		if n < maxObserved && !slices.Contains(parents, h) {
+			parents = append(parents, h)
 		}
 	}
-	for _, host := range listed(facts["dns.ns"]) {
+	for _, host := range values(facts["dns.ns"]) {
 		if e, err := entity.Parse(entity.Domain, host, ""); err == nil && e.Facts["domain.registrable"] != "" {
 			add("nameserver", e.Facts["domain.registrable"])
 		}
 	}
-	for _, text := range append(listed(facts["dns.a"]), listed(facts["dns.aaaa"])...) {
+	for _, text := range append(values(facts["dns.a"]), values(facts["dns.aaaa"])...) {
 		addr, err := netip.ParseAddr(text)
 		if err != nil {
 			continue
@@ -201,10 +201,10 @@ func observedHolders(facts entity.Facts) []entity.Parent {
 			add("network", network.String())
 		}
 	}
-	return held
+	return parents
 }
 
-// listed splits a fact that holds several values.
-func listed(fact string) []string {
+// values splits a fact that holds several values.
+func values(fact string) []string {
 	return strings.FieldsFunc(fact, func(r rune) bool { return r == ' ' || r == ',' })
 }

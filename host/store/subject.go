@@ -12,6 +12,7 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/facts/reputation"
 	"assay/host/privacy"
 )
 
@@ -72,7 +73,7 @@ func (s *Store) findSubject(ctx context.Context, db bun.IDB, a requester, whose 
 	switch {
 	case whose.Entity != nil:
 		p.pseudonym, p.kind = s.pseudonym(a, *whose.Entity), string(whose.Entity.Type)
-		p.node = s.node(Node{p.kind, whose.Entity.Value})
+		p.node = s.node(reputation.Node{Kind: p.kind, Value: whose.Entity.Value})
 	case whose.Subject != "":
 		if p.pseudonym, err = privacy.ParseReference(whose.Subject); err != nil {
 			return p, err

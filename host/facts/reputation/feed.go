@@ -11,45 +11,44 @@ import (
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/feed"
-	"assay/host/store"
 )
 
-// Feed is the source "feed": what the imported lists say of an entity.
+// Feed is the source "feed": entries for an entity in the imported lists.
 type Feed struct {
-	none  func() bool
-	reads coalescer[[]store.Node, []store.Listing]
-	now   func() time.Time
+	noLists  func() bool
+	listings batcher[[]Node, []Listing]
+	now      func() time.Time
 }
 
 var _ facts.Source = (*Feed)(nil)
 
-// NewFeed returns the source on a store. While none, which may lag behind the store as other hosts do, says that there
-// are no lists, nothing is looked up.
-func NewFeed(s Store, none func() bool) *Feed {
-	f := &Feed{none: none, now: time.Now}
-	f.reads.most = 256
-	f.reads.ask = func(ctx context.Context, asked [][]store.Node) ([][]store.Listing, error) {
-		var nodes []store.Node
-		var owner []int // of each node, the question that it belongs to
-		first := make([]int, len(asked))
-		for i, q := range asked {
+// NewFeed returns a source that reads from s. It skips lookups while noLists reports that no list is imported; noLists
+// may lag behind the store.
+func NewFeed(s Store, noLists func() bool) *Feed {
+	f := &Feed{noLists: noLists, now: time.Now}
+	f.listings.maxBatch = 256
+	f.listings.run = func(ctx context.Context, queries [][]Node) ([][]Listing, error) {
+		var nodes []Node
+		var owner []int // for each node, its query
+		first := make([]int, len(queries))
+		for i, query := range queries {
 			first[i] = len(nodes)
-			nodes = append(nodes, q...)
-			for range q {
+			nodes = append(nodes, query...)
+			for range query {
 				owner = append(owner, i)
 			}
 		}
-		listings, err := s.Listings(ctx, nodes)
+		found, err := s.Listings(ctx, nodes)
 		if err != nil {
 			return nil, err
 		}
-		answers := make([][]store.Listing, len(asked))
-		for _, l := range listings {
-			i := owner[l.Asked]
-			l.Asked -= first[i]
-			answers[i] = append(answers[i], l)
+		results := make([][]Listing, len(queries))
+		for _, l := range found {
+			i := owner[l.Index]
+			l.Index -= first[i]
+			results[i] = append(results[i], l)
 		}
-		return answers, nil
+		return results, nil
 	}
 	return f
 }
@@ -61,27 +60,30 @@ func (*Feed) Name() string { return "feed" }
 func (*Feed) Table() []entity.Fact { return slices.Clone(feedTable) }
 
 var feedTable = []entity.Fact{
-	{Name: "feed.listed", Format: "the lists of known bad entities that hold it, the first 3, joined by \", \"; absent when none", Example: "URLhaus, CERT Polska"},
-	{Name: "feed.lists", Format: "how many do", Example: "2"},
-	{Name: "feed.match", Format: "what they hold: exact (the entity itself), parent (a name that it lies under, up to the registrable domain), " +
-		"mail_domain (the domain of the address), or page (only pages on the host)", Example: "exact"},
-	{Name: "feed.category", Format: "the threat that most of them name (section 6); absent when none is named",
+	{Name: "feed.listed", Format: "names of the bad lists that have the best match in feed.match: the first 3, joined by \", \", " +
+		"then the number of others; absent when there is none", Example: "URLhaus, CERT Polska"},
+	{Name: "feed.lists", Format: "number of lists in feed.listed", Example: "2"},
+	{Name: "feed.match", Format: "best match on a bad list: exact (the entity itself), mail_domain (the domain of the " +
+		"address, or one above it), parent (a domain above the name, up to the registrable domain), or page (only " +
+		"pages on the host)", Example: "exact"},
+	{Name: "feed.category", Format: "the threat that most of these lists name (section 6); absent when none names one",
 		Example: "phishing"},
-	{Name: "feed.days", Format: "whole days since the first of them was found to hold it", Example: "12"},
-	{Name: "feed.good", Format: "the lists of known good entities that hold it, as in feed.listed", Example: "Tranco"},
-	{Name: "feed.good_match", Format: "what they hold: exact, parent or mail_domain", Example: "exact"},
+	{Name: "feed.days", Format: "whole days since the oldest of these entries was imported", Example: "12"},
+	{Name: "feed.good", Format: "names of the good lists that have the best match in feed.good_match, as in feed.listed",
+		Example: "Tranco"},
+	{Name: "feed.good_match", Format: "best match on a good list: exact, mail_domain or parent", Example: "exact"},
 }
 
-// maxNamed bounds how many lists a fact names.
-const maxNamed = 3
+// maxNamedLists bounds the list names in one fact.
+const maxNamedLists = 3
 
-// asked is a node that is looked up, and what a listing of it means for the entity.
-type asked struct {
-	node  store.Node
+// lookup is a node to look up, and how an entry for it matches the entity.
+type lookup struct {
+	node  Node
 	match string
 }
 
-// The ways in which a list can hold an entity, the most telling first.
+// Matches between an entry and an entity.
 const (
 	matchExact      = "exact"
 	matchMailDomain = "mail_domain"
@@ -89,13 +91,18 @@ const (
 	matchPage       = "page"
 )
 
+// matchOrder orders matches from the strongest to the weakest.
 var matchOrder = []string{matchExact, matchMailDomain, matchParent, matchPage}
 
-// listable lists what of an entity can be on a list. Names above it count up to the registrable domain: under a shared
-// suffix of the public suffix list that is the customer's own name, so a listing of the whole host never falls on its
-// customers. A large mail provider's domain says nothing of a mailbox there.
-func listable(e entity.Entity) []asked {
-	all := []asked{{selfNode(e), matchExact}}
+// maxParents bounds the parent domains to look up below the registrable domain.
+const maxParents = 4
+
+// lookups returns the nodes to look up for an entity. The parents of a domain count up to its registrable domain. Under
+// a private suffix (publicsuffix.org), the registrable domain belongs to one customer of the hosting service, so an
+// entry for the service never affects its customers. An entry for a large mail provider's domain does not affect its
+// mailboxes.
+func lookups(e entity.Entity) []lookup {
+	all := []lookup{{entityNode(e), matchExact}}
 	name, match := e.Value, matchParent
 	switch e.Type {
 	case entity.Domain:
@@ -104,77 +111,70 @@ func listable(e entity.Entity) []asked {
 			return all
 		}
 		name = e.Facts["domain.ascii"]
-		all = append(all, asked{store.Node{Kind: string(entity.Domain), Value: name}, matchMailDomain})
+		all = append(all, lookup{Node{Kind: string(entity.Domain), Value: name}, matchMailDomain})
 		match = matchMailDomain
 	default:
 		return all
 	}
 	registrable := e.Facts["domain.registrable"]
 	for range maxParents {
-		_, above, found := strings.Cut(name, ".")
+		_, parent, found := strings.Cut(name, ".")
 		if !found || registrable == "" || name == registrable {
 			break
 		}
-		name = above
-		all = append(all, asked{store.Node{Kind: string(entity.Domain), Value: name}, match})
+		name = parent
+		all = append(all, lookup{Node{Kind: string(entity.Domain), Value: name}, match})
 	}
 	if name != registrable && registrable != "" {
-		all = append(all, asked{store.Node{Kind: string(entity.Domain), Value: registrable}, match})
+		all = append(all, lookup{Node{Kind: string(entity.Domain), Value: registrable}, match})
 	}
 	return all
 }
 
-// maxParents bounds how many names above a long one are looked up, besides the registrable domain.
-const maxParents = 4
-
 // Observe implements facts.Source.
 func (f *Feed) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
-	if !anyWanted(feedTable, wants) || f.none() {
+	if !anyWanted(feedTable, wants) || f.noLists() {
 		return nil, nil
 	}
-	asks := listable(e)
-	nodes := make([]store.Node, len(asks))
-	for i, a := range asks {
-		nodes[i] = a.node
+	looked := lookups(e)
+	nodes := make([]Node, len(looked))
+	for i, l := range looked {
+		nodes[i] = l.node
 	}
-	listings, err := f.reads.get(ctx, nodes)
+	listings, err := f.listings.get(ctx, nodes)
 	if err != nil {
 		return nil, err
 	}
 	found := entity.Facts{}
-	bad, good := standing(asks, listings, feed.Bad), standing(asks, listings, feed.Good)
-	if len(bad.names) > 0 {
-		found["feed.listed"] = joined(bad.names, maxNamed)
-		found["feed.lists"] = strconv.Itoa(len(bad.names))
+	bad, good := bestMatch(looked, listings, feed.Bad), bestMatch(looked, listings, feed.Good)
+	if len(bad.lists) > 0 {
+		found["feed.listed"] = joinNames(bad.lists, maxNamedLists)
+		found["feed.lists"] = strconv.Itoa(len(bad.lists))
 		found["feed.match"] = bad.match
-		found["feed.category"] = bad.category
 		found["feed.days"] = days(bad.since, f.now())
-	}
-	if len(good.names) > 0 {
-		found["feed.good"] = joined(good.names, maxNamed)
-		found["feed.good_match"] = good.match
-	}
-	for name, value := range found {
-		if value == "" {
-			delete(found, name)
+		if bad.category != "" {
+			found["feed.category"] = bad.category
 		}
+	}
+	if len(good.lists) > 0 {
+		found["feed.good"] = joinNames(good.lists, maxNamedLists)
+		found["feed.good_match"] = good.match
 	}
 	return found, nil
 }
 
-// stand is what the lists of one kind say together: those that hold the entity in the most telling way.
-type stand struct {
-	names    []string
+// matched combines the entries of one kind that have the strongest match.
+type matched struct {
+	lists    []string
 	match    string
-	category string
+	category string // the one that most lists name; ties go to the first in alphabetical order
 	since    time.Time
 }
 
-func standing(asks []asked, listings []store.Listing, kind feed.Kind) (s stand) {
-	// way is how telling a listing is. A page says a little of the host that it is on, and nothing of what else goes by
-	// its name; of a host it says nothing good.
-	way := func(l store.Listing) int {
-		match := asks[l.Asked].match
+func bestMatch(looked []lookup, listings []Listing, kind feed.Kind) (m matched) {
+	// A bad page counts only for its own host, and a good page never counts.
+	rank := func(l Listing) int {
+		match := looked[l.Index].match
 		switch {
 		case l.Kind != kind, l.Page && (kind == feed.Good || match != matchExact):
 			return len(matchOrder)
@@ -185,29 +185,29 @@ func standing(asks []asked, listings []store.Listing, kind feed.Kind) (s stand) 
 	}
 	best := len(matchOrder)
 	for _, l := range listings {
-		best = min(best, way(l))
+		best = min(best, rank(l))
 	}
 	if best == len(matchOrder) {
-		return s
+		return m
 	}
-	s.match = matchOrder[best]
-	votes := map[string]int{}
+	m.match = matchOrder[best]
+	categories := map[string]int{}
 	for _, l := range listings {
-		if way(l) != best || slices.Contains(s.names, l.Name) {
+		if rank(l) != best || slices.Contains(m.lists, l.Name) {
 			continue
 		}
-		s.names = append(s.names, l.Name)
+		m.lists = append(m.lists, l.Name)
 		if l.Category != "" {
-			votes[l.Category]++
+			categories[l.Category]++
 		}
-		if s.since.IsZero() || l.FirstSeen.Before(s.since) {
-			s.since = l.FirstSeen
-		}
-	}
-	for category, n := range votes {
-		if n > votes[s.category] || n == votes[s.category] && cmp.Less(category, s.category) {
-			s.category = category
+		if m.since.IsZero() || l.FirstSeen.Before(m.since) {
+			m.since = l.FirstSeen
 		}
 	}
-	return s
+	for category, n := range categories {
+		if n > categories[m.category] || n == categories[m.category] && cmp.Less(category, m.category) {
+			m.category = category
+		}
+	}
+	return m
 }

@@ -2,22 +2,24 @@ package reputation
 
 import "unicode/utf8"
 
-// Names are compared by their form: one byte a letter, hyphens, dots and underscores dropped, and each run of two or
-// more digits folded to a single 0, so that the members of a series (parcel-4711, parcel-4712) are one. ASCII letters
-// are kept as they are; a letter of another script becomes one byte from 0x80 on, which tells the letters of one
-// alphabet apart.
+// A form is the normalised spelling in which names are compared, one byte per letter. Hyphens, dots and underscores are
+// dropped, and each run of two or more digits becomes a single 0, so that names of a series (parcel-4711, parcel-4712)
+// have the same form. ASCII letters are unchanged. Any other letter becomes one byte from 0x80 to 0xff, which
+// distinguishes the letters of one alphabet.
 type form string
 
-// Forms shorter than minForm are common words and abbreviations: nothing is like them. Longer than maxForm a form is
-// cut: the bit-parallel distance works on one machine word, and no label is longer than 63 bytes (RFC 1035 section
-// 2.3.4).
+// Forms shorter than minForm are common words and abbreviations and are never compared. Forms are cut at maxForm,
+// because the bit-parallel distance uses one machine word; no label is longer (RFC 1035 section 2.3.4).
 const (
 	minForm = 7
 	maxForm = 63
 )
 
-// formOf returns the form of a name in lower case, such as domain.name or email.user; ok is false when it is too short
-// to say anything, or holds fewer than minLetters letters.
+// minLetters keeps names that consist mostly of digits from matching each other.
+const minLetters = 5
+
+// formOf returns the form of a lower-case name, such as the fact domain.name or email.user. It reports false when the
+// form is too short or has too few letters to be compared.
 func formOf(name string) (f form, ok bool) {
 	var buffer [maxForm]byte
 	n, letters := 0, 0
@@ -48,6 +50,3 @@ func formOf(name string) (f form, ok bool) {
 	}
 	return form(buffer[:n]), n >= minForm && letters >= minLetters
 }
-
-// minLetters keeps names that are little but digits from being like each other.
-const minLetters = 5

@@ -6,39 +6,47 @@ import (
 	"slices"
 )
 
-// index finds, among many names, the one nearest to another by edit distance. It partitions as Pass-Join does (Li,
-// Deng, Wang, Feng: "Pass-Join: A Partition-based Method for Similarity Joins", PVLDB 5(3), 2011): a form that may
-// differ by t edits is cut into t+1 segments, and whatever lies within t edits of it holds at least one of them
-// unchanged, near its place. So an entry costs t+1 postings, not the hundreds of a deletion neighbourhood, and a search
-// a few dozen look-ups. It is filled by one goroutine and then read by many.
-type index struct {
-	forms      arena
-	names      arena   // as they were listed, by number of the form: the first that came
-	category   []uint8 // place in categories
-	categories []string
-	lists      map[uint32]list // by hash of a segment and its place
+// nameIndex finds the listed name with the smallest edit distance to a given form. It is filled by one goroutine and
+// then read by many.
+//
+// It partitions names as Pass-Join does (Li, Deng, Wang, Feng: "Pass-Join: A Partition-based Method for Similarity
+// Joins", PVLDB 5(3), 2011). A form with a tolerance of t edits is cut into t+1 segments, and every form within t edits
+// of it contains at least one of them unchanged, near its original position. So an entry costs t+1 postings, compared
+// with hundreds in a deletion neighbourhood, and a search costs a few dozen lookups.
+type nameIndex struct {
+	forms      stringArena
+	names      stringArena       // as listed, by entry; the first name of each form
+	category   []uint8           // by entry, an index into categories
+	categories []string          // at most the nine published threats and ""
+	buckets    map[uint32]bucket // by segmentHash
 	postings   []posting
 }
 
-// list is where the same segment stands in the same place: the number of its last posting, plus one, and how many there
-// are.
-type list struct{ last, n uint32 }
+// bucket is the linked list of the postings that share a segment at the same position.
+type bucket struct {
+	last  uint32 // index of the last posting, plus one
+	count uint32
+}
 
-// posting is an entry of a list, which letters it holds, and the posting before it in the list, plus one.
-type posting struct{ entry, letters, before uint32 }
+// posting is one entry of a bucket.
+type posting struct {
+	entry    uint32
+	letters  uint32 // letterSet of the entry's form
+	previous uint32 // index of the previous posting of the bucket, plus one; 0 at its end
+}
 
-// arena keeps many short strings without a header each.
-type arena struct {
+// stringArena stores many short strings without a header for each.
+type stringArena struct {
 	text []byte
 	ends []uint32
 }
 
-func (a *arena) add(s string) {
+func (a *stringArena) add(s string) {
 	a.text = append(a.text, s...)
 	a.ends = append(a.ends, uint32(len(a.text)))
 }
 
-func (a *arena) at(i uint32) []byte {
+func (a *stringArena) at(i uint32) []byte {
 	start := uint32(0)
 	if i > 0 {
 		start = a.ends[i-1]
@@ -46,11 +54,11 @@ func (a *arena) at(i uint32) []byte {
 	return a.text[start:a.ends[i]]
 }
 
-// full says whether n more bytes would pass what 32 bits can number.
-func (a *arena) full(n int) bool { return len(a.text)+n > math.MaxUint32 }
+// full reports whether n more bytes would overflow 32-bit offsets.
+func (a *stringArena) full(n int) bool { return len(a.text)+n > math.MaxUint32 }
 
-// tolerance is how many edits a form of that length may be away and still be called near: on short names an edit makes
-// another word.
+// tolerance returns the largest edit distance at which a listed form of the given length still matches. Short names
+// need an exact match, because a single edit often yields another word.
 func tolerance(length int) int {
 	switch {
 	case length < 10:
@@ -65,40 +73,40 @@ func tolerance(length int) int {
 
 const maxTolerance = 3
 
-// whole marks the posting of an entire form, by which equal ones are found first.
-const whole = 0xff
+// wholeForm is the segment number of the posting for an entire form, which finds equal forms first.
+const wholeForm = 0xff
 
-// A piece that so many names share tells little, and each of them costs a look: longer lists are passed over, and a
-// search looks at so many postings at most, about 250 ns each. What is missed so is made of common pieces alone.
+// A segment that many names share is weak evidence, and each posting costs a comparison. Larger buckets are skipped,
+// and a search ends after maxCandidates postings. It can only miss names that consist of common segments.
 const (
-	maxList = 512
-	maxLook = 2048
+	maxBucket     = 512
+	maxCandidates = 2048
 )
 
-func newIndex() *index { return &index{lists: map[uint32]list{}} }
+func newNameIndex() *nameIndex { return &nameIndex{buckets: map[uint32]bucket{}} }
 
-// add puts a name in, unless one of the same form is there.
-func (x *index) add(f form, name, category string) {
-	key := hash(len(f), whole, string(f))
+// add adds a name unless an equal form is already present.
+func (x *nameIndex) add(f form, name, category string) {
+	key := segmentHash(len(f), wholeForm, string(f))
 	if _, ok := x.equal(key, f); ok || x.forms.full(len(f)) || x.names.full(len(name)) {
 		return
 	}
 	entry := uint32(len(x.forms.ends))
 	x.forms.add(string(f))
 	x.names.add(name)
-	x.category = append(x.category, x.numberOf(category))
-	letters := lettersOf(f)
-	x.post(key, entry, letters)
+	x.category = append(x.category, x.categoryIndex(category))
+	letters := letterSet(f)
+	x.addPosting(key, entry, letters)
 	if t := tolerance(len(f)); t > 0 {
 		for i := range t + 1 {
 			start, end := segment(len(f), t, i)
-			x.post(hash(len(f), i, string(f[start:end])), entry, letters)
+			x.addPosting(segmentHash(len(f), i, string(f[start:end])), entry, letters)
 		}
 	}
 }
 
-// numberOf is the place of a category. They come from the published list, which has nine.
-func (x *index) numberOf(category string) uint8 {
+// categoryIndex returns the index of a category, adding it if necessary.
+func (x *nameIndex) categoryIndex(category string) uint8 {
 	at := slices.Index(x.categories, category)
 	if at < 0 {
 		at = len(x.categories)
@@ -107,26 +115,27 @@ func (x *index) numberOf(category string) uint8 {
 	return uint8(at)
 }
 
-// name is the entry as it was listed.
-func (x *index) name(entry uint32) string { return string(x.names.at(entry)) }
+// name returns the name of an entry as it was listed.
+func (x *nameIndex) name(entry uint32) string { return string(x.names.at(entry)) }
 
-func (x *index) categoryOf(entry uint32) string { return x.categories[x.category[entry]] }
+func (x *nameIndex) categoryOf(entry uint32) string { return x.categories[x.category[entry]] }
 
-func (x *index) post(key, entry, letters uint32) {
-	l := x.lists[key]
-	x.postings = append(x.postings, posting{entry, letters, l.last})
-	x.lists[key] = list{uint32(len(x.postings)), l.n + 1}
+func (x *nameIndex) addPosting(key, entry, letters uint32) {
+	b := x.buckets[key]
+	x.postings = append(x.postings, posting{entry, letters, b.last})
+	x.buckets[key] = bucket{uint32(len(x.postings)), b.count + 1}
 }
 
-// lettersOf is the set of a form's letters, by their last five bits. An edit alters two of them at most.
-func lettersOf(f form) (set uint32) {
+// letterSet returns the set of a form's letters, reduced to their last five bits. One edit changes at most two bits.
+func letterSet(f form) (set uint32) {
 	for i := range len(f) {
 		set |= 1 << (f[i] & 31)
 	}
 	return set
 }
 
-// segment returns where the i-th of t+1 segments of a form of that length lies. The later ones are the longer by one.
+// segment returns the bounds of segment i when a form of the given length is cut into t+1 segments. If the length does
+// not divide evenly, the last segments are longer by one.
 func segment(length, t, i int) (start, end int) {
 	size, longer := length/(t+1), length%(t+1)
 	shorter := t + 1 - longer
@@ -138,16 +147,16 @@ func segment(length, t, i int) (start, end int) {
 	return start, end
 }
 
-// found is the nearest entry.
-type found struct {
+// nameMatch is the entry nearest to a form.
+type nameMatch struct {
 	entry    uint32
 	distance int
 	length   int // of the longer of the two forms
 }
 
-// equal finds the entry of the same form.
-func (x *index) equal(key uint32, f form) (entry uint32, ok bool) {
-	for p := x.lists[key].last; p != 0; p = x.postings[p-1].before {
+// equal returns the entry with the same form. key is the segmentHash of the whole form.
+func (x *nameIndex) equal(key uint32, f form) (entry uint32, ok bool) {
+	for p := x.buckets[key].last; p != 0; p = x.postings[p-1].previous {
 		if entry := x.postings[p-1].entry; string(x.forms.at(entry)) == string(f) {
 			return entry, true
 		}
@@ -155,53 +164,55 @@ func (x *index) equal(key uint32, f form) (entry uint32, ok bool) {
 	return 0, false
 }
 
-// nearest returns the entry with the fewest edits to f, if any lies within the tolerance of its own length.
-func (x *index) nearest(f form) (best found, ok bool) {
-	if entry, ok := x.equal(hash(len(f), whole, string(f)), f); ok {
-		return found{entry: entry, length: len(f)}, true
+// nearest returns the entry with the smallest edit distance to f, provided that the distance is within the tolerance of
+// the entry's length.
+func (x *nameIndex) nearest(f form) (best nameMatch, ok bool) {
+	if entry, ok := x.equal(segmentHash(len(f), wholeForm, string(f)), f); ok {
+		return nameMatch{entry: entry, length: len(f)}, true
 	}
-	search := search{index: x, form: f, letters: lettersOf(f), most: maxTolerance}
-	for _, length := range lengths(len(f)) {
-		if !search.among(length) {
+	s := search{index: x, form: f, letters: letterSet(f), limit: maxTolerance}
+	for _, length := range candidateLengths(len(f)) {
+		if !s.searchLength(length) {
 			break
 		}
 	}
-	return search.best, search.ok
+	return s.best, s.ok
 }
 
-// search is one search for what is near a form.
+// search is the state of one search for the nearest entry.
 type search struct {
-	index   *index
-	form    form
-	letters uint32
-	pattern *pattern // of form, made when it is first needed
-	looked  int
-	most    int // edits that would still be an improvement
-	best    found
-	ok      bool
+	index      *nameIndex
+	form       form
+	letters    uint32
+	pattern    *pattern // of form, created when first needed
+	candidates int      // postings considered so far
+	limit      int      // largest distance that would improve on best
+	best       nameMatch
+	ok         bool
 }
 
-// among looks through the entries of one length. It returns false when nothing better is to be found, or enough was
-// looked at.
-func (s *search) among(length int) (more bool) {
+// searchLength searches the entries of one length. It reports whether to continue with other lengths: not when the
+// result cannot improve, nor after maxCandidates.
+func (s *search) searchLength(length int) bool {
 	x, f, cuts := s.index, s.form, tolerance(length)
 	longer := len(f) - length
-	if cuts == 0 || abs(longer) > min(cuts, s.most) {
+	if cuts == 0 || abs(longer) > min(cuts, s.limit) {
 		return true
 	}
 	for i := range cuts + 1 {
 		start, end := segment(length, cuts, i)
-		// Where the segment can have been moved to by the edits left and right of it (Pass-Join's multi-match-aware
-		// selection).
+		// The positions that edits before and after the segment can have moved it to: Pass-Join's multi-match-aware
+		// selection.
 		first := max(0, start-i, start+longer-(cuts-i))
 		last := min(start+i, start+longer+cuts-i, len(f)-(end-start))
 		for at := first; at <= last; at++ {
-			l := x.lists[hash(length, i, string(f[at:at+end-start]))]
-			if l.n > maxList {
+			b := x.buckets[segmentHash(length, i, string(f[at:at+end-start]))]
+			if b.count > maxBucket {
 				continue
 			}
-			for n := l.last; n != 0; n = x.postings[n-1].before {
-				if s.looked++; s.looked > maxLook || !s.look(x.postings[n-1], length, cuts) {
+			for n := b.last; n != 0; n = x.postings[n-1].previous {
+				s.candidates++
+				if s.candidates > maxCandidates || !s.compare(x.postings[n-1], length, cuts) {
 					return false
 				}
 			}
@@ -210,42 +221,42 @@ func (s *search) among(length int) (more bool) {
 	return true
 }
 
-// look compares with one entry. It returns false when nothing better can be found.
-func (s *search) look(p posting, length, cuts int) (more bool) {
-	most := min(s.most, cuts)
-	if bits.OnesCount32(s.letters^p.letters) > 2*most {
+// compare compares the form with one entry. It reports whether a later entry could be nearer still.
+func (s *search) compare(p posting, length, cuts int) bool {
+	limit := min(s.limit, cuts)
+	if bits.OnesCount32(s.letters^p.letters) > 2*limit {
 		return true
 	}
 	text := s.index.forms.at(p.entry)
 	if len(text) != length {
-		return true // another segment of the same hash
+		return true // a hash collision with another segment
 	}
 	if s.pattern == nil {
 		s.pattern = newPattern(s.form)
 	}
-	if d := s.pattern.distance(text, most); d <= most {
-		s.best, s.ok = found{p.entry, d, max(length, len(s.form))}, true
-		s.most = d - 1
+	if d := s.pattern.distance(text, limit); d <= limit {
+		s.best, s.ok = nameMatch{p.entry, d, max(length, len(s.form))}, true
+		s.limit = d - 1
 	}
-	return s.most > 0
+	return s.limit > 0
 }
 
-// lengths lists the lengths of what may be near a form of length n, the likeliest first.
-func lengths(n int) [2*maxTolerance + 1]int {
+// candidateLengths returns the lengths of possible matches for a form of length n, the likeliest first.
+func candidateLengths(n int) [2*maxTolerance + 1]int {
 	return [...]int{n, n + 1, n - 1, n + 2, n - 2, n + 3, n - 3}
 }
 
 func abs(n int) int { return max(n, -n) }
 
-// hash names a segment by its place and text. Collisions cost a comparison and nothing else.
-func hash(length, place int, text string) uint32 {
-	return uint32(mix(uint64(length)<<8|uint64(place), text) >> 32)
+// segmentHash hashes a segment with its number and the length of its form. A collision only costs a comparison.
+func segmentHash(length, number int, text string) uint32 {
+	return uint32(mix(uint64(length)<<8|uint64(number), text) >> 32)
 }
 
-// hash64 names a whole form. Of a million good ones, one other in 10^13 is taken for one of them.
-func hash64(text string) uint64 { return mix(0, text) }
+// formHash hashes a whole form. The probability that a name collides with one of a million others is 10^6 / 2^64.
+func formHash(f form) uint64 { return mix(0, string(f)) }
 
-// mix folds text into h. Nobody gains by making two texts collide: it costs a comparison, or spares a name.
+// mix folds text into h. It need not resist deliberate collisions: one costs a comparison or hides a name.
 func mix(h uint64, text string) uint64 {
 	for i := range len(text) {
 		h = bits.RotateLeft64(h^uint64(text[i]), 27) * 0x9E3779B97F4A7C15

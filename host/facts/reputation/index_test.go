@@ -80,7 +80,7 @@ func TestDistance(t *testing.T) {
 func TestNearestMissesNothing(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
-	x := newIndex()
+	x := newNameIndex()
 	var all []form
 	for range 300 {
 		f := randomForm(r, minForm+r.IntN(25), 3)
@@ -177,7 +177,7 @@ func FuzzFormOf(f *testing.F) {
 		if len(got) > maxForm || ok && len(got) < minForm {
 			t.Errorf("formOf(%q) = %q, %v", name, got, ok)
 		}
-		x := newIndex()
+		x := newNameIndex()
 		if ok {
 			x.add(got, name, "")
 			if n, found := x.nearest(got); !found || n.distance != 0 || x.name(n.entry) != name {
@@ -219,7 +219,7 @@ func benchNames(n int) []form {
 func BenchmarkIndex(b *testing.B) {
 	const million = 1_000_000
 	names := benchNames(million + 20_000)
-	x := newIndex()
+	x := newNameIndex()
 	times := make([]time.Duration, 0, million)
 	for _, f := range names[:million] {
 		began := time.Now()
@@ -237,10 +237,10 @@ func BenchmarkIndex(b *testing.B) {
 			slices.Sort(times)
 		}
 		report(b, times)
-		bytes := cap(x.forms.text) + cap(x.names.text) + 4*cap(x.forms.ends) + 4*cap(x.names.ends) + cap(x.
-			category) + 12*cap(x.postings)
+		bytes := cap(x.forms.text) + cap(x.names.text) + 4*cap(x.forms.ends) + 4*cap(x.names.ends) +
+			cap(x.category) + 12*cap(x.postings)
 		b.ReportMetric(float64(bytes)/(1<<20), "MiB-but-the-map")
-		b.ReportMetric(float64(len(x.lists)), "keys")
+		b.ReportMetric(float64(len(x.buckets)), "keys")
 	})
 	for name, queries := range map[string][]form{"search/other": names[million:], "search/known": names[:20_000]} {
 		b.Run(name, func(b *testing.B) {

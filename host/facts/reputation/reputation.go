@@ -1,5 +1,6 @@
-// Package reputation looks up what is known of an entity from others: the sources "feed" (imported lists), "graph"
-// (what customers met, and what became of it) and "similar" (how near it is to known scam patterns).
+// Package reputation collects facts about an entity from other observations of it: the sources "feed" (imported lists),
+// "graph" (earlier checks by all customers) and "similar" (names on lists of known scams). It declares what it needs of
+// a store and contains no SQL.
 package reputation
 
 import (
@@ -10,46 +11,89 @@ import (
 	"time"
 
 	"assay/host/entity"
-	"assay/host/store"
+	"assay/host/feed"
 )
 
-// Store is what is known, as *store.Store keeps it.
+// Store reads imported lists and the reputation graph.
 type Store interface {
-	// Listings returns what the lists in force say of the nodes, in the order of the lists' names.
-	Listings(ctx context.Context, nodes []store.Node) ([]store.Listing, error)
-	// Reputations returns what is known of each subject, in their order.
-	Reputations(ctx context.Context, subjects []store.Subject) ([]store.Reputation, error)
-	// Feeds lists the imported lists, those that have expired included.
-	Feeds(ctx context.Context) ([]store.Feed, error)
-	// FeedEntries returns up to limit entries of a list that have a name, from the one after the given on.
-	FeedEntries(ctx context.Context, id int, after []byte, limit int) ([]store.FeedEntry, error)
+	// Feeds returns the imported lists, including expired ones.
+	Feeds(ctx context.Context) ([]feed.List, error)
+	// FeedNames returns up to limit named entries of a list, in the order of their nodes, starting after the given one.
+	// Entries for single pages on hosts that are on a good list are left out.
+	FeedNames(ctx context.Context, listID int, after []byte, limit int) ([]ListedName, error)
+	// Listings returns the entries for the given nodes in all lists in force, ordered by list name.
+	Listings(ctx context.Context, nodes []Node) ([]Listing, error)
+	// GraphAggregates returns the aggregates of each subject, in the order of subjects.
+	GraphAggregates(ctx context.Context, subjects []Subject) ([]Aggregate, error)
 }
 
-// queryTimeout bounds one query that many checks share. Each waits for it only as long as its own deadline allows.
+// Node identifies a node of the reputation graph: an entity by its type and value, or a parent as in entity.Parent. The
+// store keeps only its keyed hash.
+type Node struct{ Kind, Value string }
+
+// Listing is an entry of one list in force.
+type Listing struct {
+	Index     int // index of the node in the query
+	Name      string
+	Kind      feed.Kind
+	Category  string // the entry's own category, otherwise the list's
+	Page      bool   // the list has a page on this host, not the host
+	FirstSeen time.Time
+}
+
+// ListedName is an entry of a list with the name that similarity compares.
+type ListedName struct {
+	Node     []byte
+	Type     string
+	Value    string
+	Name     string
+	Category string // the entry's own category, otherwise the list's
+}
+
+// Subject is an entity and its parents: the graph nodes that it shares with other entities.
+type Subject struct {
+	Entity  Node
+	Parents []Node
+}
+
+// Aggregate summarises the graph around one subject. Each half is zero unless at least three customers contributed to
+// it, so that it never reveals what one or two customers did. Within a share every customer has one vote, however many
+// checks it made; the vote halves every 30 days. Callers without a key have no vote.
+type Aggregate struct {
+	Customers    int       // customers that checked the subject within the last 90 days
+	Seen         float64   // their checks, at most 10 per customer, halved every 30 days
+	BlockedShare float64   // 0 to 1: share of their checks that were blocked on first-hand evidence
+	Since        time.Time // when the third customer first checked it
+
+	Neighbours    int     // other entities linked with the subject or with one of its parents
+	NeighbourRisk float64 // 0 to 1: share of the neighbours that were blocked or are on a bad list
+}
+
+// queryTimeout bounds one batched query. Each caller waits for it only until its own deadline.
 const queryTimeout = 2 * time.Second
 
-// selfNode is the node of an entity.
-func selfNode(e entity.Entity) store.Node { return store.Node{Kind: string(e.Type), Value: e.Value} }
+// entityNode returns the graph node of an entity.
+func entityNode(e entity.Entity) Node { return Node{Kind: string(e.Type), Value: e.Value} }
 
-// anyWanted says whether one of the facts of a table is wanted.
+// anyWanted reports whether at least one fact of a table is wanted.
 func anyWanted(table []entity.Fact, wants func(string) bool) bool {
 	return slices.ContainsFunc(table, func(f entity.Fact) bool { return wants(f.Name) })
 }
 
-// days is how many whole days have passed.
+// days returns the number of whole days between two times, at least 0.
 func days(from, to time.Time) string { return strconv.Itoa(max(0, int(to.Sub(from)/(24*time.Hour)))) }
 
-// joined joins the different ones of names by commas, in their order, and says how many more there are than most.
-func joined(names []string, most int) string {
+// joinNames joins distinct non-empty names with commas, in their order. Names beyond the limit are replaced by a count.
+func joinNames(names []string, limit int) string {
 	var kept []string
 	for _, n := range names {
 		if n != "" && !slices.Contains(kept, n) {
 			kept = append(kept, n)
 		}
 	}
-	if len(kept) > most {
-		more := len(kept) - most
-		kept = append(kept[:most], strconv.Itoa(more)+" more")
+	if len(kept) > limit {
+		more := len(kept) - limit
+		kept = append(kept[:limit], strconv.Itoa(more)+" more")
 	}
 	return strings.Join(kept, ", ")
 }

@@ -16,7 +16,6 @@ import (
 
 	"assay/host/entity"
 	"assay/host/feed"
-	"assay/host/store"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -26,15 +25,15 @@ var noon = time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC)
 // lists is a store made of lists in memory; its reputations are set by the test.
 type lists struct {
 	mu          sync.Mutex
-	feeds       []store.Feed
-	entries     map[int][]store.FeedEntry
+	feeds       []feed.List
+	entries     map[int][]ListedName
 	pages       map[string]bool // list and value of those that are mere pages
-	reputations func([]store.Subject) ([]store.Reputation, error)
+	reputations func([]Subject) ([]Aggregate, error)
 	queries     int
 	broken      error
 }
 
-func (l *lists) set(id int, f store.Feed, values ...string) {
+func (l *lists) set(id int, f feed.List, values ...string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.remove(f.Name)
@@ -42,7 +41,7 @@ func (l *lists) set(id int, f store.Feed, values ...string) {
 	f.Version = len(l.entries) + 1
 	l.feeds = append(l.feeds, f)
 	if l.entries == nil {
-		l.entries = map[int][]store.FeedEntry{}
+		l.entries = map[int][]ListedName{}
 	}
 	l.entries[id] = nil
 	for i, v := range values {
@@ -58,7 +57,7 @@ func (l *lists) set(id int, f store.Feed, values ...string) {
 		if kind == entity.Email {
 			name = e.Facts["email.user"]
 		}
-		l.entries[id] = append(l.entries[id], store.FeedEntry{Node: fmt.Appendf(nil, "%06d", i), Type: string(kind),
+		l.entries[id] = append(l.entries[id], ListedName{Node: fmt.Appendf(nil, "%06d", i), Type: string(kind),
 			Value: e.Value, Name: name, Category: f.Category})
 	}
 }
@@ -77,16 +76,16 @@ func (l *lists) withdraw(name string) {
 	l.remove(name)
 }
 
-func (l *lists) Feeds(context.Context) ([]store.Feed, error) {
+func (l *lists) Feeds(context.Context) ([]feed.List, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return append([]store.Feed{}, l.feeds...), l.broken
+	return append([]feed.List{}, l.feeds...), l.broken
 }
 
-func (l *lists) FeedEntries(_ context.Context, id int, after []byte, limit int) ([]store.FeedEntry, error) {
+func (l *lists) FeedNames(_ context.Context, id int, after []byte, limit int) ([]ListedName, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	var page []store.FeedEntry
+	var page []ListedName
 	for _, e := range l.entries[id] {
 		if string(e.Node) > string(after) && len(page) < limit && !l.goodPage(id, e.Value) {
 			page = append(page, e)
@@ -101,25 +100,25 @@ func (l *lists) goodPage(id int, value string) bool {
 	for _, f := range l.feeds {
 		page = page || f.ID == id && l.pages[f.Name+" "+value]
 		good = good || f.Kind == feed.Good &&
-			slices.ContainsFunc(l.entries[f.ID], func(e store.FeedEntry) bool { return e.Value == value })
+			slices.ContainsFunc(l.entries[f.ID], func(e ListedName) bool { return e.Value == value })
 	}
 	return page && good
 }
 
-func (l *lists) Listings(_ context.Context, nodes []store.Node) ([]store.Listing, error) {
+func (l *lists) Listings(_ context.Context, nodes []Node) ([]Listing, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queries++
 	if l.broken != nil {
 		return nil, l.broken
 	}
-	var found []store.Listing
+	var found []Listing
 	for _, f := range l.feeds {
 		for _, e := range l.entries[f.ID] {
 			for i, n := range nodes {
 				if n.Kind == e.Type && n.Value == e.Value {
-					found = append(found, store.Listing{
-						Asked: i, Name: f.Name, Kind: f.Kind, Category: e.Category, Page: l.pages[f.Name+" "+e.Value],
+					found = append(found, Listing{
+						Index: i, Name: f.Name, Kind: f.Kind, Category: e.Category, Page: l.pages[f.Name+" "+e.Value],
 						FirstSeen: noon.Add(-time.Duration(f.ID) * 24 * time.Hour),
 					})
 				}
@@ -129,7 +128,7 @@ func (l *lists) Listings(_ context.Context, nodes []store.Node) ([]store.Listing
 	return found, nil
 }
 
-func (l *lists) Reputations(_ context.Context, subjects []store.Subject) ([]store.Reputation, error) {
+func (l *lists) GraphAggregates(_ context.Context, subjects []Subject) ([]Aggregate, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.queries++
@@ -151,14 +150,14 @@ func TestFeedFacts(t *testing.T) {
 	t.Parallel()
 	l := &lists{pages: map[string]bool{"Pages docs.example.com": true, "Pages shop.example.net": true,
 		"GoodPages odd.example": true}}
-	l.set(1, store.Feed{Name: "Bad", Kind: feed.Bad, Category: "phishing"}, "bad.example", "weird.github.io",
+	l.set(1, feed.List{Name: "Bad", Kind: feed.Bad, Category: "phishing"}, "bad.example", "weird.github.io",
 		"github.io", "x@mail.example.org", "gmail.com", "throwaway.example")
-	l.set(2, store.Feed{Name: "Worse", Kind: feed.Bad, Category: "malware"}, "bad.example", "throwaway.example")
-	l.set(3, store.Feed{Name: "Mixed", Kind: feed.Bad}, "bad.example", "good.example")
-	l.set(4, store.Feed{Name: "More", Kind: feed.Bad, Category: "malware"}, "bad.example")
-	l.set(5, store.Feed{Name: "Pages", Kind: feed.Bad, Category: "malware"}, "docs.example.com", "shop.example.net")
-	l.set(6, store.Feed{Name: "Ranks", Kind: feed.Good}, "good.example", "example.com")
-	l.set(7, store.Feed{Name: "GoodPages", Kind: feed.Good}, "odd.example")
+	l.set(2, feed.List{Name: "Worse", Kind: feed.Bad, Category: "malware"}, "bad.example", "throwaway.example")
+	l.set(3, feed.List{Name: "Mixed", Kind: feed.Bad}, "bad.example", "good.example")
+	l.set(4, feed.List{Name: "More", Kind: feed.Bad, Category: "malware"}, "bad.example")
+	l.set(5, feed.List{Name: "Pages", Kind: feed.Bad, Category: "malware"}, "docs.example.com", "shop.example.net")
+	l.set(6, feed.List{Name: "Ranks", Kind: feed.Good}, "good.example", "example.com")
+	l.set(7, feed.List{Name: "GoodPages", Kind: feed.Good}, "odd.example")
 	f := NewFeed(l, some)
 	f.now = func() time.Time { return noon }
 	tests := map[string]struct {
@@ -212,13 +211,13 @@ func TestFeedFacts(t *testing.T) {
 
 func TestGraphFacts(t *testing.T) {
 	t.Parallel()
-	var asked []store.Subject
+	var asked []Subject
 	l := &lists{}
 	g := NewGraph(l)
 	g.now = func() time.Time { return noon }
-	l.reputations = func(subjects []store.Subject) ([]store.Reputation, error) {
+	l.reputations = func(subjects []Subject) ([]Aggregate, error) {
 		asked = append(asked, subjects...)
-		return []store.Reputation{{
+		return []Aggregate{{
 			Customers: 19, Seen: 143.7, BlockedShare: 0.629, Since: noon.Add(-50 * time.Hour), Neighbours: 4,
 			NeighbourRisk: 0.31,
 		}}, nil
@@ -234,17 +233,17 @@ func TestGraphFacts(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)
 	}
-	subjects := []store.Subject{{Entity: store.Node{Kind: "domain", Value: "example.org"},
-		Holders: []store.Node{{Kind: "registrable", Value: "example.org"}, {Kind: "maildomain", Value: "example.org"}}}}
+	subjects := []Subject{{Entity: Node{Kind: "domain", Value: "example.org"},
+		Parents: []Node{{Kind: "registrable", Value: "example.org"}, {Kind: "maildomain", Value: "example.org"}}}}
 	if diff := cmp.Diff(subjects, asked); diff != "" {
 		t.Errorf("asked (-want +got):\n%s", diff)
 	}
-	l.reputations = func([]store.Subject) ([]store.Reputation, error) { return []store.Reputation{{}}, nil }
+	l.reputations = func([]Subject) ([]Aggregate, error) { return []Aggregate{{}}, nil }
 	if got, err := g.Observe(t.Context(), parse(t, entity.Phone, "+4915123456789"), all); err != nil || len(got) != 0 {
 		t.Errorf("of an unknown one: %v, %v", got, err)
 	}
 	broken := errors.New("no database")
-	l.reputations = func([]store.Subject) ([]store.Reputation, error) { return nil, broken }
+	l.reputations = func([]Subject) ([]Aggregate, error) { return nil, broken }
 	if _, err := g.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all); !errors.Is(err, broken) {
 		t.Errorf("without a database: %v, want %v", err, broken)
 	}
@@ -268,12 +267,12 @@ func TestNothingUnwanted(t *testing.T) {
 	}
 }
 
-func TestRounded(t *testing.T) {
+func TestRoundDown(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 1: "1", 2: "2", 3: "3", 4: "3", 5: "5", 9: "5", 10: "10", 19: "10",
 		20: "20", 49: "20", 50: "50", 99: "50", 100: "100", 999: "500", 123456: "100000"} {
-		if got := rounded(n); got != want {
-			t.Errorf("rounded(%d) = %s, want %s", n, got, want)
+		if got := roundDown(n); got != want {
+			t.Errorf("roundDown(%d) = %s, want %s", n, got, want)
 		}
 	}
 }
@@ -300,13 +299,13 @@ func similarTo(t *testing.T, s *Similar, kind entity.Type, value string) entity.
 func TestSimilarFacts(t *testing.T) {
 	t.Parallel()
 	l := &lists{}
-	l.set(1, store.Feed{Name: "Bad", Kind: feed.Bad, Category: "phishing"},
+	l.set(1, feed.List{Name: "Bad", Kind: feed.Bad, Category: "phishing"},
 		"secure-paypal-login.xyz", "paypa1-online.com", "login.blumenwiesen.example", "short.example",
 		"refund-department-7@gmail.com", "jane.smith@gmail.com")
-	l.set(2, store.Feed{Name: "Other", Kind: feed.Bad}, "secure-paypal-logins.top")
-	l.set(3, store.Feed{Name: "Good", Kind: feed.Good}, "paypal-online.com", "blumenwiese.example")
+	l.set(2, feed.List{Name: "Other", Kind: feed.Bad}, "secure-paypal-logins.top")
+	l.set(3, feed.List{Name: "Good", Kind: feed.Good}, "paypal-online.com", "blumenwiese.example")
 	until := noon.Add(-time.Hour)
-	l.set(4, store.Feed{Name: "Old", Kind: feed.Bad, ExpiresAt: &until}, "very-old-scam-shop.example")
+	l.set(4, feed.List{Name: "Old", Kind: feed.Bad, ExpiresAt: &until}, "very-old-scam-shop.example")
 	s := newSimilar(t, l)
 	near := func(what, nearest, distance, letters, list, category string) entity.Facts {
 		f := entity.Facts{"similar.part": what, "similar.distance": distance, "similar.letters": letters,
@@ -362,8 +361,8 @@ func TestSimilarFollows(t *testing.T) {
 	t.Parallel()
 	l := &lists{pages: map[string]bool{"C blumenlieferung.example": true}}
 	unread := NewSimilar(l, slog.New(slog.DiscardHandler))
-	if _, err := unread.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all); !errors.Is(err, errNotRead) {
-		t.Errorf("before the lists are read: %v, want %v", err, errNotRead)
+	if _, err := unread.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all); !errors.Is(err, errNotLoaded) {
+		t.Errorf("before the lists are read: %v, want %v", err, errNotLoaded)
 	}
 	s := newSimilar(t, l)
 	if got := similarTo(t, s, entity.Domain, "secure-paypal-login.top"); got != nil {
@@ -388,16 +387,16 @@ func TestSimilarFollows(t *testing.T) {
 			}
 		}
 	}
-	l.set(1, store.Feed{Name: "A", Kind: feed.Bad}, "secure-paypal-login.xyz")
+	l.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypal-login.xyz")
 	until("an import", func(f entity.Facts) bool { return f["similar.nearest"] == "secure-paypal-login.xyz" })
-	l.set(2, store.Feed{Name: "B", Kind: feed.Bad}, "blumenwiese.example")
-	kept := (*s.parts.Load())[0]
+	l.set(2, feed.List{Name: "B", Kind: feed.Bad}, "blumenwiese.example")
+	kept := (*s.lists.Load())[0]
 	s.Hint()
-	until("another list", func(entity.Facts) bool { return len(*s.parts.Load()) == 2 })
-	if (*s.parts.Load())[0] != kept {
+	until("another list", func(entity.Facts) bool { return len(*s.lists.Load()) == 2 })
+	if (*s.lists.Load())[0] != kept {
 		t.Error("a list that did not change was read again")
 	}
-	l.set(1, store.Feed{Name: "A", Kind: feed.Bad}, "secure-paypall-login.xyz")
+	l.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypall-login.xyz")
 	until("other content", func(f entity.Facts) bool { return f["similar.nearest"] == "secure-paypall-login.xyz" })
 	l.withdraw("A")
 	until("a withdrawal", func(f entity.Facts) bool { return f == nil })
@@ -406,19 +405,19 @@ func TestSimilarFollows(t *testing.T) {
 	listed := func(name string) bool {
 		return similarTo(t, s, entity.Domain, "blumenlieferungen.example")["similar.nearest"] == name
 	}
-	l.set(3, store.Feed{Name: "C", Kind: feed.Bad}, "blumenlieferung.example")
+	l.set(3, feed.List{Name: "C", Kind: feed.Bad}, "blumenlieferung.example")
 	until("a list with a page", func(entity.Facts) bool { return listed("blumenlieferung.example") })
-	l.set(4, store.Feed{Name: "Good", Kind: feed.Good}, "blumenlieferung.example")
+	l.set(4, feed.List{Name: "Good", Kind: feed.Good}, "blumenlieferung.example")
 	until("its host on a good list", func(entity.Facts) bool { return listed("") })
 	l.withdraw("Good")
 	until("the good list's withdrawal", func(entity.Facts) bool { return listed("blumenlieferung.example") })
 }
 
 // While one query runs, what comes in waits for the next, and everybody gets the answer to the own question.
-func TestCoalescer(t *testing.T) {
+func TestBatcher(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan int), make(chan struct{})
-	c := &coalescer[int, int]{most: 4, ask: func(_ context.Context, questions []int) ([]int, error) {
+	c := &batcher[int, int]{maxBatch: 4, run: func(_ context.Context, questions []int) ([]int, error) {
 		entered <- len(questions)
 		<-release
 		answers := make([]int, len(questions))
@@ -474,10 +473,10 @@ func TestCoalescer(t *testing.T) {
 }
 
 // A query that fails or panics fails for all who wait for it, and the next is asked again.
-func TestCoalescerFails(t *testing.T) {
+func TestBatcherFails(t *testing.T) {
 	t.Parallel()
 	fail := true
-	c := &coalescer[int, int]{most: 4, ask: func(_ context.Context, questions []int) ([]int, error) {
+	c := &batcher[int, int]{maxBatch: 4, run: func(_ context.Context, questions []int) ([]int, error) {
 		if fail {
 			panic("no")
 		}
@@ -490,7 +489,7 @@ func TestCoalescerFails(t *testing.T) {
 	if got, err := c.get(t.Context(), 7); got != 7 || err != nil {
 		t.Errorf("after it: %d, %v", got, err)
 	}
-	c.ask = func(context.Context, []int) ([]int, error) { return nil, nil }
+	c.run = func(context.Context, []int) ([]int, error) { return nil, nil }
 	if _, err := c.get(t.Context(), 1); err == nil {
 		t.Error("a missing answer is no error")
 	}

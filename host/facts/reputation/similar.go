@@ -15,42 +15,46 @@ import (
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/feed"
-	"assay/host/store"
 )
 
-// Similar is the source "similar": the known scam name that is nearest to an entity's. It keeps the names of all lists
-// in memory, a part for each list, so that what a list does to the answers goes with it.
+// Similar is the source "similar": the known scam name that is nearest to an entity's name. It keeps the names of all
+// lists in memory, with a separate index for each list, so that a withdrawn list leaves nothing behind.
 type Similar struct {
-	store Store
-	log   *slog.Logger
-	now   func() time.Time
-	hints chan struct{}
-	poll  time.Duration
-	parts atomic.Pointer[[]*part] // nil until the lists have been read once
-	none  atomic.Bool             // there were no lists
+	store   Store
+	log     *slog.Logger
+	now     func() time.Time
+	hints   chan struct{}
+	poll    time.Duration
+	lists   atomic.Pointer[[]*indexedList] // by name; nil until the lists have been loaded once
+	noLists atomic.Bool
 }
 
 var _ facts.Source = (*Similar)(nil)
 
-// part is what similarity keeps of one version of a list. It is never changed once it is in use.
-type part struct {
-	feed    store.Feed
-	beside  string   // the good lists in force when a bad one was read: pages on their hosts are left out of it
-	domains *index   // of a bad list, by registrable label
-	users   *index   // by mailbox
-	good    []uint64 // of a good list: the forms' hashes, sorted
+// indexedList holds the names of one version of a list. It is immutable once published.
+type indexedList struct {
+	feed.List
+	goodVersions string     // goodListVersions when a bad list was read, because good lists remove pages from it
+	domains      *nameIndex // of a bad list, by registrable label
+	mailboxes    *nameIndex // of a bad list, by local part
+	goodForms    []uint64   // of a good list, sorted: formHash of each domain's registrable label
 }
 
-// How the lists are followed.
 const (
-	pollFeeds = time.Second // the hint may be lost; this is the truth
-	retryRead = 10 * time.Second
-	perPage   = 20_000 // entries read at a time
+	pollInterval  = time.Second // polling finds changes even if a hint is lost
+	retryInterval = 10 * time.Second
+	pageSize      = 20_000 // names to read in one query
 )
 
-// NewSimilar returns the source on a store. It knows nothing until Load or Run has read the lists.
+// minMailbox is the length of the shortest form of a mailbox that is compared. Most shorter ones are personal names.
+const minMailbox = 12
+
+// errNotLoaded means that the lists have not been loaded yet.
+var errNotLoaded = errors.New("known scam names are still loading")
+
+// NewSimilar returns a source that reads lists from s. Until Load or Run has loaded them, Observe fails.
 func NewSimilar(s Store, log *slog.Logger) *Similar {
-	return &Similar{store: s, log: log, now: time.Now, hints: make(chan struct{}, 1), poll: pollFeeds}
+	return &Similar{store: s, log: log, now: time.Now, hints: make(chan struct{}, 1), poll: pollInterval}
 }
 
 // Name implements facts.Source.
@@ -60,23 +64,24 @@ func (*Similar) Name() string { return "similar" }
 func (*Similar) Table() []entity.Fact { return slices.Clone(similarTable) }
 
 var similarTable = []entity.Fact{
-	{Name: "similar.nearest", Format: "the known scam name that is nearest to the registrable domain's, as its list has it; absent when none is near, " +
-		"when a list of known good ones holds that name under any suffix, and for a mailbox, which is somebody's",
+	{Name: "similar.nearest", Format: "the nearest known scam domain, as listed; absent when none is near, when a good list " +
+		"has the same registrable label under any suffix, and for mailboxes, which would identify a person",
 		Example: "secure-paypal-login.xyz"},
-	{Name: "similar.part", Format: "what is near: domain (its registrable label), or user (the mailbox of an address)",
+	{Name: "similar.part", Format: "the part that matches: domain (the registrable label) or user (the mailbox of an address)",
 		Example: "domain"},
-	{Name: "similar.distance", Format: "letters to be changed, added or dropped to get from one name to the other, 0 to 3: hyphens, and which digits " +
-		"stand in a run of them, do not count, nor does the suffix", Example: "1"},
-	{Name: "similar.letters", Format: "letters of the longer of the two, 7 to 63", Example: "17"},
-	{Name: "similar.category", Format: "the threat that the list names (section 6); absent when none",
+	{Name: "similar.distance", Format: "edit distance between the two names, 0 to 3, ignoring the suffix, hyphens and the digits " +
+		"within a run of digits", Example: "1"},
+	{Name: "similar.letters", Format: "length of the longer of the two names without the ignored characters, 7 to 63",
+		Example: "17"},
+	{Name: "similar.category", Format: "the threat that the list names (section 6); absent when it names none",
 		Example: "phishing"},
-	{Name: "similar.list", Format: "the list", Example: "CERT Polska"},
+	{Name: "similar.list", Format: "name of the list", Example: "CERT Polska"},
 }
 
-// NoLists says that there were no lists, good ones included, when they were last looked for.
-func (s *Similar) NoLists() bool { return s.none.Load() }
+// NoLists reports whether no list was imported, bad or good, when Load last looked.
+func (s *Similar) NoLists() bool { return s.noLists.Load() }
 
-// Hint tells that lists may have changed. It never blocks.
+// Hint makes Run reload the lists now. It never blocks.
 func (s *Similar) Hint() {
 	select {
 	case s.hints <- struct{}{}:
@@ -84,16 +89,16 @@ func (s *Similar) Hint() {
 	}
 }
 
-// Run follows the lists until ctx ends: at once when hinted, else by polling.
+// Run keeps the lists up to date until ctx ends: on a hint at once, otherwise by polling.
 func (s *Similar) Run(ctx context.Context) {
 	tick := time.NewTicker(s.poll)
 	defer tick.Stop()
 	var failed time.Time
 	for {
-		if time.Since(failed) > retryRead {
+		if time.Since(failed) > retryInterval {
 			if err := s.Load(ctx); err != nil && ctx.Err() == nil {
 				failed = time.Now()
-				s.log.Warn("known scam patterns cannot be read; what was read before counts", "error", err)
+				s.log.Warn("loading known scam names failed; the last loaded ones stay in use", "error", err)
 			}
 		}
 		select {
@@ -106,181 +111,176 @@ func (s *Similar) Run(ctx context.Context) {
 	}
 }
 
-// Load brings the memory up to what the store has: lists that were withdrawn go first and at once, then new and changed
-// ones are read. One call at a time.
+// Load brings the memory up to date with the store. It drops withdrawn lists first, then reads new and changed ones.
+// Calls must not overlap.
 func (s *Similar) Load(ctx context.Context) error {
-	feeds, err := s.store.Feeds(ctx)
+	lists, err := s.store.Feeds(ctx)
 	if err != nil {
 		return err
 	}
-	s.none.Store(len(feeds) == 0)
-	held := map[int]*part{}
-	if parts := s.parts.Load(); parts != nil {
-		for _, p := range *parts {
-			held[p.feed.ID] = p
+	s.noLists.Store(len(lists) == 0)
+	loaded := map[int]*indexedList{}
+	if current := s.lists.Load(); current != nil {
+		for _, l := range *current {
+			loaded[l.ID] = l
 		}
 	}
-	wanted := map[int]*part{}
-	good := goodLists(feeds, s.now())
-	var stale []store.Feed
-	for _, f := range feeds {
-		p := held[f.ID]
-		if p == nil || p.feed.Version != f.Version || f.Kind == feed.Bad && p.beside != good {
-			stale = append(stale, f)
+	next := map[int]*indexedList{}
+	good := goodListVersions(lists, s.now())
+	var stale []feed.List
+	for _, list := range lists {
+		l := loaded[list.ID]
+		if l == nil || l.Version != list.Version || list.Kind == feed.Bad && l.goodVersions != good {
+			stale = append(stale, list)
 		}
-		if p != nil {
-			wanted[f.ID] = p
+		if l != nil {
+			next[list.ID] = l
 		}
 	}
-	if len(wanted) != len(held) {
-		s.publish(wanted)
+	if len(next) != len(loaded) {
+		s.publish(next)
 	}
-	for _, f := range stale {
-		p, err := s.read(ctx, f, good)
+	for _, list := range stale {
+		l, err := s.read(ctx, list, good)
 		if err != nil {
 			return err
 		}
-		wanted[f.ID] = p
+		next[list.ID] = l
 	}
-	if len(stale) > 0 || s.parts.Load() == nil {
-		s.publish(wanted)
+	if len(stale) > 0 || s.lists.Load() == nil {
+		s.publish(next)
 	}
 	return nil
 }
 
-func (s *Similar) publish(parts map[int]*part) {
-	list := slices.SortedFunc(maps.Values(parts),
-		func(a, b *part) int { return strings.Compare(a.feed.Name, b.feed.Name) })
-	s.parts.Store(&list)
+func (s *Similar) publish(lists map[int]*indexedList) {
+	sorted := slices.SortedFunc(maps.Values(lists), func(a, b *indexedList) int {
+		return strings.Compare(a.Name, b.Name)
+	})
+	s.lists.Store(&sorted)
 }
 
-// goodLists names the good lists in force and their versions.
-func goodLists(feeds []store.Feed, now time.Time) string {
+// goodListVersions identifies the good lists in force and their versions.
+func goodListVersions(lists []feed.List, now time.Time) string {
 	var all strings.Builder
-	for _, f := range feeds {
-		if f.Kind == feed.Good && f.InForce(now) {
-			fmt.Fprintf(&all, "%d.%d ", f.ID, f.Version)
+	for _, l := range lists {
+		if l.Kind == feed.Good && l.InForce(now) {
+			fmt.Fprintf(&all, "%d.%d ", l.ID, l.Version)
 		}
 	}
 	return all.String()
 }
 
-// read reads one list whole, beside the good lists in force.
-func (s *Similar) read(ctx context.Context, f store.Feed, good string) (*part, error) {
-	p := &part{feed: f, beside: good, domains: newIndex(), users: newIndex()}
+// read indexes a whole list.
+func (s *Similar) read(ctx context.Context, list feed.List, goodVersions string) (*indexedList, error) {
+	l := &indexedList{List: list, goodVersions: goodVersions, domains: newNameIndex(), mailboxes: newNameIndex()}
 	var after []byte
 	for {
-		entries, err := s.store.FeedEntries(ctx, f.ID, after, perPage)
+		names, err := s.store.FeedNames(ctx, list.ID, after, pageSize)
 		if err != nil {
 			return nil, err
 		}
-		for _, e := range entries {
-			p.add(e)
+		for _, n := range names {
+			l.add(n)
 		}
-		if len(entries) < perPage {
-			slices.Sort(p.good)
-			p.good = slices.Clip(slices.Compact(p.good))
-			return p, nil
+		if len(names) < pageSize {
+			slices.Sort(l.goodForms)
+			l.goodForms = slices.Clip(slices.Compact(l.goodForms))
+			return l, nil
 		}
-		after = entries[len(entries)-1].Node
+		after = names[len(names)-1].Node
 	}
 }
 
-func (p *part) add(e store.FeedEntry) {
-	f, ok := formOf(e.Name)
+func (l *indexedList) add(n ListedName) {
+	f, ok := formOf(n.Name)
 	if !ok {
 		return
 	}
 	switch {
-	case p.feed.Kind == feed.Good:
-		if e.Type == string(entity.Domain) {
-			p.good = append(p.good, hash64(string(f)))
+	case l.Kind == feed.Good:
+		if n.Type == string(entity.Domain) {
+			l.goodForms = append(l.goodForms, formHash(f))
 		}
-	case e.Type == string(entity.Domain):
-		p.domains.add(f, e.Value, e.Category)
-	case e.Type == string(entity.Email) && len(f) >= minUser:
-		p.users.add(f, e.Value, e.Category)
+	case n.Type == string(entity.Domain):
+		l.domains.add(f, n.Value, n.Category)
+	case n.Type == string(entity.Email) && len(f) >= minMailbox:
+		l.mailboxes.add(f, n.Value, n.Category)
 	}
 }
-
-// minUser is the shortest form of a mailbox that is compared: most shorter ones are people's names.
-const minUser = 12
-
-// errNotRead means that the lists have not been read yet.
-var errNotRead = errors.New("known scam patterns are still being read")
 
 // Observe implements facts.Source.
 func (s *Similar) Observe(_ context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
 	if !anyWanted(similarTable, wants) {
 		return nil, nil
 	}
-	held := s.parts.Load()
-	if held == nil {
-		return nil, errNotRead
+	loaded := s.lists.Load()
+	if loaded == nil {
+		return nil, errNotLoaded
 	}
 	now := s.now()
-	parts := slices.DeleteFunc(slices.Clone(*held), func(p *part) bool { return !p.feed.InForce(now) })
+	lists := slices.DeleteFunc(slices.Clone(*loaded), func(l *indexedList) bool { return !l.InForce(now) })
 	if e.Type == entity.Domain || e.Type == entity.Email && e.Facts["email.provider"] == "" {
-		if found := nearestDomain(parts, e.Facts["domain.name"], e.Facts["domain.registrable"]); found != nil {
+		if found := nearestDomain(lists, e.Facts["domain.name"], e.Facts["domain.registrable"]); found != nil {
 			return found, nil
 		}
 	}
 	if e.Type == entity.Email {
-		return nearestUser(parts, e.Facts["email.user"], e.Value), nil
+		return nearestMailbox(lists, e.Facts["email.user"], e.Value), nil
 	}
 	return nil, nil
 }
 
-// nearestDomain looks for a registrable label among those of bad lists. What a good list holds is what scams are made
-// to be like.
-func nearestDomain(parts []*part, label, registrable string) entity.Facts {
+// nearestDomain compares a registrable label with those of bad lists. A label on a good list is never compared, because
+// scam names imitate it.
+func nearestDomain(lists []*indexedList, label, registrable string) entity.Facts {
 	f, ok := formOf(label)
 	if !ok {
 		return nil
 	}
-	key := hash64(string(f))
-	for _, p := range parts {
-		if _, good := slices.BinarySearch(p.good, key); good {
+	hash := formHash(f)
+	for _, l := range lists {
+		if _, good := slices.BinarySearch(l.goodForms, hash); good {
 			return nil
 		}
 	}
-	return nearest(parts, f, "domain", func(p *part) *index { return p.domains }, func(listed string) bool {
-		return listed == registrable || strings.HasSuffix(listed, "."+registrable)
-	})
+	return nearestName(lists, f, "domain", func(l *indexedList) *nameIndex { return l.domains },
+		func(name string) bool { return name == registrable || strings.HasSuffix(name, "."+registrable) })
 }
 
-func nearestUser(parts []*part, user, address string) entity.Facts {
-	f, ok := formOf(user)
-	if !ok || len(f) < minUser {
+func nearestMailbox(lists []*indexedList, mailbox, address string) entity.Facts {
+	f, ok := formOf(mailbox)
+	if !ok || len(f) < minMailbox {
 		return nil
 	}
-	found := nearest(parts, f, "user", func(p *part) *index { return p.users },
-		func(listed string) bool { return listed == address })
+	found := nearestName(lists, f, "user", func(l *indexedList) *nameIndex { return l.mailboxes },
+		func(name string) bool { return name == address })
 	delete(found, "similar.nearest")
 	return found
 }
 
-// nearest looks through all bad lists. A name that is the entity itself is no neighbour: that it is listed, the source
-// "feed" tells.
-func nearest(parts []*part, f form, what string, in func(*part) *index, self func(listed string) bool) entity.Facts {
-	var best found
-	var of *part
-	for _, p := range parts {
-		if got, ok := in(p).nearest(f); ok && (of == nil || got.distance < best.distance) &&
-			!self(in(p).name(got.entry)) {
-			best, of = got, p
+// nearestName searches one index of each list. A match for which self reports true is the entity's own entry, which the
+// source "feed" reports.
+func nearestName(lists []*indexedList, f form, part string, indexOf func(*indexedList) *nameIndex,
+	self func(name string) bool) entity.Facts {
+	var best nameMatch
+	var list *indexedList
+	for _, l := range lists {
+		if m, ok := indexOf(l).nearest(f); ok && (list == nil || m.distance < best.distance) &&
+			!self(indexOf(l).name(m.entry)) {
+			best, list = m, l
 		}
 	}
-	if of == nil {
+	if list == nil {
 		return nil
 	}
-	x := in(of)
-	facts := entity.Facts{
-		"similar.nearest": x.name(best.entry), "similar.part": what, "similar.list": of.feed.Name,
+	x := indexOf(list)
+	found := entity.Facts{
+		"similar.nearest": x.name(best.entry), "similar.part": part, "similar.list": list.Name,
 		"similar.distance": strconv.Itoa(best.distance), "similar.letters": strconv.Itoa(best.length),
 	}
 	if category := x.categoryOf(best.entry); category != "" {
-		facts["similar.category"] = category
+		found["similar.category"] = category
 	}
-	return facts
+	return found
 }

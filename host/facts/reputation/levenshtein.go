@@ -3,7 +3,7 @@ package reputation
 // pattern is a form prepared for many comparisons.
 type pattern struct {
 	text form
-	at   [256]uint64 // for each byte, the positions that hold it
+	at   [256]uint64 // for each byte value, a bit mask of its positions in text
 }
 
 func newPattern(f form) *pattern {
@@ -14,12 +14,12 @@ func newPattern(f form) *pattern {
 	return p
 }
 
-// distance is the Levenshtein distance between the pattern and text, or most+1 when it is more than most. (G. Myers, "A
-// fast bit-vector algorithm for approximate string matching based on dynamic programming", JACM 46(3), 1999, in the
-// form for whole strings of H. Hyyrö, 2003.) Both are at most 64 bytes long.
-func (p *pattern) distance(text []byte, most int) int {
+// distance returns the Levenshtein distance between the pattern and text, or limit+1 if it exceeds limit. Both must be
+// at most 64 bytes long. The algorithm is G. Myers, "A fast bit-vector algorithm for approximate string matching based
+// on dynamic programming", JACM 46(3), 1999, in H. Hyyrö's variant for whole strings, 2003.
+func (p *pattern) distance(text []byte, limit int) int {
 	if len(p.text) == 0 {
-		return min(len(text), most+1)
+		return min(len(text), limit+1)
 	}
 	positive, negative := ^uint64(0), uint64(0)
 	last := uint64(1) << (len(p.text) - 1)
@@ -35,12 +35,12 @@ func (p *pattern) distance(text []byte, most int) int {
 		} else if down&last != 0 {
 			d--
 		}
-		if d > most+len(text)-1-i {
-			return most + 1 // each letter that is left can take back one at most
+		if d > limit+len(text)-1-i {
+			return limit + 1 // each remaining letter lowers the distance by at most 1
 		}
 		up = up<<1 | 1
 		positive = down<<1 | ^(x | up)
 		negative = up & x
 	}
-	return min(d, most+1)
+	return min(d, limit+1)
 }
