@@ -25,7 +25,8 @@ var doors = map[string][]string{
 	"github.com/miekg/dns":                       {"host/facts/resolver/..."},
 	"github.com/openrdap/rdap":                   {"host/facts/registration"},
 	"github.com/oschwald/maxminddb-golang/v2":    {"host/facts/network"},
-	"github.com/prometheus/client_golang":        {"host"},
+	"github.com/prometheus/client_golang":        {"host/telemetry"},
+	"gopkg.in/natefinch/lumberjack.v2":           {"host/telemetry"},
 	"github.com/alecthomas/kong":                 {"host"},
 }
 
@@ -76,6 +77,10 @@ var arrows = map[string]struct{ imports, reason string }{
 	"host/facts/reputation": {"host/entity host/facts host/feed", "reputation is read through an interface"},
 
 	// Users of the core and the store.
+	"host/auditlog":    {"host/audit host/store", "maintaining the audit log needs no checks and serves no requests"},
+	"host/maintenance": {"", "a schedule does not depend on its jobs"},
+	"host/telemetry": {"host/check host/entity host/lineup host/store",
+		"metrics and logs observe the host and change nothing"},
 	"host/api": {"host/check host/entity host/privacy", "the API sees only the core"},
 	"host/console": {"host/apikey host/billing host/check host/entity host/privacy host/store",
 		"pages run no guests and send no webhooks"},

@@ -18,14 +18,14 @@ import (
 	"assay/registry"
 )
 
-// backend is what every command works on: the secrets and the database, the private one included.
+// backend holds the secrets and the database that commands use.
 type backend struct {
 	keys    *keyring.Ring
 	store   *store.Store
-	cluster *postgres.Cluster // nil with an outside database
+	cluster *postgres.Cluster // the private Postgres; nil if another database is configured
 }
 
-// openBackend opens the database that a host with the same settings uses, and starts the private one if none runs.
+// openBackend opens the database of a host with the same settings. It starts the private Postgres if it is not running.
 func openBackend(ctx context.Context, cfg *Config, t *terminal, log *slog.Logger) (*backend, error) {
 	if err := cfg.makeDataDir(); err != nil {
 		return nil, err
@@ -63,7 +63,7 @@ func (b *backend) close() error {
 	return errors.Join(errs...)
 }
 
-// withBackend runs fn on the backend and closes it after.
+// withBackend opens the backend, calls fn with it, and closes it.
 func withBackend(ctx context.Context, cfg *Config, t *terminal, fn func(*backend) error) error {
 	b, err := openBackend(ctx, cfg, t, quietLog(t))
 	if err != nil {
@@ -72,18 +72,18 @@ func withBackend(ctx context.Context, cfg *Config, t *terminal, fn func(*backend
 	return errors.Join(fn(b), b.close())
 }
 
-// quietLog is the log of commands other than serve: what an operator must see, and no more.
+// quietLog returns the log of commands other than serve, which shows only warnings and errors.
 func quietLog(t *terminal) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// openSandbox returns the sandbox, its compiled code kept in the data directory.
+// openSandbox returns a sandbox that caches compiled code in the data directory.
 func (b *backend) openSandbox(cfg *Config, log *slog.Logger) *sandbox.Sandbox {
 	return sandbox.New(sandbox.Config{CacheDir: cfg.path("compiled"), CacheKey: b.keys.Cache, Logger: log})
 }
 
-// buildLayers returns the first-party modules, built from the source around the working directory. Outside a checkout
-// there is none, and a host lives on what is published in its database.
+// buildLayers builds the first-party modules from the source around the working directory. Outside a checkout it returns
+// none, and the host uses the modules published in its database.
 func buildLayers(ctx context.Context, cfg *Config, t *terminal) ([]registry.Module, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -99,25 +99,27 @@ func buildLayers(ctx context.Context, cfg *Config, t *terminal) ([]registry.Modu
 	return source.BuildAll(ctx, t.progress("building layers"))
 }
 
-// errNoLayers means that there is nothing to score with.
-var errNoLayers = errors.New("no lineup is in the database, and no source to build layers from around the working directory: run once from a checkout of assay, or publish layers with `assay plugin push` and `assay lineup set`")
+var errNoLayers = errors.New("the database has no lineup, and the working directory is not in a checkout of assay " +
+	"to build layers from: run assay once from a checkout, or publish layers with `assay plugin push` and " +
+	"`assay lineup set`")
 
 // install publishes the built layers and makes sure that a lineup is active.
 func (b *backend) install(ctx context.Context, modules []registry.Module, log *slog.Logger) error {
 	if len(modules) == 0 {
-		if active, err := b.store.ActiveRevision(ctx); err != nil || active == 0 {
-			return errors.Join(errNoLayers, err)
+		active, err := b.store.ActiveRevision(ctx)
+		if err == nil && active == 0 {
+			err = errNoLayers
 		}
-		return nil
+		return err
 	}
 	newer, err := lineup.Install(ctx, b.store, modules)
 	if newer {
-		log.Warn("newer first-party layers are published than the lineup in force names: see `assay layers list --all`")
+		log.Warn("first-party layers newer than those of the active lineup are published: see `assay layers list --all`")
 	}
 	return err
 }
 
-// explainer opens the active lineup in this process, to score without recording.
+// openChecker opens the active lineup in this process, to score values without recording them.
 func (b *backend) openChecker(ctx context.Context, cfg *Config, t *terminal) (*check.Checker, func() error, error) {
 	log := quietLog(t)
 	if active, err := b.store.ActiveRevision(ctx); err != nil {
@@ -133,33 +135,33 @@ func (b *backend) openChecker(ctx context.Context, cfg *Config, t *terminal) (*c
 	}
 	box, live := b.openSandbox(cfg, log), &check.Live{}
 	follower := lineup.NewFollower(b.store, box, live, log)
-	looked, err := b.openLookups(cfg, log)
+	collector, err := b.openLookups(cfg, log)
 	stop := func() error {
 		follower.Close()
-		return errors.Join(looked.close(), box.Close())
+		return errors.Join(collector.close(), box.Close())
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
-	if err := errors.Join(looked.similar.Load(ctx), follower.Follow(ctx)); err != nil {
+	if err := errors.Join(collector.similar.Load(ctx), follower.Follow(ctx)); err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
-	checker := newChecker(live, nil, complaints{t})
-	checker.Collector = looked
+	checker := newChecker(live, nil, failurePrinter{t})
+	checker.Collector = collector
 	return checker, stop, nil
 }
 
-// complaints is an observer that prints why a layer was lost, and nothing else.
-type complaints struct{ *terminal }
+// failurePrinter is an observer that prints why layers failed.
+type failurePrinter struct{ *terminal }
 
-var _ check.Observer = complaints{}
+var _ check.Observer = failurePrinter{}
 
 // LayerRan implements check.Observer.
-func (c complaints) LayerRan(_ entity.Type, o check.Outcome, lost *check.Failure) {
-	if lost != nil {
-		fmt.Fprintf(c.err, "layer %s@%s: %v\n%s", o.Layer, o.Version, lost, lost.Output)
+func (p failurePrinter) LayerRan(_ entity.Type, o check.Outcome, failure *check.Failure) {
+	if failure != nil {
+		fmt.Fprintf(p.err, "layer %s@%s: %v\n%s", o.Layer, o.Version, failure, failure.Output)
 	}
 }
 
 // CheckDone implements check.Observer.
-func (complaints) CheckDone(*check.Decision, time.Duration) {}
+func (failurePrinter) CheckDone(*check.Decision, time.Duration) {}

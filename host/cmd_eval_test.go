@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/auditlog"
 	"assay/host/check"
 	"assay/host/postgres/postgrestest"
 	"assay/registry"
@@ -94,7 +95,7 @@ func TestEval(t *testing.T) {
 		}
 	}
 	// Nothing of it is recorded.
-	if reports := outputJSON[[]chainReport](t, dir, database, "audit", "verify"); !reports[0].OK ||
+	if reports := outputJSON[[]auditlog.Report](t, dir, database, "audit", "verify"); !reports[0].OK ||
 		reports[0].Records > 1 {
 		t.Errorf("the chain: %+v", reports[0])
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"assay/host/auditlog"
 	"assay/host/postgres/postgrestest"
 	"assay/registry"
 )
@@ -92,7 +93,7 @@ func TestLineupUnderLoad(t *testing.T) {
 			t.Errorf("%d answers scored %d, which is neither revision's", n, score)
 		}
 	}
-	if reports := outputJSON[[]chainReport](t, dir, database, "audit", "verify"); !reports[0].OK {
+	if reports := outputJSON[[]auditlog.Report](t, dir, database, "audit", "verify"); !reports[0].OK {
 		t.Errorf("audit verify: %+v", reports)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"assay/host/auditlog"
 	"assay/host/facts/network"
 	"assay/host/facts/resolver"
 )
@@ -170,4 +171,8 @@ func (c *Config) makeDataDir() error {
 // path returns the path of a file in the data directory.
 func (c *Config) path(elements ...string) string {
 	return filepath.Join(append([]string{c.DataDir}, elements...)...)
+}
+
+func (c *Config) checkpointDir() auditlog.CheckpointDir {
+	return auditlog.CheckpointDir(c.path("checkpoints"))
 }

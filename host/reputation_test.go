@@ -60,7 +60,7 @@ func newMarket(t *testing.T, customers int, layers ...string) *market {
 	}
 	live := &check.Live{}
 	live.Swap(check.NewLineup(1, lineup.Bias, check.Bands(lineup.Bands), members(t, layers)))
-	m.checker = newChecker(live, m.ledger, complaints{&terminal{err: t.Output()}})
+	m.checker = newChecker(live, m.ledger, failurePrinter{&terminal{err: t.Output()}})
 	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists),
 		reputation.NewGraph(m.store), m.similar)
 	m.checker.FactsDeadline, m.checker.Deadline = time.Minute, time.Minute // a machine that stalls is nobody's fault

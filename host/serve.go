@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,47 +18,53 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"assay/host/api"
+	"assay/host/auditlog"
+	"assay/host/billing"
 	"assay/host/check"
+	"assay/host/console"
+	"assay/host/entity"
 	"assay/host/lineup"
+	"assay/host/maintenance"
 	"assay/host/store"
+	"assay/host/telemetry"
 	"assay/host/webhook"
 	"assay/registry"
 )
 
-// errStopped ends a command that was interrupted, without an error.
+// errStopped is returned by a command that was interrupted. It is not reported.
 var errStopped = errors.New("stopped")
 
-// The deadlines of a host, all in one place. A request's own are in api.Config.
+// The time limits of a host. Those of a single request are in package api.
 const (
-	factsDeadline    = 80 * time.Millisecond  // for all lookups of one check
-	layersDeadline   = 150 * time.Millisecond // for all layers of one check
-	drainTimeout     = 10 * time.Second       // for the requests under way at the end
-	stopTimeout      = 20 * time.Second       // for Postgres to stop
-	maintainEvery    = 10 * time.Minute
-	pruneGraphEvery  = 24 * time.Hour
-	rotateLogsEvery  = 24 * time.Hour
+	factsDeadline    = 80 * time.Millisecond  // all lookups of one check
+	layersDeadline   = 150 * time.Millisecond // all layers of one check
+	drainTimeout     = 10 * time.Second       // requests in progress when the host stops
+	stopTimeout      = 20 * time.Second       // stopping Postgres
 	readinessTimeout = 2 * time.Second
 )
 
-// greeting stands before the host's URL when it is ready.
+// greeting precedes the host's URL once it is ready.
 const greeting = "Assay is ready at "
 
 type serveCmd struct {
-	LedgerBatch int `default:"256" help:"Checks that one database transaction may record."`
+	LedgerBatch int `default:"256" help:"Maximum number of checks recorded in one database transaction."`
 }
 
-// Run serves until the context ends. Everything is opened in one straight list, and closed in reverse.
+// Run serves until ctx ends. It opens everything in one straight list and closes it in reverse order.
 func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err error) {
 	var closers []func() error
 	defer func() {
-		for i := len(closers) - 1; i >= 0; i-- {
-			err = errors.Join(err, closers[i]())
+		for _, closer := range slices.Backward(closers) {
+			err = errors.Join(err, closer())
 		}
 		if err == nil && ctx.Err() != nil {
 			err = errStopped
 		}
 	}()
-	log, logFile, err := openLog(cfg, t)
+	if err := cfg.makeDataDir(); err != nil {
+		return err
+	}
+	log, logFile, err := telemetry.OpenLog(cfg.path("logs"), t.err)
 	if err != nil {
 		return err
 	}
@@ -78,7 +85,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return err
 	}
 
-	m := newMetrics()
+	metrics := telemetry.NewMetrics()
 	box, live := b.openSandbox(cfg, log), &check.Live{}
 	closers = append(closers, box.Close)
 	follower := lineup.NewFollower(b.store, box, live, log)
@@ -86,47 +93,47 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return err
 	}
 	closers = append(closers, func() error { follower.Close(); return nil })
+	metrics.WatchLineup(follower)
 
 	allow, err := cfg.webhookAllow()
 	if err != nil {
 		return err
 	}
 	delivery, err := b.openDelivery(webhook.Config{Allow: allow, Resolver: cfg.receiverResolver(), Logger: log,
-		Observed: m.attemptEnded})
+		Observed: metrics.AttemptEnded})
 	if err != nil {
 		return err
 	}
 	closers = append(closers, delivery.close)
-	m.watchDelivery(delivery.UnderWay)
+	metrics.WatchDelivery(delivery.UnderWay)
 
-	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, Observed: m.batchDone,
+	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, Observed: metrics.BatchDone,
 		Events: delivery.Hint})
 	if err != nil {
 		return err
 	}
 	closers = append(closers, ledger.Close)
 
-	looked, err := b.openLookups(cfg, log)
+	collector, err := b.openLookups(cfg, log)
 	if err != nil {
 		return err
 	}
-	closers = append(closers, looked.close)
+	closers = append(closers, collector.close)
 
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	closers = append(closers, func() error { stopBackground(); running.Wait(); return nil })
-	keeper := &maintenance{store: b.store, keys: b.keys, dir: cfg.path("checkpoints"), log: log, logFile: logFile}
 	running.Go(func() { follower.Run(background) })
-	running.Go(func() { keeper.run(background) })
+	running.Go(func() { maintenance.Run(background, log, b.jobs(cfg, log, logFile)) })
 	running.Go(func() { delivery.Run(background) })
-	running.Go(func() { looked.similar.Run(background) })
+	running.Go(func() { collector.similar.Run(background) })
 	running.Go(func() {
 		b.store.Listen(background, func(topic store.Topic) {
 			switch topic {
 			case store.TopicKeys:
 				b.store.ForgetCallers()
 			case store.TopicFeeds:
-				looked.similar.Hint()
+				collector.similar.Hint()
 			case store.TopicLineup:
 				follower.LineupChanged()
 			case store.TopicPlugins:
@@ -135,16 +142,16 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		})
 	})
 
-	checker := newChecker(live, ledger, &observer{metrics: m, log: log})
-	checker.Collector = looked
+	checker := newChecker(live, ledger, &telemetry.Observer{Metrics: metrics, Logger: log})
+	checker.Collector = collector
 
 	proxies, err := cfg.proxies()
 	if err != nil {
 		return err
 	}
-	sales := b.newBilling(cfg)
+	payments := b.newBilling(cfg)
 	var server *api.Server
-	pages, err := b.newConsole(cfg, sales, checker,
+	pages, err := b.newConsole(cfg, payments, checker,
 		func(r *fasthttp.RequestCtx) netip.Prefix { return server.Client(r) }, log)
 	if err != nil {
 		return err
@@ -157,8 +164,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Privacy:        b.store,
 		Ready:          readiness{b.store, follower}.problems,
 		Degraded:       follower.Degraded,
-		Metrics:        m.handler(follower),
-		ProviderEvent:  providerEvents(sales, log),
+		Metrics:        metrics.Handler(),
+		ProviderEvent:  providerEvents(payments, log),
 		Pages:          pages.Handler(),
 		TrustedProxies: proxies,
 		Logger:         log,
@@ -185,9 +192,10 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 }
 
-// openAndBuild opens the database while the layers are built: the two longest steps of a first start.
-func openAndBuild(ctx context.Context, cfg *Config, t *terminal, log *slog.Logger) (b *backend,
-	modules []registry.Module, err error) {
+// openAndBuild opens the database and builds the layers concurrently. These are the two longest steps of a first start.
+func openAndBuild(
+	ctx context.Context, cfg *Config, t *terminal, log *slog.Logger,
+) (b *backend, modules []registry.Module, err error) {
 	g, gctx := errgroup.WithContext(ctx)
 	g.Go(func() (err error) {
 		modules, err = buildLayers(gctx, cfg, t)
@@ -206,7 +214,79 @@ func openAndBuild(ctx context.Context, cfg *Config, t *terminal, log *slog.Logge
 	return b, modules, nil
 }
 
-// greet prints where the host is and how to try it. On the private database a demo key is made once and kept beside it.
+// jobs returns the periodic jobs of a host.
+func (b *backend) jobs(cfg *Config, log *slog.Logger, logFile *telemetry.LogFile) []maintenance.Job {
+	keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Dir: cfg.checkpointDir(),
+		Logger: log}
+	const often = 10 * time.Minute
+	return []maintenance.Job{
+		{Name: "create partitions", Every: often, Run: b.store.EnsurePartitions, AtStop: true},
+		{Name: "prune the limits of the public check", Every: often, Run: b.store.PrunePublic, AtStop: true},
+		{Name: "prune webhook events", Every: often, Run: b.store.PruneWebhooks, AtStop: true},
+		{Name: "prune registrations", Every: often, Run: b.store.PruneRegistrations, AtStop: true},
+		{Name: "end subscriptions", Every: often, Run: b.store.EndSubscriptions, AtStop: true},
+		{Name: "delete old billing data", Every: often, Run: b.store.PruneBilling, AtStop: true},
+		{Name: "sign checkpoints", Every: often, Run: keeper.SignHeads, AtStop: true},
+		{Name: "prune the reputation graph", Every: 24 * time.Hour, Run: b.store.PruneSightings},
+		{Name: "prune the audit log", Every: often, Run: keeper.Prune},
+		{Name: "rotate the log file", Every: often, Run: func(context.Context) error {
+			return logFile.RotateIfDue(time.Now())
+		}},
+	}
+}
+
+// newBilling returns billing through Stripe if a Stripe key is set, else through the built-in test checkout.
+func (b *backend) newBilling(cfg *Config) *billing.Billing {
+	var provider billing.Provider = &billing.TestCheckout{Now: time.Now, Page: console.TestCheckoutPage}
+	if cfg.StripeKey != "" {
+		provider = billing.NewStripe(cfg.StripeKey, cfg.StripeWebhookSecret, cfg.StripeURL)
+	}
+	return &billing.Billing{Accounts: b.store, Provider: provider, Now: time.Now}
+}
+
+// newConsole returns the pages. client returns the address of a request's client; only the server knows it.
+func (b *backend) newConsole(
+	cfg *Config, payments *billing.Billing, checker *check.Checker, client func(*fasthttp.RequestCtx) netip.Prefix,
+	log *slog.Logger,
+) (*console.Console, error) {
+	allow, err := cfg.webhookAllow()
+	if err != nil {
+		return nil, err
+	}
+	guard, err := webhook.NewGuard(allow)
+	if err != nil {
+		return nil, err
+	}
+	parseWebhook := func(text string) (string, error) {
+		receiver, err := webhook.ParseURL(text)
+		if err != nil {
+			return "", err
+		}
+		return receiver, guard.Check(receiver)
+	}
+	return console.New(console.Config{
+		Store: b.store, Billing: payments, Checker: checker, Public: publicLimit{b.store}, Sealer: b.keys,
+		Webhook: parseWebhook, Client: client, URL: strings.TrimSuffix(cfg.URL, "/"), Logger: log, Now: time.Now,
+	})
+}
+
+// providerEvents returns the handler of the payment provider's events, or nil if the provider sends none.
+func providerEvents(payments *billing.Billing, log *slog.Logger) func(context.Context, []byte, string) error {
+	if _, ok := payments.Provider.(billing.Events); !ok {
+		return nil
+	}
+	return func(ctx context.Context, body []byte, signature string) error {
+		err := payments.Receive(ctx, body, signature)
+		if errors.Is(err, billing.ErrSignature) {
+			log.Warn("payment event refused", "error", err)
+			return &entity.InvalidError{Field: "Stripe-Signature", Reason: "is missing, wrong or too old"}
+		}
+		return err
+	}
+}
+
+// greet prints the host's URL and how to try it. With the private database it also prints the demo key, which is created
+// once and stored in the data directory.
 func (cmd *serveCmd) greet(ctx context.Context, cfg *Config, t *terminal, b *backend, addr net.Addr) error {
 	url := "http://" + addr.String()
 	t.printf("\n%s%s\n\n", greeting, url)
@@ -218,7 +298,9 @@ func (cmd *serveCmd) greet(ctx context.Context, cfg *Config, t *terminal, b *bac
 	if err != nil {
 		return err
 	}
-	t.printf("  key  %s\n  try  curl -H 'Authorization: Bearer %s' -d '{\"domain\":\"paypa1-secure-login.xyz\"}' %s/api/check\n\n", key, key, url)
+	t.printf("  key  %s\n", key)
+	t.printf("  try  curl -H 'Authorization: Bearer %s' -d '{\"domain\":\"paypa1-secure-login.xyz\"}' %s/api/check\n\n",
+		key, url)
 	return nil
 }
 
@@ -235,18 +317,18 @@ func demoKey(ctx context.Context, cfg *Config, s *store.Store) (string, error) {
 		return "", err
 	}
 	if err := os.WriteFile(file, []byte(issued.Secret+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("keeping demo key: %w", err)
+		return "", fmt.Errorf("storing demo key: %w", err)
 	}
 	return issued.Secret, nil
 }
 
-// newChecker wires the core.
+// newChecker returns a checker with the time limits of a host.
 func newChecker(live *check.Live, ledger check.Ledger, o check.Observer) *check.Checker {
 	return &check.Checker{Live: live, Ledger: ledger, Observer: o, Now: time.Now, FactsDeadline: factsDeadline,
 		Deadline: layersDeadline}
 }
 
-// publicLimit is the store as api.Public.
+// publicLimit adapts the store to api.Public.
 type publicLimit struct{ store *store.Store }
 
 func (p publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, bool, error) {
@@ -255,7 +337,7 @@ func (p publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, 
 
 func (p publicLimit) Caller() check.Caller { return p.store.PublicCaller() }
 
-// readiness says whether checks can be answered: the database answers and a lineup is in force.
+// readiness checks what a host needs to answer checks: the database, and a lineup in force.
 type readiness struct {
 	store    *store.Store
 	follower *lineup.Follower
@@ -274,7 +356,7 @@ func (r readiness) problems(ctx context.Context) []api.Problem {
 	return problems
 }
 
-// closeOnce closes a listener that its server may have closed already.
+// closeOnce returns a function that closes a listener unless its server has closed it already.
 func closeOnce(l net.Listener) func() error {
 	return func() error {
 		if err := l.Close(); err != nil && !errors.Is(err, net.ErrClosed) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"assay/host/apikey"
+	"assay/host/auditlog"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store"
 )
@@ -67,7 +68,7 @@ func TestFirstRun(t *testing.T) {
 	if a := post(http.DefaultClient, third.url, third.key, `{"domain":"google.com"}`); a.Status != 200 {
 		t.Errorf("after a crash: %+v", a)
 	}
-	reports := outputJSON[[]chainReport](t, dir, "", "audit", "verify")
+	reports := outputJSON[[]auditlog.Report](t, dir, "", "audit", "verify")
 	if len(reports) != 1 || !reports[0].OK || reports[0].Records < int64(len(cases)+1) {
 		t.Errorf("audit verify: %+v", reports)
 	}
@@ -152,7 +153,7 @@ func TestKillUnderLoad(t *testing.T) {
 		host.stop(t, syscall.SIGKILL)
 		wg.Wait()
 	}
-	reports := outputJSON[[]chainReport](t, dir, database, "audit", "verify")
+	reports := outputJSON[[]auditlog.Report](t, dir, database, "audit", "verify")
 	if len(reports) != 1 || !reports[0].OK {
 		t.Fatalf("audit verify: %+v", reports)
 	}

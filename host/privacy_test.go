@@ -1,0 +1,115 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/auditlog"
+	"assay/host/postgres/postgrestest"
+)
+
+// callPrivacy calls a privacy endpoint.
+func callPrivacy(t *testing.T, host *hostProcess, key, method, path, body string) (status int, answer map[string]any) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), method, host.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err == nil {
+		err = json.Unmarshal(text, &answer)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return response.StatusCode, answer
+}
+
+// TestErasure erases a person's checks through a running host. Nothing of them can be exported, the log contains nothing
+// of them, and `audit verify` distinguishes the erased records from a blanked one.
+func TestErasure(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database, "--dns=off", "--rdap-url=off")
+	b := openStore(t, dir, database)
+	issued, err := issueKey(t.Context(), b.store, "", unlimited(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key := issued.Secret
+	const jane = "jane.roe@mailbox-example.net"
+	first, second := once(host, key, `{"email":"`+jane+`"}`),
+		once(host, key, `{"email":"Jane.Roe@mailbox-example.net"}`)
+	other := once(host, key, `{"email":"john.roe@mailbox-example.net"}`)
+	if first.Status != 200 || second.Status != 200 || other.Status != 200 {
+		t.Fatalf("checks: %+v %+v %+v", first, second, other)
+	}
+	status, held := callPrivacy(t, host, key, "GET", "/gdpr/export?ref="+second.Ref, "")
+	if status != 200 || held["total"] != 2.0 {
+		t.Fatalf("export: %d %v", status, held)
+	}
+	subject := fmt.Sprint(held["subject"])
+	if _, named := callPrivacy(t, host, key, "POST", "/gdpr/subject", `{"email":"`+jane+`"}`); named["subject"] != subject {
+		t.Errorf("the subject is %v by value and %s by reference", named, subject)
+	}
+	for again := range 2 {
+		status, erased := callPrivacy(t, host, key, "POST", "/gdpr/erase", `{"ref":"`+first.Ref+`"}`)
+		if want := []float64{2, 0}[again]; status != 200 || erased["erased"] != want {
+			t.Errorf("erasure %d: %d %v", again+1, status, erased)
+		}
+	}
+	if status, held := callPrivacy(t, host, key, "GET", "/gdpr/export?subject="+subject, ""); status != 200 ||
+		held["total"] != 0.0 || held["graph"] != nil {
+		t.Errorf("export after the erasure: %d %v", status, held)
+	}
+	if status, held := callPrivacy(t, host, key, "POST", "/gdpr/export",
+		`{"email":"john.roe@mailbox-example.net"}`); status != 200 || held["total"] != 1.0 {
+		t.Errorf("export of another person: %d %v", status, held)
+	}
+	reports := outputJSON[[]auditlog.Report](t, dir, database, "audit", "verify")
+	if r := reports[0]; !r.OK || r.Erased != 3 || r.Erasures != 1 { // two checks, and the record of the export
+		t.Errorf("audit verify: %+v", r)
+	}
+	if text := output(t, dir, database, "audit", "verify"); !strings.Contains(text, "(3 erased in 1 erasures)") {
+		t.Errorf("audit verify printed %s", text)
+	}
+
+	db, err := pgx.Connect(t.Context(), database)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close(t.Context())
+	if _, err := db.Exec(t.Context(), `
+		UPDATE audit_records SET nonce = NULL, pseudonym = NULL, kind = 'erased', at = NULL, ref = NULL,
+			account_id = '', key_id = '', type = '', score = 0, verdict = '', revision = 0
+		WHERE ref = $1`, other.Ref); err != nil {
+		t.Fatal(err)
+	}
+	out, err := command(t.Context(), dir, database, "audit", "verify").CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "no erasure behind it names it") {
+		t.Errorf("audit verify of a blanked record: %v, %s", err, out)
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log"))
+	if err != nil || !strings.Contains(string(log), "/gdpr/erase") {
+		t.Errorf("the log does not show the erasure: %v", err)
+	}
+	for _, secret := range []string{"roe@", subject, "sub_"} {
+		if strings.Contains(strings.ToLower(string(log)), secret) {
+			t.Errorf("the log contains %s", secret)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package telemetry
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"gopkg.in/natefinch/lumberjack.v2"
+)
+
+// Log lines are kept for at most 30 days (contract section 8). A rotated file is deleted maxLogDays after its last line.
+// Its first line can be a day older than that, and the deletion can be a day late.
+const (
+	maxLogDays  = 30 - 3
+	maxLogMB    = 100
+	rotateAfter = 24 * time.Hour
+)
+
+// LogFile is the host's log on disk: JSON lines in assay.log, and rotated files next to it.
+type LogFile struct{ file *lumberjack.Logger }
+
+// OpenLog returns a log that writes JSON lines to a file in dir, and warnings and errors to the terminal too.
+func OpenLog(dir string, terminal io.Writer) (*slog.Logger, *LogFile, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, nil, fmt.Errorf("opening log: %w", err)
+	}
+	file := &lumberjack.Logger{Filename: filepath.Join(dir, "assay.log"), MaxSize: maxLogMB, MaxAge: maxLogDays}
+	return slog.New(slog.NewMultiHandler(
+		slog.NewJSONHandler(file, &slog.HandlerOptions{Level: slog.LevelInfo}),
+		slog.NewTextHandler(terminal, &slog.HandlerOptions{Level: slog.LevelWarn}),
+	)), &LogFile{file}, nil
+}
+
+// RotateIfDue starts a new file if the first line of the current one is a day old. Rotating by size alone would let a
+// quiet host keep lines for too long, and a timer would never fire on a host that restarts often.
+func (l *LogFile) RotateIfDue(now time.Time) error {
+	f, err := os.Open(l.file.Filename)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("rotating log: %w", err)
+	}
+	defer f.Close()
+	var first struct{ Time time.Time }
+	err = json.NewDecoder(f).Decode(&first)
+	age := now.Sub(first.Time)
+	if errors.Is(err, io.EOF) || err == nil && age >= 0 && age < rotateAfter {
+		return nil
+	}
+	// A file whose first line is unreadable or from the future has no known age, so it is rotated too.
+	if err := l.file.Rotate(); err != nil {
+		return fmt.Errorf("rotating log: %w", err)
+	}
+	return nil
+}
+
+// Close closes the file.
+func (l *LogFile) Close() error { return l.file.Close() }

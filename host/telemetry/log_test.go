@@ -1,0 +1,66 @@
+package telemetry
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestLogRotation checks that a file spans about a day however often the host restarts, and that it is deleted before
+// its first line is 30 days old.
+func TestLogRotation(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	line := func(age time.Duration) string {
+		return `{"time":"` + now.Add(-age).Format(time.RFC3339Nano) + `","msg":"ready"}` + "\n"
+	}
+	for name, test := range map[string]struct {
+		text  string
+		files int
+	}{
+		"lines of today":                {line(23 * time.Hour), 1},
+		"lines of yesterday":            {line(24 * time.Hour), 2},
+		"lines of yesterday and today":  {line(25*time.Hour) + line(time.Hour), 2},
+		"a line from the future":        {line(-time.Hour), 2},
+		"an empty file":                 {"", 1},
+		"a file that starts mid-record": {"ready\"}\n" + line(0), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "assay.log"), []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, log, err := OpenLog(dir, t.Output())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer log.Close()
+			for range 2 {
+				if err := log.RotateIfDue(now); err != nil {
+					t.Fatal(err)
+				}
+			}
+			files, err := filepath.Glob(filepath.Join(dir, "*"))
+			if err != nil || len(files) != test.files {
+				t.Errorf("files %v, error %v, want %d files", files, err, test.files)
+			}
+			// The file's first line is up to a day older than its last, and the deletion up to a day late.
+			if log.file.MaxAge+2 >= 30 {
+				t.Errorf("a rotated file is deleted after %d days", log.file.MaxAge)
+			}
+		})
+	}
+}
+
+func TestLogRotationWithoutFile(t *testing.T) {
+	t.Parallel()
+	_, log, err := OpenLog(filepath.Join(t.TempDir(), "logs"), t.Output())
+	if err == nil {
+		err = log.RotateIfDue(time.Now())
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}

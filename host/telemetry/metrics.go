@@ -1,0 +1,155 @@
+// Package telemetry holds what a host reports about itself: Prometheus metrics and the log file. Package api serves the
+// metrics.
+package telemetry
+
+import (
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/lineup"
+	"assay/host/store"
+)
+
+// Metrics are the Prometheus metrics of a host.
+type Metrics struct {
+	registry     *prometheus.Registry
+	checks       *prometheus.CounterVec
+	checkSeconds *prometheus.HistogramVec
+	layers       *prometheus.CounterVec
+	layerSeconds *prometheus.HistogramVec
+	layerFuel    *prometheus.HistogramVec
+	batchSize    prometheus.Histogram
+	batchSeconds prometheus.Histogram
+	queued       prometheus.Gauge
+
+	attempts       *prometheus.CounterVec
+	attemptSeconds prometheus.Histogram
+	attemptDelay   prometheus.Histogram
+}
+
+// NewMetrics returns metrics in a registry of their own, together with those of the Go runtime and the process.
+func NewMetrics() *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	factory := promauto.With(m.registry)
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return factory.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, buckets []float64) prometheus.Histogram {
+		return factory.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
+	}
+	histograms := func(name, help string, buckets []float64, label string) *prometheus.HistogramVec {
+		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{label})
+	}
+	exponential := prometheus.ExponentialBuckets
+
+	m.checks = counter("assay_checks_total", "Checks answered.", "type", "verdict")
+	m.checkSeconds = histograms("assay_check_seconds", "Time from the parsed request to the durable decision.",
+		exponential(0.0005, 2, 12), "type")
+	m.layers = counter("assay_layer_outcomes_total",
+		"Layer calls by outcome: scored, abstained, or the reason of the failure.", "layer", "outcome")
+	m.layerSeconds = histograms("assay_layer_seconds", "Duration of a layer call.", exponential(0.000002, 4, 10),
+		"layer")
+	m.layerFuel = histograms("assay_layer_fuel", "Fuel used by a layer call, about one unit per instruction.",
+		exponential(1000, 4, 10), "layer")
+	m.batchSize = histogram("assay_ledger_batch_size", "Checks recorded in one transaction.", exponential(1, 2, 9))
+	m.batchSeconds = histogram("assay_ledger_batch_seconds", "Duration of a ledger transaction.",
+		exponential(0.0005, 2, 12))
+	m.queued = factory.NewGauge(prometheus.GaugeOpts{Name: "assay_ledger_queue",
+		Help: "Checks waiting for the ledger when its last transaction finished."})
+	m.attempts = counter("assay_webhook_attempts_total", "Finished attempts to deliver an event, by outcome: "+
+		"delivered, refused (another status) or unanswered.", "outcome")
+	m.attemptSeconds = histogram("assay_webhook_attempt_seconds", "Duration of an attempt to deliver an event.",
+		exponential(0.001, 2, 15))
+	m.attemptDelay = histogram("assay_webhook_late_seconds", "Time from when an attempt was due to when it was claimed. "+
+		"The first attempt is due at its check.", exponential(0.001, 2, 15))
+	m.registry.MustRegister(collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Handler serves the metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+func (m *Metrics) gauge(name, help string, value func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, value))
+}
+
+// WatchLineup adds the metrics of a lineup follower. It must be called at most once.
+func (m *Metrics) WatchLineup(f *lineup.Follower) {
+	m.gauge("assay_lineup_revision", "Lineup revision in force on this host.",
+		func() float64 { return float64(f.State().Revision) })
+	m.gauge("assay_lineup_refused_revision", "Active lineup revision if this host could not load it, else 0.",
+		func() float64 { return float64(f.State().Refused) })
+	m.gauge("assay_degraded", "Number of problems that /readyz lists as degraded.",
+		func() float64 { return float64(len(f.Degraded())) })
+}
+
+// WatchDelivery adds the metrics of webhook attempts in progress. It must be called at most once.
+func (m *Metrics) WatchDelivery(inProgress func() (all, slow int)) {
+	m.gauge("assay_webhook_attempts_under_way", "Attempts to deliver an event that are in progress.",
+		func() float64 { all, _ := inProgress(); return float64(all) })
+	m.gauge("assay_webhook_slow_attempts_under_way",
+		"Attempts in progress that have taken more than a second, or whose receiver usually does.",
+		func() float64 { _, slow := inProgress(); return float64(slow) })
+}
+
+// BatchDone records a transaction of the ledger. queued is the number of checks that wait for the next one.
+func (m *Metrics) BatchDone(size int, took time.Duration, queued int) {
+	m.batchSize.Observe(float64(size))
+	m.batchSeconds.Observe(took.Seconds())
+	m.queued.Set(float64(queued))
+}
+
+// AttemptEnded records an attempt to deliver an event and how late it started.
+func (m *Metrics) AttemptEnded(a store.Ended, late time.Duration) {
+	outcome := "unanswered"
+	switch {
+	case a.Delivered:
+		outcome = "delivered"
+	case a.Status != 0:
+		outcome = "refused"
+	}
+	m.attempts.WithLabelValues(outcome).Inc()
+	m.attemptSeconds.Observe(a.Took.Seconds())
+	m.attemptDelay.Observe(late.Seconds())
+}
+
+// Observer records checks as metrics and logs lost layers.
+type Observer struct {
+	Metrics *Metrics
+	Logger  *slog.Logger
+}
+
+var _ check.Observer = (*Observer)(nil)
+
+// LayerRan implements check.Observer.
+func (o *Observer) LayerRan(t entity.Type, out check.Outcome, failure *check.Failure) {
+	outcome := "scored"
+	switch {
+	case failure != nil:
+		outcome = string(failure.Reason)
+		o.Logger.Warn("layer lost", "layer", out.Layer, "version", out.Version, "type", t,
+			"reason", failure.Reason, "error", failure.Err, "output", failure.Output)
+	case out.Abstained:
+		outcome = "abstained"
+	}
+	o.Metrics.layers.WithLabelValues(out.Layer, outcome).Inc()
+	o.Metrics.layerSeconds.WithLabelValues(out.Layer).Observe(float64(out.Micros) / 1e6)
+	o.Metrics.layerFuel.WithLabelValues(out.Layer).Observe(float64(out.Fuel))
+}
+
+// CheckDone implements check.Observer.
+func (o *Observer) CheckDone(d *check.Decision, took time.Duration) {
+	o.Metrics.checks.WithLabelValues(string(d.Type), string(d.Verdict)).Inc()
+	o.Metrics.checkSeconds.WithLabelValues(string(d.Type)).Observe(took.Seconds())
+}
