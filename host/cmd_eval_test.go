@@ -167,7 +167,7 @@ func TestLineupFit(t *testing.T) {
 	dir, database := dataDir(t), postgrestest.Database(t)
 	file, fitted := writeFile(t, "rows.jsonl", []byte(labelled)), filepath.Join(t.TempDir(), "fitted.json")
 	text := output(t, dir, database, "lineup", "fit", file, "--out", fitted)
-	for _, want := range []string{"Fitted to 16 rows", "out of fold", "IN FORCE", "lineup set"} {
+	for _, want := range []string{"Fitted to 16 rows", "out of fold", "ACTIVE", "lineup set"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the text lacks %q:\n%s", want, text)
 		}
