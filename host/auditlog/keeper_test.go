@@ -199,7 +199,7 @@ func TestPruneKeepsRecords(t *testing.T) {
 		"that were moved to an older month": {func(t *testing.T, _ *Keeper, db *pgx.Conn) error {
 			_, err := db.Exec(t.Context(), "UPDATE audit_records SET recorded_at = recorded_at - interval '1 year'")
 			return err
-		}, "filed under another time"},
+		}, "recorded_at differs from its timestamp"},
 		"of a log that a checkpoint contradicts": {func(_ *testing.T, k *Keeper, _ *pgx.Conn) error {
 			return k.sign(audit.Head{Seq: 1})
 		}, "differs from a signed checkpoint"},
