@@ -12,8 +12,8 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// A cut that no host has signed is told, whatever is written to the database.
-func TestForgedCutsAreTold(t *testing.T) {
+// Verification detects a cut that no host has signed.
+func TestForgedCutsAreDetected(t *testing.T) {
 	t.Parallel()
 	other := audit.NewSigner("test", make([]byte, 32))
 	insert := func(t *testing.T, conn *pgx.Conn, seq int64, sign func(audit.Anchor) (string, error)) {
@@ -36,8 +36,7 @@ func TestForgedCutsAreTold(t *testing.T) {
 	}{
 		"the anchor is deleted": {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "DELETE FROM audit_anchors") },
 			"the first stored record is number 7"},
-		"more is deleted": {func(t *testing.T,
-			conn *pgx.Conn) {
+		"more is deleted": {func(t *testing.T, conn *pgx.Conn) {
 			exec(t, conn, "DELETE FROM audit_records WHERE seq < 9")
 		}, "the first stored record is number 9"},
 		"all is deleted": {func(t *testing.T, conn *pgx.Conn) { exec(t, conn, "DELETE FROM audit_records") },
@@ -47,16 +46,15 @@ func TestForgedCutsAreTold(t *testing.T) {
 		"a checkpoint serves as an anchor": {func(t *testing.T, conn *pgx.Conn) {
 			insert(t, conn, 9, func(a audit.Anchor) (string, error) { return testSigner().Checkpoint(a.Head) })
 		}, "not signed by this host's key"},
-		"an anchor that was signed and never kept": {func(t *testing.T,
-			conn *pgx.Conn) {
+		"a signed anchor without a pruning record": {func(t *testing.T, conn *pgx.Conn) {
 			insert(t, conn, 9, testSigner().Anchor)
 		}, "no record behind the anchor"},
-		"an anchor is moved": {func(t *testing.T,
-			conn *pgx.Conn) {
+		"an anchor is moved": {func(t *testing.T, conn *pgx.Conn) {
 			exec(t, conn, "UPDATE audit_anchors SET seq = 9")
 		}, "not signed by this host's key"},
-		"the record is blanked": {func(t *testing.T, conn *pgx.Conn) {
-			exec(t, conn, "UPDATE audit_records SET nonce = NULL, kind = 'erased', at = NULL, ref = NULL, revision = 0, digest = NULL WHERE kind = 'pruning'")
+		"the pruning record is blanked": {func(t *testing.T, conn *pgx.Conn) {
+			exec(t, conn, `UPDATE audit_records SET nonce = NULL, kind = 'erased', at = NULL, ref = NULL, revision = 0,
+				digest = NULL WHERE kind = 'pruning'`)
 		}, "no record behind the anchor"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +63,7 @@ func TestForgedCutsAreTold(t *testing.T) {
 			now := day(2021, time.January, 5)
 			s := open(t, url, func() time.Time { return now })
 			l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
-			for i := range 12 { // six of them due
+			for i := range 12 { // six of them are due
 				appendOne(t, l, recordAt(t, caller, "example.org", day(2021, time.Month(1+i/3), 20+i)))
 			}
 			now = day(2022, time.March, 10)
@@ -79,7 +77,7 @@ func TestForgedCutsAreTold(t *testing.T) {
 	}
 }
 
-// An anchor must be of what stands in the chain when it is kept, and is kept once.
+// An anchor must match the chain when it is kept. Keeping it again has no effect.
 func TestKeepAnchor(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.January, 5)
@@ -93,13 +91,13 @@ func TestKeepAnchor(t *testing.T) {
 	}
 	due[0].Hash[0]++
 	if err := s.KeepAnchor(t.Context(), due[0], "a note"); err == nil {
-		t.Error("it was kept")
+		t.Error("an anchor with a wrong hash was kept")
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM audit_anchors"); n != 0 {
-		t.Errorf("%d anchors", n)
+		t.Errorf("%d anchors, want 0", n)
 	}
 	due[0].Hash[0]--
-	for range 2 { // the second time another host has kept it
+	for range 2 { // the second time as if another host had kept it
 		note, err := testSigner().Anchor(due[0])
 		if err == nil {
 			err = s.KeepAnchor(t.Context(), due[0], note)
@@ -109,10 +107,10 @@ func TestKeepAnchor(t *testing.T) {
 		}
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'pruning'"); n != 1 {
-		t.Errorf("%d prunings are recorded", n)
+		t.Errorf("%d pruning records, want 1", n)
 	}
 	if prune(t, s) != 0 {
-		t.Error("it is due again")
+		t.Error("the same records are due again")
 	}
 	verifyLedger(t, s)
 }

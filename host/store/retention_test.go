@@ -18,19 +18,20 @@ import (
 	"assay/host/privacy"
 )
 
-// The tests of retention happen in the past, since of two clocks the one behind counts, and the database has its own.
+// day returns noon of a day, UTC. Tests of retention use dates in the past, because AuditDue uses the earlier of the
+// host's and the database's time.
 func day(year int, month time.Month, day int) time.Time {
 	return time.Date(year, month, day, 12, 0, 0, 0, time.UTC)
 }
 
-// recordAt is a check of a domain of the given time.
+// recordAt returns a check of a domain at the given time.
 func recordAt(t *testing.T, caller check.Caller, value string, when time.Time) check.Record {
 	t.Helper()
 	return at(decided(caller, parse(t, entity.Domain, value), check.Allow), when)
 }
 
-// fourteenMonths has a host record checks from January 2021 to February 2022, each month in its partition, and returns
-// their references by month. The host's clock is left in March 2022: what is before March 2021 is past its retention.
+// fourteenMonths records checks from January 2021 to February 2022, each month in its partition, and returns their
+// references by month. It leaves the clock in March 2022, so records from before March 2021 are past their retention.
 func fourteenMonths(t *testing.T, s *Store, l *Ledger, caller check.Caller, now *time.Time) map[string][]string {
 	t.Helper()
 	refs := map[string][]string{}
@@ -49,7 +50,7 @@ func fourteenMonths(t *testing.T, s *Store, l *Ledger, caller check.Caller, now 
 	return refs
 }
 
-// anchorDue keeps what a host keeps when there is something to prune.
+// anchorDue signs and stores an anchor for each chain with records to prune.
 func anchorDue(ctx context.Context, s *Store) ([]audit.Anchor, error) {
 	due, err := s.AuditDue(ctx)
 	for _, a := range due {
@@ -64,7 +65,7 @@ func anchorDue(ctx context.Context, s *Store) ([]audit.Anchor, error) {
 	return due, err
 }
 
-// pruneOnce does what a host does in a round, and returns how many anchors there were to keep.
+// pruneOnce prunes as a host does, and returns the number of new anchors.
 func pruneOnce(ctx context.Context, s *Store) (int, error) {
 	due, err := anchorDue(ctx, s)
 	if err != nil {
@@ -98,7 +99,8 @@ func anchored(t *testing.T, s *Store) audit.Anchor {
 // months lists the partitions of months before 2023.
 func months(t *testing.T, s *Store) string {
 	t.Helper()
-	return one[string](t, s, `SELECT coalesce(string_agg(substr(c.relname, 15), ' ' ORDER BY c.relname), '') FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
+	return one[string](t, s, `SELECT coalesce(string_agg(substr(c.relname, 15), ' ' ORDER BY c.relname), '')
+		FROM pg_inherits AS i JOIN pg_class AS c ON c.oid = i.inhrelid
 		WHERE i.inhparent = 'audit_records'::regclass AND c.relname < 'audit_records_2023'`)
 }
 
@@ -107,13 +109,14 @@ func TestRetention(t *testing.T) {
 	now := day(2021, time.January, 5)
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
-	// there was no partition for it
-	exiled := appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
+	withoutPartition := appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
 	refs := fourteenMonths(t, s, l, caller, &now)
 	if prune(t, s) != 1 {
-		t.Error("nothing was due")
+		t.Error("prune kept no anchor, want one")
 	}
-	if got, want := months(t, s), "2021_03 2021_04 2021_05 2021_06 2021_07 2021_08 2021_09 2021_10 2021_11 2021_12 2022_01 2022_02 2022_03 2022_04"; got != want {
+	want := "2021_03 2021_04 2021_05 2021_06 2021_07 2021_08 2021_09 2021_10 2021_11 2021_12 " +
+		"2022_01 2022_02 2022_03 2022_04"
+	if got := months(t, s); got != want {
 		t.Errorf("partitions %s, want %s", got, want)
 	}
 	for month, refs := range refs {
@@ -123,15 +126,16 @@ func TestRetention(t *testing.T) {
 				want = 0
 			}
 			if recorded(t, s, ref) != want {
-				t.Errorf("a check of %s stands %d times in the trail", month, recorded(t, s, ref))
+				t.Errorf("a check from %s is recorded %d times, want %d", month, recorded(t, s, ref), want)
 			}
 		}
 	}
-	if recorded(t, s, exiled) != 0 {
-		t.Error("what had no partition was not pruned")
+	if recorded(t, s, withoutPartition) != 0 {
+		t.Error("the record in the default partition was not pruned")
 	}
 	verifyLedger(t, s)
-	record := one[string](t, s, "SELECT kind || ' ' || revision || ' ' || encode(digest, 'hex') || ' ' || at FROM audit_records ORDER BY seq DESC LIMIT 1")
+	record := one[string](t, s, `SELECT kind || ' ' || revision || ' ' || encode(digest, 'hex') || ' ' || at
+		FROM audit_records ORDER BY seq DESC LIMIT 1`)
 	anchors, err := AuditLog{s.db}.Anchors(t.Context(), 0, testSigner().VerifierKey())
 	if err != nil || len(anchors) != 1 {
 		t.Fatalf("anchors: %+v, %v", anchors, err)
@@ -140,25 +144,25 @@ func TestRetention(t *testing.T) {
 		record != fmt.Sprintf("pruning 7 %x 2022-03-10T12:00:00.000Z", a.Hash) {
 		t.Errorf("anchored at %+v, recorded as %s", a, record)
 	}
-	held := export(t, s, caller, about(parse(t, entity.Domain, "example.org")))
-	if held.Total != 36 || held.Checks[0].Ref != refs["2021-03"][0] {
-		t.Errorf("exported are %d checks, the first %+v", held.Total, held.Checks[0])
+	exported := export(t, s, caller, about(parse(t, entity.Domain, "example.org")))
+	if exported.Total != 36 || exported.Checks[0].Ref != refs["2021-03"][0] {
+		t.Errorf("exported %d checks, the first %+v", exported.Total, exported.Checks[0])
 	}
 
 	before := dumpTables(t, s)
 	if prune(t, s) != 0 || dumpTables(t, s) != before {
-		t.Error("pruning again has done something")
+		t.Error("pruning again had an effect")
 	}
 	now = day(2022, time.March, 31)
 	if prune(t, s) != 0 {
-		t.Error("something was due later in the same month")
+		t.Error("pruning later in the same month kept another anchor")
 	}
 	now = time.Date(2022, 4, 1, 0, 0, 0, 0, time.UTC)
 	if prune(t, s) != 1 || recorded(t, s, refs["2021-03"][2]) != 0 || recorded(t, s, refs["2021-04"][0]) != 1 {
-		t.Error("the next month was not pruned alone")
+		t.Error("exactly the next month should be pruned")
 	}
 	verifyLedger(t, s)
-	// Years later all is gone but what says so.
+	// Years later only records of pruning remain.
 	now = day(2025, time.January, 1)
 	prune(t, s)
 	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'pruning'"); n != 0 {
@@ -167,7 +171,7 @@ func TestRetention(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// Where a chain is cut follows from its order, whatever the clocks of its hosts have said.
+// Records need not be in order of time, because hosts' clocks differ.
 func TestAuditDue(t *testing.T) {
 	t.Parallel()
 	old, older := day(2021, time.February, 20), day(2020, time.December, 1)
@@ -178,19 +182,19 @@ func TestAuditDue(t *testing.T) {
 		now   time.Time
 		want  int64 // 0: nothing is due
 	}{
-		"no records":                   {nil, younger, 0},
-		"young ones":                   {[]time.Time{young, younger}, younger, 0},
-		"old ones":                     {[]time.Time{older, old}, younger, 2},
-		"both":                         {[]time.Time{older, old, young, younger}, younger, 2},
-		"the month's first instant":    {[]time.Time{old, time.Date(2021, 3, 1, 0, 0, 0, 0, time.UTC)}, younger, 1},
-		"an old one behind a young":    {[]time.Time{older, young, old, younger}, younger, 1},
-		"old ones in no order":         {[]time.Time{old, older, old, young}, younger, 3},
-		"a young one first":            {[]time.Time{young, old, younger}, younger, 0},
-		"one from the future":          {[]time.Time{old, future, old, young}, younger, 3},
-		"from the future, then young":  {[]time.Time{old, future, young}, younger, 1},
-		"the last is from the future":  {[]time.Time{old, young, future}, younger, 0},
-		"the host's clock runs ahead":  {[]time.Time{time.Now().UTC()}, day(2199, time.January, 1), 0},
-		"the host's clock runs behind": {[]time.Time{older, old, young, younger}, day(2022, time.January, 31), 0},
+		"no records":                  {nil, younger, 0},
+		"young records":               {[]time.Time{young, younger}, younger, 0},
+		"old records":                 {[]time.Time{older, old}, younger, 2},
+		"old, then young":             {[]time.Time{older, old, young, younger}, younger, 2},
+		"the month's first instant":   {[]time.Time{old, time.Date(2021, 3, 1, 0, 0, 0, 0, time.UTC)}, younger, 1},
+		"an old record after a young": {[]time.Time{older, young, old, younger}, younger, 1},
+		"old records out of order":    {[]time.Time{old, older, old, young}, younger, 3},
+		"a young record first":        {[]time.Time{young, old, younger}, younger, 0},
+		"a record from the future":    {[]time.Time{old, future, old, young}, younger, 3},
+		"future, then young":          {[]time.Time{old, future, young}, younger, 1},
+		"the last is from the future": {[]time.Time{old, young, future}, younger, 0},
+		"the host's clock is fast":    {[]time.Time{time.Now().UTC()}, day(2199, time.January, 1), 0},
+		"the host's clock is slow":    {[]time.Time{older, old, young, younger}, day(2022, time.January, 31), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -208,20 +212,20 @@ func TestAuditDue(t *testing.T) {
 				got = due[0].Seq
 			}
 			if got != test.want || len(due) > 1 {
-				t.Errorf("due are %+v, want record %d", due, test.want)
+				t.Errorf("due: %+v, want up to record %d", due, test.want)
 			}
 			prune(t, s)
 			verifyLedger(t, s)
-			if n := one[int64](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'"); n != int64(
-				len(test.times))-test.want {
-				t.Errorf("%d of %d checks are left", n, len(test.times))
+			n := one[int64](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'")
+			if want := int64(len(test.times)) - test.want; n != want {
+				t.Errorf("%d of %d checks remain, want %d", n, len(test.times), want)
 			}
 		})
 	}
 }
 
-// What is old and stands behind the cut is kept until the cut passes it, and its month is dropped all the same.
-func TestStragglersOutliveTheirMonth(t *testing.T) {
+// An old record after the cut is kept until the cut passes it. Its partition is dropped nevertheless.
+func TestLateRecordsOutliveTheirPartition(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.February, 20)
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
@@ -235,20 +239,20 @@ func TestStragglersOutliveTheirMonth(t *testing.T) {
 	if got := months(t, s); got != "2021_03 2021_04" {
 		t.Errorf("partitions %s", got)
 	}
-	if recorded(t, s, gone) != 0 || one[string](t, s,
-		"SELECT tableoid::regclass::text FROM audit_records WHERE ref = ?", late) != "audit_records_other" {
-		t.Error("the straggler is not where rows without a partition are")
+	table := one[string](t, s, "SELECT tableoid::regclass::text FROM audit_records WHERE ref = ?", late)
+	if recorded(t, s, gone) != 0 || table != "audit_records_other" {
+		t.Errorf("the late record is in %s, want audit_records_other", table)
 	}
 	verifyLedger(t, s)
 	now = day(2022, time.April, 10)
 	if prune(t, s); recorded(t, s, late) != 0 {
-		t.Error("the straggler was not pruned with what it stood behind")
+		t.Error("the late record was not pruned together with its predecessor")
 	}
 	verifyLedger(t, s)
 }
 
-// More than can be moved at once stays in its partition, and what is due goes a few rows at a time.
-func TestManyStragglers(t *testing.T) {
+// A partition with many late records is kept. The other records in it are deleted in batches.
+func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.February, 20)
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
@@ -272,12 +276,12 @@ func TestManyStragglers(t *testing.T) {
 		t.Errorf("partitions %s", got)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM audit_records_2021_02"); n != pruneBatch+1 {
-		t.Errorf("%d records stay, want %d", n, pruneBatch+1)
+		t.Errorf("%d records remain, want %d", n, pruneBatch+1)
 	}
 	verifyLedger(t, s)
 }
 
-// Checks go on while hosts prune, all at once; it is done and recorded once.
+// Several hosts prune at once while checks continue. The result is recorded once.
 func TestPruningByManyHostsAtOnce(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -304,18 +308,19 @@ func TestPruningByManyHostsAtOnce(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	prune(t, s) // what one gave up for another's lock
+	prune(t, s) // completes work postponed because of a lock
 	if got := months(t, s); !strings.HasPrefix(got, "2021_03 ") {
 		t.Errorf("partitions %s", got)
 	}
-	if n := one[int](t, s, "SELECT count(*) + (SELECT count(*) FROM audit_anchors) FROM audit_records WHERE kind = 'pruning'"); n != 2 {
-		t.Errorf("%d anchors and records of them, want one each", n)
+	if n := one[int](t, s, `SELECT count(*) + (SELECT count(*) FROM audit_anchors)
+		FROM audit_records WHERE kind = 'pruning'`); n != 2 {
+		t.Errorf("%d anchors and pruning records in total, want one each", n)
 	}
 	verifyLedger(t, s)
 }
 
-// A host may die at any point between the anchor and the end: the chain holds, and the next round ends it.
-func TestPruningIsTakenUpAgain(t *testing.T) {
+// A host may crash at any point after keeping the anchor. The chain still verifies, and the next run completes pruning.
+func TestInterruptedPruningIsCompleted(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.January, 5)
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
@@ -324,12 +329,11 @@ func TestPruningIsTakenUpAgain(t *testing.T) {
 	fourteenMonths(t, s, l, caller, &now)
 	anchor := anchored(t, s)
 	for _, step := range []func() error{
-		func() error { return nil }, // dead behind the anchor
+		func() error { return nil }, // crashed after keeping the anchor
 		func() error {
 			return s.dropPartition(t.Context(), "audit_records_2021_02", map[int]int64{0: anchor.Seq})
 		},
-		// another host did
-		func() error {
+		func() error { // another host has dropped it already
 			return s.dropPartition(t.Context(), "audit_records_2021_02", map[int]int64{0: anchor.Seq})
 		},
 		func() error { return s.pruneRows(t.Context(), anchor) },
@@ -342,7 +346,7 @@ func TestPruningIsTakenUpAgain(t *testing.T) {
 		}
 	}
 	if prune(t, s) != 0 {
-		t.Error("it was anchored again")
+		t.Error("the second run kept another anchor")
 	}
 	if got := months(t, s); !strings.HasPrefix(got, "2021_03 ") {
 		t.Errorf("partitions %s", got)
@@ -350,12 +354,12 @@ func TestPruningIsTakenUpAgain(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// Whoever reads the trail, or records a check, keeps what is to be dropped, and is not kept waiting for long.
-func TestPruningGivesWay(t *testing.T) {
+// Pruning is postponed while others read the audit log or record checks.
+func TestPruningYieldsToOthers(t *testing.T) {
 	t.Parallel()
 	for name, holder := range map[string]string{
-		"to who reads":           "SELECT count(*) FROM audit_records",
-		"to who records a check": "SELECT * FROM audit_heads FOR UPDATE",
+		"a reader":               "SELECT count(*) FROM audit_records",
+		"a check being recorded": "SELECT * FROM audit_heads FOR UPDATE",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -372,9 +376,9 @@ func TestPruningGivesWay(t *testing.T) {
 			if got := months(t, s); !strings.HasPrefix(got, "2021_01 ") {
 				t.Errorf("partitions %s", got)
 			}
-			if name == "to who records a check" {
+			if name == "a check being recorded" {
 				if err := s.pruneRows(t.Context(), anchor); sqlState(err) != lockNotAvailable {
-					t.Errorf("rows were cut beside it: %v", err)
+					t.Errorf("pruning rows under another lock: %v, want lock_not_available", err)
 				}
 			}
 			exec(t, conn, "COMMIT")
@@ -384,20 +388,20 @@ func TestPruningGivesWay(t *testing.T) {
 	}
 }
 
-// Who has begun to read the trail sees all of it, although a host prunes meanwhile.
-func TestTrailIsReadWholeWhileItIsPruned(t *testing.T) {
+// A reader of the audit log sees all of its snapshot, even if a host prunes meanwhile.
+func TestReadAuditLogDuringPruning(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	now := day(2021, time.January, 5)
 	s := open(t, url, func() time.Time { return now })
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
 	fourteenMonths(t, s, l, caller, &now)
-	err := s.ReadAuditLog(t.Context(), func(ctx context.Context, trail AuditLog) error {
-		if _, err := trail.Heads(ctx); err != nil {
+	err := s.ReadAuditLog(t.Context(), func(ctx context.Context, log AuditLog) error {
+		if _, err := log.Heads(ctx); err != nil {
 			return err
 		}
 		prune(t, s)
-		return verifyChains(ctx, trail)
+		return verifyChains(ctx, log)
 	})
 	if err != nil {
 		t.Error(err)
@@ -406,8 +410,8 @@ func TestTrailIsReadWholeWhileItIsPruned(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// What was erased before the cut is forgotten with it, and an erasure behind the cut holds, although it names what was
-// before it.
+// Pruning deletes erasures before the cut with their lists. An erasure after the cut still verifies, even if it erased
+// records before the cut.
 func TestErasuresAcrossTheCut(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.January, 5)
@@ -423,11 +427,12 @@ func TestErasuresAcrossTheCut(t *testing.T) {
 	appendOne(t, l, recordAt(t, caller, "late.example", now))
 	lists := func() string {
 		t.Helper()
-		return one[string](t, s, `SELECT (SELECT string_agg(erasure || ':' || seq, ' ' ORDER BY erasure, seq) FROM erased_records) || ' of ' ||
+		return one[string](t, s, `SELECT
+			(SELECT string_agg(erasure || ':' || seq, ' ' ORDER BY erasure, seq) FROM erased_records) || ' of ' ||
 			(SELECT string_agg(seq::text, ' ' ORDER BY seq) FROM erasures)`)
 	}
 	if got := lists(); got != "3:1 5:2 5:4 of 3 5" {
-		t.Fatalf("erased %s", got)
+		t.Fatalf("lists of erasures: %s", got)
 	}
 	now = day(2022, time.March, 10)
 	anchored(t, s)
@@ -436,29 +441,30 @@ func TestErasuresAcrossTheCut(t *testing.T) {
 	}
 	prune(t, s)
 	if got := lists(); got != "5:2 5:4 of 5" {
-		t.Errorf("after the cut: %s", got)
+		t.Errorf("lists of erasures after pruning: %s", got)
 	}
 	verifyLedger(t, s)
-	if held := export(t, s, caller, about(across)); held.Total != 0 || len(held.Erasures) != 1 ||
-		held.Erasures[0].Checks != 2 {
-		t.Errorf("held of what was erased on both sides: %+v", held)
+	if got := export(t, s, caller, about(across)); got.Total != 0 || len(got.Erasures) != 1 ||
+		got.Erasures[0].Checks != 2 {
+		t.Errorf("exported %+v, want one erasure of 2 checks", got)
 	}
-	if _, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: early}); !errors.Is(err, privacy.ErrUnknownSubject) {
-		t.Errorf("what was erased before the cut: %v", err)
+	_, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: early})
+	if !errors.Is(err, privacy.ErrUnknownSubject) {
+		t.Errorf("erasing a check that was erased and pruned: %v, want ErrUnknownSubject", err)
 	}
 }
 
-// Checks queue up behind whoever waits for the lock: that is not for as long as other statements may wait.
-func TestPruningIsImpatient(t *testing.T) {
+// Checks wait in line behind a request for the head locks, so pruning waits less than other statements.
+func TestLockHeadsBriefly(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	err := s.inTx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
 		if _, err := lockHeadsBriefly(ctx, tx); err != nil {
 			return err
 		}
-		var patience string
-		if err := tx.NewRaw("SHOW lock_timeout").Scan(ctx, &patience); err != nil || patience != "250ms" {
-			t.Errorf("it waits for %s, %v", patience, err)
+		var timeout string
+		if err := tx.NewRaw("SHOW lock_timeout").Scan(ctx, &timeout); err != nil || timeout != "250ms" {
+			t.Errorf("lock_timeout is %s, %v, want 250ms", timeout, err)
 		}
 		return nil
 	})
