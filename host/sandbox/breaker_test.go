@@ -1,40 +1,44 @@
 package sandbox
 
 import (
+	"context"
+	"errors"
 	"testing"
 	"time"
+
+	"assay/host/check"
 )
 
-// TestBreaker walks through failures and recoveries. Each step is a call at a time: refused, good, bad or abandoned.
-func TestBreaker(t *testing.T) {
+// TestCircuitBreaker makes calls one at a time.
+func TestCircuitBreaker(t *testing.T) {
 	t.Parallel()
 	type step struct {
 		at      time.Duration
-		call    string // what becomes of the call if it is allowed
+		call    string // outcome of the call if it is allowed: success, failure, canceled or pending
 		refused bool
 	}
-	bad := func(n int, at time.Duration) []step {
+	failures := func(n int) []step {
 		steps := make([]step, n)
 		for i := range steps {
-			steps[i] = step{at: at, call: "bad"}
+			steps[i] = step{call: "failure"}
 		}
 		return steps
 	}
 	cases := map[string]struct {
-		steps   []step
-		resting bool
+		steps []step
+		open  bool
 	}{
-		"four failures are borne": {append(bad(4, 0), step{at: 0, call: "good"}), false},
-		"a good call starts the count anew": {append(append(bad(4, 0), step{at: 0, call: "good"}), bad(4, 0)...),
+		"four failures keep it closed": {append(failures(4), step{call: "success"}), false},
+		"a success resets the count": {append(append(failures(4), step{call: "success"}), failures(4)...),
 			false},
-		"the fifth is one too many": {append(bad(5, 0), step{at: time.Second - 1, refused: true}), true},
-		"after a second it is tried": {append(bad(5, 0), step{at: time.Second, call: "good"},
-			step{at: time.Second, call: "good"}), false},
-		"one failed try rests it for two": {append(bad(5, 0), step{at: time.Second, call: "bad"},
-			step{at: 3*time.Second - 1, refused: true}, step{at: 3 * time.Second, call: "good"}), false},
-		"an abandoned try lets the next in": {append(bad(5, 0), step{at: time.Second, call: "abandoned"},
-			step{at: time.Second, call: "good"}), false},
-		"one try at a time": {append(bad(5, 0), step{at: time.Second, call: "under way"},
+		"five failures open it": {append(failures(5), step{at: time.Second - 1, refused: true}), true},
+		"a success after the cooldown closes it": {append(failures(5), step{at: time.Second, call: "success"},
+			step{at: time.Second, call: "success"}), false},
+		"a failed probe doubles the cooldown": {append(failures(5), step{at: time.Second, call: "failure"},
+			step{at: 3*time.Second - 1, refused: true}, step{at: 3 * time.Second, call: "success"}), false},
+		"a canceled probe allows another": {append(failures(5), step{at: time.Second, call: "canceled"},
+			step{at: time.Second, call: "success"}), false},
+		"one probe at a time": {append(failures(5), step{at: time.Second, call: "pending"},
 			step{at: 2 * time.Second, refused: true}), true},
 	}
 	for name, c := range cases {
@@ -48,20 +52,20 @@ func TestBreaker(t *testing.T) {
 					t.Fatalf("step %d: allowed is %v", i, allowed)
 				}
 				switch s.call {
-				case "good", "bad":
-					b.record(s.call == "good", now)
-				case "abandoned":
+				case "success", "failure":
+					b.record(s.call == "success", now)
+				case "canceled":
 					b.cancel()
 				}
 			}
-			if b.isOpen() != c.resting {
-				t.Errorf("resting is %v", b.isOpen())
+			if b.isOpen() != c.open {
+				t.Errorf("open is %v", b.isOpen())
 			}
 		})
 	}
 }
 
-func TestBreakerRestsAMinuteAtMost(t *testing.T) {
+func TestCooldownIsLimited(t *testing.T) {
 	t.Parallel()
 	var b circuitBreaker
 	now := time.Unix(1_000_000, 0)
@@ -70,6 +74,72 @@ func TestBreakerRestsAMinuteAtMost(t *testing.T) {
 		now = b.retryAt
 	}
 	if b.cooldown != maxCooldown {
-		t.Errorf("it rests for %v", b.cooldown)
+		t.Errorf("the cooldown is %v", b.cooldown)
+	}
+}
+
+// A plugin that fails every third call stays in service. One that fails five times in a row is suspended.
+func TestFailingPluginIsSuspended(t *testing.T) {
+	t.Parallel()
+	box := sandboxOf(t, 2)
+	p := openIn(t, box, hostileGuest{wasm: trapIfX, budgetMS: 100}.module())
+	other := openIn(t, box, hostileGuest{wasm: healthy().encode, budgetMS: 100}.module())
+	reason := func(value string) check.FailureReason {
+		for {
+			var failure *check.Failure
+			if _, err := p.Score(context.Background(), facts(value, "")); !errors.As(err, &failure) {
+				return ""
+			}
+			if failure.Reason != check.Timeout { // waiting for a new instance is not the plugin's failure
+				return failure.Reason
+			}
+		}
+	}
+	for i := range 300 {
+		if fails := i%3 == 0; fails && reason("x") != check.Trap || !fails && reason("y") != "" {
+			t.Fatalf("call %d of those of which every third fails", i)
+		}
+	}
+	for range failureThreshold {
+		if p.Suspended() {
+			t.Fatal("suspended too early")
+		}
+		if got := reason("x"); got != check.Trap {
+			t.Fatalf("failure %q", got)
+		}
+	}
+	if got := reason("y"); got != check.Unavailable || !p.Suspended() {
+		t.Errorf("after five failures: failure %q, suspended %v", got, p.Suspended())
+	}
+	if result, err := scoreWithRetry(other, testEntity); result.Score != len(testEntity) {
+		t.Errorf("the other plugin: %+v, %v", result, err)
+	}
+}
+
+// A call that waited for an instance for most of its budget does not count as a failure of the plugin.
+func TestTimeInQueueIsNotAFailure(t *testing.T) {
+	t.Parallel()
+	p := openIn(t, sandboxOf(t, 1), pack(t, faulty().encode(), manifest()))
+	for range failureThreshold {
+		in, err := p.pool.acquire(t.Context(), time.Now().Add(patience))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := time.Now()
+		scored := make(chan error, 1)
+		go func() {
+			_, err := p.Score(context.Background(), facts("example.org", "l"))
+			scored <- err
+		}()
+		until(t, "most of the budget has passed", func() bool {
+			return time.Since(began) > p.Manifest().Budget()*7/10
+		})
+		p.pool.release(in)
+		if got := failureOf(t, <-scored); got.Reason != check.Timeout {
+			t.Errorf("%v, want a timeout", got)
+		}
+	}
+	if p.Suspended() {
+		t.Error("the plugin is suspended because of a queue")
 	}
 }

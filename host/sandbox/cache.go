@@ -67,7 +67,9 @@ func (c *compilationCache) close() error { return c.inner.Close(context.Backgrou
 
 // compile compiles a module. With a folder, it compiles one module at a time: first it deletes files that another
 // program has added or changed, because wazero would run them, then it writes MACs for the files that wazero has added.
-func (c *compilationCache) compile(ctx context.Context, engine wazero.Runtime, wasm []byte) (wazero.CompiledModule, error) {
+func (c *compilationCache) compile(
+	ctx context.Context, engine wazero.Runtime, wasm []byte,
+) (wazero.CompiledModule, error) {
 	if c.dir == "" {
 		return engine.CompileModule(ctx, wasm)
 	}

@@ -2,18 +2,22 @@ package sandbox
 
 import (
 	"bytes"
+	"context"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/tetratelabs/wazero"
 
 	"assay/registry"
 )
 
-// logged collects what a sandbox logs; it is read once nothing is written any more.
+// logged returns a logger and what it logs. Read the text when no goroutine logs any longer.
 func logged() (*slog.Logger, *bytes.Buffer) {
 	var b bytes.Buffer
 	return slog.New(slog.NewTextHandler(&b, nil)), &b
@@ -21,18 +25,19 @@ func logged() (*slog.Logger, *bytes.Buffer) {
 
 var cacheKey = bytes.Repeat([]byte{7}, 32)
 
-// run opens a module in a fresh sandbox on dir, scores once, and returns what was logged.
+// sevenPoints returns a plugin that scores 7.
+func sevenPoints(t *testing.T) registry.Module {
+	t.Helper()
+	return pack(t, signalling(7, codeOne, "Because").encode(), manifest())
+}
+
+// run opens a module in a new sandbox with its cache in dir, expects a score of 7, and returns the log.
 func run(t *testing.T, dir string, key []byte, m registry.Module) string {
 	t.Helper()
 	log, text := logged()
 	s := New(Config{CacheDir: dir, CacheKey: key, Instances: 1, Logger: log})
-	p, err := s.Open(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if result, err := p.Score(t.Context(), facts("x", "")); err != nil || result.Score != 7 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	p := open(t, s, m)
+	wantScore(t, p, 7)
 	closePlugin(t, p)
 	if err := s.Close(); err != nil {
 		t.Error(err)
@@ -40,7 +45,14 @@ func run(t *testing.T, dir string, key []byte, m registry.Module) string {
 	return text.String()
 }
 
-// compiled returns the one file of compiled code in a cache.
+func wantScore(t *testing.T, p *Plugin, score int) {
+	t.Helper()
+	if result, err := p.Score(t.Context(), facts("x", "")); err != nil || result.Score != score {
+		t.Errorf("%+v, %v, want a score of %d", result, err, score)
+	}
+}
+
+// compiled returns the only file of compiled code in a cache.
 func compiled(t *testing.T, dir string) string {
 	t.Helper()
 	var found []string
@@ -56,7 +68,7 @@ func compiled(t *testing.T, dir string) string {
 	return found[0]
 }
 
-// long ago is a file time that no new file has.
+// longAgo is a modification time that no new file has.
 var longAgo = time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
 
 func age(t *testing.T, path string) {
@@ -80,9 +92,15 @@ func cacheDir(t *testing.T) string {
 	return filepath.Join(t.TempDir(), "compiled")
 }
 
-func TestCacheIsUsedAgain(t *testing.T) {
+// sandboxWithCache returns a sandbox with its cache in dir.
+func sandboxWithCache(t *testing.T, dir string) *Sandbox {
+	t.Helper()
+	return closeAtEnd(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()}))
+}
+
+func TestCacheIsReused(t *testing.T) {
 	t.Parallel()
-	dir, m := cacheDir(t), pack(t, scores(7).encode(), manifest())
+	dir, m := cacheDir(t), sevenPoints(t)
 	run(t, dir, cacheKey, m)
 	info, err := os.Stat(dir)
 	if err != nil || info.Mode().Perm() != 0o700 {
@@ -98,30 +116,30 @@ func TestCacheIsUsedAgain(t *testing.T) {
 	}
 }
 
-// Whatever was done to a file, it is not run: it is gone, and the module compiled again.
-func TestAlteredCacheIsNotRun(t *testing.T) {
+// An altered cache file is deleted, and the module compiled again.
+func TestAlteredCacheFileIsNotRun(t *testing.T) {
 	t.Parallel()
 	for name, alter := range map[string]func(t *testing.T, file string){
-		"one bit of the code": func(t *testing.T, file string) { flip(t, file, -40) },
-		"its first byte":      func(t *testing.T, file string) { flip(t, file, 0) },
-		"the MAC":             func(t *testing.T, file string) { flip(t, file+macSuffix, 3) },
+		"bit flip in the code":       func(t *testing.T, file string) { flip(t, file, -40) },
+		"bit flip in the first byte": func(t *testing.T, file string) { flip(t, file, 0) },
+		"bit flip in the MAC":        func(t *testing.T, file string) { flip(t, file+macSuffix, 3) },
 		"no MAC": func(t *testing.T, file string) {
 			if err := os.Remove(file + macSuffix); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"cut short": func(t *testing.T, file string) {
+		"truncated": func(t *testing.T, file string) {
 			if err := os.Truncate(file, 20); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"a MAC cut short": func(t *testing.T, file string) {
+		"truncated MAC": func(t *testing.T, file string) {
 			if err := os.Truncate(file+macSuffix, 0); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"a link": func(t *testing.T, file string) {
-			// To a place that others may write to: what it holds can change once it has been looked at.
+		"symbolic link": func(t *testing.T, file string) {
+			// The target may be writable for other users, who could change it after the check.
 			outside := filepath.Join(t.TempDir(), "moved")
 			if err := os.Rename(file, outside); err != nil {
 				t.Fatal(err)
@@ -130,17 +148,17 @@ func TestAlteredCacheIsNotRun(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"the file of another module, with its MAC": func(t *testing.T, file string) {
-			// It vouches for the content in its own place only.
+		"file of another module with its MAC": func(t *testing.T, file string) {
 			elsewhere := cacheDir(t)
-			run(t, elsewhere, cacheKey, pack(t, newGuest().scoring(i32c(0), drop(), i32c(99)).withScore(7).encode(),
-				manifest()))
-			strange := compiled(t, elsewhere)
-			if filepath.Base(strange) == filepath.Base(file) {
-				t.Fatal("two modules share a name")
+			g := newGuest()
+			g.scoring(g.signal(7, codeOne, "Because"), i32Const(0), opDrop, returnScored)
+			run(t, elsewhere, cacheKey, pack(t, g.encode(), manifest()))
+			other := compiled(t, elsewhere)
+			if filepath.Base(other) == filepath.Base(file) {
+				t.Fatal("two modules have the same file name")
 			}
 			for _, suffix := range []string{"", macSuffix} {
-				content, err := os.ReadFile(strange + suffix)
+				content, err := os.ReadFile(other + suffix)
 				if err == nil {
 					err = os.WriteFile(file+suffix, content, 0o600)
 				}
@@ -152,7 +170,7 @@ func TestAlteredCacheIsNotRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir, m := cacheDir(t), pack(t, scores(7).encode(), manifest())
+			dir, m := cacheDir(t), sevenPoints(t)
 			run(t, dir, cacheKey, m)
 			file := compiled(t, dir)
 			good, err := os.ReadFile(file)
@@ -167,7 +185,7 @@ func TestAlteredCacheIsNotRun(t *testing.T) {
 				t.Errorf("logged %s", text)
 			}
 			if info, err := os.Lstat(compiled(t, dir)); err != nil || isAged(t, file) || !info.Mode().IsRegular() {
-				t.Errorf("the altered file is still there: %v", err)
+				t.Errorf("the altered file still exists: %v", err)
 			}
 			again, err := os.ReadFile(file)
 			if err != nil || len(again) != len(good) {
@@ -176,16 +194,10 @@ func TestAlteredCacheIsNotRun(t *testing.T) {
 			age(t, file)
 			run(t, dir, cacheKey, m)
 			if !isAged(t, file) {
-				t.Error("the new file was not vouched for")
+				t.Error("the new file has no valid MAC")
 			}
 		})
 	}
-}
-
-// withScore puts a signal before what the guest does, and returns 0.
-func (g *guest) withScore(points int32) *guest {
-	g.functions[0].body = join(g.signal(points, codeOne, "Because"), g.functions[0].body, drop(), i32c(0))
-	return g
 }
 
 func flip(t *testing.T, path string, at int) {
@@ -203,23 +215,104 @@ func flip(t *testing.T, path string, at int) {
 	}
 }
 
-func TestCacheOfAnotherKeyIsNotRun(t *testing.T) {
+func TestCacheFileOfAnotherKeyIsNotRun(t *testing.T) {
 	t.Parallel()
-	dir, m := cacheDir(t), pack(t, scores(7).encode(), manifest())
+	dir, m := cacheDir(t), sevenPoints(t)
 	run(t, dir, cacheKey, m)
 	file := compiled(t, dir)
 	age(t, file)
 	run(t, dir, bytes.Repeat([]byte{8}, 32), m)
 	if isAged(t, compiled(t, dir)) {
-		t.Error("a file that another key vouches for is still there")
+		t.Error("a file signed with another key still exists")
 	}
 }
 
-// A folder that cannot be used costs time, never a plugin, and is told.
-func TestUnusableCacheIsDoneWithout(t *testing.T) {
+// replaceCode overwrites the code in one cache with that of another. The file is intact: wazero's checksum matches.
+func replaceCode(t *testing.T, from, to string) {
+	t.Helper()
+	content, err := os.ReadFile(compiled(t, from))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(compiled(t, to), content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An attacker replaces the code of a guest before or after the sandbox is created.
+func TestReplacedCacheFileIsNotRun(t *testing.T) {
+	t.Parallel()
+	good, forged := signalling(7, codeOne, "Good"), signalling(99, codeOne, "Good")
+	score := func(t *testing.T, dir string, g *guest, beforeOpen func()) int {
+		t.Helper()
+		box := sandboxWithCache(t, dir)
+		beforeOpen()
+		p := open(t, box, pack(t, g.encode(), manifest()))
+		defer closePlugin(t, p)
+		result, err := scoreWithRetry(p, "x")
+		if err != nil {
+			t.Error(err)
+		}
+		return result.Score
+	}
+	for name, running := range map[string]bool{"before the start": false, "while running": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir, other := cacheDir(t), cacheDir(t)
+			nothing := func() {}
+			if a, b := score(t, dir, good, nothing), score(t, other, forged, nothing); a != 7 || b != 99 {
+				t.Fatalf("scores %d and %d", a, b)
+			}
+			replace := func() { replaceCode(t, other, dir) }
+			if !running {
+				replace()
+				replace = nothing
+			}
+			if got := score(t, dir, good, replace); got != 7 {
+				t.Errorf("score %d: the forged code ran", got)
+			}
+		})
+	}
+}
+
+// wazero itself runs replaced code, which is why the cache needs MACs.
+func TestEngineRunsReplacedCacheFile(t *testing.T) {
+	t.Parallel()
+	result := func(dir string, value int) uint64 {
+		ctx := context.Background()
+		cache, err := wazero.NewCompilationCacheWithDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cache.Close(ctx)
+		engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithCompilationCache(cache))
+		defer engine.Close(ctx)
+		g := &guest{}
+		instance, err := engine.Instantiate(ctx, g.scoring(i32Const(value)).encode())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := instance.ExportedFunction(exportScore).Call(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got[0]
+	}
+	dir, other := t.TempDir(), t.TempDir()
+	if a, b := result(dir, 7), result(other, 99); a != 7 || b != 99 {
+		t.Fatalf("results %d and %d", a, b)
+	}
+	replaceCode(t, other, dir)
+	if got := result(dir, 7); got != 99 {
+		t.Errorf("result %d: the engine verifies its cache itself", got)
+	}
+}
+
+// Without a usable folder the sandbox logs a warning and compiles in memory.
+func TestUnusableCacheFolder(t *testing.T) {
 	t.Parallel()
 	for name, prepare := range map[string]func(t *testing.T, dir string){
-		"others may enter": func(t *testing.T, dir string) {
+		"accessible to others": func(t *testing.T, dir string) {
 			if err := os.Mkdir(dir, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -232,12 +325,12 @@ func TestUnusableCacheIsDoneWithout(t *testing.T) {
 				t.Fatal(err)
 			}
 		},
-		"under a file": func(t *testing.T, dir string) {
+		"below a file": func(t *testing.T, dir string) {
 			if err := os.WriteFile(filepath.Dir(dir), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"a link": func(t *testing.T, dir string) {
+		"a symbolic link": func(t *testing.T, dir string) {
 			if err := os.Symlink(t.TempDir(), dir); err != nil {
 				t.Fatal(err)
 			}
@@ -246,125 +339,128 @@ func TestUnusableCacheIsDoneWithout(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := filepath.Join(t.TempDir(), "cache")
-			if name == "under a file" {
+			if name == "below a file" {
 				dir = filepath.Join(dir, "deeper")
 			}
 			prepare(t, dir)
-			if text := run(t, dir, cacheKey, pack(t, scores(7).encode(), manifest())); !strings.Contains(text,
-				"compilation cache cannot be used") {
+			text := run(t, dir, cacheKey, sevenPoints(t))
+			if !strings.Contains(text, "compilation cache cannot be used") {
 				t.Errorf("logged %q", text)
 			}
 			if entries, err := os.ReadDir(dir); err == nil && len(entries) > 0 {
-				t.Errorf("%d files were written there", len(entries))
+				t.Errorf("%d files were written to the folder", len(entries))
 			}
 		})
 	}
 }
 
-// A cache that fails while the host runs is done without as well.
-func TestCacheLostOnTheWayIsDoneWithout(t *testing.T) {
+// A cache that fails while the host runs does not fail the plugin either.
+func TestCacheFolderRemovedAfterStart(t *testing.T) {
 	t.Parallel()
 	dir := cacheDir(t)
 	log, text := logged()
-	s := closing(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log}))
+	s := closeAtEnd(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log}))
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	p := openIn(t, s, pack(t, scores(7).encode(), manifest()))
-	if result, err := p.Score(t.Context(), facts("x", "")); err != nil || result.Score != 7 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	wantScore(t, openIn(t, s, sevenPoints(t)), 7)
 	if !strings.Contains(text.String(), "compilation cache cannot be used") {
 		t.Errorf("logged %q", text)
 	}
 }
 
-// A plugin that was closed takes its compiled code with it: the host must not grow with every lineup that was ever in
-// force.
-func TestClosedPluginLeavesNoCode(t *testing.T) {
+// A closed plugin releases its compiled code. Otherwise the host would grow with every lineup that was ever in force.
+func TestClosedPluginReleasesCode(t *testing.T) {
 	t.Parallel()
 	dir := cacheDir(t)
-	s := closing(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()}))
-	m := pack(t, scores(7).encode(), manifest())
-	one, err := s.Open(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	two, err := s.Open(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, m := sandboxWithCache(t, dir), sevenPoints(t)
+	one, two := open(t, s, m), open(t, s, m)
 	closePlugin(t, one)
-	if result, err := two.Score(t.Context(), facts("x", "")); err != nil || result.Score != 7 {
-		t.Errorf("the other plugin of the same code: %+v, %v", result, err)
-	}
+	wantScore(t, two, 7) // shares the code
 	closePlugin(t, two)
-	// Code still in memory would not be written again.
+	// wazero writes the file again only if the code is not in memory.
 	file := compiled(t, dir)
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
-	three, err := s.Open(t.Context(), m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	closePlugin(t, three)
+	closePlugin(t, open(t, s, m))
 	if _, err := os.Stat(file); err != nil {
 		t.Errorf("the code of a closed plugin is still in memory: %v", err)
 	}
 }
 
-// A module that is refused leaves no code either.
-func TestRefusedModuleLeavesNoCode(t *testing.T) {
+// Two plugins share the code of one module. Closing one must not disturb calls of the other.
+func TestClosingOneOfTwoPluginsWithTheSameCode(t *testing.T) {
+	t.Parallel()
+	box := sandboxOf(t, 2)
+	m := hostileGuest{wasm: healthy().encode, budgetMS: 100}.module()
+	wantResult := func(p *Plugin) {
+		if result, err := scoreWithRetry(p, testEntity); result.Score != len(testEntity) {
+			t.Errorf("%+v, %v", result, err)
+		}
+	}
+	kept := openIn(t, box, m)
+	for range 20 {
+		closing := open(t, box, m)
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				for range 50 {
+					wantResult(kept)
+				}
+			})
+		}
+		wantResult(closing)
+		closePlugin(t, closing)
+		wg.Wait()
+	}
+}
+
+func TestRefusedModuleReleasesCode(t *testing.T) {
 	t.Parallel()
 	dir := cacheDir(t)
-	s := closing(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()}))
-	m := pack(t, scores(7).initialising(unreachable()).encode(), manifest())
+	s := sandboxWithCache(t, dir)
+	m := pack(t, signalling(7, codeOne, "Because").initializing(opUnreachable).encode(), manifest())
 	for range 2 {
 		if p, err := s.Open(t.Context(), m); err == nil {
 			closePlugin(t, p)
-			t.Fatal("it was opened")
+			t.Fatal("the module was opened")
 		}
 		if err := os.Remove(compiled(t, dir)); err != nil {
-			t.Errorf("its code is still in memory: %v", err)
+			t.Errorf("the code is still in memory: %v", err)
 		}
 	}
 }
 
-// A module that fails once it runs is not tried again without the cache: it would only fail twice.
-func TestCacheIsNotBlamedForTheModule(t *testing.T) {
+// Open retries without the cache only if the cache may be at fault. A module that fails when it runs would fail twice.
+func TestOnlyCompileErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	dir := cacheDir(t)
-	s := closing(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()}))
-	if _, err := s.open(t.Context(), pack(t, scores(7).initialising(unreachable()).encode(), manifest()), false,
-		s.cache); err == nil ||
-		isCompileError(err) {
-		t.Errorf("a trap at the start: %v", err)
+	s := sandboxWithCache(t, dir)
+	trapping := pack(t, signalling(7, codeOne, "Because").initializing(opUnreachable).encode(), manifest())
+	if _, err := s.open(t.Context(), trapping, false, s.cache); err == nil || isCompileError(err) {
+		t.Errorf("a trap during initialization: %v", err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.open(t.Context(), pack(t, scores(7).encode(), manifest()), false, s.cache); !isCompileError(err) {
-		t.Errorf("a cache that is gone: %v", err)
+	if _, err := s.open(t.Context(), sevenPoints(t), false, s.cache); !isCompileError(err) {
+		t.Errorf("a removed cache folder: %v", err)
 	}
 }
 
-// A file that matched its MAC is not read again until it changes; any change is seen, even with the old times put back.
-func TestCacheIsReadOnce(t *testing.T) {
+// A verified file is not read again until it changes. A change is noticed even if the modification time is reset.
+func TestVerifiedFileIsReadOnce(t *testing.T) {
 	t.Parallel()
 	dir := cacheDir(t)
-	s := closing(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()}))
-	p, err := s.Open(t.Context(), pack(t, scores(7).encode(), manifest()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closePlugin(t, p)
+	s := sandboxWithCache(t, dir)
+	openIn(t, s, sevenPoints(t))
 	file := compiled(t, dir)
-	now, told := stampOf(file)
-	if !told {
-		t.Skip("this system tells nothing of when a file was changed")
+	before, ok := stampOf(file)
+	if !ok {
+		t.Skip("this system has no change times")
 	}
-	s.cache.key = []byte("another") // with which no file matches
+	s.cache.key = []byte("another") // no file matches this key
 	if err := s.cache.purge(); err != nil {
 		t.Fatal(err)
 	}
@@ -373,18 +469,18 @@ func TestCacheIsReadOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the change has another time", func() bool {
+	until(t, "the change time differs", func() bool {
 		flip(t, file, -40)
 		if err := os.Chtimes(file, info.ModTime(), info.ModTime()); err != nil {
 			t.Fatal(err)
 		}
 		after, _ := stampOf(file)
-		return after != now
+		return after != before
 	})
 	if err := s.cache.purge(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(file); !os.IsNotExist(err) {
-		t.Errorf("the altered file is still there: %v", err)
+		t.Errorf("the altered file still exists: %v", err)
 	}
 }

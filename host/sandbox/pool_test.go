@@ -13,68 +13,64 @@ import (
 	"assay/host/check"
 )
 
-// moody is a guest that does what the lineup's mode says: x traps, d divides by zero, o reads outside, l loops, r
-// recurses, e ends itself, f fails; everything else scores 10.
-func moody() *guest {
-	g := newGuest()
-	g.imports = append(g.imports, guestImport{module: "wasi_snapshot_preview1", name: "proc_exit",
-		params: []byte{wI32}})
-	const exit, own = callOwn, callOwn + 1
+// faulty returns a guest that fails according to config.mode: x traps, d divides by zero, o reads outside its memory, l
+// loops, r recurses, e exits, f returns a failure. Otherwise it scores 10.
+func faulty() *guest {
+	g := newGuest().importing(wasiExitImport)
+	const fnExit, fnRecurse = fnLog + 1, fnScore + 2
 	mode := func(letter byte, then ...[]byte) []byte {
-		return join(i32c(bufAt), loadByte(), i32c(int32(letter)), whenEqual(then...))
+		return concat(i32Const(bufferAt), opLoadByte, i32Const(int(letter)), opEqual, ifTrue(then...))
 	}
-	g.scoring(i32c(bufAt), i32c(0), store(), g.fact("config.mode", 16), drop(),
-		mode('x', g.log("about to trap"), unreachable()),
-		mode('d', i32c(1), i32c(0), []byte{0x6d}, drop()),
-		mode('o', i32c(-4), load(), drop()),
-		mode('l', g.log("about to loop"), forever()),
-		mode('r', invoke(own+1)),
-		mode('e', i32c(0), invoke(exit)),
-		mode('f', i32c(2), []byte{0x0f}),
-		g.signal(10, codeOne, "Because"), i32c(0))
-	g.functions = append(g.functions, guestFunction{body: invoke(own + 1)})
-	return g
+	g.scoring(i32Const(bufferAt), i32Const(0), opStore, g.fact("config.mode", 16), opDrop,
+		mode('x', g.log("about to trap"), opUnreachable),
+		mode('d', i32Const(1), i32Const(0), op(0x6d), opDrop),
+		mode('o', i32Const(-4), opLoad, opDrop),
+		mode('l', g.log("about to loop"), endless()),
+		mode('r', callFunc(fnRecurse)),
+		mode('e', i32Const(0), callFunc(fnExit)),
+		mode('f', i32Const(2), opReturn),
+		g.signal(10, codeOne, "Because"), returnScored)
+	return g.with(guestFunction{body: callFunc(fnRecurse)})
 }
 
-// counts returns how many instances are idle, and how many exist or are being made.
+// counts returns the number of idle instances, and of those that exist or are being created.
 func (p *pool) counts() (idle, all int) { return len(p.idle), len(p.slots) }
 
-// A broken instance is never used again, whatever broke it: another takes its place.
+// An instance that fails is closed and replaced.
 func TestBrokenInstanceIsReplaced(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		mode   string
 		reason check.FailureReason
-		or     check.FailureReason
-		why    string
+		or     check.FailureReason // another possible reason
+		text   string
 		output string
-		keeps  bool // the instance is not broken
+		keeps  bool // the instance is kept
 	}{
-		"unreachable":      {mode: "x", reason: check.Trap, why: "unreachable", output: "about to trap\n"},
-		"division by zero": {mode: "d", reason: check.Trap, why: "divide by zero"},
-		"load outside":     {mode: "o", reason: check.Trap, why: "out of bounds"},
+		"unreachable":      {mode: "x", reason: check.Trap, text: "unreachable", output: "about to trap\n"},
+		"division by zero": {mode: "d", reason: check.Trap, text: "divide by zero"},
+		"load outside":     {mode: "o", reason: check.Trap, text: "out of bounds"},
 		"endless loop":     {mode: "l", reason: check.Timeout, output: "about to loop\n"},
-		"recursion":        {mode: "r", reason: check.Trap, or: check.Timeout}, // the stack's end or the budget's, whichever is sooner
-		"exit":             {mode: "e", reason: check.Trap, why: "exited with code 0"},
-		"failure":          {mode: "f", reason: check.Trap, why: "returned 2", keeps: true},
+		"recursion":        {mode: "r", reason: check.Trap, or: check.Timeout}, // the stack limit or the budget
+		"exit":             {mode: "e", reason: check.Trap, text: "exited with code 0"},
+		"failure":          {mode: "f", reason: check.Trap, text: "returned 2", keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			described := manifest()
 			described["budget_ms"] = 20
-			p := openIn(t, sandboxOf(t, 1), pack(t, moody().encode(), described))
+			p := openIn(t, sandboxOf(t, 1), pack(t, faulty().encode(), described))
 			before := <-p.pool.idle
 			p.pool.idle <- before
 			_, err := p.Score(t.Context(), facts("example.org", test.mode))
-			lost := lossOf(t, err)
-			if lost.Reason != test.reason && lost.Reason != test.or ||
-				!strings.Contains(lost.Error(), test.why) || lost.Output != test.output {
-				t.Errorf("%v with output %q, want %s with %q", lost, lost.Output, test.reason, test.why)
+			failure := failureOf(t, err)
+			if failure.Reason != test.reason && failure.Reason != test.or ||
+				!strings.Contains(failure.Error(), test.text) || failure.Output != test.output {
+				t.Errorf("%v with output %q, want %s with %q", failure, failure.Output, test.reason, test.text)
 			}
-			until(t, "the pool is whole again", func() bool {
+			until(t, "the pool is full again", func() bool {
 				idle, all := p.pool.counts()
-				return idle == 1 &&
-					all == 1
+				return idle == 1 && all == 1
 			})
 			after := <-p.pool.idle
 			p.pool.idle <- after
@@ -89,22 +85,44 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 	}
 }
 
-// The context's deadline ends a call too, when it comes before the budget's.
-func TestDeadlineEndsACall(t *testing.T) {
+// The deadline of the context ends a call if it is before the end of the budget.
+func TestContextDeadlineEndsCall(t *testing.T) {
 	t.Parallel()
-	p := opened(t, moody())
+	p := openGuest(t, faulty())
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
 	_, err := p.Score(ctx, facts("x", "l"))
-	if lost := lossOf(t, err); lost.Reason != check.Timeout {
-		t.Errorf("%v, want a timeout", lost)
+	if failure := failureOf(t, err); failure.Reason != check.Timeout {
+		t.Errorf("%v, want a timeout", failure)
 	}
 }
 
-// A pool whose instances are all busy makes callers wait until their time is up.
+// A call after the deadline does not run, and does not cost an instance.
+func TestLateCallKeepsInstance(t *testing.T) {
+	t.Parallel()
+	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
+	before := <-p.pool.idle
+	p.pool.idle <- before
+	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	if result, err := p.Score(late, facts("x", "")); err != nil {
+		if failure := failureOf(t, err); failure.Reason != check.Timeout {
+			t.Errorf("%v, want a timeout", failure)
+		}
+	} else if result.Score != 7 {
+		t.Errorf("%+v", result)
+	}
+	after := <-p.pool.idle
+	p.pool.idle <- after
+	if after != before {
+		t.Error("the instance was replaced")
+	}
+	wantScore(t, p, 7)
+}
+
 func TestBusyPoolTimesOut(t *testing.T) {
 	t.Parallel()
-	p := openIn(t, sandboxOf(t, 1), pack(t, scores(1).encode(), manifest()))
+	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
 	in, err := p.pool.acquire(t.Context(), time.Now().Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
@@ -112,24 +130,19 @@ func TestBusyPoolTimesOut(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	_, err = p.Score(ctx, facts("x", ""))
-	if lost := lossOf(t, err); lost.Reason != check.Timeout ||
-		!strings.Contains(lost.Error(), "waiting for a free instance") {
-		t.Errorf("%v, want a timeout", lost)
+	if failure := failureOf(t, err); failure.Reason != check.Timeout ||
+		!strings.Contains(failure.Error(), "waiting for a free instance") {
+		t.Errorf("%v, want a timeout", failure)
 	}
 	p.pool.release(in)
-	if result, err := p.Score(t.Context(), facts("x", "")); err != nil || result.Score != 1 {
-		t.Errorf("%+v, %v", result, err)
-	}
+	wantScore(t, p, 7)
 }
 
-func TestPoolGrowsToItsSizeOnly(t *testing.T) {
+func TestPoolSizeIsLimited(t *testing.T) {
 	t.Parallel()
-	made := 0
-	var mu sync.Mutex
+	var created atomic.Int64
 	p := newPool(3, func(context.Context) (*instance, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		made++
+		created.Add(1)
 		return &instance{}, nil
 	}, func(error) {})
 	if err := p.warm(t.Context(), 1); err != nil {
@@ -149,50 +162,69 @@ func TestPoolGrowsToItsSizeOnly(t *testing.T) {
 	for _, in := range held {
 		p.release(in)
 	}
-	if idle, all := p.counts(); made != 3 || idle != 3 || all != 3 {
-		t.Errorf("%d made, %d idle of %d, want 3", made, idle, all)
+	if idle, all := p.counts(); created.Load() != 3 || idle != 3 || all != 3 {
+		t.Errorf("%d created, %d idle of %d, want 3", created.Load(), idle, all)
 	}
 }
 
-// An instance that cannot be made takes no slot for good: the next call tries again.
+// A slow initialization does not delay the call that needs the instance beyond its deadline.
+func TestSlowInitializationDoesNotDelayCalls(t *testing.T) {
+	t.Parallel()
+	started := make(chan struct{})
+	p := newPool(1, func(context.Context) (*instance, error) {
+		<-started
+		return &instance{}, nil
+	}, func(error) {})
+	acquired := make(chan error, 1)
+	go func() {
+		_, err := p.acquire(context.Background(), time.Now().Add(time.Millisecond))
+		acquired <- err
+	}()
+	select {
+	case err := <-acquired:
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%v, want a timeout", err)
+		}
+	case <-time.After(patience):
+		t.Error("the call waited for the instance")
+	}
+	close(started)
+	if _, err := p.acquire(t.Context(), time.Now().Add(patience)); err != nil {
+		t.Errorf("acquiring the instance that was created meanwhile: %v", err)
+	}
+}
+
+// An instance that cannot be created does not occupy a slot: the next call tries again.
 func TestPoolRecoversFromFailedReplacements(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("made to fail")
-	fail := false
-	var mu sync.Mutex
-	told := make(chan error, 1)
-	box := sandboxOf(t, 1)
-	plugin := openIn(t, box, pack(t, scores(1).encode(), manifest()))
+	var fail atomic.Bool
+	reported := make(chan error, 1)
+	plugin := openIn(t, sandboxOf(t, 1), sevenPoints(t))
 	p := newPool(1, func(ctx context.Context) (*instance, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		if fail {
+		if fail.Load() {
 			return nil, broken
 		}
 		return plugin.instantiate(ctx)
-	}, func(err error) { told <- err })
+	}, func(err error) { reported <- err })
 	in, err := p.acquire(t.Context(), time.Now().Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
 	}
-	mu.Lock()
-	fail = true
-	mu.Unlock()
+	fail.Store(true)
 	p.discard(in)
 	select {
-	case err := <-told:
+	case err := <-reported:
 		if !errors.Is(err, broken) {
-			t.Errorf("told of %v", err)
+			t.Errorf("reported %v", err)
 		}
 	case <-time.After(patience):
-		t.Fatal("nobody was told that the replacement failed")
+		t.Fatal("the failed replacement was not reported")
 	}
 	if _, err := p.acquire(t.Context(), time.Now().Add(time.Minute)); !errors.Is(err, broken) {
-		t.Errorf("acquiring: %v, want the reason", err)
+		t.Errorf("acquiring: %v, want %v", err, broken)
 	}
-	mu.Lock()
-	fail = false
-	mu.Unlock()
+	fail.Store(false)
 	in, err = p.acquire(t.Context(), time.Now().Add(time.Minute))
 	if err != nil {
 		t.Fatal(err)
@@ -204,18 +236,17 @@ func TestPoolRecoversFromFailedReplacements(t *testing.T) {
 	}
 }
 
-// Many callers share few instances, and some of them break: nobody gets what is another's.
-func TestHammer(t *testing.T) {
+// Many callers share few instances, some of which break. Each gets the result of its own call.
+func TestConcurrentCallsAreIsolated(t *testing.T) {
 	t.Parallel()
-	described := manifest()
-	// A guest that tells whom it was asked about: it would show a mix of two calls.
+	// The guest repeats its entity after reading the second fact, so it would show a mixture of two calls.
 	g := newGuest()
-	p1 := join(g.fact("entity.value", 200), localSet(0), i32c(1), g.text(codeOne), i32c(bufAt), localGet(0),
-		invoke(callSignal))
-	trap := join(g.text("config.mode"), i32c(bufAt+512), i32c(16), invoke(callFact), drop(), i32c(bufAt+512),
-		loadByte(), i32c('x'), whenEqual(unreachable()))
-	p := openIn(t, sandboxOf(t, 4), pack(t, g.scoring(p1, trap, i32c(0)).encode(), described))
-	var answered atomic.Int64
+	echo := concat(g.fact("entity.value", 200), localSet(0), i32Const(1), g.text(codeOne), i32Const(bufferAt),
+		localGet(0), callFunc(fnSignal))
+	trap := concat(g.text("config.mode"), i32Const(bufferAt+512), i32Const(16), callFunc(fnFact), opDrop,
+		i32Const(bufferAt+512), opLoadByte, i32Const('x'), opEqual, ifTrue(opUnreachable))
+	p := openIn(t, sandboxOf(t, 4), pack(t, g.scoring(echo, trap, returnScored).encode(), manifest()))
+	var scored atomic.Int64
 	var wg sync.WaitGroup
 	for caller := range 64 {
 		wg.Go(func() {
@@ -226,30 +257,118 @@ func TestHammer(t *testing.T) {
 					mode = "x"
 				}
 				result, err := p.Score(t.Context(), facts(value, mode))
-				var lost *check.Failure
+				var failure *check.Failure
 				switch {
-				case errors.As(err, &lost) && lost.Reason == check.Timeout: // 64 callers wait for 4 instances
+				case isTimeout(err): // 64 callers wait for 4 instances
 				case mode == "x":
-					if lost == nil || lost.Reason != check.Trap {
-						t.Errorf("a call that was to trap: %+v, %v", result, err)
+					if !errors.As(err, &failure) || failure.Reason != check.Trap {
+						t.Errorf("%+v, %v, want a trap", result, err)
 					}
 				case err != nil:
 					t.Error(err)
 				case len(result.Signals) != 1 || result.Signals[0].Text != value:
-					t.Errorf("asked about %s, answered %+v", value, result)
+					t.Errorf("called with %s, got %+v", value, result)
 				default:
-					answered.Add(1)
+					scored.Add(1)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	if answered.Load() == 0 {
-		t.Error("no call was answered")
+	if scored.Load() == 0 {
+		t.Error("no call returned a score")
 	}
-	until(t, "the pool is whole again", func() bool {
+	until(t, "the pool is full again", func() bool {
 		idle, all := p.pool.counts()
-		return idle == all && all >= 1 &&
-			all <= 4
+		return idle == all && all >= 1 && all <= 4
 	})
+}
+
+// Fifty callers share two instances of a slow layer. Each call returns a score or times out.
+func TestOverloadedPool(t *testing.T) {
+	t.Parallel()
+	p := openIn(t, sandboxOf(t, 2), hostileGuest{wasm: slow(1_000_000), budgetMS: 20}.module())
+	score := func() (check.Result, error) { return p.Score(context.Background(), facts(testEntity, "")) }
+	var scored atomic.Int64
+	var wg sync.WaitGroup
+	for range 50 {
+		wg.Go(func() {
+			for range 10 {
+				result, err := score()
+				var failure *check.Failure
+				switch {
+				case err == nil && result.Score == 7:
+					scored.Add(1)
+				case !errors.As(err, &failure) || failure.Reason != check.Timeout &&
+					failure.Reason != check.Unavailable:
+					t.Errorf("%+v, %v", result, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	p.resetBreaker()
+	if result, err := score(); scored.Load() == 0 && err != nil {
+		t.Errorf("no call of 500 scored, and then: %+v, %v", result, err)
+	}
+	t.Logf("%d of 500 calls scored; suspended: %v", scored.Load(), p.Suspended())
+}
+
+// Lineups of two healthy layers and one that never ends are swapped under load. In every check both healthy layers
+// score, and both have the same version.
+func TestLineupSwapsUnderLoad(t *testing.T) {
+	t.Parallel()
+	const swaps, callers = 100, 2
+	box := sandboxOf(t, callers)
+	version := func(n int) *check.Lineup {
+		m := hostileGuest{wasm: signalling(1+n%100, codeOne, "Version").encode, budgetMS: 100}.module()
+		return check.NewLineup(int64(n), 0, check.Bands{}, []check.Member{
+			{Name: "first", Layer: open(t, box, m)},
+			{Name: "loop", Layer: open(t, box, hostileGuest{wasm: loopForever, budgetMS: 1}.module())},
+			{Name: "second", Layer: open(t, box, m)}})
+	}
+	var live check.Live
+	lineup := version(0)
+	live.Swap(lineup)
+	done := make(chan struct{})
+	var checks atomic.Int64
+	var wg sync.WaitGroup
+	for range callers {
+		wg.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				held := live.Acquire()
+				for _, m := range held.Members {
+					result, err := m.Layer.Score(context.Background(), check.Input{})
+					if m.Name == "loop" || isTimeout(err) {
+						continue
+					}
+					if want := 1 + int(held.Revision%100); err != nil || result.Score != want {
+						t.Errorf("revision %d: layer %s scored %d, %v", held.Revision, m.Name, result.Score, err)
+					}
+				}
+				held.Release()
+				checks.Add(1)
+			}
+		})
+	}
+	closeDrained := func(old *check.Lineup, drained <-chan struct{}) {
+		<-drained
+		for _, m := range old.Members {
+			closePlugin(t, m.Layer.(*Plugin))
+		}
+	}
+	for n := 1; n <= swaps; n++ {
+		next := version(n)
+		closeDrained(lineup, live.Swap(next))
+		lineup = next
+	}
+	close(done)
+	wg.Wait()
+	closeDrained(lineup, live.Swap(nil))
+	t.Logf("%d checks during %d swaps", checks.Load(), swaps)
 }

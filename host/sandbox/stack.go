@@ -7,8 +7,8 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// wazero keeps the call stack of a guest in a slice that doubles from 10 KiB up to 84 MiB, where it reports an overflow,
-// and that never shrinks.
+// wazero keeps the call stack of a guest in a slice that doubles from 10 KiB up to 84 MiB, where wazero reports an
+// overflow. The slice never shrinks.
 const (
 	// maxStack is the maximum size of a guest's stack when it asks for fuel. One slice of fuel can use 6 MiB (meter
 	// charges for frames), so a stack ends at 10 MiB, or 20 MiB together with the slices that it outgrew.

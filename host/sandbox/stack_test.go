@@ -2,7 +2,6 @@ package sandbox
 
 import (
 	"errors"
-	"path/filepath"
 	"reflect"
 	"strconv"
 	"testing"
@@ -10,50 +9,39 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/registry"
 )
 
-// deepGo is a layer built by Go that calls itself as often as it is told.
-func deepGo(t *testing.T) *Plugin {
-	t.Helper()
-	wasm, err := registry.CompileGo(t.Context(), filepath.Join("testdata", "deep"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := unpacked(t, wasm)
-	m.Manifest.BudgetMS = 10_000 // a busy machine
-	return openIn(t, sandboxOf(t, 1), m)
-}
-
-func (p *Plugin) down(t *testing.T, n int) (check.Result, error) {
-	t.Helper()
-	return p.Score(t.Context(), check.Input{Entity: entity.Facts{"domain.ascii": strconv.Itoa(n)}})
-}
-
-// TestDeepCalls has a layer built by Go go as deep as sdk/ABI.md section 5 lets it rely on, and deeper.
-func TestDeepCalls(t *testing.T) {
+// A layer built by Go can recurse as deeply as sdk/ABI.md section 5 guarantees, and fails if it recurses much deeper.
+func TestRecursionDepth(t *testing.T) {
 	t.Parallel()
-	p := deepGo(t)
+	m := buildGo(t, "deep")
+	m.Manifest.BudgetMS = 10_000 // a busy machine
+	p := openIn(t, sandboxOf(t, 1), m)
+	recurse := func(depth int) (check.Result, error) {
+		return p.Score(t.Context(), check.Input{Entity: entity.Facts{"domain.ascii": strconv.Itoa(depth)}})
+	}
 	for range 2 {
-		for _, n := range []int{10, 20_000} {
-			if result, err := p.down(t, n); err != nil || result.Score != 10 {
-				t.Fatalf("%d deep: %+v, %v", n, result, err)
+		for _, depth := range []int{10, recursionDepth} {
+			if result, err := recurse(depth); err != nil || result.Score != 10 {
+				t.Fatalf("depth %d: %+v, %v", depth, result, err)
 			}
 		}
-		if lost := lossOf(t, errOf(p.down(t, 100_000))); lost.Reason != check.Trap || !errors.Is(lost, errStackTooDeep) {
-			t.Errorf("too deep: %v", lost)
+		_, err := recurse(5 * recursionDepth)
+		if failure := failureOf(t, err); failure.Reason != check.Trap || !errors.Is(failure, errStackTooDeep) {
+			t.Errorf("too deep: %v", failure)
 		}
 	}
 }
 
-// TestGrownStack gives instances the stacks that a call may leave behind: a large one does not stay, and one that is
-// too large betrays a call that was back before anybody looked.
-func TestGrownStack(t *testing.T) {
+// An instance does not keep a large stack, and a stack over the limit fails the call even if the guest has returned.
+func TestStackLimits(t *testing.T) {
 	t.Parallel()
-	p := openIn(t, sandboxOf(t, 1), pack(t, scores(7).encode(), manifest()))
+	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
 	in := <-p.pool.idle
 	defer p.pool.release(in)
-	for size, want := range map[int]error{maxIdleStack: nil, maxIdleStack + 1: nil, maxStack: nil, maxStack + 1: errStackTooDeep} {
+	for size, want := range map[int]error{
+		maxIdleStack: nil, maxIdleStack + 1: nil, maxStack: nil, maxStack + 1: errStackTooDeep,
+	} {
 		in.stack = guestStack{reflect.ValueOf(make([]byte, size))}
 		c := &call{plugin: p}
 		c.fuel.deadline = time.Now().Add(patience)
@@ -65,5 +53,3 @@ func TestGrownStack(t *testing.T) {
 		}
 	}
 }
-
-func errOf(_ check.Result, err error) error { return err }

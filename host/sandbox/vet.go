@@ -59,8 +59,8 @@ const (
 // maxImportErrors limits how many bad imports an error lists.
 const maxImportErrors = 10
 
-// vet verifies that a module implements the layer interface. The error lists every defect: imports that are not offered,
-// and exports that are missing or of the wrong type.
+// vet verifies that a module implements the layer interface. The error lists all defects: imports that are not
+// offered, and exports that are missing or of the wrong type.
 func vet(m *meter.Summary) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -68,7 +68,8 @@ func vet(m *meter.Summary) error {
 		want, ok := imports[f.Module][f.Name]
 		switch {
 		case !ok:
-			bad("the module imports the function %.80q of module %.80q, which is not offered to layers", f.Name, f.Module)
+			bad("the module imports the function %.80q of module %.80q, which is not offered to layers",
+				f.Name, f.Module)
 		case !want.Equal(f.Signature):
 			bad("the module imports %s.%s as %s instead of %s", f.Module, f.Name, f.Signature, want)
 		}

@@ -1,0 +1,117 @@
+package sandbox
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/registry"
+)
+
+// BenchmarkSmallLayer measures a whole call of a small layer with its deadline. The layer looks for five words and
+// emits three signals. It is written in Go and in C, and runs on restored and on shared instances.
+func BenchmarkSmallLayer(b *testing.B) {
+	facts := check.Input{Entity: entity.Facts{"domain.ascii": "paypal-secure-login.example"}}
+	for language, build := range map[string]func(testing.TB) registry.Module{"go": smallInGo, "c": smallInC} {
+		b.Run(language, func(b *testing.B) {
+			m, box := build(b), sandboxOf(b, 1)
+			m.Manifest.BudgetMS = 10_000 // a busy machine may suspend the process for longer than a layer may run
+			for name, open := range map[string]func(context.Context, registry.Module) (*Plugin, error){
+				"shared": box.OpenShared, "restored": box.Open,
+			} {
+				b.Run(name, func(b *testing.B) {
+					p, err := open(b.Context(), m)
+					if err != nil {
+						b.Fatal(err)
+					}
+					defer closePlugin(b, p)
+					ctx, cancel := context.WithTimeout(b.Context(), time.Hour)
+					defer cancel()
+					b.ReportAllocs()
+					for b.Loop() {
+						if r, err := p.Score(ctx, facts); err != nil || r.Score != 30 || len(r.Signals) != 3 {
+							b.Fatalf("%+v, %v", r, err)
+						}
+					}
+				})
+			}
+		})
+	}
+}
+
+func smallInGo(t testing.TB) registry.Module { return buildGo(t, "small") }
+
+// smallInC builds testdata/small.c with clang, or skips the benchmark without clang.
+func smallInC(t testing.TB) registry.Module {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "small.wasm")
+	if text, err := exec.CommandContext(t.Context(), "clang", "--target=wasm32", "-O2", "-mbulk-memory", "-nostdlib",
+		"-Wl,--no-entry", filepath.Join("testdata", "small.c"), "-o", file).CombinedOutput(); err != nil {
+		t.Skipf("install clang and lld to run this: %v\n%s", err, text)
+	}
+	wasm, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := os.ReadFile(filepath.Join("testdata", "small", "manifest.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed, err := registry.Pack(wasm, manifest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openModule(t, packed)
+}
+
+// BenchmarkOvershoot measures by how much guests that do not return exceed a budget of 20 ms, on an idle machine and
+// while other layers keep every processor busy. For a meaningful p99 use -benchtime=200x or more.
+func BenchmarkOvershoot(b *testing.B) {
+	for _, h := range hostileGuests() {
+		if !h.want.isSlow() {
+			continue
+		}
+		h.budgetMS = 20
+		b.Run(h.name+"/idle", func(b *testing.B) { h.overshoot(b, 0) })
+		b.Run(h.name+"/busy", func(b *testing.B) { h.overshoot(b, runtime.GOMAXPROCS(0)) })
+	}
+}
+
+func (h hostileGuest) overshoot(b *testing.B, busyCallers int) {
+	b.Helper()
+	box := sandboxOf(b, 1+busyCallers)
+	guest := openIn(b, box, h.module())
+	busy := openIn(b, box, hostileGuest{wasm: slow(1_000_000), budgetMS: 100}.module())
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	for range busyCallers {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				_, _ = busy.Score(context.Background(), check.Input{})
+				busy.resetBreaker()
+			}
+		})
+	}
+	budget := guest.Manifest().Budget()
+	var over []time.Duration
+	for b.Loop() {
+		guest.resetBreaker()
+		began := time.Now()
+		_, _ = guest.Score(context.Background(), facts(testEntity, ""))
+		over = append(over, max(0, time.Since(began)-budget))
+	}
+	stop()
+	wg.Wait()
+	slices.Sort(over)
+	for name, rank := range map[string]int{"p50": 50, "p99": 99, "max": 100} {
+		b.ReportMetric(float64(over[(len(over)-1)*rank/100].Microseconds()), name+"-us")
+	}
+}

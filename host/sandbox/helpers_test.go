@@ -1,0 +1,174 @@
+package sandbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/registry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Signal codes of the tests' manifest.
+const (
+	codeOne = "test:signal:one"
+	codeTwo = "test:signal:two"
+)
+
+// testEntity is the entity that the hostile guests are called with.
+const testEntity = "hostile.example"
+
+func manifest() map[string]any {
+	return map[string]any{
+		"name": "guest", "version": "1.0.0", "summary": "A test's layer", "entities": []string{"domain"},
+		"facts":   []string{"entity.value", "config.mode"},
+		"signals": []map[string]string{{"code": codeOne, "text": "One"}, {"code": codeTwo, "text": "Two"}},
+		"threats": []string{"phishing", "scam"}, "budget_ms": 100, "memory_mb": 1,
+	}
+}
+
+func marshal(manifest map[string]any) []byte {
+	text, err := json.Marshal(manifest)
+	if err != nil {
+		panic(err)
+	}
+	return text
+}
+
+func pack(t testing.TB, wasm []byte, manifest map[string]any) registry.Module {
+	t.Helper()
+	packed, err := registry.Pack(wasm, marshal(manifest))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openModule(t, packed)
+}
+
+func openModule(t testing.TB, packed []byte) registry.Module {
+	t.Helper()
+	m, err := registry.OpenModule(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// buildGo builds the layer in a folder of testdata.
+func buildGo(t testing.TB, dir string) registry.Module {
+	t.Helper()
+	wasm, err := registry.CompileGo(t.Context(), "testdata/"+dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return openModule(t, wasm)
+}
+
+func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// sandboxOf returns a sandbox without a cache folder.
+func sandboxOf(t testing.TB, instances int) *Sandbox {
+	t.Helper()
+	return closeAtEnd(t, New(Config{Instances: instances, Logger: discard()}))
+}
+
+func closeAtEnd(t testing.TB, s *Sandbox) *Sandbox {
+	t.Helper()
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("closing sandbox: %v", err)
+		}
+	})
+	return s
+}
+
+// open opens a plugin that the caller closes.
+func open(t testing.TB, s *Sandbox, m registry.Module) *Plugin {
+	t.Helper()
+	p, err := s.Open(t.Context(), m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// openIn opens a plugin and closes it at the end of the test.
+func openIn(t testing.TB, s *Sandbox, m registry.Module) *Plugin {
+	t.Helper()
+	p := open(t, s, m)
+	t.Cleanup(func() { closePlugin(t, p) })
+	return p
+}
+
+// openGuest opens a guest with the tests' manifest in a sandbox of its own, with two instances.
+func openGuest(t testing.TB, g *guest) *Plugin {
+	t.Helper()
+	return openIn(t, sandboxOf(t, 2), pack(t, g.encode(), manifest()))
+}
+
+func closePlugin(t testing.TB, p *Plugin) {
+	t.Helper()
+	if err := p.Close(t.Context()); err != nil {
+		t.Errorf("closing plugin: %v", err)
+	}
+}
+
+// facts returns the input of a call: an entity, and the lineup's setting of config.mode.
+func facts(value, mode string) check.Input {
+	return check.Input{Entity: entity.Facts{"entity.value": value, "entity.type": "domain"},
+		Config: map[string]string{"mode": mode}}
+}
+
+// failureOf returns err as a *check.Failure, which every error of Score is.
+func failureOf(t testing.TB, err error) *check.Failure {
+	t.Helper()
+	var failure *check.Failure
+	if !errors.As(err, &failure) {
+		t.Fatalf("%v is not a *check.Failure", err)
+	}
+	return failure
+}
+
+func isTimeout(err error) bool {
+	var failure *check.Failure
+	return errors.As(err, &failure) && failure.Reason == check.Timeout
+}
+
+// scoreWithRetry calls a plugin until the call does not time out: on a busy machine it may wait long for an instance
+// or a processor.
+func scoreWithRetry(p *Plugin, value string) (check.Result, error) {
+	for {
+		result, err := p.Score(context.Background(), facts(value, ""))
+		if !isTimeout(err) {
+			return result, err
+		}
+		p.resetBreaker()
+	}
+}
+
+// resetBreaker closes the circuit breaker, for tests that make a plugin fail often.
+func (p *Plugin) resetBreaker() { p.breaker.record(true, time.Now()) }
+
+// patience is the longest wait for a condition. A test that waits that long fails.
+const patience = 30 * time.Second
+
+func until(t testing.TB, condition string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(patience)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("timed out waiting until %s", condition)
+		}
+	}
+}

@@ -1,0 +1,263 @@
+package sandbox
+
+import "assay/host/check"
+
+func hostileGuests() []hostileGuest {
+	var all []hostileGuest
+	for _, list := range [][]hostileGuest{endlessGuests(), trappingGuests(), returningGuests(), refusedGuests()} {
+		all = append(all, list...)
+	}
+	return all
+}
+
+func endlessGuests() []hostileGuest {
+	large := func(name string, wasm func() []byte) hostileGuest {
+		return hostileGuest{name: name, wasm: wasm, want: timesOut(), memoryMB: 64, extraMB: 192}
+	}
+	return []hostileGuest{
+		{name: "loop/forever", wasm: loopForever, want: timesOut()},
+		{name: "loop/branch table", wasm: loopByBranchTable, want: timesOut()},
+		{name: "loop/host calls", wasm: loopThroughHost, want: timesOut()},
+		{name: "loop/until the fuel limit", wasm: loopForever, want: failsWith(check.Exhausted, "the fuel ran out"),
+			maxFuel: 1_000_000, budgetMS: 100},
+		{name: "loop/first call of an instance", wasm: once(endless()), want: timesOut()},
+		{name: "call tree/direct", wasm: callTree, want: timesOut()},
+		{name: "call tree/by table", wasm: callTreeByTable, want: timesOut()},
+		{name: "call tree/fib", wasm: naiveFib, want: timesOut()},
+		{name: "call tree/straight line", wasm: straightLine, want: timesOut(), extraMB: 768},
+		{name: "stack/loop at depth", wasm: loopAtDepth, want: timesOut()},
+		{name: "stack/recurse repeatedly", wasm: recurseRepeatedly, want: timesOut()},
+		large("memory/grow forever", growForever),
+		large("bulk/fill forever", fillForever),
+		large("bulk/copy forever", copyForever),
+		large("bulk/init forever", initForever),
+		large("bulk/touch every page", touchForever),
+		{name: "bulk/fill a table forever", wasm: fillTableForever, want: timesOut()},
+		{name: "wasi/yield forever", wasm: yieldForever, want: timesOut()},
+		large("wasi/random forever", randomForever),
+		large("wasi/print eight million buffers", printVectors),
+		large("wasi/poll a million clocks", pollVectors),
+		{name: "log/forever", wasm: logForever, want: timesOut()},
+	}
+}
+
+func trappingGuests() []hostileGuest {
+	deep := func(name string, wasm func() []byte, want expectation) hostileGuest {
+		return hostileGuest{name: name, wasm: wasm, want: want, budgetMS: 100}
+	}
+	outside := traps("outside its memory")
+	return []hostileGuest{
+		deep("stack/recurse forever", recurseForever, overflowsStack()),
+		deep("stack/recurse mutually", recurseMutually, overflowsStack()),
+		deep("stack/trap at depth", trapAtDepth, traps("unreachable")),
+		deep("stack/recurse by table", recurseByTable, overflowsStack()),
+		deep("stack/frame of results", recurseWithResults, overflowsStack()),
+		deep("stack/frame of cold code", recurseWithColdFrame, overflowsStack()),
+		deep("stack/frame of locals", recurseWithLocals, overflowsStack()),
+		deep("stack/return from too deep", recurseTooDeepAndReturn, overflowsStack()),
+		{name: "trap/unreachable", wasm: trapping(opUnreachable), want: traps("unreachable")},
+		{name: "trap/division by zero", wasm: trapping(i32Const(1), i32Const(0), op(0x6d), opDrop),
+			want: traps("divide by zero")},
+		{name: "trap/remainder of zero", wasm: trapping(i32Const(1), i32Const(0), op(0x6f), opDrop),
+			want: traps("divide by zero")},
+		{name: "trap/division overflow", wasm: trapping(i32Const(-1<<31), i32Const(-1), op(0x6d), opDrop),
+			want: traps("overflow")},
+		{name: "trap/truncate NaN", wasm: trapping(op(0x43, 0, 0, 0xc0, 0x7f, 0xa8), opDrop),
+			want: traps("invalid conversion")},
+		{name: "trap/load outside", wasm: trapping(i32Const(65533), opLoad, opDrop),
+			want: traps("out of bounds memory")},
+		{name: "trap/store outside", wasm: trapping(i32Const(65533), i32Const(1), opStore),
+			want: traps("out of bounds memory")},
+		{name: "trap/load at the highest offset", wasm: trapping(i32Const(-1), op(0x28, 0), maxCount, opDrop),
+			want: traps("out of bounds memory")},
+		{name: "trap/fill outside", wasm: trapping(i32Const(1), i32Const(0), i32Const(65536), opMemoryFill),
+			want: traps("out of bounds memory")},
+		{name: "trap/table entry of another type", wasm: withTable(callTable(0, fnScore)),
+			want: traps("indirect call type mismatch")},
+		{name: "trap/null table entry", wasm: withTable(callTable(1, fnScore)), want: traps("invalid table access")},
+		{name: "trap/outside the table", wasm: withTable(callTable(3, fnScore)), want: traps("invalid table access")},
+		{name: "pointer/signal code", want: outside,
+			wasm: trapping(i32Const(1), i32Const(-1), i32Const(4), i32Const(0), i32Const(1), callFunc(fnSignal))},
+		{name: "pointer/signal text", want: outside,
+			wasm: trapping(i32Const(1), i32Const(0), i32Const(1), i32Const(65536), i32Const(-1), callFunc(fnSignal))},
+		{name: "pointer/threat", wasm: trapping(i32Const(65535), i32Const(2), callFunc(fnThreat)), want: outside},
+		{name: "pointer/log", wasm: trapping(i32Const(0), i32Const(1), i32Const(65536), callFunc(fnLog)),
+			want: outside},
+		{name: "pointer/fact name", want: outside,
+			wasm: trapping(i32Const(-1), i32Const(-1), i32Const(0), i32Const(0), callFunc(fnFact), opDrop)},
+		{name: "pointer/fact buffer", want: outside, wasm: func() []byte {
+			g := newGuest()
+			return g.scoring(g.text("entity.value"), i32Const(65530), i32Const(-1), callFunc(fnFact), opDrop,
+				returnScored).encode()
+		}},
+		{name: "trap/first call of an instance", wasm: once(opUnreachable), want: traps("unreachable")},
+		{name: "exit/0", wasm: exiting(0), want: traps("exited with code 0")},
+		{name: "exit/1", wasm: exiting(1), want: traps("exited with code 1")},
+		{name: "outcome/-1", wasm: returning(-1), want: traps("returned -1")},
+		{name: "outcome/101", wasm: returning(101), want: traps("returned 101")},
+		{name: "outcome/-2147483648", wasm: returning(-1 << 31), want: traps("returned -2147483648")},
+	}
+}
+
+func returningGuests() []hostileGuest {
+	large := func(name string, wasm func() []byte, want expectation) hostileGuest {
+		return hostileGuest{name: name, wasm: wasm, want: want, memoryMB: 64, extraMB: 192}
+	}
+	text := func(name, text string, want expectation) hostileGuest {
+		return hostileGuest{name: "text/" + name, wasm: signalling(1, codeOne, text).encode, want: want}
+	}
+	return []hostileGuest{
+		{name: "healthy", wasm: healthy().encode, want: scores(len(testEntity))},
+		{name: "slow", wasm: slow(1_000_000), want: scores(7)},
+		{name: "simd", wasm: simdHeavy, want: scores(8)},
+		{name: "stack/return from depth", wasm: recurseAndReturn, want: scores(3), budgetMS: 100},
+		{name: "memory/grow at once", wasm: growAtOnce, want: scores(9)},
+		{name: "table/grow at once", wasm: growTableAtOnce, want: scores(9)},
+		{name: "wasi/sleep an hour", wasm: sleepAnHour, want: scores(5)},
+		{name: "wasi/size of subscriptions overflows", wasm: overflowingSubscriptions(0x05555556), want: scores(6)},
+		{name: "wasi/size of subscriptions overflows to zero", wasm: overflowingSubscriptions(1 << 28),
+			want: scores(6)},
+		{name: "wasi/clocks and random numbers", wasm: flipACoin, want: scores(coinScore)},
+		large("wasi/too many random bytes",
+			invalidArguments(wasiRandomGetImport, i32Const(0), i32Const(maxRandom+1)), scores(6)),
+		large("wasi/too many buffers", invalidArguments(wasiWriteImport,
+			i32Const(1), i32Const(64), i32Const(maxVectors+1), i32Const(0)), scores(6)),
+		large("wasi/too many subscriptions", invalidArguments(wasiPollImport,
+			i32Const(64), i32Const(64), i32Const(maxVectors+1), i32Const(0)), scores(6)),
+		{name: "custom section/invalid debug info", wasm: invalidDebugInfo, want: scores(len(testEntity))},
+		{name: "custom section/invalid names", wasm: invalidNames, want: scores(len(testEntity))},
+		{name: "points/-100", wasm: signalling(-100, codeOne, "Harmless").encode, want: scores(0)},
+		{name: "points/101", wasm: signalling(101, codeOne, "Alarming").encode, want: breaksRules("101 points")},
+		{name: "points/-2147483648", wasm: signalling(-1<<31, codeOne, "Alarming").encode,
+			want: breaksRules("-2147483648 points")},
+		{name: "undeclared/code", wasm: signalling(1, "test:signal:other", "Undeclared").encode,
+			want: breaksRules(`no signal code "test:signal:other"`)},
+		{name: "undeclared/threat", wasm: threatening("malware"), want: breaksRules(`no threat "malware"`)},
+		{name: "undeclared/threat that is a verdict", wasm: threatening("allow\x00\xff"),
+			want: breaksRules("no threat")},
+		{name: "signals/65", wasm: signallingRepeatedly(65), want: breaksRules("more than 64 signals")},
+		{name: "signals/million", wasm: signallingRepeatedly(1_000_000),
+			want: expectation{failures: []check.FailureReason{check.Refused, check.Timeout, check.Exhausted}}},
+		large("text/10 MiB", signallingText(10<<20), breaksRules("longer than 240")),
+		text("empty", "", breaksRules("empty")),
+		text("not UTF-8", "a\xff", breaksRules("not UTF-8")),
+		text("ANSI escape", "\x1b[2Jgone", breaksRules("control character")),
+		text("NUL", "nul\x00", breaksRules("control character")),
+		text("right to left override", "evil\u202etxt.exe", breaksRules("control character")),
+		text("script", "</script><script>alert(1)", scores(1)),
+		text("nested brackets", nested, scores(1)),
+		{name: "log/10 MiB", wasm: loggingBytes(10 << 20), want: traps("unreachable"), memoryMB: 64, extraMB: 192,
+			budgetMS: 100},
+		{name: "log/format verbs", wasm: logging("%s%n%!d(MISSING)"), want: traps("unreachable")},
+	}
+}
+
+func refusedGuests() []hostileGuest {
+	changed := func(name string, change func(*guest), contains ...string) hostileGuest {
+		return hostileGuest{name: name, wasm: healthyExcept(change), want: refusedAtOpen(contains...)}
+	}
+	starting := func(name string, wasm func() []byte, contains ...string) hostileGuest {
+		return hostileGuest{name: "initialization/" + name, wasm: wasm,
+			want: refusedAtOpen(append(contains, "starting an instance")...)}
+	}
+	return append(malformedGuests(), []hostileGuest{
+		{name: "proposal/tail call", wasm: trapping(op(0x12), uleb(fnScore)),
+			want: refusedAtOpen("code section, offset", "tail calls")},
+		changed("proposal/shared memory", func(g *guest) { g.memory = op(3, 1, 1) },
+			"memory section, offset", "threads"),
+		{name: "proposal/atomic wait", want: refusedAtOpen("code section, offset", "threads"),
+			wasm: trapping(i32Const(0), i32Const(0), i64Const(-1), op(0xfe, 1, 2, 0), opDrop)},
+		{name: "proposal/try table", wasm: trapping(endless(op(0x1f, 0x40, 1, 2, 0, 0x08, 0, 0x0b))),
+			want: refusedAtOpen("code section, offset", "exception")},
+		{name: "proposal/throw", wasm: trapping(op(0x08, 0)), want: refusedAtOpen("code section, offset", "exception")},
+		changed("memory/4 GiB", func(g *guest) { g.memory = concat(op(0), uleb(65536)) },
+			"memory section, offset", "65536 pages"),
+		changed("memory/data outside", func(g *guest) { g.data = make([]byte, 64<<10) },
+			"starting an instance", "out of bounds memory"),
+		changed("table/grow without a maximum", func(g *guest) {
+			g.tables = [][]byte{concat([]byte(tFuncref), op(0, 1))}
+			g.functions[0].body = concat(opNullFunc, i32Const(0x7fffffff), opTableGrow)
+		}, "code section, offset", "no maximum"),
+		{name: "table/64", wasm: sixtyFourTables, want: refusedAtOpen("table section, offset", "64 tables")},
+		changed("table/134 million entries", func(g *guest) {
+			g.tables = [][]byte{concat([]byte(tFuncref), op(0), uleb(1<<27))}
+		}, "table section, offset", "134217728 entries"),
+		starting("loop in start", loopInStart, "ran out"),
+		starting("loop", healthy().initializing(endless()).encode, "ran out"),
+		starting("fib", fibInInitialize, "ran out"),
+		starting("trap", healthy().initializing(opUnreachable).encode, "unreachable"),
+		starting("recursion", healthy().initializing(callFunc(fnScore+1)).encode),
+		starting("recursion in start", recurseInStart),
+		{name: "import/stdin", wasm: importing(wasiModule, "fd_read", tI32+tI32+tI32+tI32, tI32),
+			want: refusedAtOpen(`"fd_read"`, "not offered")},
+		{name: "import/unknown function", wasm: importing("env", "secret", "", ""),
+			want: refusedAtOpen(`"secret" of module "env"`, "not offered")},
+		{name: "import/socket", wasm: importing(wasiModule, "sock_accept", tI32+tI32+tI32, tI32),
+			want: refusedAtOpen(`"sock_accept"`, "not offered")},
+		{name: "import/file", want: refusedAtOpen(`"path_open"`, "not offered"),
+			wasm: importing(wasiModule, "path_open", tI32+tI32+tI32+tI32+tI32+tI64+tI64+tI32+tI32, tI32)},
+		{name: "import/unknown module", wasm: importing("assay2", "log", tI32+tI32+tI32, ""),
+			want: refusedAtOpen(`module "assay2"`, "not offered")},
+		{name: "import/wrong type", wasm: importing(hostModule, "log", tI32+tI32+tI64, ""),
+			want: refusedAtOpen("assay.log", "(i32, i32, i64)")},
+		{name: "import/refill function", wasm: importing("assay_meter", "refill", "", ""),
+			want: refusedAtOpen("import section, offset", "reserved")},
+		{name: "import/ten thousand", wasm: tenThousandImports,
+			want: refusedAtOpen("import section, offset", "10000 imports")},
+		changed("export/fuel counter", func(g *guest) {
+			g.globals = [][]byte{concat([]byte(tI64), op(1), i64Const(1<<40), op(0x0b))}
+			g.exports = append(g.exports, exportEntry("assay.fuel", 3, 0))
+		}, "export section, offset", "reserved"),
+		changed("export/no score", func(g *guest) { g.functions[0].export = "score" },
+			`the function "assay_v1_score"`),
+		changed("export/no memory", func(g *guest) { g.exports = nil }, `a memory named "memory"`),
+		changed("export/memory is a global", func(g *guest) {
+			g.globals = [][]byte{concat([]byte(tI32), op(0), i32Const(0), op(0x0b))}
+			g.exports = [][]byte{exportEntry("memory", 3, 0)}
+		}, `a memory named "memory"`),
+		changed("export/score is a memory", func(g *guest) {
+			g.functions[0].export = ""
+			g.exports = append(g.exports, exportEntry(exportScore, 2, 0))
+		}, `the function "assay_v1_score"`),
+		{name: "export/score takes a pointer", wasm: scoreFunction(tI32, tI32, i32Const(0)),
+			want: refusedAtOpen(`"assay_v1_score" as (i32) -> (i32)`)},
+		{name: "export/score returns a float", want: refusedAtOpen(`"assay_v1_score" as () -> (f64)`),
+			wasm: scoreFunction("", tF64, op(0x44, 0, 0, 0, 0, 0, 0, 0xf0, 0x7f))},
+	}...)
+}
+
+func malformedGuests() []hostileGuest {
+	guest := func(name string, wasm func() []byte, contains ...string) hostileGuest {
+		return hostileGuest{name: name, wasm: wasm, want: refusedAtOpen(contains...)}
+	}
+	const atHeader, inCode, work = "header section, offset 0", "code section, offset", "units of work"
+	all := []hostileGuest{
+		guest("compile bomb/4 billion locals", manyLocals, "code section, offset 23", "4294967295 locals"),
+		guest("compile bomb/loop over 16,000 locals", phiStorm, inCode, "locals, over the limit of 1000"),
+		guest("compile bomb/branches", branchStorm, inCode, work),
+		guest("compile bomb/ifs", ifStorm, inCode, work),
+		guest("compile bomb/loops", loopStorm, inCode, work),
+		guest("compile bomb/branch table", tableStorm, inCode, work),
+		guest("type/million parameters", millionParameters, "type section, offset", "1000000 parameters"),
+		guest("type/recursive", recursiveTypes, "type section, offset", "garbage collection"),
+		guest("format/empty", file(""), atHeader, "empty"),
+		guest("format/wrong magic", file("\x00asn\x01\x00\x00\x00"), atHeader, "magic"),
+		guest("format/wrong version", file("\x00asm\x02\x00\x00\x00"), "header section", "version"),
+		guest("format/component", file("\x00asm\x0d\x00\x01\x00"), "header section", "component"),
+		guest("format/gzip", file("\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03"+wasmHeader), atHeader, "gzip"),
+		guest("format/ELF", file("\x7fELF\x02\x01\x01\x00"), atHeader, "ELF"),
+		{name: "format/100 MiB of zeros", wasm: zeros100MB, want: refusedAtOpen(atHeader, "over the limit"),
+			extraMB: 200},
+		{name: "custom section/giant names", wasm: giantNames, want: refusedAtOpen(atHeader, "over the limit"),
+			extraMB: 500},
+		guest("custom section/name not UTF-8", customSections(nil, "\xff\xfe"), "custom section, offset", "UTF-8"),
+	}
+	for id, name := range map[byte]string{
+		typeSection: "type", importSection: "import", functionSection: "function", tableSection: "table",
+		memorySection: "memory", globalSection: "global", exportSection: "export", elementSection: "element",
+		codeSection: "code", dataSection: "data",
+	} {
+		all = append(all, guest("announced count/"+name, announcing(id), name+" section, offset", "4294967295"))
+	}
+	return all
+}

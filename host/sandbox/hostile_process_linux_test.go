@@ -1,0 +1,332 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	ossignal "os/signal"
+	"path/filepath"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+
+	"assay/host/check"
+)
+
+// Tests that may hang or kill a process run in a child process, where a hang and a crash are results.
+
+// These environment variables make the test binary a child.
+const (
+	taskVariable   = "SANDBOX_TEST_TASK"
+	reportVariable = "SANDBOX_TEST_REPORT"
+)
+
+const (
+	childTimeout    = time.Minute
+	childCPUSeconds = 120
+	childMemoryMB   = 4096
+)
+
+// childResult is how a child ended.
+type childResult struct {
+	report
+	reported bool
+	hung     bool
+	crash    string // first line of its output
+}
+
+// clean reports whether the child has finished its task.
+func (c childResult) clean() bool { return !c.hung && c.crash == "" && c.reported }
+
+// childTasks returns everything that a child can run, by name.
+func childTasks() map[string]func(*report) {
+	tasks := map[string]func(*report){
+		"prefixes": openPrefixes, "bit flips": openBitFlips, "full disk": cacheOnFullDisk, "idle stack": keepIdleStack,
+	}
+	for name, g := range unguardedGuests() {
+		tasks[name] = runUnguarded(g.wasm)
+	}
+	for _, h := range hostileGuests() {
+		tasks[h.name] = h.run
+	}
+	return tasks
+}
+
+// TestChild runs a task of another test in a process of its own. It does nothing without a task.
+func TestChild(t *testing.T) {
+	task, ok := os.LookupEnv(taskVariable)
+	if !ok {
+		return
+	}
+	before, err := statusMB("VmRSS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Reserved memory counts towards the limit, and the race detector reserves terabytes, so the limit is relative.
+	reserved, err := statusMB("VmSize")
+	if err != nil {
+		t.Fatal(err)
+	}
+	limitTo(t, syscall.RLIMIT_AS, uint64(reserved+childMemoryMB)<<20)
+	limitTo(t, syscall.RLIMIT_CPU, childCPUSeconds) // ends a child whose parent was killed
+	var r report
+	childTasks()[task](&r)
+	peak, err := statusMB("VmHWM")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.PeakMB = peak - before
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(os.Getenv(reportVariable), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func limitTo(t *testing.T, resource int, limit uint64) {
+	t.Helper()
+	if err := syscall.Setrlimit(resource, &syscall.Rlimit{Cur: limit, Max: limit}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// statusMB returns a field of /proc/self/status in MiB.
+func statusMB(name string) (int, error) {
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			kb, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB"))
+			return kb / 1024, err
+		}
+	}
+	return 0, fmt.Errorf("/proc/self/status has no field %s", name)
+}
+
+// residentMB returns the resident memory of the process after a garbage collection.
+func residentMB() (int, error) {
+	debug.FreeOSMemory()
+	return statusMB("VmRSS")
+}
+
+// inChild runs a task in a child process.
+func inChild(t *testing.T, task string, timeout time.Duration) childResult {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "report")
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestChild$", "-test.count=1")
+	cmd.Env = append(os.Environ(), taskVariable+"="+task, reportVariable+"="+file)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	err := cmd.Run()
+	var c childResult
+	if ctx.Err() != nil && t.Context().Err() == nil {
+		c.hung = true
+		return c
+	}
+	if err != nil {
+		c.crash, _, _ = strings.Cut(out.String(), "\n")
+		if c.crash == "" {
+			c.crash = err.Error()
+		}
+	}
+	if text, err := os.ReadFile(file); err == nil {
+		c.reported = json.Unmarshal(text, &c.report) == nil
+	}
+	return c
+}
+
+// TestHostileGuestsInChild runs every hostile guest in a process of its own.
+func TestHostileGuestsInChild(t *testing.T) {
+	t.Parallel()
+	for _, h := range hostileGuests() {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			c := inChild(t, h.name, childTimeout)
+			if !c.clean() {
+				t.Fatalf("hung: %v, crashed: %q; want %+v", c.hung, c.crash, h.want)
+			}
+			if wrong := h.want.mismatch(c.report); wrong != "" {
+				t.Error(wrong)
+			}
+			limit := h.extraMB
+			if limit == 0 {
+				limit = 64
+			}
+			if c.PeakMB > limit && !raceDetector {
+				t.Errorf("the process grew by %d MiB, want at most %d", c.PeakMB, limit)
+			}
+			t.Logf("%s: %v, %d MiB, %d units of fuel", h.name, c.Took.Round(time.Microsecond), c.PeakMB, c.Fuel)
+		})
+	}
+}
+
+// unguardedGuest is a guest that hangs or kills the process when the engine runs it without the sandbox.
+type unguardedGuest struct {
+	wasm    func() []byte
+	crashes bool // it exhausts the memory; otherwise the call does not end
+}
+
+func unguardedGuests() map[string]unguardedGuest {
+	return map[string]unguardedGuest{
+		"without metering/call tree":          {callTree, false},
+		"without metering/fib":                {naiveFib, false},
+		"without vetting/4 billion locals":    {manyLocals, true},
+		"without vetting/64 tables":           {sixtyFourTables, true},
+		"without vetting/announced imports":   {announcing(importSection), true},
+		"without vetting/grow an 8 GiB table": {growHugeTable, true},
+	}
+}
+
+// growHugeTable grows a table to 2^30 entries of 8 bytes.
+func growHugeTable() []byte {
+	g := scoring(opNullFunc, i32Const(1<<30), opTableGrow, opDrop, returnScored)
+	g.tables = [][]byte{concat([]byte(tFuncref), op(0, 1))}
+	return g.encode()
+}
+
+// runUnguarded runs a module in the engine alone, with the engine's own interruption after 50 ms.
+func runUnguarded(wasm func() []byte) func(*report) {
+	return func(r *report) {
+		ctx := context.Background()
+		engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().
+			WithCoreFeatures(api.CoreFeaturesV2).WithMemoryLimitPages(16).WithCloseOnContextDone(true))
+		defer engine.Close(ctx)
+		host := engine.NewHostModuleBuilder(hostModule)
+		noop := api.GoModuleFunc(func(context.Context, api.Module, []uint64) {})
+		for _, im := range newGuest().imports {
+			host = host.NewFunctionBuilder().
+				WithGoModuleFunction(noop, []byte(im.params), []byte(im.results)).Export(im.name)
+		}
+		if _, err := host.Instantiate(ctx); err != nil {
+			r.Refused = err.Error()
+			return
+		}
+		guest, err := engine.Instantiate(ctx, wasm())
+		if err != nil {
+			r.Refused = err.Error()
+			return
+		}
+		ctx, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+		defer cancel()
+		if _, err := guest.ExportedFunction(exportScore).Call(ctx); err != nil {
+			r.Failure = err.Error()
+		}
+	}
+}
+
+// TestGuardsAreNeeded runs guests without the sandbox, and expects the damage that the sandbox prevents.
+func TestGuardsAreNeeded(t *testing.T) {
+	t.Parallel()
+	for name, g := range unguardedGuests() {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			timeout := childTimeout
+			if !g.crashes {
+				timeout = 2 * time.Second // forty times the engine's own deadline
+			}
+			c := inChild(t, name, timeout)
+			outOfMemory := strings.Contains(c.crash, "out of memory") ||
+				strings.Contains(c.crash, "too many address space collisions")
+			if c.hung == g.crashes || outOfMemory != g.crashes {
+				t.Errorf("the guard is not needed: hung: %v, crashed: %q; refused: %q, failure: %q", c.hung, c.crash,
+					c.Refused, c.Failure)
+			}
+		})
+	}
+}
+
+// TestCacheOnFullDisk opens a plugin although the cache folder accepts no data.
+func TestCacheOnFullDisk(t *testing.T) {
+	t.Parallel()
+	c := inChild(t, "full disk", childTimeout)
+	if c.hung || c.crash != "" || c.Score != len(testEntity) {
+		t.Errorf("hung: %v, crashed: %q, refused: %q, score %d", c.hung, c.crash, c.Refused, c.Score)
+	}
+}
+
+func cacheOnFullDisk(r *report) {
+	dir, err := os.MkdirTemp("", "sandbox")
+	if err != nil {
+		r.Refused = err.Error()
+		return
+	}
+	defer os.RemoveAll(dir)
+	ossignal.Ignore(syscall.SIGXFSZ) // by default it ends a process whose file exceeds the limit
+	var before syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before); err != nil {
+		r.Refused = err.Error()
+		return
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_FSIZE, &syscall.Rlimit{Cur: 1, Max: before.Max}); err != nil {
+		r.Refused = err.Error()
+		return
+	}
+	defer func() { _ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before) }()
+	box := New(Config{Instances: 1, Logger: discard(), CacheDir: dir, CacheKey: make([]byte, 32)})
+	defer box.Close()
+	p, err := box.Open(context.Background(), hostileGuest{wasm: healthy().encode}.module())
+	if err != nil {
+		r.Refused = err.Error()
+		return
+	}
+	defer p.Close(context.Background())
+	r.call(p)
+}
+
+// TestIdleInstanceReleasesStack recurses deeply and returns: the grown stack must not stay with the idle instance.
+func TestIdleInstanceReleasesStack(t *testing.T) {
+	t.Parallel()
+	if raceDetector { // the stack grows too slowly for any budget
+		return
+	}
+	c := inChild(t, "idle stack", childTimeout)
+	if !c.clean() || c.Failure != "" {
+		t.Fatalf("hung: %v, crashed: %q, failure: %s", c.hung, c.crash, c.Failure)
+	}
+	t.Logf("an idle plugin keeps %d MiB after a peak of %d", c.Score, c.PeakMB)
+	if c.Score > 4 {
+		t.Errorf("an idle plugin keeps %d MiB", c.Score)
+	}
+}
+
+// keepIdleStack reports as Score the resident memory in MiB that an idle plugin adds.
+func keepIdleStack(r *report) {
+	box := newBox()
+	defer box.Close()
+	before, err := residentMB()
+	if err != nil {
+		r.Failure = err.Error()
+		return
+	}
+	start, f := deep(fnScore+1, recursionDepth)
+	guest := scoring(start, returnScored).with(f)
+	p, err := box.Open(context.Background(), hostileGuest{budgetMS: 100, wasm: guest.encode}.module())
+	if err != nil {
+		r.Failure = err.Error()
+		return
+	}
+	defer p.Close(context.Background())
+	for r.call(p); r.Reason == check.Timeout; r.call(p) { // the machine is busy
+		p.resetBreaker()
+	}
+	after, err := residentMB()
+	if err != nil {
+		r.Failure = err.Error()
+	}
+	r.Score = after - before
+}

@@ -1,0 +1,159 @@
+package sandbox
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/registry"
+)
+
+// hostileGuest is a module that the sandbox must survive, and the expected result of opening and calling it.
+type hostileGuest struct {
+	name     string // group and guest
+	wasm     func() []byte
+	want     expectation
+	memoryMB int // manifest; 0: 1
+	budgetMS int // manifest; 0: 50
+	maxFuel  int // manifest; 0: unlimited
+	extraMB  int // maximum resident memory that opening and calling it may add to a process; 0: 64
+}
+
+// expectation is the expected result: refused by Open, a failure of the call, or a score.
+type expectation struct {
+	refused  bool
+	failures []check.FailureReason // any of these
+	contains []string              // parts of the error text
+	score    int
+}
+
+func refusedAtOpen(contains ...string) expectation {
+	return expectation{refused: true, contains: contains}
+}
+
+func failsWith(reason check.FailureReason, contains ...string) expectation {
+	return expectation{failures: []check.FailureReason{reason}, contains: contains}
+}
+
+func traps(contains ...string) expectation       { return failsWith(check.Trap, contains...) }
+func breaksRules(contains ...string) expectation { return failsWith(check.Refused, contains...) }
+
+func timesOut() expectation {
+	return expectation{failures: []check.FailureReason{check.Timeout, check.Exhausted}, contains: []string{"ran out"}}
+}
+
+// overflowsStack expects the stack limit or the end of the budget, whichever the machine reaches first.
+func overflowsStack() expectation {
+	return expectation{failures: []check.FailureReason{check.Trap, check.Timeout}}
+}
+
+func scores(points int) expectation { return expectation{score: points} }
+
+// isSlow reports whether the guest may use its whole time budget.
+func (want expectation) isSlow() bool { return slices.Contains(want.failures, check.Timeout) }
+
+// mismatch describes how a report differs from the expectation; it is empty if they agree.
+func (want expectation) mismatch(got report) string {
+	text := got.Refused + got.Failure
+	ok := got.Refused == "" && got.Failure == "" && got.Score == want.score
+	switch {
+	case want.refused:
+		ok = got.Refused != ""
+	case len(want.failures) > 0:
+		ok = slices.Contains(want.failures, got.Reason)
+	}
+	for _, part := range want.contains {
+		ok = ok && strings.Contains(text, part)
+	}
+	if ok {
+		return ""
+	}
+	return fmt.Sprintf("refused: %q, failure: %s %q, score %d; want %+v", got.Refused, got.Reason, got.Failure,
+		got.Score, want)
+}
+
+// report is the result of opening and calling a guest.
+type report struct {
+	Refused string // error of Open
+	Failure string // error of the call
+	Reason  check.FailureReason
+	Score   int
+	Fuel    int64
+	Took    time.Duration // duration of Open if it refused the guest, otherwise of the call
+	PeakMB  int           // peak resident memory of the process, beyond the memory at its start
+}
+
+// module packs the guest as a plugin. A file that the registry cannot pack reaches the sandbox as it is: the sandbox
+// must not rely on the checks of the registry.
+func (h hostileGuest) module() registry.Module {
+	m := manifest()
+	m["budget_ms"], m["memory_mb"], m["max_fuel"] = cmp.Or(h.budgetMS, 50), cmp.Or(h.memoryMB, 1), h.maxFuel
+	wasm, text := h.wasm(), marshal(m)
+	if packed, err := registry.Pack(wasm, text); err == nil {
+		wasm = packed
+	}
+	if module, err := registry.OpenModule(wasm); err == nil {
+		return module
+	}
+	parsed, err := registry.ParseManifest(text)
+	if err != nil {
+		panic(err)
+	}
+	return registry.Module{Manifest: parsed, Wasm: wasm}
+}
+
+// newBox returns a sandbox that the caller closes, for code that has no testing.TB.
+func newBox() *Sandbox { return New(Config{Instances: 1, Logger: discard()}) }
+
+// run opens the guest and calls it once.
+func (h hostileGuest) run(r *report) {
+	ctx := context.Background()
+	box := newBox()
+	defer box.Close()
+	m := h.module()
+	began := time.Now()
+	p, err := box.Open(ctx, m)
+	if err != nil {
+		r.Refused, r.Took = err.Error(), time.Since(began)
+		return
+	}
+	defer p.Close(ctx)
+	for r.call(p); r.Reason == check.Timeout && !h.want.isSlow(); r.call(p) { // the machine is busy
+		p.resetBreaker()
+	}
+}
+
+// call calls a plugin once.
+func (r *report) call(p *Plugin) {
+	began := time.Now()
+	result, err := p.Score(context.Background(), facts(testEntity, ""))
+	*r = report{Took: time.Since(began), Score: result.Score, Fuel: result.Fuel}
+	if failure := (*check.Failure)(nil); errors.As(err, &failure) {
+		r.Failure, r.Reason = failure.Err.Error(), failure.Reason
+	}
+}
+
+// TestRefusedModuleLeavesOtherPluginsWorking opens every module that must be refused next to a healthy plugin.
+func TestRefusedModuleLeavesOtherPluginsWorking(t *testing.T) {
+	t.Parallel()
+	box := sandboxOf(t, 2)
+	plugin := openIn(t, box, hostileGuest{wasm: healthy().encode, budgetMS: 100}.module())
+	for _, h := range malformedGuests() {
+		if h.extraMB > 0 {
+			continue // too large for this process
+		}
+		if p, err := box.Open(t.Context(), h.module()); err == nil {
+			closePlugin(t, p)
+			t.Errorf("%s was opened", h.name)
+		}
+		if result, err := scoreWithRetry(plugin, testEntity); result.Score != len(testEntity) {
+			t.Errorf("after %s: %+v, %v", h.name, result, err)
+		}
+	}
+}

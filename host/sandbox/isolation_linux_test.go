@@ -1,0 +1,131 @@
+package sandbox
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"assay/host/check"
+)
+
+// backgroundLoad calls a healthy plugin until it is stopped.
+type backgroundLoad struct {
+	stop     chan struct{}
+	wg       sync.WaitGroup
+	scored   atomic.Int64
+	timeouts atomic.Int64
+}
+
+// loadHealthy starts n callers. Each call has an entity of its own, and must return a result for that entity or time
+// out.
+func loadHealthy(t *testing.T, p *Plugin, n int) *backgroundLoad {
+	t.Helper()
+	load := &backgroundLoad{stop: make(chan struct{})}
+	for caller := range n {
+		load.wg.Go(func() {
+			for i := 0; ; i++ {
+				select {
+				case <-load.stop:
+					return
+				default:
+				}
+				value := fmt.Sprintf("%d.caller-%d.example", i, caller)
+				result, err := p.Score(context.Background(), facts(value, ""))
+				switch {
+				case isTimeout(err):
+					load.timeouts.Add(1)
+					p.resetBreaker()
+				case err != nil:
+					t.Errorf("the healthy plugin failed: %v", err)
+				case result.Score != len(value) || len(result.Signals) != 1 || result.Signals[0].Text != value:
+					t.Errorf("called with %s, the healthy plugin returned %+v", value, result)
+				default:
+					load.scored.Add(1)
+				}
+			}
+		})
+	}
+	return load
+}
+
+// end waits until the callers have so many results, and stops them.
+func (l *backgroundLoad) end(results int64) {
+	for l.scored.Load() < results {
+		runtime.Gosched()
+	}
+	close(l.stop)
+	l.wg.Wait()
+}
+
+func resident(t *testing.T) int {
+	t.Helper()
+	mb, err := residentMB()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mb
+}
+
+// TestHostileGuestsNextToHealthy runs every hostile guest repeatedly in the process of a healthy plugin under load. It
+// measures the whole process, so no other test may run at the same time.
+func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it measures the whole process
+	const callers = 2
+	box := sandboxOf(t, 2)
+	load := loadHealthy(t, openIn(t, box, hostileGuest{wasm: healthy().encode, budgetMS: 100}.module()), callers)
+	var before, goroutines int
+	hostileCalls := 0
+	for _, h := range hostileGuests() {
+		if h.want.refused {
+			continue
+		}
+		if before == 0 {
+			before, goroutines = resident(t), runtime.NumGoroutine()
+		}
+		calls := 120
+		if raceDetector {
+			calls = 12
+		}
+		if h.want.isSlow() {
+			calls = 6
+			h.budgetMS = 10
+		}
+		t.Run(h.name, func(t *testing.T) {
+			p := openIn(t, box, h.module())
+			var wg sync.WaitGroup
+			for range callers {
+				wg.Go(func() {
+					for range calls {
+						p.resetBreaker()
+						var r report
+						r.call(p)
+						if wrong := h.want.mismatch(r); wrong != "" && r.Reason != check.Timeout {
+							t.Error(wrong)
+						}
+					}
+				})
+			}
+			wg.Wait()
+			scored := load.scored.Load()
+			for load.scored.Load() == scored && !t.Failed() { // the healthy plugin still returns results
+				runtime.Gosched()
+			}
+		})
+		hostileCalls += callers * calls
+	}
+	load.end(1000)
+	if hostileCalls < 10_000 && !raceDetector {
+		t.Errorf("only %d hostile calls", hostileCalls)
+	}
+	after := resident(t)
+	if after > before+64 && !raceDetector {
+		t.Errorf("%d MiB after %d hostile calls, %d before", after, hostileCalls, before)
+	}
+	t.Logf("%d MiB before and %d after %d hostile calls; %d healthy results, %d timeouts", before, after, hostileCalls,
+		load.scored.Load(), load.timeouts.Load())
+	if now := runtime.NumGoroutine(); now > goroutines {
+		t.Errorf("%d goroutines, %d before", now, goroutines)
+	}
+}

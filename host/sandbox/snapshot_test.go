@@ -1,0 +1,123 @@
+package sandbox
+
+import (
+	"fmt"
+	"testing"
+
+	"assay/host/check"
+)
+
+// TestCallsDoNotLeakState calls guests that keep state, each time with another entity. No call finds the state of an
+// earlier one, unless the plugin is opened with OpenShared.
+func TestCallsDoNotLeakState(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		wasm  func() []byte
+		score int
+		calls int
+	}{
+		"memory":             {leakPrevious, 0, 50_000},
+		"memory and global":  {countCalls, 2, 50_000},
+		"table":              {markTable, 1, 500},
+		"size of the memory": {growEachCall, 1, 500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			box := sandboxOf(t, 1)
+			m := hostileGuest{wasm: c.wasm, budgetMS: 100}.module()
+			p := openIn(t, box, m)
+			if raceDetector {
+				c.calls /= 10
+			}
+			for i := range c.calls {
+				result, err := scoreWithRetry(p, fmt.Sprintf("canary-%d.example", i))
+				if err != nil || result.Score != c.score {
+					t.Fatalf("call %d: %+v, %v, want %d points", i, result, err, c.score)
+				}
+			}
+			shared, err := box.OpenShared(t.Context(), m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closePlugin(t, shared)
+			for i := range 2 {
+				result, err := scoreWithRetry(shared, testEntity)
+				if err != nil || (result.Score == c.score) != (i == 0) {
+					t.Errorf("shared, call %d: %+v, %v", i, result, err)
+				}
+			}
+		})
+	}
+}
+
+// A guest that grows its memory in each call stays within the limit of its manifest.
+func TestGrowthIsUndoneBetweenCalls(t *testing.T) {
+	t.Parallel()
+	p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: growToLimit, budgetMS: 100}.module())
+	calls := 10_000
+	if raceDetector {
+		calls = 1000
+	}
+	for i := range calls {
+		result, err := scoreWithRetry(p, testEntity)
+		if err != nil || result.Score < 2 || result.Score > 16 {
+			t.Fatalf("call %d: %d pages of 16, %v", i, result.Score, err)
+		}
+	}
+}
+
+type seen struct {
+	text string
+	fuel int64
+}
+
+// A layer built by Go sees stopped clocks, constant randomness and no environment, in every call of every instance.
+func TestGuestSeesOnlyItsFacts(t *testing.T) {
+	t.Parallel()
+	m, box := buildGo(t, "oracle"), sandboxOf(t, 1)
+	var first seen
+	for range 2 { // plugins, each with one instance
+		p := openIn(t, box, m)
+		for range 3 {
+			result, err := p.Score(t.Context(), facts("example.org", ""))
+			if err != nil {
+				t.Fatal(failureOf(t, err).Output, err)
+			}
+			if len(result.Signals) != 1 {
+				t.Fatalf("%+v", result)
+			}
+			got := seen{result.Signals[0].Text, result.Fuel}
+			if first == (seen{}) {
+				first = got
+			}
+			const want = "time 2000-01-01T00:00:00Z, passed 0s, environment 0, map order "
+			if len(got.text) <= len(want) || got.text[:len(want)] != want {
+				t.Errorf("seen %q, want %q", got.text, want)
+			}
+			if got != first {
+				t.Errorf("seen %v, want %v as in the first call", got, first)
+			}
+		}
+	}
+}
+
+// A module returns the same score and burns the same fuel in every call with the same input.
+func TestResultsAreDeterministic(t *testing.T) {
+	t.Parallel()
+	g := newGuest()
+	p := openGuest(t, g.scoring(repeat(5000, i32Const(1), opDrop), g.signal(10, codeOne, "Because"), returnScored))
+	var first check.Result
+	for i := range 50 {
+		result, err := p.Score(t.Context(), facts("example.org", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = result
+		}
+		if result.Fuel != first.Fuel || result.Score != first.Score || result.Fuel < 5000 {
+			t.Fatalf("call %d: score %d for %d units, the first %d for %d", i, result.Score, result.Fuel, first.Score,
+				first.Fuel)
+		}
+	}
+}

@@ -1,6 +1,0 @@
-//go:build !race
-
-package sandbox_test
-
-// raceDetector says whether it is at work: it takes several times the memory that it watches.
-const raceDetector = false
