@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
@@ -52,63 +54,40 @@ func (s *Server) checkBatch(c *fiber.Ctx) error {
 	})
 }
 
-// decodeBatch reads a batch's body, each request of it as strictly as a single one. What is wrong with one request is
-// its own item's error; what is wrong with the document as a whole is an invalidBody or *entity.InvalidError.
-func decodeBatch(body []byte) (items []check.Item, err error) {
-	d := newDecoder(body)
-	given := false
-	err = d.object(
-		func(found string) error { return invalidBody("the body must be a JSON object, not " + found) },
-		func(name string) error {
-			if name != "checks" {
-				return d.skip()
-			}
-			given = true
-			items, err = d.items()
-			return err
-		})
+// decodeBatch reads a batch, each of its requests as strictly as a single one. An invalid request sets the error of its
+// item. An invalid batch returns an invalidBody.
+func decodeBatch(body []byte) ([]check.Item, error) {
+	members, err := decodeObject(body, "checks")
 	if err != nil {
 		return nil, err
 	}
-	if err := d.end(); err != nil {
-		return nil, err
+	checks := members["checks"]
+	if checks != nil && checks.Kind() != '[' {
+		return nil, invalidBody("checks must be an array, not " + kindName(checks.Kind()))
 	}
-	switch n := len(items); {
-	case !given || n == 0:
+	var requests []jsontext.Value
+	if checks != nil {
+		if err := json.Unmarshal(checks, &requests); err != nil {
+			return nil, fmt.Errorf("decoding vetted checks: %w", err)
+		}
+	}
+	switch n := len(requests); {
+	case n == 0:
 		return nil, invalidBody(fmt.Sprintf("checks is required: an array of 1 to %d requests", check.MaxBatch))
 	case n > check.MaxBatch:
 		return nil, invalidBody(fmt.Sprintf("checks holds more than %d requests", check.MaxBatch))
 	}
-	return items, nil
-}
-
-// items reads the array of requests. Beyond the first that is too many it reads none.
-func (d *decoder) items() (items []check.Item, err error) {
-	token, err := d.next()
-	if err != nil {
-		return nil, err
-	}
-	if token.Kind() != '[' {
-		return nil, invalidBody("checks must be an array, not " + kindName(token.Kind()))
-	}
-	for d.PeekKind() != ']' {
-		if len(items) > check.MaxBatch {
-			return nil, invalidBody(fmt.Sprintf("checks holds more than %d requests", check.MaxBatch))
-		}
-		value, err := d.ReadValue()
-		if err != nil {
-			return nil, d.syntaxError(err)
-		}
-		q, err := decode(value)
+	items := make([]check.Item, len(requests))
+	for i, request := range requests {
+		q, err := decode(request)
 		if err == nil && len(q.fields) == 0 {
 			err = check.NoFieldError{}
 		}
-		var whole invalidBody
-		if errors.As(err, &whole) {
-			err = invalidBody(strings.Replace(whole.Error(), "the body", "the request", 1))
+		var invalid invalidBody
+		if errors.As(err, &invalid) {
+			err = invalidBody(strings.Replace(invalid.Error(), "the body", "the request", 1))
 		}
-		items = append(items, check.Item{Fields: q.fields, Country: q.country, Err: err})
+		items[i] = check.Item{Fields: q.fields, Country: q.country, Err: err}
 	}
-	_, err = d.next()
-	return items, err
+	return items, nil
 }

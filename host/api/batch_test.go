@@ -37,7 +37,7 @@ func TestBatch(t *testing.T) {
 	for _, a := range body.Results {
 		got = append(got, strings.TrimSpace(fmt.Sprint(a.Type, " ", a.Query, " ", a.Error)))
 		if (a.Ref == "") != (a.Error != "") {
-			t.Errorf("ref %q beside error %q", a.Ref, a.Error)
+			t.Errorf("ref %q together with error %q", a.Ref, a.Error)
 		}
 	}
 	want := []string{
@@ -46,7 +46,7 @@ func TestBatch(t *testing.T) {
 		"one of domain, email, phone or iban is required",
 		"the request must be a JSON object, not a string",
 		"iban DE89",
-		"the request is nested more than 8 deep",
+		"the request is nested more than 8 levels deep",
 		"domain: must not contain control characters",
 		"the request must be a JSON object, not null",
 	}
@@ -54,29 +54,29 @@ func TestBatch(t *testing.T) {
 		t.Error(diff)
 	}
 	if seen := s.checker.requests(); len(seen) != 2 || seen[0].Country != "FR" || seen[0].Caller.Account != goodKey {
-		t.Errorf("asked for %+v", seen)
+		t.Errorf("checked %+v", seen)
 	}
 }
 
-func TestBatchIsRefusedWhole(t *testing.T) {
+func TestInvalidBatch(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
 	many := func(n int) string {
 		return `{"checks":[` + strings.TrimSuffix(strings.Repeat(`{"domain":"a.com"},`, n), ",") + `]}`
 	}
 	for name, test := range map[string]struct{ body, want string }{
-		"no checks": {`{"domain":"a.com"}`, "checks is required: an array of 1 to 100 requests"},
-		"none":      {`{"checks":[]}`, "checks is required: an array of 1 to 100 requests"},
-		"an object": {`{"checks":{"domain":"a.com"}}`, "checks must be an array, not an object"},
-		"an array":  {`[{"domain":"a.com"}]`, "the body must be a JSON object, not an array"},
-		"101":       {many(101), "checks holds more than 100 requests"},
-		"5000":      {many(5000), "checks holds more than 100 requests"},
-		"cut off":   {`{"checks":[{"domain":"a.com"}`, "the body is not valid JSON in UTF-8, near byte 29"},
-		"a name twice": {`{"checks":[{"domain":"a.com","domain":"b.com"}]}`,
-			"a name occurs twice in one object, near byte 11"},
-		"checks twice": {`{"checks":[{"domain":"a.com"}],"checks":[]}`,
+		"checks missing": {`{"domain":"a.com"}`, "checks is required: an array of 1 to 100 requests"},
+		"no requests":    {`{"checks":[]}`, "checks is required: an array of 1 to 100 requests"},
+		"an object":      {`{"checks":{"domain":"a.com"}}`, "checks must be an array, not an object"},
+		"an array":       {`[{"domain":"a.com"}]`, "the body must be a JSON object, not an array"},
+		"101":            {many(101), "checks holds more than 100 requests"},
+		"5000":           {many(5000), "checks holds more than 100 requests"},
+		"truncated":      {`{"checks":[{"domain":"a.com"}`, "the body is not valid JSON in UTF-8, near byte 29"},
+		"duplicate name in a request": {`{"checks":[{"domain":"a.com","domain":"b.com"}]}`,
+			"a name occurs twice in one object, near byte 28"},
+		"duplicate checks": {`{"checks":[{"domain":"a.com"}],"checks":[]}`,
 			"a name occurs twice in one object, near byte 30"},
-		"something after it": {many(1) + "{}", "the body must be one JSON object, with nothing after it"},
+		"trailing data": {many(1) + "{}", "the body must be one JSON object, with nothing after it"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -88,7 +88,7 @@ func TestBatchIsRefusedWhole(t *testing.T) {
 		})
 	}
 	if seen := s.checker.requests(); len(seen) != 0 {
-		t.Errorf("asked for %+v", seen)
+		t.Errorf("checked %+v", seen)
 	}
 }
 
@@ -100,7 +100,7 @@ func TestLargestBatch(t *testing.T) {
 	if r.status != 200 || len(s.checker.requests()) != 100 {
 		t.Errorf("status %d, %d requests: %.200s", r.status, len(s.checker.requests()), r.body)
 	}
-	// The larger limit is the batch's only.
+	// Only a batch has the larger limit.
 	if r := s.check(t, strings.Repeat(" ", maxBody+1)); r.status != 413 ||
 		r.failure(t).Error != "the body exceeds 16384 bytes" {
 		t.Errorf("a single check: status %d: %s", r.status, r.body)

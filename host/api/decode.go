@@ -8,6 +8,7 @@ import (
 	"mime"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/valyala/fasthttp"
 
@@ -15,26 +16,26 @@ import (
 	"assay/host/entity"
 )
 
-// Limits on a body's JSON, counted over the whole document.
+// Limits on the JSON of a body, or of each request in a batch.
 const (
-	maxDepth   = 8  // objects and arrays within each other, the outermost counted
+	maxDepth   = 8  // nested objects and arrays, including the outermost
 	maxMembers = 64 // of all objects together
 )
 
-// vetContent checks what a body claims to be.
+// vetContent returns an error unless the headers describe a body of plain JSON in UTF-8.
 //
-// No Content-Type, and that of HTML forms, are taken for JSON, since `curl -d` sends the latter unless told
-// otherwise. A form on a foreign site gains nothing by that: it cannot set an Authorization header, and the endpoint
-// without a key has nothing of the user's.
+// A missing Content-Type and that of HTML forms count as JSON too, because curl -d sends the latter by default. This
+// does not help a form on a foreign site: it cannot set an Authorization header, and the public endpoint has no
+// credentials to abuse.
 func vetContent(h *fasthttp.RequestHeader) error {
 	if len(h.PeekAll(fasthttp.HeaderContentEncoding)) > 0 {
 		return errEncoding // no decompression bombs
 	}
-	kind := string(h.ContentType())
-	if kind == "" {
+	contentType := string(h.ContentType())
+	if contentType == "" {
 		return nil
 	}
-	media, params, err := mime.ParseMediaType(kind)
+	media, params, err := mime.ParseMediaType(contentType)
 	if err != nil || media != "application/json" && media != "application/x-www-form-urlencoded" {
 		return errMediaType
 	}
@@ -44,162 +45,107 @@ func vetContent(h *fasthttp.RequestHeader) error {
 	return nil
 }
 
-// query is what a body asks for.
+// query is the content of a check request.
 type query struct {
-	fields  []check.Field // those that are given, which white space alone is not
-	country string        // region.country; "" when not given
+	fields  []check.Field // without blank ones, in the order of entity.Types
+	country string        // region.country; "" if not given
 }
 
-// decode reads a body strictly (RFC 8259 in the profile of RFC 7493, I-JSON): nothing that two readers could
-// understand differently passes. Members that it does not know are ignored. The strings share no memory with body. An
-// error is an invalidBody or *entity.InvalidError.
-func decode(body []byte) (query, error) {
-	d := newDecoder(body)
-	q, err := d.query()
+// decode reads a check request strictly (RFC 8259 in the profile of RFC 7493, I-JSON), so that no two readers can
+// understand it differently. Unknown members are ignored. Errors are of type invalidBody or *entity.InvalidError.
+func decode(body []byte) (q query, err error) {
+	members, err := decodeObject(body, "")
 	if err != nil {
-		return query{}, err
+		return q, err
 	}
-	return q, d.end()
+	for _, t := range entity.Types() {
+		text, err := textOf(members[string(t)], string(t))
+		switch {
+		case err != nil:
+			return query{}, err
+		case strings.TrimSpace(text) == "":
+		case strings.ContainsFunc(text, isControl):
+			return query{}, &entity.InvalidError{Field: string(t), Reason: "must not contain control characters"}
+		default:
+			q.fields = append(q.fields, check.Field{Type: t, Value: text})
+		}
+	}
+	q.country, err = countryOf(members["region"])
+	return q, err
 }
 
-func newDecoder(body []byte) *decoder {
-	return &decoder{Decoder: jsontext.NewDecoder(bytes.NewBuffer(body))}
+// decodeObject reads a body that is one JSON object, and returns its members. The limits do not apply to the value of
+// the member named unlimited.
+func decodeObject(body []byte, unlimited string) (members map[string]jsontext.Value, err error) {
+	if err := vetJSON(body, unlimited); err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(body, &members); err != nil {
+		return nil, fmt.Errorf("decoding a vetted body: %w", err)
+	}
+	return members, nil
 }
 
-// end makes sure that nothing follows the document.
-func (d *decoder) end() error {
+// vetJSON returns an invalidBody unless body is one JSON object within the limits, in valid UTF-8 and without duplicate
+// names.
+func vetJSON(body []byte, unlimited string) error {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body))
+	for members, started := 0, false; !started || d.StackDepth() > 0; started = true {
+		token, err := d.ReadToken()
+		kind, n := d.StackIndex(d.StackDepth())
+		if err == nil && kind == '{' && n%2 == 1 { // a name: the index counts names and values
+			members++
+			if unlimited != "" && d.StackDepth() == 1 && token.String() == unlimited {
+				err = d.SkipValue()
+			}
+		}
+		switch {
+		case errors.Is(err, jsontext.ErrDuplicateName):
+			return invalidBody(fmt.Sprintf("a name occurs twice in one object, near byte %d", d.InputOffset()))
+		case errors.Is(err, io.EOF):
+			return invalidBody("the body is empty; a JSON object is expected")
+		case err != nil:
+			return invalidBody(fmt.Sprintf("the body is not valid JSON in UTF-8, near byte %d", d.InputOffset()))
+		case !started && token.Kind() != '{':
+			return invalidBody("the body must be a JSON object, not " + kindName(token.Kind()))
+		case d.StackDepth() > maxDepth:
+			return invalidBody(fmt.Sprintf("the body is nested more than %d levels deep", maxDepth))
+		case members > maxMembers:
+			return invalidBody(fmt.Sprintf("the body has more than %d members", maxMembers))
+		}
+	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return invalidBody("the body must be one JSON object, with nothing after it")
 	}
 	return nil
 }
 
-type decoder struct {
-	*jsontext.Decoder
-	members int
+// countryOf returns the country of a region, or "" if there is none.
+func countryOf(region jsontext.Value) (string, error) {
+	if region == nil {
+		return "", nil
+	}
+	if region.Kind() != '{' {
+		return "", &entity.InvalidError{Field: "region",
+			Reason: `must be an object such as {"country":"DE"}, not ` + kindName(region.Kind())}
+	}
+	var members map[string]jsontext.Value
+	if err := json.Unmarshal(region, &members); err != nil {
+		return "", fmt.Errorf("decoding a vetted region: %w", err)
+	}
+	return textOf(members["country"], "region.country")
 }
 
-// next returns the next token. It is valid until the next call.
-func (d *decoder) next() (jsontext.Token, error) {
-	token, err := d.ReadToken()
-	if err != nil {
-		return token, d.syntaxError(err)
+// textOf returns the text of a JSON string, or "" for a member that is missing.
+func textOf(value jsontext.Value, field string) (string, error) {
+	if value == nil {
+		return "", nil
 	}
-	depth := d.StackDepth()
-	if depth > maxDepth {
-		return token, invalidBody(fmt.Sprintf("the body is nested more than %d deep", maxDepth))
+	if value.Kind() != '"' {
+		return "", &entity.InvalidError{Field: field, Reason: "must be a string, not " + kindName(value.Kind())}
 	}
-	if kind, n := d.StackIndex(depth); kind == '{' && n%2 == 1 { // names and values are counted alike
-		if d.members++; d.members > maxMembers {
-			return token, invalidBody(fmt.Sprintf("the body has more than %d members", maxMembers))
-		}
-	}
-	return token, nil
-}
-
-// syntaxError says where the JSON is not such as this decoder takes.
-func (d *decoder) syntaxError(err error) error {
-	switch {
-	case errors.Is(err, jsontext.ErrDuplicateName):
-		return invalidBody(fmt.Sprintf("a name occurs twice in one object, near byte %d", d.InputOffset()))
-	case errors.Is(err, io.EOF):
-		return invalidBody("the body is empty; a JSON object is expected")
-	}
-	return invalidBody(fmt.Sprintf("the body is not valid JSON in UTF-8, near byte %d", d.InputOffset()))
-}
-
-// skip reads past one value.
-func (d *decoder) skip() error {
-	depth := d.StackDepth()
-	for {
-		if _, err := d.next(); err != nil {
-			return err
-		}
-		if d.StackDepth() == depth {
-			return nil
-		}
-	}
-}
-
-// object calls member with each name of an object, to read its value.
-func (d *decoder) object(what func(found string) error, member func(name string) error) error {
-	token, err := d.next()
-	if err != nil {
-		return err
-	}
-	if token.Kind() != '{' {
-		return what(kindName(token.Kind()))
-	}
-	for d.PeekKind() != '}' {
-		name, err := d.next()
-		if err != nil {
-			return err
-		}
-		if err := member(name.String()); err != nil {
-			return err
-		}
-	}
-	_, err = d.next()
-	return err
-}
-
-func (d *decoder) query() (q query, err error) {
-	given := map[entity.Type]string{}
-	err = d.object(
-		func(found string) error { return invalidBody("the body must be a JSON object, not " + found) },
-		func(name string) (err error) {
-			switch t := entity.Type(name); t {
-			case entity.Domain, entity.Email, entity.Phone, entity.IBAN:
-				given[t], err = d.text(name)
-				return err
-			case "region":
-				q.country, err = d.region()
-				return err
-			}
-			return d.skip()
-		})
-	if err != nil {
-		return query{}, err
-	}
-	for _, t := range entity.Types() {
-		v := given[t]
-		if strings.TrimSpace(v) == "" {
-			continue
-		}
-		if strings.ContainsFunc(v, isControl) {
-			return query{}, &entity.InvalidError{Field: string(t), Reason: "must not contain control characters"}
-		}
-		q.fields = append(q.fields, check.Field{Type: t, Value: v})
-	}
-	return q, nil
-}
-
-func (d *decoder) region() (country string, err error) {
-	err = d.object(
-		func(found string) error {
-			return &entity.InvalidError{Field: "region",
-				Reason: "must be an object such as {\"country\":\"DE\"}, not " + found}
-		},
-		func(name string) (err error) {
-			if name == "country" {
-				country, err = d.text("region.country")
-				return err
-			}
-			return d.skip()
-		})
-	return country, err
-}
-
-// text reads a value that must be a string.
-func (d *decoder) text(field string) (string, error) {
-	token, err := d.next()
-	if err != nil {
-		return "", err
-	}
-	if token.Kind() != '"' {
-		return "", &entity.InvalidError{Field: field, Reason: "must be a string, not " + kindName(token.Kind())}
-	}
-	return token.String(), nil
+	text, err := jsontext.AppendUnquote(nil, value)
+	return string(text), err
 }
 
 func kindName(k jsontext.Kind) string {
@@ -218,5 +164,5 @@ func kindName(k jsontext.Kind) string {
 	return "an object"
 }
 
-// isControl says whether r is in C0 or C1, or DEL.
+// isControl reports whether r is a C0 or C1 control character or DEL.
 func isControl(r rune) bool { return r < 0x20 || 0x7f <= r && r <= 0x9f }

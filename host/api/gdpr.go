@@ -179,30 +179,24 @@ func readSelector(r *fasthttp.Request) (privacy.Selector, error) {
 	return decodeSelector(r.Body())
 }
 
-// decodeSelector reads whose data a body asks for, as strictly as a check's. A field that is given but blank is no way
-// to name anybody. An error is an invalidBody or *entity.InvalidError.
+// decodeSelector reads a subject as strictly as a check request. A blank field counts as given, and is then invalid.
+// Errors are of type invalidBody or *entity.InvalidError.
 func decodeSelector(body []byte) (whose privacy.Selector, err error) {
-	d := newDecoder(body)
-	given := map[string]string{}
-	country := ""
-	err = d.object(
-		func(found string) error { return invalidBody("the body must be a JSON object, not " + found) },
-		func(name string) (err error) {
-			switch name {
-			case "subject", "ref", "domain", "email", "phone", "iban":
-				given[name], err = d.text(name)
-			case "region":
-				country, err = d.region()
-			default:
-				err = d.skip()
-			}
-			return err
-		})
-	if err == nil {
-		err = d.end()
-	}
+	members, err := decodeObject(body, "")
 	if err != nil {
 		return whose, err
+	}
+	country, err := countryOf(members["region"])
+	if err != nil {
+		return whose, err
+	}
+	given := map[string]string{}
+	for _, name := range []string{"subject", "ref", "domain", "email", "phone", "iban"} {
+		if value := members[name]; value != nil {
+			if given[name], err = textOf(value, name); err != nil {
+				return whose, err
+			}
+		}
 	}
 	if len(given) != 1 {
 		return whose, invalidBody("exactly one of subject, ref, domain, email, phone or iban is required")
