@@ -9,36 +9,36 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// exchange is what the log tells of one request. It never holds what was asked about, a key, a query string or an
-// address.
+// exchange collects what the access log records about one request. It never contains the checked entity, a key, a query
+// string or an address.
 type exchange struct {
 	began   time.Time
-	method  string // "other" for one that HTTP does not define, "" when it could not be read
-	route   string // an endpoint's path, else ""
-	account string // who asked, once known
-	ref     string // of the check or of the failure
+	method  string // "other" if HTTP does not define it, "" if it could not be read
+	route   string // the endpoint's path, or ""
+	account string // the caller's, once authenticated
+	ref     string // of the check or of the internal error
 	cause   error  // of a 5xx
 }
 
-// exchangeKey is where a request keeps its exchange.
+// exchangeKey is the key of a request's user value that holds its exchange.
 type exchangeKey struct{}
 
 func begin(ctx *fasthttp.RequestCtx) *exchange {
 	x := &exchange{began: time.Now(), method: string(ctx.Method())}
 	if !knownMethod(x.method) {
-		x.method = "other" // chosen by the client, so of any length
+		x.method = "other" // the client's text could have any length
 	}
 	ctx.SetUserValue(exchangeKey{}, x)
 	return x
 }
 
-// current returns the exchange of the request, or nil outside of one.
+// current returns the exchange of the request, or nil before begin.
 func current(ctx *fasthttp.RequestCtx) *exchange {
 	x, _ := ctx.UserValue(exchangeKey{}).(*exchange)
 	return x
 }
 
-// log writes the one line of a request.
+// log writes the access log's line for a request.
 func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange) {
 	status := ctx.Response.StatusCode()
 	level := slog.LevelInfo
@@ -73,7 +73,7 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange) {
 	s.cfg.Logger.LogAttrs(context.Background(), level, "request", attrs...)
 }
 
-// causeOf is the error to log: what lies behind one whose own text is for clients.
+// causeOf returns the error to log, which is the cause of a notReady error instead of its text for clients.
 func causeOf(err error) error {
 	var unready *notReady
 	if errors.As(err, &unready) && unready.err != nil {

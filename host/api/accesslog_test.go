@@ -13,7 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// line is what one request leaves in the log, without what differs from run to run.
+// line is a request's line in the log, without the members that differ from run to run.
 type line struct {
 	Level, Method, Route, Account, Ref, Error string
 	Status                                    int
@@ -25,66 +25,66 @@ func TestAccessLog(t *testing.T) {
 		send func(*site)
 		want line
 	}{
-		"a check": {
+		"check": {
 			func(s *site) { s.check(t, exampleBody) },
 			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 200, Account: goodKey, Ref: "chk"},
 		},
-		"a check without a key": {
+		"check without a key": {
 			func(s *site) { s.send(t, "POST", "/api/check-public", exampleBody, "X-Forwarded-For", "198.51.100.77") },
 			line{Level: "INFO", Method: "POST", Route: "/api/check-public", Status: 200, Ref: "chk"},
 		},
-		"B64 a key in the query": {
+		"key in the query": {
 			func(s *site) { s.send(t, "POST", "/api/check?key=key-secret&domain=example.com", exampleBody) },
 			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 401},
 		},
-		"an unknown key": {
+		"unknown key": {
 			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer key-secret") },
 			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 401},
 		},
-		"an invalid value": {
+		"invalid value": {
 			func(s *site) { s.check(t, `{"domain":"example.com\u0000"}`) },
 			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 400, Account: goodKey},
 		},
 		"overloaded": {
 			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+busyKey) },
 			line{Level: "WARN", Method: "POST", Route: "/api/check", Status: 503, Account: busyKey,
-				Error: "too many checks are under way"},
+				Error: "too many checks are in progress"},
 		},
-		"a failure with its cause": {
+		"internal error with its cause": {
 			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+failKey) },
 			line{Level: "ERROR", Method: "POST", Route: "/api/check", Status: 500, Account: failKey, Ref: "chk",
 				Error: "check " + knownRef + ": " + secret},
 		},
-		"a panic": {
+		"panic": {
 			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+panicKey) },
 			line{Level: "ERROR", Method: "POST", Route: "/api/check", Status: 500, Account: panicKey, Ref: "chk",
 				Error: "panic: " + secret},
 		},
 		"not ready": {
 			func(s *site) { s.send(t, "GET", "/readyz", "") },
-			line{Level: "WARN", Method: "GET", Route: "/readyz", Status: 503, Error: "asking the database: " + secret},
+			line{Level: "WARN", Method: "GET", Route: "/readyz", Status: 503, Error: "checking the database: " + secret},
 		},
-		"an unknown path": {
+		"unknown path": {
 			func(s *site) { s.send(t, "GET", "/key-secret/example.com", "") },
 			line{Level: "INFO", Method: "GET", Status: 404},
 		},
-		"an unknown method": {
+		"unknown method": {
 			func(s *site) { s.send(t, "KEY-SECRET", "/api/check", "") },
 			line{Level: "INFO", Method: "other", Route: "/api/check", Status: 405},
 		},
-		"a malformed head": {
+		"malformed head": {
 			func(s *site) {
 				s.exchange(t, "POST /api/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key-secret\r\nexample.com\r\n\r\n")
 			},
 			line{Level: "INFO", Status: 400},
 		},
-		"a malformed head that can be read": {
+		"malformed head that can be parsed": {
 			func(s *site) {
 				s.exchange(t, "POST /api/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key-secret\r\nA: b\r\n example.com\r\n\r\n")
 			},
 			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 400},
 		},
-		"a large body": {
+		"large body": {
 			func(s *site) { s.check(t, strings.Repeat(" ", maxBody+1)) },
 			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 413},
 		},
@@ -96,7 +96,7 @@ func TestAccessLog(t *testing.T) {
 					Err: errors.New(secret)}}
 			}})
 			test.send(s)
-			// The line is written before the answer, so it is there.
+			// The line is written before the response.
 			logged := strings.TrimSpace(s.log.String())
 			var got line
 			var entry map[string]any
@@ -118,7 +118,7 @@ func TestAccessLog(t *testing.T) {
 			for _, word := range []string{"example.com", "key-secret", "KEY-SECRET", "198.51.100.77", "127.0.0.1",
 				"Bearer"} {
 				if strings.Contains(logged, word) {
-					t.Errorf("the log holds %q: %s", word, logged)
+					t.Errorf("the log contains %q: %s", word, logged)
 				}
 			}
 		})
@@ -183,8 +183,8 @@ func TestNotReadyWhileShuttingDown(t *testing.T) {
 	}
 }
 
-// Nobody waits between an answer and its log line: without this, TestAccessLog could read too early.
-func TestLogLineComesFirst(t *testing.T) {
+// TestAccessLog relies on this order.
+func TestLogLinePrecedesTheResponse(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{ReadTimeout: time.Second})
 	for range 20 {

@@ -16,13 +16,12 @@ import (
 
 const batchPath = "/api/check/batch"
 
-// batchResult is the body of a successful batch: an entry for each request, in their order.
+// batchResult is the body of a successful batch.
 type batchResult struct {
-	Results []any `json:"results"` // of result or failure
+	Results []any `json:"results"` // a result or a failure for each request, in order
 }
 
-// checkBatch serves POST /api/check/batch: up to check.MaxBatch requests in one call, on plans that include it. One
-// that is invalid gets an error in its place; the others count one check each, all or none.
+// checkBatch serves POST /api/check/batch. An invalid request gets an error in its place.
 func (s *Server) checkBatch(c *fiber.Ctx) error {
 	return s.bounded(s.batches, func(work context.Context) error {
 		caller, err := s.authenticate(work, &c.Request().Header)

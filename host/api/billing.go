@@ -10,8 +10,8 @@ import (
 
 const providerPath = "/api/billing/stripe"
 
-// providerEvent serves POST /api/billing/stripe: what the payment provider tells. It is answered once what follows from
-// it is durable, so that one that is lost on the way is sent again.
+// providerEvent serves POST /api/billing/stripe, the payment provider's webhook. It responds once the event's effects
+// are durable, so that the provider resends an event that was lost.
 func (s *Server) providerEvent(c *fiber.Ctx) error {
 	if s.cfg.ProviderEvent == nil {
 		return errNotFound

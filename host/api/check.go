@@ -11,7 +11,7 @@ import (
 	"assay/host/entity"
 )
 
-// result is the body of a successful check, in the order of spec section 2.2.
+// result is the body of a successful check (contract section 2.2).
 type result struct {
 	Score     int      `json:"score"`
 	Verdict   string   `json:"verdict"`
@@ -42,7 +42,7 @@ func newResult(d *check.Decision) result {
 	return r
 }
 
-// check serves POST /api/check. Who may not ask is told so before anything about the body is.
+// check serves POST /api/check. It authenticates the caller before it reads the body.
 func (s *Server) check(c *fiber.Ctx) error {
 	return s.bounded(s.checks, func(work context.Context) error {
 		caller, err := s.authenticate(work, &c.Request().Header)
@@ -57,11 +57,12 @@ func (s *Server) check(c *fiber.Ctx) error {
 		if len(q.fields) == 0 {
 			return check.NoFieldError{}
 		}
-		return s.decide(work, c.Context(), check.Request{Caller: caller, Fields: q.fields, Country: q.country})
+		return s.answerCheck(work, c.Context(), check.Request{Caller: caller, Fields: q.fields, Country: q.country})
 	})
 }
 
-// checkPublic serves POST /api/check-public. Every call counts, whatever is wrong with it. A key is not looked at.
+// checkPublic serves POST /api/check-public. Every call counts against the hourly limit, errors included. An
+// Authorization header is ignored.
 func (s *Server) checkPublic(c *fiber.Ctx) error {
 	return s.bounded(s.checks, func(work context.Context) error {
 		resetAt, ok, err := s.cfg.Public.Take(work, s.Client(c.Context()))
@@ -79,7 +80,7 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 			return &entity.InvalidError{Field: "domain",
 				Reason: "is required; without a key, only domains can be checked"}
 		}
-		return s.decide(work, c.Context(), check.Request{
+		return s.answerCheck(work, c.Context(), check.Request{
 			Caller:  s.cfg.Public.Caller(),
 			Fields:  q.fields[:1],
 			Country: q.country,
@@ -87,7 +88,7 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	})
 }
 
-// bounded calls f with the time that one request's work may take, unless as many are under way as fit into slots.
+// bounded calls f with the deadline of a request's work. It returns check.ErrOverloaded if all slots are taken.
 func (s *Server) bounded(slots chan struct{}, f func(context.Context) error) error {
 	select {
 	case slots <- struct{}{}:
@@ -100,7 +101,7 @@ func (s *Server) bounded(slots chan struct{}, f func(context.Context) error) err
 	return f(work)
 }
 
-func (s *Server) decide(work context.Context, ctx *fasthttp.RequestCtx, req check.Request) error {
+func (s *Server) answerCheck(work context.Context, ctx *fasthttp.RequestCtx, req check.Request) error {
 	d, err := s.cfg.Checker.Check(work, req)
 	if err != nil {
 		return err
@@ -110,7 +111,7 @@ func (s *Server) decide(work context.Context, ctx *fasthttp.RequestCtx, req chec
 	return nil
 }
 
-// readQuery never uses fiber's Body, which decompresses without bounds.
+// readQuery reads a check request. It does not use fiber's Body method, which decompresses without limit.
 func readQuery(r *fasthttp.Request) (query, error) {
 	if err := vetContent(&r.Header); err != nil {
 		return query{}, err
@@ -118,8 +119,8 @@ func readQuery(r *fasthttp.Request) (query, error) {
 	return decode(r.Body())
 }
 
-// authenticate reads the key from the one Authorization header and nowhere else (RFC 6750 section 2.1; the scheme is
-// case-insensitive by RFC 9110 section 11.1).
+// authenticate reads the key from the single Authorization header, and nowhere else (RFC 6750 section 2.1). The scheme
+// is case-insensitive (RFC 9110 section 11.1).
 func (s *Server) authenticate(work context.Context, h *fasthttp.RequestHeader) (check.Caller, error) {
 	lines := h.PeekAll(fasthttp.HeaderAuthorization)
 	if len(lines) != 1 {
@@ -127,15 +128,15 @@ func (s *Server) authenticate(work context.Context, h *fasthttp.RequestHeader) (
 	}
 	scheme, key, _ := strings.Cut(string(lines[0]), " ")
 	key = strings.Trim(key, " ")
-	if !strings.EqualFold(scheme, "Bearer") || !presentable(key) {
+	if !strings.EqualFold(scheme, "Bearer") || !isPlausibleKey(key) {
 		return check.Caller{}, check.ErrUnauthorized
 	}
 	return s.cfg.Keys.Authenticate(work, key)
 }
 
-// presentable says whether key may be a key at all, so that nothing odd or huge goes further.
-func presentable(key string) bool {
-	const longest = 256
-	odd := func(r rune) bool { return r <= ' ' || r >= 0x7f }
-	return key != "" && len(key) <= longest && !strings.ContainsFunc(key, odd)
+// isPlausibleKey reports whether key is short, printable ASCII, so that later steps need not handle anything else.
+func isPlausibleKey(key string) bool {
+	const maxBytes = 256
+	unprintable := func(r rune) bool { return r <= ' ' || r >= 0x7f }
+	return key != "" && len(key) <= maxBytes && !strings.ContainsFunc(key, unprintable)
 }

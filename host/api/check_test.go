@@ -13,7 +13,7 @@ import (
 	"assay/host/check"
 )
 
-func TestResultIsThatOfTheSpecification(t *testing.T) {
+func TestResultMatchesTheContract(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
 	r := s.check(t, `{"domain":"paypa1-secure-login.xyz"}`)
@@ -38,7 +38,6 @@ func TestResultWithoutSignalsOrThreat(t *testing.T) {
 	}
 }
 
-// The B numbers are those of the list of bad input that the service is tested with.
 func TestContentType(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -47,26 +46,26 @@ func TestContentType(t *testing.T) {
 		headers []string
 		status  int
 	}{
-		"B25 none":       {nil, 200},
-		"B26 curl -d":    {[]string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
-		"B26 text/plain": {[]string{"Content-Type", "text/plain"}, 415},
-		"B26 xml":        {[]string{"Content-Type", "application/xml"}, 415},
-		"B26 multipart":  {[]string{"Content-Type", "multipart/form-data; boundary=x"}, 415},
-		"B26 malformed":  {[]string{"Content-Type", "application/json;;="}, 415},
-		"B27 utf-16":     {[]string{"Content-Type", "application/json; charset=utf-16"}, 415},
-		"B27 latin1":     {[]string{"Content-Type", "application/json; charset=latin1"}, 415},
-		"B27 form in latin1": {[]string{"Content-Type", "application/x-www-form-urlencoded; charset=latin1"},
+		"no Content-Type":        {nil, 200},
+		"form, as curl -d sends": {[]string{"Content-Type", "application/x-www-form-urlencoded"}, 200},
+		"text/plain":             {[]string{"Content-Type", "text/plain"}, 415},
+		"xml":                    {[]string{"Content-Type", "application/xml"}, 415},
+		"multipart":              {[]string{"Content-Type", "multipart/form-data; boundary=x"}, 415},
+		"malformed type":         {[]string{"Content-Type", "application/json;;="}, 415},
+		"utf-16":                 {[]string{"Content-Type", "application/json; charset=utf-16"}, 415},
+		"latin1":                 {[]string{"Content-Type", "application/json; charset=latin1"}, 415},
+		"form in latin1": {[]string{"Content-Type", "application/x-www-form-urlencoded; charset=latin1"},
 			415},
-		"B28 problem+json":           {[]string{"Content-Type", "application/problem+json"}, 415},
-		"B28 upper case":             {[]string{"Content-Type", "APPLICATION/JSON"}, 200},
-		"B28 charset":                {[]string{"Content-Type", `application/json; charset="UTF-8"`}, 200},
-		"B28 another parameter":      {[]string{"Content-Type", "application/json; profile=x"}, 200},
-		"B29 gzip":                   {[]string{"Content-Encoding", "gzip"}, 415},
-		"B29 br":                     {[]string{"Content-Encoding", "br"}, 415},
-		"B29 unknown":                {[]string{"Content-Encoding", "x"}, 415},
-		"B29 identity":               {[]string{"Content-Encoding", "identity"}, 415},
-		"B29 the second of two":      {[]string{"Content-Encoding", "", "Content-Encoding", "gzip"}, 415},
-		"B11 two of them: malformed": {[]string{"Content-Type", "application/json", "Content-Type", "text/plain"}, 400},
+		"problem+json":            {[]string{"Content-Type", "application/problem+json"}, 415},
+		"upper case":              {[]string{"Content-Type", "APPLICATION/JSON"}, 200},
+		"charset utf-8":           {[]string{"Content-Type", `application/json; charset="UTF-8"`}, 200},
+		"another parameter":       {[]string{"Content-Type", "application/json; profile=x"}, 200},
+		"gzip":                    {[]string{"Content-Encoding", "gzip"}, 415},
+		"br":                      {[]string{"Content-Encoding", "br"}, 415},
+		"unknown":                 {[]string{"Content-Encoding", "x"}, 415},
+		"identity":                {[]string{"Content-Encoding", "identity"}, 415},
+		"second of two encodings": {[]string{"Content-Encoding", "", "Content-Encoding", "gzip"}, 415},
+		"two Content-Types":       {[]string{"Content-Type", "application/json", "Content-Type", "text/plain"}, 400},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -91,10 +90,10 @@ func TestBodySize(t *testing.T) {
 	for name, test := range map[string]struct {
 		size, status int
 	}{
-		"B32 limit":         {maxBody, 200},
-		"B32 limit plus 1":  {maxBody + 1, 413},
-		"B32 five MiB":      {5 << 20, 413},
-		"B30 just the body": {24, 200},
+		"at the limit":    {maxBody, 200},
+		"above the limit": {maxBody + 1, 413},
+		"five MiB":        {5 << 20, 413},
+		"unpadded":        {24, 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -105,7 +104,7 @@ func TestBodySize(t *testing.T) {
 			}
 		})
 	}
-	t.Run("B66 an oversize body comes before the key", func(t *testing.T) {
+	t.Run("an oversize body takes precedence over a missing key", func(t *testing.T) {
 		t.Parallel()
 		if r := s.send(t, http.MethodPost, "/api/check", pad(maxBody+1)); r.status != 413 {
 			t.Errorf("status %d, want 413", r.status)
@@ -123,34 +122,34 @@ func TestAuthorization(t *testing.T) {
 		body    string
 		status  int
 	}{
-		"B61 none":             {status: 401},
-		"B61 empty":            {headers: []string{"Authorization", ""}, status: 401},
-		"B61 scheme only":      {headers: []string{"Authorization", "Bearer"}, status: 401},
-		"B61 scheme and space": {headers: []string{"Authorization", "Bearer "}, status: 401},
-		"B61 key only":         {headers: []string{"Authorization", goodKey}, status: 401},
-		"B61 lower case":       {headers: []string{"Authorization", "bearer " + goodKey}, status: 200},
-		"B61 upper case":       {headers: []string{"Authorization", "BEARER " + goodKey}, status: 200},
-		"B61 two spaces":       {headers: []string{"Authorization", "Bearer  " + goodKey}, status: 200},
-		"B61 basic":            {headers: []string{"Authorization", "Basic " + goodKey}, status: 401},
-		"B61 two the same": {headers: []string{"Authorization", "Bearer " + goodKey, "Authorization",
+		"none":             {status: 401},
+		"empty":            {headers: []string{"Authorization", ""}, status: 401},
+		"scheme only":      {headers: []string{"Authorization", "Bearer"}, status: 401},
+		"scheme and space": {headers: []string{"Authorization", "Bearer "}, status: 401},
+		"key only":         {headers: []string{"Authorization", goodKey}, status: 401},
+		"lower case":       {headers: []string{"Authorization", "bearer " + goodKey}, status: 200},
+		"upper case":       {headers: []string{"Authorization", "BEARER " + goodKey}, status: 200},
+		"two spaces":       {headers: []string{"Authorization", "Bearer  " + goodKey}, status: 200},
+		"basic":            {headers: []string{"Authorization", "Basic " + goodKey}, status: 401},
+		"two the same": {headers: []string{"Authorization", "Bearer " + goodKey, "Authorization",
 			"Bearer " + goodKey}, status: 401},
-		"B61 two words": {headers: []string{"Authorization", "Bearer " + goodKey + " x"}, status: 401},
-		"B61 a list": {headers: []string{"Authorization", "Bearer " + goodKey + ", Bearer " + goodKey},
+		"two words": {headers: []string{"Authorization", "Bearer " + goodKey + " x"}, status: 401},
+		"a list": {headers: []string{"Authorization", "Bearer " + goodKey + ", Bearer " + goodKey},
 			status: 401},
-		"B61 overlong": {headers: []string{"Authorization", "Bearer " + strings.Repeat("k", 300)},
+		"overlong": {headers: []string{"Authorization", "Bearer " + strings.Repeat("k", 300)},
 			status: 401},
-		"B61 not ASCII":    {headers: []string{"Authorization", "Bearer kéy"}, status: 401},
-		"B63 unknown":      {headers: []string{"Authorization", "Bearer key-unknown"}, status: 401},
-		"B64 in the query": {path: "?key=" + goodKey + "&authorization=Bearer+" + goodKey, status: 401},
-		"B64 in the body": {body: `{"domain":"example.com","key":"` + goodKey +
+		"not ASCII":    {headers: []string{"Authorization", "Bearer kéy"}, status: 401},
+		"unknown":      {headers: []string{"Authorization", "Bearer key-unknown"}, status: 401},
+		"in the query": {path: "?key=" + goodKey + "&authorization=Bearer+" + goodKey, status: 401},
+		"in the body": {body: `{"domain":"example.com","key":"` + goodKey +
 			`","Authorization":"Bearer ` + goodKey + `"}`, status: 401},
-		"B64 as a cookie": {headers: []string{"Cookie", "Authorization=Bearer " + goodKey}, status: 401},
-		"B64 for a proxy": {headers: []string{"Proxy-Authorization", "Bearer " + goodKey}, status: 401},
-		"B65 good key, invalid body": {headers: []string{"Authorization", "Bearer " + goodKey}, body: "{",
+		"as a cookie": {headers: []string{"Cookie", "Authorization=Bearer " + goodKey}, status: 401},
+		"for a proxy": {headers: []string{"Proxy-Authorization", "Bearer " + goodKey}, status: 401},
+		"good key, invalid body": {headers: []string{"Authorization", "Bearer " + goodKey}, body: "{",
 			status: 400},
-		"B66 wrong key, invalid body": {headers: []string{"Authorization", "Bearer key-unknown"}, body: "{",
+		"wrong key, invalid body": {headers: []string{"Authorization", "Bearer key-unknown"}, body: "{",
 			status: 401},
-		"B66 wrong key, wrong type": {headers: []string{"Content-Type", "text/plain"}, status: 401},
+		"wrong key, wrong type": {headers: []string{"Content-Type", "text/plain"}, status: 401},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -176,28 +175,28 @@ func TestAuthorization(t *testing.T) {
 	}
 }
 
-// credulous lets every key in.
+// credulous accepts every key.
 type credulous struct{}
 
 func (credulous) Authenticate(context.Context, string) (check.Caller, error) {
 	return check.Caller{}, nil
 }
 
-func TestOddKeysGoNoFurther(t *testing.T) {
+func TestImplausibleKeysAreNotLookedUp(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Keys: credulous{}})
 	for name, test := range map[string]struct {
 		key    string
 		status int
 	}{
-		"plain":         {"key_0-9.~+/=", 200},
-		"longest":       {strings.Repeat("k", 256), 200},
-		"none":          {"", 401},
-		"space":         {"a b", 401},
-		"tab":           {"a\tb", 401},
-		"not ASCII":     {"ké", 401},
-		"not even UTF8": {"k\xff", 401},
-		"too long":      {strings.Repeat("k", 257), 401},
+		"plain":     {"key_0-9.~+/=", 200},
+		"longest":   {strings.Repeat("k", 256), 200},
+		"none":      {"", 401},
+		"space":     {"a b", 401},
+		"tab":       {"a\tb", 401},
+		"not ASCII": {"ké", 401},
+		"not UTF-8": {"k\xff", 401},
+		"too long":  {strings.Repeat("k", 257), 401},
 	} {
 		if r := s.send(t, http.MethodPost, "/api/check", exampleBody, "Authorization", "Bearer "+
 			test.key); r.status != test.status {
@@ -205,14 +204,14 @@ func TestOddKeysGoNoFurther(t *testing.T) {
 		}
 	}
 	if p := newPanic(strings.Repeat("x", 1000)); len(p.text) != 256 {
-		t.Errorf("%d bytes of a panic are kept, want 256", len(p.text))
+		t.Errorf("%d bytes of a panic are logged, want 256", len(p.text))
 	}
 }
 
 func TestErrorsOfACheck(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
-	const internal = "an internal error occurred; quote the ref to support"
+	const internal = "an internal error occurred; quote the ref when you contact support"
 	tests := map[string]struct {
 		key        string
 		status     int
@@ -220,16 +219,16 @@ func TestErrorsOfACheck(t *testing.T) {
 		anyRef     bool
 		retryAfter string
 	}{
-		"B67 plan": {key: freeKey, status: 403,
+		"plan": {key: freeKey, status: 403,
 			body: failure{Error: "the free plan does not cover iban checks, only domain and email"}},
-		"B68 quota": {key: usedKey, status: 429, body: failure{
+		"quota": {key: usedKey, status: 429, body: failure{
 			Error:   "the monthly quota of 50 checks is used up; it resets on 2026-02-01",
 			ResetAt: "2026-02-01T00:00:00.000Z"}},
-		"B92 overloaded": {key: busyKey, status: 503, retryAfter: "1",
+		"overloaded": {key: busyKey, status: 503, retryAfter: "1",
 			body: failure{Error: check.ErrOverloaded.Error()}},
-		"B90 failure":         {key: failKey, status: 500, body: failure{Error: internal, Ref: knownRef}},
-		"B90 key store":       {key: downKey, status: 500, anyRef: true, body: failure{Error: internal}},
-		"a panic is an error": {key: panicKey, status: 500, anyRef: true, body: failure{Error: internal}},
+		"failure":   {key: failKey, status: 500, body: failure{Error: internal, Ref: knownRef}},
+		"key store": {key: downKey, status: 500, anyRef: true, body: failure{Error: internal}},
+		"panic":     {key: panicKey, status: 500, anyRef: true, body: failure{Error: internal}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +242,7 @@ func TestErrorsOfACheck(t *testing.T) {
 					t.Errorf("ref is %q", got.Ref)
 				}
 				if !strings.Contains(s.log.String(), got.Ref) {
-					t.Error("the log does not know the ref")
+					t.Error("the log lacks the ref")
 				}
 				got.Ref = ""
 			}
@@ -260,7 +259,7 @@ func TestErrorsOfACheck(t *testing.T) {
 	}
 }
 
-func TestChecksUnderWayAreBounded(t *testing.T) {
+func TestConcurrentChecksAreLimited(t *testing.T) {
 	t.Parallel()
 	hold := newHolding()
 	s := start(t, Config{Checker: hold, MaxChecks: 2})
@@ -274,17 +273,17 @@ func TestChecksUnderWayAreBounded(t *testing.T) {
 		<-hold.entered
 	}
 	if r := s.check(t, `{"domain":"example.com"}`); r.status != 503 || r.header.Get("Retry-After") != "1" {
-		t.Errorf("the third: status %d, Retry-After %q; want 503 and 1", r.status, r.header.Get("Retry-After"))
+		t.Errorf("third check: status %d, Retry-After %q; want 503 and 1", r.status, r.header.Get("Retry-After"))
 	}
 	close(hold.release)
 	done.Wait()
 	go func() { <-hold.entered }()
 	if r := s.check(t, `{"domain":"example.com"}`); r.status != 200 {
-		t.Errorf("afterwards: status %d, want 200", r.status)
+		t.Errorf("after the release: status %d, want 200", r.status)
 	}
 }
 
-// What the handler passes on must not live in fiber's buffers, which the next request overwrites.
+// Strings from a request must not share memory with fiber's buffers, which the next request overwrites.
 func TestStringsOutliveTheRequest(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})

@@ -8,11 +8,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Client returns the address block that stands for the client of a request without a key.
+// Client returns the address block that identifies the client of a request without a key: an IPv4 address or an IPv6
+// /64. It is the zero Prefix if the connection has no IP address.
 func (s *Server) Client(ctx *fasthttp.RequestCtx) netip.Prefix {
 	peer, err := netip.ParseAddrPort(ctx.RemoteAddr().String())
 	if err != nil {
-		return netip.Prefix{} // not a TCP connection
+		return netip.Prefix{} // no TCP connection
 	}
 	var forwarded []string
 	for _, line := range ctx.Request.Header.PeekAll("X-Forwarded-For") {
@@ -21,10 +22,9 @@ func (s *Server) Client(ctx *fasthttp.RequestCtx) netip.Prefix {
 	return block(originalClient(peer.Addr(), forwarded, s.cfg.TrustedProxies))
 }
 
-// originalClient follows the hops of X-Forwarded-For, given in the order of the header, from the peer backwards for
-// as long as they are trusted, and returns the first that is not. An entry that is no address ends the walk at the
-// hop before. Entries further left are the client's own words, and so are Forwarded and X-Real-IP, which are not read
-// at all.
+// originalClient walks back from the peer through the entries of X-Forwarded-For, given in header order, and returns the
+// first hop that is not trusted. An entry that is not an address ends the walk at the hop to its right. The client itself
+// controls the entries further left, and also the headers Forwarded and X-Real-IP, which are therefore never read.
 func originalClient(peer netip.Addr, forwarded []string, trusted []netip.Prefix) netip.Addr {
 	hop := plain(peer)
 	for _, entry := range slices.Backward(forwarded) {
@@ -40,7 +40,7 @@ func originalClient(peer netip.Addr, forwarded []string, trusted []netip.Prefix)
 	return hop
 }
 
-// parseHop reads an address with or without a port: 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1],
+// parseHop parses an address with or without a port, such as 192.0.2.1, 192.0.2.1:80, 2001:db8::1, [2001:db8::1] or
 // [2001:db8::1]:80.
 func parseHop(s string) (netip.Addr, bool) {
 	s = strings.Trim(s, " \t")
@@ -63,7 +63,8 @@ func parseHop(s string) (netip.Addr, bool) {
 	return plain(addr), true
 }
 
-// block is an IPv4 address by itself, and for IPv6 the /64 that one customer of a network commonly has to himself.
+// block returns the /32 of an IPv4 address, and the /64 of an IPv6 address, which is what a network commonly assigns to
+// one customer. It returns the zero Prefix for the zero Addr.
 func block(addr netip.Addr) netip.Prefix {
 	bits := 64
 	if addr.Is4() {
@@ -76,14 +77,14 @@ func block(addr netip.Addr) netip.Prefix {
 	return p
 }
 
-// plain is addr without a zone, and as IPv4 when it is IPv4 inside IPv6.
+// plain returns addr without a zone, and an IPv4-mapped IPv6 address as IPv4.
 func plain(addr netip.Addr) netip.Addr { return addr.Unmap().WithZone("") }
 
 func within(addr netip.Addr, prefixes []netip.Prefix) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(addr) })
 }
 
-// unmapPrefix turns a prefix of IPv4 inside IPv6 into one of IPv4, which addresses are compared as.
+// unmapPrefix turns a prefix of IPv4-mapped IPv6 addresses into an IPv4 prefix.
 func unmapPrefix(p netip.Prefix) netip.Prefix {
 	if p.Addr().Is4In6() && p.Bits() >= 96 {
 		return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-96)

@@ -17,7 +17,7 @@ import (
 	"assay/host/privacy"
 )
 
-// refusal is an error that HTTP alone is the reason for. Its text is for the client.
+// refusal is an error at the level of HTTP. Its text is meant for the client.
 type refusal struct {
 	status int
 	text   string
@@ -28,49 +28,49 @@ func (r *refusal) Error() string { return r.text }
 var (
 	errMalformed = &refusal{fasthttp.StatusBadRequest, "the request is not well-formed HTTP/1.1"}
 	errNotFound  = &refusal{fasthttp.StatusNotFound, "there is no such endpoint"}
-	errMethod    = &refusal{fasthttp.StatusMethodNotAllowed, "this endpoint takes another method, see the Allow header"}
+	errMethod    = &refusal{fasthttp.StatusMethodNotAllowed, "the endpoint does not support this method; see the Allow header"}
 	errSlow      = &refusal{fasthttp.StatusRequestTimeout, "the request did not arrive in time"}
 	errMediaType = &refusal{fasthttp.StatusUnsupportedMediaType,
 		"the body must be JSON in UTF-8, sent as Content-Type: application/json"}
 	errEncoding = &refusal{fasthttp.StatusUnsupportedMediaType,
-		"the body must be sent as it is, without a Content-Encoding"}
+		"the body must not have a Content-Encoding"}
 	errHeadTooLarge = &refusal{fasthttp.StatusRequestHeaderFieldsTooLarge,
 		fmt.Sprintf("the request line and headers exceed %d bytes or %d headers", maxHead, maxHeaders)}
-	errVersion = &refusal{fasthttp.StatusBadRequest, "only HTTP/1.1 and HTTP/1.0 are spoken here"}
+	errVersion = &refusal{fasthttp.StatusBadRequest, "only HTTP/1.1 and HTTP/1.0 are supported"}
 )
 
-// tooLarge refuses a body of more than limit bytes.
+// tooLarge returns the error for a body of more than limit bytes.
 func tooLarge(limit int) error {
 	return &refusal{fasthttp.StatusRequestEntityTooLarge, fmt.Sprintf("the body exceeds %d bytes", limit)}
 }
 
-// tooManyConnections is a whole response, for connections that no request is read from.
+// tooManyConnections is a complete response, for connections that are refused without reading a request.
 const tooManyConnections = "HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nRetry-After: 1\r\n" +
 	"Content-Type: application/json\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n" +
 	"Content-Length: 41\r\n\r\n" + `{"error":"too many connections are open"}`
 
-// invalidBody is why a body as a whole cannot be read; for single fields there is entity.InvalidError.
+// invalidBody is the reason why a body as a whole is invalid. Errors of single fields are of type entity.InvalidError.
 type invalidBody string
 
 func (e invalidBody) Error() string { return string(e) }
 
-// hourlyError means that a client without a key has used up its hour.
+// hourlyError means that a client without a key has used up its hourly limit.
 type hourlyError struct{ resetAt time.Time }
 
 func (e *hourlyError) Error() string {
 	return "the hourly limit of checks without a key is used up; it resets at " + stamp(e.resetAt)
 }
 
-// notReady lists the parts that keep the host from being ready.
+// notReady lists the parts of the host that are not ready.
 type notReady struct {
 	parts string
-	err   error
+	err   error // for the log; may be nil
 }
 
 func (e *notReady) Error() string { return "not ready: " + e.parts }
 func (e *notReady) Unwrap() error { return e.err }
 
-// panicked is a handler's panic.
+// panicked is a recovered panic of a handler.
 type panicked struct {
 	text  string
 	stack []byte
@@ -84,15 +84,15 @@ func newPanic(p any) *panicked {
 
 func (e *panicked) Error() string { return "panic: " + e.text }
 
-// failure is the body of every answer that is not a success (spec section 7). Absent fields are left out.
+// failure is the body of every error response (contract section 7). Empty fields are omitted.
 type failure struct {
 	Error   string `json:"error"`
 	Ref     string `json:"ref,omitempty"`
 	ResetAt string `json:"reset_at,omitempty"`
 }
 
-// answerTo says which status and body an error is answered with; no other place does. What is not known here is an
-// internal error, and its text is kept from the client.
+// answerTo returns the status and body for an error. It is the only place that maps errors to responses. An error that
+// it does not know is internal, and the client does not see its text.
 func answerTo(err error) (status int, body failure) {
 	var (
 		refused *refusal
@@ -141,11 +141,11 @@ func answerTo(err error) (status int, body failure) {
 	if ref == "" {
 		ref = check.NewRef()
 	}
-	const text = "an internal error occurred; quote the ref to support"
+	const text = "an internal error occurred; quote the ref when you contact support"
 	return fasthttp.StatusInternalServerError, failure{Error: text, Ref: ref}
 }
 
-// fail answers with err in place of whatever was about to be answered, and notes it for the log.
+// fail replaces the response by that for err, and keeps err for the access log.
 func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	status, body := answerTo(err)
 	ctx.Response.Reset()
@@ -171,11 +171,11 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	}
 }
 
-// answer writes v as JSON. What is not valid UTF-8 in v is replaced, never an error.
+// answer writes v as JSON. Invalid UTF-8 in v is replaced.
 func (s *Server) answer(ctx *fasthttp.RequestCtx, status int, v any) {
 	body, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("writing a response: %v", err)) // the types given here hold strings and numbers only
+		panic(fmt.Sprintf("encoding a response: %v", err)) // impossible: bodies consist of strings and numbers
 	}
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")

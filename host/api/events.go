@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -13,16 +14,16 @@ import (
 	"assay/host/entity"
 )
 
-// Events knows the webhook events of accounts.
+// Events lists the webhook events of accounts.
 type Events interface {
-	// After lists up to limit events of an account behind a number of its sequence, in their order. Numbers are without
-	// gaps and become visible in their order, so what has once been passed over never comes.
+	// After returns up to limit events of an account whose sequence numbers are above after, in order. Events become
+	// visible in order, so a number that was skipped once never appears later.
 	After(ctx context.Context, account string, after int64, limit int) ([]Event, error)
 }
 
-// Event is a webhook event and what has become of it.
+// Event is a webhook event with its delivery state.
 type Event struct {
-	Sequence int64 // among the account's events, from 1
+	Sequence int64 // within the account, from 1
 	State    string
 	Attempts int
 	Name     string // check.blocked or check.review
@@ -30,10 +31,10 @@ type Event struct {
 	Type     string
 	Score    int
 	Ref      string
-	Body     []byte // the webhook's body; nil once it is deleted
+	Body     []byte // the webhook's body; nil after its deletion
 }
 
-// How many events one call lists.
+// The number of events in one response.
 const (
 	defaultEvents = 50
 	maxEvents     = 100
@@ -42,11 +43,11 @@ const (
 // listedEvents is the body of a successful call.
 type listedEvents struct {
 	Events []listedEvent `json:"events"`
-	Next   int64         `json:"next"` // the after of the next call
-	More   bool          `json:"more"` // events are behind these already
+	Next   int64         `json:"next"` // the value of after for the next call
+	More   bool          `json:"more"` // whether there are later events
 }
 
-// listedEvent is a webhook's body (spec section 2.3) with what has become of it.
+// listedEvent is a webhook event (contract section 2.3) with its delivery state.
 type listedEvent struct {
 	Sequence  int64           `json:"sequence"`
 	State     string          `json:"state"`
@@ -56,7 +57,7 @@ type listedEvent struct {
 	Data      json.RawMessage `json:"data"`
 }
 
-// keptData is what is left of an event's data when its payload is deleted: nothing of the entity.
+// keptData is the part of an event's data that outlives its payload. It does not identify the entity.
 type keptData struct {
 	Type    string `json:"type"`
 	Verdict string `json:"verdict"`
@@ -80,8 +81,7 @@ func newListedEvent(e Event) (listedEvent, error) {
 	return l, err
 }
 
-// events serves GET /api/events: with it a receiver that has seen a gap in X-Service-Sequence catches up. It counts
-// against no quota.
+// events serves GET /api/events, with which a receiver catches up after a gap in X-Service-Sequence.
 func (s *Server) events(c *fiber.Ctx) error {
 	if s.cfg.Events == nil {
 		return errNotFound
@@ -93,8 +93,7 @@ func (s *Server) events(c *fiber.Ctx) error {
 		}
 		current(c.Context()).account = strings.Clone(caller.Account)
 		args := c.Context().QueryArgs()
-		// as far as every JSON reader counts exactly (RFC 8259 section 6)
-		after, err := number(args, "after", 0, 1<<53-1, 0)
+		after, err := number(args, "after", 0, maxExactInt, 0)
 		if err != nil {
 			return err
 		}
@@ -120,16 +119,19 @@ func (s *Server) events(c *fiber.Ctx) error {
 	})
 }
 
-// number reads a whole number of the query string.
-func number(args *fasthttp.Args, name string, least, most, preset int64) (int64, error) {
+// maxExactInt is the largest integer that every JSON reader represents exactly (RFC 8259 section 6).
+const maxExactInt = 1<<53 - 1
+
+// number parses a whole number in the query string, or returns fallback if it is missing.
+func number(args *fasthttp.Args, name string, low, high, fallback int64) (int64, error) {
 	values := args.PeekMulti(name)
 	if len(values) == 0 {
-		return preset, nil
+		return fallback, nil
 	}
 	n, err := strconv.ParseUint(string(values[0]), 10, 63)
-	if err != nil || len(values) > 1 || int64(n) < least || int64(n) > most {
-		return 0, &entity.InvalidError{Field: name, Reason: "must be given once, as a whole number from " +
-			strconv.FormatInt(least, 10) + " to " + strconv.FormatInt(most, 10)}
+	if err != nil || len(values) > 1 || int64(n) < low || int64(n) > high {
+		return 0, &entity.InvalidError{Field: name,
+			Reason: fmt.Sprintf("must be given once, as a whole number from %d to %d", low, high)}
 	}
 	return int64(n), nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// eventLog has 5 events of the account goodKey: the odd ones are delivered, so that nothing is held of them.
+// eventLog has 5 events of the account goodKey. The odd ones are delivered, so their payload is deleted.
 type eventLog struct{}
 
 func (eventLog) After(_ context.Context, account string, after int64, limit int) ([]Event, error) {
@@ -67,6 +67,6 @@ func TestEvents(t *testing.T) {
 	}
 	if r := s.send(t, "GET", "/api/events", "", "Authorization", "Bearer "+
 		freeKey); r.body != `{"events":[],"next":0,"more":false}` {
-		t.Errorf("of another account: %s", r.body)
+		t.Errorf("another account: %s", r.body)
 	}
 }

@@ -12,21 +12,21 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// headReceived is called between a request's head and its body. It cannot refuse; so where serve will, it sees to it
-// that no body is waited for and that nothing after the head is taken for another request.
+// headReceived is called after a request's head and before its body. It cannot refuse the request. If serve is going to,
+// it makes sure that fasthttp neither waits for a body nor reads what follows as another request.
 func headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	switch {
 	case vetHead(h) != nil:
 		h.SetContentLength(0)
 		h.Del(fasthttp.HeaderExpect)
 	case h.ContentLength() > bodyLimit(h):
-		// Otherwise the client would be told to go on, only to be refused then.
+		// Without this, fasthttp would respond 100 Continue to a body that it then refuses.
 		h.Del(fasthttp.HeaderExpect)
 	}
 	return fasthttp.RequestConfig{MaxRequestBodySize: bodyLimit(h)}
 }
 
-// bodyLimit is how many bytes a request's body may have.
+// bodyLimit returns the maximum size of a request's body in bytes.
 func bodyLimit(h *fasthttp.RequestHeader) int {
 	path, _, _ := bytes.Cut(h.RequestURI(), []byte("?"))
 	switch string(path) {
@@ -38,9 +38,9 @@ func bodyLimit(h *fasthttp.RequestHeader) int {
 	return maxBody
 }
 
-// vetHead finds what fasthttp lets pass and another server on the way may have understood differently (RFC 9112
-// sections 2 to 6, on request smuggling 11.2). It returns nil, or a refusal after which the connection must be
-// closed.
+// vetHead returns a refusal for a head that fasthttp accepts but that a proxy in front may have interpreted differently,
+// which would allow request smuggling (RFC 9112 sections 2 to 6 and 11.2). The connection must be closed after a
+// refusal.
 func vetHead(h *fasthttp.RequestHeader) error {
 	if p := string(h.Protocol()); p != "HTTP/1.1" && p != "HTTP/1.0" {
 		return errVersion
@@ -56,7 +56,7 @@ func vetHead(h *fasthttp.RequestHeader) error {
 			break
 		}
 		name, value, ok := bytes.Cut(line, []byte(":"))
-		if !ok || !isToken(name) { // a folded line begins with a space, which is in no token
+		if !ok || !isToken(name) { // a folded line starts with a space, so its name is not a token
 			return errMalformed
 		}
 		value = bytes.Trim(value, " ")
@@ -90,7 +90,7 @@ func vetHead(h *fasthttp.RequestHeader) error {
 	return nil
 }
 
-// isToken says whether name may be a header's name (RFC 9110 section 5.6.2).
+// isToken reports whether name is a token, as header names must be (RFC 9110 section 5.6.2).
 func isToken(name []byte) bool {
 	for _, b := range name {
 		letterOrDigit := 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9'
@@ -103,14 +103,14 @@ func isToken(name []byte) bool {
 
 func knownMethod(m string) bool { return slices.Contains(fiber.DefaultMethods, m) }
 
-// refuseUnread answers a request that could not be read to its end. The error is not told to anybody: its text quotes
-// what was sent.
+// refuseUnread responds to a request that could not be read completely. The text of err quotes the request, so it is
+// neither sent nor logged.
 func (s *Server) refuseUnread(ctx *fasthttp.RequestCtx, err error) {
 	x := begin(ctx)
 	if len(ctx.Request.Header.RawHeaders()) > 0 {
 		x.route = s.knownPath(ctx)
 	} else {
-		x.method = "" // fasthttp says GET of a head it could not read
+		x.method = "" // fasthttp reports GET for a head that it could not read
 	}
 	var full *fasthttp.ErrSmallBuffer
 	c, _ := ctx.Conn().(*conn)
@@ -119,7 +119,7 @@ func (s *Server) refuseUnread(ctx *fasthttp.RequestCtx, err error) {
 		s.refuse(ctx, tooLarge(bodyLimit(&ctx.Request.Header)))
 	case errors.As(err, &full):
 		s.refuse(ctx, errHeadTooLarge)
-	case c != nil && c.slow: // fasthttp's errors do not always wrap this one
+	case c != nil && c.slow: // fasthttp does not always wrap the deadline's error
 		s.fail(ctx, errSlow)
 	default:
 		s.refuse(ctx, errMalformed)
@@ -127,7 +127,7 @@ func (s *Server) refuseUnread(ctx *fasthttp.RequestCtx, err error) {
 	s.finish(ctx, x)
 }
 
-// refuse answers with err and closes the connection once the client had a chance to read the answer.
+// refuse responds with err and closes the connection after the client has had a chance to read the response.
 func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 	s.fail(ctx, err)
 	ctx.SetConnectionClose()
@@ -136,9 +136,8 @@ func (s *Server) refuse(ctx *fasthttp.RequestCtx, err error) {
 	}
 }
 
-// refuseConnection answers a connection beyond the limit, without waiting for its request. It must not block, since
-// it runs where connections are accepted: the answer fits any fresh socket's buffer, but a TLS one would first shake
-// hands.
+// refuseConnection refuses a connection beyond the limit without reading its request. It runs in the accept loop, so it
+// must not block: the response fits into the buffer of a new socket, but TLS would need a handshake first.
 func (s *Server) refuseConnection(c net.Conn) {
 	now := time.Now().Unix()
 	if last := s.overflow.Load(); now-last >= 60 && s.overflow.CompareAndSwap(last, now) {

@@ -2,7 +2,7 @@ package api
 
 import (
 	"context"
-	"strconv"
+	"fmt"
 	"strings"
 
 	"github.com/gofiber/fiber/v2"
@@ -13,29 +13,28 @@ import (
 	"assay/host/privacy"
 )
 
-// The privacy endpoints (spec section 4.3). What is found by a value is asked for by POST: values must not stand in
-// addresses, which proxies log.
+// The privacy endpoints (contract section 4.3). Requests by value use POST, because proxies log URLs.
 const (
 	exportPath  = "/gdpr/export"
 	erasePath   = "/gdpr/erase"
 	subjectPath = "/gdpr/subject"
 )
 
-// maxExported is how many checks one answer lists at most.
+// maxExported is the maximum number of checks in one response.
 const maxExported = 1000
 
-// Privacy answers for the data held of somebody. Its errors are check.ErrUnauthorized, privacy.ErrUnknown and
-// *entity.InvalidError; any other is internal.
+// Privacy exports and erases a subject's data. It returns check.ErrUnauthorized, privacy.ErrUnknownSubject and
+// *entity.InvalidError; other errors are internal.
 type Privacy interface {
-	// Export returns what the caller's account holds of a subject, as of one moment.
+	// Export returns the data that the caller's account holds about a subject, as of one moment.
 	Export(ctx context.Context, caller check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Export, error)
-	// Erase erases it, for good. An entity of which nothing is held is no error.
+	// Erase permanently erases that data. It succeeds if there is none about an entity.
 	Erase(ctx context.Context, caller check.Caller, whose privacy.Selector) (*privacy.ErasureResult, error)
-	// SubjectOf returns the caller's account's reference of an entity, whether or not anything is held of it.
+	// SubjectOf returns the account's reference for an entity, whether or not it holds data about it.
 	SubjectOf(ctx context.Context, caller check.Caller, e entity.Entity) (string, error)
 }
 
-// private calls f for a caller whose plan includes the privacy endpoints.
+// private authenticates the caller and calls f if the caller's plan includes the privacy endpoints.
 func (s *Server) private(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
 	if s.cfg.Privacy == nil {
 		return errNotFound
@@ -49,7 +48,7 @@ func (s *Server) private(c *fiber.Ctx, f func(context.Context, check.Caller) err
 		if !caller.Plan.Privacy {
 			return &check.PlanError{Plan: caller.Plan.Name, Feature: "privacy requests"}
 		}
-		return s.bounded(s.privates, func(work context.Context) error { return f(work, caller) })
+		return s.bounded(s.privacy, func(work context.Context) error { return f(work, caller) })
 	})
 }
 
@@ -139,12 +138,12 @@ func (s *Server) subject(c *fiber.Ctx) error {
 	})
 }
 
-// selectorOf reads whose data a query string asks for.
+// selectorOf parses the subject in a query string.
 func selectorOf(args *fasthttp.Args) (whose privacy.Selector, err error) {
 	for _, t := range entity.Types() {
 		if args.Has(string(t)) {
 			return whose, &entity.InvalidError{Field: string(t),
-				Reason: "must not stand in an address: send it as JSON by POST " + exportPath}
+				Reason: "must not be part of a URL; send it as JSON with POST " + exportPath}
 		}
 	}
 	switch subject, ref := args.Has("subject"), args.Has("ref"); {
@@ -162,12 +161,12 @@ func selectorOf(args *fasthttp.Args) (whose privacy.Selector, err error) {
 	return whose, err
 }
 
-// once reads a value of the query string that may be given once only.
+// once returns a value of the query string, which must be given exactly once.
 func once(args *fasthttp.Args, name string) (string, error) {
 	values := args.PeekMulti(name)
 	if len(values) != 1 {
-		return "", &entity.InvalidError{Field: name, Reason: "must be given once, not " + strconv.Itoa(len(values)) +
-			" times"}
+		return "", &entity.InvalidError{Field: name,
+			Reason: fmt.Sprintf("must be given once, not %d times", len(values))}
 	}
 	return string(values[0]), nil
 }

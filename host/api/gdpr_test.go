@@ -22,16 +22,16 @@ const (
 	unknownRef   = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4X"
 )
 
-// archive holds knownRef of knownSubject for goodKey, and keeps what it was asked for.
+// archive knows the check knownRef of knownSubject, and records its calls.
 type archive struct {
 	mu   sync.Mutex
 	seen []string
 }
 
-// none stands for no archive at all, where start would put one.
-var none Privacy = (*archive)(nil)
+// noArchive makes start leave Config.Privacy nil.
+var noArchive Privacy = (*archive)(nil)
 
-func (a *archive) ask(what string, c check.Caller, whose privacy.Selector) error {
+func (a *archive) call(what string, c check.Caller, whose privacy.Selector) error {
 	named := whose.Subject + whose.Ref
 	if whose.Entity != nil {
 		named = string(whose.Entity.Type) + " " + whose.Entity.Value
@@ -43,14 +43,14 @@ func (a *archive) ask(what string, c check.Caller, whose privacy.Selector) error
 	case c.Account == failKey:
 		return errors.New(secret)
 	case whose.Ref == unknownRef:
-		return fmt.Errorf("asking: %w", privacy.ErrUnknownSubject)
+		return fmt.Errorf("exporting: %w", privacy.ErrUnknownSubject)
 	}
 	return nil
 }
 
 func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Selector, page privacy.Page) (*privacy.Export,
 	error) {
-	if err := a.ask(fmt.Sprint("export ", page.After, " ", page.Limit), c, whose); err != nil {
+	if err := a.call(fmt.Sprint("export ", page.After, " ", page.Limit), c, whose); err != nil {
 		return nil, err
 	}
 	subject, kind, next := knownSubject, "email", knownRef
@@ -70,7 +70,7 @@ func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Select
 }
 
 func (a *archive) Erase(_ context.Context, c check.Caller, whose privacy.Selector) (*privacy.ErasureResult, error) {
-	if err := a.ask("erase", c, whose); err != nil {
+	if err := a.call("erase", c, whose); err != nil {
 		return nil, err
 	}
 	return &privacy.ErasureResult{Checks: 2, Events: 1, Sightings: 1, Links: 2, Erasures: []privacy.Erasure{
@@ -79,7 +79,7 @@ func (a *archive) Erase(_ context.Context, c check.Caller, whose privacy.Selecto
 }
 
 func (a *archive) SubjectOf(_ context.Context, c check.Caller, e entity.Entity) (string, error) {
-	return knownSubject, a.ask("name", c, privacy.Selector{Entity: &e})
+	return knownSubject, a.call("name", c, privacy.Selector{Entity: &e})
 }
 
 func (a *archive) requests() []string {
@@ -90,7 +90,7 @@ func (a *archive) requests() []string {
 
 func TestPrivacyRequests(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ request, body, asked, answer string }{
+	for _, test := range []struct{ request, body, call, answer string }{
 		{"GET /gdpr/export?subject=" + knownSubject, "", "export  1000 " + knownSubject,
 			`{"subject":"` + knownSubject + `","type":"email","total":2,"checks":[` +
 				`{"ref":"` + knownRef + `","timestamp":"2026-01-15T10:30:00.123Z","type":"email","score":78,"verdict":"block","key":"key_1",` +
@@ -119,21 +119,21 @@ func TestPrivacyRequests(t *testing.T) {
 			if r.status != 200 {
 				t.Fatalf("status %d: %s", r.status, r.body)
 			}
-			if diff := cmp.Diff([]string{test.asked}, a.requests()); diff != "" {
-				t.Errorf("asked for (-want +got):\n%s", diff)
+			if diff := cmp.Diff([]string{test.call}, a.requests()); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
 			}
 			if test.answer != "" && r.body != test.answer {
 				t.Errorf("answered %s\nwant %s", r.body, test.answer)
 			}
 			if log := s.log.String(); strings.Contains(log, "jane") || strings.Contains(log, "sub_") ||
 				strings.Contains(log, "limit=") || strings.Contains(strings.ToLower(log), "de89") {
-				t.Errorf("the log holds what was asked about: %s", log)
+				t.Errorf("the log contains the subject: %s", log)
 			}
 		})
 	}
 }
 
-func TestPrivacyRequestsRefused(t *testing.T) {
+func TestInvalidPrivacyRequests(t *testing.T) {
 	t.Parallel()
 	a := &archive{}
 	s := start(t, Config{Privacy: a})
@@ -144,7 +144,7 @@ func TestPrivacyRequestsRefused(t *testing.T) {
 		ref      = "ref: must be the reference of a check, chk_ and 26 characters"
 		export   = "GET /gdpr/export"
 		erasing  = "POST /gdpr/erase"
-		inTheURL = ": must not stand in an address: send it as JSON by POST /gdpr/export"
+		inTheURL = ": must not be part of a URL; send it as JSON with POST /gdpr/export"
 	)
 	for _, test := range []struct{ request, body, want string }{
 		{export, "", two},
@@ -195,7 +195,7 @@ func TestPrivacyRequestsRefused(t *testing.T) {
 		{erasing, `{"subject":"sub_*"}`, subject},
 		{erasing, `{"subject":"sub_` + strings.Repeat("_", 64) + `"}`, subject},
 		{erasing, `{"email":" "}`, "email: is empty"},
-		{erasing, `{"email":"a\u0000@example.com"}`, "email: holds the control character U+0000"},
+		{erasing, `{"email":"a\u0000@example.com"}`, "email: contains the control character U+0000"},
 		{erasing, `{"phone":"0151 23456789","region":{"country":"Germany"}}`, "region.country: "},
 		{"POST /gdpr/export", `{}`, one},
 		{"POST /gdpr/export?after=x", `{"ref":"` + knownRef + `"}`,
@@ -211,16 +211,16 @@ func TestPrivacyRequestsRefused(t *testing.T) {
 		}
 	}
 	if seen := a.requests(); len(seen) != 0 {
-		t.Errorf("asked for %v", seen)
+		t.Errorf("unexpected calls %v", seen)
 	}
 }
 
-// Who may not ask is told so before anything about the request is.
-func TestPrivacyIsForThePlan(t *testing.T) {
+// Errors about the key and the plan take precedence over errors in the request.
+func TestPrivacyNeedsThePlan(t *testing.T) {
 	t.Parallel()
 	a := &archive{}
 	s := start(t, Config{Privacy: a})
-	without := start(t, Config{Privacy: none})
+	without := start(t, Config{Privacy: noArchive})
 	for _, request := range []string{"GET /gdpr/export?ref=%", "POST /gdpr/export", "POST /gdpr/erase",
 		"POST /gdpr/subject"} {
 		method, path, _ := strings.Cut(request, " ")
@@ -243,31 +243,31 @@ func TestPrivacyIsForThePlan(t *testing.T) {
 		t.Errorf("DELETE: %d, Allow %q", r.status, r.header.Get("Allow"))
 	}
 	if seen := a.requests(); len(seen) != 0 {
-		t.Errorf("asked for %v", seen)
+		t.Errorf("unexpected calls %v", seen)
 	}
 }
 
-// Privacy requests have places of their own, which those who may not ask cannot take.
-func TestPrivacyRequestsAreBounded(t *testing.T) {
+// Privacy requests have slots of their own, which callers without the plan cannot occupy.
+func TestConcurrentPrivacyRequestsAreLimited(t *testing.T) {
 	t.Parallel()
-	s := start(t, Config{MaxPrivates: 1})
-	s.privates <- struct{}{}
+	s := start(t, Config{MaxPrivacy: 1})
+	s.privacy <- struct{}{}
 	ask := func(key string) int {
 		return s.send(t, "POST", "/gdpr/erase", `{"domain":"a.com"}`, "Authorization", "Bearer "+key).status
 	}
 	if status := ask(goodKey); status != 503 {
-		t.Errorf("beside another: %d", status)
+		t.Errorf("no slot left: status %d", status)
 	}
 	if status := ask(freeKey); status != 403 {
-		t.Errorf("without the plan: %d", status)
+		t.Errorf("without the plan: status %d", status)
 	}
-	<-s.privates
+	<-s.privacy
 	if status := ask(goodKey); status != 200 {
-		t.Errorf("alone: %d", status)
+		t.Errorf("free slot: status %d", status)
 	}
 }
 
-// Whatever a body holds, it names one subject or is refused with a reason.
+// Every body either selects one subject or gets a 400.
 func FuzzDecodeSelector(f *testing.F) {
 	for _, body := range []string{
 		`{"subject":"` + knownSubject + `"}`, `{"ref":"` + knownRef + `"}`, `{"email":"a@example.com"}`,
@@ -291,7 +291,7 @@ func FuzzDecodeSelector(f *testing.F) {
 			}
 		}
 		if given != 1 {
-			t.Errorf("%q names %+v", body, whose)
+			t.Errorf("%q selects %+v", body, whose)
 		}
 	})
 }

@@ -11,21 +11,21 @@ import (
 	"time"
 )
 
-// Closing a connection whose request was not read to its end resets it, and the reset can overtake the answer. So the
-// rest is read and dropped first, within these bounds.
+// Closing a connection with unread data resets it, and the reset can destroy the response before the client reads it.
+// The server therefore first discards the rest of the request, up to these limits.
 const (
 	lingerTime  = time.Second
 	lingerBytes = 8 << 20
-	lingerSlack = 256 // workers beyond the connection limit, so that the limit here is always the one reached
+	lingerSlack = 256 // fasthttp workers above the connection limit, so that the listener's limit is reached first
 )
 
-// listener bounds how many connections are open, and outlives a shortage of file descriptors, at which fasthttp would
-// stop serving for good.
+// listener limits the number of open connections. It also survives a shortage of file descriptors, at which fasthttp
+// would stop serving.
 type listener struct {
 	net.Listener
 	max    int64
 	open   atomic.Int64
-	refuse func(net.Conn) // answers and closes one connection too many
+	refuse func(net.Conn) // refuses and closes a connection beyond the limit
 	done   chan struct{}
 	once   sync.Once
 }
@@ -36,15 +36,15 @@ func newListener(l net.Listener, limit int, refuse func(net.Conn)) *listener {
 
 // Accept returns a *conn.
 func (l *listener) Accept() (net.Conn, error) {
-	const shortest, longest = 5 * time.Millisecond, time.Second
-	pause := shortest
+	const minPause, maxPause = 5 * time.Millisecond, time.Second
+	pause := minPause
 	for {
 		c, err := l.Listener.Accept()
 		switch {
-		case err != nil && scarce(err):
+		case err != nil && isTemporary(err):
 			select {
 			case <-time.After(pause):
-				pause = min(2*pause, longest)
+				pause = min(2*pause, maxPause)
 			case <-l.done:
 				return nil, net.ErrClosed
 			}
@@ -68,8 +68,8 @@ func (l *listener) Close() (err error) {
 	return err
 }
 
-// scarce says whether accepting may succeed later.
-func scarce(err error) bool {
+// isTemporary reports whether accepting may succeed later.
+func isTemporary(err error) bool {
 	for _, e := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.ECONNABORTED} {
 		if errors.Is(err, e) {
 			return true
@@ -78,21 +78,19 @@ func scarce(err error) bool {
 	return false
 }
 
-// conn is one client's connection. Reading and answering take turns in one goroutine; Close may come from
-// another.
+// conn is one client's connection. One goroutine reads and writes; another may call Close.
 type conn struct {
 	net.Conn
 	scan      headScan
-	malformed error // what is wrong with the line ends of the first head; set before Read returns it
-	slow      bool  // a Read ran into its deadline
+	malformed error // the first head has invalid line ends
+	slow      bool  // the last Read exceeded its deadline
 	linger    atomic.Bool
 	once      sync.Once
 	closed    func()
 }
 
-// Read also checks the line ends of the connection's first head: fasthttp would take some of the wrong ones for
-// right, and wait in vain for an end after others. Later heads are checked by vetHead alone, since where they begin
-// is not seen from here.
+// Read also checks the line ends of the connection's first head. fasthttp accepts some invalid ones, and after others it
+// waits for an end that never comes. Read cannot see where later heads start; only vetHead checks them.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.malformed == nil {
@@ -105,7 +103,7 @@ func (c *conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connection once; after a refusal it lets the client finish sending, within bounds.
+// Close closes the connection. After a refusal it first lets the client finish sending, within limits.
 func (c *conn) Close() (err error) {
 	c.once.Do(func() {
 		defer c.closed()
@@ -119,15 +117,15 @@ func (c *conn) Close() (err error) {
 	return err
 }
 
-// headScan finds line ends other than CRLF, and NUL, in the first head of a connection (RFC 9112 section 2.2).
+// headScan rejects NUL and line ends other than CRLF in the first head of a connection (RFC 9112 section 2.2).
 type headScan struct {
-	line  int  // bytes of the current line
+	line  int  // bytes in the current line so far
 	begun bool // the request line is complete
 	cr    bool // the last byte was CR
-	done  bool // the head has ended
+	done  bool // the head is complete
 }
 
-var errLineEnd = errors.New("a line of the head does not end in CRLF, or has NUL in it")
+var errLineEnd = errors.New("a line of the head contains NUL or does not end with CRLF")
 
 func (h *headScan) feed(p []byte) error {
 	if h.done {

@@ -33,7 +33,7 @@ func selfSigned(t *testing.T) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
-// dial opens a connection that is closed with the test.
+// dial opens a connection that is closed when the test ends.
 func (s *site) dial(t *testing.T) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", s.addr)
@@ -47,7 +47,7 @@ func (s *site) dial(t *testing.T) net.Conn {
 	return c
 }
 
-// ask sends one request on an open connection and reads its answer.
+// ask sends one request on an open connection and reads the response.
 func ask(t *testing.T, c net.Conn, r *bufio.Reader) reply {
 	t.Helper()
 	if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -60,11 +60,11 @@ func ask(t *testing.T, c net.Conn, r *bufio.Reader) reply {
 	return readReply(t, resp)
 }
 
-func TestConnectionsAreBounded(t *testing.T) {
+func TestConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{MaxConnections: 2})
 	first, second := s.dial(t), s.dial(t)
-	// Answered, so both are accepted and counted.
+	// After a response, both are accepted and counted.
 	ask(t, first, bufio.NewReader(first))
 	ask(t, second, bufio.NewReader(second))
 	replies := readRepliesOrReset(t, s.dial(t))
@@ -78,7 +78,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 	if err := first.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for range 200 { // until the server has noticed
+	for range 200 { // until the server notices
 		c := s.dial(t)
 		if _, err := io.WriteString(c, "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"); err != nil {
 			continue
@@ -87,10 +87,9 @@ func TestConnectionsAreBounded(t *testing.T) {
 			return
 		}
 	}
-	t.Error("no connection is taken after one was closed")
+	t.Error("no connection is accepted after one was closed")
 }
 
-// B24: connections that do nothing are in nobody's way.
 func TestIdleConnectionsDoNotBlock(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
@@ -102,7 +101,7 @@ func TestIdleConnectionsDoNotBlock(t *testing.T) {
 	}
 }
 
-// poorListener fails with an error before each connection it accepts.
+// poorListener fails with errs before it accepts connections.
 type poorListener struct {
 	net.Listener
 	errs   []error
@@ -116,7 +115,7 @@ func (l *poorListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-func TestServingOutlivesAShortageOfDescriptors(t *testing.T) {
+func TestServeSurvivesAShortageOfDescriptors(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -150,7 +149,7 @@ func TestAcceptStopsWaitingWhenClosed(t *testing.T) {
 	}
 }
 
-// B91: what is under way is answered, nothing new is taken, and idle connections are closed.
+// Running requests get their responses, new connections are refused, and idle ones are closed.
 func TestShutdownDrains(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -165,9 +164,9 @@ func TestShutdownDrains(t *testing.T) {
 	idle := s.dial(t)
 	idleReader := bufio.NewReader(idle)
 	ask(t, idle, idleReader)
-	const underWay = 5
+	const running = 5
 	var conns []net.Conn
-	for range underWay {
+	for range running {
 		c := s.dial(t)
 		conns = append(conns, c)
 		if _, err := io.WriteString(c, head+length+"\r\n"+exampleBody); err != nil {
@@ -189,14 +188,14 @@ func TestShutdownDrains(t *testing.T) {
 	}
 	select {
 	case err := <-stopped:
-		t.Errorf("Shutdown returned before the checks under way did: %v", err)
+		t.Errorf("Shutdown returned before the running checks: %v", err)
 	default:
 	}
 	close(hold.release)
 	for _, c := range conns {
 		replies := readReplies(t, c)
 		if len(replies) != 1 || replies[0].status != 200 || !replies[0].closes {
-			t.Errorf("a check under way got %v", replies)
+			t.Errorf("a running check got %v", replies)
 		}
 	}
 	if err := <-stopped; err != nil {
@@ -204,7 +203,7 @@ func TestShutdownDrains(t *testing.T) {
 	}
 }
 
-func TestShutdownRunsOutOfPatience(t *testing.T) {
+func TestShutdownEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -224,9 +223,9 @@ func TestShutdownRunsOutOfPatience(t *testing.T) {
 	if err := s.Shutdown(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("Shutdown: %v, want the context's error", err)
 	}
-	// The check's context has ended, so it is answered after all.
+	// The check's context has ended too, so the check gets a response.
 	if replies := readReplies(t, c); len(replies) != 1 || replies[0].status != 500 {
-		t.Errorf("the check under way got %v", replies)
+		t.Errorf("the running check got %v", replies)
 	}
 }
 
@@ -248,7 +247,7 @@ func TestServeAfterShutdownClosesTheListener(t *testing.T) {
 	}
 }
 
-// Shutdown may come when Serve has begun, but fasthttp does not know the listener yet.
+// Shutdown may be called after Serve has begun and before fasthttp knows the listener.
 func TestShutdownClosesTheListenerItself(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -265,23 +264,23 @@ func TestShutdownClosesTheListenerItself(t *testing.T) {
 	}
 }
 
-// shy is a TLS connection that would wait for a handshake.
-type shy struct {
+// tlsConn is a connection whose Write would wait for a handshake.
+type tlsConn struct {
 	net.Conn
 	t *testing.T
 }
 
-func (shy) Handshake() error { return nil }
+func (tlsConn) Handshake() error { return nil }
 
-func (s shy) Write([]byte) (int, error) {
-	s.t.Error("accepting waits for a handshake")
+func (s tlsConn) Write([]byte) (int, error) {
+	s.t.Error("refusing a connection waits for a handshake")
 	return 0, io.ErrClosedPipe
 }
 
 func TestRefusingDoesNotWaitForHandshakes(t *testing.T) {
 	t.Parallel()
 	near, far := net.Pipe()
-	New(Config{}).refuseConnection(shy{near, t})
+	New(Config{}).refuseConnection(tlsConn{near, t})
 	if _, err := far.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the connection is not closed: %v", err)
 	}
@@ -296,7 +295,7 @@ func TestConnectionsCloseOnce(t *testing.T) {
 		t.Error(err)
 	}
 	if times != 1 {
-		t.Errorf("counted as closed %d times", times)
+		t.Errorf("closed was called %d times", times)
 	}
 }
 

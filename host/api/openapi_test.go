@@ -55,17 +55,17 @@ func TestEveryRouteIsDocumented(t *testing.T) {
 	}
 	s := New(Config{})
 	for _, r := range s.app.GetRoutes() {
-		if r.Method != http.MethodHead { // goes with GET
+		if r.Method != http.MethodHead { // registered with GET
 			routed = append(routed, r.Method+" "+r.Path)
 		}
 	}
 	slices.Sort(documented)
 	slices.Sort(routed)
 	if diff := cmp.Diff(documented, routed); diff != "" {
-		t.Errorf("documented, but not routed (-), or the reverse (+):\n%s", diff)
+		t.Errorf("only documented (-), only routed (+):\n%s", diff)
 	}
 	if served := slices.Sorted(maps.Keys(s.allow)); len(served) != doc.Paths.Len() {
-		t.Errorf("Allow is known for %v", served)
+		t.Errorf("Allow is set for %v", served)
 	}
 }
 
@@ -77,23 +77,23 @@ func TestEveryThreatIsDocumented(t *testing.T) {
 		want = append(want, string(threat))
 	}
 	if diff := cmp.Diff(want, doc.Components.Schemas["Threat"].Value.Enum); diff != "" {
-		t.Errorf("threats that layers may name (-), and those documented (+):\n%s", diff)
+		t.Errorf("threats of layers (-), documented threats (+):\n%s", diff)
 	}
 }
 
-// conversation is a request with what the document is to say about it.
+// conversation is a request and the expected response.
 type conversation struct {
 	site         *site
 	method, path string
 	body         string
 	headers      []string
 	status       int
-	asked        bool // the request keeps to the document, so that its answer is not the client's fault
-	raw          bool // sent byte by byte as body instead
+	valid        bool // whether the document allows the request
+	raw          bool // send body as the whole request
 }
 
-// Every answer that the document promises is provoked, and held to it.
-func TestAnswersAreAsDocumented(t *testing.T) {
+// TestEveryResponseIsAsDocumented provokes every documented response and validates it against the document.
+func TestEveryResponseIsAsDocumented(t *testing.T) {
 	t.Parallel()
 	doc, router := loadDocument(t)
 	registry := prometheus.NewRegistry()
@@ -111,15 +111,15 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		Checker: newHolding(),
 	})
 	busy := start(t, Config{Public: &public{limit: 0}})
-	sold := start(t, Config{ProviderEvent: func(_ context.Context, body []byte, signature string) error {
+	billed := start(t, Config{ProviderEvent: func(_ context.Context, body []byte, signature string) error {
 		if signature != "good" || len(body) <= maxBody {
 			return &entity.InvalidError{Field: "Stripe-Signature", Reason: "is wrong"}
 		}
 		return nil
 	}})
 	full := start(t, Config{MaxChecks: 1, MaxBatches: 1})
-	fewer := start(t, Config{MaxPrivates: 1})
-	fewer.privates <- struct{}{}
+	private := start(t, Config{MaxPrivacy: 1})
+	private.privacy <- struct{}{}
 	full.checks <- struct{}{}
 	full.batches <- struct{}{}
 
@@ -176,8 +176,8 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{s, "POST", public, domain, long, 431, true, false},
 		{broken, "POST", public, domain, nil, 500, true, false},
 		{full, "POST", public, domain, nil, 503, true, false},
-		{sold, "POST", providerPath, `{"x":"` + large + `"}`, []string{"Stripe-Signature", "good"}, 200, true, false},
-		{sold, "POST", providerPath, `{}`, []string{"Stripe-Signature", "bad"}, 400, true, false},
+		{billed, "POST", providerPath, `{"x":"` + large + `"}`, []string{"Stripe-Signature", "good"}, 200, true, false},
+		{billed, "POST", providerPath, `{}`, []string{"Stripe-Signature", "bad"}, 400, true, false},
 		{s, "POST", providerPath, `{}`, []string{"Stripe-Signature", "good"}, 404, true, false},
 		{s, "GET", "/api/events?after=1&limit=100", "", auth(goodKey), 200, true, false},
 		{s, "GET", "/api/events?after=-1", "", auth(goodKey), 400, false, false},
@@ -194,7 +194,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 		{s, "GET", export + "?ref=" + unknownRef, "", auth(goodKey), 404, true, false},
 		{s, "GET", export + known, "", append(auth(goodKey), long...), 431, true, false},
 		{s, "GET", export + known, "", auth(failKey), 500, true, false},
-		{fewer, "GET", export + known, "", auth(goodKey), 503, true, false},
+		{private, "GET", export + known, "", auth(goodKey), 503, true, false},
 		{s, "GET", "/openapi.json", "", nil, 200, true, false},
 		{s, "GET", "/openapi.json", "", long, 431, true, false},
 		{s, "GET", "/healthz", "", nil, 200, true, false},
@@ -220,7 +220,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, append(auth(goodKey), long...), 431, true,
 				false},
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, auth(failKey), 500, true, false},
-			conversation{fewer, "POST", path, `{"email":"a@example.com"}`, auth(goodKey), 503, true, false})
+			conversation{private, "POST", path, `{"email":"a@example.com"}`, auth(goodKey), 503, true, false})
 		if path != subjectPath {
 			conversations = append(conversations, conversation{s, "POST", path, `{"ref":"` + unknownRef + `"}`,
 				auth(goodKey), 404, true, false})
@@ -228,7 +228,7 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, c := range conversations {
-		r, err := c.hold(t, router, nil)
+		r, err := c.validate(t, router, nil)
 		if err != nil {
 			t.Errorf("%s %s, status %d: %v", c.method, c.path, r.status, err)
 		}
@@ -254,40 +254,41 @@ func TestAnswersAreAsDocumented(t *testing.T) {
 					}
 				}
 				if !seen[method+" "+path+" "+which] {
-					t.Errorf("%s %s: the documented answer %s is not provoked by any request here", method, path,
+					t.Errorf("%s %s: no request provokes the documented response %s", method, path,
 						status)
 				}
 			}
 		}
 	}
 
-	// The document must be able to fail: answers that were tampered with do not pass.
+	// Validation must reject responses that were tampered with.
 	for name, tamper := range map[string]func(*reply){
-		"a score as text":         func(r *reply) { r.body = strings.Replace(r.body, "94", `"94"`, 1) },
-		"a score above 100":       func(r *reply) { r.body = strings.Replace(r.body, "94", "194", 1) },
-		"another verdict":         func(r *reply) { r.body = strings.Replace(r.body, "block", "BLOCK", 1) },
-		"signals as null":         func(r *reply) { r.body = strings.Replace(r.body, `["first","second"]`, "null", 1) },
-		"a time without millis":   func(r *reply) { r.body = strings.Replace(r.body, ".123Z", "Z", 1) },
-		"no ref":                  func(r *reply) { r.body = strings.Replace(r.body, `"ref"`, `"reference"`, 1) },
-		"an undocumented status":  func(r *reply) { r.status = 418 },
-		"a different media type":  func(r *reply) { r.header.Set("Content-Type", "text/plain") },
-		"an answer for elsewhere": func(r *reply) { r.body = `{"status":"ok"}` },
+		"a score as text":            func(r *reply) { r.body = strings.Replace(r.body, "94", `"94"`, 1) },
+		"a score above 100":          func(r *reply) { r.body = strings.Replace(r.body, "94", "194", 1) },
+		"another verdict":            func(r *reply) { r.body = strings.Replace(r.body, "block", "BLOCK", 1) },
+		"signals as null":            func(r *reply) { r.body = strings.Replace(r.body, `["first","second"]`, "null", 1) },
+		"a time without millis":      func(r *reply) { r.body = strings.Replace(r.body, ".123Z", "Z", 1) },
+		"no ref":                     func(r *reply) { r.body = strings.Replace(r.body, `"ref"`, `"reference"`, 1) },
+		"an undocumented status":     func(r *reply) { r.status = 418 },
+		"a different media type":     func(r *reply) { r.header.Set("Content-Type", "text/plain") },
+		"a body of another endpoint": func(r *reply) { r.body = `{"status":"ok"}` },
 	} {
-		if _, err := conversations[0].hold(t, router, tamper); err == nil {
-			t.Errorf("%s passes", name)
+		if _, err := conversations[0].validate(t, router, tamper); err == nil {
+			t.Errorf("%s is accepted", name)
 		}
 	}
 }
 
-// brokenPublic cannot count.
+// brokenPublic fails to count.
 type brokenPublic struct{ *public }
 
 func (brokenPublic) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
 	return time.Time{}, false, errors.New(secret)
 }
 
-// hold has the conversation and holds both sides of it to the document; tamper may change the answer before.
-func (c conversation) hold(t *testing.T, router routers.Router, tamper func(*reply)) (reply, error) {
+// validate sends the request and validates request and response against the document. tamper, if not nil, changes the
+// response first.
+func (c conversation) validate(t *testing.T, router routers.Router, tamper func(*reply)) (reply, error) {
 	t.Helper()
 	headers := c.headers
 	if !slices.Contains(headers, "Content-Type") && c.body != "" {
@@ -314,27 +315,27 @@ func (c conversation) hold(t *testing.T, router routers.Router, tamper func(*rep
 	if err != nil {
 		return r, err
 	}
-	asked := &openapi3filter.RequestValidationInput{Request: req, Route: route, PathParams: params,
+	input := &openapi3filter.RequestValidationInput{Request: req, Route: route, PathParams: params,
 		Options: &openapi3filter.Options{
 			IncludeResponseStatus: true,
 			AuthenticationFunc:    openapi3filter.NoopAuthenticationFunc,
 		}}
-	switch err := openapi3filter.ValidateRequest(t.Context(), asked); {
-	case c.asked && err != nil:
+	switch err := openapi3filter.ValidateRequest(t.Context(), input); {
+	case c.valid && err != nil:
 		return r, err
-	case !c.asked && err == nil:
+	case !c.valid && err == nil:
 		return r, errors.New("the document allows this request")
 	}
 	return r, openapi3filter.ValidateResponse(t.Context(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: asked,
+		RequestValidationInput: input,
 		Status:                 r.status,
 		Header:                 r.header,
 		Body:                   io.NopCloser(bytes.NewReader([]byte(r.body))),
-		Options:                asked.Options,
+		Options:                input.Options,
 	})
 }
 
-// sendRaw writes c.body as it is, and reads the one answer.
+// sendRaw writes c.body as the whole request and reads one response.
 func (c conversation) sendRaw(t *testing.T) reply {
 	t.Helper()
 	conn, err := net.Dial("tcp", c.site.addr)

@@ -15,7 +15,7 @@ func prefixes(list ...string) (ps []netip.Prefix) {
 	return ps
 }
 
-func TestPublicTakesDomainsOnly(t *testing.T) {
+func TestPublicChecksDomainsOnly(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{})
 	for name, test := range map[string]struct {
@@ -25,10 +25,10 @@ func TestPublicTakesDomainsOnly(t *testing.T) {
 	}{
 		"a domain":              {`{"domain":"example.com"}`, 200, `"type":"domain"`},
 		"a domain and an email": {`{"email":"a@example.com","domain":"example.com"}`, 200, `"type":"domain"`},
-		"B72 email":             {`{"email":"a@example.com"}`, 400, "domain: is required; without a key, only domains"},
-		"B72 phone":             {`{"phone":"+4915123456789"}`, 400, "domain: is required"},
-		"B72 iban":              {`{"iban":"DE89370400440532013000"}`, 400, "domain: is required"},
-		"nothing":               {`{}`, 400, "domain: is required"},
+		"email":                 {`{"email":"a@example.com"}`, 400, "domain: is required; without a key, only domains"},
+		"phone":                 {`{"phone":"+4915123456789"}`, 400, "domain: is required"},
+		"iban":                  {`{"iban":"DE89370400440532013000"}`, 400, "domain: is required"},
+		"empty object":          {`{}`, 400, "domain: is required"},
 		"malformed":             {`{`, 400, "not valid JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestPublicTakesDomainsOnly(t *testing.T) {
 	})
 }
 
-// B73, B77, B79: the eleventh call of the hour is refused, whatever the ten were, and a key changes nothing.
+// Every call counts against the limit, even an invalid one or one with a key.
 func TestPublicLimit(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Public: &public{limit: 4}})
@@ -57,7 +57,7 @@ func TestPublicLimit(t *testing.T) {
 	s.send(t, "POST", "/api/check-public", domain)
 	s.send(t, "POST", "/api/check-public", "{")
 	s.send(t, "POST", "/api/check-public", domain, "Content-Type", "text/plain")
-	s.send(t, "GET", "/api/check-public", "") // no call of the endpoint
+	s.send(t, "GET", "/api/check-public", "") // not routed to the endpoint
 	if r := s.send(t, "POST", "/api/check-public", domain, "Authorization", "Bearer "+goodKey); r.status != 200 {
 		t.Fatalf("status %d within the limit: %s", r.status, r.body)
 	}
@@ -75,7 +75,7 @@ func TestPublicLimit(t *testing.T) {
 	}
 	for _, req := range s.checker.requests() {
 		if req.Caller.Account != "acct_public" {
-			t.Errorf("checked on behalf of %q", req.Caller.Account)
+			t.Errorf("checked for account %q", req.Caller.Account)
 		}
 	}
 }
@@ -88,11 +88,11 @@ func TestRetryAfterIsAtLeastASecond(t *testing.T) {
 	}
 }
 
-func TestPublicCountsPeersUnlessTrusted(t *testing.T) {
+func TestPublicLimitAppliesToTheClientAddress(t *testing.T) {
 	t.Parallel()
 	spoofed := []string{"X-Forwarded-For", "198.51.100.1", "X-Real-Ip", "198.51.100.2", "Forwarded", "for=198.51.100.3",
 		"Cf-Connecting-Ip", "198.51.100.4"}
-	t.Run("B74 not trusted", func(t *testing.T) {
+	t.Run("not trusted", func(t *testing.T) {
 		t.Parallel()
 		s := start(t, Config{TrustedProxies: prefixes("10.0.0.0/8")})
 		s.send(t, "POST", "/api/check-public", `{"domain":"example.com"}`, spoofed...)
@@ -100,7 +100,7 @@ func TestPublicCountsPeersUnlessTrusted(t *testing.T) {
 			t.Errorf("%d uses counted for the peer, want 1", got)
 		}
 	})
-	t.Run("B75 trusted, in several lines", func(t *testing.T) {
+	t.Run("trusted, in several lines", func(t *testing.T) {
 		t.Parallel()
 		s := start(t, Config{TrustedProxies: prefixes("::ffff:127.0.0.0/104", "10.0.0.0/8")})
 		s.send(t, "POST", "/api/check-public", `{"domain":"example.com"}`,
@@ -123,8 +123,8 @@ func TestOriginalClient(t *testing.T) {
 		"through two proxies":        {"10.0.0.1", "1.1.1.1, 198.51.100.1, 10.0.0.2", "198.51.100.1/32"},
 		"only proxies":               {"10.0.0.1", "10.0.0.3, 10.0.0.2", "10.0.0.3/32"},
 		"garbage last":               {"10.0.0.1", "198.51.100.1, unknown", "10.0.0.1/32"},
-		"garbage behind a proxy":     {"10.0.0.1", "198.51.100.1, <x>, 10.0.0.2", "10.0.0.2/32"},
-		"garbage before the client":  {"10.0.0.1", "unknown, 198.51.100.1", "198.51.100.1/32"},
+		"garbage left of a proxy":    {"10.0.0.1", "198.51.100.1, <x>, 10.0.0.2", "10.0.0.2/32"},
+		"garbage left of the client": {"10.0.0.1", "unknown, 198.51.100.1", "198.51.100.1/32"},
 		"empty entry":                {"10.0.0.1", "198.51.100.1,", "10.0.0.1/32"},
 		"IPv4 with port":             {"10.0.0.1", "198.51.100.1:5000", "198.51.100.1/32"},
 		"IPv6":                       {"10.0.0.1", "2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"},
@@ -173,12 +173,12 @@ func FuzzOriginalClient(f *testing.F) {
 			t.Fatalf("%q gives %v", header, got)
 		}
 		if stranger := netip.MustParseAddr("203.0.113.1"); originalClient(stranger, entries, trusted) != stranger {
-			t.Fatalf("%q moved an untrusted peer", header)
+			t.Fatalf("%q replaced an untrusted peer", header)
 		}
 		if within(got, trusted) {
 			return
 		}
-		// An untrusted hop was reached; nothing that a client writes to the left of it may matter.
+		// got is an untrusted hop, so entries to its left must not matter.
 		if again := originalClient(peer, append(strings.Split(left, ","), entries...), trusted); again != got {
 			t.Fatalf("%q gives %v, but with %q on its left %v", header, got, left, again)
 		}

@@ -1,5 +1,6 @@
-// Package api serves the JSON endpoints over HTTP/1.1. It is the only door to untrusted clients, so what is
-// malformed, oversized or slow is refused here, before any of it reaches the rest of the host.
+// Package api serves the JSON endpoints over HTTP/1.1 (docs/contract.md, openapi.json). All requests of clients arrive
+// here, so this package refuses the malformed, oversized and slow ones before they reach the rest of the host. What the
+// endpoints do lives elsewhere: checks in package check, privacy requests in package privacy.
 package api
 
 import (
@@ -20,106 +21,107 @@ import (
 	"assay/host/check"
 )
 
-// Checker scores entities and records the decisions. Its errors are those of check.Checker. It returns soon after the
-// context ends.
+// Checker scores entities and records the decisions; *check.Checker implements it. It returns soon after ctx ends.
 type Checker interface {
 	Check(ctx context.Context, req check.Request) (*check.Decision, error)
 	CheckBatch(ctx context.Context, caller check.Caller, items []check.Item) ([]check.Answer, error)
 }
 
-// Keys knows the API keys.
+// Keys authenticates API keys.
 type Keys interface {
-	// Authenticate returns who presented the key. It returns check.ErrUnauthorized for every key that may not be used,
-	// whatever the reason; another error means that it could not be found out.
+	// Authenticate returns the caller that a key belongs to. It returns check.ErrUnauthorized for every invalid key,
+	// whatever the reason. Any other error means that the key could not be verified.
 	Authenticate(ctx context.Context, presented string) (check.Caller, error)
 }
 
 // Public limits the endpoint that needs no key.
 type Public interface {
-	// Take counts one use by the client and says whether it was still within the limit, and when the limit starts anew.
-	// The client is a /32 (IPv4) or /64 (IPv6), or the zero Prefix when the connection has no IP address.
+	// Take counts one use by the client. ok reports whether it was within the limit; if not, resetAt is when the client
+	// can try again. The client is a /32 (IPv4), a /64 (IPv6), or the zero Prefix if the connection has no IP address.
 	Take(ctx context.Context, client netip.Prefix) (resetAt time.Time, ok bool, err error)
-	// Caller is on whose behalf checks without a key are made.
+	// Caller returns the caller of checks without a key.
 	Caller() check.Caller
 }
 
-// Problem is a reason not to be ready.
+// Problem is a reason why the host is not ready.
 type Problem struct {
-	Part string // shown to anybody, so one plain word: database, lineup
+	Part string // one word that every client sees, such as "database" or "lineup"
 	Err  error  // for the log only
 }
 
-// Config is what a Server needs. Checker, Keys and Public are required; the rest has defaults.
+// Config configures a Server. Checker, Keys and Public are required; the other fields have defaults.
 type Config struct {
 	Checker Checker
 	Keys    Keys
 	Public  Public
 	Events  Events                              // nil: GET /api/events is 404
-	Privacy Privacy                             // nil: what is below /gdpr/ is 404
+	Privacy Privacy                             // nil: paths below /gdpr/ are 404
 	Ready   func(ctx context.Context) []Problem // nil: always ready
-	// Degraded says what is amiss without keeping the host from answering, a sentence each; nil: nothing ever is.
+	// Degraded returns a sentence for each problem that does not keep the host from responding. It may be nil.
 	Degraded func() []string
 	Metrics  http.Handler // serves GET /metrics; nil: 404
-	// ProviderEvent takes an event of the payment provider, its body and its Stripe-Signature header. It returns an
-	// *entity.InvalidError for one that is not the provider's. nil: 404.
+	// ProviderEvent handles an event of the payment provider, given its body and its Stripe-Signature header. It returns
+	// an *entity.InvalidError if the signature is wrong. nil: 404.
 	ProviderEvent func(ctx context.Context, body []byte, signature string) error
-	// Pages answers requests for what is no endpoint here, with heads vetted and bodies bounded as an endpoint's; nil:
-	// 404. Its own 404 is for browsers only: all others get an endpoint's.
+	// Pages serves paths that are not endpoints, after the head is vetted and within an endpoint's body limit. If it
+	// responds 404, clients other than browsers get an endpoint's 404 instead. nil: 404.
 	Pages fasthttp.RequestHandler
 
-	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For is believed
-	Logger         *slog.Logger   // nil: silent
-	Version        string         // told by GET /healthz
+	TrustedProxies []netip.Prefix // peers whose X-Forwarded-For is trusted
+	Logger         *slog.Logger   // nil: no logs
+	Version        string         // returned by GET /healthz
 	Now            func() time.Time
 
+	// Zero values mean the defaults named here.
 	Timeout        time.Duration // for the work of one request; 5 s
 	ReadTimeout    time.Duration // from a request's first byte to its last, and for a new connection's first byte; 5 s
 	WriteTimeout   time.Duration // for writing one response; 10 s
-	IdleTimeout    time.Duration // between two requests of one connection; 30 s
-	MaxConnections int           // open at once, idle ones too, before new ones get 503; 8192
-	MaxChecks      int           // requests for checks under way at once before further ones get 503; 512
+	IdleTimeout    time.Duration // between two requests on one connection; 30 s
+	MaxConnections int           // concurrent connections, including idle ones, before new ones get 503; 8192
+	MaxChecks      int           // concurrent requests with a key or for a check before new ones get 503; 512
 	MaxBatches     int           // of these, batches; 16
-	MaxPrivates    int           // of these, privacy requests, each of which may keep the audit chain waiting; 4
+	MaxPrivacy     int           // of these, privacy requests, each of which can delay the audit chain; 4
 }
 
-// Limits on one request. The head's also bounds the request line.
+// Limits on one request in bytes. The limit on the head includes the request line.
 const (
-	maxBody      = 16 << 10  // bytes
-	maxBatchBody = 128 << 10 // bytes, of a batch
-	maxEvent     = 512 << 10 // bytes, of a payment provider's event
-	maxHead      = 8 << 10   // bytes
-	maxHeaders   = 100
+	maxBody      = 16 << 10
+	maxBatchBody = 128 << 10
+	maxEvent     = 512 << 10 // of the payment provider
+	maxHead      = 8 << 10
 )
 
-// Server answers HTTP requests. Its methods are safe for concurrent use.
+const maxHeaders = 100
+
+// Server serves HTTP requests. Its methods are safe for concurrent use.
 type Server struct {
 	cfg      Config
 	app      *fiber.App
 	http     *fasthttp.Server
 	routed   fasthttp.RequestHandler // the app's routes, without what serve adds
-	allow    map[string]string       // path -> methods for the Allow header
-	checks   chan struct{}           // holds one element per request for checks under way
-	batches  chan struct{}           // likewise, of batches
-	privates chan struct{}           // likewise, of privacy requests
+	allow    map[string]string       // Allow header by path
+	checks   chan struct{}           // one element per running request; see MaxChecks
+	batches  chan struct{}           // one element per running batch
+	privacy  chan struct{}           // one element per running privacy request
 	work     func() (context.Context, context.CancelFunc)
-	stopWork context.CancelFunc // ends all that work began
+	stopWork context.CancelFunc // ends all contexts that work returned
 	draining atomic.Bool
-	overflow atomic.Int64 // when refusing connections was last logged, Unix seconds
+	overflow atomic.Int64 // when a refused connection was last logged, in Unix seconds
 
 	mu       sync.Mutex
-	listener *listener // what Serve accepts from
+	listener *listener // in use by Serve
 }
 
-// New returns a server that listens nowhere yet.
+// New returns a server that is not listening yet.
 func New(cfg Config) *Server {
 	cfg.setDefaults()
 	s := &Server{
 		cfg: cfg, checks: make(chan struct{}, cfg.MaxChecks), batches: make(chan struct{}, cfg.MaxBatches),
-		privates: make(chan struct{}, cfg.MaxPrivates),
+		privacy: make(chan struct{}, cfg.MaxPrivacy),
 	}
 	all, stop := context.WithCancel(context.Background())
 	s.stopWork = stop
-	// Not derived from fiber's context, which has no deadline and is used again for the next request.
+	// Not derived from fiber's context, which has no deadline and is reused for the next request.
 	s.work = func() (context.Context, context.CancelFunc) { return context.WithTimeout(all, cfg.Timeout) }
 	s.app = fiber.New(fiber.Config{
 		BodyLimit:                    maxBody,
@@ -141,7 +143,7 @@ func New(cfg Config) *Server {
 	s.http.Handler = s.serve
 	s.http.ErrorHandler = s.refuseUnread
 	s.http.HeaderReceived = headReceived
-	// fasthttp's own messages quote request heads, keys included; fiber already discards its log.
+	// fasthttp's own messages quote request heads, including keys. fiber already discards its log.
 	s.http.SecureErrorLogMessage = true
 	return s
 }
@@ -178,8 +180,8 @@ func (cfg *Config) setDefaults() {
 	if cfg.MaxBatches <= 0 {
 		cfg.MaxBatches = 16
 	}
-	if cfg.MaxPrivates <= 0 {
-		cfg.MaxPrivates = 4
+	if cfg.MaxPrivacy <= 0 {
+		cfg.MaxPrivacy = 4
 	}
 	trusted := make([]netip.Prefix, len(cfg.TrustedProxies))
 	for i, p := range cfg.TrustedProxies {
@@ -188,7 +190,7 @@ func (cfg *Config) setDefaults() {
 	cfg.TrustedProxies = trusted
 }
 
-// route registers the endpoints. GET includes HEAD, as fiber registers both.
+// route registers the endpoints. fiber registers HEAD together with GET.
 func (s *Server) route() {
 	s.allow = map[string]string{}
 	post := func(path string, h fiber.Handler) {
@@ -214,8 +216,7 @@ func (s *Server) route() {
 	get("/metrics", s.metrics())
 }
 
-// Serve accepts connections on l until Shutdown, and then returns nil. It closes l. Listeners are served one at a
-// time.
+// Serve accepts connections on l until Shutdown, and then returns nil. It closes l. It must not be called concurrently.
 func (s *Server) Serve(l net.Listener) error {
 	bounded := newListener(l, s.cfg.MaxConnections, s.refuseConnection)
 	s.mu.Lock()
@@ -228,14 +229,14 @@ func (s *Server) Serve(l net.Listener) error {
 	return s.http.Serve(bounded)
 }
 
-// Shutdown stops accepting connections, lets the requests under way be answered, and closes each connection after its
-// answer, idle ones at once; one that has sent nothing yet is given up to 5 s. When the context ends first, the work
-// still under way is cancelled, and the context's error returned.
+// Shutdown stops accepting connections, closes idle ones at once and the others after their response, and waits for
+// them. A connection that has not sent anything yet is closed after up to 5 s. If ctx ends first, Shutdown cancels the
+// remaining work and returns the context's error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	s.draining.Store(true)
 	if s.listener != nil {
-		_ = s.listener.Close() // also when Serve has not got as far as telling fasthttp of it
+		_ = s.listener.Close() // fasthttp may not know the listener yet
 	}
 	s.mu.Unlock()
 	err := s.http.ShutdownWithContext(ctx)
@@ -243,7 +244,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	return err
 }
 
-// serve answers one request whose bytes have all been read.
+// serve handles one request that has been read completely.
 func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	x := begin(ctx)
 	defer func() {
@@ -265,24 +266,24 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 	case x.route == "" && known && s.cfg.Pages != nil:
 		s.cfg.Pages(ctx)
 		if ctx.Response.StatusCode() == fasthttp.StatusNotFound && !wantsPage(&ctx.Request.Header) {
-			s.fail(ctx, errNotFound) // most likely an endpoint, misspelt
+			s.fail(ctx, errNotFound) // most likely a misspelt endpoint
 		}
 	case known:
 		s.routed(ctx)
-	case x.route == "": // fiber would answer unknown methods with plain text
+	case x.route == "": // fiber would respond to unknown methods in plain text
 		s.fail(ctx, errNotFound)
 	default:
 		s.fail(ctx, errMethod)
 	}
 }
 
-// wantsPage says whether a request comes from a browser or from a script of a page.
+// wantsPage reports whether a request comes from a browser or from a script in a page.
 func wantsPage(h *fasthttp.RequestHeader) bool {
 	return bytes.Contains(bytes.ToLower(h.Peek(fasthttp.HeaderAccept)), []byte("text/html")) ||
 		len(h.Peek("HX-Request")) > 0
 }
 
-// finish sets what every response has, and logs it.
+// finish sets the headers that every response has, and logs the request.
 func (s *Server) finish(ctx *fasthttp.RequestCtx, x *exchange) {
 	h := &ctx.Response.Header
 	h.Set("X-Content-Type-Options", "nosniff")
@@ -295,7 +296,7 @@ func (s *Server) finish(ctx *fasthttp.RequestCtx, x *exchange) {
 	s.log(ctx, x)
 }
 
-// knownPath returns the path of the request if it is that of an endpoint, else "".
+// knownPath returns the request's path if it is an endpoint's, and "" otherwise.
 func (s *Server) knownPath(ctx *fasthttp.RequestCtx) string {
 	path := string(ctx.URI().PathOriginal())
 	if _, ok := s.allow[path]; ok {

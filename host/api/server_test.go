@@ -26,7 +26,7 @@ const (
 	busyKey  = "key-busy"
 	failKey  = "key-fail"
 	panicKey = "key-panic"
-	downKey  = "key-down" // the key store is out of order
+	downKey  = "key-down" // the key store is unavailable
 )
 
 var (
@@ -37,10 +37,10 @@ var (
 
 const (
 	knownRef = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4C"
-	secret   = "the cause that no client may see"
+	secret   = "a cause that clients must not see"
 )
 
-// checker answers by the caller's account, and keeps the requests it got.
+// checker responds by the caller's account, and records the requests.
 type checker struct {
 	mu   sync.Mutex
 	seen []check.Request
@@ -69,7 +69,7 @@ func (c *checker) Check(_ context.Context, req check.Request) (*check.Decision, 
 	}, nil
 }
 
-// CheckBatch asks Check for each item.
+// CheckBatch calls Check for each item.
 func (c *checker) CheckBatch(ctx context.Context, caller check.Caller, items []check.Item) ([]check.Answer, error) {
 	if caller.Account == freeKey {
 		return nil, &check.PlanError{Plan: "free", Feature: "batch checks"}
@@ -94,7 +94,7 @@ func (c *checker) requests() []check.Request {
 	return append([]check.Request(nil), c.seen...)
 }
 
-// keys knows the keys above; the account is named like the key.
+// keys accepts the keys above. The account has the name of the key.
 type keys struct{}
 
 func (keys) Authenticate(_ context.Context, presented string) (check.Caller, error) {
@@ -111,7 +111,7 @@ func (keys) Authenticate(_ context.Context, presented string) (check.Caller, err
 	return check.Caller{}, check.ErrUnauthorized
 }
 
-// public allows each client limit uses.
+// public allows limit uses per client.
 type public struct {
 	limit int
 	mu    sync.Mutex
@@ -138,7 +138,7 @@ func (p *public) uses(client string) int {
 	return p.used[netip.MustParsePrefix(client)]
 }
 
-// site is a running server with what it was given.
+// site is a running server with its fakes.
 type site struct {
 	*Server
 	addr    string
@@ -147,7 +147,7 @@ type site struct {
 	log     *logBuffer
 }
 
-// start serves on a socket of its own until the test ends. What cfg leaves open is filled with the fakes above.
+// start serves on a new socket until the test ends. It fills empty fields of cfg with the fakes above.
 func start(t testing.TB, cfg Config) *site {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -177,7 +177,7 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	switch cfg.Privacy {
 	case nil:
 		cfg.Privacy = &archive{}
-	case none:
+	case noArchive:
 		cfg.Privacy = nil
 	}
 	if cfg.Now == nil {
@@ -200,7 +200,7 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	return s
 }
 
-// logBuffer is a writer that may be read meanwhile.
+// logBuffer is a writer that is safe for concurrent use.
 type logBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -218,12 +218,12 @@ func (l *logBuffer) String() string {
 	return l.b.String()
 }
 
-// reply is a response that was read to its end.
+// reply is a response that was read completely.
 type reply struct {
 	status int
 	header http.Header
 	body   string
-	closes bool // it says that the connection is closed
+	closes bool // whether it announces that the connection is closed
 }
 
 func (r reply) failure(t testing.TB) failure {
@@ -235,7 +235,7 @@ func (r reply) failure(t testing.TB) failure {
 	return f
 }
 
-// wellBehaved checks what holds of every response.
+// wellBehaved checks the properties of every response.
 func (r reply) wellBehaved(t testing.TB) {
 	t.Helper()
 	if got := r.header.Get("X-Content-Type-Options"); got != "nosniff" {
@@ -254,11 +254,11 @@ func (r reply) wellBehaved(t testing.TB) {
 	}
 	if strings.Contains(r.body, secret) || strings.Contains(r.body, "goroutine") ||
 		strings.Contains(r.body, "fasthttp") {
-		t.Errorf("the body tells internals: %q", r.body)
+		t.Errorf("the body reveals internals: %q", r.body)
 	}
 }
 
-// send makes one request with a client of its own. headers are name, value pairs.
+// send makes one request with a new client. headers alternates names and values.
 func (s *site) send(t testing.TB, method, path, body string, headers ...string) reply {
 	t.Helper()
 	req, err := http.NewRequest(method, "http://"+s.addr+path, strings.NewReader(body))
@@ -294,8 +294,8 @@ func (s *site) check(t testing.TB, body string, headers ...string) reply {
 		append([]string{"Authorization", "Bearer " + goodKey, "Content-Type", "application/json"}, headers...)...)
 }
 
-// exchange writes raw bytes to a connection of its own and returns all answers, until the server closes the connection.
-// That it does close it is part of what is tested.
+// exchange writes raw bytes to a new connection and returns all responses until the server closes the connection. It
+// fails if the server does not close it.
 func (s *site) exchange(t testing.TB, raw string) []reply {
 	t.Helper()
 	c, err := net.Dial("tcp", s.addr)
@@ -319,13 +319,13 @@ func readReplies(t testing.TB, c net.Conn) []reply {
 			return replies
 		}
 		if err != nil {
-			t.Fatalf("after %d answers: %v", len(replies), err)
+			t.Fatalf("after %d responses: %v", len(replies), err)
 		}
 		replies = append(replies, readReply(t, resp))
 	}
 }
 
-// fieldsOf returns the type and value of a request's fields, for comparing.
+// fieldsOf returns the fields of a request as type=value.
 func fieldsOf(req check.Request) (fields []string) {
 	for _, f := range req.Fields {
 		fields = append(fields, string(f.Type)+"="+f.Value)
@@ -335,7 +335,7 @@ func fieldsOf(req check.Request) (fields []string) {
 
 var _ Checker = (*check.Checker)(nil)
 
-// holding is a checker that keeps each check until it is released, or its context ends.
+// holding is a checker that blocks each check until its release, or until its context ends.
 type holding struct {
 	entered chan struct{}
 	release chan struct{}

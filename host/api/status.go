@@ -11,7 +11,7 @@ import (
 	"github.com/valyala/fasthttp/fasthttpadaptor"
 )
 
-// document is the OpenAPI description of every endpoint here. A test holds the server to it.
+// document is the OpenAPI description of every endpoint. Tests validate requests and responses against it.
 //
 //go:embed openapi.json
 var document []byte
@@ -23,7 +23,7 @@ func (s *Server) openAPI(c *fiber.Ctx) error {
 	return nil
 }
 
-// health says that the process answers. It asks nothing else, so that a database outage does not get hosts restarted.
+// health reports that the process responds. It checks nothing else, so that a database outage does not restart hosts.
 func (s *Server) health(c *fiber.Ctx) error {
 	s.answer(c.Context(), fasthttp.StatusOK, struct {
 		Status  string `json:"status"`
@@ -32,7 +32,7 @@ func (s *Server) health(c *fiber.Ctx) error {
 	return nil
 }
 
-// ready says whether this host should be sent requests.
+// ready reports whether the host should receive requests.
 func (s *Server) ready(c *fiber.Ctx) error {
 	if s.draining.Load() {
 		return &notReady{parts: "shutting down"}
@@ -44,7 +44,7 @@ func (s *Server) ready(c *fiber.Ctx) error {
 		for i, p := range problems {
 			parts[i] = p.Part
 			if p.Err != nil {
-				errs[i] = fmt.Errorf("asking the %s: %w", p.Part, p.Err)
+				errs[i] = fmt.Errorf("checking the %s: %w", p.Part, p.Err)
 			}
 		}
 		return &notReady{parts: strings.Join(parts, ", "), err: errors.Join(errs...)}

@@ -38,7 +38,7 @@ func TestCheckBatch(t *testing.T) {
 	}
 	same(t, []string{
 		"domain example.com, revision 7",
-		"domain: holds a space",
+		"domain: contains a space",
 		"one of domain, email, phone or iban is required",
 		"unreadable",
 		"email jane@example.org, revision 7",

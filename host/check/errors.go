@@ -13,8 +13,8 @@ import (
 // section 7).
 var ErrUnauthorized = errors.New("the API key is missing, malformed, revoked or cancelled")
 
-// ErrOverloaded means that the host has more checks under way than it can finish in time. Nothing was counted.
-var ErrOverloaded = errors.New("too many checks are under way")
+// ErrOverloaded means that the host has more checks in progress than it can finish in time. Nothing was counted.
+var ErrOverloaded = errors.New("too many checks are in progress")
 
 // NoFieldError means that a request has none of the scorable fields. Its text lists all four (contract section 7).
 type NoFieldError struct{}
@@ -52,8 +52,8 @@ type QuotaError struct {
 
 func (e *QuotaError) Error() string {
 	if e.Left > 0 {
-		return fmt.Sprintf("the batch needs %d checks and %d of the monthly quota of %d are left; it resets on %s",
-			e.Needed, e.Left, e.Quota, e.ResetAt.UTC().Format(time.DateOnly))
+		return fmt.Sprintf("the batch needs %d checks, but the monthly quota of %d has only %d left; it resets on %s",
+			e.Needed, e.Quota, e.Left, e.ResetAt.UTC().Format(time.DateOnly))
 	}
 	return fmt.Sprintf("the monthly quota of %d checks is used up; it resets on %s",
 		e.Quota, e.ResetAt.UTC().Format(time.DateOnly))

@@ -15,7 +15,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.press("Check", "domain", "example.com")
 	v.is(200, "Reference chk_")
 	v.press("Check", "domain", "no domain")
-	v.is(400, "The domain holds a space.")
+	v.is(400, "The domain contains a space.")
 	v.follow("Docs")
 	v.is(200, "API documentation")
 	v.follow("Sign in")

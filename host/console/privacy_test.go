@@ -112,7 +112,7 @@ func TestPrivacyPageRefuses(t *testing.T) {
 		"chk_%":             {400, "The check reference must be the reference of a check"},
 		"sub_*":             {400, "The subject reference must be sub_ and 64 lowercase hexadecimal digits"},
 		"":                  {400, "is empty"},
-		"a\x00b.example":    {400, "holds U+FFFD"},
+		"a\x00b.example":    {400, "contains U+FFFD"},
 		`"><b>x</b>`:        {400, "The domain holds"},
 		"jane@@example.org": {400, "The email has more than one"},
 	} {

@@ -53,7 +53,7 @@ func readDomain(text, _ string, facts Facts) (string, error) {
 // https://bank.example@evil.example/ is how look-alike URLs deceive, and dropping half of one would hide that.
 func hostOf(text string) (string, error) {
 	if strings.Contains(text, `\`) {
-		return "", refuse(`holds a backslash, which browsers and servers read differently`)
+		return "", refuse(`contains a backslash, which browsers and servers interpret differently`)
 	}
 	var host string
 	if scheme, rest, found := strings.Cut(text, "://"); found && isScheme(scheme) {
@@ -71,14 +71,14 @@ func hostOf(text string) (string, error) {
 		return "", refuse("is a URL without a host")
 	}
 	if strings.Contains(host, "@") {
-		return "", refuse("holds user information before an '@'; send the host alone, or an address as email")
+		return "", refuse("contains user information before an '@'; send only the host, or an email address as email")
 	}
 	if strings.HasPrefix(host, "[") || strings.Count(host, ":") > 1 {
-		return "", refuse("is written as an IPv6 address, not a domain name")
+		return "", refuse("looks like an IPv6 address, not a domain name")
 	}
 	if name, port, found := strings.Cut(host, ":"); found {
 		if !isPort(port) {
-			return "", refuse("holds a ':' that is not followed by a port number")
+			return "", refuse("contains a ':' that is not followed by a port number")
 		}
 		host = name
 	}
@@ -153,13 +153,13 @@ func refusePunctuation(host string) error {
 	for _, r := range host {
 		switch {
 		case r == '%':
-			return refuse("holds a percent escape; send the decoded name")
+			return refuse("contains a percent escape; send the decoded name")
 		case r == '*':
-			return refuse("holds a wildcard; send one name")
+			return refuse("contains a wildcard; send a single name")
 		case unicode.IsSpace(r):
-			return refuse("holds a space")
+			return refuse("contains a space")
 		case r < 0x80 && !isHostByte(byte(r)) && r != '.':
-			return refuse("holds %s, which no domain name may", excerpt(string(r)))
+			return refuse("contains %s, which is not allowed in a domain name", excerpt(string(r)))
 		}
 	}
 	return nil
@@ -190,18 +190,18 @@ func checkLabels(ascii string, labels []string) error {
 		}
 		for i := range len(label) {
 			if !isHostByte(label[i]) {
-				return refuse("holds a character that no domain name may")
+				return refuse("contains a character that is not allowed in a domain name")
 			}
 		}
 		if strings.HasPrefix(label, "xn--") && !isIDN(label) {
-			return refuse("has the label %s, which is not valid Punycode of an internationalised name", excerpt(label))
+			return refuse("has the label %s, which is not valid Punycode", excerpt(label))
 		}
 	}
 	if isNumber(labels[len(labels)-1]) {
 		return refuse("is an IP address or ends in a number, not a domain name")
 	}
 	if len(labels) < 2 {
-		return refuse("has no dot: a single label is not a domain name on the internet")
+		return refuse("has no dot; a single label is not a public domain name")
 	}
 	return nil
 }

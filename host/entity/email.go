@@ -85,9 +85,9 @@ func splitAddress(text string) (local, host string, err error) {
 	case at < 0:
 		return "", "", refuse("has no '@'")
 	case strings.HasSuffix(text, ">") || strings.HasPrefix(text, "<"):
-		return "", "", refuse("holds a display name or angle brackets; send the bare address")
+		return "", "", refuse("contains a display name or angle brackets; send only the address")
 	case strings.HasPrefix(text[at+1:], "["):
-		return "", "", refuse("has an IP address for a domain; send an address at a domain name")
+		return "", "", refuse("has an IP address instead of a domain name")
 	case at == 0:
 		return "", "", refuse("has nothing before the '@'")
 	}
@@ -97,7 +97,7 @@ func splitAddress(text string) (local, host string, err error) {
 // readMailDomain is readName, with a domain's refusal worded as part of an address.
 func readMailDomain(host string, facts Facts) (string, error) {
 	if strings.ContainsAny(host, "()") {
-		return "", refuse("holds a comment; send the bare address")
+		return "", refuse("contains a comment; send only the address")
 	}
 	ascii, err := readName(host, facts)
 	if err != nil {
@@ -111,7 +111,7 @@ func readMailDomain(host string, facts Facts) (string, error) {
 func readLocal(local string) (mailbox string, quoted bool, err error) {
 	for _, r := range local {
 		if r >= utf8.RuneSelf && !isVisible(r) {
-			return "", false, refuse("holds the invisible character U+%04X", r)
+			return "", false, refuse("contains the invisible character U+%04X", r)
 		}
 	}
 	if local[0] != '"' {
@@ -137,7 +137,7 @@ func isVisible(r rune) bool {
 func checkDotAtom(s string) error {
 	const specials = "!#$%&'*+-/=?^_`{|}~"
 	if s[0] == '.' || s[len(s)-1] == '.' || strings.Contains(s, "..") {
-		return refuse("has a dot at the edge of its local part or two in a row")
+		return refuse("has a local part that starts or ends with a dot or contains two in a row")
 	}
 	for i := range len(s) {
 		c := s[i]
@@ -147,13 +147,13 @@ func checkDotAtom(s string) error {
 		case c == '@':
 			return refuse("has more than one '@'")
 		case c == '(' || c == ')':
-			return refuse("holds a comment; send the bare address")
+			return refuse("contains a comment; send only the address")
 		case c == '<' || c == '>':
-			return refuse("holds a display name or angle brackets; send the bare address")
+			return refuse("contains a display name or angle brackets; send only the address")
 		case c == ' ':
-			return refuse("holds a space")
+			return refuse("contains a space")
 		default:
-			return refuse("holds %s, which needs quotes in a local part", excerpt(string(rune(c))))
+			return refuse("contains %s, which must be quoted in a local part", excerpt(string(rune(c))))
 		}
 	}
 	return nil

@@ -124,11 +124,11 @@ func clean(t Type, raw string) (string, error) {
 		switch {
 		case r == '\t' && (t == IBAN || t == Phone): // separates groups in pasted tables
 		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
-			return "", refuse("holds the control character U+%04X", r)
+			return "", refuse("contains the control character U+%04X", r)
 		case r == unicode.ReplacementChar: // what decoders leave where text was not UTF-8
-			return "", refuse("holds U+FFFD, the mark of broken text")
+			return "", refuse("contains U+FFFD, which stands for invalid text")
 		case isBidiControl(r) && t != Phone: // contact lists wrap numbers in them
-			return "", refuse("holds the text direction control U+%04X, which hides what it says", r)
+			return "", refuse("contains the text direction control U+%04X, which can disguise the text", r)
 		}
 	}
 	return text, nil

@@ -18,13 +18,13 @@ func readIBAN(text, _ string, facts Facts) (string, error) {
 		return "", err
 	}
 	if len(code) > maxIBANBytes {
-		return "", refuse("is longer than %d characters, the most an IBAN can have", maxIBANBytes)
+		return "", refuse("is longer than %d characters, the maximum for an IBAN", maxIBANBytes)
 	}
 	if len(code) < minIBANBytes {
 		return "", refuse("is shorter than %d characters", minIBANBytes)
 	}
 	if !ibanShaped(code) {
-		return "", refuse("does not start with a country's two letters and two check digits")
+		return "", refuse("does not start with two letters for the country and two check digits")
 	}
 	country, bban := code[:2], code[4:]
 	facts.set("iban.country", country)
@@ -71,7 +71,7 @@ func ibanCode(text string) (string, error) {
 		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
 			code = append(code, byte(r))
 		default:
-			return "", refuse("holds %s; an IBAN has only letters A-Z and digits", excerpt(string(r)))
+			return "", refuse("contains %s; an IBAN consists of letters A-Z and digits", excerpt(string(r)))
 		}
 	}
 	return strings.TrimPrefix(string(code), "IBAN"), nil

@@ -100,9 +100,9 @@ func readDial(text string) (dial, error) {
 			d.international = true
 		case isPhoneSeparator(r):
 		case unicode.IsLetter(r):
-			return dial{}, refuse("holds letters; send digits")
+			return dial{}, refuse("contains letters; send digits only")
 		default:
-			return dial{}, refuse("holds %s, which is not part of a phone number", excerpt(string(r)))
+			return dial{}, refuse("contains %s, which is not part of a phone number", excerpt(string(r)))
 		}
 	}
 	if run > 0 {
@@ -110,7 +110,7 @@ func readDial(text string) (dial, error) {
 	}
 	d.digits = string(digits)
 	if d.digits == "" {
-		return dial{}, refuse("holds no digits")
+		return dial{}, refuse("contains no digits")
 	}
 	if rest, found := strings.CutPrefix(d.digits, "00"); found && !d.international {
 		d.digits, d.international = rest, true // ITU-T E.123: the common international prefix

@@ -86,8 +86,8 @@ func TestPhoneFacts(t *testing.T) {
 func TestPhoneRefused(t *testing.T) {
 	t.Parallel()
 	checkRefused(t, Phone, map[string]refused{
-		"letters":             {"+33 six", "", "holds letters"},
-		"vanity":              {"1-800-FLOWERS", "", "holds letters"},
+		"letters":             {"+33 six", "", "contains letters"},
+		"vanity":              {"1-800-FLOWERS", "", "contains letters"},
 		"only plus":           {"+", "", "no digits"},
 		"only marks":          {"\u200e()", "", "no digits"},
 		"one digit":           {"7", "", "fewer than 6"},
@@ -101,7 +101,7 @@ func TestPhoneRefused(t *testing.T) {
 		"service code":        {"*#06#123456", "", "not part of a phone number"},
 		"two numbers":         {"+33612345678, +33612345679", "", "not part of a phone number"},
 		"script":              {"<script>0612345678", "", "not part of a phone number"},
-		"extension too long":  {"+33612345678x12345678", "", "holds letters"},
+		"extension too long":  {"+33612345678x12345678", "", "contains letters"},
 		"extension only":      {"ext 1234567", "", "no digits"},
 		"superscript numeral": {"+3361234567²", "", "not part of a phone number"},
 	})

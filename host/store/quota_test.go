@@ -188,7 +188,7 @@ func TestQuotaCoversBatchesWholly(t *testing.T) {
 		case errors.As(err, &over):
 			want = 0
 			if over.Left != 1 || over.Needed != 9 || over.Error() !=
-				"the batch needs 9 checks and 1 of the monthly quota of 100 are left; it resets on 2031-06-01" {
+				"the batch needs 9 checks, but the monthly quota of 100 has only 1 left; it resets on 2031-06-01" {
 				t.Errorf("refused with %+v: %v", over, over)
 			}
 		default:
