@@ -1,4 +1,4 @@
-// The patterns layer: how scams word and build the names of their domains.
+// Command patterns is the layer that scores the wording and the structure of a domain name with learned odds.
 package main
 
 import "assay/sdk"

@@ -4,10 +4,10 @@ package main
 
 import "assay/plugins/patterns/feature"
 
-// lexicon is the print of the lure words that the odds were learned with.
+// lexicon is the hash of the bait words that the odds were learned with.
 const lexicon = 0x136f1a760dd9af86
 
-// rarity is counted over the honest names; the counts say nothing of single names.
+// rarity was counted over the honest names. No name can be recovered from it.
 var rarity feature.Rarity = "" +
 	"232565666:863794@613:87><=\\" +
 	"?845@=8>6B:14/>6H03299>A8=1" +
@@ -37,21 +37,21 @@ var rarity feature.Rarity = "" +
 	"27575:;<8A?86736G9258?;BA>*" +
 	"/;<;.>>30><:<90=@@:95A=?76."
 
-// odds are in tenths of the natural logarithm of how much oftener reported names have a trait than honest ones.
+// odds are log-odds ratios of the features of reported and honest names, in tenths of the natural logarithm.
 var odds = [...]int8{
 	// bias
 	-2,
-	// suffix, by the steps of suffix.Odds up to 0
+	// suffix, by steps of suffix.Odds up to 0
 	-25, -20, -15, -13, -10, -7, 0,
-	// and beyond
+	// suffix, by steps of suffix.Odds above 0
 	0, 8, 13, 5, 10, 16, 16, 16, 16,
 	// kind of shared host: blogs, others, the most abused, machines
 	-6, -13, 15, -19,
 	// labels left of the name
 	0, 13, 16, 16,
-	// characters
+	// length
 	0, -25, -23, -19, -12, -9, -3, -2, -1, 2, 5, 6, 7, 8, 9, 11, 11, 11, 11, 11, 8, 7, 10, 8, 11, 11, 10, 5, 1, 18,
-	// characters, under five steps, by kind of suffix
+	// length in five steps, by kind of suffix
 	-7, -4, -6, -6, -7, -4, -1, -2, -2, 1, -5, -1, -6, 4, 2, 5, 6, 7, 7, 7, 0, -1, 3, -6, -2, 5, 7, 7, 7, -2,
 	// digits
 	0, 7, 5, 3, 12, 8, 8, 3, 14, 11,
@@ -61,7 +61,7 @@ var odds = [...]int8{
 	4, 1, 1, -2, 3, 3, -2, -6, 1, -1, -6, 7,
 	// up to two hyphens
 	0, 4, 10,
-	// three and more
+	// three or more hyphens
 	5, 5, 8,
 	// hyphens, by kind of suffix
 	-4, 1, -6, 1, -7, 4,
@@ -74,13 +74,13 @@ var odds = [...]int8{
 	1, -6, -5, -4, -2, -1, 2, 5, 7, 9, 12, 14, 15, 18, 15, 20, 1,
 	// three steps of rarity, by kind of suffix
 	-5, -7, -6, -1, -1, 0, -3, 2, 3, 4, 3, 4, 4, -2, -5, 7, 7, 7,
-	// turns from letters to digits and back
+	// changes between letters and digits
 	-3, 2, 2, 2,
-	// other scripts beside Latin at home
+	// Latin mixed with other scripts, under a country's suffix
 	-2,
-	// and elsewhere
+	// Latin mixed with other scripts, under another suffix
 	12,
-	// other scripts alone
+	// only other scripts
 	-12,
 	// hexadecimal
 	8,
@@ -88,15 +88,15 @@ var odds = [...]int8{
 	12,
 	// four parts of an address
 	21, 22, 21, 16,
-	// one lure word in the name, or none
+	// no bait word in the name, or one
 	-4, -4,
-	// two and more
+	// two or more bait words
 	2, 3, 13, 4,
-	// lure words left of it
+	// bait words left of the name
 	0, 11, 15, 15,
-	// nothing but so many lure words
+	// number of bait words in a name of nothing else
 	-1, 7, 14, 20,
-	// class of a lure word
+	// class of a bait word
 	11, 12, 7, 10, 12, 12, 8, 10, 11, 12, 12, 12, 12, 5, 12, 9, 3, 12, 8, 12, 12, 5, 5, 8, 11, 11, 3,
 	// theme left of the name
 	3, 9, 8, 0, -5, 7, 14, 6, 0, 11, 0, 0, 15, -5, 0, 0, 0, 0,
@@ -105,9 +105,9 @@ var odds = [...]int8{
 	0, 4, -2, 1, -7, 0, 0, 10, 7, 3, 1, 6, 0, 0, -4, 1, 0, 0, 0, 3, -4, -1, -4, 1, 0, 12, -5, -5, 0, 1, 0, 0, 4, 1, -3, 0,
 	0, 0, -3, -1, -2, 2, 0, 8, 8, 9, -1, -7, 0, 0, 8, 11, 1, 5, 0, 0, -12, 6, 0, -10, 0, 0, 0, 7, -8, 0, 0, 0, 0, 2, 0, 0,
 	0, 0,
-	// theme beside digits
+	// theme with digits
 	2, -4, -4, -5, 2, 5, 4, -8, 4, 2, 2, -8, -2, 1, -4, -6, 0, 0,
-	// theme and nothing else
+	// theme in a name of nothing but bait words
 	-4, -9, -9, -7, -9, -9, -10, -10, -6, -6, -8, -10, -9, -10, -4, -10, -7, 0,
 	// pair of themes
 	0, -1, 4, 0, 0, 0, 0, -5, 0, 0, 0, 0, 0, 0, -6, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, -10, 0, -1, 0, 0, 0, -9, 3, 0, 0, 0, 0,

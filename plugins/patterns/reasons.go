@@ -8,7 +8,7 @@ import (
 	"assay/sdk"
 )
 
-// themes say what each kind of bait baits with.
+// themes holds the signal code, the description and the threat of each theme of bait words.
 var themes = [feature.Themes]struct {
 	code   string
 	text   string
@@ -34,9 +34,9 @@ var themes = [feature.Themes]struct {
 	feature.Pets:        {"patterns:lure:pets", "animals for sale", sdk.Scam},
 }
 
-// explain raises a signal for each part that has points, and names the threat that they amount to.
+// explain raises a signal for each part with points, and names the threat.
 func explain(c *sdk.Check, n *feature.Name, raised, points *shares) {
-	signs := small(n, raised, points)
+	signs := weakSigns(n, raised, points)
 	if signs == "" {
 		points.fold()
 	}
@@ -49,42 +49,42 @@ func explain(c *sdk.Check, n *feature.Name, raised, points *shares) {
 			text = "holds a word that baits with " + t.text + ": " + bait.list
 		}
 		c.Signal(points[feature.Words], t.code, text)
-		if points[feature.Words] >= names {
+		if points[feature.Words] >= wordThreatPoints {
 			threat = t.threat
 		}
 	}
 	built := 0
-	tell := func(part feature.Part, code, text string) {
+	add := func(part feature.Part, code, text string) {
 		c.Signal(points[part], code, text)
 		built += points[part]
 	}
 	if points[feature.Address] > 0 {
-		tell(feature.Address, "patterns:structure:address_inside", posing(n))
+		add(feature.Address, "patterns:structure:address_inside", addressText(n))
 	}
 	if points[feature.Hyphens] > 0 {
-		tell(feature.Hyphens, "patterns:structure:hyphens", strconv.Itoa(n.Hyphens)+" hyphens in one label")
+		add(feature.Hyphens, "patterns:structure:hyphens", strconv.Itoa(n.Hyphens)+" hyphens in one label")
 	}
 	if points[feature.Long] > 0 {
-		tell(feature.Long, "patterns:structure:long_label", "one label of "+strconv.Itoa(n.Length)+" characters")
+		add(feature.Long, "patterns:structure:long_label", "one label of "+strconv.Itoa(n.Length)+" characters")
 	}
 	if points[feature.Digits] > 0 {
 		text := strconv.Itoa(n.Digits) + " digits in the name"
 		if n.Digits == n.Run {
 			text = "a run of " + text
 		}
-		tell(feature.Digits, "patterns:structure:digits", text)
+		add(feature.Digits, "patterns:structure:digits", text)
 	}
 	if points[feature.Deep] > 0 {
-		tell(feature.Deep, "patterns:structure:deep", strconv.Itoa(n.Labels)+" labels left of the registered name")
+		add(feature.Deep, "patterns:structure:deep", strconv.Itoa(n.Labels)+" labels left of the registered name")
 	}
 	if points[feature.Random] > 0 {
-		tell(feature.Random, "patterns:structure:random", quote.Of(n.Host.Name)+" reads as drawn at random")
+		add(feature.Random, "patterns:structure:random", quote.Of(n.Host.Name)+" reads as drawn at random")
 	}
 	if points[feature.Hex] > 0 {
-		tell(feature.Hex, "patterns:structure:hex", quote.Of(n.Host.Name)+" reads as a hexadecimal number")
+		add(feature.Hex, "patterns:structure:hex", quote.Of(n.Host.Name)+" reads as a hexadecimal number")
 	}
 	if points[feature.Punycode] > 0 {
-		tell(feature.Punycode, "patterns:structure:punycode",
+		add(feature.Punycode, "patterns:structure:punycode",
 			"a label begins like an internationalised one (xn--) and is none")
 	}
 	switch {
@@ -94,7 +94,7 @@ func explain(c *sdk.Check, n *feature.Name, raised, points *shares) {
 		c.Signal(points[weak], "patterns:shape:weak",
 			"nothing stands out, but names built like this are reported about as often as not")
 	}
-	if threat == "" && built >= builds {
+	if threat == "" && built >= buildThreat {
 		threat = sdk.Spam
 	}
 	if threat != "" {
@@ -102,8 +102,8 @@ func explain(c *sdk.Check, n *feature.Name, raised, points *shares) {
 	}
 }
 
-// posing says what passes for another address.
-func posing(n *feature.Name) string {
+// addressText describes the part of another address that the name imitates.
+func addressText(n *feature.Name) string {
 	switch part, where := n.Posing(); where {
 	case feature.AtStart:
 		return "the name begins with " + part + ", as if a country's address ended there"
@@ -114,22 +114,22 @@ func posing(n *feature.Name) string {
 	}
 }
 
-// quoted bounds how many words a sentence names.
-const quoted = 6
+// maxQuoted is how many bait words a text lists.
+const maxQuoted = 6
 
-// baitWords is what the lure words of a name amount to.
+// baitWords summarises the bait words of a name.
 type baitWords struct {
 	theme  feature.Theme
-	n      int    // words
-	list   string // the first of them
-	raises bool   // one of them alone is in reported names more often than in honest ones
+	n      int    // number of words
+	list   string // the first of them, at most maxQuoted
+	raises bool   // at least one of them raises the odds by itself
 }
 
-// baitOf finds the theme that most of the words' odds serve, and names its words and what else tells.
+// baitOf returns the theme with the highest sum of word odds, with its words and all others that raise the odds.
 func baitOf(n *feature.Name) baitWords {
 	words := n.Words()
 	var b baitWords
-	most := 0
+	highest := 0
 	for t := range feature.Themes {
 		sum := 0
 		for i := range words {
@@ -137,8 +137,8 @@ func baitOf(n *feature.Name) baitWords {
 				sum += max(words[i].Odds(odds[:]), 1)
 			}
 		}
-		if sum > most {
-			most, b.theme = sum, t
+		if sum > highest {
+			highest, b.theme = sum, t
 		}
 	}
 	for i := range words {
@@ -147,7 +147,7 @@ func baitOf(n *feature.Name) baitWords {
 			continue
 		}
 		b.raises = b.raises || raises
-		if b.n++; b.n > quoted {
+		if b.n++; b.n > maxQuoted {
 			continue
 		}
 		if b.list != "" {
@@ -159,16 +159,13 @@ func baitOf(n *feature.Name) baitWords {
 	return b
 }
 
-// telling is how many tenths a small sign must add to be named, and long how many characters a name must have for its
-// length to be named.
 const (
-	telling = 3
-	long    = 20
+	minSignOdds = 3  // the fewest tenths of log-odds for which a weak sign is named
+	longName    = 20 // the fewest characters of a name whose length is named
 )
 
-// small names the small signs that raised the odds, beside the reasons that have points of their own; "" when none is
-// worth it.
-func small(n *feature.Name, odds, points *shares) string {
+// weakSigns lists the weak signs that raised the odds and have no signal of their own, or returns "".
+func weakSigns(n *feature.Name, odds, points *shares) string {
 	list := ""
 	add := func(text string) {
 		if list != "" {
@@ -176,7 +173,7 @@ func small(n *feature.Name, odds, points *shares) string {
 		}
 		list += text
 	}
-	// adds says whether parts without a reason of their own add enough to be named.
+	// adds reports whether parts without a signal of their own raised the odds enough to be named.
 	adds := func(parts ...feature.Part) bool {
 		sum := 0
 		for _, p := range parts {
@@ -184,7 +181,7 @@ func small(n *feature.Name, odds, points *shares) string {
 				sum += odds[p]
 			}
 		}
-		return sum >= telling
+		return sum >= minSignOdds
 	}
 	if adds(feature.Suffix) {
 		if n.Host.Private {
@@ -219,7 +216,7 @@ func small(n *feature.Name, odds, points *shares) string {
 			add("a hyphen")
 		}
 	}
-	if n.Length >= long && adds(feature.Length, feature.Long) {
+	if n.Length >= longName && adds(feature.Length, feature.Long) {
 		add("a name of " + strconv.Itoa(n.Length) + " characters")
 	}
 	return list

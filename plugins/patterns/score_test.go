@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/check"
 	"assay/host/entity"
 	"assay/plugins/internal/bait"
 	"assay/plugins/patterns/feature"
@@ -23,7 +24,13 @@ func TestManifest(t *testing.T) {
 	layertest.Open(t, ".").CheckManifest(t, "patterns", "domain", "email")
 }
 
-// facts parses value as the host does.
+// TestVerdicts checks that the layer alone never reaches review.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	layertest.Open(t, ".").CheckVerdict(t, check.Allow, 100)
+}
+
+// facts returns the facts that the host parses from value.
 func facts(t testing.TB, kind entity.Type, value string) sdk.Facts {
 	t.Helper()
 	e, err := entity.Parse(kind, value, "")
@@ -40,7 +47,7 @@ func TestAbstainsWithoutAName(t *testing.T) {
 	}
 }
 
-// Each word of a pair alone must say nothing beyond what the name's shape says: single common words are honest.
+// A single bait word must add little, because honest names have single bait words, but two together must add much.
 func TestWordsScoreInCombination(t *testing.T) {
 	t.Parallel()
 	plain := sdk.Run(Score, facts(t, entity.Domain, "blumenwiese-blumen.com")).Score
@@ -49,19 +56,18 @@ func TestWordsScoreInCombination(t *testing.T) {
 		one := sdk.Run(Score, facts(t, entity.Domain, "blumenwiese-"+word+".com")).Score
 		two := sdk.Run(Score, facts(t, entity.Domain, "blumenwiese-"+word+"-verify.com")).Score
 		if one > plain+35 || two < one+25 {
-			t.Errorf("%s scores %d alone and %d with verify, %d without either", word, one, two, plain)
+			t.Errorf("%s scores %d alone and %d with verify; the name without both scores %d", word, one, two, plain)
 		}
 	}
 }
 
-// Weak signs must stay far from a reason to block: one of a name in good standing, and all together.
-func TestShapeIsBounded(t *testing.T) {
+// Weak signs of honest names must score little, and all weak signs together stay within maxWeakPoints.
+func TestWeakSignsAreBounded(t *testing.T) {
 	t.Parallel()
-	for name, most := range map[string]int{
+	for name, limit := range map[string]int{
 		"baeckerei-mueller.de": 0, "google.com": 0, "example.org": 0, "blumenwiese.github.io": 0,
-		"landschaftsgaertnerei.de": 0,
-		"blumenwiese.com":          10, "blumenwiese.weebly.com": 30, "blumenwiese.cyou": 32,
-		"a.b.c.x9qz7xkqzvwrjtp4711-claim-airdrop-token.cyou": 60,
+		"landschaftsgaertnerei.de": 0, "blumenwiese.com": 10, "blumenwiese.weebly.com": 30, "blumenwiese.cyou": 32,
+		"a.b.c.x9qz7xkqzvwrjtp4711-claim-airdrop-token.cyou": maxWeakPoints,
 	} {
 		points := 0
 		for _, s := range sdk.Run(Score, facts(t, entity.Domain, name)).Signals {
@@ -69,13 +75,14 @@ func TestShapeIsBounded(t *testing.T) {
 				points = s.Points
 			}
 		}
-		if points > most {
-			t.Errorf("the shape of %s is worth %d points, more than %d", name, points, most)
+		if points > limit {
+			t.Errorf("the weak signs of %s score %d, want at most %d", name, points, limit)
 		}
 	}
 }
 
-// The odds are told apart by the place of a word in the lexicon: with another lexicon they mean nothing.
+// The odds are indexed by the position of a word in the lexicon, so they are only valid for the lexicon that they were
+// learned with.
 func TestOddsFitLexicon(t *testing.T) {
 	t.Parallel()
 	sum, size := fnv.New64a(), feature.WordAt
@@ -84,8 +91,8 @@ func TestOddsFitLexicon(t *testing.T) {
 		size++
 	})
 	if sum.Sum64() != uint64(lexicon) || size != len(odds) {
-		t.Errorf("the lexicon has print %#x and %d features, the odds were learned with %#x and %d: run plugins/internal/train/patterns",
-			sum.Sum64(), size, uint64(lexicon), len(odds))
+		t.Errorf("the lexicon has hash %#x and %d features, the odds were learned with %#x and %d: "+
+			"run plugins/internal/train/patterns", sum.Sum64(), size, uint64(lexicon), len(odds))
 	}
 }
 
@@ -95,51 +102,51 @@ func TestRarity(t *testing.T) {
 		"beaulieu"}
 	for _, word := range plain {
 		if got := rarity.Of(word); got >= 20 {
-			t.Errorf("the rarity of %q is %d, as for random letters", word, got)
+			t.Errorf("the rarity of %q is %d, want below 20", word, got)
 		}
 	}
 	for _, letters := range []string{"wvvmfxkx", "hjkqzd", "xkqzvwrjtp"} {
 		if got := rarity.Of(letters); got < 20 {
-			t.Errorf("the rarity of %q is %d, as for a word", letters, got)
+			t.Errorf("the rarity of %q is %d, want 20 or more", letters, got)
 		}
 	}
 }
 
-// Points are split without loss, what is too little for a reason goes to the small signs, and these to a reason when
-// they cannot be named.
-func TestPointsAreSplit(t *testing.T) {
+// Splitting must lose no points: small shares become weak signs, and fold moves weak signs to the largest reason.
+func TestSplitPoints(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		odds          shares
 		points, words int
-		want          shares
-		folded        shares
+		want, folded  shares
 	}{
-		"in proportion": {shares{feature.Words: 30, feature.Suffix: 10}, 20, least, shares{feature.Words: 15, weak: 5},
-			shares{feature.Words: 20}},
-		"one word": {shares{feature.Words: 10, feature.Suffix: 30}, 36, leastOne, shares{weak: 36}, shares{weak: 36}},
-		"what speaks for the name gets nothing": {
-			shares{feature.Words: -20, feature.Hyphens: 20, feature.Length: 20}, 10, least, shares{feature.Hyphens: 5, weak: 5},
-			shares{feature.Hyphens: 10},
+		"in proportion": {shares{feature.Words: 30, feature.Suffix: 10}, 20, minPoints,
+			shares{feature.Words: 15, weak: 5}, shares{feature.Words: 20}},
+		"one word": {shares{feature.Words: 10, feature.Suffix: 30}, 36, minWordPoints,
+			shares{weak: 36}, shares{weak: 36}},
+		"parts that lower the odds get nothing": {
+			shares{feature.Words: -20, feature.Hyphens: 20, feature.Length: 20}, 10, minPoints,
+			shares{feature.Hyphens: 5, weak: 5}, shares{feature.Hyphens: 10},
 		},
-		"weak signs are bounded": {shares{feature.Suffix: 90}, 90, least, shares{weak: weakMost}, shares{weak: weakMost}},
-		"no part raised them":    {shares{}, 4, least, shares{weak: 4}, shares{weak: 4}},
+		"weak signs are bounded": {shares{feature.Suffix: 90}, 90, minPoints, shares{weak: maxWeakPoints},
+			shares{weak: maxWeakPoints}},
+		"no part raised the odds": {shares{}, 4, minPoints, shares{weak: 4}, shares{weak: 4}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := tt.odds.points(tt.points, tt.words)
 			if *got != tt.want {
-				t.Errorf("points are split %v, want %v", *got, tt.want)
+				t.Errorf("points(%d, %d) = %v, want %v", tt.points, tt.words, *got, tt.want)
 			}
 			if got.fold(); *got != tt.folded {
-				t.Errorf("folded they are %v, want %v", *got, tt.folded)
+				t.Errorf("after fold, points are %v, want %v", *got, tt.folded)
 			}
 		})
 	}
 }
 
-// Signals must be ones the host takes, whatever the facts hold.
+// FuzzScore checks that the host would accept every result, whatever the facts hold.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	for _, c := range suite.Cases {
@@ -159,10 +166,10 @@ func FuzzScore(f *testing.F) {
 func BenchmarkScore(b *testing.B) {
 	for name, value := range map[string]string{
 		"honest": "baeckerei-mueller.de",
-		"lures":  "paypa1-secure-login.xyz",
+		"bait":   "paypa1-secure-login.xyz",
 		"longest": strings.Repeat("login-"+strings.Repeat("verify-", 8)+"a.", 3) + strings.Repeat("wallet-", 7) +
 			"net.top",
-		"unspoken":  "xkqzvwrjtp.top",
+		"random":    "xkqzvwrjtp.top",
 		"four deep": "a.b.c.d.blumenwiese.de",
 	} {
 		b.Run(name, func(b *testing.B) {
@@ -175,14 +182,14 @@ func BenchmarkScore(b *testing.B) {
 	}
 }
 
-// Words that only pad a name, app or start, add points, and are no lure that a reason could name.
-func TestPaddingIsNoLure(t *testing.T) {
+// Padding words, such as app or start, must not be named as bait words, although they add points.
+func TestPaddingIsNotBait(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"starts-trzzoncdn.wixstudio.com", "app-blockstreet.xyz",
 		"startio-ledgreapps.wixstudio.com"} {
 		got := sdk.Run(Score, facts(t, entity.Domain, name))
 		if got.Score == 0 {
-			t.Errorf("%s has no points, so it shows nothing", name)
+			t.Errorf("%s scores 0, so it does not test padding", name)
 		}
 		for _, s := range got.Signals {
 			if strings.HasPrefix(s.Code, "patterns:lure:") {

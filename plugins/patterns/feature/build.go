@@ -1,5 +1,5 @@
-// Package feature reads what the patterns layer weighs in the name of a host: how it is worded and how it is built, as
-// features with odds for each. The layer and its trainer read names alike.
+// Package feature turns the wording and the structure of a host name into features. The patterns layer and its trainer
+// share it, so that both read a name in exactly the same way; the learned odds of the features are in the layer.
 package feature
 
 import (
@@ -9,35 +9,36 @@ import (
 	"assay/plugins/internal/suffix"
 )
 
-// Build is how a name is built, read in one pass.
+// Build describes the structure of a name.
 type Build struct {
 	Length  int // characters
 	Hyphens int
 	Digits  int
-	Run     int    // the longest run of digits
-	Turns   int    // from letter to digit or back
-	Letters string // the longest run of a to z
-	Labels  int    // left of the registrable domain, www aside
+	Run     int    // length of the longest run of digits
+	Turns   int    // changes from letter to digit or back
+	Letters string // the longest run of letters a to z
+	Labels  int    // labels left of the registrable domain, not counting www alone
 
-	hex   int // letters a to f; -1 when the name holds what is neither those nor digits nor hyphens
-	order int // of the first four runs of letters, digits and hyphens, see orders
+	hex   int // number of letters a to f; -1 if the name has anything but those, digits and hyphens
+	order int // order of the first four runs of letters, digits and hyphens, see orders
 }
 
-// kinds of characters, as order counts them.
+// The kinds of characters in Build.order.
 const (
 	isLetter = 1 + iota
 	isDigit
 	isHyphen
 )
 
-// orders is how many orders of up to four runs of three kinds there are, the empty one among them: an order is a number
-// whose digits to the base of 3 are the kinds, so that names like abc-123 and xyz-9 have the same.
+// orders is the number of sequences of up to four runs of three kinds, including the empty one. An order is a number
+// whose base-3 digits are the kinds, so names such as abc-123 and xyz-9 have the same order.
 const orders = 1 + 3 + 9 + 27 + 81
 
+// read describes the name of h in one pass.
 func read(h *suffix.Host) Build {
 	var b Build
 	name := h.Name
-	digits, start, first, last := 0, 0, 0, 0 // runs under way, and the longest of letters
+	digits, start, first, last := 0, 0, 0, 0 // the current runs, and the longest run of letters
 	before, runs := 0, 0
 	for i := 0; i <= len(name); i++ {
 		c, kind := byte('-'), isHyphen
@@ -98,11 +99,12 @@ func read(h *suffix.Host) Build {
 	return b
 }
 
-// Hex says whether the name, hyphens aside, is at least ten hexadecimal digits with letters and figures well mixed.
+// Hex reports whether the name without hyphens is at least ten hexadecimal digits, with at least three letters and
+// three decimal digits.
 func (b *Build) Hex() bool { return b.hex >= 3 && b.Digits >= 3 && b.hex+b.Digits >= 10 }
 
-// posingToken returns what in a label passes for a part of another address, such as "com-" or "www-"; "" when nothing
-// does.
+// posingToken returns the first part of label that imitates a part of another address, such as "com-" or "www-", or "".
+// hyphens reports whether label has hyphens.
 func posingToken(label string, hyphens bool) string {
 	for i, rest, more := 0, label, hyphens; more; i++ {
 		var token string
@@ -125,13 +127,14 @@ func posingToken(label string, hyphens bool) string {
 	return ""
 }
 
-// gluedWWW says whether label begins with www and goes on as a name does.
+// gluedWWW reports whether label starts with www directly followed by a name.
 func gluedWWW(label string) bool {
 	rest, ok := strings.CutPrefix(label, "www")
 	return ok && len(rest) > 4 && rest[0] >= 'a' && rest[0] <= 'z' && rest[0] != 'w'
 }
 
-// posingCountry returns what in a label passes for the end of a country's or a state's address, "" when nothing does.
+// posingCountry returns the start of label if it imitates the suffix of a country or a government, such as "pl-", or
+// "".
 func posingCountry(label string) string {
 	token, _, more := strings.Cut(label, "-")
 	switch token {
@@ -143,8 +146,8 @@ func posingCountry(label string) string {
 	return ""
 }
 
-// posingLabel returns the first part of another address in the labels of a subdomain: "com-", or a whole "com", "net"
-// or "org". Machines and sites are honestly called www-something.
+// posingLabel returns the first part of another address in the labels of a subdomain: "com-", or a whole label "com",
+// "net" or "org". It accepts www-something, which is an honest name of machines and sites.
 func posingLabel(subdomain string) string {
 	for rest, more := subdomain, subdomain != ""; more; {
 		var label string

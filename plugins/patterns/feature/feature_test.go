@@ -31,7 +31,7 @@ func TestBuild(t *testing.T) {
 			t.Parallel()
 			got := read(&tt.host)
 			if got.Hex() != tt.hex {
-				t.Errorf("hexadecimal: %t, want %t", got.Hex(), tt.hex)
+				t.Errorf("Hex() = %t, want %t", got.Hex(), tt.hex)
 			}
 			got.hex, got.order = 0, 0
 			if got != tt.want {
@@ -47,7 +47,7 @@ func TestOrder(t *testing.T) {
 		return read(&suffix.Host{Name: a}).order == read(&suffix.Host{Name: b}).order
 	}
 	if !same("abc-12", "x-9999") || !same("a1b2c3", "a1b2-c") || same("abc12", "12abc") || same("a-b", "ab") {
-		t.Error("orders of letters, digits and hyphens are not told apart")
+		t.Error("equal orders differ, or different orders are equal")
 	}
 }
 
@@ -56,7 +56,7 @@ func TestPosing(t *testing.T) {
 	tests := map[string]struct {
 		host  suffix.Host
 		part  string
-		where Posed
+		where Place
 	}{
 		"com inside":        {suffix.Host{Name: "blumen-com-wiese", TLD: "net"}, "com-", Within},
 		"www glued on":      {suffix.Host{Name: "wwwblumen", TLD: "com"}, "www", Within},
@@ -77,7 +77,7 @@ func TestPosing(t *testing.T) {
 			var n Name
 			n.Read(&tt.host)
 			if part, where := n.Posing(); part != tt.part || where != tt.where {
-				t.Errorf("%q poses at %d, want %q at %d", part, where, tt.part, tt.where)
+				t.Errorf("Posing() = %q, %d, want %q, %d", part, where, tt.part, tt.where)
 			}
 		})
 	}
@@ -102,11 +102,11 @@ func TestWording(t *testing.T) {
 	}
 	n = Name{}
 	if n.Read(&suffix.Host{Name: "doubleverify", Suffix: "com", TLD: "com"}); len(n.Words()) != 0 {
-		t.Errorf("a name in good standing has the words %v", n.Words())
+		t.Errorf("an honest name has the words %v", n.Words())
 	}
 }
 
-// Every feature must have a place in a table, and no name more features than there is room for.
+// FuzzFeatures checks that every feature has an entry in the table, and that no name exceeds MaxFeatures.
 func FuzzFeatures(f *testing.F) {
 	f.Add("paypa1-secure-login", "www.com-a", "xyz", false)
 	f.Add("9f3ac01be47d22", "xn-a", "weebly.com", true)
@@ -123,11 +123,11 @@ func FuzzFeatures(f *testing.F) {
 		n.Read(&h)
 		found := n.Features(&rarity, nil)
 		if len(found) > MaxFeatures {
-			t.Errorf("%d features, more than %d", len(found), MaxFeatures)
+			t.Errorf("%d features, want at most %d", len(found), MaxFeatures)
 		}
 		for _, f := range found {
 			if f.ID <= Bias || int(f.ID) >= size || f.Part >= Parts {
-				t.Errorf("feature %+v has no place among %d", f, size)
+				t.Errorf("feature %+v is not one of %d", f, size)
 			}
 		}
 	})
@@ -136,6 +136,6 @@ func FuzzFeatures(f *testing.F) {
 func TestHonestSearchable(t *testing.T) {
 	t.Parallel()
 	if fault := wordlist.Fault(honest); fault != "" {
-		t.Errorf("the list breaks at %q", fault)
+		t.Errorf("honest is out of order at %q", fault)
 	}
 }

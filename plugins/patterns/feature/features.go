@@ -6,16 +6,16 @@ import (
 	"assay/plugins/internal/suffix"
 )
 
-// Name is what the layer weighs of a host's name.
+// Name is a host name with its wording and structure.
 type Name struct {
 	Host *suffix.Host
 	Wording
 	Build
 
-	kind int // of the suffix, see kinds
+	kind int // kind of the suffix
 }
 
-// Read reads the name of h, which must outlive n.
+// Read sets n to the name of h, which must outlive n.
 func (n *Name) Read(h *suffix.Host) {
 	n.Host = h
 	n.Wording.read(h)
@@ -23,41 +23,41 @@ func (n *Name) Read(h *suffix.Host) {
 	n.kind = kindOf(h)
 }
 
-// Part is what a feature speaks of: a reason is given for each part that makes a name suspicious.
+// Part is the aspect of a name that a feature belongs to. The layer gives one reason for each suspicious part.
 type Part uint8
 
 // The parts.
 const (
-	Words    Part = iota // lure words and what stands beside them
+	Words    Part = iota // bait words and their context
 	Address              // a part of another address
-	Hyphens              // two and more
-	Long                 // 26 characters and more
+	Hyphens              // two or more
+	Long                 // 26 characters or more
 	Digits               // many
-	Deep                 // three labels and more left of the name
-	Random               // letters that hardly stand side by side, or take turns with digits
+	Deep                 // three or more labels left of the name
+	Random               // rare pairs of letters, or many changes between letters and digits
 	Hex                  // a hexadecimal number
-	Punycode             // begins like an internationalised label and is none
-	Suffix               // the suffix, or the shared host
+	Punycode             // starts like an internationalised label without being one
+	Suffix               // the suffix or the shared host
 	Left                 // labels left of the name
 	Length               // of the name
-	Letters              // how rare pairs of letters are, other scripts
+	Letters              // rarity of letter pairs, other scripts
 	Mix                  // the order of letters, digits and hyphens
 	Parts
 )
 
-// Feature is a trait that a name has: its odds are at ID of the table.
+// Feature is a property of a name. Its odds are entry ID of the table.
 type Feature struct {
 	ID   uint16
 	Part Part
 }
 
-// How suffixes are told apart where they are weighed together with something else.
+// The kinds of suffixes that features combine with other properties.
 const (
-	countries = iota // that honest names end in more often
+	countries = iota // more frequent among honest names than among reported ones
 	common           // com, net and the like
 	doubtful
 	risky
-	machines // under which projects, devices and delivery networks are named
+	machines // suffixes for projects, devices and delivery networks
 	sites    // shared hosts
 	kinds
 )
@@ -80,7 +80,7 @@ func kindOf(h *suffix.Host) int {
 	return countries
 }
 
-// Where the features of each group begin, and in how many steps what they count is told apart.
+// The first feature of each group (At) and its number of features (Of).
 const (
 	Bias      = 0
 	suffixAt  = Bias + 1
@@ -90,7 +90,7 @@ const (
 	labelAt   = hostAt + hostOf
 	labelOf   = 4
 	lengthAt  = labelAt + labelOf
-	lengthOf  = 30 // the last four: from 26, 32, 40 and 50 characters on
+	lengthOf  = 30 // the last four start at 26, 32, 40 and 50 characters
 	kindLenAt = lengthAt + lengthOf
 	kindLenOf = 5 * kinds
 	digitAt   = kindLenAt + kindLenOf
@@ -106,12 +106,12 @@ const (
 	orderAt   = kindHyAt + kindHyOf
 	orderOf   = orders
 	rarityAt  = orderAt + orderOf
-	rarityOf  = 17 // the last: too few letters to say
+	rarityOf  = 17 // the last one means too few letters
 	kindRarAt = rarityAt + rarityOf
 	kindRarOf = 3 * kinds
 	turnAt    = kindRarAt + kindRarOf
 	turnOf    = 4
-	oddAt     = turnAt + turnOf // the rest of the build: see there
+	oddAt     = turnAt + turnOf // the single properties below
 	oddOf     = 9
 	countAt   = oddAt + oddOf
 	countOf   = 6
@@ -131,20 +131,20 @@ const (
 	wholeOf   = int(Themes)
 	pairAt    = wholeAt + wholeOf
 	pairOf    = int(Themes) * int(Themes)
-	WordAt    = pairAt + pairOf // and from here on one for each word of the lexicon
+	WordAt    = pairAt + pairOf // one feature for each word of the lexicon
 )
 
-// classes is how many classes of lure words there are.
+// classes is the number of classes of bait words.
 const classes = 27
 
-// The single traits of the build.
+// The single properties of the structure.
 const (
-	// letters of other scripts beside Latin ones, under a suffix that honest names end in more often
+	// Latin letters mixed with other scripts, under a suffix that is more frequent among honest names
 	idnHome  = oddAt + iota
-	idn      // elsewhere
-	foreign  // letters of other scripts alone
+	idn      // the same under another suffix
+	foreign  // only letters of other scripts
 	hex      // see Build.Hex
-	punycode // begins with xn- and is no internationalised label
+	punycode // starts with xn- without being an internationalised label
 	token    // see posingToken
 	glued    // see gluedWWW
 	country  // see posingCountry
@@ -158,17 +158,16 @@ const (
 	deepLabels  = 3
 	manyTurns   = 4
 	rarityLeast = 11
-	rarityOdd   = 18 // from here on letters seldom stand side by side
-	rarityRare  = 22 // from here on letters read as drawn at random
+	rarityOdd   = 18 // from here on, the letters are unusual neighbours
+	rarityRare  = 22 // from here on, the letters look random
 	fewLetters  = 5
-	manyLetters = 7 // fewer are as likely an abbreviation
+	manyLetters = 7 // fewer may be an abbreviation
 )
 
-// MaxFeatures bounds how many features a name has: lure words have at most three each, and pairs of themes are not
-// repeated.
-const MaxFeatures = 24 + MostWords + 3*int(Themes) + int(Themes)*int(Themes)/2 + 2*classes
+// MaxFeatures is an upper bound on the features of a name.
+const MaxFeatures = 24 + MaxWords + 3*int(Themes) + int(Themes)*int(Themes)/2 + 2*classes
 
-// Features appends those of n to found, the bias aside. Rarity is of letter pairs.
+// Features appends the features of n, without the bias, to found. rarity rates its letter pairs.
 func (n *Name) Features(rarity *Rarity, found []Feature) []Feature {
 	add := func(id int, part Part) { found = append(found, Feature{uint16(id), part}) }
 	found = n.place(found)
@@ -237,7 +236,7 @@ func (n *Name) Features(rarity *Rarity, found []Feature) []Feature {
 	return n.wording(found)
 }
 
-// place appends the features of where the name is.
+// place appends the features of the suffix and of the labels left of the name.
 func (n *Name) place(found []Feature) []Feature {
 	h := n.Host
 	switch n.kind {
@@ -264,7 +263,7 @@ func (n *Name) place(found []Feature) []Feature {
 	return found
 }
 
-// oddities appends the single traits of the build. Machines' names are spared those that theirs have too.
+// oddities appends the single properties of the structure, except those that are common in names of machines.
 func (n *Name) oddities(found []Feature) []Feature {
 	add := func(id int, part Part) { found = append(found, Feature{uint16(id), part}) }
 	name, left := n.Host.Name, n.Host.Subdomain
@@ -290,7 +289,7 @@ func (n *Name) oddities(found []Feature) []Feature {
 	return found
 }
 
-// fakesPunycode says whether one of the labels begins with xn-; real ones come decoded.
+// fakesPunycode reports whether one of the labels starts with xn-. Real internationalised labels arrive decoded.
 func fakesPunycode(labels string) bool {
 	for i := 0; i+3 <= len(labels); i++ {
 		if labels[i:i+3] == "xn-" && (i == 0 || labels[i-1] == '.') {
@@ -300,27 +299,28 @@ func fakesPunycode(labels string) bool {
 	return false
 }
 
-// Unusual says whether letters stand side by side in the name that seldom do.
+// Unusual reports whether the name has rare pairs of letters.
 func (n *Name) Unusual(rarity *Rarity) bool {
 	return len(n.Letters) >= fewLetters && rarity.Of(n.Letters) >= rarityOdd
 }
 
-// Mixed says whether the name holds letters outside ASCII beside those of it.
+// Mixed reports whether the name has letters both inside and outside ASCII.
 func (n *Name) Mixed() bool { return n.Letters != "" && n.Length != len(n.Host.Name) }
 
-// Posed says where a name holds a part of another address.
-type Posed uint8
+// Place is where a name imitates a part of another address.
+type Place uint8
 
 // The places.
 const (
-	Nowhere   Posed = iota
-	Within          // the name, as com- in blumen-com-wiese
-	AtStart         // of the name, as the end of a country's address
-	ToTheLeft       // of the name
+	Nowhere   Place = iota
+	Within          // inside the name, such as com- in blumen-com-wiese
+	AtStart         // at the start of the name, like the end of a country's address
+	ToTheLeft       // left of the name
 )
 
-// Posing returns what in the name or left of it passes for a part of another address, and where.
-func (n *Name) Posing() (part string, where Posed) {
+// Posing returns the part of the name, or of the labels left of it, that imitates a part of another address, and where
+// it is.
+func (n *Name) Posing() (part string, where Place) {
 	switch id, part := n.posing(); id {
 	case 0:
 		return "", Nowhere
@@ -333,6 +333,7 @@ func (n *Name) Posing() (part string, where Posed) {
 	}
 }
 
+// posing returns the feature and the text of an imitated address, or 0 and "".
 func (n *Name) posing() (id int, part string) {
 	if n.kind != machines {
 		if part = posingToken(n.Host.Name, n.Hyphens > 0); part != "" {
@@ -353,7 +354,7 @@ func (n *Name) posing() (id int, part string) {
 	return 0, ""
 }
 
-// wording appends the features of the lure words.
+// wording appends the features of the bait words.
 func (n *Name) wording(found []Feature) []Feature {
 	add := func(id int) { found = append(found, Feature{uint16(id), Words}) }
 	for c := n.classes; c != 0; c &= c - 1 {

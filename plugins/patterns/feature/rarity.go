@@ -1,18 +1,19 @@
 package feature
 
-// Rarity tells how rare each pair of neighbouring letters is in honest names: 4 times the negative binary logarithm of
-// the probability of the second letter after the first, as a character from '#' (0) up. Rows are the letter before, the
-// first row for the start of a run; columns the letter after, the last column for its end.
+// Rarity is a table of how rare each pair of neighbouring letters is in honest names: 4 times the negative binary
+// logarithm of the probability of the second letter after the first, encoded as a character from '#' (0) up. A row is
+// the first letter, with row 0 for the start of a run. A column is the second letter, with the last column for the end.
 type Rarity string
 
-// The size of a table, and its lowest character.
+// The size of a table and its lowest character.
 const (
 	RarityRows    = 27
 	RarityColumns = 27
 	RarityZero    = '#'
 )
 
-// Of returns the mean rarity of the pairs in run, edges included, in quarters of a bit. Run holds a to z only.
+// Of returns the mean rarity of the pairs in run, including its start and end, in quarters of a bit. run must only
+// contain letters a to z.
 func (r *Rarity) Of(run string) int {
 	if run == "" {
 		return 0

@@ -2,6 +2,7 @@ package feature
 
 import (
 	"math/bits"
+	"slices"
 	"strings"
 
 	"assay/plugins/internal/bait"
@@ -9,10 +10,10 @@ import (
 	"assay/plugins/internal/wordlist"
 )
 
-// Theme is a kind of bait: several classes of words serve it.
+// Theme is a kind of bait. It groups several classes of bait words.
 type Theme uint8
 
-// Themes, in the order in which the first of those that weigh most speaks for a name.
+// The themes. Of themes with equal odds in a name, the layer names the first.
 const (
 	Wallet Theme = iota
 	Credentials
@@ -35,7 +36,7 @@ const (
 	Themes
 )
 
-// themeOf gives the theme of a class by the class's bit.
+// themeOf maps the bit of a class to its theme.
 var themeOf = func() (themes [32]Theme) {
 	for _, t := range [...]struct {
 		classes bait.Class
@@ -55,20 +56,20 @@ var themeOf = func() (themes [32]Theme) {
 	return themes
 }()
 
-// MostWords bounds the lure words that are read of one name.
-const MostWords = 24
+// MaxWords is how many bait words of one name are read.
+const MaxWords = 24
 
-// Word is a lure word of a name.
+// Word is a bait word of a name.
 type Word struct {
 	Text  string
 	Class bait.Class // without Filler
 	place uint16
 }
 
-// Serves says whether the word baits with theme.
+// Serves reports whether the word belongs to theme.
 func (w *Word) Serves(theme Theme) bool { return themesOf(w.Class)&(1<<theme) != 0 }
 
-// Odds is what the word adds by itself, in the table's unit.
+// Odds returns the odds of the word itself and of its classes from table.
 func (w *Word) Odds(table []int8) int {
 	sum := int(table[WordAt+int(w.place)])
 	for c := w.Class; c != 0; c &= c - 1 {
@@ -77,6 +78,7 @@ func (w *Word) Odds(table []int8) int {
 	return sum
 }
 
+// themesOf returns the themes of class, one bit each.
 func themesOf(class bait.Class) (themes uint32) {
 	for c := class; c != 0; c &= c - 1 {
 		themes |= 1 << themeOf[bits.TrailingZeros32(uint32(c))]
@@ -84,26 +86,26 @@ func themesOf(class bait.Class) (themes uint32) {
 	return themes
 }
 
-// Wording is the lure words of a name.
+// Wording holds the bait words of a name.
 type Wording struct {
-	words   [MostWords]Word
+	words   [MaxWords]Word
 	n       int
-	inName  int    // of these, in the label next to the suffix
-	inLeft  int    // left of it
-	covered bool   // that label is nothing but lure words, hyphens and digits
-	themes  uint32 // of the words in that label, by bit
-	left    uint32 // of those left of it
-	classes bait.Class
+	inName  int        // words in the label next to the suffix
+	inLeft  int        // words left of that label
+	covered bool       // that label consists of bait words, hyphens and digits
+	themes  uint32     // themes of the words in that label, one bit each
+	left    uint32     // themes of the words left of it
+	classes bait.Class // classes of the words in that label
 }
 
-// Words returns the distinct lure words that are more than padding, those of the label next to the suffix first. The
-// slice is w's own.
+// Words returns the distinct bait words without padding, those of the label next to the suffix first. The slice aliases
+// w.
 func (w *Wording) Words() []Word { return w.words[:w.n] }
 
-// honest are names in good standing that hold words that bait.
-const honest = "backinstockalerts captcha-delivery checkpoint couponcode customersupport doubleverify giftcards nexusmods " +
-	"onlinebanking opensecrets passport-photo paymentsense secureserver securityfocus securitytrails servicenow " +
-	"surveymonkey ticketswap trackingmore trustedshops verifyme walletinvestor "
+// honest are honest names with bait words, in the form that package wordlist searches.
+const honest = "backinstockalerts captcha-delivery checkpoint couponcode customersupport doubleverify giftcards " +
+	"nexusmods onlinebanking opensecrets passport-photo paymentsense secureserver securityfocus securitytrails " +
+	"servicenow surveymonkey ticketswap trackingmore trustedshops verifyme walletinvestor "
 
 func (w *Wording) read(h *suffix.Host) {
 	if wordlist.Has(honest, h.Name) {
@@ -117,19 +119,19 @@ func (w *Wording) read(h *suffix.Host) {
 	}
 }
 
-// add reads the lure words of one label. Words that only pad a name do not count, nor does a word the second time.
+// add reads the bait words of one label, without padding and repeated words, and reports whether they cover it.
 func (w *Wording) add(label string, left bool) (covered bool) {
-	var space [MostWords]bait.Found
+	var space [MaxWords]bait.Found
 	at := 0
 	covered = true
 	for _, f := range bait.Loosely(label, space[:0]) {
-		covered = covered && idle(label[at:f.Start])
+		covered = covered && isFiller(label[at:f.Start])
 		at = f.End
 		if !left {
 			w.classes |= f.Class
 		}
 		text, class := label[f.Start:f.End], f.Class&^bait.Filler
-		if class == 0 || w.n == MostWords || w.holds(text) {
+		if class == 0 || w.n == MaxWords || w.holds(text) {
 			continue
 		}
 		w.words[w.n] = Word{text, class, f.Word}
@@ -143,20 +145,15 @@ func (w *Wording) add(label string, left bool) (covered bool) {
 			w.themes |= themes
 		}
 	}
-	return covered && at > 0 && idle(label[at:])
+	return covered && at > 0 && isFiller(label[at:])
 }
 
 func (w *Wording) holds(text string) bool {
-	for i := range w.n {
-		if w.words[i].Text == text {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(w.Words(), func(word Word) bool { return word.Text == text })
 }
 
-// idle says whether s holds nothing but hyphens and digits.
-func idle(s string) bool {
+// isFiller reports whether s consists of hyphens, underscores and digits.
+func isFiller(s string) bool {
 	for i := range len(s) {
 		if c := s[i]; c != '-' && c != '_' && (c < '0' || c > '9') {
 			return false

@@ -56,8 +56,8 @@ func learn(rows []*row) *model {
 				if len(holders[id]) == 0 {
 					continue
 				}
-				least, most := g.Least/10, g.Most/10
-				if g.Lure {
+				least, most := g.Min/10, g.Max/10
+				if g.Bait {
 					least, most = believed(rows, holders[id], least, most)
 				}
 				slope, bend := float64(g.Prior*odds[id])*priorScale, g.Prior*priorScale+1e-9

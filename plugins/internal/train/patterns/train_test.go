@@ -149,9 +149,9 @@ func TestGroups(t *testing.T) {
 	t.Parallel()
 	next := 0
 	for _, g := range feature.Groups() {
-		if g.From != next || g.Size < 1 || g.Least > g.Most || g.Least < math.MinInt8 || g.Most > math.MaxInt8 {
-			t.Errorf("group %q begins at %d, want %d; size %d, bounds %v to %v", g.Name, g.From, next, g.Size, g.Least,
-				g.Most)
+		if g.From != next || g.Size < 1 || g.Min > g.Max || g.Min < math.MinInt8 || g.Max > math.MaxInt8 {
+			t.Errorf("group %q begins at %d, want %d; size %d, bounds %v to %v", g.Name, g.From, next, g.Size, g.Min,
+				g.Max)
 		}
 		next = g.From + g.Size
 	}
@@ -163,8 +163,8 @@ func TestGroups(t *testing.T) {
 	m := learn(rows)
 	for _, g := range append(feature.Groups(), feature.WordGroup(len(m.odds)-feature.WordAt)) {
 		for _, o := range m.odds[g.From : g.From+g.Size] {
-			if o != 0 && (float64(o) < g.Least || float64(o) > g.Most) {
-				t.Errorf("%s: odds of %d are not from %v to %v", g.Name, o, g.Least, g.Most)
+			if o != 0 && (float64(o) < g.Min || float64(o) > g.Max) {
+				t.Errorf("%s: odds of %d are not from %v to %v", g.Name, o, g.Min, g.Max)
 			}
 		}
 	}
