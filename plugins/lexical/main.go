@@ -1,4 +1,5 @@
-// The lexical layer: a learned model of how names of reported and of honest sites are written.
+// Command lexical is the layer that scores how a domain name is written, with a model learned from reported and honest
+// names. MODEL.md describes the model.
 package main
 
 import "assay/sdk"

@@ -11,7 +11,7 @@ import (
 	"assay/sdk"
 )
 
-// The learned weights, written by plugins/internal/train/lexical. MODEL.md says what they were learned from.
+// The learned weights, written by plugins/internal/train/lexical.
 var (
 	//go:embed weights.head
 	head string
@@ -23,29 +23,30 @@ var (
 	piece2 string
 )
 
-var table, faultyTable = ngram.Open(head, piece0, piece1, piece2)
+var table, tableErr = ngram.Open(head, piece0, piece1, piece2)
 
-// owners tells the domains of brands and well-known sites, which the model mistakes for what is forged from their
-// names.
+// owners finds the domains of brands and well-known sites. The model would mistake them for forgeries, because reported
+// names contain theirs.
 var owners = func() *brand.Index {
 	x := new(brand.Index)
 	x.Bind()
 	return x
 }()
 
-// Scores from unclear on are no longer those of an ordinary name, and from built on the name is written as reported
-// ones are: MODEL.md gives the share of honest names beyond each.
+// The scores, 0 to 100, at which the signals change. The points of a name are proportional to the model's log-odds that
+// it is reported, with 50 for even odds. An ordinary name has points too, which the bias of the lineup offsets. Only a
+// name near the top of the scale reaches review by itself, and none is blocked (TestVerdicts).
 const (
-	unclear = 50
-	built   = 65
-	steals  = 75 // from here on the layer names a threat
+	unclearPoints  = 50 // below it, the name is ordinary
+	reportedPoints = 65 // from here on, the name is written like reported ones
+	threatPoints   = 75 // from here on, the layer names a threat
 )
 
-// Score judges how the name of a domain, or of an email's mail domain, is written. It has nothing to say of a mailbox
-// provider's, which tells nothing of who writes.
+// Score scores how the name of a domain, or of the domain of an email address, is written. It abstains for mailbox
+// providers, whose names say nothing about their users.
 func Score(c *sdk.Check) sdk.Outcome {
-	if faultyTable != nil {
-		return c.Fail(faultyTable.Error())
+	if tableErr != nil {
+		return c.Fail(tableErr.Error())
 	}
 	host, ok := suffix.Read(c)
 	if !ok {
@@ -58,13 +59,13 @@ func Score(c *sdk.Check) sdk.Outcome {
 		c.Signal(0, "lexical:name:known", "the domain is that of "+owner)
 		return sdk.Scored
 	}
-	judge(c, &host)
+	scoreName(c, &host)
 	return sdk.Scored
 }
 
-// judge weighs how a name is written. It is apart from Score for its large frame, which an owner's domain can do
-// without.
-func judge(c *sdk.Check, host *suffix.Host) {
+// scoreName adds up the weights of a name's features. It is not part of Score, so that domains of owners do not pay for
+// its large stack frame.
+func scoreName(c *sdk.Check, host *suffix.Host) {
 	address := ngram.Of(host)
 	var space [ngram.MaxFeatures]ngram.Feature
 	features := address.Features(space[:0])
@@ -79,57 +80,58 @@ func judge(c *sdk.Check, host *suffix.Host) {
 	}
 	points := round(table.Points(sum))
 	switch {
-	case points < unclear:
+	case points < unclearPoints:
 		c.Signal(points, "lexical:name:ordinary", "the name is written as those of ordinary sites are")
-	case points < built:
+	case points < reportedPoints:
 		c.Signal(points, "lexical:name:unclear", "the name is written partly as those of reported sites are")
 	default:
-		explain(c, &address, features, weights[:], share(points, parts))
+		explain(c, &address, features, weights[:], split(points, parts))
 	}
-	if points >= steals {
+	if points >= threatPoints {
 		c.Threat(sdk.Phishing)
 	}
 }
 
-// round takes points to the layer's scale, 0 to 100.
+// round rounds points to a whole number from 0 to 100.
 func round(points float32) int { return int(min(max(points, 0), 100) + 0.5) }
 
-// share splits points among the parts that raised them, in proportion; a part of less than a tenth gets nothing. What
-// rounding leaves goes to the part that raised them most.
-func share(points int, parts [ngram.Parts]float32) (shares [ngram.Parts]int) {
-	most := 0
+// split divides points among the parts that raised them, in proportion to their weights. A part with less than a tenth
+// of the largest weight gets nothing. The part with the largest weight gets the remainder of rounding.
+func split(points int, parts [ngram.Parts]float32) (shares [ngram.Parts]int) {
+	largest := 0
 	for i := range parts {
-		if parts[i] > parts[most] {
-			most = i
+		if parts[i] > parts[largest] {
+			largest = i
 		}
 	}
 	var raised float32
 	for _, w := range parts {
-		if w*10 >= parts[most] {
+		if w*10 >= parts[largest] {
 			raised += max(w, 0)
 		}
 	}
 	left := points
 	for i, w := range parts {
-		if i != most && w > 0 && w*10 >= parts[most] {
+		if i != largest && w > 0 && w*10 >= parts[largest] {
 			shares[i] = int(float32(points) * w / raised)
 			left -= shares[i]
 		}
 	}
-	shares[most] = left
+	shares[largest] = left
 	return shares
 }
 
-// explain raises a signal for each part that has points, and names what in it moved them.
+// explain raises a signal for each part with points, and quotes the runs of characters that raised the score most.
 func explain(c *sdk.Check, a *ngram.Address, features []ngram.Feature, weights []float32, shares [ngram.Parts]int) {
 	if points := shares[ngram.Name]; points > 0 {
 		c.Signal(points, "lexical:wording:reported",
-			"the name is worded like those of reported sites"+quoted(telling(a.Name, ngram.Name, features, weights)))
+			"the name is worded like those of reported sites"+
+				quotedList(strongest(a.Name, ngram.Name, features, weights)))
 	}
 	if points := shares[ngram.Left]; points > 0 {
 		c.Signal(points, "lexical:subdomain:reported",
 			"what stands left of the name is worded as under reported sites"+
-				quoted(telling(a.Left, ngram.Left, features, weights)))
+				quotedList(strongest(a.Left, ngram.Left, features, weights)))
 	}
 	if points := shares[ngram.Suffix]; points > 0 {
 		code, text := "lexical:suffix:reported", "names built and worded like this are often reported under ."
@@ -144,8 +146,8 @@ func explain(c *sdk.Check, a *ngram.Address, features []ngram.Feature, weights [
 	}
 }
 
-// quoted lists spans in quotation marks, after a colon.
-func quoted(spans []string) string {
+// quotedList returns ": " and the spans in quotation marks, or "" if there are none.
+func quotedList(spans []string) string {
 	if len(spans) == 0 {
 		return ""
 	}

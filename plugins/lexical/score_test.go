@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"assay/host/check"
 	"assay/host/entity"
 	"assay/plugins/lexical/ngram"
 	"assay/registry/layertest"
@@ -21,7 +22,15 @@ func TestManifest(t *testing.T) {
 	layertest.Open(t, ".").CheckManifest(t, "lexical", "domain", "email")
 }
 
-// facts parses value as the host does.
+// TestVerdicts checks that only a name near the top of the scale reaches review by itself, and that none is blocked.
+func TestVerdicts(t *testing.T) {
+	t.Parallel()
+	suite := layertest.Open(t, ".")
+	suite.CheckVerdict(t, check.Allow, threatPoints)
+	suite.CheckVerdict(t, check.Review, 95, 100)
+}
+
+// facts returns the facts that the host parses from value.
 func facts(t testing.TB, value string) sdk.Facts {
 	t.Helper()
 	e, err := entity.Parse(entity.Domain, value, "")
@@ -31,13 +40,13 @@ func facts(t testing.TB, value string) sdk.Facts {
 	return sdk.Facts(e.Facts)
 }
 
-func TestWeightsOpen(t *testing.T) {
+func TestTableOpens(t *testing.T) {
 	t.Parallel()
-	if faultyTable != nil {
-		t.Fatal(faultyTable)
+	if tableErr != nil {
+		t.Fatal(tableErr)
 	}
 	if size := len(head) + len(piece0) + len(piece1) + len(piece2); size > 1_000_000 {
-		t.Errorf("the model takes %d bytes, more than 1 MB", size)
+		t.Errorf("the model has %d bytes, want at most 1 MB", size)
 	}
 }
 
@@ -54,13 +63,13 @@ func TestAbstainsWithoutAName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := sdk.Run(Score, facts); got.Outcome != sdk.Abstained || len(got.Signals) != 0 {
-				t.Errorf("Score(%v) = %+v, want it to abstain", facts, got)
+				t.Errorf("Score(%v) = %+v, want abstained without signals", facts, got)
 			}
 		})
 	}
 }
 
-// What the brands' owners run is theirs, what customers put below it is not.
+// Names under an owner's domain are the owner's, except those that customers choose.
 func TestOwnersAreKnown(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ value, want string }{
@@ -78,15 +87,15 @@ func TestOwnersAreKnown(t *testing.T) {
 			t.Parallel()
 			got := sdk.Run(Score, facts(t, tt.value))
 			known := len(got.Signals) == 1 && got.Signals[0].Code == "lexical:name:known"
-			if known != (tt.want != "") || known && (got.Score != 0 || got.Signals[0].Text != "the domain is that of "+
-				tt.want) {
-				t.Errorf("%s: score %d, signals %+v, want it known as %q's", tt.value, got.Score, got.Signals, tt.want)
+			if known != (tt.want != "") ||
+				known && (got.Score != 0 || got.Signals[0].Text != "the domain is that of "+tt.want) {
+				t.Errorf("%s: score %d, signals %+v, want owner %q", tt.value, got.Score, got.Signals, tt.want)
 			}
 		})
 	}
 }
 
-// The model's own words for what stands out: spans are whole words where they can be.
+// Texts must quote the evidence, in whole words if possible.
 func TestTextsNameTheEvidence(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ value, code, want string }{
@@ -108,32 +117,32 @@ func TestTextsNameTheEvidence(t *testing.T) {
 	}
 }
 
-func TestShare(t *testing.T) {
+func TestSplit(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		points int
 		parts  [ngram.Parts]float32
 		want   [ngram.Parts]int
 	}{
-		"one part":            {80, [ngram.Parts]float32{3, -1, -2, 0}, [ngram.Parts]int{80, 0, 0, 0}},
-		"in proportion":       {90, [ngram.Parts]float32{2, 0, 1, -1}, [ngram.Parts]int{60, 0, 30, 0}},
-		"rest to the largest": {100, [ngram.Parts]float32{1, 1, 1, 0}, [ngram.Parts]int{34, 33, 33, 0}},
-		"little is nothing":   {70, [ngram.Parts]float32{0.1, 0, 4, 0.2}, [ngram.Parts]int{0, 0, 70, 0}},
-		"nothing raised":      {70, [ngram.Parts]float32{-1, -2, -3, -4}, [ngram.Parts]int{70, 0, 0, 0}},
+		"one part":                 {80, [ngram.Parts]float32{3, -1, -2, 0}, [ngram.Parts]int{80, 0, 0, 0}},
+		"in proportion":            {90, [ngram.Parts]float32{2, 0, 1, -1}, [ngram.Parts]int{60, 0, 30, 0}},
+		"remainder to the largest": {100, [ngram.Parts]float32{1, 1, 1, 0}, [ngram.Parts]int{34, 33, 33, 0}},
+		"small parts get nothing":  {70, [ngram.Parts]float32{0.1, 0, 4, 0.2}, [ngram.Parts]int{0, 0, 70, 0}},
+		"no part raised them":      {70, [ngram.Parts]float32{-1, -2, -3, -4}, [ngram.Parts]int{70, 0, 0, 0}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := share(tt.points, tt.parts); got != tt.want {
-				t.Errorf("share(%d, %v) = %v, want %v", tt.points, tt.parts, got, tt.want)
+			if got := split(tt.points, tt.parts); got != tt.want {
+				t.Errorf("split(%d, %v) = %v, want %v", tt.points, tt.parts, got, tt.want)
 			}
 		})
 	}
 }
 
-// The heaviest runs are named, from left to right; those grown to whole words are not swallowed by later ones, and what
-// weighs little beside them is left out.
-func TestTelling(t *testing.T) {
+// The heaviest runs must be returned from left to right, without runs of little weight; runs that grew to whole words
+// must not become part of later ones.
+func TestStrongest(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		s       string
@@ -143,7 +152,7 @@ func TestTelling(t *testing.T) {
 		"between two others": {"login-xsecurex-nigol",
 			map[byte]float32{'l': 1, 'o': 1, 'g': 1, 'i': 1, 'n': 1, 's': 2, 'e': 2, 'c': 2, 'u': 2, 'r': 2, 'x': -9},
 			[]string{"login", "xsecurex", "nigol"}},
-		"little": {"abc--------def", map[byte]float32{'a': 1, 'b': 1, 'c': 1, 'd': 9, 'e': 9, 'f': 9, '-': -5},
+		"little weight": {"abc--------def", map[byte]float32{'a': 1, 'b': 1, 'c': 1, 'd': 9, 'e': 9, 'f': 9, '-': -5},
 			[]string{"def"}},
 		"too short": {"ab-------def", map[byte]float32{'a': 9, 'b': 9, 'd': 5, 'e': 5, 'f': 5, '-': -9},
 			[]string{"def"}},
@@ -158,33 +167,33 @@ func TestTelling(t *testing.T) {
 				features = append(features, ngram.Feature{Start: uint8(i), End: uint8(i + 1), Part: ngram.Name})
 				weights = append(weights, tt.weights[tt.s[i]])
 			}
-			if got := telling(tt.s, ngram.Name, features, weights); !slices.Equal(got, tt.want) {
-				t.Errorf("telling %q, want %q", got, tt.want)
+			if got := strongest(tt.s, ngram.Name, features, weights); !slices.Equal(got, tt.want) {
+				t.Errorf("strongest() = %q, want %q", got, tt.want)
 			}
 		})
 	}
 }
 
-func TestWhole(t *testing.T) {
+func TestGrowToWords(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		s          string
 		start, end int
 		want       string
 	}{
-		"grows to the ends":     {"reset-365online", 1, 13, "reset-365online"},
-		"stays where far":       {"zuverlaessigkeit", 5, 9, "laes"},
-		"hyphens fall off":      {"a-secure-b", 1, 9, "a-secure-b"},
-		"cuts no character":     {"zürich-verkehrsbetriebe", 2, 6, "zürich"},
-		"grows to a hyphen":     {"verify-konto-anmeldung", 7, 11, "konto"},
-		"nothing but a hyphen":  {"abcdefgh-ijklmnop", 8, 9, ""},
-		"all of it":             {"login", 0, 5, "login"},
-		"an end inside a glyph": {"日本語日本語", 4, 8, "日本語"},
+		"grows to both ends":         {"reset-365online", 1, 13, "reset-365online"},
+		"too far from the ends":      {"zuverlaessigkeit", 5, 9, "laes"},
+		"hyphens are trimmed":        {"a-secure-b", 1, 9, "a-secure-b"},
+		"grows to a whole character": {"zürich-verkehrsbetriebe", 2, 6, "zürich"},
+		"grows to a hyphen":          {"verify-konto-anmeldung", 7, 11, "konto"},
+		"only a hyphen":              {"abcdefgh-ijklmnop", 8, 9, ""},
+		"the whole text":             {"login", 0, 5, "login"},
+		"ends inside characters":     {"日本語日本語", 4, 8, "日本語"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			start, end := whole(tt.s, tt.start, tt.end)
+			start, end := growToWords(tt.s, tt.start, tt.end)
 			start, end = trim(tt.s, start, end)
 			if got := tt.s[start:end]; got != tt.want {
 				t.Errorf("%q from %d to %d became %q, want %q", tt.s, tt.start, tt.end, got, tt.want)
@@ -193,7 +202,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// Points must fall as weights do, so that the score ranks names as the model does.
+// Rounding must keep the order of the points and limit them to 0 to 100.
 func TestRound(t *testing.T) {
 	t.Parallel()
 	var got []int
@@ -205,7 +214,8 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// Signals must be ones the host takes, whatever the facts hold.
+// FuzzScore checks that the host would accept every result, whatever the facts hold, and that its signals add up to the
+// score.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	for _, c := range suite.Cases {
@@ -227,7 +237,7 @@ func FuzzScore(f *testing.F) {
 			sum := 0
 			for _, s := range got.Signals {
 				if sum += s.Points; s.Points < 0 {
-					t.Errorf("a signal takes %d points away: %+v", -s.Points, got.Signals)
+					t.Errorf("a signal subtracts %d points: %+v", -s.Points, got.Signals)
 				}
 			}
 			if sum != got.Score {
@@ -239,9 +249,9 @@ func FuzzScore(f *testing.F) {
 
 func BenchmarkScore(b *testing.B) {
 	for name, value := range map[string]string{
-		"honest":  "baeckerei-mueller.de",
-		"loud":    "paypa1-secure-login.xyz",
-		"longest": strings.Repeat("konto-", 10) + "abc." + strings.Repeat("sicherheit-", 5) + "online.top",
+		"honest":   "baeckerei-mueller.de",
+		"reported": "paypa1-secure-login.xyz",
+		"longest":  strings.Repeat("konto-", 10) + "abc." + strings.Repeat("sicherheit-", 5) + "online.top",
 	} {
 		b.Run(name, func(b *testing.B) {
 			facts := facts(b, value)

@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	maxSpans = 3  // that one signal names
-	shortest = 3  // characters of a span worth naming
-	reach    = 3  // bytes by which a span may grow to the end of a word
-	maxBytes = 64 // of what a span is sought in
+	maxSpans = 3  // spans that one signal quotes
+	shortest = 3  // characters of a span worth quoting
+	maxGrow  = 3  // bytes by which a span may grow to reach the end of a word
+	maxBytes = 64 // bytes of a text in which spans are looked for
 )
 
-// telling returns the parts of s that raised the score most, at most maxSpans, from left to right.
-func telling(s string, part ngram.Part, features []ngram.Feature, weights []float32) []string {
-	var moved [maxBytes]float32 // by each byte of s: a feature's weight is spread over the bytes it was read from
-	n := min(len(s), len(moved))
+// strongest returns the spans of s that raised the score most, at most maxSpans, from left to right. part selects the
+// features that were read from s.
+func strongest(s string, part ngram.Part, features []ngram.Feature, weights []float32) []string {
+	var byteWeights [maxBytes]float32 // each feature's weight, spread evenly over the bytes that it was read from
+	n := min(len(s), len(byteWeights))
 	var raised float32
 	for i := range features {
 		f := &features[i]
@@ -28,7 +29,7 @@ func telling(s string, part ngram.Part, features []ngram.Feature, weights []floa
 		w := weights[i]
 		raised += max(w, 0)
 		for at := int(f.Start); at < min(int(f.End), n); at++ {
-			moved[at] += w / float32(f.End-f.Start)
+			byteWeights[at] += w / float32(f.End-f.Start)
 		}
 	}
 	type span struct{ start, end int }
@@ -36,14 +37,14 @@ func telling(s string, part ngram.Part, features []ngram.Feature, weights []floa
 	count := 0
 	var first float32
 	for count < maxSpans {
-		start, end, sum := heaviest(moved[:n])
+		start, end, sum := heaviest(byteWeights[:n])
 		if sum <= 0 || sum < first/4 {
 			break
 		}
 		first = max(first, sum)
-		start, end = whole(s[:n], start, end)
+		start, end = growToWords(s[:n], start, end)
 		for at := start; at < end; at++ {
-			moved[at] = -raised - 1 // no later span crosses it
+			byteWeights[at] = -raised - 1 // no later span can include these bytes
 		}
 		start, end = trim(s, start, end)
 		if utf8.RuneCountInString(s[start:end]) < shortest {
@@ -63,15 +64,15 @@ func telling(s string, part ngram.Part, features []ngram.Feature, weights []floa
 	return spans
 }
 
-// heaviest returns the run of bytes that moved the score most together, not empty when sum is above 0.
-func heaviest(moved []float32) (start, end int, sum float32) {
+// heaviest returns the run of bytes with the largest sum of weights. sum is 0 if no run has a positive one.
+func heaviest(byteWeights []float32) (start, end int, sum float32) {
 	var now float32
 	from := 0
-	for i := range moved {
+	for i := range byteWeights {
 		if now <= 0 {
 			now, from = 0, i
 		}
-		now += moved[i]
+		now += byteWeights[i]
 		if now > sum {
 			start, end, sum = from, i+1, now
 		}
@@ -79,22 +80,22 @@ func heaviest(moved []float32) (start, end int, sum float32) {
 	return start, end, sum
 }
 
-// whole lets a run of s grow to whole characters, and to the ends of the words that it begins and ends in if they are
-// near.
-func whole(s string, start, end int) (int, int) {
+// growToWords extends a run of s to whole characters, and to the nearest ends of words that are at most maxGrow bytes
+// away.
+func growToWords(s string, start, end int) (int, int) {
 	for start > 0 && !utf8.RuneStart(s[start]) {
 		start--
 	}
 	for end < len(s) && !utf8.RuneStart(s[end]) {
 		end++
 	}
-	for at := start; at >= 0 && start-at <= reach; at-- {
+	for at := start; at >= 0 && start-at <= maxGrow; at-- {
 		if at == 0 || strings.IndexByte("-.", s[at-1]) >= 0 {
 			start = at
 			break
 		}
 	}
-	for at := end; at <= len(s) && at-end <= reach; at++ {
+	for at := end; at <= len(s) && at-end <= maxGrow; at++ {
 		if at == len(s) || strings.IndexByte("-.", s[at]) >= 0 {
 			end = at
 			break
@@ -103,7 +104,7 @@ func whole(s string, start, end int) (int, int) {
 	return start, end
 }
 
-// trim takes hyphens and dots off the ends of a run of s.
+// trim removes hyphens and dots from the ends of a run of s.
 func trim(s string, start, end int) (int, int) {
 	for start < end && strings.IndexByte("-.", s[start]) >= 0 {
 		start++

@@ -1,5 +1,5 @@
-// Package ngram turns the name of a site into hashed features and adds up the learned weights of them. The layer and
-// its trainer share it, so that a name is read in service exactly as it was in training.
+// Package ngram turns the name of a site into hashed features and looks up their learned weights. The lexical layer and
+// its trainer share it, so that both read a name in exactly the same way.
 package ngram
 
 import (
@@ -9,22 +9,22 @@ import (
 	"assay/plugins/internal/suffix"
 )
 
-// Address is what the model reads of a domain: text in U-labels, lower case.
+// Address is the part of a domain that the model reads, in lower-case U-labels.
 type Address struct {
 	Name   string // the label that the owner chose
-	Left   string // what stands left of it; "" mostly
-	Suffix string // the public suffix, or the shared host, right of it
+	Left   string // the labels left of Name; usually ""
+	Suffix string // the public suffix or the shared host
 	TLD    string
-	Hosted bool // the suffix is a shared host's
+	Hosted bool // Suffix is a shared host
 }
 
-// What is read of an address: a longer name says no more, and work must be bounded.
+// Limits on the text that is read, which bound the work on an address.
 const (
-	maxName = 64 // bytes from the start
-	maxLeft = 40 // bytes from the end, which is next to the name
+	maxName = 64 // bytes, from the start
+	maxLeft = 40 // bytes, from the end, which is next to the name
 )
 
-// Of returns what the model reads of a host.
+// Of returns the address of a host.
 func Of(h *suffix.Host) Address {
 	a := Address{
 		Name: head(h.Name, maxName), Left: tail(strings.TrimPrefix(h.Subdomain, "www."), maxLeft),
@@ -36,7 +36,7 @@ func Of(h *suffix.Host) Address {
 	return a
 }
 
-// head cuts s to at most n bytes between two characters.
+// head returns at most the first n bytes of s, cut between two characters.
 func head(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -47,7 +47,7 @@ func head(s string, n int) string {
 	return s[:n]
 }
 
-// tail keeps at most the last n bytes of s, cut between two characters.
+// tail returns at most the last n bytes of s, cut between two characters.
 func tail(s string, n int) string {
 	if len(s) <= n {
 		return s

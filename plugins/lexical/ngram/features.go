@@ -1,13 +1,15 @@
 package ngram
 
-// Part is where in an address a feature was read.
+import "math/bits"
+
+// Part is the aspect of an address that a feature belongs to.
 type Part uint8
 
-// The parts, in the order in which features are given.
+// The parts.
 const (
-	Name   Part = iota // a run of characters of the name, or all of it
+	Name   Part = iota // a run of characters of the name, or the whole name
 	Left               // a run of characters left of the name
-	Suffix             // what the name ends in, together with how it is built
+	Suffix             // the suffix, together with the structure of the name
 	Build              // the name's length and its mix of letters, digits and hyphens
 	Parts  = 4
 )
@@ -15,15 +17,15 @@ const (
 // Feature is one hashed property of an address.
 type Feature struct {
 	Hash uint32
-	// Start and End bound the bytes of the name, or of what is left of it, that the feature was read from.
+	// Start and End bound the bytes of Address.Name, or of Address.Left, that the feature was read from.
 	Start, End uint8
 	Part       Part
 }
 
-// MaxFeatures bounds what an address can have.
+// MaxFeatures is an upper bound on the features of an address.
 const MaxFeatures = 740
 
-// The longest runs of characters that count, the marks of start and end included.
+// The longest runs of characters that are features, including the marks of start and end.
 const (
 	runsOfName = 7
 	runsOfLeft = 5
@@ -67,7 +69,7 @@ func text(h uint32, s string) uint32 {
 
 func number(h uint32, n int) uint32 { return (h ^ uint32(n)) * prime }
 
-// spread finishes a hash so that every bit of it depends on all of its input (MurmurHash3's finaliser).
+// spread finishes a hash with the finaliser of MurmurHash3, so that every bit depends on all of the input.
 func spread(h uint32) uint32 {
 	h ^= h >> 16
 	h *= 0x85ebca6b
@@ -88,9 +90,9 @@ func (a *Address) Features(list []Feature) []Feature {
 	return a.underSuffix(list, &b)
 }
 
-// runs appends every run of low to high characters of s between marks of its start and end.
+// runs appends every run of low to high characters of s, including the marks of its start and end.
 func runs(list []Feature, s string, seed uint32, part Part, low, high int) []Feature {
-	last := len(s) // positions run from -1, the mark of the start, to len(s), the mark of the end
+	last := len(s) // positions -1 and len(s) are the marks of the start and the end
 	for from := -1; from <= last; from++ {
 		h := seed
 		for n := 1; n <= high && from+n-1 <= last; n++ {
@@ -109,14 +111,14 @@ func runs(list []Feature, s string, seed uint32, part Part, low, high int) []Fea
 	return list
 }
 
-// built says how a name is put together.
+// built describes the structure of a name.
 type built struct {
 	length, hyphens, digits, vowels int
-	shape                           uint32 // hash of which kinds of characters follow each other
-	runs                            uint32 // the same with how long each run is, by powers of two
+	shape                           uint32 // hash of the sequence of character classes
+	runs                            uint32 // the same with the length of each run as a power of two
 }
 
-// class tells letters, digits, hyphens and all that is not ASCII apart.
+// class returns '-' for a hyphen, '9' for a digit, 'u' for a byte outside ASCII, and 'a' for anything else.
 func class(c byte) byte {
 	switch {
 	case c == '-':
@@ -129,7 +131,7 @@ func class(c byte) byte {
 	return 'u'
 }
 
-// maxRuns bounds how much of a name's shape counts.
+// maxRuns is how many runs of a name its shape covers.
 const maxRuns = 10
 
 func measure(name string) built {
@@ -148,22 +150,13 @@ func measure(name string) built {
 		}
 		if n < maxRuns {
 			b.shape = step(b.shape, kind)
-			b.runs = number(step(b.runs, kind), magnitude(i-start))
+			b.runs = number(step(b.runs, kind), bits.Len(uint(i-start)))
 		}
 	}
 	return b
 }
 
-// magnitude is the number of binary digits of n.
-func magnitude(n int) int {
-	m := 0
-	for ; n > 0; n >>= 1 {
-		m++
-	}
-	return m
-}
-
-// step16 counts exactly up to 16 and by fours from there.
+// step16 returns n up to 16, and then counts in steps of four.
 func step16(n int) int {
 	if n <= 16 {
 		return n
@@ -171,6 +164,7 @@ func step16(n int) int {
 	return 16 + (n-16)/4
 }
 
+// build appends the structure of the name.
 func (a *Address) build(list []Feature, b *built) []Feature {
 	length := max(b.length, 1)
 	hosted := 0
@@ -192,8 +186,8 @@ func (a *Address) build(list []Feature, b *built) []Feature {
 	return list
 }
 
-// underSuffix appends how the name is built and which words and ends it has, each together with what stands right of
-// it. The suffix alone is no feature: it is known by these.
+// underSuffix appends the structure, the ends and the words of the name, each combined with the suffix or the TLD. The
+// suffix alone is not a feature, because these cover it.
 func (a *Address) underSuffix(list []Feature, b *built) []Feature {
 	length := max(b.length, 1)
 	tld := text(0, a.TLD)

@@ -25,11 +25,11 @@ func TestOf(t *testing.T) {
 			suffix.Host{Name: "site", Suffix: "pages.dev", TLD: "dev", Private: true},
 			ngram.Address{Name: "site", Suffix: "pages.dev", TLD: "dev", Hosted: true},
 		},
-		"www says nothing": {
+		"www is dropped": {
 			suffix.Host{Name: "example", Subdomain: "www", Suffix: "com", TLD: "com"},
 			ngram.Address{Name: "example", Suffix: "com", TLD: "com"},
 		},
-		"www before more": {
+		"www before another label is dropped": {
 			suffix.Host{Name: "example", Subdomain: "www.login", Suffix: "com", TLD: "com"},
 			ngram.Address{Name: "example", Left: "login", Suffix: "com", TLD: "com"},
 		},
@@ -46,13 +46,13 @@ func TestOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := ngram.Of(&tt.host); got != tt.want {
-				t.Errorf("read %+v, want %+v", got, tt.want)
+				t.Errorf("Of() = %+v, want %+v", got, tt.want)
 			}
 		})
 	}
 }
 
-// Every byte of a name must be in some feature, features must lie in their text, and there are never too many.
+// Features must stay within their text, and no address may have more than MaxFeatures.
 func TestFeaturesBounded(t *testing.T) {
 	t.Parallel()
 	for name, a := range map[string]ngram.Address{
@@ -81,8 +81,9 @@ func TestFeaturesBounded(t *testing.T) {
 	}
 }
 
-// The weights in the repository were learned for these hashes: they may change with the table's version only.
-func TestFeaturesStay(t *testing.T) {
+// TestFeaturesAreStable checks that features keep the hashes that the weights were learned for. They may only change
+// with the version in magic.
+func TestFeaturesAreStable(t *testing.T) {
 	t.Parallel()
 	a := ngram.Address{Name: "konto-24", Left: "login", Suffix: "co.uk", TLD: "uk"}
 	var all uint32
@@ -100,8 +101,8 @@ const (
 	wantHash     = 0x4e483e8f
 )
 
-// little is the smallest table: twelve slots, of levels 0 to 15 halves.
-func little() (head ngram.Head, pieces []string) {
+// smallTable returns a table of twelve slots with levels in steps of a half.
+func smallTable() (head ngram.Head, pieces []string) {
 	head = ngram.Head{Slots: 4 * ngram.Pieces, Scale: 10, Offset: 50}
 	for i := range head.Levels {
 		head.Levels[i] = float32(i) / 2
@@ -111,7 +112,7 @@ func little() (head ngram.Head, pieces []string) {
 
 func TestWeight(t *testing.T) {
 	t.Parallel()
-	head, pieces := little()
+	head, pieces := smallTable()
 	table, err := ngram.Open(string(head.Encode()), pieces...)
 	if err != nil {
 		t.Fatal(err)
@@ -122,44 +123,43 @@ func TestWeight(t *testing.T) {
 		got = append(got, table.Weight(hash))
 	}
 	if want := head.Levels[:head.Slots]; !slices.Equal(got, want) {
-		t.Errorf("weights by slot: %v, want %v", got, want)
+		t.Errorf("weights by slot are %v, want %v", got, want)
 	}
 	if got := table.Points(-1.5); got != 35 {
-		t.Errorf("a sum of -1.5 is worth %v points, want 35", got)
+		t.Errorf("Points(-1.5) = %v, want 35", got)
 	}
 	for _, hash := range []uint32{0, math.MaxUint32} {
-		table.Weight(hash) // no slot lies outside
+		table.Weight(hash) // must not panic
 	}
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenRejects(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(head *ngram.Head, text *string, pieces *[]string){
 		"no head": func(_ *ngram.Head, text *string, _ *[]string) { *text = "" },
 		"another version": func(_ *ngram.Head, text *string, _ *[]string) {
-			*text = strings.Replace(*text, "/1\n",
-				"/0\n", 1)
+			*text = strings.Replace(*text, "/1\n", "/0\n", 1)
 		},
-		"a longer head":      func(_ *ngram.Head, text *string, _ *[]string) { *text += "\x00" },
-		"no slots":           func(h *ngram.Head, _ *string, _ *[]string) { h.Slots = 0 },
-		"odd slots":          func(h *ngram.Head, _ *string, _ *[]string) { h.Slots++ },
-		"more slots":         func(h *ngram.Head, _ *string, _ *[]string) { h.Slots += 2 * ngram.Pieces },
-		"a piece missing":    func(_ *ngram.Head, _ *string, p *[]string) { *p = (*p)[1:] },
-		"a piece cut":        func(_ *ngram.Head, _ *string, p *[]string) { (*p)[2] = "\x00" },
-		"a level no number":  func(h *ngram.Head, _ *string, _ *[]string) { h.Levels[3] = float32(math.NaN()) },
-		"scale out of range": func(h *ngram.Head, _ *string, _ *[]string) { h.Scale = float32(math.Inf(1)) },
+		"a longer head":        func(_ *ngram.Head, text *string, _ *[]string) { *text += "\x00" },
+		"no slots":             func(h *ngram.Head, _ *string, _ *[]string) { h.Slots = 0 },
+		"odd slots":            func(h *ngram.Head, _ *string, _ *[]string) { h.Slots++ },
+		"more slots":           func(h *ngram.Head, _ *string, _ *[]string) { h.Slots += 2 * ngram.Pieces },
+		"a piece missing":      func(_ *ngram.Head, _ *string, p *[]string) { *p = (*p)[1:] },
+		"a piece cut":          func(_ *ngram.Head, _ *string, p *[]string) { (*p)[2] = "\x00" },
+		"a level not a number": func(h *ngram.Head, _ *string, _ *[]string) { h.Levels[3] = float32(math.NaN()) },
+		"scale out of range":   func(h *ngram.Head, _ *string, _ *[]string) { h.Scale = float32(math.Inf(1)) },
 	}
 	for name, spoil := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			head, pieces := little()
+			head, pieces := smallTable()
 			var none string
 			spoil(&head, &none, &pieces)
 			text := string(head.Encode())
 			spoil(&ngram.Head{}, &text, &[]string{"", "", ""})
 			var fault ngram.FaultError
 			if _, err := ngram.Open(text, pieces...); !errors.As(err, &fault) {
-				t.Errorf("opening gave %v, want it refused", err)
+				t.Errorf("Open returned %v, want a FaultError", err)
 			}
 		})
 	}

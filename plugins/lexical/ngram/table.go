@@ -5,30 +5,30 @@ import (
 	"strconv"
 )
 
-// Table holds learned weights: four bits a slot, each naming one of sixteen levels. It lies in several pieces because
-// they are files of a repository; it is read in place, so that a guest has nothing to unpack.
+// Table holds learned weights: four bits for each slot, which select one of sixteen levels. It is split into pieces to
+// keep the files of the repository small, and read in place, so that a guest has nothing to unpack.
 type Table struct {
 	pieces []string
-	each   uint32 // bytes of slots in a piece
+	each   uint32 // bytes in a piece
 	slots  uint32
 	levels [Levels]float32
 	scale  float32
 	offset float32
 }
 
-// Levels is how many different weights a table knows. The first is 0.
+// Levels is the number of different weights in a table. The first is 0.
 const Levels = 16
 
-// Pieces is how many files a table lies in.
+// Pieces is the number of files of a table.
 const Pieces = 3
 
-// magic begins the head. The digit is the version of the features: weights of another one mean nothing.
+// magic is the start of the head. The digit is the version of the features: weights for another version are useless.
 const magic = "assay.lexical/1\n"
 
-// headBytes is the length of a head: magic, the slots, the levels, scale and offset; little endian.
+// headBytes is the length of a head: magic, the number of slots, the levels, scale and offset, all little-endian.
 const headBytes = len(magic) + 4 + 4*Levels + 4 + 4
 
-// Head describes a table beside its slots.
+// Head holds the parameters of a table.
 type Head struct {
 	Slots  uint32 // a multiple of 2*Pieces
 	Levels [Levels]float32
@@ -36,7 +36,7 @@ type Head struct {
 	Scale, Offset float32
 }
 
-// Encode gives the bytes of h, as [Open] reads them.
+// Encode returns the bytes of h, as [Open] reads them.
 func (h Head) Encode() []byte {
 	out := []byte(magic)
 	word := func(w uint32) { out = append(out, byte(w), byte(w>>8), byte(w>>16), byte(w>>24)) }
@@ -49,14 +49,14 @@ func (h Head) Encode() []byte {
 	return out
 }
 
-// FaultError says why [Open] refuses a table. It is built without fmt, which would double a guest's code.
+// FaultError is the reason why [Open] rejects a table. It does not use fmt, which would double the size of a guest.
 type FaultError string
 
-// Error gives the reason.
+// Error returns the reason.
 func (e FaultError) Error() string { return "opening the table of weights: " + string(e) }
 
-// Open reads a table: its head and its pieces, all of one length, two slots a byte, the lower half first. What it
-// refuses is a [FaultError].
+// Open reads a table from its head and its pieces. Pieces have the same length and hold two slots a byte, the lower
+// half first. An error is a [FaultError].
 func Open(head string, pieces ...string) (*Table, error) {
 	if len(head) != headBytes || head[:len(magic)] != magic {
 		return nil, FaultError("the head is not one of " + magic[:len(magic)-1])
@@ -82,16 +82,16 @@ func Open(head string, pieces ...string) (*Table, error) {
 	}
 	for _, v := range append(t.levels[:], t.scale, t.offset) {
 		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return nil, FaultError("a number of the head is none")
+			return nil, FaultError("the head has a number that is NaN or infinite")
 		}
 	}
 	return t, nil
 }
 
-// Slot maps a feature's hash to one of slots, evenly.
+// Slot maps the hash of a feature evenly to a slot, 0 to slots-1.
 func Slot(hash, slots uint32) uint32 { return uint32(uint64(hash) * uint64(slots) >> 32) }
 
-// Weight is what a feature adds to the log-odds that a name is a reported one's, in the model's own unit.
+// Weight returns the weight of the feature with a hash, in the model's unit of log-odds that a name is reported.
 func (t *Table) Weight(hash uint32) float32 {
 	slot := Slot(hash, t.slots)
 	at, piece := slot/2, 0
@@ -106,5 +106,5 @@ func (t *Table) Weight(hash uint32) float32 {
 	return t.levels[b&0xf]
 }
 
-// Points maps a sum of weights to the layer's scale, unbounded and unrounded.
+// Points maps a sum of weights to the layer's points, neither limited to 0 to 100 nor rounded.
 func (t *Table) Points(sum float32) float32 { return t.offset + float32(t.scale*sum) }
