@@ -82,8 +82,8 @@ func (b *backend) openSandbox(cfg *Config, log *slog.Logger) *sandbox.Sandbox {
 	return sandbox.New(sandbox.Config{CacheDir: cfg.path("compiled"), CacheKey: b.keys.Cache, Logger: log})
 }
 
-// buildLayers builds the first-party modules from the source around the working directory. Outside a checkout it returns
-// none, and the host uses the modules published in its database.
+// buildLayers builds the first-party modules from the source around the working directory. Outside a checkout it
+// returns none, and the host uses the modules published in its database.
 func buildLayers(ctx context.Context, cfg *Config, t *terminal) ([]registry.Module, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -114,7 +114,7 @@ func (b *backend) install(ctx context.Context, modules []registry.Module, log *s
 	}
 	newer, err := lineup.Install(ctx, b.store, modules)
 	if newer {
-		log.Warn("first-party layers newer than those of the active lineup are published: see `assay layers list --all`")
+		log.Warn("newer first-party layers than the active lineup's are published: see `assay layers list --all`")
 	}
 	return err
 }

@@ -18,29 +18,29 @@ import (
 )
 
 type benchCmd struct {
-	Seconds     int  `default:"10" help:"How long each measurement takes."`
-	Connections int  `default:"64" help:"Connections that are kept busy."`
-	Rate        int  `default:"500" help:"Requests a second to offer when measuring latency."`
+	Seconds     int  `default:"10" help:"Duration of each measurement."`
+	Connections int  `default:"64" help:"Number of concurrent connections."`
+	Rate        int  `default:"500" help:"Requests per second to send when measuring latency."`
 	JSON        bool `help:"Print JSON."`
 }
 
-// benchReport is what `assay bench --json` prints.
+// benchReport is the JSON output of `assay bench`.
 type benchReport struct {
-	Batched   bench.Figures `json:"batched"`    // 256 checks a transaction
-	Unbatched bench.Figures `json:"unbatched"`  // one check a transaction
-	Echo      bench.Figures `json:"echo"`       // fiber alone, with the same answer
-	Offered   bench.Figures `json:"at_offered"` // batched, at the offered rate
+	Batched   bench.Figures `json:"batched"`    // up to 256 checks per transaction
+	Unbatched bench.Figures `json:"unbatched"`  // one check per transaction
+	Echo      bench.Figures `json:"echo"`       // a fiber server that always sends the same answer
+	Offered   bench.Figures `json:"at_offered"` // batched, at a fixed rate of requests
 	Ratio     float64       `json:"batched_to_unbatched"`
 }
 
-// Run measures hosts of its own, in processes of their own, on a private database in a temporary folder.
+// Run starts hosts in processes of their own, on a private database in a temporary directory, and measures them.
 func (cmd *benchCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err error) {
 	dir, err := os.MkdirTemp("", "assay-bench-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	// As root, Postgres runs under another user, who must be able to enter.
+	// When started as root, Postgres runs as another user, which must be able to enter the directory.
 	if err := os.Chmod(dir, 0o711); err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (cmd *benchCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	})
 }
 
-// unlimited is the pro plan with more quota than any measurement uses.
+// unlimited returns the Pro plan with more quota than any measurement uses.
 func unlimited() check.Plan {
 	plan, _ := check.PlanNamed("pro")
 	plan.Quota = 1_000_000_000
@@ -86,14 +86,14 @@ func (cmd *benchCmd) measure(ctx context.Context, dir, key string, t *terminal) 
 		if err := saturate(&r.Batched)(url); err != nil {
 			return err
 		}
-		t.stage(fmt.Sprintf("measuring: %d a second offered", cmd.Rate))
+		t.stage(fmt.Sprintf("measuring: %d requests per second", cmd.Rate))
 		r.Offered, err = bench.Offer(ctx, target, cmd.Rate, d)
 		return err
 	})
 	if err != nil {
 		return r, err
 	}
-	t.stage("measuring: one check a transaction")
+	t.stage("measuring: one check per transaction")
 	if err = withHost(ctx, dir, saturate(&r.Unbatched), "--ledger-batch=1"); err != nil {
 		return r, err
 	}
@@ -103,9 +103,13 @@ func (cmd *benchCmd) measure(ctx context.Context, dir, key string, t *terminal) 
 	if err != nil {
 		return r, err
 	}
-	stop := bench.Echo(l, []byte(`{"score":2,"verdict":"allow","signals":[],"dominant_threat":null,"type":"domain","query":"shop-0.example-store.com","timestamp":"2026-01-01T00:00:00.000Z","ref":"chk_01KAHV8Q0000000000000000000"}`))
+	stop := bench.Echo(l, []byte(echoAnswer))
 	return r, errors.Join(saturate(&r.Echo)("http://"+l.Addr().String()), stop())
 }
+
+// echoAnswer has the size of a host's answer.
+const echoAnswer = `{"score":2,"verdict":"allow","signals":[],"dominant_threat":null,"type":"domain",` +
+	`"query":"shop-0.example-store.com","timestamp":"2026-01-01T00:00:00.000Z","ref":"chk_01KAHV8Q0000000000000000000"}`
 
 func (cmd *benchCmd) print(t *terminal, r benchReport) error {
 	row := func(what string, f bench.Figures) []string {
@@ -113,16 +117,16 @@ func (cmd *benchCmd) print(t *terminal, r benchReport) error {
 		return []string{what, fmt.Sprintf("%.0f", f.PerSecond), ms(f.P50), ms(f.P99), ms(f.Max), fmt.Sprint(f.Failed)}
 	}
 	err := t.table([]string{"", "PER SECOND", "P50", "P99", "MAX", "FAILED"}, [][]string{
-		row(fmt.Sprintf("checks, %d connections, 256 a transaction", cmd.Connections), r.Batched),
-		row(fmt.Sprintf("checks, %d connections, 1 a transaction", cmd.Connections), r.Unbatched),
+		row(fmt.Sprintf("checks, %d connections, 256 per transaction", cmd.Connections), r.Batched),
+		row(fmt.Sprintf("checks, %d connections, 1 per transaction", cmd.Connections), r.Unbatched),
 		row(fmt.Sprintf("fiber alone, %d connections", cmd.Connections), r.Echo),
-		row(fmt.Sprintf("checks, %d a second offered", cmd.Rate), r.Offered),
+		row(fmt.Sprintf("checks, %d requests per second", cmd.Rate), r.Offered),
 	})
 	t.printf("\nBatched to unbatched: %.1f times.\n", r.Ratio)
 	return err
 }
 
-// withHost runs fn against a host in a process of its own.
+// withHost starts a host in a process of its own, calls fn with its URL, and stops it.
 func withHost(ctx context.Context, dir string, fn func(url string) error, flags ...string) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -130,7 +134,7 @@ func withHost(ctx context.Context, dir string, fn func(url string) error, flags 
 	}
 	host := exec.CommandContext(ctx, self, append([]string{"serve", "--listen=127.0.0.1:0", "--data-dir=" + dir},
 		flags...)...)
-	// Lookups would measure somebody else's servers.
+	// Lookups are off because they would measure other people's servers.
 	host.Env = append(os.Environ(), "ASSAY_SECRET_FILE="+filepath.Join(dir, "secret"), "ASSAY_DNS=off",
 		"ASSAY_RDAP_URL=off")
 	host.Cancel = func() error { return host.Process.Signal(syscall.SIGTERM) }
@@ -151,7 +155,7 @@ func withHost(ctx context.Context, dir string, fn func(url string) error, flags 
 	return errors.Join(err, host.Wait())
 }
 
-// readyURL waits for a host's greeting.
+// readyURL reads a host's output up to its greeting and returns its URL.
 func readyURL(lines *bufio.Scanner) (string, error) {
 	for lines.Scan() {
 		if _, url, ok := strings.Cut(lines.Text(), greeting); ok {

@@ -76,7 +76,7 @@ func (cmd *evalCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 			err = report.WriteText(t.out)
 		}
 		if lost := report.Lost(); err == nil && lost > 0 {
-			return fmt.Errorf("a layer was lost %d times, so the report does not measure the lineup: see its notes", lost)
+			return fmt.Errorf("a layer failed %d times, so the report does not measure the lineup: see its notes", lost)
 		}
 		return err
 	})
@@ -105,8 +105,8 @@ func writeTo(file string, write func(io.Writer) error) error {
 	return errors.Join(write(f), f.Close())
 }
 
-// read reads all files. Lines that cannot be read are counted and skipped with --skip-bad. Without it they are an error,
-// which shows the first few.
+// read reads all files. Lines that cannot be read are counted and skipped with --skip-bad. Without it they are an
+// error, which shows the first few.
 func (l labelledValues) read() (rows []eval.Row, skipped int, err error) {
 	const shown = 5
 	var reasons []string

@@ -12,14 +12,14 @@ import (
 )
 
 type pluginCmd struct {
-	Build pluginBuildCmd `cmd:"" help:"Compile a plugin written in Go, or pack one compiled elsewhere, with its manifest."`
-	Push  pluginPushCmd  `cmd:"" help:"Publish a plugin, for lineups to name. It scores nothing until one does."`
+	Build pluginBuildCmd `cmd:"" help:"${plugin_build_cmd}"`
+	Push  pluginPushCmd  `cmd:"" help:"Publish a plugin. It scores nothing until a lineup names it."`
 }
 
 type pluginBuildCmd struct {
-	Dir  string `arg:"" type:"existingdir" default:"." help:"The plugin's folder, with its manifest.json."`
-	Wasm string `type:"existingfile" placeholder:"FILE" help:"A module compiled elsewhere, to be packed instead of compiling Go."`
-	Out  string `short:"o" placeholder:"FILE" help:"Where to write it (default: NAME-VERSION.wasm here)."`
+	Dir  string `arg:"" type:"existingdir" default:"." help:"Directory of the plugin, with its manifest.json."`
+	Wasm string `type:"existingfile" placeholder:"FILE" help:"${plugin_wasm}"`
+	Out  string `short:"o" placeholder:"FILE" help:"${plugin_out}"`
 	JSON bool   `help:"Print JSON."`
 }
 
@@ -61,7 +61,7 @@ func (cmd *pluginBuildCmd) build(ctx context.Context) ([]byte, error) {
 	return registry.Pack(wasm, manifest)
 }
 
-// openChecked opens a module, sees whether the sandbox takes it, and closes the sandbox.
+// openChecked checks that the sandbox can open a module. It closes the sandbox.
 func openChecked(ctx context.Context, box *sandbox.Sandbox, wasm []byte) (m registry.Module, err error) {
 	defer func() { err = errors.Join(err, box.Close()) }()
 	if m, err = registry.OpenModule(wasm); err != nil {
@@ -75,7 +75,7 @@ func openChecked(ctx context.Context, box *sandbox.Sandbox, wasm []byte) (m regi
 }
 
 type pluginPushCmd struct {
-	File string `arg:"" type:"existingfile" help:"The plugin as 'assay plugin build' made it."`
+	File string `arg:"" type:"existingfile" help:"File written by 'assay plugin build'."`
 	JSON bool   `help:"Print JSON."`
 }
 
@@ -85,7 +85,7 @@ func (cmd *pluginPushCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		return err
 	}
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		// Compiled code goes to the data directory's cache, so that a lineup which names it is loaded at once.
+		// The compiled code stays in the data directory's cache, so that a lineup with this plugin loads at once.
 		m, err := openChecked(ctx, b.openSandbox(cfg, quietLog(t)), wasm)
 		if err != nil {
 			return err

@@ -69,7 +69,7 @@ func (c *Config) validateBilling() error {
 		return errors.New("ASSAY_STRIPE_KEY: it is empty, but ASSAY_STRIPE_WEBHOOK_SECRET or ASSAY_STRIPE_URL is set")
 	}
 	if c.StripeKey != "" && c.StripeWebhookSecret == "" {
-		return errors.New("ASSAY_STRIPE_WEBHOOK_SECRET: it is required with ASSAY_STRIPE_KEY, to verify Stripe's events")
+		return errors.New("ASSAY_STRIPE_WEBHOOK_SECRET: it is required with ASSAY_STRIPE_KEY to verify Stripe's events")
 	}
 	if c.URL == "" {
 		return nil

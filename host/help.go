@@ -47,16 +47,16 @@ var helpTexts = kong.Vars{
 
 	"lineup_show_json": "Print JSON. The field 'lineup' of a revision is a document for 'lineup set'.",
 
-	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, which may be compressed " +
+	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, optionally compressed " +
 		"with gzip. '-' reads standard input.",
 	"labelled_type":     "Use only values of this type, and assume it for values without a type:",
 	"labelled_skip_bad": "Skip lines that cannot be read as labelled values.",
 
-	"eval_lineup": "Measure this document instead of the active lineup. Layers are named name@version as published, or " +
-		"by name alone for those in the source around the working directory.",
+	"eval_lineup": "Measure this document instead of the active lineup. Layers are named name@version as " +
+		"published, or by name alone for those in the source around the working directory.",
 	"eval_prevalence": "Share of fraud that calibration assumes (default: the share in the files).",
-	"eval_lookups": "Look up facts too, as a check does: what DNS and other sources return today. Without lookups, the " +
-		"same values always give the same report.",
+	"eval_lookups": "Look up facts too, as a check does: what DNS and other sources return today. " +
+		"Without lookups, the same values always give the same report.",
 
 	"fit_lineup":     "Fit this document instead of the active lineup, in the form of 'assay eval --lineup'.",
 	"fit_prevalence": "Share of fraud that scores assume",

@@ -44,8 +44,8 @@ func main() {
 // exitCode is the panic value with which kong's exit function returns control to run.
 type exitCode int
 
-// run executes a command line and returns the exit code: 0 for success, 1 for an error, 2 for a command line that cannot
-// be parsed.
+// run executes a command line and returns the exit code: 0 for success, 1 for an error, 2 for a command line that
+// cannot be parsed.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()

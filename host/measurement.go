@@ -33,8 +33,8 @@ type measurement struct {
 	checker  *check.Checker
 }
 
-// withMeasurement opens a lineup, calls fn with it, and closes it. file names the lineup's document; if it is empty, the
-// active lineup is measured. With lookups, checks observe facts as a host does.
+// withMeasurement opens a lineup, calls fn with it, and closes it. file names the lineup's document; if it is empty,
+// the active lineup is measured. With lookups, checks observe facts as a host does.
 func withMeasurement(
 	ctx context.Context, cfg *Config, t *terminal, file string, lookups bool, fn func(*measurement) error,
 ) error {

@@ -285,8 +285,8 @@ func providerEvents(payments *billing.Billing, log *slog.Logger) func(context.Co
 	}
 }
 
-// greet prints the host's URL and how to try it. With the private database it also prints the demo key, which is created
-// once and stored in the data directory.
+// greet prints the host's URL and how to try it. With the private database it also prints the demo key, which is
+// created once and stored in the data directory.
 func (cmd *serveCmd) greet(ctx context.Context, cfg *Config, t *terminal, b *backend, addr net.Addr) error {
 	url := "http://" + addr.String()
 	t.printf("\n%s%s\n\n", greeting, url)

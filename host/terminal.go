@@ -11,10 +11,10 @@ import (
 	"github.com/schollz/progressbar/v3"
 )
 
-// terminal is where a command prints: answers to out, progress to err.
+// terminal holds the streams that a command writes to: results to out, progress and warnings to err.
 type terminal struct{ out, err io.Writer }
 
-// json prints v as indented JSON.
+// json writes v to out as indented JSON.
 func (t *terminal) json(v any) error {
 	enc := json.NewEncoder(t.out)
 	enc.SetIndent("", "  ")
@@ -22,7 +22,7 @@ func (t *terminal) json(v any) error {
 	return enc.Encode(v)
 }
 
-// table prints rows in columns under a header.
+// table writes rows to out, in columns under a header.
 func (t *terminal) table(header []string, rows [][]string) error {
 	w := tabwriter.NewWriter(t.out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(header, "\t"))
@@ -34,7 +34,8 @@ func (t *terminal) table(header []string, rows [][]string) error {
 
 func (t *terminal) printf(format string, args ...any) { fmt.Fprintf(t.out, format, args...) }
 
-// progress shows how far work of several steps is: a bar on a terminal, else a line a step.
+// progress returns a function that shows the progress of a task with several steps: as a bar on a terminal, else as one
+// line for each step.
 func (t *terminal) progress(what string) func(done, total int, name string) {
 	if f, ok := t.err.(*os.File); !ok || !isTerminal(f) {
 		return func(done, total int, name string) { fmt.Fprintf(t.err, "%s %d/%d: %s\n", what, done, total, name) }
@@ -43,15 +44,15 @@ func (t *terminal) progress(what string) func(done, total int, name string) {
 	return func(done, total int, name string) {
 		if bar == nil {
 			bar = progressbar.NewOptions(total, progressbar.OptionSetWriter(t.err),
-				progressbar.OptionSetDescription(what),
-				progressbar.OptionSetWidth(30), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish())
+				progressbar.OptionSetDescription(what), progressbar.OptionSetWidth(30), progressbar.OptionShowCount(),
+				progressbar.OptionClearOnFinish())
 		}
 		bar.Describe(what + " (" + name + ")")
 		_ = bar.Set(done)
 	}
 }
 
-// stage shows one step of work whose length is not known.
+// stage announces a step of unknown duration.
 func (t *terminal) stage(name string) { fmt.Fprintln(t.err, name+" ...") }
 
 func isTerminal(f *os.File) bool {

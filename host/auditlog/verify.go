@@ -23,7 +23,7 @@ type Report struct {
 	Erasures     int64  `json:"erasures"`      // records that document an erasure
 	Pruned       int64  `json:"pruned"`        // records deleted from the start of the chain, not counted in Records
 	PrunedBefore string `json:"pruned_before"` // first day, in UTC, of the records kept; "" if nothing was pruned
-	Checkpoints  int    `json:"checkpoints"`   // signed checkpoints that were compared; those of pruned records cannot be
+	Checkpoints  int    `json:"checkpoints"`   // signed checkpoints of the records kept
 	OK           bool   `json:"ok"`
 	Error        string `json:"error,omitempty"`
 }
@@ -96,8 +96,8 @@ func verifyChain(
 			err = v.Add(row)
 		}
 		if r := row.Record; err == nil && r.Kind == audit.Lineup && !bytes.Equal(r.Digest, lineups[r.Revision]) {
-			err = &audit.BreakError{Chain: head.Chain, Seq: row.Seq,
-				Reason: fmt.Sprintf("the stored lineup revision %d differs from the one that came into force", r.Revision)}
+			err = &audit.BreakError{Chain: head.Chain, Seq: row.Seq, Reason: fmt.Sprintf(
+				"the stored lineup revision %d differs from the one that came into force", r.Revision)}
 		}
 		if err != nil {
 			return report, err

@@ -19,9 +19,9 @@ type Candidate struct {
 	plugins []*sandbox.Plugin
 }
 
-// OpenCandidate opens the layers of a lineup. A layer named with a version is the published plugin or, if there is none,
-// the one from build with that version. A layer named without a version is the one from build. Calls have the given time
-// budget instead of their layer's own, so that the scores do not depend on how busy the machine is.
+// OpenCandidate opens the layers of a lineup. A layer named with a version is the published plugin or, if there is
+// none, the one from build with that version. A layer named without a version is the one from build. Calls have the
+// given time budget instead of their layer's own, so that the scores do not depend on how busy the machine is.
 func OpenCandidate(
 	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument, budget time.Duration,
 	build func() ([]registry.Module, error),

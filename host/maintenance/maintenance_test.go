@@ -34,8 +34,9 @@ func TestRunJobsAtTheirIntervals(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"failing": 8, "frequent": 8, "hourly": 2}, runs); diff != "" {
 			t.Errorf("runs within 65 minutes and at the stop (-want +got):\n%s", diff)
 		}
-		if n := strings.Count(logged.String(), "no connection"); n != 8 || strings.Contains(logged.String(), "frequent") {
-			t.Errorf("logged %d failures, want 8:\n%s", n, logged.String())
+		text := logged.String()
+		if n := strings.Count(text, "no connection"); n != 8 || strings.Contains(text, "frequent") {
+			t.Errorf("logged %d failures, want 8:\n%s", n, text)
 		}
 	})
 }

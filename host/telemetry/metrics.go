@@ -46,7 +46,8 @@ func NewMetrics() *Metrics {
 		return factory.NewHistogram(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets})
 	}
 	histograms := func(name, help string, buckets []float64, label string) *prometheus.HistogramVec {
-		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, []string{label})
+		return factory.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets},
+			[]string{label})
 	}
 	exponential := prometheus.ExponentialBuckets
 
@@ -68,8 +69,8 @@ func NewMetrics() *Metrics {
 		"delivered, refused (another status) or unanswered.", "outcome")
 	m.attemptSeconds = histogram("assay_webhook_attempt_seconds", "Duration of an attempt to deliver an event.",
 		exponential(0.001, 2, 15))
-	m.attemptDelay = histogram("assay_webhook_late_seconds", "Time from when an attempt was due to when it was claimed. "+
-		"The first attempt is due at its check.", exponential(0.001, 2, 15))
+	m.attemptDelay = histogram("assay_webhook_late_seconds", "Time from when an attempt was due until it was "+
+		"claimed. The first attempt is due at its check.", exponential(0.001, 2, 15))
 	m.registry.MustRegister(collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
