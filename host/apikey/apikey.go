@@ -1,5 +1,6 @@
-// Package apikey makes and reads API keys: "assay_", 32 random characters and a 6 character checksum, all base 62. The
-// prefix lets secret scanners find a leaked key, the checksum lets a mistyped one be refused without a query.
+// Package apikey generates and parses API keys: "assay_", 32 random characters and a checksum of 6 characters, all base
+// 62. The prefix lets secret scanners find a leaked key, and the checksum rejects a mistyped key without a query. The
+// package also declares the types of issued keys; it does not store them.
 package apikey
 
 import (
@@ -12,15 +13,15 @@ import (
 const (
 	prefix        = "assay_"
 	secretChars   = 32 // 190 bits
-	checksumChars = 6  // CRC-32 in base 62, as GitHub's tokens carry it
+	checksumChars = 6  // CRC-32 in base 62, as in GitHub's tokens
 	digits        = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 )
 
-// Pattern is the regular expression that secret scanners may look for.
+// Pattern is a regular expression for secret scanners.
 const Pattern = `assay_[0-9A-Za-z]{38}`
 
-// Hash is what is stored of a key: its SHA-256 (spec section 2.5). A slow hash would add nothing against 190 random
-// bits.
+// Hash is the SHA-256 of a key, which is stored in its place (contract section 2.5). A slow hash would add no protection
+// to 190 random bits.
 type Hash [sha256.Size]byte
 
 // New returns a new key.
@@ -30,7 +31,7 @@ func New() string {
 	for len(secret) < secretChars {
 		rand.Read(pool[:])
 		for _, b := range pool {
-			// 248 is the largest multiple of 62 in a byte: beyond it a digit would be likelier than others.
+			// 248 is the largest multiple of 62 in a byte; larger bytes would make some digits likelier than others.
 			if b < 248 && len(secret) < secretChars {
 				secret = append(secret, digits[b%62])
 			}
@@ -39,7 +40,7 @@ func New() string {
 	return prefix + string(secret) + checksum(string(secret))
 }
 
-// Parse returns the hash of a well-formed key; ok is false when the form or the checksum is wrong.
+// Parse returns the hash of a well-formed key; ok is false if the format or the checksum is wrong.
 func Parse(key string) (h Hash, ok bool) {
 	rest, found := strings.CutPrefix(key, prefix)
 	if !found || len(rest) != secretChars+checksumChars || strings.Trim(rest, digits) != "" {
@@ -51,7 +52,7 @@ func Parse(key string) (h Hash, ok bool) {
 	return sha256.Sum256([]byte(key)), true
 }
 
-// Hint is what may be shown of a key later: its prefix and last four characters.
+// Hint returns the part of a key that may be displayed: its prefix and last four characters.
 func Hint(key string) string { return prefix + "..." + key[len(key)-4:] }
 
 func checksum(secret string) string {

@@ -22,7 +22,7 @@ const (
 
 var whole = regexp.MustCompile(`^` + apikey.Pattern + `$`)
 
-func TestNewKeys(t *testing.T) {
+func TestNew(t *testing.T) {
 	t.Parallel()
 	const n = 100_000
 	seen := make(map[string]bool, n)
@@ -34,25 +34,25 @@ func TestNewKeys(t *testing.T) {
 		key := apikey.New()
 		hash, ok := apikey.Parse(key)
 		if !ok || hash != sha256.Sum256([]byte(key)) || !whole.MatchString(key) {
-			t.Fatalf("the new key %q is parsed as %x, %t", key, hash, ok)
+			t.Fatalf("Parse(%q) = %x, %t for a new key", key, hash, ok)
 		}
 		if seen[key] {
-			t.Fatalf("the key %q was made twice", key)
+			t.Fatalf("New returned the key %q twice", key)
 		}
 		seen[key] = true
 		for i := range counts {
 			counts[i][key[len("assay_")+i]]++
 		}
 	}
-	// Chi-squared over 62 digits has a mean of 61 and a deviation of 11; a byte taken modulo 62 without rejection gives
-	// some 1,400 in a sample of this size, a digit left out 1,600.
+	// Chi-squared over 62 digits has a mean of 61 and a standard deviation of 11. A byte modulo 62 without rejection would
+	// give about 1,400 in a sample of this size, and a missing digit 1,600.
 	for i, count := range counts {
 		sum, expect := 0.0, float64(n)/float64(len(digits))
 		for _, d := range []byte(digits) {
 			sum += math.Pow(float64(count[d])-expect, 2) / expect
 		}
 		if sum > 200 {
-			t.Errorf("the digits at position %d are spread with a chi-squared of %.0f", i, sum)
+			t.Errorf("the digits at position %d have a chi-squared of %.0f, want at most 200", i, sum)
 		}
 	}
 }
@@ -66,18 +66,18 @@ func TestParse(t *testing.T) {
 		{"valid", fixed, true},
 		{"checksum with leading digits", "assay_000000000000000000000000000000002wjyrI", true},
 		{"empty", "", false},
-		{"prefix alone", "assay_", false},
+		{"only the prefix", "assay_", false},
 		{"no prefix", strings.TrimPrefix(fixed, "assay_"), false},
-		{"prefix in capitals", "ASSAY_" + strings.TrimPrefix(fixed, "assay_"), false},
+		{"upper case prefix", "ASSAY_" + strings.TrimPrefix(fixed, "assay_"), false},
 		{"prefix twice", "assay_" + fixed, false},
 		{"another product's prefix", "sk_live" + fixed[5:], false},
-		{"in lower case", strings.ToLower(fixed), false},
-		{"one short", fixed[:keySize-1], false},
-		{"one long", fixed + "0", false},
-		{"space before", " " + fixed, false},
-		{"line end behind", fixed + "\n", false},
+		{"lower case", strings.ToLower(fixed), false},
+		{"one character short", fixed[:keySize-1], false},
+		{"one character long", fixed + "0", false},
+		{"leading space", " " + fixed, false},
+		{"trailing newline", fixed + "\n", false},
 		{"twice", fixed + fixed, false},
-		// Right checksums of what no key is made of.
+		// Correct checksums of invalid characters.
 		{"punctuation", "assay_" + strings.Repeat("!", 32) + "06StgT", false},
 		{"a space inside", "assay_0123456789ABCDEFGHIJKLMNOPQRSTU 4CO1W6", false},
 		{"letters beyond ASCII", "assay_" + strings.Repeat("é", 16) + "1pRNV2", false},
@@ -86,10 +86,10 @@ func TestParse(t *testing.T) {
 			t.Parallel()
 			hash, ok := apikey.Parse(c.key)
 			if ok != c.ok {
-				t.Errorf("parsed: %t, want %t", ok, c.ok)
+				t.Errorf("ok = %t, want %t", ok, c.ok)
 			}
 			if !ok && hash != (apikey.Hash{}) {
-				t.Error("a refused key has a hash")
+				t.Error("an invalid key has a hash")
 			}
 		})
 	}
@@ -99,7 +99,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestMistypedKeysAreRefused(t *testing.T) {
+func TestParseRejectsMistypedKeys(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	passed, tried := 0, 0
@@ -132,13 +132,13 @@ func TestMistypedKeysAreRefused(t *testing.T) {
 		for range keySize - len(guess) {
 			guess = append(guess, digits[r.IntN(len(digits))])
 		}
-		if _, ok := apikey.Parse(string(guess)); ok { // one in 2^32 would
+		if _, ok := apikey.Parse(string(guess)); ok { // the checksum of one in 2^32 guesses is correct
 			t.Errorf("the guess %s is accepted", guess)
 		}
 	}
 }
 
-func TestHintTellsLittle(t *testing.T) {
+func TestHint(t *testing.T) {
 	t.Parallel()
 	if got := apikey.Hint(fixed); got != "assay_...gZdL" {
 		t.Errorf("the hint is %q", got)

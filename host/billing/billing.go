@@ -1,6 +1,6 @@
-// Package billing sells plans: it opens checkouts with a payment provider, takes what the provider says happened, and
-// hands out the key that was paid for. Card data never passes through it, but for the built-in test checkout, which
-// takes published test numbers only.
+// Package billing manages subscriptions to plans: it opens checkouts with a payment provider, applies the provider's
+// events, and issues the key that was paid for. Pages and storage are elsewhere. It never sees card data, except in the
+// built-in test checkout, which accepts published test numbers only.
 package billing
 
 import (
@@ -17,14 +17,13 @@ import (
 	"assay/host/check"
 )
 
-// Offer is a plan and what it costs.
+// Offer is a plan and its price.
 type Offer struct {
 	Plan  check.Plan
 	Cents int64 // euro cents a month, 0 for free
 }
 
-// Offers lists what can be subscribed to, cheapest first. The plans are those of spec section 8; the prices are this
-// service's own, since the specification names none.
+// Offers lists the offers, cheapest first. The plans are those of contract section 8, which sets no prices.
 func Offers() []Offer {
 	cents := map[string]int64{"starter": 19_00, "pro": 99_00}
 	var offers []Offer
@@ -34,7 +33,7 @@ func Offers() []Offer {
 	return offers
 }
 
-// OfferOf returns the offer of the named plan and whether there is one.
+// OfferOf returns the offer of the named plan, and whether there is such a plan.
 func OfferOf(plan string) (Offer, bool) {
 	for _, o := range Offers() {
 		if o.Plan.Name == plan {
@@ -44,75 +43,76 @@ func OfferOf(plan string) (Offer, bool) {
 	return Offer{}, false
 }
 
-// Status is a subscription's, in Stripe's words.
+// Status is the status of a subscription, in Stripe's terms.
 type Status string
 
-// The statuses. A new subscription is incomplete until its first payment, and a failed one is past due while the
-// provider tries again, then unpaid.
+// The statuses of a subscription. It is incomplete until its first payment. After a failed payment it is past due while
+// the provider retries, then unpaid.
 const (
 	Incomplete Status = "incomplete"
 	Active     Status = "active"
 	PastDue    Status = "past_due"
 	Unpaid     Status = "unpaid"
 	Paused     Status = "paused"
-	Canceled   Status = "canceled" // for ever
+	Canceled   Status = "canceled" // permanently
 )
 
-// Serves says whether keys work in this status: also while a failed payment is tried again.
+// Serves reports whether keys work in this status. They still work while a failed payment is retried.
 func (s Status) Serves() bool { return s == Active || s == PastDue }
 
-// Change is what a provider says happened. Each is applied at most once, and none that is older than what is known
-// already; what has ended does not begin again.
+// Change is a provider's change to a subscription. It is applied at most once, and only if it is newer than the stored
+// state. A canceled subscription stays canceled.
 type Change struct {
-	Event        string    // the provider's id of it
+	Event        string    // the provider's id of the event
 	At           time.Time // by the provider's clock
 	Provider     string
-	Checkout     string // the checkout that it belongs to; "" when it names none
-	Customer     string // the provider's id
-	Subscription string // the provider's id
-	Plan         string // "" when it does not say
-	Status       Status // "" when it does not say
-	EndsAt       time.Time
+	Checkout     string    // the id of the checkout that created the subscription; "" if unknown
+	Customer     string    // the provider's id
+	Subscription string    // the provider's id
+	Plan         string    // "" if the event does not contain it
+	Status       Status    // "" if the event does not contain it
+	EndsAt       time.Time // see Subscription
 }
 
-// Subscription is what is stored about a customer's subscription (spec section 2.5).
+// Subscription is a stored subscription (contract section 2.5).
 type Subscription struct {
 	ID       string
-	Account  string // "" until its checkout is known
+	Account  string // "" until its checkout is paid
 	Provider string
 	Customer string
 	Plan     string
 	Status   Status
-	EndsAt   time.Time // when it was cancelled to the end of what is paid for; else zero
+	EndsAt   time.Time // the end of the paid period if the subscription was cancelled to it; else zero
 }
 
-// How long a checkout can be paid, which is as Stripe has it, and how long the browser that began it can come for the
-// key: payment events come up to three days late.
 const (
-	PayLife   = 24 * time.Hour
+	// PayLife is how long a checkout can be paid, as in Stripe.
+	PayLife = 24 * time.Hour
+	// ClaimLife is how long the browser that began a checkout can claim the key. Payment events arrive up to three days
+	// late.
 	ClaimLife = 7 * 24 * time.Hour
 )
 
 // Checkout is one attempt to subscribe.
 type Checkout struct {
-	ID       string   // co_..., told to the provider
-	Session  [32]byte // SHA-256 of the token that the browser keeps
-	Account  string   // whose plan changes; "" for a new customer
+	ID       string   // co_..., also sent to the provider
+	Session  [32]byte // SHA-256 of the browser's token
+	Account  string   // the account whose plan changes; "" for a new customer
 	Plan     string
 	Provider string
-	Paid     bool // when it costs nothing
+	Paid     bool // already when it begins: the plan is free
 	At       time.Time
 }
 
-// Claim is the answer to whoever comes back from a checkout.
+// Claim is the result of a checkout, for the browser that began it.
 type Claim struct {
 	Plan    string
 	Account string
-	Key     string // shown this once; "" when there is none to show
+	Key     string // shown only once; "" if it was shown before, or for an upgrade
 	KeyID   string
-	Hint    string // of a key that was shown before
-	Upgrade bool   // an existing account's plan changed; its keys stay
-	Ended   bool   // the subscription has ended already: the key signs in and does no more
+	Hint    string // of the key, see apikey.Hint
+	Upgrade bool   // an existing account's plan changed; its keys stay the same
+	Ended   bool   // the subscription has already ended: the key can sign in but not check
 }
 
 // Errors of this package.
@@ -120,60 +120,58 @@ var (
 	ErrNoCheckout  = errors.New("there is no such checkout, or it has expired")
 	ErrPending     = errors.New("the payment has not been confirmed yet")
 	ErrNoPlan      = errors.New("there is no such plan")
-	ErrNoReissue   = errors.New("this key cannot be issued again here: sign in with it, or write to support")
-	ErrSubscribed  = errors.New("the account has a subscription already: change its plan instead")
+	ErrNoReissue   = errors.New("this key cannot be issued again: sign in with it, or contact support")
+	ErrSubscribed  = errors.New("the account already has a subscription: change its plan instead")
 	ErrNotPaid     = errors.New("the account has no subscription")
 	ErrUnavailable = errors.New("the payment provider cannot be reached; nothing was charged")
 )
 
-// Accounts keeps checkouts, subscriptions and what hangs on them.
+// Accounts stores checkouts and subscriptions, and updates accounts and keys accordingly.
 type Accounts interface {
-	// BeginCheckout keeps a checkout. Error: ErrSubscribed, for a free one of an account that a subscription serves.
+	// BeginCheckout stores a checkout. Error: ErrSubscribed, if the plan is free and a subscription serves the account.
 	BeginCheckout(ctx context.Context, c Checkout) error
-	// Apply makes a change and what follows from it durable together: the account of a new customer, its plan and
-	// quota, and whether its keys work. A change that was applied before, or that is older than what is known, does
-	// nothing.
+	// Apply stores a change and its consequences in one transaction: the account of a new customer, the plan, the quota,
+	// and whether the keys work. It ignores a change that was applied before or is older than the stored state.
 	Apply(ctx context.Context, c Change) error
-	// Claim issues the key of a paid checkout, once; afterwards it tells the hint only. Errors: ErrNoCheckout,
-	// ErrPending.
+	// Claim issues the key of a paid checkout. Further calls return only its hint. Errors: ErrNoCheckout, ErrPending.
 	Claim(ctx context.Context, session [32]byte) (Claim, error)
-	// Reissue replaces the key that Claim issued, which ends. Errors: ErrNoCheckout, ErrNoReissue.
+	// Reissue revokes the key that Claim issued and issues another. Errors: ErrNoCheckout, ErrNoReissue.
 	Reissue(ctx context.Context, session [32]byte) (Claim, error)
-	// Subscription returns the account's latest. Error: ErrNotPaid.
+	// Subscription returns the account's current or most recent subscription. Error: ErrNotPaid.
 	Subscription(ctx context.Context, account string) (Subscription, error)
 }
 
-// Provider takes cards. Errors that are its own and may pass wrap ErrUnavailable.
+// Provider takes payments. Its transient errors wrap ErrUnavailable.
 type Provider interface {
 	Name() string
-	// Test says whether no real money moves.
+	// Test reports whether this is a test mode, in which no money moves.
 	Test() bool
-	// Checkout opens the provider's page for a checkout and returns where to send the browser. From there it comes back
-	// to returnTo, or to cancelTo when nothing was bought.
+	// Checkout opens the provider's page for a checkout and returns its URL. From there the browser returns to returnTo,
+	// or to cancelTo if the customer did not pay.
 	Checkout(ctx context.Context, c Checkout, returnTo, cancelTo string) (url string, err error)
-	// Change moves a subscription to another plan, at once and prorated.
+	// Change moves a subscription to another plan immediately, with proration.
 	Change(ctx context.Context, s Subscription, o Offer) (Change, error)
-	// Cancel ends a subscription when what is paid for ends; Resume takes that back.
+	// Cancel ends a subscription at the end of the paid period; Resume reverts that.
 	Cancel(ctx context.Context, s Subscription) (Change, error)
 	Resume(ctx context.Context, s Subscription) (Change, error)
 }
 
-// Billing sells plans. Its fields are set once.
+// Billing manages subscriptions. Its fields must not change after the first call.
 type Billing struct {
 	Accounts Accounts
 	Provider Provider
 	Now      func() time.Time
 }
 
-// Events is a provider that tells what happened by HTTP.
+// Events is implemented by providers that report changes by HTTP.
 type Events interface {
-	// Event reads an event's body; ok is false for one that changes nothing here. Error: ErrSignature, or what is wrong
-	// with it.
+	// Event verifies and parses an event; ok is false if it changes no subscription. Errors: ErrSignature, or a
+	// description of the malformed event.
 	Event(body []byte, signature string) (c Change, ok bool, err error)
 }
 
-// Receive applies an event that the provider sent. It may come again, late and in any order. Error: ErrSignature, or
-// the database's, after which the provider sends it again.
+// Receive applies an event from the provider. Events may arrive repeatedly, late and in any order. Errors: ErrSignature,
+// or the database's, after which the provider resends the event.
 func (b *Billing) Receive(ctx context.Context, body []byte, signature string) error {
 	events, ok := b.Provider.(Events)
 	if !ok {
@@ -186,17 +184,18 @@ func (b *Billing) Receive(ctx context.Context, body []byte, signature string) er
 	return b.Accounts.Apply(ctx, c)
 }
 
-// Portal is a provider with pages where customers change their card, settle what is due and find their invoices.
+// Portal is implemented by providers with pages for payment methods, open payments and invoices.
 type Portal interface {
-	// Portal opens these pages for the customer of a subscription; from there the browser comes back to returnTo.
+	// Portal opens these pages for the subscription's customer and returns their URL. From there the browser returns to
+	// returnTo.
 	Portal(ctx context.Context, s Subscription, returnTo string) (url string, err error)
 }
 
-// HasPortal says whether the provider has such pages.
+// HasPortal reports whether the provider implements Portal.
 func (b *Billing) HasPortal() bool { _, ok := b.Provider.(Portal); return ok }
 
-// Portal returns where to send the browser of an account that wants to change how it pays. Errors: ErrNotPaid, for one
-// that never subscribed and where there are no such pages; ErrUnavailable.
+// Portal returns the URL of the provider's payment pages for an account. Errors: ErrNotPaid, if the account never had a
+// subscription or the provider has no such pages; ErrUnavailable.
 func (b *Billing) Portal(ctx context.Context, account, returnTo string) (url string, err error) {
 	portal, ok := b.Provider.(Portal)
 	if !ok {
@@ -211,11 +210,11 @@ func (b *Billing) Portal(ctx context.Context, account, returnTo string) (url str
 
 // Session is a browser's side of a checkout.
 type Session struct {
-	Token string // the secret that claims the key; for a cookie, never a URL
-	URL   string // where to go now
+	Token string // the secret that claims the key; belongs in a cookie, never in a URL
+	URL   string // where to send the browser
 }
 
-// Subscribe begins a checkout of plan, for a new customer or for an account that has no subscription. A free plan needs
+// Subscribe begins a checkout of a plan for a new customer, or for an account without a subscription. A free plan needs
 // no payment. Errors: ErrNoPlan, ErrSubscribed, ErrUnavailable.
 func (b *Billing) Subscribe(ctx context.Context, plan, account, returnTo, cancelTo string) (Session, error) {
 	offer, ok := OfferOf(plan)
@@ -247,41 +246,41 @@ func (b *Billing) Subscribe(ctx context.Context, plan, account, returnTo, cancel
 	return Session{Token: token, URL: url}, nil
 }
 
-// Claim returns the key that the browser's checkout paid for, the first time. Errors: ErrNoCheckout, ErrPending.
+// Claim issues the key of the browser's paid checkout. Further calls return only its hint. Errors: ErrNoCheckout,
+// ErrPending.
 func (b *Billing) Claim(ctx context.Context, token string) (Claim, error) {
 	return b.Accounts.Claim(ctx, SessionHash(token))
 }
 
-// Reissue ends the key that was claimed and returns another, for a browser that never saw the first. Errors:
-// ErrNoCheckout, ErrNoReissue.
+// Reissue revokes the claimed key and issues another, for a customer who never saw the first. Errors: ErrNoCheckout,
+// ErrNoReissue.
 func (b *Billing) Reissue(ctx context.Context, token string) (Claim, error) {
 	return b.Accounts.Reissue(ctx, SessionHash(token))
 }
 
-// ChangePlan moves an account's subscription to another paid plan. Its keys stay, its quota changes at once. Errors:
-// ErrNoPlan, ErrNotPaid, ErrUnavailable.
+// ChangePlan moves an account's subscription to another paid plan. Its keys stay the same, and its quota changes
+// immediately. Errors: ErrNoPlan, ErrNotPaid, ErrUnavailable.
 func (b *Billing) ChangePlan(ctx context.Context, account, plan string) error {
 	offer, ok := OfferOf(plan)
 	if !ok || offer.Cents == 0 {
 		return fmt.Errorf("%w: %q", ErrNoPlan, plan)
 	}
-	return b.with(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Change(ctx, s, offer) })
+	return b.change(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Change(ctx, s, offer) })
 }
 
-// Cancel ends an account's subscription when what is paid for ends; Resume takes that back. Errors: ErrNotPaid,
-// ErrUnavailable.
+// Cancel ends an account's subscription at the end of the paid period. Errors: ErrNotPaid, ErrUnavailable.
 func (b *Billing) Cancel(ctx context.Context, account string) error {
-	return b.with(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Cancel(ctx, s) })
+	return b.change(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Cancel(ctx, s) })
 }
 
-// Resume is described at Cancel.
+// Resume reverts Cancel before the period ends. Errors: ErrNotPaid, ErrUnavailable.
 func (b *Billing) Resume(ctx context.Context, account string) error {
-	return b.with(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Resume(ctx, s) })
+	return b.change(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Resume(ctx, s) })
 }
 
-// with asks the provider for a change and applies it at once: the provider's own event, which says the same, may take a
-// while.
-func (b *Billing) with(ctx context.Context, account string, ask func(Subscription) (Change, error)) error {
+// change requests a change from the provider and applies it immediately, because the provider's own event for it may
+// take a while.
+func (b *Billing) change(ctx context.Context, account string, request func(Subscription) (Change, error)) error {
 	s, err := b.Accounts.Subscription(ctx, account)
 	if err != nil {
 		return err
@@ -289,14 +288,14 @@ func (b *Billing) with(ctx context.Context, account string, ask func(Subscriptio
 	if s.Status == Canceled {
 		return ErrNotPaid
 	}
-	c, err := ask(s)
+	c, err := request(s)
 	if err != nil {
 		return err
 	}
 	return b.Accounts.Apply(ctx, c)
 }
 
-// SessionHash is what is stored of a checkout's token.
+// SessionHash returns the hash under which a checkout's token is stored.
 func SessionHash(token string) [32]byte { return sha256.Sum256([]byte(token)) }
 
 func newToken() string {

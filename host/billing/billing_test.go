@@ -8,35 +8,35 @@ import (
 	"time"
 )
 
-// accounts remembers what it was told.
-type accounts struct {
+// recorder is an Accounts that records its calls.
+type recorder struct {
 	begun   []Checkout
 	applied []Change
 	sub     Subscription
 	err     error // of Subscription
 }
 
-func (a *accounts) BeginCheckout(_ context.Context, c Checkout) error {
+func (a *recorder) BeginCheckout(_ context.Context, c Checkout) error {
 	a.begun = append(a.begun, c)
 	return nil
 }
-func (a *accounts) Apply(_ context.Context, c Change) error {
+func (a *recorder) Apply(_ context.Context, c Change) error {
 	a.applied = append(a.applied, c)
 	return nil
 }
-func (*accounts) Claim(context.Context, [32]byte) (Claim, error)   { return Claim{}, ErrPending }
-func (*accounts) Reissue(context.Context, [32]byte) (Claim, error) { return Claim{}, ErrNoReissue }
-func (a *accounts) Subscription(context.Context, string) (Subscription, error) {
+func (*recorder) Claim(context.Context, [32]byte) (Claim, error)   { return Claim{}, ErrPending }
+func (*recorder) Reissue(context.Context, [32]byte) (Claim, error) { return Claim{}, ErrNoReissue }
+func (a *recorder) Subscription(context.Context, string) (Subscription, error) {
 	return a.sub, a.err
 }
 
-var noon = time.Date(2031, 5, 15, 12, 0, 0, 0, time.UTC)
+var testTime = time.Date(2031, 5, 15, 12, 0, 0, 0, time.UTC)
 
-func at() time.Time { return noon }
+func now() time.Time { return testTime }
 
-func newTest(a *accounts) (*Billing, *TestCheckout) {
-	provider := &TestCheckout{Now: at, Page: "/checkout/test/"}
-	return &Billing{Accounts: a, Provider: provider, Now: at}, provider
+func newTest(a *recorder) (*Billing, *TestCheckout) {
+	provider := &TestCheckout{Now: now, Page: "/checkout/test/"}
+	return &Billing{Accounts: a, Provider: provider, Now: now}, provider
 }
 
 func TestSubscribe(t *testing.T) {
@@ -45,21 +45,21 @@ func TestSubscribe(t *testing.T) {
 		plan, account string
 		sub           Subscription
 		subErr        error
-		url           string // its beginning
+		url           string // a prefix
 		err           error
 	}{
-		"new customer":    {plan: "starter", url: "/checkout/test/co_"},
-		"free":            {plan: "free", url: "https://a.example/back"},
-		"upgrade of free": {plan: "pro", account: "acct_1", subErr: ErrNotPaid, url: "/checkout/test/co_"},
-		"once it ended": {plan: "pro", account: "acct_1", sub: Subscription{Status: Canceled},
+		"new customer":      {plan: "starter", url: "/checkout/test/co_"},
+		"free":              {plan: "free", url: "https://a.example/back"},
+		"upgrade from free": {plan: "pro", account: "acct_1", subErr: ErrNotPaid, url: "/checkout/test/co_"},
+		"after a cancellation": {plan: "pro", account: "acct_1", sub: Subscription{Status: Canceled},
 			url: "/checkout/test/co_"},
-		"no such plan":    {plan: "gold", err: ErrNoPlan},
-		"the public plan": {plan: "public", err: ErrNoPlan},
-		"twice":           {plan: "pro", account: "acct_1", sub: Subscription{Status: PastDue}, err: ErrSubscribed},
+		"unknown plan":       {plan: "gold", err: ErrNoPlan},
+		"the public plan":    {plan: "public", err: ErrNoPlan},
+		"already subscribed": {plan: "pro", account: "acct_1", sub: Subscription{Status: PastDue}, err: ErrSubscribed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := &accounts{sub: test.sub, err: test.subErr}
+			a := &recorder{sub: test.sub, err: test.subErr}
 			b, _ := newTest(a)
 			s, err := b.Subscribe(t.Context(), test.plan, test.account, "https://a.example/back",
 				"https://a.example/no")
@@ -68,23 +68,23 @@ func TestSubscribe(t *testing.T) {
 			}
 			if test.err != nil {
 				if len(a.begun) != 0 {
-					t.Error("a checkout was begun")
+					t.Error("a checkout was stored")
 				}
 				return
 			}
 			c := a.begun[0]
 			if !strings.HasPrefix(s.URL, test.url) || strings.Contains(s.URL, s.Token) {
-				t.Errorf("sent to %s", s.URL)
+				t.Errorf("URL %s", s.URL)
 			}
 			if c.Session != SessionHash(s.Token) || len(s.Token) != 43 || c.Plan != test.plan ||
 				c.Account != test.account || c.Paid != (test.plan == "free") {
-				t.Errorf("begun: %+v", c)
+				t.Errorf("stored %+v", c)
 			}
 		})
 	}
 }
 
-func TestCards(t *testing.T) {
+func TestPayValidatesCards(t *testing.T) {
 	t.Parallel()
 	_, provider := newTest(nil)
 	good := Card{Number: "4242 4242 4242 4242", Expiry: "12 / 34", CVC: "123", Name: "Jane Doe"}
@@ -95,7 +95,7 @@ func TestCards(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		card  Card
-		field string // the field that is wrong; "" when it is taken
+		field string // the invalid field; "" if the card is accepted
 		text  string
 	}{
 		"visa":             {good, "", ""},
@@ -103,7 +103,7 @@ func TestCards(t *testing.T) {
 		"four-digit year":  {with(func(c *Card) { c.Expiry = "05/2031" }), "", ""},
 		"american express": {with(func(c *Card) { c.Number, c.CVC = "378282246310005", "1234" }), "", ""},
 		"amex, short code": {with(func(c *Card) { c.Number = "378282246310005" }), "cvc", "4 digits"},
-		"a real number": {with(func(c *Card) { c.Number = "4111111111111111" }), "number",
+		"real number": {with(func(c *Card) { c.Number = "4111111111111111" }), "number",
 			"Real cards are not taken"},
 		"empty":    {Card{}, "number", "incomplete"},
 		"letters":  {with(func(c *Card) { c.Number = "4242x" }), "number", "incomplete"},
@@ -132,18 +132,18 @@ func TestCards(t *testing.T) {
 				t.Errorf("got %v", err)
 			}
 			if c != (Change{}) {
-				t.Errorf("a refused card changed something: %+v", c)
+				t.Errorf("a rejected card caused the change %+v", c)
 			}
 		})
 	}
 }
 
-func TestChangesOfASubscription(t *testing.T) {
+func TestChangeCancelResume(t *testing.T) {
 	t.Parallel()
 	sub := Subscription{ID: "test_sub_1", Account: "acct_1", Customer: "test_cus_1", Plan: "starter", Status: PastDue}
 	month := time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)
 	for name, test := range map[string]struct {
-		do   func(context.Context, *Billing) error
+		call func(context.Context, *Billing) error
 		want Change
 	}{
 		"change": {func(ctx context.Context, b *Billing) error { return b.ChangePlan(ctx, "acct_1", "pro") },
@@ -155,35 +155,35 @@ func TestChangesOfASubscription(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := &accounts{sub: sub}
+			a := &recorder{sub: sub}
 			b, _ := newTest(a)
-			if err := test.do(t.Context(), b); err != nil {
+			if err := test.call(t.Context(), b); err != nil {
 				t.Fatal(err)
 			}
 			got := a.applied[0]
 			if got.Event == "" {
 				t.Error("the change has no id")
 			}
-			test.want.Event, test.want.At, test.want.Provider = got.Event, noon, "test"
+			test.want.Event, test.want.At, test.want.Provider = got.Event, testTime, "test"
 			test.want.Subscription, test.want.Customer = sub.ID, sub.Customer
 			if got != test.want {
 				t.Errorf("got %+v, want %+v", got, test.want)
 			}
-			b.Accounts = &accounts{sub: Subscription{Status: Canceled}}
-			if err := test.do(t.Context(), b); !errors.Is(err, ErrNotPaid) {
-				t.Errorf("of one that has ended: %v", err)
+			b.Accounts = &recorder{sub: Subscription{Status: Canceled}}
+			if err := test.call(t.Context(), b); !errors.Is(err, ErrNotPaid) {
+				t.Errorf("with a canceled subscription: %v, want ErrNotPaid", err)
 			}
 		})
 	}
-	b, _ := newTest(&accounts{sub: sub})
+	b, _ := newTest(&recorder{sub: sub})
 	if err := b.ChangePlan(t.Context(), "acct_1", "free"); !errors.Is(err, ErrNoPlan) {
-		t.Errorf("to the free plan: %v", err)
+		t.Errorf("changing to the free plan: %v, want ErrNoPlan", err)
 	}
 }
 
-func TestTestCheckoutTakesNoEvents(t *testing.T) {
+func TestTestCheckoutRejectsEvents(t *testing.T) {
 	t.Parallel()
-	a := &accounts{}
+	a := &recorder{}
 	b, _ := newTest(a)
 	if err := b.Receive(t.Context(), []byte(`{}`), ""); !errors.Is(err, ErrSignature) || len(a.applied) != 0 {
 		t.Errorf("got %v and %v", err, a.applied)

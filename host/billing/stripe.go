@@ -13,30 +13,31 @@ import (
 	"github.com/stripe/stripe-go/v85/webhook"
 )
 
-// Stripe takes real cards on Stripe's own pages.
+// Stripe is the provider that uses Stripe's hosted checkout.
 type Stripe struct {
 	client *stripe.Client
 	test   bool
-	secret string // of its webhook endpoint
+	secret string // signs the events of the webhook endpoint
 }
 
 var (
 	_ Provider = (*Stripe)(nil)
 	_ Portal   = (*Stripe)(nil)
+	_ Events   = (*Stripe)(nil)
 )
 
-// stripeTimeout bounds one try of a call of Stripe's API; the page that waits for it bounds all of them.
+// stripeTimeout limits one attempt of a call; the caller's context limits all attempts together.
 const stripeTimeout = 20 * time.Second
 
-// metaCheckout is where a subscription carries the checkout that it came from.
+// metaCheckout is the metadata key under which a subscription stores the id of its checkout.
 const metaCheckout = "assay_checkout"
 
-// NewStripe returns a provider with an API key, the signing secret of its webhook endpoint, and another base URL of the
-// API, for tests; "" is Stripe's own.
+// NewStripe returns a provider with an API key and the signing secret of its webhook endpoint. url replaces the API's
+// base URL in tests; "" is Stripe's own.
 func NewStripe(key, secret, url string) *Stripe {
 	cfg := &stripe.BackendConfig{
 		HTTPClient:        &http.Client{Timeout: stripeTimeout},
-		LeveledLogger:     &stripe.LeveledLogger{Level: stripe.LevelNull}, // it would write to standard output
+		LeveledLogger:     &stripe.LeveledLogger{Level: stripe.LevelNull}, // the default writes to standard output
 		MaxNetworkRetries: stripe.Int64(2),
 		EnableTelemetry:   stripe.Bool(false),
 	}
@@ -56,7 +57,7 @@ func (*Stripe) Name() string { return "stripe" }
 // Test implements Provider.
 func (s *Stripe) Test() bool { return s.test }
 
-// Checkout implements Provider. Asked twice for one checkout, Stripe answers with the same page.
+// Checkout implements Provider. Repeated calls for a checkout return the same page.
 func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo string) (string, error) {
 	offer, ok := OfferOf(c.Plan)
 	if !ok {
@@ -68,14 +69,17 @@ func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo st
 	}
 	p := &stripe.CheckoutSessionCreateParams{
 		Mode: stripe.String(stripe.CheckoutSessionModeSubscription),
-		// Others are paid days later, when nobody waits for the key any more.
+		// Other methods are paid days later, when the customer no longer waits for the key.
 		PaymentMethodTypes: []*string{stripe.String("card")},
 		ClientReferenceID:  stripe.String(c.ID),
 		SuccessURL:         stripe.String(returnTo),
 		CancelURL:          stripe.String(cancelTo),
-		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{{Price: stripe.String(price),
-			Quantity: stripe.Int64(1)}},
-		SubscriptionData: &stripe.CheckoutSessionCreateSubscriptionDataParams{Metadata: map[string]string{metaCheckout: c.ID}},
+		LineItems: []*stripe.CheckoutSessionCreateLineItemParams{
+			{Price: stripe.String(price), Quantity: stripe.Int64(1)},
+		},
+		SubscriptionData: &stripe.CheckoutSessionCreateSubscriptionDataParams{
+			Metadata: map[string]string{metaCheckout: c.ID},
+		},
 	}
 	p.SetIdempotencyKey("checkout-" + c.ID)
 	session, err := s.client.V1CheckoutSessions.Create(ctx, p)
@@ -85,32 +89,34 @@ func (s *Stripe) Checkout(ctx context.Context, c Checkout, returnTo, cancelTo st
 	return session.URL, nil
 }
 
-// lookupKey names a plan's price in Stripe, and the plan of a subscription that changed there.
+// lookupKey returns the lookup key of a plan's price in Stripe, from which planOf reads the plan.
 func lookupKey(plan string, cents int64) string { return fmt.Sprintf("assay_%s_%d", plan, cents) }
 
-// price returns Stripe's id of an offer's price, making it the first time.
+// price returns Stripe's id of an offer's price, and creates the price if it does not exist.
 func (s *Stripe) price(ctx context.Context, o Offer) (string, error) {
 	key := lookupKey(o.Plan.Name, o.Cents)
-	for p, err := range s.client.V1Prices.List(ctx,
-		&stripe.PriceListParams{LookupKeys: stripe.StringSlice([]string{key}), Active: stripe.Bool(true)}).All(ctx) {
+	existing := &stripe.PriceListParams{LookupKeys: stripe.StringSlice([]string{key}), Active: stripe.Bool(true)}
+	for p, err := range s.client.V1Prices.List(ctx, existing).All(ctx) {
 		if err != nil {
 			return "", stripeError("looking up the price", err)
 		}
 		return p.ID, nil
 	}
 	params := &stripe.PriceCreateParams{
-		Currency: stripe.String(string(stripe.CurrencyEUR)), UnitAmount: stripe.Int64(o.Cents),
-		LookupKey: stripe.String(key),
-		Recurring: &stripe.PriceCreateRecurringParams{Interval: stripe.
-			String(string(stripe.PriceRecurringIntervalMonth))},
+		Currency:   stripe.String(stripe.CurrencyEUR),
+		UnitAmount: stripe.Int64(o.Cents),
+		LookupKey:  stripe.String(key),
+		Recurring: &stripe.PriceCreateRecurringParams{
+			Interval: stripe.String(stripe.PriceRecurringIntervalMonth),
+		},
 		ProductData: &stripe.PriceCreateProductDataParams{Name: stripe.String("Assay " + o.Plan.Name)},
 	}
 	params.SetIdempotencyKey("price-" + key)
-	made, err := s.client.V1Prices.Create(ctx, params)
+	created, err := s.client.V1Prices.Create(ctx, params)
 	if err != nil {
-		return "", stripeError("making the price", err)
+		return "", stripeError("creating the price", err)
 	}
-	return made.ID, nil
+	return created.ID, nil
 }
 
 // Change implements Provider.
@@ -127,8 +133,9 @@ func (s *Stripe) Change(ctx context.Context, sub Subscription, o Offer) (Change,
 		return Change{}, fmt.Errorf("reading the subscription: %s has no item", sub.ID)
 	}
 	changed, err := s.client.V1Subscriptions.Update(ctx, sub.ID, &stripe.SubscriptionUpdateParams{
-		Items: []*stripe.SubscriptionUpdateItemParams{{ID: stripe.String(current.Items.Data[0].ID),
-			Price: stripe.String(price)}},
+		Items: []*stripe.SubscriptionUpdateItemParams{
+			{ID: stripe.String(current.Items.Data[0].ID), Price: stripe.String(price)},
+		},
 		ProrationBehavior: stripe.String("always_invoice"),
 	})
 	if err != nil {
@@ -139,7 +146,7 @@ func (s *Stripe) Change(ctx context.Context, sub Subscription, o Offer) (Change,
 	return c, nil
 }
 
-// Portal implements Portal by Stripe's customer portal, which the operator sets up in Stripe's dashboard.
+// Portal implements Portal with Stripe's customer portal, which the operator configures in Stripe's dashboard.
 func (s *Stripe) Portal(ctx context.Context, sub Subscription, returnTo string) (string, error) {
 	session, err := s.client.V1BillingPortalSessions.Create(ctx, &stripe.BillingPortalSessionCreateParams{
 		Customer: stripe.String(sub.Customer), ReturnURL: stripe.String(returnTo),
@@ -169,19 +176,19 @@ func (s *Stripe) endAtPeriod(ctx context.Context, sub Subscription, end bool) (C
 	return s.changed(sub, changed), nil
 }
 
-// changed is the change that an answer of Stripe's API amounts to. It has no id of its own: one that says what is so
-// already does no harm.
-func (s *Stripe) changed(known Subscription, now *stripe.Subscription) Change {
+// changed converts an API response into a change. The response has no event id, so the change gets a random one;
+// applying the same state again is harmless.
+func (s *Stripe) changed(stored Subscription, current *stripe.Subscription) Change {
 	return Change{
-		Event: "api_" + stripe.NewIdempotencyKey(), At: answeredAt(now.LastResponse), Provider: s.Name(),
-		Customer:     known.Customer,
-		Subscription: known.ID, Plan: planOf(now), Status: statusOf(now.Status), EndsAt: endOf(now),
+		Event: "api_" + stripe.NewIdempotencyKey(), At: responseTime(current.LastResponse), Provider: s.Name(),
+		Customer: stored.Customer, Subscription: stored.ID, Plan: planOf(current), Status: statusOf(current.Status),
+		EndsAt: endOf(current),
 	}
 }
 
-// answeredAt is when Stripe gave an answer, by its own clock, to the second: events are ordered by it, and this host's
-// clock may be ahead.
-func answeredAt(r *stripe.APIResponse) time.Time {
+// responseTime returns the time of a response by Stripe's clock, in seconds. Responses are ordered among events by it,
+// and this host's clock may be ahead.
+func responseTime(r *stripe.APIResponse) time.Time {
 	if r != nil {
 		if at, err := http.ParseTime(r.Header.Get("Date")); err == nil {
 			return at
@@ -190,12 +197,10 @@ func answeredAt(r *stripe.APIResponse) time.Time {
 	return time.Now().Truncate(time.Second)
 }
 
-// ErrSignature means that what claims to be Stripe's event is not signed by it, or was signed too long ago to be
-// believed.
+// ErrSignature means that an event is not signed by the provider, or that its signature is too old.
 var ErrSignature = errors.New("the event's signature is missing, wrong or too old")
 
-// Event reads an event that Stripe sent. ok is false for those that change nothing here. Errors: ErrSignature, or what
-// is wrong with the event.
+// Event implements Events.
 func (s *Stripe) Event(body []byte, signature string) (c Change, ok bool, err error) {
 	if s.secret == "" {
 		return Change{}, false, fmt.Errorf("%w: no signing secret is set", ErrSignature)
@@ -216,7 +221,7 @@ func (s *Stripe) Event(body []byte, signature string) (c Change, ok bool, err er
 			return Change{}, false, fmt.Errorf("reading checkout session: %w", err)
 		}
 		if session.Subscription == nil || session.PaymentStatus == stripe.CheckoutSessionPaymentStatusUnpaid {
-			return Change{}, false, nil // paid later, with an event of its own
+			return Change{}, false, nil // the payment has its own event
 		}
 		c.Checkout, c.Subscription, c.Status = session.ClientReferenceID, session.Subscription.ID, Active
 		if session.Customer != nil {
@@ -230,18 +235,17 @@ func (s *Stripe) Event(body []byte, signature string) (c Change, ok bool, err er
 		if err := json.Unmarshal(e.Data.Raw, &sub); err != nil {
 			return Change{}, false, fmt.Errorf("reading subscription: %w", err)
 		}
-		c.Checkout, c.Subscription, c.Status, c.EndsAt = sub.Metadata[metaCheckout], sub.ID, statusOf(sub.Status),
-			endOf(&sub)
+		c.Checkout, c.Subscription, c.Plan = sub.Metadata[metaCheckout], sub.ID, planOf(&sub)
+		c.Status, c.EndsAt = statusOf(sub.Status), endOf(&sub)
 		if sub.Customer != nil {
 			c.Customer = sub.Customer.ID
 		}
-		c.Plan = planOf(&sub)
 		return c, sub.ID != "", nil
 	}
 	return Change{}, false, nil
 }
 
-// planOf is the plan whose price a subscription has; "" for a price that is not one of ours.
+// planOf returns the plan of a subscription's price, or "" if the price was not created by this service.
 func planOf(sub *stripe.Subscription) string {
 	if sub.Items == nil {
 		return ""
@@ -260,6 +264,7 @@ func planOf(sub *stripe.Subscription) string {
 	return ""
 }
 
+// statusOf converts a status. A trial counts as active.
 func statusOf(s stripe.SubscriptionStatus) Status {
 	switch s {
 	case stripe.SubscriptionStatusTrialing:
@@ -270,6 +275,7 @@ func statusOf(s stripe.SubscriptionStatus) Status {
 	return Status(s)
 }
 
+// endOf returns when a subscription is due to end; zero if it is not cancelled or has already ended.
 func endOf(s *stripe.Subscription) time.Time {
 	if s.CancelAt == 0 || s.Status == stripe.SubscriptionStatusCanceled {
 		return time.Time{}
@@ -277,11 +283,11 @@ func endOf(s *stripe.Subscription) time.Time {
 	return time.Unix(s.CancelAt, 0).UTC()
 }
 
-// stripeError keeps Stripe's own text, which may quote what was sent, out of what customers see.
+// stripeError reports the status and code of an API error, but not its message, which can quote the request.
 func stripeError(doing string, err error) error {
 	var known *stripe.Error
 	if errors.As(err, &known) {
-		return fmt.Errorf("%s: Stripe answered %d %s (request %s): %w", doing, known.HTTPStatusCode, known.Code,
+		return fmt.Errorf("%s: Stripe responded %d %s (request %s): %w", doing, known.HTTPStatusCode, known.Code,
 			known.RequestID, ErrUnavailable)
 	}
 	return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)

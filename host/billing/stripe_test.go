@@ -20,8 +20,8 @@ import (
 
 const signingSecret = "whsec_of_the_tests"
 
-// startStripe builds and starts stripe-mock, which answers as Stripe's API does and refuses what the API would refuse,
-// and returns its URL.
+// startStripe builds and starts stripe-mock, which validates requests and responds like Stripe's API, and returns its
+// URL.
 func startStripe(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "stripe-mock")
@@ -32,7 +32,7 @@ func startStripe(t *testing.T) string {
 	build := exec.CommandContext(t.Context(), "go", "build", "-modfile="+tools, "-o", binary,
 		"github.com/stripe/stripe-mock")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Skipf("stripe-mock cannot be built, which needs the network once (go build -modfile=.ci/tools/go.mod): %v\n%s", err, out)
+		t.Skipf("building stripe-mock, which needs the network once (go build -modfile=.ci/tools/go.mod): %v\n%s", err, out)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "-http-addr", "127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -48,13 +48,13 @@ func startStripe(t *testing.T) string {
 	for lines.Scan() {
 		if _, addr, ok := strings.Cut(lines.Text(), "HTTP at address: "); ok {
 			go func() {
-				for lines.Scan() { // so that it never blocks on writing
+				for lines.Scan() { // so that stripe-mock never blocks on writing
 				}
 			}()
 			return "http://" + addr
 		}
 	}
-	t.Fatal("stripe-mock did not say where it listens")
+	t.Fatal("stripe-mock did not print its address")
 	return ""
 }
 
@@ -62,7 +62,7 @@ func TestStripe(t *testing.T) {
 	t.Parallel()
 	s := NewStripe("sk_test_123", signingSecret, startStripe(t))
 	if !s.Test() || NewStripe("sk_live_123", "", "").Test() {
-		t.Error("a test key is not told from a live one")
+		t.Error("Test does not distinguish test keys from live keys")
 	}
 	ctx := t.Context()
 	url, err := s.Checkout(ctx, Checkout{ID: "co_1", Plan: "pro"}, "https://a.example/back", "https://a.example/no")
@@ -87,32 +87,30 @@ func TestStripe(t *testing.T) {
 	}
 }
 
-func TestStripeOutOfReach(t *testing.T) {
+func TestStripeUnreachable(t *testing.T) {
 	t.Parallel()
 	s := NewStripe("sk_test_123", signingSecret, "http://127.0.0.1:1")
-	s.client = NewStripe("sk_test_123", "", "http://127.0.0.1:1").client
 	if _, err := s.Checkout(t.Context(), Checkout{ID: "co_1", Plan: "pro"}, "https://a.example",
 		"https://a.example"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("got %v", err)
 	}
 }
 
-// What an answer says is ordered among events by Stripe's clock: this host's may be ahead.
-func TestAnswersCountByTheProvidersClock(t *testing.T) {
+func TestResponseTimeIsStripes(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2031, 5, 15, 12, 0, 7, 0, time.UTC)
-	answer := &stripe.APIResponse{Header: http.Header{"Date": {at.Format(http.TimeFormat)}}}
-	if got := answeredAt(answer); !got.Equal(at) {
+	response := &stripe.APIResponse{Header: http.Header{"Date": {at.Format(http.TimeFormat)}}}
+	if got := responseTime(response); !got.Equal(at) {
 		t.Errorf("got %s", got)
 	}
-	for name, r := range map[string]*stripe.APIResponse{"no answer": nil, "no date": {Header: http.Header{}}} {
-		if got := answeredAt(r); time.Since(got).Abs() > time.Hour || got.Nanosecond() != 0 {
+	for name, r := range map[string]*stripe.APIResponse{"no response": nil, "no date": {Header: http.Header{}}} {
+		if got := responseTime(r); time.Since(got).Abs() > time.Hour || got.Nanosecond() != 0 {
 			t.Errorf("%s: %s", name, got)
 		}
 	}
 }
 
-// signed is an event as Stripe sends it.
+// signed returns an event from testdata and its signature.
 func signed(t *testing.T, file string, at time.Time, secret string) (body []byte, signature string) {
 	t.Helper()
 	body, err := os.ReadFile(filepath.Join("testdata", file))
@@ -143,8 +141,7 @@ func TestStripeEvents(t *testing.T) {
 		"checkout_completed.json": {with(func(c *Change) { c.Plan = "" }), true},
 		"checkout_unpaid.json":    {Change{}, false},
 		"subscription_updated.json": {with(func(c *Change) {
-			c.Status, c.EndsAt = PastDue,
-				time.Unix(1_802_000_000, 0).UTC()
+			c.Status, c.EndsAt = PastDue, time.Unix(1_802_000_000, 0).UTC()
 		}), true},
 		"subscription_deleted.json":  {with(func(c *Change) { c.Status, c.Checkout, c.Plan = Canceled, "", "" }), true},
 		"subscription_trialing.json": {change, true},
@@ -168,29 +165,29 @@ func TestStripeSignature(t *testing.T) {
 	t.Parallel()
 	body, good := signed(t, "checkout_completed.json", time.Now(), signingSecret)
 	_, old := signed(t, "checkout_completed.json", time.Now().Add(-time.Hour), signingSecret)
-	_, other := signed(t, "checkout_completed.json", time.Now(), "whsec_of_somebody_else")
+	_, other := signed(t, "checkout_completed.json", time.Now(), "whsec_other")
 	s := NewStripe("sk_test_123", signingSecret, "")
 	for name, test := range map[string]struct {
 		provider  *Stripe
 		body      string
 		signature string
-		taken     bool
+		accepted  bool
 	}{
 		"good":             {s, string(body), good, true},
 		"none":             {s, string(body), "", false},
 		"nonsense":         {s, string(body), "t=x,v1=zz", false},
 		"another secret":   {s, string(body), other, false},
-		"an hour old":      {s, string(body), old, false},
-		"another body":     {s, strings.Replace(string(body), "cus_1", "cus_2", 1), good, false},
+		"old":              {s, string(body), old, false},
+		"altered body":     {s, strings.Replace(string(body), "cus_1", "cus_2", 1), good, false},
 		"no secret is set": {NewStripe("sk_test_123", "", ""), string(body), good, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			a := &accounts{}
+			a := &recorder{}
 			err := (&Billing{Accounts: a, Provider: test.provider}).Receive(t.Context(), []byte(test.body),
 				test.signature)
-			if test.taken != (err == nil) || test.taken != (len(a.applied) == 1) ||
-				(!test.taken && !errors.Is(err, ErrSignature)) {
+			if test.accepted != (err == nil) || test.accepted != (len(a.applied) == 1) ||
+				(!test.accepted && !errors.Is(err, ErrSignature)) {
 				t.Errorf("applied %v: %v", a.applied, err)
 			}
 		})
@@ -214,7 +211,7 @@ func FuzzStripeEvent(f *testing.F) {
 			t.Errorf("%+v, %v", c, err)
 		}
 		if err != nil && fmt.Sprint(err) == "" {
-			t.Error("an error without a text")
+			t.Error("the error has no text")
 		}
 	})
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// TestCheckout is the provider of hosts without a Stripe key: its pages look and flow the same, it takes Stripe's
-// published test numbers only (docs.stripe.com/testing), and no money moves.
+// TestCheckout is the provider of hosts without a Stripe key. It works like Stripe's checkout, but accepts only Stripe's
+// published test numbers (docs.stripe.com/testing), and no money moves.
 type TestCheckout struct {
 	Now func() time.Time
-	// Page is the path of the page that asks for the card; the checkout's id is appended.
+	// Page is the path of the card form, to which the checkout's id is appended.
 	Page string
 }
 
@@ -32,7 +32,7 @@ func (t *TestCheckout) Checkout(_ context.Context, c Checkout, _, _ string) (str
 	return t.Page + url.PathEscape(c.ID), nil
 }
 
-// Card is what a person types.
+// Card is the input of the card form.
 type Card struct {
 	Number string // spaces and hyphens allowed
 	Expiry string // MM/YY or MM / YYYY
@@ -40,7 +40,7 @@ type Card struct {
 	Name   string
 }
 
-// CardError says what is wrong with which field of a card.
+// CardError describes an invalid field of a card.
 type CardError struct {
 	Field  string // number, expiry, cvc or name
 	Reason string
@@ -48,14 +48,12 @@ type CardError struct {
 
 func (e *CardError) Error() string { return e.Reason }
 
-// testCards are Stripe's published test numbers and why each is declined; "" for those that are accepted.
+// testCards maps Stripe's published test numbers to the reason why each is declined; "" if it is accepted.
 var testCards = map[string]string{
 	"4242424242424242": "", "4000056655665556": "", "5555555555554444": "", "2223003122003222": "",
-	"5200828282828210": "",
-	"5105105105105100": "", "378282246310005": "", "371449635398431": "", "6011111111111117": "",
-	"6011000990139424": "",
-	"3056930009020004": "", "36227206271667": "", "3566002020360505": "", "6200000000000005": "",
-	"4000002500003155": "",
+	"5200828282828210": "", "5105105105105100": "", "378282246310005": "", "371449635398431": "",
+	"6011111111111117": "", "6011000990139424": "", "3056930009020004": "", "36227206271667": "",
+	"3566002020360505": "", "6200000000000005": "", "4000002500003155": "",
 	"4000000000000002": "Your card was declined.",
 	"4000000000009995": "Your card has insufficient funds.",
 	"4000000000009987": "Your card was declined.",
@@ -67,7 +65,7 @@ var testCards = map[string]string{
 	"4000000000006975": "Your card's velocity limit was exceeded.",
 }
 
-// Pay takes a card for a checkout and returns what happened. Error: *CardError. What is typed is kept nowhere.
+// Pay pays a checkout with a card and returns the resulting change. Error: *CardError. The input is not stored.
 func (t *TestCheckout) Pay(checkout, plan string, card Card) (Change, error) {
 	number := strings.NewReplacer(" ", "", "-", "").Replace(card.Number)
 	if number == "" || strings.Trim(number, "0123456789") != "" {
@@ -78,7 +76,7 @@ func (t *TestCheckout) Pay(checkout, plan string, card Card) (Change, error) {
 		return Change{}, &CardError{"number",
 			"This is a test checkout: use a test card such as 4242 4242 4242 4242. Real cards are not taken."}
 	}
-	if err := t.vetExpiry(card.Expiry); err != nil {
+	if err := t.checkExpiry(card.Expiry); err != nil {
 		return Change{}, err
 	}
 	digits := 3
@@ -94,7 +92,7 @@ func (t *TestCheckout) Pay(checkout, plan string, card Card) (Change, error) {
 	if declined != "" {
 		return Change{}, &CardError{"number", declined}
 	}
-	// Paid twice, by a double click say, it is the same subscription.
+	// The ids derive from the checkout, so that paying twice creates one subscription.
 	id := strings.TrimPrefix(checkout, "co_")
 	return Change{
 		Event: "test_evt_" + id, At: t.Now(), Provider: t.Name(), Checkout: checkout, Customer: "test_cus_" + id,
@@ -102,7 +100,7 @@ func (t *TestCheckout) Pay(checkout, plan string, card Card) (Change, error) {
 	}, nil
 }
 
-func (t *TestCheckout) vetExpiry(text string) error {
+func (t *TestCheckout) checkExpiry(text string) error {
 	month, year, ok := strings.Cut(strings.ReplaceAll(text, " ", ""), "/")
 	m, err1 := strconv.Atoi(month)
 	y, err2 := strconv.Atoi(year)
@@ -125,7 +123,7 @@ func (t *TestCheckout) Change(_ context.Context, s Subscription, o Offer) (Chang
 	return c, nil
 }
 
-// Cancel implements Provider. What is paid for ends with the month.
+// Cancel implements Provider. The paid period ends with the calendar month.
 func (t *TestCheckout) Cancel(_ context.Context, s Subscription) (Change, error) {
 	c := t.event(s)
 	year, month, _ := t.Now().UTC().Date()
@@ -140,6 +138,7 @@ func (t *TestCheckout) Resume(_ context.Context, s Subscription) (Change, error)
 	return c, nil
 }
 
+// event returns a change of the subscription with a new event id.
 func (t *TestCheckout) event(s Subscription) Change {
 	return Change{Event: "test_evt_" + ulid.Make().String(), At: t.Now(), Provider: t.Name(), Customer: s.Customer,
 		Subscription: s.ID}

@@ -1,5 +1,5 @@
-// Package keyring holds the secrets that must not stand in the database: one master secret in a file, and the keys
-// derived from it, one for each purpose.
+// Package keyring holds the secrets that must not be in the database: a master secret in a file, and one key derived
+// from it for each purpose. It also encrypts values with these keys; storing them is up to others.
 package keyring
 
 import (
@@ -17,24 +17,23 @@ import (
 	"strings"
 )
 
-// Ring is the set of derived keys. Every host of one database must have the same.
+// Ring is the set of derived keys. All hosts that share a database must have the same keys.
 type Ring struct {
-	Pseudonym []byte // HMAC key of audit pseudonyms
-	// HMAC key of nodes in the reputation graph: another, so that audit rows of two accounts cannot be joined
-	Graph       []byte
+	Pseudonym   []byte // HMAC key of audit pseudonyms
+	Graph       []byte // HMAC key of graph nodes; not Pseudonym, so that audit rows of two accounts cannot be joined
 	Client      []byte // HMAC key of the addresses of callers without a key
 	Cache       []byte // HMAC key of the compile cache
-	Erased      []byte // HMAC key of the marks by which it is known again what was erased
+	Erased      []byte // HMAC key of the marks that identify erased subjects
 	SignSeed    []byte // Ed25519 seed of audit checkpoints
-	Fingerprint []byte // tells whether two hosts have the same master secret, and nothing else about it
+	Fingerprint []byte // identifies the master secret without revealing it
 	seal        cipher.AEAD
 	node        cipher.AEAD
 }
 
 const masterBytes = 32
 
-// Load reads the master secret from path, making one at first. The file holds 32 bytes in base64 and must be readable
-// by its owner only.
+// Load reads the master secret from the file at path, and creates the file if it does not exist. It contains 32 bytes in
+// base64, and only its owner may have access to it.
 func Load(path string) (*Ring, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,17 +47,18 @@ func Load(path string) (*Ring, error) {
 		return nil, fmt.Errorf("reading secret file: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("reading secret file: %s can be read by others (mode %o): run chmod 600", path,
+		return nil, fmt.Errorf("reading secret file: other users have access to %s (mode %o): run chmod 600", path,
 			info.Mode().Perm())
 	}
 	master, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(master) != masterBytes {
-		return nil, fmt.Errorf("reading secret file: %s does not hold %d bytes in base64", path, masterBytes)
+		return nil, fmt.Errorf("reading secret file: %s does not contain %d bytes in base64", path, masterBytes)
 	}
 	return derive(master)
 }
 
-// create writes a new master secret. Of two hosts that start at once, the one that links its file first wins for both.
+// create writes a new master secret and returns the file's content. If two hosts start at once, both use the secret of
+// the one that links its file first.
 func create(path string) ([]byte, error) {
 	master := make([]byte, masterBytes)
 	rand.Read(master)
@@ -116,13 +116,12 @@ func derive(master []byte) (*Ring, error) {
 	return r, nil
 }
 
-// Seal encrypts plain with AES-256-GCM. It can only be opened in the same context, such as the id of the row it stands
-// in.
+// Seal encrypts plain with AES-256-GCM. Open succeeds only with the same context, such as the id of the value's row.
 func (r *Ring) Seal(plain []byte, context string) []byte {
 	return r.seal.Seal(nil, nil, plain, []byte(context))
 }
 
-// Open decrypts what Seal made in the same context.
+// Open decrypts a value that Seal encrypted with the same context.
 func (r *Ring) Open(sealed []byte, context string) ([]byte, error) {
 	plain, err := r.seal.Open(nil, nil, sealed, []byte(context))
 	if err != nil {
@@ -131,13 +130,14 @@ func (r *Ring) Open(sealed []byte, context string) ([]byte, error) {
 	return plain, nil
 }
 
-// SealNode is Seal under a key of its own. Every check seals a node, and random nonces are good for 2^32 values of one
-// key (NIST SP 800-38D, 8.3): beyond, two nodes, which are hashes, tell nothing; all else that is sealed would.
+// SealNode encrypts a graph node like Seal, with a separate key. Every check seals a node, and a key with random nonces
+// is safe for 2^32 values only (NIST SP 800-38D, section 8.3). Beyond that, a repeated nonce would reveal the values of
+// Seal, but nothing about nodes, which are hashes.
 func (r *Ring) SealNode(node []byte, context string) []byte {
 	return r.node.Seal(nil, nil, node, []byte(context))
 }
 
-// OpenNode decrypts what SealNode made in the same context.
+// OpenNode decrypts a node that SealNode encrypted with the same context.
 func (r *Ring) OpenNode(sealed []byte, context string) ([]byte, error) {
 	node, err := r.node.Open(nil, nil, sealed, []byte(context))
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 	"assay/host/keyring"
 )
 
-// The keys of a master secret of the bytes 0 to 31, computed by an independent HKDF-SHA256 (RFC 5869, Python's hmac).
-// They must never change: what is stored depends on them.
+// The keys of the master secret with the bytes 0 to 31, computed by an independent HKDF-SHA256 (RFC 5869, Python's hmac).
+// They must never change, because stored data depends on them.
 const fixedMaster = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 
 var fixedKeys = map[string]string{
@@ -35,8 +35,7 @@ var fixedKeys = map[string]string{
 func keysOf(r *keyring.Ring) map[string][]byte {
 	return map[string][]byte{
 		"pseudonym": r.Pseudonym, "graph": r.Graph, "client": r.Client, "cache": r.Cache, "sign": r.SignSeed,
-		"fingerprint": r.Fingerprint,
-		"erased":      r.Erased,
+		"fingerprint": r.Fingerprint, "erased": r.Erased,
 	}
 }
 
@@ -46,7 +45,7 @@ func write(t *testing.T, text string, mode fs.FileMode) (path string) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, mode); err != nil { // whatever the umask takes away
+	if err := os.Chmod(path, mode); err != nil { // WriteFile applies the umask
 		t.Fatal(err)
 	}
 	return path
@@ -70,7 +69,7 @@ func TestDerivedKeys(t *testing.T) {
 			t.Errorf("the %s key is %s, want %s", name, got, fixedKeys[name])
 		}
 		if other, ok := seen[got]; ok || got == hex.EncodeToString(make([]byte, 32)) {
-			t.Errorf("the keys %s and %s are one, or nothing", name, other)
+			t.Errorf("the keys %s and %s are equal or zero", name, other)
 		}
 		seen[got] = name
 	}
@@ -81,12 +80,12 @@ func TestDerivedKeys(t *testing.T) {
 	}
 }
 
-func TestCreation(t *testing.T) {
+func TestConcurrentLoadsCreateOneSecret(t *testing.T) {
 	t.Parallel()
 	const hosts, rounds = 16, 25
-	made := map[string]bool{}
+	created := map[string]bool{}
 	for range rounds {
-		dir := filepath.Join(t.TempDir(), "data") // missing as well
+		dir := filepath.Join(t.TempDir(), "data") // does not exist either
 		path := filepath.Join(dir, "secret")
 		rings := make([]*keyring.Ring, hosts)
 		errs := make([]error, hosts)
@@ -105,22 +104,22 @@ func TestCreation(t *testing.T) {
 				t.Fatal(errs[i])
 			}
 			if !bytes.Equal(rings[i].Fingerprint, rings[0].Fingerprint) {
-				t.Fatal("two hosts that started at once have different secrets")
+				t.Fatal("two hosts that started at the same time have different secrets")
 			}
 		}
 		if again := load(t, path); !bytes.Equal(again.Fingerprint, rings[0].Fingerprint) {
-			t.Error("the file holds another secret than the hosts")
+			t.Error("the file's secret differs from the hosts' secret")
 		}
-		made[string(rings[0].Fingerprint)] = true
-		modes(t, dir, path)
+		created[string(rings[0].Fingerprint)] = true
+		checkModes(t, dir, path)
 	}
-	if len(made) != rounds {
-		t.Errorf("%d secrets were made in %d places", len(made), rounds)
+	if len(created) != rounds {
+		t.Errorf("%d different secrets in %d folders", len(created), rounds)
 	}
 }
 
-// modes checks that only the owner can read what was made, and that nothing else was left.
-func modes(t *testing.T, dir, path string) {
+// checkModes checks that only the owner can access the folder and the file, and that the folder has no other file.
+func checkModes(t *testing.T, dir, path string) {
 	t.Helper()
 	for name, want := range map[string]fs.FileMode{dir: 0o700, path: 0o600} {
 		info, err := os.Stat(name)
@@ -136,32 +135,32 @@ func modes(t *testing.T, dir, path string) {
 		t.Fatal(err)
 	}
 	if len(entries) != 1 {
-		t.Errorf("%d files are left beside each other, want 1", len(entries))
+		t.Errorf("%d files in the folder, want 1", len(entries))
 	}
 }
 
-func TestSecretFile(t *testing.T) {
+func TestLoadValidatesTheFile(t *testing.T) {
 	t.Parallel()
 	bytesOf := func(n int) string { return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{0xfb}, n)) }
 	for _, c := range []struct {
 		name, text string
 		mode       fs.FileMode
-		refused    string // in the error's text; "" when it must load
+		wantErr    string // part of the error; "" if Load succeeds
 	}{
-		{"as it is made", fixedMaster + "\n", 0o600, ""},
-		{"without a line end", fixedMaster, 0o600, ""},
-		{"with white space around", " \t" + fixedMaster + "\r\n\n", 0o600, ""},
+		{"as created", fixedMaster + "\n", 0o600, ""},
+		{"without a newline", fixedMaster, 0o600, ""},
+		{"surrounded by white space", " \t" + fixedMaster + "\r\n\n", 0o600, ""},
 		{"read only", fixedMaster, 0o400, ""},
 		{"readable by the group", fixedMaster, 0o640, "640"},
 		{"readable by all", fixedMaster, 0o604, "604"},
 		{"writable by all", fixedMaster, 0o602, "602"},
 		{"writable by the group", fixedMaster, 0o620, "620"},
-		{"everything allowed", fixedMaster, 0o777, "777"},
+		{"mode 777", fixedMaster, 0o777, "777"},
 		{"empty", "", 0o600, "32 bytes in base64"},
 		{"white space", "\n\n", 0o600, "32 bytes in base64"},
 		{"one byte short", bytesOf(31), 0o600, "32 bytes in base64"},
 		{"one byte long", bytesOf(33), 0o600, "32 bytes in base64"},
-		{"cut", fixedMaster[:40], 0o600, "32 bytes in base64"},
+		{"truncated", fixedMaster[:40], 0o600, "32 bytes in base64"},
 		{"twice", fixedMaster + fixedMaster, 0o600, "32 bytes in base64"},
 		{"hexadecimal", strings.Repeat("00", 32), 0o600, "32 bytes in base64"},
 		{"URL base64", strings.ReplaceAll(bytesOf(32), "+", "-"), 0o600, "32 bytes in base64"},
@@ -172,23 +171,23 @@ func TestSecretFile(t *testing.T) {
 			path := write(t, c.text, c.mode)
 			ring, err := keyring.Load(path)
 			switch {
-			case c.refused == "" && err != nil:
+			case c.wantErr == "" && err != nil:
 				t.Error(err)
-			case c.refused == "" && hex.EncodeToString(ring.Fingerprint) != fixedKeys["fingerprint"]:
-				t.Error("another secret was read")
-			case c.refused != "" && (err == nil || !strings.Contains(err.Error(), c.refused)):
-				t.Errorf("loaded with %v, want an error with %q", err, c.refused)
-			case c.refused != "" && len(c.text) > 8 && strings.Contains(err.Error(), c.text[:8]):
-				t.Errorf("the error %q tells the secret", err)
+			case c.wantErr == "" && hex.EncodeToString(ring.Fingerprint) != fixedKeys["fingerprint"]:
+				t.Error("Load returned another secret")
+			case c.wantErr != "" && (err == nil || !strings.Contains(err.Error(), c.wantErr)):
+				t.Errorf("Load = %v, want an error with %q", err, c.wantErr)
+			case c.wantErr != "" && len(c.text) > 8 && strings.Contains(err.Error(), c.text[:8]):
+				t.Errorf("the error %q contains the secret", err)
 			}
 			if text, err := os.ReadFile(path); err != nil || string(text) != c.text {
-				t.Errorf("the file holds %q, %v afterwards", text, err)
+				t.Errorf("Load left the file with %q, %v", text, err)
 			}
 		})
 	}
 }
 
-func TestUnusablePaths(t *testing.T) {
+func TestLoadUnusablePaths(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := write(t, fixedMaster, 0o600)
@@ -197,7 +196,7 @@ func TestUnusablePaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, path := range map[string]string{
-		"a folder": dir, "below a file": filepath.Join(file, "secret"), "a link to nothing": dangling,
+		"a folder": dir, "below a file": filepath.Join(file, "secret"), "a dangling link": dangling,
 	} {
 		if _, err := keyring.Load(path); err == nil || !strings.HasPrefix(err.Error(), "reading secret file: ") {
 			t.Errorf("%s: %v", name, err)
@@ -205,19 +204,19 @@ func TestUnusablePaths(t *testing.T) {
 	}
 }
 
-func TestSealedValues(t *testing.T) {
+func TestSealAndOpen(t *testing.T) {
 	t.Parallel()
 	ring, other := load(t, write(t, fixedMaster, 0o600)), load(t, filepath.Join(t.TempDir(), "secret"))
-	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "nothing": "", "bytes": "\x00\xff",
+	for name, plain := range map[string]string{"a secret": "whsec_0123456789", "empty": "", "bytes": "\x00\xff",
 		"long": strings.Repeat("x", 10_000)} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			sealed := ring.Seal([]byte(plain), "hook_1")
 			if got, err := ring.Open(sealed, "hook_1"); err != nil || string(got) != plain {
-				t.Fatalf("%q opens as %q, %v", plain, got, err)
+				t.Fatalf("Open = %q, %v; want %q", got, err, plain)
 			}
 			if plain != "" && bytes.Contains(sealed, []byte(plain)) {
-				t.Error("the sealed value holds the plain one")
+				t.Error("the sealed value contains the plain one")
 			}
 			if bytes.Equal(sealed, ring.Seal([]byte(plain), "hook_1")) {
 				t.Error("two sealed values are equal: the nonce is not random")
@@ -225,21 +224,21 @@ func TestSealedValues(t *testing.T) {
 			for context, by := range map[string]*keyring.Ring{"hook_2": ring, "": ring, "hook_1 ": ring,
 				"hook_1": other} {
 				if got, err := by.Open(sealed, context); err == nil {
-					t.Errorf("opens as %q in the context %q (same secret: %t)", got, context, by == ring)
+					t.Errorf("Open = %q with the context %q (same secret: %t), want an error", got, context, by == ring)
 				}
 			}
 			for i := range min(len(sealed), 64) {
 				altered := bytes.Clone(sealed)
 				altered[i] ^= 1
 				if _, err := ring.Open(altered, "hook_1"); err == nil {
-					t.Errorf("opens with byte %d altered", i)
+					t.Errorf("Open succeeds with byte %d altered", i)
 				}
 				if _, err := ring.Open(sealed[:i], "hook_1"); err == nil && i < len(sealed) {
-					t.Errorf("opens when cut to %d bytes", i)
+					t.Errorf("Open succeeds with the first %d bytes", i)
 				}
 			}
 			if _, err := ring.Open(append(bytes.Clone(sealed), 0), "hook_1"); err == nil {
-				t.Error("opens with a byte more")
+				t.Error("Open succeeds with an additional byte")
 			}
 		})
 	}
@@ -249,8 +248,7 @@ func TestSealIsPlainGCM(t *testing.T) {
 	t.Parallel()
 	ring := load(t, write(t, fixedMaster, 0o600))
 	for name, seal := range map[string]func([]byte, string) []byte{"seal": ring.Seal, "node": ring.SealNode} {
-		// AES-256-GCM under the key derived for the purpose, the 12 byte nonce in front: what any other program can
-		// open.
+		// The format is AES-256-GCM with the derived key and a leading nonce of 12 bytes, which other programs can open.
 		key, err := hex.DecodeString(fixedKeys[name])
 		if err != nil {
 			t.Fatal(err)
@@ -271,9 +269,9 @@ func TestSealIsPlainGCM(t *testing.T) {
 	}
 	sealed := ring.SealNode([]byte("node"), "chk_1")
 	if got, err := ring.OpenNode(sealed, "chk_1"); err != nil || string(got) != "node" {
-		t.Errorf("a node opens as %q, %v", got, err)
+		t.Errorf("OpenNode = %q, %v", got, err)
 	}
 	if _, err := ring.OpenNode(sealed, "chk_2"); err == nil {
-		t.Error("a node opens in another row")
+		t.Error("OpenNode succeeds in another context")
 	}
 }
