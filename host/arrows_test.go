@@ -54,6 +54,7 @@ var arrows = map[string]struct{ imports, reason string }{
 	"host/billing": {"host/check", "billing needs neither pages nor the database"},
 	"host/eval":    {"host/check host/entity registry", "measuring is arithmetic on decisions"},
 	"host/feed":    {"host/entity sdk", "feeds are documents"},
+	"host/webhook": {"", "delivery declares the outbox that it reads, and the store implements it"},
 
 	// Implementations of these interfaces.
 	"host/sandbox": {"host/check registry sdk host/sandbox/meter host/sandbox/linear",
@@ -61,7 +62,7 @@ var arrows = map[string]struct{ imports, reason string }{
 	"host/sandbox/linear": {"", "memory for guests depends on wazero alone"},
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},
 	"host/store": {"host/check host/entity host/audit host/apikey host/keyring host/facts/registration " +
-		"host/facts/reputation host/feed host/billing host/privacy registry migrations",
+		"host/facts/reputation host/feed host/billing host/privacy host/webhook registry migrations",
 		"storage runs no guests and serves no requests"},
 	"host/postgres/postgrestest": {"host/postgres", "a test database needs only a server"},
 
@@ -79,12 +80,11 @@ var arrows = map[string]struct{ imports, reason string }{
 	// Users of the core and the store.
 	"host/auditlog":    {"host/audit host/store", "maintaining the audit log needs no checks and serves no requests"},
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},
-	"host/telemetry": {"host/check host/entity host/lineup host/store",
+	"host/telemetry": {"host/check host/entity host/lineup host/webhook",
 		"metrics and logs observe the host and change nothing"},
 	"host/api": {"host/check host/entity host/privacy", "the API sees only the core"},
-	"host/console": {"host/apikey host/billing host/check host/entity host/privacy host/store",
+	"host/console": {"host/apikey host/billing host/check host/entity host/privacy host/store host/webhook",
 		"pages run no guests and send no webhooks"},
-	"host/webhook": {"host/store", "delivery serves no requests and runs no checks"},
 	"host/lineup": {"host/check host/entity host/sandbox registry",
 		"following the active lineup needs neither the database nor HTTP"},
 

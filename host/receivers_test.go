@@ -16,7 +16,7 @@ import (
 
 	"assay/host/apikey"
 	"assay/host/postgres/postgrestest"
-	"assay/host/store"
+	"assay/host/webhook"
 )
 
 // TestReceivers runs the webhook receivers of examples/ against a real host, and against those who are none.
@@ -57,7 +57,7 @@ func TestReceivers(t *testing.T) {
 				t.Fatalf("the receiver printed %q, want %q", got, want)
 			}
 			// While the secret is replaced, the old one still fits.
-			if _, err := b.store.RotateSecret(t.Context(), issued.Account, store.SecretOverlap); err != nil {
+			if _, err := b.store.RotateSecret(t.Context(), issued.Account, webhook.SecretOverlap); err != nil {
 				t.Fatal(err)
 			}
 			ref, err := b.store.SendTestEvent(t.Context(), issued.Account)

@@ -105,7 +105,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return err
 	}
 	closers = append(closers, delivery.close)
-	metrics.WatchDelivery(delivery.UnderWay)
+	metrics.WatchDelivery(delivery.InFlight)
 
 	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, Observed: metrics.BatchDone,
 		Events: delivery.Hint})
@@ -262,7 +262,7 @@ func (b *backend) newConsole(
 		if err != nil {
 			return "", err
 		}
-		return receiver, guard.Check(receiver)
+		return receiver, guard.CheckURL(receiver)
 	}
 	return console.New(console.Config{
 		Store: b.store, Billing: payments, Checker: checker, Public: publicLimit{b.store}, Sealer: b.keys,

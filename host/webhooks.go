@@ -15,22 +15,22 @@ import (
 )
 
 type webhooksCmd struct {
-	Set    webhooksSetCmd    `cmd:"" help:"Set an account's webhook URL and make its signing secret, shown this once."`
-	List   webhooksListCmd   `cmd:"" help:"List endpoints with what became of their events, or one account's latest events."`
-	Resend webhooksResendCmd `cmd:"" help:"Send failed events again: by reference, or all of an account's since a time."`
+	Set    webhooksSetCmd    `cmd:"" help:"Set an account's webhook URL and print its signing secret, which is shown only once."`
+	List   webhooksListCmd   `cmd:"" help:"List endpoints with counts of their events, or one account's latest events."`
+	Resend webhooksResendCmd `cmd:"" help:"Resend failed events: by reference, or all of an account since a time."`
 	Test   webhooksTestCmd   `cmd:"" help:"Send a test event to an account's endpoint."`
-	Rotate webhooksRotateCmd `cmd:"" help:"Make a new signing secret, shown this once. The old one signs beside it for 24 hours."`
-	Enable webhooksEnableCmd `cmd:"" help:"Send events again to an endpoint that was disabled because it failed for days."`
-	Remove webhooksRemoveCmd `cmd:"" help:"Stop an account's events, and delete what is still held of them."`
+	Rotate webhooksRotateCmd `cmd:"" help:"Create a new signing secret, which is shown only once. The old one continues to sign for 24 hours."`
+	Enable webhooksEnableCmd `cmd:"" help:"Enable an endpoint that was disabled because every attempt failed for days."`
+	Remove webhooksRemoveCmd `cmd:"" help:"Remove an account's endpoint and delete the payloads of its events."`
 }
 
 type webhooksSetCmd struct {
 	Account string `required:"" placeholder:"ID" help:"The account."`
-	URL     string `required:"" placeholder:"URL" help:"Where events go: https, with a public address, unless the hosts' ASSAY_WEBHOOK_ALLOW lists another."`
+	URL     string `required:"" placeholder:"URL" help:"URL to send events to. It must use https and a public address unless the hosts' ASSAY_WEBHOOK_ALLOW permits it."`
 	JSON    bool   `help:"Print JSON."`
 }
 
-// Validate refuses what is no URL of a receiver. Kong calls it.
+// Validate rejects invalid endpoint URLs. Kong calls it.
 func (cmd *webhooksSetCmd) Validate() error {
 	_, err := webhook.ParseURL(cmd.URL)
 	return err
@@ -41,7 +41,7 @@ func (cmd *webhooksSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 	if err != nil {
 		return err
 	}
-	// Only a warning: the hosts that will call it have settings of their own, and judge each time.
+	// Only a warning, because the hosts that call the URL may have other settings, and check it each time.
 	allow, err := cfg.webhookAllow()
 	if err != nil {
 		return err
@@ -50,8 +50,8 @@ func (cmd *webhooksSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 	if err != nil {
 		return err
 	}
-	if err := guard.Check(url); err != nil {
-		fmt.Fprintf(t.err, "warning: %v: a host calls it only if its ASSAY_WEBHOOK_ALLOW lists the address\n", err)
+	if err := guard.CheckURL(url); err != nil {
+		fmt.Fprintf(t.err, "warning: %v: a host calls it only if its ASSAY_WEBHOOK_ALLOW permits the address\n", err)
 	}
 	return withBackend(ctx, cfg, t, func(b *backend) error {
 		secret, err := b.store.SetEndpoint(ctx, cmd.Account, url)
@@ -67,19 +67,19 @@ func (t *terminal) secret(secret string, asJSON bool) error {
 	if asJSON {
 		return t.json(map[string]string{"secret": secret})
 	}
-	t.printf("secret  %s\n\nThe secret is shown this once.\n", secret)
+	t.printf("secret  %s\n\nThe secret is shown only once.\n", secret)
 	return nil
 }
 
 type webhooksListCmd struct {
 	Account string `placeholder:"ID" help:"Only this account's endpoint."`
-	Events  bool   `help:"The account's latest events instead, with their attempts."`
+	Events  bool   `help:"List the account's latest events and their attempts instead."`
 	State   string `enum:",pending,delivered,failed" default:"" help:"Only events in this state: pending, delivered or failed."`
-	Limit   int    `default:"20" help:"How many events."`
+	Limit   int    `default:"20" help:"Maximum number of events."`
 	JSON    bool   `help:"Print JSON."`
 }
 
-// Validate says which flags go together. Kong calls it.
+// Validate rejects invalid combinations of flags. Kong calls it.
 func (cmd *webhooksListCmd) Validate() error {
 	switch {
 	case cmd.Events && cmd.Account == "":
@@ -106,15 +106,15 @@ func (cmd *webhooksListCmd) Run(ctx context.Context, cfg *Config, t *terminal) e
 		}
 		rows := make([][]string, len(endpoints))
 		for i, e := range endpoints {
-			rows[i] = []string{e.AccountID, e.URL, standing(e), fmt.Sprint(e.Pending), fmt.Sprint(e.Delivered),
+			rows[i] = []string{e.AccountID, e.URL, endpointState(e), fmt.Sprint(e.Pending), fmt.Sprint(e.Delivered),
 				fmt.Sprint(e.Failed), e.CreatedAt.UTC().Format(time.DateTime)}
 		}
 		return t.table([]string{"ACCOUNT", "URL", "STATE", "PENDING", "DELIVERED", "FAILED", "SET (UTC)"}, rows)
 	})
 }
 
-// standing says whether events are sent to an endpoint, and how well.
-func standing(e store.Endpoint) string {
+// endpointState describes the state of an endpoint and how long it has lasted.
+func endpointState(e webhook.Endpoint) string {
 	switch {
 	case e.DisabledAt != nil:
 		return "disabled since " + e.DisabledAt.UTC().Format(time.DateTime)
@@ -126,8 +126,8 @@ func standing(e store.Endpoint) string {
 
 // loggedEvent is an event with its attempts.
 type loggedEvent struct {
-	store.Event
-	Log []store.Attempt `json:"log"`
+	webhook.Event
+	Log []webhook.Attempt `json:"log"`
 }
 
 func (cmd *webhooksListCmd) events(ctx context.Context, s *store.Store, t *terminal) error {
@@ -152,7 +152,7 @@ func (cmd *webhooksListCmd) events(ctx context.Context, s *store.Store, t *termi
 		if n := len(e.Log); n > 0 {
 			last = cmp.Or(e.Log[n-1].Error, fmt.Sprint(e.Log[n-1].Status))
 		}
-		rows = append(rows, []string{fmt.Sprint(e.Sequence), e.Ref, e.Event.Event, e.State, fmt.Sprint(e.Attempts),
+		rows = append(rows, []string{fmt.Sprint(e.Sequence), e.Ref, e.Name, e.State, fmt.Sprint(e.Attempts),
 			last, e.OccurredAt.UTC().Format(time.DateTime)})
 	}
 	return t.table([]string{"NUMBER", "REF", "EVENT", "STATE", "ATTEMPTS", "LAST ANSWER", "AT (UTC)"}, rows)
@@ -160,15 +160,15 @@ func (cmd *webhooksListCmd) events(ctx context.Context, s *store.Store, t *termi
 
 type webhooksResendCmd struct {
 	Refs    []string `arg:"" optional:"" name:"ref" help:"References of failed events."`
-	Account string   `placeholder:"ID" help:"All failed events of this account instead."`
-	Since   string   `placeholder:"TIME" help:"Of these, those that failed since then: a time such as 2026-01-31T08:00:00Z, or how long ago, such as 2h."`
+	Account string   `placeholder:"ID" help:"Resend all failed events of this account instead."`
+	Since   string   `placeholder:"TIME" help:"With --account: only events that failed since a time such as 2026-01-31T08:00:00Z, or within a duration such as 2h."`
 	JSON    bool     `help:"Print JSON."`
 }
 
-// Validate says which flags go together. Kong calls it.
+// Validate rejects invalid combinations of flags. Kong calls it.
 func (cmd *webhooksResendCmd) Validate() error {
 	if (len(cmd.Refs) > 0) == (cmd.Account != "" || cmd.Since != "") || (cmd.Account == "") != (cmd.Since == "") {
-		return errors.New("name references, or --account with --since")
+		return errors.New("expected references, or --account with --since")
 	}
 	if cmd.Since != "" {
 		if _, err := since(cmd.Since, time.Now()); err != nil {
@@ -178,7 +178,7 @@ func (cmd *webhooksResendCmd) Validate() error {
 	return nil
 }
 
-// since reads a time, or how long ago it was.
+// since parses a time, or a duration before now.
 func since(text string, now time.Time) (time.Time, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago >= 0 {
 		return now.Add(-ago), nil
@@ -190,7 +190,7 @@ func since(text string, now time.Time) (time.Time, error) {
 	return at, nil
 }
 
-// resent is how many events are sent again, and how many can not be, since their payload is gone.
+// resent is the output of the resend command: how many events were resent, and how many have lost their payload.
 type resent struct {
 	Resent int `json:"resent"`
 	Gone   int `json:"gone"`
@@ -217,9 +217,9 @@ func (cmd *webhooksResendCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 		if cmd.JSON {
 			return t.json(done)
 		}
-		t.printf("%d sent again\n", done.Resent)
+		t.printf("%d resent\n", done.Resent)
 		if done.Gone > 0 {
-			t.printf("%d cannot be: their payloads are no longer held\n", done.Gone)
+			t.printf("%d cannot be resent: their payloads have been deleted\n", done.Gone)
 		}
 		return nil
 	})
@@ -239,19 +239,19 @@ func (cmd *webhooksTestCmd) Run(ctx context.Context, cfg *Config, t *terminal) e
 		if cmd.JSON {
 			return t.json(map[string]string{"ref": ref})
 		}
-		t.printf("%s will be sent by a running host\n", ref)
+		t.printf("%s is queued; a running host will send it\n", ref)
 		return nil
 	})
 }
 
 type webhooksRotateCmd struct {
 	Account string `required:"" placeholder:"ID" help:"The account."`
-	Now     bool   `help:"End the old secret at once, as after a leak."`
+	Now     bool   `help:"Revoke the old secret at once, as after a leak."`
 	JSON    bool   `help:"Print JSON."`
 }
 
 func (cmd *webhooksRotateCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
-	overlap := store.SecretOverlap
+	overlap := webhook.SecretOverlap
 	if cmd.Now {
 		overlap = 0
 	}
@@ -277,7 +277,8 @@ func (cmd *webhooksEnableCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 		if cmd.JSON {
 			return t.json(map[string]string{"account": cmd.Account, "state": "enabled"})
 		}
-		t.printf("%s gets events again. Those that came meanwhile are sent by: assay webhooks resend --account %s --since 72h\n", cmd.Account, cmd.Account)
+		t.printf("%s is enabled. To send the events that failed meanwhile: assay webhooks resend --account %s --since 72h\n",
+			cmd.Account, cmd.Account)
 		return nil
 	})
 }
@@ -295,18 +296,18 @@ func (cmd *webhooksRemoveCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 		if cmd.JSON {
 			return t.json(map[string]string{"account": cmd.Account, "state": "removed"})
 		}
-		t.printf("%s gets no more events.\n", cmd.Account)
+		t.printf("%s no longer receives events.\n", cmd.Account)
 		return nil
 	})
 }
 
-// delivery is the deliverer of a host with its outbox.
+// delivery is a host's deliverer and the outbox that it reads.
 type delivery struct {
 	*webhook.Deliverer
 	outbox *store.Outbox
 }
 
-// openDelivery opens what delivers webhook events. It does nothing before Run.
+// openDelivery returns a deliverer of webhook events. It delivers nothing until Run is called.
 func (b *backend) openDelivery(cfg webhook.Config) (*delivery, error) {
 	outbox, err := b.store.NewOutbox()
 	if err != nil {
@@ -322,8 +323,8 @@ func (b *backend) openDelivery(cfg webhook.Config) (*delivery, error) {
 
 func (d *delivery) close() error { return d.outbox.Close() }
 
-// receiverResolver looks up the receivers' names: the resolvers that the operator named, in turn, or the system's when
-// nil.
+// receiverResolver returns a resolver for the names of webhook receivers. It uses the configured DNS servers in turn. It
+// is nil if none are configured, which means the system's.
 func (c *Config) receiverResolver() *net.Resolver {
 	servers := c.configuredResolvers()
 	if len(servers) == 0 {
@@ -336,7 +337,7 @@ func (c *Config) receiverResolver() *net.Resolver {
 	}}
 }
 
-// eventFeed is the store as api.Events.
+// eventFeed adapts the store to api.Events.
 type eventFeed struct{ store *store.Store }
 
 var _ api.Events = eventFeed{}
@@ -349,9 +350,8 @@ func (f eventFeed) After(ctx context.Context, account string, after int64, limit
 	}
 	events := make([]api.Event, len(found))
 	for i, e := range found {
-		events[i] = api.Event{Sequence: e.Sequence, State: e.State, Attempts: e.Attempts, Name: e.Event,
-			At:   e.OccurredAt,
-			Type: e.Type, Score: e.Score, Ref: e.Ref, Body: e.Body}
+		events[i] = api.Event{Sequence: e.Sequence, State: e.State, Attempts: e.Attempts, Name: e.Name,
+			At: e.OccurredAt, Type: e.Type, Score: e.Score, Ref: e.Ref, Body: e.Body}
 	}
 	return events, nil
 }

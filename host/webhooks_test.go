@@ -25,7 +25,7 @@ import (
 
 	"assay/host/apikey"
 	"assay/host/postgres/postgrestest"
-	"assay/host/store"
+	"assay/host/webhook"
 )
 
 // onLoopback is what a host needs to call the tests' receivers.
@@ -145,7 +145,7 @@ func TestWebhooks(t *testing.T) {
 	}
 	eventually(t, "the event fails", func() bool { return len(failed()) == 1 })
 	if f := failed()[0]; f.Ref != test || f.Attempts != 4 || len(f.Log) != 4 || f.Log[3].Status != 503 ||
-		f.Log[3].Answer != "thanks for "+test || !f.Held {
+		f.Log[3].ResponseBody != "thanks for "+test || !f.PayloadHeld {
 		t.Errorf("failed: %+v", f)
 	}
 	mu.Lock()
@@ -186,7 +186,7 @@ func TestWebhooks(t *testing.T) {
 			t.Errorf("signatures %v, want %s in place %d", signatures, standard(s, c), i)
 		}
 	}
-	endpoints := outputJSON[[]store.Endpoint](t, dir, database, "webhooks", "list")
+	endpoints := outputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")
 	if len(endpoints) != 1 || endpoints[0].URL != url+"/hook" || endpoints[0].OldSecretUntil == nil ||
 		endpoints[0].Failed != 0 {
 		t.Errorf("endpoints: %+v", endpoints)
@@ -204,7 +204,7 @@ func TestWebhooks(t *testing.T) {
 	if c := next(t, calls); c.ref() != test {
 		t.Errorf("a disabled endpoint was sent %s", c.ref())
 	}
-	endpoints = outputJSON[[]store.Endpoint](t, dir, database, "webhooks", "list")
+	endpoints = outputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")
 	if e := endpoints[0]; e.State != "disabled" || e.DisabledAt == nil || e.FailingSince == nil ||
 		e.DisabledReason == nil || *e.DisabledReason != "failing" {
 		t.Errorf("disabled: %+v", e)
@@ -213,7 +213,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("disabled: %s", out)
 	}
 	output(t, dir, database, "webhooks", "enable", "--account", issued.Account)
-	if e := outputJSON[[]store.Endpoint](t, dir, database, "webhooks", "list")[0]; e.State != "enabled" ||
+	if e := outputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")[0]; e.State != "enabled" ||
 		e.DisabledAt != nil || e.FailingSince != nil {
 		t.Errorf("enabled: %+v", e)
 	}
@@ -381,18 +381,18 @@ func TestWebhooksOutliveKills(t *testing.T) {
 func TestWebhookCommandLines(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
-		"set --account a --url ftp://receiver.example":                      "url: it must begin with https://",
-		"set --account a --url https://user@receiver.example":               "url: it must not hold a user",
-		"set --account a --url https://0x7f.1/":                             "url: its host is neither a name nor an address",
+		"set --account a --url ftp://receiver.example":                      "url: must begin with https://",
+		"set --account a --url https://user@receiver.example":               "url: must not contain a user",
+		"set --account a --url https://0x7f.1/":                             "url: the host is neither a name nor an address",
 		"set --url https://receiver.example":                                "--account",
 		"enable":                                                            "--account",
 		"list --events":                                                     "--events needs --account",
 		"list --account a --state failed":                                   "--state needs --events",
 		"list --account a --events --state lost":                            "--state",
 		"list --account a --events --limit 0":                               "--limit must be from 1 to 1000",
-		"resend":                                                            "name references, or --account with --since",
-		"resend chk_1 --account a --since 1h":                               "name references, or --account with --since",
-		"resend --account a":                                                "name references, or --account with --since",
+		"resend":                                                            "expected references, or --account with --since",
+		"resend chk_1 --account a --since 1h":                               "expected references, or --account with --since",
+		"resend --account a":                                                "expected references, or --account with --since",
 		"resend --account a --since yesterday":                              `since: "yesterday" is neither`,
 		"resend --account a --since=-1h":                                    "is neither",
 		"list --webhook-allow 10.0.0.0/33":                                  `ASSAY_WEBHOOK_ALLOW: "10.0.0.0/33" is neither an address nor a network`,

@@ -25,6 +25,7 @@ import (
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/store"
+	"assay/host/webhook"
 )
 
 // Checker scores one entity and records the decision. Its errors are those of check.Checker.Check.
@@ -194,8 +195,8 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		page = &pageError{fiber.StatusNotFound, "There is no such page."}
 	case errors.Is(err, apikey.ErrNotFound):
 		page = &pageError{fiber.StatusNotFound, sentence(apikey.ErrNotFound)}
-	case errors.Is(err, store.ErrNoEvent):
-		page = &pageError{fiber.StatusNotFound, sentence(store.ErrNoEvent)}
+	case errors.Is(err, webhook.ErrNoEvent):
+		page = &pageError{fiber.StatusNotFound, sentence(webhook.ErrNoEvent)}
 	default:
 		c.cfg.Logger.Error("page failed", "route", ctx.Route().Path, "error", err)
 		page = &pageError{fiber.StatusInternalServerError, "The fault is on our side. Please try again in a minute."}

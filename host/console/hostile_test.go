@@ -15,7 +15,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
-	"assay/host/store"
+	"assay/host/webhook"
 )
 
 // hostile are texts that try to be more than text.
@@ -170,8 +170,8 @@ func TestHostileAnswers(t *testing.T) {
 			text = strings.ToValidUTF8(hostile[n], "\uFFFD") // as they are kept
 		}
 		return s.render(ctx, "event", &session{}, view{"Title": "Webhook event", "Ref": "chk_1",
-			"Attempts": []store.Attempt{
-				{Number: 1, StartedAt: time.Now(), TookMS: &took, Status: 500, Answer: text}, {Number: 2, Error: text},
+			"Attempts": []webhook.Attempt{
+				{Number: 1, StartedAt: time.Now(), TookMS: &took, Status: 500, ResponseBody: text}, {Number: 2, Error: text},
 			}})
 	})
 	s.Handler() // makes it known

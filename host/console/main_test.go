@@ -70,7 +70,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 			Page: TestCheckoutPage}, Now: clock},
 		Webhook: func(text string) (string, error) {
 			receiver, err := webhook.ParseURL(text)
-			return receiver, errors.Join(err, guard.Check(receiver))
+			return receiver, errors.Join(err, guard.CheckURL(receiver))
 		},
 		Client: func(ctx *fasthttp.RequestCtx) netip.Prefix {
 			block, _ := netip.ParsePrefix(string(ctx.Request.Header.Peek("X-Test-Client")))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
-	"assay/host/store"
+	"assay/host/webhook"
 )
 
 // warnAfter is how long a webhook has failed when its customer is warned: as long as an event's attempts take.
@@ -39,7 +39,7 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 		e := endpoints[0]
 		v["Endpoint"], v["Disabled"] = e, e.DisabledAt != nil
 		if e.FailingSince != nil && c.cfg.Now().Sub(*e.FailingSince) >= warnAfter {
-			v["DisabledFrom"] = e.FailingSince.Add(store.DisableAfter)
+			v["DisabledFrom"] = e.FailingSince.Add(webhook.DisableAfter)
 		}
 	}
 	if len(events) == listedEvents {
@@ -68,11 +68,11 @@ func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
 	if err == nil {
 		return ctx.Redirect("/dashboard/webhooks?note=moved", fiber.StatusSeeOther)
 	}
-	if !errors.Is(err, store.ErrNoEndpoint) {
+	if !errors.Is(err, webhook.ErrNoEndpoint) {
 		return err
 	}
 	secret, err := c.cfg.Store.SetEndpoint(w, s.Account, url)
-	if errors.Is(err, store.ErrPlanWithoutWebhooks) {
+	if errors.Is(err, webhook.ErrPlanWithoutWebhooks) {
 		return &pageError{fiber.StatusForbidden, "Webhooks come with the Starter and Pro plans."}
 	}
 	if err != nil {
@@ -84,7 +84,7 @@ func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
 func (c *Console) removeEndpoint(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
-	if err := c.cfg.Store.RemoveEndpoint(w, s.Account); err != nil && !errors.Is(err, store.ErrNoEndpoint) {
+	if err := c.cfg.Store.RemoveEndpoint(w, s.Account); err != nil && !errors.Is(err, webhook.ErrNoEndpoint) {
 		return err
 	}
 	return ctx.Redirect("/dashboard/webhooks?note=removed", fiber.StatusSeeOther)
@@ -93,8 +93,8 @@ func (c *Console) removeEndpoint(ctx *fiber.Ctx, s *session) error {
 func (c *Console) rotateSecret(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
-	secret, err := c.cfg.Store.RotateSecret(w, s.Account, store.SecretOverlap)
-	if errors.Is(err, store.ErrNoEndpoint) {
+	secret, err := c.cfg.Store.RotateSecret(w, s.Account, webhook.SecretOverlap)
+	if errors.Is(err, webhook.ErrNoEndpoint) {
 		return noEndpoint()
 	}
 	if err != nil {
@@ -108,7 +108,7 @@ func (c *Console) enableEndpoint(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
 	err := c.cfg.Store.EnableEndpoint(w, s.Account)
-	if errors.Is(err, store.ErrNoEndpoint) {
+	if errors.Is(err, webhook.ErrNoEndpoint) {
 		return noEndpoint()
 	}
 	if err != nil {
@@ -125,7 +125,7 @@ func (c *Console) testEvent(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
 	_, err := c.cfg.Store.SendTestEvent(w, s.Account)
-	if errors.Is(err, store.ErrNoEndpoint) {
+	if errors.Is(err, webhook.ErrNoEndpoint) {
 		return noEndpoint()
 	}
 	if err != nil {
@@ -142,10 +142,10 @@ func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 	}
 	w, cancel := work()
 	defer cancel()
-	if _, _, err := c.cfg.Store.ResendFailed(w, s.Account, since); errors.Is(err, store.ErrNoEndpoint) {
+	if _, _, err := c.cfg.Store.ResendFailed(w, s.Account, since); errors.Is(err, webhook.ErrNoEndpoint) {
 		return noEndpoint()
-	} else if errors.Is(err, store.ErrEndpointDisabled) {
-		return &pageError{fiber.StatusConflict, sentence(store.ErrEndpointDisabled)}
+	} else if errors.Is(err, webhook.ErrEndpointDisabled) {
+		return &pageError{fiber.StatusConflict, sentence(webhook.ErrEndpointDisabled)}
 	} else if err != nil {
 		return err
 	}
@@ -166,12 +166,12 @@ func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
 	w, cancel := work()
 	defer cancel()
 	err := c.cfg.Store.ResendEvent(w, s.Account, ctx.Params("ref"))
-	for _, reason := range []error{store.ErrPayloadGone, store.ErrEventPending, store.ErrEndpointDisabled} {
+	for _, reason := range []error{webhook.ErrPayloadGone, webhook.ErrEventPending, webhook.ErrEndpointDisabled} {
 		if errors.Is(err, reason) {
 			return &pageError{fiber.StatusConflict, sentence(reason)}
 		}
 	}
-	if errors.Is(err, store.ErrNoEndpoint) {
+	if errors.Is(err, webhook.ErrNoEndpoint) {
 		return noEndpoint()
 	}
 	if err != nil {

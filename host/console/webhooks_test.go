@@ -7,7 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"assay/host/store"
+	"assay/host/webhook"
 )
 
 // A webhook that fails is warned of, and once it is disabled its customer is told why and enables it.
@@ -23,15 +23,15 @@ func TestWebhookThatFailsForDays(t *testing.T) {
 	}
 	defer outbox.Close()
 	v.press("Send a test event")
-	claimed, err := outbox.Claim(t.Context(), store.Want{Events: 1, Account: 1})
+	claimed, err := outbox.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})
 	if err != nil || len(claimed) != 1 {
 		t.Fatal(claimed, err)
 	}
-	if _, _, err := outbox.Finish(t.Context(), store.Ended{Ref: claimed[0].Ref, Number: 1, At: time.Now(),
+	if _, _, err := outbox.Finish(t.Context(), webhook.Outcome{Ref: claimed[0].Ref, Attempt: 1, EndedAt: time.Now(),
 		Status: 500}); err != nil {
 		t.Fatal(err)
 	}
-	account := claimed[0].Account
+	account := claimed[0].AccountID
 	const warning = "Every attempt since"
 	v.get("/dashboard/webhooks")
 	if strings.Contains(words(v.at.root), warning) {
@@ -40,7 +40,7 @@ func TestWebhookThatFailsForDays(t *testing.T) {
 	s.pass(2 * warnAfter)
 	v.get("/dashboard/webhooks")
 	v.is(200, warning)
-	v.is(200, "the webhook is disabled on "+time.Now().UTC().Add(store.DisableAfter).Format("2 January 2006"))
+	v.is(200, "the webhook is disabled on "+time.Now().UTC().Add(webhook.DisableAfter).Format("2 January 2006"))
 
 	conn, err := pgx.Connect(t.Context(), s.database)
 	if err != nil {

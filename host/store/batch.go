@@ -254,7 +254,7 @@ func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []audit
 	}
 	queries = append(queries, w.tx.NewInsert().Model(&rows))
 	if len(events) > 0 {
-		queries = append(queries, insertEvents(w.tx, events))
+		queries = append(queries, addEvents(w.tx, events))
 		w.event = true
 	}
 	queries = append(queries, graph.queries(w.tx)...)

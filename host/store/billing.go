@@ -200,10 +200,7 @@ func setPlan(ctx context.Context, tx bun.Tx, accountID, name string) error {
 		return err
 	}
 	if !plan.Webhooks {
-		if _, err := tx.NewDelete().Model((*Endpoint)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {
-			return err
-		}
-		if err := abandon(ctx, tx, "account_id = ?", accountID); err != nil {
+		if _, err := deleteEndpoint(ctx, tx, accountID); err != nil {
 			return err
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
 	"assay/host/privacy"
+	"assay/host/webhook"
 )
 
 // While two hosts record checks of a subject, deliver their events and resend them, both erase it, export it and verify
@@ -90,7 +91,7 @@ func TestEraseDuringChecks(t *testing.T) {
 				if i%2 == 0 {
 					status = 200
 				}
-				_, _, ended := o.Finish(ctx, Ended{Ref: d.Ref, Number: d.Number, At: time.Now(), Status: status,
+				_, _, ended := o.Finish(ctx, webhook.Outcome{Ref: d.Ref, Attempt: d.Attempt, EndedAt: time.Now(), Status: status,
 					Delivered: status == 200})
 				err = errors.Join(err, ended)
 			}

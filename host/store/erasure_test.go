@@ -13,6 +13,7 @@ import (
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
 	"assay/host/privacy"
+	"assay/host/webhook"
 )
 
 // about selects an entity.
@@ -78,7 +79,7 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 			appendOne(t, l, along)
 			appendOne(t, l, decided(mine, john, check.Block))
 			appendOne(t, l, decided(theirs, jane, check.Block))
-			for _, d := range claim(t, o, Want{Events: 9, Account: 9}) {
+			for _, d := range claim(t, o, webhook.ClaimOptions{MaxEvents: 9, MaxPerAccount: 9}) {
 				finish(t, o, ended(d, 500)) // leaves an attempt with an answer
 			}
 			subject, err := s.SubjectOf(t.Context(), mine, jane)

@@ -8,10 +8,11 @@ import (
 
 	"assay/host/check"
 	"assay/host/postgres/postgrestest"
+	"assay/host/webhook"
 )
 
-// endpointStands is where an endpoint stands, times as how long ago by the database's clock.
-func endpointStands(t *testing.T, s *Store, account string) string {
+// endpointState describes an endpoint's state, with times as durations before the database's now.
+func endpointState(t *testing.T, s *Store, account string) string {
 	t.Helper()
 	endpoints, err := s.Endpoints(t.Context(), account)
 	if err != nil || len(endpoints) != 1 {
@@ -28,14 +29,14 @@ func endpointStands(t *testing.T, s *Store, account string) string {
 	return text
 }
 
-func stands(t *testing.T, s *Store, account, when, want string) {
+func expectEndpoint(t *testing.T, s *Store, account, when, want string) {
 	t.Helper()
-	if got := endpointStands(t, s, account); got != want {
-		t.Errorf("%s the endpoint is %q, want %q", when, got, want)
+	if got := endpointState(t, s, account); got != want {
+		t.Errorf("%s: the endpoint is %q, want %q", when, got, want)
 	}
 }
 
-// attempt sends an event once, with a status, and returns its reference.
+// attempt makes one attempt to deliver a test event, with the given status, and returns the event's reference.
 func attempt(t *testing.T, s *Store, o *Outbox, caller check.Caller, status int) (ref string) {
 	t.Helper()
 	ref, err := s.SendTestEvent(t.Context(), caller.Account)
@@ -48,21 +49,21 @@ func attempt(t *testing.T, s *Store, o *Outbox, caller check.Caller, status int)
 	return ref
 }
 
-// failFor has an endpoint fail for DisableAfter, a microsecond less than would disable it.
-func failFor(t *testing.T, s *Store, clock *dbClock, o *Outbox, caller check.Caller) {
+// failAlmostUntilDisabled fails an endpoint for a microsecond less than webhook.DisableAfter, then lets a minute pass.
+func failAlmostUntilDisabled(t *testing.T, s *Store, clock *dbClock, o *Outbox, caller check.Caller) {
 	t.Helper()
 	attempt(t, s, o, caller, 500)
-	clock.advance(t, DisableAfter/2)
+	clock.advance(t, webhook.DisableAfter/2)
 	attempt(t, s, o, caller, 0)
-	clock.advance(t, DisableAfter/2-time.Microsecond)
+	clock.advance(t, webhook.DisableAfter/2-time.Microsecond)
 	attempt(t, s, o, caller, 503)
-	stands(t, s, caller.Account, "a microsecond before five days have passed", "enabled, failing for 119h59m59.999999s")
+	expectEndpoint(t, s, caller.Account, "a microsecond before five days", "enabled, failing for 119h59m59.999999s")
 	clock.advance(t, time.Minute)
-	settleAll(t, s)
+	failPending(t, s)
 }
 
-// settleAll makes what waits fail, as if its schedule had passed.
-func settleAll(t *testing.T, s *Store) {
+// failPending fails all pending events, as if their retries were used up.
+func failPending(t *testing.T, s *Store) {
 	t.Helper()
 	_, err := s.db.NewRaw(`UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, leased_until = NULL, settled_at = now()
 		WHERE state = 'pending'`).Exec(t.Context())
@@ -71,31 +72,31 @@ func settleAll(t *testing.T, s *Store) {
 	}
 }
 
-func TestEndpointThatFailsForFiveDaysIsDisabled(t *testing.T) {
+func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
 	o, l := outboxOf(t, s), ledgerOn(t, s, LedgerConfig{})
 	caller, other := subscriber(t, s), subscriber(t, s)
-	failFor(t, s, clock, o, caller)
+	failAlmostUntilDisabled(t, s, clock, o, caller)
 	ref := blocked(t, l, caller, 1)[0]
 	in, again := finish(t, o, ended(claimOne(t, o), 500))
-	stands(t, s, caller.Account, "after five days",
+	expectEndpoint(t, s, caller.Account, "after five days",
 		"disabled, failing for 120h0m59.999999s, failing disabled it 0s ago")
-	stands(t, s, other.Account, "another's", "enabled")
+	expectEndpoint(t, s, other.Account, "another account's endpoint", "enabled")
 	if !again || in != time.Second {
-		t.Errorf("the event goes on in %v, %v", in, again)
+		t.Errorf("next attempt in %v, %v, want 1s, true", in, again)
 	}
 
-	// Nothing more is sent but by hand: neither what waited nor what comes.
-	clock.advance(t, 2*AttemptLease)
+	// Neither pending nor new events are sent to a disabled endpoint.
+	clock.advance(t, 2*webhook.AttemptLease)
 	claimNone(t, o, "while the endpoint is disabled")
-	came := blocked(t, l, caller, 1)[0]
-	if got, want := state(t, s, came), "failed 0 begun 0 ended held"; got != want {
-		t.Errorf("an event that came while the endpoint was disabled is %q, want %q", got, want)
+	arrived := blocked(t, l, caller, 1)[0]
+	if got, want := state(t, s, arrived), "failed 0 begun 0 ended held"; got != want {
+		t.Errorf("an event recorded while the endpoint is disabled is %q, want %q", got, want)
 	}
 	sent := blocked(t, l, other, 1)[0]
 	if d := claimOne(t, o); d.Ref != sent {
-		t.Errorf("%s is sent", d.Ref)
+		t.Errorf("%s was claimed, want %s", d.Ref, sent)
 	} else {
 		finish(t, o, ended(d, 200))
 	}
@@ -103,47 +104,46 @@ func TestEndpointThatFailsForFiveDaysIsDisabled(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got, want := state(t, s, ref), "failed 1 begun 1 ended held"; got != want {
-		t.Errorf("the event that waited is %q, want %q", got, want)
+		t.Errorf("the pending event is %q, want %q", got, want)
 	}
 	for name, err := range map[string]error{
-		"one": s.ResendEvent(t.Context(), caller.Account, came),
+		"one": s.ResendEvent(t.Context(), caller.Account, arrived),
 		"all": func() error { _, _, err := s.ResendFailed(t.Context(), caller.Account, noon); return err }(),
 	} {
-		if !errors.Is(err, ErrEndpointDisabled) {
+		if !errors.Is(err, webhook.ErrEndpointDisabled) {
 			t.Errorf("resending %s: %v, want ErrEndpointDisabled", name, err)
 		}
 	}
 
-	// A test event tries it, whatever becomes of it, and does not enable it.
+	// A test event is sent, but does not enable the endpoint.
 	test := attempt(t, s, o, caller, 500)
 	clock.advance(t, time.Second)
 	finish(t, o, ended(claimOne(t, o), 200))
 	if got, want := state(t, s, test), "delivered 2 begun 2 ended"; got != want {
 		t.Errorf("the test event is %q, want %q", got, want)
 	}
-	stands(t, s, caller.Account, "after a test", "disabled, failing for 120h1m30.999999s, failing disabled it 31s ago")
+	expectEndpoint(t, s, caller.Account, "after a test", "disabled, failing for 120h1m30.999999s, failing disabled it 31s ago")
 
-	// Enabled, it gets what comes, and what came when it is sent again.
+	// Once enabled, it receives new events, and earlier ones when they are resent.
 	if err := s.EnableEndpoint(t.Context(), caller.Account); err != nil {
 		t.Fatal(err)
 	}
-	stands(t, s, caller.Account, "once enabled", "enabled")
-	claimNone(t, o, "enabled")
+	expectEndpoint(t, s, caller.Account, "after EnableEndpoint", "enabled")
+	claimNone(t, o, "after EnableEndpoint")
 	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, noon); err != nil || resent != 5 || gone != 0 {
-		t.Errorf("resent %d, gone %d, %v; want the three that disabled it, and the two that waited and came", resent,
-			gone, err)
+		t.Errorf("resent %d, gone %d, %v, want 5 and 0", resent, gone, err)
 	}
 	for _, d := range claim(t, o, all) {
 		finish(t, o, ended(d, 500))
 	}
-	stands(t, s, caller.Account, "failing again", "enabled, failing for 0s")
-	if err := s.EnableEndpoint(t.Context(), "acct_unknown"); !errors.Is(err, ErrNoEndpoint) {
-		t.Errorf("enabling what is not there: %v", err)
+	expectEndpoint(t, s, caller.Account, "after new failures", "enabled, failing for 0s")
+	if err := s.EnableEndpoint(t.Context(), "acct_unknown"); !errors.Is(err, webhook.ErrNoEndpoint) {
+		t.Errorf("enabling an unknown endpoint: %v", err)
 	}
 }
 
-// What came while the endpoint was disabled is held for 72 hours, as what failed is.
-func TestWhatCameWhileDisabledIsHeldForThreeDays(t *testing.T) {
+// Events of a disabled endpoint are kept for 72 hours, like other failed events.
+func TestRetentionOfEventsWhileDisabled(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
 	caller := subscriber(t, s)
@@ -152,7 +152,7 @@ func TestWhatCameWhileDisabledIsHeldForThreeDays(t *testing.T) {
 	for _, step := range []struct {
 		pass time.Duration
 		want string
-	}{{failedPayloads - time.Second, "failed 0 begun 0 ended held"}, {time.Second, "failed 0 begun 0 ended"}} {
+	}{{failedPayloadRetention - time.Second, "failed 0 begun 0 ended held"}, {time.Second, "failed 0 begun 0 ended"}} {
 		clock.advance(t, step.pass)
 		if err := s.PruneWebhooks(t.Context()); err != nil {
 			t.Fatal(err)
@@ -172,34 +172,31 @@ func disable(t *testing.T, s *Store, account string) {
 	}
 }
 
-// One success ends the series, and so does a silence that no weekend explains.
-func TestWhatEndsASeriesOfFailures(t *testing.T) {
+// A success ends a series of failures, and so does a gap longer than maxFailureGap.
+func TestEndOfFailureSeries(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		between func(*testing.T, *Store, *dbClock, *Outbox, check.Caller)
 		want    string
 	}{
-		"nothing": {func(t *testing.T, _ *Store, clock *dbClock, _ *Outbox,
-			_ check.Caller) {
-			clock.advance(t, sameSeries)
-		},
-			"disabled, failing for 122h1m0s, failing disabled it 0s ago"},
+		"no event": {func(t *testing.T, _ *Store, clock *dbClock, _ *Outbox, _ check.Caller) {
+			clock.advance(t, maxFailureGap)
+		}, "disabled, failing for 122h1m0s, failing disabled it 0s ago"},
 		"a success": {func(t *testing.T, s *Store, clock *dbClock, o *Outbox, caller check.Caller) {
 			attempt(t, s, o, caller, 200)
-			clock.advance(t, sameSeries)
+			clock.advance(t, maxFailureGap)
 		}, "enabled, failing for 0s"},
-		"a silence": {func(t *testing.T, _ *Store, clock *dbClock, _ *Outbox, _ check.Caller) {
-			clock.advance(t, sameSeries+time.Microsecond)
-		},
-			"enabled, failing for 0s"},
-		"another address": {func(t *testing.T, s *Store, clock *dbClock, _ *Outbox, caller check.Caller) {
-			clock.advance(t, sameSeries)
+		"a longer gap": {func(t *testing.T, _ *Store, clock *dbClock, _ *Outbox, _ check.Caller) {
+			clock.advance(t, maxFailureGap+time.Microsecond)
+		}, "enabled, failing for 0s"},
+		"another URL": {func(t *testing.T, s *Store, clock *dbClock, _ *Outbox, caller check.Caller) {
+			clock.advance(t, maxFailureGap)
 			if err := s.MoveEndpoint(t.Context(), caller.Account, "https://another.example/"); err != nil {
 				t.Error(err)
 			}
 		}, "enabled, failing for 0s"},
-		"the same address": {func(t *testing.T, s *Store, clock *dbClock, _ *Outbox, caller check.Caller) {
-			clock.advance(t, sameSeries)
+		"the same URL": {func(t *testing.T, s *Store, clock *dbClock, _ *Outbox, caller check.Caller) {
+			clock.advance(t, maxFailureGap)
 			if err := s.MoveEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"); err != nil {
 				t.Error(err)
 			}
@@ -211,18 +208,17 @@ func TestWhatEndsASeriesOfFailures(t *testing.T) {
 			o, caller := outboxOf(t, s), subscriber(t, s)
 			attempt(t, s, o, caller, 500)
 			clock.advance(t, 50*time.Hour+time.Minute)
-			settleAll(t, s)
+			failPending(t, s)
 			attempt(t, s, o, caller, 500)
-			settleAll(t, s)
+			failPending(t, s)
 			test.between(t, s, clock, o, caller)
 			attempt(t, s, o, caller, 500)
-			stands(t, s, caller.Account, "after "+name, test.want)
+			expectEndpoint(t, s, caller.Account, "after "+name, test.want)
 		})
 	}
 }
 
-// Setting an endpoint anew or moving it enables it.
-func TestWhatEnables(t *testing.T) {
+func TestSettingOrMovingAnEndpointEnablesIt(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	account := subscriber(t, s).Account
@@ -237,19 +233,19 @@ func TestWhatEnables(t *testing.T) {
 		if err := enable(); err != nil {
 			t.Fatal(err)
 		}
-		stands(t, s, account, "after "+name, "enabled")
+		expectEndpoint(t, s, account, "after "+name, "enabled")
 	}
 }
 
-// A success and the failure that disables meet: in whichever order they are recorded, the endpoint ends enabled.
-func TestSuccessWinsOverDisabling(t *testing.T) {
+// A success and the failure that disables the endpoint race: in any order, the endpoint ends up enabled.
+func TestSuccessBeatsConcurrentDisabling(t *testing.T) {
 	t.Parallel()
-	for _, order := range []string{"success first", "failure first", "at once"} {
+	for _, order := range []string{"success first", "failure first", "concurrently"} {
 		t.Run(order, func(t *testing.T) {
 			t.Parallel()
 			s, clock := openWithClock(t)
 			o, caller := outboxOf(t, s), subscriber(t, s)
-			failFor(t, s, clock, o, caller)
+			failAlmostUntilDisabled(t, s, clock, o, caller)
 			blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 2)
 			both := claim(t, o, all)
 			success, failure := ended(both[0], 200), ended(both[1], 500)
@@ -260,9 +256,9 @@ func TestSuccessWinsOverDisabling(t *testing.T) {
 			case "failure first":
 				finish(t, o, failure)
 				finish(t, o, success)
-			case "at once":
+			case "concurrently":
 				done := make(chan error, 2)
-				for _, e := range []Ended{success, failure} {
+				for _, e := range []webhook.Outcome{success, failure} {
 					go func() { _, _, err := o.Finish(t.Context(), e); done <- err }()
 				}
 				for range 2 {
@@ -272,10 +268,10 @@ func TestSuccessWinsOverDisabling(t *testing.T) {
 				}
 			}
 			if got := one[string](t, s, "SELECT concat(disabled_at) FROM webhook_endpoints"); got != "" {
-				t.Errorf("the endpoint is disabled since %s", got)
+				t.Errorf("the endpoint has been disabled since %s", got)
 			}
 			clock.advance(t, time.Second)
-			claimOne(t, o) // the one that failed goes on
+			claimOne(t, o) // the failed event is retried
 		})
 	}
 }

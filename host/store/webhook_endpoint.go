@@ -4,76 +4,46 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
+	_ "embed"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"assay/host/webhook"
 )
 
-// Endpoint is an account's webhook receiver.
-type Endpoint struct {
-	bun.BaseModel `bun:"table:webhook_endpoints,alias:w" json:"-"`
+// maxOldSecrets is how many replaced secrets may sign alongside the current one: enough to rotate again after a
+// mistake, few enough for one header.
+const maxOldSecrets = 2
 
-	AccountID    string    `bun:",pk" json:"account"`
-	URL          string    `json:"url"`
-	SealedSecret []byte    `json:"-"`
-	CreatedAt    time.Time `bun:",nullzero,default:now()" json:"created_at"`
-
-	State          string     `bun:",scanonly" json:"state"` // enabled or disabled
-	DisabledAt     *time.Time `json:"disabled_at"`
-	DisabledReason *string    `json:"disabled_reason"` // failing: every attempt has failed for DisableAfter
-	// every attempt since then has failed; null: the last one succeeded, or there was none
-	FailingSince *time.Time `json:"failing_since"`
-
-	// Of the events that are still listed, by state.
-	Pending   int `bun:",scanonly" json:"pending"`
-	Delivered int `bun:",scanonly" json:"delivered"`
-	Failed    int `bun:",scanonly" json:"failed"`
-
-	// when the last replaced secret stops signing; null: none does
-	OldSecretUntil *time.Time `bun:",scanonly" json:"old_secret_until"`
-}
-
-// SecretOverlap is how long a replaced secret signs beside the new one, so that a receiver can change over.
-const SecretOverlap = 24 * time.Hour
-
-// oldSecrets is how many replaced secrets may sign beside the current one: enough to rotate again after a slip, few
-// enough for a header.
-const oldSecrets = 2
-
-// DisableAfter is for how long every attempt of an endpoint fails before it is disabled, as Svix has it. Failures are
-// of one series as long as no two are further apart than sameSeries: an endpoint that gets an event a week must not be
-// disabled by its second.
+// Failures of an endpoint belong to one series if consecutive ones are at most maxFailureGap apart. Otherwise an
+// endpoint that receives one event a week could be disabled by its second failure. The gap is longer than a weekend.
 const (
-	DisableAfter = 5 * 24 * time.Hour
-	sameSeries   = 3 * 24 * time.Hour // longer than a weekend
+	maxFailureGap = 3 * 24 * time.Hour
+	// failed_at is updated at most this often, so that concurrent failures rarely wait for the endpoint's row
+	failureInterval = time.Minute
 )
 
-// Errors of endpoints.
-var (
-	ErrPlanWithoutWebhooks = errors.New("the account's plan includes no webhooks") // spec section 8
-	ErrNoEndpoint          = errors.New("the account has no webhook endpoint")
-	ErrEndpointDisabled    = errors.New("the webhook endpoint is disabled: enable it first")
-)
+//go:embed sql/set_endpoint.sql
+var setEndpoint string
 
-// SetEndpoint sets where an account's events go and returns the secret that signs them, the only time that it can be
-// seen. What was set before is replaced whole, secrets included. Errors: billing.ErrNoAccount, ErrPlanWithoutWebhooks.
+// SetEndpoint sets an account's endpoint and returns a new signing secret, which cannot be retrieved later. An existing
+// endpoint is replaced, including its secrets. Errors: billing.ErrNoAccount, webhook.ErrPlanWithoutWebhooks.
 func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret string, err error) {
 	plan, err := s.accountPlan(ctx, accountID)
 	if err != nil {
 		return "", fmt.Errorf("setting webhook endpoint: %w", err)
 	}
 	if !plan.Webhooks {
-		return "", fmt.Errorf("setting webhook endpoint: %w", ErrPlanWithoutWebhooks)
+		return "", fmt.Errorf("setting webhook endpoint: %w", webhook.ErrPlanWithoutWebhooks)
 	}
 	secret = newSecret()
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		e := Endpoint{AccountID: accountID, URL: url, SealedSecret: s.keys.Seal([]byte(secret),
-			endpointContext(accountID))}
-		_, err := tx.NewInsert().Model(&e).On("CONFLICT (account_id) DO UPDATE").
-			Set("url = EXCLUDED.url, sealed_secret = EXCLUDED.sealed_secret, created_at = now()").Set(enabled).Exec(ctx)
+		sealed := s.keys.Seal([]byte(secret), endpointContext(accountID))
+		_, err := tx.NewRaw(setEndpoint, named{"account": accountID, "url": url, "sealed_secret": sealed}).Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -86,19 +56,21 @@ func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret 
 	return secret, nil
 }
 
-// newSecret returns a secret in the form of Standard Webhooks.
+// newSecret returns a random secret in the format of Standard Webhooks.
 func newSecret() string {
 	raw := make([]byte, 32)
 	rand.Read(raw)
 	return "whsec_" + base64.StdEncoding.EncodeToString(raw)
 }
 
-// MoveEndpoint changes the URL and keeps the secret. Events that wait go to the new one. Another URL is enabled: what
-// failed was the old one. Error: ErrNoEndpoint.
+//go:embed sql/move_endpoint.sql
+var moveEndpoint string
+
+// MoveEndpoint changes an endpoint's URL and keeps its secrets. Pending events go to the new URL. A different URL
+// enables the endpoint, because it was the old one that failed. Error: webhook.ErrNoEndpoint.
 func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewUpdate().Model((*Endpoint)(nil)).Set("url = ?",
-			url).Set(enabled).Where("account_id = ? AND url <> ?", accountID, url).Exec(ctx)
+		_, err := tx.NewRaw(moveEndpoint, named{"account": accountID, "url": url}).Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -110,61 +82,60 @@ func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
 	return nil
 }
 
-// enabled sets what an endpoint has failed back to nothing.
-const enabled = "failing_since = NULL, failed_at = NULL, disabled_at = NULL, disabled_reason = NULL"
+//go:embed sql/enable_endpoint.sql
+var enableEndpoint string
 
-// EnableEndpoint lets events be sent to an endpoint again. What came while it was disabled is not sent by that:
-// ResendFailed does. Error: ErrNoEndpoint.
+// EnableEndpoint enables a disabled endpoint. Events that failed while it was disabled are not resent; ResendFailed
+// does that. Error: webhook.ErrNoEndpoint.
 func (s *Store) EnableEndpoint(ctx context.Context, accountID string) error {
-	result, err := s.db.NewUpdate().Model((*Endpoint)(nil)).Set(enabled).Where("account_id = ?", accountID).Exec(ctx)
-	if err := oneRow(result, err, ErrNoEndpoint); err != nil {
+	result, err := s.db.NewRaw(enableEndpoint, named{"account": accountID}).Exec(ctx)
+	if err := oneRow(result, err, webhook.ErrNoEndpoint); err != nil {
 		return fmt.Errorf("enabling webhook endpoint: %w", err)
 	}
 	return nil
 }
 
-// endpointExists is nil or ErrNoEndpoint.
+// endpointExists returns webhook.ErrNoEndpoint if the account has no endpoint.
 func endpointExists(ctx context.Context, db bun.IDB, accountID string) error {
-	found, err := db.NewSelect().Model((*Endpoint)(nil)).Where("account_id = ?", accountID).Exists(ctx)
+	found, err := db.NewSelect().Table("webhook_endpoints").Where("account_id = ?", accountID).Exists(ctx)
 	if err == nil && !found {
-		return ErrNoEndpoint
+		return webhook.ErrNoEndpoint
 	}
 	return err
 }
 
-// RotateSecret makes a new secret and returns it, the only time that it can be seen. The one that it replaces signs
-// beside it for as long as overlap says. With 0 only the new one signs from now on, as is right after a leak. Error:
-// ErrNoEndpoint.
+// RotateSecret creates a new secret and returns it; it cannot be retrieved later. The replaced secret continues to sign
+// for overlap. With an overlap of 0 only the new secret signs, as required after a leak. Error: webhook.ErrNoEndpoint.
 func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time.Duration) (secret string, err error) {
 	secret = newSecret()
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var current []byte
-		err := tx.NewRaw("SELECT sealed_secret FROM webhook_endpoints WHERE account_id = ? FOR UPDATE",
-			accountID).Scan(ctx, &current)
+		err := tx.NewRaw("SELECT sealed_secret FROM webhook_endpoints WHERE account_id = ? FOR UPDATE", accountID).
+			Scan(ctx, &current)
 		if errors.Is(err, sql.ErrNoRows) {
-			return ErrNoEndpoint
+			return webhook.ErrNoEndpoint
 		}
 		if err != nil {
 			return err
 		}
 		keep := 0
 		if overlap > 0 {
-			keep = oldSecrets
+			keep = maxOldSecrets
 			_, err := tx.NewRaw(`INSERT INTO webhook_old_secrets (account_id, sealed_secret, replaced_at, ends_at)
-				VALUES (?, ?, clock_timestamp(), now() + ? * interval '1 microsecond')`, accountID, current, overlap.Microseconds()).Exec(ctx)
+				VALUES (?, ?, clock_timestamp(), now() + ? * interval '1 microsecond')`,
+				accountID, current, overlap.Microseconds()).Exec(ctx)
 			if err != nil {
 				return err
 			}
 		}
-		_, err = tx.NewRaw(`DELETE FROM webhook_old_secrets WHERE account_id = ?0 AND replaced_at NOT IN (
-			SELECT replaced_at FROM webhook_old_secrets WHERE account_id = ?0 AND ends_at > now() ORDER BY replaced_at DESC LIMIT ?1)`,
-			accountID, keep).Exec(ctx)
+		_, err = tx.NewRaw(`DELETE FROM webhook_old_secrets WHERE account_id = ?account AND replaced_at NOT IN (
+			SELECT replaced_at FROM webhook_old_secrets WHERE account_id = ?account AND ends_at > now()
+			ORDER BY replaced_at DESC LIMIT ?keep)`, named{"account": accountID, "keep": keep}).Exec(ctx)
 		if err != nil {
 			return err
 		}
-		_, err = tx.NewUpdate().Model((*Endpoint)(nil)).Set("sealed_secret = ?",
-			s.keys.Seal([]byte(secret), endpointContext(accountID))).
-			Where("account_id = ?", accountID).Exec(ctx)
+		_, err = tx.NewRaw("UPDATE webhook_endpoints SET sealed_secret = ? WHERE account_id = ?",
+			s.keys.Seal([]byte(secret), endpointContext(accountID)), accountID).Exec(ctx)
 		return err
 	})
 	if err != nil {
@@ -173,15 +144,15 @@ func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time
 	return secret, nil
 }
 
-// RemoveEndpoint stops an account's events. Those that wait fail, and every payload that is still held is deleted.
-// Error: ErrNoEndpoint.
+// RemoveEndpoint removes an account's endpoint. Its pending events fail, and all stored payloads are deleted. Error:
+// webhook.ErrNoEndpoint.
 func (s *Store) RemoveEndpoint(ctx context.Context, accountID string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		result, err := tx.NewDelete().Model((*Endpoint)(nil)).Where("account_id = ?", accountID).Exec(ctx)
-		if err := oneRow(result, err, ErrNoEndpoint); err != nil {
-			return err
+		found, err := deleteEndpoint(ctx, tx, accountID)
+		if err == nil && !found {
+			return webhook.ErrNoEndpoint
 		}
-		return abandon(ctx, tx, "account_id = ?", accountID)
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("removing webhook endpoint: %w", err)
@@ -189,34 +160,41 @@ func (s *Store) RemoveEndpoint(ctx context.Context, accountID string) error {
 	return nil
 }
 
-// abandon makes events that will never be sent fail, and deletes what is held of them.
-func abandon(ctx context.Context, tx bun.IDB, where string, args ...any) error {
-	_, err := tx.NewRaw(`UPDATE webhook_events AS e SET sealed_payload = NULL, state = 'failed', next_attempt_at = NULL,
-		leased_until = NULL, settled_at = coalesce(settled_at, now()) WHERE sealed_payload IS NOT NULL AND `+where, args...).Exec(ctx)
-	return err
+// deleteEndpoint deletes an account's endpoint, discards its events, and reports whether there was an endpoint.
+func deleteEndpoint(ctx context.Context, tx bun.IDB, accountID string) (found bool, err error) {
+	result, err := tx.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?", accountID).Exec(ctx)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	if err != nil {
+		return false, err
+	}
+	_, err = discardEvents(tx).Where("account_id = ?", accountID).Exec(ctx)
+	return n > 0, err
 }
 
-// Endpoints lists the endpoints with what became of their events: all, or that of one account.
-func (s *Store) Endpoints(ctx context.Context, accountID string) ([]Endpoint, error) {
-	endpoints := []Endpoint{}
-	q := s.db.NewSelect().Model(&endpoints).Column("w.account_id", "w.url", "w.created_at", "w.disabled_at",
-		"w.disabled_reason", "w.failing_since").
-		ColumnExpr("CASE WHEN w.disabled_at IS NULL THEN 'enabled' ELSE 'disabled' END AS state").
-		ColumnExpr("(SELECT max(ends_at) FROM webhook_old_secrets AS o WHERE o.account_id = w.account_id AND ends_at > now()) AS old_secret_until").
-		ColumnExpr("n.*").
-		Join(`CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'pending') AS pending, count(*) FILTER (WHERE state = 'delivered') AS delivered,
-			count(*) FILTER (WHERE state = 'failed') AS failed FROM webhook_events AS e WHERE e.account_id = w.account_id) AS n`).
-		Order("w.account_id")
-	if accountID != "" {
-		q = q.Where("w.account_id = ?", accountID)
-	}
-	if err := q.Scan(ctx); err != nil {
+// discardEvents returns a query that deletes the payloads of events that can never be sent, and fails those that are
+// pending. The caller adds the condition that selects the events.
+func discardEvents(tx bun.IDB) *bun.UpdateQuery {
+	return tx.NewUpdate().Table("webhook_events").
+		Set("sealed_payload = NULL, state = 'failed', next_attempt_at = NULL, leased_until = NULL").
+		Set("settled_at = coalesce(settled_at, now())").Where("sealed_payload IS NOT NULL")
+}
+
+//go:embed sql/list_endpoints.sql
+var listEndpoints string
+
+// Endpoints lists the endpoint of an account, or all endpoints if accountID is empty.
+func (s *Store) Endpoints(ctx context.Context, accountID string) ([]webhook.Endpoint, error) {
+	endpoints := []webhook.Endpoint{}
+	if err := s.db.NewRaw(listEndpoints, named{"account": accountID}).Scan(ctx, &endpoints); err != nil {
 		return nil, fmt.Errorf("listing webhook endpoints: %w", err)
 	}
 	return endpoints, nil
 }
 
-// oneRow is err, or none when the statement that result is of met no row.
+// oneRow returns err, or none if the statement affected no row.
 func oneRow(result sql.Result, err, none error) error {
 	if err != nil {
 		return err

@@ -8,10 +8,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/postgres/postgrestest"
+	"assay/host/webhook"
 )
 
-// signing are the secrets that sign an account's events now.
-func signing(t *testing.T, s *Store, o *Outbox, account string) []string {
+// signingSecrets returns the secrets that currently sign an account's events.
+func signingSecrets(t *testing.T, s *Store, o *Outbox, account string) []string {
 	t.Helper()
 	if _, err := s.SendTestEvent(t.Context(), account); err != nil {
 		t.Fatal(err)
@@ -21,7 +22,7 @@ func signing(t *testing.T, s *Store, o *Outbox, account string) []string {
 	return d.Secrets
 }
 
-func TestSecretsOverlap(t *testing.T) {
+func TestReplacedSecretsOverlap(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
 	o := outboxOf(t, s)
@@ -40,18 +41,18 @@ func TestSecretsOverlap(t *testing.T) {
 	}
 	expect := func(when string, want ...string) {
 		t.Helper()
-		if diff := cmp.Diff(want, signing(t, s, o, account)); diff != "" {
+		if diff := cmp.Diff(want, signingSecrets(t, s, o, account)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", when, diff)
 		}
 	}
-	expect("at first", first)
-	second := rotate(SecretOverlap)
+	expect("initially", first)
+	second := rotate(webhook.SecretOverlap)
 	expect("after a rotation", second, first)
 	clock.advance(t, 23*time.Hour)
-	third := rotate(SecretOverlap)
-	expect("after another", third, second, first)
+	third := rotate(webhook.SecretOverlap)
+	expect("after a second rotation", third, second, first)
 	clock.advance(t, time.Hour-time.Microsecond)
-	expect("just within the first one's day", third, second, first)
+	expect("just before the first one's overlap ends", third, second, first)
 	endpoints, err := s.Endpoints(t.Context(), account)
 	if now := value[time.Time](t, clock.conn, "SELECT at FROM fake.clock"); err != nil || len(endpoints) != 1 ||
 		endpoints[0].OldSecretUntil == nil ||
@@ -59,54 +60,54 @@ func TestSecretsOverlap(t *testing.T) {
 		t.Errorf("endpoint: %+v, %v", endpoints, err)
 	}
 	clock.advance(t, time.Microsecond)
-	expect("behind it", third, second)
-	fourth, fifth := rotate(SecretOverlap), rotate(SecretOverlap)
-	expect("after more than may sign", fifth, fourth, third)
+	expect("after it ends", third, second)
+	fourth, fifth := rotate(webhook.SecretOverlap), rotate(webhook.SecretOverlap)
+	expect("after more rotations than may overlap", fifth, fourth, third)
 	sixth := rotate(0)
-	expect("after a leak", sixth)
-	rotate(SecretOverlap)
+	expect("after a rotation without overlap", sixth)
+	rotate(webhook.SecretOverlap)
 	seventh, err := s.SetEndpoint(t.Context(), account, "https://two.example")
 	if err != nil {
 		t.Fatal(err)
 	}
-	expect("at a new endpoint", seventh)
+	expect("for a new endpoint", seventh)
 	if err := s.MoveEndpoint(t.Context(), account, "https://three.example"); err != nil {
 		t.Fatal(err)
 	}
 	expect("after a move", seventh)
 }
 
-func TestRemovedEndpoint(t *testing.T) {
+func TestRemoveEndpoint(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	o := outboxOf(t, s)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller, other := subscriber(t, s), subscriber(t, s)
-	if _, err := s.RotateSecret(t.Context(), caller.Account, SecretOverlap); err != nil {
+	if _, err := s.RotateSecret(t.Context(), caller.Account, webhook.SecretOverlap); err != nil {
 		t.Fatal(err)
 	}
 	blocked(t, l, caller, 2)
-	under := claim(t, o, Want{Events: 1, Account: 1})[0]
+	inFlight := claim(t, o, webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})[0]
 	kept := blocked(t, l, other, 1)[0]
 	if err := s.RemoveEndpoint(t.Context(), caller.Account); err != nil {
 		t.Fatal(err)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM webhook_events WHERE state = 'failed' AND sealed_payload IS NULL AND account_id = ?", caller.Account); n != 2 {
-		t.Errorf("%d events failed and were emptied, want 2", n)
+		t.Errorf("%d events failed without a payload, want 2", n)
 	}
-	if _, again := finish(t, o, ended(under, 500)); again {
-		t.Error("the attempt that was under way is repeated")
+	if _, again := finish(t, o, ended(inFlight, 500)); again {
+		t.Error("the attempt in flight is retried")
 	}
-	blocked(t, l, caller, 1) // makes no event
+	blocked(t, l, caller, 1) // creates no event
 	if d := claimOne(t, o); d.Ref != kept {
-		t.Errorf("%s of the removed endpoint is sent", d.Ref)
+		t.Errorf("event %s of the removed endpoint was claimed", d.Ref)
 	}
 	for name, err := range map[string]error{
 		"removing again": s.RemoveEndpoint(t.Context(), caller.Account),
 		"moving":         s.MoveEndpoint(t.Context(), caller.Account, "https://one.example"),
 		"rotating":       func() error { _, err := s.RotateSecret(t.Context(), caller.Account, 0); return err }(),
 	} {
-		if !errors.Is(err, ErrNoEndpoint) {
+		if !errors.Is(err, webhook.ErrNoEndpoint) {
 			t.Errorf("%s: %v, want ErrNoEndpoint", name, err)
 		}
 	}

@@ -13,11 +13,12 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
+	"assay/host/webhook"
 )
 
-// Numbers are without gaps and become visible in their order, whatever comes at once: who follows the sequence misses
-// nothing.
-func TestSequenceShowsNothingLate(t *testing.T) {
+// Sequence numbers have no gaps and become visible in order under concurrency, so a reader that follows them misses no
+// event.
+func TestSequenceBecomesVisibleInOrder(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	callers := []check.Caller{subscriber(t, s), subscriber(t, s)}
@@ -47,7 +48,7 @@ func TestSequenceShowsNothingLate(t *testing.T) {
 	for finished := false; !finished; {
 		select {
 		case <-done:
-			finished = true // and look once more
+			finished = true // after one more read
 		default:
 		}
 		for i, caller := range callers {
@@ -68,8 +69,8 @@ func TestSequenceShowsNothingLate(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// Several events of one account in one transaction are numbered in the order of their checks.
-func TestSequenceFollowsTheBatch(t *testing.T) {
+// Events of one account in one transaction are numbered in the order of their checks.
+func TestSequenceFollowsBatchOrder(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})
@@ -96,20 +97,18 @@ func TestSequenceFollowsTheBatch(t *testing.T) {
 	}
 	page, err := s.EventsAfter(t.Context(), caller.Account, 5, 3)
 	if err != nil || len(page) != 3 || page[0].Sequence != 6 {
-		t.Errorf("3 events after the fifth: %+v, %v", page, err)
+		t.Errorf("3 events after number 5: %+v, %v", page, err)
 	}
 	recent, err := s.RecentEvents(t.Context(), caller.Account, "pending", 15, 2)
 	if err != nil || len(recent) != 2 || recent[0].Sequence != 14 || recent[0].Body != nil {
-		t.Errorf("2 events below the fifteenth: %+v, %v", recent, err)
+		t.Errorf("2 events below number 15: %+v, %v", recent, err)
 	}
-	for name, list := range map[string]func() ([]Event, error){
-		"another account": func() ([]Event, error) {
-			return s.EventsAfter(t.Context(), subscriber(t, s).Account, 0,
-				10)
+	for name, list := range map[string]func() ([]webhook.Event, error){
+		"another account": func() ([]webhook.Event, error) {
+			return s.EventsAfter(t.Context(), subscriber(t, s).Account, 0, 10)
 		},
-		"another state": func() ([]Event, error) {
-			return s.RecentEvents(t.Context(), caller.Account, "failed", 0,
-				10)
+		"another state": func() ([]webhook.Event, error) {
+			return s.RecentEvents(t.Context(), caller.Account, "failed", 0, 10)
 		},
 	} {
 		if events, err := list(); err != nil || len(events) != 0 {
@@ -118,25 +117,25 @@ func TestSequenceFollowsTheBatch(t *testing.T) {
 	}
 }
 
-func TestLedgerTellsOfEvents(t *testing.T) {
+func TestLedgerReportsEvents(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	told := make(chan struct{}, 10)
-	l := ledgerOn(t, s, LedgerConfig{Events: func() { told <- struct{}{} }})
+	reported := make(chan struct{}, 10)
+	l := ledgerOn(t, s, LedgerConfig{Events: func() { reported <- struct{}{} }})
 	caller := subscriber(t, s)
 	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
 		t.Fatal(err)
 	}
-	if len(told) != 0 {
-		t.Error("told of events when there was none")
+	if len(reported) != 0 {
+		t.Error("Events was called without an event")
 	}
 	blocked(t, l, caller, 1)
-	if len(told) != 1 {
-		t.Errorf("told %d times of an event", len(told))
+	if len(reported) != 1 {
+		t.Errorf("Events was called %d times for one event", len(reported))
 	}
 }
 
-// failedEvents makes events that have used up their attempts.
+// failedEvents creates events whose attempts have all failed.
 func failedEvents(t *testing.T, s *Store, clock *dbClock, o *Outbox, caller check.Caller, n int) []string {
 	t.Helper()
 	refs := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, n)
@@ -159,8 +158,8 @@ func TestResend(t *testing.T) {
 		account, ref string
 		want         error
 	}{
-		"another account's": {stranger.Account, ref, ErrNoEvent},
-		"an unknown one":    {caller.Account, "chk_unknown", ErrNoEvent},
+		"another account's": {stranger.Account, ref, webhook.ErrNoEvent},
+		"unknown":           {caller.Account, "chk_unknown", webhook.ErrNoEvent},
 	} {
 		if err := s.ResendEvent(t.Context(), test.account, test.ref); !errors.Is(err, test.want) {
 			t.Errorf("%s: %v, want %v", name, err, test.want)
@@ -169,27 +168,27 @@ func TestResend(t *testing.T) {
 	if err := s.ResendEvent(t.Context(), caller.Account, ref); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.ResendEvent(t.Context(), "", ref); !errors.Is(err, ErrEventPending) {
-		t.Errorf("one that is being sent: %v", err)
+	if err := s.ResendEvent(t.Context(), "", ref); !errors.Is(err, webhook.ErrEventPending) {
+		t.Errorf("pending event: %v", err)
 	}
-	// The whole schedule again, and the log goes on.
+	// The full schedule runs again, and attempts are numbered on.
 	for i, wait := range []time.Duration{time.Second, 4 * time.Second, 16 * time.Second} {
 		d := claimOne(t, o)
-		if in, _ := finish(t, o, ended(d, 500)); in != wait || d.Number != 5+i {
-			t.Errorf("attempt %d: the next in %v, want %v", d.Number, in, wait)
+		if in, _ := finish(t, o, ended(d, 500)); in != wait || d.Attempt != 5+i {
+			t.Errorf("attempt %d: next in %v, want %v", d.Attempt, in, wait)
 		}
 		clock.advance(t, wait)
 	}
 	finish(t, o, ended(claimOne(t, o), 200))
-	if err := s.ResendEvent(t.Context(), caller.Account, ref); !errors.Is(err, ErrPayloadGone) {
-		t.Errorf("one that was delivered: %v", err)
+	if err := s.ResendEvent(t.Context(), caller.Account, ref); !errors.Is(err, webhook.ErrPayloadGone) {
+		t.Errorf("delivered event: %v", err)
 	}
 	if got, want := state(t, s, ref), "delivered 8 begun 8 ended"; !strings.HasPrefix(got, "delivered 8 begun") {
 		t.Errorf("the event is %q, want %q", got, want)
 	}
 }
 
-func TestResendAllThatFailedSince(t *testing.T) {
+func TestResendFailed(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
 	o := outboxOf(t, s)
@@ -203,7 +202,7 @@ func TestResendAllThatFailedSince(t *testing.T) {
 		t.Errorf("resent %d, gone %d, %v, want 3 and 0", resent, gone, err)
 	}
 	if claimed := claim(t, o, all); len(claimed) != 3 {
-		t.Errorf("%d are sent again", len(claimed))
+		t.Errorf("%d events are pending", len(claimed))
 	}
 	clock.advance(t, 3*time.Hour)
 	if err := s.PruneWebhooks(t.Context()); err != nil {
@@ -214,7 +213,7 @@ func TestResendAllThatFailedSince(t *testing.T) {
 		t.Errorf("resent %d, gone %d, %v, want 0 and 2", resent, gone, err)
 	}
 	for _, account := range []string{"", "acct_unknown"} {
-		if _, _, err := s.ResendFailed(t.Context(), account, since); !errors.Is(err, ErrNoEndpoint) {
+		if _, _, err := s.ResendFailed(t.Context(), account, since); !errors.Is(err, webhook.ErrNoEndpoint) {
 			t.Errorf("account %q: %v", account, err)
 		}
 	}
@@ -228,7 +227,7 @@ func TestPruneWebhooks(t *testing.T) {
 	ref := failedEvents(t, s, clock, o, caller, 1)[0]
 	l := ledgerOn(t, s, LedgerConfig{})
 	waiting, orphan := blocked(t, l, caller, 1)[0], blocked(t, l, gone, 1)[0]
-	// As when a check is recorded while its endpoint is removed.
+	// This happens when a check is recorded while its endpoint is being removed.
 	if _, err := s.db.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?",
 		gone.Account).Exec(t.Context()); err != nil {
 		t.Fatal(err)
@@ -247,27 +246,27 @@ func TestPruneWebhooks(t *testing.T) {
 	}
 	clock.advance(t, 72*time.Hour-17*time.Second)
 	if got, want := prune(), ref+" "+waiting; got != want {
-		t.Errorf("before 72 hours, held are %q, want %q", got, want)
+		t.Errorf("before 72 hours, payloads of %q are held, want %q", got, want)
 	}
 	if n := one[int](t, s, "SELECT count(sealed_answer) FROM webhook_attempts"); n == 0 {
-		t.Error("before 72 hours, no answer is held")
+		t.Error("before 72 hours, no response body is held")
 	}
 	if got := state(t, s, orphan); !strings.HasPrefix(got, "failed") {
 		t.Errorf("the event without an endpoint is %q", got)
 	}
 	clock.advance(t, 17*time.Second)
 	if got, want := prune(), waiting; got != want {
-		t.Errorf("after 72 hours, held are %q, want %q", got, want)
+		t.Errorf("after 72 hours, payloads of %q are held, want %q", got, want)
 	}
 	if n := one[int](t, s, "SELECT count(sealed_answer) FROM webhook_attempts"); n != 0 {
-		t.Errorf("after 72 hours, %d answers are held", n)
+		t.Errorf("after 72 hours, %d response bodies are held", n)
 	}
 	clock.advance(t, 30*24*time.Hour)
 	if prune(); one[int](t, s, "SELECT count(*) FROM webhook_events") != 1 ||
 		one[int](t, s, "SELECT count(*) FROM webhook_attempts") != 0 {
-		t.Error("after 30 days, more is listed than the event that waits")
+		t.Error("after 30 days, more than the pending event is listed")
 	}
-	// The sequence goes on behind what was deleted.
+	// The sequence continues after deleted events.
 	if _, err := s.SendTestEvent(t.Context(), caller.Account); err != nil {
 		t.Fatal(err)
 	}
@@ -276,13 +275,12 @@ func TestPruneWebhooks(t *testing.T) {
 	}
 }
 
-// More than one statement may change at once: what waits to be resent or to be forgotten does not outgrow the time of
-// one.
+// Resending and pruning handle more events than one statement may change.
 func TestManyFailedEvents(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
 	caller := subscriber(t, s)
-	const many = atOnce + 1
+	const many = rowsPerStatement + 1
 	_, err := s.db.NewRaw(`INSERT INTO webhook_events (ref, account_id, event, occurred_at, sealed_payload, sequence, state, next_attempt_at, settled_at)
 		SELECT 'chk_' || n, ?, 'check.review', now(), 'sealed', n, 'failed', NULL, now() FROM generate_series(1, ?) AS n`, caller.Account, many).Exec(t.Context())
 	if err != nil {
@@ -298,7 +296,7 @@ func TestManyFailedEvents(t *testing.T) {
 		t.Errorf("resent %d, gone %d, %v, want %d and 0", resent, gone, err, many)
 	}
 	if n := count("state = 'pending' AND next_attempt_at = now()"); n != many {
-		t.Errorf("%d are sent again", n)
+		t.Errorf("%d events are pending", n)
 	}
 	if _, err := s.db.NewRaw("UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()").
 		Exec(t.Context()); err != nil {
@@ -307,18 +305,18 @@ func TestManyFailedEvents(t *testing.T) {
 	for _, pass := range []struct {
 		time  time.Duration
 		where string
-	}{{failedPayloads, "sealed_payload IS NOT NULL"}, {settledEvents, "true"}} {
+	}{{failedPayloadRetention, "sealed_payload IS NOT NULL"}, {webhookRetention, "true"}} {
 		clock.advance(t, pass.time)
 		if err := s.PruneWebhooks(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n := count(pass.where); n != 0 {
-			t.Errorf("after %v, %d are held", pass.time, n)
+			t.Errorf("after %v, %d events remain", pass.time, n)
 		}
 	}
 }
 
-func TestTestEvent(t *testing.T) {
+func TestSendTestEvent(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
 	caller := subscriber(t, s)
@@ -333,32 +331,32 @@ func TestTestEvent(t *testing.T) {
 		t.Errorf("test event %s:\n%s\nwant\n%s", ref, d.Body, want)
 	}
 	if _, err := s.SendTestEvent(t.Context(), newCaller(t, s, plan(t, "pro", 1)).Account); !errors.Is(err,
-		ErrNoEndpoint) {
+		webhook.ErrNoEndpoint) {
 		t.Errorf("without an endpoint: %v", err)
 	}
 }
 
-func TestAttemptsAreTheAccountsOwn(t *testing.T) {
+func TestAttempts(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	o := outboxOf(t, s)
 	caller := subscriber(t, s)
 	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
 	e := ended(claimOne(t, o), 500)
-	e.Answer, e.Error = []byte("half a rune: \xc3"), "why"
+	e.ResponseBody, e.Error = []byte("half a rune: \xc3"), "why"
 	finish(t, o, e)
 	attempts, err := s.Attempts(t.Context(), caller.Account, ref)
-	if err != nil || len(attempts) != 1 || attempts[0].Answer != "half a rune: \uFFFD" ||
+	if err != nil || len(attempts) != 1 || attempts[0].ResponseBody != "half a rune: \uFFFD" ||
 		attempts[0].Error != "why" || *attempts[0].TookMS != 40 {
 		t.Errorf("attempts: %+v, %v", attempts, err)
 	}
-	if _, err := s.Attempts(t.Context(), subscriber(t, s).Account, ref); !errors.Is(err, ErrNoEvent) {
+	if _, err := s.Attempts(t.Context(), subscriber(t, s).Account, ref); !errors.Is(err, webhook.ErrNoEvent) {
 		t.Errorf("as another account: %v", err)
 	}
 }
 
-// Events that were waiting when the schema changed are numbered and sent.
-func TestMigrationNumbersWhatWaited(t *testing.T) {
+// The migration numbers events that were pending when it ran.
+func TestMigrationNumbersPendingEvents(t *testing.T) {
 	t.Parallel()
 	conn := session(t, postgrestest.Database(t))
 	step := func(name string) string {

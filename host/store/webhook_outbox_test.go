@@ -16,12 +16,13 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
+	"assay/host/webhook"
 )
 
-// dbClock is what a store takes for the database's clock.
+// dbClock controls the now() that a store's statements see.
 type dbClock struct{ conn *pgx.Conn }
 
-// openWithClock opens a store whose statements find a now() that stands still until the test moves it.
+// openWithClock opens a store whose now() advances only when the test says so.
 func openWithClock(t *testing.T) (*Store, *dbClock) {
 	t.Helper()
 	at := postgrestest.Database(t)
@@ -66,7 +67,7 @@ func outboxOf(t *testing.T, s *Store) *Outbox {
 	return o
 }
 
-// subscriber makes an account with an endpoint.
+// subscriber creates an account with an endpoint.
 func subscriber(t *testing.T, s *Store) check.Caller {
 	t.Helper()
 	caller := newCaller(t, s, plan(t, "pro", 100_000))
@@ -76,7 +77,7 @@ func subscriber(t *testing.T, s *Store) check.Caller {
 	return caller
 }
 
-// blocked has a ledger record checks that make an event each, and returns their references in order.
+// blocked records n checks that trigger an event each, and returns their references in order.
 func blocked(t *testing.T, l *Ledger, caller check.Caller, n int) (refs []string) {
 	t.Helper()
 	for range n {
@@ -89,18 +90,18 @@ func blocked(t *testing.T, l *Ledger, caller check.Caller, n int) (refs []string
 	return refs
 }
 
-var all = Want{Events: 100, Account: 100}
+var all = webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 100}
 
-func claim(t *testing.T, o *Outbox, w Want) []Delivery {
+func claim(t *testing.T, o *Outbox, opts webhook.ClaimOptions) []webhook.Delivery {
 	t.Helper()
-	claimed, err := o.Claim(t.Context(), w)
+	claimed, err := o.Claim(t.Context(), opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return claimed
 }
 
-func claimOne(t *testing.T, o *Outbox) Delivery {
+func claimOne(t *testing.T, o *Outbox) webhook.Delivery {
 	t.Helper()
 	claimed := claim(t, o, all)
 	if len(claimed) != 1 {
@@ -112,35 +113,34 @@ func claimOne(t *testing.T, o *Outbox) Delivery {
 func claimNone(t *testing.T, o *Outbox, when string) {
 	t.Helper()
 	if claimed := claim(t, o, all); len(claimed) != 0 {
-		t.Fatalf("%s: attempt %d of %s was claimed", when, claimed[0].Number, claimed[0].Ref)
+		t.Fatalf("%s: attempt %d of %s was claimed", when, claimed[0].Attempt, claimed[0].Ref)
 	}
 }
 
-// ended is the end of an attempt just now, by a clock that cannot have gone on since.
-func ended(d Delivery, status int) Ended {
-	return Ended{Ref: d.Ref, Number: d.Number, At: time.Now().Add(time.Hour), Took: 40 * time.Millisecond,
-		Status:    status,
-		Delivered: status == 200, Answer: []byte("answer")}
+// ended returns the outcome of an attempt. EndedAt is in the future, so no time counts as elapsed since.
+func ended(d webhook.Delivery, status int) webhook.Outcome {
+	return webhook.Outcome{Ref: d.Ref, Attempt: d.Attempt, EndedAt: time.Now().Add(time.Hour),
+		Took: 40 * time.Millisecond, Status: status, Delivered: status == 200, ResponseBody: []byte("answer")}
 }
 
-func finish(t *testing.T, o *Outbox, e Ended) (time.Duration, bool) {
+func finish(t *testing.T, o *Outbox, e webhook.Outcome) (time.Duration, bool) {
 	t.Helper()
-	in, again, err := o.Finish(t.Context(), e)
+	delay, retry, err := o.Finish(t.Context(), e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return in, again
+	return delay, retry
 }
 
-// state reads an event's columns that say where it stands.
+// state describes an event's delivery state.
 func state(t *testing.T, s *Store, ref string) string {
 	t.Helper()
 	return one[string](t, s, `SELECT concat_ws(' ', state, attempts || ' begun', tries || ' ended', CASE WHEN leased_until IS NOT NULL THEN 'leased' END,
 		CASE WHEN sealed_payload IS NOT NULL THEN 'held' END, 'due in ' || round(extract(epoch FROM next_attempt_at - now()), 3)) FROM webhook_events WHERE ref = ?`, ref)
 }
 
-// Wherever a host dies, another carries on: the attempt that it had begun counts as none.
-func TestAnotherHostCarriesOn(t *testing.T) {
+// When a host dies during an attempt, another continues, and the interrupted attempt does not count.
+func TestAnotherHostContinues(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
 	dies, lives := outboxOf(t, s), outboxOf(t, s)
@@ -150,21 +150,21 @@ func TestAnotherHostCarriesOn(t *testing.T) {
 	for tries := range 4 {
 		for range 2 {
 			number++
-			if d := claimOne(t, dies); d.Number != number {
-				t.Fatalf("attempt %d is claimed as %d", number, d.Number)
+			if d := claimOne(t, dies); d.Attempt != number {
+				t.Fatalf("attempt %d was claimed as %d", number, d.Attempt)
 			}
-			clock.advance(t, AttemptLease-time.Microsecond)
+			clock.advance(t, webhook.AttemptLease-time.Microsecond)
 			claimNone(t, lives, "within the lease")
 			clock.advance(t, time.Microsecond)
 		}
 		number++
 		d := claimOne(t, lives)
-		if d.Number != number {
-			t.Fatalf("attempt %d is claimed as %d", number, d.Number)
+		if d.Attempt != number {
+			t.Fatalf("attempt %d was claimed as %d", number, d.Attempt)
 		}
 		in, again := finish(t, lives, ended(d, 503))
 		if again != (tries < 3) {
-			t.Errorf("after %d ended attempts and %d interrupted ones, another is due: %v", tries+1, number-tries-1,
+			t.Errorf("after %d ended and %d interrupted attempts, retry is %v", tries+1, number-tries-1,
 				again)
 		}
 		clock.advance(t, in)
@@ -178,7 +178,7 @@ func TestAnotherHostCarriesOn(t *testing.T) {
 	}
 	var log []string
 	for _, a := range attempts {
-		log = append(log, fmt.Sprint(a.Number, a.Status, a.TookMS != nil, a.Answer))
+		log = append(log, fmt.Sprint(a.Number, a.Status, a.TookMS != nil, a.ResponseBody))
 	}
 	var want []string
 	for i := 1; i <= 12; i++ {
@@ -193,15 +193,15 @@ func TestAnotherHostCarriesOn(t *testing.T) {
 	}
 }
 
-// A host that was only slow speaks up after another has taken its event over.
+// A slow host reports its outcome after another host has claimed the event.
 func TestLateOutcome(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		status int
 		want   string
 	}{
-		"a failure counts for nothing": {500, "pending 2 begun 0 ended leased held due in 15.000"},
-		"a success counts":             {200, "delivered 2 begun 1 ended"},
+		"a failure is ignored": {500, "pending 2 begun 0 ended leased held due in 15.000"},
+		"a success counts":     {200, "delivered 2 begun 1 ended"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -210,15 +210,15 @@ func TestLateOutcome(t *testing.T) {
 			caller := subscriber(t, s)
 			ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
 			first := claimOne(t, slow)
-			clock.advance(t, AttemptLease)
+			clock.advance(t, webhook.AttemptLease)
 			second := claimOne(t, other)
 			if _, again := finish(t, slow, ended(first, test.status)); again {
-				t.Error("the slow host is told to go on")
+				t.Error("the slow host may retry")
 			}
 			if got := state(t, s, ref); got != test.want {
 				t.Errorf("the event is %q, want %q", got, test.want)
 			}
-			// Both are logged, whatever they count for.
+			// Both attempts are logged, even if one does not count.
 			finish(t, other, ended(second, 200))
 			attempts, err := s.Attempts(t.Context(), caller.Account, ref)
 			if err != nil || len(attempts) != 2 || attempts[0].Status != test.status || attempts[1].Status != 200 {
@@ -231,7 +231,7 @@ func TestLateOutcome(t *testing.T) {
 	}
 }
 
-// A success that is told after the event has failed without it counts all the same.
+// A success counts even if it is reported after the event has failed.
 func TestSuccessAfterFailure(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
@@ -239,7 +239,7 @@ func TestSuccessAfterFailure(t *testing.T) {
 	caller := subscriber(t, s)
 	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
 	first := claimOne(t, slow)
-	clock.advance(t, AttemptLease)
+	clock.advance(t, webhook.AttemptLease)
 	for range 4 {
 		in, _ := finish(t, other, ended(claimOne(t, other), 500))
 		clock.advance(t, in)
@@ -253,7 +253,7 @@ func TestSuccessAfterFailure(t *testing.T) {
 	}
 }
 
-// An outcome is recorded again when the answer to its statement was lost. It counts once.
+// An outcome is recorded again when the database's reply was lost, but it counts once.
 func TestOutcomeCountsOnce(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -299,7 +299,7 @@ func TestHostsNeverShareAnAttempt(t *testing.T) {
 		o := outboxOf(t, s)
 		wg.Go(func() {
 			for {
-				got, err := o.Claim(context.Background(), Want{Events: 7, Account: 7})
+				got, err := o.Claim(context.Background(), webhook.ClaimOptions{MaxEvents: 7, MaxPerAccount: 7})
 				if err != nil {
 					t.Error(err)
 					return
@@ -324,7 +324,7 @@ func TestHostsNeverShareAnAttempt(t *testing.T) {
 	}
 }
 
-// An account with a long queue leaves room for those behind it, and accounts can be left out or singled out.
+// An account with a long queue leaves room for others. Claims can exclude accounts or be restricted to some.
 func TestClaimsAreFair(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
@@ -339,35 +339,35 @@ func TestClaimsAreFair(t *testing.T) {
 		clock.advance(t, time.Millisecond)
 	}
 	names := map[string]string{busy.Account: "busy", other.Account: "other", last.Account: "last"}
-	counts := func(w Want) string {
-		var who []string
-		for _, d := range claim(t, o, w) {
-			who = append(who, names[d.Account])
+	counts := func(opts webhook.ClaimOptions) string {
+		var accounts []string
+		for _, d := range claim(t, o, opts) {
+			accounts = append(accounts, names[d.AccountID])
 		}
-		slices.Sort(who)
-		clock.advance(t, AttemptLease) // all are due again
-		return strings.Join(who, " ")
+		slices.Sort(accounts)
+		clock.advance(t, webhook.AttemptLease) // makes all due again
+		return strings.Join(accounts, " ")
 	}
 	for name, test := range map[string]struct {
-		want Want
-		got  string
+		opts webhook.ClaimOptions
+		want string
 	}{
-		"one of each first":       {Want{Events: 3, Account: 4}, "busy last other"},
-		"then a second of each":   {Want{Events: 5, Account: 4}, "busy busy last other other"},
-		"no more than its share":  {Want{Events: 100, Account: 4}, "busy busy busy busy last other other"},
-		"one account is left out": {Want{Events: 100, Account: 4, Not: []string{busy.Account}}, "last other other"},
-		"one account alone": {Want{Events: 100, Account: 2, Only: []string{other.Account},
-			Not: []string{other.Account}}, "other other"},
-		"none": {Want{Events: 100, Account: 2, Not: []string{busy.Account, other.Account,
+		"one of each first":       {webhook.ClaimOptions{MaxEvents: 3, MaxPerAccount: 4}, "busy last other"},
+		"then a second of each":   {webhook.ClaimOptions{MaxEvents: 5, MaxPerAccount: 4}, "busy busy last other other"},
+		"no more than its share":  {webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 4}, "busy busy busy busy last other other"},
+		"one account is left out": {webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 4, Except: []string{busy.Account}}, "last other other"},
+		"one account alone": {webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 2, Only: []string{other.Account},
+			Except: []string{other.Account}}, "other other"},
+		"none": {webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 2, Except: []string{busy.Account, other.Account,
 			last.Account}}, ""},
 	} {
-		if got := counts(test.want); got != test.got {
-			t.Errorf("%s: %q, want %q", name, got, test.got)
+		if got := counts(test.opts); got != test.want {
+			t.Errorf("%s: %q, want %q", name, got, test.want)
 		}
 	}
 }
 
-func TestDeliveryCarriesWhatTheEventWas(t *testing.T) {
+func TestDeliveryMatchesTheEvent(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	o := outboxOf(t, s)
@@ -387,24 +387,23 @@ func TestDeliveryCarriesWhatTheEventWas(t *testing.T) {
 	}
 	d := claimOne(t, o)
 	d.Late = 0
-	want := Delivery{Ref: r.Decision.Ref, Account: caller.Account, Event: "check.review", Number: 1, Sequence: 1,
-		Body: body,
-		URL:  "https://receiver.example/hook?a=1", Secrets: []string{secret}}
+	want := webhook.Delivery{Ref: r.Decision.Ref, AccountID: caller.Account, Event: "check.review", Attempt: 1,
+		Sequence: 1, Body: body, URL: "https://receiver.example/hook?a=1", Secrets: []string{secret}}
 	if diff := cmp.Diff(want, d); diff != "" {
 		t.Errorf("delivery (-want +got):\n%s", diff)
 	}
 	finish(t, o, ended(d, 200))
 	if got, want := state(t, s, d.Ref), "delivered 1 begun 1 ended"; got != want {
-		t.Errorf("the event is %q, want %q: its payload must go with its delivery", got, want)
+		t.Errorf("the event is %q, want %q: delivery must delete the payload", got, want)
 	}
-	// The answer may echo the entity.
+	// The response may echo the entity.
 	if sealed := one[[]byte](t, s, "SELECT sealed_answer FROM webhook_attempts"); strings.Contains(string(sealed),
 		"answer") {
-		t.Error("the answer stands open in the database")
+		t.Error("the response is stored in plain text")
 	}
 }
 
-// An event that was altered in the database holds up nothing.
+// An event that was altered in the database fails and does not block others.
 func TestAlteredEventFails(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
@@ -422,8 +421,8 @@ func TestAlteredEventFails(t *testing.T) {
 	}
 }
 
-// An attempt whose event was erased meanwhile has nothing to be recorded in.
-func TestAttemptOfAnErasedEvent(t *testing.T) {
+// The outcome of an attempt is dropped if its event was erased meanwhile.
+func TestAttemptOfErasedEvent(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	o := outboxOf(t, s)
@@ -433,6 +432,6 @@ func TestAttemptOfAnErasedEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, again := finish(t, o, ended(d, 500)); again {
-		t.Error("the attempt is to be repeated")
+		t.Error("the attempt is to be retried")
 	}
 }

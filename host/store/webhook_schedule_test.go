@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-func TestScheduleIsExact(t *testing.T) {
+func TestRetrySchedule(t *testing.T) {
 	t.Parallel()
 	s, clock := openWithClock(t)
 	o := outboxOf(t, s)
 	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)[0]
 	for i, wait := range []time.Duration{time.Second, 4 * time.Second, 16 * time.Second, 0} {
 		d := claimOne(t, o)
-		if d.Number != i+1 || d.Late != 0 {
-			t.Errorf("attempt %d is claimed as %d, %v late", i+1, d.Number, d.Late)
+		if d.Attempt != i+1 || d.Late != 0 {
+			t.Errorf("attempt %d was claimed as %d, %v late", i+1, d.Attempt, d.Late)
 		}
-		claimNone(t, o, "while an attempt is under way")
-		clock.advance(t, 9*time.Second) // the attempt takes long; the pause counts from its end
+		claimNone(t, o, "while an attempt is in flight")
+		clock.advance(t, 9*time.Second) // a long attempt; the delay counts from its end
 		in, again := finish(t, o, ended(d, 500))
 		if in != wait || again != (wait > 0) {
 			t.Errorf("after attempt %d the next is due in %v, %v, want %v", i+1, in, again, wait)
@@ -36,31 +36,31 @@ func TestScheduleIsExact(t *testing.T) {
 	}
 }
 
-// What passes between an attempt's end and its being recorded does not put off the next.
-func TestScheduleCountsFromTheAttemptsEnd(t *testing.T) {
+// The delay counts from the end of an attempt, not from when its outcome is recorded.
+func TestRetryDelayCountsFromTheAttemptsEnd(t *testing.T) {
 	t.Parallel()
 	s, _ := openWithClock(t)
 	o := outboxOf(t, s)
 	blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)
 	e := ended(claimOne(t, o), 500)
-	e.At = time.Now().Add(-700 * time.Millisecond)
+	e.EndedAt = time.Now().Add(-700 * time.Millisecond)
 	if in, again := finish(t, o, e); !again || in > 300*time.Millisecond {
-		t.Errorf("700 ms after the attempt ended the next is due in %v, %v, want 300 ms at most", in, again)
+		t.Errorf("700 ms after the attempt ended, the next is due in %v, %v, want at most 300 ms", in, again)
 	}
 }
 
-// Nor does waiting for a connection, when many attempts end at once.
-func TestScheduleCountsWhileOutcomesQueue(t *testing.T) {
+// The time that an outcome waits for a connection counts towards the delay.
+func TestRetryDelayCountsWhileOutcomesQueue(t *testing.T) {
 	t.Parallel()
 	s, _ := openWithClock(t)
 	o := outboxOf(t, s)
 	blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)
 	e := ended(claimOne(t, o), 500)
-	e.At = time.Now()
-	var busy [endConnections]*sql.Conn
+	e.EndedAt = time.Now()
+	var busy [outcomeConnections]*sql.Conn
 	for i := range busy {
 		var err error
-		if busy[i], err = o.ends.DB.Conn(t.Context()); err != nil {
+		if busy[i], err = o.outcomes.DB.Conn(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -73,15 +73,14 @@ func TestScheduleCountsWhileOutcomesQueue(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	until(t, "the outcome waits, for 700 ms", func() bool {
-		return o.ends.Stats().WaitCount > 0 &&
-			time.Since(e.At) >= 700*time.Millisecond
+	until(t, "the outcome has waited for 700 ms", func() bool {
+		return o.outcomes.Stats().WaitCount > 0 && time.Since(e.EndedAt) >= 700*time.Millisecond
 	})
 	for _, conn := range busy {
 		conn.Close()
 	}
 	wg.Wait()
 	if !again || in > 300*time.Millisecond {
-		t.Errorf("700 ms after the attempt ended the next is due in %v, %v, want 300 ms at most", in, again)
+		t.Errorf("700 ms after the attempt ended, the next is due in %v, %v, want at most 300 ms", in, again)
 	}
 }

@@ -11,9 +11,10 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
+	"assay/host/webhook"
 )
 
-func TestEventsAreKeptForThoseWhoAskedOnly(t *testing.T) {
+func TestEventsNeedAnEndpoint(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})
@@ -24,16 +25,16 @@ func TestEventsAreKeptForThoseWhoAskedOnly(t *testing.T) {
 		if caller.Plan.Webhooks && err != nil {
 			t.Fatal(err)
 		}
-		if !caller.Plan.Webhooks && !errors.Is(err, ErrPlanWithoutWebhooks) {
+		if !caller.Plan.Webhooks && !errors.Is(err, webhook.ErrPlanWithoutWebhooks) {
 			t.Errorf("endpoint on the %s plan: %v, want ErrPlanWithoutWebhooks", planName, err)
 		}
 		return caller
 	}
-	starter, free, silent := with("starter"), with("free"), newCaller(t, s, plan(t, "pro", 100))
-	// An account that has left its plan keeps its endpoint for when it comes back.
-	left := with("pro")
-	left.Plan = plan(t, "free", 100)
-	spent := with("starter")
+	starter, free, noEndpoint := with("starter"), with("free"), newCaller(t, s, plan(t, "pro", 100))
+	// A downgraded account may still have an endpoint.
+	downgraded := with("pro")
+	downgraded.Plan = plan(t, "free", 100)
+	revoked := with("starter")
 	for name, test := range map[string]struct {
 		caller  check.Caller
 		verdict check.Verdict
@@ -42,9 +43,9 @@ func TestEventsAreKeptForThoseWhoAskedOnly(t *testing.T) {
 		"block":                 {starter, check.Block, "check.blocked"},
 		"review":                {starter, check.Review, "check.review"},
 		"allow":                 {starter, check.Allow, ""},
-		"without an endpoint":   {silent, check.Block, ""},
+		"without an endpoint":   {noEndpoint, check.Block, ""},
 		"plan without webhooks": {free, check.Block, ""},
-		"plan that was left":    {left, check.Block, ""},
+		"downgraded plan":       {downgraded, check.Block, ""},
 		"without a key":         {s.PublicCaller(), check.Block, ""},
 	} {
 		r := decided(test.caller, parse(t, entity.Domain, "example.org"), test.verdict)
@@ -58,23 +59,23 @@ func TestEventsAreKeptForThoseWhoAskedOnly(t *testing.T) {
 			t.Errorf("%s: events %v, %v, want %q", name, events, err, test.want)
 		}
 	}
-	// What is refused leaves no event behind.
-	if err := s.RevokeKey(t.Context(), spent.Key); err != nil {
+	// A rejected check creates no event.
+	if err := s.RevokeKey(t.Context(), revoked.Key); err != nil {
 		t.Fatal(err)
 	}
-	if err := l.Append(t.Context(), decided(spent, parse(t, entity.Domain, "example.org"),
+	if err := l.Append(t.Context(), decided(revoked, parse(t, entity.Domain, "example.org"),
 		check.Block)); !errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("append with a revoked key: %v", err)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM webhook_events"); n != 2 {
-		t.Errorf("%d events in all, want 2", n)
+		t.Errorf("%d events in total, want 2", n)
 	}
 	verifyLedger(t, s)
 }
 
-// The payload is, byte for byte, the body that will be sent (spec section 2.3), and closed to who has only the
-// database.
-func TestEventIsSealed(t *testing.T) {
+// The sealed payload is exactly the body that is sent (contract section 2.3), and cannot be read from the database
+// alone.
+func TestEventPayloadIsSealed(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})
@@ -91,7 +92,7 @@ func TestEventIsSealed(t *testing.T) {
 	}
 	sealed := one[[]byte](t, s, "SELECT sealed_payload FROM webhook_events")
 	if strings.Contains(strings.ToLower(string(sealed)), "paypa1") {
-		t.Error("the payload stands open in the database")
+		t.Error("the payload is stored in plain text")
 	}
 	body, err := testRing.Open(sealed, "event "+r.Decision.Ref)
 	if err != nil {
@@ -103,7 +104,7 @@ func TestEventIsSealed(t *testing.T) {
 		t.Errorf("body (-want +got):\n%s", diff)
 	}
 	if _, err := testRing.Open(sealed, "event chk_another"); err == nil {
-		t.Error("the payload opens as that of another event")
+		t.Error("the payload opens as another event's")
 	}
 	other, err := newRing(t.TempDir(), 'b')
 	if err != nil {
@@ -114,7 +115,7 @@ func TestEventIsSealed(t *testing.T) {
 	}
 }
 
-func TestEndpointIsReplacedWhole(t *testing.T) {
+func TestSetEndpointReplacesEverything(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	caller := newCaller(t, s, plan(t, "pro", 100))
@@ -125,17 +126,15 @@ func TestEndpointIsReplacedWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		secrets[secret] = true
-		var e Endpoint
-		if err := s.db.NewSelect().Model(&e).Where("account_id = ?", caller.Account).Scan(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		opened, err := testRing.Open(e.SealedSecret, "endpoint "+caller.Account)
-		if err != nil || string(opened) != secret || e.URL != url {
-			t.Errorf("endpoint %s with secret %q, %v, want %s with %q", e.URL, opened, err, url, secret)
+		stored := one[string](t, s, "SELECT url FROM webhook_endpoints WHERE account_id = ?", caller.Account)
+		sealed := one[[]byte](t, s, "SELECT sealed_secret FROM webhook_endpoints WHERE account_id = ?", caller.Account)
+		opened, err := testRing.Open(sealed, "endpoint "+caller.Account)
+		if err != nil || string(opened) != secret || stored != url {
+			t.Errorf("endpoint %s with secret %q, %v, want %s with %q", stored, opened, err, url, secret)
 		}
 	}
 	if len(secrets) != 2 {
-		t.Error("a new endpoint got the old one's secret")
+		t.Error("the new endpoint has the old one's secret")
 	}
 	for _, account := range []string{"acct_unknown", publicAccount} {
 		if _, err := s.SetEndpoint(t.Context(), account, "https://one.example"); !errors.Is(err, billing.ErrNoAccount) {

@@ -15,7 +15,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/lineup"
-	"assay/host/store"
+	"assay/host/webhook"
 )
 
 // Metrics are the Prometheus metrics of a host.
@@ -112,16 +112,16 @@ func (m *Metrics) BatchDone(size int, took time.Duration, queued int) {
 }
 
 // AttemptEnded records an attempt to deliver an event and how late it started.
-func (m *Metrics) AttemptEnded(a store.Ended, late time.Duration) {
+func (m *Metrics) AttemptEnded(o webhook.Outcome, late time.Duration) {
 	outcome := "unanswered"
 	switch {
-	case a.Delivered:
+	case o.Delivered:
 		outcome = "delivered"
-	case a.Status != 0:
+	case o.Status != 0:
 		outcome = "refused"
 	}
 	m.attempts.WithLabelValues(outcome).Inc()
-	m.attemptSeconds.Observe(a.Took.Seconds())
+	m.attemptSeconds.Observe(o.Took.Seconds())
 	m.attemptDelay.Observe(late.Seconds())
 }
 

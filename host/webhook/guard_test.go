@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,37 +16,41 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // forbidden are addresses of every kind that must not be called.
 var forbidden = strings.Fields(`
-	0.0.0.0 0.1.2.3 127.0.0.1 127.255.255.254 10.0.0.1 10.255.255.255 100.64.0.1 100.127.255.255 169.254.169.254 169.254.0.1 172.16.0.1
-	172.31.255.255 192.0.0.1 192.0.0.170 192.0.2.1 192.31.196.1 192.52.193.1 192.88.99.1 192.168.0.1 192.168.255.255 192.175.48.1 198.18.0.1
-	198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1 239.255.255.255 240.0.0.1 255.255.255.255
-	:: ::1 ::127.0.0.1 ::8.8.8.8 ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:169.254.169.254 ::ffff:0:127.0.0.1 64:ff9b::7f00:1 64:ff9b::808:808
-	64:ff9b:1::1 100::1 fc00::1 fd00:ec2::254 fdff::1 fe80::1 fe80::1%eth0 fec0::1 ff02::1 ff0e::1 2001::1 2001:0:7f00:1:: 2001:2::1 2001:10::1
-	2001:20::1 2001:1ff::1 2001:db8::1 2001:db8:ffff::1 2002:7f00:1:: 2002:808:808:: 2620:4f:8000::1 3fff::1 5f00::1 4000::1 1::1`)
+	0.0.0.0 0.1.2.3 127.0.0.1 127.255.255.254 10.0.0.1 10.255.255.255 100.64.0.1 100.127.255.255 169.254.169.254
+	169.254.0.1 172.16.0.1 172.31.255.255 192.0.0.1 192.0.0.170 192.0.2.1 192.31.196.1 192.52.193.1 192.88.99.1
+	192.168.0.1 192.168.255.255 192.175.48.1 198.18.0.1 198.19.255.255 198.51.100.1 203.0.113.1 224.0.0.1
+	239.255.255.255 240.0.0.1 255.255.255.255
+	:: ::1 ::127.0.0.1 ::8.8.8.8 ::ffff:127.0.0.1 ::ffff:10.0.0.1 ::ffff:169.254.169.254 ::ffff:0:127.0.0.1
+	64:ff9b::7f00:1 64:ff9b::808:808 64:ff9b:1::1 100::1 fc00::1 fd00:ec2::254 fdff::1 fe80::1 fe80::1%eth0 fec0::1
+	ff02::1 ff0e::1 2001::1 2001:0:7f00:1:: 2001:2::1 2001:10::1 2001:20::1 2001:1ff::1 2001:db8::1 2001:db8:ffff::1
+	2002:7f00:1:: 2002:808:808:: 2620:4f:8000::1 3fff::1 5f00::1 4000::1 1::1`)
 
-var reachable = strings.Fields(`1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.1 169.253.255.255 172.15.255.255
-	172.32.0.0 192.0.1.1 192.167.255.255 198.17.255.255 198.20.0.0 223.255.255.255 ::ffff:8.8.8.8 2001:200::1 2001:4860:4860::8888 2606:4700::1111 2a00::1
-	3ffe::1 2003::1 2001:db7::1`)
+var reachable = strings.Fields(`
+	1.1.1.1 8.8.8.8 9.255.255.255 11.0.0.0 100.63.255.255 100.128.0.0 126.255.255.255 128.0.0.1 169.253.255.255
+	172.15.255.255 172.32.0.0 192.0.1.1 192.167.255.255 198.17.255.255 198.20.0.0 223.255.255.255
+	::ffff:8.8.8.8 2001:200::1 2001:4860:4860::8888 2606:4700::1111 2a00::1 3ffe::1 2003::1 2001:db7::1`)
 
-func TestGuardJudgesAddresses(t *testing.T) {
+func TestGuardAddresses(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
 	for _, text := range forbidden {
-		if err := g.judge(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true); !errors.Is(err, errForbidden) {
+		if err := g.check(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true); !errors.Is(err, errForbidden) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 	for _, text := range reachable {
-		if err := g.judge(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true); err != nil {
+		if err := g.check(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true); err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
 }
 
-func TestGuardJudgesPortsAndSchemes(t *testing.T) {
+func TestGuardPortsAndSchemes(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t, "127.0.0.0/8", "::ffff:192.168.1.0/120", "fd00::/8")
 	g.own = []netip.Addr{netip.MustParseAddr("8.8.4.4")} // as on a host with a public address
@@ -54,47 +59,47 @@ func TestGuardJudgesPortsAndSchemes(t *testing.T) {
 		secure bool
 		ok     bool
 	}{
-		"https":                                 {"8.8.8.8:443", true, true},
-		"https elsewhere":                       {"8.8.8.8:8443", true, true},
-		"http":                                  {"8.8.8.8:80", false, false},
-		"http on the port of https":             {"8.8.8.8:443", false, false},
-		"SSH":                                   {"8.8.8.8:22", true, false},
-		"mail":                                  {"8.8.8.8:25", true, false},
-		"Postgres":                              {"8.8.8.8:5432", true, false},
-		"Redis":                                 {"8.8.8.8:6379", true, false},
-		"this machine's public address":         {"8.8.4.4:443", true, false},
-		"allowed":                               {"127.0.0.1:6379", false, true},
-		"allowed, mapped into IPv6":             {"[::ffff:127.0.0.1]:80", false, true},
-		"allowed as mapped":                     {"192.168.1.7:80", false, true},
-		"beside what is allowed":                {"192.168.2.7:443", true, false},
-		"allowed, IPv6":                         {"[fd00::7]:80", false, true},
-		"allowed, but with a zone":              {"[fd00::7%eth0]:80", false, false},
-		"what is allowed, in a NAT64 address":   {"[64:ff9b::127.0.0.1]:443", true, false},
-		"what is allowed, in a 6to4 address":    {"[2002:7f00:1::]:443", true, false},
-		"what is allowed, in a Teredo address":  {"[2001:0:7f00:1::]:443", true, false},
-		"what is allowed, in a compatible form": {"[::127.0.0.1]:443", true, false},
+		"https":                         {"8.8.8.8:443", true, true},
+		"https on 8443":                 {"8.8.8.8:8443", true, true},
+		"http":                          {"8.8.8.8:80", false, false},
+		"http on the port of https":     {"8.8.8.8:443", false, false},
+		"SSH":                           {"8.8.8.8:22", true, false},
+		"mail":                          {"8.8.8.8:25", true, false},
+		"Postgres":                      {"8.8.8.8:5432", true, false},
+		"Redis":                         {"8.8.8.8:6379", true, false},
+		"this machine's public address": {"8.8.4.4:443", true, false},
+		"allowed":                       {"127.0.0.1:6379", false, true},
+		"allowed, IPv4-mapped":          {"[::ffff:127.0.0.1]:80", false, true},
+		"allowed by a mapped network":   {"192.168.1.7:80", false, true},
+		"next to an allowed network":    {"192.168.2.7:443", true, false},
+		"allowed, IPv6":                 {"[fd00::7]:80", false, true},
+		"allowed, but with a zone":      {"[fd00::7%eth0]:80", false, false},
+		"allowed, as NAT64":             {"[64:ff9b::127.0.0.1]:443", true, false},
+		"allowed, as 6to4":              {"[2002:7f00:1::]:443", true, false},
+		"allowed, as Teredo":            {"[2001:0:7f00:1::]:443", true, false},
+		"allowed, IPv4-compatible":      {"[::127.0.0.1]:443", true, false},
 	} {
-		if err := g.judge(netip.MustParseAddrPort(test.to), test.secure); (err == nil) != test.ok {
+		if err := g.check(netip.MustParseAddrPort(test.to), test.secure); (err == nil) != test.ok {
 			t.Errorf("%s: %v, want allowed: %v", name, err, test.ok)
 		}
 	}
 	own, err := net.InterfaceAddrs()
 	if err != nil || len(newGuard(t).own) != len(own) {
-		t.Errorf("the guard knows %d of %d own addresses, %v", len(newGuard(t).own), len(own), err)
+		t.Errorf("the guard has %d of %d own addresses, %v", len(newGuard(t).own), len(own), err)
 	}
 }
 
-// errDialled stands for a connection that would have been made.
+// errDialled replaces a connection that the guard permitted.
 var errDialled = errors.New("dialled")
 
-// recording returns a caller whose dialers stop short of connecting, and what they were let through to.
-func recording(g *Guard, resolver *net.Resolver) (*caller, *atomic.Int32) {
+// countingSender returns a sender that does not connect, and the number of connections that its guard permitted.
+func countingSender(g *Guard, resolver *net.Resolver) (*sender, *atomic.Int32) {
 	var dialled atomic.Int32
-	client := func(secure bool) *net.Dialer {
+	dialer := func(secure bool) *net.Dialer {
 		d := g.dialer(resolver, secure)
-		judge := d.ControlContext
+		check := d.ControlContext
 		d.ControlContext = func(ctx context.Context, network, address string, c syscall.RawConn) error {
-			if err := judge(ctx, network, address, c); err != nil {
+			if err := check(ctx, network, address, c); err != nil {
 				return err
 			}
 			dialled.Add(1)
@@ -102,12 +107,11 @@ func recording(g *Guard, resolver *net.Resolver) (*caller, *atomic.Int32) {
 		}
 		return d
 	}
-	return &caller{secure: newClient(client(true), nil), plain: newClient(client(false), nil), timeout: patience,
-		log: discard()}, &dialled
+	return &sender{secure: newClient(dialer(true), nil), plain: newClient(dialer(false), nil), timeout: time.Minute,
+		log: slog.New(slog.DiscardHandler)}, &dialled
 }
 
-// Every forbidden address, under a name that a real DNS server resolves and written out, with https and http: none is
-// dialled.
+// No forbidden address is dialled, whether written in the URL or resolved by a real DNS server, with https or http.
 func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 	t.Parallel()
 	names := map[string][][]netip.Addr{
@@ -128,73 +132,71 @@ func TestForbiddenAddressesAreNotDialled(t *testing.T) {
 	names["mixed.test."] = [][]netip.Addr{{netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("8.8.8.8"),
 		netip.MustParseAddr("::1")}}
 	server := startNameServer(t, names)
-	server.called("alias.test.", "n2.test.")
-	c, dialled := recording(newGuard(t), server.Resolver)
+	server.alias("alias.test.", "n2.test.")
+	c, dialled := countingSender(newGuard(t), server.Resolver)
 	for _, url := range urls {
-		if e := c.attempt(delivery(url)); e.Error != errForbidden.Error() || e.Delivered || dialled.Swap(0) != 0 {
+		if e := c.send(newDelivery(url)); e.Error != errForbidden.Error() || e.Delivered || dialled.Swap(0) != 0 {
 			t.Errorf("%s: %q, want %q, and nothing dialled", url, e.Error, errForbidden)
 		}
 	}
-	// The test can fail: what is public is dialled, and of a mixed set that alone.
+	// Public addresses are dialled, and of a mixed set only those, so the test can fail.
 	for _, url := range []string{"https://public.test/", "https://six.test/", "https://mixed.test/",
 		"https://8.8.8.8/"} {
-		if c.attempt(delivery(url)); dialled.Swap(0) != 1 {
+		if c.send(newDelivery(url)); dialled.Swap(0) != 1 {
 			t.Errorf("%s: not dialled once", url)
 		}
 	}
 }
 
-// A name that leads to the receiver at first and to a forbidden address later gets no further.
-func TestRebinding(t *testing.T) {
+// A name that resolves to the receiver first and to a forbidden address later is not called again.
+func TestDNSRebinding(t *testing.T) {
 	t.Parallel()
 	var hits atomic.Int32
 	count := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { hits.Add(1) })
 	receiver := listen(t, "127.0.0.2:0", count)
 	_, port, _ := net.SplitHostPort(receiver.Listener.Addr().String())
-	listen(t, "127.0.0.3:"+port, http.HandlerFunc(func(http.ResponseWriter,
-		*http.Request) {
+	listen(t, "127.0.0.3:"+port, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("the forbidden address was called")
 	}))
 	server := startNameServer(t, map[string][][]netip.Addr{"moves.test.": {{netip.MustParseAddr("127.0.0.2")},
 		{netip.MustParseAddr("127.0.0.3")}}})
-	c := newCaller(newGuard(t, "127.0.0.2/32"), server.Resolver, nil, discard())
-	if e := c.attempt(delivery("http://moves.test:" + port)); !e.Delivered || hits.Load() != 1 {
-		t.Fatalf("the first attempt: %+v", e)
+	c := newSender(newGuard(t, "127.0.0.2/32"), server.Resolver, nil, slog.New(slog.DiscardHandler))
+	if e := c.send(newDelivery("http://moves.test:" + port)); !e.Delivered || hits.Load() != 1 {
+		t.Fatalf("first attempt: %+v", e)
 	}
 	server.next("moves.test.")
-	if e := c.attempt(delivery("http://moves.test:" + port)); e.Delivered || e.Error != errForbidden.Error() {
-		t.Errorf("the second attempt: %+v", e)
+	if e := c.send(newDelivery("http://moves.test:" + port)); e.Delivered || e.Error != errForbidden.Error() {
+		t.Errorf("second attempt: %+v", e)
 	}
 }
 
-// A receiver cannot send the host elsewhere, and the environment's proxy is not asked.
+// Redirects are not followed, and the environment's proxy is not used.
 func TestRedirectsAreNotFollowed(t *testing.T) {
 	t.Parallel()
-	secret := listen(t, "127.0.0.1:0", http.HandlerFunc(func(http.ResponseWriter,
-		*http.Request) {
+	target := listen(t, "127.0.0.1:0", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		t.Error("a redirect was followed")
 	}))
 	receiver := listen(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var code int
 		_, _ = fmt.Sscanf(r.URL.Path, "/%d", &code)
-		http.Redirect(w, r, secret.URL, code)
+		http.Redirect(w, r, target.URL, code)
 	}))
 	_, port, _ := net.SplitHostPort(receiver.Listener.Addr().String())
 	server := startNameServer(t, map[string][][]netip.Addr{"receiver.test.": {{netip.MustParseAddr("127.0.0.1")}}})
-	c := newCaller(newGuard(t, "127.0.0.1/32"), server.Resolver, nil, discard())
+	c := newSender(newGuard(t, "127.0.0.1/32"), server.Resolver, nil, slog.New(slog.DiscardHandler))
 	for _, code := range []int{301, 302, 303, 307, 308} {
-		if e := c.attempt(delivery(fmt.Sprintf("http://receiver.test:%s/%d", port, code))); e.Status != code ||
+		if e := c.send(newDelivery(fmt.Sprintf("http://receiver.test:%s/%d", port, code))); e.Status != code ||
 			e.Delivered {
 			t.Errorf("%d: %+v", code, e)
 		}
 	}
 }
 
-// TLS is spoken with the name that was set, whatever it resolves to.
+// The certificate is verified for the URL's host name.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // of handshakes that are meant to fail
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // handshakes are expected to fail
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	_, port, _ := net.SplitHostPort(server.Listener.Addr().String())
@@ -212,25 +214,10 @@ func TestTLS(t *testing.T) {
 		"an unknown authority": {"example.com", x509.NewCertPool(),
 			"TLS: the certificate is not signed by a known authority"},
 	} {
-		e := newCaller(newGuard(t, "127.0.0.1/32"), names.Resolver, test.roots,
-			discard()).attempt(delivery("https://" + test.host + ":" + port))
+		e := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, test.roots,
+			slog.New(slog.DiscardHandler)).send(newDelivery("https://" + test.host + ":" + port))
 		if e.Delivered != (test.want == "") || e.Error != test.want {
 			t.Errorf("%s: %+v, want %q", name, e, test.want)
 		}
 	}
-}
-
-// listen serves on an address until the test ends.
-func listen(t testing.TB, address string, h http.Handler) *httptest.Server {
-	t.Helper()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := httptest.NewUnstartedServer(h)
-	s.Listener.Close()
-	s.Listener = l
-	s.Start()
-	t.Cleanup(s.Close)
-	return s
 }

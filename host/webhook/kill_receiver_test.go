@@ -1,4 +1,4 @@
-package webhook
+package webhook_test
 
 import (
 	"io"
@@ -11,161 +11,171 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"assay/host/webhook"
 )
 
-// arrival is a request as a receiver saw it.
+// arrival is a request as the receiver saw it.
 type arrival struct {
-	number       int // of the attempt, as the request says
-	at, answered time.Time
-	status       int // 0: it was not answered
-	life, ended  int // of the host, when it came and when it was answered
+	attempt         int // its number in the request
+	at, respondedAt time.Time
+	status          int // 0: there was no response
+	host            int // which host sent the request: 0 for the first
 }
 
-// witness is a receiver that remembers all that it gets.
-type witness struct {
+// receiver is a webhook receiver that records all requests.
+type receiver struct {
 	*httptest.Server
-	ear *ear
+	listener *pausableListener
 
 	mu       sync.Mutex
-	arrivals map[string][]arrival
-	refuses  map[string]int // requests of an event that are answered with 500 before one is with 200
-	life     int            // which host lives
-	secrets  []string       // those that the customer knows
-	forged   int
-	stalls   string        // a request with that reference is not answered
-	stalled  chan struct{} // closed when it has come
+	arrivals map[string][]arrival // by event
+	refusals map[string]int       // by event, how many of its next requests get status 500
+	host     int                  // number of the current host
+	secrets  []string             // known to the customer
+	forged   int                  // requests without a valid signature
+	stallRef string               // the next request of this event gets no response
+	stalled  chan struct{}        // closed when that request has arrived
 }
 
-func newWitness(t *testing.T) *witness {
+func newReceiver(t *testing.T) *receiver {
 	t.Helper()
-	w := &witness{arrivals: map[string][]arrival{}, refuses: map[string]int{}}
-	w.Server = httptest.NewUnstartedServer(http.HandlerFunc(w.serve))
-	w.ear = &ear{Listener: w.Server.Listener}
-	w.Server.Listener = w.ear
-	w.Start()
-	t.Cleanup(w.Close)
-	return w
+	r := &receiver{arrivals: map[string][]arrival{}, refusals: map[string]int{}}
+	r.Server = httptest.NewUnstartedServer(http.HandlerFunc(r.serve))
+	r.listener = &pausableListener{Listener: r.Server.Listener}
+	r.Server.Listener = r.listener
+	r.Start()
+	t.Cleanup(r.Close)
+	return r
 }
 
-func (w *witness) serve(out http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(r.Body)
+func (r *receiver) serve(w http.ResponseWriter, request *http.Request) {
+	body, err := io.ReadAll(request.Body)
 	if err != nil {
-		return // its host was killed while it sent it
+		return // the host was killed while it sent the body
 	}
-	ref := r.Header.Get("webhook-id")
-	number, _ := strconv.Atoi(r.Header.Get("X-Service-Attempt"))
-	w.mu.Lock()
-	signed := slices.ContainsFunc(w.secrets, func(secret string) bool {
-		return slices.Contains(strings.Fields(r.Header.Get("webhook-signature")),
-			standardSignature(secret, ref, r.Header.Get("webhook-timestamp"), body))
+	ref := request.Header.Get("webhook-id")
+	attempt, _ := strconv.Atoi(request.Header.Get("X-Service-Attempt"))
+	r.mu.Lock()
+	signed := slices.ContainsFunc(r.secrets, func(secret string) bool {
+		return slices.Contains(strings.Fields(request.Header.Get("webhook-signature")),
+			webhook.StandardSignature(secret, ref, request.Header.Get("webhook-timestamp"), body))
 	})
 	if !signed {
-		w.forged++
+		r.forged++
 	}
-	n := len(w.arrivals[ref])
-	w.arrivals[ref] = append(w.arrivals[ref], arrival{number: number, at: time.Now(), life: w.life})
-	stall := ref == w.stalls
+	n := len(r.arrivals[ref])
+	r.arrivals[ref] = append(r.arrivals[ref], arrival{attempt: attempt, at: time.Now(), host: r.host})
+	stall := ref == r.stallRef
 	if stall {
-		w.stalls = ""
-		close(w.stalled)
+		r.stallRef = ""
+		close(r.stalled)
 	}
-	w.mu.Unlock()
+	r.mu.Unlock()
 	if stall {
-		<-r.Context().Done() // until its host is killed
+		<-request.Context().Done() // until the host is killed
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	status := http.StatusOK
-	if w.refuses[ref] > 0 {
-		w.refuses[ref]--
+	if r.refusals[ref] > 0 {
+		r.refusals[ref]--
 		status = http.StatusInternalServerError
 	}
-	a := &w.arrivals[ref][n]
-	a.answered, a.status, a.ended = time.Now(), status, w.life
-	out.WriteHeader(status)
+	a := &r.arrivals[ref][n]
+	a.respondedAt, a.status = time.Now(), status
+	w.WriteHeader(status)
 }
 
-// stall leaves the next request of an event without an answer.
-func (w *witness) stall(ref string) (stalled <-chan struct{}) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.stalls, w.stalled = ref, make(chan struct{})
-	return w.stalled
+// stall leaves the next request of an event without a response.
+func (r *receiver) stall(ref string) (stalled <-chan struct{}) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stallRef, r.stalled = ref, make(chan struct{})
+	return r.stalled
 }
 
-// refuse has the next requests of an event refused, so many.
-func (w *witness) refuse(ref string, times int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.refuses[ref] = times
+// refuse refuses the next requests of an event.
+func (r *receiver) refuse(ref string, times int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.refusals[ref] = times
 }
 
-func (w *witness) knows(secret string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.secrets = append(w.secrets, secret)
+// remaining returns how many of the next requests of an event are to be refused.
+func (r *receiver) remaining(ref string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.refusals[ref]
 }
 
-// nextLife says that the host was killed. Requests that were left alone are heard, and what comes now is another
-// host's.
-func (w *witness) nextLife() {
-	w.ear.hear()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.life++
-	w.stalls = ""
+// addSecret adds a secret that signatures are verified with.
+func (r *receiver) addSecret(secret string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.secrets = append(r.secrets, secret)
 }
 
-// ear is a listener that can be deaf: connections come about, and nothing is read from them.
-type ear struct {
+// nextHost is called when the host was killed. It resumes paused connections and attributes later requests to the next
+// host.
+func (r *receiver) nextHost() {
+	r.listener.resume()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.host++
+	r.stallRef = ""
+}
+
+// pausableListener is a listener that can be paused: it accepts connections, but reads nothing from them.
+type pausableListener struct {
 	net.Listener
 
-	mu   sync.Mutex
-	deaf chan struct{} // closed when it hears again; nil: it hears
-	came chan struct{} // closed when somebody has called in vain
+	mu       sync.Mutex
+	resumed  chan struct{} // closed by resume; nil: not paused
+	accepted chan struct{} // closed at the first connection while paused
 }
 
-func (e *ear) turnDeaf() (came <-chan struct{}) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.deaf, e.came = make(chan struct{}), make(chan struct{})
-	return e.came
+func (l *pausableListener) pause() (accepted <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.resumed, l.accepted = make(chan struct{}), make(chan struct{})
+	return l.accepted
 }
 
-func (e *ear) hear() {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.deaf != nil {
-		close(e.deaf)
-		e.deaf = nil
+func (l *pausableListener) resume() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.resumed != nil {
+		close(l.resumed)
+		l.resumed = nil
 	}
 }
 
-func (e *ear) Accept() (net.Conn, error) {
-	conn, err := e.Listener.Accept()
+func (l *pausableListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.deaf == nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.resumed == nil {
 		return conn, nil
 	}
-	if e.came != nil {
-		close(e.came)
-		e.came = nil
+	if l.accepted != nil {
+		close(l.accepted)
+		l.accepted = nil
 	}
-	return &unheard{conn, e.deaf}, nil
+	return &pausedConn{conn, l.resumed}, nil
 }
 
-// unheard is a connection from which nothing is read for a while.
-type unheard struct {
+// pausedConn is a connection whose reads block until resumed is closed.
+type pausedConn struct {
 	net.Conn
-	until <-chan struct{}
+	resumed <-chan struct{}
 }
 
-func (u *unheard) Read(b []byte) (int, error) {
-	<-u.until
-	return u.Conn.Read(b)
+func (c *pausedConn) Read(b []byte) (int, error) {
+	<-c.resumed
+	return c.Conn.Read(b)
 }

@@ -1,4 +1,4 @@
-package webhook
+package webhook_test
 
 import (
 	"context"
@@ -15,12 +15,13 @@ import (
 	"assay/host/check"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store"
+	"assay/host/webhook"
 )
 
-// Statements of a host, as the gate sees them.
-func isClaim(statement string) bool { return strings.Contains(statement, "WITH RECURSIVE who") }
+// Statements of a host, as the proxy sees them.
+func isClaim(statement string) bool { return strings.Contains(statement, "WITH RECURSIVE pending") }
 func isResend(statement string) bool {
-	return strings.HasPrefix(statement, "UPDATE webhook_events SET state = 'pending', tries = 0")
+	return strings.HasPrefix(statement, "UPDATE webhook_events AS e SET state = 'pending', tries = 0")
 }
 func isCommit(statement string) bool { return statement == "commit" }
 
@@ -30,159 +31,158 @@ func isFinish(ref string) func(string) bool {
 	}
 }
 
-func holds(ref string) func([]byte) bool {
+func containing(ref string) func([]byte) bool {
 	return func(message []byte) bool { return strings.Contains(string(message), ref) }
 }
 
 func anything([]byte) bool { return true }
 
-// stage is where in an event's life its host is killed.
+// stage is a point in an event's lifecycle at which its host is killed.
 type stage struct {
 	name  string
-	reach func(k *killing, ref string) // brings a host there with a new event
+	reach func(k *killTest, ref string) // brings the host to this point with a new event
 }
 
 var stages = []stage{
-	{"recorded, not claimed", func(k *killing, ref string) {
-		reached := k.gate.holds(isClaim, nil)
+	{"recorded, not claimed", func(k *killTest, ref string) {
+		reached := k.proxy.holdBack(isClaim, nil)
 		k.record(ref)
 		k.await(reached)
 	}},
-	{"claimed, unknown to the host", func(k *killing, ref string) {
-		reached := k.gate.holds(isClaim, holds(ref))
+	{"claimed, unknown to the host", func(k *killTest, ref string) {
+		reached := k.proxy.holdBack(isClaim, containing(ref))
 		k.record(ref)
 		k.await(reached)
 	}},
-	{"connected, nothing received", func(k *killing, ref string) {
-		came := k.witness.ear.turnDeaf()
+	{"connected, nothing received", func(k *killTest, ref string) {
+		accepted := k.receiver.listener.pause()
 		k.record(ref)
-		k.await(came)
-		until(k, "it is the event's turn", func() bool {
+		k.await(accepted)
+		until(k, "the event is leased", func() bool {
 			return k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND leased_until IS NOT NULL", ref) == 1
 		})
 	}},
-	{"received, not answered", func(k *killing, ref string) {
-		stalled := k.witness.stall(ref)
+	{"received, no response", func(k *killTest, ref string) {
+		stalled := k.receiver.stall(ref)
 		k.record(ref)
 		k.await(stalled)
 	}},
-	{"accepted, not recorded", func(k *killing, ref string) {
-		k.witness.refuse(ref, 0)
-		reached := k.gate.holds(isFinish(ref), nil)
+	{"accepted, not recorded", func(k *killTest, ref string) {
+		k.receiver.refuse(ref, 0)
+		reached := k.proxy.holdBack(isFinish(ref), nil)
 		k.record(ref)
 		k.await(reached)
 	}},
-	{"accepted, recorded, unknown to the host", func(k *killing, ref string) {
-		k.witness.refuse(ref, 0)
-		reached := k.gate.holds(isFinish(ref), anything)
+	{"accepted, recorded, unknown to the host", func(k *killTest, ref string) {
+		k.receiver.refuse(ref, 0)
+		reached := k.proxy.holdBack(isFinish(ref), anything)
 		k.record(ref)
 		k.await(reached)
 	}},
-	{"refused, not recorded", func(k *killing, ref string) {
-		k.witness.refuse(ref, max(1, k.refusals(ref)))
-		reached := k.gate.holds(isFinish(ref), nil)
+	{"refused, not recorded", func(k *killTest, ref string) {
+		k.receiver.refuse(ref, max(1, k.receiver.remaining(ref)))
+		reached := k.proxy.holdBack(isFinish(ref), nil)
 		k.record(ref)
 		k.await(reached)
 	}},
-	{"waiting for 1 s", func(k *killing, ref string) { k.refused(ref, 1) }},
-	{"waiting for 4 s", func(k *killing, ref string) { k.refused(ref, 2) }},
-	{"waiting for 16 s", func(k *killing, ref string) { k.refused(ref, 3) }},
-	{"refused at last, not recorded", func(k *killing, ref string) {
-		k.witness.refuse(ref, always)
-		k.refused(ref, 3)
-		reached := k.gate.holds(isFinish(ref), nil)
-		k.hurry(ref)
+	{"before the first retry", func(k *killTest, ref string) { k.recordRefused(ref, 1) }},
+	{"before the second retry", func(k *killTest, ref string) { k.recordRefused(ref, 2) }},
+	{"before the third retry", func(k *killTest, ref string) { k.recordRefused(ref, 3) }},
+	{"last attempt refused, not recorded", func(k *killTest, ref string) {
+		k.receiver.refuse(ref, always)
+		k.recordRefused(ref, 3)
+		reached := k.proxy.holdBack(isFinish(ref), nil)
+		k.makeDue(ref)
 		k.await(reached)
 	}},
-	{"resending, not yet", func(k *killing, ref string) { k.resent(ref, nil) }},
-	{"resent, unknown to the host", func(k *killing, ref string) { k.resent(ref, anything) }},
-	{"rotating, not yet", func(k *killing, ref string) { k.rotated(ref, nil) }},
-	{"rotated, secret lost", func(k *killing, ref string) { k.rotated(ref, anything) }},
+	{"resend not executed", func(k *killTest, ref string) { k.holdResend(ref, nil) }},
+	{"resend executed, unknown to the host", func(k *killTest, ref string) { k.holdResend(ref, anything) }},
+	{"rotation not committed", func(k *killTest, ref string) { k.holdRotation(ref, nil) }},
+	{"rotation committed, secret lost", func(k *killTest, ref string) { k.holdRotation(ref, anything) }},
 }
 
-// always is more often than an event is ever sent.
+// always exceeds the number of requests of any event.
 const always = 1000
 
-// killing is a database whose hosts are killed, one after the other.
-type killing struct {
+// killTest is a database whose hosts are killed one after another. The maps are keyed by the events' references.
+type killTest struct {
 	*testing.T
-	gate    *gate
-	witness *witness
-	store   *store.Store
-	sql     *pgx.Conn
-	caller  check.Caller
-	victim  *victim
+	proxy    *proxy
+	receiver *receiver
+	store    *store.Store
+	conn     *pgx.Conn
+	caller   check.Caller
+	host     *hostProcess
 
-	kills   map[string]int          // while an event waited or was under way
-	hurried map[string]map[int]bool // attempts that were made due before their time
-	// how often an event was sent off: once, and once more for each time that it was resent
-	rounds   map[string]int
+	kills    map[string]int          // how many hosts were killed while the event was pending
+	early    map[string]map[int]bool // attempts that the test made due early
+	rounds   map[string]int          // how often the schedule began: once, and once for each resend
 	recorded []string
-	resends  []string          // those that a host was to resend
-	stages   map[string]string // at which each event's host was killed
+	resends  []string          // events that a host was told to resend
+	stages   map[string]string // the stage at which the event's host was killed
 }
 
-// TestKills kills a host at every stage of an event's life. No event is lost, none is sent more often than four times
-// and once more for each kill, none before its time, and what a dead host had leased goes on. ASSAY_KILLS says how
-// often at each stage; with many, half of the events are refused to the end, and how late retries began is logged.
+// TestKills kills hosts at every stage of an event's lifecycle. It verifies that no event is lost, that none is sent
+// more than four times plus once for each kill, that no retry is early, and that another host continues leased events.
+// ASSAY_KILLS sets the number of kills at each stage. If set, half of the events are refused by every attempt.
 func TestKills(t *testing.T) {
 	t.Parallel()
-	kills, long := 2, false
+	kills, soak := 2, false
 	if text := os.Getenv("ASSAY_KILLS"); text != "" {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		kills, long = n, true
+		kills, soak = n, true
 	}
-	killings := make([]*killing, lanes)
-	t.Run("kill", func(of *testing.T) {
-		for lane := range lanes {
-			of.Run(fmt.Sprint(lane), func(of *testing.T) {
-				of.Parallel()
-				k := newKilling(t, of)
+	tests := make([]*killTest, databases)
+	t.Run("kill", func(group *testing.T) {
+		for d := range databases {
+			group.Run(fmt.Sprint(d), func(part *testing.T) {
+				part.Parallel()
+				k := newKillTest(t, part)
 				for i := range kills {
-					for s := lane; s < len(stages); s += lanes {
+					for s := d; s < len(stages); s += databases {
 						k.start(t)
 						ref := check.NewRef()
 						k.stages[ref] = stages[s].name
-						if long && i%2 == 1 {
-							k.witness.refuse(ref, always)
+						if soak && i%2 == 1 {
+							k.receiver.refuse(ref, always)
 						}
 						stages[s].reach(k, ref)
 						k.kill()
 					}
 				}
 				k.start(t)
-				killings[lane] = k
+				tests[d] = k
 			})
 		}
 	})
-	// Leases and pauses pass for all of them at once.
+	// Leases and retry delays pass for all databases at the same time.
 	all := tally{}
-	for lane, k := range killings {
-		t.Run(fmt.Sprint(lane), func(t *testing.T) {
+	for d, k := range tests {
+		t.Run(fmt.Sprint(d), func(t *testing.T) {
 			if k == nil {
-				t.Skip("it went wrong before")
+				t.Skip("the kills failed")
 			}
 			k.T = t
 			k.settle()
-			all.add(k.judge())
+			all.add(k.verify())
 		})
 	}
 	t.Log(all.String())
 }
 
-// lanes is how many databases the stages are tried on, side by side.
-const lanes = 4
+// databases is the number of databases over which the stages are distributed.
+const databases = 4
 
-// newKilling begins a killing whose parts last as long as the whole test, and which part of it reports.
-func newKilling(t, part *testing.T) *killing {
+// newKillTest creates a database and a receiver that last as long as t. part reports failures until then.
+func newKillTest(t, part *testing.T) *killTest {
 	part.Helper()
 	url := postgrestest.Database(t)
-	k := &killing{
-		T: part, gate: gated(t, url), witness: newWitness(t),
-		kills: map[string]int{}, hurried: map[string]map[int]bool{}, rounds: map[string]int{},
+	k := &killTest{
+		T: part, proxy: startProxy(t, url), receiver: newReceiver(t),
+		kills: map[string]int{}, early: map[string]map[int]bool{}, rounds: map[string]int{},
 		stages: map[string]string{},
 	}
 	s, err := store.Open(t.Context(), store.Config{URL: url, Keys: testRing, Logger: discard()})
@@ -190,54 +190,54 @@ func newKilling(t, part *testing.T) *killing {
 		part.Fatal(err)
 	}
 	k.store = s
-	if k.sql, err = pgx.Connect(t.Context(), url); err != nil {
+	if k.conn, err = pgx.Connect(t.Context(), url); err != nil {
 		part.Fatal(err)
 	}
 	t.Cleanup(func() {
-		_ = k.sql.Close(context.Background())
+		_ = k.conn.Close(context.Background())
 		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	})
-	k.caller = (&deployment{store: s}).subscribe(part, k.witness.URL)
-	secret, err := s.SetEndpoint(part.Context(), k.caller.Account, k.witness.URL)
+	k.caller = (&deployment{store: s}).subscribe(part, k.receiver.URL)
+	secret, err := s.SetEndpoint(part.Context(), k.caller.Account, k.receiver.URL)
 	if err != nil {
 		part.Fatal(err)
 	}
-	k.witness.knows(secret)
+	k.receiver.addSecret(secret)
 	return k
 }
 
-// start starts a host that lives until it is killed, or as long as the whole test.
-func (k *killing) start(t *testing.T) {
+// start starts a host that runs until it is killed or t ends.
+func (k *killTest) start(t *testing.T) {
 	k.Helper()
-	k.victim = startVictim(t, k.gate.URL)
-	k.victim.await(k.T)
+	k.host = startHostProcess(t, k.proxy.URL)
+	k.host.await(k.T)
 }
 
-func (k *killing) await(reached <-chan struct{}) {
+func (k *killTest) await(reached <-chan struct{}) {
 	k.Helper()
 	select {
 	case <-reached:
-	case <-time.After(patience):
+	case <-time.After(waitTimeout):
 		k.Fatal("the stage was not reached")
 	}
 }
 
-// record has the host record a check, which makes an event.
-func (k *killing) record(ref string) {
+// record makes the host record a check that triggers an event.
+func (k *killTest) record(ref string) {
 	k.Helper()
-	k.victim.order(k.T, "check", k.caller.Account, k.caller.Key, ref)
-	k.victim.await(k.T)
+	k.host.start(k.T, "check", k.caller.Account, k.caller.Key, ref)
+	k.host.await(k.T)
 	k.recorded = append(k.recorded, ref)
 	k.rounds[ref] = 1
 }
 
-// refused waits until so many attempts of an event have been refused and recorded, each hurried along behind the one
-// before.
-func (k *killing) refused(ref string, times int) {
+// recordRefused records an event and waits until the given number of its attempts have been refused and recorded. It
+// makes each retry due at once.
+func (k *killTest) recordRefused(ref string, times int) {
 	k.Helper()
-	k.witness.refuse(ref, max(times, k.refusals(ref)))
+	k.receiver.refuse(ref, max(times, k.receiver.remaining(ref)))
 	k.record(ref)
 	for n := 1; ; n++ {
 		until(k, fmt.Sprintf("attempt %d is refused", n), func() bool {
@@ -247,90 +247,85 @@ func (k *killing) refused(ref string, times int) {
 		if n == times {
 			return
 		}
-		k.hurry(ref)
+		k.makeDue(ref)
 	}
 }
 
-func (k *killing) refusals(ref string) int {
-	k.witness.mu.Lock()
-	defer k.witness.mu.Unlock()
-	return k.witness.refuses[ref]
-}
-
-// hurry makes an event's next attempt due, unless it has begun.
-func (k *killing) hurry(ref string) {
+// makeDue makes an event's next attempt due now, unless it has begun.
+func (k *killTest) makeDue(ref string) {
 	k.Helper()
-	number := k.int(`WITH due AS (UPDATE webhook_events SET next_attempt_at = now() WHERE ref = $1 AND state = 'pending' AND leased_until IS NULL
+	number := k.int(`WITH due AS (UPDATE webhook_events SET next_attempt_at = now()
+		WHERE ref = $1 AND state = 'pending' AND leased_until IS NULL
 		RETURNING attempts + 1 AS number) SELECT coalesce(max(number), 0) FROM due`, ref)
-	if k.hurried[ref] == nil {
-		k.hurried[ref] = map[int]bool{}
+	if k.early[ref] == nil {
+		k.early[ref] = map[int]bool{}
 	}
-	k.hurried[ref][number] = true
+	k.early[ref][number] = true
 }
 
-// resent has the host resend an event that has failed, and holds that up.
-func (k *killing) resent(ref string, answer func([]byte) bool) {
+// holdResend makes the host resend a failed event, and holds back the statement or its reply.
+func (k *killTest) holdResend(ref string, reply func([]byte) bool) {
 	k.Helper()
 	k.resends = append(k.resends, ref)
-	k.witness.refuse(ref, 4)
-	k.refused(ref, 4)
-	reached := k.gate.holds(isResend, answer)
-	k.victim.order(k.T, "resend", k.caller.Account, ref)
+	k.receiver.refuse(ref, 4)
+	k.recordRefused(ref, 4)
+	reached := k.proxy.holdBack(isResend, reply)
+	k.host.start(k.T, "resend", k.caller.Account, ref)
 	k.await(reached)
 }
 
-// rotated has the host rotate the secret while an event is under way, and holds the commit up. Its customer never
-// learns the new one, and rotates again.
-func (k *killing) rotated(ref string, answer func([]byte) bool) {
+// holdRotation makes the host rotate the secret during an attempt, and holds back the commit or its reply. The customer
+// never sees the new secret and rotates again.
+func (k *killTest) holdRotation(ref string, reply func([]byte) bool) {
 	k.Helper()
-	stalled := k.witness.stall(ref)
+	stalled := k.receiver.stall(ref)
 	k.record(ref)
 	k.await(stalled)
-	reached := k.gate.holds(isCommit, answer)
-	k.victim.order(k.T, "rotate", k.caller.Account)
+	reached := k.proxy.holdBack(isCommit, reply)
+	k.host.start(k.T, "rotate", k.caller.Account)
 	k.await(reached)
 	k.kill()
-	secret, err := k.store.RotateSecret(k.Context(), k.caller.Account, store.SecretOverlap)
+	secret, err := k.store.RotateSecret(k.Context(), k.caller.Account, webhook.SecretOverlap)
 	if err != nil {
 		k.Fatal(err)
 	}
-	k.witness.knows(secret)
+	k.receiver.addSecret(secret)
 }
 
-// kill ends the host at once, and with it its connections.
-func (k *killing) kill() {
+// kill kills the host and closes its connections.
+func (k *killTest) kill() {
 	k.Helper()
-	if k.victim == nil {
+	if k.host == nil {
 		return
 	}
-	k.victim.kill()
-	k.victim = nil
-	k.gate.cut()
-	k.witness.nextLife()
-	rows, err := k.sql.Query(k.Context(), "SELECT ref FROM webhook_events WHERE state = 'pending'")
+	k.host.kill()
+	k.host = nil
+	k.proxy.disconnect()
+	k.receiver.nextHost()
+	rows, err := k.conn.Query(k.Context(), "SELECT ref FROM webhook_events WHERE state = 'pending'")
 	if err != nil {
 		k.Fatal(err)
 	}
-	waiting, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	pending, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil {
 		k.Fatal(err)
 	}
-	for _, ref := range waiting {
+	for _, ref := range pending {
 		k.kills[ref]++
 	}
 }
 
-func (k *killing) int(query string, args ...any) (n int) {
+func (k *killTest) int(query string, args ...any) (n int) {
 	k.Helper()
-	if err := k.sql.QueryRow(k.Context(), query, args...).Scan(&n); err != nil {
+	if err := k.conn.QueryRow(k.Context(), query, args...).Scan(&n); err != nil {
 		k.Fatal(err)
 	}
 	return n
 }
 
-// settle waits until every event is delivered or has failed. What the killed hosts were to resend and did not, the
-// customer resends.
-func (k *killing) settle() {
+// settle waits until every event is delivered or has failed. The customer resends the events that the killed hosts did
+// not.
+func (k *killTest) settle() {
 	k.Helper()
 	for _, ref := range k.resends {
 		k.rounds[ref] = 2
@@ -340,35 +335,35 @@ func (k *killing) settle() {
 			}
 		}
 	}
-	for pending := always; pending > 0; { // whose number falls as long as hosts do their work
+	for pending := always; pending > 0; { // the number falls as long as the host makes progress
 		before := pending
-		until(k, fmt.Sprintf("fewer than %d events wait", before), func() bool {
+		until(k, fmt.Sprintf("fewer than %d events are pending", before), func() bool {
 			pending = k.int("SELECT count(*) FROM webhook_events WHERE state = 'pending'")
 			return pending < before
 		})
 	}
 }
 
-// schedule is that of the spec, sections 3 and 8.
+// schedule holds the retry delays of contract sections 3 and 8.
 var schedule = []time.Duration{time.Second, 4 * time.Second, 16 * time.Second}
 
-// judge says what is wrong with what became of the events, and counts.
-func (k *killing) judge() tally {
+// verify reports events whose outcome is wrong, and returns counts.
+func (k *killTest) verify() tally {
 	k.Helper()
-	sum := tally{kills: k.witness.life}
-	k.witness.mu.Lock()
-	defer k.witness.mu.Unlock()
-	if k.witness.forged > 0 {
-		k.Errorf("%d requests were signed with no secret that the customer knows", k.witness.forged)
+	sum := tally{kills: k.receiver.host}
+	k.receiver.mu.Lock()
+	defer k.receiver.mu.Unlock()
+	if k.receiver.forged > 0 {
+		k.Errorf("%d requests were signed without a secret that the customer knows", k.receiver.forged)
 	}
 	events, err := k.store.RecentEvents(k.Context(), k.caller.Account, "", 0, always)
 	if err != nil {
 		k.Fatal(err)
 	}
 	for _, ref := range k.recorded {
-		i := slices.IndexFunc(events, func(e store.Event) bool { return e.Ref == ref })
+		i := slices.IndexFunc(events, func(e webhook.Event) bool { return e.Ref == ref })
 		if i < 0 {
-			k.Errorf("%s, %s: it is lost", ref, k.stages[ref])
+			k.Errorf("%s, %s: the event is lost", ref, k.stages[ref])
 			continue
 		}
 		log, err := k.store.Attempts(k.Context(), k.caller.Account, ref)
@@ -376,12 +371,12 @@ func (k *killing) judge() tally {
 			k.Fatal(err)
 		}
 		sum.events++
-		k.judgeEvent(&sum, events[i], log, k.witness.arrivals[ref])
+		k.verifyEvent(&sum, events[i], log, k.receiver.arrivals[ref])
 	}
 	return sum
 }
 
-func (k *killing) judgeEvent(sum *tally, e store.Event, log []store.Attempt, arrivals []arrival) {
+func (k *killTest) verifyEvent(sum *tally, e webhook.Event, log []webhook.Attempt, arrivals []arrival) {
 	k.Helper()
 	interrupted, refused, accepted := 0, 0, 0
 	for i, a := range log {
@@ -393,25 +388,25 @@ func (k *killing) judgeEvent(sum *tally, e store.Event, log []store.Attempt, arr
 		default:
 			refused++
 		}
-		if i+1 < len(log) && !k.hurried[e.Ref][a.Number+1] {
-			k.judgePause(sum, e.Ref, a, log[i+1], refused, arrivals)
+		if i+1 < len(log) && !k.early[e.Ref][a.Number+1] {
+			k.verifyDelay(sum, e.Ref, a, log[i+1], refused, arrivals)
 		}
 	}
 	sum.interrupted += interrupted
-	sum.sent = max(sum.sent, len(arrivals)-4*(k.rounds[e.Ref]-1))
+	sum.requests = max(sum.requests, len(arrivals)-4*(k.rounds[e.Ref]-1))
 	rounds := k.rounds[e.Ref]
 	wrong := ""
 	switch {
 	case e.Attempts != len(log):
-		wrong = "its log is not complete"
+		wrong = "the log is incomplete"
 	case e.State == "delivered" && (accepted != 1 || refused >= 4*rounds):
-		wrong = "it was delivered without being accepted once"
+		wrong = "delivered, but not accepted exactly once"
 	case e.State == "failed" && (accepted != 0 || refused != 4*rounds):
-		wrong = "it failed without being refused four times"
+		wrong = "failed, but not refused four times"
 	case len(arrivals) > 4*rounds+k.kills[e.Ref]:
-		wrong = "it was sent more often than four times and once for each kill"
+		wrong = "sent more than four times plus once for each kill"
 	case len(arrivals) > len(log), interrupted > k.kills[e.Ref]:
-		wrong = "it was sent without an attempt, or an attempt was interrupted by no kill"
+		wrong = "sent without an attempt, or interrupted without a kill"
 	}
 	if wrong != "" {
 		k.Errorf("%s, %s: %s: %s, sent %d times in %d attempts: %d accepted, %d refused, %d interrupted; %d kills",
@@ -420,69 +415,68 @@ func (k *killing) judgeEvent(sum *tally, e store.Event, log []store.Attempt, arr
 	}
 }
 
-// judgePause says whether an attempt began before its time, and notes how late it began if one host lived all the
-// while.
-func (k *killing) judgePause(sum *tally, ref string, before, after store.Attempt, refused int, arrivals []arrival) {
+// verifyDelay reports a retry that began early. If one host made both attempts, it adds the lateness to sum.
+func (k *killTest) verifyDelay(sum *tally, ref string, before, after webhook.Attempt, refused int, arrivals []arrival) {
 	k.Helper()
-	const coarse = 2 * time.Millisecond // the log is in milliseconds
+	const tolerance = 2 * time.Millisecond // the log has a resolution of 1 ms
 	if before.TookMS == nil {
-		if pause := after.StartedAt.Sub(before.StartedAt); pause < store.AttemptLease-coarse {
-			k.Errorf("%s, %s: attempt %d began %v after an interrupted one, before its lease had passed", ref,
+		if pause := after.StartedAt.Sub(before.StartedAt); pause < webhook.AttemptLease-tolerance {
+			k.Errorf("%s, %s: attempt %d began %v after an interrupted one, within its lease", ref,
 				k.stages[ref], after.Number, pause)
 		}
 		return
 	}
 	if refused%4 == 0 {
-		return // it was resent by hand
+		return // resent
 	}
 	wait := schedule[refused%4-1]
 	ended := before.StartedAt.Add(time.Duration(*before.TookMS) * time.Millisecond)
-	if pause := after.StartedAt.Sub(ended); pause < wait-coarse {
+	if pause := after.StartedAt.Sub(ended); pause < wait-tolerance {
 		k.Errorf("%s, %s: attempt %d began %v after a refused one, want %v", ref, k.stages[ref], after.Number, pause,
 			wait)
 	}
 	at := func(number int) *arrival {
-		i := slices.IndexFunc(arrivals, func(a arrival) bool { return a.number == number })
+		i := slices.IndexFunc(arrivals, func(a arrival) bool { return a.attempt == number })
 		if i < 0 {
 			return nil
 		}
 		return &arrivals[i]
 	}
 	if first, second := at(before.Number), at(after.Number); first != nil && second != nil && first.status != 0 {
-		pause := second.at.Sub(first.answered)
-		if pause < wait-10*time.Millisecond { // clocks are set meanwhile
-			k.Errorf("%s, %s: attempt %d came %v after a refused one, want %v", ref, k.stages[ref], after.Number, pause,
+		pause := second.at.Sub(first.respondedAt)
+		if pause < wait-10*time.Millisecond { // the clock may be adjusted meanwhile
+			k.Errorf("%s, %s: attempt %d arrived %v after a refused one, want %v", ref, k.stages[ref], after.Number, pause,
 				wait)
 		}
-		if first.life == second.life {
+		if first.host == second.host {
 			sum.late = append(sum.late, pause-wait)
 		}
 	}
 }
 
-// tally is what was seen at one stage, or at all.
+// tally counts what happened to the events.
 type tally struct {
-	// sent: most requests of one event, those of a first round of four not counted if it was resent
-	events, kills, interrupted, sent int
-	late                             []time.Duration
+	events, kills, interrupted int
+	requests                   int             // maximum for one event, without the first round of a resent event
+	late                       []time.Duration // of retries
 }
 
 func (s *tally) add(other tally) {
 	s.events += other.events
 	s.kills += other.kills
 	s.interrupted += other.interrupted
-	s.sent = max(s.sent, other.sent)
+	s.requests = max(s.requests, other.requests)
 	s.late = append(s.late, other.late...)
 }
 
 func (s *tally) String() string {
-	text := fmt.Sprintf("%d events, %d kills, %d attempts interrupted, %d requests of one event at most", s.events,
-		s.kills, s.interrupted, s.sent)
+	text := fmt.Sprintf("%d events, %d kills, %d attempts interrupted, at most %d requests for one event", s.events,
+		s.kills, s.interrupted, s.requests)
 	if len(s.late) == 0 {
 		return text
 	}
 	slices.Sort(s.late)
 	n := len(s.late)
-	return text + fmt.Sprintf("; %d retries came late by %v at p50, %v at p99, %v at most", n, s.late[n/2],
+	return text + fmt.Sprintf("; %d retries were late by %v at p50, %v at p99, at most %v", n, s.late[n/2],
 		s.late[n*99/100], s.late[n-1])
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// The expected values were computed with Python's hmac; the first Standard Webhooks one is the example of its
-// libraries' tests.
+// The expected values were computed with Python's hmac module. The first one is from the tests of the Standard Webhooks
+// libraries.
 func TestSign(t *testing.T) {
 	t.Parallel()
 	if got, want := standardSignature("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek",
@@ -18,9 +18,9 @@ func TestSign(t *testing.T) {
 		t.Errorf("Standard Webhooks: %s, want %s", got, want)
 	}
 	at := time.Unix(1_800_000_000, 900_000_000)
-	d := delivery("https://receiver.example")
-	one := http.Header{}
-	sign(one, d, at)
+	d := newDelivery("https://receiver.example")
+	got := http.Header{}
+	sign(got, d, at)
 	want := http.Header{
 		"X-Service-Event":     {"check.blocked"},
 		"X-Service-Signature": {"sha256=012d96f639f336ff7e2344a232a5011b8483eabd234eca2043fed85bdb41a7f6"},
@@ -30,16 +30,16 @@ func TestSign(t *testing.T) {
 		"Webhook-Timestamp":   {"1800000000"},
 		"Webhook-Signature":   {"v1,W1jLYWowz5YMzEGu4bdtrE/N5itM+YxtenBeAK/FCYw="},
 	}
-	if diff := cmp.Diff(want, one); diff != "" {
+	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("headers (-want +got):\n%s", diff)
 	}
 	d.Secrets = []string{"whsec_c2VjcmV0IHR3bw==", "whsec_c2VjcmV0IG9uZQ=="}
-	both := http.Header{}
-	sign(both, d, at)
+	got = http.Header{}
+	sign(got, d, at)
 	want.Set("X-Service-Signature", "sha256=3587eecb67404904052516bf96681c8c603237a262b038c4ee6df586d489f584")
 	want.Set("X-Service-Signature-Previous", "sha256=012d96f639f336ff7e2344a232a5011b8483eabd234eca2043fed85bdb41a7f6")
 	want.Set("Webhook-Signature", "v1,YSqtC9crfDnDJ6FkkuNcysPVWcHqYHt3wBnmO6QVheY= v1,W1jLYWowz5YMzEGu4bdtrE/N5itM+YxtenBeAK/FCYw=")
-	if diff := cmp.Diff(want, both); diff != "" {
-		t.Errorf("headers while two secrets sign (-want +got):\n%s", diff)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("headers with two secrets (-want +got):\n%s", diff)
 	}
 }

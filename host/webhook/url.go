@@ -13,11 +13,11 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// maxURL is the length of a URL, in bytes.
+// maxURL is the maximum length of a URL in bytes.
 const maxURL = 2048
 
-// ParseURL reads a receiver's URL and returns it in the one form that is stored and called: its host in ASCII. What two
-// readers could understand differently is refused. Errors begin with "url: " and say why, for the customer.
+// ParseURL parses an endpoint's URL and returns its canonical form, with the host in ASCII. It rejects URLs that two
+// parsers could read differently. Errors begin with "url: " and explain the reason to the customer.
 func ParseURL(text string) (string, error) {
 	u, err := parseURL(text)
 	if err != nil {
@@ -28,26 +28,24 @@ func ParseURL(text string) (string, error) {
 
 func parseURL(text string) (*url.URL, error) {
 	if len(text) > maxURL {
-		return nil, fmt.Errorf("%d bytes are more than %d", len(text), maxURL)
+		return nil, fmt.Errorf("has %d bytes, more than %d", len(text), maxURL)
 	}
-	if strings.ContainsFunc(text, func(r rune) bool {
-		return r <= ' ' || r == '\\' || 0x7f <= r && r <= 0xa0 ||
-			r == '\uFFFD'
-	}) {
-		return nil, errors.New("it holds white space, a control character or a backslash")
+	isUnsafe := func(r rune) bool { return r <= ' ' || r == '\\' || 0x7f <= r && r <= 0xa0 || r == '\uFFFD' }
+	if strings.ContainsFunc(text, isUnsafe) {
+		return nil, errors.New("must not contain white space, control characters or backslashes")
 	}
 	u, err := url.Parse(text)
 	switch {
 	case err != nil:
-		return nil, errors.New("it is not a URL")
+		return nil, errors.New("is not a URL")
 	case u.Scheme != "https" && u.Scheme != "http":
-		return nil, errors.New("it must begin with https://")
+		return nil, errors.New("must begin with https://")
 	case u.User != nil:
-		return nil, errors.New("it must not hold a user or a password")
+		return nil, errors.New("must not contain a user or password")
 	case strings.Contains(text, "#"):
-		return nil, errors.New("it must not hold a fragment")
+		return nil, errors.New("must not contain a fragment")
 	case u.Opaque != "" || u.Hostname() == "":
-		return nil, errors.New("it names no host")
+		return nil, errors.New("has no host")
 	}
 	host, err := parseHost(u.Hostname())
 	if err != nil {
@@ -56,7 +54,7 @@ func parseURL(text string) (*url.URL, error) {
 	port := u.Port()
 	if n, err := strconv.ParseUint(port, 10, 16); port != "" && (err != nil || n == 0 || port[0] == '0') ||
 		strings.HasSuffix(u.Host, ":") {
-		return nil, errors.New("its port is not a number from 1 to 65535")
+		return nil, errors.New("the port must be a number from 1 to 65535")
 	}
 	switch {
 	case port != "":
@@ -69,42 +67,41 @@ func parseURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// parseHost returns a host as an address or as a name in lower-case ASCII without a dot at its end.
+// parseHost returns a host as a canonical address, or as a name in lower-case ASCII without a trailing dot.
 func parseHost(text string) (string, error) {
 	if addr, err := netip.ParseAddr(text); err == nil {
 		if addr.Zone() != "" {
-			return "", errors.New("its address must not have a zone")
+			return "", errors.New("the address must not have a zone")
 		}
 		return addr.String(), nil
 	}
-	host, err := idna.Lookup.ToASCII(text) // full-width digits and dots become plain ones here
+	host, err := idna.Lookup.ToASCII(text) // maps full-width digits and dots to ASCII
 	if err != nil {
-		return "", errors.New("its host is not a name")
+		return "", errors.New("the host is not a valid name")
 	}
 	host = strings.TrimSuffix(host, ".")
-	if len(host) > 253 || slices.ContainsFunc(strings.Split(host, "."), func(label string) bool {
-		return label == "" ||
-			len(label) > 63
-	}) {
-		return "", errors.New("its host is not a name")
+	isInvalid := func(label string) bool { return label == "" || len(label) > 63 }
+	if len(host) > 253 || slices.ContainsFunc(strings.Split(host, "."), isInvalid) {
+		return "", errors.New("the host is not a valid name")
 	}
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return addr.String(), nil
 	}
-	// What ends in a number is an address to some resolvers and a name to others: 127.1, 0x7f.1, 2130706433,
+	// Resolvers disagree whether a host that ends in a number is an address or a name: 127.1, 0x7f.1, 2130706433,
 	// 0177.0.0.1.
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if _, err := strconv.ParseUint(last, 0, 64); err == nil || strings.Trim(last, "0123456789") == "" ||
 		strings.HasPrefix(last, "0x") {
-		return "", errors.New("its host is neither a name nor an address in the usual form")
+		return "", errors.New("the host is neither a name nor an address in standard notation")
 	}
 	return host, nil
 }
 
-// Check says why a URL that ParseURL has returned would be refused when called, as far as that shows without asking the
-// DNS: it is a courtesy to who sets it, and what is dialled is judged each time. Where networks are allowed, a name may
-// lead to them, so only addresses are refused. Errors begin with "url: " and say why, for the customer.
-func (g *Guard) Check(text string) error {
+// CheckURL reports why a call of a URL returned by ParseURL would be refused, as far as this is known without DNS. It
+// gives early feedback only: every address is checked again when it is dialled. If any networks are allowed, names are
+// accepted, because they may resolve to those networks. Errors begin with "url: " and explain the reason to the
+// customer.
+func (g *Guard) CheckURL(text string) error {
 	u, err := parseURL(text)
 	if err != nil {
 		return fmt.Errorf("url: %w", err)
@@ -118,8 +115,8 @@ func (g *Guard) Check(text string) error {
 	}
 	host := u.Hostname()
 	if addr, err := netip.ParseAddr(host); err == nil {
-		if g.judge(netip.AddrPortFrom(addr, port), secure) != nil {
-			return errors.New("url: its address is not a public one, with https and port 443 or 8443")
+		if g.check(netip.AddrPortFrom(addr, port), secure) != nil {
+			return errors.New("url: must use https and a public address, on port 443 or 8443")
 		}
 		return nil
 	}
@@ -128,18 +125,18 @@ func (g *Guard) Check(text string) error {
 	}
 	switch {
 	case !secure:
-		return errors.New("url: it must begin with https://")
+		return errors.New("url: must begin with https://")
 	case port != 443 && port != 8443:
-		return errors.New("url: its port must be 443 or 8443")
-	case local(host):
-		return errors.New("url: its host is not a public name")
+		return errors.New("url: the port must be 443 or 8443")
+	case isLocalName(host):
+		return errors.New("url: the host is not a public name")
 	}
 	return nil
 }
 
-// local says whether a name is of no public use: one label, or below a domain that is reserved for local use (RFC 6761,
-// RFC 6762, RFC 8375, RFC 9476 and the domain that ICANN set aside).
-func local(name string) bool {
+// isLocalName reports whether a name cannot be public: a single label, or below a domain reserved for local use (RFC
+// 6761, RFC 6762, RFC 8375, RFC 9476 and ICANN's .internal).
+func isLocalName(name string) bool {
 	if !strings.Contains(name, ".") {
 		return true
 	}

@@ -19,7 +19,7 @@ func TestParseURL(t *testing.T) {
 		"https://[::FFFF:127.0.0.1]":        "https://[::ffff:127.0.0.1]",
 		"https://a.example/%0a%5c?x=%23":    "https://a.example/%0a%5c?x=%23",
 		"https://8.example.com/":            "https://8.example.com/",
-		"https://localhost:8443/":           "https://localhost:8443/", // a name as any; what it leads to is judged when dialled
+		"https://localhost:8443/":           "https://localhost:8443/", // valid; its address is checked when dialled
 		"https://example.com/a/../b//c?q=/": "https://example.com/a/../b//c?q=/",
 	} {
 		got, err := ParseURL(text)
@@ -36,10 +36,10 @@ func TestParseURL(t *testing.T) {
 		"file:///etc/passwd":               "begin with https",
 		"javascript:alert(1)":              "begin with https",
 		"unix:///var/run/docker.sock":      "begin with https",
-		"https:example.com":                "names no host",
-		"https://":                         "names no host",
-		"https:///path":                    "names no host",
-		"https://:443/":                    "names no host",
+		"https:example.com":                "has no host",
+		"https://":                         "has no host",
+		"https:///path":                    "has no host",
+		"https://:443/":                    "has no host",
 		"https://good@127.0.0.1/":          "user",
 		"https://user:secret@example.com/": "user",
 		"https://127.0.0.1#@good.example/": "fragment",
@@ -49,16 +49,16 @@ func TestParseURL(t *testing.T) {
 		"https://example.com/\nX: y":       "control",
 		" https://example.com":             "white space",
 		"https://example.com/\u0085":       "control",
-		"https://2130706433/":              "usual form",
-		"https://0x7f000001/":              "usual form",
-		"https://0x7f.1/":                  "usual form",
-		"https://0177.0.0.1/":              "usual form",
-		"https://127.1/":                   "usual form",
-		"https://127.0.0.08/":              "usual form",
-		"https://example.0x7f/":            "usual form",
-		"https://１２７.１/":                   "usual form",
-		"https://256.256.256.256/":         "usual form",
-		"https://127.0.0.1.5/":             "usual form",
+		"https://2130706433/":              "standard notation",
+		"https://0x7f000001/":              "standard notation",
+		"https://0x7f.1/":                  "standard notation",
+		"https://0177.0.0.1/":              "standard notation",
+		"https://127.1/":                   "standard notation",
+		"https://127.0.0.08/":              "standard notation",
+		"https://example.0x7f/":            "standard notation",
+		"https://１２７.１/":                   "standard notation",
+		"https://256.256.256.256/":         "standard notation",
+		"https://127.0.0.1.5/":             "standard notation",
 		"https://[fe80::1%25eth0]/":        "zone",
 		"https://[::1/":                    "not a URL",
 		"https://[v1.x]/":                  "not a URL",
@@ -81,15 +81,15 @@ func TestParseURL(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckURL(t *testing.T) {
 	t.Parallel()
-	strict, lax := newGuard(t), newGuard(t, "127.0.0.0/8")
-	for text, test := range map[string]struct{ strict, lax bool }{
+	strict, permissive := newGuard(t), newGuard(t, "127.0.0.0/8")
+	for text, test := range map[string]struct{ strict, permissive bool }{
 		"https://example.com/":           {true, true},
 		"https://example.com:8443/":      {true, true},
 		"https://8.8.8.8/":               {true, true},
 		"https://[2606:4700::1111]/":     {true, true},
-		"http://example.com/":            {false, true}, // its address may be an allowed one
+		"http://example.com/":            {false, true}, // its address may be allowed
 		"https://example.com:9000/":      {false, true},
 		"https://localhost/":             {false, true},
 		"https://redis/":                 {false, true},
@@ -111,7 +111,7 @@ func TestCheck(t *testing.T) {
 		for name, got := range map[string]struct {
 			err  error
 			want bool
-		}{"without allowed networks": {strict.Check(text), test.strict}, "with": {lax.Check(text), test.lax}} {
+		}{"without allowed networks": {strict.CheckURL(text), test.strict}, "with": {permissive.CheckURL(text), test.permissive}} {
 			if (got.err == nil) != got.want {
 				t.Errorf("%s %s: %v, want passed: %v", text, name, got.err, got.want)
 			}
@@ -119,7 +119,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What has been parsed parses as itself, and is what net/http will call.
+// A parsed URL parses to itself, and is the one that net/http calls.
 func FuzzParseURL(f *testing.F) {
 	for _, text := range []string{"https://example.com/hook?a=1", "http://[::1]:80", "https://１２７.０.０.１",
 		"https://a@b#c", "https://0x7f.1\\", "https://bücher.example./%zz"} {
@@ -131,10 +131,10 @@ func FuzzParseURL(f *testing.F) {
 			return
 		}
 		if twice, err := ParseURL(once); err != nil || twice != once {
-			t.Errorf("%q became %q, and that %q, %v", text, once, twice, err)
+			t.Errorf("%q was parsed as %q, and that as %q, %v", text, once, twice, err)
 		}
 		if strings.ContainsAny(once, " \t\r\n\\@#") && !strings.Contains(text, "@") {
-			t.Errorf("%q became %q", text, once)
+			t.Errorf("%q was parsed as %q", text, once)
 		}
 		u, err := parseURL(once)
 		if err != nil || u.User != nil {

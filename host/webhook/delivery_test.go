@@ -1,4 +1,4 @@
-package webhook
+package webhook_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"slices"
 	"sync"
@@ -17,15 +18,16 @@ import (
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store"
+	"assay/host/webhook"
 )
 
-// deployment is a ledger that records checks and a deliverer behind it, on one database.
+// deployment is a ledger that records checks and the Deliverer of their events, on one database.
 type deployment struct {
 	store  *store.Store
 	ledger *store.Ledger
 }
 
-// deploy starts a deployment that ends with the test.
+// deploy starts a deployment that is stopped when the test ends.
 func deploy(t testing.TB, url string) *deployment {
 	t.Helper()
 	d, stop, err := start(t.Context(), url)
@@ -50,7 +52,7 @@ func start(ctx context.Context, url string) (d *deployment, stop func() error, e
 	if err != nil {
 		return nil, nil, err
 	}
-	deliverer, err := New(Config{Outbox: outbox, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	deliverer, err := webhook.New(webhook.Config{Outbox: outbox, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -59,16 +61,16 @@ func start(ctx context.Context, url string) (d *deployment, stop func() error, e
 		return nil, nil, err
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	go func() { defer close(ended); deliverer.Run(ctx) }()
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); deliverer.Run(ctx) }()
 	return &deployment{s, ledger}, func() error {
 		cancel()
-		<-ended
+		<-stopped
 		return errors.Join(ledger.Close(), outbox.Close(), s.Close())
 	}, nil
 }
 
-// subscribe makes an account whose events go to url, and returns who calls in its name.
+// subscribe creates an account whose events go to url, and returns a caller for it.
 func (d *deployment) subscribe(t testing.TB, url string) check.Caller {
 	t.Helper()
 	plan, _ := check.PlanNamed("pro")
@@ -87,7 +89,7 @@ func (d *deployment) subscribe(t testing.TB, url string) check.Caller {
 	return check.Caller{Account: account, Key: key.ID, Plan: plan}
 }
 
-// block records a check of the caller's that makes an event.
+// block records a check that triggers an event.
 func (d *deployment) block(ctx context.Context, caller check.Caller, ref string) error {
 	e, err := entity.Parse(entity.Domain, "example.org", "")
 	if err != nil {
@@ -105,22 +107,22 @@ func (d *deployment) state(t testing.TB, account, ref string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	i := slices.IndexFunc(events, func(e store.Event) bool { return e.Ref == ref })
+	i := slices.IndexFunc(events, func(e webhook.Event) bool { return e.Ref == ref })
 	if i < 0 {
 		return "unknown"
 	}
 	return events[i].State
 }
 
-// From the check to the receiver, over Postgres and sockets: refused once, and delivered a second later. Two hosts
-// share the work, and neither sends what the other has sent.
+// Events pass from the check to the receiver over Postgres and sockets. Each is refused once and delivered a second
+// later. Two hosts share the work, and no attempt is made twice.
 func TestDelivery(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	hosts := []*deployment{deploy(t, url), deploy(t, url)}
 	var mu sync.Mutex
 	got := map[string][]time.Time{}
-	server := listen(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		mu.Lock()
 		defer mu.Unlock()
 		ref := r.Header.Get("webhook-id")
@@ -128,6 +130,7 @@ func TestDelivery(t *testing.T) {
 			w.WriteHeader(http.StatusTeapot)
 		}
 	}))
+	t.Cleanup(server.Close)
 	caller := hosts[0].subscribe(t, server.URL)
 	const events = 20
 	var refs []string
@@ -147,9 +150,9 @@ func TestDelivery(t *testing.T) {
 	}
 }
 
-// BenchmarkFirstAttempt measures the time from a check's answer to the arrival of its event, over Postgres and sockets,
-// at 1,000 endpoints of which some hang: all of a host's delivery, and the ledger that feeds it, in one process with
-// the receivers.
+// BenchmarkFirstAttempt measures the time from the response to a check to the arrival of its event, with 1,000
+// endpoints of which some hang. The ledger, the delivery and the receivers run in one process, over Postgres and
+// sockets.
 func BenchmarkFirstAttempt(b *testing.B) {
 	const endpoints, perSecond, seconds = 1000, 200, 20
 	for _, hanging := range []int{0, 100} {
@@ -159,7 +162,7 @@ func BenchmarkFirstAttempt(b *testing.B) {
 				var mu sync.Mutex
 				answered, arrived := map[string]time.Time{}, map[string]time.Time{}
 				var hung atomic.Int32
-				server := listen(b, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if r.URL.Path == "/hangs" {
 						hung.Add(1)
 						_, _ = io.Copy(io.Discard, r.Body)
@@ -170,9 +173,10 @@ func BenchmarkFirstAttempt(b *testing.B) {
 					arrived[r.Header.Get("webhook-id")] = time.Now()
 					mu.Unlock()
 				}))
+				b.Cleanup(server.Close)
 				callers := make([]check.Caller, endpoints)
 				for i := range callers {
-					path := "/takes"
+					path := "/accepts"
 					if i < hanging {
 						path = "/hangs"
 					}
@@ -214,28 +218,29 @@ func BenchmarkFirstAttempt(b *testing.B) {
 				b.ReportMetric(ms(delays[len(delays)/2]), "p50-ms")
 				b.ReportMetric(ms(delays[len(delays)*99/100]), "p99-ms")
 				b.ReportMetric(ms(delays[len(delays)-1]), "max-ms")
-				b.ReportMetric(float64(hung.Load()), "attempts-that-hung")
+				b.ReportMetric(float64(hung.Load()), "hanging-attempts")
 				server.CloseClientConnections()
 			}
 		})
 	}
 }
 
-// BenchmarkSchedule measures how late the retries of 100 events begin whose receiver refuses all, against 1, 4 and 16
-// seconds after the answer before.
+// BenchmarkSchedule measures how late retries begin, relative to 1, 4 and 16 seconds after the previous response, for
+// 100 events whose receiver refuses all attempts.
 func BenchmarkSchedule(b *testing.B) {
 	for range b.N {
 		d := deploy(b, postgrestest.Database(b))
 		var mu sync.Mutex
 		got := map[string][]time.Time{}
 		total := 0
-		server := listen(b, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			got[r.Header.Get("webhook-id")] = append(got[r.Header.Get("webhook-id")], time.Now())
 			total++
 			mu.Unlock()
 			w.WriteHeader(http.StatusInternalServerError)
 		}))
+		b.Cleanup(server.Close)
 		const events = 100
 		for range events {
 			if err := d.block(b.Context(), d.subscribe(b, server.URL), check.NewRef()); err != nil {

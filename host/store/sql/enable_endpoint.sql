@@ -1,0 +1,3 @@
+UPDATE webhook_endpoints
+SET failing_since = NULL, failed_at = NULL, disabled_at = NULL, disabled_reason = NULL
+WHERE account_id = ?account

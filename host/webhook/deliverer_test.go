@@ -1,0 +1,400 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// queue is an in-memory Outbox for tests with a fake clock.
+type queue struct {
+	mu       sync.Mutex
+	events   []*queued
+	failures int                        // how many of the next calls fail
+	sent     map[string][]time.Duration // by event, when its attempts began, relative to add
+}
+
+type queued struct {
+	Delivery
+	due, added time.Time
+	tries      int
+	settled    bool
+}
+
+func (q *queue) add(accountID, ref string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.events = append(q.events, &queued{Delivery: Delivery{Ref: ref, AccountID: accountID}, due: time.Now(),
+		added: time.Now()})
+}
+
+var errUnavailable = errors.New("the database does not respond")
+
+func (q *queue) Claim(_ context.Context, opts ClaimOptions) ([]Delivery, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.failures > 0 {
+		q.failures--
+		return nil, errUnavailable
+	}
+	q.events = slices.DeleteFunc(q.events, func(e *queued) bool { return e.settled })
+	var claimed []Delivery
+	each := map[string]int{}
+	for _, e := range q.events {
+		if e.due.After(time.Now()) || len(claimed) == opts.MaxEvents || each[e.AccountID] == opts.MaxPerAccount ||
+			slices.Contains(opts.Except, e.AccountID) ||
+			(len(opts.Only) > 0 && !slices.Contains(opts.Only, e.AccountID)) {
+			continue
+		}
+		each[e.AccountID]++
+		e.Attempt++
+		e.Late = time.Since(e.due)
+		e.due = time.Now().Add(AttemptLease)
+		claimed = append(claimed, e.Delivery)
+	}
+	return claimed, nil
+}
+
+func (q *queue) Finish(_ context.Context, o Outcome) (time.Duration, bool, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.failures > 0 {
+		q.failures--
+		return 0, false, errUnavailable
+	}
+	i := slices.IndexFunc(q.events, func(e *queued) bool { return e.Ref == o.Ref })
+	e := q.events[i]
+	if q.sent == nil {
+		q.sent = map[string][]time.Duration{}
+	}
+	q.sent[e.Ref] = append(q.sent[e.Ref], o.EndedAt.Add(-o.Took).Sub(e.added))
+	e.tries++
+	if e.settled = o.Delivered || e.tries == 4; e.settled {
+		return 0, false, nil
+	}
+	delay := RetryDelays[e.tries-1] - time.Since(o.EndedAt)
+	e.due = time.Now().Add(delay)
+	return delay, true, nil
+}
+
+func (q *queue) unsettled() (n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, e := range q.events {
+		if !e.settled {
+			n++
+		}
+	}
+	return n
+}
+
+// times returns when an event's attempts began, relative to add.
+func (q *queue) times(ref string) []time.Duration {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return slices.Clone(q.sent[ref])
+}
+
+// run runs a Deliverer on a queue until stop is called. respond returns the status and the duration of each attempt.
+func run(t *testing.T, q *queue, respond func(Delivery) (status int, took time.Duration)) (d *Deliverer,
+	stop func()) {
+	t.Helper()
+	d, err := New(Config{Outbox: q, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.send = func(delivery Delivery) Outcome {
+		began := time.Now()
+		status, took := respond(delivery)
+		<-time.After(took)
+		return Outcome{Ref: delivery.Ref, Attempt: delivery.Attempt, Status: status, Delivered: status == 200,
+			EndedAt: time.Now(), Took: time.Since(began)}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	stopped := make(chan struct{})
+	go func() { defer close(stopped); d.Run(ctx) }()
+	return d, func() { cancel(); <-stopped }
+}
+
+// Attempts begin when they are due, without hints from outside.
+func TestDelivererFollowsTheSchedule(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		took     time.Duration
+		statuses []int
+		want     []time.Duration // when attempts are due
+	}{
+		"immediate success": {0, []int{200}, []time.Duration{0}},
+		"immediate failures": {0, []int{500, 500, 500, 500}, []time.Duration{0, 1 * time.Second, 5 * time.Second,
+			21 * time.Second}},
+		"slow failures": {137 * time.Millisecond, []int{500, 500, 500, 500}, // no retry coincides with a poll
+			[]time.Duration{0, 1137 * time.Millisecond, 5274 * time.Millisecond, 21411 * time.Millisecond}},
+		"success at the last attempt": {0, []int{500, 301, 429, 200},
+			[]time.Duration{0, 1 * time.Second, 5 * time.Second, 21 * time.Second}},
+		"timeouts": {10 * time.Second, []int{0, 0, 0, 0},
+			[]time.Duration{0, 11 * time.Second, 25 * time.Second, 51 * time.Second}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				q := &queue{}
+				_, stop := run(t, q, func(d Delivery) (int, time.Duration) {
+					return test.statuses[d.Attempt-1], test.took
+				})
+				defer stop()
+				synctest.Wait()
+				<-time.After(3*time.Second + 100*time.Millisecond) // between two polls
+				q.add("acct_1", "chk_1")
+				<-time.After(2 * time.Minute)
+				got := q.times("chk_1")
+				if len(got) != len(test.want) {
+					t.Fatalf("attempts at %v, due at %v", got, test.want)
+				}
+				for i, at := range got {
+					// The next poll finds a new event without a hint. The retries are due relative to that.
+					late := at - test.want[i]
+					if late < 0 || late > pollInterval+3*minPollInterval {
+						t.Errorf("attempt %d began at %v, due at %v", i+1, at, test.want[i])
+					}
+					if i > 0 {
+						if gap := at - got[i-1] - (test.want[i] - test.want[i-1]); gap < 0 || gap > 3*minPollInterval {
+							t.Errorf("attempt %d began %v late", i+1, gap)
+						}
+					}
+				}
+			})
+		})
+	}
+}
+
+// After a hint, a new event does not wait for the next poll.
+func TestHint(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{}
+		d, stop := run(t, q, func(Delivery) (int, time.Duration) { return 200, 0 })
+		defer stop()
+		<-time.After(pollInterval + pollInterval/2)
+		q.add("acct_1", "chk_1")
+		d.Hint()
+		<-time.After(minPollInterval)
+		if got := q.times("chk_1"); len(got) != 1 || got[0] > minPollInterval {
+			t.Errorf("attempts at %v after the hint", got)
+		}
+	})
+}
+
+// While the database is unavailable, no event is resent and no outcome is lost.
+func TestOutcomeSurvivesOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{}
+		d, stop := run(t, q, func(Delivery) (int, time.Duration) {
+			q.mu.Lock()
+			q.failures = 25
+			q.mu.Unlock()
+			return 200, 0
+		})
+		q.add("acct_1", "chk_1")
+		d.Hint()
+		<-time.After(AttemptLease - time.Second)
+		if got := q.times("chk_1"); len(got) != 1 || q.unsettled() != 0 {
+			t.Errorf("attempts at %v, %d unsettled", got, q.unsettled())
+		}
+		stop()
+	})
+}
+
+// Of one thousand endpoints a hundred hang. They delay none of the others, even before they are known to be slow.
+func TestHangingEndpointsDelayNoOthers(t *testing.T) {
+	t.Parallel()
+	for name, perSecond := range map[string]int{"a light load": 100, "a heavy load": 1000} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const endpoints, hanging, seconds = 1000, 100, 30
+				q := &queue{}
+				hangs := func(account int) bool { return account%(endpoints/hanging) == 0 }
+				d, stop := run(t, q, func(d Delivery) (int, time.Duration) {
+					var account int
+					_, _ = fmt.Sscanf(d.AccountID, "acct_%d", &account)
+					if hangs(account) {
+						return 0, attemptTimeout
+					}
+					return 200, 50 * time.Millisecond
+				})
+				var healthy []string
+				tick := time.NewTicker(time.Second / time.Duration(perSecond))
+				for i := range seconds * perSecond {
+					<-tick.C
+					account := (i * 7919) % endpoints
+					ref := fmt.Sprintf("chk_%d", i)
+					q.add(fmt.Sprintf("acct_%d", account), ref)
+					d.Hint()
+					if !hangs(account) {
+						healthy = append(healthy, ref)
+					}
+				}
+				tick.Stop()
+				<-time.After(time.Second)
+				var delays []time.Duration
+				for _, ref := range healthy {
+					times := q.times(ref)
+					if len(times) != 1 {
+						t.Fatalf("%s was sent %d times", ref, len(times))
+					}
+					delays = append(delays, times[0])
+				}
+				slices.Sort(delays)
+				if p99 := delays[len(delays)*99/100]; p99 > 50*time.Millisecond ||
+					delays[len(delays)-1] > 500*time.Millisecond {
+					t.Errorf("p99 %v, longest %v from check to first attempt", p99, delays[len(delays)-1])
+				}
+				if all, slow := d.InFlight(); all != slow || slow == 0 || all > maxSlots {
+					t.Errorf("%d attempts are in flight, %d of them slow", all, slow)
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// A host that starts finds long queues for receivers that hang. They leave room for others at once, although the host
+// does not know yet that they are slow.
+func TestStartWithQueuesOfHangingEndpoints(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{}
+		for i := range 20 {
+			for account := range 100 {
+				q.add(fmt.Sprint("hangs-", account), fmt.Sprint("hangs-", account, "-", i))
+			}
+		}
+		d, stop := run(t, q, func(d Delivery) (int, time.Duration) {
+			if d.AccountID == "healthy" {
+				return 200, time.Millisecond
+			}
+			return 0, attemptTimeout
+		})
+		var healthy []string
+		for i := range 200 {
+			<-time.After(20 * time.Millisecond)
+			healthy = append(healthy, fmt.Sprint("healthy-", i))
+			q.add("healthy", healthy[i])
+			d.Hint()
+		}
+		<-time.After(pollInterval)
+		for _, ref := range healthy {
+			if got := q.times(ref); len(got) != 1 || got[0] > 2*minPollInterval {
+				t.Fatalf("%s was sent after %v", ref, got)
+			}
+		}
+		stop()
+	})
+}
+
+// An account with a long queue gets up to maxPerAccount concurrent attempts.
+func TestBusyAccount(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{}
+		const events, took = 200, 400 * time.Millisecond
+		var mu sync.Mutex
+		running, peak := 0, 0
+		d, stop := run(t, q, func(d Delivery) (int, time.Duration) {
+			mu.Lock()
+			defer mu.Unlock()
+			if d.AccountID == "busy" {
+				running++
+				peak = max(peak, running)
+				time.AfterFunc(took-time.Microsecond, func() { mu.Lock(); running--; mu.Unlock() })
+			}
+			return 200, took
+		})
+		for i := range events {
+			q.add("busy", fmt.Sprint("busy-", i))
+		}
+		q.add("other", "other")
+		d.Hint()
+		<-time.After(10 * time.Second)
+		if got := q.times("other"); len(got) != 1 || got[0] > minPollInterval {
+			t.Errorf("the other account's attempt began at %v", got)
+		}
+		if n := q.unsettled(); n != 0 {
+			t.Errorf("%d of %d are still pending", n, events)
+		}
+		if peak > maxPerAccount || peak < maxPerUnknownAccount {
+			t.Errorf("%d were in flight at once, want at most %d", peak, maxPerAccount)
+		}
+		stop()
+	})
+}
+
+// A stopped Deliverer claims no more events, and completes the attempts in flight.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := &queue{}
+		d, stop := run(t, q, func(Delivery) (int, time.Duration) { return 200, 5 * time.Second })
+		q.add("acct_1", "chk_1")
+		d.Hint()
+		<-time.After(time.Second)
+		began := time.Now()
+		go q.add("acct_2", "chk_2")
+		stop()
+		if took := time.Since(began); took != 4*time.Second {
+			t.Errorf("stopping took %v, want 4s", took)
+		}
+		if diff := cmp.Diff([]int{1, 0}, []int{len(q.times("chk_1")), len(q.times("chk_2"))}); diff != "" {
+			t.Errorf("attempts (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// A slow account becomes fast again after a fast attempt, or after slowFor without attempts.
+func TestSlowAccountRecovers(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := newLanes()
+		var becameSlow atomic.Int32
+		attemptSlowly := func() {
+			s := l.acquire("a", func() { becameSlow.Add(1) })
+			<-time.After(2 * slowAfter)
+			l.release(s, 2*slowAfter)
+		}
+		attemptSlowly()
+		if _, closed, _, slow := l.available(); becameSlow.Load() != 1 || !slices.Equal(closed, []string{"a"}) ||
+			!slices.Equal(slow, []string{"a"}) {
+			t.Errorf("after a slow attempt (%d became slow): closed to %v, slow %v", becameSlow.Load(), closed, slow)
+		}
+		l.release(l.acquire("a", nil), time.Millisecond)
+		if _, closed, _, slow := l.available(); len(closed) != 0 || len(slow) != 0 {
+			t.Errorf("after a fast attempt: closed to %v, slow %v", closed, slow)
+		}
+		attemptSlowly()
+		<-time.After(slowFor + time.Second)
+		if _, closed, _, _ := l.available(); len(closed) != 0 || len(l.accounts) != 0 {
+			t.Errorf("a minute later: closed to %v, %d remembered", closed, len(l.accounts))
+		}
+		if all, slow := l.inFlight(); all != 0 || slow != 0 {
+			t.Errorf("%d slots in use, %d slow", all, slow)
+		}
+	})
+}
+
+// A panic during an attempt fails the attempt.
+func TestPanicFailsTheAttempt(t *testing.T) {
+	t.Parallel()
+	d := newDelivery("http://127.0.0.1:1")
+	d.Secrets = nil // sign panics
+	if e := newSender(newGuard(t), nil, nil, slog.New(slog.DiscardHandler)).send(d); e.Delivered || e.Error == "" || e.EndedAt.IsZero() {
+		t.Errorf("%+v", e)
+	}
+}

@@ -1,0 +1,4 @@
+package webhook
+
+// StandardSignature exports standardSignature to tests of package webhook_test.
+var StandardSignature = standardSignature

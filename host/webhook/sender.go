@@ -1,0 +1,184 @@
+package webhook
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime/debug"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hashicorp/go-retryablehttp"
+)
+
+// Bounds of one attempt.
+const (
+	attemptTimeout    = 10 * time.Second // DNS lookup, connection, TLS, request and response header
+	bodyTimeout       = time.Second      // for the response body, which no longer affects the outcome
+	maxBody           = 1 << 10          // bytes of the response body that are kept
+	maxDiscarded      = 64 << 10         // bytes that are read after these, so that the receiver can finish its response
+	maxResponseHeader = 16 << 10         // bytes
+)
+
+// sender makes attempts.
+type sender struct {
+	secure, plain *retryablehttp.Client // for https and http
+	timeout       time.Duration
+	log           *slog.Logger
+}
+
+func newSender(g *Guard, resolver *net.Resolver, roots *x509.CertPool, log *slog.Logger) *sender {
+	return &sender{secure: newClient(g.dialer(resolver, true), roots), plain: newClient(g.dialer(resolver, false), nil),
+		timeout: attemptTimeout, log: log}
+}
+
+// newClient returns a client that sends each request once. Retries are scheduled by the outbox, which survives the
+// process. go-retryablehttp's own policy (1, 2 and 4 seconds, few statuses, Retry-After) differs from the contract's.
+func newClient(dialer *net.Dialer, roots *x509.CertPool) *retryablehttp.Client {
+	http1 := &http.Protocols{}
+	http1.SetHTTP1(true)
+	return &retryablehttp.Client{
+		HTTPClient: &http.Client{
+			Transport: &lenientTransport{&http.Transport{
+				Proxy:           nil, // a proxy from the environment would bypass the guard
+				DialContext:     dialer.DialContext,
+				TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
+				// reusing a connection that the receiver is just closing would fail the attempt
+				DisableKeepAlives:      true,
+				DisableCompression:     true,
+				MaxResponseHeaderBytes: maxResponseHeader,
+				Protocols:              http1,
+			}},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+		RetryMax:     0,
+		CheckRetry:   func(context.Context, *http.Response, error) (bool, error) { return false, nil },
+		Backoff:      func(time.Duration, time.Duration, int, *http.Response) time.Duration { return 0 },
+		ErrorHandler: retryablehttp.PassthroughErrorHandler, // the default error quotes the URL
+		Logger:       nil,                                   // the default logger prints the URL
+	}
+}
+
+// lenientTransport accepts redirects whose Location is not a valid URL. http.Client parses the header before it calls
+// CheckRedirect, and would drop the response.
+type lenientTransport struct{ *http.Transport }
+
+// RoundTrip implements http.RoundTripper.
+func (t *lenientTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.Transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := response.Location(); err != nil {
+		response.Header.Del("Location")
+	}
+	return response, nil
+}
+
+// send makes one attempt. It has no context: an attempt that has begun is completed even while the host shuts down.
+func (s *sender) send(d Delivery) (o Outcome) {
+	began := time.Now()
+	o = Outcome{Ref: d.Ref, Attempt: d.Attempt}
+	defer func() {
+		if p := recover(); p != nil {
+			o.Error = "internal error: the request was not sent"
+			s.log.Error("webhook attempt panicked", "ref", d.Ref, "panic", p, "stack", string(debug.Stack()))
+		}
+		o.EndedAt = time.Now()
+		o.Took = o.EndedAt.Sub(began)
+	}()
+	ctx, cancel := context.WithTimeout(context.Background(), s.timeout)
+	defer cancel()
+	response, err := s.post(ctx, d, began)
+	if err != nil {
+		o.Error = reason(ctx, err)
+		return o
+	}
+	defer response.Body.Close()
+	o.Status = response.StatusCode
+	o.Delivered = response.StatusCode >= 200 && response.StatusCode <= 299
+	if o.Status == http.StatusSwitchingProtocols {
+		return o // what follows is not a body, and reading it ignores ctx
+	}
+	timer := time.AfterFunc(bodyTimeout, cancel)
+	defer timer.Stop()
+	// The status alone decides the outcome, so errors of the body are ignored.
+	o.ResponseBody, _ = io.ReadAll(io.LimitReader(response.Body, maxBody))
+	_, _ = io.CopyN(io.Discard, response.Body, maxDiscarded)
+	return o
+}
+
+func (s *sender) post(ctx context.Context, d Delivery, at time.Time) (*http.Response, error) {
+	// The stored URL is parsed again, because it may predate today's rules.
+	u, err := ParseURL(d.URL)
+	if err != nil {
+		return nil, err
+	}
+	request, err := retryablehttp.NewRequestWithContext(ctx, http.MethodPost, u, d.Body)
+	if err != nil {
+		return nil, errors.New("creating the request failed") // err quotes the URL
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("User-Agent", "Assay-Webhooks/1")
+	sign(request.Header, d, at)
+	if request.URL.Scheme == "https" {
+		return s.secure.Do(request)
+	}
+	return s.plain.Do(request)
+}
+
+// reason returns a text for the customer that explains why there was no response. The error itself is withheld, because
+// it may contain addresses of the operator's network.
+func reason(ctx context.Context, err error) string {
+	var (
+		wrapped *url.Error
+		lookup  *net.DNSError
+		unknown x509.UnknownAuthorityError
+		name    x509.HostnameError
+		invalid x509.CertificateInvalidError
+		alert   tls.AlertError
+		record  tls.RecordHeaderError
+	)
+	switch {
+	case errors.Is(err, errForbidden):
+		return errForbidden.Error()
+	case ctx.Err() != nil:
+		return "no response within 10 seconds"
+	case errors.As(err, &lookup) && lookup.IsNotFound:
+		return "the host name does not exist"
+	case errors.As(err, &lookup):
+		return "the host name could not be resolved"
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "the connection was refused"
+	case errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH), errors.Is(err, syscall.ETIMEDOUT):
+		return "the host could not be reached"
+	case errors.As(err, &unknown):
+		return "TLS: the certificate is not signed by a known authority"
+	case errors.As(err, &name):
+		return "TLS: the certificate is for another host"
+	case errors.As(err, &invalid):
+		return "TLS: the certificate is not valid"
+	case errors.As(err, &alert), errors.As(err, &record):
+		return "TLS: the handshake failed"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
+		errors.Is(err, syscall.EPIPE):
+		return "the connection was closed before a response"
+	case strings.Contains(err.Error(), "malformed "),
+		strings.Contains(err.Error(), "server gave HTTP response to HTTPS"):
+		return "the response is not valid HTTP"
+	case strings.Contains(err.Error(), "response headers exceeded"):
+		return "the response header is too large"
+	case errors.As(err, &wrapped) && strings.HasPrefix(wrapped.Err.Error(), "tls: "):
+		return "TLS: the handshake failed"
+	case strings.HasPrefix(err.Error(), "url: "):
+		return err.Error()
+	}
+	return "no response"
+}

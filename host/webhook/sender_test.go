@@ -1,0 +1,302 @@
+package webhook
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// receiver starts a server that reads a request from each connection and then calls serve.
+func receiver(t *testing.T, serve func(c net.Conn)) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				_, _ = io.Copy(io.Discard, r.Body)
+				serve(c)
+			}
+			c.Close()
+		}
+	}()
+	t.Cleanup(func() { l.Close(); <-done })
+	return l.Addr().String()
+}
+
+// writes sends text and closes the connection.
+func writes(text string) func(net.Conn) {
+	return func(c net.Conn) { _, _ = io.WriteString(c, text) }
+}
+
+// drips sends head, then text one byte at a time until the client disconnects.
+func drips(head, text string) func(net.Conn) {
+	return func(c net.Conn) {
+		_, err := io.WriteString(c, head)
+		for i := 0; err == nil; i++ {
+			_, err = c.Write([]byte{text[i%len(text)]})
+			<-time.After(5 * time.Millisecond)
+		}
+	}
+}
+
+// floods sends head, then text repeatedly until the client disconnects.
+func floods(head, text string) func(net.Conn) {
+	return func(c net.Conn) {
+		_, err := io.WriteString(c, head)
+		for err == nil {
+			_, err = io.WriteString(c, text)
+		}
+	}
+}
+
+const ok = "HTTP/1.1 200 OK\r\n"
+
+func TestResponsesAndFaults(t *testing.T) {
+	t.Parallel()
+	noTLS, plain := receiver(t, func(net.Conn) {}), listen(t, "127.0.0.1:0", http.NotFoundHandler())
+	unused, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused.Close()
+	for name, test := range map[string]struct {
+		serve func(net.Conn)
+		url   string // instead of serve
+		want  Outcome
+	}{
+		"200": {serve: writes(ok + "Content-Length: 2\r\n\r\nOK"),
+			want: Outcome{Status: 200, ResponseBody: []byte("OK"), Delivered: true}},
+		"204": {serve: writes("HTTP/1.1 204 No Content\r\n\r\n"),
+			want: Outcome{Status: 204, Delivered: true}},
+		"299 without a reason": {serve: writes("HTTP/1.1 299\r\n\r\n"),
+			want: Outcome{Status: 299, Delivered: true}},
+		"HTTP/1.0": {serve: writes("HTTP/1.0 200 OK\r\n\r\nold"),
+			want: Outcome{Status: 200, ResponseBody: []byte("old"), Delivered: true}},
+		"100 and then 200": {serve: writes("HTTP/1.1 100 Continue\r\n\r\n" + ok + "\r\n"),
+			want: Outcome{Status: 200, Delivered: true}},
+		"101": {serve: writes(
+			"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+			want: Outcome{Status: 101}},
+		"304": {serve: writes("HTTP/1.1 304 Not Modified\r\n\r\n"),
+			want: Outcome{Status: 304}},
+		"a redirect": {serve: writes("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"),
+			want: Outcome{Status: 302}},
+		"a redirect to an invalid URL": {serve: writes("HTTP/1.1 302 Found\r\nLocation: http://[\r\n\r\n"),
+			want: Outcome{Status: 302}},
+		"410": {serve: writes("HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngone"),
+			want: Outcome{Status: 410, ResponseBody: []byte("gone")}},
+		"429 with Retry-After": {serve: writes(
+			"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 86400\r\nContent-Length: 0\r\n\r\n"),
+			want: Outcome{Status: 429}},
+		"503 with Retry-After": {serve: writes(
+			"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 86400\r\n\r\nbusy"), want: Outcome{Status: 503,
+			ResponseBody: []byte("busy")}},
+		"501": {serve: writes("HTTP/1.1 501 Not Implemented\r\n\r\n"),
+			want: Outcome{Status: 501}},
+		"status 999": {serve: writes("HTTP/1.1 999 X\r\n\r\n"), want: Outcome{Status: 999}},
+		"body shorter than Content-Length": {serve: writes(ok + "Content-Length: 1000\r\n\r\nhalf"),
+			want: Outcome{Status: 200, ResponseBody: []byte("half"), Delivered: true}},
+		"body longer than Content-Length": {serve: writes(ok + "Content-Length: 2\r\n\r\nabcdef"),
+			want: Outcome{Status: 200, ResponseBody: []byte("ab"), Delivered: true}},
+		"invalid chunk": {serve: writes(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzzz\r\n"),
+			want: Outcome{Status: 200, ResponseBody: []byte("hello"), Delivered: true}},
+		"wrong Content-Encoding": {serve: writes(ok + "Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain"),
+			want: Outcome{Status: 200, ResponseBody: []byte("plain"), Delivered: true}},
+		"two Content-Lengths": {serve: writes(ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
+			want: Outcome{Error: "no response"}},
+		"an endless body": {serve: floods(ok+"\r\n", strings.Repeat("x", 1<<12)),
+			want: Outcome{Status: 200, ResponseBody: []byte(strings.Repeat("x", 1024)), Delivered: true}},
+		"an endless body with a length": {serve: floods(ok+"Content-Length: 9223372036854775807\r\n\r\n",
+			strings.Repeat("x", 1<<12)), want: Outcome{Status: 200, ResponseBody: []byte(strings.Repeat("x", 1024)),
+			Delivered: true}},
+		"an endless header": {serve: floods(ok, "X-Filler: "+strings.Repeat("x", 100)+"\r\n"),
+			want: Outcome{Error: "the response header is too large"}},
+		"an endless line": {serve: floods("HTTP/1.1 200 ", "OK"),
+			want: Outcome{Error: "the response header is too large"}},
+		"endless 100 responses": {serve: floods("", "HTTP/1.1 100 Continue\r\n\r\n"),
+			want: Outcome{Error: "the response header is too large"}},
+		"not HTTP": {serve: writes("220 mail.example ESMTP\r\n"),
+			want: Outcome{Error: "the response is not valid HTTP"}},
+		"binary": {serve: writes("\x00\xff\x00\n\n"),
+			want: Outcome{Error: "the response is not valid HTTP"}},
+		"closes without a response": {serve: func(net.Conn) {},
+			want: Outcome{Error: "the connection was closed before a response"}},
+		"closes within the header": {serve: writes("HTTP/1.1 200 OK\r\nX-"),
+			want: Outcome{Error: "the response is not valid HTTP"}},
+		"resets the connection": {serve: func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) },
+			want: Outcome{Error: "the connection was closed before a response"}},
+		"refuses the connection": {url: "http://" + unused.Addr().String(),
+			want: Outcome{Error: "the connection was refused"}},
+		"unknown host name": {url: "http://nowhere.test/",
+			want: Outcome{Error: "the host name does not exist"}},
+		"closes during the TLS handshake": {url: "https://" + noTLS,
+			want: Outcome{Error: "the connection was closed before a response"}},
+		"speaks HTTP instead of TLS": {url: strings.Replace(plain.URL, "http:", "https:", 1),
+			want: Outcome{Error: "the response is not valid HTTP"}},
+		"a URL that is no longer valid": {url: "http://user@127.0.0.1/",
+			want: Outcome{Error: "url: must not contain a user or password"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := test.url
+			if test.serve != nil {
+				url = "http://" + receiver(t, test.serve)
+			}
+			names := startNameServer(t, map[string][][]netip.Addr{})
+			e := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, nil, slog.New(slog.DiscardHandler)).send(newDelivery(url))
+			if e.Status != test.want.Status || e.Error != test.want.Error ||
+				string(e.ResponseBody) != string(test.want.ResponseBody) || e.Delivered != test.want.Delivered {
+				t.Errorf("%d %q, body %.40q (%d bytes), delivered: %v; want %+v", e.Status, e.Error, e.ResponseBody,
+					len(e.ResponseBody), e.Delivered, test.want)
+			}
+			if e.Ref == "" || e.Attempt != 2 || e.Took <= 0 || e.EndedAt.IsZero() {
+				t.Errorf("event %s, attempt %d, took %v until %v", e.Ref, e.Attempt, e.Took, e.EndedAt)
+			}
+		})
+	}
+}
+
+// An attempt ends at its timeout, whichever part of the response is slow.
+func TestSlowReceivers(t *testing.T) {
+	t.Parallel()
+	hangs := func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) } // until the client disconnects
+	full, err := net.Listen("tcp", "127.0.0.1:0")                // never accepts, so the TLS handshake hangs
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { full.Close() })
+	const late = "no response within 10 seconds"
+	for name, test := range map[string]struct {
+		serve  func(net.Conn)
+		url    string
+		status int
+		reason string
+	}{
+		"hangs":               {serve: hangs, reason: late},
+		"hangs before TLS":    {url: "https://" + full.Addr().String(), reason: late},
+		"drips its header":    {serve: drips("HTTP/1.1 200 OK\r\nX-Filler: ", "x"), reason: late},
+		"drips 100 responses": {serve: drips("", "HTTP/1.1 100 Continue\r\n\r\n"), reason: late},
+		"hangs within the body": {serve: func(c net.Conn) { writes(ok + "Content-Length: 9\r\n\r\n")(c); hangs(c) },
+			status: 200},
+		"drips its body": {serve: drips(ok+"\r\n", "x"), status: 200},
+		"drips chunks":   {serve: drips(ok+"Transfer-Encoding: chunked\r\n\r\n", "1\r\nx\r\n"), status: 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := test.url
+			if test.serve != nil {
+				url = "http://" + receiver(t, test.serve)
+			}
+			c := newSender(newGuard(t, "127.0.0.1/32"), nil, nil, slog.New(slog.DiscardHandler))
+			c.timeout = 300 * time.Millisecond
+			e := c.send(newDelivery(url))
+			if e.Status != test.status || e.Error != test.reason || e.Delivered != (test.status == 200) ||
+				e.Took < c.timeout/2 {
+				t.Errorf("%+v, want status %d, %q", e, test.status, test.reason)
+			}
+		})
+	}
+}
+
+// Timeouts of an attempt, with a fake clock and an in-memory network.
+func TestAttemptTimes(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		response string
+		took     time.Duration
+	}{
+		"no response":                  {"", 10 * time.Second},
+		"half a header":                {ok + "X-", 10 * time.Second},
+		"body that does not end":       {ok + "Content-Length: 9\r\n\r\nhalf", time.Second},
+		"body that does not begin":     {ok + "\r\n", time.Second},
+		"complete response, held open": {ok + "Content-Length: 2\r\n\r\nOK", 0},
+		"error body that does not end": {"HTTP/1.1 500 X\r\n\r\nwhy", time.Second},
+		"protocol switch":              {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c := newSender(newGuard(t), nil, nil, slog.New(slog.DiscardHandler))
+				transport := c.plain.HTTPClient.Transport.(*lenientTransport)
+				transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
+					here, there := net.Pipe()
+					go func() {
+						defer there.Close()
+						r := bufio.NewReader(there)
+						if request, err := http.ReadRequest(r); err == nil {
+							_, _ = io.Copy(io.Discard, request.Body)
+							_, _ = io.WriteString(there, test.response)
+							_, _ = r.ReadByte() // until the client disconnects
+						}
+					}()
+					return here, nil
+				}
+				if e := c.send(newDelivery("http://receiver.example")); e.Took != test.took {
+					t.Errorf("took %v, want %v: %+v", e.Took, test.took, e)
+				}
+			})
+		})
+	}
+}
+
+// Only the beginning of a large response body is read.
+func TestLargeResponseIsCutOff(t *testing.T) {
+	t.Parallel()
+	wrote := make(chan int, 1)
+	address := receiver(t, func(c net.Conn) {
+		sum := 0
+		for n, err := io.WriteString(c, ok+"\r\n"); err == nil; n, err = c.Write(make([]byte, 1<<16)) {
+			sum += n
+		}
+		wrote <- sum
+	})
+	if e := newSender(newGuard(t, "127.0.0.1/32"), nil, nil,
+		slog.New(slog.DiscardHandler)).send(newDelivery("http://" + address)); !e.Delivered {
+		t.Errorf("%+v", e)
+	}
+	if n := <-wrote; n > 32<<20 { // includes the kernel's buffers
+		t.Errorf("the receiver sent %d bytes", n)
+	}
+}
+
+// The receiver gets exactly the signed bytes, once.
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	got := make(chan string, 2)
+	server := listen(t, "127.0.0.1:0", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		got <- fmt.Sprint(r.Method, " ", r.RequestURI, " ", r.Proto, " ", r.ContentLength, " ",
+			r.Header.Get("Content-Type"), " ", r.Header.Get("User-Agent"), " ",
+			r.Header.Get("X-Service-Signature") == bodySignature("whsec_c2VjcmV0IG9uZQ==", body), " ",
+			r.Header.Values("Idempotency-Key"), " ", string(body))
+		w.WriteHeader(http.StatusInternalServerError)
+	}))
+	d := newDelivery(server.URL + "/hook?x=1")
+	d.Body = []byte("{\"data\":\"<&>\u2028 \\u003c é\"}")
+	newSender(newGuard(t, "127.0.0.1/32"), nil, nil, slog.New(slog.DiscardHandler)).send(d)
+	want := fmt.Sprint("POST /hook?x=1 HTTP/1.1 ", len(d.Body), " application/json Assay-Webhooks/1 true [] ",
+		string(d.Body))
+	if request := <-got; request != want {
+		t.Errorf("request %q, want %q", request, want)
+	}
+	if len(got) != 0 {
+		t.Error("it was sent twice")
+	}
+}
