@@ -100,7 +100,7 @@ func TestErasure(t *testing.T) {
 		t.Fatal(err)
 	}
 	out, err := command(t.Context(), dir, database, "audit", "verify").CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "no erasure behind it names it") {
+	if err == nil || !strings.Contains(string(out), "no later erasure names it") {
 		t.Errorf("audit verify of a blanked record: %v, %s", err, out)
 	}
 	log, err := os.ReadFile(filepath.Join(dir, "logs", "assay.log"))

@@ -6,23 +6,22 @@ import (
 	"time"
 )
 
-// Anchor is where a chain was cut: the head that its last pruned record had made. What is left is verified from there
-// on.
+// Anchor is the head of a chain's pruned part. Verification of the remaining records starts there.
 type Anchor struct {
 	Head
-	Before time.Time // what was recorded before this instant was past its retention; a midnight, UTC
+	Before time.Time // records before this instant were past their retention; a midnight, UTC
 }
 
-// prunedBefore begins the line that an anchor has and a checkpoint has not.
+// prunedBefore begins the extension line that distinguishes an anchor from a checkpoint.
 const prunedBefore = "pruned before "
 
-// Anchor signs an anchor. It is a checkpoint with one line more (C2SP tlog-checkpoint calls it an extension), so that
-// none of the checkpoints, which are no secret, can pass for leave to cut what stands before it.
+// Anchor signs an anchor: a checkpoint with an extension line (C2SP tlog-checkpoint). Checkpoints are public, so none of
+// them may serve as permission to prune the records before it.
 func (s *Signer) Anchor(a Anchor) (string, error) {
 	return s.sign(a.Head, prunedBefore+a.Before.UTC().Format(time.DateOnly)+"\n")
 }
 
-// OpenAnchor verifies an anchor against a verifier key.
+// OpenAnchor verifies an anchor with a verifier key.
 func OpenAnchor(signed, verifierKey string) (Anchor, error) {
 	head, extension, err := open(signed, verifierKey)
 	if err != nil {
@@ -39,7 +38,7 @@ func parsePruned(line string) (time.Time, error) {
 	date, ok := strings.CutPrefix(line, prunedBefore)
 	before, err := time.Parse(time.DateOnly, date)
 	if !ok || err != nil {
-		return time.Time{}, fmt.Errorf("%q does not say before when records were pruned", line)
+		return time.Time{}, fmt.Errorf("%q is not of the form %q and a date", line, prunedBefore)
 	}
 	return before, nil
 }

@@ -18,22 +18,22 @@ func TestAnchorRoundTrip(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !strings.Contains(signed, "\npruned before 2030-05-01\n\n") {
-		t.Errorf("it reads %q", signed)
+		t.Errorf("signed text %q", signed)
 	}
 	if got, err := audit.OpenAnchor(signed, signer.VerifierKey()); err != nil || got != cut {
-		t.Errorf("it opens as %+v, %v", got, err)
+		t.Errorf("opened as %+v, %v", got, err)
 	}
-	// What was pruned was there: an anchor says as much of a chain as a checkpoint does.
+	// An anchor proves as much about a chain as a checkpoint.
 	if head, err := audit.OpenCheckpoint(signed, signer.VerifierKey()); err != nil || head != cut.Head {
-		t.Errorf("as a checkpoint it opens as %+v, %v", head, err)
+		t.Errorf("opened as a checkpoint: %+v, %v", head, err)
 	}
 	if got := audit.SplitCheckpoints(checkpoint(t, cut.Head) + "\n" + signed + "\n"); len(got) != 2 ||
 		got[1] != signed {
-		t.Errorf("a file of both splits into %q", got)
+		t.Errorf("a file of both is split into %q", got)
 	}
 }
 
-// Checkpoints are no secret: none may serve to cut what stands before it.
+// Checkpoints are public: none may serve as permission to prune.
 func TestWhatIsNoAnchor(t *testing.T) {
 	t.Parallel()
 	text, _, _ := strings.Cut(checkpoint(t, cut.Head), "\n\n")

@@ -1,12 +1,12 @@
-// Package audit is the tamper-evident trail as an algorithm: how a record becomes a leaf, leaves become a hash chain,
-// and chain heads become signed checkpoints. It stores nothing.
+// Package audit defines the tamper-evident audit log as an algorithm: how a record becomes a leaf, leaves become a hash
+// chain, and chain heads become signed checkpoints. It stores nothing; package store does.
 //
 //	leaf_n = SHA-256(0x00 || nonce || canonical(record_n))
 //	hash_n = SHA-256(0x01 || hash_{n-1} || chain || n || leaf_n)
 //
-// A record's content can be erased by forgetting it and its nonce: the leaf stays, so the chain still verifies, and
-// without the nonce nobody can test a guess at the content against the leaf. That it was erased rightly says a record
-// of kind Erasure behind it.
+// A record is erased by deleting its content and nonce. The leaf stays, so the chain still verifies, and without the
+// nonce a guess at the content cannot be tested against the leaf. A later record of kind Erasure proves that the
+// erasure was legitimate.
 package audit
 
 import (
@@ -20,40 +20,38 @@ import (
 // Hash is a SHA-256 value.
 type Hash [sha256.Size]byte
 
-// NonceBytes is the length of a record's nonce: enough that a guessed record cannot be confirmed from its leaf.
+// NonceBytes is the length of a record's nonce: long enough that a guess at a record cannot be confirmed by its leaf.
 const NonceBytes = 16
 
-// Kind says what a record is about.
+// Kind is the subject of a record.
 type Kind string
 
 // The kinds of record.
 const (
 	Check   Kind = "check"   // a decision
-	Lineup  Kind = "lineup"  // a lineup came into force: Revision says which
-	Erasure Kind = "erasure" // other records lost their content: Digest says which, see SignErasure
-	Export  Kind = "export"  // what is held of Pseudonym was handed out to the holder of Key
-	// the records up to number Revision, whose hash is Digest, were past their retention: see Anchor
-	Pruning Kind = "pruning"
+	Lineup  Kind = "lineup"  // the activation of lineup Revision
+	Erasure Kind = "erasure" // the erasure of the records that Digest signs, see SignErasure
+	Export  Kind = "export"  // the export of Pseudonym's data to the holder of Key
+	Pruning Kind = "pruning" // the pruning of the records up to number Revision with hash Digest, see Anchor
 )
 
-// Record is the content of one link. For a check: what spec section 2.4 lists and nothing else about the subject, with
-// the reference, the key and the lineup that tie it to the rest.
+// Record is the content of one link. A check's record contains what contract section 2.4 lists and nothing else about
+// the subject, plus its reference, key and lineup revision.
 type Record struct {
-	Kind Kind
-	// the time as the client saw it: hashed as text, so that no rounding in between can break the chain
-	At        string
+	Kind      Kind
+	At        string // the time as the client saw it, hashed as text so that rounding cannot break the chain
 	Ref       string
-	Account   string // who asked; empty for the host itself
-	Key       string // with which key; empty on the no-key endpoint
+	Account   string // the caller; empty for the host itself
+	Key       string // the caller's key; empty on the no-key endpoint
 	Type      string // of the entity
 	Pseudonym []byte // of the entity, see Pseudonym
 	Score     int
 	Verdict   string
-	Revision  int64  // of the lineup that decided, or that came into force; or the number of an anchor
-	Digest    []byte // of the lineup, or of what was erased; or the hash of an anchor
+	Revision  int64  // of the lineup that decided or was activated, or the number of an anchor
+	Digest    []byte // of the lineup, the signature of an erasure, or the hash of an anchor
 }
 
-// canonical is the one byte string of a record: a version, then every field in order, each led by its length.
+// canonical returns a record's unique encoding: a version, then every field in order, strings prefixed by their length.
 func (r Record) canonical() []byte {
 	b := make([]byte, 0, 256)
 	field := func(s string) {
@@ -75,10 +73,10 @@ func (r Record) canonical() []byte {
 	return b
 }
 
-// blank says whether nothing is left of a record but what stands in place of its kind.
+// blank reports whether a record has no content but its kind.
 func (r Record) blank() bool { return bytes.Equal(r.canonical(), Record{Kind: r.Kind}.canonical()) }
 
-// Leaf commits to a record under a nonce of NonceBytes.
+// Leaf returns the commitment to a record under a nonce of NonceBytes.
 func Leaf(nonce []byte, r Record) Hash {
 	h := sha256.New()
 	h.Write([]byte{0x00})
@@ -87,19 +85,19 @@ func Leaf(nonce []byte, r Record) Hash {
 	return Hash(h.Sum(nil))
 }
 
-// Head is where a chain stands.
+// Head is the end of a chain.
 type Head struct {
 	Chain int
 	Seq   int64 // number of records so far
 	Hash  Hash
 }
 
-// Genesis is the head of an empty chain.
+// Genesis returns the head of an empty chain.
 func Genesis(chain int) Head {
 	return Head{Chain: chain, Hash: sha256.Sum256(fmt.Appendf(nil, "assay audit chain %d, version 1", chain))}
 }
 
-// Next is the head after leaf has been appended.
+// Next returns the head after appending leaf.
 func (h Head) Next(leaf Hash) Head {
 	b := make([]byte, 0, 1+len(h.Hash)+4+8+len(leaf))
 	b = append(b, 0x01)
@@ -110,10 +108,9 @@ func (h Head) Next(leaf Hash) Head {
 	return Head{Chain: h.Chain, Seq: h.Seq + 1, Hash: sha256.Sum256(b)}
 }
 
-// Pseudonym is the keyed one-way name of an entity within one account: HMAC-SHA256 under key, which must be kept
-// outside the database, over the account's salt, the entity's type and its normalised value. Without the key a phone
-// number or an IBAN cannot be found by trying them all; without the salt two accounts' records of one entity cannot be
-// joined.
+// Pseudonym returns an entity's keyed one-way name within one account: HMAC-SHA256 over the account's salt, the entity's
+// type and its normalised value. key must stay outside the database, or phone numbers and IBANs could be found by brute
+// force. The salt keeps the records of two accounts from being joined.
 func Pseudonym(key, salt []byte, entityType, value string) []byte {
 	mac := hmac.New(sha256.New, key)
 	var length [4]byte

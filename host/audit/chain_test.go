@@ -11,7 +11,7 @@ import (
 )
 
 // The expected values of this file were computed by an independent implementation (Python's hashlib and hmac) from the
-// formulas in the package comment. They must never change: chains that exist depend on them.
+// formulas in the package comment. They must never change, because stored chains depend on them.
 
 func sequence(from, n int) []byte {
 	b := make([]byte, n)
@@ -108,14 +108,14 @@ func TestPseudonymsDiffer(t *testing.T) {
 		"all in the value":       audit.Pseudonym([]byte("key"), nil, "", "saltemailvalue"),
 	} {
 		if other, ok := seen[string(p)]; ok {
-			t.Errorf("%s and %s have one pseudonym", name, other)
+			t.Errorf("%s and %s have the same pseudonym", name, other)
 		}
 		seen[string(p)] = name
 	}
 }
 
-// flip returns a copy of r in which one field differs in its lowest bit; ok is false for a field of a kind it cannot
-// change.
+// flip returns a copy of r with the lowest bit of one field inverted; ok is false for fields of a kind that it cannot
+// invert.
 func flip(r audit.Record, field int) (changed audit.Record, ok bool) {
 	switch f := reflect.ValueOf(&r).Elem().Field(field); f.Kind() {
 	case reflect.String:
@@ -147,7 +147,7 @@ func TestLeafCommitsToEveryField(t *testing.T) {
 		for i := range kind.NumField() {
 			changed, ok := flip(r, i)
 			if !ok {
-				t.Errorf("%s: the test knows no other value for %s", name, kind.Field(i).Name)
+				t.Errorf("%s: the test has no other value for %s", name, kind.Field(i).Name)
 			}
 			if audit.Leaf(nonce, changed) == leaf {
 				t.Errorf("%s: the leaf does not depend on %s", name, kind.Field(i).Name)
@@ -162,7 +162,7 @@ func TestLeafCommitsToEveryField(t *testing.T) {
 
 func TestLeafTellsShiftedFieldsApart(t *testing.T) {
 	t.Parallel()
-	// Every way to cut one text into the seven text fields, of which two are bytes, must give another leaf.
+	// Every split of one text into the seven text fields, two of them bytes, must give a different leaf.
 	const text = "ab\x00\x00\x00\x01c"
 	leaves := map[audit.Hash][]string{}
 	parts := make([]string, 7)
@@ -175,7 +175,7 @@ func TestLeafTellsShiftedFieldsApart(t *testing.T) {
 				Verdict: parts[5], Digest: []byte(parts[6]),
 			})
 			if other, ok := leaves[leaf]; ok {
-				t.Fatalf("%q and %q have one leaf", parts, other)
+				t.Fatalf("%q and %q have the same leaf", parts, other)
 			}
 			leaves[leaf] = append([]string{}, parts...)
 			return
@@ -186,10 +186,10 @@ func TestLeafTellsShiftedFieldsApart(t *testing.T) {
 		}
 	}
 	cut(0, text)
-	if len(leaves) != 1716 { // 13 choose 6: the ways to put six cuts into seven bytes
-		t.Errorf("%d cuts were tried", len(leaves))
+	if len(leaves) != 1716 { // 13 choose 6: the ways to make six cuts in seven bytes
+		t.Errorf("tried %d splits", len(leaves))
 	}
-	// Neighbours of another kind: a number against text before and behind it.
+	// Adjacent fields of different kinds: a number and the text before or after it.
 	for name, pair := range map[string][2]audit.Record{
 		"type and pseudonym": {{Type: "ab"}, {Type: "a", Pseudonym: []byte("b")}},
 		"pseudonym and score": {{Pseudonym: append(sequence(1, 4), 0), Score: 1 << 8},
@@ -199,14 +199,14 @@ func TestLeafTellsShiftedFieldsApart(t *testing.T) {
 		"revision and digest": {{Revision: 1 << 8, Digest: nil}, {Revision: 1, Digest: []byte{0}}},
 	} {
 		if audit.Leaf(nonce, pair[0]) == audit.Leaf(nonce, pair[1]) {
-			t.Errorf("%s: two records have one leaf", name)
+			t.Errorf("%s: two records have the same leaf", name)
 		}
 	}
 }
 
 func TestLeafAndLinkAreApart(t *testing.T) {
 	t.Parallel()
-	// A link's input must never be readable as a leaf's (RFC 6962 section 2.1): as if the chain's bytes were a nonce.
+	// A link's input must never be a valid leaf input (RFC 6962 section 2.1), with the chain's bytes as a nonce.
 	head := audit.Genesis(0)
 	leaf := audit.Leaf(head.Hash[:], audit.Record{})
 	if head.Next(audit.Hash{}).Hash == leaf || strings.Contains(string(leaf[:]), string(head.Hash[:8])) {

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/mod/sumdb/note"
 )
 
-// Signer signs checkpoints under a name, such as "assay.example/audit".
+// Signer signs checkpoints under a name, such as "assay.example/audit". It implements note.Signer.
 type Signer struct {
 	name string
 	key  ed25519.PrivateKey
 }
 
-// NewSigner returns a signer of the Ed25519 key grown from seed (32 bytes).
+// NewSigner returns a signer with the Ed25519 key derived from seed (32 bytes).
 func NewSigner(name string, seed []byte) *Signer {
 	return &Signer{name: name, key: ed25519.NewKeyFromSeed(seed)}
 }
@@ -30,30 +30,30 @@ func (s *Signer) public() []byte {
 	return append([]byte{keyAlgorithm}, s.PublicKey()...)
 }
 
-// PublicKey is what erasures are verified with.
+// PublicKey returns the key that verifies erasures.
 func (s *Signer) PublicKey() ed25519.PublicKey { return s.key.Public().(ed25519.PublicKey) }
 
-// Name is the key's name in signature lines.
+// Name returns the key's name in signature lines.
 func (s *Signer) Name() string { return s.name }
 
-// KeyHash is the key's number in signature lines (C2SP signed-note).
+// KeyHash returns the key's hash in signature lines (C2SP signed-note).
 func (s *Signer) KeyHash() uint32 {
 	sum := sha256.Sum256(append([]byte(s.name+"\n"), s.public()...))
 	return binary.BigEndian.Uint32(sum[:])
 }
 
-// Sign signs msg.
+// Sign returns the Ed25519 signature of msg.
 func (s *Signer) Sign(msg []byte) ([]byte, error) { return ed25519.Sign(s.key, msg), nil }
 
-// VerifierKey is the public key in the form that signed-note tools take.
+// VerifierKey returns the public key in the format of signed-note tools.
 func (s *Signer) VerifierKey() string {
 	return fmt.Sprintf("%s+%08x+%s", s.name, s.KeyHash(), base64.StdEncoding.EncodeToString(s.public()))
 }
 
 var _ note.Signer = (*Signer)(nil)
 
-// Checkpoint signs a head as a C2SP tlog-checkpoint: origin, size and hash, in a signed note. The origin carries the
-// number of the chain.
+// Checkpoint signs a head as a C2SP tlog-checkpoint: origin, size and hash in a signed note. The origin contains the
+// chain's number.
 func (s *Signer) Checkpoint(h Head) (string, error) { return s.sign(h, "") }
 
 func (s *Signer) sign(h Head, extension string) (string, error) {
@@ -66,7 +66,7 @@ func (s *Signer) sign(h Head, extension string) (string, error) {
 	return string(signed), nil
 }
 
-// OpenCheckpoint verifies a checkpoint, or an anchor, against a verifier key and returns its head.
+// OpenCheckpoint verifies a checkpoint or an anchor with a verifier key and returns its head.
 func OpenCheckpoint(signed, verifierKey string) (Head, error) {
 	head, extension, err := open(signed, verifierKey)
 	if err == nil && extension != "" {
@@ -78,7 +78,7 @@ func OpenCheckpoint(signed, verifierKey string) (Head, error) {
 	return head, nil
 }
 
-// open returns what a host has signed: a head, and the line behind it or "".
+// open verifies a signed note and returns its head, and its extension line or "".
 func open(signed, verifierKey string) (head Head, extension string, err error) {
 	verifier, err := note.NewVerifier(verifierKey)
 	if err != nil {
@@ -112,12 +112,12 @@ func open(signed, verifierKey string) (head Head, extension string, err error) {
 	return Head{Chain: chain, Seq: seq, Hash: Hash(hash)}, extension, nil
 }
 
-// SplitCheckpoints separates the checkpoints of a file in which they stand one after the other.
+// SplitCheckpoints splits a file of consecutive checkpoints.
 func SplitCheckpoints(file string) []string {
 	var all []string
 	for _, block := range strings.SplitAfter(file, "\n\n") {
-		// A note is its text, an empty line, and its signatures: a block that begins with a signature belongs to the
-		// one before.
+		// A note is text, an empty line and signatures, so a block that begins with a signature belongs to the
+		// previous block.
 		for strings.HasPrefix(block, "\u2014 ") && len(all) > 0 {
 			line, rest, _ := strings.Cut(block, "\n")
 			all[len(all)-1] += line + "\n"

@@ -16,7 +16,7 @@ const origin = "assay.example/audit"
 
 var signer = audit.NewSigner(origin, sequence(0, 32))
 
-// signedText signs any text in a checkpoint's place.
+// signedText signs an arbitrary text in place of a checkpoint.
 func signedText(tb testing.TB, text string, by note.Signer) string {
 	tb.Helper()
 	signed, err := note.Sign(&note.Note{Text: text}, by)
@@ -46,7 +46,7 @@ func TestCheckpointRoundTrip(t *testing.T) {
 	} {
 		got, err := audit.OpenCheckpoint(checkpoint(t, head), signer.VerifierKey())
 		if err != nil || got != head {
-			t.Errorf("%s: %+v comes back as %+v, %v", name, head, got, err)
+			t.Errorf("%s: %+v opened as %+v, %v", name, head, got, err)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func TestAlteredCheckpointIsRefused(t *testing.T) {
 			if head, err := audit.OpenCheckpoint(string(altered), signer.VerifierKey()); err == nil && head != want {
 				t.Errorf("with bit %d of byte %d (%q) flipped it opens as %+v", bit, i, signed[i], head)
 			} else if err == nil && i < strings.Index(signed, "\n\n") {
-				t.Errorf("bit %d of byte %d of the text does not count", bit, i)
+				t.Errorf("bit %d of byte %d of the text is not covered", bit, i)
 			}
 		}
 		if _, err := audit.OpenCheckpoint(signed[:i], signer.VerifierKey()); err == nil {
@@ -139,7 +139,7 @@ func TestSignedTextThatIsNoCheckpoint(t *testing.T) {
 	}
 	if _, err := audit.OpenCheckpoint(signedText(t, origin+"/chain/0\n1\n"+hash+"\n", signer),
 		signer.VerifierKey()); err != nil {
-		t.Errorf("the text that they differ from does not open either: %v", err)
+		t.Errorf("the valid text does not open either: %v", err)
 	}
 }
 
@@ -154,7 +154,7 @@ func TestOriginMayHoldAnything(t *testing.T) {
 		t.Errorf("opened as %+v, %v", head, err)
 	}
 	if signed, err := audit.NewSigner("two words", sequence(0, 32)).Checkpoint(audit.Genesis(1)); err == nil {
-		t.Errorf("a name that notes cannot carry signs %q", signed)
+		t.Errorf("an invalid name signed %q", signed)
 	}
 }
 
@@ -210,12 +210,12 @@ func FuzzOpenCheckpoint(f *testing.F) {
 		head, err := audit.OpenCheckpoint(signed, signer.VerifierKey())
 		if err != nil {
 			if head != (audit.Head{}) {
-				t.Errorf("an error with the head %+v", head)
+				t.Errorf("an error was returned with the head %+v", head)
 			}
 			return
 		}
 		if again, err := audit.OpenCheckpoint(checkpoint(t, head), signer.VerifierKey()); err != nil || again != head {
-			t.Errorf("%+v is signed and opened as %+v, %v", head, again, err)
+			t.Errorf("%+v, signed again, opened as %+v, %v", head, again, err)
 		}
 	})
 }
@@ -231,7 +231,7 @@ func FuzzSignedText(f *testing.F) {
 		}
 		head, err := audit.OpenCheckpoint(string(signed), signer.VerifierKey())
 		if err == nil && signedText(t, text, signer) != checkpoint(t, head) {
-			t.Errorf("%q opens as %+v, whose text is another", text, head)
+			t.Errorf("%q opens as %+v, whose text differs", text, head)
 		}
 	})
 }
@@ -246,19 +246,19 @@ func FuzzSplitCheckpoints(f *testing.F) {
 		squeeze := func(s string) string { return strings.Join(strings.Fields(s), "") }
 		parts := audit.SplitCheckpoints(file)
 		if got, want := squeeze(strings.Join(parts, "\n")), squeeze(file); got != want {
-			t.Errorf("%q is lost: the parts hold %q", want, got)
+			t.Errorf("%q is missing from the parts %q", want, got)
 		}
 		for _, p := range parts {
 			if strings.TrimSpace(p) == "" {
 				t.Errorf("a part of white space: %q", parts)
 			}
 		}
-		// What stands in front of a checkpoint, ended by an empty line, does not keep it from being found.
+		// Text before a checkpoint, ended by an empty line, must not hide it.
 		if clean := strings.ToValidUTF8(file, ""); !strings.HasSuffix(clean, "\n\n") &&
 			bytes.IndexByte([]byte(clean), 0) < 0 {
 			parts = audit.SplitCheckpoints(clean + "\n\n\n" + one)
 			if last := parts[len(parts)-1]; last != one {
-				t.Errorf("a checkpoint behind %q is read as %q", clean, last)
+				t.Errorf("a checkpoint after %q is read as %q", clean, last)
 			}
 		}
 	})

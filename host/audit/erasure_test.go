@@ -8,7 +8,7 @@ import (
 	"assay/host/audit"
 )
 
-// erasure is the row of an erasure that the key's holder has signed.
+// erasure returns a signed erasure's row.
 func erasure(chain int, erased []audit.Erased) audit.Row {
 	return audit.Row{Nonce: nonce, Erased: erased, Record: audit.Record{
 		Kind: audit.Erasure, At: "2026-01-02T03:04:05.006Z", Account: "acct_1", Digest: audit.SignErasure(seed, chain,
@@ -16,10 +16,10 @@ func erasure(chain int, erased []audit.Erased) audit.Row {
 	}}
 }
 
-// What was erased before the anchor is gone with the rest; who erased what behind it must still be told.
+// Records before the anchor are pruned, erased or not; erasures after it must still be verified.
 func TestErasuresAcrossAnAnchor(t *testing.T) {
 	t.Parallel()
-	tr := wholeTrail(rand.New(rand.NewPCG(15, 16)), 12)
+	tr := wholeLog(rand.New(rand.NewPCG(15, 16)), 12)
 	blank := func(i int) audit.Erased {
 		tr.rows[i].Nonce, tr.rows[i].Record = nil, audit.Record{}
 		return audit.Erased{Seq: tr.rows[i].Seq, Leaf: tr.rows[i].Leaf}
@@ -42,7 +42,7 @@ func TestErasuresAcrossAnAnchor(t *testing.T) {
 	}
 }
 
-// What is signed must never change: erasures that are stored depend on it.
+// The signed encoding must never change, because stored erasures depend on it.
 func TestErasureIsSignedAsDocumented(t *testing.T) {
 	t.Parallel()
 	erased := []audit.Erased{{Seq: 258, Leaf: audit.Hash(sequence(0, 32))},

@@ -48,14 +48,14 @@ func TestForgedCutsAreDetected(t *testing.T) {
 		}, "not signed by this host's key"},
 		"a signed anchor without a pruning record": {func(t *testing.T, conn *pgx.Conn) {
 			insert(t, conn, 9, testSigner().Anchor)
-		}, "no record behind the anchor"},
+		}, "no record after the anchor"},
 		"an anchor is moved": {func(t *testing.T, conn *pgx.Conn) {
 			exec(t, conn, "UPDATE audit_anchors SET seq = 9")
 		}, "not signed by this host's key"},
 		"the pruning record is blanked": {func(t *testing.T, conn *pgx.Conn) {
 			exec(t, conn, `UPDATE audit_records SET nonce = NULL, kind = 'erased', at = NULL, ref = NULL, revision = 0,
 				digest = NULL WHERE kind = 'pruning'`)
-		}, "no record behind the anchor"},
+		}, "no record after the anchor"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -337,16 +337,16 @@ func TestBlankedRowsAreTold(t *testing.T) {
 	const blank = `UPDATE audit_records SET kind = 'erased', at = NULL, ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL, nonce = NULL,
 		score = 0, verdict = '', revision = 0, digest = NULL WHERE seq = `
 	for name, test := range map[string]struct{ tamper, reason string }{
-		"a row is blanked": {blank + "2", "no erasure behind it names it"},
+		"a row is blanked": {blank + "2", "no later erasure names it"},
 		"a row loses its nonce": {"UPDATE audit_records SET nonce = NULL WHERE seq = 2",
-			"its nonce is gone, but not its content"},
-		"an erased row is filled": {"UPDATE audit_records SET kind = 'check', account_id = 'acct_1', verdict = 'block' WHERE seq = 1", "its nonce is gone, but not its content"},
+			"its nonce was deleted, but not its content"},
+		"an erased row is filled": {"UPDATE audit_records SET kind = 'check', account_id = 'acct_1', verdict = 'block' WHERE seq = 1", "its nonce was deleted, but not its content"},
 		"and put on a list": {blank + `2;
-			INSERT INTO erased_records SELECT chain, seq, leaf, 3, '\x00' FROM audit_records WHERE seq = 2`, "not the one that was signed"},
-		"a list is cut":         {"DELETE FROM erased_records", "not the one that was signed"},
-		"a list is altered":     {"UPDATE erased_records SET seq = 2", "not the one that was signed"},
+			INSERT INTO erased_records SELECT chain, seq, leaf, 3, '\x00' FROM audit_records WHERE seq = 2`, "differs from the signed one"},
+		"a list is cut":         {"DELETE FROM erased_records", "differs from the signed one"},
+		"a list is altered":     {"UPDATE erased_records SET seq = 2", "differs from the signed one"},
 		"a leaf is cut":         {`UPDATE erased_records SET leaf = '\x00'`, "is not 32 bytes long"},
-		"an erasure is blanked": {blank + "3", "no erasure behind it names it"},
+		"an erasure is blanked": {blank + "3", "no later erasure names it"},
 		"a row has content again": {`UPDATE audit_records SET nonce = decode(repeat('00', 16), 'hex'),
 			at = to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') WHERE seq = 1`, "does not match its leaf"},
 	} {
