@@ -25,7 +25,7 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 			"audit chain 7 breaks at record 1"},
 		"after a head that was set back": {
 			`UPDATE audit_heads SET (seq, hash) = (SELECT seq, hash FROM audit_records WHERE seq = 2)`,
-			"the chain's head says record 2"},
+			"the chain's head is record 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
