@@ -1,5 +1,6 @@
-// Package privacy is what may be asked of the data held of somebody (GDPR Art. 15 and 17), as types: whose data, what
-// is held, what was erased. Their JSON is what the API answers and what the dashboard lets download.
+// Package privacy defines the requests and results of data subject access and erasure (GDPR Art. 15 and 17). The JSON
+// of the results is what the API returns and what the dashboard offers for download. Package store executes the
+// requests.
 package privacy
 
 import (
@@ -14,24 +15,23 @@ import (
 	"assay/host/entity"
 )
 
-// ErrUnknownSubject means that the account holds nothing of the subject, and never did as far as is still known.
+// ErrUnknownSubject means that the account has no data about the subject and no record of having erased any.
 var ErrUnknownSubject = errors.New("nothing is held of this subject")
 
-// Selector says whose data a request is about. Exactly one field is set.
+// Selector identifies the data subject of a request. Exactly one field is set.
 type Selector struct {
 	Subject string         // a subject reference
-	Ref     string         // of one of the subject's checks
+	Ref     string         // the reference of one of the subject's checks
 	Entity  *entity.Entity // the subject itself
 }
 
-// pseudonymBytes is the length of what a subject reference spells out.
 const pseudonymBytes = 32
 
-// Reference is how a subject is named to the account that checked it: "sub_" and its pseudonym in lowercase
-// hexadecimal. It is the same for all checks of one entity by one account, and tells nobody else anything.
+// Reference returns the reference of a subject: "sub_" and its pseudonym in lowercase hexadecimal. All checks of an
+// entity by an account share it. It is meaningless outside the account.
 func Reference(pseudonym []byte) string { return "sub_" + hex.EncodeToString(pseudonym) }
 
-// ParseReference returns the pseudonym that a subject reference spells out. The error is an *entity.InvalidError.
+// ParseReference returns the pseudonym in a subject reference. The error is an *entity.InvalidError.
 func ParseReference(text string) ([]byte, error) {
 	digits, ok := strings.CutPrefix(text, "sub_")
 	pseudonym, err := hex.DecodeString(digits)
@@ -41,10 +41,10 @@ func ParseReference(text string) ([]byte, error) {
 	return pseudonym, nil
 }
 
-// checkRef is the form of a check's reference: a ULID in Crockford's base 32.
+// checkRef matches a check's reference: "chk_" and a ULID in Crockford's base 32.
 var checkRef = regexp.MustCompile(`^chk_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
 
-// ValidateRef says what is wrong with the reference of a check, given in field. The error is an *entity.InvalidError.
+// ValidateRef validates the syntax of a check's reference in the given field. The error is an *entity.InvalidError.
 func ValidateRef(field, text string) error {
 	if !checkRef.MatchString(text) {
 		return &entity.InvalidError{Field: field, Reason: "must be the reference of a check, chk_ and 26 characters"}
@@ -52,35 +52,35 @@ func ValidateRef(field, text string) error {
 	return nil
 }
 
-// Page is which part of the checks to list.
+// Page selects a range of a subject's checks.
 type Page struct {
-	After string // the reference of the check before the first; "" for the beginning
-	Limit int    // how many checks at most
+	After string // the reference of the check before the range; "" to start at the first
+	Limit int    // maximum number of checks
 }
 
-// Export is what an account holds of a subject, or a page of it, as of one moment.
+// Export is a snapshot of an account's data about a subject, with one page of its checks.
 type Export struct {
-	Subject  *string    `json:"subject"` // null when all that is known of it is that it was erased
-	Type     *string    `json:"type"`    // of the entity; null likewise
-	Total    int        `json:"total"`   // checks, on all pages
+	Subject  *string    `json:"subject"` // null if the request names a check that was erased
+	Type     *string    `json:"type"`    // of the entity; null if unknown
+	Total    int        `json:"total"`   // number of checks on all pages
 	Checks   []Check    `json:"checks"`  // oldest first
-	Next     *string    `json:"next"`    // the After of the next page; null on the last
-	Graph    *Sightings `json:"graph"`   // the account's own part in the reputation graph; null when there is none
+	Next     *string    `json:"next"`    // Page.After of the next page; null on the last page
+	Graph    *Sightings `json:"graph"`   // null if the account contributed nothing to the graph
 	Erasures []Erasure  `json:"erasures"`
 }
 
-// Check is the audit record of a check, with the webhook event that it made.
+// Check is the audit record of a check and its webhook event.
 type Check struct {
 	Ref       string `json:"ref"`
-	Timestamp string `json:"timestamp"` // as it was answered
+	Timestamp string `json:"timestamp"` // as in the response to the check
 	Type      string `json:"type"`
 	Score     int    `json:"score"`
 	Verdict   string `json:"verdict"`
-	Key       string `json:"key"` // the id of the key that asked
-	Webhook   *Event `json:"webhook"`
+	Key       string `json:"key"`     // the id of the API key used
+	Webhook   *Event `json:"webhook"` // null if there was none
 }
 
-// Event is a webhook event and what has become of it.
+// Event is a webhook event and the state of its delivery.
 type Event struct {
 	Event         string          `json:"event"`
 	Sequence      int64           `json:"sequence"`
@@ -89,29 +89,29 @@ type Event struct {
 	Timestamp     Time            `json:"timestamp"`
 	NextAttemptAt *Time           `json:"next_attempt_at"`
 	SettledAt     *Time           `json:"settled_at"`
-	Body          json.RawMessage `json:"body"` // what is sent; null once it is deleted
+	Body          json.RawMessage `json:"body"` // the payload; null once deleted
 }
 
-// Sightings is what an account has put into the reputation graph about an entity.
+// Sightings is an account's contribution to the reputation graph about an entity.
 type Sightings struct {
-	Checks    int  `json:"checks"` // also those of others that it was sent along with
+	Checks    int  `json:"checks"` // includes checks of other entities sent together with this one
 	Blocked   int  `json:"blocked"`
 	Reviewed  int  `json:"reviewed"`
 	FirstSeen Time `json:"first_seen"`
 	LastSeen  Time `json:"last_seen"`
-	Links     int  `json:"links"` // to what it hangs on and what was sent along with it
+	Links     int  `json:"links"` // to its parents and to entities sent together with it
 }
 
-// Erasure is a record of the audit trail that says that others were erased.
+// Erasure is the audit record of an erasure.
 type Erasure struct {
 	Ref       string `json:"ref"` // "erasure_..."
 	Timestamp string `json:"timestamp"`
-	Checks    int    `json:"checks"` // that it erased
+	Checks    int    `json:"checks"` // number of checks erased
 }
 
-// ErasureResult is what an erasure took. Asked for again it takes nothing more, and names the erasures there were.
+// ErasureResult reports what an erasure request erased, and lists all erasures of the subject so far.
 type ErasureResult struct {
-	Subject   *string   `json:"subject"` // null when all that is known of it is that it was erased
+	Subject   *string   `json:"subject"` // null if the request names a check that was erased
 	Checks    int       `json:"erased"`
 	Events    int       `json:"webhook_events"`
 	Sightings int       `json:"graph_sightings"`
@@ -119,7 +119,7 @@ type ErasureResult struct {
 	Erasures  []Erasure `json:"erasures"`
 }
 
-// Time is written as every time of the API (spec section 2.2).
+// Time is a time in the API's format (contract section 2.2).
 type Time struct{ time.Time }
 
 // MarshalJSON implements json.Marshaler.

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -15,163 +16,167 @@ import (
 	"assay/host/privacy"
 )
 
-// eraseBatch is how many audit records one transaction erases: as long as it lasts, the chain records nothing else. A
-// subject with more is erased in several, each with its own record in the chain.
+// eraseBatch is the maximum number of audit records that one transaction erases, because the chain is locked meanwhile.
+// Larger erasures take several transactions, each with its own record in the chain.
 const eraseBatch = 5_000
 
-// erasedRow says which record of the chain erased which other.
+// erasedRow is a row of erased_records: one record and the erasure that erased it.
 type erasedRow struct {
 	bun.BaseModel `bun:"table:erased_records"`
 
 	Chain   int
 	Seq     int64
 	Leaf    []byte
-	Erasure int64
-	Ref     []byte
+	Erasure int64  // the number of the erasure's record
+	Ref     []byte // a tombstone
 }
 
+// erasureRow is a row of erasures.
 type erasureRow struct {
 	bun.BaseModel `bun:"table:erasures"`
 
 	Chain   int
 	Seq     int64
-	Subject []byte
+	Subject []byte // a tombstone
 	Checks  int
 }
 
-// Erase erases what a caller's account holds of a subject: the content of its audit records, its webhook events, its
-// sightings and links in the reputation graph. All of it goes in one transaction, behind the lock that every check of
-// the account is recorded under: a check is erased whole, or recorded behind the erasure whole. Erasing again takes
-// nothing more. Errors: check.ErrUnauthorized; privacy.ErrUnknown, of a reference only; *entity.InvalidError.
-func (s *Store) Erase(ctx context.Context, c check.Caller, whose privacy.Selector) (*privacy.ErasureResult, error) {
+// Erase erases an account's data about a subject: the content of its audit records, its webhook events, and its
+// sightings and links in the reputation graph. Each transaction holds the lock under which checks of the account are
+// recorded, so a concurrent check is either erased completely or recorded completely. Erasing a subject again has no
+// further effect and returns the earlier erasures. Errors: check.ErrUnauthorized, *entity.InvalidError, and
+// privacy.ErrUnknownSubject if the request names a reference instead of an entity.
+func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Selector) (*privacy.ErasureResult, error) {
 	total := &privacy.ErasureResult{}
 	var node []byte
 	for more := true; more; {
-		var part erasedPart
+		var batch erasureBatch
 		err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-			part, err = s.erase(ctx, tx, c, whose, node)
+			batch, err = s.erase(ctx, tx, c, selector, node)
 			return err
 		})
 		if err != nil {
 			return nil, fmt.Errorf("erasing subject: %w", err)
 		}
-		total.Subject, total.Erasures = part.Subject, part.Erasures
-		total.Checks += part.Checks
-		total.Events += part.Events
-		total.Sightings += part.Sightings
-		total.Links += part.Links
-		more, node = part.more, part.node
-		if more && whose.Entity == nil {
-			whose = privacy.Selector{Subject: *part.Subject} // the check that it was named by may be gone
+		total.Subject, total.Erasures = batch.Subject, batch.Erasures
+		total.Checks += batch.Checks
+		total.Events += batch.Events
+		total.Sightings += batch.Sightings
+		total.Links += batch.Links
+		more, node = batch.more, batch.node
+		if more && selector.Entity == nil {
+			selector = privacy.Selector{Subject: *batch.Subject} // the check that named it may be erased by now
 		}
 	}
 	return total, nil
 }
 
-// erasedPart is what one transaction of an erasure took.
-type erasedPart struct {
+// erasureBatch is the result of one transaction of an erasure.
+type erasureBatch struct {
 	privacy.ErasureResult
 	node []byte // of the subject; nil: unknown
-	more bool   // there may be more to erase
+	more bool   // further records may remain
 }
 
-// erase erases up to eraseAtOnce records of a subject. node is the subject's, when a part before found it.
-func (s *Store) erase(ctx context.Context, tx bun.Tx, c check.Caller, whose privacy.Selector,
-	node []byte) (part erasedPart, err error) {
-	head, a, err := s.lockChainOf(ctx, tx, c)
+// erase erases up to eraseBatch records of a subject. node is the subject's node if an earlier batch found it.
+func (s *Store) erase(ctx context.Context, tx bun.Tx, c check.Caller, selector privacy.Selector,
+	node []byte) (batch erasureBatch, err error) {
+	head, r, err := s.lockChainOf(ctx, tx, c)
 	if err != nil {
-		return part, err
+		return batch, err
 	}
-	p, err := s.findSubject(ctx, tx, a, whose)
+	p, err := s.findSubject(ctx, tx, r, selector)
 	if err != nil {
-		return part, err
+		return batch, err
 	}
 	if p.node == nil {
 		p.node = node
 	}
-	part = erasedPart{ErasureResult: privacy.ErasureResult{Subject: p.reference(), Erasures: p.erasures}, node: p.node}
+	batch.Subject, batch.Erasures, batch.node = p.reference(), p.erasures, p.node
 	if p.pseudonym == nil {
-		return part, nil
+		return batch, nil
 	}
 	var rows []auditRow
 	err = tx.NewSelect().Model(&rows).Column("seq", "kind", "ref", "leaf").
-		Where("pseudonym = ? AND account_id = ? AND chain = ?", p.pseudonym, a.AccountID,
-			a.Chain).Order("seq").Limit(eraseBatch).Scan(ctx)
+		Where("pseudonym = ? AND account_id = ? AND chain = ?", p.pseudonym, r.AccountID, r.Chain).
+		Order("seq").Limit(eraseBatch).Scan(ctx)
 	if err != nil {
-		return part, err
+		return batch, err
 	}
 	if len(rows) > 0 && p.node == nil {
-		return part, errNodeUnknown
+		return batch, errNodeUnknown
 	}
 	if p.node != nil {
-		if part.Sightings, part.Links, err = forgetNode(ctx, tx, a.AccountID, p.node); err != nil {
-			return part, err
+		if batch.Sightings, batch.Links, err = forgetNode(ctx, tx, r.AccountID, p.node); err != nil {
+			return batch, err
 		}
 	}
 	switch {
 	case len(rows) > 0:
-		if part.Events, err = eraseRows(ctx, tx, a, p, rows); err != nil {
-			return part, err
+		if batch.Events, err = eraseRows(ctx, tx, r, p, rows); err != nil {
+			return batch, err
 		}
-	case part.Sightings+part.Links == 0 && len(p.erasures) == 0 && whose.Entity == nil:
-		return part, privacy.ErrUnknownSubject
-	case part.Sightings+part.Links == 0:
-		return part, nil
+	case batch.Sightings+batch.Links == 0 && len(p.erasures) == 0 && selector.Entity == nil:
+		return batch, privacy.ErrUnknownSubject
+	case batch.Sightings+batch.Links == 0:
+		return batch, nil
 	}
-	done, err := s.recordErasure(ctx, tx, head, a, p, rows)
-	part.Checks, part.Erasures, part.more = done.Checks, append(part.Erasures, done), len(rows) == eraseBatch
-	return part, err
+	done, err := s.recordErasure(ctx, tx, head, r, p, rows)
+	batch.Checks, batch.Erasures, batch.more = done.Checks, append(batch.Erasures, done), len(rows) == eraseBatch
+	return batch, err
 }
 
-// errNodeUnknown keeps an erasure from being half of one: from checks of before migration 0006 no way leads to the
-// graph.
+// errNodeUnknown prevents a partial erasure. Checks from before migration 0006 do not lead to their node in the
+// reputation graph.
 var errNodeUnknown = &entity.InvalidError{Field: "subject",
 	Reason: "was checked before references led to the reputation graph; " +
 		"send the value itself, as domain, email, phone or iban"}
 
-// eraseRows takes the content of a subject's rows, up to the last of them, and their webhook events. A delivery that is
-// under way finds its event gone when it ends, and leaves nothing behind.
-func eraseRows(ctx context.Context, tx bun.Tx, a requester, p subject, rows []auditRow) (events int, err error) {
+//go:embed sql/erase_records.sql
+var eraseRecords string
+
+// eraseRows erases the content of a subject's rows, up to the last of rows, and deletes their webhook events. A
+// delivery in progress finds its event deleted when it ends, and stores nothing.
+func eraseRows(ctx context.Context, tx bun.Tx, r requester, p subject, rows []auditRow) (events int, err error) {
 	refs := make([]string, len(rows))
-	for i, r := range rows {
-		refs[i] = r.Ref
+	for i, row := range rows {
+		refs[i] = row.Ref
 	}
-	result, err := tx.NewRaw("DELETE FROM webhook_events WHERE account_id = ? AND ref IN (?)", a.AccountID,
+	result, err := tx.NewRaw("DELETE FROM webhook_events WHERE account_id = ? AND ref IN (?)", r.AccountID,
 		bun.List(refs)).Exec(ctx)
 	if err != nil {
 		return 0, err
 	}
-	gone, err := result.RowsAffected()
+	deleted, err := result.RowsAffected()
 	if err != nil {
 		return 0, err
 	}
-	result, err = tx.NewRaw(`UPDATE audit_records SET kind = ?, at = NULL, ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL, nonce = NULL,
-			score = 0, verdict = '', revision = 0, digest = NULL, sealed_node = NULL
-		WHERE pseudonym = ? AND account_id = ? AND chain = ? AND seq <= ?`,
-		erasedKind, p.pseudonym, a.AccountID, a.Chain, rows[len(rows)-1].Seq).Exec(ctx)
+	result, err = tx.NewRaw(eraseRecords, named{"kind": erasedKind, "pseudonym": p.pseudonym, "account": r.AccountID,
+		"chain": r.Chain, "last": rows[len(rows)-1].Seq}).Exec(ctx)
 	if err != nil {
 		return 0, err
 	}
 	if n, err := result.RowsAffected(); err != nil || int(n) != len(rows) {
 		return 0, errors.Join(fmt.Errorf("%d audit records were erased, not %d", n, len(rows)), err)
 	}
-	return int(gone), nil
+	return int(deleted), nil
 }
 
-// recordErasure puts the erasure of rows into the chain, and what it erased beside it.
-func (s *Store) recordErasure(ctx context.Context, tx bun.Tx, head *audit.Head, a requester, p subject,
+// recordErasure appends a record of the erasure to the chain, and stores which rows it erased.
+func (s *Store) recordErasure(ctx context.Context, tx bun.Tx, head *audit.Head, r requester, p subject,
 	rows []auditRow) (privacy.Erasure, error) {
 	at := s.now().UTC().Truncate(time.Millisecond)
 	done := privacy.Erasure{Ref: "erasure_" + ulid.Make().String(), Timestamp: at.Format(check.TimeFormat)}
 	seq := head.Seq + 1
 	list, signed := make([]erasedRow, len(rows)), make([]audit.Erased, len(rows))
-	for i, r := range rows {
-		if len(r.Leaf) != len(audit.Hash{}) {
-			return done, &audit.BreakError{Chain: a.Chain, Seq: r.Seq, Reason: "its leaf is not 32 bytes long"}
+	for i, row := range rows {
+		if len(row.Leaf) != len(audit.Hash{}) {
+			return done, &audit.BreakError{Chain: r.Chain, Seq: row.Seq, Reason: "its leaf is not 32 bytes long"}
 		}
-		list[i] = erasedRow{Chain: a.Chain, Seq: r.Seq, Leaf: r.Leaf, Erasure: seq, Ref: s.tombstone(a, "ref", r.Ref)}
-		signed[i] = audit.Erased{Seq: r.Seq, Leaf: audit.Hash(r.Leaf)}
-		if r.Kind == string(audit.Check) {
+		list[i] = erasedRow{Chain: r.Chain, Seq: row.Seq, Leaf: row.Leaf, Erasure: seq,
+			Ref: s.tombstone(r, "ref", row.Ref)}
+		signed[i] = audit.Erased{Seq: row.Seq, Leaf: audit.Hash(row.Leaf)}
+		if row.Kind == string(audit.Check) {
 			done.Checks++
 		}
 	}
@@ -180,13 +185,13 @@ func (s *Store) recordErasure(ctx context.Context, tx bun.Tx, head *audit.Head, 
 			return done, err
 		}
 	}
-	mark := &erasureRow{Chain: a.Chain, Seq: seq, Subject: s.tombstone(a, "subject", string(p.pseudonym)),
+	erasure := &erasureRow{Chain: r.Chain, Seq: seq, Subject: s.tombstone(r, "subject", string(p.pseudonym)),
 		Checks: done.Checks}
-	if _, err := tx.NewInsert().Model(mark).Exec(ctx); err != nil {
+	if _, err := tx.NewInsert().Model(erasure).Exec(ctx); err != nil {
 		return done, err
 	}
 	return done, appendRecord(ctx, tx, head, audit.Record{
-		Kind: audit.Erasure, At: done.Timestamp, Ref: done.Ref, Account: a.AccountID, Key: a.KeyID,
-		Digest: audit.SignErasure(s.keys.SignSeed, a.Chain, signed),
+		Kind: audit.Erasure, At: done.Timestamp, Ref: done.Ref, Account: r.AccountID, Key: r.KeyID,
+		Digest: audit.SignErasure(s.keys.SignSeed, r.Chain, signed),
 	}, at)
 }

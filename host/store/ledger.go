@@ -183,8 +183,8 @@ func (l *Ledger) commit(batch []*pending) {
 	}
 }
 
-// commitWithRetries runs the batch's transaction. An error means that none of it was kept or, when it is an *inDoubtError, that this
-// could not be found out.
+// commitWithRetries runs the batch's transaction. An error means that none of it was kept or, when it is an
+// *inDoubtError, that this could not be found out.
 func (l *Ledger) commitWithRetries(batch []*pending) ([]error, error) {
 	for attempt := 1; ; attempt++ {
 		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
@@ -230,9 +230,9 @@ func (e *inDoubtError) Error() string {
 	return fmt.Sprintf("the outcome of the commit is unknown: %v", e.err)
 }
 
-// resolveCommit finds out what became of a commit whose answer was lost, by looking for one of its records: for its leaf,
-// which stays even if it is erased meanwhile. It never runs the batch again. It takes the same heads' lock first: while
-// the lost transaction still holds it, its outcome is not yet decided.
+// resolveCommit finds out what became of a commit whose answer was lost, by looking for one of its records: for its
+// leaf, which stays even if it is erased meanwhile. It never runs the batch again. It takes the same heads' lock first:
+// while the lost transaction still holds it, its outcome is not yet decided.
 func (l *Ledger) resolveCommit(chains []int, one *auditRow, cause error) error {
 	if one == nil {
 		return nil

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -16,7 +17,7 @@ import (
 	"assay/host/privacy"
 )
 
-// requester is who makes a privacy request, as its transaction knows the account and the key.
+// requester is the account and the key of a privacy request.
 type requester struct {
 	AccountID string
 	KeyID     string
@@ -26,38 +27,44 @@ type requester struct {
 	Chain     int
 }
 
-// findRequester reads who findRequester. Error: check.ErrUnauthorized, once the key has ended.
+//go:embed sql/requester.sql
+var requesterQuery string
+
+// findRequester reads the caller's account and key. Error: check.ErrUnauthorized if the key is no longer valid.
 func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (requester, error) {
-	var a requester
-	err := db.NewRaw(`SELECT a.id AS account_id, k.id AS key_id, k.state, k.expires_at, a.salt, a.chain
-		FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id WHERE k.id = ? AND a.id = ?`, c.Key, c.Account).Scan(ctx, &a)
-	if errors.Is(err, sql.ErrNoRows) || err == nil && !(caller{State: a.State, ExpiresAt: a.ExpiresAt}).isValid(s.now()) {
-		return a, check.ErrUnauthorized
+	var r requester
+	err := db.NewRaw(requesterQuery, named{"key": c.Key, "account": c.Account}).Scan(ctx, &r)
+	if errors.Is(err, sql.ErrNoRows) {
+		return r, check.ErrUnauthorized
 	}
-	return a, err
+	if err == nil && !(caller{State: r.State, ExpiresAt: r.ExpiresAt}).isValid(s.now()) {
+		return r, check.ErrUnauthorized
+	}
+	return r, err
 }
 
-// SubjectOf names an entity as an account's privacy requests do. Error: check.ErrUnauthorized.
+// SubjectOf returns the reference of an entity in the account's privacy requests. Error: check.ErrUnauthorized.
 func (s *Store) SubjectOf(ctx context.Context, c check.Caller, e entity.Entity) (string, error) {
-	a, err := s.findRequester(ctx, s.db, c)
+	r, err := s.findRequester(ctx, s.db, c)
 	if err != nil {
 		return "", fmt.Errorf("naming subject: %w", err)
 	}
-	return privacy.Reference(s.pseudonym(a, e)), nil
+	return privacy.Reference(s.pseudonym(r, e)), nil
 }
 
-func (s *Store) pseudonym(a requester, e entity.Entity) []byte {
-	return audit.Pseudonym(s.keys.Pseudonym, a.Salt, string(e.Type), e.Value)
+func (s *Store) pseudonym(r requester, e entity.Entity) []byte {
+	return audit.Pseudonym(s.keys.Pseudonym, r.Salt, string(e.Type), e.Value)
 }
 
-// subject is whom a privacy request is about, as far as the database and the request tell.
+// subject is the data subject of a privacy request.
 type subject struct {
-	pseudonym []byte // nil: a check of it was asked about that was erased
-	node      []byte // in the reputation graph; nil: it cannot be found
-	kind      string
+	pseudonym []byte // nil: the request names a check that was erased
+	node      []byte // in the reputation graph; nil: unknown
+	kind      string // the entity's type; "": unknown
 	erasures  []privacy.Erasure
 }
 
+// reference returns the subject's reference, or nil if its pseudonym is unknown.
 func (p subject) reference() *string {
 	if p.pseudonym == nil {
 		return nil
@@ -66,57 +73,62 @@ func (p subject) reference() *string {
 	return &name
 }
 
-// findSubject finds whom a request is about. Error: privacy.ErrUnknown, when it names a check that the account never made.
-func (s *Store) findSubject(ctx context.Context, db bun.IDB, a requester, whose privacy.Selector) (subject, error) {
+//go:embed sql/erasures_of_check.sql
+var erasuresOfCheck string
+
+//go:embed sql/erasures_of_subject.sql
+var erasuresOfSubject string
+
+// findSubject resolves the selector of a request. Error: privacy.ErrUnknownSubject if it names a check that the account
+// never made.
+func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, selector privacy.Selector) (subject, error) {
 	var p subject
 	var err error
 	switch {
-	case whose.Entity != nil:
-		p.pseudonym, p.kind = s.pseudonym(a, *whose.Entity), string(whose.Entity.Type)
-		p.node = s.node(reputation.Node{Kind: p.kind, Value: whose.Entity.Value})
-	case whose.Subject != "":
-		if p.pseudonym, err = privacy.ParseReference(whose.Subject); err != nil {
+	case selector.Entity != nil:
+		p.pseudonym, p.kind = s.pseudonym(r, *selector.Entity), string(selector.Entity.Type)
+		p.node = s.node(reputation.Node{Kind: p.kind, Value: selector.Entity.Value})
+	case selector.Subject != "":
+		if p.pseudonym, err = privacy.ParseReference(selector.Subject); err != nil {
 			return p, err
 		}
 	default:
-		err := db.NewRaw("SELECT pseudonym FROM audit_records WHERE ref = ? AND account_id = ? AND kind = ?", whose.Ref,
-			a.AccountID, audit.Check).
-			Scan(ctx, &p.pseudonym)
+		err := db.NewRaw("SELECT pseudonym FROM audit_records WHERE ref = ? AND account_id = ? AND kind = ?",
+			selector.Ref, r.AccountID, audit.Check).Scan(ctx, &p.pseudonym)
 		if errors.Is(err, sql.ErrNoRows) {
-			return p, s.erasuresOf(ctx, db, &p,
-				"(e.chain, e.seq) IN (SELECT chain, erasure FROM erased_records WHERE ref = ?)",
-				s.tombstone(a, "ref", whose.Ref))
+			p.erasures, err = readErasures(ctx, db, erasuresOfCheck, s.tombstone(r, "ref", selector.Ref))
+			if err == nil && len(p.erasures) == 0 {
+				err = privacy.ErrUnknownSubject
+			}
+			return p, err
 		}
 		if err != nil {
 			return p, err
 		}
 	}
 	if p.node == nil {
-		if err := s.findNode(ctx, db, a, &p); err != nil {
+		if err := s.findNode(ctx, db, r, &p); err != nil {
 			return p, err
 		}
 	}
-	err = s.erasuresOf(ctx, db, &p, "e.subject = ?", s.tombstone(a, "subject", string(p.pseudonym)))
-	if errors.Is(err, privacy.ErrUnknownSubject) { // by erasures alone
-		err = nil
-	}
+	p.erasures, err = readErasures(ctx, db, erasuresOfSubject, s.tombstone(r, "subject", string(p.pseudonym)))
 	return p, err
 }
 
-// findNode opens the node that the subject's checks carry. One that cannot be opened was altered, or is from before
-// nodes were kept; another check may have it.
-func (s *Store) findNode(ctx context.Context, db bun.IDB, a requester, p *subject) error {
-	const tries = 16
+// findNode sets the subject's type and node from its checks. It skips a node that cannot be opened: it was altered, or
+// its check is older than migration 0006.
+func (s *Store) findNode(ctx context.Context, db bun.IDB, r requester, p *subject) error {
+	const maxChecks = 16
 	var rows []auditRow
 	err := db.NewSelect().Model(&rows).Column("ref", "type", "sealed_node").
-		Where("pseudonym = ? AND account_id = ? AND kind = ?", p.pseudonym, a.AccountID, audit.Check).
-		OrderExpr("sealed_node IS NULL, seq DESC").Limit(tries).Scan(ctx)
+		Where("pseudonym = ? AND account_id = ? AND kind = ?", p.pseudonym, r.AccountID, audit.Check).
+		OrderExpr("sealed_node IS NULL, seq DESC").Limit(maxChecks).Scan(ctx)
 	if err != nil {
 		return err
 	}
-	for _, r := range rows {
-		p.kind = r.Type
-		if p.node, err = s.keys.OpenNode(r.SealedNode, nodeContext(r.Ref)); err == nil {
+	for _, row := range rows {
+		p.kind = row.Type
+		if p.node, err = s.keys.OpenNode(row.SealedNode, nodeContext(row.Ref)); err == nil {
 			return nil
 		}
 		p.node = nil
@@ -124,19 +136,15 @@ func (s *Store) findNode(ctx context.Context, db bun.IDB, a requester, p *subjec
 	return nil
 }
 
-// erasuresOf reads the erasures that a condition picks. Error: privacy.ErrUnknown, when there are none.
-func (s *Store) erasuresOf(ctx context.Context, db bun.IDB, p *subject, where string, mark []byte) error {
-	p.erasures = []privacy.Erasure{}
-	err := db.NewRaw(`SELECT r.ref, r.at AS timestamp, e.checks FROM erasures AS e JOIN audit_records AS r ON r.chain = e.chain AND r.seq = e.seq
-		WHERE `+where+" ORDER BY e.chain, e.seq", mark).Scan(ctx, &p.erasures)
-	if err == nil && len(p.erasures) == 0 {
-		err = privacy.ErrUnknownSubject
-	}
-	return err
+// readErasures returns the erasures that a query selects by tombstone.
+func readErasures(ctx context.Context, db bun.IDB, query string, tombstone []byte) ([]privacy.Erasure, error) {
+	erasures := []privacy.Erasure{} // not nil: encodes as []
+	err := db.NewRaw(query, named{"tombstone": tombstone}).Scan(ctx, &erasures)
+	return erasures, err
 }
 
-// tombstone is the keyed hash under which it is remembered that something of an account was erased: what it was cannot be
-// had from it, not even by who has the pseudonyms of an older copy of the database.
-func (s *Store) tombstone(a requester, kind, name string) []byte {
-	return audit.Pseudonym(s.keys.Erased, []byte(a.AccountID), kind, name)
+// tombstone returns the keyed hash under which the database remembers that a check or subject of an account was erased.
+// It does not reveal the erased name, not even to someone with the pseudonyms of an older copy of the database.
+func (s *Store) tombstone(r requester, kind, name string) []byte {
+	return audit.Pseudonym(s.keys.Erased, []byte(r.AccountID), kind, name)
 }

@@ -1,0 +1,5 @@
+-- The account and the key of a privacy request.
+SELECT a.id AS account_id, k.id AS key_id, k.state, k.expires_at, a.salt, a.chain
+FROM api_keys AS k
+JOIN accounts AS a ON a.id = k.account_id
+WHERE k.id = ?key AND a.id = ?account
