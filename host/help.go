@@ -63,5 +63,21 @@ var helpTexts = kong.Vars{
 	"fit_review_fpr": "Maximum share of each type's benign values that may be reviewed or blocked",
 	"fit_block_fpr":  "Maximum share of each type's benign values that may be blocked",
 
+	"feeds_import_cmd": "Import a list of bad or good entities. It replaces the earlier content of the list.",
+	"feeds_from": "List to import: a file, an https URL, or '-' for standard input. " +
+		"It may be compressed with gzip.",
+	"feeds_name":   "Name of the list in signals, such as URLhaus. The next import under this name replaces it.",
+	"feeds_column": "CSV: name or number of the column with the entities. JSON: name of the member with them.",
+	"feeds_country": "Read phone numbers in national format as numbers of this country. " +
+		"Without it, they count as malformed.",
+	"feeds_expires": "Age at which the list expires unless it is imported again, such as 12h, 30d or 8w " +
+		"(default: never).",
+
+	"graph_forget_cmd": "Delete the contributions of an account, or the observations of a value. " +
+		"Revoke the keys of an abusive account first.",
+	"graph_value": "A domain, email address, phone number or IBAN " +
+		"(default: everything that the account contributed).",
+	"graph_account": "Delete only what this account contributed (default: all accounts, for the value).",
+
 	"audit_checkpoints": "Files of signed checkpoints to verify against (default: those in the data directory).",
 }

@@ -1,5 +1,5 @@
-// Package feed reads lists of known bad or known good entities in the formats in which they are published: hosts files,
-// plain lines, CSV, JSON, MISP events and STIX 2.1 bundles. It stores nothing and fetches nothing.
+// Package feed fetches and reads lists of known bad or good entities in the formats in which they are published: hosts
+// files, plain lines, CSV, JSON, MISP events and STIX 2.1 bundles. It stores nothing.
 package feed
 
 import (
@@ -9,41 +9,40 @@ import (
 	"assay/sdk"
 )
 
-// Kind says what a list says of its entries.
+// Kind is the kind of all entries of a list.
 type Kind string
 
-// The kinds.
+// Kinds of lists.
 const (
 	Bad  Kind = "bad"
 	Good Kind = "good"
 )
 
-// Format is how a list is written.
+// Format is the format of a list.
 type Format string
 
-// The formats. Auto finds out by the first lines.
+// Formats of lists.
 const (
-	Auto  Format = "auto"
+	Auto  Format = "auto"  // detected from the first 4 KiB
 	Hosts Format = "hosts" // hosts(5): an address, then names
-	// a domain, URL, email address, phone number or IBAN a line; what ad blockers write for a whole host
-	Plain Format = "plain"
-	CSV   Format = "csv"  // separated by comma, semicolon, tab or bar
-	JSON  Format = "json" // strings or objects, in an array or a line each
-	MISP  Format = "misp" // events of the MISP core format
-	STIX  Format = "stix" // a bundle of STIX 2.1, of which the indicators are read
+	Plain Format = "plain" // one entity or URL per line, or an ad blocker's rule for a whole host
+	CSV   Format = "csv"   // separated by commas, semicolons, tabs or vertical bars
+	JSON  Format = "json"  // strings or objects, in arrays or one per line
+	MISP  Format = "misp"  // events in the MISP core format
+	STIX  Format = "stix"  // the indicators of a STIX 2.1 bundle
 )
 
 // Entry is one entity of a list.
 type Entry struct {
 	Type  entity.Type
-	Value string // normalised, as entity.Parse gives it
-	// the registrable label of a domain or the mailbox of an address, in U-labels; "" where there is none
+	Value string // as normalised by entity.Parse
+	// Name is the registrable label of a domain, in U-labels, or the mailbox of an address. It is empty otherwise.
 	Name     string
-	Page     bool   // a URL with a path was listed: a page on this host, not the host
-	Category string // a published threat, "" when the list does not say
+	Page     bool   // the list has a URL with a path or query on this host, not the host itself
+	Category string // a published threat, or "" if the list names none
 }
 
-// Category reads what a list calls its threat as one of the published ones; "" when it is none that we know.
+// Category maps a list's name for a threat to a published threat. It returns "" if there is no match.
 func Category(text string) string {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if text == "" {
@@ -62,16 +61,16 @@ func Category(text string) string {
 	return ""
 }
 
-// categoryWords are words by which lists name threats, the more telling first.
+// categoryWords maps words in lists' names for threats to published threats. The first match wins.
 var categoryWords = []struct {
 	word   string
 	threat sdk.Threat
 }{
-	{"phish", sdk.Phishing}, {"credential", sdk.Phishing}, {"malware", sdk.Malware}, {"botnet", sdk.Malware},
-	{"ransom", sdk.Malware},
-	{"trojan", sdk.Malware}, {"stealer", sdk.Malware}, {"c2", sdk.Malware}, {"c&c", sdk.Malware},
-	{"exploit", sdk.Malware},
-	{"malicious", sdk.Malware}, {"crypto", sdk.InvestmentScam}, {"invest", sdk.InvestmentScam}, {"scam", sdk.Scam},
-	{"fraud", sdk.Scam}, {"fake shop", sdk.Scam}, {"impersonat", sdk.Impersonation}, {"disposable", sdk.Disposable},
-	{"spam", sdk.Spam},
+	{"phish", sdk.Phishing}, {"credential", sdk.Phishing},
+	{"malware", sdk.Malware}, {"botnet", sdk.Malware}, {"ransom", sdk.Malware}, {"trojan", sdk.Malware},
+	{"stealer", sdk.Malware}, {"c2", sdk.Malware}, {"c&c", sdk.Malware}, {"exploit", sdk.Malware},
+	{"malicious", sdk.Malware},
+	{"crypto", sdk.InvestmentScam}, {"invest", sdk.InvestmentScam},
+	{"scam", sdk.Scam}, {"fraud", sdk.Scam}, {"fake shop", sdk.Scam},
+	{"impersonat", sdk.Impersonation}, {"disposable", sdk.Disposable}, {"spam", sdk.Spam},
 }

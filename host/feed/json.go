@@ -13,14 +13,14 @@ import (
 	"assay/host/entity"
 )
 
-// object is what is kept of one JSON object while it is read: its scalar members by their names in lower case, and
-// under the name with "[]" its short arrays of strings, joined by commas.
+// object is a JSON object without its nested values. Keys are member names in lower case. An array of strings is stored
+// under its name followed by "[]", joined with commas.
 type object map[string]string
 
-// Limits of one object. Lists hold objects of a dozen members.
+// Limits of one object. Members beyond them are dropped.
 const (
 	maxMembers = 256
-	maxJoined  = 256 // bytes of an array that is kept with its object
+	maxJoined  = 256 // bytes of one joined array
 )
 
 func (o object) set(name, value string) {
@@ -32,20 +32,20 @@ func (o object) set(name, value string) {
 
 func (o object) join(name, value string) {
 	name = strings.ToLower(name) + "[]"
-	switch held := o[name]; {
-	case held == "":
+	switch joined := o[name]; {
+	case joined == "":
 		o.set(name, value)
-	case len(held)+len(value) < maxJoined:
-		o[name] = held + "," + value
+	case len(joined)+len(value) < maxJoined:
+		o[name] = joined + "," + value
 	}
 }
 
-// walk reads a sequence of JSON values without holding more of them than the objects that are open. text is called with
-// each string of an array and the name of the member that holds the array; end with each object once it has ended.
-func walk(in *bufio.Reader, text func(array, value string) error, end func(object) error) error {
+// walk reads a sequence of JSON values and keeps only the open objects in memory. It calls onText for each scalar
+// outside an object, with the name of the member that contains its array, and onObject for each object at its end.
+func walk(in *bufio.Reader, onText func(array, value string) error, onObject func(object) error) error {
 	type level struct {
-		object object // nil: an array
-		name   string // of the member that is read, or that holds the array
+		object object // nil for an array
+		name   string // the current member, or the member that contains the array
 	}
 	var stack []level
 	decoder := jsontext.NewDecoder(in, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
@@ -55,7 +55,7 @@ func walk(in *bufio.Reader, text func(array, value string) error, end func(objec
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("it is not JSON: %w", err)
+			return fmt.Errorf("parsing JSON: %w", err)
 		}
 		var top *level
 		if len(stack) > 0 {
@@ -71,7 +71,7 @@ func walk(in *bufio.Reader, text func(array, value string) error, end func(objec
 			}
 			stack = append(stack, next)
 		case '}':
-			if err := end(top.object); err != nil {
+			if err := onObject(top.object); err != nil {
 				return err
 			}
 			stack = stack[:len(stack)-1]
@@ -81,12 +81,12 @@ func walk(in *bufio.Reader, text func(array, value string) error, end func(objec
 			value := strings.Clone(token.String())
 			switch {
 			case top == nil:
-				err = text("", value)
+				err = onText("", value)
 			case top.object == nil:
 				if len(stack) > 1 && stack[len(stack)-2].object != nil {
 					stack[len(stack)-2].object.join(top.name, value)
 				}
-				err = text(top.name, value)
+				err = onText(top.name, value)
 			case isName(decoder):
 				top.name = value
 			default:
@@ -99,12 +99,14 @@ func walk(in *bufio.Reader, text func(array, value string) error, end func(objec
 	}
 }
 
-// isName says whether the token that was read last names a member: in an object every other token does.
+// isName reports whether the last token is a member name. In an object, names and values alternate.
 func isName(d *jsontext.Decoder) bool {
 	_, n := d.StackIndex(d.StackDepth())
 	return n%2 == 1
 }
 
+// readJSON reads strings and objects. An object yields the entity of the first member in entityNames, or of the one in
+// Options.Column.
 func readJSON(in *bufio.Reader, o Options, take func(item) error) error {
 	wanted := entityNames
 	if o.Column != "" {
@@ -115,7 +117,7 @@ func readJSON(in *bufio.Reader, o Options, take func(item) error) error {
 		number++
 		i := item{line: number, text: value, category: category}
 		if len(value) > maxLine {
-			i.text, i.reason = value[:echoed], tooLong
+			i.text, i.malformed = value[:maxExampleText], tooLong
 		}
 		return take(i)
 	}
@@ -143,7 +145,7 @@ func readJSON(in *bufio.Reader, o Options, take func(item) error) error {
 	})
 }
 
-// mispTypes are the attribute types of the MISP core format that name an entity.
+// mispTypes maps attribute types of the MISP core format to types of entities.
 var mispTypes = map[string]entity.Type{
 	"domain": entity.Domain, "hostname": entity.Domain, "url": entity.Domain, "uri": entity.Domain,
 	"domain|ip": entity.Domain, "hostname|port": entity.Domain,
@@ -151,8 +153,8 @@ var mispTypes = map[string]entity.Type{
 	"target-email": entity.Email, "phone-number": entity.Phone, "iban": entity.IBAN,
 }
 
-// readMISP reads the attributes of events, those of objects in them too. Attributes that are deleted or are no
-// indicators (to_ids) are passed over.
+// readMISP reads the attributes of events and of the objects in them. It skips attributes that are deleted or not meant
+// for detection (to_ids is false).
 func readMISP(in *bufio.Reader, _ Options, take func(item) error) error {
 	number := int64(0)
 	return walk(in, func(string, string) error { return nil }, func(ob object) error {

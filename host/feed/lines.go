@@ -6,13 +6,14 @@ import (
 	"errors"
 	"io"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"assay/host/entity"
 )
 
-// eachLine calls with every line, its number from 1 and whether it was cut for being longer than maxLine.
-func eachLine(in *bufio.Reader, with func(number int64, line string, cut bool) error) error {
+// eachLine calls fn for every non-empty line with its number, starting at 1. A line longer than maxLine is cut.
+func eachLine(in *bufio.Reader, fn func(number int64, line string, cut bool) error) error {
 	for number := int64(1); ; number++ {
 		piece, err := in.ReadSlice('\n')
 		line, cut := strings.TrimRight(string(piece), "\r\n"), false
@@ -25,7 +26,7 @@ func eachLine(in *bufio.Reader, with func(number int64, line string, cut bool) e
 			return err
 		}
 		if line != "" {
-			if err := with(number, line, cut); err != nil {
+			if err := fn(number, line, cut); err != nil {
 				return err
 			}
 		}
@@ -37,13 +38,13 @@ func eachLine(in *bufio.Reader, with func(number int64, line string, cut bool) e
 
 const tooLong = "is longer than 64 KiB"
 
-// comment says whether a line is one in the usual list formats: shell, INI, ad blockers.
-func comment(line string) bool {
+// isComment reports whether a line is empty or a comment in a usual list format: shell, INI, or an ad blocker's.
+func isComment(line string) bool {
 	return line == "" || strings.HasPrefix(line, "#") || strings.HasPrefix(line, ";") || strings.HasPrefix(line, "!") ||
 		strings.HasPrefix(line, "//") || strings.HasPrefix(line, "[Adblock")
 }
 
-// cutComment takes off what follows a '#' after white space. A '#' inside a word may be part of a URL.
+// cutComment removes a comment that begins with '#' after white space. A '#' within a word may be part of a URL.
 func cutComment(line string) string {
 	for i := 1; i < len(line); i++ {
 		if line[i] == '#' && (line[i-1] == ' ' || line[i-1] == '\t') {
@@ -57,23 +58,23 @@ func readHosts(in *bufio.Reader, _ Options, take func(item) error) error {
 	return eachLine(in, func(number int64, line string, cut bool) error {
 		line = strings.TrimSpace(line)
 		switch {
-		case comment(line):
+		case isComment(line):
 			return nil
 		case cut:
-			return take(item{line: number, text: line, reason: tooLong})
+			return take(item{line: number, text: line, malformed: tooLong})
 		}
 		fields := strings.Fields(cutComment(line))
 		if _, err := netip.ParseAddr(fields[0]); err != nil {
 			if len(fields) > 1 {
-				return take(item{line: number, text: line, reason: "does not begin with an address"})
+				return take(item{line: number, text: line, malformed: "does not begin with an address"})
 			}
-			fields = append([]string{""}, fields...) // a name alone, as many hosts lists hold
+			fields = append([]string{""}, fields...) // many lists have names without an address
 		}
 		if len(fields) == 1 {
-			return take(item{line: number, text: line, reason: "names no host"})
+			return take(item{line: number, text: line, malformed: "has no host name"})
 		}
 		for _, name := range fields[1:] {
-			if err := take(item{line: number, text: name, kind: entity.Domain, skip: ownHost(name)}); err != nil {
+			if err := take(item{line: number, text: name, kind: entity.Domain, skip: isLocalHost(name)}); err != nil {
 				return err
 			}
 		}
@@ -81,8 +82,8 @@ func readHosts(in *bufio.Reader, _ Options, take func(item) error) error {
 	})
 }
 
-// ownHost knows the names by which a hosts file calls the machine itself and its networks.
-func ownHost(name string) bool {
+// isLocalHost reports whether a hosts file uses a name for the machine itself or its networks.
+func isLocalHost(name string) bool {
 	_, err := netip.ParseAddr(name)
 	return err == nil || !strings.Contains(name, ".") || strings.HasSuffix(name, ".localdomain") ||
 		strings.HasSuffix(name, ".local")
@@ -92,10 +93,10 @@ func readPlain(in *bufio.Reader, _ Options, take func(item) error) error {
 	return eachLine(in, func(number int64, line string, cut bool) error {
 		line = strings.TrimSpace(line)
 		switch {
-		case comment(line):
+		case isComment(line):
 			return nil
 		case cut:
-			return take(item{line: number, text: line, reason: tooLong})
+			return take(item{line: number, text: line, malformed: tooLong})
 		case strings.HasPrefix(line, "@@"):
 			return take(item{line: number, text: line, skip: true}) // an ad blocker's exception
 		}
@@ -103,7 +104,8 @@ func readPlain(in *bufio.Reader, _ Options, take func(item) error) error {
 		if host, found := strings.CutPrefix(line, "||"); found {
 			host, options, _ := strings.Cut(host, "^")
 			if strings.ContainsAny(host, "/*") || options != "" && !strings.HasPrefix(options, "$") {
-				return take(item{line: number, text: line, reason: "is a rule of an ad blocker for less than a host"})
+				return take(item{line: number, text: line,
+					malformed: "is an ad blocker's rule for less than a whole host"})
 			}
 			line = host
 		}
@@ -111,8 +113,7 @@ func readPlain(in *bufio.Reader, _ Options, take func(item) error) error {
 	})
 }
 
-// The names by which lists call the column, or the member, that holds the entity, and the one that holds the category,
-// the likelier first.
+// Names of the column or member with the entity, and of the one with its category, in order of preference.
 var (
 	entityNames = []string{
 		"domain", "domains", "host", "hosts", "hostname", "fqdn", "url", "urls", "email", "emails", "e-mail", "address",
@@ -123,18 +124,18 @@ var (
 	categoryNames = []string{"threat", "category", "threat_type", "classification", "type", "tags"}
 )
 
-// readCSV reads one record a line: published lists have no line ends inside quotes, and one stray quote must not
-// swallow the rest.
+// readCSV reads one record per line. Published lists have no line breaks within quotes, and a stray quote must not
+// swallow the rest of the list.
 func readCSV(in *bufio.Reader, o Options, take func(item) error) error {
 	var columns *csvColumns
-	var header string // a line of comment may be it
+	var header string // the last comment, which may name the columns
 	return eachLine(in, func(number int64, line string, cut bool) error {
 		switch {
-		case comment(strings.TrimSpace(line)):
+		case isComment(strings.TrimSpace(line)):
 			header = strings.TrimLeft(line, "#; \t")
 			return nil
 		case cut:
-			return take(item{line: number, text: line, reason: tooLong})
+			return take(item{line: number, text: line, malformed: tooLong})
 		}
 		if columns == nil {
 			var isHeader bool
@@ -148,7 +149,7 @@ func readCSV(in *bufio.Reader, o Options, take func(item) error) error {
 		if columns.entity < len(fields) && strings.TrimSpace(fields[columns.entity]) != "" {
 			i.text = fields[columns.entity]
 		} else {
-			i.reason = "has nothing in the column that holds the entity"
+			i.malformed = "has an empty entity column"
 		}
 		if columns.category >= 0 && columns.category < len(fields) {
 			i.category = fields[columns.category]
@@ -157,28 +158,29 @@ func readCSV(in *bufio.Reader, o Options, take func(item) error) error {
 	})
 }
 
-// csvColumns says where a CSV file holds what.
+// csvColumns is the layout of a CSV file.
 type csvColumns struct {
 	separator byte
 	entity    int
-	category  int // -1: nowhere
+	category  int // -1 if there is none
 }
 
-// ErrNoColumn means that it cannot be told which column of a CSV file holds the entities.
-var ErrNoColumn = errors.New("no column of the CSV file is called like one that holds domains, URLs, addresses, numbers or IBANs: name it, or give its number")
+// ErrNoColumn means that the column with the entities could not be determined.
+var ErrNoColumn = errors.New("no column of the CSV file has a name known for entities, such as domain, url or email: " +
+	"specify its name or number")
 
-// findColumns finds the columns by the names in the first line, else in the comment before it, else by what the first
-// line holds. isHeader is set when the first line holds names.
+// findColumns determines the columns from the names in the first line, otherwise from those in the comment before it,
+// otherwise from the values in the first line. It reports whether the first line is a header.
 func findColumns(first, comment string, o Options) (c *csvColumns, isHeader bool, err error) {
 	c = &csvColumns{separator: separator(first), category: -1}
 	fields := c.split(first)
-	names := lowered(fields)
-	isHeader = index(names, entityNames) >= 0 || o.Column != "" &&
-		index(names, []string{strings.ToLower(o.Column)}) >= 0
+	names := lowerAll(fields)
+	isHeader = indexOfAny(names, entityNames) >= 0 ||
+		o.Column != "" && slices.Contains(names, strings.ToLower(o.Column))
 	if !isHeader {
-		names = lowered(c.split(comment))
+		names = lowerAll(c.split(comment))
 	}
-	c.category = index(names, categoryNames)
+	c.category = indexOfAny(names, categoryNames)
 	switch {
 	case o.Column != "" && strings.Trim(o.Column, "0123456789") == "":
 		for _, digit := range o.Column {
@@ -188,12 +190,12 @@ func findColumns(first, comment string, o Options) (c *csvColumns, isHeader bool
 			return nil, false, errors.New("column: the file has no column " + o.Column)
 		}
 	case o.Column != "":
-		if c.entity = index(names, []string{strings.ToLower(o.Column)}); c.entity < 0 {
-			return nil, false, errors.New("column: the file has none called " + o.Column)
+		if c.entity = slices.Index(names, strings.ToLower(o.Column)); c.entity < 0 {
+			return nil, false, errors.New("column: the file has no column named " + o.Column)
 		}
 	default:
-		if c.entity = index(names, entityNames); c.entity < 0 {
-			c.entity = telling(fields)
+		if c.entity = indexOfAny(names, entityNames); c.entity < 0 {
+			c.entity = firstEntity(fields)
 		}
 		if c.entity < 0 {
 			return nil, false, ErrNoColumn
@@ -205,8 +207,9 @@ func findColumns(first, comment string, o Options) (c *csvColumns, isHeader bool
 	return c, isHeader, nil
 }
 
-// telling is the first field that can only be an entity: with letters and a dot or an "@", or an IBAN.
-func telling(fields []string) int {
+// firstEntity returns the index of the first field that is certainly an entity, or -1. Bare numbers and IP addresses
+// are not.
+func firstEntity(fields []string) int {
 	for i, f := range fields {
 		kind := entity.Guess(f)
 		if kind == entity.Phone && !strings.HasPrefix(strings.TrimSpace(f), "+") || isAddress(strings.TrimSpace(f)) {
@@ -219,7 +222,8 @@ func telling(fields []string) int {
 	return -1
 }
 
-func lowered(fields []string) []string {
+// lowerAll returns the fields in lower case, without surrounding white space.
+func lowerAll(fields []string) []string {
 	out := make([]string, len(fields))
 	for i, f := range fields {
 		out[i] = strings.ToLower(strings.TrimSpace(f))
@@ -227,19 +231,17 @@ func lowered(fields []string) []string {
 	return out
 }
 
-// index is the place in fields of the first of names that is there, or -1.
-func index(fields, names []string) int {
+// indexOfAny returns the index in fields of the first of names that is present, or -1.
+func indexOfAny(fields, names []string) int {
 	for _, name := range names {
-		for i, f := range fields {
-			if f == name {
-				return i
-			}
+		if i := slices.Index(fields, name); i >= 0 {
+			return i
 		}
 	}
 	return -1
 }
 
-// separator is the one of the usual separators that a line holds most of.
+// separator returns the usual separator that occurs most often in a line.
 func separator(line string) byte {
 	best, most := byte(','), 0
 	for _, s := range []byte(",;\t|") {
@@ -250,8 +252,7 @@ func separator(line string) byte {
 	return best
 }
 
-// split cuts a record by RFC 4180, more lenient with quotes where lists are careless: one inside a bare field is a
-// letter.
+// split splits a record as RFC 4180 does, except that a quote within an unquoted field is an ordinary character.
 func (c *csvColumns) split(line string) []string {
 	if strings.IndexByte(line, '"') < 0 {
 		return strings.Split(line, string(c.separator))
@@ -291,7 +292,7 @@ func (c *csvColumns) split(line string) []string {
 	}
 }
 
-// detect tells a format by how a list begins.
+// detect returns the likely format of a list.
 func detect(in *bufio.Reader) Format {
 	head, _ := in.Peek(4 << 10)
 	text := bytes.TrimLeft(head, " \t\r\n")
@@ -306,7 +307,7 @@ func detect(in *bufio.Reader) Format {
 	}
 	for line := range strings.Lines(string(text)) {
 		line = strings.TrimSpace(line)
-		if comment(line) {
+		if isComment(line) {
 			continue
 		}
 		fields := strings.Fields(line)
@@ -317,8 +318,8 @@ func detect(in *bufio.Reader) Format {
 			!strings.Contains(strings.SplitN(line, ",", 2)[0], "://") {
 			return CSV
 		}
-		if c := (&csvColumns{separator: ','}); index(lowered(c.split(line)), entityNames) >= 0 {
-			return CSV // a header of one column
+		if c := (&csvColumns{separator: ','}); indexOfAny(lowerAll(c.split(line)), entityNames) >= 0 {
+			return CSV // a header with one column
 		}
 		return Plain
 	}

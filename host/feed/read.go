@@ -20,72 +20,72 @@ import (
 	"assay/host/entity"
 )
 
-// Limits of what is read. A list within them needs a bounded amount of memory, however it is made.
+// Limits of reading. They bound the memory that any list can use.
 const (
-	maxLine  = 64 << 10 // bytes; what is longer counts as malformed
-	maxBytes = 4 << 30  // of the list, unpacked
-	shown    = 5        // complaints that are kept
-	echoed   = 60       // bytes of a line that a complaint repeats
-	perChunk = 2000     // items that one worker normalises at a time
+	maxLine        = 64 << 10 // bytes; longer lines are malformed
+	maxBytes       = 4 << 30  // of an uncompressed list
+	maxExamples    = 5        // malformed items in a report
+	maxExampleText = 60       // bytes of a malformed item in a report
+	chunkItems     = 2000     // items that a worker normalises at a time
 )
 
-// Options say how to read a list.
+// Options configures reading.
 type Options struct {
-	Format Format // "" is Auto
-	// CSV: the name of the column or its number from 1; JSON: the member's name. "" finds one by its name
+	Format Format // "" means Auto
+	// Column selects the entities: in CSV by the column's name or its number, starting at 1, in JSON by the member's
+	// name. If it is empty, a column or member with a usual name is selected.
 	Column  string
-	Country string           // how phone numbers in national format are read; "" refuses them
-	Now     func() time.Time // for indicators that have ended; nil is the system's clock
+	Country string           // ISO 3166-1 code for phone numbers in national format; without it they are malformed
+	Now     func() time.Time // decides which indicators have expired; nil means time.Now
 }
 
-// Complaint is why a line, or an item of a document without lines, was not read.
-type Complaint struct {
-	Line   int64 // from 1; of JSON documents the number of the item
-	Text   string
-	Reason string
+// MalformedItem is a line that could not be read, or an item of a JSON document.
+type MalformedItem struct {
+	Line   int64  `json:"line"` // starting at 1; in JSON documents the number of the item
+	Text   string `json:"text"`
+	Reason string `json:"reason"` // a predicate, such as "has no host name"
 }
 
-// Report is how reading went.
+// Report summarises reading. Items is the sum of Entries, Malformed and Skipped.
 type Report struct {
 	Format    Format
-	Items     int64 // that the list holds, comments and empty lines left out
-	Entries   int64 // of them that were read; the same one may be listed more than once
+	Items     int64 // without comments and empty lines
+	Entries   int64 // including duplicates
 	Malformed int64
-	// over: revoked, expired, not meant as an indicator, or of what cannot be checked, such as IP addresses
-	Passed int64
-	First  []Complaint // the first that were malformed
+	Skipped   int64           // revoked, expired, not meant for detection, or not an entity, such as an IP address
+	Examples  []MalformedItem // the first malformed items
 }
 
-// Reader reads the entries of one list. Its methods must be called by one goroutine.
+// Reader reads the entries of one list. It is not safe for concurrent use.
 type Reader struct {
 	cancel context.CancelFunc
 	out    chan chunk
 	done   sync.WaitGroup
-	err    error // why reading ended; written before out is closed
+	err    error // set before out is closed
 	report Report
 	ctx    context.Context
 }
 
-// item is what a format found in one place of a list, not normalised yet.
+// item is an item of a list before normalisation.
 type item struct {
-	line     int64
-	text     string
-	kind     entity.Type // "" to be guessed
-	category string
-	skip     bool   // to be passed over
-	reason   string // why it is malformed; "" when it is not
+	line      int64
+	text      string
+	kind      entity.Type // "" if unknown
+	category  string
+	skip      bool
+	malformed string // the reason, or ""
 }
 
-// chunk is a number of items on their way through a worker.
+// chunk is a batch of items and what a worker made of them.
 type chunk struct {
-	items      []item
-	entries    []Entry
-	complaints []Complaint
-	malformed  int64
-	passed     int64
+	items     []item
+	entries   []Entry
+	examples  []MalformedItem
+	malformed int64
+	skipped   int64
 }
 
-// Open begins to read a list, packed by gzip or not. Close must be called.
+// Open starts to read a list, which may be compressed with gzip. The caller must call Close.
 func Open(ctx context.Context, in io.Reader, o Options) (*Reader, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -94,7 +94,7 @@ func Open(ctx context.Context, in io.Reader, o Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := bufio.NewReaderSize(&limited{in: plain, left: maxBytes}, maxLine)
+	text := bufio.NewReaderSize(&limitedReader{in: plain, left: maxBytes}, maxLine)
 	if head, err := text.Peek(3); err == nil && string(head) == "\ufeff" {
 		_, _ = text.Discard(3)
 	}
@@ -105,14 +105,14 @@ func Open(ctx context.Context, in io.Reader, o Options) (*Reader, error) {
 		Hosts: readHosts, Plain: readPlain, CSV: readCSV, JSON: readJSON, MISP: readMISP, STIX: readSTIX,
 	}[o.Format]
 	if !ok {
-		return nil, fmt.Errorf("reading list: there is no format %q", o.Format)
+		return nil, fmt.Errorf("reading list: unknown format %q", o.Format)
 	}
 	r := &Reader{out: make(chan chunk, runtime.GOMAXPROCS(0)), report: Report{Format: o.Format}}
 	r.ctx, r.cancel = context.WithCancel(ctx)
 	raw := make(chan chunk, runtime.GOMAXPROCS(0))
 	r.done.Go(func() {
 		defer close(raw)
-		r.err = split(r.ctx, raw, func(take func(item) error) error { return read(text, o, take) })
+		r.err = sendChunks(r.ctx, raw, func(take func(item) error) error { return read(text, o, take) })
 	})
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
@@ -133,20 +133,20 @@ func Open(ctx context.Context, in io.Reader, o Options) (*Reader, error) {
 	return r, nil
 }
 
-// split gathers items into chunks.
-func split(ctx context.Context, raw chan<- chunk, read func(take func(item) error) error) error {
+// sendChunks groups items into chunks and sends them to the workers.
+func sendChunks(ctx context.Context, raw chan<- chunk, read func(take func(item) error) error) error {
 	var items []item
 	send := func() error {
 		select {
 		case raw <- chunk{items: items}:
-			items = make([]item, 0, perChunk)
+			items = make([]item, 0, chunkItems)
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 	err := read(func(i item) error {
-		if items = append(items, i); len(items) == perChunk {
+		if items = append(items, i); len(items) == chunkItems {
 			return send()
 		}
 		return nil
@@ -157,71 +157,71 @@ func split(ctx context.Context, raw chan<- chunk, read func(take func(item) erro
 	return err
 }
 
-// Next returns more entries, in no order, or io.EOF after the last. Any other error means that the list could not be
-// read to its end.
+// Next returns the next entries, in no particular order, and io.EOF after the last. Any other error means that the list
+// could not be read completely.
 func (r *Reader) Next() ([]Entry, error) {
 	for c := range r.out {
 		r.report.Items += int64(len(c.items))
 		r.report.Entries += int64(len(c.entries))
 		r.report.Malformed += c.malformed
-		r.report.Passed += c.passed
-		r.report.First = append(r.report.First, c.complaints...)
-		slices.SortFunc(r.report.First, func(a, b Complaint) int { return cmp.Compare(a.Line, b.Line) })
-		r.report.First = r.report.First[:min(shown, len(r.report.First))]
+		r.report.Skipped += c.skipped
+		r.report.Examples = append(r.report.Examples, c.examples...)
+		slices.SortFunc(r.report.Examples, func(a, b MalformedItem) int { return cmp.Compare(a.Line, b.Line) })
+		r.report.Examples = r.report.Examples[:min(maxExamples, len(r.report.Examples))]
 		if len(c.entries) > 0 {
 			return c.entries, nil
 		}
 	}
-	// A worker drops what it has once the context ends, so half a list must not pass for a whole here either.
+	// Workers drop chunks once the context ends, so the list may be incomplete even if reading it succeeded.
 	if err := cmp.Or(r.err, r.ctx.Err()); err != nil {
 		return nil, fmt.Errorf("reading list: %w", err)
 	}
 	return nil, io.EOF
 }
 
-// Report says how reading went so far.
+// Report returns the report on what was read so far.
 func (r *Reader) Report() Report { return r.report }
 
-// Close ends reading.
+// Close stops reading and waits for the goroutines to end.
 func (r *Reader) Close() {
 	r.cancel()
-	for range r.out { // so that no worker waits for somebody to take what it has
+	for range r.out { // unblocks workers
 	}
 	r.done.Wait()
 }
 
-// normalise reads the chunk's items as entities.
+// normalise converts the items of the chunk to entries.
 func (c *chunk) normalise(country string) {
 	c.entries = make([]Entry, 0, len(c.items))
 	for _, i := range c.items {
 		switch e, err := i.entry(country); {
 		case i.skip, errors.Is(err, errAddress):
-			c.passed++
+			c.skipped++
 		case err == nil:
 			c.entries = append(c.entries, e)
 		default:
 			c.malformed++
-			if len(c.complaints) < shown {
-				c.complaints = append(c.complaints, Complaint{i.line, clip(i.text), err.Error()})
+			if len(c.examples) < maxExamples {
+				c.examples = append(c.examples, MalformedItem{i.line, clip(i.text), err.Error()})
 			}
 		}
 	}
 }
 
-// errAddress means that an item is of an IP address. Lists that mix them with domains are read for the domains.
+// errAddress means that an item is an IP address. Many lists mix them with domains.
 var errAddress = errors.New("is an IP address")
 
-// entry reads one item as an entity.
+// entry converts an item to an entry.
 func (i item) entry(country string) (Entry, error) {
 	if i.skip {
 		return Entry{}, nil
 	}
-	if i.reason != "" {
-		return Entry{}, errors.New(i.reason)
+	if i.malformed != "" {
+		return Entry{}, errors.New(i.malformed)
 	}
 	text, page := strings.TrimSpace(i.text), false
 	if i.kind == "" {
-		// What is published "defanged", so that nobody follows it by mistake, is meant as it was.
+		// Undo "defanging", which keeps readers of a list from following a link by mistake.
 		text = strings.NewReplacer("[.]", ".", "[:]", ":", "hxxp", "http", "[@]", "@").Replace(text)
 	}
 	if isAddress(text) {
@@ -239,7 +239,7 @@ func (i item) entry(country string) (Entry, error) {
 		return Entry{}, err
 	}
 	if e.Type == entity.Phone && country == "" && e.Facts["phone.assumed"] == "yes" {
-		return Entry{}, errors.New("phone: is in national format, and no country was given")
+		return Entry{}, errors.New("phone: is in national format, but no country was given")
 	}
 	out := Entry{Type: e.Type, Value: e.Value, Page: page, Category: Category(i.category)}
 	switch e.Type {
@@ -251,7 +251,7 @@ func (i item) entry(country string) (Entry, error) {
 	return out, nil
 }
 
-// cutPage says whether a URL names a page and not a whole host: it has a path other than "/", or a query.
+// cutPage cuts path, query and fragment off a URL. It reports whether the URL is a page rather than a whole host.
 func cutPage(text string) (host string, page bool) {
 	start := 0
 	if at := strings.Index(text, "://"); at >= 0 {
@@ -265,7 +265,7 @@ func cutPage(text string) (host string, page bool) {
 	return text[:start+end], rest != "/" && rest != "#"
 }
 
-// isAddress knows IP addresses and networks, with a port or in a URL too.
+// isAddress reports whether text is an IP address or network, also with a port or in a URL.
 func isAddress(text string) bool {
 	if _, rest, found := strings.Cut(text, "://"); found {
 		text = rest
@@ -283,7 +283,7 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-// clip shortens a line for a complaint and makes it safe to print.
+// clip shortens text for a report and replaces characters that are unsafe to print.
 func clip(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {
@@ -291,17 +291,17 @@ func clip(s string) string {
 		}
 		return r
 	}, s)
-	if len(s) <= echoed {
+	if len(s) <= maxExampleText {
 		return s
 	}
-	cut := echoed
+	cut := maxExampleText
 	for cut > 0 && !utf8.RuneStart(s[cut]) {
 		cut--
 	}
 	return s[:cut] + "…"
 }
 
-// unpack undoes gzip where its mark is found.
+// unpack decompresses input that begins with the magic number of gzip (RFC 1952).
 func unpack(in io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(in)
 	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) {
@@ -314,15 +314,15 @@ func unpack(in io.Reader) (io.Reader, error) {
 	return z, nil
 }
 
-// limited fails, other than io.LimitReader, when there is more: half a list must not pass for a whole.
-type limited struct {
+// limitedReader fails when the limit is exceeded. io.LimitReader would report io.EOF, as if the list were complete.
+type limitedReader struct {
 	in   io.Reader
 	left int64
 }
 
-var errTooLarge = fmt.Errorf("it is larger than %d GiB unpacked", maxBytes>>30)
+var errTooLarge = fmt.Errorf("the list is larger than %d GiB uncompressed", maxBytes>>30)
 
-func (l *limited) Read(p []byte) (int, error) {
+func (l *limitedReader) Read(p []byte) (int, error) {
 	n, err := l.in.Read(p)
 	if l.left -= int64(n); l.left < 0 {
 		return 0, errTooLarge

@@ -62,18 +62,18 @@ func TestFormats(t *testing.T) {
 		format    Format // found, or the one given
 		want      []string
 		malformed int64
-		passed    int64
+		skipped   int64
 	}{
 		"hosts": {
 			list: "# a list\n127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n0.0.0.0 0.0.0.0\n0.0.0.0 Bad.example worse.example # both\n\n0.0.0.0\ttracker.example\n" +
 				"0.0.0.0 b_ad.example\n0.0.0.0\n",
 			format: Hosts, want: []string{"domain bad.example", "domain tracker.example", "domain worse.example"},
-			malformed: 2, passed: 4,
+			malformed: 2, skipped: 4,
 		},
 		"plain": {
 			list: "; all kinds\nbad.example\nhttps://phish.example/\nhttps://docs.example/forms/d/1?x=2\nhxxps://evil[.]example\nJane.Doe+x@gmail.com\n" +
 				"+49 1512 3456789\nDE89 3704 0044 0532 0130 00\n*.wild.example\n.dotted.example\n203.0.113.7\nhttp://203.0.113.7/x\n203.0.113.0/24\n0151 23456789\nno\n",
-			format: Plain, malformed: 2, passed: 3,
+			format: Plain, malformed: 2, skipped: 3,
 			want: []string{
 				"domain bad.example", "domain docs.example page", "domain dotted.example", "domain evil.example",
 				"domain phish.example",
@@ -86,7 +86,7 @@ func TestFormats(t *testing.T) {
 		},
 		"ad blocker": {
 			list:   "[Adblock Plus 2.0]\n! comment\n||ads.example^\n||third.example^$third-party\n||part.example/path^\n@@||good.example^\n||wild*.example^\n",
-			format: Plain, want: []string{"domain ads.example", "domain third.example"}, malformed: 2, passed: 1,
+			format: Plain, want: []string{"domain ads.example", "domain third.example"}, malformed: 2, skipped: 1,
 		},
 		"csv with a header": {
 			list:   "id,Domain,threat,note\n1,bad.example,phishing,\"a, b\"\n2,\"worse.example\",malware_download,\"say \"\"hi\"\"\"\n3,,phishing,\n",
@@ -95,7 +95,7 @@ func TestFormats(t *testing.T) {
 		"csv with a header in a comment": {
 			list: "################\n# id,dateadded,url,url_status,threat\n\"1\",\"2031-01-01\",\"https://bad.example/x.exe\",\"online\",\"malware_download\"\n" +
 				"\"2\",\"2031-01-01\",\"http://203.0.113.9/x\",\"online\",\"malware_download\"\n",
-			format: CSV, want: []string{"domain bad.example page malware"}, passed: 1,
+			format: CSV, want: []string{"domain bad.example page malware"}, skipped: 1,
 		},
 		"csv of ranks": {list: "1,google.com\n2,example.org\n", format: CSV,
 			want: []string{"domain example.org", "domain google.com"}},
@@ -143,7 +143,7 @@ func TestFormats(t *testing.T) {
 				"Object": [{"name": "person", "Attribute": [{"type": "phone-number", "value": "+4915123456789", "category": "Financial fraud", "to_ids": true,
 				"Tag": [{"name": "tlp:green"}]}, {"type": "iban", "value": "DE89370400440532013000", "to_ids": true},
 				{"type": "email-src", "value": "x@c.example", "to_ids": true}]}]}}`,
-			format: MISP, malformed: 1, passed: 2,
+			format: MISP, malformed: 1, skipped: 2,
 			want: []string{"domain a.example", "domain b.example", "email x@c.example", "iban DE89370400440532013000",
 				"phone +4915123456789 scam"},
 		},
@@ -164,7 +164,7 @@ func TestFormats(t *testing.T) {
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'old.example']", "valid_until": "2030-01-01T00:00:00Z"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'back.example']", "revoked": true},
 				{"type": "domain-name", "value": "observed.example"}]}`,
-			format: STIX, malformed: 2, passed: 9,
+			format: STIX, malformed: 2, skipped: 9,
 			want: []string{"domain a.example malware", "domain b.example page phishing", "domain d.example",
 				"domain e.example", "email x@c.example phishing"},
 		},
@@ -185,13 +185,13 @@ func TestFormats(t *testing.T) {
 					t.Fatal(err)
 				}
 				if diff := cmp.Diff(tt.want, got); diff != "" {
-					t.Errorf("entries%s (-want +got):\n%s\n%+v", packed, diff, report.First)
+					t.Errorf("entries%s (-want +got):\n%s\n%+v", packed, diff, report.Examples)
 				}
-				if report.Format != tt.format || report.Malformed != tt.malformed || report.Passed != tt.passed ||
+				if report.Format != tt.format || report.Malformed != tt.malformed || report.Skipped != tt.skipped ||
 					report.Entries != int64(len(tt.want)) ||
-					report.Items != report.Entries+report.Malformed+report.Passed {
-					t.Errorf("report%s %+v, want format %s, %d malformed, %d passed over", packed, report, tt.format,
-						tt.malformed, tt.passed)
+					report.Items != report.Entries+report.Malformed+report.Skipped {
+					t.Errorf("report%s %+v, want format %s, %d malformed, %d skipped", packed, report, tt.format,
+						tt.malformed, tt.skipped)
 				}
 			}
 		})
@@ -231,9 +231,9 @@ func TestComplaints(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := []int64{}
-	for _, c := range report.First {
+	for _, c := range report.Examples {
 		lines = append(lines, c.Line)
-		if len(c.Text) > echoed+3 || c.Reason == "" {
+		if len(c.Text) > maxExampleText+3 || c.Reason == "" {
 			t.Errorf("complaint %+v", c)
 		}
 	}
@@ -241,8 +241,8 @@ func TestComplaints(t *testing.T) {
 		report.Entries != 19_979 {
 		t.Errorf("complaints of lines (-want +got):\n%s\n%+v", diff, report)
 	}
-	if report.First[0].Reason != tooLong {
-		t.Errorf("the long line: %+v", report.First[0])
+	if report.Examples[0].Reason != tooLong {
+		t.Errorf("the long line: %+v", report.Examples[0])
 	}
 }
 
@@ -262,7 +262,7 @@ func TestBrokenOff(t *testing.T) {
 			t.Errorf("%s: half a list passed for a whole", name)
 		}
 	}
-	small := &limited{in: strings.NewReader("12345"), left: 4}
+	small := &limitedReader{in: strings.NewReader("12345"), left: 4}
 	if _, err := io.ReadAll(small); !errors.Is(err, errTooLarge) {
 		t.Errorf("more than the limit: %v, want %v", err, errTooLarge)
 	}

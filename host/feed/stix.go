@@ -9,14 +9,14 @@ import (
 	"assay/host/entity"
 )
 
-// stixPaths are the object paths of STIX 2.1 that name an entity (STIX 2.1 part 6).
+// stixPaths maps object paths to types of entities (STIX 2.1 section 6).
 var stixPaths = map[string]entity.Type{
 	"domain-name:value": entity.Domain, "url:value": entity.Domain, "email-addr:value": entity.Email,
 	"email-message:from_ref.value": entity.Email, "email-message:sender_ref.value": entity.Email,
 }
 
-// readSTIX reads the indicators of bundles. Those revoked or past their valid_until are passed over, and those of other
-// things: files, IP addresses, several observations together.
+// readSTIX reads the indicators of bundles. It skips indicators that are revoked, expired, or for something other than
+// a single entity, such as files, IP addresses or combined observations.
 func readSTIX(in *bufio.Reader, o Options, take func(item) error) error {
 	number := int64(0)
 	return walk(in, func(string, string) error { return nil }, func(ob object) error {
@@ -24,28 +24,27 @@ func readSTIX(in *bufio.Reader, o Options, take func(item) error) error {
 			return nil
 		}
 		number++
-		ended := ob["revoked"] == "true"
+		expired := ob["revoked"] == "true"
 		if until, err := time.Parse(time.RFC3339Nano, ob["valid_until"]); err == nil && !until.After(o.Now()) {
-			ended = true
+			expired = true
 		}
 		i := item{line: number, text: ob["pattern"], category: ob["indicator_types[]"] + "," + ob["labels[]"] + "," +
-			ob["name"], skip: ended}
-		// another language, of which none is about single names
-		if kind := ob["pattern_type"]; kind != "" && kind != "stix" {
+			ob["name"], skip: expired}
+		if kind := ob["pattern_type"]; kind != "" && kind != "stix" { // such as YARA or Snort
 			i.skip = true
 			return take(i)
 		}
-		named, err := readPattern(ob["pattern"])
+		entities, err := parsePattern(ob["pattern"])
 		switch {
-		case errors.Is(err, errElse):
+		case errors.Is(err, errNotEntity):
 			i.skip = true
 			return take(i)
 		case err != nil:
-			i.reason = err.Error()
+			i.malformed = err.Error()
 			return take(i)
 		}
-		for _, one := range named {
-			i.kind, i.text = one.kind, one.text
+		for _, e := range entities {
+			i.kind, i.text = e.kind, e.text
 			if err := take(i); err != nil {
 				return err
 			}
@@ -55,22 +54,22 @@ func readSTIX(in *bufio.Reader, o Options, take func(item) error) error {
 }
 
 var (
-	errPattern = errors.New("has a pattern that cannot be read")
-	errElse    = errors.New("has a pattern that names no single domain, URL or email address")
+	errPattern   = errors.New("has an invalid pattern")
+	errNotEntity = errors.New("has a pattern for something other than a single domain, URL or email address")
 )
 
-// readPattern reads a pattern (STIX 2.1 part 9) that is one or more comparisons of equality joined by OR, each of which
-// alone is the indicator. What needs more than one observation says nothing of a single entity. Errors: errPattern,
-// errElse.
-func readPattern(pattern string) ([]item, error) {
+// parsePattern parses a pattern (STIX 2.1 section 9) of one or more equality comparisons joined with OR, each of which
+// is an indicator by itself. It returns errNotEntity for a pattern that needs several observations or has other
+// comparisons, and errPattern for an invalid one.
+func parsePattern(pattern string) ([]item, error) {
 	var found []item
-	words := patternWords(pattern)
+	words := splitPattern(pattern)
 	for i := 0; i < len(words); i++ {
 		switch word := words[i]; strings.ToUpper(word.text) {
 		case "[", "]", "(", ")", "OR":
 			continue
 		case "AND", "FOLLOWEDBY", "NOT", "WITHIN", "REPEATS", "START":
-			return nil, errElse
+			return nil, errNotEntity
 		default:
 			kind, ok := stixPaths[word.text]
 			if word.quoted || !strings.Contains(word.text, ":") || i+2 >= len(words) {
@@ -89,8 +88,8 @@ func readPattern(pattern string) ([]item, error) {
 						found = append(found, item{kind: kind, text: words[i].text})
 					}
 				}
-			default: // another comparison, or with no text
-				return nil, errElse
+			default: // another operator, or not a string
+				return nil, errNotEntity
 			}
 		}
 	}
@@ -98,7 +97,7 @@ func readPattern(pattern string) ([]item, error) {
 	case len(words) == 0:
 		return nil, errPattern
 	case len(found) == 0:
-		return nil, errElse
+		return nil, errNotEntity
 	}
 	return found, nil
 }
@@ -108,8 +107,8 @@ type patternWord struct {
 	quoted bool
 }
 
-// patternWords splits a pattern into brackets, quoted strings and words.
-func patternWords(pattern string) []patternWord {
+// splitPattern splits a pattern into brackets, quoted strings and words.
+func splitPattern(pattern string) []patternWord {
 	var words []patternWord
 	for i := 0; i < len(pattern); {
 		c := pattern[i]

@@ -40,7 +40,9 @@ var importFeedStatement string
 // ImportFeed replaces the content of the list named list.Name with the entries that next returns until io.EOF. The
 // import is atomic: the previous content applies until it succeeds. Unchanged entries are not written again. It fails
 // with ErrEmptyFeed if next returns no entry.
-func (s *Store) ImportFeed(ctx context.Context, list feed.List, next func() ([]feed.Entry, error)) (feed.Change, error) {
+func (s *Store) ImportFeed(
+	ctx context.Context, list feed.List, next func() ([]feed.Entry, error),
+) (feed.Change, error) {
 	var change feed.Change
 	err := s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := s.copyEntries(ctx, tx, next); err != nil {
@@ -194,9 +196,9 @@ func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 	return nil
 }
 
-// compactEntries rewrites the table of entries when most of its pages are nearly empty. VACUUM returns only the pages at
-// the end of a table. Postgres estimates costs from the remaining ones, and would scan the whole table for a few dozen
-// entries.
+// compactEntries rewrites the table of entries when most of its pages are nearly empty. VACUUM returns only the pages
+// at the end of a table. Postgres estimates costs from the remaining ones, and would scan the whole table for a few
+// dozen entries.
 func compactEntries(ctx context.Context, tx pgx.Tx) error {
 	const (
 		minPages       = 1000 // smaller tables are not worth compacting
@@ -230,8 +232,8 @@ func compactEntries(ctx context.Context, tx pgx.Tx) error {
 // Feeds returns the imported lists by name, including expired ones.
 func (s *Store) Feeds(ctx context.Context) ([]feed.List, error) {
 	lists := []feed.List{}
-	err := s.db.NewRaw(`SELECT id, name, kind, category, source, format, licence, entries, version, imported_at, expires_at
-		FROM feeds ORDER BY name`).Scan(ctx, &lists)
+	err := s.db.NewRaw(`SELECT id, name, kind, category, source, format, licence, entries, version, imported_at,
+		expires_at FROM feeds ORDER BY name`).Scan(ctx, &lists)
 	if err != nil {
 		return nil, fmt.Errorf("reading lists: %w", err)
 	}

@@ -145,9 +145,10 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// firstHandVerdict returns the verdict without the contributions of second-hand layers, by the bands of contract section
-// 6. With them, a block caused by the graph would reinforce itself, and a withdrawn list would live on in the blocks it
-// caused. Scores near 0 and 100 are clamped and hide how far the sum exceeded them, so the result errs on the mild side.
+// firstHandVerdict returns the verdict without the contributions of second-hand layers, by the bands of contract
+// section 6. With them, a block caused by the graph would reinforce itself, and a withdrawn list would live on in the
+// blocks it caused. Scores near 0 and 100 are clamped and hide how far the sum exceeded them, so the result errs on the
+// mild side.
 func firstHandVerdict(d *check.Decision) check.Verdict {
 	secondHand := 0.0
 	for _, o := range d.Layers {

@@ -60,17 +60,27 @@ func (*Feed) Name() string { return "feed" }
 func (*Feed) Table() []entity.Fact { return slices.Clone(feedTable) }
 
 var feedTable = []entity.Fact{
-	{Name: "feed.listed", Format: "names of the bad lists that have the best match in feed.match: the first 3, joined by \", \", " +
-		"then the number of others; absent when there is none", Example: "URLhaus, CERT Polska"},
+	{
+		Name: "feed.listed", Example: "URLhaus, CERT Polska",
+		Format: "names of the bad lists that have the best match in feed.match: the first 3, joined by \", \", then " +
+			"the number of others; absent when there is none",
+	},
 	{Name: "feed.lists", Format: "number of lists in feed.listed", Example: "2"},
-	{Name: "feed.match", Format: "best match on a bad list: exact (the entity itself), mail_domain (the domain of the " +
-		"address, or one above it), parent (a domain above the name, up to the registrable domain), or page (only " +
-		"pages on the host)", Example: "exact"},
-	{Name: "feed.category", Format: "the threat that most of these lists name (section 6); absent when none names one",
-		Example: "phishing"},
+	{
+		Name: "feed.match", Example: "exact",
+		Format: "best match on a bad list: exact (the entity itself), mail_domain (the domain of the address, or " +
+			"one above it), parent (a domain above the name, up to the registrable domain), or page (only pages " +
+			"on the host)",
+	},
+	{
+		Name: "feed.category", Example: "phishing",
+		Format: "the threat that most of these lists name (section 6); absent when none names one",
+	},
 	{Name: "feed.days", Format: "whole days since the oldest of these entries was imported", Example: "12"},
-	{Name: "feed.good", Format: "names of the good lists that have the best match in feed.good_match, as in feed.listed",
-		Example: "Tranco"},
+	{
+		Name: "feed.good", Example: "Tranco",
+		Format: "names of the good lists that have the best match in feed.good_match, as in feed.listed",
+	},
 	{Name: "feed.good_match", Format: "best match on a good list: exact, mail_domain or parent", Example: "exact"},
 }
 

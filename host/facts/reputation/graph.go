@@ -35,18 +35,34 @@ func (*Graph) Name() string { return "graph" }
 func (*Graph) Table() []entity.Fact { return slices.Clone(graphTable) }
 
 var graphTable = []entity.Fact{
-	{Name: "graph.customers", Format: "customers that checked the entity within 90 days, rounded down to 3, 5, 10, 20, 50, ...; " +
-		"absent below 3, and so are seen, blocked_share and first_seen_days", Example: "5"},
-	{Name: "graph.seen", Format: "their checks, at most 10 per customer, halved every 30 days, rounded down likewise",
-		Example: "20"},
-	{Name: "graph.blocked_share", Format: "percentage of their checks that were blocked, rounded to 5; each customer has one " +
-		"vote; the contributions of the graph, feed and similarity layers are left out", Example: "65"},
-	{Name: "graph.first_seen_days", Format: "whole days since the third customer first checked the entity",
-		Example: "41"},
-	{Name: "graph.neighbours", Format: "other entities that were sent in the same request or share a domain, name server, " +
-		"network, number range or bank, rounded down likewise; absent unless 3 customers link them", Example: "10"},
-	{Name: "graph.neighbour_risk", Format: "percentage of the neighbours that were blocked or are on a bad list, rounded to 5; " +
-		"each customer has one vote", Example: "80"},
+	{
+		Name: "graph.customers", Example: "5",
+		Format: "customers that checked the entity within 90 days, rounded down to 3, 5, 10, 20, 50, ...; absent " +
+			"below 3, and so are seen, blocked_share and first_seen_days",
+	},
+	{
+		Name: "graph.seen", Example: "20",
+		Format: "their checks, at most 10 per customer, halved every 30 days, rounded down likewise",
+	},
+	{
+		Name: "graph.blocked_share", Example: "65",
+		Format: "percentage of their checks that were blocked, rounded to 5; each customer has one vote; the " +
+			"contributions of the graph, feed and similarity layers are left out",
+	},
+	{
+		Name: "graph.first_seen_days", Example: "41",
+		Format: "whole days since the third customer first checked the entity",
+	},
+	{
+		Name: "graph.neighbours", Example: "10",
+		Format: "other entities that were sent in the same request or share a domain, name server, network, number " +
+			"range or bank, rounded down likewise; absent unless 3 customers link them",
+	},
+	{
+		Name: "graph.neighbour_risk", Example: "80",
+		Format: "percentage of the neighbours that were blocked or are on a bad list, rounded to 5; each customer " +
+			"has one vote",
+	},
 }
 
 // Observe implements facts.Source.

@@ -64,17 +64,28 @@ func (*Similar) Name() string { return "similar" }
 func (*Similar) Table() []entity.Fact { return slices.Clone(similarTable) }
 
 var similarTable = []entity.Fact{
-	{Name: "similar.nearest", Format: "the nearest known scam domain, as listed; absent when none is near, when a good list " +
-		"has the same registrable label under any suffix, and for mailboxes, which would identify a person",
-		Example: "secure-paypal-login.xyz"},
-	{Name: "similar.part", Format: "the part that matches: domain (the registrable label) or user (the mailbox of an address)",
-		Example: "domain"},
-	{Name: "similar.distance", Format: "edit distance between the two names, 0 to 3, ignoring the suffix, hyphens and the digits " +
-		"within a run of digits", Example: "1"},
-	{Name: "similar.letters", Format: "length of the longer of the two names without the ignored characters, 7 to 63",
-		Example: "17"},
-	{Name: "similar.category", Format: "the threat that the list names (section 6); absent when it names none",
-		Example: "phishing"},
+	{
+		Name: "similar.nearest", Example: "secure-paypal-login.xyz",
+		Format: "the nearest known scam domain, as listed; absent when none is near, when a good list has the same " +
+			"registrable label under any suffix, and for mailboxes, which would identify a person",
+	},
+	{
+		Name: "similar.part", Example: "domain",
+		Format: "the part that matches: domain (the registrable label) or user (the mailbox of an address)",
+	},
+	{
+		Name: "similar.distance", Example: "1",
+		Format: "edit distance between the two names, 0 to 3, ignoring the suffix, hyphens and the digits within a " +
+			"run of digits",
+	},
+	{
+		Name: "similar.letters", Example: "17",
+		Format: "length of the longer of the two names without the ignored characters, 7 to 63",
+	},
+	{
+		Name: "similar.category", Example: "phishing",
+		Format: "the threat that the list names (section 6); absent when it names none",
+	},
 	{Name: "similar.list", Format: "name of the list", Example: "CERT Polska"},
 }
 

@@ -1,5 +1,5 @@
--- Counts a client's use and returns the number of uses in the window. Returns no row if the client has reached the limit.
--- The row lock serialises the uses of one client, so the condition sees every earlier use.
+-- Counts a client's use and returns the number of uses in the window. Returns no row if the client has reached the
+-- limit. The row lock serialises the uses of one client, so the condition sees every earlier use.
 INSERT INTO public_uses AS p (client, uses, last_used)
 VALUES (?client, ARRAY[?now::timestamptz], ?now)
 ON CONFLICT (client) DO UPDATE SET

@@ -26,28 +26,28 @@ func TestFeedsCommands(t *testing.T) {
 	importing := []string{"feeds", "import", file, "--name", "CERT Test", "--kind", "bad", "--category", "phishing",
 		"--licence", "CC0", "--expires", "30d"}
 	write("a.example", "b.example", "# comment", "not an entity")
-	got := outputJSON[imported](t, dir, database, importing...)
+	got := outputJSON[importResult](t, dir, database, importing...)
 	if got.Added != 2 || got.Entries != 2 || got.Malformed != 1 || len(got.First) != 1 ||
 		got.First[0].Line != 4 || got.Format != "plain" {
 		t.Errorf("first import: %+v", got)
 	}
 	write("b.example", "c.example")
-	if got := outputJSON[imported](t, dir, database, importing...); got.Added != 1 || got.Removed != 1 ||
+	if got := outputJSON[importResult](t, dir, database, importing...); got.Added != 1 || got.Removed != 1 ||
 		got.Entries != 2 {
 		t.Errorf("second import: %+v", got)
 	}
 
-	// What cannot be what was meant changes nothing.
+	// A file that is probably not a list changes nothing.
 	write("<html>", "<p>not here</p>", "</html>", "d.example")
 	if code, text := failing(t, dir, database, importing...); code != 1 ||
 		!strings.Contains(text, "3 of the 4 items could not be read") ||
 		!strings.Contains(text, "line 1:") || strings.Contains(text, "storing") {
-		t.Errorf("an error page: exit %d, %s", code, text)
+		t.Errorf("importing an error page: exit code %d, %s", code, text)
 	}
 	write("# nothing")
 	if code, text := failing(t, dir, database, importing...); code != 1 ||
-		!strings.Contains(text, "has no entry that could be read") || !strings.Contains(text, "read as plain") {
-		t.Errorf("an empty list: exit %d, %s", code, text)
+		!strings.Contains(text, "has no entry that could be read") || !strings.Contains(text, "format plain") {
+		t.Errorf("importing an empty list: exit code %d, %s", code, text)
 	}
 	feeds := outputJSON[[]feed.List](t, dir, database, "feeds", "list")
 	if len(feeds) != 1 || feeds[0].Name != "CERT Test" || feeds[0].Entries != 2 || feeds[0].Version != 2 ||
@@ -63,14 +63,14 @@ func TestFeedsCommands(t *testing.T) {
 	}
 	if code, text := failing(t, dir, database, "feeds", "withdraw", "CERT Test"); code != 1 ||
 		!strings.Contains(text, "no list of that name") {
-		t.Errorf("withdrawing again: exit %d, %s", code, text)
+		t.Errorf("withdrawing again: exit code %d, %s", code, text)
 	}
 	if feeds := outputJSON[[]feed.List](t, dir, database, "feeds", "list"); len(feeds) != 0 {
-		t.Errorf("lists are left: %+v", feeds)
+		t.Errorf("lists after the withdrawal: %+v", feeds)
 	}
 }
 
-// failing runs a command that must fail and returns its exit code and what it complained of.
+// failing runs a command that must fail, and returns its exit code and standard error.
 func failing(t *testing.T, dir, database string, args ...string) (int, string) {
 	t.Helper()
 	cmd := command(t.Context(), dir, database, args...)
@@ -85,22 +85,22 @@ func failing(t *testing.T, dir, database string, args ...string) (int, string) {
 func TestFeedsFlags(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
-		"a comma in the name":   {"--name", "a, b", "--kind", "bad"},
-		"no name":               {"--kind", "bad"},
-		"an unknown kind":       {"--name", "a", "--kind", "ugly"},
-		"an unknown threat":     {"--name", "a", "--kind", "bad", "--category", "evil"},
-		"a good list's threat":  {"--name", "a", "--kind", "good", "--category", "scam"},
-		"an unknown format":     {"--name", "a", "--kind", "bad", "--format", "xml"},
-		"an age without a unit": {"--name", "a", "--kind", "bad", "--expires", "30"},
-		"an age of nothing":     {"--name", "a", "--kind", "bad", "--expires", "0d"},
-		"no country":            {"--name", "a", "--kind", "bad", "--country", "Germany"},
+		"a comma in the name":     {"--name", "a, b", "--kind", "bad"},
+		"no name":                 {"--kind", "bad"},
+		"an unknown kind":         {"--name", "a", "--kind", "ugly"},
+		"an unknown threat":       {"--name", "a", "--kind", "bad", "--category", "evil"},
+		"a threat of a good list": {"--name", "a", "--kind", "good", "--category", "scam"},
+		"an unknown format":       {"--name", "a", "--kind", "bad", "--format", "xml"},
+		"an age without a unit":   {"--name", "a", "--kind", "bad", "--expires", "30"},
+		"a zero age":              {"--name", "a", "--kind", "bad", "--expires", "0d"},
+		"an invalid country":      {"--name", "a", "--kind", "bad", "--country", "Germany"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var stderr bytes.Buffer
 			if code := run(t.Context(), append([]string{"feeds", "import", "x.txt"}, args...), io.Discard,
 				&stderr); code != 2 {
-				t.Errorf("exit code %d: %s", code, stderr.String())
+				t.Errorf("exit code %d, want 2: %s", code, stderr.String())
 			}
 		})
 	}

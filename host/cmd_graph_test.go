@@ -9,7 +9,7 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// TestGraphForget takes a bad actor out of the reputation graph, and then a value.
+// TestGraphForget deletes an account's contributions from the reputation graph, and then a value.
 func TestGraphForget(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -19,20 +19,20 @@ func TestGraphForget(t *testing.T) {
 		issued[i] = outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
 		for _, domain := range []string{"one.example", "two.example"} {
 			if a := once(host, issued[i].Secret, `{"domain":"`+domain+`"}`); a.Status != http.StatusOK {
-				t.Fatalf("a check got %+v", a)
+				t.Fatalf("check: %+v", a)
 			}
 		}
 	}
 	seen := func(account string) int {
 		return sqlInt(t, database, "SELECT count(*) FROM graph_sightings WHERE account_id = '"+account+"'")
 	}
-	if gone := outputJSON[forgotten](t, dir, database, "graph", "forget", "--account",
-		issued[0].Account); gone.Sightings != 2 || seen(issued[0].Account) != 0 {
-		t.Errorf("of an account %+v went, %d are left", gone, seen(issued[0].Account))
+	deleted := outputJSON[forgetResult](t, dir, database, "graph", "forget", "--account", issued[0].Account)
+	if n := seen(issued[0].Account); deleted.Sightings != 2 || n != 0 {
+		t.Errorf("forgetting an account deleted %+v and left %d sightings, want 2 and 0", deleted, n)
 	}
-	if out := output(t, dir, database, "graph", "forget", "https://ONE.example/"); !strings.Contains(out,
-		"1 sightings and 0 links") || seen(issued[1].Account) != 1 {
-		t.Errorf("forgetting a value printed %q, %d are left", out, seen(issued[1].Account))
+	out := output(t, dir, database, "graph", "forget", "https://ONE.example/")
+	if n := seen(issued[1].Account); !strings.Contains(out, "1 sightings and 0 links") || n != 1 {
+		t.Errorf("forgetting a value printed %q and left %d sightings, want 1", out, n)
 	}
 	for what, args := range map[string][]string{
 		"give a value, --account, or both": {},

@@ -1,0 +1,150 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+)
+
+// Limits of a source.
+const (
+	fetchTimeout    = 15 * time.Minute
+	responseTimeout = 30 * time.Second // until the response begins, and between any two reads of it
+	maxSourceBytes  = 1 << 30          // as sent, before unpacking
+	maxRedirects    = 5
+)
+
+// Source is the open file or response of a list. It counts what is read, and fails when that exceeds 1 GiB.
+type Source struct {
+	Size int64 // bytes, or -1 if unknown
+	in   io.ReadCloser
+	read atomic.Int64
+}
+
+// NewSource returns a source that reads from in. size is -1 if it is unknown.
+func NewSource(in io.ReadCloser, size int64) *Source { return &Source{Size: size, in: in} }
+
+// BytesRead returns the number of bytes read so far.
+func (s *Source) BytesRead() int64 { return s.read.Load() }
+
+// Read implements io.Reader.
+func (s *Source) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	if s.read.Add(int64(n)) > maxSourceBytes {
+		return 0, fmt.Errorf("the list is larger than %d MiB", maxSourceBytes>>20)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (s *Source) Close() error { return s.in.Close() }
+
+// Fetch requests a list from an https URL, or from an http URL on this machine. version becomes part of the User-Agent.
+// Errors never contain the URL, because its query may contain an access key.
+func Fetch(ctx context.Context, rawURL, version string) (*Source, error) {
+	return fetch(ctx, rawURL, version, responseTimeout)
+}
+
+// fetch implements Fetch. Reading fails with errStalled if the server sends nothing for stallTimeout.
+func fetch(ctx context.Context, rawURL, version string, stallTimeout time.Duration) (*Source, error) {
+	at, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, errors.New("fetching list: it is not a URL")
+	}
+	if err := checkScheme(at); err != nil {
+		return nil, fmt.Errorf("fetching list: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, fetchTimeout)
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = responseTimeout
+	transport.DisableKeepAlives = true
+	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
+		if len(via) > maxRedirects {
+			return errors.New("too many redirects")
+		}
+		return checkScheme(r.URL)
+	}}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, rawURL, nil)
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("fetching list: %w", err)
+	}
+	request.Header.Set("User-Agent", "assay/"+version)
+	response, err := client.Do(request) //nolint:bodyclose // body.Close closes it
+	if err != nil {
+		cancel()
+		return nil, fmt.Errorf("fetching list: %w", withoutURL(err))
+	}
+	source := NewSource(&body{in: response.Body, timeout: stallTimeout, cancel: cancel}, response.ContentLength)
+	if response.StatusCode != http.StatusOK {
+		_ = source.Close()
+		return nil, fmt.Errorf("fetching list: the server responded with %s", response.Status)
+	}
+	return source, nil
+}
+
+// errStalled means that a server stopped sending in the middle of a list.
+var errStalled = errors.New("the server stopped sending before the end of the list")
+
+// body is a response body whose reads fail with errStalled after the timeout.
+type body struct {
+	in      io.ReadCloser
+	timeout time.Duration
+	cancel  func() // interrupts the current read
+	stalled bool
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	if b.stalled {
+		return 0, errStalled
+	}
+	timer := time.AfterFunc(b.timeout, b.cancel)
+	n, err := b.in.Read(p)
+	if b.stalled = !timer.Stop(); b.stalled {
+		err = errStalled
+	}
+	return n, err
+}
+
+func (b *body) Close() error {
+	defer b.cancel()
+	return b.in.Close()
+}
+
+// withoutURL returns the cause of a client's error, without the URL.
+func withoutURL(err error) error {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		return failed.Err
+	}
+	return err
+}
+
+// checkScheme requires https, because an attacker who can alter the list in transit decides what is blocked. On this
+// machine, http is accepted too.
+func checkScheme(at *url.URL) error {
+	addr := net.ParseIP(at.Hostname())
+	switch {
+	case at.Scheme == "https", at.Scheme == "http" && (at.Hostname() == "localhost" || addr.IsLoopback()):
+		return nil
+	case at.Scheme == "http":
+		return errors.New("http does not protect the list from being altered in transit: use https, or download it " +
+			"yourself and import the file")
+	}
+	return fmt.Errorf("the scheme %q is not supported: use https", at.Scheme)
+}
+
+// RedactURL returns a URL without user, password, query and fragment, which may contain access keys.
+func RedactURL(rawURL string) string {
+	at, err := url.Parse(rawURL)
+	if err != nil {
+		return rawURL
+	}
+	return (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}).String()
+}

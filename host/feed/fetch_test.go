@@ -1,0 +1,107 @@
+package feed
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestFetch(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/list.gz":
+			if agent := r.UserAgent(); agent != "assay/1.2.3" {
+				t.Errorf("User-Agent %q, want assay/1.2.3", agent)
+			}
+			z := gzip.NewWriter(w)
+			fmt.Fprintln(z, "a.example")
+			_ = z.Close()
+		case "/elsewhere":
+			http.Redirect(w, r, "http://lists.example/list.txt", http.StatusFound)
+		case "/stall":
+			fmt.Fprintln(w, "a.example")
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		case "/loop":
+			http.Redirect(w, r, "/loop", http.StatusFound)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	t.Cleanup(server.Close)
+
+	source, err := Fetch(t.Context(), server.URL+"/list.gz?key=secret", "1.2.3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(source)
+	_ = source.Close()
+	if err != nil || !bytes.HasPrefix(data, []byte{0x1f, 0x8b}) || source.BytesRead() != int64(len(data)) {
+		t.Errorf("fetched %d bytes and counted %d, %v; want gzip data", len(data), source.BytesRead(), err)
+	}
+
+	for from, want := range map[string]string{
+		server.URL + "/none?key=secret": "404",
+		server.URL + "/elsewhere":       "use https",
+		server.URL + "/loop":            "too many redirects",
+		"http://lists.example/x":        "use https",
+		"ftp://lists.example/x":         `scheme "ftp"`,
+		"https://127.0.0.1:1/?k=secret": "refused",
+	} {
+		_, err := Fetch(t.Context(), from, "1.2.3")
+		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("Fetch(%s): %v, want %q without the key", from, err, want)
+		}
+	}
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := Fetch(ended, server.URL+"/list.gz", "1.2.3"); !errors.Is(err, context.Canceled) {
+		t.Errorf("with a cancelled context: %v, want %v", err, context.Canceled)
+	}
+
+	stalled, err := fetch(t.Context(), server.URL+"/stall", "1.2.3", 10*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stalled.Close()
+	for range 2 { // the error must persist: a buffered reader may drop the first
+		if _, err := io.ReadAll(stalled); !errors.Is(err, errStalled) {
+			t.Errorf("reading a stalled response: %v, want %v", err, errStalled)
+		}
+	}
+}
+
+func TestSourceIsBounded(t *testing.T) {
+	t.Parallel()
+	source := NewSource(io.NopCloser(strings.NewReader("x")), -1)
+	source.read.Store(maxSourceBytes)
+	if _, err := io.ReadAll(source); err == nil {
+		t.Error("reading past the limit succeeded")
+	}
+}
+
+func TestLoopbackMayUseHTTP(t *testing.T) {
+	t.Parallel()
+	if err := checkScheme(&url.URL{Scheme: "http", Host: "[::1]:80"}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRedactURL(t *testing.T) {
+	t.Parallel()
+	const want = "https://lists.example/a/list.csv"
+	if got := RedactURL("https://user:pass@lists.example/a/list.csv?auth=secret#x"); got != want {
+		t.Errorf("RedactURL = %q, want %q", got, want)
+	}
+}
