@@ -83,7 +83,7 @@ func newGuest() *guest {
 	}
 }
 
-// guestLocals are the locals of the score and initialization functions. Local 2 is the counter of repeat.
+// guestLocals are the locals of the score and initialisation functions. Local 2 is the counter of repeat.
 const guestLocals = tI32 + tI64 + tI32
 
 // scoring returns a new guest whose score function is code.
@@ -94,8 +94,8 @@ func (g *guest) scoring(code ...[]byte) *guest {
 	return g.with(guestFunction{export: exportScore, results: tI32, locals: guestLocals, body: concat(code...)})
 }
 
-// initializing adds the initialization function.
-func (g *guest) initializing(code ...[]byte) *guest {
+// initialising adds the initialisation function.
+func (g *guest) initialising(code ...[]byte) *guest {
 	return g.with(guestFunction{export: exportInit, locals: guestLocals, body: concat(code...)})
 }
 

@@ -420,7 +420,7 @@ func TestRefusedModuleReleasesCode(t *testing.T) {
 	t.Parallel()
 	dir := cacheDir(t)
 	s := sandboxWithCache(t, dir)
-	m := pack(t, signalling(7, codeOne, "Because").initializing(opUnreachable).encode(), manifest())
+	m := pack(t, signalling(7, codeOne, "Because").initialising(opUnreachable).encode(), manifest())
 	for range 2 {
 		if p, err := s.Open(t.Context(), m); err == nil {
 			closePlugin(t, p)
@@ -437,9 +437,9 @@ func TestOnlyCompileErrorsAreRetried(t *testing.T) {
 	t.Parallel()
 	dir := cacheDir(t)
 	s := sandboxWithCache(t, dir)
-	trapping := pack(t, signalling(7, codeOne, "Because").initializing(opUnreachable).encode(), manifest())
+	trapping := pack(t, signalling(7, codeOne, "Because").initialising(opUnreachable).encode(), manifest())
 	if _, err := s.open(t.Context(), trapping, false, s.cache); err == nil || isCompileError(err) {
-		t.Errorf("a trap during initialization: %v", err)
+		t.Errorf("a trap during initialisation: %v", err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ type call struct {
 
 type callKey struct{}
 
-// callOf returns the call that a host function serves. The initialization of a guest is a call too, one without facts.
+// callOf returns the call that a host function serves. The initialisation of a guest is a call too, one without facts.
 func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
 // reject records a violation of the interface's rules. Only the first one counts.

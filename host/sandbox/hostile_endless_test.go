@@ -102,8 +102,8 @@ func copyForever() []byte {
 
 // initForever copies a passive segment of 1 MiB.
 func initForever() []byte {
-	initialize := concat(i32Const(0), i32Const(0), i32Const(1<<20), opMemoryInit)
-	g := scoring(growTo64MiB, opDrop, endless(initialize), returnScored)
+	initialise := concat(i32Const(0), i32Const(0), i32Const(1<<20), opMemoryInit)
+	g := scoring(growTo64MiB, opDrop, endless(initialise), returnScored)
 	g.passive = make([]byte, 1<<20)
 	return g.encode()
 }

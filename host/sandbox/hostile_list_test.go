@@ -157,7 +157,7 @@ func refusedGuests() []hostileGuest {
 		return hostileGuest{name: name, wasm: healthyExcept(change), want: refusedAtOpen(contains...)}
 	}
 	starting := func(name string, wasm func() []byte, contains ...string) hostileGuest {
-		return hostileGuest{name: "initialization/" + name, wasm: wasm,
+		return hostileGuest{name: "initialisation/" + name, wasm: wasm,
 			want: refusedAtOpen(append(contains, "starting an instance")...)}
 	}
 	return append(malformedGuests(), []hostileGuest{
@@ -183,10 +183,10 @@ func refusedGuests() []hostileGuest {
 			g.tables = [][]byte{concat([]byte(tFuncref), op(0), uleb(1<<27))}
 		}, "table section, offset", "134217728 entries"),
 		starting("loop in start", loopInStart, "ran out"),
-		starting("loop", healthy().initializing(endless()).encode, "ran out"),
-		starting("fib", fibInInitialize, "ran out"),
-		starting("trap", healthy().initializing(opUnreachable).encode, "unreachable"),
-		starting("recursion", healthy().initializing(callFunc(fnScore+1)).encode),
+		starting("loop", healthy().initialising(endless()).encode, "ran out"),
+		starting("fib", fibInInitialise, "ran out"),
+		starting("trap", healthy().initialising(opUnreachable).encode, "unreachable"),
+		starting("recursion", healthy().initialising(callFunc(fnScore+1)).encode),
 		starting("recursion in start", recurseInStart),
 		{name: "import/stdin", wasm: importing(wasiModule, "fd_read", tI32+tI32+tI32+tI32, tI32),
 			want: refusedAtOpen(`"fd_read"`, "not offered")},

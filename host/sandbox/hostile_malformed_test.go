@@ -132,8 +132,8 @@ func loopInStart() []byte {
 	return g.encode()
 }
 
-func fibInInitialize() []byte {
-	return healthy().initializing(i64Const(90), callFunc(fnScore+2), opDrop).with(fib(fnScore + 2)).encode()
+func fibInInitialise() []byte {
+	return healthy().initialising(i64Const(90), callFunc(fnScore+2), opDrop).with(fib(fnScore + 2)).encode()
 }
 
 // scoreFunction replaces the type and code of the score function.

@@ -53,7 +53,7 @@ func (o *outputSwitch) Write(p []byte) (int, error) {
 	return o.call.Write(p)
 }
 
-// instantiate starts a new instance and runs its initialization.
+// instantiate starts a new instance and runs its initialisation.
 func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 	memory, err := p.snapshots.reserve()
 	if err != nil {
@@ -62,7 +62,7 @@ func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 	output := &outputSwitch{}
 	module, err := p.engine.InstantiateModule(withMemory(ctx, memory), p.compiled, wazero.NewModuleConfig().
 		WithName("").         // named instances would collide
-		WithStartFunctions(). // initialize runs them
+		WithStartFunctions(). // initialise runs them
 		WithWalltime(func() (int64, int32) { return frozenSeconds, 0 }, sys.ClockResolution(1)).
 		WithNanotime(func() int64 { return frozenNanoseconds }, sys.ClockResolution(1)).
 		WithRandSource(zeros{}).
@@ -74,14 +74,14 @@ func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 		return nil, fmt.Errorf("starting an instance: %w", err)
 	}
 	in := &instance{module: module, output: output, memory: memory}
-	if err := in.initialize(ctx, p); err != nil {
+	if err := in.initialise(ctx, p); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting an instance: %w", err), module.Close(ctx))
 	}
 	return in, nil
 }
 
-// initialize runs the guest's start function and its _initialize, as a call without facts, and takes the snapshot.
-func (in *instance) initialize(ctx context.Context, p *Plugin) error {
+// initialise runs the guest's start function and its _initialize, as a call without facts, and takes the snapshot.
+func (in *instance) initialise(ctx context.Context, p *Plugin) error {
 	counter, ok := in.module.ExportedGlobal(meter.FuelExport).(api.MutableGlobal)
 	if !ok {
 		return errors.New("the module exports no fuel counter")

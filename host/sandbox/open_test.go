@@ -20,10 +20,10 @@ func TestOpenDescribesDefects(t *testing.T) {
 	}
 	exitWith := func(code int) *guest {
 		g := newGuest().importing(wasiExitImport)
-		return g.scoring(returnScored).initializing(i32Const(code), callFunc(fnLog+1))
+		return g.scoring(returnScored).initialising(i32Const(code), callFunc(fnLog+1))
 	}
 	logging := newGuest()
-	logging.scoring(returnScored).initializing(logging.log("table is missing"), opUnreachable)
+	logging.scoring(returnScored).initialising(logging.log("table is missing"), opUnreachable)
 	type defect struct {
 		guest *guest
 		want  []string // parts of the error
@@ -59,15 +59,15 @@ func TestOpenDescribesDefects(t *testing.T) {
 			[]string{`"assay_v1_score" as`}},
 		"score with a parameter": {with(func(g *guest) { g.functions[0].params = tI32 }),
 			[]string{`"assay_v1_score" as`}},
-		"initialization with a result": {because().with(guestFunction{export: exportInit, results: tI32,
+		"initialisation with a result": {because().with(guestFunction{export: exportInit, results: tI32,
 			body: i32Const(0)}), []string{`"_initialize" as`}},
 		"invalid code": {with(func(g *guest) { g.functions[0].body = opAdd }),
 			[]string{"opening plugin guest@1.0.0"}},
-		"initialization traps":           notStarted(because().initializing(opUnreachable), "unreachable"),
-		"initialization logs and traps":  notStarted(logging, "table is missing"),
-		"initialization loops":           notStarted(because().initializing(endless()), "time budget ran out"),
-		"initialization exits with 3":    notStarted(exitWith(3), "exited with code 3"),
-		"initialization exits with zero": notStarted(exitWith(0), "exited with code 0"),
+		"initialisation traps":           notStarted(because().initialising(opUnreachable), "unreachable"),
+		"initialisation logs and traps":  notStarted(logging, "table is missing"),
+		"initialisation loops":           notStarted(because().initialising(endless()), "time budget ran out"),
+		"initialisation exits with 3":    notStarted(exitWith(3), "exited with code 3"),
+		"initialisation exits with zero": notStarted(exitWith(0), "exited with code 0"),
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestOpenAcceptsAllImports(t *testing.T) {
 			g.importing(importOf(module, name, string(engineTypes(s.Params)), string(engineTypes(s.Results))))
 		}
 	}
-	p := openGuest(t, g.scoring(i32Const(1)).initializing())
+	p := openGuest(t, g.scoring(i32Const(1)).initialising())
 	if result, err := p.Score(t.Context(), facts("x", "")); err != nil || !result.Abstained {
 		t.Errorf("%+v, %v", result, err)
 	}
@@ -104,14 +104,14 @@ func TestOpenAcceptsAllImports(t *testing.T) {
 	}
 }
 
-func TestInitializationRunsOncePerInstance(t *testing.T) {
+func TestInitialisationRunsOncePerInstance(t *testing.T) {
 	t.Parallel()
 	count := concat(i32Const(bufferAt), i32Const(bufferAt), opLoad, i32Const(1), opAdd, opStore)
-	p := openGuest(t, scoring(i32Const(bufferAt), opLoad, i32Const(100), opAdd).initializing(count))
+	p := openGuest(t, scoring(i32Const(bufferAt), opLoad, i32Const(100), opAdd).initialising(count))
 	for range 5 {
 		_, err := p.Score(t.Context(), facts("x", ""))
 		if err == nil || !strings.Contains(err.Error(), "returned 101") {
-			t.Errorf("%v, want one initialization", err)
+			t.Errorf("%v, want one initialisation", err)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (p *pool) add(ctx context.Context) error {
 }
 
 // acquire returns an instance for one call. It waits until the deadline or the end of ctx. If the pool may grow, a new
-// instance is created in the background, so that a slow initialization cannot delay the caller beyond its deadline.
+// instance is created in the background, so that a slow initialisation cannot delay the caller beyond its deadline.
 func (p *pool) acquire(ctx context.Context, deadline time.Time) (*instance, error) {
 	select {
 	case in := <-p.idle:

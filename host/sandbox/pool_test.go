@@ -167,8 +167,8 @@ func TestPoolSizeIsLimited(t *testing.T) {
 	}
 }
 
-// A slow initialization does not delay the call that needs the instance beyond its deadline.
-func TestSlowInitializationDoesNotDelayCalls(t *testing.T) {
+// A slow initialisation does not delay the call that needs the instance beyond its deadline.
+func TestSlowInitialisationDoesNotDelayCalls(t *testing.T) {
 	t.Parallel()
 	started := make(chan struct{})
 	p := newPool(1, func(context.Context) (*instance, error) {

@@ -27,7 +27,7 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// startTimeout bounds the initialization of one instance.
+// startTimeout bounds the initialisation of one instance.
 const startTimeout = 2 * time.Second
 
 // Sandbox opens plugins. It is safe for concurrent use.
@@ -50,7 +50,7 @@ func (s *Sandbox) Close() error { return s.cache.close() }
 // Open compiles a module, verifies that it implements the layer interface, and starts its first instances, so that a
 // plugin that cannot run fails here instead of during a check. The error describes the defect of the module.
 //
-// Each call sees the guest in its state after initialization: a call cannot read what another customer's check wrote.
+// Each call sees the guest in its state after initialisation: a call cannot read what another customer's check wrote.
 func (s *Sandbox) Open(ctx context.Context, m registry.Module) (*Plugin, error) {
 	return s.openCached(ctx, m, false)
 }

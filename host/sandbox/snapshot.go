@@ -11,7 +11,7 @@ import (
 	"assay/host/sandbox/meter"
 )
 
-// snapshotter takes a snapshot of each instance of one plugin after its initialization, and restores the instance from
+// snapshotter takes a snapshot of each instance of one plugin after its initialisation, and restores the instance from
 // it after each call.
 type snapshotter struct {
 	images        *linear.Images
@@ -21,7 +21,7 @@ type snapshotter struct {
 	notRestorable bool // the guest can keep state outside its memory and globals, so each call needs a new instance
 }
 
-// savedGlobal is a mutable global of an instance with its value after initialization.
+// savedGlobal is a mutable global of an instance with its value after initialisation.
 type savedGlobal struct {
 	api.MutableGlobal
 	value uint64

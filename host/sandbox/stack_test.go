@@ -53,3 +53,22 @@ func TestStackLimits(t *testing.T) {
 		}
 	}
 }
+
+// An instance whose guest has recursed deeply and returned does not keep the grown stack.
+func TestIdleInstanceReleasesStack(t *testing.T) {
+	t.Parallel()
+	start, f := deep(fnScore+1, recursionDepth)
+	m := hostileGuest{wasm: scoring(start, returnScored).with(f).encode}.module()
+	m.Manifest.BudgetMS = 10_000 // a busy machine
+	p := openIn(t, sandboxOf(t, 1), m)
+	before := <-p.pool.idle
+	p.pool.idle <- before
+	if _, err := p.Score(t.Context(), facts(testEntity, "")); err != nil {
+		t.Fatal(err)
+	}
+	after := <-p.pool.idle
+	p.pool.idle <- after
+	if kept := after.stack.bytes(); after != before || kept > maxIdleStack {
+		t.Errorf("same instance: %v; its stack has %d bytes", after == before, kept)
+	}
+}

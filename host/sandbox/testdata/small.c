@@ -1,4 +1,4 @@
-// A layer of a few lines for the benchmarks; small/main.go does the same.
+// A small layer for the benchmarks. small/main.go is the same layer in Go.
 #include "words.h"
 
 #define IMPORT(name) __attribute__((import_module("assay"), import_name(#name)))

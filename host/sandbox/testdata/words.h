@@ -1,4 +1,4 @@
-// What the benchmarks' layers in C look for, and how.
+// The words that the benchmarks' layers in C search for, and the search.
 typedef unsigned int u32;
 typedef unsigned long long u64;
 
@@ -19,7 +19,7 @@ static u32 length(const char *s) {
   return n;
 }
 
-// holds looks for word at every place of the size bytes at s.
+// holds reports whether the size bytes at s contain word.
 static int holds(const char *s, u32 size, const char *word) {
   u32 n = length(word);
   for (u32 i = 0; i + n <= size; i++) {

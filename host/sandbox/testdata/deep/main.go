@@ -1,4 +1,4 @@
-// Command deep is a layer that calls itself as often as it is asked to.
+// Command deep is a layer that recurses to the depth in domain.ascii.
 package main
 
 import (
@@ -11,7 +11,7 @@ func init() { sdk.Register(score) }
 
 func main() {}
 
-// down takes a frame of an ordinary size: what it is given, what it calls, what it returns.
+// down has a frame of ordinary size: parameters, a call and two results.
 func down(n int, more func(int) bool, tag string) (string, int) {
 	if n == 0 || !more(n) {
 		return tag, 0
@@ -23,7 +23,7 @@ func down(n int, more func(int) bool, tag string) (string, int) {
 func score(c *sdk.Check) sdk.Outcome {
 	n, _ := strconv.Atoi(c.Get("domain.ascii"))
 	if _, depth := down(n, func(int) bool { return true }, "x"); depth == n {
-		c.Signal(10, "deep:back:again", "All calls have returned")
+		c.Signal(10, "deep:recursion:returned", "All calls have returned")
 	}
 	return sdk.Scored
 }

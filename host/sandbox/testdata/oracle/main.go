@@ -1,5 +1,5 @@
-// Command oracle is a layer that tells all that it could see of the world: clocks, environment, randomness. Were it to
-// open a file it would not even be loaded: the functions for that are not offered.
+// Command oracle is a layer that reports everything it can see besides its facts: clocks, environment and randomness.
+// It cannot try to open a file, because the host refuses modules that import the functions for that.
 package main
 
 import (
@@ -15,7 +15,7 @@ func init() { sdk.Register(score) }
 func main() {}
 
 func score(c *sdk.Check) sdk.Outcome {
-	// The order of a map's keys is random: Go seeds it from the randomness that it is given.
+	// Go seeds the iteration order of maps from the random numbers of its host.
 	var order []byte
 	for key := range map[byte]bool{1: true, 2: true, 3: true, 4: true, 5: true, 6: true, 7: true} {
 		order = append(order, key)

@@ -1,5 +1,5 @@
-// Command small is a layer of a few lines for the benchmarks: it looks for five words and gives a signal for each that
-// it finds. small.c beside its folder does the same.
+// Command small is a small layer for the benchmarks. It emits a signal for each of five words that the name contains.
+// ../small.c is the same layer in C.
 package main
 
 import (
