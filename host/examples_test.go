@@ -26,7 +26,7 @@ func TestExamples(t *testing.T) {
 			"block\n"},
 		"go: a good mailbox": {[]string{"go", "run", "../examples/client-go", "jane.doe@gmail.com"}, "welcome\n"},
 		"go: a look-alike's": {[]string{"go", "run", "../examples/client-go", "jane@paypa1-secure-login.xyz"},
-			"turned away"},
+			"rejected"},
 		"typescript: a batch": {
 			[]string{"npm", "run", "-s", "check", "--prefix", "../examples/client-typescript", "--",
 				"domain=paypa1-secure-login.xyz", "email=nobody"},

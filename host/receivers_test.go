@@ -19,13 +19,13 @@ import (
 	"assay/host/webhook"
 )
 
-// TestReceivers runs the webhook receivers of examples/ against a real host, and against those who are none.
+// TestReceivers runs the webhook receivers in examples/ against a real host, and against forged requests.
 func TestReceivers(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
-	host := startHost(t, dir, database, onLoopback)
+	host := startHost(t, dir, database, allowLoopback)
 	b := openStore(t, dir, database)
-	// A command of `go run` would outlive its signal, so the receiver is built.
+	// The receiver is built, because killing go run does not kill the program that it runs.
 	built := filepath.Join(t.TempDir(), "receiver-go")
 	if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", built,
 		"../examples/receiver-go").CombinedOutput(); err != nil {
@@ -50,13 +50,13 @@ func TestReceivers(t *testing.T) {
 			if err := b.store.MoveEndpoint(t.Context(), issued.Account, url); err != nil {
 				t.Fatal(err)
 			}
-			a := once(host, issued.Secret, lookAlike)
+			a := once(host, issued.Secret, blockedDomain)
 			want := fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s", a.event(), strings.ToUpper(a.Verdict), a.Score,
 				a.Ref)
 			if got := nextLine(t, lines); got != want {
 				t.Fatalf("the receiver printed %q, want %q", got, want)
 			}
-			// While the secret is replaced, the old one still fits.
+			// After a rotation, the receiver still accepts events with the old secret.
 			if _, err := b.store.RotateSecret(t.Context(), issued.Account, webhook.SecretOverlap); err != nil {
 				t.Fatal(err)
 			}
@@ -76,47 +76,47 @@ func TestReceivers(t *testing.T) {
 				secret                 string
 				status                 int
 			}{
-				{"a genuine one", "chk_1", body, body, now, secret, 204},
-				{"the same again", "chk_1", body, body, now, secret, 204},
-				{"another secret", "chk_2", body, body, now, "whsec_" + strings.Repeat("A", 44), 401},
-				{"an altered body", "chk_3", body, strings.Replace(body, "BLOCK", "ALLOW", 1), now, secret, 401},
-				{"an old one", "chk_4", body, body, now.Add(-6 * time.Minute), secret, 401},
-				{"one from the future", "chk_5", body, body, now.Add(6 * time.Minute), secret, 401},
-				{"without a secret", "chk_6", body, body, now, "", 401},
-				{"a huge one", "chk_7", body, strings.Repeat(" ", 1<<20), now, secret, 413},
+				{"genuine", "chk_1", body, body, now, secret, 204},
+				{"duplicate", "chk_1", body, body, now, secret, 204},
+				{"wrong secret", "chk_2", body, body, now, "whsec_" + strings.Repeat("A", 44), 401},
+				{"altered body", "chk_3", body, strings.Replace(body, "BLOCK", "ALLOW", 1), now, secret, 401},
+				{"too old", "chk_4", body, body, now.Add(-6 * time.Minute), secret, 401},
+				{"from the future", "chk_5", body, body, now.Add(6 * time.Minute), secret, 401},
+				{"unsigned", "chk_6", body, body, now, "", 401},
+				{"too large", "chk_7", body, strings.Repeat(" ", 1<<20), now, secret, 413},
 			} {
-				if got := pretend(t, url, c.secret, c.id, c.signed, c.sent, c.at); got != c.status {
+				if got := forge(t, url, c.secret, c.id, c.signed, c.sent, c.at); got != c.status {
 					t.Errorf("%s: status %d, want %d", c.name, got, c.status)
 				}
 			}
-			// Who does not know the secret cannot keep it busy or stop it.
-			for name, head := range map[string]string{
-				"no length":        "Content-Length: -1\r\n\r\n{",
-				"a length of text": "Content-Length: some\r\n\r\n{",
-				"a time too long": "Content-Length: 2\r\nwebhook-timestamp: " + strings.Repeat("9", 5000) +
+			// Malformed requests without a valid signature do not block or stop the receiver.
+			for name, header := range map[string]string{
+				"negative length":    "Content-Length: -1\r\n\r\n{",
+				"non-numeric length": "Content-Length: some\r\n\r\n{",
+				"overlong timestamp": "Content-Length: 2\r\nwebhook-timestamp: " + strings.Repeat("9", 5000) +
 					"\r\n\r\n{}",
 			} {
-				if status := sendRaw(t, url, head, true); status/100 != 4 {
+				if status := sendRaw(t, url, header, true); status/100 != 4 {
 					t.Errorf("%s: status %d", name, status)
 				}
 			}
 			sendRaw(t, url, "Content-Length: 100\r\n\r\n{", false)
-			if got := pretend(t, url, secret, "chk_1", body, body, now); got != 204 {
-				t.Errorf("after somebody hung up halfway: status %d", got)
+			if got := forge(t, url, secret, "chk_1", body, body, now); got != 204 {
+				t.Errorf("after an aborted request: status %d", got)
 			}
 			if got, want := nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"; got != want {
 				t.Errorf("the receiver printed %q, want %q", got, want)
 			}
-			// Of all these it believed one, once: the next is what comes now.
-			pretend(t, url, secret, "chk_9", body, body, now)
+			// Of all these requests only one was accepted, once: the next line is the next event's.
+			forge(t, url, secret, "chk_9", body, body, now)
 			if got := nextLine(t, lines); got != "check.blocked BLOCK é.example 1 chk_1" || len(lines) != 0 {
-				t.Errorf("the receiver printed %q and %d lines more", got, len(lines))
+				t.Errorf("the receiver printed %q and %d more lines", got, len(lines))
 			}
 		})
 	}
 }
 
-// startReceiver starts a receiver on a port of its choice; lines are what it prints.
+// startReceiver starts a receiver on a free port and returns its URL and the lines that it prints.
 func startReceiver(t *testing.T, secret string, command ...string) (url string, lines <-chan string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...) // killed at the end of the test
@@ -156,19 +156,19 @@ func nextLine(t *testing.T, lines <-chan string) string {
 	}
 }
 
-// sendRaw posts what HTTP clients would not send. It returns the status; when it does not listen, it hangs up and
-// returns 0.
-func sendRaw(t *testing.T, url, head string, listen bool) int {
+// sendRaw posts a malformed request that an HTTP client would not send, and returns the status of the response. If
+// readResponse is false, it closes the connection instead and returns 0.
+func sendRaw(t *testing.T, url, header string, readResponse bool) int {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(url, "http://"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if _, err := fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+head); err != nil {
+	if _, err := fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\n"+header); err != nil {
 		t.Fatal(err)
 	}
-	if !listen {
+	if !readResponse {
 		return 0
 	}
 	if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
@@ -176,16 +176,16 @@ func sendRaw(t *testing.T, url, head string, listen bool) int {
 	}
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {
-		t.Errorf("no answer to %.40q: %v", head, err)
+		t.Errorf("no response to %.40q: %v", header, err)
 		return 0
 	}
 	defer response.Body.Close()
 	return response.StatusCode
 }
 
-// pretend posts a body as a host would that has signed another; without a secret it signs nothing. It returns the
-// status.
-func pretend(t *testing.T, url, secret, id, signed, sent string, at time.Time) int {
+// forge posts the body sent with the signature of the body signed, or without one if secret is empty. It returns the
+// status of the response.
+func forge(t *testing.T, url, secret, id, signed, sent string, at time.Time) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(sent))
 	if err != nil {
@@ -194,12 +194,12 @@ func pretend(t *testing.T, url, secret, id, signed, sent string, at time.Time) i
 	request.Header.Set("webhook-id", id)
 	request.Header.Set("webhook-timestamp", fmt.Sprint(at.Unix()))
 	if secret != "" {
-		signature := standard(secret, call{request.Header, []byte(signed)})
+		signature := standardSignature(secret, call{request.Header, []byte(signed)})
 		request.Header.Set("webhook-signature", "v1,AAAA "+signature)
 	}
 	response, err := http.DefaultClient.Do(request)
 	if errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) {
-		// it answered and hung up before the body's end: the answer may be lost with it
+		// The receiver closed the connection before it had read the whole body, so its response may be lost.
 		return http.StatusRequestEntityTooLarge
 	}
 	if err != nil {

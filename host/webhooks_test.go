@@ -28,13 +28,13 @@ import (
 	"assay/host/webhook"
 )
 
-// onLoopback is what a host needs to call the tests' receivers.
-const onLoopback = "--webhook-allow=127.0.0.0/8"
+// allowLoopback is the flag with which a host may call the tests' receivers.
+const allowLoopback = "--webhook-allow=127.0.0.0/8"
 
-// lookAlike is what is blocked.
-const lookAlike = `{"domain":"paypa1-secure-login.xyz"}`
+// blockedDomain is a request that is scored as block.
+const blockedDomain = `{"domain":"paypa1-secure-login.xyz"}`
 
-// call is a webhook as it was received.
+// call is a received webhook request.
 type call struct {
 	header http.Header
 	body   []byte
@@ -42,8 +42,8 @@ type call struct {
 
 func (c call) ref() string { return c.header.Get("webhook-id") }
 
-// receive serves calls on loopback; answer says with what status.
-func receive(t *testing.T, answer func(call) int) (url string, calls <-chan call) {
+// receive starts a webhook receiver on loopback. respond returns the status of each response.
+func receive(t *testing.T, respond func(call) int) (url string, calls <-chan call) {
 	t.Helper()
 	received := make(chan call, 10_000)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -53,7 +53,7 @@ func receive(t *testing.T, answer func(call) int) (url string, calls <-chan call
 		}
 		c := call{r.Header, body}
 		received <- c
-		w.WriteHeader(answer(c))
+		w.WriteHeader(respond(c))
 		fmt.Fprint(w, "thanks for ", c.ref())
 	}))
 	t.Cleanup(server.Close)
@@ -67,13 +67,13 @@ func next(t *testing.T, calls <-chan call) call {
 	case c := <-calls:
 		return c
 	case <-time.After(time.Minute):
-		t.Fatal("no webhook came")
+		t.Fatal("no webhook arrived")
 		panic("unreachable")
 	}
 }
 
 // eventually waits for a condition.
-func eventually(t *testing.T, what string, holds func() bool) {
+func eventually(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	deadline, tick := time.After(time.Minute), time.NewTicker(20*time.Millisecond)
 	defer tick.Stop()
@@ -81,17 +81,17 @@ func eventually(t *testing.T, what string, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out waiting until %s", condition)
 		}
 	}
 }
 
-// TestWebhooks follows an event from the command that sets its endpoint to its receiver, through failure, resending,
-// the sequence and a new secret.
+// TestWebhooks covers the lifecycle of an endpoint: setting it, delivery, failure, resending, listing, rotation of the
+// secret, disabling and removal.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
-	host := startHost(t, dir, database, onLoopback)
+	host := startHost(t, dir, database, allowLoopback)
 	issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
 	var mu sync.Mutex
 	status := 200
@@ -103,7 +103,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("webhooks set printed %v", set)
 	}
 
-	a := once(host, issued.Secret, lookAlike)
+	a := once(host, issued.Secret, blockedDomain)
 	first := next(t, calls)
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(first.body)
@@ -126,7 +126,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("X-Service-Signature %s, want %s; X-Service-Event %s", got, want, first.header.Get("X-Service-Event"))
 	}
 
-	// One that fails, by the schedule moved forward.
+	// A test event fails four times. The retries are made due early.
 	b := openStore(t, dir, database)
 	mu.Lock()
 	status = 503
@@ -146,7 +146,7 @@ func TestWebhooks(t *testing.T) {
 	eventually(t, "the event fails", func() bool { return len(failed()) == 1 })
 	if f := failed()[0]; f.Ref != test || f.Attempts != 4 || len(f.Log) != 4 || f.Log[3].Status != 503 ||
 		f.Log[3].ResponseBody != "thanks for "+test || !f.PayloadHeld {
-		t.Errorf("failed: %+v", f)
+		t.Errorf("failed events: %+v", f)
 	}
 	mu.Lock()
 	status = 204
@@ -156,7 +156,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("resend: %+v", done)
 	}
 	if c := next(t, calls); c.ref() != test || c.header.Get("X-Service-Attempt") != "5" {
-		t.Errorf("resent is attempt %s of %s", c.header.Get("X-Service-Attempt"), c.ref())
+		t.Errorf("after resending, got attempt %s of %s", c.header.Get("X-Service-Attempt"), c.ref())
 	}
 	delivered := func() bool {
 		events, err := b.store.RecentEvents(t.Context(), issued.Account, "delivered", 0, 100)
@@ -165,25 +165,25 @@ func TestWebhooks(t *testing.T) {
 	eventually(t, "the event is delivered", delivered)
 	out, err := command(t.Context(), dir, database, "webhooks", "resend", test).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "no longer held") {
-		t.Errorf("resending what was delivered: %v, %s", err, out)
+		t.Errorf("resending a delivered event: %v, %s", err, out)
 	}
 
-	// The sequence tells what there was, and nothing of the entity any more.
+	// Delivered events are listed without the checked entity.
 	list := get(t, host.url+"/api/events", issued.Secret)
 	if strings.Contains(list, "paypa1") || !strings.Contains(list, `"ref":"`+a.Ref+`"`) ||
 		!strings.Contains(list, `"state":"delivered"`) {
 		t.Errorf("events: %s", list)
 	}
 
-	// A new secret; the old one signs on.
+	// After a rotation both secrets sign.
 	rotated := outputJSON[map[string]string](t, dir, database, "webhooks", "rotate", "--account",
 		issued.Account)["secret"]
 	output(t, dir, database, "webhooks", "test", "--account", issued.Account)
 	c := next(t, calls)
 	for i, s := range []string{rotated, secret} {
 		signatures := strings.Fields(c.header.Get("webhook-signature"))
-		if len(signatures) != 2 || signatures[i] != standard(s, c) {
-			t.Errorf("signatures %v, want %s in place %d", signatures, standard(s, c), i)
+		if len(signatures) != 2 || signatures[i] != standardSignature(s, c) {
+			t.Errorf("signatures %v, want %s at index %d", signatures, standardSignature(s, c), i)
 		}
 	}
 	endpoints := outputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")
@@ -192,13 +192,15 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("endpoints: %+v", endpoints)
 	}
 
-	// Disabled as after five days of failures, it gets a test event, and the others once it is enabled.
-	sqlInt(t, database, `WITH disabled AS (UPDATE webhook_endpoints SET failing_since = now() - interval '5 days', failed_at = now(), disabled_at = now(),
-		disabled_reason = 'failing' RETURNING 1) SELECT count(*) FROM disabled`)
-	kept := once(host, issued.Secret, lookAlike).Ref
+	// A disabled endpoint receives test events only. Once it is enabled, the other events can be resent.
+	sqlInt(t, database, `WITH disabled AS (
+		UPDATE webhook_endpoints SET failing_since = now() - interval '5 days', failed_at = now(), disabled_at = now(),
+			disabled_reason = 'failing' RETURNING 1)
+		SELECT count(*) FROM disabled`)
+	kept := once(host, issued.Secret, blockedDomain).Ref
 	out, err = command(t.Context(), dir, database, "webhooks", "resend", kept).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "enable it first") {
-		t.Errorf("resending to what is disabled: %v, %s", err, out)
+		t.Errorf("resending to a disabled endpoint: %v, %s", err, out)
 	}
 	test = outputJSON[map[string]string](t, dir, database, "webhooks", "test", "--account", issued.Account)["ref"]
 	if c := next(t, calls); c.ref() != test {
@@ -207,19 +209,19 @@ func TestWebhooks(t *testing.T) {
 	endpoints = outputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")
 	if e := endpoints[0]; e.State != "disabled" || e.DisabledAt == nil || e.FailingSince == nil ||
 		e.DisabledReason == nil || *e.DisabledReason != "failing" {
-		t.Errorf("disabled: %+v", e)
+		t.Errorf("disabled endpoint: %+v", e)
 	}
 	if out := output(t, dir, database, "webhooks", "list"); !strings.Contains(out, "disabled since 20") {
-		t.Errorf("disabled: %s", out)
+		t.Errorf("disabled endpoint: %s", out)
 	}
 	output(t, dir, database, "webhooks", "enable", "--account", issued.Account)
 	if e := outputJSON[[]webhook.Endpoint](t, dir, database, "webhooks", "list")[0]; e.State != "enabled" ||
 		e.DisabledAt != nil || e.FailingSince != nil {
-		t.Errorf("enabled: %+v", e)
+		t.Errorf("enabled endpoint: %+v", e)
 	}
 	output(t, dir, database, "webhooks", "resend", kept)
 	if c := next(t, calls); c.ref() != kept || c.header.Get("X-Service-Attempt") != "1" {
-		t.Errorf("resent is attempt %s of %s", c.header.Get("X-Service-Attempt"), c.ref())
+		t.Errorf("after resending, got attempt %s of %s", c.header.Get("X-Service-Attempt"), c.ref())
 	}
 	output(t, dir, database, "webhooks", "remove", "--account", issued.Account)
 	if out := output(t, dir, database, "webhooks", "list"); strings.Contains(out, url) {
@@ -231,18 +233,20 @@ func TestWebhooks(t *testing.T) {
 	}
 }
 
-// eventuallyDue waits until an attempt has failed and its event waits, and makes it due.
+// eventuallyDue waits until an attempt has failed, and makes the retry due at once.
 func eventuallyDue(t *testing.T, database string) {
 	t.Helper()
 	eventually(t, "the attempt is over", func() bool {
-		n := sqlInt(t, database, `WITH due AS (UPDATE webhook_events SET next_attempt_at = now() WHERE state = 'pending' AND leased_until IS NULL RETURNING 1)
+		n := sqlInt(t, database, `WITH due AS (
+			UPDATE webhook_events SET next_attempt_at = now()
+			WHERE state = 'pending' AND leased_until IS NULL RETURNING 1)
 			SELECT (SELECT count(*) FROM due) + (SELECT count(*) FROM webhook_events WHERE state = 'failed')`)
 		return n > 0
 	})
 }
 
-// standard is the Standard Webhooks signature of a call.
-func standard(secret string, c call) string {
+// standardSignature returns the Standard Webhooks signature of a call.
+func standardSignature(secret string, c call) string {
 	key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	mac := hmac.New(sha256.New, key)
 	fmt.Fprintf(mac, "%s.%s.%s", c.ref(), c.header.Get("webhook-timestamp"), c.body)
@@ -268,7 +272,7 @@ func get(t *testing.T, url, key string) string {
 	return string(body)
 }
 
-// sqlInt runs a statement of one number.
+// sqlInt runs a statement that returns one integer.
 func sqlInt(t *testing.T, database, statement string) (n int) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), database)
@@ -282,9 +286,9 @@ func sqlInt(t *testing.T, database, statement string) (n int) {
 	return n
 }
 
-// TestWebhooksOutliveKills kills hosts again and again while they deliver to a receiver that refuses half of what it
-// gets, and then counts: no event is lost, and none is sent more often than four times and once more for each kill.
-func TestWebhooksOutliveKills(t *testing.T) {
+// TestWebhooksSurviveKills kills hosts while they deliver to a receiver that refuses half of the requests. It verifies
+// that no event is lost, and that none is sent more than four times plus once for each interrupted attempt.
+func TestWebhooksSurviveKills(t *testing.T) {
 	t.Parallel()
 	const callers = 4
 	kills := 10
@@ -314,12 +318,12 @@ func TestWebhooksOutliveKills(t *testing.T) {
 	}
 	blocked := map[string]bool{}
 	for range kills {
-		host := startHost(t, dir, database, onLoopback)
+		host := startHost(t, dir, database, allowLoopback)
 		var wg sync.WaitGroup
 		for range callers {
 			wg.Go(func() {
 				for {
-					a := post(http.DefaultClient, host.url, issued.Secret, lookAlike)
+					a := post(http.DefaultClient, host.url, issued.Secret, blockedDomain)
 					if a.Status == 0 {
 						return
 					}
@@ -337,25 +341,31 @@ func TestWebhooksOutliveKills(t *testing.T) {
 		for len(calls) > 0 {
 			<-calls
 		}
-		// No host lives, so no lease holds; and what waits is due a little sooner.
-		sqlInt(t, database, `WITH due AS (UPDATE webhook_events SET next_attempt_at = now(), leased_until = CASE WHEN leased_until IS NOT NULL THEN now() END
-			WHERE state = 'pending' RETURNING 1) SELECT count(*) FROM due`)
+		// No host is running, so leases can be ended, and retries are made due at once.
+		sqlInt(t, database, `WITH due AS (
+			UPDATE webhook_events
+			SET next_attempt_at = now(), leased_until = CASE WHEN leased_until IS NOT NULL THEN now() END
+			WHERE state = 'pending' RETURNING 1)
+			SELECT count(*) FROM due`)
 	}
-	startHost(t, dir, database, onLoopback)
+	startHost(t, dir, database, allowLoopback)
 	eventually(t, "every event is settled", func() bool {
-		sqlInt(t, database, `WITH due AS (UPDATE webhook_events SET next_attempt_at = now() WHERE state = 'pending' AND leased_until IS NULL RETURNING 1) SELECT count(*) FROM due`)
+		sqlInt(t, database, `WITH due AS (
+			UPDATE webhook_events SET next_attempt_at = now()
+			WHERE state = 'pending' AND leased_until IS NULL RETURNING 1)
+			SELECT count(*) FROM due`)
 		return sqlInt(t, database, "SELECT count(*) FROM webhook_events WHERE state = 'pending'") == 0
 	})
 	mu.Lock()
 	defer mu.Unlock()
 	interruptions := 0
-	for ref, is := range blocked {
-		if !is {
+	for ref, isBlocked := range blocked {
+		if !isBlocked {
 			continue
 		}
 		log, err := b.store.Attempts(t.Context(), issued.Account, ref)
 		if err != nil {
-			t.Errorf("%s was answered and is no event: %v", ref, err)
+			t.Errorf("%s was returned as blocked but has no event: %v", ref, err)
 			continue
 		}
 		interrupted := 0
@@ -367,18 +377,18 @@ func TestWebhooksOutliveKills(t *testing.T) {
 		interruptions += interrupted
 		if ended := len(log) - interrupted; sent[ref] == 0 || sent[ref] > len(log) || ended > 4 ||
 			interrupted > kills || (!accepted[ref] && ended != 4) {
-			t.Errorf("%s was sent %d times, accepted: %v, in %d attempts of which %d were interrupted", ref, sent[ref],
+			t.Errorf("%s was sent %d times, accepted: %v, in %d attempts, %d of them interrupted", ref, sent[ref],
 				accepted[ref], len(log), interrupted)
 		}
 	}
 	t.Logf("%d events, %d attempts interrupted by %d kills", len(blocked), interruptions, kills)
 	if interruptions == 0 {
-		t.Error("no kill met an attempt")
+		t.Error("no kill interrupted an attempt")
 	}
 }
 
-// What the commands refuse, before they open a database.
-func TestWebhookCommandLines(t *testing.T) {
+// Invalid command lines are rejected before a database is opened.
+func TestInvalidWebhookCommands(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		"set --account a --url ftp://receiver.example":                      "url: must begin with https://",
@@ -421,8 +431,8 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// A private address is set with a warning: the hosts that call it judge for themselves.
-func TestPrivateEndpointIsSetWithAWarning(t *testing.T) {
+// A private address is accepted with a warning, because the hosts that call it may allow it.
+func TestPrivateEndpointPrintsWarning(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
 	issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro")
@@ -437,8 +447,8 @@ func TestPrivateEndpointIsSetWithAWarning(t *testing.T) {
 	}
 }
 
-// Receivers' names are looked up where ASSAY_DNS says.
-func TestReceiversAreLookedUpWhereTheOperatorSays(t *testing.T) {
+// The names of receivers are resolved with the servers in ASSAY_DNS.
+func TestReceiverResolver(t *testing.T) {
 	t.Parallel()
 	server, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -452,9 +462,9 @@ func TestReceiversAreLookedUpWhereTheOperatorSays(t *testing.T) {
 		cancel()
 	}()
 	if _, err := resolver.LookupHost(ctx, "receiver.test"); ctx.Err() == nil {
-		t.Errorf("the name server was not asked: %v", err)
+		t.Errorf("the name server was not queried: %v", err)
 	}
 	if (&Config{}).receiverResolver() != nil || (&Config{DNS: []string{off}}).receiverResolver() != nil {
-		t.Error("without name servers, others than the system's are asked")
+		t.Error("without name servers, the resolver is not the system's")
 	}
 }

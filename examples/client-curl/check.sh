@@ -1,13 +1,15 @@
 #!/bin/sh
-# Scores a domain and prints the verdict: ASSAY_URL=http://127.0.0.1:8080 ASSAY_KEY=assay_... sh check.sh example.com
+# Scores a domain and prints the verdict: allow, review or block.
+#
+#   ASSAY_URL=http://127.0.0.1:8080 ASSAY_KEY=assay_... sh check.sh example.com
 set -eu
-answer=$(curl -sS -X POST "$ASSAY_URL/api/check" \
+response=$(curl -sS -X POST "$ASSAY_URL/api/check" \
   -H "Authorization: Bearer $ASSAY_KEY" \
   -H 'Content-Type: application/json' \
   -d "{\"domain\":\"$1\"}")
-verdict=$(printf '%s' "$answer" | sed -n 's/.*"verdict":"\([a-z]*\)".*/\1/p')
+verdict=$(printf '%s' "$response" | sed -n 's/.*"verdict":"\([a-z]*\)".*/\1/p')
 if [ -z "$verdict" ]; then
-  printf '%s\n' "$answer" >&2
+  printf '%s\n' "$response" >&2
   exit 1
 fi
 printf '%s\n' "$verdict"

@@ -1,5 +1,5 @@
-// Command client-go checks an email address before a signup: it lets a person decide on review, and turns away on
-// block.
+// Command client-go checks an email address before a signup: it accepts on allow, asks for manual review on review, and
+// rejects on block.
 //
 //	ASSAY_URL=http://127.0.0.1:8080 ASSAY_KEY=assay_... go run ./examples/client-go jane@example.com
 package main
@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// Result is the part of an answer that a signup needs.
+// Result holds the fields of the response that a signup needs.
 type Result struct {
 	Score   int      `json:"score"` // 0 to 100
 	Verdict string   `json:"verdict"`
 	Signals []string `json:"signals"`
 	Ref     string   `json:"ref"`
 
-	Error   string `json:"error"`    // set instead, when the status is not 200
-	ResetAt string `json:"reset_at"` // with 429: when the quota is renewed
+	Error   string `json:"error"`    // set instead if the status is not 200
+	ResetAt string `json:"reset_at"` // with status 429: when the quota is reset
 }
 
 func main() {
@@ -39,13 +39,13 @@ func main() {
 	case "allow":
 		fmt.Println("welcome")
 	case "review":
-		fmt.Println("a person will look at this:", result.Signals)
+		fmt.Println("needs manual review:", result.Signals)
 	case "block":
-		fmt.Println("turned away:", result.Signals, "reference", result.Ref)
+		fmt.Println("rejected:", result.Signals, "reference", result.Ref)
 	}
 }
 
-// check asks the host. A signup should go on without an answer rather than wait for one: two seconds are plenty.
+// check scores an email address. The timeout is short, because a signup should rather proceed without a score than wait.
 func check(ctx context.Context, url, key, email string) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
@@ -66,10 +66,10 @@ func check(ctx context.Context, url, key, email string) (Result, error) {
 	defer response.Body.Close()
 	var result Result
 	if err := json.NewDecoder(response.Body).Decode(&result); err != nil {
-		return Result{}, fmt.Errorf("reading the answer: %w", err)
+		return Result{}, fmt.Errorf("decoding response: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
-		return Result{}, fmt.Errorf("the host answered %d: %s", response.StatusCode, result.Error)
+		return Result{}, fmt.Errorf("status %d: %s", response.StatusCode, result.Error)
 	}
 	return result, nil
 }

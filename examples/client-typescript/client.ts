@@ -1,6 +1,7 @@
-// Checks several values in one call before a payment, and prints what to do about each.
+// Checks several values in one batch before a payment, and prints the verdict of each.
 //
-//	npm ci && ASSAY_URL=http://127.0.0.1:8080 ASSAY_KEY=assay_... npm run -s check -- domain=example.com iban="DE89 3704 0044 0532 0130 00"
+//	npm ci
+//	ASSAY_URL=http://127.0.0.1:8080 ASSAY_KEY=assay_... npm run -s check -- domain=example.com iban="DE89 3704 0044 0532 0130 00"
 
 type Field = "domain" | "email" | "phone" | "iban";
 
@@ -28,7 +29,7 @@ class AssayError extends Error {
   }
 }
 
-/** Asks the host for all at once. It throws an AssayError when the batch as a whole is refused: 403 plan, 429 quota, ... */
+/** Scores all checks in one request. Throws an AssayError if the whole batch is refused, as with 403 (plan) or 429 (quota). */
 async function checkBatch(url: string, key: string, checks: Request[]): Promise<(Result | Failure)[]> {
   const response = await fetch(`${url}/api/check/batch`, {
     method: "POST",
@@ -51,11 +52,11 @@ if (!url || !key || checks.length === 0) {
   process.exit(2);
 }
 try {
-  for (const answer of await checkBatch(url, key, checks)) {
-    if ("error" in answer) console.log(`cannot be checked: ${answer.error}`);
-    else console.log(`${answer.verdict} ${answer.query} (${answer.score}) ${answer.ref}`);
+  for (const result of await checkBatch(url, key, checks)) {
+    if ("error" in result) console.log(`failed: ${result.error}`);
+    else console.log(`${result.verdict} ${result.query} (${result.score}) ${result.ref}`);
   }
-} catch (problem) {
-  console.error(problem instanceof AssayError ? `the host answered ${problem.status}: ${problem.message}` : problem);
+} catch (error) {
+  console.error(error instanceof AssayError ? `status ${error.status}: ${error.message}` : error);
   process.exit(1);
 }

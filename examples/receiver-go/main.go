@@ -1,5 +1,5 @@
-// Command receiver-go takes webhooks: it believes what is signed with the endpoint's secret, recent and new, and
-// answers before it does any work with it.
+// Command receiver-go receives webhooks. It verifies the signature and the timestamp, ignores duplicates, and responds
+// before it processes an event.
 //
 //	ASSAY_WEBHOOK_SECRET=whsec_... LISTEN=127.0.0.1:9000 go run ./examples/receiver-go
 package main
@@ -44,7 +44,7 @@ const (
 func main() {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(os.Getenv("ASSAY_WEBHOOK_SECRET"), "whsec_"))
 	if err != nil || len(key) == 0 {
-		log.Fatal("ASSAY_WEBHOOK_SECRET is not a secret of the form whsec_...")
+		log.Fatal("ASSAY_WEBHOOK_SECRET must be a secret of the form whsec_...")
 	}
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:9000"))
 	if err != nil {
@@ -57,7 +57,7 @@ func main() {
 
 type receiver struct {
 	key  []byte
-	seen sync.Map // ids; a real receiver keeps them where it keeps its orders
+	seen sync.Map // ids of processed events; use durable storage in production
 }
 
 func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -66,32 +66,32 @@ func (rc *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "too large", http.StatusRequestEntityTooLarge)
 		return
 	}
-	if !genuine(rc.key, r.Header, body, time.Now()) {
-		http.Error(w, "wrong signature", http.StatusUnauthorized)
+	if !verify(rc.key, r.Header, body, time.Now()) {
+		http.Error(w, "invalid signature", http.StatusUnauthorized)
 		return
 	}
 	var event Event
 	if err := json.Unmarshal(body, &event); err != nil {
-		http.Error(w, "no event", http.StatusBadRequest)
+		http.Error(w, "invalid event", http.StatusBadRequest)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)
-	// An event may come twice, when an answer was lost on its way.
+	// Delivery is at least once: an event is sent again if the response was lost.
 	if _, again := rc.seen.LoadOrStore(r.Header.Get("webhook-id"), true); !again {
 		fmt.Println(event.Event, event.Data.Verdict, event.Data.Query, event.Data.Score, event.Data.Ref)
 	}
 }
 
-// genuine verifies the Standard Webhooks signature: of id, time and body. While a secret is being replaced there are
-// two, and one that fits is enough. The body is what came, byte for byte.
-func genuine(key []byte, h http.Header, body []byte, now time.Time) bool {
-	stamp := h.Get("webhook-timestamp")
-	seconds, err := strconv.ParseInt(stamp, 10, 64)
+// verify reports whether a request has a valid Standard Webhooks signature over its id, timestamp and raw body. After a
+// rotation there is one signature for each secret, and one match is enough.
+func verify(key []byte, h http.Header, body []byte, now time.Time) bool {
+	timestamp := h.Get("webhook-timestamp")
+	seconds, err := strconv.ParseInt(timestamp, 10, 64)
 	if err != nil || now.Sub(time.Unix(seconds, 0)).Abs() > maxAge {
-		return false // recorded once and sent again later
+		return false // invalid, or a replay
 	}
 	mac := hmac.New(sha256.New, key)
-	fmt.Fprintf(mac, "%s.%s.%s", h.Get("webhook-id"), stamp, body)
+	fmt.Fprintf(mac, "%s.%s.%s", h.Get("webhook-id"), timestamp, body)
 	want := "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 	for signature := range strings.FieldsSeq(h.Get("webhook-signature")) {
 		if hmac.Equal([]byte(signature), []byte(want)) {

@@ -1,4 +1,5 @@
-// Takes webhooks: it believes what is signed with the endpoint's secret, recent and new, and answers before it does any work.
+// Receives webhooks: verifies the signature and the timestamp, ignores duplicates, and responds before it processes an
+// event.
 //
 //   ASSAY_WEBHOOK_SECRET=whsec_... LISTEN=127.0.0.1:9000 node receiver.mjs
 import { createHmac, timingSafeEqual } from "node:crypto";
@@ -9,17 +10,19 @@ const maxAge = 5 * 60; // seconds
 
 const key = Buffer.from((process.env.ASSAY_WEBHOOK_SECRET ?? "").replace(/^whsec_/, ""), "base64");
 if (key.length === 0) {
-  console.error("ASSAY_WEBHOOK_SECRET is not a secret of the form whsec_...");
+  console.error("ASSAY_WEBHOOK_SECRET must be a secret of the form whsec_...");
   process.exit(1);
 }
-const seen = new Set(); // ids; a real receiver keeps them where it keeps its orders
+const seen = new Set(); // ids of processed events; use durable storage in production
 
-// genuine verifies the Standard Webhooks signature: of id, time and body. While a secret is being replaced there are two, and
-// one that fits is enough. The body is what came, byte for byte: parsed and written again it would be another.
-function genuine(headers, body) {
-  const stamp = headers["webhook-timestamp"] ?? "";
-  if (!/^\d+$/.test(stamp) || Math.abs(Date.now() / 1000 - Number(stamp)) > maxAge) return false; // recorded once and sent again later
-  const mac = createHmac("sha256", key).update(`${headers["webhook-id"]}.${stamp}.`).update(body).digest("base64");
+// verify reports whether a request has a valid Standard Webhooks signature over its id, timestamp and raw body. After a
+// rotation there is one signature for each secret, and one match is enough. Pass the body as received: parsing and
+// serializing it again would change its bytes.
+function verify(headers, body) {
+  const timestamp = headers["webhook-timestamp"] ?? "";
+  if (!/^\d+$/.test(timestamp)) return false;
+  if (Math.abs(Date.now() / 1000 - Number(timestamp)) > maxAge) return false; // a replay
+  const mac = createHmac("sha256", key).update(`${headers["webhook-id"]}.${timestamp}.`).update(body).digest("base64");
   const want = Buffer.from(`v1,${mac}`);
   return (headers["webhook-signature"] ?? "").split(" ").some((text) => {
     const signature = Buffer.from(text);
@@ -40,11 +43,12 @@ async function read(request) {
 
 const server = createServer(async (request, response) => {
   const body = await read(request).catch(() => undefined);
-  if (body === undefined) return response.destroy(); // the sender hung up halfway: without this catch, anybody could end the process
+  // The client disconnected. Without the catch, that would be an unhandled rejection, which ends the process.
+  if (body === undefined) return response.destroy();
   if (body === null) return response.writeHead(413).end();
-  if (!genuine(request.headers, body)) return response.writeHead(401).end("wrong signature");
+  if (!verify(request.headers, body)) return response.writeHead(401).end("invalid signature");
   response.writeHead(204).end();
-  // An event may come twice, when an answer was lost on its way.
+  // Delivery is at least once: an event is sent again if the response was lost.
   const id = request.headers["webhook-id"];
   if (seen.has(id)) return;
   seen.add(id);

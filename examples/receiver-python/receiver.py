@@ -1,4 +1,4 @@
-"""Takes webhooks: it believes what is signed with the endpoint's secret, recent and new.
+"""Receives webhooks: verifies the signature and the timestamp, and ignores duplicates.
 
     ASSAY_WEBHOOK_SECRET=whsec_... LISTEN=127.0.0.1:9000 python3 receiver.py
 """
@@ -18,25 +18,25 @@ MAX_AGE = 5 * 60  # seconds
 
 KEY = base64.b64decode(os.environ.get("ASSAY_WEBHOOK_SECRET", "").removeprefix("whsec_"))
 if not KEY:
-    sys.exit("ASSAY_WEBHOOK_SECRET is not a secret of the form whsec_...")
-seen = set()  # ids; a real receiver keeps them where it keeps its orders
+    sys.exit("ASSAY_WEBHOOK_SECRET must be a secret of the form whsec_...")
+seen = set()  # ids of processed events; use durable storage in production
 
 
-def number(text):
-    """Reads a whole number, which anybody may have sent: None for what is none, or longer than any that is meant."""
+def parse_number(text):
+    """Parses a decimal number of at most 12 digits. Returns None if the text is not one."""
     return int(text) if re.fullmatch("[0-9]{1,12}", text) else None
 
 
-def genuine(headers, body):
-    """Verifies the Standard Webhooks signature: of id, time and body, which is what came, byte for byte.
+def verify(headers, body):
+    """Reports whether a request has a valid Standard Webhooks signature over its id, timestamp and raw body.
 
-    While a secret is being replaced there are two signatures, and one that fits is enough.
+    After a rotation there is one signature for each secret, and one match is enough.
     """
-    stamp = headers.get("webhook-timestamp", "")
-    seconds = number(stamp)
+    timestamp = headers.get("webhook-timestamp", "")
+    seconds = parse_number(timestamp)
     if seconds is None or abs(time.time() - seconds) > MAX_AGE:
-        return False  # recorded once and sent again later
-    signed = f"{headers.get('webhook-id', '')}.{stamp}.".encode() + body
+        return False  # invalid, or a replay
+    signed = f"{headers.get('webhook-id', '')}.{timestamp}.".encode() + body
     want = b"v1," + base64.b64encode(hmac.new(KEY, signed, hashlib.sha256).digest())
     return any(hmac.compare_digest(s.encode(), want) for s in headers.get("webhook-signature", "").split())
 
@@ -45,23 +45,23 @@ class Receiver(BaseHTTPRequestHandler):
     timeout = 5
 
     def do_POST(self):
-        size = number(self.headers.get("content-length", ""))
+        size = parse_number(self.headers.get("content-length", ""))
         if size is None:
-            return self.answer(411)
+            return self.respond(411)
         if size > MAX_BODY:
-            return self.answer(413)
+            return self.respond(413)
         body = self.rfile.read(size)
-        if not genuine(self.headers, body):
-            return self.answer(401)
-        self.answer(204)
-        # An event may come twice, when an answer was lost on its way.
+        if not verify(self.headers, body):
+            return self.respond(401)
+        self.respond(204)
+        # Delivery is at least once: an event is sent again if the response was lost.
         if self.headers["webhook-id"] not in seen:
             seen.add(self.headers["webhook-id"])
             event = json.loads(body)
             data = event["data"]
             print(event["event"], data["verdict"], data["query"], data["score"], data["ref"], flush=True)
 
-    def answer(self, status):
+    def respond(self, status):
         self.send_response(status)
         self.end_headers()
 
