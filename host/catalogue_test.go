@@ -12,8 +12,8 @@ import (
 	"assay/registry"
 )
 
-// TestCatalogue holds plugins/CATALOGUE.md to the manifests of the first-party layers. With ASSAY_UPDATE=1 it writes it
-// anew.
+// TestCatalogue checks that plugins/CATALOGUE.md matches the manifests of the first-party layers. With ASSAY_UPDATE=1
+// it writes the page.
 func TestCatalogue(t *testing.T) {
 	t.Parallel()
 	const page = "../plugins/CATALOGUE.md"
@@ -24,11 +24,12 @@ func TestCatalogue(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(want, readText(t, page)); diff != "" {
-		t.Errorf("plugins/CATALOGUE.md is out of date: ASSAY_UPDATE=1 go test ./host -run TestCatalogue writes it anew (-want +got):\n%s", diff)
+		t.Errorf("plugins/CATALOGUE.md is out of date: run ASSAY_UPDATE=1 go test ./host -run TestCatalogue "+
+			"(-want +got):\n%s", diff)
 	}
 }
 
-// catalogue lists every layer with its signals, as the manifests say.
+// catalogue returns the page: every layer with its signals, from the manifests.
 func catalogue(t *testing.T) string {
 	t.Helper()
 	files, err := filepath.Glob("../plugins/*/manifest.json")
@@ -53,7 +54,7 @@ func catalogue(t *testing.T) string {
 		fmt.Fprintf(&signals, "\n## %s\n\n%s.\n\nReads %s.", m.Name, strings.TrimSuffix(m.Summary, "."),
 			strings.Join(facts, ", "))
 		if len(threats) > 0 {
-			fmt.Fprintf(&signals, " May name the threats %s.", strings.Join(threats, ", "))
+			fmt.Fprintf(&signals, " Can name the threats %s.", strings.Join(threats, ", "))
 		}
 		fmt.Fprintf(&signals, " Budget %d ms, memory %d MB.\n\n| signal | meaning |\n|---|---|\n", m.BudgetMS,
 			m.MemoryMB)
@@ -61,7 +62,9 @@ func catalogue(t *testing.T) string {
 			fmt.Fprintf(&signals, "| `%s` | %s |\n", s.Code, strings.ReplaceAll(s.Text, "|", "\\|"))
 		}
 	}
-	return "# Layers and signals\n\nWritten from the manifests by `ASSAY_UPDATE=1 go test ./host -run TestCatalogue`. What each fact means: " +
-		"[section 7 of the interface](../sdk/ABI.md#7-facts); what each threat means: [section 6](../sdk/ABI.md#6-threats).\n\n" +
+	return "# Layers and signals\n\n" +
+		"Every first-party layer with the facts that it reads, the threats that it can name and the signals that\n" +
+		"it can raise. The interface describes [facts](../sdk/ABI.md#7-facts) and [threats](../sdk/ABI.md#6-threats).\n" +
+		"`ASSAY_UPDATE=1 go test ./host -run TestCatalogue` generates this page from the manifests.\n\n" +
 		"| layer | version | scores | summary |\n|---|---|---|---|\n" + layers.String() + signals.String()
 }
