@@ -64,7 +64,7 @@ func catalogue(t *testing.T) string {
 	}
 	return "# Layers and signals\n\n" +
 		"Every first-party layer with the facts that it reads, the threats that it can name and the signals that\n" +
-		"it can raise. The interface describes [facts](../sdk/ABI.md#7-facts) and [threats](../sdk/ABI.md#6-threats).\n" +
+		"it can raise. ABI.md defines the [facts](../sdk/ABI.md#7-facts) and [threats](../sdk/ABI.md#6-threats).\n" +
 		"`ASSAY_UPDATE=1 go test ./host -run TestCatalogue` generates this page from the manifests.\n\n" +
 		"| layer | version | scores | summary |\n|---|---|---|---|\n" + layers.String() + signals.String()
 }

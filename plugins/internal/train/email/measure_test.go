@@ -36,7 +36,7 @@ func TestAskTellsWhatBroke(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.ask("email", map[string]string{"score.go": "package main\n"}); err == nil ||
-		!strings.Contains(err.Error(), "undefined: verdict") {
+		!strings.Contains(err.Error(), "undefined: findings") {
 		t.Errorf("a layer without its score: %v", err)
 	}
 }
