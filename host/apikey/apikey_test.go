@@ -44,8 +44,8 @@ func TestNew(t *testing.T) {
 			counts[i][key[len("assay_")+i]]++
 		}
 	}
-	// Chi-squared over 62 digits has a mean of 61 and a standard deviation of 11. A byte modulo 62 without rejection would
-	// give about 1,400 in a sample of this size, and a missing digit 1,600.
+	// Chi-squared over 62 digits has a mean of 61 and a standard deviation of 11. A byte modulo 62 without rejection
+	// would give about 1,400 in a sample of this size, and a missing digit 1,600.
 	for i, count := range counts {
 		sum, expect := 0.0, float64(n)/float64(len(digits))
 		for _, d := range []byte(digits) {

@@ -130,8 +130,8 @@ var (
 type Accounts interface {
 	// BeginCheckout stores a checkout. Error: ErrSubscribed, if the plan is free and a subscription serves the account.
 	BeginCheckout(ctx context.Context, c Checkout) error
-	// Apply stores a change and its consequences in one transaction: the account of a new customer, the plan, the quota,
-	// and whether the keys work. It ignores a change that was applied before or is older than the stored state.
+	// Apply stores a change and its consequences in one transaction: the account of a new customer, the plan, the
+	// quota, and whether the keys work. It ignores a change that was applied before or is older than the stored state.
 	Apply(ctx context.Context, c Change) error
 	// Claim issues the key of a paid checkout. Further calls return only its hint. Errors: ErrNoCheckout, ErrPending.
 	Claim(ctx context.Context, session [32]byte) (Claim, error)
@@ -146,8 +146,8 @@ type Provider interface {
 	Name() string
 	// Test reports whether this is a test mode, in which no money moves.
 	Test() bool
-	// Checkout opens the provider's page for a checkout and returns its URL. From there the browser returns to returnTo,
-	// or to cancelTo if the customer did not pay.
+	// Checkout opens the provider's page for a checkout and returns its URL. From there the browser returns to
+	// returnTo, or to cancelTo if the customer did not pay.
 	Checkout(ctx context.Context, c Checkout, returnTo, cancelTo string) (url string, err error)
 	// Change moves a subscription to another plan immediately, with proration.
 	Change(ctx context.Context, s Subscription, o Offer) (Change, error)
@@ -170,8 +170,8 @@ type Events interface {
 	Event(body []byte, signature string) (c Change, ok bool, err error)
 }
 
-// Receive applies an event from the provider. Events may arrive repeatedly, late and in any order. Errors: ErrSignature,
-// or the database's, after which the provider resends the event.
+// Receive applies an event from the provider. Events may arrive repeatedly, late and in any order. Errors:
+// ErrSignature, or the database's, after which the provider resends the event.
 func (b *Billing) Receive(ctx context.Context, body []byte, signature string) error {
 	events, ok := b.Provider.(Events)
 	if !ok {

@@ -32,7 +32,8 @@ func startStripe(t *testing.T) string {
 	build := exec.CommandContext(t.Context(), "go", "build", "-modfile="+tools, "-o", binary,
 		"github.com/stripe/stripe-mock")
 	if out, err := build.CombinedOutput(); err != nil {
-		t.Skipf("building stripe-mock, which needs the network once (go build -modfile=.ci/tools/go.mod): %v\n%s", err, out)
+		t.Skipf("building stripe-mock (go build -modfile=.ci/tools/go.mod), which needs the network once: %v\n%s",
+			err, out)
 	}
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), binary, "-http-addr", "127.0.0.1:0")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

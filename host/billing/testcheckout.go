@@ -11,8 +11,8 @@ import (
 	"github.com/oklog/ulid/v2"
 )
 
-// TestCheckout is the provider of hosts without a Stripe key. It works like Stripe's checkout, but accepts only Stripe's
-// published test numbers (docs.stripe.com/testing), and no money moves.
+// TestCheckout is the provider of hosts without a Stripe key. It works like Stripe's checkout, but accepts only
+// Stripe's published test numbers (docs.stripe.com/testing), and no money moves.
 type TestCheckout struct {
 	Now func() time.Time
 	// Page is the path of the card form, to which the checkout's id is appended.

@@ -32,8 +32,8 @@ type Ring struct {
 
 const masterBytes = 32
 
-// Load reads the master secret from the file at path, and creates the file if it does not exist. It contains 32 bytes in
-// base64, and only its owner may have access to it.
+// Load reads the master secret from the file at path, and creates the file if it does not exist. It contains 32 bytes
+// in base64, and only its owner may have access to it.
 func Load(path string) (*Ring, error) {
 	text, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -16,8 +16,8 @@ import (
 	"assay/host/keyring"
 )
 
-// The keys of the master secret with the bytes 0 to 31, computed by an independent HKDF-SHA256 (RFC 5869, Python's hmac).
-// They must never change, because stored data depends on them.
+// The keys of the master secret with the bytes 0 to 31, computed by an independent HKDF-SHA256 (RFC 5869, Python's
+// hmac). They must never change, because stored data depends on them.
 const fixedMaster = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 
 var fixedKeys = map[string]string{
@@ -248,7 +248,8 @@ func TestSealIsPlainGCM(t *testing.T) {
 	t.Parallel()
 	ring := load(t, write(t, fixedMaster, 0o600))
 	for name, seal := range map[string]func([]byte, string) []byte{"seal": ring.Seal, "node": ring.SealNode} {
-		// The format is AES-256-GCM with the derived key and a leading nonce of 12 bytes, which other programs can open.
+		// The format is AES-256-GCM with the derived key and a leading nonce of 12 bytes, which other programs can
+		// open.
 		key, err := hex.DecodeString(fixedKeys[name])
 		if err != nil {
 			t.Fatal(err)

@@ -41,8 +41,8 @@ func unprivileged() (*account, error) {
 		}
 		return &account{uint32(uid), uint32(gid), name}, nil
 	}
-	return nil, errors.New("choosing a user for Postgres, which refuses to run as root: there is neither a user postgres " +
-		"nor nobody: run the host as an ordinary user, or set ASSAY_DATABASE_URL")
+	return nil, errors.New("choosing a user for Postgres, which refuses to run as root: there is neither a user " +
+		"postgres nor nobody: run the host as an ordinary user, or set ASSAY_DATABASE_URL")
 }
 
 // accountOf returns the account for an existing cluster, the owner of its folder: Postgres accepts no other user.
@@ -56,8 +56,8 @@ func accountOf(data string) (*account, error) {
 	case owner.Uid == self && self != 0:
 		return nil, nil
 	case owner.Uid == 0:
-		return nil, fmt.Errorf("looking up the database's owner: %s belongs to root, but Postgres refuses to run as root: "+
-			"give it to another user with chown -R", data)
+		return nil, fmt.Errorf("looking up the database's owner: %s belongs to root, but Postgres refuses to run "+
+			"as root: give it to another user with chown -R", data)
 	case self != 0:
 		return nil, fmt.Errorf("looking up the database's owner: %s belongs to user %d and this process is user %d: "+
 			"run the host as that user or as root", data, owner.Uid, self)

@@ -137,8 +137,8 @@ func (c *Cluster) join(ctx context.Context, alone bool) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case !c.record.Created.IsZero():
-		return fmt.Errorf("%s is missing, which held the database since %s: restore it, or remove %s and %s to begin with "+
-			"an empty one", c.data, c.record.Created.Format(time.DateOnly), c.path("json"), c.path("location"))
+		return fmt.Errorf("%s is missing, which held the database since %s: restore it, or remove %s and %s to begin "+
+			"with an empty one", c.data, c.record.Created.Format(time.DateOnly), c.path("json"), c.path("location"))
 	default:
 		if err := c.create(ctx, home); err != nil {
 			return err

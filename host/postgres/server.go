@@ -99,8 +99,8 @@ func (c *Cluster) start(ctx context.Context) error {
 		case attempt < startAttempts && taken(port):
 			port = 0
 		case attempt < startAttempts && transient:
-			// The last processes of a killed Postgres are still ending, a host that was killed had just started a Postgres,
-			// or the file is stale.
+			// The last processes of a killed Postgres are still ending, a host that was killed had just started a
+			// Postgres, or the file is stale.
 			select {
 			case <-ctx.Done():
 				return context.Cause(ctx)
@@ -206,7 +206,8 @@ func (c *Cluster) stop(ctx context.Context) error {
 			return err
 		}
 	}
-	return fmt.Errorf("stopping Postgres: it still runs in %s %s s after an immediate shutdown", c.data, immediateSeconds)
+	return fmt.Errorf("stopping Postgres: it still runs in %s, %s s after an immediate shutdown", c.data,
+		immediateSeconds)
 }
 
 // running returns the process number and the port of the Postgres that runs in the folder data. The number is 0 if

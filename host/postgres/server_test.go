@@ -124,7 +124,8 @@ func TestLastWordsAreOfTheLastStart(t *testing.T) {
 	dir := t.TempDir()
 	c := Cluster{dir: dir, data: filepath.Join(dir, "postgres")}
 	own := filepath.Join(c.data, "log", "postgres-1.log")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(own), 0o700), os.WriteFile(c.path("log"), []byte("LOG:  first\n"), 0o600),
+	if err := errors.Join(os.MkdirAll(filepath.Dir(own), 0o700),
+		os.WriteFile(c.path("log"), []byte("LOG:  first\n"), 0o600),
 		os.WriteFile(own, []byte("FATAL:  yesterday\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}

@@ -42,8 +42,8 @@ var servingStatuses = []billing.Status{billing.Active, billing.PastDue}
 //go:embed sql/account_subscriptions.sql
 var accountSubscriptions string
 
-// keysEnabled reports whether the keys of a locked account may work: its plan is free, it never had a subscription, or a
-// subscription serves it.
+// keysEnabled reports whether the keys of a locked account may work: its plan is free, it never had a subscription, or
+// a subscription serves it.
 func keysEnabled(ctx context.Context, tx bun.Tx, accountID string) (bool, error) {
 	var row struct {
 		Plan                string
@@ -224,8 +224,8 @@ func (s *Store) Subscription(ctx context.Context, account string) (billing.Subsc
 	}, nil
 }
 
-// EndSubscriptions ends the subscriptions of the test checkout whose cancellation is due. A real provider sends an event
-// instead.
+// EndSubscriptions ends the subscriptions of the test checkout whose cancellation is due. A real provider sends an
+// event instead.
 func (s *Store) EndSubscriptions(ctx context.Context) error {
 	var due []subscriptionRow
 	err := s.db.NewSelect().Model(&due).ExcludeColumn("changed_at").

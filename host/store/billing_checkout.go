@@ -73,7 +73,8 @@ func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
 	return row.Plan, nil
 }
 
-// moveToFreePlan moves an account that no subscription serves to the checkout's free plan. Error: billing.ErrSubscribed.
+// moveToFreePlan moves an account that no subscription serves to the checkout's free plan. Error:
+// billing.ErrSubscribed.
 func (s *Store) moveToFreePlan(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
 	if err := lockAccount(ctx, tx, c.AccountID); err != nil {
 		return err
@@ -171,7 +172,8 @@ func (s *Store) Reissue(ctx context.Context, session [32]byte) (claim billing.Cl
 	return claim, nil
 }
 
-// withCheckout runs fn with the session's checkout locked, so that only one of several concurrent requests gets the key.
+// withCheckout runs fn with the session's checkout locked, so that only one of several concurrent requests gets the
+// key.
 func (s *Store) withCheckout(ctx context.Context, session [32]byte,
 	fn func(context.Context, bun.Tx, *checkoutRow) error) error {
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -188,8 +190,8 @@ func (s *Store) withCheckout(ctx context.Context, session [32]byte,
 	})
 }
 
-// claimKey issues a key for a checkout and stores the key's id there. If the subscription has ended in the meantime, the
-// key can sign in but does not work until another subscription serves the account.
+// claimKey issues a key for a checkout and stores the key's id there. If the subscription has ended in the meantime,
+// the key can sign in but does not work until another subscription serves the account.
 func (s *Store) claimKey(ctx context.Context, tx bun.Tx, c *checkoutRow, claim *billing.Claim) error {
 	if err := lockAccount(ctx, tx, c.AccountID); err != nil {
 		return err

@@ -17,13 +17,8 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// begun is a checkout that was begun, and the token of its browser.
-type begun struct {
-	billing.Checkout
-	session [32]byte
-}
-
-func begin(t *testing.T, s *Store, account, plan string) begun {
+// beginCheckout begins a checkout of the plan; account is "" for a new customer.
+func beginCheckout(t *testing.T, s *Store, account, plan string) billing.Checkout {
 	t.Helper()
 	id := "co_" + ulid.Make().String()
 	c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Account: account, Plan: plan, Provider: "stripe",
@@ -31,11 +26,11 @@ func begin(t *testing.T, s *Store, account, plan string) begun {
 	if err := s.BeginCheckout(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	return begun{c, c.Session}
+	return c
 }
 
-// told is what a provider tells of a checkout's subscription, minute minutes after a beginning.
-func told(c begun, minute int, status billing.Status) billing.Change {
+// newChange returns a change of the checkout's subscription, at the given minute of a fixed hour.
+func newChange(c billing.Checkout, minute int, status billing.Status) billing.Change {
 	return billing.Change{
 		Event: "evt_" + ulid.Make().String(), At: time.Date(2031, 5, 1, 10, minute, 0, 0, time.UTC), Provider: "stripe",
 		Checkout: c.ID, Customer: "cus_" + c.ID, Subscription: "sub_" + c.ID, Plan: c.Plan, Status: status,
@@ -51,20 +46,20 @@ func apply(t *testing.T, s *Store, changes ...billing.Change) {
 	}
 }
 
-func TestKeyIsShownOnce(t *testing.T) {
+func TestClaimShowsTheKeyOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	c := begin(t, s, "", "starter")
-	if _, err := s.Claim(t.Context(), c.session); !errors.Is(err, billing.ErrPending) {
-		t.Fatalf("before the payment: %v", err)
+	c := beginCheckout(t, s, "", "starter")
+	if _, err := s.Claim(t.Context(), c.Session); !errors.Is(err, billing.ErrPending) {
+		t.Fatalf("claiming before the payment: %v, want ErrPending", err)
 	}
-	apply(t, s, told(c, 0, billing.Active))
+	apply(t, s, newChange(c, 0, billing.Active))
 	claims := make([]billing.Claim, 100)
 	var wg sync.WaitGroup
 	for i := range claims {
 		wg.Go(func() {
 			var err error
-			if claims[i], err = s.Claim(t.Context(), c.session); err != nil {
+			if claims[i], err = s.Claim(t.Context(), c.Session); err != nil {
 				t.Error(err)
 			}
 		})
@@ -76,7 +71,7 @@ func TestKeyIsShownOnce(t *testing.T) {
 			continue
 		}
 		if shown.Key != "" {
-			t.Error("the key was shown twice")
+			t.Error("two claims returned the key")
 		}
 		shown = claim
 	}
@@ -86,18 +81,18 @@ func TestKeyIsShownOnce(t *testing.T) {
 	}
 	for _, claim := range claims {
 		if claim.KeyID != shown.KeyID || claim.Hint == "" || strings.Contains(claim.Hint, shown.Key) {
-			t.Errorf("a later load got %+v", claim)
+			t.Errorf("claim %+v, want the same key's id and hint", claim)
 		}
 	}
 
-	// The answer was lost on the way: the same browser gets another, and the lost one ends.
-	again, err := s.Reissue(t.Context(), c.session)
+	// The response was lost: the same browser gets another key, and the lost one is revoked.
+	again, err := s.Reissue(t.Context(), c.Session)
 	if err != nil || again.Key == shown.Key {
-		t.Fatalf("issued again: %+v, %v", again, err)
+		t.Fatalf("Reissue = %+v, %v", again, err)
 	}
 	s.ForgetCallers()
 	if _, err := s.Authenticate(t.Context(), shown.Key); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("the lost key works on: %v", err)
+		t.Errorf("authenticating with the lost key: %v, want ErrUnauthorized", err)
 	}
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller, err = s.Authenticate(t.Context(), again.Key)
@@ -107,16 +102,16 @@ func TestKeyIsShownOnce(t *testing.T) {
 	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Reissue(t.Context(), c.session); !errors.Is(err, billing.ErrNoReissue) {
-		t.Errorf("a key in use was issued again: %v", err)
+	if _, err := s.Reissue(t.Context(), c.Session); !errors.Is(err, billing.ErrNoReissue) {
+		t.Errorf("reissuing a key in use: %v, want ErrNoReissue", err)
 	}
 	if _, err := s.Claim(t.Context(), billing.SessionHash("another")); !errors.Is(err, billing.ErrNoCheckout) {
-		t.Errorf("another browser: %v", err)
+		t.Errorf("claiming from another browser: %v, want ErrNoCheckout", err)
 	}
 }
 
-// standing is how an account stands: its plan and quota, and whether its one key works.
-func standing(t *testing.T, s *Store, key string) string {
+// keyStatus returns the plan and quota that a key authenticates with, or "ended".
+func keyStatus(t *testing.T, s *Store, key string) string {
 	t.Helper()
 	s.ForgetCallers()
 	caller, err := s.Authenticate(t.Context(), key)
@@ -129,7 +124,7 @@ func standing(t *testing.T, s *Store, key string) string {
 	return fmt.Sprint(caller.Plan.Name, " ", caller.Plan.Quota)
 }
 
-func TestSubscriptionFollowsEvents(t *testing.T) {
+func TestApplySubscriptionChanges(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	type step struct {
@@ -139,30 +134,30 @@ func TestSubscriptionFollowsEvents(t *testing.T) {
 		want   string
 	}
 	for name, steps := range map[string][]step{
-		"unpaid ends it, paying revives it": {
+		"ended by unpaid, restored by a payment": {
 			{1, billing.PastDue, "", "starter 150"}, {2, billing.Unpaid, "", "ended"},
 			{3, billing.Active, "", "starter 150"},
 		},
-		"paused and resumed":      {{1, billing.Paused, "", "ended"}, {2, billing.Active, "", "starter 150"}},
-		"cancelled, and for good": {{1, billing.Canceled, "", "ended"}, {2, billing.Active, "", "ended"}},
+		"paused and resumed":    {{1, billing.Paused, "", "ended"}, {2, billing.Active, "", "starter 150"}},
+		"cancelled permanently": {{1, billing.Canceled, "", "ended"}, {2, billing.Active, "", "ended"}},
 		"upgraded and downgraded": {{1, billing.Active, "pro", "pro 1500"},
 			{2, billing.Active, "starter", "starter 150"}},
-		"late": {{5, billing.Unpaid, "", "ended"}, {3, billing.Active, "pro", "ended"},
+		"out of order": {{5, billing.Unpaid, "", "ended"}, {3, billing.Active, "pro", "ended"},
 			{6, billing.Active, "", "starter 150"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := begin(t, s, "", "starter")
-			apply(t, s, told(c, 0, billing.Active))
-			claim, err := s.Claim(t.Context(), c.session)
+			c := beginCheckout(t, s, "", "starter")
+			apply(t, s, newChange(c, 0, billing.Active))
+			claim, err := s.Claim(t.Context(), c.Session)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for i, step := range steps {
-				change := told(c, step.minute, step.status)
+				change := newChange(c, step.minute, step.status)
 				change.Checkout, change.Plan = "", step.plan
-				apply(t, s, change, change) // every event comes twice
-				if got := standing(t, s, claim.Key); got != step.want {
+				apply(t, s, change, change) // every event arrives twice
+				if got := keyStatus(t, s, claim.Key); got != step.want {
 					t.Errorf("after step %d: %s, want %s", i, got, step.want)
 				}
 			}
@@ -170,34 +165,34 @@ func TestSubscriptionFollowsEvents(t *testing.T) {
 	}
 }
 
-// Whatever order events come in, and however often, the account ends where the last of them put it.
+// The newest event determines the final state, regardless of the order and number of deliveries.
 func TestEventsInAnyOrder(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	for round := range 12 {
-		c := begin(t, s, "", "starter")
-		completed := told(c, 1, billing.Active)
+		c := beginCheckout(t, s, "", "starter")
+		completed := newChange(c, 1, billing.Active)
 		completed.Plan = ""
-		created := told(c, 0, billing.Incomplete)
+		created := newChange(c, 0, billing.Incomplete)
 		bare := func(minute int, status billing.Status, plan string) billing.Change {
-			change := told(c, minute, status)
+			change := newChange(c, minute, status)
 			change.Checkout, change.Plan = "", plan
 			return change
 		}
 		events := []billing.Change{completed, created, bare(2, billing.Active, "starter"), bare(3, billing.Unpaid, ""),
 			bare(4, billing.Active, "pro")}
 		order := rand.New(rand.NewPCG(uint64(round), 7)).Perm(2 * len(events))
-		var heard []int
+		var delivered []int
 		for _, i := range order {
-			heard = append(heard, i%len(events))
+			delivered = append(delivered, i%len(events))
 			apply(t, s, events[i%len(events)])
 		}
-		claim, err := s.Claim(t.Context(), c.session)
+		claim, err := s.Claim(t.Context(), c.Session)
 		if err != nil {
-			t.Fatalf("in order %v: %v", heard, err)
+			t.Fatalf("order %v: %v", delivered, err)
 		}
-		if got := standing(t, s, claim.Key); got != "pro 1500" {
-			t.Errorf("in order %v: %s", heard, got)
+		if got := keyStatus(t, s, claim.Key); got != "pro 1500" {
+			t.Errorf("order %v: %s, want pro 1500", delivered, got)
 		}
 	}
 }
@@ -205,36 +200,36 @@ func TestEventsInAnyOrder(t *testing.T) {
 func TestUpgradeKeepsTheKey(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	free := begin(t, s, "", "free")
-	claim, err := s.Claim(t.Context(), free.session)
+	free := beginCheckout(t, s, "", "free")
+	claim, err := s.Claim(t.Context(), free.Session)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := begin(t, s, claim.Account, "pro")
-	apply(t, s, told(c, 0, billing.Active))
-	if got := standing(t, s, claim.Key); got != "pro 1500" {
+	c := beginCheckout(t, s, claim.Account, "pro")
+	apply(t, s, newChange(c, 0, billing.Active))
+	if got := keyStatus(t, s, claim.Key); got != "pro 1500" {
 		t.Errorf("after the upgrade: %s", got)
 	}
-	upgraded, err := s.Claim(t.Context(), c.session)
+	upgraded, err := s.Claim(t.Context(), c.Session)
 	if err != nil || !upgraded.Upgrade || upgraded.Key != "" {
-		t.Errorf("the upgrade's success page: %+v, %v", upgraded, err)
+		t.Errorf("claiming the upgrade = %+v, %v", upgraded, err)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", claim.Account); n != 1 {
-		t.Errorf("the account has %d keys", n)
+		t.Errorf("the account has %d keys, want 1", n)
 	}
 }
 
-func TestForeignEventsChangeNothing(t *testing.T) {
+func TestUnknownCheckoutChangesNothing(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	foreign := begun{Checkout: billing.Checkout{ID: "co_of_another_host", Plan: "pro"}}
-	apply(t, s, told(foreign, 0, billing.Active))
+	foreign := billing.Checkout{ID: "co_of_another_host", Plan: "pro"}
+	apply(t, s, newChange(foreign, 0, billing.Active))
 	if n := one[int](t, s, "SELECT count(*) FROM accounts WHERE id <> ?", publicAccount); n != 0 {
-		t.Errorf("%d accounts were made", n)
+		t.Errorf("%d accounts were created, want none", n)
 	}
 }
 
-// A subscription's events name its checkout for as long as it lives, and the checkout is soon forgotten.
+// A subscription's events name its checkout permanently, but the checkout is deleted.
 func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 6, 7, 0, 0, 0, time.UTC)
@@ -244,9 +239,8 @@ func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 	if err := s.BeginCheckout(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	old := begun{c, c.Session}
-	apply(t, s, told(old, 0, billing.Active))
-	claim, err := s.Claim(t.Context(), old.session)
+	apply(t, s, newChange(c, 0, billing.Active))
+	claim, err := s.Claim(t.Context(), c.Session)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,21 +249,21 @@ func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM billing_checkouts"); n != 0 {
-		t.Fatalf("%d checkouts are kept", n)
+		t.Fatalf("%d checkouts, want none", n)
 	}
 	for minute, step := range []struct {
 		status billing.Status
 		want   string
 	}{{billing.PastDue, "starter 150"}, {billing.Unpaid, "ended"}, {billing.Active, "starter 150"},
 		{billing.Canceled, "ended"}} {
-		apply(t, s, told(old, minute+1, step.status))
-		if got := standing(t, s, claim.Key); got != step.want {
-			t.Errorf("once %s: %s, want %s", step.status, got, step.want)
+		apply(t, s, newChange(c, minute+1, step.status))
+		if got := keyStatus(t, s, claim.Key); got != step.want {
+			t.Errorf("status %s: %s, want %s", step.status, got, step.want)
 		}
 	}
 }
 
-func TestCancelledSubscriptionEnds(t *testing.T) {
+func TestEndSubscriptions(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 1, 10, 30, 0, 0, time.UTC)
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
@@ -277,7 +271,7 @@ func TestCancelledSubscriptionEnds(t *testing.T) {
 	if err := s.BeginCheckout(t.Context(), c); err != nil {
 		t.Fatal(err)
 	}
-	paid := told(begun{Checkout: c}, 0, billing.Active)
+	paid := newChange(c, 0, billing.Active)
 	paid.Provider = "test"
 	apply(t, s, paid)
 	claim, err := s.Claim(t.Context(), c.Session)
@@ -291,7 +285,7 @@ func TestCancelledSubscriptionEnds(t *testing.T) {
 		if err := s.EndSubscriptions(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := standing(t, s, claim.Key); got != want {
+		if got := keyStatus(t, s, claim.Key); got != want {
 			t.Errorf("at %s: %s, want %s", now.Format(time.TimeOnly), got, want)
 		}
 		now = now.Add(time.Hour)
@@ -302,7 +296,7 @@ func TestCancelledSubscriptionEnds(t *testing.T) {
 	}
 }
 
-func TestRotatedKeyWorksUntilTheOverlapEnds(t *testing.T) {
+func TestRotateKeyOverlap(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 6, 7, 0, 0, 0, time.UTC)
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
@@ -313,7 +307,7 @@ func TestRotatedKeyWorksUntilTheOverlapEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.RotateKey(t.Context(), "acct_other", caller.Key, time.Hour); !errors.Is(err, apikey.ErrNotFound) {
-		t.Errorf("another account rotated the key: %v", err)
+		t.Errorf("rotating another account's key: %v, want ErrNotFound", err)
 	}
 	fresh, err := s.Authenticate(t.Context(), issued.Secret)
 	if err != nil {
@@ -321,15 +315,15 @@ func TestRotatedKeyWorksUntilTheOverlapEnds(t *testing.T) {
 	}
 	for _, c := range []check.Caller{caller, fresh} {
 		if err := l.Append(t.Context(), allowed(t, c)); err != nil {
-			t.Errorf("within the overlap: %v", err)
+			t.Errorf("recording within the overlap: %v", err)
 		}
 	}
 	now = now.Add(time.Hour)
 	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("after the overlap: %v", err)
+		t.Errorf("recording after the overlap: %v, want ErrUnauthorized", err)
 	}
 	if err := l.Append(t.Context(), allowed(t, fresh)); err != nil {
-		t.Errorf("the new key: %v", err)
+		t.Errorf("recording with the new key: %v", err)
 	}
 	keys, err := s.Keys(t.Context(), caller.Account)
 	if err != nil {
@@ -337,7 +331,7 @@ func TestRotatedKeyWorksUntilTheOverlapEnds(t *testing.T) {
 	}
 	for _, k := range keys {
 		if k.LastUsedAt == nil {
-			t.Errorf("key %s was never used", k.ID)
+			t.Errorf("key %s has no LastUsedAt", k.ID)
 		}
 	}
 }

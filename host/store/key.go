@@ -113,14 +113,15 @@ func generateKey(account, name string) (secret string, k *keyRow, err error) {
 
 // RotateKey issues a replacement for a key, which keeps working until the overlap has passed. Errors:
 // apikey.ErrNotFound, apikey.ErrTooMany.
-func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap time.Duration) (issued apikey.Issued, err error) {
+func (s *Store) RotateKey(ctx context.Context, accountID, id string,
+	overlap time.Duration) (issued apikey.Issued, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := lockAccount(ctx, tx, accountID); err != nil {
 			return err
 		}
 		var name string
-		err := tx.NewSelect().Model((*keyRow)(nil)).Column("name").Where("id = ? AND account_id = ? AND state = 'valid'",
-			id, accountID).
+		err := tx.NewSelect().Model((*keyRow)(nil)).Column("name").
+			Where("id = ? AND account_id = ? AND state = 'valid'", id, accountID).
 			Where("expires_at IS NULL OR expires_at > ?", s.now()).Scan(ctx, &name)
 		if errors.Is(err, sql.ErrNoRows) {
 			return apikey.ErrNotFound
@@ -132,8 +133,8 @@ func (s *Store) RotateKey(ctx context.Context, accountID, id string, overlap tim
 			return err
 		}
 		// A key that is rotated twice expires at the earlier time.
-		_, err = tx.NewUpdate().Model((*keyRow)(nil)).Set("expires_at = least(expires_at, ?)",
-			s.now().Add(overlap)).Where("id = ?", id).Exec(ctx)
+		_, err = tx.NewUpdate().Model((*keyRow)(nil)).
+			Set("expires_at = least(expires_at, ?)", s.now().Add(overlap)).Where("id = ?", id).Exec(ctx)
 		if err != nil {
 			return err
 		}

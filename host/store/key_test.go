@@ -14,7 +14,7 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-func TestRevokedKeyRecordsNothingMore(t *testing.T) {
+func TestRevokedKeyCannotRecord(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	a, b := open(t, url, nil), open(t, url, nil)
@@ -32,7 +32,7 @@ func TestRevokedKeyRecordsNothingMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := a.Authenticate(t.Context(), key.Secret); err != nil {
-		t.Fatalf("the first host was to remember the key, so that only the ledger stands in the way: %v", err)
+		t.Fatalf("the first host should still have the key in its cache, so that only the ledger rejects it: %v", err)
 	}
 	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("append with a revoked key: %v, want ErrUnauthorized", err)
@@ -42,19 +42,19 @@ func TestRevokedKeyRecordsNothingMore(t *testing.T) {
 	}
 	a.ForgetCallers()
 	if _, err := a.Authenticate(t.Context(), key.Secret); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("a revoked key, once forgotten: %v, want ErrUnauthorized", err)
+		t.Errorf("authenticating without the cache: %v, want ErrUnauthorized", err)
 	}
 	if err := b.RevokeKey(t.Context(), caller.Key); !errors.Is(err, apikey.ErrNotFound) {
-		t.Errorf("revoking again: %v, want apikey.ErrNotFound", err)
+		t.Errorf("revoking again: %v, want ErrNotFound", err)
 	}
 	if err := b.RevokeKey(t.Context(), "key_unknown"); !errors.Is(err, apikey.ErrNotFound) {
-		t.Errorf("revoking an unknown key: %v, want apikey.ErrNotFound", err)
+		t.Errorf("revoking an unknown key: %v, want ErrNotFound", err)
 	}
 	verifyLedger(t, a)
 }
 
-// A batch that has read the key as valid is either committed before RevokeKey returns, or refused.
-func TestRevokingWaitsForTheBatchUnderWay(t *testing.T) {
+// A batch that read the key as valid either commits before RevokeKey returns or fails.
+func TestRevokeKeyWaitsForConcurrentBatch(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	a, b := open(t, url, nil), open(t, url, nil)
@@ -63,11 +63,11 @@ func TestRevokingWaitsForTheBatchUnderWay(t *testing.T) {
 	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
 		t.Fatal(err)
 	}
-	// The month's row, locked here, stops the batch after it has read the key.
+	// This lock on the quota row stops the batch after it has read the key.
 	conn, look := session(t, url), session(t, url)
 	exec(t, conn, "BEGIN", "SELECT * FROM quota_usage FOR UPDATE")
-	answer, revoked := make(chan error, 1), make(chan error, 1)
-	go func() { answer <- l.Append(context.Background(), allowed(t, caller)) }()
+	appended, revoked := make(chan error, 1), make(chan error, 1)
+	go func() { appended <- l.Append(context.Background(), allowed(t, caller)) }()
 	until(t, "the batch is stopped", func() bool { return lockWaiters(t, look) == 1 })
 	go func() { revoked <- b.RevokeKey(context.Background(), caller.Key) }()
 	until(t, "revoking has returned, or waits", func() bool { return len(revoked) == 1 || lockWaiters(t, look) == 2 })
@@ -75,36 +75,36 @@ func TestRevokingWaitsForTheBatchUnderWay(t *testing.T) {
 		t.Error("RevokeKey returned while a check with the key could still be recorded")
 	}
 	exec(t, conn, "COMMIT")
-	if err := receive(t, "the batch", answer); err != nil {
-		t.Errorf("a check that came before: %v", err)
+	if err := receive(t, "the batch", appended); err != nil {
+		t.Errorf("recording before the revocation: %v", err)
 	}
 	if err := receive(t, "the revocation", revoked); err != nil {
 		t.Error(err)
 	}
 	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("a check that came after: %v, want ErrUnauthorized", err)
+		t.Errorf("recording after the revocation: %v, want ErrUnauthorized", err)
 	}
 	verifyLedger(t, a)
 }
 
-func TestLedgerKnowsCallersForItself(t *testing.T) {
+func TestLedgerValidatesCallers(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	mine, theirs := newCaller(t, s, plan(t, "pro", 5)), newCaller(t, s, plan(t, "pro", 5))
 	for name, caller := range map[string]check.Caller{
-		"an unknown account":        {Account: "acct_unknown", Key: "key_unknown", Plan: mine.Plan},
-		"an unknown key":            {Account: mine.Account, Key: "key_unknown", Plan: mine.Plan},
-		"the key of somebody else":  {Account: mine.Account, Key: theirs.Key, Plan: mine.Plan},
-		"no account and no key":     {},
-		"a public caller's new key": {Account: publicAccount, Key: mine.Key},
+		"an unknown account":         {Account: "acct_unknown", Key: "key_unknown", Plan: mine.Plan},
+		"an unknown key":             {Account: mine.Account, Key: "key_unknown", Plan: mine.Plan},
+		"another account's key":      {Account: mine.Account, Key: theirs.Key, Plan: mine.Plan},
+		"no account and no key":      {},
+		"a public caller with a key": {Account: publicAccount, Key: mine.Key},
 	} {
 		if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrUnauthorized) {
 			t.Errorf("%s: %v, want ErrUnauthorized", name, err)
 		}
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM audit_records"); n != 0 {
-		t.Errorf("%d records of callers that do not exist", n)
+		t.Errorf("%d records, want none", n)
 	}
 }
 
@@ -134,7 +134,7 @@ func TestAuthenticate(t *testing.T) {
 	s.ForgetCallers()
 	unknown := apikey.New()
 	for name, presented := range map[string]string{"revoked": revokedKey.Secret, "unknown": unknown} {
-		// The error itself, not one around it: what the answers say must not tell the two apart.
+		// Not a wrapped error: responses must not distinguish the two.
 		got, err := s.Authenticate(t.Context(), presented)
 		if err != check.ErrUnauthorized || got.Account != "" { //nolint:errorlint // see above
 			t.Errorf("%s key: %+v, %v", name, got, err)
@@ -143,7 +143,7 @@ func TestAuthenticate(t *testing.T) {
 	if _, err := s.Authenticate(t.Context(), key.Secret); err != nil {
 		t.Fatal(err)
 	}
-	// From here on a query fails.
+	// From here on every query fails.
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -159,17 +159,17 @@ func TestAuthenticate(t *testing.T) {
 		}
 	}
 	if got, err := s.Authenticate(t.Context(), key.Secret); err != nil || got.Account != account {
-		t.Errorf("a key just seen: %+v, %v, want it remembered", got, err)
+		t.Errorf("a recent key: %+v, %v, want it cached", got, err)
 	}
 	if _, err := s.Authenticate(t.Context(), unknown); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("an unknown key just seen: %v, want it remembered", err)
+		t.Errorf("a recent unknown key: %v, want it cached", err)
 	}
 	pass(cacheInvalid)
 	if _, err := s.Authenticate(t.Context(), unknown); err == nil || errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("an unknown key after a second: %v, want the database's error", err)
 	}
 	if _, err := s.Authenticate(t.Context(), key.Secret); err != nil {
-		t.Errorf("a key after a second: %v, want it remembered", err)
+		t.Errorf("a key after a second: %v, want it cached", err)
 	}
 	pass(cacheValid)
 	if _, err := s.Authenticate(t.Context(), key.Secret); err == nil || errors.Is(err, check.ErrUnauthorized) {
@@ -177,8 +177,7 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// Random keys must not fill the memory.
-func TestRememberedCallersAreBounded(t *testing.T) {
+func TestCallerCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	var c callerCache
 	for i := range 3 * maxCached {
@@ -186,18 +185,18 @@ func TestRememberedCallersAreBounded(t *testing.T) {
 		hash[0], hash[1], hash[2] = byte(i), byte(i>>8), byte(i>>16)
 		c.put(hash, check.Caller{}, noon)
 		if len(c.entries) > maxCached {
-			t.Fatalf("%d callers remembered, more than %d", len(c.entries), maxCached)
+			t.Fatalf("%d cached callers, want at most %d", len(c.entries), maxCached)
 		}
 	}
 }
 
-func TestKeysBelongToAccounts(t *testing.T) {
+func TestKeysOfAccounts(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
 	l := ledgerOn(t, s, LedgerConfig{})
 	for _, account := range []string{"acct_unknown", publicAccount} {
 		if _, err := s.CreateKey(t.Context(), account, "test"); !errors.Is(err, billing.ErrNoAccount) {
-			t.Errorf("a key for %s: %v, want billing.ErrNoAccount", account, err)
+			t.Errorf("a key for %s: %v, want ErrNoAccount", account, err)
 		}
 	}
 	caller := newCaller(t, s, plan(t, "starter", 150))
@@ -214,11 +213,11 @@ func TestKeysBelongToAccounts(t *testing.T) {
 		t.Fatalf("keys %+v, %v, want two", keys, err)
 	}
 	newest := keys[0]
-	if newest.ID != second.Key || newest.State != "revoked" || newest.EndedAt == nil ||
+	if newest.ID != second.Key || newest.State != apikey.Revoked || newest.EndedAt == nil ||
 		newest.Plan != "starter" || newest.Used != 1 {
 		t.Errorf("newest key %+v", newest)
 	}
-	if keys[1].State != "valid" || keys[1].EndedAt != nil {
+	if keys[1].State != apikey.Valid || keys[1].EndedAt != nil {
 		t.Errorf("oldest key %+v", keys[1])
 	}
 	if newest.Hint != apikey.Hint(issued.Secret) || strings.Contains(issued.Secret, newest.Hint) {

@@ -31,7 +31,7 @@ func TestTakePublicIsExactAcrossHosts(t *testing.T) {
 		if ok {
 			passed++
 		} else if !resets[i].Equal(noon.Add(time.Hour)) {
-			t.Errorf("refused until %v, want an hour after the first use", resets[i])
+			t.Errorf("reset at %v, want an hour after the first use", resets[i])
 		}
 	}
 	if passed != publicUses {
@@ -39,7 +39,7 @@ func TestTakePublicIsExactAcrossHosts(t *testing.T) {
 	}
 }
 
-func TestTakePublicCountsAnyHour(t *testing.T) {
+func TestTakePublicSlidingWindow(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
@@ -58,19 +58,19 @@ func TestTakePublicCountsAnyHour(t *testing.T) {
 	for i := range publicUses {
 		take("within the limit", time.Duration(i)*time.Minute, true, 0)
 	}
-	take("one too many", 10*time.Minute, false, time.Hour)
+	take("over the limit", 10*time.Minute, false, time.Hour)
 	take("just before the first is an hour old", time.Hour-time.Microsecond, false, time.Hour)
 	take("when the first is an hour old", time.Hour, true, 0)
-	take("the second is the oldest now", time.Hour, false, time.Hour+time.Minute)
+	take("with the second as the oldest", time.Hour, false, time.Hour+time.Minute)
 	take("when the second is an hour old", time.Hour+time.Minute, true, 0)
-	take("a refused use does not count", time.Hour+time.Minute, false, time.Hour+2*time.Minute)
+	take("a rejected use does not count", time.Hour+time.Minute, false, time.Hour+2*time.Minute)
 	take("hours later", 5*time.Hour, true, 0)
 	if n := one[int](t, s, "SELECT cardinality(uses) FROM public_uses"); n != 1 {
-		t.Errorf("%d uses are kept, want those of the last hour", n)
+		t.Errorf("%d stored uses, want 1, those of the last hour", n)
 	}
 }
 
-func TestTakePublicTellsClientsApart(t *testing.T) {
+func TestTakePublicCountsClientsSeparately(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
 	first := netip.MustParsePrefix("2001:db8:0:1::7/64")
@@ -96,35 +96,34 @@ func TestTakePublicTellsClientsApart(t *testing.T) {
 	}
 }
 
-// Each thing that is counted has a limit and a window of its own.
-func TestTakeTellsThingsApart(t *testing.T) {
+func TestTakeCountsActionsSeparately(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
 	client := netip.MustParsePrefix("192.0.2.7/32")
 	for i, step := range []struct {
-		after time.Duration
-		what  string
-		ok    bool
-		reset time.Duration
+		after  time.Duration
+		action string
+		ok     bool
+		reset  time.Duration
 	}{
 		{0, "a ", true, 0}, {time.Minute, "a ", true, 0}, {2 * time.Minute, "a ", false, 5 * time.Minute},
 		{2 * time.Minute, "b ", true, 0},
 		{5 * time.Minute, "a ", true, 0}, {5 * time.Minute, "a ", false, 6 * time.Minute},
 	} {
 		now = noon.Add(step.after)
-		reset, ok, err := s.Take(t.Context(), step.what, client, 2, 5*time.Minute)
+		reset, ok, err := s.Take(t.Context(), step.action, client, 2, 5*time.Minute)
 		if err != nil || ok != step.ok || (!ok && !reset.Equal(noon.Add(step.reset))) {
 			t.Errorf("step %d: %v, %v, resets %v after the start, want %v, %v", i, ok, err, reset.Sub(noon), step.ok,
 				step.reset)
 		}
 	}
 	if _, ok, err := s.TakePublic(t.Context(), client); err != nil || !ok {
-		t.Errorf("the no-key endpoint: %v, %v", ok, err)
+		t.Errorf("the endpoint without a key: %v, %v", ok, err)
 	}
 }
 
-func TestPrunePublicForgetsWhoCountsNoMore(t *testing.T) {
+func TestPrunePublic(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
@@ -147,7 +146,7 @@ func TestPrunePublicForgetsWhoCountsNoMore(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := one[int](t, s, "SELECT count(*) FROM public_uses"); n != step.want {
-			t.Errorf("%d clients remembered after %v, want %d", n, step.at, step.want)
+			t.Errorf("%d clients after %v, want %d", n, step.at, step.want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// appendAll appends records at once, spread over ledgers, and returns what each got.
+// appendAll appends the records concurrently, spread over the ledgers, and returns their errors.
 func appendAll(t *testing.T, records []check.Record, ledgers ...*Ledger) []error {
 	t.Helper()
 	errs := make([]error, len(records))
@@ -30,10 +30,10 @@ func TestQuotaIsExactAcrossHosts(t *testing.T) {
 			t.Parallel()
 			url := postgrestest.Database(t)
 			a, b := open(t, url, nil), open(t, url, nil)
-			// Small batches, so that the two ledgers take turns at the head.
+			// Small batches make the two ledgers alternate.
 			one, two := ledgerOn(t, a, LedgerConfig{Batch: 16}), ledgerOn(t, b, LedgerConfig{Batch: 16})
 			first := newCaller(t, a, plan(t, "starter", quota))
-			second, _ := newKey(t, b, first.Account) // the quota is the account's, not the key's
+			second, _ := newKey(t, b, first.Account) // the account's keys share the quota
 			other := newCaller(t, a, plan(t, "starter", 1000))
 			var records, others []check.Record
 			for i := range 200 {
@@ -43,26 +43,26 @@ func TestQuotaIsExactAcrossHosts(t *testing.T) {
 				}
 			}
 			errs := appendAll(t, append(records, others...), one, two)
-			passed, refused := 0, 0
+			passed, rejected := 0, 0
 			for i, err := range errs[:len(records)] {
 				var over *check.QuotaError
 				switch {
 				case err == nil:
 					passed++
 				case errors.As(err, &over):
-					refused++
+					rejected++
 					if over.Quota != quota || !over.ResetAt.Equal(time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)) {
-						t.Errorf("refused with %+v", over)
+						t.Errorf("quota error %+v", over)
 					}
 					if n := recorded(t, a, records[i].Decision.Ref); n != 0 {
-						t.Errorf("a refused check stands in the audit trail %d times", n)
+						t.Errorf("a rejected check has %d audit records", n)
 					}
 				default:
 					t.Errorf("append: %v", err)
 				}
 			}
-			if passed != quota || refused != 200-quota {
-				t.Errorf("%d passed and %d were refused with a quota of %d", passed, refused, quota)
+			if passed != quota || rejected != 200-quota {
+				t.Errorf("%d passed and %d were rejected with a quota of %d", passed, rejected, quota)
 			}
 			for _, err := range errs[len(records):] {
 				if err != nil {
@@ -74,7 +74,7 @@ func TestQuotaIsExactAcrossHosts(t *testing.T) {
 	}
 }
 
-func TestQuotaIsCountedByCalendarMonth(t *testing.T) {
+func TestQuotaCountsCalendarMonths(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})
@@ -94,7 +94,7 @@ func TestQuotaIsCountedByCalendarMonth(t *testing.T) {
 		{"leap day", time.Date(2032, 2, 29, 12, 0, 0, 0, time.UTC), time.Time{}},
 		{"February is used up", time.Date(2032, 2, 1, 0, 0, 0, 0, time.UTC),
 			time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
-		{"in February still, by UTC", time.Date(2032, 3, 1, 1, 0, 0, 0, zone).UTC(),
+		{"still February in UTC", time.Date(2032, 3, 1, 1, 0, 0, 0, zone).UTC(),
 			time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
 		{"March", time.Date(2032, 3, 1, 2, 0, 0, 0, zone).UTC(), time.Time{}},
 	}
@@ -116,7 +116,7 @@ func TestQuotaIsCountedByCalendarMonth(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// A batch may hold both months of an account.
+// A batch can contain records of two months of an account.
 func TestQuotaOfTwoMonthsInOneBatch(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -143,7 +143,7 @@ func TestQuotaOfTwoMonthsInOneBatch(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-func TestPublicChecksAreRecordedAndNotCounted(t *testing.T) {
+func TestPublicChecksHaveNoQuota(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})
@@ -157,13 +157,13 @@ func TestPublicChecksAreRecordedAndNotCounted(t *testing.T) {
 		t.Errorf("%d public checks recorded, want 3", n)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM quota_usage"); n != 0 {
-		t.Errorf("%d counts for an account without a quota", n)
+		t.Errorf("%d quota rows for an account without a quota", n)
 	}
 	verifyLedger(t, s)
 }
 
-// A batch is counted and kept whole or not at all, whatever else comes at the same time.
-func TestQuotaCoversBatchesWholly(t *testing.T) {
+// A batch is counted and recorded completely or not at all.
+func TestQuotaRejectsWholeBatches(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{Batch: 16})
@@ -178,32 +178,32 @@ func TestQuotaCoversBatchesWholly(t *testing.T) {
 		wg.Go(func() { errs[i] = l.Append(t.Context(), b...) })
 	}
 	wg.Wait()
-	kept := 0
+	passed := 0
 	for i, err := range errs {
 		want := 1
 		var over *check.QuotaError
 		switch {
 		case err == nil:
-			kept++
+			passed++
 		case errors.As(err, &over):
 			want = 0
 			if over.Left != 1 || over.Needed != 9 || over.Error() !=
 				"the batch needs 9 checks, but the monthly quota of 100 has only 1 left; it resets on 2031-06-01" {
-				t.Errorf("refused with %+v: %v", over, over)
+				t.Errorf("quota error %+v: %v", over, over)
 			}
 		default:
 			t.Fatal(err)
 		}
 		for _, r := range batches[i] {
 			if n := recorded(t, s, r.Decision.Ref); n != want {
-				t.Errorf("a check of batch %d stands in the audit trail %d times, want %d", i, n, want)
+				t.Errorf("a check of batch %d has %d audit records, want %d", i, n, want)
 			}
 		}
 	}
-	if kept != 11 {
-		t.Errorf("%d batches of 9 fit a quota of 100", kept)
+	if passed != 11 {
+		t.Errorf("%d batches of 9 passed with a quota of 100, want 11", passed)
 	}
 	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Errorf("the one that is left: %v", err)
+		t.Errorf("using the last check of the quota: %v", err)
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-func TestUsage(t *testing.T) {
+func TestUsageAndRecentChecks(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 6, 23, 0, 0, 0, time.UTC)
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
@@ -23,14 +23,14 @@ func TestUsage(t *testing.T) {
 	for i, c := range []struct {
 		caller  check.Caller
 		verdict check.Verdict
-		back    time.Duration
+		age     time.Duration
 	}{
 		{caller, check.Block, 49 * time.Hour}, {caller, check.Allow, 24 * time.Hour},
 		{caller, check.Review, 24 * time.Hour},
 		{other, check.Block, time.Hour}, {caller, check.Block, 22 * time.Hour}, {caller, check.Allow, 0},
 		{caller, check.Allow, 0},
 	} {
-		r := at(decided(c.caller, e, c.verdict), now.Add(-c.back))
+		r := at(decided(c.caller, e, c.verdict), now.Add(-c.age))
 		if err := l.Append(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}
@@ -43,17 +43,19 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	day := func(d int) time.Time { return time.Date(2031, 5, d, 0, 0, 0, 0, time.UTC) }
-	want := []billing.DailyChecks{{Date: day(4), Block: 1}, {Date: day(5), Allow: 1, Review: 1}, {Date: day(6), Block: 1, Allow: 2}}
+	want := []billing.DailyChecks{
+		{Date: day(4), Block: 1}, {Date: day(5), Allow: 1, Review: 1}, {Date: day(6), Block: 1, Allow: 2},
+	}
 	if !slices.Equal(days, want) {
-		t.Errorf("got %v, want %v", days, want)
+		t.Errorf("DailyChecks = %v, want %v", days, want)
 	}
 	u, err := s.Usage(t.Context(), caller.Account)
 	if err != nil || u.Used != 6 || u.Plan.Quota != 150 ||
 		!u.ResetAt.Equal(time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)) {
-		t.Errorf("used: %+v, %v", u, err)
+		t.Errorf("Usage = %+v, %v", u, err)
 	}
 	if _, err := s.Usage(t.Context(), "acct_none"); !errors.Is(err, billing.ErrNoAccount) {
-		t.Errorf("of no account: %v", err)
+		t.Errorf("usage of an unknown account: %v, want ErrNoAccount", err)
 	}
 
 	var seen []string
@@ -73,9 +75,9 @@ func TestUsage(t *testing.T) {
 	slices.Sort(seen)
 	slices.Sort(refs)
 	if !slices.Equal(seen, refs) {
-		t.Errorf("paging shows %v, want %v", seen, refs)
+		t.Errorf("all pages list %v, want %v", seen, refs)
 	}
 	if page, err := s.RecentChecks(t.Context(), other.Account, refs[0], 5); err != nil || len(page) != 0 {
-		t.Errorf("another account's reference led to %v, %v", page, err)
+		t.Errorf("with another account's reference: %v, %v; want none", page, err)
 	}
 }
