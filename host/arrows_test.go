@@ -54,7 +54,7 @@ var arrows = map[string]struct{ imports, reason string }{
 	"host/billing": {"host/check", "billing needs neither pages nor the database"},
 	"host/eval":    {"host/check host/entity registry", "measuring is arithmetic on decisions"},
 	"host/feed":    {"host/entity sdk", "feeds are documents"},
-	"host/webhook": {"", "delivery declares the outbox that it reads, and the store implements it"},
+	"host/webhook": {"host/internet", "delivery declares the outbox that it reads, and the store implements it"},
 
 	// Implementations of these interfaces.
 	"host/sandbox": {"host/check registry sdk host/sandbox/meter host/sandbox/linear",
@@ -67,13 +67,13 @@ var arrows = map[string]struct{ imports, reason string }{
 	"host/postgres/postgrestest": {"host/postgres", "a test database needs only a server"},
 
 	"host/facts":                       {"host/check host/entity", "the collector knows sources by interface"},
-	"host/facts/internet":              {"", "public address ranges are a table"},
-	"host/facts/recent":                {"", "a cache does not depend on its contents"},
-	"host/facts/resolver":              {"host/facts/recent", "resolving names needs no entities"},
+	"host/internet":                    {"", "public address ranges are a table"},
+	"host/lru":                         {"", "a cache does not depend on its contents"},
+	"host/facts/resolver":              {"host/lru", "resolving names needs no entities"},
 	"host/facts/resolver/resolvertest": {"", "a test server needs no resolver"},
-	"host/facts/network": {"host/entity host/facts host/facts/internet host/facts/resolver",
+	"host/facts/network": {"host/entity host/facts host/internet host/facts/resolver",
 		"observing a network needs no database"},
-	"host/facts/registration": {"host/entity host/facts host/facts/internet host/facts/recent",
+	"host/facts/registration": {"host/entity host/facts host/internet host/lru",
 		"registrations are stored through an interface"},
 	"host/facts/reputation": {"host/entity host/facts host/feed", "reputation is read through an interface"},
 

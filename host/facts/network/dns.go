@@ -11,8 +11,8 @@ import (
 
 	"assay/host/entity"
 	"assay/host/facts"
-	"assay/host/facts/internet"
 	"assay/host/facts/resolver"
+	"assay/host/internet"
 )
 
 // Resolver answers questions to the DNS as *resolver.Resolver does.

@@ -11,8 +11,8 @@ import (
 
 	"assay/host/entity"
 	"assay/host/facts"
-	"assay/host/facts/internet"
 	"assay/host/facts/resolver"
+	"assay/host/internet"
 )
 
 // Net is the source "net": who announces a host's addresses, where, and which lists name them. Without tables and lists

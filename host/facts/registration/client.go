@@ -20,7 +20,7 @@ import (
 	"github.com/openrdap/rdap/bootstrap"
 
 	"assay/host/facts"
-	"assay/host/facts/internet"
+	"assay/host/internet"
 )
 
 const (

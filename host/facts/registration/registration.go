@@ -14,7 +14,7 @@ import (
 
 	"assay/host/entity"
 	"assay/host/facts"
-	"assay/host/facts/recent"
+	"assay/host/lru"
 )
 
 // Outcome says what asking about a domain led to.
@@ -69,7 +69,7 @@ type Source struct {
 	store   Store
 	log     *slog.Logger
 	now     func() time.Time
-	cache   *recent.Cache[string, remembered]
+	cache   *lru.Cache[string, remembered]
 	fetcher *fetcher
 }
 
@@ -91,7 +91,7 @@ func New(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{store: cfg.Store, log: cfg.Logger, now: cfg.Now, cache: recent.New[string, remembered](cacheEntries,
+	s := &Source{store: cfg.Store, log: cfg.Logger, now: cfg.Now, cache: lru.New[string, remembered](cacheEntries,
 		cacheBytes)}
 	s.fetcher = newFetcher(c, s)
 	return s, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/sync/singleflight"
 
-	"assay/host/facts/recent"
+	"assay/host/lru"
 )
 
 // Kind is a type of record that can be asked for.
@@ -73,7 +73,7 @@ var (
 // Resolver asks and remembers. It is safe for concurrent use.
 type Resolver struct {
 	cfg     Config
-	cache   *recent.Cache[Question, kept]
+	cache   *lru.Cache[Question, kept]
 	flights singleflight.Group
 	slots   chan struct{}
 	pulse   pulse
@@ -108,7 +108,7 @@ func New(cfg Config) *Resolver {
 	if cfg.Pulse == 0 {
 		cfg.Pulse = time.Second
 	}
-	r := &Resolver{cfg: cfg, cache: recent.New[Question, kept](cacheEntries, cacheBytes),
+	r := &Resolver{cfg: cfg, cache: lru.New[Question, kept](cacheEntries, cacheBytes),
 		slots: make(chan struct{}, maxFlights)}
 	r.base, r.stop = context.WithCancel(context.Background())
 	return r

@@ -1,4 +1,4 @@
-package recent
+package lru
 
 import (
 	"strconv"

@@ -35,3 +35,23 @@ func TestSpecial(t *testing.T) {
 		t.Errorf("the zero address is %q, want reserved", got)
 	}
 }
+
+func TestPublic(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"8.8.8.8": true, "2a00:1450::1": true, "2606:4700::1111": true,
+		"10.0.0.1": false, "192.31.196.1": false, "192.52.193.1": false, "192.175.48.1": false, "2001:1::1": false,
+		"2620:4f:8000::1": false, "64:ff9b::808:808": false, "fe80::1%eth0": false, "2a00:1450::1%eth0": false,
+		"::ffff:8.8.8.8": false,
+	} {
+		if got := Public(netip.MustParseAddr(text)); got != want {
+			t.Errorf("Public(%s) = %t, want %t", text, got, want)
+		}
+	}
+	if Public(netip.Addr{}) {
+		t.Error("the zero address is public")
+	}
+	if Special(netip.MustParseAddr("192.175.48.1")) != "" {
+		t.Error("an infrastructure address cannot belong to a host")
+	}
+}

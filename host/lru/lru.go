@@ -1,13 +1,14 @@
-// Package recent keeps what was used most recently, within bounds.
-package recent
+// Package lru provides a least-recently-used cache bounded by entries and bytes. It knows nothing of time or of its
+// contents.
+package lru
 
 import (
 	"container/list"
 	"sync"
 )
 
-// Cache holds at most so many entries and bytes; beyond either, what was used longest ago is forgotten. It is safe for
-// concurrent use. It knows nothing of time: its user keeps in the value until when it holds.
+// Cache evicts the least recently used entries beyond its limits of entries and bytes. It is safe for concurrent use.
+// Entries do not expire; a caller that needs expiry stores it in the value.
 type Cache[K comparable, V any] struct {
 	mu      sync.Mutex
 	entries int
@@ -23,12 +24,12 @@ type entry[K comparable, V any] struct {
 	bytes int
 }
 
-// New returns a cache of at most so many entries that together are of at most so many bytes, as Put is told.
+// New returns a cache of at most the given entries, with at most the given sum of the sizes passed to Put.
 func New[K comparable, V any](entries, bytes int) *Cache[K, V] {
 	return &Cache[K, V]{entries: entries, bytes: bytes, byKey: map[K]*list.Element{}}
 }
 
-// Get returns what Put kept last under key.
+// Get returns the value of key and marks it as used.
 func (c *Cache[K, V]) Get(key K) (V, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -41,8 +42,8 @@ func (c *Cache[K, V]) Get(key K) (V, bool) {
 	return e.Value.(*entry[K, V]).value, true
 }
 
-// Put keeps value, which takes about so many bytes, in place of what was kept under key before. A value larger than the
-// whole cache is not kept.
+// Put sets the value of key, whose size is about the given bytes. It does not store a value that is larger than the
+// whole cache.
 func (c *Cache[K, V]) Put(key K, value V, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,12 +61,12 @@ func (c *Cache[K, V]) Put(key K, value V, bytes int) {
 }
 
 func (c *Cache[K, V]) drop(e *list.Element) {
-	gone := c.order.Remove(e).(*entry[K, V])
-	delete(c.byKey, gone.key)
-	c.used -= gone.bytes
+	dropped := c.order.Remove(e).(*entry[K, V])
+	delete(c.byKey, dropped.key)
+	c.used -= dropped.bytes
 }
 
-// Size returns how many entries and bytes are kept.
+// Size returns the current number of entries and bytes.
 func (c *Cache[K, V]) Size() (entries, bytes int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
