@@ -107,8 +107,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	closers = append(closers, delivery.close)
 	metrics.WatchDelivery(delivery.InFlight)
 
-	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, Observed: metrics.BatchDone,
-		Events: delivery.Hint})
+	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, OnBatch: metrics.BatchDone,
+		OnEvents: delivery.Hint})
 	if err != nil {
 		return err
 	}

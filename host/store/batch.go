@@ -16,17 +16,17 @@ import (
 	"assay/host/check"
 )
 
-// writer writes one batch within one transaction.
+// writer writes one batch in one transaction.
 type writer struct {
 	store *Store
 	tx    bun.Tx
 	heads map[int]*audit.Head
-	start map[int]int64 // the heads' numbers when they were locked
-	first *auditRow     // of those that were written; nil: none
-	event bool          // a webhook event is among what was written
+	start map[int]int64 // the sequence number of each head when it was locked
+	first *auditRow     // the first row written; nil: none
+	event bool          // a webhook event was written
 }
 
-// caller is what the transaction itself knows of an account and the key that is used.
+// caller is an account and one of its keys, as read within the transaction.
 type caller struct {
 	AccountID string
 	KeyID     string // empty on the no-key endpoint
@@ -34,26 +34,25 @@ type caller struct {
 	Quota     int
 	Salt      []byte
 	Chain     int
-	Endpoint  bool // it has a webhook URL
+	Endpoint  bool // the account has a webhook endpoint
 	ExpiresAt time.Time
-	UsedAt    time.Time // when the key was last used, as far as that is kept
+	UsedAt    time.Time // last use of the key, see keysUsed
 }
 
-// isValid says whether the key may still be used.
+// isValid reports whether the key may be used.
 func (c caller) isValid(now time.Time) bool {
 	return c.State == "valid" && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
 }
 
-// usageKey is what quota is counted by.
+// usageKey identifies a count of checks: quotas are per account and month.
 type usageKey struct {
 	account string
 	period  time.Time
 }
 
-// write puts the batch into the transaction and returns what to tell each: nil, check.ErrUnauthorized or a
-// *check.QuotaError.
+// write writes the batch and returns a result for each call: nil, check.ErrUnauthorized or a *check.QuotaError.
 func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
-	// Lock first, then read: from here on nobody else counts these accounts.
+	// Lock before reading, so that no other host changes the counts of these accounts.
 	if err := w.lock(ctx, batch); err != nil {
 		return nil, err
 	}
@@ -65,7 +64,7 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 	if err != nil {
 		return nil, err
 	}
-	verdicts := make([]error, len(batch))
+	results := make([]error, len(batch))
 	added := map[usageKey]int{}
 	var rows []auditRow
 	var events []eventRow
@@ -73,13 +72,13 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 	for i, p := range batch {
 		c, ok := callers[p.caller().Account+"/"+p.caller().Key]
 		if !ok || (c.KeyID != "" && !c.isValid(w.store.now())) {
-			verdicts[i] = check.ErrUnauthorized
+			results[i] = check.ErrUnauthorized
 			continue
 		}
 		if w.heads[c.Chain] == nil {
 			return nil, fmt.Errorf("audit chain %d has no head", c.Chain)
 		}
-		if verdicts[i] = reserveQuota(c, p.records, used, added); verdicts[i] != nil {
+		if results[i] = reserveQuota(c, p.records, used, added); results[i] != nil {
 			continue
 		}
 		for _, r := range p.records {
@@ -92,13 +91,13 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 		}
 	}
 	if len(rows) == 0 {
-		return verdicts, nil
+		return results, nil
 	}
 	w.first = &rows[0]
-	return verdicts, w.flush(ctx, added, rows, events, graph, w.keysUsed(callers, rows))
+	return results, w.flush(ctx, added, rows, events, graph, w.keysUsed(callers, rows))
 }
 
-// reserveQuota counts records against their caller's months, all of them or none.
+// reserveQuota adds records to their caller's counts in added, either all of them or none.
 func reserveQuota(c caller, records []check.Record, used, added map[usageKey]int) error {
 	if c.AccountID == publicAccount {
 		return nil
@@ -119,7 +118,7 @@ func reserveQuota(c caller, records []check.Record, used, added map[usageKey]int
 	return nil
 }
 
-// keysUsed lists the keys that rows were asked for with, and of which that is to be kept: once a minute is enough.
+// keysUsed returns the keys used for rows whose last_used_at is due for an update. It is updated at most once a minute.
 func (w *writer) keysUsed(callers map[string]caller, rows []auditRow) []string {
 	var ids []string
 	for _, r := range rows {
@@ -146,7 +145,8 @@ func (w *writer) callers(ctx context.Context, batch []*pending) (map[string]call
 	slices.Sort(open)
 	var found []caller
 	err := w.tx.NewRaw(`
-		SELECT a.id AS account_id, k.id AS key_id, k.state, k.expires_at, k.last_used_at AS used_at, a.quota, a.salt, a.chain,
+		SELECT a.id AS account_id, k.id AS key_id, k.state, k.expires_at, k.last_used_at AS used_at, a.quota,
+			a.salt, a.chain,
 			EXISTS (SELECT FROM webhook_endpoints AS e WHERE e.account_id = a.id) AS endpoint
 		FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id WHERE k.id IN (?)
 		UNION ALL
@@ -162,7 +162,7 @@ func (w *writer) callers(ctx context.Context, batch []*pending) (map[string]call
 	return callers, nil
 }
 
-// lock takes the heads of the chains that the batch's accounts are recorded in.
+// lock locks the heads of the chains that record the batch's accounts.
 func (w *writer) lock(ctx context.Context, batch []*pending) error {
 	accounts := make([]string, len(batch))
 	for i, p := range batch {
@@ -190,7 +190,7 @@ func (w *writer) chains() []int {
 	return numbers
 }
 
-// used reads what the batch's accounts have used of their months.
+// used reads the counts of the batch's accounts.
 func (w *writer) used(ctx context.Context, batch []*pending) (map[usageKey]int, error) {
 	var accounts []string
 	oldest := batch[0].records[0].Decision.At
@@ -236,8 +236,8 @@ func (w *writer) auditRow(c caller, r check.Record, node []byte) auditRow {
 	return row
 }
 
-// flush sends all of a batch's writes in one round trip. Rows go in the order of their keys, so that two transactions
-// that touch the same ones cannot wait for each other.
+// flush sends all writes of a batch in one round trip. Rows are ordered by their keys, so that transactions with common
+// rows cannot deadlock.
 func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []auditRow, events []eventRow,
 	graph *sightings, keys []string) error {
 	usage := make([]usageRow, 0, len(added))
@@ -284,14 +284,14 @@ func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []audit
 	if err != nil {
 		return fmt.Errorf("writing batch: %w", err)
 	}
-	// The last statement moves the last head; it must have found it where it was locked.
+	// The result is that of the last statement, which updates the last head and must find it unchanged.
 	if n, err := result.RowsAffected(); err != nil || n != 1 {
 		return errors.Join(errors.New("writing batch: an audit head moved under its lock"), err)
 	}
 	return nil
 }
 
-// moveHead sets a chain's head, if it still stands where it was read.
+// moveHead updates a chain's head if its sequence number is still from.
 func moveHead(tx bun.Tx, head audit.Head, from int64) *bun.UpdateQuery {
 	return tx.NewUpdate().Model((*headRow)(nil)).Set("seq = ?, hash = ?", head.Seq, head.Hash[:]).
 		Where("chain = ? AND seq = ?", head.Chain, from)

@@ -79,7 +79,7 @@ func TestBusyLedgerCommitsWhatHasCome(t *testing.T) {
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
 	sizes := newSizes()
-	l := ledgerOn(t, s, LedgerConfig{Observed: sizes.observe})
+	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 	caller := newCaller(t, s, plan(t, "pro", 1500))
 	var records []check.Record
 	for range 300 {
@@ -98,7 +98,7 @@ func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	sizes := newSizes()
-	l := ledgerOn(t, s, LedgerConfig{Observed: sizes.observe})
+	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 	caller := newCaller(t, s, plan(t, "pro", 1500))
 	for range 3 {
 		if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
@@ -137,7 +137,7 @@ func TestCheckThatNobodyWaitsForIsNotCounted(t *testing.T) {
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
 	sizes := newSizes()
-	l := ledgerOn(t, s, LedgerConfig{Observed: sizes.observe})
+	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 	caller := newCaller(t, s, plan(t, "pro", 1500))
 	held := lockTheHeads(t, url)
 	first := queued(t, held, l, allowed(t, caller), nil)
@@ -169,7 +169,7 @@ func TestBatchOfChecksGivenUpIsNoBatch(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	sizes := newSizes()
-	l := ledgerOn(t, s, LedgerConfig{Observed: sizes.observe})
+	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 	caller := newCaller(t, s, plan(t, "pro", 1500))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -241,7 +241,7 @@ func TestPoisonedRecordFailsAlone(t *testing.T) {
 			url := postgrestest.Database(t)
 			s := open(t, url, nil)
 			sizes := newSizes()
-			l := ledgerOn(t, s, LedgerConfig{Observed: sizes.observe})
+			l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 			caller := newCaller(t, s, plan(t, "pro", 1500))
 			known := allowed(t, caller)
 			if err := l.Append(t.Context(), known); err != nil {

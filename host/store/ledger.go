@@ -12,50 +12,52 @@ import (
 	"assay/host/check"
 )
 
-// Ledger records checks, many in one transaction: each takes the lock of its audit chain's head, and one transaction a
-// check would make every check wait for the disk behind every other. While one batch commits the next gathers, so an
-// idle ledger adds no waiting and a busy one commits as many as have come.
+// Ledger records checks in batches, each batch in one transaction. A transaction locks the heads of its audit chains,
+// so with one transaction per check, each check would wait for the disk writes of all checks before it. The next batch
+// gathers while the previous one commits: an idle ledger commits a check at once, and a busy one commits all checks
+// that have queued up.
 type Ledger struct {
 	store    *Store
 	db       *bun.DB
 	batch    int
-	observed func(size int, took time.Duration, queued int)
-	events   func()
+	onBatch  func(size int, took time.Duration, queued int)
+	onEvents func()
 	queue    chan *pending
 
-	mu      sync.RWMutex // held for writing once, to close the queue
+	mu      sync.RWMutex // write-locked to close the queue
 	closed  bool
-	drained chan struct{}
+	drained chan struct{} // closed after the last batch
 }
 
-// LedgerConfig says how a ledger batches.
+// LedgerConfig configures a Ledger.
 type LedgerConfig struct {
-	Batch    int                                            // checks in one transaction at most; 0: 256
-	Queue    int                                            // checks that may wait; 0: 4096
-	Observed func(size int, took time.Duration, queued int) // told after every batch; may be nil
-	// told when webhook events were committed; must not block; may be nil
-	Events func()
+	Batch int // gather no further checks once a transaction has this many; 0: 256
+	Queue int // capacity of the queue, in calls of Append; 0: 4096
+
+	// OnBatch is called after each batch. It may be nil.
+	OnBatch func(size int, took time.Duration, queued int)
+	// OnEvents is called after webhook events are committed. It must not block, and may be nil.
+	OnEvents func()
 }
 
-// pending is what one caller appends together, on its way into the ledger.
+// pending is a queued call of Append.
 type pending struct {
 	ctx     context.Context
 	records []check.Record
-	done    chan error // buffered: whoever waited may have gone
+	done    chan error // buffered, because the caller may have stopped waiting
 }
 
 func (p *pending) caller() check.Caller { return p.records[0].Caller }
 
 var _ check.Ledger = (*Ledger)(nil)
 
-// Durations that bound a batch.
 const (
-	commitTimeout   = 5 * time.Second  // for one attempt
-	resolveTimeout  = 10 * time.Second // to find out what became of a commit
+	commitTimeout   = 5 * time.Second  // for one attempt to commit a batch
+	resolveTimeout  = 10 * time.Second // to find out the outcome of a commit
 	resolveInterval = 100 * time.Millisecond
 )
 
-// NewLedger starts a ledger on the store's database, with a connection of its own. Close ends it.
+// NewLedger starts a ledger on the store's database, with its own connection pool. Close stops it.
 func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	if cfg.Batch == 0 {
 		cfg.Batch = 256
@@ -63,17 +65,17 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	if cfg.Queue == 0 {
 		cfg.Queue = 4096
 	}
-	if cfg.Observed == nil {
-		cfg.Observed = func(int, time.Duration, int) {}
+	if cfg.OnBatch == nil {
+		cfg.OnBatch = func(int, time.Duration, int) {}
 	}
-	if cfg.Events == nil {
-		cfg.Events = func() {}
+	if cfg.OnEvents == nil {
+		cfg.OnEvents = func() {}
 	}
 	db, err := connect(s.url, 2)
 	if err != nil {
 		return nil, fmt.Errorf("opening ledger: %w", err)
 	}
-	l := &Ledger{store: s, db: db, batch: cfg.Batch, observed: cfg.Observed, events: cfg.Events,
+	l := &Ledger{store: s, db: db, batch: cfg.Batch, onBatch: cfg.OnBatch, onEvents: cfg.OnEvents,
 		queue: make(chan *pending, cfg.Queue), drained: make(chan struct{})}
 	go l.run()
 	return l, nil
@@ -110,7 +112,7 @@ func (l *Ledger) enqueue(p *pending) error {
 	}
 }
 
-// Close records what is queued and ends the ledger. Later appends get check.ErrOverloaded.
+// Close records the queued checks and stops the ledger. Later calls of Append return check.ErrOverloaded.
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	if !l.closed {
@@ -131,7 +133,7 @@ func (l *Ledger) run() {
 		}
 		began := time.Now()
 		l.commit(batch)
-		l.observed(countRecords(batch), time.Since(began), len(l.queue))
+		l.onBatch(countRecords(batch), time.Since(began), len(l.queue))
 	}
 }
 
@@ -142,8 +144,8 @@ func countRecords(batch []*pending) (n int) {
 	return n
 }
 
-// gather takes what has queued up behind first. A check that nobody waits for any more is left out: it was not
-// answered, so it must not count.
+// gather returns the queued calls, starting with first, up to the batch size. It drops calls whose caller has stopped
+// waiting: their checks will not be answered, so they must not count.
 func (l *Ledger) gather(first *pending) []*pending {
 	var batch []*pending
 	size := 0
@@ -164,10 +166,10 @@ func (l *Ledger) gather(first *pending) []*pending {
 	return batch
 }
 
-// commit records a batch and tells everyone who waits. When one record's content is what Postgres refuses, the halves
-// are tried apart, so that it takes nobody else down with it.
+// commit records a batch and replies to its callers. If Postgres rejects the values of a record, commit bisects the
+// batch, so that the others are recorded.
 func (l *Ledger) commit(batch []*pending) {
-	verdicts, err := l.commitWithRetries(batch)
+	results, err := l.commitWithRetries(batch)
 	if err != nil && isDataError(err) && len(batch) > 1 {
 		half := len(batch) / 2
 		l.commit(batch[:half])
@@ -179,19 +181,19 @@ func (l *Ledger) commit(batch []*pending) {
 			p.done <- fmt.Errorf("recording check: %w", err)
 			continue
 		}
-		p.done <- verdicts[i]
+		p.done <- results[i]
 	}
 }
 
-// commitWithRetries runs the batch's transaction. An error means that none of it was kept or, when it is an
-// *inDoubtError, that this could not be found out.
+// commitWithRetries runs the batch's transaction, with up to three attempts, and returns a result for each call. If the
+// error is an *inDoubtError, the outcome is unknown. Any other error means that nothing was recorded.
 func (l *Ledger) commitWithRetries(batch []*pending) ([]error, error) {
 	for attempt := 1; ; attempt++ {
 		ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
-		verdicts, err := l.transact(ctx, batch)
+		results, err := l.transact(ctx, batch)
 		cancel()
 		if err == nil || attempt == 3 || !retryable(err) {
-			return verdicts, err
+			return results, err
 		}
 	}
 }
@@ -199,40 +201,40 @@ func (l *Ledger) commitWithRetries(batch []*pending) ([]error, error) {
 func (l *Ledger) transact(ctx context.Context, batch []*pending) ([]error, error) {
 	tx, err := l.db.BeginTx(ctx, nil)
 	if err != nil {
-		// Nothing was sent: the connection may have died while it was idle, with all its siblings.
+		// All idle connections may have died. Nothing was sent yet, so trying again is safe.
 		if tx, err = l.db.BeginTx(ctx, nil); err != nil {
 			return nil, err
 		}
 	}
-	defer tx.Rollback() // once committed it does nothing
+	defer tx.Rollback() // no effect after Commit
 	w := writer{store: l.store, tx: tx}
-	verdicts, err := w.write(ctx, batch)
+	results, err := w.write(ctx, batch)
 	if err != nil {
 		return nil, err
 	}
 	if err := tx.Commit(); err != nil {
 		if retryable(err) || isDataError(err) {
-			return nil, err // Postgres says that it rolled back; of anything else, a pooler between may be the author
+			return nil, err // These SQLSTATEs mean a rollback. Other errors may come from a pooler.
 		}
-		return verdicts, l.resolveCommit(w.chains(), w.first, err)
+		return results, l.resolveCommit(w.chains(), w.first, err)
 	}
 	if w.event {
-		l.events()
+		l.onEvents()
 	}
-	return verdicts, nil
+	return results, nil
 }
 
-// inDoubtError means that a commit was sent and neither its success nor its failure could be learned. It hides what it
-// holds from errors.As: no SQLSTATE within may look like a reason to run the batch again.
+// inDoubtError means that a commit was sent but its outcome is unknown. It does not unwrap, so that a SQLSTATE in err
+// cannot make the ledger run the batch again.
 type inDoubtError struct{ err error }
 
 func (e *inDoubtError) Error() string {
 	return fmt.Sprintf("the outcome of the commit is unknown: %v", e.err)
 }
 
-// resolveCommit finds out what became of a commit whose answer was lost, by looking for one of its records: for its
-// leaf, which stays even if it is erased meanwhile. It never runs the batch again. It takes the same heads' lock first:
-// while the lost transaction still holds it, its outcome is not yet decided.
+// resolveCommit finds out the outcome of a commit whose reply was lost, by looking for the leaf of one of its records.
+// A leaf remains even if its record is erased meanwhile. resolveCommit never runs the batch again. It first locks the
+// same heads, because the outcome is open as long as the lost transaction holds these locks.
 func (l *Ledger) resolveCommit(chains []int, one *auditRow, cause error) error {
 	if one == nil {
 		return nil

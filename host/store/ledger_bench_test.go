@@ -37,7 +37,7 @@ func BenchmarkLedger(b *testing.B) {
 				b.Fatal(err)
 			}
 			var batches, checks atomic.Int64
-			ledger, err := s.NewLedger(LedgerConfig{Batch: batch, Observed: func(size int, _ time.Duration, _ int) {
+			ledger, err := s.NewLedger(LedgerConfig{Batch: batch, OnBatch: func(size int, _ time.Duration, _ int) {
 				batches.Add(1)
 				checks.Add(int64(size))
 			}})

@@ -122,7 +122,7 @@ func TestQuotaOfTwoMonthsInOneBatch(t *testing.T) {
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
 	sizes := newSizes()
-	l := ledgerOn(t, s, LedgerConfig{Observed: sizes.observe})
+	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 	caller := newCaller(t, s, plan(t, "free", 2))
 	var records []check.Record
 	for i := range 6 {

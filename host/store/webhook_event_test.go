@@ -121,7 +121,7 @@ func TestLedgerReportsEvents(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	reported := make(chan struct{}, 10)
-	l := ledgerOn(t, s, LedgerConfig{Events: func() { reported <- struct{}{} }})
+	l := ledgerOn(t, s, LedgerConfig{OnEvents: func() { reported <- struct{}{} }})
 	caller := subscriber(t, s)
 	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
 		t.Fatal(err)

@@ -56,7 +56,7 @@ func start(ctx context.Context, url string) (d *deployment, stop func() error, e
 	if err != nil {
 		return nil, nil, err
 	}
-	ledger, err := s.NewLedger(store.LedgerConfig{Events: deliverer.Hint})
+	ledger, err := s.NewLedger(store.LedgerConfig{OnEvents: deliverer.Hint})
 	if err != nil {
 		return nil, nil, err
 	}
