@@ -21,6 +21,7 @@ type line struct {
 
 func TestAccessLog(t *testing.T) {
 	t.Parallel()
+	const secretHead = "POST /api/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key-secret\r\n"
 	for name, test := range map[string]struct {
 		send func(*site)
 		want line
@@ -62,7 +63,8 @@ func TestAccessLog(t *testing.T) {
 		},
 		"not ready": {
 			func(s *site) { s.send(t, "GET", "/readyz", "") },
-			line{Level: "WARN", Method: "GET", Route: "/readyz", Status: 503, Error: "checking the database: " + secret},
+			line{Level: "WARN", Method: "GET", Route: "/readyz", Status: 503,
+				Error: "checking the database: " + secret},
 		},
 		"unknown path": {
 			func(s *site) { s.send(t, "GET", "/key-secret/example.com", "") },
@@ -74,13 +76,13 @@ func TestAccessLog(t *testing.T) {
 		},
 		"malformed head": {
 			func(s *site) {
-				s.exchange(t, "POST /api/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key-secret\r\nexample.com\r\n\r\n")
+				s.exchange(t, secretHead+"example.com\r\n\r\n")
 			},
 			line{Level: "INFO", Status: 400},
 		},
 		"malformed head that can be parsed": {
 			func(s *site) {
-				s.exchange(t, "POST /api/check HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer key-secret\r\nA: b\r\n example.com\r\n\r\n")
+				s.exchange(t, secretHead+"A: b\r\n example.com\r\n\r\n")
 			},
 			line{Level: "INFO", Method: "POST", Route: "/api/check", Status: 400},
 		},

@@ -295,7 +295,8 @@ func TestStringsOutliveTheRequest(t *testing.T) {
 			defer client.CloseIdleConnections()
 			for i := range each {
 				n := c*each + i
-				body := fmt.Sprintf(`{"region":{"country":"c%06d"},"domain":"d%06d.example","email":"e%06d@example.com"}`, n, n, n)
+				body := fmt.Sprintf(
+					`{"region":{"country":"c%06d"},"domain":"d%06d.example","email":"e%06d@example.com"}`, n, n, n)
 				req, err := http.NewRequest(http.MethodPost, "http://"+s.addr+"/api/check", strings.NewReader(body))
 				if err != nil {
 					t.Error(err)

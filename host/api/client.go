@@ -22,9 +22,10 @@ func (s *Server) Client(ctx *fasthttp.RequestCtx) netip.Prefix {
 	return block(originalClient(peer.Addr(), forwarded, s.cfg.TrustedProxies))
 }
 
-// originalClient walks back from the peer through the entries of X-Forwarded-For, given in header order, and returns the
-// first hop that is not trusted. An entry that is not an address ends the walk at the hop to its right. The client itself
-// controls the entries further left, and also the headers Forwarded and X-Real-IP, which are therefore never read.
+// originalClient walks back from the peer through the entries of X-Forwarded-For, given in header order, and returns
+// the first hop that is not trusted. An entry that is not an address ends the walk at the hop to its right. The client
+// itself controls the entries further left, and also the headers Forwarded and X-Real-IP, which are therefore never
+// read.
 func originalClient(peer netip.Addr, forwarded []string, trusted []netip.Prefix) netip.Addr {
 	hop := plain(peer)
 	for _, entry := range slices.Backward(forwarded) {

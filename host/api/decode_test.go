@@ -32,8 +32,9 @@ func TestDecode(t *testing.T) {
 		"escaped name and value": {`{"\u0064omain":"\u00fc\ud83d\ude00\/"}`, []string{"domain=ü😀/"}, ""},
 		"unknown members": {`{"x":1,"domain":"d","y":{"domain":[null,true]},"z":[]}`, []string{"domain=d"},
 			""},
-		"names are case-sensitive":               {`{"Domain":"a","DOMAIN":"b","domain ":"c"}`, nil, ""},
-		"empty":                                  {`{"domain":"","email":" ","phone":"\t\n","iban":"\u00a0\u3000"}`, nil, ""},
+		"names are case-sensitive": {`{"Domain":"a","DOMAIN":"b","domain ":"c"}`, nil, ""},
+		"empty": {`{"domain":"","email":" ","phone":"\t\n",` +
+			`"iban":"\u00a0\u3000"}`, nil, ""},
 		"blank before a value":                   {`{"domain":"  ","email":"e"}`, []string{"email=e"}, ""},
 		"white space is kept":                    {`{"domain":" d "}`, []string{"domain= d "}, ""},
 		"empty object":                           {`{}`, nil, ""},

@@ -28,7 +28,8 @@ func (r *refusal) Error() string { return r.text }
 var (
 	errMalformed = &refusal{fasthttp.StatusBadRequest, "the request is not well-formed HTTP/1.1"}
 	errNotFound  = &refusal{fasthttp.StatusNotFound, "there is no such endpoint"}
-	errMethod    = &refusal{fasthttp.StatusMethodNotAllowed, "the endpoint does not support this method; see the Allow header"}
+	errMethod    = &refusal{fasthttp.StatusMethodNotAllowed,
+		"the endpoint does not support this method; see the Allow header"}
 	errSlow      = &refusal{fasthttp.StatusRequestTimeout, "the request did not arrive in time"}
 	errMediaType = &refusal{fasthttp.StatusUnsupportedMediaType,
 		"the body must be JSON in UTF-8, sent as Content-Type: application/json"}

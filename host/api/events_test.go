@@ -22,7 +22,8 @@ func (eventLog) After(_ context.Context, account string, after int64, limit int)
 			Score: 94, Ref: fmt.Sprint("chk_", n)}
 		if n%2 == 0 {
 			e.State, e.Attempts, e.Name = "failed", 4, "check.review"
-			e.Body = fmt.Appendf(nil, `{"event":"check.review","timestamp":"x","data":{"query":"<é>","type":"domain","verdict":"REVIEW","score":94,"signals":[],"ref":"chk_%d"}}`, n)
+			e.Body = fmt.Appendf(nil, `{"event":"check.review","timestamp":"x","data":{"query":"<é>",`+
+				`"type":"domain","verdict":"REVIEW","score":94,"signals":[],"ref":"chk_%d"}}`, n)
 		}
 		events = append(events, e)
 	}
@@ -34,10 +35,12 @@ func TestEvents(t *testing.T) {
 	s := start(t, Config{})
 	one := func(n int) string {
 		if n%2 == 0 {
-			return fmt.Sprintf(`{"sequence":%d,"state":"failed","attempts":4,"event":"check.review","timestamp":"2026-01-15T10:30:00.123Z",`+
-				`"data":{"query":"\u003cé\u003e","type":"domain","verdict":"REVIEW","score":94,"signals":[],"ref":"chk_%d"}}`, n, n)
+			return fmt.Sprintf(`{"sequence":%d,"state":"failed","attempts":4,"event":"check.review",`+
+				`"timestamp":"2026-01-15T10:30:00.123Z","data":{"query":"\u003cé\u003e","type":"domain",`+
+				`"verdict":"REVIEW","score":94,"signals":[],"ref":"chk_%d"}}`, n, n)
 		}
-		return fmt.Sprintf(`{"sequence":%d,"state":"delivered","attempts":1,"event":"check.blocked","timestamp":"2026-01-15T10:30:00.123Z",`+
+		return fmt.Sprintf(`{"sequence":%d,"state":"delivered","attempts":1,"event":"check.blocked",`+
+			`"timestamp":"2026-01-15T10:30:00.123Z",`+
 			`"data":{"type":"domain","verdict":"BLOCK","score":94,"ref":"chk_%d"}}`, n, n)
 	}
 	for query, want := range map[string]string{

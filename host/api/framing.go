@@ -12,8 +12,8 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// headReceived is called after a request's head and before its body. It cannot refuse the request. If serve is going to,
-// it makes sure that fasthttp neither waits for a body nor reads what follows as another request.
+// headReceived is called after a request's head and before its body. It cannot refuse the request. If serve is going
+// to, it makes sure that fasthttp neither waits for a body nor reads what follows as another request.
 func headReceived(h *fasthttp.RequestHeader) fasthttp.RequestConfig {
 	switch {
 	case vetHead(h) != nil:
@@ -38,9 +38,9 @@ func bodyLimit(h *fasthttp.RequestHeader) int {
 	return maxBody
 }
 
-// vetHead returns a refusal for a head that fasthttp accepts but that a proxy in front may have interpreted differently,
-// which would allow request smuggling (RFC 9112 sections 2 to 6 and 11.2). The connection must be closed after a
-// refusal.
+// vetHead returns a refusal for a head that fasthttp accepts but that a proxy in front may have interpreted
+// differently, which would allow request smuggling (RFC 9112 sections 2 to 6 and 11.2). The connection must be closed
+// after a refusal.
 func vetHead(h *fasthttp.RequestHeader) error {
 	if p := string(h.Protocol()); p != "HTTP/1.1" && p != "HTTP/1.0" {
 		return errVersion

@@ -93,16 +93,24 @@ func TestPrivacyRequests(t *testing.T) {
 	for _, test := range []struct{ request, body, call, answer string }{
 		{"GET /gdpr/export?subject=" + knownSubject, "", "export  1000 " + knownSubject,
 			`{"subject":"` + knownSubject + `","type":"email","total":2,"checks":[` +
-				`{"ref":"` + knownRef + `","timestamp":"2026-01-15T10:30:00.123Z","type":"email","score":78,"verdict":"block","key":"key_1",` +
-				`"webhook":{"event":"check.blocked","sequence":3,"state":"failed","attempts":4,"timestamp":"2026-01-15T10:30:00.123Z","next_attempt_at":null,"settled_at":"2026-01-15T10:30:00.123Z","body":{"data":{}}}},` +
+				`{"ref":"` + knownRef + `","timestamp":"2026-01-15T10:30:00.123Z","type":"email",` +
+				`"score":78,"verdict":"block","key":"key_1",` +
+				`"webhook":{"event":"check.blocked","sequence":3,"state":"failed","attempts":4,` +
+				`"timestamp":"2026-01-15T10:30:00.123Z","next_attempt_at":null,` +
+				`"settled_at":"2026-01-15T10:30:00.123Z","body":{"data":{}}}},` +
 				`{"ref":"` + unknownRef +
-				`","timestamp":"2026-01-15T10:30:00.123Z","type":"email","score":3,"verdict":"allow","key":"key_1","webhook":null}],` +
-				`"next":"` + knownRef + `","graph":{"checks":2,"blocked":1,"reviewed":0,"first_seen":"2026-01-15T10:30:00.123Z","last_seen":"2026-01-15T10:30:00.123Z","links":2},"erasures":[]}`},
+				`","timestamp":"2026-01-15T10:30:00.123Z","type":"email","score":3,"verdict":"allow",` +
+				`"key":"key_1","webhook":null}],` +
+				`"next":"` + knownRef + `","graph":{"checks":2,"blocked":1,"reviewed":0,` +
+				`"first_seen":"2026-01-15T10:30:00.123Z","last_seen":"2026-01-15T10:30:00.123Z",` +
+				`"links":2},"erasures":[]}`},
 		{"GET /gdpr/export?ref=" + knownRef + "&limit=7&after=" + unknownRef, "", "export " + unknownRef + " 7 " +
 			knownRef, ""},
 		{"POST /gdpr/export?limit=7", `{"email":"Jane@Example.com"}`, "export  7 email jane@example.com", ""},
 		{"POST /gdpr/erase", `{"subject":"` + knownSubject + `"}`, "erase " + knownSubject,
-			`{"subject":null,"erased":2,"webhook_events":1,"graph_sightings":1,"graph_links":2,"erasures":[{"ref":"erasure_01KF0HBGZ0Q8WJ3V5N7T9R2M4C","timestamp":"2026-01-15T10:30:00.123Z","checks":2}]}`},
+			`{"subject":null,"erased":2,"webhook_events":1,"graph_sightings":1,"graph_links":2,` +
+				`"erasures":[{"ref":"erasure_01KF0HBGZ0Q8WJ3V5N7T9R2M4C",` +
+				`"timestamp":"2026-01-15T10:30:00.123Z","checks":2}]}`},
 		{"POST /gdpr/erase", `{"ref":"` + knownRef + `","why":"asked to"}`, "erase " + knownRef, ""},
 		{"POST /gdpr/erase", `{"phone":"0151 23456789","region":{"country":"DE"}}`, "erase phone +4915123456789", ""},
 		{"POST /gdpr/erase", `{"iban":"DE89 3704 0044 0532 0130 00"}`, "erase iban DE89370400440532013000", ""},

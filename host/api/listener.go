@@ -89,8 +89,8 @@ type conn struct {
 	closed    func()
 }
 
-// Read also checks the line ends of the connection's first head. fasthttp accepts some invalid ones, and after others it
-// waits for an end that never comes. Read cannot see where later heads start; only vetHead checks them.
+// Read also checks the line ends of the connection's first head. fasthttp accepts some invalid ones, and after others
+// it waits for an end that never comes. Read cannot see where later heads start; only vetHead checks them.
 func (c *conn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	if c.malformed == nil {

@@ -263,10 +263,12 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 
 	// Validation must reject responses that were tampered with.
 	for name, tamper := range map[string]func(*reply){
-		"a score as text":            func(r *reply) { r.body = strings.Replace(r.body, "94", `"94"`, 1) },
-		"a score above 100":          func(r *reply) { r.body = strings.Replace(r.body, "94", "194", 1) },
-		"another verdict":            func(r *reply) { r.body = strings.Replace(r.body, "block", "BLOCK", 1) },
-		"signals as null":            func(r *reply) { r.body = strings.Replace(r.body, `["first","second"]`, "null", 1) },
+		"a score as text":   func(r *reply) { r.body = strings.Replace(r.body, "94", `"94"`, 1) },
+		"a score above 100": func(r *reply) { r.body = strings.Replace(r.body, "94", "194", 1) },
+		"another verdict":   func(r *reply) { r.body = strings.Replace(r.body, "block", "BLOCK", 1) },
+		"signals as null": func(r *reply) {
+			r.body = strings.Replace(r.body, `["first","second"]`, "null", 1)
+		},
 		"a time without millis":      func(r *reply) { r.body = strings.Replace(r.body, ".123Z", "Z", 1) },
 		"no ref":                     func(r *reply) { r.body = strings.Replace(r.body, `"ref"`, `"reference"`, 1) },
 		"an undocumented status":     func(r *reply) { r.status = 418 },

@@ -60,8 +60,8 @@ type Config struct {
 	// Degraded returns a sentence for each problem that does not keep the host from responding. It may be nil.
 	Degraded func() []string
 	Metrics  http.Handler // serves GET /metrics; nil: 404
-	// ProviderEvent handles an event of the payment provider, given its body and its Stripe-Signature header. It returns
-	// an *entity.InvalidError if the signature is wrong. nil: 404.
+	// ProviderEvent handles an event of the payment provider, given its body and its Stripe-Signature header. It
+	// returns an *entity.InvalidError if the signature is wrong. nil: 404.
 	ProviderEvent func(ctx context.Context, body []byte, signature string) error
 	// Pages serves paths that are not endpoints, after the head is vetted and within an endpoint's body limit. If it
 	// responds 404, clients other than browsers get an endpoint's 404 instead. nil: 404.

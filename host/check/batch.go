@@ -39,8 +39,8 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 	began := time.Now()
 	answers := make([]Answer, len(items))
 	records := make([]Record, len(items))
-	// Lookups wait for the network, so all of them run concurrently. Layers compute within time budgets, so only as many
-	// run concurrently as there are processors.
+	// Lookups wait for the network, so all of them run concurrently. Layers compute within time budgets, so only as
+	// many run concurrently as there are processors.
 	var all sync.WaitGroup
 	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i, item := range items {

@@ -57,17 +57,17 @@ type Record struct {
 // layer runs.
 type Collector interface {
 	// Collect returns the wanted facts that it learns before ctx ends; the others are absent. unanswered names the
-	// sources that did not respond in time, by the first part of their facts' names (dns, rdap, ...). Collect makes only
-	// the lookups that the wanted facts need, and returns when ctx ends at the latest.
+	// sources that did not respond in time, by the first part of their facts' names (dns, rdap, ...). Collect makes
+	// only the lookups that the wanted facts need, and returns when ctx ends at the latest.
 	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, unanswered []string)
 }
 
 // Ledger makes decisions durable.
 type Ledger interface {
 	// Append commits the records of one caller, all or none: their use of the quota, their links in the audit chain and
-	// their webhook events. It returns ErrUnauthorized if the key is no longer valid, a *QuotaError if the month's quota
-	// does not cover all records, and ErrOverloaded if it cannot accept more work; nothing is stored in these cases.
-	// After any other error the records may or may not have been committed.
+	// their webhook events. It returns ErrUnauthorized if the key is no longer valid, a *QuotaError if the month's
+	// quota does not cover all records, and ErrOverloaded if it cannot accept more work; nothing is stored in these
+	// cases. After any other error the records may or may not have been committed.
 	Append(ctx context.Context, records ...Record) error
 }
 

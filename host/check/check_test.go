@@ -143,8 +143,8 @@ func TestFirstFieldByTypeIsScored(t *testing.T) {
 		{"phone before iban", []check.Field{anIBAN, aPhone}, entity.Phone, aPhone.Value,
 			[]string{"DE89370400440532013000"}},
 		{"iban alone", []check.Field{anIBAN}, entity.IBAN, anIBAN.Value, nil},
-		{"an empty field counts as missing", []check.Field{field(entity.Domain, ""), anEmail}, entity.Email, anEmail.Value,
-			nil},
+		{"an empty field counts as missing", []check.Field{field(entity.Domain, ""), anEmail},
+			entity.Email, anEmail.Value, nil},
 		{"white space counts as missing", []check.Field{blank(entity.Domain), anEmail, blank(entity.IBAN)},
 			entity.Email, anEmail.Value, nil},
 	} {
@@ -316,7 +316,8 @@ func TestDecision(t *testing.T) {
 		return check.Result{Abstained: true, Score: 100, Signals: []check.Signal{sig(100, "x:y:z")}, Threat: "spam"},
 			nil
 	}), f.memberFunc("broken", func(context.Context, check.Input) (check.Result, error) {
-		return check.Result{Score: 100, Threat: "spam"}, &check.Failure{Reason: check.Trap, Err: errors.New("unreachable code")}
+		failure := &check.Failure{Reason: check.Trap, Err: errors.New("unreachable code")}
+		return check.Result{Score: 100, Threat: "spam"}, failure
 	}), f.memberFunc("odd", func(context.Context, check.Input) (check.Result, error) {
 		return check.Result{}, errors.New("not a *check.Failure")
 	}))

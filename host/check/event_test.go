@@ -29,16 +29,17 @@ func TestEventMatchesTheContract(t *testing.T) {
 				Ref:   "chk_1", Type: entity.Domain, Query: "paypa1.com", At: at, Revision: 3,
 			},
 			"check.blocked",
-			`{"event":"check.blocked","timestamp":"2026-01-02T03:04:05.060Z","data":{"query":"paypa1.com","type":"domain",` +
-				`"verdict":"BLOCK","score":94,"signals":["domain:brand:paypal","domain:tld:risky"],"ref":"chk_1"}}`,
+			`{"event":"check.blocked","timestamp":"2026-01-02T03:04:05.060Z",` +
+				`"data":{"query":"paypa1.com","type":"domain","verdict":"BLOCK","score":94,` +
+				`"signals":["domain:brand:paypal","domain:tld:risky"],"ref":"chk_1"}}`,
 		},
 		{
 			"review without signals",
 			check.Decision{Fused: check.Fused{Score: 40, Verdict: check.Review}, Ref: "chk_2", Type: entity.IBAN,
 				Query: "DE89 3704", At: at.Truncate(time.Second)},
 			"check.review",
-			`{"event":"check.review","timestamp":"2026-01-02T03:04:05.000Z","data":{"query":"DE89 3704","type":"iban",` +
-				`"verdict":"REVIEW","score":40,"signals":[],"ref":"chk_2"}}`,
+			`{"event":"check.review","timestamp":"2026-01-02T03:04:05.000Z",` +
+				`"data":{"query":"DE89 3704","type":"iban","verdict":"REVIEW","score":40,"signals":[],"ref":"chk_2"}}`,
 		},
 		{"allow", check.Decision{Fused: check.Fused{Score: 39, Verdict: check.Allow}, Ref: "chk_3", Type: entity.Domain,
 			At: at}, "", ""},

@@ -42,7 +42,8 @@ type Outcome struct {
 	Fuel         int64         `json:"fuel"`   // see Result
 	Threat       string        `json:"threat,omitempty"`
 	Signals      []Signal      `json:"signals,omitempty"`
-	// ReadsReputation is set if the layer repeats the judgement of others, so that its score is not independent evidence.
+	// ReadsReputation is set if the layer repeats the judgement of others, so that its score is not independent
+	// evidence.
 	ReadsReputation bool `json:"-"`
 }
 

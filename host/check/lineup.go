@@ -155,8 +155,8 @@ func (r *LineupRef) Release() {
 	}
 }
 
-// Swap puts next in force; nil leaves no lineup in force. The returned channel is closed when no check uses the previous
-// lineup. It is nil if there was none.
+// Swap puts next in force; nil leaves no lineup in force. The returned channel is closed when no check uses the
+// previous lineup. It is nil if there was none.
 func (l *Live) Swap(next *Lineup) (drained <-chan struct{}) {
 	var ref *LineupRef
 	if next != nil {

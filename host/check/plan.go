@@ -29,7 +29,8 @@ func Plans() []Plan {
 	}
 }
 
-// PublicPlan returns the plan of callers without a key: domains only, limited per address and hour instead of per month.
+// PublicPlan returns the plan of callers without a key: domains only, limited per address and hour instead of per
+// month.
 func PublicPlan() Plan { return Plan{Name: "public", Types: []entity.Type{entity.Domain}} }
 
 // PlanNamed returns the plan with the given name, which may be the public plan, and whether it exists.

@@ -9,16 +9,17 @@ import (
 	"golang.org/x/net/publicsuffix"
 )
 
-// RFC 1035 section 2.3.4: octets of a name without its trailing dot, and of a label.
+// The limits of RFC 1035 section 2.3.4 in bytes. A name of 255 octets on the wire has at most 253 characters without
+// its trailing dot.
 const (
 	maxNameBytes  = 253
 	maxLabelBytes = 63
 )
 
-// lookup is UTS 46 nontransitional processing with the contextual and bidi rules of IDNA2008. Two checks are done here
-// instead of there: ASCII punctuation, because names in the wild hold underscores; and hyphens, because UTS 46 refuses
-// them in the third and fourth place ("r3---sn-x.example.com"), where only the edges matter. Lengths are checked here
-// for errors that say which limit was passed.
+// lookup implements UTS 46 nontransitional processing with the joiner and bidi rules of IDNA2008 (RFC 5892, RFC 5893).
+// checkLabels replaces three of its checks: ASCII punctuation, because real names contain underscores; hyphens, because
+// UTS 46 refuses them as third and fourth character ("r3---sn-x.example.com"), while RFC 1123 forbids them only at the
+// edges; and lengths, to report which limit is exceeded.
 var lookup = idna.New(
 	idna.MapForLookup(),
 	idna.Transitional(false),
@@ -29,8 +30,8 @@ var lookup = idna.New(
 	idna.VerifyDNSLength(false),
 )
 
-// strict is lookup with ASCII punctuation refused, as it must be inside an internationalised label: decoded, such a
-// label could hold a slash or a space, and the signs that decompose to ASCII punctuation (U+2260 to '=').
+// strict is lookup without ASCII punctuation. A decoded internationalised label could otherwise contain a slash, a
+// space, or characters that decompose to ASCII punctuation (U+2260 contains '=').
 var strict = idna.New(
 	idna.MapForLookup(),
 	idna.Transitional(false),
@@ -49,8 +50,8 @@ func readDomain(text, _ string, facts Facts) (string, error) {
 	return readName(host, facts)
 }
 
-// hostOf reduces a pasted URL, or a host with a port, to the host. User information is refused rather than dropped:
-// https://bank.example@evil.example/ is how look-alike URLs deceive, and dropping half of one would hide that.
+// hostOf reduces a pasted URL, or a host with a port, to the host. It refuses user information, because look-alike URLs
+// such as https://bank.example@evil.example/ deceive with it and dropping it would hide that.
 func hostOf(text string) (string, error) {
 	if strings.Contains(text, `\`) {
 		return "", refuse(`contains a backslash, which browsers and servers interpret differently`)
@@ -85,7 +86,7 @@ func hostOf(text string) (string, error) {
 	return host, nil
 }
 
-// isScheme knows the scheme of RFC 3986 section 3.1.
+// isScheme reports whether s is a URI scheme (RFC 3986 section 3.1).
 func isScheme(s string) bool {
 	for i := range len(s) {
 		c := s[i] | 0x20
@@ -96,7 +97,7 @@ func isScheme(s string) bool {
 	return s != ""
 }
 
-// isPort accepts the empty port too, as RFC 3986 section 3.2.3 does.
+// isPort reports whether s is a port number of at most 5 digits. The empty port is valid (RFC 3986 section 3.2.3).
 func isPort(s string) bool {
 	n := 0
 	for i := range len(s) {
@@ -110,7 +111,7 @@ func isPort(s string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
-// readName turns a host name into A-labels, in lower case, without its trailing dot, and sets every domain fact.
+// readName returns a host name in A-labels, in lower case and without its trailing dot, and sets the domain facts.
 func readName(host string, facts Facts) (string, error) {
 	if err := refusePunctuation(host); err != nil {
 		return "", err
@@ -148,7 +149,7 @@ func readName(host string, facts Facts) (string, error) {
 	return ascii, nil
 }
 
-// refusePunctuation gives the mistakes that people make most a reason of their own, before IDNA gives one for all.
+// refusePunctuation returns specific errors for common mistakes, which IDNA would all report alike.
 func refusePunctuation(host string) error {
 	for _, r := range host {
 		switch {
@@ -169,9 +170,9 @@ func isHostByte(c byte) bool {
 	return c|0x20 >= 'a' && c|0x20 <= 'z' || isDigit(c) || c == '-' || c == '_'
 }
 
-// checkLabels holds a mapped name against RFC 1035's lengths, RFC 1123 section 2.1's letters, digits and inner hyphens
-// (and underscores, see checkUnderscores), and the rule of the WHATWG URL standard that a name whose last label is a
-// number is an IPv4 address.
+// checkLabels checks a mapped name for the lengths of RFC 1035 section 2.3.4, and for labels of letters, digits and
+// inner hyphens (RFC 1123 section 2.1) or underscores (see checkUnderscores). It refuses a last label that is a number,
+// which makes the name an IPv4 address in the WHATWG URL standard.
 func checkLabels(ascii string, labels []string) error {
 	if ascii == "" {
 		return refuse("is empty")
@@ -206,13 +207,14 @@ func checkLabels(ascii string, labels []string) error {
 	return nil
 }
 
-// isIDN tells whether an A-label decodes to a U-label that IDNA2008 allows in full (RFC 5890 section 2.3.2.1).
+// isIDN reports whether an A-label decodes to a valid U-label (RFC 5890 section 2.3.2.1).
 func isIDN(label string) bool {
 	_, err := strict.ToUnicode(label)
 	return err == nil
 }
 
-// isNumber reports what the WHATWG URL standard's IPv4 parser takes for a number: decimal, or hexadecimal after 0x.
+// isNumber reports whether the IPv4 parser of the WHATWG URL standard reads label as a number: decimal, or hexadecimal
+// after 0x.
 func isNumber(label string) bool {
 	const digits, hexDigits = "0123456789", "0123456789abcdef"
 	if hex, found := strings.CutPrefix(label, "0x"); found {
@@ -221,8 +223,8 @@ func isNumber(label string) bool {
 	return strings.Trim(label, digits) == ""
 }
 
-// checkUnderscores refuses '_' in the public part of a name: no registry sells a name with one. Left of that, and under
-// a shared host's private suffix, they occur in working names (_dmarc.example.com, foo_bar.shop.example.com).
+// checkUnderscores refuses underscores in the registrable domain, because no registry allows them. They are common in
+// subdomains (_dmarc.example.com) and below private suffixes (foo_bar.github.io).
 func checkUnderscores(ascii string, labels []string) error {
 	suffix, icann := publicsuffix.PublicSuffix(ascii)
 	for !icann && strings.Contains(suffix, ".") {
@@ -236,8 +238,8 @@ func checkUnderscores(ascii string, labels []string) error {
 	return nil
 }
 
-// publicSuffix looks a name up in the Public Suffix List. A suffix that the list does not hold is its last label, by
-// the list's default rule, and is "unlisted".
+// publicSuffix returns a name's suffix in the Public Suffix List and its kind: icann, private or unlisted. By the
+// list's default rule, an unlisted suffix is the last label.
 func publicSuffix(ascii string) (suffix, kind string) {
 	suffix, icann := publicsuffix.PublicSuffix(ascii)
 	switch {
@@ -249,7 +251,7 @@ func publicSuffix(ascii string) (suffix, kind string) {
 	return suffix, "unlisted"
 }
 
-// scripts names the Unicode scripts of each label: "Cyrillic+Latin.Latin" for pаypal.com with one Cyrillic letter.
+// scripts returns the Unicode scripts of each label: "Cyrillic+Latin.Latin" for pаypal.com with a Cyrillic а.
 func scripts(labels []string) string {
 	named := make([]string, len(labels))
 	for i, label := range labels {
@@ -267,7 +269,7 @@ func scripts(labels []string) string {
 	return strings.Join(named, ".")
 }
 
-// script names a letter's script; "" for Common, Inherited and what Unicode assigns to none.
+// script returns the name of r's script, or "" if it has none, Common or Inherited.
 func script(r rune) string {
 	switch {
 	case r|0x20 >= 'a' && r|0x20 <= 'z':

@@ -53,7 +53,7 @@ func TestDomainFacts(t *testing.T) {
 			"domain.suffix_kind": "unlisted", "domain.registrable": "host.internalx"}},
 		"IDN suffix": {"пример.рф", "xn--e1afmkfd.xn--p1ai", Facts{
 			"domain.tld": "xn--p1ai", "domain.registrable": "xn--e1afmkfd.xn--p1ai"}},
-		"sharp s kept":          {"faß.de", "xn--fa-hia.de", Facts{"domain.unicode": "faß.de"}}, // UTS 46 nontransitional
+		"sharp s kept":          {"faß.de", "xn--fa-hia.de", Facts{"domain.unicode": "faß.de"}},
 		"mixed case":            {"ExAmPlE.COM", "example.com", nil},
 		"fullwidth":             {"ＥＸＡＭＰＬＥ．ｃｏｍ", "example.com", nil},
 		"ideographic full stop": {"例え。jp", "xn--r8jz45g.jp", nil},

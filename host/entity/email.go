@@ -8,16 +8,16 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// RFC 5321 sections 4.5.3.1.1 and 4.5.3.1.3 (a path of 256 octets less its angle brackets).
+// The limits of RFC 5321 sections 4.5.3.1.1 and 4.5.3.1.3. A path of 256 octets includes its angle brackets.
 const (
 	maxLocalBytes   = 64
 	maxAddressBytes = 254
 )
 
-// readEmail parses an addr-spec of RFC 5321 (RFC 6531 for internationalised ones) and normalises it as MaxMind
-// documents in "Normalizing Email Addresses for minFraud": lower case, NFC, provider aliases, tags, ignored dots. One
-// step of that page is left out on purpose: misspelt domains (gmai.com, gmail.con, example.com.com) are not repaired,
-// because a misspelling is evidence that a layer must see, and its owner is not the provider.
+// readEmail parses a Mailbox of RFC 5321 section 4.1.2, or of RFC 6531 if it is internationalised, and normalises it as
+// in MaxMind's "Normalizing Email Addresses for minFraud": lower case, NFC, provider aliases, tags and ignored dots.
+// Unlike MaxMind, it does not correct misspelt domains (gmai.com, gmail.con, example.com.com): they belong to other
+// owners, and the layers need to see the misspelling.
 func readEmail(text, _ string, facts Facts) (string, error) {
 	local, host, err := splitAddress(text)
 	if err != nil {
@@ -26,7 +26,7 @@ func readEmail(text, _ string, facts Facts) (string, error) {
 	if len(local) > maxLocalBytes {
 		return "", refuse("has a local part longer than %d bytes", maxLocalBytes)
 	}
-	// Composing comes first: it turns some characters into ASCII punctuation (U+037E into ';').
+	// Compose before checking, because NFC turns some characters into ASCII punctuation (U+037E into ';').
 	mailbox, quoted, err := readLocal(norm.NFC.String(local))
 	if err != nil {
 		return "", err
@@ -78,7 +78,8 @@ func readEmail(text, _ string, facts Facts) (string, error) {
 	return user + "@" + domain, nil
 }
 
-// splitAddress finds the one '@' that is not inside quotes, and names the forms of RFC 5322 that are not accepted.
+// splitAddress splits an address at its last '@'. It returns specific errors for forms of RFC 5322 that are not
+// accepted.
 func splitAddress(text string) (local, host string, err error) {
 	at := strings.LastIndexByte(text, '@')
 	switch {
@@ -94,7 +95,7 @@ func splitAddress(text string) (local, host string, err error) {
 	return text[:at], text[at+1:], nil
 }
 
-// readMailDomain is readName, with a domain's refusal worded as part of an address.
+// readMailDomain is readName with errors worded for an address.
 func readMailDomain(host string, facts Facts) (string, error) {
 	if strings.ContainsAny(host, "()") {
 		return "", refuse("contains a comment; send only the address")
@@ -106,8 +107,8 @@ func readMailDomain(host string, facts Facts) (string, error) {
 	return ascii, nil
 }
 
-// readLocal gives the mailbox that a local part names: as it stands for a dot-atom, unescaped for a quoted string.
-// quoted is false when the quotes were needless.
+// readLocal returns the mailbox of a local part: a dot-atom unchanged, and the content of a quoted string without
+// escapes. quoted reports whether the mailbox needs quotes.
 func readLocal(local string) (mailbox string, quoted bool, err error) {
 	for _, r := range local {
 		if r >= utf8.RuneSelf && !isVisible(r) {
@@ -127,13 +128,14 @@ func readLocal(local string) (mailbox string, quoted bool, err error) {
 	return mailbox, checkDotAtom(mailbox) != nil, nil
 }
 
-// isVisible refuses what would let one mailbox be shown in two ways: spaces other than U+0020, format characters,
-// private use and unassigned code points. The joiners are kept, as words of several scripts need them.
+// isVisible reports whether r changes how a mailbox looks. It is false for spaces other than U+0020, format characters,
+// private use and unassigned code points, but true for the joiners, which several scripts need.
 func isVisible(r rune) bool {
 	return unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != '\u034f' || r == '\u200c' || r == '\u200d'
 }
 
-// checkDotAtom holds s against dot-atom-text (RFC 5322 section 3.2.3) with the non-ASCII of RFC 6531 section 3.3.
+// checkDotAtom checks that s is a dot-atom-text (RFC 5322 section 3.2.3), which may contain non-ASCII characters (RFC
+// 6531 section 3.3).
 func checkDotAtom(s string) error {
 	const specials = "!#$%&'*+-/=?^_`{|}~"
 	if s[0] == '.' || s[len(s)-1] == '.' || strings.Contains(s, "..") {
@@ -159,7 +161,8 @@ func checkDotAtom(s string) error {
 	return nil
 }
 
-// unquote reads a quoted-string (RFC 5321 section 4.1.2) that must span all of s.
+// unquote returns the content of s, which must be one quoted-string (RFC 5321 section 4.1.2); otherwise closed is
+// false.
 func unquote(s string) (text string, closed bool) {
 	var b strings.Builder
 	for i := 1; i < len(s); i++ {
@@ -176,19 +179,19 @@ func unquote(s string) (text string, closed bool) {
 	return "", false
 }
 
-// quote writes the one canonical quoted-string for text: only '"' and '\' escaped.
+// quote returns the canonical quoted-string of text, which escapes only '"' and '\'.
 func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// lowerNFC lower-cases in between two normalisations: composing can give a capital (U+2126 to U+03A9), and lower-casing
-// can give what composes further.
+// lowerNFC returns s in lower case and NFC. It normalises twice, because composing can produce a capital (U+2126
+// becomes U+03A9), and lower-casing can produce characters that compose.
 func lowerNFC(s string) string {
 	return norm.NFC.String(strings.ToLower(norm.NFC.String(s)))
 }
 
-// cutTag splits a sub-address from the mailbox: at the first '-' for Yahoo's disposable addresses, else at the first
-// '+' (RFC 5233 names the practice). A mark in first place is no tag.
+// cutTag splits the tag of a sub-address (RFC 5233) from the mailbox: at the first '-' for Yahoo's disposable
+// addresses, and at the first '+' for other providers. A mark at the start does not begin a tag.
 func cutTag(user, provider string) (mailbox, tag string) {
 	mark := "+"
 	if provider == "yahoo" {
@@ -204,7 +207,8 @@ func cutTag(user, provider string) (mailbox, tag string) {
 	return mailbox, user[at+len(mark):]
 }
 
-// foldFastmail reads Fastmail's subdomain addressing: anything@user.fastmail.com is user@fastmail.com.
+// foldFastmail returns the user of Fastmail's subdomain addressing: anything@user.fastmail.com belongs to
+// user@fastmail.com.
 func foldFastmail(domain string) (user string, folded bool) {
 	user, parent, found := strings.Cut(domain, ".")
 	if !found || providers[parent] != "fastmail" || user == "www" || strings.HasPrefix(user, "xn--") {

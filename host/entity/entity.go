@@ -1,9 +1,9 @@
-// Package entity turns what an API consumer sent (a domain, an email address, a phone number or an IBAN) into one
-// normalised value and the facts that can be read from the text alone. It is pure: no network, no clock, no state.
+// Package entity parses a domain, an email address, a phone number or an IBAN into a normalised value and the facts
+// that follow from the text alone. It uses no network, clock or state; lookups live in package facts.
 //
-// Two outcomes are kept apart. Text that cannot be such an entity at all is an [*InvalidError], a 400 to the consumer.
-// Text that is well formed but wrong (an IBAN with a wrong check digit, a phone number outside its country's plan) is
-// an [Entity] whose facts say what is wrong, so that it can be scored.
+// Text that cannot be such an entity is an [*InvalidError], which clients see as a 400. Text that is well-formed but
+// wrong (an IBAN with wrong check digits, a phone number outside its country's numbering plan) is an [Entity] whose
+// facts describe the error, so that it can be scored.
 package entity
 
 import (
@@ -14,10 +14,10 @@ import (
 	"unicode/utf8"
 )
 
-// Type is one of the four kinds of entity that can be checked (spec section 2.1).
+// Type is one of the four types of entity that can be checked (contract section 2.1).
 type Type string
 
-// The types, named as the request fields are.
+// The types, which have the names of the request fields.
 const (
 	Domain Type = "domain"
 	Email  Type = "email"
@@ -25,11 +25,11 @@ const (
 	IBAN   Type = "iban"
 )
 
-// Types lists the types in the order in which a request with several fields is read: the first one present is scored.
+// Types returns the types in order of precedence: a request with several fields scores the first.
 func Types() []Type { return []Type{Domain, Email, Phone, IBAN} }
 
-// Facts holds what is known of an entity, by the names of [FactTable]. A fact that is unknown or does not apply is
-// absent; no fact is ever empty.
+// Facts holds the known facts about an entity, by the names of [FactTable]. A fact that is unknown or does not apply is
+// absent, never empty.
 type Facts map[string]string
 
 func (f Facts) set(name, value string) {
@@ -46,39 +46,39 @@ func (f Facts) setYes(name string, yes bool) {
 	}
 }
 
-// Entity is one parsed subject of a check.
+// Entity is a parsed entity.
 type Entity struct {
 	Type Type
-	// Value is the normalised text, the identity that pseudonyms and the reputation graph are made from. It is UTF-8
-	// without control characters, and Parse(Type, Value, country) gives it back unchanged.
+	// Value is the normalised text. It identifies the entity in pseudonyms and in the reputation graph. It is UTF-8
+	// without control characters, and Parse(Type, Value, country) returns it unchanged.
 	Value string
 	Facts Facts
 }
 
-// InvalidError says why text cannot be an entity, in words meant for an API consumer.
+// InvalidError is the reason why text is not a valid entity, worded for API clients.
 type InvalidError struct {
 	Field  string // the request field: a Type, "type" or "region.country"
-	Reason string // one clause without a full stop; echoes at most 32 characters of the input, escaped
+	Reason string // a clause without a full stop; repeats at most maxEcho characters of the input, escaped
 }
 
-// Error gives "field: reason".
+// Error returns "field: reason".
 func (e *InvalidError) Error() string { return e.Field + ": " + e.Reason }
 
-// refusal is an InvalidError that does not know its field yet: an email's domain is refused as part of the email.
+// refusal is the Reason of an InvalidError, before the field is known.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
 func refuse(format string, args ...any) error { return refusal(fmt.Sprintf(format, args...)) }
 
-// maxRawBytes bounds every later step's work; no valid entity comes near it (the longest is an email of 254 bytes).
+// maxRawBytes limits the work of all later steps. The longest valid entity is an email address of 254 bytes.
 const maxRawBytes = 1024
 
-// maxEcho bounds how many characters of the input an error repeats, so that errors cannot carry payloads.
+// maxEcho is the maximum number of input characters that an error repeats, so that errors cannot carry payloads.
 const maxEcho = 32
 
-// Parse normalises raw as an entity of type t and reads its facts. country is the request's region (see [Country]); it
-// decides how a phone number in national format is read. Every error is an [*InvalidError].
+// Parse normalises raw as an entity of type t and derives its facts. country is the request's region (see [Country]),
+// in whose numbering plan a national phone number is read. Every error is an [*InvalidError].
 func Parse(t Type, raw, country string) (Entity, error) {
 	region, err := Country(country)
 	if err != nil {
@@ -108,7 +108,7 @@ func Parse(t Type, raw, country string) (Entity, error) {
 	return Entity{Type: t, Value: facts["entity.value"], Facts: facts}, nil
 }
 
-// clean trims ASCII white space and refuses what no entity may hold. Everything after it works on short, valid UTF-8.
+// clean trims ASCII white space and refuses characters that no entity can contain. Its result is short, valid UTF-8.
 func clean(t Type, raw string) (string, error) {
 	if len(raw) > maxRawBytes {
 		return "", refuse("is longer than %d bytes", maxRawBytes)
@@ -122,22 +122,22 @@ func clean(t Type, raw string) (string, error) {
 	}
 	for _, r := range text {
 		switch {
-		case r == '\t' && (t == IBAN || t == Phone): // separates groups in pasted tables
+		case r == '\t' && (t == IBAN || t == Phone): // a separator in pasted tables
 		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
 			return "", refuse("contains the control character U+%04X", r)
-		case r == unicode.ReplacementChar: // what decoders leave where text was not UTF-8
+		case r == unicode.ReplacementChar: // decoders insert it for invalid UTF-8
 			return "", refuse("contains U+FFFD, which stands for invalid text")
-		case isBidiControl(r) && t != Phone: // contact lists wrap numbers in them
+		case isBidiControl(r) && t != Phone: // address books wrap phone numbers in them
 			return "", refuse("contains the text direction control U+%04X, which can disguise the text", r)
 		}
 	}
 	return text, nil
 }
 
-// isBidiControl knows the characters of Unicode's Bidi_Control property, which reorder how text is shown.
+// isBidiControl reports whether r has Unicode's Bidi_Control property, so that it can reorder displayed text.
 func isBidiControl(r rune) bool { return unicode.Is(unicode.Bidi_Control, r) }
 
-// excerpt quotes a piece of the input for an error text: short, and escaped so that it is safe in any log.
+// excerpt quotes a part of the input for an error, truncated to maxEcho characters and escaped for logs.
 func excerpt(s string) string {
 	var b strings.Builder
 	n := 0
@@ -153,7 +153,7 @@ func excerpt(s string) string {
 	return "'" + b.String() + "'"
 }
 
-// Guess says which type a value typed on the command line most likely has. It never fails; [Parse] decides.
+// Guess returns the most likely type of a value entered on the command line. The value may still be invalid.
 func Guess(raw string) Type {
 	text := strings.TrimSpace(raw)
 	if len(text) > maxRawBytes {
@@ -173,21 +173,21 @@ func Guess(raw string) Type {
 	return Domain
 }
 
-// Parent is what an entity hangs on in the reputation graph: many entities share one.
+// Parent is a node of the reputation graph that many entities share, such as a bank or a mail domain.
 type Parent struct{ Kind, Value string }
 
-// rangeDigits is how much of an E.164 number names the block it was allotted from: country, area or operator, and
-// block.
+// rangeDigits is the number of leading digits of an E.164 number that identify the block it was assigned from: country,
+// area or operator, and block.
 const rangeDigits = 7
 
-// Parents lists what e hangs on, widest last: the registrable domain of a host name ("registrable"), the mail domain of
-// an address ("maildomain"), the first 7 digits of a phone number ("range"), the bank of an IBAN with its country
-// ("bank"). What the facts do not tell is left out.
+// Parents returns the parents of e that its facts determine, widest last: the mail domain of an email address
+// ("maildomain"), the registrable domain of a domain or email address ("registrable"), the first 7 digits of a phone
+// number ("range"), the country and bank of an IBAN ("bank").
 func (e Entity) Parents() []Parent {
-	var held []Parent
+	var parents []Parent
 	add := func(kind, value string) {
 		if value != "" && value != e.Value {
-			held = append(held, Parent{kind, value})
+			parents = append(parents, Parent{kind, value})
 		}
 	}
 	switch e.Type {
@@ -205,5 +205,5 @@ func (e Entity) Parents() []Parent {
 			add("bank", e.Facts["iban.country"]+bank)
 		}
 	}
-	return held
+	return parents
 }

@@ -2,10 +2,10 @@ package entity
 
 import "slices"
 
-// Fact describes one fact that parsing can produce. Layers read facts by these names (sdk/ABI.md section 7).
+// Fact describes a fact that layers can read by its name (sdk/ABI.md section 7).
 type Fact struct{ Name, Format, Example string }
 
-// FactTable lists every fact this package produces, in the order in which ABI.md prints them.
+// FactTable returns the facts that this package produces, in the order of ABI.md.
 func FactTable() []Fact { return slices.Clone(factTable) }
 
 var factTable = []Fact{
@@ -40,10 +40,12 @@ var factTable = []Fact{
 	{"phone.valid", "yes or no: matches a range of its country's numbering plan", "yes"},
 	{"phone.possible", "possible, too_short, too_long, local_only or invalid_length", "possible"},
 	{"phone.assumed", "yes when the country was guessed (national format, region EU); else no", "no"},
-	{"phone.otherwise_ordinary", "yes when the country was guessed and another plan, which fits the writing as well, has the " +
-		"number as a mobile or fixed line where the guessed one has a special number; else no; absent without phone.e164", "no"},
+	{"phone.otherwise_ordinary", "yes when the country was guessed and another plan, which fits the writing " +
+		"as well, has the number as a mobile or fixed line where the guessed one has a special number; else no; " +
+		"absent without phone.e164", "no"},
 	{"iban.country", "the first two letters", "DE"},
-	{"iban.listed", "yes when the ISO 13616 registry lists the country, or the country issues IBANs without being in it", "yes"},
+	{"iban.listed", "yes when the ISO 13616 registry lists the country, or the country issues IBANs " +
+		"without being in it", "yes"},
 	{"iban.structure", "ok, length or format, against the registry; absent when not listed", "ok"},
 	{"iban.check", "ok or wrong: ISO 7064 mod 97-10", "ok"},
 	{"iban.check_digits", "the two digits as written", "89"},

@@ -5,8 +5,8 @@ import (
 	"unicode"
 )
 
-// The bounds of ISO 13616-1: two letters, two check digits and a BBAN of at most 30 characters. The lower bound is
-// short of every registered length (Norway's 15), so that a truncated IBAN is scored as one.
+// The limits on an IBAN. By ISO 13616-1 it has two letters, two check digits and a BBAN of at most 30 characters. The
+// minimum is below the shortest registered length (Norway's 15), so that a truncated IBAN is still scored.
 const (
 	minIBANBytes = 8
 	maxIBANBytes = 34
@@ -58,14 +58,14 @@ func okOrWrong(ok bool) string {
 	return "wrong"
 }
 
-// ibanCode gives the electronic form (ISO 13616-1): capitals and digits without grouping. Spaces of any width, tabs and
-// hyphens group; a leading "IBAN" or "IBAN:" as printed on invoices is dropped.
+// ibanCode returns the electronic format of ISO 13616-1: capitals and digits without separators. It drops white space,
+// hyphens and dashes, and a leading "IBAN" or "IBAN:", which invoices print.
 func ibanCode(text string) (string, error) {
 	code := make([]byte, 0, maxIBANBytes)
 	for _, r := range text {
 		switch {
-		case unicode.IsSpace(r), r == '-', r == '\u2010', r == '\u2011', r == '\u2013', r == ':' &&
-			string(code) == "IBAN":
+		case unicode.IsSpace(r), r == '-', r == '\u2010', r == '\u2011', r == '\u2013':
+		case r == ':' && string(code) == "IBAN":
 		case r >= 'a' && r <= 'z':
 			code = append(code, byte(r)-'a'+'A')
 		case r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
@@ -77,7 +77,7 @@ func ibanCode(text string) (string, error) {
 	return strings.TrimPrefix(string(code), "IBAN"), nil
 }
 
-// ibanShaped tells whether code could be an IBAN of some country, listed or not.
+// ibanShaped reports whether code has the form of an IBAN, whatever its country.
 func ibanShaped(code string) bool {
 	return len(code) >= minIBANBytes && len(code) <= maxIBANBytes &&
 		isCapital(code[0]) && isCapital(code[1]) && isDigit(code[2]) && isDigit(code[3])
@@ -85,14 +85,14 @@ func ibanShaped(code string) bool {
 
 func isCapital(c byte) bool { return c >= 'A' && c <= 'Z' }
 
-// ibanCheckHolds verifies the check digits by ISO 7064 mod 97-10. 00, 01 and 99 satisfy the congruence for some numbers
-// but are never issued: the digits are 98 less a remainder of 0 to 96.
+// ibanCheckHolds verifies the check digits by ISO 7064 mod 97-10. They are 98 minus a remainder of 0 to 96, so 00, 01
+// and 99 are never issued, although they satisfy the congruence for some IBANs.
 func ibanCheckHolds(code string) bool {
 	digits := code[2:4]
 	return digits != "00" && digits != "01" && digits != "99" && mod97(code[4:]+code[:4]) == 1
 }
 
-// mod97 reads s as a decimal number, its letters as 10 to 35, and gives the remainder by 97.
+// mod97 returns the remainder by 97 of s read as a decimal number, with its letters replaced by 10 to 35.
 func mod97(s string) int {
 	n := 0
 	for i := range len(s) {
@@ -105,7 +105,7 @@ func mod97(s string) int {
 	return n
 }
 
-// fit holds a BBAN against the form: "ok", "length" or "format".
+// fit compares a BBAN with the form and returns "ok", "length" or "format".
 func (f ibanForm) fit(bban string) string {
 	at, ok := 0, true
 	for rest := f.bban; rest != ""; {
@@ -116,7 +116,7 @@ func (f ibanForm) fit(bban string) string {
 			return "length"
 		}
 		for _, c := range []byte(bban[at : at+count]) {
-			// Class c allows every capital and digit, and the electronic form holds nothing else.
+			// Class c allows all characters of the electronic format.
 			ok = ok && (class != 'n' || isDigit(c)) && (class != 'a' || isCapital(c))
 		}
 		at += count
@@ -130,7 +130,7 @@ func (f ibanForm) fit(bban string) string {
 	return "ok"
 }
 
-// nextField cuts the first field off a BBAN structure such as "8n10n".
+// nextField splits off the first field of a BBAN structure such as "8n10n".
 func nextField(spec string) (count int, class byte, rest string) {
 	i := 0
 	for ; isDigit(spec[i]); i++ {

@@ -1,9 +1,8 @@
 package entity
 
-// nationalCheck verifies the check digits that a country puts inside its BBANs. The BBAN must fit the country's form.
-// known is false where the country has none, where the algorithm depends on the bank, or where it does not apply to
-// this account; absence says nothing against an account. The Netherlands' test by 11 is left out: banks issue numbers
-// that do not pass it.
+// nationalCheck verifies the national check digits within a BBAN that fits the country's form. known is false if the
+// country has none or if its algorithm depends on the bank. The Dutch check by 11 is left out, because banks issue
+// numbers that fail it.
 func nationalCheck(country, bban string) (holds, known bool) {
 	switch country {
 	case "BE":
@@ -17,13 +16,13 @@ func nationalCheck(country, bban string) (holds, known bool) {
 	case "FR", "MC", "BL", "GF", "GP", "MF", "MQ", "NC", "PF", "PM", "RE", "TF", "WF", "YT":
 		return digitsMod(ribDigits(bban), 97) == 0, true
 	case "CF", "CG", "CM", "DJ", "GA", "GQ", "KM", "MR", "TD", "TN":
-		return digitsMod(bban, 97) == 0, true // the French key, where accounts have no letters
+		return digitsMod(bban, 97) == 0, true // the French key, but accounts have no letters
 	case "ES":
 		return spanishDigit("00"+bban[:8]) == bban[8] && spanishDigit(bban[10:]) == bban[9], true
 	case "IT", "SM":
 		return italianLetter(bban[1:]) == bban[0], true
 	case "NO":
-		// Accounts with 00 after the bank's four digits leave the bank out of the sum at some banks and not at others.
+		// For accounts with 00 after the bank's four digits, some banks leave the bank out of the sum.
 		return weighted(bban, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2, 1)%11 == 0 ||
 			bban[4:6] == "00" && weighted(bban[6:], 5, 4, 3, 2, 1)%11 == 0, true
 	case "IS":
@@ -47,7 +46,7 @@ func nationalCheck(country, bban string) (holds, known bool) {
 	return false, false
 }
 
-// weighted sums the digits times their weights, which repeat when they run out.
+// weighted returns the sum of the digits times their weights. The weights repeat.
 func weighted(digits string, weights ...int) int {
 	sum := 0
 	for i := range len(digits) {
@@ -64,8 +63,8 @@ func digitsMod(digits string, m int) int {
 	return n
 }
 
-// ribDigits replaces an account's letters as the French relevé d'identité bancaire does: A to I, J to R and S to Z by 1
-// to 9, 1 to 9 and 2 to 9.
+// ribDigits replaces letters by digits as the French relevé d'identité bancaire does: A to I by 1 to 9, J to R by 1 to
+// 9, and S to Z by 2 to 9.
 func ribDigits(bban string) string {
 	const letters = "12345678912345678923456789"
 	digits := []byte(bban)
@@ -77,7 +76,7 @@ func ribDigits(bban string) string {
 	return string(digits)
 }
 
-// spanishDigit computes one of the two dígitos de control over ten digits.
+// spanishDigit returns one of the two Spanish dígitos de control, over ten digits.
 func spanishDigit(digits string) byte {
 	switch d := 11 - weighted(digits, 1, 2, 4, 8, 5, 10, 9, 7, 3, 6)%11; d {
 	case 11:
@@ -89,8 +88,8 @@ func spanishDigit(digits string) byte {
 	}
 }
 
-// italianLetter computes the CIN: characters in odd places (from 1) count by a table, those in even places by their
-// value, letters from A = 0.
+// italianLetter returns the Italian CIN. Characters at odd positions (from 1) count by a table, those at even positions
+// by their value, where A is 0.
 func italianLetter(s string) byte {
 	odd := [26]int{1, 0, 5, 7, 9, 13, 15, 17, 19, 21, 2, 4, 18, 20, 11, 3, 6, 8, 12, 14, 16, 10, 22, 25, 24, 23}
 	sum := 0
@@ -107,7 +106,7 @@ func italianLetter(s string) byte {
 	return byte('A' + sum%26)
 }
 
-// luhn verifies ISO/IEC 7812-1 annex B's check digit.
+// luhn verifies the check digit of ISO/IEC 7812-1 annex B.
 func luhn(digits string) bool {
 	sum := 0
 	for i := range len(digits) {
@@ -122,7 +121,7 @@ func luhn(digits string) bool {
 	return sum%10 == 0
 }
 
-// mod11x10 verifies ISO 7064 mod 11,10.
+// mod11x10 verifies the check digit of ISO 7064 mod 11,10.
 func mod11x10(digits string) bool {
 	p := 10
 	for i := range len(digits) - 1 {

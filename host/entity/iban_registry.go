@@ -1,22 +1,22 @@
 package entity
 
-// span is a half-open range of positions in a BBAN; none is the empty one.
+// span is a half-open range of positions in a BBAN. none is the empty span.
 type span struct{ from, to int }
 
 var none = span{}
 
-// ibanForm is what is registered of a country's IBAN.
+// ibanForm is the structure of a country's IBAN.
 type ibanForm struct {
-	// bban is the structure: lengths, each with its class, n digits, a capitals, c either.
+	// bban is a sequence of fields, each with its length and class: n for digits, a for capitals, c for both.
 	bban         string
 	bank, branch span
-	sepa         bool // in SEPA's geographical scope (European Payments Council, EPC409-09)
+	sepa         bool // in the geographical scope of SEPA (European Payments Council, EPC409-09)
 }
 
-// ibanForms holds, by country code: the countries of the IBAN registry that SWIFT keeps for ISO 13616-2; dependencies
-// that use their parent's form under a code of their own; and countries whose banks use the form without registration.
-// The last hold real accounts, so they count as listed: a layer would otherwise call every Algerian or Senegalese
-// account made up. Positions that are not sure are none.
+// ibanForms holds by country code the countries of SWIFT's IBAN registry (ISO 13616-2), dependencies that use the form
+// of another country under their own code, and countries whose banks use IBANs without registration. The last group
+// counts as listed, because layers would otherwise treat every Algerian or Senegalese account as fake. Uncertain
+// positions are none.
 var ibanForms = map[string]ibanForm{
 	"AD": {"4n4n12c", span{0, 4}, span{4, 8}, true},
 	"AE": {"3n16n", span{0, 3}, none, false},
@@ -108,7 +108,7 @@ var ibanForms = map[string]ibanForm{
 	"XK": {"4n10n2n", span{0, 2}, span{2, 4}, false},
 	"YE": {"4a4n18c", span{0, 4}, span{4, 8}, false},
 
-	// Dependencies with their parent's form.
+	// Dependencies that use the form of another country.
 	"AX": {"3n11n", span{0, 3}, none, true},
 	"BL": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
 	"GF": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
@@ -126,7 +126,7 @@ var ibanForms = map[string]ibanForm{
 	"WF": {"5n5n11c2n", span{0, 5}, span{5, 10}, false},
 	"YT": {"5n5n11c2n", span{0, 5}, span{5, 10}, true},
 
-	// In use without registration.
+	// Used without registration.
 	"AO": {"21n", span{0, 4}, span{4, 8}, false},
 	"BF": {"2c22n", span{0, 5}, span{5, 10}, false},
 	"BJ": {"2c22n", span{0, 5}, span{5, 10}, false},

@@ -9,20 +9,22 @@ import (
 	"github.com/nyaruka/phonenumbers"
 )
 
-// Digits of a number that can be checked: ITU-T E.164 section 6.2.1 allows 15 with the country code. Below 6 there are
-// only short codes, except in small plans, whose numbers are read where the request names the country.
+// The limits on the digits of a number. ITU-T E.164 section 6.2.1 allows 15, including the country code. Shorter
+// numbers than 6 digits are short codes, except in small numbering plans, where they are read if the request names the
+// country.
 const (
 	minPhoneDigits = 6
 	maxPhoneDigits = 15
 )
 
-// unionPlans are the member states of the EU, by population (Eurostat, 2024): a number in national format that fits
-// several plans is read in the first, as the likeliest.
+// unionPlans lists the member states of the EU by population (Eurostat, 2024). A national number that fits several
+// numbering plans equally well is read in the first.
 var unionPlans = strings.Fields("DE FR IT ES PL RO NL BE CZ PT SE GR HU AT BG DK FI SK IE HR LT SI LV EE CY LU MT")
 
-// otherPlans are tried after the EU's: its large neighbours, then the largest plans elsewhere (United Nations, World
-// Population Prospects 2024).
-var otherPlans = strings.Fields("GB TR UA CH NO RS US IN BR MX RU IL AU JP ID PK NG BD PH EG VN IR TH ZA KR CO AR MA SA")
+// otherPlans lists the plans to try after those of the EU: its large neighbours, then other countries with many
+// inhabitants (United Nations, World Population Prospects 2024).
+var otherPlans = strings.Fields("" +
+	"GB TR UA CH NO RS US IN BR MX RU IL AU JP ID PK NG BD PH EG VN IR TH ZA KR CO AR MA SA")
 
 func readPhone(text, region string, facts Facts) (string, error) {
 	d, err := readDial(text)
@@ -34,7 +36,7 @@ func readPhone(text, region string, facts Facts) (string, error) {
 	} else if n < minPhoneDigits && (d.international || region == union) {
 		return "", refuse("has fewer than %d digits", minPhoneDigits)
 	}
-	number, assumed, ordinary := d.number(region)
+	number, assumed, otherwiseOrdinary := d.number(region)
 	if len(d.digits) < minPhoneDigits && (number == nil || !phonenumbers.IsValidNumber(number)) {
 		return "", refuse("has fewer than %d digits", minPhoneDigits)
 	}
@@ -44,11 +46,12 @@ func readPhone(text, region string, facts Facts) (string, error) {
 		facts.set("phone.type", "unknown")
 		return d.String(), nil
 	}
-	facts.setYes("phone.otherwise_ordinary", ordinary)
+	facts.setYes("phone.otherwise_ordinary", otherwiseOrdinary)
 	e164 := phonenumbers.Format(number, phonenumbers.E164)
 	country := phonenumbers.GetRegionCodeForNumber(number)
 	if country == "" && !d.international && region != union && !assumed {
-		country = region // shared calling codes: an invalid number has only the request's word for its country
+		// If countries share a calling code, only the request tells the country of an invalid number.
+		country = region
 	}
 	facts.set("phone.e164", e164)
 	facts.set("phone.country", country)
@@ -61,15 +64,15 @@ func readPhone(text, region string, facts Facts) (string, error) {
 	return e164, nil
 }
 
-// dial is a number as it was written, without its formatting.
+// dial is a number as dialled, without a country.
 type dial struct {
 	text          string // as written, without extension
-	digits        string // ASCII; without the prefix 00
+	digits        string // ASCII, without the prefix 00
 	international bool   // began with '+' or 00
-	groups        []int  // how many digits stood together, in order
+	groups        []int  // lengths of the groups of digits, in order
 }
 
-// String is the identity of a number that no plan explains.
+// String returns the normalised value of a number that fits no numbering plan.
 func (d dial) String() string {
 	if d.international {
 		return "+" + d.digits
@@ -77,7 +80,8 @@ func (d dial) String() string {
 	return d.digits
 }
 
-// readDial drops formatting, an extension and a "tel:" prefix (RFC 3966), and reads the digits of every script.
+// readDial parses a number without its formatting, its extension and a "tel:" prefix (RFC 3966). It accepts the digits
+// of all scripts.
 func readDial(text string) (dial, error) {
 	number := cutExtension(text)
 	if len(number) >= 4 && strings.EqualFold(number[:4], "tel:") {
@@ -113,13 +117,13 @@ func readDial(text string) (dial, error) {
 		return dial{}, refuse("contains no digits")
 	}
 	if rest, found := strings.CutPrefix(d.digits, "00"); found && !d.international {
-		d.digits, d.international = rest, true // ITU-T E.123: the common international prefix
+		d.digits, d.international = rest, true // the most common international prefix (ITU-T E.164)
 	}
 	return d, nil
 }
 
-// digitValue reads a decimal digit of any script. Unicode lays each script's ten digits out in order from a zero, and
-// ranges of category Nd hold whole tens.
+// digitValue returns the value of a decimal digit of any script. In Unicode, the ten digits of a script are contiguous,
+// and the ranges of category Nd consist of such tens.
 func digitValue(r rune) (int, bool) {
 	if r < utf8.RuneSelf {
 		return int(r - '0'), r >= '0' && r <= '9'
@@ -137,14 +141,14 @@ func digitValue(r rune) (int, bool) {
 	return 0, false
 }
 
-// isPhoneSeparator knows what people write between digits, and the invisible characters that come with pasted numbers.
+// isPhoneSeparator reports whether r is a separator between digits or an invisible character, as in pasted numbers.
 func isPhoneSeparator(r rune) bool {
 	return unicode.IsSpace(r) || unicode.Is(unicode.Pd, r) || isBidiControl(r) ||
 		strings.ContainsRune("()[]./·•~−（）．／\u200b\u2060\ufeff\u00ad", r)
 }
 
-// cutExtension splits an extension off: "ext. 12", "x12", "#12", ";ext=12" at the end, of at most 7 digits. Address
-// books write what is dialled after a pause as ",,12".
+// cutExtension removes an extension of at most 7 digits: "ext. 12", "x12", "#12", ";ext=12" (RFC 3966), or ",,12",
+// which means dialling after a pause.
 func cutExtension(text string) (number string) {
 	head := strings.TrimRight(text, "0123456789")
 	if digits := len(text) - len(head); digits == 0 || digits > 7 {
@@ -160,9 +164,9 @@ func cutExtension(text string) (number string) {
 	return text
 }
 
-// number reads d, in the region's plan when d is in national format. nil means that no plan explains d. assumed tells
-// that the country is a guess, ordinary that another guess would have been as good and makes an ordinary number of it.
-func (d dial) number(region string) (number *phonenumbers.PhoneNumber, assumed, ordinary bool) {
+// number reads d, in the region's numbering plan if d is a national number. It returns nil if d fits no plan. assumed
+// reports whether the country is a guess. otherwiseOrdinary is as in guess.
+func (d dial) number(region string) (number *phonenumbers.PhoneNumber, assumed, otherwiseOrdinary bool) {
 	if d.international {
 		return readE164("+" + d.digits), false, false
 	}
@@ -176,47 +180,47 @@ func (d dial) number(region string) (number *phonenumbers.PhoneNumber, assumed, 
 		}
 		return number, false, false
 	}
-	number, ordinary = d.guess()
-	return number, true, ordinary
+	number, otherwiseOrdinary = d.guess()
+	return number, true, otherwiseOrdinary
 }
 
-// guess finds the plan of a number in national format when nothing names its country. Many plans accept the same
-// digits; how they were written tells those apart: "(800) 253-7078" is North American, "800 25 37 07" is not. Of plans
-// that look equally likely the first wins, and the EU's come first. A special number, such as premium rate, is told
-// from one that is a person's mobile or fixed line in another plan that looks as likely.
-func (d dial) guess() (best *phonenumbers.PhoneNumber, ordinary bool) {
+// guess reads a national number whose country is unknown. Many plans accept the same digits, so the plan whose format
+// resembles the number most wins: "(800) 253-7078" is North American, "800 25 37 07" is not. Of equally likely plans
+// the first wins; those of the EU come first. otherwiseOrdinary reports that the result is a special number, such as
+// premium rate, but a mobile or fixed line in another plan that is as likely.
+func (d dial) guess() (best *phonenumbers.PhoneNumber, otherwiseOrdinary bool) {
 	if len(d.digits) > 10 { // longer than most national numbers
 		if number := d.withoutPlus(); number != nil {
 			return number, false
 		}
 	}
-	likest := otherDigits
+	highest := otherDigits
 	for _, plans := range [][]string{unionPlans, otherPlans} {
 		for _, region := range plans {
 			number, err := phonenumbers.Parse(d.digits, region)
 			if err != nil || !phonenumbers.IsValidNumber(number) {
 				continue
 			}
-			l := d.likeness(phonenumbers.Format(number, phonenumbers.NATIONAL))
+			s := d.similarity(phonenumbers.Format(number, phonenumbers.NATIONAL))
 			switch {
-			case l > likest:
-				best, likest, ordinary = number, l, false
-			case l == likest && best != nil && !ordinary:
-				ordinary = personal(number) && !personal(best)
+			case s > highest:
+				best, highest, otherwiseOrdinary = number, s, false
+			case s == highest && best != nil && !otherwiseOrdinary:
+				otherwiseOrdinary = isOrdinary(number) && !isOrdinary(best)
 			}
-			if likest == sameText && (ordinary || personal(best)) {
-				return canonical(best), ordinary
+			if highest == sameText && (otherwiseOrdinary || isOrdinary(best)) {
+				return canonical(best), otherwiseOrdinary
 			}
 		}
 	}
 	if best == nil {
 		return d.withoutPlus(), false
 	}
-	return canonical(best), ordinary
+	return canonical(best), otherwiseOrdinary
 }
 
-// personal tells whether number is of a kind that people have at home or carry.
-func personal(number *phonenumbers.PhoneNumber) bool {
+// isOrdinary reports whether number is a mobile or fixed line.
+func isOrdinary(number *phonenumbers.PhoneNumber) bool {
 	switch phonenumbers.GetNumberType(number) {
 	case phonenumbers.MOBILE, phonenumbers.FIXED_LINE, phonenumbers.FIXED_LINE_OR_MOBILE:
 		return true
@@ -224,8 +228,8 @@ func personal(number *phonenumbers.PhoneNumber) bool {
 	return false
 }
 
-// How much a number as written looks like a plan's own national format of it. Other digits mean that a trunk prefix was
-// written where the plan has none, or the other way round. Bare digits can look like no more than the same digits.
+// The similarity of a number as written and in a plan's national format, lowest first. The digits differ if only one of
+// the two has a trunk prefix. Digits without separators are at most sameDigits.
 const (
 	otherDigits = iota
 	sameDigits
@@ -233,7 +237,7 @@ const (
 	sameText
 )
 
-func (d dial) likeness(formatted string) int {
+func (d dial) similarity(formatted string) int {
 	digits, groups := runs(formatted)
 	switch {
 	case digits != d.digits:
@@ -248,7 +252,7 @@ func (d dial) likeness(formatted string) int {
 	return sameDigits
 }
 
-// runs gives the ASCII digits of s, and how many stand together each time.
+// runs returns the ASCII digits of s and the lengths of their groups.
 func runs(s string) (digits string, groups []int) {
 	for _, run := range strings.FieldsFunc(s, func(r rune) bool { return r < '0' || r > '9' }) {
 		digits += run
@@ -257,7 +261,7 @@ func runs(s string) (digits string, groups []int) {
 	return digits, groups
 }
 
-// withoutPlus reads d as an international number whose '+' was lost, if that makes a valid one.
+// withoutPlus reads d as an international number without its '+'. It returns nil if that is not a valid number.
 func (d dial) withoutPlus() *phonenumbers.PhoneNumber {
 	number := readE164("+" + d.digits)
 	if number == nil || !phonenumbers.IsValidNumber(number) {
@@ -278,8 +282,8 @@ func canonical(number *phonenumbers.PhoneNumber) *phonenumbers.PhoneNumber {
 	return readE164(phonenumbers.Format(number, phonenumbers.E164))
 }
 
-// readE164 reads a number in international form. Parsing drops trunk prefixes, and what is left can parse differently
-// again ("+4400..."), so it is repeated until the number stays the same: one number must have one identity.
+// readE164 parses an international number, or returns nil. Parsing drops trunk prefixes, and the result can parse
+// differently again ("+4400..."). Parsing is repeated until the number is stable, so that it has one normalised value.
 func readE164(e164 string) *phonenumbers.PhoneNumber {
 	for range 4 {
 		number, err := phonenumbers.Parse(e164, "ZZ")
