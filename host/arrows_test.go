@@ -46,7 +46,7 @@ var arrows = map[string]struct{ imports, reason string }{
 	"host/postgres":      {"", "starting a server needs no knowledge of its contents"},
 	"host/bench":         {"", "load is generated from outside the host"},
 	"registry":           {"sdk", "manifests and lineups are documents"},
-	"registry/layertest": {"registry host/check host/entity sdk", "layers are tested natively, against the core's verdicts"},
+	"registry/layertest": {"registry host/check host/entity sdk", "layer tests run natively and fuse like the core"},
 
 	// The core declares the interfaces that other packages implement.
 	"host/check":   {"host/entity", "the core declares what it needs, and others implement it"},

@@ -18,7 +18,7 @@ const (
 	pointsSendsNoMail  = 45
 	pointsImplicitMail = 10
 	pointsForgeable    = 8
-	pointsAnybodySends = 15
+	pointsOpenSPF      = 15
 	pointsParkedMail   = 30
 
 	pointsNoDomain  = 30 // usually a typing mistake, but a domain that was taken down looks the same
@@ -144,7 +144,7 @@ func (f *lookups) scoreMail(c *sdk.Check) {
 			f.host+" names no mail server; mail would go to its web address")
 	}
 	if f.spf == "pass_all" {
-		c.Signal(pointsAnybodySends, "network:mail:open", f.host+" lets anybody send mail in its name (SPF +all)")
+		c.Signal(pointsOpenSPF, "network:mail:open", f.host+" lets anybody send mail in its name (SPF +all)")
 	} else if f.spf == "none" && f.dmarc == "none" {
 		c.Signal(pointsForgeable, "network:mail:forgeable", f.host+
 			" says nothing about who may send mail in its name: no SPF, no DMARC")

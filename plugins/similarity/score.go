@@ -9,7 +9,7 @@ import (
 	"assay/sdk"
 )
 
-// The points by the number of letters and the distance to the nearest reported name. They are proportional to the log
+// The points, by the number of letters and the distance to the nearest reported name. They are proportional to the log
 // of how much more often reported names have such a neighbour than honest ones do. Honest names resemble reported ones
 // by chance, so the layer alone never reaches review in the default lineup (TestVerdicts).
 const (
