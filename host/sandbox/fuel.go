@@ -36,8 +36,8 @@ type fuelTank struct {
 }
 
 // A slice has meter.Slice units, and fewer close to the deadline: as many as the slowest guest burns in the time left.
-// That is one that touches memory which the kernel must first allocate. So a guest that slows down suddenly cannot
-// overrun its deadline by more than any other.
+// The slowest guest keeps touching new pages of memory, which the kernel must allocate. Thus a guest that suddenly
+// slows down does not overrun its deadline by more than any other.
 const (
 	slowestUnit = 800 * time.Nanosecond
 	minSlice    = 250
