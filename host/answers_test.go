@@ -16,21 +16,21 @@ import (
 
 var updateAnswers = flag.Bool("update-answers", false, "rewrite the recorded answers in testdata/answers")
 
-// recorded is one request and the answer that the host must give to it.
+// recorded is a request and the answer that a host must give.
 type recorded struct {
 	Path   string          `json:"path"`
 	Body   string          `json:"body"`
 	Status int             `json:"status"`
-	Answer json.RawMessage `json:"answer"` // without references and times, which no two checks share
+	Answer json.RawMessage `json:"answer"` // without the fields that differ between runs
 }
 
-// TestAnswers asks a host everything in testdata/answers and compares the answers with the recorded ones. A change that
-// is meant to alter answers rewrites them: go test ./host -run TestAnswers -update-answers.
+// TestAnswers sends the requests in testdata/answers to a host and compares its answers with the recorded ones. To
+// record the answers again after an intended change: go test ./host -run TestAnswers -update-answers.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database)
-	// Two accounts share the quota. With a third the reputation graph would begin to speak.
+	// One account's quota is too small. From three accounts on, the reputation graph would influence scores.
 	domains := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 	others := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
 	files, err := filepath.Glob("testdata/answers/*.jsonl")
@@ -43,11 +43,11 @@ func TestAnswers(t *testing.T) {
 			if strings.HasPrefix(filepath.Base(file), "domain") {
 				key = domains
 			}
-			var now bytes.Buffer
-			lines := json.NewEncoder(&now)
+			var answers bytes.Buffer
+			lines := json.NewEncoder(&answers)
 			lines.SetEscapeHTML(false)
 			for _, want := range readRecorded(t, file) {
-				got := answerTo(t, host, key, want)
+				got := replay(t, host, key, want)
 				if err := lines.Encode(got); err != nil {
 					t.Fatal(err)
 				}
@@ -57,7 +57,7 @@ func TestAnswers(t *testing.T) {
 				}
 			}
 			if *updateAnswers {
-				if err := os.WriteFile(file, now.Bytes(), 0o644); err != nil {
+				if err := os.WriteFile(file, answers.Bytes(), 0o644); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -81,8 +81,8 @@ func readRecorded(t *testing.T, file string) (all []recorded) {
 	return all
 }
 
-// answerTo sends a recorded request once more.
-func answerTo(t *testing.T, host *hostProcess, key string, r recorded) recorded {
+// replay sends a recorded request and returns it with the new answer.
+func replay(t *testing.T, host *hostProcess, key string, r recorded) recorded {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.url+r.Path, strings.NewReader(r.Body))
 	if err != nil {
@@ -102,26 +102,26 @@ func answerTo(t *testing.T, host *hostProcess, key string, r recorded) recorded 
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(lasting(answer)); err != nil {
+	if err := enc.Encode(withoutVolatile(answer)); err != nil {
 		t.Fatal(err)
 	}
 	r.Status, r.Answer = response.StatusCode, bytes.TrimSpace(text.Bytes())
 	return r
 }
 
-// lasting removes what differs from one check to the next.
-func lasting(v any) any {
+// withoutVolatile removes the fields that differ between runs.
+func withoutVolatile(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
 		delete(v, "ref")
 		delete(v, "timestamp")
-		delete(v, "subject") // a pseudonym, under a secret of this run's own
+		delete(v, "subject") // a pseudonym, computed with this run's secret
 		for k, e := range v {
-			v[k] = lasting(e)
+			v[k] = withoutVolatile(e)
 		}
 	case []any:
 		for i, e := range v {
-			v[i] = lasting(e)
+			v[i] = withoutVolatile(e)
 		}
 	}
 	return v

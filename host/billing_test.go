@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/cookiejar"
@@ -23,10 +22,10 @@ import (
 
 const stripeSecret = "whsec_of_the_tests"
 
-// stripeServer is as much of Stripe as a checkout needs: it has a price, and opens checkout sessions.
+// stripeServer implements the parts of Stripe's API that a checkout needs: prices and checkout sessions.
 type stripeServer struct {
 	*httptest.Server
-	checkouts chan string // the checkouts that sessions were opened for
+	checkouts chan string // ids of the checkouts of opened sessions
 }
 
 func newStripeServer(t *testing.T) *stripeServer {
@@ -42,7 +41,7 @@ func newStripeServer(t *testing.T) *stripeServer {
 			answer = map[string]string{"id": "cs_1", "object": "checkout.session",
 				"url": "https://checkout.stripe.com/c/pay/cs_1"}
 		default:
-			t.Errorf("Stripe was asked for %s %s", r.Method, r.URL.Path)
+			t.Errorf("unexpected request to Stripe: %s %s", r.Method, r.URL.Path)
 			http.Error(w, "{}", http.StatusNotFound)
 			return
 		}
@@ -52,7 +51,7 @@ func newStripeServer(t *testing.T) *stripeServer {
 	return s
 }
 
-// stripeEvent is what Stripe tells.
+// stripeEvent is an event sent by Stripe.
 type stripeEvent struct {
 	id, kind string
 	at       time.Time
@@ -61,16 +60,17 @@ type stripeEvent struct {
 
 func completed(id, checkout string, at time.Time) stripeEvent {
 	return stripeEvent{id, "checkout.session.completed", at, map[string]any{
-		"object": "checkout.session", "payment_status": "paid", "client_reference_id": checkout, "customer": "cus_" +
-			checkout, "subscription": "sub_" + checkout,
+		"object": "checkout.session", "payment_status": "paid", "client_reference_id": checkout,
+		"customer": "cus_" + checkout, "subscription": "sub_" + checkout,
 	}}
 }
 
 func subscribed(id, checkout, kind, status string, at time.Time) stripeEvent {
+	price := map[string]string{"lookup_key": "assay_pro_9900"}
 	return stripeEvent{id, "customer.subscription." + kind, at, map[string]any{
 		"object": "subscription", "id": "sub_" + checkout, "customer": "cus_" + checkout, "status": status,
 		"metadata": map[string]string{"assay_checkout": checkout},
-		"items":    map[string]any{"data": []any{map[string]any{"price": map[string]string{"lookup_key": "assay_pro_9900"}}}},
+		"items":    map[string]any{"data": []any{map[string]any{"price": price}}},
 	}}
 }
 
@@ -86,15 +86,15 @@ func (e stripeEvent) body(t *testing.T) []byte {
 	return body
 }
 
-// tell posts an event, signed with a secret at a time, and returns the status of the answer.
-func (h *hostProcess) tell(t *testing.T, e stripeEvent, secret string, at time.Time) int {
+// sendEvent posts a Stripe event, signed with a secret at a time, and returns the status of the answer.
+func (h *hostProcess) sendEvent(t *testing.T, e stripeEvent, secret string, at time.Time) int {
 	t.Helper()
 	signed := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: e.body(t), Secret: secret,
 		Timestamp: at})
-	return h.tellRaw(t, signed.Payload, signed.Header)
+	return h.sendRawEvent(t, signed.Payload, signed.Header)
 }
 
-func (h *hostProcess) tellRaw(t *testing.T, body []byte, signature string) int {
+func (h *hostProcess) sendRawEvent(t *testing.T, body []byte, signature string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, h.url+"/api/billing/stripe",
 		strings.NewReader(string(body)))
@@ -111,7 +111,7 @@ func (h *hostProcess) tellRaw(t *testing.T, body []byte, signature string) int {
 	defer response.Body.Close()
 	text, err := io.ReadAll(response.Body)
 	if err != nil || strings.Contains(string(text), stripeSecret) {
-		t.Errorf("answered %s, %v", text, err)
+		t.Errorf("answer %q, error %v", text, err)
 	}
 	return response.StatusCode
 }
@@ -158,7 +158,7 @@ func (b *buyer) subscribe(s *stripeServer) string {
 	response, err := b.client.PostForm(b.host.url+"/subscribe", url.Values{"plan": {"pro"}})
 	status, body := b.read(response, err)
 	if status != 303 || response.Header.Get("Location") != "https://checkout.stripe.com/c/pay/cs_1" {
-		b.Fatalf("status %d, to %s: %s", status, response.Header.Get("Location"), body)
+		b.Fatalf("subscribing: status %d, location %s: %s", status, response.Header.Get("Location"), body)
 	}
 	if status, body := b.get("/checkout/done"); status != 402 {
 		b.Fatalf("before the payment: status %d, %s", status, body)
@@ -168,8 +168,7 @@ func (b *buyer) subscribe(s *stripeServer) string {
 
 var shownKey = regexp.MustCompile(`<code id="key">(assay_\w+)</code>`)
 
-// TestStripeEvents sells through Stripe: a real host is told by events that are signed, forged, old, repeated and out
-// of order.
+// TestStripeEvents sends signed, forged, old, repeated and out-of-order Stripe events to a host.
 func TestStripeEvents(t *testing.T) {
 	t.Parallel()
 	provider := newStripeServer(t)
@@ -183,27 +182,27 @@ func TestStripeEvents(t *testing.T) {
 	good := webhook.GenerateTestSignedPayload(&webhook.UnsignedPayload{Payload: body, Secret: stripeSecret,
 		Timestamp: now}).Header
 	for name, status := range map[string]int{
-		"unsigned":           host.tellRaw(t, body, ""),
-		"nonsense":           host.tellRaw(t, body, "t=1,v1=00"),
-		"of another":         host.tell(t, paid, "whsec_of_another", now),
-		"signed an hour ago": host.tell(t, paid, stripeSecret, now.Add(-time.Hour)),
-		"altered":            host.tellRaw(t, []byte(strings.Replace(string(body), "sub_", "sub_x", 1)), good),
+		"unsigned":           host.sendRawEvent(t, body, ""),
+		"nonsense":           host.sendRawEvent(t, body, "t=1,v1=00"),
+		"of another secret":  host.sendEvent(t, paid, "whsec_of_another", now),
+		"signed an hour ago": host.sendEvent(t, paid, stripeSecret, now.Add(-time.Hour)),
+		"altered":            host.sendRawEvent(t, []byte(strings.Replace(string(body), "sub_", "sub_x", 1)), good),
 	} {
 		if status != 400 {
-			t.Errorf("an event %s: status %d", name, status)
+			t.Errorf("event (%s): status %d", name, status)
 		}
 	}
 	if status, _ := b.get("/checkout/done"); status != 402 {
-		t.Errorf("forged events paid: status %d", status)
+		t.Errorf("a forged event counted as a payment: status %d", status)
 	}
 	for name, e := range map[string]stripeEvent{
-		"an unknown type":        {"evt_other", "invoice.finalized", now, map[string]any{"object": "invoice"}},
-		"an unknown checkout":    completed("evt_foreign", "co_of_another_host", now),
-		"created, in its second": subscribed("evt_created", checkout, "created", "incomplete", now),
-		"paid":                   paid,
+		"an unknown type":            {"evt_other", "invoice.finalized", now, map[string]any{"object": "invoice"}},
+		"an unknown checkout":        completed("evt_foreign", "co_of_another_host", now),
+		"created in the same second": subscribed("evt_created", checkout, "created", "incomplete", now),
+		"paid":                       paid,
 	} {
 		for range 3 { // Stripe sends at least once
-			if status := host.tell(t, e, stripeSecret, now); status != 200 {
+			if status := host.sendEvent(t, e, stripeSecret, now); status != 200 {
 				t.Errorf("%s: status %d", name, status)
 			}
 		}
@@ -234,7 +233,7 @@ func TestStripeEvents(t *testing.T) {
 		t.Errorf("the key got %+v", a)
 	}
 
-	// The end of a subscription is told first, what went before it later.
+	// The end of a subscription arrives before the earlier events.
 	c := newBuyer(t, host)
 	late := c.subscribe(provider)
 	for _, e := range []stripeEvent{
@@ -242,89 +241,26 @@ func TestStripeEvents(t *testing.T) {
 		completed("evt_l2", late, now.Add(time.Second)),
 		subscribed("evt_l1", late, "created", "incomplete", now),
 	} {
-		if status := host.tell(t, e, stripeSecret, now); status != 200 {
+		if status := host.sendEvent(t, e, stripeSecret, now); status != 200 {
 			t.Errorf("%s: status %d", e.id, status)
 		}
 	}
 	_, page := c.get("/checkout/done")
 	found := shownKey.FindStringSubmatch(page)
 	if found == nil || !strings.Contains(page, "The subscription has ended already.") {
-		t.Fatalf("once it had ended: %s", page)
+		t.Fatalf("after the end of the subscription: %s", page)
 	}
 	if a := post(http.DefaultClient, host.url, found[1], `{"domain":"example.com"}`); a.Status != 401 {
-		t.Errorf("the key of what has ended got %+v", a)
+		t.Errorf("the key of an ended subscription got %+v", a)
 	}
 
-	// What ends later ends the key at once.
-	if status := host.tell(t, subscribed("evt_end", checkout, "updated", "unpaid", now.Add(time.Minute)), stripeSecret,
-		now); status != 200 {
-		t.Errorf("status %d", status)
+	// When a subscription ends, its key ends at once.
+	unpaid := subscribed("evt_end", checkout, "updated", "unpaid", now.Add(time.Minute))
+	if status := host.sendEvent(t, unpaid, stripeSecret, now); status != 200 {
+		t.Errorf("%s: status %d", unpaid.id, status)
 	}
 	if a := post(http.DefaultClient, host.url, *key.Load(), `{"domain":"example.com"}`); a.Status != 401 {
-		t.Errorf("a key that is paid no more got %+v", a)
+		t.Errorf("the key of an unpaid subscription got %+v", a)
 	}
 	host.stop(t, syscall.SIGTERM)
-}
-
-// TestPagesOfAHost asks a real host for pages as no browser would.
-func TestPagesOfAHost(t *testing.T) {
-	t.Parallel()
-	host := startHost(t, dataDir(t), postgrestest.Database(t), "--dns=off", "--public-url=https://assay.example")
-	b := newBuyer(t, host)
-	for name, test := range map[string]struct {
-		method, path, cookie string
-		status               int
-		header               map[string]string
-	}{
-		"a cookie of 8 KiB": {"GET", "/", strings.Repeat("x", 8<<10), 431, nil},
-		"a page": {"GET", "/signin", "", 200, map[string]string{"Cache-Control": "no-store",
-			"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
-			"Strict-Transport-Security": "max-age=31536000"}},
-		"an unknown page":       {"GET", "/nothing", "", 404, map[string]string{"Cache-Control": "no-store"}},
-		"GET of a form":         {"GET", "/subscribe", "", 405, map[string]string{"Allow": "POST"}},
-		"the provider's events": {"POST", "/api/billing/stripe", "", 404, nil}, // no Stripe key is set
-		"a form from elsewhere": {"POST", "/signin", "", 403, nil},
-	} {
-		request, err := http.NewRequestWithContext(t.Context(), test.method, host.url+test.path, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if test.cookie != "" {
-			request.Header.Set("Cookie", "assay_session="+test.cookie)
-		}
-		request.Header.Set("Sec-Fetch-Site", "cross-site")
-		response, err := b.client.Do(request)
-		status, _ := b.read(response, err)
-		if status != test.status {
-			t.Errorf("%s: status %d, want %d", name, status, test.status)
-		}
-		for field, want := range test.header {
-			if got := response.Header.Get(field); got != want {
-				t.Errorf("%s: %s is %q, want %q", name, field, got, want)
-			}
-		}
-	}
-	// Rows of unauthenticated visitors are bounded.
-	statuses := map[int]int{}
-	for range 15 {
-		response, err := b.client.PostForm(host.url+"/subscribe", url.Values{"plan": {"starter"}})
-		status, _ := b.read(response, err)
-		statuses[status]++
-	}
-	if fmt.Sprint(statuses) != "map[303:10 429:5]" {
-		t.Errorf("15 checkouts from one client: %v", statuses)
-	}
-	host.stop(t, syscall.SIGTERM)
-}
-
-// TestKeysTable lists when keys were used and when they end.
-func TestKeysTable(t *testing.T) {
-	t.Parallel()
-	dir, database := dataDir(t), postgrestest.Database(t)
-	output(t, dir, database, "keys", "create", "--name", "fresh")
-	lines := strings.Split(output(t, dir, database, "keys", "list"), "\n")
-	if !strings.HasSuffix(strings.TrimSpace(lines[0]), "EXPIRES") || !strings.Contains(lines[0], "LAST USED") ||
-		!strings.HasSuffix(strings.TrimSpace(lines[1]), "-") {
-		t.Errorf("printed:\n%s", strings.Join(lines, "\n"))
-	}
 }

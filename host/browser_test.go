@@ -26,19 +26,19 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// person is somebody at a browser.
+// person is a user of a browser.
 type person struct {
 	*testing.T
 	tab  context.Context
 	axe  string // the accessibility checker's source
-	shot string // where screenshots go; "" for nowhere
+	shot string // directory of screenshots, or "" for none
 }
 
-// inTheClear is a name of this machine that browsers do not take for a local one, as they do loopback addresses: pages
-// from there are as from anywhere else without TLS.
-const inTheClear = "assay.test"
+// remoteName is a name of this machine that browsers do not treat as local, unlike loopback addresses. Pages from there
+// behave like any other page without TLS.
+const remoteName = "assay.test"
 
-// browse starts Chromium. ASSAY_SCREENSHOTS names a folder for screenshots of what the person sees.
+// browse starts Chromium. ASSAY_SCREENSHOTS names a directory for screenshots.
 func browse(t *testing.T) *person {
 	t.Helper()
 	chromium, err := exec.LookPath("chromium")
@@ -50,15 +50,14 @@ func browse(t *testing.T) *person {
 		t.Skip("the accessibility checker is not installed: npm ci --prefix host/console")
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(chromium), chromedp.NoSandbox,
-		chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.DisableGPU, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
 		chromedp.UserDataDir(t.TempDir()),
-		chromedp.Flag("host-resolver-rules", "MAP "+inTheClear+" 127.0.0.1"))
+		chromedp.Flag("host-resolver-rules", "MAP "+remoteName+" 127.0.0.1"))
 	allocated, stop := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), options...)
 	t.Cleanup(stop)
 	tab, closeTab := chromedp.NewContext(allocated)
 	t.Cleanup(closeTab)
-	tab, cancel := context.WithTimeout(tab, 15*time.Minute) // the first host of all builds its layers meanwhile
+	tab, cancel := context.WithTimeout(tab, 15*time.Minute) // includes building the layers
 	t.Cleanup(cancel)
 	p := &person{T: t, tab: tab, axe: string(axe), shot: os.Getenv("ASSAY_SCREENSHOTS")}
 	p.do(chromedp.EmulateViewport(1100, 800))
@@ -69,12 +68,12 @@ func browse(t *testing.T) *person {
 func (p *person) do(action chromedp.Action[chromedp.Void]) {
 	p.Helper()
 	if _, err := chromedp.Run(p.tab, action); err != nil {
-		p.lost(err.Error())
+		p.fail(err.Error())
 	}
 }
 
-// lost ends the test, saying what went wrong and what the page shows.
-func (p *person) lost(what string) {
+// fail ends the test with a message and the text of the page.
+func (p *person) fail(what string) {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(p.tab), 10*time.Second)
 	defer cancel()
@@ -82,15 +81,15 @@ func (p *person) lost(what string) {
 	p.Fatalf("%s, on the page:\n%s", what, page)
 }
 
-// evaluate gives what a script says that only reads, or does what may be done twice: a page that is being left answers
-// with an error, and the next one is asked again.
+// evaluate returns the value of a script. It retries on errors, which occur when the page changes meanwhile, so the
+// script must be safe to repeat.
 func evaluate[T any](p *person, script string, options ...chromedp.EvaluateOption) T {
 	p.Helper()
 	return awaited(p, "an answer to "+script[max(0, len(script)-200):], script, func(T) bool { return true },
 		options...)
 }
 
-// awaited evaluates a script until it gives what is good.
+// awaited evaluates a script until its value is good.
 func awaited[T any](p *person, what, script string, good func(T) bool, options ...chromedp.EvaluateOption) T {
 	p.Helper()
 	patience, cancel := context.WithTimeout(p.tab, 90*time.Second)
@@ -105,12 +104,12 @@ func awaited[T any](p *person, what, script string, good func(T) bool, options .
 		select {
 		case <-tick.C:
 		case <-patience.Done():
-			p.lost(fmt.Sprintf("no %s (last error: %v)", what, err))
+			p.fail(fmt.Sprintf("no %s (last error: %v)", what, err))
 		}
 	}
 }
 
-// scheme makes the page light or dark.
+// scheme sets the preferred color scheme: light or dark.
 func scheme(name string) chromedp.Action[chromedp.Void] {
 	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
 		features := []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}
@@ -119,20 +118,20 @@ func scheme(name string) chromedp.Action[chromedp.Void] {
 	})
 }
 
-// until evaluates a condition until it holds.
+// until waits until a condition is true.
 func (p *person) until(what, condition string) {
 	p.Helper()
 	awaited(p, what, condition, func(holds bool) bool { return holds })
 }
 
-// see waits until the page shows text.
+// see waits until the page shows a text.
 func (p *person) see(text string) {
 	p.Helper()
 	p.until(text, fmt.Sprintf("!!document.body && document.body.innerText.includes(%q)", text))
 }
 
-// press clicks the button or link of that text, once the page has it, and waits for text on the page that follows. The
-// click is not tried again where its answer is lost with the page: it may have been heard.
+// press waits for the button or link with a label, clicks it once, and waits for a text on the following page. It
+// ignores errors of the click itself, because the click may have worked.
 func (p *person) press(label, then string) {
 	p.Helper()
 	find := fmt.Sprintf(`[...document.querySelectorAll("button, a")].find((e) => e.innerText.trim() === %q)`, label)
@@ -155,8 +154,8 @@ func (p *person) read(id string) string {
 	return strings.TrimSpace(evaluate[string](p, fmt.Sprintf("document.getElementById(%q).innerText", id)))
 }
 
-// look asserts that the page has no serious accessibility problem and no sideways scrolling on a phone, in light and in
-// dark, and keeps screenshots of it.
+// look checks that the page has no serious accessibility problems in both color schemes, and no horizontal scrolling on
+// a phone. It also saves screenshots.
 func (p *person) look(name string) {
 	p.Helper()
 	for _, light := range []string{"light", "dark"} {
@@ -170,15 +169,16 @@ func (p *person) look(name string) {
 		p.capture(name + "-" + light)
 	}
 	p.do(chromedp.EmulateViewport(390, 844, chromedp.EmulateMobile))
-	if wider := evaluate[int](p, "document.documentElement.scrollWidth - document.documentElement.clientWidth"); wider > 0 {
-		p.Errorf("%s is %d pixels wider than a phone", name, wider)
+	const excess = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+	if pixels := evaluate[int](p, excess); pixels > 0 {
+		p.Errorf("%s is %d pixels wider than a phone", name, pixels)
 	}
 	p.capture(name + "-phone")
 	p.do(scheme("light"))
 	p.do(chromedp.EmulateViewport(1100, 800))
 }
 
-// violation is what the accessibility checker finds.
+// violation is a problem found by the accessibility checker.
 type violation struct {
 	ID     string `json:"id"`
 	Impact string `json:"impact"`
@@ -196,19 +196,19 @@ func (p *person) capture(name string) {
 	}
 	picture, err := chromedp.Run(p.tab, chromedp.FullScreenshot(100))
 	if err != nil {
-		p.lost(err.Error())
+		p.fail(err.Error())
 	}
 	if err := os.WriteFile(filepath.Join(p.shot, name+".png"), picture, 0o644); err != nil {
 		p.Fatal(err)
 	}
 }
 
-// receiver is a customer's webhook receiver, which verifies what it gets.
+// receiver is a customer's webhook receiver. It verifies signatures.
 type receiver struct {
 	*httptest.Server
 	secret atomic.Pointer[string]
 	broken atomic.Bool
-	events chan string // the references of those it took
+	events chan string // references of the accepted events
 	forged atomic.Int64
 }
 
@@ -238,8 +238,8 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-// TestCustomer goes the whole way of a customer in a browser: from the landing page through the test checkout to the
-// key, a check, webhooks, another key, and out.
+// TestCustomer follows a customer through a browser: the landing page, the test checkout, the key, checks, webhooks, a
+// rotated key, privacy requests, and signing out.
 func TestCustomer(t *testing.T) {
 	t.Parallel()
 	p := browse(t)
@@ -302,7 +302,7 @@ func TestCustomer(t *testing.T) {
 	}
 	p.press("Webhooks", "Delivered")
 	p.press("Failed", "No events that are failed yet.")
-	// once its attempts have failed, the page shows it by itself
+	// The page updates itself once the attempts have failed.
 	p.until("the failed event", `!!document.querySelector("[id^=resend-]")`)
 	p.look("webhooks")
 	p.press("Attempts", "out of order")
@@ -366,20 +366,20 @@ func (r *receiver) await(t *testing.T, ref string) {
 				return
 			}
 		case <-timeout:
-			t.Fatalf("the event of %s did not come", ref)
+			t.Fatalf("no event for %s arrived", ref)
 		}
 	}
 }
 
-// focused is what has the keyboard's focus.
+// focused is the element with the keyboard focus.
 type focused struct {
 	Name    string `json:"name"`
 	Outline bool   `json:"outline"`
-	Seen    bool   `json:"seen"` // within the window
+	Seen    bool   `json:"seen"` // visible in the window
 }
 
-// stop presses a key that moves the focus and says where it is then.
-func (p *person) stop(key string) focused {
+// moveFocus presses a key that moves the focus, and returns the element that then has it.
+func (p *person) moveFocus(key string) focused {
 	p.Helper()
 	p.do(chromedp.KeyEvent(key))
 	return evaluate[focused](p, `(() => {
@@ -392,8 +392,7 @@ func (p *person) stop(key string) focused {
 	})()`)
 }
 
-// TestKeyboard signs in and goes through the dashboard without a mouse, and stays where it is while the page brings
-// itself up to date.
+// TestKeyboard signs in and uses the dashboard without a mouse. The focus must survive updates of the page.
 func TestKeyboard(t *testing.T) {
 	t.Parallel()
 	p := browse(t)
@@ -401,14 +400,14 @@ func TestKeyboard(t *testing.T) {
 	host := startHost(t, dir, database, "--webhook-allow=127.0.0.0/8", "--dns=off")
 	key := outputJSON[struct{ ID, Key string }](t, dir, database, "keys", "create", "--plan=pro")
 
-	p.do(chromedp.Navigate(strings.Replace(host.url, "127.0.0.1", inTheClear, 1) + "/signin"))
+	p.do(chromedp.Navigate(strings.Replace(host.url, "127.0.0.1", remoteName, 1) + "/signin"))
 	p.see("With any key of your account.")
-	if at := p.stop("\t"); at.Name != "Skip to content" || !at.Seen || !at.Outline {
-		t.Errorf("the first stop is %+v", at)
+	if at := p.moveFocus("\t"); at.Name != "Skip to content" || !at.Seen || !at.Outline {
+		t.Errorf("the first focus is %+v", at)
 	}
 	p.do(chromedp.KeyEvent("\r"))
-	if at := p.stop("\t"); at.Name != "API key" || !at.Seen || !at.Outline {
-		t.Errorf("behind the skipped part is %+v", at)
+	if at := p.moveFocus("\t"); at.Name != "API key" || !at.Seen || !at.Outline {
+		t.Errorf("the focus after skipping to the content is %+v", at)
 	}
 	p.do(chromedp.KeyEvent(key.Key + "\r"))
 	p.see("This month")
@@ -418,8 +417,8 @@ func TestKeyboard(t *testing.T) {
 		"Privacy", "Plan",
 		"Change plan", "Value", "Type", "Country", "Check", "As a table",
 	} {
-		if at := p.stop("\t"); at.Name != want || !at.Outline || !at.Seen {
-			t.Errorf("the next stop is %+v, want %s", at, want)
+		if at := p.moveFocus("\t"); at.Name != want || !at.Outline || !at.Seen {
+			t.Errorf("the next focus is %+v, want %s", at, want)
 		}
 	}
 
@@ -428,18 +427,22 @@ func TestKeyboard(t *testing.T) {
 	p.press("Save", "This is the secret that signs events.")
 	p.press("Send a test event", "A test event is on its way.")
 	p.press("All", "Attempts")
-	p.until("the list of events", `(() => { const e = document.querySelector("[id^=see-]"); if (e) e.focus(); return !!e; })()`)
-	p.until("two updates", `performance.getEntriesByType("resource").filter((e) => e.initiatorType === "fetch").length >= 2`)
-	if !evaluate[bool](p, `document.activeElement.id.startsWith("see-") && document.querySelectorAll("header").length === 1`) {
-		t.Error("an update took the focus away, or put a page into the page")
+	p.until("the list of events",
+		`(() => { const e = document.querySelector("[id^=see-]"); if (e) e.focus(); return !!e; })()`)
+	p.until("two updates",
+		`performance.getEntriesByType("resource").filter((e) => e.initiatorType === "fetch").length >= 2`)
+	if !evaluate[bool](p,
+		`document.activeElement.id.startsWith("see-") && document.querySelectorAll("header").length === 1`) {
+		t.Error("an update moved the focus, or inserted a page into the page")
 	}
-	evaluate[bool](p, `(window.answering ??= window.fetch, window.fetch = () => Promise.reject(new TypeError("nobody answers")), true)`)
+	evaluate[bool](p, `(window.workingFetch ??= window.fetch,
+		window.fetch = () => Promise.reject(new TypeError("no connection")), true)`)
 	p.see("This list is out of date")
-	evaluate[bool](p, `(window.fetch = window.answering, true)`)
+	evaluate[bool](p, `(window.fetch = window.workingFetch, true)`)
 	p.until("the list brought up to date",
 		`!document.body.innerText.includes("This list is out of date") && !!document.querySelector("[id^=see-]")`)
 	output(t, dir, database, "keys", "revoke", key.ID)
-	p.see("With any key of your account.") // the next update says that nobody is signed in
+	p.see("With any key of your account.") // the next update finds the session ended
 	if n := evaluate[int](p, `document.querySelectorAll("header").length`); n != 1 {
 		t.Errorf("there are %d headers", n)
 	}

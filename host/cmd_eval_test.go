@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,7 +14,7 @@ import (
 	"assay/registry"
 )
 
-// labelled are rows of every type, of which the layers tell most apart.
+// labelled are values of every type. The layers classify most of them correctly.
 const labelled = `{"type":"domain","value":"paypa1-secure-login.xyz","label":1,"source":"feed","category":"phishing"}
 {"type":"domain","value":"netflix-account-verify.top","label":1,"source":"list","category":"phishing","rank":7}
 {"type":"domain","value":"google.com","label":0,"source":"popular","category":"brand"}
@@ -34,8 +33,8 @@ const labelled = `{"type":"domain","value":"paypa1-secure-login.xyz","label":1,"
 {"type":"iban","value":"FR1420041010050500013M02606","label":0,"source":"longtail"}
 `
 
-// evalAnswer is what `assay eval --json` prints, as far as tests look.
-type evalAnswer struct {
+// evalReport holds the fields of the output of `assay eval --json` that tests use.
+type evalReport struct {
 	Rows   int `json:"rows"`
 	Lineup struct {
 		Revision int64 `json:"revision"`
@@ -61,11 +60,11 @@ type evalAnswer struct {
 	} `json:"types"`
 }
 
-// TestEval measures the lineup in force, as a command, on a small file.
+// TestEval measures the active lineup on a small file.
 func TestEval(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
-	r := outputJSON[evalAnswer](t, dir, database, "eval", writeFile(t, "rows.jsonl", []byte(labelled)))
+	r := outputJSON[evalReport](t, dir, database, "eval", writeFile(t, "rows.jsonl", []byte(labelled)))
 	if r.Rows != 16 || r.Lineup.Revision != 1 || r.AUC != nil || len(r.Types) != 4 {
 		t.Fatalf("%+v", r)
 	}
@@ -75,7 +74,7 @@ func TestEval(t *testing.T) {
 		}
 		for _, m := range typed.Errors.Malicious {
 			if m.Value == "" || len(m.Layers) != len(typed.Layers) {
-				t.Errorf("%s: %+v is not explained", typed.Type, m)
+				t.Errorf("%s: the error %+v has no explanation", typed.Type, m)
 			}
 		}
 	}
@@ -85,23 +84,23 @@ func TestEval(t *testing.T) {
 	html := readText(t, page)
 	for _, want := range []string{"<svg", "paypa1-login.xyz", "rows.jsonl", "looks like PayPal"} {
 		if !strings.Contains(html, want) {
-			t.Errorf("the page lacks %q", want)
+			t.Errorf("the HTML report lacks %q", want)
 		}
 	}
 	for _, want := range []string{"17 rows of rows.jsonl through lineup revision 1",
 		"IBAN: 4 rows, 2 malicious, 2 benign", "recall at 1% false positives", "BENIGN CATEGORY"} {
 		if !strings.Contains(text, want) {
-			t.Errorf("the text lacks %q:\n%s", want, text)
+			t.Errorf("the report lacks %q:\n%s", want, text)
 		}
 	}
-	// Nothing of it is recorded.
+	// Measuring records nothing.
 	if reports := outputJSON[[]auditlog.Report](t, dir, database, "audit", "verify"); !reports[0].OK ||
 		reports[0].Records > 1 {
-		t.Errorf("the chain: %+v", reports[0])
+		t.Errorf("audit verify: %+v", reports[0])
 	}
 }
 
-// TestEvalInput: rows from compressed files and standard input, and lines that are no rows.
+// TestEvalInput reads compressed files and standard input, and lines that are not labelled values.
 func TestEvalInput(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -114,15 +113,15 @@ func TestEvalInput(t *testing.T) {
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
 	}
-	r := outputJSON[evalAnswer](t, dir, database, "eval", writeFile(t, "rows.jsonl.gz", zipped.Bytes()))
+	r := outputJSON[evalReport](t, dir, database, "eval", writeFile(t, "rows.jsonl.gz", zipped.Bytes()))
 	if r.Type != "domain" || r.N != 4 || r.AUC == nil || r.Types != nil {
-		t.Errorf("compressed: %+v", r)
+		t.Errorf("compressed file: %+v", r)
 	}
 
 	untyped := strings.ReplaceAll(labelled, `"type":"domain",`, "")
-	if r := outputJSON[evalAnswer](t, dir, database, "eval", "--type=domain",
+	if r := outputJSON[evalReport](t, dir, database, "eval", "--type=domain",
 		writeFile(t, "rows.jsonl", []byte(untyped))); r.Type != "domain" || r.N != 4 {
-		t.Errorf("rows that name no type: %+v", r)
+		t.Errorf("values without a type: %+v", r)
 	}
 
 	bad := domains + "{\"type\":\"url\"}\n" + strings.Repeat("what\n", 9)
@@ -141,68 +140,22 @@ func TestEvalInput(t *testing.T) {
 		!strings.Contains(string(printed), `"skipped": 10`) {
 		t.Errorf("%v:\n%s", err, printed)
 	}
+	unknown := writeJSON(t, registry.LineupDocument{Bands: registry.Bands{Review: 40, Block: 70},
+		Layers: []registry.LineupLayer{{Layer: "unknown@1.0.0"}}})
 	for name, args := range map[string][]string{
-		"no such file": {"eval", filepath.Join(dir, "nothing")},
-		"no rows":      {"eval", writeFile(t, "empty.jsonl", nil)},
-		"prevalence":   {"eval", "--prevalence=1.5", writeFile(t, "rows.jsonl", []byte(domains))},
-		"no such layer": {"eval", "--lineup", writeJSON(t, registry.LineupDocument{Bands: registry.Bands{Review: 40, Block: 70},
-			Layers: []registry.LineupLayer{{Layer: "nobody@1.0.0"}}}), writeFile(t, "rows.jsonl", []byte(domains))},
-		"bad lineup": {"eval", "--lineup",
+		"no such file":         {"eval", filepath.Join(dir, "nothing")},
+		"no rows":              {"eval", writeFile(t, "empty.jsonl", nil)},
+		"a prevalence above 1": {"eval", "--prevalence=1.5", writeFile(t, "rows.jsonl", []byte(domains))},
+		"no such layer":        {"eval", "--lineup", unknown, writeFile(t, "rows.jsonl", []byte(domains))},
+		"an invalid lineup": {"eval", "--lineup",
 			writeFile(t, "lineup.json", []byte(`{"bias":0,"layers":[{"layer":"domain","weight":99}]}`)),
 			writeFile(t, "rows.jsonl", []byte(domains))},
-		"one label": {"lineup", "fit", writeFile(t, "rows.jsonl", []byte(strings.SplitAfter(domains, "\n")[0]))},
-		"share":     {"lineup", "fit", "--block-fpr=0", writeFile(t, "rows.jsonl", []byte(domains))},
+		"a single label": {"lineup", "fit", writeFile(t, "rows.jsonl", []byte(strings.SplitAfter(domains, "\n")[0]))},
+		"a zero share":   {"lineup", "fit", "--block-fpr=0", writeFile(t, "rows.jsonl", []byte(domains))},
 	} {
 		if out, err := command(t.Context(), dir, database, args...).CombinedOutput(); err == nil ||
 			!strings.Contains(string(out), "assay: ") {
 			t.Errorf("%s: %v\n%s", name, err, out)
 		}
-	}
-}
-
-// TestLineupFit fits weights, and puts the document that comes of it in force: it can be measured, compared and set as
-// it is.
-func TestLineupFit(t *testing.T) {
-	t.Parallel()
-	dir, database := dataDir(t), postgrestest.Database(t)
-	file, fitted := writeFile(t, "rows.jsonl", []byte(labelled)), filepath.Join(t.TempDir(), "fitted.json")
-	text := output(t, dir, database, "lineup", "fit", file, "--out", fitted)
-	for _, want := range []string{"Fitted to 16 rows", "out of fold", "ACTIVE", "lineup set"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("the text lacks %q:\n%s", want, text)
-		}
-	}
-	data, err := os.ReadFile(fitted)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := registry.ParseLineup(data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
-	if before.Revision != 1 || len(l.Layers) != len(before.Lineup.Layers) ||
-		len(registry.Diff(before.Lineup, l)) == 0 || l.Bands != before.Lineup.Bands {
-		t.Errorf("revision %d, fitted %+v", before.Revision, l)
-	}
-	report := outputJSON[struct {
-		Lineup  registry.LineupDocument `json:"lineup"`
-		Changes []registry.Change       `json:"changes"`
-		Types   []json.RawMessage       `json:"types"`
-	}](t, dir, database, "lineup", "fit", file, "--type", "domain")
-	if len(report.Types) != 1 || len(report.Changes) == 0 || report.Lineup.Bias != before.Lineup.Bias {
-		t.Errorf("of domains alone: %+v", report)
-	}
-	if r := outputJSON[evalAnswer](t, dir, database, "eval", "--lineup", fitted, file); r.Lineup.Revision != 0 ||
-		len(r.Types) != 4 {
-		t.Errorf("measured: %+v", r)
-	}
-	// The document of the source tree names no versions.
-	if r := outputJSON[evalAnswer](t, dir, database, "eval", "--lineup",
-		filepath.Join("..", "registry", "default_lineup.json"), file); len(r.Types) != 4 {
-		t.Errorf("of the source: %+v", r)
-	}
-	if set := outputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted); set["revision"] != 2 {
-		t.Errorf("set as %v", set)
 	}
 }

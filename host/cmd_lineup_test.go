@@ -15,8 +15,8 @@ import (
 	"assay/registry"
 )
 
-// TestLineupUnderLoad changes weights while a host answers: no check fails, every answer is that of one revision whole,
-// and a lineup that cannot be loaded changes nothing.
+// TestLineupUnderLoad changes weights while a host answers checks. No check fails, every answer is that of a single
+// revision, and setting a lineup that cannot be loaded changes nothing.
 func TestLineupUnderLoad(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -27,7 +27,7 @@ func TestLineupUnderLoad(t *testing.T) {
 	}
 	key := issued.Secret
 	first := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
-	body := `{"iban":"DE88370400440532013000"}` // the iban layer alone has something to say: 100
+	body := `{"iban":"DE88370400440532013000"}` // only the iban layer reports a signal
 	before := ask(host, key, body)
 
 	stop, load := make(chan struct{}), sync.WaitGroup{}
@@ -66,7 +66,8 @@ func TestLineupUnderLoad(t *testing.T) {
 	second := outputJSON[map[string]int64](t, dir, database, "lineup", "set", file, "--note", "a test")["revision"]
 	after := waitForScore(t, host, key, body, func(a answer) bool { return a.Score != before.Score })
 	if after.Verdict != "allow" || before.Verdict != "block" {
-		t.Errorf("the verdict went from %s (%d) to %s (%d)", before.Verdict, before.Score, after.Verdict, after.Score)
+		t.Errorf("the verdict changed from %s (%d) to %s (%d)", before.Verdict, before.Score, after.Verdict,
+			after.Score)
 	}
 
 	unknown := lighter
@@ -81,7 +82,7 @@ func TestLineupUnderLoad(t *testing.T) {
 		}
 	}
 	if now := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show"); now.Revision != second {
-		t.Errorf("revision %d is in force, not %d", now.Revision, second)
+		t.Errorf("revision %d is active, want %d", now.Revision, second)
 	}
 
 	output(t, dir, database, "lineup", "rollback", fmt.Sprint(first.Revision))
@@ -90,7 +91,7 @@ func TestLineupUnderLoad(t *testing.T) {
 	load.Wait()
 	for score, n := range scores {
 		if score != before.Score && score != after.Score {
-			t.Errorf("%d answers scored %d, which is neither revision's", n, score)
+			t.Errorf("%d answers have the score %d of neither revision", n, score)
 		}
 	}
 	if reports := outputJSON[[]auditlog.Report](t, dir, database, "audit", "verify"); !reports[0].OK {
@@ -98,31 +99,7 @@ func TestLineupUnderLoad(t *testing.T) {
 	}
 }
 
-// TestPluginIsPublishedOnce pushes a plugin, and then other code under the same version.
-func TestPluginIsPublishedOnce(t *testing.T) {
-	t.Parallel()
-	dir, database := dataDir(t), postgrestest.Database(t)
-	plugin := filepath.Join(t.TempDir(), "iban.wasm")
-	built := outputJSON[map[string]string](t, dir, database, "plugin", "build", filepath.Join("..", "plugins", "iban"),
-		"-o", plugin)
-	for range 2 {
-		if pushed := outputJSON[map[string]string](t, dir, database, "plugin", "push",
-			plugin); pushed["digest"] != built["digest"] {
-			t.Errorf("pushed %v, built %v", pushed, built)
-		}
-	}
-	wasm, err := os.ReadFile(plugin)
-	if err != nil {
-		t.Fatal(err)
-	}
-	other := writeFile(t, "other.wasm", append(wasm, 0, 2, 1, 'x')) // one more custom section, of another name
-	cmd := command(t.Context(), dir, database, "plugin", "push", other)
-	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "raise the version") {
-		t.Errorf("other code under the same version: %v\n%s", err, out)
-	}
-}
-
-// waitForScore asks until the answer is as wanted: a swap takes effect as soon as the host has heard of it.
+// waitForScore repeats a check until its answer is as wanted: hosts follow a new lineup after a moment.
 func waitForScore(t *testing.T, host *hostProcess, key, body string, wanted func(answer) bool) answer {
 	t.Helper()
 	var last answer
@@ -131,24 +108,52 @@ func waitForScore(t *testing.T, host *hostProcess, key, body string, wanted func
 			return last
 		}
 	}
-	t.Fatalf("the lineup was not swapped: %+v", last)
+	t.Fatalf("the host did not follow the new lineup: %+v", last)
 	return last
 }
 
-func writeJSON(t *testing.T, v any) string {
-	t.Helper()
-	data, err := json.Marshal(v)
+// TestLineupFit fits weights. The resulting document can be compared, measured and set without changes.
+func TestLineupFit(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	file, fitted := writeFile(t, "rows.jsonl", []byte(labelled)), filepath.Join(t.TempDir(), "fitted.json")
+	text := output(t, dir, database, "lineup", "fit", file, "--out", fitted)
+	for _, want := range []string{"Fitted to 16 rows", "out of fold", "ACTIVE", "lineup set"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the output lacks %q:\n%s", want, text)
+		}
+	}
+	data, err := os.ReadFile(fitted)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return writeFile(t, "lineup.json", data)
-}
-
-func writeFile(t *testing.T, name string, data []byte) string {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, data, 0o600); err != nil {
+	l, err := registry.ParseLineup(data)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return path
+	before := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
+	if before.Revision != 1 || len(l.Layers) != len(before.Lineup.Layers) ||
+		len(registry.Diff(before.Lineup, l)) == 0 || l.Bands != before.Lineup.Bands {
+		t.Errorf("revision %d, fitted %+v", before.Revision, l)
+	}
+	report := outputJSON[struct {
+		Lineup  registry.LineupDocument `json:"lineup"`
+		Changes []registry.Change       `json:"changes"`
+		Types   []json.RawMessage       `json:"types"`
+	}](t, dir, database, "lineup", "fit", file, "--type", "domain")
+	if len(report.Types) != 1 || len(report.Changes) == 0 || report.Lineup.Bias != before.Lineup.Bias {
+		t.Errorf("fitted to domains alone: %+v", report)
+	}
+	if r := outputJSON[evalReport](t, dir, database, "eval", "--lineup", fitted, file); r.Lineup.Revision != 0 ||
+		len(r.Types) != 4 {
+		t.Errorf("measuring the fitted lineup: %+v", r)
+	}
+	// The layers in the source's default lineup have no versions.
+	if r := outputJSON[evalReport](t, dir, database, "eval", "--lineup",
+		filepath.Join("..", "registry", "default_lineup.json"), file); len(r.Types) != 4 {
+		t.Errorf("measuring the default lineup: %+v", r)
+	}
+	if set := outputJSON[map[string]int64](t, dir, database, "lineup", "set", fitted); set["revision"] != 2 {
+		t.Errorf("setting the fitted lineup: %v", set)
+	}
 }

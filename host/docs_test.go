@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -24,8 +23,8 @@ import (
 	"assay/sdk"
 )
 
-// TestInterfacePage holds sdk/ABI.md to the code: its facts, threats and limits are those that guests meet.
-func TestInterfacePage(t *testing.T) {
+// TestABIPage compares the facts, threats and limits in sdk/ABI.md with the code.
+func TestABIPage(t *testing.T) {
 	t.Parallel()
 	page := readText(t, "../sdk/ABI.md")
 	var threats strings.Builder
@@ -35,7 +34,7 @@ func TestInterfacePage(t *testing.T) {
 			fmt.Fprintf(&rows, "| %s | %s | %s |\n", f.Name, f.Format, f.Example)
 		}
 		if !strings.Contains(page, rows.String()) {
-			t.Errorf("section 7 of sdk/ABI.md lacks a table of facts, which is:\n%s", rows.String())
+			t.Errorf("section 7 of sdk/ABI.md lacks this table of facts:\n%s", rows.String())
 		}
 	}
 	rest := page
@@ -81,7 +80,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestReadmeAnswer holds the README's first answer to what a host says.
+// TestReadmeAnswer compares the README's first answer with a real one.
 func TestReadmeAnswer(t *testing.T) {
 	t.Parallel()
 	command, rest, _ := strings.Cut(readText(t, "../README.md"), " | jq\n")
@@ -96,11 +95,11 @@ func TestReadmeAnswer(t *testing.T) {
 	host := startHost(t, dir, database)
 	got := ask(host, outputJSON[apikey.Issued](t, dir, database, "keys", "create").Secret, body)
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(answer{}, "Ref")); diff != "" {
-		t.Errorf("README.md shows another answer to %s (-README +host):\n%s", body, diff)
+		t.Errorf("README.md shows an outdated answer to %s (-README +host):\n%s", body, diff)
 	}
 }
 
-// factTables are the facts of every source, in the order of the page.
+// factTables returns the facts of every source, in the order of sdk/ABI.md.
 func factTables() [][]entity.Fact {
 	return [][]entity.Fact{
 		entity.FactTable(), network.DNS{}.Table(), (*network.Net)(nil).Table(), (*registration.Source)(nil).Table(),
@@ -108,8 +107,7 @@ func factTables() [][]entity.Fact {
 	}
 }
 
-// TestLayersReadKnownFacts holds the first-party manifests to the tables: a fact misspelt would read as absent for
-// ever.
+// TestLayersReadKnownFacts checks the facts in first-party manifests: a misspelt fact would always be absent.
 func TestLayersReadKnownFacts(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{}
@@ -131,13 +129,4 @@ func TestLayersReadKnownFacts(t *testing.T) {
 			}
 		}
 	}
-}
-
-func readText(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }

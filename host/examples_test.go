@@ -16,17 +16,17 @@ func TestExamples(t *testing.T) {
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database)
 	key := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
-	ask(host, key, `{"email":"jane@paypa1-secure-login.xyz"}`) // the first calls of a layer are its slowest
+	ask(host, key, `{"email":"jane@paypa1-secure-login.xyz"}`) // the first call of a layer is its slowest
 	for name, c := range map[string]struct {
 		command []string
 		want    string
 	}{
-		"curl: a good domain": {[]string{"sh", "../examples/client-curl/check.sh", "google.com"}, "allow\n"},
+		"curl: a legitimate domain": {[]string{"sh", "../examples/client-curl/check.sh", "google.com"}, "allow\n"},
 		"curl: a look-alike": {[]string{"sh", "../examples/client-curl/check.sh", "paypa1-secure-login.xyz"},
 			"block\n"},
-		"go: a good mailbox": {[]string{"go", "run", "../examples/client-go", "jane.doe@gmail.com"}, "welcome\n"},
-		"go: a look-alike's": {[]string{"go", "run", "../examples/client-go", "jane@paypa1-secure-login.xyz"},
-			"rejected"},
+		"go: a legitimate mailbox": {[]string{"go", "run", "../examples/client-go", "jane.doe@gmail.com"}, "welcome\n"},
+		"go: a mailbox at a look-alike": {
+			[]string{"go", "run", "../examples/client-go", "jane@paypa1-secure-login.xyz"}, "rejected"},
 		"typescript: a batch": {
 			[]string{"npm", "run", "-s", "check", "--prefix", "../examples/client-typescript", "--",
 				"domain=paypa1-secure-login.xyz", "email=nobody"},

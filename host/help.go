@@ -47,8 +47,8 @@ var helpTexts = kong.Vars{
 
 	"lineup_show_json": "Print JSON. The field 'lineup' of a revision is a document for 'lineup set'.",
 
-	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, optionally compressed " +
-		"with gzip. '-' reads standard input.",
+	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, optionally " +
+		"compressed with gzip. '-' reads standard input.",
 	"labelled_type":     "Use only values of this type, and assume it for values without a type:",
 	"labelled_skip_bad": "Skip lines that cannot be read as labelled values.",
 

@@ -16,10 +16,10 @@ import (
 	"assay/registry"
 )
 
-// BenchmarkDomainLayers measures what the sandbox costs the layers that score a domain: an operation is one domain
-// through all of them in turn. Three ways run the same code on the same facts: in the sandbox; natively as the layers'
-// tests run it, where sdk.Run checks the texts as the host does; and bare, where nothing is checked. "ratio" takes the
-// ways in turns, so that what else the machine does falls on all of them, and reports medians.
+// BenchmarkDomainLayers measures the cost of the sandbox for layers that score domains. An operation is one domain,
+// scored by each layer. The same code runs on the same facts in three ways: in the sandbox; natively as in the layers'
+// tests, where sdk.Run checks signals as the host does; and natively without these checks ("bare"). "ratio" alternates
+// between the three, so that other load on the machine affects all of them, and reports medians.
 func BenchmarkDomainLayers(b *testing.B) {
 	source, err := registry.FindSource(".", filepath.Join(sharedDir, "layers"))
 	if err != nil {
@@ -39,7 +39,7 @@ func BenchmarkDomainLayers(b *testing.B) {
 	b.Run("native", func(b *testing.B) { native.run(b, b.N).report(b) })
 	b.Run("bare", func(b *testing.B) { bare.run(b, b.N).report(b) })
 	b.Run("ratio", func(b *testing.B) {
-		const calls = 40 // about as long as a machine's scheduler lets a process run on
+		const calls = 40 // about one time slice of the scheduler
 		var toNative, toBare, took []float64
 		for b.Loop() {
 			n, w, s := native.run(b, calls), bare.run(b, calls), guests.run(b, calls)
@@ -47,7 +47,7 @@ func BenchmarkDomainLayers(b *testing.B) {
 			toBare = append(toBare, s.ns/w.ns)
 			took = append(took, s.ns/calls)
 		}
-		b.ReportMetric(0, "ns/op") // of a round: it says nothing
+		b.ReportMetric(0, "ns/op") // the duration of a round is meaningless
 		b.ReportMetric(median(toNative), "sandboxed/native")
 		b.ReportMetric(median(toBare), "sandboxed/bare")
 		b.ReportMetric(median(took), "sandboxed-ns")
@@ -59,17 +59,17 @@ func median(of []float64) float64 {
 	return of[len(of)/2]
 }
 
-// spent is what a number of operations took.
+// spent is the cost of a number of operations.
 type spent struct{ calls, ns, allocs, bytes float64 }
 
-// report puts what a process of its own measured in the place of this one's figures.
+// report replaces this process's figures with those measured in another process.
 func (s spent) report(b *testing.B) {
 	b.ReportMetric(s.ns/s.calls, "ns/op")
 	b.ReportMetric(s.allocs/s.calls, "allocs/op")
 	b.ReportMetric(s.bytes/s.calls, "B/op")
 }
 
-// sandboxedLayers are plugins that score the same facts, opened as first-party ones are.
+// sandboxedLayers are plugins that score the same facts, opened like first-party ones.
 type sandboxedLayers struct {
 	plugins []*sandbox.Plugin
 	facts   []entity.Facts
@@ -84,7 +84,7 @@ func sandboxLayers(b *testing.B, source registry.Source, layers []string, facts 
 		if err != nil {
 			b.Fatal(err)
 		}
-		m.Manifest.BudgetMS = 10_000 // a busy machine may put a process aside for longer than any layer may run
+		m.Manifest.BudgetMS = 10_000 // so that a busy machine does not make a layer fail
 		p, err := box.OpenShared(b.Context(), m)
 		if err != nil {
 			b.Fatal(err)
@@ -109,7 +109,7 @@ func (s *sandboxedLayers) run(b *testing.B, calls int) spent {
 	return spent{calls: float64(calls), ns: float64((b.Elapsed() - began).Nanoseconds())}
 }
 
-// nativeLayers are processes, one a layer: commands cannot be linked into one.
+// nativeLayers has one process for each layer, because commands cannot be linked into one binary.
 type nativeLayers []nativeLayer
 
 type nativeLayer struct {
@@ -117,8 +117,8 @@ type nativeLayer struct {
 	out io.Reader
 }
 
-// buildNatively builds each layer with testdata/native's main.go in the place of its own, and so with more files of the
-// checkout, and starts it.
+// buildNatively builds each layer and starts it. testdata/native's main.go replaces the layer's own. more replaces
+// other files of the checkout, by path, with files in testdata/native.
 func buildNatively(
 	b *testing.B, source registry.Source, layers []string, facts []entity.Facts, more map[string]string,
 ) nativeLayers {
@@ -149,7 +149,7 @@ func buildNatively(
 	return all
 }
 
-// startNatively starts a layer's process, which ends when its input does.
+// startNatively starts a layer's process, which exits at the end of its input.
 func startNatively(b *testing.B, binary string, facts []entity.Facts) nativeLayer {
 	b.Helper()
 	cmd := exec.Command(binary)
@@ -174,7 +174,7 @@ func startNatively(b *testing.B, binary string, facts []entity.Facts) nativeLaye
 	return nativeLayer{in, out}
 }
 
-// run has every layer make so many calls, and adds up what each says that they took.
+// run makes a number of calls to every layer and returns the sum of what they measured.
 func (n nativeLayers) run(b *testing.B, calls int) spent {
 	b.Helper()
 	sum := spent{calls: float64(calls)}

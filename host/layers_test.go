@@ -16,8 +16,7 @@ import (
 	"assay/registry/layertest"
 )
 
-// TestLayers runs every case of every first-party layer in the sandbox: what holds natively, which each plugin's own
-// tests see to, must hold of the module that scores.
+// TestLayers runs the cases of every first-party layer in the sandbox. The layers' own tests run them natively.
 func TestLayers(t *testing.T) {
 	t.Parallel()
 	source, err := registry.FindSource(".", filepath.Join(sharedDir, "layers"))
@@ -35,7 +34,7 @@ func TestLayers(t *testing.T) {
 		t.Run(m.Manifest.Name, func(t *testing.T) {
 			t.Parallel()
 			box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: t.Output()})})
-			m.Manifest.BudgetMS = 10_000 // a machine that stalls is not the layer's fault
+			m.Manifest.BudgetMS = 10_000 // so that a busy machine does not make the layer fail
 			plugin, err := box.Open(t.Context(), m)
 			if err != nil {
 				t.Fatal(err)
@@ -46,14 +45,14 @@ func TestLayers(t *testing.T) {
 				}
 			}()
 			for _, c := range layertest.Open(t, filepath.Join(source.Root, "plugins", m.Manifest.Name)).Cases {
-				judge(t, plugin, c)
+				runCase(t, plugin, c)
 			}
 		})
 	}
 }
 
-// judge runs one case twice: the answer must be as expected, and the same both times, to the unit of fuel.
-func judge(t *testing.T, plugin *sandbox.Plugin, c layertest.Case) {
+// runCase runs a case twice. The result must be as expected and identical both times, including the fuel used.
+func runCase(t *testing.T, plugin *sandbox.Plugin, c layertest.Case) {
 	t.Helper()
 	e, err := entity.Parse(c.Type, c.Value, c.Country)
 	if err != nil {
@@ -71,7 +70,7 @@ func judge(t *testing.T, plugin *sandbox.Plugin, c layertest.Case) {
 		if i == 0 {
 			first = got
 		} else if diff := cmp.Diff(first, got); diff != "" {
-			t.Errorf("%s: the second answer differs:\n%s", c.Name, diff)
+			t.Errorf("%s: the second result differs:\n%s", c.Name, diff)
 		}
 	}
 	if first.Score < c.Min || first.Score > c.Max || (c.Threat != "" && first.Threat != string(c.Threat)) {
@@ -84,12 +83,12 @@ func judge(t *testing.T, plugin *sandbox.Plugin, c layertest.Case) {
 	}
 	for _, code := range c.Codes {
 		if !codes[code] {
-			t.Errorf("%s: %s gives no signal %s", c.Name, c.Value, code)
+			t.Errorf("%s: %s lacks the signal %s", c.Name, c.Value, code)
 		}
 	}
 }
 
-// BenchmarkLayers measures each first-party layer in the sandbox, on its own cases in turn.
+// BenchmarkLayers measures each first-party layer in the sandbox.
 func BenchmarkLayers(b *testing.B) {
 	source, err := registry.FindSource(".", filepath.Join(sharedDir, "layers"))
 	if err != nil {
@@ -102,7 +101,7 @@ func BenchmarkLayers(b *testing.B) {
 	for _, m := range modules {
 		b.Run(m.Manifest.Name, func(b *testing.B) {
 			box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: b.Output()})})
-			m.Manifest.BudgetMS = 10_000 // a machine that stalls is not the layer's fault
+			m.Manifest.BudgetMS = 10_000 // so that a busy machine does not make the layer fail
 			plugin, err := box.OpenShared(b.Context(), m)
 			if err != nil {
 				b.Fatal(err)
@@ -119,7 +118,7 @@ func BenchmarkLayers(b *testing.B) {
 	}
 }
 
-// benchFacts are ordinary values of the types that a layer scores.
+// benchFacts returns the facts of ordinary values of the types that a layer scores.
 func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
 	values := map[string][]string{
 		"domain": {"google.com", "shop-4711.example-store.com", "paypa1-secure-login.xyz", "münchen-blumen.de"},
@@ -140,7 +139,6 @@ func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
 	return facts
 }
 
-// What a layer's author suggests as its weight is what the built-in lineup gives it.
 func TestDefaultWeights(t *testing.T) {
 	t.Parallel()
 	lineup, err := registry.DefaultLineup()
@@ -154,26 +152,28 @@ func TestDefaultWeights(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m.DefaultWeight != item.Weight {
-			t.Errorf("%s suggests %v and has %v in the lineup", item.Layer, m.DefaultWeight, item.Weight)
+			t.Errorf("%s has the weight %v in its manifest and %v in the default lineup", item.Layer, m.DefaultWeight,
+				item.Weight)
 		}
 	}
 }
 
-// TestToldWhenAllowed holds what a caller wants to know of an entity that nothing is held against: it must outweigh
-// what an allow verdict leaves out.
-func TestToldWhenAllowed(t *testing.T) {
+// TestSignalsOfAllowedEntities checks that an allow verdict still shows the signals that a caller wants to know.
+func TestSignalsOfAllowedEntities(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
 	for value, want := range map[string]string{
 		"jane@duck.com": "privacy relay", "+18005551234": "toll-free", "DE89370400440532013000": "published example",
 	} {
 		shown := outputJSON[explanation](t, dir, database, "check", value)
-		for tries := 0; tries < 20 && (answer{Signals: shown.Signals}).degraded(); tries++ { // on a busy machine
+		// On a busy machine a layer may fail to answer in time.
+		for tries := 0; tries < 20 && (answer{Signals: shown.Signals}).degraded(); tries++ {
 			shown = outputJSON[explanation](t, dir, database, "check", value)
 		}
-		if shown.Verdict != check.Allow || shown.Score > 2 || !strings.Contains(strings.Join(shown.Signals, "\n"),
-			want) {
-			t.Errorf("%s: %s at %d, told %q, want %q", value, shown.Verdict, shown.Score, shown.Signals, want)
+		if shown.Verdict != check.Allow || shown.Score > 2 ||
+			!strings.Contains(strings.Join(shown.Signals, "\n"), want) {
+			t.Errorf("%s: %s with score %d and signals %q, want %q", value, shown.Verdict, shown.Score, shown.Signals,
+				want)
 		}
 	}
 }

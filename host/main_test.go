@@ -21,7 +21,7 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// asCommand makes the test binary behave as the assay command, so that tests drive real processes.
+// asCommand is the variable that makes the test binary run the assay command, so that tests use real processes.
 const asCommand = "ASSAY_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -31,17 +31,16 @@ func TestMain(m *testing.M) {
 	os.Exit(withSharedDir(m))
 }
 
-// sharedDir is the data directory of a host that was started once, so that others need not build and compile the layers
-// again.
+// sharedDir is the data directory of a host that was started once. Others copy its built and compiled layers.
 var (
-	sharedDir string
-	warm      sync.Once
+	sharedDir     string
+	sharedDirOnce sync.Once
 )
 
-// dataDir returns a data directory of the test's own, in which the layers are built and compiled already.
+// dataDir returns a new data directory that already contains the secret and the built and compiled layers.
 func dataDir(t testing.TB) string {
 	t.Helper()
-	warm.Do(func() { startHost(t, sharedDir, postgrestest.Database(t)).stop(t, syscall.SIGTERM) })
+	sharedDirOnce.Do(func() { startHost(t, sharedDir, postgrestest.Database(t)).stop(t, syscall.SIGTERM) })
 	dir := t.TempDir()
 	for _, name := range []string{"secret", "layers", "compiled"} {
 		err := filepath.WalkDir(filepath.Join(sharedDir, name), func(path string, d fs.DirEntry, err error) error {
@@ -75,12 +74,11 @@ func withSharedDir(m *testing.M) int {
 	return postgrestest.Main(m)
 }
 
-// command returns the assay command with a data directory and a database ("" for the private one).
+// command returns the assay command with a data directory and a database. "" means the private database.
 func command(ctx context.Context, dir, database string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = []string{asCommand + "=1", "ASSAY_DATA_DIR=" + dir, "ASSAY_DATABASE_URL=" + database,
-		"ASSAY_LISTEN=127.0.0.1:0",
-		"ASSAY_DNS=off", "ASSAY_RDAP_URL=off"} // tests ask nobody outside; those of lookups say whom to ask
+		"ASSAY_LISTEN=127.0.0.1:0", "ASSAY_DNS=off", "ASSAY_RDAP_URL=off"}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "GOCACHE", "GOMODCACHE", "GOPATH", "GOPROXY", "GOFLAGS"} {
 		if value, ok := os.LookupEnv(name); ok {
 			cmd.Env = append(cmd.Env, name+"="+value)
@@ -89,7 +87,7 @@ func command(ctx context.Context, dir, database string, args ...string) *exec.Cm
 	return cmd
 }
 
-// output runs a command that must succeed and returns what it printed.
+// output runs a command, which must succeed, and returns its output.
 func output(t *testing.T, dir, database string, args ...string) string {
 	t.Helper()
 	cmd := command(t.Context(), dir, database, args...)
@@ -102,17 +100,17 @@ func output(t *testing.T, dir, database string, args ...string) string {
 	return string(out)
 }
 
-// outputJSON runs a command that must succeed and decodes what it printed.
+// outputJSON runs a command with --json, which must succeed, and decodes its output.
 func outputJSON[T any](t *testing.T, dir, database string, args ...string) T {
 	t.Helper()
 	var v T
 	if out := output(t, dir, database, append(args, "--json")...); json.Unmarshal([]byte(out), &v) != nil {
-		t.Fatalf("assay %s printed no such JSON:\n%s", strings.Join(args, " "), out)
+		t.Fatalf("assay %s printed unexpected JSON:\n%s", strings.Join(args, " "), out)
 	}
 	return v
 }
 
-// hostProcess is a host that runs.
+// hostProcess is a running host.
 type hostProcess struct {
 	url  string
 	key  string // the demo key, on the private database
@@ -120,7 +118,7 @@ type hostProcess struct {
 	done chan error
 }
 
-// startHost starts a host and waits until it is ready. It is stopped at the end of the test.
+// startHost starts a host and waits until it is ready. The host is stopped when the test ends.
 func startHost(t testing.TB, dir, database string, args ...string) *hostProcess {
 	t.Helper()
 	h := &hostProcess{cmd: command(context.WithoutCancel(t.Context()), dir, database, args...),
@@ -155,7 +153,7 @@ func startHost(t testing.TB, dir, database string, args ...string) *hostProcess 
 	return h
 }
 
-// stop sends a signal and waits for the end. After SIGTERM a host must end well.
+// stop sends a signal and waits until the host exits. After SIGTERM its exit code must be 0.
 func (h *hostProcess) stop(t testing.TB, sig syscall.Signal) {
 	t.Helper()
 	if h.done == nil {
@@ -163,12 +161,12 @@ func (h *hostProcess) stop(t testing.TB, sig syscall.Signal) {
 	}
 	_ = h.cmd.Process.Signal(sig)
 	if err := <-h.done; err != nil && sig == syscall.SIGTERM {
-		t.Errorf("the host did not end well: %v", err)
+		t.Errorf("the host failed after SIGTERM: %v", err)
 	}
 	h.done = nil
 }
 
-// answer is what a host answers to a check.
+// answer is a host's answer to a check.
 type answer struct {
 	Status  int      `json:"-"`
 	Score   int      `json:"score"`
@@ -181,8 +179,7 @@ type answer struct {
 	ResetAt string   `json:"reset_at"`
 }
 
-// event is the event that a check's verdict makes: a look-alike is blocked, or reviewed where a required layer is
-// missing.
+// event returns the name of the webhook event for the verdict.
 func (a answer) event() string {
 	if a.Verdict == "block" {
 		return "check.blocked"
@@ -190,12 +187,12 @@ func (a answer) event() string {
 	return "check." + a.Verdict
 }
 
-// degraded says whether a layer could not be asked in time, as happens on a machine that is slow or busy.
+// degraded reports whether a layer could not run in time, as happens on a busy machine.
 func (a answer) degraded() bool {
 	return slices.ContainsFunc(a.Signals, func(s string) bool { return strings.Contains(s, "could not be asked") })
 }
 
-// ask posts a body to a host until every layer has answered in time.
+// ask repeats a check until all layers have run in time.
 func ask(host *hostProcess, key, body string) answer {
 	a := once(host, key, body)
 	for range 100 {
@@ -207,12 +204,12 @@ func ask(host *hostProcess, key, body string) answer {
 	return a
 }
 
-// once posts a body to a host, where a second check would be counted: a layer may be missing from the answer.
+// once makes a single check, for tests that count checks. The answer may be degraded.
 func once(host *hostProcess, key, body string) answer {
 	return post(http.DefaultClient, host.url, key, body)
 }
 
-// post posts a body to a host. A connection that breaks gives status 0.
+// post makes a check and returns the answer. If the connection breaks, the status is 0.
 func post(client *http.Client, url, key, body string) answer {
 	request, err := http.NewRequest(http.MethodPost, url+"/api/check", strings.NewReader(body))
 	if err != nil {
@@ -231,4 +228,47 @@ func post(client *http.Client, url, key, body string) answer {
 	}
 	a.Status = response.StatusCode
 	return a
+}
+
+// openStore opens a database with the secret in a data directory.
+func openStore(t testing.TB, dir, database string) *backend {
+	t.Helper()
+	b, err := openBackend(t.Context(), &Config{DataDir: dir, DatabaseURL: database},
+		&terminal{out: t.Output(), err: t.Output()}, quietLog(&terminal{err: t.Output()}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func readText(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func writeJSON(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writeFile(t, "lineup.json", data)
+}
+
+func writeFile(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

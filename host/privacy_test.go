@@ -63,7 +63,8 @@ func TestErasure(t *testing.T) {
 		t.Fatalf("export: %d %v", status, held)
 	}
 	subject := fmt.Sprint(held["subject"])
-	if _, named := callPrivacy(t, host, key, "POST", "/gdpr/subject", `{"email":"`+jane+`"}`); named["subject"] != subject {
+	_, named := callPrivacy(t, host, key, "POST", "/gdpr/subject", `{"email":"`+jane+`"}`)
+	if named["subject"] != subject {
 		t.Errorf("the subject is %v by value and %s by reference", named, subject)
 	}
 	for again := range 2 {

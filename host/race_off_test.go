@@ -2,5 +2,5 @@
 
 package main
 
-// raceDetector says whether it is at work: hosts then take many times as long to start.
+// raceDetector reports whether the race detector is on. Hosts then take many times longer to start.
 const raceDetector = false

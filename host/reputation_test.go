@@ -25,8 +25,8 @@ import (
 	"assay/registry"
 )
 
-// market is a checker with the layers of reputation, on a real database, and customers who use it.
-type market struct {
+// deployment is a checker with the reputation layers on a real database, and its customers.
+type deployment struct {
 	t         *testing.T
 	store     *store.Store
 	ledger    *store.Ledger
@@ -35,15 +35,15 @@ type market struct {
 	customers []check.Caller
 }
 
-// newMarket wires what serve does, with the given layers at the weights that their manifests suggest.
-func newMarket(t *testing.T, customers int, layers ...string) *market {
+// newDeployment wires a checker as serve does, with the given layers at their default weights.
+func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	t.Helper()
 	log := quietLog(&terminal{err: t.Output()})
 	keys, err := keyring.Load(filepath.Join(t.TempDir(), "secret"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &market{t: t}
+	m := &deployment{t: t}
 	if m.store, err = store.Open(t.Context(), store.Config{URL: postgrestest.Database(t), Keys: keys,
 		Logger: log}); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func newMarket(t *testing.T, customers int, layers ...string) *market {
 	m.checker = newChecker(live, m.ledger, failurePrinter{&terminal{err: t.Output()}})
 	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists),
 		reputation.NewGraph(m.store), m.similar)
-	m.checker.FactsDeadline, m.checker.Deadline = time.Minute, time.Minute // a machine that stalls is nobody's fault
+	m.checker.FactsDeadline, m.checker.Deadline = time.Minute, time.Minute
 	plan, _ := check.PlanNamed("pro")
 	plan.Quota = 1_000_000
 	for range customers {
@@ -112,12 +112,12 @@ func members(t *testing.T, names []string) []check.Member {
 		all = append(all, member)
 	}
 	if len(all) != len(names) {
-		t.Fatalf("%d of the layers %v were built", len(all), names)
+		t.Fatalf("%d of the layers %v were found", len(all), names)
 	}
 	return all
 }
 
-func (m *market) check(customer int, fields ...check.Field) *check.Decision {
+func (m *deployment) check(customer int, fields ...check.Field) *check.Decision {
 	d, err := m.checker.Check(m.t.Context(), check.Request{Caller: m.customers[customer], Fields: fields})
 	if err != nil {
 		m.t.Error(err)
@@ -126,8 +126,8 @@ func (m *market) check(customer int, fields ...check.Field) *check.Decision {
 	return d
 }
 
-// score is what a check would answer, without recording it.
-func (m *market) score(kind entity.Type, value string) *check.Decision {
+// score scores a value without recording it.
+func (m *deployment) score(kind entity.Type, value string) *check.Decision {
 	m.t.Helper()
 	d, err := m.checker.Explain(m.t.Context(), check.Field{Type: kind, Value: value}, "")
 	if err != nil {
@@ -135,14 +135,14 @@ func (m *market) score(kind entity.Type, value string) *check.Decision {
 	}
 	for _, s := range d.Signals {
 		if strings.HasPrefix(s.Code, "host:") {
-			m.t.Fatalf("the score of %s rests on less than all: %s", value, s.Text)
+			m.t.Fatalf("the score of %s is incomplete: %s", value, s.Text)
 		}
 	}
 	return d
 }
 
-// blockedShare is the fact graph.blocked_share of a value.
-func (m *market) blockedShare(f check.Field) int {
+// blockedShare returns the fact graph.blocked_share of a value, in percent.
+func (m *deployment) blockedShare(f check.Field) int {
 	m.t.Helper()
 	e, err := entity.Parse(f.Type, f.Value, "")
 	if err != nil {
@@ -154,18 +154,18 @@ func (m *market) blockedShare(f check.Field) int {
 	}
 	share, err := strconv.Atoi(found["graph.blocked_share"])
 	if err != nil {
-		m.t.Fatalf("the graph knows nothing of %s: %v", f.Value, found)
+		m.t.Fatalf("the facts of %s lack the blocked share: %v", f.Value, found)
 	}
 	return share
 }
 
 func domain(name string) check.Field { return check.Field{Type: entity.Domain, Value: name} }
 
-// TestPoisoning: what one customer does a thousand times moves what others know well by less than 5 points (the fused
-// score).
+// TestPoisoning checks that a single customer cannot raise the fused score of well-known entities by 5 points or more,
+// even with thousands of checks.
 func TestPoisoning(t *testing.T) {
 	t.Parallel()
-	m := newMarket(t, 6, "domain", "patterns", "lexical", "feeds", "graph", "similarity")
+	m := newDeployment(t, 6, "domain", "patterns", "lexical", "feeds", "graph", "similarity")
 	if err := m.similar.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -183,24 +183,24 @@ func TestPoisoning(t *testing.T) {
 		before[v.Type] = m.score(v.Type, v.Value).Score
 	}
 
-	// Lies that no check could tell: as if the victims themselves had been blocked.
+	// Records that no real check can create: the victims themselves were blocked.
 	for _, v := range victims {
 		e, err := entity.Parse(v.Type, v.Value, "")
 		if err != nil {
 			t.Fatal(err)
 		}
-		lies := make([]check.Record, 1000)
-		for i := range lies {
-			lies[i] = check.Record{Caller: m.customers[attacker], Entity: e, Decision: &check.Decision{
+		forged := make([]check.Record, 1000)
+		for i := range forged {
+			forged[i] = check.Record{Caller: m.customers[attacker], Entity: e, Decision: &check.Decision{
 				Fused: check.Fused{Score: 99, Verdict: check.Block}, Ref: check.NewRef(), Type: e.Type, Query: e.Value,
 				At: time.Now().UTC().Truncate(time.Millisecond),
 			}}
 		}
-		if err := m.ledger.Append(t.Context(), lies...); err != nil {
+		if err := m.ledger.Append(t.Context(), forged...); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// And through the front door: scams that are blocked, sent along with the victims and hung on them.
+	// Real checks: scams that are blocked, in one request with the victims or on their domain.
 	var g errgroup.Group
 	g.SetLimit(16)
 	for i := range 200 {
@@ -220,37 +220,37 @@ func TestPoisoning(t *testing.T) {
 	for _, v := range victims {
 		d := m.score(v.Type, v.Value)
 		if d.Score-before[v.Type] >= 5 {
-			t.Errorf("%s went from %d to %d: %v", v.Value, before[v.Type], d.Score, d.Signals)
+			t.Errorf("the score of %s rose from %d to %d: %v", v.Value, before[v.Type], d.Score, d.Signals)
 		}
-		// One of six customers has a sixth of the say, whatever the layer makes of it.
+		// One of six customers counts for a sixth of the share.
 		if share := m.blockedShare(v); share > 20 {
 			t.Errorf("%s has a blocked share of %d percent", v.Value, share)
 		}
 	}
 
-	// Without the attacker the graph is what it was.
+	// Removing the attacker's sightings restores the scores.
 	if _, _, err := m.store.ForgetAccountSightings(t.Context(), m.customers[attacker].Account); err != nil {
 		t.Fatal(err)
 	}
 	for _, v := range victims {
 		if d := m.score(v.Type, v.Value); d.Score != before[v.Type] {
-			t.Errorf("%s is at %d after the attacker was taken out, was at %d", v.Value, d.Score, before[v.Type])
+			t.Errorf("%s scores %d without the attacker, %d before", v.Value, d.Score, before[v.Type])
 		}
 	}
 }
 
-// TestBadCompany: a domain that nobody has met is judged by what hangs on the same, once three customers say so.
-func TestBadCompany(t *testing.T) {
+// TestNeighbours checks that an unknown domain scores higher once three customers have seen scams on its parent domain.
+func TestNeighbours(t *testing.T) {
 	t.Parallel()
-	m := newMarket(t, 3, "domain", "patterns", "lexical", "graph")
-	// The scams' own names are blocked by themselves; the new one is plain.
+	m := newDeployment(t, 3, "domain", "patterns", "lexical", "graph")
+	// The scams are blocked for their names. The new domain's name is unsuspicious.
 	fresh := domain("blumen.wiese-7781.xyz")
 	before := m.score(fresh.Type, fresh.Value)
 	for customer := range 3 {
 		for i := range 6 {
-			if d := m.check(customer, domain(fmt.Sprintf("paypa1-secure-login%d.wiese-7781.xyz",
-				i))); d.Verdict != check.Block {
-				t.Fatalf("the scam is at %d", d.Score)
+			scam := domain(fmt.Sprintf("paypa1-secure-login%d.wiese-7781.xyz", i))
+			if d := m.check(customer, scam); d.Verdict != check.Block {
+				t.Fatalf("%s scores %d", scam.Value, d.Score)
 			}
 		}
 		after := m.score(fresh.Type, fresh.Value)
@@ -265,11 +265,11 @@ func TestBadCompany(t *testing.T) {
 	}
 }
 
-// TestListing: a list that is imported counts, for the entity and for what is like it, and nothing of it is left when
-// it is withdrawn.
-func TestListing(t *testing.T) {
+// TestImportedList checks that an imported list affects the scores of its entities and of similar ones, and that
+// withdrawing it restores the scores.
+func TestImportedList(t *testing.T) {
 	t.Parallel()
-	m := newMarket(t, 3, "domain", "patterns", "lexical", "feeds", "graph", "similarity")
+	m := newDeployment(t, 3, "domain", "patterns", "lexical", "feeds", "graph", "similarity")
 	load := func() {
 		t.Helper()
 		if err := m.similar.Load(t.Context()); err != nil {
@@ -291,15 +291,15 @@ func TestListing(t *testing.T) {
 	load()
 	d := m.score(entity.Domain, listed)
 	if d.Verdict != check.Block || d.Threat != "scam" || d.Signals[0].Text != "listed by Shops as scam" {
-		t.Errorf("the listed one: %d %s, %v", d.Score, d.Threat, d.Signals)
+		t.Errorf("the listed domain: %d %s, %v", d.Score, d.Threat, d.Signals)
 	}
 	if d := m.score(entity.Email, address); d.Verdict != check.Block {
-		t.Errorf("an address there: %d, %v", d.Score, d.Signals)
+		t.Errorf("an address at the listed domain: %d, %v", d.Score, d.Signals)
 	}
 	d = m.score(entity.Domain, like)
 	want := "nearly the same name as blumenwiese-angebote.shop, which Shops lists as scam, but for 1 letter of 19"
 	if d.Score <= before[1] || !slices.ContainsFunc(d.Signals, func(s check.Signal) bool { return s.Text == want }) {
-		t.Errorf("one like it: %d, %v", d.Score, d.Signals)
+		t.Errorf("a similar domain: %d, %v", d.Score, d.Signals)
 	}
 	for customer := range 3 {
 		m.check(customer, domain(listed))
@@ -313,7 +313,7 @@ func TestListing(t *testing.T) {
 	}
 }
 
-// oneList hands out entries at once.
+// oneList returns a reader that returns all entries in its first call.
 func oneList(entries []feed.Entry) func() ([]feed.Entry, error) {
 	return func() ([]feed.Entry, error) {
 		if len(entries) == 0 {

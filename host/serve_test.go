@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,11 +22,11 @@ import (
 	"assay/host/store"
 )
 
-// TestFirstRun is what someone does who has just cloned the repository: start, ask, stop, start again.
+// TestFirstRun does what a new user does: start a host, check values, stop the host, start it again.
 func TestFirstRun(t *testing.T) {
 	t.Parallel()
 	needPostgres(t)
-	// Only its owner can enter a test's folder, so that as root Postgres has to live elsewhere.
+	// Only its owner can enter a test's directory. When the test runs as root, Postgres uses another directory.
 	dir := filepath.Join(t.TempDir(), "data")
 	t.Cleanup(func() {
 		if location := clusterDir(t, dir); location != dir {
@@ -56,7 +57,7 @@ func TestFirstRun(t *testing.T) {
 	}
 	host.stop(t, syscall.SIGTERM)
 	if postgresRuns(t, dir) {
-		t.Error("Postgres runs on after the host has stopped")
+		t.Error("Postgres still runs after the host has stopped")
 	}
 
 	again := startHost(t, dir, "")
@@ -74,7 +75,7 @@ func TestFirstRun(t *testing.T) {
 	}
 }
 
-// TestQuotaAcrossHosts has two hosts on one database and a key with 150 checks left.
+// TestQuotaAcrossHosts sends 200 checks to two hosts of one database with a key whose quota is 150 checks.
 func TestQuotaAcrossHosts(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -83,7 +84,7 @@ func TestQuotaAcrossHosts(t *testing.T) {
 	var answered, exhausted atomic.Int32
 	var wg sync.WaitGroup
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 200}}
-	atOnce := make(chan struct{}, 32) // more would wait for each other longer than a request may take on a busy machine
+	atOnce := make(chan struct{}, 32) // more could time out on a busy machine
 	for i := range 200 {
 		atOnce <- struct{}{}
 		wg.Go(func() {
@@ -105,7 +106,7 @@ func TestQuotaAcrossHosts(t *testing.T) {
 	}
 }
 
-// TestKillUnderLoad kills the host again and again while it answers, and then counts.
+// TestKillUnderLoad kills hosts while they answer checks. No answered check may be lost, recorded twice or uncounted.
 func TestKillUnderLoad(t *testing.T) {
 	t.Parallel()
 	const callers = 16
@@ -160,23 +161,23 @@ func TestKillUnderLoad(t *testing.T) {
 	recorded, used := recordedRefs(t, b.store)
 	for ref := range answered {
 		if recorded[ref] != 1 {
-			t.Errorf("%s was answered and is in the chain %d times", ref, recorded[ref])
+			t.Errorf("%s was answered and is in the audit log %d times", ref, recorded[ref])
 		}
 	}
 	if used != len(recorded) || used < len(answered) || used > len(answered)+kills*callers {
-		t.Errorf("%d counted, %d recorded, %d answered: want as many recorded as counted, and at most %d more than answered",
-			used, len(recorded), len(answered), kills*callers)
+		t.Errorf("%d counted, %d recorded, %d answered: want as many counted as recorded, "+
+			"and at most %d more than answered", used, len(recorded), len(answered), kills*callers)
 	}
 }
 
-// postgresRuns says whether the private Postgres of a data directory runs.
+// postgresRuns reports whether the private Postgres of a data directory is running.
 func postgresRuns(t *testing.T, dir string) bool {
 	t.Helper()
 	_, err := os.Stat(filepath.Join(clusterDir(t, dir), "postgres", "postmaster.pid"))
 	return err == nil
 }
 
-// clusterDir is the folder that holds the private Postgres of a data directory.
+// clusterDir returns the directory of the private Postgres of a data directory.
 func clusterDir(t *testing.T, dir string) string {
 	t.Helper()
 	location, err := os.ReadFile(filepath.Join(dir, "postgres.location"))
@@ -191,23 +192,7 @@ func clusterDir(t *testing.T, dir string) string {
 
 func needPostgres(t *testing.T) { postgrestest.Database(t) }
 
-// openStore opens a database as a host with that data directory would.
-func openStore(t testing.TB, dir, database string) *backend {
-	t.Helper()
-	b, err := openBackend(t.Context(), &Config{DataDir: dir, DatabaseURL: database},
-		&terminal{out: t.Output(), err: t.Output()}, quietLog(&terminal{err: t.Output()}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
-}
-
-// recordedRefs counts the chain's check records by reference, and what the quota counted.
+// recordedRefs returns the number of check records by reference, and the number of checks that quotas counted.
 func recordedRefs(t *testing.T, s *store.Store) (refs map[string]int, used int) {
 	t.Helper()
 	heads, err := s.Heads(context.Background())
@@ -231,4 +216,55 @@ func recordedRefs(t *testing.T, s *store.Store) (refs map[string]int, used int) 
 		used += k.Used
 	}
 	return refs, used
+}
+
+// TestPages sends requests to a host that no browser would send.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	host := startHost(t, dataDir(t), postgrestest.Database(t), "--dns=off", "--public-url=https://assay.example")
+	b := newBuyer(t, host)
+	for name, test := range map[string]struct {
+		method, path, cookie string
+		status               int
+		header               map[string]string
+	}{
+		"a cookie of 8 KiB": {"GET", "/", strings.Repeat("x", 8<<10), 431, nil},
+		"a page": {"GET", "/signin", "", 200, map[string]string{"Cache-Control": "no-store",
+			"Referrer-Policy": "no-referrer", "X-Content-Type-Options": "nosniff",
+			"Strict-Transport-Security": "max-age=31536000"}},
+		"an unknown page":       {"GET", "/nothing", "", 404, map[string]string{"Cache-Control": "no-store"}},
+		"GET instead of POST":   {"GET", "/subscribe", "", 405, map[string]string{"Allow": "POST"}},
+		"the provider's events": {"POST", "/api/billing/stripe", "", 404, nil}, // no Stripe key is set
+		"a form from elsewhere": {"POST", "/signin", "", 403, nil},
+	} {
+		request, err := http.NewRequestWithContext(t.Context(), test.method, host.url+test.path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if test.cookie != "" {
+			request.Header.Set("Cookie", "assay_session="+test.cookie)
+		}
+		request.Header.Set("Sec-Fetch-Site", "cross-site")
+		response, err := b.client.Do(request)
+		status, _ := b.read(response, err)
+		if status != test.status {
+			t.Errorf("%s: status %d, want %d", name, status, test.status)
+		}
+		for field, want := range test.header {
+			if got := response.Header.Get(field); got != want {
+				t.Errorf("%s: %s is %q, want %q", name, field, got, want)
+			}
+		}
+	}
+	// The number of checkouts is limited by client.
+	statuses := map[int]int{}
+	for range 15 {
+		response, err := b.client.PostForm(host.url+"/subscribe", url.Values{"plan": {"starter"}})
+		status, _ := b.read(response, err)
+		statuses[status]++
+	}
+	if fmt.Sprint(statuses) != "map[303:10 429:5]" {
+		t.Errorf("statuses of 15 checkouts from one client: %v", statuses)
+	}
+	host.stop(t, syscall.SIGTERM)
 }

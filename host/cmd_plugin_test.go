@@ -1,0 +1,34 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"assay/host/postgres/postgrestest"
+)
+
+// TestPluginPush pushes a plugin twice, and then different code under the same version.
+func TestPluginPush(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	plugin := filepath.Join(t.TempDir(), "iban.wasm")
+	built := outputJSON[map[string]string](t, dir, database, "plugin", "build", filepath.Join("..", "plugins", "iban"),
+		"-o", plugin)
+	for range 2 {
+		if pushed := outputJSON[map[string]string](t, dir, database, "plugin", "push",
+			plugin); pushed["digest"] != built["digest"] {
+			t.Errorf("pushed %v, built %v", pushed, built)
+		}
+	}
+	wasm, err := os.ReadFile(plugin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := writeFile(t, "other.wasm", append(wasm, 0, 2, 1, 'x')) // adds a custom section
+	cmd := command(t.Context(), dir, database, "plugin", "push", other)
+	if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), "raise the version") {
+		t.Errorf("pushing different code under the same version: %v\n%s", err, out)
+	}
+}
