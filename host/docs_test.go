@@ -73,8 +73,8 @@ func TestReadme(t *testing.T) {
 	}
 	settings := readText(t, "../docs/settings.md")
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
-		env := f.Tag.Get("env")
-		if !strings.HasSuffix(f.Tag.Get("help"), "for tests.") && !strings.Contains(settings, "`"+env+"`") {
+		env, help := f.Tag.Get("env"), helpTexts[strings.Trim(f.Tag.Get("help"), "${}")]
+		if !strings.HasSuffix(help, "for tests.") && !strings.Contains(settings, "`"+env+"`") {
 			t.Errorf("docs/settings.md does not list %s", env)
 		}
 	}
