@@ -28,7 +28,7 @@ func entryOf(e entity.Entity) feed.Entry {
 	return out
 }
 
-// entries makes a list's entries of domains.
+// entries returns entries for domains.
 func entries(t *testing.T, names ...string) []feed.Entry {
 	t.Helper()
 	list := make([]feed.Entry, len(names))
@@ -38,22 +38,22 @@ func entries(t *testing.T, names ...string) []feed.Entry {
 	return list
 }
 
-// inParts hands entries out in twos.
-func inParts(list []feed.Entry) func() ([]feed.Entry, error) {
+// inPairs returns an iterator over two entries at a time.
+func inPairs(list []feed.Entry) func() ([]feed.Entry, error) {
 	return func() ([]feed.Entry, error) {
 		if len(list) == 0 {
 			return nil, io.EOF
 		}
 		n := min(2, len(list))
-		part := list[:n]
+		pair := list[:n]
 		list = list[n:]
-		return part, nil
+		return pair, nil
 	}
 }
 
 func importList(t *testing.T, s *Store, list feed.List, entries ...feed.Entry) feed.Change {
 	t.Helper()
-	change, err := s.ImportFeed(t.Context(), list, inParts(entries))
+	change, err := s.ImportFeed(t.Context(), list, inPairs(entries))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,13 +87,13 @@ func TestImportFeed(t *testing.T) {
 	first := now
 	now = now.Add(time.Hour)
 	if got, want := importList(t, s, bad, list...), (feed.Change{Entries: 3}); got != want {
-		t.Errorf("the same again: %+v, want %+v", got, want)
+		t.Errorf("unchanged import: %+v, want %+v", got, want)
 	}
 	later := entries(t, "b.example", "c.example", "d.example")
 	later[1].Category = "scam"
 	if got, want := importList(t, s, bad, later...),
 		(feed.Change{Entries: 3, Added: 1, Altered: 1, Removed: 1}); got != want {
-		t.Errorf("another content: %+v, want %+v", got, want)
+		t.Errorf("changed import: %+v, want %+v", got, want)
 	}
 	importList(t, s, feed.List{Name: "Another", Kind: feed.Good}, entries(t, "b.example")...)
 	want := []reputation.Listing{
@@ -104,11 +104,10 @@ func TestImportFeed(t *testing.T) {
 		{Index: 4, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: now},
 	}
 	got := listings(t, s, "a.example", "b.example", "c.example", "d.example", "d.example")
-	sortByIndex := cmpopts.SortSlices(func(a, b reputation.Listing) bool {
-		return a.Index < b.Index || a.Index == b.Index &&
-			a.Name < b.Name
+	byIndex := cmpopts.SortSlices(func(a, b reputation.Listing) bool {
+		return a.Index < b.Index || a.Index == b.Index && a.Name < b.Name
 	})
-	if diff := cmp.Diff(want, got, sortByIndex, cmpopts.EquateApproxTime(0)); diff != "" {
+	if diff := cmp.Diff(want, got, byIndex, cmpopts.EquateApproxTime(0)); diff != "" {
 		t.Errorf("listings (-want +got):\n%s", diff)
 	}
 	feeds, err := s.Feeds(t.Context())
@@ -126,23 +125,23 @@ func TestImportFeed(t *testing.T) {
 		t.Errorf("after the withdrawal: %+v", got)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM feed_entries"); n != 1 {
-		t.Errorf("%d entries are left, want 1", n)
+		t.Errorf("%d entries remain, want 1", n)
 	}
 	if err := s.WithdrawFeed(t.Context(), "Bad"); !errors.Is(err, ErrNoFeed) {
 		t.Errorf("withdrawing again: %v, want %v", err, ErrNoFeed)
 	}
 }
 
-// An import that fails, at whatever point, leaves the list as it was.
+// A failed import leaves the list unchanged.
 func TestImportFeedIsAtomic(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	f := feed.List{Name: "Bad", Kind: feed.Bad}
 	importList(t, s, f, entries(t, "a.example")...)
-	broken := errors.New("the connection broke")
+	broken := errors.New("connection lost")
 	for name, next := range map[string]func() ([]feed.Entry, error){
-		"at once": func() ([]feed.Entry, error) { return nil, broken },
-		"half way": func() func() ([]feed.Entry, error) {
+		"immediately": func() ([]feed.Entry, error) { return nil, broken },
+		"after some entries": func() func() ([]feed.Entry, error) {
 			n := 0
 			return func() ([]feed.Entry, error) {
 				if n++; n > 1 {
@@ -156,34 +155,36 @@ func TestImportFeedIsAtomic(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, broken)
 		}
 	}
-	if _, err := s.ImportFeed(t.Context(), f, inParts(nil)); !errors.Is(err, ErrEmptyFeed) {
+	if _, err := s.ImportFeed(t.Context(), f, inPairs(nil)); !errors.Is(err, ErrEmptyFeed) {
 		t.Errorf("an empty list: %v, want %v", err, ErrEmptyFeed)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.ImportFeed(ctx, f, func() ([]feed.Entry, error) { cancel(); return entries(t, "b.example"), nil })
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("cancelled: %v", err)
+		t.Errorf("cancelled: %v, want %v", err, context.Canceled)
 	}
 	if got := listings(t, s, "a.example", "b.example"); len(got) != 1 || got[0].Index != 0 {
 		t.Errorf("listings %+v, want those of the first import", got)
 	}
 }
 
-// A large list leaves no empty pages behind when it goes: look-ups would read them all.
+// Withdrawing a large list shrinks the table, because lookups would read its empty pages.
 func TestFeedEntriesAreCompacted(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	importList(t, s, feed.List{Name: "Large", Kind: feed.Bad}, entries(t, "a.example")...)
 	one[int](t, s, `WITH added AS (
 		INSERT INTO feed_entries (feed_id, node, type, value, name, page, category, first_seen)
-		SELECT id, decode(md5(i::text), 'hex'), 'domain', i || '.a-rather-long-name.example', 'a-rather-long-name', false, '', now()
+		SELECT id, decode(md5(i::text), 'hex'), 'domain', i || '.a-rather-long-name.example', 'a-rather-long-name',
+			false, '', now()
 		FROM feeds, generate_series(1, 80000) AS i RETURNING 1) SELECT count(*) FROM added`)
-	importList(t, s, feed.List{Name: "Small", Kind: feed.Bad, Category: "scam"}, entries(t, "a.example", "b.example")...)
+	small := feed.List{Name: "Small", Kind: feed.Bad, Category: "scam"}
+	importList(t, s, small, entries(t, "a.example", "b.example")...)
 	pages := func() int { return one[int](t, s, "SELECT pg_relation_size('feed_entries') / 8192") }
 	if n := pages(); n <= 1000 {
-		t.Fatalf("%d pages are too few to tell", n)
+		t.Fatalf("%d pages, want more than 1000", n)
 	}
-	// While somebody reads for long, they stay.
+	// A long read prevents it.
 	reader, err := s.db.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
@@ -195,18 +196,18 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := pages(); n <= 1000 {
-		t.Errorf("what is being read has been written anew: %d pages", n)
+		t.Errorf("a table in use was compacted to %d pages", n)
 	}
 	if err := reader.Rollback(); err != nil {
 		t.Fatal(err)
 	}
-	importList(t, s, feed.List{Name: "Small", Kind: feed.Bad, Category: "scam"}, entries(t, "a.example", "b.example")...)
+	importList(t, s, small, entries(t, "a.example", "b.example")...)
 	if n := pages(); n > 1 {
-		t.Errorf("2 entries take %d pages", n)
+		t.Errorf("2 entries occupy %d pages, want 1", n)
 	}
 	if got := listings(t, s, "a.example", "b.example"); len(got) != 2 || got[0].Name != "Small" ||
 		got[1].Category != "scam" {
-		t.Errorf("what is left: %+v", got)
+		t.Errorf("listings after compaction: %+v", got)
 	}
 }
 
@@ -217,16 +218,16 @@ func TestExpiredFeed(t *testing.T) {
 	until := noon.Add(time.Hour)
 	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad, ExpiresAt: &until}, entries(t, "a.example")...)
 	if got := listings(t, s, "a.example"); len(got) != 1 {
-		t.Errorf("before: %+v", got)
+		t.Errorf("before the list expires: %+v, want 1 listing", got)
 	}
 	now = until
 	if got := listings(t, s, "a.example"); len(got) != 0 {
-		t.Errorf("after: %+v", got)
+		t.Errorf("after the list expired: %+v, want none", got)
 	}
 }
 
-// Entries come page by page, without those that cannot be compared and without mere pages on good hosts.
-func TestFeedEntries(t *testing.T) {
+// Names are read page by page, without nameless entries and without single pages on good hosts.
+func TestFeedNames(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	var names []string
@@ -261,28 +262,28 @@ func TestFeedEntries(t *testing.T) {
 		after = page[len(page)-1].Node
 	}
 	if len(seen) != 24 || seen["name3.example"] || !seen["name4.example"] || !seen["name5.example"] {
-		t.Errorf("%d entries: %v", len(seen), seen)
+		t.Errorf("%d names, want 24 without name3.example: %v", len(seen), seen)
 	}
 }
 
-// A change of lists is told to every host.
-func TestFeedsAreNotified(t *testing.T) {
+// Imports and withdrawals notify every host.
+func TestFeedsNotify(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	heard := make(chan Topic, 100)
+	topics := make(chan Topic, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
-	go func() { defer close(ended); s.Listen(ctx, func(topic Topic) { heard <- topic }) }()
+	go func() { defer close(ended); s.Listen(ctx, func(topic Topic) { topics <- topic }) }()
 	defer func() { cancel(); <-ended }()
-	receive(t, "the listener listens", heard)
-	hear := func(what string) {
-		for receive(t, what, heard) != TopicFeeds {
+	receive(t, "the listener to start", topics)
+	wantTopic := func(what string) {
+		for receive(t, what, topics) != TopicFeeds {
 		}
 	}
 	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "a.example")...)
-	hear("an import")
+	wantTopic("the import")
 	if err := s.WithdrawFeed(t.Context(), "Bad"); err != nil {
 		t.Fatal(err)
 	}
-	hear("a withdrawal")
+	wantTopic("the withdrawal")
 }

@@ -134,8 +134,8 @@ func (s *Store) queryGraph(ctx context.Context, query string, subjects []reputat
 	entities, parents, owners := [][]byte{}, [][]byte{}, []int{}
 	for i, subject := range subjects {
 		entities = append(entities, s.node(subject.Entity))
-		for _, h := range subject.Parents {
-			parents, owners = append(parents, s.node(h)), append(owners, i+1)
+		for _, p := range subject.Parents {
+			parents, owners = append(parents, s.node(p)), append(owners, i+1)
 		}
 	}
 	args := s.graphArgs()

@@ -13,7 +13,7 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// node is the name of an entity in the graph, as text.
+// node returns the hash of a node in hexadecimal.
 func node(kind, value string) string {
 	return fmt.Sprintf("%x", audit.Pseudonym(testRing.Graph, nil, kind, value))
 }
@@ -21,8 +21,8 @@ func node(kind, value string) string {
 func sightingOf(t *testing.T, s *Store, account, kind, value string) string {
 	t.Helper()
 	var rows []string
-	err := s.db.NewRaw(`SELECT format('%s: %s checks, %s blocked, %s reviewed, %s to %s', kind, checks, blocked, reviewed,
-			to_char(first_seen, 'HH24:MI'), to_char(last_seen, 'HH24:MI')) FROM graph_sightings
+	err := s.db.NewRaw(`SELECT format('%s: %s checks, %s blocked, %s reviewed, %s to %s',
+			kind, checks, blocked, reviewed, to_char(first_seen, 'HH24:MI'), to_char(last_seen, 'HH24:MI')) FROM graph_sightings
 		WHERE encode(node, 'hex') = ? AND account_id = ?`, node(kind, value), account).Scan(t.Context(), &rows)
 	if err != nil {
 		t.Fatal(err)
@@ -33,12 +33,13 @@ func sightingOf(t *testing.T, s *Store, account, kind, value string) string {
 	return rows[0]
 }
 
-// linkOf returns how often two nodes were seen together, and when last.
+// linkOf returns how often two nodes were linked, and when last.
 func linkOf(t *testing.T, s *Store, account, a, b string) string {
 	t.Helper()
 	var rows []string
 	err := s.db.NewRaw(`SELECT format('%s, %s', checks, to_char(last_seen, 'HH24:MI')) FROM graph_links
-		WHERE encode(low, 'hex') = ? AND encode(high, 'hex') = ? AND account_id = ?`, min(a, b), max(a, b), account).Scan(t.Context(), &rows)
+		WHERE encode(low, 'hex') = ? AND encode(high, 'hex') = ? AND account_id = ?`, min(a, b), max(a, b), account).
+		Scan(t.Context(), &rows)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func linkOf(t *testing.T, s *Store, account, a, b string) string {
 	return rows[0]
 }
 
-// Sightings add up within a batch and across batches, and one account's are not another's.
+// Sightings add up within a batch and across batches, separately for each account.
 func TestSightingsAddUp(t *testing.T) {
 	t.Parallel()
 	for name, together := range map[string]bool{"in one batch": true, "in batches of one": false} {
@@ -68,7 +69,7 @@ func TestSightingsAddUp(t *testing.T) {
 			records := []check.Record{
 				blocked,
 				at(decided(mine, email, check.Review), minute(9)),
-				at(decided(mine, email, check.Allow), minute(2)), // came later than its time says
+				at(decided(mine, email, check.Allow), minute(2)), // recorded out of order
 				at(decided(mine, domain, check.Allow), minute(3)),
 				at(decided(theirs, email, check.Block), minute(4)),
 			}
@@ -114,12 +115,12 @@ func TestSightingsAddUp(t *testing.T) {
 			links := map[string]string{
 				"email and mail domain": linkOf(t, s, mine.Account, e,
 					node("maildomain", "mail.example.co.uk")),
-				"email and registrable domain":     linkOf(t, s, mine.Account, e, node("registrable", "example.co.uk")),
-				"email and the domain with it":     linkOf(t, s, mine.Account, e, d),
-				"email and the phone with it":      linkOf(t, s, mine.Account, e, p),
-				"domain and registrable domain":    linkOf(t, s, mine.Account, d, node("registrable", "example.co.uk")),
-				"phone and its range":              linkOf(t, s, mine.Account, p, node("range", "4915123")),
-				"domain and phone, both sent with": linkOf(t, s, mine.Account, d, p),
+				"email and registrable domain":  linkOf(t, s, mine.Account, e, node("registrable", "example.co.uk")),
+				"email and the domain with it":  linkOf(t, s, mine.Account, e, d),
+				"email and the phone with it":   linkOf(t, s, mine.Account, e, p),
+				"domain and registrable domain": linkOf(t, s, mine.Account, d, node("registrable", "example.co.uk")),
+				"phone and its range":           linkOf(t, s, mine.Account, p, node("range", "4915123")),
+				"domain and phone, both linked": linkOf(t, s, mine.Account, d, p),
 				"another account's": linkOf(t, s, theirs.Account, e,
 					node("maildomain", "mail.example.co.uk")),
 			}
@@ -127,7 +128,7 @@ func TestSightingsAddUp(t *testing.T) {
 				"email and mail domain": "3, 12:09", "email and registrable domain": "3, 12:09",
 				"email and the domain with it": "1, 12:05", "email and the phone with it": "1, 12:05",
 				"domain and registrable domain": "2, 12:05", "phone and its range": "1, 12:05",
-				"domain and phone, both sent with": "0 rows", "another account's": "1, 12:04",
+				"domain and phone, both linked": "0 rows", "another account's": "1, 12:04",
 			}
 			if diff := cmp.Diff(wantLinks, links); diff != "" {
 				t.Errorf("links (-want +got):\n%s", diff)
@@ -137,22 +138,23 @@ func TestSightingsAddUp(t *testing.T) {
 	}
 }
 
-// A check that is refused adds nothing to the graph.
-func TestRefusedCheckIsNotSeen(t *testing.T) {
+// A rejected check adds nothing to the graph.
+func TestRejectedCheckIsNotSeen(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "free", 0))
 	if err := l.Append(t.Context(), allowed(t, caller)); err == nil {
-		t.Fatal("a check over its quota passed")
+		t.Fatal("a check over quota succeeded")
 	}
-	if n := one[int](t, s, "SELECT (SELECT count(*) FROM graph_sightings) + (SELECT count(*) FROM graph_links)"); n != 0 {
+	n := one[int](t, s, "SELECT (SELECT count(*) FROM graph_sightings) + (SELECT count(*) FROM graph_links)")
+	if n != 0 {
 		t.Errorf("%d rows in the graph", n)
 	}
 }
 
-// An entity sent twice in one request is not linked with itself.
-func TestNodeHasNoLinkWithItself(t *testing.T) {
+// An entity that a request contains twice is not linked with itself.
+func TestNodeIsNotLinkedWithItself(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})

@@ -12,9 +12,9 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// BenchmarkReputations reads a graph of 100,000 domains under 20,000 registrable ones, each met by 5 of 20 customers:
-// one subject a query, and 64.
-func BenchmarkReputations(b *testing.B) {
+// BenchmarkGraphAggregates queries 1 and 64 subjects at a time in a graph of 100,000 domains under 20,000 registrable
+// domains, each checked by 5 of 20 customers.
+func BenchmarkGraphAggregates(b *testing.B) {
 	const domains, perRegistrable, customers = 100_000, 5, 5
 	s, err := Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()})
 	if err != nil {
@@ -23,8 +23,10 @@ func BenchmarkReputations(b *testing.B) {
 	defer s.Close()
 	subject := func(i int) reputation.Subject {
 		registrable := fmt.Sprintf("example-%d.com", i/perRegistrable)
-		return reputation.Subject{Entity: reputation.Node{Kind: "domain", Value: fmt.Sprintf("shop-%d.%s", i, registrable)},
-			Parents: []reputation.Node{{Kind: "registrable", Value: registrable}}}
+		return reputation.Subject{
+			Entity:  reputation.Node{Kind: "domain", Value: fmt.Sprintf("shop-%d.%s", i, registrable)},
+			Parents: []reputation.Node{{Kind: "registrable", Value: registrable}},
+		}
 	}
 	now := s.now().UTC()
 	var sightings, links [][]any
@@ -61,10 +63,10 @@ func BenchmarkReputations(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	for _, together := range []int{1, 64} {
-		b.Run(fmt.Sprintf("together=%d", together), func(b *testing.B) {
+	for _, batch := range []int{1, 64} {
+		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
 			n, known := 0, 0
-			subjects := make([]reputation.Subject, together)
+			subjects := make([]reputation.Subject, batch)
 			for b.Loop() {
 				for i := range subjects {
 					subjects[i] = subject((n + i) * 37 % domains)
@@ -78,7 +80,7 @@ func BenchmarkReputations(b *testing.B) {
 						known++
 					}
 				}
-				n += together
+				n += batch
 			}
 			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(n), "us/subject")
 			b.ReportMetric(float64(known)/float64(n), "known")

@@ -63,8 +63,8 @@ func (g *sightings) add(account string, r check.Record) (node []byte) {
 		scored.Reviewed++
 	}
 	linkParents := func(node *sightingRow, parents []entity.Parent) {
-		for _, h := range parents {
-			g.link(account, node, g.node(account, h.Kind, h.Value, d.At), d.At)
+		for _, p := range parents {
+			g.link(account, node, g.node(account, p.Kind, p.Value, d.At), d.At)
 		}
 	}
 	linkParents(scored, r.Entity.Parents())
@@ -173,15 +173,15 @@ const maxObserved = 2
 func observedParents(facts entity.Facts) []entity.Parent {
 	var parents []entity.Parent
 	add := func(kind, value string) {
-		h := entity.Parent{Kind: kind, Value: value}
+		p := entity.Parent{Kind: kind, Value: value}
 		n := 0
 		for _, other := range parents {
 			if other.Kind == kind {
 				n++
 			}
 		}
-		if n < maxObserved && !slices.Contains(parents, h) {
-			parents = append(parents, h)
+		if n < maxObserved && !slices.Contains(parents, p) {
+			parents = append(parents, p)
 		}
 	}
 	for _, host := range values(facts["dns.ns"]) {
