@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// levenshtein is the textbook's, to hold the fast one to.
+// levenshtein is the textbook algorithm, the reference for pattern.distance.
 func levenshtein(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -41,7 +41,7 @@ func randomForm(r *rand.Rand, length, letters int) form {
 	return form(b)
 }
 
-// edited changes, adds or drops up to n letters.
+// edited changes, inserts or deletes up to n letters.
 func edited(r *rand.Rand, f form, n int) form {
 	s := string(f)
 	for range n {
@@ -68,16 +68,16 @@ func TestDistance(t *testing.T) {
 		if r.IntN(2) == 0 {
 			b = edited(r, a, 1+r.IntN(5)%len(a))
 		}
-		most := r.IntN(maxForm + 1)
-		want := min(levenshtein(string(a), string(b)), most+1)
-		if got := newPattern(a).distance([]byte(b), most); got != want {
-			t.Fatalf("distance of %q and %q, at most %d: %d, want %d", a, b, most, got, want)
+		limit := r.IntN(maxForm + 1)
+		want := min(levenshtein(string(a), string(b)), limit+1)
+		if got := newPattern(a).distance([]byte(b), limit); got != want {
+			t.Fatalf("distance of %q and %q, limit %d: %d, want %d", a, b, limit, got, want)
 		}
 	}
 }
 
-// Whatever lies within the tolerance is found, and the nearest of it: compared with looking at every entry.
-func TestNearestMissesNothing(t *testing.T) {
+// nearest finds the same distance as a scan of all entries.
+func TestNearestIsComplete(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	x := newNameIndex()
@@ -86,7 +86,7 @@ func TestNearestMissesNothing(t *testing.T) {
 		f := randomForm(r, minForm+r.IntN(25), 3)
 		all = append(all, f)
 		x.add(f, string(f), "")
-		if r.IntN(3) == 0 { // so that some have several near ones
+		if r.IntN(3) == 0 { // so that some forms have several near entries
 			f = edited(r, f, 1+r.IntN(2))
 			all = append(all, f)
 			x.add(f, string(f), "")
@@ -108,12 +108,12 @@ func TestNearestMissesNothing(t *testing.T) {
 		if ok {
 			hits++
 			if d := levenshtein(string(q), x.name(got.entry)); got.distance != want || d != want {
-				t.Fatalf("nearest(%q) = %q at %d, truly %d; want %d", q, x.name(got.entry), got.distance, d, want)
+				t.Fatalf("nearest(%q) = %q at distance %d, which is %d; want %d", q, x.name(got.entry), got.distance, d, want)
 			}
 		}
 	}
 	if hits < 200 {
-		t.Errorf("only %d searches found something", hits)
+		t.Errorf("%d searches had a match, want at least 200", hits)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestSegments(t *testing.T) {
 		for i := range cuts + 1 {
 			start, end := segment(length, cuts, i)
 			if start != at || end <= start {
-				t.Fatalf("segment %d of %d letters is %d to %d, after %d", i, length, start, end, at)
+				t.Fatalf("segment %d of %d letters is [%d, %d), want it to start at %d", i, length, start, end, at)
 			}
 			at = end
 		}
@@ -159,13 +159,13 @@ func TestFormOf(t *testing.T) {
 			t.Errorf("formOf(%q) = %q, %v, want %q, %v", name, got, ok, tt.want, tt.ok)
 		}
 	}
-	latin, _ := formOf("сбербанк-онлайн")
-	if len(latin) != len("sberbankonlajn") {
-		t.Errorf("a Cyrillic name of 14 letters has a form of %d bytes", len(latin))
+	first, _ := formOf("сбербанк-онлайн")
+	if len(first) != 14 {
+		t.Errorf("a Cyrillic name of 14 letters has a form of %d bytes, want 14", len(first))
 	}
 	other, _ := formOf("сбербанк-онлаин")
-	if d := newPattern(latin).distance([]byte(other), 5); d != 1 {
-		t.Errorf("one Cyrillic letter is a distance of %d", d)
+	if d := newPattern(first).distance([]byte(other), 5); d != 1 {
+		t.Errorf("one different Cyrillic letter is a distance of %d, want 1", d)
 	}
 }
 
@@ -181,20 +181,23 @@ func FuzzFormOf(f *testing.F) {
 		if ok {
 			x.add(got, name, "")
 			if n, found := x.nearest(got); !found || n.distance != 0 || x.name(n.entry) != name {
-				t.Errorf("%q does not find itself", name)
+				t.Errorf("nearest does not find %q itself", name)
 			}
 		}
 	})
 }
 
-// benchNames makes names as scams are named: words of few kinds, joined, misspelt and numbered, so that many share long
-// pieces.
+// benchNames returns names that resemble those of scams: joined, misspelt and numbered common words, so that many share
+// long segments.
 func benchNames(n int) []form {
-	words := strings.Fields("secure login paypal account verify update bank support service online wallet connect crypto steam community discord " +
-		"nitro gift amazon delivery parcel post track customer help center netflix apple icloud google microsoft office mail web app claim reward " +
-		"bonus airdrop token swap exchange binance coinbase metamask ledger trezor market shop store sale invest trade profit capital fund credit " +
-		"loan tax refund gov portal info access auth signin confirm billing invoice payment card visa master ing postbank sparkasse orange sfr " +
-		"free allegro lokalnie olx vinted inpost dhl dpd ups fedex hermes royal home live pro plus group world global direct express official")
+	words := strings.Fields(`
+		secure login paypal account verify update bank support service online wallet connect crypto steam
+		community discord nitro gift amazon delivery parcel post track customer help center netflix apple icloud
+		google microsoft office mail web app claim reward bonus airdrop token swap exchange binance coinbase
+		metamask ledger trezor market shop store sale invest trade profit capital fund credit loan tax refund gov
+		portal info access auth signin confirm billing invoice payment card visa master ing postbank sparkasse
+		orange sfr free allegro lokalnie olx vinted inpost dhl dpd ups fedex hermes royal home live pro plus group
+		world global direct express official`)
 	r := rand.New(rand.NewPCG(5, 6))
 	seen := make(map[form]bool, n)
 	names := make([]form, 0, n)
@@ -215,8 +218,8 @@ func benchNames(n int) []form {
 	return names
 }
 
-// BenchmarkIndex measures inserting into, and searching, an index of a million names.
-func BenchmarkIndex(b *testing.B) {
+// BenchmarkNameIndex measures inserts into, and searches in, an index of a million names.
+func BenchmarkNameIndex(b *testing.B) {
 	const million = 1_000_000
 	names := benchNames(million + 20_000)
 	x := newNameIndex()
@@ -239,7 +242,7 @@ func BenchmarkIndex(b *testing.B) {
 		report(b, times)
 		bytes := cap(x.forms.text) + cap(x.names.text) + 4*cap(x.forms.ends) + 4*cap(x.names.ends) +
 			cap(x.category) + 12*cap(x.postings)
-		b.ReportMetric(float64(bytes)/(1<<20), "MiB-but-the-map")
+		b.ReportMetric(float64(bytes)/(1<<20), "MiB-without-map")
 		b.ReportMetric(float64(len(x.buckets)), "keys")
 	})
 	for name, queries := range map[string][]form{"search/other": names[million:], "search/known": names[:20_000]} {

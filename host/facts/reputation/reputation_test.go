@@ -22,28 +22,28 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var noon = time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC)
 
-// lists is a store made of lists in memory; its reputations are set by the test.
-type lists struct {
-	mu          sync.Mutex
-	feeds       []feed.List
-	entries     map[int][]ListedName
-	pages       map[string]bool // list and value of those that are mere pages
-	reputations func([]Subject) ([]Aggregate, error)
-	queries     int
-	broken      error
+// memoryStore implements Store with lists in memory. The test sets its aggregates.
+type memoryStore struct {
+	mu         sync.Mutex
+	feeds      []feed.List
+	entries    map[int][]ListedName
+	pages      map[string]bool // "list value" of entries for single pages
+	aggregates func([]Subject) ([]Aggregate, error)
+	queries    int
+	broken     error
 }
 
-func (l *lists) set(id int, f feed.List, values ...string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.remove(f.Name)
+func (m *memoryStore) set(id int, f feed.List, values ...string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remove(f.Name)
 	f.ID = id
-	f.Version = len(l.entries) + 1
-	l.feeds = append(l.feeds, f)
-	if l.entries == nil {
-		l.entries = map[int][]ListedName{}
+	f.Version = len(m.entries) + 1
+	m.feeds = append(m.feeds, f)
+	if m.entries == nil {
+		m.entries = map[int][]ListedName{}
 	}
-	l.entries[id] = nil
+	m.entries[id] = nil
 	for i, v := range values {
 		kind := entity.Domain
 		if strings.Contains(v, "@") {
@@ -57,68 +57,68 @@ func (l *lists) set(id int, f feed.List, values ...string) {
 		if kind == entity.Email {
 			name = e.Facts["email.user"]
 		}
-		l.entries[id] = append(l.entries[id], ListedName{Node: fmt.Appendf(nil, "%06d", i), Type: string(kind),
+		m.entries[id] = append(m.entries[id], ListedName{Node: fmt.Appendf(nil, "%06d", i), Type: string(kind),
 			Value: e.Value, Name: name, Category: f.Category})
 	}
 }
 
-func (l *lists) remove(name string) {
-	for i, f := range l.feeds {
+func (m *memoryStore) remove(name string) {
+	for i, f := range m.feeds {
 		if f.Name == name {
-			l.feeds = append(l.feeds[:i:i], l.feeds[i+1:]...)
+			m.feeds = append(m.feeds[:i:i], m.feeds[i+1:]...)
 		}
 	}
 }
 
-func (l *lists) withdraw(name string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.remove(name)
+func (m *memoryStore) withdraw(name string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remove(name)
 }
 
-func (l *lists) Feeds(context.Context) ([]feed.List, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return append([]feed.List{}, l.feeds...), l.broken
+func (m *memoryStore) Feeds(context.Context) ([]feed.List, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]feed.List{}, m.feeds...), m.broken
 }
 
-func (l *lists) FeedNames(_ context.Context, id int, after []byte, limit int) ([]ListedName, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (m *memoryStore) FeedNames(_ context.Context, id int, after []byte, limit int) ([]ListedName, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	var page []ListedName
-	for _, e := range l.entries[id] {
-		if string(e.Node) > string(after) && len(page) < limit && !l.goodPage(id, e.Value) {
+	for _, e := range m.entries[id] {
+		if string(e.Node) > string(after) && len(page) < limit && !m.pageOnGoodHost(id, e.Value) {
 			page = append(page, e)
 		}
 	}
 	return page, nil
 }
 
-// goodPage says whether an entry of a list is a mere page on a host that is on a good list.
-func (l *lists) goodPage(id int, value string) bool {
+// pageOnGoodHost reports whether an entry is a single page on a host that is on a good list.
+func (m *memoryStore) pageOnGoodHost(id int, value string) bool {
 	page, good := false, false
-	for _, f := range l.feeds {
-		page = page || f.ID == id && l.pages[f.Name+" "+value]
+	for _, f := range m.feeds {
+		page = page || f.ID == id && m.pages[f.Name+" "+value]
 		good = good || f.Kind == feed.Good &&
-			slices.ContainsFunc(l.entries[f.ID], func(e ListedName) bool { return e.Value == value })
+			slices.ContainsFunc(m.entries[f.ID], func(e ListedName) bool { return e.Value == value })
 	}
 	return page && good
 }
 
-func (l *lists) Listings(_ context.Context, nodes []Node) ([]Listing, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queries++
-	if l.broken != nil {
-		return nil, l.broken
+func (m *memoryStore) Listings(_ context.Context, nodes []Node) ([]Listing, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.queries++
+	if m.broken != nil {
+		return nil, m.broken
 	}
 	var found []Listing
-	for _, f := range l.feeds {
-		for _, e := range l.entries[f.ID] {
+	for _, f := range m.feeds {
+		for _, e := range m.entries[f.ID] {
 			for i, n := range nodes {
 				if n.Kind == e.Type && n.Value == e.Value {
 					found = append(found, Listing{
-						Index: i, Name: f.Name, Kind: f.Kind, Category: e.Category, Page: l.pages[f.Name+" "+e.Value],
+						Index: i, Name: f.Name, Kind: f.Kind, Category: e.Category, Page: m.pages[f.Name+" "+e.Value],
 						FirstSeen: noon.Add(-time.Duration(f.ID) * 24 * time.Hour),
 					})
 				}
@@ -128,11 +128,11 @@ func (l *lists) Listings(_ context.Context, nodes []Node) ([]Listing, error) {
 	return found, nil
 }
 
-func (l *lists) GraphAggregates(_ context.Context, subjects []Subject) ([]Aggregate, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.queries++
-	return l.reputations(subjects)
+func (m *memoryStore) GraphAggregates(_ context.Context, subjects []Subject) ([]Aggregate, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.queries++
+	return m.aggregates(subjects)
 }
 
 func all(string) bool { return true }
@@ -148,52 +148,52 @@ func parse(t *testing.T, kind entity.Type, value string) entity.Entity {
 
 func TestFeedFacts(t *testing.T) {
 	t.Parallel()
-	l := &lists{pages: map[string]bool{"Pages docs.example.com": true, "Pages shop.example.net": true,
+	m := &memoryStore{pages: map[string]bool{"Pages docs.example.com": true, "Pages shop.example.net": true,
 		"GoodPages odd.example": true}}
-	l.set(1, feed.List{Name: "Bad", Kind: feed.Bad, Category: "phishing"}, "bad.example", "weird.github.io",
+	m.set(1, feed.List{Name: "Bad", Kind: feed.Bad, Category: "phishing"}, "bad.example", "weird.github.io",
 		"github.io", "x@mail.example.org", "gmail.com", "throwaway.example")
-	l.set(2, feed.List{Name: "Worse", Kind: feed.Bad, Category: "malware"}, "bad.example", "throwaway.example")
-	l.set(3, feed.List{Name: "Mixed", Kind: feed.Bad}, "bad.example", "good.example")
-	l.set(4, feed.List{Name: "More", Kind: feed.Bad, Category: "malware"}, "bad.example")
-	l.set(5, feed.List{Name: "Pages", Kind: feed.Bad, Category: "malware"}, "docs.example.com", "shop.example.net")
-	l.set(6, feed.List{Name: "Ranks", Kind: feed.Good}, "good.example", "example.com")
-	l.set(7, feed.List{Name: "GoodPages", Kind: feed.Good}, "odd.example")
-	f := NewFeed(l, some)
+	m.set(2, feed.List{Name: "Worse", Kind: feed.Bad, Category: "malware"}, "bad.example", "throwaway.example")
+	m.set(3, feed.List{Name: "Mixed", Kind: feed.Bad}, "bad.example", "good.example")
+	m.set(4, feed.List{Name: "More", Kind: feed.Bad, Category: "malware"}, "bad.example")
+	m.set(5, feed.List{Name: "Pages", Kind: feed.Bad, Category: "malware"}, "docs.example.com", "shop.example.net")
+	m.set(6, feed.List{Name: "Ranks", Kind: feed.Good}, "good.example", "example.com")
+	m.set(7, feed.List{Name: "GoodPages", Kind: feed.Good}, "odd.example")
+	f := NewFeed(m, hasLists)
 	f.now = func() time.Time { return noon }
 	tests := map[string]struct {
 		kind  entity.Type
 		value string
 		want  entity.Facts
 	}{
-		"listed by several": {entity.Domain, "bad.example", entity.Facts{
+		"on several lists": {entity.Domain, "bad.example", entity.Facts{
 			"feed.listed": "Bad, Worse, Mixed, 1 more", "feed.lists": "4", "feed.match": "exact",
 			"feed.category": "malware", "feed.days": "4"}},
-		"under a listed name": {entity.Domain, "a.b.c.d.e.f.g.bad.example", entity.Facts{
+		"below a listed domain": {entity.Domain, "a.b.c.d.e.f.g.bad.example", entity.Facts{
 			"feed.listed": "Bad, Worse, Mixed, 1 more", "feed.lists": "4", "feed.match": "parent",
 			"feed.category": "malware", "feed.days": "4"}},
-		"a customer of a listed host": {entity.Domain, "flowers.github.io", entity.Facts{}},
-		"under a listed customer": {entity.Domain, "www.weird.github.io",
+		"a customer of a listed hosting service": {entity.Domain, "flowers.github.io", entity.Facts{}},
+		"below a listed customer": {entity.Domain, "www.weird.github.io",
 			entity.Facts{"feed.listed": "Bad", "feed.lists": "1", "feed.match": "parent", "feed.category": "phishing",
 				"feed.days": "1"}},
-		"an address": {entity.Email, "X+tag@mail.example.org",
+		"a listed address": {entity.Email, "X+tag@mail.example.org",
 			entity.Facts{"feed.listed": "Bad", "feed.lists": "1", "feed.match": "exact", "feed.category": "phishing",
 				"feed.days": "1"}},
-		"another address there": {entity.Email, "y@mail.example.org", entity.Facts{}},
+		"another address of the same domain": {entity.Email, "y@mail.example.org", entity.Facts{}},
 		"at a listed domain": {entity.Email, "jane@mx.throwaway.example",
 			entity.Facts{"feed.listed": "Bad, Worse", "feed.lists": "2", "feed.match": "mail_domain",
 				"feed.category": "malware", "feed.days": "2"}},
-		"at a provider that is listed": {entity.Email, "jane@gmail.com", entity.Facts{}},
-		"both good and bad": {entity.Domain, "good.example",
+		"at a listed mail provider": {entity.Email, "jane@gmail.com", entity.Facts{}},
+		"on a good and a bad list": {entity.Domain, "good.example",
 			entity.Facts{"feed.listed": "Mixed", "feed.lists": "1", "feed.match": "exact", "feed.days": "3",
 				"feed.good": "Ranks", "feed.good_match": "exact"}},
-		"a page under a good name": {entity.Domain, "docs.example.com", entity.Facts{
+		"a page below a good domain": {entity.Domain, "docs.example.com", entity.Facts{
 			"feed.listed": "Pages", "feed.lists": "1", "feed.match": "page", "feed.category": "malware",
 			"feed.days": "5", "feed.good": "Ranks", "feed.good_match": "parent"}},
-		"beside a page":       {entity.Domain, "www.shop.example.net", entity.Facts{}},
-		"at a page's host":    {entity.Email, "info@shop.example.net", entity.Facts{}},
-		"a good list's page":  {entity.Domain, "odd.example", entity.Facts{}},
-		"on no list":          {entity.Domain, "blumenwiese.example", entity.Facts{}},
-		"a number on no list": {entity.Phone, "+4915123456789", entity.Facts{}},
+		"another host than the page's": {entity.Domain, "www.shop.example.net", entity.Facts{}},
+		"an address at a page's host":  {entity.Email, "info@shop.example.net", entity.Facts{}},
+		"a page on a good list":        {entity.Domain, "odd.example", entity.Facts{}},
+		"on no list":                   {entity.Domain, "blumenwiese.example", entity.Facts{}},
+		"a phone number on no list":    {entity.Phone, "+4915123456789", entity.Facts{}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -211,12 +211,12 @@ func TestFeedFacts(t *testing.T) {
 
 func TestGraphFacts(t *testing.T) {
 	t.Parallel()
-	var asked []Subject
-	l := &lists{}
-	g := NewGraph(l)
+	var queried []Subject
+	m := &memoryStore{}
+	g := NewGraph(m)
 	g.now = func() time.Time { return noon }
-	l.reputations = func(subjects []Subject) ([]Aggregate, error) {
-		asked = append(asked, subjects...)
+	m.aggregates = func(subjects []Subject) ([]Aggregate, error) {
+		queried = append(queried, subjects...)
 		return []Aggregate{{
 			Customers: 19, Seen: 143.7, BlockedShare: 0.629, Since: noon.Add(-50 * time.Hour), Neighbours: 4,
 			NeighbourRisk: 0.31,
@@ -235,35 +235,35 @@ func TestGraphFacts(t *testing.T) {
 	}
 	subjects := []Subject{{Entity: Node{Kind: "domain", Value: "example.org"},
 		Parents: []Node{{Kind: "registrable", Value: "example.org"}, {Kind: "maildomain", Value: "example.org"}}}}
-	if diff := cmp.Diff(subjects, asked); diff != "" {
-		t.Errorf("asked (-want +got):\n%s", diff)
+	if diff := cmp.Diff(subjects, queried); diff != "" {
+		t.Errorf("queried subjects (-want +got):\n%s", diff)
 	}
-	l.reputations = func([]Subject) ([]Aggregate, error) { return []Aggregate{{}}, nil }
+	m.aggregates = func([]Subject) ([]Aggregate, error) { return []Aggregate{{}}, nil }
 	if got, err := g.Observe(t.Context(), parse(t, entity.Phone, "+4915123456789"), all); err != nil || len(got) != 0 {
-		t.Errorf("of an unknown one: %v, %v", got, err)
+		t.Errorf("facts of an unknown entity: %v, %v; want none", got, err)
 	}
 	broken := errors.New("no database")
-	l.reputations = func([]Subject) ([]Aggregate, error) { return nil, broken }
+	m.aggregates = func([]Subject) ([]Aggregate, error) { return nil, broken }
 	if _, err := g.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all); !errors.Is(err, broken) {
-		t.Errorf("without a database: %v, want %v", err, broken)
+		t.Errorf("with a failing store: %v, want %v", err, broken)
 	}
 }
 
-// Nothing is asked that no fact needs.
-func TestNothingUnwanted(t *testing.T) {
+// A source queries the store only for facts that a layer wants.
+func TestUnwantedFactsAreNotQueried(t *testing.T) {
 	t.Parallel()
-	l := &lists{}
+	m := &memoryStore{}
 	e := parse(t, entity.Domain, "example.org")
 	none := func(string) bool { return false }
 	for _, observe := range []func(context.Context, entity.Entity, func(string) bool) (entity.Facts, error){
-		NewFeed(l, some).Observe, NewGraph(l).Observe, NewSimilar(l, slog.New(slog.DiscardHandler)).Observe,
+		NewFeed(m, hasLists).Observe, NewGraph(m).Observe, NewSimilar(m, slog.New(slog.DiscardHandler)).Observe,
 	} {
 		if got, err := observe(t.Context(), e, none); len(got) != 0 || err != nil {
-			t.Errorf("%v, %v", got, err)
+			t.Errorf("unwanted facts %v, %v", got, err)
 		}
 	}
-	if l.queries != 0 {
-		t.Errorf("%d queries", l.queries)
+	if m.queries != 0 {
+		t.Errorf("%d queries", m.queries)
 	}
 }
 
@@ -277,9 +277,9 @@ func TestRoundDown(t *testing.T) {
 	}
 }
 
-func newSimilar(t *testing.T, l *lists) *Similar {
+func newSimilar(t *testing.T, m *memoryStore) *Similar {
 	t.Helper()
-	s := NewSimilar(l, slog.New(slog.DiscardHandler))
+	s := NewSimilar(m, slog.New(slog.DiscardHandler))
 	s.now = func() time.Time { return noon }
 	if err := s.Load(t.Context()); err != nil {
 		t.Fatal(err)
@@ -298,17 +298,17 @@ func similarTo(t *testing.T, s *Similar, kind entity.Type, value string) entity.
 
 func TestSimilarFacts(t *testing.T) {
 	t.Parallel()
-	l := &lists{}
-	l.set(1, feed.List{Name: "Bad", Kind: feed.Bad, Category: "phishing"},
+	m := &memoryStore{}
+	m.set(1, feed.List{Name: "Bad", Kind: feed.Bad, Category: "phishing"},
 		"secure-paypal-login.xyz", "paypa1-online.com", "login.blumenwiesen.example", "short.example",
 		"refund-department-7@gmail.com", "jane.smith@gmail.com")
-	l.set(2, feed.List{Name: "Other", Kind: feed.Bad}, "secure-paypal-logins.top")
-	l.set(3, feed.List{Name: "Good", Kind: feed.Good}, "paypal-online.com", "blumenwiese.example")
+	m.set(2, feed.List{Name: "Other", Kind: feed.Bad}, "secure-paypal-logins.top")
+	m.set(3, feed.List{Name: "Good", Kind: feed.Good}, "paypal-online.com", "blumenwiese.example")
 	until := noon.Add(-time.Hour)
-	l.set(4, feed.List{Name: "Old", Kind: feed.Bad, ExpiresAt: &until}, "very-old-scam-shop.example")
-	s := newSimilar(t, l)
-	near := func(what, nearest, distance, letters, list, category string) entity.Facts {
-		f := entity.Facts{"similar.part": what, "similar.distance": distance, "similar.letters": letters,
+	m.set(4, feed.List{Name: "Old", Kind: feed.Bad, ExpiresAt: &until}, "very-old-scam-shop.example")
+	s := newSimilar(t, m)
+	near := func(part, nearest, distance, letters, list, category string) entity.Facts {
+		f := entity.Facts{"similar.part": part, "similar.distance": distance, "similar.letters": letters,
 			"similar.list": list}
 		if nearest != "" {
 			f["similar.nearest"] = nearest
@@ -327,23 +327,23 @@ func TestSimilarFacts(t *testing.T) {
 			"17", "Bad", "phishing")},
 		"one letter": {entity.Domain, "www.secure-paypa1-login.top", near("domain", "secure-paypal-login.xyz",
 			"1", "17", "Bad", "phishing")},
-		"the nearer of lists": {entity.Domain, "secure-paypal-loginss.example",
+		"the nearest of two lists": {entity.Domain, "secure-paypal-loginss.example",
 			near("domain", "secure-paypal-logins.top", "1", "19", "Other", "")},
-		"itself": {entity.Domain, "secure-paypal-login.xyz", near("domain", "secure-paypal-logins.top",
+		"its own entry": {entity.Domain, "secure-paypal-login.xyz", near("domain", "secure-paypal-logins.top",
 			"1", "18", "Other", "")},
-		"under itself":     {entity.Domain, "blumenwiesen.example", nil},
-		"what is imitated": {entity.Domain, "paypal-online.com", nil},
-		"its other suffix": {entity.Domain, "paypal-online.de", nil},
-		"too short":        {entity.Domain, "short.top", nil},
-		"too far":          {entity.Domain, "secure-bank-login.top", nil},
-		"its list expired": {entity.Domain, "very-old-scam-shops.example", nil},
+		"below its own entry":        {entity.Domain, "blumenwiesen.example", nil},
+		"a name on a good list":      {entity.Domain, "paypal-online.com", nil},
+		"a good name's other suffix": {entity.Domain, "paypal-online.de", nil},
+		"too short":                  {entity.Domain, "short.top", nil},
+		"too far":                    {entity.Domain, "secure-bank-login.top", nil},
+		"on an expired list":         {entity.Domain, "very-old-scam-shops.example", nil},
 		"a mail domain": {entity.Email, "jane@secure-paypal-login.top", near("domain", "secure-paypal-login.xyz",
 			"0", "17", "Bad", "phishing")},
 		"a mailbox": {entity.Email, "refund.department8@yahoo.com",
 			near("user", "", "1", "17", "Bad", "phishing")},
-		"its own mailbox": {entity.Email, "refund-department-7@gmail.com", nil},
-		"a person's name": {entity.Email, "jane.smyth@gmail.com", nil},
-		"a number":        {entity.Phone, "+4915123456789", nil},
+		"a mailbox's own entry": {entity.Email, "refund-department-7@gmail.com", nil},
+		"a person's name":       {entity.Email, "jane.smyth@gmail.com", nil},
+		"a phone number":        {entity.Phone, "+4915123456789", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -355,21 +355,21 @@ func TestSimilarFacts(t *testing.T) {
 	}
 }
 
-// The memory follows the lists: what is imported counts, what is withdrawn does not, and what did not change is not
-// read again.
-func TestSimilarFollows(t *testing.T) {
+// The indexes follow imports and withdrawals. Unchanged lists are not read again.
+func TestSimilarFollowsLists(t *testing.T) {
 	t.Parallel()
-	l := &lists{pages: map[string]bool{"C blumenlieferung.example": true}}
-	unread := NewSimilar(l, slog.New(slog.DiscardHandler))
-	if _, err := unread.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all); !errors.Is(err, errNotLoaded) {
-		t.Errorf("before the lists are read: %v, want %v", err, errNotLoaded)
+	m := &memoryStore{pages: map[string]bool{"C blumenlieferung.example": true}}
+	unloaded := NewSimilar(m, slog.New(slog.DiscardHandler))
+	_, err := unloaded.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)
+	if !errors.Is(err, errNotLoaded) {
+		t.Errorf("before Load: %v, want %v", err, errNotLoaded)
 	}
-	s := newSimilar(t, l)
+	s := newSimilar(t, m)
 	if got := similarTo(t, s, entity.Domain, "secure-paypal-login.top"); got != nil {
 		t.Errorf("without lists: %v", got)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	s.poll = time.Hour // so that only the hint can tell
+	s.poll = time.Hour // so that only hints trigger a load
 	done := make(chan struct{})
 	go func() { defer close(done); s.Run(ctx) }()
 	defer func() { cancel(); <-done }()
@@ -383,126 +383,125 @@ func TestSimilarFollows(t *testing.T) {
 			select {
 			case <-tick.C:
 			case <-deadline:
-				t.Fatalf("waited in vain: %s", what)
+				t.Fatalf("timed out waiting for %s", what)
 			}
 		}
 	}
-	l.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypal-login.xyz")
+	m.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypal-login.xyz")
 	until("an import", func(f entity.Facts) bool { return f["similar.nearest"] == "secure-paypal-login.xyz" })
-	l.set(2, feed.List{Name: "B", Kind: feed.Bad}, "blumenwiese.example")
-	kept := (*s.lists.Load())[0]
+	m.set(2, feed.List{Name: "B", Kind: feed.Bad}, "blumenwiese.example")
+	before := (*s.lists.Load())[0]
 	s.Hint()
 	until("another list", func(entity.Facts) bool { return len(*s.lists.Load()) == 2 })
-	if (*s.lists.Load())[0] != kept {
-		t.Error("a list that did not change was read again")
+	if (*s.lists.Load())[0] != before {
+		t.Error("an unchanged list was read again")
 	}
-	l.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypall-login.xyz")
+	m.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypall-login.xyz")
 	until("other content", func(f entity.Facts) bool { return f["similar.nearest"] == "secure-paypall-login.xyz" })
-	l.withdraw("A")
+	m.withdraw("A")
 	until("a withdrawal", func(f entity.Facts) bool { return f == nil })
 
-	// Of a bad list, what is a page on a host of a good one goes and comes with the good one, whichever was read first.
+	// A page on a bad list is ignored while its host is on a good list, whichever was imported first.
 	listed := func(name string) bool {
 		return similarTo(t, s, entity.Domain, "blumenlieferungen.example")["similar.nearest"] == name
 	}
-	l.set(3, feed.List{Name: "C", Kind: feed.Bad}, "blumenlieferung.example")
+	m.set(3, feed.List{Name: "C", Kind: feed.Bad}, "blumenlieferung.example")
 	until("a list with a page", func(entity.Facts) bool { return listed("blumenlieferung.example") })
-	l.set(4, feed.List{Name: "Good", Kind: feed.Good}, "blumenlieferung.example")
+	m.set(4, feed.List{Name: "Good", Kind: feed.Good}, "blumenlieferung.example")
 	until("its host on a good list", func(entity.Facts) bool { return listed("") })
-	l.withdraw("Good")
+	m.withdraw("Good")
 	until("the good list's withdrawal", func(entity.Facts) bool { return listed("blumenlieferung.example") })
 }
 
-// While one query runs, what comes in waits for the next, and everybody gets the answer to the own question.
+// While a batch runs, further queries wait for the next one, and each caller gets its own result.
 func TestBatcher(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan int), make(chan struct{})
-	c := &batcher[int, int]{maxBatch: 4, run: func(_ context.Context, questions []int) ([]int, error) {
-		entered <- len(questions)
+	b := &batcher[int, int]{maxBatch: 4, run: func(_ context.Context, queries []int) ([]int, error) {
+		entered <- len(queries)
 		<-release
-		answers := make([]int, len(questions))
-		for i, q := range questions {
-			answers[i] = q * q
+		squares := make([]int, len(queries))
+		for i, q := range queries {
+			squares[i] = q * q
 		}
-		return answers, nil
+		return squares, nil
 	}}
-	type result struct{ question, answer int }
+	type result struct{ query, square int }
 	results := make(chan result, 10)
-	ask := func(ctx context.Context, q int) {
-		if a, err := c.get(ctx, q); err == nil {
-			results <- result{q, a}
+	get := func(ctx context.Context, q int) {
+		if square, err := b.get(ctx, q); err == nil {
+			results <- result{q, square}
 		}
 	}
-	go ask(t.Context(), 1)
+	go get(t.Context(), 1)
 	if n := <-entered; n != 1 {
-		t.Fatalf("the first query is for %d", n)
+		t.Fatalf("the first batch has %d queries, want 1", n)
 	}
 	gone, cancel := context.WithCancel(t.Context())
 	left := make(chan struct{})
-	go func() { ask(gone, 99); close(left) }()
+	go func() { get(gone, 99); close(left) }()
 	waiting := func(n int) {
 		tick := time.NewTicker(time.Millisecond)
 		defer tick.Stop()
 		for found := -1; found != n; <-tick.C {
-			c.mu.Lock()
-			found = len(c.waiting)
-			c.mu.Unlock()
+			b.mu.Lock()
+			found = len(b.waiting)
+			b.mu.Unlock()
 		}
 	}
 	waiting(1)
 	cancel()
-	<-left // whoever gave up is not asked for
+	<-left // its query must be dropped
 	for q := 2; q <= 6; q++ {
-		go ask(t.Context(), q)
+		go get(t.Context(), q)
 	}
 	waiting(6)
 	release <- struct{}{}
 	if n := <-entered; n != 3 {
-		t.Errorf("the second query is for %d, want 3 of the 4 that waited longest, one having gone", n)
+		t.Errorf("the second batch has %d queries, want 3: the 4 oldest without the cancelled one", n)
 	}
 	release <- struct{}{}
 	if n := <-entered; n != 2 {
-		t.Errorf("the third query is for %d, want the 2 that are left", n)
+		t.Errorf("the third batch has %d queries, want the remaining 2", n)
 	}
 	release <- struct{}{}
 	for range 6 {
-		if r := <-results; r.answer != r.question*r.question {
-			t.Errorf("the answer to %d is %d", r.question, r.answer)
+		if r := <-results; r.square != r.query*r.query {
+			t.Errorf("the result of query %d is %d", r.query, r.square)
 		}
 	}
 }
 
-// A query that fails or panics fails for all who wait for it, and the next is asked again.
+// A batch that fails or panics fails all its queries, but not later ones.
 func TestBatcherFails(t *testing.T) {
 	t.Parallel()
 	fail := true
-	c := &batcher[int, int]{maxBatch: 4, run: func(_ context.Context, questions []int) ([]int, error) {
+	b := &batcher[int, int]{maxBatch: 4, run: func(_ context.Context, queries []int) ([]int, error) {
 		if fail {
 			panic("no")
 		}
-		return questions, nil
+		return queries, nil
 	}}
-	if _, err := c.get(t.Context(), 1); err == nil {
-		t.Error("a panic is no error")
+	if _, err := b.get(t.Context(), 1); err == nil {
+		t.Error("a panicking batch succeeded")
 	}
 	fail = false
-	if got, err := c.get(t.Context(), 7); got != 7 || err != nil {
-		t.Errorf("after it: %d, %v", got, err)
+	if got, err := b.get(t.Context(), 7); got != 7 || err != nil {
+		t.Errorf("after a panic: %d, %v; want 7", got, err)
 	}
-	c.run = func(context.Context, []int) ([]int, error) { return nil, nil }
-	if _, err := c.get(t.Context(), 1); err == nil {
-		t.Error("a missing answer is no error")
+	b.run = func(context.Context, []int) ([]int, error) { return nil, nil }
+	if _, err := b.get(t.Context(), 1); err == nil {
+		t.Error("a batch without results succeeded")
 	}
 }
 
-// some says that there are lists.
-func some() bool { return false }
+// hasLists reports that lists are imported.
+func hasLists() bool { return false }
 
-func TestNothingIsLookedUpWithoutLists(t *testing.T) {
+func TestFeedQueriesNothingWithoutLists(t *testing.T) {
 	t.Parallel()
-	f := NewFeed(nil, func() bool { return true }) // a look at the store would panic
-	found, err := f.Observe(t.Context(), entity.Entity{Type: entity.Domain, Value: "example.com"},
-		func(string) bool { return true })
+	f := NewFeed(nil, func() bool { return true }) // using the store would panic
+	found, err := f.Observe(t.Context(), entity.Entity{Type: entity.Domain, Value: "example.com"}, all)
 	if len(found) != 0 || err != nil {
 		t.Errorf("found %v, %v", found, err)
 	}
