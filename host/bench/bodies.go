@@ -2,8 +2,8 @@ package bench
 
 import "fmt"
 
-// Bodies returns n different check requests, all four types in turn, so that no cache of one entity flatters the
-// figures.
+// Bodies returns n distinct check requests that cycle through the four types, so that caches of entities do not distort
+// the results.
 func Bodies(n int) [][]byte {
 	bodies := make([][]byte, n)
 	for i := range bodies {
@@ -15,14 +15,14 @@ func Bodies(n int) [][]byte {
 		case 2:
 			bodies[i] = fmt.Appendf(nil, `{"phone":"+336%08d"}`, 12_000_000+i)
 		case 3:
-			bodies[i] = fmt.Appendf(nil, `{"iban":%q}`, german(i))
+			bodies[i] = fmt.Appendf(nil, `{"iban":%q}`, germanIBAN(i))
 		}
 	}
 	return bodies
 }
 
-// german returns the n-th of a row of German IBANs with right check digits (ISO 7064 mod 97-10: 98 less the remainder).
-func german(n int) string {
+// germanIBAN returns the n-th of a series of German IBANs with valid check digits (ISO 7064 MOD 97-10).
+func germanIBAN(n int) string {
 	bban := fmt.Sprintf("37040044%010d", n)
 	remainder := 0
 	for _, c := range bban + "131400" { // D = 13, E = 14

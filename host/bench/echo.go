@@ -6,13 +6,12 @@ import (
 	"github.com/gofiber/fiber/v2"
 )
 
-// Echo serves every POST on l with the same answer until the returned function is called: what the HTTP library alone
-// can do.
-func Echo(l net.Listener, answer []byte) (stop func() error) {
+// Echo responds to every POST on l with the same body until stop is called. It measures the HTTP library alone.
+func Echo(l net.Listener, body []byte) (stop func() error) {
 	app := fiber.New(fiber.Config{DisableStartupMessage: true})
 	app.Post("/*", func(c *fiber.Ctx) error {
 		c.Set(fiber.HeaderContentType, fiber.MIMEApplicationJSON)
-		return c.Send(answer)
+		return c.Send(body)
 	})
 	served := make(chan error, 1)
 	go func() { served <- app.Listener(l) }()

@@ -1,4 +1,5 @@
-// Package bench puts load on a host and measures what it answers.
+// Package bench sends load to a host over HTTP and measures throughput and latency. It knows nothing of the host beyond
+// its API.
 package bench
 
 import (
@@ -12,16 +13,16 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// Target is what is called.
+// Target is an endpoint and the requests to send to it.
 type Target struct {
 	URL    string
-	Key    string   // "" sends no Authorization header
-	Bodies [][]byte // sent in turn
+	Key    string   // if empty, requests have no Authorization header
+	Bodies [][]byte // sent in rotation
 }
 
-// Figures are what was measured.
+// Figures are the results of a measurement. Latencies are those of successful requests.
 type Figures struct {
-	Answered  int           `json:"answered"` // with 200
+	Answered  int           `json:"answered"` // responses with status 200
 	Failed    int           `json:"failed"`
 	PerSecond float64       `json:"per_second"`
 	P50       time.Duration `json:"p50_ns"`
@@ -31,7 +32,7 @@ type Figures struct {
 
 const callTimeout = 10 * time.Second
 
-// Saturate keeps the given number of connections busy for d and measures how much is answered.
+// Saturate keeps the given number of connections busy for d.
 func Saturate(ctx context.Context, t Target, connections int, d time.Duration) (Figures, error) {
 	client := t.client(connections)
 	ctx, cancel := context.WithTimeout(ctx, d)
@@ -52,8 +53,8 @@ func Saturate(ctx context.Context, t Target, connections int, d time.Duration) (
 	return figures(samples, time.Since(began))
 }
 
-// Offer sends rate requests a second for d, whether or not earlier ones have been answered. Latency counts from when a
-// request was due, so that a host that stalls cannot hide the requests that it kept from being sent.
+// Offer sends rate requests per second for d, whether or not earlier ones have finished. Latency counts from the time a
+// request was due, so that a stalled host cannot hide the requests it delayed.
 func Offer(ctx context.Context, t Target, rate int, d time.Duration) (Figures, error) {
 	client := t.client(rate)
 	samples := make([]sample, rate)
@@ -100,7 +101,7 @@ func (t Target) call(client *fasthttp.Client, n int) error {
 	return nil
 }
 
-// sample is what one worker saw.
+// sample collects the results of one worker.
 type sample struct {
 	mu        sync.Mutex
 	latencies []time.Duration
@@ -108,9 +109,9 @@ type sample struct {
 	err       error
 }
 
-// add counts a call that was due at since.
-func (s *sample) add(err error, since time.Time) {
-	took := time.Since(since)
+// add counts a call that was due at the given time.
+func (s *sample) add(err error, due time.Time) {
+	took := time.Since(due)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -121,7 +122,7 @@ func (s *sample) add(err error, since time.Time) {
 	s.latencies = append(s.latencies, took)
 }
 
-// figures sums up. It is an error when nothing at all was answered.
+// figures combines samples. It fails if no request succeeded.
 func figures(samples []sample, took time.Duration) (Figures, error) {
 	var f Figures
 	var all []time.Duration
@@ -134,7 +135,7 @@ func figures(samples []sample, took time.Duration) (Figures, error) {
 		}
 	}
 	if len(all) == 0 {
-		return f, fmt.Errorf("nothing was answered: %w", last)
+		return f, fmt.Errorf("no request succeeded: %w", last)
 	}
 	slices.Sort(all)
 	f.Answered = len(all)

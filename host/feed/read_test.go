@@ -20,7 +20,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// read reads a whole list and returns its entries as text, sorted.
+// read reads a whole list and returns its entries as sorted text.
 func read(t testing.TB, in io.Reader, o Options) ([]string, Report, error) {
 	t.Helper()
 	if o.Now == nil {
@@ -59,20 +59,25 @@ func TestFormats(t *testing.T) {
 	tests := map[string]struct {
 		list      string
 		options   Options
-		format    Format // found, or the one given
+		format    Format // detected, or the given one
 		want      []string
 		malformed int64
 		skipped   int64
 	}{
 		"hosts": {
-			list: "# a list\n127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n0.0.0.0 0.0.0.0\n0.0.0.0 Bad.example worse.example # both\n\n0.0.0.0\ttracker.example\n" +
+			list: "# a list\n127.0.0.1 localhost\n::1 ip6-localhost ip6-loopback\n0.0.0.0 0.0.0.0\n" +
+				"0.0.0.0 Bad.example worse.example # both\n\n0.0.0.0\ttracker.example\n" +
 				"0.0.0.0 b_ad.example\n0.0.0.0\n",
 			format: Hosts, want: []string{"domain bad.example", "domain tracker.example", "domain worse.example"},
 			malformed: 2, skipped: 4,
 		},
 		"plain": {
-			list: "; all kinds\nbad.example\nhttps://phish.example/\nhttps://docs.example/forms/d/1?x=2\nhxxps://evil[.]example\nJane.Doe+x@gmail.com\n" +
-				"+49 1512 3456789\nDE89 3704 0044 0532 0130 00\n*.wild.example\n.dotted.example\n203.0.113.7\nhttp://203.0.113.7/x\n203.0.113.0/24\n0151 23456789\nno\n",
+			list: "; all kinds\nbad.example\nhttps://phish.example/\n" +
+				"https://docs.example/forms/d/1?x=2\nhxxps://evil[.]example\n" +
+				"Jane.Doe+x@gmail.com\n" +
+				"+49 1512 3456789\nDE89 3704 0044 0532 0130 00\n*.wild.example\n" +
+				".dotted.example\n203.0.113.7\nhttp://203.0.113.7/x\n203.0.113.0/24\n" +
+				"0151 23456789\nno\n",
 			format: Plain, malformed: 2, skipped: 3,
 			want: []string{
 				"domain bad.example", "domain docs.example page", "domain dotted.example", "domain evil.example",
@@ -85,39 +90,44 @@ func TestFormats(t *testing.T) {
 			want: []string{"phone +4915123456789"},
 		},
 		"ad blocker": {
-			list:   "[Adblock Plus 2.0]\n! comment\n||ads.example^\n||third.example^$third-party\n||part.example/path^\n@@||good.example^\n||wild*.example^\n",
+			list: "[Adblock Plus 2.0]\n! comment\n||ads.example^\n||third.example^$third-party\n" +
+				"||part.example/path^\n@@||good.example^\n||wild*.example^\n",
 			format: Plain, want: []string{"domain ads.example", "domain third.example"}, malformed: 2, skipped: 1,
 		},
 		"csv with a header": {
-			list:   "id,Domain,threat,note\n1,bad.example,phishing,\"a, b\"\n2,\"worse.example\",malware_download,\"say \"\"hi\"\"\"\n3,,phishing,\n",
+			list: "id,Domain,threat,note\n1,bad.example,phishing,\"a, b\"\n" +
+				"2,\"worse.example\",malware_download,\"say \"\"hi\"\"\"\n3,,phishing,\n",
 			format: CSV, want: []string{"domain bad.example phishing", "domain worse.example malware"}, malformed: 1,
 		},
 		"csv with a header in a comment": {
-			list: "################\n# id,dateadded,url,url_status,threat\n\"1\",\"2031-01-01\",\"https://bad.example/x.exe\",\"online\",\"malware_download\"\n" +
+			list: "################\n# id,dateadded,url,url_status,threat\n" +
+				"\"1\",\"2031-01-01\",\"https://bad.example/x.exe\",\"online\",\"malware_download\"\n" +
 				"\"2\",\"2031-01-01\",\"http://203.0.113.9/x\",\"online\",\"malware_download\"\n",
 			format: CSV, want: []string{"domain bad.example page malware"}, skipped: 1,
 		},
-		"csv of ranks": {list: "1,google.com\n2,example.org\n", format: CSV,
+		"csv without a header": {list: "1,google.com\n2,example.org\n", format: CSV,
 			want: []string{"domain example.org", "domain google.com"}},
 		"csv, column by name": {list: "seen;domain;mail\n1;a.example;x@b.example\n", options: Options{Column: "mail"},
 			format: CSV, want: []string{"email x@b.example"}},
-		"csv, column by place": {list: "a.example|b.example\n", options: Options{Column: "2", Format: CSV}, format: CSV,
-			want: []string{"domain b.example"}},
+		"csv, column by number": {list: "a.example|b.example\n", options: Options{Column: "2", Format: CSV},
+			format: CSV, want: []string{"domain b.example"}},
 		"csv, a stray quote": {list: "domain,note\na.example,\"never closed\nb.example,x\n", format: CSV,
 			want: []string{"domain a.example", "domain b.example"}},
 		"csv of one column": {list: "domain\na.example\n", format: CSV, want: []string{"domain a.example"}},
 		"json strings": {list: `["a.example", "b.example"]`, format: JSON,
 			want: []string{"domain a.example", "domain b.example"}},
 		"json objects": {
-			list:   `[{"domain": "a.example", "category": "Phishing"}, {"url": "https://b.example/login", "tags": ["x", "stealer"]}, {"none": 1}]`,
+			list: `[{"domain": "a.example", "category": "Phishing"}, {"url": "https://b.example/login",
+				"tags": ["x", "stealer"]}, {"none": 1}]`,
 			format: JSON, want: []string{"domain a.example phishing", "domain b.example page malware"},
 		},
-		"json with capitals": {
-			list:   `[{"Domain": "a.example", "Tags": ["Stealer"]}, {"URL": "https://b.example/", "Threat": "Phishing"}]`,
+		"json with capital letters": {
+			list: `[{"Domain": "a.example", "Tags": ["Stealer"]}, {"URL": "https://b.example/",
+				"Threat": "Phishing"}]`,
 			format: JSON,
 			want:   []string{"domain a.example malware", "domain b.example phishing"},
 		},
-		"json, member by name with capitals": {
+		"json, member by name with capital letters": {
 			list:    `[{"DomainAddress": "a.example"}, {"DomainAddress": "b.example"}]`,
 			options: Options{Column: "domainAddress"}, format: JSON,
 			want: []string{"domain a.example", "domain b.example"},
@@ -126,7 +136,7 @@ func TestFormats(t *testing.T) {
 			list: "{\"value\": \"a.example\"}\n{\"value\": \"+4915123456789\"}\n", format: JSON,
 			want: []string{"domain a.example", "phone +4915123456789"},
 		},
-		"json with more lists than one": {
+		"json with several lists": {
 			list: `{"version": 2, "blacklist": ["a.example"], "whitelist": ["good.example"]}`, format: JSON,
 			want: []string{"domain a.example"},
 		},
@@ -137,10 +147,12 @@ func TestFormats(t *testing.T) {
 		"misp": {
 			list: `{"Event": {"info": "x", "Attribute": [
 				{"type": "domain", "value": "a.example", "category": "Network activity", "to_ids": true},
-				{"type": "domain", "value": "seen.example", "to_ids": false}, {"type": "domain", "value": "gone.example", "deleted": true},
+				{"type": "domain", "value": "seen.example", "to_ids": false}, {"type": "domain",
+					"value": "gone.example", "deleted": true},
 				{"type": "domain|ip", "value": "b.example|203.0.113.7", "to_ids": true}, {"type": "md5", "value": "00"},
 				{"type": "hostname", "value": "no", "to_ids": true}],
-				"Object": [{"name": "person", "Attribute": [{"type": "phone-number", "value": "+4915123456789", "category": "Financial fraud", "to_ids": true,
+				"Object": [{"name": "person", "Attribute": [{"type": "phone-number", "value": "+4915123456789",
+					"category": "Financial fraud", "to_ids": true,
 				"Tag": [{"name": "tlp:green"}]}, {"type": "iban", "value": "DE89370400440532013000", "to_ids": true},
 				{"type": "email-src", "value": "x@c.example", "to_ids": true}]}]}}`,
 			format: MISP, malformed: 1, skipped: 2,
@@ -149,29 +161,37 @@ func TestFormats(t *testing.T) {
 		},
 		"stix": {
 			list: `{"type": "bundle", "id": "bundle--1", "objects": [
-				{"type": "indicator", "spec_version": "2.1", "pattern_type": "stix", "pattern": "[domain-name:value = 'a.example']", "indicator_types": ["malicious-activity"]},
-				{"type": "indicator", "pattern_type": "stix", "pattern": "[url:value = 'https://b.example/login'] OR [email-addr:value='x@c.example']", "labels": ["phishing"]},
-				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value IN ('d.example', 'e.example')]"},
-				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'f.example' AND url:value = 'https://f.example']"},
+				{"type": "indicator", "spec_version": "2.1", "pattern_type": "stix",
+					"pattern": "[domain-name:value = 'a.example']", "indicator_types": ["malicious-activity"]},
+				{"type": "indicator", "pattern_type": "stix",
+					"pattern": "[url:value = 'https://b.example/login'] OR [email-addr:value='x@c.example']",
+					"labels": ["phishing"]},
+				{"type": "indicator", "pattern_type": "stix",
+					"pattern": "[domain-name:value IN ('d.example', 'e.example')]"},
+				{"type": "indicator", "pattern_type": "stix",
+					"pattern": "[domain-name:value = 'f.example' AND url:value = 'https://f.example']"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[file:hashes.MD5 = '00']"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value != 'g.example']"},
-				{"type": "indicator", "pattern_type": "stix", "pattern": "[file:hashes.'SHA-256' = '00' AND file:size > 7]"},
+				{"type": "indicator", "pattern_type": "stix",
+					"pattern": "[file:hashes.'SHA-256' = '00' AND file:size > 7]"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[ipv4-addr:value ISSUBSET '203.0.113.0/24']"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "[url:value = 'http://203.0.113.7/x']"},
 				{"type": "indicator", "pattern_type": "stix", "pattern": "bad.example"},
 				{"type": "indicator", "pattern_type": "stix"},
 				{"type": "indicator", "pattern_type": "yara", "pattern": "rule x {}"},
-				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'old.example']", "valid_until": "2030-01-01T00:00:00Z"},
-				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'back.example']", "revoked": true},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'old.example']",
+					"valid_until": "2030-01-01T00:00:00Z"},
+				{"type": "indicator", "pattern_type": "stix", "pattern": "[domain-name:value = 'back.example']",
+					"revoked": true},
 				{"type": "domain-name", "value": "observed.example"}]}`,
 			format: STIX, malformed: 2, skipped: 9,
 			want: []string{"domain a.example malware", "domain b.example page phishing", "domain d.example",
 				"domain e.example", "email x@c.example phishing"},
 		},
 		"a byte order mark": {list: "\ufeffa.example\n", format: Plain, want: []string{"domain a.example"}},
-		"line ends of DOS": {list: "a.example\r\nb.example\r\n", format: Plain,
+		"CRLF line ends": {list: "a.example\r\nb.example\r\n", format: Plain,
 			want: []string{"domain a.example", "domain b.example"}},
-		"nothing": {list: "", format: Plain, want: []string{}},
+		"an empty list": {list: "", format: Plain, want: []string{}},
 		"an error page": {list: "<html>\n<body>Not found</body>\n</html>\n", format: Plain, want: []string{},
 			malformed: 3},
 	}
@@ -211,9 +231,8 @@ func zipped(t testing.TB, text string) io.Reader {
 	return &b
 }
 
-// The first malformed lines are shown, by their numbers and cut short, however many there are and however the work is
-// shared out.
-func TestComplaints(t *testing.T) {
+// A report has the first malformed lines, shortened, whatever their number and the order in which workers finish.
+func TestMalformedExamples(t *testing.T) {
 	t.Parallel()
 	var list strings.Builder
 	for i := range 20_000 {
@@ -231,23 +250,23 @@ func TestComplaints(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := []int64{}
-	for _, c := range report.Examples {
-		lines = append(lines, c.Line)
-		if len(c.Text) > maxExampleText+3 || c.Reason == "" {
-			t.Errorf("complaint %+v", c)
+	for _, m := range report.Examples {
+		lines = append(lines, m.Line)
+		if len(m.Text) > maxExampleText+3 || m.Reason == "" {
+			t.Errorf("example %+v", m)
 		}
 	}
 	if diff := cmp.Diff([]int64{5, 999, 1999, 2999, 3999}, lines); diff != "" || report.Malformed != 21 ||
 		report.Entries != 19_979 {
-		t.Errorf("complaints of lines (-want +got):\n%s\n%+v", diff, report)
+		t.Errorf("lines of examples (-want +got):\n%s\n%+v", diff, report)
 	}
 	if report.Examples[0].Reason != tooLong {
-		t.Errorf("the long line: %+v", report.Examples[0])
+		t.Errorf("the long line: %+v, want %q", report.Examples[0], tooLong)
 	}
 }
 
-// What breaks off must not pass for a whole list.
-func TestBrokenOff(t *testing.T) {
+// A truncated or unreadable list is an error.
+func TestTruncatedList(t *testing.T) {
 	t.Parallel()
 	packed, err := io.ReadAll(zipped(t, strings.Repeat("a.example\n", 1000)))
 	if err != nil {
@@ -259,29 +278,29 @@ func TestBrokenOff(t *testing.T) {
 		"reading": io.MultiReader(strings.NewReader("a.example\n"), brokenReader{}),
 	} {
 		if _, _, err := read(t, in, Options{}); err == nil {
-			t.Errorf("%s: half a list passed for a whole", name)
+			t.Errorf("%s: reading a truncated list succeeded", name)
 		}
 	}
 	small := &limitedReader{in: strings.NewReader("12345"), left: 4}
 	if _, err := io.ReadAll(small); !errors.Is(err, errTooLarge) {
-		t.Errorf("more than the limit: %v, want %v", err, errTooLarge)
+		t.Errorf("exceeding the limit: %v, want %v", err, errTooLarge)
 	}
 	for name, o := range map[string]Options{"format": {Format: "xml"}, "column": {Format: CSV, Column: "none"},
-		"number": {Format: CSV, Column: "3"}, "zero": {Format: CSV, Column: "0"}} {
+		"column number": {Format: CSV, Column: "3"}, "column zero": {Format: CSV, Column: "0"}} {
 		if _, _, err := read(t, strings.NewReader("a,b\nx.example,y\n"), o); err == nil {
-			t.Errorf("an unknown %s is no error", name)
+			t.Errorf("an invalid %s was accepted", name)
 		}
 	}
 	if _, _, err := read(t, strings.NewReader("1,2\n3,4\n"), Options{Format: CSV}); !errors.Is(err, ErrNoColumn) {
-		t.Errorf("no column to tell: %v, want %v", err, ErrNoColumn)
+		t.Errorf("without an entity column: %v, want %v", err, ErrNoColumn)
 	}
 }
 
 type brokenReader struct{}
 
-func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("the connection broke") }
+func (brokenReader) Read([]byte) (int, error) { return 0, errors.New("connection lost") }
 
-// A reader that is closed early, or whose context ends, leaves nothing behind (TestMain looks).
+// A reader that is closed early, or whose context ends, leaves no goroutine behind. TestMain checks this.
 func TestCloseEarly(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -297,17 +316,17 @@ func TestCloseEarly(t *testing.T) {
 		_, err = r.Next()
 	}
 	if !errors.Is(err, context.Canceled) {
-		t.Errorf("after the end of its context: %v", err)
+		t.Errorf("after the end of its context: %v, want %v", err, context.Canceled)
 	}
 	r.Close()
 
-	// Also when the end comes after all was read, and only workers were cut short.
+	// The context may also end after everything was read, while workers still drop chunks.
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	late := &Reader{ctx: ended, out: make(chan chunk)}
 	close(late.out)
 	if _, err := late.Next(); !errors.Is(err, context.Canceled) {
-		t.Errorf("with workers cut short: %v", err)
+		t.Errorf("with dropped chunks: %v, want %v", err, context.Canceled)
 	}
 }
 
@@ -325,7 +344,7 @@ func TestCategory(t *testing.T) {
 	}
 }
 
-// Whatever is read, each entry is one that entity.Parse gives back unchanged.
+// Every entry is normalised: entity.Parse returns its value unchanged.
 func FuzzRead(f *testing.F) {
 	for _, list := range []string{
 		"0.0.0.0 bad.example\n", "bad.example\n||x^\n", "domain,threat\na.example,x\n", `[{"domain": "a.example"}]`,

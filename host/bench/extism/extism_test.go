@@ -1,5 +1,5 @@
-// Package extism compares a call of a layer with one of Extism's Go SDK, on the same engine. It is a module of its own,
-// so that nothing else of this repository depends on Extism.
+// Package extism compares calls of a layer in the sandbox with calls through Extism's Go SDK, on the same WebAssembly
+// engine. It is a separate module, so that nothing else in this repository depends on Extism.
 package extism
 
 import (
@@ -25,20 +25,21 @@ import (
 
 const (
 	name = "paypal-secure-login.example"
-	// budget is both sides' time-out in milliseconds: a busy machine may put a process aside for longer than a layer
-	// may run.
+	// budget is the time limit of both sides in milliseconds. It exceeds a layer's usual budget, because a busy machine
+	// may suspend the process for longer.
 	budget = 10_000
 )
 
-// caller makes one call and returns the signals it was given.
+// caller calls the layer once and returns its signals.
 type caller func(context.Context) ([]check.Signal, error)
 
-// opener is one of the sandbox's ways to open a plugin: its instances are put back after each call, or not.
+// opener is a method of the sandbox that opens a plugin. The methods differ in whether instances are restored after
+// each call.
 type opener func(context.Context, registry.Module) (*sandbox.Plugin, error)
 
-// BenchmarkAgainstExtism makes calls of the same layer, in the same language and on instances that are warm, by turns
-// in the sandbox and in Extism. Each side has its own way in and out, and a time-out; neither meets JSON. Medians of
-// many short turns are reported, as other work on the machine then falls on both.
+// BenchmarkAgainstExtism alternates between calls of the same layer in the sandbox and in Extism. Both sides use the
+// same language, warm instances and a time limit, and neither uses JSON. It reports medians of many short runs, so that
+// other work on the machine affects both sides alike.
 func BenchmarkAgainstExtism(b *testing.B) {
 	small := filepath.Join("..", "..", "sandbox", "testdata")
 	manifest, err := os.ReadFile(filepath.Join(small, "small", "manifest.json"))
@@ -75,17 +76,17 @@ func compare(b *testing.B, ours, theirs caller) {
 	}
 	var ratios, our, their []float64
 	for b.Loop() {
-		o, t := turn(b, ours), turn(b, theirs)
+		o, t := run(b, ours), run(b, theirs)
 		our, their, ratios = append(our, o), append(their, t), append(ratios, t/o)
 	}
-	b.ReportMetric(0, "ns/op") // of a pair of turns: it says nothing
+	b.ReportMetric(0, "ns/op") // meaningless here: it covers both sides
 	b.ReportMetric(median(our), "assay-ns")
 	b.ReportMetric(median(their), "extism-ns")
 	b.ReportMetric(median(ratios), "extism/assay")
 }
 
-// turn returns the nanoseconds that one of several calls in a row took.
-func turn(b *testing.B, call caller) float64 {
+// run returns the mean duration of several consecutive calls in nanoseconds.
+func run(b *testing.B, call caller) float64 {
 	const calls = 50
 	ctx := b.Context()
 	began := time.Now()
@@ -97,9 +98,9 @@ func turn(b *testing.B, call caller) float64 {
 	return float64(time.Since(began).Nanoseconds()) / calls
 }
 
-func median(of []float64) float64 {
-	slices.Sort(of)
-	return of[len(of)/2]
+func median(values []float64) float64 {
+	slices.Sort(values)
+	return values[len(values)/2]
 }
 
 func inSandbox(b *testing.B, open opener, m registry.Module) caller {
@@ -110,14 +111,14 @@ func inSandbox(b *testing.B, open opener, m registry.Module) caller {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { _ = p.Close(context.WithoutCancel(b.Context())) })
-	facts := check.Facts{Entity: entity.Facts{"domain.ascii": name}}
+	input := check.Input{Entity: entity.Facts{"domain.ascii": name}}
 	return func(ctx context.Context) ([]check.Signal, error) {
-		r, err := p.Score(ctx, facts)
+		r, err := p.Score(ctx, input)
 		return r.Signals, err
 	}
 }
 
-// inExtism keeps one instance, as a program would that calls often.
+// inExtism reuses one instance, as a program that calls often would.
 func inExtism(b *testing.B, wasm []byte) caller {
 	b.Helper()
 	p, err := sdk.NewPlugin(b.Context(), sdk.Manifest{Wasm: []sdk.Wasm{sdk.WasmData{Data: wasm}}, Timeout: budget},
@@ -137,7 +138,7 @@ func inExtism(b *testing.B, wasm []byte) caller {
 
 var errShort = errors.New("the output ends within a record")
 
-// records reads what the plugins of testdata put out.
+// records decodes the output of the plugins in testdata. small.c describes the format.
 func records(out []byte) ([]check.Signal, error) {
 	var signals []check.Signal
 	text := func() string {
@@ -172,7 +173,7 @@ func buildGo(t testing.TB, dir string) []byte {
 	return built(t, cmd, file)
 }
 
-// buildC compiles small.c in folder dir, where there is a clang for it.
+// buildC compiles small.c in folder dir. Without clang it skips the test.
 func buildC(t testing.TB, dir string) []byte {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "small.wasm")

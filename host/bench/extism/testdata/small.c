@@ -1,5 +1,5 @@
-// The layer of host/sandbox/testdata/small.c as a plugin for Extism: the input is the name, the output one record a signal, of
-// a byte of points, a byte of the code's length, the code, a byte of the text's length and the text.
+// The layer of host/sandbox/testdata/small.c as a plugin for Extism. The input is the name. The output has one record per
+// signal: points (one byte), length of the code (one byte), code, length of the text (one byte), text.
 #include "../../../sandbox/testdata/words.h"
 
 #define IMPORT(name) __attribute__((import_module("extism:host/env"), import_name(#name)))
@@ -13,7 +13,7 @@ IMPORT(output_set) void output_set(u64 at, u64 size);
 
 static char name[1024], out[1024] __attribute__((aligned(8)));
 
-// put appends a length and that many bytes.
+// put appends a string with its length.
 static u32 put(u32 at, const char *s) {
   u32 n = length(s);
   out[at++] = n;
@@ -21,7 +21,7 @@ static u32 put(u32 at, const char *s) {
   return at;
 }
 
-// Input and output go through the kernel's memory eight bytes at a time, as in Extism's own kits.
+// Input and output are copied through Extism's memory eight bytes at a time, as Extism's own PDKs do.
 __attribute__((export_name("score"))) int score(void) {
   u32 size = input_length(), at = 0, i = 0;
   if (size > sizeof name) return 1;

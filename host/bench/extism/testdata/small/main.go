@@ -1,5 +1,5 @@
-// Command small is the layer of host/sandbox/testdata/small as a plugin for Extism; small.c beside its folder tells how
-// input and output look.
+// Command small is the layer of host/sandbox/testdata/small as a plugin for Extism. small.c in the parent folder
+// describes input and output.
 package main
 
 import (
