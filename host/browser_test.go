@@ -290,13 +290,13 @@ func TestCustomer(t *testing.T) {
 	receiver.secret.Store(&secret)
 	p.look("webhooks-new")
 
-	a := once(host, key, `{"domain":"paypa1-secure-login.xyz"}`)
+	a := checkOnce(host, key, `{"domain":"paypa1-secure-login.xyz"}`)
 	if a.Status != 200 || a.Verdict == "allow" {
 		t.Fatalf("the check got %+v", a)
 	}
 	receiver.await(t, a.Ref)
 	receiver.broken.Store(true)
-	a = once(host, key, `{"domain":"paypal-account-verify.top"}`)
+	a = checkOnce(host, key, `{"domain":"paypal-account-verify.top"}`)
 	if a.Status != 200 || a.Verdict == "allow" {
 		t.Fatalf("the second check got %+v", a)
 	}

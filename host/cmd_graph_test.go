@@ -18,7 +18,7 @@ func TestGraphForget(t *testing.T) {
 	for i := range issued {
 		issued[i] = outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
 		for _, domain := range []string{"one.example", "two.example"} {
-			if a := once(host, issued[i].Secret, `{"domain":"`+domain+`"}`); a.Status != http.StatusOK {
+			if a := checkOnce(host, issued[i].Secret, `{"domain":"`+domain+`"}`); a.Status != http.StatusOK {
 				t.Fatalf("check: %+v", a)
 			}
 		}

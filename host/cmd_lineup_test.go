@@ -28,7 +28,7 @@ func TestLineupUnderLoad(t *testing.T) {
 	key := issued.Secret
 	first := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
 	body := `{"iban":"DE88370400440532013000"}` // only the iban layer reports a signal
-	before := ask(host, key, body)
+	before := checkUntilComplete(host, key, body)
 
 	stop, load := make(chan struct{}), sync.WaitGroup{}
 	var mu sync.Mutex
@@ -104,7 +104,7 @@ func waitForScore(t *testing.T, host *hostProcess, key, body string, wanted func
 	t.Helper()
 	var last answer
 	for range 20_000 {
-		if last = ask(host, key, body); last.Status == http.StatusOK && wanted(last) {
+		if last = checkUntilComplete(host, key, body); last.Status == http.StatusOK && wanted(last) {
 			return last
 		}
 	}

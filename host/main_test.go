@@ -192,20 +192,20 @@ func (a answer) degraded() bool {
 	return slices.ContainsFunc(a.Signals, func(s string) bool { return strings.Contains(s, "could not be asked") })
 }
 
-// ask repeats a check until all layers have run in time.
-func ask(host *hostProcess, key, body string) answer {
-	a := once(host, key, body)
+// checkUntilComplete repeats a check until all layers have run in time.
+func checkUntilComplete(host *hostProcess, key, body string) answer {
+	a := checkOnce(host, key, body)
 	for range 100 {
 		if !a.degraded() {
 			break
 		}
-		a = once(host, key, body)
+		a = checkOnce(host, key, body)
 	}
 	return a
 }
 
-// once makes a single check, for tests that count checks. The answer may be degraded.
-func once(host *hostProcess, key, body string) answer {
+// checkOnce makes a single check, for tests that count checks. The answer may be degraded.
+func checkOnce(host *hostProcess, key, body string) answer {
 	return post(http.DefaultClient, host.url, key, body)
 }
 

@@ -52,9 +52,9 @@ func TestErasure(t *testing.T) {
 	}
 	key := issued.Secret
 	const jane = "jane.roe@mailbox-example.net"
-	first, second := once(host, key, `{"email":"`+jane+`"}`),
-		once(host, key, `{"email":"Jane.Roe@mailbox-example.net"}`)
-	other := once(host, key, `{"email":"john.roe@mailbox-example.net"}`)
+	first, second := checkOnce(host, key, `{"email":"`+jane+`"}`),
+		checkOnce(host, key, `{"email":"Jane.Roe@mailbox-example.net"}`)
+	other := checkOnce(host, key, `{"email":"john.roe@mailbox-example.net"}`)
 	if first.Status != 200 || second.Status != 200 || other.Status != 200 {
 		t.Fatalf("checks: %+v %+v %+v", first, second, other)
 	}

@@ -50,7 +50,7 @@ func TestReceivers(t *testing.T) {
 			if err := b.store.MoveEndpoint(t.Context(), issued.Account, url); err != nil {
 				t.Fatal(err)
 			}
-			a := once(host, issued.Secret, blockedDomain)
+			a := checkOnce(host, issued.Secret, blockedDomain)
 			want := fmt.Sprintf("%s %s paypa1-secure-login.xyz %d %s", a.event(), strings.ToUpper(a.Verdict), a.Score,
 				a.Ref)
 			if got := nextLine(t, lines); got != want {

@@ -47,7 +47,7 @@ func TestFirstRun(t *testing.T) {
 		"a valid French mobile":      {`{"phone":"06 12 34 56 78","region":{"country":"FR"}}`, "phone", "allow"},
 	}
 	for name, c := range cases {
-		a := ask(host, host.key, c.body)
+		a := checkUntilComplete(host, host.key, c.body)
 		if a.Status != 200 || a.Type != c.kind || a.Verdict != c.verdict {
 			t.Errorf("%s: %+v, want a %s with %s", name, a, c.kind, c.verdict)
 		}

@@ -103,7 +103,7 @@ func TestWebhooks(t *testing.T) {
 		t.Errorf("webhooks set printed %v", set)
 	}
 
-	a := once(host, issued.Secret, blockedDomain)
+	a := checkOnce(host, issued.Secret, blockedDomain)
 	first := next(t, calls)
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(first.body)
@@ -197,7 +197,7 @@ func TestWebhooks(t *testing.T) {
 		UPDATE webhook_endpoints SET failing_since = now() - interval '5 days', failed_at = now(), disabled_at = now(),
 			disabled_reason = 'failing' RETURNING 1)
 		SELECT count(*) FROM disabled`)
-	kept := once(host, issued.Secret, blockedDomain).Ref
+	kept := checkOnce(host, issued.Secret, blockedDomain).Ref
 	out, err = command(t.Context(), dir, database, "webhooks", "resend", kept).CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "enable it first") {
 		t.Errorf("resending to a disabled endpoint: %v, %s", err, out)
