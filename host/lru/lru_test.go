@@ -25,7 +25,7 @@ func TestCache(t *testing.T) {
 	c.Put("a", 1, 10)
 	c.Put("b", 2, 10)
 	c.Put("c", 3, 10)
-	get("a", 1, true) // and so b is now the one used longest ago
+	get("a", 1, true) // b is now the least recently used
 	c.Put("d", 4, 10)
 	get("b", 0, false)
 	size(3, 30)
@@ -35,7 +35,7 @@ func TestCache(t *testing.T) {
 	c.Put("e", 6, 95) // leaves no room for any other
 	size(1, 95)
 	get("e", 6, true)
-	c.Put("e", 7, 101) // larger than the cache: neither it nor what it replaces is kept
+	c.Put("e", 7, 101) // larger than the cache: drops the old value too
 	size(0, 0)
 	get("e", 0, false)
 }
