@@ -7,22 +7,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 )
 
-// fakePrograms puts programs into dir that say they are Postgres of the version, and do nothing.
-func fakePrograms(t *testing.T, dir, version string, names ...string) string {
+// fakePrograms fills dir with scripts that report the version of Postgres and do nothing else.
+func fakePrograms(t *testing.T, dir, version string) string {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if names == nil {
-		names = programs
-	}
-	for _, name := range names {
+	for _, name := range programs {
 		script := fmt.Sprintf("#!/bin/sh\necho '%s (PostgreSQL) %s'\n", name, version)
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
@@ -33,122 +31,82 @@ func fakePrograms(t *testing.T, dir, version string, names ...string) string {
 
 func TestBinaries(t *testing.T) {
 	t.Parallel()
-	tests := map[string]struct {
-		major int
-		want  string   // the folder, from the test's root
-		fails []string // or what the error says
-		none  bool     // whether the error is ErrNotInstalled
-		make  func(t *testing.T, root string) (folders []string)
+	for name, test := range map[string]struct {
+		installed    [][2]string // folder and version, in search order
+		change       func(root string) error
+		major        int
+		want         string   // the folder, relative to the test's root; "" if the search fails
+		wantErr      []string // parts of the error
+		notInstalled bool     // the error is ErrNotInstalled
 	}{
-		"the first usable folder wins": {
-			want: "16",
-			make: func(t *testing.T, root string) []string {
-				return []string{root + "/nothing", fakePrograms(t, root+"/16", "16.4"),
-					fakePrograms(t, root+"/17", "17.0")}
-			},
-		},
-		"too old is passed over": {
-			want: "14",
-			make: func(t *testing.T, root string) []string {
-				return []string{fakePrograms(t, root+"/13", "13.23 (Debian 13.23-1)"),
-					fakePrograms(t, root+"/14", "14.0")}
-			},
-		},
-		"only too old": {
-			none: true, fails: []string{"Postgres 14 or later, only 13 in ", "apt-get install postgresql",
-				"ASSAY_DATABASE_URL"},
-			make: func(t *testing.T, root string) []string { return []string{fakePrograms(t, root+"/13", "13.23")} },
-		},
-		"no folder": {
-			none: true, fails: []string{"apt-get install postgresql", "ASSAY_DATABASE_URL"},
-			make: func(*testing.T, string) []string { return []string{} },
-		},
-		"an unreleased version": {
-			want: "19",
-			make: func(t *testing.T, root string) []string { return []string{fakePrograms(t, root+"/19", "19beta1")} },
-		},
-		"the existing cluster's version is preferred": {
-			major: 15, want: "15",
-			make: func(t *testing.T, root string) []string {
-				return []string{fakePrograms(t, root+"/17", "17.0"), fakePrograms(t, root+"/15", "15.9")}
-			},
-		},
-		"the existing cluster's version is missing": {
-			major: 15, fails: []string{"Postgres 15", "only 17 in ", ", 16 in "},
-			make: func(t *testing.T, root string) []string {
-				return []string{fakePrograms(t, root+"/17", "17.0"), fakePrograms(t, root+"/16", "16.9")}
-			},
-		},
-		"a link leads to both programs": {
-			want: "real",
-			make: func(t *testing.T, root string) []string {
-				link(t, fakePrograms(t, root+"/real", "15.1")+"/postgres", root+"/bin/postgres")
-				return []string{root + "/bin"}
-			},
-		},
-		"a client's folder has no server": {
-			want: "both",
-			make: func(t *testing.T, root string) []string {
-				return []string{fakePrograms(t, root+"/half", "16.0", "postgres"),
-					fakePrograms(t, root+"/both", "15.0")}
-			},
-		},
-		"a program is not executable": {
-			want: "good",
-			make: func(t *testing.T, root string) []string {
-				bad := fakePrograms(t, root+"/bad", "16.0")
-				if err := os.Chmod(bad+"/initdb", 0o644); err != nil {
-					t.Fatal(err)
-				}
-				return []string{bad, fakePrograms(t, root+"/good", "15.0")}
-			},
-		},
-		"another program of the name": {
-			want: "good",
-			make: func(t *testing.T, root string) []string {
-				odd := fakePrograms(t, root+"/odd", "")
-				return []string{odd, fakePrograms(t, root+"/good", "15.0")}
-			},
-		},
-		"relative folders are not searched": {
-			none: true, fails: []string{"ASSAY_DATABASE_URL"},
-			make: func(t *testing.T, root string) []string {
-				here, err := os.Getwd()
-				if err != nil {
-					t.Fatal(err)
-				}
-				relative, err := filepath.Rel(here, fakePrograms(t, root+"/16", "16.0"))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return []string{relative, ""}
-			},
-		},
-	}
-	for name, test := range tests {
+		"the first usable folder": {installed: [][2]string{{"16", "16.4"}, {"17", "17.0"}}, want: "16"},
+		"too old":                 {installed: [][2]string{{"13", "13.23 (Debian 1)"}, {"14", "14.0"}}, want: "14"},
+		"only too old": {installed: [][2]string{{"13", "13.23"}}, notInstalled: true,
+			wantErr: []string{"Postgres 14 or later, only 13 in ", "apt-get install postgresql", "ASSAY_DATABASE_URL"}},
+		"nothing installed": {notInstalled: true,
+			wantErr: []string{"apt-get install postgresql", "ASSAY_DATABASE_URL"}},
+		"an unreleased version": {installed: [][2]string{{"19", "19beta1"}}, want: "19"},
+		"the cluster's version": {installed: [][2]string{{"17", "17.0"}, {"15", "15.9"}}, major: 15, want: "15"},
+		"without the cluster's version": {installed: [][2]string{{"17", "17.0"}, {"16", "16.9"}}, major: 15,
+			wantErr: []string{"Postgres 15", "only 17 in ", ", 16 in "}},
+		"a link to one program": {installed: [][2]string{{"bin", "15.1"}}, want: "real",
+			change: func(root string) error {
+				return errors.Join(os.Rename(root+"/bin", root+"/real"), os.Mkdir(root+"/bin", 0o755),
+					os.Symlink(root+"/real/postgres", root+"/bin/postgres"))
+			}},
+		"a folder without initdb": {installed: [][2]string{{"half", "16.0"}, {"both", "15.0"}}, want: "both",
+			change: func(root string) error { return os.Remove(root + "/half/initdb") }},
+		"a program that is not executable": {installed: [][2]string{{"bad", "16.0"}, {"good", "15.0"}}, want: "good",
+			change: func(root string) error { return os.Chmod(root+"/bad/initdb", 0o644) }},
+		"other programs with these names": {installed: [][2]string{{"odd", ""}, {"good", "15.0"}}, want: "good"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			root := reachable(t)
-			got, err := search{folders: test.make(t, root), major: test.major}.binaries(t.Context())
-			if test.want != "" && (err != nil || got != filepath.Join(root, test.want)) {
-				t.Errorf("binaries = %q, %v; want %s", got, err, test.want)
+			folders := []string{filepath.Join(root, "missing")}
+			for _, p := range test.installed {
+				folders = append(folders, fakePrograms(t, filepath.Join(root, p[0]), p[1]))
 			}
-			if test.want == "" && err == nil {
-				t.Errorf("binaries = %q, want an error", got)
-			}
-			for _, part := range test.fails {
-				if err != nil && !strings.Contains(err.Error(), part) {
-					t.Errorf("binaries = %v, want an error with %q", err, part)
+			if test.change != nil {
+				if err := test.change(root); err != nil {
+					t.Fatal(err)
 				}
 			}
-			if errors.Is(err, ErrNotInstalled) != test.none {
-				t.Errorf("binaries = %v; ErrNotInstalled is %t, want %t", err, !test.none, test.none)
+			got, err := search{folders: folders, major: test.major}.binaries(t.Context())
+			if test.want != "" {
+				if err != nil || got != filepath.Join(root, test.want) {
+					t.Errorf("binaries = %q, %v; want %s", got, err, test.want)
+				}
+				return
+			}
+			if err == nil || errors.Is(err, ErrNotInstalled) != test.notInstalled {
+				t.Fatalf("binaries = %q, %v; want ErrNotInstalled: %t", got, err, test.notInstalled)
+			}
+			for _, part := range test.wantErr {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("binaries = %v, want an error with %q", err, part)
+				}
 			}
 		})
 	}
 }
 
-// TestBinariesAreReachable keeps root from choosing programs that the user it runs them as cannot reach.
+func TestRelativeFoldersAreNotSearched(t *testing.T) {
+	t.Parallel()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	relative, err := filepath.Rel(here, fakePrograms(t, filepath.Join(reachable(t), "16"), "16.0"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := (search{folders: []string{relative, ""}}).binaries(t.Context()); !errors.Is(err, ErrNotInstalled) {
+		t.Errorf("binaries = %q, %v; want ErrNotInstalled", got, err)
+	}
+}
+
+// When root runs the host, it must not choose programs that Postgres's user cannot reach.
 func TestBinariesAreReachable(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -161,28 +119,18 @@ func TestBinariesAreReachable(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(closed), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	entered := fakePrograms(t, filepath.Join(root, "open", "bin"), "16.0")
-	got, err := search{folders: []string{closed, entered}, account: owner}.binaries(t.Context())
-	if err != nil || got != entered {
-		t.Errorf("binaries = %s, %v; want %s", got, err, entered)
-	}
-}
-
-func link(t *testing.T, to, from string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(from), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(to, from); err != nil {
-		t.Fatal(err)
+	open := fakePrograms(t, filepath.Join(root, "open", "bin"), "16.0")
+	got, err := search{folders: []string{closed, open}, account: owner}.binaries(t.Context())
+	if err != nil || got != open {
+		t.Errorf("binaries = %s, %v; want %s", got, err, open)
 	}
 }
 
 func TestNewestFirst(t *testing.T) {
 	t.Parallel()
 	root := filepath.Join(t.TempDir(), "opt")
-	for _, version := range []string{"postgresql", "postgresql@9.6", "postgresql@16", "postgresql@100",
-		"postgresql@17"} {
+	want := []string{"postgresql@100", "postgresql@17", "postgresql@16", "postgresql@9.6", "postgresql"}
+	for _, version := range slices.Sorted(slices.Values(want)) {
 		if err := os.MkdirAll(filepath.Join(root, version, "bin"), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +139,6 @@ func TestNewestFirst(t *testing.T) {
 	for _, dir := range newestFirst(filepath.Join(root, "postgresql*", "bin")) {
 		got = append(got, filepath.Base(filepath.Dir(dir)))
 	}
-	want := []string{"postgresql@100", "postgresql@17", "postgresql@16", "postgresql@9.6", "postgresql"}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}

@@ -22,10 +22,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// TestReopenKeepsData is also run by TestOrdinaryUser, as another user.
+// TestOrdinaryUser runs TestReopenKeepsData as another user, too.
 func TestReopenKeepsData(t *testing.T) {
 	t.Parallel()
-	// A data directory that is missing, named relatively to a link, is made and resolved.
+	// A missing data directory below a link is created and resolved.
 	parent := dataDir(t)
 	link := filepath.Join(parent, "link")
 	if err := os.Symlink(parent, link); err != nil {
@@ -43,7 +43,8 @@ func TestReopenKeepsData(t *testing.T) {
 	}
 	pid := mustRun(t, c)
 	if group, err := syscall.Getpgid(pid); err != nil || group != pid {
-		t.Errorf("Postgres is in process group %d (%v), so a terminal's Ctrl-C may reach it", group, err)
+		t.Errorf("Postgres is in process group %d (%v), want its own: a terminal's Ctrl-C must not reach it",
+			group, err)
 	}
 	for setting, want := range map[string]string{
 		"listen_addresses": "127.0.0.1", "unix_socket_directories": "", "fsync": "on", "synchronous_commit": "on",
@@ -56,27 +57,27 @@ func TestReopenKeepsData(t *testing.T) {
 		}
 	}
 	if got := ask(t, c.URL(), "SELECT datcollate FROM pg_database WHERE datname = current_database()"); got != "C" {
-		t.Errorf("the database sorts by %q, want C: the machine's locale changes under indexes", got)
+		t.Errorf("the collation is %q, want C: an update of the machine's locale would break indexes", got)
 	}
 	info, err := os.Stat(c.path("json"))
 	if err != nil || info.Mode() != 0o600 {
-		t.Errorf("postgres.json: %v, %v; its password must be its owner's alone", info.Mode(), err)
+		t.Errorf("postgres.json: %v, %v; only its owner may read the password", info.Mode(), err)
 	}
 	if names, _ := filepath.Glob(filepath.Join(c.dir, "postgres.new-*")); names != nil {
-		t.Errorf("creating left %v, which held the password", names)
+		t.Errorf("creating the cluster left %v, which contained the password", names)
 	}
-	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'still here' AS text")
+	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
 	first := c.URL()
 	mustClose(t, c)
 	mustBeGone(t, c.data)
 	mustClose(t, c) // a second time does nothing
 
 	again := mustOpen(t, Config{Dir: dir})
-	if got := ask(t, again.URL(), "SELECT text FROM kept"); got != "still here" {
-		t.Errorf("after reopening, the table holds %q", got)
+	if got := ask(t, again.URL(), "SELECT text FROM kept"); got != "committed" {
+		t.Errorf("after reopening, the table contains %q", got)
 	}
 	if again.URL() != first {
-		t.Errorf("the address changed from %s to %s though its port is free", first, again.URL())
+		t.Errorf("the address changed from %s to %s, although the port is free", first, again.URL())
 	}
 }
 
@@ -88,7 +89,7 @@ func TestURL(t *testing.T) {
 	}
 }
 
-func TestPasswordIsNeeded(t *testing.T) {
+func TestPasswordIsRequired(t *testing.T) {
 	t.Parallel()
 	c := mustOpen(t, Config{Dir: existing(t)})
 	address, err := url.Parse(c.URL())
@@ -101,14 +102,14 @@ func TestPasswordIsNeeded(t *testing.T) {
 	} {
 		address.User = credentials
 		if conn, err := pgx.Connect(t.Context(), address.String()); !rejected(err) {
-			t.Errorf("%s: connecting: %v, want a refusal of class 28", name, err)
+			t.Errorf("%s: connecting: %v, want an error of class 28", name, err)
 			if err == nil {
 				_ = conn.Close(t.Context())
 			}
 		}
 	}
 
-	// A postgres.json that lost its password cannot be made up again.
+	// Without postgres.json the password is unknown.
 	mustClose(t, c)
 	if err := os.Remove(c.path("json")); err != nil {
 		t.Fatal(err)
@@ -117,33 +118,33 @@ func TestPasswordIsNeeded(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "restore that file") {
 		t.Errorf("opening without postgres.json: %v", err)
 	}
-	// One with the wrong password is told from a Postgres that is slow to answer, and nothing is left running.
+	// A wrong password fails immediately, and Postgres does not keep running.
 	if err := (record{Password: "guess"}).write(c.path("json")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err = Open(patience(t), Config{Dir: c.dir, Offline: true}); !rejected(err) {
-		t.Errorf("opening with another password: %v, want a refusal of class 28", err)
+		t.Errorf("opening with another password: %v, want an error of class 28", err)
 	}
 	mustBeGone(t, c.data)
 }
 
-func TestLastProcessOutStopsIt(t *testing.T) {
+func TestLastProcessStopsPostgres(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ othersFirst bool }{
-		"the one that started it leaves first": {false},
-		"the one that joined leaves first":     {true},
+		"the process that started it leaves first": {false},
+		"the process that joined leaves first":     {true},
 	}
 	dir := existing(t)
 	for name, test := range tests {
-		// One after the other: they share the cluster, to create only one.
+		// The cases run one after the other because they share a cluster.
 		t.Run(name, func(t *testing.T) {
 			c := mustOpen(t, Config{Dir: dir})
 			pid := mustRun(t, c)
 			other := openElsewhere(t, dir)
 			if other.url != c.URL() {
-				t.Errorf("the other process got %s, this one %s", other.url, c.URL())
+				t.Errorf("the other process has the address %s, this one %s", other.url, c.URL())
 			}
-			same := mustOpen(t, Config{Dir: dir}) // a second use in one process counts too
+			same := mustOpen(t, Config{Dir: dir}) // a second use in the same process counts, too
 			if test.othersFirst {
 				other.close(t)
 				mustClose(t, same)
@@ -152,10 +153,10 @@ func TestLastProcessOutStopsIt(t *testing.T) {
 				mustClose(t, same)
 			}
 			if got := mustRun(t, c); got != pid {
-				t.Errorf("Postgres is process %d, was %d", got, pid)
+				t.Errorf("Postgres is process %d, want %d", got, pid)
 			}
 			if got := ask(t, other.url, "SELECT 'alive'"); got != "alive" {
-				t.Errorf("Postgres answered %q", got)
+				t.Errorf("the query returned %q", got)
 			}
 			if test.othersFirst {
 				mustClose(t, c)
@@ -178,13 +179,13 @@ func TestAdoptsAfterKill(t *testing.T) {
 	other.kill()
 	c := mustOpen(t, Config{Dir: dir})
 	if pid := mustRun(t, c); pid != before || c.URL() != other.url {
-		t.Errorf("Postgres is process %d at %s, was %d at %s", pid, c.URL(), before, other.url)
+		t.Errorf("Postgres is process %d at %s, want %d at %s", pid, c.URL(), before, other.url)
 	}
 	mustClose(t, c)
 	mustBeGone(t, c.data)
 }
 
-func TestPostgresKilledUnderItsUsers(t *testing.T) {
+func TestPostgresKilledWhileInUse(t *testing.T) {
 	t.Parallel()
 	dir := existing(t)
 	first := mustOpen(t, Config{Dir: dir})
@@ -194,7 +195,7 @@ func TestPostgresKilledUnderItsUsers(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = idle.Close(context.Background()) }()
-	// One of its processes is slow to notice, and still holds the shared memory.
+	// One of its processes does not notice, and keeps the shared memory attached.
 	slow := int(idle.PgConn().PID())
 	if err := syscall.Kill(slow, syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -202,22 +203,22 @@ func TestPostgresKilledUnderItsUsers(t *testing.T) {
 	defer func() { _ = syscall.Kill(slow, syscall.SIGCONT) }()
 	killPostmaster(t, first)
 
-	// Someone in another container sees no process but may not conclude that there is none.
-	second, err := readRecord(first.path("json"))
+	// A process in another container cannot see Postgres, and must not conclude that it has ended.
+	r, err := readRecord(first.path("json"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	here := second.Machine
-	second.Machine = "another container"
-	if err := second.write(first.path("json")); err != nil {
+	here := r.Machine
+	r.Machine = "another container"
+	if err := r.write(first.path("json")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(patience(t), Config{Dir: dir, Offline: true}); err == nil ||
 		!strings.Contains(err.Error(), "another machine or container") {
-		t.Errorf("opening what another container uses: %v", err)
+		t.Errorf("opening a cluster in use by another container: %v", err)
 	}
-	second.Machine = here
-	if err := second.write(first.path("json")); err != nil {
+	r.Machine = here
+	if err := r.write(first.path("json")); err != nil {
 		t.Fatal(err)
 	}
 
@@ -226,20 +227,20 @@ func TestPostgresKilledUnderItsUsers(t *testing.T) {
 	defer waiting.Wait()
 	waiting.Go(func() {
 		err := poll(bounded, func() (bool, error) {
-			said, err := os.ReadFile(first.path("log"))
-			return strings.Contains(string(said), "pre-existing shared memory block"), err
+			output, err := os.ReadFile(first.path("log"))
+			return strings.Contains(string(output), "pre-existing shared memory block"), err
 		})
 		if err != nil {
-			t.Errorf("Postgres did not meet the slow process: %v", err)
+			t.Errorf("Postgres did not report the remaining process: %v", err)
 		}
 		_ = syscall.Kill(slow, syscall.SIGCONT)
 	})
 	c := mustOpen(t, Config{Dir: dir})
 	if c.URL() != first.URL() {
-		t.Errorf("Postgres came back at %s, its users know %s", c.URL(), first.URL())
+		t.Errorf("Postgres restarted at %s, want %s", c.URL(), first.URL())
 	}
 	if got := ask(t, first.URL(), "SELECT text FROM kept"); got != "committed" {
-		t.Errorf("after the crash, the table holds %q", got)
+		t.Errorf("after the crash, the table contains %q", got)
 	}
 }
 
@@ -248,7 +249,7 @@ func TestStalePidFile(t *testing.T) {
 	dir := existing(t)
 	c := mustOpen(t, Config{Dir: dir})
 	mustClose(t, c)
-	// A stranger of the same user, since Postgres by itself disregards the processes of others.
+	// The program runs as the same user, because Postgres itself ignores the processes of other users.
 	stranger := c.account.command(t.Context(), "/bin/cat")
 	stdin, err := stranger.StdinPipe()
 	if err != nil {
@@ -264,9 +265,9 @@ func TestStalePidFile(t *testing.T) {
 	}
 	rest := "\n" + c.data + "\n1700000000\n" + strconv.Itoa(c.port) + "\n\n127.0.0.1\n  1 1\nready   \n"
 	for name, text := range map[string]string{
-		"number of another program": strconv.Itoa(stranger.Process.Pid) + rest,
-		"number of no program":      strconv.Itoa(ended.Process.Pid) + rest,
-		"empty after a crash":       "",
+		"the number of another program": strconv.Itoa(stranger.Process.Pid) + rest,
+		"the number of no program":      strconv.Itoa(ended.Process.Pid) + rest,
+		"empty after a crash":           "",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := errors.Join(os.WriteFile(pidFile(c.data), []byte(text), 0o600),
@@ -277,7 +278,7 @@ func TestStalePidFile(t *testing.T) {
 			mustRun(t, again)
 			mustClose(t, again)
 			if stranger.ProcessState != nil || syscall.Kill(stranger.Process.Pid, 0) != nil {
-				t.Error("the stranger was killed")
+				t.Error("the other program was killed")
 			}
 		})
 	}
@@ -293,30 +294,30 @@ func TestPortTaken(t *testing.T) {
 	defer func() { _ = listener.Close() }()
 	second := mustOpen(t, Config{Dir: dir})
 	if second.port == port {
-		t.Errorf("Postgres says that it listens on %d, where another program does", port)
+		t.Errorf("Postgres reports the port %d, on which another program listens", port)
 	}
-	ask(t, second.URL(), "SELECT 'there'")
+	ask(t, second.URL(), "SELECT 'alive'")
 }
 
-func TestGreetsOnlyItsOwnPostgres(t *testing.T) {
+func TestConnectsOnlyToItsOwnPostgres(t *testing.T) {
 	t.Parallel()
 	c := mustOpen(t, Config{Dir: existing(t)})
-	other := mustOpen(t, Config{Dir: existing(t)}) // a copy, so with the same password
-	lost := Cluster{data: c.data, port: other.port, record: c.record}
-	if err := lost.connect(t.Context()); err == nil || !strings.Contains(err.Error(), "it serves "+other.data) {
-		t.Errorf("greeting the Postgres of another folder: %v", err)
+	other := mustOpen(t, Config{Dir: existing(t)}) // a copy, with the same password
+	wrong := Cluster{data: c.data, port: other.port, record: c.record}
+	if err := wrong.connect(t.Context()); err == nil || !strings.Contains(err.Error(), "it serves "+other.data) {
+		t.Errorf("connecting to the Postgres of another folder: %v", err)
 	}
 }
 
-func TestPasswordIsNotGivenInClear(t *testing.T) {
+func TestPasswordIsNotSentInClear(t *testing.T) {
 	t.Parallel()
 	listener := listenOn(t, 0)
 	defer func() { _ = listener.Close() }()
-	heard := make(chan []byte, 1)
+	received := make(chan []byte, 1)
 	go func() {
 		conn, err := listener.Accept()
 		if err != nil {
-			heard <- []byte(err.Error())
+			received <- []byte(err.Error())
 			return
 		}
 		defer func() { _ = conn.Close() }()
@@ -324,14 +325,14 @@ func TestPasswordIsNotGivenInClear(t *testing.T) {
 		_, _ = conn.Read(startup)
 		_, _ = conn.Write([]byte{'R', 0, 0, 0, 8, 0, 0, 0, 3}) // AuthenticationCleartextPassword
 		rest, _ := io.ReadAll(conn)
-		heard <- rest
+		received <- rest
 	}()
 	c := Cluster{port: listener.Addr().(*net.TCPAddr).Port, record: record{Password: "SECRET"}}
 	if err := c.connect(t.Context()); err == nil {
-		t.Error("a stranger on the port was taken for Postgres")
+		t.Error("connect accepted another program on the port")
 	}
-	if said := <-heard; strings.Contains(string(said), "SECRET") {
-		t.Errorf("a stranger on the port was told %q", said)
+	if got := <-received; strings.Contains(string(got), "SECRET") {
+		t.Errorf("another program on the port received %q", got)
 	}
 }
 
@@ -345,7 +346,7 @@ func TestReleasedLockIsFree(t *testing.T) {
 	if taken, err := held.try(syscall.LOCK_EX); !taken {
 		t.Fatal(err)
 	}
-	// As a child has it between fork and exec.
+	// Like a child process between fork and exec.
 	inherited, err := syscall.Dup(int(held.file.Fd()))
 	if err != nil {
 		t.Fatal(err)
@@ -358,11 +359,11 @@ func TestReleasedLockIsFree(t *testing.T) {
 	}
 	defer next.release()
 	if taken, err := next.try(syscall.LOCK_EX); !taken || err != nil {
-		t.Errorf("taking a released lock: %t, %v", taken, err)
+		t.Errorf("try on a released lock = %t, %v", taken, err)
 	}
 }
 
-func TestOpenGivesUpWithItsContext(t *testing.T) {
+func TestOpenStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	t.Run("waiting for another process", func(t *testing.T) {
 		t.Parallel()
@@ -401,42 +402,8 @@ func TestOpenGivesUpWithItsContext(t *testing.T) {
 				t.Errorf("Open = %v", err)
 			}
 			noProcess(t, dir)
-			// What it had begun hinders nobody.
+			// The interrupted attempt does not prevent the next one.
 			mustRun(t, mustOpen(t, Config{Dir: dir}))
-		})
-	}
-}
-
-// BenchmarkReopen is how long a host waits for its stopped database: open and close.
-func BenchmarkReopen(b *testing.B) {
-	dir := b.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil {
-		b.Fatal(err)
-	}
-	cfg := Config{Dir: dir, Offline: true}
-	for _, name := range []string{"create", "open"} {
-		b.Run(name, func(b *testing.B) {
-			for b.Loop() {
-				c, err := Open(b.Context(), cfg)
-				if errors.Is(err, ErrNotInstalled) {
-					b.Skip("install Debian's postgresql")
-				}
-				if err != nil {
-					b.Fatal(err)
-				}
-				b.StopTimer()
-				if err := c.Close(context.Background()); err != nil {
-					b.Fatal(err)
-				}
-				if name == "create" {
-					for _, file := range []string{"", ".json"} {
-						if err := os.RemoveAll(filepath.Join(dir, "postgres"+file)); err != nil {
-							b.Fatal(err)
-						}
-					}
-				}
-				b.StartTimer()
-			}
 		})
 	}
 }

@@ -4,7 +4,6 @@ package postgres
 
 import (
 	"errors"
-	"io"
 	"net"
 	"os"
 	"os/user"
@@ -16,7 +15,7 @@ import (
 	"time"
 )
 
-// listenOn takes the port of 127.0.0.1.
+// listenOn listens on the port of 127.0.0.1; 0 selects a free one.
 func listenOn(t *testing.T, port int) net.Listener {
 	t.Helper()
 	listener, err := net.Listen("tcp4", "127.0.0.1:"+strconv.Itoa(port))
@@ -26,7 +25,7 @@ func listenOn(t *testing.T, port int) net.Listener {
 	return listener
 }
 
-func TestKilledInTheMiddleOfInitdb(t *testing.T) {
+func TestKilledDuringInitdb(t *testing.T) {
 	t.Parallel()
 	dir := dataDir(t)
 	other, _ := startHolder(t, dir)
@@ -39,26 +38,25 @@ func TestKilledInTheMiddleOfInitdb(t *testing.T) {
 	}
 	other.kill()
 	if isFolder(filepath.Join(dir, "postgres")) {
-		t.Fatal("the database was complete before the kill: nothing was tried")
+		t.Fatal("the database was complete before the kill")
 	}
 	c := mustOpen(t, Config{Dir: dir})
-	ask(t, c.URL(), "SELECT 'there'")
+	ask(t, c.URL(), "SELECT 'alive'")
 }
 
-// TestEachStepOfCreatingCanBeTheLast stops between the steps, where only a crash can.
-func TestEachStepOfCreatingCanBeTheLast(t *testing.T) {
+// TestInterruptedCreation starts from the states that a crash between the steps of create leaves.
+func TestInterruptedCreation(t *testing.T) {
 	t.Parallel()
 	needPostgres(t)
 	for name, leave := range map[string]func(dir string) error{
-		"the password was written, the cluster not moved to the empty folder that someone made for it": func(
-			dir string) error {
+		"with a password and an empty folder": func(dir string) error {
+			r := record{Password: "earlier", Location: filepath.Join(dir, "postgres")}
 			return errors.Join(
 				os.Mkdir(filepath.Join(dir, "postgres"), 0o700),
 				os.MkdirAll(filepath.Join(dir, "postgres.new-1", "data", "base"), 0o700),
-				record{Password: "earlier", Location: filepath.Join(dir, "postgres")}.write(filepath.Join(dir,
-					"postgres.json")))
+				r.write(filepath.Join(dir, "postgres.json")))
 		},
-		"the location was written, its folder lost": func(dir string) error {
+		"with a location whose folder is lost": func(dir string) error {
 			return writeDurable(filepath.Join(dir, "postgres.location"), []byte(dir+"/lost\n"))
 		},
 	} {
@@ -69,28 +67,28 @@ func TestEachStepOfCreatingCanBeTheLast(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := mustOpen(t, Config{Dir: dir})
-			ask(t, c.URL(), "SELECT 'there'")
+			ask(t, c.URL(), "SELECT 'alive'")
 			if left, _ := filepath.Glob(filepath.Join(dir, "postgres.new-*")); left != nil {
-				t.Errorf("%v are left", left)
+				t.Errorf("Open left %v", left)
 			}
 		})
 	}
 }
 
-func TestLostDatabaseIsNotReplaced(t *testing.T) {
+func TestMissingDatabaseIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := reachable(t)
-	made := record{Password: "p", Created: time.Unix(1_700_000_000, 0)}
-	if err := made.write(filepath.Join(dir, "postgres.json")); err != nil {
+	created := record{Password: "p", Created: time.Unix(1_700_000_000, 0)}
+	if err := created.write(filepath.Join(dir, "postgres.json")); err != nil {
 		t.Fatal(err)
 	}
 	_, err := Open(t.Context(), Config{Dir: dir, Offline: true})
 	if err == nil || !strings.Contains(err.Error(), "restore it, or remove") {
-		t.Errorf("Open = %v, want an error that says how to go on", err)
+		t.Errorf("Open = %v, want an error with instructions", err)
 	}
 }
 
-func TestFolderThatItsUserCannotEnter(t *testing.T) {
+func TestRefuge(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	closed, refuge := dataDir(t), filepath.Join(reachable(t), "refuge")
@@ -102,23 +100,24 @@ func TestFolderThatItsUserCannotEnter(t *testing.T) {
 	t.Cleanup(func() { mustBeGone(t, c.data) })
 	home, err := readLocation(filepath.Join(dir, "postgres.location"))
 	if err != nil || filepath.Dir(home) != refuge || c.data != filepath.Join(home, "postgres") {
-		t.Fatalf("postgres.location says %q (%v), the cluster is in %s; want a folder in %s", home, err, c.data, refuge)
+		t.Fatalf("postgres.location contains %q (%v), the cluster is in %s; want a folder in %s", home, err,
+			c.data, refuge)
 	}
-	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'still here' AS text")
+	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
 	mustClose(t, c)
 	again := mustOpen(t, Config{Dir: dir, refuge: refuge})
-	if got := ask(t, again.URL(), "SELECT text FROM kept"); got != "still here" {
-		t.Errorf("after reopening, the table holds %q", got)
+	if got := ask(t, again.URL(), "SELECT text FROM kept"); got != "committed" {
+		t.Errorf("after reopening, the table contains %q", got)
 	}
 
 	nowhere := Config{Dir: filepath.Join(closed, "other"), refuge: filepath.Join(closed, "refuge"), Offline: true}
 	_, err = Open(t.Context(), nowhere)
 	if err == nil || !strings.Contains(err.Error(), "can enter neither") {
-		t.Errorf("with no folder to go to, Open = %v", err)
+		t.Errorf("without any usable folder, Open = %v", err)
 	}
 }
 
-// TestOrdinaryUser runs TestReopenKeepsData as nobody, since tests in containers are root's.
+// TestOrdinaryUser runs TestReopenKeepsData as nobody, because tests in containers usually run as root.
 func TestOrdinaryUser(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
@@ -133,34 +132,23 @@ func TestOrdinaryUser(t *testing.T) {
 	}
 	account := &account{uid: uint32(uid), gid: uint32(uid), name: "nobody"}
 	temporary := reachable(t)
-	// The test binary itself is in a folder of root's.
+	// The test binary is in a folder that only root can enter.
 	program := filepath.Join(reachable(t), "program")
-	copyProgram(t, os.Args[0], program)
+	binary, err := os.ReadFile(os.Args[0])
+	if err == nil {
+		err = os.WriteFile(program, binary, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := account.own(temporary); err != nil {
 		t.Fatal(err)
 	}
 	cmd := account.command(patience(t), program, "-test.run=^TestReopenKeepsData$", "-test.v")
 	cmd.Env = append(cmd.Env, "TMPDIR="+temporary)
-	said, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(said), "--- PASS: TestReopenKeepsData") {
-		t.Errorf("as nobody: %v\n%s", err, said)
-	}
-}
-
-func copyProgram(t *testing.T, from, to string) {
-	t.Helper()
-	in, err := os.Open(from)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = in.Close() }()
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_WRONLY, 0o755)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = io.Copy(out, in)
-	if err := errors.Join(err, out.Close()); err != nil {
-		t.Fatal(err)
+	output, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "--- PASS: TestReopenKeepsData") {
+		t.Errorf("as nobody: %v\n%s", err, output)
 	}
 }
 
@@ -210,7 +198,7 @@ func TestAccountOf(t *testing.T) {
 	}
 }
 
-func TestRecordStaysItsOwners(t *testing.T) {
+func TestRecordKeepsItsOwner(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	path := filepath.Join(t.TempDir(), "postgres.json")
@@ -247,14 +235,14 @@ func TestExecutes(t *testing.T) {
 	}
 }
 
-func TestEnvironmentIsNotPassedOn(t *testing.T) {
+func TestEnvironmentIsNotInherited(t *testing.T) {
 	t.Parallel()
 	for _, pair := range (*account)(nil).command(t.Context(), "/bin/true").Env {
 		name, _, _ := strings.Cut(pair, "=")
 		switch name {
 		case "LC_ALL", "TZ", "PATH", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH":
 		default:
-			t.Errorf("Postgres is given %s, which could be a secret of the host's", name)
+			t.Errorf("Postgres receives %s, which could be a secret of the host", name)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 	"testing"
 )
 
-// repository serves the archive, in the library's layout, for every version and system.
+// repository serves the archive for every version and system, at the library's paths. Without an archive it serves 404.
 func repository(t *testing.T, archive []byte, downloads *atomic.Int32) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -35,17 +35,17 @@ func repository(t *testing.T, archive []byte, downloads *atomic.Int32) string {
 	return server.URL
 }
 
-// jar builds an archive as the library expects it: a zip that holds a tar.xz of the programs.
+// jar returns an archive in the format that the library expects: a zip that contains a tar.xz of the programs.
 func jar(t *testing.T, version string) []byte {
 	t.Helper()
 	var files bytes.Buffer
 	packer := tar.NewWriter(&files)
-	// The real pg_ctl fails too, in the folder that unpack gives it.
+	// Like the real one, this pg_ctl fails in the data folder that unpack prepares.
 	for name, script := range map[string]string{
 		"bin/pg_ctl": "#!/bin/sh\nexit 1\n", "bin/initdb": "#!/bin/sh\n",
 		"bin/postgres": "#!/bin/sh\necho 'postgres (PostgreSQL) " + version + "'\n",
 	} {
-		// As closed as a careful umask would leave it.
+		// The mode that a restrictive umask leaves.
 		err := packer.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o700, Size: int64(len(script))})
 		if err == nil {
 			_, err = packer.Write([]byte(script))
@@ -57,8 +57,8 @@ func jar(t *testing.T, version string) []byte {
 	if err := packer.Close(); err != nil {
 		t.Fatal(err)
 	}
-	var whole bytes.Buffer
-	zipper := zip.NewWriter(&whole)
+	var archive bytes.Buffer
+	zipper := zip.NewWriter(&archive)
 	part, err := zipper.Create("postgres.txz")
 	if err == nil {
 		_, err = part.Write(xz(files.Bytes()))
@@ -66,7 +66,7 @@ func jar(t *testing.T, version string) []byte {
 	if err := errors.Join(err, zipper.Close()); err != nil {
 		t.Fatal(err)
 	}
-	return whole.Bytes()
+	return archive.Bytes()
 }
 
 // xz wraps data in an .xz stream without compressing it (the .xz file format 1.2.1; LZMA2 chunks of type 1).
@@ -124,11 +124,11 @@ func TestDownload(t *testing.T) {
 		t.Errorf("offline: binaries = %q, %v; want the earlier download %q", got, err, want)
 	}
 	if downloads.Load() != 1 || announced != 1 {
-		t.Errorf("%d downloads, %d announced; want one", downloads.Load(), announced)
+		t.Errorf("%d downloads and %d announcements, want one of each", downloads.Load(), announced)
 	}
 	left, err := os.ReadDir(cache)
 	if err != nil || len(left) != 1 {
-		t.Errorf("the cache holds %v (%v), want only the programs", left, err)
+		t.Errorf("the cache contains %v (%v), want only the programs", left, err)
 	}
 }
 
@@ -141,13 +141,13 @@ func TestDownloadFails(t *testing.T) {
 	tests := map[string]struct {
 		repository string
 		major      int
-		says       string
+		want       string
 	}{
-		"no such file":          {repository(t, nil, &downloads), 0, "no version found"},
-		"unreachable":           {closed.URL, 0, "unable to connect"},
-		"cut off":               {repository(t, good[:len(good)/2], &downloads), 0, "downloading it: "},
-		"another program in it": {repository(t, jar(t, "x"), &downloads), 0, "running the downloaded"},
-		"no download of it":     {closed.URL, 12, "no download of Postgres 12"},
+		"not found":       {repository(t, nil, &downloads), 0, "no version found"},
+		"unreachable":     {closed.URL, 0, "unable to connect"},
+		"truncated":       {repository(t, good[:len(good)/2], &downloads), 0, "downloading it: "},
+		"not a Postgres":  {repository(t, jar(t, "x"), &downloads), 0, "running the downloaded"},
+		"unknown version": {closed.URL, 12, "no download of Postgres 12"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -159,7 +159,7 @@ func TestDownloadFails(t *testing.T) {
 			if !errors.Is(err, ErrNotInstalled) {
 				t.Errorf("binaries = %v, want ErrNotInstalled", err)
 			}
-			for _, part := range []string{test.says, "apt-get install postgresql", "ASSAY_DATABASE_URL"} {
+			for _, part := range []string{test.want, "apt-get install postgresql", "ASSAY_DATABASE_URL"} {
 				if err == nil || !strings.Contains(err.Error(), part) {
 					t.Errorf("binaries = %v, want an error with %q", err, part)
 				}
@@ -168,7 +168,7 @@ func TestDownloadFails(t *testing.T) {
 	}
 }
 
-// TestOpenWithoutPostgres is what a user meets on a machine that has none and no network.
+// TestOpenWithoutPostgres tests a machine without Postgres and without a network.
 func TestOpenWithoutPostgres(t *testing.T) {
 	t.Parallel()
 	var downloads atomic.Int32
@@ -188,18 +188,18 @@ func TestOpenWithoutPostgres(t *testing.T) {
 	}
 }
 
-func TestDownloadGivesUpWithItsContext(t *testing.T) {
+func TestDownloadStopsWithItsContext(t *testing.T) {
 	t.Parallel()
-	asked, answer := make(chan struct{}), make(chan struct{})
+	requested, respond := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		close(asked)
-		<-answer
+		close(requested)
+		<-respond
 		http.NotFound(w, r)
 	}))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		<-asked
+		<-requested
 		cancel()
 	}()
 	_, err := search{folders: []string{}, cache: filepath.Join(reachable(t), "cache"),
@@ -207,6 +207,6 @@ func TestDownloadGivesUpWithItsContext(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Errorf("binaries = %v", err)
 	}
-	close(answer)
+	close(respond)
 	server.Close()
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// holdEnv makes the test binary another process that opens the data directory it names, says where the database is, and
-// closes it when its standard input ends.
+// holdEnv makes the test binary open the data directory that it names, print the database's address, and close the
+// cluster when standard input ends.
 const holdEnv = "ASSAY_POSTGRES_TEST_HOLD"
 
 func TestMain(m *testing.M) {
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// created is a stopped cluster that tests copy, since creating each its own takes the longest.
+// created is a stopped cluster that tests copy, because creating one takes longest.
 var created struct {
 	once sync.Once
 	dir  string
@@ -77,7 +77,7 @@ func existing(t *testing.T) string {
 	}
 	r, err := readRecord(from + ".json")
 	if err == nil {
-		// Each copy has a port of its own.
+		// Each copy needs its own port.
 		r.Port = 0
 		err = r.write(to + ".json")
 	}
@@ -87,7 +87,7 @@ func existing(t *testing.T) string {
 	return dir
 }
 
-// copyTree copies a folder of plain files and gives the copy to the account.
+// copyTree copies a folder of regular files and gives the copy to the account.
 func copyTree(from, to string, owner *account) error {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return err
@@ -119,7 +119,7 @@ type holder struct {
 	stdin io.Closer
 }
 
-// startHolder begins the other process; its standard output says what becomes of it.
+// startHolder starts the other process and returns its standard output.
 func startHolder(t *testing.T, dir string) (*holder, *bufio.Reader) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
@@ -153,7 +153,7 @@ func openElsewhere(t *testing.T, dir string) *holder {
 	return h
 }
 
-// close has the other process leave properly.
+// close makes the other process close the cluster.
 func (h *holder) close(t *testing.T) {
 	t.Helper()
 	if err := errors.Join(h.stdin.Close(), h.cmd.Wait()); err != nil {
@@ -161,7 +161,7 @@ func (h *holder) close(t *testing.T) {
 	}
 }
 
-// kill ends the other process as a crash would.
+// kill ends the other process like a crash.
 func (h *holder) kill() {
 	_ = h.cmd.Process.Kill()
 	_ = h.cmd.Wait()
@@ -175,7 +175,7 @@ func needPostgres(t *testing.T) {
 	}
 }
 
-// needRoot skips the test where other users' rights cannot be tried.
+// needRoot skips the test unless it can use the rights of other users.
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -183,7 +183,7 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// reachable returns a new folder that every user can enter; t.TempDir's parent is closed to others.
+// reachable returns a new folder that every user can enter, unlike t.TempDir.
 func reachable(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "assay-postgres-")
@@ -197,7 +197,7 @@ func reachable(t *testing.T) string {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		// A killed initdb may be writing its last file.
+		// A killed initdb may still be writing its last file.
 		err := poll(patience(t), func() (bool, error) { return os.RemoveAll(dir) == nil, nil })
 		if err != nil {
 			t.Errorf("removing %s: %v", dir, err)
@@ -206,10 +206,10 @@ func reachable(t *testing.T) string {
 	return dir
 }
 
-// patienceBound is one that only a hang reaches.
+// patienceBound is exceeded only by a hang.
 const patienceBound = time.Minute
 
-// patience is a context that ends after patienceBound or with the test, its cleaning up included.
+// patience returns a context that ends after patienceBound or after the test's cleanup.
 func patience(t *testing.T) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patienceBound)
@@ -229,8 +229,8 @@ func dataDir(t *testing.T) string {
 	return dir
 }
 
-// noProcess waits for the processes that are at work in the folder, or were told of it, to end: those of a killed
-// Postgres or initdb take a moment. Only Linux shows them.
+// noProcess waits until no process runs in the folder or has it among its arguments, because the processes of a killed
+// Postgres or initdb take a moment to end. It sees processes only on Linux.
 func noProcess(t *testing.T, dir string) {
 	t.Helper()
 	var left []string
@@ -247,7 +247,7 @@ func noProcess(t *testing.T, dir string) {
 		return left == nil, nil
 	})
 	if err != nil {
-		t.Errorf("processes were left running: %q", left)
+		t.Errorf("these processes still run: %q", left)
 	}
 }
 
@@ -255,16 +255,16 @@ func noProcess(t *testing.T, dir string) {
 func mustBeGone(t *testing.T, data string) {
 	t.Helper()
 	if pid, _, _ := running(data); pid != 0 {
-		t.Errorf("Postgres (process %d) was left running", pid)
+		t.Errorf("Postgres (process %d) still runs", pid)
 		_ = syscall.Kill(pid, syscall.SIGQUIT)
 	}
 }
 
-// mustOpen opens the cluster and closes it after the test, should the test not.
+// mustOpen opens the cluster, and closes it after the test if the test does not.
 func mustOpen(t *testing.T, cfg Config) *Cluster {
 	t.Helper()
 	cfg.Offline = true
-	// Postgres must not end with the context of the Open that started it.
+	// Postgres must not end with the context of Open.
 	ctx, cancel := context.WithTimeout(t.Context(), patienceBound)
 	defer cancel()
 	c, err := Open(ctx, cfg)
@@ -287,7 +287,7 @@ func mustClose(t *testing.T, c *Cluster) {
 	}
 }
 
-// mustRun returns the number of the running Postgres.
+// mustRun returns the process number of the running Postgres.
 func mustRun(t *testing.T, c *Cluster) int {
 	t.Helper()
 	pid, _, err := running(c.data)
@@ -297,7 +297,7 @@ func mustRun(t *testing.T, c *Cluster) int {
 	return pid
 }
 
-// ask runs one statement on a connection of its own and returns its one value as text; "" when it has none.
+// ask runs a statement on a new connection and returns its single value as text, or "" if it returns no row.
 func ask(t *testing.T, url, query string) string {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -305,15 +305,15 @@ func ask(t *testing.T, url, query string) string {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(context.Background()) }()
-	var answer string
-	err = conn.QueryRow(t.Context(), query).Scan(&answer)
+	var value string
+	err = conn.QueryRow(t.Context(), query).Scan(&value)
 	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
 		t.Fatalf("%s: %v", query, err)
 	}
-	return answer
+	return value
 }
 
-// killPostmaster ends the Postgres of the cluster as the system does when memory runs out.
+// killPostmaster kills the Postgres of the cluster as the system does when memory runs out.
 func killPostmaster(t *testing.T, c *Cluster) {
 	t.Helper()
 	pid := mustRun(t, c)

@@ -36,12 +36,12 @@ func TestIsPostmasterOfThisFolder(t *testing.T) {
 	c := mustOpen(t, Config{Dir: existing(t)})
 	pid := mustRun(t, c)
 	if isPostmaster(pid, t.TempDir()) {
-		t.Error("the Postgres of one folder is taken for that of another")
+		t.Error("isPostmaster accepts the Postgres of another folder")
 	}
 	if isPostmaster(os.Getpid(), c.data) {
-		t.Error("this test is taken for Postgres")
+		t.Error("isPostmaster accepts this test")
 	}
-	// An operator's shell, say, that was given the number of an earlier Postgres.
+	// Such as an operator's shell that received the number of an earlier Postgres.
 	stranger := exec.CommandContext(t.Context(), "/bin/cat")
 	stranger.Dir = c.data
 	stdin, err := stranger.StdinPipe()
@@ -52,14 +52,14 @@ func TestIsPostmasterOfThisFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if isPostmaster(stranger.Process.Pid, c.data) {
-		t.Error("another program in the folder is taken for Postgres")
+		t.Error("isPostmaster accepts another program in the folder")
 	}
 	if err := errors.Join(stdin.Close(), stranger.Wait()); err != nil {
 		t.Error(err)
 	}
 	killPostmaster(t, c)
 	if isPostmaster(pid, c.data) {
-		t.Error("an ended Postgres is taken for a running one")
+		t.Error("isPostmaster accepts a Postgres that has ended")
 	}
 }
 
@@ -80,7 +80,7 @@ func TestPruneLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// Not a log: an operator's own file stays.
+	// Other files stay.
 	if err := os.WriteFile(filepath.Join(logs, "notes"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -91,7 +91,7 @@ func TestPruneLogs(t *testing.T) {
 		t.Errorf("kept (-want +got):\n%s", diff)
 	}
 
-	// Postgres's user could have root remove files anywhere if links were followed out of its folder.
+	// If links were followed out of the folder, Postgres's user could make root remove files anywhere.
 	elsewhere := t.TempDir()
 	if err := os.Symlink(logs, filepath.Join(elsewhere, "log")); err != nil {
 		t.Fatal(err)
@@ -144,11 +144,11 @@ func TestLastWordsAreOfTheLastStart(t *testing.T) {
 	}
 }
 
-func TestStartFailureSaysWhatPostgresSaid(t *testing.T) {
+func TestStartErrorQuotesPostgres(t *testing.T) {
 	t.Parallel()
 	dir := existing(t)
 	data := filepath.Join(dir, "postgres")
-	for name, broken := range map[string]struct{ file, text, says string }{
+	for name, broken := range map[string]struct{ file, text, want string }{
 		"before its log is open": {"postgresql.conf", "\nno_such_setting = 1\n", "no_such_setting"},
 		"in its log":             {"pg_hba.conf", "nonsense\n", "pg_hba.conf"},
 	} {
@@ -162,8 +162,8 @@ func TestStartFailureSaysWhatPostgresSaid(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err = Open(patience(t), Config{Dir: dir, Offline: true})
-			if err == nil || !strings.Contains(err.Error(), broken.says) {
-				t.Errorf("Open = %v, want an error with %q", err, broken.says)
+			if err == nil || !strings.Contains(err.Error(), broken.want) {
+				t.Errorf("Open = %v, want an error with %q", err, broken.want)
 			}
 			if err := os.WriteFile(path, before, 0o600); err != nil {
 				t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package postgrestest gives the tests of other packages real, empty databases.
+// Package postgrestest provides real databases to the tests of other packages. What they contain is up to Prepare.
 //
 //	func TestMain(m *testing.M) {
 //		postgrestest.Prepare(migrations.Run)
@@ -10,11 +10,11 @@
 //		...
 //	}
 //
-// The server is started by the first Database of the process, so tests that need none do not wait for one. Where there
-// is no Postgres, Database skips the test. ASSAY_TEST_DATABASE_URL names a server to use instead of starting one; its
-// role must be allowed to create databases.
+// The first call of Database starts the server. Without Postgres on the machine, Database skips the test.
+// ASSAY_TEST_DATABASE_URL names a server to use instead; its role must be allowed to create databases.
 //
-// A test that checks for leaked goroutines calls Database first and passes goleak.IgnoreCurrent: the server's run on.
+// A test that checks for leaked goroutines must call Database first and use goleak.IgnoreCurrent, because the
+// goroutines of the server keep running.
 package postgrestest
 
 import (
@@ -37,33 +37,33 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Bounds of what is done outside any test's own context.
+// Limits of work that has no test's context.
 const (
 	startBound   = 2 * time.Minute
 	prepareBound = 2 * time.Minute
 	stopBound    = time.Minute
-	adminBound   = 30 * time.Second // one CREATE or DROP DATABASE
+	adminBound   = 30 * time.Second // a CREATE or DROP DATABASE
 )
 
 // server is the Postgres of this test process.
 type server struct {
 	mu       sync.Mutex
-	serving  bool // Main runs
+	serving  bool // Main is running
 	prepare  func(ctx context.Context, url string) error
-	begun    bool  // the first Database has come; what follows is its outcome
+	begun    bool  // Database was called; the fields below are the outcome
 	failed   error // why there are no databases
 	url      string
-	template string // what databases are copies of
+	template string // the database that others are copied from
 	cluster  *postgres.Cluster
 	dir      string
 	watcher  *exec.Cmd
 	watched  io.WriteCloser
 }
 
-// shared is the process's: go test gives each package one process, and TestMain nothing to hand to its tests.
+// shared is global because TestMain cannot pass values to tests. go test runs each package in its own process.
 var shared server
 
-// Main runs the package's tests and stops the server that they used. It returns the process's exit code.
+// Main runs the package's tests, stops their server and returns the exit code.
 func Main(m *testing.M) int {
 	shared.mu.Lock()
 	shared.serving = true
@@ -76,8 +76,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Prepare has fn fill a database, with a schema say, that each Database is then a copy of. fn runs once in the process,
-// at the first Database, and must leave no connection open. Call Prepare before that, and once.
+// Prepare sets a function that fills the template of all databases, for example with a schema. fn runs once, in the
+// first call of Database, and must leave no connection open. Prepare must be called at most once, and before Database.
 func Prepare(fn func(ctx context.Context, url string) error) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -87,9 +87,8 @@ func Prepare(fn func(ctx context.Context, url string) error) {
 	shared.prepare = fn
 }
 
-// Database returns the URL of a database of this test's own, empty or as Prepare left it, and drops it when the test
-// and its subtests have ended. It skips the test where there is no Postgres. Tests may call it in parallel, and
-// repeatedly.
+// Database creates a database, empty or as Prepare left it, returns its URL, and drops it after the test and its
+// subtests. It skips the test if there is no Postgres. Tests may call it repeatedly and in parallel.
 func Database(t testing.TB) string {
 	t.Helper()
 	base, template, err := shared.begin()
@@ -111,7 +110,7 @@ func Database(t testing.TB) string {
 	return named(base, name)
 }
 
-// begin returns the server's address and the name of the template, starting the one and filling the other at first.
+// begin returns the server's address and the template's name. The first call starts the server and fills the template.
 func (s *server) begin() (base, template string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +127,7 @@ func (s *server) begin() (base, template string, err error) {
 	return s.url, s.template, s.failed
 }
 
-// start finds the server's address, starting one in a temporary folder unless the environment names one.
+// start sets the server's address. It starts a server in a temporary folder unless the environment names one.
 func (s *server) start() error {
 	if s.url = os.Getenv("ASSAY_TEST_DATABASE_URL"); s.url != "" {
 		if at, err := url.Parse(s.url); err != nil || at.Host == "" {
@@ -142,7 +141,7 @@ func (s *server) start() error {
 	if s.dir, err = os.MkdirTemp("", "assay-postgrestest-"); err != nil {
 		return err
 	}
-	// MkdirTemp's 0700 would keep out the user that Postgres runs as when the tests are root's.
+	// With the mode 0700 of MkdirTemp, the user that Postgres runs as could not enter if the tests run as root.
 	if err := os.Chmod(s.dir, 0o711); err != nil {
 		return err
 	}
@@ -156,8 +155,8 @@ func (s *server) start() error {
 	return nil
 }
 
-// watchScript ends the Postgres of the data directory $1 when its standard input ends without a line: the test process
-// is gone, by a timeout or kill -9, and stop was never called.
+// watchScript stops the Postgres of the data directory $1 if its standard input ends without a line, because the test
+// process was killed or timed out before it called stop.
 const watchScript = `trap '' INT TERM HUP QUIT
 read -r line && exit 0
 home=$(cat "$1/postgres.location" 2>/dev/null) || home=$1
@@ -168,7 +167,7 @@ for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 done
 rm -rf "$home" "$1"`
 
-// watch starts what tidies up after this process should it be killed.
+// watch starts the script that cleans up if this process is killed.
 func (s *server) watch() (err error) {
 	s.watcher = exec.Command("/bin/sh", "-c", watchScript, "postgrestest-watch", s.dir)
 	if s.watched, err = s.watcher.StdinPipe(); err != nil {
@@ -180,7 +179,7 @@ func (s *server) watch() (err error) {
 	return nil
 }
 
-// fill makes the template.
+// fill creates the template and prepares it.
 func (s *server) fill() error {
 	s.template = "template0"
 	if s.prepare == nil {
@@ -196,12 +195,12 @@ func (s *server) fill() error {
 	if err := s.prepare(ctx, named(s.url, name)); err != nil {
 		return fmt.Errorf("preparing the template: %w", err)
 	}
-	// A connection that fn left open would make every copy fail.
+	// A connection left open by fn would make every copy fail.
 	return admin(s.url, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS false", name),
 		fmt.Sprintf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'", name))
 }
 
-// stop ends what start began.
+// stop stops the server, or drops the template on a server that was not started here.
 func (s *server) stop() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -212,7 +211,7 @@ func (s *server) stop() error {
 	if s.cluster != nil {
 		errs = append(errs, s.cluster.Close(ctx))
 	} else if s.template != "" && s.template != "template0" {
-		// The server is someone else's, and outlives this process.
+		// The server was not started here and keeps running.
 		errs = append(errs, drop(s.url, s.template))
 	}
 	if s.dir != "" {
@@ -229,30 +228,30 @@ func (s *server) stop() error {
 	return errors.Join(errs...)
 }
 
-// newName makes up a database name, which needs no quoting.
+// newName returns a random database name that needs no quoting.
 func newName(prefix string) string { return "assay_" + prefix + "_" + strings.ToLower(rand.Text()) }
 
-// named returns the address of another database of the same server.
+// named returns the address of another database on the server.
 func named(base, database string) string {
 	at, err := url.Parse(base)
 	if err != nil {
-		panic("postgrestest: address changed under us: " + err.Error())
+		panic("postgrestest: parsing an address that was valid: " + err.Error())
 	}
 	at.Path = "/" + database
 	return at.String()
 }
 
-// create makes a database as a copy of the template.
+// create creates a database as a copy of the template.
 func create(base, name, template string) error {
 	return admin(base, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template))
 }
 
-// drop removes a database, whoever is still connected to it.
+// drop drops a database even if connections to it are open.
 func drop(base, name string) error {
 	return admin(base, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", name))
 }
 
-// admin runs statements one by one on a connection of its own to the server's first database.
+// admin runs statements one by one on a new connection.
 func admin(base string, statements ...string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), adminBound)
 	defer cancel()

@@ -22,14 +22,14 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			return err
 		}
-		// Left open on purpose: copying must not fail because of it.
+		// The connection stays open on purpose: copying must not fail because of it.
 		_, err = conn.Exec(ctx, "CREATE TABLE prepared (n int); INSERT INTO prepared VALUES (1)")
 		return err
 	})
 	os.Exit(postgrestest.Main(m))
 }
 
-func TestDatabasesAreCopiesOfTheirOwn(t *testing.T) {
+func TestDatabasesAreSeparateCopies(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"one", "two", "three", "four"} {
 		t.Run(name, func(t *testing.T) {
@@ -44,7 +44,7 @@ func TestDatabasesAreCopiesOfTheirOwn(t *testing.T) {
 			if err != nil || rows != 1 {
 				t.Fatalf("prepared rows = %d, %v; want 1", rows, err)
 			}
-			// Seen by another subtest, this would make its count 2.
+			// A subtest that shared the database would count 2.
 			if _, err := conn.Exec(t.Context(), "INSERT INTO prepared VALUES (2)"); err != nil {
 				t.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 	var left *pgx.Conn
 	t.Run("user", func(t *testing.T) {
 		gone = postgrestest.Database(t)
-		// A connection still open must not keep the database.
+		// An open connection must not prevent dropping the database.
 		var err error
 		if left, err = pgx.Connect(t.Context(), gone); err != nil {
 			t.Fatal(err)
@@ -76,7 +76,7 @@ func TestDatabaseIsDroppedWithItsTest(t *testing.T) {
 	}
 }
 
-// childEnv has TestKilledProcessLeavesNothing, in a process of its own, hold a database until it is killed.
+// childEnv makes TestKilledProcessLeavesNothing use a database until it is killed.
 const childEnv = "ASSAY_POSTGRESTEST_CHILD"
 
 func TestKilledProcessLeavesNothing(t *testing.T) {
@@ -87,7 +87,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 		return
 	}
 	if os.Getenv("ASSAY_TEST_DATABASE_URL") != "" {
-		t.Skip("the server is another's")
+		t.Skip("this test needs a server of its own")
 	}
 	postgrestest.Database(t) // skips without Postgres
 	temporary, err := os.MkdirTemp("", "assay-killed-")
@@ -116,7 +116,7 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 	_ = child.Process.Kill()
 	_ = child.Wait()
 	if err != nil || !strings.HasPrefix(url, "postgres://") {
-		t.Fatalf("the other process said %q, %v", url, err)
+		t.Fatalf("the other process printed %q, %v", url, err)
 	}
 	bounded, cancel := context.WithTimeout(t.Context(), 15*time.Second) // less than the watcher waits
 	defer cancel()
@@ -133,23 +133,23 @@ func TestKilledProcessLeavesNothing(t *testing.T) {
 		select {
 		case <-ticker.C:
 		case <-bounded.Done():
-			t.Fatalf("%v is left of a killed test process", left)
+			t.Fatalf("a killed test process left %v", left)
 		}
 	}
 	if conn, err := pgx.Connect(t.Context(), strings.TrimSpace(url)); err == nil {
 		_ = conn.Close(t.Context())
-		t.Error("the Postgres of a killed test process runs on")
+		t.Error("the Postgres of a killed test process still runs")
 	}
 }
 
-func TestServerOfTheEnvironment(t *testing.T) {
+func TestServerFromEnvironment(t *testing.T) {
 	t.Parallel()
 	server := postgrestest.Database(t)
 	child := exec.Command(os.Args[0], "-test.run=^TestDatabases", "-test.v")
 	child.Env = append(os.Environ(), "ASSAY_TEST_DATABASE_URL="+server)
-	said, err := child.CombinedOutput()
-	if err != nil || !strings.Contains(string(said), "--- PASS: TestDatabasesAreCopiesOfTheirOwn/one") {
-		t.Fatalf("on the server of another process: %v\n%s", err, said)
+	output, err := child.CombinedOutput()
+	if err != nil || !strings.Contains(string(output), "--- PASS: TestDatabasesAreSeparateCopies/one") {
+		t.Fatalf("on the server of another process: %v\n%s", err, output)
 	}
 	conn, err := pgx.Connect(t.Context(), server)
 	if err != nil {
@@ -161,11 +161,5 @@ func TestServerOfTheEnvironment(t *testing.T) {
 	err = conn.QueryRow(t.Context(), count).Scan(&templates)
 	if err != nil || templates != 1 {
 		t.Errorf("%d templates (%v), want only this process's", templates, err)
-	}
-}
-
-func BenchmarkDatabase(b *testing.B) {
-	for b.Loop() {
-		postgrestest.Database(b)
 	}
 }
