@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"assay/host/apikey"
+	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/facts/network"
 	"assay/host/facts/registration"
@@ -42,7 +43,7 @@ func TestABIPage(t *testing.T) {
 		fmt.Fprintf(&threats, "`%s` ", threat)
 		var found bool
 		if _, rest, found = strings.Cut(rest, "\n| `"+string(threat)+"` |"); !found {
-			t.Errorf("section 6 of sdk/ABI.md does not list, in this order: %s", threats.String())
+			t.Errorf("section 6 of sdk/ABI.md does not list these threats in order: %s", threats.String())
 		}
 	}
 	for _, row := range []string{
@@ -62,7 +63,7 @@ func TestABIPage(t *testing.T) {
 	}
 }
 
-// TestReadme asserts that the README shows the two commands, and that docs/settings.md lists every setting.
+// TestReadme checks that the README shows the two commands, and that docs/settings.md lists every setting.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme := readText(t, "../README.md")
@@ -80,7 +81,30 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// TestReadmeAnswer compares the README's first answer with a real one.
+// TestContract compares the plans and threat categories in docs/contract.md with the code.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	contract := readText(t, "../docs/contract.md")
+	var texts []string
+	for _, p := range check.Plans() {
+		name := strings.ToUpper(p.Name[:1]) + p.Name[1:]
+		if p.Quota < 1000 {
+			texts = append(texts, fmt.Sprintf("| %s plan | %d checks a month |", name, p.Quota))
+		} else {
+			texts = append(texts, fmt.Sprintf("| %s plan | %d,%03d checks a month |", name, p.Quota/1000, p.Quota%1000))
+		}
+	}
+	for _, threat := range sdk.Threats() {
+		texts = append(texts, "`"+string(threat)+"`")
+	}
+	for _, text := range texts {
+		if !strings.Contains(contract, text) {
+			t.Errorf("docs/contract.md lacks %q", text)
+		}
+	}
+}
+
+// TestReadmeAnswer compares the README's example response with a host's.
 func TestReadmeAnswer(t *testing.T) {
 	t.Parallel()
 	command, rest, _ := strings.Cut(readText(t, "../README.md"), " | jq\n")
@@ -88,7 +112,7 @@ func TestReadmeAnswer(t *testing.T) {
 	body, _, _ = strings.Cut(body, "'")
 	var want answer
 	if err := json.NewDecoder(strings.NewReader(rest)).Decode(&want); err != nil {
-		t.Fatalf("README.md shows no answer to %q: %v", body, err)
+		t.Fatalf("README.md shows no response to %q: %v", body, err)
 	}
 	want.Status = http.StatusOK
 	dir, database := dataDir(t), postgrestest.Database(t)
@@ -125,7 +149,7 @@ func TestLayersReadKnownFacts(t *testing.T) {
 		}
 		for _, fact := range m.Facts {
 			if !known[fact] && !strings.HasPrefix(fact, "config.") {
-				t.Errorf("%s reads %s, which is in no table of facts", file, fact)
+				t.Errorf("%s reads the unknown fact %s", file, fact)
 			}
 		}
 	}

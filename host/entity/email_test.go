@@ -59,43 +59,43 @@ func TestEmailFacts(t *testing.T) {
 func TestEmailRefused(t *testing.T) {
 	t.Parallel()
 	checkRefused(t, Email, map[string]refused{
-		"no @":              {"example.com", "", "no '@'"},
-		"two @":             {"a@b@example.com", "", "more than one '@'"},
-		"no local":          {"@example.com", "", "nothing before"},
-		"no domain":         {"jane@", "", "no domain after"},
-		"only dots":         {"jane@...", "", "no domain after"},
-		"local of 65":       {strings.Repeat("a", 65) + "@example.com", "", "longer than 64"},
-		"local of 65 bytes": {strings.Repeat("ü", 33) + "@example.com", "", "longer than 64"},
-		"64 grow lower":     {strings.Repeat("Ⱥ", 32) + "@example.com", "", "in lower case"},
-		"tag over 64":       {"a+" + strings.Repeat("b", 63) + "@example.com", "", "longer than 64 bytes"},
-		"tagged, 255":       {"a+" + strings.Repeat("b", 62) + "@" + longName(190), "", "longer than 254"},
-		"254 grow lower": {strings.Repeat("Ⱥ", 20) + "@" + longName(213), "",
+		"no @":                  {"example.com", "", "no '@'"},
+		"two @":                 {"a@b@example.com", "", "more than one '@'"},
+		"no local":              {"@example.com", "", "nothing before"},
+		"no domain":             {"jane@", "", "no domain after"},
+		"only dots":             {"jane@...", "", "no domain after"},
+		"local of 65":           {strings.Repeat("a", 65) + "@example.com", "", "longer than 64"},
+		"local of 65 bytes":     {strings.Repeat("ü", 33) + "@example.com", "", "longer than 64"},
+		"over 64 in lower case": {strings.Repeat("Ⱥ", 32) + "@example.com", "", "in lower case"},
+		"tag over 64":           {"a+" + strings.Repeat("b", 63) + "@example.com", "", "longer than 64 bytes"},
+		"tagged, 255":           {"a+" + strings.Repeat("b", 62) + "@" + longName(190), "", "longer than 254"},
+		"over 254 in lower case": {strings.Repeat("Ⱥ", 20) + "@" + longName(213), "",
 			"longer than 254 bytes in lower case"},
-		"grapheme joiner":     {"ja\u034fne@example.com", "", "invisible character U+034F"},
-		"address of 255":      {strings.Repeat("a", 64) + "@" + longName(190), "", "longer than 254"},
-		"alias makes it long": {strings.Repeat("Ⱥ", 30) + "@pm.me", "", "in lower case"},
-		"dot in front":        {".jane@example.com", "", "starts or ends with a dot"},
-		"dot behind":          {"jane.@example.com", "", "starts or ends with a dot"},
-		"two dots":            {"ja..ne@example.com", "", "two in a row"},
-		"space":               {"ja ne@example.com", "", "contains a space"},
-		"comma":               {"ja,ne@example.com", "", "must be quoted"},
-		"semicolon look":      {"ja\u037ene@example.com", "", "must be quoted"}, // composes to ';'
-		"display name":        {"Jane <jane@example.com>", "", "display name"},
-		"brackets":            {"<jane@example.com>", "", "display name"},
-		"comment":             {"jane(work)@example.com", "", "comment"},
-		"domain comment":      {"jane@example.com(work)", "", "comment"},
-		"IPv4 literal":        {"jane@[192.0.2.1]", "", "IP address instead of a domain"},
-		"bare IPv4":           {"jane@192.0.2.1", "", "domain that is an IP address"},
-		"single label":        {"jane@localhost", "", "domain that has no dot"},
-		"URL for domain":      {"jane@example.com/x", "", "domain that contains '/'"},
-		"zero width space":    {"ja\u200bne@example.com", "", "invisible character U+200B"},
-		"private use":         {"ja\ue000ne@example.com", "", "invisible character U+E000"},
-		"ideographic space":   {"ja\u3000ne@example.com", "", "invisible character U+3000"},
-		"open quotes":         {`"jane@example.com`, "", "quotes that do not enclose"},
-		"text after quotes":   {`"ja"ne@example.com`, "", "quotes that do not enclose"},
-		"empty quotes":        {`""@example.com`, "", "nothing between"},
-		"quote inside":        {`ja"ne@example.com`, "", "must be quoted"},
-		"log4j":               {"${jndi:ldap://x}@example.com", "", "must be quoted"},
+		"grapheme joiner":         {"ja\u034fne@example.com", "", "invisible character U+034F"},
+		"address of 255":          {strings.Repeat("a", 64) + "@" + longName(190), "", "longer than 254"},
+		"over 64 after the alias": {strings.Repeat("Ⱥ", 30) + "@pm.me", "", "in lower case"},
+		"leading dot":             {".jane@example.com", "", "starts or ends with a dot"},
+		"trailing dot":            {"jane.@example.com", "", "starts or ends with a dot"},
+		"two dots":                {"ja..ne@example.com", "", "two in a row"},
+		"space":                   {"ja ne@example.com", "", "contains a space"},
+		"comma":                   {"ja,ne@example.com", "", "must be quoted"},
+		"semicolon look":          {"ja\u037ene@example.com", "", "must be quoted"}, // composes to ';'
+		"display name":            {"Jane <jane@example.com>", "", "display name"},
+		"brackets":                {"<jane@example.com>", "", "display name"},
+		"comment":                 {"jane(work)@example.com", "", "comment"},
+		"domain comment":          {"jane@example.com(work)", "", "comment"},
+		"IPv4 literal":            {"jane@[192.0.2.1]", "", "IP address instead of a domain"},
+		"bare IPv4":               {"jane@192.0.2.1", "", "domain that is an IP address"},
+		"single label":            {"jane@localhost", "", "domain that has no dot"},
+		"URL for domain":          {"jane@example.com/x", "", "domain that contains '/'"},
+		"zero width space":        {"ja\u200bne@example.com", "", "invisible character U+200B"},
+		"private use":             {"ja\ue000ne@example.com", "", "invisible character U+E000"},
+		"ideographic space":       {"ja\u3000ne@example.com", "", "invisible character U+3000"},
+		"open quotes":             {`"jane@example.com`, "", "quotes that do not enclose"},
+		"text after quotes":       {`"ja"ne@example.com`, "", "quotes that do not enclose"},
+		"empty quotes":            {`""@example.com`, "", "nothing between"},
+		"quote inside":            {`ja"ne@example.com`, "", "must be quoted"},
+		"log4j":                   {"${jndi:ldap://x}@example.com", "", "must be quoted"},
 	})
 }
 
@@ -108,7 +108,7 @@ func TestProvidersAreDomains(t *testing.T) {
 	}
 	for from, to := range aliasDomains {
 		if providers[from] == "" || providers[from] != providers[to] {
-			t.Errorf("%s of %q is folded into %s of %q", from, providers[from], to, providers[to])
+			t.Errorf("%s (provider %q) is an alias of %s (provider %q)", from, providers[from], to, providers[to])
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// checkFacts compares the value and the facts that want names; "" in want means that the fact must be absent.
+// checkFacts compares the normalised value and the facts in want, where "" means that the fact must be absent.
 func checkFacts(t *testing.T, typ Type, raw, country, value string, want Facts) {
 	t.Helper()
 	e, err := Parse(typ, raw, country)
@@ -40,7 +40,7 @@ func checkRefused(t *testing.T, typ Type, cases map[string]refused) {
 				t.Fatalf("Parse(%s, %.80q) = %q, %v; want an InvalidError", typ, c.raw, e.Value, err)
 			}
 			if invalid.Field != string(typ) || !strings.Contains(invalid.Reason, c.reason) {
-				t.Errorf("Parse(%s, %.80q) refused with %q on %s; want %q", typ, c.raw, invalid.Reason, invalid.Field,
+				t.Errorf("Parse(%s, %.80q) returned reason %q for field %s; want %q", typ, c.raw, invalid.Reason, invalid.Field,
 					c.reason)
 			}
 		})
@@ -55,14 +55,14 @@ var factNames = func() map[string]bool {
 	return names
 }()
 
-// checkParse holds any input against what Parse promises of every input.
+// checkParse checks the guarantees of Parse that apply to every input.
 func checkParse(t *testing.T, typ Type, raw, country string) {
 	t.Helper()
 	e, err := Parse(typ, raw, country)
 	if err != nil {
 		var invalid *InvalidError
 		if !errors.As(err, &invalid) || invalid.Reason == "" {
-			t.Fatalf("Parse(%s, %q) fails with %v, not an InvalidError", typ, raw, err)
+			t.Fatalf("Parse(%s, %q) returned %v, want an InvalidError", typ, raw, err)
 		}
 		checkPlain(t, "error", err.Error())
 		if len(err.Error()) > 300 {
@@ -87,9 +87,9 @@ func checkParse(t *testing.T, typ Type, raw, country string) {
 		}
 		checkPlain(t, name, value)
 	}
-	for _, h := range e.Parents() {
-		if h.Kind == "" || h.Value == "" || h.Value == e.Value {
-			t.Errorf("%q hangs on %+v", e.Value, h)
+	for _, p := range e.Parents() {
+		if p.Kind == "" || p.Value == "" || p.Value == e.Value {
+			t.Errorf("%q has the parent %+v", e.Value, p)
 		}
 	}
 }
@@ -101,12 +101,12 @@ func checkPlain(t *testing.T, what, s string) {
 	}
 	for _, r := range s {
 		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			t.Fatalf("%s %q holds U+%04X", what, s, r)
+			t.Fatalf("%s %q contains U+%04X", what, s, r)
 		}
 	}
 }
 
-func TestEveryTypeRefuses(t *testing.T) {
+func TestInvalidTextOfEveryType(t *testing.T) {
 	t.Parallel()
 	for _, typ := range Types() {
 		checkRefused(t, typ, map[string]refused{
@@ -146,12 +146,12 @@ func TestParseOtherErrors(t *testing.T) {
 	} {
 		var invalid *InvalidError
 		if _, err := Parse(c.typ, "example.com", c.country); !errors.As(err, &invalid) || invalid.Field != c.field {
-			t.Errorf("%s: %v, want an InvalidError on %s", name, err, c.field)
+			t.Errorf("%s: %v, want an InvalidError for %s", name, err, c.field)
 		}
 	}
 }
 
-func TestErrorsDoNotCarryPayloads(t *testing.T) {
+func TestErrorsTruncateTheInput(t *testing.T) {
 	t.Parallel()
 	payload := strings.Repeat("A", 200)
 	for _, typ := range Types() {
@@ -163,7 +163,7 @@ func TestErrorsDoNotCarryPayloads(t *testing.T) {
 		}
 	}
 	if got := excerpt("\x1b\u202e" + payload); len(got) > 2*maxEcho || strings.ContainsAny(got, "\x1b\u202e") {
-		t.Errorf("excerpt gives %q", got)
+		t.Errorf("excerpt returned %q", got)
 	}
 }
 
@@ -179,7 +179,7 @@ func TestCountry(t *testing.T) {
 		got, err := Country(in)
 		var invalid *InvalidError
 		if !errors.As(err, &invalid) || invalid.Field != "region.country" {
-			t.Errorf("Country(%q) = %q, %v; want an InvalidError on region.country", in, got, err)
+			t.Errorf("Country(%q) = %q, %v; want an InvalidError for region.country", in, got, err)
 		}
 	}
 }
@@ -203,7 +203,7 @@ func TestGuess(t *testing.T) {
 	}
 }
 
-func TestHolders(t *testing.T) {
+func TestParents(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		typ     Type
@@ -218,11 +218,11 @@ func TestHolders(t *testing.T) {
 			[]Parent{{"maildomain", "mail.example.com"}, {"registrable", "example.com"}}},
 		"aliased email": {Email, "jane@googlemail.com", "", []Parent{{"maildomain", "gmail.com"},
 			{"registrable", "gmail.com"}}},
-		"phone":         {Phone, "+33 6 12 34 56 78", "", []Parent{{"range", "3361234"}}},
-		"no such phone": {Phone, "99999999", "DE", []Parent{{"range", "4999999"}}},
-		"unread phone":  {Phone, "+999 123456", "", nil},
-		"IBAN":          {IBAN, "DE89370400440532013000", "", []Parent{{"bank", "DE37040044"}}},
-		"wrong length":  {IBAN, "DE8937040044053201300", "", nil},
+		"phone":                {Phone, "+33 6 12 34 56 78", "", []Parent{{"range", "3361234"}}},
+		"invalid phone":        {Phone, "99999999", "DE", []Parent{{"range", "4999999"}}},
+		"unknown calling code": {Phone, "+999 123456", "", nil},
+		"IBAN":                 {IBAN, "DE89370400440532013000", "", []Parent{{"bank", "DE37040044"}}},
+		"wrong length":         {IBAN, "DE8937040044053201300", "", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,7 +231,7 @@ func TestHolders(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(c.want, e.Parents()); diff != "" {
-				t.Errorf("holders of %s (-want +got):\n%s", c.raw, diff)
+				t.Errorf("parents of %s (-want +got):\n%s", c.raw, diff)
 			}
 		})
 	}

@@ -11,20 +11,19 @@ func TestFactTable(t *testing.T) {
 	for _, f := range FactTable() {
 		group, _, found := strings.Cut(f.Name, ".")
 		if !found || !strings.Contains(" entity domain email phone iban ", " "+group+" ") {
-			t.Errorf("fact %q is of no group", f.Name)
+			t.Errorf("fact %q has an unknown group", f.Name)
 		}
 		if seen[f.Name] || f.Format == "" || len(f.Name) > 64 {
-			t.Errorf("fact %q is listed twice, has no format, or a name over 64 bytes", f.Name)
+			t.Errorf("fact %q is a duplicate, has no format, or has a name of more than 64 bytes", f.Name)
 		}
 		seen[f.Name] = true
 	}
 	FactTable()[0].Name = "changed"
 	if FactTable()[0].Name == "changed" {
-		t.Error("the table can be changed by who reads it")
+		t.Error("callers can change the table")
 	}
 }
 
-// Every fact that layers are promised must be one that some input produces.
 func TestEveryFactIsProduced(t *testing.T) {
 	t.Parallel()
 	left := map[string]bool{}
@@ -42,6 +41,6 @@ func TestEveryFactIsProduced(t *testing.T) {
 		}
 	}
 	for name := range left {
-		t.Errorf("no input produced %s", name)
+		t.Errorf("no input produces the fact %s", name)
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// ibanExamples are the examples that the IBAN registry prints, or the banks where a country is not registered: the
-// proof of ibanForms. Dependencies share their parent's.
+// ibanExamples proves ibanForms. It holds the examples of the IBAN registry, examples of banks for countries outside
+// the registry, and for dependencies the example of the country whose form they use.
 const ibanExamples = `
 AD1200012030200359100100 AE070331234567890123456 AL47212110090000000235698741 AT611904300234573201
 AZ21NABZ00000000137010001944 BA391290079401028494 BE68539007547034 BG80BNBG96611020345678 BH67BMAG00001299123456
@@ -47,7 +47,7 @@ TD8960002000010271091600153 TG53TG0090604310346500400070`
 
 func TestRegistryExamples(t *testing.T) {
 	t.Parallel()
-	seen := map[string]bool{"GG": true, "IM": true, "JE": true} // their banks print GB
+	seen := map[string]bool{"GG": true, "IM": true, "JE": true} // their banks use GB
 	for _, code := range strings.Fields(ibanExamples) {
 		seen[code[:2]] = true
 		e, err := Parse(IBAN, code, "")
@@ -60,25 +60,24 @@ func TestRegistryExamples(t *testing.T) {
 			t.Errorf("%s: listed, structure, check (-want +got):\n%s", code, diff)
 		}
 		if e.Facts["iban.national"] == "wrong" {
-			t.Errorf("%s: the country's own check digits do not hold", code)
+			t.Errorf("%s: the national check digits are wrong", code)
 		}
 		if joined := e.Facts["iban.bank"] + e.Facts["iban.branch"] + e.Facts["iban.account"]; !strings.HasSuffix(code,
 			joined) {
-			t.Errorf("%s: bank, branch and account %q are not its end", code, joined)
+			t.Errorf("%s does not end with its bank, branch and account %q", code, joined)
 		}
 		if wrong, _ := Parse(IBAN, code[:len(code)-1], ""); wrong.Facts["iban.structure"] != "length" {
-			t.Errorf("%s cut by one: structure %q, want length", code, wrong.Facts["iban.structure"])
+			t.Errorf("%s without its last character: structure %q, want length", code, wrong.Facts["iban.structure"])
 		}
 	}
 	for country := range ibanForms {
 		if !seen[country] {
-			t.Errorf("%s is in the table without an example", country)
+			t.Errorf("%s has no example", country)
 		}
 	}
 }
 
-// A single wrong digit must not pass a country's own check, or the fact would say nothing.
-func TestNationalCheckNoticesOneDigit(t *testing.T) {
+func TestNationalCheckDetectsAWrongDigit(t *testing.T) {
 	t.Parallel()
 	var checked []string
 	for _, code := range strings.Fields(ibanExamples) {
@@ -87,7 +86,7 @@ func TestNationalCheckNoticesOneDigit(t *testing.T) {
 			continue
 		}
 		checked = append(checked, country)
-		// Only positions under every country's check; Albania's covers the bank, Iceland's the holder.
+		// A position that the check covers. Albania's covers the bank, Iceland's the holder.
 		at := map[string]int{"IS": 14, "IT": 8, "SM": 8}[country]
 		changed := []byte(bban)
 		changed[at] = '0' + (changed[at]-'0'+1)%10
@@ -100,13 +99,13 @@ func TestNationalCheckNoticesOneDigit(t *testing.T) {
 			changed[5] = '0' + (changed[5]-'0'+1)%10
 		}
 		if holds, _ := nationalCheck(country, string(changed)); holds {
-			t.Errorf("%s: %s passes as well as %s", country, changed, bban)
+			t.Errorf("%s: %s passes like %s", country, changed, bban)
 		}
 	}
 	for _, country := range strings.Fields(
 		"BE ES FR MC IT SM PT NO FI SI BA ME MK RS EE HR CZ SK PL IS HU TN TL AL XK MR") {
 		if !slices.Contains(checked, country) {
-			t.Errorf("%s: no check was made", country)
+			t.Errorf("%s: no example was checked", country)
 		}
 	}
 }
@@ -117,14 +116,14 @@ func TestNationalCheckEdges(t *testing.T) {
 		country, bban string
 		holds, known  bool
 	}{
-		"Belgian remainder 0 is written 97":  {"BE", "000000009797", true, true},
-		"and not 00":                         {"BE", "000000009700", false, true},
-		"Belgian 98 is not 1":                {"BE", "000000009898", false, true},
-		"Norwegian account without its bank": {"NO", "86020017248", true, true},
-		"Norwegian account with neither sum": {"NO", "86020012345", false, true},
-		"Norwegian, wrong digit":             {"NO", "00001100000", false, true},
-		"Dutch":                              {"NL", "ABNA0417164300", false, false},
-		"German":                             {"DE", "370400440532013000", false, false},
+		"Belgian remainder 0 becomes 97": {"BE", "000000009797", true, true},
+		"Belgian remainder 0 is not 00":  {"BE", "000000009700", false, true},
+		"Belgian 98 is not 1":            {"BE", "000000009898", false, true},
+		"Norwegian sum without the bank": {"NO", "86020017248", true, true},
+		"Norwegian, neither sum":         {"NO", "86020012345", false, true},
+		"Norwegian, wrong digit":         {"NO", "00001100000", false, true},
+		"Dutch":                          {"NL", "ABNA0417164300", false, false},
+		"German":                         {"DE", "370400440532013000", false, false},
 	} {
 		if holds, known := nationalCheck(c.country, c.bban); holds != c.holds || known != c.known {
 			t.Errorf("%s: holds %v, known %v; want %v, %v", name, holds, known, c.holds, c.known)
@@ -168,7 +167,7 @@ func TestIBANFacts(t *testing.T) {
 		"lower case": {"gb29nwbk60161331926819", "GB29NWBK60161331926819", Facts{"iban.check": "ok"}},
 		"tabs, NBSP and hyphens": {"DE89\t3704\u00a00044-0532\u202f0130\u201000", "DE89370400440532013000", Facts{
 			"iban.check": "ok"}},
-		"word in front": {"IBAN: DE89 3704 0044 0532 0130 00", "DE89370400440532013000", Facts{
+		"prefix IBAN": {"IBAN: DE89 3704 0044 0532 0130 00", "DE89370400440532013000", Facts{
 			"iban.check": "ok"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -185,7 +184,7 @@ func TestIBANRefused(t *testing.T) {
 		"no check digits": {"DEXX370400440532013000", "", "does not start with"},
 		"short":           {"DE89370", "", "shorter than 8"},
 		"long":            {"DE89" + strings.Repeat("3", 31), "", "longer than 34"},
-		"thousand":        {strings.Repeat("DE89", 250), "", "longer than 34"},
+		"1000 characters": {strings.Repeat("DE89", 250), "", "longer than 34"},
 		"punctuation":     {"DE89.3704.0044.0532", "", "letters A-Z and digits"},
 		"umlaut":          {"DE89 3704 Ü", "", "letters A-Z and digits"},
 		"newline inside":  {"DE8937040044\n0532013000", "", "control character U+000A"},

@@ -52,14 +52,14 @@ func TestPhoneFacts(t *testing.T) {
 		"grouped with hyphens":  {"06-12-34-56-78", "", "+33612345678", Facts{"phone.country": "FR"}},
 		"guessed as American": {"(800) 253-7078", "", "+18002537078", Facts{
 			"phone.assumed": "yes", "phone.type": "toll_free"}},
-		"premium here, mobile there": {"0912 345 6115", "", "+449123456115", Facts{
+		"premium rate or mobile elsewhere": {"0912 345 6115", "", "+449123456115", Facts{
 			"phone.type": "premium_rate", "phone.otherwise_ordinary": "yes"}},
-		"premium whoever reads it": {"0 899 12 34 56", "", "+33899123456", Facts{
+		"premium rate in every likely plan": {"0 899 12 34 56", "", "+33899123456", Facts{
 			"phone.type": "premium_rate", "phone.otherwise_ordinary": "no"}},
 		"guessed by population": {"0301234567", "", "+49301234567", Facts{
 			"phone.assumed": "yes", "phone.country": "DE"}},
 		"Hungarian trunk 06": {"(06 1) 265 9478", "", "+3612659478", Facts{"phone.country": "HU"}},
-		"no plan at all": {"099999999999999", "", "099999999999999", Facts{
+		"fits no plan": {"099999999999999", "", "099999999999999", Facts{
 			"phone.valid": "no", "phone.e164": "", "phone.assumed": "yes", "phone.country": ""}},
 		"unknown calling code": {"+999 123 456", "", "+999123456", Facts{
 			"phone.valid": "no", "phone.e164": "", "phone.assumed": "no"}},
@@ -96,11 +96,11 @@ func TestPhoneRefused(t *testing.T) {
 		"short, not in plan":  {"12345", "DE", "fewer than 6"},
 		"sixteen digits":      {"+1234567890123456", "", "more than 15"},
 		"fifty digits":        {strings.Repeat("1", 50), "", "more than 15"},
-		"plus inside":         {"33+612345678", "", "not part of a phone number"},
+		"inner plus":          {"33+612345678", "", "not part of a phone number"},
 		"two plus":            {"++33612345678", "", "not part of a phone number"},
 		"service code":        {"*#06#123456", "", "not part of a phone number"},
 		"two numbers":         {"+33612345678, +33612345679", "", "not part of a phone number"},
-		"script":              {"<script>0612345678", "", "not part of a phone number"},
+		"HTML":                {"<script>0612345678", "", "not part of a phone number"},
 		"extension too long":  {"+33612345678x12345678", "", "contains letters"},
 		"extension only":      {"ext 1234567", "", "no digits"},
 		"superscript numeral": {"+3361234567²", "", "not part of a phone number"},
