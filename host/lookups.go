@@ -12,15 +12,15 @@ import (
 	"assay/host/facts/resolver"
 )
 
-// lookups is what a host observes of entities, and what has to be closed for it. Nothing is asked before a layer of the
-// lineup in force wants to know.
+// lookups collects facts from all enabled sources. A source is queried only if a layer of the active lineup reads its
+// facts.
 type lookups struct {
 	*facts.Collector
-	similar *reputation.Similar // its index is filled by Run, or once by Load
+	similar *reputation.Similar // the caller must call Run, or Load once
 	closers []func() error
 }
 
-// openLookups opens the sources that cfg leaves on.
+// openLookups opens the sources that cfg enables.
 func (b *backend) openLookups(cfg *Config, log *slog.Logger) (l *lookups, err error) {
 	l = &lookups{}
 	defer func() {
@@ -63,7 +63,7 @@ func (l *lookups) close() error {
 	return errors.Join(errs...)
 }
 
-// addressTables opens what is known of addresses without asking anybody, and reads which blocklists to ask.
+// addressTables opens the files of networks and countries and parses the blocklists.
 func (c *Config) addressTables() (n network.NetConfig, err error) {
 	if n.Blocklists, err = c.blocklists(); err != nil {
 		return n, err

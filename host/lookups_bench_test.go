@@ -11,16 +11,16 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// BenchmarkLookups measures whole checks, over HTTP, of domains that a host meets for the first time, with a resolver
-// that answers each question after 20 ms, and with one that is dead.
+// BenchmarkLookups measures complete checks over HTTP of domains that the host has not seen before, with a resolver
+// that responds after 20 ms and with one that never responds.
 func BenchmarkLookups(b *testing.B) {
-	for _, way := range []struct {
+	for _, resolver := range []struct {
 		name  string
 		delay time.Duration
-	}{{"answered in 20 ms", 20 * time.Millisecond}, {"dead", time.Hour}} {
-		b.Run(way.name, func(b *testing.B) {
+	}{{"20 ms", 20 * time.Millisecond}, {"dead", time.Hour}} {
+		b.Run(resolver.name, func(b *testing.B) {
 			server := resolvertest.Start(b, "")
-			server.Delay(way.delay)
+			server.Delay(resolver.delay)
 			dir, database := dataDir(b), postgrestest.Database(b)
 			host := startHost(b, dir, database, "--dns", server.Addr, "--rdap-url", off)
 			issued, err := issueKey(b.Context(), openStore(b, dir, database).store, "", unlimited(), "bench")

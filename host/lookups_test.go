@@ -22,20 +22,20 @@ func TestLookupSettings(t *testing.T) {
 	cases := []struct {
 		name   string
 		change func(c *Config)
-		bad    string // the setting that is complained of
+		want   string // the setting that the error names
 	}{
-		{"none", func(*Config) {}, ""},
+		{"defaults", func(*Config) {}, ""},
 		{"a resolver", func(c *Config) { c.DNS = []string{"192.0.2.53:53", "[2001:db8::53]:5353"} }, ""},
-		{"no resolver", func(c *Config) { c.DNS = []string{"off"} }, ""},
-		{"a resolver and none", func(c *Config) { c.DNS = []string{"192.0.2.53:53", "off"} }, "ASSAY_DNS"},
+		{"DNS off", func(c *Config) { c.DNS = []string{"off"} }, ""},
+		{"a resolver and off", func(c *Config) { c.DNS = []string{"192.0.2.53:53", "off"} }, "ASSAY_DNS"},
 		{"a resolver without a port", func(c *Config) { c.DNS = []string{"192.0.2.53"} }, "ASSAY_DNS"},
 		{"a resolver without an address", func(c *Config) { c.DNS = []string{":53"} }, "ASSAY_DNS"},
 		{"an RDAP server", func(c *Config) { c.RDAPURL = "https://rdap.example/" }, ""},
-		{"no RDAP", func(c *Config) { c.RDAPURL = "off" }, ""},
+		{"RDAP off", func(c *Config) { c.RDAPURL = "off" }, ""},
 		{"an RDAP server without a scheme", func(c *Config) { c.RDAPURL = "rdap.example" }, "ASSAY_RDAP_URL"},
-		{"an RDAP server of another scheme", func(c *Config) { c.RDAPURL = "ftp://rdap.example" }, "ASSAY_RDAP_URL"},
+		{"an RDAP server with another scheme", func(c *Config) { c.RDAPURL = "ftp://rdap.example" }, "ASSAY_RDAP_URL"},
 		{"blocklists", func(c *Config) { c.DNSBL = []string{"zen.example.org", "domain:dbl.example.org"} }, ""},
-		{"a blocklist that is none", func(c *Config) { c.DNSBL = []string{"zen.example.org", "https://x"} },
+		{"an invalid blocklist", func(c *Config) { c.DNSBL = []string{"zen.example.org", "https://x"} },
 			"ASSAY_DNSBL"},
 	}
 	for _, tc := range cases {
@@ -44,8 +44,8 @@ func TestLookupSettings(t *testing.T) {
 			c := Config{Listen: "127.0.0.1:0", DataDir: "x"}
 			tc.change(&c)
 			err := c.Validate()
-			if (err == nil) != (tc.bad == "") || err != nil && !strings.Contains(err.Error(), tc.bad) {
-				t.Errorf("%v, want one about %q", err, tc.bad)
+			if (err == nil) != (tc.want == "") || err != nil && !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("Validate: %v, want an error about %q", err, tc.want)
 			}
 		})
 	}
@@ -55,12 +55,12 @@ func TestLookupSettings(t *testing.T) {
 			c.MMDBASN, c.MMDBCountry = "", c.MMDBASN
 		}
 		if _, err := c.addressTables(); err == nil || !strings.Contains(err.Error(), setting) {
-			t.Errorf("without the file of %s: %v", setting, err)
+			t.Errorf("with a missing file: %v, want an error about %s", err, setting)
 		}
 	}
 }
 
-// TestLookups runs a real host against a DNS server and an RDAP server on loopback.
+// TestLookups runs a host with a DNS server and an RDAP server on loopback.
 func TestLookups(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, `
@@ -100,7 +100,7 @@ func TestLookups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The layer in force alone, and so heavy that its reasons are not hidden by a band.
+	// Only this layer, with a weight that makes every signal count.
 	version := ""
 	for _, l := range outputJSON[[]layerLine](t, dir, database, "layers", "list", "--all") {
 		if l.Name == "network" {
@@ -111,7 +111,7 @@ func TestLookups(t *testing.T) {
 	l.Layers = []registry.LineupLayer{{Layer: "network@" + version, Weight: 4.5}}
 	output(t, dir, database, "lineup", "set", writeJSON(t, l), "--note", "a test")
 
-	says := func(body, want string) {
+	wantSignal := func(body, want string) {
 		t.Helper()
 		a := waitForScore(t, host, issued.Secret, body, func(a answer) bool {
 			return slices.ContainsFunc(a.Signals, func(s string) bool { return strings.Contains(s, want) })
@@ -120,15 +120,15 @@ func TestLookups(t *testing.T) {
 			t.Errorf("%s: %+v", body, a)
 		}
 	}
-	says(`{"domain":"no-such-domain-at-all.com"}`, "no such domain: no-such-domain-at-all.com does not exist")
-	says(`{"email":"jane@no-such-domain-at-all.com"}`, "no mail can reach the address")
-	says(`{"domain":"fresh-offer.com"}`, "fresh-offer.com was registered 3 days ago")
-	says(`{"domain":"fresh-offer.com"}`, "served by the name servers of share-dns.com")
-	says(`{"domain":"established.com"}`, "established.com was registered 2") // twenty-odd years ago
-	says(`{"domain":"never-answered.com"}`, "Nothing could be learned from the domain's registration in time")
-	says(`{"domain":"silent.com"}`, "Nothing could be learned from DNS in time")
+	wantSignal(`{"domain":"no-such-domain-at-all.com"}`, "no such domain: no-such-domain-at-all.com does not exist")
+	wantSignal(`{"email":"jane@no-such-domain-at-all.com"}`, "no mail can reach the address")
+	wantSignal(`{"domain":"fresh-offer.com"}`, "fresh-offer.com was registered 3 days ago")
+	wantSignal(`{"domain":"fresh-offer.com"}`, "served by the name servers of share-dns.com")
+	wantSignal(`{"domain":"established.com"}`, "established.com was registered 2") // 20 years ago or more
+	wantSignal(`{"domain":"never-answered.com"}`, "Nothing could be learned from the domain's registration in time")
+	wantSignal(`{"domain":"silent.com"}`, "Nothing could be learned from DNS in time")
 
-	// The shell sees what the host keeps.
+	// The command line reads the registrations that the host stored.
 	shown := outputJSON[explanation](t, dir, database, append([]string{"check", "fresh-offer.com"}, settings...)...)
 	if !strings.Contains(strings.Join(shown.Signals, "\n"), "registered 3 days ago") {
 		t.Errorf("assay check: %+v", shown)
