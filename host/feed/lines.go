@@ -54,6 +54,7 @@ func cutComment(line string) string {
 	return line
 }
 
+// readHosts reads lines of an address and host names. It also accepts a host name alone.
 func readHosts(in *bufio.Reader, _ Options, take func(item) error) error {
 	return eachLine(in, func(number int64, line string, cut bool) error {
 		line = strings.TrimSpace(line)
@@ -89,6 +90,7 @@ func isLocalHost(name string) bool {
 		strings.HasSuffix(name, ".local")
 }
 
+// readPlain reads one item per line.
 func readPlain(in *bufio.Reader, _ Options, take func(item) error) error {
 	return eachLine(in, func(number int64, line string, cut bool) error {
 		line = strings.TrimSpace(line)
@@ -117,9 +119,8 @@ func readPlain(in *bufio.Reader, _ Options, take func(item) error) error {
 var (
 	entityNames = []string{
 		"domain", "domains", "host", "hosts", "hostname", "fqdn", "url", "urls", "email", "emails", "e-mail", "address",
-		"phone", "phones", "number",
-		"iban", "ibans", "indicator", "ioc", "ioc_value", "value", "entity", "blacklist", "blocklist", "denylist",
-		"name",
+		"phone", "phones", "number", "iban", "ibans", "indicator", "ioc", "ioc_value", "value", "entity", "blacklist",
+		"blocklist", "denylist", "name",
 	}
 	categoryNames = []string{"threat", "category", "threat_type", "classification", "type", "tags"}
 )

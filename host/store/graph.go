@@ -16,7 +16,7 @@ import (
 	"assay/host/facts/reputation"
 )
 
-// node returns the keyed hash that stands for a node of the reputation graph.
+// node returns the keyed hash under which a node of the reputation graph is stored.
 func (s *Store) node(n reputation.Node) []byte {
 	return audit.Pseudonym(s.keys.Graph, nil, n.Kind, n.Value)
 }
@@ -33,9 +33,9 @@ const (
 	maxSubjects    = 256 // subjects in one query
 )
 
-// GraphAggregates returns the aggregates of each subject, in the order of subjects. The aggregate of a subject is zero
-// if fewer than three customers checked it or any parent of it that is not a hub. This holds for most subjects, so two
-// cheap queries select the others first.
+// GraphAggregates returns the aggregates of each subject, in the order of subjects. A subject has a non-zero aggregate
+// only if at least three customers checked the subject itself, or one of its parents that is not a hub. Most subjects
+// fail this condition, so two cheap queries filter them out first.
 func (s *Store) GraphAggregates(ctx context.Context, subjects []reputation.Subject) ([]reputation.Aggregate, error) {
 	all := make([]reputation.Aggregate, 0, len(subjects))
 	for batch := range slices.Chunk(subjects, maxSubjects) {
@@ -54,15 +54,15 @@ func (s *Store) graphAggregates(ctx context.Context, subjects []reputation.Subje
 	if err != nil || len(candidates) == 0 {
 		return found, err
 	}
-	var known []int // places in candidates, from 1
+	var known []int // 1-based indexes into candidates
 	if err := s.queryGraph(ctx, knownSubjectsQuery, pick(subjects, candidates), &known); err != nil || len(known) == 0 {
 		return found, err
 	}
-	for i, place := range known {
-		known[i] = candidates[place-1]
+	for i, number := range known {
+		known[i] = candidates[number-1]
 	}
 	var rows []struct {
-		Subject       int // place in known, from 1
+		Subject       int // 1-based index into known
 		Customers     int
 		Seen          float64
 		BlockedShare  float64
@@ -96,7 +96,7 @@ func pick[T any](from []T, indexes []int) []T {
 //go:embed sql/graph_known_nodes.sql
 var knownNodesQuery string
 
-// subjectsWithKnownNodes returns the indexes of the subjects that enough customers checked, or a parent of theirs.
+// subjectsWithKnownNodes returns the indexes of the subjects for which enough customers checked the entity or a parent.
 func (s *Store) subjectsWithKnownNodes(ctx context.Context, subjects []reputation.Subject) ([]int, error) {
 	owners := map[string][]int{}
 	nodes := [][]byte{}
