@@ -15,18 +15,18 @@ import (
 )
 
 type webhooksCmd struct {
-	Set    webhooksSetCmd    `cmd:"" help:"Set an account's webhook URL and print its signing secret, which is shown only once."`
+	Set    webhooksSetCmd    `cmd:"" help:"Set an account's webhook URL and print a new signing secret."`
 	List   webhooksListCmd   `cmd:"" help:"List endpoints with counts of their events, or one account's latest events."`
 	Resend webhooksResendCmd `cmd:"" help:"Resend failed events: by reference, or all of an account since a time."`
 	Test   webhooksTestCmd   `cmd:"" help:"Send a test event to an account's endpoint."`
-	Rotate webhooksRotateCmd `cmd:"" help:"Create a new signing secret, which is shown only once. The old one continues to sign for 24 hours."`
+	Rotate webhooksRotateCmd `cmd:"" help:"${webhooks_rotate_cmd}"`
 	Enable webhooksEnableCmd `cmd:"" help:"Enable an endpoint that was disabled because every attempt failed for days."`
 	Remove webhooksRemoveCmd `cmd:"" help:"Remove an account's endpoint and delete the payloads of its events."`
 }
 
 type webhooksSetCmd struct {
 	Account string `required:"" placeholder:"ID" help:"The account."`
-	URL     string `required:"" placeholder:"URL" help:"URL to send events to. It must use https and a public address unless the hosts' ASSAY_WEBHOOK_ALLOW permits it."`
+	URL     string `required:"" placeholder:"URL" help:"${webhooks_url}"`
 	JSON    bool   `help:"Print JSON."`
 }
 
@@ -74,7 +74,7 @@ func (t *terminal) secret(secret string, asJSON bool) error {
 type webhooksListCmd struct {
 	Account string `placeholder:"ID" help:"Only this account's endpoint."`
 	Events  bool   `help:"List the account's latest events and their attempts instead."`
-	State   string `enum:",pending,delivered,failed" default:"" help:"Only events in this state: pending, delivered or failed."`
+	State   string `enum:",pending,delivered,failed" default:"" help:"Only pending, delivered or failed events."`
 	Limit   int    `default:"20" help:"Maximum number of events."`
 	JSON    bool   `help:"Print JSON."`
 }
@@ -161,7 +161,7 @@ func (cmd *webhooksListCmd) events(ctx context.Context, s *store.Store, t *termi
 type webhooksResendCmd struct {
 	Refs    []string `arg:"" optional:"" name:"ref" help:"References of failed events."`
 	Account string   `placeholder:"ID" help:"Resend all failed events of this account instead."`
-	Since   string   `placeholder:"TIME" help:"With --account: only events that failed since a time such as 2026-01-31T08:00:00Z, or within a duration such as 2h."`
+	Since   string   `placeholder:"TIME" help:"${webhooks_since}"`
 	JSON    bool     `help:"Print JSON."`
 }
 
@@ -185,7 +185,8 @@ func since(text string, now time.Time) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("since: %q is neither a time such as 2026-01-31T08:00:00Z nor a duration such as 2h", text)
+		return time.Time{}, fmt.Errorf("since: %q is neither a time such as 2026-01-31T08:00:00Z nor a duration "+
+			"such as 2h", text)
 	}
 	return at, nil
 }
@@ -277,8 +278,8 @@ func (cmd *webhooksEnableCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 		if cmd.JSON {
 			return t.json(map[string]string{"account": cmd.Account, "state": "enabled"})
 		}
-		t.printf("%s is enabled. To send the events that failed meanwhile: assay webhooks resend --account %s --since 72h\n",
-			cmd.Account, cmd.Account)
+		t.printf("%s is enabled. To send the events that failed meanwhile:\n"+
+			"  assay webhooks resend --account %s --since 72h\n", cmd.Account, cmd.Account)
 		return nil
 	})
 }
@@ -323,8 +324,8 @@ func (b *backend) openDelivery(cfg webhook.Config) (*delivery, error) {
 
 func (d *delivery) close() error { return d.outbox.Close() }
 
-// receiverResolver returns a resolver for the names of webhook receivers. It uses the configured DNS servers in turn. It
-// is nil if none are configured, which means the system's.
+// receiverResolver returns a resolver for the names of webhook receivers. It uses the configured DNS servers in turn. If
+// there are none, it is nil, which means the system's resolver.
 func (c *Config) receiverResolver() *net.Resolver {
 	servers := c.configuredResolvers()
 	if len(servers) == 0 {

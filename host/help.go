@@ -42,6 +42,12 @@ var helpTexts = kong.Vars{
 
 	"keys_account": "Add a key to this account instead of creating an account. The keys of an account share its quota.",
 
+	"webhooks_rotate_cmd": "Create a new signing secret and print it. The old one continues to sign for 24 hours.",
+	"webhooks_url": "URL to send events to. It must use https and a public address, " +
+		"unless the hosts' ASSAY_WEBHOOK_ALLOW permits another.",
+	"webhooks_since": "With --account: only events that failed since a time such as 2026-01-31T08:00:00Z, " +
+		"or within a duration such as 2h.",
+
 	"plugin_wasm": "Module compiled elsewhere, to pack instead of compiling Go code.",
 	"plugin_out":  "File to write (default: NAME-VERSION.wasm in the working directory).",
 

@@ -68,7 +68,8 @@ func TestReceivers(t *testing.T) {
 				t.Errorf("the receiver printed %q, want %q", got, want)
 			}
 
-			body := `{"event":"check.blocked","timestamp":"","data":{"query":"é.example","type":"domain","verdict":"BLOCK","score":1,"signals":[],"ref":"chk_1"}}`
+			body := `{"event":"check.blocked","timestamp":"","data":{"query":"é.example","type":"domain",` +
+				`"verdict":"BLOCK","score":1,"signals":[],"ref":"chk_1"}}`
 			now := time.Now()
 			for _, c := range []struct {
 				name, id, signed, sent string

@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// check scores an email address. The timeout is short, because a signup should rather proceed without a score than wait.
+// check scores an email address. Its timeout is short: a signup should rather proceed without a score than wait.
 func check(ctx context.Context, url, key, email string) (Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

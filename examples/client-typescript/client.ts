@@ -1,7 +1,8 @@
 // Checks several values in one batch before a payment, and prints the verdict of each.
 //
 //	npm ci
-//	ASSAY_URL=http://127.0.0.1:8080 ASSAY_KEY=assay_... npm run -s check -- domain=example.com iban="DE89 3704 0044 0532 0130 00"
+//	export ASSAY_URL=http://127.0.0.1:8080 ASSAY_KEY=assay_...
+//	npm run -s check -- domain=example.com iban=DE89370400440532013000
 
 type Field = "domain" | "email" | "phone" | "iban";
 
@@ -29,7 +30,7 @@ class AssayError extends Error {
   }
 }
 
-/** Scores all checks in one request. Throws an AssayError if the whole batch is refused, as with 403 (plan) or 429 (quota). */
+/** Scores all checks in one request. Throws an AssayError if the batch is refused, such as 429 (quota). */
 async function checkBatch(url: string, key: string, checks: Request[]): Promise<(Result | Failure)[]> {
   const response = await fetch(`${url}/api/check/batch`, {
     method: "POST",

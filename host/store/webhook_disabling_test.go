@@ -65,7 +65,8 @@ func failAlmostUntilDisabled(t *testing.T, s *Store, clock *dbClock, o *Outbox, 
 // failPending fails all pending events, as if their retries were used up.
 func failPending(t *testing.T, s *Store) {
 	t.Helper()
-	_, err := s.db.NewRaw(`UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, leased_until = NULL, settled_at = now()
+	_, err := s.db.NewRaw(`UPDATE webhook_events
+		SET state = 'failed', next_attempt_at = NULL, leased_until = NULL, settled_at = now()
 		WHERE state = 'pending'`).Exec(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -79,12 +80,12 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	caller, other := subscriber(t, s), subscriber(t, s)
 	failAlmostUntilDisabled(t, s, clock, o, caller)
 	ref := blocked(t, l, caller, 1)[0]
-	in, again := finish(t, o, ended(claimOne(t, o), 500))
+	delay, retry := finish(t, o, ended(claimOne(t, o), 500))
 	expectEndpoint(t, s, caller.Account, "after five days",
 		"disabled, failing for 120h0m59.999999s, failing disabled it 0s ago")
 	expectEndpoint(t, s, other.Account, "another account's endpoint", "enabled")
-	if !again || in != time.Second {
-		t.Errorf("next attempt in %v, %v, want 1s, true", in, again)
+	if !retry || delay != time.Second {
+		t.Errorf("next attempt in %v, %v, want 1s, true", delay, retry)
 	}
 
 	// Neither pending nor new events are sent to a disabled endpoint.
@@ -122,7 +123,8 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	if got, want := state(t, s, test), "delivered 2 begun 2 ended"; got != want {
 		t.Errorf("the test event is %q, want %q", got, want)
 	}
-	expectEndpoint(t, s, caller.Account, "after a test", "disabled, failing for 120h1m30.999999s, failing disabled it 31s ago")
+	expectEndpoint(t, s, caller.Account, "after a test",
+		"disabled, failing for 120h1m30.999999s, failing disabled it 31s ago")
 
 	// Once enabled, it receives new events, and earlier ones when they are resent.
 	if err := s.EnableEndpoint(t.Context(), caller.Account); err != nil {
@@ -165,7 +167,9 @@ func TestRetentionOfEventsWhileDisabled(t *testing.T) {
 
 func disable(t *testing.T, s *Store, account string) {
 	t.Helper()
-	_, err := s.db.NewRaw(`UPDATE webhook_endpoints SET failing_since = now() - interval '5 days', failed_at = now(), disabled_at = now(), disabled_reason = 'failing'
+	_, err := s.db.NewRaw(`UPDATE webhook_endpoints
+		SET failing_since = now() - interval '5 days', failed_at = now(), disabled_at = now(),
+			disabled_reason = 'failing'
 		WHERE account_id = ?`, account).Exec(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -92,10 +92,12 @@ func TestRemoveEndpoint(t *testing.T) {
 	if err := s.RemoveEndpoint(t.Context(), caller.Account); err != nil {
 		t.Fatal(err)
 	}
-	if n := one[int](t, s, "SELECT count(*) FROM webhook_events WHERE state = 'failed' AND sealed_payload IS NULL AND account_id = ?", caller.Account); n != 2 {
+	n := one[int](t, s, `SELECT count(*) FROM webhook_events
+		WHERE state = 'failed' AND sealed_payload IS NULL AND account_id = ?`, caller.Account)
+	if n != 2 {
 		t.Errorf("%d events failed without a payload, want 2", n)
 	}
-	if _, again := finish(t, o, ended(inFlight, 500)); again {
+	if _, retry := finish(t, o, ended(inFlight, 500)); retry {
 		t.Error("the attempt in flight is retried")
 	}
 	blocked(t, l, caller, 1) // creates no event

@@ -20,7 +20,7 @@ import (
 // Retention of events. The payload of a delivered event is deleted on delivery.
 const (
 	failedPayloadRetention = 72 * time.Hour      // also of response bodies, which may echo the payload
-	webhookRetention       = 30 * 24 * time.Hour // after the event was settled; as for request logs (contract section 8)
+	webhookRetention       = 30 * 24 * time.Hour // from when it was settled; as for request logs (contract section 8)
 	rowsPerStatement       = 10_000              // limits how long one statement takes
 )
 

@@ -171,11 +171,11 @@ func TestResend(t *testing.T) {
 	if err := s.ResendEvent(t.Context(), "", ref); !errors.Is(err, webhook.ErrEventPending) {
 		t.Errorf("pending event: %v", err)
 	}
-	// The full schedule runs again, and attempts are numbered on.
+	// The full schedule runs again, and attempt numbers continue.
 	for i, wait := range []time.Duration{time.Second, 4 * time.Second, 16 * time.Second} {
 		d := claimOne(t, o)
-		if in, _ := finish(t, o, ended(d, 500)); in != wait || d.Attempt != 5+i {
-			t.Errorf("attempt %d: next in %v, want %v", d.Attempt, in, wait)
+		if delay, _ := finish(t, o, ended(d, 500)); delay != wait || d.Attempt != 5+i {
+			t.Errorf("attempt %d: next in %v, want %v", d.Attempt, delay, wait)
 		}
 		clock.advance(t, wait)
 	}
@@ -281,8 +281,10 @@ func TestManyFailedEvents(t *testing.T) {
 	s, clock := openWithClock(t)
 	caller := subscriber(t, s)
 	const many = rowsPerStatement + 1
-	_, err := s.db.NewRaw(`INSERT INTO webhook_events (ref, account_id, event, occurred_at, sealed_payload, sequence, state, next_attempt_at, settled_at)
-		SELECT 'chk_' || n, ?, 'check.review', now(), 'sealed', n, 'failed', NULL, now() FROM generate_series(1, ?) AS n`, caller.Account, many).Exec(t.Context())
+	_, err := s.db.NewRaw(`INSERT INTO webhook_events
+			(ref, account_id, event, occurred_at, sealed_payload, sequence, state, next_attempt_at, settled_at)
+		SELECT 'chk_' || n, ?, 'check.review', now(), 'sealed', n, 'failed', NULL, now()
+		FROM generate_series(1, ?) AS n`, caller.Account, many).Exec(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -325,7 +327,8 @@ func TestSendTestEvent(t *testing.T) {
 		t.Fatal(err)
 	}
 	d := claimOne(t, outboxOf(t, s))
-	want := fmt.Sprintf(`{"event":"check.review","timestamp":"2031-05-20T12:00:00.000Z","data":{"query":"test.example","type":"domain",`+
+	want := fmt.Sprintf(`{"event":"check.review","timestamp":"2031-05-20T12:00:00.000Z",`+
+		`"data":{"query":"test.example","type":"domain",`+
 		`"verdict":"REVIEW","score":40,"signals":["host:test:event"],"ref":"%s"}}`, ref)
 	if string(d.Body) != want || d.Event != "check.review" || !strings.HasPrefix(ref, "test_") {
 		t.Errorf("test event %s:\n%s\nwant\n%s", ref, d.Body, want)
@@ -369,15 +372,21 @@ func TestMigrationNumbersPendingEvents(t *testing.T) {
 	}
 	exec(t, conn, "CREATE SCHEMA old", "SET search_path = old", step("0001_spine.tx.up.sql"),
 		`INSERT INTO accounts (id, plan, quota, salt) VALUES ('a', 'pro', 1, ''), ('b', 'pro', 1, '')`,
-		`INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, type, score, leaf, hash) VALUES (0, 1, '2031-01-01', '', 'check', 'r2', 'email', 77, '', '')`,
+		`INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, type, score, leaf, hash)
+			VALUES (0, 1, '2031-01-01', '', 'check', 'r2', 'email', 77, '', '')`,
 		`INSERT INTO webhook_events (ref, account_id, event, sealed_payload, created_at) VALUES
-			('r1', 'a', 'check.review', 'x', '2031-01-02'), ('r2', 'a', 'check.blocked', 'x', '2031-01-01'), ('r3', 'b', 'check.blocked', 'x', '2031-01-03')`,
+			('r1', 'a', 'check.review', 'x', '2031-01-02'),
+			('r2', 'a', 'check.blocked', 'x', '2031-01-01'),
+			('r3', 'b', 'check.blocked', 'x', '2031-01-03')`,
 		step("0002_webhooks.tx.up.sql"))
-	got := value[string](t, conn, "SELECT string_agg(concat_ws(' ', ref, sequence, type, score, occurred_at::date), ', ' ORDER BY ref) FROM webhook_events")
+	got := value[string](t, conn, `SELECT string_agg(
+		concat_ws(' ', ref, sequence, type, score, occurred_at::date), ', ' ORDER BY ref) FROM webhook_events`)
 	if want := "r1 2  0 2031-01-02, r2 1 email 77 2031-01-01, r3 1  0 2031-01-03"; got != want {
 		t.Errorf("events %q, want %q", got, want)
 	}
-	if got := value[string](t, conn, "SELECT string_agg(account_id || last, ' ' ORDER BY account_id) FROM webhook_sequences"); got != "a2 b1" {
-		t.Errorf("sequences %q", got)
+	got = value[string](t, conn,
+		"SELECT string_agg(account_id || last, ' ' ORDER BY account_id) FROM webhook_sequences")
+	if want := "a2 b1"; got != want {
+		t.Errorf("sequences %q, want %q", got, want)
 	}
 }

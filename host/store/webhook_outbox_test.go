@@ -135,8 +135,11 @@ func finish(t *testing.T, o *Outbox, e webhook.Outcome) (time.Duration, bool) {
 // state describes an event's delivery state.
 func state(t *testing.T, s *Store, ref string) string {
 	t.Helper()
-	return one[string](t, s, `SELECT concat_ws(' ', state, attempts || ' begun', tries || ' ended', CASE WHEN leased_until IS NOT NULL THEN 'leased' END,
-		CASE WHEN sealed_payload IS NOT NULL THEN 'held' END, 'due in ' || round(extract(epoch FROM next_attempt_at - now()), 3)) FROM webhook_events WHERE ref = ?`, ref)
+	return one[string](t, s, `SELECT concat_ws(' ', state, attempts || ' begun', tries || ' ended',
+			CASE WHEN leased_until IS NOT NULL THEN 'leased' END,
+			CASE WHEN sealed_payload IS NOT NULL THEN 'held' END,
+			'due in ' || round(extract(epoch FROM next_attempt_at - now()), 3))
+		FROM webhook_events WHERE ref = ?`, ref)
 }
 
 // When a host dies during an attempt, another continues, and the interrupted attempt does not count.
@@ -162,12 +165,12 @@ func TestAnotherHostContinues(t *testing.T) {
 		if d.Attempt != number {
 			t.Fatalf("attempt %d was claimed as %d", number, d.Attempt)
 		}
-		in, again := finish(t, lives, ended(d, 503))
-		if again != (tries < 3) {
+		delay, retry := finish(t, lives, ended(d, 503))
+		if retry != (tries < 3) {
 			t.Errorf("after %d ended and %d interrupted attempts, retry is %v", tries+1, number-tries-1,
-				again)
+				retry)
 		}
-		clock.advance(t, in)
+		clock.advance(t, delay)
 	}
 	if got, want := state(t, s, ref), "failed 12 begun 4 ended held"; got != want {
 		t.Errorf("the event is %q, want %q", got, want)
@@ -212,7 +215,7 @@ func TestLateOutcome(t *testing.T) {
 			first := claimOne(t, slow)
 			clock.advance(t, webhook.AttemptLease)
 			second := claimOne(t, other)
-			if _, again := finish(t, slow, ended(first, test.status)); again {
+			if _, retry := finish(t, slow, ended(first, test.status)); retry {
 				t.Error("the slow host may retry")
 			}
 			if got := state(t, s, ref); got != test.want {
@@ -241,8 +244,8 @@ func TestSuccessAfterFailure(t *testing.T) {
 	first := claimOne(t, slow)
 	clock.advance(t, webhook.AttemptLease)
 	for range 4 {
-		in, _ := finish(t, other, ended(claimOne(t, other), 500))
-		clock.advance(t, in)
+		delay, _ := finish(t, other, ended(claimOne(t, other), 500))
+		clock.advance(t, delay)
 	}
 	if got, want := state(t, s, ref), "failed 5 begun 4 ended held"; got != want {
 		t.Fatalf("the event is %q, want %q", got, want)
@@ -348,18 +351,24 @@ func TestClaimsAreFair(t *testing.T) {
 		clock.advance(t, webhook.AttemptLease) // makes all due again
 		return strings.Join(accounts, " ")
 	}
+	limits := func(events, perAccount int) webhook.ClaimOptions {
+		return webhook.ClaimOptions{MaxEvents: events, MaxPerAccount: perAccount}
+	}
+	except := func(opts webhook.ClaimOptions, accounts ...string) webhook.ClaimOptions {
+		opts.Except = accounts
+		return opts
+	}
 	for name, test := range map[string]struct {
 		opts webhook.ClaimOptions
 		want string
 	}{
-		"one of each first":       {webhook.ClaimOptions{MaxEvents: 3, MaxPerAccount: 4}, "busy last other"},
-		"then a second of each":   {webhook.ClaimOptions{MaxEvents: 5, MaxPerAccount: 4}, "busy busy last other other"},
-		"no more than its share":  {webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 4}, "busy busy busy busy last other other"},
-		"one account is left out": {webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 4, Except: []string{busy.Account}}, "last other other"},
-		"one account alone": {webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 2, Only: []string{other.Account},
+		"one of each first":         {limits(3, 4), "busy last other"},
+		"then a second of each":     {limits(5, 4), "busy busy last other other"},
+		"at most MaxPerAccount":     {limits(100, 4), "busy busy busy busy last other other"},
+		"one account is excluded":   {except(limits(100, 4), busy.Account), "last other other"},
+		"all accounts are excluded": {except(limits(100, 2), busy.Account, other.Account, last.Account), ""},
+		"only one account": {webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 2, Only: []string{other.Account},
 			Except: []string{other.Account}}, "other other"},
-		"none": {webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 2, Except: []string{busy.Account, other.Account,
-			last.Account}}, ""},
 	} {
 		if got := counts(test.opts); got != test.want {
 			t.Errorf("%s: %q, want %q", name, got, test.want)
@@ -431,7 +440,7 @@ func TestAttemptOfErasedEvent(t *testing.T) {
 	if _, err := s.db.NewRaw("DELETE FROM webhook_events").Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if _, again := finish(t, o, ended(d, 500)); again {
+	if _, retry := finish(t, o, ended(d, 500)); retry {
 		t.Error("the attempt is to be retried")
 	}
 }

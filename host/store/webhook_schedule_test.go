@@ -19,9 +19,9 @@ func TestRetrySchedule(t *testing.T) {
 		}
 		claimNone(t, o, "while an attempt is in flight")
 		clock.advance(t, 9*time.Second) // a long attempt; the delay counts from its end
-		in, again := finish(t, o, ended(d, 500))
-		if in != wait || again != (wait > 0) {
-			t.Errorf("after attempt %d the next is due in %v, %v, want %v", i+1, in, again, wait)
+		delay, retry := finish(t, o, ended(d, 500))
+		if delay != wait || retry != (wait > 0) {
+			t.Errorf("after attempt %d the next is due in %v, %v, want %v", i+1, delay, retry, wait)
 		}
 		if wait > 0 {
 			clock.advance(t, wait-time.Microsecond)
@@ -44,8 +44,8 @@ func TestRetryDelayCountsFromTheAttemptsEnd(t *testing.T) {
 	blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)
 	e := ended(claimOne(t, o), 500)
 	e.EndedAt = time.Now().Add(-700 * time.Millisecond)
-	if in, again := finish(t, o, e); !again || in > 300*time.Millisecond {
-		t.Errorf("700 ms after the attempt ended, the next is due in %v, %v, want at most 300 ms", in, again)
+	if delay, retry := finish(t, o, e); !retry || delay > 300*time.Millisecond {
+		t.Errorf("700 ms after the attempt ended, the next is due in %v, %v, want at most 300 ms", delay, retry)
 	}
 }
 
@@ -64,12 +64,12 @@ func TestRetryDelayCountsWhileOutcomesQueue(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var in time.Duration
-	var again bool
+	var delay time.Duration
+	var retry bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		var err error
-		if in, again, err = o.Finish(t.Context(), e); err != nil {
+		if delay, retry, err = o.Finish(t.Context(), e); err != nil {
 			t.Error(err)
 		}
 	})
@@ -80,7 +80,7 @@ func TestRetryDelayCountsWhileOutcomesQueue(t *testing.T) {
 		conn.Close()
 	}
 	wg.Wait()
-	if !again || in > 300*time.Millisecond {
-		t.Errorf("700 ms after the attempt ended, the next is due in %v, %v, want at most 300 ms", in, again)
+	if !retry || delay > 300*time.Millisecond {
+		t.Errorf("700 ms after the attempt ended, the next is due in %v, %v, want at most 300 ms", delay, retry)
 	}
 }

@@ -53,7 +53,8 @@ func TestEventsNeedAnEndpoint(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 		var events []string
-		err := s.db.NewRaw("SELECT event FROM webhook_events WHERE ref = ? AND account_id = ? AND state = 'pending' AND attempts = 0 AND next_attempt_at <= now()",
+		err := s.db.NewRaw(`SELECT event FROM webhook_events WHERE ref = ? AND account_id = ? AND state = 'pending'
+			AND attempts = 0 AND next_attempt_at <= now()`,
 			r.Decision.Ref, test.caller.Account).Scan(t.Context(), &events)
 		if err != nil || strings.Join(events, " ") != test.want {
 			t.Errorf("%s: events %v, %v, want %q", name, events, err, test.want)
@@ -98,8 +99,9 @@ func TestEventPayloadIsSealed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `{"event":"check.blocked","timestamp":"2031-05-20T12:00:00.000Z","data":{"query":"PayPa1-Login.example","type":"domain",` +
-		`"verdict":"BLOCK","score":91,"signals":["domain:brand:lookalike","domain:age:new"],"ref":"chk_01ARZ3NDEKTSV4RRFFQ69G5FAV"}}`
+	want := `{"event":"check.blocked","timestamp":"2031-05-20T12:00:00.000Z",` +
+		`"data":{"query":"PayPa1-Login.example","type":"domain","verdict":"BLOCK","score":91,` +
+		`"signals":["domain:brand:lookalike","domain:age:new"],"ref":"chk_01ARZ3NDEKTSV4RRFFQ69G5FAV"}}`
 	if diff := cmp.Diff(want, string(body)); diff != "" {
 		t.Errorf("body (-want +got):\n%s", diff)
 	}

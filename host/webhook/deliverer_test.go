@@ -394,7 +394,8 @@ func TestPanicFailsTheAttempt(t *testing.T) {
 	t.Parallel()
 	d := newDelivery("http://127.0.0.1:1")
 	d.Secrets = nil // sign panics
-	if e := newSender(newGuard(t), nil, nil, slog.New(slog.DiscardHandler)).send(d); e.Delivered || e.Error == "" || e.EndedAt.IsZero() {
-		t.Errorf("%+v", e)
+	s := newSender(newGuard(t), nil, nil, slog.New(slog.DiscardHandler))
+	if o := s.send(d); o.Delivered || o.Error == "" || o.EndedAt.IsZero() {
+		t.Errorf("%+v", o)
 	}
 }

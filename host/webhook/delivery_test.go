@@ -52,7 +52,8 @@ func start(ctx context.Context, url string) (d *deployment, stop func() error, e
 	if err != nil {
 		return nil, nil, err
 	}
-	deliverer, err := webhook.New(webhook.Config{Outbox: outbox, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
+	loopback := netip.MustParsePrefix("127.0.0.0/8")
+	deliverer, err := webhook.New(webhook.Config{Outbox: outbox, Allow: []netip.Prefix{loopback}})
 	if err != nil {
 		return nil, nil, err
 	}

@@ -38,6 +38,6 @@ type Attempt struct {
 var (
 	ErrNoEvent      = errors.New("there is no such webhook event")
 	ErrEventPending = errors.New("the event is still being sent")
-	ErrPayloadGone  = errors.New("the event's payload is no longer held: it is deleted on delivery, or 72 hours after " +
-		"the event failed")
+	ErrPayloadGone  = errors.New("the event's payload is no longer held: " +
+		"it is deleted on delivery, or 72 hours after the event failed")
 )

@@ -56,7 +56,8 @@ func (g *Guard) check(to netip.AddrPort, secure bool) error {
 	if within(addr, g.allow) {
 		return nil
 	}
-	if !secure || !slices.Contains(permittedPorts, to.Port()) || !internet.Public(addr) || slices.Contains(g.own, addr) {
+	if !secure || !slices.Contains(permittedPorts, to.Port()) ||
+		!internet.Public(addr) || slices.Contains(g.own, addr) {
 		return errForbidden
 	}
 	return nil

@@ -354,7 +354,7 @@ func (k *killTest) verify() tally {
 	k.receiver.mu.Lock()
 	defer k.receiver.mu.Unlock()
 	if k.receiver.forged > 0 {
-		k.Errorf("%d requests were signed without a secret that the customer knows", k.receiver.forged)
+		k.Errorf("%d requests had no signature with a secret that the customer knows", k.receiver.forged)
 	}
 	events, err := k.store.RecentEvents(k.Context(), k.caller.Account, "", 0, always)
 	if err != nil {
@@ -445,8 +445,8 @@ func (k *killTest) verifyDelay(sum *tally, ref string, before, after webhook.Att
 	if first, second := at(before.Number), at(after.Number); first != nil && second != nil && first.status != 0 {
 		pause := second.at.Sub(first.respondedAt)
 		if pause < wait-10*time.Millisecond { // the clock may be adjusted meanwhile
-			k.Errorf("%s, %s: attempt %d arrived %v after a refused one, want %v", ref, k.stages[ref], after.Number, pause,
-				wait)
+			k.Errorf("%s, %s: attempt %d arrived %v after a refused one, want %v", ref, k.stages[ref], after.Number,
+				pause, wait)
 		}
 		if first.host == second.host {
 			sum.late = append(sum.late, pause-wait)

@@ -23,7 +23,7 @@ const (
 	attemptTimeout    = 10 * time.Second // DNS lookup, connection, TLS, request and response header
 	bodyTimeout       = time.Second      // for the response body, which no longer affects the outcome
 	maxBody           = 1 << 10          // bytes of the response body that are kept
-	maxDiscarded      = 64 << 10         // bytes that are read after these, so that the receiver can finish its response
+	maxDiscarded      = 64 << 10         // further bytes that are read, so that the receiver can finish its response
 	maxResponseHeader = 16 << 10         // bytes
 )
 

@@ -67,7 +67,10 @@ func floods(head, text string) func(net.Conn) {
 	}
 }
 
-const ok = "HTTP/1.1 200 OK\r\n"
+const (
+	ok        = "HTTP/1.1 200 OK\r\n"
+	switching = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"
+)
 
 func TestResponsesAndFaults(t *testing.T) {
 	t.Parallel()
@@ -93,7 +96,7 @@ func TestResponsesAndFaults(t *testing.T) {
 		"100 and then 200": {serve: writes("HTTP/1.1 100 Continue\r\n\r\n" + ok + "\r\n"),
 			want: Outcome{Status: 200, Delivered: true}},
 		"101": {serve: writes(
-			"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"),
+			switching),
 			want: Outcome{Status: 101}},
 		"304": {serve: writes("HTTP/1.1 304 Not Modified\r\n\r\n"),
 			want: Outcome{Status: 304}},
@@ -161,7 +164,8 @@ func TestResponsesAndFaults(t *testing.T) {
 				url = "http://" + receiver(t, test.serve)
 			}
 			names := startNameServer(t, map[string][][]netip.Addr{})
-			e := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, nil, slog.New(slog.DiscardHandler)).send(newDelivery(url))
+			s := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, nil, slog.New(slog.DiscardHandler))
+			e := s.send(newDelivery(url))
 			if e.Status != test.want.Status || e.Error != test.want.Error ||
 				string(e.ResponseBody) != string(test.want.ResponseBody) || e.Delivered != test.want.Delivered {
 				t.Errorf("%d %q, body %.40q (%d bytes), delivered: %v; want %+v", e.Status, e.Error, e.ResponseBody,
@@ -229,7 +233,7 @@ func TestAttemptTimes(t *testing.T) {
 		"body that does not begin":     {ok + "\r\n", time.Second},
 		"complete response, held open": {ok + "Content-Length: 2\r\n\r\nOK", 0},
 		"error body that does not end": {"HTTP/1.1 500 X\r\n\r\nwhy", time.Second},
-		"protocol switch":              {"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", 0},
+		"protocol switch":              {switching, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
