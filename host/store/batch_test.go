@@ -12,13 +12,11 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// sizes remembers the sizes of the batches that a ledger committed.
+// sizes collects the sizes of the batches that a ledger committed.
 type sizes struct {
 	mu   sync.Mutex
 	seen []int
 }
-
-func newSizes() *sizes { return &sizes{} }
 
 func (s *sizes) observe(size int, _ time.Duration, _ int) {
 	s.mu.Lock()
@@ -26,23 +24,23 @@ func (s *sizes) observe(size int, _ time.Duration, _ int) {
 	s.seen = append(s.seen, size)
 }
 
-// want waits until as many batches were observed: a batch is, just after its checks were answered.
+// want waits for len(want) batches. OnBatch is called just after the batch's checks were answered.
 func (s *sizes) want(t *testing.T, want ...int) {
 	t.Helper()
 	var seen []int
-	until(t, "all batches are observed", func() bool {
+	until(t, "all batches to be observed", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		seen = slices.Clone(s.seen)
 		return len(seen) >= len(want)
 	})
 	if !slices.Equal(seen, want) {
-		t.Errorf("batches of %v, want %v", seen, want)
+		t.Errorf("batch sizes %v, want %v", seen, want)
 	}
 }
 
-// queued appends records behind a first one that waits for the head's lock, and returns once all of them are queued.
-// The answers come through the channels, in the order of the records.
+// queued appends first, which waits for the head's lock, and then queues records. The channels receive the results of
+// Append in the same order.
 func queued(t *testing.T, held *headLock, l *Ledger, first check.Record, records []check.Record) []chan error {
 	t.Helper()
 	answers := make([]chan error, 1+len(records))
@@ -53,12 +51,12 @@ func queued(t *testing.T, held *headLock, l *Ledger, first check.Record, records
 			held.waiting(t, 1)
 			continue
 		}
-		until(t, "the check is queued", func() bool { return len(l.queue) == i })
+		until(t, "the check to be queued", func() bool { return len(l.queue) == i })
 	}
 	return answers
 }
 
-// inOneBatch appends records so that they are committed together, and returns what each got.
+// inOneBatch appends records so that they are committed in one batch, and returns the result of each.
 func inOneBatch(t *testing.T, url string, l *Ledger, opener check.Caller, records []check.Record) []error {
 	t.Helper()
 	held := lockTheHeads(t, url)
@@ -74,11 +72,11 @@ func inOneBatch(t *testing.T, url string, l *Ledger, opener check.Caller, record
 	return errs
 }
 
-func TestBusyLedgerCommitsWhatHasCome(t *testing.T) {
+func TestBusyLedgerCommitsQueuedChecksTogether(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
-	sizes := newSizes()
+	var sizes sizes
 	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 	caller := newCaller(t, s, plan(t, "pro", 1500))
 	var records []check.Record
@@ -97,7 +95,7 @@ func TestBusyLedgerCommitsWhatHasCome(t *testing.T) {
 func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	sizes := newSizes()
+	var sizes sizes
 	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 	caller := newCaller(t, s, plan(t, "pro", 1500))
 	for range 3 {
@@ -108,7 +106,7 @@ func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 	sizes.want(t, 1, 1, 1)
 }
 
-func TestFullQueueIsOverload(t *testing.T) {
+func TestFullQueueReportsOverload(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
@@ -127,29 +125,29 @@ func TestFullQueueIsOverload(t *testing.T) {
 		}
 	}
 	if n := recorded(t, s, beyond.Decision.Ref); n != 0 {
-		t.Errorf("a check that was turned away is recorded %d times", n)
+		t.Errorf("a rejected check is recorded %d times", n)
 	}
 	verifyLedger(t, s)
 }
 
-func TestCheckThatNobodyWaitsForIsNotCounted(t *testing.T) {
+func TestAbandonedCheckIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
-	sizes := newSizes()
+	var sizes sizes
 	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 	caller := newCaller(t, s, plan(t, "pro", 1500))
 	held := lockTheHeads(t, url)
 	first := queued(t, held, l, allowed(t, caller), nil)
 	ctx, cancel := context.WithCancel(t.Context())
-	left, kept := allowed(t, caller), allowed(t, caller)
-	gone, stays := make(chan error, 1), make(chan error, 1)
-	go func() { gone <- l.Append(ctx, left) }()
-	until(t, "the check is queued", func() bool { return len(l.queue) == 1 })
+	abandoned, kept := allowed(t, caller), allowed(t, caller)
+	canceled, stays := make(chan error, 1), make(chan error, 1)
+	go func() { canceled <- l.Append(ctx, abandoned) }()
+	until(t, "the check to be queued", func() bool { return len(l.queue) == 1 })
 	go func() { stays <- l.Append(t.Context(), kept) }()
-	until(t, "the other check is queued", func() bool { return len(l.queue) == 2 })
+	until(t, "the other check to be queued", func() bool { return len(l.queue) == 2 })
 	cancel()
-	if err := receive(t, "the answer of a check given up", gone); !errors.Is(err, context.Canceled) {
+	if err := receive(t, "the result of the abandoned check", canceled); !errors.Is(err, context.Canceled) {
 		t.Errorf("append whose context ended: %v", err)
 	}
 	held.release(t)
@@ -159,16 +157,16 @@ func TestCheckThatNobodyWaitsForIsNotCounted(t *testing.T) {
 		}
 	}
 	sizes.want(t, 1, 1)
-	if n := recorded(t, s, left.Decision.Ref); n != 0 {
-		t.Errorf("a check given up before its batch is recorded %d times", n)
+	if n := recorded(t, s, abandoned.Decision.Ref); n != 0 {
+		t.Errorf("an abandoned check is recorded %d times", n)
 	}
 	verifyLedger(t, s)
 }
 
-func TestBatchOfChecksGivenUpIsNoBatch(t *testing.T) {
+func TestAbandonedChecksAreNoBatch(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	sizes := newSizes()
+	var sizes sizes
 	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 	caller := newCaller(t, s, plan(t, "pro", 1500))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -183,11 +181,11 @@ func TestBatchOfChecksGivenUpIsNoBatch(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-func TestCloseRecordsWhatIsQueued(t *testing.T) {
+func TestCloseRecordsQueuedChecks(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
-	l := ledgerOn(t, s, LedgerConfig{Batch: 2}) // several batches are left to commit
+	l := ledgerOn(t, s, LedgerConfig{Batch: 2}) // several batches remain to be committed
 	caller := newCaller(t, s, plan(t, "pro", 1500))
 	held := lockTheHeads(t, url)
 	var records []check.Record
@@ -197,7 +195,7 @@ func TestCloseRecordsWhatIsQueued(t *testing.T) {
 	answers := queued(t, held, l, allowed(t, caller), records)
 	ended := make(chan error, 1)
 	go func() { ended <- l.Close() }()
-	until(t, "the ledger takes no more", func() bool {
+	until(t, "the ledger to be closed", func() bool {
 		l.mu.RLock()
 		defer l.mu.RUnlock()
 		return l.closed
@@ -206,7 +204,7 @@ func TestCloseRecordsWhatIsQueued(t *testing.T) {
 		t.Errorf("append to a closed ledger: %v, want ErrOverloaded", err)
 	}
 	held.release(t)
-	if err := receive(t, "the ledger's end", ended); err != nil {
+	if err := receive(t, "Close", ended); err != nil {
 		t.Error(err)
 	}
 	for _, answer := range answers {
@@ -223,10 +221,10 @@ func TestCloseRecordsWhatIsQueued(t *testing.T) {
 	}
 }
 
-// One record that Postgres refuses must not take the rest of its batch down.
-func TestPoisonedRecordFailsAlone(t *testing.T) {
+// A record that Postgres rejects must not fail the rest of its batch.
+func TestRejectedRecordFailsAlone(t *testing.T) {
 	t.Parallel()
-	for name, poison := range map[string]struct {
+	for name, test := range map[string]struct {
 		place int // in a batch of 9
 		twice bool
 	}{
@@ -240,7 +238,7 @@ func TestPoisonedRecordFailsAlone(t *testing.T) {
 			t.Parallel()
 			url := postgrestest.Database(t)
 			s := open(t, url, nil)
-			sizes := newSizes()
+			var sizes sizes
 			l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 			caller := newCaller(t, s, plan(t, "pro", 1500))
 			known := allowed(t, caller)
@@ -251,21 +249,21 @@ func TestPoisonedRecordFailsAlone(t *testing.T) {
 			for range 9 {
 				records = append(records, allowed(t, caller))
 			}
-			bad := map[int]bool{poison.place: true}
-			records[poison.place] = known
-			if poison.twice {
-				bad[(poison.place+1)%9] = true
-				records[(poison.place+1)%9] = known
+			bad := map[int]bool{test.place: true}
+			records[test.place] = known
+			if test.twice {
+				bad[(test.place+1)%9] = true
+				records[(test.place+1)%9] = known
 			}
 			for i, err := range inOneBatch(t, url, l, caller, records) {
 				if bad[i] && (err == nil || !isDataError(err)) {
-					t.Errorf("a ref that is taken: %v, want Postgres's refusal", err)
+					t.Errorf("duplicate reference: %v, want a data error", err)
 				}
 				if !bad[i] && err != nil {
-					t.Errorf("record %d beside a poisoned one: %v", i, err)
+					t.Errorf("record %d next to a rejected one: %v", i, err)
 				}
 				if n := recorded(t, s, records[i].Decision.Ref); n != 1 {
-					t.Errorf("record %d stands in the audit trail %d times", i, n)
+					t.Errorf("record %d is recorded %d times, want once", i, n)
 				}
 			}
 			sizes.want(t, 1, 1, 9)

@@ -14,8 +14,8 @@ import (
 	"assay/host/webhook"
 )
 
-// While two hosts record checks of a subject, deliver their events and resend them, both erase it, export it and verify
-// the chain. Each check is erased whole or kept whole, nothing fails, and the chain holds at every moment.
+// Two hosts record checks of a subject, deliver and resend their events, erase and export the subject, and verify the
+// chain, all at once. Each check is erased completely or kept completely, nothing fails, and the chain always verifies.
 func TestEraseDuringChecks(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -75,12 +75,12 @@ func TestEraseDuringChecks(t *testing.T) {
 			return err
 		})
 		loop("exporting", func(ctx context.Context) error {
-			held, err := s.Export(ctx, caller, about(jane), privacy.Page{Limit: 1000})
+			exported, err := s.Export(ctx, caller, about(jane), privacy.Page{Limit: 1000})
 			if errors.Is(err, privacy.ErrUnknownSubject) {
 				return nil
 			}
-			if err == nil && (held.Graph == nil) != (held.Total == 0) {
-				t.Errorf("half of a check: %d and %+v", held.Total, held.Graph)
+			if err == nil && (exported.Graph == nil) != (exported.Total == 0) {
+				t.Errorf("exported %d checks, but graph %+v", exported.Total, exported.Graph)
 			}
 			return err
 		})
@@ -91,7 +91,8 @@ func TestEraseDuringChecks(t *testing.T) {
 				if i%2 == 0 {
 					status = 200
 				}
-				_, _, ended := o.Finish(ctx, webhook.Outcome{Ref: d.Ref, Attempt: d.Attempt, EndedAt: time.Now(), Status: status,
+				_, _, ended := o.Finish(ctx, webhook.Outcome{Ref: d.Ref, Attempt: d.Attempt, EndedAt: time.Now(),
+					Status:    status,
 					Delivered: status == 200})
 				err = errors.Join(err, ended)
 			}
@@ -108,75 +109,75 @@ func TestEraseDuringChecks(t *testing.T) {
 	others.Wait()
 
 	s := hosts[0]
-	held, err := s.Export(t.Context(), caller, about(jane), privacy.Page{Limit: 1000})
+	exported, err := s.Export(t.Context(), caller, about(jane), privacy.Page{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if held.Total+erased != acked || erased == 0 {
-		t.Errorf("of %d checks %d were erased and %d are held", acked, erased, held.Total)
+	if exported.Total+erased != acked || erased == 0 {
+		t.Errorf("of %d checks %d were erased and %d remain", acked, erased, exported.Total)
 	}
-	if held.Graph != nil && held.Graph.Checks != held.Total {
-		t.Errorf("%d checks are held, and the graph saw %d", held.Total, held.Graph.Checks)
+	if exported.Graph != nil && exported.Graph.Checks != exported.Total {
+		t.Errorf("%d checks remain, but %d in the graph", exported.Total, exported.Graph.Checks)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM webhook_events"); n != 2*acked-events || events != erased {
-		t.Errorf("%d events are left: of %d, %d were erased with %d checks", n, 2*acked, events, erased)
+		t.Errorf("%d events remain: of %d, %d were erased with %d checks", n, 2*acked, events, erased)
 	}
 	if n := one[int](t, s, "SELECT used FROM quota_usage WHERE account_id = ?", account); n != 2*acked {
-		t.Errorf("%d checks were counted, want %d: what was used stays used", n, 2*acked)
+		t.Errorf("%d checks are counted, want %d, including erased ones", n, 2*acked)
 	}
 	if other := export(t, s, caller, about(john)); other.Total != acked || other.Graph.Checks != acked {
-		t.Errorf("of the other subject's %d checks, %d are held", acked, other.Total)
+		t.Errorf("of the other subject's %d checks, %d remain", acked, other.Total)
 	}
 	verifyLedger(t, s)
 }
 
-// Two erasures at once, of one subject: one takes it all, and the other finds that it is done.
-func TestErasedAtOnce(t *testing.T) {
+// Of two concurrent erasures of a subject, one erases everything and the other reports that erasure.
+func TestConcurrentErasures(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
 	caller := newCaller(t, hosts[0], plan(t, "pro", 10))
 	ref := appendOne(t, ledgerOn(t, hosts[0], LedgerConfig{}), allowed(t, caller))
-	held := lockTheHeads(t, url)
-	answers := make(chan *privacy.ErasureResult, 2)
+	locked := lockTheHeads(t, url)
+	results := make(chan *privacy.ErasureResult, 2)
 	for _, s := range hosts {
 		go func() {
 			erased, err := s.Erase(context.Background(), caller, privacy.Selector{Ref: ref})
 			if err != nil {
 				t.Error(err)
 			}
-			answers <- erased
+			results <- erased
 		}()
 	}
-	held.waiting(t, 2)
-	held.release(t)
+	locked.waiting(t, 2)
+	locked.release(t)
 	total := 0
 	for range hosts {
-		e := receive(t, "an erasure's answer", answers)
+		e := receive(t, "an erasure's result", results)
 		if total += e.Checks; len(e.Erasures) != 1 {
-			t.Errorf("%d erasures are told", len(e.Erasures))
+			t.Errorf("%d erasures are reported, want 1", len(e.Erasures))
 		}
 	}
 	if total != 1 {
-		t.Errorf("%d checks were erased", total)
+		t.Errorf("%d checks were erased, want 1", total)
 	}
 	verifyLedger(t, hosts[0])
 }
 
-// Of a commit whose answer was lost it is found out that it was kept, although the record has been erased since.
-func TestCommitIsSettledAfterAnErasure(t *testing.T) {
+// The outcome of a commit can be resolved even if its record has been erased since.
+func TestResolveCommitAfterAnErasure(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
 	ref := appendOne(t, l, allowed(t, caller))
 	row := auditRow{Leaf: one[[]byte](t, s, "SELECT leaf FROM audit_records"), Seq: 1}
 	erase(t, s, caller, privacy.Selector{Ref: ref})
-	lost := errors.New("the answer was lost")
+	lost := errors.New("the reply was lost")
 	if err := l.resolveCommit([]int{0}, &row, lost); err != nil {
-		t.Errorf("a commit that was kept: %v", err)
+		t.Errorf("a successful commit: %v", err)
 	}
-	row.Leaf[0] ^= 1 // another record took its place
+	row.Leaf[0] ^= 1 // another record is in its place
 	if err := l.resolveCommit([]int{0}, &row, lost); !errors.Is(err, lost) {
-		t.Errorf("a commit that was not kept: %v", err)
+		t.Errorf("a failed commit: %v", err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -30,19 +31,20 @@ func erase(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *priv
 
 func export(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *privacy.Export {
 	t.Helper()
-	held, err := s.Export(t.Context(), c, whose, privacy.Page{Limit: 1000})
+	exported, err := s.Export(t.Context(), c, whose, privacy.Page{Limit: 1000})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return held
+	return exported
 }
 
-// counts are what an erasure says that it took.
+// counts formats the counts of an erasure.
 func counts(e *privacy.ErasureResult) string {
 	return fmt.Sprintf("%d checks, %d events, %d sightings, %d links, %d erasures", e.Checks, e.Events, e.Sightings,
 		e.Links, len(e.Erasures))
 }
 
+// appendOne appends a record and returns its reference.
 func appendOne(t *testing.T, l *Ledger, r check.Record) string {
 	t.Helper()
 	if err := l.Append(t.Context(), r); err != nil {
@@ -51,9 +53,9 @@ func appendOne(t *testing.T, l *Ledger, r check.Record) string {
 	return r.Decision.Ref
 }
 
-// After an erasure no table tells anything of the subject by this account, whichever way the request named it.
-// Everything else is as it was.
-func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
+// After an erasure no table contains the account's data about the subject, however the request identified it. All other
+// data is unchanged.
+func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 	t.Parallel()
 	jane, john := parse(t, entity.Email, "jane.roe@mailbox-example.net"),
 		parse(t, entity.Email, "john.roe@mailbox-example.net")
@@ -74,19 +76,19 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 				r.Linked = []entity.Entity{domain}
 				refs = append(refs, appendOne(t, l, r))
 			}
-			along := decided(mine, domain, check.Block) // jane came along with another's check
+			along := decided(mine, domain, check.Block) // jane was sent together with a domain
 			along.Linked = []entity.Entity{jane}
 			appendOne(t, l, along)
 			appendOne(t, l, decided(mine, john, check.Block))
 			appendOne(t, l, decided(theirs, jane, check.Block))
 			for _, d := range claim(t, o, webhook.ClaimOptions{MaxEvents: 9, MaxPerAccount: 9}) {
-				finish(t, o, ended(d, 500)) // leaves an attempt with an answer
+				finish(t, o, ended(d, 500)) // stores an attempt with a response
 			}
 			subject, err := s.SubjectOf(t.Context(), mine, jane)
 			if err != nil {
 				t.Fatal(err)
 			}
-			export(t, s, mine, about(jane)) // leaves a record that names her
+			export(t, s, mine, about(jane)) // stores a record with her pseudonym
 			secrets := map[string]string{"raw value": jane.Value, "subject": strings.TrimPrefix(subject, "sub_")}
 			for i, ref := range refs {
 				secrets[fmt.Sprint("ref ", i)] = ref
@@ -98,20 +100,25 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 			before := dumpTables(t, s)
 			for what, text := range secrets {
 				if what != "raw value" && !strings.Contains(before, text) {
-					t.Fatalf("the dump does not even hold the %s before", what)
+					t.Fatalf("before the erasure, the dump does not contain the %s", what)
 				}
 			}
 			others := func() map[string]string {
 				rows := map[string]string{}
 				for what, query := range map[string]string{
-					"audit records": "SELECT coalesce(string_agg(r::text, E'\n' ORDER BY seq), '') FROM audit_records AS r WHERE kind IN ('check', 'lineup') AND ref NOT IN ('" + strings.Join(refs, "','") + "')",
-					"events":        "SELECT coalesce(string_agg(e::text, E'\n' ORDER BY ref), '') FROM webhook_events AS e WHERE ref NOT IN ('" + strings.Join(refs, "','") + "')",
-					"attempts":      "SELECT coalesce(string_agg(e::text, E'\n' ORDER BY ref, number), '') FROM webhook_attempts AS e WHERE ref NOT IN ('" + strings.Join(refs, "','") + "')",
-					"sightings":     "SELECT string_agg(g::text, E'\n' ORDER BY node) FROM graph_sightings AS g WHERE account_id = '" + theirs.Account + "'",
-					"links":         "SELECT string_agg(g::text, E'\n' ORDER BY low, high) FROM graph_links AS g WHERE account_id = '" + theirs.Account + "'",
-					"quota":         "SELECT string_agg(q::text, E'\n' ORDER BY account_id) FROM quota_usage AS q",
+					"audit records": `SELECT coalesce(string_agg(r::text, E'\n' ORDER BY seq), '')
+						FROM audit_records AS r WHERE kind IN ('check', 'lineup') AND ref NOT IN (?refs)`,
+					"events": `SELECT coalesce(string_agg(e::text, E'\n' ORDER BY ref), '') FROM webhook_events AS e
+						WHERE ref NOT IN (?refs)`,
+					"attempts": `SELECT coalesce(string_agg(e::text, E'\n' ORDER BY ref, number), '')
+						FROM webhook_attempts AS e WHERE ref NOT IN (?refs)`,
+					"sightings": `SELECT string_agg(g::text, E'\n' ORDER BY node) FROM graph_sightings AS g
+						WHERE account_id = ?other`,
+					"links": `SELECT string_agg(g::text, E'\n' ORDER BY low, high) FROM graph_links AS g
+						WHERE account_id = ?other`,
+					"quota": "SELECT string_agg(q::text, E'\n' ORDER BY account_id) FROM quota_usage AS q",
 				} {
-					rows[what] = one[string](t, s, query)
+					rows[what] = one[string](t, s, query, named{"refs": bun.List(refs), "other": theirs.Account})
 				}
 				return rows
 			}
@@ -126,11 +133,11 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 			after := dumpTables(t, s)
 			for what, text := range secrets {
 				if strings.Contains(after, text) || strings.Contains(after, hex.EncodeToString([]byte(text))) {
-					t.Errorf("the database still holds the %s", what)
+					t.Errorf("the database still contains the %s", what)
 				}
 			}
 			if diff := cmp.Diff(kept, others()); diff != "" {
-				t.Errorf("what is not hers has changed (-before +after):\n%s", diff)
+				t.Errorf("other data has changed (-before +after):\n%s", diff)
 			}
 			graph := map[string]string{}
 			for _, n := range [][2]string{{"email", jane.Value}, {"maildomain", "mailbox-example.net"},
@@ -149,7 +156,7 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 			if n := one[int](t, s, `SELECT count(*) FROM graph_links
 				WHERE account_id = ? AND ? IN (encode(low, 'hex'), encode(high, 'hex'))`,
 				mine.Account, node("email", jane.Value)); n != 0 {
-				t.Errorf("%d links of hers are left", n)
+				t.Errorf("%d links of the subject remain", n)
 			}
 			verifyLedger(t, s)
 
@@ -158,26 +165,27 @@ func TestEraseLeavesNothingOfTheSubject(t *testing.T) {
 				t.Errorf("erased again: %s, want %s", got, want)
 			}
 			if diff := cmp.Diff(erased.Erasures, again.Erasures); diff != "" {
-				t.Errorf("the erasure is told otherwise: %s", diff)
+				t.Errorf("the erasures differ (-first +second):\n%s", diff)
 			}
-			held := export(t, s, mine, whose(refs[1], subject))
-			if len(held.Checks) != 0 || held.Graph != nil || len(held.Erasures) != 1 || held.Erasures[0].Checks != 3 {
-				t.Errorf("exported after: %+v", held)
+			exported := export(t, s, mine, whose(refs[1], subject))
+			if len(exported.Checks) != 0 || exported.Graph != nil || len(exported.Erasures) != 1 ||
+				exported.Erasures[0].Checks != 3 {
+				t.Errorf("exported %+v, want only an erasure of 3 checks", exported)
 			}
 			if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'export'"); n != 0 {
-				t.Errorf("%d exports are recorded, which name her again", n)
+				t.Errorf("%d export records with the pseudonym, want 0", n)
 			}
-			if theirHeld := export(t, s, theirs, about(jane)); theirHeld.Total != 1 || theirHeld.Graph.Checks != 1 {
-				t.Errorf("the other account holds %+v", theirHeld)
+			if other := export(t, s, theirs, about(jane)); other.Total != 1 || other.Graph.Checks != 1 {
+				t.Errorf("the other account exports %+v, want 1 check", other)
 			}
 			verifyLedger(t, s)
 		})
 	}
 }
 
-// A subject that came along with others' checks only stands in the graph alone, and can be exported and erased by its
-// value.
-func TestSubjectOfTheGraphAlone(t *testing.T) {
+// A subject that was only sent together with other entities has data in the graph alone. It can be exported and erased
+// by its value.
+func TestSubjectInTheGraphOnly(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
@@ -185,21 +193,21 @@ func TestSubjectOfTheGraphAlone(t *testing.T) {
 	r := allowed(t, caller)
 	r.Linked = []entity.Entity{phone}
 	appendOne(t, l, r)
-	held := export(t, s, caller, about(phone))
-	if held.Total != 0 || held.Graph == nil || held.Graph.Checks != 1 || held.Graph.Links != 2 {
-		t.Errorf("held: %+v", held)
+	exported := export(t, s, caller, about(phone))
+	if exported.Total != 0 || exported.Graph == nil || exported.Graph.Checks != 1 || exported.Graph.Links != 2 {
+		t.Errorf("exported %+v, want a graph with 1 check and 2 links", exported)
 	}
 	if got, want := counts(erase(t, s, caller, about(phone))),
 		"0 checks, 0 events, 1 sightings, 2 links, 1 erasures"; got != want {
 		t.Errorf("erased %s, want %s", got, want)
 	}
 	if got := sightingOf(t, s, caller.Account, "range", "4915123"); got != "0 rows" {
-		t.Errorf("its range was seen: %s", got)
+		t.Errorf("sighting of its number range: %s, want 0 rows", got)
 	}
 	verifyLedger(t, s)
 }
 
-func TestWhatNobodyHolds(t *testing.T) {
+func TestUnknownSubject(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})
@@ -218,7 +226,8 @@ func TestWhatNobodyHolds(t *testing.T) {
 		"no subject":                {Subject: privacy.Reference(make([]byte, 32))},
 		"a value":                   about(unseen),
 	} {
-		if _, err := s.Export(t.Context(), mine, whose, privacy.Page{Limit: 1}); !errors.Is(err, privacy.ErrUnknownSubject) {
+		_, err := s.Export(t.Context(), mine, whose, privacy.Page{Limit: 1})
+		if !errors.Is(err, privacy.ErrUnknownSubject) {
 			t.Errorf("exporting %s: %v", name, err)
 		}
 		erased, err := s.Erase(t.Context(), mine, whose)
@@ -231,20 +240,20 @@ func TestWhatNobodyHolds(t *testing.T) {
 		}
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM audit_records"); n != 1 {
-		t.Errorf("%d audit records, want that of the check alone", n)
+		t.Errorf("%d audit records, want 1", n)
 	}
-	if held := export(t, s, theirs, privacy.Selector{Ref: ref}); held.Total != 1 {
-		t.Errorf("its owner holds %+v", held)
+	if got := export(t, s, theirs, privacy.Selector{Ref: ref}); got.Total != 1 {
+		t.Errorf("its owner exports %+v, want 1 check", got)
 	}
 	erase(t, s, theirs, privacy.Selector{Ref: ref})
 	for _, whose := range []privacy.Selector{{Ref: ref}, {Subject: subject}} {
 		if _, err := s.Erase(t.Context(), mine, whose); !errors.Is(err, privacy.ErrUnknownSubject) {
-			t.Errorf("what another account has erased: %v", err)
+			t.Errorf("erasing another account's erased subject: %v", err)
 		}
 	}
 }
 
-// The name of a subject that was erased between reading and recording that it was read does not come back.
+// If a subject is erased between an export and its record, the pseudonym is not recorded again.
 func TestExportOfAnErasedSubjectIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
@@ -256,12 +265,12 @@ func TestExportOfAnErasedSubjectIsNotRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"); n != 0 {
-		t.Error("its pseudonym stands in the audit trail again")
+		t.Error("the audit log contains the pseudonym again")
 	}
 }
 
-// A key that has ended exports and erases nothing, although a host may still remember it.
-func TestEndedKeyErasesNothing(t *testing.T) {
+// A revoked key cannot export or erase, even if a host still has it in its cache.
+func TestRevokedKeyCannotErase(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
@@ -274,16 +283,15 @@ func TestEndedKeyErasesNothing(t *testing.T) {
 	_, named := s.SubjectOf(t.Context(), caller, parse(t, entity.Domain, "example.org"))
 	for _, err := range []error{exported, erased, named} {
 		if !errors.Is(err, check.ErrUnauthorized) {
-			t.Errorf("%v, want that the key has ended", err)
+			t.Errorf("%v, want ErrUnauthorized", err)
 		}
 	}
 	if recorded(t, s, ref) != 1 {
-		t.Error("it was erased")
+		t.Error("the check was erased")
 	}
 }
 
-// What is checked again after an erasure is recorded behind it, and erased by the next.
-func TestCheckedAgain(t *testing.T) {
+func TestEraseAfterCheckingAgain(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
@@ -299,7 +307,8 @@ func TestCheckedAgain(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// A node that was altered, or is from before nodes were kept, is never another's: the value must be given then.
+// If a check's node was altered or is missing, the subject must be given by value. Another subject's node is never
+// used.
 func TestEraseWithoutTheNode(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -310,13 +319,14 @@ func TestEraseWithoutTheNode(t *testing.T) {
 	second := appendOne(t, l, decided(caller, e, check.Allow))
 	appendOne(t, l, decided(caller, other, check.Allow))
 	db := session(t, url)
-	exec(t, db, "UPDATE audit_records SET sealed_node = (SELECT sealed_node FROM audit_records WHERE seq = 3) WHERE seq = 2")
-	if held := export(t, s, caller, privacy.Selector{Ref: second}); held.Graph == nil || held.Graph.Checks != 2 {
-		t.Errorf("the first check's node was not found: %+v", held)
+	exec(t, db, `UPDATE audit_records SET sealed_node = (SELECT sealed_node FROM audit_records WHERE seq = 3)
+		WHERE seq = 2`)
+	if got := export(t, s, caller, privacy.Selector{Ref: second}); got.Graph == nil || got.Graph.Checks != 2 {
+		t.Errorf("exported %+v, want the graph found by the first check's node", got)
 	}
 	exec(t, db, "UPDATE audit_records SET sealed_node = NULL WHERE seq = 1")
-	if held := export(t, s, caller, privacy.Selector{Ref: ref}); held.Graph != nil || held.Total != 2 {
-		t.Errorf("held: %+v", held)
+	if got := export(t, s, caller, privacy.Selector{Ref: ref}); got.Graph != nil || got.Total != 2 {
+		t.Errorf("exported %+v, want 2 checks and no graph", got)
 	}
 	var invalid *entity.InvalidError
 	if _, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: ref}); !errors.As(err, &invalid) {
@@ -327,28 +337,32 @@ func TestEraseWithoutTheNode(t *testing.T) {
 		t.Errorf("erased %s, want %s", got, want)
 	}
 	if got := sightingOf(t, s, caller.Account, "domain", other.Value); got == "0 rows" {
-		t.Error("another's sightings are gone")
+		t.Error("the sightings of another subject were erased")
 	}
 }
 
-// The chain tells erasing from blanking, whatever is written to the database.
-func TestBlankedRowsAreTold(t *testing.T) {
+// Verification distinguishes erased records from records that were blanked in the database.
+func TestBlankedRowsAreDetected(t *testing.T) {
 	t.Parallel()
-	const blank = `UPDATE audit_records SET kind = 'erased', at = NULL, ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL, nonce = NULL,
-		score = 0, verdict = '', revision = 0, digest = NULL WHERE seq = `
+	const blank = `UPDATE audit_records
+		SET kind = 'erased', at = NULL, ref = NULL, account_id = '', key_id = '', type = '', pseudonym = NULL,
+			nonce = NULL, score = 0, verdict = '', revision = 0, digest = NULL WHERE seq = `
 	for name, test := range map[string]struct{ tamper, reason string }{
 		"a row is blanked": {blank + "2", "no later erasure names it"},
 		"a row loses its nonce": {"UPDATE audit_records SET nonce = NULL WHERE seq = 2",
 			"its nonce was deleted, but not its content"},
-		"an erased row is filled": {"UPDATE audit_records SET kind = 'check', account_id = 'acct_1', verdict = 'block' WHERE seq = 1", "its nonce was deleted, but not its content"},
-		"and put on a list": {blank + `2;
-			INSERT INTO erased_records SELECT chain, seq, leaf, 3, '\x00' FROM audit_records WHERE seq = 2`, "differs from the signed one"},
-		"a list is cut":         {"DELETE FROM erased_records", "differs from the signed one"},
+		"an erased row gets content": {`UPDATE audit_records SET kind = 'check', account_id = 'acct_1',
+			verdict = 'block' WHERE seq = 1`, "its nonce was deleted, but not its content"},
+		"a row is blanked and listed as erased": {blank + `2;
+			INSERT INTO erased_records SELECT chain, seq, leaf, 3, '\x00' FROM audit_records WHERE seq = 2`,
+			"differs from the signed one"},
+		"a list is deleted":     {"DELETE FROM erased_records", "differs from the signed one"},
 		"a list is altered":     {"UPDATE erased_records SET seq = 2", "differs from the signed one"},
-		"a leaf is cut":         {`UPDATE erased_records SET leaf = '\x00'`, "is not 32 bytes long"},
+		"a leaf is truncated":   {`UPDATE erased_records SET leaf = '\x00'`, "is not 32 bytes long"},
 		"an erasure is blanked": {blank + "3", "no later erasure names it"},
-		"a row has content again": {`UPDATE audit_records SET nonce = decode(repeat('00', 16), 'hex'),
-			at = to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') WHERE seq = 1`, "does not match its leaf"},
+		"an erased row gets a nonce": {`UPDATE audit_records SET nonce = decode(repeat('00', 16), 'hex'),
+			at = to_char(recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') WHERE seq = 1`,
+			"does not match its leaf"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -367,11 +381,11 @@ func TestBlankedRowsAreTold(t *testing.T) {
 	}
 }
 
-// A subject of many checks is erased in several transactions, and told as one.
-func TestEraseInParts(t *testing.T) {
+// A subject with many checks is erased in several transactions, but with one result.
+func TestEraseInBatches(t *testing.T) {
 	t.Parallel()
-	for name, checks := range map[string]int{"a check is left for the second": eraseBatch + 1,
-		"an export alone is left": eraseBatch} {
+	for name, checks := range map[string]int{"a check in the second transaction": eraseBatch + 1,
+		"only an export in the second transaction": eraseBatch} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, postgrestest.Database(t), nil)
@@ -387,17 +401,17 @@ func TestEraseInParts(t *testing.T) {
 				t.Errorf("erased %s, want %s", got, want)
 			}
 			if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"); n != 0 {
-				t.Errorf("%d records are left", n)
+				t.Errorf("%d records remain, want 0", n)
 			}
 			verifyLedger(t, s)
 		})
 	}
 }
 
-// An event under way when its check is erased is neither recorded nor sent again.
+// If a check is erased while its event is being delivered, the attempt is not stored and the event is not sent again.
 func TestEraseDuringDelivery(t *testing.T) {
 	t.Parallel()
-	for name, status := range map[string]int{"it fails": 500, "it is delivered": 200} {
+	for name, status := range map[string]int{"failed attempt": 500, "successful attempt": 200} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := open(t, postgrestest.Database(t), nil)
@@ -409,11 +423,12 @@ func TestEraseDuringDelivery(t *testing.T) {
 				t.Errorf("erased %s", counts(erased))
 			}
 			if _, again := finish(t, o, ended(d, status)); again {
-				t.Error("it is to be sent again")
+				t.Error("the event is scheduled again")
 			}
 			claimNone(t, o, "after the erasure")
-			if n := one[int](t, s, "SELECT (SELECT count(*) FROM webhook_events) + (SELECT count(*) FROM webhook_attempts)"); n != 0 {
-				t.Errorf("%d rows of it are left", n)
+			if n := one[int](t, s, `SELECT (SELECT count(*) FROM webhook_events) +
+				(SELECT count(*) FROM webhook_attempts)`); n != 0 {
+				t.Errorf("%d events and attempts remain, want 0", n)
 			}
 		})
 	}

@@ -17,7 +17,7 @@ import (
 	"assay/host/privacy"
 )
 
-func TestExportHoldsAll(t *testing.T) {
+func TestExportIsComplete(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
 	l, o := ledgerOn(t, s, LedgerConfig{}), outboxOf(t, s)
@@ -27,9 +27,9 @@ func TestExportHoldsAll(t *testing.T) {
 	first := appendOne(t, l, sent)
 	d := claimOne(t, o)
 	finish(t, o, ended(d, 200))
-	held := at(decided(caller, jane, check.Review), noon.Add(time.Minute))
-	held.Linked = []entity.Entity{parse(t, entity.Phone, "+4915123456789")}
-	second := appendOne(t, l, held)
+	reviewed := at(decided(caller, jane, check.Review), noon.Add(time.Minute))
+	reviewed.Linked = []entity.Entity{parse(t, entity.Phone, "+4915123456789")}
+	second := appendOne(t, l, reviewed)
 	third := appendOne(t, l, at(decided(caller, jane, check.Allow), noon.Add(2*time.Minute)))
 	appendOne(t, l, decided(caller, parse(t, entity.Email, "john.roe@example.net"), check.Block))
 	subject, err := s.SubjectOf(t.Context(), caller, jane)
@@ -39,14 +39,14 @@ func TestExportHoldsAll(t *testing.T) {
 	got := export(t, s, caller, privacy.Selector{Ref: second})
 	for i := range got.Checks {
 		if e := got.Checks[i].Webhook; e != nil {
-			e.NextAttemptAt, e.SettledAt = nil, nil // by the database's clock
+			e.NextAttemptAt, e.SettledAt = nil, nil // set by the database's clock
 		}
 	}
 	text, err := json.MarshalIndent(got, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, body, err := held.Decision.Event()
+	_, body, err := reviewed.Decision.Event()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,41 +131,41 @@ func TestExportIsPaged(t *testing.T) {
 	other := appendOne(t, l, decided(caller, parse(t, entity.Domain, "other.example"), check.Allow))
 	whose := privacy.Selector{Ref: want[3]}
 	for page := (privacy.Page{Limit: 2}); ; {
-		held, err := s.Export(t.Context(), caller, whose, page)
+		exported, err := s.Export(t.Context(), caller, whose, page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if held.Total != 5 {
-			t.Errorf("%d checks in all", held.Total)
+		if exported.Total != 5 {
+			t.Errorf("%d checks in total, want 5", exported.Total)
 		}
-		for _, c := range held.Checks {
+		for _, c := range exported.Checks {
 			got = append(got, c.Ref)
 		}
-		if held.Next == nil {
+		if exported.Next == nil {
 			break
 		}
-		page.After = *held.Next
+		page.After = *exported.Next
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("pages (-want +got):\n%s", diff)
 	}
 	for _, after := range []string{other, check.NewRef()} {
 		var invalid *entity.InvalidError
-		if _, err := s.Export(t.Context(), caller, whose, privacy.Page{After: after, Limit: 2}); !errors.As(err,
-			&invalid) || invalid.Field != "after" {
-			t.Errorf("behind a check of another subject: %v", err)
+		_, err := s.Export(t.Context(), caller, whose, privacy.Page{After: after, Limit: 2})
+		if !errors.As(err, &invalid) || invalid.Field != "after" {
+			t.Errorf("page after a check of another subject: %v", err)
 		}
 	}
 }
 
-// Who was shown what is recorded, once an hour for each key and subject.
+// Exports are recorded once an hour for each key and subject.
 func TestExportsAreRecorded(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
 	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 100))
 	colleague, _ := newKey(t, s, caller.Account)
-	one1, two := privacy.Selector{Ref: appendOne(t, l, allowed(t, caller))},
+	first, second := privacy.Selector{Ref: appendOne(t, l, allowed(t, caller))},
 		privacy.Selector{Ref: appendOne(t, l, decided(caller, parse(t, entity.Domain, "two.example"), check.Allow))}
 	unseen := parse(t, entity.Domain, "never.example")
 	for _, step := range []struct {
@@ -174,33 +174,35 @@ func TestExportsAreRecorded(t *testing.T) {
 		passed time.Duration
 		want   int
 	}{
-		{caller, one1, 0, 1},
-		{caller, one1, time.Minute, 1},
-		{colleague, one1, 0, 2},
-		{caller, two, 0, 3},
+		{caller, first, 0, 1},
+		{caller, first, time.Minute, 1},
+		{colleague, first, 0, 2},
+		{caller, second, 0, 3},
 		{caller, about(unseen), 0, 3},
-		{caller, one1, 58 * time.Minute, 3},
-		{caller, one1, 2 * time.Minute, 4},
+		{caller, first, 58 * time.Minute, 3},
+		{caller, first, 2 * time.Minute, 4},
 	} {
 		now = now.Add(step.passed)
 		if _, err := s.Export(t.Context(), step.who, step.whose, privacy.Page{Limit: 1}); err != nil &&
 			!errors.Is(err, privacy.ErrUnknownSubject) {
 			t.Fatal(err)
 		}
-		if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'export' AND account_id = ? AND key_id <> ''", caller.Account); n != step.want {
+		n := one[int](t, s, `SELECT count(*) FROM audit_records
+			WHERE kind = 'export' AND account_id = ? AND key_id <> ''`, caller.Account)
+		if n != step.want {
 			t.Errorf("at %s: %d exports are recorded, want %d", now, n, step.want)
 		}
 	}
-	if held := export(t, s, caller, one1); held.Total != 1 || len(held.Checks) != 1 {
-		t.Errorf("exports are shown as checks: %+v", held)
+	if got := export(t, s, caller, first); got.Total != 1 || len(got.Checks) != 1 {
+		t.Errorf("exported %+v, want 1 check: records of exports are not checks", got)
 	}
-	if erased := erase(t, s, caller, one1); erased.Checks != 1 || erased.Erasures[0].Checks != 1 {
-		t.Errorf("exports are counted as checks: %s", counts(erased))
+	if erased := erase(t, s, caller, first); erased.Checks != 1 || erased.Erasures[0].Checks != 1 {
+		t.Errorf("erased %s, want 1 check: records of exports are not checks", counts(erased))
 	}
 	verifyLedger(t, s)
 }
 
-// An event that was altered in the database does not keep the rest from its owner.
+// An event that was altered in the database does not prevent the rest of the export.
 func TestExportOfAnAlteredEvent(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
@@ -209,13 +211,13 @@ func TestExportOfAnAlteredEvent(t *testing.T) {
 	if _, err := s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00'`).Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if held := export(t, s, caller, privacy.Selector{Ref: ref}); held.Total != 1 ||
-		held.Checks[0].Webhook == nil || held.Checks[0].Webhook.Body != nil {
-		t.Errorf("held: %+v", held)
+	if got := export(t, s, caller, privacy.Selector{Ref: ref}); got.Total != 1 ||
+		got.Checks[0].Webhook == nil || got.Checks[0].Webhook.Body != nil {
+		t.Errorf("exported %+v, want 1 check with an event without a body", got)
 	}
 }
 
-// What is exported while a subject is erased is as of one moment: all of it, or nothing.
+// An export during an erasure is a snapshot: it contains either all data or none.
 func TestExportDuringErasure(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -234,18 +236,18 @@ func TestExportDuringErasure(t *testing.T) {
 			erased <- err
 		}()
 		for gone := false; !gone; {
-			held := export(t, s, caller, whose)
-			gone = held.Total == 0
+			got := export(t, s, caller, whose)
+			gone = got.Total == 0
 			events := 0
-			for _, c := range held.Checks {
+			for _, c := range got.Checks {
 				if c.Webhook != nil {
 					events++
 				}
 			}
-			if seen := held.Graph != nil; len(held.Checks) != held.Total || events != held.Total ||
-				seen == gone || seen && held.Graph.Checks != held.Total || held.Total%n != 0 {
-				t.Fatalf("half of it: %d checks, %d listed, %d events, %+v", held.Total, len(held.Checks), events,
-					held.Graph)
+			if seen := got.Graph != nil; len(got.Checks) != got.Total || events != got.Total ||
+				seen == gone || seen && got.Graph.Checks != got.Total || got.Total%n != 0 {
+				t.Fatalf("inconsistent export: %d checks, %d listed, %d events, graph %+v", got.Total, len(got.Checks),
+					events, got.Graph)
 			}
 		}
 		if err := receive(t, "the erasure", erased); err != nil {

@@ -14,9 +14,9 @@ import (
 	"assay/registry"
 )
 
-// Wherever the connection breaks, an append that says nil is in the chain once, one that says anything else is not
-// there, and the ledger goes on.
-func TestAppendSaysWhatBecameOfTheRecord(t *testing.T) {
+// Wherever the connection breaks, Append returns nil if and only if the record is in the chain, and the ledger
+// continues.
+func TestAppendReportsTheOutcome(t *testing.T) {
 	t.Parallel()
 	type stage struct {
 		name string
@@ -24,8 +24,8 @@ func TestAppendSaysWhatBecameOfTheRecord(t *testing.T) {
 	}
 	stages := []stage{{"begin", isBegin}, {"lock", isLock}, {"read", isRead}, {"write", isWrite}, {"commit", isCommit}}
 	for _, stage := range stages {
-		for fateName, fate := range map[string]fate{"is lost": lost, "is not answered": muted,
-			"is answered by half": truncated} {
+		for fateName, fate := range map[string]fate{"is lost": lost, "gets no reply": muted,
+			"gets half a reply": truncated} {
 			t.Run(stage.name+" "+fateName, func(t *testing.T) {
 				t.Parallel()
 				url := postgrestest.Database(t)
@@ -44,16 +44,16 @@ func TestAppendSaysWhatBecameOfTheRecord(t *testing.T) {
 				receive(t, "the fault", hit)
 				want := 0
 				if stage.name == "commit" && fate != lost {
-					want = 1 // it was committed, and looking its record up shows it
+					want = 1 // it was committed, and the ledger finds its record
 				}
 				if stage.name == "begin" {
-					want = 1 // nothing was sent before, so it is begun again
+					want = 1 // nothing was sent before, so the ledger tries again
 				}
 				if (err == nil) != (want == 1) {
 					t.Errorf("append: %v, want success %v", err, want == 1)
 				}
 				if n := recorded(t, direct, r.Decision.Ref); n != want {
-					t.Errorf("the record stands in the audit trail %d times, want %d", n, want)
+					t.Errorf("recorded %d times, want %d", n, want)
 				}
 				if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
 					t.Errorf("append after the fault: %v", err)
@@ -64,13 +64,12 @@ func TestAppendSaysWhatBecameOfTheRecord(t *testing.T) {
 	}
 }
 
-// A whole batch shares one fate.
-func TestBatchSharesItsCommitsFate(t *testing.T) {
+func TestBatchSharesTheOutcomeOfItsCommit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		fate fate
 		want int
-	}{"commit is lost": {lost, 0}, "commit is not answered": {muted, 1}} {
+	}{"commit is lost": {lost, 0}, "commit gets no reply": {muted, 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := postgrestest.Database(t)
@@ -79,9 +78,9 @@ func TestBatchSharesItsCommitsFate(t *testing.T) {
 			p := proxied(t, url)
 			l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
 			held := lockTheHeads(t, url)
-			first, refused := allowed(t, caller), allowed(t, poor)
+			first, rejected := allowed(t, caller), allowed(t, poor)
 			rest := allowedMany(t, caller, 5)
-			answers := queued(t, held, l, first, append(rest, refused))
+			answers := queued(t, held, l, first, append(rest, rejected))
 			commits := 0
 			p.set(func(m string) fate {
 				if isCommit(m) {
@@ -106,19 +105,19 @@ func TestBatchSharesItsCommitsFate(t *testing.T) {
 					t.Errorf("recorded %d times, want %d", n, test.want)
 				}
 			}
-			if err := receive(t, "the refused check's answer", answers[1+len(rest)]); err == nil {
-				t.Error("a check over its quota passed")
+			if err := receive(t, "the rejected check's answer", answers[1+len(rest)]); err == nil {
+				t.Error("a check over its quota was accepted")
 			}
 			verifyLedger(t, direct)
 		})
 	}
 }
 
-// Nobody may believe a record lost while the transaction that holds it can still commit: the settling waits for the
-// lock.
-func TestSettlingWaitsForTheLostTransaction(t *testing.T) {
+// The ledger must not report a record as lost while its transaction can still commit, so it waits for that
+// transaction's locks.
+func TestLedgerWaitsForALostTransaction(t *testing.T) {
 	t.Parallel()
-	for name, commits := range map[string]bool{"which commits late": true, "which rolls back late": false} {
+	for name, commits := range map[string]bool{"commits late": true, "rolls back late": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := postgrestest.Database(t)
@@ -133,11 +132,11 @@ func TestSettlingWaitsForTheLostTransaction(t *testing.T) {
 			receive(t, "the commit", hit)
 			lost := receive(t, "the stalled connection", p.stalled)
 			defer lost.drop()
-			look := session(t, url)
-			until(t, "settling waits for the head", func() bool { return lockWaiters(t, look) == 1 })
+			monitor := session(t, url)
+			until(t, "the ledger to wait for the head", func() bool { return lockWaiters(t, monitor) == 1 })
 			select {
 			case err := <-answer:
-				t.Fatalf("append was answered with %v while its commit was open", err)
+				t.Fatalf("append returned %v while its commit was open", err)
 			default:
 			}
 			want := 0
@@ -163,8 +162,8 @@ func TestSettlingWaitsForTheLostTransaction(t *testing.T) {
 	}
 }
 
-// A batch in which everyone was refused holds nothing to look up, and nothing to lose.
-func TestRefusalsOutliveTheirCommit(t *testing.T) {
+// A batch in which every check was rejected has no record to look up, and nothing to lose.
+func TestRejectionsSurviveALostCommit(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	direct := open(t, url, nil)
@@ -181,9 +180,8 @@ func TestRefusalsOutliveTheirCommit(t *testing.T) {
 	verifyLedger(t, direct)
 }
 
-// While the database cannot be reached, the outcome of a commit stays open: the error says so, and nothing is run
-// again.
-func TestCommitThatCannotBeSettledIsInDoubt(t *testing.T) {
+// If the database is unreachable after a commit, the outcome is unknown. The error says so, and nothing is retried.
+func TestUnresolvedCommitIsInDoubt(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	direct := open(t, url, nil)
@@ -196,11 +194,11 @@ func TestCommitThatCannotBeSettledIsInDoubt(t *testing.T) {
 	receive(t, "the fault", hit)
 	var doubt *inDoubtError
 	if !errors.As(err, &doubt) {
-		t.Errorf("append: %v, want an error that says that the outcome is unknown", err)
+		t.Errorf("append: %v, want an *inDoubtError", err)
 	}
 	p.set(nil, false)
 	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Errorf("append once the database is back: %v", err)
+		t.Errorf("append after the database is back: %v", err)
 	}
 	if n := recorded(t, direct, r.Decision.Ref); n != 1 {
 		t.Errorf("recorded %d times, want 1", n)
@@ -208,24 +206,24 @@ func TestCommitThatCannotBeSettledIsInDoubt(t *testing.T) {
 	verifyLedger(t, direct)
 }
 
-// What went wrong while settling must not be taken for a reason to run the batch again, or in halves.
-func TestDoubtIsNeverRetried(t *testing.T) {
+// An error while finding out the outcome must not cause the batch to be retried or bisected.
+func TestInDoubtErrorIsNeverRetried(t *testing.T) {
 	t.Parallel()
 	for _, state := range []string{"40001", "40P01", "23505"} {
 		cause := &pgconn.PgError{Code: state}
 		if !retryable(cause) && !isDataError(cause) {
-			t.Errorf("%s alone gives no reason", state)
+			t.Errorf("%s alone is neither retryable nor a data error", state)
 		}
 		err := fmt.Errorf("recording: %w", &inDoubtError{cause})
 		if retryable(err) || isDataError(err) {
-			t.Errorf("a commit in doubt that met %s is run again", state)
+			t.Errorf("a commit in doubt with %s is retried", state)
 		}
 	}
 }
 
-// The head's lock may be held elsewhere for longer than a statement waits. Nothing is recorded then, and nothing is
-// stuck.
-func TestHeadThatStaysLockedFailsTheCheck(t *testing.T) {
+// If the head stays locked for longer than the lock timeout, the check fails without a record, and the ledger
+// continues.
+func TestLockedHeadFailsTheCheck(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
@@ -246,7 +244,7 @@ func TestHeadThatStaysLockedFailsTheCheck(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// What Postgres rolls back only because of others is tried three times.
+// The ledger tries a transaction up to three times if it fails because of other transactions.
 func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -265,10 +263,11 @@ func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 			s := open(t, url, nil)
 			l := ledgerOn(t, s, LedgerConfig{})
 			caller := newCaller(t, s, plan(t, "pro", 1500))
-			// A sequence moves on although its transaction rolls back.
-			exec(t, session(t, url), "CREATE SEQUENCE failures", fmt.Sprintf(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$
-				BEGIN IF nextval('failures') <= %d THEN RAISE EXCEPTION 'made to fail' USING ERRCODE = '%s'; END IF; RETURN NULL; END $$`,
-				test.failures, test.state),
+			// Sequences do not roll back, so they can count attempts.
+			exec(t, session(t, url), "CREATE SEQUENCE failures",
+				fmt.Sprintf(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+					IF nextval('failures') <= %d THEN RAISE EXCEPTION 'injected failure' USING ERRCODE = '%s'; END IF;
+					RETURN NULL; END $$`, test.failures, test.state),
 				"CREATE TRIGGER fail AFTER INSERT ON audit_records FOR EACH STATEMENT EXECUTE FUNCTION fail()")
 			r := allowed(t, caller)
 			err := l.Append(t.Context(), r)
@@ -283,32 +282,31 @@ func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 	}
 }
 
-// The head must be found where it was locked. That it is not cannot be brought about from outside, so here the database
-// swallows the statement.
-func TestHeadThatDoesNotMoveUndoesTheBatch(t *testing.T) {
+// If updating the head has no effect, the batch must be rolled back. A trigger that suppresses the update simulates it.
+func TestFailedHeadUpdateUndoesTheBatch(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "pro", 1500))
 	conn := session(t, url)
-	exec(t, conn, `CREATE FUNCTION swallow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`,
-		"CREATE TRIGGER swallow BEFORE UPDATE ON audit_heads FOR EACH ROW EXECUTE FUNCTION swallow()")
+	exec(t, conn, `CREATE FUNCTION suppress() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`,
+		"CREATE TRIGGER suppress BEFORE UPDATE ON audit_heads FOR EACH ROW EXECUTE FUNCTION suppress()")
 	r := allowed(t, caller)
 	if err := l.Append(t.Context(), r); err == nil {
-		t.Error("append passed although the head did not move")
+		t.Error("append succeeded although the head was not updated")
 	}
 	if n := recorded(t, s, r.Decision.Ref); n != 0 {
 		t.Errorf("recorded %d times, want 0", n)
 	}
-	exec(t, conn, "DROP TRIGGER swallow ON audit_heads")
+	exec(t, conn, "DROP TRIGGER suppress ON audit_heads")
 	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
 		t.Error(err)
 	}
 	verifyLedger(t, s)
 }
 
-// An altered head must be an error, not the end of the host.
+// An altered head must cause an error, not a panic.
 func TestAlteredHeadIsAnError(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -317,15 +315,15 @@ func TestAlteredHeadIsAnError(t *testing.T) {
 	caller := newCaller(t, s, plan(t, "pro", 1500))
 	exec(t, session(t, url), `UPDATE audit_heads SET hash = '\x00'`)
 	if err := l.Append(t.Context(), allowed(t, caller)); err == nil {
-		t.Error("append passed with a head of one byte")
+		t.Error("append succeeded with a one-byte head hash")
 	}
 	if _, err := s.Heads(t.Context()); err == nil {
-		t.Error("reading heads passed with a head of one byte")
+		t.Error("reading heads succeeded with a one-byte head hash")
 	}
 }
 
-// So must one that is gone, or that is none of the host's.
-func TestForeignHeadsAreNoEnd(t *testing.T) {
+// A missing head and a head of an unknown chain must not cause a panic.
+func TestMissingAndUnknownHeads(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)

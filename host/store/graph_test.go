@@ -57,7 +57,7 @@ func TestSightingsAddUp(t *testing.T) {
 			t.Parallel()
 			url := postgrestest.Database(t)
 			s := open(t, url, nil)
-			sizes := newSizes()
+			var sizes sizes
 			l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 			mine, theirs := newCaller(t, s, plan(t, "pro", 100)), newCaller(t, s, plan(t, "pro", 100))
 			email := parse(t, entity.Email, "jane@mail.example.co.uk")

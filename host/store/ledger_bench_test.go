@@ -12,30 +12,11 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// BenchmarkLedger measures what the ledger alone can record, from 64 callers at once: 256 checks a transaction, and
-// one.
+// BenchmarkLedger measures the throughput of the ledger with 256 checks per transaction and with one.
 func BenchmarkLedger(b *testing.B) {
 	for _, batch := range []int{256, 1} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
-			s, err := Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer s.Close()
-			plan, _ := check.PlanNamed("pro")
-			plan.Quota = 1_000_000_000
-			account, err := s.CreateAccount(b.Context(), plan)
-			if err != nil {
-				b.Fatal(err)
-			}
-			issued, err := s.CreateKey(b.Context(), account, "bench")
-			if err != nil {
-				b.Fatal(err)
-			}
-			caller, err := s.Authenticate(b.Context(), issued.Secret)
-			if err != nil {
-				b.Fatal(err)
-			}
+			s, caller := benchmarkStore(b)
 			var batches, checks atomic.Int64
 			ledger, err := s.NewLedger(LedgerConfig{Batch: batch, OnBatch: func(size int, _ time.Duration, _ int) {
 				batches.Add(1)
@@ -46,7 +27,7 @@ func BenchmarkLedger(b *testing.B) {
 			}
 			defer ledger.Close()
 			var n atomic.Int64
-			b.SetParallelism(32) // times two processors
+			b.SetParallelism(32) // goroutines per processor
 			b.ResetTimer()
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
@@ -58,8 +39,8 @@ func BenchmarkLedger(b *testing.B) {
 					d := &check.Decision{Ref: check.NewRef(), Type: entity.Domain, Query: e.Value,
 						At: time.Now().UTC().Truncate(time.Millisecond)}
 					d.Verdict = check.Allow
-					if err := ledger.Append(context.Background(), check.Record{Caller: caller, Entity: e,
-						Decision: d}); err != nil {
+					r := check.Record{Caller: caller, Entity: e, Decision: d}
+					if err := ledger.Append(context.Background(), r); err != nil {
 						b.Error(err)
 						return
 					}
@@ -71,29 +52,36 @@ func BenchmarkLedger(b *testing.B) {
 	}
 }
 
-// BenchmarkErase measures how long erasing a subject keeps its chain, by how many checks it has.
+// benchmarkStore opens a store with one account, which has an API key and a quota that no benchmark uses up.
+func benchmarkStore(b *testing.B) (*Store, check.Caller) {
+	b.Helper()
+	s, err := Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	plan, _ := check.PlanNamed("pro")
+	plan.Quota = 1_000_000_000
+	account, err := s.CreateAccount(b.Context(), plan)
+	if err != nil {
+		b.Fatal(err)
+	}
+	key, err := s.CreateKey(b.Context(), account, "bench")
+	if err != nil {
+		b.Fatal(err)
+	}
+	caller, err := s.Authenticate(b.Context(), key.Secret)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return s, caller
+}
+
+// BenchmarkErase measures how long erasing a subject locks its chain, by number of checks.
 func BenchmarkErase(b *testing.B) {
 	for _, checks := range []int{1, 1000, eraseBatch - 1} {
 		b.Run(fmt.Sprintf("checks=%d", checks), func(b *testing.B) {
-			s, err := Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()})
-			if err != nil {
-				b.Fatal(err)
-			}
-			defer s.Close()
-			plan, _ := check.PlanNamed("pro")
-			plan.Quota = 1_000_000_000
-			account, err := s.CreateAccount(b.Context(), plan)
-			if err != nil {
-				b.Fatal(err)
-			}
-			issued, err := s.CreateKey(b.Context(), account, "bench")
-			if err != nil {
-				b.Fatal(err)
-			}
-			caller, err := s.Authenticate(b.Context(), issued.Secret)
-			if err != nil {
-				b.Fatal(err)
-			}
+			s, caller := benchmarkStore(b)
 			ledger, err := s.NewLedger(LedgerConfig{})
 			if err != nil {
 				b.Fatal(err)

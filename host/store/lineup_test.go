@@ -13,7 +13,7 @@ import (
 	"assay/registry"
 )
 
-// module packs a plugin without code: the store keeps what it is given.
+// module returns a plugin without code, which is enough for the store.
 func module(t *testing.T, name, version, summary string) registry.Module {
 	t.Helper()
 	manifest, err := json.Marshal(map[string]any{
@@ -55,7 +55,7 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 		t.Errorf("publishing other content: %v, want registry.ErrVersionTaken", err)
 	}
 	if _, err := s.Module(t.Context(), other.Digest); !errors.Is(err, registry.ErrNoPlugin) {
-		t.Errorf("module of a version that was refused: %v, want registry.ErrNoPlugin", err)
+		t.Errorf("module of a refused version: %v, want registry.ErrNoPlugin", err)
 	}
 	if err := s.PublishPlugin(t.Context(), other, "1.0.1", false); err != nil {
 		t.Fatal(err)
@@ -72,7 +72,7 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 		}
 	}
 	if _, err := s.Plugin(t.Context(), "probe", "2.0.0"); !errors.Is(err, registry.ErrNoPlugin) {
-		t.Errorf("digest of an unknown version: %v, want registry.ErrNoPlugin", err)
+		t.Errorf("an unknown version: %v, want registry.ErrNoPlugin", err)
 	}
 	plugins, err := s.Plugins(t.Context())
 	if err != nil || len(plugins) != 2 || plugins[0].Version != "1.0.1" || plugins[0].FirstParty ||
@@ -81,8 +81,8 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 	}
 }
 
-// Of two hosts that publish a version with different content, one is refused.
-func TestVersionIsTakenOnce(t *testing.T) {
+// If several hosts publish a version with different content, only one of them succeeds.
+func TestConcurrentPublishing(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
@@ -102,7 +102,7 @@ func TestVersionIsTakenOnce(t *testing.T) {
 		}
 	}
 	if passed != 1 {
-		t.Errorf("%d contents of one version were published", passed)
+		t.Errorf("%d contents of one version were published, want 1", passed)
 	}
 }
 
@@ -116,14 +116,14 @@ func TestAlteredModuleIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, wasm := range map[string][]byte{
-		"another module": other.Wasm, "one byte more": append([]byte{}, append(original.Wasm, 0, 1, 0)...),
-		"no module": []byte("gone"), "nothing": {},
+		"another module": other.Wasm, "more bytes": append([]byte{}, append(original.Wasm, 0, 1, 0)...),
+		"not a module": []byte("gone"), "empty": {},
 	} {
 		if _, err := conn.Exec(t.Context(), "UPDATE plugin_modules SET wasm = $1", wasm); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := s.Module(t.Context(), original.Digest); err == nil {
-			t.Errorf("%s in its place: read %s %q", name, m.Ref(), m.Manifest.Summary)
+			t.Errorf("%s: read %s %q, want an error", name, m.Ref(), m.Manifest.Summary)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestLineupHistory(t *testing.T) {
 		}
 	}
 	if err := s.RollbackLineup(t.Context(), 9, ""); !errors.Is(err, registry.ErrNoRevision) {
-		t.Errorf("rolling back to what never was: %v, want registry.ErrNoRevision", err)
+		t.Errorf("rolling back to an unknown revision: %v, want registry.ErrNoRevision", err)
 	}
 	if err := s.RollbackLineup(t.Context(), 1, "too sharp"); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestLineupHistory(t *testing.T) {
 	if _, err := s.LineupRevision(t.Context(), 3); !errors.Is(err, registry.ErrNoRevision) {
 		t.Errorf("revision 3: %v, want registry.ErrNoRevision", err)
 	}
-	var trail []string
+	var activated []string
 	for row, err := range s.AuditRows(t.Context(), 0, 0, 99) {
 		if err != nil {
 			t.Fatal(err)
@@ -185,17 +185,16 @@ func TestLineupHistory(t *testing.T) {
 		}
 		revision, err := s.LineupRevision(t.Context(), row.Record.Revision)
 		if err != nil || revision.Digest != fmt.Sprintf("sha256:%x", row.Record.Digest) {
-			t.Errorf("record of revision %d holds another digest than it: %v", row.Record.Revision, err)
+			t.Errorf("the record of revision %d has another digest: %v", row.Record.Revision, err)
 		}
-		trail = append(trail, fmt.Sprint(row.Record.Revision))
+		activated = append(activated, fmt.Sprint(row.Record.Revision))
 	}
-	if fmt.Sprint(trail) != "[1 2 1]" {
-		t.Errorf("activations in the audit trail: %v, want 1, 2, 1", trail)
+	if fmt.Sprint(activated) != "[1 2 1]" {
+		t.Errorf("activations in the audit log: %v, want 1, 2, 1", activated)
 	}
 	verifyLedger(t, s)
 }
 
-// Lineups and checks share the chain, whichever host they come from.
 func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -222,7 +221,7 @@ func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
 		t.Errorf("revision %d, %v, want %d", n, err, changes)
 	}
 	if n := one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'lineup'"); n != changes {
-		t.Errorf("%d changes in the audit trail, want %d", n, changes)
+		t.Errorf("%d changes in the audit log, want %d", n, changes)
 	}
 	verifyLedger(t, a)
 }

@@ -21,7 +21,7 @@ import (
 	"assay/host/postgres/postgrestest"
 )
 
-// testRing is the secret that the template database was set up with.
+// testRing holds the secret that the template database was created with.
 var testRing *keyring.Ring
 
 func TestMain(m *testing.M) {
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	}())
 }
 
-// newRing returns the keys of a master secret made of one letter.
+// newRing returns the keys derived from a master secret of 32 times the same letter.
 func newRing(dir string, letter byte) (*keyring.Ring, error) {
 	path := filepath.Join(dir, "secret-"+string(letter))
 	secret := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{letter}, 32))
@@ -80,7 +80,7 @@ func open(t *testing.T, url string, now func() time.Time) *Store {
 	return s
 }
 
-// ledgerOn starts a ledger that ends before its store does.
+// ledgerOn starts a ledger and stops it before its store is closed.
 func ledgerOn(t *testing.T, s *Store, cfg LedgerConfig) *Ledger {
 	t.Helper()
 	l, err := s.NewLedger(cfg)
@@ -95,18 +95,18 @@ func ledgerOn(t *testing.T, s *Store, cfg LedgerConfig) *Ledger {
 	return l
 }
 
-// plan is a plan of the price list with another quota.
+// plan returns a plan of the price list with another quota.
 func plan(t *testing.T, name string, quota int) check.Plan {
 	t.Helper()
 	p, ok := check.PlanNamed(name)
 	if !ok {
-		t.Fatalf("no plan %s", name)
+		t.Fatalf("there is no plan %s", name)
 	}
 	p.Quota = quota
 	return p
 }
 
-// newCaller makes an account with a key and returns who presents it.
+// newCaller creates an account with a key and returns the caller that presents it.
 func newCaller(t *testing.T, s *Store, plan check.Plan) check.Caller {
 	t.Helper()
 	account, err := s.CreateAccount(t.Context(), plan)
@@ -117,7 +117,7 @@ func newCaller(t *testing.T, s *Store, plan check.Plan) check.Caller {
 	return caller
 }
 
-// newKey issues one more key to an account.
+// newKey issues a key to an account.
 func newKey(t *testing.T, s *Store, account string) (check.Caller, apikey.Issued) {
 	t.Helper()
 	key, err := s.CreateKey(t.Context(), account, "test")
@@ -140,15 +140,16 @@ func parse(t *testing.T, typ entity.Type, value string) entity.Entity {
 	return e
 }
 
-// noon is when the tests' checks happen, unless they say otherwise.
+// noon is the default time of the tests' checks.
 var noon = time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC)
 
-// allowed is a check of a domain that nobody objected to.
+// allowed returns an allowed check of a domain.
 func allowed(t *testing.T, caller check.Caller) check.Record {
 	t.Helper()
 	return decided(caller, parse(t, entity.Domain, "example.org"), check.Allow)
 }
 
+// decided returns a check of e with the given verdict.
 func decided(caller check.Caller, e entity.Entity, verdict check.Verdict) check.Record {
 	score := map[check.Verdict]int{check.Allow: 7, check.Review: 55, check.Block: 91}[verdict]
 	return check.Record{Caller: caller, Entity: e, Decision: &check.Decision{
@@ -157,6 +158,7 @@ func decided(caller check.Caller, e entity.Entity, verdict check.Verdict) check.
 	}}
 }
 
+// at returns r with another time.
 func at(r check.Record, when time.Time) check.Record {
 	d := *r.Decision
 	d.At = when
@@ -164,7 +166,7 @@ func at(r check.Record, when time.Time) check.Record {
 	return r
 }
 
-// session is a connection of the test's own, beside every pool.
+// session opens a connection outside all pools.
 func session(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)
@@ -205,53 +207,53 @@ func one[T any](t *testing.T, s *Store, sql string, args ...any) T {
 	return v
 }
 
-// patience bounds every wait for a condition; no test passes by waiting it out.
-const patience = 30 * time.Second
+// waitTimeout bounds every wait for a condition. Reaching it fails the test.
+const waitTimeout = 30 * time.Second
 
-// until waits for a condition.
-func until(t *testing.T, what string, holds func() bool) {
+// until waits for a condition to hold.
+func until(t *testing.T, condition string, holds func() bool) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	deadline := time.After(patience)
+	deadline := time.After(waitTimeout)
 	for !holds() {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("waited in vain: %s", what)
+			t.Fatalf("timed out waiting for %s", condition)
 		}
 	}
 }
 
-// receive takes a value from a channel.
+// receive receives a value from a channel.
 func receive[T any](t *testing.T, what string, from <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(patience):
-		t.Fatalf("waited in vain: %s", what)
+	case <-time.After(waitTimeout):
+		t.Fatalf("timed out waiting for %s", what)
 		panic("unreachable")
 	}
 }
 
-// headLock holds the lock of all audit heads, so that ledgers wait.
+// headLock locks all audit heads, which makes ledgers wait.
 type headLock struct {
-	conn *pgx.Conn // holds it
-	look *pgx.Conn // watches who waits
+	conn    *pgx.Conn // holds the locks
+	monitor *pgx.Conn // counts waiting connections
 }
 
 func lockTheHeads(t *testing.T, url string) *headLock {
 	t.Helper()
-	h := &headLock{conn: session(t, url), look: session(t, url)}
+	h := &headLock{conn: session(t, url), monitor: session(t, url)}
 	exec(t, h.conn, "BEGIN", "SELECT * FROM audit_heads FOR UPDATE")
 	return h
 }
 
-// waiting waits until n other connections of this database wait for a lock.
+// waiting waits until n connections to this database are waiting for a lock.
 func (h *headLock) waiting(t *testing.T, n int) {
 	t.Helper()
-	until(t, fmt.Sprintf("%d connections wait for a lock", n), func() bool { return lockWaiters(t, h.look) == n })
+	until(t, fmt.Sprintf("%d connections to wait for a lock", n), func() bool { return lockWaiters(t, h.monitor) == n })
 }
 
 func (h *headLock) release(t *testing.T) {
@@ -261,7 +263,8 @@ func (h *headLock) release(t *testing.T) {
 
 func lockWaiters(t *testing.T, conn *pgx.Conn) int {
 	t.Helper()
-	return value[int](t, conn, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'")
+	return value[int](t, conn, `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
 func allowedMany(t *testing.T, caller check.Caller, n int) []check.Record {

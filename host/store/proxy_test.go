@@ -11,19 +11,19 @@ import (
 	"testing"
 )
 
-// fate is what becomes of one message to the server.
+// fate is what happens to a message to the server.
 type fate int
 
 const (
 	passes    fate = iota
-	lost           // the connection is cut in its place
-	muted          // it is delivered, and the connection is cut in place of the answer
-	truncated      // it is delivered, and the connection is cut in the middle of the answer
-	stalls         // the client is cut off; to the server nothing happens until the test decides
+	lost           // the connection is closed instead of delivering it
+	muted          // it is delivered, and the connection is closed instead of returning the reply
+	truncated      // it is delivered, and the connection is closed in the middle of the reply
+	stalls         // the client's connection is closed; the server's stays open until the test delivers or drops it
 )
 
-// proxy stands between a host and Postgres and cuts connections where a test says. It knows the frontend/backend
-// protocol 3.0 as far as telling one message from the next.
+// proxy forwards connections from a host to Postgres and breaks them as a test demands. It splits the frontend/backend
+// protocol 3.0 into messages.
 type proxy struct {
 	URL string
 
@@ -32,28 +32,28 @@ type proxy struct {
 	work     sync.WaitGroup
 
 	mu     sync.Mutex
-	decide func(message string) fate // asked for every query; nil: all pass
-	down   bool                      // takes no connections
+	decide func(message string) fate // called for every query; nil: all pass
+	down   bool                      // accepts no connections
 	open   map[net.Conn]bool
 
 	stalled chan *stalled
-	refused atomic.Int64 // connections that came while it was down
+	refused atomic.Int64 // connections refused while it was down
 }
 
-// stalled is a server connection whose client is gone, with the message that it has not been given yet.
+// stalled is a server connection without a client, and a message that was not delivered yet.
 type stalled struct {
-	server net.Conn
-	held   []byte
+	server  net.Conn
+	message []byte
 }
 
 func (s *stalled) deliver() error {
-	_, err := s.server.Write(s.held)
+	_, err := s.server.Write(s.message)
 	return err
 }
 
 func (s *stalled) drop() { s.server.Close() }
 
-// proxied puts a proxy before the database at target.
+// proxied starts a proxy for the database at target.
 func proxied(t *testing.T, target string) *proxy {
 	t.Helper()
 	at, err := url.Parse(target)
@@ -76,7 +76,7 @@ func proxied(t *testing.T, target string) *proxy {
 	return p
 }
 
-// set changes what becomes of messages. A proxy that is down cuts every connection and takes none.
+// set sets the function that decides on messages. A proxy that is down closes every connection and accepts none.
 func (p *proxy) set(decide func(string) fate, down bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,13 +88,13 @@ func (p *proxy) set(decide func(string) fate, down bool) {
 	}
 }
 
-// once makes the first message that fits meet its fate; all others pass. With down, no connection is taken from then
-// on. The channel is closed when it has happened.
-func (p *proxy) once(f fate, down bool, fits func(message string) bool) <-chan struct{} {
+// once applies a fate to the first message that matches. All others pass. If down is set, the proxy accepts no further
+// connections from then on. The channel is closed when the message has arrived.
+func (p *proxy) once(f fate, down bool, matches func(message string) bool) <-chan struct{} {
 	happened := make(chan struct{})
 	done := false
-	p.set(func(message string) fate { // called under the proxy's lock
-		if done || !fits(message) {
+	p.set(func(message string) fate { // called with p.mu locked
+		if done || !matches(message) {
 			return passes
 		}
 		done = true
@@ -124,7 +124,7 @@ func (p *proxy) accept() {
 	}
 }
 
-// track remembers a connection so that it can be cut; it says false when the proxy is down.
+// track adds a connection to those that the proxy can close. It returns false if the proxy is down.
 func (p *proxy) track(c net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,7 +156,7 @@ func (p *proxy) serve(client net.Conn) {
 		}
 	}()
 	p.track(server)
-	// The start-up message has no type byte. Tests connect without TLS; cancel requests have an answer of nothing.
+	// The startup message has no type byte. Tests connect without TLS, and cancel requests get no reply.
 	startup, err := untyped(client)
 	if err != nil {
 		return
@@ -164,8 +164,8 @@ func (p *proxy) serve(client net.Conn) {
 	if _, err := server.Write(startup); err != nil {
 		return
 	}
-	var answer sync.Mutex // guards what follows
-	then := passes        // what becomes of the next answer
+	var mu sync.Mutex
+	replyFate := passes // guarded by mu
 	p.work.Go(func() {
 		defer client.Close()
 		for {
@@ -173,9 +173,9 @@ func (p *proxy) serve(client net.Conn) {
 			if err != nil {
 				return
 			}
-			answer.Lock()
-			now := then
-			answer.Unlock()
+			mu.Lock()
+			now := replyFate
+			mu.Unlock()
 			switch {
 			case now == passes:
 				_, err = client.Write(message)
@@ -183,7 +183,7 @@ func (p *proxy) serve(client net.Conn) {
 				_, _ = client.Write(message[:len(message)/2])
 				client.Close()
 				fallthrough
-			case message[0] == 'Z': // the server has finished
+			case message[0] == 'Z': // ReadyForQuery: the reply is complete
 				server.Close()
 				return
 			}
@@ -206,12 +206,12 @@ func (p *proxy) serve(client net.Conn) {
 			return
 		case stalls:
 			keep = true
-			p.stalled <- &stalled{server: server, held: message}
+			p.stalled <- &stalled{server: server, message: message}
 			return
 		case muted, truncated:
-			answer.Lock()
-			then = f
-			answer.Unlock()
+			mu.Lock()
+			replyFate = f
+			mu.Unlock()
 		}
 		if _, err := server.Write(message); err != nil {
 			return
@@ -219,7 +219,7 @@ func (p *proxy) serve(client net.Conn) {
 	}
 }
 
-// untyped reads a message without a type byte: its length, itself included, leads it.
+// untyped reads a message without a type byte. It starts with its length, which includes the length field.
 func untyped(from io.Reader) ([]byte, error) {
 	head := make([]byte, 4)
 	if _, err := io.ReadFull(from, head); err != nil {
@@ -243,7 +243,7 @@ func body(from io.Reader, head, length []byte) ([]byte, error) {
 	return append(head, rest...), err
 }
 
-// Which message of a batch's transaction a test means.
+// Predicates for the messages of a batch's transaction.
 func isBegin(m string) bool  { return strings.HasPrefix(m, "begin") }
 func isLock(m string) bool   { return strings.Contains(m, "FOR UPDATE") }
 func isRead(m string) bool   { return strings.Contains(m, "FROM api_keys") }

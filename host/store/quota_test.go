@@ -121,7 +121,7 @@ func TestQuotaOfTwoMonthsInOneBatch(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	s := open(t, url, nil)
-	sizes := newSizes()
+	var sizes sizes
 	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 	caller := newCaller(t, s, plan(t, "free", 2))
 	var records []check.Record
