@@ -1,10 +1,11 @@
--- Accounts and keys. A key is stored as its SHA-256 only; what may be shown of it later is the hint.
+-- Accounts and API keys. Only the SHA-256 of a key is stored, and a hint for display.
 CREATE TABLE accounts (
     id         text PRIMARY KEY,
     plan       text NOT NULL CHECK (plan IN ('free', 'starter', 'pro', 'public')),
-    quota      integer NOT NULL CHECK (quota >= 0), -- checks a calendar month, 0 for the public account: copied from the plan so that one customer's can be raised
-    salt       bytea NOT NULL,                      -- of this account's pseudonyms
-    chain      integer NOT NULL DEFAULT 0,          -- the audit chain that records its checks
+    -- Checks per calendar month; 0 for the public account. Copied from the plan, so that it can be raised per account.
+    quota      integer NOT NULL CHECK (quota >= 0),
+    salt       bytea NOT NULL,             -- of this account's pseudonyms
+    chain      integer NOT NULL DEFAULT 0, -- the audit chain that records its checks
     created_at timestamptz NOT NULL DEFAULT now()
 );
 
@@ -21,7 +22,7 @@ CREATE TABLE api_keys (
 );
 CREATE INDEX api_keys_by_account ON api_keys (account_id);
 
--- The month's count. It is only ever written under the lock of the account's audit head, in the ledger's transaction.
+-- Checks counted against the monthly quota. Written only under the lock of the account's audit head.
 CREATE TABLE quota_usage (
     account_id text NOT NULL REFERENCES accounts,
     period     date NOT NULL, -- the first day of the month, UTC
@@ -29,7 +30,7 @@ CREATE TABLE quota_usage (
     PRIMARY KEY (account_id, period)
 );
 
--- Uses of the no-key endpoint: the last times of each client, whose address is kept as a keyed hash only.
+-- Recent uses of the no-key endpoint by each client. The client's address is stored as a keyed hash.
 CREATE TABLE public_uses (
     client    bytea PRIMARY KEY,
     uses      timestamptz[] NOT NULL,
@@ -37,20 +38,20 @@ CREATE TABLE public_uses (
 );
 CREATE INDEX public_uses_by_age ON public_uses (last_used);
 
--- The audit chain. The head row is the lock that orders all that happens on a chain.
+-- The heads of the audit chains. Every transaction that appends to a chain locks its head.
 CREATE TABLE audit_heads (
     chain integer PRIMARY KEY,
     seq   bigint NOT NULL,
     hash  bytea NOT NULL
 );
 
--- One partition a month, so that what is past its retention is dropped whole. No foreign keys and no sequence: numbers come
--- from the head, without gaps, and a row must outlive the key and the account that it names.
+-- Partitioned by month, so that a month past its retention can be dropped. There are no foreign keys, because a record
+-- outlives its account and key, and no sequence, because numbers come from the head and have no gaps.
 CREATE TABLE audit_records (
     chain       integer NOT NULL,
     seq         bigint NOT NULL,
     recorded_at timestamptz NOT NULL,
-    at          text NOT NULL, -- recorded_at as the client saw it and as it was hashed
+    at          text NOT NULL, -- recorded_at as the client received it and as it is hashed
     kind        text NOT NULL,
     ref         text NOT NULL,
     account_id  text NOT NULL DEFAULT '',
@@ -68,11 +69,11 @@ CREATE TABLE audit_records (
 ) PARTITION BY RANGE (recorded_at);
 CREATE UNIQUE INDEX audit_records_by_ref ON audit_records (ref, recorded_at);
 
--- Rows find their month; those of a month without a partition of its own land here and are moved when it is made.
+-- Takes records of months without a partition. They are moved when the partition is created.
 CREATE TABLE audit_records_other PARTITION OF audit_records DEFAULT;
 
--- The reputation graph: who saw which node how often. A node is a keyed hash; contributions are kept by account, so that each
--- can be capped, decayed and taken back.
+-- The reputation graph: how often each account saw each node. A node is a keyed hash. Contributions are stored per
+-- account, so that each can be capped, decayed and deleted.
 CREATE TABLE graph_sightings (
     node       bytea NOT NULL,
     account_id text NOT NULL,
@@ -85,7 +86,7 @@ CREATE TABLE graph_sightings (
     PRIMARY KEY (node, account_id)
 );
 
--- Two nodes seen together: one hangs on the other, or both came in one request. low < high.
+-- Two nodes seen together: one is the other's parent, or both were in one request. low < high.
 CREATE TABLE graph_links (
     low        bytea NOT NULL,
     high       bytea NOT NULL,
@@ -97,7 +98,7 @@ CREATE TABLE graph_links (
 );
 CREATE INDEX graph_links_by_high ON graph_links (high);
 
--- Webhooks. The payload holds the raw entity, so it is sealed with a key that is not in the database.
+-- Webhooks. The payload contains the raw entity, so it is encrypted with a key that is not in the database.
 CREATE TABLE webhook_endpoints (
     account_id    text PRIMARY KEY REFERENCES accounts,
     url           text NOT NULL,
@@ -118,13 +119,13 @@ CREATE TABLE webhook_events (
 CREATE INDEX webhook_events_due ON webhook_events (next_attempt_at) WHERE state = 'pending';
 CREATE INDEX webhook_events_by_account ON webhook_events (account_id, created_at);
 
--- Plugins and lineups. All of these are written once and never changed.
+-- Plugins and lineups. Rows are never changed.
 CREATE TABLE plugin_modules (
     digest     bytea PRIMARY KEY,
     wasm       bytea NOT NULL,
     created_at timestamptz NOT NULL DEFAULT now()
 );
-ALTER TABLE plugin_modules ALTER COLUMN wasm SET STORAGE EXTERNAL; -- read whole: compressing it costs each host's start
+ALTER TABLE plugin_modules ALTER COLUMN wasm SET STORAGE EXTERNAL; -- uncompressed, because every host reads it at start
 
 CREATE TABLE plugin_versions (
     name         text NOT NULL,
@@ -139,12 +140,12 @@ CREATE TABLE plugin_versions (
 CREATE TABLE lineup_revisions (
     revision   bigint PRIMARY KEY CHECK (revision > 0),
     document   jsonb NOT NULL,
-    digest     bytea NOT NULL, -- of the document's bytes as hashed into the audit chain
+    digest     bytea NOT NULL, -- of the encoded document, as recorded in the audit chain
     origin     text NOT NULL CHECK (origin IN ('built-in', 'operator')),
     created_at timestamptz NOT NULL DEFAULT now()
 );
 
--- Which revision came into force when: the last row is the one that scores.
+-- Activations of revisions. The last one is in force.
 CREATE TABLE lineup_activations (
     id           bigint PRIMARY KEY,
     revision     bigint NOT NULL REFERENCES lineup_revisions,
@@ -152,7 +153,7 @@ CREATE TABLE lineup_activations (
     activated_at timestamptz NOT NULL DEFAULT now()
 );
 
--- What all hosts of one database must agree on.
+-- Values on which all hosts of a database must agree.
 CREATE TABLE installation (
     only_row           boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     secret_fingerprint bytea NOT NULL,

@@ -1,11 +1,15 @@
--- Delivery: a lease on an event under way, its number in the account's sequence, and a log of attempts.
+-- Delivery: a lease on an event during an attempt, its number in the account's sequence, and a log of attempts.
 ALTER TABLE webhook_events
-    ADD COLUMN sequence     bigint,                     -- of the account's events: from 1, without gaps, in the order of their commits
+    -- Numbers an account's events from 1 without gaps, in commit order.
+    ADD COLUMN sequence     bigint,
     ADD COLUMN type         text NOT NULL DEFAULT '',
     ADD COLUMN score        integer NOT NULL DEFAULT 0,
     ADD COLUMN occurred_at  timestamptz,                -- the event's timestamp
-    ADD COLUMN tries        integer NOT NULL DEFAULT 0, -- attempts since it was last sent off that have ended; attempts counts all that were begun
-    ADD COLUMN leased_until timestamptz,                -- a host is sending it; once this has passed another may, and next_attempt_at says the same
+    -- Completed attempts since the event was last scheduled or resent. The column attempts counts all that were
+    -- started.
+    ADD COLUMN tries        integer NOT NULL DEFAULT 0,
+    -- While a host is sending the event: when another host may take over. next_attempt_at has the same value.
+    ADD COLUMN leased_until timestamptz,
     ADD COLUMN settled_at   timestamptz;                -- when it was delivered or failed
 
 UPDATE webhook_events AS e SET sequence = n.sequence, occurred_at = e.created_at
@@ -26,7 +30,7 @@ CREATE INDEX webhook_events_due ON webhook_events (account_id, next_attempt_at, 
 CREATE UNIQUE INDEX webhook_events_by_sequence ON webhook_events (account_id, sequence);
 CREATE INDEX webhook_events_by_age ON webhook_events (settled_at);
 
--- The last number of each account's sequence. It outlives the endpoint, so that a receiver's place in it stays good.
+-- The last number of each account's sequence. It outlives the endpoint, so that a receiver's position stays valid.
 CREATE TABLE webhook_sequences (
     account_id text PRIMARY KEY REFERENCES accounts,
     last       bigint NOT NULL
@@ -37,15 +41,15 @@ CREATE TABLE webhook_attempts (
     ref           text NOT NULL REFERENCES webhook_events ON DELETE CASCADE,
     number        integer NOT NULL,
     started_at    timestamptz NOT NULL,
-    took_ms       integer,                   -- null: the host that made the attempt did not live to tell
-    status        integer NOT NULL DEFAULT 0, -- 0: there was no answer
-    error         text NOT NULL DEFAULT '',  -- why there was none
-    sealed_answer bytea,                     -- its first KiB; sealed, since it may echo the entity
+    took_ms       integer,                   -- null: the host stopped during the attempt
+    status        integer NOT NULL DEFAULT 0, -- 0: there was no response
+    error         text NOT NULL DEFAULT '',  -- why there was no response
+    sealed_answer bytea,                     -- the first KiB of the response, encrypted because it may echo the entity
     PRIMARY KEY (ref, number)
 );
 CREATE INDEX webhook_attempts_with_answer ON webhook_attempts (started_at) WHERE sealed_answer IS NOT NULL;
 
--- Secrets that were replaced and still sign beside the current one.
+-- Replaced secrets that still sign in addition to the current one.
 CREATE TABLE webhook_old_secrets (
     account_id    text NOT NULL REFERENCES webhook_endpoints ON DELETE CASCADE,
     sealed_secret bytea NOT NULL,

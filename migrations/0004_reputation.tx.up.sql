@@ -1,29 +1,28 @@
--- Lists of known bad and known good entities, as operators import them.
+-- Lists of known bad and known good entities, imported by operators.
 CREATE TABLE feeds (
     id          integer GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name        text NOT NULL UNIQUE,
     kind        text NOT NULL CHECK (kind IN ('bad', 'good')),
-    category    text NOT NULL DEFAULT '', -- a published threat, for entries that name none of their own
-    source      text NOT NULL,            -- the file or URL that it was read from
+    category    text NOT NULL DEFAULT '', -- a threat category, for entries without their own
+    source      text NOT NULL,            -- the file or URL that was imported
     format      text NOT NULL,
     licence     text NOT NULL DEFAULT '',
     entries     integer NOT NULL,
-    version     integer NOT NULL,         -- counts the imports
+    version     integer NOT NULL,         -- number of imports
     imported_at timestamptz NOT NULL,
-    expires_at  timestamptz               -- from then on it has no effect; null: never
+    expires_at  timestamptz               -- the list has no effect from then on; null: never
 );
 
--- What the lists hold now: an import leaves nothing of the one before it. So an entry was last seen when its list was imported.
--- Public lists need no hiding, and similarity compares the names as they are; the node is the same keyed hash as in the
--- graph, so that an entity which hangs on a listed one can be told. No foreign key: entries of a list that was withdrawn have no
--- effect, and are deleted after.
+-- The current entries of the lists. An import replaces all entries of its list. Values are stored in the clear: lists
+-- are public, and similarity compares names. The node is the same keyed hash as in the graph, so that entities with a
+-- listed parent can be found. There is no foreign key, because entries of a withdrawn list are deleted later.
 CREATE TABLE feed_entries (
     feed_id    integer NOT NULL,
     node       bytea NOT NULL,
     type       text NOT NULL CHECK (type IN ('domain', 'email', 'phone', 'iban')),
     value      text NOT NULL,
-    name       text NOT NULL,    -- what similarity compares: a domain's registrable label, an address's mailbox
-    page       boolean NOT NULL, -- only an address of a page on this host was listed
+    name       text NOT NULL,    -- compared by similarity: a domain's registrable label or an address's mailbox
+    page       boolean NOT NULL, -- the list has only a page on this host, not the whole host
     category   text NOT NULL,
     first_seen timestamptz NOT NULL,
     PRIMARY KEY (feed_id, node)

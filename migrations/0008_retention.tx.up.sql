@@ -1,8 +1,9 @@
--- Where the audit chains were cut when records were past their retention (spec section 8). An anchor stays for ever: what is left of its
--- chain is verified from it on. A record of kind "pruning" behind it names its number and hash.
+-- Points at which audit chains were cut after records' retention (contract section 8). Anchors are kept permanently:
+-- the rest of a chain is verified from its newest anchor. A later record of kind "pruning" has the anchor's number and
+-- hash.
 CREATE TABLE audit_anchors (
     chain integer NOT NULL,
-    seq   bigint NOT NULL, -- of the last record that was pruned
-    note  text NOT NULL,   -- signed by a host, see audit.OpenAnchor
+    seq   bigint NOT NULL, -- of the last pruned record
+    note  text NOT NULL,   -- the signed anchor, see audit.OpenAnchor
     PRIMARY KEY (chain, seq)
 );

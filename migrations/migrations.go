@@ -1,12 +1,13 @@
-// Package migrations embeds the database schema as a sequence of steps. It contains only SQL; package store runs it.
+// Package migrations embeds the database schema as a sequence of migrations. It contains only SQL; package store runs
+// it.
 //
-// A released step is never changed; a later step corrects it. Names are NNNN_subject.tx.up.sql, and each step runs in
-// one transaction.
+// Files are named NNNN_subject.tx.up.sql, and each runs in one transaction. The statements of a released migration
+// never change: a later migration corrects them.
 package migrations
 
 import "embed"
 
-// FS contains the steps.
+// FS contains the migrations.
 //
 //go:embed *.sql
 var FS embed.FS
