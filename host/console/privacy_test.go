@@ -113,7 +113,7 @@ func TestPrivacyPageRefuses(t *testing.T) {
 		"sub_*":             {400, "The subject reference must be sub_ and 64 lowercase hexadecimal digits"},
 		"":                  {400, "is empty"},
 		"a\x00b.example":    {400, "contains U+FFFD"},
-		`"><b>x</b>`:        {400, "The domain holds"},
+		`"><b>x</b>`:        {400, "The domain contains"},
 		"jane@@example.org": {400, "The email has more than one"},
 	} {
 		v.get("/dashboard/privacy")
