@@ -48,6 +48,9 @@ func TestAnswers(t *testing.T) {
 			lines.SetEscapeHTML(false)
 			for _, want := range readRecorded(t, file) {
 				got := replay(t, host, key, want)
+				for tries := 0; tries < 20 && degradedText(string(got.Answer)); tries++ {
+					got = replay(t, host, key, want)
+				}
 				if err := lines.Encode(got); err != nil {
 					t.Fatal(err)
 				}

@@ -16,7 +16,8 @@ func TestExamples(t *testing.T) {
 	dir, database := dataDir(t), postgrestest.Database(t)
 	host := startHost(t, dir, database)
 	key := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "pro").Secret
-	checkUntilComplete(host, key, `{"email":"jane@paypa1-secure-login.xyz"}`) // the first call of a layer is its slowest
+	// The first call of a layer is its slowest.
+	checkUntilComplete(host, key, `{"email":"jane@paypa1-secure-login.xyz"}`)
 	for name, c := range map[string]struct {
 		command []string
 		want    string

@@ -188,9 +188,10 @@ func (a answer) event() string {
 }
 
 // degraded reports whether a layer could not run in time, as happens on a busy machine.
-func (a answer) degraded() bool {
-	return slices.ContainsFunc(a.Signals, func(s string) bool { return strings.Contains(s, "could not be asked") })
-}
+func (a answer) degraded() bool { return slices.ContainsFunc(a.Signals, degradedText) }
+
+// degradedText reports whether a text contains the signal of a layer that could not run in time.
+func degradedText(text string) bool { return strings.Contains(text, "could not be asked") }
 
 // checkUntilComplete repeats a check until all layers have run in time.
 func checkUntilComplete(host *hostProcess, key, body string) answer {
