@@ -16,7 +16,7 @@ import (
 )
 
 // ErrUnknownSubject means that the account has no data about the subject and no record of having erased any.
-var ErrUnknownSubject = errors.New("nothing is held of this subject")
+var ErrUnknownSubject = errors.New("there is no data about this subject")
 
 // Selector identifies the data subject of a request. Exactly one field is set.
 type Selector struct {

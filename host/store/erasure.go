@@ -129,8 +129,8 @@ func (s *Store) erase(ctx context.Context, tx bun.Tx, c check.Caller, selector p
 // errNodeUnknown prevents a partial erasure. Checks from before migration 0006 do not lead to their node in the
 // reputation graph.
 var errNodeUnknown = &entity.InvalidError{Field: "subject",
-	Reason: "was checked before references led to the reputation graph; " +
-		"send the value itself, as domain, email, phone or iban"}
+	Reason: "was only checked by an older version, which stored no link to the reputation graph; " +
+		"send the value as domain, email, phone or iban instead"}
 
 //go:embed sql/erase_records.sql
 var eraseRecords string
