@@ -22,7 +22,8 @@ func sightingOf(t *testing.T, s *Store, account, kind, value string) string {
 	t.Helper()
 	var rows []string
 	err := s.db.NewRaw(`SELECT format('%s: %s checks, %s blocked, %s reviewed, %s to %s',
-			kind, checks, blocked, reviewed, to_char(first_seen, 'HH24:MI'), to_char(last_seen, 'HH24:MI')) FROM graph_sightings
+			kind, checks, blocked, reviewed, to_char(first_seen, 'HH24:MI'), to_char(last_seen, 'HH24:MI'))
+		FROM graph_sightings
 		WHERE encode(node, 'hex') = ? AND account_id = ?`, node(kind, value), account).Scan(t.Context(), &rows)
 	if err != nil {
 		t.Fatal(err)

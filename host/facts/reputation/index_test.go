@@ -108,7 +108,8 @@ func TestNearestIsComplete(t *testing.T) {
 		if ok {
 			hits++
 			if d := levenshtein(string(q), x.name(got.entry)); got.distance != want || d != want {
-				t.Fatalf("nearest(%q) = %q at distance %d, which is %d; want %d", q, x.name(got.entry), got.distance, d, want)
+				t.Fatalf("nearest(%q) = %q at distance %d; its true distance is %d, want %d", q,
+					x.name(got.entry), got.distance, d, want)
 			}
 		}
 	}
