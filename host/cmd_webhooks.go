@@ -324,8 +324,8 @@ func (b *backend) openDelivery(cfg webhook.Config) (*delivery, error) {
 
 func (d *delivery) close() error { return d.outbox.Close() }
 
-// receiverResolver returns a resolver for the names of webhook receivers. It uses the configured DNS servers in turn. If
-// there are none, it is nil, which means the system's resolver.
+// receiverResolver returns a resolver for the names of webhook receivers. It uses the configured DNS servers in turn.
+// If there are none, it is nil, which means the system's resolver.
 func (c *Config) receiverResolver() *net.Resolver {
 	servers := c.configuredResolvers()
 	if len(servers) == 0 {
