@@ -8,20 +8,20 @@ import (
 )
 
 // spelling is what the letters of one label tell.
-type spelling struct {
-	label    string
-	common   scriptSet // scripts that all letters have: none when the label mixes scripts (UTS 39, section 5.1)
-	foreign  scriptSet // of the letters that are not Latin
-	latin    int       // Latin letters
-	others   int       // letters that are not Latin, and stops
-	passing  int       // of these, those that pass for ASCII
-	exactly  int       // of these, those that most typefaces draw like ASCII letters
-	first    rune      // the first of passing
-	uncommon rune      // the first Latin letter that no language spells with and that passes for another, 0 for none
+type scriptProfile struct {
+	label           string
+	common          scriptSet // scripts that all letters have: none when the label mixes scripts (UTS 39, section 5.1)
+	foreign         scriptSet // of the letters that are not Latin
+	latin           int       // Latin letters
+	others          int       // letters that are not Latin, and stops
+	confusable      int       // of these, those that pass for ASCII
+	identical       int       // of these, those that most typefaces draw like ASCII letters
+	firstConfusable rune      // the first of passing
+	rareLetter      rune      // the first Latin letter that no language spells with and that passes for another, 0 for none
 }
 
-func spellingOf(label string) spelling {
-	s := spelling{label: label, common: anyScript}
+func profileOf(label string) scriptProfile {
+	s := scriptProfile{label: label, common: anyScript}
 	for _, r := range label {
 		set := scriptsOf(r)
 		s.common &= set
@@ -31,13 +31,13 @@ func spellingOf(label string) spelling {
 			}
 			continue
 		}
-		_, how := reads(r)
-		if set&scriptLatin != 0 && how != stop {
+		_, how := asASCII(r)
+		if set&scriptLatin != 0 && how != dotLike {
 			if set != anyScript {
 				s.latin++
 			}
-			if how == rare && s.uncommon == 0 {
-				s.uncommon = r
+			if how == rare && s.rareLetter == 0 {
+				s.rareLetter = r
 			}
 			continue
 		}
@@ -45,15 +45,15 @@ func spellingOf(label string) spelling {
 			s.foreign |= set
 		}
 		s.others++
-		if how == unlike || how == mark {
+		if how == unlike || how == combining {
 			continue
 		}
-		s.passing++
-		if how == same {
-			s.exactly++
+		s.confusable++
+		if how == identical {
+			s.identical++
 		}
-		if s.first == 0 {
-			s.first = r
+		if s.firstConfusable == 0 {
+			s.firstConfusable = r
 		}
 	}
 	return s
@@ -62,40 +62,40 @@ func spellingOf(label string) spelling {
 // forged says whether Latin letters stand beside others that are there to pass for ASCII: all of them do, or the
 // scripts are ones that no language mixes with Latin and that share shapes with it. What is left of UTS 39's levels
 // (section 5.2), as Latin words in a Japanese or a Thai name, is spared.
-func (s *spelling) forged() bool {
+func (s *scriptProfile) mixesScripts() bool {
 	switch {
-	case s.passing == 0:
+	case s.confusable == 0:
 		return false
-	case s.latin > 0 && s.passing == s.others && (s.common == 0 || s.foreign == 0):
+	case s.latin > 0 && s.confusable == s.others && (s.common == 0 || s.foreign == 0):
 		return true
 	}
-	return s.common == 0 && (s.foreign&shapely != 0 && s.latin > 0 || s.foreign&^shapely == 0)
+	return s.common == 0 && (s.foreign&lookalikeScripts != 0 && s.latin > 0 || s.foreign&^lookalikeScripts == 0)
 }
 
 // disguised says whether a label of three letters or more, none of them Latin, reads as Latin ones throughout: a
 // whole-script confusable (UTS 39, section 4).
-func (s *spelling) disguised() bool {
-	return s.common&shapely != 0 && s.common != anyScript && s.latin == 0 && s.exactly == s.others && s.others >= 3
+func (s *scriptProfile) isWholeScriptConfusable() bool {
+	return s.common&lookalikeScripts != 0 && s.common != anyScript && s.latin == 0 && s.identical == s.others && s.others >= 3
 }
 
 // scripts signals, in the labels of h left of its suffix, letters of several scripts, letters of no language's
 // spelling, and words of another script that read as Latin throughout. It returns the points given. spoken says that a
 // brand was already named for the foreign letters.
-func scripts(c *sdk.Check, h *host, spoken bool) int {
+func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 	if !strings.Contains(h.ASCII, "xn--") {
 		return 0
 	}
-	var uncommon, whole spelling
+	var uncommon, whole scriptProfile
 	rest, more := h.Subdomain, h.Subdomain != ""
 	for label := h.Name; ; {
-		s := spellingOf(label)
+		s := profileOf(label)
 		switch {
-		case s.forged():
-			c.Signal(60, "domain:homograph:mixed_scripts", s.mixture())
+		case s.mixesScripts():
+			c.Signal(60, "domain:homograph:mixed_scripts", s.describeMixture())
 			return 60
-		case s.uncommon != 0 && uncommon.uncommon == 0:
+		case s.rareLetter != 0 && uncommon.rareLetter == 0:
 			uncommon = s
-		case s.disguised() && !homeOfScripts(h.TLD):
+		case s.isWholeScriptConfusable() && !usesOtherScripts(h.TLD):
 			whole = s
 		}
 		if !more {
@@ -104,23 +104,23 @@ func scripts(c *sdk.Check, h *host, spoken bool) int {
 		label, rest, more = strings.Cut(rest, ".")
 	}
 	switch {
-	case spoken:
-	case uncommon.uncommon != 0:
-		letters, _ := reads(uncommon.uncommon)
+	case brandSignalled:
+	case uncommon.rareLetter != 0:
+		letters, _ := asASCII(uncommon.rareLetter)
 		c.Signal(40, "domain:homograph:rare_letter", quote.Of(uncommon.label)+" is spelt with "+
-			codePoint(uncommon.uncommon)+
+			describeRune(uncommon.rareLetter)+
 			", a letter of hardly any language's spelling that looks like "+letters)
 		return 40
 	case whole.label != "":
 		c.Signal(15, "domain:homograph:whole_script", quote.Of(whole.label)+" is written in "+whole.common.name()+
-			", yet reads as Latin letters throughout: "+quote.Of(whole.plain()))
+			", yet reads as Latin letters throughout: "+quote.Of(whole.ascii()))
 		return 15
 	}
 	return 0
 }
 
 // mixture tells what a forged label mixes.
-func (s *spelling) mixture() string {
+func (s *scriptProfile) describeMixture() string {
 	text := quote.Of(s.label)
 	first, second := scriptLatin, s.foreign
 	if s.latin == 0 {
@@ -132,24 +132,24 @@ func (s *spelling) mixture() string {
 	} else {
 		text += " holds a sign that no name is spelt with: "
 	}
-	letters, how := reads(s.first)
+	letters, how := asASCII(s.firstConfusable)
 	switch how {
-	case sign:
+	case hyphenLike:
 		letters = "a hyphen or an apostrophe"
-	case stop:
+	case dotLike:
 		letters = "a dot or a slash"
 	}
-	return text + codePoint(s.first) + " looks like " + letters
+	return text + describeRune(s.firstConfusable) + " looks like " + letters
 }
 
 // plain writes a label with the ASCII letters that its own pass for.
-func (s *spelling) plain() string {
+func (s *scriptProfile) ascii() string {
 	text := ""
 	for _, r := range s.label {
 		if r < 0x80 {
 			text += string(r)
 		} else {
-			letters, _ := reads(r)
+			letters, _ := asASCII(r)
 			text += letters
 		}
 	}
@@ -157,10 +157,10 @@ func (s *spelling) plain() string {
 }
 
 // codePoint shows a character and its number.
-func codePoint(r rune) string { return string(r) + " (U+" + hex(r) + ")" }
+func describeRune(r rune) string { return string(r) + " (U+" + hexCode(r) + ")" }
 
 // homeOfScripts says whether tld belongs to a country, or is itself in a script, where such words are at home.
-func homeOfScripts(tld string) bool {
+func usesOtherScripts(tld string) bool {
 	if strings.HasPrefix(tld, "xn--") {
 		return true
 	}

@@ -109,7 +109,7 @@ func TestForeignNamesAreSpared(t *testing.T) {
 }
 
 // TestLabelled counts false alarms among the honest internationalised names of the labelled data.
-func TestLabelled(t *testing.T) {
+func TestLabelledHomographs(t *testing.T) {
 	t.Parallel()
 	folder := os.Getenv("ASSAY_DATA")
 	if folder == "" {
@@ -149,7 +149,7 @@ func TestLabelled(t *testing.T) {
 // The tables must be in the order that record searches, and each entry one that reads understands.
 func TestUnicodeTables(t *testing.T) {
 	t.Parallel()
-	for name, table := range map[string]string{"lookalikes": lookalikes, "scriptRanges": scriptRanges} {
+	for name, table := range map[string]string{"lookalikes": confusables, "scriptRanges": scriptRanges} {
 		last := rune(0)
 		for rest := table; rest != ""; {
 			r, size := utf8.DecodeRuneInString(rest)
@@ -160,7 +160,7 @@ func TestUnicodeTables(t *testing.T) {
 			if r <= last || r < utf8.RuneSelf || end == size {
 				t.Fatalf("%s: %q is out of order or empty", name, rest[:end])
 			}
-			letter, entry := record(table, r)
+			letter, entry := findRecord(table, r)
 			if letter != r || entry != rest[size:end] {
 				t.Fatalf("%s: looking %q up finds %q, %q", name, rest[:end], letter, entry)
 			}
@@ -172,20 +172,20 @@ func TestUnicodeTables(t *testing.T) {
 	}
 }
 
-func TestReads(t *testing.T) {
+func TestAsASCII(t *testing.T) {
 	t.Parallel()
 	for r, want := range map[rune]struct {
 		letters string
 		how     likeness
 	}{
-		'а': {"a", same}, 'ο': {"o", same}, 'ı': {"i", same}, 'ӏ': {"l", same}, 'œ': {"oe", same},
+		'а': {"a", identical}, 'ο': {"o", identical}, 'ı': {"i", identical}, 'ӏ': {"l", identical}, 'œ': {"oe", identical},
 		'é': {"e", accented}, 'ø': {"o", accented}, 'ł': {"l", accented}, 'ß': {"ss", accented}, 'ḿ': {"m", accented},
 		'в': {"b", similar}, 'н': {"h", similar}, 'ω': {"w", similar},
 		'ɡ': {"g", rare}, 'ꜱ': {"s", rare}, 'ʀ': {"r", rare},
-		'ʼ': {"", sign}, 'ー': {"", sign}, 'ノ': {"", stop}, '\u0323': {"", mark},
+		'ʼ': {"", hyphenLike}, 'ー': {"", hyphenLike}, 'ノ': {"", dotLike}, '\u0323': {"", combining},
 		'ж': {"", unlike}, '中': {"", unlike}, '\U0010ffff': {"", unlike},
 	} {
-		if letters, how := reads(r); letters != want.letters || how != want.how {
+		if letters, how := asASCII(r); letters != want.letters || how != want.how {
 			t.Errorf("reads(%q) = %q, %d, want %q, %d", r, letters, how, want.letters, want.how)
 		}
 	}

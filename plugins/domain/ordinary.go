@@ -27,4 +27,4 @@ const ordinaryWords = "" +
 	"vanish vcloud vemo venom versage whisper wikidata wikimedia xcloud ymail youtuber zapped zelda zmail "
 
 // ordinary says whether s is such a word.
-func ordinary(s string) bool { return wordlist.Has(ordinaryWords, s) }
+func isOrdinary(s string) bool { return wordlist.Has(ordinaryWords, s) }

@@ -26,29 +26,29 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	h := host{Host: read}
 	if !h.Private {
-		h.risk = suffix.Risk(h.TLD)
+		h.risk = suffix.RiskPoints(h.TLD)
 	}
 
-	best := borrowed(&h)
+	best := findImitation(&h)
 	if best.code != "" {
-		if b, how := known.owners.Of(&h.Host, best.hit.Brand); how == brand.Owner {
+		if b, relation := index.owners.Lookup(&h.Host, best.match.Brand); relation == brand.Owned {
 			if b.Kind() != brand.Site {
 				c.Signal(-50, "domain:brand:official", quote.Of(h.Registrable)+" is a domain of "+b.Name+" itself")
 			}
 			return sdk.Scored
-		} else if how == brand.Akin && best.extra == 0 {
-			best = verdict{}
+		} else if relation == brand.Plausible && best.baitPoints == 0 {
+			best = finding{}
 		}
 	}
 	threat := sdk.Threat("")
 	if best.points > 0 {
-		explain(c, &h, &best)
+		signalImitation(c, &h, &best)
 		threat = sdk.Impersonation
-		if best.extra > 0 || best.points >= 70 {
+		if best.baitPoints > 0 || best.points >= 70 {
 			threat = sdk.Phishing
 		}
 	}
-	if points := scripts(c, &h, best.hit.foreign && best.points >= 60); points >= 40 && threat == "" {
+	if points := scoreScripts(c, &h, best.match.foreign && best.points >= 60); points >= 40 && threat == "" {
 		threat = sdk.Impersonation
 	}
 	if threat != "" && !h.Private && suffix.Restricted(h.Suffix) {
@@ -57,7 +57,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 		threat = ""
 	}
 	if h.risk > 0 {
-		c.Signal(part(h.risk, spelledOut), "domain:suffix:risky", "ends in ."+quote.Of(h.TLD)+
+		c.Signal(scale(h.risk, shareSpelled), "domain:suffix:risky", "ends in ."+quote.Of(h.TLD)+
 			", a suffix with many reported domains")
 	}
 	if threat != "" {
@@ -67,34 +67,34 @@ func Score(c *sdk.Check) sdk.Outcome {
 }
 
 // borrowed returns the strongest borrowing in the name and the labels left of it.
-func borrowed(h *host) verdict {
-	var best verdict
+func findImitation(h *host) finding {
+	var best finding
 	var r reader
 	itself, holds := false, ""
-	if !brand.Customer(&h.Host) { // whose host's name is not theirs to choose
-		r.search(h.Name, func(found *hit) {
-			itself = itself || found.Kind() == brand.Site && found.form == plain && found.whole()
-			if found.form == plain && found.Kind() == brand.Coined {
-				holds = found.Key
+	if !brand.IsCustomer(&h.Host) { // whose host's name is not theirs to choose
+		r.search(h.Name, func(m *match) {
+			itself = itself || m.Kind() == brand.Site && m.form == exact && m.isWholeLabel()
+			if m.form == exact && m.Kind() == brand.Coined {
+				holds = m.Key
 			}
-			if holds != "" && found.edits > 2 && len(found.Key) > len(holds) && strings.HasPrefix(found.Key, holds) {
+			if holds != "" && m.edits > 2 && len(m.Key) > len(holds) && strings.HasPrefix(m.Key, holds) {
 				return // microsoftnews holds Microsoft, and is no slip of microsoftteams
 			}
-			if v := judge(h, found); v.points > 0 && v.points+v.extra > best.points+best.extra || best.code == "" {
-				best = v
+			if f := scoreMatch(h, m); f.points > 0 && f.points+f.baitPoints > best.points+best.baitPoints || best.code == "" {
+				best = f
 			}
 		})
 	}
-	if itself && !h.Private && suffix.Slip(h.Suffix) == 0 {
-		best = verdict{} // whatever else it resembles, it is a well-known site's name
+	if itself && !h.Private && suffix.TypoPoints(h.Suffix) == 0 {
+		best = finding{} // whatever else it resembles, it is a well-known site's name
 	}
 	for labels, rest, more := 0, h.Subdomain, h.Subdomain != ""; more && labels < 8; labels++ {
 		var label string
 		label, rest, more = strings.Cut(rest, ".")
 		after := rest
-		r.search(label, func(found *hit) {
-			if v := judgeLeft(h, found, after); v.points+v.extra > best.points+best.extra || best.code == "" {
-				best = v
+		r.search(label, func(m *match) {
+			if f := scoreSubdomainMatch(h, m, after); f.points+f.baitPoints > best.points+best.baitPoints || best.code == "" {
+				best = f
 			}
 		})
 	}
@@ -102,26 +102,26 @@ func borrowed(h *host) verdict {
 }
 
 // explain turns the borrowing into signals.
-func explain(c *sdk.Check, h *host, v *verdict) {
-	b, written := v.hit.Brand, quote.Of(v.hit.written())
+func signalImitation(c *sdk.Check, h *host, f *finding) {
+	b, written := f.match.Brand, quote.Of(f.match.written())
 	var text string
-	switch v.code {
+	switch f.code {
 	case "domain:brand:lookalike", "domain:homograph:brand":
-		text = written + " looks like " + spelt(b) + ": " + swapped(v.hit.written(), b.Key)
+		text = written + " looks like " + describeBrand(b) + ": " + describeDifference(f.match.written(), b.Key)
 	case "domain:brand:typo":
-		text = written + " is close to " + spelt(b) + ": "
-		switch v.hit.edits {
+		text = written + " is close to " + describeBrand(b) + ": "
+		switch f.match.edits {
 		case 0:
 			text += "a hyphen inside"
 		case 1:
-			text += v.hit.slip.text
+			text += f.match.typo.text
 		default:
-			text += strconv.Itoa(v.hit.edits) + " letters differ"
+			text += strconv.Itoa(f.match.edits) + " letters differ"
 		}
 	case "domain:brand:suffix":
 		text = "bears the name of " + b.Name + " under ." + quote.Of(h.Suffix) + ", which is not known to be theirs"
 	case "domain:brand:missing_dot":
-		text = quote.Of(v.hit.label) + " reads as an address of " + b.Name + " with its punctuation left out"
+		text = quote.Of(f.match.label) + " reads as an address of " + b.Name + " with its punctuation left out"
 	case "domain:brand:subdomain":
 		text = "the brand name " + b.Name + " stands in a subdomain of another domain, " + quote.Of(h.Registrable)
 	case "domain:brand:address_inside":
@@ -131,21 +131,21 @@ func explain(c *sdk.Check, h *host, v *verdict) {
 	default:
 		text = "holds the brand name " + b.Name + ", and is not known to be a domain of " + b.Name
 	}
-	c.Signal(part(v.points, v.share()), v.code, text)
-	if v.extra > 0 {
-		c.Signal(part(v.extra, spelledOut), "domain:brand:lure_words",
-			"sets "+b.Name+" beside words that bait: "+baits(v.hit.label, v.hit.start, v.hit.end))
+	c.Signal(scale(f.points, f.share()), f.code, text)
+	if f.baitPoints > 0 {
+		c.Signal(scale(f.baitPoints, shareSpelled), "domain:brand:lure_words",
+			"sets "+b.Name+" beside words that bait: "+listBaitWords(f.match.label, f.match.start, f.match.end))
 	}
 }
 
 // spelt names a brand, with the spelling that is meant where its name does not show it, as in steamcommunity for Steam.
-func spelt(b *brand.Brand) string {
+func describeBrand(b *brand.Brand) string {
 	letters := 0
 	for _, r := range b.Name {
 		if r >= utf8.RuneSelf {
 			return b.Name // spelt with marks that the key has not
 		}
-		if c := lower(byte(r)); letters < len(b.Key) && c == b.Key[letters] {
+		if c := toLower(byte(r)); letters < len(b.Key) && c == b.Key[letters] {
 			letters++
 		}
 	}
@@ -155,7 +155,7 @@ func spelt(b *brand.Brand) string {
 	return b.Key + " (" + b.Name + ")"
 }
 
-func lower(c byte) byte {
+func toLower(c byte) byte {
 	if c >= 'A' && c <= 'Z' {
 		return c + 'a' - 'A'
 	}
@@ -163,12 +163,12 @@ func lower(c byte) byte {
 }
 
 // baits lists the lure words of label outside start and end.
-func baits(label string, start, end int) string {
+func listBaitWords(label string, start, end int) string {
 	list := ""
 	for _, part := range [...]string{label[:start], label[end:]} {
-		var space [16]bait.Found
-		for _, f := range bait.In(part, space[:0]) {
-			if f.Class&(strongLures|weakLures) == 0 {
+		var space [16]bait.Match
+		for _, f := range bait.Find(part, space[:0]) {
+			if f.Class&(strongBait|weakBait) == 0 {
 				continue
 			}
 			if list != "" {

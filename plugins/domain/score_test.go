@@ -31,7 +31,7 @@ func facts(t testing.TB, kind entity.Type, value string) sdk.Facts {
 	return sdk.Facts(e.Facts)
 }
 
-func TestAbstainsWithoutAName(t *testing.T) {
+func TestAbstainsWithoutName(t *testing.T) {
 	t.Parallel()
 	for name, facts := range map[string]sdk.Facts{
 		"nothing known": {},
@@ -51,7 +51,7 @@ func TestOwnDomainsScoreZero(t *testing.T) {
 	t.Parallel()
 	for i := range brand.Count() {
 		b := brand.At(i)
-		for own := range strings.FieldsSeq(b.Own) {
+		for own := range strings.FieldsSeq(b.Domains) {
 			if stem, everywhere := strings.CutSuffix(own, ".*"); everywhere {
 				own = stem + ".com"
 			}
@@ -94,29 +94,29 @@ func TestOrdinaryWordsAreSpared(t *testing.T) {
 
 // The directory must hold every name where search looks for it: letter for letter, and with any slip it is told to
 // forgive.
-func TestDirectoryHoldsEveryName(t *testing.T) {
+func TestIndexFindsEveryName(t *testing.T) {
 	t.Parallel()
-	for name := range known.count {
-		b, fold := known.brand(name), known.foldOf(name)
-		if len(fold) < 3 || len(fold) > longestKey || string(fold) != foldKey(b.Key) {
-			t.Errorf("%s folds to %q, of no length that fits", b.Key, fold)
+	for name := range index.count {
+		b, skeleton := index.brand(name), index.skeletonOf(name)
+		if len(skeleton) < 3 || len(skeleton) > maxNameLetters || string(skeleton) != skeletonOf(b.Key) {
+			t.Errorf("%s folds to %q, of no length that fits", b.Key, skeleton)
 			continue
 		}
 		found := false
-		k := speltBucket(fold[0], fold[1], fold[2])
-		for _, at := range known.brands[known.spelt[k]:known.spelt[k+1]] {
+		k := prefixBucket(skeleton[0], skeleton[1], skeleton[2])
+		for _, at := range index.brandsByPrefix[index.prefixStarts[k]:index.prefixStarts[k+1]] {
 			found = found || int(at) == name
 		}
 		if !found && b.Kind() != brand.Site {
 			t.Errorf("%s is not found by how it begins", b.Key)
 		}
-		for _, slipped := range slips(fold, int(known.names[name].slack)) {
-			var s sums
-			s.add(slipped)
+		for _, typo := range editedTexts(skeleton, int(index.names[name].editLimit)) {
+			var s prefixHashes
+			s.compute(typo)
 			found := false
-			known.resembling(slipped, &s, 0, len(slipped), func(at int) { found = found || at == name })
+			index.candidates(typo, &s, 0, len(typo), func(at int) { found = found || at == name })
 			if !found {
-				t.Errorf("%s is not found by %q", b.Key, slipped)
+				t.Errorf("%s is not found by %q", b.Key, typo)
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func TestDirectoryHoldsEveryName(t *testing.T) {
 
 // slips returns texts that up to so many edits make of text: at every place another letter, one less, one more, or two
 // swapped, and at every fifth place the same again of what that made.
-func slips(text []byte, edits int) [][]byte {
+func editedTexts(text []byte, edits int) [][]byte {
 	if edits == 0 {
 		return nil
 	}
@@ -139,8 +139,8 @@ func slips(text []byte, edits int) [][]byte {
 		}
 		all = append(all, one...)
 		if i%5 == edits {
-			for _, slipped := range one {
-				all = append(all, slips(slipped, edits-1)...)
+			for _, typo := range one {
+				all = append(all, editedTexts(typo, edits-1)...)
 			}
 		}
 	}
@@ -154,7 +154,7 @@ func TestOrdinaryWordsSearchable(t *testing.T) {
 	}
 }
 
-func TestTextsNameTheEvidence(t *testing.T) {
+func TestSignalTexts(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ value, want string }{
 		"digit":           {"paypa1-secure-login.xyz", "paypa1 looks like PayPal: digit 1 for letter l"},
@@ -213,7 +213,7 @@ func TestCustomersAreNotTheBrand(t *testing.T) {
 	}
 }
 
-func TestDifferences(t *testing.T) {
+func TestEachDifference(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ written, key, want string }{
 		"none":            {"pay-pal", "paypal", ""},
@@ -232,7 +232,7 @@ func TestDifferences(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got := ""
-			differences(tt.written, tt.key, func(_ int, mine, theirs string) bool {
+			eachDifference(tt.written, tt.key, func(_ int, mine, theirs string) bool {
 				got += mine + ">" + theirs + " "
 				return true
 			})
@@ -243,15 +243,15 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-func TestBroken(t *testing.T) {
+func TestHasStrayHyphen(t *testing.T) {
 	t.Parallel()
 	for written, want := range map[struct{ written, name string }]bool{
 		{"facebook", "Facebook"}: false, {"face-book", "Facebook"}: false, {"facebo-ok", "Facebook"}: true,
 		{"f-acebook", "Facebook"}: true, {"face--book", "Facebook"}: true, {"t-mobile", "T-Mobile"}: false,
 		{"tm-obile", "T-Mobile"}: true, {"la-poste", "La Poste"}: false, {"m-bank", "mBank"}: false,
 	} {
-		h := hit{Brand: &brand.Brand{Name: written.name}, label: written.written, end: len(written.written)}
-		if h.broken() != want {
+		m := match{Brand: &brand.Brand{Name: written.name}, label: written.written, end: len(written.written)}
+		if m.hasStrayHyphen() != want {
 			t.Errorf("%s for %s: broken %v, want %v", written.written, written.name, !want, want)
 		}
 	}
@@ -284,7 +284,7 @@ func TestDistance(t *testing.T) {
 	}
 }
 
-func TestFold(t *testing.T) {
+func TestSkeletonOf(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ label, want string }{
 		"digits":        {"g00g1e", "google"},
@@ -300,16 +300,16 @@ func TestFold(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := foldKey(tt.label); got != tt.want {
+			if got := skeletonOf(tt.label); got != tt.want {
 				t.Errorf("fold(%q) = %q, want %q", tt.label, got, tt.want)
 			}
 		})
 	}
 }
 
-func TestFoldReadsOneLabelOnly(t *testing.T) {
+func TestSkeletonIsBounded(t *testing.T) {
 	t.Parallel()
-	if got := len(foldKey(strings.Repeat("æ", 4*maxLetters))); got != 2*maxLetters {
+	if got := len(skeletonOf(strings.Repeat("æ", 4*maxLetters))); got != 2*maxLetters {
 		t.Errorf("a label of ligatures folds to %d letters, want %d", got, 2*maxLetters)
 	}
 }

@@ -13,7 +13,7 @@ type scriptSet uint64
 const anyScript = ^scriptSet(0)
 
 // shapely are the scripts with many letters that look like those of another one of them.
-const shapely = scriptLatin | scriptCyrillic | scriptGreek | scriptArmenian | scriptCherokee | scriptCoptic | scriptDeseret |
+const lookalikeScripts = scriptLatin | scriptCyrillic | scriptGreek | scriptArmenian | scriptCherokee | scriptCoptic | scriptDeseret |
 	scriptLisu | scriptTifinagh
 
 // scriptsOf returns the scripts that r is used in.
@@ -24,7 +24,7 @@ func scriptsOf(r rune) scriptSet {
 		}
 		return anyScript
 	}
-	_, entry := record(scriptRanges, r)
+	_, entry := findRecord(scriptRanges, r)
 	if set := scriptSets[entry[0]-'!']; set != 0 {
 		return set
 	}

@@ -6,7 +6,7 @@ package main
 
 // lookalikes lists every character that a label may hold and that passes for ASCII, in their order: the character, the
 // letters or the digit that it passes for, and a mark of how (see marked).
-const lookalikes = "" +
+const confusables = "" +
 	"\u00a1i\u00a2c'\u00a5y'\u00b7-\u00d7x\u00dfss'\u00e0a'\u00e1a'\u00e2a'\u00e3a'\u00e4a'\u00e5a'\u00e6ae\u00e7c'\u00e8e'" +
 	"\u00e9e'\u00eae'\u00ebe'\u00eci'\u00edi'\u00eei'\u00efi'\u00f0d~\u00f1n'\u00f2o'\u00f3o'\u00f4o'\u00f5o'\u00f6o'" +
 	"\u00f8o'\u00f9u'\u00fau'\u00fbu'\u00fcu'\u00fdy'\u00fep\u00ffy'\u0101a'\u0103a'\u0105a'\u0107c'\u0109c'\u010bc'" +

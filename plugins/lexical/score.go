@@ -29,7 +29,7 @@ var table, tableErr = ngram.Open(head, piece0, piece1, piece2)
 // names contain theirs.
 var owners = func() *brand.Index {
 	x := new(brand.Index)
-	x.Bind()
+	x.Fill()
 	return x
 }()
 
@@ -55,7 +55,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if _, provider := c.Fact("email.provider"); provider {
 		return sdk.Abstained
 	}
-	if owner := owners.Known(&host); owner != "" {
+	if owner := owners.OwnerName(&host); owner != "" {
 		c.Signal(0, "lexical:name:known", "the domain is that of "+owner)
 		return sdk.Scored
 	}

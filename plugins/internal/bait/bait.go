@@ -5,31 +5,31 @@ package bait
 import "strings"
 
 // Found is a lure word inside a label: label[Start:End].
-type Found struct {
+type Match struct {
 	Start, End int
 	Class      Class
-	Word       uint16 // its place in the lexicon, as Each counts; it moves when the lexicon changes
-	open       bool   // one edge suffices where loosely read, short as it is
+	Index      uint16 // its place in the lexicon, as Each counts; it moves when the lexicon changes
+	oneEdge    bool   // one edge suffices where loosely read, short as it is
 }
 
 // decoy marks words that hold a lure word and mean something else, as partnership holds partner: they are found as lure
 // words are, so that nothing inside them is, and then left out.
-const decoy Class = 0
+const harmless Class = 0
 
 type entry struct {
-	word  string
-	class Class
-	place uint16
-	open  bool
+	word    string
+	class   Class
+	index   uint16
+	oneEdge bool
 }
 
 // book holds the lexicon bucketed by how words begin, so that looking up a position reads hardly a word that does not
 // begin there.
-type book struct {
-	entries []entry             // of three letters and more
-	starts  [buckets + 1]uint16 // entries[starts[k]:starts[k+1]] have the bucket k
-	pairs   [36 * 36]Class      // words of two letters
-	places  [36 * 36]uint16     // of these
+type wordIndex struct {
+	entries     []entry             // of three letters and more
+	starts      [buckets + 1]uint16 // entries[starts[k]:starts[k+1]] have the bucket k
+	pairClasses [36 * 36]Class      // words of two letters
+	pairIndexes [36 * 36]uint16     // of these
 }
 
 const (
@@ -43,15 +43,15 @@ func bucket(text string) uint32 {
 }
 
 // pair returns where the two letters or digits that text begins with stand in book.pairs, -1 when they are none.
-func pair(text string) int {
-	first, second := ordinal(text[0]), ordinal(text[1])
+func pairSlot(text string) int {
+	first, second := letterNumber(text[0]), letterNumber(text[1])
 	if first < 0 || second < 0 {
 		return -1
 	}
 	return first*36 + second
 }
 
-func ordinal(c byte) int {
+func letterNumber(c byte) int {
 	switch {
 	case c >= 'a' && c <= 'z':
 		return int(c - 'a')
@@ -61,46 +61,46 @@ func ordinal(c byte) int {
 	return -1
 }
 
-var words = bind()
+var lexiconIndex = buildIndex()
 
 // bind buckets the lexicon with one counting sort: guests start often, so no map is built and nothing is compared.
-func bind() *book {
-	b := new(book)
-	long, place := 0, uint16(0)
+func buildIndex() *wordIndex {
+	x := new(wordIndex)
+	long, index := 0, uint16(0)
 	Each(func(word string, class Class) {
 		if len(word) == 2 {
-			b.pairs[pair(word)] |= class
-			b.places[pair(word)] = place
+			x.pairClasses[pairSlot(word)] |= class
+			x.pairIndexes[pairSlot(word)] = index
 		} else {
-			b.starts[bucket(word)+1]++
+			x.starts[bucket(word)+1]++
 			long++
 		}
-		place++
+		index++
 	})
 	for k := range buckets {
-		b.starts[k+1] += b.starts[k]
+		x.starts[k+1] += x.starts[k]
 	}
-	b.entries = make([]entry, long)
-	free := b.starts
-	place = 0
-	each(func(word string, class Class, open bool) {
+	x.entries = make([]entry, long)
+	free := x.starts
+	index = 0
+	eachEntry(func(word string, class Class, oneEdge bool) {
 		if len(word) > 2 {
 			k := bucket(word)
-			b.entries[free[k]] = entry{word, class, place, open}
+			x.entries[free[k]] = entry{word, class, index, oneEdge}
 			free[k]++
 		}
-		place++
+		index++
 	})
-	return b
+	return x
 }
 
 // Each calls visit for every word of the lexicon in order, once for each of its classes.
 func Each(visit func(word string, class Class)) {
-	each(func(word string, class Class, _ bool) { visit(word, class) })
+	eachEntry(func(word string, class Class, _ bool) { visit(word, class) })
 }
 
 // each calls visit as Each does, and says which words end in a plus: open ones.
-func each(visit func(word string, class Class, open bool)) {
+func eachEntry(visit func(word string, class Class, oneEdge bool)) {
 	for _, list := range lexicon {
 		start := -1
 		for i := 0; i <= len(list.words); i++ {
@@ -109,8 +109,8 @@ func each(visit func(word string, class Class, open bool)) {
 			case letter && start < 0:
 				start = i
 			case !letter && start >= 0:
-				word, open := strings.CutSuffix(list.words[start:i], "+")
-				visit(word, list.class, open)
+				word, oneEdge := strings.CutSuffix(list.words[start:i], "+")
+				visit(word, list.class, oneEdge)
 				start = -1
 			}
 		}
@@ -119,8 +119,8 @@ func each(visit func(word string, class Class, open bool)) {
 
 // at returns the longest lexicon word that begins at text[i:], with the union of its classes and its first place; it is
 // empty when there is none.
-func (b *book) at(text string, i int) Found {
-	f := Found{Start: i, End: i}
+func (x *wordIndex) longestAt(text string, i int) Match {
+	f := Match{Start: i, End: i}
 	rest := text[i:]
 	if len(rest) < 2 {
 		return f
@@ -128,7 +128,7 @@ func (b *book) at(text string, i int) Found {
 	length := 0
 	if len(rest) > 2 {
 		k := bucket(rest)
-		entries := b.entries[b.starts[k]:b.starts[k+1]]
+		entries := x.entries[x.starts[k]:x.starts[k+1]]
 		for j := range entries {
 			e := &entries[j]
 			n := len(e.word)
@@ -137,14 +137,14 @@ func (b *book) at(text string, i int) Found {
 			}
 			if n > length {
 				length = n
-				f.Class, f.Word, f.open = 0, e.place, e.open
+				f.Class, f.Index, f.oneEdge = 0, e.index, e.oneEdge
 			}
 			f.Class |= e.class
 		}
 	}
 	if length == 0 {
-		if k := pair(rest); k >= 0 && b.pairs[k] != 0 {
-			return Found{i, i + 2, b.pairs[k], b.places[k], false}
+		if k := pairSlot(rest); k >= 0 && x.pairClasses[k] != 0 {
+			return Match{i, i + 2, x.pairClasses[k], x.pairIndexes[k], false}
 		}
 	}
 	f.End += length
@@ -152,19 +152,19 @@ func (b *book) at(text string, i int) Found {
 }
 
 // may says whether a word may begin text, which has two bytes or more.
-func (b *book) may(text string) bool {
+func (x *wordIndex) mayStart(text string) bool {
 	if len(text) > 2 {
-		if k := bucket(text); b.starts[k] != b.starts[k+1] {
+		if k := bucket(text); x.starts[k] != x.starts[k+1] {
 			return true
 		}
 	}
-	k := pair(text)
-	return k >= 0 && b.pairs[k] != 0
+	k := pairSlot(text)
+	return k >= 0 && x.pairClasses[k] != 0
 }
 
 // Of returns the classes of word, 0 when it is no lure word.
-func Of(word string) Class {
-	if f := words.at(word, 0); f.End > 0 && f.End == len(word) {
+func Classes(word string) Class {
+	if f := lexiconIndex.longestAt(word, 0); f.End > 0 && f.End == len(word) {
 		return f.Class
 	}
 	return 0
@@ -174,22 +174,22 @@ func Of(word string) Class {
 // word of up to four letters counts only between edges, and one of five needs one edge: edges are the ends of the
 // label, hyphens, underscores, digits and other lure words. So "pay" is found in "pay-now" and in "paynow", not in
 // "payette".
-func In(label string, found []Found) []Found { return in(label, found, false) }
+func Find(label string, found []Match) []Match { return find(label, found, false) }
 
 // Loosely is like In, but takes one edge to be enough for those words of three and four letters that hardly any other
 // word begins or ends with: "coin" is found in "gamecoin" too.
-func Loosely(label string, found []Found) []Found { return in(label, found, true) }
+func FindLoosely(label string, found []Match) []Match { return find(label, found, true) }
 
-func in(label string, found []Found, loosely bool) []Found {
+func find(label string, found []Match, loose bool) []Match {
 	base := len(found)
 	for i := 0; i+1 < len(label); {
-		if !words.may(label[i:]) {
+		if !lexiconIndex.mayStart(label[i:]) {
 			i++
 			continue
 		}
-		if f := words.at(label, i); f.End > i {
+		if f := lexiconIndex.longestAt(label, i); f.End > i {
 			if f.End-i > 4 && label[f.End-1] == 's' && f.End < len(label) {
-				f = singular(label, f)
+				f = splitPlural(label, f)
 			}
 			found = append(found, f)
 			i = f.End
@@ -202,10 +202,10 @@ func in(label string, found []Found, loosely bool) []Found {
 		kept := found[base:base]
 		all := found[base:]
 		for k, f := range all {
-			left := f.Start == 0 || edge(label[f.Start-1]) || (len(kept) > 0 && kept[len(kept)-1].End == f.Start)
-			right := f.End == len(label) || edge(label[f.End]) || (k+1 < len(all) && all[k+1].Start == f.End)
+			left := f.Start == 0 || isEdge(label[f.Start-1]) || (len(kept) > 0 && kept[len(kept)-1].End == f.Start)
+			right := f.End == len(label) || isEdge(label[f.End]) || (k+1 < len(all) && all[k+1].Start == f.End)
 			switch n := f.End - f.Start; {
-			case n > 5 || left && right || (n == 5 || f.open && loosely) && (left || right):
+			case n > 5 || left && right || (n == 5 || f.oneEdge && loose) && (left || right):
 				kept = append(kept, f)
 			default:
 				dropped = true
@@ -215,7 +215,7 @@ func in(label string, found []Found, loosely bool) []Found {
 	}
 	kept := found[:base]
 	for _, f := range found[base:] {
-		if f.Class != decoy {
+		if f.Class != harmless {
 			kept = append(kept, f)
 		}
 	}
@@ -224,17 +224,17 @@ func in(label string, found []Found, loosely bool) []Found {
 
 // singular gives the plural's s, with which f ends, to the word after it where that makes two words of one: walletsync
 // is wallet and sync.
-func singular(label string, f Found) Found {
-	if next := words.at(label, f.End); next.End > next.Start {
+func splitPlural(label string, f Match) Match {
+	if next := lexiconIndex.longestAt(label, f.End); next.End > next.Start {
 		return f
 	}
-	if next := words.at(label, f.End-1); next.End-next.Start < 4 {
+	if next := lexiconIndex.longestAt(label, f.End-1); next.End-next.Start < 4 {
 		return f
 	}
-	if one := words.at(label[:f.End-1], f.Start); one.End == f.End-1 && one.Class != 0 {
+	if one := lexiconIndex.longestAt(label[:f.End-1], f.Start); one.End == f.End-1 && one.Class != 0 {
 		return one
 	}
 	return f
 }
 
-func edge(c byte) bool { return c == '-' || c == '_' || (c >= '0' && c <= '9') }
+func isEdge(c byte) bool { return c == '-' || c == '_' || (c >= '0' && c <= '9') }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-func TestIn(t *testing.T) {
+func TestFind(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		label string
@@ -38,7 +38,7 @@ func TestIn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var got []string
-			for _, f := range In(tt.label, nil) {
+			for _, f := range Find(tt.label, nil) {
 				got = append(got, tt.label[f.Start:f.End])
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -49,7 +49,7 @@ func TestIn(t *testing.T) {
 }
 
 // Open words need one edge where they are read loosely, other short words need both as ever.
-func TestLoosely(t *testing.T) {
+func TestFindLoosely(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ strictly, loosely []string }{
 		"gamecoin":      {nil, []string{"coin"}},
@@ -61,9 +61,9 @@ func TestLoosely(t *testing.T) {
 	}
 	for label, tt := range tests {
 		for _, read := range []struct {
-			how  func(string, []Found) []Found
+			how  func(string, []Match) []Match
 			want []string
-		}{{In, tt.strictly}, {Loosely, tt.loosely}} {
+		}{{Find, tt.strictly}, {FindLoosely, tt.loosely}} {
 			var got []string
 			for _, f := range read.how(label, nil) {
 				got = append(got, label[f.Start:f.End])
@@ -75,16 +75,16 @@ func TestLoosely(t *testing.T) {
 	}
 }
 
-func TestInAppends(t *testing.T) {
+func TestFindAppends(t *testing.T) {
 	t.Parallel()
-	got := In("partnership-login", []Found{{Start: 1, End: 2, Class: Work, Word: 7}})
-	want := []Found{{Start: 1, End: 2, Class: Work, Word: 7}, {Start: 12, End: 17, Class: Login}}
-	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Found{})); diff != "" {
+	got := Find("partnership-login", []Match{{Start: 1, End: 2, Class: Work, Index: 7}})
+	want := []Match{{Start: 1, End: 2, Class: Work, Index: 7}, {Start: 12, End: 17, Class: Login}}
+	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Match{})); diff != "" {
 		t.Errorf("In (-want +got):\n%s", diff)
 	}
 }
 
-func TestOf(t *testing.T) {
+func TestClasses(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		word string
@@ -95,14 +95,14 @@ func TestOf(t *testing.T) {
 		"no lure":       {"blumen", 0},
 		"start of one":  {"logi", 0},
 		"longer":        {"loginx", 0},
-		"a decoy":       {"partnership", decoy},
+		"a decoy":       {"partnership", harmless},
 		"empty":         {"", 0},
 		"single letter": {"a", 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := Of(tt.word); got != tt.want {
+			if got := Classes(tt.word); got != tt.want {
 				t.Errorf("Of(%q) = %b, want %b", tt.word, got, tt.want)
 			}
 		})
@@ -113,33 +113,33 @@ func TestOf(t *testing.T) {
 func TestLexicon(t *testing.T) {
 	t.Parallel()
 	firsts := map[string]uint16{}
-	place := uint16(0)
+	index := uint16(0)
 	Each(func(word string, class Class) {
 		if len(word) < 2 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 			t.Errorf("%q cannot stand in a label", word)
 		}
 		if _, ok := firsts[word]; !ok || len(word) == 2 {
-			firsts[word] = place
+			firsts[word] = index
 		}
-		place++
-		if f := words.at(word, 0); f.End != len(word) || f.Class&class != class {
+		index++
+		if f := lexiconIndex.longestAt(word, 0); f.End != len(word) || f.Class&class != class {
 			t.Errorf("looking up %q finds %d letters of class %b", word, f.End, f.Class)
 		}
 	})
 	for word, want := range firsts {
-		if f := words.at(word, 0); f.Word != want {
-			t.Errorf("%q stands at %d of the lexicon, want %d", word, f.Word, want)
+		if f := lexiconIndex.longestAt(word, 0); f.Index != want {
+			t.Errorf("%q stands at %d of the lexicon, want %d", word, f.Index, want)
 		}
 	}
 }
 
-func FuzzIn(f *testing.F) {
+func FuzzFind(f *testing.F) {
 	f.Add("secureaccountverify-24")
 	f.Add("paypäl-wallets\xff")
 	f.Fuzz(func(t *testing.T, label string) {
 		at := 0
-		for _, found := range In(label, nil) {
-			if found.Start < at || found.End <= found.Start || found.End > len(label) || found.Class == decoy {
+		for _, found := range Find(label, nil) {
+			if found.Start < at || found.End <= found.Start || found.End > len(label) || found.Class == harmless {
 				t.Fatalf("In(%q) finds %+v after %d", label, found, at)
 			}
 			at = found.End
@@ -147,10 +147,10 @@ func FuzzIn(f *testing.F) {
 	})
 }
 
-func BenchmarkIn(b *testing.B) {
-	var space [16]Found
+func BenchmarkFind(b *testing.B) {
+	var space [16]Match
 	b.ReportAllocs()
 	for b.Loop() {
-		In("secureaccountverify-blumenwiese", space[:0])
+		Find("secureaccountverify-blumenwiese", space[:0])
 	}
 }

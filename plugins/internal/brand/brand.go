@@ -29,10 +29,10 @@ const (
 
 // Brand is a name that fraud borrows.
 type Brand struct {
-	Key  string // how labels spell it: lower-case ASCII without hyphens
-	Name string // as its owner writes it
-	kind Kind   // with flags
-	Own  string // its domains, parted by spaces; see Owns
+	Key     string // how labels spell it: lower-case ASCII without hyphens
+	Name    string // as its owner writes it
+	kind    Kind   // with flags
+	Domains string // its domains, parted by spaces; see Owns
 }
 
 // Kind returns the brand's kind without flags.
@@ -65,31 +65,31 @@ func At(i int) *Brand {
 }
 
 // Ownership says whose a domain is.
-type Ownership byte
+type Relation byte
 
 // How a domain stands to a brand.
 const (
-	Stranger Ownership = iota
+	Unrelated Relation = iota
 	// fits the naming of a brand's branches, or is its name under a suffix open to all: anybody could imitate it
-	Akin
-	Owner // is on the list of the brand's own domains
+	Plausible
+	Owned // is on the list of the brand's own domains
 )
 
 // Owns says whether h is one of b's domains. Each of b.Own is a registrable domain or a full name; ".*" at its end
 // stands for every ICANN suffix that is neither risky nor a slip for .com, as large brands register their name
 // everywhere: there the domain is the brand's under the suffixes of countries, com, net and org, and akin to it under
 // the others. Another "*" stands for letters that local branches put there.
-func (b *Brand) Owns(h *suffix.Host) Ownership {
-	best := Stranger
-	for pattern, rest := nextWord(b.Own); pattern != ""; pattern, rest = nextWord(rest) {
-		best = max(best, fits(h, pattern))
+func (b *Brand) RelationTo(h *suffix.Host) Relation {
+	best := Unrelated
+	for pattern, rest := nextWord(b.Domains); pattern != ""; pattern, rest = nextWord(rest) {
+		best = max(best, matchPattern(h, pattern))
 	}
 	return best
 }
 
 // EndsIn says whether one of b's addresses is its key with label next to it, as co in paypal.co.uk.
-func (b *Brand) EndsIn(label string) bool {
-	for pattern, others := nextWord(b.Own); pattern != ""; pattern, others = nextWord(others) {
+func (b *Brand) OwnsUnder(label string) bool {
+	for pattern, others := nextWord(b.Domains); pattern != ""; pattern, others = nextWord(others) {
 		if rest, ok := strings.CutPrefix(pattern, b.Key+"."); ok &&
 			(rest == label || strings.HasPrefix(rest, label+".")) {
 			return true
@@ -99,29 +99,29 @@ func (b *Brand) EndsIn(label string) bool {
 }
 
 // fits says how h stands to one pattern of Brand.Own.
-func fits(h *suffix.Host, pattern string) Ownership {
+func matchPattern(h *suffix.Host, pattern string) Relation {
 	stem, everywhere := strings.CutSuffix(pattern, ".*")
 	if !everywhere {
 		if pattern == h.ASCII || glob(pattern, h.Registrable) {
-			return standing(pattern)
+			return patternRelation(pattern)
 		}
-		return Stranger
+		return Unrelated
 	}
 	name := len(h.Registrable) - len(h.Suffix) - 1
-	if h.Private || name <= 0 || suffix.Risk(h.TLD) > 0 || suffix.Slip(h.Suffix) > 0 ||
+	if h.Private || name <= 0 || suffix.RiskPoints(h.TLD) > 0 || suffix.TypoPoints(h.Suffix) > 0 ||
 		!glob(stem, h.Registrable[:name]) {
-		return Stranger
+		return Unrelated
 	}
-	if !settled(h.TLD) {
-		return Akin
+	if !usuallyOwned(h.TLD) {
+		return Plausible
 	}
-	return standing(stem)
+	return patternRelation(stem)
 }
 
 // settled says whether large brands hold their name under tld nearly always. Of 150 reported names that are a brand's
 // and nothing else, most lay under generic suffixes, of which brands take a few each, and under those of French
 // territories.
-func settled(tld string) bool {
+func usuallyOwned(tld string) bool {
 	switch tld {
 	case "com", "net", "org":
 		return true
@@ -131,11 +131,11 @@ func settled(tld string) bool {
 	return len(tld) == 2 || strings.HasPrefix(tld, "xn--")
 }
 
-func standing(pattern string) Ownership {
+func patternRelation(pattern string) Relation {
 	if strings.Contains(pattern, "*") {
-		return Akin
+		return Plausible
 	}
-	return Owner
+	return Owned
 }
 
 // glob matches s against a pattern in which each "*" stands for any run of bytes without a dot.

@@ -8,33 +8,33 @@ import (
 	"assay/plugins/internal/wordlist"
 )
 
-func TestOwns(t *testing.T) {
+func TestRelationTo(t *testing.T) {
 	t.Parallel()
-	b := Brand{Key: "blumen", Own: "blumen.* blumen-shop.com blumen-*.de shop.example.net"}
+	b := Brand{Key: "blumen", Domains: "blumen.* blumen-shop.com blumen-*.de shop.example.net"}
 	tests := map[string]struct {
 		host suffix.Host
-		want Ownership
+		want Relation
 	}{
-		"any suffix":       {suffix.Host{Registrable: "blumen.co.uk", Suffix: "co.uk", TLD: "uk"}, Owner},
-		"risky suffix":     {suffix.Host{Registrable: "blumen.top", Suffix: "top", TLD: "top"}, Stranger},
-		"slip of a suffix": {suffix.Host{Registrable: "blumen.cm", Suffix: "cm", TLD: "cm"}, Stranger},
+		"any suffix":       {suffix.Host{Registrable: "blumen.co.uk", Suffix: "co.uk", TLD: "uk"}, Owned},
+		"risky suffix":     {suffix.Host{Registrable: "blumen.top", Suffix: "top", TLD: "top"}, Unrelated},
+		"slip of a suffix": {suffix.Host{Registrable: "blumen.cm", Suffix: "cm", TLD: "cm"}, Unrelated},
 		"shared suffix": {suffix.Host{Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com",
-			Private: true}, Stranger},
-		"suffix open to all": {suffix.Host{Registrable: "blumen.wine", Suffix: "wine", TLD: "wine"}, Akin},
-		"French territory":   {suffix.Host{Registrable: "blumen.re", Suffix: "re", TLD: "re"}, Akin},
+			Private: true}, Unrelated},
+		"suffix open to all": {suffix.Host{Registrable: "blumen.wine", Suffix: "wine", TLD: "wine"}, Plausible},
+		"French territory":   {suffix.Host{Registrable: "blumen.re", Suffix: "re", TLD: "re"}, Plausible},
 		"country's script": {suffix.Host{Registrable: "blumen.xn--fiqs8s", Suffix: "xn--fiqs8s", TLD: "xn--fiqs8s"},
-			Owner},
-		"listed":       {suffix.Host{Registrable: "blumen-shop.com", Suffix: "com", TLD: "com"}, Owner},
-		"local branch": {suffix.Host{Registrable: "blumen-musterstadt.de", Suffix: "de", TLD: "de"}, Akin},
+			Owned},
+		"listed":       {suffix.Host{Registrable: "blumen-shop.com", Suffix: "com", TLD: "com"}, Owned},
+		"local branch": {suffix.Host{Registrable: "blumen-musterstadt.de", Suffix: "de", TLD: "de"}, Plausible},
 		"full name": {suffix.Host{ASCII: "shop.example.net", Registrable: "example.net", Suffix: "net",
-			TLD: "net"}, Owner},
-		"longer name":         {suffix.Host{Registrable: "blumenwiese.com", Suffix: "com", TLD: "com"}, Stranger},
-		"suffix of the label": {suffix.Host{Registrable: "xblumen.com", Suffix: "com", TLD: "com"}, Stranger},
+			TLD: "net"}, Owned},
+		"longer name":         {suffix.Host{Registrable: "blumenwiese.com", Suffix: "com", TLD: "com"}, Unrelated},
+		"suffix of the label": {suffix.Host{Registrable: "xblumen.com", Suffix: "com", TLD: "com"}, Unrelated},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := b.Owns(&tt.host); got != tt.want {
+			if got := b.RelationTo(&tt.host); got != tt.want {
 				t.Errorf("Owns(%+v) = %d, want %d", tt.host, got, tt.want)
 			}
 		})
@@ -56,7 +56,7 @@ func TestTables(t *testing.T) {
 		if len(b.Key) < 5 && b.Kind() != Short {
 			t.Errorf("%s has %d letters and would be found inside words", b.Key, len(b.Key))
 		}
-		if b.Own == "" || b.Name == "" {
+		if b.Domains == "" || b.Name == "" {
 			t.Errorf("%s has no name or no domain of its own", b.Key)
 		}
 	}
@@ -87,10 +87,10 @@ func TestSiteAt(t *testing.T) {
 	}
 }
 
-func TestKnown(t *testing.T) {
+func TestOwnerName(t *testing.T) {
 	t.Parallel()
 	var index Index
-	index.Bind()
+	index.Fill()
 	tests := map[string]struct {
 		host suffix.Host
 		want string
@@ -120,17 +120,17 @@ func TestKnown(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := index.Known(&tt.host); got != tt.want {
+			if got := index.OwnerName(&tt.host); got != tt.want {
 				t.Errorf("Known(%+v) = %q, want %q", tt.host, got, tt.want)
 			}
 		})
 	}
 }
 
-func TestOf(t *testing.T) {
+func TestLookup(t *testing.T) {
 	t.Parallel()
 	var index Index
-	index.Bind()
+	index.Fill()
 	brands := map[string]*Brand{}
 	for i := range Count() {
 		brands[At(i).Key] = At(i)
@@ -139,58 +139,58 @@ func TestOf(t *testing.T) {
 		host   suffix.Host
 		likely string // a key
 		want   string // a name
-		how    Ownership
+		how    Relation
 	}{
 		"listed": {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "paypal", "PayPal",
-			Owner},
+			Owned},
 		"another's": {suffix.Host{Registrable: "paypay.ne.jp", Suffix: "ne.jp", TLD: "jp"}, "paypal", "PayPay",
-			Owner},
+			Owned},
 		"suffix open to all": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, "paypal", "PayPal",
-			Akin},
+			Plausible},
 		"local branch": {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, "dhl", "DHL",
-			Akin},
+			Plausible},
 		"service": {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com"}, "sharepoint",
-			"SharePoint", Owner},
+			"SharePoint", Owned},
 		"service's customer": {
 			suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com", Subdomain: "acme"}, "sharepoint", "",
-			Stranger,
+			Unrelated,
 		},
 		"published pages": {
 			suffix.Host{ASCII: "sites.google.com", Registrable: "google.com", Suffix: "com", TLD: "com",
 				Subdomain: "sites"},
-			"google", "", Stranger,
+			"google", "", Unrelated,
 		},
 		"brand's own host": {
 			suffix.Host{ASCII: "mail.google.com", Registrable: "google.com", Suffix: "com", TLD: "com",
 				Subdomain: "mail"},
-			"google", "Google", Owner,
+			"google", "Google", Owned,
 		},
-		"stranger": {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, "paypal", "", Stranger},
+		"stranger": {suffix.Host{Registrable: "blumen.de", Suffix: "de", TLD: "de"}, "paypal", "", Unrelated},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, how := index.Of(&tt.host, brands[tt.likely])
+			b, relation := index.Lookup(&tt.host, brands[tt.likely])
 			got := ""
 			if b != nil {
 				got = b.Name
 			}
-			if got != tt.want || how != tt.how {
-				t.Errorf("Of(%+v, %s) = %q, %d, want %q, %d", tt.host, tt.likely, got, how, tt.want, tt.how)
+			if got != tt.want || relation != tt.how {
+				t.Errorf("Of(%+v, %s) = %q, %d, want %q, %d", tt.host, tt.likely, got, relation, tt.want, tt.how)
 			}
 		})
 	}
 }
 
-func TestPublishedSearchable(t *testing.T) {
+func TestPublishingHostsSearchable(t *testing.T) {
 	t.Parallel()
-	if fault := wordlist.Fault(published); fault != "" {
+	if fault := wordlist.Fault(publishingHosts); fault != "" {
 		t.Errorf("the list breaks at %q", fault)
 	}
 }
 
-func BenchmarkBind(b *testing.B) {
+func BenchmarkFill(b *testing.B) {
 	for b.Loop() {
-		new(Index).Bind()
+		new(Index).Fill()
 	}
 }

@@ -122,5 +122,5 @@ func NextSite(start int) (label string, next int) {
 func SiteAt(start int) *Brand {
 	label, next := NextSite(start)
 	domain := Sites[start : next-1]
-	return &Brand{Key: strings.ReplaceAll(label, "-", ""), Name: domain, kind: Site, Own: label + ".* " + domain}
+	return &Brand{Key: strings.ReplaceAll(label, "-", ""), Name: domain, kind: Site, Domains: label + ".* " + domain}
 }

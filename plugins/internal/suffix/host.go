@@ -37,7 +37,7 @@ func Read(c *sdk.Check) (h Host, ok bool) {
 		}
 	}
 	h.Private = c.Get("domain.suffix_kind") == "private"
-	if site, rest, ok := Site(h.Registrable, h.Subdomain); ok {
+	if site, rest, ok := SplitSite(h.Registrable, h.Subdomain); ok {
 		h.Suffix, h.Registrable = h.Registrable, site+"."+h.Registrable
 		h.Name, h.Subdomain, h.Private = site, rest, true
 	}
@@ -45,4 +45,4 @@ func Read(c *sdk.Check) (h Host, ok bool) {
 }
 
 // Hosted says whether anybody puts up pages under the suffix.
-func (h *Host) Hosted() bool { return h.Private && !Neutral(h.Suffix) }
+func (h *Host) OnSharedHosting() bool { return h.Private && !Neutral(h.Suffix) }

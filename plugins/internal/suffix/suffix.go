@@ -12,7 +12,7 @@ import (
 // others: each about nine times the log of how much more of the reports than of the benign names end in it, counted
 // over 16 lists of reports with the loudest list left out, and kept only with at least 60 reports from three lists. A
 // suffix alone never leads to a review.
-func Risk(tld string) int {
+func RiskPoints(tld string) int {
 	switch tld {
 	case "cyou":
 		return 27
@@ -59,7 +59,7 @@ func Risk(tld string) int {
 }
 
 // Slip gives points, 0 to 75, to suffixes that are .com, .org or .net with a letter lost.
-func Slip(suffix string) int {
+func TypoPoints(suffix string) int {
 	switch suffix {
 	case "cm", "om", "ne":
 		return 75
@@ -133,7 +133,7 @@ func HostedOdds(suffix string) int {
 
 // neutral lists shared suffixes under which projects, companies' own services, delivery networks and people's own
 // devices are named.
-const neutral = "" +
+const neutralSuffixes = "" +
 	"akamai.net akamaihd.net akamaized.net appspot.com awsglobalaccelerator.com azurecontainerapps.io " +
 	"azureedge.net azurewebsites.net cloudapp.azure.com cloudapp.net cloudfront.net debian.net dyndns.org " +
 	"edgesuite.net elb.amazonaws.com eu.org fastly.net freedesktop.org github.io gitlab.io googleapis.com " +
@@ -143,7 +143,7 @@ const neutral = "" +
 // Neutral says whether names under a shared suffix are mostly chosen by developers, so that brands' and lures' words in
 // them say little.
 func Neutral(suffix string) bool {
-	return wordlist.Has(neutral, suffix) || strings.HasSuffix(suffix, ".amazonaws.com") &&
+	return wordlist.Has(neutralSuffixes, suffix) || strings.HasSuffix(suffix, ".amazonaws.com") &&
 		!strings.HasPrefix(suffix, "s3")
 }
 
@@ -163,7 +163,7 @@ func Restricted(suffix string) bool {
 }
 
 // builders lists site builders and free hosts that no public suffix list holds, under which anybody names a site.
-const builders = "" +
+const siteBuilders = "" +
 	"000webhostapp.com 25u.com 42web.io 50webs.com altervista.org angelfire.com at.ua beehiiv.com bigcartel.com " +
 	"bio.link blog.hu blog.jp bravesites.com byethost.com canalblog.com canva.site cargo.site carrd.co " +
 	"clickfunnels.com cloudwaysapps.com ct.ws dreamwidth.org dumb1.com durable.co dynamic-dns.net dynssl.com " +
@@ -180,18 +180,18 @@ const builders = "" +
 	"yolasite.com zyrosite.com "
 
 // tenants lists services that give each customer a label, be it a shop's help desk, a firm's files or a fan's pages.
-const tenants = "" +
+const tenantServices = "" +
 	"atlassian.net bandcamp.com deviantart.com fandom.com freshdesk.com hubspot.com onmicrosoft.com sharepoint.com " +
 	"typeform.com wikia.com zendesk.com "
 
 // Tenants says whether names below registrable are its customers', though nobody puts up a site of any kind there: such
 // a name is neither the service's own nor one of a free host.
-func Tenants(registrable string) bool { return wordlist.Has(tenants, registrable) }
+func HasTenants(registrable string) bool { return wordlist.Has(tenantServices, registrable) }
 
 // Site returns the label that the owner of a site under such a host chose, and what stands left of it; ok is false when
 // registrable is no such host or nothing stands left of it.
-func Site(registrable, subdomain string) (name, rest string, ok bool) {
-	if subdomain == "" || !wordlist.Has(builders, registrable) {
+func SplitSite(registrable, subdomain string) (name, rest string, ok bool) {
+	if subdomain == "" || !wordlist.Has(siteBuilders, registrable) {
 		return "", "", false
 	}
 	if dot := strings.LastIndexByte(subdomain, '.'); dot >= 0 {

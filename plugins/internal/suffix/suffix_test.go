@@ -9,7 +9,7 @@ import (
 	"assay/sdk"
 )
 
-func TestRisk(t *testing.T) {
+func TestRiskPoints(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		tld  string
@@ -29,7 +29,7 @@ func TestRisk(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := Risk(tt.tld); got != tt.want {
+			if got := RiskPoints(tt.tld); got != tt.want {
 				t.Errorf("Risk(%q) = %d, want %d", tt.tld, got, tt.want)
 			}
 		})
@@ -45,7 +45,7 @@ func TestRiskNeverReachesReviewAlone(t *testing.T) {
 	}
 	seen := 0
 	for _, word := range strings.Split(string(source), `"`) {
-		switch points := Risk(word); {
+		switch points := RiskPoints(word); {
 		case points == 0:
 		case points > 30 || Odds(word) <= 0:
 			t.Errorf("%s is worth %d points with odds of %d", word, points, Odds(word))
@@ -67,20 +67,20 @@ func TestOdds(t *testing.T) {
 	}
 }
 
-func TestSlip(t *testing.T) {
+func TestTypoPoints(t *testing.T) {
 	t.Parallel()
 	for suffix, want := range map[string]int{"cm": 75, "om": 75, "ne": 75, "co": 60, "com": 0, "co.uk": 0, "": 0} {
-		if got := Slip(suffix); got != want {
+		if got := TypoPoints(suffix); got != want {
 			t.Errorf("Slip(%q) = %d, want %d", suffix, got, want)
 		}
 	}
 }
 
-func TestTenants(t *testing.T) {
+func TestHasTenants(t *testing.T) {
 	t.Parallel()
 	for registrable, want := range map[string]bool{"zendesk.com": true, "endesk.com": false, "google.com": false,
 		"": false} {
-		if got := Tenants(registrable); got != want {
+		if got := HasTenants(registrable); got != want {
 			t.Errorf("Tenants(%q) = %v, want %v", registrable, got, want)
 		}
 	}
@@ -88,7 +88,7 @@ func TestTenants(t *testing.T) {
 
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
-	for name, list := range map[string]string{"neutral": neutral, "builders": builders, "tenants": tenants} {
+	for name, list := range map[string]string{"neutral": neutralSuffixes, "builders": siteBuilders, "tenants": tenantServices} {
 		if fault := wordlist.Fault(list); fault != "" {
 			t.Errorf("the list of %s breaks at %q", name, fault)
 		}
@@ -207,7 +207,7 @@ func TestRestricted(t *testing.T) {
 	}
 }
 
-func TestSite(t *testing.T) {
+func TestSplitSite(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
 		registrable, subdomain string
@@ -228,7 +228,7 @@ func TestSite(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			name, rest, ok := Site(tt.registrable, tt.subdomain)
+			name, rest, ok := SplitSite(tt.registrable, tt.subdomain)
 			if name != tt.name || rest != tt.rest || ok != tt.ok {
 				t.Errorf("Site(%q, %q) = %q, %q, %v", tt.registrable, tt.subdomain, name, rest, ok)
 			}

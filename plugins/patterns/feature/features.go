@@ -64,7 +64,7 @@ const (
 
 func kindOf(h *suffix.Host) int {
 	switch {
-	case h.Hosted():
+	case h.OnSharedHosting():
 		return sites
 	case h.Private:
 		return machines
@@ -343,7 +343,7 @@ func (n *Name) posing() (id int, part string) {
 			return glued, "www"
 		}
 	}
-	if n.Hyphens > 0 && (n.kind == sites || n.kind < machines && suffix.Risk(n.Host.TLD) > 0) {
+	if n.Hyphens > 0 && (n.kind == sites || n.kind < machines && suffix.RiskPoints(n.Host.TLD) > 0) {
 		if part = posingCountry(n.Host.Name); part != "" {
 			return country, part
 		}

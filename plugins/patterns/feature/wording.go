@@ -121,10 +121,10 @@ func (w *Wording) read(h *suffix.Host) {
 
 // add reads the bait words of one label, without padding and repeated words, and reports whether they cover it.
 func (w *Wording) add(label string, left bool) (covered bool) {
-	var space [MaxWords]bait.Found
+	var space [MaxWords]bait.Match
 	at := 0
 	covered = true
-	for _, f := range bait.Loosely(label, space[:0]) {
+	for _, f := range bait.FindLoosely(label, space[:0]) {
 		covered = covered && isFiller(label[at:f.Start])
 		at = f.End
 		if !left {
@@ -134,7 +134,7 @@ func (w *Wording) add(label string, left bool) (covered bool) {
 		if class == 0 || w.n == MaxWords || w.holds(text) {
 			continue
 		}
-		w.words[w.n] = Word{text, class, f.Word}
+		w.words[w.n] = Word{text, class, f.Index}
 		w.n++
 		themes := themesOf(class)
 		if left {

@@ -8,7 +8,7 @@ import (
 )
 
 // database is what the tables need of Unicode.
-type database struct {
+type unicodeData struct {
 	version    string            // of UTS 39's data
 	prototypes map[rune]string   // confusables.txt: what each character's skeleton is (UTS 39, section 4)
 	allowed    map[rune]bool     // IdentifierStatus.txt: letters of living languages' spelling (UTS 39, section 3.1)
@@ -17,8 +17,8 @@ type database struct {
 
 var versionLine = regexp.MustCompile(`(?m)^# Version: ([0-9.]+)\s*$`)
 
-func readUnicode(confusables, status, scripts, extensions string) (*database, error) {
-	d := &database{prototypes: map[rune]string{}, allowed: map[rune]bool{}, scripts: map[rune][]string{}}
+func readUnicode(confusables, status, scripts, extensions string) (*unicodeData, error) {
+	d := &unicodeData{prototypes: map[rune]string{}, allowed: map[rune]bool{}, scripts: map[rune][]string{}}
 	version := versionLine.FindStringSubmatch(confusables)
 	if version == nil {
 		return nil, fmt.Errorf("reading confusables.txt: no line tells its version")

@@ -48,7 +48,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	source, err := u.source()
+	source, err := u.goSource()
 	if err != nil {
 		return err
 	}

@@ -30,17 +30,17 @@ func TestLikeness(t *testing.T) {
 		want likeness
 		ok   bool
 	}{
-		"confusable":       {'а', likeness{"a", same}, true},
-		"ligature":         {'œ', likeness{"oe", same}, true},
+		"confusable":       {'а', likeness{"a", identical}, true},
+		"ligature":         {'œ', likeness{"oe", identical}, true},
 		"decomposed":       {'é', likeness{"e", accented}, true},
 		"Cyrillic, marked": {'ӓ', likeness{"a", accented}, true},
 		"m is drawn as rn": {'ɱ', likeness{"m", accented}, true}, // its status is set below
 		"small capital":    {'в', likeness{"b", similar}, true},
 		"not in use":       {'ɑ', likeness{"a", rare}, true},
-		"slash":            {'ノ', likeness{"", stop}, true},
-		"apostrophe":       {'ʹ', likeness{"", sign}, true},
-		"bar":              {'ー', likeness{"", sign}, true},
-		"mark":             {'\u0323', likeness{"", mark}, true},
+		"slash":            {'ノ', likeness{"", dotLike}, true},
+		"apostrophe":       {'ʹ', likeness{"", hyphenLike}, true},
+		"bar":              {'ー', likeness{"", hyphenLike}, true},
+		"mark":             {'\u0323', likeness{"", combining}, true},
 		"nothing alike":    {'ж', likeness{}, false},
 	}
 	d.allowed['ɱ'] = true
@@ -54,7 +54,7 @@ func TestLikeness(t *testing.T) {
 	}
 }
 
-func TestAugmented(t *testing.T) {
+func TestAugmentedScripts(t *testing.T) {
 	t.Parallel()
 	d, err := readUnicode(someConfusables, someStatus, someScripts, someExtensions)
 	if err != nil {
@@ -65,8 +65,8 @@ func TestAugmented(t *testing.T) {
 		'\U00010900': "another script", '\u0301': "", '\u0363': "Latin",
 	} {
 		var got []string
-		for i, name := range names() {
-			if d.augmented(r)&(1<<i) != 0 {
+		for i, name := range bitNames() {
+			if d.augmentedScripts(r)&(1<<i) != 0 {
 				got = append(got, name)
 			}
 		}

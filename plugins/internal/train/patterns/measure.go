@@ -167,7 +167,7 @@ func measure(out io.Writer, rows []*row, jobs int, absent bool, say func(string,
 				has  func(scored) bool
 			}{
 				{"  under .com alone", func(s scored) bool { return s.host.Suffix == "com" }},
-				{"  shared hosts alone", func(s scored) bool { return s.host.Hosted() }},
+				{"  shared hosts alone", func(s scored) bool { return s.host.OnSharedHosting() }},
 			} {
 				these := slices.DeleteFunc(slices.Clone(all), func(s scored) bool { return !some.has(s) })
 				a, at := judge(these)

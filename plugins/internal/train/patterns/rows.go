@@ -120,7 +120,7 @@ func weigh(rows []*row) {
 	}
 	for _, key := range []func(*row) string{
 		func(r *row) string { return r.source + " " + side(r.bad) },
-		func(r *row) string { return fmt.Sprint(r.bad, r.host.Hosted()) },
+		func(r *row) string { return fmt.Sprint(r.bad, r.host.OnSharedHosting()) },
 	} {
 		target, pool := map[string]float64{}, map[string]float64{}
 		var ofTarget, ofPool float64

@@ -9,11 +9,11 @@ import (
 )
 
 // maxSlack is the largest tolerance.
-const maxSlack = 3
+const maxEditLimit = 3
 
 // tolerance is how many letters of a key may differ: none below five letters, more as the key grows, since long names
 // have few neighbours that mean something else.
-func tolerance(letters int) int {
+func editLimit(letters int) int {
 	switch {
 	case letters < 5:
 		return 0
@@ -22,46 +22,46 @@ func tolerance(letters int) int {
 	case letters < 13:
 		return 2
 	}
-	return maxSlack
+	return maxEditLimit
 }
 
 // commonTails end many names of banks, couriers and the like: a key that ends in one is told apart by its head only.
-var commonTails = [...]string{"bank", "express", "connect", "games", "mobile", "post", "market", "cloud", "direct",
+var commonEndings = [...]string{"bank", "express", "connect", "games", "mobile", "post", "market", "cloud", "direct",
 	"mail",
 	"pay", "wallet", "card", "swap", "scan", "point", "energy", "park", "land", "social", "finance", "internet",
 	"trade",
 	"contact", "money", "craft", "station", "media", "box", "coin", "check", "vision", "public", "national", "america"}
 
 // slack is the tolerance of key, less where only its head tells it apart.
-func slack(key string) int {
-	for _, tail := range commonTails {
+func keyEditLimit(key string) int {
+	for _, tail := range commonEndings {
 		if head, ok := strings.CutSuffix(key, tail); ok {
-			return min(1, tolerance(len(head)+3))
+			return min(1, editLimit(len(head)+3))
 		}
 	}
-	return tolerance(len(key))
+	return editLimit(len(key))
 }
 
 // distance counts the letters to insert, drop, change or swap with a neighbour to turn a into b (optimal string
 // alignment), up to most; beyond that it returns most+1. Neither may be longer than maxLetters*2.
-func distance(a, b []byte, most int) int {
+func distance(a, b []byte, limit int) int {
 	var rows [3][maxLetters*2 + 1]uint8
 	before, above, row := &rows[0], &rows[1], &rows[2]
-	if len(a)-len(b) > most || len(b)-len(a) > most {
-		return most + 1
+	if len(a)-len(b) > limit || len(b)-len(a) > limit {
+		return limit + 1
 	}
 	for j := range len(b) + 1 {
 		above[j] = uint8(j)
 	}
-	far := uint8(most + 1)
+	far := uint8(limit + 1)
 	for i := 1; i <= len(a); i++ {
-		first, last := max(i-most, 1), min(i+most, len(b)) // cells beyond cost more than most
+		first, last := max(i-limit, 1), min(i+limit, len(b)) // cells beyond cost more than most
 		row[first-1] = far
 		if first == 1 {
-			row[0] = uint8(min(i, most+1))
+			row[0] = uint8(min(i, limit+1))
 		}
 		least := row[first-1]
-		if last == i+most {
+		if last == i+limit {
 			above[last] = far
 		}
 		for j := first; j <= last; j++ {
@@ -76,53 +76,53 @@ func distance(a, b []byte, most int) int {
 			row[j] = cost
 			least = min(least, cost)
 		}
-		if int(least) > most {
-			return most + 1
+		if int(least) > limit {
+			return limit + 1
 		}
 		before, above, row = above, row, before
 	}
-	return min(int(above[len(b)]), most+1)
+	return min(int(above[len(b)]), limit+1)
 }
 
 // slip is the one difference between a word and a key.
-type slip struct {
-	text    string
-	natural bool // a slip that fingers make or eyes miss, rather than any other letter
-	other   bool // one letter stands for another
-	several bool // more than one letter differs as written, though not to the eye
+type typo struct {
+	text         string
+	likely       bool // a slip that fingers make or eyes miss, rather than any other letter
+	substitution bool // one letter stands for another
+	multiple     bool // more than one letter differs as written, though not to the eye
 }
 
 // slipOf describes how written, which folds to a text one edit from key's, differs from key.
-func slipOf(written, key string) slip {
+func typoOf(written, key string) typo {
 	written = strings.ReplaceAll(written, "-", "")
-	head, tail := shared(written, key)
+	head, tail := commonEnds(written, key)
 	mine, theirs := written[head:len(written)-tail], key[head:len(key)-tail]
 	switch {
 	case len(mine) == 2 && len(theirs) == 2 && mine[0] == theirs[1] && mine[1] == theirs[0]:
-		return slip{text: "letters " + theirs + " swapped", natural: true}
+		return typo{text: "letters " + theirs + " swapped", likely: true}
 	case len(theirs) == 0 && len(mine) == 1:
 		doubled := head > 0 && written[head-1] == mine[0] || head+1 < len(written) && written[head+1] == mine[0]
 		if doubled {
-			return slip{text: "letter " + mine + " doubled", natural: true}
+			return typo{text: "letter " + mine + " doubled", likely: true}
 		}
-		beside := head > 0 && neighbours(mine[0], written[head-1]) ||
-			head+1 < len(written) && neighbours(mine[0], written[head+1])
-		return slip{text: "extra " + letter(mine), natural: beside}
+		beside := head > 0 && areNeighbours(mine[0], written[head-1]) ||
+			head+1 < len(written) && areNeighbours(mine[0], written[head+1])
+		return typo{text: "extra " + describeLetters(mine), likely: beside}
 	case len(mine) == 0 && len(theirs) == 1:
-		return slip{text: "letter " + theirs + " missing", natural: true}
+		return typo{text: "letter " + theirs + " missing", likely: true}
 	case len(mine) == 1 && len(theirs) == 1:
-		alike := neighbours(mine[0], theirs[0]) || vowel(mine[0]) && vowel(theirs[0])
-		return slip{text: letter(mine) + " for " + letter(theirs), natural: alike, other: true}
+		alike := areNeighbours(mine[0], theirs[0]) || isVowel(mine[0]) && isVowel(theirs[0])
+		return typo{text: describeLetters(mine) + " for " + describeLetters(theirs), likely: alike, substitution: true}
 	case mine == "":
-		return slip{text: letter(theirs) + " missing", several: true}
+		return typo{text: describeLetters(theirs) + " missing", multiple: true}
 	case theirs == "":
-		return slip{text: "extra " + letter(mine), several: true}
+		return typo{text: "extra " + describeLetters(mine), multiple: true}
 	}
-	return slip{text: letter(mine) + " for " + letter(theirs), several: true}
+	return typo{text: describeLetters(mine) + " for " + describeLetters(theirs), multiple: true}
 }
 
 // shared counts the bytes that a and b share at the head, and of the rest those that they share at the tail.
-func shared[T string | []byte](a, b T) (head, tail int) {
+func commonEnds[T string | []byte](a, b T) (head, tail int) {
 	for head < len(a) && head < len(b) && a[head] == b[head] {
 		head++
 	}
@@ -135,7 +135,7 @@ func shared[T string | []byte](a, b T) (head, tail int) {
 // differences calls visit for each place where written, which folds to the same text as key, differs from it: with
 // where it is in written, what stands there and what of key it stands for, until visit returns false. Hyphens do not
 // count.
-func differences(written, key string, visit func(at int, mine, theirs string) bool) {
+func eachDifference(written, key string, visit func(at int, mine, theirs string) bool) {
 	for i, j := 0, 0; i < len(written); {
 		size, stands := 1, 1
 		switch c := written[i]; {
@@ -148,14 +148,14 @@ func differences(written, key string, visit func(at int, mine, theirs string) bo
 		case c >= utf8.RuneSelf:
 			var r rune
 			r, size = utf8.DecodeRuneInString(written[i:])
-			letters, how := reads(r)
+			letters, how := asASCII(r)
 			if stands = len(letters); how == unlike || r == 'ß' && !strings.HasPrefix(key[j:], "ss") {
 				stands = 1
 			}
 		case i+1 < len(written) && written[i+1] < utf8.RuneSelf && j < len(key) &&
-			asOne(written[i:i+2]) == twins[key[j]]:
+			mergedLetter(written[i:i+2]) == lookalikeOf[key[j]]:
 			size = 2
-		case j+1 < len(key) && asOne(key[j:j+2]) == twins[c]:
+		case j+1 < len(key) && mergedLetter(key[j:j+2]) == lookalikeOf[c]:
 			stands = 2
 		}
 		end := min(j+stands, len(key))
@@ -167,19 +167,19 @@ func differences(written, key string, visit func(at int, mine, theirs string) bo
 }
 
 // asOne returns the letter that two ASCII ones look like together, in a fold.
-func asOne(two string) byte { return pair(twins[two[0]], twins[two[1]]) }
+func mergedLetter(two string) byte { return mergePair(lookalikeOf[two[0]], lookalikeOf[two[1]]) }
 
 // swapped describes the first place where written, which folds to the same text as key, differs from it.
-func swapped(written, key string) string {
+func describeDifference(written, key string) string {
 	text := "letters that look alike"
-	differences(written, key, func(_ int, mine, theirs string) bool {
+	eachDifference(written, key, func(_ int, mine, theirs string) bool {
 		switch r, size := utf8.DecodeRuneInString(mine); {
 		case theirs == "":
-			text = "character " + codePoint(r) + " added"
+			text = "character " + describeRune(r) + " added"
 		case size > 1:
-			text = "character " + codePoint(r) + " for " + letter(theirs)
+			text = "character " + describeRune(r) + " for " + describeLetters(theirs)
 		default:
-			text = letter(mine) + " for " + letter(theirs)
+			text = describeLetters(mine) + " for " + describeLetters(theirs)
 		}
 		return false
 	})
@@ -187,9 +187,9 @@ func swapped(written, key string) string {
 }
 
 // letter names one character or several.
-func letter(s string) string {
+func describeLetters(s string) string {
 	switch {
-	case len(s) == 1 && digit(s[0]):
+	case len(s) == 1 && isDigit(s[0]):
 		return "digit " + s
 	case utf8.RuneCountInString(s) > 1:
 		return "letters " + quote.Of(s)
@@ -197,20 +197,20 @@ func letter(s string) string {
 	return "letter " + quote.Of(s)
 }
 
-func hex(r rune) string {
+func hexCode(r rune) string {
 	s := strings.ToUpper(strconv.FormatInt(int64(r), 16))
 	return "0000"[min(len(s), 4):] + s
 }
 
-func vowel(c byte) bool { return strings.IndexByte("aeiouy", c) >= 0 }
+func isVowel(c byte) bool { return strings.IndexByte("aeiouy", c) >= 0 }
 
 // keyboard holds the rows of QWERTY, shifted so that neighbours above each other share a column or are one apart.
 var keyboard = [...]string{"1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm"}
 
 // neighbours says whether two keys touch on a keyboard.
-func neighbours(a, b byte) bool {
-	ra, ca := key(a)
-	rb, cb := key(b)
+func areNeighbours(a, b byte) bool {
+	ra, ca := keyPosition(a)
+	rb, cb := keyPosition(b)
 	if ra < 0 || rb < 0 {
 		return false
 	}
@@ -226,7 +226,7 @@ func neighbours(a, b byte) bool {
 	return false
 }
 
-func key(c byte) (row, column int) {
+func keyPosition(c byte) (row, column int) {
 	for r, letters := range keyboard {
 		if column := strings.IndexByte(letters, c); column >= 0 {
 			return r, column

@@ -6,18 +6,18 @@ import "unicode/utf8"
 type likeness byte
 
 const (
-	unlike   likeness = iota
-	accented          // a letter with a mark or a stroke: plain spelling in many languages
-	similar           // another letter that can pass for it, by judgement
-	same              // confusable: most typefaces draw it alike
-	rare              // any of these, by a Latin letter that no language of today spells with (UTS 39, section 3.1)
-	sign              // reads as a hyphen or an apostrophe
-	stop              // reads as a dot or a slash, which would end a label
-	mark              // a mark over or under another letter
+	unlike     likeness = iota
+	accented            // a letter with a mark or a stroke: plain spelling in many languages
+	similar             // another letter that can pass for it, by judgement
+	identical           // confusable: most typefaces draw it alike
+	rare                // any of these, by a Latin letter that no language of today spells with (UTS 39, section 3.1)
+	hyphenLike          // reads as a hyphen or an apostrophe
+	dotLike             // reads as a dot or a slash, which would end a label
+	combining           // a mark over or under another letter
 )
 
 // marked are the likenesses by the marks that stand behind the letters in lookalikes.
-func marked(mark byte) likeness {
+func likenessOf(mark byte) likeness {
 	switch mark {
 	case '\'':
 		return accented
@@ -26,26 +26,26 @@ func marked(mark byte) likeness {
 	case '!':
 		return rare
 	case '-':
-		return sign
+		return hyphenLike
 	case '/':
-		return stop
+		return dotLike
 	}
-	return same
+	return identical
 }
 
 // reads returns the one or two lower-case letters, or the digit, that r passes for, and how. Signs and marks pass for
 // none.
-func reads(r rune) (letters string, how likeness) {
-	letter, entry := record(lookalikes, r)
+func asASCII(r rune) (letters string, how likeness) {
+	letter, entry := findRecord(confusables, r)
 	if letter != r {
 		return "", unlike
 	}
 	if entry == "^" {
-		return "", mark
+		return "", combining
 	}
 	last := len(entry) - 1
-	how = marked(entry[last])
-	if how != same {
+	how = likenessOf(entry[last])
+	if how != identical {
 		entry = entry[:last]
 	}
 	return entry, how
@@ -54,7 +54,7 @@ func reads(r rune) (letters string, how likeness) {
 // record returns the record of table that begins with the greatest character up to r, and what follows that character.
 // A table is text: records in the order of the characters that they begin with, the rest of each ASCII. The first
 // character of a table is up to every r that is not ASCII.
-func record(table string, r rune) (letter rune, entry string) {
+func findRecord(table string, r rune) (letter rune, entry string) {
 	start, end := 0, 0 // of the best entry
 	for low, high := 0, len(table); low < high; {
 		middle := (low + high) / 2

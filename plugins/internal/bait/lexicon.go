@@ -212,7 +212,7 @@ var lexicon = [...]struct {
 	{Pets, `puppy puppies kitten kittens frenchie frenchies bulldog bulldogs yorkie yorkies teacup doodle doodles goldendoodle
 		goldendoodles dachshund dachshunds pomeranian pomeranians chihuahua chihuahuas poodles maltese mainecoon mainecoons
 		ragdoll ragdolls parrots welpen rottweiler corgi kennel kennels cattery forsale`},
-	{decoy, `accessibility accessible accessories accessory accessoires partnership partnerships contactform stockbridge
+	{harmless, `accessibility accessible accessories accessory accessoires partnership partnerships contactform stockbridge
 		enbridge bundesliga ministries childcare eventually eventhire membership memberships bankruptcy bankrupt embankment
 		riverbank payette paysage paysages paysan parcelle cardiology cardiologist cardigan cardiff cartesian tradesman
 		tradesmen tradition traditional traditions transferable loginext tokenring coinage coincide supporters rewarding
