@@ -2,21 +2,21 @@ package main
 
 import "unicode/utf8"
 
-// likeness says how a character outside ASCII passes for ASCII ones (UTS 39, section 4).
+// likeness is how a character outside ASCII resembles ASCII (UTS 39, section 4).
 type likeness byte
 
 const (
 	unlike     likeness = iota
-	accented            // a letter with a mark or a stroke: plain spelling in many languages
-	similar             // another letter that can pass for it, by judgement
-	identical           // confusable: most typefaces draw it alike
-	rare                // any of these, by a Latin letter that no language of today spells with (UTS 39, section 3.1)
-	hyphenLike          // reads as a hyphen or an apostrophe
-	dotLike             // reads as a dot or a slash, which would end a label
-	combining           // a mark over or under another letter
+	accented            // a letter with an accent or a stroke, as many languages write it
+	similar             // looks similar, by judgement
+	identical           // confusable in the Unicode data: most typefaces draw it like the ASCII letter
+	rare                // any of these, but a Latin letter that no modern language uses (UTS 39, section 3.1)
+	hyphenLike          // looks like a hyphen or an apostrophe
+	dotLike             // looks like a dot or a slash, which would end a label
+	combining           // an accent on another letter
 )
 
-// marked are the likenesses by the marks that stand behind the letters in lookalikes.
+// likenessOf returns the likeness that mark, the last byte of an entry in confusables, denotes.
 func likenessOf(mark byte) likeness {
 	switch mark {
 	case '\'':
@@ -33,8 +33,8 @@ func likenessOf(mark byte) likeness {
 	return identical
 }
 
-// reads returns the one or two lower-case letters, or the digit, that r passes for, and how. Signs and marks pass for
-// none.
+// asASCII returns the one or two lower-case letters, or the digit, that r looks like, and how. Combining and
+// punctuation-like characters have no letters.
 func asASCII(r rune) (letters string, how likeness) {
 	letter, entry := findRecord(confusables, r)
 	if letter != r {
@@ -51,15 +51,14 @@ func asASCII(r rune) (letters string, how likeness) {
 	return entry, how
 }
 
-// record returns the record of table that begins with the greatest character up to r, and what follows that character.
-// A table is text: records in the order of the characters that they begin with, the rest of each ASCII. The first
-// character of a table is up to every r that is not ASCII.
+// findRecord returns the record of table with the greatest character up to r: that character and the ASCII text after
+// it. A table is the concatenation of records, sorted by their characters. No r outside ASCII may precede the first.
 func findRecord(table string, r rune) (letter rune, entry string) {
-	start, end := 0, 0 // of the best entry
+	start, end := 0, 0 // bounds of entry
 	for low, high := 0, len(table); low < high; {
 		middle := (low + high) / 2
 		for table[middle] < 0xc0 {
-			middle-- // to where the record begins
+			middle-- // to the start of the record
 		}
 		c, size := utf8.DecodeRuneInString(table[middle:])
 		if c > r {

@@ -8,11 +8,11 @@ import (
 	"assay/plugins/internal/quote"
 )
 
-// maxSlack is the largest tolerance.
+// maxEditLimit is the largest edit limit of a name.
 const maxEditLimit = 3
 
-// tolerance is how many letters of a key may differ: none below five letters, more as the key grows, since long names
-// have few neighbours that mean something else.
+// editLimit returns the edit distance up to which a label resembles a key with so many letters. It grows with the
+// length, because few other words are near a long name.
 func editLimit(letters int) int {
 	switch {
 	case letters < 5:
@@ -25,14 +25,12 @@ func editLimit(letters int) int {
 	return maxEditLimit
 }
 
-// commonTails end many names of banks, couriers and the like: a key that ends in one is told apart by its head only.
+// commonEndings are words that end the names of many companies. Only the letters before them distinguish such a name.
 var commonEndings = [...]string{"bank", "express", "connect", "games", "mobile", "post", "market", "cloud", "direct",
-	"mail",
-	"pay", "wallet", "card", "swap", "scan", "point", "energy", "park", "land", "social", "finance", "internet",
-	"trade",
-	"contact", "money", "craft", "station", "media", "box", "coin", "check", "vision", "public", "national", "america"}
+	"mail", "pay", "wallet", "card", "swap", "scan", "point", "energy", "park", "land", "social", "finance", "internet",
+	"trade", "contact", "money", "craft", "station", "media", "box", "coin", "check", "vision", "public", "national", "america"}
 
-// slack is the tolerance of key, less where only its head tells it apart.
+// keyEditLimit returns the edit limit of key, which is at most 1 for a key with a common ending.
 func keyEditLimit(key string) int {
 	for _, tail := range commonEndings {
 		if head, ok := strings.CutSuffix(key, tail); ok {
@@ -42,8 +40,8 @@ func keyEditLimit(key string) int {
 	return editLimit(len(key))
 }
 
-// distance counts the letters to insert, drop, change or swap with a neighbour to turn a into b (optimal string
-// alignment), up to most; beyond that it returns most+1. Neither may be longer than maxLetters*2.
+// distance returns the edit distance of a and b with adjacent transpositions (optimal string alignment), or limit+1 if
+// it is greater than limit. Neither may be longer than maxLetters*2.
 func distance(a, b []byte, limit int) int {
 	var rows [3][maxLetters*2 + 1]uint8
 	before, above, row := &rows[0], &rows[1], &rows[2]
@@ -55,7 +53,7 @@ func distance(a, b []byte, limit int) int {
 	}
 	far := uint8(limit + 1)
 	for i := 1; i <= len(a); i++ {
-		first, last := max(i-limit, 1), min(i+limit, len(b)) // cells beyond cost more than most
+		first, last := max(i-limit, 1), min(i+limit, len(b)) // cells further from the diagonal exceed limit
 		row[first-1] = far
 		if first == 1 {
 			row[0] = uint8(min(i, limit+1))
@@ -84,15 +82,15 @@ func distance(a, b []byte, limit int) int {
 	return min(int(above[len(b)]), limit+1)
 }
 
-// slip is the one difference between a word and a key.
+// typo is the difference between a word and a key whose skeletons are one edit apart.
 type typo struct {
 	text         string
-	likely       bool // a slip that fingers make or eyes miss, rather than any other letter
-	substitution bool // one letter stands for another
-	multiple     bool // more than one letter differs as written, though not to the eye
+	likely       bool // common in typing or hard to notice, such as a swap or a neighbouring key
+	substitution bool // one letter is replaced
+	multiple     bool // more than one letter differs as written, though the skeletons are one edit apart
 }
 
-// slipOf describes how written, which folds to a text one edit from key's, differs from key.
+// typoOf describes how written differs from key.
 func typoOf(written, key string) typo {
 	written = strings.ReplaceAll(written, "-", "")
 	head, tail := commonEnds(written, key)
@@ -121,7 +119,7 @@ func typoOf(written, key string) typo {
 	return typo{text: describeLetters(mine) + " for " + describeLetters(theirs), multiple: true}
 }
 
-// shared counts the bytes that a and b share at the head, and of the rest those that they share at the tail.
+// commonEnds returns the length of the common prefix of a and b, and that of the common suffix of the rest.
 func commonEnds[T string | []byte](a, b T) (head, tail int) {
 	for head < len(a) && head < len(b) && a[head] == b[head] {
 		head++
@@ -132,12 +130,12 @@ func commonEnds[T string | []byte](a, b T) (head, tail int) {
 	return head, tail
 }
 
-// differences calls visit for each place where written, which folds to the same text as key, differs from it: with
-// where it is in written, what stands there and what of key it stands for, until visit returns false. Hyphens do not
-// count.
+// eachDifference calls visit for each difference between written and key, which have the same skeleton, until visit
+// returns false. at is the offset in written, mine is what written has there, and theirs what key has instead. Hyphens
+// and underscores in written do not count.
 func eachDifference(written, key string, visit func(at int, mine, theirs string) bool) {
 	for i, j := 0, 0; i < len(written); {
-		size, stands := 1, 1
+		size, theirs := 1, 1 // lengths of the difference in written and in key
 		switch c := written[i]; {
 		case c == '-' || c == '_':
 			i++
@@ -149,16 +147,16 @@ func eachDifference(written, key string, visit func(at int, mine, theirs string)
 			var r rune
 			r, size = utf8.DecodeRuneInString(written[i:])
 			letters, how := asASCII(r)
-			if stands = len(letters); how == unlike || r == 'ß' && !strings.HasPrefix(key[j:], "ss") {
-				stands = 1
+			if theirs = len(letters); how == unlike || r == 'ß' && !strings.HasPrefix(key[j:], "ss") {
+				theirs = 1
 			}
 		case i+1 < len(written) && written[i+1] < utf8.RuneSelf && j < len(key) &&
 			mergedLetter(written[i:i+2]) == lookalikeOf[key[j]]:
 			size = 2
 		case j+1 < len(key) && mergedLetter(key[j:j+2]) == lookalikeOf[c]:
-			stands = 2
+			theirs = 2
 		}
-		end := min(j+stands, len(key))
+		end := min(j+theirs, len(key))
 		if !visit(i, written[i:i+size], key[j:end]) {
 			return
 		}
@@ -166,10 +164,10 @@ func eachDifference(written, key string, visit func(at int, mine, theirs string)
 	}
 }
 
-// asOne returns the letter that two ASCII ones look like together, in a fold.
+// mergedLetter returns the skeleton of two ASCII letters that look like a single one, or 0 for other pairs.
 func mergedLetter(two string) byte { return mergePair(lookalikeOf[two[0]], lookalikeOf[two[1]]) }
 
-// swapped describes the first place where written, which folds to the same text as key, differs from it.
+// describeDifference describes the first difference between written and key, which have the same skeleton.
 func describeDifference(written, key string) string {
 	text := "letters that look alike"
 	eachDifference(written, key, func(_ int, mine, theirs string) bool {
@@ -186,7 +184,7 @@ func describeDifference(written, key string) string {
 	return text
 }
 
-// letter names one character or several.
+// describeLetters returns s after "digit", "letter" or "letters".
 func describeLetters(s string) string {
 	switch {
 	case len(s) == 1 && isDigit(s[0]):
@@ -197,6 +195,7 @@ func describeLetters(s string) string {
 	return "letter " + quote.Of(s)
 }
 
+// hexCode returns r as at least four hexadecimal digits.
 func hexCode(r rune) string {
 	s := strings.ToUpper(strconv.FormatInt(int64(r), 16))
 	return "0000"[min(len(s), 4):] + s
@@ -204,10 +203,11 @@ func hexCode(r rune) string {
 
 func isVowel(c byte) bool { return strings.IndexByte("aeiouy", c) >= 0 }
 
-// keyboard holds the rows of QWERTY, shifted so that neighbours above each other share a column or are one apart.
+// keyboard holds the rows of a QWERTY keyboard. A key touches its neighbours in the row, and in the row above the keys
+// of the same column and of the next one.
 var keyboard = [...]string{"1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm"}
 
-// neighbours says whether two keys touch on a keyboard.
+// areNeighbours reports whether two keys touch on a keyboard.
 func areNeighbours(a, b byte) bool {
 	ra, ca := keyPosition(a)
 	rb, cb := keyPosition(b)
@@ -226,6 +226,7 @@ func areNeighbours(a, b byte) bool {
 	return false
 }
 
+// keyPosition returns the row and column of c in keyboard, or -1, -1.
 func keyPosition(c byte) (row, column int) {
 	for r, letters := range keyboard {
 		if column := strings.IndexByte(letters, c); column >= 0 {

@@ -7,19 +7,20 @@ import (
 	"assay/sdk"
 )
 
-// spelling is what the letters of one label tell.
+// scriptProfile counts the letters of a label by script and resemblance to ASCII.
 type scriptProfile struct {
 	label           string
-	common          scriptSet // scripts that all letters have: none when the label mixes scripts (UTS 39, section 5.1)
-	foreign         scriptSet // of the letters that are not Latin
+	common          scriptSet // scripts that all letters share, empty for a mixed-script label (UTS 39, section 5.1)
+	foreign         scriptSet // scripts of the letters that are not Latin
 	latin           int       // Latin letters
-	others          int       // letters that are not Latin, and stops
-	confusable      int       // of these, those that pass for ASCII
-	identical       int       // of these, those that most typefaces draw like ASCII letters
-	firstConfusable rune      // the first of passing
-	rareLetter      rune      // the first Latin letter that no language spells with and that passes for another, 0 for none
+	others          int       // letters that are not Latin, and dotLike characters
+	confusable      int       // how many of others look like ASCII
+	identical       int       // how many of others most typefaces draw like ASCII letters
+	firstConfusable rune      // the first character that confusable counts
+	rareLetter      rune      // the first rare letter, or 0
 }
 
+// profileOf counts the letters of label, which may hold U-label characters.
 func profileOf(label string) scriptProfile {
 	s := scriptProfile{label: label, common: anyScript}
 	for _, r := range label {
@@ -59,9 +60,9 @@ func profileOf(label string) scriptProfile {
 	return s
 }
 
-// forged says whether Latin letters stand beside others that are there to pass for ASCII: all of them do, or the
-// scripts are ones that no language mixes with Latin and that share shapes with it. What is left of UTS 39's levels
-// (section 5.2), as Latin words in a Japanese or a Thai name, is spared.
+// mixesScripts reports whether the label mixes scripts in order to look like ASCII: either all letters that are not
+// Latin look like ASCII, or their scripts share letter shapes with Latin. Other mixtures (UTS 39, section 5.2), such as
+// a Latin word in a Japanese or Thai name, are legitimate.
 func (s *scriptProfile) mixesScripts() bool {
 	switch {
 	case s.confusable == 0:
@@ -72,15 +73,15 @@ func (s *scriptProfile) mixesScripts() bool {
 	return s.common == 0 && (s.foreign&lookalikeScripts != 0 && s.latin > 0 || s.foreign&^lookalikeScripts == 0)
 }
 
-// disguised says whether a label of three letters or more, none of them Latin, reads as Latin ones throughout: a
-// whole-script confusable (UTS 39, section 4).
+// isWholeScriptConfusable reports whether a label has at least three letters, none of them Latin, that all look like
+// ASCII letters (UTS 39, section 4).
 func (s *scriptProfile) isWholeScriptConfusable() bool {
 	return s.common&lookalikeScripts != 0 && s.common != anyScript && s.latin == 0 && s.identical == s.others && s.others >= 3
 }
 
-// scripts signals, in the labels of h left of its suffix, letters of several scripts, letters of no language's
-// spelling, and words of another script that read as Latin throughout. It returns the points given. spoken says that a
-// brand was already named for the foreign letters.
+// scoreScripts raises at most one signal for the labels of h left of its suffix, for mixed scripts, rare letters or a
+// whole-script confusable, and returns its points. If brandSignalled is set, a signal already names the brand that
+// these letters imitate, so only mixed scripts are signalled.
 func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 	if !strings.Contains(h.ASCII, "xn--") {
 		return 0
@@ -119,7 +120,7 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 	return 0
 }
 
-// mixture tells what a forged label mixes.
+// describeMixture describes a label that mixesScripts: its scripts and the first confusable letter.
 func (s *scriptProfile) describeMixture() string {
 	text := quote.Of(s.label)
 	first, second := scriptLatin, s.foreign
@@ -142,7 +143,7 @@ func (s *scriptProfile) describeMixture() string {
 	return text + describeRune(s.firstConfusable) + " looks like " + letters
 }
 
-// plain writes a label with the ASCII letters that its own pass for.
+// ascii returns the label with the ASCII letters that its characters look like.
 func (s *scriptProfile) ascii() string {
 	text := ""
 	for _, r := range s.label {
@@ -156,10 +157,11 @@ func (s *scriptProfile) ascii() string {
 	return text
 }
 
-// codePoint shows a character and its number.
+// describeRune returns r and its code point, as in "а (U+0430)".
 func describeRune(r rune) string { return string(r) + " (U+" + hexCode(r) + ")" }
 
-// homeOfScripts says whether tld belongs to a country, or is itself in a script, where such words are at home.
+// usesOtherScripts reports whether tld is internationalised or belongs to a country or city that writes in a script
+// similar to Latin, where whole-script confusables are ordinary words.
 func usesOtherScripts(tld string) bool {
 	if strings.HasPrefix(tld, "xn--") {
 		return true

@@ -6,34 +6,39 @@ import (
 	"assay/plugins/internal/brand"
 )
 
-// directory finds brands and sites: what a text spells from some place on, and what a word lies a few slips away from.
-// It is filled when the guest starts, with counting sorts into arrays of the module's own memory: nothing is allocated.
+// nameIndex finds the names of brands and sites in a text, exactly or within their edit limits. Guests start often, so
+// it is built with counting sorts into arrays of fixed size, without further allocations.
 type nameIndex struct {
-	names          [maxNames]nameEntry
-	skeletons      [maxSkeletonBytes]byte // all names as foldKey makes them, one after another
-	count          int                    // of names, brands first
-	brandCount     int
+	names      [maxNames]nameEntry // brands in the order of package brand, then sites
+	count      int                 // of names
+	brandCount int
+	skeletons  [maxSkeletonBytes]byte // of all names, concatenated
+	siteStarts [maxSites]uint16       // offsets in brand.Sites
+	owners     brand.Index
+
+	// Brands by the first three letters of their skeletons. Bucket k is
+	// brandsByPrefix[prefixStarts[k]:prefixStarts[k+1]].
 	prefixStarts   [prefixBuckets + 1]uint16
-	brandsByPrefix [maxBrands]uint16 // names by how they begin: spelt[k] to spelt[k+1] are those of bucket k
+	brandsByPrefix [maxBrands]uint16
+
+	// Names by the pieces of their skeletons. Bucket k is namesByPiece[pieceStarts[k]:pieceStarts[k+1]].
 	pieceStarts    [pieceBuckets + 1]uint16
-	namesByPiece   [maxPieces]uint16 // names by their pieces, likewise
-	// the slacks of the names of so many letters: bit 1 for slack 1
-	limitsByLength [maxNameLetters + 1]uint8
-	piecesByLength [maxNameLetters + 1][maxEditLimit + 1][maxEditLimit + 1]piece // of names of so many letters, by their slack
-	powers         [powerCount]uint32                                            // of radix
-	probes         [maxProbes]probe
-	// aimed[first:end] are for words of so many letters
+	namesByPiece   [maxPieces]uint16
+	limitsByLength [maxNameLetters + 1]uint8 // bit n: a name of this length has the edit limit n
+	piecesByLength [maxNameLetters + 1][maxEditLimit + 1]pieces
+	powers         [powerCount]uint32 // of radix
+
+	// For words of each length, probes[first:end] are the places to look pieces up.
 	probesByLength [maxNameLetters + maxEditLimit + 1]struct{ first, end uint16 }
-	siteStarts     [maxSites]uint16 // where a site begins in brand.Sites
-	owners         brand.Index
+	probes         [maxProbes]probe
 }
 
-// named is what searching needs of a name.
+// nameEntry describes the skeleton of a name.
 type nameEntry struct {
-	letterBits uint32 // one bit per letter of the fold, see letterSet
-	offset     uint16 // directory.folds[at:][:length]
+	letterBits uint32 // see letterBits
+	offset     uint16 // nameIndex.skeletons[offset:][:length]
 	length     uint8
-	editLimit  uint8 // edits that still resemble the name; 0 for those that edits never resemble
+	editLimit  uint8 // 0 if only equal skeletons match
 }
 
 const (
@@ -47,12 +52,13 @@ const (
 	pieceBits        = 13
 	pieceBuckets     = 1 << pieceBits
 	maxProbes        = 2000
-	powerCount       = 64 // more than longestKey
-	maxNameLetters   = 32 // of a fold
+	powerCount       = 64 // a power of two greater than maxNameLetters
+	maxNameLetters   = 32 // of a skeleton
 )
 
 var index = buildIndex()
 
+// buildIndex indexes all brands and sites.
 func buildIndex() *nameIndex {
 	x := new(nameIndex)
 	x.powers[0] = 1
@@ -109,8 +115,8 @@ func buildIndex() *nameIndex {
 	return x
 }
 
-// cumulate turns counts, that of bucket k at k+1, into the ends of the buckets, which fill moves down to their
-// beginnings.
+// bucketEnds turns counts, with the count of bucket k at k+1, into the ends of the buckets. place then moves each end
+// down to the start.
 func bucketEnds(ends []uint16) {
 	for k := 1; k < len(ends); k++ {
 		ends[k] += ends[k-1]
@@ -118,17 +124,20 @@ func bucketEnds(ends []uint16) {
 	copy(ends, ends[1:])
 }
 
+// place adds member to the front of a bucket.
 func place(ends, members []uint16, bucket uint32, member int) {
 	ends[bucket]--
 	members[ends[bucket]] = uint16(member)
 }
 
+// skeletonOf returns the skeleton of a name by its number.
 func (x *nameIndex) skeletonOf(name int) []byte {
 	n := &x.names[name]
 	return x.skeletons[n.offset:][:n.length]
 }
 
-// siteSlack is the tolerance of a site's label: less than a brand's, as nobody has looked at what is near it.
+// siteEditLimit returns the edit limit of a site's label. It is lower than that of a brand, because ordinaryWords does
+// not cover the neighbours of sites.
 func siteEditLimit(letters int) int {
 	if letters < 10 {
 		return 1
@@ -136,7 +145,7 @@ func siteEditLimit(letters int) int {
 	return 2
 }
 
-// brand returns the brand of a name that search found. A site is one whose key is its label.
+// brand returns a brand or site by the number of its name.
 func (x *nameIndex) brand(name int) *brand.Brand {
 	if name < x.brandCount {
 		return brand.At(name)
@@ -144,36 +153,43 @@ func (x *nameIndex) brand(name int) *brand.Brand {
 	return brand.SiteAt(int(x.siteStarts[name-x.brandCount]))
 }
 
-// spread mixes the bits of a hash into its upper ones.
+// hashMultiplier is 2^32 divided by the golden ratio. Multiplying by it spreads a hash over the upper bits (Knuth, The
+// Art of Computer Programming, volume 3, section 6.4).
 const hashMultiplier = 0x9e3779b1
 
+// prefixBucket returns the bucket of names whose skeletons begin with a, b and c.
 func prefixBucket(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * hashMultiplier >> (32 - prefixBits)
 }
 
-// A name that edits may resemble is cut into one piece more than there may be edits, a letter left out between any two:
-// so an edit, be it two neighbours swapped, spoils one piece at most, and one is left whole in whatever resembles the
-// name. It has moved no further than the edits on its shorter side can have moved it.
+// Misspellings are found by the pigeonhole principle. A name with an edit limit of k is split into k+1 pieces, with one
+// letter left out between neighbouring pieces, so that each edit, even a transposition, changes at most one piece.
+// Every text within the limit therefore contains a piece unchanged, shifted by no more than the edits on its shorter
+// side allow.
 
-// cut is where a piece of a name begins, and its length.
+// piece is a part of a name.
 type piece struct{ start, length uint8 }
 
-// cutUp returns the pieces of a name of so many letters.
-func splitName(letters, limit int) (pieces [maxEditLimit + 1]piece) {
+// pieces are the limit+1 pieces of a name.
+type pieces [maxEditLimit + 1]piece
+
+// splitName returns the pieces of a name with the given number of letters.
+func splitName(letters, limit int) (split pieces) {
 	length := (letters - limit) / (limit + 1)
-	longer := (letters - limit) % (limit + 1) // so many pieces have a letter more
+	longer := (letters - limit) % (limit + 1) // number of pieces with one more letter
 	start := 0
 	for j := range limit + 1 {
 		n := length
 		if j < longer {
 			n++
 		}
-		pieces[j] = piece{uint8(start), uint8(n)}
+		split[j] = piece{uint8(start), uint8(n)}
 		start += n + 1
 	}
-	return pieces
+	return split
 }
 
+// eachPieceBucket calls visit with the bucket of each piece of a name.
 func (x *nameIndex) eachPieceBucket(name int, visit func(bucket uint32)) {
 	limit := int(x.names[name].editLimit)
 	if limit == 0 {
@@ -189,13 +205,17 @@ func (x *nameIndex) eachPieceBucket(name int, visit func(bucket uint32)) {
 	}
 }
 
+// radix is the base of the polynomial hash of pieces, the 32-bit FNV prime.
 const radix = 0x01000193
 
+// pieceSalt separates the hashes of pieces by their names' length and limit and by their position j.
 func pieceSalt(letters, limit, j int) uint32 { return uint32(letters<<4|limit<<2|j) * 0x85ebca6b }
 
-// sums holds the hashes of all beginnings of a text, from which that of any part follows.
+// prefixHashes holds the polynomial hashes of all prefixes of a text. The hash of any part follows
+// from two of them.
 type prefixHashes [maxLetters*2 + 1]uint32
 
+// compute sets s for text.
 func (s *prefixHashes) compute(text []byte) {
 	h := uint32(0)
 	for i, c := range text {
@@ -204,14 +224,14 @@ func (s *prefixHashes) compute(text []byte) {
 	}
 }
 
-// probe is where in a word of a known length a piece of a name may lie.
+// probe is a place in a word of a given length where a piece of a name may occur.
 type probe struct {
 	start, length      uint8
 	letters, editLimit uint8 // of the name
 	salt               uint32
 }
 
-// aim fills the list of probes for words of every length.
+// buildProbes lists the probes for words of each length.
 func (x *nameIndex) buildProbes() {
 	n := 0
 	for word := range x.probesByLength {
@@ -224,13 +244,13 @@ func (x *nameIndex) buildProbes() {
 				for j, c := range x.piecesByLength[letters][limit][:limit+1] {
 					start := int(c.start)
 					if 2*j > limit {
-						start += word - letters // told from the end
+						start += word - letters // closer to the end of the name
 					}
-					roam := 1 // the first and the last piece stay at their ends
+					shift := 1
 					if j == 0 || j == limit {
-						roam = 0
+						shift = 0 // no edits on the outer side
 					}
-					for p := max(start-roam, 0); p <= min(start+roam, word-int(c.length)); p++ {
+					for p := max(start-shift, 0); p <= min(start+shift, word-int(c.length)); p++ {
 						x.probes[n] = probe{uint8(p), c.length, uint8(letters), uint8(limit),
 							pieceSalt(letters, limit, j)}
 						n++
@@ -242,8 +262,8 @@ func (x *nameIndex) buildProbes() {
 	}
 }
 
-// resembling calls visit with every name whose fold is text[from:to], of which s holds the sums, or may lie within its
-// slack of it, some of them twice.
+// candidates calls visit with every name that may be within its edit limit of text[from:to], including equal names. s
+// holds the hashes of text. A name may be visited twice.
 func (x *nameIndex) candidates(text []byte, s *prefixHashes, from, to int, visit func(name int)) {
 	if to-from >= len(x.probesByLength) {
 		return
@@ -253,7 +273,8 @@ func (x *nameIndex) candidates(text []byte, s *prefixHashes, from, to int, visit
 	heads := s[from:]
 	for i := span.first; i < span.end; i++ {
 		p := &x.probes[i]
-		k := ((heads[p.start+p.length] - heads[p.start]*x.powers[p.length&(powerCount-1)]) ^ p.salt) * hashMultiplier >> (32 - pieceBits)
+		hash := heads[p.start+p.length] - heads[p.start]*x.powers[p.length&(powerCount-1)]
+		k := (hash ^ p.salt) * hashMultiplier >> (32 - pieceBits)
 		next, last := x.pieceStarts[k], x.pieceStarts[k+1]
 		if next == last {
 			continue
@@ -270,8 +291,8 @@ func (x *nameIndex) candidates(text []byte, s *prefixHashes, from, to int, visit
 	}
 }
 
-// letterSet has one bit for each letter of s, and one for each residue of what is no letter. One edit changes at most
-// two bits, so names too far from a word are skipped without aligning the two.
+// letterBits returns the set of letters in s, with other bytes hashed to six further bits. One edit changes at most two
+// bits, which rejects most candidates before their distance is computed.
 func letterBits(s []byte) uint32 {
 	var set uint32
 	for _, c := range s {

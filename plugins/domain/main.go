@@ -1,4 +1,5 @@
-// The domain layer: borrowed brand names, look-alike letters and risky suffixes.
+// The domain layer scores the name of a domain: imitated brands, homographs and risky suffixes. How a name is worded
+// otherwise is scored by the layers lexical and patterns.
 package main
 
 import "assay/sdk"

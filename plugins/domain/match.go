@@ -14,41 +14,43 @@ type form byte
 
 const (
 	exact       form = iota // letter for letter
-	substituted             // with digits or foreign letters in place of look-alike letters
-	lookalike               // with other Latin letters that look alike, such as l for i or rn for m
-	misspelt                // a few edits away
+	substituted             // with digits or non-ASCII letters that look alike, such as 1 for l
+	lookalike               // with other ASCII letters that look alike, such as rn for m
+	misspelt                // within the edit limit
 )
 
-// hit is a brand found in a label.
+// match is a brand found in a label.
 type match struct {
 	*brand.Brand
 	label     string
 	start     int // the brand is label[start:end]
 	end       int
 	form      form
-	edits     int  // for misspelt
+	edits     int  // edit distance of the skeletons, for misspelt
 	typo      typo // for one edit
-	changes   int  // letters that differ, for disguised and twisted
-	foreign   bool // for disguised: a letter outside ASCII is involved
-	delimited bool // hyphens, digits or the label's ends set the brand off
+	changes   int  // letters that differ, for substituted and lookalike
+	foreign   bool // for substituted: at least one letter is not ASCII
+	delimited bool // the brand is between separators, digits or ends of the label
 	around    surroundings
 }
 
+// written returns the brand as the label spells it.
 func (m *match) written() string { return m.label[m.start:m.end] }
 
 func (m *match) isWholeLabel() bool { return m.start == 0 && m.end == len(m.label) }
 
-// undotted says whether the rest of the label is nothing but parts of an address that lost their dots.
+// isDotlessAddress reports whether the rest of the label consists of parts of an address without their dots, as in
+// wwwpaypalcom.
 func (m *match) isDotlessAddress() bool {
 	start, end := trimAddressParts(m.label)
 	return (start > 0 || end < len(m.label)) && m.start >= start && m.end <= end &&
 		strings.Trim(m.label[start:m.start]+m.label[m.end:end], "-") == ""
 }
 
-// broken says whether hyphens stand in the brand where its name has no seam: two together, or one beside a letter or
-// two.
+// hasStrayHyphen reports whether the label hyphenates the brand in a way that only an imitation would: with two hyphens
+// in a row, or by splitting off one or two letters where the brand's name has no word boundary.
 func (m *match) hasStrayHyphen() bool {
-	before := 0 // letters left of part
+	before := 0 // letters before part
 	rest, more := m.written(), true
 	for more {
 		var part string
@@ -61,13 +63,13 @@ func (m *match) hasStrayHyphen() bool {
 	return false
 }
 
-// parted says whether a hyphen stands in a misspelt brand where its name has no seam.
+// isSplitByHyphen reports whether a misspelt brand has a hyphen away from the word boundaries of its name.
 func (m *match) isSplitByHyphen() bool {
 	head, _, found := strings.Cut(m.written(), "-")
 	return found && !m.isWordBoundary(len(head)) && !m.isWordBoundary(len(head)-1) && !m.isWordBoundary(len(head)+1)
 }
 
-// seam says whether the brand's name, as its owner writes it, goes on with a new word after so many letters.
+// isWordBoundary reports whether a new word begins after so many letters of the brand's name, as its owner writes it.
 func (m *match) isWordBoundary(letters int) bool {
 	for _, r := range m.Name {
 		word := unicode.IsLetter(r) || unicode.IsDigit(r)
@@ -81,13 +83,13 @@ func (m *match) isWordBoundary(letters int) bool {
 	return false
 }
 
-// company is what stands beside a brand in its label.
+// surroundings describes the rest of a label next to a brand.
 type surroundings struct {
-	classes  bait.Class // of all words
-	onlyBait bool       // nothing but lure words, hyphens and digits
+	classes  bait.Class // of all bait words
+	onlyBait bool       // only bait words, separators and digits
 }
 
-// The classes of lure words by what they tell beside a brand.
+// Classes of bait words, by how much they add to the suspicion about a brand next to them.
 const (
 	strongBait = bait.Login | bait.Verify | bait.Secure | bait.Account | bait.Urgent | bait.Bank | bait.Pay |
 		bait.Refund | bait.Parcel | bait.Fee | bait.Official | bait.Prize | bait.Crypto | bait.Connect | bait.Support |
@@ -95,10 +97,10 @@ const (
 	weakBait = bait.Invest | bait.Work | bait.Romance | bait.Shop | bait.Cheat
 )
 
-// baited says whether words that bait stand beside the brand.
+// hasStrongBait reports whether the label contains strong bait words next to the brand.
 func (m *match) hasStrongBait() bool { return m.around.classes&strongBait != 0 }
 
-// beside describes what label holds outside start and end.
+// surroundingsOf describes label without label[start:end].
 func surroundingsOf(label string, start, end int) surroundings {
 	c := surroundings{onlyBait: true}
 	for _, part := range [...]string{label[:start], label[end:]} {
@@ -117,13 +119,13 @@ func surroundingsOf(label string, start, end int) surroundings {
 	return c
 }
 
-// setApart notes whether something parts the brand from the rest of the label.
+// setDelimited sets m.delimited.
 func (m *match) setDelimited() {
 	m.delimited = (m.start == 0 || isSeparator(m.label[m.start-1])) && (m.end == len(m.label) || isSeparator(m.label[m.end]))
 }
 
-// spell fills in how the label writes the brand and what stands beside. It returns false where a digit that would pass
-// for a letter of the brand belongs to a number that runs on outside, as in 1299mail.
+// classify sets the form and the surroundings of m. It returns false if a digit that would pass for a letter of the
+// brand belongs to a longer number, as the last 9 in 1299mail, so that there is no match.
 func (m *match) classify() bool {
 	m.around = surroundingsOf(m.label, m.start, m.end)
 	if m.edits > 0 {
@@ -149,20 +151,20 @@ func (m *match) classify() bool {
 	return !number
 }
 
-// native says whether r is a letter with a mark in a name that its owner writes with marks.
+// isNativeAccent reports whether r is an accented Latin letter and the brand's own name has letters outside ASCII.
 func (m *match) isNativeAccent(r rune) bool {
 	_, how := asASCII(r)
 	return how == accented && scriptsOf(r)&scriptLatin != 0 &&
 		strings.IndexFunc(m.Name, func(r rune) bool { return r >= utf8.RuneSelf }) >= 0
 }
 
-// numbered says whether the digit at written()[i] belongs to a number that runs on outside the brand.
+// isPartOfNumber reports whether the digit at written()[i] belongs to a number that continues outside the brand.
 func (m *match) isPartOfNumber(i int) bool {
 	i += m.start
 	return i == m.start && i > 0 && isDigit(m.label[i-1]) || i == m.end-1 && m.end < len(m.label) && isDigit(m.label[m.end])
 }
 
-// idle says whether s holds nothing but hyphens and digits.
+// onlySeparators reports whether s consists of hyphens, underscores and digits.
 func onlySeparators(s string) bool {
 	for i := range len(s) {
 		if !isSeparator(s[i]) {

@@ -2,7 +2,8 @@ package main
 
 import "assay/plugins/internal/wordlist"
 
-// ordinaryWords are words and names that lie within the tolerance of a brand, or fold to one, and mean something else.
+// ordinaryWords are words and names that are within the edit limit of a brand, or have its skeleton, but mean something
+// else. They are sorted for package wordlist.
 const ordinaryWords = "" +
 	"airpay allegory allegra allegri allenpress amazone amber ampel ample appeal apples applied apply arrange " +
 	"asic auctions aucune avant aviva badog balance balances banker banking basics battery bicom bicoms binary " +
@@ -26,5 +27,5 @@ const ordinaryWords = "" +
 	"tinderbox tremor tresor trezoro trust trusted tweet tweeter twister twitcher ulster union utilities utility " +
 	"vanish vcloud vemo venom versage whisper wikidata wikimedia xcloud ymail youtuber zapped zelda zmail "
 
-// ordinary says whether s is such a word.
+// isOrdinary reports whether s is one of ordinaryWords.
 func isOrdinary(s string) bool { return wordlist.Has(ordinaryWords, s) }

@@ -8,20 +8,18 @@ import (
 	"assay/plugins/internal/suffix"
 )
 
-// The points of each way to borrow a name come from how many reported names borrow so against honest ones, over 20,000
-// names of 22 lists: 40 stands for some ten to one, 60 for thirty to one, 75 and more for those that hardly an honest
-// name but the owner's shows.
+// The points of each kind of imitation grow with how much more often reported names use it than legitimate names do.
 
-// Of what a borrowing tells by itself, the layers that learn how names are worded tell some as well. They know a brand
-// that is spelt out beside other words, a slip of the keyboard less, and a disguise they take for an ordinary name:
-// these shares of the points are what the layer adds beside them.
+// The layers lexical and patterns learn from the wording of names, so they score part of the same evidence: most of a
+// brand that is spelled out, less of a typo, and nothing of a lookalike, which they take for an ordinary name. This
+// layer therefore adds only a share of its points, in percent.
 const (
-	shareSpelled   = 43 // percent
+	shareSpelled   = 43
 	shareTypo      = 60
 	shareLookalike = 100
 )
 
-// share returns what part of v's points the layer adds beside others, in percent.
+// share returns the share of f's points that the layer adds, in percent.
 func (f *finding) share() int {
 	switch f.code {
 	case "domain:brand:lookalike", "domain:homograph:brand", "domain:brand:missing_dot", "domain:brand:address_inside":
@@ -32,18 +30,18 @@ func (f *finding) share() int {
 	return shareSpelled
 }
 
-// part returns percent of points.
+// scale returns percent of points, rounded to the nearest integer.
 func scale(points, percent int) int { return (points*percent + 50) / 100 }
 
-// verdict is the strongest borrowing of a brand that the layer found.
+// finding is a brand found in a name, with its points.
 type finding struct {
-	points     int // of the borrowing itself
-	baitPoints int // for lure words beside it
-	code       string
+	points     int    // for the imitation; 0 if the match is harmless
+	baitPoints int    // for bait words next to the brand
+	code       string // of the signal for points
 	match      match
 }
 
-// judge weighs a brand in the label next to the suffix.
+// scoreMatch scores a brand in the label next to the suffix.
 func scoreMatch(h *host, m *match) finding {
 	f := finding{match: *m}
 	switch {
@@ -83,12 +81,12 @@ func scoreMatch(h *host, m *match) finding {
 	case h.OnSharedHosting():
 		f.points = min(f.points+10, 100)
 	case m.form == exact:
-		f.points, f.baitPoints = f.points/3, f.baitPoints/3 // developers name the services that they work with
+		f.points, f.baitPoints = f.points/3, f.baitPoints/3 // developers name the services they work with
 	}
 	return f
 }
 
-// judgePlain weighs a brand spelt letter for letter.
+// scoreExact scores a brand spelled letter for letter.
 func (f *finding) scoreExact(h *host) {
 	m, r := &f.match, &f.match.around
 	letters, strong := len(m.Key), m.hasStrongBait()
@@ -126,7 +124,7 @@ func (f *finding) scoreExact(h *host) {
 		f.points = 55
 	case m.delimited:
 		f.points = 55
-	case keyEditLimit(m.Key) == 0: // little of it but a common tail, as in jsatmobile
+	case keyEditLimit(m.Key) == 0: // short apart from a common ending, as atmobile in jsatmobile
 	case isOrdinary(m.label):
 	case letters >= 8:
 		f.points = 35
@@ -140,7 +138,7 @@ func (f *finding) scoreExact(h *host) {
 	}
 }
 
-// disguisedPoints weighs a brand with digits or foreign letters in the place of its own.
+// substitutedPoints returns the points for a brand with digits or non-ASCII letters in place of its own.
 func substitutedPoints(m *match) int {
 	letters, glued := len(m.Key), !m.delimited
 	switch {
@@ -163,7 +161,7 @@ func substitutedPoints(m *match) int {
 	return 90
 }
 
-// twistedPoints weighs a brand with other Latin letters in the place of its own.
+// lookalikePoints returns the points for a brand with other Latin letters in place of its own.
 func lookalikePoints(m *match) int {
 	letters := len(m.Key)
 	switch {
@@ -186,7 +184,7 @@ func lookalikePoints(m *match) int {
 	return 55
 }
 
-// judgeSite weighs a well-known site's label, which is matched as a whole.
+// scoreSite scores the label of a well-known site, which matches only as a whole.
 func (f *finding) scoreSite(h *host) {
 	m := &f.match
 	letters := len(m.Key)
@@ -216,28 +214,28 @@ func (f *finding) scoreSite(h *host) {
 	}
 }
 
-// typoPoints weighs a misspelling: the longer the key, the surer that it is meant.
+// typoPoints returns the points for a misspelling. Longer keys score higher, because fewer other names are near them.
 func typoPoints(h *host, m *match) int {
 	letters, baited := len(m.Key), m.hasStrongBait()
 	written := m.written()
-	natural := m.edits == 1 && m.typo.likely
-	head := written[0] == m.Key[0]
-	tail := written[len(written)-1] == m.Key[letters-1]
+	likely := m.edits == 1 && m.typo.likely
+	sameFirst := written[0] == m.Key[0]
+	sameLast := written[len(written)-1] == m.Key[letters-1]
 	switch {
 	case m.Kind() != brand.Coined && m.Kind() != brand.Site:
 		switch {
-		case !natural || letters < 6:
+		case !likely || letters < 6:
 			return 0
 		case h.OnSharedHosting():
 			return 50
 		case baited:
 			return 30
-		case letters >= 8 && head && m.isWholeLabel() && m.Kind() == brand.Word:
+		case letters >= 8 && sameFirst && m.isWholeLabel() && m.Kind() == brand.Word:
 			return 45
 		}
 		return 0
 	case letters < 8 && m.isSplitByHyphen():
-		return 0 // two words that resemble one name by chance
+		return 0 // two words that resemble the name by chance
 	case m.edits == 1:
 		points := 30
 		switch {
@@ -249,27 +247,27 @@ func typoPoints(h *host, m *match) int {
 			points = 45
 		}
 		switch {
-		case letters == 6 && m.isWholeLabel() && m.Kind() == brand.Coined && natural != head:
+		case letters == 6 && m.isWholeLabel() && m.Kind() == brand.Coined && likely != sameFirst:
 			return 35
-		case letters < 7 && (!m.delimited || !(natural && head) && !baited):
+		case letters < 7 && (!m.delimited || !(likely && sameFirst) && !baited):
 			return 0
-		case !natural && m.typo.multiple && (m.Kind() == brand.Site && letters < 12 || letters < 10):
+		case !likely && m.typo.multiple && (m.Kind() == brand.Site && letters < 12 || letters < 10):
 			return 0
-		case !head && !natural && m.typo.substitution && letters < 9:
+		case !sameFirst && !likely && m.typo.substitution && letters < 9:
 			return 0
-		case !head && letters < 9:
+		case !sameFirst && letters < 9:
 			points -= 30
-		case !natural && m.typo.multiple:
+		case !likely && m.typo.multiple:
 			points -= 30
-		case !natural:
+		case !likely:
 			points -= 15
 		}
 		return max(points, 0)
 	case m.Kind() == brand.Site && strings.Contains(written, "-") && strings.IndexByte(m.Name, '-') < 0:
-		return 0 // two words that resemble one name by chance
+		return 0 // two words that resemble the name by chance
 	case m.edits == 3 && letters >= 14 && written[:2] == m.Key[:2]:
 		return 60
-	case !head || !tail && !baited:
+	case !sameFirst || !sameLast && !baited:
 		return 0
 	case m.edits == 2 && letters >= 11:
 		return 80
@@ -281,18 +279,19 @@ func typoPoints(h *host, m *match) int {
 	return 60
 }
 
-// elsewhere weighs a label that is nothing but the brand, under a suffix that is not known to be the brand's.
+// otherSuffixPoints returns the points for a label that is exactly the brand, under a suffix where the brand is not
+// known to own it.
 func otherSuffixPoints(h *host, m *match) int {
-	slip := 0
+	points := 0
 	if !h.Private {
-		slip = suffix.TypoPoints(h.Suffix)
+		points = suffix.TypoPoints(h.Suffix)
 	}
 	switch {
-	case m.Kind() != brand.Short && slip > 0:
+	case m.Kind() != brand.Short && points > 0:
 		if m.Kind() == brand.Word {
-			return slip / 2
+			return points / 2
 		}
-		return slip
+		return points
 	case m.Kind() != brand.Coined, h.Private && !h.OnSharedHosting():
 		return 0
 	case h.Private, h.risk > 0:
@@ -303,10 +302,10 @@ func otherSuffixPoints(h *host, m *match) int {
 	return 0
 }
 
-// judgeLeft weighs a brand in a label left of the registrable domain; after is what stands between them.
+// scoreSubdomainMatch scores a brand in a label left of the registrable domain. after holds the labels between the two.
 func scoreSubdomainMatch(h *host, m *match, after string) finding {
 	if m.Kind() == brand.Site && m.form != exact {
-		return finding{match: *m} // people name their machines as they like
+		return finding{match: *m} // machine names resemble sites by chance
 	}
 	f := scoreMatch(h, m)
 	if m.form != exact {
@@ -322,11 +321,11 @@ func scoreSubdomainMatch(h *host, m *match, after string) finding {
 		f.code, f.points = "domain:brand:address_inside", 90
 	case m.Kind() == brand.Coined && m.hasStrongBait() && m.around.onlyBait:
 		f.points, f.baitPoints = 60, 25
-	case brand.IsCustomer(&h.Host): // brands are customers too
+	case brand.IsCustomer(&h.Host): // brands are customers of such services too
 	case m.Kind() == brand.Coined && m.isWholeLabel() && (h.risk > 0 || h.OnSharedHosting()):
 		f.points = 65
 	case m.Kind() == brand.Coined && m.isWholeLabel():
-		f.points = 45 // companies name their own servers after the software on them
+		f.points = 45 // companies name their servers after the software on them
 	case m.Kind() == brand.Coined && m.delimited:
 		f.points = 40
 	case m.Kind() == brand.Word && m.isWholeLabel() && h.risk > 0:
@@ -338,6 +337,7 @@ func scoreSubdomainMatch(h *host, m *match, after string) finding {
 	return f
 }
 
+// baitClasses returns the classes of all bait words in label.
 func baitClasses(label string) bait.Class {
 	var space [16]bait.Match
 	var all bait.Class
@@ -347,8 +347,9 @@ func baitClasses(label string) bait.Class {
 	return all
 }
 
-// posesAsSuffix says whether following, right of a brand's label, begins as the suffix of one of the brand's addresses
-// would: ".com." and ".com-" in paypal.com.example.net and paypal.com-id.net.
+// continuesAddress reports whether following, the name to the right of a brand's label, begins like the suffix of one
+// of the brand's addresses: "com." in paypal.com.example.net or "com-" in paypal.com-id.net. last means that the label
+// is the last one left of the registrable domain.
 func continuesAddress(b *brand.Brand, following string, last bool) bool {
 	label, _, more := strings.Cut(following, ".")
 	token, _, hyphen := strings.Cut(label, "-")

@@ -12,13 +12,13 @@ import (
 	"assay/sdk"
 )
 
-// host is the name under judgement.
+// host is the name to score.
 type host struct {
 	suffix.Host
-	risk int // points of the suffix, 0 for most
+	risk int // points of the suffix, see suffix.RiskPoints; 0 below private suffixes
 }
 
-// Score judges the name of a domain, or of an email's mail domain.
+// Score scores the name of a domain, or of the mail domain of an email address, from its parsed parts.
 func Score(c *sdk.Check) sdk.Outcome {
 	read, ok := suffix.Read(c)
 	if !ok {
@@ -66,19 +66,20 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
-// borrowed returns the strongest borrowing in the name and the labels left of it.
+// findImitation returns the finding with the most points in the name and the labels left of it. Its code is "" if there
+// is none.
 func findImitation(h *host) finding {
 	var best finding
 	var r reader
 	itself, holds := false, ""
-	if !brand.IsCustomer(&h.Host) { // whose host's name is not theirs to choose
+	if !brand.IsCustomer(&h.Host) { // a customer does not choose the service's name
 		r.search(h.Name, func(m *match) {
 			itself = itself || m.Kind() == brand.Site && m.form == exact && m.isWholeLabel()
 			if m.form == exact && m.Kind() == brand.Coined {
 				holds = m.Key
 			}
 			if holds != "" && m.edits > 2 && len(m.Key) > len(holds) && strings.HasPrefix(m.Key, holds) {
-				return // microsoftnews holds Microsoft, and is no slip of microsoftteams
+				return // microsoftnews contains Microsoft and is not a typo of microsoftteams
 			}
 			if f := scoreMatch(h, m); f.points > 0 && f.points+f.baitPoints > best.points+best.baitPoints || best.code == "" {
 				best = f
@@ -86,7 +87,7 @@ func findImitation(h *host) finding {
 		})
 	}
 	if itself && !h.Private && suffix.TypoPoints(h.Suffix) == 0 {
-		best = finding{} // whatever else it resembles, it is a well-known site's name
+		best = finding{} // a well-known site's own name, whatever else it resembles
 	}
 	for labels, rest, more := 0, h.Subdomain, h.Subdomain != ""; more && labels < 8; labels++ {
 		var label string
@@ -101,7 +102,7 @@ func findImitation(h *host) finding {
 	return best
 }
 
-// explain turns the borrowing into signals.
+// signalImitation raises the signals for f.
 func signalImitation(c *sdk.Check, h *host, f *finding) {
 	b, written := f.match.Brand, quote.Of(f.match.written())
 	var text string
@@ -138,12 +139,13 @@ func signalImitation(c *sdk.Check, h *host, f *finding) {
 	}
 }
 
-// spelt names a brand, with the spelling that is meant where its name does not show it, as in steamcommunity for Steam.
+// describeBrand returns the brand's name, with the key in front if the name does not spell it, as in "steamcommunity
+// (Steam)".
 func describeBrand(b *brand.Brand) string {
 	letters := 0
 	for _, r := range b.Name {
 		if r >= utf8.RuneSelf {
-			return b.Name // spelt with marks that the key has not
+			return b.Name // spelled with letters that the key replaces
 		}
 		if c := toLower(byte(r)); letters < len(b.Key) && c == b.Key[letters] {
 			letters++
@@ -162,7 +164,7 @@ func toLower(c byte) byte {
 	return c
 }
 
-// baits lists the lure words of label outside start and end.
+// listBaitWords lists the bait words of label outside label[start:end].
 func listBaitWords(label string, start, end int) string {
 	list := ""
 	for _, part := range [...]string{label[:start], label[end:]} {

@@ -5,18 +5,18 @@ import (
 	"unicode/utf8"
 )
 
-// scriptSet is a set of scripts and of the writing systems that join some: bit i stands for scriptNames[i] (UTS 39,
-// section 5.1, augmented script sets).
+// scriptSet is a set of scripts and of the writing systems that combine scripts, such as Japanese: bit i represents
+// scriptNames[i] (UTS 39, section 5.1, augmented script sets).
 type scriptSet uint64
 
-// anyScript is the set of a character that all scripts share, such as a digit or a hyphen.
+// anyScript is the set for a character that all scripts share, such as a digit or a hyphen.
 const anyScript = ^scriptSet(0)
 
-// shapely are the scripts with many letters that look like those of another one of them.
-const lookalikeScripts = scriptLatin | scriptCyrillic | scriptGreek | scriptArmenian | scriptCherokee | scriptCoptic | scriptDeseret |
-	scriptLisu | scriptTifinagh
+// lookalikeScripts are scripts that share many letter shapes with each other.
+const lookalikeScripts = scriptLatin | scriptCyrillic | scriptGreek | scriptArmenian | scriptCherokee | scriptCoptic |
+	scriptDeseret | scriptLisu | scriptTifinagh
 
-// scriptsOf returns the scripts that r is used in.
+// scriptsOf returns the scripts that use r.
 func scriptsOf(r rune) scriptSet {
 	if r < utf8.RuneSelf {
 		if c := byte(r) | 0x20; c >= 'a' && c <= 'z' {
@@ -31,7 +31,7 @@ func scriptsOf(r rune) scriptSet {
 	return anyScript
 }
 
-// name is that of the first script of s.
+// name returns the name of the first script in s.
 func (s scriptSet) name() string {
 	return scriptNames[min(bits.TrailingZeros64(uint64(s)), len(scriptNames)-1)]
 }

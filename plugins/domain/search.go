@@ -7,16 +7,16 @@ import (
 	"assay/plugins/internal/brand"
 )
 
-// reader reads one label after another; its room is used again.
+// reader searches one label after another and reuses its buffers.
 type reader struct {
 	skeleton
 	prefixHashes
-	bait      [16]bait.Match
-	baitCount int // of the label, in room
+	bait      [16]bait.Match // bait words of the label: bait[:baitCount]
+	baitCount int
 }
 
-// search calls visit for every brand that label spells, plainly or in disguise, and for every misspelling that it
-// holds.
+// search calls visit for every brand that label contains, exactly, with confusable characters or misspelt. A label with
+// ß is read twice, because ß looks like b and spells ss.
 func (r *reader) search(label string, visit func(*match)) {
 	r.searchReading(label, visit)
 	if strings.Contains(label, "ß") {
@@ -39,7 +39,7 @@ func (r *reader) searchReading(label string, visit func(*match)) {
 			}
 			m := match{Brand: x.brand(int(name)), label: label, start: int(r.begin[i]), end: int(r.end[i+n-1])}
 			if m.setDelimited(); m.Kind() == brand.Short && !m.delimited {
-				continue // there is one in every other word
+				continue // short keys occur inside many words
 			}
 			if m.classify() {
 				visit(&m)
@@ -54,8 +54,8 @@ func (r *reader) searchReading(label string, visit func(*match)) {
 	r.searchMisspellings(label, visit)
 }
 
-// misspellings looks for names a few edits away from the label as a whole, from each part between hyphens, from what
-// lure words leave over, and from what follows a "www" or the like without its dot.
+// searchMisspellings compares names with the whole label, with each part between hyphens or bait words, and with the
+// label without a "www" or "com" that lost its dot.
 func (r *reader) searchMisspellings(label string, visit func(*match)) {
 	tried := [10][2]int{}
 	n := 0
@@ -105,8 +105,8 @@ func (r *reader) searchMisspellings(label string, visit func(*match)) {
 	}
 }
 
-// undotted returns what is left of label without the first or the last part of an address that lost its dot, as in
-// wwwpaypal and paypalcom.
+// trimAddressParts returns the bounds of label without parts of an address that lost their dots, such as www in
+// wwwpaypal and com in paypalcom.
 func trimAddressParts(label string) (start, end int) {
 	for _, first := range [...]string{"https", "http", "www"} {
 		if strings.HasPrefix(label, first) {
@@ -120,9 +120,10 @@ func trimAddressParts(label string) (start, end int) {
 	return start, len(label)
 }
 
-// folds says whether a byte leaves a letter in a fold.
+// leavesLetter reports whether a skeleton has a letter for c.
 func leavesLetter(c byte) bool { return c != '-' && c != '_' }
 
+// compareSpan calls visit for every name within its edit limit of label[start:end].
 func (r *reader) compareSpan(label string, start, end int, visit func(*match)) {
 	from, to := r.n, 0
 	for i := range r.n {
@@ -134,7 +135,7 @@ func (r *reader) compareSpan(label string, start, end int, visit func(*match)) {
 		return
 	}
 	text := r.skeleton.text[from:to]
-	spared := 0 // -1 for an ordinary word, 1 for others; 0 before it was asked
+	checked, harmless := false, false // whether label[start:end] is an ordinary or bait word, looked up on demand
 	index.candidates(r.skeleton.text[:r.n], &r.prefixHashes, from, to, func(name int) {
 		n := &index.names[name]
 		skeleton := index.skeletonOf(name)
@@ -142,13 +143,11 @@ func (r *reader) compareSpan(label string, start, end int, visit func(*match)) {
 		if d > int(n.editLimit) || d == 0 && name < index.brandCount || r.isSpelledWhole(skeleton, label, from, to) {
 			return
 		}
-		if spared == 0 {
-			spared = 1
-			if word := label[start:end]; isOrdinary(word) || bait.Classes(word) != 0 && d > 0 {
-				spared = -1
-			}
+		if !checked {
+			word := label[start:end]
+			checked, harmless = true, isOrdinary(word) || bait.Classes(word) != 0 && d > 0
 		}
-		if spared < 0 {
+		if harmless {
 			return
 		}
 		m := match{Brand: index.brand(name), label: label, start: start, end: end, edits: d}
@@ -161,8 +160,8 @@ func (r *reader) compareSpan(label string, start, end int, visit func(*match)) {
 	})
 }
 
-// stands says whether fold is spelt whole within the folded letters from to to, with a hyphen at its side: then what is
-// more is a word of its own and no slip.
+// isSpelledWhole reports whether the skeleton's letters [from:to] begin or end with a name's whole skeleton, set off by
+// a hyphen. The remaining letters are then a separate word rather than a typo.
 func (r *reader) isSpelledWhole(skeleton []byte, label string, from, to int) bool {
 	n := len(skeleton)
 	if to-from <= n {
@@ -173,16 +172,17 @@ func (r *reader) isSpelledWhole(skeleton []byte, label string, from, to int) boo
 		string(text[len(text)-n:]) == string(skeleton) && strings.HasSuffix(label[:r.begin[to-n]], "-")
 }
 
-// slip describes the one difference to the eye between label[start:end], whose folded letters are from to to, and key.
+// typoIn describes the difference between label[start:end] and key, whose skeletons are one edit apart. The label's
+// skeleton is [from:to].
 func (r *reader) typoIn(label string, start, end int, key string, from, to int) typo {
 	s := typoOf(label[start:end], key)
 	var k skeleton
 	readSkeleton(key, &k)
 	mine, theirs := r.skeleton.text[from:to], k.text[:k.n]
 	if len(mine) != len(theirs) {
-		s.likely = s.likely || typoOf(string(mine), string(theirs)).likely // doubled to the eye
+		s.likely = s.likely || typoOf(string(mine), string(theirs)).likely // a letter doubled by a lookalike
 	}
-	if s.multiple { // tell what the eye sees only, in the letters as written
+	if s.multiple { // describe only the letters whose skeletons differ, as written
 		head, tail := commonEnds(mine, theirs)
 		seen := typoOf(r.span(label, from+head, to-tail), k.span(key, head, k.n-tail))
 		s.text = seen.text
@@ -192,7 +192,7 @@ func (r *reader) typoIn(label string, start, end int, key string, from, to int) 
 	return s
 }
 
-// span returns the part of the label that the folded letters from to to were read from.
+// span returns the part of the label that the skeleton's letters [from:to] were read from.
 func (s *skeleton) span(label string, from, to int) string {
 	if from >= to {
 		return ""

@@ -2,23 +2,25 @@ package main
 
 import "unicode/utf8"
 
-// maxLetters bounds what is read of one label: RFC 1035 allows 63 octets, a U-label has fewer letters than its A-label.
+// maxLetters is the number of characters read of a label. RFC 1035 allows 63 octets, and a U-label has fewer characters
+// than its A-label.
 const maxLetters = 64
 
-// folded is a label as the eye reads it: look-alike letters and digits are one, hyphens are gone. Two labels that fold
-// to the same bytes are easily taken for each other: UTS 39's skeleton without marks, and coarser, as digits and pairs
-// of letters count as what they look like.
+// skeleton is a label reduced to what it looks like, so that labels with the same skeleton are easily confused. It is
+// coarser than the skeleton of UTS 39, section 4: accents and hyphens are gone, and digits and pairs of letters become
+// the letter they look like.
 type skeleton struct {
 	text      [maxLetters * 2]byte
-	begin     [maxLetters * 2]uint16 // text[i] was read from label[begin[i]:end[i]]
+	begin     [maxLetters * 2]uint16 // text[i] comes from label[begin[i]:end[i]]
 	end       [maxLetters * 2]uint16
 	n         int
-	sharpSAsB bool // ß is read as it looks, b, rather than as it is spelt, ss
+	sharpSAsB bool // read ß as b, which it looks like, instead of ss
 }
 
-// unknown stands in a fold for a letter that passes for no Latin one; it equals no letter of a brand.
+// noLookalike replaces a letter that looks like no ASCII one. It differs from all letters of brands.
 const noLookalike = 0
 
+// readSkeleton sets s to the skeleton of label.
 func readSkeleton(label string, s *skeleton) {
 	s.n = 0
 	count := 0
@@ -51,7 +53,7 @@ func readSkeleton(label string, s *skeleton) {
 	}
 }
 
-// push appends one letter, merged with the one before where the pair looks like a single letter.
+// add appends a letter, or merges it with the previous one if the pair looks like a single letter.
 func (s *skeleton) add(c byte, begin, end int) {
 	twin := lookalikeOf[c]
 	if s.n > 0 && mayMerge(c) {
@@ -65,7 +67,7 @@ func (s *skeleton) add(c byte, begin, end int) {
 	s.n++
 }
 
-// joins says whether c, or what it stands for, may look like a single letter together with the one before.
+// mayMerge reports whether c, or the letter it looks like, can be the second of a pair that looks like a single letter.
 func mayMerge(c byte) bool {
 	switch lookalikeOf[c] {
 	case 'l', 'n', 'v':
@@ -74,17 +76,17 @@ func mayMerge(c byte) bool {
 	return false
 }
 
-// foldKey folds a brand's key, whose letters are ASCII.
+// skeletonOf returns the skeleton of label.
 func skeletonOf(key string) string {
 	var s skeleton
 	readSkeleton(key, &s)
 	return string(s.text[:s.n])
 }
 
-// hidden stands in twins for hyphens, which leave nothing in a fold.
+// ignored is the entry of hyphens and underscores in lookalikeOf. Skeletons leave them out.
 const ignored = '-'
 
-// twins maps digits and letters to the one letter that stands for all that look like it.
+// lookalikeOf maps each ASCII character to the letter that represents all characters that look like it.
 var lookalikeOf = func() (t [utf8.RuneSelf]byte) {
 	for c := range t {
 		t[c] = byte(c)
@@ -95,7 +97,7 @@ var lookalikeOf = func() (t [utf8.RuneSelf]byte) {
 	return t
 }()
 
-// pair returns the letter that the neighbours a and b look like together, 0 when none.
+// mergePair returns the letter that a followed by b looks like, or 0.
 func mergePair(a, b byte) byte {
 	switch {
 	case a == 'r' && b == 'n', a == 'n' && b == 'n':

@@ -1,21 +1,22 @@
-// Package bait knows the words that bait a victim, by what they are used for, and finds them in the labels of a domain
-// name, whether hyphens part them or not.
+// Package bait holds the bait words of fraudulent domain names, classed by purpose, and finds them in labels with or
+// without hyphens between them. It assigns no points.
 package bait
 
 import "strings"
 
-// Found is a lure word inside a label: label[Start:End].
+// Match is a bait word in a label: label[Start:End].
 type Match struct {
 	Start, End int
 	Class      Class
-	Index      uint16 // its place in the lexicon, as Each counts; it moves when the lexicon changes
-	oneEdge    bool   // one edge suffices where loosely read, short as it is
+	Index      uint16 // of the word's first entry in the order of Each; changes with the lexicon
+	oneEdge    bool   // one edge suffices for FindLoosely
 }
 
-// decoy marks words that hold a lure word and mean something else, as partnership holds partner: they are found as lure
-// words are, so that nothing inside them is, and then left out.
+// harmless is the class of words that contain a bait word but mean something else, such as partnership. They are
+// matched like bait words, which hides the bait words inside them, and then dropped.
 const harmless Class = 0
 
+// entry is a word of the lexicon in one of its classes.
 type entry struct {
 	word    string
 	class   Class
@@ -23,13 +24,12 @@ type entry struct {
 	oneEdge bool
 }
 
-// book holds the lexicon bucketed by how words begin, so that looking up a position reads hardly a word that does not
-// begin there.
+// wordIndex holds the lexicon, bucketed by the first letters of the words.
 type wordIndex struct {
-	entries     []entry             // of three letters and more
-	starts      [buckets + 1]uint16 // entries[starts[k]:starts[k+1]] have the bucket k
-	pairClasses [36 * 36]Class      // words of two letters
-	pairIndexes [36 * 36]uint16     // of these
+	entries     []entry             // words of three letters or more
+	starts      [buckets + 1]uint16 // bucket k is entries[starts[k]:starts[k+1]]
+	pairClasses [36 * 36]Class      // words of two letters, by pairSlot
+	pairIndexes [36 * 36]uint16
 }
 
 const (
@@ -37,12 +37,12 @@ const (
 	buckets    = 1 << bucketBits
 )
 
-// bucket returns the bucket of a text of three bytes or more.
+// bucket returns the bucket for the first three bytes of text.
 func bucket(text string) uint32 {
 	return (uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16) * 0x9e3779b1 >> (32 - bucketBits)
 }
 
-// pair returns where the two letters or digits that text begins with stand in book.pairs, -1 when they are none.
+// pairSlot returns the slot for the first two bytes of text, or -1 if they are not letters or digits.
 func pairSlot(text string) int {
 	first, second := letterNumber(text[0]), letterNumber(text[1])
 	if first < 0 || second < 0 {
@@ -63,7 +63,7 @@ func letterNumber(c byte) int {
 
 var lexiconIndex = buildIndex()
 
-// bind buckets the lexicon with one counting sort: guests start often, so no map is built and nothing is compared.
+// buildIndex buckets the lexicon with a counting sort, which is faster than building a map. Guests start often.
 func buildIndex() *wordIndex {
 	x := new(wordIndex)
 	long, index := 0, uint16(0)
@@ -94,12 +94,12 @@ func buildIndex() *wordIndex {
 	return x
 }
 
-// Each calls visit for every word of the lexicon in order, once for each of its classes.
+// Each calls visit for every word of the lexicon in order, and for a word with several classes once per class.
 func Each(visit func(word string, class Class)) {
 	eachEntry(func(word string, class Class, _ bool) { visit(word, class) })
 }
 
-// each calls visit as Each does, and says which words end in a plus: open ones.
+// eachEntry is Each with the plus signs of the lexicon as oneEdge.
 func eachEntry(visit func(word string, class Class, oneEdge bool)) {
 	for _, list := range lexicon {
 		start := -1
@@ -117,8 +117,8 @@ func eachEntry(visit func(word string, class Class, oneEdge bool)) {
 	}
 }
 
-// at returns the longest lexicon word that begins at text[i:], with the union of its classes and its first place; it is
-// empty when there is none.
+// longestAt returns the longest word of the lexicon that begins at text[i], with all its classes. The match is empty if
+// there is none.
 func (x *wordIndex) longestAt(text string, i int) Match {
 	f := Match{Start: i, End: i}
 	rest := text[i:]
@@ -151,7 +151,7 @@ func (x *wordIndex) longestAt(text string, i int) Match {
 	return f
 }
 
-// may says whether a word may begin text, which has two bytes or more.
+// mayStart reports whether text, of at least two bytes, can begin with a word of the lexicon.
 func (x *wordIndex) mayStart(text string) bool {
 	if len(text) > 2 {
 		if k := bucket(text); x.starts[k] != x.starts[k+1] {
@@ -162,7 +162,7 @@ func (x *wordIndex) mayStart(text string) bool {
 	return k >= 0 && x.pairClasses[k] != 0
 }
 
-// Of returns the classes of word, 0 when it is no lure word.
+// Classes returns the classes of word, or 0 if it is not a bait word.
 func Classes(word string) Class {
 	if f := lexiconIndex.longestAt(word, 0); f.End > 0 && f.End == len(word) {
 		return f.Class
@@ -170,14 +170,14 @@ func Classes(word string) Class {
 	return 0
 }
 
-// In appends to found the lure words of label, left to right, the longest first where several begin at one place. A
-// word of up to four letters counts only between edges, and one of five needs one edge: edges are the ends of the
-// label, hyphens, underscores, digits and other lure words. So "pay" is found in "pay-now" and in "paynow", not in
-// "payette".
+// Find appends the bait words of label to found, from left to right and without overlaps. Where several begin at the
+// same place, the longest counts. A word of up to four letters must have edges on both sides, a word of five letters on
+// one side. Edges are the ends of the label, hyphens, underscores, digits and other bait words, so "pay" is found in
+// "pay-now" and "paynow" but not in "payette".
 func Find(label string, found []Match) []Match { return find(label, found, false) }
 
-// Loosely is like In, but takes one edge to be enough for those words of three and four letters that hardly any other
-// word begins or ends with: "coin" is found in "gamecoin" too.
+// FindLoosely is like [Find], but one edge suffices for some words of three and four letters with which few other words
+// begin or end: it also finds "coin" in "gamecoin".
 func FindLoosely(label string, found []Match) []Match { return find(label, found, true) }
 
 func find(label string, found []Match, loose bool) []Match {
@@ -222,8 +222,8 @@ func find(label string, found []Match, loose bool) []Match {
 	return kept
 }
 
-// singular gives the plural's s, with which f ends, to the word after it where that makes two words of one: walletsync
-// is wallet and sync.
+// splitPlural shortens f, a word that ends in s, if the s begins the next bait word instead: walletsync consists of
+// wallet and sync.
 func splitPlural(label string, f Match) Match {
 	if next := lexiconIndex.longestAt(label, f.End); next.End > next.Start {
 		return f

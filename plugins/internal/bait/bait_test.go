@@ -48,7 +48,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// Open words need one edge where they are read loosely, other short words need both as ever.
+// One edge suffices for words marked with a plus, while other short words still need two.
 func TestFindLoosely(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ strictly, loosely []string }{
