@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
@@ -195,18 +196,20 @@ func needPostgres(t *testing.T) { postgrestest.Database(t) }
 // recordedRefs returns the number of check records by reference, and the number of checks that quotas counted.
 func recordedRefs(t *testing.T, s *store.Store) (refs map[string]int, used int) {
 	t.Helper()
-	heads, err := s.Heads(context.Background())
+	refs = map[string]int{}
+	err := s.ReadAuditLog(t.Context(), func(ctx context.Context, log store.AuditLog) error {
+		for row, err := range log.Rows(ctx, 0, 0, math.MaxInt64) {
+			if err != nil {
+				return err
+			}
+			if row.Record.Kind == "check" {
+				refs[row.Record.Ref]++
+			}
+		}
+		return nil
+	})
 	if err != nil {
 		t.Fatal(err)
-	}
-	refs = map[string]int{}
-	for row, err := range s.AuditRows(t.Context(), 0, 0, heads[0].Seq) {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if row.Record.Kind == "check" {
-			refs[row.Record.Ref]++
-		}
 	}
 	keys, err := s.Keys(t.Context(), "")
 	if err != nil {

@@ -155,11 +155,6 @@ func (r headRow) head() (audit.Head, error) {
 // Heads returns the head of each chain.
 func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) { return AuditLog{s.db}.Heads(ctx) }
 
-// AuditRows yields the rows of a chain with after < Seq <= until, in order. See [AuditLog.Rows].
-func (s *Store) AuditRows(ctx context.Context, chain int, after, until int64) iter.Seq2[audit.Row, error] {
-	return AuditLog{s.db}.Rows(ctx, chain, after, until)
-}
-
 // ReadAuditLog calls fn with a snapshot of the audit log. Without a snapshot, a reader could see a record erased by a
 // concurrent erasure but miss the erasure's own record.
 func (s *Store) ReadAuditLog(ctx context.Context, fn func(ctx context.Context, log AuditLog) error) error {

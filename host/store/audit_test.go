@@ -56,7 +56,7 @@ func TestAuditRowRecordsTheDecision(t *testing.T) {
 	if err := l.Append(t.Context(), r); err != nil {
 		t.Fatal(err)
 	}
-	for row, err := range s.AuditRows(t.Context(), 0, 0, 1) {
+	for row, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 1) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,7 +152,7 @@ func dumpTables(t *testing.T, s *Store) string {
 	return dump.String()
 }
 
-func TestAuditRowsArePaged(t *testing.T) {
+func TestRowsArePaged(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
 	l := ledgerOn(t, s, LedgerConfig{})
@@ -175,7 +175,7 @@ func TestAuditRowsArePaged(t *testing.T) {
 		"after the end":  {7, 9, nil},
 	} {
 		var got []int64
-		for row, err := range s.AuditRows(t.Context(), 0, test.after, test.until) {
+		for row, err := range (AuditLog{s.db}).Rows(t.Context(), 0, test.after, test.until) {
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -185,7 +185,7 @@ func TestAuditRowsArePaged(t *testing.T) {
 			t.Errorf("%s: records %v, want %v", name, got, test.want)
 		}
 	}
-	for _, err := range s.AuditRows(t.Context(), 0, 0, 7) {
+	for _, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 7) {
 		if err != nil {
 			t.Error(err)
 		}
@@ -206,7 +206,7 @@ func TestHashOfWrongLengthIsABreak(t *testing.T) {
 			}
 			exec(t, session(t, url), fmt.Sprintf(`UPDATE audit_records SET %s = '\x00'`, column))
 			rows := 0
-			for _, err := range s.AuditRows(t.Context(), 0, 0, 1) {
+			for _, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 1) {
 				rows++
 				if !errors.As(err, new(*audit.BreakError)) {
 					t.Errorf("a %s of one byte: %v, want a break", column, err)
@@ -245,7 +245,7 @@ func TestPagingKeepsDuplicateNumbers(t *testing.T) {
 			sha256('leaf'), sha256('hash')
 		FROM generate_series(1, %[1]d + 2) AS n`, auditPage))
 	rows := 0
-	for row, err := range s.AuditRows(t.Context(), 0, 0, auditPage) {
+	for row, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, auditPage) {
 		if err != nil {
 			t.Fatal(err)
 		}

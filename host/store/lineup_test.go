@@ -176,7 +176,7 @@ func TestLineupHistory(t *testing.T) {
 		t.Errorf("revision 3: %v, want registry.ErrNoRevision", err)
 	}
 	var activated []string
-	for row, err := range s.AuditRows(t.Context(), 0, 0, 99) {
+	for row, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 99) {
 		if err != nil {
 			t.Fatal(err)
 		}
