@@ -1,6 +1,5 @@
-// Package facts collects what can be observed about an entity and what parsing cannot tell: DNS, registration, network,
-// similarity, reputation. Sources do the looking up, each in a package below this one; the Collector asks them side by
-// side.
+// Package facts collects the facts about an entity that parsing cannot provide: DNS, registration, network, similarity
+// and reputation. Each source is a package below this one; the Collector queries them concurrently.
 package facts
 
 import (
@@ -20,30 +19,28 @@ import (
 
 // Source looks up one group of facts. Implementations are safe for concurrent use.
 type Source interface {
-	// Name is the first part of the names of all its facts: dns, rdap, net, similar, graph, feed.
+	// Name returns the first part of all its facts' names: dns, rdap, net, similar, graph or feed.
 	Name() string
-	// Table lists every fact it can give, in the order in which sdk/ABI.md prints them.
+	// Table returns every fact of the source, in the order of sdk/ABI.md.
 	Table() []entity.Fact
-	// Observe returns those of the wanted facts that became known, none of them empty, and makes no lookup that no
-	// wanted fact needs. It returns soon after ctx ends, with what it knows by then. The error says that something
-	// which was asked for stayed unknown although the source should have known it; the facts count nevertheless. An
-	// entity of which the source knows nothing is no error.
+	// Observe returns the wanted facts that it could determine, none of them empty, and makes only the lookups that
+	// they need. Soon after ctx ends it returns what it knows by then. An error means that a lookup failed and a
+	// wanted fact may be missing; the returned facts are valid anyway. An unknown entity is not an error.
 	Observe(ctx context.Context, e entity.Entity, wants func(fact string) bool) (entity.Facts, error)
 }
 
 const (
-	// grace is how much earlier than the check's own deadline sources must end, so that what they know by then still
-	// counts.
+	// grace is how long before the check's deadline sources must end, so that their results still arrive in time.
 	grace = 4 * time.Millisecond
-	// maxRunning bounds how many observations of one source run at once, late ones included: a source that hangs is
-	// left out instead of piling up.
+	// maxRunning limits the concurrent observations of one source, including late ones, so that a hanging source is
+	// skipped instead of accumulating goroutines.
 	maxRunning = 2048
 )
 
-// ErrBusy means that a source already has as many observations under way as it may.
-var ErrBusy = errors.New("too many lookups are under way")
+// ErrBusy means that a source has reached its limit of concurrent observations.
+var ErrBusy = errors.New("too many lookups are in progress")
 
-// Collector asks sources side by side. It implements check.Collector.
+// Collector queries sources concurrently. It implements check.Collector.
 type Collector struct {
 	log     *slog.Logger
 	sources []member
@@ -51,7 +48,7 @@ type Collector struct {
 
 var _ check.Collector = (*Collector)(nil)
 
-// member is a source with the slots for its observations.
+// member is a source and the slots for its concurrent observations.
 type member struct {
 	Source
 	slots chan struct{}
@@ -66,7 +63,7 @@ func NewCollector(log *slog.Logger, sources ...Source) *Collector {
 	return c
 }
 
-// Table lists the facts of all sources.
+// Table returns the facts of all sources.
 func (c *Collector) Table() []entity.Fact {
 	var all []entity.Fact
 	for _, s := range c.sources {
@@ -75,14 +72,14 @@ func (c *Collector) Table() []entity.Fact {
 	return all
 }
 
-// observation is what one source said.
+// observation is the result of one source.
 type observation struct {
 	source int
 	facts  entity.Facts
 	err    error
 }
 
-// Collect implements check.Collector. Wanted facts that no source has are left out without a word.
+// Collect implements check.Collector. It ignores wanted facts that no source has.
 func (c *Collector) Collect(ctx context.Context, e entity.Entity, wanted []string) (entity.Facts, []string) {
 	names := make(map[string]bool, len(wanted))
 	groups := make(map[string]bool, len(c.sources))
@@ -95,32 +92,32 @@ func (c *Collector) Collect(ctx context.Context, e entity.Entity, wanted []strin
 
 	within, cancel := withGrace(ctx)
 	defer cancel()
-	// Buffered for all, so that a late source can always leave its answer, which nobody reads, and end.
-	heard := make(chan observation, len(c.sources))
-	asked := make([]bool, len(c.sources))
+	// Buffered for all sources, so that a late one can always send its result and end.
+	observations := make(chan observation, len(c.sources))
+	unanswered := make([]bool, len(c.sources))
 	waiting := 0
 	for i, s := range c.sources {
 		if !groups[s.Name()] {
 			continue
 		}
-		asked[i] = true
+		unanswered[i] = true
 		waiting++
 		select {
 		case s.slots <- struct{}{}:
 			go func() {
 				defer func() { <-s.slots }()
-				heard <- c.observe(within, i, e, wants)
+				observations <- c.observe(within, i, e, wants)
 			}()
 		default:
-			heard <- observation{source: i, err: ErrBusy}
+			observations <- observation{source: i, err: ErrBusy}
 		}
 	}
 	found := entity.Facts{}
 	for waiting > 0 {
 		select {
-		case o := <-heard:
+		case o := <-observations:
 			waiting--
-			asked[o.source] = o.err != nil
+			unanswered[o.source] = o.err != nil
 			c.keep(found, c.sources[o.source].Name(), o, wants)
 		case <-ctx.Done():
 			waiting = 0
@@ -128,31 +125,31 @@ func (c *Collector) Collect(ctx context.Context, e entity.Entity, wanted []strin
 	}
 	var silent []string
 	for i, s := range c.sources {
-		if asked[i] {
+		if unanswered[i] {
 			silent = append(silent, s.Name())
 		}
 	}
 	return found, silent
 }
 
-// observe asks one source. A source that panics has not answered; the host lives on.
+// observe queries one source. It turns a panic of the source into an error.
 func (c *Collector) observe(ctx context.Context, i int, e entity.Entity, wants func(string) bool) (o observation) {
 	o.source = i
 	defer func() {
 		if r := recover(); r != nil {
 			o.facts, o.err = nil, fmt.Errorf("looking up facts: panic: %v", r)
-			c.log.Error("a source of facts panicked", "source", c.sources[i].Name(), "panic", r, "stack",
-				string(debug.Stack()))
+			c.log.Error("fact source panicked", "source", c.sources[i].Name(), "panic", r,
+				"stack", string(debug.Stack()))
 		}
 	}()
 	o.facts, o.err = c.sources[i].Observe(ctx, e, wants)
 	return o
 }
 
-// keep adds to found what was wanted of a source's answer.
+// keep adds a source's wanted facts to found.
 func (c *Collector) keep(found entity.Facts, source string, o observation, wants func(string) bool) {
 	if o.err != nil {
-		c.log.Debug("a source of facts did not answer", "source", source, "error", o.err)
+		c.log.Debug("fact source failed", "source", source, "error", o.err)
 	}
 	for name, value := range o.facts {
 		if value != "" && wants(name) && strings.HasPrefix(name, source+".") {
@@ -161,7 +158,7 @@ func (c *Collector) keep(found entity.Facts, source string, o observation, wants
 	}
 }
 
-// withGrace returns a context that ends a little before ctx does.
+// withGrace returns a context that ends slightly before ctx.
 func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -170,11 +167,11 @@ func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(ctx, end.Add(-min(grace, time.Until(end)/8)))
 }
 
-// maxText bounds a fact that is somebody else's free text, in bytes.
+// maxText limits third-party text in a fact, in bytes.
 const maxText = 80
 
-// Text returns a text from somebody else's data fit for a fact: printable characters, words one blank apart, 80 bytes
-// at most.
+// Text cleans third-party text for use in a fact: printable characters only, words separated by single blanks, at most
+// maxText bytes.
 func Text(s string) string {
 	var b strings.Builder
 	for _, r := range s {

@@ -21,7 +21,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patient = 30 * time.Second
 
-// fake is a source made of a function.
+// fake is a source backed by a function.
 type fake struct {
 	name    string
 	observe func(ctx context.Context, wants func(string) bool) (entity.Facts, error)
@@ -48,7 +48,7 @@ func collector(t *testing.T, sources ...facts.Source) *facts.Collector {
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	unasked := fake{"graph", func(context.Context, func(string) bool) (entity.Facts, error) {
-		t.Error("a source was asked of which nothing is wanted")
+		t.Error("a source without wanted facts was queried")
 		return nil, nil
 	}}
 	failed := errors.New("no luck")
@@ -94,7 +94,7 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestLateSources: one source ends with its context and gives what it has by then, one heeds nothing.
+// TestLateSources covers a source that returns partial facts when its context ends, and one that ignores its context.
 func TestLateSources(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})
@@ -118,12 +118,12 @@ func TestLateSources(t *testing.T) {
 	close(released)
 	<-ended
 	if after := fmt.Sprint(found); after != before || strings.Contains(after, "late") {
-		t.Errorf("what was returned changed from %s to %s", before, after)
+		t.Errorf("the returned facts changed from %s to %s", before, after)
 	}
 }
 
-// TestHangingSource: a source that never ends is left out once it has taken all its slots, and the others are asked as
-// before.
+// TestHangingSource asserts that a source that never returns is skipped once its slots are used up, and that the others
+// are still queried.
 func TestHangingSource(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})
@@ -152,7 +152,7 @@ func TestHangingSource(t *testing.T) {
 	}
 	select {
 	case <-running:
-		t.Error("one observation more than allowed is running")
+		t.Error("more observations are running than allowed")
 	default:
 	}
 	close(released)

@@ -11,7 +11,7 @@ func TestWithGrace(t *testing.T) {
 	within, cancel := withGrace(context.Background())
 	defer cancel()
 	if end, ok := within.Deadline(); ok {
-		t.Errorf("without a deadline there is one: %v", end)
+		t.Errorf("a deadline was added: %v", end)
 	}
 	for after, most := range map[time.Duration]time.Duration{time.Hour: grace, grace: grace / 8, -time.Hour: 0} {
 		end := time.Now().Add(after)

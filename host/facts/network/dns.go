@@ -1,4 +1,5 @@
-// Package network looks up what the DNS and the address of a domain tell: the sources "dns" and "net".
+// Package network provides the fact sources "dns" and "net": DNS records of a domain, and data about its addresses. It
+// needs no database; package resolver does the DNS queries.
 package network
 
 import (
@@ -15,9 +16,9 @@ import (
 	"assay/host/internet"
 )
 
-// Resolver answers questions to the DNS as *resolver.Resolver does.
+// Resolver answers DNS questions. *resolver.Resolver implements it.
 type Resolver interface {
-	// Ask returns when ctx ends at the latest. The error means that nothing is known; what does not exist is an answer.
+	// Ask returns when ctx ends at the latest. An error means that nothing is known; a missing name is an answer.
 	Ask(ctx context.Context, q resolver.Question) (resolver.Answer, error)
 }
 
@@ -26,8 +27,8 @@ type DNS struct{ Resolver Resolver }
 
 var _ facts.Source = DNS{}
 
-// maxShown bounds how many addresses or hosts a fact lists.
-const maxShown = 8
+// maxListed limits how many addresses or hosts a fact lists.
+const maxListed = 8
 
 // Name implements facts.Source.
 func (DNS) Name() string { return "dns" }
@@ -58,15 +59,15 @@ var dnsTable = []entity.Fact{
 	{Name: "dns.dnssec", Format: "of the registrable domain: validated (by the resolver), signed (but not validated), unsigned or bogus", Example: "unsigned"},
 }
 
-// subject is what is looked up of an entity: names in A-labels.
+// subject holds the names to look up for an entity, in A-labels.
 type subject struct {
 	host string // the name itself
-	zone string // the registrable domain; "" when the name is itself a public suffix
-	mail string // where mail would go
+	zone string // the registrable domain; "" if the name is itself a public suffix
+	mail string // the mail domain
 }
 
-// subjectOf returns what to ask for, and whether there is anything. Names under no public suffix are not asked for:
-// what a resolver may know of them belongs to a private network, and is nothing that a caller should learn here.
+// subjectOf returns the names to look up, and whether there are any. Names without a public suffix are not looked up:
+// a resolver may know them from a private network, which callers must not learn about.
 func subjectOf(e entity.Entity) (subject, bool) {
 	s := subject{host: e.Facts["domain.ascii"], zone: e.Facts["domain.registrable"]}
 	if s.host == "" || e.Facts["domain.suffix_kind"] == "unlisted" {
@@ -96,16 +97,16 @@ func (d DNS) Observe(ctx context.Context, e entity.Entity, wants func(string) bo
 		jobs.run(func() (entity.Facts, error) { return d.zone(ctx, s.zone) })
 	}
 	if s.zone != "" && wants("dns.dnssec") {
-		jobs.run(func() (entity.Facts, error) { return d.signed(ctx, s.zone) })
+		jobs.run(func() (entity.Facts, error) { return d.dnssec(ctx, s.zone) })
 	}
 	if wants("dns.mx") {
 		jobs.run(func() (entity.Facts, error) { return d.mailServers(ctx, s.mail) })
 	}
 	if wants("dns.spf") {
-		jobs.run(func() (entity.Facts, error) { return d.senders(ctx, s.mail) })
+		jobs.run(func() (entity.Facts, error) { return d.spf(ctx, s.mail) })
 	}
 	if wants("dns.dmarc") {
-		jobs.run(func() (entity.Facts, error) { return d.forgeries(ctx, s.mail, s.zone) })
+		jobs.run(func() (entity.Facts, error) { return d.dmarc(ctx, s.mail, s.zone) })
 	}
 	return jobs.wait(wants)
 }
@@ -114,7 +115,7 @@ func wantsAny(wants func(string) bool, facts ...string) bool {
 	return slices.ContainsFunc(facts, wants)
 }
 
-// jobs are lookups side by side; each ends with its context.
+// jobs runs lookups concurrently. Each ends with its context.
 type jobs struct {
 	n    int
 	done chan job
@@ -125,34 +126,34 @@ type job struct {
 	err   error
 }
 
-func (j *jobs) run(look func() (entity.Facts, error)) {
+func (j *jobs) run(lookUp func() (entity.Facts, error)) {
 	if j.done == nil {
 		j.done = make(chan job)
 	}
 	j.n++
 	go func() {
-		facts, err := look()
+		facts, err := lookUp()
 		j.done <- job{facts, err}
 	}()
 }
 
-// wait returns what all lookups found together of what is wanted.
+// wait returns the wanted facts of all lookups.
 func (j *jobs) wait(wants func(string) bool) (entity.Facts, error) {
 	found := entity.Facts{}
 	var errs []error
 	for range j.n {
-		one := <-j.done
-		for name, value := range one.facts {
+		result := <-j.done
+		for name, value := range result.facts {
 			if value != "" && wants(name) {
 				found[name] = value
 			}
 		}
-		errs = append(errs, one.err)
+		errs = append(errs, result.err)
 	}
 	return found, errors.Join(errs...)
 }
 
-// addresses asks for the IPv4 addresses of host; for those of IPv6 too where the status hangs on them.
+// addresses looks up the IPv4 addresses of host, and its IPv6 addresses if the status depends on them.
 func (d DNS) addresses(ctx context.Context, host string, status bool) (entity.Facts, error) {
 	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: host, Kind: resolver.A})
 	if err != nil {
@@ -192,9 +193,9 @@ func (d DNS) zone(ctx context.Context, zone string) (entity.Facts, error) {
 	return entity.Facts{"dns.zone": string(a.Status), "dns.ns": hostNames(a.Hosts)}, nil
 }
 
-// signed tells what can be known without validating here: whether the parent vouches for the zone's keys (RFC 4034
-// section 5), and whether the resolver says that it has validated that.
-func (d DNS) signed(ctx context.Context, zone string) (entity.Facts, error) {
+// dnssec reports what is known without validating signatures here: whether the parent has a DS record for the zone (RFC
+// 4034 section 5), and whether the resolver validated it.
+func (d DNS) dnssec(ctx context.Context, zone string) (entity.Facts, error) {
 	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: zone, Kind: resolver.DS})
 	if err != nil {
 		return nil, err
@@ -229,12 +230,12 @@ func (d DNS) mailServers(ctx context.Context, domain string) (entity.Facts, erro
 	return entity.Facts{"dns.mx": hosts}, nil
 }
 
-// publicAddresses lists those that a host on the internet can have. Others are left out: they belong to somebody's
-// private network, and a caller may not be of it.
+// publicAddresses lists the addresses that a public host can have. It omits others, because they may belong to a private
+// network that the caller must not learn about.
 func publicAddresses(all []netip.Addr) string {
 	var texts []string
 	for _, a := range all {
-		if internet.Special(a) == "" && len(texts) < maxShown {
+		if internet.Special(a) == "" && len(texts) < maxListed {
 			texts = append(texts, a.String())
 		}
 	}
@@ -264,7 +265,7 @@ func networks(all []netip.Addr) int {
 func hostNames(hosts []resolver.Host) string {
 	var names []string
 	for _, h := range hosts {
-		if h.Name != "" && len(names) < maxShown {
+		if h.Name != "" && len(names) < maxListed {
 			names = append(names, h.Name)
 		}
 	}

@@ -15,8 +15,8 @@ import (
 	"assay/host/internet"
 )
 
-// Net is the source "net": who announces a host's addresses, where, and which lists name them. Without tables and lists
-// it knows nothing and asks nothing.
+// Net is the source "net": the autonomous systems and countries of a host's addresses, and the blocklists that list
+// them. Without files and blocklists it makes no lookups.
 type Net struct {
 	resolver  Resolver
 	asns      *Ranges
@@ -26,7 +26,7 @@ type Net struct {
 
 var _ facts.Source = (*Net)(nil)
 
-// NetConfig says what Net can use; all but the resolver may be empty.
+// NetConfig configures Net. All fields but the resolver are optional.
 type NetConfig struct {
 	Resolver   Resolver
 	ASNs       *Ranges // MaxMind-format file of autonomous systems
@@ -61,8 +61,8 @@ var netTable = []entity.Fact{
 		Example: "dbl.spamhaus.org=127.0.1.4"},
 }
 
-// maxLooked bounds how many of a host's addresses are looked up.
-const maxLooked = 8
+// maxAddresses limits how many of a host's addresses are looked up.
+const maxAddresses = 8
 
 // Observe implements facts.Source.
 func (n *Net) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
@@ -71,7 +71,7 @@ func (n *Net) Observe(ctx context.Context, e entity.Entity, wants func(string) b
 		return nil, nil
 	}
 	byAddress := n.asns != nil && wantsAny(wants, "net.asn", "net.org") || n.countries != nil && wants("net.country") ||
-		wants("net.listed") && n.lists4()
+		wants("net.listed") && n.hasAddressLists()
 	var jobs jobs
 	if byAddress {
 		jobs.run(func() (entity.Facts, error) { return n.byAddress(ctx, s.host, wants) })
@@ -85,7 +85,7 @@ func (n *Net) Observe(ctx context.Context, e entity.Entity, wants func(string) b
 	return jobs.wait(wants)
 }
 
-// byAddress finds the host's public addresses, those of IPv6 where it has no others, and what is known of them.
+// byAddress returns the facts about the host's public IPv4 addresses, or about its IPv6 addresses if it has no IPv4.
 func (n *Net) byAddress(ctx context.Context, host string, wants func(string) bool) (entity.Facts, error) {
 	a, err := n.resolver.Ask(ctx, resolver.Question{Name: host, Kind: resolver.A})
 	if err == nil && a.Status == resolver.NoData {
@@ -96,9 +96,9 @@ func (n *Net) byAddress(ctx context.Context, host string, wants func(string) boo
 	}
 	addresses := slices.DeleteFunc(slices.Clone(a.Addresses),
 		func(a netip.Addr) bool { return internet.Special(a) != "" })
-	addresses = addresses[:min(len(addresses), maxLooked)]
+	addresses = addresses[:min(len(addresses), maxAddresses)]
 	found := entity.Facts{}
-	n.announced(found, addresses)
+	n.addSystems(found, addresses)
 	if n.countries != nil {
 		var countries []string
 		for _, a := range addresses {
@@ -119,8 +119,8 @@ func (n *Net) byAddress(ctx context.Context, host string, wants func(string) boo
 	return found, err
 }
 
-// announced adds the autonomous systems of addresses.
-func (n *Net) announced(found entity.Facts, addresses []netip.Addr) {
+// addSystems adds the autonomous systems of addresses to found.
+func (n *Net) addSystems(found entity.Facts, addresses []netip.Addr) {
 	if n.asns == nil {
 		return
 	}
@@ -142,40 +142,40 @@ func (n *Net) announced(found entity.Facts, addresses []netip.Addr) {
 	}
 }
 
-func (n *Net) lists4() bool {
+func (n *Net) hasAddressLists() bool {
 	return slices.ContainsFunc(n.lists, func(l *blocklist) bool { return !l.Domains })
 }
 
-// listings asks every list of domains, or of addresses, for every one of names.
+// listings queries every blocklist of domains, or of addresses, for each name.
 func (n *Net) listings(ctx context.Context, domains bool, names []string) (string, error) {
-	type answered struct {
+	type answer struct {
 		entry string
 		err   error
 	}
-	answers := make(chan answered)
-	asked := 0
+	answers := make(chan answer)
+	queries := 0
 	for _, l := range n.lists {
 		if l.Domains != domains {
 			continue
 		}
 		for _, name := range names {
-			asked++
+			queries++
 			go func() {
-				entry, err := l.look(ctx, name)
-				answers <- answered{entry, err}
+				entry, err := l.lookUp(ctx, name)
+				answers <- answer{entry, err}
 			}()
 		}
 	}
 	var entries []string
 	var errs []error
-	for range asked {
+	for range queries {
 		a := <-answers
 		entries, errs = append(entries, a.entry), append(errs, a.err)
 	}
 	return strings.Join(distinct(entries), " "), errors.Join(errs...)
 }
 
-// distinct sorts texts and drops empty and double ones.
+// distinct sorts texts and drops empty ones and duplicates.
 func distinct(texts []string) []string {
 	slices.Sort(texts)
 	texts = slices.Compact(texts)

@@ -24,7 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const patient = 30 * time.Second
 
-// ask returns a resolver that asks server, and only once.
+// ask returns a resolver that sends each question to server once.
 func ask(t testing.TB, server *resolvertest.Server) *resolver.Resolver {
 	t.Helper()
 	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, Patience: patient, Lifetime: patient})
@@ -41,7 +41,7 @@ func parse(t testing.TB, kind entity.Type, value string) entity.Entity {
 	return e
 }
 
-// wanting wants the named facts.
+// wanting returns a filter for the named facts.
 func wanting(names ...string) func(string) bool {
 	return func(fact string) bool { return slices.Contains(names, fact) }
 }
@@ -127,7 +127,7 @@ func TestDNS(t *testing.T) {
 		}},
 		{entity.Phone, "+4930901820", nil},
 		{entity.IBAN, "DE89370400440532013000", nil},
-		{entity.Domain, "db.internal", nil}, // under no public suffix: not asked for
+		{entity.Domain, "db.internal", nil}, // no public suffix: not looked up
 	}
 	for _, tc := range cases {
 		t.Run(tc.value, func(t *testing.T) {
@@ -153,8 +153,8 @@ func TestDNS(t *testing.T) {
 	}
 }
 
-// TestAsksOnlyForWhatIsWanted: each fact costs its own questions and no others.
-func TestAsksOnlyForWhatIsWanted(t *testing.T) {
+// TestQueriesPerFact asserts that each fact causes only the queries that it needs.
+func TestQueriesPerFact(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{
 		"dns.status":   {"www.example.com A"},
@@ -288,27 +288,27 @@ func TestDMARC(t *testing.T) {
 	}
 }
 
-// TestPartOfTheAnswers: what is known when the time is over counts.
-func TestPartOfTheAnswers(t *testing.T) {
+// TestPartialAnswers asserts that the facts known at the deadline are returned.
+func TestPartialAnswers(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, zone)
 	ctx, cancel := context.WithCancel(t.Context())
 	server.Handle("example.com", func(w dns.ResponseWriter, r *dns.Msg) {
 		if r.Question[0].Qtype == dns.TypeMX {
-			return // never answered
+			return // never answers
 		}
 		_ = w.WriteMsg(server.Reply(r))
 	})
 	source := network.DNS{Resolver: ask(t, server)}
 	e := parse(t, entity.Domain, "example.com")
-	// The address is in the resolver's memory, so that it is known whenever the time is over.
+	// The address is cached, so it is known at any deadline.
 	if _, err := source.Observe(ctx, e, wanting("dns.a")); err != nil {
 		t.Fatal(err)
 	}
 	time.AfterFunc(20*time.Millisecond, cancel)
 	got, err := source.Observe(ctx, e, wanting("dns.a", "dns.mx"))
 	if err == nil {
-		t.Error("no error, although the mail servers stayed unknown")
+		t.Error("no error although the mail servers are unknown")
 	}
 	if diff := cmp.Diff(entity.Facts{"dns.a": "93.184.215.14"}, got); diff != "" {
 		t.Errorf("differs:\n%s", diff)
@@ -337,8 +337,7 @@ func TestManyRecords(t *testing.T) {
 	}
 }
 
-// BenchmarkObserve asks for all facts of a domain: those in the resolver's memory, and those of a domain never asked
-// for, from a server on loopback.
+// BenchmarkObserve looks up all facts of a cached domain, and of an uncached one from a server on loopback.
 func BenchmarkObserve(b *testing.B) {
 	server := resolvertest.Start(b, zone)
 	source := network.DNS{Resolver: ask(b, server)}

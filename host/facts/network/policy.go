@@ -8,8 +8,8 @@ import (
 	"assay/host/facts/resolver"
 )
 
-// senders reads who may send mail as domain (SPF, RFC 7208). A redirection is followed once: more are rare.
-func (d DNS) senders(ctx context.Context, domain string) (entity.Facts, error) {
+// spf evaluates who may send mail for domain (SPF, RFC 7208). It follows one redirect, because longer chains are rare.
+func (d DNS) spf(ctx context.Context, domain string) (entity.Facts, error) {
 	for hop := range 2 {
 		a, err := d.Resolver.Ask(ctx, resolver.Question{Name: domain, Kind: resolver.TXT})
 		if err != nil || a.Status == resolver.ServFail {
@@ -27,7 +27,7 @@ func (d DNS) senders(ctx context.Context, domain string) (entity.Facts, error) {
 	return nil, nil
 }
 
-// readSPF returns what the policy among texts says, or the domain whose policy holds in its place.
+// readSPF returns the result of the SPF policy among texts, or the domain that it redirects to.
 func readSPF(texts []string) (verdict, redirect string) {
 	policy, n := "", 0
 	for _, text := range texts {
@@ -66,43 +66,43 @@ func readSPF(texts []string) (verdict, redirect string) {
 			return "pass_all", ""
 		case strings.HasPrefix(mechanism, "redirect="):
 			redirect = strings.TrimPrefix(mechanism, "redirect=")
-		case !strings.Contains(mechanism, "="): // not a modifier, of which unknown ones do nothing
+		case !strings.Contains(mechanism, "="): // a mechanism; unknown modifiers are ignored (RFC 7208 section 6)
 			others = true
 		}
 	}
 	if strings.Contains(redirect, "%") {
-		redirect = "" // a macro, which needs a message to stand for something
+		redirect = "" // a macro can only be expanded for a message
 	}
 	return "neutral", redirect
 }
 
-// forgeries reads what domain asks of those who receive forged mail (DMARC, RFC 7489): its own policy, else that of the
-// registrable domain.
-func (d DNS) forgeries(ctx context.Context, domain, registrable string) (entity.Facts, error) {
-	type answered struct {
+// dmarc returns how domain wants receivers to treat forged mail (DMARC, RFC 7489): by its own policy, else by that of
+// the registrable domain.
+func (d DNS) dmarc(ctx context.Context, domain, registrable string) (entity.Facts, error) {
+	type answer struct {
 		resolver.Answer
 		err error
 	}
-	ask := func(name string) <-chan answered {
-		out := make(chan answered, 1)
+	ask := func(name string) <-chan answer {
+		out := make(chan answer, 1)
 		go func() {
 			a, err := d.Resolver.Ask(ctx, resolver.Question{Name: "_dmarc." + name, Kind: resolver.TXT})
-			out <- answered{a, err}
+			out <- answer{a, err}
 		}()
 		return out
 	}
 	own := ask(domain)
-	var above <-chan answered
+	var parent <-chan answer
 	if registrable != "" && registrable != domain {
-		above = ask(registrable)
+		parent = ask(registrable)
 	}
 	a := <-own
 	if a.err != nil || a.Status == resolver.ServFail {
 		return nil, a.err
 	}
 	verdict := readDMARC(a.Policies, "p")
-	if verdict == "none" && above != nil {
-		if a = <-above; a.err != nil || a.Status == resolver.ServFail {
+	if verdict == "none" && parent != nil {
+		if a = <-parent; a.err != nil || a.Status == resolver.ServFail {
 			return nil, a.err
 		}
 		verdict = readDMARC(a.Policies, "sp", "p")
@@ -110,7 +110,7 @@ func (d DNS) forgeries(ctx context.Context, domain, registrable string) (entity.
 	return entity.Facts{"dns.dmarc": verdict}, nil
 }
 
-// readDMARC returns what the policy among texts asks for, by the first of tags that it has.
+// readDMARC returns the request of the DMARC policy among texts: the value of the first of tags that the policy has.
 func readDMARC(texts []string, tags ...string) string {
 	policy, n := "", 0
 	for _, text := range texts {
@@ -119,23 +119,23 @@ func readDMARC(texts []string, tags ...string) string {
 			n++
 		}
 	}
-	if n != 1 { // several are as good as none (RFC 7489 section 6.6.3)
+	if n != 1 { // several policies count as none (RFC 7489 section 6.6.3)
 		return "none"
 	}
-	said := map[string]string{}
+	values := map[string]string{}
 	for part := range strings.SplitSeq(policy, ";") {
 		tag, value, _ := strings.Cut(part, "=")
 		tag = strings.ToLower(strings.TrimSpace(tag))
-		if _, twice := said[tag]; !twice {
-			said[tag] = strings.ToLower(strings.TrimSpace(value))
+		if _, repeated := values[tag]; !repeated {
+			values[tag] = strings.ToLower(strings.TrimSpace(value))
 		}
 	}
 	for _, tag := range tags {
-		switch said[tag] {
+		switch values[tag] {
 		case "none":
 			return "monitor"
 		case "quarantine", "reject":
-			return said[tag]
+			return values[tag]
 		}
 	}
 	return "invalid"

@@ -12,21 +12,21 @@ import (
 	"assay/host/facts"
 )
 
-// Ranges is a MaxMind-format file: address ranges with what is known of them.
+// Ranges maps address ranges to their attributes. It is read from a MaxMind-format file.
 type Ranges struct{ reader *maxminddb.Reader }
 
-// maxRangesBytes bounds a file; the largest of the free ones have some 60 MB.
+// maxRangesBytes limits the size of a file.
 const maxRangesBytes = 512 << 20
 
-// OpenRanges reads a MaxMind-format file into memory. It is not mapped: a file that is cut off while it is in use would
-// end the whole process.
+// OpenRanges reads a MaxMind-format file into memory. It does not map the file, because truncating a mapped file would
+// crash the process.
 func OpenRanges(file string) (*Ranges, error) {
 	info, err := os.Stat(file)
 	if err != nil {
 		return nil, fmt.Errorf("reading address ranges: %w", err)
 	}
 	if info.Size() > maxRangesBytes {
-		return nil, fmt.Errorf("reading address ranges: %s has more than %d bytes", file, maxRangesBytes)
+		return nil, fmt.Errorf("reading address ranges: %s is larger than %d bytes", file, maxRangesBytes)
 	}
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -39,12 +39,12 @@ func OpenRanges(file string) (*Ranges, error) {
 	return &Ranges{reader}, nil
 }
 
-// system returns the autonomous system that announces a, 0 when unknown. It knows the fields of MaxMind's and DB-IP's
-// files and those of IPinfo's.
+// system returns the autonomous system that announces a, or 0 if it is unknown. It reads the fields of MaxMind, DB-IP
+// and IPinfo files.
 func (r *Ranges) system(a netip.Addr) (number uint64, organisation string) {
 	found := r.reader.Lookup(a)
 	if found.DecodePath(&number, "autonomous_system_number") == nil && number != 0 {
-		_ = found.DecodePath(&organisation, "autonomous_system_organization") // absent: unknown
+		_ = found.DecodePath(&organisation, "autonomous_system_organization") // optional
 		return number, facts.Text(organisation)
 	}
 	var text string
@@ -52,11 +52,11 @@ func (r *Ranges) system(a netip.Addr) (number uint64, organisation string) {
 		return 0, ""
 	}
 	number, _ = strconv.ParseUint(strings.TrimPrefix(text, "AS"), 10, 32)
-	_ = found.DecodePath(&organisation, "as_name")
+	_ = found.DecodePath(&organisation, "as_name") // optional
 	return number, facts.Text(organisation)
 }
 
-// country returns the ISO 3166-1 alpha-2 code of where a is used, else of where it is registered, "" when unknown.
+// country returns the ISO 3166-1 alpha-2 code of the country where a is used, else where it is registered, or "".
 func (r *Ranges) country(a netip.Addr) string {
 	found := r.reader.Lookup(a)
 	for _, path := range [][]any{{"country", "iso_code"}, {"country_code"}, {"country"},
