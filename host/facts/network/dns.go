@@ -37,26 +37,63 @@ func (DNS) Name() string { return "dns" }
 func (DNS) Table() []entity.Fact { return slices.Clone(dnsTable) }
 
 var dnsTable = []entity.Fact{
-	{Name: "dns.status", Format: "of the name itself: ok, nodata (no address), nxdomain (no such name), dangling (an alias of a name " +
-		"that does not exist) or servfail", Example: "ok"},
-	{Name: "dns.a", Format: "public IPv4 addresses, sorted, the first 8, joined by spaces; absent when none",
-		Example: "93.184.215.14"},
+	{
+		Name: "dns.status", Example: "ok",
+		Format: "status of the name itself: ok, nodata (no address), nxdomain (no such name), dangling (an " +
+			"alias of a missing name) or servfail",
+	},
+	{
+		Name: "dns.a", Example: "93.184.215.14",
+		Format: "public IPv4 addresses, sorted, the first 8, separated by spaces; absent if none",
+	},
 	{Name: "dns.aaaa", Format: "public IPv6 addresses likewise", Example: "2606:2800:21f:cb07:6820:80da:af6b:8b2c"},
-	{Name: "dns.special", Format: "which kinds of address no public host can have the IPv4 addresses hold, joined by spaces: unspecified, " +
-		"loopback, private, shared, link_local, documentation, benchmark, multicast, reserved; absent when all are public", Example: "loopback"},
-	{Name: "dns.networks", Format: "in how many different /16 networks the public IPv4 addresses lie, 32 addresses at most", Example: "1"},
-	{Name: "dns.ttl", Format: "seconds for which the resolver may keep the IPv4 addresses: at most what their owner set", Example: "300"},
-	{Name: "dns.alias", Format: "the end of the chain of aliases (CNAME); absent when none",
-		Example: "shops.myshopify.com"},
-	{Name: "dns.zone", Format: "of the registrable domain: ok, nodata (no name servers of its own), nxdomain, dangling or servfail", Example: "ok"},
-	{Name: "dns.ns", Format: "name servers of the registrable domain, sorted, the first 8, joined by spaces; absent when none", Example: "a.iana-servers.net b.iana-servers.net"},
-	{Name: "dns.mx", Format: "mail servers of the mail domain (domain: of the registrable domain), the preferred first, the first 8; none; " +
-		"or null when it says that it takes no mail (RFC 7505)", Example: "aspmx.l.google.com"},
-	{Name: "dns.spf", Format: "who may send as the mail domain (RFC 7208): none (nothing is said), invalid, nobody, fail (the listed only), " +
-		"softfail, neutral or pass_all (anybody)", Example: "softfail"},
-	{Name: "dns.dmarc", Format: "what is asked of receivers for forged mail (RFC 7489): none (nothing is said), invalid, monitor, quarantine or " +
-		"reject", Example: "reject"},
-	{Name: "dns.dnssec", Format: "of the registrable domain: validated (by the resolver), signed (but not validated), unsigned or bogus", Example: "unsigned"},
+	{
+		Name: "dns.special", Example: "loopback",
+		Format: "kinds of non-public IPv4 addresses, separated by spaces: unspecified, loopback, private, " +
+			"shared, link_local, documentation, benchmark, multicast, reserved; absent if all are public",
+	},
+	{
+		Name: "dns.networks", Example: "1",
+		Format: "number of different /16 networks of the public IPv4 addresses, from at most 32 addresses",
+	},
+	{
+		Name: "dns.ttl", Example: "300",
+		Format: "seconds for which the resolver may cache the IPv4 addresses: at most the owner's setting",
+	},
+	{
+		Name: "dns.alias", Example: "shops.myshopify.com",
+		Format: "the end of the chain of aliases (CNAME); absent if none",
+	},
+	{
+		Name: "dns.zone", Example: "ok",
+		Format: "status of the registrable domain: ok, nodata (no name servers of its own), nxdomain, " +
+			"dangling or servfail",
+	},
+	{
+		Name: "dns.ns", Example: "a.iana-servers.net b.iana-servers.net",
+		Format: "name servers of the registrable domain, sorted, the first 8, separated by spaces; absent if " +
+			"none",
+	},
+	{
+		Name: "dns.mx", Example: "aspmx.l.google.com",
+		Format: "mail servers of the mail domain (for a domain: of the registrable domain), by preference, " +
+			"the first 8; none; or null if it accepts no mail (RFC 7505)",
+	},
+	{
+		Name: "dns.spf", Example: "softfail",
+		Format: "who may send as the mail domain (RFC 7208): none (no policy), invalid, nobody, fail (only " +
+			"listed senders), softfail, neutral or pass_all (anyone)",
+	},
+	{
+		Name: "dns.dmarc", Example: "reject",
+		Format: "requested handling of forged mail (RFC 7489): none (no policy), invalid, monitor, quarantine " +
+			"or reject",
+	},
+	{
+		Name: "dns.dnssec", Example: "unsigned",
+		Format: "DNSSEC status of the registrable domain: validated (by the resolver), signed (not " +
+			"validated), unsigned or bogus",
+	},
 }
 
 // subject holds the names to look up for an entity, in A-labels.

@@ -51,14 +51,26 @@ func (*Net) Name() string { return "net" }
 func (*Net) Table() []entity.Fact { return slices.Clone(netTable) }
 
 var netTable = []entity.Fact{
-	{Name: "net.asn", Format: "autonomous systems that announce the host's addresses, by number, the first 8, joined by spaces; needs a file, see " +
-		"ASSAY_MMDB_ASN", Example: "AS13335"},
-	{Name: "net.org", Format: "the organisation of the first of net.asn", Example: "Cloudflare, Inc."},
-	{Name: "net.country", Format: "countries of the addresses, ISO 3166-1 alpha-2, sorted, joined by spaces; needs a file, see ASSAY_MMDB_COUNTRY", Example: "DE"},
-	{Name: "net.listed", Format: "DNS blocklists that name one of the addresses, as zone=answer, sorted, joined by spaces; absent when none; needs " +
-		"ASSAY_DNSBL", Example: "zen.spamhaus.org=127.0.0.2"},
-	{Name: "net.domain_listed", Format: "DNS blocklists that name the registrable domain, likewise",
-		Example: "dbl.spamhaus.org=127.0.1.4"},
+	{
+		Name: "net.asn", Example: "AS13335",
+		Format: "autonomous systems that announce the host's addresses, by number, the first 8, separated by " +
+			"spaces; needs ASSAY_MMDB_ASN",
+	},
+	{Name: "net.org", Format: "organisation of the first system in net.asn", Example: "Cloudflare, Inc."},
+	{
+		Name: "net.country", Example: "DE",
+		Format: "countries of the addresses, ISO 3166-1 alpha-2, sorted, separated by spaces; needs " +
+			"ASSAY_MMDB_COUNTRY",
+	},
+	{
+		Name: "net.listed", Example: "zen.spamhaus.org=127.0.0.2",
+		Format: "DNS blocklists that list one of the addresses, as zone=answer, sorted, separated by spaces; " +
+			"absent if none; needs ASSAY_DNSBL",
+	},
+	{
+		Name: "net.domain_listed", Example: "dbl.spamhaus.org=127.0.1.4",
+		Format: "DNS blocklists that list the registrable domain, likewise",
+	},
 }
 
 // maxAddresses limits how many of a host's addresses are looked up.
