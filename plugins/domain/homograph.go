@@ -76,7 +76,8 @@ func (s *scriptProfile) mixesScripts() bool {
 // isWholeScriptConfusable reports whether a label has at least three letters, none of them Latin, that all look like
 // ASCII letters (UTS 39, section 4).
 func (s *scriptProfile) isWholeScriptConfusable() bool {
-	return s.common&lookalikeScripts != 0 && s.common != anyScript && s.latin == 0 && s.identical == s.others && s.others >= 3
+	return s.common&lookalikeScripts != 0 && s.common != anyScript &&
+		s.latin == 0 && s.others >= 3 && s.identical == s.others
 }
 
 // scoreScripts raises at most one signal for the labels of h left of its suffix, for mixed scripts, rare letters or a

@@ -283,8 +283,9 @@ func (x *nameIndex) candidates(text []byte, s *prefixHashes, from, to int, visit
 			set, counted = letterBits(text[from:to]), true
 		}
 		for _, name := range x.namesByPiece[next:last] {
-			c := &x.names[name]
-			if c.length == p.letters && c.editLimit == p.editLimit && bits.OnesCount32(set^c.letterBits) <= 2*int(p.editLimit) {
+			n := &x.names[name]
+			if n.length == p.letters && n.editLimit == p.editLimit &&
+				bits.OnesCount32(set^n.letterBits) <= 2*int(p.editLimit) {
 				visit(int(name))
 			}
 		}

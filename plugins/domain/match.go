@@ -50,15 +50,17 @@ func (m *match) isDotlessAddress() bool {
 // hasStrayHyphen reports whether the label hyphenates the brand in a way that only an imitation would: with two hyphens
 // in a row, or by splitting off one or two letters where the brand's name has no word boundary.
 func (m *match) hasStrayHyphen() bool {
-	before := 0 // letters before part
+	before := 0 // letters of the brand before part
 	rest, more := m.written(), true
 	for more {
 		var part string
 		part, rest, more = strings.Cut(rest, "-")
-		if part == "" || len(part) <= 2 && (before > 0 && !m.isWordBoundary(before) || more && !m.isWordBoundary(before+len(part))) {
+		after := before + len(part)
+		if part == "" || len(part) <= 2 &&
+			(before > 0 && !m.isWordBoundary(before) || more && !m.isWordBoundary(after)) {
 			return true
 		}
-		before += len(part)
+		before = after
 	}
 	return false
 }
@@ -121,7 +123,8 @@ func surroundingsOf(label string, start, end int) surroundings {
 
 // setDelimited sets m.delimited.
 func (m *match) setDelimited() {
-	m.delimited = (m.start == 0 || isSeparator(m.label[m.start-1])) && (m.end == len(m.label) || isSeparator(m.label[m.end]))
+	m.delimited = (m.start == 0 || isSeparator(m.label[m.start-1])) &&
+		(m.end == len(m.label) || isSeparator(m.label[m.end]))
 }
 
 // classify sets the form and the surroundings of m. It returns false if a digit that would pass for a letter of the
@@ -161,7 +164,8 @@ func (m *match) isNativeAccent(r rune) bool {
 // isPartOfNumber reports whether the digit at written()[i] belongs to a number that continues outside the brand.
 func (m *match) isPartOfNumber(i int) bool {
 	i += m.start
-	return i == m.start && i > 0 && isDigit(m.label[i-1]) || i == m.end-1 && m.end < len(m.label) && isDigit(m.label[m.end])
+	return i == m.start && i > 0 && isDigit(m.label[i-1]) ||
+		i == m.end-1 && m.end < len(m.label) && isDigit(m.label[m.end])
 }
 
 // onlySeparators reports whether s consists of hyphens, underscores and digits.

@@ -30,6 +30,8 @@ func (f *finding) share() int {
 	return shareSpelled
 }
 
+func (f *finding) total() int { return f.points + f.baitPoints }
+
 // scale returns percent of points, rounded to the nearest integer.
 func scale(points, percent int) int { return (points*percent + 50) / 100 }
 

@@ -71,22 +71,23 @@ func Score(c *sdk.Check) sdk.Outcome {
 func findImitation(h *host) finding {
 	var best finding
 	var r reader
-	itself, holds := false, ""
+	isSite := false                 // the name is that of a well-known site
+	contained := ""                 // key of a brand that the name spells exactly
 	if !brand.IsCustomer(&h.Host) { // a customer does not choose the service's name
 		r.search(h.Name, func(m *match) {
-			itself = itself || m.Kind() == brand.Site && m.form == exact && m.isWholeLabel()
+			isSite = isSite || m.Kind() == brand.Site && m.form == exact && m.isWholeLabel()
 			if m.form == exact && m.Kind() == brand.Coined {
-				holds = m.Key
+				contained = m.Key
 			}
-			if holds != "" && m.edits > 2 && len(m.Key) > len(holds) && strings.HasPrefix(m.Key, holds) {
+			if contained != "" && m.edits > 2 && len(m.Key) > len(contained) && strings.HasPrefix(m.Key, contained) {
 				return // microsoftnews contains Microsoft and is not a typo of microsoftteams
 			}
-			if f := scoreMatch(h, m); f.points > 0 && f.points+f.baitPoints > best.points+best.baitPoints || best.code == "" {
+			if f := scoreMatch(h, m); f.points > 0 && f.total() > best.total() || best.code == "" {
 				best = f
 			}
 		})
 	}
-	if itself && !h.Private && suffix.TypoPoints(h.Suffix) == 0 {
+	if isSite && !h.Private && suffix.TypoPoints(h.Suffix) == 0 {
 		best = finding{} // a well-known site's own name, whatever else it resembles
 	}
 	for labels, rest, more := 0, h.Subdomain, h.Subdomain != ""; more && labels < 8; labels++ {
@@ -94,7 +95,7 @@ func findImitation(h *host) finding {
 		label, rest, more = strings.Cut(rest, ".")
 		after := rest
 		r.search(label, func(m *match) {
-			if f := scoreSubdomainMatch(h, m, after); f.points+f.baitPoints > best.points+best.baitPoints || best.code == "" {
+			if f := scoreSubdomainMatch(h, m, after); f.total() > best.total() || best.code == "" {
 				best = f
 			}
 		})

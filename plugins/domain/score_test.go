@@ -150,7 +150,7 @@ func editedTexts(text []byte, edits int) [][]byte {
 func TestOrdinaryWordsSearchable(t *testing.T) {
 	t.Parallel()
 	if fault := wordlist.Fault(ordinaryWords); fault != "" {
-		t.Errorf("the list breaks at %q", fault)
+		t.Errorf("the list cannot be searched: %q", fault)
 	}
 }
 

@@ -4,150 +4,154 @@
 
 package main
 
-// lookalikes lists every character that a label may hold and that passes for ASCII, in their order: the character, the
-// letters or the digit that it passes for, and a mark of how (see marked).
+// confusables has a record for every character of a label that looks like ASCII, in order: the
+// character, the letters or digit that it looks like, and a byte for the way it does (see likenessOf).
 const confusables = "" +
-	"\u00a1i\u00a2c'\u00a5y'\u00b7-\u00d7x\u00dfss'\u00e0a'\u00e1a'\u00e2a'\u00e3a'\u00e4a'\u00e5a'\u00e6ae\u00e7c'\u00e8e'" +
-	"\u00e9e'\u00eae'\u00ebe'\u00eci'\u00edi'\u00eei'\u00efi'\u00f0d~\u00f1n'\u00f2o'\u00f3o'\u00f4o'\u00f5o'\u00f6o'" +
-	"\u00f8o'\u00f9u'\u00fau'\u00fbu'\u00fcu'\u00fdy'\u00fep\u00ffy'\u0101a'\u0103a'\u0105a'\u0107c'\u0109c'\u010bc'" +
-	"\u010dc'\u010fd'\u0111d'\u0113e'\u0115e!\u0117e'\u0119e'\u011be'\u011dg'\u011fg'\u0121g'\u0123g'\u0125h'\u0127h'" +
-	"\u0129i'\u012bi'\u012di!\u012fi'\u0131i\u0135j'\u0137k'\u0138k!\u013al'\u013cl'\u013el'\u0142l'\u0144n'\u0146n'" +
-	"\u0148n'\u014bn'\u014do'\u014fo!\u0151o'\u0153oe\u0155r'\u0157r!\u0159r'\u015bs'\u015ds'\u015fs'\u0161s'\u0163t!" +
-	"\u0165t'\u0167t'\u0169u'\u016bu'\u016du'\u016fu'\u0171u'\u0173u'\u0175w'\u0177y'\u017az'\u017cz'\u017ez'\u0180b!" +
-	"\u0183b!\u0185b!\u018cd!\u018dg!\u0192f\u0199k'\u019al!\u019en!\u01a1o'\u01a5p!\u01aal!\u01abt!\u01adt!\u01b0u'" +
-	"\u01b4y'\u01b6z!\u01bb2!\u01bds!\u01bfp!\u01c0l!\u01c1ll!\u01cea'\u01d0i'\u01d2o'\u01d4u'\u01d6u!\u01d8u!\u01dau!" +
-	"\u01dcu!\u01dde~\u01dfa!\u01e1a!\u01e3ae!\u01e5g!\u01e7g'\u01e9k'\u01ebo!\u01edo!\u01f0j!\u01f5g!\u01f9n'\u01fba!" +
-	"\u01fdae!\u01ffo!\u0201a!\u0203a!\u0205e!\u0207e!\u0209i!\u020bi!\u020do!\u020fo!\u0211r!\u0213r!\u0215u!\u0217u!" +
-	"\u0219s'\u021bt'\u021fh!\u02238!\u0225z!\u0227a!\u0229e!\u022bo!\u022do!\u022fo!\u0231o!\u0233y!\u0237j!\u023cc!" +
-	"\u0247e!\u0249j!\u024dr'\u024fy!\u0250a!\u0251a!\u0252a!\u0253b'\u0254c~\u0256d'\u0257d'\u0259e~\u025be~\u025ce!" +
-	"\u025fj!\u0260g!\u0261g!\u0262g!\u0263y\u0266h!\u0268i'\u0269i\u026ai!\u026bl!\u026dl!\u026fw!\u0271m!\u0272n'\u0273n!" +
-	"\u0274n!\u0275o!\u0276oe!\u0279r!\u027cr!\u027dr!\u0280r!\u0282s!\u0283f!\u0284f!\u0287t!\u028bu\u028cv!\u028dm!" +
-	"\u028fy!\u0290z!\u0299b!\u029ch!\u029fl!\u02a0q!\u02a3dz!\u02a6ts!\u02a7tf!\u02a9fn!\u02aals!\u02ablz!\u02b9-\u02ba-" +
-	"\u02bb-\u02bc-\u02bd-\u02be-\u02c8-\u02ca-\u02cb-\u02d7-\u02ee-\u02f4-\u02f6-\u0300^\u0301^\u0302^\u0303^\u0304^" +
-	"\u0305^\u0306^\u0307^\u0308^\u0309^\u030a^\u030b^\u030c^\u030d^\u030e^\u030f^\u0310^\u0311^\u0312^\u0313^\u0314^" +
-	"\u0315^\u0316^\u0317^\u0318^\u0319^\u031a^\u031b^\u031c^\u031d^\u031e^\u031f^\u0320^\u0321^\u0322^\u0323^\u0324^" +
-	"\u0325^\u0326^\u0327^\u0328^\u0329^\u032a^\u032b^\u032c^\u032d^\u032e^\u032f^\u0330^\u0331^\u0332^\u0333^\u0334^" +
-	"\u0335^\u0336^\u0337^\u0338^\u0339^\u033a^\u033b^\u033c^\u033d^\u033e^\u033f^\u0346^\u0347^\u0348^\u0349^\u034a^" +
-	"\u034b^\u034c^\u034d^\u034e^\u0350^\u0351^\u0352^\u0353^\u0354^\u0355^\u0356^\u0357^\u0358^\u0359^\u035a^\u035b^" +
-	"\u035c^\u035d^\u035e^\u035f^\u0360^\u0361^\u0362^\u0363^\u0364^\u0365^\u0366^\u0367^\u0368^\u0369^\u036a^\u036b^" +
-	"\u036c^\u036d^\u036e^\u036f^\u037bc~\u0390i'\u03aca'\u03ade~\u03aen'\u03afi'\u03b0u'\u03b1a\u03b2b~\u03b3y\u03b4o~" +
-	"\u03b5e~\u03b6z~\u03b7n'\u03b8o'\u03b9i\u03bak~\u03bcu~\u03bdv\u03bfo\u03c0n~\u03c1p\u03c3o\u03c4t~\u03c5u\u03c7x~" +
-	"\u03c9w~\u03cai'\u03cbu'\u03cco'\u03cdu'\u03cew~\u03edo\u03f3j\u03f8p\u0430a\u0431b~\u0432b~\u0433r\u0435e\u0437e~" +
-	"\u0438u~\u0439u~\u043ak~\u043cm~\u043dh~\u043eo\u043fn~\u0440p\u0441c\u0442t~\u0443y\u0445x\u0446u~\u0448w\u044ab~" +
-	"\u044bbi~\u044cb~\u0450e'\u0451e'\u0453r'\u0454e~\u0455s\u0456i\u0457i'\u0458j\u045bh'\u045ck~\u045du~\u045ey'\u045fu'" +
-	"\u0461w\u0463b'\u0473o'\u0475v\u0477v'\u0479oy\u047dw'\u0485^\u0486^\u048db'\u0491r~\u0493r'\u0499e~\u049bk~\u049fk~" +
-	"\u04a3h~\u04abc'\u04adt~\u04afy\u04b1y'\u04bbh\u04bde\u04bfe'\u04c8h~\u04cah~\u04cem~\u04cfl\u04d1a'\u04d3a'\u04d5ae" +
-	"\u04d7e'\u04d9e~\u04dbe~\u04dfe~\u04e3u~\u04e5u~\u04e7o'\u04e9o'\u04ebo'\u04efy'\u04f1y'\u04f3y'\u04f9bi~\u0501d" +
-	"\u050dg~\u051bq\u051dw\u055a-\u055b-\u055d-\u0560m\u0561w\u0562f~\u0563q\u0564q~\u0565t~\u0566q\u056fu~\u0570h\u0572n'" +
-	"\u0575j\u0578n\u057cn\u057du\u057fs~\u0580r~\u0581g\u0582i\u0583p~\u0584f\u0585o\u05c0l\u05d5l\u05d8v\u05d9-\u05dfl" +
-	"\u05e1o\u05f0ll\u05f2-\u05f3-\u05f4-\u0622l'\u0623l'\u0625l'\u0627l\u0629o'\u0647o\u0660/\u0661l\u0665o\u0667v\u0673l'" +
-	"\u06beo\u06c0o'\u06c1o\u06c2o'\u06c3o'\u06d4-\u06d5o\u06f0/\u06f1l\u06f5o\u06f7v\u06ffo'\u0701/\u0702/\u07c0o\u07cal" +
-	"\u07cbo\u07ccy\u07d3f\u07d5b\u07e0t\u07f4-\u07f5-\u0840o\u0951^\u0952^\u0953^\u0954^\u0964l\u0965ll\u0966o\u09693" +
-	"\u09e6o\u09ea8\u09ed9\u0a66o\u0a679\u0a6a8\u0ae6o\u0ae93\u0b038\u0b20o\u0b66o\u0b689\u0be6o\u0c02o\u0c66o\u0c82o" +
-	"\u0ce6o\u0d02o\u0d1fs\u0d20o\u0d66o\u0d6d9\u0d82o\u0e50o\u0ed0o\u1004c\u101do\u1040o\u104al\u104bll\u105ac\u10e7y" +
-	"\u10fds\u10ffo\u110bo\u1147oo\u11bco\u11eeoo\u1200u\u12d0o\u1340o'\u13a0d\u13a1r\u13a2t\u13a4o'\u13a5i\u13a9y\u13aaa" +
-	"\u13abj\u13ace\u13b3w\u13b7m\u13bbh\u13bdy\u13beo'\u13bft'\u13c0g\u13c2h\u13c3z\u13ccu'\u13ce4\u13cfb\u13d2r\u13d4w" +
-	"\u13d5s\u13d9v\u13das\u13del\u13dfc\u13e2p\u13e6k\u13e7d\u13ebo'\u13ee6\u13f0b~\u13f2h'\u13f3g\u13f4b\u142fv\u144a-" +
-	"\u144cu\u146dp\u146fd\u1472b\u1473b'\u148dj\u14aal\u14bf2\u1541x\u157ch\u157dx\u1587r\u15afb\u15b4f\u15c5a\u15ded" +
-	"\u15ead\u15f0m\u15f7b\u16162\u166dx\u166ex\u16b7x\u16c1l\u16c5l'\u16cc-\u16d0l\u16d5k\u16d6m\u17023\u172a7\u1735/" +
-	"\u174d-\u1763x\u17e0o\u1a45o\u1a80o\u1a90o\u1ab0^\u1ab1^\u1ab2^\u1ab3^\u1ab4^\u1ab5^\u1ab6^\u1ab7^\u1ab8^\u1ab9^" +
-	"\u1aba^\u1abb^\u1abc^\u1abd^\u1abe^\u1abf^\u1ac0^\u1ac1^\u1ac2^\u1ac3^\u1ac4^\u1ac5^\u1ac6^\u1ac7^\u1ac8^\u1ac9^" +
-	"\u1aca^\u1acb^\u1acc^\u1acd^\u1ace^\u1beao\u1becx\u1bf3-\u1cd3-\u1cf5x\u1d00a!\u1d04c!\u1d05d!\u1d07e!\u1d08e!\u1d0aj!" +
-	"\u1d0bk!\u1d0dm!\u1d0fo!\u1d10c!\u1d11o!\u1d14eo!\u1d18p!\u1d1bt!\u1d1cu!\u1d20v!\u1d21w!\u1d22z!\u1d26r\u1d27v~" +
-	"\u1d28n~\u1d29p~\u1d6bue!\u1d6ef!\u1d6fm!\u1d70n!\u1d72r!\u1d74s!\u1d75t!\u1d76z!\u1d7bi!\u1d7ci!\u1d7dp!\u1d7eu!" +
-	"\u1d83g!\u1d8cy!\u1dc2^\u1dc3^\u1dc4^\u1dc5^\u1dc6^\u1dc7^\u1dc8^\u1dc9^\u1dca^\u1dcb^\u1dcc^\u1dcd^\u1dce^\u1dcf^" +
-	"\u1dd0^\u1dd1^\u1dd2^\u1dd3^\u1dd4^\u1dd5^\u1dd6^\u1dd7^\u1dd8^\u1dd9^\u1dda^\u1ddb^\u1ddc^\u1ddd^\u1dde^\u1ddf^" +
-	"\u1de0^\u1de1^\u1de2^\u1de3^\u1de4^\u1de5^\u1de6^\u1de7^\u1de8^\u1de9^\u1dea^\u1deb^\u1dec^\u1ded^\u1dee^\u1def^" +
-	"\u1df0^\u1df1^\u1df2^\u1df3^\u1df4^\u1df5^\u1df6^\u1df7^\u1df8^\u1df9^\u1dfb^\u1dfc^\u1dfd^\u1dfe^\u1dff^\u1e01a!" +
-	"\u1e03b!\u1e05b!\u1e07b!\u1e09c!\u1e0bd!\u1e0dd'\u1e0fd!\u1e11d!\u1e13d'\u1e15e!\u1e17e!\u1e19e!\u1e1be!\u1e1de!" +
-	"\u1e1ff!\u1e21g'\u1e23h!\u1e25h'\u1e27h!\u1e29h!\u1e2bh!\u1e2di!\u1e2fi!\u1e31k!\u1e33k!\u1e35k!\u1e37l'\u1e39l!" +
-	"\u1e3bl!\u1e3dl'\u1e3fm'\u1e41m!\u1e43m'\u1e45n'\u1e47n'\u1e49n'\u1e4bn'\u1e4do!\u1e4fo!\u1e51o!\u1e53o!\u1e55p!" +
-	"\u1e57p!\u1e59r!\u1e5br'\u1e5dr!\u1e5fr!\u1e61s!\u1e63s'\u1e65s!\u1e67s!\u1e69s!\u1e6bt!\u1e6dt'\u1e6ft!\u1e71t'" +
-	"\u1e73u!\u1e75u!\u1e77u!\u1e79u!\u1e7bu!\u1e7dv!\u1e7fv!\u1e81w!\u1e83w!\u1e85w!\u1e87w!\u1e89w!\u1e8bx!\u1e8dx'" +
-	"\u1e8fy!\u1e91z!\u1e93z'\u1e95z!\u1e96h!\u1e97t!\u1e98w!\u1e99y!\u1e9df!\u1ea1a'\u1ea3a'\u1ea5a'\u1ea7a'\u1ea9a'" +
-	"\u1eaba'\u1eada'\u1eafa'\u1eb1a'\u1eb3a'\u1eb5a'\u1eb7a'\u1eb9e'\u1ebbe'\u1ebde'\u1ebfe'\u1ec1e'\u1ec3e'\u1ec5e'" +
-	"\u1ec7e'\u1ec9i'\u1ecbi'\u1ecdo'\u1ecfo'\u1ed1o'\u1ed3o'\u1ed5o'\u1ed7o'\u1ed9o'\u1edbo'\u1eddo'\u1edfo'\u1ee1o'" +
-	"\u1ee3o'\u1ee5u'\u1ee7u'\u1ee9u'\u1eebu'\u1eedu'\u1eefu'\u1ef1u'\u1ef3y'\u1ef5y'\u1ef7y'\u1ef9y'\u1effy!\u1f00a'" +
-	"\u1f01a'\u1f02a'\u1f03a'\u1f04a'\u1f05a'\u1f06a'\u1f07a'\u1f10e~\u1f11e~\u1f12e~\u1f13e~\u1f14e~\u1f15e~\u1f20n'" +
-	"\u1f21n'\u1f22n'\u1f23n'\u1f24n'\u1f25n'\u1f26n'\u1f27n'\u1f30i'\u1f31i'\u1f32i'\u1f33i'\u1f34i'\u1f35i'\u1f36i'" +
-	"\u1f37i'\u1f40o'\u1f41o'\u1f42o'\u1f43o'\u1f44o'\u1f45o'\u1f50u'\u1f51u'\u1f52u'\u1f53u'\u1f54u'\u1f55u'\u1f56u'" +
-	"\u1f57u'\u1f60w~\u1f61w~\u1f62w~\u1f63w~\u1f64w~\u1f65w~\u1f66w~\u1f67w~\u1f70a'\u1f72e~\u1f74n'\u1f76i'\u1f78o'" +
-	"\u1f7au'\u1f7cw~\u1fb0a'\u1fb1a'\u1fb6a'\u1fc6n'\u1fd0i'\u1fd1i'\u1fd2i'\u1fd6i'\u1fd7i'\u1fe0u'\u1fe1u'\u1fe2u'" +
-	"\u1fe4p'\u1fe5p'\u1fe6u'\u1fe7u'\u1ff6w~\u2010-\u2012-\u2013-\u2016ll\u2018-\u2019-\u201b-\u201c-\u201d-\u201f-\u2032-" +
-	"\u2035-\u2041/\u2043-\u2044/\u20a1c'\u20a5m'\u20a9w'\u20abd'\u20adk'\u20aet'\u20b6lt\u20d0^\u20d1^\u20d2^\u20d3^" +
-	"\u20d4^\u20d5^\u20d6^\u20d7^\u20d8^\u20d9^\u20da^\u20db^\u20dc^\u20dd^\u20de^\u20df^\u20e0^\u20e1^\u20e2^\u20e3^" +
-	"\u20e4^\u20e5^\u20e6^\u20e7^\u20e8^\u20e9^\u20ea^\u20eb^\u20ec^\u20ed^\u20ee^\u20ef^\u20f0^\u212ee\u2184c!\u21bfl" +
-	"\u2205o'\u2212-\u2215/\u221eoo\u2223l\u2224l'\u2225ll\u2226ll'\u2228v\u222au\u222bf~\u2296o'\u229do'\u22a4t\u22c1v" +
-	"\u22c3u\u22ffe\u2300o'\u2361t'\u2365o'\u236co'\u2373i\u2374p\u2375w~\u2376a'\u2378i'\u2379w~\u237aa\u23fdl\u2502l" +
-	"\u2503l\u2571/\u2573x\u2796-\u27cb/\u27d9t\u292bx\u292cx\u29e2w\u29f8/\u2a2fx\u2a30x'\u2c6cz!\u2c83b~\u2c85r\u2c8dz" +
-	"\u2c8fh~\u2c91o'\u2c93i\u2c95k~\u2c97v~\u2c99m~\u2c9bn~\u2c9fo\u2ca1n~\u2ca3p\u2ca5c\u2ca7t~\u2ca9y\u2cadx~\u2cb1w~" +
-	"\u2cbb-\u2cbdw\u2cc7/\u2ccb9\u2ccfp\u2cd1l~\u2cd36\u2cff-\u2d2dz\u2d31o'\u2d38v\u2d39e\u2d41o'\u2d4al\u2d4fl\u2d54o" +
-	"\u2d55q\u2d5dx\u3003-\u3007o\u3033/\u30ce/\u30fc-\u3112t\u311ay\u31d2/\u31d3/\u4e05t\u4e2by\u4e3f/\ua4d0b\ua4d1p" +
-	"\ua4d2d\ua4d3d\ua4d4t\ua4d6g\ua4d7k\ua4d9j\ua4dac\ua4dcz\ua4ddf\ua4dfm\ua4e0n\ua4e1l\ua4e2s\ua4e3r\ua4e6v\ua4e7h" +
-	"\ua4eaw\ua4ebx\ua4ecy\ua4eea\ua4f0e\ua4f2l\ua4f3o\ua4f4u\ua4f8/\ua50bt\ua5436\ua557b\ua56fl\ua576s\ua5898\ua5cbe" +
-	"\ua60e/\ua647i\ua64dw~\ua68dt~\ua695h'\ua699oo\ua6a2o'\ua6b2y'\ua6c9z\ua6dfv\ua6ef2\ua731s!\ua733aa!\ua735ao!\ua737au!" +
-	"\ua739av!\ua73bav!\ua73day!\ua747l!\ua74bo!\ua74foo!\ua761w!\ua76f9!\ua772l!\ua777tf!\ua781l!\ua785r!\ua78c-\ua799f!" +
-	"\ua79fu!\ua7b5b!\ua7b7w!\ua7d7b!\ua7faw!\ua7fel!\ua830l\ua8cel\ua8cfll\ua8f63'\uaa5dl\uaa7d-\uab32e!\uab35f!\uab3do!" +
-	"\uab3eo!\uab3fc!\uab41eo!\uab42eo!\uab43co!\uab44co!\uab47r!\uab48r!\uab4df!\uab4eu!\uab51m!\uab52u!\uab53x!\uab55x!" +
-	"\uab5ay!\uab62ce!\uab63uo!\uab64a!\uabec/\ufe20^\ufe21^\ufe22^\ufe23^\ufe24^\ufe25^\ufe26^\ufe27^\ufe28^\ufe29^\ufe2a^" +
-	"\ufe2b^\ufe2c^\ufe2d^\U0001017ef\U0001018bd\U0001018en'\U00010191-\U00010196x'\U00010197v'\U00010199ll'\U000101fd^" +
+	"\u00a1i\u00a2c'\u00a5y'\u00b7-\u00d7x\u00dfss'\u00e0a'\u00e1a'\u00e2a'\u00e3a'\u00e4a'\u00e5a'\u00e6ae\u00e7c'" +
+	"\u00e8e'\u00e9e'\u00eae'\u00ebe'\u00eci'\u00edi'\u00eei'\u00efi'\u00f0d~\u00f1n'\u00f2o'\u00f3o'\u00f4o'\u00f5o'" +
+	"\u00f6o'\u00f8o'\u00f9u'\u00fau'\u00fbu'\u00fcu'\u00fdy'\u00fep\u00ffy'\u0101a'\u0103a'\u0105a'\u0107c'\u0109c'" +
+	"\u010bc'\u010dc'\u010fd'\u0111d'\u0113e'\u0115e!\u0117e'\u0119e'\u011be'\u011dg'\u011fg'\u0121g'\u0123g'\u0125h'" +
+	"\u0127h'\u0129i'\u012bi'\u012di!\u012fi'\u0131i\u0135j'\u0137k'\u0138k!\u013al'\u013cl'\u013el'\u0142l'\u0144n'" +
+	"\u0146n'\u0148n'\u014bn'\u014do'\u014fo!\u0151o'\u0153oe\u0155r'\u0157r!\u0159r'\u015bs'\u015ds'\u015fs'\u0161s'" +
+	"\u0163t!\u0165t'\u0167t'\u0169u'\u016bu'\u016du'\u016fu'\u0171u'\u0173u'\u0175w'\u0177y'\u017az'\u017cz'\u017ez'" +
+	"\u0180b!\u0183b!\u0185b!\u018cd!\u018dg!\u0192f\u0199k'\u019al!\u019en!\u01a1o'\u01a5p!\u01aal!\u01abt!\u01adt!" +
+	"\u01b0u'\u01b4y'\u01b6z!\u01bb2!\u01bds!\u01bfp!\u01c0l!\u01c1ll!\u01cea'\u01d0i'\u01d2o'\u01d4u'\u01d6u!" +
+	"\u01d8u!\u01dau!\u01dcu!\u01dde~\u01dfa!\u01e1a!\u01e3ae!\u01e5g!\u01e7g'\u01e9k'\u01ebo!\u01edo!\u01f0j!" +
+	"\u01f5g!\u01f9n'\u01fba!\u01fdae!\u01ffo!\u0201a!\u0203a!\u0205e!\u0207e!\u0209i!\u020bi!\u020do!\u020fo!" +
+	"\u0211r!\u0213r!\u0215u!\u0217u!\u0219s'\u021bt'\u021fh!\u02238!\u0225z!\u0227a!\u0229e!\u022bo!\u022do!\u022fo!" +
+	"\u0231o!\u0233y!\u0237j!\u023cc!\u0247e!\u0249j!\u024dr'\u024fy!\u0250a!\u0251a!\u0252a!\u0253b'\u0254c~\u0256d'" +
+	"\u0257d'\u0259e~\u025be~\u025ce!\u025fj!\u0260g!\u0261g!\u0262g!\u0263y\u0266h!\u0268i'\u0269i\u026ai!\u026bl!" +
+	"\u026dl!\u026fw!\u0271m!\u0272n'\u0273n!\u0274n!\u0275o!\u0276oe!\u0279r!\u027cr!\u027dr!\u0280r!\u0282s!" +
+	"\u0283f!\u0284f!\u0287t!\u028bu\u028cv!\u028dm!\u028fy!\u0290z!\u0299b!\u029ch!\u029fl!\u02a0q!\u02a3dz!" +
+	"\u02a6ts!\u02a7tf!\u02a9fn!\u02aals!\u02ablz!\u02b9-\u02ba-\u02bb-\u02bc-\u02bd-\u02be-\u02c8-\u02ca-\u02cb-" +
+	"\u02d7-\u02ee-\u02f4-\u02f6-\u0300^\u0301^\u0302^\u0303^\u0304^\u0305^\u0306^\u0307^\u0308^\u0309^\u030a^\u030b^" +
+	"\u030c^\u030d^\u030e^\u030f^\u0310^\u0311^\u0312^\u0313^\u0314^\u0315^\u0316^\u0317^\u0318^\u0319^\u031a^\u031b^" +
+	"\u031c^\u031d^\u031e^\u031f^\u0320^\u0321^\u0322^\u0323^\u0324^\u0325^\u0326^\u0327^\u0328^\u0329^\u032a^\u032b^" +
+	"\u032c^\u032d^\u032e^\u032f^\u0330^\u0331^\u0332^\u0333^\u0334^\u0335^\u0336^\u0337^\u0338^\u0339^\u033a^\u033b^" +
+	"\u033c^\u033d^\u033e^\u033f^\u0346^\u0347^\u0348^\u0349^\u034a^\u034b^\u034c^\u034d^\u034e^\u0350^\u0351^\u0352^" +
+	"\u0353^\u0354^\u0355^\u0356^\u0357^\u0358^\u0359^\u035a^\u035b^\u035c^\u035d^\u035e^\u035f^\u0360^\u0361^\u0362^" +
+	"\u0363^\u0364^\u0365^\u0366^\u0367^\u0368^\u0369^\u036a^\u036b^\u036c^\u036d^\u036e^\u036f^\u037bc~\u0390i'" +
+	"\u03aca'\u03ade~\u03aen'\u03afi'\u03b0u'\u03b1a\u03b2b~\u03b3y\u03b4o~\u03b5e~\u03b6z~\u03b7n'\u03b8o'\u03b9i" +
+	"\u03bak~\u03bcu~\u03bdv\u03bfo\u03c0n~\u03c1p\u03c3o\u03c4t~\u03c5u\u03c7x~\u03c9w~\u03cai'\u03cbu'\u03cco'" +
+	"\u03cdu'\u03cew~\u03edo\u03f3j\u03f8p\u0430a\u0431b~\u0432b~\u0433r\u0435e\u0437e~\u0438u~\u0439u~\u043ak~" +
+	"\u043cm~\u043dh~\u043eo\u043fn~\u0440p\u0441c\u0442t~\u0443y\u0445x\u0446u~\u0448w\u044ab~\u044bbi~\u044cb~" +
+	"\u0450e'\u0451e'\u0453r'\u0454e~\u0455s\u0456i\u0457i'\u0458j\u045bh'\u045ck~\u045du~\u045ey'\u045fu'\u0461w" +
+	"\u0463b'\u0473o'\u0475v\u0477v'\u0479oy\u047dw'\u0485^\u0486^\u048db'\u0491r~\u0493r'\u0499e~\u049bk~\u049fk~" +
+	"\u04a3h~\u04abc'\u04adt~\u04afy\u04b1y'\u04bbh\u04bde\u04bfe'\u04c8h~\u04cah~\u04cem~\u04cfl\u04d1a'\u04d3a'" +
+	"\u04d5ae\u04d7e'\u04d9e~\u04dbe~\u04dfe~\u04e3u~\u04e5u~\u04e7o'\u04e9o'\u04ebo'\u04efy'\u04f1y'\u04f3y'" +
+	"\u04f9bi~\u0501d\u050dg~\u051bq\u051dw\u055a-\u055b-\u055d-\u0560m\u0561w\u0562f~\u0563q\u0564q~\u0565t~\u0566q" +
+	"\u056fu~\u0570h\u0572n'\u0575j\u0578n\u057cn\u057du\u057fs~\u0580r~\u0581g\u0582i\u0583p~\u0584f\u0585o\u05c0l" +
+	"\u05d5l\u05d8v\u05d9-\u05dfl\u05e1o\u05f0ll\u05f2-\u05f3-\u05f4-\u0622l'\u0623l'\u0625l'\u0627l\u0629o'\u0647o" +
+	"\u0660/\u0661l\u0665o\u0667v\u0673l'\u06beo\u06c0o'\u06c1o\u06c2o'\u06c3o'\u06d4-\u06d5o\u06f0/\u06f1l\u06f5o" +
+	"\u06f7v\u06ffo'\u0701/\u0702/\u07c0o\u07cal\u07cbo\u07ccy\u07d3f\u07d5b\u07e0t\u07f4-\u07f5-\u0840o\u0951^" +
+	"\u0952^\u0953^\u0954^\u0964l\u0965ll\u0966o\u09693\u09e6o\u09ea8\u09ed9\u0a66o\u0a679\u0a6a8\u0ae6o\u0ae93" +
+	"\u0b038\u0b20o\u0b66o\u0b689\u0be6o\u0c02o\u0c66o\u0c82o\u0ce6o\u0d02o\u0d1fs\u0d20o\u0d66o\u0d6d9\u0d82o\u0e50o" +
+	"\u0ed0o\u1004c\u101do\u1040o\u104al\u104bll\u105ac\u10e7y\u10fds\u10ffo\u110bo\u1147oo\u11bco\u11eeoo\u1200u" +
+	"\u12d0o\u1340o'\u13a0d\u13a1r\u13a2t\u13a4o'\u13a5i\u13a9y\u13aaa\u13abj\u13ace\u13b3w\u13b7m\u13bbh\u13bdy" +
+	"\u13beo'\u13bft'\u13c0g\u13c2h\u13c3z\u13ccu'\u13ce4\u13cfb\u13d2r\u13d4w\u13d5s\u13d9v\u13das\u13del\u13dfc" +
+	"\u13e2p\u13e6k\u13e7d\u13ebo'\u13ee6\u13f0b~\u13f2h'\u13f3g\u13f4b\u142fv\u144a-\u144cu\u146dp\u146fd\u1472b" +
+	"\u1473b'\u148dj\u14aal\u14bf2\u1541x\u157ch\u157dx\u1587r\u15afb\u15b4f\u15c5a\u15ded\u15ead\u15f0m\u15f7b" +
+	"\u16162\u166dx\u166ex\u16b7x\u16c1l\u16c5l'\u16cc-\u16d0l\u16d5k\u16d6m\u17023\u172a7\u1735/\u174d-\u1763x" +
+	"\u17e0o\u1a45o\u1a80o\u1a90o\u1ab0^\u1ab1^\u1ab2^\u1ab3^\u1ab4^\u1ab5^\u1ab6^\u1ab7^\u1ab8^\u1ab9^\u1aba^\u1abb^" +
+	"\u1abc^\u1abd^\u1abe^\u1abf^\u1ac0^\u1ac1^\u1ac2^\u1ac3^\u1ac4^\u1ac5^\u1ac6^\u1ac7^\u1ac8^\u1ac9^\u1aca^\u1acb^" +
+	"\u1acc^\u1acd^\u1ace^\u1beao\u1becx\u1bf3-\u1cd3-\u1cf5x\u1d00a!\u1d04c!\u1d05d!\u1d07e!\u1d08e!\u1d0aj!\u1d0bk!" +
+	"\u1d0dm!\u1d0fo!\u1d10c!\u1d11o!\u1d14eo!\u1d18p!\u1d1bt!\u1d1cu!\u1d20v!\u1d21w!\u1d22z!\u1d26r\u1d27v~\u1d28n~" +
+	"\u1d29p~\u1d6bue!\u1d6ef!\u1d6fm!\u1d70n!\u1d72r!\u1d74s!\u1d75t!\u1d76z!\u1d7bi!\u1d7ci!\u1d7dp!\u1d7eu!" +
+	"\u1d83g!\u1d8cy!\u1dc2^\u1dc3^\u1dc4^\u1dc5^\u1dc6^\u1dc7^\u1dc8^\u1dc9^\u1dca^\u1dcb^\u1dcc^\u1dcd^\u1dce^" +
+	"\u1dcf^\u1dd0^\u1dd1^\u1dd2^\u1dd3^\u1dd4^\u1dd5^\u1dd6^\u1dd7^\u1dd8^\u1dd9^\u1dda^\u1ddb^\u1ddc^\u1ddd^\u1dde^" +
+	"\u1ddf^\u1de0^\u1de1^\u1de2^\u1de3^\u1de4^\u1de5^\u1de6^\u1de7^\u1de8^\u1de9^\u1dea^\u1deb^\u1dec^\u1ded^\u1dee^" +
+	"\u1def^\u1df0^\u1df1^\u1df2^\u1df3^\u1df4^\u1df5^\u1df6^\u1df7^\u1df8^\u1df9^\u1dfb^\u1dfc^\u1dfd^\u1dfe^\u1dff^" +
+	"\u1e01a!\u1e03b!\u1e05b!\u1e07b!\u1e09c!\u1e0bd!\u1e0dd'\u1e0fd!\u1e11d!\u1e13d'\u1e15e!\u1e17e!\u1e19e!\u1e1be!" +
+	"\u1e1de!\u1e1ff!\u1e21g'\u1e23h!\u1e25h'\u1e27h!\u1e29h!\u1e2bh!\u1e2di!\u1e2fi!\u1e31k!\u1e33k!\u1e35k!\u1e37l'" +
+	"\u1e39l!\u1e3bl!\u1e3dl'\u1e3fm'\u1e41m!\u1e43m'\u1e45n'\u1e47n'\u1e49n'\u1e4bn'\u1e4do!\u1e4fo!\u1e51o!\u1e53o!" +
+	"\u1e55p!\u1e57p!\u1e59r!\u1e5br'\u1e5dr!\u1e5fr!\u1e61s!\u1e63s'\u1e65s!\u1e67s!\u1e69s!\u1e6bt!\u1e6dt'\u1e6ft!" +
+	"\u1e71t'\u1e73u!\u1e75u!\u1e77u!\u1e79u!\u1e7bu!\u1e7dv!\u1e7fv!\u1e81w!\u1e83w!\u1e85w!\u1e87w!\u1e89w!\u1e8bx!" +
+	"\u1e8dx'\u1e8fy!\u1e91z!\u1e93z'\u1e95z!\u1e96h!\u1e97t!\u1e98w!\u1e99y!\u1e9df!\u1ea1a'\u1ea3a'\u1ea5a'\u1ea7a'" +
+	"\u1ea9a'\u1eaba'\u1eada'\u1eafa'\u1eb1a'\u1eb3a'\u1eb5a'\u1eb7a'\u1eb9e'\u1ebbe'\u1ebde'\u1ebfe'\u1ec1e'\u1ec3e'" +
+	"\u1ec5e'\u1ec7e'\u1ec9i'\u1ecbi'\u1ecdo'\u1ecfo'\u1ed1o'\u1ed3o'\u1ed5o'\u1ed7o'\u1ed9o'\u1edbo'\u1eddo'\u1edfo'" +
+	"\u1ee1o'\u1ee3o'\u1ee5u'\u1ee7u'\u1ee9u'\u1eebu'\u1eedu'\u1eefu'\u1ef1u'\u1ef3y'\u1ef5y'\u1ef7y'\u1ef9y'\u1effy!" +
+	"\u1f00a'\u1f01a'\u1f02a'\u1f03a'\u1f04a'\u1f05a'\u1f06a'\u1f07a'\u1f10e~\u1f11e~\u1f12e~\u1f13e~\u1f14e~\u1f15e~" +
+	"\u1f20n'\u1f21n'\u1f22n'\u1f23n'\u1f24n'\u1f25n'\u1f26n'\u1f27n'\u1f30i'\u1f31i'\u1f32i'\u1f33i'\u1f34i'\u1f35i'" +
+	"\u1f36i'\u1f37i'\u1f40o'\u1f41o'\u1f42o'\u1f43o'\u1f44o'\u1f45o'\u1f50u'\u1f51u'\u1f52u'\u1f53u'\u1f54u'\u1f55u'" +
+	"\u1f56u'\u1f57u'\u1f60w~\u1f61w~\u1f62w~\u1f63w~\u1f64w~\u1f65w~\u1f66w~\u1f67w~\u1f70a'\u1f72e~\u1f74n'\u1f76i'" +
+	"\u1f78o'\u1f7au'\u1f7cw~\u1fb0a'\u1fb1a'\u1fb6a'\u1fc6n'\u1fd0i'\u1fd1i'\u1fd2i'\u1fd6i'\u1fd7i'\u1fe0u'\u1fe1u'" +
+	"\u1fe2u'\u1fe4p'\u1fe5p'\u1fe6u'\u1fe7u'\u1ff6w~\u2010-\u2012-\u2013-\u2016ll\u2018-\u2019-\u201b-\u201c-\u201d-" +
+	"\u201f-\u2032-\u2035-\u2041/\u2043-\u2044/\u20a1c'\u20a5m'\u20a9w'\u20abd'\u20adk'\u20aet'\u20b6lt\u20d0^\u20d1^" +
+	"\u20d2^\u20d3^\u20d4^\u20d5^\u20d6^\u20d7^\u20d8^\u20d9^\u20da^\u20db^\u20dc^\u20dd^\u20de^\u20df^\u20e0^\u20e1^" +
+	"\u20e2^\u20e3^\u20e4^\u20e5^\u20e6^\u20e7^\u20e8^\u20e9^\u20ea^\u20eb^\u20ec^\u20ed^\u20ee^\u20ef^\u20f0^\u212ee" +
+	"\u2184c!\u21bfl\u2205o'\u2212-\u2215/\u221eoo\u2223l\u2224l'\u2225ll\u2226ll'\u2228v\u222au\u222bf~\u2296o'" +
+	"\u229do'\u22a4t\u22c1v\u22c3u\u22ffe\u2300o'\u2361t'\u2365o'\u236co'\u2373i\u2374p\u2375w~\u2376a'\u2378i'" +
+	"\u2379w~\u237aa\u23fdl\u2502l\u2503l\u2571/\u2573x\u2796-\u27cb/\u27d9t\u292bx\u292cx\u29e2w\u29f8/\u2a2fx" +
+	"\u2a30x'\u2c6cz!\u2c83b~\u2c85r\u2c8dz\u2c8fh~\u2c91o'\u2c93i\u2c95k~\u2c97v~\u2c99m~\u2c9bn~\u2c9fo\u2ca1n~" +
+	"\u2ca3p\u2ca5c\u2ca7t~\u2ca9y\u2cadx~\u2cb1w~\u2cbb-\u2cbdw\u2cc7/\u2ccb9\u2ccfp\u2cd1l~\u2cd36\u2cff-\u2d2dz" +
+	"\u2d31o'\u2d38v\u2d39e\u2d41o'\u2d4al\u2d4fl\u2d54o\u2d55q\u2d5dx\u3003-\u3007o\u3033/\u30ce/\u30fc-\u3112t" +
+	"\u311ay\u31d2/\u31d3/\u4e05t\u4e2by\u4e3f/\ua4d0b\ua4d1p\ua4d2d\ua4d3d\ua4d4t\ua4d6g\ua4d7k\ua4d9j\ua4dac\ua4dcz" +
+	"\ua4ddf\ua4dfm\ua4e0n\ua4e1l\ua4e2s\ua4e3r\ua4e6v\ua4e7h\ua4eaw\ua4ebx\ua4ecy\ua4eea\ua4f0e\ua4f2l\ua4f3o\ua4f4u" +
+	"\ua4f8/\ua50bt\ua5436\ua557b\ua56fl\ua576s\ua5898\ua5cbe\ua60e/\ua647i\ua64dw~\ua68dt~\ua695h'\ua699oo\ua6a2o'" +
+	"\ua6b2y'\ua6c9z\ua6dfv\ua6ef2\ua731s!\ua733aa!\ua735ao!\ua737au!\ua739av!\ua73bav!\ua73day!\ua747l!\ua74bo!" +
+	"\ua74foo!\ua761w!\ua76f9!\ua772l!\ua777tf!\ua781l!\ua785r!\ua78c-\ua799f!\ua79fu!\ua7b5b!\ua7b7w!\ua7d7b!" +
+	"\ua7faw!\ua7fel!\ua830l\ua8cel\ua8cfll\ua8f63'\uaa5dl\uaa7d-\uab32e!\uab35f!\uab3do!\uab3eo!\uab3fc!\uab41eo!" +
+	"\uab42eo!\uab43co!\uab44co!\uab47r!\uab48r!\uab4df!\uab4eu!\uab51m!\uab52u!\uab53x!\uab55x!\uab5ay!\uab62ce!" +
+	"\uab63uo!\uab64a!\uabec/\ufe20^\ufe21^\ufe22^\ufe23^\ufe24^\ufe25^\ufe26^\ufe27^\ufe28^\ufe29^\ufe2a^\ufe2b^" +
+	"\ufe2c^\ufe2d^\U0001017ef\U0001018bd\U0001018en'\U00010191-\U00010196x'\U00010197v'\U00010199ll'\U000101fd^" +
 	"\U00010282b\U00010286e\U00010287f\U0001028al\U00010290x\U00010292o\U00010295p\U00010296s\U00010297t\U000102a0a" +
 	"\U000102a1b\U000102a2c\U000102a5f\U000102abo\U000102b0m\U000102b1t\U000102b2y\U000102b4x\U000102cfh\U000102f5z" +
 	"\U00010301b\U00010302c\U00010309l\U0001030fo\U00010311m\U00010315t\U00010317x\U0001031a8\U0001031cb\U00010320l" +
-	"\U00010322x\U0001042co\U0001043dc\U00010443l~\U00010448s\U0001044bc~\U000104d8v~\U000104eao\U000104f6u\U00010507z" +
-	"\U0001050el\U00010513n\U00010516o\U00010518k\U0001051bc\U0001051dv\U0001051eo'\U00010525f\U00010526l\U00010527x" +
-	"\U00010926l\U0001092co\U00010a50/\U00010c13x\U00010c17o\U00010c1fv\U00010c20y\U00010c21m\U00010c3el\U00010cc2x" +
-	"\U00010cfal\U00010cfcx\U00010d07o\U00011047l\U00011048ll\U000110c0l\U000110c1ll\U00011124o\U00011141l\U00011142ll" +
-	"\U000111c5l\U000111c6ll\U00011302o\U000114458\U0001144bl\U0001144cll\U000114c5w'\U000114d0o\U000115c5l\U00011641l" +
-	"\U00011642ll\U00011700m\U00011706v\U0001170aw\U0001170ew\U0001170fw\U000118c0v\U000118c1s\U000118c2f\U000118c3i" +
-	"\U000118c4y\U000118c67\U000118c8o\U000118ca3\U000118cc9\U000118d56\U000118d69\U000118d7o\U000118d8u\U000118dcy" +
-	"\U000118e0o\U000118e3m\U000118e5z\U000118e6w\U000118e9c\U000118ecx\U000118efw\U000118f2c\U00011abcz\U00011aben" +
-	"\U00011c41l\U00011c42ll\U0001699bo'\U000169c19\U000169fe8\U00016a19r\U00016ad6s\U00016ae4l'\U00016ae9o\U00016e80o'" +
-	"\U00016e824\U00016e8a7\U00016f08v\U00016f0at\U00016f16l\U00016f28l\U00016f35r\U00016f3as\U00016f3b3\U00016f40a" +
-	"\U00016f42u\U00016f43y\U00016f51-\U00016f52-\U0001cf00^\U0001cf01^\U0001cf02^\U0001cf03^\U0001cf04^\U0001cf05^" +
-	"\U0001cf06^\U0001cf07^\U0001cf08^\U0001cf09^\U0001cf0a^\U0001cf0b^\U0001cf0c^\U0001cf0d^\U0001cf0e^\U0001cf0f^" +
-	"\U0001cf10^\U0001cf11^\U0001cf12^\U0001cf13^\U0001cf14^\U0001cf15^\U0001cf16^\U0001cf17^\U0001cf18^\U0001cf19^" +
-	"\U0001cf1a^\U0001cf1b^\U0001cf1c^\U0001cf1d^\U0001cf1e^\U0001cf1f^\U0001cf20^\U0001cf21^\U0001cf22^\U0001cf23^" +
-	"\U0001cf24^\U0001cf25^\U0001cf26^\U0001cf27^\U0001cf28^\U0001cf29^\U0001cf2a^\U0001cf2b^\U0001cf2c^\U0001cf2d^" +
-	"\U0001cf30^\U0001cf31^\U0001cf32^\U0001cf33^\U0001cf34^\U0001cf35^\U0001cf36^\U0001cf37^\U0001cf38^\U0001cf39^" +
-	"\U0001cf3a^\U0001cf3b^\U0001cf3c^\U0001cf3d^\U0001cf3e^\U0001cf3f^\U0001cf40^\U0001cf41^\U0001cf42^\U0001cf43^" +
-	"\U0001cf44^\U0001cf45^\U0001cf46^\U0001d100l\U0001d134c\U0001d167^\U0001d168^\U0001d169^\U0001d16d/\U0001d17b^" +
-	"\U0001d17c^\U0001d17d^\U0001d17e^\U0001d17f^\U0001d180^\U0001d181^\U0001d182^\U0001d185^\U0001d186^\U0001d187^" +
-	"\U0001d188^\U0001d189^\U0001d18a^\U0001d18b^\U0001d1aa^\U0001d1ab^\U0001d1ac^\U0001d1ad^\U0001d2063\U0001d207b" +
-	"\U0001d20cw\U0001d20dv\U0001d2127\U0001d213f\U0001d216r\U0001d21ao'\U0001d22al\U0001d23a/\U0001d373t\U0001d377l" +
-	"\U0001e140o\U0001e141l\U0001e145v\U0001e2f0o\U0001e2f29\U0001e8c7l\U0001e8cb8\U0001e94b-\U0001ecae/\U0001ed01l" +
-	"\U0001f16dcc'\U0001f16ec'\U0001f700qe\U0001f707ar\U0001f708v'\U0001f714o'\U0001f74cc\U0001f768t\U0001f76bmb" +
-	"\U0001f76cvb"
+	"\U00010322x\U0001042co\U0001043dc\U00010443l~\U00010448s\U0001044bc~\U000104d8v~\U000104eao\U000104f6u" +
+	"\U00010507z\U0001050el\U00010513n\U00010516o\U00010518k\U0001051bc\U0001051dv\U0001051eo'\U00010525f\U00010526l" +
+	"\U00010527x\U00010926l\U0001092co\U00010a50/\U00010c13x\U00010c17o\U00010c1fv\U00010c20y\U00010c21m\U00010c3el" +
+	"\U00010cc2x\U00010cfal\U00010cfcx\U00010d07o\U00011047l\U00011048ll\U000110c0l\U000110c1ll\U00011124o\U00011141l" +
+	"\U00011142ll\U000111c5l\U000111c6ll\U00011302o\U000114458\U0001144bl\U0001144cll\U000114c5w'\U000114d0o" +
+	"\U000115c5l\U00011641l\U00011642ll\U00011700m\U00011706v\U0001170aw\U0001170ew\U0001170fw\U000118c0v\U000118c1s" +
+	"\U000118c2f\U000118c3i\U000118c4y\U000118c67\U000118c8o\U000118ca3\U000118cc9\U000118d56\U000118d69\U000118d7o" +
+	"\U000118d8u\U000118dcy\U000118e0o\U000118e3m\U000118e5z\U000118e6w\U000118e9c\U000118ecx\U000118efw\U000118f2c" +
+	"\U00011abcz\U00011aben\U00011c41l\U00011c42ll\U0001699bo'\U000169c19\U000169fe8\U00016a19r\U00016ad6s" +
+	"\U00016ae4l'\U00016ae9o\U00016e80o'\U00016e824\U00016e8a7\U00016f08v\U00016f0at\U00016f16l\U00016f28l\U00016f35r" +
+	"\U00016f3as\U00016f3b3\U00016f40a\U00016f42u\U00016f43y\U00016f51-\U00016f52-\U0001cf00^\U0001cf01^\U0001cf02^" +
+	"\U0001cf03^\U0001cf04^\U0001cf05^\U0001cf06^\U0001cf07^\U0001cf08^\U0001cf09^\U0001cf0a^\U0001cf0b^\U0001cf0c^" +
+	"\U0001cf0d^\U0001cf0e^\U0001cf0f^\U0001cf10^\U0001cf11^\U0001cf12^\U0001cf13^\U0001cf14^\U0001cf15^\U0001cf16^" +
+	"\U0001cf17^\U0001cf18^\U0001cf19^\U0001cf1a^\U0001cf1b^\U0001cf1c^\U0001cf1d^\U0001cf1e^\U0001cf1f^\U0001cf20^" +
+	"\U0001cf21^\U0001cf22^\U0001cf23^\U0001cf24^\U0001cf25^\U0001cf26^\U0001cf27^\U0001cf28^\U0001cf29^\U0001cf2a^" +
+	"\U0001cf2b^\U0001cf2c^\U0001cf2d^\U0001cf30^\U0001cf31^\U0001cf32^\U0001cf33^\U0001cf34^\U0001cf35^\U0001cf36^" +
+	"\U0001cf37^\U0001cf38^\U0001cf39^\U0001cf3a^\U0001cf3b^\U0001cf3c^\U0001cf3d^\U0001cf3e^\U0001cf3f^\U0001cf40^" +
+	"\U0001cf41^\U0001cf42^\U0001cf43^\U0001cf44^\U0001cf45^\U0001cf46^\U0001d100l\U0001d134c\U0001d167^\U0001d168^" +
+	"\U0001d169^\U0001d16d/\U0001d17b^\U0001d17c^\U0001d17d^\U0001d17e^\U0001d17f^\U0001d180^\U0001d181^\U0001d182^" +
+	"\U0001d185^\U0001d186^\U0001d187^\U0001d188^\U0001d189^\U0001d18a^\U0001d18b^\U0001d1aa^\U0001d1ab^\U0001d1ac^" +
+	"\U0001d1ad^\U0001d2063\U0001d207b\U0001d20cw\U0001d20dv\U0001d2127\U0001d213f\U0001d216r\U0001d21ao'\U0001d22al" +
+	"\U0001d23a/\U0001d373t\U0001d377l\U0001e140o\U0001e141l\U0001e145v\U0001e2f0o\U0001e2f29\U0001e8c7l\U0001e8cb8" +
+	"\U0001e94b-\U0001ecae/\U0001ed01l\U0001f16dcc'\U0001f16ec'\U0001f700qe\U0001f707ar\U0001f708v'\U0001f714o'" +
+	"\U0001f74cc\U0001f768t\U0001f76bmb\U0001f76cvb"
 
-// scriptRanges lists where the set of scripts changes from one character to the next, in their order: the character and
-// the place of its set in scriptSets, from '!' on.
+// scriptRanges has a record for every character whose scripts differ from those of the character
+// before, in order: the character and the index in scriptSets, counted from '!'.
 const scriptRanges = "" +
-	"\u00a1!\u00df\"\u00f7!\u00f8\"\u02b9!\u02c7#\u02c8!\u02c9#\u02cc!\u02cd$\u02ce!\u02d7%\u02de!\u02ea&\u02ec!\u0302'" +
-	"\u0303(\u0304!\u0306)\u0307!\u0309*\u030a+\u030b,\u030c-\u030d+\u030e.\u030f!\u0310+\u0311/\u0312!\u03130\u0314!" +
-	"\u0324-\u0325+\u0326!\u032d+\u032f!\u0330-\u0331!\u03421\u0346!\u0358+\u0359!\u035e+\u035f!\u0363\"\u03711\u03752" +
-	"\u03771\u03e33\u03f31\u04304\u04835\u04856\u04875\u04884\u05597\u05898\u058a7\u05919\u0606:\u060c!\u060d:\u061b!" +
-	"\u061d:\u061f!\u0620:\u0640!\u0641:\u064b;\u0656:\u0660<\u066a:\u0670;\u0671:\u06d4;\u06d5:\u0700=\u0750:\u0780>" +
-	"\u07c0=\u0870:\u0900?\u0951!\u0955?\u0964!\u0966@\u0970?\u0980A\u09e6B\u09f0A\u0a01C\u0a66D\u0a70C\u0a81E\u0ae6F" +
-	"\u0af0E\u0b01G\u0b82H\u0b83I\u0b85H\u0be6J\u0bf4H\u0c00K\u0c80L\u0ce6M\u0cf1L\u0d00N\u0d81O\u0e01P\u0e3f!\u0e40P" +
-	"\u0e81Q\u0f00R\u0fd5!\u0fd9R\u1000S\u1040T\u104aS\u10d0U\u10fbV\u10fdU\u1100W\u1200X\u13a0Y\u1400=\u1780Z\u1800=" +
-	"\u19e0Z\u1a00=\u1ab0!\u1b00=\u1cd0[\u1cd1?\u1cd2[\u1cd3\\\u1cd4?\u1cd5]\u1cd6^\u1cd7@\u1cd8]\u1cd9@\u1cda!\u1cdb?" +
-	"\u1cdc@\u1cde?\u1ce0@\u1ce1_\u1ce2@\u1ce3?\u1ce9@\u1cea`\u1ceb@\u1cec?\u1ced`\u1cee?\u1cf2!\u1cf3@\u1cf4\\\u1cf5A" +
-	"\u1cf8@\u1cfa=\u1d00\"\u1d261\u1d2b4\u1d2f\"\u1dc01\u1dc2!\u1df8/\u1df9!\u1dfa=\u1dfb!\u1e01\"\u1f001\u2010!\u204f;" +
-	"\u2050!\u205da\u205e!\u20f0b\u2104!\u214e\"\u214f!\u2180\"\u218a!\u2800=\u2900!\u2c30=\u2c61\"\u2c813\u2d00U\u2d30c" +
-	"\u2d80X\u2de04\u2e00!\u2e17d\u2e18!\u2e30=\u2e31!\u2e3c=\u2e3d!\u2e41;\u2e42!\u2e435\u2e44!\u2e80e\u3001!\u3003f" +
-	"\u3004!\u3005e\u3008!\u3013f\u3014!\u301cf\u3020!\u3021e\u302ag\u302eW\u3030f\u3031h\u3037f\u303be\u303ci\u303ee" +
-	"\u3041j\u3099h\u309dj\u30a0h\u30a1k\u30fb!\u30fch\u30fdk\u3105&\u3190e\u31a0&\u31c0e\u31f0k\u3248!\u3400e\u4dc0!" +
-	"\u4e00e\ua000=\ua4d0l\ua500=\ua6414\ua66f5\ua6704\ua6a0=\ua700m\ua708!\ua723\"\ua788!\ua78c\"\ua800=\ua830!\ua840=" +
-	"\ua8e0?\ua8f1`\ua8f2?\ua8f3n\ua8f4?\ua900=\ua92eo\ua92f=\ua960W\ua980=\ua9e0S\uaa00=\uaa60S\uaa80=\uab01X\uab30\"" +
-	"\uab5b!\uab60\"\uab651\uab66\"\uab6a!\uabc0=\uac00W\ufa0ee\ufb1e9\ufbb2:\ufd3e;\ufd40:\ufdfdp\ufdfe:\ufe20!\ufe2e4" +
-	"\ufe45f\ufe73:\U00010000=\U000101401\U00010190!\U000101a01\U000101d0!\U00010280=\U000102e0q\U00010300=\U00010428r" +
-	"\U00010450=\U00010780\"\U00010800=\U00010e60:\U00010e80=\U00010efd:\U00010f00=\U000111e1O\U00011200=\U00011301J" +
-	"\U00011302=\U00011303J\U00011305=\U0001133bJ\U0001133d=\U00011b00?\U00011c00=\U00011fb0l\U00011fc0H\U00011fd0J" +
-	"\U00011fd2H\U00011fd3J\U00011fd4H\U00012000=\U00016fe2e\U00016fe4=\U00016ff0e\U00017000=\U0001aff0k\U0001b001j" +
-	"\U0001b120k\U0001b132j\U0001b155k\U0001b170=\U0001cf00!\U0001d2001\U0001d2c0!\U0001d360e\U0001d372!\U0001d800=" +
-	"\U0001df00\"\U0001e000=\U0001e08f4\U0001e100=\U0001e7e0X\U0001e800=\U0001ec71!\U0001eef0:\U0001f000!\U00020000e"
+	"\u00a1!\u00df\"\u00f7!\u00f8\"\u02b9!\u02c7#\u02c8!\u02c9#\u02cc!\u02cd$\u02ce!\u02d7%\u02de!\u02ea&\u02ec!" +
+	"\u0302'\u0303(\u0304!\u0306)\u0307!\u0309*\u030a+\u030b,\u030c-\u030d+\u030e.\u030f!\u0310+\u0311/\u0312!\u03130" +
+	"\u0314!\u0324-\u0325+\u0326!\u032d+\u032f!\u0330-\u0331!\u03421\u0346!\u0358+\u0359!\u035e+\u035f!\u0363\"" +
+	"\u03711\u03752\u03771\u03e33\u03f31\u04304\u04835\u04856\u04875\u04884\u05597\u05898\u058a7\u05919\u0606:\u060c!" +
+	"\u060d:\u061b!\u061d:\u061f!\u0620:\u0640!\u0641:\u064b;\u0656:\u0660<\u066a:\u0670;\u0671:\u06d4;\u06d5:\u0700=" +
+	"\u0750:\u0780>\u07c0=\u0870:\u0900?\u0951!\u0955?\u0964!\u0966@\u0970?\u0980A\u09e6B\u09f0A\u0a01C\u0a66D\u0a70C" +
+	"\u0a81E\u0ae6F\u0af0E\u0b01G\u0b82H\u0b83I\u0b85H\u0be6J\u0bf4H\u0c00K\u0c80L\u0ce6M\u0cf1L\u0d00N\u0d81O\u0e01P" +
+	"\u0e3f!\u0e40P\u0e81Q\u0f00R\u0fd5!\u0fd9R\u1000S\u1040T\u104aS\u10d0U\u10fbV\u10fdU\u1100W\u1200X\u13a0Y\u1400=" +
+	"\u1780Z\u1800=\u19e0Z\u1a00=\u1ab0!\u1b00=\u1cd0[\u1cd1?\u1cd2[\u1cd3\\\u1cd4?\u1cd5]\u1cd6^\u1cd7@\u1cd8]" +
+	"\u1cd9@\u1cda!\u1cdb?\u1cdc@\u1cde?\u1ce0@\u1ce1_\u1ce2@\u1ce3?\u1ce9@\u1cea`\u1ceb@\u1cec?\u1ced`\u1cee?\u1cf2!" +
+	"\u1cf3@\u1cf4\\\u1cf5A\u1cf8@\u1cfa=\u1d00\"\u1d261\u1d2b4\u1d2f\"\u1dc01\u1dc2!\u1df8/\u1df9!\u1dfa=\u1dfb!" +
+	"\u1e01\"\u1f001\u2010!\u204f;\u2050!\u205da\u205e!\u20f0b\u2104!\u214e\"\u214f!\u2180\"\u218a!\u2800=\u2900!" +
+	"\u2c30=\u2c61\"\u2c813\u2d00U\u2d30c\u2d80X\u2de04\u2e00!\u2e17d\u2e18!\u2e30=\u2e31!\u2e3c=\u2e3d!\u2e41;" +
+	"\u2e42!\u2e435\u2e44!\u2e80e\u3001!\u3003f\u3004!\u3005e\u3008!\u3013f\u3014!\u301cf\u3020!\u3021e\u302ag\u302eW" +
+	"\u3030f\u3031h\u3037f\u303be\u303ci\u303ee\u3041j\u3099h\u309dj\u30a0h\u30a1k\u30fb!\u30fch\u30fdk\u3105&\u3190e" +
+	"\u31a0&\u31c0e\u31f0k\u3248!\u3400e\u4dc0!\u4e00e\ua000=\ua4d0l\ua500=\ua6414\ua66f5\ua6704\ua6a0=\ua700m\ua708!" +
+	"\ua723\"\ua788!\ua78c\"\ua800=\ua830!\ua840=\ua8e0?\ua8f1`\ua8f2?\ua8f3n\ua8f4?\ua900=\ua92eo\ua92f=\ua960W" +
+	"\ua980=\ua9e0S\uaa00=\uaa60S\uaa80=\uab01X\uab30\"\uab5b!\uab60\"\uab651\uab66\"\uab6a!\uabc0=\uac00W\ufa0ee" +
+	"\ufb1e9\ufbb2:\ufd3e;\ufd40:\ufdfdp\ufdfe:\ufe20!\ufe2e4\ufe45f\ufe73:\U00010000=\U000101401\U00010190!" +
+	"\U000101a01\U000101d0!\U00010280=\U000102e0q\U00010300=\U00010428r\U00010450=\U00010780\"\U00010800=\U00010e60:" +
+	"\U00010e80=\U00010efd:\U00010f00=\U000111e1O\U00011200=\U00011301J\U00011302=\U00011303J\U00011305=\U0001133bJ" +
+	"\U0001133d=\U00011b00?\U00011c00=\U00011fb0l\U00011fc0H\U00011fd0J\U00011fd2H\U00011fd3J\U00011fd4H\U00012000=" +
+	"\U00016fe2e\U00016fe4=\U00016ff0e\U00017000=\U0001aff0k\U0001b001j\U0001b120k\U0001b132j\U0001b155k\U0001b170=" +
+	"\U0001cf00!\U0001d2001\U0001d2c0!\U0001d360e\U0001d372!\U0001d800=\U0001df00\"\U0001e000=\U0001e08f4\U0001e100=" +
+	"\U0001e7e0X\U0001e800=\U0001ec71!\U0001eef0:\U0001f000!\U00020000e"
 
-// scriptSets holds the sets of scripts, one bit for each of scriptNames; 0 for characters of any script.
+// scriptSets holds sets of the scripts in scriptNames, 0 for a character of any script.
 var scriptSets = [...]scriptSet{
 	0x0,
 	0x80000,
@@ -233,7 +237,7 @@ var scriptSets = [...]scriptSet{
 	0x80000000,
 }
 
-// scriptNames names the bits of a scriptSet.
+// scriptNames are the names of the bits of a scriptSet.
 var scriptNames = [...]string{
 	"Arabic",
 	"Armenian",
@@ -275,7 +279,7 @@ var scriptNames = [...]string{
 	"Korean",
 }
 
-// The bits of scripts that rules name.
+// The bits of scripts that the rules name.
 const (
 	scriptLatin    scriptSet = 0x80000
 	scriptCyrillic scriptSet = 0x10

@@ -1,4 +1,5 @@
-// Package brand holds the names that fraud borrows, with their owners' domains, and tells whose a domain is.
+// Package brand holds the brands and well-known sites that fraud imitates, with their owners' domains, and finds the
+// owner of a domain. Finding imitations is up to the domain and email layers.
 package brand
 
 import (
@@ -7,44 +8,44 @@ import (
 	"assay/plugins/internal/suffix"
 )
 
-// Kind says how far a brand's key stands out in running text, and so how loosely it may be matched.
+// Kind is how distinctive a brand's key is, which decides where in a label it may match.
 type Kind byte
 
 // The kinds of brands.
 const (
-	Coined Kind = iota // a made-up word of five letters or more: stands out even inside longer words
-	// also an ordinary word or somebody's name: counts only beside lure words or with swapped letters
-	Word
-	Short // up to four letters: counts only as a whole token beside lure words
-	Site  // a well-known site: counts only where it is all that a label or a part of it spells
+	Coined Kind = iota // a made-up word of at least five letters, distinctive even inside longer words
+	Word               // also an ordinary word or a surname, so it needs further evidence, such as bait words
+	Short              // up to four letters, so it matches only between hyphens, digits or ends of the label
+	Site               // a well-known site, which matches only as a whole
 )
 
-// Flags of a brand, added to its kind in the tables: fraud poses as its support desk in the local part of email
-// addresses. The email layer alone reads them.
+// Flags that the tables add to a kind, for brands whose support desks fraud imitates in the local parts of email
+// addresses, as in paypal-support@. Only the email layer uses them.
 const (
-	Desk      Kind = 1 << (6 + iota) // the key counts next to other words too
-	DeskAlone                        // the key counts only where the rest of the local part is service words
+	Desk      Kind = 1 << (6 + iota) // the key matches next to any other words
+	DeskAlone                        // the key matches only if all other words are service words, such as support
 	flags     = Desk | DeskAlone
 )
 
-// Brand is a name that fraud borrows.
+// Brand is a brand that fraud imitates. A brand with several spellings has several entries.
 type Brand struct {
-	Key     string // how labels spell it: lower-case ASCII without hyphens
-	Name    string // as its owner writes it
+	Key     string // the spelling in labels: lower-case ASCII letters and digits
+	Name    string // as the owner writes it
 	kind    Kind   // with flags
-	Domains string // its domains, parted by spaces; see Owns
+	Domains string // patterns of the owner's domains, separated by white space; see RelationTo
 }
 
 // Kind returns the brand's kind without flags.
 func (b *Brand) Kind() Kind { return b.kind &^ flags }
 
-// Desk returns the flag Desk or DeskAlone, or 0 for a brand whose desk fraud does not pose as.
+// Desk returns the flag Desk or DeskAlone, or 0 if the brand has neither.
 func (b *Brand) Desk() Kind { return b.kind & flags }
 
-// tables holds every brand; a name may have several keys.
+// tables holds every brand. Their entries are from general knowledge of the names in phishing reports and of their
+// owners' domains.
 var tables = [...][]Brand{moneyBrands[:], cryptoBrands[:], webBrands[:], shopBrands[:], publicBrands[:]}
 
-// Count is the number of brands, sites not counted.
+// Count returns the number of brands, without sites.
 func Count() int {
 	n := 0
 	for _, table := range tables {
@@ -53,7 +54,7 @@ func Count() int {
 	return n
 }
 
-// At returns brand i, 0 to Count()-1. It is shared: callers only read it.
+// At returns the brand with index i, from 0 to Count()-1. Callers must not modify it.
 func At(i int) *Brand {
 	for _, table := range tables {
 		if i < len(table) {
@@ -64,21 +65,20 @@ func At(i int) *Brand {
 	panic("brand: no such brand")
 }
 
-// Ownership says whose a domain is.
+// Relation is how a domain is related to a brand.
 type Relation byte
 
-// How a domain stands to a brand.
+// Relations between a domain and a brand.
 const (
 	Unrelated Relation = iota
-	// fits the naming of a brand's branches, or is its name under a suffix open to all: anybody could imitate it
-	Plausible
-	Owned // is on the list of the brand's own domains
+	Plausible          // named like the brand's own domains, but anyone could have registered it
+	Owned              // one of the brand's own domains
 )
 
-// Owns says whether h is one of b's domains. Each of b.Own is a registrable domain or a full name; ".*" at its end
-// stands for every ICANN suffix that is neither risky nor a slip for .com, as large brands register their name
-// everywhere: there the domain is the brand's under the suffixes of countries, com, net and org, and akin to it under
-// the others. Another "*" stands for letters that local branches put there.
+// RelationTo returns the relation between h and b. Each pattern in b.Domains is a registrable domain or a full host
+// name. A final ".*" stands for every ICANN suffix that is neither risky nor a typo of com, net or org, because large
+// brands register their names widely: such a domain is Owned under a country's suffix, com, net or org, and otherwise
+// Plausible. Any other "*" stands for letters that local branches choose, which makes the domain Plausible.
 func (b *Brand) RelationTo(h *suffix.Host) Relation {
 	best := Unrelated
 	for pattern, rest := nextWord(b.Domains); pattern != ""; pattern, rest = nextWord(rest) {
@@ -87,7 +87,7 @@ func (b *Brand) RelationTo(h *suffix.Host) Relation {
 	return best
 }
 
-// EndsIn says whether one of b's addresses is its key with label next to it, as co in paypal.co.uk.
+// OwnsUnder reports whether b owns its key under a suffix that begins with label, as in co for paypal.co.uk.
 func (b *Brand) OwnsUnder(label string) bool {
 	for pattern, others := nextWord(b.Domains); pattern != ""; pattern, others = nextWord(others) {
 		if rest, ok := strings.CutPrefix(pattern, b.Key+"."); ok &&
@@ -98,7 +98,7 @@ func (b *Brand) OwnsUnder(label string) bool {
 	return false
 }
 
-// fits says how h stands to one pattern of Brand.Own.
+// matchPattern returns the relation that one pattern of Brand.Domains gives h.
 func matchPattern(h *suffix.Host, pattern string) Relation {
 	stem, everywhere := strings.CutSuffix(pattern, ".*")
 	if !everywhere {
@@ -118,9 +118,8 @@ func matchPattern(h *suffix.Host, pattern string) Relation {
 	return patternRelation(stem)
 }
 
-// settled says whether large brands hold their name under tld nearly always. Of 150 reported names that are a brand's
-// and nothing else, most lay under generic suffixes, of which brands take a few each, and under those of French
-// territories.
+// usuallyOwned reports whether large brands nearly always own their name under tld. They skip most generic domains and
+// the domains of French territories, where reported names that equal a brand are most common.
 func usuallyOwned(tld string) bool {
 	switch tld {
 	case "com", "net", "org":
@@ -131,6 +130,7 @@ func usuallyOwned(tld string) bool {
 	return len(tld) == 2 || strings.HasPrefix(tld, "xn--")
 }
 
+// patternRelation returns the relation of a domain that matches pattern.
 func patternRelation(pattern string) Relation {
 	if strings.Contains(pattern, "*") {
 		return Plausible
@@ -138,7 +138,7 @@ func patternRelation(pattern string) Relation {
 	return Owned
 }
 
-// glob matches s against a pattern in which each "*" stands for any run of bytes without a dot.
+// glob reports whether s matches a pattern in which each "*" stands for any number of bytes other than dots.
 func glob(pattern, s string) bool {
 	before, after, star := strings.Cut(pattern, "*")
 	if !star {
@@ -157,7 +157,7 @@ func glob(pattern, s string) bool {
 	}
 }
 
-// nextWord returns the first word of text, "" when there is none, and what follows it.
+// nextWord returns the first word of text, or "", and the text after it.
 func nextWord(text string) (word, rest string) {
 	start := 0
 	for start < len(text) && text[start] <= ' ' {

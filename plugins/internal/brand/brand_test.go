@@ -65,7 +65,7 @@ func TestTables(t *testing.T) {
 func TestSitesSearchable(t *testing.T) {
 	t.Parallel()
 	if fault := wordlist.Fault(Sites); fault != "" {
-		t.Errorf("the list breaks at %q", fault)
+		t.Errorf("the list cannot be searched: %q", fault)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestLookup(t *testing.T) {
 func TestPublishingHostsSearchable(t *testing.T) {
 	t.Parallel()
 	if fault := wordlist.Fault(publishingHosts); fault != "" {
-		t.Errorf("the list breaks at %q", fault)
+		t.Errorf("the list cannot be searched: %q", fault)
 	}
 }
 

@@ -1,6 +1,6 @@
 package brand
 
-// cryptoBrands are exchanges, wallets and protocols for crypto assets.
+// cryptoBrands are cryptocurrency exchanges, wallets and protocols.
 var cryptoBrands = [...]Brand{
 	{"coinbase", "Coinbase", Coined | Desk, "coinbase.com coinbase.org coinbasecloud.net"},
 	{"binance", "Binance", Coined | Desk, `binance.com binance.us binance.org binance.vision binance.tr binance.th

@@ -7,28 +7,28 @@ import (
 	"assay/plugins/internal/wordlist"
 )
 
-// Index finds the brand that names a domain as its own. It lies in arrays, so that a guest has nothing to allocate.
+// Index finds the brand that owns a domain. It consists of arrays, so that a guest fills it without allocating.
 type Index struct {
-	buckets      [patternBuckets]uint16 // one more than where the first of a bucket is in owned, 0 for none
+	buckets      [patternBuckets]uint16 // 1 + the index in patterns of the first pattern, or 0
 	patterns     [maxPatterns]domainPattern
+	patternCount int
 	branches     [maxBranches]branchPattern
-	patternCount int // of owned
 	branchCount  int
 }
 
-// owned is a pattern without a "*" inside, and whose it is.
+// domainPattern is a pattern of Brand.Domains without "*", except for a final ".*".
 type domainPattern struct {
 	pattern string
-	hash    uint32 // of the pattern without the ".*" at its end
-	brand   uint16 // At(at) is the brand
-	next    uint16 // of the same bucket, as in Index.heads
+	hash    uint32 // of the pattern without ".*"
+	brand   uint16 // argument of At
+	next    uint16 // the next pattern of the bucket, as in Index.buckets
 }
 
-// branch is a pattern with a "*" inside, and whose it is.
+// branchPattern is a pattern of Brand.Domains with another "*".
 type branchPattern struct {
 	pattern string
-	prefix  int    // bytes up to the "*"
-	brand   uint16 // At(at) is the brand
+	prefix  int    // length of the text before the first "*"
+	brand   uint16 // argument of At
 }
 
 const (
@@ -37,7 +37,7 @@ const (
 	maxBranches    = 60
 )
 
-// hashOf is FNV-1a.
+// fnv1a returns the 32-bit FNV-1a hash of s.
 func fnv1a(s string) uint32 {
 	h := uint32(2166136261)
 	for i := range len(s) {
@@ -46,7 +46,7 @@ func fnv1a(s string) uint32 {
 	return h
 }
 
-// Bind fills an empty index with every brand.
+// Fill adds every brand to an empty index.
 func (x *Index) Fill() {
 	at := uint16(0)
 	for _, table := range tables {
@@ -73,8 +73,8 @@ func (x *Index) add(pattern string, brand uint16) {
 	*head = uint16(x.patternCount)
 }
 
-// Of returns the brand whose domain h is, and how surely: of several, likely if it is among them. A site is found only
-// where it is likely. A customer's name (see Customer) is nobody's.
+// Lookup returns the brand that h is most closely related to, and the relation. If several brands are related equally,
+// it prefers candidate. It finds a site only if that is the candidate, and nothing for a customer's page (IsCustomer).
 func (x *Index) Lookup(h *suffix.Host, candidate *Brand) (*Brand, Relation) {
 	if IsCustomer(h) {
 		return nil, Unrelated
@@ -87,9 +87,9 @@ func (x *Index) Lookup(h *suffix.Host, candidate *Brand) (*Brand, Relation) {
 		return owner, Owned
 	}
 	for i := range x.branchCount {
-		b := &x.branches[i]
-		if strings.HasPrefix(h.Registrable, b.pattern[:b.prefix]) && matchPattern(h, b.pattern) == Plausible {
-			if b := At(int(b.brand)); owner == nil || b == candidate {
+		p := &x.branches[i]
+		if strings.HasPrefix(h.Registrable, p.pattern[:p.prefix]) && matchPattern(h, p.pattern) == Plausible {
+			if b := At(int(p.brand)); owner == nil || b == candidate {
 				owner, relation = b, Plausible
 			}
 		}
@@ -97,8 +97,8 @@ func (x *Index) Lookup(h *suffix.Host, candidate *Brand) (*Brand, Relation) {
 	return owner, relation
 }
 
-// listed returns the brand on whose list h is, and how surely: of several likely, or without one (nil) that which bears
-// the domain's name.
+// lookupListed is Lookup without sites and branch patterns. If candidate is nil, it prefers the brand whose key is the
+// domain's name.
 func (x *Index) lookupListed(h *suffix.Host, candidate *Brand) (owner *Brand, relation Relation) {
 	stem := h.Registrable
 	if n := len(stem) - len(h.Suffix) - 1; n > 0 {
@@ -107,15 +107,15 @@ func (x *Index) lookupListed(h *suffix.Host, candidate *Brand) (owner *Brand, re
 	for _, name := range [...]string{h.Registrable, h.ASCII, stem} {
 		hash := fnv1a(name)
 		for i := x.buckets[hash%patternBuckets]; i > 0; i = x.patterns[i-1].next {
-			o := &x.patterns[i-1]
-			if o.hash != hash {
+			p := &x.patterns[i-1]
+			if p.hash != hash {
 				continue
 			}
-			r := matchPattern(h, o.pattern)
+			r := matchPattern(h, p.pattern)
 			if r == Unrelated || r < relation {
 				continue
 			}
-			if b := At(int(o.brand)); r > relation || b == candidate || candidate == nil && b.Key == stem {
+			if b := At(int(p.brand)); r > relation || b == candidate || candidate == nil && b.Key == stem {
 				owner, relation = b, r
 			}
 		}
@@ -123,8 +123,8 @@ func (x *Index) lookupListed(h *suffix.Host, candidate *Brand) (owner *Brand, re
 	return owner, relation
 }
 
-// Known returns the name of the brand or well-known site whose own domain h surely is, "" when it is none's: neither a
-// branch's nor a customer's under it.
+// OwnerName returns the name of the brand or well-known site that owns h, or "". Plausible domains and names that a
+// service gave to its customers have no known owner.
 func (x *Index) OwnerName(h *suffix.Host) string {
 	if isTenant(h) {
 		return ""
@@ -138,18 +138,18 @@ func (x *Index) OwnerName(h *suffix.Host) string {
 	return ""
 }
 
-// published lists hosts of brands at which anybody puts up pages, forms and files under paths of the same name.
+// publishingHosts lists hosts of brands where anyone can publish pages, forms or files under a path.
 const publishingHosts = "" +
 	"docs.google.com drive.google.com firebasestorage.googleapis.com forms.office.com groups.google.com " +
 	"onedrive.live.com script.google.com sites.google.com storage.googleapis.com sway.office.com "
 
-// Customer says whether a brand's or site's customers say what stands at h, under its owner's domain: then the owner's
-// good name tells nothing.
+// IsCustomer reports whether customers of a brand or site choose the content at h, so that its owner's reputation does
+// not apply.
 func IsCustomer(h *suffix.Host) bool {
 	return h.Subdomain != "" && (isTenant(h) || wordlist.Has(publishingHosts, h.ASCII))
 }
 
-// tenant says whether h is the name that a service gave to a customer.
+// isTenant reports whether h is a name that a service gave to a customer.
 func isTenant(h *suffix.Host) bool {
 	return h.Subdomain != "" && h.Subdomain != "www" && suffix.HasTenants(h.Registrable)
 }

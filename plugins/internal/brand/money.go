@@ -1,7 +1,6 @@
 package brand
 
-// moneyBrands are banks, payment services, insurers and tax software. Sources of this and the other tables: general
-// knowledge of the names that phishing reports name most, and of the domains their owners run.
+// moneyBrands are banks, payment services, insurers and tax software.
 var moneyBrands = [...]Brand{
 	{"paypal", "PayPal", Coined | Desk, `paypal.* paypalobjects.com paypal-community.com paypal-business.com
 		paypal-corp.com paypalcorp.com paypalinc.com paypal-cash.com paypal-prepaid.com paypal-media.com

@@ -1,6 +1,6 @@
 package brand
 
-// publicBrands are posts and couriers, telecoms, energy suppliers, and the portals of states and their bodies.
+// publicBrands are postal services, couriers, telecoms, energy suppliers, government portals and public bodies.
 var publicBrands = [...]Brand{
 	{"dhl", "DHL", Short | DeskAlone, "dhl.* dhl-*.* dhlparcel.*"},
 	{"fedex", "FedEx", Coined | Desk, "fedex.* fedexfreight.com"},
@@ -110,7 +110,8 @@ var publicBrands = [...]Brand{
 	{"fastrak", "FasTrak", Coined, "bayareafastrak.org thetollroads.com fastrak.org"},
 	{"ezdrivema", "EZDriveMA", Coined, "ezdrivema.com"},
 	{"txtag", "TxTag", Coined, "txtag.org"},
-	{"demarchessimplifiees", "Démarches simplifiées", Coined, "demarches-simplifiees.fr demarches-simplifiees.gouv.fr"},
+	{"demarchessimplifiees", "Démarches simplifiées", Coined, `demarches-simplifiees.fr
+		demarches-simplifiees.gouv.fr`},
 	{"choruspro", "Chorus Pro", Coined, "chorus-pro.gouv.fr"},
 	{"poleemploi", "France Travail", Coined, "pole-emploi.fr francetravail.fr"},
 	{"francetravail", "France Travail", Coined, "francetravail.fr"},

@@ -1,7 +1,7 @@
 package brand
 
-// shopBrands are makers of clothes, shoes and goods that fake shops pretend to sell for, most often with a country's
-// name or "outlet" behind. The source is that of moneyBrands.
+// shopBrands are makers of clothes, shoes and household goods that fake shops pretend to sell, usually with a country's
+// name or "outlet" after the brand.
 var shopBrands = [...]Brand{
 	{"gymshark", "Gymshark", Coined, "gymshark.*"},
 	{"carhartt", "Carhartt", Coined, "carhartt.*"},

@@ -2,9 +2,9 @@ package brand
 
 import "strings"
 
-// Sites are well-known sites by their main domain, parted by single blanks: names that typists mean and squatters
-// register one slip away. Unlike a brand, a site is looked for only where it is all that a label, or a part of it,
-// spells. From general knowledge of much visited sites; names with many honest neighbours one letter away are left out.
+// Sites are the main domains of popular sites that typosquatters imitate, sorted for package wordlist. Unlike a brand,
+// a site matches only a whole label or a whole part of one. Names within one edit of many legitimate names are left
+// out.
 const Sites = "" +
 	"123movies.com 1password.com 888casino.com abercrombie.com academia.edu accuweather.com addictinggames.com " +
 	"advanceautoparts.com aeroflot.ru aeropostale.com aeropuertomadrid-barajas.com airasia.com aircanada.com " +
@@ -105,7 +105,7 @@ const Sites = "" +
 	"xhamster.com yandex.ru yellowpages.com youporn.com youtubekids.com zappos.com zdnet.com zendesk.com zillow.com " +
 	"ziprecruiter.com zoopla.co.uk "
 
-// NextSite returns the label of the site that begins at start in Sites, and where the next one begins.
+// NextSite returns the first label of the site at offset start in Sites, and the offset of the next site.
 func NextSite(start int) (label string, next int) {
 	end := start
 	for Sites[end] != '.' {
@@ -118,7 +118,7 @@ func NextSite(start int) (label string, next int) {
 	return Sites[start:end], next + 1
 }
 
-// SiteAt returns the site that begins at start in Sites as a brand: its label under every suffix is taken for its own.
+// SiteAt returns the site at offset start in Sites as a brand that owns its label under every suffix.
 func SiteAt(start int) *Brand {
 	label, next := NextSite(start)
 	domain := Sites[start : next-1]

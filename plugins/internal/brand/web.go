@@ -1,6 +1,7 @@
 package brand
 
-// webBrands are mail and office services, social networks, shops, streaming, games, hosting and devices.
+// webBrands are email and office services, social networks, shops, streaming services, games, web hosts and device
+// makers.
 var webBrands = [...]Brand{
 	{"google", "Google", Coined | Desk, `google.* google.cm google.ne google.co google.dev google-analytics.com
 		googleapis.com googlevideo.com

@@ -3,11 +3,12 @@ package quote
 
 import "unicode/utf8"
 
-// MaxBytes bounds what is quoted, so that three excerpts and a sentence stay under the 240 bytes of a signal's text.
+// MaxBytes is the maximum length of a quotation without the ellipsis. It leaves room for three quotations and a
+// sentence in a signal's text (240 bytes).
 const MaxBytes = 60
 
-// Of returns s safe to show: at most MaxBytes bytes cut between two characters with "…" at the cut, every byte that is
-// not UTF-8 and every control, line separator or bidi control replaced by "?".
+// Of returns s in a form that is safe to show. Bytes that are not UTF-8, control characters, line separators and bidi
+// controls become "?". A text longer than MaxBytes bytes is cut between two characters and ends in "…".
 func Of(s string) string {
 	if len(s) <= MaxBytes && isPrintableASCII(s) {
 		return s
@@ -25,7 +26,7 @@ func Of(s string) string {
 	return string(out)
 }
 
-// plain says whether s is printable ASCII throughout, the case that needs no copy.
+// isPrintableASCII reports whether s is printable ASCII, which needs no copy.
 func isPrintableASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] < 0x20 || s[i] >= 0x7f {
@@ -35,7 +36,7 @@ func isPrintableASCII(s string) bool {
 	return true
 }
 
-// hidden says whether r changes how the text around it is laid out: the characters that a signal's text must not hold.
+// isUnsafe reports whether a signal's text must not contain r, because it changes the layout of the text around it.
 func isUnsafe(r rune) bool {
 	return r < 0x20 || (r >= 0x7f && r < 0xa0) || r == 0x2028 || r == 0x2029 || (r >= 0x202a && r <= 0x202e) ||
 		(r >= 0x2066 && r <= 0x2069)

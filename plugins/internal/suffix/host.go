@@ -6,20 +6,20 @@ import (
 	"assay/sdk"
 )
 
-// Host is the name of a host in its parts. It is read from as few facts as tell them: each costs a call out of the
-// sandbox.
+// Host is a host name split at its public suffix.
 type Host struct {
-	ASCII       string // the whole name, A-labels
-	Registrable string // suffix plus one label, A-labels
-	Suffix      string // the public suffix, or the free host that no list of suffixes holds
-	TLD         string
-	Name        string // the label left of the suffix, U-label
-	Subdomain   string // what stands left of the registrable domain, U-labels; "" when nothing does
-	Private     bool   // names under the suffix are given out by its owner: shared hosting and the like
+	ASCII       string // the whole name, in A-labels
+	Registrable string // the suffix and the label left of it, in A-labels
+	Suffix      string // the public suffix, or the site builder's domain (SplitSite)
+	TLD         string // the last label
+	Name        string // the label left of the suffix, as a U-label
+	Subdomain   string // the labels left of the registrable domain, as U-labels; may be ""
+	Private     bool   // the suffix belongs to a company that gives out names under it, such as a web host
 }
 
-// Read returns the host of the check's domain; ok is false when it has no registrable domain. A site under a free host
-// (see Site) is taken for what it is: its suffix is the host.
+// Read returns the host name of the check's domain. ok is false if it has no registrable domain. For a site of a site
+// builder (SplitSite), the suffix is the builder's domain. Read reads as few facts as possible, because each is a call
+// out of the sandbox.
 func Read(c *sdk.Check) (h Host, ok bool) {
 	h.ASCII, h.Registrable = c.Get("domain.ascii"), c.Get("domain.registrable")
 	name, under, ok := strings.Cut(h.Registrable, ".")
@@ -44,5 +44,5 @@ func Read(c *sdk.Check) (h Host, ok bool) {
 	return h, h.Name != ""
 }
 
-// Hosted says whether anybody puts up pages under the suffix.
+// OnSharedHosting reports whether anyone can publish pages under the suffix.
 func (h *Host) OnSharedHosting() bool { return h.Private && !Neutral(h.Suffix) }

@@ -1,5 +1,5 @@
-// Package suffix parts the name of a host at its public suffix, and knows which suffixes are reported far more often
-// than they are used, and what it means that a suffix is shared.
+// Package suffix splits host names at their public suffix and classifies suffixes: how often fraud uses them, and who
+// can get a name under them. The public suffix itself comes from the host's facts.
 package suffix
 
 import (
@@ -8,10 +8,9 @@ import (
 	"assay/plugins/internal/wordlist"
 )
 
-// Risk returns points, 0 to 30, for top-level domains that are reported far more often than they are used, 0 for the
-// others: each about nine times the log of how much more of the reports than of the benign names end in it, counted
-// over 16 lists of reports with the loudest list left out, and kept only with at least 60 reports from three lists. A
-// suffix alone never leads to a review.
+// RiskPoints returns points, 0 to 30, for a top-level domain that is much more frequent among reported names than among
+// legitimate ones, and 0 for any other. The points grow with the logarithm of the ratio. They are too few to lead to a
+// review without other evidence.
 func RiskPoints(tld string) int {
 	switch tld {
 	case "cyou":
@@ -58,7 +57,7 @@ func RiskPoints(tld string) int {
 	return 0
 }
 
-// Slip gives points, 0 to 75, to suffixes that are .com, .org or .net with a letter lost.
+// TypoPoints returns points, 0 to 75, for a suffix that is com, org or net without one of its letters.
 func TypoPoints(suffix string) int {
 	switch suffix {
 	case "cm", "om", "ne":
@@ -69,11 +68,10 @@ func TypoPoints(suffix string) int {
 	return 0
 }
 
-// Odds returns how much oftener reported names end in a top-level domain than honest ones do, in tenths of the natural
-// logarithm: 10 for e times as often, below 0 for those that honest names end in more often. They come from a logistic
-// regression beside traits of the names themselves, over some 270,000 names in which every list
-// of reports counts by the root of its length; domains of countries that one list alone reports are set to what their
-// region has.
+// Odds returns the log odds, in tenths of the natural logarithm, that a name under a top-level domain is reported
+// rather than legitimate: at 10 they are e times the average, and below 0 they are lower than the average. They come
+// from a logistic regression that also included the wording of names, with every list of reports weighted by the square
+// root of its length. The domain of a country that only one list reports has the odds of its region.
 func Odds(tld string) int {
 	switch tld {
 	case "cyou", "hair", "mom":
@@ -100,8 +98,7 @@ func Odds(tld string) int {
 		"net", "ovh", "rs", "services", "si", "th", "tools", "uy", "vn", "win", "za":
 		return -4
 	case "ai", "ar", "blog", "br", "by", "chat", "do", "email", "global", "il", "io", "is", "kr", "kz", "lu", "lv",
-		"mx",
-		"name", "news", "pe", "pl", "ro", "st", "systems", "to", "xxx":
+		"mx", "name", "news", "pe", "pl", "ro", "st", "systems", "to", "xxx":
 		return -8
 	case "ag", "au", "cat", "eu", "gr", "ie", "ir", "lt", "moe", "no", "nu", "nz", "pt", "sg", "sh", "sk", "tr", "tv",
 		"ua", "uz":
@@ -116,23 +113,22 @@ func Odds(tld string) int {
 	return 0
 }
 
-// HostedOdds returns the like of Odds for names under a shared suffix: at most 22, less than counted, as lists of
-// honest names hold few of the many small honest sites.
+// HostedOdds is like [Odds] for names under a shared suffix. The values are limited to 22, less than counted, because
+// lists of legitimate names lack most small sites.
 func HostedOdds(suffix string) int {
 	switch suffix {
 	case "weebly.com", "wixstudio.com", "pages.dev", "duckdns.org", "netlify.app", "blogspot.com", "co.com",
-		"lovable.app",
-		"ru.com", "web.app", "framer.app", "vercel.app", "firebaseapp.com", "eu.cc", "webflow.io":
+		"lovable.app", "ru.com", "web.app", "framer.app", "vercel.app", "firebaseapp.com", "eu.cc", "webflow.io":
 		return 22
 	case "herokuapp.com", "ddns.net", "cprapid.com", "wordpress.com", "fly.dev", "uk.com", "us.com", "in.net", "it.com",
-		"livejournal.com", "medium.com", "substack.com", "tumblr.com", "typepad.com": // blogs, by judgement: no list reports any
+		// Blogs, by judgement, because no list reports any.
+		"livejournal.com", "medium.com", "substack.com", "tumblr.com", "typepad.com":
 		return 5
 	}
 	return 15
 }
 
-// neutral lists shared suffixes under which projects, companies' own services, delivery networks and people's own
-// devices are named.
+// neutralSuffixes lists shared suffixes for projects, companies' own services, content delivery networks and devices.
 const neutralSuffixes = "" +
 	"akamai.net akamaihd.net akamaized.net appspot.com awsglobalaccelerator.com azurecontainerapps.io " +
 	"azureedge.net azurewebsites.net cloudapp.azure.com cloudapp.net cloudfront.net debian.net dyndns.org " +
@@ -140,15 +136,15 @@ const neutralSuffixes = "" +
 	"in-addr.arpa js.org msk.ru myds.me myfritz.net noho.st nohost.me plex.direct readthedocs.io run.app " +
 	"sourceforge.io sourceforge.net spb.ru synology.me trafficmanager.net ts.net tuxfamily.org ui.direct ynh.fr "
 
-// Neutral says whether names under a shared suffix are mostly chosen by developers, so that brands' and lures' words in
-// them say little.
+// Neutral reports whether names under a shared suffix are mostly chosen by developers or assigned to devices, so that
+// brands and bait words in them mean little.
 func Neutral(suffix string) bool {
 	return wordlist.Has(neutralSuffixes, suffix) || strings.HasSuffix(suffix, ".amazonaws.com") &&
 		!strings.HasPrefix(suffix, "s3")
 }
 
-// Restricted says whether a public suffix is given only to public bodies, schools and the like, after a check of
-// papers: gov, edu, mil and int, and the same under a country, as in gov.uk, gob.es, gouv.fr, ac.at or edu.pl.
+// Restricted reports whether only verified public bodies or schools can register names under a public suffix: gov, edu,
+// mil, int and their equivalents in countries, such as gov.uk, gob.es, gouv.fr, ac.at and edu.pl.
 func Restricted(suffix string) bool {
 	first, _, _ := strings.Cut(suffix, ".")
 	switch first {
@@ -162,7 +158,7 @@ func Restricted(suffix string) bool {
 	return false
 }
 
-// builders lists site builders and free hosts that no public suffix list holds, under which anybody names a site.
+// siteBuilders lists site builders and free web hosts that the Public Suffix List lacks.
 const siteBuilders = "" +
 	"000webhostapp.com 25u.com 42web.io 50webs.com altervista.org angelfire.com at.ua beehiiv.com bigcartel.com " +
 	"bio.link blog.hu blog.jp bravesites.com byethost.com canalblog.com canva.site cargo.site carrd.co " +
@@ -179,17 +175,17 @@ const siteBuilders = "" +
 	"webs.com weebly.com wikaba.com wikidot.com wixsite.com wixstudio.com wordpress.com work.gd x10.mx x24hr.com " +
 	"yolasite.com zyrosite.com "
 
-// tenants lists services that give each customer a label, be it a shop's help desk, a firm's files or a fan's pages.
+// tenantServices lists services that give each customer a label, for example for a help desk, files or fan pages.
 const tenantServices = "" +
 	"atlassian.net bandcamp.com deviantart.com fandom.com freshdesk.com hubspot.com onmicrosoft.com sharepoint.com " +
 	"typeform.com wikia.com zendesk.com "
 
-// Tenants says whether names below registrable are its customers', though nobody puts up a site of any kind there: such
-// a name is neither the service's own nor one of a free host.
+// HasTenants reports whether names under registrable belong to customers of the service, although they cannot publish
+// arbitrary sites there. Such a name is neither the service's own nor that of a site builder.
 func HasTenants(registrable string) bool { return wordlist.Has(tenantServices, registrable) }
 
-// Site returns the label that the owner of a site under such a host chose, and what stands left of it; ok is false when
-// registrable is no such host or nothing stands left of it.
+// SplitSite splits a subdomain of a site builder into the label that the site's owner chose and the labels left of it.
+// ok is false if registrable is not a site builder or the subdomain does not name a site.
 func SplitSite(registrable, subdomain string) (name, rest string, ok bool) {
 	if subdomain == "" || !wordlist.Has(siteBuilders, registrable) {
 		return "", "", false

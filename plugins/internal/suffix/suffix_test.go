@@ -15,9 +15,9 @@ func TestRiskPoints(t *testing.T) {
 		tld  string
 		want int
 	}{
-		"much reported":           {"cyou", 27},
+		"often reported":          {"cyou", 27},
 		"reported":                {"xyz", 14},
-		"common":                  {"com", 0},
+		"generic":                 {"com", 0},
 		"country":                 {"de", 0},
 		"internationalised":       {"xn--p1ai", 0},
 		"empty":                   {"", 0},
@@ -36,8 +36,8 @@ func TestRiskPoints(t *testing.T) {
 	}
 }
 
-// Every suffix worth points must also have odds above 0, and no suffix more points than a reason on its own may have.
-func TestRiskNeverReachesReviewAlone(t *testing.T) {
+// Every risky suffix must have odds above 0, and no suffix more points than documented.
+func TestRiskPointsAreBounded(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile("suffix.go")
 	if err != nil {
@@ -48,13 +48,13 @@ func TestRiskNeverReachesReviewAlone(t *testing.T) {
 		switch points := RiskPoints(word); {
 		case points == 0:
 		case points > 30 || Odds(word) <= 0:
-			t.Errorf("%s is worth %d points with odds of %d", word, points, Odds(word))
+			t.Errorf("%s has %d points and odds of %d", word, points, Odds(word))
 		default:
 			seen++
 		}
 	}
 	if seen < 40 {
-		t.Errorf("only %d suffixes in the source are worth points", seen)
+		t.Errorf("only %d suffixes in the source have points", seen)
 	}
 }
 
@@ -62,7 +62,7 @@ func TestOdds(t *testing.T) {
 	t.Parallel()
 	for tld, sign := range map[string]int{"cyou": 1, "com": -1, "de": -1, "fr": 0, "": 0, "cy": 0} {
 		if got := Odds(tld); got*sign < 0 || sign == 0 && got != 0 || sign != 0 && got == 0 || got < -40 || got > 40 {
-			t.Errorf("Odds(%q) = %d, want its sign to be that of %d", tld, got, sign)
+			t.Errorf("Odds(%q) = %d, want the sign of %d", tld, got, sign)
 		}
 	}
 }
@@ -88,9 +88,11 @@ func TestHasTenants(t *testing.T) {
 
 func TestListsSearchable(t *testing.T) {
 	t.Parallel()
-	for name, list := range map[string]string{"neutral": neutralSuffixes, "builders": siteBuilders, "tenants": tenantServices} {
+	for name, list := range map[string]string{
+		"neutral suffixes": neutralSuffixes, "site builders": siteBuilders, "tenant services": tenantServices,
+	} {
 		if fault := wordlist.Fault(list); fault != "" {
-			t.Errorf("the list of %s breaks at %q", name, fault)
+			t.Errorf("the list of %s cannot be searched: %q", name, fault)
 		}
 	}
 }
@@ -168,7 +170,7 @@ func TestNeutral(t *testing.T) {
 		"site builder":     {"weebly.com", false},
 		"two entries":      {"github.io gitlab.io", false},
 		"part of an entry": {"hub.io", false},
-		"absent":           {"", false},
+		"empty":            {"", false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -193,9 +195,9 @@ func TestRestricted(t *testing.T) {
 		"treaty bodies":       {"int", true},
 		"Ascension":           {"ac", false},
 		"Japanese ministries": {"go.jp", true},
-		"interior of a word":  {"government", false},
+		"prefix of a label":   {"government", false},
 		"commercial":          {"co.uk", false},
-		"absent":              {"", false},
+		"empty":               {"", false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -214,16 +216,16 @@ func TestSplitSite(t *testing.T) {
 		name, rest             string
 		ok                     bool
 	}{
-		"site":          {"weebly.com", "blumenwiese", "blumenwiese", "", true},
-		"blog":          {"wordpress.com", "blumenwiese", "blumenwiese", "", true},
-		"deeper":        {"weebly.com", "a.b.blumenwiese", "blumenwiese", "a.b", true},
-		"host itself":   {"weebly.com", "", "", "", false},
-		"its front":     {"weebly.com", "www", "www", "", false},
-		"another":       {"example.com", "blumenwiese", "", "", false},
-		"not known":     {"", "blumenwiese", "", "", false},
-		"with a blank":  {"weebly.com glitch.me", "a", "", "", false},
-		"empty label":   {"weebly.com", "a.", "", "a", false},
-		"part of a one": {"eebly.com", "a", "", "", false},
+		"site":             {"weebly.com", "blumenwiese", "blumenwiese", "", true},
+		"blog":             {"wordpress.com", "blumenwiese", "blumenwiese", "", true},
+		"deeper":           {"weebly.com", "a.b.blumenwiese", "blumenwiese", "a.b", true},
+		"builder itself":   {"weebly.com", "", "", "", false},
+		"its home page":    {"weebly.com", "www", "www", "", false},
+		"other domain":     {"example.com", "blumenwiese", "", "", false},
+		"no domain":        {"", "blumenwiese", "", "", false},
+		"two entries":      {"weebly.com glitch.me", "a", "", "", false},
+		"empty label":      {"weebly.com", "a.", "", "a", false},
+		"part of an entry": {"eebly.com", "a", "", "", false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,12 +1,12 @@
-// Package wordlist looks words up in sorted text. A guest's tables are text and not maps so that a fresh instance has
-// nothing to build and its pages nothing to restore.
+// Package wordlist looks words up in sorted text. Tables of guests are text rather than maps, so that a fresh instance
+// has nothing to build, and nothing to restore before it is used again.
 package wordlist
 
-// Has says whether word is one of list's: words sorted by bytes, unique, each ended by one blank or line end. A word
-// holds no byte up to the blank. It takes O(log len(list)) comparisons.
+// Has reports whether list contains word, by binary search. The words of list are unique and sorted by bytes, contain
+// no byte up to ' ', and each ends with one space or newline.
 func Has(list, word string) bool {
 	for list != "" {
-		middle := len(list) / 2 // walks back to where the word around the middle begins
+		middle := len(list) / 2 // moves back to the start of the word
 		for middle > 0 && list[middle-1] > ' ' {
 			middle--
 		}
@@ -26,8 +26,8 @@ func Has(list, word string) bool {
 	return false
 }
 
-// Fault returns the first word of list that is out of order, repeated or wrongly ended, or "" when Has can search list.
-// Tests hold their tables to it.
+// Fault returns, with "?" appended, the first word of list that is out of order, repeated or not ended properly. It
+// returns "" if Has can search list. Tests check their tables with it.
 func Fault(list string) string {
 	last := ""
 	for list != "" {

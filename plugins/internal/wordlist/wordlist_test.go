@@ -71,7 +71,7 @@ func FuzzHas(f *testing.F) {
 			list += w + "\n"
 		}
 		if wordlist.Fault(list) != "" {
-			return // a word with a control byte inside
+			return // a word contains a control character
 		}
 		if got := wordlist.Has(list, word); got != slices.Contains(words, word) {
 			t.Errorf("Has(%q, %q) = %v", list, word, got)

@@ -7,21 +7,22 @@ import (
 	"strings"
 )
 
-// database is what the tables need of Unicode.
+// unicodeData holds the properties of characters that the tables need.
 type unicodeData struct {
-	version    string            // of UTS 39's data
-	prototypes map[rune]string   // confusables.txt: what each character's skeleton is (UTS 39, section 4)
-	allowed    map[rune]bool     // IdentifierStatus.txt: letters of living languages' spelling (UTS 39, section 3.1)
-	scripts    map[rune][]string // Script_Extensions, long names; none for Common and Inherited (UTS 39, section 5.1)
+	version    string            // of UTS 39
+	prototypes map[rune]string   // confusables.txt: each character's skeleton (UTS 39, section 4)
+	allowed    map[rune]bool     // IdentifierStatus.txt: letters in use in modern languages (UTS 39, section 3.1)
+	scripts    map[rune][]string // Script_Extensions; none for Common and Inherited (UTS 39, section 5.1)
 }
 
 var versionLine = regexp.MustCompile(`(?m)^# Version: ([0-9.]+)\s*$`)
 
+// readUnicode reads the texts of the four data files.
 func readUnicode(confusables, status, scripts, extensions string) (*unicodeData, error) {
 	d := &unicodeData{prototypes: map[rune]string{}, allowed: map[rune]bool{}, scripts: map[rune][]string{}}
 	version := versionLine.FindStringSubmatch(confusables)
 	if version == nil {
-		return nil, fmt.Errorf("reading confusables.txt: no line tells its version")
+		return nil, fmt.Errorf("reading confusables.txt: there is no version line")
 	}
 	d.version = version[1]
 	err := eachLine("confusables.txt", confusables, 3, func(first, _ rune, fields []string) error {
@@ -29,7 +30,7 @@ func readUnicode(confusables, status, scripts, extensions string) (*unicodeData,
 		for code := range strings.FieldsSeq(fields[1]) {
 			r, err := strconv.ParseUint(code, 16, 32)
 			if err != nil {
-				return fmt.Errorf("%q is no code point", code)
+				return fmt.Errorf("%q is not a code point", code)
 			}
 			target += string(rune(r))
 		}
@@ -69,8 +70,8 @@ func readUnicode(confusables, status, scripts, extensions string) (*unicodeData,
 	return d, err
 }
 
-// eachLine calls visit with the code points and the fields of every line of a file in the UCD's format (UAX 44, section
-// 4.2).
+// eachLine calls visit with the code points and the fields of every line of a UCD file (UAX 44, section 4.2). A line
+// with fewer than the given number of fields is an error.
 func eachLine(name, text string, fields int, visit func(first, last rune, fields []string) error) error {
 	lines := 0
 	for n, line := range strings.Split(strings.TrimPrefix(text, "\ufeff"), "\n") {
@@ -80,7 +81,7 @@ func eachLine(name, text string, fields int, visit func(first, last rune, fields
 		}
 		parts := strings.Split(line, ";")
 		if len(parts) < fields {
-			return fmt.Errorf("reading %s: line %d has %d fields, not %d", name, n+1, len(parts), fields)
+			return fmt.Errorf("reading %s: line %d has %d fields, want %d", name, n+1, len(parts), fields)
 		}
 		for i := range parts {
 			parts[i] = strings.TrimSpace(parts[i])
@@ -91,11 +92,11 @@ func eachLine(name, text string, fields int, visit func(first, last rune, fields
 		}
 		first, err := strconv.ParseUint(from, 16, 32)
 		if err != nil {
-			return fmt.Errorf("reading %s: line %d: %q is no code point", name, n+1, from)
+			return fmt.Errorf("reading %s: line %d: %q is not a code point", name, n+1, from)
 		}
 		last, err := strconv.ParseUint(to, 16, 32)
 		if err != nil {
-			return fmt.Errorf("reading %s: line %d: %q is no code point", name, n+1, to)
+			return fmt.Errorf("reading %s: line %d: %q is not a code point", name, n+1, to)
 		}
 		if err := visit(rune(first), rune(last), parts); err != nil {
 			return fmt.Errorf("reading %s: line %d: %w", name, n+1, err)
@@ -103,7 +104,7 @@ func eachLine(name, text string, fields int, visit func(first, last rune, fields
 		lines++
 	}
 	if lines == 0 {
-		return fmt.Errorf("reading %s: it holds no data", name)
+		return fmt.Errorf("reading %s: there is no data", name)
 	}
 	return nil
 }

@@ -1,11 +1,11 @@
-// Command confusables writes the tables of the domain layer that tell which letters look like ASCII ones, and what
-// scripts letters belong to, from files of the Unicode Character Database and of Unicode Technical Standard 39:
+// Command confusables generates the domain layer's tables of characters that look like ASCII and of the scripts of
+// characters, from data files of the Unicode Character Database (UCD) and of Unicode Technical Standard 39:
 //
 //	go run ./plugins/internal/train/confusables -confusables confusables.txt -status IdentifierStatus.txt \
 //		-scripts Scripts.txt -extensions ScriptExtensions.txt -out plugins/domain/unicode.go
 //
-// Only characters that UTS 46 lets a domain's label hold are carried over, as this module's own parser reads it. The
-// same files give the same bytes.
+// The tables contain only characters that UTS 46 allows in labels, as package entity parses them. The same files
+// produce the same bytes.
 package main
 
 import (
@@ -40,7 +40,7 @@ func run(args []string) error {
 	for i, path := range paths {
 		text, err := os.ReadFile(*path)
 		if err != nil {
-			return fmt.Errorf("reading Unicode's files: %w", err)
+			return fmt.Errorf("reading the Unicode data: %w", err)
 		}
 		texts[i] = string(text)
 	}
@@ -52,7 +52,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(*out, source, 0o644); err != nil { //nolint:gosec // source code, which anybody may read
+	if err := os.WriteFile(*out, source, 0o644); err != nil { //nolint:gosec // source code is not secret
 		return fmt.Errorf("writing the tables: %w", err)
 	}
 	return nil

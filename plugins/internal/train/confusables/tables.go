@@ -13,40 +13,41 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// labels reads labels as package entity does.
+// labelProfile parses labels like package entity.
 var labelProfile = idna.New(idna.MapForLookup(), idna.Transitional(false), idna.CheckHyphens(false),
 	idna.StrictDomainName(false))
 
-// permitted says whether a label that was parsed may hold r: whether UTS 46 maps it to itself.
+// isPermitted reports whether a parsed label may contain r, that is, whether UTS 46 maps r to itself.
 func isPermitted(r rune) bool {
 	mapped, err := labelProfile.ToUnicode(string(r))
-	return mapped == string(r) && (err == nil || unicode.Is(unicode.M, r)) // a mark may not come first, but may follow
+	return mapped == string(r) && (err == nil || unicode.Is(unicode.M, r)) // a combining mark alone is an error
 }
 
-// resembling are letters that pass for an ASCII one though Unicode does not call them confusable, each with that
-// letter: small capitals, which are the skeletons of others, letters turned or with an end of their own, and letters
-// that stand for the sound. By judgement, and by what reported names put in the place of letters.
-const judgedLookalikes = "ʙbɢgʜhᴋkʟlᴍmɴnᴘpʀrᴛtʏyᴀaᴅdᴇeᴊjꜱs" + // small capitals: of в, н, к, м, т and the like
-	"ßbзzиuєeґrгrпnцuъbьbбb" + // Cyrillic, and ß as the skeleton of the Greek β
-	"κkτtχxηnεeωwμuζzδoπnĸk" + // Greek, and ĸ as the skeleton of к
+// judgedLookalikes are pairs of a letter and the ASCII letter that it looks like although confusables.txt does not list
+// the pair. They are chosen by judgement and from reported names: small capitals, which are the skeletons of other
+// letters, turned letters, letters with extra strokes, and letters with the same sound.
+const judgedLookalikes = "" +
+	"ʙbɢgʜhᴋkʟlᴍmɴnᴘpʀrᴛtʏyᴀaᴅdᴇeᴊjꜱs" + // small capitals, the skeletons of в, н, к, м, т and others
+	"ßbзzиuєeґrгrпnцuъbьbбb" + // Cyrillic, and ß, the skeleton of the Greek β
+	"κkτtχxηnεeωwμuζzδoπnĸk" + // Greek, and ĸ, the skeleton of к
 	"րrտsդqեtկuղnբfփp" + // Armenian
 	"ƅbꝇlꝲlƪlꞅrɛeɔcəeʃfɒaɐaɜeʌvʍmɹrʇtðdǝeŧtɨi"
 
-// bars are characters that read as a hyphen, or as nothing, between Latin letters.
+// hyphenBars look like a hyphen, or like nothing, between Latin letters.
 const hyphenBars = "ーㅡ·"
 
-// likeness is what looking a character up in the table tells: letters that it passes for, "" where it leaves none, and
-// how.
+// likeness is an entry of the table of confusables.
 type likeness struct {
-	letters string
-	how     string // a mark of the table's
+	letters string // the lower-case ASCII letters or the digit that the character looks like; may be ""
+	how     string // one of the constants below
 }
 
-// likenessOf returns what r passes for, all in lower-case ASCII: its skeleton without marks.
+// likenessOf returns the entry of r, from its skeleton without combining marks. ok is false if r does not look like
+// ASCII.
 func (d *unicodeData) likenessOf(r rune) (likeness, bool) {
 	switch {
 	case r == 'ß':
-		return likeness{"ss", accented}, true // as IDNA 2003 maps it; what it looks like, the layer knows besides
+		return likeness{"ss", accented}, true // as IDNA 2003 maps it; the layer also reads it as b
 	case strings.ContainsRune(hyphenBars, r):
 		return likeness{"", hyphenLike}, true
 	case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
@@ -64,7 +65,7 @@ func (d *unicodeData) likenessOf(r rune) (likeness, bool) {
 		}
 	}
 	if like := judgedLetter(r); like != "" && !isLetters(letters) {
-		letters, how = like, similar // a letter rather than a digit
+		letters, how = like, similar // prefer a letter to a digit
 	}
 	letters = strings.ReplaceAll(letters, "rn", "m") // the skeleton of m
 	switch {
@@ -82,7 +83,8 @@ func (d *unicodeData) likenessOf(r rune) (likeness, bool) {
 	return likeness{letters, how}, true
 }
 
-// plain returns the ASCII of the skeleton of c, which is no longer to be taken apart, in lower case and without marks.
+// asciiSkeleton returns the skeleton of c in lower-case ASCII, without combining marks. c must be in normalization form
+// D.
 func (d *unicodeData) asciiSkeleton(c rune) (ascii, how string, ok bool) {
 	if unicode.In(c, unicode.Mn, unicode.Me) {
 		return "", accented, true
@@ -110,7 +112,7 @@ func (d *unicodeData) asciiSkeleton(c rune) (ascii, how string, ok bool) {
 	return ascii, how, true
 }
 
-// resembles returns the letter behind c in resembling, "" when it is not there.
+// judgedLetter returns the letter for c in judgedLookalikes, or "".
 func judgedLetter(c rune) string {
 	if at := strings.IndexRune(judgedLookalikes, c); at >= 0 && c >= 0x80 {
 		at += len(string(c))
@@ -119,34 +121,37 @@ func judgedLetter(c rune) string {
 	return ""
 }
 
-// latinMark says whether a mark belongs to no script, or to Latin's: to others' letters, marks are no ornament.
+// isLatinMark reports whether a combining mark with these scripts belongs to Latin or to no script in particular. In
+// other scripts, marks change the letter.
 func isLatinMark(scripts []string) bool {
 	return len(scripts) == 0 || slices.Contains(scripts, "Latin") || slices.Contains(scripts, "Latn")
 }
 
-// The marks that the table puts behind what a character passes for.
+// The ways in which characters look like ASCII, as the table marks them after the letters. The domain layer's type
+// likeness explains them.
 const (
 	identical  = ""
 	accented   = "'"
 	similar    = "~"
 	rare       = "!"
-	hyphenLike = "-" // reads as a hyphen or an apostrophe
-	dotLike    = "/" // reads as a dot or a slash, which end a label
+	hyphenLike = "-"
+	dotLike    = "/"
 	combining  = "^"
 )
 
 func isLetters(s string) bool { return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz") == "" }
 
-// recommended are the scripts that get a bit of their own, by short and long names: those of UAX 31, table 5, and some
-// more whose letters look like Latin ones. All others share the last bit.
-var recommendedScripts = strings.Fields("Arab Arabic Armn Armenian Beng Bengali Bopo Bopomofo Cyrl Cyrillic Deva Devanagari " +
-	"Ethi Ethiopic Geor Georgian Grek Greek Gujr Gujarati Guru Gurmukhi Hang Hangul Hani Han Hebr Hebrew Hira Hiragana " +
+// recommendedScripts are the short and long names of the scripts with their own bit: those of UAX 31, table 5, followed
+// by others with letters that look Latin. All remaining scripts share one bit.
+var recommendedScripts = strings.Fields("" +
+	"Arab Arabic Armn Armenian Beng Bengali Bopo Bopomofo Cyrl Cyrillic Deva Devanagari Ethi Ethiopic Geor Georgian " +
+	"Grek Greek Gujr Gujarati Guru Gurmukhi Hang Hangul Hani Han Hebr Hebrew Hira Hiragana " +
 	"Kana Katakana Khmr Khmer Knda Kannada Laoo Lao Latn Latin Mlym Malayalam Mymr Myanmar Orya Oriya Sinh Sinhala " +
 	"Taml Tamil Telu Telugu Thaa Thaana Thai Thai Tibt Tibetan " +
 	"Cher Cherokee Copt Coptic Dsrt Deseret Lisu Lisu Tfng Tifinagh")
 
-// names lists the scripts with a bit of their own in the order of the bits; behind them come the shared bit and the
-// three of writing systems that join scripts.
+// bitNames returns the names of the bits: the scripts with their own bit, the shared bit, and the three writing systems
+// that combine scripts.
 func bitNames() []string {
 	var list []string
 	for i := 1; i < len(recommendedScripts); i += 2 {
@@ -155,8 +160,8 @@ func bitNames() []string {
 	return append(list, "another script", "Hanb", "Japanese", "Korean")
 }
 
-// augmented returns the bits of a character's scripts, with those of the writing systems that they are part of (UTS 39,
-// section 5.1); 0 for a character of any script.
+// augmentedScripts returns the bits of a character's scripts and of the writing systems that include them (UTS 39,
+// section 5.1), or 0 for a character of any script.
 func (d *unicodeData) augmentedScripts(r rune) uint64 {
 	list := bitNames()
 	bit := func(name string) uint64 { return 1 << slices.Index(list, name) }
@@ -186,13 +191,13 @@ func (d *unicodeData) augmentedScripts(r rune) uint64 {
 	return set
 }
 
-// manyScripts is how many scripts share a character, such as a sign of Vedic chant, before it counts as one of any
-// script.
+// maxSharingScripts is the number of scripts that may share a character, such as a Vedic sign, before it counts as a
+// character of any script.
 const maxSharingScripts = 5
 
-// source returns the tables as Go source.
+// goSource returns the tables as Go source.
 func (d *unicodeData) goSource() ([]byte, error) {
-	var lookalikes, ranges []string
+	var confusables, ranges []string
 	var sets []uint64
 	last := -1
 	for r := rune(0x80); r <= unicode.MaxRune; r++ {
@@ -200,34 +205,34 @@ func (d *unicodeData) goSource() ([]byte, error) {
 			continue
 		}
 		if like, ok := d.likenessOf(r); ok {
-			lookalikes = append(lookalikes, string(r)+like.letters+like.how)
+			confusables = append(confusables, string(r)+like.letters+like.how)
 		}
 		set := d.augmentedScripts(r)
 		at := slices.Index(sets, set)
 		if at < 0 {
 			at, sets = len(sets), append(sets, set)
 		}
-		if at != last { // a range runs to the next one: what lies between is in no label
+		if at != last { // a range extends to the next one, over characters that labels cannot contain
 			ranges = append(ranges, string(r)+string(rune('!'+at)))
 			last = at
 		}
 	}
 	if len(sets) > '~'-'!' {
-		return nil, fmt.Errorf("writing the tables: %d sets of scripts are more than a byte of ASCII tells", len(sets))
+		return nil, fmt.Errorf("writing the tables: %d sets of scripts do not fit into one ASCII byte", len(sets))
 	}
 	var b bytes.Buffer
 	fmt.Fprintf(&b, header, d.version)
-	fmt.Fprintf(&b, textTable, aboutLookalikes, "lookalikes", quoteRecords(lookalikes))
+	fmt.Fprintf(&b, textTable, aboutConfusables, "confusables", quoteRecords(confusables))
 	fmt.Fprintf(&b, textTable, aboutRanges, "scriptRanges", quoteRecords(ranges))
 	fmt.Fprintf(&b, "\n%s\nvar scriptSets = [...]scriptSet{\n", aboutSets)
 	for _, set := range sets {
 		fmt.Fprintf(&b, "%#x,\n", set)
 	}
-	b.WriteString("}\n\n// scriptNames names the bits of a scriptSet.\nvar scriptNames = [...]string{\n")
+	b.WriteString("}\n\n// scriptNames are the names of the bits of a scriptSet.\nvar scriptNames = [...]string{\n")
 	for _, name := range bitNames() {
 		fmt.Fprintf(&b, "%q,\n", name)
 	}
-	b.WriteString("}\n\n// The bits of scripts that rules name.\nconst (\n")
+	b.WriteString("}\n\n// The bits of scripts that the rules name.\nconst (\n")
 	for _, name := range lookalikeScripts {
 		fmt.Fprintf(&b, "script%s scriptSet = %#x\n", name, 1<<slices.Index(bitNames(), name))
 	}
@@ -247,26 +252,28 @@ package main
 `
 
 const (
-	textTable       = "\n%s\nconst %s = \"\" +\n%s\n"
-	aboutLookalikes = `// lookalikes lists every character that a label may hold and that passes for ASCII, in their order: the character, the
-// letters or the digit that it passes for, and a mark of how (see marked).`
-	aboutRanges = `// scriptRanges lists where the set of scripts changes from one character to the next, in their order: the character and
-// the place of its set in scriptSets, from '!' on.`
-	aboutSets = `// scriptSets holds the sets of scripts, one bit for each of scriptNames; 0 for characters of any script.`
+	textTable        = "\n%s\nconst %s = \"\" +\n%s\n"
+	aboutConfusables = `// confusables has a record for every character of a label that looks like ASCII, in order: the
+// character, the letters or digit that it looks like, and a byte for the way it does (see likenessOf).`
+	aboutRanges = `// scriptRanges has a record for every character whose scripts differ from those of the character
+// before, in order: the character and the index in scriptSets, counted from '!'.`
+	aboutSets = `// scriptSets holds sets of the scripts in scriptNames, 0 for a character of any script.`
 )
 
-// shapely are the scripts with many letters that look like those of another one of them.
-var lookalikeScripts = [...]string{"Latin", "Cyrillic", "Greek", "Armenian", "Cherokee", "Coptic", "Deseret", "Lisu", "Tifinagh"}
+// lookalikeScripts share many letter shapes with each other.
+var lookalikeScripts = [...]string{
+	"Latin", "Cyrillic", "Greek", "Armenian", "Cherokee", "Coptic", "Deseret", "Lisu", "Tifinagh",
+}
 
-// quoted writes records as lines of one Go string, in ASCII: letters of scripts that run from the right would turn
-// lines around.
+// quoteRecords returns records as lines of a Go string in ASCII, because characters of right-to-left scripts would
+// reorder the lines in editors.
 func quoteRecords(records []string) string {
 	var lines []string
 	line := ""
 	for _, r := range records {
 		q := strconv.QuoteToASCII(r)
 		q = q[1 : len(q)-1]
-		if len(line)+len(q) > 118 {
+		if len(line)+len(q) > 112 {
 			lines, line = append(lines, `"`+line+`"`), ""
 		}
 		line += q

@@ -8,13 +8,15 @@ import (
 	"testing"
 )
 
-// Files in the format of Unicode's, with a few characters each.
+// Excerpts of the Unicode data files.
 const (
 	someConfusables = "\ufeff# confusables.txt\n# Version: 18.0.0\n\n" +
-		"0430 ;\t0061 ;\tMA\t# ( а → a )\n0455 ;\t0073 ;\tMA\n2170 ;\t0069 ;\tMA\n0153 ;\t006F 0065 ;\tMA\n0271 ;\t0072 006E 0326 ;\tMA\n" +
+		"0430 ;\t0061 ;\tMA\t# ( а → a )\n0455 ;\t0073 ;\tMA\n2170 ;\t0069 ;\tMA\n" +
+		"0153 ;\t006F 0065 ;\tMA\n0271 ;\t0072 006E 0326 ;\tMA\n" +
 		"0432 ;\t0299 ;\tMA\n0251 ;\t0061 ;\tMA\n30CE ;\t002F ;\tMA\n02B9 ;\t0027 ;\tMA\n"
 	someStatus  = "00E0..017F ; Allowed # a\n0430..0455 ; Allowed\n"
-	someScripts = "0061..007A ; Latin # a\n00E0..024F ; Latin\n0250..02AF ; Latin\n0400..04FF ; Cyrillic\n30A1..30FA ; Katakana\n" +
+	someScripts = "0061..007A ; Latin # a\n00E0..024F ; Latin\n0250..02AF ; Latin\n0400..04FF ; Cyrillic\n" +
+		"30A1..30FA ; Katakana\n" +
 		"0300..036F ; Inherited\n30FC ; Common\n10900..1091B ; Phoenician\n"
 	someExtensions = "30FC ; Hira Kana # x\n0363..036F ; Latn\n"
 )
@@ -33,15 +35,15 @@ func TestLikeness(t *testing.T) {
 		"confusable":       {'а', likeness{"a", identical}, true},
 		"ligature":         {'œ', likeness{"oe", identical}, true},
 		"decomposed":       {'é', likeness{"e", accented}, true},
-		"Cyrillic, marked": {'ӓ', likeness{"a", accented}, true},
-		"m is drawn as rn": {'ɱ', likeness{"m", accented}, true}, // its status is set below
+		"Cyrillic accent":  {'ӓ', likeness{"a", accented}, true},
+		"skeleton rn is m": {'ɱ', likeness{"m", accented}, true}, // allowed is set below
 		"small capital":    {'в', likeness{"b", similar}, true},
-		"not in use":       {'ɑ', likeness{"a", rare}, true},
+		"rare":             {'ɑ', likeness{"a", rare}, true},
 		"slash":            {'ノ', likeness{"", dotLike}, true},
 		"apostrophe":       {'ʹ', likeness{"", hyphenLike}, true},
-		"bar":              {'ー', likeness{"", hyphenLike}, true},
-		"mark":             {'\u0323', likeness{"", combining}, true},
-		"nothing alike":    {'ж', likeness{}, false},
+		"long vowel mark":  {'ー', likeness{"", hyphenLike}, true},
+		"combining mark":   {'\u0323', likeness{"", combining}, true},
+		"no lookalike":     {'ж', likeness{}, false},
 	}
 	d.allowed['ɱ'] = true
 	for name, tt := range tests {
@@ -79,22 +81,22 @@ func TestAugmentedScripts(t *testing.T) {
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ confusables, status, scripts, extensions, want string }{
-		"no version": {"0430 ; 0061 ; MA\n", someStatus, someScripts, someExtensions, "no line tells its version"},
+		"no version": {"0430 ; 0061 ; MA\n", someStatus, someScripts, someExtensions, "there is no version line"},
 		"no code point": {someConfusables + "xyz ; 0061 ; MA\n", someStatus, someScripts, someExtensions,
-			`"xyz" is no code point`},
+			`"xyz" is not a code point`},
 		"bad skeleton": {someConfusables + "0431 ; 00zz ; MA\n", someStatus, someScripts, someExtensions,
-			`"00zz" is no code point`},
+			`"00zz" is not a code point`},
 		"a field short": {someConfusables, "0430\n", someScripts, someExtensions,
-			"IdentifierStatus.txt: line 1 has 1 fields, not 2"},
+			"IdentifierStatus.txt: line 1 has 1 fields, want 2"},
 		"nothing inside": {someConfusables, someStatus, "# only this\n", someExtensions,
-			"Scripts.txt: it holds no data"},
-		"broken range": {someConfusables, someStatus, someScripts, "0041..zz ; Latn\n", `"zz" is no code point`},
+			"Scripts.txt: there is no data"},
+		"broken range": {someConfusables, someStatus, someScripts, "0041..zz ; Latn\n", `"zz" is not a code point`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			_, err := readUnicode(tt.confusables, tt.status, tt.scripts, tt.extensions)
 			if err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("error %v, want one that tells %q", err, tt.want)
+				t.Errorf("error %v, want one that contains %q", err, tt.want)
 			}
 		})
 	}
@@ -124,14 +126,14 @@ func TestRun(t *testing.T) {
 		}
 	}
 	if !bytes.Equal(written[0], written[1]) {
-		t.Error("the same files give different tables")
+		t.Error("the same files produce different tables")
 	}
 	for _, want := range []string{"DO NOT EDIT", "Unicode 18.0.0", `\u0430a`, "scriptCyrillic", `"Phoenician"`} {
 		if found := bytes.Contains(written[0], []byte(want)); found == (want == `"Phoenician"`) {
-			t.Errorf("%s: written %v", want, found)
+			t.Errorf("%s is in the output: %v", want, found)
 		}
 	}
 	if err := run([]string{"-confusables", filepath.Join(folder, "none")}); err == nil {
-		t.Error("a missing file is no error")
+		t.Error("no error for a missing file")
 	}
 }
