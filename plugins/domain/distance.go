@@ -28,8 +28,8 @@ func editLimit(letters int) int {
 // commonEndings are words that end the names of many companies. Only the letters before them distinguish such a name.
 var commonEndings = [...]string{
 	"bank", "express", "connect", "games", "mobile", "post", "market", "cloud", "direct", "mail", "pay", "wallet",
-	"card", "swap", "scan", "point", "energy", "park", "land", "social", "finance", "internet", "trade", "contact", "money",
-	"craft", "station", "media", "box", "coin", "check", "vision", "public", "national", "america",
+	"card", "swap", "scan", "point", "energy", "park", "land", "social", "finance", "internet", "trade", "contact",
+	"money", "craft", "station", "media", "box", "coin", "check", "vision", "public", "national", "america",
 }
 
 // keyEditLimit returns the edit limit of key, which is at most 1 for a key with a common ending.

@@ -14,25 +14,25 @@ func TestFind(t *testing.T) {
 		label string
 		want  []string
 	}{
-		"between hyphens":              {"verify-my-account", []string{"verify", "my", "account"}},
-		"joined":                       {"secureaccountverify", []string{"secure", "account", "verify"}},
-		"among other letters":          {"blumenverification", []string{"verification"}},
-		"short beside a hyphen":        {"pay-blumen", []string{"pay"}},
-		"short beside another word":    {"paynow", []string{"pay", "now"}},
-		"short beside a digit":         {"pay24", []string{"pay", "24"}},
-		"short inside a word":          {"papayas", nil},
-		"short at the start of a word": {"paynter", nil},
-		"five letters with one edge":   {"tokenblumen", []string{"token"}},
-		"five letters with none":       {"utokener", nil},
-		"longest first":                {"accounts", []string{"accounts"}},
-		"plural that takes the next s": {"walletsync", []string{"wallet", "sync"}},
-		"plural":                       {"wallets-blumen", []string{"wallets"}},
-		"decoy":                        {"blumenpartnership", nil},
-		"decoy beside a word":          {"partnership-login", []string{"login"}},
-		"letters outside ASCII":        {"pay-müller", []string{"pay"}},
-		"nothing":                      {"", nil},
-		"one letter":                   {"a", nil},
-		"a dropped word is no edge":    {"xpaynow", nil},
+		"between hyphens":                  {"verify-my-account", []string{"verify", "my", "account"}},
+		"joined":                           {"secureaccountverify", []string{"secure", "account", "verify"}},
+		"inside other letters":             {"blumenverification", []string{"verification"}},
+		"short next to a hyphen":           {"pay-blumen", []string{"pay"}},
+		"short next to another word":       {"paynow", []string{"pay", "now"}},
+		"short next to a digit":            {"pay24", []string{"pay", "24"}},
+		"short inside a word":              {"papayas", nil},
+		"short at the start of a word":     {"paynter", nil},
+		"five letters with one edge":       {"tokenblumen", []string{"token"}},
+		"five letters with none":           {"utokener", nil},
+		"longest first":                    {"accounts", []string{"accounts"}},
+		"plural s begins the next word":    {"walletsync", []string{"wallet", "sync"}},
+		"plural":                           {"wallets-blumen", []string{"wallets"}},
+		"harmless word":                    {"blumenpartnership", nil},
+		"harmless word before a bait word": {"partnership-login", []string{"login"}},
+		"letters outside ASCII":            {"pay-müller", []string{"pay"}},
+		"empty":                            {"", nil},
+		"one letter":                       {"a", nil},
+		"dropped word is not an edge":      {"xpaynow", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestFind(t *testing.T) {
 				got = append(got, tt.label[f.Start:f.End])
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
-				t.Errorf("In(%q) (-want +got):\n%s", tt.label, diff)
+				t.Errorf("Find(%q) (-want +got):\n%s", tt.label, diff)
 			}
 		})
 	}
@@ -69,7 +69,7 @@ func TestFindLoosely(t *testing.T) {
 				got = append(got, label[f.Start:f.End])
 			}
 			if diff := cmp.Diff(read.want, got); diff != "" {
-				t.Errorf("reading %q (-want +got):\n%s", label, diff)
+				t.Errorf("%q (-want +got):\n%s", label, diff)
 			}
 		}
 	}
@@ -80,7 +80,7 @@ func TestFindAppends(t *testing.T) {
 	got := Find("partnership-login", []Match{{Start: 1, End: 2, Class: Work, Index: 7}})
 	want := []Match{{Start: 1, End: 2, Class: Work, Index: 7}, {Start: 12, End: 17, Class: Login}}
 	if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Match{})); diff != "" {
-		t.Errorf("In (-want +got):\n%s", diff)
+		t.Errorf("Find (-want +got):\n%s", diff)
 	}
 }
 
@@ -90,33 +90,33 @@ func TestClasses(t *testing.T) {
 		word string
 		want Class
 	}{
-		"one class":     {"login", Login},
-		"two classes":   {"airdrop", Prize | Crypto},
-		"no lure":       {"blumen", 0},
-		"start of one":  {"logi", 0},
-		"longer":        {"loginx", 0},
-		"a decoy":       {"partnership", harmless},
-		"empty":         {"", 0},
-		"single letter": {"a", 0},
+		"one class":         {"login", Login},
+		"two classes":       {"airdrop", Prize | Crypto},
+		"other word":        {"blumen", 0},
+		"prefix of a word":  {"logi", 0},
+		"word and a letter": {"loginx", 0},
+		"harmless word":     {"partnership", harmless},
+		"empty":             {"", 0},
+		"single letter":     {"a", 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := Classes(tt.word); got != tt.want {
-				t.Errorf("Of(%q) = %b, want %b", tt.word, got, tt.want)
+				t.Errorf("Classes(%q) = %b, want %b", tt.word, got, tt.want)
 			}
 		})
 	}
 }
 
-// Every word must be found alone and as labels spell it, or the lexicon promises what In cannot see.
+// Every word must be valid in a label and found on its own, with its class and index.
 func TestLexicon(t *testing.T) {
 	t.Parallel()
 	firsts := map[string]uint16{}
 	index := uint16(0)
 	Each(func(word string, class Class) {
 		if len(word) < 2 || strings.Trim(word, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-			t.Errorf("%q cannot stand in a label", word)
+			t.Errorf("%q is not valid in a label", word)
 		}
 		if _, ok := firsts[word]; !ok || len(word) == 2 {
 			firsts[word] = index
@@ -128,7 +128,7 @@ func TestLexicon(t *testing.T) {
 	})
 	for word, want := range firsts {
 		if f := lexiconIndex.longestAt(word, 0); f.Index != want {
-			t.Errorf("%q stands at %d of the lexicon, want %d", word, f.Index, want)
+			t.Errorf("%q has the index %d, want %d", word, f.Index, want)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func FuzzFind(f *testing.F) {
 		at := 0
 		for _, found := range Find(label, nil) {
 			if found.Start < at || found.End <= found.Start || found.End > len(label) || found.Class == harmless {
-				t.Fatalf("In(%q) finds %+v after %d", label, found, at)
+				t.Fatalf("Find(%q) finds %+v after %d", label, found, at)
 			}
 			at = found.End
 		}

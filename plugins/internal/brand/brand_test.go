@@ -17,11 +17,11 @@ func TestRelationTo(t *testing.T) {
 	}{
 		"any suffix":       {suffix.Host{Registrable: "blumen.co.uk", Suffix: "co.uk", TLD: "uk"}, Owned},
 		"risky suffix":     {suffix.Host{Registrable: "blumen.top", Suffix: "top", TLD: "top"}, Unrelated},
-		"slip of a suffix": {suffix.Host{Registrable: "blumen.cm", Suffix: "cm", TLD: "cm"}, Unrelated},
+		"typo of a suffix": {suffix.Host{Registrable: "blumen.cm", Suffix: "cm", TLD: "cm"}, Unrelated},
 		"shared suffix": {suffix.Host{Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com",
 			Private: true}, Unrelated},
-		"suffix open to all": {suffix.Host{Registrable: "blumen.wine", Suffix: "wine", TLD: "wine"}, Plausible},
-		"French territory":   {suffix.Host{Registrable: "blumen.re", Suffix: "re", TLD: "re"}, Plausible},
+		"open suffix":      {suffix.Host{Registrable: "blumen.wine", Suffix: "wine", TLD: "wine"}, Plausible},
+		"French territory": {suffix.Host{Registrable: "blumen.re", Suffix: "re", TLD: "re"}, Plausible},
 		"country's script": {suffix.Host{Registrable: "blumen.xn--fiqs8s", Suffix: "xn--fiqs8s", TLD: "xn--fiqs8s"},
 			Owned},
 		"listed":       {suffix.Host{Registrable: "blumen-shop.com", Suffix: "com", TLD: "com"}, Owned},
@@ -35,7 +35,7 @@ func TestRelationTo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := b.RelationTo(&tt.host); got != tt.want {
-				t.Errorf("Owns(%+v) = %d, want %d", tt.host, got, tt.want)
+				t.Errorf("RelationTo(%+v) = %d, want %d", tt.host, got, tt.want)
 			}
 		})
 	}
@@ -47,14 +47,14 @@ func TestTables(t *testing.T) {
 	for i := range Count() {
 		b := At(i)
 		if seen[b.Key] {
-			t.Errorf("%s is listed twice", b.Key)
+			t.Errorf("%s has two entries", b.Key)
 		}
 		seen[b.Key] = true
 		if strings.Trim(b.Key, "abcdefghijklmnopqrstuvwxyz0123456789") != "" || len(b.Key) < 3 {
 			t.Errorf("the key %q is not lower-case ASCII of three letters or more", b.Key)
 		}
 		if len(b.Key) < 5 && b.Kind() != Short {
-			t.Errorf("%s has %d letters and would be found inside words", b.Key, len(b.Key))
+			t.Errorf("%s has %d letters and would match inside words", b.Key, len(b.Key))
 		}
 		if b.Domains == "" || b.Name == "" {
 			t.Errorf("%s has no name or no domain of its own", b.Key)
@@ -83,7 +83,7 @@ func TestSiteAt(t *testing.T) {
 		labels = append(labels, site.Name)
 	}
 	if got := strings.Join(labels, " ") + " "; got != Sites {
-		t.Error("walking the sites leaves some out")
+		t.Error("NextSite skips some sites")
 	}
 }
 
@@ -95,23 +95,23 @@ func TestOwnerName(t *testing.T) {
 		host suffix.Host
 		want string
 	}{
-		"listed":             {suffix.Host{Registrable: "paypalobjects.com", Suffix: "com", TLD: "com"}, "PayPal"},
-		"any suffix":         {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "PayPal"},
-		"risky suffix":       {suffix.Host{Registrable: "paypal.top", Suffix: "top", TLD: "top"}, ""},
-		"bearer of the name": {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com"}, "Google"},
-		"below": {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com", Subdomain: "mail"},
+		"listed":           {suffix.Host{Registrable: "paypalobjects.com", Suffix: "com", TLD: "com"}, "PayPal"},
+		"any suffix":       {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "PayPal"},
+		"risky suffix":     {suffix.Host{Registrable: "paypal.top", Suffix: "top", TLD: "top"}, ""},
+		"brand's own name": {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com"}, "Google"},
+		"subdomain": {suffix.Host{Registrable: "google.com", Suffix: "com", TLD: "com", Subdomain: "mail"},
 			"Google"},
 		"local branch": {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, ""},
 		"shared suffix": {suffix.Host{Registrable: "paypal.weebly.com", Suffix: "weebly.com", TLD: "com",
 			Private: true}, ""},
-		"name on shared one": {suffix.Host{Registrable: "paypal.github.io", Suffix: "github.io", TLD: "io",
+		"own name on shared suffix": {suffix.Host{Registrable: "paypal.github.io", Suffix: "github.io", TLD: "io",
 			Private: true}, "PayPal"},
 		"site": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com"}, "zendesk.com"},
-		"site's own www": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com", Subdomain: "www"},
+		"site's www": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com", Subdomain: "www"},
 			"zendesk.com"},
 		"customer of a brand": {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com",
 			Subdomain: "acme"}, ""},
-		"suffix open to all": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, ""},
+		"open suffix": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, ""},
 		"customer of a site": {suffix.Host{Registrable: "zendesk.com", Suffix: "com", TLD: "com", Subdomain: "acme"},
 			""},
 		"site's name in Egypt": {suffix.Host{Registrable: "zendesk.eg", Suffix: "eg", TLD: "eg"}, ""},
@@ -121,7 +121,7 @@ func TestOwnerName(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := index.OwnerName(&tt.host); got != tt.want {
-				t.Errorf("Known(%+v) = %q, want %q", tt.host, got, tt.want)
+				t.Errorf("OwnerName(%+v) = %q, want %q", tt.host, got, tt.want)
 			}
 		})
 	}
@@ -136,22 +136,22 @@ func TestLookup(t *testing.T) {
 		brands[At(i).Key] = At(i)
 	}
 	tests := map[string]struct {
-		host   suffix.Host
-		likely string // a key
-		want   string // a name
-		how    Relation
+		host      suffix.Host
+		candidate string // a key
+		want      string // the owner's name
+		how       Relation
 	}{
 		"listed": {suffix.Host{Registrable: "paypal.de", Suffix: "de", TLD: "de"}, "paypal", "PayPal",
 			Owned},
-		"another's": {suffix.Host{Registrable: "paypay.ne.jp", Suffix: "ne.jp", TLD: "jp"}, "paypal", "PayPay",
+		"other brand": {suffix.Host{Registrable: "paypay.ne.jp", Suffix: "ne.jp", TLD: "jp"}, "paypal", "PayPay",
 			Owned},
-		"suffix open to all": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, "paypal", "PayPal",
+		"open suffix": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, "paypal", "PayPal",
 			Plausible},
 		"local branch": {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, "dhl", "DHL",
 			Plausible},
 		"service": {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com"}, "sharepoint",
 			"SharePoint", Owned},
-		"service's customer": {
+		"customer of a service": {
 			suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com", Subdomain: "acme"}, "sharepoint", "",
 			Unrelated,
 		},
@@ -170,13 +170,13 @@ func TestLookup(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, relation := index.Lookup(&tt.host, brands[tt.likely])
+			b, relation := index.Lookup(&tt.host, brands[tt.candidate])
 			got := ""
 			if b != nil {
 				got = b.Name
 			}
 			if got != tt.want || relation != tt.how {
-				t.Errorf("Of(%+v, %s) = %q, %d, want %q, %d", tt.host, tt.likely, got, relation, tt.want, tt.how)
+				t.Errorf("Lookup(%+v, %s) = %q, %d, want %q, %d", tt.host, tt.candidate, got, relation, tt.want, tt.how)
 			}
 		})
 	}

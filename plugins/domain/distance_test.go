@@ -1,0 +1,60 @@
+package main
+
+import "testing"
+
+func TestDistance(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		a, b       string
+		most, want int
+	}{
+		"equal":          {"paypal", "paypal", 2, 0},
+		"swap":           {"payapl", "paypal", 2, 1},
+		"insert":         {"payypal", "paypal", 2, 1},
+		"drop":           {"papal", "paypal", 2, 1},
+		"change":         {"paybal", "paypal", 2, 1},
+		"two":            {"pybal", "paypal", 2, 2},
+		"beyond":         {"kraken", "paypal", 2, 3},
+		"against empty":  {"", "ab", 3, 2},
+		"swap and drop":  {"stecmommunity", "steamcommunity", 3, 2},
+		"last row first": {"ab", "", 1, 2},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := distance([]byte(tt.a), []byte(tt.b), tt.most); got != tt.want {
+				t.Errorf("distance(%q, %q, %d) = %d, want %d", tt.a, tt.b, tt.most, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestEachDifference(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ written, key, want string }{
+		"none":            {"pay-pal", "paypal", ""},
+		"digit":           {"paypa1", "paypal", "1>l "},
+		"pair":            {"rnicrosoft", "microsoft", "rn>m "},
+		"pair twice":      {"cliscorcl", "discord", "cl>d cl>d "},
+		"pair with digit": {"discorc1", "discord", "c1>d "},
+		"for a pair":      {"iowafambureau", "iowafarnbureau", "m>rn "},
+		"foreign":         {"pаypаl", "paypal", "а>a а>a "},
+		"ligature":        {"phœnix", "phoenix", "œ>oe "},
+		"eszett as drawn": {"coinßase", "coinbase", "ß>b "},
+		"eszett as spelt": {"meßenger", "messenger", "ß>ss "},
+		"mark":            {"pạypal", "paypal", "̣> "},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			eachDifference(tt.written, tt.key, func(_ int, mine, theirs string) bool {
+				got += mine + ">" + theirs + " "
+				return true
+			})
+			if got != tt.want {
+				t.Errorf("eachDifference(%q, %q) visits %q, want %q", tt.written, tt.key, got, tt.want)
+			}
+		})
+	}
+}

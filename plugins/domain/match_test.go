@@ -1,0 +1,21 @@
+package main
+
+import (
+	"testing"
+
+	"assay/plugins/internal/brand"
+)
+
+func TestHasStrayHyphen(t *testing.T) {
+	t.Parallel()
+	for written, want := range map[struct{ written, name string }]bool{
+		{"facebook", "Facebook"}: false, {"face-book", "Facebook"}: false, {"facebo-ok", "Facebook"}: true,
+		{"f-acebook", "Facebook"}: true, {"face--book", "Facebook"}: true, {"t-mobile", "T-Mobile"}: false,
+		{"tm-obile", "T-Mobile"}: true, {"la-poste", "La Poste"}: false, {"m-bank", "mBank"}: false,
+	} {
+		m := match{Brand: &brand.Brand{Name: written.name}, label: written.written, end: len(written.written)}
+		if m.hasStrayHyphen() != want {
+			t.Errorf("%s for %s: stray hyphen %v, want %v", written.written, written.name, !want, want)
+		}
+	}
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSkeletonOf(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct{ label, want string }{
+		"digits":        {"g00g1e", "google"},
+		"pairs":         {"rnicrosoft", "mlcrosoft"},
+		"hyphens":       {"pay-pal", "paypal"},
+		"accents":       {"zürîch", "zurlch"},
+		"ligatures":     {"æther", "aether"},
+		"Cyrillic":      {"раураl", "paypal"},
+		"Greek":         {"gοοgle", "google"},
+		"no look-alike": {"a例b", "a\x00b"},
+		"invalid":       {"a\xffb", "a\x00b"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := skeletonOf(tt.label); got != tt.want {
+				t.Errorf("skeletonOf(%q) = %q, want %q", tt.label, got, tt.want)
+			}
+		})
+	}
+}
+
+func TestSkeletonIsBounded(t *testing.T) {
+	t.Parallel()
+	if got := len(skeletonOf(strings.Repeat("æ", 4*maxLetters))); got != 2*maxLetters {
+		t.Errorf("the skeleton of a label of ligatures has %d letters, want %d", got, 2*maxLetters)
+	}
+}
