@@ -1,4 +1,5 @@
-// Package train is what the commands that learn a layer from labelled rows share.
+// Package train holds what the commands that learn a layer's data from labelled rows share: flags, reading and
+// weighting rows, holding rows out, and reports. The models themselves are in the commands below it.
 package train
 
 import (
@@ -11,35 +12,35 @@ import (
 	"time"
 )
 
-// Options say what to learn from and how to measure.
+// Options are the flags of commands that learn from labelled domains.
 type Options struct {
-	Target []string // files of labelled rows whose mix of sources is the one to be good at
-	Pool   []string // files of more labelled rows, weighed to have that mix
-	Out    string   // folder for what is learned; "" for nowhere
-	Absent bool     // also measure with whole sources left out of training
-	Jobs   int      // how many trainings run at a time while measuring
+	Target []string // files of labelled rows with the mix of sources to optimise for
+	Pool   []string // files of more labelled rows, reweighted to that mix
+	Out    string   // folder for the learned files; "" to write none
+	Absent bool     // also evaluate with whole sources absent from training
+	Jobs   int      // number of splits to train on in parallel during evaluation
 }
 
-// paths is a flag that may be given more than once.
+// paths is a flag that may be repeated.
 type paths []string
 
 func (p *paths) String() string     { return strings.Join(*p, " ") }
 func (p *paths) Set(s string) error { *p = append(*p, s); return nil }
 
-// Parse reads a command's arguments; more, if not nil, declares flags of its own. Usage goes to w. Error: flag.ErrHelp,
-// or what is wrong.
-func Parse(args []string, w io.Writer, more func(*flag.FlagSet)) (Options, error) {
+// Parse parses a command's arguments. define, if not nil, defines additional flags. Usage messages go to w. It returns
+// flag.ErrHelp if help was requested.
+func Parse(args []string, w io.Writer, define func(*flag.FlagSet)) (Options, error) {
 	var o Options
 	flags := flag.NewFlagSet("train", flag.ContinueOnError)
 	flags.SetOutput(w)
 	flags.Var((*paths)(&o.Target), "target",
-		"`file` of labelled rows whose mix of sources is the one to be good at; may be repeated")
-	flags.Var((*paths)(&o.Pool), "pool", "`file` of more labelled rows, weighed to have that mix; may be repeated")
-	flags.StringVar(&o.Out, "out", "", "`folder` for what is learned; nothing is written without it")
-	flags.BoolVar(&o.Absent, "absent", true, "also measure with whole sources left out of training")
-	flags.IntVar(&o.Jobs, "jobs", 2, "how many trainings run at a time while measuring")
-	if more != nil {
-		more(flags)
+		"`file` of labelled rows with the mix of sources to optimise for; may be repeated")
+	flags.Var((*paths)(&o.Pool), "pool", "`file` of more labelled rows, reweighted to that mix; may be repeated")
+	flags.StringVar(&o.Out, "out", "", "`folder` for the learned files; without it, none are written")
+	flags.BoolVar(&o.Absent, "absent", true, "also evaluate with whole sources absent from training")
+	flags.IntVar(&o.Jobs, "jobs", 2, "number of splits to train on in parallel during evaluation")
+	if define != nil {
+		define(flags)
 	}
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -51,30 +52,18 @@ func Parse(args []string, w io.Writer, more func(*flag.FlagSet)) (Options, error
 	return o, nil
 }
 
-// Files are the target's and then the pool's; target says which are the former.
-func (o Options) Files(read func(path string, target bool) error) error {
-	for _, path := range o.Target {
-		if err := read(path, true); err != nil {
-			return err
-		}
-	}
-	for _, path := range o.Pool {
-		if err := read(path, false); err != nil {
-			return err
-		}
-	}
-	return nil
-}
+// Progress prints a line of progress.
+type Progress func(format string, args ...any)
 
-// Clock returns a function that prints a line of progress with the seconds since now.
-func Clock(w io.Writer) func(format string, args ...any) {
+// NewProgress returns a Progress that writes to w. Each line starts with the seconds since the call to NewProgress.
+func NewProgress(w io.Writer) Progress {
 	start := time.Now()
 	return func(format string, args ...any) {
 		fmt.Fprintf(w, "%5.0fs  "+format+"\n", append([]any{time.Since(start).Seconds()}, args...)...)
 	}
 }
 
-// Exit ends a command that failed, unless it was only asked for help.
+// Exit prints err, unless it is flag.ErrHelp, and exits with status 1. It does nothing if err is nil.
 func Exit(err error) {
 	if err == nil {
 		return
@@ -83,4 +72,36 @@ func Exit(err error) {
 		fmt.Fprintln(os.Stderr, "train: "+err.Error())
 	}
 	os.Exit(1)
+}
+
+// Logistic returns 1/(1+exp(-x)), with x clamped to -30..30. It approximates exp by a power of 2^20, using
+// multiplications only, because the last bit of math.Exp may differ between machines.
+func Logistic(x float64) float64 {
+	e := 1 - min(max(x, -30), 30)/(1<<20)
+	for range 20 {
+		e *= e
+	}
+	return 1 / (1 + e)
+}
+
+// WriteWords writes words in lines of at most 120 bytes. Each word is followed by a space or a line end.
+func WriteWords(out io.Writer, words []string) error {
+	var text strings.Builder
+	column := 0
+	for i, word := range words {
+		switch {
+		case i == 0:
+		case column+1+len(word) > 120:
+			text.WriteByte('\n')
+			column = 0
+		default:
+			text.WriteByte(' ')
+			column++
+		}
+		text.WriteString(word)
+		column += len(word)
+	}
+	text.WriteByte('\n')
+	_, err := io.WriteString(out, text.String())
+	return err
 }

@@ -1,14 +1,13 @@
-// Command banks writes the known bank codes that the iban layer embeds. It reads the folder bank_registry of a checkout
-// of schwifty (github.com/mdomke/schwifty, MIT licence), which gathers the lists that central banks and payment
-// associations publish, and takes nothing but the codes:
+// Command banks prints the known bank codes that the iban layer embeds. It reads the codes from the folder
+// bank_registry of a checkout of schwifty (github.com/mdomke/schwifty, MIT licence), a collection of the lists published
+// by central banks and payment associations:
 //
 //	go run ./plugins/internal/train/banks ../schwifty/schwifty/bank_registry > plugins/iban/banks.txt
 //
-// The file in this repository was made from commit 23462330ec05 of 23 July 2026.
+// The file in this repository was generated from commit 23462330ec05 of 23 July 2026.
 package main
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,34 +17,31 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"assay/plugins/internal/train"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "banks:", err)
-		os.Exit(1)
-	}
-}
+func main() { train.Exit(run(os.Args[1:], os.Stdout)) }
 
-// missed are codes in use that the folder lacks, each found on accounts that their holders publish.
-var missed = map[string][]string{
-	"EE": {"17"},                // Luminor, before it Nordea
+// additional are codes in use that the folder lacks, found in published account numbers.
+var additional = map[string][]string{
+	"EE": {"17"},                // Luminor, formerly Nordea
 	"RS": {"205", "275", "908"}, // Komercijalna banka, OTP banka, the National Bank's transit account
 }
 
-// least is the fewest codes of a country that tell anything: shorter lists hold what one person needed.
-const least = 10
+// minCodes is the minimum number of codes of a country. Shorter lists are incomplete.
+const minCodes = 10
 
 func run(args []string, out io.Writer) error {
 	if len(args) != 1 {
-		return errors.New("give one folder: schwifty's bank_registry")
+		return errors.New("want one argument: the folder bank_registry of schwifty")
 	}
 	files, err := filepath.Glob(filepath.Join(args[0], "*.json"))
 	if err != nil || len(files) == 0 {
-		return fmt.Errorf("reading %s: no JSON files in it", args[0])
+		return fmt.Errorf("reading %s: no JSON files found", args[0])
 	}
 	known := map[string]map[string]bool{}
-	for country, codes := range missed {
+	for country, codes := range additional {
 		add(known, country, codes)
 	}
 	for _, path := range files {
@@ -64,7 +60,7 @@ func run(args []string, out io.Writer) error {
 	return write(out, known)
 }
 
-// entry is one bank, with one code or, in the files' second format, with many.
+// entry is a bank. It has one code, or many in the second version of the file format.
 type entry struct {
 	Country string   `json:"country_code"`
 	Code    string   `json:"bank_code"`
@@ -94,30 +90,20 @@ func add(known map[string]map[string]bool, country string, codes []string) {
 	}
 }
 
-// write lists country and code joined, in the form that wordlist.Has searches, in lines of at most 120 bytes.
+// write lists the codes with their country as a prefix, in the format of wordlist.Has.
 func write(out io.Writer, known map[string]map[string]bool) error {
-	w := bufio.NewWriter(out)
-	line := ""
+	var words []string
 	for _, country := range slices.Sorted(maps.Keys(known)) {
-		if len(known[country]) < least {
+		if len(known[country]) < minCodes {
 			continue
 		}
 		for _, code := range slices.Sorted(maps.Keys(known[country])) {
 			word := country + code
 			if strings.Trim(word, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789") != "" {
-				return fmt.Errorf("writing codes: %q is no bank code", word)
+				return fmt.Errorf("writing codes: %q is not a bank code", word)
 			}
-			switch {
-			case line == "":
-				line = word
-			case len(line)+1+len(word) > 120:
-				fmt.Fprintln(w, line)
-				line = word
-			default:
-				line += " " + word
-			}
+			words = append(words, word)
 		}
 	}
-	fmt.Fprintln(w, line)
-	return w.Flush()
+	return train.WriteWords(out, words)
 }

@@ -30,18 +30,18 @@ func TestRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	if fault := wordlist.Fault(out.String()); fault != "" {
-		t.Errorf("the list breaks at %q", fault)
+		t.Errorf("the list is invalid at %q", fault)
 	}
 	if got := strings.Fields(out.String()); len(got) != 10 || got[0] != "DE10000001" || got[9] != "DE20000000" {
 		t.Errorf("got %v, want the ten German codes once each, and none of Andorra's short list", got)
 	}
 	put("three.json", `[{"country_code":"DE","bank_code":"1 0"}]`)
 	if err := run([]string{folder}, &out); err == nil || !strings.Contains(err.Error(), `"DE1 0"`) {
-		t.Errorf("error %v for a code that holds a blank", err)
+		t.Errorf("error %v for a code with a space", err)
 	}
 	put("three.json", `nonsense`)
 	if err := run([]string{folder}, &out); err == nil || !strings.Contains(err.Error(), "three.json") {
-		t.Errorf("error %v for a file that is no JSON", err)
+		t.Errorf("error %v for a file that is not JSON", err)
 	}
 	if err := run([]string{t.TempDir()}, &out); err == nil {
 		t.Error("no error for an empty folder")

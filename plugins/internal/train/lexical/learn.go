@@ -4,39 +4,40 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"assay/plugins/internal/train"
 	"assay/plugins/lexical/ngram"
 )
 
-// How the weights are learned.
+// Hyperparameters.
 const (
-	slots  = 1_899_996 // four bits each: 949,998 bytes
+	slots  = 1_899_996 // of four bits: 949,998 bytes
 	epochs = 2
-	pace   = 0.05 // of AdaGrad
+	rate   = 0.05 // the learning rate of AdaGrad
 	seed   = 4
 )
 
-// sides says by what the weights of good and of bad rows are multiplied.
-type sides struct{ good, bad float32 }
+// labelFactors multiply the weights of good and of bad rows.
+type labelFactors struct{ good, bad float32 }
 
-// evenly returns what makes the good and the bad rows that train names weigh alike.
-func evenly(rows []row, train []int32) sides {
+// balance returns the factors that give the good and the bad rows at indices the same total weight.
+func balance(rows []row, indices []int32) labelFactors {
 	var good, bad float64
-	for _, i := range train {
-		if r := &rows[i]; r.bad {
-			bad += float64(r.weight)
+	for _, i := range indices {
+		if r := &rows[i]; r.Malicious {
+			bad += float64(r.Weight)
 		} else {
-			good += float64(r.weight)
+			good += float64(r.Weight)
 		}
 	}
-	return sides{float32((good + bad) / (2 * good)), float32((good + bad) / (2 * bad))}
+	return labelFactors{float32((good + bad) / (2 * good)), float32((good + bad) / (2 * bad))}
 }
 
-// learn fits the weights of a logistic model to the rows that train names: AdaGrad, one row at a time, in an order that
-// the seed decides. Products are rounded one by one, so that a machine with fused operations learns the same bits.
-// progress is called after each epoch.
-func learn(rows []row, train []int32, share sides, progress func(epoch int)) []float32 {
-	order := make([]int32, len(train))
-	copy(order, train)
+// learn fits a logistic model to the rows at indices by AdaGrad (Duchi, Hazan and Singer, 2011), one row at a time in
+// an order that depends on the seed. The explicit conversions round every product, so that machines with fused
+// multiply-add learn the same bits. progress is called after each epoch.
+func learn(rows []row, indices []int32, factors labelFactors, progress func(epoch int)) []float32 {
+	order := make([]int32, len(indices))
+	copy(order, indices)
 	weights, squares := make([]float32, slots), make([]float32, slots)
 	random := rand.NewPCG(seed, seed)
 	for epoch := range epochs {
@@ -46,16 +47,17 @@ func learn(rows []row, train []int32, share sides, progress func(epoch int)) []f
 		}
 		for _, i := range order {
 			r := &rows[i]
-			want, weight := float32(0), float32(r.weight*share.good)
-			if r.bad {
-				want, weight = 1, float32(r.weight*share.bad)
+			want, weight := float32(0), float32(r.Weight*factors.good)
+			if r.Malicious {
+				want, weight = 1, float32(r.Weight*factors.bad)
 			}
-			slope := float32((logistic(sum(weights, r.features)) - want) * weight)
-			square := float32(slope * slope)
+			p := float32(train.Logistic(float64(sum(weights, r.features))))
+			gradient := float32((p - want) * weight)
+			square := float32(gradient * gradient)
 			for _, hash := range r.features {
 				k := ngram.Slot(hash, slots)
 				squares[k] += square
-				weights[k] -= float32(pace*slope) / float32(math.Sqrt(float64(squares[k]+1)))
+				weights[k] -= float32(rate*gradient) / float32(math.Sqrt(float64(squares[k]+1)))
 			}
 		}
 		progress(epoch + 1)
@@ -71,31 +73,21 @@ func sum(weights []float32, features []uint32) float32 {
 	return s
 }
 
-// logistic is 1/(1+exp(-x)), with exp as a power of 2^20 that takes multiplications only: math.Exp may differ in its
-// last bit from machine to machine.
-func logistic(x float32) float32 {
-	e := 1 - float64(min(max(x, -30), 30))/(1<<20)
-	for range 20 {
-		e *= e
-	}
-	return float32(1 / (1 + e))
-}
-
-// usage counts, by weight, how often the rows that train names use each slot.
-func usage(rows []row, train []int32) []float32 {
+// usage returns the total weight of the rows at indices that use each slot.
+func usage(rows []row, indices []int32) []float32 {
 	used := make([]float32, slots)
-	for _, i := range train {
+	for _, i := range indices {
 		for _, hash := range rows[i].features {
-			used[ngram.Slot(hash, slots)] += rows[i].weight
+			used[ngram.Slot(hash, slots)] += rows[i].Weight
 		}
 	}
 	return used
 }
 
-// quantise replaces every weight by one of a few levels, chosen (Lloyd's algorithm on a histogram) to be near where use
-// is. The first level is 0, which is what slots that no row uses get.
+// quantise maps each weight to the nearest of a few levels, which Lloyd's algorithm fits to a histogram of the weights by
+// use. The first level is 0, the level of unused slots.
 func quantise(weights, used []float32) (levels [ngram.Levels]float32, at []byte) {
-	const bins, reach = 8192, 4.0 // weights beyond -reach..reach count as at the end
+	const bins, reach = 8192, 4.0 // the bins cover -reach to reach, and clamp weights beyond
 	var mass, moment [bins]float64
 	for k, w := range weights {
 		bin := min(max(int((float64(w)+reach)*(bins/(2*reach))), 0), bins-1)
@@ -104,7 +96,7 @@ func quantise(weights, used []float32) (levels [ngram.Levels]float32, at []byte)
 	}
 	var centre [ngram.Levels]float64
 	for i := range centre {
-		centre[i] = (float64(i)/(ngram.Levels-1) - 0.5) // ascending throughout: nearest only ever moves right
+		centre[i] = float64(i)/(ngram.Levels-1) - 0.5 // ascending, so the nearest centre only moves right
 	}
 	for range 100 {
 		var m, s [ngram.Levels]float64
@@ -147,7 +139,7 @@ func quantise(weights, used []float32) (levels [ngram.Levels]float32, at []byte)
 	return levels, at
 }
 
-// pack lays levels out as [ngram.Open] reads them.
+// pack encodes levels in the format of [ngram.Open].
 func pack(at []byte) [][]byte {
 	packed := make([]byte, len(at)/2)
 	for i := range packed {

@@ -12,10 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"assay/plugins/internal/train"
 	"assay/plugins/lexical/ngram"
 )
 
-// lines makes n labelled rows of honest and bad names that differ in their words, numbered from the given one.
+// lines returns n labelled rows, numbered from the given number. Good and bad names contain different words.
 func lines(from, n int) string {
 	var text strings.Builder
 	good := []string{"bakery", "garden", "museum", "school", "violin", "harbour", "meadow"}
@@ -31,8 +32,8 @@ func lines(from, n int) string {
 	return text.String()
 }
 
-// store writes text to a file of folder, gzipped when its name says so, and returns its path.
-func store(t *testing.T, folder, name, text string) string {
+// writeFile writes text to a file in folder, gzipped if its name ends in .gz, and returns its path.
+func writeFile(t *testing.T, folder, name, text string) string {
 	t.Helper()
 	var content bytes.Buffer
 	if strings.HasSuffix(name, ".gz") {
@@ -53,13 +54,12 @@ func store(t *testing.T, folder, name, text string) string {
 	return path
 }
 
-// Training twice gives the same bytes, however many trainings run beside each other, and a table that tells the kinds
-// apart.
+// Training gives the same bytes for any number of jobs, and weights that separate the labels.
 func TestTrainingReproducible(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	target := store(t, folder, "target.jsonl", lines(0, 80))
-	pool := store(t, folder, "pool.jsonl.gz", lines(1000, 300))
+	target := writeFile(t, folder, "target.jsonl", lines(0, 80))
+	pool := writeFile(t, folder, "pool.jsonl.gz", lines(1000, 300))
 	var outs [2]string
 	var files [2][]string
 	for i, jobs := range []string{"1", "2"} {
@@ -83,7 +83,7 @@ func TestTrainingReproducible(t *testing.T) {
 		}
 	}
 	if outs[0] != outs[1] {
-		t.Errorf("two trainings measured differently:\n%s\n%s", outs[0], outs[1])
+		t.Errorf("two trainings gave different reports:\n%s\n%s", outs[0], outs[1])
 	}
 	if !slices.Equal(files[0], files[1]) {
 		t.Fatal("two trainings gave different weights")
@@ -101,347 +101,166 @@ func TestTrainingReproducible(t *testing.T) {
 		return table.Points(sum)
 	}
 	if good, bad := points("school-garden"), points("verify-bonus"); good >= neutral || bad <= neutral {
-		t.Errorf("an honest name has %.1f points and a bad one %.1f, want them on either side of %d", good, bad,
-			neutral)
+		t.Errorf("a good name has %.1f points and a bad one %.1f, want them on either side of %d", good, bad, neutral)
 	}
-	if !strings.Contains(outs[0], "rows held out") {
-		t.Errorf("the report measures nothing: %s", outs[0])
+	if !strings.Contains(outs[0], "sites held out") {
+		t.Errorf("the report has no quality: %s", outs[0])
 	}
 }
 
-func TestRunRefuses(t *testing.T) {
+func TestRunRejects(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	good := store(t, folder, "good.jsonl", lines(0, 20))
-	half := store(t, folder, "half.jsonl", `{"value":"a.com","label":1,"source":"s"}`)
-	plain := store(t, folder, "plain.gz", "")
-	if err := os.WriteFile(plain, []byte("not gzipped"), 0o600); err != nil {
+	valid := writeFile(t, folder, "valid.jsonl", lines(0, 20))
+	notGzip := writeFile(t, folder, "plain.gz", "")
+	if err := os.WriteFile(notGzip, []byte("not gzipped"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	tests := map[string]struct {
 		args []string
 		want string
 	}{
-		"no target":      {[]string{"-pool", good}, "want at least one -target"},
-		"stray argument": {[]string{"-target", good, good}, "no other arguments"},
-		"no jobs":        {[]string{"-target", good, "-jobs", "0"}, "-jobs of 1 or more"},
-		"no such file":   {[]string{"-target", filepath.Join(folder, "none.jsonl")}, "none.jsonl"},
-		"not gzipped":    {[]string{"-target", plain}, "plain.gz: line 1: it is not JSON"},
-		"one label only": {[]string{"-target", half}, "rows of both labels"},
-		"unknown flag":   {[]string{"-speed", "9"}, "speed"},
-		"no such folder": {[]string{"-target", good, "-absent=false", "-out", filepath.Join(folder, "none")},
-			"writing the weights"},
+		"no target":    {[]string{"-pool", valid}, "want at least one -target"},
+		"missing file": {[]string{"-target", filepath.Join(folder, "none.jsonl")}, "none.jsonl"},
+		"not gzipped":  {[]string{"-target", notGzip}, "plain.gz: line 1: it is not JSON"},
+		"missing folder": {[]string{"-target", valid, "-absent=false", "-out", filepath.Join(folder, "none")},
+			"writing weights"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if err := run(tt.args, io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("run(%q) = %v, want an error that holds %q", tt.args, err, tt.want)
+				t.Errorf("run(%q) = %v, want an error that contains %q", tt.args, err, tt.want)
 			}
 		})
 	}
 }
 
-func TestReadRows(t *testing.T) {
-	t.Parallel()
-	const ok = `{"type":"domain","value":"a.example.com","label":1,"source":"s","category":"c","rank":7}` + "\n"
-	tests := map[string]struct{ text, want string }{
-		"cut line":      {ok + `{"value":"b.com","la`, "line 2: it is not JSON"},
-		"no JSON":       {"\n\nplain\n", "line 3: it is not JSON"},
-		"wrong type":    {ok + ok + `{"value":7,"label":1,"source":"s"}`, "line 3: "},
-		"no label":      {`{"value":"b.com","source":"s"}`, "line 1: label is missing"},
-		"label of two":  {`{"value":"b.com","label":2,"source":"s"}`, "line 1: label"},
-		"no value":      {ok + `{"label":0,"source":"s"}`, "line 2: value is missing"},
-		"no source":     {ok + `{"value":"b.com","label":0}`, "b.com: source is missing"},
-		"endless line":  {ok + strings.Repeat(" ", 2<<20), "line 2 is longer"},
-		"all is well":   {ok + "\n" + `{"value":"b.com","label":0,"source":"s"}`, ""},
-		"another type":  {ok + `{"type":"email","value":"a@b.com","label":0,"source":"s"}` + "\n" + ok, ""},
-		"no such value": {ok + `{"value":"exa mple.com","label":0,"source":"s"}` + "\n" + ok, ""},
-		"a suffix":      {ok + `{"value":"co.uk","label":0,"source":"s"}` + "\n" + ok, ""},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			rows, skipped, err := readRows(strings.NewReader(tt.text), true)
-			switch {
-			case tt.want != "":
-				if err == nil || !strings.Contains(err.Error(), tt.want) {
-					t.Errorf("reading gave %v, want an error that holds %q", err, tt.want)
-				}
-			case err != nil:
-				t.Error(err)
-			case len(rows) != 2 || rows[0].site != "example.com" || rows[0].address.Left != "a" || !rows[0].bad ||
-				!rows[0].target:
-				t.Errorf("read %+v", rows)
-			case strings.Contains(name, "suffix") || strings.Contains(name, "such"):
-				if skipped != 1 {
-					t.Errorf("skipped %d rows, want 1", skipped)
-				}
-			}
-		})
-	}
-}
-
-func made(t *testing.T, n int) []row {
+// readRows returns the rows of a file with text, without rows added for training.
+func readRows(t *testing.T, text string, target bool) []row {
 	t.Helper()
-	rows, _, err := readRows(strings.NewReader(lines(0, n)), true)
+	domains, _, err := train.ReadDomains(writeFile(t, t.TempDir(), "rows.jsonl", text), target)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := n / 2; i < n; i++ {
-		rows[i].target = false
+	rows := make([]row, len(domains))
+	for i, d := range domains {
+		rows[i] = newRow(d, ngram.Of(&d.Host))
 	}
 	return rows
 }
 
-// No row may be learned from and tested, no site may stand on both sides, and absent sources must be absent.
-func TestTrialsLeak(t *testing.T) {
+func TestAddHostLabels(t *testing.T) {
 	t.Parallel()
-	rows := made(t, 400)
-	for _, r := range made(t, 40) { // the same sites again, under the pool
-		r.target = false
-		rows = append(rows, r)
+	rows := append(readRows(t, lines(0, 1000), true), readRows(t, lines(1000, 1000), false)...)
+	augmented := addHostLabels(slices.Clone(rows))
+	if n := len(augmented) - len(rows); n < 20 || n > 80 {
+		t.Fatalf("%d of 500 good pool rows were copied, want about one in %d", n, hostLabelEvery)
 	}
-	rows = lend(distinct(rows))
-	weigh(rows)
-	all := trials(rows)
-	if len(all) != 4 {
-		t.Fatalf("%d trials, want 4", len(all))
-	}
-	for _, tr := range all {
-		tested := map[string]int{}
-		for _, s := range tr.splits {
-			learned, sources := map[string]bool{}, map[string]bool{}
-			for _, i := range s.train {
-				learned[rows[i].site] = true
-				sources[key(&rows[i])] = true
-			}
-			if len(s.train) == 0 || len(s.test) == 0 {
-				t.Fatalf("%s: %d rows to learn from, %d to test", tr.name, len(s.train), len(s.test))
-			}
-			for _, i := range s.test {
-				r := &rows[i]
-				tested[r.site]++
-				absent := tr.name == "both absent" || tr.name == "bad sources absent" && r.bad ||
-					tr.name == "good sources absent" && !r.bad
-				switch {
-				case learned[r.site]:
-					t.Fatalf("%s: %s is learned from and tested", tr.name, r.site)
-				case !r.target:
-					t.Fatalf("%s: %s is no target row", tr.name, r.site)
-				case absent && sources[key(r)]:
-					t.Fatalf("%s: source %s is not absent", tr.name, r.source)
-				}
-			}
-		}
-		if len(tested) != 200 {
-			t.Errorf("%s: %d sites tested, want all 200", tr.name, len(tested))
+	for _, r := range augmented[len(rows):] {
+		if r.Malicious || r.Target || !slices.Contains(hostLabels, r.address.Left) {
+			t.Errorf("added %q to a row that is bad: %t, target: %t", r.address.Left, r.Malicious, r.Target)
 		}
 	}
 }
 
-func TestFamilies(t *testing.T) {
-	t.Parallel()
-	rows := []row{
-		{bad: true, target: true, source: "discord_one"}, {bad: true, target: true, source: "discord_two"},
-		{bad: true, target: true, source: "phishing_army"}, {target: true, source: "list"},
-	}
-	got := families(rows)
-	if len(got) != 3 || got["bad discord"] != 0 || got["bad phishing"] != 1 || got["good list"] != 0 {
-		t.Errorf("families are dealt %v", got)
-	}
-}
-
-func TestWeighGivesThePoolTheTargetsMix(t *testing.T) {
-	t.Parallel()
-	var rows []row
-	add := func(n int, target, bad bool, source string) {
-		for range n {
-			rows = append(rows, row{target: target, bad: bad, source: source})
-		}
-	}
-	add(10, true, true, "small")
-	add(10, true, true, "giant")
-	add(20, true, false, "list")
-	add(10, false, true, "small")
-	add(990, false, true, "giant")
-	add(100, false, false, "list")
-	weigh(rows)
-	total := map[string]float64{}
-	for _, r := range rows {
-		if !r.target {
-			total[r.source] += float64(r.weight)
-		}
-	}
-	if math.Abs(total["small"]-total["giant"]) > 1 || math.Abs(total["list"]-total["small"]-total["giant"]) > 1 {
-		t.Errorf("the pool's sources weigh %v, want small and giant alike and list as both", total)
-	}
-	if math.Abs(total["small"]+total["giant"]+total["list"]-1100) > 2 {
-		t.Errorf("the pool's weights average %v, want 1", total)
-	}
-}
-
-func TestLend(t *testing.T) {
-	t.Parallel()
-	rows := made(t, 2000)
-	more := lend(slices.Clone(rows))
-	if lent := len(more) - len(rows); lent < 20 || lent > 80 {
-		t.Fatalf("%d of 500 good pool rows were lent a machine's name, want about one in %d", lent, oneIn)
-	}
-	for _, r := range more[len(rows):] {
-		if r.bad || r.target || !slices.Contains(machines, r.address.Left) {
-			t.Errorf("lent %q to a row that is bad: %t, target: %t", r.address.Left, r.bad, r.target)
-		}
-	}
-}
-
-// A word that bad names borrow is good by itself, unless the pool knows it; one family alone, or the target, exonerates
-// nothing.
-func TestExonerate(t *testing.T) {
+// An imitated brand becomes a good row, unless the pool contains its site. Imitations by one family, or in the target,
+// don't count.
+func TestAddBrands(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
-	for i := range borrowedRows {
+	for i := range minBrandRows {
 		for _, word := range []string{"monbank", "knownbank"} {
-			fmt.Fprintf(&text, `{"value":"%s-login%d.top","label":1,"source":"s%d"}`+"\n", word, i, i%borrowedFamilies)
+			fmt.Fprintf(&text, `{"value":"%s-login%d.top","label":1,"source":"s%d"}`+"\n", word, i, i%minBrandFamilies)
 		}
 		fmt.Fprintf(&text, `{"value":"onefeed-%d.top","label":1,"source":"s"}`+"\n", i)
-		fmt.Fprintf(&text, `{"value":"abc-%d.top","label":1,"source":"s%d"}`+"\n", i, i%borrowedFamilies)
+		fmt.Fprintf(&text, `{"value":"abc-%d.top","label":1,"source":"s%d"}`+"\n", i, i%minBrandFamilies)
 	}
 	text.WriteString(`{"value":"knownbank.com","label":1,"source":"s"}`)
 	for target, want := range map[bool][]string{true: nil, false: {"login", "monbank"}} {
-		rows, _, err := readRows(strings.NewReader(text.String()), target)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rows := readRows(t, text.String(), target)
 		var got []string
-		for _, r := range exonerate(rows)[len(rows):] {
-			if r.bad || r.target || !r.lent || r.address.Suffix != "com" || len(r.features) == 0 {
-				t.Errorf("a borrowed word became %+v", r)
+		for _, r := range addBrands(rows)[len(rows):] {
+			if r.Malicious || r.Target || !r.Synthetic || r.address.Suffix != "com" || len(r.features) == 0 {
+				t.Errorf("added %+v", r)
 			}
 			got = append(got, r.address.Name)
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("target %t: exonerated %q, want %q", target, got, want)
+			t.Errorf("target %t: added brands %q, want %q", target, got, want)
 		}
 	}
 }
 
-// Under a shared host that reports name, good rows must weigh half of the bad ones, and no tested site may be among
-// them.
-func TestSettle(t *testing.T) {
+// On a shared host with bad rows, good rows weigh at least goodHostShare of the bad ones. Tested sites are not copied.
+func TestAddSharedHosts(t *testing.T) {
 	t.Parallel()
-	var text strings.Builder
+	var pool, target strings.Builder
 	for i := range 40 {
-		fmt.Fprintf(&text, `{"value":"login.wallet%d.vercel.app","label":1,"source":"s"}`+"\n", i)
-		fmt.Fprintf(&text, `{"value":"honest%d.example%d.com","label":0,"source":"list"}`+"\n", i, i)
-		fmt.Fprintf(&text, `{"value":"honest%d.com","label":0,"source":"list"}`+"\n", i)
+		fmt.Fprintf(&pool, `{"value":"login.wallet%d.vercel.app","label":1,"source":"s"}`+"\n", i)
+		fmt.Fprintf(&pool, `{"value":"honest%d.example%d.com","label":0,"source":"list"}`+"\n", i, i)
+		fmt.Fprintf(&pool, `{"value":"honest%d.com","label":0,"source":"list"}`+"\n", i)
 	}
-	text.WriteString(`{"value":"wallet.weebly.com","label":1,"source":"s"}` + "\n")
+	pool.WriteString(`{"value":"wallet.weebly.com","label":1,"source":"s"}` + "\n")
 	for i := range 2 {
-		fmt.Fprintf(&text, `{"value":"honest%d.weebly.com","label":0,"source":"list"}`+"\n", i)
+		fmt.Fprintf(&pool, `{"value":"honest%d.weebly.com","label":0,"source":"list"}`+"\n", i)
 	}
-	rows, _, err := readRows(strings.NewReader(text.String()), false)
-	if err != nil {
-		t.Fatal(err)
+	for i := range 20 {
+		fmt.Fprintf(&target, `{"value":"login.honest%d.vercel.app","label":1,"source":"s"}`+"\n", i)
+		fmt.Fprintf(&target, `{"value":"tested%d.com","label":0,"source":"list"}`+"\n", i)
 	}
-	for i := range 20 { // of the target, under the same host: never copied
-		r := rows[3*i]
-		r.target = true
-		r.address.Name = fmt.Sprintf("honest%d", i)
-		r.site = r.address.Name + ".vercel.app"
-		rows = append(rows, r)
-		r = rows[3*i+2]
-		r.target = true
-		r.address.Name = fmt.Sprintf("tested%d", i)
-		r.site = r.address.Name + ".com"
-		rows = append(rows, r)
-	}
+	rows := append(readRows(t, pool.String(), false), readRows(t, target.String(), true)...)
 	sites := map[string]bool{}
 	for _, r := range rows {
-		sites[r.site] = true
+		sites[r.Site] = true
 	}
-	rows = settle(rows)
+	rows = addSharedHosts(rows)
 	weigh(rows)
-	bad, made := 0.0, 0.0
+	bad, good := 0.0, 0.0
 	for _, r := range rows {
 		switch {
-		case r.lent && (r.bad || r.target || !r.address.Hosted || r.address.Left != "" || len(r.features) == 0 ||
-			sites[r.site] ||
-			strings.HasPrefix(r.address.Name, "tested")):
-			t.Errorf("a made-up row is %+v", r)
-		case r.lent && r.address.Suffix == "weebly.com" && r.weight != 0:
-			t.Errorf("a host with more good rows than bad ones was given %s, which weighs %g", r.site, r.weight)
+		case r.Synthetic && (r.Malicious || r.Target || !r.address.Hosted || r.address.Left != "" ||
+			len(r.features) == 0 || sites[r.Site] || strings.HasPrefix(r.address.Name, "tested")):
+			t.Errorf("added %+v", r)
+		case r.Synthetic && r.address.Suffix == "weebly.com" && r.Weight != 0:
+			t.Errorf("%s weighs %g, want 0 on a host with more good rows than bad ones", r.Site, r.Weight)
 		case r.address.Suffix != "vercel.app":
-		case r.lent:
-			made += float64(r.weight)
-		case r.bad:
-			bad += float64(r.weight)
+		case r.Synthetic:
+			good += float64(r.Weight)
+		case r.Malicious:
+			bad += float64(r.Weight)
 		}
 	}
-	if bad == 0 || math.Abs(made-honestShare*bad) > 0.01*bad {
-		t.Errorf("bad rows under vercel.app weigh %g, and good ones %g", bad, made)
+	if bad == 0 || math.Abs(good-goodHostShare*bad) > 0.01*bad {
+		t.Errorf("bad rows under vercel.app weigh %g, and good ones %g", bad, good)
 	}
-	only := rows[:1]
-	if got := settle(only); len(got) != 1 {
-		t.Errorf("without good rows %d were made", len(got)-1)
-	}
-}
-
-func TestJudge(t *testing.T) {
-	t.Parallel()
-	bad, good := &row{bad: true}, &row{}
-	var all []scored
-	for i := range 200 {
-		all = append(all, scored{float64(i), good}) // two of these may be false alarms: 198 and 199
-	}
-	for _, s := range []float64{197.5, 198.5, 250, 10} {
-		all = append(all, scored{s, bad})
-	}
-	q := judge(all)
-	if want := (198.0 + 199 + 200 + 10.5) / 800; math.Abs(q.auc-want) > 1e-9 {
-		t.Errorf("area %v, want %v", q.auc, want)
-	}
-	if q.recall != 0.75 || q.above >= 197.5 || q.above < 197 {
-		t.Errorf("recall %v above %v, want 0.75 above 197 and below 197.5", q.recall, q.above)
-	}
-	tied := judge([]scored{{1, good}, {1, bad}})
-	if tied.auc != 0.5 || tied.recall != 0 {
-		t.Errorf("a tie gives %+v, want half the area and nothing found", tied)
+	if got := addSharedHosts(rows[:1]); len(got) != 1 {
+		t.Errorf("%d rows added without good rows to copy", len(got)-1)
 	}
 }
 
 func TestCalibrate(t *testing.T) {
 	t.Parallel()
-	var all []scored
-	for i := -40; i <= 40; i++ { // as many bad rows in a thousand as log-odds of 2x-1 say
+	var domains []train.Scored
+	for i := -40; i <= 40; i++ { // of 1,000 rows with score x, the share of bad ones has log-odds 2x-1
 		x := float64(i) / 10
 		n := int(math.Round(1000 / (1 + math.Exp(1-2*x))))
 		for k := range 1000 {
-			all = append(all, scored{x, &row{bad: k < n}})
+			domains = append(domains, train.Scored{Domain: &train.Domain{Malicious: k < n}, Score: x})
 		}
 	}
-	if scale, offset := calibrate(all); math.Abs(scale-2) > 0.02 || math.Abs(offset+1) > 0.02 {
-		t.Errorf("log-odds are %.3f times the sum and %.3f, want 2 and -1", scale, offset)
+	if scale, offset := calibrate(domains); math.Abs(scale-2) > 0.02 || math.Abs(offset+1) > 0.02 {
+		t.Errorf("calibrate = %.3f, %.3f, want 2, -1", scale, offset)
 	}
 }
 
-func TestLogistic(t *testing.T) {
-	t.Parallel()
-	for _, x := range []float32{-40, -30, -5, -0.5, 0, 0.5, 5, 30, 40} {
-		want := 1 / (1 + math.Exp(-float64(min(max(x, -30), 30))))
-		if got := float64(logistic(x)); math.Abs(got-want) > 1e-4 {
-			t.Errorf("logistic(%v) = %v, want %v", x, got, want)
-		}
-	}
-}
-
-// Levels must lie near the weights that are used, and slots that no row uses hold nothing.
+// Levels are near the used weights, and unused slots get the level 0.
 func TestQuantise(t *testing.T) {
 	t.Parallel()
 	weights, used := make([]float32, 3000), make([]float32, 3000)
 	for i := range weights {
 		weights[i] = float32(i)/1500 - 1
-		used[i] = float32(i % 3) // a third is not used
+		used[i] = float32(i % 3) // a third is unused
 	}
 	levels, at := quantise(weights, used)
 	if levels[0] != 0 {
@@ -453,7 +272,70 @@ func TestQuantise(t *testing.T) {
 			want = 0
 		}
 		if got := levels[at[i]]; math.Abs(float64(got-want)) > 0.1 {
-			t.Fatalf("weight %v, used %v times, became %v", w, used[i], got)
+			t.Fatalf("weight %v, used by %v rows, became %v", w, used[i], got)
+		}
+	}
+}
+
+func TestBalance(t *testing.T) {
+	t.Parallel()
+	var rows []row
+	for _, d := range []train.Domain{{Weight: 1}, {Weight: 2}, {Malicious: true, Weight: 9},
+		{Malicious: true, Weight: 1000}} {
+		rows = append(rows, row{Domain: &d})
+	}
+	factors := balance(rows, []int32{0, 1, 2})
+	good, bad := 3*factors.good, 9*factors.bad
+	if math.Abs(float64(good-bad)) > 1e-5 || math.Abs(float64(good+bad-12)) > 1e-5 {
+		t.Errorf("good rows weigh %v and bad ones %v, want 6 each", good, bad)
+	}
+}
+
+// A balanced training doesn't learn the labels' frequencies.
+func TestFitterBalances(t *testing.T) {
+	t.Parallel()
+	rows := readRows(t, lines(0, 40), true)
+	for i := range rows {
+		// The same few features for both labels, so that quantisation keeps each weight.
+		rows[i].features = rows[0].features[:3]
+		rows[i].Weight = 1
+		if rows[i].Malicious {
+			rows[i].Weight = 9
+		}
+	}
+	var indices []int32
+	for range 25 {
+		for i := range rows {
+			indices = append(indices, int32(i))
+		}
+	}
+	for balanced, limit := range map[bool]float64{false: 9, true: 0.7} {
+		got := math.Abs(fitter(rows, balanced)(indices)(0))
+		if got > limit || !balanced && got < 1.5 {
+			t.Errorf("balanced %t: a name of both labels has log-odds of %.2f", balanced, got)
+		}
+	}
+}
+
+// When bad families are new, good rows have their scores from models that know their families, and vice versa.
+func TestWriteNewFamilies(t *testing.T) {
+	t.Parallel()
+	bad := &train.Domain{Malicious: true, Source: "reports"}
+	list, hosts := &train.Domain{Source: "list"}, &train.Domain{Source: "hosts"}
+	bad.Host.Suffix, list.Host.Suffix = "com", "com"
+	heldOut := []train.Scored{{Domain: bad, Score: 3}, {Domain: list, Score: 1}, {Domain: hosts, Score: 0}}
+	absent := []train.Scored{{Domain: hosts, Score: 4}, {Domain: bad, Score: 0.5}, {Domain: list, Score: 2}}
+	var out bytes.Buffer
+	writeNewFamilies(&out, heldOut, absent)
+	got := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{
+		"one bad family absent 3 0.5000 0.000 .com only 2 0.0000 0.000",
+		"one good family absent 3 0.5000 0.000 .com only 2 1.0000 1.000",
+		"the row's own absent 3 0.0000 0.000 .com only 2 0.0000 0.000",
+		"bad reports 1 0.000", "good hosts 1 1.000", "good list 1 0.000",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the report lacks %q:\n%s", want, out.String())
 		}
 	}
 }

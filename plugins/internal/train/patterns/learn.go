@@ -4,38 +4,39 @@ import (
 	"math"
 
 	"assay/plugins/internal/bait"
+	"assay/plugins/internal/train"
 	"assay/plugins/patterns/feature"
 )
 
-// model is what is learned: how rare pairs of letters are, and odds for each feature in whole tenths.
+// model is the learned data of the layer.
 type model struct {
 	rarity feature.Rarity
-	odds   []int8
+	odds   []int8 // by feature, in tenths of the natural logarithm
 }
 
-// score is the sum of r's odds, in tenths of the natural logarithm.
-func (m *model) score(r *row) int {
-	var space [feature.MaxFeatures]feature.Feature
+// score returns the sum of the odds of r's features, in tenths of the natural logarithm.
+func (m *model) score(r row) int {
+	var buffer [feature.MaxFeatures]feature.Feature
 	sum := int(m.odds[feature.Bias])
-	for _, f := range r.name.Features(&m.rarity, space[:0]) {
+	for _, f := range r.name.Features(&m.rarity, buffer[:0]) {
 		sum += int(m.odds[f.ID])
 	}
 	return sum
 }
 
-// How odds are learned.
+// Hyperparameters.
 const (
-	rounds       = 6
-	leastRows    = 3 // of a family of bad sources with a feature, for the family to back it
-	leastBackers = 3 // families, for a lure to count against a name
-	leastHonest  = 10
+	rounds      = 6
+	minRows     = 3  // bad rows of a family with a bait word, for the family to support it
+	minFamilies = 3  // supporting families, for a bait word to have odds above 0
+	minGood     = 10 // good rows with a bait word, for it to have odds below 0
+
+	priorScale = 0.25 // the weight of one unit of prior: the information of a row with p = 0.5
 )
 
-// learn fits the odds of a logistic regression to rows, one feature after the other by Newton's method, within the
-// bounds of the features' groups and against a normal prior around 0. A lure that fewer than leastBackers families of
-// sources know counts nothing by itself against a name, however often one of them reports it, and one that few honest
-// names have counts nothing for it.
-func learn(rows []*row) *model {
+// learn fits the odds of a logistic regression to rows by coordinate-wise Newton steps, within the bounds of the
+// features' groups and with a normal prior around 0. Bait words have narrower bounds, see baitBounds.
+func learn(rows []row) *model {
 	m := &model{rarity: rarityOf(rows)}
 	size := feature.WordAt
 	bait.Each(func(string, bait.Class) { size++ })
@@ -43,9 +44,9 @@ func learn(rows []*row) *model {
 
 	holders := make([][]int32, size) // rows by feature
 	for i, r := range rows {
-		var space [feature.MaxFeatures]feature.Feature
+		var buffer [feature.MaxFeatures]feature.Feature
 		holders[feature.Bias] = append(holders[feature.Bias], int32(i))
-		for _, f := range r.name.Features(&m.rarity, space[:0]) {
+		for _, f := range r.name.Features(&m.rarity, buffer[:0]) {
 			holders[f.ID] = append(holders[f.ID], int32(i))
 		}
 	}
@@ -56,31 +57,31 @@ func learn(rows []*row) *model {
 				if len(holders[id]) == 0 {
 					continue
 				}
-				least, most := g.Min/10, g.Max/10
+				low, high := g.Min/10, g.Max/10
 				if g.Bait {
-					least, most = believed(rows, holders[id], least, most)
+					low, high = baitBounds(rows, holders[id], low, high)
 				}
-				slope, bend := float64(g.Prior*odds[id])*priorScale, g.Prior*priorScale+1e-9
+				gradient, curvature := float64(g.Prior*odds[id])*priorScale, g.Prior*priorScale+1e-9
 				for _, i := range holders[id] {
 					r := rows[i]
-					p := logistic(margin[i])
+					p, weight := train.Logistic(margin[i]), float64(r.Weight)
 					want := 0.0
-					if r.bad {
+					if r.Malicious {
 						want = 1
 					}
-					slope += float64(r.weight * (p - want))
-					bend += float64(r.weight * float64(p*(1-p)))
+					gradient += float64(weight * (p - want))
+					curvature += float64(weight * float64(p*(1-p)))
 				}
-				step := min(max(odds[id]-slope/bend, odds[id]-2, least), odds[id]+2, most)
+				next := min(max(odds[id]-gradient/curvature, odds[id]-2, low), odds[id]+2, high)
 				if round == rounds-1 {
-					step = math.Round(step*10) / 10 // what is learned later makes up for what rounding takes
+					next = math.Round(next*10) / 10 // features fitted later compensate for the rounding
 				}
-				if move := step - odds[id]; move != 0 {
+				if step := next - odds[id]; step != 0 {
 					for _, i := range holders[id] {
-						margin[i] += move
+						margin[i] += step
 					}
 				}
-				odds[id] = step
+				odds[id] = next
 			}
 		}
 	}
@@ -91,77 +92,62 @@ func learn(rows []*row) *model {
 	return m
 }
 
-// priorScale is the information that a row of doubt holds: that of a row whose label is open.
-const priorScale = 0.25
-
-// believed narrows the bounds of a lure to what its backers allow.
-func believed(rows []*row, holders []int32, least, most float64) (float64, float64) {
-	var families [64]int
-	names := map[string]int{}
-	honest, backers := 0, 0
+// baitBounds narrows the bounds of a bait word's odds. A word that few families report can't count against a name,
+// however often one of them reports it, and a word that few good names contain can't count for one.
+func baitBounds(rows []row, holders []int32, low, high float64) (float64, float64) {
+	bad := map[string]int{} // by family
+	good := 0
 	for _, i := range holders {
-		r := rows[i]
-		if !r.bad {
-			honest++
-			continue
-		}
-		k, ok := names[r.family]
-		if !ok {
-			k = len(names)
-			names[r.family] = k
-		}
-		if families[k]++; families[k] == leastRows {
-			backers++
+		if r := rows[i]; r.Malicious {
+			bad[r.Family]++
+		} else {
+			good++
 		}
 	}
-	if backers < leastBackers {
-		most = min(most, 0)
+	supporting := 0
+	for _, n := range bad {
+		if n >= minRows {
+			supporting++
+		}
 	}
-	if honest < leastHonest {
-		least = max(least, 0)
+	if supporting < minFamilies {
+		high = min(high, 0)
 	}
-	return least, most
+	if good < minGood {
+		low = max(low, 0)
+	}
+	return low, high
 }
 
-// logistic is 1/(1+exp(-x)), with exp as a power of 2^20 that takes multiplications only: math.Exp may differ in its
-// last bit from machine to machine.
-func logistic(x float64) float64 {
-	e := 1 - min(max(x, -30), 30)/(1<<20)
-	for range 20 {
-		e *= e
-	}
-	return 1 / (1 + e)
-}
+// pseudocount is added to the count of each pair of letters.
+const pseudocount = 0.5
 
-// rarityOf counts pairs of letters in the longest runs of good names.
-func rarityOf(rows []*row) feature.Rarity {
+// rarityOf returns the rarity of pairs of letters in the longest runs of letters of good names.
+func rarityOf(rows []row) feature.Rarity {
 	var counts [feature.RarityRows][feature.RarityColumns]float64
 	for _, r := range rows {
-		if r.bad {
+		if r.Malicious {
 			continue
 		}
-		before := 0
+		previous := 0
 		for _, c := range r.name.Letters {
-			counts[before][c-'a']++
-			before = int(c-'a') + 1
+			counts[previous][c-'a']++
+			previous = int(c-'a') + 1
 		}
-		if before > 0 {
-			counts[before][feature.RarityColumns-1]++
+		if previous > 0 {
+			counts[previous][feature.RarityColumns-1]++
 		}
 	}
 	table := make([]byte, 0, feature.RarityRows*feature.RarityColumns)
-	for _, after := range counts {
+	for _, row := range counts {
 		total := 0.0
-		for _, n := range after {
-			total += n + unseen
+		for _, n := range row {
+			total += n + pseudocount
 		}
-		for _, n := range after {
-			rare := math.Round(-4 * math.Log2((n+unseen)/total))
-			table = append(table, feature.RarityZero+byte(min(max(rare, 0), 57)))
+		for _, n := range row {
+			bits := math.Round(-4 * math.Log2((n+pseudocount)/total))
+			table = append(table, feature.RarityZero+byte(min(max(bits, 0), 57)))
 		}
 	}
 	return feature.Rarity(table)
 }
-
-// unseen is what a pair counts beyond its occurrences.
-const unseen = 0.5

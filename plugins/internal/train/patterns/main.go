@@ -1,5 +1,5 @@
-// Command train learns what the traits of a name are worth to the patterns layer from labelled domains, and measures it
-// on held-out rows.
+// Command patterns learns the odds of the patterns layer's features from labelled domains, and evaluates them on
+// held-out domains.
 //
 //	go run ./plugins/internal/train/patterns -target rows.jsonl -pool more.jsonl.gz -out plugins/patterns
 //
@@ -7,69 +7,87 @@
 package main
 
 import (
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
+	"assay/plugins/internal/suffix"
 	"assay/plugins/internal/train"
+	"assay/plugins/patterns/feature"
 )
 
 func main() { train.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-func run(args []string, out, progress io.Writer) error {
-	held := true
-	options, err := train.Parse(args, progress,
-		func(flags *flag.FlagSet) { flags.BoolVar(&held, "measure", true, "measure at all") })
+func run(args []string, stdout, stderr io.Writer) error {
+	measure := true
+	options, err := train.Parse(args, stderr,
+		func(flags *flag.FlagSet) { flags.BoolVar(&measure, "measure", true, "evaluate on held-out domains") })
 	if err != nil {
 		return err
 	}
-	say := train.Clock(progress)
-	rows, err := read(options, say)
+	progress := train.NewProgress(stderr)
+	domains, err := options.Domains(scores, progress)
 	if err != nil {
 		return err
 	}
-	weigh(rows)
-	if held {
-		measure(out, rows, options.Jobs, options.Absent, say)
+	rows := newRows(domains)
+	train.Weigh(domains)
+	if measure {
+		evaluate(stdout, rows, domains, options, progress)
 	}
 	if options.Out == "" {
 		return nil
 	}
 	m := learn(rows)
-	say("learned from all rows")
+	progress("trained on all rows")
 	if err := os.WriteFile(filepath.Join(options.Out, "odds.go"), m.source(), 0o644); err != nil {
-		return fmt.Errorf("writing the odds: %w", err)
+		return fmt.Errorf("writing odds: %w", err)
 	}
 	return nil
 }
 
-func read(options train.Options, say func(string, ...any)) ([]*row, error) {
-	var rows []*row
-	err := options.Files(func(path string, target bool) error {
-		more, skipped, err := readFile(path, target)
-		if err != nil {
-			return err
+// scores reports whether the layer scores a host. It abstains for restricted suffixes, such as those of governments.
+func scores(h *suffix.Host) bool { return h.Private || !suffix.Restricted(h.Suffix) }
+
+// row is a domain to train or test on.
+type row struct {
+	*train.Domain
+	name *feature.Name
+}
+
+func newRows(domains []*train.Domain) []row {
+	rows := make([]row, len(domains))
+	for i, d := range domains {
+		d.Hosted = d.Host.OnSharedHosting()
+		rows[i] = row{d, new(feature.Name)}
+		rows[i].name.Read(&d.Host)
+	}
+	return rows
+}
+
+// evaluate prints the quality of held-out domains' scores.
+func evaluate(out io.Writer, rows []row, domains []*train.Domain, options train.Options, progress train.Progress) {
+	fit := func(indices []int32) func(int32) float64 {
+		some := make([]row, len(indices))
+		for i, at := range indices {
+			some[i] = rows[at]
 		}
-		say("read %s: %d domains, %d that the layer does not judge", filepath.Base(path), len(more), skipped)
-		rows = append(rows, more...)
-		return nil
-	})
-	if err != nil {
-		return nil, err
+		m := learn(some)
+		return func(i int32) float64 { return float64(m.score(rows[i])) }
 	}
-	rows = distinct(rows)
-	bad := 0
-	for _, r := range rows {
-		if r.bad {
-			bad++
-		}
+	train.WriteHeader(out)
+	bySite := train.HoldOutSites(domains)
+	heldOut := slices.Concat(bySite.Run(domains, options.Jobs, fit, progress)...)
+	q := train.WriteSubsets(out, bySite.Name, heldOut)
+	train.WriteTable(out, "share at or above the threshold, by source", heldOut, q.Threshold, train.BySource)
+	fmt.Fprintln(out)
+	if !options.Absent {
+		return
 	}
-	if bad == 0 || bad == len(rows) {
-		return nil, errors.New("rows of both labels are needed")
+	for _, h := range train.HoldOutFamilies(domains) {
+		train.WriteSplits(out, h.Name, h.Run(domains, options.Jobs, fit, progress))
 	}
-	say("%d rows to learn from, %d of them bad", len(rows), bad)
-	return rows, nil
 }

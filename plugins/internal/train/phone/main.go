@@ -1,14 +1,12 @@
-// Command train counts the numbers that people reported for unwanted calls, by the block of the numbering plan they lie
-// in, and writes what each block is worth for the phone layer. It reads train_phones.jsonl of a folder with labelled
-// lines:
+// Command phone learns which blocks of numbers the phone layer treats as reported. It counts the numbers reported for
+// unwanted calls in train_phones.jsonl of a folder of labelled rows, by block of the numbering plan, and prints the
+// points of each block:
 //
 //	go run ./plugins/internal/train/phone FOLDER > plugins/phone/reported.txt
 package main
 
 import (
-	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,53 +15,38 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"assay/host/entity"
+	"assay/host/eval"
+	"assay/plugins/internal/train"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, "train:", err)
-		os.Exit(1)
-	}
-}
+func main() { train.Exit(run(os.Args[1:], os.Stdout)) }
 
-// homes are the sources of reports, with the calling code of the country whose people report to them: their numbers
-// without a calling code are that country's.
-var homes = map[string]string{"il_spam_vcf2016": "972", "saracroche_operator_ranges": "33"}
-
-// row is one labelled number.
-type row struct {
-	Value  string `json:"value"`
-	Label  int    `json:"label"`
-	Source string `json:"source"`
-}
+// callingCodes are the calling codes of the countries of sources with reports. The numbers of such a source that lack a
+// calling code are numbers of its country.
+var callingCodes = map[string]string{"il_spam_vcf2016": "972", "saracroche_operator_ranges": "33"}
 
 func run(args []string, out io.Writer) error {
 	if len(args) != 1 {
-		return errors.New("give one folder: the one that holds train_phones.jsonl")
+		return errors.New("want one argument: the folder that contains train_phones.jsonl")
 	}
-	file, err := os.Open(filepath.Join(args[0], "train_phones.jsonl"))
+	rows, err := train.ReadRows(filepath.Join(args[0], "train_phones.jsonl"), entity.Phone)
 	if err != nil {
-		return fmt.Errorf("reading labelled numbers: %w", err)
+		return err
 	}
-	defer file.Close()
 	reports := map[block]int{}
-	for lines := json.NewDecoder(bufio.NewReader(file)); ; {
-		var r row
-		if err := lines.Decode(&r); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			return fmt.Errorf("reading labelled numbers: %w", err)
-		}
+	for _, r := range rows {
 		count(reports, r)
 	}
 	return write(out, reports)
 }
 
-// block is a run of numbers that begin with the same digits, calling code included. Its last digits are free: wide
-// blocks have a million numbers, narrow ones ten thousand, which is what regulators hand out to one operator at a time.
+// block is a range of numbers that start with the same digits, including the calling code. A wide block has a million
+// numbers. A narrow one has ten thousand, the unit that regulators assign to operators.
 type block struct {
 	digits string
-	free   int
+	free   int // number of digits that follow
 }
 
 const (
@@ -71,32 +54,32 @@ const (
 	narrow = 4
 )
 
-// harmless is how many reports of its block a number without one outweighs.
-const harmless = 2
+// benignWeight is the number of reports in a block that one benign number cancels.
+const benignWeight = 2
 
-func count(reports map[block]int, r row) {
-	code, home := homes[r.Source]
+func count(reports map[block]int, r eval.Row) {
+	code, hasReports := callingCodes[r.Source]
 	digits := international(r.Value, code)
-	if digits == "" || r.Label == 1 && !home {
+	if digits == "" || r.Malicious && !hasReports {
 		return
 	}
-	for _, called := range homes {
-		national, found := strings.CutPrefix(digits, called)
-		if !found || len(national) < 8 || len(national) > 9 || called == "33" && national[0] == '8' {
-			continue // numbers of the plans' special ranges have signals of their own
+	for _, code := range callingCodes {
+		national, found := strings.CutPrefix(digits, code)
+		if !found || len(national) < 8 || len(national) > 9 || code == "33" && national[0] == '8' {
+			continue // the layer has separate signals for special ranges
 		}
 		for _, free := range []int{wide, narrow} {
-			if b := (block{digits[:len(digits)-free], free}); r.Label == 1 {
+			if b := (block{digits[:len(digits)-free], free}); r.Malicious {
 				reports[b]++
 			} else {
-				reports[b] -= harmless
+				reports[b] -= benignWeight
 			}
 		}
 	}
 }
 
-// international gives the digits of a number with its calling code, or "" when neither it nor its source tells the
-// code.
+// international returns the digits of a number including its calling code, or "" if the code is unknown. code is the
+// calling code of the number's source, or "".
 func international(value, code string) string {
 	digits := strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -116,19 +99,16 @@ func international(value, code string) string {
 	return code + strings.TrimPrefix(digits, "0")
 }
 
-// Points grow with the reports n as most * n/(n+half): never to where they alone would ask for a review, and a narrow
-// block says more with fewer.
+// A block with n reports has maxPoints*n/(n+half) points: never enough for a review without other signals.
 const (
-	most       = 40
+	maxPoints  = 40
 	halfWide   = 4
 	halfNarrow = 2
 )
 
-// write lists the blocks with their points as "block:points", each ended by one blank or line end, in lines of at most
-// 120 bytes.
+// write lists the blocks with reports as words "block:points".
 func write(out io.Writer, reports map[block]int) error {
-	w := bufio.NewWriter(out)
-	line := ""
+	var words []string
 	for _, b := range slices.SortedFunc(maps.Keys(reports), func(a, b block) int {
 		return cmp.Or(strings.Compare(a.digits, b.digits), b.free-a.free)
 	}) {
@@ -139,17 +119,7 @@ func write(out io.Writer, reports map[block]int) error {
 		if b.free == narrow {
 			half = halfNarrow
 		}
-		word := fmt.Sprintf("%s:%d", b.digits, (most*n+(n+half)/2)/(n+half))
-		switch {
-		case line == "":
-			line = word
-		case len(line)+1+len(word) > 120:
-			fmt.Fprintln(w, line)
-			line = word
-		default:
-			line += " " + word
-		}
+		words = append(words, fmt.Sprintf("%s:%d", b.digits, (maxPoints*n+(n+half)/2)/(n+half)))
 	}
-	fmt.Fprintln(w, line)
-	return w.Flush()
+	return train.WriteWords(out, words)
 }

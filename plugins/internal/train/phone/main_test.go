@@ -28,7 +28,7 @@ func TestRun(t *testing.T) {
 	if err := run([]string{folder}, &out); err != nil {
 		t.Fatal(err)
 	}
-	// Three reports of +972 73 2, two of them within ten thousand numbers; the one of +972 72 1 is outweighed.
+	// +972 73 2 has three reports, two of them in one narrow block. The report of +972 72 1 is cancelled.
 	if want := "972732:17 97273212:20 97273221:13\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}

@@ -1,0 +1,345 @@
+package train
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/plugins/internal/suffix"
+)
+
+func discard(string, ...any) {}
+
+// writeFile writes text to a new file and returns its path.
+func writeFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "rows.jsonl")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// testDomains returns a domain for each site from SITE0.com to SITE399.com. Odd ones are malicious and the first 200 are
+// of the target. There are five families for each label, and a second domain of the pool for each of the first 40 sites
+// is dropped as a duplicate.
+func testDomains(t *testing.T) []*Domain {
+	t.Helper()
+	var target, pool strings.Builder
+	for i := range 400 {
+		out := &target
+		if i >= 200 {
+			out = &pool
+		}
+		fmt.Fprintf(out, `{"value":"site%d.com","label":%d,"source":"s%d_%d"}`+"\n", i, i%2, i%5, i)
+		if i < 40 {
+			fmt.Fprintf(&pool, `{"value":"www.site%d.com","label":%d,"source":"s%d_%d"}`+"\n", i, i%2, i%5, i)
+		}
+	}
+	options := Options{Target: []string{writeFile(t, target.String())}, Pool: []string{writeFile(t, pool.String())}}
+	domains, err := options.Domains(nil, discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(domains) != 400 {
+		t.Fatalf("%d domains, want 400 distinct sites", len(domains))
+	}
+	return domains
+}
+
+func TestReadDomains(t *testing.T) {
+	t.Parallel()
+	const ok = `{"type":"domain","value":"a.example.com","label":1,"source":"s_x","category":"c","rank":7}` + "\n"
+	tests := map[string]struct {
+		text    string
+		want    string // part of the error
+		skipped int
+	}{
+		"truncated line":  {ok + `{"value":"b.com","la`, "line 2: it is not JSON", 0},
+		"not JSON":        {"\n\nplain\n", "line 3: it is not JSON", 0},
+		"wrong type":      {ok + ok + `{"value":7,"label":1,"source":"s"}`, "line 3: ", 0},
+		"no label":        {`{"value":"b.com","source":"s"}`, "line 1: label is missing", 0},
+		"label 2":         {`{"value":"b.com","label":2,"source":"s"}`, "line 1: label", 0},
+		"no value":        {ok + `{"label":0,"source":"s"}`, "line 2: value is missing", 0},
+		"no source":       {ok + `{"value":"b.com","label":0}`, "b.com: source is missing", 0},
+		"line too long":   {ok + strings.Repeat(" ", 2<<20), "line 2 is longer", 0},
+		"valid":           {ok + "\n" + `{"value":"b.com","label":0,"source":"s"}`, "", 0},
+		"other type":      {ok + `{"type":"email","value":"a@b.com","label":0,"source":"s"}` + "\n" + ok, "", 0},
+		"invalid domain":  {ok + `{"value":"exa mple.com","label":0,"source":"s"}` + "\n" + ok, "", 1},
+		"a public suffix": {ok + `{"value":"co.uk","label":0,"source":"s"}` + "\n" + ok, "", 1},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			domains, skipped, err := ReadDomains(writeFile(t, tt.text), true)
+			if tt.want != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("error %v, want one that contains %q", err, tt.want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(domains) != 2 || skipped != tt.skipped {
+				t.Fatalf("read %d domains and skipped %d, want 2 and %d", len(domains), skipped, tt.skipped)
+			}
+			if d := domains[0]; d.Site != "example.com" || d.Host.Subdomain != "a" || d.Family != "bad s" ||
+				d.Category != "c" || !d.Malicious || !d.Target {
+				t.Errorf("read %+v", d)
+			}
+		})
+	}
+}
+
+func TestDomainsRejects(t *testing.T) {
+	t.Parallel()
+	good := writeFile(t, `{"value":"a.com","label":0,"source":"s"}`)
+	bad := writeFile(t, `{"value":"b.com","label":1,"source":"s"}`)
+	if _, err := (Options{Target: []string{good}}).Domains(nil, discard); err == nil ||
+		!strings.Contains(err.Error(), "both labels") {
+		t.Errorf("error %v for a single label", err)
+	}
+	options := Options{Target: []string{good}, Pool: []string{bad}}
+	if _, err := options.Domains(func(h *suffix.Host) bool { return h.Name != "b" }, discard); err == nil {
+		t.Error("no error if the layer scores domains of a single label")
+	}
+	if domains, err := options.Domains(nil, discard); err != nil || len(domains) != 2 || domains[1].Target {
+		t.Errorf("Domains = %v, %v", domains, err)
+	}
+}
+
+func TestWeighGivesThePoolTheTargetsMix(t *testing.T) {
+	t.Parallel()
+	var domains []*Domain
+	add := func(n int, target, malicious bool, source string) {
+		for range n {
+			domains = append(domains, &Domain{Target: target, Malicious: malicious, Source: source})
+		}
+	}
+	add(10, true, true, "small")
+	add(10, true, true, "giant")
+	add(20, true, false, "list")
+	add(10, false, true, "small")
+	add(990, false, true, "giant")
+	add(100, false, false, "list")
+	domains = append(domains, &Domain{Synthetic: true, Weight: 7})
+	Weigh(domains)
+	total := map[string]float64{}
+	for _, d := range domains {
+		if !d.Target {
+			total[d.Source] += float64(d.Weight)
+		} else if d.Weight != targetWeight {
+			t.Fatalf("a target domain weighs %v, want %v", d.Weight, targetWeight)
+		}
+	}
+	if total[""] != 7 {
+		t.Errorf("a synthetic domain weighs %v, want the 7 that it had", total[""])
+	}
+	if math.Abs(total["small"]-total["giant"]) > 1 || math.Abs(total["list"]-total["small"]-total["giant"]) > 1 {
+		t.Errorf("the pool's sources weigh %v, want small and giant to be equal and list to equal their sum", total)
+	}
+	if math.Abs(total["small"]+total["giant"]+total["list"]-1100) > 2 {
+		t.Errorf("the pool's sources weigh %v, want a mean of 1 per domain", total)
+	}
+}
+
+// checkSplits checks that no site is both trained and tested on, that only target domains are tested, and that all
+// target sites are tested.
+func checkSplits(t *testing.T, domains []*Domain, h Holdout) {
+	t.Helper()
+	tested := map[string]bool{}
+	for _, s := range h.Splits {
+		if len(s.Train) == 0 || len(s.Test) == 0 {
+			t.Fatalf("%s: %d domains to train on, %d to test", h.Name, len(s.Train), len(s.Test))
+		}
+		trained := map[string]bool{}
+		for _, i := range s.Train {
+			trained[domains[i].Site] = true
+		}
+		for _, i := range s.Test {
+			d := domains[i]
+			tested[d.Site] = true
+			if trained[d.Site] || !d.Target || d.Synthetic {
+				t.Fatalf("%s: tests %+v; trained on its site: %t", h.Name, d, trained[d.Site])
+			}
+		}
+	}
+	if len(tested) != 200 {
+		t.Errorf("%s: %d sites tested, want 200", h.Name, len(tested))
+	}
+}
+
+func TestHoldOutSites(t *testing.T) {
+	t.Parallel()
+	domains := testDomains(t)
+	h := HoldOutSites(append(domains, &Domain{Synthetic: true}))
+	checkSplits(t, append(domains, &Domain{Synthetic: true}), h)
+	for _, s := range h.Splits {
+		if len(s.Train)+len(s.Test) != 401 {
+			t.Errorf("trains on %d domains and tests on %d, want 401 in all", len(s.Train), len(s.Test))
+		}
+	}
+}
+
+func TestHoldOutFamilies(t *testing.T) {
+	t.Parallel()
+	domains := append(testDomains(t), &Domain{Synthetic: true})
+	for _, h := range HoldOutFamilies(domains) {
+		checkSplits(t, domains, h)
+		for _, s := range h.Splits {
+			trained := map[string]bool{}
+			for _, i := range s.Train {
+				if domains[i].Synthetic {
+					t.Fatalf("%s: trains on a synthetic domain", h.Name)
+				}
+				trained[domains[i].Family] = true
+			}
+			for _, i := range s.Test {
+				d := domains[i]
+				absent := h.Name == "both absent" || h.Name == "bad sources absent" && d.Malicious ||
+					h.Name == "good sources absent" && !d.Malicious
+				if absent && trained[d.Family] {
+					t.Fatalf("%s: trains and tests on family %s", h.Name, d.Family)
+				}
+			}
+		}
+	}
+}
+
+func TestHoldOutEachFamily(t *testing.T) {
+	t.Parallel()
+	domains := append(testDomains(t), &Domain{Synthetic: true})
+	h := HoldOutEachFamily(domains)
+	if len(h.Splits) != 10 {
+		t.Fatalf("%d splits, want one for each of ten families", len(h.Splits))
+	}
+	checkSplits(t, domains, h)
+	for _, s := range h.Splits {
+		heldOut := domains[s.Test[0]].Family
+		trained := map[string]bool{}
+		for _, i := range s.Train {
+			if domains[i].Synthetic {
+				t.Fatalf("%s: trains on a synthetic domain", heldOut)
+			}
+			trained[domains[i].Family] = true
+		}
+		if trained[heldOut] || len(trained) != 9 {
+			t.Errorf("%s: trains on families %v, want the nine others", heldOut, trained)
+		}
+		for _, i := range s.Test {
+			if domains[i].Family != heldOut {
+				t.Fatalf("%s: tests on %+v", heldOut, domains[i])
+			}
+		}
+	}
+}
+
+func TestDeal(t *testing.T) {
+	t.Parallel()
+	got := Deal(map[string]int{"a": 19, "b": 8, "c": 7, "d": 6, "e": 5}, 4)
+	if len(got) != 5 || got["a"] != 0 || got["b"] != 1 || got["d"] != 3 || got["e"] != 3 {
+		t.Errorf("groups %v", got)
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	domains := testDomains(t)
+	h := HoldOutSites(domains)
+	lines := 0
+	splits := h.Run(domains, 2, func(indices []int32) func(int32) float64 {
+		return func(i int32) float64 { return float64(1000*len(indices)) + float64(i) }
+	}, func(string, ...any) { lines++ })
+	if lines != 4 {
+		t.Errorf("%d lines of progress, want 4", lines)
+	}
+	for n, split := range splits {
+		for i, s := range split {
+			at := h.Splits[n].Test[i]
+			if want := float64(1000*len(h.Splits[n].Train)) + float64(at); s.Domain != domains[at] || s.Score != want {
+				t.Fatalf("%s scores %v, want %v", s.Site, s.Score, want)
+			}
+		}
+	}
+}
+
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	bad, good := &Domain{Malicious: true}, &Domain{}
+	var domains []Scored
+	for i := range 200 {
+		domains = append(domains, Scored{good, float64(i)}) // 1% is two: 198 and 199
+	}
+	for _, score := range []float64{197.5, 198.5, 250, 10} {
+		domains = append(domains, Scored{bad, score})
+	}
+	q := Measure(domains)
+	if want := (198.0 + 199 + 200 + 10.5) / 800; math.Abs(q.AUC-want) > 1e-9 {
+		t.Errorf("AUC %v, want %v", q.AUC, want)
+	}
+	if q.Recall != 0.75 || q.Threshold != 197.5 {
+		t.Errorf("recall %v from %v on, want 0.75 from 197.5 on", q.Recall, q.Threshold)
+	}
+	if tied := Measure([]Scored{{good, 1}, {bad, 1}}); tied != (Quality{0.5, 0, math.Inf(1)}) {
+		t.Errorf("a tie gives %+v", tied)
+	}
+}
+
+func TestWriteSplits(t *testing.T) {
+	t.Parallel()
+	bad, good := &Domain{Malicious: true, Source: "reports", Category: "c"}, &Domain{Source: "list"}
+	var out strings.Builder
+	WriteSplits(&out, "name", [][]Scored{{{bad, 2}, {good, 1}}, {{bad, 12}, {good, 11}}, {{bad, 1}, {good, 1}}})
+	got := strings.Fields(out.String())
+	want := strings.Fields("split 1 2 1.0000 1.000 split 2 2 1.0000 1.000 split 3 2 0.5000 0.000 " +
+		"name 6 0.8333 0.667 share at or above the split's threshold, by source rows share " +
+		"bad reports c 3 0.667 good list 3 0.000")
+	if !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+}
+
+func TestLogistic(t *testing.T) {
+	t.Parallel()
+	for _, x := range []float64{-40, -30, -5, -0.5, 0, 0.5, 5, 30, 40} {
+		want := 1 / (1 + math.Exp(-min(max(x, -30), 30)))
+		if got := Logistic(x); math.Abs(got-want) > 1e-4 {
+			t.Errorf("Logistic(%v) = %v, want %v", x, got, want)
+		}
+	}
+}
+
+func TestWriteWords(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 100)
+	var out strings.Builder
+	if err := WriteWords(&out, []string{"a", long, strings.Repeat("b", 17), "c", "d"}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "a " + long + " " + strings.Repeat("b", 17) + "\nc d\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out.String(), want)
+	}
+}
+
+func TestParseRejects(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no target":      {nil, "want at least one -target"},
+		"stray argument": {[]string{"-target", "a", "b"}, "no other arguments"},
+		"no jobs":        {[]string{"-target", "a", "-jobs", "0"}, "-jobs of 1 or more"},
+		"unknown flag":   {[]string{"-speed", "9"}, "speed"},
+	} {
+		if _, err := Parse(tt.args, io.Discard, nil); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: error %v, want one that contains %q", name, err, tt.want)
+		}
+	}
+}
