@@ -12,7 +12,7 @@ import (
 var (
 	link     = regexp.MustCompile(`\]\(([^)#]+)(#[^)]*)?\)`)
 	testName = regexp.MustCompile(`\b(?:Test|Benchmark|Fuzz)[A-Z]\w+`)
-	runPath  = regexp.MustCompile("go (?:run|test) (\\./[\\w./-]+)")
+	runPath  = regexp.MustCompile(`go (?:run|test) (\./[\w./-]+)`)
 )
 
 // TestDocuments asserts that what the documents refer to exists: linked files, tests by name, and packages in commands.

@@ -16,11 +16,6 @@ func TestCases(t *testing.T) {
 	layertest.Open(t, ".").RunCases(t, Score)
 }
 
-func TestManifest(t *testing.T) {
-	t.Parallel()
-	layertest.Open(t, ".").CheckManifest(t, "domain", "domain", "email")
-}
-
 // TestVerdicts tests which names the layer can bring to review or block without the other layers.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()

@@ -16,11 +16,6 @@ func TestCases(t *testing.T) {
 	layertest.Open(t, ".").RunCases(t, Score)
 }
 
-func TestManifest(t *testing.T) {
-	t.Parallel()
-	layertest.Open(t, ".").CheckManifest(t, "email", "email")
-}
-
 // TestVerdicts tests what the points were chosen for: the verdict when no other layer says anything.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()

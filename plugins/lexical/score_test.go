@@ -17,11 +17,6 @@ func TestCases(t *testing.T) {
 	layertest.Open(t, ".").RunCases(t, Score)
 }
 
-func TestManifest(t *testing.T) {
-	t.Parallel()
-	layertest.Open(t, ".").CheckManifest(t, "lexical", "domain", "email")
-}
-
 // TestVerdicts checks that only a name near the top of the scale reaches review by itself, and that none is blocked.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()

@@ -13,11 +13,6 @@ func TestCases(t *testing.T) {
 	layertest.Open(t, ".").RunCases(t, Score)
 }
 
-func TestManifest(t *testing.T) {
-	t.Parallel()
-	layertest.Open(t, ".").CheckManifest(t, "similarity", "domain", "email")
-}
-
 // TestVerdicts checks that the layer alone never reaches review.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()

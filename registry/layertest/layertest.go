@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -73,13 +74,14 @@ func decode(t testing.TB, data []byte, into any) {
 }
 
 // RunCases runs layer on every case as a subtest, and then asserts that the cases raise every declared signal and read
-// every declared fact.
+// every declared fact. It also checks the manifest.
 func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 	t.Helper()
+	s.checkManifest(t)
 	if len(s.Cases) == 0 {
 		t.Fatal("no cases")
 	}
-	seen, asked := map[string]bool{}, map[string]bool{}
+	raised, read := map[string]bool{}, map[string]bool{}
 	for _, c := range s.Cases {
 		t.Run(c.Name, func(t *testing.T) {
 			parsed, err := entity.Parse(c.Type, c.Value, c.Country)
@@ -94,10 +96,10 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 					c.Value, got.Outcome, got.Score, c.Min, c.Max, got.Signals, parsed.Facts)
 			}
 			for _, s := range got.Signals {
-				seen[s.Code] = true
+				raised[s.Code] = true
 			}
 			for _, fact := range got.Read {
-				asked[fact] = true
+				read[fact] = true
 			}
 			for _, code := range c.Codes {
 				if !slices.ContainsFunc(got.Signals, func(s sdk.Signal) bool { return s.Code == code }) {
@@ -110,12 +112,12 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 		})
 	}
 	for _, declared := range s.Manifest.Signals {
-		if !seen[declared.Code] {
+		if !raised[declared.Code] {
 			t.Errorf("no case raises %s", declared.Code)
 		}
 	}
 	for _, fact := range s.Manifest.Facts {
-		if !asked[fact] {
+		if !read[fact] {
 			t.Errorf("fact %s is declared but never read", fact)
 		}
 	}
@@ -142,16 +144,17 @@ func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 	}
 }
 
-// CheckManifest asserts that the manifest has the given name and entities, a weight, and only parsed facts that exist.
+// checkManifest asserts that the manifest bears the folder's name, suggests a weight, and lists only facts that exist.
 // The host's tests check looked-up facts against the tables of their sources.
-func (s Suite) CheckManifest(t *testing.T, name string, entities ...string) {
+func (s Suite) checkManifest(t *testing.T) {
 	t.Helper()
-	m := s.Manifest
-	if m.Name != name || m.DefaultWeight <= 0 {
-		t.Errorf("the manifest is not that of %s, or has no weight: %+v", name, m)
+	folder, err := os.Getwd() // a test runs in its package's folder
+	if err != nil {
+		t.Fatal(err)
 	}
-	if !slices.Equal(m.Entities, entities) {
-		t.Errorf("the manifest lists the entities %v, want %v", m.Entities, entities)
+	m := s.Manifest
+	if m.Name != filepath.Base(folder) || m.DefaultWeight <= 0 {
+		t.Errorf("manifest.json names %s with weight %v, want the folder's name and a weight", m.Name, m.DefaultWeight)
 	}
 	for _, fact := range m.Facts {
 		group, _, _ := strings.Cut(fact, ".")
