@@ -78,22 +78,16 @@ func (s Suite) Labelled(t *testing.T, layer sdk.Layer, limits Limits) {
 	}
 }
 
-// Verdict returns the default lineup's verdict for an entity that the layer gives points, 0 to 100, and every other
-// layer 0.
+// Verdict returns the verdict for an entity that the layer gives points, 0 to 100, and every other layer 0: with the
+// default lineup's bias and bands, and the weight that the manifest suggests.
 func (s Suite) Verdict(t testing.TB, points int) check.Verdict {
 	t.Helper()
 	lineup, err := registry.DefaultLineup()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, l := range lineup.Layers {
-		if l.Layer == s.Manifest.Name {
-			outcome := check.Outcome{Contribution: l.Weight * float64(points) / 100}
-			return check.Fuse(lineup.Bias, check.Bands(lineup.Bands), []check.Outcome{outcome}).Verdict
-		}
-	}
-	t.Fatalf("the default lineup lacks layer %s", s.Manifest.Name)
-	return ""
+	outcome := check.Outcome{Contribution: s.Manifest.DefaultWeight * float64(points) / 100}
+	return check.Fuse(lineup.Bias, check.Bands(lineup.Bands), []check.Outcome{outcome}).Verdict
 }
 
 // CheckVerdict asserts that [Suite.Verdict] returns want for each number of points. Layers use it to test what their
