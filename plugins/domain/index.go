@@ -211,8 +211,7 @@ const radix = 0x01000193
 // pieceSalt separates the hashes of pieces by their names' length and limit and by their position j.
 func pieceSalt(letters, limit, j int) uint32 { return uint32(letters<<4|limit<<2|j) * 0x85ebca6b }
 
-// prefixHashes holds the polynomial hashes of all prefixes of a text. The hash of any part follows
-// from two of them.
+// prefixHashes holds the polynomial hashes of all prefixes of a text, which give the hash of any part.
 type prefixHashes [maxLetters*2 + 1]uint32
 
 // compute sets s for text.

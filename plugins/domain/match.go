@@ -16,7 +16,7 @@ const (
 	exact       form = iota // letter for letter
 	substituted             // with digits or non-ASCII letters that look alike, such as 1 for l
 	lookalike               // with other ASCII letters that look alike, such as rn for m
-	misspelt                // within the edit limit
+	misspelled              // within the edit limit
 )
 
 // match is a brand found in a label.
@@ -26,11 +26,11 @@ type match struct {
 	start     int // the brand is label[start:end]
 	end       int
 	form      form
-	edits     int  // edit distance of the skeletons, for misspelt
+	edits     int  // edit distance of the skeletons, for misspelled
 	typo      typo // for one edit
 	changes   int  // letters that differ, for substituted and lookalike
 	foreign   bool // for substituted: at least one letter is not ASCII
-	delimited bool // the brand is between separators, digits or ends of the label
+	delimited bool // the brand is between separators or ends of the label
 	around    surroundings
 }
 
@@ -65,7 +65,7 @@ func (m *match) hasStrayHyphen() bool {
 	return false
 }
 
-// isSplitByHyphen reports whether a misspelt brand has a hyphen away from the word boundaries of its name.
+// isSplitByHyphen reports whether a misspelled brand has a hyphen away from the word boundaries of its name.
 func (m *match) isSplitByHyphen() bool {
 	head, _, found := strings.Cut(m.written(), "-")
 	return found && !m.isWordBoundary(len(head)) && !m.isWordBoundary(len(head)-1) && !m.isWordBoundary(len(head)+1)
@@ -85,10 +85,10 @@ func (m *match) isWordBoundary(letters int) bool {
 	return false
 }
 
-// surroundings describes the rest of a label next to a brand.
+// surroundings describes the rest of a brand's label.
 type surroundings struct {
 	classes  bait.Class // of all bait words
-	onlyBait bool       // only bait words, separators and digits
+	onlyBait bool       // the rest consists of bait words and separators
 }
 
 // Classes of bait words, by how much they add to the suspicion about a brand next to them.
@@ -121,7 +121,7 @@ func surroundingsOf(label string, start, end int) surroundings {
 	return c
 }
 
-// setDelimited sets m.delimited.
+// setDelimited sets m.delimited from the bytes next to the brand.
 func (m *match) setDelimited() {
 	m.delimited = (m.start == 0 || isSeparator(m.label[m.start-1])) &&
 		(m.end == len(m.label) || isSeparator(m.label[m.end]))
@@ -132,7 +132,7 @@ func (m *match) setDelimited() {
 func (m *match) classify() bool {
 	m.around = surroundingsOf(m.label, m.start, m.end)
 	if m.edits > 0 {
-		m.form = misspelt
+		m.form = misspelled
 		return true
 	}
 	number := false
@@ -180,4 +180,5 @@ func onlySeparators(s string) bool {
 
 func isDigit(c byte) bool { return c >= '0' && c <= '9' }
 
+// isSeparator reports whether c separates words in a label.
 func isSeparator(c byte) bool { return c == '-' || c == '_' || isDigit(c) }

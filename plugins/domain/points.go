@@ -8,7 +8,16 @@ import (
 	"assay/plugins/internal/suffix"
 )
 
-// The points of each kind of imitation grow with how much more often reported names use it than legitimate names do.
+// finding is a brand found in a name, with its points. The points of each kind of imitation grow with how much more
+// often reported names use it than legitimate names do.
+type finding struct {
+	points     int    // for the imitation; 0 if the match is harmless
+	baitPoints int    // for bait words next to the brand
+	code       string // of the signal for points
+	match      match
+}
+
+func (f *finding) total() int { return f.points + f.baitPoints }
 
 // The layers lexical and patterns learn from the wording of names, so they score part of the same evidence: most of a
 // brand that is spelled out, less of a typo, and nothing of a lookalike, which they take for an ordinary name. This
@@ -30,18 +39,8 @@ func (f *finding) share() int {
 	return shareSpelled
 }
 
-func (f *finding) total() int { return f.points + f.baitPoints }
-
 // scale returns percent of points, rounded to the nearest integer.
 func scale(points, percent int) int { return (points*percent + 50) / 100 }
-
-// finding is a brand found in a name, with its points.
-type finding struct {
-	points     int    // for the imitation; 0 if the match is harmless
-	baitPoints int    // for bait words next to the brand
-	code       string // of the signal for points
-	match      match
-}
 
 // scoreMatch scores a brand in the label next to the suffix.
 func scoreMatch(h *host, m *match) finding {
@@ -61,7 +60,7 @@ func scoreMatch(h *host, m *match) finding {
 		return f
 	case m.form == exact:
 		f.scoreExact(h)
-	case m.form == misspelt:
+	case m.form == misspelled:
 		f.code = "domain:brand:typo"
 		f.points = typoPoints(h, m)
 	default:
@@ -200,7 +199,7 @@ func (f *finding) scoreSite(h *host) {
 		}
 	case m.form == exact:
 	case !m.isWholeLabel() && !m.isDotlessAddress():
-	case m.form != misspelt:
+	case m.form != misspelled:
 		f.code, f.points = "domain:brand:lookalike", 60
 		if letters >= 7 {
 			f.points = 75

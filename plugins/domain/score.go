@@ -71,8 +71,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 func findImitation(h *host) finding {
 	var best finding
 	var r reader
-	isSite := false                 // the name is that of a well-known site
-	contained := ""                 // key of a brand that the name spells exactly
+	// Whether the name is that of a well-known site, and the key of a brand that it spells exactly.
+	isSite, contained := false, ""
 	if !brand.IsCustomer(&h.Host) { // a customer does not choose the service's name
 		r.search(h.Name, func(m *match) {
 			isSite = isSite || m.Kind() == brand.Site && m.form == exact && m.isWholeLabel()

@@ -15,8 +15,8 @@ type reader struct {
 	baitCount int
 }
 
-// search calls visit for every brand that label contains, exactly, with confusable characters or misspelt. A label with
-// ß is read twice, because ß looks like b and spells ss.
+// search calls visit for every brand that label contains, exactly, with confusable characters or misspelled. A label
+// with ß is read twice, because ß looks like b and spells ss.
 func (r *reader) search(label string, visit func(*match)) {
 	r.searchReading(label, visit)
 	if strings.Contains(label, "ß") {

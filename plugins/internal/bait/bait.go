@@ -51,6 +51,7 @@ func pairSlot(text string) int {
 	return first*36 + second
 }
 
+// letterNumber numbers letters and digits from 0 to 35, and returns -1 for other bytes.
 func letterNumber(c byte) int {
 	switch {
 	case c >= 'a' && c <= 'z':
@@ -237,4 +238,5 @@ func splitPlural(label string, f Match) Match {
 	return f
 }
 
+// isEdge reports whether c separates words in a label.
 func isEdge(c byte) bool { return c == '-' || c == '_' || (c >= '0' && c <= '9') }
