@@ -105,9 +105,9 @@ func typoOf(written, key string) typo {
 		if doubled {
 			return typo{text: "letter " + mine + " doubled", likely: true}
 		}
-		beside := head > 0 && areNeighbours(mine[0], written[head-1]) ||
+		adjacent := head > 0 && areNeighbours(mine[0], written[head-1]) ||
 			head+1 < len(written) && areNeighbours(mine[0], written[head+1])
-		return typo{text: "extra " + describeLetters(mine), likely: beside}
+		return typo{text: "extra " + describeLetters(mine), likely: adjacent}
 	case len(mine) == 0 && len(theirs) == 1:
 		return typo{text: "letter " + theirs + " missing", likely: true}
 	case len(mine) == 1 && len(theirs) == 1:

@@ -20,7 +20,7 @@ type scriptProfile struct {
 	rareLetter      rune      // the first rare letter, or 0
 }
 
-// profileOf counts the letters of label, which may hold U-label characters.
+// profileOf counts the letters of label, a U-label.
 func profileOf(label string) scriptProfile {
 	s := scriptProfile{label: label, common: anyScript}
 	for _, r := range label {
@@ -87,7 +87,7 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 	if !strings.Contains(h.ASCII, "xn--") {
 		return 0
 	}
-	var uncommon, whole scriptProfile
+	var rareLabel, wholeLabel scriptProfile
 	rest, more := h.Subdomain, h.Subdomain != ""
 	for label := h.Name; ; {
 		s := profileOf(label)
@@ -95,10 +95,10 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 		case s.mixesScripts():
 			c.Signal(60, "domain:homograph:mixed_scripts", s.describeMixture())
 			return 60
-		case s.rareLetter != 0 && uncommon.rareLetter == 0:
-			uncommon = s
+		case s.rareLetter != 0 && rareLabel.rareLetter == 0:
+			rareLabel = s
 		case s.isWholeScriptConfusable() && !usesOtherScripts(h.TLD):
-			whole = s
+			wholeLabel = s
 		}
 		if !more {
 			break
@@ -107,15 +107,14 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 	}
 	switch {
 	case brandSignalled:
-	case uncommon.rareLetter != 0:
-		letters, _ := asASCII(uncommon.rareLetter)
-		c.Signal(40, "domain:homograph:rare_letter", quote.Of(uncommon.label)+" is spelt with "+
-			describeRune(uncommon.rareLetter)+
-			", a letter of hardly any language's spelling that looks like "+letters)
+	case rareLabel.rareLetter != 0:
+		letters, _ := asASCII(rareLabel.rareLetter)
+		c.Signal(40, "domain:homograph:rare_letter", quote.Of(rareLabel.label)+" is spelt with "+
+			describeRune(rareLabel.rareLetter)+", a letter of hardly any language's spelling that looks like "+letters)
 		return 40
-	case whole.label != "":
-		c.Signal(15, "domain:homograph:whole_script", quote.Of(whole.label)+" is written in "+whole.common.name()+
-			", yet reads as Latin letters throughout: "+quote.Of(whole.ascii()))
+	case wholeLabel.label != "":
+		c.Signal(15, "domain:homograph:whole_script",
+			quote.Of(wholeLabel.label)+" is written in "+wholeLabel.common.name()+", yet reads as Latin letters throughout: "+quote.Of(wholeLabel.ascii()))
 		return 15
 	}
 	return 0

@@ -5,7 +5,8 @@
 package main
 
 // confusables has a record for every character of a label that looks like ASCII, in order: the
-// character, the letters or digit that it looks like, and a byte for the way it does (see likenessOf).
+// character, the letters or digit that it looks like and, unless its likeness is identical, a byte for the likeness
+// (see likenessOf).
 const confusables = "" +
 	"\u00a1i\u00a2c'\u00a5y'\u00b7-\u00d7x\u00dfss'\u00e0a'\u00e1a'\u00e2a'\u00e3a'\u00e4a'\u00e5a'\u00e6ae\u00e7c'" +
 	"\u00e8e'\u00e9e'\u00eae'\u00ebe'\u00eci'\u00edi'\u00eei'\u00efi'\u00f0d~\u00f1n'\u00f2o'\u00f3o'\u00f4o'\u00f5o'" +

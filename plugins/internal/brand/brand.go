@@ -62,7 +62,7 @@ func At(i int) *Brand {
 		}
 		i -= len(table)
 	}
-	panic("brand: no such brand")
+	panic("brand: index out of range")
 }
 
 // Relation is how a domain is related to a brand.

@@ -68,10 +68,10 @@ func TypoPoints(suffix string) int {
 	return 0
 }
 
-// Odds returns the log odds, in tenths of the natural logarithm, that a name under a top-level domain is reported
-// rather than legitimate: at 10 they are e times the average, and below 0 they are lower than the average. They come
-// from a logistic regression that also included the wording of names, with every list of reports weighted by the square
-// root of its length. The domain of a country that only one list reports has the odds of its region.
+// Odds returns how much more frequent a top-level domain is among reported names than among legitimate ones, in tenths
+// of the natural logarithm: 10 if it is e times as frequent, negative if it is less frequent. The values come from a
+// logistic regression that also included the wording of names, with every list of reports weighted by the square root
+// of its length. The domain of a country that only one list reports has the value of its region.
 func Odds(tld string) int {
 	switch tld {
 	case "cyou", "hair", "mom":

@@ -15,22 +15,20 @@ func TestRiskPoints(t *testing.T) {
 		tld  string
 		want int
 	}{
-		"often reported":          {"cyou", 27},
-		"reported":                {"xyz", 14},
-		"generic":                 {"com", 0},
-		"country":                 {"de", 0},
-		"internationalised":       {"xn--p1ai", 0},
-		"empty":                   {"", 0},
-		"part of a listed suffix": {"you", 0},
-		"start of a listed one":   {"to", 0},
-		"an entry as written":     {"top:22", 0},
-		"two entries":             {"cyou:27 shop", 0},
+		"often reported":           {"cyou", 27},
+		"reported":                 {"xyz", 14},
+		"generic":                  {"com", 0},
+		"country":                  {"de", 0},
+		"internationalised":        {"xn--p1ai", 0},
+		"empty":                    {"", 0},
+		"part of a listed suffix":  {"you", 0},
+		"start of a listed suffix": {"to", 0},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := RiskPoints(tt.tld); got != tt.want {
-				t.Errorf("Risk(%q) = %d, want %d", tt.tld, got, tt.want)
+				t.Errorf("RiskPoints(%q) = %d, want %d", tt.tld, got, tt.want)
 			}
 		})
 	}
@@ -71,7 +69,7 @@ func TestTypoPoints(t *testing.T) {
 	t.Parallel()
 	for suffix, want := range map[string]int{"cm": 75, "om": 75, "ne": 75, "co": 60, "com": 0, "co.uk": 0, "": 0} {
 		if got := TypoPoints(suffix); got != want {
-			t.Errorf("Slip(%q) = %d, want %d", suffix, got, want)
+			t.Errorf("TypoPoints(%q) = %d, want %d", suffix, got, want)
 		}
 	}
 }
@@ -81,7 +79,7 @@ func TestHasTenants(t *testing.T) {
 	for registrable, want := range map[string]bool{"zendesk.com": true, "endesk.com": false, "google.com": false,
 		"": false} {
 		if got := HasTenants(registrable); got != want {
-			t.Errorf("Tenants(%q) = %v, want %v", registrable, got, want)
+			t.Errorf("HasTenants(%q) = %v, want %v", registrable, got, want)
 		}
 	}
 }
@@ -232,7 +230,7 @@ func TestSplitSite(t *testing.T) {
 			t.Parallel()
 			name, rest, ok := SplitSite(tt.registrable, tt.subdomain)
 			if name != tt.name || rest != tt.rest || ok != tt.ok {
-				t.Errorf("Site(%q, %q) = %q, %q, %v", tt.registrable, tt.subdomain, name, rest, ok)
+				t.Errorf("SplitSite(%q, %q) = %q, %q, %v", tt.registrable, tt.subdomain, name, rest, ok)
 			}
 		})
 	}

@@ -191,8 +191,8 @@ func (d *unicodeData) augmentedScripts(r rune) uint64 {
 	return set
 }
 
-// maxSharingScripts is the number of scripts that may share a character, such as a Vedic sign, before it counts as a
-// character of any script.
+// maxSharingScripts is the largest number of scripts that share a character. If more do, as with Vedic signs, it counts
+// as a character of any script.
 const maxSharingScripts = 5
 
 // goSource returns the tables as Go source.
@@ -254,7 +254,8 @@ package main
 const (
 	textTable        = "\n%s\nconst %s = \"\" +\n%s\n"
 	aboutConfusables = `// confusables has a record for every character of a label that looks like ASCII, in order: the
-// character, the letters or digit that it looks like, and a byte for the way it does (see likenessOf).`
+// character, the letters or digit that it looks like and, unless its likeness is identical, a byte for the likeness
+// (see likenessOf).`
 	aboutRanges = `// scriptRanges has a record for every character whose scripts differ from those of the character
 // before, in order: the character and the index in scriptSets, counted from '!'.`
 	aboutSets = `// scriptSets holds sets of the scripts in scriptNames, 0 for a character of any script.`
