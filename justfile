@@ -38,7 +38,7 @@ bench-compare *args:
 fuzz package target time="60s":
     go test -run '^$' -fuzz '^{{target}}$' -fuzztime {{time}} {{package}}
 
-# Fuzz every target for a few seconds
+# Fuzz every target for a few seconds; KEEP=6 adds what it finds to the corpora in testdata
 fuzz-all time="3s":
     bash .ci/fuzz {{time}}
 

@@ -31,6 +31,18 @@ func TestParsePIDFile(t *testing.T) {
 	}
 }
 
+// A process number of 0 or less would signal whole groups of processes.
+func FuzzParsePIDFile(f *testing.F) {
+	f.Add("812\n/d\n17\n5433\n\n127.0.0.1\n   1  0\nready   \n")
+	f.Add("-1")
+	f.Add("99999999999999999999\n")
+	f.Fuzz(func(t *testing.T, text string) {
+		if pid, port := parsePIDFile(text); pid < 0 || port < 0 || port > 65535 {
+			t.Errorf("parsePIDFile(%q) = %d, %d", text, pid, port)
+		}
+	})
+}
+
 func TestIsPostmasterOfThisFolder(t *testing.T) {
 	t.Parallel()
 	c := mustOpen(t, Config{Dir: existing(t)})
