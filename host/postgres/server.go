@@ -43,7 +43,8 @@ func (c *Cluster) control(ctx context.Context, action string, options ...string)
 	}
 	defer func() { _ = out.Close() }()
 	cmd := c.account.command(ctx, filepath.Join(c.bin, "pg_ctl"),
-		append([]string{action, "-D", c.data, "-s", "-w"}, options...)...)
+		append([]string{action, "-D", ".", "-s", "-w"}, options...)...)
+	cmd.Dir = c.data // pg_ctl passes -D through a shell, so the path must not be part of it
 	cmd.Stdout, cmd.Stderr = out, out
 	// An interrupted "pg_ctl start" passes SIGINT on to the Postgres that it started.
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
