@@ -114,7 +114,8 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 		return 40
 	case wholeLabel.label != "":
 		c.Signal(15, "domain:homograph:whole_script",
-			quote.Of(wholeLabel.label)+" is written in "+wholeLabel.common.name()+", yet reads as Latin letters throughout: "+quote.Of(wholeLabel.ascii()))
+			quote.Of(wholeLabel.label)+" is written in "+wholeLabel.common.name()+
+				", yet reads as Latin letters throughout: "+quote.Of(wholeLabel.ascii()))
 		return 15
 	}
 	return 0
