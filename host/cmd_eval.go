@@ -75,8 +75,8 @@ func (cmd *evalCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 		} else {
 			err = report.WriteText(t.out)
 		}
-		if lost := report.Lost(); err == nil && lost > 0 {
-			return fmt.Errorf("a layer failed %d times, so the report does not measure the lineup: see its notes", lost)
+		if failures := report.Failures(); err == nil && failures > 0 {
+			return fmt.Errorf("a layer failed %d times, so the report does not measure the lineup: see its notes", failures)
 		}
 		return err
 	})

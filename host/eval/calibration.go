@@ -2,17 +2,17 @@ package eval
 
 import "math"
 
-// Calibration is how far score/100 can be read as a chance.
+// Calibration measures how well score/100 estimates the probability that a value is malicious.
 type Calibration struct {
-	Prevalence Number `json:"prevalence"` // the share of malicious rows that it is reckoned for
-	// mean squared difference between score/100 and the label; 0 is best (Brier 1950)
+	Prevalence Number `json:"prevalence"` // the assumed share of malicious rows
+	// mean squared difference between score/100 and the label; 0 is best (Brier, 1950)
 	Brier Number `json:"brier"`
-	// mean difference between score/100 and the share of malicious rows, over the bins (Naeini et al. 2015)
+	// mean difference between score/100 and the share of malicious rows, over the bins (Naeini et al., 2015)
 	ECE  Number        `json:"ece"`
 	Bins []Reliability `json:"bins"`
 }
 
-// Reliability is one bin of scores.
+// Reliability compares predictions with labels for a bin of scores.
 type Reliability struct {
 	From      int    `json:"from"` // lowest score
 	To        int    `json:"to"`   // highest score
@@ -23,8 +23,8 @@ type Reliability struct {
 
 const calibrationBins = 10
 
-// calibrate compares scores (0 to 100) with labels. With a prevalence other than 0, rows count as if that share of them
-// were malicious: a file for measuring holds far more of them than life does.
+// calibrate compares scores (0 to 100) with labels. A prevalence other than 0 reweights the rows to that share of
+// malicious ones, because labelled files contain more of them than production.
 func calibrate(scores []float64, malicious []bool, prevalence float64) Calibration {
 	positives := 0
 	for _, m := range malicious {
@@ -33,9 +33,9 @@ func calibrate(scores []float64, malicious []bool, prevalence float64) Calibrati
 		}
 	}
 	share := float64(positives) / float64(len(malicious))
-	up, down := 1.0, 1.0 // what a malicious and a benign row count
+	maliciousWeight, benignWeight := 1.0, 1.0
 	if prevalence > 0 && share > 0 && share < 1 {
-		up, down, share = prevalence/share, (1-prevalence)/(1-share), prevalence
+		maliciousWeight, benignWeight, share = prevalence/share, (1-prevalence)/(1-share), prevalence
 	}
 	type sums struct {
 		n                           int
@@ -44,9 +44,9 @@ func calibrate(scores []float64, malicious []bool, prevalence float64) Calibrati
 	var bins [calibrationBins]sums
 	brier, total := 0.0, 0.0
 	for i, s := range scores {
-		weight, label := down, 0.0
+		weight, label := benignWeight, 0.0
 		if malicious[i] {
-			weight, label = up, 1
+			weight, label = maliciousWeight, 1
 		}
 		p := s / 100
 		brier += weight * (p - label) * (p - label)

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Curve is how a score tells malicious rows from benign ones: how many of each have each score.
+// Curve is the ROC curve of a score. It contains the number of malicious and benign rows with each score.
 type Curve struct {
 	steps             []step // highest score first
 	benign, malicious int
@@ -17,7 +17,7 @@ type step struct {
 	benign, malicious int
 }
 
-// NewCurve sorts scores, each with its row's label. A higher score is to mean more malicious.
+// NewCurve returns the curve of scores and their rows' labels. Higher scores are more suspicious.
 func NewCurve(scores []float64, malicious []bool) *Curve {
 	order := make([]int, len(scores))
 	for i := range order {
@@ -52,19 +52,18 @@ func NewCurve(scores []float64, malicious []bool) *Curve {
 // z95 is the normal distribution's 97.5% point, for two-sided intervals of 95%.
 const z95 = 1.959963984540054
 
-// AUC is the area under the ROC curve: the chance that a malicious row scores higher than a benign one, a tie counting
-// half; with its 95% interval by DeLong, DeLong and Clarke-Pearson (Biometrics 44, 1988), held to 0..1. It is NaN
-// without rows of both labels; the interval is NaN when one label has a single row.
+// AUC returns the area under the ROC curve: the probability that a malicious row scores higher than a benign one, with
+// ties counted as half. The 95% interval is by DeLong, DeLong and Clarke-Pearson (Biometrics 44, 1988), clamped to 0..1.
+// The area is NaN without rows of both labels, and the interval is NaN if a label has a single row.
 //
-// The interval takes rows to be independent. Rows of one source resemble each other, so it is a lower bound of the
-// doubt.
+// The interval assumes independent rows. Rows of one source resemble each other, so the true interval is wider.
 func (c *Curve) AUC() (auc float64, interval Interval) {
 	n, m := float64(c.benign), float64(c.malicious)
 	if n == 0 || m == 0 {
 		return math.NaN(), Interval{Number(math.NaN()), Number(math.NaN())}
 	}
-	// The placements: for a malicious row, the share of benign rows below it (ties half); for a benign row, the share
-	// of malicious rows above it. Their means are the AUC, and their variances give that of the AUC.
+	// The placement of a malicious row is the share of benign rows below it, that of a benign row the share of malicious
+	// rows above it, with ties counted as half. The mean of either is the AUC, and their variances give its variance.
 	var sum, sumMalicious, sumBenign float64
 	each := func(do func(malicious, benign, placed, placedBenign float64)) {
 		above, below := 0.0, n
@@ -85,16 +84,16 @@ func (c *Curve) AUC() (auc float64, interval Interval) {
 	return auc, Interval{Number(max(0, auc-half)), Number(min(1, auc+half))}
 }
 
-// Point is one way to draw the line: everything from a threshold on is called malicious.
+// Point is a point of the ROC curve: the outcome if all rows with scores at or above a threshold are flagged.
 type Point struct {
-	Threshold float64 // NaN when no threshold will do
-	Recall    float64 // share of malicious rows from the threshold on
-	FPR       float64 // share of benign rows from the threshold on
+	Threshold float64 // NaN if no threshold meets the limit
+	Recall    float64 // share of malicious rows flagged
+	FPR       float64 // share of benign rows flagged
 }
 
-// At returns the lowest threshold that calls at most the share fpr of the benign rows malicious. Rows of one score
-// stand or fall together: where a tie would go beyond fpr it is left out whole, so what is promised can be set as a
-// threshold. When already the highest score goes beyond, the recall is 0. It is NaN without rows of both labels.
+// At returns the point with the lowest threshold that flags at most the share fpr of the benign rows. Rows with equal
+// scores are flagged together. If even the highest score flags too many, the threshold is NaN and the recall is 0. All
+// fields are NaN without rows of both labels.
 func (c *Curve) At(fpr float64) Point {
 	if c.benign == 0 || c.malicious == 0 {
 		return Point{math.NaN(), math.NaN(), math.NaN()}
@@ -113,7 +112,7 @@ func (c *Curve) At(fpr float64) Point {
 	return p
 }
 
-// Points returns the whole ROC curve, from nothing called malicious to everything.
+// Points returns the points of the ROC curve, from the one that flags no row to the one that flags all.
 func (c *Curve) Points() []Point {
 	points := []Point{{Threshold: math.Inf(1)}}
 	benign, malicious := 0, 0
@@ -126,13 +125,13 @@ func (c *Curve) Points() []Point {
 	return points
 }
 
-// replicates is how often Bootstrap draws: the usual number for percentile intervals (Efron and Tibshirani 1993,
-// section 13.3).
+// replicates is the number of samples that Bootstrap draws, as is common for percentile intervals (Efron and Tibshirani,
+// An Introduction to the Bootstrap, 1993, section 13.3).
 const replicates = 1000
 
-// Bootstrap returns the 95% percentile interval of the recall at each of the given shares of false positives: rows are
-// drawn anew with replacement, malicious and benign ones apart, and the threshold is found anew, since it hangs on few
-// benign rows. The seed is fixed, so the same rows give the same interval.
+// Bootstrap returns the 95% percentile interval of the recall at each of the given false positive rates. Each sample
+// draws malicious and benign rows separately, with replacement, and determines its own threshold, because the threshold
+// depends on few benign rows. The seed is fixed, so the same rows give the same intervals.
 func (c *Curve) Bootstrap(fprs ...float64) []Interval {
 	intervals := make([]Interval, len(fprs))
 	if c.benign == 0 || c.malicious == 0 {
@@ -141,7 +140,7 @@ func (c *Curve) Bootstrap(fprs ...float64) []Interval {
 		}
 		return intervals
 	}
-	var benign, malicious []int32 // a row's step
+	var benign, malicious []int32 // the index of each row's step
 	for i, s := range c.steps {
 		benign = append(benign, slices.Repeat([]int32{int32(i)}, s.benign)...)
 		malicious = append(malicious, slices.Repeat([]int32{int32(i)}, s.malicious)...)
@@ -170,7 +169,7 @@ func (c *Curve) Bootstrap(fprs ...float64) []Interval {
 	return intervals
 }
 
-// Wilson is the 95% score interval of a share of k among n (Wilson, JASA 22, 1927). It is NaN when n is 0.
+// Wilson returns the 95% score interval of the proportion k/n (Wilson, JASA 22, 1927). It is NaN if n is 0.
 func Wilson(k, n int) Interval {
 	if n == 0 {
 		return Interval{Number(math.NaN()), Number(math.NaN())}

@@ -8,7 +8,7 @@ import (
 	"assay/host/eval"
 )
 
-// curveOf makes a curve of the scores of benign and malicious rows.
+// curveOf returns the curve of the scores of benign and malicious rows.
 func curveOf(benign, malicious []float64) *eval.Curve {
 	scores := append(append([]float64{}, benign...), malicious...)
 	labels := make([]bool, len(scores))
@@ -31,13 +31,13 @@ func TestAUC(t *testing.T) {
 		benign, malicious []float64
 		auc, low, high    float64
 	}{
-		// By hand: of the four pairs three are in order; the placements are 1 and 1/2 for both labels, so the variance
-		// is 1/8/2 + 1/8/2.
+		// Three of four pairs are in order. The placements are 1 and 1/2 for both labels, so the variance is
+		// 1/8/2 + 1/8/2.
 		{"three of four pairs", []float64{.1, .4}, []float64{.35, .8}, .75, .75 - 1.959963984540054*math.Sqrt(.125), 1},
-		{"told apart wholly", []float64{1, 2}, []float64{3, 4}, 1, 1, 1},
-		{"told apart the wrong way", []float64{3, 4}, []float64{1, 2}, 0, 0, 0},
-		{"all the same", []float64{5, 5, 5}, []float64{5, 5}, .5, .5, .5},
-		// Ties count half: (1 + .5 + .5 + 0) / 4. The interval is held to what an area can be.
+		{"fully separated", []float64{1, 2}, []float64{3, 4}, 1, 1, 1},
+		{"separated in reverse", []float64{3, 4}, []float64{1, 2}, 0, 0, 0},
+		{"all equal", []float64{5, 5, 5}, []float64{5, 5}, .5, .5, .5},
+		// Ties count as half: (1 + .5 + .5 + 0) / 4. The interval is clamped to 0..1.
 		{"ties", []float64{1, 2}, []float64{2, 1}, .5, 0, 1},
 		{"one of each", []float64{1}, []float64{2}, 1, undefined, undefined},
 		{"no malicious rows", []float64{1, 2}, nil, undefined, undefined, undefined},
@@ -54,7 +54,7 @@ func TestAUC(t *testing.T) {
 	}
 }
 
-// TestAUCByDefinition holds the area and its variance to their definitions, pair by pair.
+// TestAUCByDefinition compares the area and its variance with their definitions over all pairs.
 func TestAUCByDefinition(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(7, 7))
@@ -103,7 +103,7 @@ func moments(of []float64) (mean, variance float64) {
 	return mean, variance
 }
 
-// TestAUCInterval holds DeLong's interval to one by bootstrap, which knows nothing of placements.
+// TestAUCInterval compares DeLong's interval with a bootstrap interval.
 func TestAUCInterval(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(8, 8))
@@ -144,15 +144,15 @@ func TestRecallAtFalsePositives(t *testing.T) {
 		name                   string
 		benign, malicious      []float64
 		fpr                    float64
-		recall, threshold, got float64 // got: the share of false positives that the threshold gives
+		recall, threshold, got float64 // got: the false positive rate at the threshold
 	}{
-		{"one benign row may go", hundred, []float64{98, 98.5, 99, 100}, .01, .75, 98.5, .01},
+		{"one benign row allowed", hundred, []float64{98, 98.5, 99, 100}, .01, .75, 98.5, .01},
 		{"a threshold between benign rows", hundred, []float64{98.5, 97}, .01, .5, 98.5, .01},
-		{"none may go", hundred, []float64{99, 99.5}, .001, .5, 99.5, 0},
-		{"a tie that would go beyond is left out whole", []float64{1, 1, 5, 5}, []float64{5, 5, 9}, .25, 1.0 / 3, 9, 0},
-		{"a tie that may stay", []float64{1, 1, 5, 5}, []float64{5, 5, 9}, .5, 1, 5, .5},
-		{"the highest score goes beyond", []float64{9, 9}, []float64{9, 9}, .01, 0, undefined, 0},
-		{"everything may go", []float64{1, 2}, []float64{0}, 1, 1, 0, 1},
+		{"no benign row allowed", hundred, []float64{99, 99.5}, .001, .5, 99.5, 0},
+		{"tied rows exceed the limit", []float64{1, 1, 5, 5}, []float64{5, 5, 9}, .25, 1.0 / 3, 9, 0},
+		{"tied rows within the limit", []float64{1, 1, 5, 5}, []float64{5, 5, 9}, .5, 1, 5, .5},
+		{"the highest score exceeds the limit", []float64{9, 9}, []float64{9, 9}, .01, 0, undefined, 0},
+		{"all rows allowed", []float64{1, 2}, []float64{0}, 1, 1, 0, 1},
 		{"no malicious rows", []float64{1}, nil, .01, undefined, undefined, undefined},
 		{"no benign rows", nil, []float64{1}, .01, undefined, undefined, undefined},
 	} {
@@ -166,7 +166,7 @@ func TestRecallAtFalsePositives(t *testing.T) {
 	}
 }
 
-// TestBootstrap: where the threshold cannot move, recall is a share of independent rows, whose interval is known.
+// If the threshold is the same in all samples, recall is a binomial proportion with a known interval.
 func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	benign, malicious := make([]float64, 500), make([]float64, 400)
@@ -177,7 +177,7 @@ func TestBootstrap(t *testing.T) {
 	first, again := c.Bootstrap(.01, .001), c.Bootstrap(.01, .001)
 	for i := range first {
 		if first[i] != again[i] {
-			t.Errorf("drawn twice: %v and %v", first[i], again[i])
+			t.Errorf("two calls returned %v and %v", first[i], again[i])
 		}
 	}
 	half := 1.96 * math.Sqrt(.25*.75/400)
@@ -186,11 +186,11 @@ func TestBootstrap(t *testing.T) {
 		t.Errorf("%v to %v, want about %v to %v", low, high, .25-half, .25+half)
 	}
 	if none := curveOf(benign, nil).Bootstrap(.01); none[0][0].Defined() {
-		t.Errorf("of benign rows alone: %v", none)
+		t.Errorf("interval %v for benign rows only", none)
 	}
 }
 
-// TestWilson holds to values of Newcombe, Statistics in Medicine 17 (1998), table I.
+// The values are from Newcombe, Statistics in Medicine 17 (1998), table I.
 func TestWilson(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -205,6 +205,6 @@ func TestWilson(t *testing.T) {
 		}
 	}
 	if i := eval.Wilson(0, 0); i[0].Defined() || i[1].Defined() {
-		t.Errorf("of none: %v", i)
+		t.Errorf("interval %v for no rows", i)
 	}
 }

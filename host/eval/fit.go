@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -10,55 +11,55 @@ import (
 	"assay/registry"
 )
 
-// FitOptions says how weights are fitted.
+// FitOptions are the options of [FitLineup].
 type FitOptions struct {
-	L2         float64 // penalty on the squares of weights
-	Prevalence float64 // the share of fraud in life that the scores are to mean, at first for every type
-	ReviewFPR  float64 // at most this share of a type's benign rows may be reviewed or blocked
-	BlockFPR   float64 // at most this share may be blocked
+	L2         float64 // penalty on the sum of the squared weights
+	Prevalence float64 // the share of fraud in production, initially for every type
+	ReviewFPR  float64 // maximum share of a type's benign rows that are reviewed or blocked
+	BlockFPR   float64 // maximum share of a type's benign rows that are blocked
 }
 
-// Fit is a fitted fusion.
+// Fit is the result of [FitLineup].
 type Fit struct {
 	Bias     float64    `json:"bias"`
-	Weights  []float64  `json:"weights"`     // by index into Lineup.Layers
-	Rows     int        `json:"rows"`        // that it was fitted to
-	Dropped  int        `json:"dropped"`     // rows that were refused, or that a layer was lost on
-	BiasKept bool       `json:"bias_kept"`   // as some type that the lineup scores has no rows
-	Kept     []string   `json:"layers_kept"` // layers that had nothing to say of these rows, and keep their weights
-	Folds    int        `json:"folds"`       // of the cross-validation
-	Types    []*FitType `json:"types"`       // in the order of entity.Types, those with rows
+	Weights  []float64  `json:"weights"`     // by index into Model.Layers
+	Rows     int        `json:"rows"`        // number of rows fitted to
+	Dropped  int        `json:"dropped"`     // number of rows with invalid values or failed layers
+	BiasKept bool       `json:"bias_kept"`   // the rows lack a type that the lineup scores
+	Kept     []string   `json:"layers_kept"` // layers that scored none of the rows and keep their weights
+	Folds    int        `json:"folds"`       // number of folds of the cross-validation
+	Types    []*FitType `json:"types"`       // types with rows, in the order of entity.Types
 }
 
-// FitType is how the fitted fusion does on one type.
+// FitType is the quality of the fit for one type.
 type FitType struct {
 	Type      entity.Type `json:"type"`
 	N         int         `json:"n"`
 	Positives int         `json:"positives"`
-	// that the type was fitted for: the wanted one, or less where the bands asked for it
+	// FitOptions.Prevalence, or less to meet the limits on false positives
 	Prevalence Number `json:"prevalence"`
-	// whether the shares of false positives at the bands hold, on the rows fitted to
+	// whether the rows fitted to meet the limits on false positives
 	TargetsMet bool     `json:"targets_met"`
-	SplitNames []string `json:"split_sources,omitempty"`
-	Before     Figures  `json:"before"`      // with the weights as they were
-	Fitted     Figures  `json:"fitted"`      // on the rows that were fitted to
-	OutOfFold  Figures  `json:"out_of_fold"` // every row by weights that saw no row of its source
+	SplitNames []string `json:"split_sources,omitempty"` // sources split at random in the cross-validation
+	Before     Figures  `json:"before"`                  // with the original weights
+	Fitted     Figures  `json:"fitted"`                  // with the new weights, on the rows fitted to
+	OutOfFold  Figures  `json:"out_of_fold"`             // each row with weights fitted without its source
 }
 
-// MostWeight bounds weights, and the bias both ways.
-const MostWeight = registry.MaxWeight
+// MaxWeight is the maximum of weights. The bias is from -MaxWeight to MaxWeight.
+const MaxWeight = registry.MaxWeight
 
 // FitLineup fits weights and bias to scored rows by logistic regression.
 //
-// A file for fitting holds more fraud than life does, so its rows are weighed: within a type, malicious ones count as
-// the wanted prevalence and benign ones as the rest, and each type counts the same (the weighted estimator for samples
-// drawn by outcome: Manski and Lerman, Econometrica 45, 1977; King and Zeng, Political Analysis 9, 2001). Bias and
-// bands are one for all types. Where a type's benign rows reach a band more often than they may, its prevalence is
-// lowered by a tenth of log-odds and all is fitted anew, until the bands hold for every type: so a type with weak
-// layers pays for it with its own recall, and not with that of the others.
+// Labelled files contain more fraud than production, so rows are weighted: within a type, the weights of malicious rows
+// sum to the prevalence and those of benign rows to the rest (the weighted estimator for samples drawn by outcome:
+// Manski and Lerman, Econometrica 45, 1977; King and Zeng, Political Analysis 9, 2001). Every type weighs the same. All
+// types share the bias and the bands. While a type's benign rows exceed a limit on false positives, its prevalence is
+// lowered by a factor of exp(-0.1) in odds and everything is fitted again. So a type with weak layers loses recall, and
+// the other types don't.
 //
-// When the rows lack a type that the lineup scores, the bias stays as it is: to move it would move what nobody has
-// measured.
+// If the rows lack a type that the lineup scores, the bias is kept, because changing it would change the scores of that
+// type without a measurement.
 func FitLineup(lineup Model, scored []Scored, o FitOptions) (*Fit, error) {
 	s, err := newSample(lineup, scored)
 	if err != nil {
@@ -77,7 +78,7 @@ func FitLineup(lineup Model, scored []Scored, o FitOptions) (*Fit, error) {
 	for _, t := range s.types {
 		ft := &FitType{Type: t, Prevalence: Number(prevalence[t]), TargetsMet: met[t], SplitNames: split[t]}
 		var labels []bool
-		var before, after, held []float64
+		var before, fitted, heldOut []float64
 		for i, r := range s.rows {
 			if r.Type != t {
 				continue
@@ -88,38 +89,38 @@ func FitLineup(lineup Model, scored []Scored, o FitOptions) (*Fit, error) {
 			}
 			labels = append(labels, r.Malicious)
 			before = append(before, float64(lineup.score(lineup.logOdds(r, -1))))
-			after = append(after, float64(lineup.score(s.patterns[s.patternOf[i]].logOdds(x))))
-			held = append(held, float64(lineup.score(outOfFold[i])))
+			fitted = append(fitted, float64(lineup.score(s.patterns[s.patternOf[i]].logOdds(x))))
+			heldOut = append(heldOut, float64(lineup.score(outOfFold[i])))
 		}
-		ft.Before, ft.Fitted, ft.OutOfFold = figures(NewCurve(before, labels), lineup.Bands),
-			figures(NewCurve(after, labels), lineup.Bands), figures(NewCurve(held, labels), lineup.Bands)
+		ft.Before = figures(NewCurve(before, labels), lineup.Bands)
+		ft.Fitted = figures(NewCurve(fitted, labels), lineup.Bands)
+		ft.OutOfFold = figures(NewCurve(heldOut, labels), lineup.Bands)
 		f.Types = append(f.Types, ft)
 	}
 	return f, nil
 }
 
-// sample is rows ready to be fitted to. Rows of one type and label that the layers score alike are one pattern.
+// sample is a set of rows to fit to. Rows with the same type, label and layer scores share a pattern.
 type sample struct {
 	lineup    Model
 	types     []entity.Type
 	rows      []*Scored
-	used      []int     // layers to fit
-	bias      *float64  // to keep
-	patterns  []pattern // of all rows
-	patternOf []int     // by index into rows
-	counts    []int     // by index into patterns
+	used      []int     // indices of the layers to fit: those that scored a row above 0
+	bias      *float64  // fixed bias; nil to fit it
+	patterns  []pattern // distinct patterns of all rows
+	patternOf []int     // index of each row's pattern
+	counts    []int     // number of rows with each pattern
 }
 
 type pattern struct {
-	weighedCase
+	weightedCase
 	kind entity.Type
 }
 
 func newSample(lineup Model, scored []Scored) (*sample, error) {
 	s := &sample{lineup: lineup}
 	for i := range scored {
-		if r := &scored[i]; r.Refused == "" &&
-			!slices.ContainsFunc(r.layers, func(m mark) bool { return m.lost != "" }) {
+		if r := &scored[i]; r.Refused == "" && !r.hasFailure() {
 			s.rows = append(s.rows, r)
 		}
 	}
@@ -141,7 +142,7 @@ func newSample(lineup Model, scored []Scored) (*sample, error) {
 		if !ok {
 			p = len(s.patterns)
 			index[string(key)] = p
-			s.patterns = append(s.patterns, pattern{weighedCase{features: features, malicious: r.Malicious}, r.Type})
+			s.patterns = append(s.patterns, pattern{weightedCase{features: features, malicious: r.Malicious}, r.Type})
 			s.counts = append(s.counts, 0)
 		}
 		s.patternOf = append(s.patternOf, p)
@@ -158,18 +159,18 @@ func newSample(lineup Model, scored []Scored) (*sample, error) {
 				s.bias = &s.lineup.Bias
 			}
 		case n[true] == 0 || n[false] == 0:
-			return nil, fmt.Errorf("fitting weights: the %s rows have one label only, and nothing to tell apart", t)
+			return nil, fmt.Errorf("fitting weights: the %s rows all have the same label", t)
 		default:
 			s.types = append(s.types, t)
 		}
 	}
 	if len(s.types) == 0 {
-		return nil, fmt.Errorf("fitting weights: no row was scored")
+		return nil, errors.New("fitting weights: no row was scored")
 	}
 	return s, nil
 }
 
-// solve fits to the patterns as often as counted, each type's malicious rows counting as its prevalence.
+// solve fits to counts rows of each pattern, weighted to the prevalence of each type.
 func (s *sample) solve(counts []int, prevalence map[entity.Type]float64, l2 float64, start []float64) []float64 {
 	type class struct {
 		kind      entity.Type
@@ -179,24 +180,25 @@ func (s *sample) solve(counts []int, prevalence map[entity.Type]float64, l2 floa
 	for i, p := range s.patterns {
 		n[class{p.kind, p.malicious}] += counts[i]
 	}
-	r := regression{features: len(s.used), l2: l2, most: MostWeight, bias: s.bias}
+	r := regression{features: len(s.used), l2: l2, maxWeight: MaxWeight, bias: s.bias}
 	for i, p := range s.patterns {
 		if counts[i] == 0 {
 			continue
 		}
-		part := 1 - prevalence[p.kind]
+		classWeight := 1 - prevalence[p.kind]
 		if p.malicious {
-			part = prevalence[p.kind]
+			classWeight = prevalence[p.kind]
 		}
-		p.weight = part * float64(counts[i]) / float64(n[class{p.kind, p.malicious}])
-		r.cases = append(r.cases, p.weighedCase)
+		p.weight = classWeight * float64(counts[i]) / float64(n[class{p.kind, p.malicious}])
+		r.cases = append(r.cases, p.weightedCase)
 	}
 	return r.solve(start)
 }
 
-// fitWithin fits to all rows so that the bands hold, and says for which types they do. Coefficients have two decimals.
+// fitWithin fits to all rows within the limits on false positives, and reports which types meet them. The coefficients
+// are rounded to two decimals.
 func (s *sample) fitWithin(o FitOptions) (x []float64, prevalence map[entity.Type]float64, met map[entity.Type]bool) {
-	const leastPrevalence, lower = 1e-6, 0.1
+	const minPrevalence, step = 1e-6, 0.1 // step in log-odds
 	prevalence, met = map[entity.Type]float64{}, map[entity.Type]bool{}
 	for _, t := range s.types {
 		prevalence[t] = o.Prevalence
@@ -209,8 +211,8 @@ func (s *sample) fitWithin(o FitOptions) (x []float64, prevalence map[entity.Typ
 		for _, t := range s.types {
 			review, block := s.falsePositives(t, x)
 			met[t] = review <= o.ReviewFPR && block <= o.BlockFPR
-			if !met[t] && prevalence[t] > leastPrevalence {
-				odds := prevalence[t] / (1 - prevalence[t]) * math.Exp(-lower)
+			if !met[t] && prevalence[t] > minPrevalence {
+				odds := prevalence[t] / (1 - prevalence[t]) * math.Exp(-step)
 				prevalence[t], again = odds/(1+odds), true
 			}
 		}
@@ -228,7 +230,7 @@ func rounded(x []float64) []float64 {
 	return out
 }
 
-// falsePositives are the shares of a type's benign rows that are reviewed or blocked, and that are blocked.
+// falsePositives returns the share of a type's benign rows that are reviewed or blocked, and the share that are blocked.
 func (s *sample) falsePositives(t entity.Type, x []float64) (review, block float64) {
 	n := 0
 	for i, p := range s.patterns {
@@ -247,7 +249,7 @@ func (s *sample) falsePositives(t entity.Type, x []float64) (review, block float
 	return review / float64(n), block / float64(n)
 }
 
-// fusion is bias and weights of the whole lineup.
+// fusion returns the bias and the weights of all layers. Layers that were not fitted keep their weights.
 func (s *sample) fusion(x []float64) (bias float64, weights []float64) {
 	weights = make([]float64, len(s.lineup.Layers))
 	for i, l := range s.lineup.Layers {

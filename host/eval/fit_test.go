@@ -15,51 +15,51 @@ import (
 	"assay/host/eval"
 )
 
-// table is a scorer of values "n.example", "n@x.example" and so on, each with the scores of two layers.
+// table is a scorer with the scores of each layer for each value.
 type table struct {
 	layers []eval.Layer
-	says   map[string][]int
+	scores map[string][]int
 }
 
 func (f table) Explain(_ context.Context, field check.Field, _ string) (*check.Decision, error) {
 	d := &check.Decision{Type: field.Type}
 	for i, l := range f.layers {
 		if slices.Contains(l.Types, field.Type) {
-			d.Layers = append(d.Layers, check.Outcome{Layer: l.Name, Score: f.says[field.Value][i]})
+			d.Layers = append(d.Layers, check.Outcome{Layer: l.Name, Score: f.scores[field.Value][i]})
 		}
 	}
 	return d, nil
 }
 
-// sampled is rows under construction for a lineup.
-type sampled struct {
+// sampleBuilder builds rows and their scores.
+type sampleBuilder struct {
 	lineup eval.Model
-	says   map[string][]int
+	scores map[string][]int
 	rows   []eval.Row
 	first  int // number of the first value
 }
 
-// newSampled is of a lineup with layers a, b and idle for all types, and one for phone numbers.
-func newSampled() *sampled {
+// newSample returns a builder for a lineup with layers a, b and idle, all for domains and emails.
+func newSample() *sampleBuilder {
 	layer := func(name string, types ...entity.Type) eval.Layer {
 		return eval.Layer{Name: name, Version: "1.0.0", Weight: 5, Types: types, Budget: 1}
 	}
 	both := []entity.Type{entity.Domain, entity.Email}
-	return &sampled{
+	return &sampleBuilder{
 		lineup: eval.Model{Bias: -4, Bands: check.Bands{Review: 40, Block: 70},
 			Layers: []eval.Layer{layer("a", both...), layer("b", both...), layer("idle", both...)}},
-		says: map[string][]int{},
+		scores: map[string][]int{},
 	}
 }
 
-func (s *sampled) add(t entity.Type, malicious bool, source string, scores ...int) {
+func (s *sampleBuilder) add(t entity.Type, malicious bool, source string, scores ...int) {
 	value := fmt.Sprintf("%s-%d", t, s.first+len(s.rows))
-	s.says[value] = append(scores, 0, 0, 0)
+	s.scores[value] = append(scores, 0, 0, 0)
 	s.rows = append(s.rows, eval.Row{Type: t, Value: value, Malicious: malicious, Source: source})
 }
 
-// draw adds n rows whose labels follow the log-odds bias + a*scoreA/100 + b*scoreB/100.
-func (s *sampled) draw(random *rand.Rand, t entity.Type, n int, bias, a, b float64) {
+// draw adds n rows whose labels are drawn with log-odds bias + a*scoreA/100 + b*scoreB/100.
+func (s *sampleBuilder) draw(random *rand.Rand, t entity.Type, n int, bias, a, b float64) {
 	for range n {
 		x, y := random.IntN(101), random.IntN(101)
 		odds := math.Exp(bias + a*float64(x)/100 + b*float64(y)/100)
@@ -67,7 +67,8 @@ func (s *sampled) draw(random *rand.Rand, t entity.Type, n int, bias, a, b float
 	}
 }
 
-func (s *sampled) malicious() float64 {
+// prevalence returns the share of malicious rows.
+func (s *sampleBuilder) prevalence() float64 {
 	n := 0
 	for _, r := range s.rows {
 		if r.Malicious {
@@ -77,9 +78,9 @@ func (s *sampled) malicious() float64 {
 	return float64(n) / float64(len(s.rows))
 }
 
-func (s *sampled) fit(t *testing.T, o eval.FitOptions) *eval.Fit {
+func (s *sampleBuilder) fit(t *testing.T, o eval.FitOptions) *eval.Fit {
 	t.Helper()
-	scored, err := eval.Run(t.Context(), table{s.lineup.Layers, s.says}, s.lineup, s.rows, 0, nil)
+	scored, err := eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,32 +91,32 @@ func (s *sampled) fit(t *testing.T, o eval.FitOptions) *eval.Fit {
 	return f
 }
 
-// anything lets every benign row be blocked.
-func anything(prevalence float64) eval.FitOptions {
+// unlimited returns options without limits on false positives.
+func unlimited(prevalence float64) eval.FitOptions {
 	return eval.FitOptions{L2: 1e-9, Prevalence: prevalence, ReviewFPR: 1, BlockFPR: 1}
 }
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }
 
-// TestFitRecovers: weights that made the labels come back, whatever prevalence is asked for; only the bias follows
-// that.
+// TestFitRecovers checks that the fit recovers the weights that the labels were drawn with. Only the bias depends on the
+// prevalence.
 func TestFitRecovers(t *testing.T) {
 	t.Parallel()
-	s := newSampled()
+	s := newSample()
 	s.draw(rand.New(rand.NewPCG(1, 2)), entity.Domain, 6000, -3, 4, 2)
 	s.draw(rand.New(rand.NewPCG(3, 4)), entity.Email, 6000, -3, 4, 2)
-	own := s.malicious()
+	own := s.prevalence()
 	for _, prevalence := range []float64{own, .03} {
-		f := s.fit(t, anything(prevalence))
+		f := s.fit(t, unlimited(prevalence))
 		bias := -3 + logit(prevalence) - logit(own)
 		if math.Abs(f.Bias-bias) > .3 || math.Abs(f.Weights[0]-4) > .3 || math.Abs(f.Weights[1]-2) > .3 {
 			t.Errorf("at %.2f: bias %v and weights %v, want %.2f, 4 and 2", prevalence, f.Bias, f.Weights, bias)
 		}
 		if f.Weights[2] != 5 || !slices.Equal(f.Kept, []string{"idle"}) {
-			t.Errorf("a layer that said nothing goes from 5 to %v; kept are %v", f.Weights[2], f.Kept)
+			t.Errorf("a layer without scores goes from weight 5 to %v; kept are %v", f.Weights[2], f.Kept)
 		}
 		for _, typed := range f.Types {
-			// Eight sources that are all alike: what is held out is as good as what is fitted to.
+			// The eight sources are alike, so held-out rows are scored as well as those fitted to.
 			if out, in := float64(typed.OutOfFold.AUC), float64(typed.Fitted.AUC); math.Abs(out-in) > .01 || in < .7 {
 				t.Errorf("%s: AUC %v, out of fold %v", typed.Type, in, out)
 			}
@@ -126,32 +127,32 @@ func TestFitRecovers(t *testing.T) {
 	}
 }
 
-// TestFitNeverGoesBelowZero: a layer that speaks against fraud gets no weight, and the others are fitted as without it.
-func TestFitNeverGoesBelowZero(t *testing.T) {
+// A layer with higher scores for benign rows gets weight 0, and the others are fitted as without it.
+func TestFitKeepsWeightsNonNegative(t *testing.T) {
 	t.Parallel()
-	s := newSampled()
+	s := newSample()
 	s.draw(rand.New(rand.NewPCG(5, 6)), entity.Domain, 3000, -1, 3, -2)
 	s.draw(rand.New(rand.NewPCG(5, 6)), entity.Email, 3000, -1, 3, -2)
-	f := s.fit(t, anything(s.malicious()))
+	f := s.fit(t, unlimited(s.prevalence()))
 	if f.Weights[1] != 0 || f.Weights[0] < 2 || f.Weights[0] > 4 {
 		t.Errorf("weights %v", f.Weights)
 	}
 }
 
-// TestFitSeparable: rows that are told apart wholly have no best weights but infinite ones; they stay within bounds.
+// For fully separated rows the best weights are infinite. The fit stays within the bounds.
 func TestFitSeparable(t *testing.T) {
 	t.Parallel()
 	for _, l2 := range []float64{0, 1e-5} {
-		s := newSampled()
+		s := newSample()
 		for i := range 200 {
 			for _, kind := range []entity.Type{entity.Domain, entity.Email} {
 				s.add(kind, i%2 == 0, "", 100*(1-i%2))
 			}
 		}
-		o := anything(.03)
+		o := unlimited(.03)
 		o.L2 = l2
 		f := s.fit(t, o)
-		if !(f.Weights[0] > 5 && f.Weights[0] <= eval.MostWeight && f.Bias >= -eval.MostWeight && f.Bias < -3) {
+		if !(f.Weights[0] > 5 && f.Weights[0] <= eval.MaxWeight && f.Bias >= -eval.MaxWeight && f.Bias < -3) {
 			t.Errorf("l2 %v: bias %v, weights %v", l2, f.Bias, f.Weights)
 		}
 		if f.Types[0].Fitted.AUC != 1 || f.Types[0].OutOfFold.AUC != 1 {
@@ -160,68 +161,68 @@ func TestFitSeparable(t *testing.T) {
 	}
 }
 
-// TestFitKeepsToTheBands: the type whose layer is the weaker is held back; the other is not.
-func TestFitKeepsToTheBands(t *testing.T) {
+// The limits on false positives lower the prevalence of the type with the weaker layer, and not that of the other.
+func TestFitMeetsLimits(t *testing.T) {
 	t.Parallel()
-	s := newSampled()
+	s := newSample()
 	s.lineup.Layers[0].Types, s.lineup.Layers[1].Types = []entity.Type{entity.Domain}, []entity.Type{entity.Email}
-	always := map[bool]int{true: 100}
+	fullScore := map[bool]int{true: 100}
 	for i := range 1000 {
-		// sees four frauds of five, and is wrong about every tenth benign row
-		s.add(entity.Domain, true, "", always[i%5 > 0])
-		s.add(entity.Domain, false, "", always[i%10 == 0])
-		s.add(entity.Email, true, "", 0, always[i%5 > 0]) // sees as many, and is never wrong
+		// detects four of five malicious rows, and flags every tenth benign one
+		s.add(entity.Domain, true, "", fullScore[i%5 > 0])
+		s.add(entity.Domain, false, "", fullScore[i%10 == 0])
+		s.add(entity.Email, true, "", 0, fullScore[i%5 > 0]) // detects as many, and flags no benign row
 		s.add(entity.Email, false, "", 0, 0)
 	}
-	free := s.fit(t, anything(.5))
-	if free.Types[0].Fitted.Bands.Review.FPR <= .02 {
-		t.Fatalf("the example is too easy: %+v", free.Types[0].Fitted.Bands)
+	unbounded := s.fit(t, unlimited(.5))
+	if unbounded.Types[0].Fitted.Bands.Review.FPR <= .02 {
+		t.Fatalf("the example is too easy: %+v", unbounded.Types[0].Fitted.Bands)
 	}
-	held := s.fit(t, eval.FitOptions{L2: 1e-9, Prevalence: .5, ReviewFPR: .02, BlockFPR: .003})
-	for _, typed := range held.Types {
+	limited := s.fit(t, eval.FitOptions{L2: 1e-9, Prevalence: .5, ReviewFPR: .02, BlockFPR: .003})
+	for _, typed := range limited.Types {
 		if b := typed.Fitted.Bands; !typed.TargetsMet || b.Review.FPR > .02 || b.Block.FPR > .003 {
 			t.Errorf("%s: targets met %t, bands %+v", typed.Type, typed.TargetsMet, b)
 		}
 	}
-	if d, e := held.Types[0], held.Types[1]; !(d.Prevalence < .5) || e.Prevalence != .5 ||
+	if d, e := limited.Types[0], limited.Types[1]; !(d.Prevalence < .5) || e.Prevalence != .5 ||
 		e.Fitted.Bands.Block.Recall < .75 {
 		t.Errorf("domains at %v, emails at %v with %v blocked", d.Prevalence, e.Prevalence, e.Fitted.Bands.Block.Recall)
 	}
 }
 
-// TestFitKeepsTheBias: with no emails among the rows, what a score of nothing means for them is not touched.
+// Without email rows, the score of an email without signals must not change.
 func TestFitKeepsTheBias(t *testing.T) {
 	t.Parallel()
-	s := newSampled()
+	s := newSample()
 	s.draw(rand.New(rand.NewPCG(1, 2)), entity.Domain, 5000, -1, 4, 2)
-	f := s.fit(t, anything(.5))
+	f := s.fit(t, unlimited(.5))
 	if f.Bias != -4 || !f.BiasKept || f.Weights[0] == 5 {
 		t.Errorf("bias %v, kept %t, weights %v", f.Bias, f.BiasKept, f.Weights)
 	}
 }
 
-// TestFolds: a layer that knows one source only is worth nothing to the others, and out of fold that is seen. A source
-// that holds nearly all rows of a label is split.
+// Cross-validation by source reveals a layer that detects a single source. A source with nearly all rows of a label is
+// split at random.
 func TestFolds(t *testing.T) {
 	t.Parallel()
-	s := newSampled()
+	s := newSample()
 	for i := range 400 {
 		s.add(entity.Domain, true, "feed", 100)
 		s.add(entity.Domain, true, "list", 0, 50*(i%2))
 		s.add(entity.Domain, false, "popular", 0, 50*(i%20/19)) // one of twenty
 	}
-	f := s.fit(t, anything(.5))
+	f := s.fit(t, unlimited(.5))
 	d := f.Types[0]
 	if !slices.Equal(d.SplitNames, []string{"popular"}) || f.Folds != 2+5 {
 		t.Errorf("split %v into %d folds", d.SplitNames, f.Folds)
 	}
-	// With feed held out, layer a has nothing to be fitted to, and gets no weight.
+	// Without feed, layer a scores no row, and gets weight 0.
 	if d.Fitted.Recall1 < .5 || d.OutOfFold.Recall1 > .01 {
 		t.Errorf("recall %v, out of fold %v", d.Fitted.Recall1, d.OutOfFold.Recall1)
 	}
 }
 
-func TestFitRefusals(t *testing.T) {
+func TestFitRejects(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -229,45 +230,45 @@ func TestFitRefusals(t *testing.T) {
 		text   string
 	}{
 		{"no rows", nil, "no row was scored"},
-		{"one label", []bool{true, true}, "one label only"},
+		{"one label", []bool{true, true}, "the same label"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			s := newSampled()
+			s := newSample()
 			for _, malicious := range c.labels {
 				s.add(entity.Domain, malicious, "", 50)
 			}
-			scored, err := eval.Run(t.Context(), table{s.lineup.Layers, s.says}, s.lineup, s.rows, 0, nil)
+			scored, err := eval.Run(t.Context(), table{s.lineup.Layers, s.scores}, s.lineup, s.rows, 0, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := eval.FitLineup(s.lineup, scored, anything(.1)); err == nil ||
+			if _, err := eval.FitLineup(s.lineup, scored, unlimited(.1)); err == nil ||
 				!strings.Contains(err.Error(), c.text) {
-				t.Errorf("fitted with %v, want an error with %q", err, c.text)
+				t.Errorf("error %v, want one that contains %q", err, c.text)
 			}
 		})
 	}
 }
 
-// TestFitOfFew: two rows are enough not to fail, also where one fold holds both.
-func TestFitOfFew(t *testing.T) {
+// Two rows are enough for a fit, even if they are in the same fold.
+func TestFitOfTwoRows(t *testing.T) {
 	t.Parallel()
-	for first := range 30 { // the value decides on the fold
-		s := newSampled()
+	for first := range 30 { // the value determines the fold
+		s := newSample()
 		s.first = first
 		s.add(entity.Domain, true, "", 100)
 		s.add(entity.Domain, false, "", 0)
-		f := s.fit(t, anything(.1))
+		f := s.fit(t, unlimited(.1))
 		if math.IsNaN(f.Bias) || slices.ContainsFunc(f.Weights, math.IsNaN) || !f.Types[0].OutOfFold.AUC.Defined() {
 			t.Errorf("bias %v, weights %v", f.Bias, f.Weights)
 		}
 	}
 }
 
-// TestFoldsAgreeOnNothing: rows that no layer has anything to say of score alike, whichever fold they are in.
-func TestFoldsAgreeOnNothing(t *testing.T) {
+// Rows without scores have the same log-odds in all folds.
+func TestFoldsShareTheBias(t *testing.T) {
 	t.Parallel()
-	s := newSampled()
+	s := newSample()
 	for i := range 200 {
 		for _, kind := range []entity.Type{entity.Domain, entity.Email} {
 			s.add(kind, true, "feed", 100)
@@ -277,9 +278,9 @@ func TestFoldsAgreeOnNothing(t *testing.T) {
 			s.add(kind, false, fmt.Sprint("popular", i%4), 0)
 		}
 	}
-	// With feed held out the layer has nothing to be fitted to, and with list held out every fraud shows: were a fold
-	// to reckon its own bias, frauds that do not show would score lower than benign rows.
-	for _, typed := range s.fit(t, anything(.5)).Types {
+	// Without feed, the layer scores no row. Without list, it scores all malicious rows. If each fold fitted its own
+	// bias, the malicious rows of list would score lower than benign rows.
+	for _, typed := range s.fit(t, unlimited(.5)).Types {
 		if typed.OutOfFold.AUC != .5 || typed.Fitted.AUC != .625 {
 			t.Errorf("%s: AUC %v, out of fold %v", typed.Type, typed.Fitted.AUC, typed.OutOfFold.AUC)
 		}
@@ -288,7 +289,7 @@ func TestFoldsAgreeOnNothing(t *testing.T) {
 
 func TestFitGolden(t *testing.T) {
 	t.Parallel()
-	s := newSampled()
+	s := newSample()
 	for i := range 300 {
 		s.add(entity.Domain, true, []string{"feed", "list"}[i%2], 25*(i%5), 20*(i%4))
 		s.add(entity.Domain, false, []string{"popular", "plain"}[i%2], 50*(i%20/19), 20*(i%7/5))

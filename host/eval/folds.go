@@ -8,33 +8,32 @@ import (
 	"assay/host/entity"
 )
 
-// How rows are put into folds.
 const (
-	parts     = 5   // that rows without a source, or of one that cannot be left out, are split into
-	leastLeft = 0.1 // of a type's rows of either label must be left when a source is left out
+	randomFolds  = 5   // number of folds for rows that are not held out by source
+	minRemaining = 0.1 // minimum share of a type's rows of each label that remain if a source is held out
 )
 
-// fold is the rows of a source, or part of those that are split.
+// fold identifies the rows to hold out together: those of a source, or a random part of those not held out by source.
 type fold struct {
 	source string
-	part   uint64
+	part   uint64 // 1 to randomFolds, or 0 for a source
 }
 
-// crossValidate returns every row's log-odds by weights fitted without the rows of its source: what holds there does
-// not only tell sources apart. A source without which a type's rows of one label would be all but gone is split by a
-// hash of the values instead, as are rows without a source; split names those. All folds keep the bias of start: rows
-// that no layer has anything to say of must score alike in all of them, or the folds' differences would pass for skill,
-// or hide it.
+// crossValidate returns every row's log-odds by weights fitted without the rows of its source, which shows whether the
+// weights generalise to new sources. If holding out a source would leave too few rows of a type and label, its rows are
+// split at random by a hash of their values, and split lists the source. Rows without a source are split likewise. All
+// folds keep the bias of start, because rows without any signals must score the same in all folds: the folds' different
+// biases would distort the AUC.
 func (s *sample) crossValidate(start []float64, prevalence map[entity.Type]float64, o FitOptions) (logOdds []float64,
 	folds int, split map[entity.Type][]string) {
-	whole, kept := s.whole(), *s
-	kept.bias = &start[0]
+	canHoldOut, fixedBias := s.sourcesToHoldOut(), *s
+	fixedBias.bias = &start[0]
 	split = map[entity.Type][]string{}
 	members := map[fold][]int{}
 	for i, r := range s.rows {
 		f := fold{source: r.Source}
-		if !whole[typedSource{r.Type, r.Source}] {
-			f = fold{part: 1 + spread(r.Value)%parts}
+		if !canHoldOut[typedSource{r.Type, r.Source}] {
+			f = fold{part: 1 + stableHash(r.Value)%randomFolds}
 			if r.Source != "" && !slices.Contains(split[r.Type], r.Source) {
 				split[r.Type] = append(split[r.Type], r.Source)
 			}
@@ -49,7 +48,7 @@ func (s *sample) crossValidate(start []float64, prevalence map[entity.Type]float
 		for _, i := range members[f] {
 			counts[s.patternOf[i]]--
 		}
-		x := kept.solve(counts, prevalence, o.L2, start)
+		x := fixedBias.solve(counts, prevalence, o.L2, start)
 		for _, i := range members[f] {
 			logOdds[i] = s.patterns[s.patternOf[i]].logOdds(x)
 		}
@@ -62,29 +61,29 @@ type typedSource struct {
 	source string
 }
 
-// whole says which sources of which types can be left out whole.
-func (s *sample) whole() map[typedSource]bool {
+// sourcesToHoldOut reports which sources of which types leave enough rows of both labels when held out.
+func (s *sample) sourcesToHoldOut() map[typedSource]bool {
 	type class struct {
 		kind      entity.Type
 		malicious bool
 	}
-	total, of := map[class]int{}, map[typedSource]map[class]int{}
+	total, bySource := map[class]int{}, map[typedSource]map[class]int{}
 	for _, r := range s.rows {
 		c, ts := class{r.Type, r.Malicious}, typedSource{r.Type, r.Source}
 		total[c]++
-		if of[ts] == nil {
-			of[ts] = map[class]int{}
+		if bySource[ts] == nil {
+			bySource[ts] = map[class]int{}
 		}
-		of[ts][c]++
+		bySource[ts][c]++
 	}
-	whole := map[typedSource]bool{}
-	for ts, counts := range of {
-		whole[ts] = ts.source != ""
+	canHoldOut := map[typedSource]bool{}
+	for ts, counts := range bySource {
+		canHoldOut[ts] = ts.source != ""
 		for c, n := range counts {
-			if float64(total[c]-n) < leastLeft*float64(total[c]) {
-				whole[ts] = false
+			if float64(total[c]-n) < minRemaining*float64(total[c]) {
+				canHoldOut[ts] = false
 			}
 		}
 	}
-	return whole
+	return canHoldOut
 }

@@ -12,11 +12,11 @@ import (
 //go:embed report.html
 var reportPage string
 
-// What the page's parts are drawn from.
+// Arguments of the page's templates.
 type (
 	titledGroups struct {
 		Title  string
-		Caught string // what rows beyond the threshold are
+		Caught string // "caught" or "flagged", for rows at or above the threshold
 		Groups []Group
 	}
 	titledMistakes struct {
@@ -25,8 +25,7 @@ type (
 	}
 )
 
-// WriteHTML writes the report as one page that needs nothing else: no script, no font, no request. Plots are inline
-// SVG.
+// WriteHTML writes the report as a self-contained page, without scripts, fonts or requests. Plots are inline SVG.
 func (r *Report) WriteHTML(out io.Writer) error {
 	page, err := template.New("report").Funcs(template.FuncMap{
 		"count":     count,
@@ -44,11 +43,10 @@ func (r *Report) WriteHTML(out io.Writer) error {
 		"bands":     func(t *TypeReport) []namedBand { return t.bands() },
 		"benign":    func(t *TypeReport) int { return t.N - t.Positives },
 		"origin":    Mistake.origin,
-		"silent":    Mistake.silent,
+		"silent":    Mistake.hasNoSignals,
 		"roc":       (*TypeReport).rocPlot,
 		"histogram": func(t *TypeReport) template.HTML {
-			return t.histogramPlot(r.Lineup.Bands.Review,
-				r.Lineup.Bands.Block)
+			return t.histogramPlot(r.Lineup.Bands.Review, r.Lineup.Bands.Block)
 		},
 		"reliability": (*TypeReport).reliabilityPlot,
 		"layers":      (*TypeReport).layersPlot,
@@ -56,8 +54,7 @@ func (r *Report) WriteHTML(out io.Writer) error {
 			return slices.DeleteFunc(slices.Clone(groups), func(g Group) bool { return g.Malicious != malicious })
 		},
 		"group": func(title, caught string, groups []Group) titledGroups {
-			return titledGroups{title, caught,
-				groups}
+			return titledGroups{title, caught, groups}
 		},
 		"mistakes": func(title string, mistakes []Mistake) titledMistakes { return titledMistakes{title, mistakes} },
 	}).Parse(reportPage)
@@ -67,7 +64,7 @@ func (r *Report) WriteHTML(out io.Writer) error {
 	return page.Execute(out, r)
 }
 
-// breakable is a name that may be broken behind its separators, as names of sources are long.
+// breakable allows line breaks after the separators of a name, because names of sources are long.
 func breakable(name string) template.HTML {
 	escaped := template.HTMLEscapeString(printable(name))
 	return template.HTML(strings.NewReplacer("_", "_<wbr>", ":", ":<wbr>").Replace(escaped)) //nolint:gosec // escaped above

@@ -2,36 +2,35 @@ package eval
 
 import "math"
 
-// regression is a logistic regression whose coefficients are held to a box: minimise
+// regression is a logistic regression with bounded coefficients. It minimises
 //
 //	sum(weight * loss) / sum(weight) + l2/2 * sum(coefficient^2)
 //
-// over one bias, which the penalty spares, and one coefficient a feature.
+// over a bias, which is not penalised, and one coefficient per feature.
 type regression struct {
-	cases    []weighedCase
-	features int
-	l2       float64
-	most     float64  // coefficients lie in 0..most, the bias in -most..most
-	bias     *float64 // held there when not nil
+	cases     []weightedCase
+	features  int
+	l2        float64
+	maxWeight float64  // coefficients are in 0..maxWeight, the bias in -maxWeight..maxWeight
+	bias      *float64 // fixed value of the bias; nil to fit it
 }
 
-// weighedCase is any number of rows that look alike.
-type weighedCase struct {
+// weightedCase represents all rows with the same features and label.
+type weightedCase struct {
 	features  []float64
 	malicious bool
 	weight    float64
 }
 
-// The solver stops when no coefficient is left to move by more than this slope, or after so many steps; ten are usual.
+// The solver stops when the gradient of all free coefficients is below flat, or after maxSteps steps.
 const (
 	flat     = 1e-10
-	mostStep = 200
+	maxSteps = 200
 )
 
-// solve returns bias and coefficients by Newton's method on those that no bound holds, its steps projected into the box
-// and shortened until the loss falls (Bertsekas, "Projected Newton methods for optimization problems with simple
-// constraints", SIAM J. Control 20, 1982). The problem is convex, so the start does not matter for the result; x may be
-// nil.
+// solve returns the bias and the coefficients. It uses projected Newton steps on the free coefficients, those not at a
+// bound, with a line search (Bertsekas, "Projected Newton methods for optimization problems with simple constraints",
+// SIAM J. Control 20, 1982). The problem is convex, so the result doesn't depend on the start x, which may be nil.
 func (r regression) solve(x []float64) []float64 {
 	n := r.features + 1 // the bias is x[0]
 	x = append([]float64(nil), x...)
@@ -42,7 +41,7 @@ func (r regression) solve(x []float64) []float64 {
 		x[0] = *r.bias
 	}
 	value, gradient, hessian := r.derive(x)
-	for range mostStep {
+	for range maxSteps {
 		var free []int
 		slope := 0.0
 		for i := range x {
@@ -56,7 +55,7 @@ func (r regression) solve(x []float64) []float64 {
 		if slope < flat {
 			break
 		}
-		direction := descend(hessian, gradient, free)
+		direction := newtonStep(hessian, gradient, free)
 		next, moved := r.search(x, value, gradient, direction)
 		if !moved {
 			break
@@ -70,14 +69,14 @@ func (r regression) solve(x []float64) []float64 {
 func (r regression) bounds(i int) (low, high float64) {
 	switch {
 	case i > 0:
-		return 0, r.most
+		return 0, r.maxWeight
 	case r.bias != nil:
 		return *r.bias, *r.bias
 	}
-	return -r.most, r.most
+	return -r.maxWeight, r.maxWeight
 }
 
-// search steps along the direction, half as far until the loss falls as it should (Armijo's rule along the projection).
+// search halves the step along direction, projected into the bounds, until the loss decreases enough (Armijo's rule).
 func (r regression) search(x []float64, value float64, gradient, direction []float64) (next []float64, moved bool) {
 	next = make([]float64, len(x))
 	for step := 1.0; step > 1e-12; step /= 2 {
@@ -94,9 +93,9 @@ func (r regression) search(x []float64, value float64, gradient, direction []flo
 	return x, false
 }
 
-// descend solves hessian * d = -gradient on the free coefficients by Cholesky's decomposition, with a ridge where there
-// is no solution.
-func descend(hessian [][]float64, gradient []float64, free []int) []float64 {
+// newtonStep solves hessian * d = -gradient for the free coefficients by Cholesky decomposition. It increases the ridge
+// until the matrix is positive definite.
+func newtonStep(hessian [][]float64, gradient []float64, free []int) []float64 {
 	n := len(free)
 	for ridge := 1e-14; ; ridge *= 100 {
 		l, ok := cholesky(hessian, free, ridge)
@@ -125,6 +124,8 @@ func descend(hessian [][]float64, gradient []float64, free []int) []float64 {
 	}
 }
 
+// cholesky returns the lower triangle of the decomposition of a, restricted to the rows and columns of, plus ridge on the
+// diagonal. ok is false if the matrix is not positive definite.
 func cholesky(a [][]float64, of []int, ridge float64) (l [][]float64, ok bool) {
 	l = make([][]float64, len(of))
 	for i := range of {
@@ -150,7 +151,7 @@ func cholesky(a [][]float64, of []int, ridge float64) (l [][]float64, ok bool) {
 	return l, true
 }
 
-// value is what is minimised.
+// value returns the objective at x.
 func (r regression) value(x []float64) float64 {
 	sum, total := 0.0, 0.0
 	for i := range r.cases {
@@ -165,7 +166,7 @@ func (r regression) value(x []float64) float64 {
 	return sum
 }
 
-// derive returns what is minimised with its first and second derivatives.
+// derive returns the objective at x with its gradient and Hessian.
 func (r regression) derive(x []float64) (value float64, gradient []float64, hessian [][]float64) {
 	n := len(x)
 	gradient, hessian = make([]float64, n), make([][]float64, n)
@@ -176,7 +177,7 @@ func (r regression) derive(x []float64) (value float64, gradient []float64, hess
 	for _, c := range r.cases {
 		total += c.weight
 	}
-	at := func(c *weighedCase, i int) float64 {
+	at := func(c *weightedCase, i int) float64 {
 		if i == 0 {
 			return 1
 		}
@@ -187,16 +188,16 @@ func (r regression) derive(x []float64) (value float64, gradient []float64, hess
 		z, weight := c.logOdds(x), c.weight/total
 		p := 1 / (1 + math.Exp(-z))
 		value += weight * c.loss(z)
-		off := p
+		residual := p
 		if c.malicious {
-			off--
+			residual--
 		}
 		for i := range n {
 			f := at(c, i)
 			if f == 0 {
 				continue
 			}
-			gradient[i] += weight * off * f
+			gradient[i] += weight * residual * f
 			for j := range i + 1 {
 				hessian[i][j] += weight * p * (1 - p) * f * at(c, j)
 			}
@@ -215,7 +216,7 @@ func (r regression) derive(x []float64) (value float64, gradient []float64, hess
 	return value, gradient, hessian
 }
 
-func (c *weighedCase) logOdds(x []float64) float64 {
+func (c *weightedCase) logOdds(x []float64) float64 {
 	z := x[0]
 	for i, f := range c.features {
 		z += x[i+1] * f
@@ -223,8 +224,8 @@ func (c *weighedCase) logOdds(x []float64) float64 {
 	return z
 }
 
-// loss is -log of the chance that the log-odds z give the case's label, without overflow.
-func (c *weighedCase) loss(z float64) float64 {
+// loss returns the negative log-likelihood of the case's label at log-odds z, without overflow.
+func (c *weightedCase) loss(z float64) float64 {
 	if c.malicious {
 		z = -z
 	}

@@ -13,20 +13,19 @@ import (
 	"assay/host/entity"
 )
 
-// Options says how a measurement is reported.
+// Options are the options of [Measure].
 type Options struct {
-	Prevalence float64 // what calibration is reckoned for; 0: the rows' own share of malicious ones
-	Worst      int     // how many of the worst errors of each label are listed
+	Prevalence float64 // the share of malicious rows to assume for the calibration; 0 for that of the rows
+	Worst      int     // number of worst errors to list per label
 }
 
-// The shares of false positives that recall is reported at.
+// False positive rates for which the recall is reported.
 const (
 	onePct   = 0.01
 	tenthPct = 0.001
 )
 
-// Measure turns scored rows into a report, each type by itself. The worst errors have no explanations yet: see
-// [Explain].
+// Measure returns a report on scored rows, by type. Its worst errors lack the layers' results until [Report.Explain].
 func Measure(lineup Model, scored []Scored, o Options) *Report {
 	r := &Report{Lineup: LineupLine{lineup.Revision, lineup.Bias, lineup.Bands}, Rows: len(scored), Files: []string{},
 		Warnings: []string{}}
@@ -44,31 +43,31 @@ func Measure(lineup Model, scored []Scored, o Options) *Report {
 	return r
 }
 
-// warn says what a reader must know before believing the figures.
+// warn adds warnings about rows that the figures do not cover as expected.
 func (r *Report) warn() {
 	warn := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
 	for _, t := range r.Types {
 		if n := t.Refused.Benign + t.Refused.Malicious; n > 0 {
-			warn("%s: refused as no such entity, and left out: %d rows, %d of them malicious, the first because: %s",
+			warn("%s: %d rows are invalid and excluded, %d of them malicious; the first: %s",
 				t.Type, n, t.Refused.Malicious, t.Refused.Reasons[0])
 		}
 		if t.N > 0 && (t.Positives == 0 || t.Positives == t.N) {
-			warn("%s: the rows have one label only, so there is nothing to tell apart", t.Type)
+			warn("%s: all rows have the same label, so AUC and recall are undefined", t.Type)
 		}
 		if t.Unknown > 0 {
-			warn("%s: rows for which a source of facts did not answer in time: %d", t.Type, t.Unknown)
+			warn("%s: rows for which a fact source did not respond in time: %d", t.Type, t.Unknown)
 		}
 		for _, l := range t.Layers {
-			for _, reason := range slices.Sorted(maps.Keys(l.Lost)) {
-				warn("%s: layer %s was lost on %d rows (%s), twice; they count as customers would have been answered",
-					t.Type, l.Name, l.Lost[reason], reason)
+			for _, reason := range slices.Sorted(maps.Keys(l.Failures)) {
+				warn("%s: layer %s failed twice on %d rows (%s); they count with the score that the API would return",
+					t.Type, l.Name, l.Failures[reason], reason)
 			}
-			if len(l.LostValues) > 0 {
-				warn("%s: 'assay check' tells more of what layer %s was lost on, such as %s", t.Type, l.Name,
-					printable(strings.Join(l.LostValues, ", ")))
+			if len(l.FailedOn) > 0 {
+				warn("%s: run 'assay check' for details of the failures of layer %s, for example on %s", t.Type, l.Name,
+					printable(strings.Join(l.FailedOn, ", ")))
 			}
 			if l.OverBudget > 0 {
-				warn("%s: layer %s took longer than its budget for %d rows, twice: in a check it would have been lost",
+				warn("%s: layer %s exceeded its budget twice on %d rows; in a check it would have failed",
 					t.Type, l.Name, l.OverBudget)
 			}
 		}
@@ -114,14 +113,14 @@ func measureType(lineup Model, t entity.Type, all []*Scored, o Options) *TypeRep
 	r.Sources = groups(lineup.Bands, rows, r.Threshold1, func(s *Scored) string { return s.Source })
 	r.Categories = groups(lineup.Bands, rows, r.Threshold1, func(s *Scored) string { return s.Category })
 	r.Errors = Errors{
-		Benign:    worst(rows, lineup.suspects, o.Worst, func(s *Scored) float64 { return lineup.logOdds(s, -1) }),
-		Malicious: worst(rows, lineup.misses, o.Worst, func(s *Scored) float64 { return -lineup.logOdds(s, -1) }),
+		Benign:    worst(rows, lineup.isFalsePositive, o.Worst, func(s *Scored) float64 { return lineup.logOdds(s, -1) }),
+		Malicious: worst(rows, lineup.isFalseNegative, o.Worst, func(s *Scored) float64 { return -lineup.logOdds(s, -1) }),
 	}
 	return r
 }
 
-// shown is how many examples of trouble are kept.
-const shown = 5
+// maxExamples is the maximum number of examples of invalid rows and of failures.
+const maxExamples = 5
 
 func (r *Refused) add(s *Scored) {
 	if s.Malicious {
@@ -129,55 +128,55 @@ func (r *Refused) add(s *Scored) {
 	} else {
 		r.Benign++
 	}
-	if len(r.Reasons) < shown {
+	if len(r.Reasons) < maxExamples {
 		r.Reasons = append(r.Reasons, s.Refused)
 	}
 }
 
-// logOdds is a row's fused log-odds with layer without (an index, or -1) left out.
+// logOdds returns the fused log-odds of a row without the layer at index without; -1 includes all layers.
 func (l Model) logOdds(s *Scored, without int) float64 {
 	sum := l.Bias
-	for i, m := range s.layers {
+	for i, r := range s.layers {
 		if i != without {
-			sum += l.Layers[i].Weight * float64(m.score) / 100
+			sum += l.Layers[i].Weight * float64(r.score) / 100
 		}
 	}
 	return sum
 }
 
-// score is logOdds as check.Fuse makes a score of it.
+// score returns the score that check.Fuse computes from log-odds.
 func (l Model) score(logOdds float64) int {
 	return check.Fuse(0, l.Bands, []check.Outcome{{Contribution: logOdds}}).Score
 }
 
 func measureLayer(lineup Model, i int, rows []*Scored, labels []bool) LayerReport {
 	l := lineup.Layers[i]
-	r := LayerReport{Name: l.Name, Version: l.Version, Weight: l.Weight, Lost: map[string]int{}}
+	r := LayerReport{Name: l.Name, Version: l.Version, Weight: l.Weight, Failures: map[string]int{}}
 	alone, without := make([]float64, len(rows)), make([]float64, len(rows))
 	for j, s := range rows {
-		m := s.layers[i]
-		alone[j], without[j] = float64(m.score), float64(lineup.score(lineup.logOdds(s, i)))
+		result := s.layers[i]
+		alone[j], without[j] = float64(result.score), float64(lineup.score(lineup.logOdds(s, i)))
 		switch {
-		case m.lost != "":
-			r.Lost[string(m.lost)]++
-			if len(r.LostValues) < shown {
-				r.LostValues = append(r.LostValues, s.Value)
+		case result.failure != "":
+			r.Failures[string(result.failure)]++
+			if len(r.FailedOn) < maxExamples {
+				r.FailedOn = append(r.FailedOn, s.Value)
 			}
-		case m.abstained:
+		case result.abstained:
 			r.Abstained++
-		case m.score > 0:
-			r.Spoke++
+		case result.score > 0:
+			r.Scored++
 		}
-		if m.over {
+		if result.overBudget {
 			r.OverBudget++
 		}
 	}
 	r.Figures = figures(NewCurve(alone, labels), lineup.Bands)
-	r.LeftOut = figures(NewCurve(without, labels), lineup.Bands)
+	r.Without = figures(NewCurve(without, labels), lineup.Bands)
 	return r
 }
 
-// figures reads what there is to say from a curve; with bands, the confusion at each.
+// figures returns the figures of a curve. They include bands unless bands is zero.
 func figures(c *Curve, bands check.Bands) Figures {
 	auc, interval := c.AUC()
 	at1, at01 := c.At(onePct), c.At(tenthPct)
@@ -219,28 +218,28 @@ func share(k, n int) Number {
 	return Number(float64(k) / float64(n))
 }
 
-// groups reckons rows by name and label: malicious ones first, the worst caught at the top; then benign ones, the worst
-// treated at the top. Rows without a name are left out.
+// groups returns the figures of rows by name and label: malicious groups first, in ascending order of recall, then
+// benign ones, in descending order of false positives. Rows without a name are excluded.
 func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scored) string) []Group {
 	type key struct {
 		name      string
 		malicious bool
 	}
-	type tally struct{ n, flagged, review, block, scores int }
-	tallies := map[key]*tally{}
+	type counts struct{ n, flagged, review, block, scores int }
+	byKey := map[key]*counts{}
 	for _, s := range rows {
 		k := key{name(s), s.Malicious}
 		if k.name == "" {
 			continue
 		}
-		t := tallies[k]
+		t := byKey[k]
 		if t == nil {
-			t = &tally{}
-			tallies[k] = t
+			t = &counts{}
+			byKey[k] = t
 		}
 		t.n++
 		t.scores += s.Score
-		if float64(s.Score) >= float64(threshold) { // never when there is no threshold
+		if float64(s.Score) >= float64(threshold) { // false if the threshold is NaN
 			t.flagged++
 		}
 		switch bands.Verdict(s.Score) {
@@ -252,7 +251,7 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 		}
 	}
 	all := []Group{}
-	for k, t := range tallies {
+	for k, t := range byKey {
 		all = append(all, Group{
 			Name: k.name, Malicious: k.malicious, N: t.n, AtOnePct: share(t.flagged, t.n),
 			Interval: Wilson(t.flagged, t.n),
@@ -272,35 +271,35 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 	return all
 }
 
-// suspects says whether a benign row has anything said against it.
-func (l Model) suspects(s *Scored) bool { return !s.Malicious && l.logOdds(s, -1) > l.Bias }
+// isFalsePositive reports whether a benign row has signals against it.
+func (l Model) isFalsePositive(s *Scored) bool { return !s.Malicious && l.logOdds(s, -1) > l.Bias }
 
-// misses says whether a malicious row is not blocked.
-func (l Model) misses(s *Scored) bool { return s.Malicious && s.Score < l.Bands.Block }
+// isFalseNegative reports whether a malicious row is not blocked.
+func (l Model) isFalseNegative(s *Scored) bool { return s.Malicious && s.Score < l.Bands.Block }
 
-// worst returns the n of the rows with an error that are the most wrong, the most wrong first. Among many that are
-// equally wrong, a hash of the value decides: the alphabet would show those of one kind.
-func worst(rows []*Scored, isError func(*Scored) bool, n int, wrong func(*Scored) float64) []Mistake {
-	var of []*Scored
+// worst returns the n rows with an error of the largest size, in descending order. A hash of the value breaks ties,
+// because alphabetical order would favour similar values.
+func worst(rows []*Scored, isError func(*Scored) bool, n int, size func(*Scored) float64) []Mistake {
+	var wrong []*Scored
 	for _, s := range rows {
 		if isError(s) {
-			of = append(of, s)
+			wrong = append(wrong, s)
 		}
 	}
-	slices.SortFunc(of, func(a, b *Scored) int {
-		return cmp.Or(cmp.Compare(wrong(b), wrong(a)), cmp.Compare(spread(a.Value), spread(b.Value)),
+	slices.SortFunc(wrong, func(a, b *Scored) int {
+		return cmp.Or(cmp.Compare(size(b), size(a)), cmp.Compare(stableHash(a.Value), stableHash(b.Value)),
 			cmp.Compare(a.Value, b.Value))
 	})
 	mistakes := []Mistake{}
-	for _, s := range of[:min(n, len(of))] {
+	for _, s := range wrong[:min(n, len(wrong))] {
 		mistakes = append(mistakes, Mistake{Value: s.Value, Source: s.Source, Category: s.Category, Country: s.Country,
 			Score: s.Score})
 	}
 	return mistakes
 }
 
-// spread is a hash that is the same in every run.
-func spread(value string) uint64 {
+// stableHash returns the FNV-1a hash of value, the same in every process.
+func stableHash(value string) uint64 {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(value))
 	return h.Sum64()

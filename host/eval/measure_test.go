@@ -22,9 +22,9 @@ import (
 	"assay/host/eval"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
-// lineup has a layer for every type, one for domains and emails, and one that never says anything.
+// lineup has a layer for all types, one for domains and emails, and one that always abstains.
 func lineup() eval.Model {
 	domains := []entity.Type{entity.Domain, entity.Email}
 	return eval.Model{
@@ -37,38 +37,38 @@ func lineup() eval.Model {
 	}
 }
 
-// said is what the layers first and second say of a value.
-type said struct {
+// scores are the scores of the layers first and second for a value, and the trouble that first has with it.
+type scores struct {
 	first, second int
-	lost          check.FailureReason // of first
-	slow          bool                // first
+	failure       check.FailureReason
+	slow          bool
 }
 
-// fake is a scorer that says what it is told to. It is as slow, and loses its layer as often, as troubles says: for
-// ever when that is negative.
-type fake struct {
-	says     map[string]said
+// fakeScorer returns the given scores. Layers have trouble on the first attempts for a value, or on all attempts if
+// troubles is negative.
+type fakeScorer struct {
+	scores   map[string]scores
 	mu       sync.Mutex
 	troubles int
-	asked    map[string]int
-	silent   string // the value for which a source of facts does not answer
+	attempts map[string]int
+	unknown  string // the value for which a fact source does not respond
 }
 
-func (f *fake) Explain(_ context.Context, field check.Field, country string) (*check.Decision, error) {
+func (f *fakeScorer) Explain(_ context.Context, field check.Field, country string) (*check.Decision, error) {
 	e, err := entity.Parse(field.Type, field.Value, country)
 	if err != nil {
 		return nil, err
 	}
 	f.mu.Lock()
-	if f.asked == nil {
-		f.asked = map[string]int{}
+	if f.attempts == nil {
+		f.attempts = map[string]int{}
 	}
-	f.asked[field.Value]++
-	troubled := f.troubles < 0 || f.asked[field.Value] <= f.troubles
+	f.attempts[field.Value]++
+	troubled := f.troubles < 0 || f.attempts[field.Value] <= f.troubles
 	f.mu.Unlock()
-	s, ok := f.says[field.Value]
+	s, ok := f.scores[field.Value]
 	if !ok {
-		return nil, fmt.Errorf("nothing to say of %s", field.Value)
+		return nil, fmt.Errorf("no scores for %s", field.Value)
 	}
 	l := lineup()
 	var outcomes []check.Outcome
@@ -79,8 +79,8 @@ func (f *fake) Explain(_ context.Context, field check.Field, country string) (*c
 		}
 		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight, Micros: 10, Score: score,
 			Abstained: i == 2}
-		if i == 0 && s.lost != "" && troubled {
-			o.Failure, o.Score = s.lost, 0
+		if i == 0 && s.failure != "" && troubled {
+			o.Failure, o.Score = s.failure, 0
 		}
 		if i == 0 && s.slow && troubled {
 			o.Micros = 5000
@@ -93,36 +93,36 @@ func (f *fake) Explain(_ context.Context, field check.Field, country string) (*c
 		outcomes = append(outcomes, o)
 	}
 	fused := check.Fuse(l.Bias, l.Bands, outcomes)
-	if field.Value == f.silent {
+	if field.Value == f.unknown {
 		fused.Signals = append(fused.Signals, check.Signal{Code: "host:unknown:dns", Text: "nothing"})
 	}
 	return &check.Decision{Fused: fused, Type: e.Type, Query: field.Value, Layers: outcomes}, nil
 }
 
-// example is ten domains and two phone numbers.
-func example() (*fake, []eval.Row) {
-	f := &fake{says: map[string]said{}}
+// example returns ten domains and two phone numbers.
+func example() (*fakeScorer, []eval.Row) {
+	f := &fakeScorer{scores: map[string]scores{}}
 	var rows []eval.Row
-	add := func(t entity.Type, value string, malicious bool, source, category string, s said) {
-		f.says[value] = s
+	add := func(t entity.Type, value string, malicious bool, source, category string, s scores) {
+		f.scores[value] = s
 		rows = append(rows, eval.Row{Type: t, Value: value, Malicious: malicious, Source: source, Category: category})
 	}
-	add(entity.Domain, "shop.example", false, "popular", "shops", said{})
-	add(entity.Domain, "garden.example", false, "popular", "homes", said{})
-	add(entity.Domain, "bank.example", false, "brands", "shops", said{first: 30})
-	add(entity.Domain, "login-bank.example", false, "brands", "shops", said{first: 60, second: 20})
-	add(entity.Domain, "münchen.example", false, "popular", "", said{second: 10})
-	add(entity.Domain, "bank-login.example", true, "feed", "phishing", said{first: 90, second: 60})
-	add(entity.Domain, "verify-bank.example", true, "feed", "phishing", said{first: 60, second: 20})
-	add(entity.Domain, "bonk.example", true, "list <b>\x1b[2J", "typosquat", said{first: 50})
-	add(entity.Domain, "quiet.example", true, "list <b>\x1b[2J", "scam", said{})
-	add(entity.Domain, "not a domain", true, "list <b>\x1b[2J", "scam", said{})
-	add(entity.Phone, "+33612345678", false, "plan", "mobile", said{})
-	add(entity.Phone, "+33899700000", true, "plan", "premium", said{first: 100})
+	add(entity.Domain, "shop.example", false, "popular", "shops", scores{})
+	add(entity.Domain, "garden.example", false, "popular", "homes", scores{})
+	add(entity.Domain, "bank.example", false, "brands", "shops", scores{first: 30})
+	add(entity.Domain, "login-bank.example", false, "brands", "shops", scores{first: 60, second: 20})
+	add(entity.Domain, "münchen.example", false, "popular", "", scores{second: 10})
+	add(entity.Domain, "bank-login.example", true, "feed", "phishing", scores{first: 90, second: 60})
+	add(entity.Domain, "verify-bank.example", true, "feed", "phishing", scores{first: 60, second: 20})
+	add(entity.Domain, "bonk.example", true, "list <b>\x1b[2J", "typosquat", scores{first: 50})
+	add(entity.Domain, "quiet.example", true, "list <b>\x1b[2J", "scam", scores{})
+	add(entity.Domain, "not a domain", true, "list <b>\x1b[2J", "scam", scores{})
+	add(entity.Phone, "+33612345678", false, "plan", "mobile", scores{})
+	add(entity.Phone, "+33899700000", true, "plan", "premium", scores{first: 100})
 	return f, rows
 }
 
-func measure(t *testing.T, f *fake, rows []eval.Row, o eval.Options) *eval.Report {
+func measure(t *testing.T, f *fakeScorer, rows []eval.Row, o eval.Options) *eval.Report {
 	t.Helper()
 	scored, err := eval.Run(t.Context(), f, lineup(), rows, 0, nil)
 	if err != nil {
@@ -136,8 +136,8 @@ func measure(t *testing.T, f *fake, rows []eval.Row, o eval.Options) *eval.Repor
 	return r
 }
 
-// TestMeasure holds a report to figures reckoned by hand. Of the domains, the fused scores are 2, 2, 17, 83 (log-odds
-// 1.6), 3 for benign ones, and 100 (5.6), 83, 50, 2 for malicious ones.
+// TestMeasure checks figures computed by hand. The domains' fused scores are 2, 2, 17, 83 (log-odds 1.6) and 3 for benign
+// ones, and 100 (5.6), 83, 50 and 2 for malicious ones.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
@@ -149,7 +149,7 @@ func TestMeasure(t *testing.T) {
 	if d.N != 9 || d.Positives != 4 || d.Refused.Malicious != 1 || d.Refused.Benign != 0 {
 		t.Errorf("%d rows, %d positives, refused %+v", d.N, d.Positives, d.Refused)
 	}
-	// Pairs of 20 in order: 100 beats 5; 83 beats 4 and ties 1; 50 beats 4; 2 ties 2.
+	// Of 20 pairs: 100 beats 5; 83 beats 4 and ties with 1; 50 beats 4; 2 ties with 2.
 	if want := (5 + 4.5 + 4 + 1) / 20.0; !near(float64(d.AUC), want) {
 		t.Errorf("AUC %v, want %v", d.AUC, want)
 	}
@@ -173,19 +173,19 @@ func TestMeasure(t *testing.T) {
 
 	first, second, silent := d.Layers[0], d.Layers[1], d.Layers[2]
 	// Alone: 0, 0, 30, 60, 0 against 90, 60, 50, 0.
-	if want := (5 + 4.5 + 4 + 1.5) / 20; !near(float64(first.AUC), want) || first.Recall1 != .25 || first.Spoke != 5 {
+	if want := (5 + 4.5 + 4 + 1.5) / 20; !near(float64(first.AUC), want) || first.Recall1 != .25 || first.Scored != 5 {
 		t.Errorf("first alone: %+v", first)
 	}
 	// Without first: 2, 2, 2, 4, 3 against 17, 4, 2, 2.
-	if want := (5 + 4.5 + 1.5 + 1.5) / 20; !near(float64(first.LeftOut.AUC), want) || first.LeftOut.Recall1 != .25 {
-		t.Errorf("without first: %+v", first.LeftOut)
+	if want := (5 + 4.5 + 1.5 + 1.5) / 20; !near(float64(first.Without.AUC), want) || first.Without.Recall1 != .25 {
+		t.Errorf("without first: %+v", first.Without)
 	}
 	// Without second: 2, 2, 17, 69, 2 against 96, 69, 50, 2.
-	if second.Spoke != 4 || second.LeftOut.Bands.Block.FalsePositives != 0 ||
-		second.LeftOut.Bands.Block.TruePositives != 1 || second.LeftOut.AUC != .75 {
+	if second.Scored != 4 || second.Without.Bands.Block.FalsePositives != 0 ||
+		second.Without.Bands.Block.TruePositives != 1 || second.Without.AUC != .75 {
 		t.Errorf("second: %+v", second)
 	}
-	if silent.AUC != .5 || silent.Abstained != 9 || silent.LeftOut.AUC != d.AUC {
+	if silent.AUC != .5 || silent.Abstained != 9 || silent.Without.AUC != d.AUC {
 		t.Errorf("silent: %+v", silent)
 	}
 	if len(r.Types[1].Layers) != 1 {
@@ -215,7 +215,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestErrors: what is right already is no error, however many are asked for.
+// Correctly scored rows are never listed as errors.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
@@ -228,21 +228,21 @@ func TestErrors(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"login-bank.example", "bank.example", "münchen.example"},
 		values(e.Benign)); diff != "" {
-		t.Errorf("benign rows with nothing against them are listed (-want +got):\n%s", diff)
+		t.Errorf("benign rows without signals are listed (-want +got):\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"quiet.example", "bonk.example"}, values(e.Malicious)); diff != "" {
 		t.Errorf("malicious rows that are blocked are listed (-want +got):\n%s", diff)
 	}
 }
 
-// TestCalibration is reckoned by hand: benign 2, 2, 17, 83, 3, malicious 100, 83, 50, 2.
+// TestCalibration checks figures computed by hand, for benign scores 2, 2, 17, 83, 3 and malicious ones 100, 83, 50, 2.
 func TestCalibration(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
 	c := measure(t, f, rows, eval.Options{}).Types[0].Calibration
 	brier := (3*.02*.02 - .02*.02 + .03*.03 + .17*.17 + .83*.83 + 0 + .17*.17 + .5*.5 + .98*.98) / 9
-	// Bins: 0-9 holds 2, 2, 3 and a malicious 2; 10-19 a 17; 50-59 a malicious 50; 80-89 an 83 of each; 90-100 a
-	// malicious 100.
+	// Bins: 2, 2, 3 and a malicious 2 in 0-9; 17 in 10-19; a malicious 50 in 50-59; 83 of each label in 80-89; a
+	// malicious 100 in 90-100.
 	ece := ((1 - .09) + .17 + .5 + (1.66 - 1) + 0) / 9
 	if !near(float64(c.Prevalence), 4.0/9) || !near(float64(c.Brier), brier) || !near(float64(c.ECE), ece) {
 		t.Errorf("%v: Brier %v and ECE %v, want %v and %v", c.Prevalence, c.Brier, c.ECE, brier, ece)
@@ -251,7 +251,7 @@ func TestCalibration(t *testing.T) {
 		c.Bins[9].To != 100 || c.Bins[9].N != 1 || c.Bins[2].Predicted.Defined() {
 		t.Errorf("bins %+v", c.Bins)
 	}
-	// At a prevalence of 10% a malicious row counts .1/4 and a benign one .9/5.
+	// At a prevalence of 10%, a malicious row weighs .1/4 and a benign one .9/5.
 	c = measure(t, f, rows, eval.Options{Prevalence: .1}).Types[0].Calibration
 	brier = .9/5*(2*.02*.02+.03*.03+.17*.17+.83*.83) + .1/4*(.17*.17+.5*.5+.98*.98)
 	if c.Prevalence != .1 || !near(float64(c.Brier), brier) {
@@ -259,47 +259,46 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// TestTrouble: a row that a layer was lost on, or too slow for, is asked for once more; what stays so is counted and
-// said.
-func TestTrouble(t *testing.T) {
+// Rows on which a layer fails or is too slow are scored again. If that doesn't help, they are counted with a warning.
+func TestRetries(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		troubles int
-		lost     int
+		failures int
 		over     int
 		warnings int
-	}{{"none", 0, 0, 0, 1}, {"once", 1, 0, 0, 1}, {"for ever", -1, 1, 1, 4}} {
+	}{{"none", 0, 0, 0, 1}, {"once", 1, 0, 0, 1}, {"always", -1, 1, 1, 4}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f, rows := example()
 			f.troubles = c.troubles
-			f.says["bonk.example"] = said{first: 50, lost: check.Timeout}
-			f.says["quiet.example"] = said{slow: true}
+			f.scores["bonk.example"] = scores{first: 50, failure: check.Timeout}
+			f.scores["quiet.example"] = scores{slow: true}
 			r := measure(t, f, rows, eval.Options{})
 			layer := r.Types[0].Layers[0]
-			if r.Lost() != c.lost || layer.Lost["timeout"] != c.lost || layer.OverBudget != c.over ||
+			if r.Failures() != c.failures || layer.Failures["timeout"] != c.failures || layer.OverBudget != c.over ||
 				len(r.Warnings) != c.warnings {
-				t.Errorf("lost %d, over budget %d, warnings %q", r.Lost(), layer.OverBudget, r.Warnings)
+				t.Errorf("%d failures, %d over budget, warnings %q", r.Failures(), layer.OverBudget, r.Warnings)
 			}
-			if c.lost > 0 && !slices.Equal(layer.LostValues, []string{"bonk.example"}) {
-				t.Errorf("lost on %q", layer.LostValues)
+			if c.failures > 0 && !slices.Equal(layer.FailedOn, []string{"bonk.example"}) {
+				t.Errorf("failed on %q", layer.FailedOn)
 			}
-			if want := map[bool]int{true: 2, false: 1}[c.troubles != 0]; f.asked["bonk.example"] != want ||
-				f.asked["shop.example"] != 1 {
-				t.Errorf("asked %v", f.asked)
+			if want := map[bool]int{true: 2, false: 1}[c.troubles != 0]; f.attempts["bonk.example"] != want ||
+				f.attempts["shop.example"] != 1 {
+				t.Errorf("attempts %v", f.attempts)
 			}
 		})
 	}
 }
 
-// TestOneLabel: nothing is made up where there is nothing to tell apart, and every form can be written.
-func TestOneLabel(t *testing.T) {
+// Without rows of both labels, AUC and recall are undefined, and all formats are valid.
+func TestSingleLabel(t *testing.T) {
 	t.Parallel()
 	for name, keep := range map[string]func(eval.Row) bool{
 		"benign only":    func(r eval.Row) bool { return !r.Malicious },
 		"malicious only": func(r eval.Row) bool { return r.Malicious },
-		"refused only":   func(r eval.Row) bool { return r.Value == "not a domain" },
+		"invalid only":   func(r eval.Row) bool { return r.Value == "not a domain" },
 		"none":           func(eval.Row) bool { return false },
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -318,19 +317,19 @@ func TestOneLabel(t *testing.T) {
 				}
 			}
 			if name != "none" && len(r.Warnings) == 0 {
-				t.Error("nothing is said of it")
+				t.Error("there is no warning")
 			}
-			for form, write := range forms(r) {
+			for format, write := range formats(r) {
 				if text := write(t); strings.Contains(text, "NaN") || strings.Contains(text, "Inf") {
-					t.Errorf("%s holds what is no number:\n%s", form, text)
+					t.Errorf("%s contains an undefined number:\n%s", format, text)
 				}
 			}
 		})
 	}
 }
 
-// forms are the ways to write a report.
-func forms(r *eval.Report) map[string]func(*testing.T) string {
+// formats returns a function for each format that writes the report.
+func formats(r *eval.Report) map[string]func(*testing.T) string {
 	written := func(t *testing.T, b *bytes.Buffer, err error) string {
 		t.Helper()
 		if err != nil {
@@ -353,12 +352,12 @@ func TestGolden(t *testing.T) {
 	f, rows := example()
 	r := measure(t, f, rows, eval.Options{Worst: 2})
 	r.Skipped = 1
-	for name, write := range forms(r) {
+	for name, write := range formats(r) {
 		golden(t, name, write(t))
 	}
 }
 
-// golden compares with a file in testdata.
+// golden compares got with a file in testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)
@@ -372,15 +371,15 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got; go test -update writes it anew):\n%s", name, diff)
+		t.Errorf("%s (-want +got; go test -update updates it):\n%s", name, diff)
 	}
 }
 
-// TestJSONOfOneType: the figures of a single type stand at the top.
-func TestJSONOfOneType(t *testing.T) {
+// The figures of a single type are at the top level.
+func TestJSONOfSingleType(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
-	for n, want := range map[int]string{10: "at the top", 12: "in types"} {
+	for n, want := range map[int]string{10: "at the top level", 12: "in types"} {
 		var out struct {
 			AUC      *float64        `json:"auc"`
 			Recall1  *float64        `json:"recall_at_1pct_fpr"`
@@ -404,25 +403,25 @@ func TestJSONOfOneType(t *testing.T) {
 		top := out.AUC != nil && out.Recall1 != nil && out.Recall01 != nil && out.Bands != nil &&
 			len(out.Layers) == 3 && out.Layers[0].AUC != nil && out.Types == nil
 		below := out.AUC == nil && len(out.Types) == 2 && out.Types[0].AUC != nil
-		if out.Rows != n || !(want == "at the top" && top || want == "in types" && below) {
+		if out.Rows != n || !(want == "at the top level" && top || want == "in types" && below) {
 			t.Errorf("%d rows: want the figures %s:\n%s", n, want, data)
 		}
 	}
 }
 
-func TestRunStopsAtAnError(t *testing.T) {
+func TestRunStopsAtError(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
-	delete(f.says, "bonk.example")
+	delete(f.scores, "bonk.example")
 	if _, err := eval.Run(t.Context(), f, lineup(), rows, 0, nil); err == nil ||
-		!strings.Contains(err.Error(), "scoring domain: nothing to say") {
-		t.Errorf("ran with %v", err)
+		!strings.Contains(err.Error(), "scoring domain: no scores") {
+		t.Errorf("error %v", err)
 	}
 	f, rows = example()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := eval.Run(ctx, f, lineup(), rows, 0, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("ran cancelled, with %v", err)
+		t.Errorf("error %v after cancellation", err)
 	}
 }
 
@@ -448,52 +447,52 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestUnknown: rows that lookups failed for are counted and said.
-func TestUnknown(t *testing.T) {
+// Rows with failed lookups are counted with a warning.
+func TestUnknownFacts(t *testing.T) {
 	t.Parallel()
 	f, rows := example()
-	f.silent = "bank.example"
+	f.unknown = "bank.example"
 	r := measure(t, f, rows, eval.Options{})
-	if r.Types[0].Unknown != 1 || !strings.Contains(strings.Join(r.Warnings, "\n"), "did not answer in time: 1") {
+	if r.Types[0].Unknown != 1 || !strings.Contains(strings.Join(r.Warnings, "\n"), "did not respond in time: 1") {
 		t.Errorf("%d unknown, warnings %q", r.Types[0].Unknown, r.Warnings)
 	}
 }
 
-// resting is a scorer whose layer cannot score one value, and then rests: it is lost for the next few rows too.
-type resting struct {
-	fake
-	tired int
+// suspendingScorer is a scorer whose layer is suspended after a failure, and also fails on the next few rows.
+type suspendingScorer struct {
+	fakeScorer
+	remaining int // number of rows until the layer resumes
 }
 
-func (f *resting) Explain(ctx context.Context, field check.Field, country string) (*check.Decision, error) {
-	d, err := f.fake.Explain(ctx, field, country)
+func (f *suspendingScorer) Explain(ctx context.Context, field check.Field, country string) (*check.Decision, error) {
+	d, err := f.fakeScorer.Explain(ctx, field, country)
 	if err != nil || field.Type != entity.Domain {
 		return d, err
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if d.Layers[0].Failure != "" {
-		f.tired = 3
-	} else if f.tired > 0 {
-		f.tired--
+		f.remaining = 3
+	} else if f.remaining > 0 {
+		f.remaining--
 		d.Layers[0].Failure = check.Unavailable
 	}
 	return d, nil
 }
 
-// TestRest: rows that a layer was lost on only as it rested are not lost.
-func TestRest(t *testing.T) {
+// Rows on which a layer failed only because it was suspended are scored in the end.
+func TestSuspendedLayer(t *testing.T) {
 	t.Parallel()
 	inner, rows := example()
-	f := &resting{fake: fake{says: inner.says, troubles: -1}}
-	f.says["garden.example"] = said{lost: check.Trap}
-	f.says["bank.example"] = said{lost: check.Trap}
+	f := &suspendingScorer{fakeScorer: fakeScorer{scores: inner.scores, troubles: -1}}
+	f.scores["garden.example"] = scores{failure: check.Trap}
+	f.scores["bank.example"] = scores{failure: check.Trap}
 	scored, err := eval.Run(t.Context(), f, lineup(), rows, 1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := eval.Measure(lineup(), scored, eval.Options{})
-	if lost := r.Types[0].Layers[0].Lost; lost["trap"] != 2 || lost["unavailable"] != 0 {
-		t.Errorf("lost %v", lost)
+	if failures := r.Types[0].Layers[0].Failures; failures["trap"] != 2 || failures["unavailable"] != 0 {
+		t.Errorf("failures %v", failures)
 	}
 }

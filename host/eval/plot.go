@@ -220,7 +220,7 @@ func (r *TypeReport) layersPlot() template.HTML {
 	n := float64(len(r.Layers))
 	most := 0.05
 	for _, l := range r.Layers {
-		for _, v := range []Number{l.Recall1, r.Recall1 - l.LeftOut.Recall1} {
+		for _, v := range []Number{l.Recall1, r.Recall1 - l.Without.Recall1} {
 			if v.Defined() {
 				most = max(most, float64(v))
 			}
@@ -241,7 +241,7 @@ func (r *TypeReport) layersPlot() template.HTML {
 			p.bar("curve-fill", 0, middle-thick, float64(l.Recall1), middle,
 				fmt.Sprintf("%s alone: %s", l.Name, l.Recall1.percent(1)))
 		}
-		if adds := r.Recall1 - l.LeftOut.Recall1; adds.Defined() {
+		if adds := r.Recall1 - l.Without.Recall1; adds.Defined() {
 			p.bar("added", 0, middle, max(0, float64(adds)), middle+thick,
 				fmt.Sprintf("%s adds: %s", l.Name, adds.percent(1)))
 		}

@@ -10,28 +10,28 @@ import (
 	"assay/host/entity"
 )
 
-// Report is what a measurement found.
+// Report is the result of [Measure].
 type Report struct {
 	Files  []string   `json:"files"`
 	Lineup LineupLine `json:"lineup"`
-	// whether facts were looked up, as they are now; else values alone were judged
+	// whether current facts were looked up; if not, only the values were scored
 	Lookups  bool          `json:"lookups"`
 	Rows     int           `json:"rows"`
-	Skipped  int           `json:"skipped"` // lines that were no rows
-	Seconds  Number        `json:"seconds"` // that scoring took
-	Types    []*TypeReport `json:"types"`   // in the order of entity.Types, those with rows
+	Skipped  int           `json:"skipped"` // number of invalid lines
+	Seconds  Number        `json:"seconds"` // duration of scoring
+	Types    []*TypeReport `json:"types"`   // types with rows, in the order of entity.Types
 	Warnings []string      `json:"warnings"`
 }
 
-// LineupLine is the lineup that was measured.
+// LineupLine identifies the evaluated lineup.
 type LineupLine struct {
-	Revision int64       `json:"revision"` // 0 for a document that is not in force
+	Revision int64       `json:"revision"` // 0 if the lineup is not active
 	Bias     float64     `json:"bias"`
 	Bands    check.Bands `json:"bands"`
 }
 
-// MarshalJSON writes the report of a single type with that type's figures at the top, so that a reader of one file
-// finds "auc" where it expects it; of several types, they stand in "types".
+// MarshalJSON encodes a report of several types with their figures in "types". The figures of a single type are at the
+// top level, where users with files of one type expect "auc".
 func (r *Report) MarshalJSON() ([]byte, error) {
 	type plain Report
 	if len(r.Types) != 1 {
@@ -39,7 +39,7 @@ func (r *Report) MarshalJSON() ([]byte, error) {
 	}
 	return encode(struct {
 		*plain
-		Types *struct{} `json:"types,omitempty"` // hides plain's
+		Types *struct{} `json:"types,omitempty"` // hides the field of plain
 		*TypeReport
 	}{plain: (*plain)(r), TypeReport: r.Types[0]})
 }
@@ -52,16 +52,15 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// TypeReport is the measurement of one type's rows.
+// TypeReport is the report on the rows of one type.
 type TypeReport struct {
 	Type      entity.Type `json:"type"`
 	N         int         `json:"n"` // scored rows
 	Positives int         `json:"positives"`
 	Refused   Refused     `json:"refused"`
-	Unknown   int         `json:"unknown"` // rows for which a source of facts did not answer in time
+	Unknown   int         `json:"unknown"` // rows for which a fact source did not respond in time
 	Figures
-	// Unrounded is what the fused log-odds would give before they are rounded to a score: the difference is what
-	// rounding costs.
+	// Unrounded has the figures of the fused log-odds before they are rounded to a score.
 	Unrounded   Figures       `json:"unrounded"`
 	Calibration Calibration   `json:"calibration"`
 	Layers      []LayerReport `json:"layers"`
@@ -73,21 +72,21 @@ type TypeReport struct {
 	curve *Curve
 }
 
-// Refused counts values that are refused as no such entity at all, before any layer sees them.
+// Refused counts invalid values, which no layer scores.
 type Refused struct {
 	Benign    int      `json:"benign"`
 	Malicious int      `json:"malicious"`
-	Reasons   []string `json:"reasons,omitempty"` // of the first few
+	Reasons   []string `json:"reasons,omitempty"` // of the first rows
 }
 
-// Figures are how well one score tells malicious rows from benign ones.
+// Figures measure how well a score separates malicious rows from benign ones.
 type Figures struct {
 	AUC         Number   `json:"auc"`
 	AUCInterval Interval `json:"auc_interval"`
 	Recall1     Number   `json:"recall_at_1pct_fpr"`
 	Interval1   Interval `json:"recall_at_1pct_fpr_interval,omitzero"`
-	Threshold1  Number   `json:"threshold_at_1pct_fpr"` // null when no threshold will do
-	FPR1        Number   `json:"fpr_at_1pct_threshold"` // what the threshold really calls malicious: 1% or less
+	Threshold1  Number   `json:"threshold_at_1pct_fpr"` // null if no threshold meets the limit
+	FPR1        Number   `json:"fpr_at_1pct_threshold"` // the share of benign rows at the threshold: 1% or less
 	Recall01    Number   `json:"recall_at_01pct_fpr"`
 	Interval01  Interval `json:"recall_at_01pct_fpr_interval,omitzero"`
 	Threshold01 Number   `json:"threshold_at_01pct_fpr"`
@@ -95,21 +94,21 @@ type Figures struct {
 	Bands       *Bands   `json:"bands,omitempty"`
 }
 
-// Bands is the confusion at each band.
+// Bands contains the confusion matrix of each band.
 type Bands struct {
 	Allow  Band `json:"allow"`
 	Review Band `json:"review"`
 	Block  Band `json:"block"`
 }
 
-// Band says how many rows fall into a band, and what calling everything from there on malicious would mean.
+// Band counts the rows in a band, and has the confusion matrix if rows in this band and above are flagged.
 type Band struct {
 	From           int      `json:"from"` // lowest score
 	To             int      `json:"to"`   // highest score
 	Benign         int      `json:"benign"`
 	Malicious      int      `json:"malicious"`
-	TruePositives  int      `json:"tp"` // malicious rows here or above
-	FalsePositives int      `json:"fp"` // benign rows here or above
+	TruePositives  int      `json:"tp"` // malicious rows in this band or above
+	FalsePositives int      `json:"fp"` // benign rows in this band or above
 	FalseNegatives int      `json:"fn"`
 	TrueNegatives  int      `json:"tn"`
 	Recall         Number   `json:"recall"` // tp / malicious rows
@@ -118,27 +117,27 @@ type Band struct {
 	FPRInterval    Interval `json:"fpr_interval"`
 }
 
-// LayerReport is one layer's part.
+// LayerReport is the report on one layer.
 type LayerReport struct {
 	Name      string  `json:"name"`
 	Version   string  `json:"version"`
 	Weight    float64 `json:"weight"`
-	Spoke     int     `json:"spoke"` // rows that it gave points to
+	Scored    int     `json:"spoke"` // rows with a score above 0
 	Abstained int     `json:"abstained"`
-	// rows that it took longer for than a check allows, alone on the machine too
+	// rows on which the layer exceeded its time budget twice, the second time without concurrency
 	OverBudget int            `json:"over_budget"`
-	Lost       map[string]int `json:"lost,omitempty"`        // rows that it gave no answer for, by reason
-	LostValues []string       `json:"lost_values,omitempty"` // the first few of them
-	Figures                   // of its own score, alone
-	LeftOut    Figures        `json:"left_out"` // of the fused score without it
+	Failures   map[string]int `json:"lost,omitempty"`        // rows without a result, by reason
+	FailedOn   []string       `json:"lost_values,omitempty"` // values of the first of these rows
+	Figures                   // of the layer's own score
+	Without    Figures        `json:"left_out"` // of the fused score without the layer
 }
 
-// Group is the rows of one label from one source, or of one category.
+// Group has the figures of the rows with one label and the same source or category.
 type Group struct {
 	Name      string `json:"name"`
 	Malicious bool   `json:"malicious"`
 	N         int    `json:"n"`
-	// share at or above the threshold of 1% false positives overall: recall, or false positives
+	// share at or above the threshold for 1% false positives overall: the recall, or the false positive rate
 	AtOnePct  Number   `json:"flagged_at_1pct_fpr"`
 	Interval  Interval `json:"flagged_at_1pct_fpr_interval"`
 	Review    Number   `json:"review_or_block"` // share reviewed or blocked
@@ -146,14 +145,13 @@ type Group struct {
 	MeanScore Number   `json:"mean_score"`
 }
 
-// Errors are the rows that the lineup is most wrong about: benign ones with anything said against them, malicious ones
-// not blocked.
+// Errors are the lineup's worst errors: benign rows with signals against them, and malicious rows that are not blocked.
 type Errors struct {
 	Benign    []Mistake `json:"benign_highest"`
 	Malicious []Mistake `json:"malicious_lowest"`
 }
 
-// Mistake is one row with what every layer said of it.
+// Mistake is a row with a wrong score, and the results of all layers.
 type Mistake struct {
 	Value    string          `json:"value"`
 	Source   string          `json:"source,omitempty"`
@@ -171,13 +169,13 @@ type Histogram struct {
 	Malicious [101]int `json:"malicious"`
 }
 
-// Number is a figure that may be undefined, as NaN: null in JSON, a dash in text. JSON has it to six digits.
+// Number is a figure that may be undefined. NaN and infinities are null in JSON and a dash in text. JSON has six decimals.
 type Number float64
 
-// Defined says whether there is such a figure.
+// Defined reports whether n is finite.
 func (n Number) Defined() bool { return !math.IsNaN(float64(n)) && !math.IsInf(float64(n), 0) }
 
-// MarshalJSON writes a number or null.
+// MarshalJSON encodes a number or null.
 func (n Number) MarshalJSON() ([]byte, error) {
 	if !n.Defined() {
 		return []byte("null"), nil
@@ -185,7 +183,7 @@ func (n Number) MarshalJSON() ([]byte, error) {
 	return strconv.AppendFloat(nil, math.Round(float64(n)*1e6)/1e6, 'f', -1, 64), nil
 }
 
-// UnmarshalJSON reads a number or null.
+// UnmarshalJSON decodes a number or null.
 func (n *Number) UnmarshalJSON(data []byte) error {
 	if string(data) == "null" {
 		*n = Number(math.NaN())
@@ -197,13 +195,13 @@ func (n *Number) UnmarshalJSON(data []byte) error {
 // Interval is a 95% confidence interval: low and high.
 type Interval [2]Number
 
-// Lost is how often a layer gave no answer, even when asked again.
-func (r *Report) Lost() int {
+// Failures returns the number of times that a layer returned no result, even on the second attempt.
+func (r *Report) Failures() int {
 	n := 0
 	for _, t := range r.Types {
 		for _, l := range t.Layers {
-			for _, times := range l.Lost {
-				n += times
+			for _, count := range l.Failures {
+				n += count
 			}
 		}
 	}

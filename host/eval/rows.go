@@ -1,7 +1,7 @@
-// Package eval measures how right a lineup is about labelled values, and fits a lineup's weights to them.
+// Package eval evaluates a lineup on labelled values, and fits a lineup's weights to them.
 //
-// It runs no guests and opens no database itself: it asks a [Scorer], and everything after that is arithmetic on the
-// layers' scores, so that the same answers always give the same report.
+// It neither runs guests nor opens a database. A [Scorer] does that, and everything after it is arithmetic on the layers'
+// scores, so the same scores always give the same report.
 package eval
 
 import (
@@ -26,12 +26,12 @@ type Row struct {
 	Type      entity.Type
 	Value     string
 	Malicious bool   // label 1 or true
-	Source    string // who says so; "" when not told
-	Category  string // what it is; "" when not told
-	Country   string // as region.country of a request; "" when not told
+	Source    string // where the label comes from, such as the name of a list; "" if unknown
+	Category  string // such as "phishing"; "" if unknown
+	Country   string // like region.country of a request; "" if unknown
 }
 
-// LineError is a line that is no row.
+// LineError reports a line that is not a valid row.
 type LineError struct {
 	Line   int // from 1
 	Reason string
@@ -39,14 +39,14 @@ type LineError struct {
 
 func (e LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.Reason) }
 
-// maxLine bounds a line, in bytes: no value that can be scored comes near it.
+// maxLine is the maximum length of a line in bytes, far more than any valid row needs.
 const maxLine = 1 << 20
 
-// Read reads JSON lines, plain or compressed by gzip: {"type", "value", "label", "source"?, "category"?, "country"?}.
-// Unknown fields and blank lines are passed over. A row without a type is of type untyped, unless that is "". The
-// country may also be called region, as a text or as a request's object. Lines that are no rows are returned beside
-// those that are; the error is about the input as a whole.
-func Read(in io.Reader, untyped entity.Type) (rows []Row, bad []LineError, err error) {
+// Read reads JSON lines, plain or gzipped: {"type", "value", "label", "source"?, "category"?, "country"?}. It ignores
+// unknown fields and blank lines. Rows without a type have type defaultType, and are invalid if that is "". Instead of
+// country, a row may have a region: a string, or an object like that of a request. Read returns invalid lines separately
+// in bad; err reports a failure to read the input.
+func Read(in io.Reader, defaultType entity.Type) (rows []Row, bad []LineError, err error) {
 	buffered := bufio.NewReader(in)
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // RFC 1952, section 2.3.1
 		unzipped, err := gzip.NewReader(buffered)
@@ -67,7 +67,7 @@ func Read(in io.Reader, untyped entity.Type) (rows []Row, bad []LineError, err e
 		if len(line) == 0 {
 			continue
 		}
-		row, err := parseRow(line, untyped)
+		row, err := parseRow(line, defaultType)
 		if err != nil {
 			bad = append(bad, LineError{n, err.Error()})
 			continue
@@ -83,7 +83,7 @@ func Read(in io.Reader, untyped entity.Type) (rows []Row, bad []LineError, err e
 	return rows, bad, nil
 }
 
-func parseRow(line []byte, untyped entity.Type) (Row, error) {
+func parseRow(line []byte, defaultType entity.Type) (Row, error) {
 	var raw struct {
 		Type     string         `json:"type"`
 		Value    *string        `json:"value"`
@@ -96,13 +96,13 @@ func parseRow(line []byte, untyped entity.Type) (Row, error) {
 	if err := json.Unmarshal(line, &raw); err != nil {
 		return Row{}, plainReason(err)
 	}
-	row := Row{Type: cmp.Or(entity.Type(raw.Type), untyped), Source: raw.Source, Category: raw.Category,
+	row := Row{Type: cmp.Or(entity.Type(raw.Type), defaultType), Source: raw.Source, Category: raw.Category,
 		Country: raw.Country}
 	switch {
 	case row.Type == "":
 		return row, errors.New("type is missing")
 	case !slices.Contains(entity.Types(), row.Type):
-		return row, fmt.Errorf("type is %q, which is none of domain, email, phone and iban", clip(raw.Type))
+		return row, fmt.Errorf("type is %q, want domain, email, phone or iban", clip(raw.Type))
 	case raw.Value == nil:
 		return row, errors.New("value is missing")
 	}
@@ -114,7 +114,7 @@ func parseRow(line []byte, untyped entity.Type) (Row, error) {
 	case "", "null":
 		return row, errors.New("label is missing")
 	default:
-		return row, fmt.Errorf("label is %s, neither 1 (malicious) nor 0 (benign)", clip(label))
+		return row, fmt.Errorf("label is %s, want 1 (malicious) or 0 (benign)", clip(label))
 	}
 	if row.Country == "" && len(raw.Region) > 0 {
 		var err error
@@ -128,7 +128,7 @@ func parseRow(line []byte, untyped entity.Type) (Row, error) {
 	return row, nil
 }
 
-// regionCountry reads "DE" and {"country": "DE"}.
+// regionCountry decodes a region such as "DE" or {"country": "DE"}.
 func regionCountry(region jsontext.Value) (string, error) {
 	var text string
 	if json.Unmarshal(region, &text) == nil {
@@ -140,10 +140,10 @@ func regionCountry(region jsontext.Value) (string, error) {
 	if json.Unmarshal(region, &object) == nil {
 		return object.Country, nil
 	}
-	return "", fmt.Errorf("region is %s, neither a country nor an object with one", clip(region.String()))
+	return "", fmt.Errorf("region is %s, want a country or an object with a country", clip(region.String()))
 }
 
-// plainReason is a decoding error without the names of Go types.
+// plainReason rephrases a decoding error without the names of Go types.
 func plainReason(err error) error {
 	var semantic *json.SemanticError
 	if !errors.As(err, &semantic) {
@@ -153,14 +153,14 @@ func plainReason(err error) error {
 	if where == "" {
 		return errors.New("it is not a JSON object")
 	}
-	return fmt.Errorf("%s is a JSON %s, not a text", where, semantic.JSONKind)
+	return fmt.Errorf("%s is a JSON %s, want a string", where, semantic.JSONKind)
 }
 
-// clip shortens a piece of the input for an error.
+// clip shortens a part of the input for an error.
 func clip(s string) string {
-	const most = 32
-	if runes := []rune(s); len(runes) > most {
-		return string(runes[:most]) + "…"
+	const maxRunes = 32
+	if runes := []rune(s); len(runes) > maxRunes {
+		return string(runes[:maxRunes]) + "…"
 	}
 	return s
 }

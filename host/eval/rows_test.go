@@ -18,38 +18,38 @@ func TestReadRow(t *testing.T) {
 	for _, c := range []struct {
 		name, line string
 		want       eval.Row
-		refused    string // part of the reason; "" when it is good
+		reason     string // part of the error; "" if the row is valid
 	}{
-		{"the least", `{"type":"domain","value":"a.example","label":1}`, good, ""},
-		{"a label of false", `{"type":"domain","value":"a.example","label":false}`,
+		{"required fields only", `{"type":"domain","value":"a.example","label":1}`, good, ""},
+		{"label false", `{"type":"domain","value":"a.example","label":false}`,
 			eval.Row{Type: entity.Domain, Value: "a.example"}, ""},
-		{"a label of true", `{"type":"domain","value":"a.example","label":true}`, good, ""},
+		{"label true", `{"type":"domain","value":"a.example","label":true}`, good, ""},
 		{"unknown fields", `{"rank":7,"type":"domain","value":"a.example","label":1,"hosted":{"x":[1]}}`, good, ""},
-		{"everything", `{"type":"phone","value":"030 1","label":0,"source":"s","category":"c","country":"DE"}`,
+		{"all fields", `{"type":"phone","value":"030 1","label":0,"source":"s","category":"c","country":"DE"}`,
 			eval.Row{Type: entity.Phone, Value: "030 1", Source: "s", Category: "c", Country: "DE"}, ""},
-		{"a region", `{"type":"phone","value":"1","label":0,"region":"MV"}`, eval.Row{Type: entity.Phone, Value: "1",
+		{"region as a string", `{"type":"phone","value":"1","label":0,"region":"MV"}`, eval.Row{Type: entity.Phone, Value: "1",
 			Country: "MV"}, ""},
-		{"a request's region", `{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`,
+		{"region as an object", `{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}`,
 			eval.Row{Type: entity.Phone, Value: "1", Country: "MV"}, ""},
-		{"an empty value", `{"type":"domain","value":"","label":1}`, eval.Row{Type: entity.Domain, Malicious: true},
+		{"empty value", `{"type":"domain","value":"","label":1}`, eval.Row{Type: entity.Domain, Malicious: true},
 			""},
 
 		{"not JSON", `{"type":"domain"`, eval.Row{}, "it is not JSON"},
-		{"an array", `["domain"]`, eval.Row{}, "it is not a JSON object"},
-		{"a name twice", `{"type":"domain","type":"domain","value":"a","label":1}`, eval.Row{}, "duplicate"},
-		{"two rows", `{"type":"domain","value":"a","label":1}{"type":"domain","value":"a","label":1}`, eval.Row{},
+		{"array", `["domain"]`, eval.Row{}, "it is not a JSON object"},
+		{"duplicate field", `{"type":"domain","type":"domain","value":"a","label":1}`, eval.Row{}, "duplicate"},
+		{"two rows on a line", `{"type":"domain","value":"a","label":1}{"type":"domain","value":"a","label":1}`, eval.Row{},
 			"it is not JSON"},
 		{"not UTF-8", "{\"type\":\"domain\",\"value\":\"\xff\",\"label\":1}", eval.Row{}, "it is not JSON"},
 		{"no type", `{"value":"a","label":1}`, eval.Row{}, "type is missing"},
-		{"another type", `{"type":"url","value":"a","label":1}`, eval.Row{}, `type is "url"`},
+		{"unknown type", `{"type":"url","value":"a","label":1}`, eval.Row{}, `type is "url"`},
 		{"no value", `{"type":"domain","label":1}`, eval.Row{}, "value is missing"},
-		{"a number as value", `{"type":"phone","value":49301,"label":1}`, eval.Row{}, "value is a JSON number"},
+		{"number as value", `{"type":"phone","value":49301,"label":1}`, eval.Row{}, "value is a JSON number"},
 		{"no label", `{"type":"domain","value":"a"}`, eval.Row{}, "label is missing"},
-		{"a label of two", `{"type":"domain","value":"a","label":2}`, eval.Row{}, "label is 2"},
-		{"a label in words", `{"type":"domain","value":"a","label":"bad"}`, eval.Row{}, `label is "bad"`},
-		{"no such country", `{"type":"phone","value":"1","label":1,"country":"Atlantis"}`, eval.Row{},
+		{"label 2", `{"type":"domain","value":"a","label":2}`, eval.Row{}, "label is 2"},
+		{"label as a string", `{"type":"domain","value":"a","label":"bad"}`, eval.Row{}, `label is "bad"`},
+		{"unknown country", `{"type":"phone","value":"1","label":1,"country":"Atlantis"}`, eval.Row{},
 			"region.country"},
-		{"a region of numbers", `{"type":"phone","value":"1","label":1,"region":[1]}`, eval.Row{}, "region is [1]"},
+		{"region as an array", `{"type":"phone","value":"1","label":1,"region":[1]}`, eval.Row{}, "region is [1]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -57,14 +57,14 @@ func TestReadRow(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if c.refused != "" {
-				if len(rows) != 0 || len(bad) != 1 || bad[0].Line != 2 || !strings.Contains(bad[0].Reason, c.refused) {
-					t.Errorf("read %v, refused %v: want a complaint of line 2 with %q", rows, bad, c.refused)
+			if c.reason != "" {
+				if len(rows) != 0 || len(bad) != 1 || bad[0].Line != 2 || !strings.Contains(bad[0].Reason, c.reason) {
+					t.Errorf("rows %v, invalid lines %v; want one for line 2 that contains %q", rows, bad, c.reason)
 				}
 				return
 			}
 			if diff := cmp.Diff([]eval.Row{c.want}, rows); diff != "" || bad != nil {
-				t.Errorf("refused %v (-want +got):\n%s", bad, diff)
+				t.Errorf("invalid lines %v (-want +got):\n%s", bad, diff)
 			}
 		})
 	}
@@ -85,33 +85,33 @@ func TestReadForms(t *testing.T) {
 	for _, c := range []struct {
 		name, input string
 		want        []eval.Row
-		fails       string
+		wantErr     string
 	}{
 		{"plain", lines, want, ""},
 		{"with a byte order mark", "\ufeff" + lines, want, ""},
 		{"compressed", zipped.String(), want, ""},
 		{"empty", "", nil, ""},
-		{"cut off", zipped.String()[:zipped.Len()-9], nil, "reading rows after line"},
-		{"only the mark of gzip", "\x1f\x8b", nil, "unpacking rows"},
-		{"an endless line", strings.Repeat("x", 2<<20), nil, "line 1 is longer"},
+		{"truncated", zipped.String()[:zipped.Len()-9], nil, "reading rows after line"},
+		{"gzip header only", "\x1f\x8b", nil, "unpacking rows"},
+		{"line too long", strings.Repeat("x", 2<<20), nil, "line 1 is longer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			rows, bad, err := eval.Read(strings.NewReader(c.input), "")
-			if c.fails != "" {
-				if err == nil || !strings.Contains(err.Error(), c.fails) {
-					t.Errorf("read with %v, want an error with %q", err, c.fails)
+			if c.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), c.wantErr) {
+					t.Errorf("error %v, want one that contains %q", err, c.wantErr)
 				}
 				return
 			}
 			if diff := cmp.Diff(c.want, rows); diff != "" || err != nil || bad != nil {
-				t.Errorf("%v, refused %v (-want +got):\n%s", err, bad, diff)
+				t.Errorf("error %v, invalid lines %v (-want +got):\n%s", err, bad, diff)
 			}
 		})
 	}
 }
 
-// FuzzRead: every line is a row that can be scored, a complaint, or blank.
+// FuzzRead checks that every line is a valid row, an invalid line, or blank.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"type":"phone","value":"1","label":0,"region":{"country":"MV"}}` + "\n{\"type\":1}\n\n"))
 	f.Add([]byte("\ufeff{}"))
@@ -121,22 +121,22 @@ func FuzzRead(f *testing.F) {
 			return
 		}
 		if lines := bytes.Count(data, []byte("\n")) + 1; len(rows)+len(bad) > lines {
-			t.Errorf("%d rows and %d complaints of %d lines", len(rows), len(bad), lines)
+			t.Errorf("%d rows and %d invalid lines from %d lines", len(rows), len(bad), lines)
 		}
 		for _, r := range rows {
 			if _, err := entity.Country(r.Country); err != nil {
-				t.Errorf("a row of country %q is taken", r.Country)
+				t.Errorf("a row with country %q is accepted", r.Country)
 			}
 		}
 	})
 }
 
-func TestReadUntyped(t *testing.T) {
+func TestReadDefaultType(t *testing.T) {
 	t.Parallel()
 	rows, bad, err := eval.Read(strings.NewReader(`{"value":"a","label":1}`+"\n"+
 		`{"type":"iban","value":"b","label":0}`), entity.Domain)
 	if diff := cmp.Diff([]eval.Row{{Type: entity.Domain, Value: "a", Malicious: true}, {Type: entity.IBAN, Value: "b"}},
 		rows); diff != "" || err != nil || bad != nil {
-		t.Errorf("%v, refused %v (-want +got):\n%s", err, bad, diff)
+		t.Errorf("error %v, invalid lines %v (-want +got):\n%s", err, bad, diff)
 	}
 }

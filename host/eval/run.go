@@ -15,56 +15,56 @@ import (
 	"assay/host/entity"
 )
 
-// Scorer scores one value without recording it. It is safe for concurrent use; what cannot be such a value at all is an
-// *entity.InvalidError or a check.NoFieldError.
+// Scorer scores a value without recording the decision. It must be safe for concurrent use. For invalid values it
+// returns an *entity.InvalidError or a check.NoFieldError.
 type Scorer interface {
 	Explain(ctx context.Context, f check.Field, country string) (*check.Decision, error)
 }
 
-// Model is what is measured.
+// Model is a lineup to evaluate.
 type Model struct {
-	Revision int64 // 0 for a document that is not in force
+	Revision int64 // 0 if the lineup is not active
 	Bias     float64
 	Bands    check.Bands
 	Layers   []Layer
 }
 
-// Layer is one of its layers.
+// Layer is a layer of a [Model].
 type Layer struct {
 	Name    string
 	Version string
 	Weight  float64
 	Types   []entity.Type
-	Budget  time.Duration // what one call may take in life; a measurement lets it take longer, and counts that
+	Budget  time.Duration // the time limit of one call in production; exceeding it here is only counted
 }
 
-// Scored is what became of a row.
+// Scored is a row with its score.
 type Scored struct {
 	Row
-	Refused string // why it was not scored; "" when it was
-	Score   int    // as a customer would have been answered
-	unknown bool   // a source of facts did not answer in time
-	layers  []mark // by index into Lineup.Layers
+	Refused string        // why the value is invalid; "" if it was scored
+	Score   int           // 0 to 100, as in the API's response
+	unknown bool          // a fact source did not respond in time
+	layers  []layerResult // by index into Model.Layers
 }
 
-// mark is one layer's part in a row's score.
-type mark struct {
-	abstained bool
-	over      bool // it took longer than its budget
-	lost      check.FailureReason
-	score     int16
+// layerResult is the result of a layer for one row.
+type layerResult struct {
+	abstained  bool
+	overBudget bool
+	failure    check.FailureReason // "" if the layer returned a result
+	score      int16
 }
 
-// Run scores all rows, workers at a time (0: as many as there are processors). Rows that a layer was lost on, or ran
-// longer than its budget for, are scored once more at the end, one by one, so that a busy machine is not taken for a
-// bad layer. progress is told how many rows are done, twenty times and never concurrently; it may be nil.
+// Run scores all rows with the given number of workers, or one per processor if workers is 0. If a layer failed or
+// exceeded its budget on a row, Run scores the row again at the end, without concurrency, because the machine may have
+// been busy. progress, if not nil, is called up to 20 times with the number of rows done, never concurrently.
 func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers int,
 	progress func(done, total int)) ([]Scored, error) {
 	index := map[string]int{}
 	for i, l := range lineup.Layers {
 		index[l.Name] = i
 	}
-	one := func(row Row) (Scored, error) {
+	score := func(row Row) (Scored, error) {
 		s := Scored{Row: row}
 		d, err := scorer.Explain(ctx, check.Field{Type: row.Type, Value: row.Value}, row.Country)
 		var invalid *entity.InvalidError
@@ -76,43 +76,43 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 		case err != nil:
 			return s, fmt.Errorf("scoring %s: %w", row.Type, err)
 		}
-		s.Score, s.layers = d.Score, make([]mark, len(lineup.Layers))
+		s.Score, s.layers = d.Score, make([]layerResult, len(lineup.Layers))
 		s.unknown = slices.ContainsFunc(d.Signals,
 			func(s check.Signal) bool { return strings.HasPrefix(s.Code, "host:unknown:") })
 		for _, o := range d.Layers {
 			i, ok := index[o.Layer]
 			if !ok {
-				return s, fmt.Errorf("scoring %s: layer %s answered, which is not in the lineup", row.Type, o.Layer)
+				return s, fmt.Errorf("scoring %s: layer %s returned a result but is not in the lineup", row.Type, o.Layer)
 			}
 			took := time.Duration(o.Micros) * time.Microsecond
-			s.layers[i] = mark{abstained: o.Abstained, lost: o.Failure, score: int16(o.Score),
-				over: took > lineup.Layers[i].Budget}
+			s.layers[i] = layerResult{abstained: o.Abstained, failure: o.Failure, score: int16(o.Score),
+				overBudget: took > lineup.Layers[i].Budget}
 		}
 		return s, nil
 	}
 	scored := make([]Scored, len(rows))
 	if err := inParallel(ctx, workers, len(rows), progress, func(i int) (err error) {
-		scored[i], err = one(rows[i])
+		scored[i], err = score(rows[i])
 		return err
 	}); err != nil {
 		return nil, err
 	}
-	sound := map[entity.Type]Row{}
+	healthy := map[entity.Type]Row{} // a row of each type that no layer had trouble with
 	for i := range scored {
-		if scored[i].Refused == "" && !scored[i].troubled() {
-			sound[scored[i].Type] = rows[i]
+		if scored[i].Refused == "" && !scored[i].hasTrouble() {
+			healthy[scored[i].Type] = rows[i]
 		}
 	}
 	for i := range scored {
-		if !scored[i].troubled() {
+		if !scored[i].hasTrouble() {
 			continue
 		}
-		if row, ok := sound[scored[i].Type]; ok {
-			if err := wake(ctx, func() (Scored, error) { return one(row) }); err != nil {
+		if row, ok := healthy[scored[i].Type]; ok {
+			if err := awaitLayers(ctx, func() (Scored, error) { return score(row) }); err != nil {
 				return nil, err
 			}
 		}
-		again, err := one(rows[i])
+		again, err := score(rows[i])
 		if err != nil {
 			return nil, err
 		}
@@ -121,15 +121,15 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 	return scored, nil
 }
 
-// wake scores a row that no layer has trouble with until none has: a layer that was lost several times in a row rests
-// for a while, and would be lost for rows that it can score.
-func wake(ctx context.Context, score func() (Scored, error)) error {
-	const patience, pause = 2 * time.Minute, 50 * time.Millisecond // the longest rest is a minute
-	tick := time.NewTicker(pause)
+// awaitLayers calls score, which scores a row that all layers handle, until no layer fails. A layer that failed several
+// times in a row is suspended for a while, and would fail on rows that it can score.
+func awaitLayers(ctx context.Context, score func() (Scored, error)) error {
+	const timeout, interval = 2 * time.Minute, 50 * time.Millisecond // suspensions last up to a minute
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
-	for began := time.Now(); time.Since(began) < patience; {
+	for start := time.Now(); time.Since(start) < timeout; {
 		s, err := score()
-		if err != nil || !slices.ContainsFunc(s.layers, func(m mark) bool { return m.lost != "" }) {
+		if err != nil || !s.hasFailure() {
 			return err
 		}
 		select {
@@ -141,13 +141,19 @@ func wake(ctx context.Context, score func() (Scored, error)) error {
 	return nil
 }
 
-func (s *Scored) troubled() bool {
-	return slices.ContainsFunc(s.layers, func(m mark) bool { return m.lost != "" || m.over })
+// hasFailure reports whether a layer returned no result.
+func (s *Scored) hasFailure() bool {
+	return slices.ContainsFunc(s.layers, func(r layerResult) bool { return r.failure != "" })
 }
 
-// inParallel calls do for 0 to n-1, workers at a time, until one fails.
+// hasTrouble reports whether a layer failed or exceeded its budget.
+func (s *Scored) hasTrouble() bool {
+	return s.hasFailure() || slices.ContainsFunc(s.layers, func(r layerResult) bool { return r.overBudget })
+}
+
+// inParallel calls do for 0 to n-1 from the given number of goroutines, and stops at the first error.
 func inParallel(ctx context.Context, workers, n int, progress func(done, total int), do func(i int) error) error {
-	const steps = 20 // of progress
+	const steps = 20 // maximum number of calls of progress
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	if workers == 0 {
@@ -155,7 +161,7 @@ func inParallel(ctx context.Context, workers, n int, progress func(done, total i
 	}
 	var next atomic.Int64
 	var wg sync.WaitGroup
-	var mu sync.Mutex // guards done, and calls of progress
+	var mu sync.Mutex // guards done and serialises calls of progress
 	done := 0
 	for range workers {
 		wg.Go(func() {
@@ -181,7 +187,7 @@ func inParallel(ctx context.Context, workers, n int, progress func(done, total i
 	return context.Cause(ctx)
 }
 
-// Explain asks for the worst errors once more, and keeps what every layer said.
+// Explain scores the worst errors again, to add their verdicts and the layers' signals to the report.
 func (r *Report) Explain(ctx context.Context, scorer Scorer) error {
 	for _, t := range r.Types {
 		for _, list := range [][]Mistake{t.Errors.Benign, t.Errors.Malicious} {

@@ -11,22 +11,22 @@ import (
 	"assay/host/check"
 )
 
-// WriteText writes the report for a person at a terminal.
+// WriteText writes the report as plain text.
 func (r *Report) WriteText(out io.Writer) error {
 	p := &page{}
 	lineup := "the given lineup"
 	if r.Lineup.Revision != 0 {
 		lineup = fmt.Sprintf("lineup revision %d", r.Lineup.Revision)
 	}
-	how := "on the values alone"
+	how := "without lookups"
 	if r.Lookups {
-		how = "with what could be looked up of them now"
+		how = "with current lookups"
 	}
 	p.line("%s rows of %s through %s (bias %v, review from %d, block from %d), %s, in %s s", count(r.Rows),
 		strings.Join(r.Files, ", "), lineup,
 		r.Lineup.Bias, r.Lineup.Bands.Review, r.Lineup.Bands.Block, how, r.Seconds.fixed(1))
 	if r.Skipped > 0 {
-		p.line("%s lines were no rows and are skipped", count(r.Skipped))
+		p.line("NOTE  %s invalid lines are skipped", count(r.Skipped))
 	}
 	for _, w := range r.Warnings {
 		p.line("NOTE  %s", w)
@@ -69,17 +69,17 @@ func (r *TypeReport) write(p *page) {
 				b.Observed.percent(1)})
 		}
 	}
-	p.table("rrrr", []string{"SCORES", "ROWS", "SAID", "FOUND"}, rows)
+	p.table("rrrr", []string{"SCORES", "ROWS", "PREDICTED", "OBSERVED"}, rows)
 
 	p.line("")
 	rows = nil
 	for _, l := range r.Layers {
 		rows = append(rows, []string{l.Name + "@" + l.Version, strconv.FormatFloat(l.Weight, 'f', 2, 64),
-			count(l.Spoke), l.AUC.fixed(4), l.Recall1.fixed(4),
-			l.LeftOut.AUC.fixed(4), l.LeftOut.Recall1.fixed(4), (r.Recall1 - l.LeftOut.Recall1).signed(4)})
+			count(l.Scored), l.AUC.fixed(4), l.Recall1.fixed(4),
+			l.Without.AUC.fixed(4), l.Without.Recall1.fixed(4), (r.Recall1 - l.Without.Recall1).signed(4)})
 	}
-	p.table("lrrrrrrr", []string{"LAYER", "WEIGHT", "SPOKE", "AUC ALONE", "RECALL@1% ALONE", "AUC WITHOUT",
-		"RECALL@1% WITHOUT", "IT ADDS"}, rows)
+	p.table("lrrrrrrr", []string{"LAYER", "WEIGHT", "SCORED", "AUC ALONE", "RECALL@1% ALONE", "AUC WITHOUT",
+		"RECALL@1% WITHOUT", "GAIN"}, rows)
 
 	writeGroups(p, "SOURCE", r.Sources)
 	writeGroups(p, "CATEGORY", r.Categories)
@@ -127,7 +127,7 @@ func writeMistakes(p *page, title string, mistakes []Mistake) {
 		for _, o := range m.Layers {
 			switch {
 			case o.Failure != "":
-				p.line("       %s: lost, %s", o.Layer, o.Failure)
+				p.line("       %s: failed, %s", o.Layer, o.Failure)
 			case len(o.Signals) > 0:
 				p.line("       %s: %d, log-odds %+.2f", o.Layer, o.Score, o.Contribution)
 			}
@@ -135,13 +135,13 @@ func writeMistakes(p *page, title string, mistakes []Mistake) {
 				p.line("         %+4d  %s  %s", s.Points, s.Code, s.Text)
 			}
 		}
-		if m.silent() {
-			p.line("       no layer has anything to say")
+		if m.hasNoSignals() {
+			p.line("       no layer has a signal")
 		}
 	}
 }
 
-// origin is where a mistake's label comes from.
+// origin returns the category and source of the row.
 func (m Mistake) origin() string {
 	origin := printable(m.Category)
 	if m.Source != "" {
@@ -150,7 +150,8 @@ func (m Mistake) origin() string {
 	return origin
 }
 
-func (m Mistake) silent() bool {
+// hasNoSignals reports whether all layers returned a result without signals.
+func (m Mistake) hasNoSignals() bool {
 	for _, o := range m.Layers {
 		if o.Failure != "" || len(o.Signals) > 0 {
 			return false
@@ -159,27 +160,27 @@ func (m Mistake) silent() bool {
 	return true
 }
 
-// WriteText writes how well the fitted fusion does, for a person at a terminal.
+// WriteText writes the fit as plain text.
 func (f *Fit) WriteText(out io.Writer) error {
 	p := &page{}
-	p.line("Fitted to %s rows; cross-validated in %d folds, by source where rows name one", count(f.Rows), f.Folds)
+	p.line("Fitted to %s rows; cross-validated in %d folds, by source if known", count(f.Rows), f.Folds)
 	if f.Dropped > 0 {
-		p.line("NOTE  %s rows were refused or lost a layer, and are left out", count(f.Dropped))
+		p.line("NOTE  %s rows are excluded because they are invalid or a layer failed on them", count(f.Dropped))
 	}
 	if f.BiasKept {
-		p.line("NOTE  the bias stays as it is: the rows lack a type that the lineup scores, and would move it unseen")
+		p.line("NOTE  the bias is kept, because the rows lack a type that the lineup scores")
 	}
 	if len(f.Kept) > 0 {
-		p.line("NOTE  of these rows these layers say nothing, and keep their weights: %s", strings.Join(f.Kept, ", "))
+		p.line("NOTE  these layers keep their weights, because they scored none of the rows: %s", strings.Join(f.Kept, ", "))
 	}
 	for _, t := range f.Types {
-		p.line("\n%s: %s rows, %s malicious, weighed as if %s were", strings.ToUpper(string(t.Type)), count(t.N),
+		p.line("\n%s: %s rows, %s malicious, weighted as if %s were", strings.ToUpper(string(t.Type)), count(t.N),
 			count(t.Positives), t.Prevalence.percent(2))
 		if !t.TargetsMet {
-			p.line("NOTE  no weights keep the shares of benign rows at the bands as low as asked")
+			p.line("NOTE  no weights meet the limits on benign rows reviewed and blocked")
 		}
 		if len(t.SplitNames) > 0 {
-			p.line("NOTE  without these sources too few rows would be left, so they are split at random: %s",
+			p.line("NOTE  these sources are split at random, because too few rows would remain without them: %s",
 				strings.Join(t.SplitNames, ", "))
 		}
 		p.line("")
@@ -187,7 +188,7 @@ func (f *Fit) WriteText(out io.Writer) error {
 		for _, v := range []struct {
 			name string
 			Figures
-		}{{"as it was", t.Before}, {"fitted", t.Fitted}, {"out of fold", t.OutOfFold}} {
+		}{{"before", t.Before}, {"fitted", t.Fitted}, {"out of fold", t.OutOfFold}} {
 			rows = append(rows, []string{v.name, v.AUC.fixed(4), v.Recall1.fixed(4), v.Recall01.fixed(4),
 				v.Bands.Review.FPR.percent(2), v.Bands.Block.FPR.percent(2), v.Bands.Review.Recall.percent(1),
 				v.Bands.Block.Recall.percent(1)})
@@ -199,12 +200,12 @@ func (f *Fit) WriteText(out io.Writer) error {
 	return err
 }
 
-// page is text under construction.
+// page builds a text.
 type page struct{ bytes.Buffer }
 
 func (p *page) line(format string, args ...any) { fmt.Fprintf(p, format+"\n", args...) }
 
-// table writes columns under a header, each aligned left (l) or right (r).
+// table writes rows in columns, aligned left (l) or right (r).
 func (p *page) table(align string, header []string, rows [][]string) {
 	widths := make([]int, len(header))
 	for _, row := range append([][]string{header}, rows...) {
@@ -262,7 +263,7 @@ func (i Interval) percent(digits int) string {
 	return strings.TrimSuffix(i[0].percent(digits), "%") + " to " + i[1].percent(digits)
 }
 
-// count writes a whole number with its thousands apart.
+// count formats a number with thousands separators.
 func count(n int) string {
 	digits := strconv.Itoa(n)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -271,7 +272,7 @@ func count(n int) string {
 	return digits
 }
 
-// printable quotes what could not be printed as it is.
+// printable quotes s if it contains characters that are unsafe to print.
 func printable(s string) string {
 	if q := strconv.Quote(s); q != `"`+s+`"` {
 		return q
