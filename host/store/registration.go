@@ -20,31 +20,31 @@ import (
 const registrationMaxAge = 60 * 24 * time.Hour
 
 // Registration implements registration.Store.
-func (s *Store) Registration(ctx context.Context, domain string) (r registration.Kept, ok bool, err error) {
+func (s *Store) Registration(ctx context.Context, domain string) (r registration.Record, ok bool, err error) {
 	var created, expires bun.NullTime
 	err = s.db.NewRaw(`SELECT outcome, created, expires, registrar, status, fetched_at, next_at, failures
 		FROM registrations WHERE domain = ?`, s.registrationKey(domain)).
-		Scan(ctx, &r.Outcome, &created, &expires, &r.Registrar, &r.Status, &r.Fetched, &r.Next, &r.Failures)
+		Scan(ctx, &r.Outcome, &created, &expires, &r.Registrar, &r.Status, &r.Fetched, &r.NextFetch, &r.Failures)
 	if errors.Is(err, sql.ErrNoRows) {
-		return registration.Kept{}, false, nil
+		return registration.Record{}, false, nil
 	}
 	if err != nil {
-		return registration.Kept{}, false, fmt.Errorf("reading a registration: %w", err)
+		return registration.Record{}, false, fmt.Errorf("reading a registration: %w", err)
 	}
-	r.Created, r.Expires, r.Fetched, r.Next = created.UTC(), expires.UTC(), r.Fetched.UTC(), r.Next.UTC()
+	r.Created, r.Expires, r.Fetched, r.NextFetch = created.UTC(), expires.UTC(), r.Fetched.UTC(), r.NextFetch.UTC()
 	return r, true, nil
 }
 
-//go:embed sql/keep_registration.sql
-var keepRegistrationStatement string
+//go:embed sql/save_registration.sql
+var saveRegistration string
 
-// KeepRegistration implements registration.Store. It does nothing if a newer registration is already stored.
-func (s *Store) KeepRegistration(ctx context.Context, domain string, r registration.Kept) error {
-	_, err := s.db.NewRaw(keepRegistrationStatement, named{
+// SaveRegistration implements registration.Store. It does nothing if a newer registration is already stored.
+func (s *Store) SaveRegistration(ctx context.Context, domain string, r registration.Record) error {
+	_, err := s.db.NewRaw(saveRegistration, named{
 		"domain": s.registrationKey(domain), "outcome": string(r.Outcome),
 		"created": bun.NullTime{Time: r.Created}, "expires": bun.NullTime{Time: r.Expires},
 		"registrar": r.Registrar, "status": r.Status,
-		"fetched_at": r.Fetched.UTC(), "next_at": r.Next.UTC(), "failures": r.Failures,
+		"fetched_at": r.Fetched.UTC(), "next_at": r.NextFetch.UTC(), "failures": r.Failures,
 	}).Exec(ctx)
 	if err != nil {
 		return fmt.Errorf("storing a registration: %w", err)

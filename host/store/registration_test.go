@@ -15,7 +15,7 @@ func TestRegistration(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	wantStored := func(domain string, want registration.Kept, found bool) {
+	wantStored := func(domain string, want registration.Record, found bool) {
 		t.Helper()
 		got, ok, err := s.Registration(t.Context(), domain)
 		if err != nil || ok != found {
@@ -25,32 +25,32 @@ func TestRegistration(t *testing.T) {
 			t.Errorf("Registration(%s) (-want +got):\n%s", domain, diff)
 		}
 	}
-	keep := func(domain string, r registration.Kept) {
+	save := func(domain string, r registration.Record) {
 		t.Helper()
-		if err := s.KeepRegistration(t.Context(), domain, r); err != nil {
+		if err := s.SaveRegistration(t.Context(), domain, r); err != nil {
 			t.Fatal(err)
 		}
 	}
-	full := registration.Kept{
+	full := registration.Record{
 		Outcome: registration.Registered, Created: noon.AddDate(0, 0, -3), Expires: noon.AddDate(1, 0, 0),
 		Registrar: "Names 'R' Us, \"Ltd\"",
-		Status:    "active client_hold", Fetched: noon, Next: noon.Add(time.Hour),
+		Status:    "active client_hold", Fetched: noon, NextFetch: noon.Add(time.Hour),
 	}
-	wantStored("example.com", registration.Kept{}, false)
-	keep("example.com", full)
+	wantStored("example.com", registration.Record{}, false)
+	save("example.com", full)
 	wantStored("example.com", full, true)
-	wantStored("example.org", registration.Kept{}, false)
+	wantStored("example.org", registration.Record{}, false)
 
 	// A slow host must not overwrite a newer result.
 	older := full
 	older.Outcome, older.Fetched = registration.Failed, noon.Add(-time.Minute)
-	keep("example.com", older)
+	save("example.com", older)
 	wantStored("example.com", full, true)
 
 	// Unknown dates stay zero.
-	dateless := registration.Kept{Outcome: registration.Absent, Fetched: noon.Add(time.Minute),
-		Next: noon.Add(time.Hour), Failures: 2}
-	keep("example.com", dateless)
+	dateless := registration.Record{Outcome: registration.Absent, Fetched: noon.Add(time.Minute),
+		NextFetch: noon.Add(time.Hour), Failures: 2}
+	save("example.com", dateless)
 	wantStored("example.com", dateless, true)
 
 	now = noon.Add(registrationMaxAge)
@@ -62,14 +62,14 @@ func TestRegistration(t *testing.T) {
 	if err := s.PruneRegistrations(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	wantStored("example.com", registration.Kept{}, false)
+	wantStored("example.com", registration.Record{}, false)
 }
 
 func TestRegistrationIsStoredWithoutItsDomain(t *testing.T) {
 	t.Parallel()
 	s := open(t, postgrestest.Database(t), nil)
-	r := registration.Kept{Outcome: registration.Absent, Fetched: noon, Next: noon}
-	if err := s.KeepRegistration(t.Context(), "secret-project.example", r); err != nil {
+	r := registration.Record{Outcome: registration.Absent, Fetched: noon, NextFetch: noon}
+	if err := s.SaveRegistration(t.Context(), "secret-project.example", r); err != nil {
 		t.Fatal(err)
 	}
 	var key []byte

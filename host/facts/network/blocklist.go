@@ -55,14 +55,14 @@ func (l *blocklist) lookUp(ctx context.Context, name string) (string, error) {
 	}
 	controlErr := make(chan error, 1)
 	go func() {
-		a, err := l.resolver.Ask(ctx, resolver.Question{Name: control + "." + l.Zone, Kind: resolver.A})
+		a, err := l.resolver.Lookup(ctx, resolver.Question{Name: control + "." + l.Zone, Type: resolver.A})
 		if err == nil && a.Status == resolver.OK {
 			err = fmt.Errorf("the blocklist %s lists everything", l.Zone)
 			l.warn(err)
 		}
 		controlErr <- err
 	}()
-	a, err := l.resolver.Ask(ctx, resolver.Question{Name: name + "." + l.Zone, Kind: resolver.A})
+	a, err := l.resolver.Lookup(ctx, resolver.Question{Name: name + "." + l.Zone, Type: resolver.A})
 	if err == nil {
 		err = <-controlErr
 	}

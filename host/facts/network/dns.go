@@ -18,8 +18,8 @@ import (
 
 // Resolver answers DNS questions. *resolver.Resolver implements it.
 type Resolver interface {
-	// Ask returns when ctx ends at the latest. An error means that nothing is known; a missing name is an answer.
-	Ask(ctx context.Context, q resolver.Question) (resolver.Answer, error)
+	// Lookup returns when ctx ends at the latest. An error means that nothing is known; a missing name is an answer.
+	Lookup(ctx context.Context, q resolver.Question) (resolver.Answer, error)
 }
 
 // DNS is the source "dns".
@@ -192,7 +192,7 @@ func (j *jobs) wait(wants func(string) bool) (entity.Facts, error) {
 
 // addresses looks up the IPv4 addresses of host, and its IPv6 addresses if the status depends on them.
 func (d DNS) addresses(ctx context.Context, host string, status bool) (entity.Facts, error) {
-	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: host, Kind: resolver.A})
+	a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.A})
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +206,7 @@ func (d DNS) addresses(ctx context.Context, host string, status bool) (entity.Fa
 		return found, nil
 	}
 	if a.Status == resolver.NoData {
-		if a, err = d.Resolver.Ask(ctx, resolver.Question{Name: host, Kind: resolver.AAAA}); err != nil {
+		if a, err = d.Resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.AAAA}); err != nil {
 			return found, err
 		}
 	}
@@ -215,7 +215,7 @@ func (d DNS) addresses(ctx context.Context, host string, status bool) (entity.Fa
 }
 
 func (d DNS) addresses6(ctx context.Context, host string) (entity.Facts, error) {
-	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: host, Kind: resolver.AAAA})
+	a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.AAAA})
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (d DNS) addresses6(ctx context.Context, host string) (entity.Facts, error) 
 }
 
 func (d DNS) zone(ctx context.Context, zone string) (entity.Facts, error) {
-	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: zone, Kind: resolver.NS})
+	a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: zone, Type: resolver.NS})
 	if err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (d DNS) zone(ctx context.Context, zone string) (entity.Facts, error) {
 // dnssec reports what is known without validating signatures here: whether the parent has a DS record for the zone (RFC
 // 4034 section 5), and whether the resolver validated it.
 func (d DNS) dnssec(ctx context.Context, zone string) (entity.Facts, error) {
-	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: zone, Kind: resolver.DS})
+	a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: zone, Type: resolver.DS})
 	if err != nil {
 		return nil, err
 	}
@@ -252,7 +252,7 @@ func (d DNS) dnssec(ctx context.Context, zone string) (entity.Facts, error) {
 }
 
 func (d DNS) mailServers(ctx context.Context, domain string) (entity.Facts, error) {
-	a, err := d.Resolver.Ask(ctx, resolver.Question{Name: domain, Kind: resolver.MX})
+	a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: domain, Type: resolver.MX})
 	if err != nil || a.Status == resolver.ServFail {
 		return nil, err
 	}

@@ -128,8 +128,8 @@ func TestNetWithoutMeans(t *testing.T) {
 	server := resolvertest.Start(t, hosts)
 	source := network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard()})
 	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(all(source)...))
-	if err != nil || len(got) > 0 || len(server.Asked()) > 0 {
-		t.Errorf("%v, %v, asked %v", got, err, server.Asked())
+	if err != nil || len(got) > 0 || len(server.Questions()) > 0 {
+		t.Errorf("%v, %v, asked %v", got, err, server.Questions())
 	}
 }
 
@@ -208,7 +208,7 @@ func TestBlocklistsAskOnlyForWhatIsWanted(t *testing.T) {
 			if _, err := source.Observe(t.Context(), parse(t, entity.Domain, "one.com"), wanting(fact)); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, server.Asked()); diff != "" {
+			if diff := cmp.Diff(want, server.Questions()); diff != "" {
 				t.Errorf("asked:\n%s", diff)
 			}
 		})
@@ -227,8 +227,8 @@ func TestAddressLimit(t *testing.T) {
 	if _, err := source.Observe(t.Context(), parse(t, entity.Domain, "many.com"), wanting("net.listed")); err != nil {
 		t.Fatal(err)
 	}
-	if n := len(server.Asked()); n != 1+1+8 { // the name, the list's own check and eight addresses
-		t.Errorf("%d questions: %v", n, server.Asked())
+	if n := len(server.Questions()); n != 1+1+8 { // the name, the list's own check and eight addresses
+		t.Errorf("%d questions: %v", n, server.Questions())
 	}
 }
 

@@ -27,7 +27,7 @@ const patient = 30 * time.Second
 // ask returns a resolver that sends each question to server once.
 func ask(t testing.TB, server *resolvertest.Server) *resolver.Resolver {
 	t.Helper()
-	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, Patience: patient, Lifetime: patient})
+	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, RetryAfter: patient, Timeout: patient})
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }
@@ -141,8 +141,8 @@ func TestDNS(t *testing.T) {
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("differs:\n%s", diff)
 			}
-			if tc.want == nil && len(server.Asked()) > 0 {
-				t.Errorf("asked for %v", server.Asked())
+			if tc.want == nil && len(server.Questions()) > 0 {
+				t.Errorf("asked for %v", server.Questions())
 			}
 			for name := range got {
 				if !slices.Contains(all(source), name) {
@@ -185,7 +185,7 @@ func TestQueriesPerFact(t *testing.T) {
 				parse(t, entity.Domain, "www.example.com"), wanting(fact)); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, server.Asked()); diff != "" {
+			if diff := cmp.Diff(want, server.Questions()); diff != "" {
 				t.Errorf("asked:\n%s", diff)
 			}
 		})

@@ -24,33 +24,33 @@ import (
 )
 
 const (
-	maxAnswer    = 512 << 10 // bytes; a domain's answer has some 10 KB, IANA's list of servers some 60 KB
-	maxRedirects = 3
-	minPause     = time.Minute
-	maxPause     = time.Hour
-	listPause    = 5 * time.Minute // after IANA's list could not be had
+	maxBody        = 512 << 10 // bytes, several times the size of IANA's list of RDAP servers
+	maxRedirects   = 3
+	minPause       = time.Minute
+	maxPause       = time.Hour
+	bootstrapPause = 5 * time.Minute // after a failure to fetch IANA's list of RDAP servers
 )
 
 var (
-	errUnserved = errors.New("no RDAP server serves this suffix")
-	errLarge    = fmt.Errorf("the answer is larger than %d bytes", maxAnswer)
+	errNoServer = errors.New("the suffix has no RDAP server")
+	errTooLarge = fmt.Errorf("the response is larger than %d bytes", maxBody)
 )
 
-// pauseError means that the server should be left alone for a while.
+// pauseError means that the server must not be queried for a while.
 type pauseError struct {
-	wait time.Duration
-	err  error
+	duration time.Duration
+	err      error
 }
 
 func (e *pauseError) Error() string { return e.err.Error() }
 func (e *pauseError) Unwrap() error { return e.err }
 
-// client finds RDAP servers and asks them.
+// client finds the RDAP servers of domains (RFC 9224) and queries them.
 type client struct {
-	fixed string // the one server to ask, or ""
-	http  *http.Client
-	list  *bootstrap.Client // used by one goroutine, the lane without a server
-	now   func() time.Time
+	baseURL   string // the operator's RDAP server, which is used for all domains; "" if there is none
+	http      *http.Client
+	bootstrap *bootstrap.Client // not safe for concurrent use; only the lane without a server uses it
+	now       func() time.Time
 }
 
 func newClient(base string, servers []string, now func() time.Time) (*client, error) {
@@ -59,14 +59,14 @@ func newClient(base string, servers []string, now func() time.Time) (*client, er
 	if base != "" {
 		var err error
 		if own, err = url.Parse(base); err != nil || own.Host == "" || own.Scheme != "https" && own.Scheme != "http" {
-			return nil, fmt.Errorf("%q is no URL such as https://rdap.example.net/", base)
+			return nil, fmt.Errorf("%q is not a URL such as https://rdap.example.net/", base)
 		}
-		c.fixed = base
+		c.baseURL = base
 	}
 	c.http = &http.Client{
 		Timeout: fetchTimeout,
-		Transport: &bounded{&http.Transport{
-			Proxy:                  nil, // the guard below must see the address that is dialled
+		Transport: &limitedTransport{&http.Transport{
+			Proxy:                  nil, // guardedDial must see the address of the RDAP server
 			DialContext:            guardedDial(own, servers),
 			TLSHandshakeTimeout:    fetchTimeout,
 			ResponseHeaderTimeout:  fetchTimeout,
@@ -86,12 +86,13 @@ func newClient(base string, servers []string, now func() time.Time) (*client, er
 			return nil
 		},
 	}
-	c.list = &bootstrap.Client{HTTP: c.http}
+	c.bootstrap = &bootstrap.Client{HTTP: c.http}
 	return c, nil
 }
 
-// guardedDial dials public addresses on the port of https only: what a registry's answer or redirect names must not
-// reach into this host's own network. The operator's own server may be anywhere.
+// guardedDial returns a dial function for public addresses on port 443 only, so that the URLs in redirects and in the
+// list of servers cannot reach the host's own network. own, the operator's RDAP server, may have any address and port;
+// it is nil if there is none. servers are DNS resolvers, of which the first is used; if there are none, the system's.
 func guardedDial(own *url.URL, servers []string) func(context.Context, string, string) (net.Conn, error) {
 	resolver := net.DefaultResolver
 	if len(servers) > 0 {
@@ -100,7 +101,7 @@ func guardedDial(own *url.URL, servers []string) func(context.Context, string, s
 			return d.DialContext(ctx, network, servers[0])
 		}}
 	}
-	free := net.Dialer{Resolver: resolver}
+	unguarded := net.Dialer{Resolver: resolver}
 	guarded := net.Dialer{Resolver: resolver, Control: func(_, address string, _ syscall.RawConn) error {
 		addr, err := netip.ParseAddrPort(address)
 		if err != nil {
@@ -118,94 +119,96 @@ func guardedDial(own *url.URL, servers []string) func(context.Context, string, s
 	}
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		if address == ownAddress {
-			return free.DialContext(ctx, network, address)
+			return unguarded.DialContext(ctx, network, address)
 		}
 		return guarded.DialContext(ctx, network, address)
 	}
 }
 
-// bounded is a transport whose answers end with an error beyond maxAnswer bytes.
-type bounded struct{ http.RoundTripper }
+// limitedTransport makes reading a response's body fail beyond maxBody bytes.
+type limitedTransport struct{ http.RoundTripper }
 
-func (b *bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	response, err := b.RoundTripper.RoundTrip(r)
+func (t *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := t.RoundTripper.RoundTrip(r)
 	if err == nil {
-		response.Body = &boundedBody{response.Body, maxAnswer}
+		response.Body = &limitedBody{response.Body, maxBody}
 	}
 	return response, err
 }
 
-type boundedBody struct {
+type limitedBody struct {
 	io.ReadCloser
 	left int
 }
 
-func (b *boundedBody) Read(p []byte) (int, error) {
+func (b *limitedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p[:min(len(p), b.left+1)])
 	if b.left -= n; b.left < 0 {
-		return 0, errLarge
+		return 0, errTooLarge
 	}
 	return n, err
 }
 
-// server returns the base URL of the server that knows domain. Errors: errUnserved, else a *pauseError.
+// server returns the base URL of the RDAP server for domain. It returns errNoServer if there is none, and a *pauseError
+// if IANA's list cannot be fetched.
 func (c *client) server(ctx context.Context, domain string) (string, error) {
-	if c.fixed != "" {
-		return c.fixed, nil
+	if c.baseURL != "" {
+		return c.baseURL, nil
 	}
 	question := (&bootstrap.Question{RegistryType: bootstrap.DNS, Query: domain}).WithContext(ctx)
-	answer, err := c.list.Lookup(question)
+	answer, err := c.bootstrap.Lookup(question)
 	if err != nil {
-		return "", &pauseError{listPause, fmt.Errorf("finding the registry's RDAP server: %w", err)}
+		return "", &pauseError{bootstrapPause, fmt.Errorf("fetching the list of RDAP servers: %w", err)}
 	}
 	for _, u := range answer.URLs {
 		if u.Scheme == "https" && u.Host != "" {
 			return u.String(), nil
 		}
 	}
-	return "", errUnserved
+	return "", errNoServer
 }
 
-// fetch asks a server about domain. A server that wants to be left alone gives a *pauseError.
-func (c *client) fetch(ctx context.Context, server, domain string) (Kept, error) {
+// fetch queries a server about domain (RFC 9082 section 3.1.3). It returns a *pauseError if the server refuses because
+// of its rate limit or load.
+func (c *client) fetch(ctx context.Context, server, domain string) (Record, error) {
 	base, err := url.Parse(server)
 	if err != nil {
-		return Kept{}, fmt.Errorf("asking the registry: %w", err)
+		return Record{}, fmt.Errorf("querying the registry: %w", err)
 	}
 	request := rdap.NewDomainRequest(domain).WithServer(base).WithContext(ctx)
-	asker := rdap.Client{HTTP: c.http, Bootstrap: c.list, UserAgent: "assay"}
-	response, err := asker.Do(request)
+	query := rdap.Client{HTTP: c.http, Bootstrap: c.bootstrap, UserAgent: "assay"}
+	response, err := query.Do(request)
 	var refused *rdap.ClientError
 	if errors.As(err, &refused) && refused.Type == rdap.ObjectDoesNotExist {
-		return Kept{Outcome: Absent}, nil
+		return Record{Outcome: Absent}, nil
 	}
 	if err != nil {
-		err = fmt.Errorf("asking the registry: %w", errors.Join(err, httpError(response)))
-		if wait := c.wanted(response); wait > 0 {
+		err = fmt.Errorf("querying the registry: %w", errors.Join(err, httpError(response)))
+		if wait := c.retryAfter(response); wait > 0 {
 			err = &pauseError{wait, err}
 		}
-		return Kept{}, err
+		return Record{}, err
 	}
 	d, ok := response.Object.(*rdap.Domain)
 	if !ok {
-		return Kept{}, errors.New("asking the registry: the answer is not about a domain")
+		return Record{}, errors.New("querying the registry: the response is not about a domain")
 	}
 	if name := strings.TrimSuffix(d.LDHName, "."); name != "" && !strings.EqualFold(name, domain) {
-		return Kept{}, errors.New("asking the registry: the answer is about another domain")
+		return Record{}, errors.New("querying the registry: the response is about another domain")
 	}
-	k := Kept{Outcome: Registered, Registrar: registrar(d), Status: states(d.Status)}
+	r := Record{Outcome: Registered, Registrar: registrar(d), Status: status(d.Status)}
 	for _, event := range d.Events {
-		switch event.Action {
+		switch event.Action { // RFC 9083 section 10.2.3
 		case "registration":
-			k.Created = c.date(event.Date)
+			r.Created = c.registrationDate(event.Date)
 		case "expiration":
-			k.Expires = date(event.Date)
+			r.Expires = parseDate(event.Date)
 		}
 	}
-	return k, nil
+	return r, nil
 }
 
-// httpError is why the one exchange of a request failed, for the log.
+// httpError returns why the last HTTP request of a query failed, for the log.
 func httpError(r *rdap.Response) error {
 	if r == nil || len(r.HTTP) == 0 {
 		return nil
@@ -217,19 +220,20 @@ func httpError(r *rdap.Response) error {
 	return last.Error
 }
 
-// wanted is how long a server that refused wants to be left alone, within bounds: 0 when it does not say so.
-func (c *client) wanted(r *rdap.Response) time.Duration {
+// retryAfter returns for how long not to query a server that refused a query (RFC 7480 section 5.5): its Retry-After
+// header (RFC 9110 section 10.2.3) between minPause and maxPause. It returns 0 if the server did not refuse.
+func (c *client) retryAfter(r *rdap.Response) time.Duration {
 	if r == nil || len(r.HTTP) == 0 || r.HTTP[len(r.HTTP)-1].Response == nil {
 		return 0
 	}
-	answer := r.HTTP[len(r.HTTP)-1].Response
-	switch answer.StatusCode {
+	last := r.HTTP[len(r.HTTP)-1].Response
+	switch last.StatusCode {
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusForbidden:
 	default:
 		return 0
 	}
 	wait := minPause
-	text := answer.Header.Get("Retry-After")
+	text := last.Header.Get("Retry-After")
 	if seconds, err := strconv.Atoi(text); err == nil {
 		wait = time.Duration(min(seconds, int(maxPause.Seconds()))) * time.Second
 	} else if at, err := http.ParseTime(text); err == nil {
@@ -238,7 +242,7 @@ func (c *client) wanted(r *rdap.Response) time.Duration {
 	return min(max(wait, minPause), maxPause)
 }
 
-// registrar is the name of the registrar among the entities of d.
+// registrar returns the name of the entity with the role "registrar" (RFC 9083 section 10.2.4), or its handle.
 func registrar(d *rdap.Domain) string {
 	for _, e := range d.Entities {
 		if !slices.Contains(e.Roles, "registrar") {
@@ -254,27 +258,32 @@ func registrar(d *rdap.Domain) string {
 	return ""
 }
 
-// states are the known words of a registration's status.
-func states(all []string) string {
-	var kept []string
+// status formats RDAP status values (RFC 9083 section 10.2.2; RFC 8056 for those of EPP). It drops malformed ones and
+// returns at most 16.
+func status(all []string) string {
+	var valid []string
 	for _, s := range all {
 		s = strings.ReplaceAll(strings.ToLower(strings.TrimSpace(s)), " ", "_")
 		if s != "" && len(s) <= 40 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz_") == "" {
-			kept = append(kept, s)
+			valid = append(valid, s)
 		}
 	}
-	slices.Sort(kept)
-	kept = slices.Compact(kept)
-	return strings.Join(kept[:min(len(kept), 16)], " ")
+	slices.Sort(valid)
+	valid = slices.Compact(valid)
+	return strings.Join(valid[:min(len(valid), 16)], " ")
 }
 
-// date reads an event's date (RFC 3339), zero when it is none. Where a registry writes the time in a way of its own,
-// the day is enough.
-func date(text string) time.Time {
+// firstYear is the year of the first domain registrations.
+const firstYear = 1985
+
+// parseDate parses the date of an event (RFC 3339). If only the time is malformed, it returns the day. It returns the
+// zero time for invalid and implausible dates.
+func parseDate(text string) time.Time {
 	text = strings.TrimSpace(text)
 	day := text[:min(len(text), len(time.DateOnly))]
-	for _, try := range []struct{ layout, text string }{{time.RFC3339, text}, {"2006-01-02T15:04:05", text},
-		{time.DateOnly, day}} {
+	for _, try := range []struct{ layout, text string }{
+		{time.RFC3339, text}, {"2006-01-02T15:04:05", text}, {time.DateOnly, day},
+	} {
 		if t, err := time.Parse(try.layout, try.text); err == nil && t.Year() >= firstYear && t.Year() < 3000 {
 			return t.UTC()
 		}
@@ -282,12 +291,10 @@ func date(text string) time.Time {
 	return time.Time{}
 }
 
-// firstYear is that of the first domains.
-const firstYear = 1985
-
-// date reads the date of a registration, which cannot lie ahead; a day is left for clocks and zones.
-func (c *client) date(text string) time.Time {
-	t := date(text)
+// registrationDate parses the date of a registration. It returns the zero time for dates more than a day in the future;
+// the day allows for wrong clocks and missing time zones.
+func (c *client) registrationDate(text string) time.Time {
+	t := parseDate(text)
 	if t.After(c.now().Add(24 * time.Hour)) {
 		return time.Time{}
 	}

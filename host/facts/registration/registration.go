@@ -1,6 +1,6 @@
-// Package registration knows when and through whom a domain was registered, by RDAP (RFC 9082, RFC 9083): the source
-// "rdap". A check is only ever answered from what is kept; registries are asked in the background, slowly. The openrdap
-// library lives here and nowhere else.
+// Package registration is the fact source "rdap": when and through which registrar a domain was registered, from RDAP
+// (RFC 9082, RFC 9083). Checks read stored records only, and a rate-limited background fetcher queries the registries.
+// It is the only package that uses openrdap.
 package registration
 
 import (
@@ -17,72 +17,73 @@ import (
 	"assay/host/lru"
 )
 
-// Outcome says what asking about a domain led to.
+// Outcome is the result of querying a registry about a domain.
 type Outcome string
 
-// The outcomes, as they are kept.
+// The outcomes, as stored.
 const (
 	Registered Outcome = "registered"
-	Absent     Outcome = "absent"   // the registry knows no such domain
-	Unserved   Outcome = "unserved" // no registry of that suffix offers RDAP
-	Failed     Outcome = "failed"   // it was never answered
+	Absent     Outcome = "absent"   // the registry has no such domain
+	Unserved   Outcome = "unserved" // the suffix has no RDAP server
+	Failed     Outcome = "failed"   // every query so far has failed
 )
 
-// Kept is what is kept of a domain.
-type Kept struct {
+// Record is what is known about the registration of a domain.
+type Record struct {
 	Outcome   Outcome
-	Created   time.Time // zero when the registry does not tell
-	Expires   time.Time // likewise
-	Registrar string
-	Status    string    // EPP states, sorted, joined by spaces
-	Fetched   time.Time // when the registry was asked last
-	Next      time.Time // when to ask it again
-	Failures  int       // since it last answered
+	Created   time.Time // zero if unknown
+	Expires   time.Time // zero if unknown
+	Registrar string    // at most 80 bytes; "" if unknown
+	Status    string    // status values with "_" for spaces, sorted, separated by spaces
+	Fetched   time.Time // last query
+	NextFetch time.Time // earliest time of the next query
+	Failures  int       // consecutive failed queries
 }
 
-// Store keeps answers over restarts and among hosts.
+// Store keeps records across restarts and shares them between hosts.
 type Store interface {
-	// Registration returns what was kept last of a domain; ok is false when nothing was.
-	Registration(ctx context.Context, domain string) (k Kept, ok bool, err error)
-	// KeepRegistration keeps k in place of what was kept before.
-	KeepRegistration(ctx context.Context, domain string, k Kept) error
+	// Registration returns the record of a domain; ok reports whether there is one.
+	Registration(ctx context.Context, domain string) (r Record, ok bool, err error)
+	// SaveRegistration replaces the record of a domain, unless the stored one was fetched later.
+	SaveRegistration(ctx context.Context, domain string, r Record) error
 }
 
-// Config says where answers come from and go to.
+// Config configures a Source.
 type Config struct {
 	Store  Store
-	URL    string   // base of the one RDAP server to ask; "": the registries' own, as IANA lists them
-	DNS    []string // resolvers, host:port, through which servers are found; none: the system's
+	URL    string   // base URL of the only RDAP server to query; "" means the registries' servers (RFC 9224)
+	DNS    []string // DNS resolver for the names of RDAP servers, host:port; only the first is used; nil: the system's
 	Logger *slog.Logger
-	Now    func() time.Time // nil: the system's clock
+	Now    func() time.Time // default: time.Now
 }
 
 const (
 	cacheEntries = 100_000
 	cacheBytes   = 32 << 20
-	rememberKept = 10 * time.Minute // without a look at the store: another host may have asked again
-	rememberNone = 20 * time.Second
+	// Another host may store a newer record meanwhile, so cached results expire.
+	recordTTL   = 10 * time.Minute
+	noRecordTTL = 20 * time.Second
 )
 
-// Source is the source "rdap". It asks nobody until a fact of its own is wanted.
+// Source is the source "rdap". It queries registries only about domains that are checked while a layer reads its facts.
 type Source struct {
 	store   Store
 	log     *slog.Logger
 	now     func() time.Time
-	cache   *lru.Cache[string, remembered]
+	cache   *lru.Cache[string, cacheEntry] // by domain
 	fetcher *fetcher
 }
 
 var _ facts.Source = (*Source)(nil)
 
-// remembered is what the store said, until it should be asked again.
-type remembered struct {
-	kept  Kept
-	known bool
-	until time.Time
+// cacheEntry is a cached result of Store.Registration.
+type cacheEntry struct {
+	record  Record
+	ok      bool
+	expires time.Time
 }
 
-// New returns the source. Error: the URL is none.
+// New returns the source. It returns an error if the URL is invalid.
 func New(cfg Config) (*Source, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -91,13 +92,15 @@ func New(cfg Config) (*Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{store: cfg.Store, log: cfg.Logger, now: cfg.Now, cache: lru.New[string, remembered](cacheEntries,
-		cacheBytes)}
+	s := &Source{
+		store: cfg.Store, log: cfg.Logger, now: cfg.Now,
+		cache: lru.New[string, cacheEntry](cacheEntries, cacheBytes),
+	}
 	s.fetcher = newFetcher(c, s)
 	return s, nil
 }
 
-// Close ends what goes on in the background and waits for it.
+// Close cancels the background fetches and waits for them to end.
 func (s *Source) Close() error {
 	s.fetcher.close()
 	return nil
@@ -110,75 +113,84 @@ func (*Source) Name() string { return "rdap" }
 func (*Source) Table() []entity.Fact { return slices.Clone(table) }
 
 var table = []entity.Fact{
-	{Name: "rdap.found", Format: "yes or no: the registry has the registrable domain; absent while it is not known",
-		Example: "yes"},
-	{Name: "rdap.created", Format: "date of the registration, UTC", Example: "1995-08-14"},
-	{Name: "rdap.age_days", Format: "whole days since then, at the time of the check", Example: "3"},
-	{Name: "rdap.expires", Format: "date on which the registration ends, UTC", Example: "2026-08-13"},
-	{Name: "rdap.registrar", Format: "the registrar's name as the registry has it, at most 80 bytes",
-		Example: "NameSilo, LLC"},
-	{Name: "rdap.status", Format: "states of the registration (RFC 8056), with \"_\" for blanks, sorted, joined by spaces", Example: "client_hold"},
+	{
+		Name: "rdap.found", Example: "yes",
+		Format: "yes or no: whether the registry has the registrable domain; absent while unknown",
+	},
+	{Name: "rdap.created", Format: "date of registration, UTC", Example: "1995-08-14"},
+	{Name: "rdap.age_days", Format: "whole days from then until the check", Example: "3"},
+	{Name: "rdap.expires", Format: "date on which the registration expires, UTC", Example: "2026-08-13"},
+	{
+		Name: "rdap.registrar", Example: "NameSilo, LLC",
+		Format: "name of the registrar according to the registry, at most 80 bytes",
+	},
+	{
+		Name: "rdap.status", Example: "client_hold",
+		Format: "status values (RFC 8056) with \"_\" for spaces, sorted, separated by spaces",
+	},
 }
 
-// ErrPending means that the registry has not been asked yet, or has not answered.
+// ErrPending means that the registry has not been queried about the domain yet, or has not responded.
 var ErrPending = errors.New("the registration is not known yet")
 
-// Observe implements facts.Source. It never asks a registry itself; what is unknown or old is put in the queue.
+// Observe implements facts.Source. It never waits for a registry: if a record is missing or due for a refresh, it
+// queues the domain for the fetcher.
 func (s *Source) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
 	domain := e.Facts["domain.registrable"]
-	// A name under a private suffix was given out by whoever owns the suffix, and no registry knows of it.
+	// Names under private suffixes are given out by the suffix's owner. Registries do not know them.
 	if domain == "" || e.Facts["domain.suffix_kind"] != "icann" ||
 		!slices.ContainsFunc(table, func(f entity.Fact) bool { return wants(f.Name) }) {
 		return nil, nil
 	}
-	k, known, err := s.kept(ctx, domain)
+	r, ok, err := s.load(ctx, domain)
 	if err != nil {
 		return nil, err
 	}
 	now := s.now()
-	if !known || !now.Before(k.Next) {
+	if !ok || !now.Before(r.NextFetch) {
 		s.fetcher.enqueue(domain)
 	}
-	if !known || k.Outcome == Failed {
+	if !ok || r.Outcome == Failed {
 		return nil, ErrPending
 	}
-	found := k.facts(now)
+	found := r.facts(now)
 	maps.DeleteFunc(found, func(fact, _ string) bool { return !wants(fact) })
 	return found, nil
 }
 
-// kept returns what is kept of domain, from memory or from the store.
-func (s *Source) kept(ctx context.Context, domain string) (Kept, bool, error) {
-	if r, ok := s.cache.Get(domain); ok && s.now().Before(r.until) {
-		return r.kept, r.known, nil
+// load returns the record of domain from the cache or the store.
+func (s *Source) load(ctx context.Context, domain string) (Record, bool, error) {
+	if e, ok := s.cache.Get(domain); ok && s.now().Before(e.expires) {
+		return e.record, e.ok, nil
 	}
-	k, known, err := s.store.Registration(ctx, domain)
+	r, ok, err := s.store.Registration(ctx, domain)
 	if err != nil {
-		return Kept{}, false, err
+		return Record{}, false, err
 	}
-	s.remember(domain, k, known)
-	return k, known, nil
+	s.cacheRecord(domain, r, ok)
+	return r, ok, nil
 }
 
-func (s *Source) remember(domain string, k Kept, known bool) {
-	r := remembered{k, known, s.now().Add(rememberNone)}
-	if known {
-		r.until = s.now().Add(rememberKept)
+// cacheRecord caches a record of domain, or that the store has none.
+func (s *Source) cacheRecord(domain string, r Record, ok bool) {
+	ttl := noRecordTTL
+	if ok {
+		ttl = recordTTL
 	}
-	s.cache.Put(domain, r, 250+len(domain)+len(k.Registrar)+len(k.Status))
+	s.cache.Put(domain, cacheEntry{r, ok, s.now().Add(ttl)}, 250+len(domain)+len(r.Registrar)+len(r.Status))
 }
 
-// keep remembers k and stores it.
-func (s *Source) keep(ctx context.Context, domain string, k Kept) {
-	s.remember(domain, k, true)
-	if err := s.store.KeepRegistration(ctx, domain, k); err != nil && ctx.Err() == nil {
-		s.log.Warn("a registration could not be kept", "error", err)
+// save caches and stores a record.
+func (s *Source) save(ctx context.Context, domain string, r Record) {
+	s.cacheRecord(domain, r, true)
+	if err := s.store.SaveRegistration(ctx, domain, r); err != nil && ctx.Err() == nil {
+		s.log.Warn("registration could not be stored", "error", err)
 	}
 }
 
-// facts are what k tells at the time now.
-func (k Kept) facts(now time.Time) entity.Facts {
-	switch k.Outcome {
+// facts returns the facts of the record at the given time.
+func (r Record) facts(now time.Time) entity.Facts {
+	switch r.Outcome {
 	case Absent:
 		return entity.Facts{"rdap.found": "no"}
 	case Registered:
@@ -191,50 +203,50 @@ func (k Kept) facts(now time.Time) entity.Facts {
 			f[name] = value
 		}
 	}
-	if !k.Created.IsZero() {
-		f["rdap.created"] = k.Created.UTC().Format(time.DateOnly)
-		f["rdap.age_days"] = strconv.Itoa(max(0, int(now.Sub(k.Created)/(24*time.Hour))))
+	if !r.Created.IsZero() {
+		f["rdap.created"] = r.Created.UTC().Format(time.DateOnly)
+		f["rdap.age_days"] = strconv.Itoa(max(0, int(now.Sub(r.Created)/(24*time.Hour))))
 	}
-	if !k.Expires.IsZero() {
-		f["rdap.expires"] = k.Expires.UTC().Format(time.DateOnly)
+	if !r.Expires.IsZero() {
+		f["rdap.expires"] = r.Expires.UTC().Format(time.DateOnly)
 	}
-	add("rdap.registrar", k.Registrar)
-	add("rdap.status", k.Status)
+	add("rdap.registrar", r.Registrar)
+	add("rdap.status", r.Status)
 	return f
 }
 
-// The times after which a registry is asked again.
+// Intervals between queries about the same domain.
 const (
 	refreshOld      = 7 * 24 * time.Hour
-	refreshYoung    = 24 * time.Hour
+	refreshYoung    = 24 * time.Hour // of domains registered less than youngFor ago
 	youngFor        = 30 * 24 * time.Hour
-	refreshAbsent   = time.Hour // it may be registered any moment, and used at once
+	refreshAbsent   = time.Hour // the domain may be registered at any time, and used at once
 	refreshUnserved = 7 * 24 * time.Hour
 	firstBackoff    = 5 * time.Minute // doubles with each failure
 	maxBackoff      = 24 * time.Hour
 )
 
-// after returns what to keep once the registry answered k, or failed with err, given what was kept before.
-func after(before, k Kept, err error, now time.Time) Kept {
+// afterQuery returns the record to store after a query that returned r or err. If the query failed, it is the previous
+// record with the time of the next attempt.
+func afterQuery(previous, r Record, err error, now time.Time) Record {
 	if err != nil {
-		k = before
-		if k.Outcome == "" {
-			k.Outcome = Failed
+		r = previous
+		if r.Outcome == "" {
+			r.Outcome = Failed
 		}
-		k.Failures++
-		k.Fetched, k.Next = now, now.Add(min(firstBackoff<<min(k.Failures-1, 10), maxBackoff))
-		return k
+		r.Failures++
+		r.Fetched, r.NextFetch = now, now.Add(min(firstBackoff<<min(r.Failures-1, 10), maxBackoff))
+		return r
 	}
-	k.Fetched, k.Failures = now, 0
+	interval := refreshOld
 	switch {
-	case k.Outcome == Absent:
-		k.Next = now.Add(refreshAbsent)
-	case k.Outcome == Unserved:
-		k.Next = now.Add(refreshUnserved)
-	case now.Sub(k.Created) < youngFor:
-		k.Next = now.Add(refreshYoung)
-	default:
-		k.Next = now.Add(refreshOld)
+	case r.Outcome == Absent:
+		interval = refreshAbsent
+	case r.Outcome == Unserved:
+		interval = refreshUnserved
+	case now.Sub(r.Created) < youngFor:
+		interval = refreshYoung
 	}
-	return k
+	r.Fetched, r.NextFetch, r.Failures = now, now.Add(interval), 0
+	return r
 }

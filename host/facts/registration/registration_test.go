@@ -20,61 +20,60 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// patient is a timeout that a test reaches only if it fails, however slow the machine is.
 const patient = 30 * time.Second
 
 var noon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// memory is a Store.
+// memory is a Store in memory.
 type memory struct {
-	mu    sync.Mutex
-	kept  map[string]Kept
-	reads int
-	fails bool
+	mu      sync.Mutex
+	records map[string]Record
+	reads   int
+	fails   bool
 }
 
-func (m *memory) Registration(_ context.Context, domain string) (Kept, bool, error) {
+func (m *memory) Registration(_ context.Context, domain string) (Record, bool, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.reads++
 	if m.fails {
-		return Kept{}, false, errors.New("the store is down")
+		return Record{}, false, errors.New("the store is unavailable")
 	}
-	k, ok := m.kept[domain]
-	return k, ok, nil
+	r, ok := m.records[domain]
+	return r, ok, nil
 }
 
-func (m *memory) KeepRegistration(_ context.Context, domain string, k Kept) error {
+func (m *memory) SaveRegistration(_ context.Context, domain string, r Record) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.kept[domain] = k
+	m.records[domain] = r
 	return nil
 }
 
-func (m *memory) get(domain string) (Kept, bool) {
+func (m *memory) get(domain string) (Record, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	k, ok := m.kept[domain]
-	return k, ok
+	r, ok := m.records[domain]
+	return r, ok
 }
 
-// registry is an RDAP server on loopback with a source that asks it.
+// registry is an RDAP server on loopback and a source that queries it.
 type registry struct {
 	*Source
-	store *memory
-	url   string
-	mu    sync.Mutex
-	now   time.Time
-	asked map[string]int // by path
-	base  http.HandlerFunc
+	store    *memory
+	mu       sync.Mutex
+	now      time.Time
+	requests map[string]int // by path
+	handler  http.HandlerFunc
 }
 
-// newRegistry runs a registry that answers as h does.
+// newRegistry runs a registry with the handler h until the test ends.
 func newRegistry(t *testing.T, h http.HandlerFunc) *registry {
 	t.Helper()
-	r := &registry{store: &memory{kept: map[string]Kept{}}, now: noon, asked: map[string]int{}, base: h}
+	r := &registry{store: &memory{records: map[string]Record{}}, now: noon, requests: map[string]int{}, handler: h}
 	server := httptest.NewServer(r)
 	t.Cleanup(server.Close)
-	r.url = server.URL
 	var err error
 	if r.Source, err = New(Config{Store: r.store, URL: server.URL + "/rdap", Logger: slog.New(slog.DiscardHandler),
 		Now: r.clock}); err != nil {
@@ -99,27 +98,30 @@ func (r *registry) add(d time.Duration) {
 	r.now = r.now.Add(d)
 }
 
-// ServeHTTP counts and answers.
+// ServeHTTP counts the request and passes it to the handler.
 func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
-	r.asked[q.URL.Path]++
-	h := r.base
+	r.requests[q.URL.Path]++
+	h := r.handler
 	r.mu.Unlock()
 	h(w, q)
 }
 
-func (r *registry) answer(h http.HandlerFunc) {
+// handle replaces the handler.
+func (r *registry) handle(h http.HandlerFunc) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.base = h
+	r.handler = h
 }
 
+// count returns the number of requests for a domain.
 func (r *registry) count(domain string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.asked["/rdap/domain/"+domain]
+	return r.requests["/rdap/domain/"+domain]
 }
 
+// observe returns all facts of an entity.
 func (r *registry) observe(t *testing.T, kind entity.Type, value string) (entity.Facts, error) {
 	t.Helper()
 	e, err := entity.Parse(kind, value, "")
@@ -129,25 +131,27 @@ func (r *registry) observe(t *testing.T, kind entity.Type, value string) (entity
 	return r.Observe(t.Context(), e, func(string) bool { return true })
 }
 
-// fetched brings a domain up and waits until its registry has been asked and the outcome is kept.
-func (r *registry) fetched(t *testing.T, domain string) Kept {
+// fetch observes a domain, waits until the fetcher has stored a new record, and returns the record.
+func (r *registry) fetch(t *testing.T, domain string) Record {
 	t.Helper()
 	before, _ := r.store.get(domain)
 	_, _ = r.observe(t, entity.Domain, domain)
-	var k Kept
+	var k Record
 	waitFor(t, func() bool {
 		k, _ = r.store.get(domain)
-		return k != before && !r.waits(domain)
+		return k != before && !r.isPending(domain)
 	})
 	return k
 }
 
-func (r *registry) waits(domain string) bool {
+// isPending reports whether a domain is queued or being fetched.
+func (r *registry) isPending(domain string) bool {
 	r.fetcher.mu.Lock()
 	defer r.fetcher.mu.Unlock()
 	return r.fetcher.pending[domain]
 }
 
+// waitFor polls until holds returns true.
 func waitFor(t *testing.T, holds func() bool) {
 	t.Helper()
 	end := time.After(patient)
@@ -157,74 +161,83 @@ func waitFor(t *testing.T, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatal("it never came to be")
+			t.Fatal("the condition did not become true in time")
 		}
 	}
 }
 
-// says answers with JSON.
-func says(format string, args ...any) http.HandlerFunc {
+// respond returns a handler that responds with JSON.
+func respond(format string, args ...any) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/rdap+json")
 		fmt.Fprintf(w, format, args...)
 	}
 }
 
-const ordinary = `{"objectClassName": "domain", "ldhName": "EXAMPLE.com", "status": ["client transfer prohibited", "active", "active", "<script>"],
-	"events": [{"eventAction": "registration", "eventDate": "2026-05-01T23:00:00Z"}, {"eventAction": "expiration", "eventDate": "2027-05-01T23:00:00+02:00"},
-		{"eventAction": "last changed", "eventDate": "2026-05-02T00:00:00Z"}],
-	"entities": [{"objectClassName": "entity", "roles": ["abuse"]}, {"objectClassName": "entity", "handle": "1479", "roles": ["registrar"],
-		"vcardArray": ["vcard", [["version", {}, "text", "4.0"], ["fn", {}, "text", "NameSilo,\u0000 LLC\u202e"]]]}]}`
+// ordinary is a typical response with some invalid values.
+const ordinary = `{
+	"objectClassName": "domain", "ldhName": "EXAMPLE.com",
+	"status": ["client transfer prohibited", "active", "active", "<script>"],
+	"events": [
+		{"eventAction": "registration", "eventDate": "2026-05-01T23:00:00Z"},
+		{"eventAction": "expiration", "eventDate": "2027-05-01T23:00:00+02:00"},
+		{"eventAction": "last changed", "eventDate": "2026-05-02T00:00:00Z"}
+	],
+	"entities": [
+		{"objectClassName": "entity", "roles": ["abuse"]},
+		{"objectClassName": "entity", "handle": "1479", "roles": ["registrar"], "vcardArray":
+			["vcard", [["version", {}, "text", "4.0"], ["fn", {}, "text", "NameSilo,\u0000 LLC\u202e"]]]}
+	]}`
 
 func TestObserve(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t, says(ordinary))
+	r := newRegistry(t, respond(ordinary))
 	if f, err := r.observe(t, entity.Domain, "www.example.com"); !errors.Is(err, ErrPending) || len(f) > 0 {
-		t.Errorf("before anything is known: %v, %v", f, err)
+		t.Errorf("before the first fetch: Observe = %v, %v", f, err)
 	}
-	waitFor(t, func() bool { _, ok := r.store.get("example.com"); return ok && !r.waits("example.com") })
+	waitFor(t, func() bool { _, ok := r.store.get("example.com"); return ok && !r.isPending("example.com") })
 	want := entity.Facts{
 		"rdap.found": "yes", "rdap.created": "2026-05-01", "rdap.age_days": "2", "rdap.expires": "2027-05-01",
 		"rdap.registrar": "NameSilo, LLC", "rdap.status": "active client_transfer_prohibited",
 	}
-	same := func(when string, want entity.Facts) {
+	wantFacts := func(when string, want entity.Facts) {
 		t.Helper()
 		got, err := r.observe(t, entity.Email, "jane@mail.example.com")
 		if err != nil {
 			t.Errorf("%s: %v", when, err)
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s differs:\n%s", when, diff)
+			t.Errorf("facts %s (-want +got):\n%s", when, diff)
 		}
 	}
-	same("when it is known", want)
+	wantFacts("after the first fetch", want)
 	for name := range want {
 		if !slices.ContainsFunc(r.Table(), func(f entity.Fact) bool { return f.Name == name }) {
 			t.Errorf("%s is not in the table", name)
 		}
 	}
-	// The age goes on without asking, and what is old serves until the registry has answered again.
+	// The age grows without a query, and an old record is used until it has been refreshed.
 	r.add(12 * time.Hour)
 	want["rdap.age_days"] = "3"
-	same("half a day later", want)
+	wantFacts("half a day later", want)
 	if n := r.count("example.com"); n != 1 {
-		t.Errorf("the registry was asked %d times, want once", n)
+		t.Errorf("%d requests, want 1", n)
 	}
 	r.add(30 * time.Hour)
-	r.answer(func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) })
+	r.handle(func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) })
 	want["rdap.age_days"] = "4"
-	same("when it is old", want)
+	wantFacts("when a refresh is due", want)
 	waitFor(t, func() bool {
 		k, _ := r.store.get("example.com")
-		return k.Outcome == Absent &&
-			!r.waits("example.com")
+		return k.Outcome == Absent && !r.isPending("example.com")
 	})
-	same("when it is gone", entity.Facts{"rdap.found": "no"})
+	wantFacts("after the domain was deleted", entity.Facts{"rdap.found": "no"})
 }
 
-func TestNothingIsAskedWithoutNeed(t *testing.T) {
+// TestNoNeedlessQueries checks that entities without a registered domain, and unwanted facts, cause no lookups.
+func TestNoNeedlessQueries(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t, says(ordinary))
+	r := newRegistry(t, respond(ordinary))
 	cases := []struct {
 		kind  entity.Type
 		value string
@@ -234,63 +247,64 @@ func TestNothingIsAskedWithoutNeed(t *testing.T) {
 	}
 	for _, tc := range cases {
 		if f, err := r.observe(t, tc.kind, tc.value); len(f) > 0 || err != nil {
-			t.Errorf("%s: %v, %v", tc.value, f, err)
+			t.Errorf("%s: Observe = %v, %v; want nothing", tc.value, f, err)
 		}
 	}
 	e, err := entity.Parse(entity.Domain, "example.com", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if f, err := r.Observe(t.Context(), e, func(fact string) bool { return fact == "dns.a" }); len(f) > 0 ||
-		err != nil {
-		t.Errorf("%v, %v", f, err)
+	f, err := r.Observe(t.Context(), e, func(fact string) bool { return fact == "dns.a" })
+	if len(f) > 0 || err != nil {
+		t.Errorf("Observe without wanted facts = %v, %v; want nothing", f, err)
 	}
-	if r.store.reads > 0 || len(r.asked) > 0 || len(r.fetcher.lanes) > 0 {
-		t.Errorf("the store was read %d times, the registry asked for %v", r.store.reads, r.asked)
+	if r.store.reads > 0 || len(r.requests) > 0 || len(r.fetcher.lanes) > 0 {
+		t.Errorf("%d reads of the store, requests %v; want none", r.store.reads, r.requests)
 	}
 }
 
-func TestAfter(t *testing.T) {
+func TestAfterQuery(t *testing.T) {
 	t.Parallel()
-	known := Kept{Outcome: Registered, Created: noon.AddDate(-1, 0, 0), Registrar: "One", Failures: 0}
-	lost := errors.New("lost")
+	old := Record{Outcome: Registered, Created: noon.AddDate(-1, 0, 0), Registrar: "One"}
+	young := Record{Outcome: Registered, Created: noon.AddDate(0, 0, -29)}
+	failure := errors.New("status 500")
+	const day = 24 * time.Hour
 	cases := []struct {
-		name      string
-		before, k Kept
-		err       error
-		outcome   Outcome
-		next      time.Duration
-		failures  int
+		name        string
+		previous, r Record
+		err         error
+		outcome     Outcome
+		interval    time.Duration
+		failures    int
 	}{
-		{"old", Kept{}, known, nil, Registered, 7 * 24 * time.Hour, 0},
-		{"young", Kept{}, Kept{Outcome: Registered, Created: noon.AddDate(0, 0, -29)}, nil, Registered, 24 * time.Hour,
-			0},
-		{"without a date", Kept{}, Kept{Outcome: Registered}, nil, Registered, 7 * 24 * time.Hour, 0},
-		{"absent", known, Kept{Outcome: Absent}, nil, Absent, time.Hour, 0},
-		{"unserved", Kept{}, Kept{Outcome: Unserved}, nil, Unserved, 7 * 24 * time.Hour, 0},
-		{"failed at first", Kept{}, Kept{}, lost, Failed, 5 * time.Minute, 1},
-		{"failed again", Kept{Outcome: Failed, Failures: 3}, Kept{}, lost, Failed, 40 * time.Minute, 4},
-		{"failed for long", Kept{Outcome: Failed, Failures: 1 << 40}, Kept{}, lost, Failed, 24 * time.Hour, 1<<40 + 1},
-		{"failed, but known before", known, Kept{}, lost, Registered, 5 * time.Minute, 1},
-		{"back after failures", Kept{Outcome: Registered, Failures: 9}, known, nil, Registered, 7 * 24 * time.Hour, 0},
+		{"registered long ago", Record{}, old, nil, Registered, 7 * day, 0},
+		{"registered recently", Record{}, young, nil, Registered, day, 0},
+		{"registered at an unknown date", Record{}, Record{Outcome: Registered}, nil, Registered, 7 * day, 0},
+		{"absent", old, Record{Outcome: Absent}, nil, Absent, time.Hour, 0},
+		{"unserved", Record{}, Record{Outcome: Unserved}, nil, Unserved, 7 * day, 0},
+		{"first failure", Record{}, Record{}, failure, Failed, 5 * time.Minute, 1},
+		{"fourth failure", Record{Outcome: Failed, Failures: 3}, Record{}, failure, Failed, 40 * time.Minute, 4},
+		{"many failures", Record{Outcome: Failed, Failures: 1 << 40}, Record{}, failure, Failed, day, 1<<40 + 1},
+		{"failure with a previous record", old, Record{}, failure, Registered, 5 * time.Minute, 1},
+		{"success after failures", Record{Outcome: Registered, Failures: 9}, old, nil, Registered, 7 * day, 0},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			got := after(tc.before, tc.k, tc.err, noon)
-			if got.Outcome != tc.outcome || got.Next.Sub(noon) != tc.next || got.Failures != tc.failures ||
+			got := afterQuery(tc.previous, tc.r, tc.err, noon)
+			if got.Outcome != tc.outcome || got.NextFetch.Sub(noon) != tc.interval || got.Failures != tc.failures ||
 				!got.Fetched.Equal(noon) {
-				t.Errorf("%+v", got)
+				t.Errorf("afterQuery = %+v", got)
 			}
-			if tc.err != nil && got.Registrar != tc.before.Registrar {
-				t.Error("a failure lost what was known")
+			if tc.err != nil && got.Registrar != tc.previous.Registrar {
+				t.Error("the failure changed the previous registrar")
 			}
 		})
 	}
 }
 
-// TestPause: a server that refuses is left alone, for all its domains.
-func TestPause(t *testing.T) {
+// TestRetryAfter checks that a server that refuses a query is not queried about any domain until the pause is over.
+func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
 		status int
@@ -301,10 +315,10 @@ func TestPause(t *testing.T) {
 		"too short": {http.StatusTooManyRequests, "1", time.Minute},
 		"too long":  {http.StatusServiceUnavailable, "9999999999999", time.Hour},
 		"negative":  {http.StatusTooManyRequests, "-5", time.Minute},
-		"a date": {http.StatusServiceUnavailable, noon.Add(20 * time.Minute).Format(http.TimeFormat),
+		"date": {http.StatusServiceUnavailable, noon.Add(20 * time.Minute).Format(http.TimeFormat),
 			20 * time.Minute},
-		"not said":   {http.StatusForbidden, "", time.Minute},
-		"not a time": {http.StatusTooManyRequests, "soon", time.Minute},
+		"no header": {http.StatusForbidden, "", time.Minute},
+		"malformed": {http.StatusTooManyRequests, "soon", time.Minute},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -313,30 +327,30 @@ func TestPause(t *testing.T) {
 				w.Header().Set("Retry-After", tc.header)
 				w.WriteHeader(tc.status)
 			})
-			r.fetched(t, "one.com")
+			r.fetch(t, "one.com")
 			r.add(tc.want - time.Second)
 			if _, err := r.observe(t, entity.Domain, "two.com"); !errors.Is(err, ErrPending) {
 				t.Error(err)
 			}
-			waitFor(t, func() bool { return !r.waits("two.com") })
+			waitFor(t, func() bool { return !r.isPending("two.com") })
 			if n := r.count("two.com"); n != 0 {
-				t.Errorf("the server was asked %d times within its pause", n)
+				t.Errorf("%d requests during the pause", n)
 			}
 			r.add(time.Second)
-			r.answer(says(`{"objectClassName": "domain"}`))
-			if k := r.fetched(t, "two.com"); k.Outcome != Registered {
-				t.Errorf("after the pause: %+v", k)
+			r.handle(respond(`{"objectClassName": "domain"}`))
+			if k := r.fetch(t, "two.com"); k.Outcome != Registered {
+				t.Errorf("after the pause: %+v, want a registered domain", k)
 			}
 		})
 	}
 }
 
-func TestOneFetchForMany(t *testing.T) {
+func TestConcurrentChecksShareOneFetch(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})
 	r := newRegistry(t, func(w http.ResponseWriter, q *http.Request) {
 		<-released
-		says(ordinary)(w, q)
+		respond(ordinary)(w, q)
 	})
 	var wg sync.WaitGroup
 	for range 20 {
@@ -346,56 +360,53 @@ func TestOneFetchForMany(t *testing.T) {
 	waitFor(t, func() bool { return r.count("example.com") == 1 })
 	_, _ = r.observe(t, entity.Domain, "example.com")
 	close(released)
-	waitFor(t, func() bool { return !r.waits("example.com") })
+	waitFor(t, func() bool { return !r.isPending("example.com") })
 	if n := r.count("example.com"); n != 1 {
-		t.Errorf("the registry was asked %d times, want once", n)
+		t.Errorf("%d requests, want 1", n)
 	}
 	if n := r.store.reads; n > 25 {
-		t.Errorf("the store was read %d times", n)
+		t.Errorf("%d reads of the store, want at most 25", n)
 	}
 }
 
-func TestAnotherHostWasFaster(t *testing.T) {
+// TestFetchedByAnotherHost checks that a domain is not fetched if another host has stored its record meanwhile.
+func TestFetchedByAnotherHost(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t, says(ordinary))
+	r := newRegistry(t, respond(ordinary))
 	if _, err := r.observe(t, entity.Domain, "first.com"); !errors.Is(err, ErrPending) {
 		t.Error(err)
 	}
-	// This host remembers that nothing is known of second.com while the other keeps its answer.
-	r.remember("second.com", Kept{}, false)
-	_ = r.store.KeepRegistration(t.Context(), "second.com", Kept{Outcome: Registered, Created: noon.AddDate(0, 0, -1),
-		Next: noon.Add(time.Hour)})
+	// This host has cached that second.com has no record when the other host stores one.
+	r.cacheRecord("second.com", Record{}, false)
+	_ = r.store.SaveRegistration(t.Context(), "second.com",
+		Record{Outcome: Registered, Created: noon.AddDate(0, 0, -1), NextFetch: noon.Add(time.Hour)})
 	_, _ = r.observe(t, entity.Domain, "second.com")
-	waitFor(t, func() bool { return !r.waits("second.com") })
+	waitFor(t, func() bool { return !r.isPending("second.com") })
 	if f, err := r.observe(t, entity.Domain, "second.com"); err != nil || f["rdap.age_days"] != "1" {
-		t.Errorf("%v, %v", f, err)
+		t.Errorf("Observe = %v, %v; want the stored record", f, err)
 	}
 	if n := r.count("second.com"); n != 0 {
-		t.Errorf("the registry was asked %d times", n)
+		t.Errorf("%d requests, want 0", n)
 	}
 }
 
-func TestStoreDown(t *testing.T) {
+// TestStoreUnavailable checks that no records are fetched that could not be stored.
+func TestStoreUnavailable(t *testing.T) {
 	t.Parallel()
-	r := newRegistry(t, says(ordinary))
+	r := newRegistry(t, respond(ordinary))
 	r.store.fails = true
 	if f, err := r.observe(t, entity.Domain, "example.com"); err == nil {
-		t.Errorf("%v without an error", f)
+		t.Errorf("Observe = %v without an error", f)
 	}
-	r.enqueueAndWait(t, "example.com")
+	r.fetcher.enqueue("example.com")
+	waitFor(t, func() bool { return !r.isPending("example.com") })
 	if n := r.count("example.com"); n != 0 {
-		t.Errorf("the registry was asked %d times for an answer that cannot be kept", n)
+		t.Errorf("%d requests, want 0", n)
 	}
 }
 
-func (r *registry) enqueueAndWait(t *testing.T, domain string) {
-	t.Helper()
-	r.fetcher.enqueue(domain)
-	waitFor(t, func() bool { return !r.waits(domain) })
-}
-
-// TestQueueIsBounded: while a server hangs, no more than its share waits, and closing ends it all.
-func TestQueueIsBounded(t *testing.T) {
+// TestLaneLimit checks that at most maxQueue domains wait for a server that hangs, and that Close cancels them.
+func TestLaneLimit(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})
 	r := newRegistry(t, func(_ http.ResponseWriter, q *http.Request) {
@@ -411,7 +422,7 @@ func TestQueueIsBounded(t *testing.T) {
 	r.fetcher.mu.Lock()
 	for server, l := range r.fetcher.lanes {
 		if len(l.queue) > maxQueue {
-			t.Errorf("%d wait for %q, want at most %d", len(l.queue), server, maxQueue)
+			t.Errorf("%d domains queued for %q, want at most %d", len(l.queue), server, maxQueue)
 		}
 	}
 	r.fetcher.mu.Unlock()
@@ -419,13 +430,13 @@ func TestQueueIsBounded(t *testing.T) {
 		t.Error(err)
 	}
 	r.fetcher.enqueue("late.com")
-	if r.waits("late.com") {
-		t.Error("a closed source takes work")
+	if r.isPending("late.com") {
+		t.Error("a closed source accepts a domain")
 	}
 }
 
-// TestAllQueuesAreBounded: no more may wait than for all servers together, however few wait for each.
-func TestAllQueuesAreBounded(t *testing.T) {
+// TestPendingLimit checks that at most maxPending domains wait for all servers together.
+func TestPendingLimit(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, func(_ http.ResponseWriter, q *http.Request) { <-q.Context().Done() })
 	r.fetcher.mu.Lock()
@@ -434,7 +445,7 @@ func TestAllQueuesAreBounded(t *testing.T) {
 	}
 	r.fetcher.mu.Unlock()
 	r.fetcher.enqueue("one-more.com")
-	if r.waits("one-more.com") {
-		t.Error("one more is taken")
+	if r.isPending("one-more.com") {
+		t.Error("a domain beyond the limit is accepted")
 	}
 }

@@ -12,55 +12,55 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Status says what an answer is.
+// Status is the outcome of a lookup.
 type Status string
 
-// The statuses. NXDomain is of the name that was asked for, NoData of a name that exists without records of the kind.
 const (
-	OK       Status = "ok"
-	NoData   Status = "nodata"
-	NXDomain Status = "nxdomain"
-	Dangling Status = "dangling" // an alias of a name that does not exist
-	ServFail Status = "servfail" // the resolver could not find out, or what it found was not signed as it must be
+	OK       Status = "ok"       // the name has records of the type
+	NoData   Status = "nodata"   // the name exists, but has no records of the type
+	NXDomain Status = "nxdomain" // the name does not exist
+	Dangling Status = "dangling" // the name is an alias (CNAME) of a name that does not exist
+	ServFail Status = "servfail" // resolution or DNSSEC validation failed
 )
 
-// Answer is what the DNS says, cleaned: of the records of the kind asked for, those at the end of the chain of aliases.
+// Answer holds the records of the requested type that belong to the name or, if it is an alias, to its canonical name.
 type Answer struct {
 	Status    Status
-	Addresses []netip.Addr // A, AAAA: sorted, each once
-	Hosts     []Host       // NS, MX: sorted by preference and name, each once; host names only
-	Policies  []string     // TXT: those that begin with "v=", printable ASCII
-	Alias     string       // the end of the chain of aliases, "" when there is none
-	Records   int          // how many records there were, before any were cut off
-	TTL       time.Duration
-	Authentic bool // the resolver validated it by DNSSEC
-	Bogus     bool // with ServFail: the resolver says that DNSSEC validation failed
-	Stale     bool // past its time, and no new one to be had
+	Addresses []netip.Addr  // A, AAAA: sorted, without duplicates, at most maxListed
+	Hosts     []Host        // NS, MX: sorted by preference and name, without duplicates, at most maxListed
+	Policies  []string      // TXT: printable ASCII texts that begin with "v=", such as SPF; sorted, at most maxPolicies
+	Alias     string        // the canonical name at the end of the CNAME chain; "" if the name is not an alias
+	Records   int           // number of records in the response, including those not listed above
+	TTL       time.Duration // smallest TTL of the records and of the CNAME chain; only with OK
+	Authentic bool          // the server validated the answer with DNSSEC (AD bit)
+	Bogus     bool          // with ServFail: the server reports that DNSSEC validation failed
+	Stale     bool          // the answer has expired and could not be refreshed
 }
 
-// Host is a name server or mail server. The name of a null MX (RFC 7505) is "".
+// Host is a name server or mail server. A null MX (RFC 7505) has the name "".
 type Host struct {
 	Name       string
 	Preference int
 }
 
 const (
-	maxAliases     = 12 // as many as common resolvers follow
-	maxKept        = 32 // addresses or hosts
+	maxAliases     = 12 // length of a CNAME chain; common resolvers have similar limits
+	maxListed      = 32 // addresses or hosts in an answer
 	maxPolicies    = 8
 	maxPolicyBytes = 2048
 )
 
-var errAliases = errors.New("the aliases go in a circle or too far")
+var errAliases = errors.New("the CNAME chain is circular or too long")
 
-// decode reads an answer that belongs to q, and how long it may be kept.
+// decode returns the answer in a response to q, and how long to cache it. It returns an error for response codes other
+// than NOERROR, NXDOMAIN and SERVFAIL.
 func decode(q Question, m *dns.Msg) (Answer, time.Duration, error) {
 	switch m.Rcode {
 	case dns.RcodeSuccess, dns.RcodeNameError:
 	case dns.RcodeServerFailure:
-		return Answer{Status: ServFail, Bogus: failedValidation(m)}, failTTL, nil
+		return Answer{Status: ServFail, Bogus: failedValidation(m)}, failureTTL, nil
 	default:
-		return Answer{}, failTTL, fmt.Errorf("the server answers %s", dns.RcodeToString[m.Rcode])
+		return Answer{}, failureTTL, fmt.Errorf("the server responded with %s", dns.RcodeToString[m.Rcode])
 	}
 	a := Answer{Authentic: m.AuthenticatedData}
 	ttl := ^uint32(0)
@@ -75,7 +75,7 @@ func decode(q Question, m *dns.Msg) (Answer, time.Duration, error) {
 	end := q.Name
 	for steps := 0; aliases[end] != nil; steps++ {
 		if steps == maxAliases {
-			return Answer{}, failTTL, errAliases
+			return Answer{}, failureTTL, errAliases
 		}
 		ttl = min(ttl, aliases[end].Hdr.Ttl)
 		end = dns.CanonicalName(aliases[end].Target)
@@ -85,14 +85,14 @@ func decode(q Question, m *dns.Msg) (Answer, time.Duration, error) {
 	}
 	for _, rr := range m.Answer {
 		h := rr.Header()
-		if h.Rrtype != uint16(q.Kind) || h.Class != dns.ClassINET || dns.CanonicalName(h.Name) != end {
-			continue // belongs to another name: whoever answers could put anything there
+		if h.Rrtype != uint16(q.Type) || h.Class != dns.ClassINET || dns.CanonicalName(h.Name) != end {
+			continue // a record of another name, which the server may have invented
 		}
 		ttl = min(ttl, h.Ttl)
 		a.Records++
 		a.add(rr)
 	}
-	a.tidy()
+	a.normalize()
 	if a.Records > 0 && m.Rcode == dns.RcodeSuccess {
 		a.Status, a.TTL = OK, time.Duration(ttl)*time.Second
 		return a, min(max(a.TTL, minTTL), maxTTL), nil
@@ -100,14 +100,14 @@ func decode(q Question, m *dns.Msg) (Answer, time.Duration, error) {
 	none := Answer{Status: NoData, Alias: a.Alias, Authentic: a.Authentic}
 	if m.Rcode == dns.RcodeNameError {
 		none.Status = NXDomain
-		if end != q.Name { // the code is about the end of the chain (RFC 6604 section 3)
+		if end != q.Name { // the response code refers to the end of the CNAME chain (RFC 6604 section 3)
 			none.Status = Dangling
 		}
 	}
-	return none, min(max(missTTL(m), minMissTTL), maxMissTTL), nil
+	return none, min(max(negativeTTL(m), minNegativeTTL), maxNegativeTTL), nil
 }
 
-// add takes over one record.
+// add adds the data of one record.
 func (a *Answer) add(rr dns.RR) {
 	switch rr := rr.(type) {
 	case *dns.A:
@@ -123,7 +123,7 @@ func (a *Answer) add(rr dns.RR) {
 	case *dns.MX:
 		a.addHost(rr.Mx, int(rr.Preference))
 	case *dns.TXT:
-		text := strings.Join(rr.Txt, "") // one record's strings are one text (RFC 7208 section 3.3)
+		text := strings.Join(rr.Txt, "") // the strings of a record form one text (RFC 7208 section 3.3)
 		if len(text) >= 2 && strings.EqualFold(text[:2], "v=") && len(a.Policies) < maxPolicies {
 			a.Policies = append(a.Policies, strings.Clone(text[:min(len(text), maxPolicyBytes)]))
 		}
@@ -138,21 +138,21 @@ func (a *Answer) addHost(name string, preference int) {
 	}
 }
 
-// tidy sorts, removes doubles and cuts.
-func (a *Answer) tidy() {
+// normalize sorts the lists, removes duplicates and truncates to maxListed.
+func (a *Answer) normalize() {
 	slices.SortFunc(a.Addresses, netip.Addr.Compare)
-	a.Addresses = slices.Clone(cut(slices.Compact(a.Addresses)))
+	a.Addresses = slices.Clone(truncate(slices.Compact(a.Addresses)))
 	slices.SortFunc(a.Hosts, func(x, y Host) int {
 		return cmp.Or(cmp.Compare(x.Preference, y.Preference), strings.Compare(x.Name, y.Name))
 	})
-	a.Hosts = slices.Clone(cut(slices.Compact(a.Hosts)))
+	a.Hosts = slices.Clone(truncate(slices.Compact(a.Hosts)))
 	slices.Sort(a.Policies)
 }
 
-func cut[T any](all []T) []T { return all[:min(len(all), maxKept)] }
+func truncate[T any](all []T) []T { return all[:min(len(all), maxListed)] }
 
-// hostName returns a canonical name without its last dot, or "" when it holds what no host's name can: names in the DNS
-// may hold any byte.
+// hostName returns a canonical name without its trailing dot. It returns "" if the name contains bytes that are invalid
+// in host names; DNS allows any byte (RFC 2181 section 11).
 func hostName(name string) string {
 	name = strings.TrimSuffix(name, ".")
 	for i := range len(name) {
@@ -164,8 +164,8 @@ func hostName(name string) string {
 	return name
 }
 
-// missTTL is how long the absence may be kept (RFC 2308 section 5): 0 when the answer does not say.
-func missTTL(m *dns.Msg) time.Duration {
+// negativeTTL returns the TTL of a negative answer (RFC 2308 section 5), or 0 if the response has no SOA record.
+func negativeTTL(m *dns.Msg) time.Duration {
 	for _, rr := range m.Ns {
 		if soa, ok := rr.(*dns.SOA); ok {
 			return time.Duration(min(soa.Hdr.Ttl, soa.Minttl)) * time.Second
@@ -174,8 +174,8 @@ func missTTL(m *dns.Msg) time.Duration {
 	return 0
 }
 
-// failedValidation says whether the resolver tells that the failure is DNSSEC's (extended errors 6 to 10 and 12, RFC
-// 8914).
+// failedValidation reports whether the response has an extended error for failed DNSSEC validation: 6 to 10 or 12 of
+// RFC 8914 section 4.
 func failedValidation(m *dns.Msg) bool {
 	opt := m.IsEdns0()
 	if opt == nil {
@@ -189,8 +189,8 @@ func failedValidation(m *dns.Msg) bool {
 	return false
 }
 
-// bytes is about how much memory the answer takes.
-func (a *Answer) bytes() int {
+// size estimates the memory that the answer takes, in bytes.
+func (a *Answer) size() int {
 	n := 150 + 24*len(a.Addresses) + len(a.Alias)
 	for _, h := range a.Hosts {
 		n += 24 + len(h.Name)

@@ -15,21 +15,24 @@ import (
 )
 
 const (
-	udpSize = 1232     // fits every path without fragments, which could be forged (DNS flag day 2020, RFC 9715)
-	tcpSize = 16 << 10 // honest answers to what is asked here are far smaller
-	maxJunk = 32       // datagrams that do not belong to the question, before the attempt ends
+	// maxUDPSize avoids IP fragments, which an attacker could forge (DNS Flag Day 2020; RFC 9715).
+	maxUDPSize = 1232
+	// maxTCPSize is far above the size of legitimate responses to these queries.
+	maxTCPSize = 16 << 10
+	// maxMismatches limits the datagrams that one attempt ignores because they do not match its query.
+	maxMismatches = 32
 )
 
 var (
-	errJunk      = errors.New("too many answers that do not belong to the question")
-	errLarge     = fmt.Errorf("the answer is larger than %d bytes", tcpSize)
-	errForeign   = errors.New("the answer does not belong to the question")
-	errRespelt   = errors.New("the answer spells the name in another way")
-	errTruncated = errors.New("the answer is cut off or broken")
+	errMismatch          = errors.New("the response does not match the query")
+	errTooManyMismatches = errors.New("too many responses do not match the query")
+	errTooLarge          = fmt.Errorf("the response is larger than %d bytes", maxTCPSize)
+	errCaseMismatch      = errors.New("the response does not repeat the capitals of the query's name")
+	errTruncated         = errors.New("the response is truncated or malformed")
 )
 
-// exchange sends a question, once more after a while or when the first attempt failed, and returns the first useful
-// answer.
+// exchange sends a query, retries it once after RetryAfter or after a failure, and returns the first conclusive
+// response. If there is none, it returns the first response, or an error if there was no response at all.
 func (r *Resolver) exchange(ctx context.Context, q Question) (*dns.Msg, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -49,8 +52,8 @@ func (r *Resolver) exchange(ctx context.Context, q Question) (*dns.Msg, error) {
 		})
 	}
 	start()
-	again := time.NewTimer(r.cfg.Patience)
-	defer again.Stop()
+	retry := time.NewTimer(r.cfg.RetryAfter)
+	defer retry.Stop()
 	var best result
 	for {
 		select {
@@ -62,13 +65,13 @@ func (r *Resolver) exchange(ctx context.Context, q Question) (*dns.Msg, error) {
 			if best.m == nil {
 				best = got
 			}
-			// The same server would only say the same again; one that did not answer at all may have lost the packet.
+			// The same server would repeat its response, but may answer after a lost packet.
 			if started < attempts && (got.err != nil || len(r.cfg.Servers) > 1) {
 				start()
 			} else if ended == started {
 				return best.m, best.err
 			}
-		case <-again.C:
+		case <-retry.C:
 			if started < attempts {
 				start()
 			}
@@ -81,52 +84,55 @@ func (r *Resolver) exchange(ctx context.Context, q Question) (*dns.Msg, error) {
 	}
 }
 
-// conclusive says whether another server could not know better.
+// conclusive reports whether m needs no second opinion from another server.
 func conclusive(m *dns.Msg) bool { return m.Rcode == dns.RcodeSuccess || m.Rcode == dns.RcodeNameError }
 
-// attempt asks one server, without extensions when it knows none (RFC 6891 section 7). It returns when ctx ends.
+// attempt queries one server until ctx ends. If the server does not support EDNS, it repeats the query without EDNS
+// (RFC 6891 section 7).
 func attempt(ctx context.Context, server string, q Question) (m *dns.Msg, err error) {
 	defer func() {
-		if r := recover(); r != nil { // bytes from anywhere go through the parser
-			m, err = nil, fmt.Errorf("reading the answer: panic: %v", r)
+		if r := recover(); r != nil { // the parser reads untrusted bytes
+			m, err = nil, fmt.Errorf("parsing the response: panic: %v", r)
 		}
 	}()
-	m, err = ask(ctx, server, q, true)
+	m, err = query(ctx, server, q, true)
 	if err == nil && (m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeNotImplemented) {
-		return ask(ctx, server, q, false)
+		return query(ctx, server, q, false)
 	}
 	return m, err
 }
 
-// ask asks by UDP, and by TCP when the answer does not fit or does not repeat the name letter by letter: what comes by
-// TCP cannot be forged from off the path.
-func ask(ctx context.Context, server string, q Question, extended bool) (*dns.Msg, error) {
-	m, err := send(ctx, "udp", server, q, extended)
-	if errors.Is(err, errTruncated) || errors.Is(err, errRespelt) {
-		return send(ctx, "tcp", server, q, extended)
+// query uses UDP first. It repeats the query over TCP, which an off-path attacker cannot forge, if the response is
+// truncated or does not repeat the capitals of the name.
+func query(ctx context.Context, server string, q Question, edns bool) (*dns.Msg, error) {
+	m, err := roundTrip(ctx, "udp", server, q, edns)
+	if errors.Is(err, errTruncated) || errors.Is(err, errCaseMismatch) {
+		return roundTrip(ctx, "tcp", server, q, edns)
 	}
 	return m, err
 }
 
-// send asks one server over one network, from a port of its own with a random number and random capitals: what a forger
-// off the path would have to guess together (RFC 5452; draft-vixie-dnsext-dns0x20).
-func send(ctx context.Context, network, server string, q Question, extended bool) (*dns.Msg, error) {
+// roundTrip sends one query over "udp" or "tcp". An off-path attacker has to guess its source port and ID (RFC 5452)
+// together with the random capitals of its name (draft-vixie-dnsext-dns0x20).
+func roundTrip(ctx context.Context, network, server string, q Question, edns bool) (*dns.Msg, error) {
 	var entropy [2 + 32]byte
 	rand.Read(entropy[:])
-	request := &dns.Msg{
+	msg := &dns.Msg{
 		MsgHdr: dns.MsgHdr{
 			Id:                binary.BigEndian.Uint16(entropy[:]),
 			RecursionDesired:  true,
-			AuthenticatedData: true, // asks whether the answer was validated (RFC 6840 section 5.7)
+			AuthenticatedData: true, // requests the AD bit in the response (RFC 6840 section 5.7)
 		},
-		Question: []dns.Question{{Name: capitals(q.Name, entropy[2:]), Qtype: uint16(q.Kind), Qclass: dns.ClassINET}},
+		Question: []dns.Question{{
+			Name: randomizeCase(q.Name, entropy[2:]), Qtype: uint16(q.Type), Qclass: dns.ClassINET,
+		}},
 	}
-	if extended {
-		request.SetEdns0(udpSize, false)
+	if edns {
+		msg.SetEdns0(maxUDPSize, false)
 	}
-	packed, err := request.Pack()
+	packed, err := msg.Pack()
 	if err != nil {
-		return nil, fmt.Errorf("writing the question: %w", err)
+		return nil, fmt.Errorf("encoding the query: %w", err)
 	}
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, server)
@@ -136,13 +142,13 @@ func send(ctx context.Context, network, server string, q Question, extended bool
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	if network == "tcp" {
-		return exchangeTCP(conn, request, packed)
+		return exchangeTCP(conn, msg, packed)
 	}
-	return exchangeUDP(conn, request, packed)
+	return exchangeUDP(conn, msg, packed)
 }
 
-// capitals sets letters in capitals by the bits of random.
-func capitals(name string, random []byte) string {
+// randomizeCase capitalizes the letters of a lower-case name whose bit in random is 1. random has a bit for each byte.
+func randomizeCase(name string, random []byte) string {
 	out := []byte(name)
 	for i, c := range out {
 		if c >= 'a' && c <= 'z' && random[i/8]>>(i%8)&1 == 1 {
@@ -152,29 +158,29 @@ func capitals(name string, random []byte) string {
 	return string(out)
 }
 
-func exchangeUDP(conn net.Conn, request *dns.Msg, packed []byte) (*dns.Msg, error) {
+func exchangeUDP(conn net.Conn, msg *dns.Msg, packed []byte) (*dns.Msg, error) {
 	if _, err := conn.Write(packed); err != nil {
 		return nil, err
 	}
-	buffer := make([]byte, 2*udpSize)
-	for range maxJunk {
+	buffer := make([]byte, 2*maxUDPSize)
+	for range maxMismatches {
 		n, err := conn.Read(buffer)
 		if err != nil {
 			return nil, err
 		}
-		m, err := read(buffer[:n], request)
-		if errors.Is(err, errForeign) {
-			continue // the right one may follow
+		m, err := parse(buffer[:n], msg)
+		if errors.Is(err, errMismatch) {
+			continue // the genuine response may follow
 		}
-		if err == nil && m.Question[0].Name != request.Question[0].Name {
-			return nil, errRespelt
+		if err == nil && m.Question[0].Name != msg.Question[0].Name {
+			return nil, errCaseMismatch
 		}
 		return m, err
 	}
-	return nil, errJunk
+	return nil, errTooManyMismatches
 }
 
-func exchangeTCP(conn net.Conn, request *dns.Msg, packed []byte) (*dns.Msg, error) {
+func exchangeTCP(conn net.Conn, msg *dns.Msg, packed []byte) (*dns.Msg, error) {
 	framed := binary.BigEndian.AppendUint16(make([]byte, 0, 2+len(packed)), uint16(len(packed)))
 	if _, err := conn.Write(append(framed, packed...)); err != nil {
 		return nil, err
@@ -184,33 +190,33 @@ func exchangeTCP(conn net.Conn, request *dns.Msg, packed []byte) (*dns.Msg, erro
 		return nil, err
 	}
 	size := int(binary.BigEndian.Uint16(length[:]))
-	if size > tcpSize {
-		return nil, errLarge
+	if size > maxTCPSize {
+		return nil, errTooLarge
 	}
 	buffer := make([]byte, size)
 	if _, err := io.ReadFull(conn, buffer); err != nil {
 		return nil, err
 	}
-	return read(buffer, request)
+	return parse(buffer, msg)
 }
 
 // headerBytes is the length of a message's header (RFC 1035 section 4.1.1).
 const headerBytes = 12
 
-// read parses an answer and matches it to its question: number, kind, class and name, capitals aside. Errors:
-// errForeign, errTruncated.
-func read(data []byte, request *dns.Msg) (*dns.Msg, error) {
-	if len(data) < headerBytes || binary.BigEndian.Uint16(data) != request.Id {
-		return nil, errForeign
+// parse decodes the response to a query. It returns errMismatch if the ID, type, class or case-folded name differ from
+// the query's, and errTruncated if the response is truncated or malformed.
+func parse(data []byte, msg *dns.Msg) (*dns.Msg, error) {
+	if len(data) < headerBytes || binary.BigEndian.Uint16(data) != msg.Id {
+		return nil, errMismatch
 	}
 	m := new(dns.Msg)
 	err := m.Unpack(data)
 	if !m.Response || m.Opcode != dns.OpcodeQuery || len(m.Question) != 1 {
-		return nil, errForeign
+		return nil, errMismatch
 	}
-	got, want := m.Question[0], request.Question[0]
+	got, want := m.Question[0], msg.Question[0]
 	if got.Qtype != want.Qtype || got.Qclass != want.Qclass || !strings.EqualFold(got.Name, want.Name) {
-		return nil, errForeign
+		return nil, errMismatch
 	}
 	if m.Truncated || err != nil {
 		return nil, errTruncated

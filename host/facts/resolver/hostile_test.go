@@ -12,18 +12,18 @@ import (
 	"assay/host/facts/resolver/resolvertest"
 )
 
-// forge answers as h changes the zone's reply to be.
-func forge(s *resolvertest.Server, h func(m *dns.Msg, tcp bool)) dns.HandlerFunc {
+// forge returns a handler that changes the zone's replies.
+func forge(s *resolvertest.Server, change func(m *dns.Msg, tcp bool)) dns.HandlerFunc {
 	return func(w dns.ResponseWriter, r *dns.Msg) {
 		m := s.Reply(r)
-		h(m, w.RemoteAddr().Network() == "tcp")
+		change(m, w.RemoteAddr().Network() == "tcp")
 		_ = w.WriteMsg(m)
 	}
 }
 
-func TestHostileAnswers(t *testing.T) {
+func TestHostileResponses(t *testing.T) {
 	t.Parallel()
-	const honest = "192.0.2.1"
+	const genuine = "192.0.2.1"
 	rr := func(line string) dns.RR {
 		r, err := dns.NewRR(line)
 		if err != nil {
@@ -34,77 +34,77 @@ func TestHostileAnswers(t *testing.T) {
 	cases := []struct {
 		name   string
 		handle func(s *resolvertest.Server) dns.HandlerFunc
-		want   string // "" for an error, else status and addresses
-		tcp    bool   // whether it takes TCP to know
+		want   string // as describe formats it; "" for an error
+		tcp    bool   // whether the resolver must retry over TCP
 	}{
-		{"another number first", func(s *resolvertest.Server) dns.HandlerFunc {
+		{"other IDs before the genuine response", func(s *resolvertest.Server) dns.HandlerFunc {
 			return func(w dns.ResponseWriter, r *dns.Msg) {
 				for i := range 3 {
-					lie := s.Reply(r)
-					lie.Id += uint16(i + 1)
-					lie.Answer = []dns.RR{rr("victim.example. 60 IN A 203.0.113.66")}
-					_ = w.WriteMsg(lie)
+					forged := s.Reply(r)
+					forged.Id += uint16(i + 1)
+					forged.Answer = []dns.RR{rr("victim.example. 60 IN A 203.0.113.66")}
+					_ = w.WriteMsg(forged)
 				}
 				_ = w.WriteMsg(s.Reply(r))
 			}
-		}, "ok " + honest, false},
-		{"another question first", func(s *resolvertest.Server) dns.HandlerFunc {
+		}, "ok " + genuine, false},
+		{"other questions before the genuine response", func(s *resolvertest.Server) dns.HandlerFunc {
 			return func(w dns.ResponseWriter, r *dns.Msg) {
 				for _, change := range []func(q *dns.Question){
 					func(q *dns.Question) { q.Name = "other.example." },
 					func(q *dns.Question) { q.Qtype = dns.TypeAAAA },
 					func(q *dns.Question) { q.Qclass = dns.ClassCHAOS },
 				} {
-					lie := s.Reply(r)
-					lie.Answer = []dns.RR{rr("victim.example. 60 IN A 203.0.113.66")}
-					change(&lie.Question[0])
-					_ = w.WriteMsg(lie)
+					forged := s.Reply(r)
+					forged.Answer = []dns.RR{rr("victim.example. 60 IN A 203.0.113.66")}
+					change(&forged.Question[0])
+					_ = w.WriteMsg(forged)
 				}
 				query := s.Reply(r)
 				query.Response, query.Answer = false, []dns.RR{rr("victim.example. 60 IN A 203.0.113.66")}
 				_ = w.WriteMsg(query)
 				_ = w.WriteMsg(s.Reply(r))
 			}
-		}, "ok " + honest, false},
-		{"bytes that are no message first", func(s *resolvertest.Server) dns.HandlerFunc {
+		}, "ok " + genuine, false},
+		{"malformed messages before the genuine response", func(s *resolvertest.Server) dns.HandlerFunc {
 			return func(w dns.ResponseWriter, r *dns.Msg) {
 				packed, _ := s.Reply(r).Pack()
 				_, _ = w.Write([]byte{1})
 				_, _ = w.Write(packed[:11])
 				_, _ = w.Write(packed[:20])
-				_, _ = w.Write(append(packed[:12:12], 0xc0, 0x0c)) // a name that points at itself
+				_, _ = w.Write(append(packed[:12:12], 0xc0, 0x0c)) // a compression pointer to itself
 				_, _ = w.Write(packed)
 			}
-		}, "ok " + honest, false},
-		{"too many others' answers first", func(s *resolvertest.Server) dns.HandlerFunc {
+		}, "ok " + genuine, false},
+		{"flood of responses with other IDs", func(s *resolvertest.Server) dns.HandlerFunc {
 			return func(w dns.ResponseWriter, r *dns.Msg) {
 				for range 50 {
-					lie := s.Reply(r)
-					lie.Id++
-					_ = w.WriteMsg(lie)
+					forged := s.Reply(r)
+					forged.Id++
+					_ = w.WriteMsg(forged)
 				}
 				_ = w.WriteMsg(s.Reply(r))
 			}
 		}, "", false},
-		{"other capitals", func(s *resolvertest.Server) dns.HandlerFunc {
+		{"case mismatch over UDP", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, tcp bool) {
 				m.Question[0].Name = "victim.example."
-				if !tcp { // a forger who does not see the question
+				if !tcp { // as an off-path attacker would, who does not see the query
 					m.Answer = []dns.RR{rr("victim.example. 60 IN A 203.0.113.66")}
 				}
 			})
-		}, "ok " + honest, true},
-		{"cut off", func(s *resolvertest.Server) dns.HandlerFunc {
+		}, "ok " + genuine, true},
+		{"truncated over UDP", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, tcp bool) {
 				if !tcp {
 					m.Truncated, m.Answer = true, nil
 				}
 			})
-		}, "ok " + honest, true},
-		{"cut off by TCP too", func(s *resolvertest.Server) dns.HandlerFunc {
+		}, "ok " + genuine, true},
+		{"truncated over TCP too", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) { m.Truncated = true })
 		}, "", true},
-		{"too large", func(s *resolvertest.Server) dns.HandlerFunc {
+		{"larger than 16 KiB over TCP", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, tcp bool) {
 				m.Truncated = !tcp
 				for i := 0; tcp && i < 1100; i++ {
@@ -112,7 +112,7 @@ func TestHostileAnswers(t *testing.T) {
 				}
 			})
 		}, "", true},
-		{"hundreds of records", func(s *resolvertest.Server) dns.HandlerFunc {
+		{"901 records", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, tcp bool) {
 				m.Truncated = !tcp
 				m.Compress = true
@@ -120,20 +120,20 @@ func TestHostileAnswers(t *testing.T) {
 					m.Answer = append(m.Answer, rr(fmt.Sprintf("victim.example. 60 IN A 198.51.%d.%d", i/250, i%250)))
 				}
 			})
-		}, "ok " + honest + " and 31 others of 901", true},
-		{"records of others", func(s *resolvertest.Server) dns.HandlerFunc {
+		}, "ok " + genuine + " and 31 others of 901", true},
+		{"records of other names", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) {
 				m.Answer = append(m.Answer, rr("bank.example. 60 IN A 203.0.113.66"),
 					rr("bank.example. 60 IN CNAME victim.example."))
 			})
-		}, "ok " + honest, false},
-		{"aliases in a circle", func(s *resolvertest.Server) dns.HandlerFunc {
+		}, "ok " + genuine, false},
+		{"circular CNAME chain", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) {
 				m.Answer = []dns.RR{rr("victim.example. 60 IN CNAME b.example."),
 					rr("b.example. 60 IN CNAME victim.example.")}
 			})
 		}, "", false},
-		{"aliases without end", func(s *resolvertest.Server) dns.HandlerFunc {
+		{"long CNAME chain", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) {
 				m.Answer = []dns.RR{rr("victim.example. 60 IN CNAME a0.example.")}
 				for i := range 40 {
@@ -141,10 +141,10 @@ func TestHostileAnswers(t *testing.T) {
 				}
 			})
 		}, "", false},
-		{"refused", func(s *resolvertest.Server) dns.HandlerFunc {
+		{"REFUSED", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeRefused, nil })
 		}, "", false},
-		{"no extensions", func(s *resolvertest.Server) dns.HandlerFunc {
+		{"FORMERR with EDNS only", func(s *resolvertest.Server) dns.HandlerFunc {
 			return func(w dns.ResponseWriter, r *dns.Msg) {
 				m := s.Reply(r)
 				if r.IsEdns0() != nil {
@@ -152,21 +152,21 @@ func TestHostileAnswers(t *testing.T) {
 				}
 				_ = w.WriteMsg(m)
 			}
-		}, "ok " + honest, false},
-		{"nothing but a wrong format", func(s *resolvertest.Server) dns.HandlerFunc {
+		}, "ok " + genuine, false},
+		{"FORMERR always", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeFormatError, nil })
 		}, "", false},
-		{"failure", func(s *resolvertest.Server) dns.HandlerFunc {
+		{"SERVFAIL", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil })
 		}, "servfail", false},
-		{"failure by a bad signature", func(s *resolvertest.Server) dns.HandlerFunc {
+		{"SERVFAIL with the extended error DNSSEC Bogus", func(s *resolvertest.Server) dns.HandlerFunc {
 			return forge(s, func(m *dns.Msg, _ bool) {
 				m.Rcode, m.Answer = dns.RcodeServerFailure, nil
 				m.SetEdns0(1232, false)
 				m.IsEdns0().Option = append(m.IsEdns0().Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeDNSBogus})
 			})
 		}, "servfail bogus", false},
-		{"address of an odd length", func(*resolvertest.Server) dns.HandlerFunc {
+		{"A record of one byte", func(*resolvertest.Server) dns.HandlerFunc {
 			return func(w dns.ResponseWriter, r *dns.Msg) {
 				m := new(dns.Msg)
 				m.SetReply(r)
@@ -179,38 +179,39 @@ func TestHostileAnswers(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			server := resolvertest.Start(t, "victim.example. 60 IN A "+honest)
+			server := resolvertest.Start(t, "victim.example. 60 IN A "+genuine)
 			var mu sync.Mutex
-			overTCP := false
+			usedTCP := false
 			h := tc.handle(server)
 			server.Handle("victim.example", func(w dns.ResponseWriter, r *dns.Msg) {
 				mu.Lock()
-				overTCP = overTCP || w.RemoteAddr().Network() == "tcp"
+				usedTCP = usedTCP || w.RemoteAddr().Network() == "tcp"
 				mu.Unlock()
 				h(w, r)
 			})
 			cfg := resolver.Config{}
 			if tc.want == "" {
-				cfg.Lifetime = 300 * time.Millisecond // for the answers that never come
+				cfg.Timeout = 300 * time.Millisecond // these cases never get a valid response
 			}
-			a, err := newResolver(t, cfg, server).Ask(t.Context(), resolver.Question{Name: "victim.example",
-				Kind: resolver.A})
+			a, err := newResolver(t, cfg, server).
+				Lookup(t.Context(), resolver.Question{Name: "victim.example", Type: resolver.A})
 			got := ""
 			if err == nil {
 				got = describe(a)
 			}
 			if got != tc.want {
-				t.Errorf("got %q (%v), want %q", got, err, tc.want)
+				t.Errorf("Lookup = %q, %v; want %q", got, err, tc.want)
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if overTCP != tc.tcp {
-				t.Errorf("asked over TCP: %v, want %v", overTCP, tc.tcp)
+			if usedTCP != tc.tcp {
+				t.Errorf("retried over TCP: %v, want %v", usedTCP, tc.tcp)
 			}
 		})
 	}
 }
 
+// describe formats an answer as "status [bogus] [address [and N others of RECORDS]]".
 func describe(a resolver.Answer) string {
 	text := string(a.Status)
 	if a.Bogus {
@@ -225,32 +226,32 @@ func describe(a resolver.Answer) string {
 	return text
 }
 
-func TestQuestionsCannotBeGuessed(t *testing.T) {
+func TestQueriesAreUnpredictable(t *testing.T) {
 	t.Parallel()
 	const name = "a-name-with-quite-a-few-letters.example"
 	server := resolvertest.Start(t, "")
-	spellings, numbers, ports := map[string]bool{}, map[uint16]bool{}, map[string]bool{}
+	spellings, ids, ports := map[string]bool{}, map[uint16]bool{}, map[string]bool{}
 	var mu sync.Mutex
 	server.Handle(name, func(w dns.ResponseWriter, r *dns.Msg) {
 		mu.Lock()
-		spellings[r.Question[0].Name], numbers[r.Id], ports[w.RemoteAddr().String()] = true, true, true
+		spellings[r.Question[0].Name], ids[r.Id], ports[w.RemoteAddr().String()] = true, true, true
 		mu.Unlock()
 		if opt := r.IsEdns0(); opt == nil || opt.UDPSize() != 1232 || !r.AuthenticatedData || !r.RecursionDesired {
-			t.Errorf("the question has other flags: %v", r)
+			t.Errorf("the query lacks EDNS with 1232 bytes, AD or RD: %v", r)
 		}
 		m := server.Reply(r)
 		m.Rcode = dns.RcodeRefused
 		_ = w.WriteMsg(m)
 	})
 	c := &clock{now: time.Unix(1e9, 0)}
-	r := newResolver(t, resolver.Config{Now: c.Now, Patience: patient}, server)
+	r := newResolver(t, resolver.Config{Now: c.Now, RetryAfter: patient}, server)
 	for range 20 {
 		c.add(time.Minute)
-		_, _ = r.Ask(t.Context(), resolver.Question{Name: name, Kind: resolver.A})
+		_, _ = r.Lookup(t.Context(), resolver.Question{Name: name, Type: resolver.A})
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(spellings) < 19 || len(numbers) < 19 || len(ports) < 10 {
-		t.Errorf("20 questions had %d spellings, %d numbers and %d ports", len(spellings), len(numbers), len(ports))
+	if len(spellings) < 19 || len(ids) < 19 || len(ports) < 10 {
+		t.Errorf("20 lookups used %d spellings, %d IDs and %d ports", len(spellings), len(ids), len(ports))
 	}
 }

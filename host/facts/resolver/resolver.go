@@ -1,5 +1,6 @@
-// Package resolver asks a recursive DNS resolver, trusting nothing that comes back: answers are matched to their
-// questions, bounded, cleaned and cached. The miekg/dns library lives here and nowhere else.
+// Package resolver is a caching DNS stub resolver that does not trust its servers: it matches each response to its
+// query, and bounds and cleans the answer. It is the only package that uses miekg/dns; what an answer says about an
+// entity is decided in package network.
 package resolver
 
 import (
@@ -17,104 +18,111 @@ import (
 	"assay/host/lru"
 )
 
-// Kind is a type of record that can be asked for.
-type Kind uint16
+// Type is a DNS record type.
+type Type uint16
 
-// The kinds, by their numbers in the DNS.
+// The record types that Answer has fields for. Lookups of other types report only a status and a number of records.
 const (
-	A    = Kind(dns.TypeA)
-	AAAA = Kind(dns.TypeAAAA)
-	NS   = Kind(dns.TypeNS)
-	MX   = Kind(dns.TypeMX)
-	TXT  = Kind(dns.TypeTXT)
-	DS   = Kind(dns.TypeDS)
+	A    = Type(dns.TypeA)
+	AAAA = Type(dns.TypeAAAA)
+	NS   = Type(dns.TypeNS)
+	MX   = Type(dns.TypeMX)
+	TXT  = Type(dns.TypeTXT)
+	DS   = Type(dns.TypeDS)
 )
 
-// Question is what can be asked.
+// Question is the question of a DNS query.
 type Question struct {
 	Name string // A-labels, with or without the trailing dot
-	Kind Kind
+	Type Type
 }
 
-// Config says whom to ask and how. Zero values of the times are their defaults.
+// String returns the name and the type, such as "example.com. MX", for error texts.
+func (q Question) String() string { return q.Name + " " + dns.TypeToString[uint16(q.Type)] }
+
+// Config configures a Resolver. Zero values mean the defaults.
 type Config struct {
-	Servers  []string // host:port, asked in this order
-	Now      func() time.Time
-	Patience time.Duration // until the same question is sent once more, to the next server if there is one; 35 ms
-	// of a question: it goes on after its asker gave up, so that the answer is there next time; 1.5 s
-	Lifetime time.Duration
-	// for a server that may be dead to answer a question that each can, and between two such questions; 1 s
-	Pulse time.Duration
+	Servers []string         // recursive resolvers in order of preference, host:port; at least one
+	Now     func() time.Time // default: time.Now
+	// RetryAfter is how long a query waits for a response before it is sent once more, to the next server if there is
+	// one. Default: 35 ms.
+	RetryAfter time.Duration
+	// Timeout limits a query with its retry. A query continues after its caller has given up, so that the answer is
+	// cached for the next caller. Default: 1.5 s.
+	Timeout time.Duration
+	// ProbeInterval is the timeout of a health probe, and the pause after all servers have failed one. Default: 1 s.
+	ProbeInterval time.Duration
 }
 
-// The bounds of what is kept and done at once.
 const (
 	cacheEntries = 200_000
 	cacheBytes   = 64 << 20
-	maxFlights   = 512 // different questions under way
+	maxInFlight  = 512 // different questions being queried
 
-	minTTL     = 30 * time.Second // less, and a name that everybody checks would be asked for all the time
-	maxTTL     = time.Hour
-	minMissTTL = 5 * time.Second
-	// of a name or record that does not exist: it may be made any time (RFC 2308 section 5)
-	maxMissTTL = 15 * time.Minute
-	failTTL    = 5 * time.Second // of an answer that is none (RFC 9520 section 3.2: 1 s to 5 min)
-	lostTTL    = time.Second     // of no answer at all
-	staleFor   = 6 * time.Hour   // after its time, an answer still serves where no other can be had (RFC 8767)
+	minTTL         = 30 * time.Second // shorter TTLs would cause a query for nearly every check of a popular name
+	maxTTL         = time.Hour
+	minNegativeTTL = 5 * time.Second
+	// maxNegativeTTL limits negative caching (RFC 2308 section 5), because a name may be registered at any time.
+	maxNegativeTTL = 15 * time.Minute
+	failureTTL     = 5 * time.Second // of responses without an answer; RFC 9520 section 3.2 requires 1 s to 5 min
+	noResponseTTL  = time.Second
+	staleFor       = 6 * time.Hour // how long an expired answer may replace a failure (serve-stale, RFC 8767)
 )
 
 var (
-	// ErrBusy means that too many questions are under way.
-	ErrBusy = errors.New("too many questions are under way")
+	// ErrBusy means that the resolver has reached its limit of concurrent queries.
+	ErrBusy = errors.New("too many DNS queries are in progress")
 	// ErrClosed means that the resolver was closed.
-	ErrClosed = errors.New("the resolver is closed")
+	ErrClosed = errors.New("the DNS resolver is closed")
 )
 
-// Resolver asks and remembers. It is safe for concurrent use.
+// Resolver queries recursive resolvers and caches their answers. It is safe for concurrent use.
 type Resolver struct {
 	cfg     Config
-	cache   *lru.Cache[Question, kept]
-	flights singleflight.Group
-	slots   chan struct{}
-	pulse   pulse
+	cache   *lru.Cache[Question, entry]
+	queries singleflight.Group
+	slots   chan struct{} // limits the concurrent queries
+	health  health
 
-	base    context.Context // ends when the resolver is closed
-	stop    context.CancelFunc
-	mu      sync.Mutex // guards closed, and running against being waited for while it grows from nothing
+	base context.Context // ends when the resolver is closed
+	stop context.CancelFunc
+	// mu guards closed. running grows from zero only while mu is held and closed is false, so Close misses nothing.
+	mu      sync.Mutex
 	closed  bool
 	running sync.WaitGroup
 }
 
-// kept is what is remembered of a question.
-type kept struct {
-	answer Answer
-	err    error
-	until  time.Time // when to ask again
-	good   *Answer   // the last that said something, for when no other can be had
-	goodBy time.Time // when even that has to go
+// entry is the cached result of a question.
+type entry struct {
+	answer     Answer
+	err        error
+	expires    time.Time
+	lastGood   *Answer // the last answer with records, to be served stale; may be nil
+	staleUntil time.Time
 }
 
-// New returns a resolver. It holds no resources until it is asked.
+// New returns a resolver. It starts nothing before the first lookup.
 func New(cfg Config) *Resolver {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	if cfg.Patience == 0 {
-		cfg.Patience = 35 * time.Millisecond
+	if cfg.RetryAfter == 0 {
+		cfg.RetryAfter = 35 * time.Millisecond
 	}
-	if cfg.Lifetime == 0 {
-		cfg.Lifetime = 1500 * time.Millisecond
+	if cfg.Timeout == 0 {
+		cfg.Timeout = 1500 * time.Millisecond
 	}
-	if cfg.Pulse == 0 {
-		cfg.Pulse = time.Second
+	if cfg.ProbeInterval == 0 {
+		cfg.ProbeInterval = time.Second
 	}
-	r := &Resolver{cfg: cfg, cache: lru.New[Question, kept](cacheEntries, cacheBytes),
-		slots: make(chan struct{}, maxFlights)}
+	r := &Resolver{
+		cfg: cfg, cache: lru.New[Question, entry](cacheEntries, cacheBytes), slots: make(chan struct{}, maxInFlight),
+	}
 	r.base, r.stop = context.WithCancel(context.Background())
 	return r
 }
 
-// Close ends all questions under way and waits for them.
+// Close cancels all queries and waits for them to end.
 func (r *Resolver) Close() error {
 	r.mu.Lock()
 	r.closed = true
@@ -124,8 +132,8 @@ func (r *Resolver) Close() error {
 	return nil
 }
 
-// SystemServers lists the resolvers of the machine as resolv.conf names them. Without any it is the one on the machine
-// itself, as for every program (resolv.conf(5)).
+// SystemServers returns the name servers in /etc/resolv.conf as host:port. If there are none, it returns the default
+// of resolv.conf(5), a server on this machine.
 func SystemServers() []string {
 	file, err := dns.ClientConfigFromFile("/etc/resolv.conf")
 	if err != nil || len(file.Servers) == 0 {
@@ -138,67 +146,65 @@ func SystemServers() []string {
 	return servers
 }
 
-// Ask returns the answer to a question: a fresh one, from memory or from a server, or an old one where no server
-// answers. It returns when ctx ends at the latest. The error means that nothing is known; what does not exist is an
-// answer.
-func (r *Resolver) Ask(ctx context.Context, q Question) (Answer, error) {
+// Lookup returns the answer to a question from the cache or from a server. If the servers fail, it returns a stale
+// answer if it has one. It returns when ctx ends at the latest. An error means that nothing is known; a name or record
+// that does not exist is an answer.
+func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	q.Name = strings.ToLower(dns.Fqdn(q.Name))
 	if _, ok := dns.IsDomainName(q.Name); !ok || len(q.Name) > 254 {
-		return Answer{Status: NXDomain}, nil // no server could hold it
+		return Answer{Status: NXDomain}, nil // beyond the limits of RFC 1035 section 2.3.4, so it cannot exist
 	}
 	now := r.cfg.Now()
-	k, known := r.cache.Get(q)
-	if known && now.Before(k.until) {
-		return k.say(now)
+	cached, ok := r.cache.Get(q)
+	if ok && now.Before(cached.expires) {
+		return cached.result(now)
 	}
 	if err := ctx.Err(); err != nil {
-		return k.fallback(now, fmt.Errorf("asking for %s: %w", q, err))
+		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, err))
 	}
-	if r.pulse.dead.Load() {
-		return k.fallback(now, fmt.Errorf("asking for %s: %w", q, ErrDead))
+	if r.health.down.Load() {
+		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, ErrUnresponsive))
 	}
-	flight := r.flights.DoChan(q.String(), func() (any, error) { return r.look(q, k) })
+	query := r.queries.DoChan(q.String(), func() (any, error) { return r.refresh(q, cached) })
 	select {
-	case landed := <-flight:
-		if landed.Err != nil {
-			return k.fallback(now, landed.Err)
+	case done := <-query:
+		if done.Err != nil {
+			return cached.staleOr(now, done.Err)
 		}
-		return landed.Val.(kept).say(now)
+		return done.Val.(entry).result(now)
 	case <-ctx.Done():
-		r.missed()
-		return k.fallback(now, fmt.Errorf("asking for %s: %w", q, ctx.Err()))
+		r.recordTimeout()
+		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, ctx.Err()))
 	}
 }
 
-// String is the question as error texts name it.
-func (q Question) String() string { return q.Name + " " + dns.TypeToString[uint16(q.Kind)] }
-
-// say gives the answer, or the last good one in place of none.
-func (k kept) say(now time.Time) (Answer, error) {
-	if k.err != nil || k.answer.Status == ServFail {
-		if a, err := k.fallback(now, k.err); err == nil && a.Stale {
+// result returns the entry's answer, or the stale answer if the entry is a failure.
+func (e entry) result(now time.Time) (Answer, error) {
+	if e.err != nil || e.answer.Status == ServFail {
+		if a, err := e.staleOr(now, e.err); err == nil && a.Stale {
 			return a, nil
 		}
 	}
-	return k.answer, k.err
+	return e.answer, e.err
 }
 
-// fallback gives the last good answer while it may still serve, else the error.
-func (k kept) fallback(now time.Time, err error) (Answer, error) {
-	if k.good == nil || !now.Before(k.goodBy) {
+// staleOr returns the stale answer if the entry still has one, and err otherwise.
+func (e entry) staleOr(now time.Time, err error) (Answer, error) {
+	if e.lastGood == nil || !now.Before(e.staleUntil) {
 		return Answer{}, err
 	}
-	a := *k.good
+	a := *e.lastGood
 	a.Stale = true
 	return a, nil
 }
 
-// look asks the servers and remembers what they say. It runs once for all who ask the same, apart from their contexts.
-func (r *Resolver) look(q Question, before kept) (k kept, err error) {
+// refresh queries the servers and caches the result. Concurrent lookups of the same question share one call, which
+// does not depend on their contexts.
+func (r *Resolver) refresh(q Question, before entry) (e entry, err error) {
 	r.mu.Lock()
 	if r.closed {
 		r.mu.Unlock()
-		return k, ErrClosed
+		return e, ErrClosed
 	}
 	r.running.Add(1)
 	r.mu.Unlock()
@@ -207,31 +213,31 @@ func (r *Resolver) look(q Question, before kept) (k kept, err error) {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
 	default:
-		return k, ErrBusy
+		return e, ErrBusy
 	}
-	ctx, cancel := context.WithTimeout(r.base, r.cfg.Lifetime)
+	ctx, cancel := context.WithTimeout(r.base, r.cfg.Timeout)
 	defer cancel()
-	k = kept{good: before.good, goodBy: before.goodBy}
-	ttl := lostTTL
+	e = entry{lastGood: before.lastGood, staleUntil: before.staleUntil}
+	ttl := noResponseTTL
 	m, err := r.exchange(ctx, q)
 	if err == nil {
-		r.pulse.heard()
-		k.answer, ttl, err = decode(q, m)
+		r.health.recordResponse()
+		e.answer, ttl, err = decode(q, m)
 	}
 	if err != nil {
 		if r.base.Err() != nil {
-			return k, ErrClosed
+			return e, ErrClosed
 		}
-		k.err = fmt.Errorf("asking for %s: %w", q, err)
+		e.err = fmt.Errorf("resolving %s: %w", q, err)
 	}
 	now := r.cfg.Now()
-	k.until = now.Add(ttl)
+	e.expires = now.Add(ttl)
 	switch {
-	case k.err == nil && k.answer.Status == OK:
-		k.good, k.goodBy = &k.answer, k.until.Add(staleFor)
-	case k.err == nil && k.answer.Status != ServFail:
-		k.good = nil // it is known to be gone
+	case e.err == nil && e.answer.Status == OK:
+		e.lastGood, e.staleUntil = &e.answer, e.expires.Add(staleFor)
+	case e.err == nil && e.answer.Status != ServFail:
+		e.lastGood = nil // the records no longer exist
 	}
-	r.cache.Put(q, k, len(q.Name)+k.answer.bytes()+200)
-	return k, nil
+	r.cache.Put(q, e, len(q.Name)+e.answer.size()+200)
+	return e, nil
 }

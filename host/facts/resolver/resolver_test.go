@@ -21,17 +21,17 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patient waits as long as the slowest machine takes.
+// patient is a timeout that a test reaches only if it fails, however slow the machine is.
 const patient = 30 * time.Second
 
-// newResolver returns a resolver that asks servers, closed at the end of the test.
+// newResolver returns a resolver that queries servers and is closed when the test ends.
 func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Server) *resolver.Resolver {
 	t.Helper()
 	for _, s := range servers {
 		cfg.Servers = append(cfg.Servers, s.Addr)
 	}
-	if cfg.Lifetime == 0 {
-		cfg.Lifetime = patient
+	if cfg.Timeout == 0 {
+		cfg.Timeout = patient
 	}
 	r := resolver.New(cfg)
 	t.Cleanup(func() {
@@ -42,9 +42,9 @@ func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Ser
 	return r
 }
 
-func ask(t testing.TB, r *resolver.Resolver, name string, kind resolver.Kind) resolver.Answer {
+func lookUp(t testing.TB, r *resolver.Resolver, name string, rrtype resolver.Type) resolver.Answer {
 	t.Helper()
-	a, err := r.Ask(t.Context(), resolver.Question{Name: name, Kind: kind})
+	a, err := r.Lookup(t.Context(), resolver.Question{Name: name, Type: rrtype})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func addresses(texts ...string) []netip.Addr {
 
 var sameAnswer = cmp.Options{cmpopts.EquateComparable(netip.Addr{}), cmpopts.EquateEmpty()}
 
-func TestAsk(t *testing.T) {
+func TestLookup(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, `
 		example.com. 300 IN A 192.0.2.2
@@ -87,52 +87,53 @@ func TestAsk(t *testing.T) {
 	r := newResolver(t, resolver.Config{}, server)
 	cases := []struct {
 		name, host string
-		kind       resolver.Kind
+		rrtype     resolver.Type
 		want       resolver.Answer
 	}{
-		{"addresses, sorted and each once", "Example.COM", resolver.A,
+		{"IPv4 addresses, sorted, without duplicates", "Example.COM", resolver.A,
 			resolver.Answer{Status: resolver.OK, Addresses: addresses("192.0.2.1", "192.0.2.2"), Records: 3,
 				TTL: 200 * time.Second}},
-		{"addresses of IPv6", "example.com.", resolver.AAAA,
+		{"IPv6 addresses", "example.com.", resolver.AAAA,
 			resolver.Answer{Status: resolver.OK, Addresses: addresses("2001:db8::1"), Records: 1, TTL: time.Minute}},
-		{"name servers", "example.com", resolver.NS, resolver.Answer{Status: resolver.OK, Records: 2,
-			TTL:   2 * time.Hour,
-			Hosts: []resolver.Host{{Name: "a.ns.example"}, {Name: "b.ns.example"}}}},
-		{"mail servers by preference, without what is no host name", "example.com", resolver.MX,
-			resolver.Answer{Status: resolver.OK,
-				Records: 3, TTL: time.Minute, Hosts: []resolver.Host{{Name: "first.example", Preference: 10},
+		{"name servers", "example.com", resolver.NS,
+			resolver.Answer{Status: resolver.OK, Records: 2, TTL: 2 * time.Hour,
+				Hosts: []resolver.Host{{Name: "a.ns.example"}, {Name: "b.ns.example"}}}},
+		{"mail servers by preference, without invalid host names", "example.com", resolver.MX,
+			resolver.Answer{Status: resolver.OK, Records: 3, TTL: time.Minute,
+				Hosts: []resolver.Host{{Name: "first.example", Preference: 10},
 					{Name: "second.example", Preference: 20}}}},
 		{"null MX", "nomail.example", resolver.MX,
 			resolver.Answer{Status: resolver.OK, Hosts: []resolver.Host{{}}, Records: 1, TTL: time.Minute}},
-		{"policies, joined and escaped", "example.com", resolver.TXT, resolver.Answer{Status: resolver.OK, Records: 3,
-			TTL:      time.Minute,
-			Policies: []string{`V=DMARC1; p=\000none`, "v=spf1 -all"}}},
-		{"key of the parent", "example.com", resolver.DS, resolver.Answer{Status: resolver.OK, Records: 1,
-			TTL: time.Minute}},
-		{"chain of aliases", "www.example.com", resolver.A, resolver.Answer{Status: resolver.OK, Alias: "edge.example",
-			Addresses: addresses("192.0.2.9"), Records: 1, TTL: 30 * time.Second}},
-		{"alias without such a record", "empty.example", resolver.Kind(dns.TypeLOC),
+		{"policies, joined and escaped", "example.com", resolver.TXT,
+			resolver.Answer{Status: resolver.OK, Records: 3, TTL: time.Minute,
+				Policies: []string{`V=DMARC1; p=\000none`, "v=spf1 -all"}}},
+		{"delegation signer", "example.com", resolver.DS,
+			resolver.Answer{Status: resolver.OK, Records: 1, TTL: time.Minute}},
+		{"CNAME chain", "www.example.com", resolver.A,
+			resolver.Answer{Status: resolver.OK, Alias: "edge.example", Addresses: addresses("192.0.2.9"), Records: 1,
+				TTL: 30 * time.Second}},
+		{"CNAME of a name without such a record", "empty.example", resolver.Type(dns.TypeLOC),
 			resolver.Answer{Status: resolver.NoData, Alias: "example.com"}},
 		{"no such record", "nomail.example", resolver.A, resolver.Answer{Status: resolver.NoData}},
 		{"no such name", "missing.example.com", resolver.A, resolver.Answer{Status: resolver.NXDomain}},
-		{"alias of no such name", "dangling.example", resolver.A, resolver.Answer{Status: resolver.Dangling,
-			Alias: "gone.invalid"}},
-		{"name that cannot be", strings.Repeat("long.", 60) + "com", resolver.A,
+		{"CNAME of no such name", "dangling.example", resolver.A,
+			resolver.Answer{Status: resolver.Dangling, Alias: "gone.invalid"}},
+		{"name longer than 253 bytes", strings.Repeat("long.", 60) + "com", resolver.A,
 			resolver.Answer{Status: resolver.NXDomain}},
-		{"label that cannot be", strings.Repeat("l", 64) + ".com", resolver.A,
+		{"label longer than 63 bytes", strings.Repeat("l", 64) + ".com", resolver.A,
 			resolver.Answer{Status: resolver.NXDomain}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, ask(t, r, tc.host, tc.kind), sameAnswer); diff != "" {
-				t.Errorf("differs:\n%s", diff)
+			if diff := cmp.Diff(tc.want, lookUp(t, r, tc.host, tc.rrtype), sameAnswer); diff != "" {
+				t.Errorf("Lookup (-want +got):\n%s", diff)
 			}
 		})
 	}
 }
 
-// clock is a clock that tests move.
+// clock is a manual clock.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -150,33 +151,33 @@ func (c *clock) add(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-func TestCacheTimes(t *testing.T) {
+func TestCacheTTL(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name, zone, host string
-		kept             time.Duration // it is asked for again after, and not before
+		ttl              time.Duration // when the next lookup queries the server again
 	}{
-		{"its time to live", "a.example. 120 IN A 192.0.2.1", "a.example", 2 * time.Minute},
-		{"a floor", "a.example. 0 IN A 192.0.2.1", "a.example", 30 * time.Second},
-		{"a ceiling", "a.example. 999999 IN A 192.0.2.1", "a.example", time.Hour},
-		{"no such name, as the zone says", "a.example. 60 IN A 192.0.2.1", "b.example", time.Minute},
-		{"no such record, as the zone says", "a.example. 60 IN MX 1 m.example.", "a.example", time.Minute},
+		{"TTL of the record", "a.example. 120 IN A 192.0.2.1", "a.example", 2 * time.Minute},
+		{"minimum", "a.example. 0 IN A 192.0.2.1", "a.example", 30 * time.Second},
+		{"maximum", "a.example. 999999 IN A 192.0.2.1", "a.example", time.Hour},
+		{"NXDOMAIN, TTL of the SOA record", "a.example. 60 IN A 192.0.2.1", "b.example", time.Minute},
+		{"NODATA, TTL of the SOA record", "a.example. 60 IN MX 1 m.example.", "a.example", time.Minute},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			server, c := resolvertest.Start(t, tc.zone), &clock{now: time.Unix(1e9, 0)}
-			r := newResolver(t, resolver.Config{Now: c.Now, Patience: patient}, server)
-			ask(t, r, tc.host, resolver.A)
-			c.add(tc.kept - time.Millisecond)
-			ask(t, r, strings.ToUpper(tc.host), resolver.A)
+			r := newResolver(t, resolver.Config{Now: c.Now, RetryAfter: patient}, server)
+			lookUp(t, r, tc.host, resolver.A)
+			c.add(tc.ttl - time.Millisecond)
+			lookUp(t, r, strings.ToUpper(tc.host), resolver.A)
 			if n := server.Count(tc.host + " A"); n != 1 {
-				t.Errorf("asked %d times before the time was over, want once", n)
+				t.Errorf("%d queries before the TTL has passed, want 1", n)
 			}
 			c.add(time.Millisecond)
-			ask(t, r, tc.host, resolver.A)
+			lookUp(t, r, tc.host, resolver.A)
 			if n := server.Count(tc.host + " A"); n != 2 {
-				t.Errorf("asked %d times when the time was over, want twice", n)
+				t.Errorf("%d queries after the TTL has passed, want 2", n)
 			}
 		})
 	}
@@ -185,43 +186,44 @@ func TestCacheTimes(t *testing.T) {
 func TestStale(t *testing.T) {
 	t.Parallel()
 	server, c := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1"), &clock{now: time.Unix(1e9, 0)}
-	r := newResolver(t, resolver.Config{Now: c.Now, Patience: patient}, server)
-	fails := forge(server, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil })
-	check := func(when, want string, stale bool) {
+	r := newResolver(t, resolver.Config{Now: c.Now, RetryAfter: patient}, server)
+	fail := forge(server, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil })
+	wantAnswer := func(when, want string, stale bool) {
 		t.Helper()
-		a := ask(t, r, "a.example", resolver.A)
+		a := lookUp(t, r, "a.example", resolver.A)
 		if got := describe(a); got != want || a.Stale != stale {
-			t.Errorf("%s: %q, stale %v, want %q, %v", when, got, a.Stale, want, stale)
+			t.Errorf("%s: %q, stale %v; want %q, stale %v", when, got, a.Stale, want, stale)
 		}
 	}
-	check("at first", "ok 192.0.2.1", false)
-	server.Handle("a.example", fails)
+	wantAnswer("initially", "ok 192.0.2.1", false)
+	server.Handle("a.example", fail)
 	c.add(time.Hour)
-	check("while the server fails", "ok 192.0.2.1", true)
-	check("and a moment later", "ok 192.0.2.1", true)
+	wantAnswer("while the server fails", "ok 192.0.2.1", true)
+	wantAnswer("while the failure is cached", "ok 192.0.2.1", true)
 	if n := server.Count("a.example A"); n != 2 {
-		t.Errorf("the failing server was asked %d times, want twice: a failure is kept for a while", n)
+		t.Errorf("%d queries, want 2, because the failure is cached", n)
 	}
 	c.add(6 * time.Second)
 	server.Handle("a.example", nil)
-	check("when it is back", "ok 192.0.2.1", false)
-	server.Handle("a.example", fails)
+	wantAnswer("after the failure", "ok 192.0.2.1", false)
+	server.Handle("a.example", fail)
 	c.add(8 * time.Hour)
-	check("when it fails for too long", "servfail", false)
+	wantAnswer("when the answer is too old", "servfail", false)
 
-	// What is known to be gone is not served.
+	// Once the name no longer exists, its old answer is not served.
 	server.Handle("a.example", nil)
 	c.add(time.Minute)
-	check("when it is back again", "ok 192.0.2.1", false)
+	wantAnswer("after the second failure", "ok 192.0.2.1", false)
 	server.Handle("a.example", forge(server, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeNameError, nil }))
 	c.add(time.Hour)
-	check("when it is gone", "nxdomain", false)
-	server.Handle("a.example", fails)
+	wantAnswer("when the name is gone", "nxdomain", false)
+	server.Handle("a.example", fail)
 	c.add(time.Hour)
-	check("when it is gone and the server fails", "servfail", false)
+	wantAnswer("when the name is gone and the server fails", "servfail", false)
 }
 
-func TestLateAnswerServesTheNext(t *testing.T) {
+// TestAbandonedLookup checks that a query continues after its caller gave up, and serves the next caller.
+func TestAbandonedLookup(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1")
 	released := make(chan struct{})
@@ -229,49 +231,49 @@ func TestLateAnswerServesTheNext(t *testing.T) {
 		server.Wait(released)
 		_ = w.WriteMsg(server.Reply(r))
 	})
-	r := newResolver(t, resolver.Config{Patience: patient}, server)
+	r := newResolver(t, resolver.Config{RetryAfter: patient}, server)
 	ctx, cancel := context.WithCancel(t.Context())
-	failed := make(chan error, 1)
+	abandoned := make(chan error, 1)
 	go func() {
-		_, err := r.Ask(ctx, resolver.Question{Name: "a.example", Kind: resolver.A})
-		failed <- err
+		_, err := r.Lookup(ctx, resolver.Question{Name: "a.example", Type: resolver.A})
+		abandoned <- err
 	}()
 	waitFor(t, func() bool { return server.Count("a.example A") == 1 })
 	cancel()
-	if err := <-failed; !errors.Is(err, context.Canceled) {
-		t.Errorf("the asker who gave up got %v", err)
+	if err := <-abandoned; !errors.Is(err, context.Canceled) {
+		t.Errorf("the abandoned lookup returns %v", err)
 	}
 	close(released)
-	if got := describe(ask(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
-		t.Errorf("the next asker got %q", got)
+	if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
+		t.Errorf("the next lookup returns %q", got)
 	}
 	if n := server.Count("a.example A"); n != 1 {
-		t.Errorf("the server was asked %d times, want once", n)
+		t.Errorf("%d queries, want 1", n)
 	}
 }
 
-func TestOneQuestionForMany(t *testing.T) {
+func TestConcurrentLookupsShareOneQuery(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1")
-	r := newResolver(t, resolver.Config{Patience: patient}, server)
+	r := newResolver(t, resolver.Config{RetryAfter: patient}, server)
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
-			if _, err := r.Ask(t.Context(), resolver.Question{Name: "a.example", Kind: resolver.A}); err != nil {
+			if _, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A}); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	wg.Wait()
 	if n := server.Count("a.example A"); n != 1 {
-		t.Errorf("the server was asked %d times, want once", n)
+		t.Errorf("%d queries, want 1", n)
 	}
 }
 
-func TestSecondAttempt(t *testing.T) {
+func TestRetry(t *testing.T) {
 	t.Parallel()
 	const zone = "a.example. 60 IN A 192.0.2.1"
-	lose := func(dns.ResponseWriter, *dns.Msg) {}
+	drop := func(dns.ResponseWriter, *dns.Msg) {}
 	t.Run("a packet is lost", func(t *testing.T) {
 		t.Parallel()
 		server := resolvertest.Start(t, zone)
@@ -280,17 +282,17 @@ func TestSecondAttempt(t *testing.T) {
 				_ = w.WriteMsg(server.Reply(r))
 			}
 		})
-		if got := describe(ask(t, newResolver(t, resolver.Config{}, server), "a.example",
-			resolver.A)); got != "ok 192.0.2.1" {
+		r := newResolver(t, resolver.Config{}, server)
+		if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
 			t.Error(got)
 		}
 	})
 	t.Run("the first server is silent", func(t *testing.T) {
 		t.Parallel()
 		first, second := resolvertest.Start(t, zone), resolvertest.Start(t, zone)
-		first.Handle("a.example", lose)
-		if got := describe(ask(t, newResolver(t, resolver.Config{}, first, second), "a.example",
-			resolver.A)); got != "ok 192.0.2.1" {
+		first.Handle("a.example", drop)
+		r := newResolver(t, resolver.Config{}, first, second)
+		if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
 			t.Error(got)
 		}
 	})
@@ -298,19 +300,18 @@ func TestSecondAttempt(t *testing.T) {
 		t.Parallel()
 		first, second := resolvertest.Start(t, zone), resolvertest.Start(t, zone)
 		first.Handle("a.example", forge(first, func(m *dns.Msg, _ bool) {
-			m.Rcode, m.Answer = dns.RcodeServerFailure,
-				nil
+			m.Rcode, m.Answer = dns.RcodeServerFailure, nil
 		}))
-		r := newResolver(t, resolver.Config{Patience: patient}, first, second)
-		if got := describe(ask(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
+		r := newResolver(t, resolver.Config{RetryAfter: patient}, first, second)
+		if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
 			t.Error(got)
 		}
 	})
-	t.Run("nobody listens", func(t *testing.T) {
+	t.Run("no server listens", func(t *testing.T) {
 		t.Parallel()
-		r := newResolver(t, resolver.Config{Servers: []string{"127.0.0.1:1"}, Lifetime: time.Second})
-		if a, err := r.Ask(t.Context(), resolver.Question{Name: "a.example", Kind: resolver.A}); err == nil {
-			t.Errorf("answered %v", a)
+		r := newResolver(t, resolver.Config{Servers: []string{"127.0.0.1:1"}, Timeout: time.Second})
+		if a, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A}); err == nil {
+			t.Errorf("Lookup = %+v without a server", a)
 		}
 	})
 }
@@ -319,36 +320,36 @@ func TestBusyAndClosed(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "")
 	server.Handle("extra.example", func(dns.ResponseWriter, *dns.Msg) {})
-	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, Patience: time.Minute, Lifetime: time.Minute})
+	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, RetryAfter: time.Minute, Timeout: time.Minute})
 	released := make(chan struct{})
-	const flights = 512
+	const maxInFlight = 512 // as in the resolver
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var wg sync.WaitGroup
-	for i := range flights {
+	for i := range maxInFlight {
 		name := fmt.Sprintf("n%d.example", i)
 		server.Handle(name, func(dns.ResponseWriter, *dns.Msg) { server.Wait(released) })
-		wg.Go(func() { _, _ = r.Ask(ctx, resolver.Question{Name: name, Kind: resolver.A}) })
-		if i%64 == 63 { // as many as a socket's buffer surely takes
-			waitFor(t, func() bool { return len(server.Asked()) == i+1 })
+		wg.Go(func() { _, _ = r.Lookup(ctx, resolver.Question{Name: name, Type: resolver.A}) })
+		if i%64 == 63 { // more at once might overflow the server's socket buffer
+			waitFor(t, func() bool { return len(server.Questions()) == i+1 })
 		}
 	}
-	if _, err := r.Ask(ctx, resolver.Question{Name: "extra.example", Kind: resolver.A}); !errors.Is(err,
-		resolver.ErrBusy) {
-		t.Errorf("one question more gives %v", err)
+	extra := resolver.Question{Name: "extra.example", Type: resolver.A}
+	if _, err := r.Lookup(ctx, extra); !errors.Is(err, resolver.ErrBusy) {
+		t.Errorf("a lookup beyond the limit returns %v", err)
 	}
 	close(released)
 	if err := r.Close(); err != nil {
 		t.Error(err)
 	}
-	if _, err := r.Ask(ctx, resolver.Question{Name: "extra.example", Kind: resolver.A}); !errors.Is(err,
-		resolver.ErrClosed) {
-		t.Errorf("after closing: %v", err)
+	if _, err := r.Lookup(ctx, extra); !errors.Is(err, resolver.ErrClosed) {
+		t.Errorf("a lookup after Close returns %v", err)
 	}
 	cancel()
 	wg.Wait()
 }
 
+// waitFor polls until holds returns true.
 func waitFor(t *testing.T, holds func() bool) {
 	t.Helper()
 	end := time.After(patient)
@@ -358,7 +359,7 @@ func waitFor(t *testing.T, holds func() bool) {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatal("it never came to be")
+			t.Fatal("the condition did not become true in time")
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package resolvertest runs a real DNS server on loopback for tests and benchmarks: one that answers from a zone file's
-// lines, and as slowly or falsely as its user wants.
+// Package resolvertest runs a DNS server on loopback for tests and benchmarks. It answers from zone file lines unless a
+// test installs a handler or a delay, for instance to make it misbehave.
 package resolvertest
 
 import (
@@ -19,21 +19,21 @@ import (
 type Server struct {
 	Addr string // host:port, for UDP and TCP
 
-	mu      sync.Mutex
-	records map[string][]dns.RR // by canonical name
-	special map[string]dns.HandlerFunc
-	asked   map[string]int
-	delay   time.Duration
-	closing chan struct{}
+	mu       sync.Mutex
+	records  map[string][]dns.RR // by canonical name
+	handlers map[string]dns.HandlerFunc
+	counts   map[string]int // queries by question
+	delay    time.Duration
+	closing  chan struct{}
 }
 
-// Start runs a server until the test ends. zone holds lines such as "example.com. 300 IN A 192.0.2.1". Of a name that
-// it has records of, or records below, other kinds are NODATA; all else is NXDOMAIN, in both cases with an SOA record
-// that allows a minute.
+// Start runs a server until the test ends. zone holds lines such as "example.com. 300 IN A 192.0.2.1". Names without
+// records in or below them are NXDOMAIN, and missing types of other names NODATA. Both have an SOA record that allows
+// negative caching for a minute.
 func Start(t testing.TB, zone string) *Server {
 	t.Helper()
 	s := &Server{
-		records: map[string][]dns.RR{}, special: map[string]dns.HandlerFunc{}, asked: map[string]int{},
+		records: map[string][]dns.RR{}, handlers: map[string]dns.HandlerFunc{}, counts: map[string]int{},
 		closing: make(chan struct{}),
 	}
 	s.Add(t, zone)
@@ -47,11 +47,11 @@ func Start(t testing.TB, zone string) *Server {
 		<-started
 		t.Cleanup(func() { _ = server.Shutdown(); <-ended })
 	}
-	t.Cleanup(func() { close(s.closing) }) // first, so that handlers that wait end
+	t.Cleanup(func() { close(s.closing) }) // runs before the shutdowns, which wait for handlers
 	return s
 }
 
-// listen opens the same port for both.
+// listen opens the same port for UDP and TCP.
 func listen(t testing.TB) (net.PacketConn, net.Listener) {
 	t.Helper()
 	for range 20 {
@@ -87,32 +87,33 @@ func (s *Server) Add(t testing.TB, zone string) {
 	}
 }
 
-// Handle lets h answer all questions for a name, in place of the zone; nil takes it back.
+// Handle makes h answer all queries for a name instead of the zone. A nil h removes the handler.
 func (s *Server) Handle(name string, h dns.HandlerFunc) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.special[dns.CanonicalName(name)] = h
+	s.handlers[dns.CanonicalName(name)] = h
 }
 
-// Delay lets every answer wait that long.
+// Delay delays every response by d.
 func (s *Server) Delay(d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.delay = d
 }
 
-// Asked returns which questions came, as "name kind" without the last dot, sorted, each once.
-func (s *Server) Asked() []string {
+// Questions returns the questions received so far, sorted and without duplicates, as "name type" such as
+// "example.com MX".
+func (s *Server) Questions() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Sorted(maps.Keys(s.asked))
+	return slices.Sorted(maps.Keys(s.counts))
 }
 
-// Count returns how often a question came.
+// Count returns how often a question was received; it has the format of Questions.
 func (s *Server) Count(question string) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.asked[question]
+	return s.counts[question]
 }
 
 // ServeDNS implements dns.Handler.
@@ -120,8 +121,8 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 	q := r.Question[0]
 	name := dns.CanonicalName(q.Name)
 	s.mu.Lock()
-	s.asked[fmt.Sprint(strings.TrimSuffix(name, "."), " ", dns.TypeToString[q.Qtype])]++
-	h, delay := s.special[name], s.delay
+	s.counts[fmt.Sprint(strings.TrimSuffix(name, "."), " ", dns.TypeToString[q.Qtype])]++
+	h, delay := s.handlers[name], s.delay
 	s.mu.Unlock()
 	if delay > 0 {
 		select {
@@ -149,7 +150,7 @@ func (s *Server) Wait(released <-chan struct{}) {
 	}
 }
 
-// Reply is the zone's answer to r.
+// Reply returns the zone's response to r.
 func (s *Server) Reply(r *dns.Msg) *dns.Msg {
 	m := new(dns.Msg)
 	m.SetReply(r)
@@ -187,7 +188,7 @@ func (s *Server) Reply(r *dns.Msg) *dns.Msg {
 	return m
 }
 
-// exists says whether name or a name below it has records.
+// exists reports whether name or a name below it has records.
 func (s *Server) exists(name string) bool {
 	if len(s.records[name]) > 0 {
 		return true

@@ -1,0 +1,87 @@
+package resolver_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"assay/host/facts/resolver"
+	"assay/host/facts/resolver/resolvertest"
+)
+
+// lookUpBriefly looks up the i-th of a series of different names with a timeout of 1 ms.
+func lookUpBriefly(t *testing.T, r *resolver.Resolver, i int) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := r.Lookup(ctx, resolver.Question{Name: fmt.Sprintf("n%d.example", i), Type: resolver.A})
+	return err
+}
+
+// TestUnresponsiveServers checks that lookups fail at once while no server responds, and recover with the servers.
+func TestUnresponsiveServers(t *testing.T) {
+	t.Parallel()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var responding atomic.Bool
+	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, m *dns.Msg) {
+		if responding.Load() {
+			_ = w.WriteMsg(new(dns.Msg).SetReply(m))
+		}
+	})}
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = server.ActivateAndServe() }()
+	t.Cleanup(func() { _ = conn.Close(); <-ended })
+	r := newResolver(t, resolver.Config{Servers: []string{conn.LocalAddr().String()},
+		Timeout: 50 * time.Millisecond, ProbeInterval: 50 * time.Millisecond})
+	deadline := time.Now().Add(patient)
+	for i := 0; !errors.Is(lookUpBriefly(t, r, i), resolver.ErrUnresponsive); i++ {
+		if time.Now().After(deadline) {
+			t.Fatal("lookups still wait for an unresponsive server")
+		}
+	}
+	responding.Store(true)
+	for i := 0; ; i++ {
+		q := resolver.Question{Name: fmt.Sprintf("a%d.example", i), Type: resolver.A}
+		if _, err := r.Lookup(t.Context(), q); err == nil {
+			break
+		}
+		if time.Now().After(deadline.Add(patient)) {
+			t.Fatal("lookups still fail although the server responds again")
+		}
+	}
+}
+
+// TestHangingNames checks that names whose servers hang, which anyone can submit, do not make the resolver look down.
+func TestHangingNames(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, "good.example. 300 IN A 192.0.2.1")
+	const hanging = 40
+	for i := range hanging {
+		server.Handle(fmt.Sprintf("n%d.example.", i), func(dns.ResponseWriter, *dns.Msg) { server.Wait(nil) })
+	}
+	r := newResolver(t, resolver.Config{Timeout: 50 * time.Millisecond, ProbeInterval: patient}, server)
+	for i := range hanging {
+		if err := lookUpBriefly(t, r, i); err == nil || errors.Is(err, resolver.ErrUnresponsive) {
+			t.Fatalf("lookup %d of a hanging name: %v", i, err)
+		}
+	}
+	deadline := time.Now().Add(patient)
+	for {
+		_, err := r.Lookup(t.Context(), resolver.Question{Name: "good.example", Type: resolver.A})
+		if err == nil {
+			break
+		}
+		if errors.Is(err, resolver.ErrUnresponsive) || time.Now().After(deadline) {
+			t.Fatalf("looking up good.example: %v", err)
+		}
+	}
+}
