@@ -131,7 +131,7 @@ func (l labelledValues) read() (rows []eval.Row, skipped int, err error) {
 		rows = slices.DeleteFunc(rows, func(r eval.Row) bool { return r.Type != t })
 	}
 	if len(rows) == 0 {
-		return nil, 0, errors.New("there are no labelled values to measure with")
+		return nil, 0, errors.New("the files contain no labelled values")
 	}
 	return rows, skipped, nil
 }

@@ -39,8 +39,8 @@ func callPrivacy(t *testing.T, host *hostProcess, key, method, path, body string
 	return response.StatusCode, answer
 }
 
-// TestErasure erases a person's checks through a running host. Nothing of them can be exported, the log contains
-// nothing of them, and `audit verify` distinguishes the erased records from a blanked one.
+// TestErasure erases a person's checks through a running host. Afterwards, neither an export nor the log contains any
+// of their data, and `audit verify` distinguishes the erased records from a blanked one.
 func TestErasure(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)

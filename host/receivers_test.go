@@ -108,7 +108,7 @@ func TestReceivers(t *testing.T) {
 			if got, want := nextLine(t, lines), "check.blocked BLOCK é.example 1 chk_1"; got != want {
 				t.Errorf("the receiver printed %q, want %q", got, want)
 			}
-			// Of all these requests only one was accepted, once: the next line is the next event's.
+			// Only one of these requests was accepted, once: the next line is the next event's.
 			forge(t, url, secret, "chk_9", body, body, now)
 			if got := nextLine(t, lines); got != "check.blocked BLOCK é.example 1 chk_1" || len(lines) != 0 {
 				t.Errorf("the receiver printed %q and %d more lines", got, len(lines))

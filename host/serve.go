@@ -50,7 +50,7 @@ type serveCmd struct {
 	LedgerBatch int `default:"256" help:"Maximum number of checks recorded in one database transaction."`
 }
 
-// Run serves until ctx ends. It opens everything in one straight list and closes it in reverse order.
+// Run serves until ctx ends. It closes what it opens in reverse order.
 func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err error) {
 	var closers []func() error
 	defer func() {

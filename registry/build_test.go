@@ -170,7 +170,7 @@ func TestBuildCache(t *testing.T) {
 		{"a test of the sdk", "sdk/new_test.go", "package sdk\n"},
 		{"another plugin", "plugins/other/manifest.json", "{}"},
 		{"another plugin's code", "plugins/other/main.go", "package main\n"},
-		{"a file beside plugins", "plugins/README", "text"},
+		{"a file next to the plugins", "plugins/README", "text"},
 		{"the host", "host/main.go", "package main\n"},
 	} {
 		put(t, s.Root, c.file, c.content)
@@ -214,7 +214,7 @@ func TestBuildCache(t *testing.T) {
 	}
 }
 
-func TestBrokenCacheIsMended(t *testing.T) {
+func TestBrokenCacheIsRepaired(t *testing.T) {
 	t.Parallel()
 	needsCompiler(t)
 	s := checkout(t)

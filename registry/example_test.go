@@ -10,7 +10,7 @@ import (
 func ExamplePack() {
 	module := []byte("\x00asm\x01\x00\x00\x00") // compiled code would follow
 	manifest := `{
-		"name": "bait", "version": "1.0.0", "summary": "Words that lure victims",
+		"name": "bait", "version": "1.0.0", "summary": "Words that bait victims",
 		"entities": ["domain"], "facts": ["domain.name"],
 		"signals": [{"code": "bait:word:login", "text": "The name contains a bait word."}],
 		"threats": ["phishing"], "budget_ms": 5, "memory_mb": 4, "default_weight": 2

@@ -116,7 +116,8 @@ func TestEncodeIsTheSameEveryTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Layers[1].Config = map[string]string{"z": "1", "a": "<2>", "m": "3"}
-	want := `{"note":"why","bias":-4.5,"bands":{"review":40,"block":70},"layers":[{"layer":"domain@1.0.0","weight":6,"required":true},` +
+	want := `{"note":"why","bias":-4.5,"bands":{"review":40,"block":70},` +
+		`"layers":[{"layer":"domain@1.0.0","weight":6,"required":true},` +
 		`{"layer":"email@2.0.0-rc.1+b2","weight":0.5,"config":{"a":"\u003c2\u003e","m":"3","z":"1"}}]}`
 	for range 20 {
 		data, err := l.Encode()
@@ -157,7 +158,9 @@ func TestDiff(t *testing.T) {
 		return registry.LineupDocument{Bias: bias, Bands: registry.Bands{Review: review, Block: block}, Layers: items}
 	}
 	a := registry.LineupLayer{Layer: "a@1.0.0", Weight: 2}
-	b := registry.LineupLayer{Layer: "b@1.0.0", Weight: 3, Required: true, Config: map[string]string{"y": "2", "x": "1"}}
+	b := registry.LineupLayer{
+		Layer: "b@1.0.0", Weight: 3, Required: true, Config: map[string]string{"y": "2", "x": "1"},
+	}
 	edit := func(item registry.LineupLayer, do func(*registry.LineupLayer)) registry.LineupLayer {
 		do(&item)
 		return item
@@ -168,8 +171,9 @@ func TestDiff(t *testing.T) {
 		want     []registry.Change
 	}{
 		{"none", at(-4, 40, 70, a, b), at(-4, 40, 70, a, b), []registry.Change{}},
-		{"the note is none", registry.LineupDocument{Note: "one"}, registry.LineupDocument{Note: "two"}, []registry.Change{}},
-		{"the order of layers is none", at(-4, 40, 70, a, b), at(-4, 40, 70, b, a), []registry.Change{}},
+		{"the note does not count", registry.LineupDocument{Note: "one"}, registry.LineupDocument{Note: "two"},
+			[]registry.Change{}},
+		{"the order of layers does not count", at(-4, 40, 70, a, b), at(-4, 40, 70, b, a), []registry.Change{}},
 		{"bias and bands", at(-4, 40, 70, a), at(-4.25, 41, 71, a), []registry.Change{
 			{What: "bias", From: "-4", To: "-4.25"}, {What: "review from", From: "40", To: "41"},
 			{What: "block from", From: "70", To: "71"},

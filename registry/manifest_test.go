@@ -165,7 +165,7 @@ func TestManifestFields(t *testing.T) {
 	}
 }
 
-func TestManifestErrorsAreToldAllAtOnce(t *testing.T) {
+func TestManifestReportsAllErrors(t *testing.T) {
 	t.Parallel()
 	_, err := registry.ParseManifest([]byte(
 		`{"facts":["x"],"signals":[{"code":"","text":""}],"threats":["doom"],"default_weight":-1}`))
@@ -204,7 +204,7 @@ func badDocuments(good []byte) map[string]string {
 		"a name twice":            text[:len(text)-1] + text[strings.LastIndex(text, `,"`):],
 		"in another encoding":     "\xff\xfe" + text,
 		"not UTF-8 inside":        strings.NewReplacer(`"why"`, "\"why\xff\"", `"One"`, "\"One\xff\"").Replace(text),
-		"more than anybody needs": text + strings.Repeat(" ", 300<<10),
+		"larger than the limit": text + strings.Repeat(" ", 300<<10),
 	}
 }
 

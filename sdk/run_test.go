@@ -114,7 +114,7 @@ func TestFactsAreReadInOrder(t *testing.T) {
 	}
 }
 
-func TestScoreIsHeldToItsRange(t *testing.T) {
+func TestScoreIsClamped(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -181,7 +181,7 @@ func TestRefusedAnswers(t *testing.T) {
 		}, ""},
 		{"another threat", func(c *sdk.Check) { c.Threat("doom") }, `threat "doom"`},
 		{"no threat", func(c *sdk.Check) { c.Threat("") }, `threat ""`},
-		{"the first reason is told", func(c *sdk.Check) { c.Threat("doom"); c.Signal(500, "", ""); good(c) },
+		{"the first reason is reported", func(c *sdk.Check) { c.Threat("doom"); c.Signal(500, "", ""); good(c) },
 			`threat "doom"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

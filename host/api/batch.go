@@ -74,7 +74,7 @@ func decodeBatch(body []byte) ([]check.Item, error) {
 	case n == 0:
 		return nil, invalidBody(fmt.Sprintf("checks is required: an array of 1 to %d requests", check.MaxBatch))
 	case n > check.MaxBatch:
-		return nil, invalidBody(fmt.Sprintf("checks holds more than %d requests", check.MaxBatch))
+		return nil, invalidBody(fmt.Sprintf("checks contains more than %d requests", check.MaxBatch))
 	}
 	items := make([]check.Item, len(requests))
 	for i, request := range requests {

@@ -422,7 +422,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 }
 
 // readRepliesOrReset reads like readReplies. The client may still be sending when the server closes, so a reset after
-// the response is no error.
+// the response is not an error.
 func readRepliesOrReset(t *testing.T, c net.Conn) []reply {
 	t.Helper()
 	return readReplies(t, resetIsEOF{c})

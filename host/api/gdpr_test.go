@@ -22,7 +22,7 @@ const (
 	unknownRef   = "chk_01KF0HBGZ0Q8WJ3V5N7T9R2M4X"
 )
 
-// archive knows the check knownRef of knownSubject, and records its calls.
+// archive has the check knownRef of knownSubject, and records its calls.
 type archive struct {
 	mu   sync.Mutex
 	seen []string

@@ -80,7 +80,7 @@ type Config struct {
 	MaxConnections int           // concurrent connections, including idle ones, before new ones get 503; 8192
 	MaxChecks      int           // concurrent requests with a key or for a check before new ones get 503; 512
 	MaxBatches     int           // of these, batches; 16
-	MaxPrivacy     int           // of these, privacy requests, each of which can delay the audit chain; 4
+	MaxPrivacy     int           // of these, privacy requests, which can delay the audit chain; 4
 }
 
 // Limits on one request in bytes. The limit on the head includes the request line.

@@ -34,14 +34,14 @@ func TestAnchorRoundTrip(t *testing.T) {
 }
 
 // Checkpoints are public: none may serve as permission to prune.
-func TestWhatIsNoAnchor(t *testing.T) {
+func TestInvalidAnchors(t *testing.T) {
 	t.Parallel()
 	text, _, _ := strings.Cut(checkpoint(t, cut.Head), "\n\n")
 	for name, signed := range map[string]string{
 		"a checkpoint":        checkpoint(t, cut.Head),
 		"another line":        signedText(t, text+"\nmore\n", signer),
 		"no date":             signedText(t, text+"\npruned before \n", signer),
-		"a date that is none": signedText(t, text+"\npruned before 2030-13-01\n", signer),
+		"an invalid date": signedText(t, text+"\npruned before 2030-13-01\n", signer),
 		"a time":              signedText(t, text+"\npruned before 2030-05-01T00:00:00Z\n", signer),
 		"two lines":           signedText(t, text+"\npruned before 2030-05-01\npruned before 2030-05-01\n", signer),
 		"of another key": signedText(t, text+"\npruned before 2030-05-01\n",

@@ -160,7 +160,7 @@ func TestLeafCommitsToEveryField(t *testing.T) {
 	}
 }
 
-func TestLeafTellsShiftedFieldsApart(t *testing.T) {
+func TestLeafDistinguishesShiftedFields(t *testing.T) {
 	t.Parallel()
 	// Every split of one text into the seven text fields, two of them bytes, must give a different leaf.
 	const text = "ab\x00\x00\x00\x01c"
@@ -204,7 +204,7 @@ func TestLeafTellsShiftedFieldsApart(t *testing.T) {
 	}
 }
 
-func TestLeafAndLinkAreApart(t *testing.T) {
+func TestLeafAndLinkInputsDiffer(t *testing.T) {
 	t.Parallel()
 	// A link's input must never be a valid leaf input (RFC 6962 section 2.1), with the chain's bytes as a nonce.
 	head := audit.Genesis(0)

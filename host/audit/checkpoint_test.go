@@ -82,7 +82,7 @@ func TestCheckpointOfOthersIsRefused(t *testing.T) {
 		"another key":            audit.NewSigner(origin, sequence(1, 32)).VerifierKey(),
 		"another name":           audit.NewSigner("assay.example/other", sequence(0, 32)).VerifierKey(),
 		"no key":                 "",
-		"a key that is not one":  "assay.example/audit+00000000+AAAA",
+		"an invalid key":  "assay.example/audit+00000000+AAAA",
 		"a key without its name": strings.TrimPrefix(signer.VerifierKey(), origin),
 	} {
 		if head, err := audit.OpenCheckpoint(signed, key); err == nil || head != (audit.Head{}) {
@@ -111,7 +111,7 @@ func TestAlteredCheckpointIsRefused(t *testing.T) {
 	}
 }
 
-func TestSignedTextThatIsNoCheckpoint(t *testing.T) {
+func TestInvalidCheckpointText(t *testing.T) {
 	t.Parallel()
 	const hash = "SHBPVPAlSUT9Wq/xARRTVqnY/6Rt5b4G0xKLprYNM+M="
 	for name, text := range map[string]string{

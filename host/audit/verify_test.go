@@ -116,7 +116,7 @@ func randomLog(r *rand.Rand, n int) storedLog {
 	return tr
 }
 
-func TestVerifierAcceptsWhatHolds(t *testing.T) {
+func TestVerifierAcceptsValidChains(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))
 	for n := range 40 {
@@ -483,7 +483,7 @@ func TestBreaksAreLocated(t *testing.T) {
 		"missing":     {func(tr *storedLog) { tr.rows = slices.Delete(tr.rows, 4, 5) }, "is number 6", 5},
 		"end missing": {func(tr *storedLog) { tr.rows = tr.rows[:4] }, "head is record 12", 4},
 		"blanked":     {func(tr *storedLog) { gone(tr, 3); gone(tr, 2) }, "no later erasure names it", 3},
-		"blanked behind the erasure": {func(tr *storedLog) {
+		"blanked after the erasure": {func(tr *storedLog) {
 			say(tr, 1, erasure(tr.head.Chain, []audit.Erased{gone(tr, 2)}))
 		}, "record 3, which it erased, has content", 2},
 		"named twice": {func(tr *storedLog) {
@@ -498,7 +498,7 @@ func TestBreaksAreLocated(t *testing.T) {
 		"an erasure of another chain": {func(tr *storedLog) {
 			say(tr, 3, erasure(tr.head.Chain+1, []audit.Erased{gone(tr, 2)}))
 		}, "differs from the signed one", 4},
-		"a digest that is no signature": {func(tr *storedLog) {
+		"a digest that is not a signature": {func(tr *storedLog) {
 			row := erasure(tr.head.Chain, []audit.Erased{gone(tr, 2)})
 			row.Record.Digest = row.Record.Digest[:32]
 			say(tr, 3, row)

@@ -1,5 +1,4 @@
-// Package bench sends load to a host over HTTP and measures throughput and latency. It knows nothing of the host beyond
-// its API.
+// Package bench sends load to a host over HTTP and measures throughput and latency. It uses only the host's HTTP API.
 package bench
 
 import (

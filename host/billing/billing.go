@@ -82,7 +82,7 @@ type Subscription struct {
 	Customer string
 	Plan     string
 	Status   Status
-	EndsAt   time.Time // the end of the paid period if the subscription was cancelled to it; else zero
+	EndsAt   time.Time // when a cancelled subscription ends; zero if it is not cancelled
 }
 
 const (

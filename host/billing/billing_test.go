@@ -104,7 +104,7 @@ func TestPayValidatesCards(t *testing.T) {
 		"american express": {with(func(c *Card) { c.Number, c.CVC = "378282246310005", "1234" }), "", ""},
 		"amex, short code": {with(func(c *Card) { c.Number = "378282246310005" }), "cvc", "4 digits"},
 		"real number": {with(func(c *Card) { c.Number = "4111111111111111" }), "number",
-			"Real cards are not taken"},
+			"Real cards are not accepted"},
 		"empty":    {Card{}, "number", "incomplete"},
 		"letters":  {with(func(c *Card) { c.Number = "4242x" }), "number", "incomplete"},
 		"declined": {with(func(c *Card) { c.Number = "4000000000000002" }), "number", "declined"},

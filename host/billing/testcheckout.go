@@ -74,7 +74,7 @@ func (t *TestCheckout) Pay(checkout, plan string, card Card) (Change, error) {
 	declined, known := testCards[number]
 	if !known {
 		return Change{}, &CardError{"number",
-			"This is a test checkout: use a test card such as 4242 4242 4242 4242. Real cards are not taken."}
+			"This is a test checkout: use a test card such as 4242 4242 4242 4242. Real cards are not accepted."}
 	}
 	if err := t.checkExpiry(card.Expiry); err != nil {
 		return Change{}, err

@@ -264,7 +264,7 @@ func sourceName(source string) string {
 	return source
 }
 
-// runLayer calls one layer. The failure is nil unless the layer gave no result.
+// runLayer calls one layer. The failure is nil if the layer returned a result.
 func runLayer(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Failure) {
 	o := Outcome{
 		Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required,

@@ -46,7 +46,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	pro, ok := check.PlanNamed("pro")
 	if !ok {
-		t.Fatal("there is no pro plan")
+		t.Fatal("plan pro does not exist")
 	}
 	f := &fixture{caller: check.Caller{Account: "acct_1", Key: "key_1", Plan: pro}}
 	f.Checker = check.Checker{

@@ -10,7 +10,7 @@ import (
 	"assay/host/entity"
 )
 
-// Failure is the error of a layer that gave no score.
+// Failure is the error of a layer that returned no score.
 type Failure struct {
 	Reason FailureReason
 	Err    error
@@ -23,12 +23,12 @@ func (e *Failure) Unwrap() error { return e.Err }
 // FailureReason classifies a failure in one word. It is a metric label.
 type FailureReason string
 
-// The reasons why a layer gives no score.
+// The reasons why a layer returns no score.
 const (
 	Timeout     FailureReason = "timeout"     // the layer exceeded its budget or the check's deadline
 	Exhausted   FailureReason = "fuel"        // the call burned all of its fuel
 	Trap        FailureReason = "trap"        // the guest crashed or returned a failure
-	Refused     FailureReason = "refused"     // the result broke the interface's rules
+	Refused     FailureReason = "refused"     // the result violates the interface
 	Unavailable FailureReason = "unavailable" // the layer could not be started
 )
 
@@ -39,8 +39,8 @@ func (e *Failure) redacted(in Input) *Failure {
 	return &Failure{Reason: e.Reason, Err: errors.New(r.Replace(e.Err.Error())), Output: r.Replace(e.Output)}
 }
 
-// minRedactedLength is the length in bytes of the shortest value that is redacted. Shorter values identify nobody, and
-// replacing them would garble the text.
+// minRedactedLength is the length in bytes of the shortest value that is redacted. Shorter values do not identify a
+// person, and replacing them would garble the text.
 const minRedactedLength = 4
 
 // redactor replaces the values of facts, the longest first, both as they are and in lower case.

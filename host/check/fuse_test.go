@@ -17,7 +17,7 @@ var bands = check.Bands{Review: 40, Block: 70}
 // logOdds is the inverse of the logistic function.
 func logOdds(p float64) float64 { return math.Log(p / (1 - p)) }
 
-// scored is the outcome of a layer that gave a score.
+// scored is the outcome of a layer that returned a score.
 func scored(layer string, weight float64, score int) check.Outcome {
 	return check.Outcome{Layer: layer, Weight: weight, Score: score, Contribution: weight * float64(score) / 100}
 }
@@ -254,7 +254,7 @@ func TestDominantThreat(t *testing.T) {
 	}
 }
 
-// randomOutcomes returns outcomes of which some are weightless, abstaining, failed or required.
+// randomOutcomes returns outcomes, some of them weightless, abstaining, failed or required.
 func randomOutcomes(r *rand.Rand) []check.Outcome {
 	outcomes := make([]check.Outcome, r.IntN(9))
 	for i := range outcomes {

@@ -126,7 +126,7 @@ func clean(t Type, raw string) (string, error) {
 		case unicode.IsControl(r), r == '\u2028', r == '\u2029':
 			return "", refuse("contains the control character U+%04X", r)
 		case r == unicode.ReplacementChar: // decoders insert it for invalid UTF-8
-			return "", refuse("contains U+FFFD, which stands for invalid text")
+			return "", refuse("contains U+FFFD, the replacement for invalid text")
 		case isBidiControl(r) && t != Phone: // address books wrap phone numbers in them
 			return "", refuse("contains the text direction control U+%04X, which can disguise the text", r)
 		}

@@ -24,7 +24,7 @@ type Source interface {
 	// Table returns every fact of the source, in the order of sdk/ABI.md.
 	Table() []entity.Fact
 	// Observe returns the wanted facts that it could determine, none of them empty, and makes only the lookups that
-	// they need. Soon after ctx ends it returns what it knows by then. An error means that a lookup failed and a
+	// they need. Soon after ctx ends it returns the facts known by then. An error means that a lookup failed and a
 	// wanted fact may be missing; the returned facts are valid anyway. An unknown entity is not an error.
 	Observe(ctx context.Context, e entity.Entity, wants func(fact string) bool) (entity.Facts, error)
 }

@@ -76,7 +76,7 @@ type item struct {
 	malformed string // the reason, or ""
 }
 
-// chunk is a batch of items and what a worker made of them.
+// chunk is a batch of items, with the entries and errors that a worker derived from them.
 type chunk struct {
 	items     []item
 	entries   []Entry

@@ -58,9 +58,9 @@ var (
 	errNotEntity = errors.New("has a pattern for something other than a single domain, URL or email address")
 )
 
-// parsePattern parses a pattern (STIX 2.1 section 9) of one or more equality comparisons joined with OR, each of which
-// is an indicator by itself. It returns errNotEntity for a pattern that needs several observations or has other
-// comparisons, and errPattern for an invalid one.
+// parsePattern parses a pattern (STIX 2.1 section 9) of one or more equality comparisons joined with OR, where each
+// comparison is an indicator by itself. It returns errNotEntity for a pattern that needs several observations or has
+// other comparisons, and errPattern for an invalid one.
 func parsePattern(pattern string) ([]item, error) {
 	var found []item
 	words := splitPattern(pattern)

@@ -1,5 +1,5 @@
 // Package keyring holds the secrets that must not be in the database: a master secret in a file, and one key derived
-// from it for each purpose. It also encrypts values with these keys; storing them is up to others.
+// from it for each purpose. It also encrypts values with these keys, but does not store them.
 package keyring
 
 import (

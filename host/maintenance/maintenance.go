@@ -16,11 +16,11 @@ type Job struct {
 	Name   string
 	Every  time.Duration
 	Run    func(ctx context.Context) error
-	AtStop bool // run once more when the host stops
+	AtStop bool // also run when the host stops
 }
 
-// Run runs every job at once and then at its interval, one job at a time, until ctx ends. It logs the errors of a job
-// and continues with the next.
+// Run runs every job immediately and then at its interval, one job at a time, until ctx ends. It logs the errors of a
+// job and continues with the next.
 func Run(ctx context.Context, log *slog.Logger, jobs []Job) {
 	due := make([]time.Time, len(jobs))
 	for {

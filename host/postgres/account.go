@@ -70,8 +70,8 @@ func (a *account) executes(ctx context.Context, path string) bool {
 	return a.command(ctx, "/bin/sh", "-c", `[ -x "$1" ]`, "sh", path).Run() == nil
 }
 
-// own gives a file or folder to the account.
-func (a *account) own(path string) error {
+// chown makes the account the owner of a file or folder.
+func (a *account) chown(path string) error {
 	if a == nil {
 		return nil
 	}

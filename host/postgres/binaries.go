@@ -31,10 +31,11 @@ type search struct {
 }
 
 // binaries returns the folder that holds the programs, downloading them into the cache if the machine has none. It
-// fails with ErrNotInstalled if no Postgres can be had, and with another error if only other versions are installed.
+// fails with ErrNotInstalled if no Postgres can be found or downloaded, and with another error if only other versions
+// are installed.
 func (s search) binaries(ctx context.Context) (dir string, err error) {
 	var others []string
-	// Where a newer Postgres is installed, its versions are the administrator's choice, so nothing is downloaded.
+	// If a supported version is installed, the administrator has chosen the versions, so nothing is downloaded.
 	download := s.cache != "" && !s.offline
 	for _, dir := range s.candidates(ctx) {
 		major, err := s.majorOf(ctx, dir)

@@ -30,14 +30,14 @@ type Cluster struct {
 	log     *slog.Logger
 	users   *lockFile
 
-	tending sync.WaitGroup
-	untend  context.CancelFunc
-	closing sync.Mutex
-	closed  bool
+	pruning     sync.WaitGroup
+	stopPruning context.CancelFunc
+	closing     sync.Mutex
+	closed      bool
 }
 
 // Open joins the running Postgres of cfg.Dir. If none runs, Open starts it, after creating the cluster and downloading
-// the programs if necessary. It returns once Postgres answers and the database Name exists.
+// the programs if necessary. It returns once Postgres accepts connections and the database Name exists.
 //
 // It waits, until ctx ends, while another process starts or stops the same Postgres and while Postgres recovers from a
 // crash. It fails with ErrNotInstalled if there is no Postgres to run.
@@ -56,8 +56,8 @@ func open(ctx context.Context, cfg Config) (*Cluster, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = func(string) {}
 	}
-	if cfg.refuge == "" {
-		cfg.refuge = defaultRefuge
+	if cfg.fallbackDir == "" {
+		cfg.fallbackDir = defaultFallbackDir
 	}
 	dir, err := prepare(cfg.Dir)
 	if err != nil {
@@ -92,19 +92,19 @@ func open(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, errors.Join(err, c.leave(rescue))
 	}
 	tend, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c.untend = cancel
-	c.tending.Go(func() { c.tendLogs(tend) })
+	c.stopPruning = cancel
+	c.pruning.Go(func() { c.keepPruningLogs(tend) })
 	return c, nil
 }
 
-// prepare makes the data directory and returns its real, absolute path.
+// prepare creates the data directory and returns its real, absolute path.
 func prepare(dir string) (string, error) {
 	if dir == "" {
-		return "", errors.New("no data directory named")
+		return "", errors.New("no data directory is set")
 	}
 	// 0711: the user that Postgres runs as must reach its own folder, and nothing else.
 	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return "", fmt.Errorf("making the data directory: %w", err)
+		return "", fmt.Errorf("creating the data directory: %w", err)
 	}
 	resolved, err := filepath.EvalSymlinks(dir)
 	if err == nil {
@@ -137,7 +137,7 @@ func (c *Cluster) join(ctx context.Context, alone bool) error {
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case !c.record.Created.IsZero():
-		return fmt.Errorf("%s is missing, which held the database since %s: restore it, or remove %s and %s to begin "+
+		return fmt.Errorf("%s, the database's folder since %s, is missing: restore it, or remove %s and %s to begin "+
 			"with an empty one", c.data, c.record.Created.Format(time.DateOnly), c.path("json"), c.path("location"))
 	default:
 		if err := c.create(ctx, home); err != nil {
@@ -207,8 +207,8 @@ func (c *Cluster) Close(ctx context.Context) error {
 		return nil
 	}
 	c.closed = true
-	c.untend()
-	c.tending.Wait()
+	c.stopPruning()
+	c.pruning.Wait()
 	if err := c.closeOnce(ctx); err != nil {
 		return fmt.Errorf("closing the database of %s: %w", c.dir, err)
 	}

@@ -271,7 +271,7 @@ func TestStalePidFile(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := errors.Join(os.WriteFile(pidFile(c.data), []byte(text), 0o600),
-				c.account.own(pidFile(c.data))); err != nil {
+				c.account.chown(pidFile(c.data))); err != nil {
 				t.Fatal(err)
 			}
 			again := mustOpen(t, Config{Dir: dir})

@@ -43,7 +43,8 @@ const access = `# TYPE  DATABASE  USER  ADDRESS       METHOD
 host    all       all   127.0.0.1/32  scram-sha-256
 `
 
-// create makes the cluster in the folder home, or in a refuge if the user that Postgres runs as cannot reach home.
+// create creates the cluster in the folder home, or below the fallback directory if the user that Postgres runs as
+// cannot enter home.
 //
 // A crash after any step leaves a state that the next Open completes: the location is stored first, then the password,
 // and the cluster appears whole by one rename.
@@ -52,7 +53,7 @@ func (c *Cluster) create(ctx context.Context, home string) error {
 	if c.account, err = unprivileged(); err != nil {
 		return err
 	}
-	if home, err = c.choosePlace(ctx, home); err != nil {
+	if home, err = c.chooseParent(ctx, home); err != nil {
 		return err
 	}
 	c.data = filepath.Join(home, "postgres")
@@ -92,41 +93,41 @@ func (c *Cluster) create(ctx context.Context, home string) error {
 	return nil
 }
 
-// choosePlace returns the parent folder of the cluster: home if the account can enter it, else a new folder in the
-// refuge, which it stores in postgres.location.
-func (c *Cluster) choosePlace(ctx context.Context, home string) (string, error) {
+// chooseParent returns the parent folder of the cluster: home if the account can enter it, else a new folder in the
+// fallback directory, whose path it stores in postgres.location.
+func (c *Cluster) chooseParent(ctx context.Context, home string) (string, error) {
 	if c.account == nil || c.account.executes(ctx, home) {
 		return home, nil
 	}
-	refuge := c.config.refuge
+	refuge := c.config.fallbackDir
 	if !isFolder(refuge) {
 		if err := makeFolder(refuge, 0o755); err != nil {
-			return "", fmt.Errorf("making a folder for the database: %w", err)
+			return "", fmt.Errorf("creating a folder for the database: %w", err)
 		}
 	}
 	if !c.account.executes(ctx, refuge) {
-		return "", errors.Join(context.Cause(ctx), fmt.Errorf("making a folder for the database: the user %s, which "+
+		return "", errors.Join(context.Cause(ctx), fmt.Errorf("creating a folder for the database: the user %s, which "+
 			"Postgres runs as, can enter neither %s nor %s: choose another data directory, or set ASSAY_DATABASE_URL",
 			c.account.name, home, refuge))
 	}
 	refuge, err := filepath.EvalSymlinks(refuge)
 	if err != nil {
-		return "", fmt.Errorf("making a folder for the database: %w", err)
+		return "", fmt.Errorf("creating a folder for the database: %w", err)
 	}
 	home = filepath.Join(refuge, strings.ToLower(rand.Text()))
 	if err := makeFolder(home, 0o711); err != nil {
-		return "", fmt.Errorf("making a folder for the database: %w", err)
+		return "", fmt.Errorf("creating a folder for the database: %w", err)
 	}
 	// Records for operators which data directory the folder belongs to.
 	if err := os.WriteFile(filepath.Join(home, "data-directory"), []byte(c.dir+"\n"), 0o600); err != nil {
-		return "", fmt.Errorf("making a folder for the database: %w", err)
+		return "", fmt.Errorf("creating a folder for the database: %w", err)
 	}
 	c.log.Info("placing the database outside the data directory, which Postgres's user cannot enter", "user",
 		c.account.name, "at", home)
 	return home, writeDurable(c.path("location"), []byte(home+"\n"))
 }
 
-// makeFolder makes a folder with exactly the mode, regardless of the umask.
+// makeFolder creates a folder with exactly the mode, regardless of the umask.
 func makeFolder(path string, mode os.FileMode) error {
 	if err := os.MkdirAll(path, mode); err != nil {
 		return err
@@ -140,7 +141,7 @@ func (c *Cluster) initialise(ctx context.Context, work, fresh string) error {
 	if err := os.WriteFile(secret, []byte(c.record.Password+"\n"), 0o600); err != nil {
 		return err
 	}
-	if err := errors.Join(c.account.own(secret), c.account.own(work)); err != nil {
+	if err := errors.Join(c.account.chown(secret), c.account.chown(work)); err != nil {
 		return err
 	}
 	initdb := c.account.command(ctx, filepath.Join(c.bin, "initdb"), "--pgdata="+fresh, "--username="+User,

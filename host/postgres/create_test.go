@@ -88,7 +88,7 @@ func TestMissingDatabaseIsNotReplaced(t *testing.T) {
 	}
 }
 
-func TestRefuge(t *testing.T) {
+func TestFallbackDir(t *testing.T) {
 	t.Parallel()
 	needRoot(t)
 	closed, refuge := dataDir(t), filepath.Join(reachable(t), "refuge")
@@ -96,7 +96,7 @@ func TestRefuge(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(closed, "inside")
-	c := mustOpen(t, Config{Dir: dir, refuge: refuge})
+	c := mustOpen(t, Config{Dir: dir, fallbackDir: refuge})
 	t.Cleanup(func() { mustBeGone(t, c.data) })
 	home, err := readLocation(filepath.Join(dir, "postgres.location"))
 	if err != nil || filepath.Dir(home) != refuge || c.data != filepath.Join(home, "postgres") {
@@ -105,12 +105,12 @@ func TestRefuge(t *testing.T) {
 	}
 	ask(t, c.URL(), "CREATE TABLE kept AS SELECT 'committed' AS text")
 	mustClose(t, c)
-	again := mustOpen(t, Config{Dir: dir, refuge: refuge})
+	again := mustOpen(t, Config{Dir: dir, fallbackDir: refuge})
 	if got := ask(t, again.URL(), "SELECT text FROM kept"); got != "committed" {
 		t.Errorf("after reopening, the table contains %q", got)
 	}
 
-	nowhere := Config{Dir: filepath.Join(closed, "other"), refuge: filepath.Join(closed, "refuge"), Offline: true}
+	nowhere := Config{Dir: filepath.Join(closed, "other"), fallbackDir: filepath.Join(closed, "refuge"), Offline: true}
 	_, err = Open(t.Context(), nowhere)
 	if err == nil || !strings.Contains(err.Error(), "can enter neither") {
 		t.Errorf("without any usable folder, Open = %v", err)
@@ -141,7 +141,7 @@ func TestOrdinaryUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := account.own(temporary); err != nil {
+	if err := account.chown(temporary); err != nil {
 		t.Fatal(err)
 	}
 	cmd := account.command(patience(t), program, "-test.run=^TestReopenKeepsData$", "-test.v")
@@ -169,7 +169,7 @@ func TestOtherMajorVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := owner.own(data); err != nil {
+	if err := owner.chown(data); err != nil {
 		t.Fatal(err)
 	}
 	seventeen := fakePrograms(t, filepath.Join(reachable(t), "17", "bin"), "17.2")
@@ -189,7 +189,7 @@ func TestAccountOf(t *testing.T) {
 		t.Errorf("accountOf(root's folder) = %v", err)
 	}
 	owner := &account{uid: 4321, gid: 8765}
-	if err := owner.own(dir); err != nil {
+	if err := owner.chown(dir); err != nil {
 		t.Fatal(err)
 	}
 	got, err := accountOf(dir)

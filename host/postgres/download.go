@@ -52,7 +52,7 @@ func (s search) download(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("making a folder for the download: %w", err)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, downloadBound, fmt.Errorf("no end after %v", downloadBound))
+	ctx, cancel := context.WithTimeoutCause(ctx, downloadBound, fmt.Errorf("still running after %v", downloadBound))
 	defer cancel()
 	// The library cannot be interrupted: if ctx ends first, unpack finishes and cleans up in the background.
 	done := make(chan error, 1)

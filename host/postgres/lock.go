@@ -55,7 +55,7 @@ func (l *lockFile) take(ctx context.Context, how int, blocked func()) error {
 	})
 }
 
-// release gives the lock up. It unlocks before closing because a child between fork and exec still shares the open
+// release releases the lock. It unlocks before closing because a child between fork and exec still shares the open
 // file, and would keep a merely closed one locked.
 func (l *lockFile) release() {
 	_ = syscall.Flock(int(l.file.Fd()), syscall.LOCK_UN)

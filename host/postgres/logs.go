@@ -14,15 +14,15 @@ import (
 
 // Postgres starts a new log file at log_rotation_size (10 MB) but never removes one, so the host keeps the newest five.
 const (
-	keptLogs  = 5
-	tendEvery = time.Minute
+	keptLogs       = 5
+	pruneLogsEvery = time.Minute
 
-	lastWordsBound = time.Second
+	startOutputBound = time.Second
 )
 
-// tendLogs removes old logs until ctx ends.
-func (c *Cluster) tendLogs(ctx context.Context) {
-	ticker := time.NewTicker(tendEvery)
+// keepPruningLogs removes old logs every minute until ctx ends.
+func (c *Cluster) keepPruningLogs(ctx context.Context) {
+	ticker := time.NewTicker(pruneLogsEvery)
 	defer ticker.Stop()
 	for {
 		if err := pruneLogs(c.data); err != nil {
@@ -76,13 +76,13 @@ func newestLog(data string) (name string, text []byte) {
 	return name, text
 }
 
-// lastWords returns the last lines that a failed start wrote: to postgres.log, then to Postgres's own log, whose newest
-// file before the start was called name and had size bytes.
+// startOutput returns the last lines that a failed start wrote: to postgres.log, then to Postgres's own log, whose
+// newest file before the start was called name and had size bytes.
 //
-// A separate process writes that log and ends a moment after Postgres, so lastWords waits briefly for a FATAL or PANIC
-// message, as Postgres calls them under the locale that create chose.
-func (c *Cluster) lastWords(ctx context.Context, name string, size int) (last string) {
-	ctx, cancel := context.WithTimeout(ctx, lastWordsBound)
+// A separate process writes that log and ends a moment after Postgres, so startOutput waits briefly for a FATAL or
+// PANIC message. The locale that create chose keeps these words in English.
+func (c *Cluster) startOutput(ctx context.Context, name string, size int) (last string) {
+	ctx, cancel := context.WithTimeout(ctx, startOutputBound)
 	defer cancel()
 	_ = poll(ctx, func() (bool, error) {
 		where := c.path("log")

@@ -96,7 +96,7 @@ func copyTree(from, to string, owner *account) error {
 		if err == nil && entry.IsDir() {
 			err = os.Chmod(path, 0o700)
 		}
-		return errors.Join(err, owner.own(path))
+		return errors.Join(err, owner.chown(path))
 	})
 }
 

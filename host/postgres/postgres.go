@@ -1,5 +1,5 @@
-// Package postgres finds or downloads Postgres and runs it privately for one data directory, by initdb and pg_ctl. What
-// is stored in it is up to others.
+// Package postgres finds or downloads Postgres and runs it privately for one data directory, with initdb and pg_ctl.
+// Package store defines what the database contains.
 //
 // Every process that opens the same data directory shares one Postgres, which listens on 127.0.0.1 only. The first
 // process starts it and the last one to leave stops it. A process that dies without leaving blocks no one: the next
@@ -54,10 +54,10 @@ type Config struct {
 	Progress func(stage string) // called as each stage begins, from Open's own goroutine; may be nil
 	Offline  bool               // never download Postgres: Open fails with ErrNotInstalled instead
 
-	folders    []string // where to look for programs; nil: PATH and the usual folders
-	repository string   // base URL of downloads; "": the library's default
-	refuge     string   // parent of clusters that cannot be in Dir; "": defaultRefuge
+	folders     []string // where to look for programs; nil: PATH and the usual folders
+	repository  string   // base URL of downloads; "": the library's default
+	fallbackDir string   // parent of clusters that cannot be in Dir; "": defaultFallbackDir
 }
 
-// defaultRefuge holds clusters whose data directory the unprivileged user cannot enter (FHS 3.0, section 5.8).
-const defaultRefuge = "/var/lib/assay"
+// defaultFallbackDir holds clusters whose data directory the unprivileged user cannot enter (FHS 3.0, section 5.8).
+const defaultFallbackDir = "/var/lib/assay"

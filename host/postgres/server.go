@@ -64,7 +64,7 @@ func failed(err error) bool {
 	return ok
 }
 
-// start runs Postgres and waits until it answers.
+// start runs Postgres and waits until it accepts connections.
 func (c *Cluster) start(ctx context.Context) error {
 	if err := c.findPrograms(ctx); err != nil {
 		return err
@@ -93,9 +93,9 @@ func (c *Cluster) start(ctx context.Context) error {
 		if err != nil && !failed(err) {
 			return fmt.Errorf("starting Postgres: %w", err)
 		}
-		words := c.lastWords(ctx, log, len(text))
-		transient := strings.Contains(words, "pre-existing shared memory block") ||
-			strings.Contains(words, "postmaster.pid")
+		output := c.startOutput(ctx, log, len(text))
+		transient := strings.Contains(output, "pre-existing shared memory block") ||
+			strings.Contains(output, "postmaster.pid")
 		switch {
 		case attempt < startAttempts && taken(port):
 			port = 0
@@ -114,13 +114,13 @@ func (c *Cluster) start(ctx context.Context) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("starting Postgres: it ended at once: %s", words)
+			return fmt.Errorf("starting Postgres: it ended at once: %s", output)
 		}
 	}
 }
 
-// adopt waits until the Postgres of the cluster answers, for as long as it is starting, recovering or stopping. It
-// returns false if none runs.
+// adopt waits until the Postgres of the cluster accepts connections, for as long as it is starting, recovering or
+// stopping. It returns false if none runs.
 func (c *Cluster) adopt(ctx context.Context) (adopted bool, err error) {
 	var failing time.Time
 	err = poll(ctx, func() (bool, error) {

@@ -148,7 +148,7 @@ func namesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestLastWordsAreOfTheLastStart(t *testing.T) {
+func TestStartErrorIsOfTheLastStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := Cluster{dir: dir, data: filepath.Join(dir, "postgres")}
@@ -168,8 +168,8 @@ func TestLastWordsAreOfTheLastStart(t *testing.T) {
 		}
 	})
 	want := "LOG:  first; FATAL:  today (from " + own + ")"
-	if got := c.lastWords(t.Context(), name, len(text)); got != want {
-		t.Errorf("lastWords = %q, want %q", got, want)
+	if got := c.startOutput(t.Context(), name, len(text)); got != want {
+		t.Errorf("startOutput = %q, want %q", got, want)
 	}
 }
 

@@ -52,7 +52,7 @@ func (b *circuitBreaker) record(ok bool, now time.Time) {
 	}
 }
 
-// cancel ends an allowed call whose outcome is not the plugin's doing, such as one whose caller stopped waiting.
+// cancel ends an allowed call without counting it, such as one whose caller stopped waiting.
 func (b *circuitBreaker) cancel() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

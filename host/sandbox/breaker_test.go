@@ -97,7 +97,7 @@ func TestFailingPluginIsSuspended(t *testing.T) {
 	}
 	for i := range 300 {
 		if fails := i%3 == 0; fails && reason("x") != check.Trap || !fails && reason("y") != "" {
-			t.Fatalf("call %d of those of which every third fails", i)
+			t.Fatalf("call %d, with every third failing", i)
 		}
 	}
 	for range failureThreshold {

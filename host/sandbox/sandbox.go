@@ -48,7 +48,7 @@ func New(cfg Config) *Sandbox {
 func (s *Sandbox) Close() error { return s.cache.close() }
 
 // Open compiles a module, verifies that it implements the layer interface, and starts its first instances, so that a
-// plugin that cannot run fails here instead of during a check. The error describes the defect of the module.
+// plugin that cannot run fails here instead of during a check. The error describes the module's defect.
 //
 // Each call sees the guest in its state after initialisation: a call cannot read what another customer's check wrote.
 func (s *Sandbox) Open(ctx context.Context, m registry.Module) (*Plugin, error) {

@@ -74,7 +74,7 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 	if err != nil {
 		return nil, err
 	}
-	// One row more than the page holds shows whether there is a next page.
+	// One row beyond the page shows whether there is a next page.
 	if export.Checks, err = s.readChecks(ctx, tx, r, p, after, page.Limit+1); err != nil {
 		return nil, err
 	}

@@ -206,8 +206,8 @@ func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int
 	})
 }
 
-// pruneRows deletes a chain's records up to its anchor, and what is stored about erasures up to there. It keeps the
-// complete list of each later erasure, even of pruned records, because the list's signature covers all of it.
+// pruneRows deletes a chain's records and erasures up to its anchor. It keeps the complete list of each later erasure,
+// even of pruned records, because the list's signature covers all of it.
 func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 	for {
 		var upTo sql.NullInt64
@@ -239,7 +239,7 @@ func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 }
 
 // lockHeadsBriefly locks the heads of all chains, which rules out concurrent checks and pruning. It fails with
-// lockNotAvailable after headLockTimeout, because checks wait in line behind the request for a lock.
+// lockNotAvailable after headLockTimeout, because checks queue up after the waiting request.
 func lockHeadsBriefly(ctx context.Context, tx bun.Tx) (map[int]*audit.Head, error) {
 	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", milliseconds(headLockTimeout)); err != nil {
 		return nil, err

@@ -65,7 +65,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		db.Close()
 		return nil, fmt.Errorf("migrating database: %w", err)
 	}
-	if err := s.initialize(ctx); err != nil {
+	if err := s.initialise(ctx); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
@@ -139,8 +139,8 @@ var ErrOtherSecret = errors.New("the secret file differs from the one that this 
 	"so this host cannot read the database's pseudonyms and sealed values; " +
 	"copy the secret file of an existing host here, or set ASSAY_SECRET_FILE")
 
-// initialize compares secrets and creates the rows and partitions that checks depend on.
-func (s *Store) initialize(ctx context.Context) error {
+// initialise compares secrets and creates the rows and partitions that checks depend on.
+func (s *Store) initialise(ctx context.Context) error {
 	var fingerprint []byte
 	// The update changes nothing, but makes RETURNING include an existing row.
 	err := s.db.NewRaw(`INSERT INTO installation (secret_fingerprint) VALUES (?)

@@ -20,7 +20,7 @@ import (
 // Retention of events. The payload of a delivered event is deleted on delivery.
 const (
 	failedPayloadRetention = 72 * time.Hour      // also of response bodies, which may echo the payload
-	webhookRetention       = 30 * 24 * time.Hour // from when it was settled; as for request logs (contract section 8)
+	webhookRetention       = 30 * 24 * time.Hour // from delivery or failure; as for request logs (contract section 8)
 	rowsPerStatement       = 10_000              // limits how long one statement takes
 )
 
@@ -28,7 +28,7 @@ const (
 var eventsAfter string
 
 // EventsAfter lists up to limit events of an account with a sequence number above after, in ascending order, with the
-// bodies that are still held. Numbers become visible in order, so a reader that continues from the last one misses
+// bodies that are still stored. Numbers become visible in order, so a reader that continues from the last one misses
 // none.
 func (s *Store) EventsAfter(ctx context.Context, accountID string, after int64, limit int) ([]webhook.Event, error) {
 	var rows []struct {
@@ -45,7 +45,7 @@ func (s *Store) EventsAfter(ctx context.Context, accountID string, after int64, 
 		if !r.PayloadHeld {
 			continue
 		}
-		// A payload altered in the database must not end the list for good.
+		// A payload altered in the database must not make every later call fail.
 		if events[i].Body, err = s.keys.Open(r.SealedPayload, eventContext(r.Ref)); err != nil {
 			s.log.Error("webhook event cannot be opened", "ref", r.Ref, "error", err)
 		}
@@ -158,7 +158,7 @@ func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.T
 		WHERE account_id = ? AND state = 'failed' AND sealed_payload IS NULL AND settled_at >= ?`, accountID, since).
 		Scan(ctx, &gone, &began)
 	for n := 1; err == nil && n > 0; resent += n {
-		n, err = s.resendSome(ctx, accountID, since, began)
+		n, err = s.resendBatch(ctx, accountID, since, began)
 	}
 	if err != nil {
 		return resent, gone, fmt.Errorf("resending events: %w", err)
@@ -169,9 +169,9 @@ func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.T
 //go:embed sql/resend_failed_events.sql
 var resendFailedEvents string
 
-// resendSome resends up to rowsPerStatement events of an account that failed between since and until, and returns how
+// resendBatch resends up to rowsPerStatement events of an account that failed between since and until, and returns how
 // many.
-func (s *Store) resendSome(ctx context.Context, accountID string, since, until time.Time) (n int, err error) {
+func (s *Store) resendBatch(ctx context.Context, accountID string, since, until time.Time) (n int, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		result, err := tx.NewRaw(resendFailedEvents, named{"account": accountID, "since": since, "until": until,
 			"limit": rowsPerStatement}).Exec(ctx)
@@ -227,8 +227,8 @@ var (
 )
 
 // PruneWebhooks deletes webhook data that has reached the end of its retention: payloads and response bodies 72 hours
-// after a failure, events and attempts 30 days after they were settled, payloads of events without an endpoint, and
-// secrets that no longer sign. It also fails pending events of disabled endpoints.
+// after a failure, events and attempts 30 days after they were delivered or failed, payloads of events without an
+// endpoint, and secrets that no longer sign. It also fails pending events of disabled endpoints.
 func (s *Store) PruneWebhooks(ctx context.Context) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		// For two leases after an endpoint was disabled, the success of an attempt in flight may still enable it. Its

@@ -119,8 +119,8 @@ func (o *Outbox) open(ref, accountID string, payload, current []byte, old string
 //go:embed sql/finish_attempt.sql
 var finishAttempt string
 
-// Finish implements webhook.Outbox. It logs the attempt, and either settles its event or schedules the next attempt. A
-// success always counts. A failure is ignored if it was recorded before, as when the database's reply was lost, or if
+// Finish implements webhook.Outbox. It logs the attempt, and either completes its event or schedules the next attempt.
+// A success always counts. A failure is ignored if it was recorded before, as when the database's reply was lost, or if
 // the lease has expired and another host has begun the next attempt.
 //
 // Finish also tracks failures of the endpoint, and disables an endpoint that has failed for webhook.DisableAfter. A

@@ -100,7 +100,7 @@ func (m *Metrics) WatchDelivery(inProgress func() (all, slow int)) {
 	m.gauge("assay_webhook_attempts_under_way", "Attempts to deliver an event that are in progress.",
 		func() float64 { all, _ := inProgress(); return float64(all) })
 	m.gauge("assay_webhook_slow_attempts_under_way",
-		"Attempts in progress that have taken more than a second, or whose receiver usually does.",
+		"Attempts in progress to slow receivers, which have taken more than a second.",
 		func() float64 { _, slow := inProgress(); return float64(slow) })
 }
 
@@ -125,7 +125,7 @@ func (m *Metrics) AttemptEnded(o webhook.Outcome, late time.Duration) {
 	m.attemptDelay.Observe(late.Seconds())
 }
 
-// Observer records checks as metrics and logs lost layers.
+// Observer records checks as metrics and logs failed layers.
 type Observer struct {
 	Metrics *Metrics
 	Logger  *slog.Logger

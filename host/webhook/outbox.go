@@ -50,7 +50,7 @@ type Outcome struct {
 	EndedAt      time.Time // by this host's clock; the schedule is corrected for the time that has passed since
 	Took         time.Duration
 	Status       int    // of the HTTP response; 0: there was none
-	Error        string // why there was no response, in words meant for the customer
+	Error        string // why there was no response, as a text for the customer
 	ResponseBody []byte // its first KiB
 	Delivered    bool   // the status was 2xx
 }

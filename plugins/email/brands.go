@@ -6,7 +6,7 @@ import (
 	"assay/plugins/internal/brand"
 )
 
-// posedBrand is a brand that fraud poses as in local parts.
+// posedBrand is a brand that fraudsters pose as in local parts.
 type posedBrand struct {
 	name  string // as local parts spell it, without separators
 	alone bool   // counts only where the rest of the local part is service words and digits

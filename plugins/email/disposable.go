@@ -2,8 +2,8 @@ package main
 
 import _ "embed"
 
-// disposables are services whose mailboxes anyone can open without an account and nobody keeps, in the form that
-// package wordlist searches. A domain includes all its subdomains.
+// disposables are services whose mailboxes need no account and are not kept, in the form that package wordlist
+// searches. A domain includes all its subdomains.
 const disposables = `0-mail.com 0815.ru 0box.eu 0clickemail.com 0wnd.net 0wnd.org 10mail.org 10mail.xyz 10minut.com.pl
 10minutemail.be 10minutemail.cf 10minutemail.co.uk 10minutemail.co.za 10minutemail.com 10minutemail.de 10minutemail.ga
 10minutemail.gq 10minutemail.info 10minutemail.ml 10minutemail.net 10minutemail.org 10minutemail.pro 10minutemail.us
@@ -122,7 +122,7 @@ ypmail.webarnak.fr.eu.org yuurok.com z1p.biz zehnminuten.de zehnminutenmail.de z
 zoemail.com zoemail.net zoemail.org zomg.info zxcv.com zxcvbnm.com
 `
 
-// families are more such services: sites with several hosts in the labelled addresses, all of them disposable.
+// families are further such services: sites with several hosts in the labelled addresses, all of them disposable.
 // plugins/internal/train/email writes them, in wordlist form.
 //
 //go:embed families.txt

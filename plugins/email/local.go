@@ -19,7 +19,7 @@ type mailbox struct {
 // maxLocal is the longest local part in bytes, RFC 5321 section 4.5.3.1.1.
 const maxLocal = 64
 
-// scoreLocalPart raises signals for what the local part pretends to be, or for looking machine-made.
+// scoreLocalPart raises signals for a local part that pretends to be something else or looks machine-made.
 func scoreLocalPart(f *findings, written, host string, at mailbox) {
 	if len(written) > maxLocal {
 		return
@@ -238,7 +238,8 @@ func undoLeet(s string) string {
 	return string(out)
 }
 
-// mixesScripts reports whether s mixes Latin letters with Cyrillic or Greek ones. People do not write their names so.
+// mixesScripts reports whether s mixes Latin letters with Cyrillic or Greek ones. People do not write their names this
+// way.
 func mixesScripts(s string) bool {
 	latin, other := false, false
 	for _, r := range s {

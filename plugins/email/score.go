@@ -27,7 +27,7 @@ const (
 	pointsWeb            = 55
 	pointsDomainLike     = 40
 	pointsScripts        = 45
-	pointsRandom         = 6   // many honest people have generated names for their spare addresses
+	pointsRandom         = 6   // many honest people use generated names for spare addresses
 	pointsRandomUnlisted = 13  // few have them at a domain that is not a known mailbox provider
 	pointsRole           = -17 // disposable mailboxes are named after people, or randomly
 	pointsDigits         = 4

@@ -52,7 +52,7 @@ xom
 `
 
 // findTypo finds the provider that a registrable domain, given as label and public suffix, is one mistake away from.
-// unlisted means that the suffix is on no list of public suffixes. The zero typo means none.
+// unlisted means that the suffix is not in the Public Suffix List. The zero typo means none.
 func findTypo(name, suffix string, unlisted bool) typo {
 	if len(name) < 3 || len(name) > 13 || len(suffix) > 8 {
 		return typo{}

@@ -8,8 +8,8 @@ import (
 	"assay/plugins/internal/wordlist"
 )
 
-// bankCodes are the bank codes in use, each prefixed with its two-letter country code, in the form that package wordlist
-// searches. plugins/internal/train/banks writes them from public lists.
+// bankCodes are the bank codes in use, each prefixed with its two-letter country code, in the form that package
+// wordlist searches. plugins/internal/train/banks writes them from public lists.
 //
 //go:embed banks.txt
 var bankCodes string
@@ -17,7 +17,7 @@ var bankCodes string
 // Points for a bank code that is missing from its country's list, by the quality of the list. Even a register lacks
 // some honest accounts, because banks merge.
 const (
-	pointsRegister = 64 // from the body that assigns the codes: no bank has the code, or none has it now
+	pointsRegister = 64 // from the body that assigns the codes: no bank has the code, or no longer has it
 	pointsGathered = 20 // from directories, nearly complete
 	pointsPatchy   = 8  // from directories, known to miss banks
 )

@@ -130,8 +130,8 @@ func isSequence(account string) bool {
 	return true
 }
 
-// scoreCountry compares the account's country with the request's. The points are few, because accounts abroad are
-// common and lawful.
+// scoreCountry compares the account's country with the request's. The signal is weak, because accounts abroad are
+// common and legal.
 func scoreCountry(f *findings, country string) {
 	requested, known := f.check.Fact("entity.country")
 	if !known || requested == "EU" || requested == country || shareBanks(requested, country) {

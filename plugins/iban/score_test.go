@@ -16,7 +16,7 @@ func TestCases(t *testing.T) {
 	layertest.Open(t, ".").RunCases(t, Score)
 }
 
-// TestVerdicts tests what the points were chosen for: the verdict when no other layer says anything.
+// TestVerdicts checks the verdicts that the points are meant to cause when every other layer scores 0.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
@@ -109,7 +109,8 @@ func TestSequence(t *testing.T) {
 	cases := map[string]bool{
 		"1234567890": true, "0123456789": true, "00012345678": true, "9876543210": true, "87654321": true,
 		"7890123456": true, "1234567": false, "1234567891": false, "1234567892": false, "1111111111": false,
-		"0000000000": false, "": false, "12345678A": false, "ABCDEFGHI": false, "0532013000": false, "2468024680": false,
+		"0000000000": false, "": false, "12345678A": false, "ABCDEFGHI": false, "0532013000": false,
+		"2468024680": false,
 	}
 	for account, want := range cases {
 		if got := isSequence(account); got != want {

@@ -4,7 +4,8 @@ import "strings"
 
 // Companies that reported domains use more often than domains in general, with their points. Points are proportional to
 // the log of the ratio of the two shares, smoothed for small counts and capped, because the shares among all domains
-// are rough and the reports come from few sources. Clouds that rent by the hour are left out: anyone can use them.
+// are rough and the reports come from few sources. Clouds that rent by the hour are left out, because anyone can use
+// them.
 const (
 	// registrars are keyed by the start of their name, reduced to lower-case letters and digits.
 	registrars = " dynadot:12 gname:12 namesilo:11 globaldomaingroup:11 nicenic:10 namemart:8 namesrs:6 sav:5" +

@@ -13,7 +13,7 @@ import (
 // domains are young, parked or badly configured. So the layer alone never reaches review in the default lineup
 // (TestVerdicts). It raises scores that other layers already found suspicious.
 const (
-	pointsNoMailDomain = 90 // nobody can send or receive mail there
+	pointsNoMailDomain = 90 // mail can neither be sent nor received there
 	pointsNoMail       = 80
 	pointsSendsNoMail  = 45
 	pointsImplicitMail = 10

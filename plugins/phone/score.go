@@ -8,9 +8,9 @@ import (
 )
 
 // The points of each signal. They add up to the layer's score, 0 to 100; the lineup's weight and bias decide which
-// scores reach review or block (TestVerdicts). A number that nobody can hold, that earns money from its callers, or
-// that a regulator reserves for unsolicited calls blocks on its own. What many honest numbers share only adds to other
-// evidence.
+// scores reach review or block (TestVerdicts). A number that cannot be assigned, that earns money from its callers, or
+// that a regulator reserves for unsolicited calls blocks on its own. Properties that many honest numbers share only add
+// to other evidence.
 const (
 	pointsImpossible      = 88 // no number in that country has that length
 	pointsUnassigned      = 72 // less than impossible, because plans grow before the metadata does
@@ -190,7 +190,7 @@ func isRepeated(national string) bool {
 	return strings.Count(tail, tail[:1]) == run
 }
 
-// scoreCountry compares the number's country with the request's. The points are few, because people move and travel.
+// scoreCountry compares the number's country with the request's. The signal is weak, because people move and travel.
 func scoreCountry(f *findings) {
 	requested, known := f.check.Fact("entity.country")
 	actual, read := f.check.Fact("phone.country")

@@ -15,7 +15,7 @@ func TestCases(t *testing.T) {
 	layertest.Open(t, ".").RunCases(t, Score)
 }
 
-// TestVerdicts tests what the points were chosen for: the verdict when no other layer says anything.
+// TestVerdicts checks the verdicts that the points are meant to cause when every other layer scores 0.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")

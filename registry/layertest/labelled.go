@@ -13,16 +13,16 @@ import (
 	"assay/sdk"
 )
 
-// Limits are what a layer alone must achieve on a file of labelled rows.
+// Limits are the results that a layer alone must achieve on a file of labelled rows.
 type Limits struct {
-	Rows   int     // least number of rows of each label that the file must hold
+	Rows   int     // minimum number of rows of each label in the file
 	Points int     // a score above this counts as a finding: at most 1% of the honest rows may have one
-	Found  float64 // least share of the bad rows that must have a finding
+	Found  float64 // minimum share of the bad rows that must have a finding
 }
 
 // Labelled scores the rows {"value", "label"} of train_TYPEs.jsonl in the folder that ASSAY_DATA names, TYPE being the
-// layer's first entity type. If no other layer says anything, the default lineup may block at most 0.3% of the honest
-// rows, and review or block at most 2%. Without ASSAY_DATA the test is skipped, because the repository holds no rows.
+// layer's first entity type. With every other layer at 0, the default lineup may block at most 0.3% of the honest rows,
+// and review or block at most 2%. Without ASSAY_DATA the test is skipped, because the repository holds no rows.
 func (s Suite) Labelled(t *testing.T, layer sdk.Layer, limits Limits) {
 	t.Helper()
 	folder := os.Getenv("ASSAY_DATA")
@@ -90,8 +90,8 @@ func (s Suite) Verdict(t testing.TB, points int) check.Verdict {
 	return check.Fuse(lineup.Bias, check.Bands(lineup.Bands), []check.Outcome{outcome}).Verdict
 }
 
-// CheckVerdict asserts that [Suite.Verdict] returns want for each number of points. Layers use it to test what their
-// points were chosen for.
+// CheckVerdict asserts that [Suite.Verdict] returns want for each number of points. Layers use it to test the verdicts
+// that their points are meant to cause.
 func (s Suite) CheckVerdict(t *testing.T, want check.Verdict, points ...int) {
 	t.Helper()
 	for _, n := range points {

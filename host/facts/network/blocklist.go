@@ -42,7 +42,7 @@ var (
 	// Valid answers; some lists of domains use 127.0.1.x.
 	addressAnswers = netip.MustParsePrefix("127.0.0.0/24")
 	domainAnswers  = netip.MustParsePrefix("127.0.0.0/16")
-	// refusal is how some lists refuse a resolver, and what many interfering resolvers answer.
+	// refusal is the answer of lists that refuse a resolver, and of many resolvers that block names.
 	refusal = netip.MustParseAddr("127.0.0.1")
 )
 

@@ -123,7 +123,7 @@ func TestOpenRangesRefuses(t *testing.T) {
 	}
 }
 
-func TestNetWithoutMeans(t *testing.T) {
+func TestNetWithoutFilesAndBlocklists(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, hosts)
 	source := network.NewNet(network.NetConfig{Resolver: ask(t, server), Logger: discard()})
@@ -149,14 +149,14 @@ func TestBlocklists(t *testing.T) {
 			entity.Facts{"net.listed": "bl.example.com=127.0.0.4"}, false},
 		{"one of the addresses", "two.com", "9.0.0.42.bl.example.com. 60 IN A 127.0.0.2",
 			entity.Facts{"net.listed": "bl.example.com=127.0.0.2"}, false},
-		{"private addresses are nobody's", "private.com", "9.0.0.10.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{},
+		{"private addresses", "private.com", "9.0.0.10.bl.example.com. 60 IN A 127.0.0.2", entity.Facts{},
 			false},
 		{"domain", "www.one.com", "one.com.dbl.example.com. 60 IN A 127.0.1.4",
 			entity.Facts{"net.domain_listed": "dbl.example.com=127.0.1.4"}, false},
 		{"resolver turned away", "one.com", "9.0.0.41.bl.example.com. 60 IN A 127.255.255.254", entity.Facts{}, true},
 		{"resolver turned away, otherwise", "one.com", "one.com.dbl.example.com. 60 IN A 127.0.0.1", entity.Facts{},
 			true},
-		{"answers that are no listing", "one.com", "9.0.0.41.bl.example.com. 60 IN A 93.184.215.14", entity.Facts{},
+		{"answers that are not listings", "one.com", "9.0.0.41.bl.example.com. 60 IN A 93.184.215.14", entity.Facts{},
 			true},
 		{"a listing and something else", "one.com",
 			"9.0.0.41.bl.example.com. 60 IN A 127.0.0.2\n9.0.0.41.bl.example.com. 60 IN A 127.255.255.255",
@@ -190,7 +190,7 @@ func TestBlocklists(t *testing.T) {
 	}
 }
 
-func TestBlocklistsAskOnlyForWhatIsWanted(t *testing.T) {
+func TestBlocklistQueriesPerFact(t *testing.T) {
 	t.Parallel()
 	cases := map[string][]string{
 		"net.listed":        {"1.0.0.127.bl.example.com A", "9.0.0.41.bl.example.com A", "one.com A"},

@@ -12,7 +12,7 @@ import (
 )
 
 // Graph is the source "graph": aggregates over the checks of all customers. Its facts cover at least three customers
-// and are rounded, so that a single additional check does not show.
+// and are rounded, so that a single additional check is not visible.
 type Graph struct {
 	aggregates batcher[Subject, Aggregate]
 	now        func() time.Time

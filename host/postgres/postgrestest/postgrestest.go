@@ -1,4 +1,5 @@
-// Package postgrestest provides real databases to the tests of other packages. What they contain is up to Prepare.
+// Package postgrestest provides real databases to the tests of other packages. The function passed to Prepare fills
+// them.
 //
 //	func TestMain(m *testing.M) {
 //		postgrestest.Prepare(migrations.Run)

@@ -11,8 +11,9 @@ import (
 	"testing"
 )
 
-// doors lists the packages that may import each third-party engine, so that replacing an engine is work in one place.
-var doors = map[string][]string{
+// engineImporters lists the packages that may import each third-party engine, so that an engine can be replaced in one
+// place.
+var engineImporters = map[string][]string{
 	"github.com/tetratelabs/wazero":              {"host/sandbox", "host/sandbox/linear"},
 	"github.com/uptrace/bun":                     {"host/store"},
 	"github.com/jackc/pgx/v5":                    {"host/store", "host/postgres/..."},
@@ -30,10 +31,10 @@ var doors = map[string][]string{
 	"github.com/alecthomas/kong":                 {"host"},
 }
 
-// arrows lists, for each package, the packages of this module that it may import, and the reason why it may import no
+// allowedImports lists, for each package, the packages of this module that it may import, and why it may import no
 // others. Paths are relative to the module's. One that ends in /... covers the package and all below it; the most
 // specific rule applies.
-var arrows = map[string]struct{ imports, reason string }{
+var allowedImports = map[string]struct{ imports, reason string }{
 	"host": {"host/... registry sdk", "package main wires everything"},
 
 	// Pure: no package of the host.
@@ -94,8 +95,8 @@ var arrows = map[string]struct{ imports, reason string }{
 	"examples/...": {"", "a customer's client has only the API"},
 }
 
-// TestArrows checks that packages depend on each other only in the allowed directions.
-func TestArrows(t *testing.T) {
+// TestImports checks that packages depend on each other only in the allowed directions.
+func TestImports(t *testing.T) {
 	t.Parallel()
 	packages := listPackages(t)
 	used := map[string]bool{}
@@ -103,35 +104,35 @@ func TestArrows(t *testing.T) {
 		path := strings.TrimPrefix(p.ImportPath, "assay/")
 		pattern := ruleOf(path)
 		if pattern == "" {
-			t.Errorf("%s has no rule: add one to arrows, with its reason", path)
+			t.Errorf("%s has no rule: add one to allowedImports, with its reason", path)
 			continue
 		}
 		used[pattern] = true
-		allowed := strings.Fields(arrows[pattern].imports)
+		allowed := strings.Fields(allowedImports[pattern].imports)
 		for _, imported := range p.Imports {
 			if own, ok := strings.CutPrefix(imported, "assay/"); ok && !matchesAny(allowed, own) {
-				t.Errorf("%s must not import %s: %s", path, own, arrows[pattern].reason)
+				t.Errorf("%s must not import %s: %s", path, own, allowedImports[pattern].reason)
 			}
-			for engine, doors := range doors {
-				if matches(engine+"/...", imported) && !matchesAny(doors, path) {
-					t.Errorf("%s must not import %s: only %s may", path, imported, strings.Join(doors, " and "))
+			for engine, importers := range engineImporters {
+				if matches(engine+"/...", imported) && !matchesAny(importers, path) {
+					t.Errorf("%s must not import %s: only %s may", path, imported, strings.Join(importers, " and "))
 				}
 			}
 		}
 	}
-	for pattern := range arrows {
+	for pattern := range allowedImports {
 		if !used[pattern] {
 			t.Errorf("the rule for %s applies to no package: remove it", pattern)
 		}
 	}
 }
 
-// ruleOf returns the most specific pattern of arrows that covers a package, or "".
+// ruleOf returns the most specific pattern of allowedImports that covers a package, or "".
 func ruleOf(path string) (longest string) {
-	if _, ok := arrows[path]; ok {
+	if _, ok := allowedImports[path]; ok {
 		return path
 	}
-	for pattern := range arrows {
+	for pattern := range allowedImports {
 		if matches(pattern, path) && len(pattern) > len(longest) {
 			longest = pattern
 		}
