@@ -38,12 +38,12 @@ func TestInvalidAnchors(t *testing.T) {
 	t.Parallel()
 	text, _, _ := strings.Cut(checkpoint(t, cut.Head), "\n\n")
 	for name, signed := range map[string]string{
-		"a checkpoint":        checkpoint(t, cut.Head),
-		"another line":        signedText(t, text+"\nmore\n", signer),
-		"no date":             signedText(t, text+"\npruned before \n", signer),
+		"a checkpoint":    checkpoint(t, cut.Head),
+		"another line":    signedText(t, text+"\nmore\n", signer),
+		"no date":         signedText(t, text+"\npruned before \n", signer),
 		"an invalid date": signedText(t, text+"\npruned before 2030-13-01\n", signer),
-		"a time":              signedText(t, text+"\npruned before 2030-05-01T00:00:00Z\n", signer),
-		"two lines":           signedText(t, text+"\npruned before 2030-05-01\npruned before 2030-05-01\n", signer),
+		"a time":          signedText(t, text+"\npruned before 2030-05-01T00:00:00Z\n", signer),
+		"two lines":       signedText(t, text+"\npruned before 2030-05-01\npruned before 2030-05-01\n", signer),
 		"of another key": signedText(t, text+"\npruned before 2030-05-01\n",
 			audit.NewSigner(origin, sequence(1, 32))),
 		"of another name": signedText(t, text+"\npruned before 2030-05-01\n", audit.NewSigner("assay.example/other",

@@ -82,7 +82,7 @@ func TestCheckpointOfOthersIsRefused(t *testing.T) {
 		"another key":            audit.NewSigner(origin, sequence(1, 32)).VerifierKey(),
 		"another name":           audit.NewSigner("assay.example/other", sequence(0, 32)).VerifierKey(),
 		"no key":                 "",
-		"an invalid key":  "assay.example/audit+00000000+AAAA",
+		"an invalid key":         "assay.example/audit+00000000+AAAA",
 		"a key without its name": strings.TrimPrefix(signer.VerifierKey(), origin),
 	} {
 		if head, err := audit.OpenCheckpoint(signed, key); err == nil || head != (audit.Head{}) {
