@@ -24,7 +24,7 @@ import (
 )
 
 const (
-	maxBody        = 512 << 10 // bytes, several times the size of IANA's list of RDAP servers
+	maxBody        = 512 << 10 // bytes; genuine responses are far smaller, including IANA's list of RDAP servers
 	maxRedirects   = 3
 	minPause       = time.Minute
 	maxPause       = time.Hour

@@ -28,11 +28,9 @@ func TestResponses(t *testing.T) {
 		handler http.HandlerFunc
 		want    Record
 	}{
-		{"not found", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) },
-			Record{Outcome: Absent}},
+		{"not found", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) }, Record{Outcome: Absent}},
 		{"a domain without data", respond(`{"objectClassName": "domain"}`), Record{Outcome: Registered}},
-		{"another domain", respond(`{"objectClassName": "domain", "ldhName": "other.com"}`),
-			failed},
+		{"another domain", respond(`{"objectClassName": "domain", "ldhName": "other.com"}`), failed},
 		{"an entity", respond(`{"objectClassName": "entity", "handle": "x"}`), failed},
 		{"an array", respond(`[1, 2]`), failed},
 		{"HTML", respond(`<html>`), failed},
@@ -42,8 +40,7 @@ func TestResponses(t *testing.T) {
 			failed},
 		{"body beyond the limit", respond(`{"objectClassName": "domain", "x": "%s"}`, strings.Repeat("x", maxBody)),
 			failed},
-		{"nested too deeply", respond(`{"objectClassName": "domain", "x": %s`, strings.Repeat("[", 200_000)),
-			failed},
+		{"nested too deeply", respond(`{"objectClassName": "domain", "x": %s`, strings.Repeat("[", 200_000)), failed},
 		{"date and time without a zone", event("registration", "2020-01-02T03:04:05"),
 			Record{Outcome: Registered, Created: time.Date(2020, 1, 2, 3, 4, 5, 0, time.UTC)}},
 		{"zone without a colon", event("registration", "2020-01-02T03:04:05+0000"),
@@ -51,8 +48,7 @@ func TestResponses(t *testing.T) {
 		{"date with a malformed time", event("registration", " 2020-01-02 03:04:05.6 UTC"),
 			Record{Outcome: Registered, Created: time.Date(2020, 1, 2, 0, 0, 0, 0, time.UTC)}},
 		{"registration in the future", event("registration", "2026-05-06T00:00:00Z"), Record{Outcome: Registered}},
-		{"registration before 1985", event("registration", "0001-01-01T00:00:00Z"),
-			Record{Outcome: Registered}},
+		{"registration before 1985", event("registration", "0001-01-01T00:00:00Z"), Record{Outcome: Registered}},
 		{"malformed date", event("registration", "yesterday"), Record{Outcome: Registered}},
 		{"expiration after the year 3000", event("expiration", "9999-12-31T00:00:00Z"), Record{Outcome: Registered}},
 		{"fields of the wrong JSON types", respond(`{"objectClassName": "domain", "status": 7, "events": "x",

@@ -136,12 +136,12 @@ func (r *registry) fetch(t *testing.T, domain string) Record {
 	t.Helper()
 	before, _ := r.store.get(domain)
 	_, _ = r.observe(t, entity.Domain, domain)
-	var k Record
+	var record Record
 	waitFor(t, func() bool {
-		k, _ = r.store.get(domain)
-		return k != before && !r.isPending(domain)
+		record, _ = r.store.get(domain)
+		return record != before && !r.isPending(domain)
 	})
-	return k
+	return record
 }
 
 // isPending reports whether a domain is queued or being fetched.
@@ -228,8 +228,8 @@ func TestObserve(t *testing.T) {
 	want["rdap.age_days"] = "4"
 	wantFacts("when a refresh is due", want)
 	waitFor(t, func() bool {
-		k, _ := r.store.get("example.com")
-		return k.Outcome == Absent && !r.isPending("example.com")
+		record, _ := r.store.get("example.com")
+		return record.Outcome == Absent && !r.isPending("example.com")
 	})
 	wantFacts("after the domain was deleted", entity.Facts{"rdap.found": "no"})
 }
@@ -338,8 +338,8 @@ func TestRetryAfter(t *testing.T) {
 			}
 			r.add(time.Second)
 			r.handle(respond(`{"objectClassName": "domain"}`))
-			if k := r.fetch(t, "two.com"); k.Outcome != Registered {
-				t.Errorf("after the pause: %+v, want a registered domain", k)
+			if got := r.fetch(t, "two.com"); got.Outcome != Registered {
+				t.Errorf("after the pause: %+v, want a registered domain", got)
 			}
 		})
 	}

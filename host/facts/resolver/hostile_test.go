@@ -12,18 +12,31 @@ import (
 	"assay/host/facts/resolver/resolvertest"
 )
 
+// handler answers a query to a server.
+type handler func(s *resolvertest.Server, w dns.ResponseWriter, r *dns.Msg)
+
+// on returns the handler for server.Handle.
+func (h handler) on(s *resolvertest.Server) dns.HandlerFunc {
+	return func(w dns.ResponseWriter, r *dns.Msg) { h(s, w, r) }
+}
+
 // forge returns a handler that changes the zone's replies.
-func forge(s *resolvertest.Server, change func(m *dns.Msg, tcp bool)) dns.HandlerFunc {
-	return func(w dns.ResponseWriter, r *dns.Msg) {
+func forge(change func(m *dns.Msg, tcp bool)) handler {
+	return func(s *resolvertest.Server, w dns.ResponseWriter, r *dns.Msg) {
 		m := s.Reply(r)
 		change(m, w.RemoteAddr().Network() == "tcp")
 		_ = w.WriteMsg(m)
 	}
 }
 
+// respond returns a handler that responds with a response code and no records.
+func respond(rcode int) handler {
+	return forge(func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = rcode, nil })
+}
+
 func TestHostileResponses(t *testing.T) {
 	t.Parallel()
-	const genuine = "192.0.2.1"
+	const genuine, forgedRecord = "192.0.2.1", "victim.example. 60 IN A 203.0.113.66"
 	rr := func(line string) dns.RR {
 		r, err := dns.NewRR(line)
 		if err != nil {
@@ -33,147 +46,111 @@ func TestHostileResponses(t *testing.T) {
 	}
 	cases := []struct {
 		name   string
-		handle func(s *resolvertest.Server) dns.HandlerFunc
+		handle handler
 		want   string // as describe formats it; "" for an error
 		tcp    bool   // whether the resolver must retry over TCP
 	}{
-		{"other IDs before the genuine response", func(s *resolvertest.Server) dns.HandlerFunc {
-			return func(w dns.ResponseWriter, r *dns.Msg) {
-				for i := range 3 {
-					forged := s.Reply(r)
-					forged.Id += uint16(i + 1)
-					forged.Answer = []dns.RR{rr("victim.example. 60 IN A 203.0.113.66")}
-					_ = w.WriteMsg(forged)
-				}
-				_ = w.WriteMsg(s.Reply(r))
+		{"other IDs first", func(s *resolvertest.Server, w dns.ResponseWriter, r *dns.Msg) {
+			for i := range 3 {
+				forged := s.Reply(r)
+				forged.Id += uint16(i + 1)
+				forged.Answer = []dns.RR{rr(forgedRecord)}
+				_ = w.WriteMsg(forged)
 			}
+			_ = w.WriteMsg(s.Reply(r))
 		}, "ok " + genuine, false},
-		{"other questions before the genuine response", func(s *resolvertest.Server) dns.HandlerFunc {
-			return func(w dns.ResponseWriter, r *dns.Msg) {
-				for _, change := range []func(q *dns.Question){
-					func(q *dns.Question) { q.Name = "other.example." },
-					func(q *dns.Question) { q.Qtype = dns.TypeAAAA },
-					func(q *dns.Question) { q.Qclass = dns.ClassCHAOS },
-				} {
-					forged := s.Reply(r)
-					forged.Answer = []dns.RR{rr("victim.example. 60 IN A 203.0.113.66")}
-					change(&forged.Question[0])
-					_ = w.WriteMsg(forged)
-				}
-				query := s.Reply(r)
-				query.Response, query.Answer = false, []dns.RR{rr("victim.example. 60 IN A 203.0.113.66")}
-				_ = w.WriteMsg(query)
-				_ = w.WriteMsg(s.Reply(r))
+		{"other questions first", func(s *resolvertest.Server, w dns.ResponseWriter, r *dns.Msg) {
+			for _, change := range []func(q *dns.Question){
+				func(q *dns.Question) { q.Name = "other.example." },
+				func(q *dns.Question) { q.Qtype = dns.TypeAAAA },
+				func(q *dns.Question) { q.Qclass = dns.ClassCHAOS },
+			} {
+				forged := s.Reply(r)
+				forged.Answer = []dns.RR{rr(forgedRecord)}
+				change(&forged.Question[0])
+				_ = w.WriteMsg(forged)
 			}
+			query := s.Reply(r)
+			query.Response, query.Answer = false, []dns.RR{rr(forgedRecord)}
+			_ = w.WriteMsg(query)
+			_ = w.WriteMsg(s.Reply(r))
 		}, "ok " + genuine, false},
-		{"malformed messages before the genuine response", func(s *resolvertest.Server) dns.HandlerFunc {
-			return func(w dns.ResponseWriter, r *dns.Msg) {
-				packed, _ := s.Reply(r).Pack()
-				_, _ = w.Write([]byte{1})
-				_, _ = w.Write(packed[:11])
-				_, _ = w.Write(packed[:20])
-				_, _ = w.Write(append(packed[:12:12], 0xc0, 0x0c)) // a compression pointer to itself
-				_, _ = w.Write(packed)
-			}
+		{"malformed messages first", func(s *resolvertest.Server, w dns.ResponseWriter, r *dns.Msg) {
+			packed, _ := s.Reply(r).Pack()
+			_, _ = w.Write([]byte{1})
+			_, _ = w.Write(packed[:11])
+			_, _ = w.Write(packed[:20])
+			_, _ = w.Write(append(packed[:12:12], 0xc0, 0x0c)) // a compression pointer to itself
+			_, _ = w.Write(packed)
 		}, "ok " + genuine, false},
-		{"flood of responses with other IDs", func(s *resolvertest.Server) dns.HandlerFunc {
-			return func(w dns.ResponseWriter, r *dns.Msg) {
-				for range 50 {
-					forged := s.Reply(r)
-					forged.Id++
-					_ = w.WriteMsg(forged)
-				}
-				_ = w.WriteMsg(s.Reply(r))
+		{"flood of responses with other IDs", func(s *resolvertest.Server, w dns.ResponseWriter, r *dns.Msg) {
+			for range 50 {
+				forged := s.Reply(r)
+				forged.Id++
+				_ = w.WriteMsg(forged)
 			}
+			_ = w.WriteMsg(s.Reply(r))
 		}, "", false},
-		{"case mismatch over UDP", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, tcp bool) {
-				m.Question[0].Name = "victim.example."
-				if !tcp { // as an off-path attacker would, who does not see the query
-					m.Answer = []dns.RR{rr("victim.example. 60 IN A 203.0.113.66")}
-				}
-			})
-		}, "ok " + genuine, true},
-		{"truncated over UDP", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, tcp bool) {
-				if !tcp {
-					m.Truncated, m.Answer = true, nil
-				}
-			})
-		}, "ok " + genuine, true},
-		{"truncated over TCP too", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, _ bool) { m.Truncated = true })
-		}, "", true},
-		{"larger than 16 KiB over TCP", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, tcp bool) {
-				m.Truncated = !tcp
-				for i := 0; tcp && i < 1100; i++ {
-					m.Answer = append(m.Answer, rr(fmt.Sprintf("victim.example. 60 IN A 198.51.%d.%d", i/250, i%250)))
-				}
-			})
-		}, "", true},
-		{"901 records", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, tcp bool) {
-				m.Truncated = !tcp
-				m.Compress = true
-				for i := 0; tcp && i < 900; i++ {
-					m.Answer = append(m.Answer, rr(fmt.Sprintf("victim.example. 60 IN A 198.51.%d.%d", i/250, i%250)))
-				}
-			})
-		}, "ok " + genuine + " and 31 others of 901", true},
-		{"records of other names", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, _ bool) {
-				m.Answer = append(m.Answer, rr("bank.example. 60 IN A 203.0.113.66"),
-					rr("bank.example. 60 IN CNAME victim.example."))
-			})
+		{"case mismatch over UDP", forge(func(m *dns.Msg, tcp bool) {
+			m.Question[0].Name = "victim.example."
+			if !tcp { // as an off-path attacker would, who does not see the query
+				m.Answer = []dns.RR{rr(forgedRecord)}
+			}
+		}), "ok " + genuine, true},
+		{"truncated over UDP", forge(func(m *dns.Msg, tcp bool) {
+			if !tcp {
+				m.Truncated, m.Answer = true, nil
+			}
+		}), "ok " + genuine, true},
+		{"truncated over TCP too", forge(func(m *dns.Msg, _ bool) { m.Truncated = true }), "", true},
+		{"larger than 16 KiB over TCP", forge(func(m *dns.Msg, tcp bool) {
+			m.Truncated = !tcp
+			for i := 0; tcp && i < 1100; i++ {
+				m.Answer = append(m.Answer, rr(fmt.Sprintf("victim.example. 60 IN A 198.51.%d.%d", i/250, i%250)))
+			}
+		}), "", true},
+		{"901 records", forge(func(m *dns.Msg, tcp bool) {
+			m.Truncated = !tcp
+			m.Compress = true
+			for i := 0; tcp && i < 900; i++ {
+				m.Answer = append(m.Answer, rr(fmt.Sprintf("victim.example. 60 IN A 198.51.%d.%d", i/250, i%250)))
+			}
+		}), "ok " + genuine + " and 31 others of 901", true},
+		{"records of other names", forge(func(m *dns.Msg, _ bool) {
+			m.Answer = append(m.Answer, rr("bank.example. 60 IN A 203.0.113.66"),
+				rr("bank.example. 60 IN CNAME victim.example."))
+		}), "ok " + genuine, false},
+		{"circular CNAME chain", forge(func(m *dns.Msg, _ bool) {
+			m.Answer = []dns.RR{rr("victim.example. 60 IN CNAME b.example."),
+				rr("b.example. 60 IN CNAME victim.example.")}
+		}), "", false},
+		{"long CNAME chain", forge(func(m *dns.Msg, _ bool) {
+			m.Answer = []dns.RR{rr("victim.example. 60 IN CNAME a0.example.")}
+			for i := range 40 {
+				m.Answer = append(m.Answer, rr(fmt.Sprintf("a%d.example. 60 IN CNAME a%d.example.", i, i+1)))
+			}
+		}), "", false},
+		{"REFUSED", respond(dns.RcodeRefused), "", false},
+		{"FORMERR with EDNS only", func(s *resolvertest.Server, w dns.ResponseWriter, r *dns.Msg) {
+			m := s.Reply(r)
+			if r.IsEdns0() != nil {
+				m.Rcode, m.Answer = dns.RcodeFormatError, nil
+			}
+			_ = w.WriteMsg(m)
 		}, "ok " + genuine, false},
-		{"circular CNAME chain", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, _ bool) {
-				m.Answer = []dns.RR{rr("victim.example. 60 IN CNAME b.example."),
-					rr("b.example. 60 IN CNAME victim.example.")}
-			})
-		}, "", false},
-		{"long CNAME chain", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, _ bool) {
-				m.Answer = []dns.RR{rr("victim.example. 60 IN CNAME a0.example.")}
-				for i := range 40 {
-					m.Answer = append(m.Answer, rr(fmt.Sprintf("a%d.example. 60 IN CNAME a%d.example.", i, i+1)))
-				}
-			})
-		}, "", false},
-		{"REFUSED", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeRefused, nil })
-		}, "", false},
-		{"FORMERR with EDNS only", func(s *resolvertest.Server) dns.HandlerFunc {
-			return func(w dns.ResponseWriter, r *dns.Msg) {
-				m := s.Reply(r)
-				if r.IsEdns0() != nil {
-					m.Rcode, m.Answer = dns.RcodeFormatError, nil
-				}
-				_ = w.WriteMsg(m)
-			}
-		}, "ok " + genuine, false},
-		{"FORMERR always", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeFormatError, nil })
-		}, "", false},
-		{"SERVFAIL", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil })
-		}, "servfail", false},
-		{"SERVFAIL with the extended error DNSSEC Bogus", func(s *resolvertest.Server) dns.HandlerFunc {
-			return forge(s, func(m *dns.Msg, _ bool) {
-				m.Rcode, m.Answer = dns.RcodeServerFailure, nil
-				m.SetEdns0(1232, false)
-				m.IsEdns0().Option = append(m.IsEdns0().Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeDNSBogus})
-			})
-		}, "servfail bogus", false},
-		{"A record of one byte", func(*resolvertest.Server) dns.HandlerFunc {
-			return func(w dns.ResponseWriter, r *dns.Msg) {
-				m := new(dns.Msg)
-				m.SetReply(r)
-				m.Answer = []dns.RR{&dns.RFC3597{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA,
-					Class: 1, Ttl: 60}, Rdata: "c0"}}
-				_ = w.WriteMsg(m)
-			}
+		{"FORMERR always", respond(dns.RcodeFormatError), "", false},
+		{"SERVFAIL", respond(dns.RcodeServerFailure), "servfail", false},
+		{"SERVFAIL with the extended error DNSSEC Bogus", forge(func(m *dns.Msg, _ bool) {
+			m.Rcode, m.Answer = dns.RcodeServerFailure, nil
+			m.SetEdns0(1232, false)
+			m.IsEdns0().Option = append(m.IsEdns0().Option, &dns.EDNS0_EDE{InfoCode: dns.ExtendedErrorCodeDNSBogus})
+		}), "servfail bogus", false},
+		{"A record of one byte", func(s *resolvertest.Server, w dns.ResponseWriter, r *dns.Msg) {
+			m := new(dns.Msg)
+			m.SetReply(r)
+			m.Answer = []dns.RR{&dns.RFC3597{Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA,
+				Class: 1, Ttl: 60}, Rdata: "c0"}}
+			_ = w.WriteMsg(m)
 		}, "", true},
 	}
 	for _, tc := range cases {
@@ -182,7 +159,7 @@ func TestHostileResponses(t *testing.T) {
 			server := resolvertest.Start(t, "victim.example. 60 IN A "+genuine)
 			var mu sync.Mutex
 			usedTCP := false
-			h := tc.handle(server)
+			h := tc.handle.on(server)
 			server.Handle("victim.example", func(w dns.ResponseWriter, r *dns.Msg) {
 				mu.Lock()
 				usedTCP = usedTCP || w.RemoteAddr().Network() == "tcp"
@@ -239,9 +216,7 @@ func TestQueriesAreUnpredictable(t *testing.T) {
 		if opt := r.IsEdns0(); opt == nil || opt.UDPSize() != 1232 || !r.AuthenticatedData || !r.RecursionDesired {
 			t.Errorf("the query lacks EDNS with 1232 bytes, AD or RD: %v", r)
 		}
-		m := server.Reply(r)
-		m.Rcode = dns.RcodeRefused
-		_ = w.WriteMsg(m)
+		respond(dns.RcodeRefused)(server, w, r)
 	})
 	c := &clock{now: time.Unix(1e9, 0)}
 	r := newResolver(t, resolver.Config{Now: c.Now, RetryAfter: patient}, server)

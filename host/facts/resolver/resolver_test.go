@@ -187,7 +187,7 @@ func TestStale(t *testing.T) {
 	t.Parallel()
 	server, c := resolvertest.Start(t, "a.example. 60 IN A 192.0.2.1"), &clock{now: time.Unix(1e9, 0)}
 	r := newResolver(t, resolver.Config{Now: c.Now, RetryAfter: patient}, server)
-	fail := forge(server, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeServerFailure, nil })
+	fail := respond(dns.RcodeServerFailure).on(server)
 	wantAnswer := func(when, want string, stale bool) {
 		t.Helper()
 		a := lookUp(t, r, "a.example", resolver.A)
@@ -214,7 +214,7 @@ func TestStale(t *testing.T) {
 	server.Handle("a.example", nil)
 	c.add(time.Minute)
 	wantAnswer("after the second failure", "ok 192.0.2.1", false)
-	server.Handle("a.example", forge(server, func(m *dns.Msg, _ bool) { m.Rcode, m.Answer = dns.RcodeNameError, nil }))
+	server.Handle("a.example", respond(dns.RcodeNameError).on(server))
 	c.add(time.Hour)
 	wantAnswer("when the name is gone", "nxdomain", false)
 	server.Handle("a.example", fail)
@@ -299,9 +299,7 @@ func TestRetry(t *testing.T) {
 	t.Run("the first server fails", func(t *testing.T) {
 		t.Parallel()
 		first, second := resolvertest.Start(t, zone), resolvertest.Start(t, zone)
-		first.Handle("a.example", forge(first, func(m *dns.Msg, _ bool) {
-			m.Rcode, m.Answer = dns.RcodeServerFailure, nil
-		}))
+		first.Handle("a.example", respond(dns.RcodeServerFailure).on(first))
 		r := newResolver(t, resolver.Config{RetryAfter: patient}, first, second)
 		if got := describe(lookUp(t, r, "a.example", resolver.A)); got != "ok 192.0.2.1" {
 			t.Error(got)
