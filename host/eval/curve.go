@@ -53,8 +53,8 @@ func NewCurve(scores []float64, malicious []bool) *Curve {
 const z95 = 1.959963984540054
 
 // AUC returns the area under the ROC curve: the probability that a malicious row scores higher than a benign one, with
-// ties counted as half. The 95% interval is by DeLong, DeLong and Clarke-Pearson (Biometrics 44, 1988), clamped to 0..1.
-// The area is NaN without rows of both labels, and the interval is NaN if a label has a single row.
+// ties counted as half. The 95% interval is by DeLong, DeLong and Clarke-Pearson (Biometrics 44, 1988), clamped to
+// 0..1. The area is NaN without rows of both labels, and the interval is NaN if a label has a single row.
 //
 // The interval assumes independent rows. Rows of one source resemble each other, so the true interval is wider.
 func (c *Curve) AUC() (auc float64, interval Interval) {
@@ -62,8 +62,9 @@ func (c *Curve) AUC() (auc float64, interval Interval) {
 	if n == 0 || m == 0 {
 		return math.NaN(), Interval{Number(math.NaN()), Number(math.NaN())}
 	}
-	// The placement of a malicious row is the share of benign rows below it, that of a benign row the share of malicious
-	// rows above it, with ties counted as half. The mean of either is the AUC, and their variances give its variance.
+	// The placement of a malicious row is the share of benign rows below it, that of a benign row the share of
+	// malicious rows above it, with ties counted as half. The mean of either is the AUC, and their variances give its
+	// variance.
 	var sum, sumMalicious, sumBenign float64
 	each := func(do func(malicious, benign, placed, placedBenign float64)) {
 		above, below := 0.0, n
@@ -125,8 +126,8 @@ func (c *Curve) Points() []Point {
 	return points
 }
 
-// replicates is the number of samples that Bootstrap draws, as is common for percentile intervals (Efron and Tibshirani,
-// An Introduction to the Bootstrap, 1993, section 13.3).
+// replicates is the number of samples that Bootstrap draws, as is common for percentile intervals (Efron and
+// Tibshirani, An Introduction to the Bootstrap, 1993, section 13.3).
 const replicates = 1000
 
 // Bootstrap returns the 95% percentile interval of the recall at each of the given false positive rates. Each sample

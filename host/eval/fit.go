@@ -230,7 +230,8 @@ func rounded(x []float64) []float64 {
 	return out
 }
 
-// falsePositives returns the share of a type's benign rows that are reviewed or blocked, and the share that are blocked.
+// falsePositives returns the share of a type's benign rows that are reviewed or blocked, and the share that are
+// blocked.
 func (s *sample) falsePositives(t entity.Type, x []float64) (review, block float64) {
 	n := 0
 	for i, p := range s.patterns {

@@ -98,8 +98,8 @@ func unlimited(prevalence float64) eval.FitOptions {
 
 func logit(p float64) float64 { return math.Log(p / (1 - p)) }
 
-// TestFitRecovers checks that the fit recovers the weights that the labels were drawn with. Only the bias depends on the
-// prevalence.
+// TestFitRecovers checks that the fit recovers the weights that the labels were drawn with. Only the bias depends on
+// the prevalence.
 func TestFitRecovers(t *testing.T) {
 	t.Parallel()
 	s := newSample()

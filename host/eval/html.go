@@ -67,5 +67,6 @@ func (r *Report) WriteHTML(out io.Writer) error {
 // breakable allows line breaks after the separators of a name, because names of sources are long.
 func breakable(name string) template.HTML {
 	escaped := template.HTMLEscapeString(printable(name))
-	return template.HTML(strings.NewReplacer("_", "_<wbr>", ":", ":<wbr>").Replace(escaped)) //nolint:gosec // escaped above
+	broken := strings.NewReplacer("_", "_<wbr>", ":", ":<wbr>").Replace(escaped)
+	return template.HTML(broken) //nolint:gosec // escaped above
 }

@@ -124,8 +124,8 @@ func newtonStep(hessian [][]float64, gradient []float64, free []int) []float64 {
 	}
 }
 
-// cholesky returns the lower triangle of the decomposition of a, restricted to the rows and columns of, plus ridge on the
-// diagonal. ok is false if the matrix is not positive definite.
+// cholesky returns the lower triangle of the decomposition of a, restricted to the rows and columns of, plus ridge on
+// the diagonal. ok is false if the matrix is not positive definite.
 func cholesky(a [][]float64, of []int, ridge float64) (l [][]float64, ok bool) {
 	l = make([][]float64, len(of))
 	for i := range of {

@@ -136,8 +136,8 @@ func measure(t *testing.T, f *fakeScorer, rows []eval.Row, o eval.Options) *eval
 	return r
 }
 
-// TestMeasure checks figures computed by hand. The domains' fused scores are 2, 2, 17, 83 (log-odds 1.6) and 3 for benign
-// ones, and 100 (5.6), 83, 50 and 2 for malicious ones.
+// TestMeasure checks figures computed by hand. The domains' fused scores are 2, 2, 17, 83 (log-odds 1.6) and 3 for
+// benign ones, and 100 (5.6), 83, 50 and 2 for malicious ones.
 func TestMeasure(t *testing.T) {
 	t.Parallel()
 	f, rows := example()

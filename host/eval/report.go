@@ -169,7 +169,8 @@ type Histogram struct {
 	Malicious [101]int `json:"malicious"`
 }
 
-// Number is a figure that may be undefined. NaN and infinities are null in JSON and a dash in text. JSON has six decimals.
+// Number is a figure that may be undefined. NaN and infinities are null in JSON and a dash in text. JSON has six
+// decimals.
 type Number float64
 
 // Defined reports whether n is finite.

@@ -1,7 +1,7 @@
 // Package eval evaluates a lineup on labelled values, and fits a lineup's weights to them.
 //
-// It neither runs guests nor opens a database. A [Scorer] does that, and everything after it is arithmetic on the layers'
-// scores, so the same scores always give the same report.
+// It neither runs guests nor opens a database. A [Scorer] does that, and everything after it is arithmetic on the
+// layers' scores, so the same scores always give the same report.
 package eval
 
 import (
@@ -44,8 +44,8 @@ const maxLine = 1 << 20
 
 // Read reads JSON lines, plain or gzipped: {"type", "value", "label", "source"?, "category"?, "country"?}. It ignores
 // unknown fields and blank lines. Rows without a type have type defaultType, and are invalid if that is "". Instead of
-// country, a row may have a region: a string, or an object like that of a request. Read returns invalid lines separately
-// in bad; err reports a failure to read the input.
+// country, a row may have a region: a string, or an object like that of a request. Read returns invalid lines
+// separately in bad; err reports a failure to read the input.
 func Read(in io.Reader, defaultType entity.Type) (rows []Row, bad []LineError, err error) {
 	buffered := bufio.NewReader(in)
 	if magic, _ := buffered.Peek(2); bytes.Equal(magic, []byte{0x1f, 0x8b}) { // RFC 1952, section 2.3.1

@@ -82,7 +82,7 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 		for _, o := range d.Layers {
 			i, ok := index[o.Layer]
 			if !ok {
-				return s, fmt.Errorf("scoring %s: layer %s returned a result but is not in the lineup", row.Type, o.Layer)
+				return s, fmt.Errorf("scoring %s: result of layer %s, which is not in the lineup", row.Type, o.Layer)
 			}
 			took := time.Duration(o.Micros) * time.Microsecond
 			s.layers[i] = layerResult{abstained: o.Abstained, failure: o.Failure, score: int16(o.Score),

@@ -171,7 +171,8 @@ func (f *Fit) WriteText(out io.Writer) error {
 		p.line("NOTE  the bias is kept, because the rows lack a type that the lineup scores")
 	}
 	if len(f.Kept) > 0 {
-		p.line("NOTE  these layers keep their weights, because they scored none of the rows: %s", strings.Join(f.Kept, ", "))
+		p.line("NOTE  these layers keep their weights, because they scored none of the rows: %s",
+			strings.Join(f.Kept, ", "))
 	}
 	for _, t := range f.Types {
 		p.line("\n%s: %s rows, %s malicious, weighted as if %s were", strings.ToUpper(string(t.Type)), count(t.N),

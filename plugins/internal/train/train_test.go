@@ -25,9 +25,8 @@ func writeFile(t *testing.T, text string) string {
 	return path
 }
 
-// testDomains returns a domain for each site from SITE0.com to SITE399.com. Odd ones are malicious and the first 200 are
-// of the target. There are five families for each label, and a second domain of the pool for each of the first 40 sites
-// is dropped as a duplicate.
+// testDomains returns the domains site0.com to site399.com. Odd ones are malicious, the first 200 are of the target,
+// and each label has five families. The files contain a duplicate of each of the first 40 sites, which Domains drops.
 func testDomains(t *testing.T) []*Domain {
 	t.Helper()
 	var target, pool strings.Builder

@@ -1,6 +1,6 @@
 // Command banks prints the known bank codes that the iban layer embeds. It reads the codes from the folder
-// bank_registry of a checkout of schwifty (github.com/mdomke/schwifty, MIT licence), a collection of the lists published
-// by central banks and payment associations:
+// bank_registry of a checkout of schwifty (github.com/mdomke/schwifty, MIT licence), a collection of the lists
+// published by central banks and payment associations:
 //
 //	go run ./plugins/internal/train/banks ../schwifty/schwifty/bank_registry > plugins/iban/banks.txt
 //

@@ -8,31 +8,32 @@ import (
 	"assay/plugins/email/spelling"
 )
 
-// learned is what training gives the layer.
+// learned is the layer's learned data.
 type learned struct {
 	weights  spelling.Weights
-	families string // sorted, each followed by a line end
+	families string // sorted, one per line
 }
 
+// files returns the contents of the layer's files by name.
 func (l learned) files() map[string]string {
 	return map[string]string{"weights.txt": string(l.weights), "families.txt": l.families}
 }
 
 func learnAll(rows []example) learned { return learned{learn(rows), families(rows)} }
 
-// How the model learns: logistic regression by AdaGrad (Duchi, Hazan and Singer, 2011).
+// Hyperparameters of a logistic regression by AdaGrad (Duchi, Hazan and Singer, 2011).
 const (
-	rounds = 3
-	rate   = 0.05
-	decay  = 2e-5 // of each weight, at each example that has it
-	calm   = 1    // what keeps the first steps of a weight short
+	epochs  = 3
+	rate    = 0.05
+	decay   = 2e-5 // L2 regularisation
+	epsilon = 1    // added to the sum of squared gradients, to limit the first steps
 )
 
-// learn fits one weight a slot and gives them in the form that spelling reads. Products are rounded before they are
-// added (Go specification, floating-point operators), so that every machine gives the same bytes.
+// learn fits one weight per slot. The explicit conversions round every product (Go specification, floating-point
+// operators), so that machines with fused multiply-add learn the same bits.
 func learn(rows []example) spelling.Weights {
-	weights, seen := make([]float64, spelling.Slots), make([]float64, spelling.Slots)
-	for range rounds {
+	weights, squares := make([]float64, spelling.Slots), make([]float64, spelling.Slots)
+	for range epochs {
 		for i := range rows {
 			e := &rows[i]
 			if e.weight == 0 {
@@ -42,36 +43,36 @@ func learn(rows []example) spelling.Weights {
 			for _, f := range e.features {
 				sum += weights[f.Slot]
 			}
-			miss := 1 / (1 + math.Exp(-sum))
+			residual := 1 / (1 + math.Exp(-sum))
 			if e.bad {
-				miss--
+				residual--
 			}
-			miss *= e.weight
+			residual *= e.weight
 			for _, f := range e.features {
-				g := miss + float64(decay*weights[f.Slot])
-				seen[f.Slot] += float64(g * g)
-				weights[f.Slot] -= float64(rate*g) / math.Sqrt(seen[f.Slot]+calm)
+				g := residual + float64(decay*weights[f.Slot])
+				squares[f.Slot] += float64(g * g)
+				weights[f.Slot] -= float64(rate*g) / math.Sqrt(squares[f.Slot]+epsilon)
 			}
 		}
 	}
 	return spelling.Encode(weights)
 }
 
-// families lists the sites that hold several throw-away hosts, and no other labelled mail host.
+// families lists the sites with several disposable mail hosts and no other labelled mail host.
 func families(rows []example) string {
 	hosts := map[string]int{}
-	honest := map[string]bool{}
+	legitimate := map[string]bool{}
 	for i := range rows {
 		switch e := &rows[i]; {
 		case e.mail && e.category == disposable:
 			hosts[e.site]++
 		case e.mail:
-			honest[e.site] = true
+			legitimate[e.site] = true
 		}
 	}
 	var list []string
 	for site, n := range hosts {
-		if n > 1 && !honest[site] {
+		if n > 1 && !legitimate[site] {
 			list = append(list, site+"\n")
 		}
 	}

@@ -1,11 +1,11 @@
-// Command train learns what the email layer knows of throw-away mail domains from the labelled lines of a folder,
-// train_emails.jsonl, train_domains.jsonl and train_domains_pool.jsonl.gz: how they are spelt (weights.txt), and which
-// sites hold many of them (families.txt). The same lines give the same bytes:
+// Command email learns the email layer's data on disposable mail domains: the weights of their spelling (weights.txt),
+// and the sites with several of them (families.txt). It reads labelled rows from train_emails.jsonl,
+// train_domains.jsonl and train_domains_pool.jsonl.gz in a folder. The same rows give the same bytes:
 //
 //	go run ./plugins/internal/train/email -out plugins/email FOLDER
 //
-// Without -out it measures instead, which takes some minutes: every labelled address is scored by the layers of the
-// built-in lineup, email and lexical trained without its site, and again without its source.
+// Without -out it evaluates the default lineup instead, which takes some minutes. It scores each labelled address with
+// the layers email and lexical trained without the address's site, and again without its source.
 //
 //	go run ./plugins/internal/train/email FOLDER
 package main
@@ -18,26 +18,23 @@ import (
 	"os"
 	"path/filepath"
 
+	"assay/plugins/internal/train"
 	"assay/registry"
 )
 
-func main() {
-	if err := run(os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "train:", err)
-		os.Exit(1)
-	}
-}
+func main() { train.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 
-func run(args []string, out, progress io.Writer) error {
+func run(args []string, stdout, stderr io.Writer) error {
 	flags := flag.NewFlagSet("train", flag.ContinueOnError)
-	flags.SetOutput(progress)
-	folder := flags.String("out", "", "`folder` to write weights.txt and families.txt to; without it nothing is written, and the layers are measured")
-	document := flags.String("lineup", "", "measure with the weights of this `file` instead of the built-in lineup's")
+	flags.SetOutput(stderr)
+	folder := flags.String("out", "",
+		"`folder` for weights.txt and families.txt; without it, evaluate the layers and write nothing")
+	document := flags.String("lineup", "", "evaluate the lineup in this `file` instead of the default lineup")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if flags.NArg() != 1 {
-		return errors.New("give one folder: the one that holds train_emails.jsonl")
+		return errors.New("want one argument: the folder that contains train_emails.jsonl")
 	}
 	rows, err := readAll(flags.Arg(0))
 	if err != nil {
@@ -56,14 +53,14 @@ func run(args []string, out, progress io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("reading lineup: %w", err)
 	}
-	return measure(flags.Arg(0), rows, lineup, out, progress)
+	return evaluate(flags.Arg(0), rows, lineup, stdout, stderr)
 }
 
-// write replaces the layer's files in folder.
+// write writes the layer's files to folder.
 func write(folder string, l learned) error {
 	for name, text := range l.files() {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-			return fmt.Errorf("writing what was learned: %w", err)
+			return fmt.Errorf("writing learned data: %w", err)
 		}
 	}
 	return nil

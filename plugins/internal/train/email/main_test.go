@@ -13,15 +13,17 @@ import (
 	"assay/plugins/email/spelling"
 )
 
-// folder writes labelled lines in which bad mail domains are spelt with "zz" and honest ones are not.
-func folder(t *testing.T, reversed bool) string {
+// writeRows writes files of labelled rows to a new folder and returns it. Bad mail domains contain "zz". reversed
+// reverses the order of the addresses.
+func writeRows(t *testing.T, reversed bool) string {
 	t.Helper()
 	var mails, sites []string
 	for i := range 60 {
 		mails = append(mails,
 			fmt.Sprintf(`{"type":"email","value":"jane@zz%dbox.com","label":1,"source":"a","category":"disposable"}`,
 				i),
-			fmt.Sprintf(`{"type":"email","value":"Jane@School%d.ORG","label":0,"source":"b","category":"business_domain"}`, i))
+			fmt.Sprintf(
+				`{"type":"email","value":"Jane@School%d.ORG","label":0,"source":"b","category":"business_domain"}`, i))
 		sites = append(sites, fmt.Sprintf(
 			`{"type":"domain","value":"www.library%d.org","label":0,"source":"c","category":"x"}`, i))
 	}
@@ -57,8 +59,8 @@ func folder(t *testing.T, reversed bool) string {
 	return dir
 }
 
-// learnt trains on a folder and returns the files that were written, by name.
-func learnt(t *testing.T, from string) map[string]string {
+// trainOn trains on a folder and returns the contents of the written files by name.
+func trainOn(t *testing.T, from string) map[string]string {
 	t.Helper()
 	to := t.TempDir()
 	if err := run([]string{"-out", to, from}, io.Discard, io.Discard); err != nil {
@@ -77,9 +79,9 @@ func learnt(t *testing.T, from string) map[string]string {
 
 func TestLearns(t *testing.T) {
 	t.Parallel()
-	first := learnt(t, folder(t, false))
-	if !maps.Equal(first, learnt(t, folder(t, true))) {
-		t.Error("what is learned depends on the order of the lines")
+	first := trainOn(t, writeRows(t, false))
+	if !maps.Equal(first, trainOn(t, writeRows(t, true))) {
+		t.Error("the learned data depends on the order of the rows")
 	}
 	w := spelling.Weights(first["weights.txt"])
 	bad, good := spelling.Domain{Label: "zz99box", Suffix: "com"}, spelling.Domain{Label: "school99", Suffix: "org"}
@@ -91,8 +93,8 @@ func TestLearns(t *testing.T) {
 	}
 }
 
-// TestReportedSitesTeachNothing holds the layer to what the lexical layer does not know.
-func TestReportedSitesTeachNothing(t *testing.T) {
+// Reported sites have weight 0, because the lexical layer knows them.
+func TestReportedSitesAreIgnored(t *testing.T) {
 	t.Parallel()
 	for name, l := range map[string]line{
 		"reported site": {Type: "domain", Value: "zz.shop", Label: 1, Source: "e"},
@@ -105,10 +107,10 @@ func TestReportedSitesTeachNothing(t *testing.T) {
 	}
 }
 
-// TestSitesTeachNoHosts holds sites to teaching names alone: what stands left of them is no mail host.
-func TestSitesTeachNoHosts(t *testing.T) {
+// Sites contribute their names only, because their hosts are not mail hosts.
+func TestSitesContributeNames(t *testing.T) {
 	t.Parallel()
-	rows, err := readAll(folder(t, false))
+	rows, err := readAll(writeRows(t, false))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,22 +120,22 @@ func TestSitesTeachNoHosts(t *testing.T) {
 		}
 		want := spelling.Domain{Label: strings.TrimSuffix(e.domain, ".org"), Suffix: "org"}
 		if strings.HasPrefix(e.domain, "www.") || len(e.features) != len(want.Features(nil)) {
-			t.Fatalf("%s is read with its host", e.domain)
+			t.Fatalf("%s includes its host", e.domain)
 		}
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestRunRejects(t *testing.T) {
 	t.Parallel()
-	broken := folder(t, false)
+	broken := writeRows(t, false)
 	if err := os.WriteFile(filepath.Join(broken, "train_domains.jsonl"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]string{
 		"no folder": nil, "two folders": {"x", "y"}, "missing": {t.TempDir()}, "broken": {broken},
-		"unknown flag":  {"-x"},
-		"no such place": {"-out", filepath.Join(broken, "nowhere"), folder(t, false)},
-		"no lineup":     {"-lineup", filepath.Join(broken, "none.json"), folder(t, false)},
+		"unknown flag":          {"-x"},
+		"missing output folder": {"-out", filepath.Join(broken, "nowhere"), writeRows(t, false)},
+		"missing lineup":        {"-lineup", filepath.Join(broken, "none.json"), writeRows(t, false)},
 	} {
 		if err := run(args, io.Discard, io.Discard); err == nil {
 			t.Errorf("%s: no error", name)

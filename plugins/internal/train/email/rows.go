@@ -17,17 +17,17 @@ import (
 	"assay/plugins/email/spelling"
 )
 
-// The labelled files, by what they hold.
+// The files of labelled rows.
 const (
 	addressFile = "train_emails.jsonl"
 	targetFile  = "train_domains.jsonl"
 	poolFile    = "train_domains_pool.jsonl.gz"
 )
 
-// disposable is the category of addresses at throw-away services.
+// disposable is the category of addresses at disposable mail services.
 const disposable = "disposable"
 
-// line is a labelled line as its file gives it.
+// line is a line of a file of labelled rows.
 type line struct {
 	Type     string `json:"type"`
 	Value    string `json:"value"`
@@ -36,13 +36,14 @@ type line struct {
 	Category string `json:"category"`
 }
 
-// host returns the domain that a line is about.
+// host returns the domain of the labelled address or domain, in lower case.
 func (l *line) host() string { return strings.ToLower(l.Value[strings.LastIndexByte(l.Value, '@')+1:]) }
 
-// list names the list that a line was taken from; an address made up at a domain of a list has a prefix.
+// list returns the name of the list that the line comes from. The source of an address constructed from a listed domain
+// has a prefix.
 func (l *line) list() string { return l.Source[strings.IndexByte(l.Source, ':')+1:] }
 
-// siteOf returns the registrable domain of host, or host itself where it has none.
+// siteOf returns the registrable domain of host, or host itself if it has none.
 func siteOf(host string) string {
 	if site, err := publicsuffix.EffectiveTLDPlusOne(host); err == nil {
 		return site
@@ -50,14 +51,14 @@ func siteOf(host string) string {
 	return host
 }
 
-// example is one labelled mail domain.
+// example is a labelled domain to train on.
 type example struct {
-	key      uint64 // of the registrable domain: orders examples and parts them into folds
+	key      uint64 // hash of the registrable domain, the order of training
 	domain   string
 	site     string
 	bad      bool
-	mail     bool    // from a labelled address, not from a labelled site
-	weight   float64 // in learning; 0 counts for nothing
+	mail     bool    // whether the label is that of an address, not of a site
+	weight   float64 // in training; examples with weight 0 are ignored
 	list     string
 	category string
 	features []spelling.Feature
@@ -79,7 +80,7 @@ func readAll(folder string) ([]example, error) {
 	return distinct(rows), nil
 }
 
-// eachLine calls do for every line of a file of JSON lines, gzipped when its name ends in .gz. raw is do's until it
+// eachLine calls do for every line of a file of JSON lines, gzipped if its name ends in .gz. raw is valid until do
 // returns.
 func eachLine(path string, do func(l *line, raw []byte) error) error {
 	file, err := os.Open(path)
@@ -110,9 +111,11 @@ func eachLine(path string, do func(l *line, raw []byte) error) error {
 	return nil
 }
 
+// exampleOf returns the example for a line. ok is false if the layer has rules for its category, or cannot split its
+// host.
 func exampleOf(l *line) (e example, ok bool) {
 	if l.Category == "typo_provider" || l.Category == "freemail_person" {
-		return e, false // told by rules
+		return e, false
 	}
 	host, mail := l.host(), l.Type == "email"
 	suffix, _ := publicsuffix.PublicSuffix(host)
@@ -121,7 +124,7 @@ func exampleOf(l *line) (e example, ok bool) {
 		return e, false
 	}
 	if !mail {
-		d.Left, host = "", d.Label+"."+d.Suffix // a site's host tells nothing of where mail is received
+		d.Left, host = "", d.Label+"."+d.Suffix // only the site's name is relevant to mail
 	}
 	site := d.Label + "." + d.Suffix
 	e = example{
@@ -133,9 +136,9 @@ func exampleOf(l *line) (e example, ok bool) {
 	return e, true
 }
 
-// weightOf says how much an example counts. Throw-away domains are told from honest ones; reported sites count nothing,
-// for what is common to both the lexical layer knows already, and it would be counted twice. Sites are no mail domains:
-// they are many, and stand in for what honest addresses are missing.
+// weightOf returns the training weight of an example. The layer learns disposable domains only. Other reported domains
+// have weight 0, because the lexical layer knows them and the evidence would count twice. Benign sites have a low
+// weight: they are not mail domains, but complement the few legitimate addresses.
 func weightOf(e *example) float64 {
 	switch {
 	case e.bad && e.category != disposable:
@@ -146,7 +149,7 @@ func weightOf(e *example) float64 {
 	return 0.02
 }
 
-// mix hashes a registrable domain: FNV-1a, finished so that near names land far apart.
+// mix returns an FNV-1a hash of s with its bits mixed further, so that similar names have unrelated hashes.
 func mix(s string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(s) {
@@ -157,8 +160,8 @@ func mix(s string) uint64 {
 	return h ^ h>>33
 }
 
-// distinct orders rows by their key, so that training depends on no file's order, and keeps one row of each mail
-// domain.
+// distinct sorts rows by key, so that training doesn't depend on the order of the files, and keeps one row per domain
+// and label.
 func distinct(rows []example) []example {
 	slices.SortStableFunc(rows, func(a, b example) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.domain, b.domain), cmp.Compare(ones(a.bad), ones(b.bad)),
@@ -167,6 +170,7 @@ func distinct(rows []example) []example {
 	return slices.CompactFunc(rows, func(a, b example) bool { return a.domain == b.domain && a.bad == b.bad })
 }
 
+// ones returns 1 if is, and else 0.
 func ones(is bool) int {
 	if is {
 		return 1

@@ -11,9 +11,10 @@ import (
 )
 
 // hostLabels are labels that legitimate owners put in front of their domains.
-var hostLabels = strings.Fields(`mail blog shop docs m app en news api support login my static cdn dev forum de help store
-	webmail accounts auth secure portal status admin img media www2 fr es it old beta test ftp smtp mx wiki git jobs careers
-	events community email go get web online info data cloud vpn remote calendar drive id pay account sso assets download`)
+var hostLabels = strings.Fields(`mail blog shop docs m app en news api support login my static cdn dev forum de help
+	store webmail accounts auth secure portal status admin img media www2 fr es it old beta test ftp smtp mx wiki git
+	jobs careers events community email go get web online info data cloud vpn remote calendar drive id pay account sso
+	assets download`)
 
 // hostLabelEvery is the number of good pool rows for each one that addHostLabels copies.
 const hostLabelEvery = 12
@@ -89,8 +90,8 @@ func brandWords(name string) []string {
 	return slices.DeleteFunc(words, func(w string) bool { return len(w) < minBrandLength || len(w) > maxBrandLength })
 }
 
-// Lists of good sites rarely contain sites on shared hosts, and reports contain many. Without synthetic good rows, every
-// site under vercel.app or weebly.com would be suspicious because of its host.
+// Lists of good sites rarely contain sites on shared hosts, and reports contain many. Without synthetic good rows,
+// every site under vercel.app or weebly.com would be suspicious because of its host.
 const (
 	goodHostShare = 0.5 // minimum weight of the good rows on a shared host, relative to the bad ones
 	maxHostRows   = 400 // synthetic rows per shared host

@@ -15,8 +15,8 @@ const (
 	perUnit = 11 // points per unit of log-odds
 )
 
-// evaluate prints the quality of held-out rows' scores. It returns the scale and offset that convert a sum of weights to
-// points.
+// evaluate prints the quality of held-out rows' scores. It returns the scale and offset that convert a sum of weights
+// to points.
 func evaluate(out io.Writer, rows []row, options train.Options, progress train.Progress) (scale, offset float64) {
 	domains := domainsOf(rows)
 	train.WriteHeader(out)

@@ -84,8 +84,8 @@ func usage(rows []row, indices []int32) []float32 {
 	return used
 }
 
-// quantise maps each weight to the nearest of a few levels, which Lloyd's algorithm fits to a histogram of the weights by
-// use. The first level is 0, the level of unused slots.
+// quantise maps each weight to the nearest of a few levels, which Lloyd's algorithm fits to a histogram of the weights
+// by use. The first level is 0, the level of unused slots.
 func quantise(weights, used []float32) (levels [ngram.Levels]float32, at []byte) {
 	const bins, reach = 8192, 4.0 // the bins cover -reach to reach, and clamp weights beyond
 	var mass, moment [bins]float64

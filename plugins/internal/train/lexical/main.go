@@ -1,4 +1,5 @@
-// Command lexical learns the weights of the lexical layer from labelled domains, and evaluates them on held-out domains.
+// Command lexical learns the weights of the lexical layer from labelled domains, and evaluates them on held-out
+// domains.
 //
 //	go run ./plugins/internal/train/lexical -target rows.jsonl -pool more.jsonl.gz -out plugins/lexical
 //
