@@ -96,7 +96,7 @@ func (s *Sandbox) open(
 	if err != nil {
 		return nil, err
 	}
-	if err := vet(&metered.Summary); err != nil {
+	if err := vet(metered); err != nil {
 		return nil, err
 	}
 	engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().

@@ -61,7 +61,7 @@ const maxImportErrors = 10
 
 // vet verifies that a module implements the layer interface. The error lists all defects: imports that are not
 // offered, and exports that are missing or of the wrong type.
-func vet(m *meter.Summary) error {
+func vet(m *meter.Module) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	for _, f := range m.Imports {
@@ -84,12 +84,12 @@ func vet(m *meter.Summary) error {
 	if e, ok := exports[exportMemory]; !ok || e.Kind != meter.MemoryKind {
 		bad("the module does not export a memory named %q", exportMemory)
 	}
-	if e, ok := exports[exportScore]; !ok || e.Kind != meter.Function {
+	if e, ok := exports[exportScore]; !ok || e.Kind != meter.FunctionKind {
 		bad("the module does not export the function %q", exportScore)
 	} else if want := signature(nil, i32); !want.Equal(e.Signature) {
 		bad("the module exports %q as %s instead of %s", exportScore, e.Signature, want)
 	}
-	if e, ok := exports[exportInit]; ok && (e.Kind != meter.Function || !signature(nil).Equal(e.Signature)) {
+	if e, ok := exports[exportInit]; ok && (e.Kind != meter.FunctionKind || !signature(nil).Equal(e.Signature)) {
 		bad("the module exports %q as %s %s instead of a function %s", exportInit, e.Kind, e.Signature, signature(nil))
 	}
 	return errors.Join(errs...)

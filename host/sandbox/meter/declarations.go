@@ -2,10 +2,11 @@ package meter
 
 import "strconv"
 
-// This file holds the sections that declare: types, imports, functions, tables, memories and globals.
+// This file parses the sections with declarations: types, imports, functions, tables, memories and globals.
 
+// typeSection parses the type section (section 5.5.4).
 func (p *parser) typeSection(r *reader) {
-	n := p.vector(r, "types", p.limits.Types, 3, 2)
+	n := p.vectorCount(r, "types", p.limits.Types, 3, 2)
 	p.types = make([]Signature, 0, n)
 	for i := 0; i < n && r.err == nil; i++ {
 		at := r.pos
@@ -22,10 +23,11 @@ func (p *parser) typeSection(r *reader) {
 		p.types = append(p.types, s)
 	}
 	p.copyTo(r.data, r.pos)
-	p.append(0x60, 0, 0)                                  // of refill
-	p.append(0x60, 3, byte(I32), byte(I32), byte(I32), 0) // of helpers
+	p.append(0x60, 0, 0)                                  // type of refill
+	p.append(0x60, 3, byte(I32), byte(I32), byte(I32), 0) // type of the helpers
 }
 
+// valueTypes parses a result type (section 5.3.5). The limit of its length is reduced by before.
 func (p *parser) valueTypes(r *reader, what string, before int) []ValueType {
 	n := r.count(what, p.limits.ParamsAndResults-before, 1)
 	if n == 0 {
@@ -38,15 +40,12 @@ func (p *parser) valueTypes(r *reader, what string, before int) []ValueType {
 	return list
 }
 
-// append writes bytes of our own, when rewriting.
-func (p *parser) append(b ...byte) {
-	if p.rewrite {
-		p.body = append(p.body, b...)
-	}
-}
+// append writes bytes to the current section.
+func (p *parser) append(b ...byte) { p.section = append(p.section, b...) }
 
+// importSection parses the import section (section 5.5.5).
 func (p *parser) importSection(r *reader) {
-	n := p.vector(r, "imports", p.limits.Imports, 4, 1)
+	n := p.vectorCount(r, "imports", p.limits.Imports, 4, 1)
 	for i := 0; i < n && r.err == nil; i++ {
 		at := r.pos
 		module, name := string(r.name(p.limits.NameBytes)), string(r.name(p.limits.NameBytes))
@@ -71,31 +70,30 @@ func (p *parser) importSection(r *reader) {
 			return
 		}
 		p.functions = append(p.functions, t)
-		p.sum.Imports = append(p.sum.Imports, Import{module, name, p.types[t]})
+		p.module.Imports = append(p.module.Imports, Import{module, name, p.types[t]})
 	}
 	p.copyTo(r.data, r.pos)
-	if p.rewrite {
-		p.body = appendName(p.body, ImportModule)
-		p.body = appendName(p.body, ImportName)
-		p.body = appendU32(append(p.body, 0), uint32(len(p.types)))
-	}
+	p.section = appendName(p.section, ImportModule)
+	p.section = appendName(p.section, ImportName)
+	p.section = appendU32(append(p.section, byte(FunctionKind)), uint32(len(p.types)))
 }
 
+// functionSection parses the function section (section 5.5.6).
 func (p *parser) functionSection(r *reader) {
-	n := p.vector(r, "functions", p.limits.Functions, 1, 0)
-	p.sum.Functions = n
+	n := p.vectorCount(r, "functions", p.limits.Functions, 1, 0)
 	for i := 0; i < n && r.err == nil; i++ {
 		p.functions = append(p.functions, r.index("type", len(p.types)))
 	}
 }
 
 const (
-	pages    = "pages"
-	maxPages = 65_536 // 4 GiB
+	unitPages = "pages"
+	maxPages  = 65_536 // 4 GiB (section 3.2.5)
 )
 
-// bounds reads limits (core specification 5.3.7) and writes them with the maximum held to most.
-func (p *parser) bounds(r *reader, unit string, most uint32) (least, top uint32, given bool) {
+// sizeLimits parses the limits of a table or memory (section 5.3.7), and writes them with a maximum of at most allowed.
+// hasMax reports whether the module declares a maximum.
+func (p *parser) sizeLimits(r *reader, unit string, allowed uint32) (minSize, maxSize uint32, hasMax bool) {
 	at := r.pos
 	flag := r.byte()
 	switch {
@@ -108,58 +106,60 @@ func (p *parser) bounds(r *reader, unit string, most uint32) (least, top uint32,
 		r.failAt(at, "unknown limits flag %#x", flag)
 	}
 	minAt := r.pos
-	least, top = r.u32(), most
-	if least > most {
-		r.failAt(minAt, "minimum of %d %s, over the limit of %d", least, unit, most)
+	minSize, maxSize = r.u32(), allowed
+	if minSize > allowed {
+		r.failAt(minAt, "minimum of %d %s, over the limit of %d", minSize, unit, allowed)
 	}
 	if flag == 1 {
 		maxAt := r.pos
-		given = true
-		if top = r.u32(); top < least {
-			r.failAt(maxAt, "maximum of %d %s is below the minimum of %d", top, unit, least)
+		hasMax = true
+		if maxSize = r.u32(); maxSize < minSize {
+			r.failAt(maxAt, "maximum of %d %s is below the minimum of %d", maxSize, unit, minSize)
 		}
-		if unit == pages && top > maxPages {
-			r.failAt(maxAt, "maximum of %d pages, more than 32-bit addresses reach", top)
+		if unit == unitPages && maxSize > maxPages {
+			r.failAt(maxAt, "maximum of %d pages, more than 32-bit addresses reach", maxSize)
 		}
 	}
-	top = min(top, most)
-	if p.rewrite && r.err == nil {
+	maxSize = min(maxSize, allowed)
+	if r.err == nil {
 		p.copyTo(r.data, at)
-		p.body = appendU32(appendU32(append(p.body, 1), least), top)
-		p.from = r.pos
+		p.section = appendU32(appendU32(append(p.section, 1), minSize), maxSize)
+		p.copied = r.pos
 	}
-	return least, top, given
+	return minSize, maxSize, hasMax
 }
 
+// tableSection parses the table section (section 5.5.7).
 func (p *parser) tableSection(r *reader) {
-	n := p.vector(r, "tables", p.limits.Tables, 3, 0)
+	n := p.vectorCount(r, "tables", p.limits.Tables, 3, 0)
 	for i := 0; i < n && r.err == nil; i++ {
 		if !r.eof() && r.data[r.pos] == 0x40 {
 			r.failAt(r.pos, "table with an initial value: typed references are not accepted")
 			return
 		}
-		t := Table{Type: p.referenceType(r)}
-		var bounded bool
-		t.Min, t.Max, bounded = p.bounds(r, "entries", p.limits.TableEntries)
-		p.sum.Tables = append(p.sum.Tables, t)
-		p.tables = append(p.tables, tableState{unbounded: !bounded})
+		p.referenceType(r)
+		_, _, hasMax := p.sizeLimits(r, "entries", p.limits.TableEntries)
+		p.tableHasMax = append(p.tableHasMax, hasMax)
 	}
 }
 
+// memorySection parses the memory section (section 5.5.8).
 func (p *parser) memorySection(r *reader) {
 	at := r.pos
-	n := p.vector(r, "memories", r.left(), 2, 0)
+	n := p.vectorCount(r, "memories", r.left(), 2, 0)
 	if n > 1 {
 		r.failAt(at, "%d memories: more than one is not accepted", n)
 	}
 	if n == 1 && r.err == nil {
-		p.sum.HasMemory = true
-		p.sum.MemoryMin, p.sum.MemoryMax, _ = p.bounds(r, pages, min(p.limits.MemoryPages, maxPages))
+		p.hasMemory = true
+		p.module.MemoryMin, p.module.MemoryMax, _ = p.sizeLimits(r, unitPages, min(p.limits.MemoryPages, maxPages))
 	}
 }
 
+// globalSection parses the global section (section 5.5.9), exports each mutable global that a host can set, and adds
+// the fuel.
 func (p *parser) globalSection(r *reader) {
-	n := p.vector(r, "globals", p.limits.Globals, 4, 1)
+	n := p.vectorCount(r, "globals", p.limits.Globals, 4, 1)
 	for i := 0; i < n && r.err == nil; i++ {
 		t := p.valueType(r)
 		at := r.pos
@@ -167,17 +167,17 @@ func (p *parser) globalSection(r *reader) {
 		if r.err == nil && mutable > 1 {
 			r.failAt(at, "mutability %d is neither 0 nor 1", mutable)
 		}
-		p.constant(r)
+		p.constantExpression(r)
 		p.globals++
 		switch {
 		case mutable == 0:
-		case t == V128: // no engine interface sets all of its 128 bits
-			p.unrestored("mutable v128 global")
+		case t == V128: // wazero cannot set all of its 128 bits
+			p.addUnrestored("mutable v128 global")
 		default:
-			p.restorable = append(p.restorable, Global{globalPrefix + strconv.Itoa(i), t})
-			p.restorableAt = append(p.restorableAt, uint32(i))
+			p.module.Globals = append(p.module.Globals, Global{globalPrefix + strconv.Itoa(i), t})
+			p.globalIndices = append(p.globalIndices, uint32(i))
 		}
 	}
 	p.copyTo(r.data, r.pos)
-	p.append(byte(I64), 1, 0x42, 0, 0x0b)
+	p.append(byte(I64), 1, opI64Const, 0, opEnd)
 }

@@ -5,14 +5,15 @@ import (
 	"strings"
 )
 
-// This file holds the sections that refer to what was declared: exports, the start function, elements, code and data.
+// This file parses the sections that refer to declarations: exports, start function, element and data segments, code.
 
+// exportSection parses the export section (section 5.5.10). Export names must be unique (section 3.4.10).
 func (p *parser) exportSection(r *reader) {
-	added := 1 + len(p.restorable)
-	if p.starts {
+	added := 1 + len(p.module.Globals)
+	if p.hasStart {
 		added++
 	}
-	n := p.vector(r, "exports", p.limits.Exports, 3, added)
+	n := p.vectorCount(r, "exports", p.limits.Exports, 3, added)
 	seen := make(map[string]struct{}, n)
 	for i := 0; i < n && r.err == nil; i++ {
 		at := r.pos
@@ -29,12 +30,12 @@ func (p *parser) exportSection(r *reader) {
 		switch {
 		case r.err != nil:
 			return
-		case e.Kind == Function:
+		case e.Kind == FunctionKind:
 			if x := p.functionIndex(r); r.err == nil {
 				e.Signature = p.types[p.functions[x]]
 			}
 		case e.Kind == TableKind:
-			r.index("table", len(p.tables))
+			r.index("table", len(p.tableHasMax))
 		case e.Kind == MemoryKind:
 			r.index("memory", p.memories())
 		case e.Kind == GlobalKind:
@@ -44,26 +45,23 @@ func (p *parser) exportSection(r *reader) {
 		default:
 			r.failAt(at, "unknown export kind %d", byte(e.Kind))
 		}
-		p.sum.Exports = append(p.sum.Exports, e)
+		p.module.Exports = append(p.module.Exports, e)
 	}
 	p.copyTo(r.data, r.pos)
-	if !p.rewrite {
-		return
+	if p.hasStart {
+		p.section = appendName(p.section, StartExport)
+		p.section = appendU32(append(p.section, byte(FunctionKind)), p.shifted(p.start))
 	}
-	if p.starts {
-		p.body = appendName(p.body, StartExport)
-		p.body = appendU32(append(p.body, byte(Function)), p.shifted(p.start))
-	}
-	p.body = appendName(p.body, FuelExport)
-	p.body = appendU32(append(p.body, byte(GlobalKind)), uint32(p.globals))
-	for i, g := range p.restorable {
-		p.body = appendName(p.body, g.Name)
-		p.body = appendU32(append(p.body, byte(GlobalKind)), p.restorableAt[i])
+	p.section = appendName(p.section, FuelExport)
+	p.section = appendU32(append(p.section, byte(GlobalKind)), uint32(p.globals))
+	for i, g := range p.module.Globals {
+		p.section = appendName(p.section, g.Name)
+		p.section = appendU32(append(p.section, byte(GlobalKind)), p.globalIndices[i])
 	}
 }
 
-// startSection vets the start function, which is exported rather than started. Its type is the engine's to check no
-// more.
+// startSection parses the start section (section 5.5.11). An export replaces it, so the engine does not check the
+// function's type (section 3.4.7).
 func (p *parser) startSection(r *reader) {
 	at := r.pos
 	x := r.index("function", len(p.functions))
@@ -73,19 +71,19 @@ func (p *parser) startSection(r *reader) {
 	if t := p.types[p.functions[x]]; !t.Equal(Signature{}) {
 		r.failAt(at, "start function of type %s", t)
 	}
-	p.sum.HasStart = true
 }
 
+// memories returns the number of memories.
 func (p *parser) memories() int {
-	if p.sum.HasMemory {
+	if p.hasMemory {
 		return 1
 	}
 	return 0
 }
 
-// constant reads a constant expression: exactly one instruction and end (core specification 3.3.10, without the
-// extended constant expressions of later versions).
-func (p *parser) constant(r *reader) {
+// constantExpression parses a constant expression: exactly one instruction and end (sections 3.3.10 and 5.4.9). Later
+// versions of the specification have extended constant expressions with more instructions.
+func (p *parser) constantExpression(r *reader) {
 	at := r.pos
 	switch op := r.byte(); {
 	case r.err != nil:
@@ -119,11 +117,11 @@ func (p *parser) constant(r *reader) {
 	}
 }
 
-// elementSection reads all eight forms of core specification 5.5.12: bit 0 passive or declarative, bit 1 an explicit
-// table or declarative, bit 2 expressions rather than indices.
+// elementSection parses the element section with all eight forms of segments (section 5.5.12). Bit 0 of the form means
+// passive or declarative, bit 1 an explicit table or declarative, and bit 2 expressions instead of indices.
 func (p *parser) elementSection(r *reader) {
-	n := p.vector(r, "element segments", p.limits.ElementSegments, 2, 0)
-	p.segments = n
+	n := p.vectorCount(r, "element segments", p.limits.ElementSegments, 2, 0)
+	p.elementSegments = n
 	for i := 0; i < n && r.err == nil; i++ {
 		at := r.pos
 		form := r.u32()
@@ -134,11 +132,11 @@ func (p *parser) elementSection(r *reader) {
 		active := form&1 == 0
 		if active {
 			if form&2 != 0 {
-				r.index("table", len(p.tables))
-			} else if len(p.tables) == 0 {
+				r.index("table", len(p.tableHasMax))
+			} else if len(p.tableHasMax) == 0 {
 				r.failAt(at, "table 0 is out of range, there are 0")
 			}
-			p.constant(r)
+			p.constantExpression(r)
 		}
 		if form&3 != 0 {
 			at := r.pos
@@ -152,7 +150,7 @@ func (p *parser) elementSection(r *reader) {
 		p.elements += entries
 		for j := 0; j < entries && r.err == nil; j++ {
 			if form&4 != 0 {
-				p.constant(r)
+				p.constantExpression(r)
 			} else {
 				p.functionIndex(r)
 			}
@@ -160,23 +158,23 @@ func (p *parser) elementSection(r *reader) {
 	}
 }
 
-// dataSection reads the three forms of core specification 5.5.14.
+// dataSection parses the data section with all three forms of segments (section 5.5.14).
 func (p *parser) dataSection(r *reader) {
 	at := r.pos
-	p.data = p.vector(r, "data segments", p.limits.DataSegments, 2, 0)
-	if p.dataCount >= 0 && p.dataCount != p.data {
-		r.failAt(at, "%d segments announced by the data count section, %d given", p.dataCount, p.data)
+	p.dataSegments = p.vectorCount(r, "data segments", p.limits.DataSegments, 2, 0)
+	if p.dataCount >= 0 && p.dataCount != p.dataSegments {
+		r.failAt(at, "%d segments declared by the data count section, %d given", p.dataCount, p.dataSegments)
 	}
-	for i := 0; i < p.data && r.err == nil; i++ {
+	for i := 0; i < p.dataSegments && r.err == nil; i++ {
 		at := r.pos
 		switch form := r.u32(); form {
 		case 0, 2:
 			if form == 2 {
 				r.index("memory", p.memories())
-			} else if !p.sum.HasMemory {
+			} else if !p.hasMemory {
 				r.failAt(at, "memory 0 is out of range, there are 0")
 			}
-			p.constant(r)
+			p.constantExpression(r)
 		case 1:
 		default:
 			r.failAt(at, "unknown data segment form %d", form)
@@ -185,15 +183,16 @@ func (p *parser) dataSection(r *reader) {
 	}
 }
 
+// codeSection parses the code section (section 5.5.13).
 func (p *parser) codeSection(r *reader) {
 	at := r.pos
-	p.codes = r.count("function bodies", p.limits.Functions, 2)
-	imports := len(p.sum.Imports)
-	if p.codes != len(p.functions)-imports && r.err == nil {
-		r.failAt(at, "%d functions declared, %d bodies given", len(p.functions)-imports, p.codes)
+	p.bodies = r.count("function bodies", p.limits.Functions, 2)
+	imports := len(p.module.Imports)
+	if p.bodies != len(p.functions)-imports && r.err == nil {
+		r.failAt(at, "%d functions declared, %d bodies given", len(p.functions)-imports, p.bodies)
 	}
-	p.from = r.end // all of it is written anew
-	for i := 0; i < p.codes && r.err == nil; i++ {
+	p.copied = r.end // the whole section is rewritten
+	for i := 0; i < p.bodies && r.err == nil; i++ {
 		at := r.pos
 		size := r.count("bytes of function body", p.limits.FunctionBytes, 1)
 		if r.err != nil {
@@ -201,33 +200,31 @@ func (p *parser) codeSection(r *reader) {
 		}
 		body := *r
 		body.end = body.pos + size
-		p.function(&body, p.types[p.functions[imports+i]])
+		p.functionBody(&body, p.types[p.functions[imports+i]])
 		r.pos, r.err = body.end, body.err
 		if r.err != nil {
 			return
 		}
-		if p.rewrite {
-			p.addBody(p.code.out)
-			if len(p.body) > p.limits.MeteredBytes {
-				r.failAt(at, "module grows to over %d bytes by metering", p.limits.MeteredBytes)
-			}
+		p.addBody(p.code.out)
+		if len(p.section) > p.limits.MeteredBytes {
+			r.failAt(at, "module grows to over %d bytes by metering", p.limits.MeteredBytes)
 		}
 	}
-	if p.rewrite && r.err == nil {
+	if r.err == nil {
 		for _, h := range p.helpers.list {
 			p.addBody(h.body(p.emitter()))
 		}
-		p.body = slices.Insert(p.body, 0, appendU32(nil, uint32(p.codes+len(p.helpers.list)))...)
+		p.section = slices.Insert(p.section, 0, appendU32(nil, uint32(p.bodies+len(p.helpers.list)))...)
 	}
 }
 
-func (p *parser) addBody(body []byte) { p.body = append(appendU32(p.body, uint32(len(body))), body...) }
+func (p *parser) addBody(body []byte) {
+	p.section = append(appendU32(p.section, uint32(len(body))), body...)
+}
 
-func (p *parser) unrestored(what string) {
-	for _, known := range p.sum.Unrestored {
-		if known == what {
-			return
-		}
+// addUnrestored adds an instruction or global to Module.Unrestored.
+func (p *parser) addUnrestored(name string) {
+	if !slices.Contains(p.module.Unrestored, name) {
+		p.module.Unrestored = append(p.module.Unrestored, name)
 	}
-	p.sum.Unrestored = append(p.sum.Unrestored, what)
 }

@@ -1,48 +1,58 @@
-// Package meter vets an untrusted WebAssembly module and rewrites it so that what it executes burns fuel.
+// Package meter instruments untrusted WebAssembly modules so that the code they execute burns fuel. It refuses modules
+// that ask for too much before an engine sees them. It does not compile or run anything.
 //
-// It runs before any engine sees the bytes, for two reasons. A module of a few bytes may declare what exhausts the
-// host that merely loads it: four billion locals, tables without end. And an engine's own interruption costs several
-// times a layer's running time, and misses exponential call trees. [Vet] bounds the first, [Instrument] does both.
+// Both jobs are done before any engine reads the bytes. A module of a few bytes can declare resources that exhaust a
+// host that merely loads it, such as four billion locals or tables without a maximum. And an engine's own interruption
+// multiplies the running time of a layer and misses exponential call trees.
 //
-// # What is checked here, and what is left to the engine
+// # Validation
 //
-// Checked here, over WebAssembly 2.0 (https://www.w3.org/TR/wasm-core-2/): magic and version; the order, uniqueness,
-// and exact length of sections; LEB128 lengths and unused bits; UTF-8 names; unique export names; every count against
-// both its limit and the bytes that remain; agreement of function with code count and of data count with data; the
-// ranges of type, function, table, memory, global, local, element and data indices and of label depths; reserved
-// bytes; lane indices; one instruction in each constant expression; balance and depth of blocks; the start function's
-// type. Index ranges must be ours because rewriting appends types, functions, a global and locals, which must not
-// become reachable for the guest. Opcode prefixes must be of the shortest form, so that no engine can decode an
-// instruction otherwise than we do.
+// Section numbers in this package refer to the WebAssembly Core Specification 2.0 (https://www.w3.org/TR/wasm-core-2/).
 //
-// Left to the engine's validator: operand and result types, alignment hints, mutability on global.set, declaration of
-// ref.func targets, the types of constant expressions, and that a memory or table offset lies inside. The rewriting
-// neither hides such an error nor brings one in.
+// [Instrument] checks: magic and version; the order, uniqueness and exact length of sections; LEB128 lengths and unused
+// bits; UTF-8 names; unique export names; every count against both its limit and the remaining bytes; that the counts
+// of functions and function bodies agree, and those of data segments and the data count section; the ranges of type,
+// function, table, memory, global, local, element and data indices and of labels; reserved bytes; lane indices; that a
+// constant expression has one instruction; the balance and depth of blocks; and the type of the start function. It
+// checks index ranges itself because instrumentation appends types, functions, a global and locals, which the guest
+// must not be able to name. Opcodes after a prefix must have the shortest encoding, so that no engine can decode an
+// instruction differently.
 //
-// Refused by name: threads, tail calls, exception handling, garbage collection and typed function references,
-// memory64, multi-memory, extended constant expressions, relaxed SIMD, component binaries; and imports other than of
-// functions.
+// It leaves to the engine's validation: operand and result types, alignment hints, mutability in global.set, the
+// declaration of ref.func targets, the types of constant expressions, and the range of memory and table offsets.
+// Instrumentation neither hides nor causes such an error.
+//
+// It refuses, with the feature's name in the error: threads, tail calls, exception handling, garbage collection and
+// typed function references, memory64, multiple memories, extended constant expressions, relaxed SIMD and component
+// binaries. Only functions may be imported.
 //
 // # Fuel
 //
-// One unit is one instruction: each counts 1, save that block, loop, else and end are free, that entering a function
-// costs 3 more and a loop iteration 1 more, that a direct call of an import costs 64 more, and that bulk operations
-// cost, on top, one unit for 64 bytes of memory, for 8 table entries, or 1024 for a page of memory. Sizes count as
-// asked for, also where the operation then fails. Entering a function that calls others costs another unit for every
-// 16 values that its frame may have to hold, beyond 64: so a stack cannot grow by more than some 256 bytes a unit.
-// Code is charged before it runs, in stretches of at most some 512 instructions without a loop or a call, so what was
-// charged is never less than what ran; it is more only by what a branch or a trap leaves out of its stretch.
+// An instruction costs one unit of fuel, with these exceptions:
 //
-// The fuel is an exported i64 global. It is looked at on entering a function that calls others, at each loop header,
-// after each call of the guest's own code, after each bulk charge, and at least every 4096 instructions between these,
-// where a memory access counts as 16. A bulk memory instruction over more than 64 KiB is done in pieces of that size,
-// by a function added to the module, which looks before each. When it is below zero, the import assay_meter.refill, of
-// type () -> (), is called. That must either set the global to a new slice, of any size above zero, or panic, which
-// traps the guest. What was burned is the sum, over all refills, of the new value less the old, less the value in the
-// end; it is the same for every run on the same input, whatever the slices were. After a trap the global may lag
-// behind, by what the trapped functions had cached. Code after a call is charged after the call returns, so a deep
-// stack cannot hold paid-for work that nobody looks at while it unwinds.
+//   - block, loop, else and end are free.
+//   - Entering a function costs 3 more, and a loop iteration 1 more.
+//   - Entering a function that calls guest code costs 1 more for every 16 values beyond 64 that its stack frame may
+//     hold, so that a stack grows by at most about 256 bytes a unit.
+//   - A direct call of an import costs 64 more.
+//   - Bulk operations cost 1 more for every 64 bytes of memory or 8 table entries, and memory.grow costs 1024 more for
+//     each page. The requested size counts, even if the operation then fails.
 //
-// A start function is exported instead of started, so that whoever calls it can give it a first slice and watch its
-// stack. The global starts at zero.
+// Code is charged before it runs, in metered blocks of about 512 instructions at most without a loop or a call. So the
+// charge is never less than the cost of what ran. It is more only if a branch or a trap skips the rest of a block.
+//
+// The fuel is an exported i64 global. Guest code checks it on entering a function that calls guest code, at each loop
+// header, after each call of guest code, after each bulk charge, and at least every 4096 instructions between these,
+// counting a memory access as 16. A bulk memory instruction over more than 64 KiB runs in chunks of that size, in a
+// function added to the module that checks the fuel before each chunk.
+//
+// If the fuel is below zero, the guest calls the import assay_meter.refill, of type () -> (). The host must either set
+// the global to a new slice, of any size above zero, or panic, which traps the guest. The fuel burned is the sum over
+// all refills of the new value minus the old value, minus the final value. It is the same in every run on the same
+// input, whatever the sizes of the slices. After a trap the global may be out of date, because functions cache the fuel
+// in a local. Code after a call is charged when the call returns, so a deep stack cannot hold prepaid work that runs
+// unchecked while it unwinds.
+//
+// A start function becomes an export, so that the host can grant a first slice before it runs it. The fuel starts at
+// zero.
 package meter

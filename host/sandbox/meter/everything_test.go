@@ -1,11 +1,12 @@
 package meter
 
-// everything is a module that uses every section, all eight element forms, all three data forms, references, bulk
+import "slices"
+
+// everything returns a module that uses every section, all eight element forms, all three data forms, references, bulk
 // operations, multi-value blocks, loops with and without parameters, SIMD with each kind of immediate, and each way out
 // of a function. Its "run" takes an i32 and returns an i64 that depends on all of these.
 func everything() []byte {
 	const fnType, hostType, swap, runType = 0, 1, 2, 3
-	elem := cat
 	offset := func(n int64) []byte { return cat([]byte{0x41}, s(n), []byte{opEnd}) }
 	ref := func(n uint32) []byte { return cat([]byte{opRefFunc}, u(n), []byte{opEnd}) }
 	null := []byte{0xd0, 0x70, opEnd}
@@ -20,35 +21,34 @@ func everything() []byte {
 			[]byte{0x7d, 1, 0x43, 0, 0, 0x80, 0x3f, opEnd}, []byte{0x7c, 0, 0x44, 0, 0, 0, 0, 0, 0, 0xf0, 0x3f, opEnd},
 			cat([]byte{0x70, 1}, ref(1)), []byte{0x6f, 1, 0xd0, 0x6f, opEnd},
 			cat([]byte{0x7b, 1, 0xfd, 0x0c}, make([]byte, 16), []byte{opEnd}), []byte{0x70, 0, 0xd2, 2, opEnd}),
-		section(idExport, export("run", 0, 4), export("memory", 2, 0), export("counter", 3, 0), export("table", 1, 0),
-			export("fact", 0, 0)),
+		section(idExport, export("run", FunctionKind, 4), export("memory", MemoryKind, 0),
+			export("counter", GlobalKind, 0), export("table", TableKind, 0), export("fact", FunctionKind, 0)),
 		rawSection(idStart, u(5)),
 		section(idElement,
-			elem(u(0), offset(0), vec(u(1), u(2), u(6))),
-			elem(u(1), []byte{0}, vec(u(2), u(1))),
-			elem(u(2), u(1), offset(0), []byte{0}, vec(u(1))),
-			elem(u(3), []byte{0}, vec(u(3), u(0))),
-			elem(u(4), offset(4), vec(ref(2), null)),
-			elem(u(5), []byte{0x70}, vec(ref(1), null, ref(2))),
-			elem(u(6), u(1), offset(2), []byte{0x70}, vec(ref(6))),
-			elem(u(7), []byte{0x70}, vec(ref(4), ref(5)))),
-		rawSection(idCount, u(3)),
+			cat(u(0), offset(0), vec(u(1), u(2), u(6))),
+			cat(u(1), []byte{0}, vec(u(2), u(1))),
+			cat(u(2), u(1), offset(0), []byte{0}, vec(u(1))),
+			cat(u(3), []byte{0}, vec(u(3), u(0))),
+			cat(u(4), offset(4), vec(ref(2), null)),
+			cat(u(5), []byte{0x70}, vec(ref(1), null, ref(2))),
+			cat(u(6), u(1), offset(2), []byte{0x70}, vec(ref(6))),
+			cat(u(7), []byte{0x70}, vec(ref(4), ref(5)))),
+		rawSection(idDataCount, u(3)),
 		section(idCode,
 			// 1: double, by br out of a block
 			fn(nil, 0x02, 0x7f, 0x20, 0, 0x20, 0, 0x6a, 0x0c, 0, 0x0b, opReturn),
-			// 2: a loop that adds 0..n-1, then br_if to the function's label
-			fn(vec1(2, 0x7f), 0x20, 0, 0x45, 0x04, 0x40, 0x41, 0, 0x0f, 0x0b,
-				0x03, 0x40, 0x20, 1, 0x20, 2, 0x6a, 0x21, 1, 0x20, 2, 0x41, 1, 0x6a, 0x22, 2, 0x20, 0, 0x49, 0x0d, 0,
-				0x0b,
-				0x20, 1, 0x20, 1, 0x0d, 0, 0x41, 1, 0x6a),
+			// 2: a loop that adds 0 to n-1, then br_if to the function's label
+			fn(locals(2, I32), 0x20, 0, 0x45, 0x04, 0x40, 0x41, 0, 0x0f, 0x0b,
+				0x03, 0x40, 0x20, 1, 0x20, 2, 0x6a, 0x21, 1, 0x20, 2, 0x41, 1, 0x6a, 0x22, 2, 0x20, 0, 0x49,
+				0x0d, 0, 0x0b, 0x20, 1, 0x20, 1, 0x0d, 0, 0x41, 1, 0x6a),
 			// 3: swap
 			fn(nil, 0x20, 1, 0x20, 0),
 			// 4: run
-			fn(cat2(vec1(1, 0x7e), vec1(1, 0x7f)), runCode()...),
+			fn(slices.Concat(locals(1, I64), locals(1, I32)), runCode()...),
 			// 5: start
 			fn(nil, 0x41, 10, 0x24, 0),
-			// 6: br_table over three ways, in and out of a loop, with return among them
-			fn(vec1(1, 0x7f), 0x03, 0x7f, 0x20, 0, 0x41, 1, 0x6b, 0x21, 0, 0x02, 0x40, 0x02, 0x40, 0x02, 0x40,
+			// 6: br_table with three targets, in and out of a loop, and return
+			fn(locals(1, I32), 0x03, 0x7f, 0x20, 0, 0x41, 1, 0x6b, 0x21, 0, 0x02, 0x40, 0x02, 0x40, 0x02, 0x40,
 				0x20, 0, 0x41, 3, 0x71, 0x0e, 3, 0, 1, 2, 3, 0x0b, 0x20, 1, 0x41, 7, 0x6a, 0x0f, 0x0b,
 				0x20, 1, 0x41, 3, 0x6a, 0x21, 1, 0x0c, 1, 0x0b,
 				0x20, 1, 0x41, 11, 0x6a, 0x21, 1, 0x20, 0, 0x04, 0x40, 0x0c, 1, 0x05, 0x20, 1, 0x0f, 0x0b,
@@ -61,16 +61,12 @@ func everything() []byte {
 	)
 }
 
-func vec1(n byte, t byte) [][]byte { return [][]byte{{n, t}} }
-func cat2(a, b [][]byte) [][]byte  { return append(a[:len(a):len(a)], b...) }
-func ops(parts ...[]byte) []byte   { return cat(parts...) }
-
-// acc = acc*31 + u32
+// add returns code that sets the accumulator to accumulator*31 + the i32 that code pushes.
 func add(code ...byte) []byte       { return cat(code, []byte{0xad, 0x20, 1, 0x42, 31, 0x7e, 0x7c, 0x21, 1}) }
 func vectorLoad(offset byte) []byte { return []byte{0x41, 0, 0xfd, 0x00, 4, offset} }
 func lane0(code ...byte) []byte     { return add(cat(code, []byte{0xfd, 0x1b, 0})...) }
 func call0(index, arg byte) []byte  { return add(0x41, arg, opCall, index) }
-func through(table, at byte) []byte { return add(0x41, 5, 0x41, at, opIndirect, 0, table) }
+func through(table, at byte) []byte { return add(0x41, 5, 0x41, at, opCallIndirect, 0, table) }
 func three(a, b, c int64) []byte {
 	return cat([]byte{0x41}, s(a), []byte{0x41}, s(b), []byte{0x41}, s(c))
 }
@@ -78,13 +74,13 @@ func stored(op byte, at int64) []byte {
 	return add(cat([]byte{0x41}, s(at), []byte{op, 0, 0})...)
 }
 
-// runCode exercises the rest of everything; local 0 is the argument, 1 the i64 it accumulates in, 2 an i32.
+// runCode returns the body of run. Local 0 is the argument, local 1 the i64 accumulator, local 2 an i32.
 func runCode() []byte {
-	return ops(
+	return cat(
 		// bulk memory: init, drop, copy, fill, grow, size
 		three(100, 0, 12), []byte{0xfc, 8, 1, 0}, []byte{0xfc, 9, 1}, stored(0x2d, 104),
-		[]byte{0x41, 0xa0, 1}, []byte{0x41, 8, 0x41, 5, 0xfc, 10, 0, 0}, []byte{0x41, 0xa8, 1, 0x41, 0x55, 0x41, 9,
-			0xfc, 11, 0},
+		[]byte{0x41, 0xa0, 1}, []byte{0x41, 8, 0x41, 5, 0xfc, 10, 0, 0},
+		[]byte{0x41, 0xa8, 1, 0x41, 0x55, 0x41, 9, 0xfc, 11, 0},
 		add(0x41, 0xa1, 1, 0x28, 0, 0), add(0x41, 0xac, 1, 0x28, 0, 0),
 		add(0x41, 1, 0x40, 0), add(0x3f, 0), add(0x41, 0xff, 0xff, 3, 0x40, 0),
 		// tables: init, drop, copy, grow, size, fill, get, set, null, and calls through both
@@ -93,16 +89,15 @@ func runCode() []byte {
 		[]byte{0x41, 14, opRefFunc, 2, 0x41, 2, 0xfc, 17, 0}, []byte{0x41, 13, 0x41, 0, 0x25, 0, 0x26, 0},
 		add(0x41, 11, 0x25, 0, 0xd1), []byte{0x41, 6, opRefFunc, 6, 0x26, 0},
 		through(0, 0), through(0, 1), through(0, 2), through(0, 4), through(0, 6), through(0, 8), through(0, 14),
-		through(1, 0),
-		through(1, 2), call0(6, 23), call0(2, 17), call0(2, 0),
+		through(1, 0), through(1, 2), call0(6, 23), call0(2, 17), call0(2, 0),
 		// the import, directly
 		add(0x41, 0, 0x41, 0, 0x41, 0xc0, 1, 0x41, 32, opCall, 0), add(0x41, 0xc0, 1, 0x28, 0, 0),
 		// multi-value: block with parameters and results, loop with parameters
 		[]byte{0x20, 0, 0x42, 3, 0x02, 2, opCall, 3, 0x0b}, add(), []byte{0x20, 1, 0x7c, 0x21, 1},
 		[]byte{0x41, 9, 0x03, 0, 0x41, 1, 0x6b, 0x22, 2, 0x20, 2, 0x0d, 0, 0x0b}, add(),
 		// saturating truncation and sign extension
-		add(0x43, 0, 0, 0xc0, 0x7f, 0xfc, 0), add(0x41, 0xff, 1, 0xc0), []byte{0x42, 0xff, 1, 0xc2, 0x20, 1, 0x7c, 0x21,
-			1},
+		add(0x43, 0, 0, 0xc0, 0x7f, 0xfc, 0), add(0x41, 0xff, 1, 0xc0), []byte{0x42, 0xff, 1, 0xc2, 0x20, 1, 0x7c,
+			0x21, 1},
 		// select with a type, drop, globals
 		add(0x41, 1, 0x41, 2, 0x20, 0, 0x1c, 1, 0x7f), []byte{0x20, 0, 0x1a}, add(0x23, 0),
 		[]byte{0x23, 0, 0x41, 1, 0x6a, 0x24, 0},
@@ -116,7 +111,7 @@ func runCode() []byte {
 		[]byte{0x41, 0}, vectorLoad(64), []byte{0xfd, 0x5a, 2, 0xd0, 1, 1}, add(0x41, 0xd0, 1, 0x28, 0, 0),
 		lane0(0x41, 0, 0xfd, 0x5c, 2, 64), lane0(cat(vectorLoad(64), []byte{0x41, 99, 0xfd, 0x1c, 0})...),
 		add(cat(vectorLoad(64), []byte{0xfd, 0x53})...),
-		// code after an end that nothing reaches
+		// code after an unreachable end
 		[]byte{0x02, 0x40, 0x0c, 0, 0x03, 0x40, 0x0c, 1, 0x0b, 0x20, 0, 0x1a, 0x0b},
 		[]byte{0x20, 1},
 	)

@@ -1,7 +1,8 @@
 package meter
 
-// plain reads the immediates of the instructions that need no other treatment.
-func (p *parser) plain(r *reader, at int, op byte) {
+// plainInstruction parses the immediates of an unprefixed instruction without control flow (sections 5.4.2 to 5.4.7),
+// or refuses the instruction.
+func (p *parser) plainInstruction(r *reader, at int, op byte) {
 	switch {
 	case op == 0x01, op == 0x1a, op == 0x1b, op >= 0x45 && op <= 0xc4, op == 0xd1:
 	case op == 0x1c:
@@ -14,17 +15,17 @@ func (p *parser) plain(r *reader, at int, op byte) {
 	case op == 0x23 || op == 0x24:
 		r.index("global", p.globals)
 	case op == 0x25:
-		r.index("table", len(p.tables))
+		r.index("table", len(p.tableHasMax))
 	case op == 0x26:
-		r.index("table", len(p.tables))
-		p.unrestored("table.set")
+		r.index("table", len(p.tableHasMax))
+		p.addUnrestored("table.set")
 	case op >= 0x28 && op <= 0x3e:
 		p.memoryArgument(r)
 	case op == 0x3f:
-		p.memory(r)
+		p.memoryIndex(r)
 	case op == 0x40:
-		p.memory(r)
-		p.bulk(at, editPages)
+		p.memoryIndex(r)
+		p.chargeOperand(at, editChargePages)
 	case op == 0x41:
 		r.signed(32)
 	case op == 0x42:
@@ -50,21 +51,22 @@ func (p *parser) plain(r *reader, at int, op byte) {
 	}
 }
 
-// memory reads the reserved byte that stands for memory 0.
-func (p *parser) memory(r *reader) {
+// memoryIndex parses the reserved byte that stands for memory 0 (section 5.4.6).
+func (p *parser) memoryIndex(r *reader) {
 	at := r.pos
 	b := r.byte()
 	switch {
 	case r.err != nil:
 	case b != 0:
 		r.failAt(at, "memory %d: more than one memory is not accepted", b)
-	case !p.sum.HasMemory:
+	case !p.hasMemory:
 		r.failAt(at, "memory 0 is out of range, there are 0")
 	}
 }
 
+// memoryArgument parses the alignment and offset of a memory access (section 5.4.6).
 func (p *parser) memoryArgument(r *reader) {
-	p.code.accesses()
+	p.code.memoryAccess()
 	at := r.pos
 	align := r.u32()
 	r.u32()
@@ -74,70 +76,72 @@ func (p *parser) memoryArgument(r *reader) {
 		r.failAt(at, "memory argument names a memory: more than one memory is not accepted")
 	case align > 4:
 		r.failAt(at, "alignment of 2^%d bytes", align)
-	case !p.sum.HasMemory:
+	case !p.hasMemory:
 		r.failAt(at, "memory 0 is out of range, there are 0")
 	}
 }
 
-// bulk has the operand on top of the stack charged before the instruction that starts at at.
-func (p *parser) bulk(at int, kind editKind) {
-	if c := &p.code; c.live && p.scheme.bulk {
-		c.scratch = true
+// chargeOperand charges for the operand on top of the stack before the instruction at at.
+func (p *parser) chargeOperand(at int, kind editKind) {
+	if c := &p.code; c.reachable && p.policy.chargeBulk {
+		c.needsSize = true
 		c.insert(at, kind, 0)
 		c.distance = 0
 	}
 }
 
-// What a bulk operation costs, as shifts of its operand: 64 bytes or 8 table entries a unit, and 1024 units a page.
+// Costs of bulk operations as shifts of their operand: a unit for 64 bytes or 8 table entries, and 1024 units for a
+// page.
 const (
 	byteShift  = 6
 	entryShift = 3
 	pageShift  = 10
 )
 
-// misc reads the instructions of prefix 0xfc: saturating conversions, bulk memory and tables.
-func (p *parser) misc(r *reader, at int) {
-	switch sub := p.suffix(r); sub {
+// miscInstruction parses the instructions with prefix 0xfc: saturating conversions, bulk memory and table instructions
+// (sections 5.4.5 to 5.4.7).
+func (p *parser) miscInstruction(r *reader, at int) {
+	switch sub := p.prefixedOpcode(r); sub {
 	case 0, 1, 2, 3, 4, 5, 6, 7:
 	case memoryInit:
-		segment := p.dataIndex(r)
-		p.memory(r)
-		p.bytes(r, at, helper{sub, segment})
+		segment := p.dataSegment(r)
+		p.memoryIndex(r)
+		p.bulkMemory(r, at, helper{sub, segment})
 	case 9:
-		p.dataIndex(r)
-		p.unrestored("data.drop")
+		p.dataSegment(r)
+		p.addUnrestored("data.drop")
 	case memoryCopy:
-		p.memory(r)
-		p.memory(r)
-		p.bytes(r, at, helper{instruction: sub})
+		p.memoryIndex(r)
+		p.memoryIndex(r)
+		p.bulkMemory(r, at, helper{instruction: sub})
 	case memoryFill:
-		p.memory(r)
-		p.bytes(r, at, helper{instruction: sub})
+		p.memoryIndex(r)
+		p.bulkMemory(r, at, helper{instruction: sub})
 	case 12:
-		r.index("element segment", p.segments)
-		r.index("table", len(p.tables))
-		p.unrestored("table.init")
-		p.bulk(at, editEntries)
+		r.index("element segment", p.elementSegments)
+		r.index("table", len(p.tableHasMax))
+		p.addUnrestored("table.init")
+		p.chargeOperand(at, editChargeEntries)
 	case 13:
-		r.index("element segment", p.segments)
-		p.unrestored("elem.drop")
+		r.index("element segment", p.elementSegments)
+		p.addUnrestored("elem.drop")
 	case 14:
-		r.index("table", len(p.tables))
-		r.index("table", len(p.tables))
-		p.unrestored("table.copy")
-		p.bulk(at, editEntries)
+		r.index("table", len(p.tableHasMax))
+		r.index("table", len(p.tableHasMax))
+		p.addUnrestored("table.copy")
+		p.chargeOperand(at, editChargeEntries)
 	case 15:
-		if x := r.index("table", len(p.tables)); r.err == nil && p.tables[x].unbounded {
+		if x := r.index("table", len(p.tableHasMax)); r.err == nil && !p.tableHasMax[x] {
 			r.failAt(at, "table.grow on table %d, which has no maximum", x)
 		}
-		p.unrestored("table.grow")
-		p.bulk(at, editEntries)
+		p.addUnrestored("table.grow")
+		p.chargeOperand(at, editChargeEntries)
 	case 16:
-		r.index("table", len(p.tables))
+		r.index("table", len(p.tableHasMax))
 	case 17:
-		r.index("table", len(p.tables))
-		p.unrestored("table.fill")
-		p.bulk(at, editEntries)
+		r.index("table", len(p.tableHasMax))
+		p.addUnrestored("table.fill")
+		p.chargeOperand(at, editChargeEntries)
 	default:
 		if r.err == nil {
 			r.failAt(at, "unknown instruction 0xfc %#x", sub)
@@ -145,9 +149,9 @@ func (p *parser) misc(r *reader, at int) {
 	}
 }
 
-// suffix reads the opcode that follows a prefix. The specification allows longer forms than necessary; no compiler
-// writes them and engines disagree on them, so they are refused.
-func (p *parser) suffix(r *reader) uint32 {
+// prefixedOpcode reads the opcode after a prefix. The specification allows encodings longer than necessary. They are
+// refused, because no compiler writes them and engines disagree on them.
+func (p *parser) prefixedOpcode(r *reader) uint32 {
 	at := r.pos
 	x := r.u32()
 	if n := r.pos - at; r.err == nil && (n > 2 || n == 2 && x < 0x80) {
@@ -156,7 +160,8 @@ func (p *parser) suffix(r *reader) uint32 {
 	return x
 }
 
-func (p *parser) dataIndex(r *reader) uint32 {
+// dataSegment reads the index of a data segment (section 5.5.1). It requires a data count section (section 5.5.16).
+func (p *parser) dataSegment(r *reader) uint32 {
 	if p.dataCount < 0 && r.err == nil {
 		r.failAt(r.pos, "data segment named without a data count section")
 		return 0
@@ -164,12 +169,12 @@ func (p *parser) dataIndex(r *reader) uint32 {
 	return r.index("data segment", p.dataCount)
 }
 
-// lanes is the number of lanes that extract_lane and replace_lane, 0x15 to 0x22, choose from.
+// lanes are the numbers of lanes of the extract_lane and replace_lane instructions 0x15 to 0x22.
 var lanes = [...]byte{16, 16, 16, 8, 8, 8, 4, 4, 2, 2, 4, 4, 2, 2}
 
-// vectorInstruction reads the instructions of prefix 0xfd, core specification 5.4.8.
+// vectorInstruction parses the instructions with prefix 0xfd (section 5.4.8).
 func (p *parser) vectorInstruction(r *reader, at int) {
-	sub := p.suffix(r)
+	sub := p.prefixedOpcode(r)
 	switch {
 	case r.err != nil:
 	case sub <= 0x0b || sub == 0x5c || sub == 0x5d:
@@ -192,16 +197,17 @@ func (p *parser) vectorInstruction(r *reader, at int) {
 	}
 }
 
+// unassigned reports whether an opcode after prefix 0xfd has no instruction.
 func unassigned(sub uint32) bool {
 	switch sub {
 	case 0x9a, 0xa2, 0xa5, 0xa6, 0xaf, 0xb0, 0xb2, 0xb3, 0xb4, 0xbb, 0xc2, 0xc5, 0xc6, 0xcf, 0xd0, 0xd2, 0xd3, 0xd4,
-		0xe2,
-		0xee:
+		0xe2, 0xee:
 		return true
 	}
 	return false
 }
 
+// lane parses a lane index, which must be below n.
 func (p *parser) lane(r *reader, n byte) {
 	at := r.pos
 	if x := r.byte(); r.err == nil && x >= n {

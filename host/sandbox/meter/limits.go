@@ -2,47 +2,45 @@ package meter
 
 import "fmt"
 
-// Limits bound what a module may ask for. The zero value refuses nearly everything; start from [DefaultLimits].
-// Each count is also held to the bytes that remain in its section, before anything is allocated for it.
+// Limits are the maximum resources that a module may declare. The zero value refuses nearly everything; start from
+// [DefaultLimits]. Each count is also limited by the remaining bytes of its section, before anything is allocated.
 type Limits struct {
-	ModuleBytes  int // the file
-	MeteredBytes int // the file after rewriting
-	NameBytes    int // one import, export or custom section name
+	ModuleBytes  int // the original file
+	MeteredBytes int // the instrumented file
+	NameBytes    int // the name of an import, an export or a custom section
 
 	Types            int
 	ParamsAndResults int // of one signature
 	Imports          int
-	Functions        int // defined ones
+	Functions        int // excluding imports
 	Globals          int
 	Exports          int
 	ElementSegments  int
-	Elements         int // entries of all element segments together
+	Elements         int // in all element segments
 	DataSegments     int
 
-	Locals        int // of one function, its parameters included
-	LocalsTotal   int // of all functions together: an engine spends memory on each, a file does not
-	FunctionBytes int // one body
-	Nesting       int // blocks within each other
+	Locals        int // of one function, including its parameters
+	LocalsTotal   int // of all functions; locals take memory in an engine, but few bytes in the file
+	FunctionBytes int // of one function body
+	Nesting       int // depth of nested blocks
 
-	// Operands bounds the values that calls, branches and blocks of one function pass: two bytes of code can pass
-	// thousands, and a compiler allocates for each.
+	// Operands limits the number of values that the calls, branches and blocks of one function pass. Two bytes of code
+	// can pass thousands of values, and a compiler allocates memory for each.
 	Operands int
-	// Joins bounds, for one function, branch targets times locals: where paths meet, a compiler may need to merge
-	// each local.
+	// Joins limits the number of blocks times the number of locals of one function. At the end of a block, where
+	// control flow joins, a compiler may have to merge each local.
 	Joins int
-	// Work bounds, for all functions together, what a compiler may take more than linear time for: the blocks and
-	// branches of a function, squared, and its joins times its loops within each other. Measured, wazero takes 7 to 40
-	// nanoseconds for a unit.
-	Work int
+	// CompileWork limits what a compiler may take more than linear time for, in all functions: the square of a
+	// function's basic blocks, and its joins times the depth of its nested loops. wazero takes tens of nanoseconds for
+	// a unit at most.
+	CompileWork int
 
-	MemoryPages  uint32 // 64 KiB each. A larger minimum is refused, a larger or missing maximum becomes this
+	MemoryPages  uint32 // pages of 64 KiB. A larger minimum is refused, a larger or missing maximum is set to this
 	Tables       int
-	TableEntries uint32 // of one table. A larger minimum is refused, a larger or missing maximum becomes this
+	TableEntries uint32 // of one table. A larger minimum is refused, a larger or missing maximum is set to this
 }
 
-// DefaultLimits holds several times what real layers built by Go, Rust, C and AssemblyScript need: a Go guest of 2.6 MB
-// has 1,800 functions of up to 29 KB, 31,000 data segments, 5,900 table entries, blocks nested 550 deep, and 40 million
-// units of work.
+// DefaultLimits returns limits several times larger than layers built by Go, Rust, C and AssemblyScript need.
 func DefaultLimits() Limits {
 	return Limits{
 		ModuleBytes:  8 << 20,
@@ -65,7 +63,7 @@ func DefaultLimits() Limits {
 		Nesting:       10_000,
 		Operands:      200_000,
 		Joins:         5_000_000,
-		Work:          150_000_000,
+		CompileWork:   150_000_000,
 
 		MemoryPages:  256, // 16 MiB
 		Tables:       4,
@@ -73,14 +71,14 @@ func DefaultLimits() Limits {
 	}
 }
 
-// Error says why a module was refused.
+// Error is the reason why a module is refused.
 type Error struct {
 	Section string // "header", or the section's name in the specification: "type", "code", ...
 	Offset  int    // bytes from the start of the file
 	Reason  string
 }
 
-// Error names the section and the offset.
+// Error returns the reason with the section and the offset.
 func (e *Error) Error() string {
-	return fmt.Sprintf("vetting module: %s section, offset %d: %s", e.Section, e.Offset, e.Reason)
+	return fmt.Sprintf("instrumenting module: %s section, offset %d: %s", e.Section, e.Offset, e.Reason)
 }

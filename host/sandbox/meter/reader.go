@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// reader walks one section of a module. The first error sticks: from then on every read yields zero and the position
-// stays at the section's end, so that loops bounded by eof come to rest.
+// reader reads one section of a module. After the first error, every read returns zero and the position is the
+// section's end, so that loops until eof end.
 type reader struct {
 	data    []byte // the whole file, so that positions are file offsets
 	pos     int
@@ -16,6 +16,7 @@ type reader struct {
 	err     *Error
 }
 
+// failAt records an error, unless there is one already.
 func (r *reader) failAt(offset int, format string, args ...any) {
 	if r.err == nil {
 		r.err = &Error{Section: r.section, Offset: offset, Reason: fmt.Sprintf(format, args...)}
@@ -36,6 +37,7 @@ func (r *reader) byte() byte {
 	return b
 }
 
+// skip skips n bytes.
 func (r *reader) skip(n int) {
 	if n < 0 || n > r.left() {
 		r.failAt(r.pos, "truncated: %d bytes wanted, %d left", n, r.left())
@@ -44,7 +46,7 @@ func (r *reader) skip(n int) {
 	r.pos += n
 }
 
-// u32 reads an unsigned LEB128 of at most 32 bits and 5 bytes (core specification 5.2.2).
+// u32 reads an unsigned LEB128 integer of at most 32 bits and 5 bytes (section 5.2.2).
 func (r *reader) u32() uint32 {
 	if r.pos < r.end && r.data[r.pos] < 0x80 {
 		r.pos++
@@ -68,8 +70,8 @@ func (r *reader) u32() uint32 {
 	}
 }
 
-// signed reads a signed LEB128 of the given width, 32, 33 or 64 bits: at most ceil(bits/7) bytes, the last one's unused
-// bits repeating the sign.
+// signed reads a signed LEB128 integer of 32, 33 or 64 bits (section 5.2.2). It has at most ceil(bits/7) bytes, and the
+// unused bits of the last byte repeat the sign.
 func (r *reader) signed(bits int) int64 {
 	start := r.pos
 	var x int64
@@ -95,7 +97,7 @@ func (r *reader) signed(bits int) int64 {
 	}
 }
 
-// count reads the length of a vector whose items take at least size bytes each.
+// count reads the length of a vector (section 5.1.3) whose items take at least size bytes each.
 func (r *reader) count(what string, limit, size int) int {
 	at := r.pos
 	n := r.u32()
@@ -103,7 +105,7 @@ func (r *reader) count(what string, limit, size int) int {
 		return 0
 	}
 	if uint64(n)*uint64(size) > uint64(r.left()) {
-		r.failAt(at, "%d %s announced with %d bytes left", n, what, r.left())
+		r.failAt(at, "%d %s declared with %d bytes left", n, what, r.left())
 		return 0
 	}
 	if uint64(n) > uint64(max(limit, 0)) {
@@ -113,7 +115,7 @@ func (r *reader) count(what string, limit, size int) int {
 	return int(n)
 }
 
-// index reads an index that must be below n.
+// index reads an index (section 5.5.1), which must be below n.
 func (r *reader) index(what string, n int) uint32 {
 	at := r.pos
 	x := r.u32()
@@ -124,6 +126,7 @@ func (r *reader) index(what string, n int) uint32 {
 	return x
 }
 
+// name reads a name of at most limit bytes (section 5.2.4).
 func (r *reader) name(limit int) []byte {
 	n := r.count("bytes of name", limit, 1)
 	if r.err != nil {
@@ -140,7 +143,8 @@ func (r *reader) name(limit int) []byte {
 
 var magic = []byte("\x00asm\x01\x00\x00\x00")
 
-// header accepts the magic number and version 1, and names what else people upload.
+// header reads the magic number and version 1 (section 5.5.16). The error names other kinds of files that people
+// upload.
 func (r *reader) header() {
 	switch d := r.data; {
 	case bytes.HasPrefix(d, magic):
@@ -162,25 +166,27 @@ func (r *reader) header() {
 	}
 }
 
-// startFunction looks ahead for the start section, as exports come before it. What is not well formed is found later.
-func startFunction(r reader) (x uint32, ok bool) {
+// startFunction looks ahead for the start section and returns its function index, because the export section precedes
+// it. It ignores malformed sections, which the parser reports later.
+func startFunction(r reader) (index uint32, ok bool) {
 	for {
 		id, s, more := r.next()
 		if !more {
 			return 0, false
 		}
 		if id == idStart {
-			x = s.u32()
-			return x, s.err == nil
+			index = s.u32()
+			return index, s.err == nil
 		}
 	}
 }
 
-// sectionNames are those of the core specification 5.5.2, by id; 13 is the exception handling proposal's.
+// sectionNames are the names of sections by id (section 5.5.2).
 var sectionNames = [...]string{"custom", "type", "import", "function", "table", "memory", "global", "export", "start",
 	"element", "code", "data", "data count", "tag"}
 
-// next opens the next section as a reader of its own and steps over it; ok is false at the end of the file or on error.
+// next returns a reader of the next section (section 5.5.2) and skips it. ok is false at the end of the file or after
+// an error.
 func (r *reader) next() (id byte, s reader, ok bool) {
 	r.section = "header"
 	if r.err != nil || r.eof() {

@@ -1,4 +1,4 @@
-// A guest for the tests of package meter: what clang compiles, with bulk memory and SIMD on.
+// A guest for the tests of package meter, compiled by clang with bulk memory and SIMD.
 typedef unsigned int u32;
 typedef unsigned char u8;
 static u8 heap[1 << 16];

@@ -1,4 +1,4 @@
-// A guest for the tests of package meter: what rustc compiles, with collections and formatting.
+// A guest for the tests of package meter, compiled by rustc. It uses collections and formatting.
 use std::collections::BTreeMap;
 
 #[no_mangle]

@@ -1,4 +1,4 @@
-// A guest for the tests of package meter: what AssemblyScript compiles, with its runtime.
+// A guest for the tests of package meter, compiled by AssemblyScript with its runtime.
 export function run(n: u32): u32 {
   const counts = new Map<string, u32>();
   for (let i: u32 = 0; i < 200; i++) {

@@ -1,4 +1,4 @@
-// Command layer is a guest for the tests of package meter: what Go compiles for wasip1, in small and large.
+// Command layer is a guest for the tests of package meter, with small and large functions that Go compiles for wasip1.
 package main
 
 import (
@@ -18,7 +18,7 @@ var buffer [64]byte
 
 func main() {}
 
-// loop hashes the numbers below n: a loop and nothing else.
+// loop hashes the numbers below n.
 //
 //go:wasmexport loop
 func loop(n int32) int32 {
@@ -30,7 +30,7 @@ func loop(n int32) int32 {
 	return int32(h)
 }
 
-// score is what a small layer does: read a fact, search it, give reasons.
+// score does what a small layer does: it reads a fact, searches it and emits signals.
 //
 //go:wasmexport score
 func score(n int32) int32 {
@@ -50,7 +50,7 @@ func score(n int32) int32 {
 	return total
 }
 
-// work allocates, formats, hashes and sorts: most of what a large layer does.
+// work does what a large layer does: it allocates, formats, hashes and sorts.
 //
 //go:wasmexport work
 func work(n int32) int32 {
@@ -70,7 +70,7 @@ func work(n int32) int32 {
 	return sum + distance("paypal-secure-login", "paypa1-secvre-1ogin")
 }
 
-// distance is Levenshtein's, with tight nested loops over slices.
+// distance returns the Levenshtein distance, with tight nested loops over slices.
 func distance(a, b string) int32 {
 	row := make([]int, len(b)+1)
 	for j := range row {

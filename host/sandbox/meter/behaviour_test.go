@@ -1,0 +1,198 @@
+package meter
+
+import (
+	"context"
+	"errors"
+	"math"
+	"os/exec"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// behaviour is everything that a host can observe of a series of calls.
+type behaviour struct {
+	Results [][]uint64
+	Traps   []bool
+	Signals []string
+	Memory  []byte
+	Globals map[string]uint64
+}
+
+type guestCall struct {
+	name string
+	args []uint64
+}
+
+func calls(name string, args ...uint64) (list []guestCall) {
+	for _, a := range args {
+		list = append(list, guestCall{name, []uint64{a}})
+	}
+	return list
+}
+
+func observe(t *testing.T, h *testHost, wasm []byte, globals []string, calls []guestCall) behaviour {
+	t.Helper()
+	m := h.mustStart(t, wasm)
+	b := behaviour{Globals: map[string]uint64{}}
+	for _, c := range calls {
+		results, err := m.ExportedFunction(c.name).Call(context.Background(), c.args...)
+		b.Results, b.Traps = append(b.Results, results), append(b.Traps, err != nil)
+		if errors.Is(err, errOutOfFuel) {
+			t.Fatal(err)
+		}
+	}
+	if m.Memory() != nil {
+		memory, _ := m.Memory().Read(0, m.Memory().Size())
+		b.Memory = slices.Clone(memory)
+	}
+	for _, name := range globals {
+		b.Globals[name] = m.ExportedGlobal(name).Get()
+	}
+	b.Signals = h.signals
+	return b
+}
+
+// sameBehaviour runs the original and the instrumented module on the same calls, the latter with slices of the smallest
+// size and with large ones.
+func sameBehaviour(t *testing.T, smallest int64, wasm []byte, globals []string, calls []guestCall) {
+	t.Helper()
+	want := observe(t, newHost(t, compiler(), &fuelSupply{}), wasm, globals, calls)
+	metered := mustInstrument(t, wasm).Wasm
+	burned := int64(-1)
+	for _, slice := range []int64{smallest, math.MaxInt32} {
+		fuel := &fuelSupply{slice: slice, refills: -1}
+		got := observe(t, newHost(t, compiler(), fuel), metered, globals, calls)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("with slices of %d, the metered guest behaves differently (-plain +metered):\n%.2000s", slice,
+				diff)
+		}
+		if slices.Contains(want.Traps, true) {
+			continue // a trap loses fuel that a local caches
+		}
+		if burned >= 0 && fuel.burned() != burned {
+			t.Errorf("slices of %d: %d units burned, with smaller slices %d", slice, fuel.burned(), burned)
+		}
+		burned = fuel.burned()
+		if burned <= 0 {
+			t.Errorf("slices of %d: %d units burned", slice, burned)
+		}
+	}
+}
+
+func TestBehaviourOfEverything(t *testing.T) {
+	t.Parallel()
+	for _, c := range calls("run", 0, 1, 2, 77, 1<<31) {
+		sameBehaviour(t, 1, everything(), []string{"counter"}, []guestCall{c})
+	}
+	// The second call traps because the first one drops segments.
+	sameBehaviour(t, 1, everything(), []string{"counter"}, calls("run", 1, 1))
+}
+
+func TestBehaviourInInterpreter(t *testing.T) {
+	t.Parallel()
+	c := wazero.NewRuntimeConfigInterpreter().WithCoreFeatures(api.CoreFeaturesV2)
+	m := mustInstrument(t, everything())
+	want := observe(t, newHost(t, c, &fuelSupply{}), everything(), nil, calls("run", 3, 4))
+	got := observe(t, newHost(t, c, &fuelSupply{slice: 100, refills: -1}), m.Wasm, nil, calls("run", 3, 4))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+}
+
+func TestBehaviourOfGo(t *testing.T) {
+	t.Parallel()
+	wasm := goGuest(t)
+	if m := mustInstrument(t, wasm); len(m.Unrestored) != 0 {
+		t.Errorf("unrestored: %v", m.Unrestored)
+	}
+	sameBehaviour(t, 5000, wasm, nil,
+		slices.Concat(calls("score", 1, 2), calls("work", 10), calls("loop", 0, 5000)))
+}
+
+func TestBehaviourOfOtherLanguages(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		compiler, install string
+		args              []string
+	}{
+		"C, optimised": {"clang", "clang and lld", []string{"--target=wasm32", "-O2", "-nostdlib", "-mbulk-memory",
+			"-msimd128", "-Wl,--no-entry", "testdata/guest.c", "-o"}},
+		"C, unoptimised": {"clang", "clang and lld", []string{"--target=wasm32", "-O0", "-nostdlib", "-mbulk-memory",
+			"-Wl,--no-entry", "testdata/guest.c", "-o"}},
+		"Rust": {"rustc", "rustc with the target wasm32-unknown-unknown", []string{"--target=wasm32-unknown-unknown",
+			"--crate-type=cdylib", "-O", "testdata/guest.rs", "-o"}},
+		"AssemblyScript": {"asc", "assemblyscript (npm), with its asc on the PATH",
+			[]string{"testdata/guest.ts", "-O", "--use", "abort=", "-o"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var err error
+			for _, path := range onPath(c.compiler) {
+				var wasm []byte
+				wasm, err = build("guest.wasm", func(file string) *exec.Cmd {
+					return exec.Command(path, slices.Concat(c.args, []string{file})...)
+				})
+				if err == nil {
+					sameBehaviour(t, 100, wasm, nil, calls("run", 0, 999, 123456))
+					return
+				}
+			}
+			t.Skipf("install %s to run this: %v", c.install, err)
+		})
+	}
+}
+
+// TestGlobalsCanBeRestored checks that a host can set every mutable global except those in Unrestored.
+func TestGlobalsCanBeRestored(t *testing.T) {
+	t.Parallel()
+	m := mustInstrument(t, everything())
+	want := []Global{{"assay.global.0", I32}, {"assay.global.1", I64}, {"assay.global.2", F32},
+		{"assay.global.4", FuncRef}, {"assay.global.5", ExternRef}}
+	if diff := cmp.Diff(want, m.Globals); diff != "" {
+		t.Fatal(diff)
+	}
+	guest := newHost(t, compiler(), &fuelSupply{slice: 1000, refills: -1}).mustStart(t, m.Wasm)
+	for _, g := range m.Globals {
+		x, ok := guest.ExportedGlobal(g.Name).(api.MutableGlobal)
+		if !ok || ValueType(x.Type()) != g.Type {
+			t.Fatalf("%s is not a mutable %s: %v", g.Name, g.Type, x)
+		}
+		old := x.Get()
+		if g.Type != FuncRef && g.Type != ExternRef {
+			x.Set(old + 1)
+			if x.Get() != old+1 {
+				t.Errorf("%s cannot be set", g.Name)
+			}
+		}
+		x.Set(old)
+		if x.Get() != old {
+			t.Errorf("%s cannot be restored", g.Name)
+		}
+	}
+}
+
+func TestModuleDescribesOriginal(t *testing.T) {
+	t.Parallel()
+	got := mustInstrument(t, everything())
+	got.Wasm, got.Globals = nil, nil
+	fact := Signature{[]ValueType{I32, I32, I32, I32}, []ValueType{I32}}
+	want := &Module{
+		Imports: []Import{{"assay", "fact", fact}},
+		Exports: []Export{{"run", FunctionKind, Signature{[]ValueType{I32}, []ValueType{I64}}},
+			{Name: "memory", Kind: MemoryKind}, {Name: "counter", Kind: GlobalKind}, {Name: "table", Kind: TableKind},
+			{"fact", FunctionKind, fact}},
+		MemoryMin: 1, MemoryMax: DefaultLimits().MemoryPages,
+		Unrestored: []string{"mutable v128 global", "data.drop", "table.init", "elem.drop", "table.copy", "table.grow",
+			"table.fill", "table.set"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatal(diff)
+	}
+	if text := got.Exports[0].Signature.String(); text != "(i32) -> (i64)" {
+		t.Error(text)
+	}
+}
