@@ -14,7 +14,7 @@ import (
 // snapshotter takes a snapshot of each instance of one plugin after its initialisation, and restores the instance from
 // it after each call.
 type snapshotter struct {
-	images        *linear.Images
+	images        *linear.ImageStore
 	minMemory     uint64 // bytes
 	maxMemory     uint64 // bytes
 	globals       []string
@@ -29,7 +29,7 @@ type savedGlobal struct {
 
 func newSnapshotter(m *meter.Module) *snapshotter {
 	s := &snapshotter{
-		images:        linear.NewImages(),
+		images:        linear.NewImageStore(),
 		minMemory:     uint64(m.MemoryMin) * pageBytes,
 		maxMemory:     uint64(m.MemoryMax) * pageBytes,
 		notRestorable: len(m.Unrestored) > 0,
@@ -68,7 +68,7 @@ func (in *instance) snapshot(s *snapshotter) error {
 		}
 		in.globals = append(in.globals, savedGlobal{g, g.Get()})
 	}
-	if err := in.memory.Freeze(); err != nil {
+	if err := in.memory.Snapshot(); err != nil {
 		return fmt.Errorf("taking a snapshot: %w", err)
 	}
 	return nil

@@ -5,14 +5,12 @@ import (
 	"testing"
 )
 
-// Facts as the host gives them for a typical check.
+// Facts of typical checks.
 var (
 	ibanFacts = map[string]string{
 		"iban.country": "DE", "iban.listed": "yes", "iban.structure": "ok", "iban.check": "ok",
-		"iban.check_digits": "12",
-		"iban.bban":         "500105170648489890", "iban.bank": "50010517", "iban.account": "0648489890",
-		"iban.sepa":      "yes",
-		"entity.country": "DE",
+		"iban.check_digits": "12", "iban.bban": "500105170648489890", "iban.bank": "50010517",
+		"iban.account": "0648489890", "iban.sepa": "yes", "entity.country": "DE",
 	}
 	emailFacts = map[string]string{
 		"email.domain": "mailbox-secure.example", "email.local": "paypal-support",
@@ -21,20 +19,19 @@ var (
 	}
 )
 
-// BenchmarkRestore measures every way to restore, alone after a call that is not timed, and with the call that wrote.
-// The way "never" is what the call costs by itself.
+// BenchmarkRestore measures every strategy, without the call that writes and with it. "never" measures only the call.
 func BenchmarkRestore(b *testing.B) {
-	type benched struct {
+	type benchmark struct {
 		name string
 		wasm func() ([]byte, error)
 		call func(*testing.B, *guest)
 	}
-	guests := []benched{
+	guests := []benchmark{
 		{"go-iban", ibanLayer, func(b *testing.B, g *guest) { g.score(b, ibanFacts) }},
 		{"go-email", emailLayer, func(b *testing.B, g *guest) { g.score(b, emailFacts) }},
 	}
 	for _, pages := range []uint64{1, 2, 4, 8} {
-		guests = append(guests, benched{
+		guests = append(guests, benchmark{
 			fmt.Sprintf("assembled-%dKiB", pages*64),
 			func() ([]byte, error) { return assemble(pages), nil },
 			func(b *testing.B, g *guest) { // a stack, a buffer and a heap
@@ -45,9 +42,9 @@ func BenchmarkRestore(b *testing.B) {
 		})
 	}
 	for _, test := range guests {
-		for name, w := range ways() {
+		for name, s := range strategies() {
 			b.Run(test.name+"/"+name, func(b *testing.B) {
-				g := newEngine(b, built(b, test.wasm), w).frozen(b)
+				g := newEngine(b, built(b, test.wasm), s).startWithSnapshot(b)
 				b.Run("alone", func(b *testing.B) {
 					for b.Loop() {
 						b.StopTimer()
@@ -65,7 +62,7 @@ func BenchmarkRestore(b *testing.B) {
 			})
 		}
 		b.Run(test.name+"/never/with-call", func(b *testing.B) {
-			g := newEngine(b, built(b, test.wasm), way{copyUpTo: maxSize}).frozen(b)
+			g := newEngine(b, built(b, test.wasm), strategy{maxCopied: maxSize}).startWithSnapshot(b)
 			for b.Loop() {
 				test.call(b, g)
 			}
@@ -73,21 +70,21 @@ func BenchmarkRestore(b *testing.B) {
 	}
 }
 
-// BenchmarkStart measures an instance from its reservation to its end: what replacing one costs.
+// BenchmarkStart measures an instance from its reservation to its end, which is the cost of replacing one.
 func BenchmarkStart(b *testing.B) {
 	for name, compile := range map[string]func() ([]byte, error){
 		"go-iban":   ibanLayer,
 		"assembled": func() ([]byte, error) { return assemble(1), nil },
 	} {
 		b.Run(name, func(b *testing.B) {
-			e := newEngine(b, built(b, compile), way{copyUpTo: copyUpTo})
-			e.frozen(b) // holds the image
+			e := newEngine(b, built(b, compile), strategy{maxCopied: defaultMaxCopied})
+			e.startWithSnapshot(b) // keeps the image in the store
 			for b.Loop() {
 				g, err := e.instantiate()
 				if err != nil {
 					b.Fatal(err)
 				}
-				if err := g.memory.Freeze(); err != nil {
+				if err := g.memory.Snapshot(); err != nil {
 					b.Fatal(err)
 				}
 				if err := g.Close(b.Context()); err != nil {

@@ -17,21 +17,21 @@ import (
 	"assay/registry"
 )
 
-// Where the assembled guest's active data segment lies, and what it and the passive one hold.
+// The assembled guest's data segments.
 const (
-	activeAt    = 1024
-	activeData  = "laid out by the module"
-	passiveData = "copied in by a call"
+	activeAt    = 1024 // address of the active segment
+	activeData  = "active data segment"
+	passiveData = "passive segment"
 )
 
-// The most that an assembled guest's memory can grow to, and any guest's, in pages.
+// Maximum sizes of memories, in pages.
 const (
-	maxPages   = 64
-	limitPages = 1024
+	maxPages   = 64   // of an assembled guest
+	limitPages = 1024 // of any guest
 )
 
-// assemble writes a module (WebAssembly 2.0, chapter 5) with a memory of so many pages and a function for each access.
-// Without pages it cannot be instantiated, for want of room for its data.
+// assemble returns a module (WebAssembly 2.0, chapter 5) with a memory of the given number of pages and an exported
+// function for each kind of access. With no pages it cannot be instantiated, because its data segment is out of bounds.
 func assemble(pages uint64) []byte {
 	const i32 = 0x7f
 	type function struct {
@@ -73,27 +73,28 @@ func sized(b []byte) []byte        { return join(uleb(uint64(len(b))), b) }
 func vector(items [][]byte) []byte { return join(uleb(uint64(len(items))), join(items...)) }
 func pagesOf(n uint64) uint64      { return n * pageSize }
 
-func contentOf(m *Memory) []byte { return m.space.bytes(m.size) }
+func contentOf(m *Memory) []byte { return m.reservation.bytes(m.size) }
 
-// way is one of the ways to restore.
-type way struct {
-	copyUpTo uint64        // contents of so many bytes are copied back whole
-	adjust   func(*Memory) // called when frozen; may be nil
+// strategy is a way to restore a memory.
+type strategy struct {
+	maxCopied uint64        // bytes; images up to this size are copied back
+	adjust    func(*Memory) // called after the snapshot; may be nil
 }
 
-// engine is a runtime with one compiled module in it.
+// engine is a runtime with one compiled module.
 type engine struct {
 	runtime  wazero.Runtime
 	compiled wazero.CompiledModule
-	images   *Images
-	way      way
+	images   *ImageStore
+	strategy strategy
 }
 
-// guest is an instance of it.
+// guest is an instance of an engine's module.
 type guest struct {
 	api.Module
 	memory    *Memory
-	functions map[string]api.Function // looking one up allocates it a stack
+	strategy  strategy
+	functions map[string]api.Function // looked up once, because a lookup allocates a stack
 	stack     [3]uint64
 }
 
@@ -106,21 +107,20 @@ func (g *guest) function(name string) api.Function {
 	return f
 }
 
-// newEngine compiles wasm.
-func newEngine(t testing.TB, wasm []byte, w way) *engine {
+func newEngine(t testing.TB, wasm []byte, s strategy) *engine {
 	t.Helper()
 	ctx := context.Background()
 	r := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().WithMemoryLimitPages(limitPages))
 	t.Cleanup(func() { _ = r.Close(ctx) })
-	offer(t, r)
+	provideImports(t, r)
 	compiled, err := r.CompileModule(ctx, wasm)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &engine{r, compiled, &Images{copyUpTo: w.copyUpTo}, w}
+	return &engine{r, compiled, &ImageStore{maxCopied: s.maxCopied}, s}
 }
 
-// start makes an instance that is not frozen yet.
+// start returns an instance without a snapshot.
 func (e *engine) start(t testing.TB) *guest {
 	t.Helper()
 	g, err := e.instantiate()
@@ -146,19 +146,25 @@ func (e *engine) instantiate() (*guest, error) {
 		memory.Free()
 		return nil, err
 	}
-	return &guest{Module: module, memory: memory, functions: map[string]api.Function{}}, nil
+	return &guest{Module: module, memory: memory, strategy: e.strategy, functions: map[string]api.Function{}}, nil
 }
 
-func (e *engine) frozen(t testing.TB) *guest {
+// startWithSnapshot returns an instance with a snapshot.
+func (e *engine) startWithSnapshot(t testing.TB) *guest {
 	t.Helper()
 	g := e.start(t)
-	if err := g.memory.Freeze(); err != nil {
+	g.snapshot(t)
+	return g
+}
+
+func (g *guest) snapshot(t testing.TB) {
+	t.Helper()
+	if err := g.memory.Snapshot(); err != nil {
 		t.Fatal(err)
 	}
-	if e.way.adjust != nil {
-		e.way.adjust(g.memory)
+	if g.strategy.adjust != nil {
+		g.strategy.adjust(g.memory)
 	}
-	return g
 }
 
 type zeros struct{}
@@ -178,31 +184,31 @@ func (g *guest) call(t testing.TB, name string, params ...uint64) uint32 {
 func (g *guest) restore(t testing.TB) {
 	t.Helper()
 	if ok, err := g.memory.Restore(); err != nil || !ok {
-		t.Fatalf("restored %v, %v", ok, err)
+		t.Fatalf("Restore returns %v, %v", ok, err)
 	}
 }
 
-// answers is what a layer reads and says in one call.
-type answers struct {
-	facts map[string]string
-	said  []string
+// layerCall holds the facts and the signal texts of one call of a layer.
+type layerCall struct {
+	facts   map[string]string
+	signals []string
 }
 
-type answersKey struct{}
+type layerCallKey struct{}
 
-// offer gives layers what they import (sdk/ABI.md).
-func offer(t testing.TB, r wazero.Runtime) {
+// provideImports provides the functions that layers import (sdk/ABI.md).
+func provideImports(t testing.TB, r wazero.Runtime) {
 	t.Helper()
 	ctx := context.Background()
 	text := func(m api.Module, at, length uint64) []byte {
 		view, ok := m.Memory().Read(uint32(at), uint32(length))
 		if !ok {
-			panic("outside of memory")
+			panic("out of bounds")
 		}
 		return view
 	}
 	fact := func(ctx context.Context, m api.Module, s []uint64) {
-		value, known := ctx.Value(answersKey{}).(*answers).facts[string(text(m, s[0], s[1]))]
+		value, known := ctx.Value(layerCallKey{}).(*layerCall).facts[string(text(m, s[0], s[1]))]
 		if !known {
 			s[0] = api.EncodeI32(-1)
 			return
@@ -213,8 +219,8 @@ func offer(t testing.TB, r wazero.Runtime) {
 		s[0] = uint64(len(value))
 	}
 	signal := func(ctx context.Context, m api.Module, s []uint64) {
-		a := ctx.Value(answersKey{}).(*answers)
-		a.said = append(a.said, string(text(m, s[3], s[4])))
+		c := ctx.Value(layerCallKey{}).(*layerCall)
+		c.signals = append(c.signals, string(text(m, s[3], s[4])))
 	}
 	b := r.NewHostModuleBuilder("assay")
 	for name, f := range map[string]struct {
@@ -232,25 +238,25 @@ func offer(t testing.TB, r wazero.Runtime) {
 
 func ignore(context.Context, api.Module, []uint64) {}
 
-// score runs a layer and returns what it said.
+// score runs a layer and returns the texts of its signals.
 func (g *guest) score(t testing.TB, facts map[string]string) []string {
 	t.Helper()
-	a := &answers{facts: facts}
-	if err := g.function("assay_v1_score").CallWithStack(context.WithValue(context.Background(), answersKey{}, a),
+	c := &layerCall{facts: facts}
+	if err := g.function("assay_v1_score").CallWithStack(context.WithValue(context.Background(), layerCallKey{}, c),
 		g.stack[:]); err != nil {
 		t.Fatal(err)
 	}
 	if g.stack[0] > 1 {
 		t.Fatalf("the layer returned %d", g.stack[0])
 	}
-	return a.said
+	return c.signals
 }
 
-// Go-built layers, each compiled once.
+// Layers in Go, each compiled once.
 var (
-	rememberer = compiledOnce("testdata", "layer")
-	ibanLayer  = compiledOnce("..", "..", "..", "plugins", "iban")
-	emailLayer = compiledOnce("..", "..", "..", "plugins", "email")
+	statefulLayer = compiledOnce("testdata", "layer")
+	ibanLayer     = compiledOnce("..", "..", "..", "plugins", "iban")
+	emailLayer    = compiledOnce("..", "..", "..", "plugins", "email")
 )
 
 func compiledOnce(path ...string) func() ([]byte, error) {

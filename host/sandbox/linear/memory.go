@@ -1,42 +1,38 @@
-// Package linear provides guests' linear memories whose content is frozen once, after the guest's initialisation, and
-// restored after every call: what one customer's check writes into a guest cannot be read in the next.
+// Package linear provides linear memories for WebAssembly guests. A snapshot of a memory is taken once, after the guest
+// is initialised, and the memory is restored from it after every call, so that a call cannot read what another
+// customer's check wrote. Globals, tables and dropped segments are restored or refused by the caller.
 //
-// On Linux a large memory is a private mapping of a sealed memfd that holds the frozen content: the kernel gives a
-// guest a page of its own when it first writes to it, and can be asked which these are, so that only they are copied
-// back; or dropped, when they are many or the kernel does not say. A small memory, and every memory elsewhere, is
-// copied back whole. Instances whose initialisation left the same content share one copy of it.
-//
-// Memory is all that is restored here: globals, tables and dropped segments are the caller's to keep.
+// On Linux a large memory becomes a private (copy-on-write) mapping of a sealed memfd that holds the snapshot. The
+// kernel reports which pages are dirty, so that only they are copied back. If there are many, or the kernel does not
+// report them, the mapping's pages are discarded instead. A small memory, and every memory on other systems, is copied
+// back as a whole. Instances with equal snapshots share one image.
 package linear
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"slices"
-	"sync"
 
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// pageSize is the unit in which memories are sized (WebAssembly 2.0, section 4.2.8).
+// pageSize is the size of a WebAssembly page (WebAssembly 2.0, section 4.2.8).
 const pageSize = 64 << 10
 
-// maxSize is the most that a memory with 32-bit addresses can hold.
+// maxSize is the maximum size of a memory with 32-bit addresses.
 const maxSize = 1 << 32
 
-// Memory is the linear memory of one instance. One goroutine at a time uses it.
+// Memory is the linear memory of one instance. It is not safe for concurrent use.
 //
-// It is the experimental.MemoryAllocator of exactly one instantiation and the experimental.LinearMemory of what came of
-// it. On Linux its first byte never moves, so views that the engine hands out stay valid until Free.
+// It is both the experimental.MemoryAllocator of a single instantiation and the resulting experimental.LinearMemory. On
+// Linux its address never changes, so views that the engine returns stay valid until Free.
 type Memory struct {
-	images *Images
-	space  *space
-	max    uint64
-	size   uint64 // what the guest has
-	image  *image // nil until frozen
-	given  bool   // to an instantiation
-	freed  bool
+	images      *ImageStore
+	reservation *reservation
+	max         uint64 // bytes
+	size        uint64 // bytes, as the guest sees it
+	image       *image // nil before Snapshot
+	allocated   bool   // by an instantiation
+	freed       bool
 }
 
 var (
@@ -44,157 +40,102 @@ var (
 	_ experimental.LinearMemory    = (*Memory)(nil)
 )
 
-// Reserve returns a memory that starts with least bytes and can grow to most bytes, both multiples of the WebAssembly
-// page of 64 KiB. On Linux, most is reserved as address space only. An error means that the address space or the memory
-// for least is not to be had; so an instantiation, which the engine cannot end in peace for lack of memory, never has
-// to find out.
-func (s *Images) Reserve(least, most uint64) (*Memory, error) {
-	if least > most || most > maxSize || least%pageSize != 0 || most%pageSize != 0 {
-		return nil, fmt.Errorf("reserving a guest's memory: %d to %d bytes is no range of whole pages", least, most)
+// Reserve returns a memory of minBytes that can grow to maxBytes, both multiples of 64 KiB. On Linux only
+// address space is reserved for the maximum. Reserve fails if the address space or the memory for the minimum is not
+// available, because the engine panics when memory runs out during instantiation.
+func (s *ImageStore) Reserve(minBytes, maxBytes uint64) (*Memory, error) {
+	if minBytes > maxBytes || maxBytes > maxSize || minBytes%pageSize != 0 || maxBytes%pageSize != 0 {
+		return nil, fmt.Errorf("reserving a guest's memory: %d to %d bytes is not a range of whole pages", minBytes,
+			maxBytes)
 	}
-	room, err := reserve(most)
+	r, err := reserve(maxBytes)
 	if err != nil {
-		return nil, fmt.Errorf("reserving a guest's memory: %d bytes: %w", most, err)
+		return nil, fmt.Errorf("reserving a guest's memory: %d bytes: %w", maxBytes, err)
 	}
-	if err := room.commit(least); err != nil {
-		room.release()
-		return nil, fmt.Errorf("reserving a guest's memory: its first %d bytes: %w", least, err)
+	if err := r.commit(minBytes); err != nil {
+		r.release()
+		return nil, fmt.Errorf("reserving a guest's memory: its first %d bytes: %w", minBytes, err)
 	}
-	return &Memory{images: s, space: room, max: most}, nil
+	return &Memory{images: s, reservation: r, max: maxBytes}, nil
 }
 
-// Allocate is called by the engine when it instantiates a module whose context carries m. It panics when called again:
-// two modules would share one memory.
+// Allocate implements experimental.MemoryAllocator: the engine calls it to instantiate a module whose context carries
+// m. A second call panics, because two modules would share the memory.
 func (m *Memory) Allocate(_, _ uint64) experimental.LinearMemory {
-	if m.given {
-		panic(errors.New("a guest's memory was given to a second instantiation"))
+	if m.allocated {
+		panic(errors.New("a guest's memory was passed to a second instantiation"))
 	}
-	m.given = true
+	m.allocated = true
 	return m
 }
 
-// Reallocate is called by the engine to grow the memory. Nil, which the guest sees as a memory.grow of -1, means that
-// size is beyond what was reserved or that the system has no more.
+// Reallocate implements experimental.LinearMemory: the engine calls it to grow the memory. It returns nil, which makes
+// memory.grow return -1, if size exceeds the maximum or the system has no memory left.
 func (m *Memory) Reallocate(size uint64) []byte {
-	if m.freed || size > m.max || size < m.size || m.space.commit(size) != nil {
+	if m.freed || size > m.max || size < m.size || m.reservation.commit(size) != nil {
 		return nil
 	}
 	m.size = size
-	return m.space.bytes(size)
+	return m.reservation.bytes(size)
 }
 
-// Freeze makes what the memory holds now what Restore returns to. It is called once, when the instance has initialised
-// and no call is under way. After an error the instance must not be used.
-func (m *Memory) Freeze() error {
+// Snapshot saves the current content for Restore. It must be called once, between calls of the guest. After an error
+// the instance must not be used.
+func (m *Memory) Snapshot() error {
 	switch {
 	case m.freed:
-		return fmt.Errorf("freezing a guest's memory: %w", errFreed)
+		return fmt.Errorf("saving a guest's memory: %w", errFreed)
 	case m.image != nil:
-		return errors.New("freezing a guest's memory: it is frozen already")
+		return errors.New("saving a guest's memory: there is one already")
 	}
-	img, err := m.images.hold(m.space.bytes(m.size))
+	img, err := m.images.acquire(m.reservation.bytes(m.size))
 	if err != nil {
-		return fmt.Errorf("freezing a guest's memory: %w", err)
+		return fmt.Errorf("saving a guest's memory: %w", err)
 	}
 	if img.file != nil {
-		if err := m.space.lay(img.file); err != nil {
-			m.images.drop(img)
-			return fmt.Errorf("freezing a guest's memory: %w", err)
+		if err := m.reservation.mapImage(img.file); err != nil {
+			m.images.release(img)
+			return fmt.Errorf("saving a guest's memory: %w", err)
 		}
 	}
 	m.image = img
 	return nil
 }
 
-// Restore undoes every write since Freeze. It is called between calls, never during one. Not ok means that the memory
-// has grown since, which an engine cannot undo: nothing was restored, and the instance must be replaced, as it must
-// after an error.
+// Restore undoes every write since Snapshot. It must be called between calls of the guest. It returns false if the
+// memory has grown since, which an engine cannot undo. After false or an error, nothing may be restored, and the
+// instance must be replaced.
 func (m *Memory) Restore() (ok bool, err error) {
 	switch {
 	case m.freed:
 		return false, fmt.Errorf("restoring a guest's memory: %w", errFreed)
 	case m.image == nil:
-		return false, errors.New("restoring a guest's memory: it was never frozen")
+		return false, errors.New("restoring a guest's memory: there is no snapshot")
 	case m.size != uint64(len(m.image.content)):
 		return false, nil
 	case m.image.file == nil:
-		copy(m.space.bytes(m.size), m.image.content)
+		copy(m.reservation.bytes(m.size), m.image.content)
 		return true, nil
 	}
-	if err := m.space.revert(m.image.file); err != nil {
+	if err := m.reservation.restore(m.image.file); err != nil {
 		return false, fmt.Errorf("restoring a guest's memory: %w", err)
 	}
 	return true, nil
 }
 
-// errFreed tells of a memory used after its instance was closed; a guest that exits closes its own.
-var errFreed = errors.New("its instance is closed")
+// errFreed is the error of using a memory after its instance was closed. A guest that exits closes its own instance.
+var errFreed = errors.New("the instance is closed")
 
-// Free gives everything back. The engine calls it when the module is closed, but not when instantiating failed
-// half-way: then the caller must. Further calls do nothing. No call may be under way, and no view of the memory may be
+// Free releases the memory. The engine calls it when it closes the module, but not after a failed instantiation: then
+// the caller must. Repeated calls do nothing. No call of the guest may be running, and no view of the memory may be
 // used afterwards.
 func (m *Memory) Free() {
 	if m.freed {
 		return
 	}
 	m.freed = true
-	m.space.release()
+	m.reservation.release()
 	if m.image != nil {
-		m.images.drop(m.image)
-	}
-}
-
-// Images holds the contents that the instances of one module were frozen with, each content once. It is safe for
-// concurrent use.
-type Images struct {
-	copyUpTo uint64 // contents of so many bytes are copied back, larger ones mapped
-	mu       sync.Mutex
-	held     []*image
-}
-
-// NewImages returns an empty set, for the instances of one module.
-func NewImages() *Images { return &Images{copyUpTo: copyUpTo} }
-
-// image is a frozen content. It does not change.
-type image struct {
-	content []byte
-	file    *file // where it is kept so that it can be mapped; nil when it is to be copied
-	uses    int   // guarded by Images.mu
-}
-
-// hold returns the image that equals content, made if there is none. Every hold needs a drop.
-func (s *Images) hold(content []byte) (*image, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, img := range s.held {
-		if bytes.Equal(img.content, content) {
-			img.uses++
-			return img, nil
-		}
-	}
-	img := &image{uses: 1}
-	if uint64(len(content)) <= s.copyUpTo {
-		img.content = slices.Clone(content)
-	} else {
-		f, err := keep(content)
-		if err != nil {
-			return nil, err
-		}
-		img.file, img.content = f, f.view
-	}
-	s.held = append(s.held, img)
-	return img, nil
-}
-
-func (s *Images) drop(img *image) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	img.uses--
-	if img.uses > 0 {
-		return
-	}
-	s.held = slices.DeleteFunc(s.held, func(other *image) bool { return other == img })
-	if img.file != nil {
-		img.file.close()
+		m.images.release(m.image)
 	}
 }

@@ -13,29 +13,29 @@ import (
 	"github.com/tetratelabs/wazero/sys"
 )
 
-// everyWay runs a test once for every way to restore.
-func everyWay(t *testing.T, test func(t *testing.T, w way)) {
+// forEachStrategy runs a test with every strategy.
+func forEachStrategy(t *testing.T, test func(t *testing.T, s strategy)) {
 	t.Helper()
-	for name, w := range ways() {
+	for name, s := range strategies() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			test(t, w)
+			test(t, s)
 		})
 	}
 }
 
-func TestCanaryOfOneCallIsGoneInTheNext(t *testing.T) {
+func TestWritesAreUndone(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, w way) {
+	forEachStrategy(t, func(t *testing.T, s strategy) {
 		const pages = 4
-		g := newEngine(t, assemble(pages), w).frozen(t)
+		g := newEngine(t, assemble(pages), s).startWithSnapshot(t)
 		random := rand.New(rand.NewPCG(1, 2))
 		at := uint64(pages * pageSize / 2)
 		for i := range 100_000 {
 			if got := g.call(t, "peek", at); got != 0 {
-				t.Fatalf("call %d reads %#x at %d, which the call before wrote", i, got, at)
+				t.Fatalf("call %d reads %#x at %d, which the previous call wrote", i, got, at)
 			}
-			// Away from the module's data, across the borders of system pages too.
+			// Outside the data segments, sometimes across system pages.
 			at = 2*activeAt + random.Uint64N(pages*pageSize-2*activeAt-4)
 			g.call(t, "poke", at, 0xc0ffee)
 			g.restore(t)
@@ -43,11 +43,11 @@ func TestCanaryOfOneCallIsGoneInTheNext(t *testing.T) {
 	})
 }
 
-// Without restoring the canary is there: the test above would notice.
-func TestCanaryStaysWithoutRestore(t *testing.T) {
+// TestWritesStayWithoutRestore shows that TestWritesAreUndone can fail.
+func TestWritesStayWithoutRestore(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, w way) {
-		g := newEngine(t, assemble(4), w).frozen(t)
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		g := newEngine(t, assemble(4), s).startWithSnapshot(t)
 		g.call(t, "poke", 5000, 0xc0ffee)
 		if got := g.call(t, "peek", 5000); got != 0xc0ffee {
 			t.Errorf("reads %#x", got)
@@ -55,7 +55,7 @@ func TestCanaryStaysWithoutRestore(t *testing.T) {
 	})
 }
 
-func TestRestoreGivesTheFrozenContent(t *testing.T) {
+func TestRestoreAfterAllKindsOfWrites(t *testing.T) {
 	t.Parallel()
 	const pages, end = 48, 48 * pageSize
 	tests := map[string]func(t *testing.T, g *guest){
@@ -64,7 +64,7 @@ func TestRestoreGivesTheFrozenContent(t *testing.T) {
 		"last byte":      func(t *testing.T, g *guest) { g.Memory().WriteByte(end-1, 0xff) },
 		"last word":      func(t *testing.T, g *guest) { g.call(t, "poke", end-4, 1) },
 		"page border":    func(t *testing.T, g *guest) { g.call(t, "poke", 3*4096-2, 0xffffffff) },
-		"own data":       func(t *testing.T, g *guest) { g.call(t, "fill", activeAt, 0, 64) },
+		"data segment":   func(t *testing.T, g *guest) { g.call(t, "fill", activeAt, 0, 64) },
 		"memory.fill":    func(t *testing.T, g *guest) { g.call(t, "fill", 0, 0xaa, end) },
 		"fill with zero": func(t *testing.T, g *guest) { g.call(t, "fill", 0, 0, end) },
 		"memory.copy":    func(t *testing.T, g *guest) { g.call(t, "copy", pageSize-7, 0, 40*pageSize) },
@@ -75,30 +75,25 @@ func TestRestoreGivesTheFrozenContent(t *testing.T) {
 				g.call(t, "poke", at, 1)
 			}
 		},
-		"every other page of a part": func(t *testing.T, g *guest) {
+		"every other page of a third": func(t *testing.T, g *guest) {
 			for at := uint64(0); at < end/3; at += 8192 {
 				g.call(t, "poke", at, 1)
 			}
 		},
 	}
-	everyWay(t, func(t *testing.T, w way) {
-		g := newEngine(t, assemble(pages), w).start(t)
-		for i := range contentOf(g.memory) { // no two pages alike
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		g := newEngine(t, assemble(pages), s).start(t)
+		for i := range contentOf(g.memory) { // all pages differ
 			if i >= 2*activeAt {
 				contentOf(g.memory)[i] = byte(i>>12 + i)
 			}
 		}
 		want := slices.Clone(contentOf(g.memory))
-		if err := g.memory.Freeze(); err != nil {
-			t.Fatal(err)
-		}
-		if w.adjust != nil {
-			w.adjust(g.memory)
-		}
+		g.snapshot(t)
 		if !bytes.Equal(contentOf(g.memory), want) {
-			t.Fatal("freezing changed the content")
+			t.Fatal("the snapshot changed the content")
 		}
-		for range 3 { // what a test leaves behind meets all the others
+		for range 3 { // each write follows every other, as the order is random
 			for name, write := range tests {
 				write(t, g)
 				g.restore(t)
@@ -121,15 +116,15 @@ func firstDifference(a, b []byte) int {
 
 func TestDataSegments(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, w way) {
-		g := newEngine(t, assemble(3), w).frozen(t)
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		g := newEngine(t, assemble(3), s).startWithSnapshot(t)
 		for range 2 {
 			if got, _ := g.Memory().Read(activeAt, uint32(len(activeData))); string(got) != activeData {
-				t.Errorf("the module's data reads %q", got)
+				t.Errorf("the data segment reads %q", got)
 			}
 			g.call(t, "init", activeAt, 0, uint64(len(passiveData)))
 			if got, _ := g.Memory().Read(activeAt, uint32(len(passiveData))); string(got) != passiveData {
-				t.Errorf("the segment copied in reads %q", got)
+				t.Errorf("the passive segment reads %q", got)
 			}
 			g.restore(t)
 		}
@@ -152,15 +147,15 @@ func TestGrowth(t *testing.T) {
 		"far beyond":   {0xffff, failed, 3, true},
 		"by minus one": {failed, failed, 3, true},
 	}
-	everyWay(t, func(t *testing.T, w way) {
+	forEachStrategy(t, func(t *testing.T, s strategy) {
 		for name, test := range tests {
-			g := newEngine(t, assemble(3), w).frozen(t)
+			g := newEngine(t, assemble(3), s).startWithSnapshot(t)
 			g.call(t, "poke", 0, 7)
 			if got := g.call(t, "grow", test.by); got != test.want {
-				t.Errorf("%s: memory.grow gives %d, want %d", name, int32(got), int32(test.want))
+				t.Errorf("%s: memory.grow returns %d, want %d", name, int32(got), int32(test.want))
 			}
 			if got := g.call(t, "size"); got != test.pages {
-				t.Errorf("%s: memory.size gives %d, want %d", name, got, test.pages)
+				t.Errorf("%s: memory.size returns %d, want %d", name, got, test.pages)
 			}
 			if last := uint64(test.pages)*pageSize - 4; g.call(t, "peek", last) != 0 {
 				t.Errorf("%s: the last word is not zero", name)
@@ -168,22 +163,20 @@ func TestGrowth(t *testing.T) {
 				g.call(t, "poke", last, 7)
 			}
 			if ok, err := g.memory.Restore(); ok != test.restore || err != nil {
-				t.Errorf("%s: restored %v, %v", name, ok, err)
+				t.Errorf("%s: Restore returns %v, %v", name, ok, err)
 			}
 		}
 	})
 }
 
-func TestGrowthBeforeFreezing(t *testing.T) {
+func TestGrowthBeforeSnapshot(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, w way) {
-		g := newEngine(t, assemble(1), w).start(t)
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		g := newEngine(t, assemble(1), s).start(t)
 		g.call(t, "poke", 8, 1)
 		g.call(t, "grow", 5)
 		g.call(t, "poke", 5*pageSize, 2)
-		if err := g.memory.Freeze(); err != nil {
-			t.Fatal(err)
-		}
+		g.snapshot(t)
 		g.call(t, "fill", 0, 9, 6*pageSize)
 		g.restore(t)
 		if a, b := g.call(t, "peek", 8), g.call(t, "peek", 5*pageSize); a != 1 || b != 2 {
@@ -192,63 +185,63 @@ func TestGrowthBeforeFreezing(t *testing.T) {
 	})
 }
 
-// A layer built by Go that keeps its last entity in a string, a map and a slice.
-func TestGoGuestRemembersNothing(t *testing.T) {
+// The layer keeps its last entity in a string, a map and a slice.
+func TestGoGuestIsRestored(t *testing.T) {
 	t.Parallel()
-	wasm := built(t, rememberer)
-	everyWay(t, func(t *testing.T, w way) {
-		g := newEngine(t, wasm, w).frozen(t)
+	wasm := built(t, statefulLayer)
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		g := newEngine(t, wasm, s).startWithSnapshot(t)
+		score := func(value string) []string { return g.score(t, map[string]string{"entity.value": value}) }
 		want := slices.Clone(contentOf(g.memory))
 		for i := range 2000 {
 			value := fmt.Sprintf("customer-%d.example", i)
-			if said := g.score(t, map[string]string{"entity.value": value}); !slices.Equal(said, []string{"Before: "}) {
-				t.Fatalf("call %d says %q", i, said)
+			if signals := score(value); !slices.Equal(signals, []string{"Before: "}) {
+				t.Fatalf("call %d: signals %q", i, signals)
 			}
 			if i%100 == 0 && !bytes.Contains(contentOf(g.memory), []byte(value)) {
-				t.Fatal("the guest did not take the value in: the test proves nothing")
+				t.Fatal("the guest did not read the value, so the test proves nothing")
 			}
 			g.restore(t)
 			if i%100 == 0 && !bytes.Equal(contentOf(g.memory), want) {
 				t.Fatalf("after call %d byte %d differs", i, firstDifference(contentOf(g.memory), want))
 			}
 		}
-		g.score(t, map[string]string{"entity.value": "first.example"})
-		if said := g.score(t, map[string]string{"entity.value": "second.example"}); !slices.Equal(said,
-			[]string{"Before: first.example"}) {
-			t.Errorf("without restoring, it says %q: the test proves nothing", said)
+		score("first.example")
+		if signals := score("second.example"); !slices.Equal(signals, []string{"Before: first.example"}) {
+			t.Errorf("without Restore: signals %q, so the test proves nothing", signals)
 		}
-		g.score(t, map[string]string{"entity.value": "grow"})
+		score("grow")
 		if ok, err := g.memory.Restore(); ok || err != nil {
-			t.Errorf("grown, restored %v, %v", ok, err)
+			t.Errorf("after growth, Restore returns %v, %v", ok, err)
 		}
 	})
 }
 
-// proc_exit closes the module, and so frees the memory, while the guest is still on the stack.
+// proc_exit closes the module and frees the memory while the guest is still running.
 func TestGuestExits(t *testing.T) {
 	t.Parallel()
-	g := newEngine(t, built(t, rememberer), way{copyUpTo: copyUpTo}).frozen(t)
-	ctx := context.WithValue(t.Context(), answersKey{}, &answers{facts: map[string]string{"entity.value": "exit"}})
+	g := newEngine(t, built(t, statefulLayer), strategy{maxCopied: defaultMaxCopied}).startWithSnapshot(t)
+	ctx := context.WithValue(t.Context(), layerCallKey{}, &layerCall{facts: map[string]string{"entity.value": "exit"}})
 	_, err := g.ExportedFunction("assay_v1_score").Call(ctx)
 	var exit *sys.ExitError
 	if !errors.As(err, &exit) || exit.ExitCode() != 3 {
-		t.Fatalf("%v", err)
+		t.Fatalf("error %v, want exit code 3", err)
 	}
 	if ok, err := g.memory.Restore(); ok || !errors.Is(err, errFreed) {
-		t.Errorf("restored %v, %v", ok, err)
+		t.Errorf("Restore returns %v, %v", ok, err)
 	}
 }
 
-func TestReserveRefuses(t *testing.T) {
+func TestReserveRejectsBadSizes(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string][2]uint64{
-		"least above most":   {2 * pageSize, pageSize},
-		"least no page":      {1, pageSize},
-		"most no page":       {0, pageSize + 4096},
-		"beyond 32 bits":     {0, maxSize + pageSize},
-		"a wrapped negative": {0, 1<<64 - pageSize},
+		"minimum above maximum": {2 * pageSize, pageSize},
+		"minimum not in pages":  {1, pageSize},
+		"maximum not in pages":  {0, pageSize + 4096},
+		"beyond 32 bits":        {0, maxSize + pageSize},
+		"negative maximum":      {0, 1<<64 - pageSize},
 	} {
-		if m, err := NewImages().Reserve(test[0], test[1]); err == nil ||
+		if m, err := NewImageStore().Reserve(test[0], test[1]); err == nil ||
 			!strings.Contains(err.Error(), "whole pages") {
 			t.Errorf("%s: %v, %v", name, m, err)
 		}
@@ -257,8 +250,8 @@ func TestReserveRefuses(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, w way) {
-		m, err := (&Images{copyUpTo: w.copyUpTo}).Reserve(3*pageSize, 4*pageSize)
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		m, err := (&ImageStore{maxCopied: s.maxCopied}).Reserve(3*pageSize, 4*pageSize)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -266,56 +259,56 @@ func TestMisuse(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("it was given to two instantiations")
+					t.Error("two instantiations were accepted")
 				}
 			}()
 			m.Allocate(0, 0)
 		}()
 		if len(m.Reallocate(3*pageSize)) != 3*pageSize || m.Reallocate(2*pageSize) != nil ||
 			m.Reallocate(5*pageSize) != nil {
-			t.Error("sizes are wrong")
+			t.Error("Reallocate accepts wrong sizes")
 		}
-		refused := func(when string, want string, err error) {
+		wantError := func(when string, want string, err error) {
 			t.Helper()
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %v, want %q", when, err, want)
 			}
 		}
 		restore := func() error { _, err := m.Restore(); return err }
-		refused("restoring before freezing", "never frozen", restore())
-		if err := m.Freeze(); err != nil {
+		wantError("restoring before the snapshot", "no snapshot", restore())
+		if err := m.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
-		refused("freezing twice", "frozen already", m.Freeze())
+		wantError("second snapshot", "one already", m.Snapshot())
 		m.Free()
 		m.Free()
-		refused("restoring when freed", "closed", restore())
-		refused("freezing when freed", "closed", m.Freeze())
+		wantError("restoring after Free", "closed", restore())
+		wantError("snapshot after Free", "closed", m.Snapshot())
 		if m.Reallocate(4*pageSize) != nil {
-			t.Error("it grew when freed")
+			t.Error("memory grew after Free")
 		}
 	})
 }
 
 func TestEmptyMemory(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, w way) {
-		for _, most := range []uint64{0, pageSize} {
-			m, err := (&Images{copyUpTo: w.copyUpTo}).Reserve(0, most)
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		for _, maxBytes := range []uint64{0, pageSize} {
+			m, err := (&ImageStore{maxCopied: s.maxCopied}).Reserve(0, maxBytes)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if m.Reallocate(0) == nil {
-				t.Error("no bytes were refused")
+				t.Error("reallocating 0 bytes failed")
 			}
-			if err := m.Freeze(); err != nil {
+			if err := m.Snapshot(); err != nil {
 				t.Fatal(err)
 			}
 			if ok, err := m.Restore(); !ok || err != nil {
-				t.Errorf("restored %v, %v", ok, err)
+				t.Errorf("Restore returns %v, %v", ok, err)
 			}
-			if most > 0 && m.Reallocate(most) == nil {
-				t.Error("it did not grow")
+			if maxBytes > 0 && m.Reallocate(maxBytes) == nil {
+				t.Error("memory did not grow")
 			}
 			m.Free()
 		}

@@ -7,43 +7,45 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The kernel's table of this process's pages: eight bytes for each (Documentation/admin-guide/mm/pagemap.rst).
+// The kernel's table of this process's pages, with eight bytes for each page (Documentation/admin-guide/mm/pagemap.rst
+// in the kernel's source).
 const (
 	pagemapPath  = "/proc/self/pagemap"
 	entryBytes   = 8
-	entryFile    = 1 << 61 // a page of the mapped file, and not a private copy
+	entryFile    = 1 << 61 // a page of the mapped file, not a private copy
 	entrySwapped = 1 << 62
 	entryPresent = 1 << 63
 )
 
-// maxOwn is how many bytes of pages a guest keeps as its own between calls. Copying a page back costs a twentieth of
-// having it dropped and faulted in again (BenchmarkRestore), so the bound is for the memory that an idle instance
-// holds.
-const maxOwn = 2 << 20
+// maxDirty is the maximum number of bytes in dirty pages that are copied back. Copying a page costs much less than
+// discarding it and faulting it in again (BenchmarkRestore), but copied pages stay private, so maxDirty limits the
+// memory of an idle instance.
+const maxDirty = 2 << 20
 
-// pageList is room for one look at the table.
-type pageList struct {
-	written []uint32
+// dirtyBuffer holds the result of dirtyPages, to save allocations.
+type dirtyBuffer struct {
+	pages   []uint32
 	entries [512 * entryBytes]byte
 }
 
-// written lists the pages of a laid range that the guest has copies of its own of: those it has written to since they
-// were last dropped, at least. Not known means that they are too many, or that the kernel does not say.
-func (s *space) written(f *file) (pages []uint32, known bool) {
-	if !s.tracked {
+// dirtyPages returns the numbers of the private pages of the mapped image, which include all pages that the guest has
+// written to since they were last discarded. ok is false if they are more than maxDirty or the kernel does not report
+// them. The result is valid until the next call.
+func (r *reservation) dirtyPages(f *imageFile) (pages []uint32, ok bool) {
+	if !r.tracksDirty {
 		return nil, false
 	}
-	pages = s.pages.written[:0]
-	first := int64(uintptr(unsafe.Pointer(unsafe.SliceData(s.whole)))) / int64(f.pageBytes)
+	pages = r.dirty.pages[:0]
+	first := int64(uintptr(unsafe.Pointer(unsafe.SliceData(r.all)))) / int64(f.pageBytes)
 	count := len(f.view) / f.pageBytes
 	for page := 0; page < count; {
-		entries := s.pages.entries[:min(len(s.pages.entries), (count-page)*entryBytes)]
+		entries := r.dirty.entries[:min(len(r.dirty.entries), (count-page)*entryBytes)]
 		n, err := unix.Pread(f.pagemap, entries, (first+int64(page))*entryBytes)
 		if err != nil || n < entryBytes {
 			return nil, false
 		}
 		for entry := entries[:n-n%entryBytes]; len(entry) > 0; entry = entry[entryBytes:] {
-			if ownPage(binary.NativeEndian.Uint64(entry)) {
+			if isDirty(binary.NativeEndian.Uint64(entry)) {
 				if len(pages) == cap(pages) {
 					return nil, false
 				}
@@ -55,9 +57,9 @@ func (s *space) written(f *file) (pages []uint32, known bool) {
 	return pages, true
 }
 
-// ownPage says whether an entry is anything but a page that is not there, or is the file's. When in doubt a page is the
-// guest's own: copying back one too many does no harm.
-func ownPage(entry uint64) bool {
+// isDirty reports whether a page is neither absent nor a page of the file. In case of doubt a page is dirty, because
+// copying a clean page is harmless.
+func isDirty(entry uint64) bool {
 	switch {
 	case entry&(entryPresent|entrySwapped) == 0:
 		return false
@@ -67,16 +69,16 @@ func ownPage(entry uint64) bool {
 	return true
 }
 
-// tellsWritten tries the table on a range just laid: of its first page, written to, and its last, read, the first alone
-// must be listed. A system that only imitates the table is found out here.
-func (s *space) tellsWritten(f *file) bool {
-	s.tracked = true
-	s.pages = &pageList{written: make([]uint32, 0, maxOwn/f.pageBytes)}
+// probePagemap tests the table on a new mapping: after a write to its first page and a read of its last, the first must
+// be dirty and the last clean. This detects systems that only emulate the table.
+func (r *reservation) probePagemap(f *imageFile) bool {
+	r.tracksDirty = true
+	r.dirty = &dirtyBuffer{pages: make([]uint32, 0, maxDirty/f.pageBytes)}
 	last := len(f.view) - 1
-	if s.whole[last] != f.view[last] {
+	if r.all[last] != f.view[last] {
 		return false
 	}
-	s.whole[0] = f.view[0]
-	pages, known := s.written(f)
-	return known && len(pages) > 0 && pages[0] == 0 && int(pages[len(pages)-1]) < last/f.pageBytes
+	r.all[0] = f.view[0]
+	pages, ok := r.dirtyPages(f)
+	return ok && len(pages) > 0 && pages[0] == 0 && int(pages[len(pages)-1]) < last/f.pageBytes
 }

@@ -81,7 +81,7 @@ func (p *parser) memoryArgument(r *reader) {
 	}
 }
 
-// chargeOperand charges for the operand on top of the stack before the instruction at at.
+// chargeOperand charges for the operand on top of the stack before the instruction at position at.
 func (p *parser) chargeOperand(at int, kind editKind) {
 	if c := &p.code; c.reachable && p.policy.chargeBulk {
 		c.needsSize = true

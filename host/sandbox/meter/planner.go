@@ -3,7 +3,7 @@ package meter
 // policy holds the costs of instructions and the rules for fuel checks. Only tests use one other than defaultPolicy.
 type policy struct {
 	entryCost       uint32 // of entering a function
-	valuesPerUnit   uint32 // values of a stack frame for which entering a function costs another unit; 0: free
+	valuesPerUnit   uint32 // values of a stack frame that one more unit on function entry pays for; 0: free
 	iterationCost   uint32 // of a loop iteration
 	importCost      uint32 // of a direct call of an import, in addition to the instruction
 	maxBlock        uint32 // cost at which a metered block is split
@@ -53,7 +53,7 @@ type planner struct {
 	reachable bool   // the current position is reachable
 	current   int    // metered block of the current position
 	distance  uint32 // maximum number of instructions on any path from the last fuel check to the current position
-	flushed   bool   // the last call has left the global up to date
+	flushed   bool   // the global is up to date after the last call
 
 	hasLoop          bool // the function has a reachable loop
 	callsGuest       bool // it has a reachable call that may run guest code
@@ -85,7 +85,7 @@ const (
 	editBulkMemory                    // charge for as many bytes, or call helper n, which charges for each chunk
 )
 
-// begin starts a function whose body starts at at.
+// begin starts a function whose code starts at position at.
 func (p *planner) begin(at int, results int) {
 	*p = planner{policy: p.policy, frames: append(p.frames[:0], controlFrame{labelArity: results}),
 		blocks: p.blocks[:0], edits: p.edits[:0], reachable: true}
@@ -140,7 +140,7 @@ func (p *planner) memoryAccess() {
 	}
 }
 
-// enterBlock opens a block, loop or if, whose opcode is at at and whose body starts at body.
+// enterBlock opens a block, loop or if. Its opcode is at position at, and its first instruction at body.
 func (p *planner) enterBlock(opcode byte, at, body int, params, results int) {
 	f := controlFrame{opcode: opcode, unreachable: !p.reachable, outermost: len(p.frames), entryBlock: p.current,
 		labelArity: results, startDistance: p.distance, addedLabels: p.frames[len(p.frames)-1].addedLabels}

@@ -1,4 +1,5 @@
-// Command layer is a guest that remembers, in every way that Go offers, what the call before it was about, and says so.
+// Command layer is a guest that keeps the entities of earlier calls in a string, a map and a slice, and reports the last
+// one in a signal.
 package main
 
 import (
@@ -8,9 +9,9 @@ import (
 )
 
 var (
-	last  string
-	seen  = map[string]int{}
-	trail []string
+	last    string
+	seen    = map[string]int{}
+	history []string
 )
 
 func init() { sdk.Register(remember) }
@@ -19,14 +20,14 @@ func remember(c *sdk.Check) sdk.Outcome {
 	value := c.Get("entity.value")
 	switch value {
 	case "grow":
-		trail = append(trail, string(make([]byte, 8<<20)))
+		history = append(history, string(make([]byte, 8<<20)))
 	case "exit":
 		os.Exit(3)
 	}
 	c.Signal(len(seen), "layer:memory:last", "Before: "+last)
 	last = value
 	seen[value]++
-	trail = append(trail, value)
+	history = append(history, value)
 	return sdk.Scored
 }
 

@@ -12,60 +12,60 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ways are those of production, and the one left to systems whose kernel does not tell what was written to.
-func ways() map[string]way {
-	return map[string]way{
-		"copy":  {copyUpTo: maxSize},
-		"pages": {adjust: mustTrack},
-		"drop":  {adjust: func(m *Memory) { m.space.tracked = false }},
+// strategies are those of production, including the one for kernels that do not report dirty pages.
+func strategies() map[string]strategy {
+	return map[string]strategy{
+		"copy":    {maxCopied: maxSize},
+		"pages":   {adjust: mustTrack},
+		"discard": {adjust: func(m *Memory) { m.reservation.tracksDirty = false }},
 	}
 }
 
-// mustTrack keeps the tests of the way "pages" from passing by the way "drop".
+// mustTrack panics if "pages" would silently become "discard".
 func mustTrack(m *Memory) {
-	if m.size > 0 && !m.space.tracked {
-		panic("this kernel does not tell which pages were written to")
+	if m.size > 0 && !m.reservation.tracksDirty {
+		panic("this kernel does not report dirty pages")
 	}
 }
 
-func TestWrittenPages(t *testing.T) {
+func TestDirtyPages(t *testing.T) {
 	t.Parallel()
-	g := newEngine(t, assemble(48), way{}).frozen(t)
-	s, f := g.memory.space, g.memory.image.file
-	if err := s.discard(f); err != nil {
+	g := newEngine(t, assemble(48), strategy{}).startWithSnapshot(t)
+	r, f := g.memory.reservation, g.memory.image.file
+	if err := r.discardPages(f); err != nil {
 		t.Fatal(err)
 	}
 	count := len(f.view) / f.pageBytes
-	written := func(want ...uint32) {
+	wantDirty := func(want ...uint32) {
 		t.Helper()
-		got, known := s.written(f)
-		if !known || fmt.Sprint(got) != fmt.Sprint(want) {
-			t.Errorf("written %v (%v), want %v", got, known, want)
+		got, ok := r.dirtyPages(f)
+		if !ok || fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("dirty pages %v (%v), want %v", got, ok, want)
 		}
 	}
-	written()
+	wantDirty()
 	for page := range count {
 		g.call(t, "peek", uint64(page*f.pageBytes))
 	}
-	written()
+	wantDirty()
 	last := count - 1
 	for _, page := range []int{0, 7, count / 2, last} {
 		g.call(t, "poke", uint64(page*f.pageBytes), 0)
 	}
-	written(0, 7, uint32(count/2), uint32(last))
+	wantDirty(0, 7, uint32(count/2), uint32(last))
 	g.restore(t)
-	written(0, 7, uint32(count/2), uint32(last)) // they stay the guest's own
-	for page := range maxOwn / f.pageBytes {
+	wantDirty(0, 7, uint32(count/2), uint32(last)) // copied pages stay dirty
+	for page := range maxDirty / f.pageBytes {
 		g.call(t, "poke", uint64(page*f.pageBytes), 7)
 	}
-	if got, known := s.written(f); known {
-		t.Errorf("%d pages are not too many", len(got))
+	if got, ok := r.dirtyPages(f); ok {
+		t.Errorf("%d dirty pages were accepted", len(got))
 	}
 	g.restore(t)
-	written()
+	wantDirty()
 }
 
-func TestOwnPage(t *testing.T) {
+func TestIsDirty(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		entry uint64
@@ -77,59 +77,59 @@ func TestOwnPage(t *testing.T) {
 		"written":                {entryPresent, true},
 		"written, exclusive":     {entryPresent | 1<<56, true},
 		"written, swapped out":   {entrySwapped, true},
-		"on the move, a file's":  {entrySwapped | entryFile, true},
+		"migrating, of the file": {entrySwapped | entryFile, true},
 		"read, with page number": {entryPresent | entryFile | 0x1234, false},
 	} {
-		if got := ownPage(test.entry); got != test.want {
+		if got := isDirty(test.entry); got != test.want {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
 }
 
-// A table that says nothing, the same of every page, or something of another process is not believed.
-func TestTableIsNotBelieved(t *testing.T) {
+// probePagemap must detect tables that are empty or have the same entry for every page.
+func TestProbeRejectsWrongTables(t *testing.T) {
 	t.Parallel()
 	entry := func(v uint64) []byte { return unsafe.Slice((*byte)(unsafe.Pointer(&v)), entryBytes) }
 	for name, fill := range map[string][]byte{
-		"empty":        nil,
-		"all absent":   entry(0),
-		"all written":  entry(entryPresent),
-		"all the file": entry(entryPresent | entryFile),
+		"empty":           nil,
+		"all absent":      entry(0),
+		"all written":     entry(entryPresent),
+		"all of the file": entry(entryPresent | entryFile),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m, err := (&Images{}).Reserve(pageSize, pageSize)
+			m, err := (&ImageStore{}).Reserve(pageSize, pageSize)
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer m.Free()
 			m.Reallocate(pageSize)
-			if err := m.Freeze(); err != nil {
+			if err := m.Snapshot(); err != nil {
 				t.Fatal(err)
 			}
 			f := *m.image.file
-			f.pagemap = table(t, uintptr(unsafe.Pointer(&m.space.whole[0]))/uintptr(f.pageBytes), fill,
+			f.pagemap = pagemapFile(t, uintptr(unsafe.Pointer(&m.reservation.all[0]))/uintptr(f.pageBytes), fill,
 				pageSize/f.pageBytes)
-			if m.space.tellsWritten(&f) {
-				t.Error("it was believed")
+			if m.reservation.probePagemap(&f) {
+				t.Error("probePagemap accepted it")
 			}
 		})
 	}
 }
 
-// A range that does not read as the file does is no mapping of it.
-func TestRangeWithAnotherContentIsNotTracked(t *testing.T) {
+// A range whose content differs from the file is not a mapping of it.
+func TestProbeRejectsOtherContent(t *testing.T) {
 	t.Parallel()
-	g := newEngine(t, assemble(1), way{}).frozen(t)
+	g := newEngine(t, assemble(1), strategy{}).startWithSnapshot(t)
 	f := *g.memory.image.file
 	f.view = append(make([]byte, pageSize-1), 1)
-	if g.memory.space.tellsWritten(&f) {
-		t.Error("it was believed")
+	if g.memory.reservation.probePagemap(&f) {
+		t.Error("probePagemap accepted it")
 	}
 }
 
-// table is a file that says the same of count pages from first on.
-func table(t *testing.T, first uintptr, entry []byte, count int) int {
+// pagemapFile returns the descriptor of a table with the same entry for count pages from first on.
+func pagemapFile(t *testing.T, first uintptr, entry []byte, count int) int {
 	t.Helper()
 	file, err := os.Create(t.TempDir() + "/pagemap")
 	if err != nil {
@@ -144,9 +144,9 @@ func table(t *testing.T, first uintptr, entry []byte, count int) int {
 	return int(file.Fd())
 }
 
-func TestFrozenFileCannotBeChanged(t *testing.T) {
+func TestImageFileIsSealed(t *testing.T) {
 	t.Parallel()
-	g := newEngine(t, assemble(1), way{}).frozen(t)
+	g := newEngine(t, assemble(1), strategy{}).startWithSnapshot(t)
 	descriptor := g.memory.image.file.descriptor
 	if _, err := unix.Pwrite(descriptor, []byte("x"), 0); !errors.Is(err, unix.EPERM) {
 		t.Errorf("writing: %v", err)
@@ -158,16 +158,16 @@ func TestFrozenFileCannotBeChanged(t *testing.T) {
 	}
 }
 
-// When mapping over the range fails, parts of it may be another thread's: it must not be unmapped.
-func TestTornRangeIsGivenUp(t *testing.T) {
+// If mapping over the range fails, another thread may own parts of it, so it must not be unmapped.
+func TestRangeIsLeakedAfterFailedMapping(t *testing.T) {
 	t.Parallel()
-	m, err := NewImages().Reserve(3*pageSize, 3*pageSize)
+	m, err := NewImageStore().Reserve(3*pageSize, 3*pageSize)
 	if err != nil {
 		t.Fatal(err)
 	}
-	whole := m.space.whole
-	if err := m.space.lay(&file{descriptor: -1, view: whole}); !errors.Is(err, unix.EBADF) {
-		t.Fatalf("laying no file: %v", err)
+	whole := m.reservation.all
+	if err := m.reservation.mapImage(&imageFile{descriptor: -1, view: whole}); !errors.Is(err, unix.EBADF) {
+		t.Fatalf("mapping a bad descriptor: %v", err)
 	}
 	m.Free()
 	if err := unix.Madvise(whole, unix.MADV_NORMAL); err != nil {
@@ -180,13 +180,11 @@ func TestTornRangeIsGivenUp(t *testing.T) {
 
 func TestMemoryDoesNotMove(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, w way) {
-		g := newEngine(t, assemble(3), w).start(t)
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		g := newEngine(t, assemble(3), s).start(t)
 		view, _ := g.Memory().Read(0, 3*pageSize)
 		g.call(t, "grow", 1)
-		if err := g.memory.Freeze(); err != nil {
-			t.Fatal(err)
-		}
+		g.snapshot(t)
 		g.restore(t)
 		g.call(t, "grow", maxPages-4)
 		g.call(t, "poke", 100, 0x61626364)
@@ -196,16 +194,16 @@ func TestMemoryDoesNotMove(t *testing.T) {
 	})
 }
 
-// census counts what a leak would show in.
-type census struct{ maps, memfds, descriptors, addresses int }
+// resources are counts of the process that a leak would increase.
+type resources struct{ maps, memfds, descriptors, addresses int }
 
-func (c census) above(base census) bool {
-	const slack = 20 // mappings that Go's own heap makes meanwhile
+func (c resources) exceed(base resources) bool {
+	const slack = 20 // mappings that Go's runtime creates meanwhile
 	return c.maps > base.maps+slack || c.memfds > base.memfds || c.descriptors > base.descriptors+slack ||
 		c.addresses > base.addresses+(512<<20)
 }
 
-func takeCensus(t *testing.T) (c census) {
+func countResources(t *testing.T) (c resources) {
 	t.Helper()
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -228,21 +226,19 @@ func takeCensus(t *testing.T) (c census) {
 	return c
 }
 
-// Not parallel: it counts what the whole process has mapped.
+// Not parallel, because it counts the resources of the whole process.
 func TestNothingLeaks(t *testing.T) {
-	const instances = 4_000 // of each kind in each way
-	for name, w := range ways() {
-		good, bad := newEngine(t, assemble(3), w), newEngine(t, assemble(0), w)
-		base := takeCensus(t)
+	const instances = 4_000 // of each kind with each strategy
+	for name, s := range strategies() {
+		good, bad := newEngine(t, assemble(3), s), newEngine(t, assemble(0), s)
+		base := countResources(t)
 		for i := range instances {
 			g, err := good.instantiate()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if i%3 > 0 {
-				if err := g.memory.Freeze(); err != nil {
-					t.Fatal(err)
-				}
+				g.snapshot(t)
 				g.restore(t)
 			}
 			if i%3 > 1 {
@@ -252,32 +248,32 @@ func TestNothingLeaks(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := bad.instantiate(); err == nil {
-				t.Fatal("it was instantiated")
+				t.Fatal("a module with a data segment out of bounds was instantiated")
 			}
 		}
-		if now := takeCensus(t); now.above(base) {
+		if now := countResources(t); now.exceed(base) {
 			t.Errorf("%s: %+v before, %+v after %d instances", name, base, now, instances)
 		}
 	}
 }
 
-// limited names the limit that a child process of the test runs under.
-const limited = "ASSAY_TEST_LIMIT"
+// limitVariable names the environment variable with the limit of a child process.
+const limitVariable = "ASSAY_TEST_LIMIT"
 
-// A process at the end of its memory gets an error or a refused memory.grow, and goes on.
-func TestNoMemoryLeft(t *testing.T) {
+// A process without free memory gets an error or a failed memory.grow, and continues.
+func TestOutOfMemory(t *testing.T) {
 	t.Parallel()
-	if os.Getenv(limited) != "" {
-		underLimit(t, os.Getenv(limited))
+	if os.Getenv(limitVariable) != "" {
+		underLimit(t, os.Getenv(limitVariable))
 		return
 	}
 	for _, limit := range []string{"addresses", "data"} {
 		t.Run(limit, func(t *testing.T) {
 			t.Parallel()
-			self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestNoMemoryLeft$", "-test.v")
-			self.Env = append(os.Environ(), limited+"="+limit)
+			self := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestOutOfMemory$", "-test.v")
+			self.Env = append(os.Environ(), limitVariable+"="+limit)
 			out, err := self.CombinedOutput()
-			if err != nil || !strings.Contains(string(out), "--- PASS: TestNoMemoryLeft") {
+			if err != nil || !strings.Contains(string(out), "--- PASS: TestOutOfMemory") {
 				t.Errorf("%v\n%s", err, out)
 			}
 		})
@@ -286,8 +282,8 @@ func TestNoMemoryLeft(t *testing.T) {
 
 func underLimit(t *testing.T, limit string) {
 	t.Helper()
-	e := newEngine(t, assemble(3), way{copyUpTo: copyUpTo})
-	g := e.frozen(t)
+	e := newEngine(t, assemble(3), strategy{maxCopied: defaultMaxCopied})
+	g := e.startWithSnapshot(t)
 	grow := g.function("grow")
 	var sizes, resident, shared, text, library, data int
 	statm, err := os.ReadFile("/proc/self/statm")
@@ -301,14 +297,14 @@ func underLimit(t *testing.T, limit string) {
 	if limit == "data" {
 		resource, used = unix.RLIMIT_DATA, data
 	}
-	most := uint64(used*os.Getpagesize()) + 2<<20
-	if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: most, Max: unix.RLIM_INFINITY}); err != nil {
+	maxUsed := uint64(used*os.Getpagesize()) + 2<<20
+	if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: maxUsed, Max: unix.RLIM_INFINITY}); err != nil {
 		t.Fatal(err)
 	}
-	const reserved = 4 << 30 // more than the process has otherwise, and so seen when it stays
+	const reserved = 4 << 30 // much more than the process uses, so that a leak shows
 	var refused error
 	var grown uint64
-	if limit == "data" { // what is reserved does not count, only what is used
+	if limit == "data" { // reserved memory does not count
 		_, refused = e.images.Reserve(4<<20, reserved)
 		g.stack[0] = maxPages - 3
 		err = grow.CallWithStack(t.Context(), g.stack[:])
@@ -324,15 +320,15 @@ func underLimit(t *testing.T, limit string) {
 		t.Errorf("reserving: %v", refused)
 	}
 	if limit == "data" && uint32(grown) != 0xffffffff {
-		t.Errorf("memory.grow gives %d", grown)
+		t.Errorf("memory.grow returns %d", grown)
 	}
-	if now := takeCensus(t); limit == "data" && now.addresses > sizes*os.Getpagesize()+reserved/2 {
-		t.Errorf("%d bytes of addresses stay reserved", now.addresses-sizes*os.Getpagesize())
+	if now := countResources(t); limit == "data" && now.addresses > sizes*os.Getpagesize()+reserved/2 {
+		t.Errorf("%d bytes of address space leaked", now.addresses-sizes*os.Getpagesize())
 	}
 	g.call(t, "poke", 0, 7)
 	g.restore(t)
 	if again, err := e.instantiate(); err != nil {
-		t.Errorf("with memory again: %v", err)
+		t.Errorf("without the limit: %v", err)
 	} else if err := again.Close(t.Context()); err != nil {
 		t.Error(err)
 	}

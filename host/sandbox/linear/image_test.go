@@ -9,21 +9,21 @@ import (
 
 func TestInstancesShareOneImage(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, w way) {
-		e := newEngine(t, assemble(3), w)
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		e := newEngine(t, assemble(3), s)
 		guests := make([]*guest, 100)
 		for i := range guests {
-			guests[i] = e.frozen(t)
+			guests[i] = e.startWithSnapshot(t)
 		}
-		if len(e.images.held) != 1 || e.images.held[0].uses != len(guests) {
-			t.Fatalf("%d images, the first used %d times", len(e.images.held), e.images.held[0].uses)
+		if len(e.images.images) != 1 || e.images.images[0].refs != len(guests) {
+			t.Fatalf("%d images, the first used %d times", len(e.images.images), e.images.images[0].refs)
 		}
 		for i, g := range guests {
 			g.call(t, "poke", 4096, uint64(i)+1)
 		}
 		for i, g := range guests {
 			if got := g.call(t, "peek", 4096); got != uint32(i)+1 {
-				t.Errorf("guest %d reads %d: what another wrote", i, got)
+				t.Errorf("guest %d reads %d, which another wrote", i, got)
 			}
 		}
 		for i, g := range guests {
@@ -39,29 +39,25 @@ func TestInstancesShareOneImage(t *testing.T) {
 	})
 }
 
-func TestInstancesThatDifferShareNothing(t *testing.T) {
+func TestDifferentSnapshotsAreNotShared(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, w way) {
-		e := newEngine(t, assemble(3), w)
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		e := newEngine(t, assemble(3), s)
 		var guests []*guest
 		for i := range uint64(4) {
 			g := e.start(t)
 			g.call(t, "poke", 3*pageSize-4, i/2)
-			if err := g.memory.Freeze(); err != nil {
-				t.Fatal(err)
-			}
+			g.snapshot(t)
 			guests = append(guests, g)
 		}
-		if len(e.images.held) != 2 {
-			t.Errorf("%d images, want 2", len(e.images.held))
+		if len(e.images.images) != 2 {
+			t.Errorf("%d images, want 2", len(e.images.images))
 		}
 		grown := e.start(t)
 		grown.call(t, "grow", 1)
-		if err := grown.memory.Freeze(); err != nil {
-			t.Fatal(err)
-		}
-		if len(e.images.held) != 3 {
-			t.Errorf("%d images, want one for the larger memory", len(e.images.held))
+		grown.snapshot(t)
+		if len(e.images.images) != 3 {
+			t.Errorf("%d images, want 3: the larger memory has its own", len(e.images.images))
 		}
 		for i, g := range guests {
 			g.call(t, "fill", 0, 0xff, 3*pageSize)
@@ -73,50 +69,50 @@ func TestInstancesThatDifferShareNothing(t *testing.T) {
 	})
 }
 
-func TestFreeLeavesTheOthers(t *testing.T) {
+func TestFreeKeepsSharedImage(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, w way) {
-		e := newEngine(t, assemble(3), w)
-		a, b := e.frozen(t), e.frozen(t)
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		e := newEngine(t, assemble(3), s)
+		a, b := e.startWithSnapshot(t), e.startWithSnapshot(t)
 		want := slices.Clone(contentOf(b.memory))
 		b.call(t, "fill", 0, 0xff, 3*pageSize)
 		if err := a.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		a.memory.Free() // once more, which does nothing
+		a.memory.Free() // the engine has already freed it
 		b.restore(t)
 		if !bytes.Equal(contentOf(b.memory), want) {
-			t.Error("the content is not the frozen one")
+			t.Error("the content differs from the snapshot")
 		}
-		c := e.frozen(t)
-		if len(e.images.held) != 1 {
-			t.Errorf("%d images, want 1", len(e.images.held))
+		c := e.startWithSnapshot(t)
+		if len(e.images.images) != 1 {
+			t.Errorf("%d images, want 1", len(e.images.images))
 		}
 		for _, g := range []*guest{b, c} {
 			if err := g.Close(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if len(e.images.held) != 0 {
-			t.Errorf("%d images outlive their instances", len(e.images.held))
+		if len(e.images.images) != 0 {
+			t.Errorf("%d images outlive their instances", len(e.images.images))
 		}
 	})
 }
 
-// An instantiation that fails half-way frees nothing by itself.
+// The engine does not free the memory of a failed instantiation.
 func TestFailedInstantiation(t *testing.T) {
 	t.Parallel()
-	e := newEngine(t, assemble(0), way{copyUpTo: copyUpTo})
+	e := newEngine(t, assemble(0), strategy{maxCopied: defaultMaxCopied})
 	if _, err := e.instantiate(); err == nil {
-		t.Fatal("data outside of the memory was laid out")
+		t.Fatal("a data segment out of bounds was accepted")
 	}
 }
 
-// Instances come, run, and go all at once, as in a pool under load.
-func TestManyAtOnce(t *testing.T) {
+// Instances start, run and end concurrently, as in a pool under load.
+func TestConcurrentInstances(t *testing.T) {
 	t.Parallel()
-	everyWay(t, func(t *testing.T, w way) {
-		e := newEngine(t, assemble(3), w)
+	forEachStrategy(t, func(t *testing.T, s strategy) {
+		e := newEngine(t, assemble(3), s)
 		var wg sync.WaitGroup
 		for worker := range uint64(8) {
 			wg.Go(func() {
@@ -126,8 +122,8 @@ func TestManyAtOnce(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					g.call(t, "poke", pageSize, worker%3) // three contents
-					if err := g.memory.Freeze(); err != nil {
+					g.call(t, "poke", pageSize, worker%3) // three different snapshots
+					if err := g.memory.Snapshot(); err != nil {
 						t.Error(err)
 						return
 					}
@@ -137,7 +133,7 @@ func TestManyAtOnce(t *testing.T) {
 						}
 						g.call(t, "poke", pageSize, 100*worker+i)
 						if ok, err := g.memory.Restore(); !ok || err != nil {
-							t.Errorf("restored %v, %v", ok, err)
+							t.Errorf("Restore returns %v, %v", ok, err)
 						}
 					}
 					if err := g.Close(t.Context()); err != nil {
@@ -147,8 +143,8 @@ func TestManyAtOnce(t *testing.T) {
 			})
 		}
 		wg.Wait()
-		if len(e.images.held) != 0 {
-			t.Errorf("%d images are left", len(e.images.held))
+		if len(e.images.images) != 0 {
+			t.Errorf("%d images are left", len(e.images.images))
 		}
 	})
 }

@@ -1,0 +1,36 @@
+//go:build !linux
+
+package linear
+
+import "errors"
+
+// defaultMaxCopied makes every image one that is copied back.
+const defaultMaxCopied = maxSize
+
+// reservation is memory from Go's heap. It moves when it grows, which engines allow for memories that are not shared.
+type reservation struct{ all []byte }
+
+func reserve(uint64) (*reservation, error) { return &reservation{all: []byte{}}, nil }
+
+func (r *reservation) commit(size uint64) error {
+	if size > uint64(len(r.all)) {
+		larger := make([]byte, size)
+		copy(larger, r.all)
+		r.all = larger
+	}
+	return nil
+}
+
+func (r *reservation) bytes(size uint64) []byte { return r.all[:size:size] }
+
+func (r *reservation) release() { r.all = nil }
+
+// imageFile is not available on this system.
+type imageFile struct{ view []byte }
+
+var errNoMapping = errors.New("images cannot be mapped on this system")
+
+func newImageFile([]byte) (*imageFile, error)  { return nil, errNoMapping }
+func (*reservation) mapImage(*imageFile) error { return errNoMapping }
+func (*reservation) restore(*imageFile) error  { return errNoMapping }
+func (*imageFile) close()                      {}
