@@ -211,7 +211,7 @@ func (p *parser) vectorCount(r *reader, what string, limit, size, added int) int
 	return n
 }
 
-// functionIndex reads a function index (section 5.5.1), and writes the instrumented module's.
+// functionIndex reads a function index (section 5.5.1), and writes the index in the instrumented module.
 func (p *parser) functionIndex(r *reader) uint32 {
 	at := r.pos
 	x := r.index("function", len(p.functions))
