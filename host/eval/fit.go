@@ -120,7 +120,7 @@ type pattern struct {
 func newSample(lineup Model, scored []Scored) (*sample, error) {
 	s := &sample{lineup: lineup}
 	for i := range scored {
-		if r := &scored[i]; r.Refused == "" && !r.hasFailure() {
+		if r := &scored[i]; r.Invalid == "" && !r.hasFailure() {
 			s.rows = append(s.rows, r)
 		}
 	}

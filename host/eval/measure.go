@@ -47,9 +47,9 @@ func Measure(lineup Model, scored []Scored, o Options) *Report {
 func (r *Report) warn() {
 	warn := func(format string, args ...any) { r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...)) }
 	for _, t := range r.Types {
-		if n := t.Refused.Benign + t.Refused.Malicious; n > 0 {
+		if n := t.Invalid.Benign + t.Invalid.Malicious; n > 0 {
 			warn("%s: %d rows are invalid and excluded, %d of them malicious; the first: %s",
-				t.Type, n, t.Refused.Malicious, t.Refused.Reasons[0])
+				t.Type, n, t.Invalid.Malicious, t.Invalid.Reasons[0])
 		}
 		if t.N > 0 && (t.Positives == 0 || t.Positives == t.N) {
 			warn("%s: all rows have the same label, so AUC and recall are undefined", t.Type)
@@ -78,11 +78,11 @@ func measureType(lineup Model, t entity.Type, all []*Scored, o Options) *TypeRep
 	r := &TypeReport{Type: t}
 	var rows []*Scored
 	for _, s := range all {
-		if s.Refused == "" {
+		if s.Invalid == "" {
 			rows = append(rows, s)
 			continue
 		}
-		r.Refused.add(s)
+		r.Invalid.add(s)
 	}
 	labels, scores, logOdds := make([]bool, len(rows)), make([]float64, len(rows)), make([]float64, len(rows))
 	for i, s := range rows {
@@ -124,14 +124,14 @@ func measureType(lineup Model, t entity.Type, all []*Scored, o Options) *TypeRep
 // maxExamples is the maximum number of examples of invalid rows and of failures.
 const maxExamples = 5
 
-func (r *Refused) add(s *Scored) {
+func (r *Invalid) add(s *Scored) {
 	if s.Malicious {
 		r.Malicious++
 	} else {
 		r.Benign++
 	}
 	if len(r.Reasons) < maxExamples {
-		r.Reasons = append(r.Reasons, s.Refused)
+		r.Reasons = append(r.Reasons, s.Invalid)
 	}
 }
 

@@ -146,8 +146,8 @@ func TestMeasure(t *testing.T) {
 		t.Fatalf("types %v", r.Types)
 	}
 	d := r.Types[0]
-	if d.N != 9 || d.Positives != 4 || d.Refused.Malicious != 1 || d.Refused.Benign != 0 {
-		t.Errorf("%d rows, %d positives, refused %+v", d.N, d.Positives, d.Refused)
+	if d.N != 9 || d.Positives != 4 || d.Invalid.Malicious != 1 || d.Invalid.Benign != 0 {
+		t.Errorf("%d rows, %d positives, invalid %+v", d.N, d.Positives, d.Invalid)
 	}
 	// Of 20 pairs: 100 beats 5; 83 beats 4 and ties with 1; 50 beats 4; 2 ties with 2.
 	if want := (5 + 4.5 + 4 + 1) / 20.0; !near(float64(d.AUC), want) {

@@ -57,7 +57,7 @@ type TypeReport struct {
 	Type      entity.Type `json:"type"`
 	N         int         `json:"n"` // scored rows
 	Positives int         `json:"positives"`
-	Refused   Refused     `json:"refused"`
+	Invalid   Invalid     `json:"refused"`
 	Unknown   int         `json:"unknown"` // rows for which a fact source did not respond in time
 	Figures
 	// Unrounded has the figures of the fused log-odds before they are rounded to a score.
@@ -72,8 +72,8 @@ type TypeReport struct {
 	curve *Curve
 }
 
-// Refused counts invalid values, which no layer scores.
-type Refused struct {
+// Invalid counts the rows with invalid values, which no layer scores.
+type Invalid struct {
 	Benign    int      `json:"benign"`
 	Malicious int      `json:"malicious"`
 	Reasons   []string `json:"reasons,omitempty"` // of the first rows

@@ -41,7 +41,7 @@ type Layer struct {
 // Scored is a row with its score.
 type Scored struct {
 	Row
-	Refused string        // why the value is invalid; "" if it was scored
+	Invalid string        // why the value is invalid; "" if it was scored
 	Score   int           // 0 to 100, as in the API's response
 	unknown bool          // a fact source did not respond in time
 	layers  []layerResult // by index into Model.Layers
@@ -71,7 +71,7 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 		var none check.NoFieldError
 		switch {
 		case errors.As(err, &invalid), errors.As(err, &none):
-			s.Refused = err.Error()
+			s.Invalid = err.Error()
 			return s, nil
 		case err != nil:
 			return s, fmt.Errorf("scoring %s: %w", row.Type, err)
@@ -99,7 +99,7 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 	}
 	healthy := map[entity.Type]Row{} // a row of each type that no layer had trouble with
 	for i := range scored {
-		if scored[i].Refused == "" && !scored[i].hasTrouble() {
+		if scored[i].Invalid == "" && !scored[i].hasTrouble() {
 			healthy[scored[i].Type] = rows[i]
 		}
 	}
