@@ -158,7 +158,7 @@ func TestDefaultWeights(t *testing.T) {
 	}
 }
 
-// TestSignalsOfAllowedEntities checks that an allow verdict still shows the signals that a caller wants to know.
+// TestSignalsOfAllowedEntities checks which signals an allow verdict still shows.
 func TestSignalsOfAllowedEntities(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)

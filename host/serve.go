@@ -244,7 +244,7 @@ func (b *backend) newBilling(cfg *Config) *billing.Billing {
 	return &billing.Billing{Accounts: b.store, Provider: provider, Now: time.Now}
 }
 
-// newConsole returns the pages. client returns the address of a request's client; only the server knows it.
+// newConsole returns the pages. client returns the address of a request's client, which only the server can determine.
 func (b *backend) newConsole(
 	cfg *Config, payments *billing.Billing, checker *check.Checker, client func(*fasthttp.RequestCtx) netip.Prefix,
 	log *slog.Logger,

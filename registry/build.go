@@ -27,7 +27,7 @@ type Source struct {
 // ErrNoSource means that no checkout of this repository was found.
 var ErrNoSource = errors.New("no folder above this one holds assay's go.mod")
 
-// FindSource searches for the repository from folder dir upwards. Error: ErrNoSource.
+// FindSource searches for the repository from folder dir upwards. It fails with ErrNoSource if there is none.
 func FindSource(dir, cache string) (Source, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -46,7 +46,7 @@ func FindSource(dir, cache string) (Source, error) {
 	}
 }
 
-// Plugins lists the folders under plugins/ that hold a manifest, sorted.
+// Plugins lists the folders under plugins/ that contain a manifest, sorted.
 func (s Source) Plugins() ([]string, error) {
 	manifests, err := filepath.Glob(filepath.Join(s.Root, "plugins", "*", "manifest.json"))
 	if err != nil {

@@ -106,7 +106,7 @@ func (l LineupDocument) Validate() error {
 		bad("bias %v is outside -%d to %d", l.Bias, MaxWeight, MaxWeight)
 	}
 	if l.Bands.Review < 1 || l.Bands.Block > 100 || l.Bands.Review >= l.Bands.Block {
-		bad("bands must hold 1 <= review < block <= 100, not review %d and block %d", l.Bands.Review, l.Bands.Block)
+		bad("bands must satisfy 1 <= review < block <= 100, not review %d and block %d", l.Bands.Review, l.Bands.Block)
 	}
 	if len(l.Layers) == 0 {
 		bad("layers is empty")

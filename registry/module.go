@@ -9,7 +9,7 @@ import (
 	"fmt"
 )
 
-// ManifestSection is the custom section that holds a plugin's manifest.
+// ManifestSection is the custom section that contains a plugin's manifest.
 const ManifestSection = "assay.manifest"
 
 // MaxModuleBytes is the largest size of a plugin in bytes.

@@ -92,8 +92,8 @@ type failure struct {
 	ResetAt string `json:"reset_at,omitempty"`
 }
 
-// answerTo returns the status and body for an error. It is the only place that maps errors to responses. An error that
-// it does not know is internal, and the client does not see its text.
+// answerTo returns the status and body for an error. It is the only place that maps errors to responses. Any other
+// error is internal, and the client does not see its text.
 func answerTo(err error) (status int, body failure) {
 	var (
 		refused *refusal

@@ -59,7 +59,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close makes Accept return net.ErrClosed. Closing again does nothing.
+// Close makes Accept return net.ErrClosed. Further calls do nothing.
 func (l *listener) Close() (err error) {
 	l.once.Do(func() {
 		close(l.done)

@@ -1,6 +1,6 @@
 // Package api serves the JSON endpoints over HTTP/1.1 (docs/contract.md, openapi.json). All requests of clients arrive
-// here, so this package refuses the malformed, oversized and slow ones before they reach the rest of the host. What the
-// endpoints do lives elsewhere: checks in package check, privacy requests in package privacy.
+// here, so this package refuses the malformed, oversized and slow ones before they reach the rest of the host. The
+// logic of the endpoints is in other packages: checks in package check, privacy requests in package privacy.
 package api
 
 import (

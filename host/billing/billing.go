@@ -128,16 +128,18 @@ var (
 
 // Accounts stores checkouts and subscriptions, and updates accounts and keys accordingly.
 type Accounts interface {
-	// BeginCheckout stores a checkout. Error: ErrSubscribed, if the plan is free and a subscription serves the account.
+	// BeginCheckout stores a checkout. It fails with ErrSubscribed if the plan is free and a subscription serves the
+	// account.
 	BeginCheckout(ctx context.Context, c Checkout) error
 	// Apply stores a change and its consequences in one transaction: the account of a new customer, the plan, the
 	// quota, and whether the keys work. It ignores a change that was applied before or is older than the stored state.
 	Apply(ctx context.Context, c Change) error
-	// Claim issues the key of a paid checkout. Further calls return only its hint. Errors: ErrNoCheckout, ErrPending.
+	// Claim issues the key of a paid checkout. Further calls return only its hint. It fails with ErrNoCheckout or
+	// ErrPending.
 	Claim(ctx context.Context, session [32]byte) (Claim, error)
-	// Reissue revokes the key that Claim issued and issues another. Errors: ErrNoCheckout, ErrNoReissue.
+	// Reissue revokes the key that Claim issued and issues another. It fails with ErrNoCheckout or ErrNoReissue.
 	Reissue(ctx context.Context, session [32]byte) (Claim, error)
-	// Subscription returns the account's current or most recent subscription. Error: ErrNotPaid.
+	// Subscription returns the account's current or most recent subscription. It fails with ErrNotPaid.
 	Subscription(ctx context.Context, account string) (Subscription, error)
 }
 
@@ -165,13 +167,13 @@ type Billing struct {
 
 // Events is implemented by providers that report changes by HTTP.
 type Events interface {
-	// Event verifies and parses an event; ok is false if it changes no subscription. Errors: ErrSignature, or a
-	// description of the malformed event.
+	// Event verifies and parses an event; ok is false if it changes no subscription. It fails with ErrSignature, or
+	// with a description of the malformed event.
 	Event(body []byte, signature string) (c Change, ok bool, err error)
 }
 
-// Receive applies an event from the provider. Events may arrive repeatedly, late and in any order. Errors:
-// ErrSignature, or the database's, after which the provider resends the event.
+// Receive applies an event from the provider. Events may arrive repeatedly, late and in any order. It fails with
+// ErrSignature, or with a database error, after which the provider resends the event.
 func (b *Billing) Receive(ctx context.Context, body []byte, signature string) error {
 	events, ok := b.Provider.(Events)
 	if !ok {
@@ -194,8 +196,8 @@ type Portal interface {
 // HasPortal reports whether the provider implements Portal.
 func (b *Billing) HasPortal() bool { _, ok := b.Provider.(Portal); return ok }
 
-// Portal returns the URL of the provider's payment pages for an account. Errors: ErrNotPaid, if the account never had a
-// subscription or the provider has no such pages; ErrUnavailable.
+// Portal returns the URL of the provider's payment pages for an account. It fails with ErrNotPaid if the account never
+// had a subscription or the provider has no such pages, and with ErrUnavailable.
 func (b *Billing) Portal(ctx context.Context, account, returnTo string) (url string, err error) {
 	portal, ok := b.Provider.(Portal)
 	if !ok {
@@ -215,7 +217,7 @@ type Session struct {
 }
 
 // Subscribe begins a checkout of a plan for a new customer, or for an account without a subscription. A free plan needs
-// no payment. Errors: ErrNoPlan, ErrSubscribed, ErrUnavailable.
+// no payment. It fails with ErrNoPlan, ErrSubscribed or ErrUnavailable.
 func (b *Billing) Subscribe(ctx context.Context, plan, account, returnTo, cancelTo string) (Session, error) {
 	offer, ok := OfferOf(plan)
 	if !ok {
@@ -246,20 +248,20 @@ func (b *Billing) Subscribe(ctx context.Context, plan, account, returnTo, cancel
 	return Session{Token: token, URL: url}, nil
 }
 
-// Claim issues the key of the browser's paid checkout. Further calls return only its hint. Errors: ErrNoCheckout,
-// ErrPending.
+// Claim issues the key of the browser's paid checkout. Further calls return only its hint. It fails with ErrNoCheckout
+// or ErrPending.
 func (b *Billing) Claim(ctx context.Context, token string) (Claim, error) {
 	return b.Accounts.Claim(ctx, SessionHash(token))
 }
 
-// Reissue revokes the claimed key and issues another, for a customer who never saw the first. Errors: ErrNoCheckout,
-// ErrNoReissue.
+// Reissue revokes the claimed key and issues another, for a customer who never saw the first. It fails with
+// ErrNoCheckout or ErrNoReissue.
 func (b *Billing) Reissue(ctx context.Context, token string) (Claim, error) {
 	return b.Accounts.Reissue(ctx, SessionHash(token))
 }
 
 // ChangePlan moves an account's subscription to another paid plan. Its keys stay the same, and its quota changes
-// immediately. Errors: ErrNoPlan, ErrNotPaid, ErrUnavailable.
+// immediately. It fails with ErrNoPlan, ErrNotPaid or ErrUnavailable.
 func (b *Billing) ChangePlan(ctx context.Context, account, plan string) error {
 	offer, ok := OfferOf(plan)
 	if !ok || offer.Cents == 0 {
@@ -268,12 +270,12 @@ func (b *Billing) ChangePlan(ctx context.Context, account, plan string) error {
 	return b.change(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Change(ctx, s, offer) })
 }
 
-// Cancel ends an account's subscription at the end of the paid period. Errors: ErrNotPaid, ErrUnavailable.
+// Cancel ends an account's subscription at the end of the paid period. It fails with ErrNotPaid or ErrUnavailable.
 func (b *Billing) Cancel(ctx context.Context, account string) error {
 	return b.change(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Cancel(ctx, s) })
 }
 
-// Resume reverts Cancel before the period ends. Errors: ErrNotPaid, ErrUnavailable.
+// Resume reverts Cancel before the period ends. It fails with ErrNotPaid or ErrUnavailable.
 func (b *Billing) Resume(ctx context.Context, account string) error {
 	return b.change(ctx, account, func(s Subscription) (Change, error) { return b.Provider.Resume(ctx, s) })
 }

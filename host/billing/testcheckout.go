@@ -65,7 +65,8 @@ var testCards = map[string]string{
 	"4000000000006975": "Your card's velocity limit was exceeded.",
 }
 
-// Pay pays a checkout with a card and returns the resulting change. Error: *CardError. The input is not stored.
+// Pay pays a checkout with a card and returns the resulting change. It fails with a *CardError if the card is not
+// accepted. The input is not stored.
 func (t *TestCheckout) Pay(checkout, plan string, card Card) (Change, error) {
 	number := strings.NewReplacer(" ", "", "-", "").Replace(card.Number)
 	if number == "" || strings.Trim(number, "0123456789") != "" {

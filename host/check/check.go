@@ -16,7 +16,7 @@ import (
 	"assay/host/entity"
 )
 
-// Request asks for one entity to be scored.
+// Request is a request to score one entity.
 type Request struct {
 	Caller  Caller
 	Fields  []Field // in any order; the first in the order of entity.Types is scored, the others are linked to it
@@ -56,7 +56,7 @@ type Record struct {
 // Collector looks up the facts that need I/O: DNS, registration, reputation. A check does all its I/O there, before any
 // layer runs.
 type Collector interface {
-	// Collect returns the wanted facts that it learns before ctx ends; the others are absent. unanswered names the
+	// Collect returns the wanted facts that it learns before ctx ends; the others are absent. unanswered lists the
 	// sources that did not respond in time, by the first part of their facts' names (dns, rdap, ...). Collect makes
 	// only the lookups that the wanted facts need, and returns when ctx ends at the latest.
 	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, unanswered []string)

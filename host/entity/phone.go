@@ -50,7 +50,7 @@ func readPhone(text, region string, facts Facts) (string, error) {
 	e164 := phonenumbers.Format(number, phonenumbers.E164)
 	country := phonenumbers.GetRegionCodeForNumber(number)
 	if country == "" && !d.international && region != union && !assumed {
-		// If countries share a calling code, only the request tells the country of an invalid number.
+		// If countries share a calling code, only the request identifies the country of an invalid number.
 		country = region
 	}
 	facts.set("phone.e164", e164)

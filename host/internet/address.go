@@ -1,4 +1,4 @@
-// Package internet classifies addresses by IANA's special-purpose registries. It looks nothing up.
+// Package internet classifies addresses by IANA's special-purpose registries. It makes no lookups.
 package internet
 
 import "net/netip"
@@ -46,7 +46,7 @@ var special = []struct {
 	{netip.MustParsePrefix("ff00::/8"), "multicast"},
 }
 
-// infrastructure is the kind of networks that are reachable but hold no ordinary host.
+// infrastructure is the kind of networks that are reachable but contain no ordinary host.
 const infrastructure = "infrastructure"
 
 var globalUnicast = netip.MustParsePrefix("2000::/3") // RFC 4291

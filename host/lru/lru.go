@@ -1,5 +1,4 @@
-// Package lru provides a least-recently-used cache bounded by entries and bytes. It knows nothing of time or of its
-// contents.
+// Package lru provides a least-recently-used cache bounded by entries and bytes. Entries do not expire.
 package lru
 
 import (
@@ -7,8 +6,8 @@ import (
 	"sync"
 )
 
-// Cache evicts the least recently used entries beyond its limits of entries and bytes. It is safe for concurrent use.
-// Entries do not expire; a caller that needs expiry stores it in the value.
+// Cache evicts the least recently used entries beyond its limits of entries and bytes. It is safe for concurrent use. A
+// caller that needs expiry stores the time in the value.
 type Cache[K comparable, V any] struct {
 	mu      sync.Mutex
 	entries int

@@ -14,7 +14,7 @@ import (
 )
 
 // settings are appended to a new cluster's postgresql.conf, where operators may edit them. Errors are logged without
-// the statement and its values, which can contain what a customer asked about.
+// the statement and its values, which can contain checked entities.
 const settings = `
 # Assay
 max_connections = 100

@@ -87,7 +87,7 @@ func existing(t *testing.T) string {
 	return dir
 }
 
-// copyTree copies a folder of regular files and gives the copy to the account.
+// copyTree copies a folder of regular files and makes the account its owner.
 func copyTree(from, to string, owner *account) error {
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
 		return err

@@ -93,7 +93,7 @@ func TestFuelLimit(t *testing.T) {
 	}
 }
 
-// Host functions charge fuel for the most work that one call of them can ask for.
+// Host functions charge fuel for the maximum work that one call can cause.
 func TestHostFunctionsChargeFuel(t *testing.T) {
 	t.Parallel()
 	box := sandboxOf(t, 1)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Files that must not reach the engine, and guests that ask for more than the interface offers.
+// Files that must not reach the engine, and guests that use more than the interface offers.
 
 // maxCount is an encoded vector length of 2^32-1.
 var maxCount = uleb(1<<32 - 1)
@@ -26,7 +26,7 @@ func zeros100MB() []byte { return make([]byte, 100<<20) }
 // emptyType is a type section with () -> ().
 var emptyType = section(typeSection, vector([][]byte{functionType("", "")}))
 
-// The storms are small guests of blocks and branches that the engine's compiler takes seconds to minutes for.
+// The storms are small guests of blocks and branches that take the engine's compiler seconds to minutes.
 
 func branchStorm() []byte {
 	return storm(op(0x02, 0x40), concat(i32Const(0), op(0x0d, 0)), 40_000, op(0x0b))

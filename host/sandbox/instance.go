@@ -110,7 +110,7 @@ func (in *instance) initialise(ctx context.Context, p *Plugin) error {
 	return in.snapshot(p.snapshots)
 }
 
-// resetEntry looks the scoring function up again, which gives it a new stack.
+// resetEntry looks up the scoring function again, which allocates a new stack for it.
 func (in *instance) resetEntry() error {
 	in.entry = in.module.ExportedFunction(exportScore)
 	var err error

@@ -59,7 +59,8 @@ func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
 	return nil
 }
 
-// CheckoutPlan returns the plan of an open checkout, for the page that asks for a card. Error: billing.ErrNoCheckout.
+// CheckoutPlan returns the plan of an open checkout, for the page that asks for a card. It fails with
+// billing.ErrNoCheckout.
 func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
 	var row checkoutRow
 	err := s.db.NewSelect().Model(&row).
@@ -73,7 +74,7 @@ func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
 	return row.Plan, nil
 }
 
-// moveToFreePlan moves an account that no subscription serves to the checkout's free plan. Error:
+// moveToFreePlan moves an account that no subscription serves to the checkout's free plan. It fails with
 // billing.ErrSubscribed.
 func (s *Store) moveToFreePlan(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
 	if err := lockAccount(ctx, tx, c.AccountID); err != nil {

@@ -20,7 +20,7 @@ import (
 const exportRecordInterval = time.Hour
 
 // Export returns a snapshot of the data that the caller's account holds about a subject, and records the disclosure in
-// the audit log. Errors: check.ErrUnauthorized, privacy.ErrUnknownSubject, *entity.InvalidError.
+// the audit log. It fails with check.ErrUnauthorized, privacy.ErrUnknownSubject or an *entity.InvalidError.
 func (s *Store) Export(ctx context.Context, c check.Caller, selector privacy.Selector, page privacy.Page) (
 	*privacy.Export, error) {
 	var export *privacy.Export

@@ -49,8 +49,8 @@ func (k *keyRow) key(now time.Time) apikey.Key {
 	return out
 }
 
-// CreateKey issues a key to an account. The monthly quota is shared by all keys of the account. Errors:
-// billing.ErrNoAccount, billing.ErrSubscriptionEnded, apikey.ErrTooMany.
+// CreateKey issues a key to an account. The monthly quota is shared by all keys of the account. It fails with
+// billing.ErrNoAccount, billing.ErrSubscriptionEnded or apikey.ErrTooMany.
 func (s *Store) CreateKey(ctx context.Context, accountID, name string) (issued apikey.Issued, err error) {
 	plan, err := s.accountPlan(ctx, accountID)
 	if err != nil {
@@ -82,7 +82,7 @@ func lockAccount(ctx context.Context, tx bun.Tx, accountID string) error {
 	return err
 }
 
-// addKey issues another key to a locked account. Error: apikey.ErrTooMany.
+// addKey issues another key to a locked account. It fails with apikey.ErrTooMany.
 func (s *Store) addKey(ctx context.Context, tx bun.Tx, accountID, name string) (apikey.Issued, error) {
 	n, err := tx.NewSelect().Model((*keyRow)(nil)).Where("account_id = ? AND state = 'valid'", accountID).
 		Where("expires_at IS NULL OR expires_at > ?", s.now()).Count(ctx)
@@ -111,8 +111,8 @@ func generateKey(account, name string) (secret string, k *keyRow, err error) {
 		Hint: apikey.Hint(secret)}, nil
 }
 
-// RotateKey issues a replacement for a key, which keeps working until the overlap has passed. Errors:
-// apikey.ErrNotFound, apikey.ErrTooMany.
+// RotateKey issues a replacement for a key, which keeps working until the overlap has passed. It fails with
+// apikey.ErrNotFound or apikey.ErrTooMany.
 func (s *Store) RotateKey(ctx context.Context, accountID, id string,
 	overlap time.Duration) (issued apikey.Issued, err error) {
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -164,7 +164,8 @@ func (s *Store) Keys(ctx context.Context, accountID string) ([]apikey.Key, error
 	return keys, nil
 }
 
-// RevokeKey ends a key, effective on every host: checks that are not yet recorded fail. Error: apikey.ErrNotFound.
+// RevokeKey ends a key, effective on every host: checks that are not yet recorded fail. It fails with
+// apikey.ErrNotFound.
 func (s *Store) RevokeKey(ctx context.Context, id string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error { return revokeKey(ctx, tx, id) })
 	if err != nil {
@@ -195,8 +196,8 @@ func revokeKey(ctx context.Context, tx bun.Tx, id string) error {
 var callerByKey string
 
 // Authenticate returns the caller that a key belongs to. A malformed or mistyped key costs no query. Results are cached
-// for a few seconds, which is harmless because the transaction that records a check validates the key again. Errors:
-// check.ErrUnauthorized, or the database's.
+// for a few seconds, which is harmless because the transaction that records a check validates the key again. It fails
+// with check.ErrUnauthorized or a database error.
 func (s *Store) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
 	hash, ok := apikey.Parse(presented)
 	if !ok {
@@ -230,7 +231,7 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 }
 
 // SignIn returns the key that a user presents to sign in to the dashboard. It accepts valid keys, and keys that ended
-// with their subscription, so that the user can choose a plan again. Error: check.ErrUnauthorized.
+// with their subscription, so that the user can choose a plan again. It fails with check.ErrUnauthorized.
 func (s *Store) SignIn(ctx context.Context, presented string) (apikey.Key, error) {
 	hash, ok := apikey.Parse(strings.TrimSpace(presented))
 	if !ok {
@@ -252,8 +253,8 @@ func (k *keyRow) signsIn(now time.Time) bool {
 	return k.State != apikey.Revoked && (k.ExpiresAt == nil || now.Before(*k.ExpiresAt))
 }
 
-// SessionPlan returns the plan of the account of a dashboard session, which was opened with keyID. Error:
-// apikey.ErrNotFound, if that key can no longer sign in.
+// SessionPlan returns the plan of the account of a dashboard session, which was opened with keyID. It fails with
+// apikey.ErrNotFound if that key can no longer sign in.
 func (s *Store) SessionPlan(ctx context.Context, accountID, keyID string) (check.Plan, error) {
 	var k keyRow
 	err := s.db.NewSelect().Model(&k).Where("id = ? AND account_id = ?", keyID, accountID).Scan(ctx)
@@ -266,8 +267,8 @@ func (s *Store) SessionPlan(ctx context.Context, accountID, keyID string) (check
 	return s.accountPlan(ctx, accountID)
 }
 
-// RevokeAccountKey ends a key of an account, except the last one that can sign in. Errors: apikey.ErrNotFound, also for
-// another account's key; apikey.ErrLast.
+// RevokeAccountKey ends a key of an account, except the last one that can sign in. It fails with apikey.ErrLast, or
+// with apikey.ErrNotFound, also for another account's key.
 func (s *Store) RevokeAccountKey(ctx context.Context, accountID, id string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if err := lockAccount(ctx, tx, accountID); err != nil {

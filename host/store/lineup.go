@@ -81,7 +81,7 @@ func (s *Store) ActivateLineup(ctx context.Context, lineup registry.LineupDocume
 	return revision, nil
 }
 
-// RollbackLineup puts an earlier revision in force again. Error: registry.ErrNoRevision.
+// RollbackLineup puts an earlier revision in force again. It fails with registry.ErrNoRevision.
 func (s *Store) RollbackLineup(ctx context.Context, revision int64, note string) error {
 	err := s.changeLineup(ctx, note, func(context.Context, bun.Tx) (int64, error) { return revision, nil })
 	if err != nil {
@@ -143,7 +143,7 @@ func (s *Store) recordLineup(ctx context.Context, tx bun.Tx, revision int64, dig
 //go:embed sql/active_lineup.sql
 var activeLineup string
 
-// ActiveLineup returns the revision in force. Error: registry.ErrNoRevision before the first activation.
+// ActiveLineup returns the revision in force. It fails with registry.ErrNoRevision before the first activation.
 func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, error) {
 	return s.oneRevision(ctx, activeLineup)
 }
@@ -151,7 +151,7 @@ func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, erro
 //go:embed sql/lineup_revision.sql
 var lineupRevision string
 
-// LineupRevision returns a revision by number. Error: registry.ErrNoRevision.
+// LineupRevision returns a revision by number. It fails with registry.ErrNoRevision.
 func (s *Store) LineupRevision(ctx context.Context, revision int64) (registry.LineupRevision, error) {
 	return s.oneRevision(ctx, lineupRevision, named{"revision": revision})
 }

@@ -34,8 +34,8 @@ func (r pluginRow) published() (registry.PublishedPlugin, error) {
 		Manifest: r.Manifest, FirstParty: r.FirstParty, PublishedAt: r.PublishedAt}, nil
 }
 
-// PublishPlugin stores a module as the given version of its plugin. Publishing the same bytes again has no effect.
-// Error: registry.ErrVersionTaken.
+// PublishPlugin stores a module as the given version of its plugin. Publishing the same bytes again has no effect. It
+// fails with registry.ErrVersionTaken if the version has other bytes.
 func (s *Store) PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool) error {
 	manifest, err := json.Marshal(m.Manifest)
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Store) Plugins(ctx context.Context) ([]registry.PublishedPlugin, error)
 	return plugins, nil
 }
 
-// Plugin returns a published version. Error: registry.ErrNoPlugin.
+// Plugin returns a published version. It fails with registry.ErrNoPlugin.
 func (s *Store) Plugin(ctx context.Context, name, version string) (registry.PublishedPlugin, error) {
 	var row pluginRow
 	err := s.db.NewSelect().Model(&row).Where("name = ? AND version = ?", name, version).Scan(ctx)
@@ -100,8 +100,8 @@ func (s *Store) Plugin(ctx context.Context, name, version string) (registry.Publ
 	return p, nil
 }
 
-// Module returns the module with the given digest. Error: registry.ErrNoPlugin, also if the stored bytes have another
-// digest.
+// Module returns the module with the given digest. It fails with registry.ErrNoPlugin, also if the stored bytes have
+// another digest.
 func (s *Store) Module(ctx context.Context, digest registry.Digest) (registry.Module, error) {
 	var wasm []byte
 	err := s.db.NewRaw("SELECT wasm FROM plugin_modules WHERE digest = ?", digest[:]).Scan(ctx, &wasm)

@@ -43,7 +43,7 @@ type Config struct {
 }
 
 // Server-side timeouts of single statements. Requests have their own deadlines. These bound how long a statement can
-// hold locks after its caller has given up.
+// hold locks after its caller has stopped waiting.
 const (
 	statementTimeout = 10 * time.Second
 	lockTimeout      = 3 * time.Second
@@ -51,7 +51,7 @@ const (
 )
 
 // Open connects to the database, migrates its schema and compares the host's secret with the one that the database's
-// pseudonyms were derived from. Error: ErrOtherSecret.
+// pseudonyms were derived from. It fails with ErrOtherSecret if they differ.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now

@@ -30,7 +30,7 @@ type requester struct {
 //go:embed sql/requester.sql
 var requesterQuery string
 
-// findRequester reads the caller's account and key. Error: check.ErrUnauthorized if the key is no longer valid.
+// findRequester reads the caller's account and key. It fails with check.ErrUnauthorized if the key is no longer valid.
 func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (requester, error) {
 	var r requester
 	err := db.NewRaw(requesterQuery, named{"key": c.Key, "account": c.Account}).Scan(ctx, &r)
@@ -43,7 +43,7 @@ func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (
 	return r, err
 }
 
-// SubjectOf returns the reference of an entity in the account's privacy requests. Error: check.ErrUnauthorized.
+// SubjectOf returns the reference of an entity in the account's privacy requests. It fails with check.ErrUnauthorized.
 func (s *Store) SubjectOf(ctx context.Context, c check.Caller, e entity.Entity) (string, error) {
 	r, err := s.findRequester(ctx, s.db, c)
 	if err != nil {
@@ -79,8 +79,8 @@ var erasuresOfCheck string
 //go:embed sql/erasures_of_subject.sql
 var erasuresOfSubject string
 
-// findSubject resolves the selector of a request. Error: privacy.ErrUnknownSubject if it names a check that the account
-// never made.
+// findSubject resolves the selector of a request. It fails with privacy.ErrUnknownSubject if it names a check that the
+// account never made.
 func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, selector privacy.Selector) (subject, error) {
 	var p subject
 	var err error

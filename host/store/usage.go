@@ -10,7 +10,7 @@ import (
 	"assay/host/check"
 )
 
-// Usage returns the account's plan and its use of this month's quota. Error: billing.ErrNoAccount.
+// Usage returns the account's plan and its use of this month's quota. It fails with billing.ErrNoAccount.
 func (s *Store) Usage(ctx context.Context, accountID string) (billing.Usage, error) {
 	plan, err := s.accountPlan(ctx, accountID)
 	if err != nil {

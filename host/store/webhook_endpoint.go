@@ -31,7 +31,7 @@ const (
 var setEndpoint string
 
 // SetEndpoint sets an account's endpoint and returns a new signing secret, which cannot be retrieved later. An existing
-// endpoint is replaced, including its secrets. Errors: billing.ErrNoAccount, webhook.ErrPlanWithoutWebhooks.
+// endpoint is replaced, including its secrets. It fails with billing.ErrNoAccount or webhook.ErrPlanWithoutWebhooks.
 func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret string, err error) {
 	plan, err := s.accountPlan(ctx, accountID)
 	if err != nil {
@@ -67,7 +67,7 @@ func newSecret() string {
 var moveEndpoint string
 
 // MoveEndpoint changes an endpoint's URL and keeps its secrets. Pending events go to the new URL. A different URL
-// enables the endpoint, because it was the old one that failed. Error: webhook.ErrNoEndpoint.
+// enables the endpoint, because it was the old one that failed. It fails with webhook.ErrNoEndpoint.
 func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewRaw(moveEndpoint, named{"account": accountID, "url": url}).Exec(ctx)
@@ -86,7 +86,7 @@ func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
 var enableEndpoint string
 
 // EnableEndpoint enables a disabled endpoint. Events that failed while it was disabled are not resent; ResendFailed
-// does that. Error: webhook.ErrNoEndpoint.
+// does that. It fails with webhook.ErrNoEndpoint.
 func (s *Store) EnableEndpoint(ctx context.Context, accountID string) error {
 	result, err := s.db.NewRaw(enableEndpoint, named{"account": accountID}).Exec(ctx)
 	if err := oneRow(result, err, webhook.ErrNoEndpoint); err != nil {
@@ -105,7 +105,8 @@ func endpointExists(ctx context.Context, db bun.IDB, accountID string) error {
 }
 
 // RotateSecret creates a new secret and returns it; it cannot be retrieved later. The replaced secret continues to sign
-// for overlap. With an overlap of 0 only the new secret signs, as required after a leak. Error: webhook.ErrNoEndpoint.
+// for overlap. With an overlap of 0 only the new secret signs, as required after a leak. It fails with
+// webhook.ErrNoEndpoint.
 func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time.Duration) (secret string, err error) {
 	secret = newSecret()
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
@@ -144,8 +145,8 @@ func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time
 	return secret, nil
 }
 
-// RemoveEndpoint removes an account's endpoint. Its pending events fail, and all stored payloads are deleted. Error:
-// webhook.ErrNoEndpoint.
+// RemoveEndpoint removes an account's endpoint. Its pending events fail, and all stored payloads are deleted. It fails
+// with webhook.ErrNoEndpoint.
 func (s *Store) RemoveEndpoint(ctx context.Context, accountID string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		found, err := deleteEndpoint(ctx, tx, accountID)

@@ -69,7 +69,7 @@ func (s *Store) RecentEvents(ctx context.Context, accountID, state string, below
 	return events, nil
 }
 
-// Attempts lists the attempts to deliver an account's event, oldest first. Error: webhook.ErrNoEvent.
+// Attempts lists the attempts to deliver an account's event, oldest first. It fails with webhook.ErrNoEvent.
 func (s *Store) Attempts(ctx context.Context, accountID, ref string) ([]webhook.Attempt, error) {
 	if _, err := s.eventState(ctx, accountID, ref); err != nil {
 		return nil, fmt.Errorf("listing attempts: %w", err)
@@ -98,8 +98,8 @@ func (s *Store) Attempts(ctx context.Context, accountID, ref string) ([]webhook.
 	return attempts, nil
 }
 
-// eventState returns the account, the state and PayloadHeld of an event. An empty accountID matches any account. Error:
-// webhook.ErrNoEvent.
+// eventState returns the account, the state and PayloadHeld of an event. An empty accountID matches any account. It
+// fails with webhook.ErrNoEvent.
 func (s *Store) eventState(ctx context.Context, accountID, ref string) (e webhook.Event, err error) {
 	err = s.db.NewRaw(`SELECT account_id, state, sealed_payload IS NOT NULL AS payload_held FROM webhook_events
 		WHERE ref = ?ref AND (?account = '' OR account_id = ?account)`, named{"ref": ref, "account": accountID}).
@@ -114,7 +114,7 @@ func (s *Store) eventState(ctx context.Context, accountID, ref string) (e webhoo
 var resendEvent string
 
 // ResendEvent makes a failed event pending again, with a first attempt at once and the full retry schedule. An empty
-// accountID matches any account. Errors: webhook.ErrNoEvent, ErrEventPending, ErrPayloadGone, ErrNoEndpoint,
+// accountID matches any account. It fails with webhook.ErrNoEvent, ErrEventPending, ErrPayloadGone, ErrNoEndpoint or
 // ErrEndpointDisabled.
 func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
 	result, err := s.db.NewRaw(resendEvent, named{"ref": ref, "account": accountID}).Exec(ctx)
@@ -141,8 +141,8 @@ func (s *Store) ResendEvent(ctx context.Context, accountID, ref string) error {
 var errNotResent = errors.New("nothing was resent")
 
 // ResendFailed resends all events of an account that failed at or after since. It returns how many were resent, and how
-// many cannot be because their payload was deleted. Errors: webhook.ErrNoEndpoint, ErrEndpointDisabled. After any other
-// error some events may have been resent, and the call can be repeated.
+// many cannot be because their payload was deleted. It fails with webhook.ErrNoEndpoint or ErrEndpointDisabled. After
+// any other error some events may have been resent, and the call can be repeated.
 func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.Time) (resent, gone int, err error) {
 	endpoints, err := s.Endpoints(ctx, accountID)
 	if err == nil && (accountID == "" || len(endpoints) == 0) {
@@ -190,7 +190,8 @@ func (s *Store) resendBatch(ctx context.Context, accountID string, since, until 
 
 // SendTestEvent adds a test event to the outbox and returns its reference, which begins with "test_". The event is a
 // check.review of a reserved domain with the single signal host:test:event, so receivers need no special handling. It
-// is not in the audit log. It is also sent to a disabled endpoint, without enabling it. Error: webhook.ErrNoEndpoint.
+// is not in the audit log. It is also sent to a disabled endpoint, without enabling it. It fails with
+// webhook.ErrNoEndpoint.
 func (s *Store) SendTestEvent(ctx context.Context, accountID string) (ref string, err error) {
 	d := &check.Decision{
 		Fused: check.Fused{Score: 40, Lowest: 40, Highest: 40, Verdict: check.Review,

@@ -1,5 +1,4 @@
-// Package telemetry holds what a host reports about itself: Prometheus metrics and the log file. Package api serves the
-// metrics.
+// Package telemetry provides the Prometheus metrics and the log file of a host. Package api serves the metrics.
 package telemetry
 
 import (

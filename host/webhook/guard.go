@@ -50,7 +50,7 @@ func NewGuard(allow []netip.Prefix) (*Guard, error) {
 	return g, nil
 }
 
-// check reports whether an address may be called. Error: errForbidden.
+// check returns errForbidden if an address must not be called.
 func (g *Guard) check(to netip.AddrPort, secure bool) error {
 	addr := to.Addr().Unmap() // Prefix.Contains is false for addresses with a zone
 	if within(addr, g.allow) {

@@ -14,7 +14,7 @@ import (
 //go:embed weights.txt
 var weights spelling.Weights
 
-// scoreSpelling scores a mail domain that no list knows by how much it is spelt like disposable ones.
+// scoreSpelling scores a mail domain that is on no list by how much its spelling resembles that of disposable ones.
 func scoreSpelling(f *findings, host, suffix string) {
 	d, ok := spelling.Of(host, suffix)
 	if !ok {
@@ -87,7 +87,7 @@ const (
 	weightScale = 60 // divisible by the length of every run, which is 1 to 5
 )
 
-// heaviest returns the run of label with the largest sum of weights, without hyphens at its ends. The run takes in up
+// heaviest returns the run of label with the largest sum of weights, without hyphens at its ends. The run includes up
 // to two leftover bytes at either end of the label, because people read whole words.
 func heaviest(label string, byteWeights []int) string {
 	start, end, best := 0, 0, 0

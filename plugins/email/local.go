@@ -217,7 +217,7 @@ func dropSeparators(local string) string {
 	return string(out)
 }
 
-// undoLeet replaces the digits that stand in for letters, or returns "" if there are none. A first digit is replaced
+// undoLeet replaces digits by the letters that they imitate, or returns "" if there are none. A first digit is replaced
 // only before a letter.
 func undoLeet(s string) string {
 	const digits, letters = "0134579", "oleastg"

@@ -68,7 +68,7 @@ type findings struct {
 	check        *sdk.Check
 	threat       sdk.Threat
 	threatPoints int
-	unlisted     bool // no list or rule knows the mail domain, so its spelling was scored
+	unlisted     bool // no list or rule matched the mail domain, so its spelling was scored
 }
 
 func (f *findings) add(points int, code, text string, threat sdk.Threat) {

@@ -122,8 +122,8 @@ func TestFindTypo(t *testing.T) {
 	}
 }
 
-// TestLocalPartAtUnlistedDomain tests the points of role addresses and machine-made local parts at a domain that no
-// list knows.
+// TestLocalPartAtUnlistedDomain tests the points of role addresses and machine-made local parts at a domain that is on
+// no list.
 func TestLocalPartAtUnlistedDomain(t *testing.T) {
 	t.Parallel()
 	score := func(local, host, name, suffix string) int {

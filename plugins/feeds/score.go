@@ -20,10 +20,10 @@ const (
 	pointsAnother    = 12  // for each further list
 	maxAnother       = 2   // further lists that count
 	pointsDisposable = 60  // at most, for an entity listed as disposable
-	pointsGood       = -45 // a list of good entities holds it too, so one of the two is wrong
+	pointsGood       = -45 // it is also on a list of good entities, so one of the two is wrong
 )
 
-// Score scores an entity by the lists that hold it, from the feed.* facts.
+// Score scores an entity by the lists that contain it, from the feed.* facts.
 func Score(c *sdk.Check) sdk.Outcome {
 	lists := c.Get("feed.listed")
 	if lists == "" {

@@ -33,7 +33,7 @@ func TestSignalText(t *testing.T) {
 	}
 }
 
-// FuzzScore checks that the host would accept every result, whatever the facts hold.
+// FuzzScore checks that the host would accept every result, whatever the facts contain.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	f.Add("URLhaus", "1", "exact", "malware", "12", "Tranco", "exact")

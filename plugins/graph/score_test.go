@@ -39,7 +39,7 @@ func TestMonotone(t *testing.T) {
 	}
 }
 
-// FuzzScore checks that the host would accept every result, whatever the facts hold.
+// FuzzScore checks that the host would accept every result, whatever the facts contain.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	f.Add("domain", "3", "3", "100", "1", "5", "100")

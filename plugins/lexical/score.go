@@ -43,7 +43,7 @@ const (
 )
 
 // Score scores how the name of a domain, or of the domain of an email address, is written. It abstains for mailbox
-// providers, whose names say nothing about their users.
+// providers, whose names do not describe their users.
 func Score(c *sdk.Check) sdk.Outcome {
 	if tableErr != nil {
 		return c.Fail(tableErr.Error())

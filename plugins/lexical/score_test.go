@@ -209,8 +209,8 @@ func TestRound(t *testing.T) {
 	}
 }
 
-// FuzzScore checks that the host would accept every result, whatever the facts hold, and that its signals add up to the
-// score.
+// FuzzScore checks that the host would accept every result, whatever the facts contain, and that its signals add up to
+// the score.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	for _, c := range suite.Cases {

@@ -63,7 +63,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
-// lookups holds the facts from lookups. An empty field is unknown or empty.
+// lookups holds the facts from lookups. An absent fact is an empty field.
 type lookups struct {
 	email                                  bool
 	host, domain                           string // as signal texts quote them

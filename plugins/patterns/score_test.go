@@ -141,7 +141,7 @@ func TestSplitPoints(t *testing.T) {
 	}
 }
 
-// FuzzScore checks that the host would accept every result, whatever the facts hold.
+// FuzzScore checks that the host would accept every result, whatever the facts contain.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	for _, c := range suite.Cases {

@@ -9,8 +9,8 @@ import _ "embed"
 //go:embed reported.txt
 var reportedBlocks string
 
-// reportedBlock returns the block of a million or ten thousand numbers that holds digits, an E.164 number without "+",
-// and its points. It prefers the block with more points and returns "" if neither is listed.
+// reportedBlock returns the block of a million or ten thousand numbers that contains digits, an E.164 number without
+// "+", and its points. It prefers the block with more points and returns "" if neither is listed.
 func reportedBlock(digits string) (block string, points int) {
 	for _, free := range [...]int{6, 4} {
 		if len(digits) < 4+free {

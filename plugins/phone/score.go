@@ -132,7 +132,7 @@ func scoreInvalid(f *findings) {
 	}
 }
 
-// scoreRange scores the use and the country of the range that holds a number.
+// scoreRange scores the use and the country of the range that contains a number.
 func scoreRange(f *findings, n number) {
 	if network, points := globalCode(n.code); network != "" {
 		f.add(points, "phone:cost:global", "+"+n.code+" is "+network, sdk.TollFraud)

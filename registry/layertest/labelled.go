@@ -78,8 +78,8 @@ func (s Suite) Labelled(t *testing.T, layer sdk.Layer, limits Limits) {
 	}
 }
 
-// Verdict returns the verdict for an entity that the layer gives points, 0 to 100, and every other layer 0: with the
-// default lineup's bias and bands, and the weight that the manifest suggests.
+// Verdict returns the verdict for an entity that the layer scores with points, 0 to 100, and every other layer with 0:
+// with the default lineup's bias and bands, and the weight that the manifest suggests.
 func (s Suite) Verdict(t testing.TB, points int) check.Verdict {
 	t.Helper()
 	lineup, err := registry.DefaultLineup()

@@ -63,7 +63,7 @@ var feedTable = []entity.Fact{
 	{
 		Name: "feed.listed", Example: "URLhaus, CERT Polska",
 		Format: "names of the bad lists that have the best match in feed.match: the first 3, joined by \", \", then " +
-			"the number of others; absent when there is none",
+			"the number of others; absent if there is none",
 	},
 	{Name: "feed.lists", Format: "number of lists in feed.listed", Example: "2"},
 	{
@@ -74,7 +74,7 @@ var feedTable = []entity.Fact{
 	},
 	{
 		Name: "feed.category", Example: "phishing",
-		Format: "the threat that most of these lists name (section 6); absent when none names one",
+		Format: "the threat that most of these lists name (section 6); absent if none names one",
 	},
 	{Name: "feed.days", Format: "whole days since the oldest of these entries was imported", Example: "12"},
 	{

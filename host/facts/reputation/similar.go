@@ -66,7 +66,7 @@ func (*Similar) Table() []entity.Fact { return slices.Clone(similarTable) }
 var similarTable = []entity.Fact{
 	{
 		Name: "similar.nearest", Example: "secure-paypal-login.xyz",
-		Format: "the nearest known scam domain, as listed; absent when none is near, when a good list has the same " +
+		Format: "the nearest known scam domain, as listed; absent if none is near, if a good list has the same " +
 			"registrable label under any suffix, and for mailboxes, which would identify a person",
 	},
 	{
@@ -84,7 +84,7 @@ var similarTable = []entity.Fact{
 	},
 	{
 		Name: "similar.category", Example: "phishing",
-		Format: "the threat that the list names (section 6); absent when it names none",
+		Format: "the threat that the list names (section 6); absent if it names none",
 	},
 	{Name: "similar.list", Format: "name of the list", Example: "CERT Polska"},
 }

@@ -1,5 +1,5 @@
-// Package sdk with this in the place of check_native.go does nothing beside the layer's own work: no text is checked
-// and no fact that is read is written down.
+// Package sdk, with this file in place of check_native.go, only runs the layer: it validates nothing and does not
+// record which facts are read.
 package sdk
 
 // Check is one call.
@@ -11,17 +11,17 @@ type Check struct {
 // Register does nothing natively.
 func Register(Layer) {}
 
-// Facts holds what is known of an entity, by dotted name.
+// Facts holds the known facts about an entity, by dotted name.
 type Facts map[string]string
 
-// Signal is one reason.
+// Signal is one reason for a score.
 type Signal struct {
 	Points int
 	Code   string
 	Text   string
 }
 
-// Result is what a layer made of one call.
+// Result is a layer's answer to one call.
 type Result struct {
 	Outcome Outcome
 	Points  int
@@ -42,13 +42,13 @@ func (c *Check) Fact(name string) (value string, known bool) {
 	return value, known
 }
 
-// Signal keeps a reason.
+// Signal adds a reason.
 func (c *Check) Signal(points int, code, text string) {
 	c.result.Signals = append(c.result.Signals, Signal{points, code, text})
 	c.result.Points += points
 }
 
-// Threat keeps a category.
+// Threat sets the category.
 func (c *Check) Threat(t Threat) { c.result.Threat = t }
 
 // Log drops its text.
