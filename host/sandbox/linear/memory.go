@@ -1,6 +1,6 @@
 // Package linear provides linear memories for WebAssembly guests. A snapshot of a memory is taken once, after the guest
 // is initialised, and the memory is restored from it after every call, so that a call cannot read what another
-// customer's check wrote. Globals, tables and dropped segments are restored or refused by the caller.
+// customer's check wrote. It does not handle other state, such as globals, tables and dropped segments.
 //
 // On Linux a large memory becomes a private (copy-on-write) mapping of a sealed memfd that holds the snapshot. The
 // kernel reports which pages are dirty, so that only they are copied back. If there are many, or the kernel does not
@@ -86,7 +86,7 @@ func (m *Memory) Snapshot() error {
 	case m.freed:
 		return fmt.Errorf("saving a guest's memory: %w", errFreed)
 	case m.image != nil:
-		return errors.New("saving a guest's memory: there is one already")
+		return errors.New("saving a guest's memory: there is a snapshot already")
 	}
 	img, err := m.images.acquire(m.reservation.bytes(m.size))
 	if err != nil {
@@ -103,8 +103,8 @@ func (m *Memory) Snapshot() error {
 }
 
 // Restore undoes every write since Snapshot. It must be called between calls of the guest. It returns false if the
-// memory has grown since, which an engine cannot undo. After false or an error, nothing may be restored, and the
-// instance must be replaced.
+// memory has grown since, which an engine cannot undo. After false or an error the memory may still hold the writes, so
+// the instance must be replaced.
 func (m *Memory) Restore() (ok bool, err error) {
 	switch {
 	case m.freed:

@@ -279,7 +279,7 @@ func TestMisuse(t *testing.T) {
 		if err := m.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
-		wantError("second snapshot", "one already", m.Snapshot())
+		wantError("second snapshot", "a snapshot already", m.Snapshot())
 		m.Free()
 		m.Free()
 		wantError("restoring after Free", "closed", restore())

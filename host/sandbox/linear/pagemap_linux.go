@@ -29,7 +29,7 @@ type dirtyBuffer struct {
 }
 
 // dirtyPages returns the numbers of the private pages of the mapped image, which include all pages that the guest has
-// written to since they were last discarded. ok is false if they are more than maxDirty or the kernel does not report
+// written to since they were last discarded. ok is false if they exceed maxDirty or the kernel does not report
 // them. The result is valid until the next call.
 func (r *reservation) dirtyPages(f *imageFile) (pages []uint32, ok bool) {
 	if !r.tracksDirty {

@@ -91,8 +91,8 @@ const (
 	maxPages  = 65_536 // 4 GiB (section 3.2.5)
 )
 
-// sizeLimits parses the limits of a table or memory (section 5.3.7), and writes them with a maximum of at most allowed.
-// hasMax reports whether the module declares a maximum.
+// sizeLimits parses the limits of a table or memory (section 5.3.7), and writes them with a maximum that
+// does not exceed allowed. hasMax reports whether the module declares a maximum.
 func (p *parser) sizeLimits(r *reader, unit string, allowed uint32) (minSize, maxSize uint32, hasMax bool) {
 	at := r.pos
 	flag := r.byte()

@@ -1,5 +1,5 @@
-// Command layer is a guest that keeps the entities of earlier calls in a string, a map and a slice, and reports the last
-// one in a signal.
+// Command layer is a guest that keeps the entities of earlier calls in a string, a map and a slice, and reports the
+// last one in a signal.
 package main
 
 import (
