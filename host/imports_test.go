@@ -16,7 +16,7 @@ import (
 var engineImporters = map[string][]string{
 	"github.com/tetratelabs/wazero":              {"host/sandbox", "host/sandbox/linear"},
 	"github.com/uptrace/bun":                     {"host/store"},
-	"github.com/jackc/pgx/v5":                    {"host/store", "host/postgres/..."},
+	"github.com/jackc/pgx/v5":                    {"host/store/...", "host/postgres/..."},
 	"github.com/hashicorp/go-retryablehttp":      {"host/webhook"},
 	"github.com/gofiber/fiber/v2":                {"host/api", "host/console", "host/bench"},
 	"github.com/valyala/fasthttp":                {"host/api", "host/console", "host/bench", "host"},
@@ -66,6 +66,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 		"host/facts/reputation host/feed host/billing host/privacy host/webhook registry migrations",
 		"storage runs no guests and serves no requests"},
 	"host/postgres/postgrestest": {"host/postgres", "a test database needs only a server"},
+	"host/store/storetest": {"host/apikey host/check host/entity host/keyring host/postgres/postgrestest",
+		"the store's own tests use these fixtures, so they know the store by interface"},
 
 	"host/facts":                       {"host/check host/entity", "the collector knows sources by interface"},
 	"host/internet":                    {"", "public address ranges are a table"},

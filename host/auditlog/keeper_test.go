@@ -1,7 +1,7 @@
 package auditlog
 
 import (
-	"log/slog"
+	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,57 +14,35 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/keyring"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store"
+	"assay/host/store/storetest"
 )
 
-func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
+func TestMain(m *testing.M) {
+	os.Exit(storetest.Main(m, func(ctx context.Context, url string) (*store.Store, error) {
+		return store.Open(ctx, store.Config{URL: url, Keys: storetest.Ring, Logger: storetest.Discard()})
+	}))
+}
 
 // oldLog records one check in each month from January to April 2021 and returns a keeper whose clock is in March 2022:
-// the first two records are past their retention, the others are not.
-func oldLog(t *testing.T, database string) *Keeper {
+// the first two records are past their retention, the others are not. It also returns a connection to the database.
+func oldLog(t *testing.T) (*Keeper, *pgx.Conn) {
 	t.Helper()
-	dir := t.TempDir()
-	keys, err := keyring.Load(filepath.Join(dir, "secret"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	url := postgrestest.Database(t)
 	now := time.Date(2022, 3, 10, 12, 0, 0, 0, time.UTC)
-	s, err := store.Open(t.Context(), store.Config{URL: database, Keys: keys, Logger: slog.New(slog.DiscardHandler),
-		Now: func() time.Time { return now }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Close() })
-	plan, _ := check.PlanNamed("pro")
-	account, err := s.CreateAccount(t.Context(), plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := s.CreateKey(t.Context(), account, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger, err := s.NewLedger(store.LedgerConfig{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{URL: url, Keys: storetest.Ring,
+		Logger: storetest.Discard(), Now: func() time.Time { return now }}))(t))
+	ledger := storetest.Must(s.NewLedger(store.LedgerConfig{}))(t)
 	defer ledger.Close()
-	e, err := entity.Parse(entity.Domain, "example.org", "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	caller := check.Caller{Account: account, Key: key.ID, Plan: plan}
+	caller := storetest.NewCaller(t, s, storetest.Plan(t, "pro", 1500))
+	e := storetest.Parse(t, entity.Domain, "example.org")
 	for month := time.January; month <= time.April; month++ {
-		d := &check.Decision{Fused: check.Fused{Score: 7, Verdict: check.Allow}, Ref: check.NewRef(), Type: e.Type,
-			Query: e.Value, At: time.Date(2021, month, 20, 12, 0, 0, 0, time.UTC), Revision: 1}
-		if err := ledger.Append(t.Context(), check.Record{Caller: caller, Entity: e, Decision: d}); err != nil {
-			t.Fatal(err)
-		}
+		at := time.Date(2021, month, 20, 12, 0, 0, 0, time.UTC)
+		storetest.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow), at)))
 	}
-	return &Keeper{Store: s, Signer: NewSigner(keys.SignSeed), Dir: CheckpointDir(filepath.Join(dir, "checkpoints")),
-		Logger: slog.New(slog.DiscardHandler)}
+	return &Keeper{Store: s, Signer: NewSigner(storetest.Ring.SignSeed), Logger: storetest.Discard(),
+		Dir: CheckpointDir(filepath.Join(t.TempDir(), "checkpoints"))}, storetest.Session(t, url)
 }
 
 // sign stores a checkpoint of a head outside the database.
@@ -79,58 +57,27 @@ func (k *Keeper) sign(head audit.Head) error {
 // verifyFiles verifies the log against the checkpoints in the keeper's directory, as `assay audit verify` does.
 func (k *Keeper) verifyFiles(t *testing.T) (reports []Report, broken, err error) {
 	t.Helper()
-	files, err := k.Dir.Files()
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkpoints, err := ReadCheckpoints(files, k.Signer)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := storetest.Must(k.Dir.Files())(t)
+	checkpoints := storetest.Must(ReadCheckpoints(files, k.Signer))(t)
 	return Verify(t.Context(), k.Store, k.Signer, checkpoints)
 }
 
-func connect(t *testing.T, database string) *pgx.Conn {
+// wantRows checks the numbers of rows in the database.
+func wantRows(t *testing.T, db *pgx.Conn, records, anchors int) {
 	t.Helper()
-	db, err := pgx.Connect(t.Context(), database)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = db.Close(t.Context()) })
-	return db
-}
-
-func countRows(t *testing.T, db *pgx.Conn, table string) (n int) {
-	t.Helper()
-	if err := db.QueryRow(t.Context(), "SELECT count(*) FROM "+table).Scan(&n); err != nil {
-		t.Fatal(err)
-	}
-	return n
+	storetest.Expect(t, "records", storetest.Value[int](t, db, "SELECT count(*) FROM audit_records"), records)
+	storetest.Expect(t, "anchors", storetest.Value[int](t, db, "SELECT count(*) FROM audit_anchors"), anchors)
 }
 
 func TestPrune(t *testing.T) {
 	t.Parallel()
-	database := postgrestest.Database(t)
-	k := oldLog(t, database)
-	db := connect(t, database)
-	var firstHash []byte
-	if err := db.QueryRow(t.Context(), "SELECT hash FROM audit_records WHERE seq = 1").Scan(&firstHash); err != nil {
-		t.Fatal(err)
-	}
-	if err := k.sign(audit.Head{Seq: 1, Hash: audit.Hash(firstHash)}); err != nil {
-		t.Fatal(err)
-	}
+	k, db := oldLog(t)
+	firstHash := storetest.Value[[]byte](t, db, "SELECT hash FROM audit_records WHERE seq = 1")
+	storetest.NoError(t, k.sign(audit.Head{Seq: 1, Hash: audit.Hash(firstHash)}))
 	for range 2 { // the second round has nothing to do
-		if err := k.SignHeads(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if err := k.Prune(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		records, anchors := countRows(t, db, "audit_records"), countRows(t, db, "audit_anchors")
-		if records != 3 || anchors != 1 {
-			t.Errorf("%d records and %d anchors, want 3 (two checks and the pruning) and 1", records, anchors)
-		}
+		storetest.NoError(t, k.SignHeads(t.Context()))
+		storetest.NoError(t, k.Prune(t.Context()))
+		wantRows(t, db, 3, 1) // two checks and the pruning
 	}
 	files, err := k.Dir.Files()
 	if err != nil || len(files) == 0 {
@@ -138,10 +85,7 @@ func TestPrune(t *testing.T) {
 	}
 	var stored []string
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := storetest.Must(os.ReadFile(file))(t)
 		stored = append(stored, audit.SplitCheckpoints(string(text))...)
 	}
 	// The pruned head, the head before the pruning, the anchor, and the head after the pruning.
@@ -163,21 +107,15 @@ func TestPrune(t *testing.T) {
 
 	// A checkpoint outside the database contradicts the anchor.
 	anchor.Hash[0]++
-	if err := k.sign(anchor.Head); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, k.sign(anchor.Head))
 	_, broken, err = k.verifyFiles(t)
-	if err != nil || broken == nil || !strings.Contains(broken.Error(), "two signed hashes of it differ") {
-		t.Errorf("verifying against a contradicting checkpoint: %v, %v", broken, err)
-	}
-	if _, err := db.Exec(t.Context(), `UPDATE audit_anchors
-		SET note = replace(note, 'pruned before 2021-03-01', 'pruned before 2021-03-02')`); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, err)
+	storetest.WantErrorText(t, "verifying against a contradicting checkpoint", broken, "two signed hashes of it differ")
+	storetest.Must(db.Exec(t.Context(), `UPDATE audit_anchors
+		SET note = replace(note, 'pruned before 2021-03-01', 'pruned before 2021-03-02')`))(t)
 	_, broken, err = k.verifyFiles(t)
-	if err != nil || broken == nil || !strings.Contains(broken.Error(), "not signed by this host's key") {
-		t.Errorf("verifying an altered anchor: %v, %v", broken, err)
-	}
+	storetest.NoError(t, err)
+	storetest.WantErrorText(t, "verifying an altered anchor", broken, "not signed by this host's key")
 	if err := k.Prune(t.Context()); err == nil {
 		t.Error("pruning succeeded with an altered anchor")
 	}
@@ -208,19 +146,10 @@ func TestPruneKeepsRecords(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			database := postgrestest.Database(t)
-			k := oldLog(t, database)
-			db := connect(t, database)
-			if err := test.tamper(t, k, db); err != nil {
-				t.Fatal(err)
-			}
-			if err := k.Prune(t.Context()); err == nil || !strings.Contains(err.Error(), test.reason) {
-				t.Errorf("error %v, want %q", err, test.reason)
-			}
-			records, anchors := countRows(t, db, "audit_records"), countRows(t, db, "audit_anchors")
-			if records != 4 || anchors != 0 {
-				t.Errorf("%d records and %d anchors, want 4 and 0", records, anchors)
-			}
+			k, db := oldLog(t)
+			storetest.NoError(t, test.tamper(t, k, db))
+			storetest.WantErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
+			wantRows(t, db, 4, 0)
 		})
 	}
 }
@@ -228,16 +157,13 @@ func TestPruneKeepsRecords(t *testing.T) {
 // A host signs only heads that it has verified.
 func TestStoreAnchorsOfUnverifiedHeads(t *testing.T) {
 	t.Parallel()
-	k := oldLog(t, postgrestest.Database(t))
+	k, _ := oldLog(t)
 	due, err := k.Store.AuditDue(t.Context())
 	if err != nil || len(due) != 1 {
 		t.Fatalf("due anchors %+v, error %v", due, err)
 	}
 	due[0].Hash[0]++
-	if err := k.storeAnchors(t.Context(), due); err == nil ||
-		!strings.Contains(err.Error(), "differs from a signed checkpoint") {
-		t.Errorf("error %v", err)
-	}
+	storetest.WantErrorText(t, "storing", k.storeAnchors(t.Context(), due), "differs from a signed checkpoint")
 	if files, err := k.Dir.Files(); err != nil || len(files) != 0 {
 		t.Errorf("signed files %v, error %v", files, err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
@@ -29,15 +29,11 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			database := postgrestest.Database(t)
-			k := oldLog(t, database)
-			if _, err := connect(t, database).Exec(t.Context(), test.tamper); err != nil {
-				t.Fatal(err)
-			}
+			k, db := oldLog(t)
+			storetest.Exec(t, db, test.tamper)
 			reports, broken, err := Verify(t.Context(), k.Store, k.Signer, nil)
-			if err != nil || broken == nil || !strings.Contains(broken.Error(), test.reason) {
-				t.Errorf("%v, %v; want %q", broken, err, test.reason)
-			}
+			storetest.NoError(t, err)
+			storetest.WantErrorText(t, "the log", broken, test.reason)
 			if n := len(reports); reports[n-1].OK {
 				t.Errorf("reports %+v", reports)
 			}
@@ -48,19 +44,15 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 // The log proves which weights decided a check, so a lineup altered after its activation must be detected.
 func TestVerifyAlteredLineup(t *testing.T) {
 	t.Parallel()
-	database := postgrestest.Database(t)
-	k := oldLog(t, database)
+	k, db := oldLog(t)
 	lineup := registry.LineupDocument{
 		Note: "<tried> \xff", Bias: math.Copysign(0, -1), Bands: registry.Bands{Review: 40, Block: 70},
 		Layers: []registry.LineupLayer{{Layer: "probe@1.0.0", Weight: 1e-7,
 			Config: map[string]string{"b": "\u2028", "a": "é"}}},
 	}
 	for range 2 {
-		if _, err := k.Store.ActivateLineup(t.Context(), lineup, registry.OriginOperator, ""); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Must(k.Store.ActivateLineup(t.Context(), lineup, registry.OriginOperator, ""))(t)
 	}
-	db := connect(t, database)
 	for _, test := range []struct{ tamper, reason string }{
 		{"SELECT", ""},
 		{"UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-4.5') WHERE revision = 2",
@@ -70,9 +62,7 @@ func TestVerifyAlteredLineup(t *testing.T) {
 		{"DELETE FROM lineup_activations; DELETE FROM lineup_revisions",
 			"record 5: the stored lineup revision 1 differs"},
 	} {
-		if _, err := db.Exec(t.Context(), test.tamper); err != nil {
-			t.Fatal(err)
-		}
+		storetest.Exec(t, db, test.tamper)
 		_, broken, err := Verify(t.Context(), k.Store, k.Signer, nil)
 		if err != nil || (test.reason == "") != (broken == nil) ||
 			broken != nil && !strings.Contains(broken.Error(), test.reason) {

@@ -12,6 +12,7 @@ import (
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store"
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
@@ -23,11 +24,7 @@ func (nopObserver) CheckDone(*check.Decision, time.Duration)            {}
 // proCaller returns a caller on the Pro plan, which may check every type.
 func proCaller(t *testing.T) check.Caller {
 	t.Helper()
-	plan, ok := check.PlanNamed("pro")
-	if !ok {
-		t.Fatal("there is no plan pro")
-	}
-	return check.Caller{Account: "acct_test", Key: "key_test", Plan: plan}
+	return check.Caller{Account: "acct_test", Key: "key_test", Plan: storetest.Plan(t, "pro", 1)}
 }
 
 // score checks a domain and returns the decision's revision and score, or the error.
@@ -51,25 +48,15 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
 	h.follow(t, 1)
-	if got := h.score(t); got != "revision 1: 50" {
-		t.Errorf("got %s", got)
-	}
+	storetest.Expect(t, "got", h.score(t), "revision 1: 50")
 	h.follow(t, 1)
 	h.activate(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
-	if got := h.score(t); got != "revision 1: 50" {
-		t.Errorf("before following revision 2: %s", got)
-	}
+	storetest.Expect(t, "before following revision 2", h.score(t), "revision 1: 50")
 	h.follow(t, 2)
-	if got := h.score(t); got != "revision 2: 88" {
-		t.Errorf("got %s", got)
-	}
-	if err := h.store.RollbackLineup(t.Context(), 1, ""); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Expect(t, "got", h.score(t), "revision 2: 88")
+	storetest.NoError(t, h.store.RollbackLineup(t.Context(), 1, ""))
 	h.follow(t, 1)
-	if got := h.score(t); got != "revision 1: 50" {
-		t.Errorf("after the rollback: %s", got)
-	}
+	storetest.Expect(t, "after the rollback", h.score(t), "revision 1: 50")
 }
 
 // Lineups change while checks run. No check fails, and none mixes two revisions. Odd revisions have a bias of -1 and a
@@ -129,7 +116,7 @@ func TestSwapUnderLoad(t *testing.T) {
 				changed[worker])
 		}
 	}
-	until(t, "only the last lineup's plugin to be open", func() bool { return h.openPlugins() == 1 })
+	storetest.Until(t, "only the last lineup's plugin to be open", func() bool { return h.openPlugins() == 1 })
 }
 
 // A check keeps the plugins of its lineup open. The last check to finish closes them.
@@ -147,7 +134,7 @@ func TestRetiredPluginsCloseAfterTheLastCheck(t *testing.T) {
 	h.activate(t, lineupOf(0, "kept@1.0.0", "fresh@1.0.0"))
 	h.follow(t, 3)
 	// No check holds revision 2. Once its plugin is closed, an early release of revision 1 would show as well.
-	until(t, "the plugin of revision 2 to be closed", func() bool { return !h.isOpen(brief) })
+	storetest.Until(t, "the plugin of revision 2 to be closed", func() bool { return !h.isOpen(brief) })
 	if !h.isOpen(kept) || !h.isOpen(retired) || !h.isOpen(fresh) {
 		t.Error("a plugin was closed while a check held its lineup")
 	}
@@ -157,10 +144,8 @@ func TestRetiredPluginsCloseAfterTheLastCheck(t *testing.T) {
 		}
 	}
 	held.Release()
-	until(t, "the retired plugin to be closed", func() bool { return h.openPlugins() == 2 })
-	if got := h.score(t); got != "revision 3: 60" {
-		t.Errorf("got %s", got)
-	}
+	storetest.Until(t, "the retired plugin to be closed", func() bool { return h.openPlugins() == 2 })
+	storetest.Expect(t, "got", h.score(t), "revision 3: 60")
 }
 
 // A revision that cannot be loaded is refused with a reason, and the previous one stays in force. The next loadable
@@ -186,16 +171,10 @@ func TestUnloadableRevisionIsRefused(t *testing.T) {
 			if s := h.follower.State(); s.Revision != 1 || s.Refused != 2 || !strings.Contains(s.Reason, test.why) {
 				t.Errorf("state %+v, want revision 2 refused for %q", s, test.why)
 			}
-			if got := h.score(t); got != "revision 1: 50" {
-				t.Errorf("got %s", got)
-			}
-			if n := h.openPlugins(); n != 1 {
-				t.Errorf("%d plugins are open, want only the one in force", n)
-			}
+			storetest.Expect(t, "got", h.score(t), "revision 1: 50")
+			storetest.Expect(t, "plugins are open", h.openPlugins(), 1)
 			// The operator rolls back to the revision that is still in force.
-			if err := h.store.RollbackLineup(t.Context(), 1, ""); err != nil {
-				t.Fatal(err)
-			}
+			storetest.NoError(t, h.store.RollbackLineup(t.Context(), 1, ""))
 			h.follow(t, 1)
 			h.activate(t, bad)
 			if err := h.follower.Follow(t.Context()); err == nil {
@@ -203,9 +182,7 @@ func TestUnloadableRevisionIsRefused(t *testing.T) {
 			}
 			h.activate(t, lineupOf(-1, "other@1.0.0"))
 			h.follow(t, 4)
-			if got := h.score(t); got != "revision 4: 73" {
-				t.Errorf("got %s", got)
-			}
+			storetest.Expect(t, "got", h.score(t), "revision 4: 73")
 		})
 	}
 }
@@ -218,7 +195,7 @@ func TestLineupNotificationIsFollowedAtOnce(t *testing.T) {
 	h.running(t)
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
 	h.follower.LineupChanged()
-	until(t, "the revision to be in force", func() bool { return h.follower.State().Revision == 1 })
+	storetest.Until(t, "the revision to be in force", func() bool { return h.follower.State().Revision == 1 })
 	for range 1000 {
 		h.follower.LineupChanged() // never blocks, even with a full queue
 	}
@@ -231,11 +208,11 @@ func TestPollingFindsMissedChanges(t *testing.T) {
 	h.follower.pollInterval, h.follower.retryDelay = time.Millisecond, time.Hour
 	h.running(t)
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
-	until(t, "revision 1 to be in force", func() bool { return h.follower.State().Revision == 1 })
+	storetest.Until(t, "revision 1 to be in force", func() bool { return h.follower.State().Revision == 1 })
 	h.activate(t, lineupOf(-1, "broken@1.0.0"))
-	until(t, "revision 2 to be refused", func() bool { return h.follower.State().Refused == 2 })
+	storetest.Until(t, "revision 2 to be refused", func() bool { return h.follower.State().Refused == 2 })
 	h.activate(t, lineupOf(-2, "probe@1.0.0"))
-	until(t, "revision 3 to be in force", func() bool { return h.follower.State() == State{Revision: 3} })
+	storetest.Until(t, "revision 3 to be in force", func() bool { return h.follower.State() == State{Revision: 3} })
 }
 
 // Modules are compiled when they are published. A module that cannot be opened does not stop the others.
@@ -249,7 +226,7 @@ func TestPublishedPluginIsPrepared(t *testing.T) {
 	h.follower.PluginsPublished()
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
 	h.follower.LineupChanged() // queued after the other notification, so preparing has ended once this is followed
-	until(t, "the lineup to be in force", func() bool { return h.follower.State().Revision == 1 })
+	storetest.Until(t, "the lineup to be in force", func() bool { return h.follower.State().Revision == 1 })
 	h.follower.mu.Lock()
 	defer h.follower.mu.Unlock()
 	if !h.follower.prepared[good.Digest] || !h.follower.prepared[bad.Digest] {
@@ -286,7 +263,7 @@ func TestHostsFollowEachOthersChanges(t *testing.T) {
 	for i := range 5 {
 		revision := hosts[i%2].activate(t, lineupOf(float64(-i), "probe@1.0.0"))
 		for _, h := range hosts {
-			until(t, "both hosts to follow", func() bool { return h.follower.State().Revision == revision })
+			storetest.Until(t, "both hosts to follow", func() bool { return h.follower.State().Revision == revision })
 		}
 	}
 }

@@ -1,21 +1,17 @@
 package lineup
 
 import (
-	"strings"
 	"testing"
 
 	"assay/host/postgres/postgrestest"
-	"assay/host/store"
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
 // builtIn returns a module for each layer of the default lineup, all with the given version and points.
 func builtIn(t *testing.T, version string, points byte) []registry.Module {
 	t.Helper()
-	l, err := registry.DefaultLineup()
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(registry.DefaultLineup())(t)
 	var modules []registry.Module
 	for _, layer := range l.Layers {
 		modules = append(modules, module(t, layer.Layer, version, points))
@@ -23,54 +19,38 @@ func builtIn(t *testing.T, version string, points byte) []registry.Module {
 	return modules
 }
 
-// install installs modules and returns the revision that is active afterwards.
-func install(t *testing.T, s *store.Store, modules []registry.Module) (updatable bool, active registry.LineupRevision) {
+// install installs modules and returns the lineup that is active afterwards. It checks the revision, the version of
+// every layer unless it is "", and whether the operator's lineup can be updated.
+func install(t *testing.T, h *host, modules []registry.Module, when string, revision int64, version string,
+	updatable bool) registry.LineupRevision {
 	t.Helper()
-	updatable, err := Install(t.Context(), s, modules)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if active, err = s.ActiveLineup(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return updatable, active
-}
-
-func wantActive(t *testing.T, when string, active registry.LineupRevision, revision int64, version string, updatable,
-	wantUpdatable bool) {
-	t.Helper()
-	if active.Revision != revision || updatable != wantUpdatable {
-		t.Errorf("%s: revision %d, updatable %v, want revision %d, updatable %v", when, active.Revision, updatable,
-			revision, wantUpdatable)
-	}
+	storetest.Expect(t, when+": updatable", storetest.Must(Install(t.Context(), h.store, modules))(t), updatable)
+	active := storetest.Must(h.store.ActiveLineup(t.Context()))(t)
+	storetest.Expect(t, when+": revision", active.Revision, revision)
 	for _, layer := range active.Lineup.Layers {
-		if _, v, _ := layer.Ref(); v != version {
+		if _, v, _ := layer.Ref(); version != "" && v != version {
 			t.Errorf("%s: layer %s, want version %s", when, layer.Layer, version)
 		}
 	}
+	return active
 }
 
 func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	old, next, last := builtIn(t, "1.0.0", 1), builtIn(t, "1.1.0", 2), builtIn(t, "1.2.0", 3)
-	updatable, active := install(t, h.store, old)
-	wantActive(t, "first start", active, 1, "1.0.0", updatable, false)
+	install(t, h, old, "first start", 1, "1.0.0", false)
 	h.follow(t, 1)
-	updatable, active = install(t, h.store, old)
-	wantActive(t, "second start", active, 1, "1.0.0", updatable, false)
-	updatable, active = install(t, h.store, next)
-	wantActive(t, "start of a newer host", active, 2, "1.1.0", updatable, false)
+	install(t, h, old, "second start", 1, "1.0.0", false)
+	active := install(t, h, next, "start of a newer host", 2, "1.1.0", false)
 	if active.Origin != registry.OriginBuiltIn {
 		t.Errorf("origin %s, want built-in", active.Origin)
 	}
 	custom := active.Lineup
 	custom.Bias = -2
 	h.activate(t, custom)
-	updatable, active = install(t, h.store, next)
-	wantActive(t, "the operator's lineup of the same layers", active, 3, "1.1.0", updatable, false)
-	updatable, active = install(t, h.store, last)
-	wantActive(t, "the operator's lineup of older layers", active, 3, "1.1.0", updatable, true)
+	install(t, h, next, "the operator's lineup of the same layers", 3, "1.1.0", false)
+	install(t, h, last, "the operator's lineup of older layers", 3, "1.1.0", true)
 	plugins, err := h.store.Plugins(t.Context())
 	if err != nil || len(plugins) != 3*len(old) {
 		t.Errorf("%d plugins, %v, want all three versions", len(plugins), err)
@@ -86,31 +66,22 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 func TestInstallKeepsARollback(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
-	install(t, h.store, builtIn(t, "1.0.0", 1))
-	install(t, h.store, builtIn(t, "1.1.0", 2))
-	if err := h.store.RollbackLineup(t.Context(), 1, "1.1.0 blocks too much"); err != nil {
-		t.Fatal(err)
-	}
-	updatable, active := install(t, h.store, builtIn(t, "1.1.0", 2))
-	wantActive(t, "start after a rollback", active, 1, "1.0.0", updatable, true)
+	install(t, h, builtIn(t, "1.0.0", 1), "first start", 1, "1.0.0", false)
+	install(t, h, builtIn(t, "1.1.0", 2), "start of a newer host", 2, "1.1.0", false)
+	storetest.NoError(t, h.store.RollbackLineup(t.Context(), 1, "1.1.0 blocks too much"))
+	install(t, h, builtIn(t, "1.1.0", 2), "start after a rollback", 1, "1.0.0", true)
 	// After a rollback to the newest revision, updates continue.
-	if err := h.store.RollbackLineup(t.Context(), 2, "1.1.0 was not the cause"); err != nil {
-		t.Fatal(err)
-	}
-	updatable, active = install(t, h.store, builtIn(t, "1.2.0", 3))
-	wantActive(t, "start of a newer host", active, 3, "1.2.0", updatable, false)
+	storetest.NoError(t, h.store.RollbackLineup(t.Context(), 2, "1.1.0 was not the cause"))
+	install(t, h, builtIn(t, "1.2.0", 3), "start of a newer host", 3, "1.2.0", false)
 }
 
 // Between releases, code changes under one version. The digest in the version's build metadata distinguishes them.
 func TestInstallPublishesChangedCodeUnderItsDigest(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
-	install(t, h.store, builtIn(t, "1.0.0", 1))
+	install(t, h, builtIn(t, "1.0.0", 1), "first start", 1, "1.0.0", false)
 	changed := builtIn(t, "1.0.0", 2)
-	_, active := install(t, h.store, changed)
-	if active.Revision != 2 {
-		t.Errorf("revision %d, want 2", active.Revision)
-	}
+	active := install(t, h, changed, "start with changed code", 2, "", false)
 	for i, layer := range active.Lineup.Layers {
 		_, version, _ := layer.Ref()
 		if want := "1.0.0+" + changed[i].Digest.String()[len("sha256:"):][:12]; version != want {
@@ -118,10 +89,7 @@ func TestInstallPublishesChangedCodeUnderItsDigest(t *testing.T) {
 		}
 	}
 	h.follow(t, 2)
-	_, active = install(t, h.store, changed)
-	if active.Revision != 2 {
-		t.Errorf("installing the same code again created revision %d", active.Revision)
-	}
+	install(t, h, changed, "start with the same code", 2, "", false)
 }
 
 func TestInstallRequiresEveryDefaultLayer(t *testing.T) {
@@ -129,9 +97,8 @@ func TestInstallRequiresEveryDefaultLayer(t *testing.T) {
 	h := newHost(t, postgrestest.Database(t))
 	modules := builtIn(t, "1.0.0", 1)
 	missing := modules[0].Manifest.Name
-	if _, err := Install(t.Context(), h.store, modules[1:]); err == nil || !strings.Contains(err.Error(), missing) {
-		t.Errorf("installing without %s: %v", missing, err)
-	}
+	storetest.WantErrorText(t, "installing without "+missing,
+		storetest.ErrorOf(Install(t.Context(), h.store, modules[1:])), missing)
 	if n, err := h.store.ActiveRevision(t.Context()); err != nil || n != 0 {
 		t.Errorf("revision %d, %v, want none", n, err)
 	}
@@ -141,13 +108,9 @@ func TestTryReportsEveryUnloadableLayer(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
-	if err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0")); err != nil {
-		t.Errorf("trying a good lineup: %v", err)
-	}
+	storetest.NoError(t, Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0")))
 	err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0", "broken@1.0.0", "absent@2.0.0"))
 	for _, want := range []string{"broken@1.0.0", "absent@2.0.0"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("trying a bad lineup: %v, want an error that names %s", err, want)
-		}
+		storetest.WantErrorText(t, "trying a bad lineup", err, want)
 	}
 }

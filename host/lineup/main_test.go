@@ -3,61 +3,24 @@ package lineup
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
 	"encoding/json"
-	"fmt"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"assay/host/check"
-	"assay/host/keyring"
-	"assay/host/postgres/postgrestest"
 	"assay/host/sandbox"
 	"assay/host/store"
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
-// testRing holds the secret that the template database was created with.
-var testRing *keyring.Ring
+func TestMain(m *testing.M) { os.Exit(storetest.Main(m, openStore)) }
 
-func TestMain(m *testing.M) {
-	os.Exit(func() int {
-		dir, err := os.MkdirTemp("", "assay-lineup-")
-		if err != nil {
-			panic(err)
-		}
-		defer os.RemoveAll(dir)
-		secret := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{'a'}, 32))
-		if err := os.WriteFile(filepath.Join(dir, "secret"), []byte(secret), 0o600); err != nil {
-			panic(err)
-		}
-		if testRing, err = keyring.Load(filepath.Join(dir, "secret")); err != nil {
-			panic(err)
-		}
-		postgrestest.Prepare(func(ctx context.Context, url string) error {
-			s, err := store.Open(ctx, store.Config{URL: url, Keys: testRing, Logger: discardLogs()})
-			if err != nil {
-				return err
-			}
-			return s.Close()
-		})
-		code := postgrestest.Main(m)
-		if code == 0 {
-			if err := goleak.Find(); err != nil {
-				fmt.Fprintln(os.Stderr, "goroutines outlive their tests:", err)
-				code = 1
-			}
-		}
-		return code
-	}())
+// openStore opens a store on the database at url.
+func openStore(ctx context.Context, url string) (*store.Store, error) {
+	return store.Open(ctx, store.Config{URL: url, Keys: storetest.Ring, Logger: storetest.Discard()})
 }
-
-func discardLogs() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // host is the part of a host that follows lineups.
 type host struct {
@@ -70,23 +33,14 @@ type host struct {
 // newHost opens a host on the database at url. Its follower is idle until the test calls follow or running.
 func newHost(t *testing.T, url string) *host {
 	t.Helper()
-	s, err := store.Open(t.Context(), store.Config{URL: url, Keys: testRing, Logger: discardLogs()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &host{store: s, box: sandbox.New(sandbox.Config{Instances: 2, Logger: discardLogs()}), live: &check.Live{}}
-	h.follower = NewFollower(s, h.box, h.live, discardLogs())
+	s := storetest.Close(t, storetest.Must(openStore(t.Context(), url))(t))
+	box := sandbox.New(sandbox.Config{Instances: 2, Logger: storetest.Discard()})
+	h := &host{store: s, box: box, live: &check.Live{}}
+	h.follower = NewFollower(s, h.box, h.live, storetest.Discard())
 	t.Cleanup(func() {
 		h.follower.Close()
-		if n := h.openPlugins(); n != 0 {
-			t.Errorf("%d plugins are still open after closing the follower", n)
-		}
-		if err := h.box.Close(); err != nil {
-			t.Errorf("closing sandbox: %v", err)
-		}
-		if err := s.Close(); err != nil {
-			t.Errorf("closing store: %v", err)
-		}
+		storetest.Expect(t, "plugins are still open after closing the follower", h.openPlugins(), 0)
+		storetest.NoError(t, h.box.Close())
 	})
 	return h
 }
@@ -126,9 +80,7 @@ func (h *host) isOpen(m registry.Module) bool {
 // follow follows once and requires the given revision to be in force afterwards.
 func (h *host) follow(t *testing.T, revision int64) {
 	t.Helper()
-	if err := h.follower.Follow(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	storetest.NoError(t, h.follower.Follow(t.Context()))
 	if got := h.follower.State(); got != (State{Revision: revision}) {
 		t.Fatalf("state %+v, want revision %d", got, revision)
 	}
@@ -137,18 +89,13 @@ func (h *host) follow(t *testing.T, revision int64) {
 func (h *host) publish(t *testing.T, modules ...registry.Module) {
 	t.Helper()
 	for _, m := range modules {
-		if err := h.store.PublishPlugin(t.Context(), m, m.Manifest.Version, false); err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, h.store.PublishPlugin(t.Context(), m, m.Manifest.Version, false))
 	}
 }
 
 func (h *host) activate(t *testing.T, l registry.LineupDocument) int64 {
 	t.Helper()
-	revision, err := h.store.ActivateLineup(t.Context(), l, registry.OriginOperator, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	revision := storetest.Must(h.store.ActivateLineup(t.Context(), l, registry.OriginOperator, ""))(t)
 	return revision
 }
 
@@ -195,22 +142,13 @@ func assemble(t *testing.T, name, version string, points byte, start []byte) reg
 			[]byte{0, 2})...),
 		section(10, cat([]byte{2, byte(len(score))}, score, []byte{byte(len(start))}, start)...),
 		section(11, cat([]byte{1, 0, 0x41, 0, 0x0b}, str(code+text))...))
-	manifest, err := json.Marshal(map[string]any{
+	manifest := storetest.Must(json.Marshal(map[string]any{
 		"name": name, "version": version, "summary": "A layer for tests", "entities": []string{"domain"},
 		"budget_ms": 100, "memory_mb": 1,
 		"signals": []map[string]string{{"code": code, "text": "Points"}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	packed, err := registry.Pack(wasm, manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := registry.OpenModule(packed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	packed := storetest.Must(registry.Pack(wasm, manifest))(t)
+	m := storetest.Must(registry.OpenModule(packed))(t)
 	return m
 }
 
@@ -221,22 +159,4 @@ func lineupOf(bias float64, layers ...string) registry.LineupDocument {
 		l.Layers = append(l.Layers, registry.LineupLayer{Layer: name, Weight: 10})
 	}
 	return l
-}
-
-// waitTimeout bounds every wait for a condition. Reaching it fails the test.
-const waitTimeout = 30 * time.Second
-
-// until waits for a condition to hold.
-func until(t *testing.T, condition string, holds func() bool) {
-	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	deadline := time.After(waitTimeout)
-	for !holds() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("timed out waiting for %s", condition)
-		}
-	}
 }

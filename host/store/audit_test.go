@@ -13,12 +13,11 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
 )
 
 func TestPseudonymsAreEqualWithinAnAccountOnly(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	mine, theirs := newCaller(t, s, plan(t, "pro", 1500)), newCaller(t, s, plan(t, "pro", 1500))
 	sameAccount, _ := newKey(t, s, mine.Account)
@@ -26,9 +25,7 @@ func TestPseudonymsAreEqualWithinAnAccountOnly(t *testing.T) {
 	pseudonym := func(caller check.Caller, e entity.Entity) string {
 		t.Helper()
 		r := decided(caller, e, check.Allow)
-		if err := l.Append(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, l.Append(t.Context(), r))
 		return one[string](t, s, "SELECT encode(pseudonym, 'hex') FROM audit_records WHERE ref = ?", r.Decision.Ref)
 	}
 	if a, b := pseudonym(mine, iban), pseudonym(sameAccount, iban); a != b {
@@ -49,13 +46,9 @@ func TestPseudonymsAreEqualWithinAnAccountOnly(t *testing.T) {
 
 func TestAuditRowRecordsTheDecision(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	l := ledgerOn(t, s, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	r := at(decided(caller, parse(t, entity.Email, "jane@example.org"), check.Review), noon.Add(7*time.Millisecond))
-	if err := l.Append(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Append(t.Context(), r))
 	for row, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 1) {
 		if err != nil {
 			t.Fatal(err)
@@ -78,17 +71,11 @@ func TestAuditRowRecordsTheDecision(t *testing.T) {
 // No table contains the value of a checked entity, an API key or a webhook secret.
 func TestNoRawValueInAnyTable(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
-	account, err := s.CreateAccount(t.Context(), plan(t, "pro", 1500))
-	if err != nil {
-		t.Fatal(err)
-	}
+	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 1500)))(t)
 	caller, key := newKey(t, s, account)
-	secret, err := s.SetEndpoint(t.Context(), account, "https://receiver.example/hook")
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := must(s.SetEndpoint(t.Context(), account, "https://receiver.example/hook"))(t)
 	raw := map[entity.Type]string{
 		entity.Domain: "login.paypa1-secure.co.uk", entity.Email: "Jane.Roe+shop@mailbox-example.net",
 		entity.Phone: "+49 151 23456789", entity.IBAN: "DE89 3704 0044 0532 0130 00",
@@ -109,9 +96,7 @@ func TestNoRawValueInAnyTable(t *testing.T) {
 					r.Linked = append(r.Linked, parse(t, other, text))
 				}
 			}
-			if err := l.Append(t.Context(), r); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, l.Append(t.Context(), r))
 		}
 	}
 	dump := strings.ToLower(dumpTables(t, s))
@@ -133,20 +118,16 @@ func TestNoRawValueInAnyTable(t *testing.T) {
 func dumpTables(t *testing.T, s *Store) string {
 	t.Helper()
 	var tables []string
-	err := s.db.NewRaw(`SELECT c.oid::regclass::text FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
-		WHERE c.relkind = 'r' AND n.nspname = 'public'`).Scan(t.Context(), &tables)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.db.NewRaw(`SELECT c.oid::regclass::text
+		FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+		WHERE c.relkind = 'r' AND n.nspname = 'public'`).Scan(t.Context(), &tables))
 	if len(tables) < 15 {
 		t.Fatalf("found only the tables %v", tables)
 	}
 	var dump strings.Builder
 	for _, table := range tables {
 		var rows []string
-		if err := s.db.NewRaw("SELECT r::text FROM "+table+" AS r").Scan(t.Context(), &rows); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.db.NewRaw("SELECT r::text FROM "+table+" AS r").Scan(t.Context(), &rows))
 		fmt.Fprintf(&dump, "%s\n%s\n", table, strings.Join(rows, "\n"))
 	}
 	return dump.String()
@@ -154,14 +135,8 @@ func dumpTables(t *testing.T, s *Store) string {
 
 func TestRowsArePaged(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	l := ledgerOn(t, s, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
-	for _, err := range appendAll(t, allowedMany(t, caller, 7), l) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	noError(t, errors.Join(appendAll(t, allowedMany(t, caller, 7), l)...))
 	for name, test := range map[string]struct {
 		after, until int64
 		want         []int64
@@ -198,13 +173,10 @@ func TestHashOfWrongLengthIsABreak(t *testing.T) {
 	for _, column := range []string{"leaf", "hash"} {
 		t.Run(column, func(t *testing.T) {
 			t.Parallel()
-			url := postgrestest.Database(t)
-			s := open(t, url, nil)
+			s := newStore(t, nil)
 			l := ledgerOn(t, s, LedgerConfig{})
-			if err := l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))); err != nil {
-				t.Fatal(err)
-			}
-			exec(t, session(t, url), fmt.Sprintf(`UPDATE audit_records SET %s = '\x00'`, column))
+			noError(t, l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))))
+			exec(t, session(t, s.url), fmt.Sprintf(`UPDATE audit_records SET %s = '\x00'`, column))
 			rows := 0
 			for _, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 1) {
 				rows++
@@ -223,11 +195,10 @@ func TestHashOfWrongLengthIsABreak(t *testing.T) {
 func TestAlteredRecordedAtIsABreak(t *testing.T) {
 	t.Parallel()
 	for _, altered := range []string{"recorded_at - interval '13 months'", "recorded_at + interval '1 millisecond'"} {
-		url := postgrestest.Database(t)
-		s := open(t, url, nil)
+		s := newStore(t, nil)
 		appendOne(t, ledgerOn(t, s, LedgerConfig{}), allowed(t, newCaller(t, s, plan(t, "pro", 1))))
 		verifyLedger(t, s)
-		exec(t, session(t, url), "UPDATE audit_records SET recorded_at = "+altered)
+		exec(t, session(t, s.url), "UPDATE audit_records SET recorded_at = "+altered)
 		if err := verifyAuditLog(t, s); !errors.As(err, new(*audit.BreakError)) ||
 			!strings.Contains(err.Error(), "recorded_at differs from its timestamp") {
 			t.Errorf("recorded_at set to %s: %v", altered, err)
@@ -238,9 +209,8 @@ func TestAlteredRecordedAtIsABreak(t *testing.T) {
 // Rows with a duplicate number are all yielded, even across a page boundary.
 func TestPagingKeepsDuplicateNumbers(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	exec(t, session(t, url), fmt.Sprintf(`INSERT INTO audit_records (chain, seq, recorded_at, kind, leaf, hash)
+	s := newStore(t, nil)
+	exec(t, session(t, s.url), fmt.Sprintf(`INSERT INTO audit_records (chain, seq, recorded_at, kind, leaf, hash)
 		SELECT 0, least(n, %d), '2031-05-20T12:00:00Z'::timestamptz + n * interval '1 microsecond', 'erased',
 			sha256('leaf'), sha256('hash')
 		FROM generate_series(1, %[1]d + 2) AS n`, auditPage))
@@ -261,14 +231,10 @@ func TestPagingKeepsDuplicateNumbers(t *testing.T) {
 // Chains includes chains that have records but no head.
 func TestChainsIncludesOrphans(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	exec(t, session(t, url), `INSERT INTO audit_records (chain, seq, recorded_at, kind, leaf, hash)
+	s := newStore(t, nil)
+	exec(t, session(t, s.url), `INSERT INTO audit_records (chain, seq, recorded_at, kind, leaf, hash)
 		SELECT chain, 1, now(), 'check', sha256('leaf'), sha256('hash') FROM unnest(ARRAY[-1, 7, 7000]) AS chain`)
-	found, err := AuditLog{s.db}.Chains(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must(AuditLog{s.db}.Chains(t.Context()))(t)
 	if want := []audit.Head{audit.Genesis(0), audit.Genesis(-1), audit.Genesis(7),
 		audit.Genesis(7000)}; !slices.Equal(found, want) {
 		t.Errorf("chains %+v, want %+v", found, want)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"assay/host/check"
-	"assay/host/postgres/postgrestest"
 )
 
 // sizes collects the sizes of the batches that a ledger committed.
@@ -62,9 +61,7 @@ func inOneBatch(t *testing.T, url string, l *Ledger, opener check.Caller, record
 	held := lockTheHeads(t, url)
 	answers := queued(t, held, l, allowed(t, opener), records)
 	held.release(t)
-	if err := receive(t, "the first check's answer", answers[0]); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, receive(t, "the first check's answer", answers[0]))
 	errs := make([]error, len(records))
 	for i := range records {
 		errs[i] = receive(t, "a check's answer", answers[1+i])
@@ -74,70 +71,46 @@ func inOneBatch(t *testing.T, url string, l *Ledger, opener check.Caller, record
 
 func TestBusyLedgerCommitsQueuedChecksTogether(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
 	var sizes sizes
-	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
-	var records []check.Record
-	for range 300 {
-		records = append(records, allowed(t, caller))
-	}
-	for _, err := range inOneBatch(t, url, l, caller, records) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
+	records := allowedMany(t, caller, 300)
+	noError(t, errors.Join(inOneBatch(t, s.url, l, caller, records)...))
 	sizes.want(t, 1, 256, 44)
 	verifyLedger(t, s)
 }
 
 func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
 	var sizes sizes
-	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
+	_, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
 	for range 3 {
-		if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, l.Append(t.Context(), allowed(t, caller)))
 	}
 	sizes.want(t, 1, 1, 1)
 }
 
 func TestFullQueueReportsOverload(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	l := ledgerOn(t, s, LedgerConfig{Queue: 2})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
-	held := lockTheHeads(t, url)
+	s, l, caller := newLedger(t, nil, LedgerConfig{Queue: 2})
+	held := lockTheHeads(t, s.url)
 	answers := queued(t, held, l, allowed(t, caller), []check.Record{allowed(t, caller), allowed(t, caller)})
 	beyond := allowed(t, caller)
-	if err := l.Append(t.Context(), beyond); !errors.Is(err, check.ErrOverloaded) {
-		t.Errorf("append to a full queue: %v, want ErrOverloaded", err)
-	}
+	wantError(t, "append to a full queue", l.Append(t.Context(), beyond), check.ErrOverloaded)
 	held.release(t)
 	for _, answer := range answers {
 		if err := receive(t, "an answer", answer); err != nil {
 			t.Error(err)
 		}
 	}
-	if n := recorded(t, s, beyond.Decision.Ref); n != 0 {
-		t.Errorf("a rejected check is recorded %d times", n)
-	}
+	expect(t, "a rejected check is recorded", recorded(t, s, beyond.Decision.Ref), 0)
 	verifyLedger(t, s)
 }
 
 func TestAbandonedCheckIsNotRecorded(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
 	var sizes sizes
-	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
-	held := lockTheHeads(t, url)
+	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
+	held := lockTheHeads(t, s.url)
 	first := queued(t, held, l, allowed(t, caller), nil)
 	ctx, cancel := context.WithCancel(t.Context())
 	abandoned, kept := allowed(t, caller), allowed(t, caller)
@@ -147,9 +120,8 @@ func TestAbandonedCheckIsNotRecorded(t *testing.T) {
 	go func() { stays <- l.Append(t.Context(), kept) }()
 	until(t, "the other check to be queued", func() bool { return len(l.queue) == 2 })
 	cancel()
-	if err := receive(t, "the result of the abandoned check", canceled); !errors.Is(err, context.Canceled) {
-		t.Errorf("append whose context ended: %v", err)
-	}
+	wantError(t, "append whose context ended", receive(t, "the result of the abandoned check", canceled),
+		context.Canceled)
 	held.release(t)
 	for _, answer := range []chan error{first[0], stays} {
 		if err := receive(t, "an answer", answer); err != nil {
@@ -157,41 +129,27 @@ func TestAbandonedCheckIsNotRecorded(t *testing.T) {
 		}
 	}
 	sizes.want(t, 1, 1)
-	if n := recorded(t, s, abandoned.Decision.Ref); n != 0 {
-		t.Errorf("an abandoned check is recorded %d times", n)
-	}
+	expect(t, "an abandoned check is recorded", recorded(t, s, abandoned.Decision.Ref), 0)
 	verifyLedger(t, s)
 }
 
 func TestAbandonedChecksAreNoBatch(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
 	var sizes sizes
-	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
+	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := l.Append(ctx, allowed(t, caller)); !errors.Is(err, context.Canceled) {
-		t.Errorf("append with an ended context: %v", err)
-	}
-	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Fatal(err)
-	}
+	wantError(t, "append with an ended context", l.Append(ctx, allowed(t, caller)), context.Canceled)
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	sizes.want(t, 1)
 	verifyLedger(t, s)
 }
 
 func TestCloseRecordsQueuedChecks(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	l := ledgerOn(t, s, LedgerConfig{Batch: 2}) // several batches remain to be committed
-	caller := newCaller(t, s, plan(t, "pro", 1500))
-	held := lockTheHeads(t, url)
-	var records []check.Record
-	for range 5 {
-		records = append(records, allowed(t, caller))
-	}
+	s, l, caller := newLedger(t, nil, LedgerConfig{Batch: 2}) // several batches remain to be committed
+	held := lockTheHeads(t, s.url)
+	records := allowedMany(t, caller, 5)
 	answers := queued(t, held, l, allowed(t, caller), records)
 	ended := make(chan error, 1)
 	go func() { ended <- l.Close() }()
@@ -200,9 +158,7 @@ func TestCloseRecordsQueuedChecks(t *testing.T) {
 		defer l.mu.RUnlock()
 		return l.closed
 	})
-	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrOverloaded) {
-		t.Errorf("append to a closed ledger: %v, want ErrOverloaded", err)
-	}
+	wantError(t, "append to a closed ledger", l.Append(t.Context(), allowed(t, caller)), check.ErrOverloaded)
 	held.release(t)
 	if err := receive(t, "Close", ended); err != nil {
 		t.Error(err)
@@ -212,13 +168,9 @@ func TestCloseRecordsQueuedChecks(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := l.Close(); err != nil {
-		t.Errorf("closing again: %v", err)
-	}
+	wantError(t, "closing again", l.Close(), nil)
 	verifyLedger(t, s)
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records"); n != 6 {
-		t.Errorf("%d checks recorded, want 6", n)
-	}
+	expect(t, "checks recorded", one[int](t, s, "SELECT count(*) FROM audit_records"), 6)
 }
 
 // A record that Postgres rejects must not fail the rest of its batch.
@@ -236,26 +188,18 @@ func TestRejectedRecordFailsAlone(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := postgrestest.Database(t)
-			s := open(t, url, nil)
 			var sizes sizes
-			l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
-			caller := newCaller(t, s, plan(t, "pro", 1500))
+			s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
 			known := allowed(t, caller)
-			if err := l.Append(t.Context(), known); err != nil {
-				t.Fatal(err)
-			}
-			var records []check.Record
-			for range 9 {
-				records = append(records, allowed(t, caller))
-			}
+			noError(t, l.Append(t.Context(), known))
+			records := allowedMany(t, caller, 9)
 			bad := map[int]bool{test.place: true}
 			records[test.place] = known
 			if test.twice {
 				bad[(test.place+1)%9] = true
 				records[(test.place+1)%9] = known
 			}
-			for i, err := range inOneBatch(t, url, l, caller, records) {
+			for i, err := range inOneBatch(t, s.url, l, caller, records) {
 				if bad[i] && (err == nil || !isDataError(err)) {
 					t.Errorf("duplicate reference: %v, want a data error", err)
 				}

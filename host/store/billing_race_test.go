@@ -15,6 +15,7 @@ import (
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
 )
 
 // TestEventsThroughTwoHosts applies the events of many subscriptions through two hosts, in random order and with
@@ -71,9 +72,7 @@ func TestEventsThroughTwoHosts(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if n := deadlocks(t, hosts[0]) - before; n != 0 {
-		t.Errorf("%d deadlocks", n)
-	}
+	expect(t, "deadlocks", deadlocks(t, hosts[0])-before, 0)
 	for i, c := range customers {
 		if got := keyStatus(t, hosts[i%2], c.key); got != c.want {
 			t.Errorf("customer %d: %s, want %s", i, got, c.want)
@@ -118,8 +117,7 @@ func randomHistory(random *rand.Rand, c billing.Checkout) (history []billing.Cha
 // response. The provider resends the event, and the customer gets exactly one account and key.
 func TestApplySurvivesLostConnections(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	direct := open(t, url, nil)
+	direct := newStore(t, nil)
 	var payments atomic.Int64
 	t.Run("cuts", func(t *testing.T) {
 		for name, fits := range map[string]func(string) bool{
@@ -132,27 +130,23 @@ func TestApplySurvivesLostConnections(t *testing.T) {
 			"the checkout": func(m string) bool { return strings.Contains(m, `UPDATE "billing_checkouts"`) },
 			"commit":       isCommit,
 		} {
-			for how, f := range map[string]fate{"before": lost, "after": muted, "within the response to": truncated} {
+			for how, f := range map[string]storetest.Fate{"before": storetest.Lost, "after": storetest.Muted,
+				"within the response to": storetest.Truncated} {
 				t.Run(how+" "+name, func(t *testing.T) {
 					t.Parallel()
 					payments.Add(1)
-					p := proxied(t, url)
+					p := proxied(t, direct.url)
 					s := open(t, p.URL, nil)
 					c := beginCheckout(t, s, "", "pro")
 					event := newChange(c, 0, billing.Active)
-					happened := p.once(f, false, fits)
+					happened := p.Once(f, false, fits)
 					if err := s.Apply(t.Context(), event); err == nil {
 						t.Error("Apply succeeded in spite of the cut")
 					}
 					receive(t, "the cut", happened)
 					apply(t, s, event)
-					claim, err := s.Claim(t.Context(), c.Session)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got := keyStatus(t, direct, claim.Key); got != "pro 1500" {
-						t.Errorf("key status %s, want pro 1500", got)
-					}
+					claim := must(s.Claim(t.Context(), c.Session))(t)
+					expect(t, "key status", keyStatus(t, direct, claim.Key), "pro 1500")
 				})
 			}
 		}
@@ -166,7 +160,7 @@ func TestApplySurvivesLostConnections(t *testing.T) {
 // can be reissued.
 func TestClaimSurvivesLostConnections(t *testing.T) {
 	t.Parallel()
-	for name, f := range map[string]fate{"before commit": lost, "after commit": muted} {
+	for name, f := range map[string]storetest.Fate{"before commit": storetest.Lost, "after commit": storetest.Muted} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := postgrestest.Database(t)
@@ -174,29 +168,20 @@ func TestClaimSurvivesLostConnections(t *testing.T) {
 			s := open(t, p.URL, nil)
 			c := beginCheckout(t, s, "", "starter")
 			apply(t, s, newChange(c, 0, billing.Active))
-			happened := p.once(f, false, isCommit)
+			happened := p.Once(f, false, isCommit)
 			if claim, err := s.Claim(t.Context(), c.Session); err == nil {
 				t.Errorf("Claim = %+v, want an error", claim)
 			}
 			receive(t, "the cut", happened)
-			claim, err := s.Claim(t.Context(), c.Session)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if (claim.Key == "") != (f == muted) {
+			claim := must(s.Claim(t.Context(), c.Session))(t)
+			if (claim.Key == "") != (f == storetest.Muted) {
 				t.Errorf("second Claim = %+v", claim)
 			}
 			if claim.Key == "" {
-				if claim, err = s.Reissue(t.Context(), c.Session); err != nil {
-					t.Fatal(err)
-				}
+				claim = must(s.Reissue(t.Context(), c.Session))(t)
 			}
-			if got := keyStatus(t, s, claim.Key); got != "starter 150" {
-				t.Errorf("key status %s, want starter 150", got)
-			}
-			if n := one[int](t, s, "SELECT count(*) FROM api_keys WHERE state = 'valid'"); n != 1 {
-				t.Errorf("%d valid keys, want 1", n)
-			}
+			expect(t, "key status", keyStatus(t, s, claim.Key), "starter 150")
+			expect(t, "valid keys", one[int](t, s, "SELECT count(*) FROM api_keys WHERE state = 'valid'"), 1)
 		})
 	}
 }
@@ -220,16 +205,14 @@ func TestSupersedes(t *testing.T) {
 		"incomplete":                        {billing.Incomplete, time.Second, billing.Incomplete, true},
 	} {
 		stored := subscriptionRow{Status: test.stored, ChangedAt: noon}
-		if got := supersedes(billing.Change{Status: test.status, At: noon.Add(test.after)}, stored); got != test.want {
-			t.Errorf("%s: %t, want %t", name, got, test.want)
-		}
+		expect(t, name, supersedes(billing.Change{Status: test.status, At: noon.Add(test.after)}, stored), test.want)
 	}
 }
 
 // No call may give a working key to an account whose subscription has ended.
 func TestEndedAccountsGetNoKeys(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	c := beginCheckout(t, s, "", "pro")
 	cancelled := newChange(c, 2, billing.Canceled)
 	cancelled.Checkout = ""
@@ -239,9 +222,7 @@ func TestEndedAccountsGetNoKeys(t *testing.T) {
 	if err != nil || !claim.Ended {
 		t.Fatalf("Claim = %+v, %v; want Ended", claim, err)
 	}
-	if got := keyStatus(t, s, claim.Key); got != "ended" {
-		t.Errorf("the claimed key: %s, want ended", got)
-	}
+	expect(t, "the claimed key", keyStatus(t, s, claim.Key), "ended")
 	if _, err := s.SignIn(t.Context(), claim.Key); err != nil {
 		t.Errorf("signing in: %v", err)
 	}
@@ -257,28 +238,20 @@ func TestEndedAccountsGetNoKeys(t *testing.T) {
 		t.Errorf("Reissue = %+v, %v; want ErrNoReissue", again, err)
 	}
 
-	if _, err := s.SetEndpoint(t.Context(), claim.Account, "https://example.com/"); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SetEndpoint(t.Context(), claim.Account, "https://example.com/"))(t)
 
 	// The customer can choose the free plan or subscribe again.
 	beginCheckout(t, s, claim.Account, "free")
-	if got := keyStatus(t, s, claim.Key); got != "free 50" {
-		t.Errorf("on the free plan: %s, want free 50", got)
-	}
+	expect(t, "on the free plan", keyStatus(t, s, claim.Key), "free 50")
 	if endpoints, err := s.Endpoints(t.Context(), claim.Account); err != nil || len(endpoints) != 0 {
 		t.Errorf("the free plan has webhooks: %v, %v", endpoints, err)
 	}
 	again := cancelled
 	again.Event, again.At = "evt_again", again.At.Add(time.Hour)
 	apply(t, s, again) // an event of the old subscription does not affect the free plan
-	if got := keyStatus(t, s, claim.Key); got != "free 50" {
-		t.Errorf("after another event of the old subscription: %s, want free 50", got)
-	}
+	expect(t, "after another event of the old subscription", keyStatus(t, s, claim.Key), "free 50")
 	apply(t, s, newChange(beginCheckout(t, s, claim.Account, "starter"), 3, billing.Active))
-	if got := keyStatus(t, s, claim.Key); got != "starter 150" {
-		t.Errorf("after subscribing again: %s, want starter 150", got)
-	}
+	expect(t, "after subscribing again", keyStatus(t, s, claim.Key), "starter 150")
 	err = s.BeginCheckout(t.Context(), billing.Checkout{ID: "co_free", Session: billing.SessionHash("co_free"),
 		Account: claim.Account, Plan: "free", Paid: true, At: time.Now()})
 	if got := keyStatus(t, s, claim.Key); !errors.Is(err, billing.ErrSubscribed) || got != "starter 150" {
@@ -289,21 +262,14 @@ func TestEndedAccountsGetNoKeys(t *testing.T) {
 // An upgrade that was begun but not paid does not affect the account's keys.
 func TestUnpaidUpgradeChangesNothing(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	claim, err := s.Claim(t.Context(), beginCheckout(t, s, "", "free").Session)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newStore(t, nil)
+	claim := must(s.Claim(t.Context(), beginCheckout(t, s, "", "free").Session))(t)
 	c := beginCheckout(t, s, claim.Account, "pro")
 	for i, status := range []billing.Status{billing.Incomplete, billing.Canceled} {
 		apply(t, s, newChange(c, i, status))
-		if got := keyStatus(t, s, claim.Key); got != "free 50" {
-			t.Errorf("with the upgrade %s: %s, want free 50", status, got)
-		}
+		expect(t, "with the upgrade "+string(status), keyStatus(t, s, claim.Key), "free 50")
 	}
-	if _, err := s.Subscription(t.Context(), claim.Account); !errors.Is(err, billing.ErrNotPaid) {
-		t.Errorf("Subscription: %v, want ErrNotPaid", err)
-	}
+	wantError(t, "Subscription", errOf(s.Subscription(t.Context(), claim.Account)), billing.ErrNotPaid)
 }
 
 // Creating keys while the subscription ends leaves no working key.
@@ -314,10 +280,7 @@ func TestKeysCreatedWhileTheSubscriptionEnds(t *testing.T) {
 	for round := range 5 {
 		c := beginCheckout(t, a, "", "pro")
 		apply(t, a, newChange(c, 0, billing.Active))
-		claim, err := a.Claim(t.Context(), c.Session)
-		if err != nil {
-			t.Fatal(err)
-		}
+		claim := must(a.Claim(t.Context(), c.Session))(t)
 		var wg sync.WaitGroup
 		for i := range 6 {
 			wg.Go(func() {
@@ -349,14 +312,11 @@ func TestKeysCreatedWhileTheSubscriptionEnds(t *testing.T) {
 
 func TestKeyLimits(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	caller := newCaller(t, s, plan(t, "pro", 1500))
-	if err := s.RevokeAccountKey(t.Context(), caller.Account, caller.Key); !errors.Is(err, apikey.ErrLast) {
-		t.Errorf("revoking the only key: %v, want ErrLast", err)
-	}
-	if err := s.RevokeAccountKey(t.Context(), "acct_other", caller.Key); !errors.Is(err, apikey.ErrNotFound) {
-		t.Errorf("revoking another account's key: %v, want ErrNotFound", err)
-	}
+	wantError(t, "revoking the only key", s.RevokeAccountKey(t.Context(), caller.Account, caller.Key), apikey.ErrLast)
+	wantError(t, "revoking another account's key", s.RevokeAccountKey(t.Context(), "acct_other", caller.Key),
+		apikey.ErrNotFound)
 	var wg sync.WaitGroup
 	for range 2 * apikey.MaxPerAccount {
 		wg.Go(func() {
@@ -371,9 +331,8 @@ func TestKeyLimits(t *testing.T) {
 	if n != apikey.MaxPerAccount {
 		t.Errorf("%d keys, want %d", n, apikey.MaxPerAccount)
 	}
-	if _, err := s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour); !errors.Is(err, apikey.ErrTooMany) {
-		t.Errorf("rotating at the limit: %v, want ErrTooMany", err)
-	}
+	wantError(t, "rotating at the limit", errOf(s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour)),
+		apikey.ErrTooMany)
 	if err := s.RevokeAccountKey(t.Context(), caller.Account, caller.Key); err != nil {
 		t.Error(err)
 	}
@@ -403,12 +362,8 @@ func TestRevokingNotifiesOtherHosts(t *testing.T) {
 	caller := newCaller(t, a, plan(t, "pro", 1500))
 	_, spare := newKey(t, a, caller.Account)
 	b.now = func() time.Time { return noon } // its cache never expires
-	if _, err := b.Authenticate(t.Context(), spare.Secret); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.RevokeAccountKey(t.Context(), caller.Account, spare.ID); err != nil {
-		t.Fatal(err)
-	}
+	must(b.Authenticate(t.Context(), spare.Secret))(t)
+	noError(t, a.RevokeAccountKey(t.Context(), caller.Account, spare.ID))
 	until(t, "the other host rejects the key", func() bool {
 		_, err := b.Authenticate(t.Context(), spare.Secret)
 		return errors.Is(err, check.ErrUnauthorized)
@@ -418,12 +373,10 @@ func TestRevokingNotifiesOtherHosts(t *testing.T) {
 func TestPruneBilling(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 6, 7, 0, 0, 0, time.UTC)
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	s := newStore(t, func() time.Time { return now })
 	beginAt := func(id string) billing.Checkout {
 		c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Plan: "starter", Provider: "stripe", At: now}
-		if err := s.BeginCheckout(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.BeginCheckout(t.Context(), c))
 		return c
 	}
 	abandoned, late := beginAt("co_abandoned"), beginAt("co_late")
@@ -431,29 +384,21 @@ func TestPruneBilling(t *testing.T) {
 	foreign.Checkout = "" // belongs to another product with the same provider account
 	apply(t, s, foreign)
 	caller := newCaller(t, s, plan(t, "pro", 1500))
-	if _, err := s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour); err != nil {
-		t.Fatal(err)
-	}
+	must(s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour))(t)
 	prune := func() {
 		t.Helper()
-		if err := s.PruneBilling(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.PruneBilling(t.Context()))
 	}
 	// Paid at the last moment, and delivered by Stripe at its last attempt.
 	now = now.Add(billing.PayLife + 3*24*time.Hour)
 	prune()
-	if _, err := s.CheckoutPlan(t.Context(), late.ID); !errors.Is(err, billing.ErrNoCheckout) {
-		t.Errorf("CheckoutPlan after PayLife: %v, want ErrNoCheckout", err)
-	}
+	wantError(t, "CheckoutPlan after PayLife", errOf(s.CheckoutPlan(t.Context(), late.ID)), billing.ErrNoCheckout)
 	apply(t, s, newChange(late, 0, billing.Active))
 	if claim, err := s.Claim(t.Context(), late.Session); err != nil || claim.Key == "" {
 		t.Errorf("claiming after a late payment = %+v, %v", claim, err)
 	}
 	now = now.Add(billing.ClaimLife)
-	if _, err := s.Claim(t.Context(), abandoned.Session); !errors.Is(err, billing.ErrNoCheckout) {
-		t.Errorf("claiming after ClaimLife: %v, want ErrNoCheckout", err)
-	}
+	wantError(t, "claiming after ClaimLife", errOf(s.Claim(t.Context(), abandoned.Session)), billing.ErrNoCheckout)
 	now = now.Add(keyRetention)
 	prune()
 	for query, want := range map[string]int{
@@ -461,8 +406,6 @@ func TestPruneBilling(t *testing.T) {
 		"SELECT count(*) FROM billing_subscriptions":                                1,
 		"SELECT count(*) FROM api_keys WHERE account_id = '" + caller.Account + "'": 1,
 	} {
-		if n := one[int](t, s, query); n != want {
-			t.Errorf("%s: %d, want %d", query, n, want)
-		}
+		expect(t, query, one[int](t, s, query), want)
 	}
 }

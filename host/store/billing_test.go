@@ -14,7 +14,6 @@ import (
 	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
-	"assay/host/postgres/postgrestest"
 )
 
 // beginCheckout begins a checkout of the plan; account is "" for a new customer.
@@ -23,9 +22,7 @@ func beginCheckout(t *testing.T, s *Store, account, plan string) billing.Checkou
 	id := "co_" + ulid.Make().String()
 	c := billing.Checkout{ID: id, Session: billing.SessionHash(id), Account: account, Plan: plan, Provider: "stripe",
 		Paid: plan == "free", At: time.Now()}
-	if err := s.BeginCheckout(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.BeginCheckout(t.Context(), c))
 	return c
 }
 
@@ -40,15 +37,13 @@ func newChange(c billing.Checkout, minute int, status billing.Status) billing.Ch
 func apply(t *testing.T, s *Store, changes ...billing.Change) {
 	t.Helper()
 	for _, c := range changes {
-		if err := s.Apply(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.Apply(t.Context(), c))
 	}
 }
 
 func TestClaimShowsTheKeyOnce(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	c := beginCheckout(t, s, "", "starter")
 	if _, err := s.Claim(t.Context(), c.Session); !errors.Is(err, billing.ErrPending) {
 		t.Fatalf("claiming before the payment: %v, want ErrPending", err)
@@ -91,23 +86,14 @@ func TestClaimShowsTheKeyOnce(t *testing.T) {
 		t.Fatalf("Reissue = %+v, %v", again, err)
 	}
 	s.ForgetCallers()
-	if _, err := s.Authenticate(t.Context(), shown.Key); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("authenticating with the lost key: %v, want ErrUnauthorized", err)
-	}
+	wantError(t, "authenticating with the lost key", errOf(s.Authenticate(t.Context(), shown.Key)),
+		check.ErrUnauthorized)
 	l := ledgerOn(t, s, LedgerConfig{})
-	caller, err = s.Authenticate(t.Context(), again.Key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Reissue(t.Context(), c.Session); !errors.Is(err, billing.ErrNoReissue) {
-		t.Errorf("reissuing a key in use: %v, want ErrNoReissue", err)
-	}
-	if _, err := s.Claim(t.Context(), billing.SessionHash("another")); !errors.Is(err, billing.ErrNoCheckout) {
-		t.Errorf("claiming from another browser: %v, want ErrNoCheckout", err)
-	}
+	caller = must(s.Authenticate(t.Context(), again.Key))(t)
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	wantError(t, "reissuing a key in use", errOf(s.Reissue(t.Context(), c.Session)), billing.ErrNoReissue)
+	wantError(t, "claiming from another browser", errOf(s.Claim(t.Context(), billing.SessionHash("another"))),
+		billing.ErrNoCheckout)
 }
 
 // keyStatus returns the plan and quota that a key authenticates with, or "ended".
@@ -126,7 +112,7 @@ func keyStatus(t *testing.T, s *Store, key string) string {
 
 func TestApplySubscriptionChanges(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	type step struct {
 		minute int
 		status billing.Status
@@ -149,10 +135,7 @@ func TestApplySubscriptionChanges(t *testing.T) {
 			t.Parallel()
 			c := beginCheckout(t, s, "", "starter")
 			apply(t, s, newChange(c, 0, billing.Active))
-			claim, err := s.Claim(t.Context(), c.Session)
-			if err != nil {
-				t.Fatal(err)
-			}
+			claim := must(s.Claim(t.Context(), c.Session))(t)
 			for i, step := range steps {
 				change := newChange(c, step.minute, step.status)
 				change.Checkout, change.Plan = "", step.plan
@@ -168,7 +151,7 @@ func TestApplySubscriptionChanges(t *testing.T) {
 // The newest event determines the final state, regardless of the order and number of deliveries.
 func TestEventsInAnyOrder(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	for round := range 12 {
 		c := beginCheckout(t, s, "", "starter")
 		completed := newChange(c, 1, billing.Active)
@@ -199,17 +182,12 @@ func TestEventsInAnyOrder(t *testing.T) {
 
 func TestUpgradeKeepsTheKey(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	free := beginCheckout(t, s, "", "free")
-	claim, err := s.Claim(t.Context(), free.Session)
-	if err != nil {
-		t.Fatal(err)
-	}
+	claim := must(s.Claim(t.Context(), free.Session))(t)
 	c := beginCheckout(t, s, claim.Account, "pro")
 	apply(t, s, newChange(c, 0, billing.Active))
-	if got := keyStatus(t, s, claim.Key); got != "pro 1500" {
-		t.Errorf("after the upgrade: %s", got)
-	}
+	expect(t, "after the upgrade", keyStatus(t, s, claim.Key), "pro 1500")
 	upgraded, err := s.Claim(t.Context(), c.Session)
 	if err != nil || !upgraded.Upgrade || upgraded.Key != "" {
 		t.Errorf("claiming the upgrade = %+v, %v", upgraded, err)
@@ -221,33 +199,24 @@ func TestUpgradeKeepsTheKey(t *testing.T) {
 
 func TestUnknownCheckoutChangesNothing(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	foreign := billing.Checkout{ID: "co_of_another_host", Plan: "pro"}
 	apply(t, s, newChange(foreign, 0, billing.Active))
-	if n := one[int](t, s, "SELECT count(*) FROM accounts WHERE id <> ?", publicAccount); n != 0 {
-		t.Errorf("%d accounts were created, want none", n)
-	}
+	expect(t, "accounts were created", one[int](t, s, "SELECT count(*) FROM accounts WHERE id <> ?", publicAccount), 0)
 }
 
 // A subscription's events name its checkout permanently, but the checkout is deleted.
 func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 6, 7, 0, 0, 0, time.UTC)
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	s := newStore(t, func() time.Time { return now })
 	c := billing.Checkout{ID: "co_old", Session: billing.SessionHash("old"), Plan: "starter", Provider: "stripe",
 		At: now}
-	if err := s.BeginCheckout(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.BeginCheckout(t.Context(), c))
 	apply(t, s, newChange(c, 0, billing.Active))
-	claim, err := s.Claim(t.Context(), c.Session)
-	if err != nil {
-		t.Fatal(err)
-	}
+	claim := must(s.Claim(t.Context(), c.Session))(t)
 	now = now.Add(billing.ClaimLife + time.Hour)
-	if err := s.PruneBilling(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.PruneBilling(t.Context()))
 	if n := one[int](t, s, "SELECT count(*) FROM billing_checkouts"); n != 0 {
 		t.Fatalf("%d checkouts, want none", n)
 	}
@@ -257,78 +226,49 @@ func TestSubscriptionOutlivesItsCheckout(t *testing.T) {
 	}{{billing.PastDue, "starter 150"}, {billing.Unpaid, "ended"}, {billing.Active, "starter 150"},
 		{billing.Canceled, "ended"}} {
 		apply(t, s, newChange(c, minute+1, step.status))
-		if got := keyStatus(t, s, claim.Key); got != step.want {
-			t.Errorf("status %s: %s, want %s", step.status, got, step.want)
-		}
+		expect(t, "status "+string(step.status), keyStatus(t, s, claim.Key), step.want)
 	}
 }
 
 func TestEndSubscriptions(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 1, 10, 30, 0, 0, time.UTC)
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	s := newStore(t, func() time.Time { return now })
 	c := billing.Checkout{ID: "co_1", Session: billing.SessionHash("x"), Plan: "starter", Provider: "test", At: now}
-	if err := s.BeginCheckout(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.BeginCheckout(t.Context(), c))
 	paid := newChange(c, 0, billing.Active)
 	paid.Provider = "test"
 	apply(t, s, paid)
-	claim, err := s.Claim(t.Context(), c.Session)
-	if err != nil {
-		t.Fatal(err)
-	}
+	claim := must(s.Claim(t.Context(), c.Session))(t)
 	cancelled := paid
 	cancelled.Event, cancelled.EndsAt = "evt_2", now.Add(time.Hour)
 	apply(t, s, cancelled)
 	for _, want := range []string{"starter 150", "ended"} {
-		if err := s.EndSubscriptions(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := keyStatus(t, s, claim.Key); got != want {
-			t.Errorf("at %s: %s, want %s", now.Format(time.TimeOnly), got, want)
-		}
+		noError(t, s.EndSubscriptions(t.Context()))
+		expect(t, "at "+now.Format(time.TimeOnly), keyStatus(t, s, claim.Key), want)
 		now = now.Add(time.Hour)
 	}
 	now = now.Add(keyRetention)
-	if err := s.PruneBilling(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.PruneBilling(t.Context()))
 }
 
 func TestRotateKeyOverlap(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 6, 7, 0, 0, 0, time.UTC)
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	s := newStore(t, func() time.Time { return now })
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "starter", 150))
-	issued, err := s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.RotateKey(t.Context(), "acct_other", caller.Key, time.Hour); !errors.Is(err, apikey.ErrNotFound) {
-		t.Errorf("rotating another account's key: %v, want ErrNotFound", err)
-	}
-	fresh, err := s.Authenticate(t.Context(), issued.Secret)
-	if err != nil {
-		t.Fatal(err)
-	}
+	issued := must(s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour))(t)
+	wantError(t, "rotating another account's key", errOf(s.RotateKey(t.Context(), "acct_other", caller.Key, time.Hour)),
+		apikey.ErrNotFound)
+	fresh := must(s.Authenticate(t.Context(), issued.Secret))(t)
 	for _, c := range []check.Caller{caller, fresh} {
-		if err := l.Append(t.Context(), allowed(t, c)); err != nil {
-			t.Errorf("recording within the overlap: %v", err)
-		}
+		wantError(t, "recording within the overlap", l.Append(t.Context(), allowed(t, c)), nil)
 	}
 	now = now.Add(time.Hour)
-	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("recording after the overlap: %v, want ErrUnauthorized", err)
-	}
-	if err := l.Append(t.Context(), allowed(t, fresh)); err != nil {
-		t.Errorf("recording with the new key: %v", err)
-	}
-	keys, err := s.Keys(t.Context(), caller.Account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wantError(t, "recording after the overlap", l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
+	wantError(t, "recording with the new key", l.Append(t.Context(), allowed(t, fresh)), nil)
+	keys := must(s.Keys(t.Context(), caller.Account))(t)
 	for _, k := range keys {
 		if k.LastUsedAt == nil {
 			t.Errorf("key %s has no LastUsedAt", k.ID)

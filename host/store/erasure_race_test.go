@@ -20,13 +20,8 @@ func TestEraseDuringChecks(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
-	account, err := hosts[0].CreateAccount(t.Context(), plan(t, "pro", 1_000_000))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := hosts[0].SetEndpoint(t.Context(), account, "https://receiver.example/hook"); err != nil {
-		t.Fatal(err)
-	}
+	account := must(hosts[0].CreateAccount(t.Context(), plan(t, "pro", 1_000_000)))(t)
+	must(hosts[0].SetEndpoint(t.Context(), account, "https://receiver.example/hook"))(t)
 	caller, _ := newKey(t, hosts[0], account)
 	caller.Plan.Webhooks = true
 	jane, john := parse(t, entity.Email, "jane.roe@example.net"), parse(t, entity.Email, "john.roe@example.net")
@@ -41,9 +36,7 @@ func TestEraseDuringChecks(t *testing.T) {
 			checks.Go(func() {
 				for range 25 {
 					batch := []check.Record{decided(caller, jane, check.Block), decided(caller, john, check.Block)}
-					if err := l.Append(context.Background(), batch...); err != nil {
-						t.Errorf("checking: %v", err)
-					}
+					wantError(t, "checking", l.Append(context.Background(), batch...), nil)
 					mu.Lock()
 					acked++
 					mu.Unlock()
@@ -109,10 +102,7 @@ func TestEraseDuringChecks(t *testing.T) {
 	others.Wait()
 
 	s := hosts[0]
-	exported, err := s.Export(t.Context(), caller, about(jane), privacy.Page{Limit: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	exported := must(s.Export(t.Context(), caller, about(jane), privacy.Page{Limit: 1000}))(t)
 	if exported.Total+erased != acked || erased == 0 {
 		t.Errorf("of %d checks %d were erased and %d remain", acked, erased, exported.Total)
 	}
@@ -122,9 +112,8 @@ func TestEraseDuringChecks(t *testing.T) {
 	if n := one[int](t, s, "SELECT count(*) FROM webhook_events"); n != 2*acked-events || events != erased {
 		t.Errorf("%d events remain: of %d, %d were erased with %d checks", n, 2*acked, events, erased)
 	}
-	if n := one[int](t, s, "SELECT used FROM quota_usage WHERE account_id = ?", account); n != 2*acked {
-		t.Errorf("%d checks are counted, want %d, including erased ones", n, 2*acked)
-	}
+	expect(t, "checks are counted", one[int](t, s, "SELECT used FROM quota_usage WHERE account_id = ?", account),
+		2*acked)
 	if other := export(t, s, caller, about(john)); other.Total != acked || other.Graph.Checks != acked {
 		t.Errorf("of the other subject's %d checks, %d remain", acked, other.Total)
 	}
@@ -167,17 +156,12 @@ func TestConcurrentErasures(t *testing.T) {
 // The outcome of a commit can be resolved even if its record has been erased since.
 func TestResolveCommitAfterAnErasure(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	ref := appendOne(t, l, allowed(t, caller))
 	row := auditRow{Leaf: one[[]byte](t, s, "SELECT leaf FROM audit_records"), Seq: 1}
 	erase(t, s, caller, privacy.Selector{Ref: ref})
 	lost := errors.New("the reply was lost")
-	if err := l.resolveCommit([]int{0}, &row, lost); err != nil {
-		t.Errorf("a successful commit: %v", err)
-	}
+	wantError(t, "a successful commit", l.resolveCommit([]int{0}, &row, lost), nil)
 	row.Leaf[0] ^= 1 // another record is in its place
-	if err := l.resolveCommit([]int{0}, &row, lost); !errors.Is(err, lost) {
-		t.Errorf("a failed commit: %v", err)
-	}
+	wantError(t, "a failed commit", l.resolveCommit([]int{0}, &row, lost), lost)
 }

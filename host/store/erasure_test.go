@@ -12,7 +12,6 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
 	"assay/host/privacy"
 	"assay/host/webhook"
 )
@@ -22,20 +21,12 @@ func about(e entity.Entity) privacy.Selector { return privacy.Selector{Entity: &
 
 func erase(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *privacy.ErasureResult {
 	t.Helper()
-	erased, err := s.Erase(t.Context(), c, whose)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return erased
+	return must(s.Erase(t.Context(), c, whose))(t)
 }
 
 func export(t *testing.T, s *Store, c check.Caller, whose privacy.Selector) *privacy.Export {
 	t.Helper()
-	exported, err := s.Export(t.Context(), c, whose, privacy.Page{Limit: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return exported
+	return must(s.Export(t.Context(), c, whose, privacy.Page{Limit: 1000}))(t)
 }
 
 // counts formats the counts of an erasure.
@@ -47,9 +38,7 @@ func counts(e *privacy.ErasureResult) string {
 // appendOne appends a record and returns its reference.
 func appendOne(t *testing.T, l *Ledger, r check.Record) string {
 	t.Helper()
-	if err := l.Append(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Append(t.Context(), r))
 	return r.Decision.Ref
 }
 
@@ -66,7 +55,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, postgrestest.Database(t), nil)
+			s := newStore(t, nil)
 			l, o := ledgerOn(t, s, LedgerConfig{}), outboxOf(t, s)
 			mine, theirs := subscriber(t, s), subscriber(t, s)
 			domain := parse(t, entity.Domain, "shop.example.co.uk")
@@ -84,10 +73,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 			for _, d := range claim(t, o, webhook.ClaimOptions{MaxEvents: 9, MaxPerAccount: 9}) {
 				finish(t, o, ended(d, 500)) // stores an attempt with a response
 			}
-			subject, err := s.SubjectOf(t.Context(), mine, jane)
-			if err != nil {
-				t.Fatal(err)
-			}
+			subject := must(s.SubjectOf(t.Context(), mine, jane))(t)
 			export(t, s, mine, about(jane)) // stores a record with her pseudonym
 			secrets := map[string]string{"raw value": jane.Value, "subject": strings.TrimPrefix(subject, "sub_")}
 			for i, ref := range refs {
@@ -124,9 +110,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 			}
 			kept := others()
 			erased := erase(t, s, mine, whose(refs[1], subject))
-			if got, want := counts(erased), "3 checks, 2 events, 1 sightings, 3 links, 1 erasures"; got != want {
-				t.Errorf("erased %s, want %s", got, want)
-			}
+			expect(t, "erased", counts(erased), "3 checks, 2 events, 1 sightings, 3 links, 1 erasures")
 			if *erased.Subject != subject {
 				t.Errorf("subject %s, want %s", *erased.Subject, subject)
 			}
@@ -150,20 +134,14 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 				"email " + john.Value:            "email: 1 checks, 1 blocked, 0 reviewed, 12:00 to 12:00",
 				"domain " + domain.Value:         "domain: 4 checks, 1 blocked, 0 reviewed, 12:00 to 12:00",
 			}
-			if diff := cmp.Diff(want, graph); diff != "" {
-				t.Errorf("the graph (-want +got):\n%s", diff)
-			}
-			if n := one[int](t, s, `SELECT count(*) FROM graph_links
+			noDiff(t, "the graph", want, graph)
+			expect(t, "links of the subject remain", one[int](t, s, `SELECT count(*) FROM graph_links
 				WHERE account_id = ? AND ? IN (encode(low, 'hex'), encode(high, 'hex'))`,
-				mine.Account, node("email", jane.Value)); n != 0 {
-				t.Errorf("%d links of the subject remain", n)
-			}
+				mine.Account, node("email", jane.Value)), 0)
 			verifyLedger(t, s)
 
 			again := erase(t, s, mine, whose(refs[1], subject))
-			if got, want := counts(again), "0 checks, 0 events, 0 sightings, 0 links, 1 erasures"; got != want {
-				t.Errorf("erased again: %s, want %s", got, want)
-			}
+			expect(t, "erased again", counts(again), "0 checks, 0 events, 0 sightings, 0 links, 1 erasures")
 			if diff := cmp.Diff(erased.Erasures, again.Erasures); diff != "" {
 				t.Errorf("the erasures differ (-first +second):\n%s", diff)
 			}
@@ -172,9 +150,8 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 				exported.Erasures[0].Checks != 3 {
 				t.Errorf("exported %+v, want only an erasure of 3 checks", exported)
 			}
-			if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'export'"); n != 0 {
-				t.Errorf("%d export records with the pseudonym, want 0", n)
-			}
+			expect(t, "export records with the pseudonym",
+				one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'export'"), 0)
 			if other := export(t, s, theirs, about(jane)); other.Total != 1 || other.Graph.Checks != 1 {
 				t.Errorf("the other account exports %+v, want 1 check", other)
 			}
@@ -187,8 +164,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 // by its value.
 func TestSubjectInTheGraphOnly(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	phone := parse(t, entity.Phone, "+4915123456789")
 	r := allowed(t, caller)
 	r.Linked = []entity.Entity{phone}
@@ -197,27 +173,20 @@ func TestSubjectInTheGraphOnly(t *testing.T) {
 	if exported.Total != 0 || exported.Graph == nil || exported.Graph.Checks != 1 || exported.Graph.Links != 2 {
 		t.Errorf("exported %+v, want a graph with 1 check and 2 links", exported)
 	}
-	if got, want := counts(erase(t, s, caller, about(phone))),
-		"0 checks, 0 events, 1 sightings, 2 links, 1 erasures"; got != want {
-		t.Errorf("erased %s, want %s", got, want)
-	}
-	if got := sightingOf(t, s, caller.Account, "range", "4915123"); got != "0 rows" {
-		t.Errorf("sighting of its number range: %s, want 0 rows", got)
-	}
+	expect(t, "erased", counts(erase(t, s, caller, about(phone))),
+		"0 checks, 0 events, 1 sightings, 2 links, 1 erasures")
+	expect(t, "sighting of its number range", sightingOf(t, s, caller.Account, "range", "4915123"), "0 rows")
 	verifyLedger(t, s)
 }
 
 func TestUnknownSubject(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	mine, theirs := newCaller(t, s, plan(t, "pro", 10)), newCaller(t, s, plan(t, "pro", 10))
 	r := allowed(t, theirs)
 	ref := appendOne(t, l, r)
-	subject, err := s.SubjectOf(t.Context(), theirs, r.Entity)
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must(s.SubjectOf(t.Context(), theirs, r.Entity))(t)
 	unseen := parse(t, entity.Domain, "never.example")
 	for name, whose := range map[string]privacy.Selector{
 		"another account's check":   {Ref: ref},
@@ -239,31 +208,25 @@ func TestUnknownSubject(t *testing.T) {
 			t.Errorf("erasing %s: %v, %+v", name, err, erased)
 		}
 	}
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records"); n != 1 {
-		t.Errorf("%d audit records, want 1", n)
-	}
+	expect(t, "audit records", one[int](t, s, "SELECT count(*) FROM audit_records"), 1)
 	if got := export(t, s, theirs, privacy.Selector{Ref: ref}); got.Total != 1 {
 		t.Errorf("its owner exports %+v, want 1 check", got)
 	}
 	erase(t, s, theirs, privacy.Selector{Ref: ref})
 	for _, whose := range []privacy.Selector{{Ref: ref}, {Subject: subject}} {
-		if _, err := s.Erase(t.Context(), mine, whose); !errors.Is(err, privacy.ErrUnknownSubject) {
-			t.Errorf("erasing another account's erased subject: %v", err)
-		}
+		wantError(t, "erasing another account's erased subject", errOf(s.Erase(t.Context(), mine, whose)),
+			privacy.ErrUnknownSubject)
 	}
 }
 
 // If a subject is erased between an export and its record, the pseudonym is not recorded again.
 func TestExportOfAnErasedSubjectIsNotRecorded(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	ref := appendOne(t, l, allowed(t, caller))
 	pseudonym := one[[]byte](t, s, "SELECT pseudonym FROM audit_records")
 	erase(t, s, caller, privacy.Selector{Ref: ref})
-	if err := s.recordExport(t.Context(), caller, pseudonym); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.recordExport(t.Context(), caller, pseudonym))
 	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"); n != 0 {
 		t.Error("the audit log contains the pseudonym again")
 	}
@@ -272,12 +235,9 @@ func TestExportOfAnErasedSubjectIsNotRecorded(t *testing.T) {
 // A revoked key cannot export or erase, even if a host still has it in its cache.
 func TestRevokedKeyCannotErase(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	ref := appendOne(t, l, allowed(t, caller))
-	if err := s.RevokeKey(t.Context(), caller.Key); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.RevokeKey(t.Context(), caller.Key))
 	_, exported := s.Export(t.Context(), caller, privacy.Selector{Ref: ref}, privacy.Page{Limit: 1})
 	_, erased := s.Erase(t.Context(), caller, privacy.Selector{Ref: ref})
 	_, named := s.SubjectOf(t.Context(), caller, parse(t, entity.Domain, "example.org"))
@@ -293,8 +253,7 @@ func TestRevokedKeyCannotErase(t *testing.T) {
 
 func TestEraseAfterCheckingAgain(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	r := allowed(t, caller)
 	for n := 1; n <= 3; n++ {
 		again := decided(caller, r.Entity, check.Allow)
@@ -311,14 +270,12 @@ func TestEraseAfterCheckingAgain(t *testing.T) {
 // used.
 func TestEraseWithoutTheNode(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	e, other := parse(t, entity.Domain, "one.example"), parse(t, entity.Domain, "two.example")
 	ref := appendOne(t, l, decided(caller, e, check.Allow))
 	second := appendOne(t, l, decided(caller, e, check.Allow))
 	appendOne(t, l, decided(caller, other, check.Allow))
-	db := session(t, url)
+	db := session(t, s.url)
 	exec(t, db, `UPDATE audit_records SET sealed_node = (SELECT sealed_node FROM audit_records WHERE seq = 3)
 		WHERE seq = 2`)
 	if got := export(t, s, caller, privacy.Selector{Ref: second}); got.Graph == nil || got.Graph.Checks != 2 {
@@ -332,10 +289,7 @@ func TestEraseWithoutTheNode(t *testing.T) {
 	if _, err := s.Erase(t.Context(), caller, privacy.Selector{Ref: ref}); !errors.As(err, &invalid) {
 		t.Errorf("erasing by reference: %v", err)
 	}
-	if got, want := counts(erase(t, s, caller, about(e))),
-		"2 checks, 0 events, 1 sightings, 0 links, 1 erasures"; got != want {
-		t.Errorf("erased %s, want %s", got, want)
-	}
+	expect(t, "erased", counts(erase(t, s, caller, about(e))), "2 checks, 0 events, 1 sightings, 0 links, 1 erasures")
 	if got := sightingOf(t, s, caller.Account, "domain", other.Value); got == "0 rows" {
 		t.Error("the sightings of another subject were erased")
 	}
@@ -366,17 +320,13 @@ func TestBlankedRowsAreDetected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := postgrestest.Database(t)
-			s := open(t, url, nil)
-			l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 10))
+			s, l, caller := newLedger(t, nil, LedgerConfig{})
 			ref := appendOne(t, l, allowed(t, caller))
 			appendOne(t, l, decided(caller, parse(t, entity.Domain, "other.example"), check.Allow))
 			erase(t, s, caller, privacy.Selector{Ref: ref})
 			verifyLedger(t, s)
-			exec(t, session(t, url), test.tamper)
-			if err := verifyAuditLog(t, s); err == nil || !strings.Contains(err.Error(), test.reason) {
-				t.Errorf("%v, want %q", err, test.reason)
-			}
+			exec(t, session(t, s.url), test.tamper)
+			wantErrorText(t, "the error", verifyAuditLog(t, s), test.reason)
 		})
 	}
 }
@@ -388,21 +338,15 @@ func TestEraseInBatches(t *testing.T) {
 		"only an export in the second transaction": eraseBatch} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, postgrestest.Database(t), nil)
-			l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1_000_000))
+			s, l, caller := newLedger(t, nil, LedgerConfig{})
 			records := allowedMany(t, caller, checks)
-			if err := l.Append(t.Context(), records...); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, l.Append(t.Context(), records...))
 			first := privacy.Selector{Ref: records[0].Decision.Ref}
 			export(t, s, caller, first)
-			if got, want := counts(erase(t, s, caller, first)),
-				fmt.Sprintf("%d checks, 0 events, 1 sightings, 0 links, 2 erasures", checks); got != want {
-				t.Errorf("erased %s, want %s", got, want)
-			}
-			if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"); n != 0 {
-				t.Errorf("%d records remain, want 0", n)
-			}
+			expect(t, "erased", counts(erase(t, s, caller, first)),
+				fmt.Sprintf("%d checks, 0 events, 1 sightings, 0 links, 2 erasures", checks))
+			expect(t, "records remain",
+				one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"), 0)
 			verifyLedger(t, s)
 		})
 	}
@@ -414,7 +358,7 @@ func TestEraseDuringDelivery(t *testing.T) {
 	for name, status := range map[string]int{"failed attempt": 500, "successful attempt": 200} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, postgrestest.Database(t), nil)
+			s := newStore(t, nil)
 			o := outboxOf(t, s)
 			caller := subscriber(t, s)
 			ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
@@ -426,10 +370,8 @@ func TestEraseDuringDelivery(t *testing.T) {
 				t.Error("the event is scheduled again")
 			}
 			claimNone(t, o, "after the erasure")
-			if n := one[int](t, s, `SELECT (SELECT count(*) FROM webhook_events) +
-				(SELECT count(*) FROM webhook_attempts)`); n != 0 {
-				t.Errorf("%d events and attempts remain, want 0", n)
-			}
+			expect(t, "events and attempts remain", one[int](t, s, `SELECT (SELECT count(*) FROM webhook_events) +
+				(SELECT count(*) FROM webhook_attempts)`), 0)
 		})
 	}
 }

@@ -9,17 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
 	"assay/host/privacy"
 )
 
 func TestExportIsComplete(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
+	s := newStore(t, func() time.Time { return noon })
 	l, o := ledgerOn(t, s, LedgerConfig{}), outboxOf(t, s)
 	caller := subscriber(t, s)
 	jane := parse(t, entity.Email, "jane.roe@example.net")
@@ -32,20 +29,14 @@ func TestExportIsComplete(t *testing.T) {
 	second := appendOne(t, l, reviewed)
 	third := appendOne(t, l, at(decided(caller, jane, check.Allow), noon.Add(2*time.Minute)))
 	appendOne(t, l, decided(caller, parse(t, entity.Email, "john.roe@example.net"), check.Block))
-	subject, err := s.SubjectOf(t.Context(), caller, jane)
-	if err != nil {
-		t.Fatal(err)
-	}
+	subject := must(s.SubjectOf(t.Context(), caller, jane))(t)
 	got := export(t, s, caller, privacy.Selector{Ref: second})
 	for i := range got.Checks {
 		if e := got.Checks[i].Webhook; e != nil {
 			e.NextAttemptAt, e.SettledAt = nil, nil // set by the database's clock
 		}
 	}
-	text, err := json.MarshalIndent(got, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must(json.MarshalIndent(got, "", " "))(t)
 	_, body, err := reviewed.Decision.Event()
 	if err != nil {
 		t.Fatal(err)
@@ -114,15 +105,12 @@ func TestExportIsComplete(t *testing.T) {
  },
  "erasures": []
 }`, subject, first, key, second, key, strings.ReplaceAll(string(indented), "\n   ", "\n    "), third, key)
-	if diff := cmp.Diff(want, string(text)); diff != "" {
-		t.Errorf("exported (-want +got):\n%s", diff)
-	}
+	noDiff(t, "exported", want, string(text))
 }
 
 func TestExportIsPaged(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 100))
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	r := allowed(t, caller)
 	var want, got []string
 	for range 5 {
@@ -131,10 +119,7 @@ func TestExportIsPaged(t *testing.T) {
 	other := appendOne(t, l, decided(caller, parse(t, entity.Domain, "other.example"), check.Allow))
 	whose := privacy.Selector{Ref: want[3]}
 	for page := (privacy.Page{Limit: 2}); ; {
-		exported, err := s.Export(t.Context(), caller, whose, page)
-		if err != nil {
-			t.Fatal(err)
-		}
+		exported := must(s.Export(t.Context(), caller, whose, page))(t)
 		if exported.Total != 5 {
 			t.Errorf("%d checks in total, want 5", exported.Total)
 		}
@@ -146,9 +131,7 @@ func TestExportIsPaged(t *testing.T) {
 		}
 		page.After = *exported.Next
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("pages (-want +got):\n%s", diff)
-	}
+	noDiff(t, "pages", want, got)
 	for _, after := range []string{other, check.NewRef()} {
 		var invalid *entity.InvalidError
 		_, err := s.Export(t.Context(), caller, whose, privacy.Page{After: after, Limit: 2})
@@ -162,8 +145,7 @@ func TestExportIsPaged(t *testing.T) {
 func TestExportsAreRecorded(t *testing.T) {
 	t.Parallel()
 	now := noon
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 100))
+	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 	colleague, _ := newKey(t, s, caller.Account)
 	first, second := privacy.Selector{Ref: appendOne(t, l, allowed(t, caller))},
 		privacy.Selector{Ref: appendOne(t, l, decided(caller, parse(t, entity.Domain, "two.example"), check.Allow))}
@@ -205,12 +187,10 @@ func TestExportsAreRecorded(t *testing.T) {
 // An event that was altered in the database does not prevent the rest of the export.
 func TestExportOfAnAlteredEvent(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	caller := subscriber(t, s)
 	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
-	if _, err := s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00'`).Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00'`).Exec(t.Context()))(t)
 	if got := export(t, s, caller, privacy.Selector{Ref: ref}); got.Total != 1 ||
 		got.Checks[0].Webhook == nil || got.Checks[0].Webhook.Body != nil {
 		t.Errorf("exported %+v, want 1 check with an event without a body", got)
@@ -220,8 +200,7 @@ func TestExportOfAnAlteredEvent(t *testing.T) {
 // An export during an erasure is a snapshot: it contains either all data or none.
 func TestExportDuringErasure(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
+	s := newStore(t, nil)
 	l, caller := ledgerOn(t, s, LedgerConfig{}), subscriber(t, s)
 	r := decided(caller, parse(t, entity.Domain, "example.org"), check.Block)
 	whose := about(r.Entity)
@@ -250,9 +229,7 @@ func TestExportDuringErasure(t *testing.T) {
 					events, got.Graph)
 			}
 		}
-		if err := receive(t, "the erasure", erased); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, receive(t, "the erasure", erased))
 	}
 	verifyLedger(t, s)
 }

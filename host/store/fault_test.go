@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"assay/host/check"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
@@ -24,26 +23,20 @@ func TestAppendReportsTheOutcome(t *testing.T) {
 	}
 	stages := []stage{{"begin", isBegin}, {"lock", isLock}, {"read", isRead}, {"write", isWrite}, {"commit", isCommit}}
 	for _, stage := range stages {
-		for fateName, fate := range map[string]fate{"is lost": lost, "gets no reply": muted,
-			"gets half a reply": truncated} {
+		for fateName, fate := range map[string]storetest.Fate{"is lost": storetest.Lost,
+			"gets no reply":     storetest.Muted,
+			"gets half a reply": storetest.Truncated} {
 			t.Run(stage.name+" "+fateName, func(t *testing.T) {
 				t.Parallel()
-				url := postgrestest.Database(t)
-				direct := open(t, url, nil)
-				caller := newCaller(t, direct, plan(t, "pro", 1500))
-				p := proxied(t, url)
-				through := open(t, p.URL, nil)
-				l := ledgerOn(t, through, LedgerConfig{})
+				direct, p, l, caller := ledgerThroughProxy(t)
 				before := allowed(t, caller)
-				if err := l.Append(t.Context(), before); err != nil {
-					t.Fatal(err)
-				}
-				hit := p.once(fate, false, stage.is)
+				noError(t, l.Append(t.Context(), before))
+				hit := p.Once(fate, false, stage.is)
 				r := allowed(t, caller)
 				err := l.Append(t.Context(), r)
 				receive(t, "the fault", hit)
 				want := 0
-				if stage.name == "commit" && fate != lost {
+				if stage.name == "commit" && fate != storetest.Lost {
 					want = 1 // it was committed, and the ledger finds its record
 				}
 				if stage.name == "begin" {
@@ -52,12 +45,8 @@ func TestAppendReportsTheOutcome(t *testing.T) {
 				if (err == nil) != (want == 1) {
 					t.Errorf("append: %v, want success %v", err, want == 1)
 				}
-				if n := recorded(t, direct, r.Decision.Ref); n != want {
-					t.Errorf("recorded %d times, want %d", n, want)
-				}
-				if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-					t.Errorf("append after the fault: %v", err)
-				}
+				expect(t, "recorded", recorded(t, direct, r.Decision.Ref), want)
+				wantError(t, "append after the fault", l.Append(t.Context(), allowed(t, caller)), nil)
 				verifyLedger(t, direct)
 			})
 		}
@@ -67,22 +56,21 @@ func TestAppendReportsTheOutcome(t *testing.T) {
 func TestBatchSharesTheOutcomeOfItsCommit(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		fate fate
+		fate storetest.Fate
 		want int
-	}{"commit is lost": {lost, 0}, "commit gets no reply": {muted, 1}} {
+	}{"commit is lost": {storetest.Lost, 0}, "commit gets no reply": {storetest.Muted, 1}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := postgrestest.Database(t)
-			direct := open(t, url, nil)
+			direct := newStore(t, nil)
 			caller, poor := newCaller(t, direct, plan(t, "pro", 1500)), newCaller(t, direct, plan(t, "free", 0))
-			p := proxied(t, url)
+			p := proxied(t, direct.url)
 			l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
-			held := lockTheHeads(t, url)
+			held := lockTheHeads(t, direct.url)
 			first, rejected := allowed(t, caller), allowed(t, poor)
 			rest := allowedMany(t, caller, 5)
 			answers := queued(t, held, l, first, append(rest, rejected))
 			commits := 0
-			p.set(func(m string) fate {
+			p.Set(func(m string) storetest.Fate {
 				if isCommit(m) {
 					commits++
 				}
@@ -90,20 +78,16 @@ func TestBatchSharesTheOutcomeOfItsCommit(t *testing.T) {
 					commits++
 					return test.fate
 				}
-				return passes
+				return storetest.Passes
 			}, false)
 			held.release(t)
-			if err := receive(t, "the first answer", answers[0]); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, receive(t, "the first answer", answers[0]))
 			for i, r := range rest {
 				err := receive(t, "an answer", answers[1+i])
 				if (err == nil) != (test.want == 1) {
 					t.Errorf("append: %v, want success %v", err, test.want == 1)
 				}
-				if n := recorded(t, direct, r.Decision.Ref); n != test.want {
-					t.Errorf("recorded %d times, want %d", n, test.want)
-				}
+				expect(t, "recorded", recorded(t, direct, r.Decision.Ref), test.want)
 			}
 			if err := receive(t, "the rejected check's answer", answers[1+len(rest)]); err == nil {
 				t.Error("a check over its quota was accepted")
@@ -120,19 +104,15 @@ func TestLedgerWaitsForALostTransaction(t *testing.T) {
 	for name, commits := range map[string]bool{"commits late": true, "rolls back late": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := postgrestest.Database(t)
-			direct := open(t, url, nil)
-			caller := newCaller(t, direct, plan(t, "pro", 1500))
-			p := proxied(t, url)
-			l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
-			hit := p.once(stalls, false, isCommit)
+			direct, p, l, caller := ledgerThroughProxy(t)
+			hit := p.Once(storetest.Stalls, false, isCommit)
 			r := allowed(t, caller)
 			answer := make(chan error, 1)
 			go func() { answer <- l.Append(context.Background(), r) }()
 			receive(t, "the commit", hit)
-			lost := receive(t, "the stalled connection", p.stalled)
-			defer lost.drop()
-			monitor := session(t, url)
+			lost := receive(t, "the stalled connection", p.Stalled)
+			defer lost.Drop()
+			monitor := session(t, direct.url)
 			until(t, "the ledger to wait for the head", func() bool { return lockWaiters(t, monitor) == 1 })
 			select {
 			case err := <-answer:
@@ -142,21 +122,15 @@ func TestLedgerWaitsForALostTransaction(t *testing.T) {
 			want := 0
 			if commits {
 				want = 1
-				if err := lost.deliver(); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, lost.Deliver())
 			} else {
-				lost.drop()
+				lost.Drop()
 			}
 			if err := receive(t, "the answer", answer); (err == nil) != commits {
 				t.Errorf("append: %v, want success %v", err, commits)
 			}
-			if n := recorded(t, direct, r.Decision.Ref); n != want {
-				t.Errorf("recorded %d times, want %d", n, want)
-			}
-			if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-				t.Errorf("append after the fault: %v", err)
-			}
+			expect(t, "recorded", recorded(t, direct, r.Decision.Ref), want)
+			wantError(t, "append after the fault", l.Append(t.Context(), allowed(t, caller)), nil)
 			verifyLedger(t, direct)
 		})
 	}
@@ -165,12 +139,11 @@ func TestLedgerWaitsForALostTransaction(t *testing.T) {
 // A batch in which every check was rejected has no record to look up, and nothing to lose.
 func TestRejectionsSurviveALostCommit(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	direct := open(t, url, nil)
+	direct := newStore(t, nil)
 	poor := newCaller(t, direct, plan(t, "free", 0))
-	p := proxied(t, url)
+	p := proxied(t, direct.url)
 	l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
-	hit := p.once(lost, false, isCommit)
+	hit := p.Once(storetest.Lost, false, isCommit)
 	err := l.Append(t.Context(), allowed(t, poor))
 	receive(t, "the fault", hit)
 	var over *check.QuotaError
@@ -183,12 +156,8 @@ func TestRejectionsSurviveALostCommit(t *testing.T) {
 // If the database is unreachable after a commit, the outcome is unknown. The error says so, and nothing is retried.
 func TestUnresolvedCommitIsInDoubt(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	direct := open(t, url, nil)
-	caller := newCaller(t, direct, plan(t, "pro", 1500))
-	p := proxied(t, url)
-	l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
-	hit := p.once(muted, true, isCommit)
+	direct, p, l, caller := ledgerThroughProxy(t)
+	hit := p.Once(storetest.Muted, true, isCommit)
 	r := allowed(t, caller)
 	err := l.Append(t.Context(), r)
 	receive(t, "the fault", hit)
@@ -196,13 +165,9 @@ func TestUnresolvedCommitIsInDoubt(t *testing.T) {
 	if !errors.As(err, &doubt) {
 		t.Errorf("append: %v, want an *inDoubtError", err)
 	}
-	p.set(nil, false)
-	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Errorf("append after the database is back: %v", err)
-	}
-	if n := recorded(t, direct, r.Decision.Ref); n != 1 {
-		t.Errorf("recorded %d times, want 1", n)
-	}
+	p.Set(nil, false)
+	wantError(t, "append after the database is back", l.Append(t.Context(), allowed(t, caller)), nil)
+	expect(t, "recorded", recorded(t, direct, r.Decision.Ref), 1)
 	verifyLedger(t, direct)
 }
 
@@ -225,11 +190,8 @@ func TestInDoubtErrorIsNeverRetried(t *testing.T) {
 // continues.
 func TestLockedHeadFailsTheCheck(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	l := ledgerOn(t, s, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
-	held := lockTheHeads(t, url)
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	held := lockTheHeads(t, s.url)
 	r := allowed(t, caller)
 	if err := l.Append(t.Context(), r); sqlState(err) != "55P03" {
 		t.Errorf("append: %v, want lock_not_available", err)
@@ -238,9 +200,7 @@ func TestLockedHeadFailsTheCheck(t *testing.T) {
 	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
 		t.Error(err)
 	}
-	if n := recorded(t, s, r.Decision.Ref); n != 0 {
-		t.Errorf("recorded %d times, want 0", n)
-	}
+	expect(t, "recorded", recorded(t, s, r.Decision.Ref), 0)
 	verifyLedger(t, s)
 }
 
@@ -259,12 +219,9 @@ func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := postgrestest.Database(t)
-			s := open(t, url, nil)
-			l := ledgerOn(t, s, LedgerConfig{})
-			caller := newCaller(t, s, plan(t, "pro", 1500))
+			s, l, caller := newLedger(t, nil, LedgerConfig{})
 			// Sequences do not roll back, so they can count attempts.
-			exec(t, session(t, url), "CREATE SEQUENCE failures",
+			exec(t, session(t, s.url), "CREATE SEQUENCE failures",
 				fmt.Sprintf(`CREATE FUNCTION fail() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 					IF nextval('failures') <= %d THEN RAISE EXCEPTION 'injected failure' USING ERRCODE = '%s'; END IF;
 					RETURN NULL; END $$`, test.failures, test.state),
@@ -285,20 +242,15 @@ func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 // If updating the head has no effect, the batch must be rolled back. A trigger that suppresses the update simulates it.
 func TestFailedHeadUpdateUndoesTheBatch(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	l := ledgerOn(t, s, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
-	conn := session(t, url)
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	conn := session(t, s.url)
 	exec(t, conn, `CREATE FUNCTION suppress() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`,
 		"CREATE TRIGGER suppress BEFORE UPDATE ON audit_heads FOR EACH ROW EXECUTE FUNCTION suppress()")
 	r := allowed(t, caller)
 	if err := l.Append(t.Context(), r); err == nil {
 		t.Error("append succeeded although the head was not updated")
 	}
-	if n := recorded(t, s, r.Decision.Ref); n != 0 {
-		t.Errorf("recorded %d times, want 0", n)
-	}
+	expect(t, "recorded", recorded(t, s, r.Decision.Ref), 0)
 	exec(t, conn, "DROP TRIGGER suppress ON audit_heads")
 	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
 		t.Error(err)
@@ -309,11 +261,8 @@ func TestFailedHeadUpdateUndoesTheBatch(t *testing.T) {
 // An altered head must cause an error, not a panic.
 func TestAlteredHeadIsAnError(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	l := ledgerOn(t, s, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
-	exec(t, session(t, url), `UPDATE audit_heads SET hash = '\x00'`)
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	exec(t, session(t, s.url), `UPDATE audit_heads SET hash = '\x00'`)
 	if err := l.Append(t.Context(), allowed(t, caller)); err == nil {
 		t.Error("append succeeded with a one-byte head hash")
 	}
@@ -325,18 +274,12 @@ func TestAlteredHeadIsAnError(t *testing.T) {
 // A missing head and a head of an unknown chain must not cause a panic.
 func TestMissingAndUnknownHeads(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
-	if err := s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false); err != nil {
-		t.Fatal(err)
-	}
-	conn := session(t, url)
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false))
+	conn := session(t, s.url)
 	exec(t, conn, "UPDATE audit_heads SET chain = 7")
-	if err := l.Append(t.Context(), allowed(t, caller)); err == nil ||
-		!strings.Contains(err.Error(), "audit chain 0 has no head") {
-		t.Errorf("appending to a chain without a head: %v", err)
-	}
+	wantErrorText(t, "appending to a chain without a head", l.Append(t.Context(), allowed(t, caller)),
+		"audit chain 0 has no head")
 	if _, err := s.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), registry.OriginOperator, ""); err != nil {
 		t.Errorf("activating a lineup: %v", err)
 	}

@@ -8,13 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"assay/host/entity"
 	"assay/host/facts/reputation"
 	"assay/host/feed"
-	"assay/host/postgres/postgrestest"
 )
 
 func entryOf(e entity.Entity) feed.Entry {
@@ -53,10 +51,7 @@ func inPairs(list []feed.Entry) func() ([]feed.Entry, error) {
 
 func importList(t *testing.T, s *Store, list feed.List, entries ...feed.Entry) feed.Change {
 	t.Helper()
-	change, err := s.ImportFeed(t.Context(), list, inPairs(entries))
-	if err != nil {
-		t.Fatal(err)
-	}
+	change := must(s.ImportFeed(t.Context(), list, inPairs(entries)))(t)
 	return change
 }
 
@@ -66,17 +61,14 @@ func listings(t *testing.T, s *Store, names ...string) []reputation.Listing {
 	for i, name := range names {
 		nodes[i] = reputation.Node{Kind: "domain", Value: name}
 	}
-	found, err := s.Listings(t.Context(), nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
+	found := must(s.Listings(t.Context(), nodes))(t)
 	return found
 }
 
 func TestImportFeed(t *testing.T) {
 	t.Parallel()
 	now := noon
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	s := newStore(t, func() time.Time { return now })
 	bad := feed.List{Name: "Bad", Kind: feed.Bad, Category: "phishing", Source: "bad.txt", Format: feed.Plain,
 		Licence: "CC0"}
 	list := entries(t, "a.example", "b.example", "c.example", "b.example")
@@ -107,35 +99,24 @@ func TestImportFeed(t *testing.T) {
 	byIndex := cmpopts.SortSlices(func(a, b reputation.Listing) bool {
 		return a.Index < b.Index || a.Index == b.Index && a.Name < b.Name
 	})
-	if diff := cmp.Diff(want, got, byIndex, cmpopts.EquateApproxTime(0)); diff != "" {
-		t.Errorf("listings (-want +got):\n%s", diff)
-	}
-	feeds, err := s.Feeds(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noDiff(t, "listings", want, got, byIndex, cmpopts.EquateApproxTime(0))
+	feeds := must(s.Feeds(t.Context()))(t)
 	if len(feeds) != 2 || feeds[1].Version != 3 || feeds[1].Entries != 3 || feeds[1].Licence != "CC0" ||
 		feeds[0].Version != 1 {
 		t.Errorf("lists %+v", feeds)
 	}
-	if err := s.WithdrawFeed(t.Context(), "Bad"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.WithdrawFeed(t.Context(), "Bad"))
 	if got := listings(t, s, "b.example", "c.example"); len(got) != 1 || got[0].Name != "Another" {
 		t.Errorf("after the withdrawal: %+v", got)
 	}
-	if n := one[int](t, s, "SELECT count(*) FROM feed_entries"); n != 1 {
-		t.Errorf("%d entries remain, want 1", n)
-	}
-	if err := s.WithdrawFeed(t.Context(), "Bad"); !errors.Is(err, ErrNoFeed) {
-		t.Errorf("withdrawing again: %v, want %v", err, ErrNoFeed)
-	}
+	expect(t, "entries remain", one[int](t, s, "SELECT count(*) FROM feed_entries"), 1)
+	wantError(t, "withdrawing again", s.WithdrawFeed(t.Context(), "Bad"), ErrNoFeed)
 }
 
 // A failed import leaves the list unchanged.
 func TestImportFeedIsAtomic(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	f := feed.List{Name: "Bad", Kind: feed.Bad}
 	importList(t, s, f, entries(t, "a.example")...)
 	broken := errors.New("connection lost")
@@ -151,13 +132,9 @@ func TestImportFeedIsAtomic(t *testing.T) {
 			}
 		}(),
 	} {
-		if _, err := s.ImportFeed(t.Context(), f, next); !errors.Is(err, broken) {
-			t.Errorf("%s: %v, want %v", name, err, broken)
-		}
+		wantError(t, name, errOf(s.ImportFeed(t.Context(), f, next)), broken)
 	}
-	if _, err := s.ImportFeed(t.Context(), f, inPairs(nil)); !errors.Is(err, ErrEmptyFeed) {
-		t.Errorf("an empty list: %v, want %v", err, ErrEmptyFeed)
-	}
+	wantError(t, "an empty list", errOf(s.ImportFeed(t.Context(), f, inPairs(nil))), ErrEmptyFeed)
 	ctx, cancel := context.WithCancel(t.Context())
 	_, err := s.ImportFeed(ctx, f, func() ([]feed.Entry, error) { cancel(); return entries(t, "b.example"), nil })
 	if !errors.Is(err, context.Canceled) {
@@ -171,7 +148,7 @@ func TestImportFeedIsAtomic(t *testing.T) {
 // Withdrawing a large list shrinks the table, because lookups would read its empty pages.
 func TestFeedEntriesAreCompacted(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	importList(t, s, feed.List{Name: "Large", Kind: feed.Bad}, entries(t, "a.example")...)
 	one[int](t, s, `WITH added AS (
 		INSERT INTO feed_entries (feed_id, node, type, value, name, page, category, first_seen)
@@ -185,22 +162,13 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 		t.Fatalf("%d pages, want more than 1000", n)
 	}
 	// A long read prevents it.
-	reader, err := s.db.BeginTx(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := reader.ExecContext(t.Context(), "LOCK TABLE feed_entries IN ACCESS SHARE MODE"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.WithdrawFeed(t.Context(), "Large"); err != nil {
-		t.Fatal(err)
-	}
+	reader := must(s.db.BeginTx(t.Context(), nil))(t)
+	must(reader.ExecContext(t.Context(), "LOCK TABLE feed_entries IN ACCESS SHARE MODE"))(t)
+	noError(t, s.WithdrawFeed(t.Context(), "Large"))
 	if n := pages(); n <= 1000 {
 		t.Errorf("a table in use was compacted to %d pages", n)
 	}
-	if err := reader.Rollback(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, reader.Rollback())
 	importList(t, s, small, entries(t, "a.example", "b.example")...)
 	if n := pages(); n > 1 {
 		t.Errorf("2 entries occupy %d pages, want 1", n)
@@ -214,7 +182,7 @@ func TestFeedEntriesAreCompacted(t *testing.T) {
 func TestExpiredFeed(t *testing.T) {
 	t.Parallel()
 	now := noon
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	s := newStore(t, func() time.Time { return now })
 	until := noon.Add(time.Hour)
 	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad, ExpiresAt: &until}, entries(t, "a.example")...)
 	if got := listings(t, s, "a.example"); len(got) != 1 {
@@ -229,7 +197,7 @@ func TestExpiredFeed(t *testing.T) {
 // Names are read page by page, without nameless entries and without single pages on good hosts.
 func TestFeedNames(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	var names []string
 	for i := range 25 {
 		names = append(names, fmt.Sprintf("name%d.example", i))
@@ -239,17 +207,11 @@ func TestFeedNames(t *testing.T) {
 	list = append(list, entryOf(parse(t, entity.Phone, "+4915123456789")))
 	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad, Category: "scam"}, list...)
 	importList(t, s, feed.List{Name: "Good", Kind: feed.Good}, list[3], list[5])
-	feeds, err := s.Feeds(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	feeds := must(s.Feeds(t.Context()))(t)
 	seen := map[string]bool{}
 	var after []byte
 	for {
-		page, err := s.FeedNames(t.Context(), feeds[0].ID, after, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must(s.FeedNames(t.Context(), feeds[0].ID, after, 10))(t)
 		for _, e := range page {
 			if seen[e.Value] || e.Category != "scam" {
 				t.Errorf("entry %+v", e)
@@ -269,7 +231,7 @@ func TestFeedNames(t *testing.T) {
 // Imports and withdrawals notify every host.
 func TestFeedsNotify(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	topics := make(chan Topic, 100)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -282,8 +244,6 @@ func TestFeedsNotify(t *testing.T) {
 	}
 	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "a.example")...)
 	wantTopic("the import")
-	if err := s.WithdrawFeed(t.Context(), "Bad"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.WithdrawFeed(t.Context(), "Bad"))
 	wantTopic("the withdrawal")
 }

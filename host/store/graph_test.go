@@ -1,16 +1,14 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
 )
 
 // node returns the hash of a node in hexadecimal.
@@ -21,13 +19,10 @@ func node(kind, value string) string {
 func sightingOf(t *testing.T, s *Store, account, kind, value string) string {
 	t.Helper()
 	var rows []string
-	err := s.db.NewRaw(`SELECT format('%s: %s checks, %s blocked, %s reviewed, %s to %s',
+	noError(t, s.db.NewRaw(`SELECT format('%s: %s checks, %s blocked, %s reviewed, %s to %s',
 			kind, checks, blocked, reviewed, to_char(first_seen, 'HH24:MI'), to_char(last_seen, 'HH24:MI'))
 		FROM graph_sightings
-		WHERE encode(node, 'hex') = ? AND account_id = ?`, node(kind, value), account).Scan(t.Context(), &rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+		WHERE encode(node, 'hex') = ? AND account_id = ?`, node(kind, value), account).Scan(t.Context(), &rows))
 	if len(rows) != 1 {
 		return fmt.Sprintf("%d rows", len(rows))
 	}
@@ -38,12 +33,9 @@ func sightingOf(t *testing.T, s *Store, account, kind, value string) string {
 func linkOf(t *testing.T, s *Store, account, a, b string) string {
 	t.Helper()
 	var rows []string
-	err := s.db.NewRaw(`SELECT format('%s, %s', checks, to_char(last_seen, 'HH24:MI')) FROM graph_links
+	noError(t, s.db.NewRaw(`SELECT format('%s, %s', checks, to_char(last_seen, 'HH24:MI')) FROM graph_links
 		WHERE encode(low, 'hex') = ? AND encode(high, 'hex') = ? AND account_id = ?`, min(a, b), max(a, b), account).
-		Scan(t.Context(), &rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+		Scan(t.Context(), &rows))
 	if len(rows) != 1 {
 		return fmt.Sprintf("%d rows", len(rows))
 	}
@@ -56,8 +48,7 @@ func TestSightingsAddUp(t *testing.T) {
 	for name, together := range map[string]bool{"in one batch": true, "in batches of one": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := postgrestest.Database(t)
-			s := open(t, url, nil)
+			s := newStore(t, nil)
 			var sizes sizes
 			l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 			mine, theirs := newCaller(t, s, plan(t, "pro", 100)), newCaller(t, s, plan(t, "pro", 100))
@@ -75,17 +66,11 @@ func TestSightingsAddUp(t *testing.T) {
 				at(decided(theirs, email, check.Block), minute(4)),
 			}
 			if together {
-				for _, err := range inOneBatch(t, url, l, s.PublicCaller(), records) {
-					if err != nil {
-						t.Fatal(err)
-					}
-				}
+				noError(t, errors.Join(inOneBatch(t, s.url, l, s.PublicCaller(), records)...))
 				sizes.want(t, 1, len(records))
 			} else {
 				for _, r := range records {
-					if err := l.Append(t.Context(), r); err != nil {
-						t.Fatal(err)
-					}
+					noError(t, l.Append(t.Context(), r))
 				}
 			}
 			sightings := map[string]string{}
@@ -105,13 +90,9 @@ func TestSightingsAddUp(t *testing.T) {
 				"phone":       "phone: 1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05",
 				"range":       "range: 1 checks, 0 blocked, 0 reviewed, 12:05 to 12:05",
 			}
-			if diff := cmp.Diff(want, sightings); diff != "" {
-				t.Errorf("sightings (-want +got):\n%s", diff)
-			}
-			if got := sightingOf(t, s, theirs.Account, "email",
-				email.Value); got != "email: 1 checks, 1 blocked, 0 reviewed, 12:04 to 12:04" {
-				t.Errorf("another account's sighting: %s", got)
-			}
+			noDiff(t, "sightings", want, sightings)
+			expect(t, "another account's sighting", sightingOf(t, s, theirs.Account, "email",
+				email.Value), "email: 1 checks, 1 blocked, 0 reviewed, 12:04 to 12:04")
 			e, d, p := node("email", email.Value), node("domain", domain.Value), node("phone", phone.Value)
 			links := map[string]string{
 				"email and mail domain": linkOf(t, s, mine.Account, e,
@@ -131,9 +112,7 @@ func TestSightingsAddUp(t *testing.T) {
 				"domain and registrable domain": "2, 12:05", "phone and its range": "1, 12:05",
 				"domain and phone, both linked": "0 rows", "another account's": "1, 12:04",
 			}
-			if diff := cmp.Diff(wantLinks, links); diff != "" {
-				t.Errorf("links (-want +got):\n%s", diff)
-			}
+			noDiff(t, "links", wantLinks, links)
 			verifyLedger(t, s)
 		})
 	}
@@ -142,7 +121,7 @@ func TestSightingsAddUp(t *testing.T) {
 // A rejected check adds nothing to the graph.
 func TestRejectedCheckIsNotSeen(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "free", 0))
 	if err := l.Append(t.Context(), allowed(t, caller)); err == nil {
@@ -157,15 +136,11 @@ func TestRejectedCheckIsNotSeen(t *testing.T) {
 // An entity that a request contains twice is not linked with itself.
 func TestNodeIsNotLinkedWithItself(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	domain := parse(t, entity.Domain, "example.org")
 	r := decided(newCaller(t, s, plan(t, "pro", 10)), domain, check.Allow)
 	r.Linked = []entity.Entity{domain}
-	if err := l.Append(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
-	if n := one[int](t, s, "SELECT count(*) FROM graph_links"); n != 0 {
-		t.Errorf("%d links", n)
-	}
+	noError(t, l.Append(t.Context(), r))
+	expect(t, "links", one[int](t, s, "SELECT count(*) FROM graph_links"), 0)
 }

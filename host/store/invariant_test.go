@@ -13,9 +13,7 @@ import (
 // unless some were erased or pruned.
 func verifyLedger(t *testing.T, s *Store) {
 	t.Helper()
-	if err := verifyAuditLog(t, s); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, verifyAuditLog(t, s))
 	records := one[int64](t, s, `SELECT
 		sum(seq - (SELECT coalesce(max(seq), 0) FROM audit_anchors AS a WHERE a.chain = h.chain))
 		FROM audit_heads AS h`)

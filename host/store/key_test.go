@@ -19,37 +19,21 @@ func TestRevokedKeyCannotRecord(t *testing.T) {
 	url := postgrestest.Database(t)
 	a, b := open(t, url, nil), open(t, url, nil)
 	l := ledgerOn(t, a, LedgerConfig{})
-	account, err := a.CreateAccount(t.Context(), plan(t, "pro", 1500))
-	if err != nil {
-		t.Fatal(err)
-	}
+	account := must(a.CreateAccount(t.Context(), plan(t, "pro", 1500)))(t)
 	caller, key := newKey(t, a, account)
 	spare, _ := newKey(t, a, account)
-	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Fatal(err)
-	}
-	if err := b.RevokeKey(t.Context(), caller.Key); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	noError(t, b.RevokeKey(t.Context(), caller.Key))
 	if _, err := a.Authenticate(t.Context(), key.Secret); err != nil {
 		t.Fatalf("the first host should still have the key in its cache, so that only the ledger rejects it: %v", err)
 	}
-	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("append with a revoked key: %v, want ErrUnauthorized", err)
-	}
-	if err := l.Append(t.Context(), allowed(t, spare)); err != nil {
-		t.Errorf("append with the account's other key: %v", err)
-	}
+	wantError(t, "append with a revoked key", l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
+	wantError(t, "append with the account's other key", l.Append(t.Context(), allowed(t, spare)), nil)
 	a.ForgetCallers()
-	if _, err := a.Authenticate(t.Context(), key.Secret); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("authenticating without the cache: %v, want ErrUnauthorized", err)
-	}
-	if err := b.RevokeKey(t.Context(), caller.Key); !errors.Is(err, apikey.ErrNotFound) {
-		t.Errorf("revoking again: %v, want ErrNotFound", err)
-	}
-	if err := b.RevokeKey(t.Context(), "key_unknown"); !errors.Is(err, apikey.ErrNotFound) {
-		t.Errorf("revoking an unknown key: %v, want ErrNotFound", err)
-	}
+	wantError(t, "authenticating without the cache", errOf(a.Authenticate(t.Context(), key.Secret)),
+		check.ErrUnauthorized)
+	wantError(t, "revoking again", b.RevokeKey(t.Context(), caller.Key), apikey.ErrNotFound)
+	wantError(t, "revoking an unknown key", b.RevokeKey(t.Context(), "key_unknown"), apikey.ErrNotFound)
 	verifyLedger(t, a)
 }
 
@@ -60,9 +44,7 @@ func TestRevokeKeyWaitsForConcurrentBatch(t *testing.T) {
 	a, b := open(t, url, nil), open(t, url, nil)
 	l := ledgerOn(t, a, LedgerConfig{})
 	caller := newCaller(t, a, plan(t, "pro", 1500))
-	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	// This lock on the quota row stops the batch after it has read the key.
 	conn, look := session(t, url), session(t, url)
 	exec(t, conn, "BEGIN", "SELECT * FROM quota_usage FOR UPDATE")
@@ -75,21 +57,17 @@ func TestRevokeKeyWaitsForConcurrentBatch(t *testing.T) {
 		t.Error("RevokeKey returned while a check with the key could still be recorded")
 	}
 	exec(t, conn, "COMMIT")
-	if err := receive(t, "the batch", appended); err != nil {
-		t.Errorf("recording before the revocation: %v", err)
-	}
+	wantError(t, "recording before the revocation", receive(t, "the batch", appended), nil)
 	if err := receive(t, "the revocation", revoked); err != nil {
 		t.Error(err)
 	}
-	if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("recording after the revocation: %v, want ErrUnauthorized", err)
-	}
+	wantError(t, "recording after the revocation", l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
 	verifyLedger(t, a)
 }
 
 func TestLedgerValidatesCallers(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	mine, theirs := newCaller(t, s, plan(t, "pro", 5)), newCaller(t, s, plan(t, "pro", 5))
 	for name, caller := range map[string]check.Caller{
@@ -99,13 +77,9 @@ func TestLedgerValidatesCallers(t *testing.T) {
 		"no account and no key":      {},
 		"a public caller with a key": {Account: publicAccount, Key: mine.Key},
 	} {
-		if err := l.Append(t.Context(), allowed(t, caller)); !errors.Is(err, check.ErrUnauthorized) {
-			t.Errorf("%s: %v, want ErrUnauthorized", name, err)
-		}
+		wantError(t, name, l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
 	}
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records"); n != 0 {
-		t.Errorf("%d records, want none", n)
-	}
+	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), 0)
 }
 
 func TestAuthenticate(t *testing.T) {
@@ -113,24 +87,16 @@ func TestAuthenticate(t *testing.T) {
 	url := postgrestest.Database(t)
 	var clock atomic.Pointer[time.Time]
 	clock.Store(&noon)
-	s, err := Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard(),
-		Now: func() time.Time { return *clock.Load() }})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must(Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard(),
+		Now: func() time.Time { return *clock.Load() }}))(t)
 	pass := func(d time.Duration) { now := clock.Load().Add(d); clock.Store(&now) }
-	account, err := s.CreateAccount(t.Context(), plan(t, "pro", 7))
-	if err != nil {
-		t.Fatal(err)
-	}
+	account := must(s.CreateAccount(t.Context(), plan(t, "pro", 7)))(t)
 	caller, key := newKey(t, s, account)
 	if caller.Account != account || caller.Key != key.ID || caller.Plan.Name != "pro" || caller.Plan.Quota != 7 {
 		t.Errorf("caller %+v", caller)
 	}
 	revoked, revokedKey := newKey(t, s, account)
-	if err := s.RevokeKey(t.Context(), revoked.Key); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.RevokeKey(t.Context(), revoked.Key))
 	s.ForgetCallers()
 	unknown := apikey.New()
 	for name, presented := range map[string]string{"revoked": revokedKey.Secret, "unknown": unknown} {
@@ -140,13 +106,9 @@ func TestAuthenticate(t *testing.T) {
 			t.Errorf("%s key: %+v, %v", name, got, err)
 		}
 	}
-	if _, err := s.Authenticate(t.Context(), key.Secret); err != nil {
-		t.Fatal(err)
-	}
+	must(s.Authenticate(t.Context(), key.Secret))(t)
 	// From here on every query fails.
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.Close())
 	swapped := []byte(key.Secret)
 	swapped[10], swapped[11] = swapped[11]+1, swapped[10]
 	for name, presented := range map[string]string{
@@ -154,16 +116,12 @@ func TestAuthenticate(t *testing.T) {
 		"mistyped":     string(swapped),
 		"other prefix": "asset_" + strings.TrimPrefix(key.Secret, "assay_"),
 	} {
-		if _, err := s.Authenticate(t.Context(), presented); !errors.Is(err, check.ErrUnauthorized) {
-			t.Errorf("%s key: %v, want ErrUnauthorized without a query", name, err)
-		}
+		wantError(t, name+" key", errOf(s.Authenticate(t.Context(), presented)), check.ErrUnauthorized)
 	}
 	if got, err := s.Authenticate(t.Context(), key.Secret); err != nil || got.Account != account {
 		t.Errorf("a recent key: %+v, %v, want it cached", got, err)
 	}
-	if _, err := s.Authenticate(t.Context(), unknown); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("a recent unknown key: %v, want it cached", err)
-	}
+	wantError(t, "a recent unknown key", errOf(s.Authenticate(t.Context(), unknown)), check.ErrUnauthorized)
 	pass(cacheInvalid)
 	if _, err := s.Authenticate(t.Context(), unknown); err == nil || errors.Is(err, check.ErrUnauthorized) {
 		t.Errorf("an unknown key after a second: %v, want the database's error", err)
@@ -192,22 +150,16 @@ func TestCallerCacheIsBounded(t *testing.T) {
 
 func TestKeysOfAccounts(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
+	s := newStore(t, func() time.Time { return noon })
 	l := ledgerOn(t, s, LedgerConfig{})
 	for _, account := range []string{"acct_unknown", publicAccount} {
-		if _, err := s.CreateKey(t.Context(), account, "test"); !errors.Is(err, billing.ErrNoAccount) {
-			t.Errorf("a key for %s: %v, want ErrNoAccount", account, err)
-		}
+		wantError(t, "a key for "+account, errOf(s.CreateKey(t.Context(), account, "test")), billing.ErrNoAccount)
 	}
 	caller := newCaller(t, s, plan(t, "starter", 150))
 	second, issued := newKey(t, s, caller.Account)
 	newCaller(t, s, plan(t, "free", 50))
-	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.RevokeKey(t.Context(), second.Key); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	noError(t, s.RevokeKey(t.Context(), second.Key))
 	keys, err := s.Keys(t.Context(), caller.Account)
 	if err != nil || len(keys) != 2 {
 		t.Fatalf("keys %+v, %v, want two", keys, err)

@@ -18,13 +18,10 @@ func BenchmarkLedger(b *testing.B) {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
 			s, caller := benchmarkStore(b)
 			var batches, checks atomic.Int64
-			ledger, err := s.NewLedger(LedgerConfig{Batch: batch, OnBatch: func(size int, _ time.Duration, _ int) {
+			ledger := must(s.NewLedger(LedgerConfig{Batch: batch, OnBatch: func(size int, _ time.Duration, _ int) {
 				batches.Add(1)
 				checks.Add(int64(size))
-			}})
-			if err != nil {
-				b.Fatal(err)
-			}
+			}}))(b)
 			defer ledger.Close()
 			var n atomic.Int64
 			b.SetParallelism(32) // goroutines per processor
@@ -55,25 +52,13 @@ func BenchmarkLedger(b *testing.B) {
 // benchmarkStore opens a store with one account, which has an API key and a quota that no benchmark uses up.
 func benchmarkStore(b *testing.B) (*Store, check.Caller) {
 	b.Helper()
-	s, err := Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must(Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()}))(b)
 	b.Cleanup(func() { _ = s.Close() })
 	plan, _ := check.PlanNamed("pro")
 	plan.Quota = 1_000_000_000
-	account, err := s.CreateAccount(b.Context(), plan)
-	if err != nil {
-		b.Fatal(err)
-	}
-	key, err := s.CreateKey(b.Context(), account, "bench")
-	if err != nil {
-		b.Fatal(err)
-	}
-	caller, err := s.Authenticate(b.Context(), key.Secret)
-	if err != nil {
-		b.Fatal(err)
-	}
+	account := must(s.CreateAccount(b.Context(), plan))(b)
+	key := must(s.CreateKey(b.Context(), account, "bench"))(b)
+	caller := must(s.Authenticate(b.Context(), key.Secret))(b)
 	return s, caller
 }
 
@@ -82,24 +67,16 @@ func BenchmarkErase(b *testing.B) {
 	for _, checks := range []int{1, 1000, eraseBatch - 1} {
 		b.Run(fmt.Sprintf("checks=%d", checks), func(b *testing.B) {
 			s, caller := benchmarkStore(b)
-			ledger, err := s.NewLedger(LedgerConfig{})
-			if err != nil {
-				b.Fatal(err)
-			}
+			ledger := must(s.NewLedger(LedgerConfig{}))(b)
 			defer ledger.Close()
-			e, err := entity.Parse(entity.Domain, "shop.example.com", "")
-			if err != nil {
-				b.Fatal(err)
-			}
+			e := must(entity.Parse(entity.Domain, "shop.example.com", ""))(b)
 			for b.Loop() {
 				b.StopTimer()
 				records := make([]check.Record, checks)
 				for i := range records {
 					records[i] = decided(caller, e, check.Allow)
 				}
-				if err := ledger.Append(b.Context(), records...); err != nil {
-					b.Fatal(err)
-				}
+				noError(b, ledger.Append(b.Context(), records...))
 				b.StartTimer()
 				if erased, err := s.Erase(b.Context(), caller, about(e)); err != nil || erased.Checks != checks {
 					b.Fatal(erased, err)

@@ -16,21 +16,12 @@ import (
 // module returns a plugin without code, which is enough for the store.
 func module(t *testing.T, name, version, summary string) registry.Module {
 	t.Helper()
-	manifest, err := json.Marshal(map[string]any{
+	manifest := must(json.Marshal(map[string]any{
 		"name": name, "version": version, "summary": summary, "entities": []string{"domain"}, "budget_ms": 10,
 		"memory_mb": 1,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	wasm, err := registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := registry.OpenModule(wasm)
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))(t)
+	wasm := must(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest))(t)
+	m := must(registry.OpenModule(wasm))(t)
 	return m
 }
 
@@ -44,22 +35,15 @@ func lineupOf(layers ...string) registry.LineupDocument {
 
 func TestPublishedVersionNeverChanges(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	first, other := module(t, "probe", "1.0.0", "Probes"), module(t, "probe", "1.0.0", "Probes differently")
 	for range 2 {
-		if err := s.PublishPlugin(t.Context(), first, "1.0.0", true); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.PublishPlugin(t.Context(), first, "1.0.0", true))
 	}
-	if err := s.PublishPlugin(t.Context(), other, "1.0.0", true); !errors.Is(err, registry.ErrVersionTaken) {
-		t.Errorf("publishing other content: %v, want registry.ErrVersionTaken", err)
-	}
-	if _, err := s.Module(t.Context(), other.Digest); !errors.Is(err, registry.ErrNoPlugin) {
-		t.Errorf("module of a refused version: %v, want registry.ErrNoPlugin", err)
-	}
-	if err := s.PublishPlugin(t.Context(), other, "1.0.1", false); err != nil {
-		t.Fatal(err)
-	}
+	wantError(t, "publishing other content", s.PublishPlugin(t.Context(), other, "1.0.0", true),
+		registry.ErrVersionTaken)
+	wantError(t, "module of a refused version", errOf(s.Module(t.Context(), other.Digest)), registry.ErrNoPlugin)
+	noError(t, s.PublishPlugin(t.Context(), other, "1.0.1", false))
 	for version, want := range map[string]registry.Digest{"1.0.0": first.Digest, "1.0.1": other.Digest} {
 		plugin, err := s.Plugin(t.Context(), "probe", version)
 		digest := plugin.Digest
@@ -71,9 +55,7 @@ func TestPublishedVersionNeverChanges(t *testing.T) {
 			t.Errorf("module of %s: %v, %v", version, m.Ref(), err)
 		}
 	}
-	if _, err := s.Plugin(t.Context(), "probe", "2.0.0"); !errors.Is(err, registry.ErrNoPlugin) {
-		t.Errorf("an unknown version: %v, want registry.ErrNoPlugin", err)
-	}
+	wantError(t, "an unknown version", errOf(s.Plugin(t.Context(), "probe", "2.0.0")), registry.ErrNoPlugin)
 	plugins, err := s.Plugins(t.Context())
 	if err != nil || len(plugins) != 2 || plugins[0].Version != "1.0.1" || plugins[0].FirstParty ||
 		!plugins[1].FirstParty {
@@ -108,20 +90,15 @@ func TestConcurrentPublishing(t *testing.T) {
 
 func TestAlteredModuleIsRefused(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	conn := session(t, url)
+	s := newStore(t, nil)
+	conn := session(t, s.url)
 	original, other := module(t, "probe", "1.0.0", "Probes"), module(t, "probe", "1.0.0", "Steals")
-	if err := s.PublishPlugin(t.Context(), original, "1.0.0", false); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.PublishPlugin(t.Context(), original, "1.0.0", false))
 	for name, wasm := range map[string][]byte{
 		"another module": other.Wasm, "more bytes": append([]byte{}, append(original.Wasm, 0, 1, 0)...),
 		"not a module": []byte("gone"), "empty": {},
 	} {
-		if _, err := conn.Exec(t.Context(), "UPDATE plugin_modules SET wasm = $1", wasm); err != nil {
-			t.Fatal(err)
-		}
+		must(conn.Exec(t.Context(), "UPDATE plugin_modules SET wasm = $1", wasm))(t)
 		if m, err := s.Module(t.Context(), original.Digest); err == nil {
 			t.Errorf("%s: read %s %q, want an error", name, m.Ref(), m.Manifest.Summary)
 		}
@@ -131,10 +108,8 @@ func TestAlteredModuleIsRefused(t *testing.T) {
 func TestLineupHistory(t *testing.T) {
 	t.Parallel()
 	now := noon
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	if _, err := s.ActiveLineup(t.Context()); !errors.Is(err, registry.ErrNoRevision) {
-		t.Errorf("before the first lineup: %v, want registry.ErrNoRevision", err)
-	}
+	s := newStore(t, func() time.Time { return now })
+	wantError(t, "before the first lineup", errOf(s.ActiveLineup(t.Context())), registry.ErrNoRevision)
 	if n, err := s.ActiveRevision(t.Context()); err != nil || n != 0 {
 		t.Errorf("before the first lineup: revision %d, %v, want 0", n, err)
 	}
@@ -154,12 +129,8 @@ func TestLineupHistory(t *testing.T) {
 			t.Errorf("active %+v, %v", active, err)
 		}
 	}
-	if err := s.RollbackLineup(t.Context(), 9, ""); !errors.Is(err, registry.ErrNoRevision) {
-		t.Errorf("rolling back to an unknown revision: %v, want registry.ErrNoRevision", err)
-	}
-	if err := s.RollbackLineup(t.Context(), 1, "too sharp"); err != nil {
-		t.Fatal(err)
-	}
+	wantError(t, "rolling back to an unknown revision", s.RollbackLineup(t.Context(), 9, ""), registry.ErrNoRevision)
+	noError(t, s.RollbackLineup(t.Context(), 1, "too sharp"))
 	active, err := s.ActiveLineup(t.Context())
 	if err != nil || active.Revision != 1 || active.Note != "too sharp" || active.Origin != registry.OriginBuiltIn {
 		t.Errorf("active after the rollback: %+v, %v", active, err)
@@ -172,9 +143,7 @@ func TestLineupHistory(t *testing.T) {
 		history[0].Note != "sharper" || history[1].Note != "too sharp" {
 		t.Errorf("history %+v, %v", history, err)
 	}
-	if _, err := s.LineupRevision(t.Context(), 3); !errors.Is(err, registry.ErrNoRevision) {
-		t.Errorf("revision 3: %v, want registry.ErrNoRevision", err)
-	}
+	wantError(t, "revision 3", errOf(s.LineupRevision(t.Context(), 3)), registry.ErrNoRevision)
 	var activated []string
 	for row, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 99) {
 		if err != nil {
@@ -212,16 +181,11 @@ func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
 	}
 	appended := appendAll(t, allowedMany(t, caller, 60), l)
 	wg.Wait()
-	for _, err := range append(errs, appended...) {
-		if err != nil {
-			t.Error(err)
-		}
-	}
+	noError(t, errors.Join(append(errs, appended...)...))
 	if n, err := a.ActiveRevision(t.Context()); err != nil || n != changes {
 		t.Errorf("revision %d, %v, want %d", n, err, changes)
 	}
-	if n := one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'lineup'"); n != changes {
-		t.Errorf("%d changes in the audit log, want %d", n, changes)
-	}
+	expect(t, "changes in the audit log", one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'lineup'"),
+		changes)
 	verifyLedger(t, a)
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"context"
 	"errors"
 	"net/url"
 	"regexp"
@@ -15,20 +14,13 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
 )
 
 // dropSchema empties a test's database.
 func dropSchema(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	exec(t, conn, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
-}
-
-func openOnce(ctx context.Context, url string) error {
-	s, err := Open(ctx, Config{URL: url, Keys: testRing, Logger: discard()})
-	if err != nil {
-		return err
-	}
-	return s.Close()
 }
 
 func TestManyHostsMigrateAtOnce(t *testing.T) {
@@ -41,15 +33,10 @@ func TestManyHostsMigrateAtOnce(t *testing.T) {
 		wg.Go(func() { errs[i] = openOnce(t.Context(), url) })
 	}
 	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			t.Error(err)
-		}
-	}
+	noError(t, errors.Join(errs...))
 	s := open(t, url, nil)
-	if n := one[int](t, s, "SELECT count(*) FROM schema_steps WHERE name = '0001'"); n != 1 {
-		t.Errorf("the first migration is recorded %d times, want 1", n)
-	}
+	expect(t, "the first migration is recorded",
+		one[int](t, s, "SELECT count(*) FROM schema_steps WHERE name = '0001'"), 1)
 	l := ledgerOn(t, s, LedgerConfig{})
 	if err := l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))); err != nil {
 		t.Error(err)
@@ -60,16 +47,10 @@ func TestManyHostsMigrateAtOnce(t *testing.T) {
 func TestOpenRefusesAnotherSecret(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
-	other, err := newRing(t.TempDir(), 'b')
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := Open(t.Context(), Config{URL: url, Keys: other, Logger: discard()}); !errors.Is(err, ErrOtherSecret) {
-		t.Errorf("opening with another secret: %v, want ErrOtherSecret", err)
-	}
-	if err := openOnce(t.Context(), url); err != nil {
-		t.Errorf("opening with the original secret: %v", err)
-	}
+	other := storetest.NewRing('b')
+	wantError(t, "opening with another secret",
+		errOf(Open(t.Context(), Config{URL: url, Keys: other, Logger: discard()})), ErrOtherSecret)
+	wantError(t, "opening with the original secret", openOnce(t.Context(), url), nil)
 }
 
 func TestOpenRefusesANewerSchema(t *testing.T) {
@@ -77,10 +58,8 @@ func TestOpenRefusesANewerSchema(t *testing.T) {
 	url := postgrestest.Database(t)
 	conn := session(t, url)
 	exec(t, conn, "INSERT INTO schema_steps (name, group_id) VALUES ('9001', 2)")
-	if err := openOnce(t.Context(), url); err == nil ||
-		!strings.Contains(err.Error(), "(migration 9001) is newer than this host") {
-		t.Errorf("opening a database of a newer host: %v", err)
-	}
+	wantErrorText(t, "opening a database of a newer host", openOnce(t.Context(), url),
+		"(migration 9001) is newer than this host")
 	exec(t, conn, "DELETE FROM schema_steps WHERE name = '9001'")
 	if err := openOnce(t.Context(), url); err != nil {
 		t.Error(err)
@@ -117,17 +96,15 @@ func TestSetUpSurvivesALostConnection(t *testing.T) {
 	conn := session(t, url)
 	p := proxied(t, url)
 	var statements []string // except pings of pooled connections, which depend on timing
-	p.set(func(m string) fate {
+	p.Set(func(m string) storetest.Fate {
 		if m != "-- ping" {
 			statements = append(statements, m)
 		}
-		return passes
+		return storetest.Passes
 	}, false)
 	dropSchema(t, conn)
-	if err := openOnce(t.Context(), p.URL); err != nil {
-		t.Fatal(err)
-	}
-	p.set(nil, false) // stop collecting
+	noError(t, openOnce(t.Context(), p.URL))
+	p.Set(nil, false) // stop collecting
 	if len(statements) < 20 {
 		t.Fatalf("the proxy saw only %d statements", len(statements))
 	}
@@ -142,7 +119,7 @@ func TestSetUpSurvivesALostConnection(t *testing.T) {
 		tried[form] = true
 		dropSchema(t, conn)
 		seen := 0
-		hit := p.once(muted, true, func(m string) bool {
+		hit := p.Once(storetest.Muted, true, func(m string) bool {
 			if m != "-- ping" {
 				seen++
 			}
@@ -173,10 +150,7 @@ func TestBadURLDoesNotShowThePassword(t *testing.T) {
 func TestServerSettingsDoNotMatter(t *testing.T) {
 	t.Parallel()
 	target := postgrestest.Database(t)
-	database, err := url.Parse(target)
-	if err != nil {
-		t.Fatal(err)
-	}
+	database := must(url.Parse(target))(t)
 	conn := session(t, target)
 	for _, setting := range []string{
 		"timezone TO 'Pacific/Kiritimati'", "datestyle TO 'German, DMY'", "bytea_output TO 'escape'",
@@ -201,9 +175,7 @@ func TestServerSettingsDoNotMatter(t *testing.T) {
 	if got := export(t, s, caller, about(e)); got.Total != 3 || !got.Graph.LastSeen.Equal(noon) {
 		t.Errorf("exported %+v, want 3 checks, last seen at noon", got)
 	}
-	if n := erase(t, s, caller, about(e)).Checks; n != 3 {
-		t.Errorf("%d checks were erased, want 3", n)
-	}
+	expect(t, "checks were erased", erase(t, s, caller, about(e)).Checks, 3)
 	verifyLedger(t, s)
 	for name, want := range map[string]string{"default_transaction_isolation": "read committed",
 		"synchronous_commit": "on", "lock_timeout": "3s"} {

@@ -59,9 +59,7 @@ func TestListenReportsChanges(t *testing.T) {
 		{TopicLineup, func() error { return b.RollbackLineup(t.Context(), 1, "") }},
 		{TopicKeys, func() error { return b.RevokeKey(t.Context(), caller.Key) }},
 	} {
-		if err := change.make(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, change.make())
 		if topic := receive(t, "a notification", topics); topic != change.topic {
 			t.Errorf("received %s, want %s", topic, change.topic)
 		}
@@ -73,22 +71,17 @@ func TestListenReportsChanges(t *testing.T) {
 	if err := b.RevokeKey(t.Context(), caller.Key); err == nil {
 		t.Error("revoking a key twice succeeded")
 	}
-	if err := b.PublishPlugin(t.Context(), module(t, "marker", "1.0.0", "Marks"), "1.0.0", false); err != nil {
-		t.Fatal(err)
-	}
-	if topic := receive(t, "the marker", topics); topic != TopicPlugins {
-		t.Errorf("received %s, want plugins", topic)
-	}
+	noError(t, b.PublishPlugin(t.Context(), module(t, "marker", "1.0.0", "Marks"), "1.0.0", false))
+	expect(t, "received", receive(t, "the marker", topics), TopicPlugins)
 }
 
 // A listener that lost its connection may have missed notifications, so it reports every topic after reconnecting.
 func TestListenReconnects(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
+	s := newStore(t, nil)
 	topics := listening(t, s)
 	expectAll(t, topics)
-	conn := session(t, url)
+	conn := session(t, s.url)
 	for range 2 {
 		n := value[int](t, conn, `SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 			WHERE datname = current_database() AND query LIKE 'LISTEN %'`)
@@ -97,12 +90,8 @@ func TestListenReconnects(t *testing.T) {
 		}
 		expectAll(t, topics)
 	}
-	if err := s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false); err != nil {
-		t.Fatal(err)
-	}
-	if topic := receive(t, "a notification", topics); topic != TopicPlugins {
-		t.Errorf("received %s, want plugins", topic)
-	}
+	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false))
+	expect(t, "received", receive(t, "a notification", topics), TopicPlugins)
 }
 
 func TestListenRetriesConnecting(t *testing.T) {
@@ -110,9 +99,9 @@ func TestListenRetriesConnecting(t *testing.T) {
 	url := postgrestest.Database(t)
 	p := proxied(t, url)
 	s := open(t, p.URL, nil)
-	p.set(nil, true)
+	p.Set(nil, true)
 	topics := listening(t, s)
-	until(t, "a first attempt to fail", func() bool { return p.refused.Load() > 0 })
-	p.set(nil, false)
+	until(t, "a first attempt to fail", func() bool { return p.Refused.Load() > 0 })
+	p.Set(nil, false)
 	expectAll(t, topics)
 }

@@ -2,19 +2,17 @@ package store
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 	"time"
 
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
 )
 
 func TestNewPartitionReceivesEarlierRecords(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	l := ledgerOn(t, s, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	// None of these months has a partition yet. The values are the tables that hold the records in the end.
 	times := map[time.Time]string{
 		time.Date(2031, 3, 31, 23, 59, 59, 999e6, time.UTC): "audit_records_other",
@@ -26,9 +24,7 @@ func TestNewPartitionReceivesEarlierRecords(t *testing.T) {
 	refs := map[string]string{}
 	for when, table := range times {
 		r := at(allowed(t, caller), when)
-		if err := l.Append(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, l.Append(t.Context(), r))
 		refs[r.Decision.Ref] = table
 	}
 	place := func(ref string) string {
@@ -36,44 +32,29 @@ func TestNewPartitionReceivesEarlierRecords(t *testing.T) {
 		return one[string](t, s, "SELECT tableoid::regclass::text FROM audit_records WHERE ref = ?", ref)
 	}
 	for ref := range refs {
-		if got := place(ref); got != "audit_records_other" {
-			t.Errorf("before partitions exist, a record is in %s", got)
-		}
+		expect(t, "before partitions exist, a record is in", place(ref), "audit_records_other")
 	}
 	// In UTC this is already April, so partitions are created from April on.
 	evening := time.Date(2031, 3, 31, 20, 0, 0, 0, time.FixedZone("", -5*60*60))
-	later := open(t, url, func() time.Time { return evening })
+	later := open(t, s.url, func() time.Time { return evening })
 	for ref, table := range refs {
 		if got := place(ref); got != table {
 			t.Errorf("a record is in %s, want %s", got, table)
 		}
 	}
 	for range 2 {
-		if err := later.EnsurePartitions(t.Context()); err != nil {
-			t.Errorf("creating existing partitions: %v", err)
-		}
+		wantError(t, "creating existing partitions", later.EnsurePartitions(t.Context()), nil)
 	}
-	if err := l.Append(t.Context(), at(allowed(t, caller), time.Date(2031, 4, 2, 0, 0, 0, 0, time.UTC))); err != nil {
-		t.Fatal(err)
-	}
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records_2031_04"); n != 2 {
-		t.Errorf("%d records in April's partition, want 2", n)
-	}
+	noError(t, l.Append(t.Context(), at(allowed(t, caller), time.Date(2031, 4, 2, 0, 0, 0, 0, time.UTC))))
+	expect(t, "records in April's partition", one[int](t, s, "SELECT count(*) FROM audit_records_2031_04"), 2)
 	verifyLedger(t, s)
 }
 
 func TestManyHostsCreatePartitionsAtOnce(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	l := ledgerOn(t, s, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 1500))
-	for _, err := range appendAll(t, allowedMany(t, caller, 20), l) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	hosts := []*Store{open(t, url, nil), open(t, url, nil), open(t, url, nil)}
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	noError(t, errors.Join(appendAll(t, allowedMany(t, caller, 20), l)...))
+	hosts := []*Store{open(t, s.url, nil), open(t, s.url, nil), open(t, s.url, nil)}
 	for _, host := range hosts {
 		host.now = func() time.Time { return noon }
 	}
@@ -84,48 +65,35 @@ func TestManyHostsCreatePartitionsAtOnce(t *testing.T) {
 	}
 	appended := appendAll(t, allowedMany(t, caller, 50), l)
 	wg.Wait()
-	for _, err := range append(errs, appended...) {
-		if err != nil {
-			t.Error(err)
-		}
-	}
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records_other"); n != 0 {
-		t.Errorf("%d records remain in the default partition, want 0", n)
-	}
+	noError(t, errors.Join(append(errs, appended...)...))
+	expect(t, "records remain in the default partition", one[int](t, s, "SELECT count(*) FROM audit_records_other"), 0)
 	verifyLedger(t, s)
 }
 
 // An uncommitted record in the default partition must not make creating its month's partition fail.
 func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
+	s := newStore(t, nil)
 	caller := newCaller(t, s, plan(t, "pro", 1500))
-	p := proxied(t, url)
+	p := proxied(t, s.url)
 	l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
-	hit := p.once(stalls, false, isCommit)
+	hit := p.Once(storetest.Stalls, false, isCommit)
 	answer := make(chan error, 1)
 	go func() { answer <- l.Append(context.Background(), allowed(t, caller)) }()
 	receive(t, "the commit", hit)
-	stalled := receive(t, "the stalled connection", p.stalled)
-	defer stalled.drop()
-	look := session(t, url)
+	stalled := receive(t, "the stalled connection", p.Stalled)
+	defer stalled.Drop()
+	look := session(t, s.url)
 	until(t, "the ledger to wait for the head", func() bool { return lockWaiters(t, look) == 1 })
 	s.now = func() time.Time { return noon }
 	created := make(chan error, 1)
 	go func() { created <- s.EnsurePartitions(context.Background()) }()
 	until(t, "creating the partition to wait for the record", func() bool { return lockWaiters(t, look) == 2 })
-	if err := stalled.deliver(); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, stalled.Deliver())
 	for what, outcome := range map[string]chan error{"the partition": created, "the record": answer} {
-		if err := receive(t, what, outcome); err != nil {
-			t.Errorf("%s: %v", what, err)
-		}
+		wantError(t, what, receive(t, what, outcome), nil)
 	}
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records_2031_05"); n != 1 {
-		t.Errorf("%d records in the month's partition, want 1", n)
-	}
+	expect(t, "records in the month's partition", one[int](t, s, "SELECT count(*) FROM audit_records_2031_05"), 1)
 	verifyLedger(t, s)
 }
 
@@ -133,28 +101,18 @@ func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 // default partition takes the month's records.
 func TestPartitionIsCreatedAfterADump(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
-	dump := session(t, url)
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	dump := session(t, s.url)
 	exec(t, dump, "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY", "LOCK TABLE audit_records IN ACCESS SHARE MODE")
-	later := open(t, url, func() time.Time { return noon })
-	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Errorf("appending during a dump: %v", err)
-	}
+	later := open(t, s.url, func() time.Time { return noon })
+	wantError(t, "appending during a dump", l.Append(t.Context(), allowed(t, caller)), nil)
 	place := func() string {
 		t.Helper()
 		return one[string](t, s, "SELECT tableoid::regclass::text FROM audit_records")
 	}
-	if got := place(); got != "audit_records_other" {
-		t.Errorf("the record is in %s", got)
-	}
+	expect(t, "the record is in", place(), "audit_records_other")
 	exec(t, dump, "COMMIT")
-	if err := later.EnsurePartitions(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got := place(); got != "audit_records_2031_05" {
-		t.Errorf("after the dump, the record is in %s", got)
-	}
+	noError(t, later.EnsurePartitions(t.Context()))
+	expect(t, "after the dump, the record is in", place(), "audit_records_2031_05")
 	verifyLedger(t, s)
 }

@@ -42,7 +42,7 @@ func TestTakePublicIsExactAcrossHosts(t *testing.T) {
 func TestTakePublicSlidingWindow(t *testing.T) {
 	t.Parallel()
 	now := noon
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	s := newStore(t, func() time.Time { return now })
 	client := netip.MustParsePrefix("192.0.2.7/32")
 	take := func(name string, after time.Duration, wantOK bool, wantReset time.Duration) {
 		t.Helper()
@@ -65,14 +65,12 @@ func TestTakePublicSlidingWindow(t *testing.T) {
 	take("when the second is an hour old", time.Hour+time.Minute, true, 0)
 	take("a rejected use does not count", time.Hour+time.Minute, false, time.Hour+2*time.Minute)
 	take("hours later", 5*time.Hour, true, 0)
-	if n := one[int](t, s, "SELECT cardinality(uses) FROM public_uses"); n != 1 {
-		t.Errorf("%d stored uses, want 1, those of the last hour", n)
-	}
+	expect(t, "stored uses", one[int](t, s, "SELECT cardinality(uses) FROM public_uses"), 1)
 }
 
 func TestTakePublicCountsClientsSeparately(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
+	s := newStore(t, func() time.Time { return noon })
 	first := netip.MustParsePrefix("2001:db8:0:1::7/64")
 	for range publicUses {
 		if _, ok, err := s.TakePublic(t.Context(), first); err != nil || !ok {
@@ -99,7 +97,7 @@ func TestTakePublicCountsClientsSeparately(t *testing.T) {
 func TestTakeCountsActionsSeparately(t *testing.T) {
 	t.Parallel()
 	now := noon
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	s := newStore(t, func() time.Time { return now })
 	client := netip.MustParsePrefix("192.0.2.7/32")
 	for i, step := range []struct {
 		after  time.Duration
@@ -126,7 +124,7 @@ func TestTakeCountsActionsSeparately(t *testing.T) {
 func TestPrunePublic(t *testing.T) {
 	t.Parallel()
 	now := noon
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	s := newStore(t, func() time.Time { return now })
 	old, recent := netip.MustParsePrefix("192.0.2.1/32"), netip.MustParsePrefix("192.0.2.2/32")
 	for _, use := range []struct {
 		client netip.Prefix
@@ -142,9 +140,7 @@ func TestPrunePublic(t *testing.T) {
 		want int
 	}{{time.Hour - time.Microsecond, 2}, {time.Hour, 1}, {time.Hour + time.Minute, 0}} {
 		now = noon.Add(step.at)
-		if err := s.PrunePublic(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.PrunePublic(t.Context()))
 		if n := one[int](t, s, "SELECT count(*) FROM public_uses"); n != step.want {
 			t.Errorf("%d clients after %v, want %d", n, step.at, step.want)
 		}

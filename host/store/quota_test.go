@@ -76,7 +76,7 @@ func TestQuotaIsExactAcrossHosts(t *testing.T) {
 
 func TestQuotaCountsCalendarMonths(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "free", 1))
 	zone := time.FixedZone("two hours ahead", 2*60*60)
@@ -119,8 +119,7 @@ func TestQuotaCountsCalendarMonths(t *testing.T) {
 // A batch can contain records of two months of an account.
 func TestQuotaOfTwoMonthsInOneBatch(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
-	s := open(t, url, nil)
+	s := newStore(t, nil)
 	var sizes sizes
 	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
 	caller := newCaller(t, s, plan(t, "free", 2))
@@ -129,7 +128,7 @@ func TestQuotaOfTwoMonthsInOneBatch(t *testing.T) {
 		records = append(records, at(allowed(t, caller), time.Date(2031, 12, 31, 23, 59, 59, 999e6,
 			time.UTC).Add(time.Duration(i%2)*time.Millisecond)))
 	}
-	errs := inOneBatch(t, url, l, newCaller(t, s, plan(t, "free", 50)), records)
+	errs := inOneBatch(t, s.url, l, newCaller(t, s, plan(t, "free", 50)), records)
 	passed := map[time.Month]int{}
 	for i, err := range errs {
 		if err == nil {
@@ -145,29 +144,22 @@ func TestQuotaOfTwoMonthsInOneBatch(t *testing.T) {
 
 func TestPublicChecksHaveNoQuota(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	for range 3 {
-		if err := l.Append(t.Context(), allowed(t, s.PublicCaller())); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, l.Append(t.Context(), allowed(t, s.PublicCaller())))
 	}
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE account_id = ? AND key_id = ''",
-		publicAccount); n != 3 {
-		t.Errorf("%d public checks recorded, want 3", n)
-	}
-	if n := one[int](t, s, "SELECT count(*) FROM quota_usage"); n != 0 {
-		t.Errorf("%d quota rows for an account without a quota", n)
-	}
+	expect(t, "public checks recorded", one[int](t, s,
+		"SELECT count(*) FROM audit_records WHERE account_id = ? AND key_id = ''", publicAccount), 3)
+	expect(t, "quota rows for an account without a quota", one[int](t, s, "SELECT count(*) FROM quota_usage"), 0)
 	verifyLedger(t, s)
 }
 
 // A batch is counted and recorded completely or not at all.
 func TestQuotaRejectsWholeBatches(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	l := ledgerOn(t, s, LedgerConfig{Batch: 16})
-	caller := newCaller(t, s, plan(t, "pro", 100))
+	s := newStore(t, nil)
+	l, caller := ledgerOn(t, s, LedgerConfig{Batch: 16}), newCaller(t, s, plan(t, "pro", 100))
 	var batches [][]check.Record
 	for range 12 {
 		batches = append(batches, allowedMany(t, caller, 9))
@@ -203,7 +195,5 @@ func TestQuotaRejectsWholeBatches(t *testing.T) {
 	if passed != 11 {
 		t.Errorf("%d batches of 9 passed with a quota of 100, want 11", passed)
 	}
-	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Errorf("using the last check of the quota: %v", err)
-	}
+	wantError(t, "using the last check of the quota", l.Append(t.Context(), allowed(t, caller)), nil)
 }

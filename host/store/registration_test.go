@@ -8,13 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/host/facts/registration"
-	"assay/host/postgres/postgrestest"
 )
 
 func TestRegistration(t *testing.T) {
 	t.Parallel()
 	now := noon
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	s := newStore(t, func() time.Time { return now })
 	wantStored := func(domain string, want registration.Record, found bool) {
 		t.Helper()
 		got, ok, err := s.Registration(t.Context(), domain)
@@ -27,9 +26,7 @@ func TestRegistration(t *testing.T) {
 	}
 	save := func(domain string, r registration.Record) {
 		t.Helper()
-		if err := s.SaveRegistration(t.Context(), domain, r); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.SaveRegistration(t.Context(), domain, r))
 	}
 	full := registration.Record{
 		Outcome: registration.Registered, Created: noon.AddDate(0, 0, -3), Expires: noon.AddDate(1, 0, 0),
@@ -54,28 +51,20 @@ func TestRegistration(t *testing.T) {
 	wantStored("example.com", dateless, true)
 
 	now = noon.Add(registrationMaxAge)
-	if err := s.PruneRegistrations(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.PruneRegistrations(t.Context()))
 	wantStored("example.com", dateless, true)
 	now = noon.Add(registrationMaxAge + 2*time.Minute)
-	if err := s.PruneRegistrations(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.PruneRegistrations(t.Context()))
 	wantStored("example.com", registration.Record{}, false)
 }
 
 func TestRegistrationIsStoredWithoutItsDomain(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	r := registration.Record{Outcome: registration.Absent, Fetched: noon, NextFetch: noon}
-	if err := s.SaveRegistration(t.Context(), "secret-project.example", r); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.SaveRegistration(t.Context(), "secret-project.example", r))
 	var key []byte
-	if err := s.db.NewRaw("SELECT domain FROM registrations").Scan(t.Context(), &key); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.db.NewRaw("SELECT domain FROM registrations").Scan(t.Context(), &key))
 	if len(key) != 32 || bytes.Contains(key, []byte("secret")) {
 		t.Errorf("the domain is stored as %q, want a hash of 32 bytes", key)
 	}

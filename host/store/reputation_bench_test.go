@@ -16,10 +16,7 @@ import (
 // domains, each checked by 5 of 20 customers.
 func BenchmarkGraphAggregates(b *testing.B) {
 	const domains, perRegistrable, customers = 100_000, 5, 5
-	s, err := Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()})
-	if err != nil {
-		b.Fatal(err)
-	}
+	s := must(Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()}))(b)
 	defer s.Close()
 	subject := func(i int) reputation.Subject {
 		registrable := fmt.Sprintf("example-%d.com", i/perRegistrable)
@@ -46,7 +43,7 @@ func BenchmarkGraphAggregates(b *testing.B) {
 			links = append(links, []any{low, high, account, 3, now})
 		}
 	}
-	err = s.inLongTx(b.Context(), func(ctx context.Context, tx pgx.Tx) error {
+	noError(b, s.inLongTx(b.Context(), func(ctx context.Context, tx pgx.Tx) error {
 		_, err := tx.CopyFrom(ctx, pgx.Identifier{"graph_sightings"},
 			[]string{"node", "account_id", "kind", "checks", "blocked", "reviewed", "first_seen", "last_seen"},
 			pgx.CopyFromRows(sightings))
@@ -59,10 +56,7 @@ func BenchmarkGraphAggregates(b *testing.B) {
 			return err
 		}
 		return execAll(ctx, tx, "ANALYZE graph_sightings", "ANALYZE graph_links")
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
+	}))
 	for _, batch := range []int{1, 64} {
 		b.Run(fmt.Sprintf("batch=%d", batch), func(b *testing.B) {
 			n, known := 0, 0
@@ -71,10 +65,7 @@ func BenchmarkGraphAggregates(b *testing.B) {
 				for i := range subjects {
 					subjects[i] = subject((n + i) * 37 % domains)
 				}
-				got, err := s.GraphAggregates(b.Context(), subjects)
-				if err != nil {
-					b.Fatal(err)
-				}
+				got := must(s.GraphAggregates(b.Context(), subjects))(b)
 				for _, r := range got {
 					if r.Customers == customers && r.Neighbours == perRegistrable-1 {
 						known++

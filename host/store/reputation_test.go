@@ -11,7 +11,6 @@ import (
 	"assay/host/entity"
 	"assay/host/facts/reputation"
 	"assay/host/feed"
-	"assay/host/postgres/postgrestest"
 )
 
 // graphTest is a store with customers whose checks fill the reputation graph.
@@ -28,7 +27,7 @@ func newGraphTest(t *testing.T, customers int) *graphTest {
 	clock := &atomic.Pointer[time.Time]{}
 	start := noon
 	clock.Store(&start)
-	s := open(t, postgrestest.Database(t), func() time.Time { return *clock.Load() })
+	s := newStore(t, func() time.Time { return *clock.Load() })
 	g := &graphTest{t: t, s: s, l: ledgerOn(t, s, LedgerConfig{}), clock: clock}
 	for range customers {
 		g.customers = append(g.customers, newCaller(t, s, plan(t, "pro", 1_000_000)))
@@ -47,9 +46,7 @@ func (g *graphTest) check(customer int, e entity.Entity, verdict check.Verdict, 
 	g.t.Helper()
 	r := at(decided(g.customers[customer], e, verdict), *g.clock.Load())
 	r.Linked = linked
-	if err := g.l.Append(g.t.Context(), r); err != nil {
-		g.t.Fatal(err)
-	}
+	noError(g.t, g.l.Append(g.t.Context(), r))
 }
 
 func (g *graphTest) domain(name string) entity.Entity { return parse(g.t, entity.Domain, name) }
@@ -57,10 +54,7 @@ func (g *graphTest) domain(name string) entity.Entity { return parse(g.t, entity
 // aggregate returns the aggregate of an entity.
 func (g *graphTest) aggregate(e entity.Entity) reputation.Aggregate {
 	g.t.Helper()
-	got, err := g.s.GraphAggregates(g.t.Context(), []reputation.Subject{subjectOf(e)})
-	if err != nil {
-		g.t.Fatal(err)
-	}
+	got := must(g.s.GraphAggregates(g.t.Context(), []reputation.Subject{subjectOf(e)}))(g.t)
 	return got[0]
 }
 
@@ -87,9 +81,7 @@ func TestAggregateNeedsThreeCustomers(t *testing.T) {
 		t.Errorf("two customers yield %+v, want zero", got)
 	}
 	public := g.s.PublicCaller()
-	if err := g.l.Append(t.Context(), decided(public, e, check.Block)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.l.Append(t.Context(), decided(public, e, check.Block)))
 	if got := g.aggregate(e); got != (reputation.Aggregate{}) {
 		t.Errorf("a caller without a key counted as a customer: %+v", got)
 	}
@@ -181,9 +173,7 @@ func TestListedNeighbour(t *testing.T) {
 	if got := risk(); got != 0 {
 		t.Errorf("risk %v with the neighbour on a good list too, want 0", got)
 	}
-	if err := g.s.WithdrawFeed(t.Context(), "Good"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.s.WithdrawFeed(t.Context(), "Good"))
 	until := g.clock.Load().Add(time.Hour)
 	importList(t, g.s, feed.List{Name: "Bad", Kind: feed.Bad, ExpiresAt: &until}, entryOf(listed))
 	if got := risk(); got != 1 {
@@ -194,9 +184,7 @@ func TestListedNeighbour(t *testing.T) {
 		t.Errorf("risk %v after the list expired, want 0", got)
 	}
 	importList(t, g.s, feed.List{Name: "Bad", Kind: feed.Bad}, entryOf(listed))
-	if err := g.s.WithdrawFeed(t.Context(), "Bad"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.s.WithdrawFeed(t.Context(), "Bad"))
 	if got := risk(); got != 0 {
 		t.Errorf("risk %v after the list was withdrawn, want 0", got)
 	}
@@ -235,9 +223,7 @@ func TestOneVotePerCustomer(t *testing.T) {
 	for i := range records {
 		records[i] = decided(g.customers[5], e, check.Block)
 	}
-	if err := g.l.Append(t.Context(), records...); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, g.l.Append(t.Context(), records...))
 	often := g.aggregate(e)
 	if !near(once.BlockedShare, often.BlockedShare) || often.Customers != 6 ||
 		!near(often.Seen, once.Seen+maxChecks-1) {
@@ -292,9 +278,7 @@ func TestSecondHandBlocksAreNotCounted(t *testing.T) {
 		r.Decision.Layers = []check.Outcome{
 			{Layer: "feeds", Weight: 7, Score: 90, Contribution: 6.3, ReadsReputation: true},
 		}
-		if err := g.l.Append(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, g.l.Append(t.Context(), r))
 	}
 	if got := g.aggregate(e); got.Customers != 3 || got.BlockedShare != 0 {
 		t.Errorf("%+v, want 3 customers and share 0", got)
@@ -310,9 +294,7 @@ func TestObservedParents(t *testing.T) {
 	record := func(customer int, name string, verdict check.Verdict, observed entity.Facts) {
 		r := at(decided(g.customers[customer], g.domain(name), verdict), *g.clock.Load())
 		r.LookedUp = observed
-		if err := g.l.Append(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, g.l.Append(t.Context(), r))
 	}
 	for customer := range 3 {
 		record(customer, "one.example", check.Block, observed)
@@ -347,9 +329,7 @@ func TestPruneSightings(t *testing.T) {
 	g.check(0, g.domain("again.example.org"), check.Allow)
 	prune := func(nodes, links int) {
 		t.Helper()
-		if err := g.s.PruneSightings(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, g.s.PruneSightings(t.Context()))
 		if n, l := one[int](t, g.s, "SELECT count(*) FROM graph_sightings"),
 			one[int](t, g.s, "SELECT count(*) FROM graph_links"); n != nodes || l != links {
 			t.Errorf("%d nodes and %d links remain, want %d and %d", n, l, nodes, links)
@@ -423,10 +403,7 @@ func TestAggregatesOfManySubjects(t *testing.T) {
 			}
 		}
 	}
-	got, err := g.s.GraphAggregates(t.Context(), subjects)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must(g.s.GraphAggregates(t.Context(), subjects))(t)
 	for i, r := range got {
 		want := 0
 		if i%100 == 50 {

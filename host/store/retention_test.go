@@ -14,7 +14,6 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
 	"assay/host/privacy"
 )
 
@@ -37,9 +36,7 @@ func fourteenMonths(t *testing.T, s *Store, l *Ledger, caller check.Caller, now 
 	refs := map[string][]string{}
 	for month := range 14 {
 		*now = day(2021, time.January, 20).AddDate(0, month, 0)
-		if err := s.EnsurePartitions(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.EnsurePartitions(t.Context()))
 		name := now.Format("2006-01")
 		for i := range 3 {
 			refs[name] = append(refs[name],
@@ -80,10 +77,7 @@ func pruneOnce(ctx context.Context, s *Store) (int, error) {
 
 func prune(t *testing.T, s *Store) int {
 	t.Helper()
-	n, err := pruneOnce(t.Context(), s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	n := must(pruneOnce(t.Context(), s))(t)
 	return n
 }
 
@@ -107,8 +101,7 @@ func months(t *testing.T, s *Store) string {
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.January, 5)
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 	withoutPartition := appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
 	refs := fourteenMonths(t, s, l, caller, &now)
 	if prune(t, s) != 1 {
@@ -165,9 +158,7 @@ func TestRetention(t *testing.T) {
 	// Years later only records of pruning remain.
 	now = day(2025, time.January, 1)
 	prune(t, s)
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'pruning'"); n != 0 {
-		t.Errorf("%d records are left", n)
-	}
+	expect(t, "records are left", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'pruning'"), 0)
 	verifyLedger(t, s)
 }
 
@@ -198,15 +189,11 @@ func TestAuditDue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := open(t, postgrestest.Database(t), func() time.Time { return test.now })
-			l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+			s, l, caller := newLedger(t, func() time.Time { return test.now }, LedgerConfig{})
 			for _, when := range test.times {
 				appendOne(t, l, recordAt(t, caller, "example.org", when))
 			}
-			due, err := s.AuditDue(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			due := must(s.AuditDue(t.Context()))(t)
 			var got int64
 			if len(due) > 0 {
 				got = due[0].Seq
@@ -228,17 +215,14 @@ func TestAuditDue(t *testing.T) {
 func TestLateRecordsOutliveTheirPartition(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.February, 20)
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 	gone := appendOne(t, l, recordAt(t, caller, "example.org", now))
 	midnight := time.Date(2021, 3, 1, 0, 0, 0, 0, time.UTC)
 	appendOne(t, l, recordAt(t, caller, "example.org", midnight))
 	late := appendOne(t, l, recordAt(t, caller, "example.org", midnight.Add(-time.Millisecond)))
 	now = day(2022, time.March, 10)
 	prune(t, s)
-	if got := months(t, s); got != "2021_03 2021_04" {
-		t.Errorf("partitions %s", got)
-	}
+	expect(t, "partitions", months(t, s), "2021_03 2021_04")
 	table := one[string](t, s, "SELECT tableoid::regclass::text FROM audit_records WHERE ref = ?", late)
 	if recorded(t, s, gone) != 0 || table != "audit_records_other" {
 		t.Errorf("the late record is in %s, want audit_records_other", table)
@@ -255,8 +239,7 @@ func TestLateRecordsOutliveTheirPartition(t *testing.T) {
 func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.February, 20)
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1_000_000))
+	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 	many := func(when time.Time) []check.Record {
 		records := allowedMany(t, caller, pruneBatch+1)
 		for i := range records {
@@ -266,30 +249,22 @@ func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 	}
 	for _, records := range [][]check.Record{many(now), {recordAt(t, caller, "example.org", day(2021, time.March, 2))},
 		many(now)} {
-		if err := l.Append(t.Context(), records...); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, l.Append(t.Context(), records...))
 	}
 	now = day(2022, time.March, 10)
 	prune(t, s)
-	if got := months(t, s); got != "2021_02 2021_03 2021_04" {
-		t.Errorf("partitions %s", got)
-	}
-	if n := one[int](t, s, "SELECT count(*) FROM audit_records_2021_02"); n != pruneBatch+1 {
-		t.Errorf("%d records remain, want %d", n, pruneBatch+1)
-	}
+	expect(t, "partitions", months(t, s), "2021_02 2021_03 2021_04")
+	expect(t, "records remain", one[int](t, s, "SELECT count(*) FROM audit_records_2021_02"), pruneBatch+1)
 	verifyLedger(t, s)
 }
 
 // Several hosts prune at once while checks continue. The result is recorded once.
 func TestPruningByManyHostsAtOnce(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
 	now := day(2021, time.January, 5)
-	s := open(t, url, func() time.Time { return now })
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 	fourteenMonths(t, s, l, caller, &now)
-	hosts := []*Store{s, open(t, url, func() time.Time { return now }), open(t, url, func() time.Time { return now })}
+	hosts := []*Store{s, open(t, s.url, s.now), open(t, s.url, s.now)}
 	var wg sync.WaitGroup
 	for _, host := range hosts {
 		wg.Go(func() {
@@ -302,20 +277,15 @@ func TestPruningByManyHostsAtOnce(t *testing.T) {
 	for i := range records {
 		records[i] = at(records[i], now)
 	}
-	for _, err := range appendAll(t, records, l) {
-		if err != nil {
-			t.Error(err)
-		}
-	}
+	noError(t, errors.Join(appendAll(t, records, l)...))
 	wg.Wait()
 	prune(t, s) // completes work postponed because of a lock
 	if got := months(t, s); !strings.HasPrefix(got, "2021_03 ") {
 		t.Errorf("partitions %s", got)
 	}
-	if n := one[int](t, s, `SELECT count(*) + (SELECT count(*) FROM audit_anchors)
-		FROM audit_records WHERE kind = 'pruning'`); n != 2 {
-		t.Errorf("%d anchors and pruning records in total, want one each", n)
-	}
+	expect(t, "anchors and pruning records in total", one[int](t, s, `
+		SELECT count(*) + (SELECT count(*) FROM audit_anchors)
+		FROM audit_records WHERE kind = 'pruning'`), 2)
 	verifyLedger(t, s)
 }
 
@@ -323,8 +293,7 @@ func TestPruningByManyHostsAtOnce(t *testing.T) {
 func TestInterruptedPruningIsCompleted(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.January, 5)
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 	appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
 	fourteenMonths(t, s, l, caller, &now)
 	anchor := anchored(t, s)
@@ -338,9 +307,7 @@ func TestInterruptedPruningIsCompleted(t *testing.T) {
 		},
 		func() error { return s.pruneRows(t.Context(), anchor) },
 	} {
-		if err := step(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, step())
 		if err := verifyAuditLog(t, s); err != nil {
 			t.Error(err)
 		}
@@ -363,14 +330,12 @@ func TestPruningYieldsToOthers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			url := postgrestest.Database(t)
 			now := day(2021, time.January, 5)
-			s := open(t, url, func() time.Time { return now })
-			l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+			s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 			appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
 			fourteenMonths(t, s, l, caller, &now)
 			anchor := anchored(t, s)
-			conn := session(t, url)
+			conn := session(t, s.url)
 			exec(t, conn, "BEGIN", holder)
 			prune(t, s)
 			if got := months(t, s); !strings.HasPrefix(got, "2021_01 ") {
@@ -391,10 +356,8 @@ func TestPruningYieldsToOthers(t *testing.T) {
 // A reader of the audit log sees all of its snapshot, even if a host prunes meanwhile.
 func TestReadAuditLogDuringPruning(t *testing.T) {
 	t.Parallel()
-	url := postgrestest.Database(t)
 	now := day(2021, time.January, 5)
-	s := open(t, url, func() time.Time { return now })
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 	fourteenMonths(t, s, l, caller, &now)
 	err := s.ReadAuditLog(t.Context(), func(ctx context.Context, log AuditLog) error {
 		if _, err := log.Heads(ctx); err != nil {
@@ -415,8 +378,7 @@ func TestReadAuditLogDuringPruning(t *testing.T) {
 func TestErasuresAcrossTheCut(t *testing.T) {
 	t.Parallel()
 	now := day(2021, time.January, 5)
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
-	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1500))
+	s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 	across := parse(t, entity.Domain, "across.example")
 	early := appendOne(t, l, recordAt(t, caller, "early.example", now))
 	appendOne(t, l, recordAt(t, caller, across.Value, now))
@@ -440,9 +402,7 @@ func TestErasuresAcrossTheCut(t *testing.T) {
 		t.Error(err)
 	}
 	prune(t, s)
-	if got := lists(); got != "5:2 5:4 of 5" {
-		t.Errorf("lists of erasures after pruning: %s", got)
-	}
+	expect(t, "lists of erasures after pruning", lists(), "5:2 5:4 of 5")
 	verifyLedger(t, s)
 	if got := export(t, s, caller, about(across)); got.Total != 0 || len(got.Erasures) != 1 ||
 		got.Erasures[0].Checks != 2 {
@@ -457,8 +417,8 @@ func TestErasuresAcrossTheCut(t *testing.T) {
 // Checks wait in line behind a request for the head locks, so pruning waits less than other statements.
 func TestLockHeadsBriefly(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	err := s.inTx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+	s := newStore(t, nil)
+	noError(t, s.inTx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
 		if _, err := lockHeadsBriefly(ctx, tx); err != nil {
 			return err
 		}
@@ -467,8 +427,5 @@ func TestLockHeadsBriefly(t *testing.T) {
 			t.Errorf("lock_timeout is %s, %v, want 250ms", timeout, err)
 		}
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 }

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -9,13 +8,12 @@ import (
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
 )
 
 func TestUsageAndRecentChecks(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 6, 23, 0, 0, 0, time.UTC)
-	s := open(t, postgrestest.Database(t), func() time.Time { return now })
+	s := newStore(t, func() time.Time { return now })
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller, other := newCaller(t, s, plan(t, "starter", 150)), newCaller(t, s, plan(t, "pro", 1500))
 	e := parse(t, entity.Domain, "example.com")
@@ -31,17 +29,12 @@ func TestUsageAndRecentChecks(t *testing.T) {
 		{caller, check.Allow, 0},
 	} {
 		r := at(decided(c.caller, e, c.verdict), now.Add(-c.age))
-		if err := l.Append(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, l.Append(t.Context(), r))
 		if i != 3 {
 			refs = append(refs, r.Decision.Ref)
 		}
 	}
-	days, err := s.DailyChecks(t.Context(), caller.Account, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
+	days := must(s.DailyChecks(t.Context(), caller.Account, 3))(t)
 	day := func(d int) time.Time { return time.Date(2031, 5, d, 0, 0, 0, 0, time.UTC) }
 	want := []billing.DailyChecks{
 		{Date: day(4), Block: 1}, {Date: day(5), Allow: 1, Review: 1}, {Date: day(6), Block: 1, Allow: 2},
@@ -54,16 +47,11 @@ func TestUsageAndRecentChecks(t *testing.T) {
 		!u.ResetAt.Equal(time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)) {
 		t.Errorf("Usage = %+v, %v", u, err)
 	}
-	if _, err := s.Usage(t.Context(), "acct_none"); !errors.Is(err, billing.ErrNoAccount) {
-		t.Errorf("usage of an unknown account: %v, want ErrNoAccount", err)
-	}
+	wantError(t, "usage of an unknown account", errOf(s.Usage(t.Context(), "acct_none")), billing.ErrNoAccount)
 
 	var seen []string
 	for before := ""; ; {
-		page, err := s.RecentChecks(t.Context(), caller.Account, before, 2)
-		if err != nil {
-			t.Fatal(err)
-		}
+		page := must(s.RecentChecks(t.Context(), caller.Account, before, 2))(t)
 		if len(page) == 0 {
 			break
 		}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"assay/host/check"
-	"assay/host/postgres/postgrestest"
 	"assay/host/webhook"
 )
 
@@ -31,18 +30,13 @@ func endpointState(t *testing.T, s *Store, account string) string {
 
 func expectEndpoint(t *testing.T, s *Store, account, when, want string) {
 	t.Helper()
-	if got := endpointState(t, s, account); got != want {
-		t.Errorf("%s: the endpoint is %q, want %q", when, got, want)
-	}
+	expect(t, when+": the endpoint", endpointState(t, s, account), want)
 }
 
 // attempt makes one attempt to deliver a test event, with the given status, and returns the event's reference.
 func attempt(t *testing.T, s *Store, o *Outbox, caller check.Caller, status int) (ref string) {
 	t.Helper()
-	ref, err := s.SendTestEvent(t.Context(), caller.Account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref = must(s.SendTestEvent(t.Context(), caller.Account))(t)
 	for _, d := range claim(t, o, all) {
 		finish(t, o, ended(d, status))
 	}
@@ -65,12 +59,9 @@ func failAlmostUntilDisabled(t *testing.T, s *Store, clock *dbClock, o *Outbox, 
 // failPending fails all pending events, as if their retries were used up.
 func failPending(t *testing.T, s *Store) {
 	t.Helper()
-	_, err := s.db.NewRaw(`UPDATE webhook_events
+	must(s.db.NewRaw(`UPDATE webhook_events
 		SET state = 'failed', next_attempt_at = NULL, leased_until = NULL, settled_at = now()
-		WHERE state = 'pending'`).Exec(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+		WHERE state = 'pending'`).Exec(t.Context()))(t)
 }
 
 func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
@@ -92,21 +83,15 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	clock.advance(t, 2*webhook.AttemptLease)
 	claimNone(t, o, "while the endpoint is disabled")
 	arrived := blocked(t, l, caller, 1)[0]
-	if got, want := state(t, s, arrived), "failed 0 begun 0 ended held"; got != want {
-		t.Errorf("an event recorded while the endpoint is disabled is %q, want %q", got, want)
-	}
+	expect(t, "an event recorded while the endpoint is disabled", state(t, s, arrived), "failed 0 begun 0 ended held")
 	sent := blocked(t, l, other, 1)[0]
 	if d := claimOne(t, o); d.Ref != sent {
 		t.Errorf("%s was claimed, want %s", d.Ref, sent)
 	} else {
 		finish(t, o, ended(d, 200))
 	}
-	if err := s.PruneWebhooks(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := state(t, s, ref), "failed 1 begun 1 ended held"; got != want {
-		t.Errorf("the pending event is %q, want %q", got, want)
-	}
+	noError(t, s.PruneWebhooks(t.Context()))
+	expect(t, "the pending event", state(t, s, ref), "failed 1 begun 1 ended held")
 	for name, err := range map[string]error{
 		"one": s.ResendEvent(t.Context(), caller.Account, arrived),
 		"all": func() error { _, _, err := s.ResendFailed(t.Context(), caller.Account, noon); return err }(),
@@ -120,16 +105,12 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 	test := attempt(t, s, o, caller, 500)
 	clock.advance(t, time.Second)
 	finish(t, o, ended(claimOne(t, o), 200))
-	if got, want := state(t, s, test), "delivered 2 begun 2 ended"; got != want {
-		t.Errorf("the test event is %q, want %q", got, want)
-	}
+	expect(t, "the test event", state(t, s, test), "delivered 2 begun 2 ended")
 	expectEndpoint(t, s, caller.Account, "after a test",
 		"disabled, failing for 120h1m30.999999s, failing disabled it 31s ago")
 
 	// Once enabled, it receives new events, and earlier ones when they are resent.
-	if err := s.EnableEndpoint(t.Context(), caller.Account); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.EnableEndpoint(t.Context(), caller.Account))
 	expectEndpoint(t, s, caller.Account, "after EnableEndpoint", "enabled")
 	claimNone(t, o, "after EnableEndpoint")
 	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, noon); err != nil || resent != 5 || gone != 0 {
@@ -139,9 +120,7 @@ func TestEndpointIsDisabledAfterFiveDaysOfFailures(t *testing.T) {
 		finish(t, o, ended(d, 500))
 	}
 	expectEndpoint(t, s, caller.Account, "after new failures", "enabled, failing for 0s")
-	if err := s.EnableEndpoint(t.Context(), "acct_unknown"); !errors.Is(err, webhook.ErrNoEndpoint) {
-		t.Errorf("enabling an unknown endpoint: %v", err)
-	}
+	wantError(t, "enabling an unknown endpoint", s.EnableEndpoint(t.Context(), "acct_unknown"), webhook.ErrNoEndpoint)
 }
 
 // Events of a disabled endpoint are kept for 72 hours, like other failed events.
@@ -156,24 +135,17 @@ func TestRetentionOfEventsWhileDisabled(t *testing.T) {
 		want string
 	}{{failedPayloadRetention - time.Second, "failed 0 begun 0 ended held"}, {time.Second, "failed 0 begun 0 ended"}} {
 		clock.advance(t, step.pass)
-		if err := s.PruneWebhooks(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if got := state(t, s, ref); got != step.want {
-			t.Errorf("the event is %q, want %q", got, step.want)
-		}
+		noError(t, s.PruneWebhooks(t.Context()))
+		expect(t, "the event", state(t, s, ref), step.want)
 	}
 }
 
 func disable(t *testing.T, s *Store, account string) {
 	t.Helper()
-	_, err := s.db.NewRaw(`UPDATE webhook_endpoints
+	must(s.db.NewRaw(`UPDATE webhook_endpoints
 		SET failing_since = now() - interval '5 days', failed_at = now(), disabled_at = now(),
 			disabled_reason = 'failing'
-		WHERE account_id = ?`, account).Exec(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+		WHERE account_id = ?`, account).Exec(t.Context()))(t)
 }
 
 // A success ends a series of failures, and so does a gap longer than maxFailureGap.
@@ -224,7 +196,7 @@ func TestEndOfFailureSeries(t *testing.T) {
 
 func TestSettingOrMovingAnEndpointEnablesIt(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	account := subscriber(t, s).Account
 	for name, enable := range map[string]func() error{
 		"set": func() error {
@@ -234,9 +206,7 @@ func TestSettingOrMovingAnEndpointEnablesIt(t *testing.T) {
 		"move": func() error { return s.MoveEndpoint(t.Context(), account, "https://another.example/") },
 	} {
 		disable(t, s, account)
-		if err := enable(); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, enable())
 		expectEndpoint(t, s, account, "after "+name, "enabled")
 	}
 }
@@ -271,9 +241,8 @@ func TestSuccessBeatsConcurrentDisabling(t *testing.T) {
 					}
 				}
 			}
-			if got := one[string](t, s, "SELECT concat(disabled_at) FROM webhook_endpoints"); got != "" {
-				t.Errorf("the endpoint has been disabled since %s", got)
-			}
+			expect(t, "the endpoint has been disabled since",
+				one[string](t, s, "SELECT concat(disabled_at) FROM webhook_endpoints"), "")
 			clock.advance(t, time.Second)
 			claimOne(t, o) // the failed event is retried
 		})

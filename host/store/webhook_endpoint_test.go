@@ -5,18 +5,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
-	"assay/host/postgres/postgrestest"
 	"assay/host/webhook"
 )
 
 // signingSecrets returns the secrets that currently sign an account's events.
 func signingSecrets(t *testing.T, s *Store, o *Outbox, account string) []string {
 	t.Helper()
-	if _, err := s.SendTestEvent(t.Context(), account); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SendTestEvent(t.Context(), account))(t)
 	d := claimOne(t, o)
 	finish(t, o, ended(d, 200))
 	return d.Secrets
@@ -27,23 +22,15 @@ func TestReplacedSecretsOverlap(t *testing.T) {
 	s, clock := openWithClock(t)
 	o := outboxOf(t, s)
 	account := newCaller(t, s, plan(t, "pro", 1)).Account
-	first, err := s.SetEndpoint(t.Context(), account, "https://one.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must(s.SetEndpoint(t.Context(), account, "https://one.example"))(t)
 	rotate := func(overlap time.Duration) string {
 		t.Helper()
-		secret, err := s.RotateSecret(t.Context(), account, overlap)
-		if err != nil {
-			t.Fatal(err)
-		}
+		secret := must(s.RotateSecret(t.Context(), account, overlap))(t)
 		return secret
 	}
 	expect := func(when string, want ...string) {
 		t.Helper()
-		if diff := cmp.Diff(want, signingSecrets(t, s, o, account)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", when, diff)
-		}
+		noDiff(t, when, want, signingSecrets(t, s, o, account))
 	}
 	expect("initially", first)
 	second := rotate(webhook.SecretOverlap)
@@ -66,32 +53,23 @@ func TestReplacedSecretsOverlap(t *testing.T) {
 	sixth := rotate(0)
 	expect("after a rotation without overlap", sixth)
 	rotate(webhook.SecretOverlap)
-	seventh, err := s.SetEndpoint(t.Context(), account, "https://two.example")
-	if err != nil {
-		t.Fatal(err)
-	}
+	seventh := must(s.SetEndpoint(t.Context(), account, "https://two.example"))(t)
 	expect("for a new endpoint", seventh)
-	if err := s.MoveEndpoint(t.Context(), account, "https://three.example"); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.MoveEndpoint(t.Context(), account, "https://three.example"))
 	expect("after a move", seventh)
 }
 
 func TestRemoveEndpoint(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	o := outboxOf(t, s)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller, other := subscriber(t, s), subscriber(t, s)
-	if _, err := s.RotateSecret(t.Context(), caller.Account, webhook.SecretOverlap); err != nil {
-		t.Fatal(err)
-	}
+	must(s.RotateSecret(t.Context(), caller.Account, webhook.SecretOverlap))(t)
 	blocked(t, l, caller, 2)
 	inFlight := claim(t, o, webhook.ClaimOptions{MaxEvents: 1, MaxPerAccount: 1})[0]
 	kept := blocked(t, l, other, 1)[0]
-	if err := s.RemoveEndpoint(t.Context(), caller.Account); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.RemoveEndpoint(t.Context(), caller.Account))
 	n := one[int](t, s, `SELECT count(*) FROM webhook_events
 		WHERE state = 'failed' AND sealed_payload IS NULL AND account_id = ?`, caller.Account)
 	if n != 2 {

@@ -20,7 +20,7 @@ import (
 // event.
 func TestSequenceBecomesVisibleInOrder(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	callers := []check.Caller{subscriber(t, s), subscriber(t, s)}
 	const writers, each = 6, 15
 	var wg sync.WaitGroup
@@ -52,10 +52,7 @@ func TestSequenceBecomesVisibleInOrder(t *testing.T) {
 		default:
 		}
 		for i, caller := range callers {
-			events, err := s.EventsAfter(t.Context(), caller.Account, seen[i], 1000)
-			if err != nil {
-				t.Fatal(err)
-			}
+			events := must(s.EventsAfter(t.Context(), caller.Account, seen[i], 1000))(t)
 			for _, e := range events {
 				if seen[i]++; e.Sequence != seen[i] {
 					t.Fatalf("account %d: %d follows %d", i, e.Sequence, seen[i]-1)
@@ -72,7 +69,7 @@ func TestSequenceBecomesVisibleInOrder(t *testing.T) {
 // Events of one account in one transaction are numbered in the order of their checks.
 func TestSequenceFollowsBatchOrder(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := subscriber(t, s)
 	var records []check.Record
@@ -80,9 +77,7 @@ func TestSequenceFollowsBatchOrder(t *testing.T) {
 		records = append(records, decided(caller, parse(t, entity.Domain, "example.org"), check.Block))
 	}
 	for _, half := range [][]check.Record{records[:10], records[10:]} {
-		if err := l.Append(t.Context(), half...); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, l.Append(t.Context(), half...))
 	}
 	events, err := s.EventsAfter(t.Context(), caller.Account, 0, 100)
 	if err != nil || len(events) != len(records) {
@@ -119,13 +114,11 @@ func TestSequenceFollowsBatchOrder(t *testing.T) {
 
 func TestLedgerReportsEvents(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	reported := make(chan struct{}, 10)
 	l := ledgerOn(t, s, LedgerConfig{OnEvents: func() { reported <- struct{}{} }})
 	caller := subscriber(t, s)
-	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	if len(reported) != 0 {
 		t.Error("Events was called without an event")
 	}
@@ -161,16 +154,10 @@ func TestResend(t *testing.T) {
 		"another account's": {stranger.Account, ref, webhook.ErrNoEvent},
 		"unknown":           {caller.Account, "chk_unknown", webhook.ErrNoEvent},
 	} {
-		if err := s.ResendEvent(t.Context(), test.account, test.ref); !errors.Is(err, test.want) {
-			t.Errorf("%s: %v, want %v", name, err, test.want)
-		}
+		wantError(t, name, s.ResendEvent(t.Context(), test.account, test.ref), test.want)
 	}
-	if err := s.ResendEvent(t.Context(), caller.Account, ref); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.ResendEvent(t.Context(), "", ref); !errors.Is(err, webhook.ErrEventPending) {
-		t.Errorf("pending event: %v", err)
-	}
+	noError(t, s.ResendEvent(t.Context(), caller.Account, ref))
+	wantError(t, "pending event", s.ResendEvent(t.Context(), "", ref), webhook.ErrEventPending)
 	// The full schedule runs again, and attempt numbers continue.
 	for i, wait := range []time.Duration{time.Second, 4 * time.Second, 16 * time.Second} {
 		d := claimOne(t, o)
@@ -180,9 +167,7 @@ func TestResend(t *testing.T) {
 		clock.advance(t, wait)
 	}
 	finish(t, o, ended(claimOne(t, o), 200))
-	if err := s.ResendEvent(t.Context(), caller.Account, ref); !errors.Is(err, webhook.ErrPayloadGone) {
-		t.Errorf("delivered event: %v", err)
-	}
+	wantError(t, "delivered event", s.ResendEvent(t.Context(), caller.Account, ref), webhook.ErrPayloadGone)
 	if got, want := state(t, s, ref), "delivered 8 begun 8 ended"; !strings.HasPrefix(got, "delivered 8 begun") {
 		t.Errorf("the event is %q, want %q", got, want)
 	}
@@ -205,9 +190,7 @@ func TestResendFailed(t *testing.T) {
 		t.Errorf("%d events are pending", len(claimed))
 	}
 	clock.advance(t, 3*time.Hour)
-	if err := s.PruneWebhooks(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, s.PruneWebhooks(t.Context()))
 	if resent, gone, err := s.ResendFailed(t.Context(), caller.Account, since.Add(-100*time.Hour)); resent != 0 ||
 		gone != 2 || err != nil {
 		t.Errorf("resent %d, gone %d, %v, want 0 and 2", resent, gone, err)
@@ -228,20 +211,14 @@ func TestPruneWebhooks(t *testing.T) {
 	l := ledgerOn(t, s, LedgerConfig{})
 	waiting, orphan := blocked(t, l, caller, 1)[0], blocked(t, l, gone, 1)[0]
 	// This happens when a check is recorded while its endpoint is being removed.
-	if _, err := s.db.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?",
-		gone.Account).Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(s.db.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?",
+		gone.Account).Exec(t.Context()))(t)
 	prune := func() string {
 		t.Helper()
-		if err := s.PruneWebhooks(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.PruneWebhooks(t.Context()))
 		var held []string
-		if err := s.db.NewRaw("SELECT ref FROM webhook_events WHERE sealed_payload IS NOT NULL ORDER BY sequence, ref").
-			Scan(t.Context(), &held); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.db.NewRaw(`SELECT ref FROM webhook_events
+			WHERE sealed_payload IS NOT NULL ORDER BY sequence, ref`).Scan(t.Context(), &held))
 		return strings.Join(held, " ")
 	}
 	clock.advance(t, 72*time.Hour-17*time.Second)
@@ -267,12 +244,9 @@ func TestPruneWebhooks(t *testing.T) {
 		t.Error("after 30 days, more than the pending event is listed")
 	}
 	// The sequence continues after deleted events.
-	if _, err := s.SendTestEvent(t.Context(), caller.Account); err != nil {
-		t.Fatal(err)
-	}
-	if n := one[int64](t, s, "SELECT max(sequence) FROM webhook_events WHERE account_id = ?", caller.Account); n != 3 {
-		t.Errorf("the next event is number %d, want 3", n)
-	}
+	must(s.SendTestEvent(t.Context(), caller.Account))(t)
+	expect(t, "the next event is number",
+		one[int64](t, s, "SELECT max(sequence) FROM webhook_events WHERE account_id = ?", caller.Account), 3)
 }
 
 // Resending and pruning handle more events than one statement may change.
@@ -281,13 +255,10 @@ func TestManyFailedEvents(t *testing.T) {
 	s, clock := openWithClock(t)
 	caller := subscriber(t, s)
 	const many = rowsPerStatement + 1
-	_, err := s.db.NewRaw(`INSERT INTO webhook_events
+	must(s.db.NewRaw(`INSERT INTO webhook_events
 			(ref, account_id, event, occurred_at, sealed_payload, sequence, state, next_attempt_at, settled_at)
 		SELECT 'chk_' || n, ?, 'check.review', now(), 'sealed', n, 'failed', NULL, now()
-		FROM generate_series(1, ?) AS n`, caller.Account, many).Exec(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+		FROM generate_series(1, ?) AS n`, caller.Account, many).Exec(t.Context()))(t)
 	count := func(where string) int {
 		t.Helper()
 		return one[int](t, s, "SELECT count(*) FROM webhook_events WHERE "+where)
@@ -297,21 +268,15 @@ func TestManyFailedEvents(t *testing.T) {
 		err != nil {
 		t.Errorf("resent %d, gone %d, %v, want %d and 0", resent, gone, err, many)
 	}
-	if n := count("state = 'pending' AND next_attempt_at = now()"); n != many {
-		t.Errorf("%d events are pending", n)
-	}
-	if _, err := s.db.NewRaw("UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()").
-		Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	expect(t, "events are pending", count("state = 'pending' AND next_attempt_at = now()"), many)
+	must(s.db.NewRaw("UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()").
+		Exec(t.Context()))(t)
 	for _, pass := range []struct {
 		time  time.Duration
 		where string
 	}{{failedPayloadRetention, "sealed_payload IS NOT NULL"}, {webhookRetention, "true"}} {
 		clock.advance(t, pass.time)
-		if err := s.PruneWebhooks(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, s.PruneWebhooks(t.Context()))
 		if n := count(pass.where); n != 0 {
 			t.Errorf("after %v, %d events remain", pass.time, n)
 		}
@@ -320,12 +285,9 @@ func TestManyFailedEvents(t *testing.T) {
 
 func TestSendTestEvent(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), func() time.Time { return noon })
+	s := newStore(t, func() time.Time { return noon })
 	caller := subscriber(t, s)
-	ref, err := s.SendTestEvent(t.Context(), caller.Account)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ref := must(s.SendTestEvent(t.Context(), caller.Account))(t)
 	d := claimOne(t, outboxOf(t, s))
 	want := fmt.Sprintf(`{"event":"check.review","timestamp":"2031-05-20T12:00:00.000Z",`+
 		`"data":{"query":"test.example","type":"domain",`+
@@ -333,15 +295,13 @@ func TestSendTestEvent(t *testing.T) {
 	if string(d.Body) != want || d.Event != "check.review" || !strings.HasPrefix(ref, "test_") {
 		t.Errorf("test event %s:\n%s\nwant\n%s", ref, d.Body, want)
 	}
-	if _, err := s.SendTestEvent(t.Context(), newCaller(t, s, plan(t, "pro", 1)).Account); !errors.Is(err,
-		webhook.ErrNoEndpoint) {
-		t.Errorf("without an endpoint: %v", err)
-	}
+	wantError(t, "without an endpoint", errOf(s.SendTestEvent(t.Context(), newCaller(t, s, plan(t, "pro", 1)).Account)),
+		webhook.ErrNoEndpoint)
 }
 
 func TestAttempts(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	o := outboxOf(t, s)
 	caller := subscriber(t, s)
 	ref := blocked(t, ledgerOn(t, s, LedgerConfig{}), caller, 1)[0]
@@ -353,9 +313,8 @@ func TestAttempts(t *testing.T) {
 		attempts[0].Error != "why" || *attempts[0].TookMS != 40 {
 		t.Errorf("attempts: %+v, %v", attempts, err)
 	}
-	if _, err := s.Attempts(t.Context(), subscriber(t, s).Account, ref); !errors.Is(err, webhook.ErrNoEvent) {
-		t.Errorf("as another account: %v", err)
-	}
+	wantError(t, "as another account", errOf(s.Attempts(t.Context(), subscriber(t, s).Account, ref)),
+		webhook.ErrNoEvent)
 }
 
 // The migration numbers events that were pending when it ran.
@@ -364,10 +323,7 @@ func TestMigrationNumbersPendingEvents(t *testing.T) {
 	conn := session(t, postgrestest.Database(t))
 	step := func(name string) string {
 		t.Helper()
-		text, err := os.ReadFile("../../migrations/" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must(os.ReadFile("../../migrations/" + name))(t)
 		return string(text)
 	}
 	exec(t, conn, "CREATE SCHEMA old", "SET search_path = old", step("0001_spine.tx.up.sql"),

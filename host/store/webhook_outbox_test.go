@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/check"
@@ -30,20 +29,12 @@ func openWithClock(t *testing.T) (*Store, *dbClock) {
 	c := &dbClock{session(t, at)}
 	exec(t, c.conn, "CREATE SCHEMA fake", "CREATE TABLE fake.clock AS SELECT timestamptz '2031-05-20 12:00:00Z' AS at",
 		"CREATE FUNCTION fake.now() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT at FROM fake.clock'")
-	u, err := url.Parse(at)
-	if err != nil {
-		t.Fatal(err)
-	}
+	u := must(url.Parse(at))(t)
 	q := u.Query()
 	q.Set("search_path", "fake,pg_catalog,public")
 	u.RawQuery = q.Encode()
-	db, err := connect(u.String(), 4)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.db.Close(); err != nil {
-		t.Fatal(err)
-	}
+	db := must(connect(u.String(), 4))(t)
+	noError(t, s.db.Close())
 	s.db, s.url = db, u.String()
 	return s, c
 }
@@ -55,14 +46,9 @@ func (c *dbClock) advance(t *testing.T, d time.Duration) {
 
 func outboxOf(t *testing.T, s *Store) *Outbox {
 	t.Helper()
-	o, err := s.NewOutbox()
-	if err != nil {
-		t.Fatal(err)
-	}
+	o := must(s.NewOutbox())(t)
 	t.Cleanup(func() {
-		if err := o.Close(); err != nil {
-			t.Errorf("closing outbox: %v", err)
-		}
+		wantError(t, "closing outbox", o.Close(), nil)
 	})
 	return o
 }
@@ -71,9 +57,7 @@ func outboxOf(t *testing.T, s *Store) *Outbox {
 func subscriber(t *testing.T, s *Store) check.Caller {
 	t.Helper()
 	caller := newCaller(t, s, plan(t, "pro", 100_000))
-	if _, err := s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"); err != nil {
-		t.Fatal(err)
-	}
+	must(s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"))(t)
 	return caller
 }
 
@@ -82,9 +66,7 @@ func blocked(t *testing.T, l *Ledger, caller check.Caller, n int) (refs []string
 	t.Helper()
 	for range n {
 		r := decided(caller, parse(t, entity.Domain, "example.org"), check.Block)
-		if err := l.Append(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, l.Append(t.Context(), r))
 		refs = append(refs, r.Decision.Ref)
 	}
 	return refs
@@ -94,10 +76,7 @@ var all = webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 100}
 
 func claim(t *testing.T, o *Outbox, opts webhook.ClaimOptions) []webhook.Delivery {
 	t.Helper()
-	claimed, err := o.Claim(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	claimed := must(o.Claim(t.Context(), opts))(t)
 	return claimed
 }
 
@@ -172,13 +151,8 @@ func TestAnotherHostContinues(t *testing.T) {
 		}
 		clock.advance(t, delay)
 	}
-	if got, want := state(t, s, ref), "failed 12 begun 4 ended held"; got != want {
-		t.Errorf("the event is %q, want %q", got, want)
-	}
-	attempts, err := s.Attempts(t.Context(), caller.Account, ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	expect(t, "the event", state(t, s, ref), "failed 12 begun 4 ended held")
+	attempts := must(s.Attempts(t.Context(), caller.Account, ref))(t)
 	var log []string
 	for _, a := range attempts {
 		log = append(log, fmt.Sprint(a.Number, a.Status, a.TookMS != nil, a.ResponseBody))
@@ -191,9 +165,7 @@ func TestAnotherHostContinues(t *testing.T) {
 			want = append(want, fmt.Sprint(i, 0, false, ""))
 		}
 	}
-	if diff := cmp.Diff(want, log); diff != "" {
-		t.Errorf("log (-want +got):\n%s", diff)
-	}
+	noDiff(t, "log", want, log)
 }
 
 // A slow host reports its outcome after another host has claimed the event.
@@ -218,18 +190,14 @@ func TestLateOutcome(t *testing.T) {
 			if _, retry := finish(t, slow, ended(first, test.status)); retry {
 				t.Error("the slow host may retry")
 			}
-			if got := state(t, s, ref); got != test.want {
-				t.Errorf("the event is %q, want %q", got, test.want)
-			}
+			expect(t, "the event", state(t, s, ref), test.want)
 			// Both attempts are logged, even if one does not count.
 			finish(t, other, ended(second, 200))
 			attempts, err := s.Attempts(t.Context(), caller.Account, ref)
 			if err != nil || len(attempts) != 2 || attempts[0].Status != test.status || attempts[1].Status != 200 {
 				t.Errorf("log: %+v, %v", attempts, err)
 			}
-			if got, want := strings.Fields(state(t, s, ref))[0], "delivered"; got != want {
-				t.Errorf("in the end the event is %s", got)
-			}
+			expect(t, "in the end the event", strings.Fields(state(t, s, ref))[0], "delivered")
 		})
 	}
 }
@@ -251,9 +219,7 @@ func TestSuccessAfterFailure(t *testing.T) {
 		t.Fatalf("the event is %q, want %q", got, want)
 	}
 	finish(t, slow, ended(first, 200))
-	if got, want := state(t, s, ref), "delivered 5 begun 5 ended"; got != want {
-		t.Errorf("the event is %q, want %q", got, want)
-	}
+	expect(t, "the event", state(t, s, ref), "delivered 5 begun 5 ended")
 }
 
 // An outcome is recorded again when the database's reply was lost, but it counts once.
@@ -275,16 +241,14 @@ func TestOutcomeCountsOnce(t *testing.T) {
 			for range 2 {
 				finish(t, o, ended(d, test.status))
 			}
-			if got := state(t, s, ref); got != test.want {
-				t.Errorf("the event is %q, want %q", got, test.want)
-			}
+			expect(t, "the event", state(t, s, ref), test.want)
 		})
 	}
 }
 
 func TestHostsNeverShareAnAttempt(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	const events, hosts = 200, 4
 	caller := subscriber(t, s)
@@ -292,9 +256,7 @@ func TestHostsNeverShareAnAttempt(t *testing.T) {
 	for range events {
 		records = append(records, decided(caller, parse(t, entity.Domain, "example.org"), check.Review))
 	}
-	if err := l.Append(t.Context(), records...); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Append(t.Context(), records...))
 	var mu sync.Mutex
 	claimed := map[string]int{}
 	var wg sync.WaitGroup
@@ -370,26 +332,19 @@ func TestClaimsAreFair(t *testing.T) {
 		"only one account": {webhook.ClaimOptions{MaxEvents: 100, MaxPerAccount: 2, Only: []string{other.Account},
 			Except: []string{other.Account}}, "other other"},
 	} {
-		if got := counts(test.opts); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		expect(t, name, counts(test.opts), test.want)
 	}
 }
 
 func TestDeliveryMatchesTheEvent(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	o := outboxOf(t, s)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "starter", 100))
-	secret, err := s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook?a=1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	secret := must(s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook?a=1"))(t)
 	r := decided(caller, parse(t, entity.Domain, "example.org"), check.Review)
-	if err := l.Append(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Append(t.Context(), r))
 	_, body, err := r.Decision.Event()
 	if err != nil {
 		t.Fatal(err)
@@ -398,13 +353,9 @@ func TestDeliveryMatchesTheEvent(t *testing.T) {
 	d.Late = 0
 	want := webhook.Delivery{Ref: r.Decision.Ref, AccountID: caller.Account, Event: "check.review", Attempt: 1,
 		Sequence: 1, Body: body, URL: "https://receiver.example/hook?a=1", Secrets: []string{secret}}
-	if diff := cmp.Diff(want, d); diff != "" {
-		t.Errorf("delivery (-want +got):\n%s", diff)
-	}
+	noDiff(t, "delivery", want, d)
 	finish(t, o, ended(d, 200))
-	if got, want := state(t, s, d.Ref), "delivered 1 begun 1 ended"; got != want {
-		t.Errorf("the event is %q, want %q: delivery must delete the payload", got, want)
-	}
+	expect(t, "the event", state(t, s, d.Ref), "delivered 1 begun 1 ended")
 	// The response may echo the entity.
 	if sealed := one[[]byte](t, s, "SELECT sealed_answer FROM webhook_attempts"); strings.Contains(string(sealed),
 		"answer") {
@@ -415,13 +366,11 @@ func TestDeliveryMatchesTheEvent(t *testing.T) {
 // An event that was altered in the database fails and does not block others.
 func TestAlteredEventFails(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	o := outboxOf(t, s)
 	refs := blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 2)
-	if _, err := s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00' WHERE ref = ?`,
-		refs[0]).Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00' WHERE ref = ?`,
+		refs[0]).Exec(t.Context()))(t)
 	if d := claimOne(t, o); d.Ref != refs[1] {
 		t.Errorf("%s was claimed", d.Ref)
 	}
@@ -433,13 +382,11 @@ func TestAlteredEventFails(t *testing.T) {
 // The outcome of an attempt is dropped if its event was erased meanwhile.
 func TestAttemptOfErasedEvent(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	o := outboxOf(t, s)
 	blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)
 	d := claimOne(t, o)
-	if _, err := s.db.NewRaw("DELETE FROM webhook_events").Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	must(s.db.NewRaw("DELETE FROM webhook_events").Exec(t.Context()))(t)
 	if _, retry := finish(t, o, ended(d, 500)); retry {
 		t.Error("the attempt is to be retried")
 	}

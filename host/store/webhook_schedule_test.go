@@ -31,9 +31,7 @@ func TestRetrySchedule(t *testing.T) {
 	}
 	clock.advance(t, time.Hour)
 	claimNone(t, o, "after the last attempt")
-	if got, want := state(t, s, ref), "failed 4 begun 4 ended held"; got != want {
-		t.Errorf("the event is %q, want %q", got, want)
-	}
+	expect(t, "the event", state(t, s, ref), "failed 4 begun 4 ended held")
 }
 
 // The delay counts from the end of an attempt, not from when its outcome is recorded.

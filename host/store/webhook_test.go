@@ -5,18 +5,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
-	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/host/webhook"
 )
 
 func TestEventsNeedAnEndpoint(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	with := func(planName string) check.Caller {
 		t.Helper()
@@ -49,9 +47,7 @@ func TestEventsNeedAnEndpoint(t *testing.T) {
 		"without a key":         {s.PublicCaller(), check.Block, ""},
 	} {
 		r := decided(test.caller, parse(t, entity.Domain, "example.org"), test.verdict)
-		if err := l.Append(t.Context(), r); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		wantError(t, name, l.Append(t.Context(), r), nil)
 		var events []string
 		err := s.db.NewRaw(`SELECT event FROM webhook_events WHERE ref = ? AND account_id = ? AND state = 'pending'
 			AND attempts = 0 AND next_attempt_at <= now()`,
@@ -61,16 +57,10 @@ func TestEventsNeedAnEndpoint(t *testing.T) {
 		}
 	}
 	// A rejected check creates no event.
-	if err := s.RevokeKey(t.Context(), revoked.Key); err != nil {
-		t.Fatal(err)
-	}
-	if err := l.Append(t.Context(), decided(revoked, parse(t, entity.Domain, "example.org"),
-		check.Block)); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("append with a revoked key: %v", err)
-	}
-	if n := one[int](t, s, "SELECT count(*) FROM webhook_events"); n != 2 {
-		t.Errorf("%d events in total, want 2", n)
-	}
+	noError(t, s.RevokeKey(t.Context(), revoked.Key))
+	rejected := decided(revoked, parse(t, entity.Domain, "example.org"), check.Block)
+	wantError(t, "append with a revoked key", l.Append(t.Context(), rejected), check.ErrUnauthorized)
+	expect(t, "events in total", one[int](t, s, "SELECT count(*) FROM webhook_events"), 2)
 	verifyLedger(t, s)
 }
 
@@ -78,40 +68,26 @@ func TestEventsNeedAnEndpoint(t *testing.T) {
 // alone.
 func TestEventPayloadIsSealed(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
-	l := ledgerOn(t, s, LedgerConfig{})
-	caller := newCaller(t, s, plan(t, "pro", 100))
-	if _, err := s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"); err != nil {
-		t.Fatal(err)
-	}
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	must(s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"))(t)
 	r := decided(caller, parse(t, entity.Domain, "paypa1-login.example"), check.Block)
 	r.Decision.Ref, r.Decision.Query = "chk_01ARZ3NDEKTSV4RRFFQ69G5FAV", "PayPa1-Login.example"
 	r.Decision.Signals = []check.Signal{{Points: 60, Code: "domain:brand:lookalike", Text: "Looks like a brand"},
 		{Points: 31, Code: "domain:age:new", Text: "New"}}
-	if err := l.Append(t.Context(), r); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, l.Append(t.Context(), r))
 	sealed := one[[]byte](t, s, "SELECT sealed_payload FROM webhook_events")
 	if strings.Contains(strings.ToLower(string(sealed)), "paypa1") {
 		t.Error("the payload is stored in plain text")
 	}
-	body, err := testRing.Open(sealed, "event "+r.Decision.Ref)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must(testRing.Open(sealed, "event "+r.Decision.Ref))(t)
 	want := `{"event":"check.blocked","timestamp":"2031-05-20T12:00:00.000Z",` +
 		`"data":{"query":"PayPa1-Login.example","type":"domain","verdict":"BLOCK","score":91,` +
 		`"signals":["domain:brand:lookalike","domain:age:new"],"ref":"chk_01ARZ3NDEKTSV4RRFFQ69G5FAV"}}`
-	if diff := cmp.Diff(want, string(body)); diff != "" {
-		t.Errorf("body (-want +got):\n%s", diff)
-	}
+	noDiff(t, "body", want, string(body))
 	if _, err := testRing.Open(sealed, "event chk_another"); err == nil {
 		t.Error("the payload opens as another event's")
 	}
-	other, err := newRing(t.TempDir(), 'b')
-	if err != nil {
-		t.Fatal(err)
-	}
+	other := storetest.NewRing('b')
 	if _, err := other.Open(sealed, "event "+r.Decision.Ref); err == nil {
 		t.Error("the payload opens with another secret")
 	}
@@ -119,14 +95,11 @@ func TestEventPayloadIsSealed(t *testing.T) {
 
 func TestSetEndpointReplacesEverything(t *testing.T) {
 	t.Parallel()
-	s := open(t, postgrestest.Database(t), nil)
+	s := newStore(t, nil)
 	caller := newCaller(t, s, plan(t, "pro", 100))
 	secrets := map[string]bool{}
 	for _, url := range []string{"https://one.example/hook", "https://two.example/hook"} {
-		secret, err := s.SetEndpoint(t.Context(), caller.Account, url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		secret := must(s.SetEndpoint(t.Context(), caller.Account, url))(t)
 		secrets[secret] = true
 		stored := one[string](t, s, "SELECT url FROM webhook_endpoints WHERE account_id = ?", caller.Account)
 		sealed := one[[]byte](t, s, "SELECT sealed_secret FROM webhook_endpoints WHERE account_id = ?", caller.Account)
@@ -139,8 +112,7 @@ func TestSetEndpointReplacesEverything(t *testing.T) {
 		t.Error("the new endpoint has the old one's secret")
 	}
 	for _, account := range []string{"acct_unknown", publicAccount} {
-		if _, err := s.SetEndpoint(t.Context(), account, "https://one.example"); !errors.Is(err, billing.ErrNoAccount) {
-			t.Errorf("endpoint of %s: %v, want billing.ErrNoAccount", account, err)
-		}
+		wantError(t, "endpoint of "+account, errOf(s.SetEndpoint(t.Context(), account, "https://one.example")),
+			billing.ErrNoAccount)
 	}
 }

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"assay/host/store/storetest"
 	"context"
 	"errors"
 	"fmt"
@@ -105,13 +106,10 @@ func (q *queue) times(ref string) []time.Duration {
 }
 
 // run runs a Deliverer on a queue until stop is called. respond returns the status and the duration of each attempt.
-func run(t *testing.T, q *queue, respond func(Delivery) (status int, took time.Duration)) (d *Deliverer,
-	stop func()) {
+func run(t *testing.T, q *queue, respond func(Delivery) (status int, took time.Duration)) (*Deliverer,
+	func()) {
 	t.Helper()
-	d, err := New(Config{Outbox: q, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := storetest.Must(New(Config{Outbox: q, Logger: slog.New(slog.NewTextHandler(t.Output(), nil))}))(t)
 	d.send = func(delivery Delivery) Outcome {
 		began := time.Now()
 		status, took := respond(delivery)
@@ -349,9 +347,7 @@ func TestStop(t *testing.T) {
 		began := time.Now()
 		go q.add("acct_2", "chk_2")
 		stop()
-		if took := time.Since(began); took != 4*time.Second {
-			t.Errorf("stopping took %v, want 4s", took)
-		}
+		storetest.Expect(t, "stopping took", time.Since(began), 4*time.Second)
 		if diff := cmp.Diff([]int{1, 0}, []int{len(q.times("chk_1")), len(q.times("chk_2"))}); diff != "" {
 			t.Errorf("attempts (-want +got):\n%s", diff)
 		}
@@ -394,7 +390,7 @@ func TestPanicFailsTheAttempt(t *testing.T) {
 	t.Parallel()
 	d := newDelivery("http://127.0.0.1:1")
 	d.Secrets = nil // sign panics
-	s := newSender(newGuard(t), nil, nil, slog.New(slog.DiscardHandler))
+	s := newSender(newGuard(t), nil, nil, storetest.Discard())
 	if o := s.send(d); o.Delivered || o.Error == "" || o.EndedAt.IsZero() {
 		t.Errorf("%+v", o)
 	}

@@ -18,6 +18,7 @@ import (
 	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store"
+	"assay/host/store/storetest"
 	"assay/host/webhook"
 )
 
@@ -44,7 +45,7 @@ func deploy(t testing.TB, url string) *deployment {
 
 // start starts a deployment that may call receivers on loopback.
 func start(ctx context.Context, url string) (d *deployment, stop func() error, err error) {
-	s, err := store.Open(ctx, store.Config{URL: url, Keys: testRing, Logger: discard()})
+	s, err := openStore(ctx, url)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -74,20 +75,9 @@ func start(ctx context.Context, url string) (d *deployment, stop func() error, e
 // subscribe creates an account whose events go to url, and returns a caller for it.
 func (d *deployment) subscribe(t testing.TB, url string) check.Caller {
 	t.Helper()
-	plan, _ := check.PlanNamed("pro")
-	plan.Quota = 1_000_000
-	account, err := d.store.CreateAccount(t.Context(), plan)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := d.store.CreateKey(t.Context(), account, "test")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := d.store.SetEndpoint(t.Context(), account, url); err != nil {
-		t.Fatal(err)
-	}
-	return check.Caller{Account: account, Key: key.ID, Plan: plan}
+	caller := storetest.NewCaller(t, d.store, storetest.Plan(t, "pro", 1_000_000))
+	storetest.Must(d.store.SetEndpoint(t.Context(), caller.Account, url))(t)
+	return caller
 }
 
 // block records a check that triggers an event.
@@ -96,18 +86,14 @@ func (d *deployment) block(ctx context.Context, caller check.Caller, ref string)
 	if err != nil {
 		return err
 	}
-	return d.ledger.Append(ctx, check.Record{Caller: caller, Entity: e, Decision: &check.Decision{
-		Fused: check.Fused{Score: 91, Lowest: 91, Highest: 91, Verdict: check.Block},
-		Ref:   ref, Type: entity.Domain, Query: "example.org", At: time.Now().UTC().Truncate(time.Millisecond),
-		Revision: 1}})
+	r := storetest.At(storetest.Decided(caller, e, check.Block), time.Now().UTC().Truncate(time.Millisecond))
+	r.Decision.Ref = ref
+	return d.ledger.Append(ctx, r)
 }
 
 func (d *deployment) state(t testing.TB, account, ref string) string {
 	t.Helper()
-	events, err := d.store.RecentEvents(t.Context(), account, "", 0, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	events := storetest.Must(d.store.RecentEvents(t.Context(), account, "", 0, 100))(t)
 	i := slices.IndexFunc(events, func(e webhook.Event) bool { return e.Ref == ref })
 	if i < 0 {
 		return "unknown"
@@ -137,12 +123,11 @@ func TestDelivery(t *testing.T) {
 	var refs []string
 	for i := range events {
 		refs = append(refs, check.NewRef())
-		if err := hosts[i%2].block(t.Context(), caller, refs[i]); err != nil {
-			t.Fatal(err)
-		}
+		storetest.NoError(t, hosts[i%2].block(t.Context(), caller, refs[i]))
 	}
 	for _, ref := range refs {
-		until(t, ref+" is delivered", func() bool { return hosts[0].state(t, caller.Account, ref) == "delivered" })
+		storetest.Until(t, ref+" to be delivered",
+			func() bool { return hosts[0].state(t, caller.Account, ref) == "delivered" })
 		mu.Lock()
 		if times := got[ref]; len(times) != 2 || times[1].Sub(times[0]) < time.Second {
 			t.Errorf("%s was sent at %v, want twice, a second apart", ref, times)
@@ -204,7 +189,7 @@ func BenchmarkFirstAttempt(b *testing.B) {
 				}
 				tick.Stop()
 				wg.Wait()
-				until(b, "all healthy endpoints have their events", func() bool {
+				storetest.Until(b, "all healthy endpoints have their events", func() bool {
 					mu.Lock()
 					defer mu.Unlock()
 					return len(arrived) == len(answered)
@@ -244,11 +229,9 @@ func BenchmarkSchedule(b *testing.B) {
 		b.Cleanup(server.Close)
 		const events = 100
 		for range events {
-			if err := d.block(b.Context(), d.subscribe(b, server.URL), check.NewRef()); err != nil {
-				b.Fatal(err)
-			}
+			storetest.NoError(b, d.block(b.Context(), d.subscribe(b, server.URL), check.NewRef()))
 		}
-		until(b, "every event was sent four times",
+		storetest.Until(b, "every event was sent four times",
 			func() bool { mu.Lock(); defer mu.Unlock(); return total == 4*events })
 		var late []time.Duration
 		for _, times := range got {

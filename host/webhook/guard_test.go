@@ -1,13 +1,13 @@
 package webhook
 
 import (
+	"assay/host/store/storetest"
 	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -39,14 +39,10 @@ func TestGuardAddresses(t *testing.T) {
 	t.Parallel()
 	g := newGuard(t)
 	for _, text := range forbidden {
-		if err := g.check(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true); !errors.Is(err, errForbidden) {
-			t.Errorf("%s: %v", text, err)
-		}
+		storetest.WantError(t, text, g.check(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true), errForbidden)
 	}
 	for _, text := range reachable {
-		if err := g.check(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true); err != nil {
-			t.Errorf("%s: %v", text, err)
-		}
+		storetest.Expect(t, text, g.check(netip.AddrPortFrom(netip.MustParseAddr(text), 443), true), nil)
 	}
 }
 
@@ -108,7 +104,7 @@ func countingSender(g *Guard, resolver *net.Resolver) (*sender, *atomic.Int32) {
 		return d
 	}
 	return &sender{secure: newClient(dialer(true), nil), plain: newClient(dialer(false), nil), timeout: time.Minute,
-		log: slog.New(slog.DiscardHandler)}, &dialled
+		log: storetest.Discard()}, &dialled
 }
 
 // No forbidden address is dialled, whether written in the URL or resolved by a real DNS server, with https or http.
@@ -160,7 +156,7 @@ func TestDNSRebinding(t *testing.T) {
 	}))
 	server := startNameServer(t, map[string][][]netip.Addr{"moves.test.": {{netip.MustParseAddr("127.0.0.2")},
 		{netip.MustParseAddr("127.0.0.3")}}})
-	c := newSender(newGuard(t, "127.0.0.2/32"), server.Resolver, nil, slog.New(slog.DiscardHandler))
+	c := newSender(newGuard(t, "127.0.0.2/32"), server.Resolver, nil, storetest.Discard())
 	if e := c.send(newDelivery("http://moves.test:" + port)); !e.Delivered || hits.Load() != 1 {
 		t.Fatalf("first attempt: %+v", e)
 	}
@@ -183,7 +179,7 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}))
 	_, port, _ := net.SplitHostPort(receiver.Listener.Addr().String())
 	server := startNameServer(t, map[string][][]netip.Addr{"receiver.test.": {{netip.MustParseAddr("127.0.0.1")}}})
-	c := newSender(newGuard(t, "127.0.0.1/32"), server.Resolver, nil, slog.New(slog.DiscardHandler))
+	c := newSender(newGuard(t, "127.0.0.1/32"), server.Resolver, nil, storetest.Discard())
 	for _, code := range []int{301, 302, 303, 307, 308} {
 		if e := c.send(newDelivery(fmt.Sprintf("http://receiver.test:%s/%d", port, code))); e.Status != code ||
 			e.Delivered {
@@ -215,7 +211,7 @@ func TestTLS(t *testing.T) {
 			"TLS: the certificate is not signed by a known authority"},
 	} {
 		e := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, test.roots,
-			slog.New(slog.DiscardHandler)).send(newDelivery("https://" + test.host + ":" + port))
+			storetest.Discard()).send(newDelivery("https://" + test.host + ":" + port))
 		if e.Delivered != (test.want == "") || e.Error != test.want {
 			t.Errorf("%s: %+v, want %q", name, e, test.want)
 		}

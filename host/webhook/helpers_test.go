@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"assay/host/store/storetest"
 	"context"
 	"net"
 	"net/http"
@@ -15,10 +16,7 @@ import (
 // listen serves HTTP on an address until the test ends.
 func listen(t testing.TB, address string, h http.Handler) *httptest.Server {
 	t.Helper()
-	l, err := net.Listen("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", address))(t)
 	s := httptest.NewUnstartedServer(h)
 	s.Listener.Close()
 	s.Listener = l
@@ -33,10 +31,7 @@ func newGuard(t testing.TB, allow ...string) *Guard {
 	for _, text := range allow {
 		networks = append(networks, netip.MustParsePrefix(text))
 	}
-	g, err := NewGuard(networks)
-	if err != nil {
-		t.Fatal(err)
-	}
+	g := storetest.Must(NewGuard(networks))(t)
 	return g
 }
 
@@ -58,10 +53,7 @@ type nameServer struct {
 
 func startNameServer(t testing.TB, names map[string][][]netip.Addr) *nameServer {
 	t.Helper()
-	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	socket := storetest.Must(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	s := &nameServer{names: names, current: map[string]int{}, aliases: map[string]string{}, socket: socket}
 	s.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "udp", socket.LocalAddr().String())

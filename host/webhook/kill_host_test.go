@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"assay/host/check"
+	"assay/host/store/storetest"
 	"assay/host/webhook"
 )
 
@@ -21,9 +22,6 @@ const hostDatabase = "ASSAY_TEST_HOST_DATABASE"
 // line, and prints "done" after each. It returns the exit status.
 func runHost(url string) int {
 	fail := func(err error) int { fmt.Fprintln(os.Stderr, "host:", err); return 1 }
-	if err := loadRing(); err != nil {
-		return fail(err)
-	}
 	ctx := context.Background()
 	d, _, err := start(ctx, url)
 	if err != nil {
@@ -62,17 +60,9 @@ func startHostProcess(t *testing.T, url string) *hostProcess {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), hostDatabase+"="+url)
 	cmd.Stderr = t.Output()
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	stdin := storetest.Must(cmd.StdinPipe())(t)
+	out := storetest.Must(cmd.StdoutPipe())(t)
+	storetest.NoError(t, cmd.Start())
 	h := &hostProcess{cmd: cmd, stdin: stdin, stdout: make(chan string, 100)}
 	go func() {
 		defer close(h.stdout)
@@ -87,9 +77,7 @@ func startHostProcess(t *testing.T, url string) *hostProcess {
 // start sends a command to the host without waiting for its completion.
 func (h *hostProcess) start(t *testing.T, words ...string) {
 	t.Helper()
-	if _, err := fmt.Fprintln(h.stdin, strings.Join(words, " ")); err != nil {
-		t.Fatal(err)
-	}
+	storetest.Must(fmt.Fprintln(h.stdin, strings.Join(words, " ")))(t)
 }
 
 // await waits until the host has started, or has completed a command.

@@ -1,7 +1,6 @@
 package webhook_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"assay/host/check"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store"
+	"assay/host/store/storetest"
 	"assay/host/webhook"
 )
 
@@ -45,12 +45,12 @@ type stage struct {
 
 var stages = []stage{
 	{"recorded, not claimed", func(k *killTest, ref string) {
-		reached := k.proxy.holdBack(isClaim, nil)
+		reached := k.proxy.HoldBack(isClaim, nil)
 		k.record(ref)
 		k.await(reached)
 	}},
 	{"claimed, unknown to the host", func(k *killTest, ref string) {
-		reached := k.proxy.holdBack(isClaim, containing(ref))
+		reached := k.proxy.HoldBack(isClaim, containing(ref))
 		k.record(ref)
 		k.await(reached)
 	}},
@@ -58,7 +58,7 @@ var stages = []stage{
 		accepted := k.receiver.listener.pause()
 		k.record(ref)
 		k.await(accepted)
-		until(k, "the event is leased", func() bool {
+		storetest.Until(k, "the event is leased", func() bool {
 			return k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND leased_until IS NOT NULL", ref) == 1
 		})
 	}},
@@ -69,19 +69,19 @@ var stages = []stage{
 	}},
 	{"accepted, not recorded", func(k *killTest, ref string) {
 		k.receiver.refuse(ref, 0)
-		reached := k.proxy.holdBack(isFinish(ref), nil)
+		reached := k.proxy.HoldBack(isFinish(ref), nil)
 		k.record(ref)
 		k.await(reached)
 	}},
 	{"accepted, recorded, unknown to the host", func(k *killTest, ref string) {
 		k.receiver.refuse(ref, 0)
-		reached := k.proxy.holdBack(isFinish(ref), anything)
+		reached := k.proxy.HoldBack(isFinish(ref), anything)
 		k.record(ref)
 		k.await(reached)
 	}},
 	{"refused, not recorded", func(k *killTest, ref string) {
 		k.receiver.refuse(ref, max(1, k.receiver.remaining(ref)))
-		reached := k.proxy.holdBack(isFinish(ref), nil)
+		reached := k.proxy.HoldBack(isFinish(ref), nil)
 		k.record(ref)
 		k.await(reached)
 	}},
@@ -91,7 +91,7 @@ var stages = []stage{
 	{"last attempt refused, not recorded", func(k *killTest, ref string) {
 		k.receiver.refuse(ref, always)
 		k.recordRefused(ref, 3)
-		reached := k.proxy.holdBack(isFinish(ref), nil)
+		reached := k.proxy.HoldBack(isFinish(ref), nil)
 		k.makeDue(ref)
 		k.await(reached)
 	}},
@@ -107,7 +107,7 @@ const always = 1000
 // killTest is a database whose hosts are killed one after another. The maps are keyed by the events' references.
 type killTest struct {
 	*testing.T
-	proxy    *proxy
+	proxy    *storetest.Proxy
 	receiver *receiver
 	store    *store.Store
 	conn     *pgx.Conn
@@ -129,10 +129,7 @@ func TestKills(t *testing.T) {
 	t.Parallel()
 	kills, soak := 2, false
 	if text := os.Getenv("ASSAY_KILLS"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		n := storetest.Must(strconv.Atoi(text))(t)
 		kills, soak = n, true
 	}
 	tests := make([]*killTest, databases)
@@ -181,29 +178,14 @@ func newKillTest(t, part *testing.T) *killTest {
 	part.Helper()
 	url := postgrestest.Database(t)
 	k := &killTest{
-		T: part, proxy: startProxy(t, url), receiver: newReceiver(t),
+		T: part, proxy: storetest.NewProxy(t, url), receiver: newReceiver(t),
 		kills: map[string]int{}, early: map[string]map[int]bool{}, rounds: map[string]int{},
 		stages: map[string]string{},
 	}
-	s, err := store.Open(t.Context(), store.Config{URL: url, Keys: testRing, Logger: discard()})
-	if err != nil {
-		part.Fatal(err)
-	}
-	k.store = s
-	if k.conn, err = pgx.Connect(t.Context(), url); err != nil {
-		part.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = k.conn.Close(context.Background())
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
+	s := storetest.Close(t, storetest.Must(openStore(t.Context(), url))(part))
+	k.store, k.conn = s, storetest.Session(t, url)
 	k.caller = (&deployment{store: s}).subscribe(part, k.receiver.URL)
-	secret, err := s.SetEndpoint(part.Context(), k.caller.Account, k.receiver.URL)
-	if err != nil {
-		part.Fatal(err)
-	}
+	secret := storetest.Must(s.SetEndpoint(part.Context(), k.caller.Account, k.receiver.URL))(part)
 	k.receiver.addSecret(secret)
 	return k
 }
@@ -217,11 +199,7 @@ func (k *killTest) start(t *testing.T) {
 
 func (k *killTest) await(reached <-chan struct{}) {
 	k.Helper()
-	select {
-	case <-reached:
-	case <-time.After(waitTimeout):
-		k.Fatal("the stage was not reached")
-	}
+	storetest.Receive(k, "the stage", reached)
 }
 
 // record makes the host record a check that triggers an event.
@@ -240,7 +218,7 @@ func (k *killTest) recordRefused(ref string, times int) {
 	k.receiver.refuse(ref, max(times, k.receiver.remaining(ref)))
 	k.record(ref)
 	for n := 1; ; n++ {
-		until(k, fmt.Sprintf("attempt %d is refused", n), func() bool {
+		storetest.Until(k, fmt.Sprintf("attempt %d is refused", n), func() bool {
 			return k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND tries >= $2 AND leased_until IS NULL",
 				ref, n) == 1
 		})
@@ -269,7 +247,7 @@ func (k *killTest) holdResend(ref string, reply func([]byte) bool) {
 	k.resends = append(k.resends, ref)
 	k.receiver.refuse(ref, 4)
 	k.recordRefused(ref, 4)
-	reached := k.proxy.holdBack(isResend, reply)
+	reached := k.proxy.HoldBack(isResend, reply)
 	k.host.start(k.T, "resend", k.caller.Account, ref)
 	k.await(reached)
 }
@@ -281,14 +259,11 @@ func (k *killTest) holdRotation(ref string, reply func([]byte) bool) {
 	stalled := k.receiver.stall(ref)
 	k.record(ref)
 	k.await(stalled)
-	reached := k.proxy.holdBack(isCommit, reply)
+	reached := k.proxy.HoldBack(isCommit, reply)
 	k.host.start(k.T, "rotate", k.caller.Account)
 	k.await(reached)
 	k.kill()
-	secret, err := k.store.RotateSecret(k.Context(), k.caller.Account, webhook.SecretOverlap)
-	if err != nil {
-		k.Fatal(err)
-	}
+	secret := storetest.Must(k.store.RotateSecret(k.Context(), k.caller.Account, webhook.SecretOverlap))(k)
 	k.receiver.addSecret(secret)
 }
 
@@ -300,27 +275,18 @@ func (k *killTest) kill() {
 	}
 	k.host.kill()
 	k.host = nil
-	k.proxy.disconnect()
+	k.proxy.Disconnect()
 	k.receiver.nextHost()
-	rows, err := k.conn.Query(k.Context(), "SELECT ref FROM webhook_events WHERE state = 'pending'")
-	if err != nil {
-		k.Fatal(err)
-	}
-	pending, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		k.Fatal(err)
-	}
+	rows := storetest.Must(k.conn.Query(k.Context(), "SELECT ref FROM webhook_events WHERE state = 'pending'"))(k)
+	pending := storetest.Must(pgx.CollectRows(rows, pgx.RowTo[string]))(k)
 	for _, ref := range pending {
 		k.kills[ref]++
 	}
 }
 
-func (k *killTest) int(query string, args ...any) (n int) {
+func (k *killTest) int(query string, args ...any) int {
 	k.Helper()
-	if err := k.conn.QueryRow(k.Context(), query, args...).Scan(&n); err != nil {
-		k.Fatal(err)
-	}
-	return n
+	return storetest.Value[int](k, k.conn, query, args...)
 }
 
 // settle waits until every event is delivered or has failed. The customer resends the events that the killed hosts did
@@ -337,7 +303,7 @@ func (k *killTest) settle() {
 	}
 	for pending := always; pending > 0; { // the number falls as long as the host makes progress
 		before := pending
-		until(k, fmt.Sprintf("fewer than %d events are pending", before), func() bool {
+		storetest.Until(k, fmt.Sprintf("fewer than %d events are pending", before), func() bool {
 			pending = k.int("SELECT count(*) FROM webhook_events WHERE state = 'pending'")
 			return pending < before
 		})
@@ -356,20 +322,14 @@ func (k *killTest) verify() tally {
 	if k.receiver.forged > 0 {
 		k.Errorf("%d requests had no signature with a secret that the customer knows", k.receiver.forged)
 	}
-	events, err := k.store.RecentEvents(k.Context(), k.caller.Account, "", 0, always)
-	if err != nil {
-		k.Fatal(err)
-	}
+	events := storetest.Must(k.store.RecentEvents(k.Context(), k.caller.Account, "", 0, always))(k)
 	for _, ref := range k.recorded {
 		i := slices.IndexFunc(events, func(e webhook.Event) bool { return e.Ref == ref })
 		if i < 0 {
 			k.Errorf("%s, %s: the event is lost", ref, k.stages[ref])
 			continue
 		}
-		log, err := k.store.Attempts(k.Context(), k.caller.Account, ref)
-		if err != nil {
-			k.Fatal(err)
-		}
+		log := storetest.Must(k.store.Attempts(k.Context(), k.caller.Account, ref))(k)
 		sum.events++
 		k.verifyEvent(&sum, events[i], log, k.receiver.arrivals[ref])
 	}

@@ -1,11 +1,11 @@
 package webhook
 
 import (
+	"assay/host/store/storetest"
 	"bufio"
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/netip"
@@ -18,10 +18,7 @@ import (
 // receiver starts a server that reads a request from each connection and then calls serve.
 func receiver(t *testing.T, serve func(c net.Conn)) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -75,10 +72,7 @@ const (
 func TestResponsesAndFaults(t *testing.T) {
 	t.Parallel()
 	noTLS, plain := receiver(t, func(net.Conn) {}), listen(t, "127.0.0.1:0", http.NotFoundHandler())
-	unused, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	unused := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	unused.Close()
 	for name, test := range map[string]struct {
 		serve func(net.Conn)
@@ -164,7 +158,7 @@ func TestResponsesAndFaults(t *testing.T) {
 				url = "http://" + receiver(t, test.serve)
 			}
 			names := startNameServer(t, map[string][][]netip.Addr{})
-			s := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, nil, slog.New(slog.DiscardHandler))
+			s := newSender(newGuard(t, "127.0.0.1/32"), names.Resolver, nil, storetest.Discard())
 			e := s.send(newDelivery(url))
 			if e.Status != test.want.Status || e.Error != test.want.Error ||
 				string(e.ResponseBody) != string(test.want.ResponseBody) || e.Delivered != test.want.Delivered {
@@ -182,10 +176,7 @@ func TestResponsesAndFaults(t *testing.T) {
 func TestSlowReceivers(t *testing.T) {
 	t.Parallel()
 	hangs := func(c net.Conn) { _, _ = c.Read(make([]byte, 1)) } // until the client disconnects
-	full, err := net.Listen("tcp", "127.0.0.1:0")                // never accepts, so the TLS handshake hangs
-	if err != nil {
-		t.Fatal(err)
-	}
+	full := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)  // never accepts, so the TLS handshake hangs
 	t.Cleanup(func() { full.Close() })
 	const late = "no response within 10 seconds"
 	for name, test := range map[string]struct {
@@ -209,7 +200,7 @@ func TestSlowReceivers(t *testing.T) {
 			if test.serve != nil {
 				url = "http://" + receiver(t, test.serve)
 			}
-			c := newSender(newGuard(t, "127.0.0.1/32"), nil, nil, slog.New(slog.DiscardHandler))
+			c := newSender(newGuard(t, "127.0.0.1/32"), nil, nil, storetest.Discard())
 			c.timeout = 300 * time.Millisecond
 			e := c.send(newDelivery(url))
 			if e.Status != test.status || e.Error != test.reason || e.Delivered != (test.status == 200) ||
@@ -237,7 +228,7 @@ func TestAttemptTimes(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := newSender(newGuard(t), nil, nil, slog.New(slog.DiscardHandler))
+				c := newSender(newGuard(t), nil, nil, storetest.Discard())
 				transport := c.plain.HTTPClient.Transport.(*lenientTransport)
 				transport.DialContext = func(context.Context, string, string) (net.Conn, error) {
 					here, there := net.Pipe()
@@ -272,7 +263,7 @@ func TestLargeResponseIsCutOff(t *testing.T) {
 		wrote <- sum
 	})
 	if e := newSender(newGuard(t, "127.0.0.1/32"), nil, nil,
-		slog.New(slog.DiscardHandler)).send(newDelivery("http://" + address)); !e.Delivered {
+		storetest.Discard()).send(newDelivery("http://" + address)); !e.Delivered {
 		t.Errorf("%+v", e)
 	}
 	if n := <-wrote; n > 32<<20 { // includes the kernel's buffers
@@ -294,7 +285,7 @@ func TestRequest(t *testing.T) {
 	}))
 	d := newDelivery(server.URL + "/hook?x=1")
 	d.Body = []byte("{\"data\":\"<&>\u2028 \\u003c é\"}")
-	newSender(newGuard(t, "127.0.0.1/32"), nil, nil, slog.New(slog.DiscardHandler)).send(d)
+	newSender(newGuard(t, "127.0.0.1/32"), nil, nil, storetest.Discard()).send(d)
 	want := fmt.Sprint("POST /hook?x=1 HTTP/1.1 ", len(d.Body), " application/json Assay-Webhooks/1 true [] ",
 		string(d.Body))
 	if request := <-got; request != want {

@@ -1,6 +1,7 @@
 package webhook
 
 import (
+	"assay/host/store/storetest"
 	"net/http"
 	"testing"
 	"time"
@@ -12,11 +13,8 @@ import (
 // libraries.
 func TestSign(t *testing.T) {
 	t.Parallel()
-	if got, want := standardSignature("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_p5jXN8AQM9LWM0D4loKWxJek",
-		"1614265330", []byte(`{"test": 2432232314}`)),
-		"v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="; got != want {
-		t.Errorf("Standard Webhooks: %s, want %s", got, want)
-	}
+	storetest.Expect(t, "Standard Webhooks", standardSignature("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+		"msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", []byte(`{"test": 2432232314}`)), "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
 	at := time.Unix(1_800_000_000, 900_000_000)
 	d := newDelivery("https://receiver.example")
 	got := http.Header{}

@@ -1,0 +1,286 @@
+package storetest
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// Fate is what happens to a message to the server.
+type Fate int
+
+const (
+	Passes    Fate = iota
+	Lost           // the connection is closed instead of delivering it
+	Muted          // it is delivered, and the connection is closed instead of returning the reply
+	Truncated      // it is delivered, and the connection is closed in the middle of the reply
+	Stalls         // the client's connection is closed; the server's stays open until the test delivers or drops it
+	Held           // it is kept until Disconnect, and then dropped
+	HeldReply      // it is delivered, and a message of the reply is kept until Disconnect, and then dropped
+)
+
+// Proxy forwards connections from a host to Postgres and breaks them as a test demands. It splits the frontend/backend
+// protocol 3.0 into messages.
+type Proxy struct {
+	URL string
+
+	Stalled chan *Stalled
+	Refused atomic.Int64 // connections refused while it was down
+
+	target string
+	work   sync.WaitGroup
+
+	mu     sync.Mutex
+	decide func(message string) Fate // called for every query; nil: all pass
+	down   bool                      // accepts no connections
+	open   map[net.Conn]bool
+	hold   *hold
+}
+
+// hold is set by HoldBack.
+type hold struct {
+	reply    func(message []byte) bool
+	reached  chan struct{} // closed when something is held back
+	once     sync.Once
+	released chan struct{}
+}
+
+func (h *hold) wait() {
+	h.once.Do(func() { close(h.reached) })
+	<-h.released
+}
+
+// Stalled is a server connection without a client, and a message that was not delivered yet.
+type Stalled struct {
+	server  net.Conn
+	message []byte
+}
+
+// Deliver delivers the message.
+func (s *Stalled) Deliver() error {
+	_, err := s.server.Write(s.message)
+	return err
+}
+
+// Drop closes the connection.
+func (s *Stalled) Drop() { s.server.Close() }
+
+// NewProxy starts a proxy for the database at target.
+func NewProxy(t testing.TB, target string) *Proxy {
+	t.Helper()
+	at := Must(url.Parse(target))(t)
+	listener := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	p := &Proxy{target: at.Host, open: map[net.Conn]bool{}, Stalled: make(chan *Stalled, 1)}
+	at.Host = listener.Addr().String()
+	p.URL = at.String()
+	p.work.Go(func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			p.work.Go(func() { p.serve(client) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		p.Set(nil, true)
+		p.Disconnect()
+		p.work.Wait()
+	})
+	return p
+}
+
+// Set sets the function that decides on messages. A proxy that is down closes every connection and accepts none.
+func (p *Proxy) Set(decide func(string) Fate, down bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.decide, p.down = decide, down
+	if down {
+		p.closeAll()
+	}
+}
+
+func (p *Proxy) closeAll() {
+	for c := range p.open {
+		c.Close()
+	}
+}
+
+// Once applies a fate to the first message that matches. All others pass. If down is set, the proxy accepts no further
+// connections from then on. The channel is closed when the message has arrived.
+func (p *Proxy) Once(f Fate, down bool, matches func(message string) bool) <-chan struct{} {
+	happened := make(chan struct{})
+	done := false
+	p.Set(func(message string) Fate { // called with p.mu locked
+		if done || !matches(message) {
+			return Passes
+		}
+		done = true
+		p.down = down
+		close(happened)
+		return f
+	}, false)
+	return happened
+}
+
+// HoldBack holds back statements that match or, if reply is not nil, matching messages of their replies until
+// Disconnect. The channel is closed when the first has arrived.
+func (p *Proxy) HoldBack(statement func(string) bool, reply func([]byte) bool) (reached <-chan struct{}) {
+	h := &hold{reply: reply, reached: make(chan struct{}), released: make(chan struct{})}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.hold, p.decide = h, func(message string) Fate {
+		switch {
+		case !statement(message):
+			return Passes
+		case reply == nil:
+			return Held
+		default:
+			return HeldReply
+		}
+	}
+	return h.reached
+}
+
+// Disconnect closes every connection and drops what was held back. Later messages pass.
+func (p *Proxy) Disconnect() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.hold != nil {
+		close(p.hold.released)
+		p.hold, p.decide = nil, nil
+	}
+	p.closeAll()
+}
+
+// fate returns the fate of a message, and what HoldBack has set.
+func (p *Proxy) fate(message string) (Fate, *hold) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.decide == nil {
+		return Passes, nil
+	}
+	return p.decide(message), p.hold
+}
+
+// track adds a connection to those that the proxy can close. It returns false if the proxy is down.
+func (p *Proxy) track(c net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open[c] = true
+	return !p.down
+}
+
+func (p *Proxy) untrack(c net.Conn) {
+	p.mu.Lock()
+	delete(p.open, c)
+	p.mu.Unlock()
+	c.Close()
+}
+
+func (p *Proxy) serve(client net.Conn) {
+	defer p.untrack(client)
+	if !p.track(client) {
+		p.Refused.Add(1)
+		return
+	}
+	server, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return
+	}
+	keep := false
+	defer func() {
+		if !keep {
+			p.untrack(server)
+		}
+	}()
+	p.track(server)
+	// The startup message has no type byte. Tests connect without TLS, and cancel requests get no reply.
+	startup, err := readMessage(client, 0)
+	if err != nil {
+		return
+	}
+	if _, err := server.Write(startup); err != nil {
+		return
+	}
+	var mu sync.Mutex // guards the fate of the current reply
+	var replyHold *hold
+	replyFate := Passes
+	p.work.Go(func() {
+		defer client.Close()
+		for {
+			message, err := readMessage(server, 1)
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			now, h := replyFate, replyHold
+			if now == HeldReply && message[0] == 'Z' { // ReadyForQuery: the reply is complete
+				replyFate = Passes
+			}
+			mu.Unlock()
+			switch {
+			case now == HeldReply && h.reply(message):
+				h.wait()
+				return
+			case now == Passes || now == HeldReply:
+				_, err = client.Write(message)
+			case now == Truncated:
+				_, _ = client.Write(message[:len(message)/2])
+				client.Close()
+				fallthrough
+			case message[0] == 'Z':
+				server.Close()
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	})
+	for {
+		message, err := readMessage(client, 1)
+		if err != nil {
+			return
+		}
+		var f Fate
+		var h *hold
+		if message[0] == 'Q' {
+			f, h = p.fate(string(message[5 : len(message)-1]))
+		}
+		switch f {
+		case Lost:
+			return
+		case Stalls:
+			keep = true
+			p.Stalled <- &Stalled{server: server, message: message}
+			return
+		case Held:
+			h.wait()
+			return
+		case Muted, Truncated, HeldReply:
+			mu.Lock()
+			replyFate, replyHold = f, h
+			mu.Unlock()
+		}
+		if _, err := server.Write(message); err != nil {
+			return
+		}
+	}
+}
+
+// readMessage reads a message: a type of typeBytes bytes, a length of 4 bytes that includes itself, and the body.
+func readMessage(from io.Reader, typeBytes int) ([]byte, error) {
+	header := make([]byte, typeBytes+4)
+	if _, err := io.ReadFull(from, header); err != nil {
+		return nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(header[typeBytes:])-4)
+	_, err := io.ReadFull(from, body)
+	return append(header, body...), err
+}

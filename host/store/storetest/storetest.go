@@ -1,0 +1,253 @@
+// Package storetest provides the fixtures of tests that use a store: keys, migrated databases, callers, decisions, and
+// a proxy that breaks connections. It does not import host/store, so that the store's own tests can use it.
+package storetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/jackc/pgx/v5"
+	"go.uber.org/goleak"
+
+	"assay/host/apikey"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/keyring"
+	"assay/host/postgres/postgrestest"
+)
+
+// Ring holds the keys that the stores of tests are opened with.
+var Ring = NewRing('a')
+
+// NewRing returns the keys derived from a master secret of 32 times the same letter.
+func NewRing(letter byte) *keyring.Ring {
+	dir, err := os.MkdirTemp("", "assay-storetest-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	file := filepath.Join(dir, "secret")
+	secret := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{letter}, 32))
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		panic(err)
+	}
+	ring, err := keyring.Load(file)
+	if err != nil {
+		panic(err)
+	}
+	return ring
+}
+
+// Discard returns a logger without output.
+func Discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// Main runs a package's tests and returns the exit code. Their databases are copies of one that open has migrated.
+// Goroutines that outlive the tests are a failure.
+func Main[S io.Closer](m *testing.M, open func(ctx context.Context, url string) (S, error)) int {
+	postgrestest.Prepare(func(ctx context.Context, url string) error {
+		s, err := open(ctx, url)
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	})
+	code := postgrestest.Main(m)
+	if code == 0 {
+		if err := goleak.Find(); err != nil {
+			fmt.Fprintln(os.Stderr, "goroutines outlive their tests:", err)
+			code = 1
+		}
+	}
+	return code
+}
+
+// Must returns a function that fails the test if err is not nil, and returns v otherwise.
+//
+//	key := storetest.Must(s.CreateKey(ctx, account, "test"))(t)
+func Must[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		NoError(t, err)
+		return v
+	}
+}
+
+// NoError fails the test at once if err is not nil.
+func NoError(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ErrorOf returns the error of a call with two results.
+func ErrorOf[T any](_ T, err error) error { return err }
+
+// WantError reports an error that is not want.
+func WantError(t testing.TB, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", what, err, want)
+	}
+}
+
+// WantErrorText reports an error that is nil or does not contain text.
+func WantErrorText(t testing.TB, what string, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: %v, want %q", what, err, text)
+	}
+}
+
+// NoDiff reports how got differs from want.
+func NoDiff(t testing.TB, what string, want, got any, opts ...cmp.Option) {
+	t.Helper()
+	if diff := cmp.Diff(want, got, opts...); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", what, diff)
+	}
+}
+
+// Expect reports a value that is not want.
+func Expect[T comparable](t testing.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %v, want %v", what, got, want)
+	}
+}
+
+// Close closes c after the test.
+func Close[C io.Closer](t testing.TB, c C) C {
+	t.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			t.Errorf("closing %T: %v", c, err)
+		}
+	})
+	return c
+}
+
+// waitTimeout bounds every wait for a condition. Exceeding it fails the test.
+const waitTimeout = time.Minute
+
+// Until waits for a condition to hold.
+func Until(t testing.TB, condition string, holds func() bool) {
+	t.Helper()
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.After(waitTimeout)
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("timed out waiting for %s", condition)
+		}
+	}
+}
+
+// Receive receives a value from a channel, or the zero value if it is closed.
+func Receive[T any](t testing.TB, what string, from <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(waitTimeout):
+		t.Fatalf("timed out waiting for %s", what)
+		panic("unreachable")
+	}
+}
+
+// Plan returns a plan of the price list with another quota.
+func Plan(t testing.TB, name string, quota int) check.Plan {
+	t.Helper()
+	p, ok := check.PlanNamed(name)
+	if !ok {
+		t.Fatalf("there is no plan %s", name)
+	}
+	p.Quota = quota
+	return p
+}
+
+// Accounts is the part of a store that issues keys.
+type Accounts interface {
+	CreateAccount(ctx context.Context, plan check.Plan) (string, error)
+	CreateKey(ctx context.Context, account, name string) (apikey.Issued, error)
+	Authenticate(ctx context.Context, key string) (check.Caller, error)
+}
+
+// NewCaller creates an account with a key and returns the caller that presents it.
+func NewCaller(t testing.TB, s Accounts, plan check.Plan) check.Caller {
+	t.Helper()
+	caller, _ := NewKey(t, s, Must(s.CreateAccount(t.Context(), plan))(t))
+	return caller
+}
+
+// NewKey issues a key to an account.
+func NewKey(t testing.TB, s Accounts, account string) (check.Caller, apikey.Issued) {
+	t.Helper()
+	key := Must(s.CreateKey(t.Context(), account, "test"))(t)
+	return Must(s.Authenticate(t.Context(), key.Secret))(t), key
+}
+
+// Parse parses a value that is valid.
+func Parse(t testing.TB, typ entity.Type, value string) entity.Entity {
+	t.Helper()
+	return Must(entity.Parse(typ, value, "DE"))(t)
+}
+
+// Noon is the default time of the tests' checks.
+var Noon = time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC)
+
+// Decided returns a check of e with the given verdict.
+func Decided(caller check.Caller, e entity.Entity, verdict check.Verdict) check.Record {
+	score := map[check.Verdict]int{check.Allow: 7, check.Review: 55, check.Block: 91}[verdict]
+	return check.Record{Caller: caller, Entity: e, Decision: &check.Decision{
+		Fused: check.Fused{Score: score, Lowest: score, Highest: score, Verdict: verdict},
+		Ref:   check.NewRef(), Type: e.Type, Query: e.Value, At: Noon, Revision: 3,
+	}}
+}
+
+// At returns r with another time.
+func At(r check.Record, when time.Time) check.Record {
+	d := *r.Decision
+	d.At = when
+	r.Decision = &d
+	return r
+}
+
+// Session opens a connection to the database at url, outside all pools.
+func Session(t testing.TB, url string) *pgx.Conn {
+	t.Helper()
+	conn := Must(pgx.Connect(t.Context(), url))(t)
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// Exec runs statements on a connection.
+func Exec(t testing.TB, conn *pgx.Conn, statements ...string) {
+	t.Helper()
+	for _, sql := range statements {
+		if _, err := conn.Exec(t.Context(), sql); err != nil {
+			t.Fatalf("%s: %v", sql, err)
+		}
+	}
+}
+
+// Value reads one value.
+func Value[T any](t testing.TB, conn *pgx.Conn, sql string, args ...any) T {
+	t.Helper()
+	var v T
+	if err := conn.QueryRow(t.Context(), sql, args...).Scan(&v); err != nil {
+		t.Fatalf("%s: %v", sql, err)
+	}
+	return v
+}
