@@ -76,7 +76,8 @@ func (cmd *evalCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 			err = report.WriteText(t.out)
 		}
 		if failures := report.Failures(); err == nil && failures > 0 {
-			return fmt.Errorf("a layer failed %d times, so the report does not measure the lineup: see its notes", failures)
+			return fmt.Errorf("a layer failed %d times, so the report does not measure the lineup: see its notes",
+				failures)
 		}
 		return err
 	})

@@ -127,7 +127,8 @@ func TestOpenModuleRefuses(t *testing.T) {
 		{"a name beyond all", header + section(0, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
 			"name is longer than the section"},
 		{"no name", header + section(0, ""), "name is longer than the section"},
-		{"too large", header + custom("pad", strings.Repeat("\x00", registry.MaxModuleBytes)), "exceed the limit of 8388608"},
+		{"too large", header + custom("pad", strings.Repeat("\x00", registry.MaxModuleBytes)),
+			"exceed the limit of 8388608"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -15,8 +15,8 @@ type Anchor struct {
 // prunedBefore begins the extension line that distinguishes an anchor from a checkpoint.
 const prunedBefore = "pruned before "
 
-// Anchor signs an anchor: a checkpoint with an extension line (C2SP tlog-checkpoint). Checkpoints are public, so none of
-// them may serve as permission to prune the records before it.
+// Anchor signs an anchor: a checkpoint with an extension line (C2SP tlog-checkpoint). Checkpoints are public, so none
+// of them may serve as permission to prune the records before it.
 func (s *Signer) Anchor(a Anchor) (string, error) {
 	return s.sign(a.Head, prunedBefore+a.Before.UTC().Format(time.DateOnly)+"\n")
 }

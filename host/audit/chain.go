@@ -108,9 +108,9 @@ func (h Head) Next(leaf Hash) Head {
 	return Head{Chain: h.Chain, Seq: h.Seq + 1, Hash: sha256.Sum256(b)}
 }
 
-// Pseudonym returns an entity's keyed one-way name within one account: HMAC-SHA256 over the account's salt, the entity's
-// type and its normalised value. key must stay outside the database, or phone numbers and IBANs could be found by brute
-// force. The salt keeps the records of two accounts from being joined.
+// Pseudonym returns an entity's keyed one-way name within one account: HMAC-SHA256 over the account's salt, the
+// entity's type and its normalised value. key must stay outside the database, or phone numbers and IBANs could be found
+// by brute force. The salt keeps the records of two accounts from being joined.
 func Pseudonym(key, salt []byte, entityType, value string) []byte {
 	mac := hmac.New(sha256.New, key)
 	var length [4]byte

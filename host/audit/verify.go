@@ -133,8 +133,8 @@ func (v *Verifier) erase(row Row) (reason string) {
 	return ""
 }
 
-// prune compares a pruning record with the start of the walk, which is the newest anchor, and returns what is wrong with
-// it, or "".
+// prune compares a pruning record with the start of the walk, which is the newest anchor, and returns what is wrong
+// with it, or "".
 func (v *Verifier) prune(r Record) (reason string) {
 	switch {
 	case r.Revision > v.start.Seq:

@@ -40,7 +40,8 @@ func checkRefused(t *testing.T, typ Type, cases map[string]refused) {
 				t.Fatalf("Parse(%s, %.80q) = %q, %v; want an InvalidError", typ, c.raw, e.Value, err)
 			}
 			if invalid.Field != string(typ) || !strings.Contains(invalid.Reason, c.reason) {
-				t.Errorf("Parse(%s, %.80q) returned reason %q for field %s; want %q", typ, c.raw, invalid.Reason, invalid.Field,
+				t.Errorf("Parse(%s, %.80q) returned reason %q for field %s; want %q", typ, c.raw, invalid.Reason,
+					invalid.Field,
 					c.reason)
 			}
 		})

@@ -18,8 +18,8 @@ import (
 	"assay/sdk"
 )
 
-// Case is one line of cases.jsonl: the layer's own score must lie in Min..Max (0 to 100), its signals must include every
-// code of Codes and, if Threat is set, it must name that threat.
+// Case is one line of cases.jsonl: the layer's own score must lie in Min..Max (0 to 100), its signals must include
+// every code of Codes and, if Threat is set, it must name that threat.
 type Case struct {
 	Name    string      `json:"name"`
 	Type    entity.Type `json:"type"`

@@ -267,8 +267,8 @@ func (d DNS) mailServers(ctx context.Context, domain string) (entity.Facts, erro
 	return entity.Facts{"dns.mx": hosts}, nil
 }
 
-// publicAddresses lists the addresses that a public host can have. It omits others, because they may belong to a private
-// network that the caller must not learn about.
+// publicAddresses lists the addresses that a public host can have. It omits others, because they may belong to a
+// private network that the caller must not learn about.
 func publicAddresses(all []netip.Addr) string {
 	var texts []string
 	for _, a := range all {

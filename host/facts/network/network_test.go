@@ -240,10 +240,13 @@ func TestSPF(t *testing.T) {
 		{"anybody by address", `d.com. 60 IN TXT "v=spf1 ip4:0.0.0.0/0 -all"`, "pass_all"},
 		{"two", "d.com. 60 IN TXT \"v=spf1 -all\"\nd.com. 60 IN TXT \"v=spf1 +all\"", "invalid"},
 		{"redirected", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\ne.com. 60 IN TXT \"v=spf1 a -all\"", "fail"},
-		{"redirected past an end", "d.com. 60 IN TXT \"v=spf1 ~all redirect=e.com\"\ne.com. 60 IN TXT \"v=spf1 a -all\"", "softfail"},
+		{"redirected past an end", "d.com. 60 IN TXT \"v=spf1 ~all redirect=e.com\"\n" +
+			"e.com. 60 IN TXT \"v=spf1 a -all\"", "softfail"},
 		{"redirected to nothing", `d.com. 60 IN TXT "v=spf1 redirect=e.com"`, "invalid"},
 		{"redirected to itself", `d.com. 60 IN TXT "v=spf1 redirect=d.com"`, ""},
-		{"redirected twice", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\ne.com. 60 IN TXT \"v=spf1 redirect=f.com\"\nf.com. 60 IN TXT \"v=spf1 -all\"", ""},
+		{"redirected twice", "d.com. 60 IN TXT \"v=spf1 redirect=e.com\"\n" +
+			"e.com. 60 IN TXT \"v=spf1 redirect=f.com\"\n" +
+			"f.com. 60 IN TXT \"v=spf1 -all\"", ""},
 		{"redirected by a macro", `d.com. 60 IN TXT "v=spf1 redirect=%{d}.e.com"`, "neutral"},
 		{"other modifiers", `d.com. 60 IN TXT "v=spf1 exp=e.com -all"`, "nobody"},
 		{"control characters", `d.com. 60 IN TXT "v=spf1 \000\007 ~all"`, "softfail"},
@@ -273,7 +276,8 @@ func TestDMARC(t *testing.T) {
 			"none"},
 		{"above", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject"`, "reject"},
 		{"above, for those below", `_dmarc.d.com. 60 IN TXT "v=DMARC1; p=reject; sp=none"`, "monitor"},
-		{"own before above", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n_dmarc.d.com. 60 IN TXT \"v=DMARC1; p=reject\"", "monitor"},
+		{"own before parent", "_dmarc.m.d.com. 60 IN TXT \"v=DMARC1; p=none\"\n" +
+			"_dmarc.d.com. 60 IN TXT \"v=DMARC1; p=reject\"", "monitor"},
 		{"the first of doubles", `_dmarc.m.d.com. 60 IN TXT "v=DMARC1; p=reject; p=none"`, "reject"},
 	}
 	for _, tc := range cases {
@@ -319,7 +323,9 @@ func TestManyRecords(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "")
 	for i := range 60 {
-		server.Add(t, fmt.Sprintf("big.example.com. 60 IN A 41.%d.0.1\nexample.com. 60 IN NS ns%02d.example.com.\nexample.com. 60 IN MX %d m%02d.example.com.", i, i, i, i))
+		server.Add(t, fmt.Sprintf("big.example.com. 60 IN A 41.%d.0.1\n"+
+			"example.com. 60 IN NS ns%02d.example.com.\n"+
+			"example.com. 60 IN MX %d m%02d.example.com.", i, i, i, i))
 	}
 	source := network.DNS{Resolver: ask(t, server)}
 	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
