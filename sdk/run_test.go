@@ -235,7 +235,7 @@ func TestLogIsBounded(t *testing.T) {
 	}
 }
 
-func TestRunsAreApart(t *testing.T) {
+func TestRunsAreIndependent(t *testing.T) {
 	t.Parallel()
 	layer := func(c *sdk.Check) sdk.Outcome {
 		c.Signal(10, "a:b:c", c.Get("a.a"))

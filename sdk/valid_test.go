@@ -95,7 +95,7 @@ func TestValidText(t *testing.T) {
 	}
 }
 
-func TestThreatsAreCodesByThemselves(t *testing.T) {
+func TestThreatsAreDistinctWords(t *testing.T) {
 	t.Parallel()
 	seen := map[sdk.Threat]bool{}
 	for _, threat := range sdk.Threats() {

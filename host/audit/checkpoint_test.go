@@ -143,7 +143,7 @@ func TestInvalidCheckpointText(t *testing.T) {
 	}
 }
 
-func TestOriginMayHoldAnything(t *testing.T) {
+func TestOriginMayContainAnyText(t *testing.T) {
 	t.Parallel()
 	odd := audit.NewSigner("assay.example/chain/7", sequence(0, 32))
 	signed, err := odd.Checkpoint(audit.Genesis(1))

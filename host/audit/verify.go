@@ -148,8 +148,8 @@ func (v *Verifier) prune(r Record) (reason string) {
 	return ""
 }
 
-// Close verifies the end of the chain: it must be the stored head, after every checkpoint; an erasure must name each
-// blank row, and a pruning record the anchor. The error is a *BreakError.
+// Close verifies the end of the chain. The last record must be the stored head, and no checkpoint may cover a later
+// one. An erasure must name each blank row, and a pruning record must name the anchor. The error is a *BreakError.
 func (v *Verifier) Close(stored Head) error {
 	if v.broken != nil {
 		return v.broken

@@ -28,6 +28,7 @@ type Report struct {
 	Error        string `json:"error,omitempty"`
 }
 
+// String describes the result for a chain that is valid.
 func (r Report) String() string {
 	text := fmt.Sprintf("Audit chain %d is valid: %d records (%d erased in %d erasures), %d signed checkpoints match.",
 		r.Chain, r.Records, r.Erased, r.Erasures, r.Checkpoints)

@@ -180,9 +180,9 @@ type Parent struct{ Kind, Value string }
 // area or operator, and block.
 const rangeDigits = 7
 
-// Parents returns the parents of e that its facts determine, widest last: the mail domain of an email address
-// ("maildomain"), the registrable domain of a domain or email address ("registrable"), the first 7 digits of a phone
-// number ("range"), the country and bank of an IBAN ("bank").
+// Parents returns the parents of e that its facts determine, widest last. Their types are "maildomain" (the mail domain
+// of an email address), "registrable" (the registrable domain of a domain or email address), "range" (the first 7
+// digits of a phone number) and "bank" (the country and bank of an IBAN).
 func (e Entity) Parents() []Parent {
 	var parents []Parent
 	add := func(kind, value string) {

@@ -78,8 +78,9 @@ func (a *account) chown(path string) error {
 	return os.Lchown(path, int(a.uid), int(a.gid))
 }
 
-// command prepares a program to run as the account: in its own session, so that a terminal's Ctrl-C does not reach it,
-// in a folder that every user can enter, and with an environment free of this process's secrets.
+// command prepares a program to run as the account. The program runs in its own session, so that a terminal's Ctrl-C
+// does not reach it, and in a folder that every user can enter. Its environment does not contain this process's
+// secrets.
 func (a *account) command(ctx context.Context, program string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = "/"

@@ -65,8 +65,9 @@ func (c *compilationCache) onDisk() bool { return c.dir != "" }
 
 func (c *compilationCache) close() error { return c.inner.Close(context.Background()) }
 
-// compile compiles a module. With a folder, it compiles one module at a time: first it deletes files that another
-// program has added or changed, because wazero would run them, then it writes MACs for the files that wazero has added.
+// compile compiles a module. With a folder, it compiles one module at a time. Before that, it deletes files that
+// another program has added or changed, because wazero would run them. Afterwards, it writes MACs for the files that
+// wazero has added.
 func (c *compilationCache) compile(
 	ctx context.Context, engine wazero.Runtime, wasm []byte,
 ) (wazero.CompiledModule, error) {

@@ -82,8 +82,8 @@ const (
 	pagesPerMB = 1 << 20 / pageBytes
 )
 
-// maxLocals is the maximum number of locals in a function. The compiler's time grows with the square of the locals that
-// a loop carries: 16,000 take it seconds, 1,000 take milliseconds.
+// maxLocals is the maximum number of locals in a function. The compiler's time grows with the square of the number of
+// locals that a loop carries.
 const maxLocals = 1000
 
 func (s *Sandbox) open(

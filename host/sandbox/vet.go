@@ -18,9 +18,9 @@ const (
 	i64 = meter.I64
 )
 
-// imports lists the functions that a guest may import, by module and name: the four host functions (sdk/ABI.md section
-// 3) and the part of WASI preview 1 that language runtimes need to start, print and exit (section 9). None of them
-// reaches a file, a directory or a socket.
+// imports lists the functions that a guest may import, by module and name. They are the four host functions (sdk/ABI.md
+// section 3) and the part of WASI preview 1 that language runtimes need to start, print and exit (section 9). None of
+// them reaches a file, a directory or a socket.
 var imports = map[string]map[string]meter.Signature{
 	hostModule: {
 		"fact":   signature(params(i32, i32, i32, i32), i32),

@@ -196,9 +196,9 @@ func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 	return nil
 }
 
-// compactEntries rewrites the table of entries when most of its pages are nearly empty. VACUUM returns only the pages
-// at the end of a table. Postgres estimates costs from the remaining ones, and would scan the whole table for a few
-// dozen entries.
+// compactEntries rewrites the table of entries when most of its pages are nearly empty. VACUUM only returns the pages
+// at the end of a table. Postgres estimates costs from the number of pages, and would scan the whole table even for a
+// small lookup.
 func compactEntries(ctx context.Context, tx pgx.Tx) error {
 	const (
 		minPages       = 1000 // smaller tables are not worth compacting

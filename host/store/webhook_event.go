@@ -227,9 +227,9 @@ var (
 	pruneSettledEvents string
 )
 
-// PruneWebhooks deletes webhook data that has reached the end of its retention: payloads and response bodies 72 hours
-// after a failure, events and attempts 30 days after they were delivered or failed, payloads of events without an
-// endpoint, and secrets that no longer sign. It also fails pending events of disabled endpoints.
+// PruneWebhooks deletes webhook data past its retention: payloads and response bodies 72 hours after a failure, and
+// events with their attempts 30 days after they were delivered or failed. It also deletes the payloads of events
+// without an endpoint, and secrets that no longer sign. It also fails pending events of disabled endpoints.
 func (s *Store) PruneWebhooks(ctx context.Context) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		// For two leases after an endpoint was disabled, the success of an attempt in flight may still enable it. Its

@@ -11,8 +11,8 @@ import (
 //
 // It partitions names as Pass-Join does (Li, Deng, Wang, Feng: "Pass-Join: A Partition-based Method for Similarity
 // Joins", PVLDB 5(3), 2011). A form with a tolerance of t edits is cut into t+1 segments, and every form within t edits
-// of it contains at least one of them unchanged, near its original position. So an entry costs t+1 postings, compared
-// with hundreds in a deletion neighbourhood, and a search costs a few dozen lookups.
+// of it contains at least one of them unchanged, near its original position. So an entry costs t+1 postings, far fewer
+// than in a deletion neighbourhood.
 type nameIndex struct {
 	forms      stringArena
 	names      stringArena       // as listed, by entry; the first name of each form
