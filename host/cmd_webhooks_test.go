@@ -405,7 +405,7 @@ func TestInvalidWebhookCommands(t *testing.T) {
 		"resend --account a":                                                "expected references, or --account",
 		"resend --account a --since yesterday":                              `since: "yesterday" is neither`,
 		"resend --account a --since=-1h":                                    "is neither",
-		"list --webhook-allow 10.0.0.0/33":                                  `ASSAY_WEBHOOK_ALLOW: "10.0.0.0/33" is neither`,
+		"list --webhook-allow 10.0.0.0/33":                                  `"10.0.0.0/33" is neither`,
 		"set --account a --url https://receiver.example/ --webhook-allow x": `ASSAY_WEBHOOK_ALLOW: "x" is neither`,
 	} {
 		out, err := command(t.Context(), t.TempDir(), "postgres://127.0.0.1:1/none",

@@ -1,4 +1,4 @@
--- The last record of a chain that may be pruned, if it lies after the newest anchor.
+-- The last record of a chain that may be pruned, if it comes after the newest anchor.
 SELECT r.chain, r.seq, r.hash
 FROM audit_records AS r
 WHERE r.chain = ?chain
