@@ -33,7 +33,7 @@ func (m *model) source() []byte {
 		line := "\t"
 		for _, o := range m.odds[g.From : g.From+g.Size] {
 			next := fmt.Sprintf("%d, ", o)
-			if len(line)+len(next) > 120 {
+			if len(line)+len(next) > 117 { // with a tab of 4, 120 columns
 				fmt.Fprintln(&b, line[:len(line)-1])
 				line = "\t"
 			}
