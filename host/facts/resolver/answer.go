@@ -15,6 +15,7 @@ import (
 // Status is the outcome of a lookup.
 type Status string
 
+// The outcomes of a lookup.
 const (
 	OK       Status = "ok"       // the name has records of the type
 	NoData   Status = "nodata"   // the name exists, but has no records of the type

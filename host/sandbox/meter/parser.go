@@ -245,11 +245,10 @@ func (p *parser) valueType(r *reader) ValueType {
 }
 
 // referenceType reads a reference type (section 5.3.3).
-func (p *parser) referenceType(r *reader) ValueType {
+func (p *parser) referenceType(r *reader) {
 	at := r.pos
 	t := p.valueType(r)
 	if r.err == nil && t != FuncRef && t != ExternRef {
 		r.failAt(at, "%s is not a reference type", t)
 	}
-	return t
 }

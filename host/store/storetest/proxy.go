@@ -13,14 +13,15 @@ import (
 // Fate is what happens to a message to the server.
 type Fate int
 
+// The fates of a message.
 const (
-	Passes    Fate = iota
-	Lost           // the connection is closed instead of delivering it
-	Muted          // it is delivered, and the connection is closed instead of returning the reply
-	Truncated      // it is delivered, and the connection is closed in the middle of the reply
-	Stalls         // the client's connection is closed; the server's stays open until the test delivers or drops it
-	Held           // it is kept until Disconnect, and then dropped
-	HeldReply      // it is delivered, and a message of the reply is kept until Disconnect, and then dropped
+	Passes    Fate = iota // it is delivered
+	Lost                  // the connection is closed instead of delivering it
+	Muted                 // it is delivered, and the connection is closed instead of returning the reply
+	Truncated             // it is delivered, and the connection is closed in the middle of the reply
+	Stalls                // the client's connection is closed; the server's stays open until the test delivers or drops it
+	Held                  // it is kept until Disconnect, and then dropped
+	HeldReply             // it is delivered, and a message of the reply is kept until Disconnect, and then dropped
 )
 
 // Proxy forwards connections from a host to Postgres and breaks them as a test demands. It splits the frontend/backend
