@@ -112,8 +112,7 @@ func TestSwapUnderLoad(t *testing.T) {
 	wg.Wait()
 	for worker := range checked {
 		if changed[worker] < 2 {
-			t.Errorf("%d checks of a worker saw %d revisions, want at least 2", checked[worker],
-				changed[worker])
+			t.Errorf("%d checks of a worker saw %d revisions, want at least 2", checked[worker], changed[worker])
 		}
 	}
 	storetest.Until(t, "only the last lineup's plugin to be open", func() bool { return h.openPlugins() == 1 })

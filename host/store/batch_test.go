@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"testing"
@@ -98,9 +99,7 @@ func TestFullQueueReportsOverload(t *testing.T) {
 	wantError(t, "append to a full queue", l.Append(t.Context(), beyond), check.ErrOverloaded)
 	held.release(t)
 	for _, answer := range answers {
-		if err := receive(t, "an answer", answer); err != nil {
-			t.Error(err)
-		}
+		noError(t, receive(t, "an answer", answer))
 	}
 	expect(t, "a rejected check is recorded", recorded(t, s, beyond.Decision.Ref), 0)
 	verifyLedger(t, s)
@@ -124,9 +123,7 @@ func TestAbandonedCheckIsNotRecorded(t *testing.T) {
 		context.Canceled)
 	held.release(t)
 	for _, answer := range []chan error{first[0], stays} {
-		if err := receive(t, "an answer", answer); err != nil {
-			t.Error(err)
-		}
+		noError(t, receive(t, "an answer", answer))
 	}
 	sizes.want(t, 1, 1)
 	expect(t, "an abandoned check is recorded", recorded(t, s, abandoned.Decision.Ref), 0)
@@ -160,13 +157,9 @@ func TestCloseRecordsQueuedChecks(t *testing.T) {
 	})
 	wantError(t, "append to a closed ledger", l.Append(t.Context(), allowed(t, caller)), check.ErrOverloaded)
 	held.release(t)
-	if err := receive(t, "Close", ended); err != nil {
-		t.Error(err)
-	}
+	noError(t, receive(t, "Close", ended))
 	for _, answer := range answers {
-		if err := receive(t, "an answer", answer); err != nil {
-			t.Error(err)
-		}
+		noError(t, receive(t, "an answer", answer))
 	}
 	wantError(t, "closing again", l.Close(), nil)
 	verifyLedger(t, s)
@@ -206,9 +199,7 @@ func TestRejectedRecordFailsAlone(t *testing.T) {
 				if !bad[i] && err != nil {
 					t.Errorf("record %d next to a rejected one: %v", i, err)
 				}
-				if n := recorded(t, s, records[i].Decision.Ref); n != 1 {
-					t.Errorf("record %d is recorded %d times, want once", i, n)
-				}
+				expect(t, fmt.Sprintf("record %d is recorded", i), recorded(t, s, records[i].Decision.Ref), 1)
 			}
 			sizes.want(t, 1, 1, 9)
 			verifyLedger(t, s)

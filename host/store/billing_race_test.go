@@ -74,9 +74,7 @@ func TestEventsThroughTwoHosts(t *testing.T) {
 	wg.Wait()
 	expect(t, "deadlocks", deadlocks(t, hosts[0])-before, 0)
 	for i, c := range customers {
-		if got := keyStatus(t, hosts[i%2], c.key); got != c.want {
-			t.Errorf("customer %d: %s, want %s", i, got, c.want)
-		}
+		expect(t, fmt.Sprintf("customer %d", i), keyStatus(t, hosts[i%2], c.key), c.want)
 	}
 }
 
@@ -151,9 +149,8 @@ func TestApplySurvivesLostConnections(t *testing.T) {
 			}
 		}
 	})
-	if n := one[int64](t, direct, "SELECT count(*) FROM accounts WHERE id <> ?", publicAccount); n != payments.Load() {
-		t.Errorf("%d accounts for %d payments", n, payments.Load())
-	}
+	expect(t, fmt.Sprintf("accounts for %d payments", payments.Load()),
+		one[int64](t, direct, "SELECT count(*) FROM accounts WHERE id <> ?", publicAccount), payments.Load())
 }
 
 // TestClaimSurvivesLostConnections cuts the connection while Claim commits. A second call returns the key, or the key
@@ -317,28 +314,19 @@ func TestKeyLimits(t *testing.T) {
 	wantError(t, "revoking the only key", s.RevokeAccountKey(t.Context(), caller.Account, caller.Key), apikey.ErrLast)
 	wantError(t, "revoking another account's key", s.RevokeAccountKey(t.Context(), "acct_other", caller.Key),
 		apikey.ErrNotFound)
-	var wg sync.WaitGroup
-	for range 2 * apikey.MaxPerAccount {
-		wg.Go(func() {
-			if _, err := s.CreateKey(context.Background(), caller.Account, "another"); err != nil &&
-				!errors.Is(err, apikey.ErrTooMany) {
-				t.Error(err)
-			}
-		})
+	for _, err := range concurrently(2*apikey.MaxPerAccount, func(int) error {
+		return errOf(s.CreateKey(context.Background(), caller.Account, "another"))
+	}) {
+		if err != nil && !errors.Is(err, apikey.ErrTooMany) {
+			t.Error(err)
+		}
 	}
-	wg.Wait()
-	n := one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", caller.Account)
-	if n != apikey.MaxPerAccount {
-		t.Errorf("%d keys, want %d", n, apikey.MaxPerAccount)
-	}
+	expect(t, "keys", one[int](t, s, "SELECT count(*) FROM api_keys WHERE account_id = ?", caller.Account),
+		apikey.MaxPerAccount)
 	wantError(t, "rotating at the limit", errOf(s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour)),
 		apikey.ErrTooMany)
-	if err := s.RevokeAccountKey(t.Context(), caller.Account, caller.Key); err != nil {
-		t.Error(err)
-	}
-	if _, err := s.CreateKey(t.Context(), caller.Account, "replacement"); err != nil {
-		t.Error(err)
-	}
+	noError(t, s.RevokeAccountKey(t.Context(), caller.Account, caller.Key))
+	must(s.CreateKey(t.Context(), caller.Account, "replacement"))(t)
 }
 
 // The notification of a revoked key clears the caches of other hosts.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -50,16 +49,10 @@ func TestClaimShowsTheKeyOnce(t *testing.T) {
 	}
 	apply(t, s, newChange(c, 0, billing.Active))
 	claims := make([]billing.Claim, 100)
-	var wg sync.WaitGroup
-	for i := range claims {
-		wg.Go(func() {
-			var err error
-			if claims[i], err = s.Claim(t.Context(), c.Session); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
+	noError(t, errors.Join(concurrently(len(claims), func(i int) (err error) {
+		claims[i], err = s.Claim(t.Context(), c.Session)
+		return err
+	})...))
 	var shown billing.Claim
 	for _, claim := range claims {
 		if claim.Key == "" {
@@ -140,9 +133,7 @@ func TestApplySubscriptionChanges(t *testing.T) {
 				change := newChange(c, step.minute, step.status)
 				change.Checkout, change.Plan = "", step.plan
 				apply(t, s, change, change) // every event arrives twice
-				if got := keyStatus(t, s, claim.Key); got != step.want {
-					t.Errorf("after step %d: %s, want %s", i, got, step.want)
-				}
+				expect(t, fmt.Sprintf("after step %d", i), keyStatus(t, s, claim.Key), step.want)
 			}
 		})
 	}
@@ -174,9 +165,7 @@ func TestEventsInAnyOrder(t *testing.T) {
 		if err != nil {
 			t.Fatalf("order %v: %v", delivered, err)
 		}
-		if got := keyStatus(t, s, claim.Key); got != "pro 1500" {
-			t.Errorf("order %v: %s, want pro 1500", delivered, got)
-		}
+		expect(t, fmt.Sprintf("order %v", delivered), keyStatus(t, s, claim.Key), "pro 1500")
 	}
 }
 

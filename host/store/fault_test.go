@@ -197,9 +197,7 @@ func TestLockedHeadFailsTheCheck(t *testing.T) {
 		t.Errorf("append: %v, want lock_not_available", err)
 	}
 	held.release(t)
-	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Error(err)
-	}
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	expect(t, "recorded", recorded(t, s, r.Decision.Ref), 0)
 	verifyLedger(t, s)
 }
@@ -252,9 +250,7 @@ func TestFailedHeadUpdateUndoesTheBatch(t *testing.T) {
 	}
 	expect(t, "recorded", recorded(t, s, r.Decision.Ref), 0)
 	exec(t, conn, "DROP TRIGGER suppress ON audit_heads")
-	if err := l.Append(t.Context(), allowed(t, caller)); err != nil {
-		t.Error(err)
-	}
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	verifyLedger(t, s)
 }
 

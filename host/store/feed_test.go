@@ -73,20 +73,14 @@ func TestImportFeed(t *testing.T) {
 		Licence: "CC0"}
 	list := entries(t, "a.example", "b.example", "c.example", "b.example")
 	list[1].Page, list[2].Category = true, "malware"
-	if got, want := importList(t, s, bad, list...), (feed.Change{Entries: 3, Added: 3}); got != want {
-		t.Errorf("first import: %+v, want %+v", got, want)
-	}
+	expect(t, "first import", importList(t, s, bad, list...), feed.Change{Entries: 3, Added: 3})
 	first := now
 	now = now.Add(time.Hour)
-	if got, want := importList(t, s, bad, list...), (feed.Change{Entries: 3}); got != want {
-		t.Errorf("unchanged import: %+v, want %+v", got, want)
-	}
+	expect(t, "unchanged import", importList(t, s, bad, list...), feed.Change{Entries: 3})
 	later := entries(t, "b.example", "c.example", "d.example")
 	later[1].Category = "scam"
-	if got, want := importList(t, s, bad, later...),
-		(feed.Change{Entries: 3, Added: 1, Altered: 1, Removed: 1}); got != want {
-		t.Errorf("changed import: %+v, want %+v", got, want)
-	}
+	expect(t, "changed import", importList(t, s, bad, later...),
+		feed.Change{Entries: 3, Added: 1, Altered: 1, Removed: 1})
 	importList(t, s, feed.List{Name: "Another", Kind: feed.Good}, entries(t, "b.example")...)
 	want := []reputation.Listing{
 		{Index: 1, Name: "Another", Kind: feed.Good, FirstSeen: now},
@@ -232,11 +226,7 @@ func TestFeedNames(t *testing.T) {
 func TestFeedsNotify(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
-	topics := make(chan Topic, 100)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() { defer close(ended); s.Listen(ctx, func(topic Topic) { topics <- topic }) }()
-	defer func() { cancel(); <-ended }()
+	topics := listening(t, s)
 	receive(t, "the listener to start", topics)
 	wantTopic := func(what string) {
 		for receive(t, what, topics) != TopicFeeds {

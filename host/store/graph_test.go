@@ -18,24 +18,23 @@ func node(kind, value string) string {
 
 func sightingOf(t *testing.T, s *Store, account, kind, value string) string {
 	t.Helper()
-	var rows []string
-	noError(t, s.db.NewRaw(`SELECT format('%s: %s checks, %s blocked, %s reviewed, %s to %s',
+	return graphRow(t, s, `SELECT format('%s: %s checks, %s blocked, %s reviewed, %s to %s',
 			kind, checks, blocked, reviewed, to_char(first_seen, 'HH24:MI'), to_char(last_seen, 'HH24:MI'))
-		FROM graph_sightings
-		WHERE encode(node, 'hex') = ? AND account_id = ?`, node(kind, value), account).Scan(t.Context(), &rows))
-	if len(rows) != 1 {
-		return fmt.Sprintf("%d rows", len(rows))
-	}
-	return rows[0]
+		FROM graph_sightings WHERE encode(node, 'hex') = ? AND account_id = ?`, node(kind, value), account)
 }
 
 // linkOf returns how often two nodes were linked, and when last.
 func linkOf(t *testing.T, s *Store, account, a, b string) string {
 	t.Helper()
+	return graphRow(t, s, `SELECT format('%s, %s', checks, to_char(last_seen, 'HH24:MI')) FROM graph_links
+		WHERE encode(low, 'hex') = ? AND encode(high, 'hex') = ? AND account_id = ?`, min(a, b), max(a, b), account)
+}
+
+// graphRow returns the only row of a query, or the number of rows.
+func graphRow(t *testing.T, s *Store, query string, args ...any) string {
+	t.Helper()
 	var rows []string
-	noError(t, s.db.NewRaw(`SELECT format('%s, %s', checks, to_char(last_seen, 'HH24:MI')) FROM graph_links
-		WHERE encode(low, 'hex') = ? AND encode(high, 'hex') = ? AND account_id = ?`, min(a, b), max(a, b), account).
-		Scan(t.Context(), &rows))
+	noError(t, s.db.NewRaw(query, args...).Scan(t.Context(), &rows))
 	if len(rows) != 1 {
 		return fmt.Sprintf("%d rows", len(rows))
 	}
@@ -93,18 +92,17 @@ func TestSightingsAddUp(t *testing.T) {
 			noDiff(t, "sightings", want, sightings)
 			expect(t, "another account's sighting", sightingOf(t, s, theirs.Account, "email",
 				email.Value), "email: 1 checks, 1 blocked, 0 reviewed, 12:04 to 12:04")
+			maildomain := node("maildomain", "mail.example.co.uk")
 			e, d, p := node("email", email.Value), node("domain", domain.Value), node("phone", phone.Value)
 			links := map[string]string{
-				"email and mail domain": linkOf(t, s, mine.Account, e,
-					node("maildomain", "mail.example.co.uk")),
+				"email and mail domain":         linkOf(t, s, mine.Account, e, maildomain),
 				"email and registrable domain":  linkOf(t, s, mine.Account, e, node("registrable", "example.co.uk")),
 				"email and the domain with it":  linkOf(t, s, mine.Account, e, d),
 				"email and the phone with it":   linkOf(t, s, mine.Account, e, p),
 				"domain and registrable domain": linkOf(t, s, mine.Account, d, node("registrable", "example.co.uk")),
 				"phone and its range":           linkOf(t, s, mine.Account, p, node("range", "4915123")),
 				"domain and phone, both linked": linkOf(t, s, mine.Account, d, p),
-				"another account's": linkOf(t, s, theirs.Account, e,
-					node("maildomain", "mail.example.co.uk")),
+				"another account's":             linkOf(t, s, theirs.Account, e, maildomain),
 			}
 			wantLinks := map[string]string{
 				"email and mail domain": "3, 12:09", "email and registrable domain": "3, 12:09",

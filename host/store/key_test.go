@@ -58,9 +58,7 @@ func TestRevokeKeyWaitsForConcurrentBatch(t *testing.T) {
 	}
 	exec(t, conn, "COMMIT")
 	wantError(t, "recording before the revocation", receive(t, "the batch", appended), nil)
-	if err := receive(t, "the revocation", revoked); err != nil {
-		t.Error(err)
-	}
+	noError(t, receive(t, "the revocation", revoked))
 	wantError(t, "recording after the revocation", l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
 	verifyLedger(t, a)
 }

@@ -68,15 +68,14 @@ func TestConcurrentPublishing(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	hosts := []*Store{open(t, url, nil), open(t, url, nil)}
-	errs := make([]error, 8)
-	var wg sync.WaitGroup
-	for i := range errs {
-		m := module(t, "probe", "1.0.0", fmt.Sprintf("Probes in way %d", i))
-		wg.Go(func() { errs[i] = hosts[i%2].PublishPlugin(t.Context(), m, "1.0.0", false) })
+	var modules []registry.Module
+	for i := range 8 {
+		modules = append(modules, module(t, "probe", "1.0.0", fmt.Sprintf("Probes in way %d", i)))
 	}
-	wg.Wait()
 	passed := 0
-	for _, err := range errs {
+	for _, err := range concurrently(len(modules), func(i int) error {
+		return hosts[i%2].PublishPlugin(t.Context(), modules[i], "1.0.0", false)
+	}) {
 		if err == nil {
 			passed++
 		} else if !errors.Is(err, registry.ErrVersionTaken) {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -121,6 +122,17 @@ func one[T any](t *testing.T, s *Store, sql string, args ...any) T {
 	return v
 }
 
+// concurrently calls f with the numbers below n, each in its goroutine, and returns the errors.
+func concurrently(n int, f func(i int) error) []error {
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { errs[i] = f(i) })
+	}
+	wg.Wait()
+	return errs
+}
+
 // headLock locks all audit heads, which makes ledgers wait.
 type headLock struct {
 	conn    *pgx.Conn // holds the locks
@@ -151,11 +163,16 @@ func lockWaiters(t *testing.T, conn *pgx.Conn) int {
 		WHERE datname = current_database() AND wait_event_type = 'Lock'`)
 }
 
-func allowedMany(t *testing.T, caller check.Caller, n int) []check.Record {
+// allowedMany returns n allowed checks of a domain.
+func allowedMany(t testing.TB, caller check.Caller, n int) []check.Record {
 	t.Helper()
+	return decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Allow, n)
+}
+
+func decidedMany(caller check.Caller, e entity.Entity, verdict check.Verdict, n int) []check.Record {
 	records := make([]check.Record, n)
 	for i := range records {
-		records[i] = allowed(t, caller)
+		records[i] = decided(caller, e, verdict)
 	}
 	return records
 }

@@ -5,7 +5,6 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -27,20 +26,12 @@ func TestManyHostsMigrateAtOnce(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	dropSchema(t, session(t, url))
-	errs := make([]error, 8)
-	var wg sync.WaitGroup
-	for i := range errs {
-		wg.Go(func() { errs[i] = openOnce(t.Context(), url) })
-	}
-	wg.Wait()
-	noError(t, errors.Join(errs...))
+	noError(t, errors.Join(concurrently(8, func(int) error { return openOnce(t.Context(), url) })...))
 	s := open(t, url, nil)
 	expect(t, "the first migration is recorded",
 		one[int](t, s, "SELECT count(*) FROM schema_steps WHERE name = '0001'"), 1)
 	l := ledgerOn(t, s, LedgerConfig{})
-	if err := l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))); err != nil {
-		t.Error(err)
-	}
+	noError(t, l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))))
 	verifyLedger(t, s)
 }
 
@@ -61,9 +52,7 @@ func TestOpenRefusesANewerSchema(t *testing.T) {
 	wantErrorText(t, "opening a database of a newer host", openOnce(t.Context(), url),
 		"(migration 9001) is newer than this host")
 	exec(t, conn, "DELETE FROM schema_steps WHERE name = '9001'")
-	if err := openOnce(t.Context(), url); err != nil {
-		t.Error(err)
-	}
+	noError(t, openOnce(t.Context(), url))
 }
 
 // A failed migration leaves nothing behind and can run again later.
@@ -84,9 +73,7 @@ func TestFailedMigrationIsRolledBack(t *testing.T) {
 		t.Error("the failed migration is recorded as applied")
 	}
 	exec(t, conn, "DROP TABLE webhook_events")
-	if err := openOnce(t.Context(), url); err != nil {
-		t.Error(err)
-	}
+	noError(t, openOnce(t.Context(), url))
 }
 
 // If a host loses its connection at any statement of creating a database, the next host completes the work.
@@ -168,9 +155,7 @@ func TestServerSettingsDoNotMatter(t *testing.T) {
 		time.Date(2031, 5, 1, 0, 0, 0, 0, time.UTC)} {
 		appendOne(t, l, at(decided(caller, e, check.Block), when))
 	}
-	if err := s.PruneSightings(t.Context()); err != nil {
-		t.Error(err)
-	}
+	noError(t, s.PruneSightings(t.Context()))
 	verifyLedger(t, s)
 	if got := export(t, s, caller, about(e)); got.Total != 3 || !got.Graph.LastSeen.Equal(noon) {
 		t.Errorf("exported %+v, want 3 checks, last seen at noon", got)

@@ -1,8 +1,9 @@
 package store
 
 import (
+	"errors"
+	"fmt"
 	"net/netip"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,16 +17,10 @@ func TestTakePublicIsExactAcrossHosts(t *testing.T) {
 	hosts := []*Store{open(t, url, clock), open(t, url, clock)}
 	client := netip.MustParsePrefix("192.0.2.7/32")
 	oks, resets := make([]bool, 30), make([]time.Time, 30)
-	var wg sync.WaitGroup
-	for i := range oks {
-		wg.Go(func() {
-			var err error
-			if resets[i], oks[i], err = hosts[i%2].TakePublic(t.Context(), client); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-	wg.Wait()
+	noError(t, errors.Join(concurrently(len(oks), func(i int) (err error) {
+		resets[i], oks[i], err = hosts[i%2].TakePublic(t.Context(), client)
+		return err
+	})...))
 	passed := 0
 	for i, ok := range oks {
 		if ok {
@@ -141,8 +136,7 @@ func TestPrunePublic(t *testing.T) {
 	}{{time.Hour - time.Microsecond, 2}, {time.Hour, 1}, {time.Hour + time.Minute, 0}} {
 		now = noon.Add(step.at)
 		noError(t, s.PrunePublic(t.Context()))
-		if n := one[int](t, s, "SELECT count(*) FROM public_uses"); n != step.want {
-			t.Errorf("%d clients after %v, want %d", n, step.at, step.want)
-		}
+		expect(t, fmt.Sprintf("clients after %v", step.at), one[int](t, s, "SELECT count(*) FROM public_uses"),
+			step.want)
 	}
 }

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,13 +13,9 @@ import (
 // appendAll appends the records concurrently, spread over the ledgers, and returns their errors.
 func appendAll(t *testing.T, records []check.Record, ledgers ...*Ledger) []error {
 	t.Helper()
-	errs := make([]error, len(records))
-	var wg sync.WaitGroup
-	for i, r := range records {
-		wg.Go(func() { errs[i] = ledgers[i%len(ledgers)].Append(t.Context(), r) })
-	}
-	wg.Wait()
-	return errs
+	return concurrently(len(records), func(i int) error {
+		return ledgers[i%len(ledgers)].Append(t.Context(), records[i])
+	})
 }
 
 func TestQuotaIsExactAcrossHosts(t *testing.T) {
@@ -164,12 +159,7 @@ func TestQuotaRejectsWholeBatches(t *testing.T) {
 	for range 12 {
 		batches = append(batches, allowedMany(t, caller, 9))
 	}
-	errs := make([]error, len(batches))
-	var wg sync.WaitGroup
-	for i, b := range batches {
-		wg.Go(func() { errs[i] = l.Append(t.Context(), b...) })
-	}
-	wg.Wait()
+	errs := concurrently(len(batches), func(i int) error { return l.Append(t.Context(), batches[i]...) })
 	passed := 0
 	for i, err := range errs {
 		want := 1

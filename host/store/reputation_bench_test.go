@@ -9,15 +9,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/facts/reputation"
-	"assay/host/postgres/postgrestest"
 )
 
 // BenchmarkGraphAggregates queries 1 and 64 subjects at a time in a graph of 100,000 domains under 20,000 registrable
 // domains, each checked by 5 of 20 customers.
 func BenchmarkGraphAggregates(b *testing.B) {
 	const domains, perRegistrable, customers = 100_000, 5, 5
-	s := must(Open(b.Context(), Config{URL: postgrestest.Database(b), Keys: testRing, Logger: discard()}))(b)
-	defer s.Close()
+	s := newStore(b, nil)
 	subject := func(i int) reputation.Subject {
 		registrable := fmt.Sprintf("example-%d.com", i/perRegistrable)
 		return reputation.Subject{

@@ -77,14 +77,10 @@ func TestAggregateNeedsThreeCustomers(t *testing.T) {
 		g.check(0, e, check.Block)
 	}
 	g.check(1, e, check.Allow)
-	if got := g.aggregate(e); got != (reputation.Aggregate{}) {
-		t.Errorf("two customers yield %+v, want zero", got)
-	}
+	expect(t, "two customers", g.aggregate(e), reputation.Aggregate{})
 	public := g.s.PublicCaller()
 	noError(t, g.l.Append(t.Context(), decided(public, e, check.Block)))
-	if got := g.aggregate(e); got != (reputation.Aggregate{}) {
-		t.Errorf("a caller without a key counted as a customer: %+v", got)
-	}
+	expect(t, "a caller without a key counted as a customer", g.aggregate(e), reputation.Aggregate{})
 	g.advance(time.Hour)
 	g.check(2, e, check.Allow)
 	got := g.aggregate(e)
@@ -115,9 +111,7 @@ func TestVotesDecay(t *testing.T) {
 		t.Errorf("after 91 days: %+v", got)
 	}
 	g.advance(60 * 24 * time.Hour)
-	if got := g.aggregate(e); got != (reputation.Aggregate{}) {
-		t.Errorf("after 151 days: %+v", got)
-	}
+	expect(t, "after 151 days", g.aggregate(e), reputation.Aggregate{})
 }
 
 // Entities of the same request are one hop apart; entities with a common parent are two hops apart.
@@ -147,9 +141,7 @@ func TestNeighbourRisk(t *testing.T) {
 	if got := g.aggregate(victim); got.Neighbours != 5 || !near(got.NeighbourRisk, 0.8) {
 		t.Errorf("after its own blocks: %+v, want 5 neighbours at 0.8", got)
 	}
-	if got := g.aggregate(g.domain("elsewhere.example")); got != (reputation.Aggregate{}) {
-		t.Errorf("an unrelated domain: %+v, want zero", got)
-	}
+	expect(t, "an unrelated domain", g.aggregate(g.domain("elsewhere.example")), reputation.Aggregate{})
 }
 
 // A neighbour on a bad list is a risk while the list is in force, whatever its verdicts.
@@ -166,28 +158,18 @@ func TestListedNeighbour(t *testing.T) {
 		t.Fatalf("risk %v before any list", got)
 	}
 	importList(t, g.s, feed.List{Name: "Bad", Kind: feed.Bad}, entryOf(listed))
-	if got := risk(); got != 1 {
-		t.Errorf("risk %v with a listed neighbour, want 1", got)
-	}
+	expect(t, "risk with a listed neighbour", risk(), 1)
 	importList(t, g.s, feed.List{Name: "Good", Kind: feed.Good}, entryOf(listed))
-	if got := risk(); got != 0 {
-		t.Errorf("risk %v with the neighbour on a good list too, want 0", got)
-	}
+	expect(t, "risk with the neighbour on a good list too", risk(), 0)
 	noError(t, g.s.WithdrawFeed(t.Context(), "Good"))
 	until := g.clock.Load().Add(time.Hour)
 	importList(t, g.s, feed.List{Name: "Bad", Kind: feed.Bad, ExpiresAt: &until}, entryOf(listed))
-	if got := risk(); got != 1 {
-		t.Errorf("risk %v before the list expires, want 1", got)
-	}
+	expect(t, "risk before the list expires", risk(), 1)
 	g.advance(2 * time.Hour)
-	if got := risk(); got != 0 {
-		t.Errorf("risk %v after the list expired, want 0", got)
-	}
+	expect(t, "risk after the list expired", risk(), 0)
 	importList(t, g.s, feed.List{Name: "Bad", Kind: feed.Bad}, entryOf(listed))
 	noError(t, g.s.WithdrawFeed(t.Context(), "Bad"))
-	if got := risk(); got != 0 {
-		t.Errorf("risk %v after the list was withdrawn, want 0", got)
-	}
+	expect(t, "risk after the list was withdrawn", risk(), 0)
 }
 
 // Customers of a large provider are not neighbours.
@@ -204,9 +186,7 @@ func TestHubsAreIgnored(t *testing.T) {
 			}
 		}
 	}
-	if got := g.aggregate(g.domain("new.large.example")); got != (reputation.Aggregate{}) {
-		t.Errorf("neighbours through a hub: %+v, want zero", got)
-	}
+	expect(t, "neighbours through a hub", g.aggregate(g.domain("new.large.example")), reputation.Aggregate{})
 }
 
 // A thousand checks by one customer move a share no further than one check.
@@ -219,11 +199,7 @@ func TestOneVotePerCustomer(t *testing.T) {
 	}
 	g.check(5, e, check.Block)
 	once := g.aggregate(e)
-	records := make([]check.Record, 999)
-	for i := range records {
-		records[i] = decided(g.customers[5], e, check.Block)
-	}
-	noError(t, g.l.Append(t.Context(), records...))
+	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[5], e, check.Block, 999)...))
 	often := g.aggregate(e)
 	if !near(once.BlockedShare, often.BlockedShare) || often.Customers != 6 ||
 		!near(often.Seen, once.Seen+maxChecks-1) {
@@ -366,24 +342,21 @@ func TestForget(t *testing.T) {
 	if dump() == before {
 		t.Fatal("the checks left the graph unchanged")
 	}
-	if _, _, err := g.s.ForgetAccountSightings(t.Context(), g.customers[3].Account); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err := g.s.ForgetAccountSightings(t.Context(), g.customers[3].Account)
+	noError(t, err)
 	if got := dump(); got != before {
 		t.Errorf("after forgetting the account:\n%s\nwant:\n%s", got, before)
 	}
 	for customer := range 3 {
 		g.check(customer, e, check.Block)
 	}
-	if _, _, err := g.s.ForgetSightings(t.Context(), g.customers[0].Account, e); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = g.s.ForgetSightings(t.Context(), g.customers[0].Account, e)
+	noError(t, err)
 	if got := g.aggregate(e); got.Customers != 0 {
 		t.Errorf("after forgetting one of three customers: %+v, want none", got)
 	}
-	if _, _, err := g.s.ForgetSightings(t.Context(), "", e); err != nil {
-		t.Fatal(err)
-	}
+	_, _, err = g.s.ForgetSightings(t.Context(), "", e)
+	noError(t, err)
 	if got := dump(); got != before {
 		t.Errorf("after forgetting the subject:\n%s\nwant:\n%s", got, before)
 	}

@@ -72,10 +72,7 @@ func TestSequenceFollowsBatchOrder(t *testing.T) {
 	s := newStore(t, nil)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := subscriber(t, s)
-	var records []check.Record
-	for range 20 {
-		records = append(records, decided(caller, parse(t, entity.Domain, "example.org"), check.Block))
-	}
+	records := decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Block, 20)
 	for _, half := range [][]check.Record{records[:10], records[10:]} {
 		noError(t, l.Append(t.Context(), half...))
 	}
@@ -211,8 +208,7 @@ func TestPruneWebhooks(t *testing.T) {
 	l := ledgerOn(t, s, LedgerConfig{})
 	waiting, orphan := blocked(t, l, caller, 1)[0], blocked(t, l, gone, 1)[0]
 	// This happens when a check is recorded while its endpoint is being removed.
-	must(s.db.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?",
-		gone.Account).Exec(t.Context()))(t)
+	must(s.db.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?", gone.Account).Exec(t.Context()))(t)
 	prune := func() string {
 		t.Helper()
 		noError(t, s.PruneWebhooks(t.Context()))

@@ -146,8 +146,7 @@ func TestAnotherHostContinues(t *testing.T) {
 		}
 		delay, retry := finish(t, lives, ended(d, 503))
 		if retry != (tries < 3) {
-			t.Errorf("after %d ended and %d interrupted attempts, retry is %v", tries+1, number-tries-1,
-				retry)
+			t.Errorf("after %d ended and %d interrupted attempts, retry is %v", tries+1, number-tries-1, retry)
 		}
 		clock.advance(t, delay)
 	}
@@ -252,10 +251,7 @@ func TestHostsNeverShareAnAttempt(t *testing.T) {
 	l := ledgerOn(t, s, LedgerConfig{})
 	const events, hosts = 200, 4
 	caller := subscriber(t, s)
-	var records []check.Record
-	for range events {
-		records = append(records, decided(caller, parse(t, entity.Domain, "example.org"), check.Review))
-	}
+	records := decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Review, events)
 	noError(t, l.Append(t.Context(), records...))
 	var mu sync.Mutex
 	claimed := map[string]int{}
@@ -369,8 +365,7 @@ func TestAlteredEventFails(t *testing.T) {
 	s := newStore(t, nil)
 	o := outboxOf(t, s)
 	refs := blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 2)
-	must(s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00' WHERE ref = ?`,
-		refs[0]).Exec(t.Context()))(t)
+	must(s.db.NewRaw(`UPDATE webhook_events SET sealed_payload = '\x00' WHERE ref = ?`, refs[0]).Exec(t.Context()))(t)
 	if d := claimOne(t, o); d.Ref != refs[1] {
 		t.Errorf("%s was claimed", d.Ref)
 	}

@@ -69,6 +69,16 @@ const (
 	switching = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"
 )
 
+func accepted(status int, body string) Outcome {
+	return Outcome{Status: status, ResponseBody: []byte(body), Delivered: true}
+}
+
+func refused(status int, body string) Outcome {
+	return Outcome{Status: status, ResponseBody: []byte(body)}
+}
+
+func failed(reason string) Outcome { return Outcome{Error: reason} }
+
 func TestResponsesAndFaults(t *testing.T) {
 	t.Parallel()
 	noTLS, plain := receiver(t, func(net.Conn) {}), listen(t, "127.0.0.1:0", http.NotFoundHandler())
@@ -79,77 +89,60 @@ func TestResponsesAndFaults(t *testing.T) {
 		url   string // instead of serve
 		want  Outcome
 	}{
-		"200": {serve: writes(ok + "Content-Length: 2\r\n\r\nOK"),
-			want: Outcome{Status: 200, ResponseBody: []byte("OK"), Delivered: true}},
-		"204": {serve: writes("HTTP/1.1 204 No Content\r\n\r\n"),
-			want: Outcome{Status: 204, Delivered: true}},
-		"299 without a reason": {serve: writes("HTTP/1.1 299\r\n\r\n"),
-			want: Outcome{Status: 299, Delivered: true}},
-		"HTTP/1.0": {serve: writes("HTTP/1.0 200 OK\r\n\r\nold"),
-			want: Outcome{Status: 200, ResponseBody: []byte("old"), Delivered: true}},
-		"100 and then 200": {serve: writes("HTTP/1.1 100 Continue\r\n\r\n" + ok + "\r\n"),
-			want: Outcome{Status: 200, Delivered: true}},
-		"101": {serve: writes(
-			switching),
-			want: Outcome{Status: 101}},
-		"304": {serve: writes("HTTP/1.1 304 Not Modified\r\n\r\n"),
-			want: Outcome{Status: 304}},
+		"200":                  {serve: writes(ok + "Content-Length: 2\r\n\r\nOK"), want: accepted(200, "OK")},
+		"204":                  {serve: writes("HTTP/1.1 204 No Content\r\n\r\n"), want: accepted(204, "")},
+		"299 without a reason": {serve: writes("HTTP/1.1 299\r\n\r\n"), want: accepted(299, "")},
+		"HTTP/1.0":             {serve: writes("HTTP/1.0 200 OK\r\n\r\nold"), want: accepted(200, "old")},
+		"100 and then 200":     {serve: writes("HTTP/1.1 100 Continue\r\n\r\n" + ok + "\r\n"), want: accepted(200, "")},
+		"101":                  {serve: writes(switching), want: refused(101, "")},
+		"304":                  {serve: writes("HTTP/1.1 304 Not Modified\r\n\r\n"), want: refused(304, "")},
 		"a redirect": {serve: writes("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n"),
-			want: Outcome{Status: 302}},
+			want: refused(302, "")},
 		"a redirect to an invalid URL": {serve: writes("HTTP/1.1 302 Found\r\nLocation: http://[\r\n\r\n"),
-			want: Outcome{Status: 302}},
-		"410": {serve: writes("HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngone"),
-			want: Outcome{Status: 410, ResponseBody: []byte("gone")}},
+			want: refused(302, "")},
+		"410": {serve: writes("HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngone"), want: refused(410, "gone")},
 		"429 with Retry-After": {serve: writes(
 			"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 86400\r\nContent-Length: 0\r\n\r\n"),
-			want: Outcome{Status: 429}},
+			want: refused(429, "")},
 		"503 with Retry-After": {serve: writes(
-			"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 86400\r\n\r\nbusy"), want: Outcome{Status: 503,
-			ResponseBody: []byte("busy")}},
-		"501": {serve: writes("HTTP/1.1 501 Not Implemented\r\n\r\n"),
-			want: Outcome{Status: 501}},
-		"status 999": {serve: writes("HTTP/1.1 999 X\r\n\r\n"), want: Outcome{Status: 999}},
+			"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 86400\r\n\r\nbusy"), want: refused(503, "busy")},
+		"501":        {serve: writes("HTTP/1.1 501 Not Implemented\r\n\r\n"), want: refused(501, "")},
+		"status 999": {serve: writes("HTTP/1.1 999 X\r\n\r\n"), want: refused(999, "")},
 		"body shorter than Content-Length": {serve: writes(ok + "Content-Length: 1000\r\n\r\nhalf"),
-			want: Outcome{Status: 200, ResponseBody: []byte("half"), Delivered: true}},
+			want: accepted(200, "half")},
 		"body longer than Content-Length": {serve: writes(ok + "Content-Length: 2\r\n\r\nabcdef"),
-			want: Outcome{Status: 200, ResponseBody: []byte("ab"), Delivered: true}},
+			want: accepted(200, "ab")},
 		"invalid chunk": {serve: writes(ok + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\nzzz\r\n"),
-			want: Outcome{Status: 200, ResponseBody: []byte("hello"), Delivered: true}},
+			want: accepted(200, "hello")},
 		"wrong Content-Encoding": {serve: writes(ok + "Content-Encoding: gzip\r\nContent-Length: 5\r\n\r\nplain"),
-			want: Outcome{Status: 200, ResponseBody: []byte("plain"), Delivered: true}},
+			want: accepted(200, "plain")},
 		"two Content-Lengths": {serve: writes(ok + "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
-			want: Outcome{Error: "no response"}},
+			want: failed("no response")},
 		"an endless body": {serve: floods(ok+"\r\n", strings.Repeat("x", 1<<12)),
-			want: Outcome{Status: 200, ResponseBody: []byte(strings.Repeat("x", 1024)), Delivered: true}},
+			want: accepted(200, strings.Repeat("x", 1024))},
 		"an endless body with a length": {serve: floods(ok+"Content-Length: 9223372036854775807\r\n\r\n",
-			strings.Repeat("x", 1<<12)), want: Outcome{Status: 200, ResponseBody: []byte(strings.Repeat("x", 1024)),
-			Delivered: true}},
+			strings.Repeat("x", 1<<12)), want: accepted(200, strings.Repeat("x", 1024))},
 		"an endless header": {serve: floods(ok, "X-Filler: "+strings.Repeat("x", 100)+"\r\n"),
-			want: Outcome{Error: "the response header is too large"}},
-		"an endless line": {serve: floods("HTTP/1.1 200 ", "OK"),
-			want: Outcome{Error: "the response header is too large"}},
+			want: failed("the response header is too large")},
+		"an endless line": {serve: floods("HTTP/1.1 200 ", "OK"), want: failed("the response header is too large")},
 		"endless 100 responses": {serve: floods("", "HTTP/1.1 100 Continue\r\n\r\n"),
-			want: Outcome{Error: "the response header is too large"}},
-		"not HTTP": {serve: writes("220 mail.example ESMTP\r\n"),
-			want: Outcome{Error: "the response is not valid HTTP"}},
-		"binary": {serve: writes("\x00\xff\x00\n\n"),
-			want: Outcome{Error: "the response is not valid HTTP"}},
+			want: failed("the response header is too large")},
+		"not HTTP": {serve: writes("220 mail.example ESMTP\r\n"), want: failed("the response is not valid HTTP")},
+		"binary":   {serve: writes("\x00\xff\x00\n\n"), want: failed("the response is not valid HTTP")},
 		"closes without a response": {serve: func(net.Conn) {},
-			want: Outcome{Error: "the connection was closed before a response"}},
+			want: failed("the connection was closed before a response")},
 		"closes within the header": {serve: writes("HTTP/1.1 200 OK\r\nX-"),
-			want: Outcome{Error: "the response is not valid HTTP"}},
+			want: failed("the response is not valid HTTP")},
 		"resets the connection": {serve: func(c net.Conn) { _ = c.(*net.TCPConn).SetLinger(0) },
-			want: Outcome{Error: "the connection was closed before a response"}},
-		"refuses the connection": {url: "http://" + unused.Addr().String(),
-			want: Outcome{Error: "the connection was refused"}},
-		"unknown host name": {url: "http://nowhere.test/",
-			want: Outcome{Error: "the host name does not exist"}},
+			want: failed("the connection was closed before a response")},
+		"refuses the connection": {url: "http://" + unused.Addr().String(), want: failed("the connection was refused")},
+		"unknown host name":      {url: "http://nowhere.test/", want: failed("the host name does not exist")},
 		"closes during the TLS handshake": {url: "https://" + noTLS,
-			want: Outcome{Error: "the connection was closed before a response"}},
+			want: failed("the connection was closed before a response")},
 		"speaks HTTP instead of TLS": {url: strings.Replace(plain.URL, "http:", "https:", 1),
-			want: Outcome{Error: "the response is not valid HTTP"}},
+			want: failed("the response is not valid HTTP")},
 		"a URL that is no longer valid": {url: "http://user@127.0.0.1/",
-			want: Outcome{Error: "url: must not contain a user or password"}},
+			want: failed("url: must not contain a user or password")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
