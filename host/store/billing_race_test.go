@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -119,14 +118,12 @@ func TestApplySurvivesLostConnections(t *testing.T) {
 	var payments atomic.Int64
 	t.Run("cuts", func(t *testing.T) {
 		for name, fits := range map[string]func(string) bool{
-			"begin":          isBegin,
-			"the event's id": func(m string) bool { return strings.Contains(m, "INSERT INTO billing_events") },
-			"the subscription": func(m string) bool {
-				return strings.Contains(m, `INSERT INTO "billing_subscriptions"`)
-			},
-			"the account":  func(m string) bool { return strings.Contains(m, `INSERT INTO "accounts"`) },
-			"the checkout": func(m string) bool { return strings.Contains(m, `UPDATE "billing_checkouts"`) },
-			"commit":       isCommit,
+			"begin":            isBegin,
+			"the event's id":   containing("INSERT INTO billing_events"),
+			"the subscription": containing(`INSERT INTO "billing_subscriptions"`),
+			"the account":      containing(`INSERT INTO "accounts"`),
+			"the checkout":     containing(`UPDATE "billing_checkouts"`),
+			"commit":           isCommit,
 		} {
 			for how, f := range map[string]storetest.Fate{"before": storetest.Lost, "after": storetest.Muted,
 				"within the response to": storetest.Truncated} {

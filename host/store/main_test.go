@@ -183,3 +183,7 @@ func isLock(m string) bool   { return strings.Contains(m, "FOR UPDATE") }
 func isRead(m string) bool   { return strings.Contains(m, "FROM api_keys") }
 func isWrite(m string) bool  { return strings.Contains(m, `INSERT INTO "audit_records"`) }
 func isCommit(m string) bool { return m == "commit" }
+
+func containing(text string) func(string) bool {
+	return func(m string) bool { return strings.Contains(m, text) }
+}

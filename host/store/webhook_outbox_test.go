@@ -373,16 +373,3 @@ func TestAlteredEventFails(t *testing.T) {
 		t.Errorf("the altered event is %q", got)
 	}
 }
-
-// The outcome of an attempt is dropped if its event was erased meanwhile.
-func TestAttemptOfErasedEvent(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	o := outboxOf(t, s)
-	blocked(t, ledgerOn(t, s, LedgerConfig{}), subscriber(t, s), 1)
-	d := claimOne(t, o)
-	must(s.db.NewRaw("DELETE FROM webhook_events").Exec(t.Context()))(t)
-	if _, retry := finish(t, o, ended(d, 500)); retry {
-		t.Error("the attempt is to be retried")
-	}
-}

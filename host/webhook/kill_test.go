@@ -44,46 +44,28 @@ type stage struct {
 }
 
 var stages = []stage{
-	{"recorded, not claimed", func(k *killTest, ref string) {
-		reached := k.proxy.HoldBack(isClaim, nil)
-		k.record(ref)
-		k.await(reached)
-	}},
+	{"recorded, not claimed", func(k *killTest, ref string) { k.recordUntil(ref, k.proxy.HoldBack(isClaim, nil)) }},
 	{"claimed, unknown to the host", func(k *killTest, ref string) {
-		reached := k.proxy.HoldBack(isClaim, containing(ref))
-		k.record(ref)
-		k.await(reached)
+		k.recordUntil(ref, k.proxy.HoldBack(isClaim, containing(ref)))
 	}},
 	{"connected, nothing received", func(k *killTest, ref string) {
-		accepted := k.receiver.listener.pause()
-		k.record(ref)
-		k.await(accepted)
+		k.recordUntil(ref, k.receiver.listener.pause())
 		storetest.Until(k, "the event is leased", func() bool {
 			return k.int("SELECT count(*) FROM webhook_events WHERE ref = $1 AND leased_until IS NOT NULL", ref) == 1
 		})
 	}},
-	{"received, no response", func(k *killTest, ref string) {
-		stalled := k.receiver.stall(ref)
-		k.record(ref)
-		k.await(stalled)
-	}},
+	{"received, no response", func(k *killTest, ref string) { k.recordUntil(ref, k.receiver.stall(ref)) }},
 	{"accepted, not recorded", func(k *killTest, ref string) {
 		k.receiver.refuse(ref, 0)
-		reached := k.proxy.HoldBack(isFinish(ref), nil)
-		k.record(ref)
-		k.await(reached)
+		k.recordUntil(ref, k.proxy.HoldBack(isFinish(ref), nil))
 	}},
 	{"accepted, recorded, unknown to the host", func(k *killTest, ref string) {
 		k.receiver.refuse(ref, 0)
-		reached := k.proxy.HoldBack(isFinish(ref), anything)
-		k.record(ref)
-		k.await(reached)
+		k.recordUntil(ref, k.proxy.HoldBack(isFinish(ref), anything))
 	}},
 	{"refused, not recorded", func(k *killTest, ref string) {
 		k.receiver.refuse(ref, max(1, k.receiver.remaining(ref)))
-		reached := k.proxy.HoldBack(isFinish(ref), nil)
-		k.record(ref)
-		k.await(reached)
+		k.recordUntil(ref, k.proxy.HoldBack(isFinish(ref), nil))
 	}},
 	{"before the first retry", func(k *killTest, ref string) { k.recordRefused(ref, 1) }},
 	{"before the second retry", func(k *killTest, ref string) { k.recordRefused(ref, 2) }},
@@ -211,6 +193,13 @@ func (k *killTest) record(ref string) {
 	k.rounds[ref] = 1
 }
 
+// recordUntil records a check and waits until the stage is reached.
+func (k *killTest) recordUntil(ref string, reached <-chan struct{}) {
+	k.Helper()
+	k.record(ref)
+	k.await(reached)
+}
+
 // recordRefused records an event and waits until the given number of its attempts have been refused and recorded. It
 // makes each retry due at once.
 func (k *killTest) recordRefused(ref string, times int) {
@@ -256,9 +245,7 @@ func (k *killTest) holdResend(ref string, reply func([]byte) bool) {
 // never sees the new secret and rotates again.
 func (k *killTest) holdRotation(ref string, reply func([]byte) bool) {
 	k.Helper()
-	stalled := k.receiver.stall(ref)
-	k.record(ref)
-	k.await(stalled)
+	k.recordUntil(ref, k.receiver.stall(ref))
 	reached := k.proxy.HoldBack(isCommit, reply)
 	k.host.start(k.T, "rotate", k.caller.Account)
 	k.await(reached)
