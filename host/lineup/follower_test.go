@@ -48,12 +48,12 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "second", "1.0.0", 20))
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
 	h.follow(t, 1)
-	storetest.Expect(t, "got", h.score(t), "revision 1: 50")
+	storetest.Expect(t, "score", h.score(t), "revision 1: 50")
 	h.follow(t, 1)
 	h.activate(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
 	storetest.Expect(t, "before following revision 2", h.score(t), "revision 1: 50")
 	h.follow(t, 2)
-	storetest.Expect(t, "got", h.score(t), "revision 2: 88")
+	storetest.Expect(t, "score", h.score(t), "revision 2: 88")
 	storetest.NoError(t, h.store.RollbackLineup(t.Context(), 1, ""))
 	h.follow(t, 1)
 	storetest.Expect(t, "after the rollback", h.score(t), "revision 1: 50")
@@ -144,7 +144,7 @@ func TestRetiredPluginsCloseAfterTheLastCheck(t *testing.T) {
 	}
 	held.Release()
 	storetest.Until(t, "the retired plugin to be closed", func() bool { return h.openPlugins() == 2 })
-	storetest.Expect(t, "got", h.score(t), "revision 3: 60")
+	storetest.Expect(t, "score", h.score(t), "revision 3: 60")
 }
 
 // A revision that cannot be loaded is refused with a reason, and the previous one stays in force. The next loadable
@@ -170,8 +170,8 @@ func TestUnloadableRevisionIsRefused(t *testing.T) {
 			if s := h.follower.State(); s.Revision != 1 || s.Refused != 2 || !strings.Contains(s.Reason, test.why) {
 				t.Errorf("state %+v, want revision 2 refused for %q", s, test.why)
 			}
-			storetest.Expect(t, "got", h.score(t), "revision 1: 50")
-			storetest.Expect(t, "plugins are open", h.openPlugins(), 1)
+			storetest.Expect(t, "score", h.score(t), "revision 1: 50")
+			storetest.Expect(t, "open plugins", h.openPlugins(), 1)
 			// The operator rolls back to the revision that is still in force.
 			storetest.NoError(t, h.store.RollbackLineup(t.Context(), 1, ""))
 			h.follow(t, 1)
@@ -181,7 +181,7 @@ func TestUnloadableRevisionIsRefused(t *testing.T) {
 			}
 			h.activate(t, lineupOf(-1, "other@1.0.0"))
 			h.follow(t, 4)
-			storetest.Expect(t, "got", h.score(t), "revision 4: 73")
+			storetest.Expect(t, "score", h.score(t), "revision 4: 73")
 		})
 	}
 }
@@ -191,7 +191,7 @@ func TestPollingFindsMissedChanges(t *testing.T) {
 	h := newHost(t, postgrestest.Database(t))
 	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
 	h.follower.pollInterval, h.follower.retryDelay = time.Millisecond, time.Hour
-	h.running(t)
+	storetest.Background(t, h.follower.Run)
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
 	storetest.Until(t, "revision 1 to be in force", func() bool { return h.follower.State().Revision == 1 })
 	h.activate(t, lineupOf(-1, "broken@1.0.0"))
@@ -207,7 +207,7 @@ func TestPublishedPluginIsPrepared(t *testing.T) {
 	h.follower.pollInterval = time.Hour
 	good, bad := module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0")
 	h.publish(t, bad, good)
-	h.running(t)
+	storetest.Background(t, h.follower.Run)
 	h.follower.PluginsPublished()
 	h.activate(t, lineupOf(-1, "probe@1.0.0"))
 	h.follower.LineupChanged() // queued after the other notification, so preparing has ended once this is followed
@@ -229,20 +229,13 @@ func TestHostsFollowEachOthersChanges(t *testing.T) {
 	hosts := []*host{newHost(t, url), newHost(t, url)}
 	for _, h := range hosts {
 		h.follower.pollInterval = time.Hour
-		h.running(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
+		storetest.Background(t, h.follower.Run)
+		storetest.Background(t, func(ctx context.Context) {
 			h.store.Listen(ctx, func(topic store.Topic) {
 				if topic == store.TopicLineup {
 					h.follower.LineupChanged()
 				}
 			})
-		}()
-		t.Cleanup(func() {
-			cancel()
-			<-ended
 		})
 	}
 	hosts[0].publish(t, module(t, "probe", "1.0.0", 10))

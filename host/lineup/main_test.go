@@ -30,7 +30,7 @@ type host struct {
 	follower *Follower
 }
 
-// newHost opens a host on the database at url. Its follower is idle until the test calls follow or running.
+// newHost opens a host on the database at url. Its follower is idle until the test calls follow or runs it.
 func newHost(t *testing.T, url string) *host {
 	t.Helper()
 	s := storetest.Close(t, storetest.Must(openStore(t.Context(), url))(t))
@@ -39,25 +39,10 @@ func newHost(t *testing.T, url string) *host {
 	h.follower = NewFollower(s, h.box, h.live, storetest.Discard())
 	t.Cleanup(func() {
 		h.follower.Close()
-		storetest.Expect(t, "plugins are still open after closing the follower", h.openPlugins(), 0)
+		storetest.Expect(t, "open plugins after closing the follower", h.openPlugins(), 0)
 		storetest.NoError(t, h.box.Close())
 	})
 	return h
-}
-
-// running runs the follower in the background until the test ends.
-func (h *host) running(t *testing.T) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		h.follower.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-ended
-	})
 }
 
 func (h *host) openPlugins() int {

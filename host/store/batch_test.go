@@ -101,7 +101,7 @@ func TestFullQueueReportsOverload(t *testing.T) {
 	for _, answer := range answers {
 		noError(t, receive(t, "an answer", answer))
 	}
-	expect(t, "a rejected check is recorded", recorded(t, s, beyond.Decision.Ref), 0)
+	expect(t, "records of a rejected check", recorded(t, s, beyond.Decision.Ref), 0)
 	verifyLedger(t, s)
 }
 
@@ -126,7 +126,7 @@ func TestAbandonedCheckIsNotRecorded(t *testing.T) {
 		noError(t, receive(t, "an answer", answer))
 	}
 	sizes.want(t, 1, 1)
-	expect(t, "an abandoned check is recorded", recorded(t, s, abandoned.Decision.Ref), 0)
+	expect(t, "records of an abandoned check", recorded(t, s, abandoned.Decision.Ref), 0)
 	verifyLedger(t, s)
 }
 
@@ -199,7 +199,7 @@ func TestRejectedRecordFailsAlone(t *testing.T) {
 				if !bad[i] && err != nil {
 					t.Errorf("record %d next to a rejected one: %v", i, err)
 				}
-				expect(t, fmt.Sprintf("record %d is recorded", i), recorded(t, s, records[i].Decision.Ref), 1)
+				expect(t, fmt.Sprintf("records of check %d", i), recorded(t, s, records[i].Decision.Ref), 1)
 			}
 			sizes.want(t, 1, 1, 9)
 			verifyLedger(t, s)

@@ -331,9 +331,8 @@ func TestRevokingNotifiesOtherHosts(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
 	a, b := open(t, url, nil), open(t, url, nil)
-	notified, listening := make(chan struct{}, 100), sync.WaitGroup{}
-	ctx, stop := context.WithCancel(context.Background())
-	listening.Go(func() {
+	notified := make(chan struct{}, 100)
+	storetest.Background(t, func(ctx context.Context) {
 		b.Listen(ctx, func(topic Topic) {
 			if topic == TopicKeys {
 				b.ForgetCallers()
@@ -341,8 +340,6 @@ func TestRevokingNotifiesOtherHosts(t *testing.T) {
 			}
 		})
 	})
-	defer listening.Wait()
-	defer stop()
 	receive(t, "the other host listens", notified)
 	caller := newCaller(t, a, plan(t, "pro", 1500))
 	_, spare := newKey(t, a, caller.Account)

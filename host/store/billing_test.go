@@ -191,7 +191,7 @@ func TestUnknownCheckoutChangesNothing(t *testing.T) {
 	s := newStore(t, nil)
 	foreign := billing.Checkout{ID: "co_of_another_host", Plan: "pro"}
 	apply(t, s, newChange(foreign, 0, billing.Active))
-	expect(t, "accounts were created", one[int](t, s, "SELECT count(*) FROM accounts WHERE id <> ?", publicAccount), 0)
+	expect(t, "created accounts", one[int](t, s, "SELECT count(*) FROM accounts WHERE id <> ?", publicAccount), 0)
 }
 
 // A subscription's events name its checkout permanently, but the checkout is deleted.

@@ -135,7 +135,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 				"domain " + domain.Value:         "domain: 4 checks, 1 blocked, 0 reviewed, 12:00 to 12:00",
 			}
 			noDiff(t, "the graph", want, graph)
-			expect(t, "links of the subject remain", one[int](t, s, `SELECT count(*) FROM graph_links
+			expect(t, "remaining links of the subject", one[int](t, s, `SELECT count(*) FROM graph_links
 				WHERE account_id = ? AND ? IN (encode(low, 'hex'), encode(high, 'hex'))`,
 				mine.Account, node("email", jane.Value)), 0)
 			verifyLedger(t, s)
@@ -326,7 +326,7 @@ func TestBlankedRowsAreDetected(t *testing.T) {
 			erase(t, s, caller, privacy.Selector{Ref: ref})
 			verifyLedger(t, s)
 			exec(t, session(t, s.url), test.tamper)
-			wantErrorText(t, "the error", verifyAuditLog(t, s), test.reason)
+			wantErrorText(t, "verifying", verifyAuditLog(t, s), test.reason)
 		})
 	}
 }
@@ -345,7 +345,7 @@ func TestEraseInBatches(t *testing.T) {
 			export(t, s, caller, first)
 			expect(t, "erased", counts(erase(t, s, caller, first)),
 				fmt.Sprintf("%d checks, 0 events, 1 sightings, 0 links, 2 erasures", checks))
-			expect(t, "records remain",
+			expect(t, "remaining records",
 				one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym IS NOT NULL"), 0)
 			verifyLedger(t, s)
 		})
@@ -370,7 +370,7 @@ func TestEraseDuringDelivery(t *testing.T) {
 				t.Error("the event is scheduled again")
 			}
 			claimNone(t, o, "after the erasure")
-			expect(t, "events and attempts remain", one[int](t, s, `SELECT (SELECT count(*) FROM webhook_events) +
+			expect(t, "remaining events and attempts", one[int](t, s, `SELECT (SELECT count(*) FROM webhook_events) +
 				(SELECT count(*) FROM webhook_attempts)`), 0)
 		})
 	}

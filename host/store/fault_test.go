@@ -45,7 +45,7 @@ func TestAppendReportsTheOutcome(t *testing.T) {
 				if (err == nil) != (want == 1) {
 					t.Errorf("append: %v, want success %v", err, want == 1)
 				}
-				expect(t, "recorded", recorded(t, direct, r.Decision.Ref), want)
+				expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), want)
 				wantError(t, "append after the fault", l.Append(t.Context(), allowed(t, caller)), nil)
 				verifyLedger(t, direct)
 			})
@@ -87,7 +87,7 @@ func TestBatchSharesTheOutcomeOfItsCommit(t *testing.T) {
 				if (err == nil) != (test.want == 1) {
 					t.Errorf("append: %v, want success %v", err, test.want == 1)
 				}
-				expect(t, "recorded", recorded(t, direct, r.Decision.Ref), test.want)
+				expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), test.want)
 			}
 			if err := receive(t, "the rejected check's answer", answers[1+len(rest)]); err == nil {
 				t.Error("a check over its quota was accepted")
@@ -129,7 +129,7 @@ func TestLedgerWaitsForALostTransaction(t *testing.T) {
 			if err := receive(t, "the answer", answer); (err == nil) != commits {
 				t.Errorf("append: %v, want success %v", err, commits)
 			}
-			expect(t, "recorded", recorded(t, direct, r.Decision.Ref), want)
+			expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), want)
 			wantError(t, "append after the fault", l.Append(t.Context(), allowed(t, caller)), nil)
 			verifyLedger(t, direct)
 		})
@@ -167,7 +167,7 @@ func TestUnresolvedCommitIsInDoubt(t *testing.T) {
 	}
 	p.Set(nil, false)
 	wantError(t, "append after the database is back", l.Append(t.Context(), allowed(t, caller)), nil)
-	expect(t, "recorded", recorded(t, direct, r.Decision.Ref), 1)
+	expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), 1)
 	verifyLedger(t, direct)
 }
 
@@ -198,7 +198,7 @@ func TestLockedHeadFailsTheCheck(t *testing.T) {
 	}
 	held.release(t)
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
-	expect(t, "recorded", recorded(t, s, r.Decision.Ref), 0)
+	expect(t, "records of the check", recorded(t, s, r.Decision.Ref), 0)
 	verifyLedger(t, s)
 }
 
@@ -248,7 +248,7 @@ func TestFailedHeadUpdateUndoesTheBatch(t *testing.T) {
 	if err := l.Append(t.Context(), r); err == nil {
 		t.Error("append succeeded although the head was not updated")
 	}
-	expect(t, "recorded", recorded(t, s, r.Decision.Ref), 0)
+	expect(t, "records of the check", recorded(t, s, r.Decision.Ref), 0)
 	exec(t, conn, "DROP TRIGGER suppress ON audit_heads")
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	verifyLedger(t, s)

@@ -103,7 +103,7 @@ func TestImportFeed(t *testing.T) {
 	if got := listings(t, s, "b.example", "c.example"); len(got) != 1 || got[0].Name != "Another" {
 		t.Errorf("after the withdrawal: %+v", got)
 	}
-	expect(t, "entries remain", one[int](t, s, "SELECT count(*) FROM feed_entries"), 1)
+	expect(t, "remaining entries", one[int](t, s, "SELECT count(*) FROM feed_entries"), 1)
 	wantError(t, "withdrawing again", s.WithdrawFeed(t.Context(), "Bad"), ErrNoFeed)
 }
 

@@ -17,7 +17,7 @@ func verifyLedger(t *testing.T, s *Store) {
 	records := one[int64](t, s, `SELECT
 		sum(seq - (SELECT coalesce(max(seq), 0) FROM audit_anchors AS a WHERE a.chain = h.chain))
 		FROM audit_heads AS h`)
-	expect(t, "audit records, and records in chains", one[int64](t, s, "SELECT count(*) FROM audit_records"), records)
+	expect(t, "all audit records", one[int64](t, s, "SELECT count(*) FROM audit_records"), records)
 	expect(t, "distinct references in the audit log", one[int64](t, s, `
 		SELECT count(DISTINCT ref) + count(*) FILTER (WHERE kind = 'erased' AND ref IS NULL)
 		FROM audit_records`), records)

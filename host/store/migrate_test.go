@@ -28,7 +28,7 @@ func TestManyHostsMigrateAtOnce(t *testing.T) {
 	dropSchema(t, session(t, url))
 	noError(t, errors.Join(concurrently(8, func(int) error { return openOnce(t.Context(), url) })...))
 	s := open(t, url, nil)
-	expect(t, "the first migration is recorded",
+	expect(t, "records of the first migration",
 		one[int](t, s, "SELECT count(*) FROM schema_steps WHERE name = '0001'"), 1)
 	l := ledgerOn(t, s, LedgerConfig{})
 	noError(t, l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))))
@@ -160,7 +160,7 @@ func TestServerSettingsDoNotMatter(t *testing.T) {
 	if got := export(t, s, caller, about(e)); got.Total != 3 || !got.Graph.LastSeen.Equal(noon) {
 		t.Errorf("exported %+v, want 3 checks, last seen at noon", got)
 	}
-	expect(t, "checks were erased", erase(t, s, caller, about(e)).Checks, 3)
+	expect(t, "erased checks", erase(t, s, caller, about(e)).Checks, 3)
 	verifyLedger(t, s)
 	for name, want := range map[string]string{"default_transaction_isolation": "read committed",
 		"synchronous_commit": "on", "lock_timeout": "3s"} {

@@ -6,22 +6,15 @@ import (
 	"testing"
 
 	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
 // listening starts a listener and returns the topics that it receives.
 func listening(t *testing.T, s *Store) <-chan Topic {
 	t.Helper()
-	topics, ended := make(chan Topic, 100), make(chan struct{})
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		defer close(ended)
-		s.Listen(ctx, func(topic Topic) { topics <- topic })
-	}()
-	t.Cleanup(func() {
-		cancel()
-		receive(t, "the listener to end", ended)
-	})
+	topics := make(chan Topic, 100)
+	storetest.Background(t, func(ctx context.Context) { s.Listen(ctx, func(topic Topic) { topics <- topic }) })
 	return topics
 }
 
@@ -72,7 +65,7 @@ func TestListenReportsChanges(t *testing.T) {
 		t.Error("revoking a key twice succeeded")
 	}
 	noError(t, b.PublishPlugin(t.Context(), module(t, "marker", "1.0.0", "Marks"), "1.0.0", false))
-	expect(t, "received", receive(t, "the marker", topics), TopicPlugins)
+	expect(t, "topic", receive(t, "the marker", topics), TopicPlugins)
 }
 
 // A listener that lost its connection may have missed notifications, so it reports every topic after reconnecting.
@@ -91,7 +84,7 @@ func TestListenReconnects(t *testing.T) {
 		expectAll(t, topics)
 	}
 	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false))
-	expect(t, "received", receive(t, "a notification", topics), TopicPlugins)
+	expect(t, "topic", receive(t, "a notification", topics), TopicPlugins)
 }
 
 func TestListenRetriesConnecting(t *testing.T) {

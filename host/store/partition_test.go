@@ -32,7 +32,7 @@ func TestNewPartitionReceivesEarlierRecords(t *testing.T) {
 		return one[string](t, s, "SELECT tableoid::regclass::text FROM audit_records WHERE ref = ?", ref)
 	}
 	for ref := range refs {
-		expect(t, "before partitions exist, a record is in", place(ref), "audit_records_other")
+		expect(t, "partition of a record before its month has one", place(ref), "audit_records_other")
 	}
 	// In UTC this is already April, so partitions are created from April on.
 	evening := time.Date(2031, 3, 31, 20, 0, 0, 0, time.FixedZone("", -5*60*60))
@@ -66,7 +66,7 @@ func TestManyHostsCreatePartitionsAtOnce(t *testing.T) {
 	appended := appendAll(t, allowedMany(t, caller, 50), l)
 	wg.Wait()
 	noError(t, errors.Join(append(errs, appended...)...))
-	expect(t, "records remain in the default partition", one[int](t, s, "SELECT count(*) FROM audit_records_other"), 0)
+	expect(t, "remaining records", one[int](t, s, "SELECT count(*) FROM audit_records_other"), 0)
 	verifyLedger(t, s)
 }
 
@@ -110,9 +110,9 @@ func TestPartitionIsCreatedAfterADump(t *testing.T) {
 		t.Helper()
 		return one[string](t, s, "SELECT tableoid::regclass::text FROM audit_records")
 	}
-	expect(t, "the record is in", place(), "audit_records_other")
+	expect(t, "partition of the record", place(), "audit_records_other")
 	exec(t, dump, "COMMIT")
 	noError(t, later.EnsurePartitions(t.Context()))
-	expect(t, "after the dump, the record is in", place(), "audit_records_2031_05")
+	expect(t, "partition of the record after the dump", place(), "audit_records_2031_05")
 	verifyLedger(t, s)
 }

@@ -63,8 +63,7 @@ func TestRegistrationIsStoredWithoutItsDomain(t *testing.T) {
 	s := newStore(t, nil)
 	r := registration.Record{Outcome: registration.Absent, Fetched: noon, NextFetch: noon}
 	noError(t, s.SaveRegistration(t.Context(), "secret-project.example", r))
-	var key []byte
-	noError(t, s.db.NewRaw("SELECT domain FROM registrations").Scan(t.Context(), &key))
+	key := one[[]byte](t, s, "SELECT domain FROM registrations")
 	if len(key) != 32 || bytes.Contains(key, []byte("secret")) {
 		t.Errorf("the domain is stored as %q, want a hash of 32 bytes", key)
 	}

@@ -80,7 +80,7 @@ func TestAggregateNeedsThreeCustomers(t *testing.T) {
 	expect(t, "two customers", g.aggregate(e), reputation.Aggregate{})
 	public := g.s.PublicCaller()
 	noError(t, g.l.Append(t.Context(), decided(public, e, check.Block)))
-	expect(t, "a caller without a key counted as a customer", g.aggregate(e), reputation.Aggregate{})
+	expect(t, "two customers and a caller without a key", g.aggregate(e), reputation.Aggregate{})
 	g.advance(time.Hour)
 	g.check(2, e, check.Allow)
 	got := g.aggregate(e)

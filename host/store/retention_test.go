@@ -158,7 +158,7 @@ func TestRetention(t *testing.T) {
 	// Years later only records of pruning remain.
 	now = day(2025, time.January, 1)
 	prune(t, s)
-	expect(t, "records are left", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'pruning'"), 0)
+	expect(t, "remaining records", one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind <> 'pruning'"), 0)
 	verifyLedger(t, s)
 }
 
@@ -254,7 +254,7 @@ func TestManyLateRecordsKeepTheirPartition(t *testing.T) {
 	now = day(2022, time.March, 10)
 	prune(t, s)
 	expect(t, "partitions", months(t, s), "2021_02 2021_03 2021_04")
-	expect(t, "records remain", one[int](t, s, "SELECT count(*) FROM audit_records_2021_02"), pruneBatch+1)
+	expect(t, "remaining records", one[int](t, s, "SELECT count(*) FROM audit_records_2021_02"), pruneBatch+1)
 	verifyLedger(t, s)
 }
 
@@ -308,9 +308,7 @@ func TestInterruptedPruningIsCompleted(t *testing.T) {
 		func() error { return s.pruneRows(t.Context(), anchor) },
 	} {
 		noError(t, step())
-		if err := verifyAuditLog(t, s); err != nil {
-			t.Error(err)
-		}
+		noError(t, verifyAuditLog(t, s))
 	}
 	if prune(t, s) != 0 {
 		t.Error("the second run kept another anchor")
@@ -398,9 +396,7 @@ func TestErasuresAcrossTheCut(t *testing.T) {
 	}
 	now = day(2022, time.March, 10)
 	anchored(t, s)
-	if err := verifyAuditLog(t, s); err != nil {
-		t.Error(err)
-	}
+	noError(t, verifyAuditLog(t, s))
 	prune(t, s)
 	expect(t, "lists of erasures after pruning", lists(), "5:2 5:4 of 5")
 	verifyLedger(t, s)

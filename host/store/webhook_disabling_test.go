@@ -167,15 +167,11 @@ func TestEndOfFailureSeries(t *testing.T) {
 		}, "enabled, failing for 0s"},
 		"another URL": {func(t *testing.T, s *Store, clock *dbClock, _ *Outbox, caller check.Caller) {
 			clock.advance(t, maxFailureGap)
-			if err := s.MoveEndpoint(t.Context(), caller.Account, "https://another.example/"); err != nil {
-				t.Error(err)
-			}
+			noError(t, s.MoveEndpoint(t.Context(), caller.Account, "https://another.example/"))
 		}, "enabled, failing for 0s"},
 		"the same URL": {func(t *testing.T, s *Store, clock *dbClock, _ *Outbox, caller check.Caller) {
 			clock.advance(t, maxFailureGap)
-			if err := s.MoveEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"); err != nil {
-				t.Error(err)
-			}
+			noError(t, s.MoveEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"))
 		}, "disabled, failing for 122h1m0s, failing disabled it 0s ago"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -241,7 +237,7 @@ func TestSuccessBeatsConcurrentDisabling(t *testing.T) {
 					}
 				}
 			}
-			expect(t, "the endpoint has been disabled since",
+			expect(t, "time of disabling",
 				one[string](t, s, "SELECT concat(disabled_at) FROM webhook_endpoints"), "")
 			clock.advance(t, time.Second)
 			claimOne(t, o) // the failed event is retried

@@ -241,7 +241,7 @@ func TestPruneWebhooks(t *testing.T) {
 	}
 	// The sequence continues after deleted events.
 	must(s.SendTestEvent(t.Context(), caller.Account))(t)
-	expect(t, "the next event is number",
+	expect(t, "number of the next event",
 		one[int64](t, s, "SELECT max(sequence) FROM webhook_events WHERE account_id = ?", caller.Account), 3)
 }
 
@@ -264,7 +264,7 @@ func TestManyFailedEvents(t *testing.T) {
 		err != nil {
 		t.Errorf("resent %d, gone %d, %v, want %d and 0", resent, gone, err, many)
 	}
-	expect(t, "events are pending", count("state = 'pending' AND next_attempt_at = now()"), many)
+	expect(t, "pending events", count("state = 'pending' AND next_attempt_at = now()"), many)
 	must(s.db.NewRaw("UPDATE webhook_events SET state = 'failed', next_attempt_at = NULL, settled_at = now()").
 		Exec(t.Context()))(t)
 	for _, pass := range []struct {

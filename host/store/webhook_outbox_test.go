@@ -196,7 +196,7 @@ func TestLateOutcome(t *testing.T) {
 			if err != nil || len(attempts) != 2 || attempts[0].Status != test.status || attempts[1].Status != 200 {
 				t.Errorf("log: %+v, %v", attempts, err)
 			}
-			expect(t, "in the end the event", strings.Fields(state(t, s, ref))[0], "delivered")
+			expect(t, "final state of the event", strings.Fields(state(t, s, ref))[0], "delivered")
 		})
 	}
 }

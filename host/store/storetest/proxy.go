@@ -19,7 +19,7 @@ const (
 	Lost                  // the connection is closed instead of delivering it
 	Muted                 // it is delivered, and the connection is closed instead of returning the reply
 	Truncated             // it is delivered, and the connection is closed in the middle of the reply
-	Stalls                // the client's connection is closed; the server's stays open until the test delivers or drops it
+	Stalls                // the client's connection is closed; the server's stays open until Deliver or Drop
 	Held                  // it is kept until Disconnect, and then dropped
 	HeldReply             // it is delivered, and a message of the reply is kept until Disconnect, and then dropped
 )

@@ -136,6 +136,17 @@ func Close[C io.Closer](t testing.TB, c C) C {
 	return c
 }
 
+// Background runs f until the test ends.
+func Background(t testing.TB, f func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { defer close(ended); f(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		Receive(t, "a background task to end", ended)
+	})
+}
+
 // waitTimeout bounds every wait for a condition. Exceeding it fails the test.
 const waitTimeout = time.Minute
 
