@@ -48,7 +48,7 @@ func TestAnswers(t *testing.T) {
 			lines.SetEscapeHTML(false)
 			for _, want := range readRecorded(t, file) {
 				got := replay(t, host, key, want)
-				for tries := 0; tries < 20 && degradedText(string(got.Answer)); tries++ {
+				for tries := 0; tries < 20 && isIncomplete(got.Answer); tries++ {
 					got = replay(t, host, key, want)
 				}
 				if err := lines.Encode(got); err != nil {
@@ -66,6 +66,11 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// isIncomplete reports whether a layer or a lookup exceeded its time, as can happen on a busy machine.
+func isIncomplete(answer []byte) bool {
+	return degradedText(string(answer)) || bytes.Contains(answer, []byte("Nothing could be learned from"))
 }
 
 func readRecorded(t *testing.T, file string) (all []recorded) {
