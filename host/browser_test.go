@@ -271,7 +271,7 @@ func TestCustomer(t *testing.T) {
 	p.look("done")
 	key := p.read("key")
 	p.do(chromedp.Reload())
-	p.see("Your key was shown already")
+	p.see("Your key was already shown")
 	p.press("Issue another key", "This is your API key.")
 	if again := p.read("key"); again == key ||
 		post(http.DefaultClient, host.url, key, `{"domain":"example.com"}`).Status != 401 {
@@ -283,7 +283,7 @@ func TestCustomer(t *testing.T) {
 	p.press("Go to the dashboard", "This month")
 	p.press("Webhooks", "Every review and block is posted to")
 	p.write("url", "http://169.254.169.254/latest")
-	p.press("Save", "url:")
+	p.press("Save", "Webhook URL:")
 	p.write("url", receiver.URL+"/hook")
 	p.press("Save", "This is the secret that signs events.")
 	secret := p.read("secret")
@@ -301,18 +301,18 @@ func TestCustomer(t *testing.T) {
 		t.Fatalf("the second check got %+v", a)
 	}
 	p.press("Webhooks", "Delivered")
-	p.press("Failed", "No events that are failed yet.")
+	p.press("Failed", "No failed events yet.")
 	// The page updates itself once the attempts have failed.
 	p.until("the failed event", `!!document.querySelector("[id^=resend-]")`)
 	p.look("webhooks")
 	p.press("Attempts", "out of order")
 	p.look("event")
 	receiver.broken.Store(false)
-	p.press("All events", "Resend all that failed since")
+	p.press("All events", "Resend all events that failed since")
 	p.press("Resend", "The event is on its way again.")
 	receiver.await(t, a.Ref)
 
-	p.press("Keys", "A rotated key works on")
+	p.press("Keys", "A rotated key works for another 24 hours")
 	p.press("Rotate", "This is the new key.")
 	p.look("keys")
 	rotated := p.read("issued")
@@ -336,16 +336,16 @@ func TestCustomer(t *testing.T) {
 	p.write("who", "paypa1-secure-login.xyz")
 	p.press("Find", "Subject reference")
 	p.look("privacy-found")
-	p.press("Erase …", "Nobody can take this back")
+	p.press("Erase …", "This cannot be undone")
 	p.look("privacy-confirm")
-	p.press("Erase for good", "Gone for good: 1 check")
+	p.press("Erase permanently", "Permanently erased: 1 check")
 	p.look("privacy-erased")
 	p.press("Sign out", "Prices")
-	p.press("Sign in", "With any key of your account.")
+	p.press("Sign in", "Use any API key of your account.")
 	p.look("signin")
 	p.write("key", "assay_nonsense")
 	p.do(chromedp.Submit("#key"))
-	p.see("This is not a key that works")
+	p.see("This API key does not work")
 	if n := receiver.forged.Load(); n != 0 {
 		t.Errorf("%d events were not signed with the secret", n)
 	}
@@ -401,7 +401,7 @@ func TestKeyboard(t *testing.T) {
 	key := outputJSON[struct{ ID, Key string }](t, dir, database, "keys", "create", "--plan=pro")
 
 	p.do(chromedp.Navigate(strings.Replace(host.url, "127.0.0.1", remoteName, 1) + "/signin"))
-	p.see("With any key of your account.")
+	p.see("Use any API key of your account.")
 	if at := p.moveFocus("\t"); at.Name != "Skip to content" || !at.Seen || !at.Outline {
 		t.Errorf("the first focus is %+v", at)
 	}
@@ -411,7 +411,7 @@ func TestKeyboard(t *testing.T) {
 	}
 	p.do(chromedp.KeyEvent(key.Key + "\r"))
 	p.see("This month")
-	p.until("the whole page", `document.readyState === "complete" && !!document.querySelector("#plot canvas")`)
+	p.until("the whole page", `document.readyState === "complete" && !!document.querySelector("#chart svg")`)
 	for _, want := range []string{
 		"Skip to content", "Assay", "Prices", "Docs", "Dashboard", "Sign out", "Overview", "Checks", "Keys", "Webhooks",
 		"Privacy", "Plan",
@@ -442,7 +442,7 @@ func TestKeyboard(t *testing.T) {
 	p.until("the list brought up to date",
 		`!document.body.innerText.includes("This list is out of date") && !!document.querySelector("[id^=see-]")`)
 	output(t, dir, database, "keys", "revoke", key.ID)
-	p.see("With any key of your account.") // the next update finds the session ended
+	p.see("Use any API key of your account.") // the next update finds the session ended
 	if n := evaluate[int](p, `document.querySelectorAll("header").length`); n != 1 {
 		t.Errorf("there are %d headers", n)
 	}

@@ -44,6 +44,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/audit":         {"", "the hash chain is an algorithm, independent of storage"},
 	"host/entity":        {"", "parsing is pure"},
 	"host/keyring":       {"", "secrets depend on nothing that could leak them"},
+	"host/plot":          {"", "charts are drawn from numbers and texts"},
 	"host/postgres":      {"", "starting a server needs no knowledge of its contents"},
 	"host/bench":         {"", "load is generated from outside the host"},
 	"registry":           {"sdk", "manifests and lineups are documents"},
@@ -53,7 +54,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/check":   {"host/entity", "the core declares what it needs, and others implement it"},
 	"host/privacy": {"host/check host/entity", "privacy requests are types"},
 	"host/billing": {"host/check", "billing needs neither pages nor the database"},
-	"host/eval":    {"host/check host/entity registry", "measuring is arithmetic on decisions"},
+	"host/eval":    {"host/check host/entity host/plot registry", "measuring is arithmetic on decisions"},
 	"host/feed":    {"host/entity sdk", "feeds are documents"},
 	"host/webhook": {"host/internet", "delivery declares the outbox that it reads, and the store implements it"},
 
@@ -86,8 +87,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/telemetry": {"host/check host/entity host/lineup host/webhook",
 		"metrics and logs observe the host and change nothing"},
 	"host/api": {"host/check host/entity host/privacy", "the API sees only the core"},
-	"host/console": {"host/apikey host/billing host/check host/entity host/privacy host/store host/webhook",
-		"pages run no guests and send no webhooks"},
+	"host/console": {"host/apikey host/billing host/check host/entity host/plot host/privacy host/webhook",
+		"pages declare the storage that they need, run no guests and send no webhooks"},
 	"host/lineup": {"host/check host/entity host/sandbox registry",
 		"following the active lineup needs neither the database nor HTTP"},
 

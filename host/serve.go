@@ -237,7 +237,7 @@ func (b *backend) jobs(cfg *Config, log *slog.Logger, logFile *telemetry.LogFile
 
 // newBilling returns billing through Stripe if a Stripe key is set, else through the built-in test checkout.
 func (b *backend) newBilling(cfg *Config) *billing.Billing {
-	var provider billing.Provider = &billing.TestCheckout{Now: time.Now, Page: console.TestCheckoutPage}
+	var provider billing.Provider = &billing.TestCheckout{Now: time.Now, Page: console.TestCheckoutPath}
 	if cfg.StripeKey != "" {
 		provider = billing.NewStripe(cfg.StripeKey, cfg.StripeWebhookSecret, cfg.StripeURL)
 	}

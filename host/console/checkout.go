@@ -10,41 +10,41 @@ import (
 	"assay/host/billing"
 )
 
+// TestCheckoutPath is the path of the built-in test checkout's pages. The checkout's id follows.
+const TestCheckoutPath = "/checkout/test/"
+
 const (
-	testCheckoutPath = "/checkout/test/"
 	donePath         = "/checkout/done"
-	mostCheckouts    = 5  // of one browser, remembered
-	checkoutsAllowed = 10 // by one client
+	maxOpenCheckouts = 5  // checkouts that a browser's cookie remembers
+	maxCheckouts     = 10 // by one client within checkoutsWindow
 	checkoutsWindow  = time.Hour
 )
 
-// TestCheckoutPage is where the built-in test checkout asks for a card.
-const TestCheckoutPage = testCheckoutPath
-
-// subscribe begins a checkout: for a new customer, or for the account that is signed in.
+// subscribe starts a checkout for a new customer or for the signed-in account.
 func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	s, err := c.current(ctx)
 	if err != nil {
 		return err
 	}
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	if _, ok, err := c.cfg.Store.Take(w, "checkout ", c.cfg.Client(ctx.Context()), checkoutsAllowed,
+	if _, ok, err := c.cfg.Store.Take(work, "checkout ", c.cfg.Client(ctx.Context()), maxCheckouts,
 		checkoutsWindow); err != nil {
 		return err
 	} else if !ok {
-		return &pageError{fiber.StatusTooManyRequests, "Too many checkouts were begun from here. Wait an hour."}
+		return &pageError{fiber.StatusTooManyRequests,
+			"Too many checkouts were started from your network. Wait an hour."}
 	}
 	account := ""
 	if s != nil {
 		account = s.Account
 	}
-	checkout, err := c.cfg.Billing.Subscribe(w, field(ctx, "plan"), account, c.url(ctx, donePath),
+	checkout, err := c.cfg.Billing.Subscribe(work, field(ctx, "plan"), account, c.url(ctx, donePath),
 		c.url(ctx, "/#prices"))
 	switch {
 	case errors.Is(err, billing.ErrNoPlan):
 		return &pageError{fiber.StatusBadRequest, "There is no such plan."}
-	case errors.Is(err, billing.ErrSubscribed): // or it chose the free plan, and a subscription serves it
+	case errors.Is(err, billing.ErrSubscribed): // also if it chose the free plan
 		return ctx.Redirect("/dashboard/plan", fiber.StatusSeeOther)
 	case errors.Is(err, billing.ErrUnavailable):
 		c.cfg.Logger.Error("checkout cannot be opened", "error", err)
@@ -53,16 +53,16 @@ func (c *Console) subscribe(ctx *fiber.Ctx) error {
 	case err != nil:
 		return err
 	}
-	// Earlier ones are kept: they may be open in another tab, and it may be there that is paid.
+	// Earlier checkouts are kept, because the customer may pay for one that is open in another tab.
 	tokens := append(c.checkouts(ctx), checkout.Token)
-	tokens = tokens[max(0, len(tokens)-mostCheckouts):]
+	tokens = tokens[max(0, len(tokens)-maxOpenCheckouts):]
 	if err := c.setCookie(ctx, "checkout", checkoutContext, tokens, c.cfg.Now().Add(billing.ClaimLife)); err != nil {
 		return err
 	}
 	return ctx.Redirect(checkout.URL, fiber.StatusSeeOther)
 }
 
-// checkouts are the tokens of the checkouts that this browser began, the newest last.
+// checkouts returns the tokens of the checkouts that this browser started, oldest first.
 func (c *Console) checkouts(ctx *fiber.Ctx) []string {
 	var tokens []string
 	if !c.cookie(ctx, "checkout", checkoutContext, &tokens) {
@@ -71,7 +71,7 @@ func (c *Console) checkouts(ctx *fiber.Ctx) []string {
 	return tokens
 }
 
-// testProvider is the built-in test checkout, or nil when cards are real.
+// testProvider returns the built-in test checkout, or nil if payments are real.
 func (c *Console) testProvider() *billing.TestCheckout {
 	p, _ := c.cfg.Billing.Provider.(*billing.TestCheckout)
 	return p
@@ -81,7 +81,7 @@ func (c *Console) testCheckout(ctx *fiber.Ctx) error {
 	return c.showTestCheckout(ctx, nil, billing.Card{})
 }
 
-func (c *Console) showTestCheckout(ctx *fiber.Ctx, wrong *billing.CardError, typed billing.Card) error {
+func (c *Console) showTestCheckout(ctx *fiber.Ctx, invalid *billing.CardError, card billing.Card) error {
 	offer, err := c.checkoutOffer(ctx)
 	if err != nil {
 		return err
@@ -90,22 +90,22 @@ func (c *Console) showTestCheckout(ctx *fiber.Ctx, wrong *billing.CardError, typ
 	if err != nil {
 		return err
 	}
-	v := view{"Title": "Checkout", "Offer": offer, "ID": ctx.Params("id"), "Name": typed.Name}
-	if wrong != nil {
+	v := view{"Title": "Checkout", "Offer": offer, "ID": ctx.Params("id"), "Name": card.Name}
+	if invalid != nil {
 		ctx.Status(fiber.StatusPaymentRequired)
-		v["Wrong"] = wrong
+		v["Invalid"] = invalid
 	}
 	return c.render(ctx, "testcheckout", s, v)
 }
 
 func (c *Console) checkoutOffer(ctx *fiber.Ctx) (billing.Offer, error) {
-	gone := &pageError{fiber.StatusNotFound, "There is no such checkout, or it was paid or has expired."}
+	gone := &pageError{fiber.StatusNotFound, "There is no such checkout: it was paid, or it has expired."}
 	if c.testProvider() == nil {
 		return billing.Offer{}, gone
 	}
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	plan, err := c.cfg.Store.CheckoutPlan(w, ctx.Params("id"))
+	plan, err := c.cfg.Store.CheckoutPlan(work, ctx.Params("id"))
 	if errors.Is(err, billing.ErrNoCheckout) {
 		return billing.Offer{}, gone
 	}
@@ -121,31 +121,32 @@ func (c *Console) payTest(ctx *fiber.Ctx) error {
 	card := billing.Card{Number: field(ctx, "number"), Expiry: field(ctx, "expiry"), CVC: field(ctx, "cvc"),
 		Name: field(ctx, "name")}
 	change, err := c.testProvider().Pay(ctx.Params("id"), offer.Plan.Name, card)
-	var wrong *billing.CardError
-	if errors.As(err, &wrong) {
-		return c.showTestCheckout(ctx, wrong, card)
+	var invalid *billing.CardError
+	if errors.As(err, &invalid) {
+		return c.showTestCheckout(ctx, invalid, card)
 	}
 	if err != nil {
 		return err
 	}
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	if err := c.cfg.Store.Apply(w, change); err != nil {
+	if err := c.cfg.Store.Apply(work, change); err != nil {
 		return err
 	}
 	return ctx.Redirect(donePath, fiber.StatusSeeOther)
 }
 
-// done is the success screen. The first load of a paid checkout's browser shows the key; no other ever does.
+// done is the success page. Only the first load, by the browser that started the checkout, shows the key.
 func (c *Console) done(ctx *fiber.Ctx) error {
 	tokens := c.checkouts(ctx)
 	if len(tokens) == 0 {
 		return &pageError{fiber.StatusNotFound,
-			"There is no checkout of this browser, or it has expired. If you paid, sign in with your key or write to support."}
+			"This browser has not started a checkout, or it has expired. " +
+				"If you paid, sign in with your key or contact support."}
 	}
 	if ctx.Get("Sec-Purpose") != "" || ctx.Get("Purpose") != "" {
-		// the key would be shown to nobody
-		return &pageError{fiber.StatusForbidden, "This page is not for loading in advance."}
+		// Prefetching would use up the one time that the key is shown.
+		return &pageError{fiber.StatusForbidden, "This page cannot be loaded in advance."}
 	}
 	claim, err := c.claim(tokens)
 	switch {
@@ -155,20 +156,21 @@ func (c *Console) done(ctx *fiber.Ctx) error {
 		return c.render(ctx, "pending", nil, view{"Title": "Waiting for your payment"})
 	case errors.Is(err, billing.ErrNoCheckout):
 		return &pageError{fiber.StatusGone,
-			"This checkout has expired. If you paid, sign in with your key or write to support."}
+			"This checkout has expired. If you paid, sign in with your key or contact support."}
 	case err != nil:
 		return err
 	}
 	return c.showClaim(ctx, claim)
 }
 
-// claim returns a key that was paid for and not shown yet, whichever checkout it is of; else what became of the newest.
+// claim returns the key of a checkout that was paid and whose key was not shown yet. If there is none, it returns the
+// outcome of the newest checkout.
 func (c *Console) claim(tokens []string) (newest billing.Claim, newestErr error) {
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
 	newestErr = billing.ErrNoCheckout
 	for _, token := range slices.Backward(tokens) {
-		claim, err := c.cfg.Billing.Claim(w, token)
+		claim, err := c.cfg.Billing.Claim(work, token)
 		if err == nil && claim.Key != "" {
 			return claim, nil
 		}
@@ -179,16 +181,16 @@ func (c *Console) claim(tokens []string) (newest billing.Claim, newestErr error)
 	return newest, newestErr
 }
 
-// reissue replaces the key of the newest checkout that was claimed.
+// reissue replaces the key of the newest checkout whose key was shown.
 func (c *Console) reissue(ctx *fiber.Ctx) error {
 	tokens := c.checkouts(ctx)
 	if len(tokens) == 0 {
-		return &pageError{fiber.StatusNotFound, "There is no checkout of this browser."}
+		return &pageError{fiber.StatusNotFound, "This browser has not started a checkout."}
 	}
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
 	for _, token := range slices.Backward(tokens) {
-		claim, err := c.cfg.Billing.Reissue(w, token)
+		claim, err := c.cfg.Billing.Reissue(work, token)
 		if err == nil {
 			return c.showClaim(ctx, claim)
 		}
@@ -197,18 +199,18 @@ func (c *Console) reissue(ctx *fiber.Ctx) error {
 		}
 	}
 	return &pageError{fiber.StatusConflict,
-		"This key was used already, or was issued again too often: rotate it in the dashboard."}
+		"This key was already used, or was issued again too often. Rotate it in the dashboard."}
 }
 
 func (c *Console) showClaim(ctx *fiber.Ctx, claim billing.Claim) error {
 	s, err := c.current(ctx)
 	title := "You are subscribed"
 	if claim.Key != "" {
-		// Who paid is signed in: the dashboard is a click away.
-		s, err = c.begin(ctx, claim.Account, claim.KeyID)
+		// The customer is signed in, so that the dashboard is one click away.
+		s, err = c.startSession(ctx, claim.Account, claim.KeyID)
 	} else if !claim.Upgrade {
 		ctx.Status(fiber.StatusGone)
-		title = "Your key was shown already"
+		title = "Your key was already shown"
 	}
 	if err != nil {
 		return err

@@ -14,16 +14,16 @@ import (
 	"assay/host/check"
 )
 
-// late is a provider whose payments are confirmed when a test says so.
-type late struct{ *billing.TestCheckout }
+// lateProvider is a provider whose payments are confirmed when a test says so.
+type lateProvider struct{ *billing.TestCheckout }
 
-func (late) Test() bool { return false }
+func (lateProvider) Test() bool { return false }
 
-func (late) Checkout(_ context.Context, c billing.Checkout, returnTo, _ string) (string, error) {
+func (lateProvider) Checkout(_ context.Context, c billing.Checkout, returnTo, _ string) (string, error) {
 	return returnTo + "?paid=" + c.ID, nil
 }
 
-func (late) Portal(_ context.Context, s billing.Subscription, returnTo string) (string, error) {
+func (lateProvider) Portal(_ context.Context, s billing.Subscription, returnTo string) (string, error) {
 	return returnTo + "?customer=" + s.ID, nil
 }
 
@@ -32,30 +32,32 @@ func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
 	t.Helper()
 	id := v.at.url.Query().Get("paid")
 	err := s.store.Apply(t.Context(), billing.Change{
-		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id, Subscription: "sub_" +
-			id, Plan: "pro", Status: status,
+		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id, Subscription: "sub_" + id,
+		Plan: "pro", Status: status,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 }
 
-func newLate(c *Config) { c.Billing.Provider = late{c.Billing.Provider.(*billing.TestCheckout)} }
+func useLateProvider(c *Config) {
+	c.Billing.Provider = lateProvider{c.Billing.Provider.(*billing.TestCheckout)}
+}
 
-func TestSuccessScreen(t *testing.T) {
+func TestSuccessPage(t *testing.T) {
 	t.Parallel()
-	s := serve(t, newLate)
+	s := serve(t, useLateProvider)
 	v := s.visit(t)
 	v.get(donePath)
-	v.is(404, "There is no checkout of this browser")
+	v.is(404, "This browser has not started a checkout")
 	v.get("/")
 	if strings.Contains(v.at.body, "Test mode") {
-		t.Error("a host with real cards says that it is in test mode")
+		t.Error("a host with real payments claims to be in test mode")
 	}
 	v.press("Subscribe to Pro")
 	v.is(402, "Waiting for your payment")
 	if v.at.header.Get("Refresh") == "" {
-		t.Error("the page does not look again")
+		t.Error("the page does not reload itself")
 	}
 	s.pay(t, v, billing.Active)
 
@@ -63,24 +65,22 @@ func TestSuccessScreen(t *testing.T) {
 	for _, value := range []string{"co_1", strings.Repeat("A", 200)} {
 		guessed.client.Jar.SetCookies(v.at.url, []*http.Cookie{{Name: "assay_checkout", Value: value, Path: "/"}})
 		guessed.get(donePath)
-		guessed.is(404, "There is no checkout of this browser")
+		guessed.is(404, "This browser has not started a checkout")
 	}
-	// What is not a person looking must not use up the one time.
+	// Requests that show the page to nobody must not use up the one time that the key is shown.
 	for name, look := range map[string]func(*visitor) int{
 		"HEAD": func(v *visitor) int { return v.send("HEAD", donePath, "", "").status - 405 },
 		"a prefetch": func(v *visitor) int {
-			v.header.Set("Sec-Purpose",
-				"prefetch")
+			v.header.Set("Sec-Purpose", "prefetch")
 			return v.get(donePath).status - 403
 		},
-		"an older one": func(v *visitor) int {
-			v.header.Set("Purpose",
-				"prefetch")
+		"a prefetch with the older header": func(v *visitor) int {
+			v.header.Set("Purpose", "prefetch")
 			return v.get(donePath).status - 403
 		},
 	} {
 		if look(v.alone()) != 0 {
-			t.Errorf("%s got a page", name)
+			t.Errorf("%s has the wrong status", name)
 		}
 	}
 
@@ -98,7 +98,7 @@ func TestSuccessScreen(t *testing.T) {
 						t.Errorf("%s: %q", name, got)
 					}
 				}
-			case p.status != 410 || !strings.Contains(words(p.root), "Your key was shown already"):
+			case p.status != 410 || !strings.Contains(words(p.root), "Your key was already shown"):
 				t.Errorf("status %d: %s", p.status, words(p.root))
 			}
 		})
@@ -112,15 +112,15 @@ func TestSuccessScreen(t *testing.T) {
 	v.is(410, "This checkout has expired.")
 }
 
-// A browser that began several checkouts gets the key of the one that was paid, whichever that is.
+// TestCheckoutsInSeveralTabs checks that a browser that started several checkouts gets the key of the paid one.
 func TestCheckoutsInSeveralTabs(t *testing.T) {
 	t.Parallel()
-	s := serve(t, newLate)
+	s := serve(t, useLateProvider)
 	v := s.visit(t)
 	v.get("/")
 	v.press("Subscribe to Pro")
 	first := *v
-	for range mostCheckouts - 1 {
+	for range maxOpenCheckouts - 1 {
 		v.get("/")
 		v.press("Subscribe to Starter")
 		v.is(402, "Waiting")
@@ -130,21 +130,22 @@ func TestCheckoutsInSeveralTabs(t *testing.T) {
 	v.is(200, "You are subscribed to Pro")
 	v.get(donePath)
 	v.is(402, "Waiting")
-	v.post("/checkout/reissue") // as the page in another tab offers
+	v.post("/checkout/reissue") // the page in another tab offers it
 	v.is(200, "This is your API key.")
 }
 
-// Who has paid and whose subscription ended before he came back gets a key that signs in, and can choose again.
-func TestEndedBeforeTheSuccessScreen(t *testing.T) {
+// TestSubscriptionEndedBeforeSuccessPage checks that a customer whose subscription ended before the success page was
+// loaded gets a key that signs in, and can choose a plan again.
+func TestSubscriptionEndedBeforeSuccessPage(t *testing.T) {
 	t.Parallel()
-	s := serve(t, newLate)
+	s := serve(t, useLateProvider)
 	v := s.visit(t)
 	v.get("/")
 	v.press("Subscribe to Pro")
 	s.pay(t, v, billing.Active)
 	s.pay(t, v, billing.Canceled)
 	v.get(donePath)
-	v.is(200, "The subscription has ended already.")
+	v.is(200, "The subscription has already ended.")
 	v.follow("Go to the dashboard")
 	v.is(200, "This month")
 	v.follow("Keys")
@@ -160,8 +161,8 @@ func TestEndedBeforeTheSuccessScreen(t *testing.T) {
 	v.is(200, "This is the new key.")
 }
 
-// A double click on the test checkout's button is one subscription.
-func TestPaidTwice(t *testing.T) {
+// TestConcurrentPayments checks that a double click on the test checkout's button creates one subscription.
+func TestConcurrentPayments(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	v := s.visit(t)
@@ -191,14 +192,14 @@ func TestPaidTwice(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.store.Authenticate(t.Context(), key); !errors.Is(err, check.ErrUnauthorized) {
-		t.Errorf("after the end the key is good for: %v", err)
+		t.Errorf("after the subscription ended, the key returns %v, want ErrUnauthorized", err)
 	}
 }
 
-// Who must pay with another card is led to the provider's own pages, which are offered where there are such.
-func TestChangingTheCard(t *testing.T) {
+// TestChangePayment checks that a customer changes the card on the provider's pages, if the provider has such pages.
+func TestChangePayment(t *testing.T) {
 	t.Parallel()
-	s := serve(t, newLate)
+	s := serve(t, useLateProvider)
 	v := s.visit(t)
 	v.get("/")
 	v.press("Subscribe to Pro")
@@ -217,7 +218,7 @@ func TestChangingTheCard(t *testing.T) {
 	v.is(200, "The last payment failed.")
 	v.press("Card and invoices")
 	if got := v.at.url.Query().Get("customer"); got != "sub_"+paid || v.at.url.Path != "/dashboard/plan" {
-		t.Errorf("led to %s", v.at.url)
+		t.Errorf("the button leads to %s", v.at.url)
 	}
 	v.post("/dashboard/plan/payment")
 	v.is(403, "")
@@ -225,17 +226,16 @@ func TestChangingTheCard(t *testing.T) {
 	tester, _ := serve(t, nil).customer(t, "pro")
 	tester.get("/dashboard/plan")
 	if strings.Contains(tester.at.body, "Card and invoices") {
-		t.Error("the test checkout has no such pages")
+		t.Error("the test checkout offers payment pages, which it does not have")
 	}
 	tester.post("/dashboard/plan/payment", "csrf", tester.at.token())
 	tester.is(409, "There is no subscription to change")
 }
 
-func TestCheckoutNeedsTheProvider(t *testing.T) {
+func TestProviderUnreachable(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(c *Config) {
-		c.Billing.Provider = billing.NewStripe("sk_test_1", "whsec_1",
-			"http://127.0.0.1:1")
+		c.Billing.Provider = billing.NewStripe("sk_test_1", "whsec_1", "http://127.0.0.1:1")
 	})
 	v := s.visit(t)
 	v.get("/")
@@ -243,12 +243,12 @@ func TestCheckoutNeedsTheProvider(t *testing.T) {
 	v.press("Subscribe to Pro")
 	v.is(503, "Our payment provider cannot be reached.")
 	if strings.Contains(v.at.body, "127.0.0.1:1") || strings.Contains(v.at.body, "dial") {
-		t.Errorf("the page says more than it should: %s", v.at.body)
+		t.Errorf("the page reveals the cause: %s", v.at.body)
 	}
 	v.post("/subscribe", "plan", "gold")
 	v.is(400, "There is no such plan.")
-	v.get(testCheckoutPath + "co_1")
+	v.get(TestCheckoutPath + "co_1")
 	v.is(404, "There is no such checkout")
-	v.get(testCheckoutPath + strings.Repeat("x", 2000))
+	v.get(TestCheckoutPath + strings.Repeat("x", 2000))
 	v.is(404, "There is no such checkout")
 }

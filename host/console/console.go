@@ -1,5 +1,5 @@
-// Package console serves the pages for people: the landing page with prices and documentation, checkout, and the
-// customer's dashboard. Everything is rendered here and works without JavaScript, which adds partial updates and plots.
+// Package console serves the web pages: the landing page with prices and documentation, checkout, and the customer's
+// dashboard. Pages are rendered on the server and work without JavaScript, which only adds updates in place.
 package console
 
 import (
@@ -8,6 +8,7 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"html/template"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -24,7 +25,6 @@ import (
 	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
-	"assay/host/store"
 	"assay/host/webhook"
 )
 
@@ -35,29 +35,32 @@ type Checker interface {
 
 // Public limits checks without a key.
 type Public interface {
-	// Take counts one use by the client and says whether it was within the limit, and when the limit starts anew.
+	// Take counts one use by the client. If the client has reached the limit, ok is false and resetAt is when the next
+	// use is possible.
 	Take(ctx context.Context, client netip.Prefix) (resetAt time.Time, ok bool, err error)
+	// Caller returns the account that checks without a key are recorded for.
 	Caller() check.Caller
 }
 
-// Sealer encrypts cookies with a key that no client and no database has.
+// Sealer encrypts cookies with a key that neither clients nor the database have. Context separates kinds of cookies.
 type Sealer interface {
 	Seal(plain []byte, context string) []byte
 	Open(sealed []byte, context string) ([]byte, error)
 }
 
-// Config is what a console needs.
+// Config configures a console.
 type Config struct {
-	Store   *store.Store
+	Store   Store
 	Billing *billing.Billing
 	Checker Checker
 	Public  Public
 	Sealer  Sealer
-	// Webhook judges a URL that events are to go to, and returns it as it is to be stored.
+	// Webhook checks the URL of a webhook and returns its canonical form. Its errors begin with "url: " and are shown
+	// to the customer.
 	Webhook func(url string) (string, error)
-	// Client is the address block that stands for the client of a request.
+	// Client returns the address block that counts as the client of a request.
 	Client func(*fasthttp.RequestCtx) netip.Prefix
-	URL    string // of this host as customers reach it, without a path; "": as the request says
+	URL    string // the host's public URL without a path; if empty, it is derived from each request
 	Logger *slog.Logger
 	Now    func() time.Time
 }
@@ -65,26 +68,26 @@ type Config struct {
 // pageTimeout bounds the work for one page.
 const pageTimeout = 15 * time.Second
 
-// staticAge is how long browsers keep a static file: a year, in seconds. Its address changes with its content.
+// staticAge is how long browsers cache a static file, in seconds: a year, since its URL changes with its content.
 const staticAge = 365 * 24 * 60 * 60
 
 //go:embed static
 var static embed.FS
 
-// Console answers requests for pages.
+// Console serves pages.
 type Console struct {
 	cfg   Config
 	app   *fiber.App
-	pages *pages
+	pages map[string]*template.Template // by name; each is the layout with the page's blocks
 }
 
-// New returns a console. It fails when a page's template does not parse.
+// New returns a console. It fails if a page's template is malformed.
 func New(cfg Config) (*Console, error) {
-	p, err := parsePages()
+	pages, err := parsePages()
 	if err != nil {
 		return nil, fmt.Errorf("reading pages: %w", err)
 	}
-	c := &Console{cfg: cfg, pages: p}
+	c := &Console{cfg: cfg, pages: pages}
 	c.app = fiber.New(fiber.Config{
 		Immutable: true, StrictRouting: true, CaseSensitive: true, DisableStartupMessage: true, ErrorHandler: c.fail,
 	})
@@ -96,12 +99,12 @@ func New(cfg Config) (*Console, error) {
 	return c, nil
 }
 
-// Handler answers one request.
+// Handler returns the handler of all pages.
 func (c *Console) Handler() fasthttp.RequestHandler {
 	routed := c.app.Handler()
 	return func(ctx *fasthttp.RequestCtx) {
 		if !slices.Contains(fiber.DefaultMethods, string(ctx.Method())) {
-			// fiber would say that the request is malformed
+			// Fiber would respond with 400.
 			ctx.Error("There is no such method.", fasthttp.StatusNotImplemented)
 			return
 		}
@@ -110,16 +113,16 @@ func (c *Console) Handler() fasthttp.RequestHandler {
 }
 
 func (c *Console) route(files fs.FS) {
-	c.app.Use(c.headers, vetPath, c.sameOrigin)
+	c.app.Use(c.setHeaders, rejectBadPath, c.rejectCrossSite)
 	c.app.Use("/static", filesystem.New(filesystem.Config{Root: http.FS(files), MaxAge: staticAge}))
 
 	c.app.Get("/", c.landing)
 	c.app.Post("/try", c.try)
 	c.app.Get("/docs", c.docs)
 	c.app.Post("/subscribe", c.subscribe)
-	c.app.Get(testCheckoutPath+":id", c.testCheckout)
-	c.app.Post(testCheckoutPath+":id", c.payTest)
-	c.app.Add(fiber.MethodGet, donePath, c.done) // not HEAD, which would claim a key and show it to nobody
+	c.app.Get(TestCheckoutPath+":id", c.testCheckout)
+	c.app.Post(TestCheckoutPath+":id", c.payTest)
+	c.app.Add(fiber.MethodGet, donePath, c.done) // not HEAD, which would claim a key without showing it
 	c.app.Post("/checkout/reissue", c.reissue)
 	c.app.Get("/signin", c.signInForm)
 	c.app.Post("/signin", c.signIn)
@@ -136,7 +139,7 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/webhooks", c.setEndpoint)
 	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/remove", c.removeEndpoint)
 	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/secret", c.rotateSecret)
-	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/test", c.testEvent)
+	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/test", c.sendTestEvent)
 	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/enable", c.enableEndpoint)
 	c.signedIn(fiber.MethodPost, "/dashboard/webhooks/resend", c.resendFailed)
 	c.signedIn(fiber.MethodGet, "/dashboard/webhooks/:ref", c.event)
@@ -152,29 +155,29 @@ func (c *Console) route(files fs.FS) {
 	c.signedIn(fiber.MethodPost, "/dashboard/plan/payment", c.changePayment)
 }
 
-// securityPolicy allows this host's own files only, nothing inline, and forms that lead here or to Stripe's pages.
+// securityPolicy allows only files of this host, nothing inline, and forms that lead to this host or to Stripe's pages.
 const securityPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
 	"form-action 'self' https://checkout.stripe.com https://billing.stripe.com; base-uri 'none'; frame-ancestors 'none'"
 
-func (c *Console) headers(ctx *fiber.Ctx) error {
+func (c *Console) setHeaders(ctx *fiber.Ctx) error {
 	ctx.Set("Content-Security-Policy", securityPolicy)
 	ctx.Set("Referrer-Policy", "no-referrer")
 	ctx.Set("Cross-Origin-Opener-Policy", "same-origin")
-	if c.secure(ctx) {
+	if c.isSecure(ctx) {
 		ctx.Set("Strict-Transport-Security", "max-age=31536000")
 	}
 	return ctx.Next()
 }
 
-// vetPath refuses paths whose parts cannot be anything's name, before they reach the database.
-func vetPath(ctx *fiber.Ctx) error {
+// rejectBadPath rejects paths that the database could not store, because no id or reference contains such bytes.
+func rejectBadPath(ctx *fiber.Ctx) error {
 	if path := ctx.Request().URI().PathOriginal(); !utf8.Valid(path) || bytes.IndexByte(path, 0) >= 0 {
 		return fiber.ErrNotFound
 	}
 	return ctx.Next()
 }
 
-// pageError is an error that has a page of its own. Its text is for the person.
+// pageError is an error that is shown as a page. Its text is for the customer.
 type pageError struct {
 	status int
 	text   string
@@ -182,15 +185,14 @@ type pageError struct {
 
 func (e *pageError) Error() string { return e.text }
 
-// fail answers with a page that says what went wrong; no other place does. The text of what is not known here is kept
-// from the person.
+// fail renders the page for any error of a handler. Unexpected errors are logged and not shown to the customer.
 func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 	var page *pageError
 	var routing *fiber.Error
 	switch {
 	case errors.As(err, &page):
 	case errors.As(err, &routing) && routing.Code == fiber.StatusMethodNotAllowed:
-		page = &pageError{routing.Code, "This page cannot be asked for in that way. Go back and try again."}
+		page = &pageError{routing.Code, "This address does not accept that kind of request. Go back and try again."}
 	case errors.As(err, &routing) && routing.Code < fiber.StatusInternalServerError:
 		page = &pageError{fiber.StatusNotFound, "There is no such page."}
 	case errors.Is(err, apikey.ErrNotFound):
@@ -202,21 +204,14 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		page = &pageError{fiber.StatusInternalServerError, "The fault is on our side. Please try again in a minute."}
 	}
 	ctx.Status(page.status)
-	if ctx.Get("HX-Request") != "" {
-		// Only a part of a page that stays is replaced.
-		if partial(ctx, "tried") {
-			return c.part(ctx, "tried", nil, view{"Error": page.text})
-		}
-		ctx.Set("HX-Reswap", "none")
-	}
 	var s *session
-	if page.status < fiber.StatusInternalServerError { // else the database may not answer
+	if page.status < fiber.StatusInternalServerError { // after an unexpected error the database may be unreachable
 		s, _ = c.current(ctx)
 	}
 	return c.render(ctx, "error", s, view{"Title": page.title(), "Text": page.text})
 }
 
-// title is the heading above the text.
+// title returns the heading above the text.
 func (e *pageError) title() string {
 	switch {
 	case e.status >= fiber.StatusInternalServerError:
@@ -229,31 +224,31 @@ func (e *pageError) title() string {
 	return "That did not work"
 }
 
-// sentence is an error's text as a sentence.
+// sentence returns an error's text as a sentence.
 func sentence(err error) string {
 	text := err.Error()
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 
-// work bounds what a page does; fiber's own context has no deadline.
-func work() (context.Context, context.CancelFunc) {
+// pageContext returns a context that bounds the work for a page; fiber's own context has no deadline.
+func pageContext() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.Background(), pageTimeout)
 }
 
-// secure says whether the customer's connection is encrypted: the operator says so, or the proxy in front. That header
-// is believed from anybody, since it only ever makes that client's own cookies stricter.
-func (c *Console) secure(ctx *fiber.Ctx) bool {
+// isSecure reports whether the customer's connection is encrypted, as configured by the operator or reported by a
+// proxy. Any client may send the proxy's header, because it can only make that client's own cookies stricter.
+func (c *Console) isSecure(ctx *fiber.Ctx) bool {
 	first, _, _ := strings.Cut(ctx.Get("X-Forwarded-Proto"), ",")
 	return strings.HasPrefix(c.cfg.URL, "https://") || strings.EqualFold(strings.TrimSpace(first), "https")
 }
 
-// url is an absolute address of a page of this host.
+// url returns the absolute URL of a page of this host.
 func (c *Console) url(ctx *fiber.Ctx, path string) string {
 	if c.cfg.URL != "" {
 		return c.cfg.URL + path
 	}
 	scheme := "http://"
-	if c.secure(ctx) {
+	if c.isSecure(ctx) {
 		scheme = "https://"
 	}
 	return scheme + string(ctx.Request().Host()) + path

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWithoutJavaScript goes the customer's whole way by links and forms alone.
+// TestWithoutJavaScript follows a customer through all pages by links and forms alone.
 func TestWithoutJavaScript(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -20,7 +20,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.is(200, "API documentation")
 	v.follow("Sign in")
 	v.press("Sign in", "key", "assay_nonsense")
-	v.is(401, "This is not a key that works")
+	v.is(401, "This API key does not work")
 	v.follow("Prices")
 	v.press("Subscribe to Starter")
 	v.is(200, "Pay with card")
@@ -35,7 +35,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.is(200, "This is your API key.")
 	lost := v.at.text("key")
 	v.get(donePath)
-	v.is(410, "Your key was shown already")
+	v.is(410, "Your key was already shown")
 	v.press("Issue another key")
 	v.is(200, "This is your API key.")
 	key := v.at.text("key")
@@ -44,7 +44,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.press("Check", "value", "DE89370400440532013000", "type", "auto")
 	v.is(200, "Reference chk_")
 	v.follow("Checks")
-	v.is(200, "None yet.")
+	v.is(200, "No checks yet.")
 
 	v.follow("Keys")
 	v.press("Create key", "name", "staging")
@@ -52,19 +52,19 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.press("Rotate")
 	v.is(200, "works until")
 	if strings.Count(v.at.body, "/revoke") != 3 {
-		t.Error("there are not three keys to revoke")
+		t.Error("the page does not offer to revoke three keys")
 	}
 	v.press("Revoke")
 	v.is(200, "The key is revoked.")
 
 	v.follow("Webhooks")
 	v.press("Save", "url", "http://10.0.0.1/")
-	v.is(400, "url:")
+	v.is(400, "Webhook URL:")
 	v.press("Save", "url", "https://hooks.example.com/a")
 	v.is(200, "This is the secret that signs events.")
 	first := v.at.text("secret")
 	v.press("Save", "url", "https://hooks.example.com/b")
-	v.is(200, "Its secret stays.")
+	v.is(200, "Its secret stays the same.")
 	v.press("Rotate secret")
 	if again := v.at.text("secret"); again == first || !strings.HasPrefix(again, "whsec_") {
 		t.Errorf("rotated to %q", again)
@@ -75,7 +75,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.is(200, "No attempt yet.")
 	v.follow("All events")
 	v.press("Resend", "since", "soon")
-	v.is(400, "Since when?")
+	v.is(400, "The day must be a date")
 	v.press("Resend", "since", "2026-01-31")
 	v.is(200, "on their way again")
 	v.press("Remove")
@@ -87,19 +87,20 @@ func TestWithoutJavaScript(t *testing.T) {
 	v.press("Cancel subscription")
 	v.is(200, "ends on")
 	v.press("Keep the subscription")
-	v.is(200, "Your subscription goes on.")
+	v.is(200, "Your subscription continues.")
 	v.press("Sign out")
 	v.is(200, "Prices")
 	v.get("/dashboard")
-	v.is(200, "With any key of your account.")
+	v.is(200, "Use any API key of your account.")
 	v.press("Sign in", "key", lost)
-	v.is(401, "This is not a key that works")
+	v.is(401, "This API key does not work")
 	v.press("Sign in", "key", " "+key+"\n")
 	v.is(200, "This month")
 }
 
-// What may not be called is refused when it is saved, and stays in the field to be mended.
-func TestRefusedReceivers(t *testing.T) {
+// TestRejectedWebhookURLs checks that a URL that must not be called is rejected when it is saved, and stays in the
+// field to be corrected.
+func TestRejectedWebhookURLs(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	v, _ := s.customer(t, "starter")
@@ -124,11 +125,11 @@ func TestRefusedReceivers(t *testing.T) {
 				field = attribute(n, "value")
 			}
 		}
-		if v.at.status != 400 || !strings.Contains(words(v.at.root), "url: ") || field != address {
-			t.Errorf("%.60s: status %d, the field holds %.60q", address, v.at.status, field)
+		if v.at.status != 400 || !strings.Contains(words(v.at.root), "Webhook URL: ") || field != address {
+			t.Errorf("%.60s: status %d, and the field contains %.60q", address, v.at.status, field)
 		}
 	}
 	if endpoints, err := s.store.Endpoints(t.Context(), ""); err != nil || len(endpoints) != 0 {
-		t.Errorf("saved: %v, %v", endpoints, err)
+		t.Errorf("the saved endpoints are %v, %v; want none", endpoints, err)
 	}
 }

@@ -10,13 +10,15 @@ import (
 	"assay/host/entity"
 )
 
-func (c *Console) landing(ctx *fiber.Ctx) error {
+func (c *Console) landing(ctx *fiber.Ctx) error { return c.showLanding(ctx, &tryForm{}) }
+
+func (c *Console) showLanding(ctx *fiber.Ctx, form *tryForm) error {
 	s, err := c.current(ctx)
 	if err != nil {
 		return err
 	}
 	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs",
-		"Offers": billing.Offers(), "Tried": view{}})
+		"Offers": billing.Offers(), "Try": form})
 }
 
 func (c *Console) docs(ctx *fiber.Ctx) error {
@@ -25,43 +27,43 @@ func (c *Console) docs(ctx *fiber.Ctx) error {
 		return err
 	}
 	return c.render(ctx, "docs", s, view{"Title": "API documentation", "URL": c.url(ctx, ""),
-		"Offers": billing.Offers(), "MaxBatch": check.MaxBatch})
+		"MaxBatch": check.MaxBatch})
 }
 
-// try checks a domain without a key, within the limit of the no-key endpoint.
+// try checks a domain without a key, within the limit of the endpoint without a key.
 func (c *Console) try(ctx *fiber.Ctx) error {
-	tried := view{"Value": field(ctx, "domain")}
-	w, cancel := work()
+	form := &tryForm{Value: field(ctx, "domain"), Type: entity.Domain}
+	work, cancel := pageContext()
 	defer cancel()
-	resetAt, ok, err := c.cfg.Public.Take(w, c.cfg.Client(ctx.Context()))
-	switch {
-	case err != nil:
-		return err
-	case !ok:
-		ctx.Status(fiber.StatusTooManyRequests)
-		tried["Error"] = "You have used this hour's checks without a key. They start anew at " +
-			resetAt.UTC().Format("15:04") + " UTC; a free key needs no card."
-	default:
-		d, err := c.cfg.Checker.Check(w, check.Request{
-			Caller: c.cfg.Public.Caller(), Fields: []check.Field{{Type: entity.Domain, Value: field(ctx, "domain")}},
-		})
-		if err := c.judged(ctx, tried, d, err); err != nil {
-			return err
-		}
-	}
-	if partial(ctx, "tried") {
-		return c.part(ctx, "tried", nil, tried)
-	}
-	s, err := c.current(ctx)
+	resetAt, ok, err := c.cfg.Public.Take(work, c.cfg.Client(ctx.Context()))
 	if err != nil {
 		return err
 	}
-	return c.render(ctx, "landing", s, view{"Title": "Fraud scores for domains, emails, phones and IBANs",
-		"Offers": billing.Offers(), "Tried": tried})
+	if !ok {
+		ctx.Status(fiber.StatusTooManyRequests)
+		form.Error = "You have used all of this hour's checks without a key. The next one is possible at " +
+			resetAt.UTC().Format("15:04") + " UTC. A free key needs no card."
+		return c.showLanding(ctx, form)
+	}
+	decision, err := c.cfg.Checker.Check(work, check.Request{
+		Caller: c.cfg.Public.Caller(), Fields: []check.Field{{Type: form.Type, Value: form.Value}},
+	})
+	if err := form.finish(ctx, decision, err); err != nil {
+		return err
+	}
+	return c.showLanding(ctx, form)
 }
 
-// judged puts a decision into what is shown, or what is wrong with the request for it.
-func (c *Console) judged(ctx *fiber.Ctx, tried view, d *check.Decision, err error) error {
+// tryForm is a form to try a check, as submitted, and its outcome.
+type tryForm struct {
+	Value    string
+	Type     entity.Type
+	Decision *check.Decision // nil: nothing was checked
+	Error    string          // shown to the customer
+}
+
+// finish sets the outcome of the check and the status of the response. It returns unexpected errors.
+func (f *tryForm) finish(ctx *fiber.Ctx, d *check.Decision, err error) error {
 	var (
 		invalid *entity.InvalidError
 		plan    *check.PlanError
@@ -70,34 +72,35 @@ func (c *Console) judged(ctx *fiber.Ctx, tried view, d *check.Decision, err erro
 	)
 	switch {
 	case err == nil:
-		tried["Decision"] = d
+		f.Decision = d
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
-		tried["Error"] = complaint(invalid)
+		f.Error = describe(invalid)
 	case errors.As(err, &none):
 		ctx.Status(fiber.StatusBadRequest)
-		tried["Error"] = "Enter a value to check."
+		f.Error = "The value is empty. Enter a value to check."
 	case errors.As(err, &plan):
 		ctx.Status(fiber.StatusForbidden)
-		tried["Error"] = "Sorry: " + plan.Error() + "."
+		f.Error = sentence(plan)
 	case errors.As(err, &quota):
 		ctx.Status(fiber.StatusTooManyRequests)
-		tried["Error"] = "Sorry: " + quota.Error() + "."
+		f.Error = sentence(quota)
 	case errors.Is(err, check.ErrOverloaded):
 		ctx.Status(fiber.StatusServiceUnavailable)
-		tried["Error"] = "We are busy. Try again in a second."
+		f.Error = "The server is busy. Try again in a second."
 	default:
 		return err
 	}
 	return nil
 }
 
-// fieldNames are what people call the fields that are not called by their own name.
-var fieldNames = map[string]string{"iban": "IBAN", "region.country": "country", "ref": "check reference",
-	"subject": "subject reference"}
+// fieldNames are the names on the pages of fields whose API name differs.
+var fieldNames = map[string]string{
+	"iban": "IBAN", "region.country": "country", "ref": "check reference", "subject": "subject reference",
+}
 
-// complaint says as a sentence what is wrong with a field.
-func complaint(e *entity.InvalidError) string {
+// describe returns the sentence that explains an invalid field.
+func describe(e *entity.InvalidError) string {
 	name, ok := fieldNames[e.Field]
 	if !ok {
 		name = e.Field

@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(postgrestest.Main(m)) }
 
-// site is a console that serves on loopback.
+// site is a console that serves on a loopback address.
 type site struct {
 	*Console
 	store    *store.Store
@@ -42,8 +42,8 @@ type site struct {
 	clock    atomic.Pointer[time.Time]
 }
 
-// serve starts a console with a database of its own and the test checkout. What change sets in its configuration is
-// kept.
+// serve starts a console with its own database and the test checkout. change may change its configuration; it may be
+// nil.
 func serve(t *testing.T, change func(*Config)) *site {
 	t.Helper()
 	ring, err := keyring.Load(filepath.Join(t.TempDir(), "secret"))
@@ -67,7 +67,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 	cfg := Config{
 		Store: s.store, Checker: parser{}, Public: unlimited{s.store}, Sealer: ring, Logger: log, Now: clock,
 		Billing: &billing.Billing{Accounts: s.store, Provider: &billing.TestCheckout{Now: clock,
-			Page: TestCheckoutPage}, Now: clock},
+			Page: TestCheckoutPath}, Now: clock},
 		Webhook: func(text string) (string, error) {
 			receiver, err := webhook.ParseURL(text)
 			return receiver, errors.Join(err, guard.CheckURL(receiver))
@@ -87,7 +87,7 @@ func serve(t *testing.T, change func(*Config)) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// as of host/api: what asks with more is cut off
+	// the same limit as in host/api
 	server := &fasthttp.Server{Handler: s.Handler(), ReadBufferSize: 8 << 10}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
@@ -105,7 +105,7 @@ func (s *site) pass(d time.Duration) {
 	s.clock.Store(&now)
 }
 
-// parser is a checker that only parses: every entity is harmless.
+// parser is a checker that only parses. It allows every valid entity.
 type parser struct{}
 
 func (parser) Check(_ context.Context, r check.Request) (*check.Decision, error) {
@@ -119,7 +119,7 @@ func (parser) Check(_ context.Context, r check.Request) (*check.Decision, error)
 	}, nil
 }
 
-// unlimited takes every check without a key.
+// unlimited accepts every check without a key.
 type unlimited struct{ *store.Store }
 
 func (unlimited) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
@@ -127,15 +127,15 @@ func (unlimited) Take(context.Context, netip.Prefix) (time.Time, bool, error) {
 }
 func (u unlimited) Caller() check.Caller { return u.PublicCaller() }
 
-// visitor is a browser without JavaScript: it keeps cookies, follows redirects, and sends the forms that pages have.
+// visitor is a browser without JavaScript. It keeps cookies, follows redirects and submits forms.
 type visitor struct {
 	*testing.T
 	client *http.Client
-	header http.Header // sent along
+	header http.Header // of every request
 	at     page
 }
 
-// page is what a visitor sees.
+// page is a page that a visitor received.
 type page struct {
 	url    *url.URL
 	status int
@@ -160,7 +160,7 @@ func (s *site) visit(t *testing.T) *visitor {
 		at: page{url: at}}
 }
 
-// alone does not follow redirects.
+// alone returns a copy of the visitor that shares its cookies and does not follow redirects.
 func (v *visitor) alone() *visitor {
 	client := *v.client
 	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
@@ -210,7 +210,7 @@ func (v *visitor) post(path string, fields ...string) page {
 	return v.send("POST", path, "application/x-www-form-urlencoded", form.Encode())
 }
 
-// follow goes where the link of that text leads.
+// follow loads the target of the link with a text.
 func (v *visitor) follow(text string) page {
 	v.Helper()
 	for n := range v.at.root.Descendants() {
@@ -222,8 +222,8 @@ func (v *visitor) follow(text string) page {
 	return page{}
 }
 
-// press sends the first form whose button has that text, with what its fields hold and with what is typed: names and
-// values.
+// press submits the first form with a button of that text. typed are names and values that replace those of its
+// fields.
 func (v *visitor) press(text string, typed ...string) page {
 	v.Helper()
 	for form := range v.at.root.Descendants() {
@@ -265,7 +265,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-// words are the text of a node with single spaces.
+// words returns the text of a node with single spaces.
 func words(n *html.Node) string {
 	var b strings.Builder
 	for d := range n.Descendants() {
@@ -276,7 +276,7 @@ func words(n *html.Node) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// text is that of the element with an id, or "".
+// text returns the text of the element with an id, or "".
 func (p page) text(id string) string {
 	for n := range p.root.Descendants() {
 		if attribute(n, "id") == id {
@@ -286,15 +286,15 @@ func (p page) text(id string) string {
 	return ""
 }
 
-// is asserts a page's status and what it says.
-func (v *visitor) is(status int, says string) {
+// is checks the status of the current page, and that it contains a text.
+func (v *visitor) is(status int, text string) {
 	v.Helper()
-	if v.at.status != status || !strings.Contains(words(v.at.root), says) {
-		v.Fatalf("%s: status %d, want %d and %q:\n%s", v.at.url, v.at.status, status, says, words(v.at.root))
+	if v.at.status != status || !strings.Contains(words(v.at.root), text) {
+		v.Fatalf("%s: status %d, want %d and %q:\n%s", v.at.url, v.at.status, status, text, words(v.at.root))
 	}
 }
 
-// token is what the forms of the visitor's session carry.
+// token returns the token in the forms of the visitor's session.
 func (p page) token() string {
 	for n := range p.root.Descendants() {
 		if n.DataAtom == atom.Input && attribute(n, "name") == "csrf" {
@@ -304,7 +304,7 @@ func (p page) token() string {
 	return ""
 }
 
-// cookies are those that the page has set, by name.
+// cookies returns the cookies that the page set, by name.
 func (p page) cookies() map[string]*http.Cookie {
 	set := map[string]*http.Cookie{}
 	for _, c := range (&http.Response{Header: p.header}).Cookies() {
@@ -313,7 +313,7 @@ func (p page) cookies() map[string]*http.Cookie {
 	return set
 }
 
-// customer is a visitor who has subscribed and is signed in, and the key.
+// customer returns a visitor who has subscribed to a plan and is signed in, and the key.
 func (s *site) customer(t *testing.T, plan string) (*visitor, string) {
 	t.Helper()
 	v := s.visit(t)

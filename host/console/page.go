@@ -19,17 +19,26 @@ import (
 //go:embed pages
 var pageFiles embed.FS
 
-// pages are the parsed templates: each is the layout with one page's blocks, or a part of a page by itself.
-type pages struct {
-	whole map[string]*template.Template
-	parts *template.Template
-}
-
-// view is what a page shows.
+// view is the data of a page's template.
 type view map[string]any
 
-// asset returns the address of a static file. It names the content, so that browsers may keep it and still never show a
-// new page in an old style.
+// notes are the messages that a page can show after an action, by the name in the page's URL. Text from a URL is never
+// shown.
+var notes = map[string]string{
+	"revoked":   "The key is revoked. Within a second every host rejects it.",
+	"removed":   "The webhook is removed. New checks create no events.",
+	"sent":      "A test event is on its way.",
+	"resent":    "The event is on its way again.",
+	"resentall": "The failed events are on their way again, except those whose content was already deleted.",
+	"changed":   "Your plan has changed. Your keys stay the same.",
+	"cancelled": "Your subscription is cancelled. Everything works until the end of the period that you paid for.",
+	"resumed":   "Your subscription continues.",
+	"moved":     "The webhook's URL is changed. Its secret stays the same.",
+	"enabled":   "The webhook is enabled. You can now resend the events that failed, as long as their content is kept.",
+}
+
+// asset returns the URL of a static file. It contains a hash of the content, so that browsers can cache the file and
+// still never combine a new page with an old style sheet.
 func asset(name string) (string, error) {
 	content, err := static.ReadFile("static/" + name)
 	if err != nil {
@@ -39,77 +48,65 @@ func asset(name string) (string, error) {
 	return fmt.Sprintf("/static/%s?v=%x", name, sum[:6]), nil
 }
 
-func parsePages() (*pages, error) {
-	funcs := template.FuncMap{
-		"asset":  asset,
-		"euros":  func(cents int64) string { return fmt.Sprintf("€%d", cents/100) },
-		"time":   shownTime,
-		"minute": func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04") + " UTC" },
-		"date":   func(t time.Time) string { return t.UTC().Format("2 January 2006") },
-		"day":    func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
-		"moment": moment,
-		"count":  count,
-		"named": func(plan string) string {
-			return strings.ToUpper(plan[:min(1, len(plan))]) + plan[min(1,
-				len(plan)):]
-		},
-		"isodate": func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
-		"seen":    func(s string) string { return readable([]byte(s)) },
-		"words":   func(s string) string { return strings.ReplaceAll(s, "_", " ") },
-		"percent": func(part, whole int) int { return min(100, 100*part/max(1, whole)) },
-		"plural": func(n int, word string) string {
-			switch {
-			case n == 1:
-				return word
-			case strings.HasSuffix(word, "y"):
-				return strings.TrimSuffix(word, "y") + "ies"
-			}
-			return word + "s"
-		},
-		"dict": func(pairs ...any) map[string]any {
-			m := map[string]any{}
-			for i := 0; i+1 < len(pairs); i += 2 {
-				m[fmt.Sprint(pairs[i])] = pairs[i+1]
-			}
-			return m
-		},
-	}
-	p := &pages{whole: map[string]*template.Template{}}
-	base, err := template.New("").Funcs(funcs).ParseFS(pageFiles, "pages/layout.html", "pages/parts.html")
+var templateFuncs = template.FuncMap{
+	"asset":      asset,
+	"euros":      func(cents int64) string { return fmt.Sprintf("€%d", cents/100) },
+	"time":       formatTime,
+	"minute":     func(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04") + " UTC" },
+	"date":       func(t time.Time) string { return t.UTC().Format("2 January 2006") },
+	"day":        func(t time.Time) string { return t.UTC().Format("2 Jan 2006") },
+	"isodate":    func(t time.Time) string { return t.UTC().Format(time.DateOnly) },
+	"timestamp":  timestamp,
+	"count":      count,
+	"capitalize": func(s string) string { return strings.ToUpper(s[:min(1, len(s))]) + s[min(1, len(s)):] },
+	"printable":  func(s string) string { return printable([]byte(s)) },
+	"words":      func(s string) string { return strings.ReplaceAll(s, "_", " ") },
+	"percent":    func(part, whole int) int { return min(100, 100*part/max(1, whole)) },
+	"plural":     plural,
+	"dict": func(pairs ...any) map[string]any {
+		m := map[string]any{}
+		for i := 0; i+1 < len(pairs); i += 2 {
+			m[fmt.Sprint(pairs[i])] = pairs[i+1]
+		}
+		return m
+	},
+}
+
+// parsePages returns the template of each page by its name.
+func parsePages() (map[string]*template.Template, error) {
+	base, err := template.New("").Funcs(templateFuncs).ParseFS(pageFiles, "pages/layout.html", "pages/parts.html")
 	if err != nil {
 		return nil, err
 	}
-	p.parts = base
 	files, err := fs.Glob(pageFiles, "pages/*.html")
 	if err != nil {
 		return nil, err
 	}
+	pages := map[string]*template.Template{}
 	for _, file := range files {
 		name := strings.TrimSuffix(path.Base(file), ".html")
 		if name == "layout" || name == "parts" {
 			continue
 		}
-		own, err := template.Must(base.Clone()).ParseFS(pageFiles, file)
-		if err != nil {
+		if pages[name], err = template.Must(base.Clone()).ParseFS(pageFiles, file); err != nil {
 			return nil, err
 		}
-		p.whole[name] = own
 	}
-	return p, nil
+	return pages, nil
 }
 
-func shownTime(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") + " UTC" }
+func formatTime(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04:05") + " UTC" }
 
-// moment is a timestamp, as answers give it, for people to read.
-func moment(timestamp string) string {
-	t, err := time.Parse(time.RFC3339, timestamp)
+// timestamp formats a timestamp of the API for people. Other texts are returned as they are.
+func timestamp(text string) string {
+	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return timestamp
+		return text
 	}
-	return shownTime(t)
+	return formatTime(t)
 }
 
-// count is a number, with its thousands apart from five digits on.
+// count formats a number, with separators from five digits on.
 func count(n int) string {
 	digits := strconv.Itoa(n)
 	if n < 10_000 {
@@ -121,49 +118,45 @@ func count(n int) string {
 	return digits
 }
 
-// render answers with a page. It is written out whole first: half a page is none.
+// plural returns the form of an English word for n things.
+func plural(n int, word string) string {
+	switch {
+	case n == 1:
+		return word
+	case strings.HasSuffix(word, "y"):
+		return strings.TrimSuffix(word, "y") + "ies"
+	}
+	return word + "s"
+}
+
+// render sends a page. It renders the whole page first, so that an error never leaves half a page.
 func (c *Console) render(ctx *fiber.Ctx, name string, s *session, v view) error {
-	t, ok := c.pages.whole[name]
+	t, ok := c.pages[name]
 	if !ok {
 		return fmt.Errorf("rendering page: there is no %q", name)
 	}
-	return c.write(ctx, t, "layout", name, s, v)
-}
-
-// part answers with a part of a page, for a request that asked for no more.
-func (c *Console) part(ctx *fiber.Ctx, name string, s *session, v view) error {
-	return c.write(ctx, c.pages.parts, name, name, s, v)
-}
-
-func (c *Console) write(ctx *fiber.Ctx, t *template.Template, block, name string, s *session, v view) error {
-	v["Page"], v["Session"], v["Path"] = name, s, ctx.Path()
+	v["Page"], v["Session"] = name, s
 	v["TestMode"] = c.cfg.Billing.Provider.Test()
 	var page bytes.Buffer
-	if err := t.ExecuteTemplate(&page, block, v); err != nil {
+	if err := t.ExecuteTemplate(&page, "layout", v); err != nil {
 		return fmt.Errorf("rendering page %s: %w", name, err)
 	}
 	ctx.Set(fiber.HeaderContentType, fiber.MIMETextHTMLCharsetUTF8)
 	return ctx.Send(page.Bytes())
 }
 
-// partial says whether the request comes from htmx and wants only the part of the page with that id. htmx names what it
-// will replace as "div#id".
-func partial(ctx *fiber.Ctx, id string) bool {
-	return ctx.Get("HX-Request") == "true" && strings.HasSuffix(ctx.Get("HX-Target"), "#"+id)
-}
+// field returns a form field from the request's body. The URL is ignored, because secrets and tokens must never be in
+// one, and so are multipart bodies, which no page sends.
+func field(ctx *fiber.Ctx, name string) string { return printable(ctx.Request().PostArgs().Peek(name)) }
 
-// field is what a form says in the request's body; what stands in the URL does not count, where secrets and tokens have
-// no business. Forms of several parts are not read: no page sends one.
-func field(ctx *fiber.Ctx, name string) string { return readable(ctx.Request().PostArgs().Peek(name)) }
-
-// query is a value of the URL.
+// query returns a parameter of the URL.
 func query(ctx *fiber.Ctx, name string) string {
-	return readable(ctx.Request().URI().QueryArgs().Peek(name))
+	return printable(ctx.Request().URI().QueryArgs().Peek(name))
 }
 
-// readable is text as the database and a page can hold it: what is neither UTF-8 nor seen nor space becomes U+FFFD,
-// which no check, name or address may have.
-func readable(raw []byte) string {
+// printable returns text that the database and a page can hold. Invalid UTF-8 and control characters other than white
+// space become U+FFFD, which is invalid in checked values, names and URLs.
+func printable(raw []byte) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && !unicode.IsSpace(r) {
 			return unicode.ReplacementChar

@@ -3,29 +3,31 @@ package console
 import (
 	"strings"
 	"testing"
+	"time"
 
+	"assay/host/billing"
 	"assay/sdk"
 )
 
-func TestShown(t *testing.T) {
+func TestFormats(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 1500: "1500", 9999: "9999", 10_000: "10,000", 123_456: "123,456",
 		1_234_567: "1,234,567"} {
 		if got := count(n); got != want {
-			t.Errorf("%d is shown as %s, want %s", n, got, want)
+			t.Errorf("count(%d) = %s, want %s", n, got, want)
 		}
 	}
-	for timestamp, want := range map[string]string{
+	for text, want := range map[string]string{
 		"2026-01-05T03:04:05.678Z": "5 Jan 2026, 03:04:05 UTC", "2026-01-05T03:04:05+02:00": "5 Jan 2026, 01:04:05 UTC",
 		"some day": "some day", "": "",
 	} {
-		if got := moment(timestamp); got != want {
-			t.Errorf("%q is shown as %q, want %q", timestamp, got, want)
+		if got := timestamp(text); got != want {
+			t.Errorf("timestamp(%q) = %q, want %q", text, got, want)
 		}
 	}
 }
 
-// TestDocsNameThreats holds the documentation to the closed list.
+// TestDocsNameThreats checks that the documentation lists every threat.
 func TestDocsNameThreats(t *testing.T) {
 	t.Parallel()
 	v := serve(t, nil).visit(t)
@@ -38,37 +40,64 @@ func TestDocsNameThreats(t *testing.T) {
 	}
 }
 
-// TestOverviewParts tries a check as htmx does: what the check changes elsewhere on the page comes with its result.
-func TestOverviewParts(t *testing.T) {
+// TestUpdatedParts checks that the page that answers a form has each part that console.js takes from it.
+func TestUpdatedParts(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	v, _ := s.customer(t, "pro")
 	token := v.at.token()
-	if strings.Contains(v.at.body, "hx-swap-oob") {
-		t.Error("the whole page is marked as parts")
-	}
-	v.header.Set("HX-Request", "true")
-	v.header.Set("HX-Target", "div#tried")
-	for value, status := range map[string]int{"example.com": 200, "": 400} {
-		p := v.post("/dashboard/try", "csrf", token, "value", value, "type", "domain")
-		if p.status != status || strings.Contains(p.body, "<nav") || strings.Contains(p.body, "<form") {
-			t.Errorf("%q: status %d, want parts with %d: %s", value, p.status, status, p.body)
+	for _, test := range []struct{ page, action, field, update string }{
+		{"/", "/try", "domain", "result"},
+		{"/dashboard", "/dashboard/try", "value", "result usage chart days recent"},
+	} {
+		v.get(test.page)
+		if !strings.Contains(v.at.body, `action="`+test.action+`" data-update="`+test.update+`"`) {
+			t.Errorf("%s has no form that updates %q", test.page, test.update)
 		}
-		if strings.Count(p.body, `id="tried"`) != 1 {
-			t.Errorf("%q: the result is missing", value)
-		}
-		for _, id := range []string{"usage", "plot", "days", "recent"} {
-			if !strings.Contains(p.body, `id="`+id+`"`) {
-				t.Errorf("%q: %s is not brought up to date", value, id)
+		for value, status := range map[string]int{"example.com": 200, "": 400} {
+			p := v.post(test.action, "csrf", token, test.field, value, "type", "domain")
+			if p.status != status {
+				t.Errorf("%s %q: status %d, want %d", test.action, value, p.status, status)
+			}
+			for _, id := range strings.Fields(test.update) {
+				if n := strings.Count(p.body, `id="`+id+`"`); n != 1 {
+					t.Errorf("%s %q: the page has %d elements with the id %s", test.action, value, n, id)
+				}
 			}
 		}
-		if strings.Count(p.body, `hx-swap-oob="true"`) != 4 {
-			t.Errorf("%q: not four parts stand beside the result", value)
+	}
+	if v.get("/dashboard/webhooks"); !strings.Contains(v.at.body, `id="events" data-refresh="/dashboard/webhooks?`) {
+		t.Error("the list of events is not refreshed")
+	}
+}
+
+func TestChart(t *testing.T) {
+	t.Parallel()
+	var days []billing.DailyChecks
+	for i := range 30 {
+		days = append(days, billing.DailyChecks{Date: time.Date(2026, 1, 1+i, 0, 0, 0, 0, time.UTC)})
+	}
+	if svg := string(chart(days)); strings.Contains(svg, "<rect") {
+		t.Errorf("a chart without checks has bars: %s", svg)
+	}
+	days[4].Allow, days[4].Block = 1200, 34
+	svg := string(chart(days))
+	if n := strings.Count(svg, "<title>2026-01-05: 1200 allow, 0 review, 34 block</title>"); n != 2 {
+		t.Errorf("the chart has %d bars for the day with checks, want 2: %s", n, svg)
+	}
+	for _, label := range []string{">0<", ">500<", ">1500<", ">6 Jan<", ">27 Jan<"} {
+		if !strings.Contains(svg, label) {
+			t.Errorf("the chart lacks the label %s", label)
+		}
+	}
+	for highest, want := range map[int]int{1: 1, 5: 1, 6: 2, 10: 2, 11: 5, 26: 10, 250: 50, 1234: 500} {
+		if got := tickStep(highest); got != want {
+			t.Errorf("tickStep(%d) = %d, want %d", highest, got, want)
 		}
 	}
 }
 
-// TestErrorPages says what went wrong in plain words, to whom is signed in with the way back.
+// TestErrorPages checks that error pages explain the error and link back, and show whether the customer is signed in.
 func TestErrorPages(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
@@ -81,10 +110,10 @@ func TestErrorPages(t *testing.T) {
 	v.is(403, "That did not work")
 	v.is(403, "This form is out of date.")
 	v.get(donePath)
-	v.is(410, "Your key was shown already")
+	v.is(410, "Your key was already shown")
 	v.is(410, "Sign out")
-	if !strings.Contains(v.at.body, "<title>Your key was shown already") {
-		t.Error("the title says something else")
+	if !strings.Contains(v.at.body, "<title>Your key was already shown") {
+		t.Error("the title differs from the heading")
 	}
 	w := s.visit(t)
 	w.get("/nothing")

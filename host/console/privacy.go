@@ -12,8 +12,8 @@ import (
 	"assay/host/privacy"
 )
 
-// allChecks is how many checks a downloaded export lists: more than an account can have of one subject on any plan.
-const allChecks = 100_000
+// maxExported limits the checks in a downloaded export. On no plan can an account have more checks of one subject.
+const maxExported = 100_000
 
 func (c *Console) privacy(ctx *fiber.Ctx, s *session) error { return c.showPrivacy(ctx, s, view{}) }
 
@@ -22,105 +22,101 @@ func (c *Console) showPrivacy(ctx *fiber.Ctx, s *session, v view) error {
 	return c.render(ctx, "privacy", s, v)
 }
 
-// wanted reads whom a form is about: a value, a subject reference or the reference of a check. Values come in forms
-// only, never in addresses, which logs keep.
-func wanted(ctx *fiber.Ctx) (whose privacy.Selector, v view, err error) {
-	who, kind := strings.TrimSpace(field(ctx, "who")), entity.Type(field(ctx, "type"))
-	v = view{"Who": who, "Kind": string(kind)}
+// selectSubject reads the subject of a form: a value, a subject reference or the reference of a check. Values are sent
+// only in forms, never in URLs, which end up in logs.
+func selectSubject(ctx *fiber.Ctx) (selector privacy.Selector, v view, err error) {
+	subject, kind := strings.TrimSpace(field(ctx, "who")), entity.Type(field(ctx, "type"))
+	v = view{"Subject": subject, "Type": string(kind)}
 	switch {
-	case kind == "" && strings.HasPrefix(who, "sub_"):
-		whose.Subject = who
-		_, err = privacy.ParseReference(who)
-	case kind == "" && strings.HasPrefix(who, "chk_"):
-		whose.Ref = who
-		err = privacy.ValidateRef("ref", who)
+	case kind == "" && strings.HasPrefix(subject, "sub_"):
+		selector.Subject = subject
+		_, err = privacy.ParseReference(subject)
+	case kind == "" && strings.HasPrefix(subject, "chk_"):
+		selector.Ref = subject
+		err = privacy.ValidateRef("ref", subject)
 	default:
 		if kind == "" {
-			kind = entity.Guess(who)
+			kind = entity.Guess(subject)
 		}
 		var e entity.Entity
-		e, err = entity.Parse(kind, who, "")
-		whose.Entity = &e
+		e, err = entity.Parse(kind, subject, "")
+		selector.Entity = &e
 	}
-	return whose, v, err
+	return selector, v, err
 }
 
-func (s *session) caller() check.Caller {
-	return check.Caller{Account: s.Account, Key: s.Key, Plan: s.Plan}
-}
-
-// findSubject shows what is held of a subject.
+// findSubject shows an account's data about a subject.
 func (c *Console) findSubject(ctx *fiber.Ctx, s *session) error {
-	held, v, err := c.held(ctx, s, listedChecks)
+	export, v, err := c.export(ctx, s, checksPerPage)
 	if err != nil {
-		return c.unheld(ctx, s, v, err)
+		return c.showPrivacyError(ctx, s, v, err)
 	}
-	v["Held"] = held
+	v["Export"] = export
 	return c.showPrivacy(ctx, s, v)
 }
 
-func (c *Console) held(ctx *fiber.Ctx, s *session, limit int) (*privacy.Export, view, error) {
-	whose, v, err := wanted(ctx)
+func (c *Console) export(ctx *fiber.Ctx, s *session, limit int) (*privacy.Export, view, error) {
+	selector, v, err := selectSubject(ctx)
 	if err != nil {
 		return nil, v, err
 	}
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	held, err := c.cfg.Store.Export(w, s.caller(), whose, privacy.Page{Limit: limit})
-	return held, v, err
+	export, err := c.cfg.Store.Export(work, s.caller(), selector, privacy.Page{Limit: limit})
+	return export, v, err
 }
 
-// unheld says why nothing can be shown.
-func (c *Console) unheld(ctx *fiber.Ctx, s *session, v view, err error) error {
+// showPrivacyError shows the reason why a request failed. It returns unexpected errors.
+func (c *Console) showPrivacyError(ctx *fiber.Ctx, s *session, v view, err error) error {
 	var invalid *entity.InvalidError
 	switch {
 	case errors.As(err, &invalid):
 		ctx.Status(fiber.StatusBadRequest)
-		v["Error"] = complaint(invalid)
+		v["Error"] = describe(invalid)
 	case errors.Is(err, privacy.ErrUnknownSubject):
 		ctx.Status(fiber.StatusNotFound)
-		v["Error"] = "Your account holds nothing of it."
+		v["Error"] = "Your account has no data for this value or reference."
 	case errors.Is(err, check.ErrUnauthorized):
-		return &pageError{fiber.StatusForbidden, "The key that you signed in with has ended."}
+		return errKeyEnded()
 	default:
 		return err
 	}
 	return c.showPrivacy(ctx, s, v)
 }
 
-// exportSubject sends all that is held as a file.
+// exportSubject sends all of an account's data about a subject as a file.
 func (c *Console) exportSubject(ctx *fiber.Ctx, s *session) error {
-	held, v, err := c.held(ctx, s, allChecks)
+	export, v, err := c.export(ctx, s, maxExported)
 	if err != nil {
-		return c.unheld(ctx, s, v, err)
+		return c.showPrivacyError(ctx, s, v, err)
 	}
-	file, err := json.MarshalIndent(held, "", "  ")
+	file, err := json.MarshalIndent(export, "", "  ")
 	if err != nil {
 		return err
 	}
-	ctx.Attachment("subject.json") // sets the type as well
+	ctx.Attachment("subject.json") // also sets the content type
 	return ctx.Send(append(file, '\n'))
 }
 
-// eraseSubject asks whether the person is sure, and erases once they are.
+// eraseSubject asks for confirmation first, and erases the subject once the form confirms it.
 func (c *Console) eraseSubject(ctx *fiber.Ctx, s *session) error {
 	if field(ctx, "sure") != "yes" {
-		held, v, err := c.held(ctx, s, 1)
+		export, v, err := c.export(ctx, s, 1)
 		if err != nil {
-			return c.unheld(ctx, s, v, err)
+			return c.showPrivacyError(ctx, s, v, err)
 		}
-		v["Confirm"] = held
+		v["Confirm"] = export
 		return c.showPrivacy(ctx, s, v)
 	}
-	whose, v, err := wanted(ctx)
+	selector, v, err := selectSubject(ctx)
 	if err != nil {
-		return c.unheld(ctx, s, v, err)
+		return c.showPrivacyError(ctx, s, v, err)
 	}
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	erased, err := c.cfg.Store.Erase(w, s.caller(), whose)
+	erased, err := c.cfg.Store.Erase(work, s.caller(), selector)
 	if err != nil {
-		return c.unheld(ctx, s, v, err)
+		return c.showPrivacyError(ctx, s, v, err)
 	}
 	return c.showPrivacy(ctx, s, view{"Erased": erased})
 }

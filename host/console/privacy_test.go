@@ -11,8 +11,8 @@ import (
 	"assay/host/store"
 )
 
-// checked records a check of a value for the holder of a key, as the host does, and returns its reference.
-func (s *site) checked(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict) string {
+// record records a check of a value for a key, as the host does, and returns its reference.
+func (s *site) record(t *testing.T, key string, kind entity.Type, value string, verdict check.Verdict) string {
 	t.Helper()
 	caller, err := s.store.Authenticate(t.Context(), key)
 	if err != nil {
@@ -35,29 +35,30 @@ func (s *site) checked(t *testing.T, key string, kind entity.Type, value string,
 	return d.Ref
 }
 
-// Who holds a free key finds, downloads and erases what is held of somebody, without JavaScript and without the value
-// in any address.
+// TestPrivacyPage finds, downloads and erases a person's data with a free key, without JavaScript and without the value
+// in any URL.
 func TestPrivacyPage(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	v, key := s.customer(t, "free")
 	const jane = "jane.roe@example.net"
-	ref := s.checked(t, key, entity.Email, jane, check.Block)
-	s.checked(t, key, entity.Email, jane, check.Allow)
-	other := s.checked(t, key, entity.Email, "john.roe@example.net", check.Allow)
+	ref := s.record(t, key, entity.Email, jane, check.Block)
+	s.record(t, key, entity.Email, jane, check.Allow)
+	other := s.record(t, key, entity.Email, "john.roe@example.net", check.Allow)
 	v.follow("Privacy")
 	v.is(200, "A person decides")
 	v.press("Find", "who", " "+jane+" ")
-	v.is(200, "Audit trail: 2 checks of type email Reputation graph: seen 2 times by your account, 1 blocked and 0 reviewed, 2 links")
+	v.is(200, "Audit log: 2 checks of type email Reputation graph: checked 2 times by your account, "+
+		"1 blocked and 0 reviewed, 2 links")
 	if !strings.Contains(v.at.body, ref) || strings.Contains(v.at.body, other) {
-		t.Errorf("the page shows\n%s", words(v.at.root))
+		t.Errorf("the page shows the wrong checks:\n%s", words(v.at.root))
 	}
 	_, subject, _ := strings.Cut(words(v.at.root), "Subject reference: ")
 	subject, _, _ = strings.Cut(subject, " ")
 	for _, who := range []string{ref, subject} {
 		v.get("/dashboard/privacy")
 		v.press("Find", "who", who)
-		v.is(200, "Audit trail: 2 checks of type email")
+		v.is(200, "Audit log: 2 checks of type email")
 	}
 	file := v.alone().press("Download as JSON")
 	var held struct {
@@ -75,40 +76,40 @@ func TestPrivacyPage(t *testing.T) {
 	}
 
 	v.press("Erase …")
-	v.is(200, "Erase all of this for good? "+subject+" Audit trail: 2 checks")
+	v.is(200, "Erase all of this permanently? "+subject+" Audit log: 2 checks")
 	v.follow("Keep it")
 	v.press("Find", "who", jane)
 	v.is(200, "2 checks")
 	v.press("Erase …")
-	v.press("Erase for good")
-	v.is(200, "Gone for good: 2 checks, 0 webhook events, 1 entry and 2 links in the reputation graph.")
+	v.press("Erase permanently")
+	v.is(200, "Permanently erased: 2 checks, 0 webhook events, 1 entry and 2 links in the reputation graph.")
 	if strings.Contains(v.at.body, jane) {
-		t.Error("the value is on the page that says it is erased")
+		t.Error("the page that confirms the erasure contains the value")
 	}
 	v.press("Find", "who", ref)
-	v.is(200, "Audit trail: 0 checks Reputation graph: nothing")
+	v.is(200, "Audit log: 0 checks Reputation graph: nothing")
 	v.is(200, "2 checks erased, recorded as erasure_")
 	if strings.Contains(v.at.body, "Erase …") {
-		t.Error("what is erased can be erased")
+		t.Error("the page offers to erase an erased subject")
 	}
 	v.get("/dashboard/checks")
 	if strings.Contains(v.at.body, ref) || !strings.Contains(v.at.body, other) {
-		t.Errorf("the list of checks:\n%s", words(v.at.root))
+		t.Errorf("the list shows the wrong checks:\n%s", words(v.at.root))
 	}
 }
 
-func TestPrivacyPageRefuses(t *testing.T) {
+func TestPrivacyPageErrors(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	v, _ := s.customer(t, "pro")
 	_, theirs := s.customer(t, "pro")
-	ref := s.checked(t, theirs, entity.Domain, "example.org", check.Allow)
-	for who, says := range map[string]struct {
+	ref := s.record(t, theirs, entity.Domain, "example.org", check.Allow)
+	for who, want := range map[string]struct {
 		status int
 		text   string
 	}{
-		ref:                 {404, "Your account holds nothing of it."},
-		"example.org":       {404, "Your account holds nothing of it."},
+		ref:                 {404, "Your account has no data for this value or reference."},
+		"example.org":       {404, "Your account has no data for this value or reference."},
 		"chk_%":             {400, "The check reference must be the reference of a check"},
 		"sub_*":             {400, "The subject reference must be sub_ and 64 lowercase hexadecimal digits"},
 		"":                  {400, "is empty"},
@@ -121,9 +122,9 @@ func TestPrivacyPageRefuses(t *testing.T) {
 		for _, path := range []string{"/dashboard/privacy", "/dashboard/privacy/export", "/dashboard/privacy/erase"} {
 			for _, sure := range []string{"", "yes"} {
 				p := v.post(path, "csrf", token, "who", who, "sure", sure)
-				status, text := says.status, says.text
+				status, text := want.status, want.text
 				if who == "example.org" && strings.HasSuffix(path, "erase") && sure == "yes" {
-					status, text = 200, "There was nothing left to erase" // of a value that is no error
+					status, text = 200, "There was nothing left to erase" // a value without data is not an error
 				}
 				if p.status != status || !strings.Contains(words(p.root), text) || strings.Contains(p.body, "<b>x") {
 					t.Errorf("%s %q: %d, want %d and %q:\n%s", path, who, p.status, status, text, words(p.root))
@@ -132,6 +133,6 @@ func TestPrivacyPageRefuses(t *testing.T) {
 		}
 	}
 	if v.get("/dashboard/privacy?who=example.org"); strings.Contains(v.at.body, "example.org") {
-		t.Error("a value is taken from the address")
+		t.Error("the form takes the value from the URL")
 	}
 }

@@ -15,12 +15,12 @@ import (
 	"assay/host/check"
 )
 
-// session is who is signed in, kept in a sealed cookie: the host keeps nothing. Whether the key still stands is asked
-// for every page.
+// session is a signed-in customer. It is kept in an encrypted cookie and not on the host; every page checks that the
+// key is still valid.
 type session struct {
 	Account string `json:"a"`
-	Key     string `json:"k"` // the id of the key that was used to sign in
-	CSRF    string `json:"c"` // what every form of this session must carry
+	Key     string `json:"k"` // the id of the key that signed in
+	CSRF    string `json:"c"` // the token that every form of this session must contain
 	Until   int64  `json:"u"` // Unix seconds
 
 	Plan check.Plan `json:"-"`
@@ -30,14 +30,19 @@ const (
 	sessionLife     = 12 * time.Hour
 	sessionContext  = "console session"
 	checkoutContext = "console checkout"
-	signInsAllowed  = 10 // by one client
-	signInsWindow   = 5 * time.Minute
+
+	maxSignIns    = 10 // by one client within signInsWindow
+	signInsWindow = 5 * time.Minute
 )
 
-// cookieName is that of a cookie. The __Host- prefix makes browsers refuse one that another subdomain set (RFC 6265bis
-// section 4.1.3.2); they demand Secure with it.
+func (s *session) caller() check.Caller {
+	return check.Caller{Account: s.Account, Key: s.Key, Plan: s.Plan}
+}
+
+// cookieName returns the name of a cookie. The __Host- prefix makes browsers reject cookies that another subdomain set
+// (RFC 6265bis section 4.1.3.2); it requires Secure.
 func (c *Console) cookieName(ctx *fiber.Ctx, name string) string {
-	if c.secure(ctx) {
+	if c.isSecure(ctx) {
 		return "__Host-assay_" + name
 	}
 	return "assay_" + name
@@ -50,12 +55,12 @@ func (c *Console) setCookie(ctx *fiber.Ctx, name, context string, v any, until t
 	}
 	ctx.Cookie(&fiber.Cookie{
 		Name: c.cookieName(ctx, name), Value: base64.RawURLEncoding.EncodeToString(c.cfg.Sealer.Seal(plain, context)),
-		Path: "/", Expires: until, HTTPOnly: true, Secure: c.secure(ctx), SameSite: fiber.CookieSameSiteLaxMode,
+		Path: "/", Expires: until, HTTPOnly: true, Secure: c.isSecure(ctx), SameSite: fiber.CookieSameSiteLaxMode,
 	})
 	return nil
 }
 
-// cookie reads what setCookie set. What is not that is as good as none.
+// cookie reads a cookie that setCookie set. It reports whether there is one that is valid.
 func (c *Console) cookie(ctx *fiber.Ctx, name, context string, v any) bool {
 	sealed, err := base64.RawURLEncoding.DecodeString(ctx.Cookies(c.cookieName(ctx, name)))
 	if err != nil || len(sealed) == 0 {
@@ -67,13 +72,13 @@ func (c *Console) cookie(ctx *fiber.Ctx, name, context string, v any) bool {
 
 func (c *Console) dropCookie(ctx *fiber.Ctx, name string) {
 	ctx.Cookie(&fiber.Cookie{
-		Name: c.cookieName(ctx, name), Path: "/", Expires: time.Unix(1, 0), HTTPOnly: true, Secure: c.secure(ctx),
+		Name: c.cookieName(ctx, name), Path: "/", Expires: time.Unix(1, 0), HTTPOnly: true, Secure: c.isSecure(ctx),
 		SameSite: fiber.CookieSameSiteLaxMode,
 	})
 }
 
-// begin signs in the holder of a key, in a session of its own whatever cookie was there before.
-func (c *Console) begin(ctx *fiber.Ctx, account, key string) (*session, error) {
+// startSession signs in a key. The session is always new, even if the request has one already.
+func (c *Console) startSession(ctx *fiber.Ctx, account, key string) (*session, error) {
 	until := c.cfg.Now().Add(sessionLife)
 	s := &session{Account: account, Key: key, CSRF: newCSRF(), Until: until.Unix()}
 	return s, c.setCookie(ctx, "session", sessionContext, s, until)
@@ -85,8 +90,8 @@ func newCSRF() string {
 	return base64.RawURLEncoding.EncodeToString(raw)
 }
 
-// presented returns the session of a request, whether or not its key still stands, or nil.
-func (c *Console) presented(ctx *fiber.Ctx) *session {
+// cookieSession returns the session in a request's cookie, or nil. Its key may be revoked.
+func (c *Console) cookieSession(ctx *fiber.Ctx) *session {
 	var s session
 	if !c.cookie(ctx, "session", sessionContext, &s) || c.cfg.Now().Unix() >= s.Until {
 		return nil
@@ -94,15 +99,15 @@ func (c *Console) presented(ctx *fiber.Ctx) *session {
 	return &s
 }
 
-// current returns the session of a request, or nil.
+// current returns the session of a request, or nil if the customer is not signed in.
 func (c *Console) current(ctx *fiber.Ctx) (*session, error) {
-	s := c.presented(ctx)
+	s := c.cookieSession(ctx)
 	if s == nil {
 		return nil, nil
 	}
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	plan, err := c.cfg.Store.SessionPlan(w, s.Account, s.Key)
+	plan, err := c.cfg.Store.SessionPlan(work, s.Account, s.Key)
 	if errors.Is(err, apikey.ErrNotFound) {
 		return nil, nil
 	}
@@ -110,7 +115,7 @@ func (c *Console) current(ctx *fiber.Ctx) (*session, error) {
 	return s, err
 }
 
-// signedIn registers a page of the dashboard: it is given the session, and what it posts must carry the session's
+// signedIn registers a page of the dashboard. The page gets the session, and its forms must contain the session's
 // token.
 func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) error) {
 	c.app.Add(method, path, func(ctx *fiber.Ctx) error {
@@ -119,22 +124,20 @@ func (c *Console) signedIn(method, path string, page func(*fiber.Ctx, *session) 
 			return err
 		}
 		if s == nil {
-			// htmx, which follows other redirects by itself, would put that page into this one
-			ctx.Set("HX-Redirect", "/signin")
-			if method == fiber.MethodGet && ctx.Get("HX-Request") == "" {
+			if method == fiber.MethodGet {
 				return ctx.Redirect("/signin", fiber.StatusSeeOther)
 			}
 			return &pageError{fiber.StatusForbidden, "You are signed out. Sign in again; nothing was changed."}
 		}
-		if method == fiber.MethodPost && !s.sent(ctx) {
+		if method == fiber.MethodPost && !s.hasToken(ctx) {
 			return errStaleForm()
 		}
 		return page(ctx, s)
 	})
 }
 
-// sent says whether a form carries the session's token.
-func (s *session) sent(ctx *fiber.Ctx) bool {
+// hasToken reports whether a form contains the session's token.
+func (s *session) hasToken(ctx *fiber.Ctx) bool {
 	return subtle.ConstantTimeCompare([]byte(field(ctx, "csrf")), []byte(s.CSRF)) == 1
 }
 
@@ -143,11 +146,15 @@ func errStaleForm() error {
 		"This form is out of date. Go back, reload the page and try again; nothing was changed."}
 }
 
-// sameOrigin refuses what another site's page posts, also where nobody is signed in yet. Browsers say where a request
-// comes from (Fetch Metadata), but only where the connection is secure or local; else they name the origin, or "null"
-// because of our Referrer-Policy (Fetch standard, section 3.1). What says neither is no browser, and has no cookies to
-// abuse.
-func (c *Console) sameOrigin(ctx *fiber.Ctx) error {
+func errKeyEnded() error {
+	return &pageError{fiber.StatusForbidden, "The key that you signed in with is no longer valid. Sign in again."}
+}
+
+// rejectCrossSite rejects forms that another site's page sends, even if the customer is not signed in yet. Browsers
+// send the relation of the sites (Fetch Metadata) if the connection is secure or local. Otherwise they send the origin,
+// or "null" because of our Referrer-Policy (Fetch standard, section 3.1). A client that sends neither is not a browser,
+// so it has no cookies to abuse.
+func (c *Console) rejectCrossSite(ctx *fiber.Ctx) error {
 	if m := ctx.Method(); m == fiber.MethodGet || m == fiber.MethodHead {
 		return ctx.Next()
 	}
@@ -155,7 +162,7 @@ func (c *Console) sameOrigin(ctx *fiber.Ctx) error {
 	if site := ctx.Get("Sec-Fetch-Site"); site != "" {
 		foreign = site != "same-origin" && site != "none"
 	} else if origin := ctx.Get("Origin"); origin == "null" {
-		foreign = c.secure(ctx)
+		foreign = c.isSecure(ctx)
 	} else if origin != "" {
 		u, err := url.Parse(origin)
 		foreign = err != nil || (u.Host != string(ctx.Request().Host()) && origin != c.cfg.URL)
@@ -166,7 +173,6 @@ func (c *Console) sameOrigin(ctx *fiber.Ctx) error {
 	return ctx.Next()
 }
 
-// signInForm shows the form to sign in.
 func (c *Console) signInForm(ctx *fiber.Ctx) error {
 	if s, err := c.current(ctx); err != nil {
 		return err
@@ -177,35 +183,35 @@ func (c *Console) signInForm(ctx *fiber.Ctx) error {
 }
 
 func (c *Console) signIn(ctx *fiber.Ctx) error {
-	again := func(status int, text string) error {
+	refuse := func(status int, text string) error {
 		ctx.Status(status)
 		return c.render(ctx, "signin", nil, view{"Title": "Sign in", "Error": text})
 	}
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	if _, ok, err := c.cfg.Store.Take(w, "sign-in ", c.cfg.Client(ctx.Context()), signInsAllowed,
+	if _, ok, err := c.cfg.Store.Take(work, "sign-in ", c.cfg.Client(ctx.Context()), maxSignIns,
 		signInsWindow); err != nil {
 		return err
 	} else if !ok {
-		return again(fiber.StatusTooManyRequests, "Too many attempts to sign in from here. Wait five minutes.")
+		return refuse(fiber.StatusTooManyRequests, "Too many attempts to sign in from your network. Wait five minutes.")
 	}
-	key, err := c.cfg.Store.SignIn(w, field(ctx, "key"))
+	key, err := c.cfg.Store.SignIn(work, field(ctx, "key"))
 	if errors.Is(err, check.ErrUnauthorized) {
-		return again(fiber.StatusUnauthorized,
-			"This is not a key that works: look for missing or extra characters. A revoked key cannot sign in.")
+		return refuse(fiber.StatusUnauthorized,
+			"This API key does not work. Look for missing or extra characters. A revoked key cannot sign in.")
 	}
 	if err != nil {
 		return err
 	}
-	if _, err := c.begin(ctx, key.Account, key.ID); err != nil {
+	if _, err := c.startSession(ctx, key.Account, key.ID); err != nil {
 		return err
 	}
 	return ctx.Redirect("/dashboard", fiber.StatusSeeOther)
 }
 
-// signOut leaves nothing behind by which the next at this browser could come by a key.
+// signOut also drops the checkout cookie, with which the next person at this browser could get a key.
 func (c *Console) signOut(ctx *fiber.Ctx) error {
-	if s := c.presented(ctx); s != nil && !s.sent(ctx) {
+	if s := c.cookieSession(ctx); s != nil && !s.hasToken(ctx) {
 		return errStaleForm()
 	}
 	c.dropCookie(ctx, "session")

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// posts are the forms of the dashboard.
+// posts are the paths of the dashboard's forms.
 var posts = []string{
 	"/dashboard/try", "/dashboard/keys", "/dashboard/keys/ID/rotate", "/dashboard/keys/ID/revoke",
 	"/dashboard/webhooks",
@@ -18,14 +18,15 @@ var posts = []string{
 	"/dashboard/plan", "/dashboard/plan/cancel", "/dashboard/plan/resume", "/signout",
 }
 
-// TestForgedForms sends every form of the dashboard as another site, an old page or another customer would.
+// TestForgedForms sends every form of the dashboard as another site, an old page or another customer would. All are
+// rejected.
 func TestForgedForms(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	v, key := s.customer(t, "pro")
 	mine := v.at.token()
 	other, _ := s.customer(t, "free")
-	v.get("/signin") // the old session ends where a new one begins
+	v.get("/signin") // replaces the session
 	v.post("/signin", "key", key)
 	v.get("/dashboard/keys")
 	token := v.at.token()
@@ -37,25 +38,20 @@ func TestForgedForms(t *testing.T) {
 	for _, path := range posts {
 		path = strings.Replace(path, "ID", id, 1)
 		for name, forge := range map[string]func(*visitor) page{
-			"no token": func(v *visitor) page {
-				return v.post(path, "name", "x", "url",
-					"https://a.example")
-			},
-			"a stale token":        func(v *visitor) page { return v.post(path, "csrf", mine) },
-			"the token of another": func(v *visitor) page { return v.post(path, "csrf", other.at.token()) },
-			"a token in the URL":   func(v *visitor) page { return v.post(path + "?csrf=" + token) },
-			"a token in another form": func(v *visitor) page {
-				return v.send("POST", path, "text/plain", "csrf="+
-					token)
+			"no token":                 func(v *visitor) page { return v.post(path, "name", "x", "url", "https://a.example") },
+			"a stale token":            func(v *visitor) page { return v.post(path, "csrf", mine) },
+			"another customer's token": func(v *visitor) page { return v.post(path, "csrf", other.at.token()) },
+			"a token in the URL":       func(v *visitor) page { return v.post(path + "?csrf=" + token) },
+			"a token in plain text": func(v *visitor) page {
+				return v.send("POST", path, "text/plain", "csrf="+token)
 			},
 			"from another site": func(v *visitor) page {
 				v.header.Set("Sec-Fetch-Site", "cross-site")
 				return v.post(path, "csrf", token)
 			},
-			"from a sibling": func(v *visitor) page {
+			"from a sibling subdomain": func(v *visitor) page {
 				v.header.Set("Sec-Fetch-Site", "same-site")
-				return v.post(path,
-					"csrf", token)
+				return v.post(path, "csrf", token)
 			},
 			"from another origin": func(v *visitor) page {
 				v.header.Set("Origin", "https://evil.example")
@@ -80,18 +76,18 @@ func TestForgedForms(t *testing.T) {
 		}
 		for _, method := range []string{"GET", "HEAD", "PUT", "DELETE"} {
 			p := v.alone().send(method, path, "", "")
-			// Some have a page of the same address, which changes nothing.
-			shown := (method == "GET" || method == "HEAD") &&
+			// Some paths also serve a page, which changes nothing.
+			hasPage := (method == "GET" || method == "HEAD") &&
 				(path == "/dashboard/keys" || path == "/dashboard/webhooks" || path == "/dashboard/privacy" ||
 					path == "/dashboard/plan" ||
 					strings.HasPrefix(path, "/dashboard/webhooks/") && strings.Count(path, "/") == 3)
-			if !shown && (p.status != 405 || p.header.Get("Allow") == "") {
+			if !hasPage && (p.status != 405 || p.header.Get("Allow") == "") {
 				t.Errorf("%s %s: status %d, Allow %q", method, path, p.status, p.header.Get("Allow"))
 			}
 		}
 	}
 	if v.get("/dashboard/keys"); words(v.at.root) != before {
-		t.Errorf("something was changed:\n%s\nwas\n%s", words(v.at.root), before)
+		t.Errorf("the forms changed the keys to\n%s\nfrom\n%s", words(v.at.root), before)
 	}
 	for _, public := range []string{"/try", "/subscribe", "/signin", "/checkout/reissue"} {
 		w := s.visit(t).alone()
@@ -105,7 +101,7 @@ func TestForgedForms(t *testing.T) {
 	w := s.visit(t).alone()
 	w.header.Set("Origin", "null")
 	if p := w.post("/signin", "key", key); p.status != 303 {
-		t.Errorf("an ordinary form in the clear: status %d", p.status)
+		t.Errorf("a form of our own over plain HTTP: status %d", p.status)
 	}
 }
 
@@ -140,7 +136,7 @@ func TestSessions(t *testing.T) {
 		v.get("/signin")
 		v.post("/signin", "key", key)
 		if now := sessionOf(v); now == stolen || now == "" {
-			t.Error("the session that was set before goes on")
+			t.Error("signing in keeps the previous session")
 		}
 	})
 	t.Run("tampered", func(t *testing.T) {
@@ -153,12 +149,12 @@ func TestSessions(t *testing.T) {
 			bad[i] ^= 1
 			if v := with(base64.RawURLEncoding.EncodeToString(bad)); !strings.HasSuffix(v.get("/dashboard").url.Path,
 				"/signin") {
-				t.Fatalf("with byte %d changed somebody is signed in", i)
+				t.Fatalf("a cookie with byte %d changed signs in", i)
 			}
 		}
 		for _, value := range []string{"x", stolen[:len(stolen)-1], stolen + "A", strings.Repeat("A", 3000), "!!"} {
 			if v := with(value); !strings.HasSuffix(v.get("/dashboard").url.Path, "/signin") {
-				t.Errorf("somebody is signed in with %.20q", value)
+				t.Errorf("the cookie %.20q signs in", value)
 			}
 		}
 	})
@@ -166,56 +162,53 @@ func TestSessions(t *testing.T) {
 		for _, c := range owner.client.Jar.Cookies(home) {
 			if c.Name == "assay_checkout" {
 				if v := with(c.Value); !strings.HasSuffix(v.get("/dashboard").url.Path, "/signin") {
-					t.Error("a checkout signs in")
+					t.Error("the checkout cookie signs in")
 				}
 			}
 		}
 	})
-	t.Run("a revoked key ends it", func(t *testing.T) {
+	t.Run("a revoked key ends the session", func(t *testing.T) {
 		v := s.visit(t)
 		owner.get("/dashboard/keys")
 		owner.press("Create key", "name", "spare")
 		v.post("/signin", "key", owner.at.text("issued"))
 		v.is(200, "This month")
-		owner.press("Revoke") // the newest stands first
+		owner.press("Revoke") // the newest key is listed first
 		owner.is(200, "The key is revoked.")
 		v.get("/dashboard")
-		v.is(200, "With any key of your account.")
+		v.is(200, "Use any API key of your account.")
 		v.post("/signin", "key", owner.at.text("issued"))
-		v.is(401, "This is not a key that works")
+		v.is(401, "This API key does not work")
 		owner.press("Revoke")
 		owner.is(409, "only key")
 	})
-	t.Run("it ends by itself", func(t *testing.T) {
+	t.Run("the session expires", func(t *testing.T) {
 		s.pass(sessionLife)
 		owner.get("/dashboard")
-		owner.is(200, "With any key of your account.")
-		part := with(stolen)
-		part.header.Set("HX-Request", "true")
-		part.header.Set("HX-Target", "div#events")
-		if p := part.alone().get("/dashboard/webhooks"); p.header.Get("HX-Redirect") != "/signin" ||
-			p.header.Get("HX-Reswap") != "none" {
-			t.Errorf("a part of a page: status %d, %v", p.status, p.header)
+		owner.is(200, "Use any API key of your account.")
+		// The script that refreshes a page relies on this redirect.
+		if p := with(stolen).alone().get("/dashboard/webhooks"); p.status != 303 || p.header.Get("Location") != "/signin" {
+			t.Errorf("status %d, %v", p.status, p.header)
 		}
 	})
 }
 
-// TestCookiesThroughTLS has a proxy in front that ends TLS.
+// TestCookiesThroughTLS runs behind a proxy that terminates TLS.
 func TestCookiesThroughTLS(t *testing.T) {
 	t.Parallel()
 	plain := serve(t, nil)
-	told := serve(t, func(c *Config) { c.URL = "https://assay.example" })
+	configured := serve(t, func(c *Config) { c.URL = "https://assay.example" })
 	for name, test := range map[string]struct {
 		site   *site
 		proto  string
 		secure bool
 	}{
-		"in the clear":          {plain, "", false},
-		"told by the proxy":     {plain, "https", true},
-		"by the first proxy":    {plain, "HTTPS, http", true},
-		"a proxy without TLS":   {plain, "http", false},
-		"told by the operator":  {told, "", true},
-		"whatever a proxy says": {told, "http", true},
+		"plain HTTP":                          {plain, "", false},
+		"reported by the proxy":               {plain, "https", true},
+		"reported by the first proxy":         {plain, "HTTPS, http", true},
+		"a proxy without TLS":                 {plain, "http", false},
+		"configured":                          {configured, "", true},
+		"configured, and a proxy without TLS": {configured, "http", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -250,40 +243,40 @@ func TestCookiesThroughTLS(t *testing.T) {
 	}
 }
 
-func TestThrottles(t *testing.T) {
+func TestRateLimits(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	hosts := []*site{s, serve(t, func(c *Config) { c.Store, c.Now = s.store, s.cfg.Now })}
 	for path, test := range map[string]struct {
-		most   int
+		limit  int
 		window time.Duration
 		fields []string
-		taken  int // status while within the limit
+		status int // within the limit
 	}{
-		"/signin":    {signInsAllowed, signInsWindow, []string{"key", "assay_nonsense"}, 401},
-		"/subscribe": {checkoutsAllowed, checkoutsWindow, []string{"plan", "free"}, 303},
+		"/signin":    {maxSignIns, signInsWindow, []string{"key", "assay_nonsense"}, 401},
+		"/subscribe": {maxCheckouts, checkoutsWindow, []string{"plan", "free"}, 303},
 	} {
-		asked := 0
-		as := func(client string) int {
-			asked++
-			v := hosts[asked%len(hosts)].visit(t).alone()
+		requests := 0
+		status := func(client string) int {
+			requests++
+			v := hosts[requests%len(hosts)].visit(t).alone()
 			v.header.Set("X-Test-Client", client)
 			return v.post(path, test.fields...).status
 		}
-		for i := range test.most {
-			if status := as("192.0.2.1/32"); status != test.taken {
-				t.Fatalf("%s, time %d: status %d", path, i, status)
+		for i := range test.limit {
+			if status := status("192.0.2.1/32"); status != test.status {
+				t.Fatalf("%s, attempt %d: status %d", path, i, status)
 			}
 		}
-		if status := as("192.0.2.1/32"); status != 429 {
+		if status := status("192.0.2.1/32"); status != 429 {
 			t.Errorf("%s beyond the limit: status %d", path, status)
 		}
-		if status := as("192.0.2.2/32"); status != test.taken {
+		if status := status("192.0.2.2/32"); status != test.status {
 			t.Errorf("%s by another client: status %d", path, status)
 		}
 		s.pass(test.window)
-		if status := as("192.0.2.1/32"); status != test.taken {
-			t.Errorf("%s once the window is over: status %d", path, status)
+		if status := status("192.0.2.1/32"); status != test.status {
+			t.Errorf("%s after the window: status %d", path, status)
 		}
 	}
 }

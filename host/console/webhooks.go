@@ -3,6 +3,7 @@ package console
 import (
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
@@ -10,15 +11,17 @@ import (
 	"assay/host/webhook"
 )
 
-// warnAfter is how long a webhook has failed when its customer is warned: as long as an event's attempts take.
+const eventsPerPage = 50
+
+// warnAfter is how long a webhook must have failed before the page warns: longer than all attempts of one event take.
 const warnAfter = time.Minute
 
 func (c *Console) webhooks(ctx *fiber.Ctx, s *session) error { return c.showWebhooks(ctx, s, view{}) }
 
 func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	endpoints, err := c.cfg.Store.Endpoints(w, s.Account)
+	endpoints, err := c.cfg.Store.Endpoints(work, s.Account)
 	if err != nil {
 		return err
 	}
@@ -27,7 +30,7 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 	if state != "pending" && state != "delivered" && state != "failed" {
 		state = ""
 	}
-	events, err := c.cfg.Store.RecentEvents(w, s.Account, state, below, listedEvents)
+	events, err := c.cfg.Store.RecentEvents(work, s.Account, state, below, eventsPerPage)
 	if err != nil {
 		return err
 	}
@@ -42,38 +45,37 @@ func (c *Console) showWebhooks(ctx *fiber.Ctx, s *session, v view) error {
 			v["DisabledFrom"] = e.FailingSince.Add(webhook.DisableAfter)
 		}
 	}
-	if len(events) == listedEvents {
+	if len(events) == eventsPerPage {
 		v["Next"] = events[len(events)-1].Sequence
 	}
 	if v["Note"] == nil {
 		v["Note"] = notes[query(ctx, "note")]
 	}
-	if partial(ctx, "events") {
-		return c.part(ctx, "events", s, v)
-	}
 	return c.render(ctx, "webhooks", s, v)
 }
 
-// setEndpoint sets where events go. The first time, and only then, a secret is shown; later only the address moves.
+// setEndpoint sets the webhook's URL. The first time it also creates the secret and shows it.
 func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
-	typed := field(ctx, "url")
-	url, err := c.cfg.Webhook(typed)
+	entered := field(ctx, "url")
+	url, err := c.cfg.Webhook(entered)
 	if err != nil {
 		ctx.Status(fiber.StatusBadRequest)
-		return c.showWebhooks(ctx, s, view{"Error": err.Error(), "Typed": typed})
+		return c.showWebhooks(ctx, s, view{
+			"Error": "Webhook URL: " + strings.TrimPrefix(err.Error(), "url: "), "EnteredURL": entered,
+		})
 	}
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	err = c.cfg.Store.MoveEndpoint(w, s.Account, url)
+	err = c.cfg.Store.MoveEndpoint(work, s.Account, url)
 	if err == nil {
 		return ctx.Redirect("/dashboard/webhooks?note=moved", fiber.StatusSeeOther)
 	}
 	if !errors.Is(err, webhook.ErrNoEndpoint) {
 		return err
 	}
-	secret, err := c.cfg.Store.SetEndpoint(w, s.Account, url)
+	secret, err := c.cfg.Store.SetEndpoint(work, s.Account, url)
 	if errors.Is(err, webhook.ErrPlanWithoutWebhooks) {
-		return &pageError{fiber.StatusForbidden, "Webhooks come with the Starter and Pro plans."}
+		return &pageError{fiber.StatusForbidden, "Webhooks are included in the Starter and Pro plans."}
 	}
 	if err != nil {
 		return err
@@ -82,20 +84,20 @@ func (c *Console) setEndpoint(ctx *fiber.Ctx, s *session) error {
 }
 
 func (c *Console) removeEndpoint(ctx *fiber.Ctx, s *session) error {
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	if err := c.cfg.Store.RemoveEndpoint(w, s.Account); err != nil && !errors.Is(err, webhook.ErrNoEndpoint) {
+	if err := c.cfg.Store.RemoveEndpoint(work, s.Account); err != nil && !errors.Is(err, webhook.ErrNoEndpoint) {
 		return err
 	}
 	return ctx.Redirect("/dashboard/webhooks?note=removed", fiber.StatusSeeOther)
 }
 
 func (c *Console) rotateSecret(ctx *fiber.Ctx, s *session) error {
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	secret, err := c.cfg.Store.RotateSecret(w, s.Account, webhook.SecretOverlap)
+	secret, err := c.cfg.Store.RotateSecret(work, s.Account, webhook.SecretOverlap)
 	if errors.Is(err, webhook.ErrNoEndpoint) {
-		return noEndpoint()
+		return errNoEndpoint()
 	}
 	if err != nil {
 		return err
@@ -103,13 +105,13 @@ func (c *Console) rotateSecret(ctx *fiber.Ctx, s *session) error {
 	return c.showWebhooks(ctx, s, view{"Secret": secret, "Rotated": true})
 }
 
-// enableEndpoint lets a webhook that failed for days get events again.
+// enableEndpoint resumes sending to a webhook that was disabled after days of failures.
 func (c *Console) enableEndpoint(ctx *fiber.Ctx, s *session) error {
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	err := c.cfg.Store.EnableEndpoint(w, s.Account)
+	err := c.cfg.Store.EnableEndpoint(work, s.Account)
 	if errors.Is(err, webhook.ErrNoEndpoint) {
-		return noEndpoint()
+		return errNoEndpoint()
 	}
 	if err != nil {
 		return err
@@ -117,16 +119,16 @@ func (c *Console) enableEndpoint(ctx *fiber.Ctx, s *session) error {
 	return ctx.Redirect("/dashboard/webhooks?note=enabled", fiber.StatusSeeOther)
 }
 
-func noEndpoint() error {
-	return &pageError{fiber.StatusConflict, "There is no webhook: set its address first."}
+func errNoEndpoint() error {
+	return &pageError{fiber.StatusConflict, "There is no webhook: set its URL first."}
 }
 
-func (c *Console) testEvent(ctx *fiber.Ctx, s *session) error {
-	w, cancel := work()
+func (c *Console) sendTestEvent(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
 	defer cancel()
-	_, err := c.cfg.Store.SendTestEvent(w, s.Account)
+	_, err := c.cfg.Store.SendTestEvent(work, s.Account)
 	if errors.Is(err, webhook.ErrNoEndpoint) {
-		return noEndpoint()
+		return errNoEndpoint()
 	}
 	if err != nil {
 		return err
@@ -138,12 +140,12 @@ func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 	since, err := time.Parse(time.DateOnly, field(ctx, "since"))
 	if err != nil {
 		ctx.Status(fiber.StatusBadRequest)
-		return c.showWebhooks(ctx, s, view{"Error": "Since when? Give a date such as 2026-01-31."})
+		return c.showWebhooks(ctx, s, view{"Error": "The day must be a date such as 2026-01-31.", "SinceInvalid": true})
 	}
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	if _, _, err := c.cfg.Store.ResendFailed(w, s.Account, since); errors.Is(err, webhook.ErrNoEndpoint) {
-		return noEndpoint()
+	if _, _, err := c.cfg.Store.ResendFailed(work, s.Account, since); errors.Is(err, webhook.ErrNoEndpoint) {
+		return errNoEndpoint()
 	} else if errors.Is(err, webhook.ErrEndpointDisabled) {
 		return &pageError{fiber.StatusConflict, sentence(webhook.ErrEndpointDisabled)}
 	} else if err != nil {
@@ -153,9 +155,9 @@ func (c *Console) resendFailed(ctx *fiber.Ctx, s *session) error {
 }
 
 func (c *Console) event(ctx *fiber.Ctx, s *session) error {
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	attempts, err := c.cfg.Store.Attempts(w, s.Account, ctx.Params("ref"))
+	attempts, err := c.cfg.Store.Attempts(work, s.Account, ctx.Params("ref"))
 	if err != nil {
 		return err
 	}
@@ -163,16 +165,16 @@ func (c *Console) event(ctx *fiber.Ctx, s *session) error {
 }
 
 func (c *Console) resend(ctx *fiber.Ctx, s *session) error {
-	w, cancel := work()
+	work, cancel := pageContext()
 	defer cancel()
-	err := c.cfg.Store.ResendEvent(w, s.Account, ctx.Params("ref"))
+	err := c.cfg.Store.ResendEvent(work, s.Account, ctx.Params("ref"))
 	for _, reason := range []error{webhook.ErrPayloadGone, webhook.ErrEventPending, webhook.ErrEndpointDisabled} {
 		if errors.Is(err, reason) {
 			return &pageError{fiber.StatusConflict, sentence(reason)}
 		}
 	}
 	if errors.Is(err, webhook.ErrNoEndpoint) {
-		return noEndpoint()
+		return errNoEndpoint()
 	}
 	if err != nil {
 		return err

@@ -10,8 +10,8 @@ import (
 	"assay/host/webhook"
 )
 
-// A webhook that fails is warned of, and once it is disabled its customer is told why and enables it.
-func TestWebhookThatFailsForDays(t *testing.T) {
+// TestFailingWebhook checks that the page warns about a failing webhook, explains why one is disabled, and enables it.
+func TestFailingWebhook(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
 	v, _ := s.customer(t, "pro")
@@ -35,7 +35,7 @@ func TestWebhookThatFailsForDays(t *testing.T) {
 	const warning = "Every attempt since"
 	v.get("/dashboard/webhooks")
 	if strings.Contains(words(v.at.root), warning) {
-		t.Error("a single failed attempt is warned of")
+		t.Error("the page warns after a single failed attempt")
 	}
 	s.pass(2 * warnAfter)
 	v.get("/dashboard/webhooks")
@@ -47,7 +47,8 @@ func TestWebhookThatFailsForDays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	if _, err := conn.Exec(t.Context(), "UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' WHERE account_id = $1", account); err != nil {
+	if _, err := conn.Exec(t.Context(), "UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' "+
+		"WHERE account_id = $1", account); err != nil {
 		t.Fatal(err)
 	}
 	v.get("/dashboard/webhooks")
@@ -60,10 +61,10 @@ func TestWebhookThatFailsForDays(t *testing.T) {
 	v.press("Enable")
 	v.is(200, "The webhook is enabled.")
 	if strings.Contains(words(v.at.root), warning) || strings.Contains(words(v.at.root), "is disabled") {
-		t.Error("the page still says that the webhook fails")
+		t.Error("the page still warns about the enabled webhook")
 	}
 	v.press("Remove")
 	if p := v.alone().post("/dashboard/webhooks/enable", "csrf", v.at.token()); p.status != 409 {
-		t.Errorf("enabling what is not there: status %d", p.status)
+		t.Errorf("enabling a removed webhook: status %d", p.status)
 	}
 }

@@ -1,80 +1,98 @@
-// Adds to pages that work without it: copying, asking before what cannot be taken back, the plot, and saying so when a part of a
-// page cannot be brought up to date.
+// Enhances pages that also work without this script: copy buttons, confirmations, and parts of a page that are replaced
+// in place. The server always sends whole pages; this script takes from them the parts that it needs.
 "use strict";
 
+const refreshInterval = 3_000; // milliseconds
+const requestTimeout = 20_000; // longer than the server works on a page
+
+// load requests a page of this host. It returns null if no page comes back.
+async function load(url, options) {
+  try {
+    const response = await fetch(url, { ...options, signal: AbortSignal.timeout(requestTimeout) });
+    if (!response.headers.get("Content-Type")?.startsWith("text/html")) return null;
+    const page = new DOMParser().parseFromString(await response.text(), "text/html");
+    return { page, ok: response.ok, url: response.url, redirected: response.redirected };
+  } catch {
+    return null;
+  }
+}
+
+// replace updates the part of this page with an id from another page, and keeps the keyboard focus. It reports whether
+// the other page has the part.
+function replace(id, page) {
+  const part = document.getElementById(id);
+  const update = page.getElementById(id);
+  if (!part || !update) return false;
+  const focused = part.contains(document.activeElement) ? document.activeElement.id : "";
+  part.replaceChildren(...update.childNodes);
+  if (focused) document.getElementById(focused)?.focus({ preventScroll: true });
+  return true;
+}
+
+function alertElement(text) {
+  const alert = document.createElement("p");
+  alert.className = "error";
+  alert.setAttribute("role", "alert");
+  alert.textContent = text;
+  return alert;
+}
+
+// <form data-update="result usage"> replaces the parts with these ids by those of the page that answers the form.
+async function submit(form, submitter) {
+  if (form.ariaBusy) return;
+  form.ariaBusy = "true";
+  const answer = await load(form.action, { method: "POST", body: new URLSearchParams(new FormData(form, submitter)) });
+  form.ariaBusy = null;
+  const ids = form.dataset.update.split(" ");
+  if (answer && ids.filter((id) => replace(id, answer.page)).length > 0) return;
+  if (answer?.redirected) {
+    location.assign(answer.url);
+    return;
+  }
+  // An error page says what is wrong.
+  const reason = answer?.page.querySelector("main [role=alert]")?.textContent;
+  const text = reason ?? "The server did not answer. Please try again in a minute.";
+  document.getElementById(ids[0]).replaceChildren(alertElement(text));
+}
+
+document.addEventListener("submit", (event) => {
+  const form = event.target;
+  if (form.dataset.confirm && !confirm(form.dataset.confirm)) {
+    event.preventDefault();
+  } else if (form.dataset.update) {
+    event.preventDefault();
+    submit(form, event.submitter);
+  }
+});
+
+// <div id="events" data-refresh="/path"> is replaced every few seconds by the part of that page with the same id.
+async function refresh(part) {
+  const answer = await load(part.dataset.refresh);
+  if (answer?.ok && replace(part.id, answer.page)) return;
+  if (answer?.redirected) {
+    location.assign(answer.url); // to the sign-in page
+  } else if (!part.querySelector(":scope > .error")) {
+    part.prepend(alertElement("This list is out of date, because the server did not answer. Trying again …"));
+  }
+}
+
+async function keepRefreshing(part) {
+  if (!document.hidden) await refresh(part);
+  setTimeout(keepRefreshing, refreshInterval, part);
+}
+
+for (const part of document.querySelectorAll("[data-refresh]")) setTimeout(keepRefreshing, refreshInterval, part);
+
+// <button data-copy="key"> copies the text of the element with that id.
 for (const button of document.querySelectorAll("[data-copy]")) {
   if (!navigator.clipboard) continue;
   button.hidden = false;
   const label = button.textContent;
-  let back;
+  let timer;
   button.addEventListener("click", async () => {
     const text = document.getElementById(button.dataset.copy).textContent;
     button.textContent = await navigator.clipboard.writeText(text).then(() => "Copied", () => "Not copied");
-    clearTimeout(back);
-    back = setTimeout(() => { button.textContent = label; }, 1500);
+    clearTimeout(timer);
+    timer = setTimeout(() => { button.textContent = label; }, 1_500);
   });
-}
-
-for (const form of document.querySelectorAll("form[data-confirm]")) {
-  form.addEventListener("submit", (event) => {
-    if (!confirm(form.dataset.confirm)) event.preventDefault();
-  });
-}
-
-// What is said goes with the next answer, which replaces the whole part.
-const unanswered = ({ ctx }) => {
-  const part = ctx && document.querySelector(ctx.sourceElement.getAttribute("hx-target"));
-  if (!part || ctx.hx?.redirect) return;
-  const said = part.querySelector(":scope > [data-unanswered]") ?? document.createElement("p");
-  said.textContent = ctx.sourceElement.matches("form") ? "No answer came. Please try again in a minute."
-    : "This list is out of date: no answer came. It is asked for again every few seconds.";
-  if (said.parentNode) return;
-  said.className = "error";
-  said.dataset.unanswered = "";
-  said.setAttribute("role", "alert");
-  if (ctx.sourceElement.matches("form")) part.replaceChildren(said); else part.prepend(said);
-};
-document.addEventListener("htmx:error", (event) => unanswered(event.detail));
-document.addEventListener("htmx:response:error", (event) => {
-  const { ctx } = event.detail;
-  if (!ctx.response.headers.get("Content-Type")?.startsWith("text/html")) ctx.hx.reswap = "none"; // not a page's part: of a proxy, say
-  if (ctx.hx.reswap === "none") unanswered(event.detail);
-});
-
-const plot = () => document.querySelector("[data-plot]");
-if (plot() && window.uPlot) {
-  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-  const day = uPlot.fmtDate("{D} {MMM} {YYYY}");
-  const utc = (seconds) => uPlot.tzDate(new Date(seconds * 1e3), "Etc/UTC");
-  const draw = () => {
-    const at = plot();
-    at.replaceChildren();
-    const axis = { stroke: color("--quiet"), grid: { stroke: color("--line"), width: 1 }, ticks: { show: false } };
-    const bars = uPlot.paths.bars({ size: [0.7, 40] });
-    // Bars are stacked: each series is drawn with those behind it added, the tallest first.
-    const [days, allow, review, block] = JSON.parse(at.dataset.plot);
-    const sum = (...columns) => days.map((_, i) => columns.reduce((n, c) => n + c[i], 0));
-    const own = [null, allow, review, block];
-    const series = (label, name, index) => ({
-      label, fill: color(name), stroke: color(name), width: 0, paths: bars, points: { show: false },
-      value: (_, __, ___, i) => (i == null ? own[index].reduce((n, d) => n + d, 0) : own[index][i]).toLocaleString("en"),
-    });
-    new uPlot({
-      width: at.clientWidth, height: 220, tzDate: utc, padding: [8, 8, 0, 0],
-      cursor: { y: false, points: { show: false }, drag: { x: false, y: false } },
-      scales: { x: { range: (_, min, max) => [min - 43200, max + 43200] }, y: { range: (_, __, max) => [0, Math.max(5, Math.ceil(max * 1.1))] } },
-      axes: [{ ...axis, grid: { show: false }, size: 36, gap: 8, values: "{D} {MMM}" }, { ...axis, size: 44, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 5e4, 1e5] }],
-      series: [
-        { label: "Day", value: (_, seconds) => (seconds == null ? "all " + days.length : day(utc(seconds))) },
-        series("allow", "--allow", 1), series("review", "--review", 2), series("block", "--block", 3),
-      ],
-    }, [days, sum(allow, review, block), sum(review, block), block], at);
-  };
-  draw();
-  let width = plot().clientWidth;
-  addEventListener("resize", () => {
-    if (plot().clientWidth !== width) { width = plot().clientWidth; draw(); }
-  });
-  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  document.addEventListener("htmx:after:swap", () => { if (!plot().hasChildNodes()) draw(); });
 }

@@ -1,0 +1,74 @@
+package console
+
+import (
+	"fmt"
+	"html/template"
+	"time"
+
+	"assay/host/billing"
+	"assay/host/check"
+	"assay/host/plot"
+)
+
+// maxTicks limits the grid lines of a chart above zero.
+const maxTicks = 5
+
+// chart draws an account's checks a day as stacked bars, with a label a week.
+func chart(days []billing.DailyChecks) template.HTML {
+	highest := maxTicks
+	for _, d := range days {
+		highest = max(highest, d.Allow+d.Review+d.Block)
+	}
+	step := tickStep(highest)
+	top := (highest + step - 1) / step * step
+	p := plot.New("Checks a day by verdict; the table below has the same numbers", 720, 230)
+	p.Left, p.Bottom, p.Right = 14+11*float64(len(count(top))), 198, 714
+	p.Axes(plot.Linear(-0.5, float64(len(days))-0.5), plot.Linear(0, float64(top)))
+	for n := 0; n <= top; n += step {
+		p.TickY(float64(n), count(n))
+	}
+	for i, d := range days {
+		if (len(days)-1-i)%7 == 3 { // clear of both ends, where a label would be cut off
+			p.LabelTickX(float64(i), d.Date.UTC().Format("2 Jan"))
+		}
+		bottom := 0
+		for _, part := range []struct {
+			verdict check.Verdict
+			n       int
+		}{{check.Block, d.Block}, {check.Review, d.Review}, {check.Allow, d.Allow}} {
+			if part.n == 0 {
+				continue
+			}
+			p.Bar(string(part.verdict), plot.Point{float64(i) - 0.35, float64(bottom)},
+				plot.Point{float64(i) + 0.35, float64(bottom + part.n)}, tooltip(d))
+			bottom += part.n
+		}
+	}
+	return p.HTML()
+}
+
+func tooltip(d billing.DailyChecks) string {
+	return fmt.Sprintf("%s: %s allow, %s review, %s block", d.Date.UTC().Format(time.DateOnly), count(d.Allow),
+		count(d.Review), count(d.Block))
+}
+
+// tickStep returns the smallest of 1, 2, 5, 10, 20, 50, ... that reaches highest in at most maxTicks steps.
+func tickStep(highest int) int {
+	for power := 1; ; power *= 10 {
+		for _, step := range []int{power, 2 * power, 5 * power} {
+			if step*maxTicks >= highest {
+				return step
+			}
+		}
+	}
+}
+
+// total sums the checks of all days.
+func total(days []billing.DailyChecks) (sum billing.DailyChecks) {
+	for _, d := range days {
+		sum.Allow += d.Allow
+		sum.Review += d.Review
+		sum.Block += d.Block
+	}
+	return sum
+}

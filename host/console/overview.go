@@ -1,0 +1,76 @@
+package console
+
+import (
+	"errors"
+
+	"github.com/gofiber/fiber/v2"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// Lengths of the dashboard's lists.
+const (
+	chartDays     = 30
+	recentChecks  = 10
+	checksPerPage = 25
+)
+
+func (c *Console) overview(ctx *fiber.Ctx, s *session) error {
+	return c.showOverview(ctx, s, &tryForm{})
+}
+
+func (c *Console) showOverview(ctx *fiber.Ctx, s *session, form *tryForm) error {
+	work, cancel := pageContext()
+	defer cancel()
+	usage, err := c.cfg.Store.Usage(work, s.Account)
+	if err != nil {
+		return err
+	}
+	days, err := c.cfg.Store.DailyChecks(work, s.Account, chartDays)
+	if err != nil {
+		return err
+	}
+	checks, err := c.cfg.Store.RecentChecks(work, s.Account, "", recentChecks)
+	if err != nil {
+		return err
+	}
+	return c.render(ctx, "overview", s, view{
+		"Title": "Overview", "Usage": usage, "Days": days, "Total": total(days), "Chart": chart(days), "Checks": checks,
+		"Try": form, "Types": entity.Types(),
+	})
+}
+
+// tryKeyed checks a value and counts it against the account's quota.
+func (c *Console) tryKeyed(ctx *fiber.Ctx, s *session) error {
+	form := &tryForm{Value: field(ctx, "value"), Type: entity.Type(field(ctx, "type"))}
+	if form.Type == "" || form.Type == "auto" {
+		form.Type = entity.Guess(form.Value)
+	}
+	work, cancel := pageContext()
+	defer cancel()
+	decision, err := c.cfg.Checker.Check(work, check.Request{
+		Caller: s.caller(), Fields: []check.Field{{Type: form.Type, Value: form.Value}}, Country: field(ctx, "country"),
+	})
+	if errors.Is(err, check.ErrUnauthorized) {
+		return errKeyEnded()
+	}
+	if err := form.finish(ctx, decision, err); err != nil {
+		return err
+	}
+	return c.showOverview(ctx, s, form)
+}
+
+func (c *Console) checks(ctx *fiber.Ctx, s *session) error {
+	work, cancel := pageContext()
+	defer cancel()
+	list, err := c.cfg.Store.RecentChecks(work, s.Account, query(ctx, "before"), checksPerPage)
+	if err != nil {
+		return err
+	}
+	v := view{"Title": "Checks", "Checks": list, "Before": query(ctx, "before")}
+	if len(list) == checksPerPage {
+		v["Next"] = list[len(list)-1].Ref
+	}
+	return c.render(ctx, "checks", s, v)
+}

@@ -1,0 +1,95 @@
+package console
+
+import (
+	"context"
+	"net/netip"
+	"time"
+
+	"assay/host/apikey"
+	"assay/host/billing"
+	"assay/host/check"
+	"assay/host/privacy"
+	"assay/host/webhook"
+)
+
+// Store is the storage that the pages need.
+type Store interface {
+	Sessions
+	Checkouts
+	Usage
+	Keys
+	Webhooks
+	Subjects
+}
+
+// Sessions signs customers in and limits how often clients may try.
+type Sessions interface {
+	// SignIn returns the key that was presented. Error: check.ErrUnauthorized.
+	SignIn(ctx context.Context, presented string) (apikey.Key, error)
+	// SessionPlan returns the account's plan while the key is valid. Error: apikey.ErrNotFound.
+	SessionPlan(ctx context.Context, account, key string) (check.Plan, error)
+	// Take counts a client's use of an action that is limited to limit uses in a sliding window. If the client has
+	// reached the limit, ok is false and resetAt is when the next use is possible.
+	Take(ctx context.Context, action string, client netip.Prefix, limit int, window time.Duration) (
+		resetAt time.Time, ok bool, err error)
+}
+
+// Checkouts are the purchases of the built-in test checkout.
+type Checkouts interface {
+	// CheckoutPlan returns the plan of an open checkout. Error: billing.ErrNoCheckout.
+	CheckoutPlan(ctx context.Context, id string) (plan string, err error)
+	Apply(ctx context.Context, change billing.Change) error
+}
+
+// Usage reports an account's plan and checks.
+type Usage interface {
+	Usage(ctx context.Context, account string) (billing.Usage, error)
+	// DailyChecks returns the last days, oldest first.
+	DailyChecks(ctx context.Context, account string, days int) ([]billing.DailyChecks, error)
+	// RecentChecks returns up to limit checks, newest first: those before a check, or the newest if before is empty.
+	RecentChecks(ctx context.Context, account, before string, limit int) ([]billing.RecentCheck, error)
+	// Subscription returns the account's paid subscription. Error: billing.ErrNotPaid.
+	Subscription(ctx context.Context, account string) (billing.Subscription, error)
+}
+
+// Keys manages an account's API keys. Errors: apikey.ErrNotFound, ErrTooMany, ErrLast; billing.ErrSubscriptionEnded.
+type Keys interface {
+	Keys(ctx context.Context, account string) ([]apikey.Key, error)
+	CreateKey(ctx context.Context, account, name string) (apikey.Issued, error)
+	// RotateKey replaces a key, which keeps working during the overlap.
+	RotateKey(ctx context.Context, account, id string, overlap time.Duration) (apikey.Issued, error)
+	RevokeAccountKey(ctx context.Context, account, id string) error
+}
+
+// Webhooks manages an account's webhook and its events. Errors: webhook.ErrNoEndpoint, ErrEndpointDisabled, ErrNoEvent,
+// ErrEventPending, ErrPayloadGone.
+type Webhooks interface {
+	// Endpoints returns the account's endpoint, or nothing.
+	Endpoints(ctx context.Context, account string) ([]webhook.Endpoint, error)
+	// SetEndpoint sets the endpoint with a new secret. Error: webhook.ErrPlanWithoutWebhooks.
+	SetEndpoint(ctx context.Context, account, url string) (secret string, err error)
+	// MoveEndpoint changes the endpoint's URL and keeps its secret.
+	MoveEndpoint(ctx context.Context, account, url string) error
+	RemoveEndpoint(ctx context.Context, account string) error
+	EnableEndpoint(ctx context.Context, account string) error
+	// RotateSecret replaces the secret. The old one keeps signing during the overlap.
+	RotateSecret(ctx context.Context, account string, overlap time.Duration) (secret string, err error)
+
+	SendTestEvent(ctx context.Context, account string) (ref string, err error)
+	// RecentEvents returns up to limit events, newest first: those in a state, unless it is empty, and with a sequence
+	// number less than below, unless it is 0.
+	RecentEvents(ctx context.Context, account, state string, below int64, limit int) ([]webhook.Event, error)
+	// Attempts returns the attempts to deliver an event, oldest first.
+	Attempts(ctx context.Context, account, ref string) ([]webhook.Attempt, error)
+	ResendEvent(ctx context.Context, account, ref string) error
+	// ResendFailed resends the events that failed since a time. It returns how many were resent, and how many cannot be
+	// because their content was deleted.
+	ResendFailed(ctx context.Context, account string, since time.Time) (resent, gone int, err error)
+}
+
+// Subjects exports and erases a person's data. Errors: privacy.ErrUnknownSubject, check.ErrUnauthorized.
+type Subjects interface {
+	Export(ctx context.Context, caller check.Caller, subject privacy.Selector, page privacy.Page) (
+		*privacy.Export, error)
+	Erase(ctx context.Context, caller check.Caller, subject privacy.Selector) (*privacy.ErasureResult, error)
+}
