@@ -32,8 +32,8 @@ func (s *site) pay(t *testing.T, v *visitor, status billing.Status) {
 	t.Helper()
 	id := v.at.url.Query().Get("paid")
 	err := s.store.Apply(t.Context(), billing.Change{
-		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id, Subscription: "sub_" + id,
-		Plan: "pro", Status: status,
+		Event: "evt_" + id + string(status), At: *s.clock.Load(), Provider: "late", Checkout: id,
+		Subscription: "sub_" + id, Plan: "pro", Status: status,
 	})
 	if err != nil {
 		t.Fatal(err)

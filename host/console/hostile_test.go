@@ -263,15 +263,16 @@ func TestDatabaseDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, get := range []string{"/", "/docs", "/dashboard", "/dashboard/checks", "/dashboard/keys",
-		"/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", "/signin", donePath, TestCheckoutPath + "co_1"} {
+		"/dashboard/webhooks", "/dashboard/webhooks/chk_1", "/dashboard/plan", "/signin", donePath,
+		TestCheckoutPath + "co_1"} {
 		checkFailed(v.alone(), v.alone().get(get), get)
 	}
 	for _, post := range append([]string{"/subscribe", "/checkout/reissue"}, posts...) {
 		if post == "/signout" {
 			continue // needs no database
 		}
-		checkFailed(v.alone(), v.alone().post(post, "csrf", token, "plan", "free", "name", "x", "url", "https://example.com",
-			"since", "2026-01-01", "value", "example.com"), post)
+		checkFailed(v.alone(), v.alone().post(post, "csrf", token, "plan", "free", "name", "x",
+			"url", "https://example.com", "since", "2026-01-01", "value", "example.com"), post)
 	}
 	w := s.visit(t)
 	checkFailed(w, w.post("/signin", "key", key), "/signin")

@@ -38,7 +38,9 @@ func TestForgedForms(t *testing.T) {
 	for _, path := range posts {
 		path = strings.Replace(path, "ID", id, 1)
 		for name, forge := range map[string]func(*visitor) page{
-			"no token":                 func(v *visitor) page { return v.post(path, "name", "x", "url", "https://a.example") },
+			"no token": func(v *visitor) page {
+				return v.post(path, "name", "x", "url", "https://a.example")
+			},
 			"a stale token":            func(v *visitor) page { return v.post(path, "csrf", mine) },
 			"another customer's token": func(v *visitor) page { return v.post(path, "csrf", other.at.token()) },
 			"a token in the URL":       func(v *visitor) page { return v.post(path + "?csrf=" + token) },
@@ -187,7 +189,8 @@ func TestSessions(t *testing.T) {
 		owner.get("/dashboard")
 		owner.is(200, "Use any API key of your account.")
 		// The script that refreshes a page relies on this redirect.
-		if p := with(stolen).alone().get("/dashboard/webhooks"); p.status != 303 || p.header.Get("Location") != "/signin" {
+		p := with(stolen).alone().get("/dashboard/webhooks")
+		if p.status != 303 || p.header.Get("Location") != "/signin" {
 			t.Errorf("status %d, %v", p.status, p.header)
 		}
 	})
