@@ -47,7 +47,8 @@ func TestFailingWebhook(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer conn.Close(t.Context())
-	const disable = "UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' WHERE account_id = $1"
+	const disable = "UPDATE webhook_endpoints SET disabled_at = now(), disabled_reason = 'failing' " +
+		"WHERE account_id = $1"
 	if _, err := conn.Exec(t.Context(), disable, account); err != nil {
 		t.Fatal(err)
 	}
