@@ -22,7 +22,7 @@ func chart(days []billing.DailyChecks) template.HTML {
 	step := tickStep(highest)
 	top := (highest + step - 1) / step * step
 	p := plot.New("Checks a day by verdict; the table below has the same numbers", 720, 230)
-	p.Left, p.Bottom, p.Right = 16+11*float64(len(count(top))), 198, 714
+	p.Left, p.Right, p.Top, p.Bottom = 16+11*float64(len(count(top))), 714, 18, 198
 	p.Axes(plot.Linear(-0.5, float64(len(days))-0.5), plot.Linear(0, float64(top)))
 	for n := 0; n <= top; n += step {
 		p.TickY(float64(n), count(n))

@@ -13,7 +13,8 @@ import (
 
 const eventsPerPage = 50
 
-// warnAfter is how long a webhook must have failed before the page warns: longer than all attempts of one event take.
+// warnAfter is how long a webhook must have failed before the page warns: about as long as the attempts of one event
+// take.
 const warnAfter = time.Minute
 
 func (c *Console) webhooks(ctx *fiber.Ctx, s *session) error { return c.showWebhooks(ctx, s, view{}) }
