@@ -209,6 +209,10 @@ func (r *Resolver) refresh(q Question, before entry) (e entry, err error) {
 	r.running.Add(1)
 	r.mu.Unlock()
 	defer r.running.Done()
+	// A lookup may have read the cache before an earlier query for the same question ended.
+	if cached, ok := r.cache.Get(q); ok && r.cfg.Now().Before(cached.expires) {
+		return cached, nil
+	}
 	select {
 	case r.slots <- struct{}{}:
 		defer func() { <-r.slots }()
