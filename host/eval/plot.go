@@ -48,8 +48,9 @@ func (r *TypeReport) rocPlot() template.HTML {
 
 // markBand marks the recall and the false positives of treating a band and all above it as malicious.
 func markBand(p *plot.Plot, b namedBand, name string) {
-	p.Dot("mark", plot.Point{float64(b.FPR), float64(b.Recall)}, 5, fmt.Sprintf("%s from %d: %s of the fraud, %s of the benign",
-		b.Name, b.From, b.Recall.percent(1), b.FPR.percent(2)))
+	p.Dot("mark", plot.Point{float64(b.FPR), float64(b.Recall)}, 5,
+		fmt.Sprintf("%s from %d: %s of the fraud, %s of the benign",
+			b.Name, b.From, b.Recall.percent(1), b.FPR.percent(2)))
 	p.Text("note", "start", p.X(float64(b.FPR))+7, p.Y(float64(b.Recall))+16, name)
 }
 
@@ -127,7 +128,8 @@ func (r *TypeReport) reliabilityPlot() template.HTML {
 	p.Line("curve thin", path)
 	for _, b := range r.Calibration.Bins {
 		if b.N > 0 {
-			p.Dot("mark", plot.Point{float64(b.Predicted), float64(b.Observed)}, 3+6*math.Sqrt(float64(b.N)/float64(r.N)),
+			p.Dot("mark", plot.Point{float64(b.Predicted), float64(b.Observed)},
+				3+6*math.Sqrt(float64(b.N)/float64(r.N)),
 				fmt.Sprintf("scores %d to %d: %s rows, %s said, %s found", b.From, b.To, count(b.N),
 					b.Predicted.percent(1), b.Observed.percent(1)))
 		}
@@ -135,7 +137,8 @@ func (r *TypeReport) reliabilityPlot() template.HTML {
 	return p.HTML()
 }
 
-// layersPlot draws the recall at 1% false positives of each layer alone, and the recall that the lineup loses without it.
+// layersPlot draws the recall at 1% false positives of each layer alone, and the recall that the lineup loses without
+// it.
 func (r *TypeReport) layersPlot() template.HTML {
 	p := newPlot("Recall at 1% false positives, by layer")
 	p.Left = 90

@@ -1,5 +1,5 @@
-// Package plot draws charts as inline SVG: lines, bars, dots and axes. It knows nothing of the charted data, and sets no
-// colours: the page's style sheet does, by class, so that charts follow light and dark mode.
+// Package plot draws charts as inline SVG: lines, bars, dots and axes. It sets no colours: the page's style sheet does,
+// by class, so that charts follow light and dark mode. What is charted is up to the caller.
 package plot
 
 import (
@@ -26,8 +26,8 @@ func Logarithmic(from, to float64) Scale {
 	return func(v float64) float64 { return math.Log(max(v, from)/from) / math.Log(to/from) }
 }
 
-// Plot is an SVG drawing under construction. Its frame is the area in which values are placed. Lengths and positions are
-// in units of the drawing's view box, with y pointing down, except where a method takes values.
+// Plot is an SVG drawing under construction. Its frame is the area in which values are placed. Lengths and positions
+// are in units of the drawing's view box, with y pointing down, except where a method takes values.
 type Plot struct {
 	Left, Right, Top, Bottom float64 // the frame; change it before calling Axes
 
