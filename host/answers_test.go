@@ -46,7 +46,10 @@ func TestAnswers(t *testing.T) {
 			var answers bytes.Buffer
 			lines := json.NewEncoder(&answers)
 			lines.SetEscapeHTML(false)
-			for _, want := range readRecorded(t, file) {
+			for i, want := range readRecorded(t, file) {
+				if raceDetector && !*updateAnswers && i%25 != 0 {
+					continue // a host is many times slower under the race detector; the plain run compares all
+				}
 				got := replay(t, host, key, want)
 				for tries := 0; tries < 20 && isIncomplete(got.Answer); tries++ {
 					got = replay(t, host, key, want)
