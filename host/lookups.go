@@ -51,7 +51,7 @@ func (b *backend) openLookups(cfg *Config, log *slog.Logger) (l *lookups, err er
 	}
 	l.similar = reputation.NewSimilar(b.store, log)
 	sources = append(sources, reputation.NewFeed(b.store, l.similar.NoLists), reputation.NewGraph(b.store), l.similar)
-	l.Collector = facts.NewCollector(log, sources...)
+	l.Collector = facts.NewCollector(log, lookupTimeout, sources...)
 	return l, nil
 }
 

@@ -36,8 +36,8 @@ var errStopped = errors.New("stopped")
 
 // The time limits of a host. Those of a single request are in package api.
 const (
-	factsDeadline    = 80 * time.Millisecond  // all lookups of one check
-	layersDeadline   = 150 * time.Millisecond // all layers of one check
+	lookupTimeout    = 80 * time.Millisecond  // third parties' answers for one check; later ones are absent
+	checkTimeout     = 300 * time.Millisecond // lookups and layers of one check; a check that takes longer is refused
 	drainTimeout     = 10 * time.Second       // requests in progress when the host stops
 	stopTimeout      = 20 * time.Second       // stopping Postgres
 	readinessTimeout = 2 * time.Second
@@ -324,8 +324,7 @@ func demoKey(ctx context.Context, cfg *Config, s *store.Store) (string, error) {
 
 // newChecker returns a checker with the time limits of a host.
 func newChecker(live *check.Live, ledger check.Ledger, o check.Observer) *check.Checker {
-	return &check.Checker{Live: live, Ledger: ledger, Observer: o, Now: time.Now, FactsDeadline: factsDeadline,
-		Deadline: layersDeadline}
+	return &check.Checker{Live: live, Ledger: ledger, Observer: o, Now: time.Now, Deadline: checkTimeout}
 }
 
 // publicLimit adapts the store to api.Public.

@@ -105,6 +105,7 @@ func answerTo(err error) (status int, body failure) {
 		quota   *check.QuotaError
 		hourly  *hourlyError
 		unready *notReady
+		partial *check.UnavailableError
 		inside  *check.InternalError
 	)
 	switch {
@@ -132,6 +133,9 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusTooManyRequests, failure{Error: hourly.Error(), ResetAt: stamp(hourly.resetAt)}
 	case errors.Is(err, check.ErrOverloaded):
 		return fasthttp.StatusServiceUnavailable, failure{Error: check.ErrOverloaded.Error()}
+	case errors.As(err, &partial):
+		const text = "the check cannot be scored in full at the moment; nothing was counted, try again"
+		return fasthttp.StatusServiceUnavailable, failure{Error: text}
 	case errors.As(err, &unready):
 		return fasthttp.StatusServiceUnavailable, failure{Error: unready.Error()}
 	}

@@ -26,7 +26,7 @@ type Answer struct {
 
 // CheckBatch scores each item as Check would, with one lineup, and returns the answers in the order of the items. It
 // records all scored items or none: the quota must cover them all. It returns a *PlanError, ErrUnauthorized,
-// *QuotaError or ErrOverloaded; any other failure is an *InternalError.
+// *QuotaError, ErrOverloaded or *UnavailableError; any other failure is an *InternalError.
 func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) ([]Answer, error) {
 	if !caller.Plan.Batch {
 		return nil, &PlanError{Plan: caller.Plan.Name, Feature: "batch checks"}
@@ -39,6 +39,7 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 	began := time.Now()
 	answers := make([]Answer, len(items))
 	records := make([]Record, len(items))
+	failed := make([]error, len(items)) // *UnavailableErrors
 	// Lookups wait for the network, so all of them run concurrently. Layers compute within time budgets, so only as
 	// many run concurrently as there are processors.
 	var all sync.WaitGroup
@@ -50,15 +51,30 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 			continue
 		}
 		all.Go(func() {
-			lookedUp, unanswered := c.collect(ctx, lineup.Lineup, p.scored)
+			ctx, cancel := context.WithTimeout(ctx, c.Deadline)
+			defer cancel()
+			lookedUp, unanswered, err := c.collect(ctx, lineup.Lineup, p.scored)
+			if err != nil {
+				failed[i] = err
+				return
+			}
 			processors <- struct{}{}
-			d := c.decide(ctx, lineup.Lineup, p, lookedUp, unanswered)
-			<-processors
+			defer func() { <-processors }()
+			d, err := c.decide(ctx, lineup.Lineup, p, lookedUp, unanswered)
+			if err != nil {
+				failed[i] = err
+				return
+			}
 			answers[i].Decision = d
 			records[i] = p.record(caller, lookedUp, d)
 		})
 	}
 	all.Wait()
+	for _, err := range failed {
+		if err != nil {
+			return nil, err
+		}
+	}
 	scored := slices.DeleteFunc(records, func(r Record) bool { return r.Decision == nil })
 	if len(scored) == 0 {
 		return answers, nil

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -91,7 +90,6 @@ func TestCheckBatchNeedsAPlanWithBatches(t *testing.T) {
 func TestCheckBatchLooksUpConcurrently(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.FactsDeadline = time.Minute
 	var begun atomic.Int32
 	all := make(chan struct{})
 	f.Collector = collectorFunc(func(ctx context.Context, _ entity.Entity, _ []string) (entity.Facts, []string) {

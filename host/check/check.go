@@ -56,10 +56,11 @@ type Record struct {
 // Collector looks up the facts that need I/O: DNS, registration, reputation. A check does all its I/O there, before any
 // layer runs.
 type Collector interface {
-	// Collect returns the wanted facts that it learns before ctx ends; the others are absent. unanswered lists the
-	// sources that did not respond in time, by the first part of their facts' names (dns, rdap, ...). Collect makes
-	// only the lookups that the wanted facts need, and returns when ctx ends at the latest.
-	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, unanswered []string)
+	// Collect returns the wanted facts about e. Facts of the host's own database are complete, or Collect returns an
+	// *UnavailableError. A third party may not respond in time; its facts are then absent, and unanswered lists the
+	// sources concerned by the first part of their facts' names (dns, rdap, ...). Collect makes only the lookups that
+	// the wanted facts need, and returns when ctx ends at the latest.
+	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, unanswered []string, err error)
 }
 
 // Ledger makes decisions durable.
@@ -81,20 +82,19 @@ type Observer interface {
 
 // Checker runs checks. Its fields are set once, before use.
 type Checker struct {
-	Live          *Live
-	Collector     Collector // nil: no lookups
-	Ledger        Ledger
-	Observer      Observer
-	Now           func() time.Time
-	FactsDeadline time.Duration // for all lookups of one check together
-	Deadline      time.Duration // for all layers of one check together
+	Live      *Live
+	Collector Collector // nil: no lookups
+	Ledger    Ledger
+	Observer  Observer
+	Now       func() time.Time
+	Deadline  time.Duration // for the lookups and layers of one check; a check that takes longer is refused
 }
 
 // ErrNoLineup means that no lineup is in force yet.
 var ErrNoLineup = errors.New("no lineup is in force")
 
 // Check scores the request's entity and records the decision. It returns a NoFieldError, *entity.InvalidError,
-// *PlanError, ErrUnauthorized, *QuotaError or ErrOverloaded; any other failure is an *InternalError.
+// *PlanError, ErrUnauthorized, *QuotaError, ErrOverloaded or *UnavailableError; any other failure is an *InternalError.
 func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 	p, err := parseCovered(req)
 	if err != nil {
@@ -106,8 +106,10 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
-	lookedUp, unanswered := c.collect(ctx, lineup.Lineup, p.scored)
-	d := c.decide(ctx, lineup.Lineup, p, lookedUp, unanswered)
+	d, lookedUp, err := c.score(ctx, lineup.Lineup, p)
+	if err != nil {
+		return nil, err
+	}
 	if err := c.record(ctx, p.record(req.Caller, lookedUp, d)); err != nil {
 		return nil, err
 	}
@@ -136,8 +138,21 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
-	lookedUp, unanswered := c.collect(ctx, lineup.Lineup, p.scored)
-	return c.decide(ctx, lineup.Lineup, p, lookedUp, unanswered), nil
+	d, _, err := c.score(ctx, lineup.Lineup, p)
+	return d, err
+}
+
+// score looks up the facts about the scored entity and runs the lineup's layers. It returns an *UnavailableError if it
+// cannot score the entity in full within the deadline.
+func (c *Checker) score(ctx context.Context, l *Lineup, p parsed) (*Decision, entity.Facts, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
+	defer cancel()
+	lookedUp, unanswered, err := c.collect(ctx, l, p.scored)
+	if err != nil {
+		return nil, nil, err
+	}
+	d, err := c.decide(ctx, l, p, lookedUp, unanswered)
+	return d, lookedUp, err
 }
 
 // parsed holds the entities of a request.
@@ -190,32 +205,33 @@ func parse(req Request) (p parsed, err error) {
 }
 
 // collect looks up the facts about e that the lineup's layers read.
-func (c *Checker) collect(ctx context.Context, l *Lineup, e entity.Entity) (facts entity.Facts, unanswered []string) {
+func (c *Checker) collect(
+	ctx context.Context, l *Lineup, e entity.Entity,
+) (facts entity.Facts, unanswered []string, err error) {
 	wanted := l.lookups[e.Type]
 	if c.Collector == nil || len(wanted) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.FactsDeadline)
-	defer cancel()
 	return c.Collector.Collect(ctx, e, wanted)
 }
 
-// decide runs the lineup's layers on the scored entity and fuses their results.
-func (c *Checker) decide(ctx context.Context, l *Lineup, p parsed, lookedUp entity.Facts,
-	unanswered []string) *Decision {
+// decide runs the lineup's layers on the scored entity and fuses their results. Its error is an *UnavailableError.
+func (c *Checker) decide(
+	ctx context.Context, l *Lineup, p parsed, lookedUp entity.Facts, unanswered []string,
+) (*Decision, error) {
 	e := p.scored
 	facts := e.Facts
 	if len(lookedUp) > 0 {
 		facts = maps.Clone(e.Facts)
 		maps.Copy(facts, lookedUp)
 	}
-	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
-	defer cancel()
-
 	members := l.byType[e.Type]
 	outcomes := make([]Outcome, 0, len(members))
 	for _, i := range members {
-		o, failure := runLayer(ctx, &l.Members[i], facts)
+		o, failure, err := runLayer(ctx, &l.Members[i], facts)
+		if err != nil {
+			return nil, err
+		}
 		c.Observer.LayerRan(e.Type, o, failure)
 		outcomes = append(outcomes, o)
 	}
@@ -229,7 +245,7 @@ func (c *Checker) decide(ctx context.Context, l *Lineup, p parsed, lookedUp enti
 		At:       c.Now().UTC().Truncate(time.Millisecond),
 		Revision: l.Revision,
 		Layers:   outcomes,
-	}
+	}, nil
 }
 
 // unansweredSignals reports the sources that did not respond. Missing facts do not change the score.
@@ -264,8 +280,9 @@ func sourceName(source string) string {
 	return source
 }
 
-// runLayer calls one layer. The failure is nil if the layer returned a result.
-func runLayer(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Failure) {
+// runLayer calls one layer. The failure is nil if the layer returned a result. The error is an *UnavailableError, if the
+// layer has no result for a reason other than its input.
+func runLayer(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Failure, error) {
 	o := Outcome{
 		Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required,
 		ReadsReputation: m.readsReputation,
@@ -276,20 +293,20 @@ func runLayer(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Fai
 	o.Micros = time.Since(began).Microseconds()
 	if err != nil {
 		var failure *Failure
-		if !errors.As(err, &failure) {
-			failure = &Failure{Reason: Unavailable, Err: fmt.Errorf("running layer %s: %w", m.Name, err)}
+		if !errors.As(err, &failure) || failure.refuses(m) {
+			return o, nil, &UnavailableError{Part: "layer " + m.Name + "@" + m.Version, Err: err}
 		}
 		o.Failure = failure.Reason
-		return o, failure.redacted(in)
+		return o, failure.redacted(in), nil
 	}
 	o.Fuel = result.Fuel
 	if result.Abstained {
 		o.Abstained = true // signals and threat do not count
-		return o, nil
+		return o, nil, nil
 	}
 	o.Score, o.Signals, o.Threat = result.Score, result.Signals, result.Threat
 	o.Contribution = m.Weight * float64(result.Score) / 100
-	return o, nil
+	return o, nil, nil
 }
 
 // NewRef returns a new check reference: "chk_" and a ULID, so that references sort by time.

@@ -319,7 +319,7 @@ func TestDecision(t *testing.T) {
 		failure := &check.Failure{Reason: check.Trap, Err: errors.New("unreachable code")}
 		return check.Result{Score: 100, Threat: "spam"}, failure
 	}), f.memberFunc("odd", func(context.Context, check.Input) (check.Result, error) {
-		return check.Result{}, errors.New("not a *check.Failure")
+		return check.Result{}, &check.Failure{Reason: check.Suspended, Err: errors.New("the odd layer is suspended")}
 	}))
 	d := f.mustCheck(t, anEmail)
 	for i := range d.Layers {
@@ -346,7 +346,7 @@ func TestDecision(t *testing.T) {
 				Threat: "phishing", Signals: signals},
 			{Layer: "abstainer", Version: "1.0.0", Weight: 1, Abstained: true},
 			{Layer: "broken", Version: "1.0.0", Weight: 1, Failure: check.Trap},
-			{Layer: "odd", Version: "1.0.0", Weight: 1, Failure: check.Unavailable},
+			{Layer: "odd", Version: "1.0.0", Weight: 1, Failure: check.Suspended},
 		},
 	}, d)
 	if len(f.done) != 1 || f.done[0] != d || len(f.failures) != 4 || f.failures[1] != nil ||
@@ -406,27 +406,47 @@ func TestLayersShareTheDeadlineOfTheCheck(t *testing.T) {
 	}
 }
 
-func TestLayersFailAfterTheDeadline(t *testing.T) {
+// TestIncompleteChecksAreRefused asserts that a check is never scored from less than all its layers and facts because of
+// the state of the host.
+func TestIncompleteChecksAreRefused(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	f.Deadline = time.Millisecond
-	waits := f.memberFunc("waits", func(ctx context.Context, _ check.Input) (check.Result, error) {
+	waits := func(ctx context.Context, _ check.Input) (check.Result, error) {
 		<-ctx.Done()
-		return check.Result{}, &check.Failure{Reason: check.Timeout, Err: ctx.Err()}
-	})
-	waits.Required, waits.Weight = true, 6
-	f.swap(1, waits, f.memberFunc("next", func(ctx context.Context, _ check.Input) (check.Result, error) {
-		if err := ctx.Err(); err != nil {
-			return check.Result{}, &check.Failure{Reason: check.Timeout, Err: err}
-		}
-		return check.Result{Score: 40}, nil
-	}))
-	d := f.mustCheck(t, aDomain)
-	if d.Layers[0].Failure != check.Timeout || d.Layers[1].Failure != check.Timeout || d.Verdict != check.Review {
-		t.Errorf("the layers gave %+v and the verdict %s", d.Layers, d.Verdict)
+		return check.Result{}, ctx.Err()
 	}
-	if len(f.records) != 1 {
-		t.Errorf("%d records", len(f.records))
+	fails := func(reason check.FailureReason) layerFunc {
+		return func(context.Context, check.Input) (check.Result, error) {
+			return check.Result{}, &check.Failure{Reason: reason, Err: errors.New("no result")}
+		}
+	}
+	for name, test := range map[string]struct {
+		layer    layerFunc
+		required bool
+		part     string // of the error; "" if the check is scored
+	}{
+		"a layer past the deadline":    {layer: waits, part: "layer odd@1.0.0"},
+		"a suspended layer":            {layer: fails(check.Suspended)},
+		"a suspended required layer":   {layer: fails(check.Suspended), required: true, part: "layer odd@1.0.0"},
+		"a required layer that traps":  {layer: fails(check.Trap), required: true},
+		"a layer that burned its fuel": {layer: fails(check.Exhausted)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.Deadline = time.Millisecond
+			odd := f.memberFunc("odd", test.layer)
+			odd.Required = test.required
+			f.swap(1, f.member("other"), odd)
+			_, err := f.check(aDomain)
+			var unavailable *check.UnavailableError
+			if errors.As(err, &unavailable); unavailable != nil != (test.part != "") ||
+				unavailable != nil && unavailable.Part != test.part {
+				t.Errorf("the check ended with %v", err)
+			}
+			if recorded := len(f.records) == 1; recorded != (test.part == "") {
+				t.Errorf("%d records", len(f.records))
+			}
+		})
 	}
 }
 

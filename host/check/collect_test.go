@@ -3,7 +3,6 @@ package check_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -12,14 +11,16 @@ import (
 // collectorFunc is a function that acts as a Collector.
 type collectorFunc func(context.Context, entity.Entity, []string) (entity.Facts, []string)
 
-func (f collectorFunc) Collect(ctx context.Context, e entity.Entity, wanted []string) (entity.Facts, []string) {
-	return f(ctx, e, wanted)
+func (f collectorFunc) Collect(
+	ctx context.Context, e entity.Entity, wanted []string,
+) (entity.Facts, []string, error) {
+	facts, unanswered := f(ctx, e, wanted)
+	return facts, unanswered, nil
 }
 
 func TestCollect(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
-	f.FactsDeadline = time.Minute
 	var wanted []string
 	f.Collector = collectorFunc(func(ctx context.Context, _ entity.Entity, w []string) (entity.Facts, []string) {
 		if _, ok := ctx.Deadline(); !ok {

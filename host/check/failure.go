@@ -10,7 +10,8 @@ import (
 	"assay/host/entity"
 )
 
-// Failure is the error of a layer that returned no score.
+// Failure is the error of a layer that returned no score because of its input or its own defects. It never depends on
+// the load: a call that fails for another reason, such as time, returns another type of error.
 type Failure struct {
 	Reason FailureReason
 	Err    error
@@ -25,12 +26,19 @@ type FailureReason string
 
 // The reasons why a layer returns no score.
 const (
+	Exhausted FailureReason = "fuel"      // the call burned its budget of fuel
+	Trap      FailureReason = "trap"      // the guest crashed or returned a failure
+	Refused   FailureReason = "refused"   // the result violates the interface
+	Suspended FailureReason = "suspended" // the layer failed repeatedly and is not called for a while
+
 	Timeout     FailureReason = "timeout"     // the layer exceeded its budget or the check's deadline
-	Exhausted   FailureReason = "fuel"        // the call burned all of its fuel
-	Trap        FailureReason = "trap"        // the guest crashed or returned a failure
-	Refused     FailureReason = "refused"     // the result violates the interface
 	Unavailable FailureReason = "unavailable" // the layer could not be started
 )
+
+// refuses reports whether the failure of a layer makes the host refuse the check.
+func (e *Failure) refuses(m *Member) bool {
+	return e.Reason == Timeout || e.Reason == Unavailable || e.Reason == Suspended && m.Required
+}
 
 // redacted returns a copy of e in which the values of the layer's facts are replaced by the facts' names. A guest may
 // repeat its input, and logs must not hold the checked entity.

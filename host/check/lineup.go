@@ -9,8 +9,9 @@ import (
 	"assay/host/entity"
 )
 
-// Layer is a scoring layer that is ready to run. Implementations are safe for concurrent use, respect their own budget
-// and the context's deadline, never panic, and return the same result for the same input. Errors are of type *Failure.
+// Layer is a scoring layer that is ready to run. Implementations are safe for concurrent use, respect their own budget,
+// never panic, and return the same result or the same *Failure for the same input; only a Suspended one may pass. Any
+// other error means that the host could not complete the call, for example before the context's deadline.
 type Layer interface {
 	Score(ctx context.Context, in Input) (Result, error)
 }

@@ -69,6 +69,7 @@ func (f *tryForm) finish(ctx *fiber.Ctx, d *check.Decision, err error) error {
 		plan    *check.PlanError
 		quota   *check.QuotaError
 		none    check.NoFieldError
+		partial *check.UnavailableError
 	)
 	switch {
 	case err == nil:
@@ -85,7 +86,7 @@ func (f *tryForm) finish(ctx *fiber.Ctx, d *check.Decision, err error) error {
 	case errors.As(err, &quota):
 		ctx.Status(fiber.StatusTooManyRequests)
 		f.Error = sentence(quota)
-	case errors.Is(err, check.ErrOverloaded):
+	case errors.Is(err, check.ErrOverloaded), errors.As(err, &partial):
 		ctx.Status(fiber.StatusServiceUnavailable)
 		f.Error = "The server is busy. Try again in a second."
 	default:

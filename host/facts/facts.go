@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -43,10 +44,18 @@ var ErrBusy = errors.New("too many lookups are in progress")
 // Collector queries sources concurrently. It implements check.Collector.
 type Collector struct {
 	log     *slog.Logger
+	timeout time.Duration // for third parties
 	sources []member
 }
 
 var _ check.Collector = (*Collector)(nil)
+
+// Complete is implemented by sources whose facts come from the host's own database. Without them a check is refused,
+// while the facts of any other source may be absent.
+type Complete interface {
+	// Complete has no effect; it marks the source.
+	Complete()
+}
 
 // member is a source and the slots for its concurrent observations.
 type member struct {
@@ -54,9 +63,10 @@ type member struct {
 	slots chan struct{}
 }
 
-// NewCollector returns a collector of the given sources, whose names must differ.
-func NewCollector(log *slog.Logger, sources ...Source) *Collector {
-	c := &Collector{log: log}
+// NewCollector returns a collector of the given sources, whose names must differ. Third parties' answers count if they
+// arrive within the timeout.
+func NewCollector(log *slog.Logger, timeout time.Duration, sources ...Source) *Collector {
+	c := &Collector{log: log, timeout: timeout}
 	for _, s := range sources {
 		c.sources = append(c.sources, member{s, make(chan struct{}, maxRunning)})
 	}
@@ -80,7 +90,9 @@ type observation struct {
 }
 
 // Collect implements check.Collector. It ignores wanted facts that no source has.
-func (c *Collector) Collect(ctx context.Context, e entity.Entity, wanted []string) (entity.Facts, []string) {
+func (c *Collector) Collect(
+	ctx context.Context, e entity.Entity, wanted []string,
+) (entity.Facts, []string, error) {
 	names := make(map[string]bool, len(wanted))
 	groups := make(map[string]bool, len(c.sources))
 	for _, name := range wanted {
@@ -90,37 +102,56 @@ func (c *Collector) Collect(ctx context.Context, e entity.Entity, wanted []strin
 	}
 	wants := func(fact string) bool { return names[fact] } // read only from here on
 
-	within, cancel := withGrace(ctx)
+	thirdParties, cancelTimeout := context.WithTimeout(ctx, c.timeout)
+	defer cancelTimeout()
+	within, cancel := withGrace(thirdParties)
 	defer cancel()
 	// Buffered for all sources, so that a late one can always send its result and end.
 	observations := make(chan observation, len(c.sources))
 	unanswered := make([]bool, len(c.sources))
-	waiting := 0
+	waiting, required := 0, 0
 	for i, s := range c.sources {
 		if !groups[s.Name()] {
 			continue
 		}
 		unanswered[i] = true
 		waiting++
+		deadline := within
+		if s.complete() {
+			required++
+			deadline = ctx
+		}
 		select {
 		case s.slots <- struct{}{}:
 			go func() {
 				defer func() { <-s.slots }()
-				observations <- c.observe(within, i, e, wants)
+				observations <- c.observe(deadline, i, e, wants)
 			}()
 		default:
 			observations <- observation{source: i, err: ErrBusy}
 		}
 	}
 	found := entity.Facts{}
+	timeout := thirdParties.Done()
 	for waiting > 0 {
 		select {
 		case o := <-observations:
 			waiting--
+			source := c.sources[o.source]
+			if source.complete() {
+				if required--; o.err != nil {
+					return nil, nil, unavailable(source, o.err)
+				}
+			}
 			unanswered[o.source] = o.err != nil
-			c.keep(found, c.sources[o.source].Name(), o, wants)
+			c.keep(found, source.Name(), o, wants)
+		case <-timeout:
+			timeout = nil
 		case <-ctx.Done():
-			waiting = 0
+			return nil, nil, unavailable(c.sources[slices.Index(unanswered, true)], ctx.Err())
+		}
+		if timeout == nil && required == 0 {
+			break
 		}
 	}
 	var silent []string
@@ -129,7 +160,16 @@ func (c *Collector) Collect(ctx context.Context, e entity.Entity, wanted []strin
 			silent = append(silent, s.Name())
 		}
 	}
-	return found, silent
+	return found, silent, nil
+}
+
+func (m member) complete() bool {
+	_, ok := m.Source.(Complete)
+	return ok
+}
+
+func unavailable(m member, err error) error {
+	return &check.UnavailableError{Part: "facts of " + m.Name(), Err: err}
 }
 
 // observe queries one source. It turns a panic of the source into an error.
