@@ -122,6 +122,19 @@ func leakPrevious() []byte {
 		i32Const(previous+4), i32Const(current), length, opMemoryCopy, returnScored).encode()
 }
 
+// closeOutput scores the file type of standard output, which is 1 for a device, and 50 points if it is closed. Then it
+// closes standard input, output and error.
+func closeOutput() []byte {
+	const fnStatus, fnClose = fnLog + 1, fnLog + 2
+	g := newGuest().importing(importOf(wasiModule, "fd_fdstat_get", tI32+tI32, tI32),
+		importOf(wasiModule, "fd_close", tI32, tI32))
+	closeFile := func(fd int) []byte { return concat(i32Const(fd), callFunc(fnClose), opDrop) }
+	return g.scoring(i32Const(1), i32Const(bufferAt), callFunc(fnStatus),
+		ifTrue(g.signal(50, codeOne, "Closed")),
+		i32Const(bufferAt), opLoadByte, g.text(codeOne), g.text("File type"), callFunc(fnSignal),
+		closeFile(0), closeFile(1), closeFile(2), returnScored).encode()
+}
+
 // markTable leaves a mark in a table, which cannot be restored, and scores 50 points if it finds one.
 func markTable() []byte {
 	g := newGuest()

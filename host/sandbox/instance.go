@@ -21,36 +21,10 @@ type instance struct {
 	entry  api.Function      // assay_v1_score
 	stack  guestStack        // of entry
 	fuel   api.MutableGlobal // the guest's fuel counter
-	output *outputSwitch
 	result [1]uint64
 
 	memory  *linear.Memory // nil if the instance is not restored after a call
 	globals []savedGlobal
-}
-
-// Guests see stopped clocks: wall time is 2000-01-01T00:00:00Z, and monotonic time is one nanosecond, because Go's
-// runtime rejects a monotonic clock of zero.
-const (
-	frozenSeconds     = 946684800
-	frozenNanoseconds = 1
-)
-
-// zeros is the random source of guests. It is constant, so that a result depends on the facts alone.
-type zeros struct{}
-
-func (zeros) Read(p []byte) (int, error) {
-	clear(p)
-	return len(p), nil
-}
-
-// outputSwitch forwards the output of a guest to the current call.
-type outputSwitch struct{ call *call }
-
-func (o *outputSwitch) Write(p []byte) (int, error) {
-	if o.call == nil {
-		return len(p), nil
-	}
-	return o.call.Write(p)
 }
 
 // instantiate starts a new instance and runs its initialisation.
@@ -59,21 +33,16 @@ func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("starting an instance: %w", err)
 	}
-	output := &outputSwitch{}
 	module, err := p.engine.InstantiateModule(withMemory(ctx, memory), p.compiled, wazero.NewModuleConfig().
 		WithName("").         // named instances would collide
-		WithStartFunctions(). // initialise runs them
-		WithWalltime(func() (int64, int32) { return frozenSeconds, 0 }, sys.ClockResolution(1)).
-		WithNanotime(func() int64 { return frozenNanoseconds }, sys.ClockResolution(1)).
-		WithRandSource(zeros{}).
-		WithStdout(output).WithStderr(output))
+		WithStartFunctions()) // initialise runs them
 	if err != nil {
 		if memory != nil {
 			memory.Free() // wazero does not free the memory of a module that fails to instantiate
 		}
 		return nil, fmt.Errorf("starting an instance: %w", err)
 	}
-	in := &instance{module: module, output: output, memory: memory}
+	in := &instance{module: module, memory: memory}
 	if err := in.initialise(ctx, p); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting an instance: %w", err), module.Close(ctx))
 	}
@@ -136,8 +105,6 @@ func (in *instance) score(ctx context.Context, c *call) (sdk.Outcome, error) {
 
 // run calls a function of the guest on behalf of c.
 func (in *instance) run(ctx context.Context, f api.Function, stack guestStack, c *call, results []uint64) error {
-	in.output.call = c
-	defer func() { in.output.call = nil }()
 	c.fuel.fill(in.fuel, stack)
 	err := f.CallWithStack(context.WithValue(ctx, callKey{}, c), results)
 	if exit := (*sys.ExitError)(nil); errors.As(err, &exit) {

@@ -5,10 +5,10 @@ import (
 	"encoding/binary"
 
 	"github.com/tetratelabs/wazero/api"
-	"github.com/tetratelabs/wazero/imports/wasi_snapshot_preview1"
+	"github.com/tetratelabs/wazero/sys"
 )
 
-const wasiModule = wasi_snapshot_preview1.ModuleName
+const wasiModule = "wasi_snapshot_preview1"
 
 // Error numbers of WASI preview 1 (errno).
 const (
@@ -17,6 +17,7 @@ const (
 	wasiFault        = 21
 	wasiInvalid      = 28
 	wasiNotSupported = 58
+	wasiNotSeekable  = 70
 )
 
 const (
@@ -28,16 +29,44 @@ const (
 	vectorFuel = 16
 )
 
-// exportWASI provides wazero's WASI with three functions replaced. wazero's own random_get, fd_write and poll_oneoff do
-// unbounded work per call, such as filling the whole memory, during which the guest burns no fuel. The replacements are
-// bounded and charge fuel by size.
+// Guests see stopped clocks: wall time is 2000-01-01T00:00:00Z, and monotonic time is one nanosecond, because Go's
+// runtime rejects a monotonic clock of zero. Both have a resolution of one nanosecond.
+const (
+	frozenSeconds     = 946684800
+	frozenNanoseconds = 1
+	clockResolution   = 1
+)
+
+// wasiFunctions are the functions of WASI preview 1 that a guest may import. None of them has a state, so that nothing
+// is left for the next call, and each charges fuel for what it does by size. wazero's own functions keep a table of
+// open files in the instance, and do unbounded work in one call, such as filling the whole memory.
+//
+// The functions are values of one type: args holds the arguments, and the result is an error number.
+var wasiFunctions = map[string]func(c *call, m api.Memory, args []uint64) uint64{
+	"args_get":            wasiNothing,
+	"args_sizes_get":      wasiNoSizes,
+	"clock_res_get":       wasiClockResolution,
+	"clock_time_get":      wasiClockTime,
+	"environ_get":         wasiNothing,
+	"environ_sizes_get":   wasiNoSizes,
+	"fd_close":            wasiClose,
+	"fd_fdstat_get":       wasiFileStatus,
+	"fd_fdstat_set_flags": wasiSetFlags,
+	"fd_prestat_dir_name": wasiNoFile,
+	"fd_prestat_get":      wasiNoFile,
+	"fd_seek":             wasiSeek,
+	"fd_write":            wasiWrite,
+	"poll_oneoff":         wasiPoll,
+	"proc_exit":           wasiExit,
+	"random_get":          wasiRandomGet,
+	"sched_yield":         wasiNothing,
+}
+
+// exportWASI provides the functions of WASI preview 1.
 func (p *Plugin) exportWASI(ctx context.Context) error {
 	b := p.engine.NewHostModuleBuilder(wasiModule)
-	wasi_snapshot_preview1.NewFunctionExporter().ExportFunctions(b)
-	for name, f := range map[string]func(*call, api.Memory, []uint64) uint64{
-		"random_get": wasiRandomGet, "fd_write": wasiWrite, "poll_oneoff": wasiPoll,
-	} {
-		s := imports[wasiModule][name]
+	for name, s := range imports[wasiModule] {
+		f := wasiFunctions[name]
 		adapter := func(ctx context.Context, m api.Module, stack []uint64) {
 			stack[0] = f(callOf(ctx), m.Memory(), stack)
 		}
@@ -48,6 +77,102 @@ func (p *Plugin) exportWASI(ctx context.Context) error {
 	_, err := b.Instantiate(ctx)
 	return err
 }
+
+// wasiNothing implements functions that have nothing to do: args_get and environ_get, because there are no arguments
+// and no environment, and sched_yield.
+func wasiNothing(*call, api.Memory, []uint64) uint64 { return wasiSuccess }
+
+// wasiNoSizes implements args_sizes_get(count, bytes) and environ_sizes_get(count, bytes).
+func wasiNoSizes(_ *call, m api.Memory, args []uint64) uint64 {
+	if !m.WriteUint32Le(uint32(args[0]), 0) || !m.WriteUint32Le(uint32(args[1]), 0) {
+		return wasiFault
+	}
+	return wasiSuccess
+}
+
+// wasiClockResolution implements clock_res_get(id, resolution).
+func wasiClockResolution(_ *call, m api.Memory, args []uint64) uint64 {
+	if uint32(args[0]) > 1 {
+		return wasiInvalid
+	}
+	return wasiResult(m, args[1], clockResolution)
+}
+
+// wasiClockTime implements clock_time_get(id, precision, time) for the wall clock and the monotonic clock.
+func wasiClockTime(_ *call, m api.Memory, args []uint64) uint64 {
+	switch uint32(args[0]) {
+	case 0:
+		return wasiResult(m, args[2], frozenSeconds*1_000_000_000)
+	case 1:
+		return wasiResult(m, args[2], frozenNanoseconds)
+	}
+	return wasiInvalid
+}
+
+// wasiResult writes a result of eight bytes.
+func wasiResult(m api.Memory, at, value uint64) uint64 {
+	if !m.WriteUint64Le(uint32(at), value) {
+		return wasiFault
+	}
+	return wasiSuccess
+}
+
+// isStandardFile reports whether fd is standard input, output or error. They are always open, and no other file is.
+func isStandardFile(fd uint64) bool { return uint32(fd) <= 2 }
+
+// wasiNoFile implements fd_prestat_get and fd_prestat_dir_name: there are no directories.
+func wasiNoFile(*call, api.Memory, []uint64) uint64 { return wasiBadFile }
+
+// wasiClose implements fd_close(fd). The file stays open.
+func wasiClose(_ *call, _ api.Memory, args []uint64) uint64 {
+	if !isStandardFile(args[0]) {
+		return wasiBadFile
+	}
+	return wasiSuccess
+}
+
+// wasiFileStatus implements fd_fdstat_get(fd, stat): a device that is not a terminal, with all rights that language
+// runtimes look for.
+func wasiFileStatus(_ *call, m api.Memory, args []uint64) uint64 {
+	const (
+		statBytes   = 24
+		blockDevice = 1
+		// fd_datasync, fd_read, fd_seek, fd_fdstat_set_flags, fd_sync, fd_tell, fd_write, fd_advise, fd_allocate,
+		// fd_filestat_get, fd_filestat_set_size, fd_filestat_set_times and poll_fd_readwrite
+		rights = 0x08e001ff
+	)
+	if !isStandardFile(args[0]) {
+		return wasiBadFile
+	}
+	stat := [statBytes]byte{0: blockDevice}
+	binary.LittleEndian.PutUint64(stat[8:], rights)
+	if !m.Write(uint32(args[1]), stat[:]) {
+		return wasiFault
+	}
+	return wasiSuccess
+}
+
+// wasiSetFlags implements fd_fdstat_set_flags(fd, flags). There are no flags to set.
+func wasiSetFlags(_ *call, _ api.Memory, args []uint64) uint64 {
+	switch {
+	case !isStandardFile(args[0]):
+		return wasiBadFile
+	case uint32(args[1]) != 0:
+		return wasiNotSupported
+	}
+	return wasiSuccess
+}
+
+// wasiSeek implements fd_seek(fd, offset, whence, position).
+func wasiSeek(_ *call, _ api.Memory, args []uint64) uint64 {
+	if !isStandardFile(args[0]) {
+		return wasiBadFile
+	}
+	return wasiNotSeekable
+}
+
+// wasiExit implements proc_exit(code), which traps the guest.
+func wasiExit(_ *call, _ api.Memory, args []uint64) uint64 { panic(sys.NewExitError(uint32(args[0]))) }
 
 // wasiRandomGet implements random_get(buf, len). Every byte is zero, so that a result depends on the facts alone.
 func wasiRandomGet(c *call, m api.Memory, args []uint64) uint64 {

@@ -123,7 +123,7 @@ func (m *Memory) Restore() (ok bool, err error) {
 	return true, nil
 }
 
-// errFreed is the error of using a memory after its instance was closed. A guest that exits closes its own instance.
+// errFreed is the error of using a memory after its instance was closed.
 var errFreed = errors.New("the instance is closed")
 
 // Free releases the memory. The engine calls it when it closes the module, but not after a failed instantiation: then
