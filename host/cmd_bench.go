@@ -21,6 +21,7 @@ type benchCmd struct {
 	Seconds     int  `default:"10" help:"Duration of each measurement."`
 	Connections int  `default:"64" help:"Number of concurrent connections."`
 	Rate        int  `default:"500" help:"Requests per second to send when measuring latency."`
+	Profile     bool `help:"Measure the processor time of a check by part instead. Needs Linux."`
 	JSON        bool `help:"Print JSON."`
 }
 
@@ -50,6 +51,9 @@ func (cmd *benchCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		issued, err := issueKey(ctx, b.store, "", unlimited(), "bench")
 		if err != nil {
 			return err
+		}
+		if cmd.Profile {
+			return cmd.profile(ctx, dir, issued.Secret, t)
 		}
 		report, err := cmd.measure(ctx, dir, issued.Secret, t)
 		if err != nil {
@@ -126,8 +130,13 @@ func (cmd *benchCmd) print(t *terminal, r benchReport) error {
 	return err
 }
 
-// withHost starts a host in a process of its own, calls fn with its URL, and stops it.
+// withHost is like withHostProcess for functions that do not need the process.
 func withHost(ctx context.Context, dir string, fn func(url string) error, flags ...string) error {
+	return withHostProcess(ctx, dir, func(url string, _ int) error { return fn(url) }, flags...)
+}
+
+// withHostProcess starts a host in a process of its own, calls fn with its URL and process ID, and stops it.
+func withHostProcess(ctx context.Context, dir string, fn func(url string, pid int) error, flags ...string) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -149,7 +158,7 @@ func withHost(ctx context.Context, dir string, fn func(url string) error, flags 
 	}
 	url, err := readyURL(bufio.NewScanner(out))
 	if err == nil {
-		err = fn(url)
+		err = fn(url, host.Process.Pid)
 	}
 	err = errors.Join(err, host.Process.Signal(syscall.SIGTERM))
 	return errors.Join(err, host.Wait())

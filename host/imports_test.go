@@ -29,6 +29,7 @@ var engineImporters = map[string][]string{
 	"github.com/prometheus/client_golang":        {"host/telemetry"},
 	"gopkg.in/natefinch/lumberjack.v2":           {"host/telemetry"},
 	"github.com/alecthomas/kong":                 {"host"},
+	"github.com/google/pprof":                    {"host/bench"},
 }
 
 // allowedImports lists, for each package, the packages of this module that it may import, and why it may import no

@@ -47,7 +47,8 @@ const (
 const greeting = "Assay is ready at "
 
 type serveCmd struct {
-	LedgerBatch int `default:"256" help:"Maximum number of checks recorded in one database transaction."`
+	LedgerBatch int    `default:"256" help:"Maximum number of checks recorded in one database transaction."`
+	CPUProfile  string `name:"cpu-profile" hidden:"" help:"File for a processor profile of the time in service."`
 }
 
 // Run serves until ctx ends. It closes what it opens in reverse order.
@@ -179,6 +180,13 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return server.Shutdown(ctx)
 	})
 
+	if cmd.CPUProfile != "" {
+		stop, err := startProfile(cmd.CPUProfile)
+		if err != nil {
+			return err
+		}
+		closers = append(closers, stop)
+	}
 	if err := cmd.greet(ctx, cfg, t, b, listener.Addr()); err != nil {
 		return err
 	}

@@ -30,3 +30,15 @@ func germanIBAN(n int) string {
 	}
 	return fmt.Sprintf("DE%02d%s", 98-remainder, bban)
 }
+
+// Domains returns n check requests for different registrable domains that are made of ordinary words.
+func Domains(n int) [][]byte {
+	first := [...]string{"blue", "harbor", "little", "maple", "north", "open", "prime", "silver"}
+	second := [...]string{"bakery", "books", "design", "garden", "health", "studio", "travel", "works"}
+	suffix := [...]string{"com", "de", "org", "shop", "fr", "net", "io", "co.uk"}
+	bodies := make([][]byte, n)
+	for i := range bodies {
+		bodies[i] = fmt.Appendf(nil, `{"domain":"%s-%s-%d.%s"}`, first[i%8], second[i/8%8], i/512, suffix[i/64%8])
+	}
+	return bodies
+}
