@@ -41,13 +41,16 @@ func (c *call) reject(format string, args ...any) {
 	}
 }
 
-// Write collects the output of the guest. It never fails.
-func (c *call) Write(p []byte) (int, error) {
-	room := sdk.LogBytes - len(c.output)
-	c.output = append(c.output, p[:min(room, len(p))]...)
-	c.droppedOutput += max(0, len(p)-room)
-	return len(p), nil
+// write collects the output of the guest.
+func (c *call) write(p []byte) {
+	kept := min(sdk.LogBytes-len(c.output), len(p))
+	c.copied(kept)
+	c.output = append(c.output, p[:kept]...)
+	c.droppedOutput += len(p) - kept
 }
+
+// copied charges fuel for bytes that the host copies for the guest, as much as memory.copy.
+func (c *call) copied(bytes int) { c.fuel.charge(int64(bytes) / 64) }
 
 // result returns the guest's answer after it has returned outcome.
 func (c *call) result(outcome sdk.Outcome) (check.Result, *check.Failure) {
@@ -100,7 +103,8 @@ func engineTypes(types []meter.ValueType) []api.ValueType {
 	return out
 }
 
-// read returns a view of the guest's memory, which is valid until the guest continues. It traps the guest if the range
+// read returns a view of the guest's memory, which is valid until the guest continues. It copies nothing, so that the
+// caller can check the length before it touches the bytes. It traps the guest if the range
 // is outside the memory.
 func read(m api.Module, ptr, length uint64) []byte {
 	view, ok := m.Memory().Read(uint32(ptr), uint32(length))
@@ -121,6 +125,7 @@ func hostFact(ctx context.Context, m api.Module, stack []uint64) {
 		return
 	}
 	if len(value) <= int(uint32(stack[3])) {
+		c.copied(len(value))
 		copy(read(m, stack[2], uint64(len(value))), value)
 	}
 	stack[0] = api.EncodeI32(int32(len(value)))
@@ -153,11 +158,20 @@ func (c *call) signal(points int32, code, text []byte) {
 		c.reject("a signal is worth %d points, outside -%d to %d", points, sdk.MaxPoints, sdk.MaxPoints)
 		return
 	}
+	if len(code) > sdk.MaxCodeBytes {
+		c.reject("a signal code of %d bytes is longer than %d", len(code), sdk.MaxCodeBytes)
+		return
+	}
 	known, ok := c.plugin.codes[string(code)]
 	if !ok {
 		c.reject("the manifest declares no signal code %q", clip(code))
 		return
 	}
+	if len(text) > sdk.MaxTextBytes {
+		c.reject("%s: signal text of %d bytes is longer than %d", known, len(text), sdk.MaxTextBytes)
+		return
+	}
+	c.fuel.charge(int64(len(text))) // every character is examined
 	if err := sdk.ValidText(string(text)); err != nil {
 		c.reject("%s: %w", known, err)
 		return
@@ -170,6 +184,10 @@ func (c *call) signal(points int32, code, text []byte) {
 func hostThreat(ctx context.Context, m api.Module, stack []uint64) {
 	name := read(m, stack[0], stack[1])
 	c := callOf(ctx)
+	if len(name) > maxThreatBytes {
+		c.reject("a threat of %d bytes is longer than %d", len(name), maxThreatBytes)
+		return
+	}
 	threats := c.plugin.module.Manifest.Threats
 	i := slices.IndexFunc(threats, func(t sdk.Threat) bool { return string(t) == string(name) })
 	if i < 0 {
@@ -179,12 +197,15 @@ func hostThreat(ctx context.Context, m api.Module, stack []uint64) {
 	c.threat = string(threats[i])
 }
 
+// maxThreatBytes is more than the longest threat has (sdk/ABI.md section 6).
+const maxThreatBytes = 64
+
 // hostLog implements log(level, ptr, len).
 func hostLog(ctx context.Context, m api.Module, stack []uint64) {
 	text := read(m, stack[1], stack[2])
 	c := callOf(ctx)
-	_, _ = c.Write(text)
-	_, _ = c.Write([]byte{'\n'})
+	c.write(text)
+	c.write([]byte{'\n'})
 }
 
 // clip shortens a guest's bytes for an error text. Bytes that are not UTF-8 become hexadecimal.
