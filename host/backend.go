@@ -16,6 +16,7 @@ import (
 	"assay/host/sandbox"
 	"assay/host/store"
 	"assay/registry"
+	"assay/registry/sealed"
 )
 
 // backend holds the secrets and the database that commands use.
@@ -82,6 +83,23 @@ func (b *backend) openSandbox(cfg *Config, log *slog.Logger) *sandbox.Sandbox {
 	return sandbox.New(sandbox.Config{CacheDir: cfg.path("compiled"), CacheKey: b.keys.Cache, Logger: log})
 }
 
+// layerCacheBytes bounds the built layers on disk.
+const layerCacheBytes = 256 << 20
+
+// layerSource finds the source of the first-party layers around folder dir. It caches built layers in the data directory
+// if that is possible.
+func layerSource(dir string, cfg *Config, log *slog.Logger) (registry.Source, error) {
+	keys, err := keyring.Load(cfg.secretFile())
+	if err != nil {
+		return registry.Source{}, err
+	}
+	cache, err := sealed.Open(cfg.path("layers"), keys.Cache, layerCacheBytes)
+	if err != nil {
+		log.Warn("built layers cannot be cached", "error", err)
+	}
+	return registry.FindSource(dir, cache, log)
+}
+
 // buildLayers builds the first-party modules from the source around the working directory. Outside a checkout it
 // returns none, and the host uses the modules published in its database.
 func buildLayers(ctx context.Context, cfg *Config, t *terminal) ([]registry.Module, error) {
@@ -89,7 +107,7 @@ func buildLayers(ctx context.Context, cfg *Config, t *terminal) ([]registry.Modu
 	if err != nil {
 		return nil, err
 	}
-	source, err := registry.FindSource(dir, cfg.path("layers"))
+	source, err := layerSource(dir, cfg, quietLog(t))
 	if errors.Is(err, registry.ErrNoSource) {
 		return nil, nil
 	}

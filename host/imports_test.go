@@ -36,7 +36,7 @@ var engineImporters = map[string][]string{
 // others. Paths are relative to the module's. One that ends in /... covers the package and all below it; the most
 // specific rule applies.
 var allowedImports = map[string]struct{ imports, reason string }{
-	"host": {"host/... registry sdk", "package main wires everything"},
+	"host": {"host/... registry registry/sealed sdk", "package main wires everything"},
 
 	// Pure: no package of the host.
 	"sdk":                {"", "a layer must build without the host"},
@@ -48,7 +48,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/plot":          {"", "charts are drawn from numbers and texts"},
 	"host/postgres":      {"", "starting a server needs no knowledge of its contents"},
 	"host/bench":         {"", "load is generated from outside the host"},
-	"registry":           {"sdk", "manifests and lineups are documents"},
+	"registry":           {"sdk registry/sealed", "manifests and lineups are documents"},
+	"registry/sealed":    {"", "sealing files is an algorithm"},
 	"registry/layertest": {"registry host/check host/entity sdk", "layer tests run natively and fuse like the core"},
 
 	// The core declares the interfaces that other packages implement.
@@ -60,7 +61,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/webhook": {"host/internet", "delivery declares the outbox that it reads, and the store implements it"},
 
 	// Implementations of these interfaces.
-	"host/sandbox": {"host/check registry sdk host/sandbox/meter host/sandbox/linear",
+	"host/sandbox": {"host/check registry registry/sealed sdk host/sandbox/meter host/sandbox/linear",
 		"guests run without a database"},
 	"host/sandbox/linear": {"", "memory for guests depends on wazero alone"},
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},

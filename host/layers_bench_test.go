@@ -21,7 +21,7 @@ import (
 // tests, where sdk.Run checks signals as the host does; and natively without these checks ("bare"). "ratio" alternates
 // between the three, so that other load on the machine affects all of them, and reports medians.
 func BenchmarkDomainLayers(b *testing.B) {
-	source, err := registry.FindSource(".", filepath.Join(sharedDir, "layers"))
+	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: b.Output()}))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 // TestLayers runs the cases of every first-party layer in the sandbox. The layers' own tests run them natively.
 func TestLayers(t *testing.T) {
 	t.Parallel()
-	source, err := registry.FindSource(".", filepath.Join(sharedDir, "layers"))
+	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: t.Output()}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +90,7 @@ func runCase(t *testing.T, plugin *sandbox.Plugin, c layertest.Case) {
 
 // BenchmarkLayers measures each first-party layer in the sandbox.
 func BenchmarkLayers(b *testing.B) {
-	source, err := registry.FindSource(".", filepath.Join(sharedDir, "layers"))
+	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: b.Output()}))
 	if err != nil {
 		b.Fatal(err)
 	}

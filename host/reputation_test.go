@@ -83,7 +83,7 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 // members opens layers of this checkout in a sandbox.
 func members(t *testing.T, names []string) []check.Member {
 	t.Helper()
-	source, err := registry.FindSource(".", filepath.Join(sharedDir, "layers"))
+	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: t.Output()}))
 	if err != nil {
 		t.Fatal(err)
 	}

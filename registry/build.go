@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,19 +17,22 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"assay/registry/sealed"
 )
 
 // Source is a checkout of this repository, from which the first-party layers are built.
 type Source struct {
-	Root  string // folder of go.mod
-	Cache string // folder of built modules, named by a hash of their source
+	Root   string         // folder of go.mod
+	Cache  *sealed.Folder // built modules, named by a hash of their source; nil: every build compiles
+	Logger *slog.Logger
 }
 
 // ErrNoSource means that no checkout of this repository was found.
 var ErrNoSource = errors.New("no folder above this one holds assay's go.mod")
 
 // FindSource searches for the repository from folder dir upwards. It fails with ErrNoSource if there is none.
-func FindSource(dir, cache string) (Source, error) {
+func FindSource(dir string, cache *sealed.Folder, log *slog.Logger) (Source, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return Source{}, fmt.Errorf("finding the layers' source: %w", err)
@@ -36,7 +40,7 @@ func FindSource(dir, cache string) (Source, error) {
 	for {
 		mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		if err == nil && bytes.HasPrefix(mod, []byte("module assay\n")) {
-			return Source{Root: dir, Cache: cache}, nil
+			return Source{Root: dir, Cache: cache, Logger: log}, nil
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
@@ -102,14 +106,13 @@ func (s Source) build(ctx context.Context, dir string) (Module, error) {
 	if err != nil {
 		return Module{}, err
 	}
-	cached := filepath.Join(s.Cache, filepath.Base(dir)+"-"+key+".wasm")
-	if wasm, err := os.ReadFile(cached); err == nil {
-		if m, err := OpenModule(wasm); err == nil {
-			return m, nil
+	name := filepath.Base(dir) + "-" + key
+	if s.Cache != nil {
+		if wasm, ok := s.Cache.Read(name); ok {
+			if m, err := OpenModule(wasm); err == nil {
+				return m, nil
+			}
 		}
-	}
-	if err := os.MkdirAll(s.Cache, 0o700); err != nil {
-		return Module{}, err
 	}
 	wasm, err := CompileGo(ctx, dir)
 	if err != nil {
@@ -119,7 +122,12 @@ func (s Source) build(ctx context.Context, dir string) (Module, error) {
 	if err != nil {
 		return Module{}, err
 	}
-	return m, writeWhole(cached, wasm)
+	if s.Cache != nil {
+		if err := s.Cache.Write(name, wasm); err != nil {
+			s.Logger.Warn("built layer cannot be cached", "layer", m.Ref(), "error", err)
+		}
+	}
+	return m, nil
 }
 
 // CompileGo compiles the Go plugin in folder dir for wasip1 and packs the folder's manifest.json into it.
@@ -146,20 +154,6 @@ func CompileGo(ctx context.Context, dir string) (wasm []byte, err error) {
 		return nil, err
 	}
 	return Pack(wasm, manifest)
-}
-
-// writeWhole writes a file atomically, also when several processes write it at once.
-func writeWhole(path string, data []byte) error {
-	f, err := os.CreateTemp(filepath.Dir(path), ".new-")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(f.Name())
-	_, err = f.Write(data)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	return os.Rename(f.Name(), path)
 }
 
 // key hashes everything that a build of the plugin depends on: its folder, the folders that layers share (those without

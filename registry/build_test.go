@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"assay/registry"
+	"assay/registry/sealed"
 )
 
 // pluginSource is a layer that reads one fact and shares code with others.
@@ -61,8 +63,20 @@ func checkout(t *testing.T) registry.Source {
 		}
 		put(t, root, "sdk/"+filepath.Base(file), string(data))
 	}
-	return registry.Source{Root: root, Cache: filepath.Join(root, ".assay", "layers")}
+	return sourceIn(t, root)
 }
+
+// sourceIn returns a source with its cache below root.
+func sourceIn(t *testing.T, root string) registry.Source {
+	t.Helper()
+	cache, err := sealed.Open(cacheOf(root), []byte("key"), 64<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry.Source{Root: root, Cache: cache, Logger: slog.New(slog.DiscardHandler)}
+}
+
+func cacheOf(root string) string { return filepath.Join(root, ".assay", "layers") }
 
 func put(t *testing.T, root, name, content string) {
 	t.Helper()
@@ -77,7 +91,7 @@ func put(t *testing.T, root, name, content string) {
 
 func cacheFiles(t *testing.T, s registry.Source) map[string]fs.FileInfo {
 	t.Helper()
-	entries, err := os.ReadDir(s.Cache)
+	entries, err := os.ReadDir(cacheOf(s.Root))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +171,7 @@ func TestBuildCache(t *testing.T) {
 	}
 	again := build(t, s)
 	for name, info := range cacheFiles(t, s) {
-		if was := before[name]; was == nil || !os.SameFile(was, info) || !was.ModTime().Equal(info.ModTime()) {
+		if was := before[name]; was == nil || !os.SameFile(was, info) {
 			t.Errorf("%s was rewritten", name)
 		}
 	}
@@ -214,18 +228,40 @@ func TestBuildCache(t *testing.T) {
 	}
 }
 
-func TestBrokenCacheIsRepaired(t *testing.T) {
+// A built layer that this host did not write under its name is built again, not installed.
+func TestForeignBuiltLayerIsNotInstalled(t *testing.T) {
 	t.Parallel()
 	needsCompiler(t)
 	s := checkout(t)
 	want := build(t, s)
-	name := filepath.Join(s.Cache, keys(cacheFiles(t, s))[0])
-	for i, content := range [][]byte{nil, want.Wasm[:len(want.Wasm)-1], []byte("text")} {
+	name := filepath.Join(cacheOf(s.Root), keys(cacheFiles(t, s))[0])
+	good, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forged, err := registry.Pack(want.Wasm[:8], layer().with("name", "tiny"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	altered := bytes.Replace(good, []byte("It is bad"), []byte("It is fad"), 1)
+	if bytes.Equal(altered, good) {
+		t.Fatal("the module does not contain its text")
+	}
+	for what, content := range map[string][]byte{
+		"empty":                                  nil,
+		"truncated":                              good[:len(good)-1],
+		"text":                                   []byte("text"),
+		"altered":                                altered,
+		"another module":                         forged,
+		"another module with the seal":           append(bytes.Clone(good[:32]), forged...),
+		"the module without a seal":              want.Wasm,
+		"another module before the right module": append(bytes.Clone(forged), good...),
+	} {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if m, err := cached(s); err == nil {
-			t.Errorf("broken file %d was accepted as %s", i, m.Digest)
+			t.Errorf("%s: the file was accepted as %s", what, m.Digest)
 		}
 	}
 	if got := build(t, s); got.Digest != want.Digest {
@@ -236,6 +272,49 @@ func TestBrokenCacheIsRepaired(t *testing.T) {
 	}
 	if files := cacheFiles(t, s); len(files) != 1 {
 		t.Errorf("the cache contains %v", keys(files))
+	}
+}
+
+// Before built layers were sealed, a host installed whatever lay under the right name.
+func TestUnsealedLayerOfTheRightNameIsNotInstalled(t *testing.T) {
+	t.Parallel()
+	needsCompiler(t)
+	s := checkout(t)
+	want := build(t, s)
+	sealedName := keys(cacheFiles(t, s))[0]
+	forged, err := registry.Pack(want.Wasm[:8], layer().with("name", "tiny"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := filepath.Join(cacheOf(s.Root), strings.TrimSuffix(sealedName, ".sealed")+".wasm")
+	for _, file := range []string{filepath.Join(cacheOf(s.Root), sealedName), old} {
+		if err := os.WriteFile(file, forged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := build(t, s); got.Digest != want.Digest {
+		t.Errorf("the installed module is %s, want %s", got.Digest, want.Digest)
+	}
+	if diff := cmp.Diff([]string{sealedName}, keys(cacheFiles(t, s))); diff != "" {
+		t.Errorf("files (-want +got):\n%s", diff)
+	}
+}
+
+// Without a usable cache every build compiles.
+func TestBuildWithoutCache(t *testing.T) {
+	t.Parallel()
+	needsCompiler(t)
+	s := checkout(t)
+	want := build(t, s)
+	if err := os.RemoveAll(cacheOf(s.Root)); err != nil {
+		t.Fatal(err)
+	}
+	if got := build(t, s); got.Digest != want.Digest {
+		t.Errorf("the folder was removed: built %s, want %s", got.Digest, want.Digest)
+	}
+	s.Cache = nil
+	if got := build(t, s); got.Digest != want.Digest {
+		t.Errorf("no cache: built %s, want %s", got.Digest, want.Digest)
 	}
 }
 
@@ -293,8 +372,8 @@ func TestCompiledLayerHasTheInterface(t *testing.T) {
 			t.Errorf("the module does not name %s", name)
 		}
 	}
-	if _, err := os.Stat(s.Cache); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("CompileGo touched the cache: %v", err)
+	if files := cacheFiles(t, s); len(files) != 0 {
+		t.Errorf("CompileGo touched the cache: %v", keys(files))
 	}
 	if _, err := registry.CompileGo(t.Context(), filepath.Join(s.Root, "plugins", "words")); !errors.Is(err,
 		fs.ErrNotExist) {
@@ -313,12 +392,12 @@ func TestFindSource(t *testing.T) {
 	put(t, root, "other/go.mod", "module assayer\n")
 	put(t, root, "other/deep/file", "")
 	for _, dir := range []string{"", "deep", "deep/er", "other", "other/deep"} {
-		s, err := registry.FindSource(filepath.Join(root, dir), "cache")
-		if err != nil || s.Root != root || s.Cache != "cache" {
+		s, err := registry.FindSource(filepath.Join(root, dir), nil, nil)
+		if err != nil || s.Root != root {
 			t.Errorf("from %q: %+v, %v", dir, s, err)
 		}
 	}
-	if s, err := registry.FindSource(t.TempDir(), ""); !errors.Is(err, registry.ErrNoSource) ||
+	if s, err := registry.FindSource(t.TempDir(), nil, nil); !errors.Is(err, registry.ErrNoSource) ||
 		s != (registry.Source{}) {
 		t.Errorf("from nowhere: %+v, %v", s, err)
 	}
@@ -344,7 +423,7 @@ func TestPluginsAreFoldersWithAManifest(t *testing.T) {
 // The default lineup names exactly the layers of this repository.
 func TestThisRepositoryIsASource(t *testing.T) {
 	t.Parallel()
-	s, err := registry.FindSource(".", t.TempDir())
+	s, err := registry.FindSource(".", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,258 @@
+package sealed_test
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/registry/sealed"
+)
+
+var key = bytes.Repeat([]byte{7}, 32)
+
+const (
+	limit   = 1000
+	content = "what this host wrote"
+)
+
+func open(t *testing.T, dir string, key []byte) *sealed.Folder {
+	t.Helper()
+	f, err := sealed.Open(dir, key, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func write(t *testing.T, f *sealed.Folder, name, content string) {
+	t.Helper()
+	if err := f.Write(name, []byte(content)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantContent(t *testing.T, f *sealed.Folder, name, want string) {
+	t.Helper()
+	if got, ok := f.Read(name); !ok || string(got) != want {
+		t.Errorf("%s has %q, %t, want %q", name, got, ok, want)
+	}
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func names(t *testing.T, dir string) string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	noError(t, err)
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return strings.Join(names, " ")
+}
+
+func TestReadReturnsWhatWasWritten(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "deeper", "cache")
+	f := open(t, dir, key)
+	if _, ok := f.Read("a"); ok {
+		t.Error("a file that was never written was read")
+	}
+	write(t, f, "a", content)
+	write(t, f, "empty", "")
+	for range 2 {
+		wantContent(t, f, "a", content)
+		wantContent(t, f, "empty", "")
+		f = open(t, dir, key) // after a restart too
+	}
+	write(t, f, "a", "again")
+	wantContent(t, f, "a", "again")
+	if got := names(t, dir); got != "a.sealed empty.sealed" {
+		t.Errorf("files %s", got)
+	}
+	for path, want := range map[string]fs.FileMode{dir: 0o700, filepath.Join(dir, "a.sealed"): 0o600} {
+		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, %v, want %o", path, info.Mode(), err, want)
+		}
+	}
+}
+
+// A file that is not as Write left it under its name is not read, and removed.
+func TestForeignFilesAreNotRead(t *testing.T) {
+	t.Parallel()
+	flip := func(at int) func(*testing.T, string) {
+		return func(t *testing.T, file string) {
+			data, err := os.ReadFile(file)
+			noError(t, err)
+			data[(at+len(data))%len(data)] ^= 1
+			noError(t, os.WriteFile(file, data, 0o600))
+		}
+	}
+	for name, alter := range map[string]func(t *testing.T, file string){
+		"bit flip in the content": flip(-1),
+		"bit flip in the seal":    flip(0),
+		"truncated by a byte": func(t *testing.T, file string) {
+			info, err := os.Stat(file)
+			noError(t, err)
+			noError(t, os.Truncate(file, info.Size()-1))
+		},
+		"truncated in the seal": func(t *testing.T, file string) { noError(t, os.Truncate(file, 5)) },
+		"empty":                 func(t *testing.T, file string) { noError(t, os.Truncate(file, 0)) },
+		"longer than the limit": func(t *testing.T, file string) { noError(t, os.Truncate(file, limit+1)) },
+		"without a seal": func(t *testing.T, file string) {
+			noError(t, os.WriteFile(file, []byte(content), 0o600))
+		},
+		"sealed under another name": func(t *testing.T, file string) {
+			other := open(t, filepath.Join(t.TempDir(), "other"), key)
+			private, err := other.Private()
+			noError(t, err)
+			write(t, other, "other", content)
+			noError(t, os.Rename(filepath.Join(filepath.Dir(private), "other.sealed"), file))
+		},
+		"sealed with another key": func(t *testing.T, file string) {
+			write(t, open(t, filepath.Dir(file), []byte("another")), "a", content)
+		},
+		"symbolic link": func(t *testing.T, file string) {
+			// Others may be able to write the target.
+			outside := filepath.Join(t.TempDir(), "moved")
+			noError(t, os.Rename(file, outside))
+			noError(t, os.Symlink(outside, file))
+		},
+		"folder": func(t *testing.T, file string) {
+			noError(t, os.Remove(file))
+			noError(t, os.MkdirAll(filepath.Join(file, "deeper"), 0o700))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "cache")
+			f := open(t, dir, key)
+			write(t, f, "a", content)
+			alter(t, filepath.Join(dir, "a.sealed"))
+			if got, ok := f.Read("a"); ok {
+				t.Errorf("read %q", got)
+			}
+			if got := names(t, dir); got != "" {
+				t.Errorf("files %s, want none", got)
+			}
+			write(t, f, "a", content)
+			wantContent(t, f, "a", content)
+		})
+	}
+}
+
+func TestOpenRemovesWhatIsNotSealed(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cache")
+	f := open(t, dir, key)
+	write(t, f, "kept", content)
+	recent, err := f.Private()
+	noError(t, err)
+	abandoned, err := f.Private()
+	noError(t, err)
+	longAgo := time.Now().Add(-2 * time.Hour)
+	noError(t, os.WriteFile(filepath.Join(abandoned, "code"), nil, 0o600))
+	noError(t, os.Chtimes(abandoned, longAgo, longAgo))
+	noError(t, os.MkdirAll(filepath.Join(dir, "wazero-dev-amd64-linux"), 0o700))
+	noError(t, os.WriteFile(filepath.Join(dir, "wazero-dev-amd64-linux", "code.mac"), nil, 0o600))
+	noError(t, os.WriteFile(filepath.Join(dir, "layer.wasm"), nil, 0o600))
+	f = open(t, dir, key)
+	if got, want := names(t, dir), "kept.sealed "+filepath.Base(recent); got != want {
+		t.Errorf("files %s, want %s", got, want)
+	}
+	wantContent(t, f, "kept", content)
+}
+
+// The files that were not used for the longest time go first.
+func TestSizeIsLimited(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cache")
+	f := open(t, dir, key)
+	text := strings.Repeat("x", limit/4)
+	age := func(name string, hours time.Duration) {
+		at := time.Now().Add(-hours * time.Hour)
+		noError(t, os.Chtimes(filepath.Join(dir, name+".sealed"), at, at))
+	}
+	for name, hours := range map[string]time.Duration{"a": 3, "b": 2, "c": 1} {
+		write(t, f, name, text)
+		age(name, hours)
+	}
+	wantContent(t, f, "a", text) // uses it
+	write(t, f, "d", text)
+	if got := names(t, dir); got != "a.sealed c.sealed d.sealed" {
+		t.Errorf("files %s", got)
+	}
+	age("d", 9)
+	write(t, f, "huge", strings.Repeat("x", limit)) // the latest file stays, even alone
+	if got := names(t, dir); got != "huge.sealed" {
+		t.Errorf("files %s", got)
+	}
+}
+
+func TestUnusableFolders(t *testing.T) {
+	t.Parallel()
+	for name, prepare := range map[string]func(t *testing.T, dir string){
+		"accessible to others": func(t *testing.T, dir string) {
+			noError(t, os.Mkdir(dir, 0o700))
+			noError(t, os.Chmod(dir, 0o750))
+		},
+		"a file":          func(t *testing.T, dir string) { noError(t, os.WriteFile(dir, nil, 0o600)) },
+		"a symbolic link": func(t *testing.T, dir string) { noError(t, os.Symlink(t.TempDir(), dir)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := filepath.Join(t.TempDir(), "cache")
+			prepare(t, dir)
+			if _, err := sealed.Open(dir, key, limit); err == nil {
+				t.Error("the folder was opened")
+			}
+		})
+	}
+	if _, err := sealed.Open(t.TempDir(), nil, limit); err == nil {
+		t.Error("a folder was opened without a key")
+	}
+}
+
+func TestFolderRemovedMeanwhile(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cache")
+	f := open(t, dir, key)
+	noError(t, os.RemoveAll(dir))
+	if err := f.Write("a", nil); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("writing: %v", err)
+	}
+	if _, ok := f.Read("a"); ok {
+		t.Error("a file was read")
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "cache")
+	var wg sync.WaitGroup
+	for range 4 {
+		f := open(t, dir, key)
+		wg.Go(func() {
+			for range 20 {
+				if err := f.Write("a", []byte(content)); err != nil {
+					t.Error(err)
+				}
+				if got, ok := f.Read("a"); !ok || string(got) != content {
+					t.Errorf("read %q, %t", got, ok)
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
