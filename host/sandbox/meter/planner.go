@@ -53,7 +53,7 @@ type planner struct {
 	reachable bool   // the current position is reachable
 	current   int    // metered block of the current position
 	distance  uint32 // maximum number of instructions on any path from the last fuel check to the current position
-	flushed   bool   // the global is up to date after the last call
+	flushed   bool   // after the last call of a function: only the global is up to date, the cache is not
 
 	hasLoop          bool // the function has a reachable loop
 	callsGuest       bool // it has a reachable call that may run guest code
@@ -113,9 +113,10 @@ func (p *planner) openBlock(at int, b meteredBlock) {
 	}
 }
 
-// splitBlock starts a new metered block if the current one is long or the last fuel check is far back.
+// splitBlock starts a new metered block if the current one is long or the last fuel check is far back. After the last
+// call of a function it must not: a charge would read the cache, which lacks the fuel that the call burned.
 func (p *planner) splitBlock(at int) {
-	if !p.reachable {
+	if !p.reachable || p.flushed {
 		return
 	}
 	if far := p.distance >= p.policy.maxDistance; far || p.blocks[p.current].cost >= p.policy.maxBlock {
