@@ -1,0 +1,231 @@
+package meter
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/api"
+)
+
+// observation is everything that a host can observe of a program.
+type observation struct {
+	Results []uint64
+	Trap    string // "" if it ended without one
+	Noted   []uint64
+	Pages   uint32
+	Memory  [sha256.Size]byte
+	Globals [3]uint64
+}
+
+// execution is the host's side of one execution of a program.
+type execution struct {
+	fuelSupply
+
+	limit int64 // of the fuel; as the sandbox, refill ends the program at the first check beyond it
+	noted []uint64
+}
+
+type executionKey struct{}
+
+func executionOf(ctx context.Context) *execution { return ctx.Value(executionKey{}).(*execution) }
+
+func (x *execution) refill(m api.Module) {
+	x.fuel = m.ExportedGlobal(FuelExport).(api.MutableGlobal)
+	burned := x.burned()
+	if burned > x.limit {
+		panic(errOutOfFuel)
+	}
+	slice := min(x.slice, x.limit-burned)
+	x.granted = burned + slice
+	x.fuel.Set(uint64(slice))
+}
+
+// newProgramRuntime returns a runtime with the imports of programs.
+func newProgramRuntime(t testing.TB) wazero.Runtime {
+	t.Helper()
+	r := newRuntime(t, compiler())
+	refill := func(ctx context.Context, m api.Module) { executionOf(ctx).refill(m) }
+	mix := func(_ context.Context, m api.Module, a, b uint32) uint32 {
+		m.Memory().WriteUint32Le(a&0xfff0, b)
+		if g, ok := m.ExportedGlobal(FuelExport).(api.MutableGlobal); ok {
+			g.Set(g.Get() - mixFuel)
+		} else if g, ok := m.ExportedGlobal("count").(api.MutableGlobal); ok {
+			g.Set(g.Get() + mixFuel)
+		}
+		return a*31 + b
+	}
+	note := func(ctx context.Context, a uint32) {
+		x := executionOf(ctx)
+		x.noted = append(x.noted, uint64(a))
+	}
+	_, err := r.NewHostModuleBuilder(ImportModule).NewFunctionBuilder().WithFunc(refill).Export(ImportName).
+		Instantiate(t.Context())
+	if err == nil {
+		_, err = r.NewHostModuleBuilder("env").NewFunctionBuilder().WithFunc(mix).Export("mix").NewFunctionBuilder().
+			WithFunc(note).Export("note").Instantiate(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// execute instantiates a program and calls it with some arguments. It returns what the program did and the value of the
+// global count.
+func execute(t *testing.T, r wazero.Runtime, program wazero.CompiledModule, x *execution) (o observation, count int64) {
+	t.Helper()
+	ctx := context.WithValue(t.Context(), executionKey{}, x)
+	m, err := r.InstantiateModule(ctx, program, wazero.NewModuleConfig().WithName("").WithStartFunctions(StartExport))
+	if err == nil {
+		defer m.Close(ctx)
+		x.fuel, _ = m.ExportedGlobal(FuelExport).(api.MutableGlobal)
+		run := m.ExportedFunction("run")
+		for i := uint64(0); i < 2 && err == nil; i++ {
+			var results []uint64
+			results, err = run.Call(ctx, i*7, i<<40+3)
+			o.Results = append(o.Results, results...)
+		}
+		memory, _ := m.Memory().Read(0, m.Memory().Size())
+		o.Pages, o.Memory = m.Memory().Size()/pageBytes, sha256.Sum256(memory)
+		for i, name := range []string{"g0", "g1", "g2"} {
+			o.Globals[i] = m.ExportedGlobal(name).Get()
+		}
+		if g := m.ExportedGlobal("count"); g != nil {
+			count = int64(g.Get())
+		}
+	}
+	switch {
+	case errors.Is(err, errOutOfFuel):
+		o.Trap = errOutOfFuel.Error()
+	case err != nil: // the names of functions in the text differ
+		_, trap, _ := strings.Cut(err.Error(), "wasm error: ")
+		o.Trap, _, _ = strings.Cut(trap, "\n")
+	}
+	o.Noted = x.noted
+	return o, count
+}
+
+// sameProgram runs the program of some choices as it is and metered, and compares what it does. The fuel must be the
+// same for slices of any size, and not below the cost of what ran, which an instrumentation independent of the meter
+// counts. A fuel limit must end the program at the same place for slices of any size. It reports whether the program
+// ended without a trap.
+func sameProgram(t *testing.T, r wazero.Runtime, choices []byte) (ended bool) {
+	t.Helper()
+	compile := func(wasm []byte) wazero.CompiledModule {
+		t.Helper()
+		m, err := r.CompileModule(t.Context(), wasm)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m
+	}
+	metered := func(p policy) wazero.CompiledModule {
+		t.Helper()
+		m, err := instrument(newProgram(choices, false), DefaultLimits(), p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return compile(m.Wasm)
+	}
+	plain, counted := compile(newProgram(choices, false)), compile(newProgram(choices, true))
+	defer plain.Close(t.Context())
+	defer counted.Close(t.Context())
+	want, _ := execute(t, r, plain, &execution{})
+	same := func(what string, slice int64, got observation) {
+		t.Helper()
+		if !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s, with slices of %d: %+v, want %+v", what, slice, got, want)
+		}
+	}
+	counting, cost := execute(t, r, counted, &execution{})
+	same("counted", 0, counting)
+
+	// With a charge for each instruction, what a program burns is exactly the cost of what ran.
+	p := defaultPolicy()
+	p.maxBlock, p.valuesPerUnit = 1, 0
+	exact := metered(p)
+	defer exact.Close(t.Context())
+	x := &execution{fuelSupply: fuelSupply{slice: 100}, limit: math.MaxInt64}
+	got, _ := execute(t, r, exact, x)
+	same("charged one by one", x.slice, got)
+	if want.Trap == "" && x.burned() != cost {
+		t.Fatalf("%d units burned with a charge for each instruction, %d ran", x.burned(), cost)
+	}
+
+	guest := metered(defaultPolicy())
+	defer guest.Close(t.Context())
+	var burned int64
+	for i, slice := range []int64{math.MaxInt64, 25_000, 250, 17, 2, 1} {
+		x := &execution{fuelSupply: fuelSupply{slice: slice}, limit: math.MaxInt64}
+		got, _ := execute(t, r, guest, x)
+		same("metered", slice, got)
+		if want.Trap != "" {
+			continue // a trap loses fuel that a local caches
+		}
+		if i == 0 {
+			burned = x.burned()
+		}
+		if x.burned() != burned || burned < cost {
+			t.Fatalf("%d units burned with slices of %d, %d with an unlimited one, %d ran", x.burned(), slice, burned,
+				cost)
+		}
+	}
+	if want.Trap != "" {
+		return false
+	}
+	for _, limit := range []int64{burned, burned - 1, burned / 2, burned / 7} {
+		for i, slice := range []int64{math.MaxInt64, 250, 1} {
+			got, _ := execute(t, r, guest, &execution{fuelSupply: fuelSupply{slice: slice}, limit: limit})
+			if i == 0 && limit < burned {
+				want = got // up to the place where the first one ended
+			}
+			same("limited", slice, got)
+		}
+	}
+	return true
+}
+
+// TestProgramsBehaveTheSame runs random programs, with a fixed seed.
+func TestProgramsBehaveTheSame(t *testing.T) {
+	t.Parallel()
+	r, random := newProgramRuntime(t), rand.New(rand.NewPCG(1, 2))
+	const programs = 100
+	ended := 0
+	for range programs {
+		choices := make([]byte, random.IntN(600))
+		for i := range choices {
+			choices[i] = byte(random.Uint32())
+		}
+		if sameProgram(t, r, choices) {
+			ended++
+		}
+	}
+	if ended < programs/2 {
+		t.Errorf("%d of %d programs ended without a trap, so the test proves little", ended, programs)
+	}
+	t.Logf("%d of %d programs ended without a trap", ended, programs)
+}
+
+func FuzzPrograms(f *testing.F) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for n := range 20 {
+		choices := make([]byte, 30*n)
+		for i := range choices {
+			choices[i] = byte(random.Uint32())
+		}
+		f.Add(choices)
+	}
+	r := newProgramRuntime(f)
+	f.Fuzz(func(t *testing.T, choices []byte) {
+		if len(choices) <= 2000 {
+			sameProgram(t, r, choices)
+		}
+	})
+}
