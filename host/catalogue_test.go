@@ -56,8 +56,8 @@ func catalogue(t *testing.T) string {
 		if len(threats) > 0 {
 			fmt.Fprintf(&signals, " Can name the threats %s.", strings.Join(threats, ", "))
 		}
-		fmt.Fprintf(&signals, " Budget %d ms, memory %d MB.\n\n| signal | meaning |\n|---|---|\n", m.BudgetMS,
-			m.MemoryMB)
+		fmt.Fprintf(&signals, " Budget %d units of fuel, memory %d MB.\n\n| signal | meaning |\n|---|---|\n",
+			m.BudgetFuel, m.MemoryMB)
 		for _, s := range m.Signals {
 			fmt.Fprintf(&signals, "| `%s` | %s |\n", s.Code, strings.ReplaceAll(s.Text, "|", "\\|"))
 		}

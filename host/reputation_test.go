@@ -98,7 +98,6 @@ func members(t *testing.T, names []string) []check.Member {
 		if !slices.Contains(names, m.Manifest.Name) {
 			continue
 		}
-		m.Manifest.BudgetMS = 10_000
 		plugin, err := box.OpenShared(t.Context(), m)
 		if err != nil {
 			t.Fatal(err)

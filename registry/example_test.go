@@ -13,7 +13,7 @@ func ExamplePack() {
 		"name": "bait", "version": "1.0.0", "summary": "Words that bait victims",
 		"entities": ["domain"], "facts": ["domain.name"],
 		"signals": [{"code": "bait:word:login", "text": "The name contains a bait word."}],
-		"threats": ["phishing"], "budget_ms": 5, "memory_mb": 4, "default_weight": 2
+		"threats": ["phishing"], "budget_fuel": 100000, "memory_mb": 4, "default_weight": 2
 	}`
 	plugin, err := registry.Pack(module, []byte(manifest))
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"golang.org/x/mod/semver"
@@ -22,17 +21,17 @@ import (
 
 // Manifest describes a plugin (sdk/ABI.md section 8).
 type Manifest struct {
-	Name     string       `json:"name"`      // a-z, 0-9 and '-', 2 to 40 characters
-	Version  string       `json:"version"`   // semver without "v"
-	Summary  string       `json:"summary"`   // one sentence
-	Entities []string     `json:"entities"`  // of domain, email, phone, iban
-	Facts    []string     `json:"facts"`     // every fact the layer reads; all others read as absent
-	Signals  []SignalText `json:"signals"`   // every code the layer may emit
-	Threats  []sdk.Threat `json:"threats"`   // every category the layer may name
-	BudgetMS int          `json:"budget_ms"` // time limit of one call in milliseconds, 1 to 100
-	MemoryMB int          `json:"memory_mb"` // linear memory of one instance in MiB, 1 to 64
-	// MaxFuel limits the fuel of one call, about one unit per instruction. 0 means that only time limits it.
-	MaxFuel       int64   `json:"max_fuel,omitempty"`
+	Name     string       `json:"name"`     // a-z, 0-9 and '-', 2 to 40 characters
+	Version  string       `json:"version"`  // semver without "v"
+	Summary  string       `json:"summary"`  // one sentence
+	Entities []string     `json:"entities"` // of domain, email, phone, iban
+	Facts    []string     `json:"facts"`    // every fact the layer reads; all others read as absent
+	Signals  []SignalText `json:"signals"`  // every code the layer may emit
+	Threats  []sdk.Threat `json:"threats"`  // every category the layer may name
+	// BudgetFuel limits one call: about one unit per instruction, MinBudget to MaxBudget. Fuel is the same on every
+	// machine and at any load, so the same input always fits or never does.
+	BudgetFuel    int64   `json:"budget_fuel"`
+	MemoryMB      int     `json:"memory_mb"`      // linear memory of one instance in MiB, 1 to 64
 	DefaultWeight float64 `json:"default_weight"` // weight that the author suggests for a lineup, 0 to 20
 }
 
@@ -42,8 +41,11 @@ type SignalText struct {
 	Text string `json:"text"`
 }
 
-// Budget returns the time limit of one call.
-func (m Manifest) Budget() time.Duration { return time.Duration(m.BudgetMS) * time.Millisecond }
+// The smallest and the largest budget_fuel of a manifest.
+const (
+	MinBudget = 1_000
+	MaxBudget = 50_000_000
+)
 
 // MaxWeight is the largest weight of a layer: at 20, a score of 100 multiplies the odds by e^20.
 const MaxWeight = 20
@@ -59,7 +61,12 @@ var (
 // ParseManifest decodes and validates a manifest. Unknown fields are refused, because most are misspelt known ones.
 func ParseManifest(data []byte) (Manifest, error) {
 	var m Manifest
-	if err := decodeStrict(data, maxManifestBytes, &m); err != nil {
+	err := decodeStrict(data, maxManifestBytes, &m)
+	if unknown := (*unknownFieldError)(nil); errors.As(err, &unknown) &&
+		(unknown.field == "budget_ms" || unknown.field == "max_fuel") {
+		err = fmt.Errorf("%w: set budget_fuel, the most fuel that one call may burn", err)
+	}
+	if err != nil {
 		return m, fmt.Errorf("reading manifest: %w", err)
 	}
 	if err := m.validate(); err != nil {
@@ -117,14 +124,11 @@ func (m Manifest) validate() error {
 			bad("threats contains %q, which is not a published category", t)
 		}
 	}
-	if m.BudgetMS < 1 || m.BudgetMS > 100 {
-		bad("budget_ms is %d, outside 1 to 100", m.BudgetMS)
+	if m.BudgetFuel < MinBudget || m.BudgetFuel > MaxBudget {
+		bad("budget_fuel is %d, outside %d to %d", m.BudgetFuel, MinBudget, MaxBudget)
 	}
 	if m.MemoryMB < 1 || m.MemoryMB > 64 {
 		bad("memory_mb is %d, outside 1 to 64", m.MemoryMB)
-	}
-	if m.MaxFuel < 0 {
-		bad("max_fuel is %d, below 0", m.MaxFuel)
 	}
 	if err := validWeight(m.DefaultWeight); err != nil {
 		bad("default_weight: %w", err)
@@ -167,7 +171,7 @@ func decodeStrict(data []byte, limit int, into any) error {
 	field := strings.Join(slices.Collect(wrong.JSONPointer.Tokens()), ".")
 	switch {
 	case errors.Is(wrong, json.ErrUnknownName):
-		return fmt.Errorf("there is no field %q", field)
+		return &unknownFieldError{field}
 	case field == "":
 		return errors.New("it is not a JSON object")
 	case wrong.JSONValue != nil:
@@ -175,3 +179,8 @@ func decodeStrict(data []byte, limit int, into any) error {
 	}
 	return fmt.Errorf("field %q has a value of the wrong kind", field)
 }
+
+// unknownFieldError means that a document has a field that the format does not define.
+type unknownFieldError struct{ field string }
+
+func (e *unknownFieldError) Error() string { return fmt.Sprintf("there is no field %q", e.field) }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -46,7 +45,7 @@ func layer() document {
 		"entities": []string{"domain", "iban"},
 		"facts":    []string{"domain.ascii", "config.floor"}, "signals": []any{signal("a:b:c", "One"),
 			signal("a:b:d", "Two")},
-		"threats": []string{"spam"}, "budget_ms": 5, "memory_mb": 8, "default_weight": 2.5,
+		"threats": []string{"spam"}, "budget_fuel": 5000, "memory_mb": 8, "default_weight": 2.5,
 	}
 }
 
@@ -57,13 +56,10 @@ func TestParseManifest(t *testing.T) {
 		Name: "my-layer2", Version: "1.2.3", Summary: "Scores nothing, for tests", Entities: []string{"domain", "iban"},
 		Facts:   []string{"domain.ascii", "config.floor"},
 		Signals: []registry.SignalText{{Code: "a:b:c", Text: "One"}, {Code: "a:b:d", Text: "Two"}},
-		Threats: []sdk.Threat{sdk.Spam}, BudgetMS: 5, MemoryMB: 8, DefaultWeight: 2.5,
+		Threats: []sdk.Threat{sdk.Spam}, BudgetFuel: 5000, MemoryMB: 8, DefaultWeight: 2.5,
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
-	}
-	if got.Budget() != 5*time.Millisecond {
-		t.Errorf("the budget is %v", got.Budget())
 	}
 }
 
@@ -129,13 +125,16 @@ func TestManifestFields(t *testing.T) {
 		{"no threats", "threats", []string{}, ""},
 		{"an unknown threat", "threats", []string{"doom"}, `threats contains "doom"`},
 
-		{"smallest budget", "budget_ms", 1, ""},
-		{"largest budget", "budget_ms", 100, ""},
-		{"no budget", "budget_ms", 0, "budget_ms"},
-		{"budget too large", "budget_ms", 101, "budget_ms"},
-		{"budget below zero", "budget_ms", -1, "budget_ms"},
-		{"budget of a fraction", "budget_ms", 1.5, "budget_ms"},
-		{"budget not given", "budget_ms", nil, "budget_ms"},
+		{"smallest budget", "budget_fuel", 1_000, ""},
+		{"largest budget", "budget_fuel", 50_000_000, ""},
+		{"no budget", "budget_fuel", 0, "budget_fuel"},
+		{"budget too small", "budget_fuel", 999, "budget_fuel is 999, outside 1000 to 50000000"},
+		{"budget too large", "budget_fuel", 50_000_001, "budget_fuel"},
+		{"budget below zero", "budget_fuel", -1, "budget_fuel"},
+		{"budget of a fraction", "budget_fuel", 5000.5, `field "budget_fuel" cannot be 5000.5`},
+		{"budget not given", "budget_fuel", nil, "budget_fuel"},
+		{"budget of time", "budget_ms", 20, `there is no field "budget_ms": set budget_fuel`},
+		{"budget and a fuel limit", "max_fuel", 5000, `there is no field "max_fuel": set budget_fuel`},
 
 		{"smallest memory", "memory_mb", 1, ""},
 		{"largest memory", "memory_mb", 64, ""},
@@ -148,8 +147,7 @@ func TestManifestFields(t *testing.T) {
 		{"weight below zero", "default_weight", -0.01, "default_weight"},
 		{"weight beyond numbers", "default_weight", json.RawMessage("1e999"), "default_weight"},
 
-		{"half a millisecond", "budget_ms", 1.5, `field "budget_ms" cannot be 1.5`},
-		{"an unknown field", "budgetms", 5, `there is no field "budgetms"`},
+		{"an unknown field", "budgetfuel", 5000, `there is no field "budgetfuel"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -172,8 +170,8 @@ func TestManifestReportsAllErrors(t *testing.T) {
 	if err == nil {
 		t.Fatal("an empty manifest was accepted")
 	}
-	for _, field := range []string{"name", "version", "summary", "entities", "facts", "signals", "threats", "budget_ms",
-		"memory_mb", "default_weight"} {
+	for _, field := range []string{"name", "version", "summary", "entities", "facts", "signals", "threats",
+		"budget_fuel", "memory_mb", "default_weight"} {
 		if !strings.Contains(err.Error(), field) {
 			t.Errorf("the error does not name %s:\n%v", field, err)
 		}
@@ -261,7 +259,7 @@ func FuzzParseManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if m.Name == "" || len(m.Entities) == 0 || len(m.Entities) > 4 || m.BudgetMS < 1 || m.MemoryMB < 1 ||
+		if m.Name == "" || len(m.Entities) == 0 || len(m.Entities) > 4 || m.BudgetFuel < registry.MinBudget || m.MemoryMB < 1 ||
 			!(m.DefaultWeight >= 0) {
 			t.Errorf("%s was accepted as %+v", data, m)
 		}

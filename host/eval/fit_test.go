@@ -42,7 +42,7 @@ type sampleBuilder struct {
 // newSample returns a builder for a lineup with layers a, b and idle, all for domains and emails.
 func newSample() *sampleBuilder {
 	layer := func(name string, types ...entity.Type) eval.Layer {
-		return eval.Layer{Name: name, Version: "1.0.0", Weight: 5, Types: types, Budget: 1}
+		return eval.Layer{Name: name, Version: "1.0.0", Weight: 5, Types: types}
 	}
 	both := []entity.Type{entity.Domain, entity.Email}
 	return &sampleBuilder{

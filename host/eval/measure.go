@@ -66,10 +66,6 @@ func (r *Report) warn() {
 				warn("%s: run 'assay check' for details of the failures of layer %s, for example on %s", t.Type, l.Name,
 					printable(strings.Join(l.FailedOn, ", ")))
 			}
-			if l.OverBudget > 0 {
-				warn("%s: layer %s exceeded its budget twice on %d rows; in a check it would have failed",
-					t.Type, l.Name, l.OverBudget)
-			}
 		}
 	}
 }
@@ -168,9 +164,6 @@ func measureLayer(lineup Model, i int, rows []*Scored, labels []bool) LayerRepor
 			r.Abstained++
 		case result.score > 0:
 			r.Scored++
-		}
-		if result.overBudget {
-			r.OverBudget++
 		}
 	}
 	r.Figures = figures(NewCurve(alone, labels), lineup.Bands)

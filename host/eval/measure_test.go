@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -30,9 +29,9 @@ func lineup() eval.Model {
 	return eval.Model{
 		Revision: 3, Bias: -4, Bands: check.Bands{Review: 40, Block: 70},
 		Layers: []eval.Layer{
-			{Name: "first", Version: "1.0.0", Weight: 8, Types: entity.Types(), Budget: time.Millisecond},
-			{Name: "second", Version: "2.1.0", Weight: 4, Types: domains, Budget: time.Millisecond},
-			{Name: "silent", Version: "1.0.0", Weight: 6, Types: domains, Budget: time.Millisecond},
+			{Name: "first", Version: "1.0.0", Weight: 8, Types: entity.Types()},
+			{Name: "second", Version: "2.1.0", Weight: 4, Types: domains},
+			{Name: "silent", Version: "1.0.0", Weight: 6, Types: domains},
 		},
 	}
 }
@@ -41,7 +40,6 @@ func lineup() eval.Model {
 type scores struct {
 	first, second int
 	failure       check.FailureReason
-	slow          bool
 }
 
 // fakeScorer returns the given scores. Layers have trouble on the first attempts for a value, or on all attempts if
@@ -81,9 +79,6 @@ func (f *fakeScorer) Explain(_ context.Context, field check.Field, country strin
 			Abstained: i == 2}
 		if i == 0 && s.failure != "" && troubled {
 			o.Failure, o.Score = s.failure, 0
-		}
-		if i == 0 && s.slow && troubled {
-			o.Micros = 5000
 		}
 		o.Contribution = layer.Weight * float64(o.Score) / 100
 		if o.Score > 0 {
@@ -259,27 +254,25 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// Rows on which a layer fails or is too slow are scored again. If that doesn't help, they are counted with a warning.
+// Rows on which a layer fails are scored again. If that doesn't help, they are counted with a warning.
 func TestRetries(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name     string
 		troubles int
 		failures int
-		over     int
 		warnings int
-	}{{"none", 0, 0, 0, 1}, {"once", 1, 0, 0, 1}, {"always", -1, 1, 1, 4}} {
+	}{{"none", 0, 0, 1}, {"once", 1, 0, 1}, {"always", -1, 1, 3}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			f, rows := example()
 			f.troubles = c.troubles
-			f.scores["bonk.example"] = scores{first: 50, failure: check.Timeout}
-			f.scores["quiet.example"] = scores{slow: true}
+			f.scores["bonk.example"] = scores{first: 50, failure: check.Exhausted}
 			r := measure(t, f, rows, eval.Options{})
 			layer := r.Types[0].Layers[0]
-			if r.Failures() != c.failures || layer.Failures["timeout"] != c.failures || layer.OverBudget != c.over ||
+			if r.Failures() != c.failures || layer.Failures["fuel"] != c.failures ||
 				len(r.Warnings) != c.warnings {
-				t.Errorf("%d failures, %d over budget, warnings %q", r.Failures(), layer.OverBudget, r.Warnings)
+				t.Errorf("%d failures, warnings %q", r.Failures(), r.Warnings)
 			}
 			if c.failures > 0 && !slices.Equal(layer.FailedOn, []string{"bonk.example"}) {
 				t.Errorf("failed on %q", layer.FailedOn)

@@ -119,17 +119,15 @@ type Band struct {
 
 // LayerReport is the report on one layer.
 type LayerReport struct {
-	Name      string  `json:"name"`
-	Version   string  `json:"version"`
-	Weight    float64 `json:"weight"`
-	Scored    int     `json:"spoke"` // rows with a score above 0
-	Abstained int     `json:"abstained"`
-	// rows on which the layer exceeded its time budget twice, the second time without concurrency
-	OverBudget int            `json:"over_budget"`
-	Failures   map[string]int `json:"lost,omitempty"`        // rows without a result, by reason
-	FailedOn   []string       `json:"lost_values,omitempty"` // values of the first of these rows
-	Figures                   // of the layer's own score
-	Without    Figures        `json:"left_out"` // of the fused score without the layer
+	Name      string         `json:"name"`
+	Version   string         `json:"version"`
+	Weight    float64        `json:"weight"`
+	Scored    int            `json:"spoke"` // rows with a score above 0
+	Abstained int            `json:"abstained"`
+	Failures  map[string]int `json:"lost,omitempty"`        // rows without a result, by reason
+	FailedOn  []string       `json:"lost_values,omitempty"` // values of the first of these rows
+	Figures                  // of the layer's own score
+	Without   Figures        `json:"left_out"` // of the fused score without the layer
 }
 
 // Group has the figures of the rows with one label and the same source or category.

@@ -35,7 +35,6 @@ type Layer struct {
 	Version string
 	Weight  float64
 	Types   []entity.Type
-	Budget  time.Duration // the time limit of one call in production; exceeding it here is only counted
 }
 
 // Scored is a row with its score.
@@ -49,15 +48,13 @@ type Scored struct {
 
 // layerResult is the result of a layer for one row.
 type layerResult struct {
-	abstained  bool
-	overBudget bool
-	failure    check.FailureReason // "" if the layer returned a result
-	score      int16
+	abstained bool
+	failure   check.FailureReason // "" if the layer returned a result
+	score     int16
 }
 
-// Run scores all rows with the given number of workers, or one per processor if workers is 0. If a layer failed or
-// exceeded its budget on a row, Run scores the row again at the end, without concurrency, because the machine may have
-// been busy. progress, if not nil, is called up to 20 times with the number of rows done, never concurrently.
+// Run scores all rows with the given number of workers, or one per processor if workers is 0. If a layer failed on
+// a row, Run scores the row again at the end, because an earlier failure may have suspended the layer. progress, if not nil, is called up to 20 times with the number of rows done, never concurrently.
 func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers int,
 	progress func(done, total int)) ([]Scored, error) {
 	index := map[string]int{}
@@ -84,9 +81,7 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 			if !ok {
 				return s, fmt.Errorf("scoring %s: result of layer %s, which is not in the lineup", row.Type, o.Layer)
 			}
-			took := time.Duration(o.Micros) * time.Microsecond
-			s.layers[i] = layerResult{abstained: o.Abstained, failure: o.Failure, score: int16(o.Score),
-				overBudget: took > lineup.Layers[i].Budget}
+			s.layers[i] = layerResult{abstained: o.Abstained, failure: o.Failure, score: int16(o.Score)}
 		}
 		return s, nil
 	}
@@ -97,14 +92,14 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 	}); err != nil {
 		return nil, err
 	}
-	healthy := map[entity.Type]Row{} // a row of each type that no layer had trouble with
+	healthy := map[entity.Type]Row{} // a row of each type on which no layer failed
 	for i := range scored {
-		if scored[i].Invalid == "" && !scored[i].hasTrouble() {
+		if scored[i].Invalid == "" && !scored[i].hasFailure() {
 			healthy[scored[i].Type] = rows[i]
 		}
 	}
 	for i := range scored {
-		if !scored[i].hasTrouble() {
+		if !scored[i].hasFailure() {
 			continue
 		}
 		if row, ok := healthy[scored[i].Type]; ok {
@@ -144,11 +139,6 @@ func awaitLayers(ctx context.Context, score func() (Scored, error)) error {
 // hasFailure reports whether a layer returned no result.
 func (s *Scored) hasFailure() bool {
 	return slices.ContainsFunc(s.layers, func(r layerResult) bool { return r.failure != "" })
-}
-
-// hasTrouble reports whether a layer failed or exceeded its budget.
-func (s *Scored) hasTrouble() bool {
-	return s.hasFailure() || slices.ContainsFunc(s.layers, func(r layerResult) bool { return r.overBudget })
 }
 
 // inParallel calls do for 0 to n-1 from the given number of goroutines, and stops at the first error.

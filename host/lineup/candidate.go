@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"assay/host/check"
 	"assay/host/sandbox"
@@ -15,21 +14,19 @@ import (
 // Candidate is a lineup whose layers are open in this process to be measured. It is not put in force.
 type Candidate struct {
 	Members []check.Member
-	Budgets []time.Duration // of the layers' manifests, in the order of Members
 	plugins []*sandbox.Plugin
 }
 
 // OpenCandidate opens the layers of a lineup. A layer named with a version is the published plugin or, if there is
-// none, the one from build with that version. A layer named without a version is the one from build. Calls have the
-// given time budget instead of their layer's own, so that the scores do not depend on how busy the machine is.
+// none, the one from build with that version. A layer named without a version is the one from build.
 func OpenCandidate(
-	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument, budget time.Duration,
+	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument,
 	build func() ([]registry.Module, error),
 ) (*Candidate, error) {
 	c := &Candidate{}
 	l.Layers = slices.Clone(l.Layers)
 	for i := range l.Layers {
-		if err := c.openLayer(ctx, source, box, &l.Layers[i], budget, build); err != nil {
+		if err := c.openLayer(ctx, source, box, &l.Layers[i], build); err != nil {
 			return nil, errors.Join(err, c.Close())
 		}
 	}
@@ -41,7 +38,7 @@ func OpenCandidate(
 
 // openLayer opens one layer and adds the version to its item if it lacks one.
 func (c *Candidate) openLayer(
-	ctx context.Context, source Source, box *sandbox.Sandbox, item *registry.LineupLayer, budget time.Duration,
+	ctx context.Context, source Source, box *sandbox.Sandbox, item *registry.LineupLayer,
 	build func() ([]registry.Module, error),
 ) error {
 	module, version, firstParty, err := findModule(ctx, source, *item, build)
@@ -49,8 +46,6 @@ func (c *Candidate) openLayer(
 		return err
 	}
 	item.Layer = module.Manifest.Name + "@" + version
-	c.Budgets = append(c.Budgets, module.Manifest.Budget())
-	module.Manifest.BudgetMS = int(budget.Milliseconds())
 	open := box.Open
 	if item.Shares(firstParty) {
 		open = box.OpenShared

@@ -129,7 +129,7 @@ func assemble(t *testing.T, name, version string, points byte, start []byte) reg
 		section(11, cat([]byte{1, 0, 0x41, 0, 0x0b}, str(code+text))...))
 	manifest := storetest.Must(json.Marshal(map[string]any{
 		"name": name, "version": version, "summary": "A layer for tests", "entities": []string{"domain"},
-		"budget_ms": 100, "memory_mb": 1,
+		"budget_fuel": 1_000_000, "memory_mb": 1,
 		"signals": []map[string]string{{"code": code, "text": "Points"}},
 	}))(t)
 	packed := storetest.Must(registry.Pack(wasm, manifest))(t)

@@ -82,8 +82,8 @@ func TestCooldownIsLimited(t *testing.T) {
 func TestFailingPluginIsSuspended(t *testing.T) {
 	t.Parallel()
 	box := sandboxOf(t, 2)
-	p := openIn(t, box, hostileGuest{wasm: trapIfX, budgetMS: 100}.module())
-	other := openIn(t, box, hostileGuest{wasm: healthy().encode, budgetMS: 100}.module())
+	p := openIn(t, box, hostileGuest{wasm: trapIfX}.module())
+	other := openIn(t, box, hostileGuest{wasm: healthy().encode}.module())
 	reason := func(value string) check.FailureReason {
 		for {
 			var failure *check.Failure
@@ -113,33 +113,5 @@ func TestFailingPluginIsSuspended(t *testing.T) {
 	}
 	if result, err := scoreWithRetry(other, testEntity); result.Score != len(testEntity) {
 		t.Errorf("the other plugin: %+v, %v", result, err)
-	}
-}
-
-// A call that waited for an instance for most of its budget does not count as a failure of the plugin.
-func TestTimeInQueueIsNotAFailure(t *testing.T) {
-	t.Parallel()
-	p := openIn(t, sandboxOf(t, 1), pack(t, faulty().encode(), manifest()))
-	for range failureThreshold {
-		in, err := p.pool.acquire(t.Context(), time.Now().Add(patience))
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		scored := make(chan error, 1)
-		go func() {
-			_, err := p.Score(context.Background(), facts("example.org", "l"))
-			scored <- err
-		}()
-		until(t, "most of the budget has passed", func() bool {
-			return time.Since(began) > p.Manifest().Budget()*7/10
-		})
-		p.pool.release(in)
-		if got := failureOf(t, <-scored); got.Reason != check.Timeout {
-			t.Errorf("%v, want a timeout", got)
-		}
-	}
-	if p.Suspended() {
-		t.Error("the plugin is suspended because of a queue")
 	}
 }

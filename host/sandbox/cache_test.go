@@ -393,7 +393,7 @@ func TestClosedPluginReleasesCode(t *testing.T) {
 func TestClosingOneOfTwoPluginsWithTheSameCode(t *testing.T) {
 	t.Parallel()
 	box := sandboxOf(t, 2)
-	m := hostileGuest{wasm: healthy().encode, budgetMS: 100}.module()
+	m := hostileGuest{wasm: healthy().encode}.module()
 	wantResult := func(p *Plugin) {
 		if result, err := scoreWithRetry(p, testEntity); result.Score != len(testEntity) {
 			t.Errorf("%+v, %v", result, err)

@@ -10,7 +10,7 @@ import (
 )
 
 // complete has every section of a module, to be truncated and altered.
-var complete = hostileGuest{budgetMS: 2, wasm: func() []byte {
+var complete = hostileGuest{fuel: 100_000, wasm: func() []byte {
 	g := healthy().with(fib(fnScore + 1))
 	g.tables = [][]byte{functionTable(2, 4)}
 	g.globals = [][]byte{concat([]byte(tI32), op(1), i32Const(7), op(0x0b))}

@@ -31,7 +31,7 @@ func manifest() map[string]any {
 		"name": "guest", "version": "1.0.0", "summary": "A test's layer", "entities": []string{"domain"},
 		"facts":   []string{"entity.value", "config.mode"},
 		"signals": []map[string]string{{"code": codeOne, "text": "One"}, {"code": codeTwo, "text": "Two"}},
-		"threats": []string{"phishing", "scam"}, "budget_ms": 100, "memory_mb": 1,
+		"threats": []string{"phishing", "scam"}, "budget_fuel": registry.MaxBudget, "memory_mb": 1,
 	}
 }
 

@@ -19,7 +19,7 @@ func endlessGuests() []hostileGuest {
 		{name: "loop/branch table", wasm: loopByBranchTable, want: timesOut()},
 		{name: "loop/host calls", wasm: loopThroughHost, want: timesOut()},
 		{name: "loop/until the fuel limit", wasm: loopForever, want: failsWith(check.Exhausted, "the fuel ran out"),
-			maxFuel: 1_000_000, budgetMS: 100},
+			fuel: 1_000_000},
 		{name: "loop/first call of an instance", wasm: once(endless()), want: timesOut()},
 		{name: "call tree/direct", wasm: callTree, want: timesOut()},
 		{name: "call tree/by table", wasm: callTreeByTable, want: timesOut()},
@@ -43,7 +43,7 @@ func endlessGuests() []hostileGuest {
 
 func trappingGuests() []hostileGuest {
 	deep := func(name string, wasm func() []byte, want expectation) hostileGuest {
-		return hostileGuest{name: name, wasm: wasm, want: want, budgetMS: 100}
+		return hostileGuest{name: name, wasm: wasm, want: want}
 	}
 	outside := traps("outside its memory")
 	return []hostileGuest{
@@ -110,7 +110,7 @@ func returningGuests() []hostileGuest {
 		{name: "healthy", wasm: healthy().encode, want: scores(len(testEntity))},
 		{name: "slow", wasm: slow(1_000_000), want: scores(7)},
 		{name: "simd", wasm: simdHeavy, want: scores(8)},
-		{name: "stack/return from depth", wasm: recurseAndReturn, want: scores(3), budgetMS: 100},
+		{name: "stack/return from depth", wasm: recurseAndReturn, want: scores(3)},
 		{name: "memory/grow at once", wasm: growAtOnce, want: scores(9)},
 		{name: "table/grow at once", wasm: growTableAtOnce, want: scores(9)},
 		{name: "wasi/sleep an hour", wasm: sleepAnHour, want: scores(5)},
@@ -146,8 +146,7 @@ func returningGuests() []hostileGuest {
 		text("right to left override", "evil\u202etxt.exe", breaksRules("control character")),
 		text("script", "</script><script>alert(1)", scores(1)),
 		text("nested brackets", nested, scores(1)),
-		{name: "log/10 MiB", wasm: loggingBytes(10 << 20), want: traps("unreachable"), memoryMB: 64, extraMB: 192,
-			budgetMS: 100},
+		{name: "log/10 MiB", wasm: loggingBytes(10 << 20), want: traps("unreachable"), memoryMB: 64, extraMB: 192},
 		{name: "log/format verbs", wasm: logging("%s%n%!d(MISSING)"), want: traps("unreachable")},
 	}
 }

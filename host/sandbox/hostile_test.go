@@ -20,8 +20,7 @@ type hostileGuest struct {
 	wasm     func() []byte
 	want     expectation
 	memoryMB int // manifest; 0: 1
-	budgetMS int // manifest; 0: 50
-	maxFuel  int // manifest; 0: unlimited
+	fuel     int // budget of the manifest; 0: 10 million
 	extraMB  int // maximum resident memory that opening and calling it may add to a process; 0: 64
 }
 
@@ -50,7 +49,7 @@ func timesOut() expectation {
 
 // overflowsStack expects the stack limit or the end of the budget, whichever the machine reaches first.
 func overflowsStack() expectation {
-	return expectation{failures: []check.FailureReason{check.Trap, check.Timeout}}
+	return expectation{failures: []check.FailureReason{check.Trap, check.Exhausted}}
 }
 
 func scores(points int) expectation { return expectation{score: points} }
@@ -93,7 +92,7 @@ type report struct {
 // must not rely on the checks of the registry.
 func (h hostileGuest) module() registry.Module {
 	m := manifest()
-	m["budget_ms"], m["memory_mb"], m["max_fuel"] = cmp.Or(h.budgetMS, 50), cmp.Or(h.memoryMB, 1), h.maxFuel
+	m["budget_fuel"], m["memory_mb"] = cmp.Or(h.fuel, 10_000_000), cmp.Or(h.memoryMB, 1)
 	wasm, text := h.wasm(), marshal(m)
 	if packed, err := registry.Pack(wasm, text); err == nil {
 		wasm = packed
@@ -143,7 +142,7 @@ func (r *report) call(p *Plugin) {
 func TestRefusedModuleLeavesOtherPluginsWorking(t *testing.T) {
 	t.Parallel()
 	box := sandboxOf(t, 2)
-	plugin := openIn(t, box, hostileGuest{wasm: healthy().encode, budgetMS: 100}.module())
+	plugin := openIn(t, box, hostileGuest{wasm: healthy().encode}.module())
 	for _, h := range malformedGuests() {
 		if h.extraMB > 0 {
 			continue // too large for this process

@@ -120,13 +120,13 @@ func (g *guest) scoreIfEqual(points int) []byte {
 
 func growAtOnce() []byte {
 	g := newGuest()
-	return g.scoring(i32Const(65535), opMemoryGrow, i32Const(-1), g.scoreIfEqual(9)).encode()
+	return g.scoring(i32Const(1000), opMemoryGrow, i32Const(-1), g.scoreIfEqual(9)).encode()
 }
 
 func growTableAtOnce() []byte {
 	g := newGuest()
 	g.tables = [][]byte{functionTable(1, 1<<32-1)}
-	return g.scoring(opNullFunc, i32Const(0x7fffffff), opTableGrow, i32Const(-1), g.scoreIfEqual(9)).encode()
+	return g.scoring(opNullFunc, i32Const(10_000_000), opTableGrow, i32Const(-1), g.scoreIfEqual(9)).encode()
 }
 
 // once runs code in the first call of an instance, and scores 66 points in the second.

@@ -77,7 +77,7 @@ func residentMB(t *testing.T) int {
 func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it measures the whole process
 	const callers = 2
 	box := sandboxOf(t, 2)
-	load := loadHealthy(t, openIn(t, box, hostileGuest{wasm: healthy().encode, budgetMS: 100}.module()), callers)
+	load := loadHealthy(t, openIn(t, box, hostileGuest{wasm: healthy().encode}.module()), callers)
 	var before, goroutines int
 	hostileCalls := 0
 	for _, h := range hostileGuests() {
@@ -93,7 +93,7 @@ func TestHostileGuestsNextToHealthy(t *testing.T) { //nolint:paralleltest // it 
 		}
 		if h.want.isSlow() {
 			calls = 6
-			h.budgetMS = 10
+			h.fuel = 2_000_000
 		}
 		t.Run(h.name, func(t *testing.T) {
 			p := openIn(t, box, h.module())

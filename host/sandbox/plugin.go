@@ -50,8 +50,8 @@ func (p *Plugin) Manifest() registry.Manifest { return p.module.Manifest }
 func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, error) {
 	c := &call{plugin: p, facts: facts}
 	arrived := time.Now()
-	budget := p.module.Manifest.Budget()
-	c.fuel.deadline, c.fuel.limit = arrived.Add(budget), p.module.Manifest.MaxFuel
+	const budget = 10 * time.Second
+	c.fuel.deadline, c.fuel.limit = arrived.Add(budget), p.module.Manifest.BudgetFuel
 	cutShort := false // the caller allows less time than the plugin's own budget
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.fuel.deadline) {
 		c.fuel.deadline, cutShort = deadline, true

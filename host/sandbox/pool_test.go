@@ -50,15 +50,15 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 		"unreachable":      {mode: "x", reason: check.Trap, text: "unreachable", output: "about to trap\n"},
 		"division by zero": {mode: "d", reason: check.Trap, text: "divide by zero"},
 		"load outside":     {mode: "o", reason: check.Trap, text: "out of bounds"},
-		"endless loop":     {mode: "l", reason: check.Timeout, output: "about to loop\n"},
-		"recursion":        {mode: "r", reason: check.Trap, or: check.Timeout}, // the stack limit or the budget
+		"endless loop":     {mode: "l", reason: check.Exhausted, output: "about to loop\n"},
+		"recursion":        {mode: "r", reason: check.Trap, or: check.Exhausted}, // the stack limit or the budget
 		"exit":             {mode: "e", reason: check.Trap, text: "exited with code 0"},
 		"failure":          {mode: "f", reason: check.Trap, text: "returned 2", keeps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			described := manifest()
-			described["budget_ms"] = 20
+			described["budget_fuel"] = 1_000_000
 			p := openIn(t, sandboxOf(t, 1), pack(t, faulty().encode(), described))
 			before := <-p.pool.idle
 			p.pool.idle <- before
@@ -287,7 +287,7 @@ func TestConcurrentCallsAreIsolated(t *testing.T) {
 // Fifty callers share two instances of a slow layer. Each call returns a score or times out.
 func TestOverloadedPool(t *testing.T) {
 	t.Parallel()
-	p := openIn(t, sandboxOf(t, 2), hostileGuest{wasm: slow(1_000_000), budgetMS: 20}.module())
+	p := openIn(t, sandboxOf(t, 2), hostileGuest{wasm: slow(1_000_000)}.module())
 	score := func() (check.Result, error) { return p.Score(context.Background(), facts(testEntity, "")) }
 	var scored atomic.Int64
 	var wg sync.WaitGroup
@@ -321,10 +321,10 @@ func TestLineupSwapsUnderLoad(t *testing.T) {
 	const swaps, callers = 100, 2
 	box := sandboxOf(t, callers)
 	version := func(n int) *check.Lineup {
-		m := hostileGuest{wasm: signalling(1+n%100, codeOne, "Version").encode, budgetMS: 100}.module()
+		m := hostileGuest{wasm: signalling(1+n%100, codeOne, "Version").encode}.module()
 		return check.NewLineup(int64(n), 0, check.Bands{}, []check.Member{
 			{Name: "first", Layer: open(t, box, m)},
-			{Name: "loop", Layer: open(t, box, hostileGuest{wasm: loopForever, budgetMS: 1}.module())},
+			{Name: "loop", Layer: open(t, box, hostileGuest{wasm: loopForever}.module())},
 			{Name: "second", Layer: open(t, box, m)}})
 	}
 	var live check.Live

@@ -26,7 +26,7 @@ func TestCallsDoNotLeakState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			box := sandboxOf(t, 1)
-			m := hostileGuest{wasm: c.wasm, budgetMS: 100}.module()
+			m := hostileGuest{wasm: c.wasm}.module()
 			p := openIn(t, box, m)
 			if raceDetector {
 				c.calls /= 10
@@ -55,7 +55,7 @@ func TestCallsDoNotLeakState(t *testing.T) {
 // A guest that grows its memory in each call stays within the limit of its manifest.
 func TestGrowthIsUndoneBetweenCalls(t *testing.T) {
 	t.Parallel()
-	p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: growToLimit, budgetMS: 100}.module())
+	p := openIn(t, sandboxOf(t, 1), hostileGuest{wasm: growToLimit}.module())
 	calls := 10_000
 	if raceDetector {
 		calls = 1000

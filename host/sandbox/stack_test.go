@@ -15,7 +15,7 @@ import (
 func TestRecursionDepth(t *testing.T) {
 	t.Parallel()
 	m := buildGo(t, "deep")
-	m.Manifest.BudgetMS = 10_000 // a busy machine
+	m.Manifest.BudgetFuel = 1 << 40 // copying a Go stack as it grows burns more than a manifest allows
 	p := openIn(t, sandboxOf(t, 1), m)
 	recurse := func(depth int) (check.Result, error) {
 		return p.Score(t.Context(), check.Input{Entity: entity.Facts{"domain.ascii": strconv.Itoa(depth)}})
@@ -59,7 +59,6 @@ func TestIdleInstanceReleasesStack(t *testing.T) {
 	t.Parallel()
 	start, f := deep(fnScore+1, recursionDepth)
 	m := hostileGuest{wasm: scoring(start, returnScored).with(f).encode}.module()
-	m.Manifest.BudgetMS = 10_000 // a busy machine
 	p := openIn(t, sandboxOf(t, 1), m)
 	before := <-p.pool.idle
 	p.pool.idle <- before

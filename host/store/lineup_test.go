@@ -17,7 +17,7 @@ import (
 func module(t *testing.T, name, version, summary string) registry.Module {
 	t.Helper()
 	manifest := must(json.Marshal(map[string]any{
-		"name": name, "version": version, "summary": summary, "entities": []string{"domain"}, "budget_ms": 10,
+		"name": name, "version": version, "summary": summary, "entities": []string{"domain"}, "budget_fuel": 10_000,
 		"memory_mb": 1,
 	}))(t)
 	wasm := must(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest))(t)
