@@ -43,7 +43,7 @@ func TestLengthsAreCheckedFirst(t *testing.T) { //nolint:paralleltest // it meas
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			box := sandboxOf(t, 1)
-			p, err := box.OpenShared(t.Context(), hostileGuest{wasm: c.wasm, memoryMB: 64, budgetMS: 100}.module())
+			p, err := box.OpenShared(t.Context(), hostileGuest{wasm: c.wasm, memoryMB: 64}.module())
 			if err != nil {
 				t.Fatal(err)
 			}
