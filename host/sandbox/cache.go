@@ -1,8 +1,8 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
-	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -10,158 +10,196 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
-	"sync"
 
 	"github.com/tetratelabs/wazero"
+
+	"assay/host/sandbox/meter"
+	"assay/registry"
+	"assay/registry/sealed"
 )
 
-// compilationCache keeps compiled code on disk between starts. wazero runs files of its cache as native code and checks
-// no more than a checksum. So each file has a MAC in a second file, and a file whose MAC does not match is deleted
-// before wazero can load it.
-type compilationCache struct {
-	mu       sync.Mutex
-	dir      string // empty if code is kept in memory only
-	key      []byte
-	inner    wazero.CompilationCache
-	verified map[string]fileStamp // by path: the version of the file that matched its MAC
+// codeCacheBytes bounds the compiled code on disk.
+const codeCacheBytes = 1 << 30
+
+// codeCache keeps compiled code on disk between starts, one sealed file for each module. wazero runs what it finds in
+// its own cache as native code and checks no more than a checksum. So wazero never sees this folder: code whose seal
+// matches is copied to a private folder, and wazero loads it from there.
+type codeCache struct {
+	folder *sealed.Folder // nil: nothing is kept
+	engine string         // what wazero's code depends on besides the module: its version and the processor
+	log    *slog.Logger
 }
 
-const macSuffix = ".mac"
+// nativeCode is a compiled module.
+type nativeCode struct {
+	module  [sha256.Size]byte // digest of the metered module
+	file    string            // path in a folder of wazero's cache
+	content []byte
+}
 
-// openCache opens the cache in dir. If dir is unusable, it logs the reason and returns a cache in memory.
-func openCache(dir string, key []byte, log *slog.Logger) *compilationCache {
+// openCache opens the cache in dir. If dir is unusable, it logs the reason and keeps nothing.
+func openCache(dir string, key []byte, log *slog.Logger) *codeCache {
+	c := &codeCache{log: log}
 	if dir == "" {
-		return &compilationCache{inner: wazero.NewCompilationCache()}
+		return c
 	}
-	c := &compilationCache{dir: dir, key: key, verified: map[string]fileStamp{}}
-	inner, err := c.open()
+	folder, err := sealed.Open(dir, key, codeCacheBytes)
+	if err == nil {
+		c.engine, err = identifyEngine()
+	}
 	if err != nil {
-		log.Warn("compilation cache cannot be used", "dir", dir, "error", err)
-		return &compilationCache{inner: wazero.NewCompilationCache()}
+		c.warn("", err)
+		return c
 	}
-	c.inner = inner
+	c.folder = folder
 	return c
 }
 
-func (c *compilationCache) open() (wazero.CompilationCache, error) {
-	if err := os.MkdirAll(c.dir, 0o700); err != nil {
-		return nil, err
+func (c *codeCache) warn(plugin string, err error) {
+	c.log.Warn("compilation cache cannot be used", "plugin", plugin, "error", err)
+}
+
+// identifyEngine returns the path that wazero's cache gives to an empty module. It contains wazero's version and is a
+// hash of the module and of the processor's features, which wazero does not reveal otherwise.
+func identifyEngine() (string, error) {
+	dir, err := os.MkdirTemp("", "assay-engine-")
+	if err != nil {
+		return "", err
 	}
-	info, err := os.Lstat(c.dir)
+	defer os.RemoveAll(dir)
+	ctx := context.Background()
+	cache, err := wazero.NewCompilationCacheWithDir(dir)
+	if err != nil {
+		return "", err
+	}
+	defer cache.Close(ctx)
+	engine := wazero.NewRuntimeWithConfig(ctx, engineConfig(1).WithCompilationCache(cache))
+	defer engine.Close(ctx)
+	if _, err := engine.CompileModule(ctx, []byte("\x00asm\x01\x00\x00\x00")); err != nil {
+		return "", err
+	}
+	return onlyFile(dir)
+}
+
+// name returns the name of a module's code. Everything that the code depends on is part of it, except the module's
+// metering: nativeCode has the digest of the metered module.
+func (c *codeCache) name(m registry.Module, limits meter.Limits) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%x\n%+v\n%q\n", m.Digest, limits, c.engine)
+	return fmt.Sprintf("%x", h.Sum(nil))
+}
+
+// read returns a module's code, or nil if it is not in the cache.
+func (c *codeCache) read(name string) *nativeCode {
+	if c.folder == nil {
+		return nil
+	}
+	data, ok := c.folder.Read(name)
+	if !ok || len(data) < sha256.Size {
+		return nil
+	}
+	code := &nativeCode{}
+	rest := data[copy(code.module[:], data):]
+	file, content, ok := bytes.Cut(rest, []byte{0})
+	if !ok {
+		return nil
+	}
+	code.file, code.content = string(file), content
+	return code
+}
+
+// write stores a module's code. If that fails, the module is compiled again at the next start.
+func (c *codeCache) write(name string, m registry.Module, code *nativeCode) {
+	if c.folder == nil || code == nil {
+		return
+	}
+	data := bytes.Join([][]byte{code.module[:], []byte(code.file), {0}, code.content}, nil)
+	if err := c.folder.Write(name, data); err != nil {
+		c.warn(m.Ref(), err)
+	}
+}
+
+// private returns a new folder that only this user can access. The caller removes it.
+func (c *codeCache) private() (string, error) {
+	if c.folder != nil {
+		if dir, err := c.folder.Private(); err == nil {
+			return dir, nil
+		}
+	}
+	return os.MkdirTemp("", "assay-code-")
+}
+
+// staging is a private folder in which wazero finds the code of one module or, if it is empty, leaves it.
+type staging struct {
+	dir   string
+	code  *nativeCode // what the folder contains; nil if it is empty
+	stamp fileStamp   // of the file with the code
+}
+
+// stage creates a staging folder with code, which may be nil.
+func (c *codeCache) stage(code *nativeCode) (*staging, error) {
+	dir, err := c.private()
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().Perm()&0o077 != 0 || !info.IsDir() {
-		return nil, fmt.Errorf("%s must be a folder that only its owner can access", c.dir)
+	s := &staging{dir: dir, code: code}
+	if code == nil {
+		return s, nil
 	}
-	if err := c.purge(); err != nil {
-		return nil, err
+	path := filepath.Join(dir, filepath.FromSlash(code.file))
+	err = os.MkdirAll(filepath.Dir(path), 0o700)
+	if err == nil {
+		err = os.WriteFile(path, code.content, 0o600)
 	}
-	return wazero.NewCompilationCacheWithDir(c.dir)
+	if err != nil {
+		return nil, errors.Join(err, s.remove())
+	}
+	s.stamp, _ = stampOf(path)
+	return s, nil
 }
 
-func (c *compilationCache) onDisk() bool { return c.dir != "" }
+var errCodeChanged = errors.New("another program changed the compiled code while it was loaded")
 
-func (c *compilationCache) close() error { return c.inner.Close(context.Background()) }
-
-// compile compiles a module. With a folder, it compiles one module at a time. Before that, it deletes files that
-// another program has added or changed, because wazero would run them. Afterwards, it writes MACs for the files that
-// wazero has added.
-func (c *compilationCache) compile(
-	ctx context.Context, engine wazero.Runtime, wasm []byte,
-) (wazero.CompiledModule, error) {
-	if c.dir == "" {
-		return engine.CompileModule(ctx, wasm)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if err := c.purge(); err != nil {
-		return nil, fmt.Errorf("verifying the compilation cache: %w", err)
-	}
-	compiled, err := engine.CompileModule(ctx, wasm)
+// loaded is called when wazero has compiled the module and before its code runs. It fails if wazero may have loaded
+// anything but the staged code. If the folder was empty, the result is the code that wazero compiled.
+func (s *staging) loaded(metered []byte) (*nativeCode, error) {
+	file, err := onlyFile(s.dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.sign(); err != nil {
-		return nil, errors.Join(fmt.Errorf("signing the compilation cache: %w", err), compiled.Close(ctx))
+	path := filepath.Join(s.dir, filepath.FromSlash(file))
+	if s.code == nil {
+		content, err := os.ReadFile(path)
+		return &nativeCode{module: sha256.Sum256(metered), file: file, content: content}, err
 	}
-	return compiled, nil
+	stamp, ok := stampOf(path)
+	if !ok { // this system has no change times
+		content, err := os.ReadFile(path)
+		ok = err == nil && bytes.Equal(content, s.code.content)
+	}
+	if file != s.code.file || !ok || stamp != s.stamp {
+		return nil, errCodeChanged
+	}
+	return s.code, nil
 }
 
-// purge deletes every file without a matching MAC. It does not read a file again that is unchanged since it matched.
-func (c *compilationCache) purge() error {
-	return c.walk(func(path string) error {
-		stamp, ok := stampOf(path)
-		if verified, found := c.verified[path]; ok && found && verified == stamp {
-			return nil
-		}
-		delete(c.verified, path)
-		want, err := c.mac(path)
-		if err != nil {
-			return os.Remove(path)
-		}
-		got, err := os.ReadFile(path + macSuffix)
-		if err == nil && hmac.Equal(got, want) {
-			c.verified[path] = stamp
-			return nil
-		}
-		return errors.Join(os.Remove(path), removeIfExists(path+macSuffix))
-	})
-}
+func (s *staging) remove() error { return os.RemoveAll(s.dir) }
 
-// sign writes a MAC for each file without one, which wazero has just written.
-func (c *compilationCache) sign() error {
-	return c.walk(func(path string) error {
-		if _, err := os.Lstat(path + macSuffix); err == nil {
-			return nil
-		}
-		stamp, _ := stampOf(path)
-		mac, err := c.mac(path)
-		if err != nil {
+// onlyFile returns the slash-separated path of the only file below dir.
+func onlyFile(dir string) (file string, err error) {
+	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
 			return err
 		}
-		c.verified[path] = stamp
-		return os.WriteFile(path+macSuffix, mac, 0o600)
-	})
-}
-
-// walk visits the files of the cache, including links and other special files, but not the MACs.
-func (c *compilationCache) walk(visit func(path string) error) error {
-	return filepath.WalkDir(c.dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || strings.HasSuffix(path, macSuffix) {
-			return err
+		if file != "" || !d.Type().IsRegular() {
+			return errors.New("the private folder contains more than the compiled code")
 		}
-		return visit(path)
-	})
-}
-
-// mac returns the MAC of a file's content and its path within the cache.
-func (c *compilationCache) mac(path string) ([]byte, error) {
-	info, err := os.Lstat(path)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", path)
-	}
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	rel, err := filepath.Rel(c.dir, path)
-	if err != nil {
-		return nil, err
-	}
-	mac := hmac.New(sha256.New, c.key)
-	fmt.Fprintf(mac, "%q\n", rel)
-	mac.Write(content)
-	return mac.Sum(nil), nil
-}
-
-func removeIfExists(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		rel, err := filepath.Rel(dir, path)
+		file = filepath.ToSlash(rel)
 		return err
+	})
+	if err == nil && file == "" {
+		err = errors.New("the private folder contains no compiled code")
 	}
-	return nil
+	return file, err
 }

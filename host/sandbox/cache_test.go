@@ -3,14 +3,16 @@ package sandbox
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"weak"
 
 	"github.com/tetratelabs/wazero"
 
@@ -52,39 +54,51 @@ func wantScore(t *testing.T, p *Plugin, score int) {
 	}
 }
 
-// compiled returns the only file of compiled code in a cache.
+// compiled returns the only file below a folder.
 func compiled(t *testing.T, dir string) string {
 	t.Helper()
-	var found []string
-	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && !d.IsDir() && !strings.HasSuffix(path, macSuffix) {
-			found = append(found, path)
-		}
-		return err
-	})
-	if err != nil || len(found) != 1 {
-		t.Fatalf("files %v, %v, want one", found, err)
-	}
-	return found[0]
-}
-
-// longAgo is a modification time that no new file has.
-var longAgo = time.Date(2001, 2, 3, 4, 5, 6, 0, time.UTC)
-
-func age(t *testing.T, path string) {
-	t.Helper()
-	if err := os.Chtimes(path, longAgo, longAgo); err != nil {
-		t.Fatal(err)
-	}
-}
-
-func isAged(t *testing.T, path string) bool {
-	t.Helper()
-	info, err := os.Stat(path)
+	file, err := onlyFile(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return info.ModTime().Equal(longAgo)
+	return filepath.Join(dir, file)
+}
+
+// codeOf compiles a module as the sandbox does, and returns its code.
+func codeOf(t *testing.T, m registry.Module) *nativeCode {
+	t.Helper()
+	s := sandboxOf(t, 1)
+	metered, err := instrument(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, code, err := s.startIn(t.Context(), m, metered, false, &staging{dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closePlugin(t, p)
+	return code
+}
+
+// forgedCode returns code that scores 99, as a file of wazero's cache for the module of sevenPoints.
+func forgedCode(t *testing.T) *nativeCode {
+	t.Helper()
+	code, forged := codeOf(t, sevenPoints(t)), codeOf(t, pack(t, signalling(99, codeOne, "Because").encode(), manifest()))
+	if code.file == forged.file || bytes.Equal(code.content, forged.content) {
+		t.Fatal("two modules have the same code")
+	}
+	code.content = forged.content
+	return code
+}
+
+// inode identifies a file that is replaced, not rewritten.
+func inode(t *testing.T, path string) os.FileInfo {
+	t.Helper()
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
 }
 
 func cacheDir(t *testing.T) string {
@@ -102,70 +116,51 @@ func TestCacheIsReused(t *testing.T) {
 	t.Parallel()
 	dir, m := cacheDir(t), sevenPoints(t)
 	run(t, dir, cacheKey, m)
-	info, err := os.Stat(dir)
-	if err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("folder %v, %v, want mode 700", info.Mode(), err)
+	if mode := inode(t, dir).Mode().Perm(); mode != 0o700 {
+		t.Errorf("the folder has mode %o, want 700", mode)
 	}
-	file := compiled(t, dir)
-	age(t, file)
+	before := inode(t, compiled(t, dir))
 	if text := run(t, dir, cacheKey, m); text != "" {
 		t.Errorf("logged %s", text)
 	}
-	if !isAged(t, file) {
+	if !os.SameFile(before, inode(t, compiled(t, dir))) {
 		t.Error("the code was compiled again")
 	}
 }
 
-// An altered cache file is deleted, and the module compiled again.
+// A cache file that is not as the host wrote it is deleted, and the module compiled again.
 func TestAlteredCacheFileIsNotRun(t *testing.T) {
 	t.Parallel()
+	write := func(t *testing.T, file string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(file, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for name, alter := range map[string]func(t *testing.T, file string){
-		"bit flip in the code":       func(t *testing.T, file string) { flip(t, file, -40) },
-		"bit flip in the first byte": func(t *testing.T, file string) { flip(t, file, 0) },
-		"bit flip in the MAC":        func(t *testing.T, file string) { flip(t, file+macSuffix, 3) },
-		"no MAC": func(t *testing.T, file string) {
-			if err := os.Remove(file + macSuffix); err != nil {
-				t.Fatal(err)
-			}
-		},
+		"bit flip in the code": func(t *testing.T, file string) { flip(t, file, -40) },
+		"bit flip in the seal": func(t *testing.T, file string) { flip(t, file, 3) },
 		"truncated": func(t *testing.T, file string) {
-			if err := os.Truncate(file, 20); err != nil {
+			if err := os.Truncate(file, 200); err != nil {
 				t.Fatal(err)
 			}
 		},
-		"truncated MAC": func(t *testing.T, file string) {
-			if err := os.Truncate(file+macSuffix, 0); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"symbolic link": func(t *testing.T, file string) {
-			// The target may be writable for other users, who could change it after the check.
-			outside := filepath.Join(t.TempDir(), "moved")
-			if err := os.Rename(file, outside); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.Symlink(outside, file); err != nil {
-				t.Fatal(err)
-			}
-		},
-		"file of another module with its MAC": func(t *testing.T, file string) {
+		"empty":         func(t *testing.T, file string) { write(t, file, nil) },
+		"not sealed":    func(t *testing.T, file string) { write(t, file, forgedCode(t).content) },
+		"symbolic link": moveOutside,
+		"sealed file of another module": func(t *testing.T, file string) {
 			elsewhere := cacheDir(t)
-			g := newGuest()
-			g.scoring(g.signal(7, codeOne, "Because"), i32Const(0), opDrop, returnScored)
-			run(t, elsewhere, cacheKey, pack(t, g.encode(), manifest()))
-			other := compiled(t, elsewhere)
-			if filepath.Base(other) == filepath.Base(file) {
-				t.Fatal("two modules have the same file name")
+			g := signalling(99, codeOne, "Because")
+			other := open(t, sandboxWithCache(t, elsewhere), pack(t, g.encode(), manifest()))
+			closePlugin(t, other)
+			content, err := os.ReadFile(compiled(t, elsewhere))
+			if err != nil {
+				t.Fatal(err)
 			}
-			for _, suffix := range []string{"", macSuffix} {
-				content, err := os.ReadFile(other + suffix)
-				if err == nil {
-					err = os.WriteFile(file+suffix, content, 0o600)
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
-			}
+			write(t, file, content)
+		},
+		"sealed with another key": func(t *testing.T, file string) {
+			run(t, filepath.Dir(file), bytes.Repeat([]byte{8}, 32), sevenPoints(t))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -173,30 +168,31 @@ func TestAlteredCacheFileIsNotRun(t *testing.T) {
 			dir, m := cacheDir(t), sevenPoints(t)
 			run(t, dir, cacheKey, m)
 			file := compiled(t, dir)
-			good, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
 			alter(t, file)
-			if info, err := os.Lstat(file); err == nil && info.Mode().IsRegular() {
-				age(t, file)
-			}
 			if text := run(t, dir, cacheKey, m); text != "" {
 				t.Errorf("logged %s", text)
 			}
-			if info, err := os.Lstat(compiled(t, dir)); err != nil || isAged(t, file) || !info.Mode().IsRegular() {
-				t.Errorf("the altered file still exists: %v", err)
+			cache := sandboxWithCache(t, dir).cache
+			code := cache.read(cache.name(m, limitsOf(m)))
+			if code == nil || !inode(t, compiled(t, dir)).Mode().IsRegular() {
+				t.Fatal("the altered file still exists")
 			}
-			again, err := os.ReadFile(file)
-			if err != nil || len(again) != len(good) {
-				t.Errorf("the new file has %d bytes, %v, want %d", len(again), err, len(good))
-			}
-			age(t, file)
-			run(t, dir, cacheKey, m)
-			if !isAged(t, file) {
-				t.Error("the new file has no valid MAC")
+			if metered, err := instrument(m); err != nil || code.module != sha256.Sum256(metered.Wasm) {
+				t.Errorf("the cache has code of another module, %v", err)
 			}
 		})
+	}
+}
+
+// moveOutside replaces a file by a link to it. Others may be able to write the target.
+func moveOutside(t *testing.T, file string) {
+	t.Helper()
+	outside := filepath.Join(t.TempDir(), "moved")
+	if err := os.Rename(file, outside); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, file); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -215,15 +211,139 @@ func flip(t *testing.T, path string, at int) {
 	}
 }
 
-func TestCacheFileOfAnotherKeyIsNotRun(t *testing.T) {
+// An attacker who can write the cache folder places code while the host compiles: in the folder, and in every folder
+// inside it. The code is for the module that is being compiled, or for another one that is opened afterwards.
+func TestForeignFileDuringCompilation(t *testing.T) {
 	t.Parallel()
-	dir, m := cacheDir(t), sevenPoints(t)
-	run(t, dir, cacheKey, m)
-	file := compiled(t, dir)
-	age(t, file)
-	run(t, dir, bytes.Repeat([]byte{8}, 32), m)
-	if isAged(t, compiled(t, dir)) {
-		t.Error("a file signed with another key still exists")
+	dir, good, forged := cacheDir(t), sevenPoints(t), forgedCode(t)
+	box := sandboxWithCache(t, dir)
+	place := func() {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				for _, name := range []string{forged.file, filepath.Base(forged.file),
+					box.cache.name(good, limitsOf(good)) + ".sealed"} {
+					file := filepath.Join(path, name)
+					_ = os.MkdirAll(filepath.Dir(file), 0o700)
+					_ = os.WriteFile(file, forged.content, 0o600)
+				}
+			}
+			return nil
+		})
+	}
+	stop := make(chan struct{})
+	var attacker sync.WaitGroup
+	attacker.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				place()
+			}
+		}
+	})
+	for range 10 {
+		g := newGuest()
+		g.scoring(g.signal(5, codeTwo, "Another"), returnScored)
+		wantScore(t, openIn(t, box, pack(t, g.encode(), manifest())), 5)
+		wantScore(t, openIn(t, box, good), 7)
+	}
+	close(stop)
+	attacker.Wait()
+	wantScore(t, openIn(t, box, good), 7)
+	run(t, dir, cacheKey, good) // after a restart too
+}
+
+// Code that changes after it was verified and before wazero has loaded it does not run.
+func TestStagedCodeThatChangesIsNotRun(t *testing.T) {
+	t.Parallel()
+	m, forged := sevenPoints(t), forgedCode(t)
+	metered, err := instrument(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, attack := range map[string]func(t *testing.T, s *staging){
+		"content replaced, times reset": func(t *testing.T, s *staging) {
+			file := filepath.Join(s.dir, s.code.file)
+			info := inode(t, file)
+			until(t, "the change time differs", func() bool {
+				if err := os.WriteFile(file, forged.content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.Chtimes(file, info.ModTime(), info.ModTime()); err != nil {
+					t.Fatal(err)
+				}
+				stamp, ok := stampOf(file)
+				return !ok || stamp != s.stamp
+			})
+		},
+		"another file": func(t *testing.T, s *staging) {
+			if err := os.WriteFile(filepath.Join(s.dir, "more"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"link": func(t *testing.T, s *staging) { moveOutside(t, filepath.Join(s.dir, s.code.file)) },
+		"removed": func(t *testing.T, s *staging) {
+			if err := os.Remove(filepath.Join(s.dir, s.code.file)); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log, text := logged()
+			box := closeAtEnd(t, New(Config{Instances: 1, Logger: log}))
+			staged, err := box.cache.stage(codeOf(t, m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = staged.remove() }()
+			attack(t, staged)
+			p, code, err := box.startIn(t.Context(), m, metered, false, staged)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer closePlugin(t, p)
+			wantScore(t, p, 7)
+			if code != nil || !strings.Contains(text.String(), "compilation cache cannot be used") {
+				t.Errorf("code %v, logged %q", code != nil, text)
+			}
+		})
+	}
+}
+
+// Code of another metering is not used: the digest of the metered module is sealed with it.
+func TestCodeOfAnotherMeteringIsNotRun(t *testing.T) {
+	t.Parallel()
+	dir, m, forged := cacheDir(t), sevenPoints(t), forgedCode(t)
+	box := sandboxWithCache(t, dir)
+	forged.module[0] ^= 1
+	box.cache.write(box.cache.name(m, limitsOf(m)), m, forged)
+	wantScore(t, openIn(t, box, m), 7)
+	if code := box.cache.read(box.cache.name(m, limitsOf(m))); code == nil || bytes.Equal(code.content, forged.content) {
+		t.Error("the cache was not mended")
+	}
+}
+
+// The cache name depends on everything that the code depends on.
+func TestCacheName(t *testing.T) {
+	t.Parallel()
+	cache, m := &codeCache{engine: "wazero-1/a"}, sevenPoints(t)
+	name := cache.name(m, limitsOf(m))
+	more := limitsOf(m)
+	more.MemoryPages++
+	for what, other := range map[string]string{
+		"another module": cache.name(pack(t, signalling(9, codeOne, "x").encode(), manifest()), limitsOf(m)),
+		"another limit":  cache.name(m, more),
+		"another engine": (&codeCache{engine: "wazero-2/a"}).name(m, limitsOf(m)),
+	} {
+		if other == name {
+			t.Errorf("%s has the same name", what)
+		}
+	}
+	engine, err := identifyEngine()
+	if again, _ := identifyEngine(); err != nil || engine != again || !strings.HasPrefix(engine, "wazero-") {
+		t.Errorf("engines %q and %q, %v", engine, again, err)
 	}
 }
 
@@ -236,42 +356,6 @@ func replaceCode(t *testing.T, from, to string) {
 	}
 	if err := os.WriteFile(compiled(t, to), content, 0o600); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// An attacker replaces the code of a guest before or after the sandbox is created.
-func TestReplacedCacheFileIsNotRun(t *testing.T) {
-	t.Parallel()
-	good, forged := signalling(7, codeOne, "Good"), signalling(99, codeOne, "Good")
-	score := func(t *testing.T, dir string, g *guest, beforeOpen func()) int {
-		t.Helper()
-		box := sandboxWithCache(t, dir)
-		beforeOpen()
-		p := open(t, box, pack(t, g.encode(), manifest()))
-		defer closePlugin(t, p)
-		result, err := scoreWithRetry(p, "x")
-		if err != nil {
-			t.Error(err)
-		}
-		return result.Score
-	}
-	for name, running := range map[string]bool{"before the start": false, "while running": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir, other := cacheDir(t), cacheDir(t)
-			nothing := func() {}
-			if a, b := score(t, dir, good, nothing), score(t, other, forged, nothing); a != 7 || b != 99 {
-				t.Fatalf("scores %d and %d", a, b)
-			}
-			replace := func() { replaceCode(t, other, dir) }
-			if !running {
-				replace()
-				replace = nothing
-			}
-			if got := score(t, dir, good, replace); got != 7 {
-				t.Errorf("score %d: the forged code ran", got)
-			}
-		})
 	}
 }
 
@@ -374,22 +458,19 @@ func TestClosedPluginReleasesCode(t *testing.T) {
 	t.Parallel()
 	dir := cacheDir(t)
 	s, m := sandboxWithCache(t, dir), sevenPoints(t)
-	one, two := open(t, s, m), open(t, s, m)
-	closePlugin(t, one)
-	wantScore(t, two, 7) // shares the code
-	closePlugin(t, two)
-	// wazero writes the file again only if the code is not in memory.
-	file := compiled(t, dir)
-	if err := os.Remove(file); err != nil {
-		t.Fatal(err)
+	for _, state := range []string{"compiled", "loaded from the cache"} {
+		p := open(t, s, m)
+		module := weak.Make(p.engine.(*cachedEngine))
+		closePlugin(t, p)
+		until(t, "the code is released: "+state, func() bool { runtime.GC(); return module.Value() == nil })
 	}
-	closePlugin(t, open(t, s, m))
-	if _, err := os.Stat(file); err != nil {
-		t.Errorf("the code of a closed plugin is still in memory: %v", err)
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Errorf("files %v, %v, want the sealed one", entries, err)
 	}
 }
 
-// Two plugins share the code of one module. Closing one must not disturb calls of the other.
+// Two plugins of one module are independent: closing one must not disturb calls of the other.
 func TestClosingOneOfTwoPluginsWithTheSameCode(t *testing.T) {
 	t.Parallel()
 	box := sandboxOf(t, 2)
@@ -416,71 +497,30 @@ func TestClosingOneOfTwoPluginsWithTheSameCode(t *testing.T) {
 	}
 }
 
-func TestRefusedModuleReleasesCode(t *testing.T) {
-	t.Parallel()
-	dir := cacheDir(t)
-	s := sandboxWithCache(t, dir)
-	m := pack(t, signalling(7, codeOne, "Because").initialising(opUnreachable).encode(), manifest())
-	for range 2 {
-		if p, err := s.Open(t.Context(), m); err == nil {
-			closePlugin(t, p)
-			t.Fatal("the module was opened")
-		}
-		if err := os.Remove(compiled(t, dir)); err != nil {
-			t.Errorf("the code is still in memory: %v", err)
-		}
-	}
-}
-
 // Open retries without the cache only if the cache may be at fault. A module that fails when it runs would fail twice.
 func TestOnlyCompileErrorsAreRetried(t *testing.T) {
 	t.Parallel()
-	dir := cacheDir(t)
-	s := sandboxWithCache(t, dir)
-	trapping := pack(t, signalling(7, codeOne, "Because").initialising(opUnreachable).encode(), manifest())
-	if _, err := s.open(t.Context(), trapping, false, s.cache); err == nil || isCompileError(err) {
-		t.Errorf("a trap during initialisation: %v", err)
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.open(t.Context(), sevenPoints(t), false, s.cache); !isCompileError(err) {
-		t.Errorf("a removed cache folder: %v", err)
-	}
-}
-
-// A verified file is not read again until it changes. A change is noticed even if the modification time is reset.
-func TestVerifiedFileIsReadOnce(t *testing.T) {
-	t.Parallel()
-	dir := cacheDir(t)
-	s := sandboxWithCache(t, dir)
-	openIn(t, s, sevenPoints(t))
-	file := compiled(t, dir)
-	before, ok := stampOf(file)
-	if !ok {
-		t.Skip("this system has no change times")
-	}
-	s.cache.key = []byte("another") // no file matches this key
-	if err := s.cache.purge(); err != nil {
-		t.Fatal(err)
-	}
-	compiled(t, dir)
-	info, err := os.Stat(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	until(t, "the change time differs", func() bool {
-		flip(t, file, -40)
-		if err := os.Chtimes(file, info.ModTime(), info.ModTime()); err != nil {
+	box := sandboxOf(t, 1)
+	start := func(m registry.Module, dir string) error {
+		metered, err := instrument(m)
+		if err != nil {
 			t.Fatal(err)
 		}
-		after, _ := stampOf(file)
-		return after != before
-	})
-	if err := s.cache.purge(); err != nil {
+		p, _, err := box.start(t.Context(), m, metered, false, &staging{dir: dir})
+		if err == nil {
+			closePlugin(t, p)
+		}
+		return err
+	}
+	trapping := pack(t, signalling(7, codeOne, "Because").initialising(opUnreachable).encode(), manifest())
+	if err := start(trapping, t.TempDir()); err == nil || isCompileError(err) {
+		t.Errorf("a trap during initialisation: %v", err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := os.Stat(file); !os.IsNotExist(err) {
-		t.Errorf("the altered file still exists: %v", err)
+	if err := start(sevenPoints(t), file); !isCompileError(err) {
+		t.Errorf("an unusable folder: %v", err)
 	}
 }

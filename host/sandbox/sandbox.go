@@ -5,6 +5,7 @@ package sandbox
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,9 +22,12 @@ import (
 
 // Config configures a Sandbox.
 type Config struct {
-	CacheDir  string // folder for compiled code; empty: code is kept in memory only
-	CacheKey  []byte // HMAC key that authenticates the files in CacheDir
-	Instances int    // maximum per plugin; 0: twice GOMAXPROCS
+	CacheDir string // folder for compiled code; empty: nothing is kept
+	CacheKey []byte // HMAC key that authenticates the files in CacheDir
+	// Compiler is the command line of a program that calls [ServeCompiler]. Modules are compiled and first initialised
+	// in such a process, which has limits. nil: in this process, which is right for modules that are trusted.
+	Compiler  []string
+	Instances int // maximum per plugin; 0: twice GOMAXPROCS
 	Logger    *slog.Logger
 }
 
@@ -32,49 +36,127 @@ const startTimeout = 2 * time.Second
 
 // Sandbox opens plugins. It is safe for concurrent use.
 type Sandbox struct {
-	cfg   Config
-	cache *compilationCache
+	cfg      Config
+	cache    *codeCache
+	compiler *compiler // nil: modules are compiled in this process
 }
 
-// New returns a sandbox. If the cache folder is unusable, New logs a warning and caches in memory only.
+// New returns a sandbox. If the cache folder is unusable, New logs a warning and keeps no compiled code.
 func New(cfg Config) *Sandbox {
 	if cfg.Instances == 0 {
 		cfg.Instances = 2 * runtime.GOMAXPROCS(0)
 	}
-	return &Sandbox{cfg: cfg, cache: openCache(cfg.CacheDir, cfg.CacheKey, cfg.Logger)}
+	s := &Sandbox{cfg: cfg, cache: openCache(cfg.CacheDir, cfg.CacheKey, cfg.Logger)}
+	if len(cfg.Compiler) > 0 {
+		s.compiler = newCompiler(cfg.Compiler)
+	}
+	return s
 }
 
-// Close releases the resources that all plugins share. Close the plugins first.
-func (s *Sandbox) Close() error { return s.cache.close() }
+// Close releases what plugins share, which is nothing at present. Close the plugins first.
+func (s *Sandbox) Close() error { return nil }
 
 // Open compiles a module, verifies that it implements the layer interface, and starts its first instances, so that a
 // plugin that cannot run fails here instead of during a check. The error describes the module's defect.
 //
 // Each call sees the guest in its state after initialisation: a call cannot read what another customer's check wrote.
 func (s *Sandbox) Open(ctx context.Context, m registry.Module) (*Plugin, error) {
-	return s.openCached(ctx, m, false)
+	return s.open(ctx, m, false)
 }
 
 // OpenShared is Open for a plugin that is trusted not to carry data from one call to the next: its instances are not
 // restored after a call.
 func (s *Sandbox) OpenShared(ctx context.Context, m registry.Module) (*Plugin, error) {
-	return s.openCached(ctx, m, true)
+	return s.open(ctx, m, true)
 }
 
-func (s *Sandbox) openCached(ctx context.Context, m registry.Module, shared bool) (*Plugin, error) {
-	p, err := s.open(ctx, m, shared, s.cache)
-	if s.cache.onDisk() && isCompileError(err) {
-		// wazero reports a failure of its cache as a failure to compile, so try again without the cache.
-		retried, again := s.open(ctx, m, shared, &compilationCache{inner: wazero.NewCompilationCache()})
-		if again == nil {
-			s.cfg.Logger.Warn("compilation cache cannot be used", "plugin", m.Ref(), "error", err)
-			return retried, nil
+// Prepare compiles a module that may be opened later, so that opening it takes less time. It never delays Open.
+func (s *Sandbox) Prepare(ctx context.Context, m registry.Module) error {
+	if s.compiler == nil {
+		p, err := s.Open(ctx, m)
+		if err != nil {
+			return err
 		}
+		return p.Close(ctx)
 	}
+	name := s.cache.name(m, limitsOf(m))
+	if s.cache.folder == nil || s.cache.read(name) != nil {
+		return nil
+	}
+	code, err := s.compiler.compileAhead(ctx, m, s.cache)
+	if err != nil {
+		return fmt.Errorf("preparing plugin %s: %w", m.Ref(), err)
+	}
+	s.cache.write(name, m, code)
+	return nil
+}
+
+func (s *Sandbox) open(ctx context.Context, m registry.Module, shared bool) (*Plugin, error) {
+	p, err := s.tryOpen(ctx, m, shared)
 	if err != nil {
 		return nil, fmt.Errorf("opening plugin %s: %w", m.Ref(), err)
 	}
 	return p, nil
+}
+
+func (s *Sandbox) tryOpen(ctx context.Context, m registry.Module, shared bool) (*Plugin, error) {
+	name := s.cache.name(m, limitsOf(m))
+	metered, code, err := s.compile(ctx, m, name)
+	if err != nil {
+		return nil, err
+	}
+	m.Wasm = nil // the database has it
+	if s.cache.folder == nil && code == nil {
+		p, _, err := s.startIn(ctx, m, metered, shared, nil)
+		return p, err
+	}
+	staged, err := s.cache.stage(code)
+	if err != nil {
+		s.cache.warn(m.Ref(), err)
+		p, _, err := s.startIn(ctx, m, metered, shared, nil)
+		return p, err
+	}
+	p, compiled, err := s.startIn(ctx, m, metered, shared, staged)
+	if removing := staged.remove(); removing != nil {
+		s.cache.warn(m.Ref(), removing)
+	}
+	if err == nil && code == nil {
+		s.cache.write(name, m, compiled)
+	}
+	return p, err
+}
+
+// compile returns the metered module, and its code if that is cached or comes from a compiler.
+func (s *Sandbox) compile(ctx context.Context, m registry.Module, name string) (*meter.Module, *nativeCode, error) {
+	code := s.cache.read(name)
+	if code != nil || s.compiler == nil {
+		metered, err := instrument(m)
+		if err != nil {
+			return nil, nil, err
+		}
+		if code != nil && code.module == sha256.Sum256(metered.Wasm) {
+			return metered, code, nil
+		}
+		if s.compiler == nil {
+			return metered, nil, nil
+		}
+	}
+	code, err := s.compiler.compileForOpen(ctx, m, s.cache)
+	if err != nil {
+		return nil, nil, err
+	}
+	metered, err := instrument(m)
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case code == nil:
+		s.cache.warn(m.Ref(), errors.New("the compiler could not write the code"))
+	case code.module != sha256.Sum256(metered.Wasm):
+		return nil, nil, errors.New("the compiler is of another version than this host")
+	default:
+		s.cache.write(name, m, code)
+	}
+	return metered, code, nil
 }
 
 const (
@@ -86,32 +168,89 @@ const (
 // locals that a loop carries.
 const maxLocals = 1000
 
-func (s *Sandbox) open(
-	ctx context.Context, m registry.Module, shared bool, cache *compilationCache,
-) (*Plugin, error) {
+// limitsOf returns the limits of a module's code and data.
+func limitsOf(m registry.Module) meter.Limits {
 	limits := meter.DefaultLimits()
 	limits.MemoryPages = uint32(m.Manifest.MemoryMB * pagesPerMB)
 	limits.Locals, limits.LocalsTotal = maxLocals, 100*maxLocals
-	metered, err := meter.Instrument(m.Wasm, limits)
+	return limits
+}
+
+// instrument meters a module and verifies that it implements the layer interface.
+func instrument(m registry.Module) (*meter.Module, error) {
+	metered, err := meter.Instrument(m.Wasm, limitsOf(m))
 	if err != nil {
 		return nil, err
 	}
-	if err := vet(metered); err != nil {
+	return metered, vet(metered)
+}
+
+func engineConfig(memoryPages uint32) wazero.RuntimeConfig {
+	return wazero.NewRuntimeConfigCompiler().
+		WithCoreFeatures(api.CoreFeaturesV2).
+		WithMemoryLimitPages(memoryPages).
+		WithDebugInfoEnabled(false)
+}
+
+// cachedEngine is an engine with a compilation cache of its own.
+type cachedEngine struct {
+	wazero.Runtime
+	cache wazero.CompilationCache
+}
+
+// Close implements wazero.Runtime.
+func (e *cachedEngine) Close(ctx context.Context) error {
+	return errors.Join(e.Runtime.Close(ctx), e.cache.Close(ctx))
+}
+
+// newEngine returns an engine that loads code from a staging folder, or leaves it there. staged may be nil.
+func newEngine(ctx context.Context, config wazero.RuntimeConfig, staged *staging) (wazero.Runtime, error) {
+	if staged == nil {
+		return wazero.NewRuntimeWithConfig(ctx, config), nil
+	}
+	cache, err := wazero.NewCompilationCacheWithDir(staged.dir)
+	if err != nil {
 		return nil, err
 	}
-	engine := wazero.NewRuntimeWithConfig(ctx, wazero.NewRuntimeConfigCompiler().
-		WithCompilationCache(cache.inner).
-		WithCoreFeatures(api.CoreFeaturesV2).
-		WithMemoryLimitPages(limits.MemoryPages).
-		WithDebugInfoEnabled(false))
+	return &cachedEngine{wazero.NewRuntimeWithConfig(ctx, config.WithCompilationCache(cache)), cache}, nil
+}
+
+// startIn loads a metered module and starts its first instances. It returns the module's code too, unless staged is nil
+// or unusable.
+func (s *Sandbox) startIn(
+	ctx context.Context, m registry.Module, metered *meter.Module, shared bool, staged *staging,
+) (*Plugin, *nativeCode, error) {
+	p, code, err := s.start(ctx, m, metered, shared, staged)
+	if staged != nil && isCompileError(err) {
+		// wazero reports a failure of its cache as a failure to compile, so try again without the cache.
+		retried, _, again := s.start(ctx, m, metered, shared, nil)
+		if again == nil {
+			s.cache.warn(m.Ref(), err)
+			return retried, nil, nil
+		}
+	}
+	return p, code, err
+}
+
+func (s *Sandbox) start(
+	ctx context.Context, m registry.Module, metered *meter.Module, shared bool, staged *staging,
+) (*Plugin, *nativeCode, error) {
+	engine, err := newEngine(ctx, engineConfig(limitsOf(m).MemoryPages), staged)
+	if err != nil {
+		return nil, nil, &compileError{err}
+	}
 	p := newPlugin(m, engine, s.cfg)
 	if !shared {
 		p.snapshots = newSnapshotter(metered)
 	}
-	if err := p.start(ctx, cache, metered.Wasm); err != nil {
-		return nil, errors.Join(err, p.unload(ctx))
+	code, err := p.load(ctx, metered.Wasm, staged)
+	if err == nil {
+		err = p.pool.warm(ctx, min(p.pool.size(), runtime.GOMAXPROCS(0)))
 	}
-	return p, nil
+	if err != nil {
+		return nil, nil, errors.Join(err, p.unload(ctx))
+	}
+	return p, code, nil
 }
 
 // compileError is a failure before the module's own code ran.
@@ -126,19 +265,26 @@ func isCompileError(err error) bool {
 	return errors.As(err, &failed)
 }
 
-// start compiles the metered module and warms the pool.
-func (p *Plugin) start(ctx context.Context, cache *compilationCache, wasm []byte) error {
+// load compiles the metered module, or loads its staged code. It returns the code, unless staged is nil.
+func (p *Plugin) load(ctx context.Context, wasm []byte, staged *staging) (*nativeCode, error) {
 	if err := p.exportHost(ctx); err != nil {
-		return fmt.Errorf("preparing imports: %w", err)
+		return nil, fmt.Errorf("preparing imports: %w", err)
 	}
 	if err := p.exportWASI(ctx); err != nil {
-		return fmt.Errorf("preparing imports: %w", err)
+		return nil, fmt.Errorf("preparing imports: %w", err)
 	}
-	// The cache compiles one module at a time, so each may use all processors.
-	compiled, err := cache.compile(experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), p.engine, wasm)
+	var err error
+	p.compiled, err = p.engine.CompileModule(
+		experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), wasm)
 	if err != nil {
-		return &compileError{err}
+		return nil, &compileError{err}
 	}
-	p.compiled = compiled
-	return p.pool.warm(ctx, min(p.pool.size(), runtime.GOMAXPROCS(0)))
+	if staged == nil {
+		return nil, nil
+	}
+	code, err := staged.loaded(wasm)
+	if err != nil {
+		return nil, &compileError{err}
+	}
+	return code, nil
 }

@@ -1,0 +1,191 @@
+package sandbox
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"assay/registry"
+)
+
+// Compiling is native work whose cost a module's author chooses, so it happens in a process with limits. The process
+// runs [ServeCompiler]: it reads a compileRequest as a line of JSON and the module, leaves the code in its working
+// directory, and prints a compileReport.
+
+// compileRequest is the first line of a compiler's input. The module follows.
+type compileRequest struct {
+	Processors int    `json:"processors"`
+	Nice       int    `json:"nice"`
+	CPUSeconds uint64 `json:"cpu_seconds"`
+	Memory     uint64 `json:"memory"` // bytes; 0: unlimited
+}
+
+// compileReport is the output of a compiler.
+type compileReport struct {
+	Error  string `json:"error,omitempty"`  // the module's defect
+	Module []byte `json:"module,omitempty"` // digest of the metered module
+	File   string `json:"file,omitempty"`   // path of the code; empty if it could not be written
+	Digest []byte `json:"digest,omitempty"` // of the file
+}
+
+// Limits of a compiler. The largest first-party layer takes about a second of processor time.
+const (
+	compileCPUSeconds = 20
+	compileMemory     = 1 << 30
+	compileTime       = 2 * time.Minute // also for a compiler that hardly gets a processor
+)
+
+// The priorities of compilers, as in nice(1). The threads that serve requests have 0.
+const (
+	loadNice    = 10
+	prepareNice = 19
+)
+
+// maxOpenCompilers is the number of compilers that may work for plugins that are being opened. Another one may prepare
+// plugins.
+const maxOpenCompilers = 2
+
+// maxReport bounds what is read of a compiler's output.
+const maxReport = 64 << 10
+
+// compiler runs compilers. Compilers that prepare plugins never delay those for plugins that are being opened.
+type compiler struct {
+	command   []string
+	limits    compileRequest
+	timeout   time.Duration
+	opening   chan struct{}
+	preparing chan struct{}
+}
+
+func newCompiler(command []string) *compiler {
+	return &compiler{
+		command: command,
+		limits:  compileRequest{CPUSeconds: compileCPUSeconds, Memory: compileMemory},
+		timeout: compileTime,
+		opening: make(chan struct{}, maxOpenCompilers), preparing: make(chan struct{}, 1),
+	}
+}
+
+// compileForOpen compiles a module that is being opened. The code is nil if the compiler could not write it.
+func (c *compiler) compileForOpen(ctx context.Context, m registry.Module, cache *codeCache) (*nativeCode, error) {
+	request := c.limits
+	request.Nice, request.Processors = loadNice, max(1, runtime.GOMAXPROCS(0)/maxOpenCompilers)
+	return c.compile(ctx, c.opening, request, m, cache)
+}
+
+// compileAhead compiles a module that may be opened later.
+func (c *compiler) compileAhead(ctx context.Context, m registry.Module, cache *codeCache) (*nativeCode, error) {
+	request := c.limits
+	request.Nice, request.Processors = prepareNice, 1
+	return c.compile(ctx, c.preparing, request, m, cache)
+}
+
+func (c *compiler) compile(
+	ctx context.Context, slots chan struct{}, request compileRequest, m registry.Module, cache *codeCache,
+) (*nativeCode, error) {
+	select {
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	dir, err := cache.private()
+	if err != nil {
+		return nil, fmt.Errorf("starting the compiler: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	report, err := c.run(ctx, dir, request, m.Wasm)
+	switch {
+	case err != nil:
+		return nil, err
+	case report.Error != "":
+		return nil, errors.New(report.Error)
+	case report.File == "":
+		return nil, nil
+	}
+	return readCode(dir, report)
+}
+
+// run runs one compiler in the folder dir.
+func (c *compiler) run(
+	ctx context.Context, dir string, request compileRequest, wasm []byte,
+) (report compileReport, err error) {
+	header, err := json.Marshal(request)
+	if err != nil {
+		return report, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, c.command[0], c.command[1:]...)
+	cmd.Dir, cmd.Env = dir, []string{} // nil would pass on this process's environment
+	cmd.Stdin = bytes.NewReader(bytes.Join([][]byte{header, []byte("\n"), wasm}, nil))
+	stdout, stderr := &limitedBuffer{}, &limitedBuffer{}
+	cmd.Stdout, cmd.Stderr = stdout, stderr
+	cmd.WaitDelay = time.Second
+	err = runToEnd(cmd)
+	switch {
+	case ctx.Err() != nil:
+		return report, fmt.Errorf("compiling in a process of its own: %w", ctx.Err())
+	case err != nil:
+		return report, describeEnd(err, stderr.String(), request)
+	}
+	if err := json.Unmarshal(stdout.Bytes(), &report); err != nil {
+		return report, fmt.Errorf("reading the compiler's report: %w", err)
+	}
+	return report, nil
+}
+
+// describeEnd explains why a compiler ended without a report.
+func describeEnd(err error, stderr string, request compileRequest) error {
+	var exit *exec.ExitError
+	first, _, _ := strings.Cut(strings.TrimSpace(stderr), "\n")
+	switch {
+	case !errors.As(err, &exit):
+		return fmt.Errorf("starting the compiler: %w", err)
+	case cpuTime(exit) >= time.Duration(request.CPUSeconds)*time.Second:
+		return fmt.Errorf("compiling the module and initialising it takes more than %d s of processor time",
+			request.CPUSeconds)
+	case strings.Contains(stderr, "out of memory") || strings.Contains(stderr, "cannot allocate memory"):
+		return fmt.Errorf("compiling the module and initialising it takes more than %d MiB of memory",
+			request.Memory>>20)
+	}
+	return fmt.Errorf("the compiler failed: %w: %.200s", err, first)
+}
+
+// cpuTime returns the processor time of a process that has ended.
+func cpuTime(exit *exec.ExitError) time.Duration { return exit.UserTime() + exit.SystemTime() }
+
+// readCode reads the code that a compiler left in dir.
+func readCode(dir string, report compileReport) (*nativeCode, error) {
+	file, err := onlyFile(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the compiler's code: %w", err)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, filepath.FromSlash(file)))
+	if err != nil {
+		return nil, fmt.Errorf("reading the compiler's code: %w", err)
+	}
+	if digest := sha256.Sum256(content); file != report.File || !bytes.Equal(digest[:], report.Digest) {
+		return nil, errCodeChanged
+	}
+	code := &nativeCode{file: file, content: content}
+	copy(code.module[:], report.Module)
+	return code, nil
+}
+
+// limitedBuffer keeps the first maxReport bytes that are written to it.
+type limitedBuffer struct{ bytes.Buffer }
+
+func (b *limitedBuffer) Write(p []byte) (int, error) {
+	b.Buffer.Write(p[:min(len(p), maxReport-b.Len())])
+	return len(p), nil
+}
