@@ -31,7 +31,7 @@ func (b *backend) openLookups(cfg *Config, log *slog.Logger) (l *lookups, err er
 	var sources []facts.Source
 	servers := cfg.resolvers()
 	if len(servers) > 0 {
-		dns := resolver.New(resolver.Config{Servers: servers})
+		dns := resolver.New(resolver.Config{Servers: servers, Patience: lookupTimeout})
 		l.closers = append(l.closers, dns.Close)
 		addresses, err := cfg.addressTables()
 		if err != nil {
@@ -51,7 +51,7 @@ func (b *backend) openLookups(cfg *Config, log *slog.Logger) (l *lookups, err er
 	}
 	l.similar = reputation.NewSimilar(b.store, log)
 	sources = append(sources, reputation.NewFeed(b.store, l.similar.NoLists), reputation.NewGraph(b.store), l.similar)
-	l.Collector = facts.NewCollector(log, lookupTimeout, sources...)
+	l.Collector = facts.NewCollector(log, sources...)
 	return l, nil
 }
 

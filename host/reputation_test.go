@@ -61,7 +61,7 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 	live := &check.Live{}
 	live.Swap(check.NewLineup(1, lineup.Bias, check.Bands(lineup.Bands), members(t, layers)))
 	m.checker = newChecker(live, m.ledger, failurePrinter{&terminal{err: t.Output()}})
-	m.checker.Collector = facts.NewCollector(log, time.Minute, reputation.NewFeed(m.store, m.similar.NoLists),
+	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists),
 		reputation.NewGraph(m.store), m.similar)
 	m.checker.Deadline = time.Minute
 	plan, _ := check.PlanNamed("pro")

@@ -23,6 +23,7 @@ import (
 	"assay/host/check"
 	"assay/host/console"
 	"assay/host/entity"
+	"assay/host/facts/reputation"
 	"assay/host/lineup"
 	"assay/host/maintenance"
 	"assay/host/store"
@@ -36,7 +37,7 @@ var errStopped = errors.New("stopped")
 
 // The time limits of a host. Those of a single request are in package api.
 const (
-	lookupTimeout    = 80 * time.Millisecond  // third parties' answers for one check; later ones are absent
+	lookupTimeout    = 80 * time.Millisecond  // a DNS answer; later ones are absent
 	checkTimeout     = 300 * time.Millisecond // lookups and layers of one check; a check that takes longer is refused
 	drainTimeout     = 10 * time.Second       // requests in progress when the host stops
 	stopTimeout      = 20 * time.Second       // stopping Postgres
@@ -127,7 +128,6 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	running.Go(func() { follower.Run(background) })
 	running.Go(func() { maintenance.Run(background, log, b.jobs(cfg, log, logFile)) })
 	running.Go(func() { delivery.Run(background) })
-	running.Go(func() { collector.similar.Run(background) })
 	running.Go(func() {
 		b.store.Listen(background, func(topic store.Topic) {
 			switch topic {
@@ -163,7 +163,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Public:         publicLimit{b.store},
 		Events:         eventFeed{b.store},
 		Privacy:        b.store,
-		Ready:          readiness{b.store, follower}.problems,
+		Ready:          readiness{b.store, follower, collector.similar}.problems,
 		Degraded:       follower.Degraded,
 		Metrics:        metrics.Handler(),
 		ProviderEvent:  providerEvents(payments, log),
@@ -180,6 +180,11 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return server.Shutdown(ctx)
 	})
 
+	// Until the lists have been read, checks are refused and the host is not ready. Run tries again after a failure.
+	if err := collector.similar.Load(ctx); err != nil {
+		log.Warn("reading the imported lists failed", "error", err)
+	}
+	running.Go(func() { collector.similar.Run(background) })
 	if cmd.CPUProfile != "" {
 		stop, err := startProfile(cmd.CPUProfile)
 		if err != nil {
@@ -344,10 +349,11 @@ func (p publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, 
 
 func (p publicLimit) Caller() check.Caller { return p.store.PublicCaller() }
 
-// readiness checks what a host needs to answer checks: the database, and a lineup in force.
+// readiness checks what a host needs to answer checks: the database, a lineup in force, and the imported lists.
 type readiness struct {
 	store    *store.Store
 	follower *lineup.Follower
+	lists    *reputation.Similar
 }
 
 func (r readiness) problems(ctx context.Context) []api.Problem {
@@ -359,6 +365,9 @@ func (r readiness) problems(ctx context.Context) []api.Problem {
 	}
 	if r.follower.State().Revision == 0 {
 		problems = append(problems, api.Problem{Part: "lineup", Err: check.ErrNoLineup})
+	}
+	if err := r.lists.Ready(); err != nil {
+		problems = append(problems, api.Problem{Part: "lists", Err: err})
 	}
 	return problems
 }

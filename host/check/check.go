@@ -248,7 +248,7 @@ func (c *Checker) decide(
 	}, nil
 }
 
-// unansweredSignals reports the sources that did not respond. Missing facts do not change the score.
+// unansweredSignals reports the third parties that did not respond. Missing facts do not change the score.
 func unansweredSignals(sources []string) []Signal {
 	var signals []Signal
 	for _, source := range sources {
@@ -270,12 +270,6 @@ func sourceName(source string) string {
 		return "the domain's registration"
 	case "net":
 		return "network data"
-	case "similar":
-		return "known scam patterns"
-	case "graph":
-		return "the reputation graph"
-	case "feed":
-		return "threat lists"
 	}
 	return source
 }

@@ -10,7 +10,6 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -25,18 +24,29 @@ type Source interface {
 	// Table returns every fact of the source, in the order of sdk/ABI.md.
 	Table() []entity.Fact
 	// Observe returns the wanted facts that it could determine, none of them empty, and makes only the lookups that
-	// they need. Soon after ctx ends it returns the facts known by then. An error means that a lookup failed and a
-	// wanted fact may be missing; the returned facts are valid anyway. An unknown entity is not an error.
+	// they need. It returns soon after ctx ends. An error that wraps ErrUnanswered means that wanted facts may be
+	// missing because of a third party; the returned facts are valid anyway. After any other error the check is refused:
+	// the host's own facts are complete, or there is no decision. An unknown entity is not an error.
 	Observe(ctx context.Context, e entity.Entity, wants func(fact string) bool) (entity.Facts, error)
 }
 
-const (
-	// grace is how long before the check's deadline sources must end, so that their results still arrive in time.
-	grace = 4 * time.Millisecond
-	// maxRunning limits the concurrent observations of one source, including late ones, so that a hanging source is
-	// skipped instead of accumulating goroutines.
-	maxRunning = 2048
-)
+// ErrUnanswered means that a third party has not answered a lookup in the time that it had, or that its answer is of no
+// use. It never means that this host was too slow.
+var ErrUnanswered = errors.New("a third party has not answered")
+
+// Join combines the errors of the lookups of one source. The result wraps ErrUnanswered only if all errors do.
+func Join(errs ...error) error {
+	for _, err := range errs {
+		if err != nil && !errors.Is(err, ErrUnanswered) {
+			return err
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// maxRunning limits the concurrent observations of one source, including late ones, so that a hanging source does not
+// accumulate goroutines.
+const maxRunning = 2048
 
 // ErrBusy means that a source has reached its limit of concurrent observations.
 var ErrBusy = errors.New("too many lookups are in progress")
@@ -44,18 +54,10 @@ var ErrBusy = errors.New("too many lookups are in progress")
 // Collector queries sources concurrently. It implements check.Collector.
 type Collector struct {
 	log     *slog.Logger
-	timeout time.Duration // for third parties
 	sources []member
 }
 
 var _ check.Collector = (*Collector)(nil)
-
-// Complete is implemented by sources whose facts come from the host's own database. Without them a check is refused,
-// while the facts of any other source may be absent.
-type Complete interface {
-	// Complete has no effect; it marks the source.
-	Complete()
-}
 
 // member is a source and the slots for its concurrent observations.
 type member struct {
@@ -63,10 +65,9 @@ type member struct {
 	slots chan struct{}
 }
 
-// NewCollector returns a collector of the given sources, whose names must differ. Third parties' answers count if they
-// arrive within the timeout.
-func NewCollector(log *slog.Logger, timeout time.Duration, sources ...Source) *Collector {
-	c := &Collector{log: log, timeout: timeout}
+// NewCollector returns a collector of the given sources, whose names must differ.
+func NewCollector(log *slog.Logger, sources ...Source) *Collector {
+	c := &Collector{log: log}
 	for _, s := range sources {
 		c.sources = append(c.sources, member{s, make(chan struct{}, maxRunning)})
 	}
@@ -102,56 +103,43 @@ func (c *Collector) Collect(
 	}
 	wants := func(fact string) bool { return names[fact] } // read only from here on
 
-	thirdParties, cancelTimeout := context.WithTimeout(ctx, c.timeout)
-	defer cancelTimeout()
-	within, cancel := withGrace(thirdParties)
-	defer cancel()
 	// Buffered for all sources, so that a late one can always send its result and end.
 	observations := make(chan observation, len(c.sources))
-	unanswered := make([]bool, len(c.sources))
-	waiting, required := 0, 0
+	waiting := make([]bool, len(c.sources))
+	n := 0
 	for i, s := range c.sources {
 		if !groups[s.Name()] {
 			continue
 		}
-		unanswered[i] = true
-		waiting++
-		deadline := within
-		if s.complete() {
-			required++
-			deadline = ctx
-		}
 		select {
 		case s.slots <- struct{}{}:
-			go func() {
-				defer func() { <-s.slots }()
-				observations <- c.observe(deadline, i, e, wants)
-			}()
 		default:
-			observations <- observation{source: i, err: ErrBusy}
+			return nil, nil, unavailable(s, ErrBusy)
 		}
+		waiting[i] = true
+		n++
+		go func() {
+			defer func() { <-s.slots }()
+			observations <- c.observe(ctx, i, e, wants)
+		}()
 	}
 	found := entity.Facts{}
-	timeout := thirdParties.Done()
-	for waiting > 0 {
+	unanswered := make([]bool, len(c.sources))
+	for range n {
 		select {
 		case o := <-observations:
-			waiting--
 			source := c.sources[o.source]
-			if source.complete() {
-				if required--; o.err != nil {
-					return nil, nil, unavailable(source, o.err)
-				}
+			if o.err != nil && !errors.Is(o.err, ErrUnanswered) {
+				return nil, nil, unavailable(source, o.err)
 			}
-			unanswered[o.source] = o.err != nil
+			// What a third party left unanswered at the end of the check, it may have had no time to answer.
+			if err := ctx.Err(); err != nil {
+				return nil, nil, unavailable(source, err)
+			}
+			waiting[o.source], unanswered[o.source] = false, o.err != nil
 			c.keep(found, source.Name(), o, wants)
-		case <-timeout:
-			timeout = nil
 		case <-ctx.Done():
-			return nil, nil, unavailable(c.sources[slices.Index(unanswered, true)], ctx.Err())
-		}
-		if timeout == nil && required == 0 {
-			break
+			return nil, nil, unavailable(c.sources[slices.Index(waiting, true)], ctx.Err())
 		}
 	}
 	var silent []string
@@ -161,11 +149,6 @@ func (c *Collector) Collect(
 		}
 	}
 	return found, silent, nil
-}
-
-func (m member) complete() bool {
-	_, ok := m.Source.(Complete)
-	return ok
 }
 
 func unavailable(m member, err error) error {
@@ -196,15 +179,6 @@ func (c *Collector) keep(found entity.Facts, source string, o observation, wants
 			found[name] = value
 		}
 	}
-}
-
-// withGrace returns a context that ends slightly before ctx.
-func withGrace(ctx context.Context) (context.Context, context.CancelFunc) {
-	end, ok := ctx.Deadline()
-	if !ok {
-		return context.WithCancel(ctx)
-	}
-	return context.WithDeadline(ctx, end.Add(-min(grace, time.Until(end)/8)))
 }
 
 // maxText limits third-party text in a fact, in bytes.

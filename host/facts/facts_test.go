@@ -8,18 +8,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/facts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-const patient = 30 * time.Second
 
 // fake is a source backed by a function.
 type fake struct {
@@ -41,9 +39,11 @@ func gives(name string, found entity.Facts, err error) fake {
 	return fake{name, func(context.Context, func(string) bool) (entity.Facts, error) { return found, err }}
 }
 
-func collector(t *testing.T, timeout time.Duration, sources ...facts.Source) *facts.Collector {
-	return facts.NewCollector(slog.New(slog.NewTextHandler(t.Output(), nil)), timeout, sources...)
+func collector(t *testing.T, sources ...facts.Source) *facts.Collector {
+	return facts.NewCollector(slog.New(slog.NewTextHandler(t.Output(), nil)), sources...)
 }
+
+var errOwn = errors.New("the database is busy")
 
 func TestCollect(t *testing.T) {
 	t.Parallel()
@@ -51,39 +51,46 @@ func TestCollect(t *testing.T) {
 		t.Error("a source without wanted facts was queried")
 		return nil, nil
 	}}
-	failed := errors.New("no luck")
+	silent := fmt.Errorf("no luck: %w", facts.ErrUnanswered)
 	cases := []struct {
 		name    string
 		sources []facts.Source
 		wanted  []string
 		found   entity.Facts
 		silent  []string
+		refused bool
 	}{
-		{"nothing wanted", []facts.Source{unasked}, nil, entity.Facts{}, nil},
-		{"other sources wanted", []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, nil), unasked},
-			[]string{"dns.a", "sky.colour"},
-			entity.Facts{"dns.a": "1"}, nil},
-		{"more facts than wanted are returned", []facts.Source{gives("dns", entity.Facts{"dns.a": "1", "dns.ns": "2",
-			"net.asn": "3", "dns.mx": ""}, nil)},
-			[]string{"dns.a", "dns.mx", "net.asn"}, entity.Facts{"dns.a": "1"}, nil},
-		{"an error with partial facts", []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, failed),
-			gives("net", nil, nil)},
-			[]string{"dns.a", "net.asn"}, entity.Facts{"dns.a": "1"}, []string{"dns"}},
-		{"several", []facts.Source{gives("rdap", nil, failed), gives("dns", entity.Facts{"dns.a": "1"}, nil),
-			gives("net", entity.Facts{"net.asn": "2"}, nil)},
-			[]string{"dns.a", "net.asn", "rdap.created"}, entity.Facts{"dns.a": "1", "net.asn": "2"}, []string{"rdap"}},
-		{"a panic", []facts.Source{fake{"dns", func(context.Context, func(string) bool) (entity.Facts,
-			error) {
-			panic("oh")
-		}}, gives("net", entity.Facts{"net.asn": "2"}, nil)},
-			[]string{"dns.a", "net.asn"}, entity.Facts{"net.asn": "2"}, []string{"dns"}},
+		{name: "nothing wanted", sources: []facts.Source{unasked}, found: entity.Facts{}},
+		{name: "other sources wanted", sources: []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, nil), unasked},
+			wanted: []string{"dns.a", "sky.colour"}, found: entity.Facts{"dns.a": "1"}},
+		{name: "more facts than wanted are returned",
+			sources: []facts.Source{gives("dns", entity.Facts{"dns.a": "1", "dns.ns": "2", "net.asn": "3", "dns.mx": ""},
+				nil)},
+			wanted: []string{"dns.a", "dns.mx", "net.asn"}, found: entity.Facts{"dns.a": "1"}},
+		{name: "a silent third party with partial facts",
+			sources: []facts.Source{gives("dns", entity.Facts{"dns.a": "1"}, silent), gives("net", nil, nil)},
+			wanted:  []string{"dns.a", "net.asn"}, found: entity.Facts{"dns.a": "1"}, silent: []string{"dns"}},
+		{name: "several", sources: []facts.Source{gives("rdap", nil, silent),
+			gives("dns", entity.Facts{"dns.a": "1"}, nil), gives("net", entity.Facts{"net.asn": "2"}, nil)},
+			wanted: []string{"dns.a", "net.asn", "rdap.created"}, found: entity.Facts{"dns.a": "1", "net.asn": "2"},
+			silent: []string{"rdap"}},
+		{name: "an own failure", sources: []facts.Source{gives("rdap", nil, errOwn),
+			gives("dns", entity.Facts{"dns.a": "1"}, nil)},
+			wanted: []string{"dns.a", "rdap.created"}, refused: true},
+		{name: "an own failure next to a silent third party",
+			sources: []facts.Source{gives("dns", nil, facts.Join(silent, errOwn))}, wanted: []string{"dns.a"},
+			refused: true},
+		{name: "a panic", sources: []facts.Source{gives("net", entity.Facts{"net.asn": "2"}, nil),
+			fake{"dns", func(context.Context, func(string) bool) (entity.Facts, error) { panic("oh") }}},
+			wanted: []string{"dns.a", "net.asn"}, refused: true},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			found, silent, err := collector(t, patient, tc.sources...).Collect(t.Context(), entity.Entity{}, tc.wanted)
-			if err != nil {
-				t.Fatal(err)
+			found, silent, err := collector(t, tc.sources...).Collect(t.Context(), entity.Entity{}, tc.wanted)
+			var unavailable *check.UnavailableError
+			if errors.As(err, &unavailable) != tc.refused || !tc.refused && err != nil {
+				t.Fatalf("error %v, want a refusal: %t", err, tc.refused)
 			}
 			if diff := cmp.Diff(tc.found, found); diff != "" {
 				t.Errorf("found:\n%s", diff)
@@ -95,35 +102,45 @@ func TestCollect(t *testing.T) {
 	}
 }
 
-// TestLateSources covers a source that returns partial facts when its context ends, and one that ignores its context.
-func TestLateSources(t *testing.T) {
+// TestEndOfCheck checks that no facts are missing because the check's time is over: the check is refused, even if a
+// source takes the end of the check for the silence of a third party, or ignores it.
+func TestEndOfCheck(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})
-	ended := make(chan struct{})
-	partly := fake{"dns", func(ctx context.Context, _ func(string) bool) (entity.Facts, error) {
-		<-ctx.Done()
-		return entity.Facts{"dns.a": "1"}, ctx.Err()
-	}}
-	deaf := fake{"net", func(context.Context, func(string) bool) (entity.Facts, error) {
-		defer close(ended)
-		<-released
-		return entity.Facts{"net.asn": "late"}, nil
-	}}
-	found, silent, err := collector(t, 200*time.Millisecond, partly, deaf).Collect(t.Context(), entity.Entity{},
-		[]string{"dns.a", "net.asn"})
-	if err != nil || !slices.Equal(silent, []string{"dns", "net"}) {
-		t.Errorf("silent: %v, error %v", silent, err)
-	}
-	before := fmt.Sprint(found)
-	close(released)
-	<-ended
-	if after := fmt.Sprint(found); after != before || strings.Contains(after, "late") {
-		t.Errorf("the returned facts changed from %s to %s", before, after)
+	defer close(released)
+	for name, source := range map[string]fake{
+		"a source that reports silence": {"dns", func(ctx context.Context, _ func(string) bool) (entity.Facts, error) {
+			<-ctx.Done()
+			return entity.Facts{"dns.a": "1"}, facts.ErrUnanswered
+		}},
+		"a source that ends with the context": {"feed", func(ctx context.Context, _ func(string) bool) (entity.Facts,
+			error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}},
+		"a source that ignores its context": {"net", func(context.Context, func(string) bool) (entity.Facts, error) {
+			<-released
+			return entity.Facts{"net.asn": "late"}, nil
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			asked := source.observe
+			source.observe = func(ctx context.Context, wants func(string) bool) (entity.Facts, error) {
+				cancel()
+				return asked(ctx, wants)
+			}
+			found, silent, err := collector(t, source).Collect(ctx, entity.Entity{}, []string{source.name + ".a"})
+			var unavailable *check.UnavailableError
+			if !errors.As(err, &unavailable) {
+				t.Errorf("found %v, silent %v, error %v, want a refusal", found, silent, err)
+			}
+		})
 	}
 }
 
-// TestHangingSource asserts that a source that never returns is skipped once its slots are used up, and that the others
-// are still queried.
+// TestHangingSource checks that a source whose observations never end refuses checks once its slots are used up, and
+// that the checks that do not need it are not affected.
 func TestHangingSource(t *testing.T) {
 	t.Parallel()
 	released := make(chan struct{})
@@ -133,25 +150,25 @@ func TestHangingSource(t *testing.T) {
 		<-released
 		return nil, nil
 	}}
-	c := collector(t, time.Microsecond, deaf, gives("dns", entity.Facts{"dns.a": "1"}, nil))
+	c := collector(t, deaf, gives("dns", entity.Facts{"dns.a": "1"}, nil))
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
 	const most = 2048
-	for range most + 100 {
-		_, silent, err := c.Collect(t.Context(), entity.Entity{}, []string{"net.asn"})
-		if err != nil || !slices.Equal(silent, []string{"net"}) {
-			t.Fatalf("silent: %v", silent)
+	for range most {
+		if _, _, err := c.Collect(ended, entity.Entity{}, []string{"net.asn"}); errors.Is(err, facts.ErrBusy) {
+			t.Fatalf("refused too early: %v", err)
 		}
 	}
 	for range most {
 		<-running
 	}
-	_, silent, err := c.Collect(t.Context(), entity.Entity{}, []string{"net.asn"})
-	if err != nil || !slices.Equal(silent, []string{"net"}) {
-		t.Errorf("silent %v, error %v", silent, err)
+	_, _, err := c.Collect(t.Context(), entity.Entity{}, []string{"net.asn"})
+	var unavailable *check.UnavailableError
+	if !errors.As(err, &unavailable) || !errors.Is(err, facts.ErrBusy) {
+		t.Errorf("error %v, want a refusal because the source is busy", err)
 	}
-	select {
-	case <-running:
-		t.Error("more observations are running than allowed")
-	default:
+	if _, silent, err := c.Collect(t.Context(), entity.Entity{}, []string{"dns.a"}); len(silent) > 0 || err != nil {
+		t.Errorf("without the hanging source: silent %v, error %v", silent, err)
 	}
 	close(released)
 }

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
+	"assay/host/facts"
 	"assay/host/facts/resolver"
 )
 
@@ -46,8 +47,8 @@ var (
 	refusal = netip.MustParseAddr("127.0.0.1")
 )
 
-// lookUp returns "zone=answer" if the list contains name, a domain or a reversed address, and "" otherwise. It returns
-// an error if the list answers with an error code or lists its control name, which must never be listed.
+// lookUp returns "zone=answer" if the list contains name, a domain or a reversed address, and "" otherwise. An answer
+// with an error code, or of a list that lists its control name, which must never be listed, counts as none.
 func (l *blocklist) lookUp(ctx context.Context, name string) (string, error) {
 	control := "1.0.0.127" // RFC 5782 section 5: never listed
 	if l.Domains {
@@ -57,7 +58,7 @@ func (l *blocklist) lookUp(ctx context.Context, name string) (string, error) {
 	go func() {
 		a, err := l.resolver.Lookup(ctx, resolver.Question{Name: control + "." + l.Zone, Type: resolver.A})
 		if err == nil && a.Status == resolver.OK {
-			err = fmt.Errorf("the blocklist %s lists everything", l.Zone)
+			err = fmt.Errorf("%w: the blocklist %s lists everything", facts.ErrUnanswered, l.Zone)
 			l.warn(err)
 		}
 		controlErr <- err
@@ -74,7 +75,7 @@ func (l *blocklist) lookUp(ctx context.Context, name string) (string, error) {
 	case resolver.NXDomain, resolver.NoData:
 		return "", nil
 	default:
-		return "", fmt.Errorf("the blocklist %s answers %s", l.Zone, a.Status)
+		return "", fmt.Errorf("%w: the blocklist %s answers %s", facts.ErrUnanswered, l.Zone, a.Status)
 	}
 	within := addressAnswers
 	if l.Domains {
@@ -82,8 +83,8 @@ func (l *blocklist) lookUp(ctx context.Context, name string) (string, error) {
 	}
 	for _, answer := range a.Addresses {
 		if !within.Contains(answer) || answer == refusal {
-			err := fmt.Errorf("the blocklist %s answers %s, which is not a listing: it may not serve this resolver",
-				l.Zone, answer)
+			err := fmt.Errorf("%w: the blocklist %s answers %s, which is not a listing: it may not serve this resolver",
+				facts.ErrUnanswered, l.Zone, answer)
 			l.warn(err)
 			return "", err
 		}

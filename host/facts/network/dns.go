@@ -5,6 +5,7 @@ package network
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -174,7 +175,7 @@ func (j *jobs) run(lookUp func() (entity.Facts, error)) {
 	}()
 }
 
-// wait returns the wanted facts of all lookups.
+// wait returns the wanted facts of all lookups. Its error wraps facts.ErrUnanswered if only other servers are to blame.
 func (j *jobs) wait(wants func(string) bool) (entity.Facts, error) {
 	found := entity.Facts{}
 	var errs []error
@@ -187,7 +188,17 @@ func (j *jobs) wait(wants func(string) bool) (entity.Facts, error) {
 		}
 		errs = append(errs, result.err)
 	}
-	return found, errors.Join(errs...)
+	return found, join(errs)
+}
+
+// join combines the errors of lookups.
+func join(errs []error) error {
+	for i, err := range errs {
+		if errors.Is(err, resolver.ErrUnanswered) {
+			errs[i] = fmt.Errorf("%w: %w", facts.ErrUnanswered, err)
+		}
+	}
+	return facts.Join(errs...)
 }
 
 // addresses looks up the IPv4 addresses of host, and its IPv6 addresses if the status depends on them.

@@ -2,7 +2,6 @@ package network
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/netip"
@@ -184,7 +183,7 @@ func (n *Net) listings(ctx context.Context, domains bool, names []string) (strin
 		a := <-answers
 		entries, errs = append(entries, a.entry), append(errs, a.err)
 	}
-	return strings.Join(distinct(entries), " "), errors.Join(errs...)
+	return strings.Join(distinct(entries), " "), join(errs)
 }
 
 // distinct sorts texts and drops empty ones and duplicates.

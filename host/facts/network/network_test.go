@@ -27,7 +27,8 @@ const patient = 30 * time.Second
 // ask returns a resolver that sends each question to server once.
 func ask(t testing.TB, server *resolvertest.Server) *resolver.Resolver {
 	t.Helper()
-	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, RetryAfter: patient, Timeout: patient})
+	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, RetryAfter: patient, Timeout: patient,
+		Patience: patient})
 	t.Cleanup(func() { _ = r.Close() })
 	return r
 }

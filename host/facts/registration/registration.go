@@ -5,7 +5,7 @@ package registration
 
 import (
 	"context"
-	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -131,10 +131,10 @@ var table = []entity.Fact{
 }
 
 // ErrPending means that the registry has not been queried about the domain yet, or has not responded.
-var ErrPending = errors.New("the registration is not known yet")
+var ErrPending = fmt.Errorf("%w: the registration is not known yet", facts.ErrUnanswered)
 
 // Observe implements facts.Source. It never waits for a registry: if a record is missing or due for a refresh, it
-// queues the domain for the fetcher.
+// queues the domain for the fetcher. Reading the stored record must succeed, because that depends on this host alone.
 func (s *Source) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
 	domain := e.Facts["domain.registrable"]
 	// Names under private suffixes are given out by the suffix's owner. Registries do not know them.
@@ -144,7 +144,7 @@ func (s *Source) Observe(ctx context.Context, e entity.Entity, wants func(string
 	}
 	r, ok, err := s.load(ctx, domain)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the stored registration: %w", err)
 	}
 	now := s.now()
 	if !ok || !now.Before(r.NextFetch) {

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"assay/host/entity"
+	"assay/host/facts"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -390,13 +391,17 @@ func TestFetchedByAnotherHost(t *testing.T) {
 	}
 }
 
-// TestStoreUnavailable checks that no records are fetched that could not be stored.
+// TestStoreUnavailable checks that a record that cannot be read is not taken for one that the registry has not given
+// yet, and that no records are fetched that could not be stored.
 func TestStoreUnavailable(t *testing.T) {
 	t.Parallel()
 	r := newRegistry(t, respond(ordinary))
 	r.store.fails = true
-	if f, err := r.observe(t, entity.Domain, "example.com"); err == nil {
-		t.Errorf("Observe = %v without an error", f)
+	if f, err := r.observe(t, entity.Domain, "example.com"); err == nil || errors.Is(err, facts.ErrUnanswered) {
+		t.Errorf("Observe = %v, %v; want an error of this host's own", f, err)
+	}
+	if !errors.Is(ErrPending, facts.ErrUnanswered) {
+		t.Error("what the registry has not answered refuses checks")
 	}
 	r.fetcher.enqueue("example.com")
 	waitFor(t, func() bool { return !r.isPending("example.com") })

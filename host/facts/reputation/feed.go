@@ -22,8 +22,8 @@ type Feed struct {
 
 var _ facts.Source = (*Feed)(nil)
 
-// NewFeed returns a source that reads from s. It skips lookups while noLists reports that no list is imported; noLists
-// may lag behind the store.
+// NewFeed returns a source that reads from s. It skips lookups while noLists reports that no list is imported, which
+// must have been so within the last seconds (see Similar.NoLists).
 func NewFeed(s Store, noLists func() bool) *Feed {
 	f := &Feed{noLists: noLists, now: time.Now}
 	f.listings.maxBatch = 256

@@ -69,15 +69,6 @@ type Aggregate struct {
 	NeighbourRisk float64 // 0 to 1: share of the neighbours that were blocked or are on a bad list
 }
 
-// Complete marks the sources of this package: their facts come from the host's own database.
-func (*Feed) Complete() {}
-
-// Complete is like the one of Feed.
-func (*Graph) Complete() {}
-
-// Complete is like the one of Feed.
-func (*Similar) Complete() {}
-
 // queryTimeout bounds one batched query. Each caller waits for it only until its own deadline.
 const queryTimeout = 2 * time.Second
 

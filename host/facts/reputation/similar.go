@@ -26,7 +26,14 @@ type Similar struct {
 	hints   chan struct{}
 	poll    time.Duration
 	lists   atomic.Pointer[[]*indexedList] // by name; nil until the lists have been loaded once
-	noLists atomic.Bool
+	noLists atomic.Pointer[time.Time]      // when Load saw no list at all; nil if it saw one
+	failing atomic.Pointer[failure]        // of the last Load; nil if it succeeded
+}
+
+// failure is a series of failed loads.
+type failure struct {
+	since time.Time // the first one
+	err   error     // of the last one
 }
 
 var _ facts.Source = (*Similar)(nil)
@@ -44,6 +51,14 @@ const (
 	pollInterval  = time.Second // polling finds changes even if a hint is lost
 	retryInterval = 10 * time.Second
 	pageSize      = 20_000 // names to read in one query
+
+	// noListsFor is how long Load's finding that there are no lists counts: a list that another host imports is found
+	// after this time at the latest, even if this host cannot load it.
+	noListsFor = 3 * pollInterval
+	// maxFailing is how long the last loaded lists are used while loading newer ones fails.
+	maxFailing = 30 * time.Second
+	// loadTimeout limits one query of Load, so that a database that hangs is a failure.
+	loadTimeout = 10 * time.Second
 )
 
 // minMailbox is the length of the shortest form of a mailbox that is compared. Most shorter ones are personal names.
@@ -52,7 +67,7 @@ const minMailbox = 12
 // errNotLoaded means that the lists have not been loaded yet.
 var errNotLoaded = errors.New("known scam names are still loading")
 
-// NewSimilar returns a source that reads lists from s. Until Load or Run has loaded them, Observe fails.
+// NewSimilar returns a source that reads lists from s. Until Load or Run has loaded them, Observe fails (see Ready).
 func NewSimilar(s Store, log *slog.Logger) *Similar {
 	return &Similar{store: s, log: log, now: time.Now, hints: make(chan struct{}, 1), poll: pollInterval}
 }
@@ -89,8 +104,27 @@ var similarTable = []entity.Fact{
 	{Name: "similar.list", Format: "name of the list", Example: "CERT Polska"},
 }
 
-// NoLists reports whether no list was imported, bad or good, when Load last looked.
-func (s *Similar) NoLists() bool { return s.noLists.Load() }
+// NoLists reports whether no list was imported, bad or good, when Load looked a moment ago. If Load has not looked for
+// a while, there may be lists.
+func (s *Similar) NoLists() bool {
+	seen := s.noLists.Load()
+	return seen != nil && s.now().Sub(*seen) < noListsFor
+}
+
+// Ready returns an error while the source has no facts: before the lists have been loaded once, and after loading has
+// failed for so long that the loaded ones may be out of date. In between, they are as old as the last successful load.
+func (s *Similar) Ready() error {
+	failing := s.failing.Load()
+	switch {
+	case s.lists.Load() == nil && failing != nil:
+		return fmt.Errorf("loading known scam names: %w", failing.err)
+	case s.lists.Load() == nil:
+		return errNotLoaded
+	case failing != nil && s.now().Sub(failing.since) > maxFailing:
+		return fmt.Errorf("known scam names are out of date: %w", failing.err)
+	}
+	return nil
+}
 
 // Hint makes Run reload the lists now. It never blocks.
 func (s *Similar) Hint() {
@@ -125,11 +159,29 @@ func (s *Similar) Run(ctx context.Context) {
 // Load brings the memory up to date with the store. It drops withdrawn lists first, then reads new and changed ones.
 // Calls must not overlap.
 func (s *Similar) Load(ctx context.Context) error {
-	lists, err := s.store.Feeds(ctx)
+	err := s.load(ctx)
+	if err == nil {
+		s.failing.Store(nil)
+		return nil
+	}
+	since := s.now()
+	if before := s.failing.Load(); before != nil {
+		since = before.since
+	}
+	s.failing.Store(&failure{since, err})
+	return err
+}
+
+func (s *Similar) load(ctx context.Context) error {
+	asked := s.now()
+	lists, err := s.feeds(ctx)
 	if err != nil {
 		return err
 	}
-	s.noLists.Store(len(lists) == 0)
+	s.noLists.Store(nil)
+	if len(lists) == 0 {
+		s.noLists.Store(&asked)
+	}
 	loaded := map[int]*indexedList{}
 	if current := s.lists.Load(); current != nil {
 		for _, l := range *current {
@@ -164,6 +216,20 @@ func (s *Similar) Load(ctx context.Context) error {
 	return nil
 }
 
+// feeds returns the imported lists.
+func (s *Similar) feeds(ctx context.Context) ([]feed.List, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	return s.store.Feeds(ctx)
+}
+
+// names returns a page of a list.
+func (s *Similar) names(ctx context.Context, list int, after []byte) ([]ListedName, error) {
+	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
+	defer cancel()
+	return s.store.FeedNames(ctx, list, after, pageSize)
+}
+
 func (s *Similar) publish(lists map[int]*indexedList) {
 	sorted := slices.SortedFunc(maps.Values(lists), func(a, b *indexedList) int {
 		return strings.Compare(a.Name, b.Name)
@@ -187,7 +253,7 @@ func (s *Similar) read(ctx context.Context, list feed.List, goodVersions string)
 	l := &indexedList{List: list, goodVersions: goodVersions, domains: newNameIndex(), mailboxes: newNameIndex()}
 	var after []byte
 	for {
-		names, err := s.store.FeedNames(ctx, list.ID, after, pageSize)
+		names, err := s.names(ctx, list.ID, after)
 		if err != nil {
 			return nil, err
 		}
@@ -225,11 +291,10 @@ func (s *Similar) Observe(_ context.Context, e entity.Entity, wants func(string)
 	if !anyWanted(similarTable, wants) {
 		return nil, nil
 	}
-	loaded := s.lists.Load()
-	if loaded == nil {
-		return nil, errNotLoaded
+	if err := s.Ready(); err != nil {
+		return nil, err
 	}
-	now := s.now()
+	loaded, now := s.lists.Load(), s.now()
 	lists := slices.DeleteFunc(slices.Clone(*loaded), func(l *indexedList) bool { return !l.InForce(now) })
 	if e.Type == entity.Domain || e.Type == entity.Email && e.Facts["email.provider"] == "" {
 		if found := nearestDomain(lists, e.Facts["domain.name"], e.Facts["domain.registrable"]); found != nil {

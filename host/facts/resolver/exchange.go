@@ -33,7 +33,8 @@ var (
 
 // exchange sends a query, retries it once after RetryAfter or after a failure, and returns the first conclusive
 // response. If there is none, it returns the first response, or an error if there was no response at all.
-func (r *Resolver) exchange(ctx context.Context, q Question) (*dns.Msg, error) {
+// f learns when the first query was sent.
+func (r *Resolver) exchange(ctx context.Context, f *flight, q Question) (*dns.Msg, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
@@ -43,11 +44,12 @@ func (r *Resolver) exchange(ctx context.Context, q Question) (*dns.Msg, error) {
 	const attempts = 2
 	results := make(chan result, attempts)
 	started, ended := 0, 0
+	sent := f.recordSent(r.cfg.Now)
 	start := func() {
 		server := r.cfg.Servers[started%len(r.cfg.Servers)]
 		started++
 		r.running.Go(func() {
-			m, err := attempt(ctx, server, q)
+			m, err := attempt(ctx, server, q, sent)
 			results <- result{m, err}
 		})
 	}
@@ -88,33 +90,35 @@ func (r *Resolver) exchange(ctx context.Context, q Question) (*dns.Msg, error) {
 func conclusive(m *dns.Msg) bool { return m.Rcode == dns.RcodeSuccess || m.Rcode == dns.RcodeNameError }
 
 // attempt queries one server until ctx ends. If the server does not support EDNS, it repeats the query without EDNS
-// (RFC 6891 section 7).
-func attempt(ctx context.Context, server string, q Question) (m *dns.Msg, err error) {
+// (RFC 6891 section 7). It calls sent after it has sent a query.
+func attempt(ctx context.Context, server string, q Question, sent func()) (m *dns.Msg, err error) {
 	defer func() {
 		if r := recover(); r != nil { // the parser reads untrusted bytes
 			m, err = nil, fmt.Errorf("parsing the response: panic: %v", r)
 		}
 	}()
-	m, err = query(ctx, server, q, true)
+	m, err = query(ctx, server, q, true, sent)
 	if err == nil && (m.Rcode == dns.RcodeFormatError || m.Rcode == dns.RcodeNotImplemented) {
-		return query(ctx, server, q, false)
+		return query(ctx, server, q, false, sent)
 	}
 	return m, err
 }
 
 // query uses UDP first. It repeats the query over TCP, which an off-path attacker cannot forge, if the response is
 // truncated or does not repeat the capitals of the name.
-func query(ctx context.Context, server string, q Question, edns bool) (*dns.Msg, error) {
-	m, err := roundTrip(ctx, "udp", server, q, edns)
+func query(ctx context.Context, server string, q Question, edns bool, sent func()) (*dns.Msg, error) {
+	m, err := roundTrip(ctx, "udp", server, q, edns, sent)
 	if errors.Is(err, errTruncated) || errors.Is(err, errCaseMismatch) {
-		return roundTrip(ctx, "tcp", server, q, edns)
+		return roundTrip(ctx, "tcp", server, q, edns, sent)
 	}
 	return m, err
 }
 
 // roundTrip sends one query over "udp" or "tcp". An off-path attacker has to guess its source port and ID (RFC 5452)
 // together with the random capitals of its name (draft-vixie-dnsext-dns0x20).
-func roundTrip(ctx context.Context, network, server string, q Question, edns bool) (*dns.Msg, error) {
+func roundTrip(
+	ctx context.Context, network, server string, q Question, edns bool, sent func(),
+) (*dns.Msg, error) {
 	var entropy [2 + 32]byte
 	rand.Read(entropy[:])
 	msg := &dns.Msg{
@@ -144,7 +148,11 @@ func roundTrip(ctx context.Context, network, server string, q Question, edns boo
 	if network == "tcp" {
 		return exchangeTCP(conn, msg, packed)
 	}
-	return exchangeUDP(conn, msg, packed)
+	if _, err := conn.Write(packed); err != nil {
+		return nil, err
+	}
+	sent()
+	return receiveUDP(conn, msg)
 }
 
 // randomizeCase capitalizes the letters of a lower-case name whose bit in random is 1. random has a bit for each byte.
@@ -158,10 +166,8 @@ func randomizeCase(name string, random []byte) string {
 	return string(out)
 }
 
-func exchangeUDP(conn net.Conn, msg *dns.Msg, packed []byte) (*dns.Msg, error) {
-	if _, err := conn.Write(packed); err != nil {
-		return nil, err
-	}
+// receiveUDP returns the response to a query that was sent.
+func receiveUDP(conn net.Conn, msg *dns.Msg) (*dns.Msg, error) {
 	buffer := make([]byte, 2*maxUDPSize)
 	for range maxMismatches {
 		n, err := conn.Read(buffer)

@@ -3,18 +3,18 @@ package resolver
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
-	"time"
 )
 
 // ErrUnresponsive means that no server responds to health probes. Probes continue until one does.
-var ErrUnresponsive = errors.New("no DNS server responds")
+var ErrUnresponsive = fmt.Errorf("%w: no server responds to probes", ErrUnanswered)
 
 // health detects when the configured servers are down, so that lookups fail at once instead of waiting. Timeouts alone
 // do not prove it: anyone can submit names whose authoritative servers hang. After timeoutsToProbe consecutive timeouts
 // the servers are therefore asked for the name servers of the root, which every recursive resolver knows.
 type health struct {
-	timeouts atomic.Int32 // lookups abandoned by their callers since the last response
+	timeouts atomic.Int32 // lookups since the last response whose servers had their time and did not answer
 	down     atomic.Bool
 	probing  atomic.Bool
 }
@@ -26,7 +26,8 @@ func (h *health) recordResponse() {
 	h.down.Store(false)
 }
 
-// recordTimeout counts a lookup that its caller abandoned, and starts probing if there were too many.
+// recordTimeout counts a lookup without an answer, and starts probing if there were too many. It must not be called if
+// this host was late.
 func (r *Resolver) recordTimeout() {
 	if r.health.timeouts.Add(1) < timeoutsToProbe || !r.health.probing.CompareAndSwap(false, true) {
 		return
@@ -42,23 +43,41 @@ func (r *Resolver) recordTimeout() {
 	})
 }
 
-// probe queries the servers until one responds or the resolver is closed.
+// probe queries the servers until one responds or the resolver is closed. Servers are down if each had the time to
+// respond and did not; a probe that this host delayed proves nothing.
 func (r *Resolver) probe() {
 	for {
+		silent := true
 		for _, server := range r.cfg.Servers {
-			ctx, cancel := context.WithTimeout(r.base, r.cfg.ProbeInterval)
-			_, err := attempt(ctx, server, Question{Name: ".", Type: NS})
-			cancel()
+			err := r.ask(server)
 			if err == nil {
 				r.health.recordResponse()
 				return
 			}
+			silent = silent && errors.Is(err, ErrUnanswered)
 		}
-		r.health.down.Store(true)
+		if silent {
+			r.health.down.Store(true)
+		}
 		select {
-		case <-time.After(r.cfg.ProbeInterval):
+		case <-r.cfg.After(r.cfg.ProbeInterval):
 		case <-r.base.Done():
 			return
 		}
 	}
+}
+
+// ask probes a server.
+func (r *Resolver) ask(server string) error {
+	ctx, cancel := context.WithTimeout(r.base, r.cfg.ProbeInterval)
+	defer cancel()
+	f, began := &flight{}, r.cfg.Now()
+	_, err := attempt(ctx, server, Question{Name: ".", Type: NS}, f.recordSent(r.cfg.Now))
+	switch {
+	case err == nil:
+		return nil
+	case isOwn(err) || f.late(began, r.cfg.Now(), r.cfg.ProbeInterval):
+		return ErrLate
+	}
+	return ErrUnanswered
 }

@@ -1,7 +1,6 @@
 package resolver_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -15,12 +14,10 @@ import (
 	"assay/host/facts/resolver/resolvertest"
 )
 
-// lookUpBriefly looks up the i-th of a series of different names with a timeout of 1 ms.
-func lookUpBriefly(t *testing.T, r *resolver.Resolver, i int) error {
+// lookUpNext looks up the i-th of a series of different names.
+func lookUpNext(t *testing.T, r *resolver.Resolver, i int) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	_, err := r.Lookup(ctx, resolver.Question{Name: fmt.Sprintf("n%d.example", i), Type: resolver.A})
+	_, err := r.Lookup(t.Context(), resolver.Question{Name: fmt.Sprintf("n%d.example", i), Type: resolver.A})
 	return err
 }
 
@@ -40,10 +37,10 @@ func TestUnresponsiveServers(t *testing.T) {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = server.ActivateAndServe() }()
 	t.Cleanup(func() { _ = conn.Close(); <-ended })
-	r := newResolver(t, resolver.Config{Servers: []string{conn.LocalAddr().String()},
+	r := newResolver(t, resolver.Config{Servers: []string{conn.LocalAddr().String()}, Patience: time.Millisecond,
 		Timeout: 50 * time.Millisecond, ProbeInterval: 50 * time.Millisecond})
 	deadline := time.Now().Add(patient)
-	for i := 0; !errors.Is(lookUpBriefly(t, r, i), resolver.ErrUnresponsive); i++ {
+	for i := 0; !errors.Is(lookUpNext(t, r, i), resolver.ErrUnresponsive); i++ {
 		if time.Now().After(deadline) {
 			t.Fatal("lookups still wait for an unresponsive server")
 		}
@@ -68,9 +65,10 @@ func TestHangingNames(t *testing.T) {
 	for i := range hanging {
 		server.Handle(fmt.Sprintf("n%d.example.", i), func(dns.ResponseWriter, *dns.Msg) { server.Wait(nil) })
 	}
-	r := newResolver(t, resolver.Config{Timeout: 50 * time.Millisecond, ProbeInterval: patient}, server)
+	r := newResolver(t, resolver.Config{Patience: time.Millisecond, Timeout: 50 * time.Millisecond,
+		ProbeInterval: patient}, server)
 	for i := range hanging {
-		if err := lookUpBriefly(t, r, i); err == nil || errors.Is(err, resolver.ErrUnresponsive) {
+		if err := lookUpNext(t, r, i); err == nil || errors.Is(err, resolver.ErrUnresponsive) {
 			t.Fatalf("lookup %d of a hanging name: %v", i, err)
 		}
 	}

@@ -10,10 +10,11 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/miekg/dns"
-	"golang.org/x/sync/singleflight"
 
 	"assay/host/lru"
 )
@@ -50,8 +51,12 @@ type Config struct {
 	// Timeout limits a query with its retry. A query continues after its caller has given up, so that the answer is
 	// cached for the next caller. Default: 1.5 s.
 	Timeout time.Duration
+	// Patience is how long a lookup waits for an answer. Default: 80 ms.
+	Patience time.Duration
 	// ProbeInterval is the timeout of a health probe, and the pause after all servers have failed one. Default: 1 s.
 	ProbeInterval time.Duration
+	// After is like time.After. Default: time.After.
+	After func(time.Duration) <-chan time.Time
 }
 
 const (
@@ -69,7 +74,16 @@ const (
 	staleFor       = 6 * time.Hour // how long an expired answer may replace a failure (serve-stale, RFC 8767)
 )
 
+// lateness is how long this host may delay a query or a timer. A server that had less time than it should have had by
+// more than this was not silent: this host was busy.
+const lateness = 5 * time.Millisecond
+
 var (
+	// ErrUnanswered means that the servers had the time to answer and did not, or that their response is of no use. All
+	// other errors are this host's own.
+	ErrUnanswered = errors.New("no DNS server answered")
+	// ErrLate means that this host was too busy to tell whether a server would have answered in time.
+	ErrLate = errors.New("this host was too busy to ask a DNS server in time")
 	// ErrBusy means that the resolver has reached its limit of concurrent queries.
 	ErrBusy = errors.New("too many DNS queries are in progress")
 	// ErrClosed means that the resolver was closed.
@@ -78,18 +92,26 @@ var (
 
 // Resolver queries recursive resolvers and caches their answers. It is safe for concurrent use.
 type Resolver struct {
-	cfg     Config
-	cache   *lru.Cache[Question, entry]
-	queries singleflight.Group
-	slots   chan struct{} // limits the concurrent queries
-	health  health
+	cfg    Config
+	cache  *lru.Cache[Question, entry]
+	health health
 
 	base context.Context // ends when the resolver is closed
 	stop context.CancelFunc
-	// mu guards closed. running grows from zero only while mu is held and closed is false, so Close misses nothing.
+	// mu guards flights and closed. running grows from zero only while mu is held and closed is false, so Close misses
+	// nothing.
 	mu      sync.Mutex
+	flights map[Question]*flight
 	closed  bool
 	running sync.WaitGroup
+}
+
+// flight is a query in progress. Concurrent lookups of the same question share it.
+type flight struct {
+	sent  atomic.Pointer[time.Time] // when the first packet was sent; nil before
+	done  chan struct{}             // closed when entry and err are set
+	entry entry
+	err   error
 }
 
 // entry is the cached result of a question.
@@ -115,8 +137,14 @@ func New(cfg Config) *Resolver {
 	if cfg.ProbeInterval == 0 {
 		cfg.ProbeInterval = time.Second
 	}
+	if cfg.Patience == 0 {
+		cfg.Patience = 80 * time.Millisecond
+	}
+	if cfg.After == nil {
+		cfg.After = time.After
+	}
 	r := &Resolver{
-		cfg: cfg, cache: lru.New[Question, entry](cacheEntries, cacheBytes), slots: make(chan struct{}, maxInFlight),
+		cfg: cfg, cache: lru.New[Question, entry](cacheEntries, cacheBytes), flights: map[Question]*flight{},
 	}
 	r.base, r.stop = context.WithCancel(context.Background())
 	return r
@@ -146,9 +174,17 @@ func SystemServers() []string {
 	return servers
 }
 
+// recordSent returns a function that records that a query was sent. Only its first call counts.
+func (f *flight) recordSent(now func() time.Time) func() {
+	return func() {
+		at := now()
+		f.sent.CompareAndSwap(nil, &at)
+	}
+}
+
 // Lookup returns the answer to a question from the cache or from a server. If the servers fail, it returns a stale
-// answer if it has one. It returns when ctx ends at the latest. An error means that nothing is known; a name or record
-// that does not exist is an answer.
+// answer if it has one. It returns when ctx ends at the latest. An error that wraps ErrUnanswered means that the servers
+// are to blame; any other error is this host's. A name or record that does not exist is an answer.
 func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	q.Name = strings.ToLower(dns.Fqdn(q.Name))
 	if _, ok := dns.IsDomainName(q.Name); !ok || len(q.Name) > 254 {
@@ -160,22 +196,38 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 		return cached.result(now)
 	}
 	if err := ctx.Err(); err != nil {
-		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, err))
+		return Answer{}, fmt.Errorf("resolving %s: %w", q, err)
 	}
 	if r.health.down.Load() {
 		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, ErrUnresponsive))
 	}
-	query := r.queries.DoChan(q.String(), func() (any, error) { return r.refresh(q, cached) })
-	select {
-	case done := <-query:
-		if done.Err != nil {
-			return cached.staleOr(now, done.Err)
-		}
-		return done.Val.(entry).result(now)
-	case <-ctx.Done():
-		r.recordTimeout()
-		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, ctx.Err()))
+	f, err := r.join(q, cached)
+	if err != nil {
+		return Answer{}, fmt.Errorf("resolving %s: %w", q, err)
 	}
+	select {
+	case <-f.done:
+		if f.err != nil {
+			return Answer{}, fmt.Errorf("resolving %s: %w", q, f.err)
+		}
+		return f.entry.result(now)
+	case <-r.cfg.After(r.cfg.Patience):
+		// A busy host would otherwise take its own delay for a server's silence, and score with fewer facts.
+		if f.late(now, r.cfg.Now(), r.cfg.Patience) {
+			return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrLate)
+		}
+		r.recordTimeout()
+		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, ErrUnanswered))
+	case <-ctx.Done():
+		return Answer{}, fmt.Errorf("resolving %s: %w", q, ctx.Err())
+	}
+}
+
+// late reports whether this host delayed a query that somebody waited for from began until now: it was not sent at
+// once, or the wait ended late.
+func (f *flight) late(began, now time.Time, patience time.Duration) bool {
+	sent := f.sent.Load()
+	return sent == nil || sent.Sub(began) > lateness || now.Sub(began) > patience+lateness
 }
 
 // result returns the entry's answer, or the stale answer if the entry is a failure.
@@ -198,41 +250,57 @@ func (e entry) staleOr(now time.Time, err error) (Answer, error) {
 	return a, nil
 }
 
-// refresh queries the servers and caches the result. Concurrent lookups of the same question share one call, which
-// does not depend on their contexts.
-func (r *Resolver) refresh(q Question, before entry) (e entry, err error) {
+// join returns the query in progress for a question, or starts one.
+func (r *Resolver) join(q Question, before entry) (*flight, error) {
 	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.flights[q]; f != nil {
+		return f, nil
+	}
 	if r.closed {
+		return nil, ErrClosed
+	}
+	if len(r.flights) >= maxInFlight {
+		return nil, ErrBusy
+	}
+	f := &flight{done: make(chan struct{})}
+	r.flights[q] = f
+	r.running.Go(func() {
+		f.entry, f.err = r.refresh(f, q, before)
+		r.mu.Lock()
+		delete(r.flights, q)
 		r.mu.Unlock()
-		return e, ErrClosed
-	}
-	r.running.Add(1)
-	r.mu.Unlock()
-	defer r.running.Done()
+		close(f.done)
+	})
+	return f, nil
+}
+
+// refresh queries the servers and caches the result. It does not depend on the contexts of the lookups that wait for
+// it. Its error is never ErrUnanswered, which is part of the entry.
+func (r *Resolver) refresh(f *flight, q Question, before entry) (e entry, err error) {
 	// A lookup may have read the cache before an earlier query for the same question ended.
-	if cached, ok := r.cache.Get(q); ok && r.cfg.Now().Before(cached.expires) {
+	began := r.cfg.Now()
+	if cached, ok := r.cache.Get(q); ok && began.Before(cached.expires) {
 		return cached, nil
-	}
-	select {
-	case r.slots <- struct{}{}:
-		defer func() { <-r.slots }()
-	default:
-		return e, ErrBusy
 	}
 	ctx, cancel := context.WithTimeout(r.base, r.cfg.Timeout)
 	defer cancel()
 	e = entry{lastGood: before.lastGood, staleUntil: before.staleUntil}
 	ttl := noResponseTTL
-	m, err := r.exchange(ctx, q)
-	if err == nil {
+	m, err := r.exchange(ctx, f, q)
+	switch {
+	case err == nil:
 		r.health.recordResponse()
 		e.answer, ttl, err = decode(q, m)
+	case r.base.Err() != nil:
+		return e, ErrClosed
+	case isOwn(err):
+		return e, err
+	case f.late(began, r.cfg.Now(), r.cfg.Timeout):
+		return e, ErrLate
 	}
 	if err != nil {
-		if r.base.Err() != nil {
-			return e, ErrClosed
-		}
-		e.err = fmt.Errorf("resolving %s: %w", q, err)
+		e.err = fmt.Errorf("resolving %s: %w: %w", q, ErrUnanswered, err)
 	}
 	now := r.cfg.Now()
 	e.expires = now.Add(ttl)
@@ -244,4 +312,15 @@ func (r *Resolver) refresh(q Question, before entry) (e entry, err error) {
 	}
 	r.cache.Put(q, e, len(q.Name)+e.answer.size()+200)
 	return e, nil
+}
+
+// isOwn reports whether a query failed because this host lacks resources.
+func isOwn(err error) bool {
+	for _, own := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EAGAIN,
+		syscall.EADDRNOTAVAIL} {
+		if errors.Is(err, own) {
+			return true
+		}
+	}
+	return false
 }

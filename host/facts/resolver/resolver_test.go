@@ -33,6 +33,9 @@ func newResolver(t testing.TB, cfg resolver.Config, servers ...*resolvertest.Ser
 	if cfg.Timeout == 0 {
 		cfg.Timeout = patient
 	}
+	if cfg.Patience == 0 {
+		cfg.Patience = patient
+	}
 	r := resolver.New(cfg)
 	t.Cleanup(func() {
 		if err := r.Close(); err != nil {
@@ -318,7 +321,8 @@ func TestBusyAndClosed(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "")
 	server.Handle("extra.example", func(dns.ResponseWriter, *dns.Msg) {})
-	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, RetryAfter: time.Minute, Timeout: time.Minute})
+	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, RetryAfter: time.Minute, Timeout: time.Minute,
+		Patience: time.Minute})
 	released := make(chan struct{})
 	const maxInFlight = 512 // as in the resolver
 	ctx, cancel := context.WithCancel(t.Context())

@@ -1,0 +1,134 @@
+package reputation
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/facts"
+	"assay/host/feed"
+)
+
+// hangingStore is a store whose queries do not return before it is released.
+type hangingStore struct {
+	*memoryStore
+	asked, released chan struct{}
+}
+
+func (s hangingStore) Listings(context.Context, []Node) ([]Listing, error) {
+	s.asked <- struct{}{}
+	<-s.released
+	return nil, nil
+}
+
+// TestListedOrRefused checks that a listed domain never passes as unlisted because the database is busy or failing.
+func TestListedOrRefused(t *testing.T) {
+	t.Parallel()
+	e := parse(t, entity.Domain, "secure-paypal-login.xyz")
+	wanted := []string{"feed.listed", "graph.seen", "similar.nearest"}
+	newStore := func() *memoryStore {
+		m := &memoryStore{aggregates: func(s []Subject) ([]Aggregate, error) { return make([]Aggregate, len(s)), nil }}
+		m.set(1, feed.List{Name: "Bad", Kind: feed.Bad}, e.Value)
+		return m
+	}
+	collect := func(ctx context.Context, s Store, similar *Similar) (entity.Facts, error) {
+		c := facts.NewCollector(slog.New(slog.DiscardHandler), NewFeed(s, similar.NoLists), NewGraph(s), similar)
+		found, silent, err := c.Collect(ctx, e, wanted)
+		if len(silent) > 0 {
+			t.Errorf("the database counts as a third party: %v", silent)
+		}
+		return found, err
+	}
+	refused := func(what string, err error) {
+		t.Helper()
+		var unavailable *check.UnavailableError
+		if !errors.As(err, &unavailable) {
+			t.Errorf("%s: error %v, want a refusal", what, err)
+		}
+	}
+
+	m := newStore()
+	loaded := newSimilar(t, m)
+	if found, err := collect(t.Context(), m, loaded); err != nil || found["feed.listed"] != "Bad" {
+		t.Fatalf("found %v, error %v", found, err)
+	}
+	_, err := collect(t.Context(), m, NewSimilar(m, slog.New(slog.DiscardHandler)))
+	refused("before the first load", err)
+
+	failing := newStore()
+	failing.broken = errors.New("too many connections")
+	_, err = collect(t.Context(), failing, loaded)
+	refused("a failing database", err)
+
+	ctx, cancel := context.WithCancel(t.Context())
+	slow := hangingStore{newStore(), make(chan struct{}), make(chan struct{})}
+	defer close(slow.released)
+	go func() { <-slow.asked; cancel() }()
+	_, err = collect(ctx, slow, loaded)
+	refused("a slow database", err)
+
+	graph := newStore()
+	graph.aggregates = func([]Subject) ([]Aggregate, error) { return nil, context.DeadlineExceeded }
+	_, err = collect(t.Context(), graph, loaded)
+	refused("a graph query that takes too long", err)
+}
+
+// TestStaleLists checks how long a host uses the lists in its memory while it cannot load newer ones.
+func TestStaleLists(t *testing.T) {
+	t.Parallel()
+	m := &memoryStore{}
+	s := newSimilar(t, m)
+	now := noon
+	s.now = func() time.Time { return now }
+	noLists := func(want bool) {
+		t.Helper()
+		if got := s.NoLists(); got != want {
+			t.Errorf("at %v: NoLists is %t", now.Sub(noon), got)
+		}
+	}
+	ready := func(want bool) {
+		t.Helper()
+		if err := s.Ready(); (err == nil) != want {
+			t.Errorf("at %v: Ready returns %v", now.Sub(noon), err)
+		}
+		_, err := s.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)
+		if (err == nil) != want || errors.Is(err, facts.ErrUnanswered) {
+			t.Errorf("at %v: Observe returns %v", now.Sub(noon), err)
+		}
+	}
+	noLists(true)
+	ready(true)
+	// Another host imports a list. This host hears nothing of it.
+	m.set(1, feed.List{Name: "Bad", Kind: feed.Bad}, "secure-paypal-login.xyz")
+	m.broken = errors.New("no database")
+	now = now.Add(noListsFor)
+	noLists(false)
+	ready(true)
+	for range 2 {
+		if err := s.Load(t.Context()); !errors.Is(err, m.broken) {
+			t.Fatalf("Load: %v", err)
+		}
+		now = now.Add(maxFailing)
+	}
+	ready(false)
+	m.broken = nil
+	if err := s.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	noLists(false)
+	ready(true)
+
+	unloaded := NewSimilar(m, slog.New(slog.DiscardHandler))
+	if err := unloaded.Ready(); !errors.Is(err, errNotLoaded) || unloaded.NoLists() {
+		t.Errorf("before the first load: Ready returns %v", err)
+	}
+	m.broken = errors.New("no database")
+	_ = unloaded.Load(t.Context())
+	if err := unloaded.Ready(); !errors.Is(err, m.broken) || unloaded.NoLists() {
+		t.Errorf("after a failed first load: Ready returns %v", err)
+	}
+}

@@ -1,0 +1,146 @@
+package resolver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"assay/host/facts/resolver/resolvertest"
+)
+
+// clock is a clock with a timer that fires when a test says so.
+type clock struct {
+	mu  sync.Mutex
+	now time.Time
+	// started receives the channel of each timer.
+	started chan chan time.Time
+}
+
+func newClock() *clock {
+	return &clock{now: time.Unix(1_800_000_000, 0), started: make(chan chan time.Time, 1)}
+}
+
+func (c *clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.now
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.now = c.now.Add(d)
+}
+
+func (c *clock) After(time.Duration) <-chan time.Time {
+	timer := make(chan time.Time, 1)
+	c.started <- timer
+	return timer
+}
+
+// TestLateHost checks that a lookup without an answer is the servers' fault only if this host was in time.
+func TestLateHost(t *testing.T) {
+	t.Parallel()
+	const patience, bit = 80 * time.Millisecond, lateness / 2
+	never := time.Duration(-1)
+	for name, tt := range map[string]struct {
+		sent, took time.Duration // after the lookup began
+		late       bool
+	}{
+		"in time":                      {0, patience, false},
+		"a little late":                {bit, patience + bit, false},
+		"joined a query sent long ago": {-time.Second, patience, false},
+		"the query was sent late":      {lateness + bit, patience, true},
+		"the query was not sent":       {never, patience, true},
+		"the timer fired late":         {0, patience + lateness + bit, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newClock()
+			began, f := c.Now(), &flight{}
+			if tt.sent != never {
+				at := began.Add(tt.sent)
+				f.sent.Store(&at)
+			}
+			c.advance(tt.took)
+			if got := f.late(began, c.Now(), patience); got != tt.late {
+				t.Errorf("late = %t", got)
+			}
+		})
+	}
+}
+
+// TestLateTimers checks that a busy host takes its late timers neither for silence nor for servers that are down, and
+// that it does not use outdated answers instead.
+func TestLateTimers(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, "old.example. 60 IN A 192.0.2.1")
+	c := newClock()
+	r := New(Config{Servers: []string{server.Addr}, RetryAfter: time.Hour, Timeout: time.Hour, Now: c.Now, After: c.After})
+	defer r.Close()
+	lookUp := func(name string, took time.Duration) error {
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.Lookup(context.Background(), Question{Name: name, Type: A})
+			done <- err
+		}()
+		timer := <-c.started
+		if took > 0 {
+			c.advance(took)
+			timer <- c.Now()
+		}
+		return <-done
+	}
+	if err := lookUp("old.example", 0); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(maxTTL) // the answer is out of date, but could be served stale
+	drop := func(dns.ResponseWriter, *dns.Msg) {}
+	server.Handle("old.example", drop)
+	for i := range 3 * timeoutsToProbe {
+		name := fmt.Sprintf("n%d.example", i)
+		server.Handle(name, drop)
+		if i == 0 {
+			name = "old.example"
+		}
+		if err := lookUp(name, r.cfg.Patience+2*lateness); !errors.Is(err, ErrLate) || errors.Is(err, ErrUnanswered) {
+			t.Fatalf("lookup of %s: %v, want %v", name, err, ErrLate)
+		}
+	}
+	if n := r.health.timeouts.Load(); n != 0 || r.health.probing.Load() {
+		t.Errorf("%d lookups count as unanswered", n)
+	}
+}
+
+// TestLateProbe checks that a probe that this host delayed does not declare a server down, and that another one does.
+func TestLateProbe(t *testing.T) {
+	t.Parallel()
+	for delay, want := range map[time.Duration]error{0: ErrUnanswered, 2 * lateness: ErrLate} {
+		c := newClock()
+		now := func() time.Time { c.advance(delay); return c.Now() }
+		r := New(Config{Servers: []string{"127.0.0.1:1"}, Now: now, ProbeInterval: time.Minute})
+		if err := r.ask("127.0.0.1:1"); !errors.Is(err, want) {
+			t.Errorf("a probe of a closed port with a delay of %v: %v, want %v", delay, err, want)
+		}
+		_ = r.Close()
+	}
+}
+
+// TestOwnFailures checks that a lack of resources on this host is not taken for silence.
+func TestOwnFailures(t *testing.T) {
+	t.Parallel()
+	for err, own := range map[error]bool{
+		syscall.EMFILE: true, syscall.ENOBUFS: true, syscall.ECONNREFUSED: false, syscall.EHOSTUNREACH: false,
+		context.DeadlineExceeded: false, errTruncated: false,
+	} {
+		if got := isOwn(fmt.Errorf("dialling: %w", err)); got != own {
+			t.Errorf("isOwn(%v) = %t", err, got)
+		}
+	}
+}
