@@ -78,9 +78,10 @@ func quietLog(t *terminal) *slog.Logger {
 	return slog.New(slog.NewTextHandler(t.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 }
 
-// openSandbox returns a sandbox that caches compiled code in the data directory.
+// openSandbox returns a sandbox that compiles in a process of its own and caches compiled code in the data directory.
 func (b *backend) openSandbox(cfg *Config, log *slog.Logger) *sandbox.Sandbox {
-	return sandbox.New(sandbox.Config{CacheDir: cfg.path("compiled"), CacheKey: b.keys.Cache, Logger: log})
+	return sandbox.New(sandbox.Config{CacheDir: cfg.path("compiled"), CacheKey: b.keys.Cache,
+		Compiler: compilerCommand(), Logger: log})
 }
 
 // layerCacheBytes bounds the built layers on disk.

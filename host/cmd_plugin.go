@@ -28,7 +28,8 @@ func (cmd *pluginBuildCmd) Run(ctx context.Context, t *terminal) error {
 	if err != nil {
 		return err
 	}
-	m, err := openChecked(ctx, sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(t)}), wasm)
+	box := sandbox.New(sandbox.Config{Compiler: compilerCommand(), Instances: 1, Logger: quietLog(t)})
+	m, err := openChecked(ctx, box, wasm)
 	if err != nil {
 		return err
 	}

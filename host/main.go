@@ -33,6 +33,7 @@ type cli struct {
 	Graph    graphCmd    `cmd:"" help:"Remove data from the reputation graph."`
 	Audit    auditCmd    `cmd:"" help:"Verify the audit log and sign checkpoints of it."`
 	Bench    benchCmd    `cmd:"" help:"${bench_cmd}"`
+	Compile  compileCmd  `cmd:"" hidden:"" help:"Compile a module for a host, which starts this command itself."`
 
 	Version kong.VersionFlag `help:"Print the version."`
 }

@@ -1,0 +1,361 @@
+package sandbox
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// compilerPrefix begins the argument that makes the test binary a compiler. A compiler has no environment.
+const compilerPrefix = "compiler:"
+
+// compilers are the programs that the test binary can be as a compiler. Those that misbehave do so within the limits
+// that they have set themselves, as a module's code would.
+var compilers = map[string]func(in io.Reader, out io.Writer) error{
+	"compile": func(in io.Reader, out io.Writer) error { return ServeCompiler(context.Background(), in, out) },
+	"spin": limited(func(compileRequest, io.Writer) error {
+		for {
+		}
+	}),
+	"allocate": limited(func(compileRequest, io.Writer) error {
+		var all [][]byte
+		for {
+			all = append(all, bytes.Repeat([]byte{1}, 64<<20))
+		}
+	}),
+	"sleep": limited(func(compileRequest, io.Writer) error { select {} }),
+	"panic": limited(func(compileRequest, io.Writer) error { panic("a bug in the engine") }),
+	"babble": limited(func(_ compileRequest, out io.Writer) error {
+		for range 10 * maxReport {
+			fmt.Fprintln(out, "this is no report")
+		}
+		return nil
+	}),
+	"another code": limited(func(_ compileRequest, out io.Writer) error {
+		if err := os.WriteFile("code", []byte("code"), 0o600); err != nil {
+			return err
+		}
+		return json.NewEncoder(out).Encode(compileReport{File: "code", Digest: []byte("another digest")})
+	}),
+	"inspect": limited(inspect),
+	"hold preparations": func(in io.Reader, out io.Writer) error {
+		r := bufio.NewReader(in)
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return err
+		}
+		if bytes.Contains(line, fmt.Appendf(nil, `"nice":%d`, prepareNice)) {
+			select {}
+		}
+		return ServeCompiler(context.Background(), io.MultiReader(bytes.NewReader(line), r), out)
+	},
+	// The parent of a compiler that never ends. It prints the compiler's process ID.
+	"parent": func(_ io.Reader, out io.Writer) error {
+		cmd := exec.Command(os.Args[0], compilerPrefix+"print pid")
+		cmd.Stdout = out
+		return runToEnd(cmd)
+	},
+	"print pid": func(_ io.Reader, out io.Writer) error {
+		fmt.Fprintln(out, os.Getpid())
+		select {}
+	},
+}
+
+// limited returns a compiler that reads the request, limits itself and then calls run.
+func limited(run func(compileRequest, io.Writer) error) func(io.Reader, io.Writer) error {
+	return func(in io.Reader, out io.Writer) error {
+		r := bufio.NewReader(in)
+		line, err := r.ReadBytes('\n')
+		if err != nil {
+			return err
+		}
+		var request compileRequest
+		if err := errors.Join(json.Unmarshal(line, &request), request.limitProcess()); err != nil {
+			return err
+		}
+		if _, err := io.Copy(io.Discard, r); err != nil {
+			return err
+		}
+		// A program that only waits would be reported as a deadlock.
+		go func() { time.Sleep(time.Hour) }()
+		return run(request, out)
+	}
+}
+
+// inspect reports what a compiler can see of its parent.
+func inspect(_ compileRequest, out io.Writer) error {
+	var found []string
+	found = append(found, os.Environ()...)
+	files, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		return err
+	}
+	for _, f := range files {
+		target, err := os.Readlink("/proc/self/fd/" + f.Name())
+		if err == nil && strings.HasPrefix(target, "/") &&
+			!strings.HasPrefix(target, "/dev/") && !strings.HasPrefix(target, "/proc/") &&
+			!strings.HasPrefix(target, "/sys/") { // Go's runtime reads the limits of its control group
+			found = append(found, target)
+		}
+	}
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return err
+	}
+	for _, thread := range threads {
+		var id int
+		if _, err := fmt.Sscan(thread.Name(), &id); err != nil {
+			return err
+		}
+		// The system call returns 20 minus the priority (getpriority(2)).
+		if priority, err := unix.Getpriority(unix.PRIO_PROCESS, id); err == nil && priority != 20-loadNice {
+			found = append(found, fmt.Sprintf("a thread with nice %d", 20-priority))
+		}
+	}
+	return json.NewEncoder(out).Encode(compileReport{Error: "found: " + strings.Join(found, ", ")})
+}
+
+// runAsCompiler runs the test binary as a compiler if its argument asks for that.
+func runAsCompiler() (ran bool) {
+	if len(os.Args) < 2 || !strings.HasPrefix(os.Args[1], compilerPrefix) {
+		return false
+	}
+	if err := compilers[strings.TrimPrefix(os.Args[1], compilerPrefix)](os.Stdin, os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	return true
+}
+
+// compilingWith returns a sandbox whose compiler is one of compilers.
+func compilingWith(t *testing.T, name string, cfg Config) *Sandbox {
+	t.Helper()
+	cfg.Compiler, cfg.Instances = []string{os.Args[0], compilerPrefix + name}, 1
+	if cfg.Logger == nil {
+		cfg.Logger = discard()
+	}
+	s := closeAtEnd(t, New(cfg))
+	if raceDetector {
+		s.compiler.limits.Memory = 0 // the race detector takes terabytes into use
+	}
+	return s
+}
+
+// A module that was compiled in a process of its own is loaded from the cache from then on.
+func TestCompilerProcess(t *testing.T) {
+	t.Parallel()
+	for name, dir := range map[string]string{"with a cache": cacheDir(t), "without a cache": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			log, text := logged()
+			cfg := Config{CacheDir: dir, CacheKey: cacheKey, Logger: log}
+			wantScore(t, openIn(t, compilingWith(t, "compile", cfg), sevenPoints(t)), 7)
+			p, err := compilingWith(t, "panic", cfg).Open(t.Context(), sevenPoints(t))
+			if dir == "" {
+				if err == nil {
+					closePlugin(t, p)
+					t.Error("code was kept without a folder")
+				}
+				return
+			}
+			if err != nil {
+				t.Fatalf("a cached module was compiled again: %v", err)
+			}
+			defer closePlugin(t, p)
+			wantScore(t, p, 7)
+			if text.Len() > 0 {
+				t.Errorf("logged %s", text)
+			}
+		})
+	}
+}
+
+// The compiler describes defects as Open does.
+func TestCompilerDescribesDefects(t *testing.T) {
+	t.Parallel()
+	for name, g := range map[string]*guest{
+		"unknown import":       newGuest().importing(importOf("env", "secret", "", "")).scoring(returnScored),
+		"invalid code":         scoring(opAdd),
+		"initialisation traps": signalling(1, codeOne, "x").initialising(opUnreachable),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := pack(t, g.encode(), manifest())
+			_, want := sandboxOf(t, 1).Open(t.Context(), m)
+			_, got := compilingWith(t, "compile", Config{}).Open(t.Context(), m)
+			if want == nil || got == nil || got.Error() != want.Error() {
+				t.Errorf("the compiler says %v\nin this process: %v", got, want)
+			}
+			if err := compilingWith(t, "compile", Config{CacheDir: cacheDir(t), CacheKey: cacheKey}).
+				Prepare(t.Context(), m); err == nil {
+				t.Error("the module was prepared")
+			}
+		})
+	}
+}
+
+// A compiler that misbehaves fails alone.
+func TestCompilerIsLimited(t *testing.T) {
+	t.Parallel()
+	if raceDetector || runtime.GOOS != "linux" {
+		t.Skip("the race detector takes terabytes into use, and other systems have no limits")
+	}
+	for name, test := range map[string]struct {
+		change func(*compiler)
+		want   string
+	}{
+		"spin":         {func(c *compiler) { c.limits.CPUSeconds = 1 }, "more than 1 s of processor time"},
+		"allocate":     {func(c *compiler) { c.limits.Memory = 256 << 20 }, "more than 256 MiB of memory"},
+		"sleep":        {func(c *compiler) { c.timeout = 50 * time.Millisecond }, context.DeadlineExceeded.Error()},
+		"panic":        {nil, "a bug in the engine"},
+		"babble":       {nil, "reading the compiler's report"},
+		"another code": {nil, errCodeChanged.Error()},
+		"inspect":      {nil, "found: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			box := compilingWith(t, name, Config{})
+			if test.change != nil {
+				test.change(box.compiler)
+			}
+			p, err := box.Open(t.Context(), sevenPoints(t))
+			if err == nil {
+				closePlugin(t, p)
+				t.Fatal("the module was opened")
+			}
+			if !strings.Contains(err.Error(), test.want) {
+				t.Errorf("%v\ndoes not contain %q", err, test.want)
+			}
+		})
+	}
+}
+
+// A compiler sees neither the environment nor the open files of its parent, and all its threads have a low priority.
+func TestCompilerInheritsNothing(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux lists a process's files and threads")
+	}
+	secret, err := os.Create(filepath.Join(t.TempDir(), "secret"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer secret.Close()
+	_, err = compilingWith(t, "inspect", Config{}).Open(t.Context(), sevenPoints(t))
+	if err == nil || !strings.HasSuffix(err.Error(), "found: ") {
+		t.Errorf("%v", err)
+	}
+}
+
+func TestCompilerThatCannotStart(t *testing.T) {
+	t.Parallel()
+	box := closeAtEnd(t, New(Config{Compiler: []string{filepath.Join(t.TempDir(), "none")}, Logger: discard()}))
+	_, err := box.Open(t.Context(), sevenPoints(t))
+	if err == nil || !strings.Contains(err.Error(), "starting the compiler") {
+		t.Errorf("%v", err)
+	}
+}
+
+// Opening a plugin never waits for a preparation.
+func TestPreparationDoesNotDelayOpen(t *testing.T) {
+	t.Parallel()
+	box := compilingWith(t, "hold preparations", Config{CacheDir: cacheDir(t), CacheKey: cacheKey})
+	ctx, cancel := context.WithCancel(t.Context())
+	prepared := make(chan error, 2)
+	for points := range 2 {
+		m := pack(t, signalling(points+1, codeOne, "x").encode(), manifest())
+		go func() { prepared <- box.Prepare(ctx, m) }()
+	}
+	until(t, "a preparation runs", func() bool { return len(box.compiler.preparing) == 1 })
+	wantScore(t, openIn(t, box, sevenPoints(t)), 7)
+	cancel()
+	for range 2 {
+		if err := <-prepared; !errors.Is(err, context.Canceled) {
+			t.Errorf("the preparation ended with %v", err)
+		}
+	}
+}
+
+func TestPreparedModuleIsOpenedFromTheCache(t *testing.T) {
+	t.Parallel()
+	cfg := Config{CacheDir: cacheDir(t), CacheKey: cacheKey}
+	if err := compilingWith(t, "compile", cfg).Prepare(t.Context(), sevenPoints(t)); err != nil {
+		t.Fatal(err)
+	}
+	box := compilingWith(t, "panic", cfg)
+	wantScore(t, openIn(t, box, sevenPoints(t)), 7)
+	if err := box.Prepare(t.Context(), sevenPoints(t)); err != nil {
+		t.Errorf("a prepared module was compiled again: %v", err)
+	}
+}
+
+// The kernel kills a compiler whose parent was killed.
+func TestCompilerEndsWithItsParent(t *testing.T) {
+	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux kills it")
+	}
+	parent := exec.CommandContext(t.Context(), os.Args[0], compilerPrefix+"parent")
+	out, err := parent.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(out, &pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := parent.Process.Signal(syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	_ = parent.Wait()
+	until(t, "the compiler has ended", func() bool {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+		return err != nil || bytes.Contains(status, []byte(") Z ")) // nobody may have collected its exit status
+	})
+}
+
+// If the compiler cannot write its code, this process compiles a module that is known to respect the limits.
+func TestCompilerOnFullDisk(t *testing.T) {
+	t.Parallel()
+	box := compilingWith(t, "compile", Config{})
+	dir, err := box.cache.private()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	if os.Getuid() == 0 {
+		// The superuser may write everywhere, so a file takes the place of wazero's folder.
+		engine, err := identifyEngine()
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, filepath.Dir(engine)), nil, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	} else if err := os.Chmod(dir, 0o500); err != nil {
+		t.Fatal(err)
+	}
+	request := box.compiler.limits
+	request.Processors = 1
+	report, err := box.compiler.run(t.Context(), dir, request, sevenPoints(t).Wasm)
+	if err != nil || report.Error != "" || report.File != "" {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
