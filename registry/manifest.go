@@ -52,6 +52,9 @@ const MaxWeight = 20
 
 const maxManifestBytes = 64 << 10
 
+// hostCodes begins the codes of the signals that the host itself adds to an answer.
+const hostCodes = "host:"
+
 var (
 	namePattern = regexp.MustCompile(`^[a-z][a-z0-9-]{1,39}$`)
 	factPattern = regexp.MustCompile(`^[a-z]+(\.[a-z0-9_]+)+$`)
@@ -111,6 +114,9 @@ func (m Manifest) validate() error {
 		codes[i] = s.Code
 		if err := sdk.ValidCode(s.Code); err != nil {
 			bad("signals: %w", err)
+		}
+		if strings.HasPrefix(s.Code, hostCodes) {
+			bad("signals: the codes %s... are the host's own", hostCodes)
 		}
 		if err := sdk.ValidText(s.Text); err != nil {
 			bad("signals: %s: %w", s.Code, err)

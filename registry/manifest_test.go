@@ -116,6 +116,7 @@ func TestManifestFields(t *testing.T) {
 
 		{"no signals", "signals", []any{}, ""},
 		{"a bad code", "signals", []any{signal("a:b", "One")}, "signals"},
+		{"a code of the host", "signals", []any{signal("host:degraded:graph", "One")}, "the host's own"},
 		{"a code twice", "signals", []any{signal("a:b:c", "One"), signal("a:b:c", "Two")},
 			`signals contains "a:b:c" twice`},
 		{"a signal without a text", "signals", []any{signal("a:b:c", "")}, "signals: a:b:c"},

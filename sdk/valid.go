@@ -7,7 +7,11 @@ package sdk
 
 import (
 	"fmt"
+	"strings"
+	"unicode"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // ValidCode returns an error unless code is a signal code: three or more words of a-z, 0-9, '_' or '-', joined by
@@ -34,7 +38,8 @@ func ValidCode(code string) error {
 }
 
 // ValidText returns an error if text cannot be shown to a person: if it is empty, longer than MaxTextBytes, not UTF-8,
-// or contains a control character.
+// contains a character that cannot be seen, or begins like the host's own sentences. A reader must see everything that
+// a text contains, and know who wrote it.
 func ValidText(text string) error {
 	if text == "" {
 		return fmt.Errorf("signal text is empty")
@@ -45,11 +50,104 @@ func ValidText(text string) error {
 	if !utf8.ValidString(text) {
 		return fmt.Errorf("signal text is not UTF-8")
 	}
-	for _, r := range text {
-		if r < 0x20 || (r >= 0x7f && r < 0xa0) || r == 0x2028 || r == 0x2029 || (r >= 0x202a && r <= 0x202e) ||
-			(r >= 0x2066 && r <= 0x2069) {
+	visible, previous := false, ' '
+	for i, r := range text {
+		switch {
+		case isJoinControl(r):
+			next, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):])
+			if !mayJoin(previous, next) {
+				return fmt.Errorf("signal text contains the joining character U+%04X outside of a word that needs it", r)
+			}
+		case unicode.IsControl(r):
 			return fmt.Errorf("signal text contains the control character U+%04X", r)
+		case isInvisible(r):
+			return fmt.Errorf("signal text contains the invisible character U+%04X", r)
+		case unicode.IsMark(r) && !visible:
+			return fmt.Errorf("signal text begins with the combining character U+%04X", r)
+		case !unicode.IsSpace(r):
+			visible = true
 		}
+		previous = r
+	}
+	if !visible {
+		return fmt.Errorf("signal text is blank")
+	}
+	if imitatesHost(text) {
+		return fmt.Errorf("signal text begins like %q, the beginning of the host's own sentences", HostText)
 	}
 	return nil
+}
+
+// HostText is the beginning of the sentences that the host itself adds to an answer. ValidText refuses texts that begin
+// with it or with something that looks like it.
+const HostText = "Assay: "
+
+// isInvisible reports whether a person cannot see r, apart from controls: format and tag characters, line separators,
+// private and unassigned characters, variation selectors, fillers and blanks other than spaces (Unicode 4.6, 5.21 and
+// chapter 23).
+func isInvisible(r rune) bool {
+	const brailleBlank = 0x2800
+	return r >= utf8.RuneSelf && (!unicode.IsGraphic(r) || r == brailleBlank ||
+		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector))
+}
+
+// isJoinControl reports whether r is the zero width non-joiner or joiner.
+func isJoinControl(r rune) bool { return r == 0x200c || r == 0x200d }
+
+// mayJoin reports whether a joining character may stand between two others: after a virama, as in the languages of
+// India, and between letters of scripts that are written joined, as in Persian (RFC 5892, appendix A).
+func mayJoin(before, after rune) bool {
+	const virama = 9
+	return norm.NFC.PropertiesString(string(before)).CCC() == virama || isCursive(before) && isCursive(after)
+}
+
+// isCursive reports whether r belongs to a script that is written joined, or is a mark that any script may use.
+func isCursive(r rune) bool {
+	return unicode.In(r, unicode.Adlam, unicode.Arabic, unicode.Hanifi_Rohingya, unicode.Inherited, unicode.Mandaic,
+		unicode.Manichaean, unicode.Mongolian, unicode.Nko, unicode.Phags_Pa, unicode.Psalter_Pahlavi,
+		unicode.Sogdian, unicode.Syriac)
+}
+
+// imitatesHost reports whether text begins like HostText, ignoring case, spaces, accents and the difference between
+// characters that look alike. The word may begin a text, as in a name such as assay.example, but not before punctuation
+// that could pass for a colon. A text that begins with a quotation mark quotes somebody.
+func imitatesHost(text string) bool {
+	const word, inNames, quotes = "assay", "-._@/&+,'’\"”»)", "'\"‘“‚„«‹"
+	matched := 0
+	for _, r := range text {
+		if isColon(r) {
+			r = ':'
+		}
+		for _, folded := range norm.NFKD.String(string(r)) {
+			folded = lookalike(unicode.ToLower(folded))
+			switch {
+			case unicode.IsSpace(folded), unicode.IsMark(folded), isJoinControl(folded):
+			case matched == len(word):
+				return !unicode.IsLetter(folded) && !unicode.IsNumber(folded) && !strings.ContainsRune(inNames, folded)
+			case folded == rune(word[matched]):
+				matched++
+			case matched > 0, unicode.IsLetter(folded), unicode.IsNumber(folded), strings.ContainsRune(quotes, folded):
+				return false // another word; other punctuation before the first word is skipped
+			}
+		}
+	}
+	return false
+}
+
+// isColon reports whether r looks like a colon (UTS 39).
+func isColon(r rune) bool {
+	return strings.ContainsRune(":ːˑ˸։׃܃܄ःઃ᛬᠃᠉⁚∶ꓽ꞉︓︰﹕：", r)
+}
+
+// lookalike returns the letter of the host's name that r, in lower case and without accents, looks like (UTS 39), or r.
+func lookalike(r rune) rune {
+	switch {
+	case strings.ContainsRune("4@ɐɑɒαаꭺᗅᴀ⍶⍺ꓮꭤ𐊠𖽀", r):
+		return 'a'
+	case strings.ContainsRune("5$ƽʂѕտടჽꮥꮪᵴꓢꕶꜱ𐊖𐑈𐐠𑣁𖫖𖼺", r):
+		return 's'
+	case strings.ContainsRune("¥ƴɏɣʏγуүұߌყꭹꮍᶌỿⲩㄚ丫ꓬꚳꭚ𐊲𐰠𑣄𑣜𖽃", r):
+		return 'y'
+	}
+	return r
 }

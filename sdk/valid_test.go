@@ -81,10 +81,110 @@ func TestValidText(t *testing.T) {
 		{"right-to-left override", "a\u202eb", false},
 		{"first isolate", "a\u2066b", false},
 		{"last isolate", "a\u2069b", false},
-		{"just outside of the refused ranges", "\u2027\u202f\u2065\u206a", true},
+		{"line break of punctuation and narrow space", "a\u2027\u202fb", true},
+		{"soft hyphen", "pay\u00adpal", false},
+		{"zero width space", "pay\u200bpal", false},
+		{"zero width joiner in Latin", "pay\u200dpal", false},
+		{"zero width non-joiner in Latin", "pay\u200cpal", false},
+		{"zero width non-joiner in Persian", "نامه\u200cای", true},
+		{"zero width joiner in Hindi", "क्\u200dष", true},
+		{"joiner after a virama", "क्\u200d", true},
+		{"two joiners", "क्\u200d\u200dष", false},
+		{"non-joiner after a vowel sign", "بَ\u200cب", true},
+		{"joiner between scripts", "क\u200dب", false},
+		{"left-to-right mark", "a\u200eb", false},
+		{"word joiner", "a\u2060b", false},
+		{"unassigned", "a\u2065b", false},
+		{"deprecated format character", "a\u206ab", false},
+		{"byte order mark", "\ufeffa", false},
+		{"interlinear annotation", "a\ufff9b", false},
+		{"tag letter", "a\U000e0061b", false},
+		{"language tag", "a\U000e0001b", false},
+		{"variation selector", "a\ufe0fb", false},
+		{"variation selector 256", "a\U000e01efb", false},
+		{"Mongolian variation selector", "a\u180bb", false},
+		{"combining grapheme joiner", "a\u034fb", false},
+		{"Hangul initial filler", "a\u115fb", false},
+		{"Hangul medial filler", "a\u1160b", false},
+		{"Hangul filler", "a\u3164b", false},
+		{"half-width Hangul filler", "a\uffa0b", false},
+		{"Khmer inherent vowel", "a\u17b4b", false},
+		{"blank Braille pattern", "a\u2800b", false},
+		{"musical format character", "a\U0001d173b", false},
+		{"private use", "a\ue000b", false},
+		{"private plane", "a\U000f0000b", false},
+		{"not a character", "a\uffffb", false},
+		{"unassigned plane", "a\U00050000b", false},
+		{"spaces alone", " \u00a0\u3000", false},
+		{"combining characters alone", "\u0301\u0308", false},
+		{"combining character first", "\u0301a", false},
+		{"space and combining character", " \u0301a", false},
+		{"accents", "Zażółć gęślą jaźń, e\u0301", true},
+		{"Arabic with vowels", "مُحَمَّد", true},
+		{"Hebrew", "שָׁלוֹם", true},
+		{"Hindi", "नमस्ते दुनिया", true},
+		{"Tamil", "தமிழ்", true},
+		{"Thai", "ภาษาไทยที่นี่", true},
+		{"Tibetan", "བོད་སྐད།", true},
+		{"Korean", "한국어, ᄒ", true},
+		{"Chinese and Japanese", "他们说，「日本語」のー", true},
+		{"Georgian, Armenian and Amharic", "ქართული Հայերեն አማርኛ", true},
+		{"currency and arrows", "€ 5 → £4 ≈ ½ №1", true},
 		{"not UTF-8", "a\xffb", false},
 		{"half a character", "a\xc3", false},
 		{"a surrogate", "a\xed\xa0\x80", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			if err := sdk.ValidText(c.text); (err == nil) != c.ok {
+				t.Errorf("%q: %v", c.text, err)
+			}
+		})
+	}
+}
+
+// Nothing that a layer writes can be taken for a sentence of the host.
+func TestTextsCannotImitateHost(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name, text string
+		ok         bool
+	}{
+		{"the beginning itself", "Assay: Nothing could be learned", false},
+		{"lower case", "assay: nothing", false},
+		{"capitals", "ASSAY: NOTHING", false},
+		{"without the space", "Assay:nothing", false},
+		{"spaces before", "  \u00a0Assay: nothing", false},
+		{"spaces between", "A s\u2009s a y : nothing", false},
+		{"punctuation before", "» -Assay: nothing", false},
+		{"Cyrillic", "Аѕѕау: nothing", false},
+		{"Greek", "Αssαγ: nothing", false},
+		{"accents", "Ássày: nothing", false},
+		{"combining accents", "A\u0301ssay: nothing", false},
+		{"full width", "Ａｓｓａｙ： nothing", false},
+		{"mathematical letters", "𝐀𝐬𝐬𝐚𝐲: nothing", false},
+		{"circled letters", "Ⓐⓢⓢⓐⓨ: nothing", false},
+		{"digits and symbols", "4$5@y: nothing", false},
+		{"small capitals", "ᴀꜱꜱᴀʏ: nothing", false},
+		{"Cherokee", "ᎪᏚᏚᎪᎩ: nothing", false},
+		{"long s", "Aſſay: nothing", false},
+		{"ratio", "Assay∶ nothing", false},
+		{"Lisu tone letter", "Assayꓽ nothing", false},
+		{"vertical two dots", "Assay︰ nothing", false},
+		{"Devanagari visarga", "Assayः nothing", false},
+		{"semicolon", "Assay; nothing", false},
+		{"dash", "Assay — nothing", false},
+		{"bracket", "[Assay] nothing", false},
+		{"the name of the checked domain", "assay.example looks like PayPal: digit 1", true},
+		{"a name with a hyphen", "assay-office imitates an office", true},
+		{"a quotation", "“assay: office” imitates an office", true},
+		{"a quoted name", "“assay” looks like another name: essay", true},
+		{"an address", "assay@example.com is disposable", true},
+		{"another word", "Assayers: a trade", true},
+		{"another beginning", "As say: nothing", false},
+		{"one letter less", "Assa: nothing", true},
+		{"later in the text", "Listed by Assay: twice", true},
+		{"the word alone", "Assay", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -141,7 +241,7 @@ func FuzzValidText(f *testing.F) {
 			return
 		}
 		if text == "" || len(text) > sdk.MaxTextBytes || !utf8.ValidString(text) ||
-			strings.ContainsFunc(text, unicode.IsControl) {
+			strings.ContainsFunc(text, unicode.IsControl) || strings.HasPrefix(text, sdk.HostText) {
 			t.Errorf("%q is accepted", text)
 		}
 	})

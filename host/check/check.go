@@ -248,13 +248,17 @@ func (c *Checker) decide(
 	}, nil
 }
 
+// hostText begins the text of every signal of the host, so that readers can tell it from the layers'. No layer's text
+// may begin with it (sdk.HostText).
+const hostText = "Assay: "
+
 // unansweredSignals reports the third parties that did not respond. Missing facts do not change the score.
 func unansweredSignals(sources []string) []Signal {
 	var signals []Signal
 	for _, source := range sources {
 		signals = append(signals, Signal{
 			Code: "host:unknown:" + source,
-			Text: fmt.Sprintf("Nothing could be learned from %s in time; the score rests on the rest",
+			Text: hostText + fmt.Sprintf("Nothing could be learned from %s in time; the score rests on the rest",
 				sourceName(source)),
 		})
 	}

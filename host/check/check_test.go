@@ -336,9 +336,9 @@ func TestDecision(t *testing.T) {
 		Fused: check.Fused{Score: 98, Lowest: 98, Highest: 100, Verdict: check.Block, Threat: "phishing",
 			Signals: append(signals,
 				check.Signal{Code: "host:degraded:broken",
-					Text: "The broken layer could not be asked; with it the score could be as high as 100"},
+					Text: "Assay: The broken layer could not be asked; with it the score could be as high as 100"},
 				check.Signal{Code: "host:degraded:odd",
-					Text: "The odd layer could not be asked; with it the score could be as high as 100"})},
+					Text: "Assay: The odd layer could not be asked; with it the score could be as high as 100"})},
 		Ref: ref, Type: entity.Email, Query: "jane@example.com", Revision: 3,
 		At: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC), // UTC, whole milliseconds
 		Layers: []check.Outcome{

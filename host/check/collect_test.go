@@ -49,7 +49,7 @@ func TestCollect(t *testing.T) {
 	last := d.Signals[len(d.Signals)-1]
 	same(t, check.Signal{
 		Code: "host:unknown:rdap",
-		Text: "Nothing could be learned from the domain's registration in time; the score rests on the rest",
+		Text: "Assay: Nothing could be learned from the domain's registration in time; the score rests on the rest",
 	}, last)
 	same(t, entity.Facts{"dns.a": "192.0.2.1"}, f.records[0].LookedUp)
 	if _, ok := f.records[0].Entity.Facts["dns.a"]; ok {

@@ -54,8 +54,8 @@ type Fused struct {
 	Highest int // the score if every failed layer had scored 100
 	Verdict Verdict
 	Threat  string // the category named by the layer with the largest contribution; "" for an allow verdict
-	// Signals is sorted by weight, heaviest first. Signals without points are left out, and so are light ones for an
-	// allow verdict.
+	// Signals is sorted by weight, heaviest first. Signals that weigh nothing are left out, and so are light ones for
+	// an allow verdict.
 	Signals []Signal
 }
 
@@ -67,8 +67,9 @@ const minAllowedWeight = 0.25
 // score = round(100*p). It is a pure function. As weights are not negative, the score never falls when a layer's score
 // rises.
 //
-// A failed layer counts as a score of 0, and a signal reports the failure. If the layer is required and its score could
-// have changed an allow into a review, the score is raised to the start of the review band, so that a person decides.
+// A failed layer counts as a score of 0, and a signal reports the failure, unless its weight is 0. If the layer is
+// required and its score could have changed an allow into a review, the score is raised to the start of the review
+// band, so that a person decides.
 func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	low, high := bias, bias
 	required := false
@@ -91,11 +92,11 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	}
 	f.Signals = sortedSignals(outcomes, minWeight)
 	for _, o := range outcomes {
-		if o.Failure != "" {
+		if o.Failure != "" && o.Weight != 0 {
 			f.Signals = append(f.Signals, Signal{
 				Code: "host:degraded:" + o.Layer,
-				Text: fmt.Sprintf("The %s layer could not be asked; with it the score could be as high as %d", o.Layer,
-					f.Highest),
+				Text: hostText + fmt.Sprintf("The %s layer could not be asked; with it the score could be as high as %d",
+					o.Layer, f.Highest),
 			})
 		}
 	}
@@ -118,7 +119,7 @@ func sortedSignals(outcomes []Outcome, minWeight float64) []Signal {
 	var all []weighted
 	for _, o := range outcomes {
 		for _, s := range o.Signals {
-			if weight := o.Weight * float64(s.Points) / 100; s.Points != 0 && math.Abs(weight) >= minWeight {
+			if weight := o.Weight * float64(s.Points) / 100; weight != 0 && math.Abs(weight) >= minWeight {
 				all = append(all, weighted{s, weight})
 			}
 		}

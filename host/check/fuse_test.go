@@ -93,7 +93,7 @@ func TestFailedLayer(t *testing.T) {
 	degraded := func(layer string, highest int) check.Signal {
 		return check.Signal{
 			Code: "host:degraded:" + layer,
-			Text: fmt.Sprintf("The %s layer could not be asked; with it the score could be as high as %d", layer,
+			Text: fmt.Sprintf("Assay: The %s layer could not be asked; with it the score could be as high as %d", layer,
 				highest),
 		}
 	}
@@ -188,13 +188,29 @@ func TestSignalsAreOrderedByTheirWeight(t *testing.T) {
 		sig(20, "light:a:20")}
 	heavy.Signals = []check.Signal{sig(10, "heavy:a:10"), sig(30, "heavy:a:30"), sig(30, "heavy:b:30"),
 		sig(-30, "heavy:a:-30")}
-	silent := check.Outcome{Layer: "silent", Weight: 0, Signals: []check.Signal{sig(100, "silent:a:100")}}
 	want := []string{
-		"heavy:a:30", "heavy:b:30", "light:a:50", "heavy:a:10", "light:a:20", "silent:a:100", "light:a:-10",
+		"heavy:a:30", "heavy:b:30", "light:a:50", "heavy:a:10", "light:a:20", "light:a:-10",
 		"heavy:a:-30",
-	} // by points times weight: 90, 90 (as given), 50, 30, 20, 0, -10, -90; the one worth no points is left out
-	if diff := cmp.Diff(want, codes(check.Fuse(0, bands, []check.Outcome{light, silent, heavy}).Signals)); diff != "" {
+	} // by points times weight: 90, 90 (as given), 50, 30, 20, -10, -90; the one worth no points is left out
+	if diff := cmp.Diff(want, codes(check.Fuse(0, bands, []check.Outcome{light, heavy}).Signals)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// A customer never hears of a layer that weighs nothing, such as one on trial: neither its signals nor its failure.
+func TestWeightlessLayersAreSilent(t *testing.T) {
+	t.Parallel()
+	trial := check.Outcome{Layer: "trial", Weight: 0, Score: 100, Threat: "phishing",
+		Signals: []check.Signal{sig(100, "trial:a:100"), sig(-100, "trial:a:-100")}}
+	heavy := scored("heavy", 3, 40)
+	heavy.Signals = []check.Signal{sig(40, "heavy:a:40")}
+	for name, bias := range map[string]float64{"allow": -10, "review": 0, "block": 10} {
+		for _, weightless := range []check.Outcome{trial, failed("trial", 0, true)} {
+			got := check.Fuse(bias, bands, []check.Outcome{weightless, heavy})
+			if diff := cmp.Diff(check.Fuse(bias, bands, []check.Outcome{heavy}), got); diff != "" {
+				t.Errorf("%s (-without +with):\n%s", name, diff)
+			}
+		}
 	}
 }
 

@@ -129,10 +129,16 @@ func readLocal(local string) (mailbox string, quoted bool, err error) {
 }
 
 // isVisible reports whether r changes how a mailbox looks. It is false for spaces other than U+0020, format characters,
-// private use and unassigned code points, but true for the joiners, which several scripts need.
+// variation selectors, fillers, private use and unassigned code points, but true for the joiners, which several scripts
+// need.
 func isVisible(r rune) bool {
-	return unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != '\u034f' || r == '\u200c' || r == '\u200d'
+	return unicode.IsGraphic(r) && !unicode.IsSpace(r) && r != brailleBlank &&
+		!unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
+		r == '\u200c' || r == '\u200d'
 }
+
+// brailleBlank is a symbol without a dot.
+const brailleBlank = '\u2800'
 
 // checkDotAtom checks that s is a dot-atom-text (RFC 5322 section 3.2.3), which may contain non-ASCII characters (RFC
 // 6531 section 3.3).

@@ -189,7 +189,8 @@ const maxText = 80
 func Text(s string) string {
 	var b strings.Builder
 	for _, r := range s {
-		if r == utf8.RuneError || !unicode.IsPrint(r) {
+		if r == utf8.RuneError || !unicode.IsPrint(r) ||
+			unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) {
 			r = ' '
 		}
 		if b.Len()+utf8.RuneLen(r) > maxText {

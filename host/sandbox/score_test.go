@@ -330,3 +330,18 @@ func TestClocksAndRandomNumbersAreConstant(t *testing.T) {
 		wg.Wait()
 	}
 }
+
+// A layer cannot print what the host says about a lost layer, so that customers can trust that sentence.
+func TestHostSentenceIsRefused(t *testing.T) {
+	t.Parallel()
+	lost := check.Outcome{Layer: "graph", Weight: 1, Failure: check.Trap}
+	said := check.Fuse(0, check.Bands{Review: 40, Block: 70}, []check.Outcome{lost}).Signals
+	if len(said) != 1 {
+		t.Fatalf("the host says %v", said)
+	}
+	_, err := openGuest(t, signalling(1, codeOne, said[0].Text)).Score(t.Context(), facts(testEntity, ""))
+	if failure := failureOf(t, err); failure.Reason != check.Refused ||
+		!strings.Contains(failure.Err.Error(), "the host's own sentences") {
+		t.Errorf("%v, want refused", failure)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"assay/host/entity"
 	"assay/registry"
@@ -111,6 +112,7 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 			}
 		})
 	}
+	t.Run("characters that no text may hold", func(t *testing.T) { s.checkHostileCharacters(t, layer) })
 	for _, declared := range s.Manifest.Signals {
 		if !raised[declared.Code] {
 			t.Errorf("no case raises %s", declared.Code)
@@ -119,6 +121,39 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 	for _, fact := range s.Manifest.Facts {
 		if !read[fact] {
 			t.Errorf("fact %s is declared but never read", fact)
+		}
+	}
+}
+
+// checkHostileCharacters asserts that an entity cannot make a host refuse the layer's answer. It runs the cases again
+// with values that contain characters that texts must not contain, or that begin like a text of the host.
+func (s Suite) checkHostileCharacters(t *testing.T, layer sdk.Layer) {
+	t.Helper()
+	for _, c := range s.Cases {
+		user, domain, isEmail := strings.Cut(c.Value, "@")
+		if !isEmail && c.Type != entity.Domain {
+			continue
+		}
+		_, first := utf8.DecodeRuneInString(c.Value)
+		for _, hostile := range []string{
+			"\ufe0f", "\U000e0100", "\u115f", "\u3164", "\u17b4", "\u2800", "क्\u200cक", "क्\u200d",
+			"assayː", "assay：", "АЅЅАУ!",
+		} {
+			values := []string{hostile + c.Value, c.Value[:first] + hostile + c.Value[first:]}
+			if isEmail {
+				values = append(values, user+hostile+"@"+domain, `"`+hostile+user+`"@`+domain,
+					`"assay:`+user+`"@`+domain, user+"@"+hostile+domain)
+			}
+			for _, value := range values {
+				parsed, err := entity.Parse(c.Type, value, c.Country)
+				if err != nil {
+					continue // no layer sees it
+				}
+				maps.Copy(parsed.Facts, c.Facts)
+				if got := sdk.Run(layer, sdk.Facts(parsed.Facts)); got.Refused != nil {
+					t.Errorf("%+q: a host would refuse the answer: %v; signals %+v", value, got.Refused, got.Signals)
+				}
+			}
 		}
 	}
 }

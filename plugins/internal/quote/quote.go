@@ -1,43 +1,82 @@
 // Package quote quotes a part of an entity inside a signal's text.
 package quote
 
-import "unicode/utf8"
+import (
+	"unicode"
+	"unicode/utf8"
+)
 
 // MaxBytes is the maximum length of a quotation without the ellipsis. It leaves room for three quotations and a
 // sentence in a signal's text (240 bytes).
 const MaxBytes = 60
 
-// Of returns s in a form that is safe to show. Bytes that are not UTF-8, control characters, line separators and bidi
-// controls become "?". A text longer than MaxBytes bytes is cut between two characters and ends in "…".
+// Of returns s in a form that is safe to show, wherever it appears in a text. Bytes that are not UTF-8 and characters
+// that cannot be seen become "?", and joining characters are left out. A text longer than MaxBytes bytes is cut between
+// two characters and ends in "…". If s contains other characters than names do, it is set in quotation marks, so that
+// it cannot be read as a part of the sentence, or as the beginning of one of the host's (sdk.ValidText).
 func Of(s string) string {
-	if len(s) <= MaxBytes && isPrintableASCII(s) {
+	plain := isName(s)
+	if len(s) <= MaxBytes && plain {
 		return s
 	}
+	maxBytes := MaxBytes
 	out := make([]byte, 0, MaxBytes+len("…"))
+	if !plain {
+		maxBytes -= len("”")
+		out = append(out, "“"...)
+	}
 	for _, r := range s {
-		if isUnsafe(r) || r == utf8.RuneError {
+		if r == '\u200c' || r == '\u200d' {
+			continue
+		}
+		if isInvisible(r) || r == utf8.RuneError {
 			r = '?'
 		}
-		if len(out)+utf8.RuneLen(r) > MaxBytes {
-			return string(append(out, "…"...))
+		if len(out)+utf8.RuneLen(r) > maxBytes {
+			out = append(out, "…"...)
+			break
 		}
 		out = utf8.AppendRune(out, r)
+	}
+	if !plain {
+		out = append(out, "”"...)
 	}
 	return string(out)
 }
 
-// isPrintableASCII reports whether s is printable ASCII, which needs no copy.
-func isPrintableASCII(s string) bool {
-	for i := range len(s) {
-		if s[i] < 0x20 || s[i] >= 0x7f {
+// isName reports whether s consists of the characters of ordinary names, of which none looks like a colon.
+func isName(s string) bool {
+	for i, r := range s {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', isNamePunctuation(r):
+		case r < utf8.RuneSelf, r == utf8.RuneError, isColonLetter(r), isInvisible(r):
+			return false
+		case i == 0 && unicode.IsMark(r), !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r):
 			return false
 		}
 	}
 	return true
 }
 
-// isUnsafe reports whether a signal's text must not contain r, because it changes the layout of the text around it.
-func isUnsafe(r rune) bool {
-	return r < 0x20 || (r >= 0x7f && r < 0xa0) || r == 0x2028 || r == 0x2029 || (r >= 0x202a && r <= 0x202e) ||
-		(r >= 0x2066 && r <= 0x2069)
+func isNamePunctuation(r rune) bool {
+	switch r {
+	case '-', '.', '_', '@', '/', '&', '+', ',', '\'', ' ':
+		return true
+	}
+	return false
+}
+
+// isColonLetter reports whether r is a letter or a mark that looks like a colon (UTS 39).
+func isColonLetter(r rune) bool {
+	switch r {
+	case 'ː', 'ˑ', 'ः', 'ઃ', 'ꓽ':
+		return true
+	}
+	return false
+}
+
+// isInvisible reports whether a signal's text must not contain r.
+func isInvisible(r rune) bool {
+	return !unicode.IsGraphic(r) || r == 0x2800 ||
+		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
 }

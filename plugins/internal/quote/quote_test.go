@@ -18,9 +18,15 @@ func TestOf(t *testing.T) {
 			"…"},
 		"cut between two characters": {strings.Repeat("a", quote.MaxBytes-1) + "éb",
 			strings.Repeat("a", quote.MaxBytes-1) + "…"},
-		"control":                  {"a\nb\x7fc", "a?b?c"},
-		"bidi control":             {"a\u202eb\u2066c", "a?b?c"},
-		"not utf-8":                {"a\xffb", "a?b"},
+		"control":                 {"a\nb\x7fc", "“a?b?c”"},
+		"bidi control":            {"a\u202eb\u2066c", "“a?b?c”"},
+		"not utf-8":               {"a\xffb", "“a?b”"},
+		"variation selector":      {"a\ufe0fb", "“a?b”"},
+		"joiners":                 {"نامه\u200cای", "“نامهای”"},
+		"like a sentence's start": {"assay:office", "“assay:office”"},
+		"a letter like a colon":   {"assayːoffice", "“assayːoffice”"},
+		"long and in quotes": {"=" + strings.Repeat("a", quote.MaxBytes), "“=" + strings.Repeat("a", quote.MaxBytes-7) +
+			"…”"},
 		"letters of other scripts": {"пример.рф", "пример.рф"},
 	}
 	for name, tc := range cases {
@@ -38,7 +44,7 @@ func FuzzOf(f *testing.F) {
 	f.Add("a\xff\u202e\x00" + strings.Repeat("é", 40))
 	f.Fuzz(func(t *testing.T, s string) {
 		got := quote.Of(s)
-		if len(got) > quote.MaxBytes+len("…") {
+		if len(got) > quote.MaxBytes+len("…”") {
 			t.Errorf("Of(%q) is %d bytes", s, len(got))
 		}
 		if got != "" && sdk.ValidText(got) != nil {
