@@ -36,19 +36,20 @@ type Source interface {
 // Follower keeps one host on the active revision. It loads a revision completely (every module vetted, compiled and
 // warmed) before swapping it in. If loading fails, the previous revision stays in force.
 type Follower struct {
-	source        Source
-	sandbox       *sandbox.Sandbox
-	live          *check.Live
-	log           *slog.Logger
-	notifications chan notification
-	pollInterval  time.Duration
-	retryDelay    time.Duration
+	source       Source
+	sandbox      *sandbox.Sandbox
+	live         *check.Live
+	log          *slog.Logger
+	changed      chan struct{} // holds an element after a notification that another lineup may be active
+	published    chan struct{} // holds an element after a notification that plugins may have been published
+	pollInterval time.Duration
+	retryDelay   time.Duration
 
 	mu       sync.Mutex // guards the fields below
 	state    State
 	inForce  []*openPlugin // of the lineup in force
 	open     map[openKey]*openPlugin
-	prepared map[registry.Digest]bool // published modules whose code is in the compile cache
+	prepared map[registry.Digest]bool // published modules that were opened, prepared or refused
 	draining sync.WaitGroup
 }
 
@@ -71,33 +72,26 @@ type openPlugin struct {
 	users int
 }
 
-// notification is the kind of a change that a follower is notified of.
-type notification int
-
-const (
-	lineupChanged notification = iota
-	pluginsPublished
-)
-
 // NewFollower returns a follower that swaps lineups into live.
 func NewFollower(source Source, box *sandbox.Sandbox, live *check.Live, log *slog.Logger) *Follower {
 	return &Follower{
-		source: source, sandbox: box, live: live, log: log, notifications: make(chan notification, 16),
+		source: source, sandbox: box, live: live, log: log,
+		changed: make(chan struct{}, 1), published: make(chan struct{}, 1),
 		pollInterval: pollInterval, retryDelay: retryDelay,
 		open: map[openKey]*openPlugin{}, prepared: map[registry.Digest]bool{},
 	}
 }
 
 // LineupChanged notifies the follower that another lineup may be active. It never blocks.
-func (f *Follower) LineupChanged() { f.notify(lineupChanged) }
+func (f *Follower) LineupChanged() { notify(f.changed) }
 
 // PluginsPublished notifies the follower that plugins may have been published. It never blocks.
-func (f *Follower) PluginsPublished() { f.notify(pluginsPublished) }
+func (f *Follower) PluginsPublished() { notify(f.published) }
 
-func (f *Follower) notify(n notification) {
+func notify(c chan struct{}) {
 	select {
-	case f.notifications <- n:
-	default: // The queue is full. Polling finds the change.
+	case c <- struct{}{}:
+	default: // The receiver has not acted on an earlier notification, and will see both changes.
 	}
 }
 
@@ -126,30 +120,28 @@ func (f *Follower) Degraded() []string {
 	return problems
 }
 
-// Run follows the active revision until ctx ends. It acts on notifications at once and polls in between.
+// Run follows the active revision until ctx ends. It acts on notifications at once and polls in between. Preparing
+// published plugins does not delay it.
 func (f *Follower) Run(ctx context.Context) {
+	var preparing sync.WaitGroup
+	preparing.Go(func() { f.preparePublished(ctx) })
+	defer preparing.Wait()
 	tick := time.NewTicker(f.pollInterval)
 	defer tick.Stop()
 	var failed time.Time
 	for {
-		n := lineupChanged
 		select {
 		case <-ctx.Done():
 			return
-		case n = <-f.notifications:
+		case <-f.changed:
 		case <-tick.C:
 			if time.Since(failed) < f.retryDelay && f.stillRefused(ctx) {
 				continue
 			}
 		}
-		switch n {
-		case lineupChanged:
-			if err := f.Follow(ctx); err != nil && ctx.Err() == nil {
-				failed = time.Now()
-				f.log.Error("following the lineup failed; the previous revision stays in force", "error", err)
-			}
-		case pluginsPublished:
-			f.prepare(ctx)
+		if err := f.Follow(ctx); err != nil && ctx.Err() == nil {
+			failed = time.Now()
+			f.log.Error("following the lineup failed; the previous revision stays in force", "error", err)
 		}
 	}
 }
@@ -164,32 +156,72 @@ func (f *Follower) stillRefused(ctx context.Context) bool {
 	return err == nil && active == refused
 }
 
-// Follow loads the active revision and swaps it in, unless it is already in force.
+// Follow loads the active revision and swaps it in, unless it is already in force. If another revision becomes active
+// meanwhile, Follow abandons the load, so that a rollback does not wait for a lineup that takes long to compile.
 func (f *Follower) Follow(ctx context.Context) error {
-	active, err := f.source.ActiveRevision(ctx)
-	if err != nil {
-		return err
+	for {
+		active, err := f.source.ActiveRevision(ctx)
+		if err != nil {
+			return err
+		}
+		if active == 0 || f.isInForce(active) {
+			return nil
+		}
+		if err := f.follow(ctx, active); !errors.Is(err, errSuperseded) {
+			return err
+		}
 	}
-	if active == 0 || f.isInForce(active) {
-		return nil
-	}
+}
+
+// errSuperseded means that another revision became active while one was being loaded.
+var errSuperseded = errors.New("another revision is active")
+
+func (f *Follower) follow(ctx context.Context, active int64) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
+	ctx, abandon := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() { f.watch(ctx, active, func() { abandon(errSuperseded) }) })
 	began := time.Now()
 	revision, err := f.source.LineupRevision(ctx, active)
 	if err == nil {
 		err = f.load(ctx, revision)
 	}
+	abandon(nil)
+	watching.Wait()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if err != nil {
-		f.state.Refused, f.state.Reason = active, err.Error()
-		return fmt.Errorf("loading lineup revision %d: %w", active, err)
+	switch {
+	case err == nil:
+		f.state = State{Revision: active}
+		f.log.Info("lineup in force", "revision", active, "layers", len(revision.Lineup.Layers), "ms",
+			time.Since(began).Milliseconds())
+		return nil
+	case errors.Is(context.Cause(ctx), errSuperseded):
+		f.log.Info("loading a lineup was abandoned, because another one is active", "revision", active)
+		return errSuperseded
 	}
-	f.state = State{Revision: active}
-	f.log.Info("lineup in force", "revision", active, "layers", len(revision.Lineup.Layers), "ms",
-		time.Since(began).Milliseconds())
-	return nil
+	f.state.Refused, f.state.Reason = active, err.Error()
+	return fmt.Errorf("loading lineup revision %d: %w", active, err)
+}
+
+// watch calls abandon if a revision other than active becomes active before ctx ends.
+func (f *Follower) watch(ctx context.Context, active int64, abandon func()) {
+	tick := time.NewTicker(f.pollInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.changed:
+			defer notify(f.changed) // Run must see the change too, if the load ends first
+		case <-tick.C:
+		}
+		if now, err := f.source.ActiveRevision(ctx); err == nil && now != active {
+			abandon()
+			return
+		}
+	}
 }
 
 // isInForce reports whether revision active is already in force here. If so, it clears an earlier refusal: the operator
@@ -322,6 +354,18 @@ func (f *Follower) release(plugins []*openPlugin) {
 	}
 }
 
+// preparePublished prepares plugins after each notification until ctx ends.
+func (f *Follower) preparePublished(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.published:
+			f.prepare(ctx)
+		}
+	}
+}
+
 // prepare compiles newly published modules, so that a lineup with them can be swapped in without delay.
 func (f *Follower) prepare(ctx context.Context) {
 	plugins, err := f.source.Plugins(ctx)
@@ -337,23 +381,14 @@ func (f *Follower) prepare(ctx context.Context) {
 		if known || time.Since(p.PublishedAt) > loadTimeout {
 			continue
 		}
-		if err := f.compile(ctx, p.Digest); err != nil {
+		module, err := f.source.Module(ctx, p.Digest)
+		if err == nil {
+			err = f.sandbox.Prepare(ctx, module)
+		}
+		if err != nil && ctx.Err() == nil {
 			f.log.Warn("preparing published plugin failed", "plugin", p.Ref(), "error", err)
 		}
 	}
-}
-
-// compile opens and closes a module, which leaves its code in the compile cache.
-func (f *Follower) compile(ctx context.Context, digest registry.Digest) error {
-	module, err := f.source.Module(ctx, digest)
-	if err != nil {
-		return err
-	}
-	p, err := f.sandbox.Open(ctx, module)
-	if err != nil {
-		return err
-	}
-	return p.Close(ctx)
 }
 
 // Close takes the lineup out of force, waits for the checks that use it, and closes its plugins.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -205,20 +206,92 @@ func TestPublishedPluginIsPrepared(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	h.follower.pollInterval = time.Hour
-	good, bad := module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0")
-	h.publish(t, bad, good)
+	h.publish(t, brokenModule(t, "broken", "1.0.0"), module(t, "probe", "1.0.0", 10))
+	var read atomic.Int32
+	h.follower.source = &intercepted{Source: h.store, module: func(context.Context, registry.Digest) error {
+		read.Add(1)
+		return nil
+	}}
 	storetest.Background(t, h.follower.Run)
 	h.follower.PluginsPublished()
-	h.activate(t, lineupOf(-1, "probe@1.0.0"))
-	h.follower.LineupChanged() // queued after the other notification, so preparing has ended once this is followed
-	storetest.Until(t, "the lineup to be in force", func() bool { return h.follower.State().Revision == 1 })
-	h.follower.mu.Lock()
-	defer h.follower.mu.Unlock()
-	if !h.follower.prepared[good.Digest] || !h.follower.prepared[bad.Digest] {
-		t.Errorf("prepared %d modules, want both", len(h.follower.prepared))
+	storetest.Until(t, "both modules to be prepared", func() bool { return read.Load() == 2 })
+	storetest.Expect(t, "open plugins", h.openPlugins(), 0)
+}
+
+// intercepted is a source that calls module before it returns a module.
+type intercepted struct {
+	Source
+	module func(context.Context, registry.Digest) error
+}
+
+func (s *intercepted) Module(ctx context.Context, digest registry.Digest) (registry.Module, error) {
+	if err := s.module(ctx, digest); err != nil {
+		return registry.Module{}, err
 	}
-	if len(h.follower.open) != 1 {
-		t.Errorf("%d plugins are open, want only the one in force", len(h.follower.open))
+	return s.Source.Module(ctx, digest)
+}
+
+// slow makes opening and preparing a module take until its context ends. The result receives each attempt.
+func (h *host) slow(m registry.Module) (attempts chan struct{}) {
+	attempts = make(chan struct{}, 100)
+	h.follower.source = &intercepted{Source: h.store, module: func(ctx context.Context, digest registry.Digest) error {
+		if digest != m.Digest {
+			return nil
+		}
+		attempts <- struct{}{}
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	return attempts
+}
+
+// A module that takes long to prepare delays neither a new lineup nor a rollback.
+func TestPreparationDoesNotDelayLineups(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	h.follower.pollInterval = time.Hour
+	heavy := module(t, "heavy", "1.0.0", 10)
+	h.publish(t, heavy, module(t, "probe", "1.0.0", 10))
+	attempts := h.slow(heavy)
+	storetest.Background(t, h.follower.Run)
+	h.follower.PluginsPublished()
+	<-attempts
+	for revision := range int64(2) {
+		h.activate(t, lineupOf(float64(revision), "probe@1.0.0"))
+		h.follower.LineupChanged()
+		storetest.Until(t, "the lineup to be in force",
+			func() bool { return h.follower.State().Revision == revision+1 })
+	}
+	storetest.NoError(t, h.store.RollbackLineup(t.Context(), 1, ""))
+	h.follower.LineupChanged()
+	storetest.Until(t, "the rollback", func() bool { return h.follower.State().Revision == 1 })
+}
+
+// A lineup that takes long to load is abandoned when another one becomes active, whether the follower is notified or
+// has to poll.
+func TestSupersededLoadIsAbandoned(t *testing.T) {
+	t.Parallel()
+	for name, interval := range map[string]time.Duration{"notified": time.Hour, "polling": time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, postgrestest.Database(t))
+			h.follower.pollInterval = interval
+			heavy := module(t, "heavy", "1.0.0", 10)
+			h.publish(t, heavy, module(t, "probe", "1.0.0", 10))
+			attempts := h.slow(heavy)
+			h.activate(t, lineupOf(0, "probe@1.0.0"))
+			h.follow(t, 1)
+			storetest.Background(t, h.follower.Run)
+			h.activate(t, lineupOf(0, "probe@1.0.0", "heavy@1.0.0"))
+			h.follower.LineupChanged()
+			<-attempts
+			h.activate(t, lineupOf(1, "probe@1.0.0"))
+			if interval == time.Hour {
+				h.follower.LineupChanged()
+			}
+			storetest.Until(t, "revision 3 to be in force", func() bool { return h.follower.State() == State{Revision: 3} })
+			storetest.Expect(t, "open plugins", h.openPlugins(), 1)
+		})
 	}
 }
 
