@@ -41,6 +41,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	// Pure: no package of the host.
 	"sdk":                {"", "a layer must build without the host"},
 	"migrations":         {"", "the schema is data"},
+	"host/admission":     {"", "whose turn it is does not depend on what is judged"},
 	"host/apikey":        {"", "keys are a format and plain types"},
 	"host/audit":         {"", "the hash chain is an algorithm, independent of storage"},
 	"host/entity":        {"", "parsing is pure"},
@@ -53,7 +54,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"registry/layertest": {"registry host/check host/entity sdk", "layer tests run natively and fuse like the core"},
 
 	// The core declares the interfaces that other packages implement.
-	"host/check":   {"host/entity", "the core declares what it needs, and others implement it"},
+	"host/check":   {"host/admission host/entity", "the core declares what it needs, and others implement it"},
 	"host/privacy": {"host/check host/entity", "privacy requests are types"},
 	"host/billing": {"host/check", "billing needs neither pages nor the database"},
 	"host/eval":    {"host/check host/entity host/plot registry", "measuring is arithmetic on decisions"},
@@ -88,8 +89,9 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},
 	"host/telemetry": {"host/check host/entity host/lineup host/webhook",
 		"metrics and logs observe the host and change nothing"},
-	"host/api": {"host/check host/entity host/privacy", "the API sees only the core"},
-	"host/console": {"host/apikey host/billing host/check host/entity host/plot host/privacy host/webhook",
+	"host/api": {"host/admission host/check host/entity host/privacy", "the API sees only the core"},
+	"host/console": {"host/admission host/apikey host/billing host/check host/entity host/plot host/privacy " +
+		"host/webhook",
 		"pages declare the storage that they need, run no guests and send no webhooks"},
 	"host/lineup": {"host/check host/entity host/sandbox registry",
 		"following the active lineup needs neither the database nor HTTP"},

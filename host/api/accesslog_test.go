@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"assay/host/admission"
 )
 
 // line is a request's line in the log, without the members that differ from run to run.
@@ -49,7 +51,7 @@ func TestAccessLog(t *testing.T) {
 		"overloaded": {
 			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+busyKey) },
 			line{Level: "WARN", Method: "POST", Route: "/api/check", Status: 503, Account: busyKey,
-				Error: "too many checks are in progress"},
+				Error: admission.ErrBusy.Error()},
 		},
 		"internal error with its cause": {
 			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+failKey) },

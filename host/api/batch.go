@@ -23,34 +23,33 @@ type batchResult struct {
 
 // checkBatch serves POST /api/check/batch. An invalid request gets an error in its place.
 func (s *Server) checkBatch(c *fiber.Ctx) error {
-	return s.bounded(s.batches, func(work context.Context) error {
-		caller, err := s.authenticate(work, &c.Request().Header)
-		if err != nil {
-			return err
-		}
-		current(c.Context()).account = strings.Clone(caller.Account)
-		if err := vetContent(&c.Request().Header); err != nil {
-			return err
-		}
-		items, err := decodeBatch(c.Request().Body())
-		if err != nil {
-			return err
-		}
-		answers, err := s.cfg.Checker.CheckBatch(work, caller, items)
-		if err != nil {
-			return err
-		}
-		body := batchResult{Results: make([]any, len(answers))}
-		for i, a := range answers {
-			if a.Err != nil {
-				_, body.Results[i] = answerTo(a.Err)
-				continue
-			}
-			body.Results[i] = newResult(a.Decision)
-		}
-		s.answer(c.Context(), fasthttp.StatusOK, body)
-		return nil
+	return s.admitted(c, func(work context.Context, caller check.Caller) error {
+		return s.shared(s.batches, caller, func() error { return s.answerBatch(work, c, caller) })
 	})
+}
+
+func (s *Server) answerBatch(work context.Context, c *fiber.Ctx, caller check.Caller) error {
+	if err := vetContent(&c.Request().Header); err != nil {
+		return err
+	}
+	items, err := decodeBatch(c.Request().Body())
+	if err != nil {
+		return err
+	}
+	answers, err := s.cfg.Checker.CheckBatch(work, caller, items)
+	if err != nil {
+		return err
+	}
+	body := batchResult{Results: make([]any, len(answers))}
+	for i, a := range answers {
+		if a.Err != nil {
+			_, body.Results[i] = answerTo(a.Err)
+			continue
+		}
+		body.Results[i] = newResult(a.Decision)
+	}
+	s.answer(c.Context(), fasthttp.StatusOK, body)
+	return nil
 }
 
 // decodeBatch reads a batch, each of its requests as strictly as a single one. An invalid request sets the error of its

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -16,14 +15,19 @@ func (s *Server) providerEvent(c *fiber.Ctx) error {
 	if s.cfg.ProviderEvent == nil {
 		return errNotFound
 	}
-	return s.bounded(s.checks, func(work context.Context) error {
-		signature := string(c.Request().Header.Peek("Stripe-Signature"))
-		if err := s.cfg.ProviderEvent(work, bytes.Clone(c.Request().Body()), signature); err != nil {
-			return err
-		}
-		s.answer(c.Context(), fasthttp.StatusOK, struct {
-			Received bool `json:"received"`
-		}{true})
-		return nil
-	})
+	release, err := s.lookups.Take(s.Client(c.Context()).String())
+	if err != nil {
+		return err
+	}
+	defer release()
+	work, cancel := s.work()
+	defer cancel()
+	signature := string(c.Request().Header.Peek("Stripe-Signature"))
+	if err := s.cfg.ProviderEvent(work, bytes.Clone(c.Request().Body()), signature); err != nil {
+		return err
+	}
+	s.answer(c.Context(), fasthttp.StatusOK, struct {
+		Received bool `json:"received"`
+	}{true})
+	return nil
 }

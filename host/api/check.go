@@ -2,11 +2,14 @@ package api
 
 import (
 	"context"
+	"net/netip"
 	"strings"
+	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"assay/host/admission"
 	"assay/host/check"
 	"assay/host/entity"
 )
@@ -44,12 +47,7 @@ func newResult(d *check.Decision) result {
 
 // check serves POST /api/check. It authenticates the caller before it reads the body.
 func (s *Server) check(c *fiber.Ctx) error {
-	return s.bounded(s.checks, func(work context.Context) error {
-		caller, err := s.authenticate(work, &c.Request().Header)
-		if err != nil {
-			return err
-		}
-		current(c.Context()).account = strings.Clone(caller.Account)
+	return s.admitted(c, func(work context.Context, caller check.Caller) error {
 		q, err := readQuery(c.Request())
 		if err != nil {
 			return err
@@ -62,41 +60,86 @@ func (s *Server) check(c *fiber.Ctx) error {
 }
 
 // checkPublic serves POST /api/check-public. Every call counts against the hourly limit, errors included. An
-// Authorization header is ignored.
+// Authorization header is ignored. All callers without a key are one account, whose checks share the host with others.
 func (s *Server) checkPublic(c *fiber.Ctx) error {
-	return s.bounded(s.checks, func(work context.Context) error {
-		resetAt, ok, err := s.cfg.Public.Take(work, s.Client(c.Context()))
-		if err != nil {
-			return err
+	caller := s.cfg.Public.Caller()
+	if err := s.cfg.Door.Admits(caller.Account, 1); err != nil {
+		return err
+	}
+	work, cancel := s.work()
+	defer cancel()
+	if err := s.countPublic(work, s.Client(c.Context())); err != nil {
+		return err
+	}
+	q, err := readQuery(c.Request())
+	if err != nil {
+		return err
+	}
+	if len(q.fields) == 0 || q.fields[0].Type != entity.Domain {
+		return &entity.InvalidError{Field: "domain", Reason: "is required; without a key, only domains can be checked"}
+	}
+	return s.answerCheck(work, c.Context(), check.Request{Caller: caller, Fields: q.fields[:1], Country: q.country})
+}
+
+// countPublic counts a use without a key.
+func (s *Server) countPublic(work context.Context, client netip.Prefix) error {
+	return s.lookUp(work, client, func(work context.Context) error {
+		resetAt, ok, err := s.cfg.Public.Take(work, client)
+		if err == nil && !ok {
+			err = &hourlyError{resetAt: resetAt}
 		}
-		if !ok {
-			return &hourlyError{resetAt: resetAt}
-		}
-		q, err := readQuery(c.Request())
-		if err != nil {
-			return err
-		}
-		if len(q.fields) == 0 || q.fields[0].Type != entity.Domain {
-			return &entity.InvalidError{Field: "domain",
-				Reason: "is required; without a key, only domains can be checked"}
-		}
-		return s.answerCheck(work, c.Context(), check.Request{
-			Caller:  s.cfg.Public.Caller(),
-			Fields:  q.fields[:1],
-			Country: q.country,
-		})
+		return err
 	})
 }
 
-// bounded calls f with the deadline of a request's work. It returns check.ErrOverloaded if all slots are taken.
-func (s *Server) bounded(slots chan struct{}, f func(context.Context) error) error {
-	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
-	default:
-		return check.ErrOverloaded
+// admitted calls f with the deadline of a request's work and its caller, unless the host cannot accept more checks of
+// the caller. It refuses a request that no caller could make at the moment before it looks up the key.
+func (s *Server) admitted(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
+	if err := s.cfg.Door.Admits("", 1); err != nil {
+		return err
 	}
+	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+		if err := s.cfg.Door.Admits(caller.Account, 1); err != nil {
+			return err
+		}
+		return f(work, caller)
+	})
+}
+
+// keyed calls f with the deadline of a request's work and its caller.
+func (s *Server) keyed(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
 	work, cancel := s.work()
+	defer cancel()
+	caller, err := s.authenticate(work, c.Context())
+	if err != nil {
+		return err
+	}
+	current(c.Context()).account = strings.Clone(caller.Account)
+	return f(work, caller)
+}
+
+// shared calls f in a slot of the caller's account.
+func (s *Server) shared(slots *admission.Shares, caller check.Caller, f func() error) error {
+	release, err := slots.Take(caller.Account)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return f()
+}
+
+// lookupTimeout bounds a look-up of a key or of a limit, so that a database that hangs does not delay the refusal.
+const lookupTimeout = 500 * time.Millisecond
+
+// lookUp calls f, which queries the database for a caller that is not known yet, in a slot of the caller's address
+// block.
+func (s *Server) lookUp(work context.Context, client netip.Prefix, f func(context.Context) error) error {
+	release, err := s.lookups.Take(client.String())
+	if err != nil {
+		return err
+	}
+	defer release()
+	work, cancel := context.WithTimeout(work, lookupTimeout)
 	defer cancel()
 	return f(work)
 }
@@ -121,17 +164,21 @@ func readQuery(r *fasthttp.Request) (query, error) {
 
 // authenticate reads the key from the single Authorization header, and nowhere else (RFC 6750 section 2.1). The scheme
 // is case-insensitive (RFC 9110 section 11.1).
-func (s *Server) authenticate(work context.Context, h *fasthttp.RequestHeader) (check.Caller, error) {
-	lines := h.PeekAll(fasthttp.HeaderAuthorization)
+func (s *Server) authenticate(work context.Context, ctx *fasthttp.RequestCtx) (caller check.Caller, err error) {
+	lines := ctx.Request.Header.PeekAll(fasthttp.HeaderAuthorization)
 	if len(lines) != 1 {
-		return check.Caller{}, check.ErrUnauthorized
+		return caller, check.ErrUnauthorized
 	}
 	scheme, key, _ := strings.Cut(string(lines[0]), " ")
 	key = strings.Trim(key, " ")
 	if !strings.EqualFold(scheme, "Bearer") || !isPlausibleKey(key) {
-		return check.Caller{}, check.ErrUnauthorized
+		return caller, check.ErrUnauthorized
 	}
-	return s.cfg.Keys.Authenticate(work, key)
+	err = s.lookUp(work, s.Client(ctx), func(work context.Context) (err error) {
+		caller, err = s.cfg.Keys.Authenticate(work, key)
+		return err
+	})
+	return caller, err
 }
 
 // isPlausibleKey reports whether key is short, printable ASCII, so that later steps need not handle anything else.

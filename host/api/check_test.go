@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"assay/host/admission"
 	"assay/host/check"
 )
 
@@ -225,7 +226,7 @@ func TestErrorsOfACheck(t *testing.T) {
 			Error:   "the monthly quota of 50 checks is used up; it resets on 2026-02-01",
 			ResetAt: "2026-02-01T00:00:00.000Z"}},
 		"overloaded": {key: busyKey, status: 503, retryAfter: "1",
-			body: failure{Error: check.ErrOverloaded.Error()}},
+			body: failure{Error: admission.ErrBusy.Error()}},
 		"failure":   {key: failKey, status: 500, body: failure{Error: internal, Ref: knownRef}},
 		"key store": {key: downKey, status: 500, anyRef: true, body: failure{Error: internal}},
 		"panic":     {key: panicKey, status: 500, anyRef: true, body: failure{Error: internal}},
@@ -256,30 +257,6 @@ func TestErrorsOfACheck(t *testing.T) {
 				t.Errorf("Retry-After is %q, want %q", got, test.retryAfter)
 			}
 		})
-	}
-}
-
-func TestConcurrentChecksAreLimited(t *testing.T) {
-	t.Parallel()
-	hold := newHolding()
-	s := start(t, Config{Checker: hold, MaxChecks: 2})
-	var done sync.WaitGroup
-	for range 2 {
-		done.Go(func() {
-			if r := s.check(t, `{"domain":"example.com"}`); r.status != 200 {
-				t.Errorf("status %d, want 200", r.status)
-			}
-		})
-		<-hold.entered
-	}
-	if r := s.check(t, `{"domain":"example.com"}`); r.status != 503 || r.header.Get("Retry-After") != "1" {
-		t.Errorf("third check: status %d, Retry-After %q; want 503 and 1", r.status, r.header.Get("Retry-After"))
-	}
-	close(hold.release)
-	done.Wait()
-	go func() { <-hold.entered }()
-	if r := s.check(t, `{"domain":"example.com"}`); r.status != 200 {
-		t.Errorf("after the release: status %d, want 200", r.status)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"assay/host/admission"
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/privacy"
@@ -105,7 +106,7 @@ func answerTo(err error) (status int, body failure) {
 		quota   *check.QuotaError
 		hourly  *hourlyError
 		unready *notReady
-		partial *check.UnavailableError
+		missing *check.UnavailableError
 		inside  *check.InternalError
 	)
 	switch {
@@ -131,10 +132,12 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusTooManyRequests, failure{Error: quota.Error(), ResetAt: stamp(quota.ResetAt)}
 	case errors.As(err, &hourly):
 		return fasthttp.StatusTooManyRequests, failure{Error: hourly.Error(), ResetAt: stamp(hourly.resetAt)}
-	case errors.Is(err, check.ErrOverloaded):
-		return fasthttp.StatusServiceUnavailable, failure{Error: check.ErrOverloaded.Error()}
-	case errors.As(err, &partial):
-		const text = "the check cannot be scored in full at the moment; nothing was counted, try again"
+	case errors.Is(err, admission.ErrBusy):
+		return fasthttp.StatusServiceUnavailable, failure{Error: admission.ErrBusy.Error()}
+	case errors.Is(err, admission.ErrShare):
+		return fasthttp.StatusServiceUnavailable, failure{Error: admission.ErrShare.Error()}
+	case errors.As(err, &missing):
+		const text = "the request cannot be answered in full at the moment; nothing was counted, try again"
 		return fasthttp.StatusServiceUnavailable, failure{Error: text}
 	case errors.As(err, &unready):
 		return fasthttp.StatusServiceUnavailable, failure{Error: unready.Error()}
@@ -150,6 +153,20 @@ func answerTo(err error) (status int, body failure) {
 	return fasthttp.StatusInternalServerError, failure{Error: text, Ref: ref}
 }
 
+// refusalReason returns the metric label of an error that gets 503.
+func refusalReason(err error) string {
+	var missing *check.UnavailableError
+	switch {
+	case errors.Is(err, admission.ErrBusy):
+		return "door"
+	case errors.Is(err, admission.ErrShare):
+		return "share"
+	case errors.As(err, &missing):
+		return missing.Reason()
+	}
+	return "not ready"
+}
+
 // fail replaces the response by that for err, and keeps err for the access log.
 func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 	status, body := answerTo(err)
@@ -163,6 +180,7 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 		h.Set("Allow", s.allow[string(ctx.URI().PathOriginal())])
 	case status == fasthttp.StatusServiceUnavailable:
 		h.Set("Retry-After", "1")
+		s.cfg.Refused(refusalReason(err))
 	case errors.As(err, &hourly):
 		left := hourly.resetAt.Sub(s.cfg.Now()).Seconds()
 		h.Set("Retry-After", strconv.Itoa(max(1, int(math.Ceil(left)))))

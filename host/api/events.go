@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"assay/host/check"
 	"assay/host/entity"
 )
 
@@ -81,42 +81,41 @@ func newListedEvent(e Event) (listedEvent, error) {
 	return l, err
 }
 
-// events serves GET /api/events, with which a receiver catches up after a gap in X-Service-Sequence.
-func (s *Server) events(c *fiber.Ctx) error {
+// listEvents serves GET /api/events, with which a receiver catches up after a gap in X-Service-Sequence.
+func (s *Server) listEvents(c *fiber.Ctx) error {
 	if s.cfg.Events == nil {
 		return errNotFound
 	}
-	return s.bounded(s.checks, func(work context.Context) error {
-		caller, err := s.authenticate(work, &c.Request().Header)
-		if err != nil {
-			return err
-		}
-		current(c.Context()).account = strings.Clone(caller.Account)
-		args := c.Context().QueryArgs()
-		after, err := number(args, "after", 0, maxExactInt, 0)
-		if err != nil {
-			return err
-		}
-		limit, err := number(args, "limit", 1, maxEvents, defaultEvents)
-		if err != nil {
-			return err
-		}
-		found, err := s.cfg.Events.After(work, caller.Account, after, int(limit)+1)
-		if err != nil {
-			return err
-		}
-		list := listedEvents{Events: []listedEvent{}, Next: after, More: len(found) > int(limit)}
-		for _, e := range found[:min(len(found), int(limit))] {
-			l, err := newListedEvent(e)
-			if err != nil {
-				return err
-			}
-			list.Events = append(list.Events, l)
-			list.Next = l.Sequence
-		}
-		s.answer(c.Context(), fasthttp.StatusOK, list)
-		return nil
+	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+		return s.shared(s.events, caller, func() error { return s.answerEvents(work, c, caller) })
 	})
+}
+
+func (s *Server) answerEvents(work context.Context, c *fiber.Ctx, caller check.Caller) error {
+	args := c.Context().QueryArgs()
+	after, err := number(args, "after", 0, maxExactInt, 0)
+	if err != nil {
+		return err
+	}
+	limit, err := number(args, "limit", 1, maxEvents, defaultEvents)
+	if err != nil {
+		return err
+	}
+	found, err := s.cfg.Events.After(work, caller.Account, after, int(limit)+1)
+	if err != nil {
+		return err
+	}
+	list := listedEvents{Events: []listedEvent{}, Next: after, More: len(found) > int(limit)}
+	for _, e := range found[:min(len(found), int(limit))] {
+		l, err := newListedEvent(e)
+		if err != nil {
+			return err
+		}
+		list.Events = append(list.Events, l)
+		list.Next = l.Sequence
+	}
+	s.answer(c.Context(), fasthttp.StatusOK, list)
+	return nil
 }
 
 // maxExactInt is the largest integer that every JSON reader represents exactly (RFC 8259 section 6).

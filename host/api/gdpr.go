@@ -3,7 +3,6 @@ package api
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
@@ -39,16 +38,11 @@ func (s *Server) private(c *fiber.Ctx, f func(context.Context, check.Caller) err
 	if s.cfg.Privacy == nil {
 		return errNotFound
 	}
-	return s.bounded(s.checks, func(work context.Context) error {
-		caller, err := s.authenticate(work, &c.Request().Header)
-		if err != nil {
-			return err
-		}
-		current(c.Context()).account = strings.Clone(caller.Account)
+	return s.keyed(c, func(work context.Context, caller check.Caller) error {
 		if !caller.Plan.Privacy {
 			return &check.PlanError{Plan: caller.Plan.Name, Feature: "privacy requests"}
 		}
-		return s.bounded(s.privacy, func(work context.Context) error { return f(work, caller) })
+		return s.shared(s.privacy, caller, func() error { return f(work, caller) })
 	})
 }
 

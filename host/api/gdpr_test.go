@@ -255,26 +255,6 @@ func TestPrivacyNeedsThePlan(t *testing.T) {
 	}
 }
 
-// Privacy requests have slots of their own, which callers without the plan cannot occupy.
-func TestConcurrentPrivacyRequestsAreLimited(t *testing.T) {
-	t.Parallel()
-	s := start(t, Config{MaxPrivacy: 1})
-	s.privacy <- struct{}{}
-	ask := func(key string) int {
-		return s.send(t, "POST", "/gdpr/erase", `{"domain":"a.com"}`, "Authorization", "Bearer "+key).status
-	}
-	if status := ask(goodKey); status != 503 {
-		t.Errorf("no slot left: status %d", status)
-	}
-	if status := ask(freeKey); status != 403 {
-		t.Errorf("without the plan: status %d", status)
-	}
-	<-s.privacy
-	if status := ask(goodKey); status != 200 {
-		t.Errorf("free slot: status %d", status)
-	}
-}
-
 // Every body either selects one subject or gets a 400.
 func FuzzDecodeSelector(f *testing.F) {
 	for _, body := range []string{

@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"assay/host/admission"
 	"assay/host/entity"
 	"assay/sdk"
 )
@@ -117,11 +118,12 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		}
 		return nil
 	}})
-	full := start(t, Config{MaxChecks: 1, MaxBatches: 1})
-	private := start(t, Config{MaxPrivacy: 1})
-	private.privacy <- struct{}{}
-	full.checks <- struct{}{}
-	full.batches <- struct{}{}
+	full := start(t, Config{Door: closedDoor{}, MaxPrivacy: 1, MaxEvents: 1})
+	for _, slots := range []*admission.Shares{full.privacy, full.events} {
+		if _, err := slots.Take("another"); err != nil {
+			t.Fatal(err)
+		}
+	}
 
 	auth := func(key string) []string { return []string{"Authorization", "Bearer " + key} }
 	const domain, iban = `{"domain":"example.com"}`, `{"iban":"DE89 3704 0044 0532 0130 00","region":{"country":"DE"}}`
@@ -194,7 +196,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "GET", export + "?ref=" + unknownRef, "", auth(goodKey), 404, true, false},
 		{s, "GET", export + known, "", append(auth(goodKey), long...), 431, true, false},
 		{s, "GET", export + known, "", auth(failKey), 500, true, false},
-		{private, "GET", export + known, "", auth(goodKey), 503, true, false},
+		{full, "GET", export + known, "", auth(goodKey), 503, true, false},
 		{s, "GET", "/openapi.json", "", nil, 200, true, false},
 		{s, "GET", "/openapi.json", "", long, 431, true, false},
 		{s, "GET", "/healthz", "", nil, 200, true, false},
@@ -220,7 +222,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, append(auth(goodKey), long...), 431, true,
 				false},
 			conversation{s, "POST", path, `{"email":"a@example.com"}`, auth(failKey), 500, true, false},
-			conversation{private, "POST", path, `{"email":"a@example.com"}`, auth(goodKey), 503, true, false})
+			conversation{full, "POST", path, `{"email":"a@example.com"}`, auth(goodKey), 503, true, false})
 		if path != subjectPath {
 			conversations = append(conversations, conversation{s, "POST", path, `{"ref":"` + unknownRef + `"}`,
 				auth(goodKey), 404, true, false})

@@ -18,6 +18,7 @@ import (
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
 
+	"assay/host/admission"
 	"assay/host/check"
 )
 
@@ -43,6 +44,13 @@ type Public interface {
 	Caller() check.Caller
 }
 
+// Door decides whether the host accepts further checks; *admission.Gate implements it.
+type Door interface {
+	// Admits returns nil if the host would accept n checks of an account now, else admission.ErrBusy or
+	// admission.ErrShare. The account "" stands for one without checks in progress.
+	Admits(account string, n int) error
+}
+
 // Problem is a reason why the host is not ready.
 type Problem struct {
 	Part string // one word that every client sees, such as "database" or "lineup"
@@ -54,6 +62,8 @@ type Config struct {
 	Checker Checker
 	Keys    Keys
 	Public  Public
+	Door    Door                                // refuses checks before they are read; nil: all are read
+	Refused func(reason string)                 // called for each response with 503; nil: ignored
 	Events  Events                              // nil: GET /api/events is 404
 	Privacy Privacy                             // nil: paths below /gdpr/ are 404
 	Ready   func(ctx context.Context) []Problem // nil: always ready
@@ -78,9 +88,12 @@ type Config struct {
 	WriteTimeout   time.Duration // for writing one response; 10 s
 	IdleTimeout    time.Duration // between two requests on one connection; 30 s
 	MaxConnections int           // concurrent connections, including idle ones, before new ones get 503; 8192
-	MaxChecks      int           // concurrent requests with a key or for a check before new ones get 503; 512
-	MaxBatches     int           // of these, batches; 16
-	MaxPrivacy     int           // of these, privacy requests, which can delay the audit chain; 4
+
+	// Slots that callers share. A caller with more than its share gets 503.
+	MaxLookups int // requests whose key is looked up, or whose use is counted without a key, by address block; 64
+	MaxBatches int // batches, by account; 16
+	MaxPrivacy int // privacy requests, which can delay the audit chain, by account; 4
+	MaxEvents  int // requests for events, by account; 16
 }
 
 // Limits on one request in bytes. The limit on the head includes the request line.
@@ -100,9 +113,10 @@ type Server struct {
 	http     *fasthttp.Server
 	routed   fasthttp.RequestHandler // the app's routes, without what serve adds
 	allow    map[string]string       // Allow header by path
-	checks   chan struct{}           // one element per running request; see MaxChecks
-	batches  chan struct{}           // one element per running batch
-	privacy  chan struct{}           // one element per running privacy request
+	lookups  *admission.Shares
+	batches  *admission.Shares
+	privacy  *admission.Shares
+	events   *admission.Shares
 	work     func() (context.Context, context.CancelFunc)
 	stopWork context.CancelFunc // ends all contexts that work returned
 	draining atomic.Bool
@@ -116,8 +130,8 @@ type Server struct {
 func New(cfg Config) *Server {
 	cfg.setDefaults()
 	s := &Server{
-		cfg: cfg, checks: make(chan struct{}, cfg.MaxChecks), batches: make(chan struct{}, cfg.MaxBatches),
-		privacy: make(chan struct{}, cfg.MaxPrivacy),
+		cfg: cfg, lookups: admission.NewShares(cfg.MaxLookups), batches: admission.NewShares(cfg.MaxBatches),
+		privacy: admission.NewShares(cfg.MaxPrivacy), events: admission.NewShares(cfg.MaxEvents),
 	}
 	all, stop := context.WithCancel(context.Background())
 	s.stopWork = stop
@@ -155,6 +169,12 @@ func (cfg *Config) setDefaults() {
 	if cfg.Degraded == nil {
 		cfg.Degraded = func() []string { return nil }
 	}
+	if cfg.Door == nil {
+		cfg.Door = open{}
+	}
+	if cfg.Refused == nil {
+		cfg.Refused = func(string) {}
+	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -171,17 +191,12 @@ func (cfg *Config) setDefaults() {
 			*d = preset
 		}
 	}
-	if cfg.MaxConnections <= 0 {
-		cfg.MaxConnections = 8192
-	}
-	if cfg.MaxChecks <= 0 {
-		cfg.MaxChecks = 512
-	}
-	if cfg.MaxBatches <= 0 {
-		cfg.MaxBatches = 16
-	}
-	if cfg.MaxPrivacy <= 0 {
-		cfg.MaxPrivacy = 4
+	for n, preset := range map[*int]int{
+		&cfg.MaxConnections: 8192, &cfg.MaxLookups: 64, &cfg.MaxBatches: 16, &cfg.MaxPrivacy: 4, &cfg.MaxEvents: 16,
+	} {
+		if *n <= 0 {
+			*n = preset
+		}
 	}
 	trusted := make([]netip.Prefix, len(cfg.TrustedProxies))
 	for i, p := range cfg.TrustedProxies {
@@ -189,6 +204,11 @@ func (cfg *Config) setDefaults() {
 	}
 	cfg.TrustedProxies = trusted
 }
+
+// open is a door that admits everything.
+type open struct{}
+
+func (open) Admits(string, int) error { return nil }
 
 // route registers the endpoints. fiber registers HEAD together with GET.
 func (s *Server) route() {
@@ -205,7 +225,7 @@ func (s *Server) route() {
 	post(batchPath, s.checkBatch)
 	post("/api/check-public", s.checkPublic)
 	post(providerPath, s.providerEvent)
-	get("/api/events", s.events)
+	get("/api/events", s.listEvents)
 	get(exportPath, s.export)
 	post(exportPath, s.exportPosted)
 	post(erasePath, s.erase)

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/admission"
 	"assay/host/check"
 )
 
@@ -56,7 +57,7 @@ func (c *checker) Check(_ context.Context, req check.Request) (*check.Decision, 
 	case usedKey:
 		return nil, &check.QuotaError{Quota: 50, ResetAt: nextMonth}
 	case busyKey:
-		return nil, check.ErrOverloaded
+		return nil, admission.ErrBusy
 	case failKey:
 		return nil, &check.InternalError{Ref: knownRef, Err: errors.New(secret)}
 	case panicKey:

@@ -2,10 +2,12 @@ package check
 
 import (
 	"context"
-	"runtime"
 	"slices"
 	"sync"
 	"time"
+
+	"assay/host/admission"
+	"assay/host/entity"
 )
 
 // MaxBatch is the maximum number of checks in a batch (contract section 8).
@@ -26,66 +28,93 @@ type Answer struct {
 
 // CheckBatch scores each item as Check would, with one lineup, and returns the answers in the order of the items. It
 // records all scored items or none: the quota must cover them all. It returns a *PlanError, ErrUnauthorized,
-// *QuotaError, ErrOverloaded or *UnavailableError; any other failure is an *InternalError.
+// *QuotaError, admission.ErrBusy, admission.ErrShare or *UnavailableError; any other failure is an *InternalError.
 func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) ([]Answer, error) {
 	if !caller.Plan.Batch {
 		return nil, &PlanError{Plan: caller.Plan.Name, Feature: "batch checks"}
+	}
+	answers := make([]Answer, len(items))
+	requests := make([]parsed, len(items))
+	valid := 0
+	for i, item := range items {
+		if requests[i], answers[i].Err = parseItem(caller, item); answers[i].Err == nil {
+			valid++
+		}
+	}
+	if valid == 0 {
+		return answers, nil
+	}
+	if err := c.spent.refusal(caller, valid, c.Now()); err != nil {
+		return nil, err
 	}
 	lineup := c.Live.Acquire()
 	if lineup == nil {
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
-	began := time.Now()
-	answers := make([]Answer, len(items))
-	records := make([]Record, len(items))
-	failed := make([]error, len(items)) // *UnavailableErrors
-	// Lookups wait for the network, so all of them run concurrently. Layers compute within time budgets, so only as
-	// many run concurrently as there are processors.
-	var all sync.WaitGroup
-	processors := make(chan struct{}, runtime.GOMAXPROCS(0))
-	for i, item := range items {
-		p, err := parseItem(caller, item)
-		if err != nil {
-			answers[i].Err = err
-			continue
-		}
-		all.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, c.Deadline)
-			defer cancel()
-			lookedUp, unanswered, err := c.collect(ctx, lineup.Lineup, p.scored)
-			if err != nil {
-				failed[i] = err
-				return
-			}
-			processors <- struct{}{}
-			defer func() { <-processors }()
-			d, err := c.decide(ctx, lineup.Lineup, p, lookedUp, unanswered)
-			if err != nil {
-				failed[i] = err
-				return
-			}
-			answers[i].Decision = d
-			records[i] = p.record(caller, lookedUp, d)
-		})
-	}
-	all.Wait()
-	for _, err := range failed {
-		if err != nil {
-			return nil, err
-		}
-	}
-	scored := slices.DeleteFunc(records, func(r Record) bool { return r.Decision == nil })
-	if len(scored) == 0 {
-		return answers, nil
-	}
-	if err := c.record(ctx, scored...); err != nil {
+	visit, err := c.Gate.Enter(caller.Account, valid)
+	if err != nil {
 		return nil, err
 	}
-	for _, r := range scored {
+	defer visit.Close()
+	began := time.Now()
+	records, err := c.scoreAll(ctx, lineup.Lineup, visit, caller, requests, answers)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.record(ctx, records...); err != nil {
+		return nil, err
+	}
+	for _, r := range records {
 		c.Observer.CheckDone(r.Decision, time.Since(began))
 	}
 	return answers, nil
+}
+
+// scoreAll scores the requests whose answers have no error, sets their decisions and returns their records. It stops at
+// the first check that cannot be scored.
+func (c *Checker) scoreAll(
+	ctx context.Context, l *Lineup, visit *admission.Visit, caller Caller, requests []parsed, answers []Answer,
+) ([]Record, error) {
+	deadline := c.BatchDeadline
+	if deadline == 0 {
+		deadline = c.Deadline
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	records := make([]Record, len(requests))
+	var failed error
+	var once sync.Once
+	// Lookups wait for the network, so all of them run concurrently. The gate decides how many checks are judged at once.
+	var all sync.WaitGroup
+	for i, p := range requests {
+		if answers[i].Err != nil {
+			continue
+		}
+		all.Go(func() {
+			lookedUp, unanswered, err := c.collectInTime(ctx, l, p.scored)
+			if err == nil {
+				answers[i].Decision, err = c.judge(ctx, l, visit, p, lookedUp, unanswered)
+			}
+			if err != nil {
+				once.Do(func() { failed = err; cancel() })
+				return
+			}
+			records[i] = p.record(caller, lookedUp, answers[i].Decision)
+		})
+	}
+	all.Wait()
+	if failed != nil {
+		return nil, failed
+	}
+	return slices.DeleteFunc(records, func(r Record) bool { return r.Decision == nil }), nil
+}
+
+// collectInTime looks up the facts about e within the deadline of one check.
+func (c *Checker) collectInTime(ctx context.Context, l *Lineup, e entity.Entity) (entity.Facts, []string, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
+	defer cancel()
+	return c.collect(ctx, l, e)
 }
 
 func parseItem(caller Caller, item Item) (parsed, error) {

@@ -55,7 +55,7 @@ func TestCheckBatchIsAllOrNothing(t *testing.T) {
 	t.Parallel()
 	for name, refuse := range map[string]error{
 		"quota": &check.QuotaError{Quota: 10, Left: 1, Needed: 2}, "key ended": check.ErrUnauthorized,
-		"overload": check.ErrOverloaded,
+		"unavailable": &check.UnavailableError{Part: "ledger", Err: errors.New("frozen")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

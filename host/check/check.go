@@ -13,6 +13,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"assay/host/admission"
 	"assay/host/entity"
 )
 
@@ -67,8 +68,8 @@ type Collector interface {
 type Ledger interface {
 	// Append commits the records of one caller, all or none: their use of the quota, their links in the audit chain and
 	// their webhook events. It returns ErrUnauthorized if the key is no longer valid, a *QuotaError if the month's
-	// quota does not cover all records, and ErrOverloaded if it cannot accept more work; nothing is stored in these
-	// cases. After any other error the records may or may not have been committed.
+	// quota does not cover all records, and an *UnavailableError if it cannot store them now; nothing is stored in
+	// these cases. After any other error the records may or may not have been committed.
 	Append(ctx context.Context, records ...Record) error
 }
 
@@ -87,17 +88,26 @@ type Checker struct {
 	Ledger    Ledger
 	Observer  Observer
 	Now       func() time.Time
-	Deadline  time.Duration // for the lookups and layers of one check; a check that takes longer is refused
+	Gate      *admission.Gate // nil: all checks are accepted, and judged at once
+	Deadline  time.Duration   // for the lookups and layers of one check; a check that takes longer is refused
+	// BatchDeadline is the same for a batch, whose checks wait for one another; 0: Deadline.
+	BatchDeadline time.Duration
+
+	spent spentQuotas
 }
 
 // ErrNoLineup means that no lineup is in force yet.
 var ErrNoLineup = errors.New("no lineup is in force")
 
 // Check scores the request's entity and records the decision. It returns a NoFieldError, *entity.InvalidError,
-// *PlanError, ErrUnauthorized, *QuotaError, ErrOverloaded or *UnavailableError; any other failure is an *InternalError.
+// *PlanError, ErrUnauthorized, *QuotaError, admission.ErrBusy, admission.ErrShare or *UnavailableError; any other
+// failure is an *InternalError.
 func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 	p, err := parseCovered(req)
 	if err != nil {
+		return nil, err
+	}
+	if err := c.spent.refusal(req.Caller, 1, c.Now()); err != nil {
 		return nil, err
 	}
 	began := time.Now()
@@ -106,7 +116,12 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
-	d, lookedUp, err := c.score(ctx, lineup.Lineup, p)
+	visit, err := c.Gate.Enter(req.Caller.Account, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer visit.Close()
+	d, lookedUp, err := c.score(ctx, lineup.Lineup, visit, p)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +136,12 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 func (c *Checker) record(ctx context.Context, records ...Record) error {
 	err := c.Ledger.Append(ctx, records...)
 	var quota *QuotaError
-	if err == nil || errors.Is(err, ErrUnauthorized) || errors.Is(err, ErrOverloaded) || errors.As(err, &quota) {
+	var unavailable *UnavailableError
+	switch {
+	case errors.As(err, &quota):
+		c.spent.remember(records[0].Caller, quota, c.Now())
+		return err
+	case err == nil, errors.Is(err, ErrUnauthorized), errors.As(err, &unavailable):
 		return err
 	}
 	return &InternalError{Ref: records[0].Decision.Ref, Err: err}
@@ -138,21 +158,34 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
-	d, _, err := c.score(ctx, lineup.Lineup, p)
+	d, _, err := c.score(ctx, lineup.Lineup, nil, p)
 	return d, err
 }
 
 // score looks up the facts about the scored entity and runs the lineup's layers. It returns an *UnavailableError if it
 // cannot score the entity in full within the deadline.
-func (c *Checker) score(ctx context.Context, l *Lineup, p parsed) (*Decision, entity.Facts, error) {
+func (c *Checker) score(
+	ctx context.Context, l *Lineup, visit *admission.Visit, p parsed,
+) (*Decision, entity.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
 	defer cancel()
 	lookedUp, unanswered, err := c.collect(ctx, l, p.scored)
 	if err != nil {
 		return nil, nil, err
 	}
-	d, err := c.decide(ctx, l, p, lookedUp, unanswered)
+	d, err := c.judge(ctx, l, visit, p, lookedUp, unanswered)
 	return d, lookedUp, err
+}
+
+// judge calls decide when it is the check's turn.
+func (c *Checker) judge(
+	ctx context.Context, l *Lineup, visit *admission.Visit, p parsed, lookedUp entity.Facts, unanswered []string,
+) (d *Decision, err error) {
+	late := visit.Judge(ctx, func() { d, err = c.decide(ctx, l, p, lookedUp, unanswered) })
+	if late != nil {
+		return nil, &UnavailableError{Part: "processor", Err: late}
+	}
+	return d, err
 }
 
 // parsed holds the entities of a request.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -13,20 +14,27 @@ import (
 // section 7).
 var ErrUnauthorized = errors.New("the API key is missing, malformed, revoked or cancelled")
 
-// ErrOverloaded means that the host has more checks in progress than it can finish in time. Nothing was counted.
-var ErrOverloaded = errors.New("too many checks are in progress")
-
-// UnavailableError means that the host cannot score a check in full at the moment: a layer or a fact of its own is
-// missing for a reason that lies neither in the entity nor in the lineup. The host refuses such a check, because a score
-// from less would depend on the load. Nothing was counted.
+// UnavailableError means that the host cannot score or record a check in full at the moment: a layer, a fact of its own
+// or the database is missing for a reason that lies neither in the entity nor in the lineup. The host refuses such a
+// check, because a score from less would depend on the load. Nothing was counted.
 type UnavailableError struct {
-	Part string // what is missing, such as "layer lexical@1.2.0"; for the log
+	Part string // what is missing, such as "layer lexical@1.2.0"; for the log. Its first word is a metric label
 	Err  error
 }
 
 func (e *UnavailableError) Error() string {
-	return fmt.Sprintf("scoring in full: %s: %v", e.Part, e.Err)
+	return fmt.Sprintf("%s unavailable: %v", e.Part, e.Err)
 }
+
+// Reason returns a word for metrics: deadline, or the first word of the missing part.
+func (e *UnavailableError) Reason() string {
+	if errors.Is(e.Err, context.DeadlineExceeded) {
+		return "deadline"
+	}
+	reason, _, _ := strings.Cut(e.Part, " ")
+	return reason
+}
+
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
 // NoFieldError means that a request has none of the scorable fields. Its text lists all four (contract section 7).

@@ -5,6 +5,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 
+	"assay/host/admission"
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
@@ -69,7 +70,7 @@ func (f *tryForm) finish(ctx *fiber.Ctx, d *check.Decision, err error) error {
 		plan    *check.PlanError
 		quota   *check.QuotaError
 		none    check.NoFieldError
-		partial *check.UnavailableError
+		missing *check.UnavailableError
 	)
 	switch {
 	case err == nil:
@@ -86,7 +87,7 @@ func (f *tryForm) finish(ctx *fiber.Ctx, d *check.Decision, err error) error {
 	case errors.As(err, &quota):
 		ctx.Status(fiber.StatusTooManyRequests)
 		f.Error = sentence(quota)
-	case errors.Is(err, check.ErrOverloaded), errors.As(err, &partial):
+	case errors.Is(err, admission.ErrBusy), errors.Is(err, admission.ErrShare), errors.As(err, &missing):
 		ctx.Status(fiber.StatusServiceUnavailable)
 		f.Error = "The server is busy. Try again in a second."
 	default:

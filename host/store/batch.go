@@ -70,6 +70,10 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 	var events []eventRow
 	graph := newSightings(w.store.keys.Graph)
 	for i, p := range batch {
+		// The last moment at which a caller can withdraw its call.
+		if !p.send() {
+			continue
+		}
 		c, ok := callers[p.caller().Account+"/"+p.caller().Key]
 		if !ok || (c.KeyID != "" && !c.isValid(w.store.now())) {
 			results[i] = check.ErrUnauthorized

@@ -96,7 +96,7 @@ func TestFullQueueReportsOverload(t *testing.T) {
 	held := lockTheHeads(t, s.url)
 	answers := queued(t, held, l, allowed(t, caller), []check.Record{allowed(t, caller), allowed(t, caller)})
 	beyond := allowed(t, caller)
-	wantError(t, "append to a full queue", l.Append(t.Context(), beyond), check.ErrOverloaded)
+	wantRefusal(t, "append to a full queue", l.Append(t.Context(), beyond))
 	held.release(t)
 	for _, answer := range answers {
 		noError(t, receive(t, "an answer", answer))
@@ -155,7 +155,7 @@ func TestCloseRecordsQueuedChecks(t *testing.T) {
 		defer l.mu.RUnlock()
 		return l.closed
 	})
-	wantError(t, "append to a closed ledger", l.Append(t.Context(), allowed(t, caller)), check.ErrOverloaded)
+	wantRefusal(t, "append to a closed ledger", l.Append(t.Context(), allowed(t, caller)))
 	held.release(t)
 	noError(t, receive(t, "Close", ended))
 	for _, answer := range answers {

@@ -56,7 +56,7 @@ func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Sele
 			return err
 		})
 		if err != nil {
-			return nil, fmt.Errorf("erasing subject: %w", err)
+			return nil, withOutage(fmt.Errorf("erasing subject: %w", err))
 		}
 		total.Subject, total.Erasures = batch.Subject, batch.Erasures
 		total.Checks += batch.Checks

@@ -40,7 +40,7 @@ func (s *Store) Export(ctx context.Context, c check.Caller, selector privacy.Sel
 		err = s.recordExport(ctx, c, p.pseudonym)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("exporting subject: %w", err)
+		return nil, withOutage(fmt.Errorf("exporting subject: %w", err))
 	}
 	return export, nil
 }

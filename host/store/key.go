@@ -197,7 +197,7 @@ var callerByKey string
 
 // Authenticate returns the caller that a key belongs to. A malformed or mistyped key costs no query. Results are cached
 // for a few seconds, which is harmless because the transaction that records a check validates the key again. It fails
-// with check.ErrUnauthorized or a database error.
+// with check.ErrUnauthorized, with a *check.UnavailableError if the database does not respond, or with another error.
 func (s *Store) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
 	hash, ok := apikey.Parse(presented)
 	if !ok {
@@ -217,7 +217,7 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 	}
 	err := s.db.NewRaw(callerByKey, named{"hash": hash[:]}).Scan(ctx, &row)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return check.Caller{}, fmt.Errorf("looking up key: %w", err)
+		return check.Caller{}, withOutage(fmt.Errorf("looking up key: %w", err))
 	}
 	plan, ok := check.PlanNamed(row.Plan)
 	if err != nil || row.State != apikey.Valid || !ok || (!row.ExpiresAt.IsZero() && !s.now().Before(row.ExpiresAt)) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -23,6 +24,12 @@ type Ledger struct {
 	onBatch  func(size int, took time.Duration, queued int)
 	onEvents func()
 	queue    chan *pending
+	patience time.Duration
+	settling time.Duration
+
+	started time.Time
+	usual   atomic.Int64 // moving mean of the duration of a batch
+	began   atomic.Int64 // when the batch in progress began, since started; 0: none is in progress
 
 	mu      sync.RWMutex // write-locked to close the queue
 	closed  bool
@@ -33,6 +40,9 @@ type Ledger struct {
 type LedgerConfig struct {
 	Batch int // gather no further checks once a transaction has this many; 0: 256
 	Queue int // capacity of the queue, in calls of Append; 0: 4096
+
+	Patience time.Duration // withdraw a check that is not sent to the database within this time; 0: 1 s
+	Settling time.Duration // report a check's outcome as unknown at this time after it was sent; 0: 1 s
 
 	// OnBatch is called after each batch. It may be nil.
 	OnBatch func(size int, took time.Duration, queued int)
@@ -45,6 +55,29 @@ type pending struct {
 	ctx     context.Context
 	records []check.Record
 	done    chan error // buffered, because the caller may have stopped waiting
+	state   atomic.Int32
+	sentAt  time.Time // set before the state becomes callSent
+}
+
+// The states of a call. A queued call becomes either of the others, and then keeps its state.
+const (
+	callQueued    int32 = iota
+	callSent            // a statement that writes it has been sent, or is about to be
+	callWithdrawn       // its caller has given up, so it will never be sent
+)
+
+// send marks the call as sent. It reports false if the call was withdrawn.
+func (p *pending) send() bool {
+	if p.state.Load() == callSent { // by an attempt that was rolled back
+		return true
+	}
+	p.sentAt = time.Now()
+	return p.state.CompareAndSwap(callQueued, callSent)
+}
+
+// withdraw reports whether the call has not been sent, and prevents that it ever is.
+func (p *pending) withdraw() bool {
+	return p.state.CompareAndSwap(callQueued, callWithdrawn) || p.state.Load() == callWithdrawn
 }
 
 func (p *pending) caller() check.Caller { return p.records[0].Caller }
@@ -65,6 +98,12 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	if cfg.Queue == 0 {
 		cfg.Queue = 4096
 	}
+	if cfg.Patience == 0 {
+		cfg.Patience = time.Second
+	}
+	if cfg.Settling == 0 {
+		cfg.Settling = time.Second
+	}
 	if cfg.OnBatch == nil {
 		cfg.OnBatch = func(int, time.Duration, int) {}
 	}
@@ -76,43 +115,81 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 		return nil, fmt.Errorf("opening ledger: %w", err)
 	}
 	l := &Ledger{store: s, db: db, batch: cfg.Batch, onBatch: cfg.OnBatch, onEvents: cfg.OnEvents,
-		queue: make(chan *pending, cfg.Queue), drained: make(chan struct{})}
+		queue: make(chan *pending, cfg.Queue), patience: cfg.Patience, settling: cfg.Settling, started: time.Now(),
+		drained: make(chan struct{})}
 	go l.run()
 	return l, nil
 }
 
-// Append implements check.Ledger.
+var (
+	errFull   = errors.New("the queue is full")
+	errClosed = errors.New("the ledger is closed")
+	errSlow   = errors.New("the database does not respond in time")
+)
+
+// Append implements check.Ledger. A caller that gives up before its records are sent to the database withdraws them. It
+// waits for the outcome of records that were sent, but not for long; the ledger then finds it out without the caller.
 func (l *Ledger) Append(ctx context.Context, records ...check.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
 	p := &pending{ctx: ctx, records: records, done: make(chan error, 1)}
 	if err := l.enqueue(p); err != nil {
-		return err
+		return refused(err)
 	}
+	patience := time.NewTimer(l.patience)
+	defer patience.Stop()
+	var cause error
 	select {
 	case err := <-p.done:
 		return err
+	case <-patience.C:
+		cause = errSlow
 	case <-ctx.Done():
-		return fmt.Errorf("waiting for the ledger: %w", ctx.Err())
+		cause = ctx.Err()
+	}
+	if p.withdraw() {
+		return refused(cause)
+	}
+	settling := time.NewTimer(time.Until(p.sentAt.Add(l.settling)))
+	defer settling.Stop()
+	select {
+	case err := <-p.done:
+		return err
+	case <-settling.C:
+		return fmt.Errorf("waiting for the outcome of a check that was sent: %w", cause)
 	}
 }
+
+// refused returns the error for records that are certain not to be stored.
+func refused(err error) error { return &check.UnavailableError{Part: "ledger", Err: err} }
 
 func (l *Ledger) enqueue(p *pending) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
 	if l.closed {
-		return check.ErrOverloaded
+		return errClosed
 	}
 	select {
 	case l.queue <- p:
 		return nil
 	default:
-		return check.ErrOverloaded
+		return errFull
 	}
 }
 
-// Close records the queued checks and stops the ledger. Later calls of Append return check.ErrOverloaded.
+// Backlog returns how much longer than usual a check that is appended now will wait: the time for the full batches that
+// are queued, and the time by which the batch in progress is late.
+func (l *Ledger) Backlog() time.Duration {
+	usual := time.Duration(l.usual.Load())
+	wait := time.Duration(len(l.queue)/l.batch) * usual
+	if began := time.Duration(l.began.Load()); began > 0 {
+		wait += max(0, time.Since(l.started)-began-2*usual)
+	}
+	return wait
+}
+
+// Close records the queued checks and stops the ledger. Later calls of Append are refused.
 func (l *Ledger) Close() error {
 	l.mu.Lock()
 	if !l.closed {
@@ -131,9 +208,13 @@ func (l *Ledger) run() {
 		if len(batch) == 0 {
 			continue
 		}
-		began := time.Now()
+		began := time.Since(l.started)
+		l.began.Store(int64(began))
 		l.commit(batch)
-		l.onBatch(countRecords(batch), time.Since(began), len(l.queue))
+		l.began.Store(0)
+		took := time.Since(l.started) - began
+		l.usual.Add((int64(took) - l.usual.Load()) / 8)
+		l.onBatch(countRecords(batch), took, len(l.queue))
 	}
 }
 
@@ -144,13 +225,13 @@ func countRecords(batch []*pending) (n int) {
 	return n
 }
 
-// gather returns the queued calls, starting with first, up to the batch size. It drops calls whose caller has stopped
-// waiting: their checks will not be answered, so they must not count.
+// gather returns the queued calls, starting with first, up to the batch size. It drops those that were withdrawn, and
+// withdraws those whose context has ended: their checks will not be answered, so they must not count.
 func (l *Ledger) gather(first *pending) []*pending {
 	var batch []*pending
 	size := 0
 	for p, more := first, true; more; {
-		if p.ctx.Err() == nil {
+		if p.state.Load() == callQueued && (p.ctx.Err() == nil || !p.withdraw()) {
 			batch = append(batch, p)
 			size += len(p.records)
 		}
@@ -176,9 +257,15 @@ func (l *Ledger) commit(batch []*pending) {
 		l.commit(batch[half:])
 		return
 	}
+	if err != nil {
+		err = fmt.Errorf("recording check: %w", err)
+	}
+	if isOutage(err) {
+		err = refused(err)
+	}
 	for i, p := range batch {
 		if err != nil {
-			p.done <- fmt.Errorf("recording check: %w", err)
+			p.done <- err
 			continue
 		}
 		p.done <- results[i]
@@ -216,7 +303,9 @@ func (l *Ledger) transact(ctx context.Context, batch []*pending) ([]error, error
 		if retryable(err) || isDataError(err) {
 			return nil, err // These SQLSTATEs mean a rollback. Other errors may come from a pooler.
 		}
-		return results, l.resolveCommit(w.chains(), w.first, err)
+		if err := l.resolveCommit(w.chains(), w.first, err); err != nil {
+			return nil, err
+		}
 	}
 	if w.event {
 		l.onEvents()
@@ -224,8 +313,8 @@ func (l *Ledger) transact(ctx context.Context, batch []*pending) ([]error, error
 	return results, nil
 }
 
-// inDoubtError means that a commit was sent but its outcome is unknown. It does not unwrap, so that a SQLSTATE in err
-// cannot make the ledger run the batch again.
+// inDoubtError means that a commit was sent but its outcome is unknown. It does not unwrap, so that its cause cannot
+// make the ledger run the batch again, or report it as refused.
 type inDoubtError struct{ err error }
 
 func (e *inDoubtError) Error() string {

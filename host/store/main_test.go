@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -78,9 +80,11 @@ func openOnce(ctx context.Context, url string) error {
 	return s.Close()
 }
 
-// ledgerOn starts a ledger and stops it before its store is closed.
+// ledgerOn starts a ledger and stops it before its store is closed. Its callers wait as long as tests do, unless cfg
+// says otherwise.
 func ledgerOn(t testing.TB, s *Store, cfg LedgerConfig) *Ledger {
 	t.Helper()
+	cfg.Patience, cfg.Settling = cmp.Or(cfg.Patience, time.Minute), cmp.Or(cfg.Settling, time.Minute)
 	return storetest.Close(t, must(s.NewLedger(cfg))(t))
 }
 
@@ -104,6 +108,19 @@ func ledgerThroughProxy(t testing.TB) (direct *Store, p *storetest.Proxy, l *Led
 	p = proxied(t, direct.url)
 	l = ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
 	return direct, p, l, newCaller(t, direct, plan(t, "pro", 1_000_000))
+}
+
+// isRefusal reports whether err says that records are certain not to be stored.
+func isRefusal(err error) bool {
+	var refusal *check.UnavailableError
+	return errors.As(err, &refusal)
+}
+
+func wantRefusal(t testing.TB, what string, err error) {
+	t.Helper()
+	if !isRefusal(err) {
+		t.Errorf("%s: %v, want an *check.UnavailableError", what, err)
+	}
 }
 
 // allowed returns an allowed check of a domain.

@@ -40,13 +40,13 @@ func (s *Store) Take(ctx context.Context, action string, client netip.Prefix, li
 		return time.Time{}, true, nil
 	}
 	if !errors.Is(err, sql.ErrNoRows) {
-		return time.Time{}, false, fmt.Errorf("counting a client's use: %w", err)
+		return time.Time{}, false, withOutage(fmt.Errorf("counting a client's use: %w", err))
 	}
 	var oldest time.Time
 	err = s.db.NewRaw("SELECT min(u) FROM public_uses, unnest(uses) AS u WHERE client = ? AND u > ?", name,
 		since).Scan(ctx, &oldest)
 	if err != nil {
-		return time.Time{}, false, fmt.Errorf("counting a client's use: %w", err)
+		return time.Time{}, false, withOutage(fmt.Errorf("counting a client's use: %w", err))
 	}
 	return oldest.Add(window).UTC(), false, nil
 }

@@ -7,9 +7,12 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"runtime"
 	"strings"
 	"time"
@@ -20,6 +23,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 
+	"assay/host/check"
 	"assay/host/keyring"
 )
 
@@ -177,6 +181,7 @@ const (
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
+	readOnly             = "25006" // a standby, during a failover
 )
 
 // retryable reports whether Postgres rolled the transaction back because of a conflict with another transaction.
@@ -192,6 +197,30 @@ func sqlState(err error) string {
 		return pg.Code
 	}
 	return ""
+}
+
+// isOutage reports whether the database did not do what it was asked for a reason that lies neither in the statement nor
+// in its values: it did not respond, is stopping, short of resources or read-only, or other transactions were in the
+// way.
+func isOutage(err error) bool {
+	if state := sqlState(err); state != "" {
+		return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "40") || strings.HasPrefix(state, "53") ||
+			strings.HasPrefix(state, "57") || strings.HasPrefix(state, "58") || state == lockNotAvailable ||
+			state == readOnly
+	}
+	var network net.Error
+	var connect *pgconn.ConnectError
+	return errors.As(err, &network) || errors.As(err, &connect) || pgconn.SafeToRetry(err) || pgconn.Timeout(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.Canceled) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone)
+}
+
+// withOutage returns err as an *check.UnavailableError if it is due to an outage of the database.
+func withOutage(err error) error {
+	if isOutage(err) {
+		return &check.UnavailableError{Part: "database", Err: err}
+	}
+	return err
 }
 
 // isDataError reports whether a statement failed because of its values, not because of the server or the connection

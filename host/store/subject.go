@@ -47,7 +47,7 @@ func (s *Store) findRequester(ctx context.Context, db bun.IDB, c check.Caller) (
 func (s *Store) SubjectOf(ctx context.Context, c check.Caller, e entity.Entity) (string, error) {
 	r, err := s.findRequester(ctx, s.db, c)
 	if err != nil {
-		return "", fmt.Errorf("naming subject: %w", err)
+		return "", withOutage(fmt.Errorf("naming subject: %w", err))
 	}
 	return privacy.Reference(s.pseudonym(r, e)), nil
 }

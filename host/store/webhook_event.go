@@ -37,7 +37,7 @@ func (s *Store) EventsAfter(ctx context.Context, accountID string, after int64, 
 	}
 	err := s.db.NewRaw(eventsAfter, named{"account": accountID, "after": after, "limit": limit}).Scan(ctx, &rows)
 	if err != nil {
-		return nil, fmt.Errorf("listing webhook events: %w", err)
+		return nil, withOutage(fmt.Errorf("listing webhook events: %w", err))
 	}
 	events := make([]webhook.Event, len(rows))
 	for i, r := range rows {

@@ -1,0 +1,302 @@
+// Package admission decides which requests a host accepts and whose turn it is. A host that is offered more than it can
+// do refuses the excess at once, and no customer waits or is refused because of another customer's flood.
+package admission
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+)
+
+// The reasons for a refusal. Their texts are for clients.
+var (
+	ErrBusy  = errors.New("too many requests are in progress; nothing was counted, try again")
+	ErrShare = errors.New("this account or address has too many requests in progress; nothing was counted, try again")
+)
+
+// Config configures a Gate.
+type Config struct {
+	Processors  int           // checks that are judged at once
+	Target      time.Duration // the longest predicted wait at which a check is accepted
+	BatchTarget time.Duration // the same for a batch
+	// Backlog returns how much later than usual judged checks will be recorded. It may be nil.
+	Backlog func() time.Duration
+	Now     func() time.Time // nil: time.Now
+}
+
+// Gate accepts checks as long as they will be judged in time, and judges as many at once as there are processors.
+//
+// Waiting checks take turns by account, so a check waits for at most as many checks of another account as its own
+// account has in progress. The single checks of an account precede those of its batches. A check is accepted if it
+// would be judged in time even if a newcomer arrived with as many checks as the account then has in progress. An account
+// alone therefore fills half of the time, k flooding accounts fill k/(k+1) of it, and a newcomer always finds room.
+type Gate struct {
+	cfg Config
+
+	mu       sync.Mutex
+	free     int           // processors
+	cost     time.Duration // moving mean of the time for which a check occupies a processor
+	accepted int           // checks that have not been judged yet
+	accounts map[string]*account
+	turns    []*account // those with waiting checks, in the order of their turns
+}
+
+// account is an account with accepted checks.
+type account struct {
+	name    string
+	counts  [lanes]int // accepted checks that have not been judged yet
+	waiting [lanes][]*waiter
+}
+
+// The lanes of an account. Checks of the first precede those of the second.
+const (
+	singles = iota
+	batches
+	lanes
+)
+
+func (a *account) total() int { return a.counts[singles] + a.counts[batches] }
+
+// next removes and returns the next waiting check, or nil.
+func (a *account) next() *waiter {
+	for lane, waiting := range a.waiting {
+		if len(waiting) > 0 {
+			a.waiting[lane] = waiting[1:]
+			return waiting[0]
+		}
+	}
+	return nil
+}
+
+func (a *account) waits() bool { return len(a.waiting[singles])+len(a.waiting[batches]) > 0 }
+
+// waiter is a check that waits for its turn.
+type waiter struct {
+	turn  chan struct{} // closed when its turn has come
+	since time.Time     // when its turn came
+}
+
+const (
+	initialCost = time.Millisecond // assumed until checks have been judged
+	costWeight  = 64               // a check changes the mean by one part in this many of the difference
+)
+
+// NewGate returns a gate.
+func NewGate(cfg Config) *Gate {
+	if cfg.Backlog == nil {
+		cfg.Backlog = func() time.Duration { return 0 }
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	return &Gate{cfg: cfg, free: cfg.Processors, cost: initialCost, accounts: map[string]*account{}}
+}
+
+// Admits returns nil if Enter would accept n checks of an account now, else ErrBusy or ErrShare. An account without
+// checks in progress, such as "", is a newcomer.
+func (g *Gate) Admits(name string, n int) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.admits(name, n)
+}
+
+func (g *Gate) admits(name string, n int) error {
+	backlog := g.cfg.Backlog()
+	target := g.cfg.Target
+	if n > 1 {
+		target = g.cfg.BatchTarget
+	}
+	// An idle host accepts whatever the last checks cost, or it could never find out that they have become cheaper.
+	if g.accepted == 0 && backlog <= target || backlog+g.predict(name, n) <= target {
+		return nil
+	}
+	if g.accounts[name] != nil && backlog+g.predict("", 1) <= g.cfg.Target {
+		return ErrShare
+	}
+	return ErrBusy
+}
+
+// predict returns the time until n further checks of an account will have been judged, if a newcomer arrives with as
+// many checks as the account then has in progress.
+func (g *Gate) predict(name string, n int) time.Duration {
+	own := n
+	if a := g.accounts[name]; a != nil {
+		own += a.counts[singles]
+		if laneOf(n) == batches {
+			own += a.counts[batches]
+		}
+	}
+	ahead := 2 * own // including the newcomer's
+	for _, a := range g.accounts {
+		if a.name != name {
+			ahead += min(a.total(), own)
+		}
+	}
+	return time.Duration(ahead) * g.cost / time.Duration(g.cfg.Processors)
+}
+
+func laneOf(n int) int {
+	if n > 1 {
+		return batches
+	}
+	return singles
+}
+
+// InProgress returns the number of accepted checks that have not been judged yet.
+func (g *Gate) InProgress() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.accepted
+}
+
+// Wait returns the predicted time until a newcomer's check would have been judged, with the backlog.
+func (g *Gate) Wait() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.cfg.Backlog() + g.predict("", 1)
+}
+
+// Visit is a number of checks that a gate has accepted. A nil Visit judges at once.
+type Visit struct {
+	gate    *Gate
+	account *account
+	lane    int
+	left    int // checks that have not been judged yet
+}
+
+// Enter accepts n checks of an account, all or none. It returns ErrBusy or ErrShare if it cannot. The caller must close
+// the visit. A nil gate accepts everything.
+func (g *Gate) Enter(name string, n int) (*Visit, error) {
+	if g == nil {
+		return nil, nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := g.admits(name, n); err != nil {
+		return nil, err
+	}
+	a := g.accounts[name]
+	if a == nil {
+		a = &account{name: name}
+		g.accounts[name] = a
+	}
+	v := &Visit{gate: g, account: a, lane: laneOf(n), left: n}
+	g.accepted += n
+	a.counts[v.lane] += n
+	return v, nil
+}
+
+// Close ends a visit. Its checks that have not been judged no longer count.
+func (v *Visit) Close() {
+	if v == nil {
+		return
+	}
+	v.gate.mu.Lock()
+	defer v.gate.mu.Unlock()
+	v.leave(v.left)
+}
+
+// leave removes n checks from the visit.
+func (v *Visit) leave(n int) {
+	v.left -= n
+	v.gate.accepted -= n
+	v.account.counts[v.lane] -= n
+	if v.account.total() == 0 {
+		delete(v.gate.accounts, v.account.name)
+	}
+}
+
+// Judge calls f when one of the visit's checks has its turn. It returns the context's error, without calling f, if ctx
+// ends first. It must be called at most once for each check of the visit, and not after Close.
+func (v *Visit) Judge(ctx context.Context, f func()) error {
+	if v == nil {
+		f()
+		return nil
+	}
+	g := v.gate
+	since, err := g.acquire(ctx, v)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		v.leave(1)
+		g.release(since)
+	}()
+	f()
+	return nil
+}
+
+// acquire waits for a processor and returns since when the check has had it.
+func (g *Gate) acquire(ctx context.Context, v *Visit) (since time.Time, err error) {
+	g.mu.Lock()
+	if err := ctx.Err(); err != nil {
+		g.mu.Unlock()
+		return since, err
+	}
+	if g.free > 0 {
+		g.free--
+		g.mu.Unlock()
+		return g.cfg.Now(), nil
+	}
+	w := &waiter{turn: make(chan struct{})}
+	if !v.account.waits() {
+		g.turns = append(g.turns, v.account)
+	}
+	v.account.waiting[v.lane] = append(v.account.waiting[v.lane], w)
+	g.mu.Unlock()
+	select {
+	case <-w.turn:
+		return w.since, nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !v.account.remove(v.lane, w) { // its turn has come meanwhile
+		g.hand()
+		return since, ctx.Err()
+	}
+	if !v.account.waits() {
+		i := slices.Index(g.turns, v.account)
+		g.turns = slices.Delete(g.turns, i, i+1)
+	}
+	return since, ctx.Err()
+}
+
+// release takes a processor from a check that has had it since the given time.
+func (g *Gate) release(since time.Time) {
+	// A check that was stopped for long, together with its process, says little about the next ones.
+	took := min(g.cfg.Now().Sub(since), g.cfg.Target)
+	g.cost += (took - g.cost) / costWeight
+	g.hand()
+}
+
+// hand gives a processor to the next check, or frees it. The time until the check runs counts as its own, so that the
+// cost includes everything else that the processors do.
+func (g *Gate) hand() {
+	if len(g.turns) == 0 {
+		g.free++
+		return
+	}
+	a := g.turns[0]
+	g.turns = g.turns[1:]
+	w := a.next()
+	if a.waits() {
+		g.turns = append(g.turns, a)
+	}
+	w.since = g.cfg.Now()
+	close(w.turn)
+}
+
+// remove removes a waiting check and reports whether it was there.
+func (a *account) remove(lane int, w *waiter) bool {
+	i := slices.Index(a.waiting[lane], w)
+	if i < 0 {
+		return false
+	}
+	a.waiting[lane] = slices.Delete(a.waiting[lane], i, i+1)
+	return true
+}

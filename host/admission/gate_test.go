@@ -1,0 +1,354 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// newGate returns a gate with one processor and a target of 100 ms, at a cost of 1 ms a check.
+func newGate(backlog time.Duration) *Gate {
+	return NewGate(Config{Processors: 1, Target: 100 * time.Millisecond, BatchTarget: time.Second,
+		Backlog: func() time.Duration { return backlog }})
+}
+
+// flood enters single checks of an account until one is refused, and returns how many were accepted.
+func flood(t *testing.T, g *Gate, account string) int {
+	t.Helper()
+	for n := range 10_000 {
+		if _, err := g.Enter(account, 1); err != nil {
+			if !errors.Is(err, ErrShare) {
+				t.Errorf("%s is refused with: %v", account, err)
+			}
+			return n
+		}
+	}
+	t.Fatal("a flood is never refused")
+	return 0
+}
+
+// A flood must leave room for newcomers, whoever flooded before.
+func TestFloodsShareTheTime(t *testing.T) {
+	t.Parallel()
+	g := newGate(0)
+	for i, want := range []int{50, 33, 25} { // of 100 checks in 100 ms
+		if n := flood(t, g, fmt.Sprint("account ", i)); n != want {
+			t.Errorf("flood %d: %d checks were accepted, want %d", i+1, n, want)
+		}
+		if err := g.Admits("", 1); err != nil {
+			t.Errorf("a newcomer after %d floods: %v", i+1, err)
+		}
+	}
+	if n := g.InProgress(); n != 50+33+25 {
+		t.Errorf("%d checks are in progress", n)
+	}
+}
+
+func TestManyAccountsFillTheGate(t *testing.T) {
+	t.Parallel()
+	g := newGate(0)
+	n := 0
+	for ; n < 1000; n++ {
+		if _, err := g.Enter(fmt.Sprint(n), 1); err != nil {
+			if !errors.Is(err, ErrBusy) {
+				t.Error(err)
+			}
+			break
+		}
+	}
+	if n != 99 { // a check, and another newcomer's, are the last of 100
+		t.Errorf("%d accounts were accepted", n)
+	}
+}
+
+func TestAdmission(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		backlog time.Duration
+		before  map[string]int // checks of a visit, by account
+		checks  int
+		want    error
+	}{
+		"idle":                                 {checks: 1},
+		"a batch on an idle host":              {checks: 100},
+		"a slow database":                      {backlog: 97 * time.Millisecond, checks: 1},
+		"a frozen database":                    {backlog: 101 * time.Millisecond, checks: 1, want: ErrBusy},
+		"a frozen database, a batch":           {backlog: 1001 * time.Millisecond, checks: 100, want: ErrBusy},
+		"beside a batch of another account":    {before: map[string]int{"b": 100}, checks: 1},
+		"a batch beside others' batches":       {before: map[string]int{"b": 100, "c": 100, "d": 100}, checks: 100},
+		"a single check beside one's batches":  {before: map[string]int{"a": 450}, checks: 1},
+		"a batch beside one's batches":         {before: map[string]int{"a": 400}, checks: 100},
+		"more batches than fit":                {before: map[string]int{"a": 401}, checks: 100, want: ErrShare},
+		"a batch that no host could judge yet": {checks: 5000},
+		"a batch with no room for it":          {before: map[string]int{"b": 300, "c": 300}, checks: 300, want: ErrBusy},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGate(test.backlog)
+			for account, n := range test.before {
+				if _, err := g.Enter(account, n); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := g.Enter("a", test.checks); !errors.Is(err, test.want) {
+				t.Errorf("%v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
+func TestClosedVisitsLeaveNothingBehind(t *testing.T) {
+	t.Parallel()
+	g := newGate(0)
+	for range 3 {
+		v, err := g.Enter("a", 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			if err := v.Judge(t.Context(), func() {}); err != nil {
+				t.Error(err)
+			}
+		}
+		v.Close()
+	}
+	if g.InProgress() != 0 || len(g.accounts) != 0 || len(g.turns) != 0 || g.free != 1 {
+		t.Errorf("left behind: %+v", g)
+	}
+}
+
+func TestNoGate(t *testing.T) {
+	t.Parallel()
+	var g *Gate
+	v, err := g.Enter("a", 1)
+	ran := false
+	if err != nil || v.Judge(t.Context(), func() { ran = true }) != nil || !ran {
+		t.Error("a check without a gate is not judged")
+	}
+	v.Close()
+}
+
+// Checks are judged in turns by account, whatever their number and order, and an account's single checks before its
+// batches.
+func TestTurns(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(0)
+		var mu sync.Mutex
+		var order []string
+		var all sync.WaitGroup
+		enter := func(account string, checks, n int) {
+			for range n {
+				v, err := g.Enter(account, checks)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for range checks {
+					all.Go(func() {
+						if err := v.Judge(t.Context(), func() {
+							mu.Lock()
+							order = append(order, account)
+							mu.Unlock()
+						}); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+			}
+			synctest.Wait()
+		}
+		blocker, err := g.Enter("blocker", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		release := make(chan struct{})
+		all.Go(func() { _ = blocker.Judge(t.Context(), func() { <-release }) })
+		synctest.Wait()
+		enter("batch", 4, 1)
+		enter("flood", 1, 5)
+		enter("one", 1, 1)
+		close(release)
+		all.Wait()
+		want := []string{"batch", "flood", "one", "batch", "flood", "batch", "flood", "batch", "flood", "flood"}
+		if !slices.Equal(order, want) {
+			t.Errorf("judged %v, want %v", order, want)
+		}
+	})
+}
+
+func TestSingleChecksPrecedeBatches(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(0)
+		release := make(chan struct{})
+		var order []int
+		var all sync.WaitGroup
+		for i, checks := range []int{1, 2, 1} { // the first occupies the processor
+			v, err := g.Enter("a", checks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range checks {
+				all.Go(func() { _ = v.Judge(t.Context(), func() { <-release; order = append(order, i) }) })
+				synctest.Wait()
+			}
+		}
+		close(release)
+		all.Wait()
+		if want := []int{0, 2, 1, 1}; !slices.Equal(order, want) {
+			t.Errorf("judged %v, want %v", order, want)
+		}
+	})
+}
+
+// A check whose deadline passes while it waits must not keep its turn, also if the turn comes at the same moment.
+func TestWaitingEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(0)
+		v, err := g.Enter("a", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		late, err := g.Enter("b", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		const deadline = 50 * time.Millisecond
+		ctx, cancel := context.WithTimeout(t.Context(), deadline)
+		defer cancel()
+		var all sync.WaitGroup
+		all.Go(func() { _ = v.Judge(t.Context(), func() { time.Sleep(deadline) }) })
+		synctest.Wait()
+		judged := 0
+		err = late.Judge(ctx, func() { judged++ })
+		if err != nil && (judged != 0 || !errors.Is(err, context.DeadlineExceeded)) {
+			t.Errorf("judged %d times: %v", judged, err)
+		}
+		all.Wait()
+		late.Close()
+		v.Close()
+		if g.free != 1 || g.InProgress() != 0 || len(g.turns) != 0 {
+			t.Errorf("left behind: %+v", g)
+		}
+		ended, err := g.Enter("c", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := ended.Judge(ctx, func() { t.Error("judged after its deadline") }); err == nil {
+			t.Error("no error after the deadline")
+		}
+	})
+}
+
+// A gate adapts to what checks cost, including the time until a check that has its turn runs.
+func TestCostFollowsTheChecks(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(0)
+		judge := func(cost time.Duration, n int) {
+			for range n {
+				v, err := g.Enter("a", 1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				_ = v.Judge(t.Context(), func() { time.Sleep(cost) })
+				v.Close()
+			}
+		}
+		judge(10*time.Millisecond, 500)
+		if n := flood(t, g, "b"); n != 5 {
+			t.Errorf("at 10 ms a check, %d are accepted, want 5", n)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(0)
+		v, err := g.Enter("a", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = v.Judge(t.Context(), func() { time.Sleep(time.Hour) }) // the process was stopped
+		v.Close()
+		if n := flood(t, g, "b"); n < 15 {
+			t.Errorf("after one slow check, only %d are accepted", n)
+		}
+	})
+}
+
+func TestShares(t *testing.T) {
+	t.Parallel()
+	s := NewShares(8)
+	take := func(holder string) (n int, releases []func()) {
+		for {
+			release, err := s.Take(holder)
+			if err != nil {
+				return n, releases
+			}
+			n++
+			releases = append(releases, release)
+		}
+	}
+	a, releaseA := take("a")
+	b, _ := take("b")
+	c, _ := take("c")
+	d, _ := take("d")
+	if a != 4 || b != 2 || c != 1 || d != 1 {
+		t.Errorf("floods got %d, %d, %d and %d of 8 slots, want 4, 2, 1 and 1", a, b, c, d)
+	}
+	if _, err := s.Take("a"); !errors.Is(err, ErrShare) {
+		t.Errorf("more than a share: %v", err)
+	}
+	if _, err := s.Take("e"); !errors.Is(err, ErrBusy) {
+		t.Errorf("all slots taken: %v", err)
+	}
+	for _, release := range releaseA {
+		release()
+	}
+	if n, _ := take("e"); n != 2 {
+		t.Errorf("after a release, a newcomer got %d slots, want 2", n)
+	}
+}
+
+// Concurrent floods must never disturb the gate's books.
+func TestGateUnderLoad(t *testing.T) {
+	t.Parallel()
+	g := NewGate(Config{Processors: 2, Target: time.Minute, BatchTarget: time.Minute})
+	var running, most int
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for i := range 16 {
+		all.Go(func() {
+			for j := range 100 {
+				checks := 1 + j%3
+				v, err := g.Enter(fmt.Sprint("account ", i%4), checks)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(j%5)*20*time.Microsecond)
+				for range checks {
+					_ = v.Judge(ctx, func() {
+						mu.Lock()
+						running++
+						most = max(most, running)
+						mu.Unlock()
+						mu.Lock()
+						running--
+						mu.Unlock()
+					})
+				}
+				cancel()
+				v.Close()
+			}
+		})
+	}
+	all.Wait()
+	if g.free != 2 || g.InProgress() != 0 || len(g.turns) != 0 || len(g.accounts) != 0 || most > 2 {
+		t.Errorf("left behind: %+v; at most %d ran at once", g, most)
+	}
+}

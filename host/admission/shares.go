@@ -1,0 +1,39 @@
+package admission
+
+import "sync"
+
+// Shares are slots for requests. A holder may take a slot only while it holds fewer than are free: one holder alone
+// takes up to half of the slots, each of k holders up to one in k+1, and a newcomer finds a slot that a flood has left.
+type Shares struct {
+	mu   sync.Mutex
+	free int
+	held map[string]int
+}
+
+// NewShares returns n free slots.
+func NewShares(n int) *Shares { return &Shares{free: n, held: map[string]int{}} }
+
+// Take takes a slot until release is called. It returns ErrBusy if all are taken, and ErrShare if the holder has its
+// share.
+func (s *Shares) Take(holder string) (release func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch held := s.held[holder]; {
+	case held >= s.free && held > 0:
+		return nil, ErrShare
+	case s.free == 0:
+		return nil, ErrBusy
+	}
+	s.free--
+	s.held[holder]++
+	return func() { s.release(holder) }, nil
+}
+
+func (s *Shares) release(holder string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.free++
+	if s.held[holder]--; s.held[holder] == 0 {
+		delete(s.held, holder)
+	}
+}

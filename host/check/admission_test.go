@@ -1,0 +1,226 @@
+package check_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/admission"
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// gated gives a fixture a gate.
+func (f *fixture) gated(processors int) *admission.Gate {
+	f.Gate = admission.NewGate(admission.Config{Processors: processors, Target: time.Minute, BatchTarget: time.Minute})
+	return f.Gate
+}
+
+func batchOf(n int) []check.Item {
+	items := make([]check.Item, n)
+	for i := range items {
+		items[i].Fields = []check.Field{field(entity.Domain, fmt.Sprintf("n%d.example.com", i))}
+	}
+	return items
+}
+
+// Single checks and batches share the processors, and the checks of one account do not wait for another one's batch.
+func TestBatchDoesNotDelayOtherAccounts(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	gate := f.gated(1)
+	var mu sync.Mutex
+	running, judged := 0, 0
+	begun, proceed := make(chan struct{}), make(chan struct{})
+	f.swap(1, f.memberFunc("slow", func(context.Context, check.Input) (check.Result, error) {
+		mu.Lock()
+		judged++
+		first := judged == 1
+		if running++; running > 1 {
+			t.Error("more checks are judged at once than there are processors")
+		}
+		mu.Unlock()
+		if first {
+			close(begun)
+			<-proceed
+		}
+		mu.Lock()
+		running--
+		mu.Unlock()
+		return check.Result{}, nil
+	}))
+	batch := make(chan error, 1)
+	go func() {
+		_, err := f.CheckBatch(context.Background(), f.caller, batchOf(check.MaxBatch))
+		batch <- err
+	}()
+	<-begun
+	before := make(chan int, 1)
+	go func() {
+		other := f.caller
+		other.Account = "acct_2"
+		_, err := f.Check(context.Background(), check.Request{Caller: other, Fields: []check.Field{aDomain}})
+		if err != nil {
+			t.Error(err)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		before <- judged
+	}()
+	for gate.InProgress() <= check.MaxBatch {
+		time.Sleep(time.Millisecond)
+	}
+	close(proceed)
+	if n := <-before; n > check.MaxBatch/2 {
+		t.Errorf("a check of another account was answered after %d of a batch of %d", n, check.MaxBatch)
+	}
+	if err := <-batch; err != nil {
+		t.Error(err)
+	}
+	if gate.InProgress() != 0 {
+		t.Errorf("%d checks are still in progress", gate.InProgress())
+	}
+}
+
+// A check whose deadline passes while it waits for a processor is refused.
+func TestLateCheckIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	gate := f.gated(1)
+	f.Deadline = time.Millisecond
+	f.swap(1, f.member("only"))
+	occupied, release := make(chan struct{}), make(chan struct{})
+	v, err := gate.Enter("another", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var done sync.WaitGroup
+	done.Go(func() { _ = v.Judge(context.Background(), func() { close(occupied); <-release }) })
+	<-occupied
+	_, single := f.check(aDomain)
+	_, batch := f.CheckBatch(t.Context(), f.caller, batchOf(3))
+	for what, err := range map[string]error{"a check": single, "a batch": batch} {
+		var refused *check.UnavailableError
+		if !errors.As(err, &refused) || refused.Reason() != "deadline" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	close(release)
+	done.Wait()
+	v.Close()
+	if len(f.ran)+len(f.records) != 0 || gate.InProgress() != 0 {
+		t.Errorf("%d layers ran, %d checks were recorded, %d are in progress", len(f.ran), len(f.records),
+			gate.InProgress())
+	}
+}
+
+func TestGateRefuses(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.Gate = admission.NewGate(admission.Config{Processors: 1, Target: time.Millisecond, BatchTarget: time.Millisecond})
+	f.swap(1, f.member("only"))
+	v, err := f.Gate.Enter("another", 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	if _, err := f.check(aDomain); !errors.Is(err, admission.ErrBusy) {
+		t.Errorf("a check: %v", err)
+	}
+	if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(2)); !errors.Is(err, admission.ErrBusy) {
+		t.Errorf("a batch: %v", err)
+	}
+	if len(f.ran)+len(f.records) != 0 {
+		t.Error("a refused check ran layers or was recorded")
+	}
+}
+
+// A spent quota is remembered for a second, so that it costs no lookups and layers. Whatever could change the ledger's
+// answer ends that.
+func TestSpentQuotaIsRemembered(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 31, 23, 59, 58, 0, time.UTC)
+	february := time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)
+	for _, test := range []struct {
+		name   string
+		left   int
+		change func(f *fixture) // after the ledger has answered
+		batch  int              // checks of the second request; 0: a single one
+		layers int              // that run for the second request
+	}{
+		{name: "again", layers: 0},
+		{name: "just before the end", change: func(f *fixture) { f.passes(time.Second - 1) }, layers: 0},
+		{name: "after a second", change: func(f *fixture) { f.passes(time.Second) }, layers: 1},
+		{name: "the clock went back", change: func(f *fixture) { f.passes(-1) }, layers: 1},
+		{name: "the next month", change: func(f *fixture) { f.Now = func() time.Time { return february } }, layers: 1},
+		{name: "another account", change: func(f *fixture) { f.caller.Account = "acct_2" }, layers: 1},
+		{name: "another key of the account", change: func(f *fixture) { f.caller.Key = "key_2" }, layers: 0},
+		{name: "another plan", change: func(f *fixture) { f.caller.Plan.Name = "starter" }, layers: 1},
+		{name: "an upgrade", change: func(f *fixture) { f.caller.Plan.Quota++ }, layers: 1},
+		{name: "a batch", batch: 5, layers: 0},
+		{name: "a batch that the rest covers", left: 5, batch: 5, layers: 5},
+		{name: "a batch that the rest does not cover", left: 5, batch: 6, layers: 0},
+		{name: "a check that the rest covers", left: 5, layers: 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			f.Now = func() time.Time { return now }
+			f.swap(1, f.member("only"))
+			f.appendErr = &check.QuotaError{Quota: 10, Left: test.left, Needed: 7, ResetAt: february}
+			if _, err := f.CheckBatch(t.Context(), f.caller, batchOf(7)); !errors.Is(err, f.appendErr) {
+				t.Fatal(err)
+			}
+			before := len(f.ran)
+			if test.change != nil {
+				test.change(f)
+			}
+			var err error
+			if test.batch > 0 {
+				_, err = f.CheckBatch(t.Context(), f.caller, batchOf(test.batch))
+			} else {
+				_, err = f.check(aDomain)
+			}
+			var quota *check.QuotaError
+			if !errors.As(err, &quota) || test.layers == 0 && quota.Needed != max(1, test.batch) {
+				t.Errorf("%v: %+v", err, quota)
+			}
+			if n := len(f.ran) - before; n != test.layers {
+				t.Errorf("%d layers ran, want %d", n, test.layers)
+			}
+		})
+	}
+}
+
+// passes lets time pass on the fixture's clock.
+func (f *fixture) passes(d time.Duration) {
+	now := f.Now().Add(d)
+	f.Now = func() time.Time { return now }
+}
+
+// An invalid check with a spent quota is still invalid.
+func TestSpentQuotaHidesNoErrors(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	f.swap(1, f.member("only"))
+	f.appendErr = &check.QuotaError{Quota: 10, Needed: 1, ResetAt: time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC)}
+	for range 2 {
+		if _, err := f.check(aDomain); !errors.Is(err, f.appendErr) && err.Error() != f.appendErr.Error() {
+			t.Fatal(err)
+		}
+	}
+	var invalid *entity.InvalidError
+	if _, err := f.check(field(entity.Domain, "not a domain")); !errors.As(err, &invalid) {
+		t.Errorf("an invalid domain: %v", err)
+	}
+	answers, err := f.CheckBatch(t.Context(), f.caller, []check.Item{{}})
+	if err != nil || answers[0].Err == nil {
+		t.Errorf("a batch without valid checks: %v, %v", answers, err)
+	}
+	if len(f.ran) != 1 {
+		t.Errorf("%d layers ran, want 1", len(f.ran))
+	}
+}

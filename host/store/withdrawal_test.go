@@ -1,0 +1,220 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"assay/host/check"
+	"assay/host/store/storetest"
+)
+
+// Whatever the database does to a ledger's batches, each caller learns the truth: an answered check is recorded, a
+// refused one is not, and only a check that was sent can have an unknown outcome. The ledger finds that out by itself.
+func TestOutcomesAgreeWithTheRecords(t *testing.T) {
+	t.Parallel()
+	const calls, short = 40, 50 * time.Millisecond
+	everything := func(string) bool { return true }
+	anything := func([]byte) bool { return true }
+	for name, test := range map[string]struct {
+		fault    func(p *storetest.Proxy) (happened <-chan struct{})
+		answered bool // checks of later batches are answered before the fault ends
+		unknown  bool // the outcome of some checks is unknown
+		recorded bool // these checks are recorded
+	}{
+		"frozen": {fault: func(p *storetest.Proxy) <-chan struct{} { return p.HoldBack(everything, nil) }},
+		"frozen while reading": {fault: func(p *storetest.Proxy) <-chan struct{} {
+			return p.HoldBack(isRead, nil)
+		}},
+		"frozen while writing": {unknown: true, fault: func(p *storetest.Proxy) <-chan struct{} {
+			return p.HoldBack(isWrite, nil)
+		}},
+		"frozen before the commit": {unknown: true, fault: func(p *storetest.Proxy) <-chan struct{} {
+			return p.HoldBack(isCommit, nil)
+		}},
+		"frozen after the commit": {unknown: true, recorded: true, fault: func(p *storetest.Proxy) <-chan struct{} {
+			return p.HoldBack(isCommit, anything)
+		}},
+		"cut before the commit": {answered: true, fault: func(p *storetest.Proxy) <-chan struct{} {
+			return p.Once(storetest.Lost, false, isCommit)
+		}},
+		"cut after the commit": {answered: true, fault: func(p *storetest.Proxy) <-chan struct{} {
+			return p.Once(storetest.Muted, false, isCommit)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			direct := newStore(t, nil)
+			caller := newCaller(t, direct, plan(t, "pro", 1_000_000))
+			p := proxied(t, direct.url)
+			cfg := LedgerConfig{Batch: 8, Patience: short, Settling: short}
+			if test.answered {
+				cfg.Patience, cfg.Settling = 0, 0 // a test's
+			}
+			l := ledgerOn(t, open(t, p.URL, nil), cfg)
+			happened := test.fault(p)
+			batches := make([][]check.Record, calls)
+			for i := range batches {
+				batches[i] = allowedMany(t, caller, 1+i%3)
+			}
+			errs := concurrently(calls, func(i int) error { return l.Append(context.Background(), batches[i]...) })
+			receive(t, "the fault", happened)
+			p.Disconnect()
+			probe := allowed(t, caller)
+			probes := 0
+			until(t, "the ledger to recover", func() bool { // a probe that is refused is not recorded either
+				probes++
+				probe = allowed(t, caller)
+				return l.Append(context.Background(), probe) == nil
+			})
+			total := recorded(t, direct, probe.Decision.Ref)
+			var answered, refused, unknown int
+			for i, err := range errs {
+				want := len(batches[i])
+				switch {
+				case err == nil:
+					answered++
+				case isRefusal(err):
+					refused++
+					want = 0
+				default:
+					unknown++
+					if !test.recorded {
+						want = 0
+					}
+				}
+				for _, r := range batches[i][:1] {
+					expect(t, "records of a check", recorded(t, direct, r.Decision.Ref), min(want, 1))
+				}
+				total += want
+			}
+			t.Logf("%d answered, %d refused, %d unknown, %d probes", answered, refused, unknown, probes)
+			if (answered > 0) != test.answered || (unknown > 0) != test.unknown || answered+refused+unknown != calls {
+				t.Errorf("%d answered, %d refused, %d unknown", answered, refused, unknown)
+			}
+			expect(t, "records", one[int](t, direct, "SELECT count(*) FROM audit_records WHERE kind = 'check'"), total)
+			expect(t, "checks counted", one[int](t, direct, "SELECT sum(used) FROM quota_usage"), total)
+			verifyLedger(t, direct)
+		})
+	}
+}
+
+// A check that is withdrawn after its batch has begun, but before it is sent, is not recorded with the batch.
+func TestWithdrawalFromABatchInProgress(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	held := lockTheHeads(t, s.url)
+	ctx, cancel := context.WithCancel(t.Context())
+	r := allowed(t, caller)
+	answer := make(chan error, 1)
+	go func() { answer <- l.Append(ctx, r) }()
+	held.waiting(t, 1) // the batch has begun
+	cancel()
+	err := receive(t, "the answer", answer)
+	wantRefusal(t, "a withdrawn check", err)
+	wantError(t, "a withdrawn check", err, context.Canceled)
+	held.release(t)
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	expect(t, "records of a withdrawn check", recorded(t, s, r.Decision.Ref), 0)
+	verifyLedger(t, s)
+}
+
+// A caller whose context ends after its check was sent still gets the outcome.
+func TestOutcomeAfterTheContextEnded(t *testing.T) {
+	t.Parallel()
+	direct, p, l, caller := ledgerThroughProxy(t)
+	hit := p.Once(storetest.Stalls, false, isCommit)
+	ctx, cancel := context.WithCancel(t.Context())
+	r := allowed(t, caller)
+	answer := make(chan error, 1)
+	go func() { answer <- l.Append(ctx, r) }()
+	receive(t, "the commit", hit)
+	cancel()
+	stalled := receive(t, "the stalled connection", p.Stalled)
+	noError(t, stalled.Deliver())
+	wantError(t, "append", receive(t, "the answer", answer), nil)
+	stalled.Drop()
+	expect(t, "records", recorded(t, direct, r.Decision.Ref), 1)
+	verifyLedger(t, direct)
+}
+
+// The ledger announces the webhook events of a commit that it had to look up.
+func TestEventsOfAResolvedCommitAreAnnounced(t *testing.T) {
+	t.Parallel()
+	direct := newStore(t, nil)
+	caller := subscriber(t, direct)
+	p := proxied(t, direct.url)
+	announced := make(chan struct{}, 1)
+	l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{OnEvents: func() { announced <- struct{}{} }})
+	hit := p.Once(storetest.Muted, false, isCommit)
+	r := allowed(t, caller)
+	r.Decision.Verdict, r.Decision.Score = check.Block, 90
+	noError(t, l.Append(t.Context(), r))
+	receive(t, "the fault", hit)
+	receive(t, "the announcement", announced)
+}
+
+// The backlog of an idle ledger is zero, and grows while a batch takes longer than usual.
+func TestBacklog(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{Batch: 2})
+	expect(t, "the backlog of a new ledger", l.Backlog(), 0)
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	until(t, "the batch to end", func() bool { return l.Backlog() == 0 })
+	held := lockTheHeads(t, s.url)
+	answers := queued(t, held, l, allowed(t, caller), allowedMany(t, caller, 4))
+	first := l.Backlog()
+	until(t, "the backlog to grow", func() bool { return l.Backlog() > first+10*time.Millisecond })
+	held.release(t)
+	for _, answer := range answers {
+		noError(t, receive(t, "an answer", answer))
+	}
+	until(t, "the backlog to vanish", func() bool { return l.Backlog() == 0 })
+}
+
+func TestAuthenticateDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	direct := newStore(t, nil)
+	_, key := newKey(t, direct, must(direct.CreateAccount(t.Context(), plan(t, "pro", 10)))(t))
+	p := proxied(t, direct.url)
+	s := open(t, p.URL, nil)
+	for name, fault := range map[string]func(){
+		"frozen": func() { p.HoldBack(func(string) bool { return true }, nil) },
+		"down":   func() { p.Set(nil, true) },
+	} {
+		fault()
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		_, err := s.Authenticate(ctx, key.Secret)
+		wantRefusal(t, "authenticating while the database is "+name, err)
+		_, _, err = s.TakePublic(ctx, netip.MustParsePrefix("192.0.2.1/32"))
+		wantRefusal(t, "counting a use while the database is "+name, err)
+		cancel()
+	}
+	p.Disconnect()
+	p.Set(nil, false)
+	if _, err := s.Authenticate(t.Context(), key.Secret); err != nil {
+		t.Errorf("authenticating after the outage: %v", err)
+	}
+}
+
+func TestOutages(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"no error": nil, "unknown": errors.New("the head is wrong"), "in doubt": &inDoubtError{context.DeadlineExceeded},
+		"data": &pgconn.PgError{Code: "23505"}, "syntax": &pgconn.PgError{Code: "42601"}, "no row": sql.ErrNoRows,
+	} {
+		if isOutage(err) {
+			t.Errorf("%s counts as an outage", name)
+		}
+	}
+	for _, state := range []string{"08006", "25006", "40001", "53300", "55P03", "57014", "57P01", "58030"} {
+		if !isOutage(&pgconn.PgError{Code: state}) {
+			t.Errorf("%s does not count as an outage", state)
+		}
+	}
+}
