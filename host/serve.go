@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,6 +18,7 @@ import (
 	"github.com/valyala/fasthttp"
 	"golang.org/x/sync/errgroup"
 
+	"assay/host/admission"
 	"assay/host/api"
 	"assay/host/auditlog"
 	"assay/host/billing"
@@ -39,6 +41,9 @@ var errStopped = errors.New("stopped")
 const (
 	lookupTimeout    = 80 * time.Millisecond  // a DNS answer; later ones are absent
 	checkTimeout     = 300 * time.Millisecond // lookups and layers of one check; a check that takes longer is refused
+	batchTimeout     = 2 * time.Second        // the same for a batch, whose checks wait for one another
+	checkTarget      = 160 * time.Millisecond // a check is refused if it would wait longer for its turn
+	batchTarget      = time.Second            // the same for a batch
 	drainTimeout     = 10 * time.Second       // requests in progress when the host stops
 	stopTimeout      = 20 * time.Second       // stopping Postgres
 	readinessTimeout = 2 * time.Second
@@ -143,8 +148,11 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		})
 	})
 
+	gate := admission.NewGate(admission.Config{Processors: runtime.GOMAXPROCS(0), Target: checkTarget,
+		BatchTarget: batchTarget, Backlog: ledger.Backlog})
+	metrics.WatchGate(gate.InProgress, gate.Wait)
 	checker := newChecker(live, ledger, &telemetry.Observer{Metrics: metrics, Logger: log})
-	checker.Collector = collector
+	checker.Collector, checker.Gate, checker.BatchDeadline = collector, gate, batchTimeout
 
 	proxies, err := cfg.proxies()
 	if err != nil {
@@ -161,6 +169,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Checker:        checker,
 		Keys:           b.store,
 		Public:         publicLimit{b.store},
+		Door:           gate,
+		Refused:        metrics.CheckRefused,
 		Events:         eventFeed{b.store},
 		Privacy:        b.store,
 		Ready:          readiness{b.store, follower, collector.similar}.problems,

@@ -21,6 +21,7 @@ import (
 type Metrics struct {
 	registry     *prometheus.Registry
 	checks       *prometheus.CounterVec
+	refusals     *prometheus.CounterVec
 	checkSeconds *prometheus.HistogramVec
 	layers       *prometheus.CounterVec
 	layerSeconds *prometheus.HistogramVec
@@ -51,6 +52,9 @@ func NewMetrics() *Metrics {
 	exponential := prometheus.ExponentialBuckets
 
 	m.checks = counter("assay_checks_total", "Checks answered.", "type", "verdict")
+	m.refusals = counter("assay_refusals_total", "Requests refused with 503, by reason: door (too many requests in "+
+		"progress), share (the account or address has its share of them), deadline (the check did not have its turn "+
+		"in time), or the part that was missing: layer, facts, ledger, database.", "reason")
 	m.checkSeconds = histograms("assay_check_seconds", "Time from the parsed request to the durable decision.",
 		exponential(0.0005, 2, 12), "type")
 	m.layers = counter("assay_layer_outcomes_total",
@@ -93,6 +97,17 @@ func (m *Metrics) WatchLineup(f *lineup.Follower) {
 	m.gauge("assay_degraded", "Number of problems that /readyz lists as degraded.",
 		func() float64 { return float64(len(f.Degraded())) })
 }
+
+// WatchGate adds the metrics of accepted checks. It must be called at most once.
+func (m *Metrics) WatchGate(inProgress func() int, wait func() time.Duration) {
+	m.gauge("assay_checks_under_way", "Accepted checks that have not been judged yet.",
+		func() float64 { return float64(inProgress()) })
+	m.gauge("assay_check_wait_seconds", "Predicted wait of a check of an account without checks in progress. "+
+		"Checks are refused if it is too long.", func() float64 { return wait().Seconds() })
+}
+
+// CheckRefused counts a request refused with 503.
+func (m *Metrics) CheckRefused(reason string) { m.refusals.WithLabelValues(reason).Inc() }
 
 // WatchDelivery adds the metrics of webhook attempts in progress. It must be called at most once.
 func (m *Metrics) WatchDelivery(inProgress func() (all, slow int)) {
