@@ -92,8 +92,17 @@ func readRecorded(t *testing.T, file string) (all []recorded) {
 	return all
 }
 
-// replay sends a recorded request and returns it with the new answer.
+// replay sends a recorded request, again after a refusal, and returns it with the new answer.
 func replay(t *testing.T, host *hostProcess, key string, r recorded) recorded {
+	t.Helper()
+	untilAccepted(func() int {
+		r = replayOnce(t, host, key, r)
+		return r.Status
+	})
+	return r
+}
+
+func replayOnce(t *testing.T, host *hostProcess, key string, r recorded) recorded {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.url+r.Path, strings.NewReader(r.Body))
 	if err != nil {
