@@ -116,12 +116,6 @@ func touchForever() []byte {
 	return scoring(growTo64MiB, opDrop, endless(all), returnScored).encode()
 }
 
-func fillTableForever() []byte {
-	g := scoring(endless(i32Const(0), opNullFunc, i32Const(65536), opTableFill), returnScored)
-	g.tables = [][]byte{functionTable(65536, 65536)}
-	return g.encode()
-}
-
 func yieldForever() []byte {
 	return newGuest().importing(importOf(wasiModule, "sched_yield", "", tI32)).
 		scoring(endless(callFunc(fnLog+1), opDrop), returnScored).encode()

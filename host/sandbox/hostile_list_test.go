@@ -32,7 +32,6 @@ func endlessGuests() []hostileGuest {
 		large("bulk/copy forever", copyForever),
 		large("bulk/init forever", initForever),
 		large("bulk/touch every page", touchForever),
-		{name: "bulk/fill a table forever", wasm: fillTableForever, want: timesOut()},
 		{name: "wasi/yield forever", wasm: yieldForever, want: timesOut()},
 		large("wasi/random forever", randomForever),
 		large("wasi/print eight million buffers", printVectors),
@@ -112,7 +111,6 @@ func returningGuests() []hostileGuest {
 		{name: "simd", wasm: simdHeavy, want: scores(8)},
 		{name: "stack/return from depth", wasm: recurseAndReturn, want: scores(3)},
 		{name: "memory/grow at once", wasm: growAtOnce, want: scores(9)},
-		{name: "table/grow at once", wasm: growTableAtOnce, want: scores(9)},
 		{name: "wasi/sleep an hour", wasm: sleepAnHour, want: scores(5)},
 		{name: "wasi/size of subscriptions overflows", wasm: overflowingSubscriptions(0x05555556), want: scores(6)},
 		{name: "wasi/size of subscriptions overflows to zero", wasm: overflowingSubscriptions(1 << 28),
@@ -161,6 +159,10 @@ func refusedGuests() []hostileGuest {
 		return hostileGuest{name: "initialisation/" + name, wasm: wasm,
 			want: refusedAtOpen(append(contains, "starting an instance")...)}
 	}
+	state := func(instruction string, code []byte) hostileGuest {
+		return hostileGuest{name: "state/" + instruction, wasm: statefulBy(code),
+			want: refusedAtOpen(instruction, "puts back after each call")}
+	}
 	return append(malformedGuests(), []hostileGuest{
 		{name: "proposal/tail call", wasm: trapping(op(0x12), uleb(fnScore)),
 			want: refusedAtOpen("code section, offset", "tail calls")},
@@ -179,6 +181,17 @@ func refusedGuests() []hostileGuest {
 			g.tables = [][]byte{concat([]byte(tFuncref), op(0, 1))}
 			g.functions[0].body = concat(opNullFunc, i32Const(0x7fffffff), opTableGrow)
 		}, "code section, offset", "no maximum"),
+		state("table.set", concat(i32Const(0), opNullFunc, op(0x26, 0))),
+		state("table.grow", concat(opNullFunc, i32Const(1), opTableGrow, opDrop)),
+		state("table.fill", concat(i32Const(0), opNullFunc, i32Const(1), opTableFill)),
+		state("table.copy", concat(i32Const(0), i32Const(0), i32Const(1), op(0xfc, 14, 0, 0))),
+		state("table.init", concat(i32Const(0), i32Const(0), i32Const(1), op(0xfc, 12, 0, 0))),
+		state("elem.drop", op(0xfc, 13, 0)),
+		state("data.drop", op(0xfc, 9, 0)),
+		state("ref.func", concat(op(0xd2), uleb(fnScore), opDrop)),
+		changed("state/mutable v128 global", func(g *guest) {
+			g.globals = [][]byte{concat([]byte(tV128), op(1, 0xfd, 0x0c), make([]byte, 16), op(0x0b))}
+		}, "mutable v128 global", "puts back after each call"),
 		{name: "table/64", wasm: sixtyFourTables, want: refusedAtOpen("table section, offset", "64 tables")},
 		changed("table/134 million entries", func(g *guest) {
 			g.tables = [][]byte{concat([]byte(tFuncref), op(0), uleb(1<<27))}

@@ -135,14 +135,14 @@ func closeOutput() []byte {
 		closeFile(0), closeFile(1), closeFile(2), returnScored).encode()
 }
 
-// markTable leaves a mark in a table, which cannot be restored, and scores 50 points if it finds one.
-func markTable() []byte {
-	g := newGuest()
-	g.tables = [][]byte{functionTable(1, 1)}
-	g.elements = [][]byte{concat(op(3, 0), vector([][]byte{uleb(fnScore)}))} // declares the function's reference
-	return g.scoring(
-		i32Const(0), op(0x25, 0, 0xd1), op(0x45), ifTrue(g.signal(50, codeOne, "Found a mark")),
-		i32Const(0), op(0xd2), uleb(fnScore), op(0x26, 0), g.signal(1, codeOne, "Marked"), returnScored).encode()
+// statefulBy returns a guest with a table, an element segment and a passive data segment, and with code that may change
+// them.
+func statefulBy(code []byte) func() []byte {
+	g := scoring(code, returnScored)
+	g.tables = [][]byte{functionTable(1, 2)}
+	g.elements = [][]byte{concat(op(1, 0), vector([][]byte{uleb(fnScore)}))}
+	g.passive = []byte("state")
+	return g.encode
 }
 
 // growEachCall scores the size of its memory in pages, and then grows it.

@@ -123,12 +123,6 @@ func growAtOnce() []byte {
 	return g.scoring(i32Const(1000), opMemoryGrow, i32Const(-1), g.scoreIfEqual(9)).encode()
 }
 
-func growTableAtOnce() []byte {
-	g := newGuest()
-	g.tables = [][]byte{functionTable(1, 1<<32-1)}
-	return g.scoring(opNullFunc, i32Const(10_000_000), opTableGrow, i32Const(-1), g.scoreIfEqual(9)).encode()
-}
-
 // once runs code in the first call of an instance, and scores 66 points in the second.
 func once(first ...[]byte) func() []byte {
 	return func() []byte {

@@ -103,11 +103,11 @@ func (p *Plugin) restore(in *instance) bool {
 	if p.snapshots == nil {
 		return true
 	}
-	ok, err := in.restore(p.snapshots)
+	err := in.restore()
 	if err != nil {
 		p.log.Error("layer instance cannot be restored", "plugin", p.module.Ref(), "error", err)
 	}
-	return ok && err == nil
+	return err == nil
 }
 
 // Suspended reports whether the circuit breaker has taken the plugin out of service after repeated failures.

@@ -2,6 +2,7 @@ package sandbox
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tetratelabs/wazero/api"
@@ -12,13 +13,13 @@ import (
 )
 
 // snapshotter takes a snapshot of each instance of one plugin after its initialisation, and restores the instance from
-// it after each call.
+// it after each call. An instance has no other state that a call can change (vet refuses modules that could have, and
+// docs/decisions/sandbox.md lists every field of wazero's instance).
 type snapshotter struct {
-	images        *linear.ImageStore
-	minMemory     uint64 // bytes
-	maxMemory     uint64 // bytes
-	globals       []string
-	notRestorable bool // the guest can keep state outside its memory and globals, so each call needs a new instance
+	images    *linear.ImageStore
+	minMemory uint64 // bytes
+	maxMemory uint64 // bytes
+	globals   []string
 }
 
 // savedGlobal is a mutable global of an instance with its value after initialisation.
@@ -29,10 +30,9 @@ type savedGlobal struct {
 
 func newSnapshotter(m *meter.Module) *snapshotter {
 	s := &snapshotter{
-		images:        linear.NewImageStore(),
-		minMemory:     uint64(m.MemoryMin) * pageBytes,
-		maxMemory:     uint64(m.MemoryMax) * pageBytes,
-		notRestorable: len(m.Unrestored) > 0,
+		images:    linear.NewImageStore(),
+		minMemory: uint64(m.MemoryMin) * pageBytes,
+		maxMemory: uint64(m.MemoryMax) * pageBytes,
 	}
 	for _, g := range m.Globals {
 		s.globals = append(s.globals, g.Name)
@@ -68,18 +68,14 @@ func (in *instance) snapshot(s *snapshotter) error {
 		}
 		in.globals = append(in.globals, savedGlobal{g, g.Get()})
 	}
-	if err := in.memory.Snapshot(); err != nil {
+	if err := errors.Join(in.memory.Bind(in.module), in.memory.Snapshot()); err != nil {
 		return fmt.Errorf("taking a snapshot: %w", err)
 	}
 	return nil
 }
 
-// restore undoes the writes of a call. It reports false if it cannot, because the memory has grown or the guest may
-// keep state elsewhere.
-func (in *instance) restore(s *snapshotter) (ok bool, err error) {
-	if s.notRestorable {
-		return false, nil
-	}
+// restore undoes the writes of a call, and the growth of its memory. After an error the instance must be replaced.
+func (in *instance) restore() error {
 	for _, g := range in.globals {
 		if g.Get() != g.value {
 			g.Set(g.value)

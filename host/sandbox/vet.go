@@ -3,6 +3,7 @@ package sandbox
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"assay/host/sandbox/meter"
 )
@@ -59,8 +60,8 @@ const (
 // maxImportErrors limits how many bad imports an error lists.
 const maxImportErrors = 10
 
-// vet verifies that a module implements the layer interface. The error lists all defects: imports that are not
-// offered, and exports that are missing or of the wrong type.
+// vet verifies that a module implements the layer interface. The error lists all defects: imports that are not offered,
+// state that cannot be restored cheaply, and exports that are missing or of the wrong type.
 func vet(m *meter.Module) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -76,6 +77,10 @@ func vet(m *meter.Module) error {
 		if len(errs) == maxImportErrors {
 			break
 		}
+	}
+	if len(m.Unrestored) > 0 {
+		bad("the module contains %s: a layer must keep its state in its memory and in globals of numbers, which the host "+
+			"puts back after each call", strings.Join(m.Unrestored, ", "))
 	}
 	exports := make(map[string]meter.Export, len(m.Exports))
 	for _, e := range m.Exports {

@@ -146,6 +146,9 @@ func (e *engine) instantiate() (*guest, error) {
 		memory.Free()
 		return nil, err
 	}
+	if err := memory.Bind(module); err != nil {
+		return nil, err
+	}
 	return &guest{Module: module, memory: memory, strategy: e.strategy, functions: map[string]api.Function{}}, nil
 }
 
@@ -183,8 +186,8 @@ func (g *guest) call(t testing.TB, name string, params ...uint64) uint32 {
 
 func (g *guest) restore(t testing.TB) {
 	t.Helper()
-	if ok, err := g.memory.Restore(); err != nil || !ok {
-		t.Fatalf("Restore returns %v, %v", ok, err)
+	if err := g.memory.Restore(); err != nil {
+		t.Fatalf("Restore returns %v", err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/tetratelabs/wazero/api"
 	"github.com/tetratelabs/wazero/experimental"
 )
 
@@ -31,7 +32,8 @@ type Memory struct {
 	max         uint64 // bytes
 	size        uint64 // bytes, as the guest sees it
 	image       *image // nil before Snapshot
-	allocated   bool   // by an instantiation
+	view        engineView
+	allocated   bool // by an instantiation
 	freed       bool
 }
 
@@ -102,25 +104,49 @@ func (m *Memory) Snapshot() error {
 	return nil
 }
 
-// Restore undoes every write since Snapshot. It must be called between calls of the guest. It returns false if the
-// memory has grown since, which an engine cannot undo. After false or an error the memory may still hold the writes, so
-// the instance must be replaced.
-func (m *Memory) Restore() (ok bool, err error) {
+// Bind tells m which module it is the memory of, so that Restore can undo growth. It fails if this version of wazero has
+// another layout.
+func (m *Memory) Bind(module api.Module) (err error) {
+	m.view, err = viewOf(module)
+	return err
+}
+
+// Restore undoes every write since Snapshot, and growth. It must be called between calls of the guest. After an error
+// the memory may still hold the writes, so the instance must be replaced.
+func (m *Memory) Restore() error {
 	switch {
 	case m.freed:
-		return false, fmt.Errorf("restoring a guest's memory: %w", errFreed)
+		return fmt.Errorf("restoring a guest's memory: %w", errFreed)
 	case m.image == nil:
-		return false, errors.New("restoring a guest's memory: there is no snapshot")
-	case m.size != uint64(len(m.image.content)):
-		return false, nil
-	case m.image.file == nil:
+		return errors.New("restoring a guest's memory: there is no snapshot")
+	}
+	if err := m.shrink(uint64(len(m.image.content))); err != nil {
+		return fmt.Errorf("restoring a guest's memory: %w", err)
+	}
+	if m.image.file == nil {
 		copy(m.reservation.bytes(m.size), m.image.content)
-		return true, nil
+		return nil
 	}
 	if err := m.reservation.restore(m.image.file); err != nil {
-		return false, fmt.Errorf("restoring a guest's memory: %w", err)
+		return fmt.Errorf("restoring a guest's memory: %w", err)
 	}
-	return true, nil
+	return nil
+}
+
+// shrink gives up the memory beyond size. If the guest grows the memory again, it reads zeros there.
+func (m *Memory) shrink(size uint64) error {
+	switch {
+	case m.size == size:
+		return nil
+	case m.view.buffer == nil:
+		return errors.New("the memory has grown and is not bound to a module")
+	}
+	if err := m.reservation.clear(size, m.size); err != nil {
+		return err
+	}
+	m.size = size
+	m.view.resize(m.reservation.bytes(size))
+	return nil
 }
 
 // errFreed is the error of using a memory after its instance was closed.

@@ -135,35 +135,45 @@ func TestGrowth(t *testing.T) {
 	t.Parallel()
 	const failed = 0xffffffff
 	tests := map[string]struct {
-		by      uint64
-		want    uint32
-		pages   uint32
-		restore bool
+		by    uint64
+		want  uint32
+		pages uint32
 	}{
-		"by nothing":   {0, 3, 3, true},
-		"by one":       {1, 3, 4, false},
-		"to the end":   {maxPages - 3, 3, maxPages, false},
-		"beyond":       {maxPages - 2, failed, 3, true},
-		"far beyond":   {0xffff, failed, 3, true},
-		"by minus one": {failed, failed, 3, true},
+		"by nothing":   {0, 3, 3},
+		"by one":       {1, 3, 4},
+		"to the end":   {maxPages - 3, 3, maxPages},
+		"beyond":       {maxPages - 2, failed, 3},
+		"far beyond":   {0xffff, failed, 3},
+		"by minus one": {failed, failed, 3},
 	}
 	forEachStrategy(t, func(t *testing.T, s strategy) {
 		for name, test := range tests {
 			g := newEngine(t, assemble(3), s).startWithSnapshot(t)
-			g.call(t, "poke", 0, 7)
-			if got := g.call(t, "grow", test.by); got != test.want {
-				t.Errorf("%s: memory.grow returns %d, want %d", name, int32(got), int32(test.want))
-			}
-			if got := g.call(t, "size"); got != test.pages {
-				t.Errorf("%s: memory.size returns %d, want %d", name, got, test.pages)
-			}
-			if last := uint64(test.pages)*pageSize - 4; g.call(t, "peek", last) != 0 {
-				t.Errorf("%s: the last word is not zero", name)
-			} else {
-				g.call(t, "poke", last, 7)
-			}
-			if ok, err := g.memory.Restore(); ok != test.restore || err != nil {
-				t.Errorf("%s: Restore returns %v, %v", name, ok, err)
+			for range 3 { // each call finds the memory as it was, and grows it again
+				if got := g.call(t, "size"); got != 3 || g.Memory().Size() != 3*pageSize {
+					t.Fatalf("%s: memory.size returns %d, the host sees %d bytes", name, got, g.Memory().Size())
+				}
+				if got := g.call(t, "peek", 0); got != 0 {
+					t.Errorf("%s: reads %d", name, got)
+				}
+				g.call(t, "poke", 0, 7)
+				if got := g.call(t, "grow", test.by); got != test.want {
+					t.Errorf("%s: memory.grow returns %d, want %d", name, int32(got), int32(test.want))
+				}
+				if got := g.call(t, "size"); got != test.pages {
+					t.Errorf("%s: memory.size returns %d, want %d", name, got, test.pages)
+				}
+				for _, last := range []uint64{3*pageSize - 4, uint64(test.pages)*pageSize - 4} {
+					if g.call(t, "peek", last) != 0 {
+						t.Errorf("%s: the word at %d is not zero", name, last)
+					}
+				}
+				g.call(t, "poke", uint64(test.pages)*pageSize-4, 7)
+				g.restore(t)
+				g.stack = [3]uint64{3 * pageSize}
+				if err := g.function("peek").CallWithStack(t.Context(), g.stack[:]); err == nil {
+					t.Errorf("%s: the guest reads beyond its memory", name)
+				}
 			}
 		}
 	})
@@ -211,8 +221,9 @@ func TestGoGuestIsRestored(t *testing.T) {
 			t.Errorf("without Restore: signals %q, so the test proves nothing", signals)
 		}
 		score("grow")
-		if ok, err := g.memory.Restore(); ok || err != nil {
-			t.Errorf("after growth, Restore returns %v, %v", ok, err)
+		g.restore(t)
+		if !bytes.Equal(contentOf(g.memory), want) {
+			t.Error("growth is not undone")
 		}
 	})
 }
@@ -227,8 +238,8 @@ func TestGuestExits(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != 3 {
 		t.Fatalf("error %v, want exit code 3", err)
 	}
-	if ok, err := g.memory.Restore(); ok || !errors.Is(err, errFreed) {
-		t.Errorf("Restore returns %v, %v", ok, err)
+	if err := g.memory.Restore(); !errors.Is(err, errFreed) {
+		t.Errorf("Restore returns %v", err)
 	}
 }
 
@@ -274,15 +285,14 @@ func TestMisuse(t *testing.T) {
 				t.Errorf("%s: %v, want %q", when, err, want)
 			}
 		}
-		restore := func() error { _, err := m.Restore(); return err }
-		wantError("restoring before the snapshot", "no snapshot", restore())
+		wantError("restoring before the snapshot", "no snapshot", m.Restore())
 		if err := m.Snapshot(); err != nil {
 			t.Fatal(err)
 		}
 		wantError("second snapshot", "a snapshot already", m.Snapshot())
 		m.Free()
 		m.Free()
-		wantError("restoring after Free", "closed", restore())
+		wantError("restoring after Free", "closed", m.Restore())
 		wantError("snapshot after Free", "closed", m.Snapshot())
 		if m.Reallocate(4*pageSize) != nil {
 			t.Error("memory grew after Free")
@@ -304,11 +314,16 @@ func TestEmptyMemory(t *testing.T) {
 			if err := m.Snapshot(); err != nil {
 				t.Fatal(err)
 			}
-			if ok, err := m.Restore(); !ok || err != nil {
-				t.Errorf("Restore returns %v, %v", ok, err)
+			if err := m.Restore(); err != nil {
+				t.Errorf("Restore returns %v", err)
 			}
-			if maxBytes > 0 && m.Reallocate(maxBytes) == nil {
-				t.Error("memory did not grow")
+			if maxBytes > 0 {
+				if m.Reallocate(maxBytes) == nil {
+					t.Error("memory did not grow")
+				}
+				if err := m.Restore(); err == nil {
+					t.Error("growth was undone in a memory of no module")
+				}
 			}
 			m.Free()
 		}

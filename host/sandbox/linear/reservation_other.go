@@ -23,6 +23,12 @@ func (r *reservation) commit(size uint64) error {
 
 func (r *reservation) bytes(size uint64) []byte { return r.all[:size:size] }
 
+// clear makes the bytes from start to end read as zeros.
+func (r *reservation) clear(start, end uint64) error {
+	clear(r.all[start:end])
+	return nil
+}
+
 func (r *reservation) release() { r.all = nil }
 
 // imageFile is not available on this system.

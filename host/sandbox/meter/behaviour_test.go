@@ -187,7 +187,7 @@ func TestModuleDescribesOriginal(t *testing.T) {
 			{"fact", FunctionKind, fact}},
 		MemoryMin: 1, MemoryMax: DefaultLimits().MemoryPages,
 		Unrestored: []string{"mutable v128 global", "data.drop", "table.init", "elem.drop", "table.copy", "table.grow",
-			"table.fill", "table.set"},
+			"ref.func", "table.fill", "table.set"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Fatal(diff)

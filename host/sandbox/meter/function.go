@@ -231,6 +231,7 @@ func (p *parser) instruction(r *reader) {
 			c.afterCall(r.pos, false, p.isLast(r))
 		}
 	case opRefFunc:
+		p.addUnrestored("ref.func")
 		p.functionOperand(r)
 	case opMisc:
 		p.miscInstruction(r, at)
