@@ -81,7 +81,7 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 }
 
 // members opens layers of this checkout in a sandbox.
-func members(t *testing.T, names []string) []check.Member {
+func members(t testing.TB, names []string) []check.Member {
 	t.Helper()
 	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: t.Output()}))
 	if err != nil {

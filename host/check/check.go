@@ -57,7 +57,7 @@ type Record struct {
 // Collector looks up the facts that need I/O: DNS, registration, reputation. A check does all its I/O there, before any
 // layer runs.
 type Collector interface {
-	// Collect returns the wanted facts about e. Facts of the host's own database are complete, or Collect returns an
+	// Collect returns the wanted facts about e, which are sorted by name. Facts of the host's own database are complete, or Collect returns an
 	// *UnavailableError. A third party may not respond in time; its facts are then absent, and unanswered lists the
 	// sources concerned by the first part of their facts' names (dns, rdap, ...). Collect makes only the lookups that
 	// the wanted facts need, and returns when ctx ends at the latest.

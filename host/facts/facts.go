@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/bits"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -28,6 +29,12 @@ type Source interface {
 	// missing because of a third party; the returned facts are valid anyway. After any other error the check is refused:
 	// the host's own facts are complete, or there is no decision. An unknown entity is not an error.
 	Observe(ctx context.Context, e entity.Entity, wants func(fact string) bool) (entity.Facts, error)
+}
+
+// Memory is implemented by sources that often know their facts without waiting.
+type Memory interface {
+	// Recall is like Observe but never waits. ok is false if Observe must be called to learn the facts.
+	Recall(e entity.Entity, wants func(fact string) bool) (found entity.Facts, ok bool, err error)
 }
 
 // ErrUnanswered means that a third party has not answered a lookup in the time that it had, or that its answer is of no
@@ -62,14 +69,17 @@ var _ check.Collector = (*Collector)(nil)
 // member is a source and the slots for its concurrent observations.
 type member struct {
 	Source
-	slots chan struct{}
+	memory Memory // the source itself, or nil
+	prefix string // of its facts' names
+	slots  chan struct{}
 }
 
 // NewCollector returns a collector of the given sources, whose names must differ.
 func NewCollector(log *slog.Logger, sources ...Source) *Collector {
 	c := &Collector{log: log}
 	for _, s := range sources {
-		c.sources = append(c.sources, member{s, make(chan struct{}, maxRunning)})
+		memory, _ := s.(Memory)
+		c.sources = append(c.sources, member{s, memory, s.Name() + ".", make(chan struct{}, maxRunning)})
 	}
 	return c
 }
@@ -87,44 +97,56 @@ func (c *Collector) Table() []entity.Fact {
 type observation struct {
 	source int
 	facts  entity.Facts
+	known  bool // false if the source must be asked in another way
 	err    error
 }
 
 // Collect implements check.Collector. It ignores wanted facts that no source has.
 func (c *Collector) Collect(
 	ctx context.Context, e entity.Entity, wanted []string,
-) (entity.Facts, []string, error) {
-	names := make(map[string]bool, len(wanted))
-	groups := make(map[string]bool, len(c.sources))
-	for _, name := range wanted {
-		names[name] = true
-		group, _, _ := strings.Cut(name, ".")
-		groups[group] = true
+) (found entity.Facts, silent []string, err error) {
+	wants := func(fact string) bool {
+		_, ok := slices.BinarySearch(wanted, fact)
+		return ok
 	}
-	wants := func(fact string) bool { return names[fact] } // read only from here on
-
-	// Buffered for all sources, so that a late one can always send its result and end.
-	observations := make(chan observation, len(c.sources))
-	waiting := make([]bool, len(c.sources))
+	found = entity.Facts{}
+	var observations chan observation
+	var waiting, unanswered uint64 // a bit for each source; there are six
 	n := 0
 	for i, s := range c.sources {
-		if !groups[s.Name()] {
+		if !s.isWanted(wanted) {
 			continue
+		}
+		if s.memory != nil {
+			o := c.observe(i, func() (entity.Facts, bool, error) { return s.memory.Recall(e, wants) })
+			if o.err != nil && !errors.Is(o.err, ErrUnanswered) {
+				return nil, nil, unavailable(s, o.err)
+			}
+			if o.known {
+				unanswered |= bit(i, o.err != nil)
+				c.keep(found, s, o, wants)
+				continue
+			}
 		}
 		select {
 		case s.slots <- struct{}{}:
 		default:
 			return nil, nil, unavailable(s, ErrBusy)
 		}
-		waiting[i] = true
+		if observations == nil {
+			// Buffered for all sources, so that a late one can always send its result and end.
+			observations = make(chan observation, len(c.sources))
+		}
+		waiting |= bit(i, true)
 		n++
 		go func() {
 			defer func() { <-s.slots }()
-			observations <- c.observe(ctx, i, e, wants)
+			observations <- c.observe(i, func() (entity.Facts, bool, error) {
+				facts, err := s.Observe(ctx, e, wants)
+				return facts, true, err
+			})
 		}()
 	}
-	found := entity.Facts{}
-	unanswered := make([]bool, len(c.sources))
 	for range n {
 		select {
 		case o := <-observations:
@@ -136,19 +158,33 @@ func (c *Collector) Collect(
 			if err := ctx.Err(); err != nil {
 				return nil, nil, unavailable(source, err)
 			}
-			waiting[o.source], unanswered[o.source] = false, o.err != nil
-			c.keep(found, source.Name(), o, wants)
+			waiting &^= bit(o.source, true)
+			unanswered |= bit(o.source, o.err != nil)
+			c.keep(found, source, o, wants)
 		case <-ctx.Done():
-			return nil, nil, unavailable(c.sources[slices.Index(waiting, true)], ctx.Err())
+			return nil, nil, unavailable(c.sources[bits.TrailingZeros64(waiting)], ctx.Err())
 		}
 	}
-	var silent []string
 	for i, s := range c.sources {
-		if unanswered[i] {
+		if unanswered&bit(i, true) != 0 {
 			silent = append(silent, s.Name())
 		}
 	}
 	return found, silent, nil
+}
+
+// bit returns a number in which only the i-th bit is set, or 0.
+func bit(i int, set bool) uint64 {
+	if !set {
+		return 0
+	}
+	return 1 << i
+}
+
+// isWanted reports whether one of the wanted facts, which are sorted, is the source's.
+func (m member) isWanted(wanted []string) bool {
+	i, _ := slices.BinarySearch(wanted, m.prefix)
+	return i < len(wanted) && strings.HasPrefix(wanted[i], m.prefix)
 }
 
 func unavailable(m member, err error) error {
@@ -156,7 +192,7 @@ func unavailable(m member, err error) error {
 }
 
 // observe queries one source. It turns a panic of the source into an error.
-func (c *Collector) observe(ctx context.Context, i int, e entity.Entity, wants func(string) bool) (o observation) {
+func (c *Collector) observe(i int, query func() (entity.Facts, bool, error)) (o observation) {
 	o.source = i
 	defer func() {
 		if r := recover(); r != nil {
@@ -165,17 +201,17 @@ func (c *Collector) observe(ctx context.Context, i int, e entity.Entity, wants f
 				"stack", string(debug.Stack()))
 		}
 	}()
-	o.facts, o.err = c.sources[i].Observe(ctx, e, wants)
+	o.facts, o.known, o.err = query()
 	return o
 }
 
 // keep adds a source's wanted facts to found.
-func (c *Collector) keep(found entity.Facts, source string, o observation, wants func(string) bool) {
+func (c *Collector) keep(found entity.Facts, source member, o observation, wants func(string) bool) {
 	if o.err != nil {
-		c.log.Debug("fact source failed", "source", source, "error", o.err)
+		c.log.Debug("fact source failed", "source", source.Name(), "error", o.err)
 	}
 	for name, value := range o.facts {
-		if value != "" && wants(name) && strings.HasPrefix(name, source+".") {
+		if value != "" && wants(name) && strings.HasPrefix(name, source.prefix) {
 			found[name] = value
 		}
 	}

@@ -3,7 +3,9 @@ package telemetry
 
 import (
 	"log/slog"
+	"maps"
 	"net/http"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,6 +31,8 @@ type Metrics struct {
 	batchSize    prometheus.Histogram
 	batchSeconds prometheus.Histogram
 	queued       prometheus.Gauge
+	ofLayer      resolved[string, layerMetrics]
+	ofCheck      resolved[checkLabels, checkMetrics]
 
 	attempts       *prometheus.CounterVec
 	attemptSeconds prometheus.Histogram
@@ -149,22 +153,76 @@ var _ check.Observer = (*Observer)(nil)
 
 // LayerRan implements check.Observer.
 func (o *Observer) LayerRan(t entity.Type, out check.Outcome, failure *check.Failure) {
-	outcome := "scored"
+	m := o.Metrics.ofLayer.get(out.Layer, o.Metrics.newLayerMetrics)
 	switch {
 	case failure != nil:
-		outcome = string(failure.Reason)
 		o.Logger.Warn("layer lost", "layer", out.Layer, "version", out.Version, "type", t,
 			"reason", failure.Reason, "error", failure.Err, "output", failure.Output)
+		o.Metrics.layers.WithLabelValues(out.Layer, string(failure.Reason)).Inc()
 	case out.Abstained:
-		outcome = "abstained"
+		m.abstained.Inc()
+	default:
+		m.scored.Inc()
 	}
-	o.Metrics.layers.WithLabelValues(out.Layer, outcome).Inc()
-	o.Metrics.layerSeconds.WithLabelValues(out.Layer).Observe(float64(out.Micros) / 1e6)
-	o.Metrics.layerFuel.WithLabelValues(out.Layer).Observe(float64(out.Fuel))
+	m.seconds.Observe(float64(out.Micros) / 1e6)
+	m.fuel.Observe(float64(out.Fuel))
 }
 
 // CheckDone implements check.Observer.
 func (o *Observer) CheckDone(d *check.Decision, took time.Duration) {
-	o.Metrics.checks.WithLabelValues(string(d.Type), string(d.Verdict)).Inc()
-	o.Metrics.checkSeconds.WithLabelValues(string(d.Type)).Observe(took.Seconds())
+	m := o.Metrics.ofCheck.get(checkLabels{d.Type, d.Verdict}, o.Metrics.newCheckMetrics)
+	m.checks.Inc()
+	m.seconds.Observe(took.Seconds())
+}
+
+// layerMetrics are the metrics of one layer. Finding a metric by its labels takes longer than counting.
+type layerMetrics struct {
+	scored, abstained prometheus.Counter
+	seconds, fuel     prometheus.Observer
+}
+
+func (m *Metrics) newLayerMetrics(layer string) *layerMetrics {
+	return &layerMetrics{
+		scored: m.layers.WithLabelValues(layer, "scored"), abstained: m.layers.WithLabelValues(layer, "abstained"),
+		seconds: m.layerSeconds.WithLabelValues(layer), fuel: m.layerFuel.WithLabelValues(layer),
+	}
+}
+
+type checkLabels struct {
+	entity  entity.Type
+	verdict check.Verdict
+}
+
+// checkMetrics are the metrics of the checks with the same labels.
+type checkMetrics struct {
+	checks  prometheus.Counter
+	seconds prometheus.Observer
+}
+
+func (m *Metrics) newCheckMetrics(l checkLabels) *checkMetrics {
+	return &checkMetrics{
+		checks:  m.checks.WithLabelValues(string(l.entity), string(l.verdict)),
+		seconds: m.checkSeconds.WithLabelValues(string(l.entity)),
+	}
+}
+
+// resolved maps labels to metrics. Readers need no lock; the few writers copy it.
+type resolved[K comparable, M any] struct {
+	current atomic.Pointer[map[K]*M]
+}
+
+// get returns the metrics with the given labels. It creates them when they are first used.
+func (r *resolved[K, M]) get(labels K, create func(K) *M) *M {
+	for {
+		old := r.current.Load()
+		next := map[K]*M{}
+		if old != nil {
+			if m := (*old)[labels]; m != nil {
+				return m
+			}
+			next = maps.Clone(*old)
+		}
+		next[labels] = create(labels)
+		r.current.CompareAndSwap(old, &next)
+	}
 }

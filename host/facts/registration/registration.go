@@ -74,7 +74,10 @@ type Source struct {
 	fetcher *fetcher
 }
 
-var _ facts.Source = (*Source)(nil)
+var (
+	_ facts.Source = (*Source)(nil)
+	_ facts.Memory = (*Source)(nil)
+)
 
 // cacheEntry is a cached result of Store.Registration.
 type cacheEntry struct {
@@ -133,19 +136,45 @@ var table = []entity.Fact{
 // ErrPending means that the registry has not been queried about the domain yet, or has not responded.
 var ErrPending = fmt.Errorf("%w: the registration is not known yet", facts.ErrUnanswered)
 
+// Recall implements facts.Memory. It knows the facts if the record is in the cache.
+func (s *Source) Recall(e entity.Entity, wants func(string) bool) (entity.Facts, bool, error) {
+	domain, ok := registeredDomain(e, wants)
+	if !ok {
+		return nil, true, nil
+	}
+	cached, ok := s.cached(domain)
+	if !ok {
+		return nil, false, nil
+	}
+	found, err := s.report(domain, cached.record, cached.ok, wants)
+	return found, true, err
+}
+
 // Observe implements facts.Source. It never waits for a registry: if a record is missing or due for a refresh, it
 // queues the domain for the fetcher. Reading the stored record must succeed, because that depends on this host alone.
 func (s *Source) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
-	domain := e.Facts["domain.registrable"]
-	// Names under private suffixes are given out by the suffix's owner. Registries do not know them.
-	if domain == "" || e.Facts["domain.suffix_kind"] != "icann" ||
-		!slices.ContainsFunc(table, func(f entity.Fact) bool { return wants(f.Name) }) {
+	domain, ok := registeredDomain(e, wants)
+	if !ok {
 		return nil, nil
 	}
 	r, ok, err := s.load(ctx, domain)
 	if err != nil {
 		return nil, fmt.Errorf("reading the stored registration: %w", err)
 	}
+	return s.report(domain, r, ok, wants)
+}
+
+// registeredDomain returns the domain whose registration the wanted facts are about, and whether there is one.
+func registeredDomain(e entity.Entity, wants func(string) bool) (string, bool) {
+	domain := e.Facts["domain.registrable"]
+	// Names under private suffixes are given out by the suffix's owner. Registries do not know them.
+	ok := domain != "" && e.Facts["domain.suffix_kind"] == "icann" &&
+		slices.ContainsFunc(table, func(f entity.Fact) bool { return wants(f.Name) })
+	return domain, ok
+}
+
+// report returns the wanted facts of a domain's record, if there is one, and queues the domain if one is due.
+func (s *Source) report(domain string, r Record, ok bool, wants func(string) bool) (entity.Facts, error) {
 	now := s.now()
 	if !ok || !now.Before(r.NextFetch) {
 		s.fetcher.enqueue(domain)
@@ -158,9 +187,15 @@ func (s *Source) Observe(ctx context.Context, e entity.Entity, wants func(string
 	return found, nil
 }
 
+// cached returns the cached result for a domain, if it has not expired.
+func (s *Source) cached(domain string) (cacheEntry, bool) {
+	e, ok := s.cache.Get(domain)
+	return e, ok && s.now().Before(e.expires)
+}
+
 // load returns the record of domain from the cache or the store.
 func (s *Source) load(ctx context.Context, domain string) (Record, bool, error) {
-	if e, ok := s.cache.Get(domain); ok && s.now().Before(e.expires) {
+	if e, ok := s.cached(domain); ok {
 		return e.record, e.ok, nil
 	}
 	r, ok, err := s.store.Registration(ctx, domain)

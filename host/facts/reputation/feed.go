@@ -20,7 +20,10 @@ type Feed struct {
 	now      func() time.Time
 }
 
-var _ facts.Source = (*Feed)(nil)
+var (
+	_ facts.Source = (*Feed)(nil)
+	_ facts.Memory = (*Feed)(nil)
+)
 
 // NewFeed returns a source that reads from s. It skips lookups while noLists reports that no list is imported, which
 // must have been so within the last seconds (see Similar.NoLists).
@@ -141,10 +144,15 @@ func lookups(e entity.Entity) []lookup {
 	return all
 }
 
+// Recall implements facts.Memory.
+func (f *Feed) Recall(_ entity.Entity, wants func(string) bool) (entity.Facts, bool, error) {
+	return nil, !anyWanted(feedTable, wants) || f.noLists(), nil
+}
+
 // Observe implements facts.Source.
 func (f *Feed) Observe(ctx context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
-	if !anyWanted(feedTable, wants) || f.noLists() {
-		return nil, nil
+	if found, ok, err := f.Recall(e, wants); ok {
+		return found, err
 	}
 	looked := lookups(e)
 	nodes := make([]Node, len(looked))

@@ -36,7 +36,10 @@ type failure struct {
 	err   error     // of the last one
 }
 
-var _ facts.Source = (*Similar)(nil)
+var (
+	_ facts.Source = (*Similar)(nil)
+	_ facts.Memory = (*Similar)(nil)
+)
 
 // indexedList holds the names of one version of a list. It is immutable once published.
 type indexedList struct {
@@ -286,6 +289,12 @@ func (l *indexedList) add(n ListedName) {
 	}
 }
 
+// Recall implements facts.Memory.
+func (s *Similar) Recall(e entity.Entity, wants func(string) bool) (entity.Facts, bool, error) {
+	found, err := s.Observe(context.Background(), e, wants)
+	return found, true, err
+}
+
 // Observe implements facts.Source.
 func (s *Similar) Observe(_ context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
 	if !anyWanted(similarTable, wants) {
@@ -295,6 +304,9 @@ func (s *Similar) Observe(_ context.Context, e entity.Entity, wants func(string)
 		return nil, err
 	}
 	loaded, now := s.lists.Load(), s.now()
+	if len(*loaded) == 0 {
+		return nil, nil
+	}
 	lists := slices.DeleteFunc(slices.Clone(*loaded), func(l *indexedList) bool { return !l.InForce(now) })
 	if e.Type == entity.Domain || e.Type == entity.Email && e.Facts["email.provider"] == "" {
 		if found := nearestDomain(lists, e.Facts["domain.name"], e.Facts["domain.registrable"]); found != nil {
