@@ -80,8 +80,12 @@ func quietLog(t *terminal) *slog.Logger {
 
 // openSandbox returns a sandbox that compiles in a process of its own and caches compiled code in the data directory.
 func (b *backend) openSandbox(cfg *Config, log *slog.Logger) *sandbox.Sandbox {
-	return sandbox.New(sandbox.Config{CacheDir: cfg.path("compiled"), CacheKey: b.keys.Cache,
-		Compiler: compilerCommand(), Logger: log})
+	return sandbox.New(b.sandboxConfig(cfg, log))
+}
+
+func (b *backend) sandboxConfig(cfg *Config, log *slog.Logger) sandbox.Config {
+	return sandbox.Config{CacheDir: cfg.path("compiled"), CacheKey: b.keys.Cache, Compiler: compilerCommand(),
+		Logger: log}
 }
 
 // layerCacheBytes bounds the built layers on disk.

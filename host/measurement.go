@@ -12,6 +12,7 @@ import (
 	"assay/host/entity"
 	"assay/host/eval"
 	"assay/host/lineup"
+	"assay/host/sandbox"
 	"assay/registry"
 )
 
@@ -35,7 +36,9 @@ func withMeasurement(
 	ctx context.Context, cfg *Config, t *terminal, file string, lookups bool, fn func(*measurement) error,
 ) error {
 	return withBackend(ctx, cfg, t, func(b *backend) (err error) {
-		box := b.openSandbox(cfg, quietLog(t))
+		config := b.sandboxConfig(cfg, quietLog(t))
+		config.NeverSuspend = true
+		box := sandbox.New(config)
 		defer func() { err = errors.Join(err, box.Close()) }()
 
 		build := sync.OnceValues(func() ([]registry.Module, error) { return buildLayers(ctx, cfg, t) })

@@ -324,7 +324,7 @@ func runLayer(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Fai
 	o.Micros = time.Since(began).Microseconds()
 	if err != nil {
 		var failure *Failure
-		if !errors.As(err, &failure) || failure.refuses(m) {
+		if !errors.As(err, &failure) || failure.Reason == Suspended && m.Required {
 			return o, nil, &UnavailableError{Part: "layer " + m.Name + "@" + m.Version, Err: err}
 		}
 		o.Failure = failure.Reason

@@ -12,7 +12,7 @@ func ExampleFuse() {
 			Layer: "domain", Weight: 7, Score: 90, Contribution: 6.3, Threat: "phishing",
 			Signals: []check.Signal{{Points: 90, Code: "domain:brand:paypal", Text: "Imitates PayPal"}},
 		},
-		{Layer: "network", Weight: 2, Failure: check.Timeout},
+		{Layer: "network", Weight: 2, Failure: check.Trap},
 	}
 	f := check.Fuse(-6, check.Bands{Review: 40, Block: 70}, outcomes)
 	fmt.Println(f.Score, f.Verdict, f.Threat)

@@ -30,15 +30,7 @@ const (
 	Trap      FailureReason = "trap"      // the guest crashed or returned a failure
 	Refused   FailureReason = "refused"   // the result violates the interface
 	Suspended FailureReason = "suspended" // the layer failed repeatedly and is not called for a while
-
-	Timeout     FailureReason = "timeout"     // the layer exceeded its budget or the check's deadline
-	Unavailable FailureReason = "unavailable" // the layer could not be started
 )
-
-// refuses reports whether the failure of a layer makes the host refuse the check.
-func (e *Failure) refuses(m *Member) bool {
-	return e.Reason == Timeout || e.Reason == Unavailable || e.Reason == Suspended && m.Required
-}
 
 // redacted returns a copy of e in which the values of the layer's facts are replaced by the facts' names. A guest may
 // repeat its input, and logs must not hold the checked entity.

@@ -24,7 +24,7 @@ func scored(layer string, weight float64, score int) check.Outcome {
 
 // failed is the outcome of a layer that failed.
 func failed(layer string, weight float64, required bool) check.Outcome {
-	return check.Outcome{Layer: layer, Weight: weight, Required: required, Failure: check.Timeout}
+	return check.Outcome{Layer: layer, Weight: weight, Required: required, Failure: check.Trap}
 }
 
 func sig(points int, code string) check.Signal {

@@ -59,7 +59,7 @@ func (r *Report) warn() {
 		}
 		for _, l := range t.Layers {
 			for _, reason := range slices.Sorted(maps.Keys(l.Failures)) {
-				warn("%s: layer %s failed twice on %d rows (%s); they count with the score that the API would return",
+				warn("%s: layer %s failed on %d rows (%s); they count with the score that the API would return",
 					t.Type, l.Name, l.Failures[reason], reason)
 			}
 			if len(l.FailedOn) > 0 {

@@ -36,18 +36,16 @@ func lineup() eval.Model {
 	}
 }
 
-// scores are the scores of the layers first and second for a value, and the trouble that first has with it.
+// scores are the scores of the layers first and second for a value, and how first fails on it.
 type scores struct {
 	first, second int
 	failure       check.FailureReason
 }
 
-// fakeScorer returns the given scores. Layers have trouble on the first attempts for a value, or on all attempts if
-// troubles is negative.
+// fakeScorer returns the given scores.
 type fakeScorer struct {
 	scores   map[string]scores
 	mu       sync.Mutex
-	troubles int
 	attempts map[string]int
 	unknown  string // the value for which a fact source does not respond
 }
@@ -62,7 +60,6 @@ func (f *fakeScorer) Explain(_ context.Context, field check.Field, country strin
 		f.attempts = map[string]int{}
 	}
 	f.attempts[field.Value]++
-	troubled := f.troubles < 0 || f.attempts[field.Value] <= f.troubles
 	f.mu.Unlock()
 	s, ok := f.scores[field.Value]
 	if !ok {
@@ -77,7 +74,7 @@ func (f *fakeScorer) Explain(_ context.Context, field check.Field, country strin
 		}
 		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight, Micros: 10, Score: score,
 			Abstained: i == 2}
-		if i == 0 && s.failure != "" && troubled {
+		if i == 0 && s.failure != "" {
 			o.Failure, o.Score = s.failure, 0
 		}
 		o.Contribution = layer.Weight * float64(o.Score) / 100
@@ -254,34 +251,20 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// Rows on which a layer fails are scored again. If that doesn't help, they are counted with a warning.
-func TestRetries(t *testing.T) {
+// A row on which a layer fails counts with the score that the API would return, and with a warning. It is scored once,
+// because the failure depends on the row alone.
+func TestFailures(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		name     string
-		troubles int
-		failures int
-		warnings int
-	}{{"none", 0, 0, 1}, {"once", 1, 0, 1}, {"always", -1, 1, 3}} {
-		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			f, rows := example()
-			f.troubles = c.troubles
-			f.scores["bonk.example"] = scores{first: 50, failure: check.Exhausted}
-			r := measure(t, f, rows, eval.Options{})
-			layer := r.Types[0].Layers[0]
-			if r.Failures() != c.failures || layer.Failures["fuel"] != c.failures ||
-				len(r.Warnings) != c.warnings {
-				t.Errorf("%d failures, warnings %q", r.Failures(), r.Warnings)
-			}
-			if c.failures > 0 && !slices.Equal(layer.FailedOn, []string{"bonk.example"}) {
-				t.Errorf("failed on %q", layer.FailedOn)
-			}
-			if want := map[bool]int{true: 2, false: 1}[c.troubles != 0]; f.attempts["bonk.example"] != want ||
-				f.attempts["shop.example"] != 1 {
-				t.Errorf("attempts %v", f.attempts)
-			}
-		})
+	f, rows := example()
+	f.scores["bonk.example"] = scores{first: 50, failure: check.Exhausted}
+	r := measure(t, f, rows, eval.Options{})
+	layer := r.Types[0].Layers[0]
+	if r.Failures() != 1 || layer.Failures["fuel"] != 1 || !slices.Equal(layer.FailedOn, []string{"bonk.example"}) ||
+		len(r.Warnings) != 3 {
+		t.Errorf("%d failures, %v on %q, warnings %q", r.Failures(), layer.Failures, layer.FailedOn, r.Warnings)
+	}
+	if f.attempts["bonk.example"] != 1 || f.attempts["shop.example"] != 1 {
+		t.Errorf("attempts %v", f.attempts)
 	}
 }
 
@@ -448,44 +431,5 @@ func TestUnknownFacts(t *testing.T) {
 	r := measure(t, f, rows, eval.Options{})
 	if r.Types[0].Unknown != 1 || !strings.Contains(strings.Join(r.Warnings, "\n"), "did not respond in time: 1") {
 		t.Errorf("%d unknown, warnings %q", r.Types[0].Unknown, r.Warnings)
-	}
-}
-
-// suspendingScorer is a scorer whose layer is suspended after a failure, and also fails on the next few rows.
-type suspendingScorer struct {
-	fakeScorer
-	remaining int // number of rows until the layer resumes
-}
-
-func (f *suspendingScorer) Explain(ctx context.Context, field check.Field, country string) (*check.Decision, error) {
-	d, err := f.fakeScorer.Explain(ctx, field, country)
-	if err != nil || field.Type != entity.Domain {
-		return d, err
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if d.Layers[0].Failure != "" {
-		f.remaining = 3
-	} else if f.remaining > 0 {
-		f.remaining--
-		d.Layers[0].Failure = check.Unavailable
-	}
-	return d, nil
-}
-
-// Rows on which a layer failed only because it was suspended are scored in the end.
-func TestSuspendedLayer(t *testing.T) {
-	t.Parallel()
-	inner, rows := example()
-	f := &suspendingScorer{fakeScorer: fakeScorer{scores: inner.scores, troubles: -1}}
-	f.scores["garden.example"] = scores{failure: check.Trap}
-	f.scores["bank.example"] = scores{failure: check.Trap}
-	scored, err := eval.Run(t.Context(), f, lineup(), rows, 1, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := eval.Measure(lineup(), scored, eval.Options{})
-	if failures := r.Types[0].Layers[0].Failures; failures["trap"] != 2 || failures["unavailable"] != 0 {
-		t.Errorf("failures %v", failures)
 	}
 }

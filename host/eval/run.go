@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -53,8 +52,8 @@ type layerResult struct {
 	score     int16
 }
 
-// Run scores all rows with the given number of workers, or one per processor if workers is 0. If a layer failed on
-// a row, Run scores the row again at the end, because an earlier failure may have suspended the layer. progress, if not nil, is called up to 20 times with the number of rows done, never concurrently.
+// Run scores all rows with the given number of workers, or one per processor if workers is 0. progress, if not nil, is
+// called up to 20 times with the number of rows done, never concurrently.
 func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers int,
 	progress func(done, total int)) ([]Scored, error) {
 	index := map[string]int{}
@@ -92,48 +91,7 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 	}); err != nil {
 		return nil, err
 	}
-	healthy := map[entity.Type]Row{} // a row of each type on which no layer failed
-	for i := range scored {
-		if scored[i].Invalid == "" && !scored[i].hasFailure() {
-			healthy[scored[i].Type] = rows[i]
-		}
-	}
-	for i := range scored {
-		if !scored[i].hasFailure() {
-			continue
-		}
-		if row, ok := healthy[scored[i].Type]; ok {
-			if err := awaitLayers(ctx, func() (Scored, error) { return score(row) }); err != nil {
-				return nil, err
-			}
-		}
-		again, err := score(rows[i])
-		if err != nil {
-			return nil, err
-		}
-		scored[i] = again
-	}
 	return scored, nil
-}
-
-// awaitLayers calls score, which scores a row that all layers handle, until no layer fails. A layer that failed several
-// times in a row is suspended for a while, and would fail on rows that it can score.
-func awaitLayers(ctx context.Context, score func() (Scored, error)) error {
-	const timeout, interval = 2 * time.Minute, 50 * time.Millisecond // suspensions last up to a minute
-	tick := time.NewTicker(interval)
-	defer tick.Stop()
-	for start := time.Now(); time.Since(start) < timeout; {
-		s, err := score()
-		if err != nil || !s.hasFailure() {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
-	return nil
 }
 
 // hasFailure reports whether a layer returned no result.

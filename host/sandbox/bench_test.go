@@ -87,7 +87,7 @@ func (h hostileGuest) overshoot(b *testing.B, busyCallers int) {
 	b.Helper()
 	box := sandboxOf(b, 1+busyCallers)
 	guest := openIn(b, box, h.module())
-	busy := openIn(b, box, hostileGuest{wasm: slow(1_000_000)}.module())
+	busy := openIn(b, box, hostileGuest{wasm: slow(500_000)}.module())
 	ctx, stop := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	for range busyCallers {

@@ -11,11 +11,13 @@ const (
 	maxCooldown      = time.Minute
 )
 
-// circuitBreaker takes a plugin that keeps failing out of service, so that its budget does not delay every check.
+// circuitBreaker takes a plugin that keeps failing out of service, so that it does not delay every check.
 //
 // It opens after failureThreshold consecutive failures, for minCooldown. After the cooldown it lets one probe call
 // through at a time: a success closes the breaker, a failure reopens it for twice as long, at most for maxCooldown.
 type circuitBreaker struct {
+	now      func() time.Time
+	disabled bool // it never opens
 	mu       sync.Mutex
 	failures int           // consecutive
 	cooldown time.Duration // the current or last one
@@ -24,13 +26,13 @@ type circuitBreaker struct {
 }
 
 // allow reports whether a call may be made now. After each allowed call, use either record or cancel.
-func (b *circuitBreaker) allow(now time.Time) bool {
+func (b *circuitBreaker) allow() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.retryAt.IsZero() {
 		return true
 	}
-	if b.probing || now.Before(b.retryAt) {
+	if b.probing || b.now().Before(b.retryAt) {
 		return false
 	}
 	b.probing = true
@@ -38,7 +40,7 @@ func (b *circuitBreaker) allow(now time.Time) bool {
 }
 
 // record counts the outcome of an allowed call.
-func (b *circuitBreaker) record(ok bool, now time.Time) {
+func (b *circuitBreaker) record(ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probing = false
@@ -46,9 +48,9 @@ func (b *circuitBreaker) record(ok bool, now time.Time) {
 		b.failures, b.cooldown, b.retryAt = 0, 0, time.Time{}
 		return
 	}
-	if b.failures++; b.failures >= failureThreshold {
+	if b.failures++; b.failures >= failureThreshold && !b.disabled {
 		b.cooldown = min(max(2*b.cooldown, minCooldown), maxCooldown)
-		b.retryAt = now.Add(b.cooldown)
+		b.retryAt = b.now().Add(b.cooldown)
 	}
 }
 

@@ -1,8 +1,6 @@
 package sandbox
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -44,16 +42,17 @@ func TestCircuitBreaker(t *testing.T) {
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var b circuitBreaker
 			start := time.Unix(1_000_000, 0)
+			now := start
+			b := circuitBreaker{now: func() time.Time { return now }}
 			for i, s := range c.steps {
-				now := start.Add(s.at)
-				if allowed := b.allow(now); allowed == s.refused {
+				now = start.Add(s.at)
+				if allowed := b.allow(); allowed == s.refused {
 					t.Fatalf("step %d: allowed is %v", i, allowed)
 				}
 				switch s.call {
 				case "success", "failure":
-					b.record(s.call == "success", now)
+					b.record(s.call == "success")
 				case "canceled":
 					b.cancel()
 				}
@@ -67,10 +66,10 @@ func TestCircuitBreaker(t *testing.T) {
 
 func TestCooldownIsLimited(t *testing.T) {
 	t.Parallel()
-	var b circuitBreaker
 	now := time.Unix(1_000_000, 0)
+	b := circuitBreaker{now: func() time.Time { return now }}
 	for range 40 {
-		b.record(false, now)
+		b.record(false)
 		now = b.retryAt
 	}
 	if b.cooldown != maxCooldown {
@@ -85,15 +84,10 @@ func TestFailingPluginIsSuspended(t *testing.T) {
 	p := openIn(t, box, hostileGuest{wasm: trapIfX}.module())
 	other := openIn(t, box, hostileGuest{wasm: healthy().encode}.module())
 	reason := func(value string) check.FailureReason {
-		for {
-			var failure *check.Failure
-			if _, err := p.Score(context.Background(), facts(value, "")); !errors.As(err, &failure) {
-				return ""
-			}
-			if failure.Reason != check.Timeout { // waiting for a new instance is not the plugin's failure
-				return failure.Reason
-			}
+		if _, err := scoreOf(p, value); err != nil {
+			return failureOf(t, err).Reason
 		}
+		return ""
 	}
 	for i := range 300 {
 		if fails := i%3 == 0; fails && reason("x") != check.Trap || !fails && reason("y") != "" {
@@ -108,10 +102,23 @@ func TestFailingPluginIsSuspended(t *testing.T) {
 			t.Fatalf("failure %q", got)
 		}
 	}
-	if got := reason("y"); got != check.Unavailable || !p.Suspended() {
+	if got := reason("y"); got != check.Suspended || !p.Suspended() {
 		t.Errorf("after five failures: failure %q, suspended %v", got, p.Suspended())
 	}
-	if result, err := scoreWithRetry(other, testEntity); result.Score != len(testEntity) {
+	if result, err := scoreOf(other, testEntity); result.Score != len(testEntity) {
 		t.Errorf("the other plugin: %+v, %v", result, err)
+	}
+}
+
+// The plugins of a measurement are called however often they fail.
+func TestMeasuredPluginIsNeverSuspended(t *testing.T) {
+	t.Parallel()
+	box := closeAtEnd(t, New(Config{Instances: 1, Logger: discard(), NeverSuspend: true}))
+	p := openIn(t, box, hostileGuest{wasm: trapIfX}.module())
+	for range 3 * failureThreshold {
+		_, err := scoreOf(p, "x")
+		if failure := failureOf(t, err); failure.Reason != check.Trap || p.Suspended() {
+			t.Fatalf("%v, suspended: %v", failure, p.Suspended())
+		}
 	}
 }

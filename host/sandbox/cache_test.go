@@ -476,7 +476,7 @@ func TestClosingOneOfTwoPluginsWithTheSameCode(t *testing.T) {
 	box := sandboxOf(t, 2)
 	m := hostileGuest{wasm: healthy().encode}.module()
 	wantResult := func(p *Plugin) {
-		if result, err := scoreWithRetry(p, testEntity); result.Score != len(testEntity) {
+		if result, err := scoreOf(p, testEntity); result.Score != len(testEntity) {
 			t.Errorf("%+v, %v", result, err)
 		}
 	}

@@ -2,6 +2,8 @@ package sandbox
 
 import (
 	"context"
+	"errors"
+	"runtime"
 	"time"
 
 	"github.com/tetratelabs/wazero/api"
@@ -9,37 +11,64 @@ import (
 	"assay/host/sandbox/meter"
 )
 
+// Fuel decides whether a call ends: it is the same on every machine and at any load. Processor time protects the host
+// from guests that are slow for their fuel, and the deadline of the check from late answers. Both refuse the call
+// instead of ending it with a result, so that an answer never depends on time.
 var (
-	// errDeadline traps a guest at its deadline. It wraps context.DeadlineExceeded.
-	errDeadline = fuelError{"the time budget ran out", context.DeadlineExceeded}
-	// errFuelLimit traps a guest that has burned its fuel limit.
-	errFuelLimit = fuelError{"the fuel ran out", nil}
+	// errFuelLimit traps a guest that has burned its budget. It is a failure of the layer.
+	errFuelLimit = errors.New("the fuel ran out")
+	// errTimeLimit traps a guest that has used up its processor time.
+	errTimeLimit = &refusal{err: errors.New("the call took more processor time than its budget of fuel allows"),
+		fault: true}
 )
 
-type fuelError struct {
-	text  string
-	cause error
+// bounds limits one call of a guest.
+type bounds struct {
+	fuel int64
+	time time.Duration // of the processor
 }
 
-func (e fuelError) Error() string { return e.text }
-func (e fuelError) Unwrap() error { return e.cause }
+// The processor time of a call follows from its budget of fuel. A unit takes about a nanosecond, so fuel ends a guest
+// long before time does, unless the guest has found something that is slow for its fuel.
+const (
+	timeBase    = 5 * time.Millisecond
+	timePerUnit = 20 * time.Nanosecond
+	maxTime     = 100 * time.Millisecond
+)
 
-// fuelTank accounts for the fuel and time of one call. The guest decrements its counter as it runs, and calls the host
-// for another slice when the counter is below zero (package meter).
+// boundsOf returns the limits of a call with the given budget of fuel.
+func boundsOf(budget int64) bounds {
+	// Beyond this budget, the time is at its maximum, and the product could overflow.
+	const largest = int64((maxTime - timeBase) / timePerUnit)
+	return bounds{fuel: budget, time: timeBase + time.Duration(min(budget, largest))*timePerUnit}
+}
+
+// The limits of each of the two functions that initialise an instance.
+const (
+	startFuel = 200_000_000
+	startTime = 2 * time.Second
+)
+
+// fuelTank accounts for the fuel and processor time of one call. The guest decrements its counter as it runs, and calls
+// the host for another slice when the counter is below zero (package meter).
 type fuelTank struct {
-	counter  api.MutableGlobal // the fuel left, a global of the guest
-	granted  int64             // total of all slices, overdrafts included
-	limit    int64             // maximum of granted; 0: unlimited
-	deadline time.Time
-	started  time.Time
-	stack    guestStack
+	bounds
+	clock   func() time.Duration // processor time of the current thread
+	counter api.MutableGlobal    // the fuel left, a global of the guest
+	stack   guestStack
+	granted int64         // total of all slices, overdrafts included
+	timed   bool          // the goroutine is locked to its thread, and started is set
+	started time.Duration // of clock, at the first refill
 }
 
-// A slice has meter.Slice units, and fewer close to the deadline: as many as the slowest guest burns in the time left.
+// A slice has meter.Slice units, and fewer when little time is left: as many as the slowest guest burns in that time.
 // The slowest guest keeps touching new pages of memory, which the kernel must allocate. Thus a guest that suddenly
-// slows down does not overrun its deadline by more than any other.
+// slows down does not overrun its time by more than any other.
+//
+// The first slice is not timed, so that small calls need no clock. The slowest guest burns it within a millisecond.
 const (
 	slowestUnit = 800 * time.Nanosecond
+	firstSlice  = int64(time.Millisecond / slowestUnit)
 	minSlice    = 250
 )
 
@@ -47,21 +76,15 @@ const (
 func (t *fuelTank) fill(counter api.MutableGlobal, stack guestStack) {
 	t.counter, t.stack, t.granted = counter, stack, 0
 	t.counter.Set(0)
-	t.refill(t.started)
+	t.grant(firstSlice)
 }
 
-// refill grants another slice. If the limit is reached it panics, which traps the guest. Fuel that the guest burned
-// beyond its last slice counts against the limit.
-func (t *fuelTank) refill(now time.Time) {
-	overdraft := -int64(t.counter.Get())
-	slice := min(max(int64(t.deadline.Sub(now)/slowestUnit), minSlice), meter.Slice)
-	if t.limit > 0 {
-		slice = min(slice, t.limit-t.granted-overdraft)
-		if slice < 0 {
-			panic(errFuelLimit)
-		}
-	}
-	t.granted += slice + overdraft
+// grant adds a slice, or the rest of the budget if that is less. Fuel that the guest burned beyond its last slice counts
+// against the budget.
+func (t *fuelTank) grant(slice int64) {
+	burned := t.burned()
+	slice = min(slice, t.fuel-burned)
+	t.granted = burned + slice
 	t.counter.Set(uint64(slice))
 }
 
@@ -73,17 +96,66 @@ func (t *fuelTank) burned() int64 {
 	return t.granted - int64(t.counter.Get())
 }
 
+// overrun returns the error of a call that has exceeded a limit that does not depend on time.
+func (t *fuelTank) overrun() error {
+	switch {
+	case t.stack.bytes() > maxStack:
+		return errStackTooDeep
+	case t.burned() > t.fuel:
+		return errFuelLimit
+	}
+	return nil
+}
+
+// left returns the time for which the call may go on: until its processor time or the deadline of the check ends.
+func (t *fuelTank) left(ctx context.Context) (time.Duration, error) {
+	started := t.timed
+	if !started {
+		t.timed = true
+		runtime.LockOSThread()
+	}
+	now := t.clock()
+	if !started {
+		t.started = now
+	}
+	left := t.time - (now - t.started)
+	if left <= 0 {
+		return 0, errTimeLimit
+	}
+	err := ctx.Err()
+	if deadline, ok := ctx.Deadline(); ok && err == nil {
+		until := time.Until(deadline)
+		if left = min(left, until); until <= 0 {
+			err = context.DeadlineExceeded
+		}
+	}
+	if err != nil {
+		return 0, &refusal{err: err}
+	}
+	return left, nil
+}
+
+// stop ends the timing of the call.
+func (t *fuelTank) stop() {
+	if t.timed {
+		t.timed = false
+		runtime.UnlockOSThread()
+	}
+}
+
 // hostRefill is the import that a guest calls when its fuel is used up.
-func hostRefill(ctx context.Context, _ api.Module, _ []uint64) {
-	t := &callOf(ctx).fuel
-	now := time.Now()
-	if now.After(t.deadline) {
-		panic(errDeadline)
+func hostRefill(ctx context.Context, _ api.Module, _ []uint64) { callOf(ctx).fuel.refill(ctx) }
+
+// refill grants another slice. If the call must end it panics, which traps the guest.
+func (t *fuelTank) refill(ctx context.Context) {
+	if err := t.overrun(); err != nil {
+		panic(err)
 	}
-	if t.stack.bytes() > maxStack {
-		panic(errStackTooDeep)
+	left, err := t.left(ctx)
+	if err != nil {
+		panic(err)
 	}
-	t.refill(now)
+	t.grant(min(max(int64(left/slowestUnit), minSlice), meter.Slice))
 }
 
 // charge burns fuel for work that the host does for the guest. The guest checks its counter soon after the call.

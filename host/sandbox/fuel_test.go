@@ -1,7 +1,10 @@
 package sandbox
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"reflect"
 	"testing"
 	"time"
 
@@ -9,6 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/sandbox/meter"
+	"assay/registry"
 )
 
 // fakeCounter is a fuel counter without a guest.
@@ -20,54 +24,124 @@ type fakeCounter struct {
 func (c *fakeCounter) Get() uint64  { return c.units }
 func (c *fakeCounter) Set(v uint64) { c.units = v }
 
-// A call may burn exactly its limit, wherever its slices end, and not one unit more.
+// tankOf returns a tank with the given bounds whose processor time is what clock returns.
+func tankOf(t testing.TB, b bounds, clock func() time.Duration) (*fuelTank, *fakeCounter) {
+	t.Helper()
+	counter := &fakeCounter{}
+	tank := &fuelTank{bounds: b, clock: clock}
+	tank.fill(counter, guestStack{reflect.ValueOf([]byte{})})
+	t.Cleanup(tank.stop)
+	return tank, counter
+}
+
+// refused returns the error with which a refill traps the guest, or nil.
+func (t *fuelTank) refused(ctx context.Context) (err error) {
+	defer func() { err, _ = recover().(error) }()
+	t.refill(ctx)
+	return nil
+}
+
+// A call may burn exactly its budget, wherever its slices end, and not one unit more.
 func TestFuelLimitIsExact(t *testing.T) {
 	t.Parallel()
-	counter := &fakeCounter{}
-	tank := fuelTank{limit: 1000}
-	tank.fill(counter, guestStack{})
-	for _, units := range []uint64{600, 399} {
+	tank, counter := tankOf(t, bounds{2000, time.Hour}, threadTime)
+	for _, units := range []uint64{1600, 399, 1} {
 		counter.units -= units
-		tank.refill(tank.started)
+		if err := tank.refused(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
-	counter.units--
-	tank.refill(tank.started)
-	if tank.burned() != 1000 || counter.units != 0 {
+	if tank.burned() != 2000 || counter.units != 0 || tank.overrun() != nil {
 		t.Errorf("%d units burned, %d left", tank.burned(), counter.units)
 	}
 	counter.units--
-	defer func() {
-		if err, _ := recover().(error); !errors.Is(err, errFuelLimit) {
-			t.Errorf("one unit more: %v", err)
-		}
-	}()
-	tank.refill(tank.started)
+	if err := tank.refused(t.Context()); !errors.Is(err, errFuelLimit) {
+		t.Errorf("one unit more: %v", err)
+	}
 }
 
-func TestSlicesShrinkTowardsDeadline(t *testing.T) {
+// A call that returns before the guest checks its fuel has burned too much all the same.
+func TestFuelLimitHoldsAtReturn(t *testing.T) {
 	t.Parallel()
-	started := time.Now()
-	tank := fuelTank{deadline: started.Add(time.Hour), started: started}
-	counter := &fakeCounter{}
-	tank.fill(counter, guestStack{})
-	for left, want := range map[time.Duration]int64{
-		time.Hour: meter.Slice, meter.Slice * slowestUnit: meter.Slice, 1000 * slowestUnit: 1000, 1: minSlice,
-	} {
-		tank.refill(tank.deadline.Add(-left))
-		if got := int64(counter.Get()); got != want {
-			t.Errorf("%v before the deadline: %d units, want %d", left, got, want)
+	g := scoring(bytes.Repeat(concat(i32Const(1), opDrop), 1000), returnScored) // 2,000 units without a check
+	for budget, want := range map[int]check.FailureReason{1500: check.Exhausted, 3000: ""} {
+		m := manifest()
+		m["budget_fuel"] = budget
+		p := openIn(t, sandboxOf(t, 1), pack(t, g.encode(), m))
+		p.threadTime = func() time.Duration {
+			t.Error("the guest checked its fuel")
+			return 0
+		}
+		var got check.FailureReason
+		if _, err := p.Score(t.Context(), facts("x", "")); err != nil {
+			got = failureOf(t, err).Reason
+		}
+		if got != want {
+			t.Errorf("budget of %d units: %q, want %q", budget, got, want)
 		}
 	}
 }
 
-// The fuel limit of the manifest ends a call before its time budget does.
+// The first slice is granted without a look at the clock, so a small call never reads it.
+func TestFirstSliceIsNotTimed(t *testing.T) {
+	t.Parallel()
+	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
+	p.threadTime = func() time.Duration {
+		t.Error("the clock was read")
+		return 0
+	}
+	wantScore(t, p, 7)
+}
+
+func TestSlicesShrinkWithTimeLeft(t *testing.T) {
+	t.Parallel()
+	const limit = time.Hour
+	now := time.Minute
+	tank, counter := tankOf(t, bounds{1 << 40, limit}, func() time.Duration { return now })
+	if got := int64(counter.Get()); got != firstSlice {
+		t.Errorf("the first slice has %d units", got)
+	}
+	for _, c := range []struct {
+		left time.Duration
+		want int64
+	}{
+		{limit, meter.Slice}, {meter.Slice * slowestUnit, meter.Slice}, {1000 * slowestUnit, 1000}, {1, minSlice},
+	} {
+		now = time.Minute + limit - c.left
+		if err := tank.refused(t.Context()); err != nil || int64(counter.Get()) != c.want {
+			t.Errorf("with %v left: %d units, %v, want %d", c.left, counter.Get(), err, c.want)
+		}
+	}
+	now = time.Minute + limit
+	if err := tank.refused(t.Context()); !errors.Is(err, errTimeLimit) {
+		t.Errorf("at the limit: %v", err)
+	}
+}
+
+// The processor time of a call follows from its budget of fuel.
+func TestTimeLimitFollowsFromFuel(t *testing.T) {
+	t.Parallel()
+	for budget, want := range map[int64]time.Duration{
+		registry.MinBudget: 5*time.Millisecond + 20*time.Microsecond,
+		1_000_000:          25 * time.Millisecond,
+		4_750_000:          100 * time.Millisecond,
+		registry.MaxBudget: 100 * time.Millisecond,
+		1 << 62:            100 * time.Millisecond,
+	} {
+		if got := boundsOf(budget); got.time != want || got.fuel != budget {
+			t.Errorf("%d units: %+v, want %v", budget, got, want)
+		}
+	}
+}
+
+// The budget of the manifest ends a call.
 func TestFuelLimit(t *testing.T) {
 	t.Parallel()
 	work := scoring(repeat(100_000, i32Const(1), opDrop), returnScored)
 	for name, c := range map[string]struct {
-		guest   *guest
-		maxFuel int64
-		want    check.FailureReason
+		guest  *guest
+		budget int64
+		want   check.FailureReason
 	}{
 		"endless loop":      {scoring(endless(), returnScored), 1_000_000, check.Exhausted},
 		"limit exceeded":    {work, 500_000, check.Exhausted},
@@ -76,7 +150,7 @@ func TestFuelLimit(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			m := manifest()
-			m["budget_fuel"] = c.maxFuel
+			m["budget_fuel"] = c.budget
 			p := openIn(t, sandboxOf(t, 1), pack(t, c.guest.encode(), m))
 			_, err := p.Score(t.Context(), facts("example.org", ""))
 			if c.want == "" {
@@ -112,7 +186,7 @@ func TestHostFunctionsChargeFuel(t *testing.T) {
 			g := newGuest().importing(c.function).
 				scoring(i32Const(1), opMemoryGrow, opDrop, c.code, callFunc(fnLog+1))
 			p := openIn(t, box, hostileGuest{wasm: g.encode}.module())
-			result, err := scoreWithRetry(p, testEntity)
+			result, err := scoreOf(p, testEntity)
 			if err != nil || result.Fuel < c.fuel || result.Fuel > c.fuel+2000 {
 				t.Errorf("%d units, %v, want at least %d and little more", result.Fuel, err, c.fuel)
 			}

@@ -53,7 +53,7 @@ func (c *call) write(p []byte) {
 func (c *call) copied(bytes int) { c.fuel.charge(int64(bytes) / 64) }
 
 // result returns the guest's answer after it has returned outcome.
-func (c *call) result(outcome sdk.Outcome) (check.Result, *check.Failure) {
+func (c *call) result(outcome sdk.Outcome) (check.Result, error) {
 	fuel := c.fuel.burned()
 	switch {
 	case c.violation != nil:

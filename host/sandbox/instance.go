@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -56,9 +55,7 @@ func (in *instance) initialise(ctx context.Context, p *Plugin) error {
 		return errors.New("the module exports no fuel counter")
 	}
 	in.fuel = counter
-	c := &call{plugin: p}
-	c.fuel.started = time.Now()
-	c.fuel.deadline = c.fuel.started.Add(startTimeout)
+	c := &call{plugin: p, fuel: fuelTank{bounds: bounds{startFuel, startTime}, clock: p.threadTime}}
 	for _, name := range []string{meter.StartExport, exportInit} {
 		if f := in.module.ExportedFunction(name); f != nil {
 			stack, err := stackOf(f)
@@ -92,10 +89,10 @@ func (in *instance) score(ctx context.Context, c *call) (sdk.Outcome, error) {
 	if err := in.run(ctx, in.entry, in.stack, c, in.result[:]); err != nil {
 		return sdk.Failed, err
 	}
-	switch n := in.stack.bytes(); {
-	case n > maxStack: // the guest returned before it asked for fuel
-		return sdk.Failed, errStackTooDeep
-	case n > maxIdleStack:
+	if err := c.fuel.overrun(); err != nil { // the guest returned before it asked for fuel
+		return sdk.Failed, err
+	}
+	if in.stack.bytes() > maxIdleStack {
 		if err := in.resetEntry(); err != nil {
 			return sdk.Failed, err
 		}
@@ -106,6 +103,7 @@ func (in *instance) score(ctx context.Context, c *call) (sdk.Outcome, error) {
 // run calls a function of the guest on behalf of c.
 func (in *instance) run(ctx context.Context, f api.Function, stack guestStack, c *call, results []uint64) error {
 	c.fuel.fill(in.fuel, stack)
+	defer c.fuel.stop()
 	err := f.CallWithStack(context.WithValue(ctx, callKey{}, c), results)
 	if exit := (*sys.ExitError)(nil); errors.As(err, &exit) {
 		return fmt.Errorf("the guest exited with code %d", exit.ExitCode())

@@ -65,7 +65,7 @@ func TestOpenDescribesDefects(t *testing.T) {
 			[]string{"opening plugin guest@1.0.0"}},
 		"initialisation traps":           notStarted(because().initialising(opUnreachable), "unreachable"),
 		"initialisation logs and traps":  notStarted(logging, "table is missing"),
-		"initialisation loops":           notStarted(because().initialising(endless()), "time budget ran out"),
+		"initialisation loops":           notStarted(because().initialising(endless()), "the fuel ran out"),
 		"initialisation exits with 3":    notStarted(exitWith(3), "exited with code 3"),
 		"initialisation exits with zero": notStarted(exitWith(0), "exited with code 0"),
 	}

@@ -21,15 +21,20 @@ type Plugin struct {
 	pool      *pool
 	snapshots *snapshotter // nil if instances are not restored after a call
 	breaker   circuitBreaker
+	bounds    bounds            // of one call
 	facts     map[string]bool   // the facts that the manifest declares
 	codes     map[string]string // the signal codes that the manifest declares, mapped to themselves
 	log       *slog.Logger
+
+	threadTime func() time.Duration // processor time of the current thread
 }
 
 var _ check.Layer = (*Plugin)(nil)
 
 func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
-	p := &Plugin{module: m, engine: engine, facts: map[string]bool{}, codes: map[string]string{}, log: cfg.Logger}
+	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel), facts: map[string]bool{},
+		codes: map[string]string{}, log: cfg.Logger, threadTime: threadTime}
+	p.breaker.now, p.breaker.disabled = time.Now, cfg.NeverSuspend
 	for _, f := range m.Manifest.Facts {
 		p.facts[f] = true
 	}
@@ -45,57 +50,67 @@ func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
 // Manifest returns the plugin's manifest.
 func (p *Plugin) Manifest() registry.Manifest { return p.module.Manifest }
 
-// Score implements check.Layer. The call ends at the manifest's budget or at the deadline of ctx, whichever is sooner.
-// Every error is a *check.Failure.
+// Score implements check.Layer. The call ends when it has burned the manifest's budget of fuel; only that, a trap and a
+// refused answer are a *check.Failure. If the call needs more processor time than its fuel allows, or the deadline of
+// ctx passes, the error is another one, so that the caller refuses the check.
 func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, error) {
-	c := &call{plugin: p, facts: facts}
-	arrived := time.Now()
-	const budget = 10 * time.Second
-	c.fuel.deadline, c.fuel.limit = arrived.Add(budget), p.module.Manifest.BudgetFuel
-	cutShort := false // the caller allows less time than the plugin's own budget
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(c.fuel.deadline) {
-		c.fuel.deadline, cutShort = deadline, true
+	c := &call{plugin: p, facts: facts, fuel: fuelTank{bounds: p.bounds, clock: p.threadTime}}
+	if !p.breaker.allow() {
+		return check.Result{}, c.failure(check.Suspended, errSuspended)
 	}
-	if !p.breaker.allow(arrived) {
-		return check.Result{}, c.failure(check.Unavailable, errSuspended)
-	}
-	in, err := p.pool.acquire(ctx, c.fuel.deadline)
-	if err != nil {
-		p.breaker.cancel()
-		return check.Result{}, c.failure(reasonOf(err, check.Unavailable), err)
-	}
-	c.fuel.started = time.Now()
-	waited := c.fuel.started.Sub(arrived)
-	result, failure := p.scoreOn(ctx, in, c)
-	// A timeout after less than half the budget is the caller's or the queue's fault, not the plugin's.
-	if failure != nil && failure.Reason == check.Timeout && (cutShort || waited > budget/2) {
+	result, err := p.score(ctx, c)
+	if refused := (*refusal)(nil); errors.As(err, &refused) && !refused.fault {
 		p.breaker.cancel()
 	} else {
-		p.breaker.record(failure == nil, time.Now())
+		p.breaker.record(err == nil)
 	}
-	if failure != nil {
-		return check.Result{}, failure
-	}
-	return result, nil
+	return result, err
 }
 
 // errSuspended fails calls while the circuit breaker is open.
 var errSuspended = fmt.Errorf("the plugin is suspended after %d consecutive failures", failureThreshold)
 
-// scoreOn runs the call on an instance, then releases or replaces the instance.
-func (p *Plugin) scoreOn(ctx context.Context, in *instance, c *call) (check.Result, *check.Failure) {
+// refusal means that a call has no result for a reason other than the plugin's answer. It is not a *check.Failure: the
+// same call may succeed another time.
+type refusal struct {
+	err   error
+	fault bool // the plugin caused it, which counts against the plugin
+}
+
+func (e *refusal) Error() string { return e.err.Error() }
+func (e *refusal) Unwrap() error { return e.err }
+
+// score runs the call on an instance, then releases or replaces the instance. Its error is a *check.Failure or a
+// *refusal.
+func (p *Plugin) score(ctx context.Context, c *call) (check.Result, error) {
+	in, err := p.pool.acquire(ctx)
+	if err != nil {
+		return check.Result{}, err
+	}
 	outcome, err := in.score(ctx, c)
 	if err != nil {
 		p.pool.discard(in) // a trap may have left it in any state
-		return check.Result{}, c.failure(reasonOf(err, check.Trap), err)
+		return check.Result{}, c.ended(err)
 	}
-	result, failure := c.result(outcome)
+	result, err := c.result(outcome)
 	if p.restore(in) {
 		p.pool.release(in)
 	} else {
 		p.pool.discard(in)
 	}
-	return result, failure
+	return result, err
+}
+
+// ended returns the error of a call whose guest was trapped.
+func (c *call) ended(err error) error {
+	refused := (*refusal)(nil)
+	switch {
+	case errors.As(err, &refused):
+		return refused
+	case errors.Is(err, errFuelLimit):
+		return c.failure(check.Exhausted, err)
+	}
+	return c.failure(check.Trap, err)
 }
 
 // restore returns an instance to its snapshot. If restore reports false, the instance must be replaced.
@@ -112,17 +127,6 @@ func (p *Plugin) restore(in *instance) bool {
 
 // Suspended reports whether the circuit breaker has taken the plugin out of service after repeated failures.
 func (p *Plugin) Suspended() bool { return p.breaker.isOpen() }
-
-// reasonOf classifies errors of time and fuel; any other error has the reason otherwise.
-func reasonOf(err error, otherwise check.FailureReason) check.FailureReason {
-	switch {
-	case errors.Is(err, errFuelLimit):
-		return check.Exhausted
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return check.Timeout
-	}
-	return otherwise
-}
 
 // Close releases the plugin's instances and code. It must not be called during a call of Score.
 func (p *Plugin) Close(ctx context.Context) error {

@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
+	"sync/atomic"
 )
 
 // pool keeps a bounded number of instances of one plugin. It replaces broken instances in the background.
@@ -14,6 +14,7 @@ type pool struct {
 	onReplaceError func(error)
 	idle           chan *instance
 	slots          chan struct{} // one element per instance that exists or is being created
+	replacing      atomic.Int64  // instances that the guest made unusable, until their replacements are ready
 	background     sync.WaitGroup
 	closed         chan struct{}
 }
@@ -52,16 +53,17 @@ func (p *pool) add(ctx context.Context) error {
 	return nil
 }
 
-// acquire returns an instance for one call. It waits until the deadline or the end of ctx. If the pool may grow, a new
-// instance is created in the background, so that a slow initialisation cannot delay the caller beyond its deadline.
-func (p *pool) acquire(ctx context.Context, deadline time.Time) (*instance, error) {
+// acquire returns an instance for one call. It waits until the end of ctx. If the pool may grow, a new instance is
+// created in the background, so that a slow initialisation cannot delay the caller beyond its deadline.
+//
+// Its error is a *refusal. A wait until the deadline is the plugin's fault if an instance is being replaced, because the
+// guest has trapped or cannot be restored. Otherwise all instances are busy with other calls, which is load.
+func (p *pool) acquire(ctx context.Context) (*instance, error) {
 	select {
 	case in := <-p.idle:
 		return in, nil
 	default:
 	}
-	ctx, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
 	slots, created := p.slots, make(chan error, 1)
 	for {
 		select {
@@ -72,10 +74,12 @@ func (p *pool) acquire(ctx context.Context, deadline time.Time) (*instance, erro
 			p.background.Go(func() { created <- p.add(context.Background()) })
 		case err := <-created:
 			if err != nil {
-				return nil, err
+				return nil, &refusal{err: err, fault: errors.Is(err, errTimeLimit)}
 			}
 		case <-ctx.Done():
-			return nil, fmt.Errorf("waiting for a free instance: %w", ctx.Err())
+			err := ctx.Err()
+			return nil, &refusal{err: fmt.Errorf("waiting for a free instance: %w", err),
+				fault: errors.Is(err, context.DeadlineExceeded) && p.replacing.Load() > 0}
 		}
 	}
 }
@@ -85,7 +89,9 @@ func (p *pool) release(in *instance) { p.idle <- in }
 
 // discard closes a broken instance and creates a replacement.
 func (p *pool) discard(in *instance) {
+	p.replacing.Add(1)
 	p.background.Go(func() {
+		defer p.replacing.Add(-1)
 		in.close()
 		select {
 		case <-p.closed:

@@ -42,7 +42,6 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 	for name, test := range map[string]struct {
 		mode   string
 		reason check.FailureReason
-		or     check.FailureReason // another possible reason
 		text   string
 		output string
 		keeps  bool // the instance is kept
@@ -51,7 +50,7 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 		"division by zero": {mode: "d", reason: check.Trap, text: "divide by zero"},
 		"load outside":     {mode: "o", reason: check.Trap, text: "out of bounds"},
 		"endless loop":     {mode: "l", reason: check.Exhausted, output: "about to loop\n"},
-		"recursion":        {mode: "r", reason: check.Trap, or: check.Exhausted}, // the stack limit or the budget
+		"recursion":        {mode: "r", reason: check.Trap, text: "nested too deeply"},
 		"exit":             {mode: "e", reason: check.Trap, text: "exited with code 0"},
 		"failure":          {mode: "f", reason: check.Trap, text: "returned 2", keeps: true},
 	} {
@@ -64,8 +63,7 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 			p.pool.idle <- before
 			_, err := p.Score(t.Context(), facts("example.org", test.mode))
 			failure := failureOf(t, err)
-			if failure.Reason != test.reason && failure.Reason != test.or ||
-				!strings.Contains(failure.Error(), test.text) || failure.Output != test.output {
+			if failure.Reason != test.reason || !strings.Contains(failure.Error(), test.text) || failure.Output != test.output {
 				t.Errorf("%v with output %q, want %s with %q", failure, failure.Output, test.reason, test.text)
 			}
 			until(t, "the pool is full again", func() bool {
@@ -85,18 +83,6 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 	}
 }
 
-// The deadline of the context ends a call if it is before the end of the budget.
-func TestContextDeadlineEndsCall(t *testing.T) {
-	t.Parallel()
-	p := openGuest(t, faulty())
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
-	defer cancel()
-	_, err := p.Score(ctx, facts("x", "l"))
-	if failure := failureOf(t, err); failure.Reason != check.Timeout {
-		t.Errorf("%v, want a timeout", failure)
-	}
-}
-
 // A call after the deadline does not run, and does not cost an instance.
 func TestLateCallKeepsInstance(t *testing.T) {
 	t.Parallel()
@@ -106,9 +92,7 @@ func TestLateCallKeepsInstance(t *testing.T) {
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	if result, err := p.Score(late, facts("x", "")); err != nil {
-		if failure := failureOf(t, err); failure.Reason != check.Timeout {
-			t.Errorf("%v, want a timeout", failure)
-		}
+		refusalOf(t, err)
 	} else if result.Score != 7 {
 		t.Errorf("%+v", result)
 	}
@@ -117,24 +101,6 @@ func TestLateCallKeepsInstance(t *testing.T) {
 	if after != before {
 		t.Error("the instance was replaced")
 	}
-	wantScore(t, p, 7)
-}
-
-func TestBusyPoolTimesOut(t *testing.T) {
-	t.Parallel()
-	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
-	in, err := p.pool.acquire(t.Context(), time.Now().Add(time.Minute))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	_, err = p.Score(ctx, facts("x", ""))
-	if failure := failureOf(t, err); failure.Reason != check.Timeout ||
-		!strings.Contains(failure.Error(), "waiting for a free instance") {
-		t.Errorf("%v, want a timeout", failure)
-	}
-	p.pool.release(in)
 	wantScore(t, p, 7)
 }
 
@@ -150,13 +116,13 @@ func TestPoolSizeIsLimited(t *testing.T) {
 	}
 	var held []*instance
 	for range 3 {
-		in, err := p.acquire(t.Context(), time.Now().Add(time.Minute))
+		in, err := p.acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		held = append(held, in)
 	}
-	if _, err := p.acquire(t.Context(), time.Now()); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := p.acquire(pastDeadline(t)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a fourth instance: %v", err)
 	}
 	for _, in := range held {
@@ -175,9 +141,9 @@ func TestSlowInitialisationDoesNotDelayCalls(t *testing.T) {
 		<-started
 		return &instance{}, nil
 	}, func(error) {})
-	acquired := make(chan error, 1)
+	acquired, late := make(chan error, 1), pastDeadline(t)
 	go func() {
-		_, err := p.acquire(context.Background(), time.Now().Add(time.Millisecond))
+		_, err := p.acquire(late)
 		acquired <- err
 	}()
 	select {
@@ -189,7 +155,7 @@ func TestSlowInitialisationDoesNotDelayCalls(t *testing.T) {
 		t.Error("the call waited for the instance")
 	}
 	close(started)
-	if _, err := p.acquire(t.Context(), time.Now().Add(patience)); err != nil {
+	if _, err := p.acquire(t.Context()); err != nil {
 		t.Errorf("acquiring the instance that was created meanwhile: %v", err)
 	}
 }
@@ -207,7 +173,7 @@ func TestPoolRecoversFromFailedReplacements(t *testing.T) {
 		}
 		return plugin.instantiate(ctx)
 	}, func(err error) { reported <- err })
-	in, err := p.acquire(t.Context(), time.Now().Add(time.Minute))
+	in, err := p.acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -221,11 +187,11 @@ func TestPoolRecoversFromFailedReplacements(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("the failed replacement was not reported")
 	}
-	if _, err := p.acquire(t.Context(), time.Now().Add(time.Minute)); !errors.Is(err, broken) {
+	if _, err := p.acquire(t.Context()); !errors.Is(err, broken) {
 		t.Errorf("acquiring: %v, want %v", err, broken)
 	}
 	fail.Store(false)
-	in, err = p.acquire(t.Context(), time.Now().Add(time.Minute))
+	in, err = p.acquire(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -259,7 +225,6 @@ func TestConcurrentCallsAreIsolated(t *testing.T) {
 				result, err := p.Score(t.Context(), facts(value, mode))
 				var failure *check.Failure
 				switch {
-				case isTimeout(err): // 64 callers wait for 4 instances
 				case mode == "x":
 					if !errors.As(err, &failure) || failure.Reason != check.Trap {
 						t.Errorf("%+v, %v, want a trap", result, err)
@@ -284,34 +249,22 @@ func TestConcurrentCallsAreIsolated(t *testing.T) {
 	})
 }
 
-// Fifty callers share two instances of a slow layer. Each call returns a score or times out.
+// Fifty callers share two instances of a slow layer. Each gets its score, however long it waits for an instance.
 func TestOverloadedPool(t *testing.T) {
 	t.Parallel()
-	p := openIn(t, sandboxOf(t, 2), hostileGuest{wasm: slow(1_000_000)}.module())
-	score := func() (check.Result, error) { return p.Score(context.Background(), facts(testEntity, "")) }
-	var scored atomic.Int64
+	p := openIn(t, sandboxOf(t, 2), hostileGuest{wasm: slow(500_000)}.module())
+	p.bounds.time = patience // the machine may be slow
 	var wg sync.WaitGroup
 	for range 50 {
 		wg.Go(func() {
 			for range 10 {
-				result, err := score()
-				var failure *check.Failure
-				switch {
-				case err == nil && result.Score == 7:
-					scored.Add(1)
-				case !errors.As(err, &failure) || failure.Reason != check.Timeout &&
-					failure.Reason != check.Unavailable:
+				if result, err := scoreOf(p, testEntity); err != nil || result.Score != 7 {
 					t.Errorf("%+v, %v", result, err)
 				}
 			}
 		})
 	}
 	wg.Wait()
-	p.resetBreaker()
-	if result, err := score(); scored.Load() == 0 && err != nil {
-		t.Errorf("no call of 500 scored, and then: %+v, %v", result, err)
-	}
-	t.Logf("%d of 500 calls scored; suspended: %v", scored.Load(), p.Suspended())
 }
 
 // Lineups of two healthy layers and one that never ends are swapped under load. In every check both healthy layers
@@ -344,7 +297,7 @@ func TestLineupSwapsUnderLoad(t *testing.T) {
 				held := live.Acquire()
 				for _, m := range held.Members {
 					result, err := m.Layer.Score(context.Background(), check.Input{})
-					if m.Name == "loop" || isTimeout(err) {
+					if m.Name == "loop" {
 						continue
 					}
 					if want := 1 + int(held.Revision%100); err != nil || result.Score != want {

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"time"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
@@ -28,11 +27,10 @@ type Config struct {
 	// in such a process, which has limits. nil: in this process, which is right for modules that are trusted.
 	Compiler  []string
 	Instances int // maximum per plugin; 0: twice GOMAXPROCS
-	Logger    *slog.Logger
+	// NeverSuspend calls plugins however often they fail, so that the results of a measurement depend on its rows alone.
+	NeverSuspend bool
+	Logger       *slog.Logger
 }
-
-// startTimeout bounds the initialisation of one instance.
-const startTimeout = 2 * time.Second
 
 // Sandbox opens plugins. It is safe for concurrent use.
 type Sandbox struct {

@@ -308,7 +308,7 @@ func TestClocksAndRandomNumbersAreConstant(t *testing.T) {
 	var fuel int64
 	for range 2 {
 		p := openIn(t, box, hostileGuest{wasm: flipACoin}.module())
-		first, err := scoreWithRetry(p, testEntity)
+		first, err := scoreOf(p, testEntity)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +319,7 @@ func TestClocksAndRandomNumbersAreConstant(t *testing.T) {
 		for range 2 {
 			wg.Go(func() {
 				for range 2500 {
-					result, err := scoreWithRetry(p, testEntity)
+					result, err := scoreOf(p, testEntity)
 					if err != nil || result.Score != coinScore || result.Fuel != fuel {
 						t.Errorf("%+v, %v, want score %d and %d units", result, err, coinScore, fuel)
 						return

@@ -33,7 +33,7 @@ func TestCallsDoNotLeakState(t *testing.T) {
 				c.calls /= 10
 			}
 			for i := range c.calls {
-				result, err := scoreWithRetry(p, fmt.Sprintf("canary-%d.example", i))
+				result, err := scoreOf(p, fmt.Sprintf("canary-%d.example", i))
 				if err != nil || result.Score != c.score {
 					t.Fatalf("call %d: %+v, %v, want %d points", i, result, err, c.score)
 				}
@@ -44,7 +44,7 @@ func TestCallsDoNotLeakState(t *testing.T) {
 			}
 			defer closePlugin(t, shared)
 			for i := range 2 {
-				result, err := scoreWithRetry(shared, testEntity)
+				result, err := scoreOf(shared, testEntity)
 				if err != nil || (result.Score == c.score) != (i == 0 || c.never) {
 					t.Errorf("shared, call %d: %+v, %v", i, result, err)
 				}
@@ -62,7 +62,7 @@ func TestGrowthIsUndoneBetweenCalls(t *testing.T) {
 		calls = 1000
 	}
 	for i := range calls {
-		result, err := scoreWithRetry(p, testEntity)
+		result, err := scoreOf(p, testEntity)
 		if err != nil || result.Score < 2 || result.Score > 16 {
 			t.Fatalf("call %d: %d pages of 16, %v", i, result.Score, err)
 		}

@@ -5,7 +5,6 @@ import (
 	"reflect"
 	"strconv"
 	"testing"
-	"time"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -43,8 +42,7 @@ func TestStackLimits(t *testing.T) {
 		maxIdleStack: nil, maxIdleStack + 1: nil, maxStack: nil, maxStack + 1: errStackTooDeep,
 	} {
 		in.stack = guestStack{reflect.ValueOf(make([]byte, size))}
-		c := &call{plugin: p}
-		c.fuel.deadline = time.Now().Add(patience)
+		c := &call{plugin: p, fuel: fuelTank{bounds: p.bounds, clock: p.threadTime}}
 		if _, err := in.score(t.Context(), c); !errors.Is(err, want) {
 			t.Errorf("%d bytes: %v, want %v", size, err, want)
 		}
