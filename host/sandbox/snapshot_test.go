@@ -147,7 +147,7 @@ func TestGrowingLayerIsNotInitialisedAgain(t *testing.T) {
 	p := openIn(t, sandboxOf(t, 1), pack(t, g.encode(), manifest()))
 	started := starts(p)
 	for i := range 1000 {
-		if result, err := scoreWithRetry(p, testEntity); err != nil || result.Score != 1 {
+		if result, err := scoreOf(p, testEntity); err != nil || result.Score != 1 {
 			t.Fatalf("call %d: %+v, %v, want a memory of one page", i, result, err)
 		}
 	}
