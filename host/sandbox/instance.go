@@ -16,11 +16,12 @@ import (
 
 // instance is one running copy of a guest. It serves one call at a time.
 type instance struct {
-	module api.Module
-	entry  api.Function      // assay_v1_score
-	stack  guestStack        // of entry
-	fuel   api.MutableGlobal // the guest's fuel counter
-	result [1]uint64
+	module     api.Module
+	entry      api.Function      // assay_v1_score
+	stack      guestStack        // of entry
+	stackBytes int               // length of stack at the start of each call
+	fuel       api.MutableGlobal // the guest's fuel counter
+	result     [1]uint64
 
 	memory  *linear.Memory // nil if the instance is not restored after a call
 	globals []savedGlobal
@@ -76,12 +77,16 @@ func (in *instance) initialise(ctx context.Context, p *Plugin) error {
 	return in.snapshot(p.snapshots)
 }
 
-// resetEntry looks up the scoring function again, which allocates a new stack for it.
+// resetEntry looks up the scoring function again, which allocates a new stack for it. An instance does not keep a stack
+// that has grown: how far wazero grows a stack depends on its length, and so would the depth at which a call ends.
 func (in *instance) resetEntry() error {
 	in.entry = in.module.ExportedFunction(exportScore)
 	var err error
-	in.stack, err = stackOf(in.entry)
-	return err
+	if in.stack, err = stackOf(in.entry); err != nil {
+		return err
+	}
+	in.stackBytes = in.stack.bytes()
+	return nil
 }
 
 // score runs one call. After an error the instance must not be used again.
@@ -92,7 +97,7 @@ func (in *instance) score(ctx context.Context, c *call) (sdk.Outcome, error) {
 	if err := c.fuel.overrun(); err != nil { // the guest returned before it asked for fuel
 		return sdk.Failed, err
 	}
-	if in.stack.bytes() > maxIdleStack {
+	if in.stack.bytes() != in.stackBytes {
 		if err := in.resetEntry(); err != nil {
 			return sdk.Failed, err
 		}

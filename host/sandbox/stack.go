@@ -9,13 +9,10 @@ import (
 
 // wazero keeps the call stack of a guest in a slice that doubles from 10 KiB up to 84 MiB, where wazero reports an
 // overflow. The slice never shrinks.
-const (
-	// maxStack is the maximum size of a guest's stack when it asks for fuel. One slice of fuel can use 6 MiB (meter
-	// charges for frames), so a stack ends at 10 MiB, or 20 MiB together with the slices that it outgrew.
-	maxStack = 4 << 20
-	// maxIdleStack is the maximum size that an idle instance keeps.
-	maxIdleStack = 128 << 10
-)
+//
+// maxStack is the maximum size of a guest's stack when it asks for fuel. One slice of fuel can use 6 MiB (meter charges
+// for frames), so a stack ends at 10 MiB, or 20 MiB together with the slices that it outgrew.
+const maxStack = 4 << 20
 
 // errStackTooDeep traps a guest whose calls are nested too deeply.
 var errStackTooDeep = errors.New("the guest's calls are nested too deeply")

@@ -1,9 +1,11 @@
 package sandbox
 
 import (
+	"bytes"
 	"errors"
 	"reflect"
 	"strconv"
+	"strings"
 	"testing"
 
 	"assay/host/check"
@@ -33,21 +35,19 @@ func TestRecursionDepth(t *testing.T) {
 	}
 }
 
-// An instance does not keep a large stack, and a stack over the limit fails the call even if the guest has returned.
+// An instance does not keep a stack that has grown, and a stack over the limit fails the call even if the guest has returned.
 func TestStackLimits(t *testing.T) {
 	t.Parallel()
 	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
 	in := <-p.pool.idle
 	defer p.pool.release(in)
-	for size, want := range map[int]error{
-		maxIdleStack: nil, maxIdleStack + 1: nil, maxStack: nil, maxStack + 1: errStackTooDeep,
-	} {
+	for size, want := range map[int]error{in.stackBytes + 1: nil, maxStack: nil, maxStack + 1: errStackTooDeep} {
 		in.stack = guestStack{reflect.ValueOf(make([]byte, size))}
 		c := &call{plugin: p, fuel: fuelTank{bounds: p.bounds, clock: p.threadTime}}
 		if _, err := in.score(t.Context(), c); !errors.Is(err, want) {
 			t.Errorf("%d bytes: %v, want %v", size, err, want)
 		}
-		if kept := in.stack.bytes(); want == nil && kept > maxIdleStack {
+		if kept := in.stack.bytes(); want == nil && kept != in.stackBytes {
 			t.Errorf("%d bytes: %d are kept", size, kept)
 		}
 	}
@@ -66,7 +66,51 @@ func TestIdleInstanceReleasesStack(t *testing.T) {
 	}
 	after := <-p.pool.idle
 	p.pool.idle <- after
-	if kept := after.stack.bytes(); after != before || kept > maxIdleStack {
+	if kept := after.stack.bytes(); after != before || kept != after.stackBytes {
 		t.Errorf("same instance: %v; its stack has %d bytes", after == before, kept)
+	}
+}
+
+// How deep a call may recurse does not depend on the calls before it: an instance does not keep a stack that has grown,
+// because wazero would grow it further to other lengths.
+func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
+	t.Parallel()
+	const bigFrames, smallFrames = fnScore + 1, fnScore + 3
+	// The first letter of config.mode chooses what the call does: w two large frames, or a recursion of so many letters,
+	// each of them 2000 calls.
+	g := newGuest()
+	dropAll := bytes.Repeat(opDrop, 1000)
+	results, wide := strings.Repeat(tI64, 1000), bytes.Repeat(i64Const(1), 1000)
+	outer := guestFunction{results: results, body: concat(callFunc(bigFrames+1), dropAll, wide)}
+	_, f := deep(smallFrames, 0)
+	g.scoring(g.fact("config.mode", 64), localSet(0),
+		i32Const(bufferAt), opLoadByte, i32Const('w'), opEqual,
+		ifTrue(callFunc(bigFrames), dropAll, returnScored, opReturn),
+		localGet(0), i32Const(2000), op(0x6c), callFunc(smallFrames), returnScored).
+		with(outer, guestFunction{results: results, body: wide}, f)
+	described := manifest()
+	described["budget_fuel"] = 10_000_000
+	m, box := pack(t, g.encode(), described), sandboxOf(t, 1)
+	outcome := func(p *Plugin, mode string) string {
+		p.resetBreaker()
+		_, err := p.Score(t.Context(), facts(testEntity, mode))
+		if err == nil {
+			return "scored"
+		}
+		return string(failureOf(t, err).Reason)
+	}
+	p := openIn(t, box, m)
+	trapped := false
+	for depth := 4; depth <= 64; depth += 6 {
+		recursing := strings.Repeat("d", depth)
+		first := outcome(openIn(t, box, m), recursing)
+		outcome(p, "wide")
+		if got := outcome(p, recursing); got != first {
+			t.Errorf("%d calls deep: %s on a new instance, %s after another call", 2000*depth, first, got)
+		}
+		trapped = trapped || first == string(check.Trap)
+	}
+	if !trapped {
+		t.Error("no recursion was too deep, so the test proves nothing")
 	}
 }
