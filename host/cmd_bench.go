@@ -22,6 +22,7 @@ type benchCmd struct {
 	Connections int  `default:"64" help:"Number of concurrent connections."`
 	Rate        int  `default:"500" help:"Requests per second to send when measuring latency."`
 	Profile     bool `help:"Measure the processor time of a check by part instead. Needs Linux."`
+	Overload    bool `help:"Measure a host that is offered twice its capacity instead."`
 	JSON        bool `help:"Print JSON."`
 }
 
@@ -54,6 +55,9 @@ func (cmd *benchCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		}
 		if cmd.Profile {
 			return cmd.profile(ctx, dir, issued.Secret, t)
+		}
+		if cmd.Overload {
+			return cmd.overload(ctx, dir, issued.Secret, t)
 		}
 		report, err := cmd.measure(ctx, dir, issued.Secret, t)
 		if err != nil {
@@ -117,8 +121,7 @@ const echoAnswer = `{"score":2,"verdict":"allow","signals":[],"dominant_threat":
 
 func (cmd *benchCmd) print(t *terminal, r benchReport) error {
 	row := func(what string, f bench.Figures) []string {
-		ms := func(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
-		return []string{what, fmt.Sprintf("%.0f", f.PerSecond), ms(f.P50), ms(f.P99), ms(f.Max), fmt.Sprint(f.Failed)}
+		return []string{what, fmt.Sprintf("%.0f", f.PerSecond), inMS(f.P50), inMS(f.P99), inMS(f.Max), fmt.Sprint(f.Refused + f.Errors + f.Failed)}
 	}
 	err := t.table([]string{"", "PER SECOND", "P50", "P99", "MAX", "FAILED"}, [][]string{
 		row(fmt.Sprintf("checks, %d connections, 256 per transaction", cmd.Connections), r.Batched),
@@ -129,6 +132,51 @@ func (cmd *benchCmd) print(t *terminal, r benchReport) error {
 	t.printf("\nBatched to unbatched: %.1f times.\n", r.Ratio)
 	return err
 }
+
+// overloadReport is the JSON output of `assay bench --overload`.
+type overloadReport struct {
+	Capacity bench.Figures `json:"capacity"` // with as many connections as given
+	Offered  int           `json:"offered_per_second"`
+	Overload bench.Figures `json:"overload"`
+}
+
+// overload measures the capacity of a host, and then what it does with twice as many requests.
+func (cmd *benchCmd) overload(ctx context.Context, dir, key string, t *terminal) error {
+	d := time.Duration(cmd.Seconds) * time.Second
+	target := bench.Target{Key: key, Bodies: bench.Bodies(4096)}
+	var r overloadReport
+	err := withHost(ctx, dir, func(url string) (err error) {
+		target.URL = url + "/api/check"
+		t.stage("measuring: capacity")
+		if _, err := bench.Saturate(ctx, target, cmd.Connections, time.Second); err != nil { // warm up
+			return err
+		}
+		if r.Capacity, err = bench.Saturate(ctx, target, cmd.Connections, d); err != nil {
+			return err
+		}
+		r.Offered = int(2 * r.Capacity.PerSecond)
+		t.stage(fmt.Sprintf("measuring: %d requests per second", r.Offered))
+		r.Overload, err = bench.Offer(ctx, target, r.Offered, d)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if cmd.JSON {
+		return t.json(r)
+	}
+	row := func(what string, f bench.Figures) []string {
+		return []string{what, fmt.Sprintf("%.0f", f.PerSecond), fmt.Sprintf("%.0f", f.RefusedPerSecond), inMS(f.P50),
+			inMS(f.P99), inMS(f.Max), inMS(f.RefusedP99), inMS(f.SlowestRefusal), fmt.Sprint(f.Errors), fmt.Sprint(f.Failed)}
+	}
+	return t.table([]string{"", "ANSWERED/S", "REFUSED/S", "P50", "P99", "MAX", "REFUSAL P99", "REFUSAL MAX", "500",
+		"FAILED"}, [][]string{
+		row(fmt.Sprintf("%d connections", cmd.Connections), r.Capacity),
+		row(fmt.Sprintf("%d requests per second", r.Offered), r.Overload),
+	})
+}
+
+func inMS(d time.Duration) string { return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000) }
 
 // withHost is like withHostProcess for functions that do not need the process.
 func withHost(ctx context.Context, dir string, fn func(url string) error, flags ...string) error {

@@ -21,7 +21,7 @@ type Config struct {
 	Processors  int           // checks that are judged at once
 	Target      time.Duration // the longest predicted wait at which a check is accepted
 	BatchTarget time.Duration // the same for a batch
-	// Backlog returns how much later than usual judged checks will be recorded. It may be nil.
+	// Backlog returns how much longer than without load the recording of a judged check will take. It may be nil.
 	Backlog func() time.Duration
 	Now     func() time.Time // nil: time.Now
 }

@@ -3,6 +3,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,14 +23,23 @@ type Target struct {
 // Figures are the results of a measurement. Latencies are those of successful requests.
 type Figures struct {
 	Answered  int           `json:"answered"` // responses with status 200
-	Failed    int           `json:"failed"`
+	Refused   int           `json:"refused"`  // responses with status 503
+	Errors    int           `json:"errors"`   // responses with status 500
+	Failed    int           `json:"failed"`   // other responses, and requests without a response
 	PerSecond float64       `json:"per_second"`
 	P50       time.Duration `json:"p50_ns"`
 	P99       time.Duration `json:"p99_ns"`
 	Max       time.Duration `json:"max_ns"`
+
+	RefusedPerSecond float64       `json:"refused_per_second"`
+	RefusedP99       time.Duration `json:"refused_p99_ns"`
+	SlowestRefusal   time.Duration `json:"slowest_refusal_ns"`
 }
 
-const callTimeout = 10 * time.Second
+const (
+	callTimeout = 10 * time.Second
+	pause       = 20 * time.Millisecond // of a busy connection after a refusal
+)
 
 // Saturate keeps the given number of connections busy for d.
 func Saturate(ctx context.Context, t Target, connections int, d time.Duration) (Figures, error) {
@@ -44,7 +54,11 @@ func Saturate(ctx context.Context, t Target, connections int, d time.Duration) (
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				at := time.Now()
-				samples[i].add(t.call(client, int(next.Add(1))), at)
+				err := t.call(client, int(next.Add(1)))
+				samples[i].add(err, at)
+				if errors.Is(err, statusError(fasthttp.StatusServiceUnavailable)) {
+					time.Sleep(pause)
+				}
 			}
 		})
 	}
@@ -95,17 +109,23 @@ func (t Target) call(client *fasthttp.Client, n int) error {
 		return err
 	}
 	if code := response.StatusCode(); code != fasthttp.StatusOK {
-		return fmt.Errorf("status %d: %.200s", code, response.Body())
+		return fmt.Errorf("%w: %.200s", statusError(code), response.Body())
 	}
 	return nil
 }
 
+// statusError is the status of a response other than 200.
+type statusError int
+
+func (e statusError) Error() string { return fmt.Sprint("status ", int(e)) }
+
 // sample collects the results of one worker.
 type sample struct {
-	mu        sync.Mutex
-	latencies []time.Duration
-	failed    int
-	err       error
+	mu             sync.Mutex
+	answers        []time.Duration
+	refusals       []time.Duration
+	errors, failed int
+	err            error
 }
 
 // add counts a call that was due at the given time.
@@ -113,32 +133,45 @@ func (s *sample) add(err error, due time.Time) {
 	took := time.Since(due)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err != nil {
-		s.failed++
-		s.err = err
+	switch {
+	case err == nil:
+		s.answers = append(s.answers, took)
 		return
+	case errors.Is(err, statusError(fasthttp.StatusServiceUnavailable)):
+		s.refusals = append(s.refusals, took)
+	case errors.Is(err, statusError(fasthttp.StatusInternalServerError)):
+		s.errors++
+	default:
+		s.failed++
 	}
-	s.latencies = append(s.latencies, took)
+	s.err = err
 }
 
 // figures combines samples. It fails if no request succeeded.
 func figures(samples []sample, took time.Duration) (Figures, error) {
 	var f Figures
-	var all []time.Duration
+	var answers, refusals []time.Duration
 	var last error
 	for i := range samples {
-		all = append(all, samples[i].latencies...)
+		answers = append(answers, samples[i].answers...)
+		refusals = append(refusals, samples[i].refusals...)
+		f.Errors += samples[i].errors
 		f.Failed += samples[i].failed
 		if samples[i].err != nil {
 			last = samples[i].err
 		}
 	}
-	if len(all) == 0 {
+	if len(answers) == 0 {
 		return f, fmt.Errorf("no request succeeded: %w", last)
 	}
-	slices.Sort(all)
-	f.Answered = len(all)
-	f.PerSecond = float64(len(all)) / took.Seconds()
-	f.P50, f.P99, f.Max = all[len(all)/2], all[len(all)*99/100], all[len(all)-1]
+	slices.Sort(answers)
+	f.Answered, f.Refused = len(answers), len(refusals)
+	f.PerSecond = float64(len(answers)) / took.Seconds()
+	f.P50, f.P99, f.Max = answers[len(answers)/2], answers[len(answers)*99/100], answers[len(answers)-1]
+	if len(refusals) > 0 {
+		slices.Sort(refusals)
+		f.RefusedPerSecond = float64(len(refusals)) / took.Seconds()
+		f.RefusedP99, f.SlowestRefusal = refusals[len(refusals)*99/100], refusals[len(refusals)-1]
+	}
 	return f, nil
 }

@@ -29,6 +29,7 @@ type Ledger struct {
 
 	started time.Time
 	usual   atomic.Int64 // moving mean of the duration of a batch
+	fastest atomic.Int64 // its recent minimum; 0: unknown
 	began   atomic.Int64 // when the batch in progress began, since started; 0: none is in progress
 
 	mu      sync.RWMutex // write-locked to close the queue
@@ -178,15 +179,30 @@ func (l *Ledger) enqueue(p *pending) error {
 	}
 }
 
-// Backlog returns how much longer than usual a check that is appended now will wait: the time for the full batches that
-// are queued, and the time by which the batch in progress is late.
+// Backlog returns how much longer the recording of a check that is appended now is expected to take than on a ledger
+// without load: until the batch in progress, the queued full batches, and the check's own batch have been committed.
 func (l *Ledger) Backlog() time.Duration {
-	usual := time.Duration(l.usual.Load())
-	wait := time.Duration(len(l.queue)/l.batch) * usual
-	if began := time.Duration(l.began.Load()); began > 0 {
-		wait += max(0, time.Since(l.started)-began-2*usual)
+	began, queued := time.Duration(l.began.Load()), len(l.queue)
+	if began == 0 && queued == 0 {
+		return 0 // however long earlier batches took, the next one may be fast again
 	}
-	return wait
+	usual := time.Duration(l.usual.Load())
+	current := usual
+	if began > 0 {
+		current = max(usual, time.Since(l.started)-began) // a late batch is at least as late again
+	}
+	return max(0, current+time.Duration(1+queued/l.batch)*usual-2*time.Duration(l.fastest.Load()))
+}
+
+// observe updates the durations that Backlog expects.
+func (l *Ledger) observe(took time.Duration) {
+	took = min(took, time.Second) // an outage says nothing about the batches after it
+	usual, fastest := time.Duration(l.usual.Load()), time.Duration(l.fastest.Load())
+	l.usual.Store(int64(usual + (took-usual)/8))
+	if fastest == 0 || took < fastest {
+		fastest = took
+	}
+	l.fastest.Store(int64(fastest + (took-fastest)/1024)) // it slowly forgets, since the database may have changed
 }
 
 // Close records the queued checks and stops the ledger. Later calls of Append are refused.
@@ -213,7 +229,7 @@ func (l *Ledger) run() {
 		l.commit(batch)
 		l.began.Store(0)
 		took := time.Since(l.started) - began
-		l.usual.Add((int64(took) - l.usual.Load()) / 8)
+		l.observe(took)
 		l.onBatch(countRecords(batch), took, len(l.queue))
 	}
 }

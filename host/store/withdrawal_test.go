@@ -18,7 +18,7 @@ import (
 // refused one is not, and only a check that was sent can have an unknown outcome. The ledger finds that out by itself.
 func TestOutcomesAgreeWithTheRecords(t *testing.T) {
 	t.Parallel()
-	const calls, short = 40, 50 * time.Millisecond
+	const calls = 40
 	everything := func(string) bool { return true }
 	anything := func([]byte) bool { return true }
 	for name, test := range map[string]struct {
@@ -52,25 +52,32 @@ func TestOutcomesAgreeWithTheRecords(t *testing.T) {
 			direct := newStore(t, nil)
 			caller := newCaller(t, direct, plan(t, "pro", 1_000_000))
 			p := proxied(t, direct.url)
-			cfg := LedgerConfig{Batch: 8, Patience: short, Settling: short}
-			if test.answered {
-				cfg.Patience, cfg.Settling = 0, 0 // a test's
+			cfg := LedgerConfig{Batch: 8}
+			if test.unknown {
+				cfg.Settling = 50 * time.Millisecond
 			}
 			l := ledgerOn(t, open(t, p.URL, nil), cfg)
+			ctx, giveUp := context.WithCancel(t.Context())
+			defer giveUp()
 			happened := test.fault(p)
+			go func() {
+				<-happened
+				if !test.answered {
+					giveUp()
+				}
+			}()
 			batches := make([][]check.Record, calls)
 			for i := range batches {
 				batches[i] = allowedMany(t, caller, 1+i%3)
 			}
-			errs := concurrently(calls, func(i int) error { return l.Append(context.Background(), batches[i]...) })
-			receive(t, "the fault", happened)
+			errs := concurrently(calls, func(i int) error { return l.Append(ctx, batches[i]...) })
 			p.Disconnect()
 			probe := allowed(t, caller)
 			probes := 0
-			until(t, "the ledger to recover", func() bool { // a probe that is refused is not recorded either
+			until(t, "the ledger to recover", func() bool {
 				probes++
-				probe = allowed(t, caller)
-				return l.Append(context.Background(), probe) == nil
+				probe = allowed(t, caller) // one that fails is not recorded, because it comes after the fault
+				return l.Append(t.Context(), probe) == nil
 			})
 			total := recorded(t, direct, probe.Decision.Ref)
 			var answered, refused, unknown int
