@@ -182,7 +182,8 @@ var _ check.Observer = failurePrinter{}
 // LayerRan implements check.Observer.
 func (p failurePrinter) LayerRan(_ entity.Type, o check.Outcome, failure *check.Failure) {
 	if failure != nil {
-		fmt.Fprintf(p.err, "layer %s@%s: %v\n%s", o.Layer, o.Version, failure, failure.Output)
+		fmt.Fprintf(p.err, "layer %s@%s: %s: %v\n%s", o.Layer, o.Version, failure.Reason, failure.Err,
+			failure.Output.Text)
 	}
 }
 

@@ -319,8 +319,7 @@ func runLayer(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Fai
 		ReadsReputation: m.readsReputation,
 	}
 	began := time.Now()
-	in := Input{Entity: facts, Config: m.Config}
-	result, err := m.Layer.Score(ctx, in)
+	result, err := m.Layer.Score(ctx, Input{Entity: facts, Config: m.Config})
 	o.Micros = time.Since(began).Microseconds()
 	if err != nil {
 		var failure *Failure
@@ -328,7 +327,7 @@ func runLayer(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Fai
 			return o, nil, &UnavailableError{Part: "layer " + m.Name + "@" + m.Version, Err: err}
 		}
 		o.Failure = failure.Reason
-		return o, failure.redacted(in), nil
+		return o, failure, nil
 	}
 	o.Fuel = result.Fuel
 	if result.Abstained {

@@ -257,8 +257,8 @@ func TestErrorTextsForClients(t *testing.T) {
 	t.Parallel()
 	quota := &check.QuotaError{Quota: 150, ResetAt: time.Date(2026, 1, 31, 23, 0, 0, 0, time.FixedZone("west", -3600))}
 	same(t, "the monthly quota of 150 checks is used up; it resets on 2026-02-01", quota.Error())
-	failure := &check.Failure{Reason: check.Trap, Err: context.Canceled}
-	same(t, "trap: context canceled", failure.Error())
+	failure := &check.Failure{Reason: check.Trap, Rule: "the layer crashed", Err: context.Canceled}
+	same(t, "trap: the layer crashed", failure.Error())
 	if !errors.Is(failure, context.Canceled) {
 		t.Error("the failure hides its cause")
 	}
@@ -351,7 +351,7 @@ func TestDecision(t *testing.T) {
 	}, d)
 	if len(f.done) != 1 || f.done[0] != d || len(f.failures) != 4 || f.failures[1] != nil ||
 		f.failures[2].Reason != check.Trap ||
-		!strings.Contains(f.failures[3].Error(), "odd") {
+		!strings.Contains(f.failures[3].Err.Error(), "odd") {
 		t.Errorf("observed %d decisions and the failures %v", len(f.done), f.failures)
 	}
 }

@@ -1,7 +1,9 @@
 package sandbox
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -23,9 +25,10 @@ type call struct {
 	signals       []check.Signal
 	points        int
 	threat        string
-	output        []byte // what the guest logged or printed, at most sdk.LogBytes
-	droppedOutput int    // bytes of output beyond that
-	violation     error  // the first rule of the interface that the guest broke
+	output        []byte     // what the guest logged or printed, at most sdk.LogBytes
+	droppedOutput int        // bytes of output beyond that
+	level         sdk.Level  // the highest of the guest's log lines
+	violation     *violation // the first one
 	fuel          fuelTank
 }
 
@@ -34,10 +37,16 @@ type callKey struct{}
 // callOf returns the call that a host function serves. The initialisation of a guest is a call too, one without facts.
 func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
+// violation is a rule of the interface that a guest broke.
+type violation struct {
+	rule string // without text of the guest, for logs
+	err  error  // for the author
+}
+
 // reject records a violation of the interface's rules. Only the first one counts.
-func (c *call) reject(format string, args ...any) {
+func (c *call) reject(rule, format string, args ...any) {
 	if c.violation == nil {
-		c.violation = fmt.Errorf(format, args...)
+		c.violation = &violation{rule, fmt.Errorf(format, args...)}
 	}
 }
 
@@ -57,22 +66,41 @@ func (c *call) result(outcome sdk.Outcome) (check.Result, error) {
 	fuel := c.fuel.burned()
 	switch {
 	case c.violation != nil:
-		return check.Result{}, c.failure(check.Refused, c.violation)
+		return check.Result{}, c.failure(check.Refused, c.violation.rule, c.violation.err)
 	case outcome == sdk.Abstained:
 		return check.Result{Abstained: true, Fuel: fuel}, nil
 	case outcome != sdk.Scored:
-		return check.Result{}, c.failure(check.Trap, fmt.Errorf("the layer returned %d, a failure", outcome))
+		return check.Result{}, c.failure(check.Trap, "the layer returned a failure",
+			fmt.Errorf("the layer returned %d, a failure", outcome))
 	}
 	score := min(max(c.points, 0), 100)
 	return check.Result{Score: score, Signals: c.signals, Threat: c.threat, Fuel: fuel}, nil
 }
 
-func (c *call) failure(reason check.FailureReason, err error) *check.Failure {
-	output := string(c.output)
+func (c *call) failure(reason check.FailureReason, rule string, err error) *check.Failure {
+	text := string(c.output)
 	if c.droppedOutput > 0 {
-		output += fmt.Sprintf(" [%d bytes more]", c.droppedOutput)
+		text += fmt.Sprintf(" [%d bytes more]", c.droppedOutput)
 	}
-	return &check.Failure{Reason: reason, Err: err, Output: output}
+	return &check.Failure{Reason: reason, Rule: rule, Err: err, Output: check.Output{
+		Text: text, Lines: bytes.Count(c.output, []byte{'\n'}), Bytes: len(c.output), Level: int(c.level)}}
+}
+
+// trapRules maps the host's own errors, which trap a guest, to rules. All others are crashes.
+var trapRules = map[error]string{
+	errStackTooDeep:  "the calls are nested too deeply",
+	errOutsideMemory: "a pointer or a length is outside of the memory",
+	errExited:        "the layer exited",
+}
+
+// trapped returns the failure of a call whose guest was trapped by err.
+func (c *call) trapped(err error) *check.Failure {
+	for known, rule := range trapRules {
+		if errors.Is(err, known) {
+			return c.failure(check.Trap, rule, err)
+		}
+	}
+	return c.failure(check.Trap, "the layer crashed", err)
 }
 
 // exportHost provides the four host functions (sdk/ABI.md section 3) and the meter's refill function. Every host
@@ -109,11 +137,13 @@ func engineTypes(types []meter.ValueType) []api.ValueType {
 func read(m api.Module, ptr, length uint64) []byte {
 	view, ok := m.Memory().Read(uint32(ptr), uint32(length))
 	if !ok {
-		panic(fmt.Errorf("the guest passed %d bytes at %d, outside its memory of %d bytes", uint32(length), uint32(ptr),
+		panic(fmt.Errorf("the guest passed %d bytes at %d, %w of %d bytes", uint32(length), uint32(ptr), errOutsideMemory,
 			m.Memory().Size()))
 	}
 	return view
 }
+
+var errOutsideMemory = errors.New("outside its memory")
 
 // hostFact implements fact(name_ptr, name_len, buf_ptr, buf_cap) -> i32.
 func hostFact(ctx context.Context, m api.Module, stack []uint64) {
@@ -151,29 +181,29 @@ func (c *call) signal(points int32, code, text []byte) {
 		return
 	}
 	if len(c.signals) == sdk.MaxSignals {
-		c.reject("more than %d signals", sdk.MaxSignals)
+		c.reject("too many signals", "more than %d signals", sdk.MaxSignals)
 		return
 	}
 	if points < -sdk.MaxPoints || points > sdk.MaxPoints {
-		c.reject("a signal is worth %d points, outside -%d to %d", points, sdk.MaxPoints, sdk.MaxPoints)
+		c.reject("a signal is worth too many points", "a signal is worth %d points, outside -%d to %d", points, sdk.MaxPoints, sdk.MaxPoints)
 		return
 	}
 	if len(code) > sdk.MaxCodeBytes {
-		c.reject("a signal code of %d bytes is longer than %d", len(code), sdk.MaxCodeBytes)
+		c.reject("a signal's code is too long", "a signal code of %d bytes is longer than %d", len(code), sdk.MaxCodeBytes)
 		return
 	}
 	known, ok := c.plugin.codes[string(code)]
 	if !ok {
-		c.reject("the manifest declares no signal code %q", clip(code))
+		c.reject("the manifest does not declare the signal", "the manifest declares no signal code %q", clip(code))
 		return
 	}
 	if len(text) > sdk.MaxTextBytes {
-		c.reject("%s: signal text of %d bytes is longer than %d", known, len(text), sdk.MaxTextBytes)
+		c.reject("a signal's text is too long", "%s: signal text of %d bytes is longer than %d", known, len(text), sdk.MaxTextBytes)
 		return
 	}
 	c.fuel.charge(int64(len(text))) // every character is examined
 	if err := sdk.ValidText(string(text)); err != nil {
-		c.reject("%s: %w", known, err)
+		c.reject("a signal's text cannot be shown to a person", "%s: %w", known, err)
 		return
 	}
 	c.signals = append(c.signals, check.Signal{Points: int(points), Code: known, Text: string(text)})
@@ -185,13 +215,13 @@ func hostThreat(ctx context.Context, m api.Module, stack []uint64) {
 	name := read(m, stack[0], stack[1])
 	c := callOf(ctx)
 	if len(name) > maxThreatBytes {
-		c.reject("a threat of %d bytes is longer than %d", len(name), maxThreatBytes)
+		c.reject("a threat's name is too long", "a threat of %d bytes is longer than %d", len(name), maxThreatBytes)
 		return
 	}
 	threats := c.plugin.module.Manifest.Threats
 	i := slices.IndexFunc(threats, func(t sdk.Threat) bool { return string(t) == string(name) })
 	if i < 0 {
-		c.reject("the manifest declares no threat %q", clip(name))
+		c.reject("the manifest does not declare the threat", "the manifest declares no threat %q", clip(name))
 		return
 	}
 	c.threat = string(threats[i])
@@ -204,8 +234,19 @@ const maxThreatBytes = 64
 func hostLog(ctx context.Context, m api.Module, stack []uint64) {
 	text := read(m, stack[1], stack[2])
 	c := callOf(ctx)
+	c.level = max(c.level, levelOf(int32(stack[0])))
 	c.write(text)
 	c.write([]byte{'\n'})
+}
+
+// levelOf returns the highest of the published levels up to n.
+func levelOf(n int32) sdk.Level {
+	for _, level := range []sdk.Level{sdk.Error, sdk.Warn, sdk.Info} {
+		if n >= int32(level) {
+			return level
+		}
+	}
+	return sdk.Debug
 }
 
 // clip shortens a guest's bytes for an error text. Bytes that are not UTF-8 become hexadecimal.

@@ -111,9 +111,11 @@ func (in *instance) run(ctx context.Context, f api.Function, stack guestStack, c
 	defer c.fuel.stop()
 	err := f.CallWithStack(context.WithValue(ctx, callKey{}, c), results)
 	if exit := (*sys.ExitError)(nil); errors.As(err, &exit) {
-		return fmt.Errorf("the guest exited with code %d", exit.ExitCode())
+		return fmt.Errorf("%w with code %d", errExited, exit.ExitCode())
 	}
 	return err
 }
+
+var errExited = errors.New("the guest exited")
 
 func (in *instance) close() { _ = in.module.Close(context.Background()) }

@@ -56,7 +56,7 @@ func (p *Plugin) Manifest() registry.Manifest { return p.module.Manifest }
 func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, error) {
 	c := &call{plugin: p, facts: facts, fuel: fuelTank{bounds: p.bounds, clock: p.threadTime}}
 	if !p.breaker.allow() {
-		return check.Result{}, c.failure(check.Suspended, errSuspended)
+		return check.Result{}, c.failure(check.Suspended, errSuspended.Error(), errSuspended)
 	}
 	result, err := p.score(ctx, c)
 	if refused := (*refusal)(nil); errors.As(err, &refused) && !refused.fault {
@@ -108,9 +108,9 @@ func (c *call) ended(err error) error {
 	case errors.As(err, &refused):
 		return refused
 	case errors.Is(err, errFuelLimit):
-		return c.failure(check.Exhausted, err)
+		return c.failure(check.Exhausted, errFuelLimit.Error(), err)
 	}
-	return c.failure(check.Trap, err)
+	return c.trapped(err)
 }
 
 // restore returns an instance to its snapshot. If restore reports false, the instance must be replaced.

@@ -63,8 +63,8 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 			p.pool.idle <- before
 			_, err := p.Score(t.Context(), facts("example.org", test.mode))
 			failure := failureOf(t, err)
-			if failure.Reason != test.reason || !strings.Contains(failure.Error(), test.text) || failure.Output != test.output {
-				t.Errorf("%v with output %q, want %s with %q", failure, failure.Output, test.reason, test.text)
+			if failure.Reason != test.reason || !strings.Contains(failure.Err.Error(), test.text) || failure.Output.Text != test.output {
+				t.Errorf("%v with output %q, want %s with %q", failure, failure.Output.Text, test.reason, test.text)
 			}
 			until(t, "the pool is full again", func() bool {
 				idle, all := p.pool.counts()

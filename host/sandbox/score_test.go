@@ -47,11 +47,11 @@ func TestFact(t *testing.T) {
 			_, err := p.Score(t.Context(), facts(test.value, "brisk"))
 			failure := failureOf(t, err)
 			want := fmt.Sprintf("the layer returned %d, a failure", 1000+test.want)
-			if failure.Reason != check.Trap || !strings.Contains(failure.Error(), want) {
+			if failure.Reason != check.Trap || !strings.Contains(failure.Err.Error(), want) {
 				t.Errorf("%v, want %s", failure, want)
 			}
-			if failure.Output != test.buffer+"\n" {
-				t.Errorf("buffer %q, want %q", failure.Output, test.buffer)
+			if failure.Output.Text != test.buffer+"\n" {
+				t.Errorf("buffer %q, want %q", failure.Output.Text, test.buffer)
 			}
 		})
 	}
@@ -84,7 +84,7 @@ func TestPointersOutsideTrap(t *testing.T) {
 		p := openIn(t, box, pack(t, g.scoring(body, returnScored).encode(), manifest()))
 		_, err := p.Score(t.Context(), facts("example.org", ""))
 		if failure := failureOf(t, err); failure.Reason != check.Trap ||
-			!strings.Contains(failure.Error(), "outside its memory of 65536") {
+			!strings.Contains(failure.Err.Error(), "outside its memory of 65536") {
 			t.Errorf("%s: %v", what, failure)
 		}
 	}
@@ -219,7 +219,7 @@ func TestAnswers(t *testing.T) {
 				result, err := p.Score(t.Context(), facts("example.org", ""))
 				if test.want.failure != "" {
 					failure := failureOf(t, err)
-					if failure.Reason != test.want.failure || !strings.Contains(failure.Error(), test.want.text) {
+					if failure.Reason != test.want.failure || !strings.Contains(failure.Err.Error(), test.want.text) {
 						t.Errorf("%v, want %s with %q", failure, test.want.failure, test.want.text)
 					}
 					continue
@@ -263,7 +263,7 @@ func TestLogIsLimited(t *testing.T) {
 			m := pack(t, test.wasm, described)
 			p := openIn(t, sandboxOf(t, 1), m)
 			_, err := p.Score(t.Context(), facts("x", ""))
-			if got := failureOf(t, err).Output; got != test.want {
+			if got := failureOf(t, err).Output.Text; got != test.want {
 				t.Errorf("%d bytes of output, ending in %q", len(got), got[max(0, len(got)-40):])
 			}
 		})
@@ -343,5 +343,52 @@ func TestHostSentenceIsRefused(t *testing.T) {
 	if failure := failureOf(t, err); failure.Reason != check.Refused ||
 		!strings.Contains(failure.Err.Error(), "the host's own sentences") {
 		t.Errorf("%v, want refused", failure)
+	}
+}
+
+// A failure's own text is one of the host's sentences. A guest that spells the entity in everything that it can choose
+// appears in the details for its author only.
+func TestFailureTextIsTheHosts(t *testing.T) {
+	t.Parallel()
+	const spelled, number = "h.o.s.t.i.l.e", 491511234
+	signal := func(points int, code, text string) func(*guest) []byte {
+		return func(g *guest) []byte { return g.signal(points, code, text) }
+	}
+	threat := func(g *guest) []byte { return g.threat(spelled) }
+	running := func(code ...[]byte) func(*guest) []byte {
+		return func(*guest) []byte { return concat(code...) }
+	}
+	for name, c := range map[string]struct {
+		code func(*guest) []byte
+		want string
+	}{
+		"code":      {signal(1, spelled, "x"), "refused: the manifest does not declare the signal"},
+		"text":      {signal(1, codeOne, spelled+"\n"), "refused: a signal's text cannot be shown to a person"},
+		"long text": {signal(1, codeOne, strings.Repeat(spelled, 99)), "refused: a signal's text is too long"},
+		"long code": {signal(1, strings.Repeat(spelled, 9), "x"), "refused: a signal's code is too long"},
+		"points":    {signal(number, codeOne, "x"), "refused: a signal is worth too many points"},
+		"threat":    {threat, "refused: the manifest does not declare the threat"},
+		"pointer": {running(i32Const(0), i32Const(number), i32Const(4), callFunc(fnLog)),
+			"trap: a pointer or a length is outside of the memory"},
+		"outcome": {running(i32Const(number), opReturn), "trap: the layer returned a failure"},
+		"exit":    {running(i32Const(number), callFunc(fnLog+1)), "trap: the layer exited"},
+		"crash":   {running(opUnreachable), "trap: the layer crashed"},
+		"fuel":    {running(endless()), "fuel: the fuel ran out"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newGuest().importing(wasiExitImport)
+			p := openGuest(t, g.scoring(g.log(spelled), i32Const(4), g.text(spelled+"\n"), callFunc(fnLog),
+				c.code(g), returnScored))
+			_, err := p.Score(t.Context(), facts(testEntity, ""))
+			failure := failureOf(t, err)
+			if failure.Error() != c.want {
+				t.Errorf("%q, want %q", failure.Error(), c.want)
+			}
+			want := check.Output{Text: spelled + "\n" + spelled + "\n\n", Lines: 3, Bytes: 2*len(spelled) + 3, Level: 4}
+			if failure.Output != want {
+				t.Errorf("output %+v, want %+v", failure.Output, want)
+			}
+		})
 	}
 }

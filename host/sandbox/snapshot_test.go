@@ -84,7 +84,7 @@ func TestGuestSeesOnlyItsFacts(t *testing.T) {
 		for range 3 {
 			result, err := p.Score(t.Context(), facts("example.org", ""))
 			if err != nil {
-				t.Fatal(failureOf(t, err).Output, err)
+				t.Fatal(failureOf(t, err).Output.Text, err)
 			}
 			if len(result.Signals) != 1 {
 				t.Fatalf("%+v", result)

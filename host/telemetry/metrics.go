@@ -4,6 +4,7 @@ package telemetry
 import (
 	"log/slog"
 	"maps"
+	"math/bits"
 	"net/http"
 	"sync/atomic"
 	"time"
@@ -151,13 +152,18 @@ type Observer struct {
 
 var _ check.Observer = (*Observer)(nil)
 
-// LayerRan implements check.Observer.
+// roughly returns the power of two above n. A guest chooses how much it prints, and could spell the checked entity in
+// exact numbers.
+func roughly(n int) int { return 1 << bits.Len(uint(n)) }
+
+// LayerRan implements check.Observer. It logs nothing that the guest chose.
 func (o *Observer) LayerRan(t entity.Type, out check.Outcome, failure *check.Failure) {
 	m := o.Metrics.ofLayer.get(out.Layer, o.Metrics.newLayerMetrics)
 	switch {
 	case failure != nil:
 		o.Logger.Warn("layer lost", "layer", out.Layer, "version", out.Version, "type", t,
-			"reason", failure.Reason, "error", failure.Err, "output", failure.Output)
+			"reason", failure.Reason, "rule", failure.Rule, "output_level", failure.Output.Level,
+			"output_lines_below", roughly(failure.Output.Lines), "output_bytes_below", roughly(failure.Output.Bytes))
 		o.Metrics.layers.WithLabelValues(out.Layer, string(failure.Reason)).Inc()
 	case out.Abstained:
 		m.abstained.Inc()

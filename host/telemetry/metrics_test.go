@@ -1,6 +1,8 @@
 package telemetry
 
 import (
+	"bytes"
+	"errors"
 	"log/slog"
 	"net/http/httptest"
 	"strings"
@@ -44,5 +46,23 @@ func TestObserver(t *testing.T) {
 		if !strings.Contains(w.Body.String(), line+"\n") {
 			t.Errorf("the metrics lack %s", line)
 		}
+	}
+}
+
+// A layer can spell the checked entity with dots between the letters, so the log holds nothing that it wrote.
+func TestLogHoldsNoTextOfGuests(t *testing.T) {
+	t.Parallel()
+	var log bytes.Buffer
+	o := &Observer{Metrics: NewMetrics(), Logger: slog.New(slog.NewTextHandler(&log, nil))}
+	o.LayerRan(entity.Email, check.Outcome{Layer: "spy", Version: "1.2.3"}, &check.Failure{
+		Reason: check.Refused, Rule: "the manifest does not declare the signal",
+		Err:    errors.New(`the manifest declares no signal code "j.a.n.e"`),
+		Output: check.Output{Text: "j.a.n.e\n@\n", Lines: 1234, Bytes: 3210, Level: 8},
+	})
+	_, got, _ := strings.Cut(strings.TrimSpace(log.String()), "level=WARN ")
+	const want = `msg="layer lost" layer=spy version=1.2.3 type=email reason=refused ` +
+		`rule="the manifest does not declare the signal" output_level=8 output_lines_below=2048 output_bytes_below=4096`
+	if got != want {
+		t.Errorf("logged %s\nwant   %s", got, want)
 	}
 }
