@@ -8,7 +8,6 @@ import (
 	"mime"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/valyala/fasthttp"
 
@@ -32,7 +31,7 @@ func vetContent(h *fasthttp.RequestHeader) error {
 		return errEncoding // no decompression bombs
 	}
 	contentType := string(h.ContentType())
-	if contentType == "" {
+	if contentType == "" || contentType == "application/json" {
 		return nil
 	}
 	media, params, err := mime.ParseMediaType(contentType)
@@ -80,8 +79,30 @@ func decodeObject(body []byte, unlimited string) (members map[string]jsontext.Va
 	if err := vetJSON(body, unlimited); err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(body, &members); err != nil {
+	if members, err = membersOf(body); err != nil {
 		return nil, fmt.Errorf("decoding a vetted body: %w", err)
+	}
+	return members, nil
+}
+
+// membersOf returns the members of a JSON object that was vetted.
+func membersOf(object []byte) (map[string]jsontext.Value, error) {
+	d := jsontext.NewDecoder(bytes.NewBuffer(object))
+	if _, err := d.ReadToken(); err != nil {
+		return nil, err
+	}
+	members := map[string]jsontext.Value{}
+	for d.PeekKind() == '"' {
+		token, err := d.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		name := token.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			return nil, err
+		}
+		members[name] = value.Clone()
 	}
 	return members, nil
 }
@@ -129,8 +150,8 @@ func countryOf(region jsontext.Value) (string, error) {
 		return "", &entity.InvalidError{Field: "region",
 			Reason: `must be an object such as {"country":"DE"}, not ` + kindName(region.Kind())}
 	}
-	var members map[string]jsontext.Value
-	if err := json.Unmarshal(region, &members); err != nil {
+	members, err := membersOf(region)
+	if err != nil {
 		return "", fmt.Errorf("decoding a vetted region: %w", err)
 	}
 	return textOf(members["country"], "region.country")

@@ -202,7 +202,7 @@ func (s *Server) answer(ctx *fasthttp.RequestCtx, status int, v any) {
 	}
 	ctx.SetStatusCode(status)
 	ctx.SetContentType("application/json")
-	ctx.SetBody(body)
+	ctx.Response.SetBodyRaw(body) // nothing else holds body
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(check.TimeFormat) }

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"time"
 
@@ -57,10 +56,10 @@ type Record struct {
 // Collector looks up the facts that need I/O: DNS, registration, reputation. A check does all its I/O there, before any
 // layer runs.
 type Collector interface {
-	// Collect returns the wanted facts about e, which are sorted by name. Facts of the host's own database are complete, or Collect returns an
-	// *UnavailableError. A third party may not respond in time; its facts are then absent, and unanswered lists the
-	// sources concerned by the first part of their facts' names (dns, rdap, ...). Collect makes only the lookups that
-	// the wanted facts need, and returns when ctx ends at the latest.
+	// Collect returns the wanted facts about e. wanted is sorted. Facts of the host's own database are complete, or
+	// Collect returns an *UnavailableError. A third party may not respond in time; its facts are then absent, and
+	// unanswered lists the sources concerned by the first part of their facts' names (dns, rdap, ...). Collect makes
+	// only the lookups that the wanted facts need, and returns when ctx ends at the latest.
 	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, unanswered []string, err error)
 }
 
@@ -253,15 +252,10 @@ func (c *Checker) decide(
 	ctx context.Context, l *Lineup, p parsed, lookedUp entity.Facts, unanswered []string,
 ) (*Decision, error) {
 	e := p.scored
-	facts := e.Facts
-	if len(lookedUp) > 0 {
-		facts = maps.Clone(e.Facts)
-		maps.Copy(facts, lookedUp)
-	}
 	members := l.byType[e.Type]
 	outcomes := make([]Outcome, 0, len(members))
 	for _, i := range members {
-		o, failure, err := runLayer(ctx, &l.Members[i], facts)
+		o, failure, err := runLayer(ctx, &l.Members[i], Input{Entity: e.Facts, LookedUp: lookedUp})
 		if err != nil {
 			return nil, err
 		}
@@ -313,13 +307,14 @@ func sourceName(source string) string {
 
 // runLayer calls one layer. The failure is nil if the layer returned a result. The error is an *UnavailableError, if the
 // layer has no result for a reason other than its input.
-func runLayer(ctx context.Context, m *Member, facts entity.Facts) (Outcome, *Failure, error) {
+func runLayer(ctx context.Context, m *Member, in Input) (Outcome, *Failure, error) {
 	o := Outcome{
 		Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required,
 		ReadsReputation: m.readsReputation,
 	}
 	began := time.Now()
-	result, err := m.Layer.Score(ctx, Input{Entity: facts, Config: m.Config})
+	in.Config = m.Config
+	result, err := m.Layer.Score(ctx, in)
 	o.Micros = time.Since(began).Microseconds()
 	if err != nil {
 		var failure *Failure

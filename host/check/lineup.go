@@ -18,8 +18,9 @@ type Layer interface {
 
 // Input is what a layer can read: the facts about the entity, and the lineup's settings for the layer.
 type Input struct {
-	Entity entity.Facts
-	Config map[string]string // by name without the prefix "config."
+	Entity   entity.Facts      // from parsing
+	LookedUp entity.Facts      // from the Collector
+	Config   map[string]string // by name without the prefix "config."
 }
 
 // Get returns the value of the named fact or setting ("config.NAME") and whether it is known.
@@ -29,6 +30,9 @@ func (f Input) Get(name string) (string, bool) {
 		return value, ok
 	}
 	value, ok := f.Entity[name]
+	if !ok {
+		value, ok = f.LookedUp[name]
+	}
 	return value, ok
 }
 

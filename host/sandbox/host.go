@@ -32,7 +32,22 @@ type call struct {
 	fuel          fuelTank
 }
 
+// current is the context of an instance's calls. It leads host functions to the call that the instance serves, and is
+// reused, because a new context for each call would be garbage.
+type current struct {
+	context.Context
+	call *call
+}
+
 type callKey struct{}
+
+// Value implements context.Context.
+func (c *current) Value(key any) any {
+	if key == (callKey{}) {
+		return c.call
+	}
+	return c.Context.Value(key)
+}
 
 // callOf returns the call that a host function serves. The initialisation of a guest is a call too, one without facts.
 func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
@@ -163,10 +178,12 @@ func hostFact(ctx context.Context, m api.Module, stack []uint64) {
 
 // fact returns the value of a fact. A fact that the manifest does not declare is absent.
 func (c *call) fact(name []byte) (string, bool) {
-	if len(name) > sdk.MaxFactName || !c.plugin.facts[string(name)] {
-		return "", false
+	for _, declared := range c.plugin.module.Manifest.Facts { // too few for a map to be faster
+		if declared == string(name) {
+			return c.facts.Get(declared)
+		}
 	}
-	return c.facts.Get(string(name))
+	return "", false
 }
 
 // hostSignal implements signal(points, code_ptr, code_len, text_ptr, text_len).
@@ -202,11 +219,12 @@ func (c *call) signal(points int32, code, text []byte) {
 		return
 	}
 	c.fuel.charge(int64(len(text))) // every character is examined
-	if err := sdk.ValidText(string(text)); err != nil {
+	copied := string(text)
+	if err := sdk.ValidText(copied); err != nil {
 		c.reject("a signal's text cannot be shown to a person", "%s: %w", known, err)
 		return
 	}
-	c.signals = append(c.signals, check.Signal{Points: int(points), Code: known, Text: string(text)})
+	c.signals = append(c.signals, check.Signal{Points: int(points), Code: known, Text: copied})
 	c.points += int(points)
 }
 

@@ -23,6 +23,8 @@ type instance struct {
 	fuel       api.MutableGlobal // the guest's fuel counter
 	result     [1]uint64
 
+	current *current // where host functions find the call
+
 	memory  *linear.Memory // nil if the instance is not restored after a call
 	globals []savedGlobal
 }
@@ -42,7 +44,7 @@ func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
 		}
 		return nil, fmt.Errorf("starting an instance: %w", err)
 	}
-	in := &instance{module: module, memory: memory}
+	in := &instance{module: module, memory: memory, current: &current{}}
 	if err := in.initialise(ctx, p); err != nil {
 		return nil, errors.Join(fmt.Errorf("starting an instance: %w", err), module.Close(ctx))
 	}
@@ -109,7 +111,12 @@ func (in *instance) score(ctx context.Context, c *call) (sdk.Outcome, error) {
 func (in *instance) run(ctx context.Context, f api.Function, stack guestStack, c *call, results []uint64) error {
 	c.fuel.fill(in.fuel, stack)
 	defer c.fuel.stop()
-	err := f.CallWithStack(context.WithValue(ctx, callKey{}, c), results)
+	in.current.call, in.current.Context = c, ctx
+	err := f.CallWithStack(in.current, results)
+	in.current.call, in.current.Context = nil, nil
+	if err == nil {
+		return nil
+	}
 	if exit := (*sys.ExitError)(nil); errors.As(err, &exit) {
 		return fmt.Errorf("%w with code %d", errExited, exit.ExitCode())
 	}

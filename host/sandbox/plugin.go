@@ -22,7 +22,6 @@ type Plugin struct {
 	snapshots *snapshotter // nil if instances are not restored after a call
 	breaker   circuitBreaker
 	bounds    bounds            // of one call
-	facts     map[string]bool   // the facts that the manifest declares
 	codes     map[string]string // the signal codes that the manifest declares, mapped to themselves
 	log       *slog.Logger
 
@@ -32,12 +31,9 @@ type Plugin struct {
 var _ check.Layer = (*Plugin)(nil)
 
 func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
-	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel), facts: map[string]bool{},
+	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel),
 		codes: map[string]string{}, log: cfg.Logger, threadTime: threadTime}
 	p.breaker.now, p.breaker.disabled = time.Now, cfg.NeverSuspend
-	for _, f := range m.Manifest.Facts {
-		p.facts[f] = true
-	}
 	for _, s := range m.Manifest.Signals {
 		p.codes[s.Code] = s.Code
 	}
