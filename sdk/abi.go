@@ -59,3 +59,12 @@ const (
 func Threats() []Threat {
 	return []Threat{Phishing, Impersonation, Scam, InvestmentScam, Malware, Spam, Disposable, FakeIdentity, TollFraud}
 }
+
+// Published reports whether t is a published category.
+func (t Threat) Published() bool {
+	switch t {
+	case Phishing, Impersonation, Scam, InvestmentScam, Malware, Spam, Disposable, FakeIdentity, TollFraud:
+		return true
+	}
+	return false
+}

@@ -10,6 +10,22 @@ func (c *Check) Get(name string) string {
 	return value
 }
 
+// Count returns the named fact as a number of at most nine digits. It is not known if it is absent or anything else.
+func (c *Check) Count(name string) (n int, known bool) {
+	digits := c.Get(name)
+	if len(digits) == 0 || len(digits) > 9 || digits[0] == '0' && len(digits) > 1 {
+		return 0, false
+	}
+	for i := range len(digits) {
+		digit := int(digits[i]) - '0'
+		if digit < 0 || digit > 9 {
+			return 0, false
+		}
+		n = n*10 + digit
+	}
+	return n, true
+}
+
 // Is reports whether the named yes-or-no fact is known and yes.
 func (c *Check) Is(name string) bool { return c.Get(name) == "yes" }
 

@@ -114,6 +114,32 @@ func TestFactsAreReadInOrder(t *testing.T) {
 	}
 }
 
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]int{
+		"0": 0, "7": 7, "42": 42, "999999999": 999999999,
+		"": -1, "1000000000": -1, "-1": -1, "+1": -1, "01": -1, "00": -1, " 1": -1, "1 ": -1, "1e3": -1, "１": -1, "/": -1,
+		":": -1,
+	} {
+		sdk.Run(func(c *sdk.Check) sdk.Outcome {
+			if n, known := c.Count("graph.seen"); known != (want >= 0) || known && n != want || !known && n != 0 {
+				t.Errorf("Count of %q is %d, %t", text, n, known)
+			}
+			if _, known := c.Count("graph.customers"); known || !c.Has("graph.seen") || c.Has("graph.customers") {
+				t.Error("an absent fact is known, or a known one absent")
+			}
+			return sdk.Scored
+		}, sdk.Facts{"graph.seen": text})
+	}
+}
+
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	if got := sdk.Join("a", "", "bc", "d") + sdk.Join() + sdk.Join(""); got != "abcd" {
+		t.Errorf("joined: %q", got)
+	}
+}
+
 func TestScoreIsClamped(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

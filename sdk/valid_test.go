@@ -203,6 +203,12 @@ func TestThreatsAreDistinctWords(t *testing.T) {
 			t.Errorf("threat %q is listed twice or is not a word", threat)
 		}
 		seen[threat] = true
+		if !threat.Published() || (threat + "s").Published() {
+			t.Errorf("%q is not published, or %[1]qs is", threat)
+		}
+	}
+	if sdk.Threat("").Published() {
+		t.Error("no threat is a published one")
 	}
 	if len(seen) != 9 {
 		t.Errorf("%d threats are published", len(seen))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -39,28 +38,24 @@ func Score(c *sdk.Check) sdk.Outcome {
 	case "page":
 		points, code, lead = pointsPage, "feeds:listed:page", "pages on this host are listed by "
 	}
-	text := lead + quote.Of(lists)
-	if known(category) {
-		text += " as " + strings.ReplaceAll(string(category), "_", " ")
+	as, named := "", ""
+	if category.Published() {
+		as, named = " as ", strings.ReplaceAll(string(category), "_", " ")
 		c.Threat(category)
 	}
-	if days, err := strconv.Atoi(c.Get("feed.days")); err == nil && days > 0 && days < 100_000 {
-		text += ", for " + strconv.Itoa(days) + " days"
+	since, days, unit := "", "", ""
+	if n, _ := c.Count("feed.days"); n > 0 && n < 100_000 {
+		since, days, unit = ", for ", strconv.Itoa(n), " days"
 	}
 	if category == sdk.Disposable {
 		points = min(points, pointsDisposable)
 	}
-	c.Signal(points, code, text)
-	if n, err := strconv.Atoi(c.Get("feed.lists")); err == nil && n > 1 {
-		c.Signal(pointsAnother*min(n-1, maxAnother), "feeds:listed:several", strconv.Itoa(n)+" lists hold it")
+	c.Signal(points, code, sdk.Join(lead, quote.Of(lists), as, named, since, days, unit))
+	if n, _ := c.Count("feed.lists"); n > 1 {
+		c.Signal(pointsAnother*min(n-1, maxAnother), "feeds:listed:several", sdk.Join(strconv.Itoa(n), " lists hold it"))
 	}
 	if good := c.Get("feed.good"); good != "" && (c.Get("feed.good_match") == "exact" || code != "feeds:listed:exact") {
-		c.Signal(pointsGood, "feeds:good:listed", "known as good to "+quote.Of(good)+" all the same")
+		c.Signal(pointsGood, "feeds:good:listed", sdk.Join("known as good to ", quote.Of(good), " all the same"))
 	}
 	return sdk.Scored
-}
-
-// known reports whether category is one of the threats that a layer may name.
-func known(category sdk.Threat) bool {
-	return slices.Contains(sdk.Threats(), category)
 }

@@ -21,39 +21,53 @@ const (
 
 // Score scores an entity from the graph.* facts, which cover all customers' checks.
 func Score(c *sdk.Check) sdk.Outcome {
-	customers, seen := number(c, "graph.customers"), number(c, "graph.seen")
-	share, since := number(c, "graph.blocked_share"), number(c, "graph.first_seen_days")
-	if customers > 0 && share >= minShare {
+	customers, _ := c.Count("graph.customers")
+	share := 0
+	if customers > 0 {
+		share, _ = c.Count("graph.blocked_share")
+	}
+	if share >= minShare {
 		if points := damped(maxBlocked, share, customers); points > 0 {
-			c.Signal(points, "graph:entity:blocked", "met by "+atLeast(customers)+
-				" customers within 90 days, and blocked in "+strconv.Itoa(share)+" percent of their checks")
+			c.Signal(points, "graph:entity:blocked", sdk.Join("met by ", atLeast(customers), strconv.Itoa(customers),
+				" customers within 90 days, and blocked in ", strconv.Itoa(share), " percent of their checks"))
 		}
 	}
-	neighbours, risk := number(c, "graph.neighbours"), number(c, "graph.neighbour_risk")
-	if neighbours > 0 && risk >= minShare {
-		if points := damped(maxNeighbours, risk, neighbours); points > 0 {
-			c.Signal(points, "graph:neighbours:bad", "of "+atLeast(neighbours)+" others seen with this "+
-				kind(c.Get("entity.type"))+
-				", or on the same network, domain or bank, "+strconv.Itoa(risk)+" percent were blocked or are listed")
-		}
+	if neighbours, _ := c.Count("graph.neighbours"); neighbours > 0 {
+		scoreNeighbours(c, neighbours)
 	}
-	if customers >= manyCustomers && seen >= manyCustomers && share < minShare && since >= longDays {
-		c.Signal(pointsKnown, "graph:entity:known", "met by "+atLeast(customers)+" customers, for at least "+
-			strconv.Itoa(since)+
-			" days, and hardly ever blocked")
+	if customers >= manyCustomers && share < minShare {
+		seen, _ := c.Count("graph.seen")
+		since, _ := c.Count("graph.first_seen_days")
+		if seen >= manyCustomers && since >= longDays {
+			c.Signal(pointsKnown, "graph:entity:known", sdk.Join("met by ", atLeast(customers), strconv.Itoa(customers),
+				" customers, for at least ", strconv.Itoa(since), " days, and hardly ever blocked"))
+		}
 	}
 	return sdk.Scored
+}
+
+// scoreNeighbours scores the entities connected to this one.
+func scoreNeighbours(c *sdk.Check, neighbours int) {
+	risk, _ := c.Count("graph.neighbour_risk")
+	if risk < minShare {
+		return
+	}
+	if points := damped(maxNeighbours, risk, neighbours); points > 0 {
+		c.Signal(points, "graph:neighbours:bad", sdk.Join("of ", atLeast(neighbours), strconv.Itoa(neighbours),
+			" others seen with this ", kind(c.Get("entity.type")), ", or on the same network, domain or bank, ",
+			strconv.Itoa(risk), " percent were blocked or are listed"))
+	}
 }
 
 // damped returns the points for a share in percent among n, at most limit.
 func damped(limit, share, n int) int { return limit * min(share, 100) * n / (100 * (n + prior)) }
 
-// atLeast formats a number that the host rounded down. It does not round numbers below 5.
+// atLeast returns the words before a number that the host rounded down. It does not round numbers below 5.
 func atLeast(n int) string {
 	if n < 5 {
-		return strconv.Itoa(n)
+		return ""
 	}
-	return "at least " + strconv.Itoa(n)
+	return "at least "
 }
 
 // kind returns the noun for an entity type.
@@ -65,13 +79,4 @@ func kind(entityType string) string {
 		return "IBAN"
 	}
 	return "entity"
-}
-
-// number returns the value of a fact that is a count, or 0 if it is absent or malformed.
-func number(c *sdk.Check, fact string) int {
-	n, err := strconv.Atoi(c.Get(fact))
-	if err != nil || n < 0 || n > 1_000_000_000 {
-		return 0
-	}
-	return n
 }

@@ -2,41 +2,51 @@ package main
 
 import "strings"
 
-// Companies that reported domains use more often than domains in general, with their points. Points are proportional to
-// the log of the ratio of the two shares, smoothed for small counts and capped, because the shares among all domains
-// are rough and the reports come from few sources. Clouds that rent by the hour are left out, because anyone can use
-// them.
-const (
-	// registrars are keyed by the start of their name, reduced to lower-case letters and digits.
-	registrars = " dynadot:12 gname:12 namesilo:11 globaldomaingroup:11 nicenic:10 namemart:8 namesrs:6 sav:5" +
-		" ownregistrar:5 namecom:5 aceville:5 realtimeregister:4 julyname:4 "
-	// nameServers are keyed by their registrable domain. Most are the defaults of the registrars above.
-	nameServers = " share-dns.net:10 share-dns.com:10 dyna-ns.net:9 dnsowl.com:8 julydns.com:7 alidns.com:7" +
-		" loominost.com:4 dnspod.com:4 "
-	// systems are keyed by the number of the autonomous system.
-	systems = " AS132203:11 AS212913:10 AS205759:10 AS21859:7 AS36002:6 AS138995:6 AS202412:5 AS62214:4 "
-)
+// company is a company that reported domains use more often than domains in general, with its points. Points are
+// proportional to the log of the ratio of the two shares, smoothed for small counts and capped, because the shares among
+// all domains are rough and the reports come from few sources. Clouds that rent by the hour are left out, because anyone
+// can use them.
+type company struct {
+	name   string
+	points int
+}
 
-const (
+var (
+	// registrars are named by the start of their name, reduced to lower-case letters and digits.
+	registrars = [...]company{
+		{"dynadot", 12}, {"gname", 12}, {"namesilo", 11}, {"globaldomaingroup", 11}, {"nicenic", 10}, {"namemart", 8},
+		{"namesrs", 6}, {"sav", 5}, {"ownregistrar", 5}, {"namecom", 5}, {"aceville", 5}, {"realtimeregister", 4},
+		{"julyname", 4},
+	}
+	// nameServers are named by their registrable domain. Most are the defaults of the registrars above.
+	nameServers = [...]company{
+		{"share-dns.net", 10}, {"share-dns.com", 10}, {"dyna-ns.net", 9}, {"dnsowl.com", 8}, {"julydns.com", 7},
+		{"alidns.com", 7}, {"loominost.com", 4}, {"dnspod.com", 4},
+	}
+	// systems are named by the number of the autonomous system.
+	systems = [...]company{
+		{"AS132203", 11}, {"AS212913", 10}, {"AS205759", 10}, {"AS21859", 7}, {"AS36002", 6}, {"AS138995", 6},
+		{"AS202412", 5}, {"AS62214", 4},
+	}
 	// parkers serve domains that are for sale or only show advertisements.
-	parkers = " sedoparking.com bodis.com parkingcrew.net above.com abovedomains.com parklogic.com dan.com" +
-		" undeveloped.com afternic.com uniregistrymarket.link cashparking.com ibspark.com namebrightdns.com" +
-		" hugedomains.com ztomy.com skenzo.com voodoo.com rookdns.com fabulous.com parkingpage.com" +
-		" domainparkingserver.net smartname.com "
+	parkers = [...]string{
+		"sedoparking.com", "bodis.com", "parkingcrew.net", "above.com", "abovedomains.com", "parklogic.com", "dan.com",
+		"undeveloped.com", "afternic.com", "uniregistrymarket.link", "cashparking.com", "ibspark.com",
+		"namebrightdns.com", "hugedomains.com", "ztomy.com", "skenzo.com", "voodoo.com", "rookdns.com", "fabulous.com",
+		"parkingpage.com", "domainparkingserver.net", "smartname.com",
+	}
 	// suspenders serve domains that their registrar took down.
-	suspenders = " suspended-domain.com "
+	suspenders = [...]string{"suspended-domain.com"}
 )
 
-// points returns the points of name in a list " name:points ... ", or 0 if the list lacks it.
-func points(list, name string) int {
-	if name == "" || strings.ContainsAny(name, ": ") {
-		return 0
+// points returns the points of a company, or 0 if the list lacks it.
+func points(list []company, name string) int {
+	for i := range list {
+		if list[i].name == name {
+			return list[i].points
+		}
 	}
-	i := strings.Index(list, " "+name+":")
-	if i < 0 {
-		return 0
-	}
-	return leading(list[i+len(name)+2:])
+	return 0
 }
 
 // leading returns the number that s starts with, or 0.
@@ -50,8 +60,9 @@ func leading(s string) int {
 
 // registrarPoints returns the points of a registrar by the start of its name.
 func registrarPoints(name string) int {
-	var plain []byte
-	for i := range len(name) {
+	var buf [20]byte // more than the longest start
+	plain := buf[:0]
+	for i := 0; i < len(name) && len(plain) < len(buf); i++ {
 		c := name[i]
 		if c >= 'A' && c <= 'Z' {
 			c += 'a' - 'A'
@@ -60,10 +71,9 @@ func registrarPoints(name string) int {
 			plain = append(plain, c)
 		}
 	}
-	for _, entry := range strings.Fields(registrars) {
-		start, _, _ := strings.Cut(entry, ":")
-		if strings.HasPrefix(string(plain), start) {
-			return points(registrars, start)
+	for i := range registrars {
+		if start := registrars[i].name; len(start) <= len(plain) && string(plain[:len(start)]) == start {
+			return registrars[i].points
 		}
 	}
 	return 0
@@ -79,11 +89,32 @@ func owner(host string) string {
 }
 
 // served returns the owner of the first of hosts, separated by spaces, that is in list, or "".
-func served(list, hosts string) string {
-	for _, host := range strings.Fields(hosts) {
-		if o := owner(host); strings.Contains(list, " "+o+" ") {
-			return o
+func served(list []string, hosts string) string {
+	for hosts != "" {
+		var host string
+		host, hosts = cutWord(hosts)
+		host = owner(host)
+		for i := range list {
+			if list[i] == host {
+				return host
+			}
 		}
 	}
 	return ""
+}
+
+// cutWord returns the first of words, which are separated by spaces, and the others.
+func cutWord(words string) (word, rest string) {
+	if i := strings.IndexByte(words, ' '); i >= 0 {
+		return words[:i], words[i+1:]
+	}
+	return words, ""
+}
+
+// countWords returns the number of words, which are separated by spaces.
+func countWords(words string) (n int) {
+	for ; words != ""; n++ {
+		_, words = cutWord(words)
+	}
+	return n
 }

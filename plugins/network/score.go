@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -42,17 +41,30 @@ const (
 )
 
 // ages holds the points of a registration that is less than a number of days old.
-var ages = []struct{ days, points int }{{8, 45}, {31, 40}, {91, 25}, {181, 12}, {366, 6}, {5 * 365, 0}, {10 * 365, -5}}
+var ages = [...]struct{ days, points int }{{8, 45}, {31, 40}, {91, 25}, {181, 12}, {366, 6}, {5 * 365, 0}, {10 * 365, -5}}
 
 // pointsOldest are the points of a registration older than all of ages.
 const pointsOldest = -10
 
 // Score scores a domain, or the domain of an email address, from the dns.*, rdap.* and net.* facts.
 func Score(c *sdk.Check) sdk.Outcome {
-	f := read(c)
-	if !f.known() {
+	if !known(c) {
 		return sdk.Abstained
 	}
+	return score(c)
+}
+
+// known reports whether any lookup returned something.
+func known(c *sdk.Check) bool {
+	return c.Has("dns.status") || c.Has("dns.zone") || c.Has("dns.mx") || c.Has("dns.spf") || c.Has("dns.dmarc") ||
+		c.Has("rdap.found") || c.Has("net.asn") || c.Has("net.listed") || c.Has("net.domain_listed")
+}
+
+// score is apart from Score, because entering a large function costs fuel.
+//
+//go:noinline
+func score(c *sdk.Check) sdk.Outcome {
+	f := read(c)
 	gone := f.scoreExistence(c)
 	if f.email && !gone {
 		f.scoreMail(c)
@@ -94,11 +106,6 @@ func read(c *sdk.Check) lookups {
 	return f
 }
 
-// known reports whether any lookup returned something.
-func (f *lookups) known() bool {
-	return f.status+f.zone+f.mx+f.spf+f.dmarc+f.found+f.asn+f.addressListings+f.domainListings != ""
-}
-
 // scoreExistence scores a domain or host name that does not exist, and reports whether the domain is gone.
 func (f *lookups) scoreExistence(c *sdk.Check) (gone bool) {
 	switch {
@@ -108,20 +115,20 @@ func (f *lookups) scoreExistence(c *sdk.Check) (gone bool) {
 			registry = " and is not registered"
 		}
 		if f.email {
-			c.Signal(pointsNoMailDomain, "network:mail:no_domain",
-				"no such domain: "+f.domain+" does not exist"+registry+", so no mail can reach the address")
+			c.Signal(pointsNoMailDomain, "network:mail:no_domain", sdk.Join("no such domain: ", f.domain,
+				" does not exist", registry, ", so no mail can reach the address"))
 			c.Threat(sdk.FakeIdentity)
 		} else {
-			c.Signal(pointsNoDomain, "network:dns:no_domain", "no such domain: "+f.domain+" does not exist"+registry)
+			c.Signal(pointsNoDomain, "network:dns:no_domain", sdk.Join("no such domain: ", f.domain, " does not exist",
+				registry))
 		}
 		return true
 	case f.email: // a mail domain needs no address
 	case f.status == "nxdomain":
-		c.Signal(pointsNoHost, "network:dns:no_host", "no such name: "+f.host+" does not exist")
+		c.Signal(pointsNoHost, "network:dns:no_host", sdk.Join("no such name: ", f.host, " does not exist"))
 	case f.status == "dangling":
-		c.Signal(pointsDangling, "network:dns:dangling",
-			f.host+" is an alias of "+quote.Of(f.alias)+
-				", which does not exist: whoever registers that takes it over")
+		c.Signal(pointsDangling, "network:dns:dangling", sdk.Join(f.host, " is an alias of ", quote.Of(f.alias),
+			", which does not exist: whoever registers that takes it over"))
 	}
 	return false
 }
@@ -131,95 +138,114 @@ func (f *lookups) scoreMail(c *sdk.Check) {
 	addressless := f.status == "nodata" || f.status == "nxdomain" || f.status == "dangling"
 	switch {
 	case f.mx == "null":
-		c.Signal(pointsNoMail, "network:mail:refused", f.host+" says that it takes no mail (null MX)")
+		c.Signal(pointsNoMail, "network:mail:refused", sdk.Join(f.host, " says that it takes no mail (null MX)"))
 		c.Threat(sdk.FakeIdentity)
 	case f.mx == "none" && addressless:
-		c.Signal(pointsNoMail, "network:mail:no_server", f.host+" has no mail server: no MX record and no address")
+		c.Signal(pointsNoMail, "network:mail:no_server", sdk.Join(f.host,
+			" has no mail server: no MX record and no address"))
 		c.Threat(sdk.FakeIdentity)
 	case f.spf == "nobody":
-		c.Signal(pointsSendsNoMail, "network:mail:sends_none", f.host+
-			" says that nobody sends mail in its name (SPF -all)")
+		c.Signal(pointsSendsNoMail, "network:mail:sends_none", sdk.Join(f.host,
+			" says that nobody sends mail in its name (SPF -all)"))
 	case f.mx == "none" && f.status == "ok":
-		c.Signal(pointsImplicitMail, "network:mail:implicit",
-			f.host+" names no mail server; mail would go to its web address")
+		c.Signal(pointsImplicitMail, "network:mail:implicit", sdk.Join(f.host,
+			" names no mail server; mail would go to its web address"))
 	}
 	if f.spf == "pass_all" {
-		c.Signal(pointsOpenSPF, "network:mail:open", f.host+" lets anybody send mail in its name (SPF +all)")
+		c.Signal(pointsOpenSPF, "network:mail:open", sdk.Join(f.host, " lets anybody send mail in its name (SPF +all)"))
 	} else if f.spf == "none" && f.dmarc == "none" {
-		c.Signal(pointsForgeable, "network:mail:forgeable", f.host+
-			" says nothing about who may send mail in its name: no SPF, no DMARC")
+		c.Signal(pointsForgeable, "network:mail:forgeable", sdk.Join(f.host,
+			" says nothing about who may send mail in its name: no SPF, no DMARC"))
 	}
 }
 
 // scoreRegistration scores the age of the registration and whether it is in force.
 func (f *lookups) scoreRegistration(c *sdk.Check) {
 	if f.age != "" {
-		days := leading(f.age)
-		points := pointsOldest
-		for _, a := range ages {
-			if days < a.days {
-				points = a.points
-				break
-			}
-		}
-		if points > 0 {
-			c.Signal(points, "network:registration:young", f.domain+" was registered "+ago(days)+f.registeredOn())
-		} else if points < 0 {
-			c.Signal(points, "network:registration:old", f.domain+" was registered "+ago(days)+f.registeredOn())
+		f.scoreAge(c)
+	}
+	held, ending := false, false
+	for words := f.states; words != ""; {
+		var word string
+		switch word, words = cutWord(words); word {
+		case "client_hold", "server_hold":
+			held = true
+		case "redemption_period", "pending_delete":
+			ending = true
 		}
 	}
-	switch {
-	case has(f.states, "client_hold"), has(f.states, "server_hold"):
-		c.Signal(pointsHeld, "network:registration:held", f.domain+
-			" was taken off the net by its registrar or registry")
-	case has(f.states, "redemption_period"), has(f.states, "pending_delete"):
-		c.Signal(pointsEnding, "network:registration:ending", "the registration of "+f.domain+" has run out")
-	case served(suspenders, f.ns) != "":
-		c.Signal(pointsHeld, "network:registration:held", f.domain+" was suspended by its registrar: it is served by "+
-			served(suspenders, f.ns))
+	if held {
+		c.Signal(pointsHeld, "network:registration:held", sdk.Join(f.domain,
+			" was taken off the net by its registrar or registry"))
+	} else if ending {
+		c.Signal(pointsEnding, "network:registration:ending", sdk.Join("the registration of ", f.domain, " has run out"))
+	} else if by := served(suspenders[:], f.ns); by != "" {
+		c.Signal(pointsHeld, "network:registration:held", sdk.Join(f.domain,
+			" was suspended by its registrar: it is served by ", by))
 	}
 }
 
-// registeredOn returns ", on" and the date of the registration, or "" if it is unknown.
-func (f *lookups) registeredOn() string {
-	if f.created == "" {
-		return ""
+// scoreAge scores the age of the registration.
+func (f *lookups) scoreAge(c *sdk.Check) {
+	days, points := leading(f.age), pointsOldest
+	for i := range ages {
+		if days < ages[i].days {
+			points = ages[i].points
+			break
+		}
 	}
-	return ", on " + quote.Of(f.created)
+	if points == 0 {
+		return
+	}
+	code := "network:registration:young"
+	if points < 0 {
+		code = "network:registration:old"
+	}
+	number, ago := ago(days)
+	on := ""
+	if f.created != "" {
+		on = ", on "
+	}
+	c.Signal(points, code, sdk.Join(f.domain, " was registered ", number, ago, on, quote.Of(f.created)))
 }
 
 // ago formats a number of days in the past.
-func ago(days int) string {
+func ago(days int) (number, unit string) {
 	switch {
 	case days == 0:
-		return "today"
+		return "", "today"
 	case days == 1:
-		return "1 day ago"
+		return "1", " day ago"
 	case days < 2*365:
-		return strconv.Itoa(days) + " days ago"
+		return strconv.Itoa(days), " days ago"
 	}
-	return strconv.Itoa(days/365) + " years ago"
+	return strconv.Itoa(days / 365), " years ago"
 }
 
 // scoreService scores who serves the domain, and from which addresses.
 func (f *lookups) scoreService(c *sdk.Check) {
 	if f.special != "" && f.networks == "0" {
 		kind, _, _ := strings.Cut(f.special, " ")
-		c.Signal(pointsSpecial, "network:address:special", f.host+" has no public address but a "+
-			strings.ReplaceAll(quote.Of(kind), "_", "-")+" one, as names have that are blocked or point home")
+		c.Signal(pointsSpecial, "network:address:special", sdk.Join(f.host, " has no public address but a ",
+			strings.ReplaceAll(quote.Of(kind), "_", "-"), " one, as names have that are blocked or point home"))
 	}
-	if parker := served(parkers, f.ns+" "+f.alias); parker != "" {
+	parker := served(parkers[:], f.ns)
+	if parker == "" {
+		parker = served(parkers[:], f.alias)
+	}
+	if parker != "" {
 		points := pointsParked
 		if f.email {
 			points = pointsParkedMail
 		}
-		c.Signal(points, "network:service:parked", f.domain+" is parked: it is served by "+parker)
+		c.Signal(points, "network:service:parked", sdk.Join(f.domain, " is parked: it is served by ", parker))
 	}
 	f.scoreFlux(c)
 	f.scoreProviders(c)
 	acceptsMail := f.mx != "" && f.mx != "none" && f.mx != "null"
 	if acceptsMail && (f.spf == "fail" || f.spf == "softfail") && (f.dmarc == "reject" || f.dmarc == "quarantine") {
-		c.Signal(pointsProtected, "network:mail:orderly", f.domain+" takes mail and protects its name (SPF, DMARC)")
+		c.Signal(pointsProtected, "network:mail:orderly", sdk.Join(f.domain,
+			" takes mail and protects its name (SPF, DMARC)"))
 	}
 }
 
@@ -228,63 +254,66 @@ func (f *lookups) scoreFlux(c *sdk.Check) {
 	if f.ttl == "" || leading(f.ttl) > fluxTTL {
 		return
 	}
-	among := ""
-	if n := len(strings.Fields(f.asn)); n >= fluxSystems {
-		among = strconv.Itoa(n) + " operators' networks"
-	} else if n := leading(f.networks); n >= fluxNetworks {
-		among = strconv.Itoa(n) + " networks"
+	n, among := countWords(f.asn), " operators' networks"
+	if n < fluxSystems {
+		n, among = leading(f.networks), " networks"
+		if n < fluxNetworks {
+			return
+		}
 	}
-	if among != "" {
-		c.Signal(pointsFlux, "network:address:flux", f.host+" changes among addresses in "+among+", for "+
-			strconv.Itoa(leading(f.ttl))+" seconds at a time")
-	}
+	c.Signal(pointsFlux, "network:address:flux", sdk.Join(f.host, " changes among addresses in ", strconv.Itoa(n), among,
+		", for ", strconv.Itoa(leading(f.ttl)), " seconds at a time"))
 }
 
 // scoreProviders scores a registrar, name servers or network that many reported domains use. These correlate, so only
 // the one with the most points counts.
 func (f *lookups) scoreProviders(c *sdk.Check) {
-	highest, text := 0, ""
-	consider := func(points int, evidence string) {
-		if points > highest {
-			highest, text = points, evidence
+	highest, is, name := registrarPoints(f.registrar), " is registered through ", f.registrar
+	for hosts := f.ns; hosts != ""; {
+		var host string
+		host, hosts = cutWord(hosts)
+		host = owner(host)
+		if n := points(nameServers[:], host); n > highest {
+			highest, is, name = n, " is served by the name servers of ", host
 		}
 	}
-	consider(registrarPoints(f.registrar), "registered through "+quote.Of(f.registrar))
-	for _, host := range strings.Fields(f.ns) {
-		consider(points(nameServers, owner(host)), "served by the name servers of "+quote.Of(owner(host)))
-	}
-	for _, number := range strings.Fields(f.asn) {
-		consider(points(systems, number), "hosted in "+quote.Of(number))
+	for numbers := f.asn; numbers != ""; {
+		var number string
+		number, numbers = cutWord(numbers)
+		if n := points(systems[:], number); n > highest {
+			highest, is, name = n, " is hosted in ", number
+		}
 	}
 	if highest > 0 {
-		c.Signal(highest, "network:service:company", f.domain+" is "+text+", like many reported domains")
+		c.Signal(highest, "network:service:company", sdk.Join(f.domain, is, quote.Of(name),
+			", like many reported domains"))
 	}
 }
 
 // scoreListings scores DNS blocklists that name the domain or its addresses.
 func (f *lookups) scoreListings(c *sdk.Check) {
-	if lists := strings.Fields(f.domainListings); len(lists) > 0 {
+	if n := countWords(f.domainListings); n > 0 {
 		points := pointsListed
-		if len(lists) > 1 {
+		if n > 1 {
 			points = pointsListedTwo
 		}
-		zone, _, _ := strings.Cut(lists[0], "=")
-		c.Signal(points, "network:blocklist:domain", f.domain+" is on "+counted(len(lists), zone))
-		c.Threat(listedFor(lists[0]))
+		entry, _ := cutWord(f.domainListings)
+		c.Signal(points, "network:blocklist:domain", onLists("", f.domain, n, entry))
+		c.Threat(listedFor(entry))
 	}
-	if lists := strings.Fields(f.addressListings); len(lists) > 0 {
-		zone, _, _ := strings.Cut(lists[0], "=")
-		c.Signal(pointsAddress, "network:blocklist:address", "an address of "+f.host+" is on "+
-			counted(len(lists), zone))
+	if n := countWords(f.addressListings); n > 0 {
+		entry, _ := cutWord(f.addressListings)
+		c.Signal(pointsAddress, "network:blocklist:address", onLists("an address of ", f.host, n, entry))
 	}
 }
 
-// counted names the blocklist of zone and the number of blocklists.
-func counted(n int, zone string) string {
+// onLists says that something is on n blocklists. The first one is that of entry, "zone=address".
+func onLists(what, name string, n int, entry string) string {
+	zone, _, _ := strings.Cut(entry, "=")
 	if n == 1 {
-		return "the blocklist " + quote.Of(zone)
+		return sdk.Join(what, name, " is on the blocklist ", quote.Of(zone))
 	}
-	return strconv.Itoa(n) + " blocklists, " + quote.Of(zone) + " among them"
+	return sdk.Join(what, name, " is on ", strconv.Itoa(n), " blocklists, ", quote.Of(zone), " among them")
 }
 
 // listedFor returns the threat of a blocklist entry "zone=address". Only the return codes of Spamhaus DBL distinguish
@@ -301,6 +330,3 @@ func listedFor(entry string) sdk.Threat {
 	}
 	return sdk.Spam
 }
-
-// has reports whether words, separated by spaces, contain word.
-func has(words, word string) bool { return slices.Contains(strings.Fields(words), word) }

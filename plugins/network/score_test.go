@@ -85,26 +85,32 @@ func TestOlderScoresLess(t *testing.T) {
 // TestEntriesAreFound checks that lookups find every entry of the lists, and nothing else.
 func TestEntriesAreFound(t *testing.T) {
 	t.Parallel()
-	for name, list := range map[string]string{"registrars": registrars, "nameServers": nameServers,
-		"systems": systems} {
-		for _, entry := range strings.Fields(list) {
-			key, _, _ := strings.Cut(entry, ":")
-			if n := points(list, key); n < 4 || n > 12 {
-				t.Errorf("%s: %s has %d points, want 4 to 12", name, key, n)
+	for name, list := range map[string][]company{"registrars": registrars[:], "nameServers": nameServers[:],
+		"systems": systems[:]} {
+		for _, entry := range list {
+			if n := points(list, entry.name); n != entry.points || n < 4 || n > 12 {
+				t.Errorf("%s: %s has %d points, want %d, of 4 to 12", name, entry.name, n, entry.points)
 			}
-			if name == "registrars" && registrarPoints(strings.ToUpper(key)+" Ltd.") != points(list, key) {
-				t.Errorf("%s is not found", key)
+			if name == "registrars" && registrarPoints(strings.ToUpper(entry.name)+" Ltd.") != entry.points {
+				t.Errorf("%s is not found", entry.name)
 			}
 		}
 	}
-	for _, name := range strings.Fields(parkers + suspenders) {
-		if served(parkers+suspenders, "ns1.x."+name) != name {
-			t.Errorf("%s is not found", name)
+	for _, list := range [][]string{parkers[:], suspenders[:]} {
+		for _, name := range list {
+			if served(list, "ns1.example ns1.x."+name+" ns2.example") != name {
+				t.Errorf("%s is not found", name)
+			}
 		}
 	}
 	for _, name := range []string{"", " ", ":", "dynadot:12", "dynado", "ynadot", "dynadot "} {
-		if n := points(registrars, name); n != 0 {
+		if n := points(registrars[:], name); n != 0 {
 			t.Errorf("%q has %d points, want 0", name, n)
+		}
+	}
+	for _, name := range []string{"", "Dynado", "Another Dynadot", "-"} {
+		if n := registrarPoints(name); n != 0 {
+			t.Errorf("the registrar %q has %d points, want 0", name, n)
 		}
 	}
 }
@@ -113,8 +119,8 @@ func TestAgo(t *testing.T) {
 	t.Parallel()
 	cases := map[int]string{0: "today", 1: "1 day ago", 3: "3 days ago", 400: "400 days ago", 800: "2 years ago"}
 	for days, want := range cases {
-		if got := ago(days); got != want {
-			t.Errorf("ago(%d) = %q, want %q", days, got, want)
+		if number, unit := ago(days); number+unit != want {
+			t.Errorf("ago(%d) = %q, want %q", days, number+unit, want)
 		}
 	}
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 
@@ -26,30 +25,31 @@ const (
 // Score scores an entity's name by its distance to the nearest reported one, from the similar.* facts.
 func Score(c *sdk.Check) sdk.Outcome {
 	part := c.Get("similar.part")
-	distance, errDistance := strconv.Atoi(c.Get("similar.distance"))
-	letters, errLetters := strconv.Atoi(c.Get("similar.letters"))
-	if part == "" || errDistance != nil || errLetters != nil || distance < 0 || c.Get("feed.good") != "" {
+	if part == "" {
+		return sdk.Scored
+	}
+	distance, hasDistance := c.Count("similar.distance")
+	letters, hasLetters := c.Count("similar.letters")
+	if !hasDistance || !hasLetters || c.Get("feed.good") != "" {
 		return sdk.Scored // reported names often imitate those on good lists
 	}
-	nearest, category := quote.Of(c.Get("similar.nearest")), sdk.Threat(c.Get("similar.category"))
-	if !known(category) {
-		category = ""
+	category := sdk.Threat(c.Get("similar.category"))
+	as, named := " lists as ", strings.ReplaceAll(string(category), "_", " ")
+	if !category.Published() {
+		category, as, named = "", " lists", ""
 	}
-	by := ", which " + quote.Of(c.Get("similar.list")) + " lists"
-	if category != "" {
-		by += " as " + strings.ReplaceAll(string(category), "_", " ")
-	}
+	list := quote.Of(c.Get("similar.list"))
 	points := domainPoints(distance, letters)
-	switch {
-	case part == "user":
+	if part == "user" {
 		points = pointsUser
-		c.Signal(points, "similarity:user:near", "the mailbox is nearly that of an address"+by)
-	case distance == 0:
-		c.Signal(points, "similarity:domain:same", "the same name as "+nearest+by+
-			", but for hyphens, digits or the suffix")
-	default:
-		c.Signal(points, "similarity:domain:near", "nearly the same name as "+nearest+by+", but for "+edits(distance)+
-			" of "+strconv.Itoa(letters))
+		c.Signal(points, "similarity:user:near", sdk.Join("the mailbox is nearly that of an address, which ", list, as,
+			named))
+	} else if nearest := quote.Of(c.Get("similar.nearest")); distance == 0 {
+		c.Signal(points, "similarity:domain:same", sdk.Join("the same name as ", nearest, ", which ", list, as, named,
+			", but for hyphens, digits or the suffix"))
+	} else {
+		c.Signal(points, "similarity:domain:near", sdk.Join("nearly the same name as ", nearest, ", which ", list, as,
+			named, ", but for ", edits(distance), " of ", strconv.Itoa(letters)))
 	}
 	if points >= minThreat && category != "" {
 		c.Threat(category)
@@ -81,9 +81,4 @@ func edits(n int) string {
 		return "1 letter"
 	}
 	return strconv.Itoa(n) + " letters"
-}
-
-// known reports whether category is one of the threats that a layer may name.
-func known(category sdk.Threat) bool {
-	return slices.Contains(sdk.Threats(), category)
 }

@@ -2,6 +2,8 @@
 // record which facts are read.
 package sdk
 
+import "strings"
+
 // Check is one call.
 type Check struct {
 	facts  Facts
@@ -41,6 +43,15 @@ func (c *Check) Fact(name string) (value string, known bool) {
 	value, known = c.facts[name]
 	return value, known
 }
+
+// Has reports whether the named fact is known.
+func (c *Check) Has(name string) bool {
+	_, known := c.facts[name]
+	return known
+}
+
+// Join returns the concatenated parts.
+func Join(parts ...string) string { return strings.Join(parts, "") }
 
 // Signal adds a reason.
 func (c *Check) Signal(points int, code, text string) {

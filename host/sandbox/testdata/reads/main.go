@@ -1,0 +1,47 @@
+// Command reads is a layer that reads facts of many lengths, keeps all of them, and emits what it read.
+package main
+
+import (
+	"strconv"
+	"strings"
+
+	"assay/sdk"
+)
+
+func init() { sdk.Register(score) }
+
+func main() {}
+
+var names = [...]string{"config.a", "config.b", "config.c", "config.d", "config.e", "config.f", "config.g"}
+
+func score(c *sdk.Check) sdk.Outcome {
+	var all, joined [20][len(names)]string
+	for round := range all {
+		for i, name := range names {
+			value, known := c.Fact(name)
+			if known != c.Has(name) {
+				return c.Fail(name + ": Has and Fact differ")
+			}
+			all[round][i] = value
+			joined[round][i] = sdk.Join(name, "=", value[:min(len(value), 100)])
+		}
+	}
+	lengths := ""
+	for round := range all {
+		for i, name := range names {
+			value := all[round][i]
+			if want := strings.Repeat(name[len(name)-1:], len(value)); value != want {
+				return c.Fail(name + " was overwritten")
+			}
+			if joined[round][i] != name+"="+value[:min(len(value), 100)] {
+				return c.Fail("what was joined of " + name + " was overwritten")
+			}
+			if round == 0 {
+				lengths += " " + strconv.Itoa(len(value))
+			}
+		}
+	}
+	n, known := c.Count("config.count")
+	c.Signal(n, "test:signal:one", sdk.Join("Lengths:", lengths, ", count: ", strconv.FormatBool(known)))
+	return sdk.Scored
+}
