@@ -93,6 +93,10 @@ func (in *instance) resetEntry() error {
 
 // score runs one call. After an error the instance must not be used again.
 func (in *instance) score(ctx context.Context, c *call) (sdk.Outcome, error) {
+	if in.memory != nil {
+		in.memory.Enter()
+		defer in.memory.Leave()
+	}
 	if err := in.run(ctx, in.entry, in.stack, c, in.result[:]); err != nil {
 		return sdk.Failed, err
 	}

@@ -177,6 +177,8 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // call runs an exported function of up to three parameters.
 func (g *guest) call(t testing.TB, name string, params ...uint64) uint32 {
 	t.Helper()
+	g.memory.Enter()
+	defer g.memory.Leave()
 	copy(g.stack[:], params)
 	if err := g.function(name).CallWithStack(context.Background(), g.stack[:]); err != nil {
 		t.Fatalf("%s%v: %v", name, params, err)
@@ -245,6 +247,8 @@ func ignore(context.Context, api.Module, []uint64) {}
 func (g *guest) score(t testing.TB, facts map[string]string) []string {
 	t.Helper()
 	c := &layerCall{facts: facts}
+	g.memory.Enter()
+	defer g.memory.Leave()
 	if err := g.function("assay_v1_score").CallWithStack(context.WithValue(context.Background(), layerCallKey{}, c),
 		g.stack[:]); err != nil {
 		t.Fatal(err)

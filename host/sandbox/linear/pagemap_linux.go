@@ -22,19 +22,24 @@ const (
 // memory of an idle instance.
 const maxDirty = 2 << 20
 
-// dirtyBuffer holds the result of dirtyPages, to save allocations.
+// dirtyBuffer holds the result of dirtyPages.
 type dirtyBuffer struct {
 	pages   []uint32
+	known   bool // pages are all private pages, if no page fault has added one since
 	entries [512 * entryBytes]byte
 }
 
 // dirtyPages returns the numbers of the private pages of the mapped image, which include all pages that the guest has
 // written to since they were last discarded. ok is false if they exceed maxDirty or the kernel does not report
-// them. The result is valid until the next call.
+// them. The result is valid until the next call. If the last call of the guest had no page fault, it is the previous one.
 func (r *reservation) dirtyPages(f *imageFile) (pages []uint32, ok bool) {
 	if !r.tracksDirty {
 		return nil, false
 	}
+	if r.dirty.known && r.faults.noFault() {
+		return r.dirty.pages, true
+	}
+	r.dirty.known = false
 	pages = r.dirty.pages[:0]
 	first := int64(uintptr(unsafe.Pointer(unsafe.SliceData(r.all)))) / int64(f.pageBytes)
 	count := len(f.view) / f.pageBytes
@@ -54,6 +59,7 @@ func (r *reservation) dirtyPages(f *imageFile) (pages []uint32, ok bool) {
 			page++
 		}
 	}
+	r.dirty.pages, r.dirty.known = pages, true
 	return pages, true
 }
 
@@ -78,7 +84,7 @@ func (r *reservation) probePagemap(f *imageFile) bool {
 	if r.all[last] != f.view[last] {
 		return false
 	}
-	r.all[0] = f.view[0]
+	r.faults.reliable = countsFaults(func() { r.all[0] = f.view[0] })
 	pages, ok := r.dirtyPages(f)
 	return ok && len(pages) > 0 && pages[0] == 0 && int(pages[len(pages)-1]) < last/f.pageBytes
 }

@@ -19,6 +19,7 @@ type reservation struct {
 	mapFailed   bool         // parts of the range may belong to another thread
 	tracksDirty bool         // the kernel reports the dirty pages of the mapped image
 	dirty       *dirtyBuffer // nil unless tracksDirty
+	faults      faultWatch
 }
 
 func reserve(maxBytes uint64) (*reservation, error) {
@@ -65,7 +66,7 @@ func (r *reservation) mapImage(f *imageFile) error {
 	}
 	r.tracksDirty = f.pagemap >= 0 && r.probePagemap(f)
 	if !r.tracksDirty {
-		r.dirty = nil
+		r.dirty, r.faults = nil, faultWatch{}
 	}
 	return nil
 }
@@ -73,6 +74,7 @@ func (r *reservation) mapImage(f *imageFile) error {
 // restore undoes every write to the mapped image.
 func (r *reservation) restore(f *imageFile) error {
 	pages, ok := r.dirtyPages(f)
+	r.faults.reset()
 	if !ok {
 		return r.discardPages(f)
 	}
@@ -91,6 +93,10 @@ func (r *reservation) discardPages(f *imageFile) error {
 	}
 	return nil
 }
+
+// enter and leave surround a call of the guest.
+func (r *reservation) enter() { r.faults.enter() }
+func (r *reservation) leave() { r.faults.leave() }
 
 // release unmaps the range. After a failed mapping it leaks the range, because another thread may own its addresses.
 func (r *reservation) release() {

@@ -65,6 +65,62 @@ func TestDirtyPages(t *testing.T) {
 	wantDirty()
 }
 
+// TestTableIsReadAfterFaults checks when a restoration may rely on the table of pages that the one before has read: only
+// if all calls since were watched and had no page fault. The table cannot be read again, which discards all pages.
+func TestTableIsReadAfterFaults(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		call   func(t *testing.T, g *guest)
+		relies bool
+	}{
+		"the same page": {func(t *testing.T, g *guest) { g.call(t, "poke", 5000, 1) }, true},
+		"the same page, twice": {func(t *testing.T, g *guest) { g.call(t, "poke", 5000, 1); g.call(t, "poke", 5000, 1) },
+			true},
+		"another page": {func(t *testing.T, g *guest) { g.call(t, "poke", 9000, 1) }, false},
+		"another, then the same": {func(t *testing.T, g *guest) { g.call(t, "poke", 9000, 1); g.call(t, "poke", 5000, 1) },
+			false},
+		"not watched": {func(_ *testing.T, g *guest) { g.Memory().WriteByte(9000, 1) }, false},
+		"no call":     {func(*testing.T, *guest) {}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newEngine(t, assemble(48), strategy{}).startWithSnapshot(t)
+			r := g.memory.reservation
+			if !r.faults.reliable {
+				t.Skip("this kernel does not count page faults")
+			}
+			// Other code of the same thread may have faults too, but not every time.
+			for tries := 0; ; tries++ {
+				if err := r.discardPages(g.memory.image.file); err != nil {
+					t.Fatal(err)
+				}
+				g.call(t, "poke", 5000, 1)
+				g.restore(t)
+				test.call(t, g)
+				noTable := *g.memory.image.file
+				noTable.pagemap = -1
+				pages, ok := r.dirtyPages(&noTable)
+				if ok == test.relies && (!ok || len(pages) == 1 && pages[0] == uint32(5000/noTable.pageBytes)) {
+					return
+				}
+				if ok || tries == 1000 {
+					t.Fatalf("pages %v, %v, want %v", pages, ok, test.relies)
+				}
+			}
+		})
+	}
+}
+
+// countsFaults must detect kernels that do not count the fault of a write.
+func TestProbeRejectsMissingFaults(t *testing.T) {
+	t.Parallel()
+	for tries := 0; countsFaults(func() {}); tries++ {
+		if tries == 1000 {
+			t.Fatal("countsFaults accepted a write without a fault")
+		}
+	}
+}
+
 func TestIsDirty(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
