@@ -59,13 +59,17 @@ func BenchmarkAgainstExtism(b *testing.B) {
 			b.Cleanup(func() { _ = box.Close() })
 			theirs := inExtism(b, build(b, "testdata"))
 			for way, open := range map[string]opener{"shared": box.OpenShared, "put-back": box.Open} {
-				b.Run(way, func(b *testing.B) { compare(b, inSandbox(b, open, m), theirs) })
+				b.Run(way, func(b *testing.B) {
+					r := compare(b, inSandbox(b, open, m), theirs)
+					r.Layer, r.Instances = language, way
+					results.add(r)
+				})
 			}
 		})
 	}
 }
 
-func compare(b *testing.B, ours, theirs caller) {
+func compare(b *testing.B, ours, theirs caller) row {
 	want, err := ours(b.Context())
 	if err != nil || len(want) != 3 {
 		b.Fatalf("in the sandbox: %v, %v", want, err)
@@ -79,9 +83,11 @@ func compare(b *testing.B, ours, theirs caller) {
 		our, their, ratios = append(our, o), append(their, t), append(ratios, t/o)
 	}
 	b.ReportMetric(0, "ns/op") // meaningless here: it covers both sides
-	b.ReportMetric(median(our), "assay-ns")
-	b.ReportMetric(median(their), "extism-ns")
-	b.ReportMetric(median(ratios), "extism/assay")
+	r := row{AssayNS: median(our), ExtismNS: median(their), Ratio: median(ratios)}
+	b.ReportMetric(r.AssayNS, "assay-ns")
+	b.ReportMetric(r.ExtismNS, "extism-ns")
+	b.ReportMetric(r.Ratio, "extism/assay")
+	return r
 }
 
 // run returns the mean duration of several consecutive calls in nanoseconds.
