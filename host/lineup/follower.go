@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -186,6 +188,7 @@ func (f *Follower) follow(ctx context.Context, active int64) error {
 	revision, err := f.source.LineupRevision(ctx, active)
 	if err == nil {
 		err = f.load(ctx, revision)
+		returnMemory()
 	}
 	abandon(nil)
 	watching.Wait()
@@ -277,7 +280,15 @@ func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin) {
 	f.draining.Go(func() {
 		<-drained
 		f.release(previous)
+		returnMemory()
 	})
+}
+
+// returnMemory returns what loading or closing plugins has left to the operating system. The first collection runs the
+// finalizers that unmap native code.
+func returnMemory() {
+	runtime.GC()
+	debug.FreeOSMemory()
 }
 
 // acquire opens the lineup's plugins, reusing those that are already open.
@@ -285,8 +296,14 @@ func (f *Follower) acquire(ctx context.Context, l registry.LineupDocument) ([]*o
 	plugins := make([]*openPlugin, len(l.Layers))
 	errs := make([]error, len(l.Layers))
 	var wg sync.WaitGroup
+	// Opening a plugin takes a processor and, for a moment, several times the memory of its module.
+	slots := make(chan struct{}, runtime.GOMAXPROCS(0))
 	for i, layer := range l.Layers {
-		wg.Go(func() { plugins[i], errs[i] = f.openLayer(ctx, layer) })
+		wg.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			plugins[i], errs[i] = f.openLayer(ctx, layer)
+		})
 	}
 	wg.Wait()
 	if err := errors.Join(errs...); err != nil {

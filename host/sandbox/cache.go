@@ -131,10 +131,14 @@ func (c *codeCache) private() (string, error) {
 
 // staging is a private folder in which wazero finds the code of one module or, if it is empty, leaves it.
 type staging struct {
-	dir   string
-	code  *nativeCode // what the folder contains; nil if it is empty
-	stamp fileStamp   // of the file with the code
+	dir    string
+	code   *nativeCode // what the folder contains; nil if it is empty
+	stamp  fileStamp   // of the file with the code
+	mapped bool        // whether loaded code is mapped from a file instead of kept in memory
 }
+
+// minMappedCode is the size from which code is mapped from a file.
+const minMappedCode = 256 << 10
 
 // stage creates a staging folder with code, which may be nil.
 func (c *codeCache) stage(code *nativeCode) (*staging, error) {
@@ -142,7 +146,7 @@ func (c *codeCache) stage(code *nativeCode) (*staging, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &staging{dir: dir, code: code}
+	s := &staging{dir: dir, code: code, mapped: true}
 	if code == nil {
 		return s, nil
 	}

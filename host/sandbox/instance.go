@@ -31,7 +31,7 @@ type instance struct {
 
 // instantiate starts a new instance and runs its initialisation.
 func (p *Plugin) instantiate(ctx context.Context) (*instance, error) {
-	memory, err := p.snapshots.reserve()
+	memory, err := p.memories.reserve()
 	if err != nil {
 		return nil, fmt.Errorf("starting an instance: %w", err)
 	}

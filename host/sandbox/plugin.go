@@ -19,7 +19,8 @@ type Plugin struct {
 	engine    wazero.Runtime
 	compiled  wazero.CompiledModule
 	pool      *pool
-	snapshots *snapshotter // nil if instances are not restored after a call
+	memories  *snapshotter // reserves the instances' memory outside Go's heap
+	snapshots *snapshotter // nil if instances are not restored after a call, else memories
 	breaker   circuitBreaker
 	bounds    bounds            // of one call
 	codes     map[string]string // the signal codes that the manifest declares, mapped to themselves

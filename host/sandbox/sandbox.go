@@ -26,7 +26,7 @@ type Config struct {
 	// Compiler is the command line of a program that calls [ServeCompiler]. Modules are compiled and first initialised
 	// in such a process, which has limits. nil: in this process, which is right for modules that are trusted.
 	Compiler  []string
-	Instances int // maximum per plugin; 0: twice GOMAXPROCS
+	Instances int // maximum per plugin; 0: GOMAXPROCS
 	// NeverSuspend calls plugins however often they fail, so that the results of a measurement depend on its rows alone.
 	NeverSuspend bool
 	Logger       *slog.Logger
@@ -42,7 +42,7 @@ type Sandbox struct {
 // New returns a sandbox. If the cache folder is unusable, New logs a warning and keeps no compiled code.
 func New(cfg Config) *Sandbox {
 	if cfg.Instances == 0 {
-		cfg.Instances = 2 * runtime.GOMAXPROCS(0)
+		cfg.Instances = runtime.GOMAXPROCS(0) // a call keeps its processor, so more would wait for one
 	}
 	s := &Sandbox{cfg: cfg, cache: openCache(cfg.CacheDir, cfg.CacheKey, cfg.Logger)}
 	if len(cfg.Compiler) > 0 {
@@ -238,12 +238,16 @@ func (s *Sandbox) start(
 		return nil, nil, &compileError{err}
 	}
 	p := newPlugin(m, engine, s.cfg)
+	p.memories = newSnapshotter(metered)
 	if !shared {
-		p.snapshots = newSnapshotter(metered)
+		p.snapshots = p.memories
 	}
 	code, err := p.load(ctx, metered.Wasm, staged)
 	if err == nil {
-		err = p.pool.warm(ctx, min(p.pool.size(), runtime.GOMAXPROCS(0)))
+		err = p.pool.warm(ctx, 1) // the pool grows when calls need more
+	}
+	if err == nil && staged != nil && staged.mapped {
+		err = forgetCode(p.compiled)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, p.unload(ctx))
@@ -283,6 +287,15 @@ func (p *Plugin) load(ctx context.Context, wasm []byte, staged *staging) (*nativ
 	code, err := staged.loaded(wasm)
 	if err != nil {
 		return nil, &compileError{err}
+	}
+	if len(code.content) < minMappedCode {
+		staged.mapped = false
+	}
+	if staged.mapped {
+		if err := mapCode(p.compiled, staged.dir); err != nil {
+			staged.mapped = false
+			p.log.Warn("a layer's code stays in memory", "plugin", p.module.Ref(), "error", err)
+		}
 	}
 	return code, nil
 }
