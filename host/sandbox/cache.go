@@ -30,10 +30,10 @@ type codeCache struct {
 	log    *slog.Logger
 }
 
-// nativeCode is a compiled module.
+// nativeCode is a compiled module. wazero loads it with the module's skeleton.
 type nativeCode struct {
 	module  [sha256.Size]byte // digest of the metered module
-	file    string            // path in a folder of wazero's cache
+	file    string            // path that wazero's cache gives to the code of the skeleton
 	content []byte
 }
 
@@ -67,19 +67,27 @@ func identifyEngine() (string, error) {
 		return "", err
 	}
 	defer os.RemoveAll(dir)
+	return cachePath(dir, []byte("\x00asm\x01\x00\x00\x00"))
+}
+
+// cachePath returns the path that wazero's cache gives to a module. It compiles the module in the empty folder dir.
+func cachePath(dir string, wasm []byte) (string, error) {
 	ctx := context.Background()
 	cache, err := wazero.NewCompilationCacheWithDir(dir)
 	if err != nil {
 		return "", err
 	}
 	defer cache.Close(ctx)
-	engine := wazero.NewRuntimeWithConfig(ctx, engineConfig(1).WithCompilationCache(cache))
+	engine := wazero.NewRuntimeWithConfig(ctx, engineConfig(maxMemoryPages).WithCompilationCache(cache))
 	defer engine.Close(ctx)
-	if _, err := engine.CompileModule(ctx, []byte("\x00asm\x01\x00\x00\x00")); err != nil {
+	if _, err := engine.CompileModule(ctx, wasm); err != nil {
 		return "", err
 	}
 	return onlyFile(dir)
 }
+
+// maxMemoryPages is the number of pages that 32-bit addresses can reach.
+const maxMemoryPages = 1 << 16
 
 // name returns the name of a module's code. Everything that the code depends on is part of it, except the module's
 // metering: nativeCode has the digest of the metered module.
@@ -173,8 +181,7 @@ func (s *staging) loaded(metered []byte) (*nativeCode, error) {
 	}
 	path := filepath.Join(s.dir, filepath.FromSlash(file))
 	if s.code == nil {
-		content, err := os.ReadFile(path)
-		return &nativeCode{module: sha256.Sum256(metered), file: file, content: content}, err
+		return compiledCode(path, metered)
 	}
 	stamp, ok := stampOf(path)
 	if !ok { // this system has no change times
@@ -185,6 +192,23 @@ func (s *staging) loaded(metered []byte) (*nativeCode, error) {
 		return nil, errCodeChanged
 	}
 	return s.code, nil
+}
+
+// compiledCode returns the code that wazero has left in a file.
+func compiledCode(file string, metered []byte) (*nativeCode, error) {
+	code := &nativeCode{module: sha256.Sum256(metered)}
+	bones, err := skeleton(metered)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp(filepath.Dir(file), "skeleton-")
+	if err != nil {
+		return nil, err
+	}
+	if code.file, err = cachePath(dir, bones); err == nil {
+		code.content, err = os.ReadFile(file)
+	}
+	return code, errors.Join(err, os.RemoveAll(dir))
 }
 
 func (s *staging) remove() error { return os.RemoveAll(s.dir) }

@@ -276,8 +276,14 @@ func (p *Plugin) load(ctx context.Context, wasm []byte, staged *staging) (*nativ
 		return nil, fmt.Errorf("preparing imports: %w", err)
 	}
 	var err error
+	loaded := wasm
+	if staged != nil && staged.code != nil {
+		if loaded, err = skeleton(wasm); err != nil {
+			return nil, &compileError{err}
+		}
+	}
 	p.compiled, err = p.engine.CompileModule(
-		experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), wasm)
+		experimental.WithCompilationWorkers(ctx, runtime.GOMAXPROCS(0)), loaded)
 	if err != nil {
 		return nil, &compileError{err}
 	}
