@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"assay/registry"
@@ -27,6 +28,7 @@ type layerLine struct {
 	Weight     float64  `json:"weight"`
 	Required   bool     `json:"required"`
 	Entities   []string `json:"entities"`
+	BudgetFuel int64    `json:"budget_fuel"`
 	Summary    string   `json:"summary"`
 	FirstParty bool     `json:"first_party"`
 }
@@ -54,9 +56,10 @@ func (cmd *layersListCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			if l.Active {
 				weight = fmt.Sprintf("%.2f", l.Weight)
 			}
-			rows[i] = []string{l.Name, l.Version, weight, strings.Join(l.Entities, ","), l.Summary}
+			rows[i] = []string{l.Name, l.Version, weight, strconv.FormatInt(l.BudgetFuel, 10),
+				strings.Join(l.Entities, ","), l.Summary}
 		}
-		return t.table([]string{"LAYER", "VERSION", "WEIGHT", "ENTITIES", "SUMMARY"}, rows)
+		return t.table([]string{"LAYER", "VERSION", "WEIGHT", "BUDGET", "ENTITIES", "SUMMARY"}, rows)
 	})
 }
 
@@ -79,7 +82,7 @@ func layerLines(plugins []registry.PublishedPlugin, lineup registry.LineupDocume
 		lines = append(lines, layerLine{
 			Name: p.Name, Version: p.Version, Digest: p.Digest.String(), Active: active,
 			Weight: item.Weight, Required: item.Required,
-			Entities: m.Entities, Summary: m.Summary, FirstParty: p.FirstParty,
+			Entities: m.Entities, BudgetFuel: m.BudgetFuel, Summary: m.Summary, FirstParty: p.FirstParty,
 		})
 	}
 	return lines, nil

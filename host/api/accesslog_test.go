@@ -53,6 +53,11 @@ func TestAccessLog(t *testing.T) {
 			line{Level: "WARN", Method: "POST", Route: "/api/check", Status: 503, Account: busyKey,
 				Error: admission.ErrBusy.Error()},
 		},
+		"a layer that could not be asked": {
+			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+lateKey) },
+			line{Level: "WARN", Method: "POST", Route: "/api/check", Status: 503, Account: lateKey,
+				Error: "layer slow@1.0.0 unavailable: more processor time"},
+		},
 		"internal error with its cause": {
 			func(s *site) { s.send(t, "POST", "/api/check", exampleBody, "Authorization", "Bearer "+failKey) },
 			line{Level: "ERROR", Method: "POST", Route: "/api/check", Status: 500, Account: failKey, Ref: "chk",

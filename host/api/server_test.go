@@ -25,6 +25,7 @@ const (
 	freeKey  = "key-free"
 	usedKey  = "key-used-up"
 	busyKey  = "key-busy"
+	lateKey  = "key-late"
 	failKey  = "key-fail"
 	panicKey = "key-panic"
 	downKey  = "key-down" // the key store is unavailable
@@ -56,6 +57,8 @@ func (c *checker) Check(_ context.Context, req check.Request) (*check.Decision, 
 		return nil, &check.PlanError{Plan: "free", Type: req.Fields[0].Type}
 	case usedKey:
 		return nil, &check.QuotaError{Quota: 50, ResetAt: nextMonth}
+	case lateKey:
+		return nil, &check.UnavailableError{Part: "layer slow@1.0.0", Err: errors.New("more processor time")}
 	case busyKey:
 		return nil, admission.ErrBusy
 	case failKey:
@@ -100,7 +103,7 @@ type keys struct{}
 
 func (keys) Authenticate(_ context.Context, presented string) (check.Caller, error) {
 	switch presented {
-	case goodKey, freeKey, usedKey, busyKey, failKey, panicKey:
+	case goodKey, freeKey, usedKey, busyKey, lateKey, failKey, panicKey:
 		plan := check.Plan{Name: "pro", Privacy: true}
 		if presented == freeKey {
 			plan = check.Plan{Name: "free"}

@@ -49,32 +49,47 @@ const (
 	startTime = 2 * time.Second
 )
 
+// clocks tell the time and how long the current thread has run on a processor.
+type clocks struct {
+	wall   func() time.Time
+	thread func() time.Duration
+}
+
 // fuelTank accounts for the fuel and processor time of one call. The guest decrements its counter as it runs, and calls
 // the host for another slice when the counter is below zero (package meter).
 type fuelTank struct {
 	bounds
-	clock   func() time.Duration // processor time of the current thread
-	counter api.MutableGlobal    // the fuel left, a global of the guest
+	clocks  clocks
+	counter api.MutableGlobal // the fuel left, a global of the guest
 	stack   guestStack
-	granted int64         // total of all slices, overdrafts included
-	timed   bool          // the goroutine is locked to its thread, and started is set
-	started time.Duration // of clock, at the first refill
+	granted int64 // total of all slices, overdrafts included
+
+	first    time.Time     // of the first refill
+	used     time.Duration // at most so much processor time had been used since then, at the last refill
+	usedFuel int64         // the fuel burned until that refill
+	timed    bool          // the goroutine is locked to its thread, whose clock counts from now on
+	started  time.Duration // what the thread's clock showed at the first refill, or earlier
 }
 
 // A slice has meter.Slice units, and fewer when little time is left: as many as the slowest guest burns in that time.
 // The slowest guest keeps touching new pages of memory, which the kernel must allocate. Thus a guest that suddenly
 // slows down does not overrun its time by more than any other.
 //
-// The first slice is not timed, so that small calls need no clock. The slowest guest burns it within a millisecond.
+// The first slice is not timed, so that the smallest calls need no clock. The slowest guest burns it within a
+// millisecond.
 const (
 	slowestUnit = 800 * time.Nanosecond
 	firstSlice  = int64(time.Millisecond / slowestUnit)
 	minSlice    = 250
 )
 
+// untimed is how long a call goes on without a look at the thread's clock, which takes a system call. In that time it
+// cannot have run for longer on a processor.
+const untimed = time.Millisecond
+
 // fill grants the first slice.
 func (t *fuelTank) fill(counter api.MutableGlobal, stack guestStack) {
-	t.counter, t.stack, t.granted = counter, stack, 0
+	*t = fuelTank{bounds: t.bounds, clocks: t.clocks, counter: counter, stack: stack}
 	t.counter.Set(0)
 	t.grant(firstSlice)
 }
@@ -109,22 +124,14 @@ func (t *fuelTank) overrun() error {
 
 // left returns the time for which the call may go on: until its processor time or the deadline of the check ends.
 func (t *fuelTank) left(ctx context.Context) (time.Duration, error) {
-	started := t.timed
-	if !started {
-		t.timed = true
-		runtime.LockOSThread()
-	}
-	now := t.clock()
-	if !started {
-		t.started = now
-	}
-	left := t.time - (now - t.started)
+	now := t.clocks.wall()
+	left := t.time - t.measure(now)
 	if left <= 0 {
 		return 0, errTimeLimit
 	}
 	err := ctx.Err()
 	if deadline, ok := ctx.Deadline(); ok && err == nil {
-		until := time.Until(deadline)
+		until := deadline.Sub(now)
 		if left = min(left, until); until <= 0 {
 			err = context.DeadlineExceeded
 		}
@@ -133,6 +140,28 @@ func (t *fuelTank) left(ctx context.Context) (time.Duration, error) {
 		return 0, &refusal{err: err}
 	}
 	return left, nil
+}
+
+// measure returns the processor time since the first refill, or a little more. A call that lasts longer than untimed may
+// have been suspended for most of it. Then the thread's clock counts from now on, and until now the guest has used no
+// more time than the slowest guest needs for the same fuel.
+func (t *fuelTank) measure(now time.Time) time.Duration {
+	burned := t.burned()
+	switch elapsed := now.Sub(t.first); {
+	case t.timed:
+		t.used = t.clocks.thread() - t.started
+	case t.first.IsZero():
+		t.first = now
+	case elapsed < untimed:
+		t.used = elapsed
+	default:
+		t.used = min(elapsed, t.used+time.Duration(burned-t.usedFuel)*slowestUnit)
+		t.timed = true
+		runtime.LockOSThread()
+		t.started = t.clocks.thread() - t.used
+	}
+	t.usedFuel = burned
+	return t.used
 }
 
 // stop ends the timing of the call.
@@ -154,6 +183,9 @@ func (t *fuelTank) refill(ctx context.Context) {
 	left, err := t.left(ctx)
 	if err != nil {
 		panic(err)
+	}
+	if !t.timed {
+		left /= 2 // so that time remains if this slice counts as if the guest were the slowest
 	}
 	t.grant(min(max(int64(left/slowestUnit), minSlice), meter.Slice))
 }

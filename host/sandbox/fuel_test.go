@@ -24,11 +24,11 @@ type fakeCounter struct {
 func (c *fakeCounter) Get() uint64  { return c.units }
 func (c *fakeCounter) Set(v uint64) { c.units = v }
 
-// tankOf returns a tank with the given bounds whose processor time is what clock returns.
-func tankOf(t testing.TB, b bounds, clock func() time.Duration) (*fuelTank, *fakeCounter) {
+// tankOf returns a tank with the given bounds and clocks.
+func tankOf(t testing.TB, b bounds, c clocks) (*fuelTank, *fakeCounter) {
 	t.Helper()
 	counter := &fakeCounter{}
-	tank := &fuelTank{bounds: b, clock: clock}
+	tank := &fuelTank{bounds: b, clocks: c}
 	tank.fill(counter, guestStack{reflect.ValueOf([]byte{})})
 	t.Cleanup(tank.stop)
 	return tank, counter
@@ -44,7 +44,7 @@ func (t *fuelTank) refused(ctx context.Context) (err error) {
 // A call may burn exactly its budget, wherever its slices end, and not one unit more.
 func TestFuelLimitIsExact(t *testing.T) {
 	t.Parallel()
-	tank, counter := tankOf(t, bounds{2000, time.Hour}, threadTime)
+	tank, counter := tankOf(t, bounds{2000, time.Hour}, clocks{time.Now, threadTime})
 	for _, units := range []uint64{1600, 399, 1} {
 		counter.units -= units
 		if err := tank.refused(t.Context()); err != nil {
@@ -68,9 +68,9 @@ func TestFuelLimitHoldsAtReturn(t *testing.T) {
 		m := manifest()
 		m["budget_fuel"] = budget
 		p := openIn(t, sandboxOf(t, 1), pack(t, g.encode(), m))
-		p.threadTime = func() time.Duration {
+		p.clocks.wall = func() time.Time {
 			t.Error("the guest checked its fuel")
-			return 0
+			return time.Now()
 		}
 		var got check.FailureReason
 		if _, err := p.Score(t.Context(), facts("x", "")); err != nil {
@@ -82,37 +82,63 @@ func TestFuelLimitHoldsAtReturn(t *testing.T) {
 	}
 }
 
-// The first slice is granted without a look at the clock, so a small call never reads it.
-func TestFirstSliceIsNotTimed(t *testing.T) {
+// The first slice is granted without a look at a clock, and the thread's clock is not read in the first millisecond.
+func TestSmallCallsAreNotTimed(t *testing.T) {
 	t.Parallel()
-	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))
-	p.threadTime = func() time.Duration {
-		t.Error("the clock was read")
-		return 0
+	for name, c := range map[string]struct {
+		m    registry.Module
+		wall bool // the time may be read
+	}{
+		"first slice":       {sevenPoints(t), false},
+		"first millisecond": {hostileGuest{wasm: slow(100_000)}.module(), true},
+	} {
+		p := openIn(t, sandboxOf(t, 1), c.m)
+		p.clocks.thread = func() time.Duration {
+			t.Errorf("%s: the thread's clock was read", name)
+			return 0
+		}
+		p.clocks.wall = func() time.Time {
+			if !c.wall {
+				t.Errorf("%s: the time was read", name)
+			}
+			return time.Unix(1_000_000, 0)
+		}
+		wantScore(t, p, 7)
 	}
-	wantScore(t, p, 7)
 }
 
 func TestSlicesShrinkWithTimeLeft(t *testing.T) {
 	t.Parallel()
 	const limit = time.Hour
-	now := time.Minute
-	tank, counter := tankOf(t, bounds{1 << 40, limit}, func() time.Duration { return now })
+	wall, thread := time.Unix(1_000_000, 0), time.Minute
+	tank, counter := tankOf(t, bounds{1 << 40, limit},
+		clocks{func() time.Time { return wall }, func() time.Duration { return thread }})
+	refill := func(want int64) {
+		t.Helper()
+		if err := tank.refused(t.Context()); err != nil || int64(counter.Get()) != want {
+			t.Errorf("%d units, %v, want %d", int64(counter.Get()), err, want)
+		}
+	}
 	if got := int64(counter.Get()); got != firstSlice {
 		t.Errorf("the first slice has %d units", got)
 	}
-	for _, c := range []struct {
-		left time.Duration
-		want int64
-	}{
-		{limit, meter.Slice}, {meter.Slice * slowestUnit, meter.Slice}, {1000 * slowestUnit, 1000}, {1, minSlice},
-	} {
-		now = time.Minute + limit - c.left
-		if err := tank.refused(t.Context()); err != nil || int64(counter.Get()) != c.want {
-			t.Errorf("with %v left: %d units, %v, want %d", c.left, counter.Get(), err, c.want)
-		}
+	refill(meter.Slice) // the first refill, from which on time counts
+	wall = wall.Add(untimed - 1)
+	refill(meter.Slice)
+	counter.units -= 10_000
+	wall = wall.Add(24 * time.Hour) // suspended for longer than the limit
+	refill(meter.Slice)
+	used := untimed - 1 + 10_000*slowestUnit
+	if tank.used != used {
+		t.Errorf("10,000 units count as %v", tank.used-untimed+1)
 	}
-	now = time.Minute + limit
+	for left, want := range map[time.Duration]int64{
+		limit - used: meter.Slice, meter.Slice * slowestUnit: meter.Slice, 1000 * slowestUnit: 1000, 1: minSlice,
+	} {
+		thread = time.Minute + limit - used - left
+		refill(want)
+	}
+	thread = time.Minute + limit - used
 	if err := tank.refused(t.Context()); !errors.Is(err, errTimeLimit) {
 		t.Errorf("at the limit: %v", err)
 	}

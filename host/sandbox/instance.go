@@ -58,7 +58,7 @@ func (in *instance) initialise(ctx context.Context, p *Plugin) error {
 		return errors.New("the module exports no fuel counter")
 	}
 	in.fuel = counter
-	c := &call{plugin: p, fuel: fuelTank{bounds: bounds{startFuel, startTime}, clock: p.threadTime}}
+	c := &call{plugin: p, fuel: fuelTank{bounds: bounds{startFuel, startTime}, clocks: p.clocks}}
 	for _, name := range []string{meter.StartExport, exportInit} {
 		if f := in.module.ExportedFunction(name); f != nil {
 			stack, err := stackOf(f)

@@ -22,18 +22,17 @@ type Plugin struct {
 	memories  *snapshotter // reserves the instances' memory outside Go's heap
 	snapshots *snapshotter // nil if instances are not restored after a call, else memories
 	breaker   circuitBreaker
-	bounds    bounds            // of one call
+	bounds    bounds // of one call
+	clocks    clocks
 	codes     map[string]string // the signal codes that the manifest declares, mapped to themselves
 	log       *slog.Logger
-
-	threadTime func() time.Duration // processor time of the current thread
 }
 
 var _ check.Layer = (*Plugin)(nil)
 
 func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
-	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel),
-		codes: map[string]string{}, log: cfg.Logger, threadTime: threadTime}
+	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel), codes: map[string]string{},
+		log: cfg.Logger, clocks: clocks{time.Now, threadTime}}
 	p.breaker.now, p.breaker.disabled = time.Now, cfg.NeverSuspend
 	for _, s := range m.Manifest.Signals {
 		p.codes[s.Code] = s.Code
@@ -51,7 +50,7 @@ func (p *Plugin) Manifest() registry.Manifest { return p.module.Manifest }
 // refused answer are a *check.Failure. If the call needs more processor time than its fuel allows, or the deadline of
 // ctx passes, the error is another one, so that the caller refuses the check.
 func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, error) {
-	c := &call{plugin: p, facts: facts, fuel: fuelTank{bounds: p.bounds, clock: p.threadTime}}
+	c := &call{plugin: p, facts: facts, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}}
 	if !p.breaker.allow() {
 		return check.Result{}, c.failure(check.Suspended, errSuspended.Error(), errSuspended)
 	}

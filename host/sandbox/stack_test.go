@@ -43,7 +43,7 @@ func TestStackLimits(t *testing.T) {
 	defer p.pool.release(in)
 	for size, want := range map[int]error{in.stackBytes + 1: nil, maxStack: nil, maxStack + 1: errStackTooDeep} {
 		in.stack = guestStack{reflect.ValueOf(make([]byte, size))}
-		c := &call{plugin: p, fuel: fuelTank{bounds: p.bounds, clock: p.threadTime}}
+		c := &call{plugin: p, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}}
 		if _, err := in.score(t.Context(), c); !errors.Is(err, want) {
 			t.Errorf("%d bytes: %v, want %v", size, err, want)
 		}

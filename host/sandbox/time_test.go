@@ -3,7 +3,6 @@ package sandbox
 import (
 	"context"
 	"errors"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,23 +24,24 @@ func pastDeadline(t testing.TB) context.Context {
 	return ctx
 }
 
-// A call that the system suspends, or that waits for an instance, for much longer than any call may take on the
-// processor returns its score.
+// hourly returns a clock that advances by an hour whenever it is read, as if the system suspended the thread for that
+// long before.
+func hourly() func() time.Time {
+	var hours atomic.Int64
+	return func() time.Time { return time.Unix(0, 0).Add(time.Duration(hours.Add(1)) * time.Hour) }
+}
+
+// A call that the system suspends again and again, or that waits long for an instance, returns its score.
 func TestTimeNeverDecides(t *testing.T) {
 	t.Parallel()
-	const suspended = 3 * maxTime
 	for name, score := range map[string]func(*Plugin) (check.Result, error){
-		"suspended while it runs": func(p *Plugin) (check.Result, error) {
-			var once sync.Once
-			p.threadTime = func() time.Duration {
-				once.Do(func() { time.Sleep(suspended) }) // the thread does not run
-				return threadTime()
-			}
+		"suspended before every refill": func(p *Plugin) (check.Result, error) {
+			p.clocks.wall = hourly()
 			return scoreOf(p, testEntity)
 		},
 		"waiting for an instance": func(p *Plugin) (check.Result, error) {
 			in := <-p.pool.idle
-			time.AfterFunc(suspended, func() { p.pool.release(in) })
+			time.AfterFunc(3*maxTime, func() { p.pool.release(in) })
 			return scoreOf(p, testEntity)
 		},
 	} {
@@ -63,7 +63,7 @@ func TestProcessorTimeRefuses(t *testing.T) {
 	t.Parallel()
 	p := busy(t, 1)
 	var used atomic.Int64
-	p.threadTime = func() time.Duration { return time.Duration(used.Add(int64(maxTime))) }
+	p.clocks = clocks{hourly(), func() time.Duration { return time.Duration(used.Add(int64(maxTime))) }}
 	for i := range failureThreshold {
 		if p.Suspended() {
 			t.Fatalf("suspended after %d calls", i)

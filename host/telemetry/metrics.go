@@ -63,10 +63,11 @@ func NewMetrics() *Metrics {
 	m.checkSeconds = histograms("assay_check_seconds", "Time from the parsed request to the durable decision.",
 		exponential(0.0005, 2, 12), "type")
 	m.layers = counter("assay_layer_outcomes_total",
-		"Layer calls by outcome: scored, abstained, or the reason of the failure.", "layer", "outcome")
+		"Layer calls by outcome: scored, abstained, or the reason of the failure. A call without an outcome refuses "+
+			"the check (assay_refusals_total).", "layer", "outcome")
 	m.layerSeconds = histograms("assay_layer_seconds", "Duration of a layer call.", exponential(0.000002, 4, 10),
 		"layer")
-	m.layerFuel = histograms("assay_layer_fuel", "Fuel used by a layer call, about one unit per instruction.",
+	m.layerFuel = histograms("assay_layer_fuel", "Fuel used by a layer call, about one unit per instruction. Its budget_fuel is the limit.",
 		exponential(1000, 4, 10), "layer")
 	m.batchSize = histogram("assay_ledger_batch_size", "Checks recorded in one transaction.", exponential(1, 2, 9))
 	m.batchSeconds = histogram("assay_ledger_batch_seconds", "Duration of a ledger transaction.",
