@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"gopkg.in/natefinch/lumberjack.v2"
@@ -21,24 +22,71 @@ const (
 	rotateAfter = 24 * time.Hour
 )
 
-// LogFile is the host's log on disk: JSON lines in assay.log, and rotated files next to it.
-type LogFile struct{ file *lumberjack.Logger }
+// LogFile is the host's log on disk: JSON lines in assay.log, and rotated files next to it. Lines are written together,
+// at most flushAfter late, because writing each request's line would cost more than formatting it. A host that is
+// killed loses the lines of that time; its checks are in the ledger.
+type LogFile struct {
+	file *lumberjack.Logger
+
+	mu      sync.Mutex
+	lines   []byte
+	pending *time.Timer // writes lines; nil if there are none
+}
+
+const (
+	flushAfter = 100 * time.Millisecond
+	flushBytes = 32 << 10
+)
+
+// Write implements io.Writer for whole lines. A line that cannot be written is lost, as there is nowhere to log that.
+func (l *LogFile) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line...)
+	switch {
+	case len(l.lines) >= flushBytes:
+		l.flushLocked()
+	case l.pending == nil:
+		l.pending = time.AfterFunc(flushAfter, l.flush)
+	}
+	return len(line), nil
+}
+
+func (l *LogFile) flush() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.flushLocked()
+}
+
+// flushLocked writes the collected lines. The caller holds l.mu.
+func (l *LogFile) flushLocked() {
+	if l.pending != nil {
+		l.pending.Stop()
+		l.pending = nil
+	}
+	if len(l.lines) > 0 {
+		_, _ = l.file.Write(l.lines)
+		l.lines = l.lines[:0]
+	}
+}
 
 // OpenLog returns a log that writes JSON lines to a file in dir, and warnings and errors to the terminal too.
 func OpenLog(dir string, terminal io.Writer) (*slog.Logger, *LogFile, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, nil, fmt.Errorf("opening log: %w", err)
 	}
-	file := &lumberjack.Logger{Filename: filepath.Join(dir, "assay.log"), MaxSize: maxLogMB, MaxAge: maxLogDays}
+	file := &LogFile{file: &lumberjack.Logger{Filename: filepath.Join(dir, "assay.log"), MaxSize: maxLogMB,
+		MaxAge: maxLogDays}}
 	return slog.New(slog.NewMultiHandler(
 		slog.NewJSONHandler(file, &slog.HandlerOptions{Level: slog.LevelInfo}),
 		slog.NewTextHandler(terminal, &slog.HandlerOptions{Level: slog.LevelWarn}),
-	)), &LogFile{file}, nil
+	)), file, nil
 }
 
 // RotateIfDue starts a new file if the first line of the current one is a day old. Rotating by size alone would let a
 // quiet host keep lines for too long, and a timer would never fire on a host that restarts often.
 func (l *LogFile) RotateIfDue(now time.Time) error {
+	l.flush()
 	f, err := os.Open(l.file.Filename)
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -60,5 +108,8 @@ func (l *LogFile) RotateIfDue(now time.Time) error {
 	return nil
 }
 
-// Close closes the file.
-func (l *LogFile) Close() error { return l.file.Close() }
+// Close writes the remaining lines and closes the file.
+func (l *LogFile) Close() error {
+	l.flush()
+	return l.file.Close()
+}

@@ -1,8 +1,11 @@
 package telemetry
 
 import (
+	"bytes"
+	"encoding/json"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 )
@@ -62,5 +65,45 @@ func TestLogRotationWithoutFile(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+}
+
+// TestLogLines checks that every line reaches the file, in order, whoever writes it.
+func TestLogLines(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	log, file, err := OpenLog(dir, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const writers, lines = 4, 400 // together more than flushBytes
+	var all sync.WaitGroup
+	for writer := range writers {
+		all.Go(func() {
+			for n := range lines {
+				log.Info("request", "writer", writer, "n", n)
+			}
+		})
+	}
+	all.Wait()
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "assay.log"))
+	if err != nil || len(text) < flushBytes {
+		t.Fatalf("%d bytes, error %v", len(text), err)
+	}
+	next := make([]int, writers)
+	for line := range bytes.Lines(text) {
+		var l struct{ Writer, N int }
+		if err := json.Unmarshal(line, &l); err != nil || l.N != next[l.Writer] {
+			t.Fatalf("line %q, want the writer's line %d; error %v", line, next[l.Writer], err)
+		}
+		next[l.Writer]++
+	}
+	for writer, n := range next {
+		if n != lines {
+			t.Errorf("%d lines of writer %d, want %d", n, writer, lines)
+		}
 	}
 }
