@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -8,7 +9,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -113,5 +117,61 @@ func TestErasure(t *testing.T) {
 		if strings.Contains(strings.ToLower(string(log)), secret) {
 			t.Errorf("the log contains %s", secret)
 		}
+	}
+}
+
+// TestFloodOfExports has one account export in a loop, on many connections. All erasures of another account must
+// succeed meanwhile.
+func TestFloodOfExports(t *testing.T) {
+	t.Parallel()
+	const connections, erasures = 16, 60
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database, "--dns=off", "--rdap-url=off")
+	b := openStore(t, dir, database)
+	keys := make([]string, 2)
+	for i := range keys {
+		issued, err := issueKey(t.Context(), b.store, "", unlimited(), "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[i] = issued.Secret
+	}
+	const body = `{"email":"jane.roe@mailbox-example.net"}`
+	if a := checkOnce(host, keys[0], body); a.Status != 200 {
+		t.Fatalf("%+v", a)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	var exported, refused atomic.Int64
+	for range connections {
+		flood.Go(func() {
+			for ctx.Err() == nil {
+				switch status, answer := callPrivacy(t, host, keys[0], "POST", "/gdpr/export", body); status {
+				case 200:
+					exported.Add(1)
+				case 503:
+					refused.Add(1)
+				default:
+					t.Errorf("an export: %d %v", status, answer)
+					return
+				}
+			}
+		})
+	}
+	for exported.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	failed := 0
+	for range erasures {
+		if status, answer := callPrivacy(t, host, keys[1], "POST", "/gdpr/erase", body); status != 200 {
+			failed++
+			t.Logf("an erasure: %d %v", status, answer)
+		}
+	}
+	stop()
+	flood.Wait()
+	if failed > 0 {
+		t.Errorf("%d of %d erasures failed during %d exports (%d more were refused)", failed, erasures,
+			exported.Load(), refused.Load())
 	}
 }
