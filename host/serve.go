@@ -42,7 +42,7 @@ const (
 	lookupTimeout    = 80 * time.Millisecond  // a DNS answer; later ones are absent
 	checkTimeout     = 300 * time.Millisecond // lookups and layers of one check; a check that takes longer is refused
 	batchTimeout     = 2 * time.Second        // the same for a batch, whose checks wait for one another
-	checkTarget      = 160 * time.Millisecond // a check is refused if it would wait longer for its turn
+	checkTarget      = 160 * time.Millisecond // a check is refused if its answer would take longer
 	batchTarget      = time.Second            // the same for a batch
 	drainTimeout     = 10 * time.Second       // requests in progress when the host stops
 	stopTimeout      = 20 * time.Second       // stopping Postgres
@@ -149,7 +149,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	})
 
 	gate := admission.NewGate(admission.Config{Processors: runtime.GOMAXPROCS(0), Target: checkTarget,
-		BatchTarget: batchTarget, Backlog: ledger.Backlog})
+		BatchTarget: batchTarget, Recording: ledger.Pace})
 	metrics.WatchGate(gate.InProgress, gate.Wait)
 	checker := newChecker(live, ledger, &telemetry.Observer{Metrics: metrics, Logger: log})
 	checker.Collector, checker.Gate, checker.BatchDeadline = collector, gate, batchTimeout

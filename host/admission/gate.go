@@ -19,34 +19,37 @@ var (
 // Config configures a Gate.
 type Config struct {
 	Processors  int           // checks that are judged at once
-	Target      time.Duration // the longest predicted wait at which a check is accepted
+	Target      time.Duration // the longest predicted time at which a check is accepted
 	BatchTarget time.Duration // the same for a batch
-	// Backlog returns how much longer than without load the recording of a judged check will take. It may be nil.
-	Backlog func() time.Duration
-	Now     func() time.Time // nil: time.Now
+	// Recording returns for how long each recorded check delays the next, and by how much recording is late at the
+	// moment, as it is while the database does not respond. It may be nil.
+	Recording func() (each, late time.Duration)
+	Now       func() time.Time // nil: time.Now
 }
 
-// Gate accepts checks as long as they will be judged in time, and judges as many at once as there are processors.
+// Gate accepts checks as long as they will be answered in time, and judges as many at once as there are processors.
 //
-// Waiting checks take turns by account, so a check waits for at most as many checks of another account as its own
-// account has in progress. The single checks of an account precede those of its batches. A check is accepted if it
-// would be judged in time even if a newcomer arrived with as many checks as the account then has in progress. An account
-// alone therefore fills half of the time, k flooding accounts fill k/(k+1) of it, and a newcomer always finds room.
+// The predicted time is the number of checks in progress, times the time that each takes from the next: on a busy host,
+// that is the mean time for which a check occupies a processor, divided by the processors, or the time of its recording
+// if that is longer. Checks take turns by account, so of another account at most as many count as the own account has.
+// An account's single checks precede those of its batches. A check is accepted if it would be in time even if a newcomer
+// arrived with as many checks as the account then has. An account alone therefore fills half of the time, k flooding
+// accounts fill k/(k+1) of it, and a newcomer always finds room.
 type Gate struct {
 	cfg Config
 
 	mu       sync.Mutex
 	free     int           // processors
 	cost     time.Duration // moving mean of the time for which a check occupies a processor
-	accepted int           // checks that have not been judged yet
+	accepted int           // checks in progress
 	accounts map[string]*account
 	turns    []*account // those with waiting checks, in the order of their turns
 }
 
-// account is an account with accepted checks.
+// account is an account with checks in progress.
 type account struct {
 	name    string
-	counts  [lanes]int // accepted checks that have not been judged yet
+	counts  [lanes]int // checks in progress
 	waiting [lanes][]*waiter
 }
 
@@ -85,8 +88,8 @@ const (
 
 // NewGate returns a gate.
 func NewGate(cfg Config) *Gate {
-	if cfg.Backlog == nil {
-		cfg.Backlog = func() time.Duration { return 0 }
+	if cfg.Recording == nil {
+		cfg.Recording = func() (each, late time.Duration) { return 0, 0 }
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -103,24 +106,24 @@ func (g *Gate) Admits(name string, n int) error {
 }
 
 func (g *Gate) admits(name string, n int) error {
-	backlog := g.cfg.Backlog()
+	each, late := g.cfg.Recording()
 	target := g.cfg.Target
 	if n > 1 {
 		target = g.cfg.BatchTarget
 	}
 	// An idle host accepts whatever the last checks cost, or it could never find out that they have become cheaper.
-	if g.accepted == 0 && backlog <= target || backlog+g.predict(name, n) <= target {
+	if g.accepted == 0 && late <= target || late+g.predict(name, n, each) <= target {
 		return nil
 	}
-	if g.accounts[name] != nil && backlog+g.predict("", 1) <= g.cfg.Target {
+	if g.accounts[name] != nil && late+g.predict("", 1, each) <= g.cfg.Target {
 		return ErrShare
 	}
 	return ErrBusy
 }
 
-// predict returns the time until n further checks of an account will have been judged, if a newcomer arrives with as
-// many checks as the account then has in progress.
-func (g *Gate) predict(name string, n int) time.Duration {
+// predict returns the time until n further checks of an account will be answered, if a newcomer arrives with as many
+// checks as the account then has in progress, and each recorded check delays the next by recording.
+func (g *Gate) predict(name string, n int, recording time.Duration) time.Duration {
 	own := n
 	if a := g.accounts[name]; a != nil {
 		own += a.counts[singles]
@@ -134,7 +137,7 @@ func (g *Gate) predict(name string, n int) time.Duration {
 			ahead += min(a.total(), own)
 		}
 	}
-	return time.Duration(ahead) * g.cost / time.Duration(g.cfg.Processors)
+	return time.Duration(ahead) * max(g.cost/time.Duration(g.cfg.Processors), recording)
 }
 
 func laneOf(n int) int {
@@ -144,18 +147,19 @@ func laneOf(n int) int {
 	return singles
 }
 
-// InProgress returns the number of accepted checks that have not been judged yet.
+// InProgress returns the number of checks in progress.
 func (g *Gate) InProgress() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.accepted
 }
 
-// Wait returns the predicted time until a newcomer's check would have been judged, with the backlog.
+// Wait returns the predicted time until a newcomer's check would be answered.
 func (g *Gate) Wait() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.cfg.Backlog() + g.predict("", 1)
+	each, late := g.cfg.Recording()
+	return late + g.predict("", 1, each)
 }
 
 // Visit is a number of checks that a gate has accepted. A nil Visit judges at once.
@@ -163,7 +167,7 @@ type Visit struct {
 	gate    *Gate
 	account *account
 	lane    int
-	left    int // checks that have not been judged yet
+	checks  int
 }
 
 // Enter accepts n checks of an account, all or none. It returns ErrBusy or ErrShare if it cannot. The caller must close
@@ -182,34 +186,28 @@ func (g *Gate) Enter(name string, n int) (*Visit, error) {
 		a = &account{name: name}
 		g.accounts[name] = a
 	}
-	v := &Visit{gate: g, account: a, lane: laneOf(n), left: n}
+	v := &Visit{gate: g, account: a, lane: laneOf(n), checks: n}
 	g.accepted += n
 	a.counts[v.lane] += n
 	return v, nil
 }
 
-// Close ends a visit. Its checks that have not been judged no longer count.
+// Close ends a visit, whose checks have been answered.
 func (v *Visit) Close() {
 	if v == nil {
 		return
 	}
 	v.gate.mu.Lock()
 	defer v.gate.mu.Unlock()
-	v.leave(v.left)
-}
-
-// leave removes n checks from the visit.
-func (v *Visit) leave(n int) {
-	v.left -= n
-	v.gate.accepted -= n
-	v.account.counts[v.lane] -= n
+	v.gate.accepted -= v.checks
+	v.account.counts[v.lane] -= v.checks
 	if v.account.total() == 0 {
 		delete(v.gate.accounts, v.account.name)
 	}
 }
 
 // Judge calls f when one of the visit's checks has its turn. It returns the context's error, without calling f, if ctx
-// ends first. It must be called at most once for each check of the visit, and not after Close.
+// ends first. It must not be called after Close.
 func (v *Visit) Judge(ctx context.Context, f func()) error {
 	if v == nil {
 		f()
@@ -223,7 +221,6 @@ func (v *Visit) Judge(ctx context.Context, f func()) error {
 	defer func() {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		v.leave(1)
 		g.release(since)
 	}()
 	f()

@@ -12,9 +12,9 @@ import (
 )
 
 // newGate returns a gate with one processor and a target of 100 ms, at a cost of 1 ms a check.
-func newGate(backlog time.Duration) *Gate {
+func newGate(late time.Duration) *Gate {
 	return NewGate(Config{Processors: 1, Target: 100 * time.Millisecond, BatchTarget: time.Second,
-		Backlog: func() time.Duration { return backlog }})
+		Recording: func() (each, _ time.Duration) { return 0, late }})
 }
 
 // flood enters single checks of an account until one is refused, and returns how many were accepted.
@@ -69,16 +69,16 @@ func TestManyAccountsFillTheGate(t *testing.T) {
 func TestAdmission(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		backlog time.Duration
-		before  map[string]int // checks of a visit, by account
-		checks  int
-		want    error
+		late   time.Duration
+		before map[string]int // checks of a visit, by account
+		checks int
+		want   error
 	}{
 		"idle":                                 {checks: 1},
 		"a batch on an idle host":              {checks: 100},
-		"a slow database":                      {backlog: 97 * time.Millisecond, checks: 1},
-		"a frozen database":                    {backlog: 101 * time.Millisecond, checks: 1, want: ErrBusy},
-		"a frozen database, a batch":           {backlog: 1001 * time.Millisecond, checks: 100, want: ErrBusy},
+		"a slow database":                      {late: 97 * time.Millisecond, checks: 1},
+		"a frozen database":                    {late: 101 * time.Millisecond, checks: 1, want: ErrBusy},
+		"a frozen database, a batch":           {late: 1001 * time.Millisecond, checks: 100, want: ErrBusy},
 		"beside a batch of another account":    {before: map[string]int{"b": 100}, checks: 1},
 		"a batch beside others' batches":       {before: map[string]int{"b": 100, "c": 100, "d": 100}, checks: 100},
 		"a single check beside one's batches":  {before: map[string]int{"a": 450}, checks: 1},
@@ -89,7 +89,7 @@ func TestAdmission(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGate(test.backlog)
+			g := newGate(test.late)
 			for account, n := range test.before {
 				if _, err := g.Enter(account, n); err != nil {
 					t.Fatal(err)
@@ -99,6 +99,19 @@ func TestAdmission(t *testing.T) {
 				t.Errorf("%v, want %v", err, test.want)
 			}
 		})
+	}
+}
+
+// If recording takes longer than judging, it determines how many checks are accepted.
+func TestSlowRecording(t *testing.T) {
+	t.Parallel()
+	g := newGate(0)
+	g.cfg.Recording = func() (each, late time.Duration) { return 5 * time.Millisecond, 0 }
+	if n := flood(t, g, "a"); n != 10 {
+		t.Errorf("%d checks were accepted, want 10", n)
+	}
+	if wait := g.Wait(); wait != 15*time.Millisecond { // a check of the flood, the newcomer's and another newcomer's
+		t.Errorf("a newcomer waits for %v", wait)
 	}
 }
 
@@ -236,6 +249,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		if g.free != 1 || g.InProgress() != 0 || len(g.turns) != 0 {
 			t.Errorf("left behind: %+v", g)
 		}
+		<-ctx.Done()
 		ended, err := g.Enter("c", 1)
 		if err != nil {
 			t.Fatal(err)

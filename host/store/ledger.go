@@ -28,9 +28,10 @@ type Ledger struct {
 	settling time.Duration
 
 	started time.Time
-	usual   atomic.Int64 // moving mean of the duration of a batch
-	fastest atomic.Int64 // its recent minimum; 0: unknown
 	began   atomic.Int64 // when the batch in progress began, since started; 0: none is in progress
+	fastest atomic.Int64 // the recent minimum of a batch's duration; 0: unknown
+	size    atomic.Int64 // records of the batch in progress
+	each    atomic.Int64 // moving mean of the time by which a record lengthens its batch
 
 	mu      sync.RWMutex // write-locked to close the queue
 	closed  bool
@@ -179,29 +180,28 @@ func (l *Ledger) enqueue(p *pending) error {
 	}
 }
 
-// Backlog returns how much longer the recording of a check that is appended now is expected to take than on a ledger
-// without load: until the batch in progress, the queued full batches, and the check's own batch have been committed.
-func (l *Ledger) Backlog() time.Duration {
-	began, queued := time.Duration(l.began.Load()), len(l.queue)
-	if began == 0 && queued == 0 {
-		return 0 // however long earlier batches took, the next one may be fast again
+// Pace returns for how long a record usually delays those after it, and by how much the batch in progress is late. A
+// batch is late when it takes twice as long as usual.
+func (l *Ledger) Pace() (each, late time.Duration) {
+	each = time.Duration(l.each.Load())
+	if began := time.Duration(l.began.Load()); began > 0 {
+		usual := time.Duration(l.fastest.Load()) + time.Duration(l.size.Load())*each
+		late = max(0, time.Since(l.started)-began-2*usual)
 	}
-	usual := time.Duration(l.usual.Load())
-	current := usual
-	if began > 0 {
-		current = max(usual, time.Since(l.started)-began) // a late batch is at least as late again
-	}
-	return max(0, current+time.Duration(1+queued/l.batch)*usual-2*time.Duration(l.fastest.Load()))
+	return each, late
 }
 
-// observe updates the durations that Backlog expects.
-func (l *Ledger) observe(took time.Duration) {
-	took = min(took, time.Second) // an outage says nothing about the batches after it
-	usual, fastest := time.Duration(l.usual.Load()), time.Duration(l.fastest.Load())
-	l.usual.Store(int64(usual + (took-usual)/8))
+// observe updates the durations that Pace expects, after a batch of n records.
+func (l *Ledger) observe(n int, took time.Duration) {
+	const longest = 200 * time.Millisecond // an outage says nothing about the batches after it
+	took = min(took, longest)
+	fastest := time.Duration(l.fastest.Load())
 	if fastest == 0 || took < fastest {
 		fastest = took
 	}
+	each := time.Duration(l.each.Load())
+	each += ((took-fastest)/time.Duration(n) - each) * time.Duration(n) / time.Duration(n+l.batch)
+	l.each.Store(int64(each))
 	l.fastest.Store(int64(fastest + (took-fastest)/1024)) // it slowly forgets, since the database may have changed
 }
 
@@ -224,13 +224,15 @@ func (l *Ledger) run() {
 		if len(batch) == 0 {
 			continue
 		}
+		n := countRecords(batch)
 		began := time.Since(l.started)
+		l.size.Store(int64(n))
 		l.began.Store(int64(began))
 		l.commit(batch)
 		l.began.Store(0)
 		took := time.Since(l.started) - began
-		l.observe(took)
-		l.onBatch(countRecords(batch), took, len(l.queue))
+		l.observe(n, took)
+		l.onBatch(n, took, len(l.queue))
 	}
 }
 

@@ -166,22 +166,23 @@ func TestEventsOfAResolvedCommitAreAnnounced(t *testing.T) {
 	receive(t, "the announcement", announced)
 }
 
-// The backlog of an idle ledger is zero, and grows while a batch takes longer than usual.
-func TestBacklog(t *testing.T) {
+// The pace follows the batches, and a batch that takes longer than usual is late.
+func TestPace(t *testing.T) {
 	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{Batch: 2})
-	expect(t, "the backlog of a new ledger", l.Backlog(), 0)
-	noError(t, l.Append(t.Context(), allowed(t, caller)))
-	until(t, "the batch to end", func() bool { return l.Backlog() == 0 })
-	held := lockTheHeads(t, s.url)
-	answers := queued(t, held, l, allowed(t, caller), allowedMany(t, caller, 4))
-	first := l.Backlog()
-	until(t, "the backlog to grow", func() bool { return l.Backlog() > first+10*time.Millisecond })
-	held.release(t)
-	for _, answer := range answers {
-		noError(t, receive(t, "an answer", answer))
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	for _, took := range []time.Duration{10 * time.Millisecond, 110 * time.Millisecond, time.Hour} {
+		l.observe(100, took)
 	}
-	until(t, "the backlog to vanish", func() bool { return l.Backlog() == 0 })
+	if each, late := l.Pace(); each < 100*time.Microsecond || each > 2*time.Millisecond || late != 0 {
+		t.Errorf("a record takes %v, and an idle ledger is late by %v", each, late)
+	}
+	held := lockTheHeads(t, s.url)
+	answers := queued(t, held, l, allowed(t, caller), nil)
+	isLate := func() bool { _, late := l.Pace(); return late > 0 }
+	until(t, "the batch to be late", isLate)
+	held.release(t)
+	noError(t, receive(t, "the answer", answers[0]))
+	until(t, "the batch to end", func() bool { return !isLate() })
 }
 
 func TestAuthenticateDuringAnOutage(t *testing.T) {

@@ -106,9 +106,9 @@ func (m *Metrics) WatchLineup(f *lineup.Follower) {
 
 // WatchGate adds the metrics of accepted checks. It must be called at most once.
 func (m *Metrics) WatchGate(inProgress func() int, wait func() time.Duration) {
-	m.gauge("assay_checks_under_way", "Accepted checks that have not been judged yet.",
+	m.gauge("assay_checks_under_way", "Accepted checks that have not been answered yet.",
 		func() float64 { return float64(inProgress()) })
-	m.gauge("assay_check_wait_seconds", "Predicted wait of a check of an account without checks in progress. "+
+	m.gauge("assay_check_wait_seconds", "Predicted time to the answer for an account without checks in progress. "+
 		"Checks are refused if it is too long.", func() float64 { return wait().Seconds() })
 }
 
