@@ -131,7 +131,9 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	var running sync.WaitGroup
 	closers = append(closers, func() error { stopBackground(); running.Wait(); return nil })
 	running.Go(func() { follower.Run(background) })
-	running.Go(func() { maintenance.Run(background, log, b.jobs(cfg, log, logFile)) })
+	jobs := append(b.jobs(cfg, log, logFile),
+		maintenance.Job{Name: "return unused memory", Every: 2 * time.Minute, Run: follower.Trim})
+	running.Go(func() { maintenance.Run(background, log, jobs) })
 	running.Go(func() { delivery.Run(background) })
 	running.Go(func() {
 		b.store.Listen(background, func(topic store.Topic) {

@@ -284,6 +284,18 @@ func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin) {
 	})
 }
 
+// Trim returns memory to the operating system that the last checks did not need.
+func (f *Follower) Trim(context.Context) error {
+	f.mu.Lock() // no plugin is closed meanwhile
+	var errs []error
+	for _, p := range f.inForce {
+		errs = append(errs, p.Trim())
+	}
+	f.mu.Unlock()
+	returnMemory()
+	return errors.Join(errs...)
+}
+
 // returnMemory returns what loading or closing plugins has left to the operating system. The first collection runs the
 // finalizers that unmap native code.
 func returnMemory() {

@@ -139,10 +139,10 @@ func (c *codeCache) private() (string, error) {
 
 // staging is a private folder in which wazero finds the code of one module or, if it is empty, leaves it.
 type staging struct {
-	dir    string
-	code   *nativeCode // what the folder contains; nil if it is empty
-	stamp  fileStamp   // of the file with the code
-	mapped bool        // whether loaded code is mapped from a file instead of kept in memory
+	dir   string
+	code  *nativeCode // what the folder contains; nil if it is empty
+	stamp fileStamp   // of the file with the code
+	keep  bool        // whether the plugin stays open, so that its code is better mapped from a file
 }
 
 // minMappedCode is the size from which code is mapped from a file.
@@ -154,7 +154,7 @@ func (c *codeCache) stage(code *nativeCode) (*staging, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &staging{dir: dir, code: code, mapped: true}
+	s := &staging{dir: dir, code: code, keep: true}
 	if code == nil {
 		return s, nil
 	}

@@ -18,6 +18,7 @@ type Plugin struct {
 	module    registry.Module
 	engine    wazero.Runtime
 	compiled  wazero.CompiledModule
+	mapped    bool // whether its code is mapped from a file
 	pool      *pool
 	memories  *snapshotter // reserves the instances' memory outside Go's heap
 	snapshots *snapshotter // nil if instances are not restored after a call, else memories

@@ -15,6 +15,7 @@ type pool struct {
 	idle           chan *instance
 	slots          chan struct{} // one element per instance that exists or is being created
 	replacing      atomic.Int64  // instances that the guest made unusable, until their replacements are ready
+	spare          atomic.Int64  // instances that no call has needed since the last trim
 	background     sync.WaitGroup
 	closed         chan struct{}
 }
@@ -61,8 +62,10 @@ func (p *pool) add(ctx context.Context) error {
 func (p *pool) acquire(ctx context.Context) (*instance, error) {
 	select {
 	case in := <-p.idle:
+		p.used(len(p.idle))
 		return in, nil
 	default:
+		p.used(0)
 	}
 	slots, created := p.slots, make(chan error, 1)
 	for {
@@ -80,6 +83,32 @@ func (p *pool) acquire(ctx context.Context) (*instance, error) {
 			err := ctx.Err()
 			return nil, &refusal{err: fmt.Errorf("waiting for a free instance: %w", err),
 				fault: errors.Is(err, context.DeadlineExceeded) && p.replacing.Load() > 0}
+		}
+	}
+}
+
+// used notes that a call left the given number of instances idle.
+func (p *pool) used(left int) {
+	for {
+		spare := p.spare.Load()
+		if int64(left) >= spare || p.spare.CompareAndSwap(spare, int64(left)) {
+			return
+		}
+	}
+}
+
+// trim closes the instances that no call has needed since the last trim, except one.
+func (p *pool) trim() {
+	for range p.spare.Swap(int64(p.size())) {
+		if len(p.slots) <= 1 {
+			return
+		}
+		select {
+		case in := <-p.idle:
+			in.close()
+			<-p.slots
+		default:
+			return
 		}
 	}
 }

@@ -325,3 +325,46 @@ func TestLineupSwapsUnderLoad(t *testing.T) {
 	closeDrained(lineup, live.Swap(nil))
 	t.Logf("%d checks during %d swaps", checks.Load(), swaps)
 }
+
+// A pool gives back the instances that a burst of calls needed, once calls need fewer, and keeps one.
+func TestTrimClosesUnneededInstances(t *testing.T) {
+	t.Parallel()
+	p := openIn(t, sandboxOf(t, 4), sevenPoints(t)).pool
+	take := func(n int) (taken []*instance) {
+		for range n {
+			in, err := p.acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			taken = append(taken, in)
+		}
+		return taken
+	}
+	calls := func(n int) {
+		for _, in := range take(n) {
+			p.release(in)
+		}
+	}
+	want := func(when string, n int) {
+		t.Helper()
+		if idle, all := p.counts(); idle != n || all != n {
+			t.Errorf("%s: %d of %d instances are idle, want %d of %d", when, idle, all, n, n)
+		}
+	}
+	want("after the start", 1)
+	calls(4)
+	p.trim()
+	want("just after a burst of 4", 4)
+	calls(2)
+	p.trim()
+	want("after calls of 2", 2)
+	p.trim()
+	want("without calls", 1)
+	p.trim()
+	want("without calls for long", 1)
+	busy := take(1)
+	p.trim()
+	calls(3)
+	p.release(busy[0])
+	want("after another burst of 4", 4)
+}

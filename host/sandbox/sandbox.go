@@ -246,7 +246,7 @@ func (s *Sandbox) start(
 	if err == nil {
 		err = p.pool.warm(ctx, 1) // the pool grows when calls need more
 	}
-	if err == nil && staged != nil && staged.mapped {
+	if err == nil && p.mapped {
 		err = forgetCode(p.compiled)
 	}
 	if err != nil {
@@ -294,14 +294,22 @@ func (p *Plugin) load(ctx context.Context, wasm []byte, staged *staging) (*nativ
 	if err != nil {
 		return nil, &compileError{err}
 	}
-	if len(code.content) < minMappedCode {
-		staged.mapped = false
-	}
-	if staged.mapped {
+	if staged.keep && len(code.content) >= minMappedCode {
 		if err := mapCode(p.compiled, staged.dir); err != nil {
-			staged.mapped = false
 			p.log.Warn("a layer's code stays in memory", "plugin", p.module.Ref(), "error", err)
+			return code, nil
 		}
+		p.mapped = true
 	}
 	return code, nil
+}
+
+// Trim gives back the memory that the plugin's recent calls did not need: instances, and code that is mapped from a
+// file.
+func (p *Plugin) Trim() error {
+	p.pool.trim()
+	if !p.mapped {
+		return nil
+	}
+	return forgetCode(p.compiled)
 }

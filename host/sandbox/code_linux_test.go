@@ -1,0 +1,70 @@
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"unsafe"
+	"weak"
+
+	"assay/host/check"
+)
+
+// Code that is mapped from a file gives the same results as code in memory, also after its pages were given back, and
+// is unmapped when the plugin is closed.
+func TestMappedCode(t *testing.T) {
+	t.Parallel()
+	m := buildGo(t, "small")
+	score := func(p *Plugin) check.Result {
+		t.Helper()
+		result, err := p.Score(t.Context(), facts("example.org", ""))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	inMemory := openIn(t, sandboxOf(t, 1), m)
+	want := score(inMemory)
+	box := sandboxWithCache(t, cacheDir(t))
+	for _, state := range []string{"compiled", "loaded from the cache"} {
+		p := open(t, box, m)
+		if !p.mapped || inMemory.mapped {
+			t.Fatalf("%s: the code is not mapped", state)
+		}
+		address := fmt.Sprintf("%x-", uintptr(unsafe.Pointer(unsafe.SliceData(executableOf(p.compiled)))))
+		for range 2 {
+			if got := score(p); got.Score != want.Score || got.Fuel != want.Fuel {
+				t.Errorf("%s: %+v, want %+v", state, got, want)
+			}
+			if err := p.Trim(); err != nil {
+				t.Error(err)
+			}
+		}
+		if !mapsFileAt(t, address) {
+			t.Errorf("%s: the code is not a mapping of a file", state)
+		}
+		engine := weak.Make(p.engine.(*cachedEngine))
+		closePlugin(t, p)
+		until(t, "the code is unmapped", func() bool {
+			runtime.GC()
+			return engine.Value() == nil && !mapsFileAt(t, address)
+		})
+	}
+}
+
+// mapsFileAt reports whether this process has an executable mapping of a deleted file that begins at an address.
+func mapsFileAt(t *testing.T, address string) bool {
+	t.Helper()
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(maps)) {
+		if strings.HasPrefix(line, address) {
+			return strings.Contains(line, "r-xp") && strings.Contains(line, "(deleted)")
+		}
+	}
+	return false
+}
