@@ -91,8 +91,8 @@ func (b *backend) sandboxConfig(cfg *Config, log *slog.Logger) sandbox.Config {
 // layerCacheBytes bounds the built layers on disk.
 const layerCacheBytes = 256 << 20
 
-// layerSource finds the source of the first-party layers around folder dir. It caches built layers in the data directory
-// if that is possible.
+// layerSource finds the source of the first-party layers around folder dir. It caches built layers in the data
+// directory if that is possible.
 func layerSource(dir string, cfg *Config, log *slog.Logger) (registry.Source, error) {
 	keys, err := keyring.Load(cfg.secretFile())
 	if err != nil {

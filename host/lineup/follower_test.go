@@ -289,7 +289,8 @@ func TestSupersededLoadIsAbandoned(t *testing.T) {
 			if interval == time.Hour {
 				h.follower.LineupChanged()
 			}
-			storetest.Until(t, "revision 3 to be in force", func() bool { return h.follower.State() == State{Revision: 3} })
+			storetest.Until(t, "revision 3 to be in force",
+				func() bool { return h.follower.State() == State{Revision: 3} })
 			storetest.Expect(t, "open plugins", h.openPlugins(), 1)
 		})
 	}

@@ -83,7 +83,8 @@ func codeOf(t *testing.T, m registry.Module) *nativeCode {
 // forgedCode returns code that scores 99, as a file of wazero's cache for the module of sevenPoints.
 func forgedCode(t *testing.T) *nativeCode {
 	t.Helper()
-	code, forged := codeOf(t, sevenPoints(t)), codeOf(t, pack(t, signalling(99, codeOne, "Because").encode(), manifest()))
+	code := codeOf(t, sevenPoints(t))
+	forged := codeOf(t, pack(t, signalling(99, codeOne, "Because").encode(), manifest()))
 	if bytes.Equal(code.content, forged.content) {
 		t.Fatal("two modules have the same code")
 	}
@@ -320,7 +321,8 @@ func TestCodeOfAnotherMeteringIsNotRun(t *testing.T) {
 	forged.module[0] ^= 1
 	box.cache.write(box.cache.name(m, limitsOf(m)), m, forged)
 	wantScore(t, openIn(t, box, m), 7)
-	if code := box.cache.read(box.cache.name(m, limitsOf(m))); code == nil || bytes.Equal(code.content, forged.content) {
+	code := box.cache.read(box.cache.name(m, limitsOf(m)))
+	if code == nil || bytes.Equal(code.content, forged.content) {
 		t.Error("the cache was not mended")
 	}
 }

@@ -37,7 +37,7 @@ type compileReport struct {
 	Digest []byte `json:"digest,omitempty"` // of the code
 }
 
-// Limits of a compiler. The largest first-party layer takes about a second of processor time.
+// Limits of a compiler. docs/decisions/sandbox.md compares them with what the largest first-party layer takes.
 const (
 	compileCPUSeconds = 20
 	compileMemory     = 1 << 30

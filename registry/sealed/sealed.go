@@ -3,7 +3,6 @@
 package sealed
 
 import (
-	"cmp"
 	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
@@ -156,7 +155,7 @@ func (f *Folder) prune(latest string) error {
 			errs = append(errs, os.RemoveAll(filepath.Join(f.dir, e.Name())))
 		}
 	}
-	slices.SortFunc(files, func(a, b fs.FileInfo) int { return cmp.Compare(a.ModTime().UnixNano(), b.ModTime().UnixNano()) })
+	slices.SortFunc(files, func(a, b fs.FileInfo) int { return a.ModTime().Compare(b.ModTime()) })
 	for _, info := range files {
 		if total <= f.limit {
 			break
