@@ -20,15 +20,14 @@ type lookups struct {
 	closers []func() error
 }
 
-// openLookups opens the sources that cfg enables.
-func (b *backend) openLookups(cfg *Config, log *slog.Logger) (l *lookups, err error) {
+// openLookups opens the sources that cfg enables, in addition to the given ones.
+func (b *backend) openLookups(cfg *Config, log *slog.Logger, sources ...facts.Source) (l *lookups, err error) {
 	l = &lookups{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close())
 		}
 	}()
-	var sources []facts.Source
 	servers := cfg.resolvers()
 	if len(servers) > 0 {
 		dns := resolver.New(resolver.Config{Servers: servers, Patience: lookupTimeout})

@@ -25,6 +25,7 @@ import (
 	"assay/host/check"
 	"assay/host/console"
 	"assay/host/entity"
+	"assay/host/facts"
 	"assay/host/facts/reputation"
 	"assay/host/lineup"
 	"assay/host/maintenance"
@@ -55,6 +56,8 @@ const greeting = "Assay is ready at "
 type serveCmd struct {
 	LedgerBatch int    `default:"256" help:"Maximum number of checks recorded in one database transaction."`
 	CPUProfile  string `name:"cpu-profile" hidden:"" help:"File for a processor profile of the time in service."`
+
+	thirdParties []facts.Source // further sources of facts; tests replay answers through them
 }
 
 // Run serves until ctx ends. It closes what it opens in reverse order.
@@ -121,7 +124,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	closers = append(closers, ledger.Close)
 
-	collector, err := b.openLookups(cfg, log)
+	collector, err := b.openLookups(cfg, log, cmd.thirdParties...)
 	if err != nil {
 		return err
 	}

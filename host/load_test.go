@@ -1,0 +1,453 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"assay/host/bench"
+	"assay/host/entity"
+	"assay/host/facts"
+	"assay/host/facts/network"
+	"assay/host/facts/registration"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store"
+	"assay/registry"
+)
+
+// TestSameDecisionAtAnyLoad makes 20,000 checks on an idle host, and again at twice the rate that the host can take
+// while other processes use every core. Each check of the second run must give the decision of the first, byte for byte,
+// or be refused with 503. Third parties' answers are replayed; the lists, the reputation graph, Postgres, the layers
+// and HTTP are real.
+func TestSameDecisionAtAnyLoad(t *testing.T) {
+	bodies := recordedBodies(t, 20_000)
+	if raceDetector {
+		bodies = sample(bodies, 20)
+	}
+	h := startLoadHost(t, bodies)
+	idle := h.answerAll(t, bodies)
+	capacity := h.capacity(t, bodies)
+	occupyCores(t)
+
+	refused, wrong := 0, 0
+	slowest := time.Duration(0)
+	for i, got := range h.offer(t, bodies, 2*capacity) {
+		switch {
+		case got.status == http.StatusServiceUnavailable:
+			refused++
+			slowest = max(slowest, got.took)
+		case got.status != idle[i].status || !bytes.Equal(got.body, idle[i].body):
+			if wrong++; wrong <= 10 {
+				t.Errorf("%s\nidle:       %d %s\nunder load: %d %s", bodies[i], idle[i].status, idle[i].body, got.status,
+					got.body)
+			}
+		}
+	}
+	t.Logf("%d checks at %d a second, twice the capacity: %d refused, the slowest after %v; %d answered differently",
+		len(bodies), 2*capacity, refused, slowest, wrong)
+	if answered := len(bodies) - refused; answered < len(bodies)/20 {
+		t.Errorf("only %d of %d checks were answered", answered, len(bodies))
+	}
+}
+
+// TestLineupSwapsUnderLoad swaps two lineups 200 times while the host is saturated and other processes use every core.
+// Every check must be decided by one of them alone: the one that its audit record names.
+func TestLineupSwapsUnderLoad(t *testing.T) {
+	const connections = 32
+	swaps := 200
+	bodies := sample(recordedBodies(t, 20_000), 20)
+	if raceDetector {
+		swaps = 20
+	}
+	h := startLoadHost(t, bodies)
+	first, err := h.store.ActiveLineup(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	second := first.Lineup
+	second.Bias += 1.5
+	second.Layers = slices.DeleteFunc(slices.Clone(second.Layers), func(l registry.LineupLayer) bool {
+		name, _, _ := l.Ref()
+		return name == "similarity" || name == "patterns"
+	})
+	lineups := []registry.LineupDocument{first.Lineup, second}
+	idle := make([][]reply, len(lineups))
+	decidedBy := map[int64]int{} // index in lineups by revision
+	activate := func(n int) {
+		t.Helper()
+		revision, err := h.store.ActivateLineup(t.Context(), lineups[n], registry.OriginOperator, "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		decidedBy[revision] = n
+		h.waitForRevision(t, revision)
+	}
+	for n := range lineups {
+		activate(n)
+		idle[n] = h.answerAll(t, bodies)
+	}
+
+	occupyCores(t)
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	type check struct {
+		body int
+		reply
+	}
+	answered := make([][]check, connections)
+	var next atomic.Int64
+	var load sync.WaitGroup
+	for c := range connections {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				i := int(next.Add(1)) % len(bodies)
+				answered[c] = append(answered[c], check{i, h.post(bodies[i])})
+			}
+		})
+	}
+	for i := range swaps {
+		activate(i % len(lineups))
+	}
+	stop()
+	load.Wait()
+
+	revisions := h.recordedRevisions(t)
+	count := 0
+	for _, c := range slices.Concat(answered...) {
+		if want := idle[0][c.body]; c.status == http.StatusServiceUnavailable || c.status == want.status &&
+			want.status == http.StatusBadRequest {
+			continue
+		}
+		count++
+		n, known := decidedBy[revisions[c.ref]]
+		if want := idle[n][c.body]; !known || c.status != want.status || !bytes.Equal(c.reply.body, want.body) {
+			t.Fatalf("%s was decided by revision %d as\n%d %s\nwant\n%d %s", bodies[c.body], revisions[c.ref], c.status,
+				c.reply.body, want.status, want.body)
+		}
+	}
+	t.Logf("%d swaps during %d checks, of which %d were answered", swaps, next.Load(), count)
+	if count < swaps {
+		t.Errorf("only %d checks were answered during %d swaps", count, swaps)
+	}
+}
+
+// loadHost is a host in this process whose third parties' answers are replayed.
+type loadHost struct {
+	*backend
+	url, key string
+	client   *http.Client
+}
+
+// startLoadHost starts a host that knows lists, registrations and a reputation graph of some of the checked values.
+func startLoadHost(t *testing.T, bodies []string) *loadHost {
+	t.Helper()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	h := &loadHost{backend: openStore(t, dir, database), client: &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: 512}, Timeout: time.Minute}}
+	listed := slices.Collect(func(yield func(string) bool) {
+		for i, body := range bodies {
+			var request struct{ Domain string }
+			if json.Unmarshal([]byte(body), &request) == nil && request.Domain != "" && i%17 == 0 &&
+				!yield(request.Domain) {
+				return
+			}
+		}
+	})
+	list := filepath.Join(t.TempDir(), "list.txt")
+	if err := os.WriteFile(list, []byte(strings.Join(listed, "\n")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	output(t, dir, database, "feeds", "import", list, "--name", "Test", "--kind", "bad", "--category", "phishing")
+
+	cfg := &Config{Listen: "127.0.0.1:0", DataDir: dir, DatabaseURL: database, DNS: []string{off}, RDAPURL: off}
+	serve := &serveCmd{LedgerBatch: 256, thirdParties: []facts.Source{
+		replayed{"dns", network.DNS{}.Table()}, replayed{"net", (&network.Net{}).Table()},
+		replayed{"rdap", (&registration.Source{}).Table()},
+	}}
+	ctx, stop := context.WithCancel(t.Context())
+	out, in := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- serve.Run(ctx, cfg, &terminal{out: in, err: io.Discard}) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != errStopped {
+			t.Errorf("the host ended with %v", err)
+		}
+	})
+	url, err := readyURL(bufio.NewScanner(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	h.url = url
+
+	// Three customers made all votes that the reputation graph counts for these values, so later checks change none.
+	const votes = 10
+	seeds := sample(listed, 20)
+	for range 3 {
+		issued, err := issueKey(t.Context(), h.store, "", unlimited(), "test")
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.key = issued.Secret
+		for _, domain := range seeds {
+			for range votes {
+				if r := h.answer(fmt.Sprintf(`{"domain":%q}`, domain)); r.status != http.StatusOK {
+					t.Fatalf("checking %s: %d %s", domain, r.status, r.body)
+				}
+			}
+		}
+	}
+	return h
+}
+
+// reply is a host's response without the fields that differ between equal decisions.
+type reply struct {
+	status int
+	body   []byte
+	ref    string
+	took   time.Duration
+}
+
+var volatileFields = regexp.MustCompile(`"(timestamp|ref)":"([^"]*)"`)
+
+// post makes one check. If the connection breaks, the status is 0.
+func (h *loadHost) post(body string) reply {
+	began := time.Now()
+	request, err := http.NewRequest(http.MethodPost, h.url+"/api/check", strings.NewReader(body))
+	if err != nil {
+		return reply{body: []byte(err.Error())}
+	}
+	request.Header.Set("Authorization", "Bearer "+h.key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := h.client.Do(request)
+	if err != nil {
+		return reply{body: []byte(err.Error())}
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return reply{body: []byte(err.Error())}
+	}
+	r := reply{status: response.StatusCode, took: time.Since(began)}
+	for _, field := range volatileFields.FindAllSubmatch(text, -1) {
+		if string(field[1]) == "ref" {
+			r.ref = string(field[2])
+		}
+	}
+	r.body = volatileFields.ReplaceAll(text, nil)
+	return r
+}
+
+// answer repeats a check while it is refused.
+func (h *loadHost) answer(body string) (r reply) {
+	for range 1000 {
+		if r = h.post(body); r.status != http.StatusServiceUnavailable {
+			break
+		}
+	}
+	return r
+}
+
+// answerAll makes the checks, a few at a time.
+func (h *loadHost) answerAll(t *testing.T, bodies []string) []reply {
+	t.Helper()
+	replies := make([]reply, len(bodies))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for i := int(next.Add(1)) - 1; i < len(bodies); i = int(next.Add(1)) - 1 {
+				replies[i] = h.answer(bodies[i])
+			}
+		})
+	}
+	wg.Wait()
+	for i, r := range replies {
+		if r.status != http.StatusOK && r.status != http.StatusBadRequest {
+			t.Fatalf("%s: %d %s", bodies[i], r.status, r.body)
+		}
+	}
+	return replies
+}
+
+// capacity returns the checks per second that the host answers on a machine that is otherwise idle.
+func (h *loadHost) capacity(t *testing.T, bodies []string) int {
+	t.Helper()
+	target := bench.Target{URL: h.url + "/api/check", Key: h.key}
+	for _, body := range bodies {
+		target.Bodies = append(target.Bodies, []byte(body))
+	}
+	figures, err := bench.Saturate(t.Context(), target, 64, 2*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return max(1, int(figures.PerSecond))
+}
+
+// offer sends the checks at a fixed rate, whether or not earlier ones have finished.
+func (h *loadHost) offer(t *testing.T, bodies []string, rate int) []reply {
+	t.Helper()
+	replies := make([]reply, len(bodies))
+	due := time.NewTicker(10 * time.Millisecond)
+	defer due.Stop()
+	began := time.Now()
+	var wg sync.WaitGroup
+	for sent := 0; sent < len(bodies); {
+		<-due.C
+		for end := min(len(bodies), int(time.Since(began).Seconds()*float64(rate))); sent < end; sent++ {
+			i := sent
+			wg.Go(func() { replies[i] = h.post(bodies[i]) })
+		}
+	}
+	wg.Wait()
+	return replies
+}
+
+var revisionMetric = regexp.MustCompile(`(?m)^assay_lineup_revision (\d+)$`)
+
+// waitForRevision returns when the revision is in force.
+func (h *loadHost) waitForRevision(t *testing.T, revision int64) {
+	t.Helper()
+	for t.Context().Err() == nil {
+		response, err := h.client.Get(h.url + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := revisionMetric.FindSubmatch(text); m != nil && string(m[1]) == fmt.Sprint(revision) {
+			return
+		}
+	}
+}
+
+// recordedRevisions returns the lineup revision of each recorded check by reference.
+func (h *loadHost) recordedRevisions(t *testing.T) map[string]int64 {
+	t.Helper()
+	revisions := map[string]int64{}
+	err := h.store.ReadAuditLog(t.Context(), func(ctx context.Context, log store.AuditLog) error {
+		for row, err := range log.Rows(ctx, 0, 0, math.MaxInt64) {
+			if err != nil {
+				return err
+			}
+			if row.Record.Kind == "check" {
+				revisions[row.Record.Ref] = row.Record.Revision
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return revisions
+}
+
+// occupyCores keeps every core busy with other processes until the test ends.
+func occupyCores(t *testing.T) {
+	t.Helper()
+	for range runtime.NumCPU() {
+		busy := exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")
+		if err := busy.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = busy.Process.Kill()
+			_ = busy.Wait()
+		})
+	}
+}
+
+// replayed is a source of third parties' answers. They depend on the entity alone: some names have all facts, some have
+// a few, and for some the third party never responds.
+type replayed struct {
+	name  string
+	table []entity.Fact
+}
+
+func (r replayed) Name() string         { return r.name }
+func (r replayed) Table() []entity.Fact { return r.table }
+
+func (r replayed) Observe(_ context.Context, e entity.Entity, wants func(string) bool) (entity.Facts, error) {
+	hash := fnv.New64a()
+	fmt.Fprint(hash, r.name, e.Type, e.Value)
+	n := hash.Sum64()
+	if n%10 == 0 {
+		return nil, facts.ErrUnanswered
+	}
+	found := entity.Facts{}
+	for i, f := range r.table {
+		if wants(f.Name) && f.Example != "" && n>>(8+i%48)&1 == 1 {
+			found[f.Name] = f.Example
+		}
+	}
+	// Shared addresses and name servers would link all entities in the reputation graph.
+	maps.DeleteFunc(found, func(name, _ string) bool {
+		return slices.Contains([]string{"dns.a", "dns.aaaa", "dns.ns", "dns.mx"}, name)
+	})
+	return found, nil
+}
+
+// recordedBodies returns n check requests: those of testdata/answers, and others made from the same words.
+func recordedBodies(t *testing.T, n int) []string {
+	t.Helper()
+	var bodies, words, suffixes []string
+	for _, kind := range entity.Types() {
+		for _, r := range readRecorded(t, filepath.Join("testdata", "answers", string(kind)+".jsonl")) {
+			if r.Path != "/api/check" || r.Status != http.StatusOK {
+				continue
+			}
+			bodies = append(bodies, r.Body)
+			var request struct{ Domain string }
+			if json.Unmarshal([]byte(r.Body), &request) == nil && request.Domain != "" {
+				name, suffix, _ := strings.Cut(request.Domain, ".")
+				words = append(words, strings.FieldsFunc(name, func(r rune) bool { return r == '-' })...)
+				suffixes = append(suffixes, suffix)
+			}
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	pick := func(from []string) string { return from[random.IntN(len(from))] }
+	for i := 0; len(bodies) < n; i++ {
+		domain := pick(words) + "-" + pick(words) + "." + pick(suffixes)
+		switch i % 4 {
+		case 0, 1:
+			bodies = append(bodies, fmt.Sprintf(`{"domain":%q}`, domain))
+		case 2:
+			bodies = append(bodies, fmt.Sprintf(`{"email":%q}`, pick(words)+fmt.Sprint(random.IntN(100))+"@"+domain))
+		case 3:
+			bodies = append(bodies, string(bench.Bodies(i + 1)[i]))
+		}
+	}
+	return bodies[:n]
+}
+
+// sample returns every n-th element.
+func sample[T any](all []T, n int) (some []T) {
+	for i := 0; i < len(all); i += n {
+		some = append(some, all[i])
+	}
+	return some
+}
