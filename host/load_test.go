@@ -365,11 +365,12 @@ func (h *loadHost) recordedRevisions(t *testing.T) map[string]int64 {
 	return revisions
 }
 
-// occupyCores keeps every core busy with other processes until the test ends.
+// occupyCores keeps every core busy with other processes until the test ends. They also end when this process dies.
 func occupyCores(t *testing.T) {
 	t.Helper()
+	loop := fmt.Sprintf("while kill -0 %d; do i=0; while [ $i -lt 10000 ]; do i=$((i+1)); done; done", os.Getpid())
 	for range runtime.NumCPU() {
-		busy := exec.CommandContext(t.Context(), "sh", "-c", "while :; do :; done")
+		busy := exec.CommandContext(t.Context(), "sh", "-c", loop)
 		if err := busy.Start(); err != nil {
 			t.Fatal(err)
 		}
