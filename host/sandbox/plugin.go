@@ -56,12 +56,18 @@ func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, er
 		return check.Result{}, c.failure(check.Suspended, errSuspended.Error(), errSuspended)
 	}
 	result, err := p.score(ctx, c)
-	if refused := (*refusal)(nil); errors.As(err, &refused) && !refused.fault {
+	if err != nil && !countsAgainstPlugin(err) {
 		p.breaker.cancel()
 	} else {
 		p.breaker.record(err == nil)
 	}
 	return result, err
+}
+
+// countsAgainstPlugin reports whether the breaker counts a call that ended with err.
+func countsAgainstPlugin(err error) bool {
+	var refused *refusal
+	return !errors.As(err, &refused) || refused.fault
 }
 
 // errSuspended fails calls while the circuit breaker is open.
