@@ -16,7 +16,7 @@ import (
 type costReport struct {
 	Connections int                `json:"connections"`
 	Checks      int                `json:"checks"`  // answered
-	Refused     int                `json:"refused"` // their time counts too
+	Refused     int                `json:"refused"` // with 503; their time counts too
 	PerSecond   float64            `json:"per_second"`
 	HostMicros  float64            `json:"host_us"`
 	Postgres    float64            `json:"postgres_us"`
@@ -92,7 +92,10 @@ func (cmd *benchCmd) cost(ctx context.Context, dir, key string, connections int)
 	if err != nil {
 		return r, err
 	}
-	r.Checks, r.Refused, r.PerSecond = figures.Answered, figures.Failed, figures.PerSecond
+	r.Checks, r.Refused, r.PerSecond = figures.Answered, figures.Refused, figures.PerSecond
+	if bad := figures.Errors + figures.Failed; bad > 0 {
+		return r, fmt.Errorf("measuring processor time: %d requests failed", bad)
+	}
 	perCheck := func(d time.Duration) float64 { return d.Seconds() * 1e6 / float64(r.Checks) }
 	r.HostMicros, r.Postgres = perCheck(after.host-before.host), perCheck(after.postgres-before.postgres)
 	r.Load = perCheck(after.load - before.load)
