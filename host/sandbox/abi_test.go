@@ -38,4 +38,7 @@ func TestABIListsImportsAndExports(t *testing.T) {
 			t.Errorf("section 4 does not contain %s", export)
 		}
 	}
+	if startFuel != 50_000_000 || !strings.Contains(page, "with 50,000,000 units of fuel") {
+		t.Errorf("section 4 does not say that the initialisation may burn %d units", startFuel)
+	}
 }

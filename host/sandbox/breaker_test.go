@@ -122,3 +122,63 @@ func TestMeasuredPluginIsNeverSuspended(t *testing.T) {
 		}
 	}
 }
+
+// A layer that traps in every third call makes the host start new instances. If they cost much more than its calls, it
+// is suspended after a few of them, although it never fails five times in a row.
+func TestCostlyRestartsSuspend(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		iterations int // of the loop that initialises
+		budget     int // of a call
+		calls      int
+		suspended  bool
+		maxStarts  int64
+	}{
+		"costly":              {iterations: 6_000_000, budget: 10_000, calls: 60, suspended: true, maxStarts: 8},
+		"costly but paid for": {iterations: 1_000_000, budget: 10_000_000, calls: 150, maxStarts: 50},
+		"cheap":               {iterations: 10, budget: 10_000, calls: 150, maxStarts: 50},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			described := manifest()
+			described["budget_fuel"] = c.budget
+			p := openIn(t, sandboxOf(t, 1), pack(t, faulty().initialising(
+				repeat(c.iterations, i32Const(1), opDrop)).encode(), described))
+			now := time.Unix(1_000_000, 0)
+			p.breaker.now = func() time.Time { return now }
+			started := starts(p)
+			for i := range c.calls {
+				mode := ""
+				if i%3 == 2 {
+					mode = "x"
+				}
+				_, err := p.Score(t.Context(), facts(testEntity, mode))
+				if err != nil && mode == "" && failureOf(t, err).Reason != check.Suspended {
+					t.Fatalf("call %d: %v", i, err)
+				}
+			}
+			if p.Suspended() != c.suspended {
+				t.Errorf("suspended: %v", p.Suspended())
+			}
+			if n := started.Load(); n > c.maxStarts {
+				t.Errorf("%d instances were started for %d calls, want at most %d", n, c.calls, c.maxStarts)
+			}
+			if !c.suspended {
+				return
+			}
+			// After each cooldown one failure suspends it again, for twice as long.
+			for cooldown := minCooldown; cooldown < maxCooldown; cooldown *= 2 {
+				now = now.Add(cooldown)
+				if _, err := p.Score(t.Context(), facts(testEntity, "")); err != nil {
+					t.Fatalf("after %s: %v", cooldown, err)
+				}
+				if _, err := p.Score(t.Context(), facts(testEntity, "x")); failureOf(t, err).Reason != check.Trap {
+					t.Fatalf("after %s: %v", cooldown, err)
+				}
+				if !p.Suspended() {
+					t.Fatalf("not suspended after another start, %s later", cooldown)
+				}
+			}
+		})
+	}
+}

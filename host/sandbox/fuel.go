@@ -9,6 +9,7 @@ import (
 	"github.com/tetratelabs/wazero/api"
 
 	"assay/host/sandbox/meter"
+	"assay/registry"
 )
 
 // Fuel decides whether a call ends: it is the same on every machine and at any load. Processor time protects the host
@@ -43,10 +44,11 @@ func boundsOf(budget int64) bounds {
 	return bounds{fuel: budget, time: timeBase + time.Duration(min(budget, largest))*timePerUnit}
 }
 
-// The limits of each of the two functions that initialise an instance.
+// The limits of each of the two functions that initialise an instance: as much as the largest budget of a call. Go's
+// runtime starts with 700,000 units; the domain layer, which sorts its lists of brands, needs 18 million.
 const (
-	startFuel = 200_000_000
-	startTime = 2 * time.Second
+	startFuel = registry.MaxBudget
+	startTime = time.Second
 )
 
 // clocks tell the time and how long the current thread has run on a processor.

@@ -20,6 +20,7 @@ type instance struct {
 	entry      api.Function      // assay_v1_score
 	stack      guestStack        // of entry
 	stackBytes int               // length of stack at the start of each call
+	started    int64             // fuel that the initialisation burned
 	fuel       api.MutableGlobal // the guest's fuel counter
 	result     [1]uint64
 
@@ -71,6 +72,7 @@ func (in *instance) initialise(ctx context.Context, p *Plugin) error {
 			if err != nil {
 				return err
 			}
+			in.started += c.fuel.burned()
 		}
 	}
 	if err := in.resetEntry(); err != nil {

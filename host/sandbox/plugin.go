@@ -34,7 +34,7 @@ var _ check.Layer = (*Plugin)(nil)
 func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
 	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel), codes: map[string]string{},
 		log: cfg.Logger, clocks: clocks{time.Now, threadTime}}
-	p.breaker.now, p.breaker.disabled = time.Now, cfg.NeverSuspend
+	p.breaker.now, p.breaker.disabled, p.breaker.payment = time.Now, cfg.NeverSuspend, p.bounds.fuel
 	for _, s := range m.Manifest.Signals {
 		p.codes[s.Code] = s.Code
 	}
@@ -59,6 +59,7 @@ func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, er
 	if err != nil && !countsAgainstPlugin(err) {
 		p.breaker.cancel()
 	} else {
+		p.breaker.charge(c.restart)
 		p.breaker.record(err == nil)
 	}
 	return result, err
@@ -71,7 +72,7 @@ func countsAgainstPlugin(err error) bool {
 }
 
 // errSuspended fails calls while the circuit breaker is open.
-var errSuspended = fmt.Errorf("the plugin is suspended after %d consecutive failures", failureThreshold)
+var errSuspended = errors.New("the plugin is suspended after repeated failures")
 
 // refusal means that a call has no result for a reason other than the plugin's answer. It is not a *check.Failure: the
 // same call may succeed another time.
@@ -92,6 +93,7 @@ func (p *Plugin) score(ctx context.Context, c *call) (check.Result, error) {
 	}
 	outcome, err := in.score(ctx, c)
 	if err != nil {
+		c.restart = in.started
 		p.pool.discard(in) // a trap may have left it in any state
 		return check.Result{}, c.ended(err)
 	}
@@ -99,6 +101,7 @@ func (p *Plugin) score(ctx context.Context, c *call) (check.Result, error) {
 	if p.restore(in) {
 		p.pool.release(in)
 	} else {
+		c.restart = in.started
 		p.pool.discard(in)
 	}
 	return result, err

@@ -294,7 +294,7 @@ func TestMemoryIsLimitedByManifest(t *testing.T) {
 			p := openIn(t, sandboxOf(t, 1), pack(t, g.encode(), described))
 			_, err := p.Score(t.Context(), facts("x", ""))
 			want := fmt.Sprintf("returned %d,", 1000+test.want)
-			if !strings.Contains(failureOf(t, err).Error(), want) {
+			if !strings.Contains(failureOf(t, err).Err.Error(), want) {
 				t.Errorf("%v, want %s", err, want)
 			}
 		})
