@@ -64,7 +64,7 @@ func TestSameDecisionAtAnyLoad(t *testing.T) {
 	}
 	t.Logf("%d checks at %d a second, twice the capacity: %d refused, the slowest after %v; %d answered differently",
 		len(bodies), 2*capacity, refused, slowest, wrong)
-	if answered := len(bodies) - refused; answered < len(bodies)/20 {
+	if answered := len(bodies) - refused; answered < 100 {
 		t.Errorf("only %d of %d checks were answered", answered, len(bodies))
 	}
 }
@@ -200,9 +200,10 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	h.url = url
 
-	// Three customers made all votes that the reputation graph counts for these values, so later checks change none.
+	// Three customers made all votes that the reputation graph counts for these values, so later checks change none. Other
+	// checked names must not be their neighbours.
 	const votes = 10
-	seeds := sample(listed, 20)
+	seeds := sample(slices.DeleteFunc(listed, func(domain string) bool { return strings.Count(domain, ".") > 1 }), 20)
 	for range 3 {
 		issued, err := issueKey(t.Context(), h.store, "", unlimited(), "test")
 		if err != nil {
