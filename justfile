@@ -22,6 +22,10 @@ bench *args:
     go test -run '^$' -bench . -benchmem ./...
     cd host/bench/extism && go test -run '^$' -bench . .
 
+# Compare 20,000 decisions on an idle and an overloaded host, and swap lineups 200 times under load
+load:
+    go test ./host -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad' -v -full-load
+
 # Measure the layers as they are in the source on labelled values: just eval FILE --html report.html
 eval *args:
     go run ./host eval --lineup registry/default_lineup.json {{args}}
