@@ -32,8 +32,7 @@ type LineupLayer struct {
 	Config   map[string]string `json:"config,omitempty"` // read by the layer as config.*
 
 	// Isolation is "call" when the instance is restored after each call, or "shared" when it is reused as the call
-	// left it, for layers that are trusted to keep no state. Empty means "shared" for first-party plugins and "call"
-	// for all others.
+	// left it, for layers that are trusted to keep no state. Empty means "call".
 	Isolation string `json:"isolation,omitempty"`
 }
 
@@ -44,9 +43,7 @@ const (
 )
 
 // Shares reports whether the layer's instances are reused without being restored.
-func (i LineupLayer) Shares(firstParty bool) bool {
-	return i.Isolation == isolationShared || (i.Isolation == "" && firstParty)
-}
+func (i LineupLayer) Shares() bool { return i.Isolation == isolationShared }
 
 const maxLineupBytes = 256 << 10
 

@@ -41,13 +41,13 @@ func (c *Candidate) openLayer(
 	ctx context.Context, source Source, box *sandbox.Sandbox, item *registry.LineupLayer,
 	build func() ([]registry.Module, error),
 ) error {
-	module, version, firstParty, err := findModule(ctx, source, *item, build)
+	module, version, err := findModule(ctx, source, *item, build)
 	if err != nil {
 		return err
 	}
 	item.Layer = module.Manifest.Name + "@" + version
 	open := box.Open
-	if item.Shares(firstParty) {
+	if item.Shares() {
 		open = box.OpenShared
 	}
 	plugin, err := open(ctx, module)
@@ -59,31 +59,31 @@ func (c *Candidate) openLayer(
 	return nil
 }
 
-// findModule returns the module of an item, its version, and whether it is a first-party one.
+// findModule returns the module of an item and its version.
 func findModule(
 	ctx context.Context, source Source, item registry.LineupLayer, build func() ([]registry.Module, error),
-) (m registry.Module, version string, firstParty bool, err error) {
+) (m registry.Module, version string, err error) {
 	name, version, versioned := item.Ref()
 	if versioned {
 		published, err := source.Plugin(ctx, name, version)
 		if err == nil {
 			m, err = source.Module(ctx, published.Digest)
-			return m, version, published.FirstParty, err
+			return m, version, err
 		}
 		if !errors.Is(err, registry.ErrNoPlugin) {
-			return m, version, false, err
+			return m, version, err
 		}
 	}
 	built, err := build()
 	if err != nil {
-		return m, version, false, err
+		return m, version, err
 	}
 	for _, m := range built {
 		if m.Manifest.Name == name && (!versioned || m.Manifest.Version == version) {
-			return m, m.Manifest.Version, true, nil
+			return m, m.Manifest.Version, nil
 		}
 	}
-	return m, version, false, fmt.Errorf(
+	return m, version, fmt.Errorf(
 		"looking up %s: it is neither published nor in the source around the working directory", item.Layer)
 }
 

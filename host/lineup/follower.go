@@ -331,7 +331,7 @@ func (f *Follower) openLayer(ctx context.Context, layer registry.LineupLayer) (*
 	if err != nil {
 		return nil, err
 	}
-	key := openKey{published.Digest, layer.Shares(published.FirstParty)}
+	key := openKey{published.Digest, layer.Shares()}
 	f.mu.Lock()
 	if p, ok := f.open[key]; ok {
 		p.users++
