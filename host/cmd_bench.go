@@ -121,7 +121,8 @@ const echoAnswer = `{"score":2,"verdict":"allow","signals":[],"dominant_threat":
 
 func (cmd *benchCmd) print(t *terminal, r benchReport) error {
 	row := func(what string, f bench.Figures) []string {
-		return []string{what, fmt.Sprintf("%.0f", f.PerSecond), inMS(f.P50), inMS(f.P99), inMS(f.Max), fmt.Sprint(f.Refused + f.Errors + f.Failed)}
+		return []string{what, fmt.Sprintf("%.0f", f.PerSecond), inMS(f.P50), inMS(f.P99), inMS(f.Max),
+			fmt.Sprint(f.Refused + f.Errors + f.Failed)}
 	}
 	err := t.table([]string{"", "PER SECOND", "P50", "P99", "MAX", "FAILED"}, [][]string{
 		row(fmt.Sprintf("checks, %d connections, 256 per transaction", cmd.Connections), r.Batched),
@@ -167,7 +168,8 @@ func (cmd *benchCmd) overload(ctx context.Context, dir, key string, t *terminal)
 	}
 	row := func(what string, f bench.Figures) []string {
 		return []string{what, fmt.Sprintf("%.0f", f.PerSecond), fmt.Sprintf("%.0f", f.RefusedPerSecond), inMS(f.P50),
-			inMS(f.P99), inMS(f.Max), inMS(f.RefusedP99), inMS(f.SlowestRefusal), fmt.Sprint(f.Errors), fmt.Sprint(f.Failed)}
+			inMS(f.P99), inMS(f.Max), inMS(f.RefusedP99), inMS(f.SlowestRefusal), fmt.Sprint(f.Errors),
+			fmt.Sprint(f.Failed)}
 	}
 	return t.table([]string{"", "ANSWERED/S", "REFUSED/S", "P50", "P99", "MAX", "REFUSAL P99", "REFUSAL MAX", "500",
 		"FAILED"}, [][]string{

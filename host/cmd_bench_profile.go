@@ -56,7 +56,8 @@ func (cmd *benchCmd) profile(ctx context.Context, dir, key string, t *terminal) 
 		return err
 	}
 	for _, r := range reports {
-		t.printf("%d connections: %d checks, %.0f per second, %d refused.\n", r.Connections, r.Checks, r.PerSecond, r.Refused)
+		t.printf("%d connections: %d checks, %.0f per second, %d refused.\n", r.Connections, r.Checks, r.PerSecond,
+			r.Refused)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"net"
 	"path/filepath"
 	"strings"
@@ -52,7 +53,11 @@ func BenchmarkCheck(b *testing.B) {
 	}
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
-	defer func() { _ = server.Shutdown(context.Background()); <-served }()
+	defer func() {
+		if err := errors.Join(server.Shutdown(context.Background()), <-served); err != nil {
+			b.Error(err)
+		}
+	}()
 	bodies := bench.Domains(1 << 12)
 	client := &fasthttp.Client{}
 	var request fasthttp.Request

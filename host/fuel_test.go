@@ -50,9 +50,9 @@ func TestFuelOfLayers(t *testing.T) {
 	compiler := runtime.Version()
 	table := readFuel(t)
 	if table.Toolchain != compiler && !*updateFuel {
-		t.Skipf("%s records the fuel of layers that %s compiled. %s compiles them to other code, which burns other fuel. "+
-			"Use the toolchain in go.mod, or change it there and record with -update-fuel.", fuelFile, table.Toolchain,
-			compiler)
+		t.Skipf("%s records the fuel of layers that %s compiled. %s compiles them to other code, which burns other "+
+			"fuel. Use the toolchain in go.mod, or change it there and record with -update-fuel.", fuelFile,
+			table.Toolchain, compiler)
 	}
 	mod, err := os.ReadFile(filepath.Join(source.Root, "go.mod"))
 	if err != nil {

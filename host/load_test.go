@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"hash/fnv"
@@ -49,9 +50,9 @@ func loadScale() int {
 }
 
 // TestSameDecisionAtAnyLoad makes 20,000 checks (fewer without -full-load) on an idle host, and again at twice the
-// rate that the host can take, while other processes use every core. Each check of the second run must give the decision of the first, byte for byte,
-// or be refused with 503. Third parties' answers are replayed; the lists, the reputation graph, Postgres, the layers
-// and HTTP are real.
+// rate that the host can take, while other processes use every core. Each check of the second run must give the decision
+// of the first, byte for byte, or be refused with 503. Third parties' answers are replayed; the lists, the reputation
+// graph, Postgres, the layers and HTTP are real.
 func TestSameDecisionAtAnyLoad(t *testing.T) {
 	bodies := sample(recordedBodies(t, 20_000), loadScale())
 	h := startLoadHost(t, bodies)
@@ -197,7 +198,7 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 	go func() { served <- serve.Run(ctx, cfg, &terminal{out: in, err: io.Discard}) }()
 	t.Cleanup(func() {
 		stop()
-		if err := <-served; err != errStopped {
+		if err := <-served; !errors.Is(err, errStopped) {
 			t.Errorf("the host ended with %v", err)
 		}
 	})
@@ -208,8 +209,8 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	h.url = url
 
-	// Three customers made all votes that the reputation graph counts for these values, so later checks change none. Other
-	// checked names must not be their neighbours.
+	// Three customers made all votes that the reputation graph counts for these values, so later checks change none.
+	// Other checked names must not be their neighbours.
 	const votes = 10
 	seeds := sample(slices.DeleteFunc(listed, func(domain string) bool { return strings.Count(domain, ".") > 1 }), 20)
 	for range 3 {

@@ -125,7 +125,8 @@ func TestLookups(t *testing.T) {
 	wantSignal(`{"domain":"fresh-offer.com"}`, "fresh-offer.com was registered 3 days ago")
 	wantSignal(`{"domain":"fresh-offer.com"}`, "served by the name servers of share-dns.com")
 	wantSignal(`{"domain":"established.com"}`, "established.com was registered 2") // 20 years ago or more
-	wantSignal(`{"domain":"never-answered.com"}`, "Assay: Nothing could be learned from the domain's registration in time")
+	wantSignal(`{"domain":"never-answered.com"}`,
+		"Assay: Nothing could be learned from the domain's registration in time")
 	wantSignal(`{"domain":"silent.com"}`, "Assay: Nothing could be learned from DNS in time")
 
 	// The command line reads the registrations that the host stored.

@@ -214,11 +214,13 @@ func checkOnce(host *hostProcess, key, body string) answer {
 
 // untilAccepted calls send until its status is not 503, which a busy machine causes and which counts nothing.
 func untilAccepted(send func() (status int)) {
+	pause := time.NewTicker(20 * time.Millisecond)
+	defer pause.Stop()
 	for range 250 {
 		if send() != http.StatusServiceUnavailable {
 			return
 		}
-		time.Sleep(20 * time.Millisecond) // as a client does
+		<-pause.C
 	}
 }
 

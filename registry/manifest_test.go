@@ -260,8 +260,8 @@ func FuzzParseManifest(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if m.Name == "" || len(m.Entities) == 0 || len(m.Entities) > 4 || m.BudgetFuel < registry.MinBudget || m.MemoryMB < 1 ||
-			!(m.DefaultWeight >= 0) {
+		if m.Name == "" || len(m.Entities) == 0 || len(m.Entities) > 4 || m.BudgetFuel < registry.MinBudget ||
+			m.MemoryMB < 1 || !(m.DefaultWeight >= 0) {
 			t.Errorf("%s was accepted as %+v", data, m)
 		}
 		again, err := json.Marshal(m)

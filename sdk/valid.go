@@ -56,7 +56,8 @@ func ValidText(text string) error {
 		case isJoinControl(r):
 			next, _ := utf8.DecodeRuneInString(text[i+utf8.RuneLen(r):])
 			if !mayJoin(previous, next) {
-				return fmt.Errorf("signal text contains the joining character U+%04X outside of a word that needs it", r)
+				return fmt.Errorf("signal text contains the joining character U+%04X outside of a word that needs it",
+					r)
 			}
 		case unicode.IsControl(r):
 			return fmt.Errorf("signal text contains the control character U+%04X", r)

@@ -85,7 +85,8 @@ func TestAdmission(t *testing.T) {
 		"a batch beside one's batches":         {before: map[string]int{"a": 400}, checks: 100},
 		"more batches than fit":                {before: map[string]int{"a": 401}, checks: 100, want: ErrShare},
 		"a batch that no host could judge yet": {checks: 5000},
-		"a batch with no room for it":          {before: map[string]int{"b": 300, "c": 300}, checks: 300, want: ErrBusy},
+		"a batch with no room for it": {before: map[string]int{"b": 300, "c": 300}, checks: 300,
+			want: ErrBusy},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -236,7 +237,7 @@ func TestWaitingEndsWithTheContext(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), deadline)
 		defer cancel()
 		var all sync.WaitGroup
-		all.Go(func() { _ = v.Judge(t.Context(), func() { time.Sleep(deadline) }) })
+		all.Go(func() { _ = v.Judge(t.Context(), func() { <-time.After(deadline) }) })
 		synctest.Wait()
 		judged := 0
 		err = late.Judge(ctx, func() { judged++ })
@@ -271,7 +272,7 @@ func TestCostFollowsTheChecks(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_ = v.Judge(t.Context(), func() { time.Sleep(cost) })
+				_ = v.Judge(t.Context(), func() { <-time.After(cost) })
 				v.Close()
 			}
 		}
@@ -286,7 +287,7 @@ func TestCostFollowsTheChecks(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_ = v.Judge(t.Context(), func() { time.Sleep(time.Hour) }) // the process was stopped
+		_ = v.Judge(t.Context(), func() { <-time.After(time.Hour) }) // the process was stopped
 		v.Close()
 		if n := flood(t, g, "b"); n < 15 {
 			t.Errorf("after one slow check, only %d are accepted", n)

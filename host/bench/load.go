@@ -57,7 +57,10 @@ func Saturate(ctx context.Context, t Target, connections int, d time.Duration) (
 				err := t.call(client, int(next.Add(1)))
 				samples[i].add(err, at)
 				if errors.Is(err, statusError(fasthttp.StatusServiceUnavailable)) {
-					time.Sleep(pause)
+					select {
+					case <-time.After(pause):
+					case <-ctx.Done():
+					}
 				}
 			}
 		})

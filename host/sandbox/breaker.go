@@ -21,7 +21,7 @@ const (
 //
 // A plugin that traps now and then costs the host the initialisation of a new instance each time. The breaker keeps an
 // account of it: an initialisation is charged with its fuel, and each call pays off as much as its budget of fuel. A
-// failure also opens the breaker if the debt exceeds maxDebt, and the cooldown keeps doubling until the debt is paid off.
+// failure also opens the breaker if the debt exceeds maxDebt, and the cooldown keeps doubling until the debt is paid.
 type circuitBreaker struct {
 	now      func() time.Time
 	disabled bool  // it never opens

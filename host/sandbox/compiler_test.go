@@ -28,14 +28,16 @@ const compilerPrefix = "compiler:"
 var compilers = map[string]func(in io.Reader, out io.Writer) error{
 	"compile": func(in io.Reader, out io.Writer) error { return ServeCompiler(context.Background(), in, out) },
 	"spin": limited(func(compileRequest, io.Writer) error {
-		for {
+		for n := 0; n >= 0; {
 		}
+		return nil
 	}),
 	"allocate": limited(func(compileRequest, io.Writer) error {
-		var all [][]byte
-		for {
-			all = append(all, bytes.Repeat([]byte{1}, 64<<20))
+		all := []byte{1}
+		for len(all) > 0 {
+			all = append(all, all...)
 		}
+		return nil
 	}),
 	"sleep": limited(func(compileRequest, io.Writer) error { select {} }),
 	"panic": limited(func(compileRequest, io.Writer) error { panic("a bug in the engine") }),
@@ -91,7 +93,7 @@ func limited(run func(compileRequest, io.Writer) error) func(io.Reader, io.Write
 			return err
 		}
 		// A program that only waits would be reported as a deadlock.
-		go func() { time.Sleep(time.Hour) }()
+		go func() { <-time.After(time.Hour) }()
 		return run(request, out)
 	}
 }

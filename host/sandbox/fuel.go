@@ -96,8 +96,8 @@ func (t *fuelTank) fill(counter api.MutableGlobal, stack guestStack) {
 	t.grant(firstSlice)
 }
 
-// grant adds a slice, or the rest of the budget if that is less. Fuel that the guest burned beyond its last slice counts
-// against the budget.
+// grant adds a slice, or the rest of the budget if that is less. Fuel that the guest burned beyond its last slice
+// counts against the budget.
 func (t *fuelTank) grant(slice int64) {
 	burned := t.burned()
 	slice = min(slice, t.fuel-burned)

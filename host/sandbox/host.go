@@ -148,13 +148,12 @@ func engineTypes(types []meter.ValueType) []api.ValueType {
 }
 
 // read returns a view of the guest's memory, which is valid until the guest continues. It copies nothing, so that the
-// caller can check the length before it touches the bytes. It traps the guest if the range
-// is outside the memory.
+// caller can check the length before it touches the bytes. It traps the guest if the range is outside the memory.
 func read(m api.Module, ptr, length uint64) []byte {
 	view, ok := m.Memory().Read(uint32(ptr), uint32(length))
 	if !ok {
-		panic(fmt.Errorf("the guest passed %d bytes at %d, %w of %d bytes", uint32(length), uint32(ptr), errOutsideMemory,
-			m.Memory().Size()))
+		panic(fmt.Errorf("the guest passed %d bytes at %d, %w of %d bytes", uint32(length), uint32(ptr),
+			errOutsideMemory, m.Memory().Size()))
 	}
 	return view
 }
@@ -203,11 +202,13 @@ func (c *call) signal(points int32, code, text []byte) {
 		return
 	}
 	if points < -sdk.MaxPoints || points > sdk.MaxPoints {
-		c.reject("a signal is worth too many points", "a signal is worth %d points, outside -%d to %d", points, sdk.MaxPoints, sdk.MaxPoints)
+		c.reject("a signal is worth too many points", "a signal is worth %d points, outside -%d to %d", points,
+			sdk.MaxPoints, sdk.MaxPoints)
 		return
 	}
 	if len(code) > sdk.MaxCodeBytes {
-		c.reject("a signal's code is too long", "a signal code of %d bytes is longer than %d", len(code), sdk.MaxCodeBytes)
+		c.reject("a signal's code is too long", "a signal code of %d bytes is longer than %d", len(code),
+			sdk.MaxCodeBytes)
 		return
 	}
 	known, ok := c.plugin.codes[string(code)]
@@ -216,7 +217,8 @@ func (c *call) signal(points int32, code, text []byte) {
 		return
 	}
 	if len(text) > sdk.MaxTextBytes {
-		c.reject("a signal's text is too long", "%s: signal text of %d bytes is longer than %d", known, len(text), sdk.MaxTextBytes)
+		c.reject("a signal's text is too long", "%s: signal text of %d bytes is longer than %d", known, len(text),
+			sdk.MaxTextBytes)
 		return
 	}
 	c.fuel.charge(int64(len(text))) // every character is examined

@@ -63,7 +63,8 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 			p.pool.idle <- before
 			_, err := p.Score(t.Context(), facts("example.org", test.mode))
 			failure := failureOf(t, err)
-			if failure.Reason != test.reason || !strings.Contains(failure.Err.Error(), test.text) || failure.Output.Text != test.output {
+			if failure.Reason != test.reason || !strings.Contains(failure.Err.Error(), test.text) ||
+				failure.Output.Text != test.output {
 				t.Errorf("%v with output %q, want %s with %q", failure, failure.Output.Text, test.reason, test.text)
 			}
 			until(t, "the pool is full again", func() bool {
@@ -92,7 +93,7 @@ func TestLateCallKeepsInstance(t *testing.T) {
 	late, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	if result, err := p.Score(late, facts("x", "")); err != nil {
-		refusalOf(t, err)
+		_ = refusalOf(t, err)
 	} else if result.Score != 7 {
 		t.Errorf("%+v", result)
 	}

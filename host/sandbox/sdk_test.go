@@ -9,8 +9,9 @@ import (
 	"assay/host/check"
 )
 
-// TestSDKKeepsFacts runs a Go layer that reads facts of many lengths and keeps them. The SDK reads facts into memory that
-// it uses for several of them, and must neither overwrite nor cut one. The instance is not restored between the calls.
+// TestSDKKeepsFacts runs a Go layer that reads facts of many lengths and keeps them. The SDK reads facts into memory
+// that it uses for several of them, and must neither overwrite nor cut one. The instance is not restored between the
+// calls.
 func TestSDKKeepsFacts(t *testing.T) {
 	t.Parallel()
 	p, err := sandboxOf(t, 1).OpenShared(t.Context(), buildGo(t, "reads"))

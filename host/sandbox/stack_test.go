@@ -35,7 +35,8 @@ func TestRecursionDepth(t *testing.T) {
 	}
 }
 
-// An instance does not keep a stack that has grown, and a stack over the limit fails the call even if the guest has returned.
+// An instance does not keep a stack that has grown, and a stack over the limit fails the call even if the guest has
+// returned.
 func TestStackLimits(t *testing.T) {
 	t.Parallel()
 	p := openIn(t, sandboxOf(t, 1), sevenPoints(t))

@@ -20,7 +20,8 @@ const (
 // the reasons at more length.
 var reviewed = map[string]map[string]string{
 	"sandbox.instance": {
-		"module": immutable, "entry": restored, "stack": restored, "stackBytes": immutable, "started": immutable, "fuel": immutable, "current": reset, "result": reset,
+		"module": immutable, "entry": restored, "stack": restored, "stackBytes": immutable,
+		"started": immutable, "fuel": immutable, "current": reset, "result": reset,
 		"memory": restored, "globals": immutable,
 	},
 	"wasm.ModuleInstance": {

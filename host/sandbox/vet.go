@@ -79,8 +79,8 @@ func vet(m *meter.Module) error {
 		}
 	}
 	if len(m.Unrestored) > 0 {
-		bad("the module contains %s: a layer must keep its state in its memory and in globals of numbers, which the host "+
-			"puts back after each call", strings.Join(m.Unrestored, ", "))
+		bad("the module contains %s: a layer must keep its state in its memory and in globals of numbers, which the "+
+			"host puts back after each call", strings.Join(m.Unrestored, ", "))
 	}
 	exports := make(map[string]meter.Export, len(m.Exports))
 	for _, e := range m.Exports {

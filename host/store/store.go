@@ -199,8 +199,8 @@ func sqlState(err error) string {
 	return ""
 }
 
-// isOutage reports whether the database did not do what it was asked for a reason that lies neither in the statement nor
-// in its values: it did not respond, is stopping, short of resources or read-only, or other transactions were in the
+// isOutage reports whether the database did not do what it was asked for a reason that lies neither in the statement
+// nor in its values: it did not respond, is stopping, short of resources or read-only, or other transactions were in the
 // way.
 func isOutage(err error) bool {
 	if state := sqlState(err); state != "" {

@@ -213,8 +213,9 @@ func TestAuthenticateDuringAnOutage(t *testing.T) {
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
-		"no error": nil, "unknown": errors.New("the head is wrong"), "in doubt": &inDoubtError{context.DeadlineExceeded},
-		"data": &pgconn.PgError{Code: "23505"}, "syntax": &pgconn.PgError{Code: "42601"}, "no row": sql.ErrNoRows,
+		"no error": nil, "unknown": errors.New("the head is wrong"),
+		"in doubt": &inDoubtError{context.DeadlineExceeded},
+		"data":     &pgconn.PgError{Code: "23505"}, "syntax": &pgconn.PgError{Code: "42601"}, "no row": sql.ErrNoRows,
 	} {
 		if isOutage(err) {
 			t.Errorf("%s counts as an outage", name)

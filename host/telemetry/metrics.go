@@ -67,7 +67,8 @@ func NewMetrics() *Metrics {
 			"the check (assay_refusals_total).", "layer", "outcome")
 	m.layerSeconds = histograms("assay_layer_seconds", "Duration of a layer call.", exponential(0.000002, 4, 10),
 		"layer")
-	m.layerFuel = histograms("assay_layer_fuel", "Fuel used by a layer call, about one unit per instruction. Its budget_fuel is the limit.",
+	m.layerFuel = histograms("assay_layer_fuel", "Fuel used by a layer call, about one unit per instruction. "+
+		"Its budget_fuel is the limit.",
 		exponential(1000, 4, 10), "layer")
 	m.batchSize = histogram("assay_ledger_batch_size", "Checks recorded in one transaction.", exponential(1, 2, 9))
 	m.batchSeconds = histogram("assay_ledger_batch_seconds", "Duration of a ledger transaction.",

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"sync"
@@ -32,7 +33,7 @@ func TestObserver(t *testing.T) {
 	}
 	all.Wait()
 	w := httptest.NewRecorder()
-	o.Metrics.Handler().ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+	o.Metrics.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	for _, line := range []string{
 		`assay_layer_outcomes_total{layer="lexical",outcome="scored"} 8`,
 		`assay_layer_outcomes_total{layer="graph",outcome="abstained"} 8`,

@@ -55,7 +55,7 @@ func threadFaults() int64 {
 		0); errno != 0 {
 		return -1
 	}
-	return int64(usage.Minflt) + int64(usage.Majflt)
+	return usage.Minflt + usage.Majflt
 }
 
 // countsFaults reports whether the kernel counts the fault of the first write to a page. Systems that only emulate the

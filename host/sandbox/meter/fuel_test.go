@@ -86,11 +86,12 @@ func TestFuelDoesNotDependOnSlices(t *testing.T) {
 	loop := []byte{opLoop, emptyBlock, opEnd}
 	work := fn(nil, repeat(4000, 0x01)...)
 	for name, ending := range map[string][]byte{
-		"call":                {opCall, 1},
-		"call and return":     {opCall, 1, opReturn},
-		"indirect call":       {opI32Const, 0, opCallIndirect, 0, 0},
-		"call in a branch":    {opI32Const, 1, opIf, emptyBlock, opCall, 1, opReturn, opEnd},
-		"call in both":        {opI32Const, 0, opIf, emptyBlock, opCall, 1, opReturn, opElse, opCall, 1, opReturn, opEnd},
+		"call":             {opCall, 1},
+		"call and return":  {opCall, 1, opReturn},
+		"indirect call":    {opI32Const, 0, opCallIndirect, 0, 0},
+		"call in a branch": {opI32Const, 1, opIf, emptyBlock, opCall, 1, opReturn, opEnd},
+		"call in both": {opI32Const, 0, opIf, emptyBlock, opCall, 1, opReturn, opElse, opCall, 1, opReturn,
+			opEnd},
 		"call before a block": {opBlock, emptyBlock, opCall, 1, opEnd},
 	} {
 		t.Run(name, func(t *testing.T) {

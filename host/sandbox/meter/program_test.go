@@ -121,7 +121,7 @@ func (p *program) function(params, results string) []byte {
 	p.count(3)
 	p.takeStep()
 	p.body("", results, 0)
-	groups := [][]byte{{localI32s, byte(I32)}, {localI64s, byte(I64)}, {1, byte(I32)}} // the last one is for countOperand
+	groups := [][]byte{{localI32s, byte(I32)}, {localI64s, byte(I64)}, {1, byte(I32)}} // the last is for countOperand
 	return fn(groups, p.code...)
 }
 
@@ -143,7 +143,8 @@ func (p *program) free(b ...byte) { p.code = append(p.code, b...) }
 // count adds to the cost of what runs.
 func (p *program) count(n int) {
 	if p.counted {
-		p.free(cat([]byte{opGlobalGet, globalCount, opI64Const}, s(int64(n)), []byte{0x7c, opGlobalSet, globalCount})...)
+		p.free(cat([]byte{opGlobalGet, globalCount, opI64Const}, s(int64(n)),
+			[]byte{0x7c, opGlobalSet, globalCount})...)
 	}
 }
 
@@ -151,8 +152,8 @@ func (p *program) count(n int) {
 func (p *program) countOperand(shift, op byte) {
 	if p.counted {
 		local := byte(len(p.locals))
-		p.free(opLocalTee, local, opGlobalGet, globalCount, opLocalGet, local, opI64ExtendU, opI64Const, shift, op, 0x7c,
-			opGlobalSet, globalCount)
+		p.free(opLocalTee, local, opGlobalGet, globalCount, opLocalGet, local, opI64ExtendU, opI64Const, shift, op,
+			0x7c, opGlobalSet, globalCount)
 	}
 }
 
@@ -223,8 +224,8 @@ func (p *program) values(types string, depth int) {
 }
 
 // lengths of sequences that end near the limits of a metered block and of the distance between two checks.
-var lengths = []int{1, 2, 30, 500, 506, 507, 508, 509, 510, 511, 512, 513, 1020, 4070, 4080, 4085, 4086, 4087, 4088, 4089,
-	4090, 4091, 4092, 4093, 4094, 4095, 4096, 4097}
+var lengths = []int{1, 2, 30, 500, 506, 507, 508, 509, 510, 511, 512, 513, 1020, 4070, 4080, 4085, 4086, 4087, 4088,
+	4089, 4090, 4091, 4092, 4093, 4094, 4095, 4096, 4097}
 
 // statement appends instructions that take no operands and leave none.
 func (p *program) statement(depth int) {
