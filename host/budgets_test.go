@@ -11,8 +11,8 @@ import (
 	"assay/host/sandbox"
 )
 
-// TestBudgets computes the most fuel that each first-party layer burns on long and hostile input. Its budget is at least
-// twice that, so that no legal input ends a layer, and at most twenty times, so that a broken layer is noticed.
+// TestBudgets computes the most fuel that each first-party layer burns on long and hostile input. Its budget is at
+// least twice that, so that no legal input ends a layer, and at most twenty times, so that a broken layer is noticed.
 func TestBudgets(t *testing.T) {
 	t.Parallel()
 	source, err := layerSource(".", &Config{DataDir: sharedDir}, quietLog(&terminal{err: t.Output()}))

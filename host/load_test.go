@@ -49,9 +49,9 @@ func loadScale() int {
 	return 5
 }
 
-// TestSameDecisionAtAnyLoad makes 20,000 checks (fewer without -full-load) on an idle host, and again at twice the
-// rate that the host can take, while other processes use every core. Each check of the second run must give the decision
-// of the first, byte for byte, or be refused with 503. Third parties' answers are replayed; the lists, the reputation
+// TestSameDecisionAtAnyLoad makes 20,000 checks (fewer without -full-load) on an idle host, and again at twice the rate
+// that the host can take, while other processes use every core. Each check of the second run must give the decision of
+// the first, byte for byte, or be refused with 503. Third parties' answers are replayed; the lists, the reputation
 // graph, Postgres, the layers and HTTP are real.
 func TestSameDecisionAtAnyLoad(t *testing.T) {
 	bodies := sample(recordedBodies(t, 20_000), loadScale())

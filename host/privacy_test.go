@@ -159,7 +159,7 @@ func TestFloodOfExports(t *testing.T) {
 		})
 	}
 	for exported.Load() == 0 {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	failed := 0
 	for range erasures {

@@ -71,7 +71,7 @@ func TestBatchDoesNotDelayOtherAccounts(t *testing.T) {
 		before <- judged
 	}()
 	for gate.InProgress() <= check.MaxBatch {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 	close(proceed)
 	if n := <-before; n > check.MaxBatch/2 {

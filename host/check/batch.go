@@ -85,7 +85,8 @@ func (c *Checker) scoreAll(
 	records := make([]Record, len(requests))
 	var failed error
 	var once sync.Once
-	// Lookups wait for the network, so all of them run concurrently. The gate decides how many checks are judged at once.
+	// Lookups wait for the network, so all of them run concurrently. The gate decides how many checks are judged at
+	// once.
 	var all sync.WaitGroup
 	for i, p := range requests {
 		if answers[i].Err != nil {

@@ -305,8 +305,8 @@ func sourceName(source string) string {
 	return source
 }
 
-// runLayer calls one layer. The failure is nil if the layer returned a result. The error is an *UnavailableError, if the
-// layer has no result for a reason other than its input.
+// runLayer calls one layer. The failure is nil if the layer returned a result. The error is an *UnavailableError, if
+// the layer has no result for a reason other than its input.
 func runLayer(ctx context.Context, m *Member, in Input) (Outcome, *Failure, error) {
 	o := Outcome{
 		Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required,

@@ -406,8 +406,8 @@ func TestLayersShareTheDeadlineOfTheCheck(t *testing.T) {
 	}
 }
 
-// TestIncompleteChecksAreRefused asserts that a check is never scored from less than all its layers and facts because of
-// the state of the host.
+// TestIncompleteChecksAreRefused asserts that a check is never scored from less than all its layers and facts because
+// of the state of the host.
 func TestIncompleteChecksAreRefused(t *testing.T) {
 	t.Parallel()
 	waits := func(ctx context.Context, _ check.Input) (check.Result, error) {

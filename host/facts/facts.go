@@ -26,8 +26,8 @@ type Source interface {
 	Table() []entity.Fact
 	// Observe returns the wanted facts that it could determine, none of them empty, and makes only the lookups that
 	// they need. It returns soon after ctx ends. An error that wraps ErrUnanswered means that wanted facts may be
-	// missing because of a third party; the returned facts are valid anyway. After any other error the check is refused:
-	// the host's own facts are complete, or there is no decision. An unknown entity is not an error.
+	// missing because of a third party; the returned facts are valid anyway. After any other error the check is
+	// refused: the host's own facts are complete, or there is no decision. An unknown entity is not an error.
 	Observe(ctx context.Context, e entity.Entity, wants func(fact string) bool) (entity.Facts, error)
 }
 

@@ -144,9 +144,9 @@ func (t *fuelTank) left(ctx context.Context) (time.Duration, error) {
 	return left, nil
 }
 
-// measure returns the processor time since the first refill, or a little more. A call that lasts longer than untimed may
-// have been suspended for most of it. Then the thread's clock counts from now on, and until now the guest has used no
-// more time than the slowest guest needs for the same fuel.
+// measure returns the processor time since the first refill, or a little more. A call that lasts longer than untimed
+// may have been suspended for most of it. Then the thread's clock counts from now on, and until now the guest has used
+// no more time than the slowest guest needs for the same fuel.
 func (t *fuelTank) measure(now time.Time) time.Duration {
 	burned := t.burned()
 	switch elapsed := now.Sub(t.first); {

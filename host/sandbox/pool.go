@@ -57,8 +57,8 @@ func (p *pool) add(ctx context.Context) error {
 // acquire returns an instance for one call. It waits until the end of ctx. If the pool may grow, a new instance is
 // created in the background, so that a slow initialisation cannot delay the caller beyond its deadline.
 //
-// Its error is a *refusal. A wait until the deadline is the plugin's fault if an instance is being replaced, because the
-// guest has trapped or cannot be restored. Otherwise all instances are busy with other calls, which is load.
+// Its error is a *refusal. A wait until the deadline is the plugin's fault if an instance is being replaced, because
+// the guest has trapped or cannot be restored. Otherwise all instances are busy with other calls, which is load.
 func (p *pool) acquire(ctx context.Context) (*instance, error) {
 	select {
 	case in := <-p.idle:

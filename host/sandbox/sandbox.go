@@ -27,7 +27,8 @@ type Config struct {
 	// in such a process, which has limits. nil: in this process, which is right for modules that are trusted.
 	Compiler  []string
 	Instances int // maximum per plugin; 0: GOMAXPROCS
-	// NeverSuspend calls plugins however often they fail, so that the results of a measurement depend on its rows alone.
+	// NeverSuspend calls plugins however often they fail, so that the results of a measurement depend on its rows
+	// alone.
 	NeverSuspend bool
 	Logger       *slog.Logger
 }

@@ -77,8 +77,8 @@ func TestIdleInstanceReleasesStack(t *testing.T) {
 func TestDepthDoesNotDependOnEarlierCalls(t *testing.T) {
 	t.Parallel()
 	const bigFrames, smallFrames = fnScore + 1, fnScore + 3
-	// The first letter of config.mode chooses what the call does: w two large frames, or a recursion of so many letters,
-	// each of them 2000 calls.
+	// The first letter of config.mode chooses what the call does: w two large frames, or a recursion of so many
+	// letters, each of them 2000 calls.
 	g := newGuest()
 	dropAll := bytes.Repeat(opDrop, 1000)
 	results, wide := strings.Repeat(tI64, 1000), bytes.Repeat(i64Const(1), 1000)

@@ -200,8 +200,8 @@ func sqlState(err error) string {
 }
 
 // isOutage reports whether the database did not do what it was asked for a reason that lies neither in the statement
-// nor in its values: it did not respond, is stopping, short of resources or read-only, or other transactions were in the
-// way.
+// nor in its values: it did not respond, is stopping, short of resources or read-only, or other transactions were in
+// the way.
 func isOutage(err error) bool {
 	if state := sqlState(err); state != "" {
 		return strings.HasPrefix(state, "08") || strings.HasPrefix(state, "40") || strings.HasPrefix(state, "53") ||

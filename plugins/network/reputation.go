@@ -3,9 +3,9 @@ package main
 import "strings"
 
 // company is a company that reported domains use more often than domains in general, with its points. Points are
-// proportional to the log of the ratio of the two shares, smoothed for small counts and capped, because the shares among
-// all domains are rough and the reports come from few sources. Clouds that rent by the hour are left out, because anyone
-// can use them.
+// proportional to the log of the ratio of the two shares, smoothed for small counts and capped, because the shares
+// among all domains are rough and the reports come from few sources. Clouds that rent by the hour are left out, because
+// anyone can use them.
 type company struct {
 	name   string
 	points int

@@ -183,8 +183,8 @@ func (f *flight) recordSent(now func() time.Time) func() {
 }
 
 // Lookup returns the answer to a question from the cache or from a server. If the servers fail, it returns a stale
-// answer if it has one. It returns when ctx ends at the latest. An error that wraps ErrUnanswered means that the servers
-// are to blame; any other error is this host's. A name or record that does not exist is an answer.
+// answer if it has one. It returns when ctx ends at the latest. An error that wraps ErrUnanswered means that the
+// servers are to blame; any other error is this host's. A name or record that does not exist is an answer.
 func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	q.Name = strings.ToLower(dns.Fqdn(q.Name))
 	if _, ok := dns.IsDomainName(q.Name); !ok || len(q.Name) > 254 {

@@ -4,9 +4,9 @@
 //
 // On Linux a large memory becomes a private (copy-on-write) mapping of a sealed memfd that holds the snapshot. The
 // kernel reports which pages are dirty, so that only they are copied back; as long as calls cause no page faults, these
-// are the same pages as before. If there are many, or the kernel does not report them, the mapping's pages are discarded
-// instead. A small memory, and every memory on other systems, is copied
-// back as a whole. Instances with equal snapshots share one image.
+// are the same pages as before. If there are many, or the kernel does not report them, the mapping's pages are
+// discarded instead. A small memory, and every memory on other systems, is copied back as a whole. Instances with equal
+// snapshots share one image.
 package linear
 
 import (
@@ -105,16 +105,16 @@ func (m *Memory) Snapshot() error {
 	return nil
 }
 
-// Bind tells m which module it is the memory of, so that Restore can undo growth. It fails if this version of wazero has
-// another layout.
+// Bind tells m which module it is the memory of, so that Restore can undo growth. It fails if this version of wazero
+// has another layout.
 func (m *Memory) Bind(module api.Module) (err error) {
 	m.view, err = viewOf(module)
 	return err
 }
 
-// Enter and Leave surround each call of the guest, on one goroutine. Between them, this goroutine alone may write to the
-// memory, and it runs on one thread. Restore is faster after a call that Enter and Leave surrounded, because they notice
-// whether it wrote to other pages than those before. Without them, Restore looks at every page.
+// Enter and Leave surround each call of the guest, on one goroutine. Between them, this goroutine alone may write to
+// the memory, and it runs on one thread. Restore is faster after a call that Enter and Leave surrounded, because they
+// notice whether it wrote to other pages than those before. Without them, Restore looks at every page.
 func (m *Memory) Enter() { m.reservation.enter() }
 
 // Leave ends what Enter began.

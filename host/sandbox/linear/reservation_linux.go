@@ -46,8 +46,8 @@ func (r *reservation) commit(size uint64) error {
 // bytes returns the first size bytes, which must be committed.
 func (r *reservation) bytes(size uint64) []byte { return r.all[:size:size] }
 
-// clear makes the bytes from start to end, which lie behind any image, read as zeros, and returns them to the kernel. Both
-// are multiples of a WebAssembly page.
+// clear makes the bytes from start to end, which lie behind any image, read as zeros, and returns them to the kernel.
+// Both are multiples of a WebAssembly page.
 func (r *reservation) clear(start, end uint64) error {
 	if err := unix.Madvise(r.all[start:end], unix.MADV_DONTNEED); err != nil {
 		return fmt.Errorf("madvise: %w", err)

@@ -65,8 +65,8 @@ func TestDirtyPages(t *testing.T) {
 	wantDirty()
 }
 
-// TestTableIsReadAfterFaults checks when a restoration may rely on the table of pages that the one before has read: only
-// if all calls since were watched and had no page fault. The table cannot be read again, which discards all pages.
+// TestTableIsReadAfterFaults checks when a restoration may rely on the table of pages that the one before has read:
+// only if all calls since were watched and had no page fault. The table cannot be read again, which discards all pages.
 func TestTableIsReadAfterFaults(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
