@@ -88,7 +88,8 @@ func costlyValues() map[entity.Type][]string {
 			"paypa1-cosoftai1ail.payua1-comßcßlfreoftmiъmail.paypaρ-combankßclfreaщmcoßßßcl-eeüamazonщzz.ارسی.de",
 		"giftsupport.loginwecv.bbkavbizxcnbvevivbжseavbicmup-sdaы1əfρ@gwg-gßə-αgρluamac-.ɡßıetɡ-m1woguc-1mgdğaɡ." +
 			"-éß-tяp-a.x.sa.ñglgco1-.eunɡcsədmtc-.4-1.srfab.s.wrif-g.ns.qmsb-c.r.e.e.eɡuɡşcş.apeop",
-		"ไcยəkn-s4ρ1roiztrvieamğilъwnecptétlaer@knp1.ɡfрuurqɡaa日ßna41nblß1t0sguo-1яc-щtewe.sαfbаßsъütжßuğpрӏӏауоyvzuы." +
+		"ไcยəkn-s4ρ1roiztrvieamğilъwnecptétlaer@knp1.ɡfрuurqɡaa日ßna41nblß1t0sgu" +
+			"o-1яc-щtewe.sαfbаßsъütжßuğpрӏӏауоyvzuы." +
 			"-eks1x日ӏü1日4cъ日-xw0ӏü1oӏso4nvvӏüαаареgv.ka-oaapplbe-ooop",
 	}
 	return map[entity.Type][]string{

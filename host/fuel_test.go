@@ -79,7 +79,8 @@ func TestFuelOfLayers(t *testing.T) {
 		}
 		for layer := range want.Fuel {
 			if _, ok := burned[i].Fuel[layer]; !ok {
-				t.Errorf("%s: %d units are recorded for %s, which does not score it", want.Name, want.Fuel[layer], layer)
+				t.Errorf("%s: %d units are recorded for %s, which does not score it", want.Name, want.Fuel[layer],
+					layer)
 			}
 		}
 	}

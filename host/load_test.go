@@ -69,8 +69,8 @@ func TestSameDecisionAtAnyLoad(t *testing.T) {
 			slowest = max(slowest, got.took)
 		case got.status != idle[i].status || !bytes.Equal(got.body, idle[i].body):
 			if wrong++; wrong <= 10 {
-				t.Errorf("%s\nidle:       %d %s\nunder load: %d %s", bodies[i], idle[i].status, idle[i].body, got.status,
-					got.body)
+				t.Errorf("%s\nidle:       %d %s\nunder load: %d %s", bodies[i], idle[i].status, idle[i].body,
+					got.status, got.body)
 			}
 		}
 	}

@@ -95,7 +95,8 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 		if o.Failure != "" && o.Weight != 0 {
 			f.Signals = append(f.Signals, Signal{
 				Code: "host:degraded:" + o.Layer,
-				Text: hostText + fmt.Sprintf("The %s layer could not be asked; with it the score could be as high as %d",
+				Text: hostText + fmt.Sprintf("The %s layer could not be asked; "+
+					"with it the score could be as high as %d",
 					o.Layer, f.Highest),
 			})
 		}

@@ -117,7 +117,9 @@ func TestLateCallIsRefused(t *testing.T) {
 // being replaced, and is load if other calls have all instances.
 func TestWaitForInstance(t *testing.T) {
 	t.Parallel()
-	for name, replaced := range map[string]bool{"all instances are busy": false, "an instance is being replaced": true} {
+	for name, replaced := range map[string]bool{
+		"all instances are busy": false, "an instance is being replaced": true,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := openIn(t, sandboxOf(t, 1), sevenPoints(t))

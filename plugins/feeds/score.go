@@ -52,7 +52,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	c.Signal(points, code, sdk.Join(lead, quote.Of(lists), as, named, since, days, unit))
 	if n, _ := c.Count("feed.lists"); n > 1 {
-		c.Signal(pointsAnother*min(n-1, maxAnother), "feeds:listed:several", sdk.Join(strconv.Itoa(n), " lists hold it"))
+		c.Signal(pointsAnother*min(n-1, maxAnother), "feeds:listed:several",
+			sdk.Join(strconv.Itoa(n), " lists hold it"))
 	}
 	if good := c.Get("feed.good"); good != "" && (c.Get("feed.good_match") == "exact" || code != "feeds:listed:exact") {
 		c.Signal(pointsGood, "feeds:good:listed", sdk.Join("known as good to ", quote.Of(good), " all the same"))

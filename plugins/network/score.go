@@ -41,7 +41,8 @@ const (
 )
 
 // ages holds the points of a registration that is less than a number of days old.
-var ages = [...]struct{ days, points int }{{8, 45}, {31, 40}, {91, 25}, {181, 12}, {366, 6}, {5 * 365, 0}, {10 * 365, -5}}
+var ages = [...]struct{ days, points int }{{8, 45}, {31, 40}, {91, 25}, {181, 12}, {366, 6}, {5 * 365, 0},
+	{10 * 365, -5}}
 
 // pointsOldest are the points of a registration older than all of ages.
 const pointsOldest = -10
@@ -178,7 +179,8 @@ func (f *lookups) scoreRegistration(c *sdk.Check) {
 		c.Signal(pointsHeld, "network:registration:held", sdk.Join(f.domain,
 			" was taken off the net by its registrar or registry"))
 	} else if ending {
-		c.Signal(pointsEnding, "network:registration:ending", sdk.Join("the registration of ", f.domain, " has run out"))
+		c.Signal(pointsEnding, "network:registration:ending",
+			sdk.Join("the registration of ", f.domain, " has run out"))
 	} else if by := served(suspenders[:], f.ns); by != "" {
 		c.Signal(pointsHeld, "network:registration:held", sdk.Join(f.domain,
 			" was suspended by its registrar: it is served by ", by))
@@ -261,8 +263,8 @@ func (f *lookups) scoreFlux(c *sdk.Check) {
 			return
 		}
 	}
-	c.Signal(pointsFlux, "network:address:flux", sdk.Join(f.host, " changes among addresses in ", strconv.Itoa(n), among,
-		", for ", strconv.Itoa(leading(f.ttl)), " seconds at a time"))
+	c.Signal(pointsFlux, "network:address:flux", sdk.Join(f.host, " changes among addresses in ", strconv.Itoa(n),
+		among, ", for ", strconv.Itoa(leading(f.ttl)), " seconds at a time"))
 }
 
 // scoreProviders scores a registrar, name servers or network that many reported domains use. These correlate, so only

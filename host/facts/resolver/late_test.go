@@ -82,7 +82,8 @@ func TestLateTimers(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "old.example. 60 IN A 192.0.2.1")
 	c := newClock()
-	r := New(Config{Servers: []string{server.Addr}, RetryAfter: time.Hour, Timeout: time.Hour, Now: c.Now, After: c.After})
+	r := New(Config{Servers: []string{server.Addr}, RetryAfter: time.Hour, Timeout: time.Hour, Now: c.Now,
+		After: c.After})
 	defer r.Close()
 	lookUp := func(name string, took time.Duration) error {
 		done := make(chan error, 1)

@@ -74,11 +74,15 @@ func TestTableIsReadAfterFaults(t *testing.T) {
 		relies bool
 	}{
 		"the same page": {func(t *testing.T, g *guest) { g.call(t, "poke", 5000, 1) }, true},
-		"the same page, twice": {func(t *testing.T, g *guest) { g.call(t, "poke", 5000, 1); g.call(t, "poke", 5000, 1) },
-			true},
+		"the same page, twice": {func(t *testing.T, g *guest) {
+			g.call(t, "poke", 5000, 1)
+			g.call(t, "poke", 5000, 1)
+		}, true},
 		"another page": {func(t *testing.T, g *guest) { g.call(t, "poke", 9000, 1) }, false},
-		"another, then the same": {func(t *testing.T, g *guest) { g.call(t, "poke", 9000, 1); g.call(t, "poke", 5000, 1) },
-			false},
+		"another, then the same": {func(t *testing.T, g *guest) {
+			g.call(t, "poke", 9000, 1)
+			g.call(t, "poke", 5000, 1)
+		}, false},
 		"not watched": {func(_ *testing.T, g *guest) { g.Memory().WriteByte(9000, 1) }, false},
 		"no call":     {func(*testing.T, *guest) {}, false},
 	} {
