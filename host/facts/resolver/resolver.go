@@ -62,7 +62,7 @@ type Config struct {
 const (
 	cacheEntries = 200_000
 	cacheBytes   = 64 << 20
-	maxInFlight  = 512 // different questions being queried
+	maxInFlight  = 2048 // different questions being queried
 
 	minTTL         = 30 * time.Second // shorter TTLs would cause a query for nearly every check of a popular name
 	maxTTL         = time.Hour

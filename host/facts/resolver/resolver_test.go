@@ -324,7 +324,7 @@ func TestBusyAndClosed(t *testing.T) {
 	r := resolver.New(resolver.Config{Servers: []string{server.Addr}, RetryAfter: time.Minute, Timeout: time.Minute,
 		Patience: time.Minute})
 	released := make(chan struct{})
-	const maxInFlight = 512 // as in the resolver
+	const maxInFlight = 2048 // as in the resolver
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var wg sync.WaitGroup
