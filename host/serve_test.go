@@ -29,6 +29,9 @@ func TestFirstRun(t *testing.T) {
 	needPostgres(t)
 	// Only its owner can enter a test's directory. When the test runs as root, Postgres uses another directory.
 	dir := filepath.Join(t.TempDir(), "data")
+	if raceDetector {
+		dir = dataDir(t) // compiling all layers again takes minutes
+	}
 	t.Cleanup(func() {
 		if location := clusterDir(t, dir); location != dir {
 			if err := os.RemoveAll(location); err != nil {

@@ -22,7 +22,7 @@ import (
 const (
 	pollInterval = time.Second
 	retryDelay   = 15 * time.Second // before loading a refused revision again
-	loadTimeout  = 5 * time.Minute
+	loadTimeout  = 30 * time.Minute
 )
 
 // Source provides lineup revisions and published plugins.

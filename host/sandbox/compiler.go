@@ -41,7 +41,7 @@ type compileReport struct {
 const (
 	compileCPUSeconds = 20
 	compileMemory     = 1 << 30
-	compileTime       = 2 * time.Minute // also for a compiler that hardly gets a processor
+	compileTime       = 10 * time.Minute // also for a compiler that hardly gets a processor
 )
 
 // The priorities of compilers, as in nice(1). The threads that serve requests have 0.

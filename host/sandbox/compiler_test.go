@@ -210,42 +210,6 @@ func TestCompilerDescribesDefects(t *testing.T) {
 	}
 }
 
-// A compiler that misbehaves fails alone.
-func TestCompilerIsLimited(t *testing.T) {
-	t.Parallel()
-	if raceDetector || runtime.GOOS != "linux" {
-		t.Skip("the race detector takes terabytes into use, and other systems have no limits")
-	}
-	for name, test := range map[string]struct {
-		change func(*compiler)
-		want   string
-	}{
-		"spin":         {func(c *compiler) { c.limits.CPUSeconds = 1 }, "more than 1 s of processor time"},
-		"allocate":     {func(c *compiler) { c.limits.Memory = 256 << 20 }, "more than 256 MiB of memory"},
-		"sleep":        {func(c *compiler) { c.timeout = 50 * time.Millisecond }, context.DeadlineExceeded.Error()},
-		"panic":        {nil, "a bug in the engine"},
-		"babble":       {nil, "reading the compiler's report"},
-		"another code": {nil, errCodeChanged.Error()},
-		"inspect":      {nil, "found: "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			box := compilingWith(t, name, Config{})
-			if test.change != nil {
-				test.change(box.compiler)
-			}
-			p, err := box.Open(t.Context(), sevenPoints(t))
-			if err == nil {
-				closePlugin(t, p)
-				t.Fatal("the module was opened")
-			}
-			if !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%v\ndoes not contain %q", err, test.want)
-			}
-		})
-	}
-}
-
 // A compiler sees neither the environment nor the open files of its parent, and all its threads have a low priority.
 func TestCompilerInheritsNothing(t *testing.T) {
 	t.Parallel()

@@ -57,7 +57,7 @@ func TestBrokenInstanceIsReplaced(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			described := manifest()
-			described["budget_fuel"] = 1_000_000
+			described["budget_fuel"] = 5_000_000 // time for deep recursion under the race detector
 			p := openIn(t, sandboxOf(t, 1), pack(t, faulty().encode(), described))
 			before := <-p.pool.idle
 			p.pool.idle <- before
