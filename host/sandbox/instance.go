@@ -26,8 +26,9 @@ type instance struct {
 
 	current *current // where host functions find the call
 
-	memory  *linear.Memory // nil if the instance is not restored after a call
-	globals []savedGlobal
+	memory   *linear.Memory
+	globals  []savedGlobal
+	restored bool // after each call
 }
 
 // instantiate starts a new instance and runs its initialisation.
@@ -95,7 +96,7 @@ func (in *instance) resetEntry() error {
 
 // score runs one call. After an error the instance must not be used again.
 func (in *instance) score(ctx context.Context, c *call) (sdk.Outcome, error) {
-	if in.memory != nil {
+	if in.restored {
 		in.memory.Enter()
 		defer in.memory.Leave()
 	}

@@ -71,6 +71,7 @@ func (in *instance) snapshot(s *snapshotter) error {
 	if err := errors.Join(in.memory.Bind(in.module), in.memory.Snapshot()); err != nil {
 		return fmt.Errorf("taking a snapshot: %w", err)
 	}
+	in.restored = true
 	return nil
 }
 

@@ -22,7 +22,7 @@ var reviewed = map[string]map[string]string{
 	"sandbox.instance": {
 		"module": immutable, "entry": restored, "stack": restored, "stackBytes": immutable,
 		"started": immutable, "fuel": immutable, "current": reset, "result": reset,
-		"memory": restored, "globals": immutable,
+		"memory": restored, "globals": immutable, "restored": immutable,
 	},
 	"wasm.ModuleInstance": {
 		"WazeroOnlyType": immutable, "ModuleName": immutable, "Exports": immutable, "Globals": restored,
