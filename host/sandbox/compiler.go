@@ -39,7 +39,7 @@ type compileReport struct {
 
 // Limits of a compiler. docs/decisions/sandbox.md compares them with what the largest first-party layer takes.
 const (
-	compileCPUSeconds = 20
+	compileCPUSeconds = 20 * slowdown
 	compileMemory     = 1 << 30
 	compileTime       = 10 * time.Minute // also for a compiler that hardly gets a processor
 )

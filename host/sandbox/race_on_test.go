@@ -1,6 +1,0 @@
-//go:build race
-
-package sandbox
-
-// raceDetector reports whether the race detector is on. It multiplies memory use and running time.
-const raceDetector = true
