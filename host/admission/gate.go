@@ -83,6 +83,7 @@ type waiter struct {
 
 const (
 	initialCost = time.Millisecond // assumed until checks have been judged
+	longest     = 16               // a check counts as at most this many times the mean
 	costWeight  = 64               // a check changes the mean by one part in this many of the difference
 )
 
@@ -266,7 +267,7 @@ func (g *Gate) acquire(ctx context.Context, v *Visit) (since time.Time, err erro
 // release takes a processor from a check that has had it since the given time.
 func (g *Gate) release(since time.Time) {
 	// A check that was stopped for long, together with its process, says little about the next ones.
-	took := min(g.cfg.Now().Sub(since), g.cfg.Target)
+	took := min(g.cfg.Now().Sub(since), longest*g.cost)
 	g.cost += (took - g.cost) / costWeight
 	g.hand()
 }

@@ -295,6 +295,40 @@ func TestCostFollowsTheChecks(t *testing.T) {
 	})
 }
 
+// A host that is stopped for a tenth of a second at low load must not refuse the checks that arrived meanwhile: it will
+// answer them in time. The checks that were judged as it stopped say nothing about the cost of these.
+func TestStallAtLowLoad(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const cheap, stall = 300 * time.Microsecond, 100 * time.Millisecond
+		g := NewGate(Config{Processors: 2, Target: 160 * time.Millisecond})
+		judge := func(cost time.Duration) {
+			v, err := g.Enter("a", 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = v.Judge(t.Context(), func() { <-time.After(cost) })
+			v.Close()
+		}
+		for range 500 {
+			judge(cheap)
+		}
+		for range 5 {
+			var stopped sync.WaitGroup
+			for range g.cfg.Processors {
+				stopped.Go(func() { judge(stall) })
+			}
+			stopped.Wait()
+			for i := range 50 { // at 500 checks a second
+				if _, err := g.Enter("a", 1); err != nil {
+					t.Fatalf("check %d after the stall: %v", i+1, err)
+				}
+			}
+			g.accounts, g.accepted = map[string]*account{}, 0
+		}
+	})
+}
+
 func TestShares(t *testing.T) {
 	t.Parallel()
 	s := NewShares(8)

@@ -29,9 +29,9 @@ type Ledger struct {
 
 	started time.Time
 	began   atomic.Int64 // when the batch in progress began, since started; 0: none is in progress
-	fastest atomic.Int64 // the recent minimum of a batch's duration; 0: unknown
-	size    atomic.Int64 // records of the batch in progress
-	each    atomic.Int64 // moving mean of the time by which a record lengthens its batch
+	usual   atomic.Int64 // how long the batch in progress usually takes
+	each    atomic.Int64 // the time by which a record lengthens its batch
+	pace    pace         // of the batches so far
 
 	mu      sync.RWMutex // write-locked to close the queue
 	closed  bool
@@ -118,7 +118,8 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	}
 	l := &Ledger{store: s, db: db, batch: cfg.Batch, onBatch: cfg.OnBatch, onEvents: cfg.OnEvents,
 		queue: make(chan *pending, cfg.Queue), patience: cfg.Patience, settling: cfg.Settling, started: time.Now(),
-		drained: make(chan struct{})}
+		pace: newPace(), drained: make(chan struct{})}
+	l.each.Store(int64(l.pace.each()))
 	go l.run()
 	return l, nil
 }
@@ -183,26 +184,10 @@ func (l *Ledger) enqueue(p *pending) error {
 // Pace returns for how long a record usually delays those after it, and by how much the batch in progress is late. A
 // batch is late when it takes twice as long as usual.
 func (l *Ledger) Pace() (each, late time.Duration) {
-	each = time.Duration(l.each.Load())
 	if began := time.Duration(l.began.Load()); began > 0 {
-		usual := time.Duration(l.fastest.Load()) + time.Duration(l.size.Load())*each
-		late = max(0, time.Since(l.started)-began-2*usual)
+		late = max(0, time.Since(l.started)-began-2*time.Duration(l.usual.Load()))
 	}
-	return each, late
-}
-
-// observe updates the durations that Pace expects, after a batch of n records.
-func (l *Ledger) observe(n int, took time.Duration) {
-	const longest = 200 * time.Millisecond // an outage says nothing about the batches after it
-	took = min(took, longest)
-	fastest := time.Duration(l.fastest.Load())
-	if fastest == 0 || took < fastest {
-		fastest = took
-	}
-	each := time.Duration(l.each.Load())
-	each += ((took-fastest)/time.Duration(n) - each) * time.Duration(n) / time.Duration(n+l.batch)
-	l.each.Store(int64(each))
-	l.fastest.Store(int64(fastest + (took-fastest)/1024)) // it slowly forgets, since the database may have changed
+	return time.Duration(l.each.Load()), late
 }
 
 // Close records the queued checks and stops the ledger. Later calls of Append are refused.
@@ -226,12 +211,13 @@ func (l *Ledger) run() {
 		}
 		n := countRecords(batch)
 		began := time.Since(l.started)
-		l.size.Store(int64(n))
+		l.usual.Store(int64(l.pace.of(n)))
 		l.began.Store(int64(began))
 		l.commit(batch)
 		l.began.Store(0)
 		took := time.Since(l.started) - began
-		l.observe(n, took)
+		l.pace.observe(n, took)
+		l.each.Store(int64(l.pace.each()))
 		l.onBatch(n, took, len(l.queue))
 	}
 }

@@ -1,0 +1,51 @@
+package store
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// At low load, batches hold few records, and what delays them has little to do with their records. It must not be taken
+// for the time that a record costs, or a host with room to spare would refuse the checks that arrive after a short stall.
+func TestPaceAtLowLoad(t *testing.T) {
+	t.Parallel()
+	const marginal = 100 * time.Microsecond
+	for name, batch := range map[string]func(*rand.Rand) (n int, took time.Duration){
+		"few records, and other delays": func(r *rand.Rand) (int, time.Duration) {
+			n := 1 + r.IntN(5)
+			return n, time.Millisecond + time.Duration(n)*marginal + time.Duration(r.Int64N(int64(10*time.Millisecond)))
+		},
+		"a stall now and then": func(r *rand.Rand) (int, time.Duration) {
+			n := 1 + r.IntN(5)
+			if r.IntN(500) == 0 {
+				return n, 100 * time.Millisecond
+			}
+			return n, time.Millisecond + time.Duration(n)*marginal
+		},
+	} {
+		random, p := rand.New(rand.NewPCG(1, 2)), newPace()
+		for range 5000 {
+			p.observe(batch(random))
+			if each := p.each(); each > 10*marginal {
+				t.Errorf("%s: a record costs %v, want about %v", name, each, marginal)
+				break
+			}
+		}
+	}
+}
+
+// With many records per batch, the pace follows what they take, also when their number hardly changes.
+func TestPaceOfFullBatches(t *testing.T) {
+	t.Parallel()
+	random, p := rand.New(rand.NewPCG(1, 2)), newPace()
+	for _, marginal := range []time.Duration{100 * time.Microsecond, time.Millisecond, 200 * time.Microsecond} {
+		for range 500 {
+			n := 100 + random.IntN(10)
+			p.observe(n, time.Millisecond+time.Duration(n)*marginal)
+		}
+		if each := p.each(); each < marginal*8/10 || each > marginal*12/10 {
+			t.Errorf("a record costs %v, want %v", each, marginal)
+		}
+	}
+}
