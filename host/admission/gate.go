@@ -21,9 +21,9 @@ type Config struct {
 	Processors  int           // checks that are judged at once
 	Target      time.Duration // the longest predicted time at which a check is accepted
 	BatchTarget time.Duration // the same for a batch
-	// Recording returns for how long each recorded check delays the next, and by how much recording is late at the
-	// moment, as it is while the database does not respond. It may be nil.
-	Recording func() (each, late time.Duration)
+	// Recording returns how long recording a check takes at least, for how long each check delays the next, and by how
+	// much recording is late at the moment, as it is while the database does not respond. It may be nil.
+	Recording func() (least, each, late time.Duration)
 	Now       func() time.Time // nil: time.Now
 }
 
@@ -31,7 +31,7 @@ type Config struct {
 //
 // The predicted time is the number of checks in progress, times the time that each takes from the next: on a busy host,
 // that is the mean time for which a check occupies a processor, divided by the processors, or the time of its recording
-// if that is longer. Checks take turns by account, so of another account at most as many count as the own account has.
+// if that is longer. What recording takes at least is added. Checks take turns by account, so of another account at most as many count as the own account has.
 // An account's single checks precede those of its batches. A check is accepted if it would be in time even if a
 // newcomer arrived with as many checks as the account then has. An account alone therefore fills half of the time, k
 // flooding accounts fill k/(k+1) of it, and a newcomer always finds room.
@@ -90,7 +90,7 @@ const (
 // NewGate returns a gate.
 func NewGate(cfg Config) *Gate {
 	if cfg.Recording == nil {
-		cfg.Recording = func() (each, late time.Duration) { return 0, 0 }
+		cfg.Recording = func() (least, each, late time.Duration) { return 0, 0, 0 }
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
@@ -107,24 +107,25 @@ func (g *Gate) Admits(name string, n int) error {
 }
 
 func (g *Gate) admits(name string, n int) error {
-	each, late := g.cfg.Recording()
+	least, each, late := g.cfg.Recording()
 	target := g.cfg.Target
 	if n > 1 {
 		target = g.cfg.BatchTarget
 	}
 	// An idle host accepts whatever the last checks cost, or it could never find out that they have become cheaper.
-	if g.accepted == 0 && late <= target || late+g.predict(name, n, each) <= target {
+	if g.accepted == 0 && late <= target || late+g.predict(name, n, least, each) <= target {
 		return nil
 	}
-	if g.accounts[name] != nil && late+g.predict("", 1, each) <= g.cfg.Target {
+	if g.accounts[name] != nil && late+g.predict("", 1, least, each) <= g.cfg.Target {
 		return ErrShare
 	}
 	return ErrBusy
 }
 
 // predict returns the time until n further checks of an account will be answered, if a newcomer arrives with as many
-// checks as the account then has in progress, and each recorded check delays the next by recording.
-func (g *Gate) predict(name string, n int, recording time.Duration) time.Duration {
+// checks as the account then has in progress. Recording takes least, and each check delays the next. Of least, no more
+// than half of the target counts, so that a database that is far away does not close the gate.
+func (g *Gate) predict(name string, n int, least, each time.Duration) time.Duration {
 	own := n
 	if a := g.accounts[name]; a != nil {
 		own += a.counts[singles]
@@ -138,7 +139,7 @@ func (g *Gate) predict(name string, n int, recording time.Duration) time.Duratio
 			ahead += min(a.total(), own)
 		}
 	}
-	return time.Duration(ahead) * max(g.cost/time.Duration(g.cfg.Processors), recording)
+	return min(least, g.cfg.Target/2) + time.Duration(ahead)*max(g.cost/time.Duration(g.cfg.Processors), each)
 }
 
 func laneOf(n int) int {
@@ -159,8 +160,8 @@ func (g *Gate) InProgress() int {
 func (g *Gate) Wait() time.Duration {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	each, late := g.cfg.Recording()
-	return late + g.predict("", 1, each)
+	least, each, late := g.cfg.Recording()
+	return late + g.predict("", 1, least, each)
 }
 
 // Visit is a number of checks that a gate has accepted. A nil Visit judges at once.

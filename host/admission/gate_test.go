@@ -14,7 +14,7 @@ import (
 // newGate returns a gate with one processor and a target of 100 ms, at a cost of 1 ms a check.
 func newGate(late time.Duration) *Gate {
 	return NewGate(Config{Processors: 1, Target: 100 * time.Millisecond, BatchTarget: time.Second,
-		Recording: func() (each, _ time.Duration) { return 0, late }})
+		Recording: func() (_, _, _ time.Duration) { return 0, 0, late }})
 }
 
 // flood enters single checks of an account until one is refused, and returns how many were accepted.
@@ -107,12 +107,19 @@ func TestAdmission(t *testing.T) {
 func TestSlowRecording(t *testing.T) {
 	t.Parallel()
 	g := newGate(0)
-	g.cfg.Recording = func() (each, late time.Duration) { return 5 * time.Millisecond, 0 }
+	least := time.Duration(0)
+	g.cfg.Recording = func() (_, _, _ time.Duration) { return least, 5 * time.Millisecond, 0 }
 	if n := flood(t, g, "a"); n != 10 {
 		t.Errorf("%d checks were accepted, want 10", n)
 	}
 	if wait := g.Wait(); wait != 15*time.Millisecond { // a check of the flood, the newcomer's and another newcomer's
 		t.Errorf("a newcomer waits for %v", wait)
+	}
+	for distant, want := range map[time.Duration]int{20 * time.Millisecond: 8, time.Hour: 5} {
+		least, g.accounts, g.accepted = distant, map[string]*account{}, 0
+		if n := flood(t, g, "a"); n != want {
+			t.Errorf("with a database that takes %v, %d checks were accepted, want %d", distant, n, want)
+		}
 	}
 }
 

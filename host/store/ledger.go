@@ -29,9 +29,8 @@ type Ledger struct {
 
 	started time.Time
 	began   atomic.Int64 // when the batch in progress began, since started; 0: none is in progress
-	usual   atomic.Int64 // how long the batch in progress usually takes
-	each    atomic.Int64 // the time by which a record lengthens its batch
-	pace    pace         // of the batches so far
+	size    atomic.Int64 // records of the batch in progress
+	each    atomic.Int64 // moving mean of the time by which a record lengthens its batch
 
 	mu      sync.RWMutex // write-locked to close the queue
 	closed  bool
@@ -118,8 +117,7 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	}
 	l := &Ledger{store: s, db: db, batch: cfg.Batch, onBatch: cfg.OnBatch, onEvents: cfg.OnEvents,
 		queue: make(chan *pending, cfg.Queue), patience: cfg.Patience, settling: cfg.Settling, started: time.Now(),
-		pace: newPace(), drained: make(chan struct{})}
-	l.each.Store(int64(l.pace.each()))
+		drained: make(chan struct{})}
 	go l.run()
 	return l, nil
 }
@@ -181,13 +179,29 @@ func (l *Ledger) enqueue(p *pending) error {
 	}
 }
 
-// Pace returns for how long a record usually delays those after it, and by how much the batch in progress is late. A
-// batch is late when it takes twice as long as usual.
-func (l *Ledger) Pace() (each, late time.Duration) {
+// ownRecords is the assumed constant part of a batch's time: as much as for this many records. What delays a small batch
+// has little to do with its records, so without a constant part a ledger would look slow when it has little to do.
+const ownRecords = 16
+
+// Pace returns how long a record that arrives now waits for the constant parts of the batch in progress and its own, for
+// how long each record delays those after it, and by how much the batch in progress is late. A batch is late when it
+// takes twice as long as usual.
+func (l *Ledger) Pace() (least, each, late time.Duration) {
+	each = time.Duration(l.each.Load())
 	if began := time.Duration(l.began.Load()); began > 0 {
-		late = max(0, time.Since(l.started)-began-2*time.Duration(l.usual.Load()))
+		usual := time.Duration(ownRecords+l.size.Load()) * each
+		late = max(0, time.Since(l.started)-began-2*usual)
 	}
-	return time.Duration(l.each.Load()), late
+	return 2 * ownRecords * each, each, late
+}
+
+// observe updates the durations that Pace expects, after a batch of n records.
+func (l *Ledger) observe(n int, took time.Duration) {
+	const longest = 200 * time.Millisecond // an outage says nothing about the batches after it
+	took = min(took, longest)
+	each := time.Duration(l.each.Load())
+	each += (took/time.Duration(ownRecords+n) - each) * time.Duration(n) / time.Duration(n+l.batch)
+	l.each.Store(int64(each))
 }
 
 // Close records the queued checks and stops the ledger. Later calls of Append are refused.
@@ -211,13 +225,12 @@ func (l *Ledger) run() {
 		}
 		n := countRecords(batch)
 		began := time.Since(l.started)
-		l.usual.Store(int64(l.pace.of(n)))
+		l.size.Store(int64(n))
 		l.began.Store(int64(began))
 		l.commit(batch)
 		l.began.Store(0)
 		took := time.Since(l.started) - began
-		l.pace.observe(n, took)
-		l.each.Store(int64(l.pace.each()))
+		l.observe(n, took)
 		l.onBatch(n, took, len(l.queue))
 	}
 }

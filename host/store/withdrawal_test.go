@@ -171,12 +171,12 @@ func TestPace(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
-	if each, late := l.Pace(); each <= 0 || late != 0 {
+	if _, each, late := l.Pace(); each <= 0 || late != 0 {
 		t.Errorf("a record takes %v, and an idle ledger is late by %v", each, late)
 	}
 	held := lockTheHeads(t, s.url)
 	answers := queued(t, held, l, allowed(t, caller), nil)
-	isLate := func() bool { _, late := l.Pace(); return late > 0 }
+	isLate := func() bool { _, _, late := l.Pace(); return late > 0 }
 	until(t, "the batch to be late", isLate)
 	held.release(t)
 	noError(t, receive(t, "the answer", answers[0]))
