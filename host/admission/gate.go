@@ -29,12 +29,12 @@ type Config struct {
 
 // Gate accepts checks as long as they will be answered in time, and judges as many at once as there are processors.
 //
-// The predicted time is the number of checks in progress, times the time that each takes from the next: on a busy host,
-// that is the mean time for which a check occupies a processor, divided by the processors, or the time of its recording
-// if that is longer. What recording takes at least is added. Checks take turns by account, so of another account at most as many count as the own account has.
-// An account's single checks precede those of its batches. A check is accepted if it would be in time even if a
-// newcomer arrived with as many checks as the account then has. An account alone therefore fills half of the time, k
-// flooding accounts fill k/(k+1) of it, and a newcomer always finds room.
+// The predicted time is what recording takes at least, and the number of checks in progress times the time that each
+// takes from the next: on a busy host, that is the mean time for which a check occupies a processor, divided by the
+// processors, or the time of its recording if that is longer. Checks take turns by account, so of another account at
+// most as many count as the own account has. An account's single checks precede those of its batches. A check is
+// accepted if it would be in time even if a newcomer arrived with as many checks as the account then has. An account
+// alone therefore fills half of the time, k flooding accounts fill k/(k+1) of it, and a newcomer always finds room.
 type Gate struct {
 	cfg Config
 

@@ -179,13 +179,14 @@ func (l *Ledger) enqueue(p *pending) error {
 	}
 }
 
-// ownRecords is the assumed constant part of a batch's time: as much as for this many records. What delays a small batch
-// has little to do with its records, so without a constant part a ledger would look slow when it has little to do.
+// ownRecords is the assumed constant part of a batch's time: as much as for this many records. What delays a small
+// batch has little to do with its records, so without a constant part a ledger would look slow when it has little to
+// do.
 const ownRecords = 16
 
-// Pace returns how long a record that arrives now waits for the constant parts of the batch in progress and its own, for
-// how long each record delays those after it, and by how much the batch in progress is late. A batch is late when it
-// takes twice as long as usual.
+// Pace returns how long a record that arrives now waits for the constant parts of the batch in progress and its own,
+// for how long each record delays those after it, and by how much the batch in progress is late. A batch is late when
+// it takes twice as long as usual.
 func (l *Ledger) Pace() (least, each, late time.Duration) {
 	each = time.Duration(l.each.Load())
 	if began := time.Duration(l.began.Load()); began > 0 {

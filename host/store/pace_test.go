@@ -7,7 +7,8 @@ import (
 )
 
 // At low load, batches hold few records, and what delays them has little to do with their records. It must not be taken
-// for the time that a record costs, or a host with room to spare would refuse the checks that arrive after a short stall.
+// for the time that a record costs, or a host with room to spare would refuse the checks that arrive after a short
+// stall.
 func TestPaceAtLowLoad(t *testing.T) {
 	t.Parallel()
 	const marginal = 100 * time.Microsecond
