@@ -46,7 +46,7 @@ func (r *Resolver) exchange(ctx context.Context, f *flight, q Question) (*dns.Ms
 	started, ended := 0, 0
 	sent := f.recordSent(r.cfg.Now)
 	start := func() {
-		server := r.cfg.Servers[started%len(r.cfg.Servers)]
+		server := f.trust.servers[started%len(f.trust.servers)]
 		started++
 		r.running.Go(func() {
 			m, err := attempt(ctx, server, q, sent)
@@ -68,7 +68,7 @@ func (r *Resolver) exchange(ctx context.Context, f *flight, q Question) (*dns.Ms
 				best = got
 			}
 			// The same server would repeat its response, but may answer after a lost packet.
-			if started < attempts && (got.err != nil || len(r.cfg.Servers) > 1) {
+			if started < attempts && (got.err != nil || len(f.trust.servers) > 1) {
 				start()
 			} else if ended == started {
 				return best.m, best.err
@@ -90,8 +90,9 @@ func (r *Resolver) exchange(ctx context.Context, f *flight, q Question) (*dns.Ms
 func conclusive(m *dns.Msg) bool { return m.Rcode == dns.RcodeSuccess || m.Rcode == dns.RcodeNameError }
 
 // attempt queries one server until ctx ends. If the server does not support EDNS, it repeats the query without EDNS
-// (RFC 6891 section 7). It calls sent after it has sent a query.
-func attempt(ctx context.Context, server string, q Question, sent func()) (m *dns.Msg, err error) {
+// (RFC 6891 section 7). It calls sent after it has sent a query
+// over UDP.
+func attempt(ctx context.Context, server string, q Question, sent func(net.Conn)) (m *dns.Msg, err error) {
 	defer func() {
 		if r := recover(); r != nil { // the parser reads untrusted bytes
 			m, err = nil, fmt.Errorf("parsing the response: panic: %v", r)
@@ -106,7 +107,7 @@ func attempt(ctx context.Context, server string, q Question, sent func()) (m *dn
 
 // query uses UDP first. It repeats the query over TCP, which an off-path attacker cannot forge, if the response is
 // truncated or does not repeat the capitals of the name.
-func query(ctx context.Context, server string, q Question, edns bool, sent func()) (*dns.Msg, error) {
+func query(ctx context.Context, server string, q Question, edns bool, sent func(net.Conn)) (*dns.Msg, error) {
 	m, err := roundTrip(ctx, "udp", server, q, edns, sent)
 	if errors.Is(err, errTruncated) || errors.Is(err, errCaseMismatch) {
 		return roundTrip(ctx, "tcp", server, q, edns, sent)
@@ -117,7 +118,7 @@ func query(ctx context.Context, server string, q Question, edns bool, sent func(
 // roundTrip sends one query over "udp" or "tcp". An off-path attacker has to guess its source port and ID (RFC 5452)
 // together with the random capitals of its name (draft-vixie-dnsext-dns0x20).
 func roundTrip(
-	ctx context.Context, network, server string, q Question, edns bool, sent func(),
+	ctx context.Context, network, server string, q Question, edns bool, sent func(net.Conn),
 ) (*dns.Msg, error) {
 	var entropy [2 + 32]byte
 	rand.Read(entropy[:])
@@ -151,7 +152,7 @@ func roundTrip(
 	if _, err := conn.Write(packed); err != nil {
 		return nil, err
 	}
-	sent()
+	sent(conn)
 	return receiveUDP(conn, msg)
 }
 

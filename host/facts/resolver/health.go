@@ -48,7 +48,7 @@ func (r *Resolver) recordTimeout() {
 func (r *Resolver) probe() {
 	for {
 		silent := true
-		for _, server := range r.cfg.Servers {
+		for _, server := range r.trust.Load().servers {
 			err := r.ask(server)
 			if err == nil {
 				r.health.recordResponse()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -143,5 +145,68 @@ func TestOwnFailures(t *testing.T) {
 		if got := isOwn(fmt.Errorf("dialling: %w", err)); got != own {
 			t.Errorf("isOwn(%v) = %t", err, got)
 		}
+	}
+}
+
+// TestUnreadAnswer checks that a response that has arrived by the end of the wait counts, although this host reads it
+// later.
+func TestUnreadAnswer(t *testing.T) {
+	t.Parallel()
+	server, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer server.Close()
+	conn, err := net.Dial("udp", server.LocalAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	for name, tt := range map[string]struct {
+		arrived, read bool
+		want          error
+	}{
+		"it did not arrive":  {want: ErrUnanswered},
+		"it is read at last": {arrived: true, read: true},
+		"it is never read":   {arrived: true, want: ErrLate},
+	} {
+		c := newClock()
+		r := New(Config{Servers: []string{"127.0.0.1:1"}, Now: c.Now, After: c.After})
+		f := &flight{trust: r.trust.Load(), done: make(chan struct{})}
+		f.recordSent(c.Now)(conn)
+		q := Question{Name: "a.example.", Type: A}
+		r.flights[q] = f
+		if tt.arrived {
+			if _, err := server.WriteTo([]byte("x"), conn.LocalAddr()); err != nil {
+				t.Fatal(err)
+			}
+			for !f.unread() { // the datagram is on its way
+				runtime.Gosched()
+			}
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := r.Lookup(context.Background(), q)
+			done <- err
+		}()
+		timer := <-c.started
+		c.advance(r.cfg.Patience)
+		timer <- c.Now()
+		if tt.arrived {
+			timer := <-c.started
+			if tt.read {
+				f.entry.answer.Status = OK
+				close(f.done)
+			} else {
+				timer <- c.Now()
+			}
+			if _, err := conn.Read(make([]byte, 8)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := <-done; !errors.Is(err, tt.want) {
+			t.Errorf("%s: %v, want %v", name, err, tt.want)
+		}
+		_ = r.Close()
 	}
 }

@@ -95,6 +95,7 @@ type Resolver struct {
 	cfg    Config
 	cache  *lru.Cache[Question, entry]
 	health health
+	trust  atomic.Pointer[trust]
 
 	base context.Context // ends when the resolver is closed
 	stop context.CancelFunc
@@ -109,15 +110,20 @@ type Resolver struct {
 // flight is a query in progress. Concurrent lookups of the same question share it.
 type flight struct {
 	sent  atomic.Pointer[time.Time] // when the first packet was sent; nil before
+	trust *trust                    // under which the query was sent
 	done  chan struct{}             // closed when entry and err are set
 	entry entry
 	err   error
+
+	mu      sync.Mutex
+	sockets []syscall.RawConn // of the packets sent
 }
 
 // entry is the cached result of a question.
 type entry struct {
 	answer     Answer
 	err        error
+	trust      *trust // under which it was received
 	expires    time.Time
 	lastGood   *Answer // the last answer with records, to be served stale; may be nil
 	staleUntil time.Time
@@ -146,6 +152,7 @@ func New(cfg Config) *Resolver {
 	r := &Resolver{
 		cfg: cfg, cache: lru.New[Question, entry](cacheEntries, cacheBytes), flights: map[Question]*flight{},
 	}
+	r.trust.Store(&trust{servers: cfg.Servers, problems: make([]string, len(cfg.Servers))})
 	r.base, r.stop = context.WithCancel(context.Background())
 	return r
 }
@@ -174,12 +181,33 @@ func SystemServers() []string {
 	return servers
 }
 
-// recordSent returns a function that records that a query was sent. Only its first call counts.
-func (f *flight) recordSent(now func() time.Time) func() {
-	return func() {
+// recordSent returns a function that records that a query was sent through a socket. Only the time of its first call
+// counts.
+func (f *flight) recordSent(now func() time.Time) func(net.Conn) {
+	return func(conn net.Conn) {
 		at := now()
 		f.sent.CompareAndSwap(nil, &at)
+		if socket, ok := conn.(syscall.Conn); ok {
+			if raw, err := socket.SyscallConn(); err == nil {
+				f.mu.Lock()
+				defer f.mu.Unlock()
+				f.sockets = append(f.sockets, raw)
+			}
+		}
 	}
+}
+
+// unread reports whether a response has arrived that this host has not read yet.
+func (f *flight) unread() (found bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, socket := range f.sockets {
+		_ = socket.Control(func(fd uintptr) { // an error means that the socket is closed
+			n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+			found = found || err == nil && n > 0
+		})
+	}
+	return found
 }
 
 // Lookup returns the answer to a question from the cache or from a server. If the servers fail, it returns a stale
@@ -190,8 +218,12 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	if _, ok := dns.IsDomainName(q.Name); !ok || len(q.Name) > 254 {
 		return Answer{Status: NXDomain}, nil // beyond the limits of RFC 1035 section 2.3.4, so it cannot exist
 	}
+	trust := r.trust.Load()
+	if len(trust.servers) == 0 {
+		return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrUntrusted)
+	}
 	now := r.cfg.Now()
-	cached, ok := r.cache.Get(q)
+	cached, ok := r.cached(q, trust)
 	if ok && now.Before(cached.expires) {
 		return cached.result(now)
 	}
@@ -201,20 +233,27 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 	if r.health.down.Load() {
 		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, ErrUnresponsive))
 	}
-	f, err := r.join(q, cached)
+	f, err := r.join(q, trust, cached)
 	if err != nil {
 		return Answer{}, fmt.Errorf("resolving %s: %w", q, err)
 	}
 	select {
 	case <-f.done:
-		if f.err != nil {
-			return Answer{}, fmt.Errorf("resolving %s: %w", q, f.err)
-		}
-		return f.entry.result(now)
+		return f.result(q, now)
 	case <-r.cfg.After(r.cfg.Patience):
 		// A busy host would otherwise take its own delay for a server's silence, and score with fewer facts.
 		if f.late(now, r.cfg.Now(), r.cfg.Patience) {
 			return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrLate)
+		}
+		if f.unread() { // the server answered in time
+			select {
+			case <-f.done:
+				return f.result(q, now)
+			case <-r.cfg.After(lateness):
+				return Answer{}, fmt.Errorf("resolving %s: %w", q, ErrLate)
+			case <-ctx.Done():
+				return Answer{}, fmt.Errorf("resolving %s: %w", q, ctx.Err())
+			}
 		}
 		r.recordTimeout()
 		return cached.staleOr(now, fmt.Errorf("resolving %s: %w", q, ErrUnanswered))
@@ -228,6 +267,23 @@ func (r *Resolver) Lookup(ctx context.Context, q Question) (Answer, error) {
 func (f *flight) late(began, now time.Time, patience time.Duration) bool {
 	sent := f.sent.Load()
 	return sent == nil || sent.Sub(began) > lateness || now.Sub(began) > patience+lateness
+}
+
+// cached returns the cached entry of a question, unless it was received under another trust.
+func (r *Resolver) cached(q Question, trust *trust) (entry, bool) {
+	e, ok := r.cache.Get(q)
+	if !ok || e.trust != trust {
+		return entry{}, false
+	}
+	return e, true
+}
+
+// result returns the answer of a query that has ended.
+func (f *flight) result(q Question, now time.Time) (Answer, error) {
+	if f.err != nil {
+		return Answer{}, fmt.Errorf("resolving %s: %w", q, f.err)
+	}
+	return f.entry.result(now)
 }
 
 // result returns the entry's answer, or the stale answer if the entry is a failure.
@@ -251,10 +307,10 @@ func (e entry) staleOr(now time.Time, err error) (Answer, error) {
 }
 
 // join returns the query in progress for a question, or starts one.
-func (r *Resolver) join(q Question, before entry) (*flight, error) {
+func (r *Resolver) join(q Question, trust *trust, before entry) (*flight, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f := r.flights[q]; f != nil {
+	if f := r.flights[q]; f != nil && f.trust == trust {
 		return f, nil
 	}
 	if r.closed {
@@ -263,12 +319,14 @@ func (r *Resolver) join(q Question, before entry) (*flight, error) {
 	if len(r.flights) >= maxInFlight {
 		return nil, ErrBusy
 	}
-	f := &flight{done: make(chan struct{})}
+	f := &flight{trust: trust, done: make(chan struct{})}
 	r.flights[q] = f
 	r.running.Go(func() {
 		f.entry, f.err = r.refresh(f, q, before)
 		r.mu.Lock()
-		delete(r.flights, q)
+		if r.flights[q] == f {
+			delete(r.flights, q)
+		}
 		r.mu.Unlock()
 		close(f.done)
 	})
@@ -280,12 +338,12 @@ func (r *Resolver) join(q Question, before entry) (*flight, error) {
 func (r *Resolver) refresh(f *flight, q Question, before entry) (e entry, err error) {
 	// A lookup may have read the cache before an earlier query for the same question ended.
 	began := r.cfg.Now()
-	if cached, ok := r.cache.Get(q); ok && began.Before(cached.expires) {
+	if cached, ok := r.cached(q, f.trust); ok && began.Before(cached.expires) {
 		return cached, nil
 	}
 	ctx, cancel := context.WithTimeout(r.base, r.cfg.Timeout)
 	defer cancel()
-	e = entry{lastGood: before.lastGood, staleUntil: before.staleUntil}
+	e = entry{trust: f.trust, lastGood: before.lastGood, staleUntil: before.staleUntil}
 	ttl := noResponseTTL
 	m, err := r.exchange(ctx, f, q)
 	switch {

@@ -22,21 +22,29 @@ type Server struct {
 	mu       sync.Mutex
 	records  map[string][]dns.RR // by canonical name
 	handlers map[string]dns.HandlerFunc
+	fallback dns.HandlerFunc // may be nil
 	counts   map[string]int // queries by question
 	delay    time.Duration
 	closing  chan struct{}
 }
 
+const wellKnown = `
+	ipv4only.arpa. 86400 IN A 192.0.0.170
+	ipv4only.arpa. 86400 IN A 192.0.0.171
+	com. 172800 IN NS a.gtld-servers.net.
+`
+
 // Start runs a server until the test ends. zone holds lines such as "example.com. 300 IN A 192.0.2.1". Names without
-// records in or below them are NXDOMAIN, and missing types of other names NODATA. Both have an SOA record that allows
-// negative caching for a minute.
+// records in or below them are NXDOMAIN unless a wildcard covers them, and missing types of other names NODATA. Both have
+// an SOA record that allows negative caching for a minute. The names by which a resolver recognises an honest server
+// exist.
 func Start(t testing.TB, zone string) *Server {
 	t.Helper()
 	s := &Server{
 		records: map[string][]dns.RR{}, handlers: map[string]dns.HandlerFunc{}, counts: map[string]int{},
 		closing: make(chan struct{}),
 	}
-	s.Add(t, zone)
+	s.Add(t, wellKnown+zone)
 	udp, tcp := listen(t)
 	s.Addr = udp.LocalAddr().String()
 	for _, server := range []*dns.Server{{PacketConn: udp, Handler: s}, {Listener: tcp, Handler: s}} {
@@ -94,6 +102,26 @@ func (s *Server) Handle(name string, h dns.HandlerFunc) {
 	s.handlers[dns.CanonicalName(name)] = h
 }
 
+// HandleAll makes h answer all other queries. A nil h removes the handler.
+func (s *Server) HandleAll(h dns.HandlerFunc) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fallback = h
+}
+
+// Deny is a handler that answers that no name exists.
+func Deny(w dns.ResponseWriter, r *dns.Msg) { _ = w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeNameError)) }
+
+// Redirect is a handler that answers every question with an address, as a captive portal does.
+func Redirect(w dns.ResponseWriter, r *dns.Msg) {
+	m := new(dns.Msg).SetReply(r)
+	m.Answer = []dns.RR{&dns.A{
+		Hdr: dns.RR_Header{Name: r.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 60},
+		A:   net.IPv4(93, 184, 215, 99),
+	}}
+	_ = w.WriteMsg(m)
+}
+
 // Delay delays every response by d.
 func (s *Server) Delay(d time.Duration) {
 	s.mu.Lock()
@@ -123,6 +151,9 @@ func (s *Server) ServeDNS(w dns.ResponseWriter, r *dns.Msg) {
 	s.mu.Lock()
 	s.counts[fmt.Sprint(strings.TrimSuffix(name, "."), " ", dns.TypeToString[q.Qtype])]++
 	h, delay := s.handlers[name], s.delay
+	if h == nil {
+		h = s.fallback
+	}
 	s.mu.Unlock()
 	if delay > 0 {
 		select {
@@ -163,7 +194,12 @@ func (s *Server) Reply(r *dns.Msg) *dns.Msg {
 	for range 16 {
 		exists = s.exists(name)
 		next := ""
-		for _, rr := range s.records[name] {
+		records := s.records[name]
+		if !exists {
+			records = s.wildcard(name)
+			exists = len(records) > 0
+		}
+		for _, rr := range records {
 			if alias, ok := rr.(*dns.CNAME); ok && q.Qtype != dns.TypeCNAME {
 				m.Answer = append(m.Answer, rr)
 				next = dns.CanonicalName(alias.Target)
@@ -186,6 +222,22 @@ func (s *Server) Reply(r *dns.Msg) *dns.Msg {
 		})
 	}
 	return m
+}
+
+// wildcard returns the records that a wildcard gives a missing name (RFC 4592).
+func (s *Server) wildcard(name string) []dns.RR {
+	for end, parents := dns.NextLabel(name, 0); !parents; end, parents = dns.NextLabel(name, end) {
+		var records []dns.RR
+		for _, rr := range s.records["*."+name[end:]] {
+			rr = dns.Copy(rr)
+			rr.Header().Name = name
+			records = append(records, rr)
+		}
+		if len(records) > 0 || s.exists(name[end:]) {
+			return records
+		}
+	}
+	return nil
 }
 
 // exists reports whether name or a name below it has records.

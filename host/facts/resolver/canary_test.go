@@ -1,0 +1,95 @@
+package resolver_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/miekg/dns"
+
+	"assay/host/facts/resolver"
+	"assay/host/facts/resolver/resolvertest"
+)
+
+// TestFalseAnswers checks that nothing is learned from a server that gives false answers, also not from its earlier
+// answers, and that it is asked again when it is honest.
+func TestFalseAnswers(t *testing.T) {
+	t.Parallel()
+	silent := func(dns.ResponseWriter, *dns.Msg) {}
+	for name, tc := range map[string]struct {
+		handler dns.HandlerFunc
+		problem string
+	}{
+		"answers everything": {resolvertest.Redirect, "answers for names that do not exist"},
+		"denies everything":  {resolvertest.Deny, "denies names that exist"},
+		"refuses everything": {func(w dns.ResponseWriter, r *dns.Msg) {
+			_ = w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeRefused))
+		}, ""},
+		"answers nothing": {silent, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := resolvertest.Start(t, "a.example. 300 IN A 192.0.2.1")
+			r := newResolver(t, resolver.Config{ProbeInterval: time.Second}, server)
+			verify := func() {
+				t.Helper()
+				if err := r.Verify(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			verify()
+			if got := r.Problems(); len(got) != 0 {
+				t.Fatalf("problems of an honest server: %q", got)
+			}
+			lookUp(t, r, "a.example", resolver.A)
+			server.HandleAll(tc.handler)
+			verify()
+			_, err := r.Lookup(t.Context(), resolver.Question{Name: "a.example", Type: resolver.A})
+			if tc.problem == "" {
+				if err != nil || len(r.Problems()) != 0 {
+					t.Errorf("%v, problems %q: want the cached answer and none", err, r.Problems())
+				}
+				return
+			}
+			if !errors.Is(err, resolver.ErrUntrusted) || !errors.Is(err, resolver.ErrUnanswered) {
+				t.Errorf("lookup of a cached name: %v, want %v", err, resolver.ErrUntrusted)
+			}
+			want := []string{"the DNS server " + server.Addr + " " + tc.problem}
+			if diff := cmp.Diff(want, r.Problems()); diff != "" {
+				t.Errorf("problems: %s", diff)
+			}
+			server.HandleAll(silent)
+			verify()
+			if diff := cmp.Diff(want, r.Problems()); diff != "" {
+				t.Errorf("problems once the server is silent: %s", diff)
+			}
+			server.HandleAll(nil)
+			verify()
+			lookUp(t, r, "a.example", resolver.A)
+			if n := server.Count("a.example A"); n != 2 {
+				t.Errorf("the server was asked %d times for the name, want once under each trust", n)
+			}
+		})
+	}
+}
+
+// TestHonestServerAmongOthers checks that only the honest ones of several servers are asked.
+func TestHonestServerAmongOthers(t *testing.T) {
+	t.Parallel()
+	portal, honest := resolvertest.Start(t, ""), resolvertest.Start(t, "a.example. 300 IN A 192.0.2.1")
+	portal.HandleAll(resolvertest.Redirect)
+	r := newResolver(t, resolver.Config{}, portal, honest)
+	if err := r.Verify(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := lookUp(t, r, "a.example", resolver.A); !cmp.Equal(got.Addresses, addresses("192.0.2.1"), sameAnswer) {
+		t.Errorf("addresses %v", got.Addresses)
+	}
+	if n := portal.Count("a.example A"); n != 0 {
+		t.Errorf("the server with false answers was asked %d times", n)
+	}
+	if got := len(r.Problems()); got != 1 {
+		t.Errorf("%d problems, want 1", got)
+	}
+}
