@@ -158,7 +158,7 @@ func (b *backend) openChecker(ctx context.Context, cfg *Config, t *terminal) (*c
 	}
 	box, live := b.openSandbox(cfg, log), &check.Live{}
 	follower := lineup.NewFollower(b.store, box, live, log)
-	collector, err := b.openLookups(cfg, log)
+	collector, err := b.openLookups(ctx, cfg, log)
 	stop := func() error {
 		follower.Close()
 		return errors.Join(collector.close(), box.Close())

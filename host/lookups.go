@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"assay/host/facts"
 	"assay/host/facts/network"
@@ -16,13 +18,17 @@ import (
 // facts.
 type lookups struct {
 	*facts.Collector
+	log     *slog.Logger
+	dns     *resolver.Resolver  // nil if DNS is off
 	similar *reputation.Similar // the caller must call Run, or Load once
 	closers []func() error
 }
 
 // openLookups opens the sources that cfg enables, in addition to the given ones.
-func (b *backend) openLookups(cfg *Config, log *slog.Logger, sources ...facts.Source) (l *lookups, err error) {
-	l = &lookups{}
+func (b *backend) openLookups(
+	ctx context.Context, cfg *Config, log *slog.Logger, sources ...facts.Source,
+) (l *lookups, err error) {
+	l = &lookups{log: log}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, l.close())
@@ -30,14 +36,15 @@ func (b *backend) openLookups(cfg *Config, log *slog.Logger, sources ...facts.So
 	}()
 	servers := cfg.resolvers()
 	if len(servers) > 0 {
-		dns := resolver.New(resolver.Config{Servers: servers, Patience: lookupTimeout})
-		l.closers = append(l.closers, dns.Close)
+		l.dns = resolver.New(resolver.Config{Servers: servers, Patience: lookupTimeout})
+		l.closers = append(l.closers, l.dns.Close)
+		_ = l.verifyDNS(ctx)
 		addresses, err := cfg.addressTables()
 		if err != nil {
 			return l, err
 		}
-		addresses.Resolver, addresses.Logger = dns, log
-		sources = append(sources, network.DNS{Resolver: dns}, network.NewNet(addresses))
+		addresses.Resolver, addresses.Logger = l.dns, log
+		sources = append(sources, network.NewDNS(l.dns), network.NewNet(addresses))
 	}
 	if cfg.RDAPURL != off {
 		rdap, err := registration.New(registration.Config{Store: b.store, URL: cfg.RDAPURL,
@@ -52,6 +59,27 @@ func (b *backend) openLookups(cfg *Config, log *slog.Logger, sources ...facts.So
 	sources = append(sources, reputation.NewFeed(b.store, l.similar.NoLists), reputation.NewGraph(b.store), l.similar)
 	l.Collector = facts.NewCollector(log, sources...)
 	return l, nil
+}
+
+// verifyDNS finds the DNS servers that give false answers, and logs when they change. It is a maintenance job, and never
+// fails.
+func (l *lookups) verifyDNS(ctx context.Context) error {
+	before := l.problems()
+	if l.dns != nil {
+		l.dns.Verify(ctx)
+	}
+	if after := l.problems(); !slices.Equal(before, after) {
+		l.log.Warn("DNS servers verified", "problems", after)
+	}
+	return nil
+}
+
+// problems returns a sentence for each DNS server that gives false answers.
+func (l *lookups) problems() []string {
+	if l.dns == nil {
+		return nil
+	}
+	return l.dns.Problems()
 }
 
 func (l *lookups) close() error {

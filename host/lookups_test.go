@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -133,5 +134,36 @@ func TestLookups(t *testing.T) {
 	shown := outputJSON[explanation](t, dir, database, append([]string{"check", "fresh-offer.com"}, settings...)...)
 	if !strings.Contains(strings.Join(shown.Signals, "\n"), "registered 3 days ago") {
 		t.Errorf("assay check: %+v", shown)
+	}
+}
+
+// TestFalseDNS checks that a host whose DNS server answers for names that do not exist answers without DNS, and says so.
+func TestFalseDNS(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, "")
+	server.HandleAll(resolvertest.Redirect)
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database, "--dns", server.Addr, "--rdap-url", off)
+	issued, err := issueKey(t.Context(), openStore(t, dir, database).store, "", unlimited(), "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := post(http.DefaultClient, host.url, issued.Secret, `{"domain":"no-such-domain-at-all.com"}`)
+	if want := "Assay: The DNS server gives false answers, so DNS was left out"; !slices.Contains(a.Signals, want) {
+		t.Errorf("%+v, want the signal %q", a, want)
+	}
+	for path, want := range map[string]string{
+		"/readyz":  `{"status":"ready","degraded":["the DNS server ` + server.Addr + ` answers for names that do not exist"]}`,
+		"/metrics": "assay_dns_untrusted_servers 1",
+	} {
+		response, err := http.Get(host.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+			t.Errorf("%s: status %d, %v, want 200 and %q", path, response.StatusCode, err, want)
+		}
 	}
 }

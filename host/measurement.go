@@ -54,7 +54,7 @@ func withMeasurement(
 		m.wire(candidate)
 
 		if lookups {
-			observed, err := b.openLookups(cfg, quietLog(t))
+			observed, err := b.openLookups(ctx, cfg, quietLog(t))
 			if err != nil {
 				return err
 			}

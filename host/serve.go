@@ -49,6 +49,7 @@ const (
 	drainTimeout     = 10 * time.Second       // requests in progress when the host stops
 	stopTimeout      = 20 * time.Second       // stopping Postgres
 	readinessTimeout = 2 * time.Second
+	canaryInterval   = 3 * time.Minute // between questions that show whether a DNS server is honest
 )
 
 // gcPercent is how much a host allocates between garbage collections, relative to what it keeps: twice as much as by
@@ -132,18 +133,21 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	closers = append(closers, ledger.Close)
 
-	collector, err := b.openLookups(cfg, log, cmd.thirdParties...)
+	collector, err := b.openLookups(ctx, cfg, log, cmd.thirdParties...)
 	if err != nil {
 		return err
 	}
 	closers = append(closers, collector.close)
+	degraded := func() []string { return append(follower.Degraded(), collector.problems()...) }
+	metrics.WatchDegraded(degraded, collector.problems)
 
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	closers = append(closers, func() error { stopBackground(); running.Wait(); return nil })
 	running.Go(func() { follower.Run(background) })
 	jobs := append(b.jobs(cfg, log, logFile),
-		maintenance.Job{Name: "return unused memory", Every: 2 * time.Minute, Run: follower.Trim})
+		maintenance.Job{Name: "return unused memory", Every: 2 * time.Minute, Run: follower.Trim},
+		maintenance.Job{Name: "verify the DNS servers", Every: canaryInterval, Run: collector.verifyDNS})
 	running.Go(func() { maintenance.Run(background, log, jobs) })
 	running.Go(func() { delivery.Run(background) })
 	running.Go(func() {
@@ -187,7 +191,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Events:         eventFeed{b.store},
 		Privacy:        b.store,
 		Ready:          readiness{b.store, follower, collector.similar}.problems,
-		Degraded:       follower.Degraded,
+		Degraded:       degraded,
 		Metrics:        metrics.Handler(),
 		ProviderEvent:  providerEvents(payments, log),
 		Pages:          pages.Handler(),

@@ -58,10 +58,14 @@ type Record struct {
 type Collector interface {
 	// Collect returns the wanted facts about e. wanted is sorted. Facts of the host's own database are complete, or
 	// Collect returns an *UnavailableError. A third party may not respond in time; its facts are then absent, and
-	// unanswered lists the sources concerned by the first part of their facts' names (dns, rdap, ...). Collect makes
-	// only the lookups that the wanted facts need, and returns when ctx ends at the latest.
+	// unanswered lists the sources concerned by the first part of their facts' names (dns, rdap, ...), after
+	// UntrustedSource if the third party answers falsely. Collect makes only the lookups that the wanted facts need, and
+	// returns when ctx ends at the latest.
 	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, unanswered []string, err error)
 }
+
+// UntrustedSource begins the names of sources whose facts are absent because a third party gives false answers.
+const UntrustedSource = "untrusted:"
 
 // Ledger makes decisions durable.
 type Ledger interface {
@@ -279,10 +283,18 @@ func (c *Checker) decide(
 // may begin with it (sdk.HostText).
 const hostText = "Assay: "
 
-// unansweredSignals reports the third parties that did not respond. Missing facts do not change the score.
+// unansweredSignals reports the third parties that did not respond, or falsely. Missing facts do not change the score.
 func unansweredSignals(sources []string) []Signal {
 	var signals []Signal
 	for _, source := range sources {
+		if name, ok := strings.CutPrefix(source, UntrustedSource); ok {
+			signals = append(signals, Signal{
+				Code: "host:" + source,
+				Text: hostText + fmt.Sprintf("The DNS server gives false answers, so %s was left out",
+					sourceName(name)),
+			})
+			continue
+		}
 		signals = append(signals, Signal{
 			Code: "host:unknown:" + source,
 			Text: hostText + fmt.Sprintf("Nothing could be learned from %s in time; the score rests on the rest",

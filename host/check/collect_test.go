@@ -27,7 +27,7 @@ func TestCollect(t *testing.T) {
 			t.Error("lookups have no deadline")
 		}
 		wanted = w
-		return entity.Facts{"dns.a": "192.0.2.1"}, []string{"rdap"}
+		return entity.Facts{"dns.a": "192.0.2.1"}, []string{"rdap", "untrusted:dns"}
 	})
 	var read check.Input
 	reader := f.memberFunc("reader", func(_ context.Context, facts check.Input) (check.Result, error) {
@@ -46,11 +46,13 @@ func TestCollect(t *testing.T) {
 			t.Errorf("the layer read %q for %s, want %q", got, name, want)
 		}
 	}
-	last := d.Signals[len(d.Signals)-1]
-	same(t, check.Signal{
+	same(t, []check.Signal{{
 		Code: "host:unknown:rdap",
 		Text: "Assay: Nothing could be learned from the domain's registration in time; the score rests on the rest",
-	}, last)
+	}, {
+		Code: "host:untrusted:dns",
+		Text: "Assay: The DNS server gives false answers, so DNS was left out",
+	}}, d.Signals[len(d.Signals)-2:])
 	same(t, entity.Facts{"dns.a": "192.0.2.1"}, f.records[0].LookedUp)
 	if _, ok := f.records[0].Entity.Facts["dns.a"]; ok {
 		t.Error("a looked-up fact became part of the entity")

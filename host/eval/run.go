@@ -74,7 +74,9 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 		}
 		s.Score, s.layers = d.Score, make([]layerResult, len(lineup.Layers))
 		s.unknown = slices.ContainsFunc(d.Signals,
-			func(s check.Signal) bool { return strings.HasPrefix(s.Code, "host:unknown:") })
+			func(s check.Signal) bool {
+				return strings.HasPrefix(s.Code, "host:unknown:") || strings.HasPrefix(s.Code, "host:untrusted:")
+			})
 		for _, o := range d.Layers {
 			i, ok := index[o.Layer]
 			if !ok {

@@ -41,6 +41,9 @@ type Memory interface {
 // use. It never means that this host was too slow.
 var ErrUnanswered = errors.New("a third party has not answered")
 
+// ErrUntrusted means that a third party answers, but falsely, so its answers are not used.
+var ErrUntrusted = fmt.Errorf("%w truthfully", ErrUnanswered)
+
 // Join combines the errors of the lookups of one source. The result wraps ErrUnanswered only if all errors do.
 func Join(errs ...error) error {
 	for _, err := range errs {
@@ -111,7 +114,7 @@ func (c *Collector) Collect(
 	}
 	found = entity.Facts{}
 	var observations chan observation
-	var waiting, unanswered uint64 // a bit for each source; there are six
+	var waiting, unanswered, untrusted uint64 // a bit for each source; there are six
 	n := 0
 	for i, s := range c.sources {
 		if !s.isWanted(wanted) {
@@ -124,6 +127,7 @@ func (c *Collector) Collect(
 			}
 			if o.known {
 				unanswered |= bit(i, o.err != nil)
+				untrusted |= bit(i, errors.Is(o.err, ErrUntrusted))
 				c.keep(found, s, o, wants)
 				continue
 			}
@@ -160,13 +164,17 @@ func (c *Collector) Collect(
 			}
 			waiting &^= bit(o.source, true)
 			unanswered |= bit(o.source, o.err != nil)
+			untrusted |= bit(o.source, errors.Is(o.err, ErrUntrusted))
 			c.keep(found, source, o, wants)
 		case <-ctx.Done():
 			return nil, nil, unavailable(c.sources[bits.TrailingZeros64(waiting)], ctx.Err())
 		}
 	}
 	for i, s := range c.sources {
-		if unanswered&bit(i, true) != 0 {
+		switch {
+		case untrusted&bit(i, true) != 0:
+			silent = append(silent, check.UntrustedSource+s.Name())
+		case unanswered&bit(i, true) != 0:
 			silent = append(silent, s.Name())
 		}
 	}

@@ -101,8 +101,15 @@ func (m *Metrics) WatchLineup(f *lineup.Follower) {
 		func() float64 { return float64(f.State().Revision) })
 	m.gauge("assay_lineup_refused_revision", "Active lineup revision if this host could not load it, else 0.",
 		func() float64 { return float64(f.State().Refused) })
+}
+
+// WatchDegraded adds the metrics of the problems that /readyz lists as degraded. falseDNS lists the DNS servers among
+// them. It must be called at most once.
+func (m *Metrics) WatchDegraded(all, falseDNS func() []string) {
 	m.gauge("assay_degraded", "Number of problems that /readyz lists as degraded.",
-		func() float64 { return float64(len(f.Degraded())) })
+		func() float64 { return float64(len(all())) })
+	m.gauge("assay_dns_untrusted_servers", "DNS servers that are not asked because they give false answers.",
+		func() float64 { return float64(len(falseDNS())) })
 }
 
 // WatchGate adds the metrics of accepted checks. It must be called at most once.

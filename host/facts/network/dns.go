@@ -24,9 +24,15 @@ type Resolver interface {
 }
 
 // DNS is the source "dns".
-type DNS struct{ Resolver Resolver }
+type DNS struct {
+	resolver Resolver
+	label    string // of a name that no zone has unless it has a wildcard
+}
 
 var _ facts.Source = DNS{}
+
+// NewDNS returns the source.
+func NewDNS(r Resolver) DNS { return DNS{r, resolver.RandomLabel()} }
 
 // maxListed limits how many addresses or hosts a fact lists.
 const maxListed = 8
@@ -74,6 +80,11 @@ var dnsTable = []entity.Fact{
 		Name: "dns.ns", Example: "a.iana-servers.net b.iana-servers.net",
 		Format: "name servers of the registrable domain, sorted, the first 8, separated by spaces; absent if " +
 			"none",
+	},
+	{
+		Name: "dns.wildcard", Example: "no",
+		Format: "yes or no: whether the registrable domain answers for every name below it, so that a name's " +
+			"existence says nothing",
 	},
 	{
 		Name: "dns.mx", Example: "aspmx.l.google.com",
@@ -137,6 +148,9 @@ func (d DNS) Observe(ctx context.Context, e entity.Entity, wants func(string) bo
 	if s.zone != "" && wants("dns.dnssec") {
 		jobs.run(func() (entity.Facts, error) { return d.dnssec(ctx, s.zone) })
 	}
+	if s.zone != "" && wants("dns.wildcard") {
+		jobs.run(func() (entity.Facts, error) { return d.wildcard(ctx, s.zone) })
+	}
 	if wants("dns.mx") {
 		jobs.run(func() (entity.Facts, error) { return d.mailServers(ctx, s.mail) })
 	}
@@ -194,7 +208,9 @@ func (j *jobs) wait(wants func(string) bool) (entity.Facts, error) {
 // join combines the errors of lookups.
 func join(errs []error) error {
 	for i, err := range errs {
-		if errors.Is(err, resolver.ErrUnanswered) {
+		if errors.Is(err, resolver.ErrUntrusted) {
+			errs[i] = fmt.Errorf("%w: %w", facts.ErrUntrusted, err)
+		} else if errors.Is(err, resolver.ErrUnanswered) {
 			errs[i] = fmt.Errorf("%w: %w", facts.ErrUnanswered, err)
 		}
 	}
@@ -203,7 +219,7 @@ func join(errs []error) error {
 
 // addresses looks up the IPv4 addresses of host, and its IPv6 addresses if the status depends on them.
 func (d DNS) addresses(ctx context.Context, host string, status bool) (entity.Facts, error) {
-	a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.A})
+	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.A})
 	if err != nil {
 		return nil, err
 	}
@@ -217,7 +233,7 @@ func (d DNS) addresses(ctx context.Context, host string, status bool) (entity.Fa
 		return found, nil
 	}
 	if a.Status == resolver.NoData {
-		if a, err = d.Resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.AAAA}); err != nil {
+		if a, err = d.resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.AAAA}); err != nil {
 			return found, err
 		}
 	}
@@ -226,7 +242,7 @@ func (d DNS) addresses(ctx context.Context, host string, status bool) (entity.Fa
 }
 
 func (d DNS) addresses6(ctx context.Context, host string) (entity.Facts, error) {
-	a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.AAAA})
+	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: host, Type: resolver.AAAA})
 	if err != nil {
 		return nil, err
 	}
@@ -234,7 +250,7 @@ func (d DNS) addresses6(ctx context.Context, host string) (entity.Facts, error) 
 }
 
 func (d DNS) zone(ctx context.Context, zone string) (entity.Facts, error) {
-	a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: zone, Type: resolver.NS})
+	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: zone, Type: resolver.NS})
 	if err != nil {
 		return nil, err
 	}
@@ -244,7 +260,7 @@ func (d DNS) zone(ctx context.Context, zone string) (entity.Facts, error) {
 // dnssec reports what is known without validating signatures here: whether the parent has a DS record for the zone (RFC
 // 4034 section 5), and whether the resolver validated it.
 func (d DNS) dnssec(ctx context.Context, zone string) (entity.Facts, error) {
-	a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: zone, Type: resolver.DS})
+	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: zone, Type: resolver.DS})
 	if err != nil {
 		return nil, err
 	}
@@ -262,8 +278,20 @@ func (d DNS) dnssec(ctx context.Context, zone string) (entity.Facts, error) {
 	return entity.Facts{"dns.dnssec": value}, nil
 }
 
+// wildcard asks for a name that the owner cannot foresee.
+func (d DNS) wildcard(ctx context.Context, zone string) (entity.Facts, error) {
+	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: d.label + "." + zone, Type: resolver.A})
+	if err != nil || a.Status == resolver.ServFail {
+		return nil, err
+	}
+	if a.Status == resolver.OK {
+		return entity.Facts{"dns.wildcard": "yes"}, nil
+	}
+	return entity.Facts{"dns.wildcard": "no"}, nil
+}
+
 func (d DNS) mailServers(ctx context.Context, domain string) (entity.Facts, error) {
-	a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: domain, Type: resolver.MX})
+	a, err := d.resolver.Lookup(ctx, resolver.Question{Name: domain, Type: resolver.MX})
 	if err != nil || a.Status == resolver.ServFail {
 		return nil, err
 	}

@@ -2,6 +2,7 @@ package network_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -87,42 +88,42 @@ func TestDNS(t *testing.T) {
 	}{
 		{entity.Domain, "example.com", entity.Facts{
 			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1",
-			"dns.ttl":  "300",
-			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
+			"dns.ttl":      "300",
+			"dns.wildcard": "no", "dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
 			"dns.spf":   "softfail",
 			"dns.dmarc": "reject", "dns.dnssec": "signed",
 		}},
 		{entity.Domain, "www.example.com", entity.Facts{ // mail and zone are the registrable domain's
 			"dns.status": "ok", "dns.a": "93.184.215.14", "dns.aaaa": "2606:2800:21f::1", "dns.networks": "1",
 			"dns.ttl": "60", "dns.alias": "example.com",
-			"dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
+			"dns.wildcard": "no", "dns.zone": "ok", "dns.ns": "a.ns.example.com b.ns.example.com", "dns.mx": "mx.example.com",
 			"dns.spf":   "softfail",
 			"dns.dmarc": "reject", "dns.dnssec": "signed",
 		}},
 		{entity.Email, "jane@six.example.com", entity.Facts{ // mail is the mail domain's, DMARC that above it
-			"dns.status": "ok", "dns.aaaa": "2606:2800:21f::2", "dns.zone": "ok",
+			"dns.status": "ok", "dns.aaaa": "2606:2800:21f::2", "dns.wildcard": "no", "dns.zone": "ok",
 			"dns.ns": "a.ns.example.com b.ns.example.com",
 			"dns.mx": "none", "dns.spf": "none", "dns.dmarc": "quarantine", "dns.dnssec": "signed",
 		}},
 		{entity.Domain, "flux.example.org", entity.Facts{
 			"dns.status": "ok", "dns.a": "41.0.0.1 42.0.0.1 42.0.3.1 43.0.0.1", "dns.networks": "3", "dns.ttl": "20",
-			"dns.special": "unspecified private",
-			"dns.zone":    "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
+			"dns.special":  "unspecified private",
+			"dns.wildcard": "no", "dns.zone": "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
 		{entity.Email, "jane@nomail.example.net", entity.Facts{
-			"dns.status": "nodata", "dns.zone": "nodata", "dns.mx": "null", "dns.spf": "nobody", "dns.dmarc": "none",
+			"dns.status": "nodata", "dns.wildcard": "no", "dns.zone": "nodata", "dns.mx": "null", "dns.spf": "nobody", "dns.dmarc": "none",
 			"dns.dnssec": "unsigned",
 		}},
 		{entity.Domain, "dangling.example.net", entity.Facts{
-			"dns.status": "dangling", "dns.alias": "gone.example.invalid", "dns.zone": "nodata", "dns.mx": "none",
+			"dns.status": "dangling", "dns.alias": "gone.example.invalid", "dns.wildcard": "no", "dns.zone": "nodata", "dns.mx": "none",
 			"dns.spf": "none", "dns.dmarc": "none",
 			"dns.dnssec": "unsigned",
 		}},
 		{entity.Domain, "missing-name.com", entity.Facts{
-			"dns.status": "nxdomain", "dns.zone": "nxdomain", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none",
+			"dns.status": "nxdomain", "dns.wildcard": "no", "dns.zone": "nxdomain", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none",
 		}},
 		{entity.Domain, "blog.github.io", entity.Facts{
-			"dns.status": "ok", "dns.a": "185.199.108.153", "dns.networks": "1", "dns.ttl": "60", "dns.zone": "nodata",
+			"dns.status": "ok", "dns.a": "185.199.108.153", "dns.networks": "1", "dns.ttl": "60", "dns.wildcard": "no", "dns.zone": "nodata",
 			"dns.mx": "none", "dns.spf": "none",
 			"dns.dmarc": "none", "dns.dnssec": "unsigned",
 		}},
@@ -134,7 +135,7 @@ func TestDNS(t *testing.T) {
 		t.Run(tc.value, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, zone)
-			source := network.DNS{Resolver: ask(t, server)}
+			source := network.NewDNS(ask(t, server))
 			got, err := source.Observe(t.Context(), parse(t, tc.kind, tc.value), wanting(all(source)...))
 			if err != nil {
 				t.Fatal(err)
@@ -171,6 +172,7 @@ func TestQueriesPerFact(t *testing.T) {
 		"dns.spf":      {"example.com TXT"},
 		"dns.dmarc":    {"_dmarc.example.com TXT"},
 		"dns.dnssec":   {"example.com DS"},
+		"dns.wildcard": {"? A"},
 		"dns.other":    nil,
 	}
 	for _, f := range (network.DNS{}).Table() {
@@ -182,14 +184,55 @@ func TestQueriesPerFact(t *testing.T) {
 		t.Run(fact, func(t *testing.T) {
 			t.Parallel()
 			server := resolvertest.Start(t, zone)
-			if _, err := (network.DNS{Resolver: ask(t, server)}).Observe(t.Context(),
+			if _, err := (network.NewDNS(ask(t, server))).Observe(t.Context(),
 				parse(t, entity.Domain, "www.example.com"), wanting(fact)); err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, server.Questions()); diff != "" {
+			asked := server.Questions()
+			if fact == "dns.wildcard" && len(asked) == 1 && strings.HasSuffix(asked[0], ".example.com A") {
+				asked[0] = "? A" // the label cannot be foreseen
+			}
+			if diff := cmp.Diff(want, asked); diff != "" {
 				t.Errorf("asked:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestWildcard(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ zone, want string }{
+		"no wildcard":          {"example.com. 60 IN A 192.0.2.1", "no"},
+		"a wildcard":           {"*.example.com. 60 IN A 192.0.2.1", "yes"},
+		"one of mail only":     {"*.example.com. 60 IN MX 10 mx.example.net.", "no"},
+		"one above a name":     {"*.www.example.com. 60 IN A 192.0.2.1", "no"},
+		"a wildcard elsewhere": {"*.example.net. 60 IN A 192.0.2.1", "no"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			source := network.NewDNS(ask(t, resolvertest.Start(t, tc.zone)))
+			got, err := source.Observe(t.Context(), parse(t, entity.Domain, "www.example.com"), wanting("dns.wildcard"))
+			if err != nil || got["dns.wildcard"] != tc.want {
+				t.Errorf("%v, %v, want %q", got, err, tc.want)
+			}
+		})
+	}
+}
+
+// TestFalseAnswers checks that nothing is learned from a server that gives false answers.
+func TestFalseAnswers(t *testing.T) {
+	t.Parallel()
+	server := resolvertest.Start(t, zone)
+	server.HandleAll(resolvertest.Redirect)
+	r := ask(t, server)
+	r.Verify(t.Context())
+	for _, source := range []facts.Source{network.NewDNS(r), network.NewNet(network.NetConfig{
+		Resolver: r, Blocklists: []network.Blocklist{{Zone: "dbl.example.org", Domains: true}},
+		Logger: slog.New(slog.DiscardHandler)})} {
+		got, err := source.Observe(t.Context(), parse(t, entity.Domain, "example.com"), wanting(all(source)...))
+		if !errors.Is(err, facts.ErrUntrusted) || len(got) != 0 {
+			t.Errorf("%s: %v, %v", source.Name(), got, err)
+		}
 	}
 }
 
@@ -216,7 +259,7 @@ func TestDNSSEC(t *testing.T) {
 				change(m)
 				_ = w.WriteMsg(m)
 			})
-			got, err := network.DNS{Resolver: ask(t, server)}.Observe(t.Context(),
+			got, err := network.NewDNS(ask(t, server)).Observe(t.Context(),
 				parse(t, entity.Domain, "example.com"), wanting("dns.dnssec"))
 			if err != nil || got["dns.dnssec"] != want {
 				t.Errorf("%v, %v, want %q", got, err, want)
@@ -255,7 +298,7 @@ func TestSPF(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			source := network.DNS{Resolver: ask(t, resolvertest.Start(t, tc.records))}
+			source := network.NewDNS(ask(t, resolvertest.Start(t, tc.records)))
 			got, err := source.Observe(t.Context(), parse(t, entity.Domain, "d.com"), wanting("dns.spf"))
 			if err != nil || got["dns.spf"] != tc.want {
 				t.Errorf("%v, %v, want %q", got, err, tc.want)
@@ -284,7 +327,7 @@ func TestDMARC(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			source := network.DNS{Resolver: ask(t, resolvertest.Start(t, tc.records))}
+			source := network.NewDNS(ask(t, resolvertest.Start(t, tc.records)))
 			got, err := source.Observe(t.Context(), parse(t, entity.Email, "a@m.d.com"), wanting("dns.dmarc"))
 			if err != nil || got["dns.dmarc"] != tc.want {
 				t.Errorf("%v, %v, want %q", got, err, tc.want)
@@ -304,7 +347,7 @@ func TestPartialAnswers(t *testing.T) {
 		}
 		_ = w.WriteMsg(server.Reply(r))
 	})
-	source := network.DNS{Resolver: ask(t, server)}
+	source := network.NewDNS(ask(t, server))
 	e := parse(t, entity.Domain, "example.com")
 	// The address is cached, so it is known at any deadline.
 	if _, err := source.Observe(ctx, e, wanting("dns.a")); err != nil {
@@ -328,7 +371,7 @@ func TestManyRecords(t *testing.T) {
 			"example.com. 60 IN NS ns%02d.example.com.\n"+
 			"example.com. 60 IN MX %d m%02d.example.com.", i, i, i, i))
 	}
-	source := network.DNS{Resolver: ask(t, server)}
+	source := network.NewDNS(ask(t, server))
 	got, err := source.Observe(t.Context(), parse(t, entity.Domain, "big.example.com"),
 		wanting("dns.a", "dns.ns", "dns.mx", "dns.networks"))
 	if err != nil {
@@ -347,7 +390,7 @@ func TestManyRecords(t *testing.T) {
 // BenchmarkObserve looks up all facts of a cached domain, and of an uncached one from a server on loopback.
 func BenchmarkObserve(b *testing.B) {
 	server := resolvertest.Start(b, zone)
-	source := network.DNS{Resolver: ask(b, server)}
+	source := network.NewDNS(ask(b, server))
 	wants := wanting(all(source)...)
 	b.Run("known", func(b *testing.B) {
 		e := parse(b, entity.Domain, "www.example.com")

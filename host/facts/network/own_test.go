@@ -39,7 +39,7 @@ func TestWhoFailed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := network.DNS{Resolver: tt.resolver}.Observe(t.Context(), parse(t, entity.Domain, "example.com"),
+			_, err := network.NewDNS(tt.resolver).Observe(t.Context(), parse(t, entity.Domain, "example.com"),
 				wanting("dns.a", "dns.mx"))
 			if err == nil || errors.Is(err, facts.ErrUnanswered) != tt.unanswered {
 				t.Errorf("dns: error %v", err)

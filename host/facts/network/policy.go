@@ -11,7 +11,7 @@ import (
 // spf evaluates who may send mail for domain (SPF, RFC 7208). It follows one redirect, because longer chains are rare.
 func (d DNS) spf(ctx context.Context, domain string) (entity.Facts, error) {
 	for hop := range 2 {
-		a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: domain, Type: resolver.TXT})
+		a, err := d.resolver.Lookup(ctx, resolver.Question{Name: domain, Type: resolver.TXT})
 		if err != nil || a.Status == resolver.ServFail {
 			return nil, err
 		}
@@ -86,7 +86,7 @@ func (d DNS) dmarc(ctx context.Context, domain, registrable string) (entity.Fact
 	ask := func(name string) <-chan answer {
 		out := make(chan answer, 1)
 		go func() {
-			a, err := d.Resolver.Lookup(ctx, resolver.Question{Name: "_dmarc." + name, Type: resolver.TXT})
+			a, err := d.resolver.Lookup(ctx, resolver.Question{Name: "_dmarc." + name, Type: resolver.TXT})
 			out <- answer{a, err}
 		}()
 		return out

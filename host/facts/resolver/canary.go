@@ -35,7 +35,7 @@ func RandomLabel() string { return strings.ToLower(rand.Text()) }
 
 // Verify asks every server the canaries, and from then on uses only servers that neither answer for names that do not
 // exist, as captive portals do, nor deny names that exist. A server that does not answer them keeps its standing.
-func (r *Resolver) Verify(ctx context.Context) error {
+func (r *Resolver) Verify(ctx context.Context) {
 	before, next := r.trust.Load(), &trust{problems: make([]string, len(r.cfg.Servers))}
 	var asked sync.WaitGroup
 	for i, server := range r.cfg.Servers {
@@ -50,7 +50,6 @@ func (r *Resolver) Verify(ctx context.Context) error {
 	if !slices.Equal(next.problems, before.problems) { // an equal trust would only empty the cache
 		r.trust.Store(next)
 	}
-	return nil
 }
 
 // Problems returns a sentence for each server that gives false answers.

@@ -23,7 +23,7 @@ type Server struct {
 	records  map[string][]dns.RR // by canonical name
 	handlers map[string]dns.HandlerFunc
 	fallback dns.HandlerFunc // may be nil
-	counts   map[string]int // queries by question
+	counts   map[string]int  // queries by question
 	delay    time.Duration
 	closing  chan struct{}
 }
@@ -110,7 +110,9 @@ func (s *Server) HandleAll(h dns.HandlerFunc) {
 }
 
 // Deny is a handler that answers that no name exists.
-func Deny(w dns.ResponseWriter, r *dns.Msg) { _ = w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeNameError)) }
+func Deny(w dns.ResponseWriter, r *dns.Msg) {
+	_ = w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeNameError))
+}
 
 // Redirect is a handler that answers every question with an address, as a captive portal does.
 func Redirect(w dns.ResponseWriter, r *dns.Msg) {
