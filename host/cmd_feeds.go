@@ -27,7 +27,7 @@ type feedsCmd struct {
 type feedsImportCmd struct {
 	From     string  `arg:"" name:"file|url" help:"${feeds_from}"`
 	Name     string  `required:"" placeholder:"NAME" help:"${feeds_name}"`
-	Kind     string  `required:"" enum:"bad,good" placeholder:"KIND" help:"Kind of the entries: ${enum}."`
+	Kind     string  `required:"" enum:"bad,good,ranked" placeholder:"KIND" help:"Kind of the entries: ${enum}."`
 	Format   string  `enum:"auto,hosts,plain,csv,json,misp,stix" default:"auto" help:"Format of the list: ${enum}."`
 	Column   string  `placeholder:"COLUMN" help:"${feeds_column}"`
 	Category string  `placeholder:"THREAT" help:"Threat of entries that do not name one: ${threats}."`
@@ -49,7 +49,7 @@ func (cmd *feedsImportCmd) Validate() error {
 	if cmd.Category != "" && !slices.Contains(sdk.Threats(), sdk.Threat(cmd.Category)) {
 		return fmt.Errorf("--category must be one of %s", threatNames())
 	}
-	if cmd.Category != "" && cmd.Kind == string(feed.Good) {
+	if cmd.Category != "" && cmd.Kind != string(feed.Bad) {
 		return errors.New("--category is only for lists of bad entities")
 	}
 	if _, err := entity.Country(cmd.Country); err != nil {
@@ -106,7 +106,7 @@ func (cmd *feedsImportCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 	defer source.Close()
 	return withBackend(ctx, cfg, t, func(b *backend) error {
 		list, err := feed.Open(ctx, source, feed.Options{Format: feed.Format(cmd.Format), Column: cmd.Column,
-			Country: cmd.Country})
+			Country: cmd.Country, Ranked: cmd.Kind == string(feed.Ranked)})
 		if err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (cmd *feedsImportCmd) list(format feed.Format, now time.Time) feed.List {
 	}
 	if cmd.Expires > 0 {
 		until := now.Add(time.Duration(cmd.Expires)).UTC()
-		l.ExpiresAt = &until
+		l.ExpiresAt, l.FreshUntil = &until, &until
 	}
 	return l
 }

@@ -69,9 +69,9 @@ var helpTexts = kong.Vars{
 	"fit_review_fpr": "Maximum share of each type's benign values that may be reviewed or blocked",
 	"fit_block_fpr":  "Maximum share of each type's benign values that may be blocked",
 
-	"feeds_import_cmd": "Import a list of bad or good entities. It replaces the earlier content of the list.",
+	"feeds_import_cmd": "Import a list of bad, good or ranked entities. It replaces the earlier content of the list.",
 	"feeds_from": "List to import: a file, an https URL, or '-' for standard input. " +
-		"It may be compressed with gzip.",
+		"It may be compressed with gzip, or be the only file in a ZIP file.",
 	"feeds_name":   "Name of the list in signals, such as URLhaus. The next import under this name replaces it.",
 	"feeds_column": "CSV: name or number of the column with the entities. JSON: name of the member with them.",
 	"feeds_country": "Read phone numbers in national format as numbers of this country. " +

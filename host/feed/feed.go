@@ -1,5 +1,5 @@
-// Package feed fetches and reads lists of known bad or good entities in the formats in which they are published: hosts
-// files, plain lines, CSV, JSON, MISP events and STIX 2.1 bundles. It stores nothing.
+// Package feed fetches and reads lists of bad, good or popular entities in the formats in which they are published:
+// hosts files, plain lines, CSV, JSON, MISP events and STIX 2.1 bundles. It stores nothing.
 package feed
 
 import (
@@ -14,8 +14,9 @@ type Kind string
 
 // Kinds of lists.
 const (
-	Bad  Kind = "bad"
-	Good Kind = "good"
+	Bad    Kind = "bad"
+	Good   Kind = "good"
+	Ranked Kind = "ranked" // domains by popularity, the most popular first
 )
 
 // Format is the format of a list.
@@ -40,6 +41,7 @@ type Entry struct {
 	Name     string
 	Page     bool   // the list has a URL with a path or query on this host, not the host itself
 	Category string // a published threat, or "" if the list names none
+	Rank     int32  // of a domain on a ranked list, starting at 1; otherwise 0
 }
 
 // Category maps a list's name for a threat to a published threat. It returns "" if there is no match.

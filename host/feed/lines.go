@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"assay/host/entity"
@@ -122,6 +123,7 @@ var (
 		"phone", "phones", "number", "iban", "ibans", "indicator", "ioc", "ioc_value", "value", "entity", "blacklist",
 		"blocklist", "denylist", "name",
 	}
+	rankNames     = []string{"rank", "globalrank", "global_rank", "position"}
 	categoryNames = []string{"threat", "category", "threat_type", "classification", "type", "tags"}
 )
 
@@ -155,6 +157,9 @@ func readCSV(in *bufio.Reader, o Options, take func(item) error) error {
 		if columns.category >= 0 && columns.category < len(fields) {
 			i.category = fields[columns.category]
 		}
+		if o.Ranked && i.malformed == "" {
+			i.rankAs(columns.rankIn(fields))
+		}
 		return take(i)
 	})
 }
@@ -164,16 +169,40 @@ type csvColumns struct {
 	separator byte
 	entity    int
 	category  int // -1 if there is none
+	rank      int // -1 if there is none
+}
+
+// rankIn returns the rank in a record, or 0 if it has none.
+func (c *csvColumns) rankIn(fields []string) int32 {
+	if c.rank >= len(fields) {
+		return 0
+	}
+	rank, err := strconv.ParseInt(strings.TrimSpace(fields[c.rank]), 10, 32)
+	if err != nil || rank < 1 {
+		return 0
+	}
+	return int32(rank)
+}
+
+// rankAs makes an item a domain with a rank. It skips top-level domains, which Umbrella ranks too.
+func (i *item) rankAs(rank int32) {
+	i.rank, i.kind = rank, entity.Domain
+	i.skip = !strings.Contains(strings.Trim(i.text, "."), ".")
+	if rank == 0 {
+		i.malformed = "has no rank"
+	}
 }
 
 // ErrNoColumn means that the column with the entities could not be determined.
 var ErrNoColumn = errors.New("no column of the CSV file has a name known for entities, such as domain, url or email: " +
 	"specify its name or number")
 
+var errNoRank = errors.New("no column of the CSV file has the name rank or starts with a number")
+
 // findColumns determines the columns from the names in the first line, otherwise from those in the comment before it,
 // otherwise from the values in the first line. It reports whether the first line is a header.
 func findColumns(first, comment string, o Options) (c *csvColumns, isHeader bool, err error) {
-	c = &csvColumns{separator: separator(first), category: -1}
+	c = &csvColumns{separator: separator(first), category: -1, rank: -1}
 	fields := c.split(first)
 	names := lowerAll(fields)
 	isHeader = indexOfAny(names, entityNames) >= 0 ||
@@ -182,6 +211,14 @@ func findColumns(first, comment string, o Options) (c *csvColumns, isHeader bool
 		names = lowerAll(c.split(comment))
 	}
 	c.category = indexOfAny(names, categoryNames)
+	if o.Ranked {
+		if c.rank = indexOfAny(names, rankNames); c.rank < 0 {
+			c.rank = slices.IndexFunc(fields, isNumber)
+		}
+		if c.rank < 0 {
+			return nil, false, errNoRank
+		}
+	}
 	switch {
 	case o.Column != "" && strings.Trim(o.Column, "0123456789") == "":
 		for _, digit := range o.Column {
@@ -197,6 +234,9 @@ func findColumns(first, comment string, o Options) (c *csvColumns, isHeader bool
 	default:
 		if c.entity = indexOfAny(names, entityNames); c.entity < 0 {
 			c.entity = firstEntity(fields)
+		}
+		if c.entity < 0 && o.Ranked { // the first record may be a top-level domain
+			c.entity = slices.IndexFunc(fields, func(f string) bool { return !isNumber(f) })
 		}
 		if c.entity < 0 {
 			return nil, false, ErrNoColumn
@@ -221,6 +261,11 @@ func firstEntity(fields []string) int {
 		}
 	}
 	return -1
+}
+
+func isNumber(field string) bool {
+	_, err := strconv.ParseUint(strings.TrimSpace(field), 10, 32)
+	return err == nil
 }
 
 // lowerAll returns the fields in lower case, without surrounding white space.

@@ -1,6 +1,7 @@
 package feed
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"cmp"
@@ -24,6 +25,7 @@ import (
 const (
 	maxLine        = 64 << 10 // bytes; longer lines are malformed
 	maxBytes       = 4 << 30  // of an uncompressed list
+	maxZIP         = 64 << 20 // of a ZIP file, which is held in memory
 	maxExamples    = 5        // malformed items in a report
 	maxExampleText = 60       // bytes of a malformed item in a report
 	chunkItems     = 2000     // items that a worker normalises at a time
@@ -35,6 +37,7 @@ type Options struct {
 	// Column selects the entities: in CSV by the column's name or its number, starting at 1, in JSON by the member's
 	// name. If it is empty, a column or member with a usual name is selected.
 	Column  string
+	Ranked  bool             // read the rank of each domain; the list must be CSV
 	Country string           // ISO 3166-1 code for phone numbers in national format; without it they are malformed
 	Now     func() time.Time // decides which indicators have expired; nil means time.Now
 }
@@ -72,6 +75,7 @@ type item struct {
 	text      string
 	kind      entity.Type // "" if unknown
 	category  string
+	rank      int32
 	skip      bool
 	malformed string // the reason, or ""
 }
@@ -85,7 +89,7 @@ type chunk struct {
 	skipped   int64
 }
 
-// Open starts to read a list, which may be compressed with gzip. The caller must call Close.
+// Open starts to read a list, which may be compressed with gzip or be the only file in a ZIP file. The caller must call Close.
 func Open(ctx context.Context, in io.Reader, o Options) (*Reader, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -100,6 +104,9 @@ func Open(ctx context.Context, in io.Reader, o Options) (*Reader, error) {
 	}
 	if o.Format == "" || o.Format == Auto {
 		o.Format = detect(text)
+	}
+	if o.Ranked && o.Format != CSV {
+		return nil, fmt.Errorf("reading list: a ranked list must be CSV with ranks and domains, not %s", o.Format)
 	}
 	read, ok := map[Format]func(*bufio.Reader, Options, func(item) error) error{
 		Hosts: readHosts, Plain: readPlain, CSV: readCSV, JSON: readJSON, MISP: readMISP, STIX: readSTIX,
@@ -241,7 +248,7 @@ func (i item) entry(country string) (Entry, error) {
 	if e.Type == entity.Phone && country == "" && e.Facts["phone.assumed"] == "yes" {
 		return Entry{}, errors.New("phone: is in national format, but no country was given")
 	}
-	out := Entry{Type: e.Type, Value: e.Value, Page: page, Category: Category(i.category)}
+	out := Entry{Type: e.Type, Value: e.Value, Page: page, Category: Category(i.category), Rank: i.rank}
 	switch e.Type {
 	case entity.Domain:
 		out.Name = e.Facts["domain.name"]
@@ -301,17 +308,41 @@ func clip(s string) string {
 	return s[:cut] + "…"
 }
 
-// unpack decompresses input that begins with the magic number of gzip (RFC 1952).
+// unpack decompresses input that begins with the magic number of gzip (RFC 1952) or of a ZIP file.
 func unpack(in io.Reader) (io.Reader, error) {
 	b := bufio.NewReader(in)
-	if head, _ := b.Peek(2); !bytes.Equal(head, []byte{0x1f, 0x8b}) {
-		return b, nil
+	head, _ := b.Peek(4)
+	var out io.Reader = b
+	var err error
+	switch {
+	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
+		out, err = gzip.NewReader(b)
+	case bytes.HasPrefix(head, []byte("PK\x03\x04")):
+		out, err = unzip(b)
 	}
-	z, err := gzip.NewReader(b)
 	if err != nil {
 		return nil, fmt.Errorf("unpacking list: %w", err)
 	}
-	return z, nil
+	return out, nil
+}
+
+// unzip opens the only file in a ZIP file, which it reads into memory: the directory is at the end.
+func unzip(in io.Reader) (io.Reader, error) {
+	data, err := io.ReadAll(io.LimitReader(in, maxZIP+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxZIP {
+		return nil, fmt.Errorf("the ZIP file is larger than %d MiB", maxZIP>>20)
+	}
+	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, err
+	}
+	if len(archive.File) != 1 {
+		return nil, fmt.Errorf("the ZIP file contains %d files instead of one", len(archive.File))
+	}
+	return archive.File[0].Open()
 }
 
 // limitedReader fails when the limit is exceeded. io.LimitReader would report io.EOF, as if the list were complete.

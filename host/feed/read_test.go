@@ -49,6 +49,9 @@ func read(t testing.TB, in io.Reader, o Options) ([]string, Report, error) {
 			if e.Category != "" {
 				text += " " + e.Category
 			}
+			if e.Rank > 0 {
+				text += fmt.Sprintf(" %d", e.Rank)
+			}
 			found = append(found, text)
 		}
 	}

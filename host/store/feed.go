@@ -1,9 +1,11 @@
 package store
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	_ "embed"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -43,19 +45,36 @@ var importFeedStatement string
 func (s *Store) ImportFeed(
 	ctx context.Context, list feed.List, next func() ([]feed.Entry, error),
 ) (feed.Change, error) {
-	var change feed.Change
-	err := s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+	change, err := s.importFeed(ctx, list, next, func(ctx context.Context, tx pgx.Tx, _ int) error {
+		// The publisher's validators do not apply to this content.
+		_, err := tx.Exec(ctx, "UPDATE feed_subscriptions SET etag = '', last_modified = '' WHERE name = $1", list.Name)
+		return err
+	})
+	if err != nil {
+		return feed.Change{}, fmt.Errorf("importing list %s: %w", list.Name, err)
+	}
+	return change, nil
+}
+
+// importFeed implements ImportFeed. Before it changes the list, it calls admit with the number of entries, which may
+// refuse the import.
+func (s *Store) importFeed(
+	ctx context.Context, list feed.List, next func() ([]feed.Entry, error),
+	admit func(ctx context.Context, tx pgx.Tx, entries int) error,
+) (change feed.Change, err error) {
+	err = s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 		if err := s.copyEntries(ctx, tx, next); err != nil {
 			return err
 		}
 		if err := lockFeeds(ctx, tx); err != nil {
 			return err
 		}
-		// If an entity is listed twice, the more informative entry wins: a host over a page, a category over none.
+		// If an entity is listed twice, the more informative entry wins: the better rank, a host over a page, a category
+		// over none.
 		err := execAll(ctx, tx,
 			"SET LOCAL work_mem = '64MB'",
 			`CREATE TEMPORARY TABLE listed ON COMMIT DROP AS
-				SELECT DISTINCT ON (node) * FROM incoming ORDER BY node, page, category = '', category`,
+				SELECT DISTINCT ON (node) * FROM incoming ORDER BY node, rank, page, category = '', category`,
 			"ANALYZE listed")
 		if err != nil {
 			return err
@@ -66,11 +85,17 @@ func (s *Store) ImportFeed(
 		if change.Entries == 0 {
 			return ErrEmptyFeed
 		}
+		if err := admit(ctx, tx, change.Entries); err != nil {
+			return err
+		}
 		now := s.now().UTC()
 		var id int
 		err = tx.QueryRow(ctx, importFeedStatement, list.Name, string(list.Kind), list.Category, list.Source,
-			string(list.Format), list.Licence, change.Entries, now, list.ExpiresAt).Scan(&id)
+			string(list.Format), list.Licence, change.Entries, now, list.ExpiresAt, list.FreshUntil).Scan(&id)
 		if err != nil {
+			return err
+		}
+		if err := replaceRanks(ctx, tx, id, list.Kind, &change); err != nil {
 			return err
 		}
 		if err := mergeEntries(ctx, tx, id, now, &change); err != nil {
@@ -83,7 +108,7 @@ func (s *Store) ImportFeed(
 		return err
 	})
 	if err != nil {
-		return feed.Change{}, fmt.Errorf("importing list %s: %w", list.Name, err)
+		return feed.Change{}, err
 	}
 	return change, nil
 }
@@ -91,13 +116,14 @@ func (s *Store) ImportFeed(
 // copyEntries streams the entries into the temporary table incoming.
 func (s *Store) copyEntries(ctx context.Context, tx pgx.Tx, next func() ([]feed.Entry, error)) error {
 	_, err := tx.Exec(ctx, `CREATE TEMPORARY TABLE incoming
-		(node bytea, type text, value text, name text, page boolean, category text) ON COMMIT DROP`)
+		(node bytea, type text, value text, name text, page boolean, category text, rank integer) ON COMMIT DROP`)
 	if err != nil {
 		return err
 	}
 	var entries []feed.Entry
 	var nextErr error // Postgres only reports that the client cancelled the copy
-	_, err = tx.CopyFrom(ctx, pgx.Identifier{"incoming"}, []string{"node", "type", "value", "name", "page", "category"},
+	columns := []string{"node", "type", "value", "name", "page", "category", "rank"}
+	_, err = tx.CopyFrom(ctx, pgx.Identifier{"incoming"}, columns,
 		pgx.CopyFromFunc(func() ([]any, error) {
 			for len(entries) == 0 {
 				if entries, nextErr = next(); errors.Is(nextErr, io.EOF) {
@@ -110,9 +136,45 @@ func (s *Store) copyEntries(ctx context.Context, tx pgx.Tx, next func() ([]feed.
 			e := entries[0]
 			entries = entries[1:]
 			node := s.node(reputation.Node{Kind: string(e.Type), Value: e.Value})
-			return []any{node, string(e.Type), e.Value, e.Name, e.Page, e.Category}, nil
+			if e.Rank > 0 { // of a ranked name, only node and rank are kept
+				return []any{node, "", "", "", false, "", e.Rank}, nil
+			}
+			return []any{node, string(e.Type), e.Value, e.Name, e.Page, e.Category, 0}, nil
 		}))
 	return cmp.Or(nextErr, err)
+}
+
+// replaceRanks replaces the names of a ranked list by those in the temporary table listed, which it empties. A list that
+// is no longer ranked loses its names.
+func replaceRanks(ctx context.Context, tx pgx.Tx, list int, kind feed.Kind, change *feed.Change) error {
+	var removed int
+	err := tx.QueryRow(ctx, `WITH removed AS (DELETE FROM feed_ranks WHERE feed_id = $1 RETURNING ranks)
+		SELECT coalesce(sum(length(ranks)), 0) / $2 FROM removed`, list, rankBytes).Scan(&removed)
+	if err != nil || kind != feed.Ranked {
+		return err
+	}
+	change.Added, change.Removed = change.Entries, removed
+	if _, err := tx.Exec(ctx, `INSERT INTO feed_ranks (feed_id, prefix, ranks)
+		SELECT $1, substring(node FOR 2), string_agg(substring(node FROM 3 FOR 8) || int4send(rank), '')
+		FROM listed GROUP BY 2 ORDER BY 2`, list); err != nil {
+		return err
+	}
+	_, err = tx.Exec(ctx, "TRUNCATE listed")
+	return err
+}
+
+// rankBytes is the size of one name in feed_ranks.
+const rankBytes = 12
+
+// rankOf finds the rank of a node among the packed names that share its prefix. Ten bytes of a keyed hash identify a
+// name: the probability that two of a million names share them is 4 in 10^13.
+func rankOf(node, ranks []byte) (rank int, ok bool) {
+	for ; len(ranks) >= rankBytes; ranks = ranks[rankBytes:] {
+		if bytes.Equal(ranks[:8], node[2:10]) {
+			return int(binary.BigEndian.Uint32(ranks[8:])), true
+		}
+	}
+	return 0, false
 }
 
 // mergeEntries makes the entries of a list equal to the temporary table listed and counts the differences.
@@ -134,8 +196,9 @@ func mergeEntries(ctx context.Context, tx pgx.Tx, list int, now time.Time, chang
 	if err != nil {
 		return err
 	}
-	change.Removed, change.Altered, change.Added =
-		int(removed.RowsAffected()), int(altered.RowsAffected()), int(added.RowsAffected())
+	change.Removed += int(removed.RowsAffected())
+	change.Altered += int(altered.RowsAffected())
+	change.Added += int(added.RowsAffected())
 	return nil
 }
 
@@ -160,7 +223,11 @@ func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pg
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return fn(ctx, tx) })
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return fn(ctx, tx) })
+	if err != nil && ctx.Err() != nil { // the error may only tell that the connection was closed
+		return errors.Join(ctx.Err(), err)
+	}
+	return err
 }
 
 // WithdrawFeed disables a list on every host at once, then deletes its entries. It fails with ErrNoFeed if there is no
@@ -183,7 +250,8 @@ func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 			if err := lockFeeds(ctx, tx); err != nil {
 				return err
 			}
-			_, err := tx.Exec(ctx, "DELETE FROM feed_entries WHERE feed_id NOT IN (SELECT id FROM feeds)")
+			err := execAll(ctx, tx, "DELETE FROM feed_entries WHERE feed_id NOT IN (SELECT id FROM feeds)",
+				"DELETE FROM feed_ranks WHERE feed_id NOT IN (SELECT id FROM feeds)")
 			if err != nil {
 				return err
 			}
@@ -233,7 +301,7 @@ func compactEntries(ctx context.Context, tx pgx.Tx) error {
 func (s *Store) Feeds(ctx context.Context) ([]feed.List, error) {
 	lists := []feed.List{}
 	err := s.db.NewRaw(`SELECT id, name, kind, category, source, format, licence, entries, version, imported_at,
-		expires_at FROM feeds ORDER BY name`).Scan(ctx, &lists)
+		fresh_until, expires_at FROM feeds ORDER BY name`).Scan(ctx, &lists)
 	if err != nil {
 		return nil, fmt.Errorf("reading lists: %w", err)
 	}
@@ -263,17 +331,20 @@ func (s *Store) Listings(ctx context.Context, nodes []reputation.Node) ([]reputa
 	if len(nodes) == 0 {
 		return nil, nil
 	}
-	keys := make([][]byte, len(nodes))
-	indexes := map[string][]int{}
+	keys, prefixes := make([][]byte, len(nodes)), make([][]byte, len(nodes))
+	indexes := map[string][]int{} // by node, and by its prefix
 	for i, n := range nodes {
 		keys[i] = s.node(n)
+		prefixes[i] = keys[i][:2]
 		indexes[string(keys[i])] = append(indexes[string(keys[i])], i)
+		indexes[string(prefixes[i])] = append(indexes[string(prefixes[i])], i)
 	}
 	var rows []struct {
-		Node []byte
+		Node []byte // its prefix in a row of a ranked list
 		reputation.Listing
+		Ranks []byte
 	}
-	args := named{"nodes": bun.List(keys), "now": s.now().UTC()}
+	args := named{"nodes": bun.List(keys), "prefixes": bun.List(prefixes), "now": s.now().UTC()}
 	if err := s.db.NewRaw(feedListingsQuery, args).Scan(ctx, &rows); err != nil {
 		return nil, fmt.Errorf("looking up entities in lists: %w", err)
 	}
@@ -282,6 +353,12 @@ func (s *Store) Listings(ctx context.Context, nodes []reputation.Node) ([]reputa
 		for _, i := range indexes[string(r.Node)] {
 			l := r.Listing
 			l.Index = i
+			if l.Kind == feed.Ranked {
+				var ok bool
+				if l.Rank, ok = rankOf(keys[i], r.Ranks); !ok {
+					continue
+				}
+			}
 			found = append(found, l)
 		}
 	}

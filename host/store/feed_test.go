@@ -83,11 +83,11 @@ func TestImportFeed(t *testing.T) {
 		feed.Change{Entries: 3, Added: 1, Altered: 1, Removed: 1})
 	importList(t, s, feed.List{Name: "Another", Kind: feed.Good}, entries(t, "b.example")...)
 	want := []reputation.Listing{
-		{Index: 1, Name: "Another", Kind: feed.Good, FirstSeen: now},
-		{Index: 1, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: first},
-		{Index: 2, Name: "Bad", Kind: feed.Bad, Category: "scam", FirstSeen: first},
-		{Index: 3, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: now},
-		{Index: 4, Name: "Bad", Kind: feed.Bad, Category: "phishing", FirstSeen: now},
+		{Index: 1, Name: "Another", Kind: feed.Good, Fresh: true, FirstSeen: now},
+		{Index: 1, Name: "Bad", Kind: feed.Bad, Category: "phishing", Fresh: true, FirstSeen: first},
+		{Index: 2, Name: "Bad", Kind: feed.Bad, Category: "scam", Fresh: true, FirstSeen: first},
+		{Index: 3, Name: "Bad", Kind: feed.Bad, Category: "phishing", Fresh: true, FirstSeen: now},
+		{Index: 4, Name: "Bad", Kind: feed.Bad, Category: "phishing", Fresh: true, FirstSeen: now},
 	}
 	got := listings(t, s, "a.example", "b.example", "c.example", "d.example", "d.example")
 	byIndex := cmpopts.SortSlices(func(a, b reputation.Listing) bool {
@@ -236,4 +236,49 @@ func TestFeedsNotify(t *testing.T) {
 	wantTopic("the import")
 	noError(t, s.WithdrawFeed(t.Context(), "Bad"))
 	wantTopic("the withdrawal")
+}
+
+// The ranks of a list are found, replaced as a whole, and gone when the list changes its kind or is withdrawn.
+func TestRankedFeed(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newStore(t, func() time.Time { return now })
+	ranked := func(first int, names ...string) []feed.Entry {
+		list := entries(t, names...)
+		for i := range list {
+			list[i].Rank = int32(first + i)
+		}
+		return list
+	}
+	tranco := feed.List{Name: "Tranco", Kind: feed.Ranked, Format: feed.CSV}
+	expect(t, "first import", importList(t, s, tranco, ranked(1, "a.example", "b.example", "a.example")...),
+		feed.Change{Entries: 2, Added: 2})
+	importList(t, s, feed.List{Name: "Umbrella", Kind: feed.Ranked}, ranked(900_000, "b.example")...)
+	importList(t, s, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "b.example")...)
+	noDiff(t, "listings", []reputation.Listing{
+		{Index: 0, Name: "Tranco", Kind: feed.Ranked, Rank: 1, Fresh: true, FirstSeen: now},
+		{Index: 1, Name: "Bad", Kind: feed.Bad, Fresh: true, FirstSeen: now},
+		{Index: 1, Name: "Tranco", Kind: feed.Ranked, Rank: 2, Fresh: true, FirstSeen: now},
+		{Index: 1, Name: "Umbrella", Kind: feed.Ranked, Rank: 900_000, Fresh: true, FirstSeen: now},
+	}, listings(t, s, "a.example", "b.example", "c.example"), cmpopts.EquateApproxTime(0),
+		cmpopts.SortSlices(func(a, b reputation.Listing) bool {
+			return a.Index < b.Index || a.Index == b.Index && a.Name < b.Name
+		}))
+	until := now.Add(time.Hour)
+	tranco.ExpiresAt, tranco.FreshUntil = &until, &now
+	expect(t, "second import", importList(t, s, tranco, ranked(5, "c.example")...),
+		feed.Change{Entries: 1, Added: 1, Removed: 2})
+	if got := listings(t, s, "a.example", "c.example"); len(got) != 1 || got[0].Rank != 5 || got[0].Fresh {
+		t.Errorf("after the second import: %+v", got)
+	}
+	now = until
+	if got := listings(t, s, "c.example"); len(got) != 0 {
+		t.Errorf("after the list expired: %+v", got)
+	}
+	importList(t, s, feed.List{Name: "Tranco", Kind: feed.Good}, entries(t, "c.example")...)
+	if got := listings(t, s, "c.example"); len(got) != 1 || got[0].Kind != feed.Good {
+		t.Errorf("as a good list: %+v", got)
+	}
+	noError(t, s.WithdrawFeed(t.Context(), "Umbrella"))
+	expect(t, "remaining rows", one[int](t, s, "SELECT count(*) FROM feed_ranks"), 0)
 }

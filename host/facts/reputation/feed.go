@@ -84,6 +84,16 @@ var feedTable = []entity.Fact{
 		Name: "feed.good", Example: "Tranco",
 		Format: "names of the good lists that have the best match in feed.good_match, as in feed.listed",
 	},
+	{
+		Name: "feed.rank", Example: "8410",
+		Format: "best rank of the domain, of the mail domain, or of a domain above them up to the registrable domain, " +
+			"on the ranked lists; 1 is the most popular; absent for addresses at large mail providers",
+	},
+	{Name: "feed.rank_list", Format: "name of the list in which it has this rank", Example: "Tranco"},
+	{
+		Name: "feed.fresh", Example: "yes",
+		Format: "yes or no: whether at least one of the lists in feed.listed is not out of date",
+	},
 	{Name: "feed.good_match", Format: "best match on a good list: exact, mail_domain or parent", Example: "exact"},
 }
 
@@ -170,6 +180,7 @@ func (f *Feed) Observe(ctx context.Context, e entity.Entity, wants func(string) 
 		found["feed.lists"] = strconv.Itoa(len(bad.lists))
 		found["feed.match"] = bad.match
 		found["feed.days"] = days(bad.since, f.now())
+		found["feed.fresh"] = map[bool]string{true: "yes", false: "no"}[bad.fresh]
 		if bad.category != "" {
 			found["feed.category"] = bad.category
 		}
@@ -177,6 +188,9 @@ func (f *Feed) Observe(ctx context.Context, e entity.Entity, wants func(string) 
 	if len(good.lists) > 0 {
 		found["feed.good"] = joinNames(good.lists, maxNamedLists)
 		found["feed.good_match"] = good.match
+	}
+	if rank, list := bestRank(listings); rank > 0 {
+		found["feed.rank"], found["feed.rank_list"] = strconv.Itoa(rank), list
 	}
 	return found, nil
 }
@@ -187,6 +201,7 @@ type matched struct {
 	match    string
 	category string // the one that most lists name; ties go to the first in alphabetical order
 	since    time.Time
+	fresh    bool // at least one of the lists
 }
 
 func bestMatch(looked []lookup, listings []Listing, kind feed.Kind) (m matched) {
@@ -215,6 +230,7 @@ func bestMatch(looked []lookup, listings []Listing, kind feed.Kind) (m matched) 
 			continue
 		}
 		m.lists = append(m.lists, l.Name)
+		m.fresh = m.fresh || l.Fresh
 		if l.Category != "" {
 			categories[l.Category]++
 		}
@@ -228,4 +244,14 @@ func bestMatch(looked []lookup, listings []Listing, kind feed.Kind) (m matched) 
 		}
 	}
 	return m
+}
+
+// bestRank returns the best rank in ranked lists, or 0.
+func bestRank(listings []Listing) (rank int, list string) {
+	for _, l := range listings {
+		if l.Kind == feed.Ranked && (rank == 0 || l.Rank < rank) {
+			rank, list = l.Rank, l.Name
+		}
+	}
+	return rank, list
 }

@@ -38,6 +38,8 @@ type Listing struct {
 	Kind      feed.Kind
 	Category  string // the entry's own category, otherwise the list's
 	Page      bool   // the list has a page on this host, not the host
+	Rank      int    // on a ranked list, starting at 1
+	Fresh     bool   // the list is not out of date
 	FirstSeen time.Time
 }
 

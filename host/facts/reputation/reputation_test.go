@@ -28,6 +28,7 @@ type memoryStore struct {
 	feeds      []feed.List
 	entries    map[int][]ListedName
 	pages      map[string]bool // "list value" of entries for single pages
+	ranks      map[string]int  // likewise, of ranked lists
 	aggregates func([]Subject) ([]Aggregate, error)
 	queries    int
 	broken     error
@@ -119,6 +120,7 @@ func (m *memoryStore) Listings(_ context.Context, nodes []Node) ([]Listing, erro
 				if n.Kind == e.Type && n.Value == e.Value {
 					found = append(found, Listing{
 						Index: i, Name: f.Name, Kind: f.Kind, Category: e.Category, Page: m.pages[f.Name+" "+e.Value],
+						Fresh: f.FreshUntil == nil || f.FreshUntil.After(noon), Rank: m.ranks[f.Name+" "+e.Value],
 						FirstSeen: noon.Add(-time.Duration(f.ID) * 24 * time.Hour),
 					})
 				}
@@ -149,7 +151,9 @@ func parse(t *testing.T, kind entity.Type, value string) entity.Entity {
 func TestFeedFacts(t *testing.T) {
 	t.Parallel()
 	m := &memoryStore{pages: map[string]bool{"Pages docs.example.com": true, "Pages shop.example.net": true,
-		"GoodPages odd.example": true}}
+		"GoodPages odd.example": true}, ranks: map[string]int{"Tranco popular.example": 8410,
+		"Umbrella popular.example": 20_000, "Umbrella cdn.popular.example": 17, "Tranco gmail.com": 30,
+		"Tranco github.io": 100}}
 	m.set(1, feed.List{Name: "Bad", Kind: feed.Bad, Category: "phishing"}, "bad.example", "weird.github.io",
 		"github.io", "x@mail.example.org", "gmail.com", "throwaway.example")
 	m.set(2, feed.List{Name: "Worse", Kind: feed.Bad, Category: "malware"}, "bad.example", "throwaway.example")
@@ -158,6 +162,10 @@ func TestFeedFacts(t *testing.T) {
 	m.set(5, feed.List{Name: "Pages", Kind: feed.Bad, Category: "malware"}, "docs.example.com", "shop.example.net")
 	m.set(6, feed.List{Name: "Ranks", Kind: feed.Good}, "good.example", "example.com")
 	m.set(7, feed.List{Name: "GoodPages", Kind: feed.Good}, "odd.example")
+	m.set(8, feed.List{Name: "Tranco", Kind: feed.Ranked}, "popular.example", "gmail.com", "github.io")
+	m.set(9, feed.List{Name: "Umbrella", Kind: feed.Ranked}, "popular.example", "cdn.popular.example")
+	m.set(10, feed.List{Name: "Old", Kind: feed.Bad, FreshUntil: &noon}, "stale.example", "bad2.example")
+	m.set(11, feed.List{Name: "Older", Kind: feed.Bad}, "bad2.example")
 	f := NewFeed(m, hasLists)
 	f.now = func() time.Time { return noon }
 	tests := map[string]struct {
@@ -192,8 +200,21 @@ func TestFeedFacts(t *testing.T) {
 		"another host than the page's": {entity.Domain, "www.shop.example.net", entity.Facts{}},
 		"an address at a page's host":  {entity.Email, "info@shop.example.net", entity.Facts{}},
 		"a page on a good list":        {entity.Domain, "odd.example", entity.Facts{}},
-		"on no list":                   {entity.Domain, "blumenwiese.example", entity.Facts{}},
-		"a phone number on no list":    {entity.Phone, "+4915123456789", entity.Facts{}},
+		"popular": {entity.Domain, "popular.example", entity.Facts{"feed.rank": "8410",
+			"feed.rank_list": "Tranco"}},
+		"below a popular domain": {entity.Domain, "x.cdn.popular.example", entity.Facts{"feed.rank": "17",
+			"feed.rank_list": "Umbrella"}},
+		"an address at a popular domain": {entity.Email, "jane@popular.example", entity.Facts{"feed.rank": "8410",
+			"feed.rank_list": "Tranco"}},
+		"an address at a popular mail provider":   {entity.Email, "jane@gmail.com", entity.Facts{}},
+		"a customer of a popular hosting service": {entity.Domain, "flowers2.github.io", entity.Facts{}},
+		"on a list that is out of date": {entity.Domain, "stale.example", entity.Facts{"feed.listed": "Old",
+			"feed.lists": "1", "feed.match": "exact", "feed.days": "10", "feed.fresh": "no"}},
+		"on two lists, of which one is out of date": {entity.Domain, "bad2.example", entity.Facts{
+			"feed.listed": "Old, Older", "feed.lists": "2", "feed.match": "exact", "feed.days": "11",
+			"feed.fresh": "yes"}},
+		"on no list":                {entity.Domain, "blumenwiese.example", entity.Facts{}},
+		"a phone number on no list": {entity.Phone, "+4915123456789", entity.Facts{}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -201,6 +222,9 @@ func TestFeedFacts(t *testing.T) {
 			got, err := f.Observe(t.Context(), parse(t, tt.kind, tt.value), all)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if tt.want["feed.listed"] != "" && tt.want["feed.fresh"] == "" {
+				tt.want["feed.fresh"] = "yes"
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("facts (-want +got):\n%s", diff)
