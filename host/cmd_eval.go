@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,6 +21,7 @@ type labelledValues struct {
 	Files   []string `arg:"" name:"file" help:"${labelled_files}"`
 	Type    string   `enum:"domain,email,phone,iban,all" default:"all" help:"${labelled_type} ${enum}."`
 	SkipBad bool     `help:"${labelled_skip_bad}"`
+	HeldOut []string `placeholder:"FILE" help:"${labelled_held_out}"`
 }
 
 type evalCmd struct {
@@ -54,7 +56,7 @@ func (cmd *evalCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 		if cmd.Lookups {
 			workers = lookupWorkers
 		}
-		scored, err := eval.Run(ctx, m.checker, m.model, rows, workers, scoringProgress(t))
+		scored, err := eval.Run(ctx, m, m.model, rows, workers, scoringProgress(t))
 		if err != nil {
 			return err
 		}
@@ -62,7 +64,7 @@ func (cmd *evalCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 		report := eval.Measure(m.model, scored, eval.Options{Prevalence: cmd.Prevalence, Worst: cmd.Worst})
 		report.Files, report.Skipped, report.Lookups = baseNames(cmd.Files), skipped, cmd.Lookups
 		report.Seconds = eval.Number(took.Seconds())
-		if err := report.Explain(ctx, m.checker); err != nil {
+		if err := report.Explain(ctx, m); err != nil {
 			return err
 		}
 		if cmd.HTML != "" {
@@ -134,7 +136,43 @@ func (l labelledValues) read() (rows []eval.Row, skipped int, err error) {
 	if len(rows) == 0 {
 		return nil, 0, errors.New("the files contain no labelled values")
 	}
-	return rows, skipped, nil
+	return rows, skipped, l.holdOut(rows)
+}
+
+// holdOut gives rows the held-out scores that the --held-out files have for their values.
+func (l labelledValues) holdOut(rows []eval.Row) error {
+	type value struct {
+		kind entity.Type
+		text string
+	}
+	scores := map[value]map[string]int{}
+	for _, file := range l.HeldOut {
+		from, bad, err := l.readFile(file)
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if len(bad) > 0 {
+			return fmt.Errorf("%s, %w", file, bad[0])
+		}
+		for _, r := range from {
+			v := value{r.Type, r.Value}
+			if scores[v] == nil {
+				scores[v] = map[string]int{}
+			}
+			maps.Copy(scores[v], r.HeldOut)
+		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		if more := scores[value{r.Type, r.Value}]; len(more) > 0 {
+			r.HeldOut = maps.Clone(r.HeldOut)
+			if r.HeldOut == nil {
+				r.HeldOut = map[string]int{}
+			}
+			maps.Copy(r.HeldOut, more)
+		}
+	}
+	return nil
 }
 
 // only returns the type to use, or "" for all.

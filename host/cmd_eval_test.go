@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -97,6 +98,26 @@ func TestEval(t *testing.T) {
 	if reports := outputJSON[[]auditlog.Report](t, dir, database, "audit", "verify"); !reports[0].OK ||
 		reports[0].Records > 1 {
 		t.Errorf("audit verify: %+v", reports[0])
+	}
+}
+
+// TestEvalReplaysFacts measures rows with facts as if they had been looked up, without asking anybody.
+func TestEvalReplaysFacts(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	row := `{"type":"domain","value":"kleine-werkstatt.de","label":%d,"facts":%s}` + "\n"
+	r := outputJSON[evalReport](t, dir, database, "eval", writeFile(t, "rows.jsonl", []byte(
+		fmt.Sprintf(row, 1, `{"feed.listed":"CERT Polska","feed.lists":1,"feed.match":"exact"}`)+
+			fmt.Sprintf(row, 0, `{}`))))
+	if r.N != 2 || r.AUC == nil || *r.AUC != 1 {
+		t.Errorf("the replayed listing does not raise the score: %+v", r)
+	}
+	held := writeFile(t, "held.jsonl", []byte(
+		`{"type":"domain","value":"kleine-werkstatt.de","label":0,"held_out":{"feeds":3,"lexical":0}}`))
+	text := output(t, dir, database, "eval", writeFile(t, "rows.jsonl", []byte(fmt.Sprintf(row, 0, `{}`))),
+		"--held-out", held)
+	if !strings.Contains(text, "of layer feeds, 1 of 1 rows") {
+		t.Errorf("the held-out score of another file does not count:\n%s", text)
 	}
 }
 

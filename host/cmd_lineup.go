@@ -246,7 +246,7 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		return err
 	}
 	return withMeasurement(ctx, cfg, t, cmd.Lineup, false, func(m *measurement) error {
-		scored, err := eval.Run(ctx, m.checker, m.model, rows, 0, scoringProgress(t))
+		scored, err := eval.Run(ctx, m, m.model, rows, 0, scoringProgress(t))
 		if err != nil {
 			return err
 		}

@@ -54,7 +54,10 @@ var helpTexts = kong.Vars{
 	"lineup_show_json": "Print JSON. The field 'lineup' of a revision is a document for 'lineup set'.",
 
 	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, optionally " +
-		"compressed with gzip. '-' reads standard input.",
+		"compressed with gzip. '-' reads standard input. Lines may also have \"source\", \"category\", \"rank\", " +
+		"\"facts\" to replay instead of looking them up, and \"held_out\", the scores of layers by models that were " +
+		"trained without the line.",
+	"labelled_held_out": "Use the \"held_out\" scores of this file's lines for the same values. May be repeated.",
 	"labelled_type":     "Use only values of this type, and assume it for values without a type:",
 	"labelled_skip_bad": "Skip lines that cannot be read as labelled values.",
 

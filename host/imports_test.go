@@ -57,7 +57,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/check":   {"host/admission host/entity", "the core declares what it needs, and others implement it"},
 	"host/privacy": {"host/check host/entity", "privacy requests are types"},
 	"host/billing": {"host/check", "billing needs neither pages nor the database"},
-	"host/eval":    {"host/check host/entity host/plot registry", "measuring is arithmetic on decisions"},
+	"host/eval":    {"host/check host/entity host/plot registry sdk", "measuring is arithmetic on decisions"},
 	"host/feed":    {"host/entity sdk", "feeds are documents"},
 	"host/webhook": {"host/internet", "delivery declares the outbox that it reads, and the store implements it"},
 

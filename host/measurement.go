@@ -30,6 +30,24 @@ type measurement struct {
 	checker  *check.Checker
 }
 
+// Score implements eval.Scorer.
+func (m *measurement) Score(ctx context.Context, r eval.Row) (*check.Decision, error) {
+	checker := m.checker
+	if r.Facts != nil {
+		checker = newChecker(checker.Live, nil, silentObserver{})
+		checker.Deadline, checker.Collector = measuredDeadline, givenFacts(r.Facts)
+	}
+	return checker.Explain(ctx, check.Field{Type: r.Type, Value: r.Value}, r.Country)
+}
+
+// givenFacts is a collector that returns a row's own facts.
+type givenFacts entity.Facts
+
+// Collect implements check.Collector.
+func (f givenFacts) Collect(context.Context, entity.Entity, []string) (entity.Facts, []string, error) {
+	return entity.Facts(f), nil, nil
+}
+
 // withMeasurement opens a lineup, calls fn with it, and closes it. file names the lineup's document; if it is empty,
 // the active lineup is measured. With lookups, checks observe facts as a host does.
 func withMeasurement(

@@ -21,7 +21,7 @@ type table struct {
 	scores map[string][]int
 }
 
-func (f table) Explain(_ context.Context, field check.Field, _ string) (*check.Decision, error) {
+func (f table) Score(_ context.Context, field eval.Row) (*check.Decision, error) {
 	d := &check.Decision{Type: field.Type}
 	for i, l := range f.layers {
 		if slices.Contains(l.Types, field.Type) {

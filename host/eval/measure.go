@@ -28,7 +28,7 @@ const (
 // Measure returns a report on scored rows, by type. Its worst errors lack the layers' results until [Report.Explain].
 func Measure(lineup Model, scored []Scored, o Options) *Report {
 	r := &Report{Lineup: LineupLine{lineup.Revision, lineup.Bias, lineup.Bands}, Rows: len(scored), Files: []string{},
-		Warnings: []string{}}
+		Warnings: []string{}, model: lineup}
 	byType := map[entity.Type][]*Scored{}
 	for i := range scored {
 		s := &scored[i]
@@ -56,6 +56,14 @@ func (r *Report) warn() {
 		}
 		if t.Unknown > 0 {
 			warn("%s: rows for which a fact source did not respond in time: %d", t.Type, t.Unknown)
+		}
+		for _, layer := range slices.Sorted(maps.Keys(t.HeldOut)) {
+			if !slices.ContainsFunc(t.Layers, func(l LayerReport) bool { return l.Name == layer }) {
+				warn("%s: the lineup has no layer %s, so its held-out scores do not count", t.Type, layer)
+				continue
+			}
+			warn("%s: of layer %s, %d of %d rows carry the score of a model that never saw them", t.Type, layer,
+				t.HeldOut[layer], t.N)
 		}
 		for _, l := range t.Layers {
 			for _, reason := range slices.Sorted(maps.Keys(l.Failures)) {
@@ -107,6 +115,10 @@ func measureType(lineup Model, t entity.Type, all []*Scored, o Options) *TypeRep
 		}
 	}
 	r.Sources = groups(lineup.Bands, rows, r.Threshold1, func(s *Scored) string { return s.Source })
+	r.Suffixes = falsePositives(lineup.Bands, rows, minSuffixRows, bySuffix)
+	r.TopSites = falsePositives(lineup.Bands, rows, 1, byTopRank)
+	r.Threats = threats(lineup.Bands, rows)
+	r.HeldOut = heldOut(rows)
 	r.Categories = groups(lineup.Bands, rows, r.Threshold1, func(s *Scored) string { return s.Category })
 	r.Errors = Errors{
 		Benign: worst(rows, lineup.isFalsePositive, o.Worst,
@@ -288,7 +300,7 @@ func worst(rows []*Scored, isError func(*Scored) bool, n int, size func(*Scored)
 	mistakes := []Mistake{}
 	for _, s := range wrong[:min(n, len(wrong))] {
 		mistakes = append(mistakes, Mistake{Value: s.Value, Source: s.Source, Category: s.Category, Country: s.Country,
-			Score: s.Score})
+			Score: s.Score, row: s.Row})
 	}
 	return mistakes
 }

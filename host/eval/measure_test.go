@@ -48,10 +48,11 @@ type fakeScorer struct {
 	mu       sync.Mutex
 	attempts map[string]int
 	unknown  string // the value for which a fact source does not respond
+	threats  map[string]string
 }
 
-func (f *fakeScorer) Explain(_ context.Context, field check.Field, country string) (*check.Decision, error) {
-	e, err := entity.Parse(field.Type, field.Value, country)
+func (f *fakeScorer) Score(_ context.Context, field eval.Row) (*check.Decision, error) {
+	e, err := entity.Parse(field.Type, field.Value, field.Country)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +78,7 @@ func (f *fakeScorer) Explain(_ context.Context, field check.Field, country strin
 		if i == 0 && s.failure != "" {
 			o.Failure, o.Score = s.failure, 0
 		}
-		o.Contribution = layer.Weight * float64(o.Score) / 100
+		o.Contribution, o.Threat = layer.Weight*float64(o.Score)/100, f.threats[field.Value]
 		if o.Score > 0 {
 			o.Signals = []check.Signal{{Points: o.Score, Code: layer.Name + ":kind:detail",
 				Text: "it looks <bad> & \"odd\""}}
@@ -431,5 +432,98 @@ func TestUnknownFacts(t *testing.T) {
 	r := measure(t, f, rows, eval.Options{})
 	if r.Types[0].Unknown != 1 || !strings.Contains(strings.Join(r.Warnings, "\n"), "did not respond in time: 1") {
 		t.Errorf("%d unknown, warnings %q", r.Types[0].Unknown, r.Warnings)
+	}
+}
+
+// A held-out score replaces the layer's own in every figure, and in the explanation of errors.
+func TestHeldOut(t *testing.T) {
+	t.Parallel()
+	f, rows := example()
+	for i := range rows {
+		if rows[i].Value == "bonk.example" {
+			rows[i].HeldOut = map[string]int{"first": 10, "gone": 90} // instead of 50
+		}
+	}
+	r := measure(t, f, rows, eval.Options{Worst: 2})
+	d := r.Types[0]
+	// bias -4 + 8*0.1 is a score of 4
+	if d.Histogram.Malicious[50] != 0 || d.Histogram.Malicious[4] != 1 || d.HeldOut["first"] != 1 {
+		t.Errorf("histogram %v, held out %v", d.Histogram.Malicious, d.HeldOut)
+	}
+	m := d.Errors.Malicious[1]
+	if m.Value != "bonk.example" || m.Score != 4 || m.Layers[0].Score != 10 || m.Layers[0].Signals[0].Points != 10 {
+		t.Errorf("explained as %+v", m)
+	}
+	warnings := strings.Join(r.Warnings, "\n")
+	for _, want := range []string{"of layer first, 1 of 9 rows", "no layer gone"} {
+		if !strings.Contains(warnings, want) {
+			t.Errorf("warnings lack %q:\n%s", want, warnings)
+		}
+	}
+}
+
+// Benign rows are counted by suffix, if there are 50, and those of popular sites apart.
+func TestFalsePositives(t *testing.T) {
+	t.Parallel()
+	f := &fakeScorer{scores: map[string]scores{}}
+	var rows []eval.Row
+	add := func(value string, n, review, block int) {
+		for i := range n {
+			row := eval.Row{Type: entity.Domain, Value: fmt.Sprintf("n%d%s", i, value), Rank: i}
+			switch s := (scores{}); {
+			case i < block:
+				f.scores[row.Value] = scores{first: 80}
+			case i < review:
+				f.scores[row.Value] = scores{first: 50}
+			default:
+				f.scores[row.Value] = s
+			}
+			rows = append(rows, row)
+		}
+	}
+	add(".com", 1200, 6, 2)
+	add(".co.uk", 50, 5, 1)
+	add(".info", 49, 49, 49)
+	d := measure(t, f, rows, eval.Options{}).Types[0]
+	type counts struct {
+		group            string
+		n, review, block int
+	}
+	var got []counts
+	for _, g := range append(d.Suffixes, d.TopSites...) {
+		got = append(got, counts{g.Group, g.Review.N, g.Review.Count, g.Block.Count})
+	}
+	if diff := cmp.Diff([]counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000", 1000 + 49 + 48, 57, 49}},
+		got, cmp.AllowUnexported(counts{})); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Categories weigh the same in the recall of threats. Allowed rows have no threat, so they do not count.
+func TestThreats(t *testing.T) {
+	t.Parallel()
+	f := &fakeScorer{scores: map[string]scores{}, threats: map[string]string{}}
+	var rows []eval.Row
+	add := func(category, threat string, n, first int) {
+		for range n {
+			row := eval.Row{Type: entity.Domain, Value: fmt.Sprintf("n%d.example", len(rows)), Malicious: true,
+				Category: category}
+			f.scores[row.Value], f.threats[row.Value] = scores{first: first}, threat
+			rows = append(rows, row)
+		}
+	}
+	add("phishing", "phishing", 9, 90)
+	add("phishing", "spam", 1, 90)
+	add("phishing", "phishing", 7, 0) // allowed
+	add("crypto", "investment_scam", 1, 90)
+	add("crypto", "scam", 3, 60)
+	add("suspect_registration", "phishing", 5, 90) // does not name a crime
+	d := measure(t, f, rows, eval.Options{}).Types[0].Threats
+	if d == nil || len(d.Categories) != 2 || !near(float64(d.MacroRecall), (.9+.25)/2) {
+		t.Fatalf("%+v", d)
+	}
+	if c, p := d.Categories[0], d.Categories[1]; c.Right.Count != 1 || c.Right.N != 4 || c.Scam != 3 || c.Wrong != 0 ||
+		p.Right.Count != 9 || p.Right.N != 10 || p.Wrong != 1 {
+		t.Errorf("%+v", d)
 	}
 }

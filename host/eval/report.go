@@ -21,6 +21,8 @@ type Report struct {
 	Seconds  Number        `json:"seconds"` // duration of scoring
 	Types    []*TypeReport `json:"types"`   // types with rows, in the order of entity.Types
 	Warnings []string      `json:"warnings"`
+
+	model Model
 }
 
 // LineupLine identifies the evaluated lineup.
@@ -66,8 +68,13 @@ type TypeReport struct {
 	Layers      []LayerReport `json:"layers"`
 	Sources     []Group       `json:"sources"`
 	Categories  []Group       `json:"categories"`
-	Errors      Errors        `json:"errors"`
-	Histogram   Histogram     `json:"histogram"`
+	// benign rows flagged, of each suffix with at least 50 of them, and of the sites of rank 1 to 1,000
+	Suffixes  []FalsePositives `json:"suffixes"`
+	TopSites  []FalsePositives `json:"top_sites"`
+	Threats   *Threats         `json:"threats,omitempty"`  // nil without flagged rows of a known category
+	HeldOut   map[string]int   `json:"held_out,omitempty"` // rows with a held-out score, by layer
+	Errors    Errors           `json:"errors"`
+	Histogram Histogram        `json:"histogram"`
 
 	curve *Curve
 }
@@ -159,6 +166,8 @@ type Mistake struct {
 	Verdict  check.Verdict   `json:"verdict"`
 	Threat   string          `json:"dominant_threat,omitempty"`
 	Layers   []check.Outcome `json:"layers"`
+
+	row Row
 }
 
 // Histogram counts rows by score, 0 to 100.

@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"assay/host/entity"
+	"assay/sdk"
 )
 
 // Row is one labelled value.
@@ -29,6 +31,12 @@ type Row struct {
 	Source    string // where the label comes from, such as the name of a list; "" if unknown
 	Category  string // such as "phishing"; "" if unknown
 	Country   string // like region.country of a request; "" if unknown
+	Rank      int    // on a list of popular sites; 0 if unknown
+	// Facts are replayed as if they had been looked up. nil: the row has none.
+	Facts entity.Facts
+	// HeldOut holds the scores of layers, by name, that a model gave which was trained without the row and everything
+	// like it. They are used instead of running these layers.
+	HeldOut map[string]int
 }
 
 // LineError reports a line that is not a valid row.
@@ -42,8 +50,8 @@ func (e LineError) Error() string { return fmt.Sprintf("line %d: %s", e.Line, e.
 // maxLine is the maximum length of a line in bytes, far more than any valid row needs.
 const maxLine = 1 << 20
 
-// Read reads JSON lines, plain or gzipped: {"type", "value", "label", "source"?, "category"?, "country"?}. It ignores
-// unknown fields and blank lines. Rows without a type have type defaultType, and are invalid if that is "". Instead of
+// Read reads JSON lines, plain or gzipped: {"type", "value", "label", "source"?, "category"?, "country"?, "rank"?,
+// "facts"?, "held_out"?}. The values of facts are text, or numbers as in JSON. It ignores unknown fields and blank lines. Rows without a type have type defaultType, and are invalid if that is "". Instead of
 // country, a row may have a region: a string, or an object like that of a request. Read returns invalid lines
 // separately in bad; err reports a failure to read the input.
 func Read(in io.Reader, defaultType entity.Type) (rows []Row, bad []LineError, err error) {
@@ -85,19 +93,22 @@ func Read(in io.Reader, defaultType entity.Type) (rows []Row, bad []LineError, e
 
 func parseRow(line []byte, defaultType entity.Type) (Row, error) {
 	var raw struct {
-		Type     string         `json:"type"`
-		Value    *string        `json:"value"`
-		Label    jsontext.Value `json:"label"`
-		Source   string         `json:"source"`
-		Category string         `json:"category"`
-		Country  string         `json:"country"`
-		Region   jsontext.Value `json:"region"`
+		Type     string                    `json:"type"`
+		Value    *string                   `json:"value"`
+		Label    jsontext.Value            `json:"label"`
+		Source   string                    `json:"source"`
+		Category string                    `json:"category"`
+		Country  string                    `json:"country"`
+		Region   jsontext.Value            `json:"region"`
+		Rank     int                       `json:"rank"`
+		Facts    map[string]jsontext.Value `json:"facts"`
+		HeldOut  map[string]int            `json:"held_out"`
 	}
 	if err := json.Unmarshal(line, &raw); err != nil {
 		return Row{}, plainReason(err)
 	}
 	row := Row{Type: cmp.Or(entity.Type(raw.Type), defaultType), Source: raw.Source, Category: raw.Category,
-		Country: raw.Country}
+		Country: raw.Country, Rank: raw.Rank, HeldOut: raw.HeldOut}
 	switch {
 	case row.Type == "":
 		return row, errors.New("type is missing")
@@ -125,7 +136,39 @@ func parseRow(line []byte, defaultType entity.Type) (Row, error) {
 	if _, err := entity.Country(row.Country); err != nil {
 		return row, err
 	}
-	return row, nil
+	for layer, score := range raw.HeldOut {
+		if score < -sdk.MaxPoints || score > sdk.MaxPoints {
+			return row, fmt.Errorf("held_out score of layer %s is %d, outside -%d to %d", clip(layer), score,
+				sdk.MaxPoints, sdk.MaxPoints)
+		}
+	}
+	var err error
+	row.Facts, err = replayed(raw.Facts)
+	return row, err
+}
+
+// replayed decodes facts, whose values are strings or numbers.
+func replayed(raw map[string]jsontext.Value) (entity.Facts, error) {
+	if len(raw) == 0 {
+		return nil, nil
+	}
+	facts := entity.Facts{}
+	for name, value := range raw {
+		text := value.String()
+		switch value.Kind() {
+		case '"':
+			if err := json.Unmarshal(value, &text); err != nil {
+				return nil, err
+			}
+		case '0':
+		default:
+			return nil, fmt.Errorf("fact %s is %s, want a string or a number", clip(name), clip(text))
+		}
+		if text != "" { // a fact is absent, never empty
+			facts[name] = text
+		}
+	}
+	return facts, nil
 }
 
 // regionCountry decodes a region such as "DE" or {"country": "DE"}.
@@ -153,7 +196,14 @@ func plainReason(err error) error {
 	if where == "" {
 		return errors.New("it is not a JSON object")
 	}
-	return fmt.Errorf("%s is a JSON %s, want a string", where, semantic.JSONKind)
+	want := "a string"
+	switch semantic.GoType.Kind() {
+	case reflect.Int:
+		want = "an integer"
+	case reflect.Map:
+		want = "an object"
+	}
+	return fmt.Errorf("%s is a JSON %s, want %s", where, semantic.JSONKind, want)
 }
 
 // clip shortens a part of the input for an error.

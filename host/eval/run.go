@@ -14,10 +14,10 @@ import (
 	"assay/host/entity"
 )
 
-// Scorer scores a value without recording the decision. It must be safe for concurrent use. For invalid values it
-// returns an *entity.InvalidError or a check.NoFieldError.
+// Scorer scores a row's value without recording the decision, and replays the row's facts if it has any. It must be safe
+// for concurrent use. For invalid values it returns an *entity.InvalidError or a check.NoFieldError.
 type Scorer interface {
-	Explain(ctx context.Context, f check.Field, country string) (*check.Decision, error)
+	Score(ctx context.Context, r Row) (*check.Decision, error)
 }
 
 // Model is a lineup to evaluate.
@@ -41,7 +41,10 @@ type Scored struct {
 	Row
 	Invalid string        // why the value is invalid; "" if it was scored
 	Score   int           // 0 to 100, as in the API's response
+	Threat  string        // the dominant threat; "" for an allow verdict
 	unknown bool          // a fact source did not respond in time
+	suffix  string        // the public suffix of the domain or mail domain; "" for other types
+	letters string        // see lettersOf
 	layers  []layerResult // by index into Model.Layers
 }
 
@@ -62,7 +65,7 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 	}
 	score := func(row Row) (Scored, error) {
 		s := Scored{Row: row}
-		d, err := scorer.Explain(ctx, check.Field{Type: row.Type, Value: row.Value}, row.Country)
+		d, err := lineup.explain(ctx, scorer, row)
 		var invalid *entity.InvalidError
 		var none check.NoFieldError
 		switch {
@@ -72,7 +75,10 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 		case err != nil:
 			return s, fmt.Errorf("scoring %s: %w", row.Type, err)
 		}
-		s.Score, s.layers = d.Score, make([]layerResult, len(lineup.Layers))
+		s.Score, s.Threat, s.layers = d.Score, d.Threat, make([]layerResult, len(lineup.Layers))
+		if e, err := entity.Parse(row.Type, row.Value, row.Country); err == nil {
+			s.suffix, s.letters = e.Facts["domain.suffix"], lettersOf(e)
+		}
 		s.unknown = slices.ContainsFunc(d.Signals,
 			func(s check.Signal) bool {
 				return strings.HasPrefix(s.Code, "host:unknown:") || strings.HasPrefix(s.Code, "host:untrusted:")
@@ -94,6 +100,26 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 		return nil, err
 	}
 	return scored, nil
+}
+
+// explain scores a row. Its held-out scores replace those of the layers.
+func (l Model) explain(ctx context.Context, scorer Scorer, row Row) (*check.Decision, error) {
+	d, err := scorer.Score(ctx, row)
+	if err != nil || len(row.HeldOut) == 0 {
+		return d, err
+	}
+	for i := range d.Layers {
+		o := &d.Layers[i]
+		score, ok := row.HeldOut[o.Layer]
+		if !ok {
+			continue
+		}
+		o.Score, o.Contribution, o.Abstained, o.Failure = score, o.Weight*float64(score)/100, false, ""
+		o.Signals = []check.Signal{{Points: score, Code: o.Layer + ":held_out:score",
+			Text: "Score by a model that was trained without this row"}}
+	}
+	d.Fused = check.Fuse(l.Bias, l.Bands, d.Layers)
+	return d, nil
 }
 
 // hasFailure reports whether a layer returned no result.
@@ -143,7 +169,7 @@ func (r *Report) Explain(ctx context.Context, scorer Scorer) error {
 		for _, list := range [][]Mistake{t.Errors.Benign, t.Errors.Malicious} {
 			for i := range list {
 				m := &list[i]
-				d, err := scorer.Explain(ctx, check.Field{Type: t.Type, Value: m.Value}, m.Country)
+				d, err := r.model.explain(ctx, scorer, m.row)
 				if err != nil {
 					return fmt.Errorf("explaining %s: %w", t.Type, err)
 				}

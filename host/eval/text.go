@@ -31,11 +31,58 @@ func (r *Report) WriteText(out io.Writer) error {
 	for _, w := range r.Warnings {
 		p.line("NOTE  %s", w)
 	}
+	r.writeFalsePositives(p)
 	for _, t := range r.Types {
 		t.write(p)
 	}
 	_, err := out.Write(p.Bytes())
 	return err
+}
+
+// writeFalsePositives writes what share of honest values of each type is reviewed or blocked.
+func (r *Report) writeFalsePositives(p *page) {
+	var all []FalsePositives
+	for _, t := range r.Types {
+		review, block := t.Bands.Review, t.Bands.Block
+		benign := t.N - t.Positives
+		all = append(all, FalsePositives{string(t.Type), rate(review.FalsePositives, benign),
+			rate(block.FalsePositives, benign)})
+	}
+	writeFalsePositives(p, "BENIGN", all)
+}
+
+func writeFalsePositives(p *page, title string, all []FalsePositives) {
+	if len(all) == 0 {
+		return
+	}
+	var rows [][]string
+	for _, f := range all {
+		rows = append(rows, []string{printable(f.Group), count(f.Review.N), count(f.Review.Count),
+			f.Review.Share.percent(2), f.Review.Interval.percent(2), count(f.Block.Count), f.Block.Share.percent(2),
+			f.Block.Interval.percent(2)})
+	}
+	p.line("")
+	p.table("lrrrlrrl", []string{title, "ROWS", "REVIEW OR BLOCK", "", "95%", "BLOCK", "", "95%"}, rows)
+}
+
+// write writes how flagged rows are named. t may be nil.
+func (t *Threats) write(p *page) {
+	if t == nil {
+		return
+	}
+	var rows [][]string
+	for _, c := range t.Categories {
+		var want []string
+		for _, w := range c.Want {
+			want = append(want, string(w))
+		}
+		rows = append(rows, []string{printable(c.Category), strings.Join(want, " or "), count(c.Right.N),
+			count(c.Right.Count), c.Right.Share.percent(1), c.Right.Interval.percent(1), count(c.Scam), count(c.Wrong)})
+	}
+	p.line("\nThreat of flagged rows: macro-averaged recall %s", t.MacroRecall.percent(1))
+	p.line("")
+	p.table("llrrrlrr", []string{"CATEGORY", "RIGHT NAME", "FLAGGED", "RIGHT", "", "95%", "\"SCAM\" INSTEAD", "WRONG"},
+		rows)
 }
 
 func (r *TypeReport) write(p *page) {
@@ -81,6 +128,9 @@ func (r *TypeReport) write(p *page) {
 	p.table("lrrrrrrr", []string{"LAYER", "WEIGHT", "SCORED", "AUC ALONE", "RECALL@1% ALONE", "AUC WITHOUT",
 		"RECALL@1% WITHOUT", "GAIN"}, rows)
 
+	writeFalsePositives(p, "BENIGN SUFFIX", r.Suffixes)
+	writeFalsePositives(p, "BENIGN SITES", r.TopSites)
+	r.Threats.write(p)
 	writeGroups(p, "SOURCE", r.Sources)
 	writeGroups(p, "CATEGORY", r.Categories)
 	writeMistakes(p, "Benign, scored highest:", r.Errors.Benign)
