@@ -21,16 +21,18 @@ type layersListCmd struct {
 
 // layerLine is a layer in the output of `assay layers list`.
 type layerLine struct {
-	Name       string   `json:"name"`
-	Version    string   `json:"version"`
-	Digest     string   `json:"digest"`
-	Active     bool     `json:"in_force"`
-	Weight     float64  `json:"weight"`
-	Required   bool     `json:"required"`
-	Entities   []string `json:"entities"`
-	BudgetFuel int64    `json:"budget_fuel"`
-	Summary    string   `json:"summary"`
-	FirstParty bool     `json:"first_party"`
+	Name       string          `json:"name"`
+	Version    string          `json:"version"`
+	Digest     string          `json:"digest"`
+	Class      registry.Class  `json:"class"`
+	Range      [2]int          `json:"score_range"` // in the lineup, if it is active
+	Active     bool            `json:"in_force"`
+	Weight     registry.ByType `json:"weight"`
+	Required   bool            `json:"required"`
+	Entities   []string        `json:"entities"`
+	BudgetFuel int64           `json:"budget_fuel"`
+	Summary    string          `json:"summary"`
+	FirstParty bool            `json:"first_party"`
 }
 
 func (cmd *layersListCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
@@ -54,12 +56,12 @@ func (cmd *layersListCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		for i, l := range lines {
 			weight := ""
 			if l.Active {
-				weight = fmt.Sprintf("%.2f", l.Weight)
+				weight = l.Weight.String()
 			}
-			rows[i] = []string{l.Name, l.Version, weight, strconv.FormatInt(l.BudgetFuel, 10),
+			rows[i] = []string{l.Name, l.Version, string(l.Class), scoreRange(l.Range), weight, strconv.FormatInt(l.BudgetFuel, 10),
 				strings.Join(l.Entities, ","), l.Summary}
 		}
-		return t.table([]string{"LAYER", "VERSION", "WEIGHT", "BUDGET", "ENTITIES", "SUMMARY"}, rows)
+		return t.table([]string{"LAYER", "VERSION", "CLASS", "SCORE", "WEIGHT", "BUDGET", "ENTITIES", "SUMMARY"}, rows)
 	})
 }
 
@@ -79,11 +81,16 @@ func layerLines(plugins []registry.PublishedPlugin, lineup registry.LineupDocume
 		if err != nil {
 			return nil, fmt.Errorf("listing %s: %w", p.Ref(), err)
 		}
+		lowest, highest := item.Range(m)
 		lines = append(lines, layerLine{
 			Name: p.Name, Version: p.Version, Digest: p.Digest.String(), Active: active,
+			Class: m.LayerClass(), Range: [2]int{lowest, highest},
 			Weight: item.Weight, Required: item.Required,
 			Entities: m.Entities, BudgetFuel: m.BudgetFuel, Summary: m.Summary, FirstParty: p.FirstParty,
 		})
 	}
 	return lines, nil
 }
+
+// scoreRange returns a range of scores as text, such as "-60 to 0".
+func scoreRange(r [2]int) string { return fmt.Sprintf("%d to %d", r[0], r[1]) }

@@ -50,7 +50,7 @@ func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			if item.Required {
 				required = "yes"
 			}
-			rows[i] = []string{item.Layer, fmt.Sprintf("%.2f", item.Weight), required}
+			rows[i] = []string{item.Layer, item.Weight.String(), required}
 		}
 		return t.table([]string{"LAYER", "WEIGHT", "REQUIRED"}, rows)
 	})

@@ -57,7 +57,7 @@ func TestLineupUnderLoad(t *testing.T) {
 	lighter := first.Lineup
 	lighter.Layers = append([]registry.LineupLayer(nil), first.Lineup.Layers...)
 	for i := range lighter.Layers {
-		lighter.Layers[i].Weight = 3.5
+		lighter.Layers[i].Weight = registry.ForAll(3.5)
 	}
 	file := writeJSON(t, lighter)
 	if diff := output(t, dir, database, "lineup", "diff", file); !strings.Contains(diff, "iban: weight") {
@@ -71,7 +71,7 @@ func TestLineupUnderLoad(t *testing.T) {
 	}
 
 	unknown := lighter
-	unknown.Layers = []registry.LineupLayer{{Layer: "nobody@1.0.0", Weight: 1}}
+	unknown.Layers = []registry.LineupLayer{{Layer: "nobody@1.0.0", Weight: registry.ForAll(1)}}
 	for name, bad := range map[string]string{
 		"an unpublished layer": writeJSON(t, unknown),
 		"not JSON":             writeFile(t, "lineup.json", []byte("{")),
@@ -141,7 +141,7 @@ func TestLineupFit(t *testing.T) {
 		Changes []registry.Change       `json:"changes"`
 		Types   []json.RawMessage       `json:"types"`
 	}](t, dir, database, "lineup", "fit", file, "--type", "domain")
-	if len(report.Types) != 1 || len(report.Changes) == 0 || report.Lineup.Bias != before.Lineup.Bias {
+	if len(report.Types) != 1 || len(report.Changes) == 0 || report.Lineup.Bias.String() != before.Lineup.Bias.String() {
 		t.Errorf("fitted to domains alone: %+v", report)
 	}
 	if r := outputJSON[evalReport](t, dir, database, "eval", "--lineup", fitted, file); r.Lineup.Revision != 0 ||

@@ -16,6 +16,7 @@ import (
 	"assay/host/facts"
 	"assay/host/facts/reputation"
 	"assay/host/feed"
+	lineups "assay/host/lineup"
 	"assay/host/telemetry"
 	"assay/registry"
 )
@@ -33,7 +34,7 @@ func BenchmarkCheck(b *testing.B) {
 		names = append(names, name)
 	}
 	live := &check.Live{}
-	live.Swap(check.NewLineup(1, document.Bias, check.Bands(document.Bands), members(b, names)))
+	live.Swap(check.NewLineup(1, lineups.ByType(document.Bias), check.Bands(document.Bands), members(b, names)))
 	log, file, err := telemetry.OpenLog(filepath.Join(b.TempDir(), "logs"), b.Output())
 	if err != nil {
 		b.Fatal(err)

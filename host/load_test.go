@@ -93,7 +93,10 @@ func TestLineupSwapsUnderLoad(t *testing.T) {
 		t.Fatal(err)
 	}
 	second := first.Lineup
-	second.Bias += 1.5
+	second.Bias = registry.ByType{}
+	for _, t := range entity.Types() {
+		second.Bias[string(t)] = first.Lineup.Bias.For(string(t)) + 1.5
+	}
 	second.Layers = slices.DeleteFunc(slices.Clone(second.Layers), func(l registry.LineupLayer) bool {
 		name, _, _ := l.Ref()
 		return name == "similarity" || name == "patterns"

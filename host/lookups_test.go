@@ -109,7 +109,7 @@ func TestLookups(t *testing.T) {
 		}
 	}
 	l := outputJSON[struct{ Lineup registry.LineupDocument }](t, dir, database, "lineup", "show").Lineup
-	l.Layers = []registry.LineupLayer{{Layer: "network@" + version, Weight: 4.5}}
+	l.Layers = []registry.LineupLayer{{Layer: "network@" + version, Weight: registry.ForAll(4.5)}}
 	output(t, dir, database, "lineup", "set", writeJSON(t, l), "--note", "a test")
 
 	wantSignal := func(body, want string) {

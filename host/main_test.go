@@ -193,7 +193,7 @@ func (a answer) event() string {
 func (a answer) degraded() bool { return slices.ContainsFunc(a.Signals, degradedText) }
 
 // degradedText reports whether a text contains the signal of a layer that could not run in time.
-func degradedText(text string) bool { return strings.Contains(text, "could not be asked") }
+func degradedText(text string) bool { return strings.Contains(text, "layer failed; with it") }
 
 // checkUntilComplete repeats a check until all layers have run in time.
 func checkUntilComplete(host *hostProcess, key, body string) answer {

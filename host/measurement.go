@@ -125,13 +125,13 @@ func (b *backend) readMeasured(
 // wire fills in the model and the checker.
 func (m *measurement) wire(candidate *lineup.Candidate) {
 	l := m.document
-	m.model.Bias, m.model.Bands = l.Bias, check.Bands(l.Bands)
+	m.model.Bias, m.model.Bands = lineup.ByType(l.Bias), check.Bands(l.Bands)
 	for _, member := range candidate.Members {
 		m.model.Layers = append(m.model.Layers, eval.Layer{Name: member.Name, Version: member.Version,
 			Weight: member.Weight, Types: member.Entities})
 	}
 	live := &check.Live{}
-	live.Swap(check.NewLineup(m.model.Revision, l.Bias, m.model.Bands, candidate.Members))
+	live.Swap(check.NewLineup(m.model.Revision, m.model.Bias, m.model.Bands, candidate.Members))
 	m.checker = newChecker(live, nil, silentObserver{})
 	m.checker.Deadline = measuredDeadline
 }
@@ -139,9 +139,9 @@ func (m *measurement) wire(candidate *lineup.Candidate) {
 // fitted returns the document with the fitted weights and bias.
 func (m *measurement) fitted(fit *eval.Fit) registry.LineupDocument {
 	l := m.document
-	l.Bias, l.Layers = fit.Bias, slices.Clone(l.Layers)
+	l.Bias, l.Layers = registry.ForAll(fit.Bias), slices.Clone(l.Layers)
 	for i := range l.Layers {
-		l.Layers[i].Weight = fit.Weights[i]
+		l.Layers[i].Weight = registry.ForAll(fit.Weights[i])
 	}
 	return l
 }

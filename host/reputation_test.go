@@ -19,6 +19,7 @@ import (
 	"assay/host/facts/reputation"
 	"assay/host/feed"
 	"assay/host/keyring"
+	lineups "assay/host/lineup"
 	"assay/host/postgres/postgrestest"
 	"assay/host/sandbox"
 	"assay/host/store"
@@ -59,7 +60,7 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 		t.Fatal(err)
 	}
 	live := &check.Live{}
-	live.Swap(check.NewLineup(1, lineup.Bias, check.Bands(lineup.Bands), members(t, layers)))
+	live.Swap(check.NewLineup(1, lineups.ByType(lineup.Bias), check.Bands(lineup.Bands), members(t, layers)))
 	m.checker = newChecker(live, m.ledger, failurePrinter{&terminal{err: t.Output()}})
 	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists),
 		reputation.NewGraph(m.store), m.similar)
@@ -93,6 +94,10 @@ func members(t testing.TB, names []string) []check.Member {
 	}
 	box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: t.Output()})})
 	t.Cleanup(func() { _ = box.Close() })
+	document, err := registry.DefaultLineup()
+	if err != nil {
+		t.Fatal(err)
+	}
 	var all []check.Member
 	for _, m := range modules {
 		if !slices.Contains(names, m.Manifest.Name) {
@@ -103,12 +108,9 @@ func members(t testing.TB, names []string) []check.Member {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = plugin.Close(context.Background()) })
-		member := check.Member{Name: m.Manifest.Name, Version: m.Manifest.Version, Weight: m.Manifest.DefaultWeight,
-			Facts: m.Manifest.Facts, Layer: plugin}
-		for _, e := range m.Manifest.Entities {
-			member.Entities = append(member.Entities, entity.Type(e))
-		}
-		all = append(all, member)
+		i := slices.IndexFunc(document.Layers,
+			func(item registry.LineupLayer) bool { return item.Layer == m.Manifest.Name })
+		all = append(all, lineups.NewMember(document.Layers[i], plugin))
 	}
 	if len(all) != len(names) {
 		t.Fatalf("%d of the layers %v were found", len(all), names)

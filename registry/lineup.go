@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"math"
 	"strings"
+
+	"assay/sdk"
 )
 
 // LineupDocument lists the layers that score and how their scores are fused.
 type LineupDocument struct {
 	Note   string        `json:"note,omitempty"` // reason for the change, for the history
-	Bias   float64       `json:"bias"`           // fused log-odds when every layer scores 0, -20 to 20
+	Bias   ByType        `json:"bias"`           // fused log-odds when every layer scores 0, -20 to 20
 	Bands  Bands         `json:"bands"`
 	Layers []LineupLayer `json:"layers"`
 }
@@ -25,8 +27,10 @@ type Bands struct {
 
 // LineupLayer is one layer of a lineup.
 type LineupLayer struct {
-	Layer  string  `json:"layer"`  // name@version
-	Weight float64 `json:"weight"` // log-odds that a score of 100 adds, 0 to 20
+	Layer  string `json:"layer"`  // name@version
+	Weight ByType `json:"weight"` // log-odds that a score of 100 adds, 0 to 20
+	// Floor bounds the layer's lowest score, -100 to 0, and so how much it clears. nil leaves that to its manifest.
+	Floor *int `json:"floor,omitempty"`
 	// Required raises the verdict to review when the layer fails and its score could have reached that band.
 	Required bool              `json:"required,omitempty"`
 	Config   map[string]string `json:"config,omitempty"` // read by the layer as config.*
@@ -81,7 +85,7 @@ func DecodeLineup(data []byte) (LineupDocument, error) {
 	}
 	var given struct {
 		Layers []struct {
-			Weight *float64 `json:"weight"`
+			Weight *ByType `json:"weight"`
 		} `json:"layers"`
 	}
 	if err := json.Unmarshal(data, &given); err != nil {
@@ -99,8 +103,8 @@ func DecodeLineup(data []byte) (LineupDocument, error) {
 func (l LineupDocument) Validate() error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
-	if math.IsNaN(l.Bias) || math.Abs(l.Bias) > MaxWeight {
-		bad("bias %v is outside -%d to %d", l.Bias, MaxWeight, MaxWeight)
+	if err := l.Bias.check(entityTypes, validBias); err != nil {
+		bad("bias %w", err)
 	}
 	if l.Bands.Review < 1 || l.Bands.Block > 100 || l.Bands.Review >= l.Bands.Block {
 		bad("bands must satisfy 1 <= review < block <= 100, not review %d and block %d", l.Bands.Review, l.Bands.Block)
@@ -115,8 +119,11 @@ func (l LineupDocument) Validate() error {
 		if !ok || !namePattern.MatchString(name) || !validVersion(version) {
 			bad("layer %q is not of the form name@1.2.0", item.Layer)
 		}
-		if err := validWeight(item.Weight); err != nil {
+		if err := item.Weight.check(nil, validWeight); err != nil {
 			bad("weight of %s: %w", item.Layer, err)
+		}
+		if item.Floor != nil && (*item.Floor < -sdk.MaxPoints || *item.Floor > 0) {
+			bad("floor of %s is %d, outside -%d to 0", item.Layer, *item.Floor, sdk.MaxPoints)
 		}
 		if item.Isolation != "" && item.Isolation != isolationCall && item.Isolation != isolationShared {
 			bad("isolation of %s is %q, which is neither call nor shared", item.Layer, item.Isolation)
@@ -128,8 +135,33 @@ func (l LineupDocument) Validate() error {
 	return errors.Join(errs...)
 }
 
+func validBias(b float64) error {
+	if math.IsNaN(b) || math.Abs(b) > MaxWeight {
+		return fmt.Errorf("%v is outside -%d to %d", b, MaxWeight, MaxWeight)
+	}
+	return nil
+}
+
 // Ref splits Layer into name and version; ok is false when it has no version.
 func (i LineupLayer) Ref() (name, version string, ok bool) { return strings.Cut(i.Layer, "@") }
+
+// Range returns the lowest and the highest score that a layer with manifest m has in this lineup.
+func (i LineupLayer) Range(m Manifest) (lowest, highest int) {
+	lowest, highest = m.Range()
+	if i.Floor != nil {
+		lowest = max(lowest, *i.Floor)
+	}
+	return lowest, highest
+}
+
+// Suits reports an error if the layer's manifest scores a type for which the lineup gives no weight: an omission must
+// not mean that a layer does not count.
+func (i LineupLayer) Suits(m Manifest) error {
+	if err := i.Weight.check(m.Entities, validWeight); err != nil {
+		return fmt.Errorf("weight of %s: %w", i.Layer, err)
+	}
+	return nil
+}
 
 // Encode returns the document as it is stored and hashed: map keys sorted, no insignificant space. A new field must be
 // omitted when empty; otherwise older lineups would no longer match the digests in the audit log.

@@ -27,10 +27,10 @@ func TestParseLineup(t *testing.T) {
 	t.Parallel()
 	got, err := registry.ParseLineup(lineup().encode())
 	want := registry.LineupDocument{
-		Note: "why", Bias: -4.5, Bands: registry.Bands{Review: 40, Block: 70},
+		Note: "why", Bias: registry.ForAll(-4.5), Bands: registry.Bands{Review: 40, Block: 70},
 		Layers: []registry.LineupLayer{
-			{Layer: "domain@1.0.0", Weight: 6, Required: true},
-			{Layer: "email@2.0.0-rc.1+b2", Weight: 0.5, Config: map[string]string{"floor": "7"}},
+			{Layer: "domain@1.0.0", Weight: registry.ForAll(6), Required: true},
+			{Layer: "email@2.0.0-rc.1+b2", Weight: registry.ForAll(0.5), Config: map[string]string{"floor": "7"}},
 		},
 	}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -59,6 +59,18 @@ func TestLineupFields(t *testing.T) {
 		{"bias beyond numbers", "bias", json.RawMessage("1e999"), "bias"},
 		{"bias as text", "bias", "1", `field "bias" has a value of the wrong kind`},
 
+		{"bias by type", "bias", document{"domain": -4.2, "email": -4, "phone": -20, "iban": 0}, ""},
+		{"bias without a type", "bias", document{"domain": -4.2, "email": -4, "phone": -3}, "bias lacks a number for iban"},
+		{"bias for an unknown type", "bias", document{"domain": -4, "email": -4, "phone": -3, "iban": 0, "url": 1},
+			`bias names "url"`},
+		{"bias too small for a type", "bias", document{"domain": -4, "email": -20.1, "phone": -3, "iban": 0},
+			"bias for email -20.1"},
+		{"bias for no type", "bias", document{}, `field "bias" has a value of the wrong kind`},
+		{"bias for the empty type", "bias", document{"": -4}, `field "bias" has a value of the wrong kind`},
+		{"null for a type", "bias", document{"domain": nil, "email": -4, "phone": -3, "iban": 0},
+			`field "bias" has a value of the wrong kind`},
+		{"a list of biases", "bias", []int{-4, -4, -4, -4}, `field "bias" has a value of the wrong kind`},
+
 		{"lowest bands", "bands", document{"review": 1, "block": 2}, ""},
 		{"highest bands", "bands", document{"review": 99, "block": 100}, ""},
 		{"no bands", "bands", nil, "bands"},
@@ -77,6 +89,16 @@ func TestLineupFields(t *testing.T) {
 			`weight of layer "domain@1.0.0" is missing`},
 		{"weight below zero", "layers", layers(item("domain@1.0.0", -1)), "weight of domain@1.0.0"},
 		{"weight too large", "layers", layers(item("domain@1.0.0", 21)), "weight of domain@1.0.0"},
+		{"weights by type", "layers", layers(item("domain@1.0.0", document{"domain": 7, "email": 5.5})), ""},
+		{"weight below zero for a type", "layers", layers(item("domain@1.0.0", document{"domain": 7, "email": -1})),
+			"weight of domain@1.0.0: for email -1"},
+		{"weight for an unknown type", "layers", layers(item("domain@1.0.0", document{"url": 7})), `names "url"`},
+		{"lowest floor", "layers", layers(document{"layer": "domain@1.0.0", "weight": 1, "floor": -100}), ""},
+		{"floor at 0", "layers", layers(document{"layer": "domain@1.0.0", "weight": 1, "floor": 0}), ""},
+		{"floor too low", "layers", layers(document{"layer": "domain@1.0.0", "weight": 1, "floor": -101}),
+			"floor of domain@1.0.0 is -101"},
+		{"floor above 0", "layers", layers(document{"layer": "domain@1.0.0", "weight": 1, "floor": 1}),
+			"floor of domain@1.0.0 is 1"},
 		{"no version", "layers", layers(item("domain", 1)), `layer "domain"`},
 		{"empty version", "layers", layers(item("domain@", 1)), `layer "domain@"`},
 		{"short version", "layers", layers(item("domain@1.0", 1)), `layer "domain@1.0"`},
@@ -131,6 +153,72 @@ func TestEncodeIsTheSameEveryTime(t *testing.T) {
 	}
 }
 
+// A lineup from before there were numbers by type reads and encodes as it did, so that its digest is the same.
+func TestByType(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]struct {
+		weight registry.ByType
+		email  float64
+		phone  float64
+		shown  string
+	}{
+		`6`:                        {registry.ForAll(6), 6, 6, "6"},
+		`0`:                        {registry.ForAll(0), 0, 0, "0"},
+		`{"email":5.5,"phone":7}`:  {registry.ByType{"email": 5.5, "phone": 7}, 5.5, 7, "email 5.5, phone 7"},
+		`{"domain":1,"email":2.5}`: {registry.ByType{"domain": 1, "email": 2.5}, 2.5, 0, "domain 1, email 2.5"},
+	} {
+		document := `{"bias":-4,"bands":{"review":40,"block":70},"layers":[{"layer":"layer@1.0.0","weight":` + text + `}]}`
+		l, err := registry.ParseLineup([]byte(document))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := l.Layers[0].Weight
+		if diff := cmp.Diff(want.weight, got); diff != "" || got.For("email") != want.email ||
+			got.For("phone") != want.phone || got.String() != want.shown {
+			t.Errorf("%s reads as %s (-want +got):\n%s", text, got, diff)
+		}
+		if encoded, err := l.Encode(); err != nil || string(encoded) != document {
+			t.Errorf("encoded as %s, %v\nwant %s", encoded, err, document)
+		}
+	}
+}
+
+// A weight by type names every type that the layer scores, because an omission must not mean that it does not count.
+func TestSuits(t *testing.T) {
+	t.Parallel()
+	m := registry.Manifest{Entities: []string{"email", "phone"}}
+	for name, c := range map[string]struct {
+		weight registry.ByType
+		suits  bool
+	}{
+		"one number":  {registry.ForAll(3), true},
+		"all types":   {registry.ByType{"email": 3, "phone": 0}, true},
+		"more types":  {registry.ByType{"email": 3, "phone": 0, "iban": 2}, true},
+		"a type less": {registry.ByType{"email": 3}, false},
+	} {
+		if err := (registry.LineupLayer{Layer: "a@1.0.0", Weight: c.weight}).Suits(m); (err == nil) != c.suits {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	floor := -40
+	for name, c := range map[string]struct {
+		declared [2]int
+		floor    *int
+		lowest   int
+	}{
+		"no floor":        {[2]int{-60, 0}, nil, -60},
+		"a floor":         {[2]int{-60, 0}, &floor, -40},
+		"a higher lowest": {[2]int{-30, 0}, &floor, -30},
+		"no clearing":     {[2]int{0, 100}, &floor, 0},
+	} {
+		m := registry.Manifest{ScoreRange: &c.declared}
+		lowest, highest := registry.LineupLayer{Floor: c.floor}.Range(m)
+		if lowest != c.lowest || highest != c.declared[1] {
+			t.Errorf("%s: %d to %d", name, lowest, highest)
+		}
+	}
+}
+
 func TestDefaultLineup(t *testing.T) {
 	t.Parallel()
 	l, err := registry.DefaultLineup()
@@ -155,11 +243,12 @@ func TestDefaultLineup(t *testing.T) {
 func TestDiff(t *testing.T) {
 	t.Parallel()
 	at := func(bias float64, review, block int, items ...registry.LineupLayer) registry.LineupDocument {
-		return registry.LineupDocument{Bias: bias, Bands: registry.Bands{Review: review, Block: block}, Layers: items}
+		return registry.LineupDocument{Bias: registry.ForAll(bias),
+			Bands: registry.Bands{Review: review, Block: block}, Layers: items}
 	}
-	a := registry.LineupLayer{Layer: "a@1.0.0", Weight: 2}
+	a := registry.LineupLayer{Layer: "a@1.0.0", Weight: registry.ForAll(2)}
 	b := registry.LineupLayer{
-		Layer: "b@1.0.0", Weight: 3, Required: true, Config: map[string]string{"y": "2", "x": "1"},
+		Layer: "b@1.0.0", Weight: registry.ForAll(3), Required: true, Config: map[string]string{"y": "2", "x": "1"},
 	}
 	edit := func(item registry.LineupLayer, do func(*registry.LineupLayer)) registry.LineupLayer {
 		do(&item)
@@ -186,10 +275,10 @@ func TestDiff(t *testing.T) {
 			at(0, 40, 70, b, a),
 			at(0, 40, 70,
 				edit(b, func(i *registry.LineupLayer) {
-					i.Layer, i.Weight, i.Required, i.Config = "b@1.1.0", 3.5, false,
-						nil
+					i.Layer, i.Weight, i.Required, i.Config = "b@1.1.0", registry.ForAll(3.5),
+						false, nil
 				}),
-				edit(a, func(i *registry.LineupLayer) { i.Weight = 0 })),
+				edit(a, func(i *registry.LineupLayer) { i.Weight = registry.ForAll(0) })),
 			[]registry.Change{
 				{What: "a: weight", From: "2", To: "0"},
 				{What: "b: layer", From: "b@1.0.0", To: "b@1.1.0"}, {What: "b: weight", From: "3", To: "3.5"},
@@ -239,8 +328,10 @@ func FuzzParseLineup(f *testing.F) {
 			t.Errorf("%s changes when encoded: %v", data, changes)
 		}
 		for _, item := range l.Layers {
-			if !(item.Weight >= 0 && item.Weight <= registry.MaxWeight) {
-				t.Errorf("a layer with weight %v was accepted", item.Weight)
+			for _, weight := range item.Weight {
+				if !(weight >= 0 && weight <= registry.MaxWeight) {
+					t.Errorf("a layer with weight %v was accepted", item.Weight)
+				}
 			}
 		}
 	})

@@ -6,6 +6,7 @@
 package registry
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -24,10 +25,14 @@ type Manifest struct {
 	Name     string       `json:"name"`     // a-z, 0-9 and '-', 2 to 40 characters
 	Version  string       `json:"version"`  // semver without "v"
 	Summary  string       `json:"summary"`  // one sentence
+	Class    Class        `json:"class"`    // of all its signals; "" means Style
 	Entities []string     `json:"entities"` // of domain, email, phone, iban
 	Facts    []string     `json:"facts"`    // every fact the layer reads; all others read as absent
 	Signals  []SignalText `json:"signals"`  // every code the layer may emit
 	Threats  []sdk.Threat `json:"threats"`  // every category the layer may name
+	// ScoreRange holds the lowest and the highest score of the layer: the sum of its points is held to it. A negative
+	// lowest score is the permission to clear. nil means 0 to 100.
+	ScoreRange *[2]int `json:"score_range"`
 	// BudgetFuel limits one call: about one unit per instruction, MinBudget to MaxBudget. Fuel is the same on every
 	// machine and at any load, so the same input always fits or never does.
 	BudgetFuel    int64   `json:"budget_fuel"`
@@ -35,10 +40,45 @@ type Manifest struct {
 	DefaultWeight float64 `json:"default_weight"` // weight that the author suggests for a lineup, 0 to 20
 }
 
-// SignalText is a signal code and its meaning, for the catalogue.
+// SignalText is a signal code, its meaning for the catalogue, and what the code promises.
 type SignalText struct {
 	Code string `json:"code"`
 	Text string `json:"text"`
+	// Points is the least number of points that the code is emitted with; the sandbox refuses an answer with fewer.
+	// 0 promises nothing.
+	Points int `json:"points,omitempty"`
+	// Warrants is the band, "review" or "block", that the signal alone must reach in every lineup, whatever the style
+	// layers say. Only findings warrant a band.
+	Warrants string     `json:"warrants,omitempty"`
+	Final    bool       `json:"final,omitempty"`  // not even all clearing layers together take it below its band
+	Threat   sdk.Threat `json:"threat,omitempty"` // the category that the signal is evidence for
+}
+
+// Class says what kind of evidence a layer's signals are. Findings decide, style suggests, clearing clears.
+type Class string
+
+// The classes of layers.
+const (
+	Finding  Class = "finding"  // something that a person can verify: a listing, a disguise, an impossible number
+	Style    Class = "style"    // how a value looks: spelling, suffix, shape, length
+	Clearing Class = "clearing" // what speaks for an entity: age, tenure, rank
+)
+
+// Values of SignalText.Warrants.
+const (
+	WarrantsReview = "review"
+	WarrantsBlock  = "block"
+)
+
+// LayerClass returns the layer's class.
+func (m Manifest) LayerClass() Class { return cmp.Or(m.Class, Style) }
+
+// Range returns the lowest and the highest score of the layer.
+func (m Manifest) Range() (lowest, highest int) {
+	if m.ScoreRange == nil {
+		return 0, sdk.MaxPoints
+	}
+	return m.ScoreRange[0], m.ScoreRange[1]
 }
 
 // The smallest and the largest budget_fuel of a manifest.
@@ -121,9 +161,15 @@ func (m Manifest) validate() error {
 		if err := sdk.ValidText(s.Text); err != nil {
 			bad("signals: %s: %w", s.Code, err)
 		}
+		if err := m.validPromise(s); err != nil {
+			bad("signals: %s: %w", s.Code, err)
+		}
 	}
 	if repeated, ok := firstRepeated(codes); ok {
 		bad("signals contains %q twice", repeated)
+	}
+	if err := m.validRange(); err != nil {
+		bad("%w", err)
 	}
 	for _, t := range m.Threats {
 		if !slices.Contains(sdk.Threats(), t) {
@@ -140,6 +186,45 @@ func (m Manifest) validate() error {
 		bad("default_weight: %w", err)
 	}
 	return errors.Join(errs...)
+}
+
+// validRange checks the class and the score range against each other.
+func (m Manifest) validRange() error {
+	lowest, highest := m.Range()
+	switch class := m.LayerClass(); {
+	case class != Finding && class != Style && class != Clearing:
+		return fmt.Errorf("class is %q, which is not finding, style or clearing", class)
+	case lowest < -sdk.MaxPoints || lowest > 0 || highest < 0 || highest > sdk.MaxPoints:
+		return fmt.Errorf("score_range is %d to %d: it must be within -%d to %d and contain 0", lowest, highest,
+			sdk.MaxPoints, sdk.MaxPoints)
+	case class == Finding && lowest != 0:
+		return fmt.Errorf("score_range begins at %d, but a finding layer does not clear: it must begin at 0", lowest)
+	case class == Clearing && highest != 0:
+		return fmt.Errorf("score_range ends at %d, but a clearing layer does not accuse: it must end at 0", highest)
+	}
+	return nil
+}
+
+// validPromise checks what a signal promises besides its code and text.
+func (m Manifest) validPromise(s SignalText) error {
+	_, highest := m.Range()
+	switch {
+	case s.Points < -sdk.MaxPoints || s.Points > sdk.MaxPoints:
+		return fmt.Errorf("points is %d, outside -%d to %d", s.Points, sdk.MaxPoints, sdk.MaxPoints)
+	case s.Threat != "" && !s.Threat.Published():
+		return fmt.Errorf("threat %q is not a published category", s.Threat)
+	case s.Final && s.Warrants != WarrantsBlock:
+		return errors.New("final needs warrants block")
+	case s.Warrants == "":
+		return nil
+	case s.Warrants != WarrantsReview && s.Warrants != WarrantsBlock:
+		return fmt.Errorf("warrants is %q, which is neither review nor block", s.Warrants)
+	case m.LayerClass() != Finding:
+		return fmt.Errorf("warrants %s, but only the signals of a finding layer warrant a band", s.Warrants)
+	case s.Points < 1 || s.Points > highest:
+		return fmt.Errorf("warrants %s, which needs points from 1 to %d, not %d", s.Warrants, highest, s.Points)
+	}
+	return nil
 }
 
 func validVersion(v string) bool { return semver.Canonical("v"+v)+semver.Build("v"+v) == "v"+v }

@@ -49,6 +49,56 @@ func layer() document {
 	}
 }
 
+// TestManifestClasses checks fields whose rules depend on each other.
+func TestManifestClasses(t *testing.T) {
+	t.Parallel()
+	warranting := func(points int, warrants string, final bool) []any {
+		return []any{document{"code": "a:b:c", "text": "One", "points": points, "warrants": warrants, "final": final}}
+	}
+	plain := []any{signal("a:b:c", "One")}
+	for _, c := range []struct {
+		name, class string
+		bounds      []int
+		signals     []any
+		refused     string
+	}{
+		{"finding", "finding", []int{0, 90}, plain, ""},
+		{"finding that clears", "finding", []int{-1, 90}, plain, "a finding layer does not clear"},
+		{"clearing", "clearing", []int{-60, 0}, plain, ""},
+		{"clearing that accuses", "clearing", []int{-60, 1}, plain, "a clearing layer does not accuse"},
+		{"style on both sides", "style", []int{-60, 60}, plain, ""},
+		{"warrants review", "finding", []int{0, 90}, warranting(50, "review", false), ""},
+		{"warrants block", "finding", []int{0, 90}, warranting(90, "block", false), ""},
+		{"final", "finding", []int{0, 90}, warranting(90, "block", true), ""},
+		{"final review", "finding", []int{0, 90}, warranting(90, "review", true), "final needs warrants block"},
+		{"warrants allow", "finding", []int{0, 90}, warranting(50, "allow", false), `warrants is "allow"`},
+		{"warrants without points", "finding", []int{0, 90}, warranting(0, "review", false), "needs points from 1 to 90"},
+		{"warrants above the range", "finding", []int{0, 90}, warranting(91, "block", false),
+			"needs points from 1 to 90"},
+		{"clearing that warrants", "clearing", []int{-60, 0}, warranting(50, "review", false),
+			"only the signals of a finding layer"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			d := layer()
+			d["class"], d["score_range"], d["signals"] = c.class, c.bounds, c.signals
+			m, err := registry.ParseManifest(d.encode())
+			if c.refused == "" && err != nil || c.refused != "" && (err == nil ||
+				!strings.Contains(err.Error(), c.refused)) {
+				t.Errorf("parsed with %v, want an error with %q", err, c.refused)
+			}
+			if lowest, highest := m.Range(); err == nil && (lowest != c.bounds[0] || highest != c.bounds[1]) {
+				t.Errorf("the range is %d to %d, want %v", lowest, highest, c.bounds)
+			}
+		})
+	}
+	if lowest, highest := (registry.Manifest{}).Range(); lowest != 0 || highest != 100 ||
+		(registry.Manifest{}).LayerClass() != registry.Style {
+		t.Errorf("without a class and a range, a layer is %s and scores %d to %d", registry.Manifest{}.LayerClass(),
+			lowest, highest)
+	}
+}
+
 func TestParseManifest(t *testing.T) {
 	t.Parallel()
 	got, err := registry.ParseManifest(layer().encode())
@@ -121,7 +171,36 @@ func TestManifestFields(t *testing.T) {
 			`signals contains "a:b:c" twice`},
 		{"a signal without a text", "signals", []any{signal("a:b:c", "")}, "signals: a:b:c"},
 		{"a signal's text too long", "signals", []any{signal("a:b:c", strings.Repeat("x", 241))}, "signals: a:b:c"},
-		{"a signal with points", "signals", []any{document{"code": "a:b:c", "text": "One", "points": 5}}, "points"},
+		{"a signal with weight", "signals", []any{document{"code": "a:b:c", "text": "One", "weight": 5}}, "weight"},
+
+		{"class finding", "class", "finding", ""},
+		{"class style", "class", "style", ""},
+		{"class clearing without a range", "class", "clearing", "score_range ends at 100, but a clearing layer"},
+		{"an unknown class", "class", "doom", `class is "doom"`},
+		{"widest range", "score_range", []int{-100, 100}, ""},
+		{"a range of 0 alone", "score_range", []int{0, 0}, ""},
+		{"range too low", "score_range", []int{-101, 100}, "score_range is -101 to 100"},
+		{"range too high", "score_range", []int{0, 101}, "score_range is 0 to 101"},
+		{"range above 0", "score_range", []int{1, 100}, "score_range is 1 to 100"},
+		{"range below 0", "score_range", []int{-100, -1}, "score_range is -100 to -1"},
+		{"range of one number", "score_range", []int{0}, "score_range"},
+		{"range of three numbers", "score_range", []int{-1, 0, 1}, "score_range"},
+		{"range of fractions", "score_range", []float64{-0.5, 1}, "score_range"},
+
+		{"a signal with points", "signals", []any{document{"code": "a:b:c", "text": "One", "points": 5}}, ""},
+		{"a clearing signal's points", "signals", []any{document{"code": "a:b:c", "text": "One", "points": -5}}, ""},
+		{"points too many", "signals", []any{document{"code": "a:b:c", "text": "One", "points": 101}},
+			"signals: a:b:c: points is 101"},
+		{"points too few", "signals", []any{document{"code": "a:b:c", "text": "One", "points": -101}},
+			"signals: a:b:c: points is -101"},
+		{"a signal's threat", "signals", []any{document{"code": "a:b:c", "text": "One", "threat": "phishing"}}, ""},
+		{"a signal's threat unknown", "signals", []any{document{"code": "a:b:c", "text": "One", "threat": "doom"}},
+			`threat "doom"`},
+		{"a style signal that warrants", "signals",
+			[]any{document{"code": "a:b:c", "text": "One", "points": 50, "warrants": "review"}},
+			"only the signals of a finding layer"},
+		{"final without a block", "signals", []any{document{"code": "a:b:c", "text": "One", "final": true}},
+			"final needs warrants block"},
 
 		{"no threats", "threats", []string{}, ""},
 		{"an unknown threat", "threats", []string{"doom"}, `threats contains "doom"`},

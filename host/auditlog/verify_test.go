@@ -46,8 +46,8 @@ func TestVerifyAlteredLineup(t *testing.T) {
 	t.Parallel()
 	k, db := oldLog(t)
 	lineup := registry.LineupDocument{
-		Note: "<tried> \xff", Bias: math.Copysign(0, -1), Bands: registry.Bands{Review: 40, Block: 70},
-		Layers: []registry.LineupLayer{{Layer: "probe@1.0.0", Weight: 1e-7,
+		Note: "<tried> \xff", Bias: registry.ForAll(math.Copysign(0, -1)), Bands: registry.Bands{Review: 40, Block: 70},
+		Layers: []registry.LineupLayer{{Layer: "probe@1.0.0", Weight: registry.ForAll(1e-7),
 			Config: map[string]string{"b": "\u2028", "a": "é"}}},
 	}
 	for range 2 {

@@ -259,14 +259,14 @@ func (c *Checker) decide(
 	members := l.byType[e.Type]
 	outcomes := make([]Outcome, 0, len(members))
 	for _, i := range members {
-		o, failure, err := runLayer(ctx, &l.Members[i], Input{Entity: e.Facts, LookedUp: lookedUp})
+		o, failure, err := runLayer(ctx, e.Type, &l.Members[i], Input{Entity: e.Facts, LookedUp: lookedUp})
 		if err != nil {
 			return nil, err
 		}
 		c.Observer.LayerRan(e.Type, o, failure)
 		outcomes = append(outcomes, o)
 	}
-	fused := Fuse(l.Bias, l.Bands, outcomes)
+	fused := Fuse(l.Bias[e.Type], l.Bands, outcomes)
 	fused.Signals = append(fused.Signals, unansweredSignals(unanswered)...)
 	return &Decision{
 		Fused:    fused,
@@ -319,9 +319,9 @@ func sourceName(source string) string {
 
 // runLayer calls one layer. The failure is nil if the layer returned a result. The error is an *UnavailableError, if
 // the layer has no result for a reason other than its input.
-func runLayer(ctx context.Context, m *Member, in Input) (Outcome, *Failure, error) {
+func runLayer(ctx context.Context, t entity.Type, m *Member, in Input) (Outcome, *Failure, error) {
 	o := Outcome{
-		Layer: m.Name, Version: m.Version, Weight: m.Weight, Required: m.Required,
+		Layer: m.Name, Version: m.Version, Weight: m.Weight[t], Range: m.Range, Required: m.Required,
 		ReadsReputation: m.readsReputation,
 	}
 	began := time.Now()
@@ -341,8 +341,8 @@ func runLayer(ctx context.Context, m *Member, in Input) (Outcome, *Failure, erro
 		o.Abstained = true // signals and threat do not count
 		return o, nil, nil
 	}
-	o.Score, o.Signals, o.Threat = result.Score, result.Signals, result.Threat
-	o.Contribution = m.Weight * float64(result.Score) / 100
+	o.Score, o.Signals, o.Threat = max(result.Score, m.Range[0]), result.Signals, result.Threat
+	o.Contribution = o.Weight * float64(o.Score) / 100
 	return o, nil, nil
 }
 

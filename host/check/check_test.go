@@ -90,7 +90,7 @@ func (f *fixture) memberFunc(name string, layer layerFunc, types ...entity.Type)
 		types = entity.Types()
 	}
 	return check.Member{
-		Name: name, Version: "1.0.0", Weight: 1, Entities: types,
+		Name: name, Version: "1.0.0", Weight: eachType(1), Range: full, Entities: types,
 		Layer: layerFunc(func(ctx context.Context, facts check.Input) (check.Result, error) {
 			f.mu.Lock()
 			f.ran = append(f.ran, name)
@@ -100,8 +100,17 @@ func (f *fixture) memberFunc(name string, layer layerFunc, types ...entity.Type)
 	}
 }
 
+// eachType returns the same number for all types.
+func eachType(number float64) check.ByType {
+	b := check.ByType{}
+	for _, t := range entity.Types() {
+		b[t] = number
+	}
+	return b
+}
+
 func (f *fixture) swap(revision int64, members ...check.Member) <-chan struct{} {
-	return f.Live.Swap(check.NewLineup(revision, 0, bands, members))
+	return f.Live.Swap(check.NewLineup(revision, nil, bands, members))
 }
 
 func (f *fixture) check(fields ...check.Field) (*check.Decision, error) {
@@ -310,7 +319,7 @@ func TestDecision(t *testing.T) {
 	heavy := f.memberFunc("heavy", func(context.Context, check.Input) (check.Result, error) {
 		return check.Result{Score: 80, Signals: signals, Threat: "phishing"}, nil
 	})
-	heavy.Weight, heavy.Required, heavy.Version = 5, true, "2.1.0"
+	heavy.Weight, heavy.Required, heavy.Version = eachType(5), true, "2.1.0"
 	f.swap(3, heavy, f.memberFunc("abstainer", func(context.Context, check.Input) (check.Result, error) {
 		// Score, signals and threat of an abstaining layer do not count.
 		return check.Result{Abstained: true, Score: 100, Signals: []check.Signal{sig(100, "x:y:z")}, Threat: "spam"},
@@ -336,17 +345,17 @@ func TestDecision(t *testing.T) {
 		Fused: check.Fused{Score: 98, Lowest: 98, Highest: 100, Verdict: check.Block, Threat: "phishing",
 			Signals: append(signals,
 				check.Signal{Code: "host:degraded:broken",
-					Text: "Assay: The broken layer could not be asked; with it the score could be as high as 100"},
+					Text: "Assay: The broken layer failed; with it, the score would be between 98 and 100"},
 				check.Signal{Code: "host:degraded:odd",
-					Text: "Assay: The odd layer could not be asked; with it the score could be as high as 100"})},
+					Text: "Assay: The odd layer failed; with it, the score would be between 98 and 100"})},
 		Ref: ref, Type: entity.Email, Query: "jane@example.com", Revision: 3,
 		At: time.Date(2026, 1, 2, 3, 4, 5, 6_000_000, time.UTC), // UTC, whole milliseconds
 		Layers: []check.Outcome{
-			{Layer: "heavy", Version: "2.1.0", Weight: 5, Score: 80, Contribution: 4, Required: true,
+			{Layer: "heavy", Version: "2.1.0", Weight: 5, Range: full, Score: 80, Contribution: 4, Required: true,
 				Threat: "phishing", Signals: signals},
-			{Layer: "abstainer", Version: "1.0.0", Weight: 1, Abstained: true},
-			{Layer: "broken", Version: "1.0.0", Weight: 1, Failure: check.Trap},
-			{Layer: "odd", Version: "1.0.0", Weight: 1, Failure: check.Suspended},
+			{Layer: "abstainer", Version: "1.0.0", Weight: 1, Range: full, Abstained: true},
+			{Layer: "broken", Version: "1.0.0", Weight: 1, Range: full, Failure: check.Trap},
+			{Layer: "odd", Version: "1.0.0", Weight: 1, Range: full, Failure: check.Suspended},
 		},
 	}, d)
 	if len(f.done) != 1 || f.done[0] != d || len(f.failures) != 4 || f.failures[1] != nil ||

@@ -32,9 +32,10 @@ func (b Bands) Verdict(score int) Verdict {
 type Outcome struct {
 	Layer        string        `json:"layer"`
 	Version      string        `json:"version"`
-	Weight       float64       `json:"weight"`
-	Score        int           `json:"score"`        // 0 to 100; 0 if the layer abstained or failed
-	Contribution float64       `json:"contribution"` // to the fused log-odds: weight * score / 100
+	Weight       float64       `json:"weight"`               // for the entity's type
+	Range        Range         `json:"score_range,omitzero"` // of the layer's score
+	Score        int           `json:"score"`                // within Range; 0 if the layer abstained or failed
+	Contribution float64       `json:"contribution"`         // to the fused log-odds: weight * score / 100
 	Abstained    bool          `json:"abstained,omitempty"`
 	Failure      FailureReason `json:"lost,omitempty"`
 	Required     bool          `json:"required,omitempty"`
@@ -50,8 +51,8 @@ type Outcome struct {
 // Fused is the combined result of all layers.
 type Fused struct {
 	Score   int // 0 to 100
-	Lowest  int // the score if every failed layer had scored 0
-	Highest int // the score if every failed layer had scored 100
+	Lowest  int // the score if every failed layer had given its lowest score
+	Highest int // the score if every failed layer had given its highest score
 	Verdict Verdict
 	Threat  string // the category named by the layer with the largest contribution; "" for an allow verdict
 	// Signals is sorted by weight, heaviest first. Signals that weigh nothing are left out, and so are light ones for
@@ -67,23 +68,26 @@ const minAllowedWeight = 0.25
 // score = round(100*p). It is a pure function. As weights are not negative, the score never falls when a layer's score
 // rises.
 //
-// A failed layer counts as a score of 0, and a signal reports the failure, unless its weight is 0. If the layer is
-// required and its score could have changed an allow into a review, the score is raised to the start of the review
-// band, so that a person decides.
+// A failed layer counts as a score of 0, and a signal reports how far the score could have been, unless its weight is 0.
+// A block is lowered to the end of the review band if the lost layers could have cleared the entity, and an allow is
+// raised to the start of the review band if one of them is required and they could have accused it. So a person decides.
 func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
-	low, high := bias, bias
+	sum, low, high := bias, 0.0, 0.0
 	required := false
 	for _, o := range outcomes {
-		low += o.Contribution
-		high += o.Contribution
+		sum += o.Contribution
 		if o.Failure != "" {
-			high += o.Weight
+			low += o.Weight * float64(o.Range[0]) / 100
+			high += o.Weight * float64(o.Range[1]) / 100
 			required = required || o.Required
 		}
 	}
-	f := Fused{Score: percent(low), Lowest: percent(low), Highest: percent(high)}
+	f := Fused{Score: percent(sum), Lowest: percent(sum + low), Highest: percent(sum + high)}
 	f.Verdict = bands.Verdict(f.Score)
-	if required && f.Verdict == Allow && bands.Verdict(f.Highest) != Allow {
+	switch {
+	case f.Verdict == Block && bands.Verdict(f.Lowest) != Block:
+		f.Score, f.Verdict = bands.Block-1, Review
+	case f.Verdict == Allow && required && bands.Verdict(f.Highest) != Allow:
 		f.Score, f.Verdict = bands.Review, Review
 	}
 	minWeight := 0.0
@@ -95,9 +99,8 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 		if o.Failure != "" && o.Weight != 0 {
 			f.Signals = append(f.Signals, Signal{
 				Code: "host:degraded:" + o.Layer,
-				Text: hostText + fmt.Sprintf("The %s layer could not be asked; "+
-					"with it the score could be as high as %d",
-					o.Layer, f.Highest),
+				Text: hostText + fmt.Sprintf("The %s layer failed; with it, the score would be between %d and %d",
+					o.Layer, f.Lowest, f.Highest),
 			})
 		}
 	}

@@ -14,6 +14,9 @@ import (
 
 var bands = check.Bands{Review: 40, Block: 70}
 
+// full is the range of a layer whose manifest gives none.
+var full = check.Range{0, 100}
+
 // logOdds is the inverse of the logistic function.
 func logOdds(p float64) float64 { return math.Log(p / (1 - p)) }
 
@@ -24,7 +27,13 @@ func scored(layer string, weight float64, score int) check.Outcome {
 
 // failed is the outcome of a layer that failed.
 func failed(layer string, weight float64, required bool) check.Outcome {
-	return check.Outcome{Layer: layer, Weight: weight, Required: required, Failure: check.Trap}
+	return check.Outcome{Layer: layer, Weight: weight, Range: full, Required: required,
+		Failure: check.Trap}
+}
+
+// lost is the outcome of an optional layer with a range that failed.
+func lost(layer string, weight float64, lowest, highest int) check.Outcome {
+	return check.Outcome{Layer: layer, Weight: weight, Range: check.Range{lowest, highest}, Failure: check.Trap}
 }
 
 func sig(points int, code string) check.Signal {
@@ -90,11 +99,11 @@ func TestScoreStaysWithinItsRange(t *testing.T) {
 func TestFailedLayer(t *testing.T) {
 	t.Parallel()
 	low := logOdds(.10) // a failed layer of weight 4 could raise it to 86
-	degraded := func(layer string, highest int) check.Signal {
+	degraded := func(layer string, lowest, highest int) check.Signal {
 		return check.Signal{
 			Code: "host:degraded:" + layer,
-			Text: fmt.Sprintf("Assay: The %s layer could not be asked; with it the score could be as high as %d", layer,
-				highest),
+			Text: fmt.Sprintf("Assay: The %s layer failed; with it, the score would be between %d and %d", layer,
+				lowest, highest),
 		}
 	}
 	none := []check.Signal{}
@@ -107,46 +116,82 @@ func TestFailedLayer(t *testing.T) {
 		{
 			"required, could change the verdict", low, []check.Outcome{failed("a", 4, true)},
 			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 86)}},
+				Signals: []check.Signal{degraded("a", 10, 86)}},
 		},
 		{
 			"required, could just reach review", logOdds(.39),
 			[]check.Outcome{failed("a", logOdds(.40)-logOdds(.39), true)},
 			check.Fused{Score: 40, Lowest: 39, Highest: 40, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 40)}},
+				Signals: []check.Signal{degraded("a", 39, 40)}},
 		},
 		{
 			"optional, could change the verdict", low, []check.Outcome{failed("a", 4, false)},
 			check.Fused{Score: 10, Lowest: 10, Highest: 86, Verdict: check.Allow,
-				Signals: []check.Signal{degraded("a", 86)}},
+				Signals: []check.Signal{degraded("a", 10, 86)}},
 		},
 		{
 			"required, cannot change the verdict", low, []check.Outcome{failed("a", 1, true)},
 			check.Fused{Score: 10, Lowest: 10, Highest: 23, Verdict: check.Allow,
-				Signals: []check.Signal{degraded("a", 23)}},
+				Signals: []check.Signal{degraded("a", 10, 23)}},
 		},
 		{
 			"required, review without it", low,
 			[]check.Outcome{failed("a", 4, true), scored("b", 2.2, 100)},
 			check.Fused{Score: 50, Lowest: 50, Highest: 98, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 98)}},
+				Signals: []check.Signal{degraded("a", 50, 98)}},
 		},
 		{
 			"required, block without it", low,
 			[]check.Outcome{failed("a", 4, true), scored("b", 4, 100)},
 			check.Fused{Score: 86, Lowest: 86, Highest: 100, Verdict: check.Block,
-				Signals: []check.Signal{degraded("a", 100)}},
+				Signals: []check.Signal{degraded("a", 86, 100)}},
 		},
 		{
 			"two required", low, []check.Outcome{failed("a", 2, true), failed("b", 2, true)},
 			check.Fused{Score: 40, Lowest: 10, Highest: 86, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 86), degraded("b", 86)}},
+				Signals: []check.Signal{degraded("a", 10, 86), degraded("b", 10, 86)}},
 		},
 		{
 			"required, could change the verdict together with an optional one", low,
 			[]check.Outcome{failed("a", 1, true), failed("b", 1, false)},
 			check.Fused{Score: 40, Lowest: 10, Highest: 45, Verdict: check.Review,
-				Signals: []check.Signal{degraded("a", 45), degraded("b", 45)}},
+				Signals: []check.Signal{degraded("a", 10, 45), degraded("b", 10, 45)}},
+		},
+		{
+			"could have cleared a block", logOdds(.80), []check.Outcome{lost("a", 2, -100, 0)},
+			check.Fused{Score: 69, Lowest: 35, Highest: 80, Verdict: check.Review,
+				Signals: []check.Signal{degraded("a", 35, 80)}},
+		},
+		{
+			"could have cleared, but not below block", logOdds(.80), []check.Outcome{lost("a", 2, -20, 0)},
+			check.Fused{Score: 80, Lowest: 73, Highest: 80, Verdict: check.Block,
+				Signals: []check.Signal{degraded("a", 73, 80)}},
+		},
+		{
+			"a floor leaves the block", logOdds(.80), []check.Outcome{lost("a", 2, -10, 0)},
+			check.Fused{Score: 80, Lowest: 77, Highest: 80, Verdict: check.Block,
+				Signals: []check.Signal{degraded("a", 77, 80)}},
+		},
+		{
+			"could have cleared a review, which stays one", logOdds(.60), []check.Outcome{lost("a", 4, -100, 0)},
+			check.Fused{Score: 60, Lowest: 3, Highest: 60, Verdict: check.Review,
+				Signals: []check.Signal{degraded("a", 3, 60)}},
+		},
+		{
+			"a required layer that only clears does not raise an allow", low,
+			[]check.Outcome{{Layer: "a", Weight: 9, Range: check.Range{-100, 0}, Required: true, Failure: check.Trap}},
+			check.Fused{Score: 10, Lowest: 0, Highest: 10, Verdict: check.Allow,
+				Signals: []check.Signal{degraded("a", 0, 10)}},
+		},
+		{
+			"both sides, required, allow", low,
+			[]check.Outcome{lost("a", 4, -100, 0), failed("b", 4, true)},
+			check.Fused{Score: 40, Lowest: 0, Highest: 86, Verdict: check.Review,
+				Signals: []check.Signal{degraded("a", 0, 86), degraded("b", 0, 86)}},
+		},
+		{
+			"cleared by a layer that answered", logOdds(.80), []check.Outcome{scored("a", 4, -100)},
+			check.Fused{Score: 7, Lowest: 7, Highest: 7, Verdict: check.Allow, Signals: none},
 		},
 		{
 			"abstaining is not failing", low,
@@ -278,10 +323,11 @@ func randomOutcomes(r *rand.Rand) []check.Outcome {
 		switch r.IntN(5) {
 		case 0:
 			outcomes[i] = failed(name, weight, r.IntN(2) == 0)
+			outcomes[i].Range = check.Range{-r.IntN(101), r.IntN(101)}
 		case 1:
 			outcomes[i] = check.Outcome{Layer: name, Weight: weight, Abstained: true, Required: r.IntN(2) == 0}
 		default:
-			outcomes[i] = scored(name, weight, r.IntN(101))
+			outcomes[i] = scored(name, weight, r.IntN(201)-100)
 			outcomes[i].Required = r.IntN(2) == 0
 			for range r.IntN(4) {
 				outcomes[i].Signals = append(outcomes[i].Signals, check.Signal{Points: r.IntN(201) - 100,
@@ -303,7 +349,7 @@ func randomBands(r *rand.Rand) check.Bands {
 func TestFuseProperties(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
-	raised := 0
+	raised, lowered := 0, 0
 	for i := range 400 {
 		bias, bands, outcomes := r.Float64()*40-20, randomBands(r), randomOutcomes(r)
 		before := make([]check.Outcome, len(outcomes))
@@ -319,8 +365,11 @@ func TestFuseProperties(t *testing.T) {
 			t.Fatalf("lineup %d: Fuse changed its argument:\n%s", i, diff)
 		}
 		consistent(t, i, bias, bands, outcomes, f)
-		if f.Score != f.Lowest {
+		switch p := int(math.Round(50 * (1 + math.Tanh(sumOf(bias, outcomes)/2)))); {
+		case f.Score > p:
 			raised++
+		case f.Score < p:
+			lowered++
 		}
 		for layer := range outcomes {
 			if outcomes[layer].Abstained {
@@ -333,33 +382,45 @@ func TestFuseProperties(t *testing.T) {
 			monotone(t, i, bias, bands, outcomes, layer)
 		}
 	}
-	if raised == 0 {
-		t.Error("the random lineups contain none whose score is raised for a failed layer")
+	if raised == 0 || lowered == 0 {
+		t.Errorf("for a failed layer, %d scores of the random lineups are raised and %d lowered", raised, lowered)
 	}
+}
+
+func sumOf(bias float64, outcomes []check.Outcome) float64 {
+	for _, o := range outcomes {
+		bias += o.Contribution
+	}
+	return bias
 }
 
 // consistent checks the result against an independent implementation.
 func consistent(t *testing.T, i int, bias float64, bands check.Bands, outcomes []check.Outcome, f check.Fused) {
 	t.Helper()
-	sum, most, required := bias, bias, false
+	sum, least, most, required := bias, bias, bias, false
 	for _, o := range outcomes {
-		sum += o.Weight * float64(o.Score) / 100
-		most += o.Weight * float64(o.Score) / 100
+		points := o.Weight * float64(o.Score) / 100
+		sum, least, most = sum+points, least+points, most+points
 		if o.Failure != "" {
-			most += o.Weight
+			least += o.Weight * float64(o.Range[0]) / 100
+			most += o.Weight * float64(o.Range[1]) / 100
 			required = required || o.Required
 		}
 	}
-	low, high := int(math.Round(50*(1+math.Tanh(sum/2)))), int(math.Round(50*(1+math.Tanh(most/2))))
+	at := func(x float64) int { return int(math.Round(50 * (1 + math.Tanh(x/2)))) }
+	low, high := at(least), at(most)
 	if f.Lowest != low || f.Highest != high {
 		t.Fatalf("lineup %d: bounds %d to %d, want %d to %d", i, f.Lowest, f.Highest, low, high)
 	}
-	want := low
-	if required && low < bands.Review && high >= bands.Review {
+	want := at(sum)
+	switch {
+	case want >= bands.Block && low < bands.Block:
+		want = bands.Block - 1
+	case required && want < bands.Review && high >= bands.Review:
 		want = bands.Review
 	}
-	if f.Score != want || f.Score < 0 || f.Score > 100 || f.Verdict != bands.Verdict(f.Score) {
-		t.Fatalf("lineup %d: score %d is %s, want %d", i, f.Score, f.Verdict, want)
+	if f.Score != want || f.Score < f.Lowest || f.Score > f.Highest || f.Verdict != bands.Verdict(f.Score) {
+		t.Fatalf("lineup %d: score %d is %s, want %d within %d to %d", i, f.Score, f.Verdict, want, low, high)
 	}
 }
 
@@ -368,10 +429,10 @@ func monotone(t *testing.T, i int, bias float64, bands check.Bands, outcomes []c
 	t.Helper()
 	steps := slices.Clone(outcomes)
 	var last check.Fused
-	for score := range 101 {
+	for score := -100; score <= 100; score++ {
 		steps[layer].Score, steps[layer].Contribution = score, steps[layer].Weight*float64(score)/100
 		next := check.Fuse(bias, bands, steps)
-		if score > 0 && (next.Score < last.Score || next.Lowest < last.Lowest || next.Highest < last.Highest ||
+		if score > -100 && (next.Score < last.Score || next.Lowest < last.Lowest || next.Highest < last.Highest ||
 			rank(next.Verdict) < rank(last.Verdict)) {
 			t.Fatalf("lineup %d: layer %d at %d gives %+v after %+v", i, layer, score, next, last)
 		}
@@ -384,7 +445,8 @@ func bounded(t *testing.T, i int, bias float64, bands check.Bands, outcomes []ch
 	t.Helper()
 	without := check.Fuse(bias, bands, outcomes)
 	answered := slices.Clone(outcomes)
-	for _, score := range []int{0, 1, 50, 99, 100} {
+	lowest, highest := outcomes[layer].Range[0], outcomes[layer].Range[1]
+	for _, score := range []int{lowest, lowest / 2, 0, highest / 2, highest} {
 		answered[layer] = scored(outcomes[layer].Layer, outcomes[layer].Weight, score)
 		with := check.Fuse(bias, bands, answered)
 		if with.Lowest < without.Lowest || with.Highest > without.Highest {
@@ -397,7 +459,7 @@ func bounded(t *testing.T, i int, bias float64, bands check.Bands, outcomes []ch
 func TestContributionsAddUp(t *testing.T) {
 	t.Parallel()
 	// Two layers of half the weight equal one of the whole weight, and the order of layers does not matter.
-	for score := range 101 {
+	for score := -100; score <= 100; score++ {
 		whole := check.Fuse(-3, bands, []check.Outcome{scored("a", 6, score)})
 		halves := check.Fuse(-3, bands, []check.Outcome{scored("a", 3, score), scored("b", 3, score)})
 		mixed := check.Fuse(-3, bands, []check.Outcome{scored("c", 2, 30), scored("a", 6, score)})

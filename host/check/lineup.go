@@ -2,6 +2,7 @@ package check
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -41,7 +42,7 @@ const configPrefix = "config."
 // Result is the result of a layer's call.
 type Result struct {
 	Abstained bool
-	Score     int // the sum of the signals' points, clamped to 0..100
+	Score     int // the sum of the signals' points, held to the layer's range; negative if the layer clears
 	Signals   []Signal
 	Threat    string // one of sdk.Threats, or ""
 	Fuel      int64  // consumed, about one unit per instruction; the same on every machine for the same input
@@ -49,17 +50,19 @@ type Result struct {
 
 // Signal is one finding of a layer.
 type Signal struct {
-	Points int    `json:"points"` // -100 to 100
-	Code   string `json:"code"`   // group:kind:detail
-	Text   string `json:"text"`   // a sentence for people
+	Points int    `json:"points"`           // -100 to 100
+	Code   string `json:"code"`             // group:kind:detail
+	Text   string `json:"text"`             // a sentence for people
+	Threat string `json:"threat,omitempty"` // the category that the signal is evidence for
 }
 
 // Member is a layer with its weight and settings in a lineup.
 type Member struct {
 	Name     string
 	Version  string
-	Weight   float64 // what a score of 100 adds to the fused log-odds; not negative
-	Required bool    // if the layer fails and could have raised the verdict, the verdict is at least review
+	Weight   ByType // what a score of 100 adds to the fused log-odds; not negative
+	Range    Range  // of the layer's score in this lineup
+	Required bool   // if the layer fails and could have raised the verdict, the verdict is at least review
 	Entities []entity.Type
 	Facts    []string // the facts that the layer declares to read
 	Config   map[string]string
@@ -68,11 +71,31 @@ type Member struct {
 	readsReputation bool // see Outcome
 }
 
+// ByType is a number for each entity type.
+type ByType map[entity.Type]float64
+
+// String returns the number if it is the same for all types, or such as "domain -4.2, email -4".
+func (b ByType) String() string {
+	var parts []string
+	same := true
+	for _, t := range entity.Types() {
+		same = same && b[t] == b[entity.Domain]
+		parts = append(parts, fmt.Sprint(t, " ", b[t]))
+	}
+	if same {
+		return fmt.Sprint(b[entity.Domain])
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Range is the lowest and the highest score of a layer: -100 to 0, and 0 to 100.
+type Range [2]int
+
 // Lineup is one revision of the layers and weights that score. It is immutable, and a check uses the same lineup from
 // beginning to end.
 type Lineup struct {
 	Revision int64
-	Bias     float64 // the fused log-odds if every layer scores 0
+	Bias     ByType // the fused log-odds if every layer scores 0
 	Bands    Bands
 	Members  []Member
 
@@ -87,7 +110,7 @@ type Bands struct {
 }
 
 // NewLineup returns a lineup of the given members, which it must not share with another lineup.
-func NewLineup(revision int64, bias float64, bands Bands, members []Member) *Lineup {
+func NewLineup(revision int64, bias ByType, bands Bands, members []Member) *Lineup {
 	l := &Lineup{
 		Revision: revision, Bias: bias, Bands: bands, Members: members,
 		byType: map[entity.Type][]int{}, lookups: map[entity.Type][]string{},

@@ -11,12 +11,12 @@ import (
 func TestDrainedLineupCannotBeRetained(t *testing.T) {
 	t.Parallel()
 	var live Live
-	live.Swap(NewLineup(1, 0, Bands{}, nil))
+	live.Swap(NewLineup(1, nil, Bands{}, nil))
 	stale := live.current.Load()
 	if !stale.retain() {
 		t.Fatal("the lineup in force cannot be retained")
 	}
-	drained := live.Swap(NewLineup(2, 0, Bands{}, nil))
+	drained := live.Swap(NewLineup(2, nil, Bands{}, nil))
 	if !stale.retain() {
 		t.Error("a lineup with references cannot be retained")
 	}
@@ -34,9 +34,9 @@ func TestDrainedLineupCannotBeRetained(t *testing.T) {
 func TestAcquireSkipsADrainedLineup(t *testing.T) {
 	t.Parallel()
 	var live Live
-	live.Swap(NewLineup(1, 0, Bands{}, nil))
+	live.Swap(NewLineup(1, nil, Bands{}, nil))
 	stale := live.current.Load()
-	<-live.Swap(NewLineup(2, 0, Bands{}, nil))
+	<-live.Swap(NewLineup(2, nil, Bands{}, nil))
 	live.current.Store(stale) // freezes the moment in which a check still sees the drained lineup
 
 	var checks sync.WaitGroup
@@ -53,7 +53,7 @@ func TestAcquireSkipsADrainedLineup(t *testing.T) {
 		runtime.Gosched()
 	}
 	var next Live
-	next.Swap(NewLineup(3, 0, Bands{}, nil))
+	next.Swap(NewLineup(3, nil, Bands{}, nil))
 	live.current.Store(next.current.Load())
 	checks.Wait()
 }

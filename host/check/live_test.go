@@ -30,14 +30,14 @@ func TestLiveDrains(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var live check.Live
-			if drained := live.Swap(check.NewLineup(1, 0, bands, nil)); drained != nil {
+			if drained := live.Swap(check.NewLineup(1, nil, bands, nil)); drained != nil {
 				t.Fatal("the first swap returned a channel")
 			}
 			held := make([]*check.LineupRef, c.holders)
 			for i := range held {
 				held[i] = live.Acquire()
 			}
-			drained := live.Swap(check.NewLineup(2, 0, bands, nil))
+			drained := live.Swap(check.NewLineup(2, nil, bands, nil))
 			for i, h := range held {
 				if closed(drained) {
 					t.Fatalf("drained with %d holders", len(held)-i)
@@ -68,7 +68,7 @@ func TestLiveWithoutLineup(t *testing.T) {
 	if live.Swap(nil) != nil {
 		t.Error("swapping nothing for nothing returned a channel")
 	}
-	live.Swap(check.NewLineup(1, 0, bands, nil))
+	live.Swap(check.NewLineup(1, nil, bands, nil))
 	held := live.Acquire()
 	drained := live.Swap(nil)
 	if live.Acquire() != nil {
@@ -86,7 +86,7 @@ func TestLiveWithoutLineup(t *testing.T) {
 func TestLiveSwapsALineupForItself(t *testing.T) {
 	t.Parallel()
 	var live check.Live
-	l := check.NewLineup(1, 0, bands, nil)
+	l := check.NewLineup(1, nil, bands, nil)
 	live.Swap(l)
 	held := live.Acquire()
 	drained := live.Swap(l) // such as a rollback to the current revision
@@ -110,7 +110,7 @@ func TestLiveUnderConcurrentSwaps(t *testing.T) {
 	}
 	uses := make([]use, swaps+1)
 	var live check.Live
-	live.Swap(check.NewLineup(0, 0, bands, nil))
+	live.Swap(check.NewLineup(0, nil, bands, nil))
 
 	var stop atomic.Bool
 	var done atomic.Int64
@@ -143,7 +143,7 @@ func TestLiveUnderConcurrentSwaps(t *testing.T) {
 		for done.Load() < i*checksEach && !t.Failed() {
 			runtime.Gosched()
 		}
-		drained := live.Swap(check.NewLineup(i+1, 0, bands, nil))
+		drained := live.Swap(check.NewLineup(i+1, nil, bands, nil))
 		drains.Go(func() {
 			<-drained
 			uses[i].ended.Store(true)
@@ -163,7 +163,7 @@ func TestLiveUnderConcurrentSwaps(t *testing.T) {
 func TestLiveCountsEveryHolder(t *testing.T) {
 	t.Parallel()
 	var live check.Live
-	live.Swap(check.NewLineup(1, 0, bands, nil))
+	live.Swap(check.NewLineup(1, nil, bands, nil))
 	last := live.Acquire()
 	const checkers, rounds, each = 2, 10, 100_000
 	var checks sync.WaitGroup

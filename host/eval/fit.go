@@ -156,7 +156,8 @@ func newSample(lineup Model, scored []Scored) (*sample, error) {
 		switch n := labels[t]; {
 		case n == nil:
 			if slices.ContainsFunc(lineup.Layers, func(l Layer) bool { return slices.Contains(l.Types, t) }) {
-				s.bias = &s.lineup.Bias
+				bias := s.lineup.Bias[t]
+				s.bias = &bias
 			}
 		case n[true] == 0 || n[false] == 0:
 			return nil, fmt.Errorf("fitting weights: the %s rows all have the same label", t)
@@ -254,7 +255,7 @@ func (s *sample) falsePositives(t entity.Type, x []float64) (review, block float
 func (s *sample) fusion(x []float64) (bias float64, weights []float64) {
 	weights = make([]float64, len(s.lineup.Layers))
 	for i, l := range s.lineup.Layers {
-		weights[i] = l.Weight
+		weights[i] = l.Weight[l.Types[0]]
 	}
 	for i, l := range s.used {
 		weights[l] = x[i+1]

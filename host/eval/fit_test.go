@@ -42,11 +42,11 @@ type sampleBuilder struct {
 // newSample returns a builder for a lineup with layers a, b and idle, all for domains and emails.
 func newSample() *sampleBuilder {
 	layer := func(name string, types ...entity.Type) eval.Layer {
-		return eval.Layer{Name: name, Version: "1.0.0", Weight: 5, Types: types}
+		return eval.Layer{Name: name, Version: "1.0.0", Weight: same(5), Types: types}
 	}
 	both := []entity.Type{entity.Domain, entity.Email}
 	return &sampleBuilder{
-		lineup: eval.Model{Bias: -4, Bands: check.Bands{Review: 40, Block: 70},
+		lineup: eval.Model{Bias: same(-4), Bands: check.Bands{Review: 40, Block: 70},
 			Layers: []eval.Layer{layer("a", both...), layer("b", both...), layer("idle", both...)}},
 		scores: map[string][]int{},
 	}

@@ -111,7 +111,7 @@ func measureType(lineup Model, t entity.Type, all []*Scored, o Options) *TypeRep
 	r.Calibration = calibrate(scores, labels, o.Prevalence)
 	for i, l := range lineup.Layers {
 		if slices.Contains(l.Types, t) {
-			r.Layers = append(r.Layers, measureLayer(lineup, i, rows, labels))
+			r.Layers = append(r.Layers, measureLayer(lineup, t, i, rows, labels))
 		}
 	}
 	r.Sources = groups(lineup.Bands, rows, r.Threshold1, func(s *Scored) string { return s.Source })
@@ -145,10 +145,10 @@ func (r *Invalid) add(s *Scored) {
 
 // logOdds returns the fused log-odds of a row without the layer at index without; -1 includes all layers.
 func (l Model) logOdds(s *Scored, without int) float64 {
-	sum := l.Bias
+	sum := l.Bias[s.Type]
 	for i, r := range s.layers {
 		if i != without {
-			sum += l.Layers[i].Weight * float64(r.score) / 100
+			sum += l.Layers[i].Weight[s.Type] * float64(r.score) / 100
 		}
 	}
 	return sum
@@ -159,9 +159,9 @@ func (l Model) score(logOdds float64) int {
 	return check.Fuse(0, l.Bands, []check.Outcome{{Contribution: logOdds}}).Score
 }
 
-func measureLayer(lineup Model, i int, rows []*Scored, labels []bool) LayerReport {
+func measureLayer(lineup Model, t entity.Type, i int, rows []*Scored, labels []bool) LayerReport {
 	l := lineup.Layers[i]
-	r := LayerReport{Name: l.Name, Version: l.Version, Weight: l.Weight, Failures: map[string]int{}}
+	r := LayerReport{Name: l.Name, Version: l.Version, Weight: l.Weight[t], Failures: map[string]int{}}
 	alone, without := make([]float64, len(rows)), make([]float64, len(rows))
 	for j, s := range rows {
 		result := s.layers[i]
@@ -279,7 +279,9 @@ func groups(bands check.Bands, rows []*Scored, threshold Number, name func(*Scor
 }
 
 // isFalsePositive reports whether a benign row has signals against it.
-func (l Model) isFalsePositive(s *Scored) bool { return !s.Malicious && l.logOdds(s, -1) > l.Bias }
+func (l Model) isFalsePositive(s *Scored) bool {
+	return !s.Malicious && l.logOdds(s, -1) > l.Bias[s.Type]
+}
 
 // isFalseNegative reports whether a malicious row is not blocked.
 func (l Model) isFalseNegative(s *Scored) bool { return s.Malicious && s.Score < l.Bands.Block }

@@ -27,11 +27,11 @@ var update = flag.Bool("update", false, "update the golden files")
 func lineup() eval.Model {
 	domains := []entity.Type{entity.Domain, entity.Email}
 	return eval.Model{
-		Revision: 3, Bias: -4, Bands: check.Bands{Review: 40, Block: 70},
+		Revision: 3, Bias: same(-4), Bands: check.Bands{Review: 40, Block: 70},
 		Layers: []eval.Layer{
-			{Name: "first", Version: "1.0.0", Weight: 8, Types: entity.Types()},
-			{Name: "second", Version: "2.1.0", Weight: 4, Types: domains},
-			{Name: "silent", Version: "1.0.0", Weight: 6, Types: domains},
+			{Name: "first", Version: "1.0.0", Weight: same(8), Types: entity.Types()},
+			{Name: "second", Version: "2.1.0", Weight: same(4), Types: domains},
+			{Name: "silent", Version: "1.0.0", Weight: same(6), Types: domains},
 		},
 	}
 }
@@ -73,19 +73,19 @@ func (f *fakeScorer) Score(_ context.Context, field eval.Row) (*check.Decision, 
 		if i > 0 && field.Type != entity.Domain && field.Type != entity.Email {
 			continue
 		}
-		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight, Micros: 10, Score: score,
+		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight[field.Type], Micros: 10, Score: score,
 			Abstained: i == 2}
 		if i == 0 && s.failure != "" {
 			o.Failure, o.Score = s.failure, 0
 		}
-		o.Contribution, o.Threat = layer.Weight*float64(o.Score)/100, f.threats[field.Value]
+		o.Contribution, o.Threat = o.Weight*float64(o.Score)/100, f.threats[field.Value]
 		if o.Score > 0 {
 			o.Signals = []check.Signal{{Points: o.Score, Code: layer.Name + ":kind:detail",
 				Text: "it looks <bad> & \"odd\""}}
 		}
 		outcomes = append(outcomes, o)
 	}
-	fused := check.Fuse(l.Bias, l.Bands, outcomes)
+	fused := check.Fuse(l.Bias[field.Type], l.Bands, outcomes)
 	if field.Value == f.unknown {
 		fused.Signals = append(fused.Signals, check.Signal{Code: "host:unknown:dns", Text: "nothing"})
 	}
@@ -526,4 +526,13 @@ func TestThreats(t *testing.T) {
 		p.Right.Count != 9 || p.Right.N != 10 || p.Wrong != 1 {
 		t.Errorf("%+v", d)
 	}
+}
+
+// same is the same number for all types.
+func same(number float64) check.ByType {
+	b := check.ByType{}
+	for _, t := range entity.Types() {
+		b[t] = number
+	}
+	return b
 }

@@ -27,9 +27,9 @@ type Report struct {
 
 // LineupLine identifies the evaluated lineup.
 type LineupLine struct {
-	Revision int64       `json:"revision"` // 0 if the lineup is not active
-	Bias     float64     `json:"bias"`
-	Bands    check.Bands `json:"bands"`
+	Revision int64        `json:"revision"` // 0 if the lineup is not active
+	Bias     check.ByType `json:"bias"`
+	Bands    check.Bands  `json:"bands"`
 }
 
 // MarshalJSON encodes a report of several types with their figures in "types". The figures of a single type are at the

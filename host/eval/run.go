@@ -23,7 +23,7 @@ type Scorer interface {
 // Model is a lineup to evaluate.
 type Model struct {
 	Revision int64 // 0 if the lineup is not active
-	Bias     float64
+	Bias     check.ByType
 	Bands    check.Bands
 	Layers   []Layer
 }
@@ -32,7 +32,7 @@ type Model struct {
 type Layer struct {
 	Name    string
 	Version string
-	Weight  float64
+	Weight  check.ByType
 	Types   []entity.Type
 }
 
@@ -118,7 +118,7 @@ func (l Model) explain(ctx context.Context, scorer Scorer, row Row) (*check.Deci
 		o.Signals = []check.Signal{{Points: score, Code: o.Layer + ":held_out:score",
 			Text: "Score by a model that was trained without this row"}}
 	}
-	d.Fused = check.Fuse(l.Bias, l.Bands, d.Layers)
+	d.Fused = check.Fuse(l.Bias[row.Type], l.Bands, d.Layers)
 	return d, nil
 }
 

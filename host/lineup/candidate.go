@@ -46,6 +46,9 @@ func (c *Candidate) openLayer(
 		return err
 	}
 	item.Layer = module.Manifest.Name + "@" + version
+	if err := item.Suits(module.Manifest); err != nil {
+		return err
+	}
 	open := box.Open
 	if item.Shares() {
 		open = box.OpenShared
@@ -55,7 +58,7 @@ func (c *Candidate) openLayer(
 		return err
 	}
 	c.plugins = append(c.plugins, plugin)
-	c.Members = append(c.Members, member(*item, plugin))
+	c.Members = append(c.Members, NewMember(*item, plugin))
 	return nil
 }
 

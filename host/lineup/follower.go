@@ -247,24 +247,35 @@ func (f *Follower) load(ctx context.Context, revision registry.LineupRevision) e
 	}
 	members := make([]check.Member, len(plugins))
 	for i, p := range plugins {
-		members[i] = member(l.Layers[i], p.Plugin)
+		members[i] = NewMember(l.Layers[i], p.Plugin)
 	}
 	bands := check.Bands{Review: l.Bands.Review, Block: l.Bands.Block}
-	f.swap(check.NewLineup(revision.Revision, l.Bias, bands, members), plugins)
+	f.swap(check.NewLineup(revision.Revision, ByType(l.Bias), bands, members), plugins)
 	return nil
 }
 
-func member(layer registry.LineupLayer, p *sandbox.Plugin) check.Member {
+// NewMember returns a layer of a lineup with its open plugin.
+func NewMember(layer registry.LineupLayer, p *sandbox.Plugin) check.Member {
 	m := p.Manifest()
 	_, version, _ := layer.Ref()
+	lowest, highest := layer.Range(m)
 	types := make([]entity.Type, len(m.Entities))
 	for i, e := range m.Entities {
 		types[i] = entity.Type(e)
 	}
 	return check.Member{
-		Name: m.Name, Version: version, Weight: layer.Weight, Required: layer.Required,
-		Entities: types, Facts: m.Facts, Config: layer.Config, Layer: p,
+		Name: m.Name, Version: version, Weight: ByType(layer.Weight), Range: check.Range{lowest, highest},
+		Required: layer.Required, Entities: types, Facts: m.Facts, Config: layer.Config, Layer: p,
 	}
+}
+
+// ByType returns a lineup's numbers as the core reads them.
+func ByType(numbers registry.ByType) check.ByType {
+	b := check.ByType{}
+	for _, t := range entity.Types() {
+		b[t] = numbers.For(string(t))
+	}
+	return b
 }
 
 // swap puts next in force. It releases the previous lineup's plugins once the last check that uses it has finished.
@@ -346,6 +357,9 @@ func (f *Follower) openLayer(ctx context.Context, layer registry.LineupLayer) (*
 	open := f.sandbox.Open
 	if key.shared {
 		open = f.sandbox.OpenShared
+	}
+	if err := layer.Suits(module.Manifest); err != nil {
+		return nil, err
 	}
 	opened, err := open(ctx, module)
 	if err != nil {

@@ -47,7 +47,7 @@ func TestInstallUpdatesUntilAnOperatorSetsALineup(t *testing.T) {
 		t.Errorf("origin %s, want built-in", active.Origin)
 	}
 	custom := active.Lineup
-	custom.Bias = -2
+	custom.Bias = registry.ForAll(-2)
 	h.activate(t, custom)
 	install(t, h, next, "the operator's lineup of the same layers", 3, "1.1.0", false)
 	install(t, h, last, "the operator's lineup of older layers", 3, "1.1.0", true)

@@ -139,9 +139,9 @@ func assemble(t *testing.T, name, version string, points byte, start []byte) reg
 
 // lineupOf returns a lineup of the given layers (name@version), each with weight 10.
 func lineupOf(bias float64, layers ...string) registry.LineupDocument {
-	l := registry.LineupDocument{Bias: bias, Bands: registry.Bands{Review: 40, Block: 70}}
+	l := registry.LineupDocument{Bias: registry.ForAll(bias), Bands: registry.Bands{Review: 40, Block: 70}}
 	for _, name := range layers {
-		l.Layers = append(l.Layers, registry.LineupLayer{Layer: name, Weight: 10})
+		l.Layers = append(l.Layers, registry.LineupLayer{Layer: name, Weight: registry.ForAll(10)})
 	}
 	return l
 }

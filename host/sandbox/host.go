@@ -24,6 +24,7 @@ type call struct {
 	facts         check.Input
 	signals       []check.Signal
 	points        int
+	warranted     int // the most points that the manifest promises for a signal of the answer that warrants a band
 	threat        string
 	output        []byte     // what the guest logged or printed, at most sdk.LogBytes
 	droppedOutput int        // bytes of output beyond that
@@ -89,7 +90,11 @@ func (c *call) result(outcome sdk.Outcome) (check.Result, error) {
 		return check.Result{}, c.failure(check.Trap, "the layer returned a failure",
 			fmt.Errorf("the layer returned %d, a failure", outcome))
 	}
-	score := min(max(c.points, 0), 100)
+	score := min(max(c.points, c.plugin.lowest), c.plugin.highest)
+	if c.warranted > 0 && score < c.warranted {
+		return check.Result{}, c.failure(check.Refused, "other signals take points from one that warrants a band",
+			fmt.Errorf("the score is %d, below the %d points of a signal that warrants a band", score, c.warranted))
+	}
 	return check.Result{Score: score, Signals: c.signals, Threat: c.threat, Fuel: fuel}, nil
 }
 
@@ -211,24 +216,33 @@ func (c *call) signal(points int32, code, text []byte) {
 			sdk.MaxCodeBytes)
 		return
 	}
-	known, ok := c.plugin.codes[string(code)]
+	declared, ok := c.plugin.codes[string(code)]
 	if !ok {
 		c.reject("the manifest does not declare the signal", "the manifest declares no signal code %q", clip(code))
 		return
 	}
+	if declared.Points != 0 && int(points) < declared.Points {
+		c.reject("a signal is worth fewer points than its manifest promises",
+			"%s: a signal is worth %d points, and its manifest promises %d", declared.Code, points, declared.Points)
+		return
+	}
 	if len(text) > sdk.MaxTextBytes {
-		c.reject("a signal's text is too long", "%s: signal text of %d bytes is longer than %d", known, len(text),
-			sdk.MaxTextBytes)
+		c.reject("a signal's text is too long", "%s: signal text of %d bytes is longer than %d", declared.Code,
+			len(text), sdk.MaxTextBytes)
 		return
 	}
 	c.fuel.charge(int64(len(text))) // every character is examined
 	copied := string(text)
 	if err := sdk.ValidText(copied); err != nil {
-		c.reject("a signal's text cannot be shown to a person", "%s: %w", known, err)
+		c.reject("a signal's text cannot be shown to a person", "%s: %w", declared.Code, err)
 		return
 	}
-	c.signals = append(c.signals, check.Signal{Points: int(points), Code: known, Text: copied})
+	c.signals = append(c.signals, check.Signal{Points: int(points), Code: declared.Code, Text: copied,
+		Threat: string(declared.Threat)})
 	c.points += int(points)
+	if declared.Warrants != "" {
+		c.warranted = max(c.warranted, declared.Points)
+	}
 }
 
 // hostThreat implements threat(ptr, len).

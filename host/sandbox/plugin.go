@@ -25,18 +25,21 @@ type Plugin struct {
 	breaker   circuitBreaker
 	bounds    bounds // of one call
 	clocks    clocks
-	codes     map[string]string // the signal codes that the manifest declares, mapped to themselves
+	codes     map[string]registry.SignalText // the signals that the manifest declares, by code
+	lowest    int                            // of the manifest's score range
+	highest   int
 	log       *slog.Logger
 }
 
 var _ check.Layer = (*Plugin)(nil)
 
 func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
-	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel), codes: map[string]string{},
+	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel), codes: map[string]registry.SignalText{},
 		log: cfg.Logger, clocks: clocks{time.Now, threadTime}}
 	p.breaker.now, p.breaker.disabled, p.breaker.payment = time.Now, cfg.NeverSuspend, p.bounds.fuel
+	p.lowest, p.highest = m.Manifest.Range()
 	for _, s := range m.Manifest.Signals {
-		p.codes[s.Code] = s.Code
+		p.codes[s.Code] = s
 	}
 	p.pool = newPool(cfg.Instances, p.instantiate, func(err error) {
 		p.log.Error("layer instance cannot be replaced", "plugin", m.Ref(), "error", err)

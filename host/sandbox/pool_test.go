@@ -276,7 +276,7 @@ func TestLineupSwapsUnderLoad(t *testing.T) {
 	box := sandboxOf(t, callers)
 	version := func(n int) *check.Lineup {
 		m := hostileGuest{wasm: signalling(1+n%100, codeOne, "Version").encode}.module()
-		return check.NewLineup(int64(n), 0, check.Bands{}, []check.Member{
+		return check.NewLineup(int64(n), nil, check.Bands{}, []check.Member{
 			{Name: "first", Layer: open(t, box, m)},
 			{Name: "loop", Layer: open(t, box, hostileGuest{wasm: loopForever}.module())},
 			{Name: "second", Layer: open(t, box, m)}})

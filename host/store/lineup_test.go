@@ -26,9 +26,9 @@ func module(t *testing.T, name, version, summary string) registry.Module {
 }
 
 func lineupOf(layers ...string) registry.LineupDocument {
-	l := registry.LineupDocument{Bias: -4, Bands: registry.Bands{Review: 40, Block: 70}}
+	l := registry.LineupDocument{Bias: registry.ForAll(-4), Bands: registry.Bands{Review: 40, Block: 70}}
 	for _, name := range layers {
-		l.Layers = append(l.Layers, registry.LineupLayer{Layer: name, Weight: 6})
+		l.Layers = append(l.Layers, registry.LineupLayer{Layer: name, Weight: registry.ForAll(6)})
 	}
 	return l
 }

@@ -78,16 +78,22 @@ func (s Suite) Labelled(t *testing.T, layer sdk.Layer, limits Limits) {
 	}
 }
 
-// Verdict returns the verdict for an entity that the layer scores with points, 0 to 100, and every other layer with 0:
-// with the default lineup's bias and bands, and the weight that the manifest suggests.
+// Verdict returns the verdict for an entity of the layer's first type that the layer scores with points and every other
+// layer with 0, in the default lineup.
 func (s Suite) Verdict(t testing.TB, points int) check.Verdict {
 	t.Helper()
 	lineup, err := registry.DefaultLineup()
 	if err != nil {
 		t.Fatal(err)
 	}
-	outcome := check.Outcome{Contribution: s.Manifest.DefaultWeight * float64(points) / 100}
-	return check.Fuse(lineup.Bias, check.Bands(lineup.Bands), []check.Outcome{outcome}).Verdict
+	kind, weight := s.Manifest.Entities[0], s.Manifest.DefaultWeight
+	for _, item := range lineup.Layers {
+		if item.Layer == s.Manifest.Name {
+			weight = item.Weight.For(kind)
+		}
+	}
+	outcome := check.Outcome{Contribution: weight * float64(points) / 100}
+	return check.Fuse(lineup.Bias.For(kind), check.Bands(lineup.Bands), []check.Outcome{outcome}).Verdict
 }
 
 // CheckVerdict asserts that [Suite.Verdict] returns want for each number of points. Layers use it to test the verdicts

@@ -209,10 +209,10 @@ func fuse(lineup registry.LineupDocument, r result, fixed map[string][]int) []fl
 	points["email"], points["lexical"] = r.email, r.lexical
 	scores := make([]float64, len(r.email))
 	for i := range scores {
-		odds := lineup.Bias
+		odds := lineup.Bias.For("email")
 		for _, l := range lineup.Layers {
 			if p, ok := points[l.Layer]; ok {
-				odds += l.Weight * float64(p[i]) / 100
+				odds += l.Weight.For("email") * float64(p[i]) / 100
 			}
 		}
 		scores[i] = math.Round(100 / (1 + math.Exp(-odds)))

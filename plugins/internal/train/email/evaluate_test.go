@@ -43,8 +43,8 @@ func TestRunReportsBuildErrors(t *testing.T) {
 
 func TestFuse(t *testing.T) {
 	t.Parallel()
-	lineup := registry.LineupDocument{Bias: -6, Layers: []registry.LineupLayer{
-		{Layer: "email", Weight: 8}, {Layer: "lexical", Weight: 6}, {Layer: "phone", Weight: 9},
+	lineup := registry.LineupDocument{Bias: registry.ForAll(-6), Layers: []registry.LineupLayer{
+		{Layer: "email", Weight: registry.ForAll(8)}, {Layer: "lexical", Weight: registry.ForAll(6)}, {Layer: "phone", Weight: registry.ForAll(9)},
 	}}
 	got := fuse(lineup, result{email: []int{0, 100, 75, -1}, lexical: []int{0, 0, 50, 0}}, map[string][]int{})
 	if want := []float64{0, 88, 95, -1}; !slices.Equal(got, want) {
