@@ -56,6 +56,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	// The core declares the interfaces that other packages implement.
 	"host/check":   {"host/admission host/entity", "the core declares what it needs, and others implement it"},
 	"host/privacy": {"host/check host/entity", "privacy requests are types"},
+	"host/feedback": {"host/check host/entity host/privacy",
+		"feedback declares the store and the scorer that it needs"},
 	"host/billing": {"host/check", "billing needs neither pages nor the database"},
 	"host/eval":    {"host/check host/entity host/plot registry sdk", "measuring is arithmetic on decisions"},
 	"host/feed":    {"host/entity sdk", "feeds are documents"},
@@ -67,7 +69,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/sandbox/linear": {"", "memory for guests depends on wazero alone"},
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},
 	"host/store": {"host/check host/entity host/audit host/apikey host/keyring host/facts/registration " +
-		"host/facts/reputation host/feed host/billing host/privacy host/webhook registry migrations",
+		"host/facts/reputation host/feed host/feedback host/billing host/privacy host/webhook registry migrations",
 		"storage runs no guests and serves no requests"},
 	"host/postgres/postgrestest": {"host/postgres", "a test database needs only a server"},
 	"host/store/storetest": {"host/apikey host/check host/entity host/keyring host/postgres/postgrestest",
@@ -89,7 +91,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},
 	"host/telemetry": {"host/check host/entity host/lineup host/webhook",
 		"metrics and logs observe the host and change nothing"},
-	"host/api": {"host/admission host/check host/entity host/privacy", "the API sees only the core"},
+	"host/api": {"host/admission host/check host/entity host/feedback host/privacy", "the API sees only the core"},
 	"host/console": {"host/admission host/apikey host/billing host/check host/entity host/plot host/privacy " +
 		"host/webhook",
 		"pages declare the storage that they need, run no guests and send no webhooks"},

@@ -28,6 +28,7 @@ import (
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/facts/reputation"
+	"assay/host/feedback"
 	"assay/host/lineup"
 	"assay/host/maintenance"
 	"assay/host/store"
@@ -190,6 +191,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Refused:        metrics.CheckRefused,
 		Events:         eventFeed{b.store},
 		Privacy:        b.store,
+		Feedback:       &feedback.Desk{Store: b.store, Scorer: checker},
 		Ready:          readiness{b.store, follower, collector.similar}.problems,
 		Degraded:       degraded,
 		Metrics:        metrics.Handler(),

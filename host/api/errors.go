@@ -15,6 +15,7 @@ import (
 	"assay/host/admission"
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/feedback"
 	"assay/host/privacy"
 )
 
@@ -124,6 +125,8 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusBadRequest, failure{Error: invalid.Error()}
 	case errors.Is(err, privacy.ErrUnknownSubject):
 		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknownSubject.Error()}
+	case errors.Is(err, feedback.ErrUnknownCheck):
+		return fasthttp.StatusNotFound, failure{Error: feedback.ErrUnknownCheck.Error()}
 	case errors.Is(err, check.ErrUnauthorized):
 		return fasthttp.StatusUnauthorized, failure{Error: check.ErrUnauthorized.Error()}
 	case errors.As(err, &plan):

@@ -61,7 +61,8 @@ func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Select
 			{Ref: knownRef, Timestamp: stamp(atCheck), Type: "email", Score: 78, Verdict: "block", Key: "key_1",
 				Webhook: &privacy.Event{
 					Event: "check.blocked", Sequence: 3, State: "failed", Attempts: 4, Timestamp: at, SettledAt: &at,
-					Body: []byte(`{"data":{}}`)}},
+					Body: []byte(`{"data":{}}`)},
+				Feedback: &privacy.Feedback{Label: "fraud", Timestamp: at}},
 			{Ref: unknownRef, Timestamp: stamp(atCheck), Type: "email", Score: 3, Verdict: "allow", Key: "key_1"},
 		},
 		Graph:    &privacy.Sightings{Checks: 2, Blocked: 1, FirstSeen: at, LastSeen: at, Links: 2},
@@ -97,10 +98,11 @@ func TestPrivacyRequests(t *testing.T) {
 				`"score":78,"verdict":"block","key":"key_1",` +
 				`"webhook":{"event":"check.blocked","sequence":3,"state":"failed","attempts":4,` +
 				`"timestamp":"2026-01-15T10:30:00.123Z","next_attempt_at":null,` +
-				`"settled_at":"2026-01-15T10:30:00.123Z","body":{"data":{}}}},` +
+				`"settled_at":"2026-01-15T10:30:00.123Z","body":{"data":{}}},` +
+				`"feedback":{"label":"fraud","note":null,"timestamp":"2026-01-15T10:30:00.123Z"}},` +
 				`{"ref":"` + unknownRef +
 				`","timestamp":"2026-01-15T10:30:00.123Z","type":"email","score":3,"verdict":"allow",` +
-				`"key":"key_1","webhook":null}],` +
+				`"key":"key_1","webhook":null,"feedback":null}],` +
 				`"next":"` + knownRef + `","graph":{"checks":2,"blocked":1,"reviewed":0,` +
 				`"first_seen":"2026-01-15T10:30:00.123Z","last_seen":"2026-01-15T10:30:00.123Z",` +
 				`"links":2},"erasures":[]}`},

@@ -136,6 +136,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 
 	const check, public, batch = "/api/check", "/api/check-public", batchPath
 	const export, known = exportPath, "?ref=" + knownRef
+	const report = `{"ref":"` + knownRef + `","label":"fraud"}`
 	const two = `{"checks":[{"domain":"example.com"},{"email":7}]}`
 	conversations := []conversation{
 		{s, "POST", check, domain, auth(goodKey), 200, true, false},
@@ -187,6 +188,23 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "GET", "/api/events", "", append(auth(goodKey), long...), 431, true, false},
 		{s, "GET", "/api/events", "", auth(failKey), 500, true, false},
 		{full, "GET", "/api/events", "", auth(goodKey), 503, true, false},
+		{s, "POST", feedbackPath, report, auth(goodKey), 200, true, false},
+		{s, "POST", feedbackPath, `{"ref":"` + knownRef + `","label":"spam"}`, auth(goodKey), 400, false, false},
+		{s, "POST", feedbackPath, report, nil, 401, true, false},
+		{s, "POST", feedbackPath, `{"ref":"` + unknownRef + `","label":"fraud"}`, auth(goodKey), 404, true, false},
+		{s, "POST", feedbackPath, unfinished(feedbackPath), nil, 408, false, true},
+		{s, "POST", feedbackPath, large, auth(goodKey), 413, false, false},
+		{s, "POST", feedbackPath, report, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
+		{s, "POST", feedbackPath, report, append(auth(goodKey), long...), 431, true, false},
+		{s, "POST", feedbackPath, report, auth(failKey), 500, true, false},
+		{full, "POST", feedbackPath, report, auth(goodKey), 503, true, false},
+		{s, "DELETE", feedbackPath + known, "", auth(goodKey), 200, true, false},
+		{s, "DELETE", feedbackPath + "?ref=x", "", auth(goodKey), 400, false, false},
+		{s, "DELETE", feedbackPath + known, "", nil, 401, true, false},
+		{s, "DELETE", feedbackPath + "?ref=" + unknownRef, "", auth(goodKey), 404, true, false},
+		{s, "DELETE", feedbackPath + known, "", append(auth(goodKey), long...), 431, true, false},
+		{s, "DELETE", feedbackPath + known, "", auth(failKey), 500, true, false},
+		{full, "DELETE", feedbackPath + known, "", auth(goodKey), 503, true, false},
 		{s, "GET", export + known, "", auth(goodKey), 200, true, false},
 		{s, "GET", export + "?subject=" + knownSubject + "&limit=1&after=" + knownRef, "", auth(goodKey), 200, true,
 			false},

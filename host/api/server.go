@@ -62,11 +62,13 @@ type Config struct {
 	Checker Checker
 	Keys    Keys
 	Public  Public
-	Door    Door                                // refuses checks before they are read; nil: all are read
-	Refused func(reason string)                 // called for each response with 503; nil: ignored
-	Events  Events                              // nil: GET /api/events is 404
-	Privacy Privacy                             // nil: paths below /gdpr/ are 404
-	Ready   func(ctx context.Context) []Problem // nil: always ready
+	Door    Door                // refuses checks before they are read; nil: all are read
+	Refused func(reason string) // called for each response with 503; nil: ignored
+	Events  Events              // nil: GET /api/events is 404
+	Privacy Privacy             // nil: paths below /gdpr/ are 404
+	// Feedback takes reports on checks; nil: 404.
+	Feedback Feedback
+	Ready    func(ctx context.Context) []Problem // nil: always ready
 	// Degraded returns a sentence for each problem that does not keep the host from responding. It may be nil.
 	Degraded func() []string
 	Metrics  http.Handler // serves GET /metrics; nil: 404
@@ -93,7 +95,7 @@ type Config struct {
 	MaxLookups int // requests whose key is looked up, or whose use is counted without a key, by address block; 64
 	MaxBatches int // batches, by account; 16
 	MaxPrivacy int // privacy requests, which can delay the audit chain, by account; 4
-	MaxEvents  int // requests for events, by account; 16
+	MaxEvents  int // requests for events, and feedback, by account; 16
 }
 
 // Limits on one request in bytes. The limit on the head includes the request line.
@@ -224,6 +226,9 @@ func (s *Server) route() {
 	post("/api/check", s.check)
 	post(batchPath, s.checkBatch)
 	post("/api/check-public", s.checkPublic)
+	post(feedbackPath, s.giveFeedback)
+	s.app.Delete(feedbackPath, s.revokeFeedback)
+	s.allow[feedbackPath] = "DELETE, POST"
 	post(providerPath, s.providerEvent)
 	get("/api/events", s.listEvents)
 	get(exportPath, s.export)

@@ -165,6 +165,23 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 	return d, err
 }
 
+// Rescore scores an entity for an account as Check would, without recording the decision or counting it against a
+// quota. Its errors are those of Check.
+func (c *Checker) Rescore(ctx context.Context, account string, e entity.Entity) (*Decision, error) {
+	lineup := c.Live.Acquire()
+	if lineup == nil {
+		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
+	}
+	defer lineup.Release()
+	visit, err := c.Gate.Enter(account, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer visit.Close()
+	d, _, err := c.score(ctx, lineup.Lineup, visit, parsed{scored: e})
+	return d, err
+}
+
 // score looks up the facts about the scored entity and runs the lineup's layers. It returns an *UnavailableError if it
 // cannot score the entity in full within the deadline.
 func (c *Checker) score(

@@ -69,7 +69,7 @@ type Export struct {
 	Erasures []Erasure  `json:"erasures"`
 }
 
-// Check is the audit record of a check and its webhook event.
+// Check is the audit record of a check, its webhook event and the account's feedback.
 type Check struct {
 	Ref       string `json:"ref"`
 	Timestamp string `json:"timestamp"` // as in the response to the check
@@ -78,6 +78,15 @@ type Check struct {
 	Verdict   string `json:"verdict"`
 	Key       string `json:"key"`     // the id of the API key used
 	Webhook   *Event `json:"webhook"` // null if there was none
+
+	Feedback *Feedback `json:"feedback"` // null if there is none
+}
+
+// Feedback is what the account reported about a check later.
+type Feedback struct {
+	Label     string  `json:"label"` // fraud or legitimate
+	Note      *string `json:"note"`  // null if there is none
+	Timestamp Time    `json:"timestamp"`
 }
 
 // Event is a webhook event and the state of its delivery.

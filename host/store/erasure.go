@@ -41,8 +41,8 @@ type erasureRow struct {
 	Checks  int
 }
 
-// Erase erases an account's data about a subject: the content of its audit records, its webhook events, and its
-// sightings and links in the reputation graph. Each transaction holds the lock under which checks of the account are
+// Erase erases an account's data about a subject: the content of its audit records, its webhook events and feedback,
+// and its sightings and links in the reputation graph. Each transaction holds the lock under which checks of the account are
 // recorded, so a concurrent check is either erased completely or recorded completely. Erasing a subject again has no
 // further effect and returns the earlier erasures. It fails with check.ErrUnauthorized, with an *entity.InvalidError,
 // or with privacy.ErrUnknownSubject if the request names a reference instead of an entity.
@@ -135,8 +135,8 @@ var errNodeUnknown = &entity.InvalidError{Field: "subject",
 //go:embed sql/erase_records.sql
 var eraseRecords string
 
-// eraseRows erases the content of a subject's rows, up to the last of rows, and deletes their webhook events. A
-// delivery in progress finds its event deleted when it ends, and stores nothing.
+// eraseRows erases the content of a subject's rows, up to the last of rows, and deletes their webhook events and
+// feedback. A delivery in progress finds its event deleted when it ends, and stores nothing.
 func eraseRows(ctx context.Context, tx bun.Tx, r requester, p subject, rows []auditRow) (events int, err error) {
 	refs := make([]string, len(rows))
 	for i, row := range rows {
@@ -159,7 +159,10 @@ func eraseRows(ctx context.Context, tx bun.Tx, r requester, p subject, rows []au
 	if n, err := result.RowsAffected(); err != nil || int(n) != len(rows) {
 		return 0, errors.Join(fmt.Errorf("%d audit records were erased, not %d", n, len(rows)), err)
 	}
-	return int(deleted), nil
+	// After the records: feedback is given under a lock on its record (withCheck).
+	_, err = tx.NewRaw("DELETE FROM feedback WHERE account_id = ? AND pseudonym = ? AND chain = ? AND seq <= ?",
+		r.AccountID, p.pseudonym, r.Chain, rows[len(rows)-1].Seq).Exec(ctx)
+	return int(deleted), err
 }
 
 // recordErasure appends a record of the erasure to the chain, and stores which rows it erased.

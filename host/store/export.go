@@ -12,6 +12,7 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/feedback"
 	"assay/host/privacy"
 )
 
@@ -94,7 +95,7 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 //go:embed sql/export_checks.sql
 var exportChecks string
 
-// readChecks reads checks after a chain position, in chain order, each with its webhook event.
+// readChecks reads checks after a chain position, in chain order, each with its webhook event and feedback.
 func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subject, after int64, limit int) (
 	[]privacy.Check, error) {
 	var rows []struct {
@@ -106,6 +107,9 @@ func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subjec
 		OccurredAt                    time.Time
 		NextAttemptAt, SettledAt      *time.Time
 		SealedPayload                 []byte
+		Label                         *feedback.Label
+		SealedNote                    []byte
+		GivenAt                       time.Time
 	}
 	err := tx.NewRaw(exportChecks, named{"pseudonym": p.pseudonym, "account": r.AccountID, "kind": audit.Check,
 		"after": after, "limit": limit}).Scan(ctx, &rows)
@@ -116,6 +120,16 @@ func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subjec
 	for i, row := range rows {
 		checks[i] = privacy.Check{Ref: row.Ref, Timestamp: row.At, Type: row.Type, Score: row.Score,
 			Verdict: row.Verdict, Key: row.KeyID}
+		if row.Label != nil {
+			kept, err := s.kept(feedbackRow{Ref: row.Ref, Label: *row.Label, SealedNote: row.SealedNote,
+				GivenAt: row.GivenAt})
+			if err != nil {
+				s.log.Error("opening the note of feedback failed", "ref", row.Ref, "error", err)
+				kept = &feedback.Kept{Label: *row.Label, Timestamp: privacy.Time{Time: row.GivenAt}}
+			}
+			checks[i].Feedback = &privacy.Feedback{Label: string(kept.Label), Note: kept.Note,
+				Timestamp: kept.Timestamp}
+		}
 		if row.Event == "" {
 			continue
 		}

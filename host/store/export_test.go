@@ -64,7 +64,8 @@ func TestExportIsComplete(t *testing.T) {
     "next_attempt_at": null,
     "settled_at": null,
     "body": null
-   }
+   },
+   "feedback": null
   },
   {
    "ref": %q,
@@ -82,7 +83,8 @@ func TestExportIsComplete(t *testing.T) {
     "next_attempt_at": null,
     "settled_at": null,
     "body": %s
-   }
+   },
+   "feedback": null
   },
   {
    "ref": %q,
@@ -91,7 +93,8 @@ func TestExportIsComplete(t *testing.T) {
    "score": 7,
    "verdict": "allow",
    "key": %q,
-   "webhook": null
+   "webhook": null,
+   "feedback": null
   }
  ],
  "next": null,

@@ -206,7 +206,7 @@ func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int
 	})
 }
 
-// pruneRows deletes a chain's records and erasures up to its anchor. It keeps the complete list of each later erasure,
+// pruneRows deletes a chain's records, erasures and feedback up to its anchor. It keeps the complete list of each later erasure,
 // even of pruned records, because the list's signature covers all of it.
 func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 	for {
@@ -234,7 +234,8 @@ func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 		}
 	}
 	_, err := s.db.ExecContext(ctx, `DELETE FROM erased_records WHERE chain = ?chain AND erasure <= ?seq;
-		DELETE FROM erasures WHERE chain = ?chain AND seq <= ?seq`, named{"chain": anchor.Chain, "seq": anchor.Seq})
+		DELETE FROM erasures WHERE chain = ?chain AND seq <= ?seq;
+		DELETE FROM feedback WHERE chain = ?chain AND seq <= ?seq`, named{"chain": anchor.Chain, "seq": anchor.Seq})
 	return err
 }
 

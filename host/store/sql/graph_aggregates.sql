@@ -1,4 +1,5 @@
--- The aggregates of each subject. A sighting or link counts as a vote of its customer, which halves every half_life
+-- The aggregates of each subject. What a customer reported about a node counts in place of the blocked share of its
+-- checks. A sighting or link counts as a vote of its customer, which halves every half_life
 -- seconds; greatest(0, ...) keeps a clock that lags behind another host's from giving it more than one vote. OFFSET 0
 -- keeps the planner from turning a few hundred lookups by key into a scan.
 WITH subjects AS (
@@ -10,10 +11,11 @@ parents AS (
 -- What customers observed of the subject itself.
 own AS (
 	SELECT s.subject, count(*) AS customers, sum(least(g.checks, ?max_checks) * g.vote) AS seen,
-		sum(g.vote * g.blocked / g.checks) / sum(g.vote) AS blocked_share,
+		sum(g.vote * g.bad) / sum(g.vote) AS blocked_share,
 		(array_agg(g.first_seen ORDER BY g.first_seen))[?min_customers] AS since
 	FROM subjects AS s CROSS JOIN LATERAL (
-		SELECT checks, blocked, first_seen,
+		SELECT checks, first_seen,
+			CASE label WHEN 'fraud' THEN 1 WHEN 'legitimate' THEN 0 ELSE blocked::float8 / checks END AS bad,
 			power(0.5, greatest(0, extract(epoch FROM ?now - last_seen)) / ?half_life)::float8 AS vote
 		FROM graph_sightings
 		WHERE node = s.node AND account_id <> ?public AND last_seen > ?oldest LIMIT ?max_customers
@@ -74,7 +76,8 @@ neighbours AS (
 		max(CASE WHEN listed.bad THEN 1 ELSE g.blocked_share END) AS bad
 	FROM linked AS l
 	CROSS JOIN LATERAL (
-		SELECT blocked::float8 / checks AS blocked_share FROM graph_sightings
+		SELECT CASE label WHEN 'fraud' THEN 1 WHEN 'legitimate' THEN 0 ELSE blocked::float8 / checks END
+			AS blocked_share FROM graph_sightings
 		WHERE node = l.other AND account_id = l.account_id AND kind IN ('domain', 'email', 'phone', 'iban') OFFSET 0
 	) AS g
 	CROSS JOIN LATERAL (
