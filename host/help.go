@@ -82,6 +82,8 @@ var helpTexts = kong.Vars{
 	"feeds_expires": "Age at which the list expires unless it is imported again, such as 12h, 30d or 8w " +
 		"(default: never).",
 
+	"feedback_signals_cmd": "Count for each signal how many of the labelled checks that showed it were fraud. " +
+		"Only feedback with the checked value counts.",
 	"graph_forget_cmd": "Delete the contributions of an account, or the observations of a value. " +
 		"Revoke the keys of an abusive account first.",
 	"graph_value": "A domain, email address, phone number or IBAN " +

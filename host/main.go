@@ -30,6 +30,7 @@ type cli struct {
 	Plugin   pluginCmd   `cmd:"" help:"Build and publish plugins."`
 	Eval     evalCmd     `cmd:"" help:"${eval_cmd}"`
 	Feeds    feedsCmd    `cmd:"" help:"Import, list and withdraw lists of known bad and known good entities."`
+	Feedback feedbackCmd `cmd:"" help:"Measure signals by what customers reported about their checks."`
 	Graph    graphCmd    `cmd:"" help:"Remove data from the reputation graph."`
 	Audit    auditCmd    `cmd:"" help:"Verify the audit log and sign checkpoints of it."`
 	Bench    benchCmd    `cmd:"" help:"${bench_cmd}"`

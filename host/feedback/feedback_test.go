@@ -115,3 +115,24 @@ func TestValidate(t *testing.T) {
 		})
 	}
 }
+
+func TestTallySignals(t *testing.T) {
+	t.Parallel()
+	layer := func(version string, signals ...string) []Layer {
+		return []Layer{{Name: "a", Version: version, Signals: signals}}
+	}
+	got := TallySignals([]Labelled{
+		{Label: Fraud, Layers: layer("1.0.0", "a:x:y", "a:x:z", "a:x:y")},
+		{Label: Legitimate, Layers: layer("1.0.0", "a:x:y")},
+		{Label: Fraud, Layers: layer("1.1.0", "a:x:y")},
+		{Label: Fraud, Layers: layer("1.1.0")},
+	})
+	want := []Tally{
+		{Layer: "a", Version: "1.0.0", Signal: "a:x:y", Fraud: 1, Legitimate: 1},
+		{Layer: "a", Version: "1.0.0", Signal: "a:x:z", Fraud: 1},
+		{Layer: "a", Version: "1.1.0", Signal: "a:x:y", Fraud: 1},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,73 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+
+	"assay/host/apikey"
+	"assay/host/feedback"
+	"assay/host/postgres/postgrestest"
+)
+
+// A customer checks a domain, reports it with its value, and the operator sees the signals' tallies.
+func TestFeedbackOfACustomer(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	host := startHost(t, dir, database)
+	issued := outputJSON[apikey.Issued](t, dir, database, "keys", "create", "--plan", "starter")
+	var checked answer
+	untilAccepted(func() int {
+		checked = checkOnce(host, issued.Secret, `{"domain":"paypa1-secure-login.xyz"}`)
+		return checked.Status
+	})
+	send := func(body string) (status int, kept feedback.Kept) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.url+"/api/feedback", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+issued.Secret)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		var answer bytes.Buffer
+		if _, err := answer.ReadFrom(res.Body); err != nil {
+			t.Fatal(err)
+		}
+		if res.StatusCode == http.StatusOK {
+			if err := json.Unmarshal(answer.Bytes(), &kept); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return res.StatusCode, kept
+	}
+	report := func(body string) (status int, kept feedback.Kept) {
+		t.Helper()
+		untilAccepted(func() int { status, kept = send(body); return status })
+		return status, kept
+	}
+	if status, _ := report(`{"ref":"` + checked.Ref + `","label":"fraud","domain":"example.org"}`); status != 400 {
+		t.Errorf("feedback with another value: status %d, want 400", status)
+	}
+	status, kept := report(`{"ref":"` + checked.Ref + `","label":"fraud","domain":"PAYPA1-secure-login.xyz"}`)
+	if status != 200 || !kept.Scored || kept.Label != feedback.Fraud {
+		t.Errorf("feedback: status %d, %+v", status, kept)
+	}
+	lines := outputJSON[[]signalLine](t, dir, database, "feedback", "signals")
+	if len(lines) == 0 {
+		t.Fatal("no signal was counted")
+	}
+	for _, l := range lines {
+		if l.Fraud != 1 || l.Legitimate != 0 || l.Precision != 1 {
+			t.Errorf("%+v, want one label, of fraud", l)
+		}
+	}
+	if out := output(t, dir, database, "feedback", "signals"); !strings.Contains(out, lines[0].Signal) {
+		t.Errorf("no %s in the table:\n%s", lines[0].Signal, out)
+	}
+}
