@@ -1,11 +1,10 @@
 package main
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
-
-	"assay/plugins/internal/quote"
 )
 
 // maxEditLimit is the largest edit limit of a name.
@@ -41,6 +40,9 @@ func keyEditLimit(key string) int {
 	}
 	return editLimit(len(key))
 }
+
+// isCommonEnding reports whether s is one of commonEndings.
+func isCommonEnding(s string) bool { return slices.Contains(commonEndings[:], s) }
 
 // distance returns the edit distance of a and b with adjacent transpositions (optimal string alignment), or limit+1 if
 // it is greater than limit. Neither may be longer than maxLetters*2.
@@ -99,26 +101,26 @@ func typoOf(written, key string) typo {
 	mine, theirs := written[head:len(written)-tail], key[head:len(key)-tail]
 	switch {
 	case len(mine) == 2 && len(theirs) == 2 && mine[0] == theirs[1] && mine[1] == theirs[0]:
-		return typo{text: "letters " + theirs + " swapped", likely: true}
+		return typo{text: quoted(theirs) + " swapped", likely: true}
 	case len(theirs) == 0 && len(mine) == 1:
 		doubled := head > 0 && written[head-1] == mine[0] || head+1 < len(written) && written[head+1] == mine[0]
 		if doubled {
-			return typo{text: "letter " + mine + " doubled", likely: true}
+			return typo{text: quoted(mine) + " doubled", likely: true}
 		}
 		adjacent := head > 0 && areNeighbours(mine[0], written[head-1]) ||
 			head+1 < len(written) && areNeighbours(mine[0], written[head+1])
-		return typo{text: "extra " + describeLetters(mine), likely: adjacent}
+		return typo{text: "extra " + quoted(mine), likely: adjacent}
 	case len(mine) == 0 && len(theirs) == 1:
-		return typo{text: "letter " + theirs + " missing", likely: true}
+		return typo{text: quoted(theirs) + " missing", likely: true}
 	case len(mine) == 1 && len(theirs) == 1:
 		alike := areNeighbours(mine[0], theirs[0]) || isVowel(mine[0]) && isVowel(theirs[0])
-		return typo{text: describeLetters(mine) + " for " + describeLetters(theirs), likely: alike, substitution: true}
+		return typo{text: inPlaceOf(mine, theirs), likely: alike, substitution: true}
 	case mine == "":
-		return typo{text: describeLetters(theirs) + " missing", multiple: true}
+		return typo{text: quoted(theirs) + " missing", multiple: true}
 	case theirs == "":
-		return typo{text: "extra " + describeLetters(mine), multiple: true}
+		return typo{text: "extra " + quoted(mine), multiple: true}
 	}
-	return typo{text: describeLetters(mine) + " for " + describeLetters(theirs), multiple: true}
+	return typo{text: inPlaceOf(mine, theirs), multiple: true}
 }
 
 // commonEnds returns the length of the common prefix of a and b, and that of the common suffix of the rest.
@@ -171,31 +173,25 @@ func mergedLetter(two string) byte { return mergePair(lookalikeOf[two[0]], looka
 
 // describeDifference describes the first difference between written and key, which have the same skeleton.
 func describeDifference(written, key string) string {
-	text := "letters that look alike"
+	text := "hyphens inside"
 	eachDifference(written, key, func(_ int, mine, theirs string) bool {
 		switch r, size := utf8.DecodeRuneInString(mine); {
 		case theirs == "":
-			text = "character " + describeRune(r) + " added"
+			text = "extra " + describeRune(r)
 		case size > 1:
-			text = "character " + describeRune(r) + " for " + describeLetters(theirs)
+			text = describeRune(r) + " in place of " + quoted(theirs)
+		case len(mine) == 1 && isDigit(mine[0]):
+			text = "digit " + inPlaceOf(mine, theirs)
 		default:
-			text = describeLetters(mine) + " for " + describeLetters(theirs)
+			text = inPlaceOf(mine, theirs)
 		}
 		return false
 	})
 	return text
 }
 
-// describeLetters returns s after "digit", "letter" or "letters".
-func describeLetters(s string) string {
-	switch {
-	case len(s) == 1 && isDigit(s[0]):
-		return "digit " + s
-	case utf8.RuneCountInString(s) > 1:
-		return "letters " + quote.Of(s)
-	}
-	return "letter " + quote.Of(s)
-}
+// inPlaceOf says that mine is written where a name has theirs.
+func inPlaceOf(mine, theirs string) string { return quoted(mine) + " in place of " + quoted(theirs) }
 
 // hexCode returns r as at least four hexadecimal digits.
 func hexCode(r rune) string {
@@ -207,10 +203,43 @@ func isVowel(c byte) bool { return strings.IndexByte("aeiouy", c) >= 0 }
 
 // keyboard holds the rows of a QWERTY keyboard. A key touches its neighbours in the row, and in the row above the keys
 // of the same column and of the next one.
-var keyboard = [...]string{"1234567890", "qwertyuiop", "asdfghjkl", "zxcvbnm"}
+var keyboard = [...]string{"1234567890", "qwertyuiop", "asdfghjkl;", "zxcvbnm"}
 
-// areNeighbours reports whether two keys touch on a keyboard.
+// areNeighbours reports whether two keys touch on a QWERTY, QWERTZ or AZERTY keyboard.
 func areNeighbours(a, b byte) bool {
+	return touch(a, b) || touch(qwertz(a), qwertz(b)) || touch(azerty(a), azerty(b))
+}
+
+// qwertz returns the key of a QWERTY keyboard that is where QWERTZ has c.
+func qwertz(c byte) byte {
+	switch c {
+	case 'y':
+		return 'z'
+	case 'z':
+		return 'y'
+	}
+	return c
+}
+
+// azerty returns the key of a QWERTY keyboard that is where AZERTY has c.
+func azerty(c byte) byte {
+	switch c {
+	case 'a':
+		return 'q'
+	case 'q':
+		return 'a'
+	case 'z':
+		return 'w'
+	case 'w':
+		return 'z'
+	case 'm':
+		return ';'
+	}
+	return c
+}
+
+// touch reports whether two keys of keyboard touch.
+func touch(a, b byte) bool {
 	ra, ca := keyPosition(a)
 	rb, cb := keyPosition(b)
 	if ra < 0 || rb < 0 {

@@ -3,7 +3,6 @@ package main
 import (
 	"strings"
 
-	"assay/plugins/internal/quote"
 	"assay/sdk"
 )
 
@@ -93,8 +92,8 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 		s := profileOf(label)
 		switch {
 		case s.mixesScripts():
-			c.Signal(60, "domain:homograph:mixed_scripts", s.describeMixture())
-			return 60
+			c.Signal(reviewPoints, codeMixedScripts, textOf(codeMixedScripts, "", s.describeMixture()))
+			return reviewPoints
 		case s.rareLetter != 0 && rareLabel.rareLetter == 0:
 			rareLabel = s
 		case s.isWholeScriptConfusable() && !usesOtherScripts(h.TLD):
@@ -109,13 +108,12 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 	case brandSignalled:
 	case rareLabel.rareLetter != 0:
 		letters, _ := asASCII(rareLabel.rareLetter)
-		c.Signal(40, "domain:homograph:rare_letter", quote.Of(rareLabel.label)+" is spelt with "+
-			describeRune(rareLabel.rareLetter)+", a letter of hardly any language's spelling that looks like "+letters)
+		c.Signal(40, codeRareLetter, textOf(codeRareLetter, "",
+			describeRune(rareLabel.rareLetter)+" looks like "+quoted(letters)))
 		return 40
 	case wholeLabel.label != "":
-		c.Signal(15, "domain:homograph:whole_script",
-			quote.Of(wholeLabel.label)+" is written in "+wholeLabel.common.name()+
-				", yet reads as Latin letters throughout: "+quote.Of(wholeLabel.ascii()))
+		c.Signal(15, codeWholeScript, textOf(codeWholeScript, "",
+			wholeLabel.common.name()+" letters that read as "+quoted(wholeLabel.ascii())))
 		return 15
 	}
 	return 0
@@ -123,16 +121,16 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 
 // describeMixture describes a label that mixesScripts: its scripts and the first confusable letter.
 func (s *scriptProfile) describeMixture() string {
-	text := quote.Of(s.label)
 	first, second := scriptLatin, s.foreign
 	if s.latin == 0 {
 		first = s.foreign & -s.foreign // its first script
 		second = s.foreign &^ first
 	}
+	text := first.name()
 	if second != 0 {
-		text += " mixes " + first.name() + " and " + second.name() + " letters: "
+		text += " and " + second.name() + " letters: "
 	} else {
-		text += " holds a sign that no name is spelt with: "
+		text += " letters and a sign that no name is spelt with: "
 	}
 	letters, how := asASCII(s.firstConfusable)
 	switch how {
@@ -140,6 +138,8 @@ func (s *scriptProfile) describeMixture() string {
 		letters = "a hyphen or an apostrophe"
 	case dotLike:
 		letters = "a dot or a slash"
+	default:
+		letters = quoted(letters)
 	}
 	return text + describeRune(s.firstConfusable) + " looks like " + letters
 }
@@ -158,8 +158,8 @@ func (s *scriptProfile) ascii() string {
 	return text
 }
 
-// describeRune returns r and its code point, as in "а (U+0430)".
-func describeRune(r rune) string { return string(r) + " (U+" + hexCode(r) + ")" }
+// describeRune returns r and its code point, as in “а” (U+0430).
+func describeRune(r rune) string { return quoted(string(r)) + " (U+" + hexCode(r) + ")" }
 
 // usesOtherScripts reports whether tld is internationalised or belongs to a country or city that writes in a script
 // similar to Latin, where whole-script confusables are ordinary words.

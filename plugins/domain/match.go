@@ -47,20 +47,35 @@ func (m *match) isDotlessAddress() bool {
 		strings.Trim(m.label[start:m.start]+m.label[m.end:end], "-") == ""
 }
 
-// hasStrayHyphen reports whether the label hyphenates the brand in a way that only an imitation would: with two hyphens
-// in a row, or by splitting off one or two letters where the brand's name has no word boundary.
+// hasStrayHyphen reports whether the label hyphenates the brand where its name has neither a space nor another sign.
 func (m *match) hasStrayHyphen() bool {
 	before := 0 // letters of the brand before part
 	rest, more := m.written(), true
 	for more {
 		var part string
 		part, rest, more = strings.Cut(rest, "-")
-		after := before + len(part)
-		if part == "" || len(part) <= 2 &&
-			(before > 0 && !m.isWordBoundary(before) || more && !m.isWordBoundary(after)) {
+		before += len(part)
+		if more && (part == "" || !m.isGap(before)) {
 			return true
 		}
-		before = after
+	}
+	return false
+}
+
+// isGap reports whether the brand's name has a space or another sign after so many letters, or a common ending begins
+// there.
+func (m *match) isGap(letters int) bool {
+	if letters >= 3 && letters < len(m.Key) && isCommonEnding(m.Key[letters:]) {
+		return true
+	}
+	for _, r := range m.Name {
+		word := unicode.IsLetter(r) || unicode.IsDigit(r)
+		if letters == 0 {
+			return !word
+		}
+		if word {
+			letters--
+		}
 	}
 	return false
 }
@@ -69,6 +84,14 @@ func (m *match) hasStrayHyphen() bool {
 func (m *match) isSplitByHyphen() bool {
 	head, _, found := strings.Cut(m.written(), "-")
 	return found && !m.isWordBoundary(len(head)) && !m.isWordBoundary(len(head)-1) && !m.isWordBoundary(len(head)+1)
+}
+
+// isNumbered reports whether the label spells the brand and adds a digit or an s, as a mirror or a fan's site does.
+func (m *match) isNumbered() bool {
+	written := m.written()
+	last := len(written) - 1
+	return written[:last] == m.Key && (isDigit(written[last]) || written[last] == 's' && m.Key[last-1] != 's') ||
+		written[1:] == m.Key && isDigit(written[0])
 }
 
 // isWordBoundary reports whether a new word begins after so many letters of the brand's name, as its owner writes it.
@@ -88,6 +111,7 @@ func (m *match) isWordBoundary(letters int) bool {
 // surroundings describes the rest of a brand's label.
 type surroundings struct {
 	classes  bait.Class // of all bait words
+	strong   int        // number of strong bait words
 	onlyBait bool       // the rest consists of bait words and separators
 }
 
@@ -113,6 +137,9 @@ func surroundingsOf(label string, start, end int) surroundings {
 		at := 0
 		for _, f := range bait.Find(part, space[:0]) {
 			c.classes |= f.Class
+			if f.Class&strongBait != 0 {
+				c.strong++
+			}
 			c.onlyBait = c.onlyBait && onlySeparators(part[at:f.Start])
 			at = f.End
 		}

@@ -3,29 +3,59 @@ package main
 import "assay/plugins/internal/wordlist"
 
 // ordinaryWords are words and names that are within the edit limit of a brand, or have its skeleton, but mean something
-// else. They are sorted for package wordlist.
+// else, and names of sites that are words themselves. A slip that is one of them is none, and a site that is one of
+// them is not coined. They are sorted for package wordlist.
 const ordinaryWords = "" +
-	"airpay allegory allegra allegri allenpress amazone amber ampel ample appeal apples applied apply arrange " +
-	"asic auctions aucune avant aviva badog balance balances banker banking basics battery bicom bicoms binary " +
-	"bitman bitmap bitmax bitstar black blocked blocker blooket bluewind boost canoe cardamom cardan cardone " +
-	"carpal cease chance change chased chaser clerks clocks cloud columba columban commercebank conserve contact " +
-	"converge conversed converter cooking coreos correct correo cream crock cross decor digit digital discard " +
-	"discards discern disco discordia discos discount discover dream eagle easybet easynet easypay emirate " +
-	"engine entel epson espresso ethereal ethernet europe europop exodos expedition expresso fantom fetlife " +
-	"fidelio finance finances finder fintel gametop gamstop glitch gomail gopay grail grapple health hmail " +
-	"ibtimes icloudy ilpost inpact instant instinct insult integ interact internet intranet kinder klara klima " +
-	"kontakt kotak krake kraker kramer krill labanca lacosta ledge ledgers libera libra libre lithub lobby " +
-	"lodger logistic mall maple matrix mediamart medlife merari mercado mercato mercury merrill metabase " +
-	"metadata millennium mintel mitel mobile monde mondo monza netflow norden nordic normal nuance online " +
-	"openair openapi opengl openlearning orangerie oranges orden order orient orion ostern packet papal party " +
-	"pascal paxton paypass pcloud petlife phantoms phase phone phones playstore postal postel postman pumas " +
-	"pumble pyspace quicker quicket quote quoted quotes quotev rabbi record reddot redit reeboks retalk revolt " +
-	"revolution ricard ricards rolex romance royale rumble salomons samson searx shape shared shelf shell " +
-	"shelter shelves shopper shutter simple skill skills skin skins skye smart solan solano solomon sparrow " +
-	"spotlight spring starter steal steamer steams stitch storage stream strike strip stripes stripo strive " +
-	"sweden swift swiss swisspor swissport switch swype target tauren team teams telegraf telegraph template " +
-	"tinderbox tremor tresor trezoro trust trusted tweet tweeter twister twitcher ulster union utilities utility " +
-	"vanish vcloud vemo venom versage whisper wikidata wikimedia xcloud ymail youtuber zapped zelda zmail "
+	"academia academias academic academica academie accademia addible airpay allegory allegra allegri allenpress " +
+	"allians alliant amason amazona amazone amazons amber ampel ample ancestry androide androids aneroid " +
+	"anthropic apartment apartments apolitico aposte appeal apples applied apply archie archive archived " +
+	"archiver archives archivo arrange artier asic auctions aucune audible avant aviva backboard badog balance " +
+	"balances banca bandcamp bankad banked banker banking barberry barclay basics battery battle belfair " +
+	"berkeley bicom bicoms bikkie bilance billow binary binom binome binomio bitman bitmap bitmax bitnet bitstar " +
+	"black blackbeard blackboard blocked blocken blocker blocks blogger blooket bluefin bluewind bluewing bogada " +
+	"bolada boohoo boost bootstrap bottle britannia britannic burgering cabalas cambridge canoe canonical " +
+	"cantier caracter carat caravana cardamom cardan cardat cardone carmat carpal carrier carriere carter " +
+	"cartiera cattle cease chance change character chariat chased chaser cinteria cleaner clerks clocks cloud " +
+	"cognomi columba columban commercebank conserve contact converge conversed converter cooking coreos correct " +
+	"correo correre corriere corrieri corsera cosaco cosico costo courser coursers cream crock cross debina " +
+	"debunk decor deeper dictionary digit digital discard discards discern disco discoed discoid discorde " +
+	"discordi discordia discos discount discover disneys distord domino dominus dream dueling eagle easybet " +
+	"easynet easypay economie economism economist edmund edmunds eichmann emirate emonde enciclopedia " +
+	"encyclopaedia encyclopedia engine entel envidia epais epson espresso estrade ethereal ethernet eureka " +
+	"europe europop euterpe exodos expedita expedite expedition expresso facet facit fandom fandoms fantom " +
+	"farmer farmers feather federa fedor feebly ferrari fetlife fidelio finance finances finder finnar fintel " +
+	"firebox fiver flick flicker flicks footboy forbes forces forges formes fortes fortune fortunes freelance " +
+	"freelancer frontier frontiere frontiers gametop gamin gamstop garden gardin garvin gazette gazzetta geezer " +
+	"gigabytes glitch goggle gomail googly gopay grail grapple greyhound guarda gunther hamster harmony harvard " +
+	"health heather heureka hilton hinted hinton hmail hoopla hostel hostels hotel hotell hotels hovels " +
+	"huntington ibtimes icloudy ilpost impost incline indeed independent indexed induit inmost inpact instant " +
+	"instinct insult integ interact interest interia interim interna internet interpola interpole intranet " +
+	"intuito inuit invidia irunes justest karna kartier kinder kingston kingstown klara klima kontakt kontakte " +
+	"kotak krake kraker kramer krill labanca lacosta lanada lanzada larget latices latines leather ledge ledgers " +
+	"lemonade letterbox libation libera liberation libra libre linted lithub lobby locket lodger logger logistic " +
+	"lyric lyrics magenta magneto mall mammut mandom mantra maple marmiton matrix mayfair mcdonald mediamart " +
+	"medlife meetup merari mercado mercati mercato mercury merrill metabase metadata micheline millennium milton " +
+	"mintel mitel mobile monde mondo montra monza morrison motels movies muntra netflow neuters nextdoor nodes " +
+	"nopes norden nordic normal norwegian nuance online open openair openapi opengl openlearning opinai " +
+	"orangerie oranges orden order orient orion ostern ovada overstock packet packets papal parget partier party " +
+	"pascal password patimes patron patroon paxton payday paypass pcloud peels perplexity petlife phantoms phase " +
+	"phone phones pillow playstore politic politica politico politics porches postal postel postman postmark " +
+	"princeton progressive prudential pumas pumble pyspace python pythons quicken quicker quicket quote quoted " +
+	"quotes quotev rabbi radium raible raketen random rattle razada reactor reaktor realtor record reddot redit " +
+	"reduit reeboks reedit relator rendit renters repubblica republica resters retalk retters reuters revolt " +
+	"revolution ricard ricards rolex romance routers royale rumble salando salomons samson sanford sattle " +
+	"scheele scholastic scopes scribe scribed seagate searx sechat seedily shape shared shelf shell shelter " +
+	"shelves shoppe shopper shrill shutter siegel simple sketchers skill skills skin skins skye slopes smart " +
+	"snipes softback solan solano solomon sophora sorbes southwest sparrow speediest spegel spiegel spotlight " +
+	"spring springen springer sprinter stafford stamford stanford staple stapler staples starter steal steamer " +
+	"steams steife stiff stitch storage strade stream strike stringer strip stripes stripo strive surpass sweden " +
+	"swift swiss swisspor swissport switch swype synchron synchrony target targets tattle tauren team teams " +
+	"telegraf telegraph template terrell tetrade texels thesaurus tichy tiffany tinderbox tinted titter torget " +
+	"toyoda trade trapped tremor tresor trevor trezoro trist truest trugst truism trust trusted tumbar tumble " +
+	"tumbler turist tweet tweeter twister twitcher twitchy ulster underground union utilities utility vanguard " +
+	"vanish vcloud vemo venom vente vented versage versate vinte vinter wartier washable wattle weather weathers " +
+	"wether whirlpool whisper wikidata wikimedia wilton winzig witch witter xcloud ymail youtuber zapped zelda " +
+	"zmail zython "
 
 // isOrdinary reports whether s is one of ordinaryWords.
 func isOrdinary(s string) bool { return wordlist.Has(ordinaryWords, s) }

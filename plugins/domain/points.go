@@ -6,334 +6,296 @@ import (
 	"assay/plugins/internal/bait"
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/suffix"
+	"assay/plugins/internal/wordlist"
 )
 
-// finding is a brand found in a name, with its points. The points of each kind of imitation grow with how much more
-// often reported names use it than legitimate names do.
+// finding is a brand found in a name, with its points.
 type finding struct {
-	points     int    // for the imitation; 0 if the match is harmless
-	baitPoints int    // for bait words next to the brand
-	code       string // of the signal for points
-	match      match
+	points int    // 0 if the match is harmless
+	code   string // of the signal
+	match  match
 }
 
-func (f *finding) total() int { return f.points + f.baitPoints }
-
-// The layers lexical and patterns learn from the wording of names, so they score part of the same evidence: most of a
-// brand that is spelled out, less of a typo, and nothing of a lookalike, which they take for an ordinary name. This
-// layer therefore adds only a share of its points, in percent.
+// Points of the findings that decide. The manifest promises them: a finding of review leads to a review whatever the
+// style of the name, and one of block to a block.
 const (
-	shareSpelled   = 43
-	shareTypo      = 60
-	shareLookalike = 100
+	reviewPoints = 60
+	blockPoints  = 80
+	baitPoints   = 20 // added for bait words next to a slip or a disguise
 )
 
-// share returns the share of f's points that the layer adds, in percent.
-func (f *finding) share() int {
-	switch f.code {
-	case "domain:brand:lookalike", "domain:homograph:brand", "domain:brand:missing_dot", "domain:brand:address_inside":
-		return shareLookalike
-	case "domain:brand:typo":
-		return shareTypo
-	}
-	return shareSpelled
-}
-
-// scale returns percent of points, rounded to the nearest integer.
-func scale(points, percent int) int { return (points*percent + 50) / 100 }
+// coinedLetters is the least number of letters of a coined brand whose slips are findings. Shorter names have many
+// honest neighbours.
+const coinedLetters = 6
 
 // scoreMatch scores a brand in the label next to the suffix.
 func scoreMatch(h *host, m *match) finding {
 	f := finding{match: *m}
 	switch {
-	case m.form == exact && m.isWholeLabel() && m.Kind() != brand.Short && len(m.Key) >= 5 && m.hasStrayHyphen():
-		f.code, f.points = "domain:brand:typo", 60
-		return f
 	case m.Kind() == brand.Site:
 		f.scoreSite(h)
-		return f
-	case m.form == exact && m.Kind() != brand.Short && m.isDotlessAddress():
-		f.code, f.points = "domain:brand:missing_dot", 80
-		if m.Kind() == brand.Word && len(m.Key) < 7 {
-			f.points = 50
+	case m.form == exact && m.isWholeLabel() && m.Kind() != brand.Short && len(m.Key) >= 5 && m.hasStrayHyphen():
+		if f.set(codeHyphen, reviewPoints); m.Kind() != brand.Coined || len(m.Key) < coinedLetters {
+			f.set(codeSimilar, 35)
 		}
-		return f
+	case m.form == exact && m.Kind() != brand.Short && m.isDotlessAddress():
+		if f.set(codeMissingDot, blockPoints); m.Kind() == brand.Word && len(m.Key) < 7 {
+			f.set(codeSimilar, 45)
+		}
 	case m.form == exact:
 		f.scoreExact(h)
 	case m.form == misspelled:
-		f.code = "domain:brand:typo"
-		f.points = typoPoints(h, m)
+		f.scoreTypo(h)
+	case m.form == substituted:
+		f.scoreSubstituted()
 	default:
-		f.code = "domain:brand:lookalike"
-		if m.foreign {
-			f.code = "domain:homograph:brand"
-		}
-		if m.form == substituted {
-			f.points = substitutedPoints(m)
-		} else {
-			f.points = lookalikePoints(m)
+		f.scoreLookalike()
+	}
+	switch f.code {
+	case codeHomograph, codeLookalike, codeTypo, codeTypos:
+		if m.hasStrongBait() && f.points > 0 {
+			f.points = min(f.points+baitPoints, 100)
 		}
 	}
-	if m.form != exact && m.hasStrongBait() && f.points > 0 {
-		f.baitPoints = 25
-	}
-	switch {
-	case !h.Private || f.points == 0 || m.isWholeLabel():
-	case h.OnSharedHosting():
-		f.points = min(f.points+10, 100)
-	case m.form == exact:
-		f.points, f.baitPoints = f.points/3, f.baitPoints/3 // developers name the services they work with
+	if h.Private && !h.OnSharedHosting() && m.form == exact && !m.isWholeLabel() && f.points > 0 {
+		f.set(codeInside, 8) // developers name the services they work with
 	}
 	return f
 }
 
-// scoreExact scores a brand spelled letter for letter.
+// set sets the code and the points of f.
+func (f *finding) set(code string, points int) { f.code, f.points = code, points }
+
+// scoreExact scores a brand spelled letter for letter. The points of a name that joins a brand with other words follow
+// how much more often reported names do so than honest ones.
 func (f *finding) scoreExact(h *host) {
 	m, r := &f.match, &f.match.around
 	letters, strong := len(m.Key), m.hasStrongBait()
-	f.code = "domain:brand:inside"
+	f.code = codeInside
 	switch {
 	case m.isWholeLabel():
-		f.code = "domain:brand:suffix"
-		f.points = otherSuffixPoints(h, m)
+		f.scoreOtherSuffix(h)
 	case m.Kind() == brand.Short:
 		switch {
 		case !m.delimited:
 		case strong && r.onlyBait:
-			f.points, f.baitPoints = 40, 35
+			f.set(codeCombined, reviewPoints)
 		default:
-			f.points = 30
+			f.points = 10
 		}
 	case m.Kind() == brand.Word:
 		switch {
-		case strong && r.onlyBait && (m.delimited || letters >= 6):
-			f.points, f.baitPoints = 40, 35
+		case strong && r.onlyBait && m.delimited:
+			f.set(codeCombined, reviewPoints)
+		case strong && r.onlyBait && letters >= 6:
+			f.points = 25
 		case strong && m.delimited:
-			f.points, f.baitPoints = 20, 25
-		case m.delimited && r.onlyBait && (h.risk > 0 || h.OnSharedHosting()):
-			f.points = 45
-		case (m.delimited || strong && letters >= 6) && (h.risk > 0 || h.OnSharedHosting()):
-			f.points = 30
+			f.points = 20
+		case (m.delimited || strong && letters >= 6) && h.OnSharedHosting():
+			f.points = 15
 		}
+	case strong && r.onlyBait && r.strong > 1 && letters >= coinedLetters:
+		f.set(codeBaitWords, blockPoints)
 	case strong && r.onlyBait:
-		f.points, f.baitPoints = 50, 40
+		f.set(codeCombined, reviewPoints)
 	case strong && (m.delimited || letters >= 7):
-		f.points, f.baitPoints = 45, 30
+		f.points = 30
 	case r.onlyBait && r.classes&weakBait != 0:
-		f.points, f.baitPoints = 40, 20
+		f.points = 25
 	case r.onlyBait && (m.delimited || letters >= 6):
-		f.points = 55
+		f.points = 20
 	case m.delimited:
-		f.points = 55
+		f.points = 20
 	case keyEditLimit(m.Key) == 0: // short apart from a common ending, as atmobile in jsatmobile
 	case isOrdinary(m.label):
-	case letters >= 8:
-		f.points = 35
-	case letters >= 6 && m.start == 0:
-		f.points = 30
-	case letters >= 6 && m.end == len(m.label):
-		f.points = 25
-	}
-	if f.baitPoints > 0 {
-		f.code = "domain:brand:combined"
+	case letters >= 8, letters >= 6 && (m.start == 0 || m.end == len(m.label)):
+		f.points = 8
 	}
 }
 
-// substitutedPoints returns the points for a brand with digits or non-ASCII letters in place of its own.
-func substitutedPoints(m *match) int {
+// scoreSubstituted scores a brand with digits or non-ASCII letters in place of its own.
+func (f *finding) scoreSubstituted() {
+	m := &f.match
 	letters, glued := len(m.Key), !m.delimited
+	f.code = codeLookalike
+	if m.foreign {
+		f.code = codeHomograph
+	}
 	switch {
 	case m.Kind() == brand.Short:
 		if m.delimited && m.hasStrongBait() && m.around.onlyBait {
-			return 40
+			f.set(codeSimilar, 40)
 		}
-		return 0
 	case m.Kind() == brand.Word && glued, letters < 5, glued && letters < 6, isOrdinary(m.written()):
-		return 0
 	case letters < 6 && m.changes > 1 && !m.foreign:
-		return 0
-	case m.Kind() == brand.Word && m.foreign:
-		return 85
+	case m.foreign && !(glued && m.Kind() == brand.Word):
+		f.points = 90
+	case glued && letters < 8:
+		f.set(codeSimilar, 45)
 	case m.Kind() == brand.Word:
-		return 65
-	case glued:
-		return 70
+		f.points = blockPoints
+	default:
+		f.points = 90
 	}
-	return 90
 }
 
-// lookalikePoints returns the points for a brand with other Latin letters in place of its own.
-func lookalikePoints(m *match) int {
+// scoreLookalike scores a brand with other Latin letters in place of its own.
+func (f *finding) scoreLookalike() {
+	m := &f.match
 	letters := len(m.Key)
 	switch {
 	case m.Kind() == brand.Short || letters < 5 || isOrdinary(m.written()) || letters < 8 && m.changes > 1:
-		return 0
 	case m.Kind() == brand.Word:
 		if m.delimited && letters >= 6 {
-			return 45
+			f.set(codeSimilar, 35)
 		}
-		return 0
-	case !m.delimited && letters >= 8:
-		return 75
 	case !m.delimited:
-		return 0
-	case letters >= 7:
-		return 85
-	case letters == 6:
-		return 75
+		if letters >= 8 {
+			f.set(codeSimilar, 45)
+		}
+	case letters >= coinedLetters:
+		f.set(codeLookalike, blockPoints)
+	default:
+		f.set(codeSimilar, 45)
 	}
-	return 55
 }
 
 // scoreSite scores the label of a well-known site, which matches only as a whole.
 func (f *finding) scoreSite(h *host) {
 	m := &f.match
-	letters := len(m.Key)
 	switch {
 	case m.form == exact && m.isDotlessAddress():
-		f.code, f.points = "domain:brand:missing_dot", 75
+		f.set(codeMissingDot, reviewPoints)
 	case m.form == exact && m.isWholeLabel():
-		f.code = "domain:brand:suffix"
 		if !h.Private {
-			f.points = suffix.TypoPoints(h.Suffix)
+			f.scoreSuffixTypo(h)
 		}
 	case m.form == exact:
 	case !m.isWholeLabel() && !m.isDotlessAddress():
 	case m.form != misspelled:
-		f.code, f.points = "domain:brand:lookalike", 60
-		if letters >= 7 {
-			f.points = 75
-		}
+		f.set(codeSimilar, 45)
 		if m.foreign {
-			f.code = "domain:homograph:brand"
+			f.set(codeHomograph, blockPoints)
+		} else if len(m.Key) >= 7 {
+			f.set(codeLookalike, blockPoints)
 		}
 	default:
-		f.code, f.points = "domain:brand:typo", typoPoints(h, m)
-	}
-	if h.Private {
-		f.points /= 2
+		f.scoreTypo(h)
 	}
 }
 
-// typoPoints returns the points for a misspelling. Longer keys score higher, because fewer other names are near them.
-func typoPoints(h *host, m *match) int {
+// scoreTypo scores a misspelling. One slip of a coined brand is a finding if it is the whole label, or a part of it
+// that says enough. Other misspellings only resemble a brand.
+func (f *finding) scoreTypo(h *host) {
+	m := &f.match
 	letters, baited := len(m.Key), m.hasStrongBait()
 	written := m.written()
 	likely := m.edits == 1 && m.typo.likely
 	sameFirst := written[0] == m.Key[0]
 	sameLast := written[len(written)-1] == m.Key[letters-1]
+	f.code = codeSimilar
 	switch {
-	case m.Kind() != brand.Coined && m.Kind() != brand.Site:
+	case m.Kind() == brand.Word || m.Kind() == brand.Site && isOrdinary(m.Key):
 		switch {
 		case !likely || letters < 6:
-			return 0
-		case h.OnSharedHosting():
-			return 50
-		case baited:
-			return 30
-		case letters >= 8 && sameFirst && m.isWholeLabel() && m.Kind() == brand.Word:
-			return 45
+		case h.OnSharedHosting(), baited:
+			f.points = 30
+		case letters >= 8 && sameFirst && m.isWholeLabel():
+			f.points = 25
 		}
-		return 0
-	case letters < 8 && m.isSplitByHyphen():
-		return 0 // two words that resemble the name by chance
+	case letters < 8 && m.isSplitByHyphen(): // two words that resemble the name by chance
+	case m.edits == 1 && letters < coinedLetters:
+		if m.delimited && likely && sameFirst || baited {
+			f.points = 25
+		}
+	case m.edits == 1 && m.typo.multiple && !likely && letters < 8: // two letters differ as written
+	case m.edits == 1 && m.typo.multiple && letters < 8, m.edits == 1 && m.isNumbered():
+		f.points = 15
+	case m.edits == 1 && !likely && m.typo.multiple && letters < 12:
+		f.points = 15
+	case m.edits == 1 && m.Kind() == brand.Site:
+		switch {
+		case letters >= 7 && (likely || letters >= 9):
+			f.set(codeTypo, reviewPoints)
+		case likely, sameFirst:
+			f.points = 25
+		}
 	case m.edits == 1:
-		points := 30
 		switch {
-		case letters >= 8:
-			points = 85
-		case letters == 7:
-			points = 75
-		case letters == 6:
-			points = 45
+		case !m.isWholeLabel() && !baited && (letters < 8 || !likely && !sameFirst):
+			if m.delimited && letters >= 7 {
+				f.points = 20
+			}
+		case letters == coinedLetters && !likely && !baited:
+			f.points = 25
+		default:
+			f.set(codeTypo, reviewPoints)
 		}
-		switch {
-		case letters == 6 && m.isWholeLabel() && m.Kind() == brand.Coined && likely != sameFirst:
-			return 35
-		case letters < 7 && (!m.delimited || !(likely && sameFirst) && !baited):
-			return 0
-		case !likely && m.typo.multiple && (m.Kind() == brand.Site && letters < 12 || letters < 10):
-			return 0
-		case !sameFirst && !likely && m.typo.substitution && letters < 9:
-			return 0
-		case !sameFirst && letters < 9:
-			points -= 30
-		case !likely && m.typo.multiple:
-			points -= 30
-		case !likely:
-			points -= 15
-		}
-		return max(points, 0)
 	case m.Kind() == brand.Site && strings.Contains(written, "-") && strings.IndexByte(m.Name, '-') < 0:
-		return 0 // two words that resemble the name by chance
+		// two words that resemble the name by chance
 	case m.edits == 3 && letters >= 14 && written[:2] == m.Key[:2]:
-		return 60
+		f.points = 35
 	case !sameFirst || !sameLast && !baited:
-		return 0
+	case m.edits == 2 && letters >= 11 && m.Kind() == brand.Coined:
+		f.set(codeTypos, reviewPoints)
 	case m.edits == 2 && letters >= 11:
-		return 80
+		f.points = 35
 	case m.edits == 2:
-		return 40
-	case written[:2] != m.Key[:2]:
-		return 0
+		f.points = 20
+	case written[:2] == m.Key[:2]:
+		f.points = 30
 	}
-	return 60
 }
 
-// otherSuffixPoints returns the points for a label that is exactly the brand, under a suffix where the brand is not
-// known to own it.
-func otherSuffixPoints(h *host, m *match) int {
-	points := 0
-	if !h.Private {
-		points = suffix.TypoPoints(h.Suffix)
-	}
+// scoreOtherSuffix scores a label that is exactly the brand, under a suffix where the brand is not known to own it.
+func (f *finding) scoreOtherSuffix(h *host) {
+	m := &f.match
+	f.code = codeSuffix
 	switch {
-	case m.Kind() != brand.Short && points > 0:
-		if m.Kind() == brand.Word {
-			return points / 2
+	case !h.Private && m.Kind() != brand.Short && suffix.TypoPoints(h.Suffix) > 0:
+		if f.scoreSuffixTypo(h); m.Kind() == brand.Word {
+			f.set(codeSuffix, 15)
 		}
-		return points
 	case m.Kind() != brand.Coined, h.Private && !h.OnSharedHosting():
-		return 0
-	case h.Private, h.risk > 0:
-		return 60
-	case !strings.Contains(m.Domains, ".*"):
-		return 45
+	case len(h.TLD) == 2 && !h.Private && !wordlist.Has(soldSuffixes, h.TLD):
+		f.points = 10 // large brands hold their name in many small countries too
+	default:
+		f.points = 25
 	}
-	return 0
+}
+
+// soldSuffixes are suffixes of countries that are sold to everybody for what they spell or for little money.
+const soldSuffixes = "ac ag ai am as bz cc cd fm gg im io la ly me ms nu pw sc sh so st su tf tk tm to tv vc vg wf ws "
+
+// scoreSuffixTypo scores a label that is exactly a brand or site under .cm, .om, .ne or .co.
+func (f *finding) scoreSuffixTypo(h *host) {
+	switch points := suffix.TypoPoints(h.Suffix); {
+	case points > 60:
+		f.set(codeSuffixTypo, reviewPoints)
+	case points > 0:
+		f.set(codeSuffix, 15)
+	}
 }
 
 // scoreSubdomainMatch scores a brand in a label left of the registrable domain. after holds the labels between the two.
+// Companies name their servers after the software and the services on them, so a brand's name there means nothing by
+// itself: it counts in an address of the brand, next to bait words, or disguised.
 func scoreSubdomainMatch(h *host, m *match, after string) finding {
-	if m.Kind() == brand.Site && m.form != exact {
-		return finding{match: *m} // machine names resemble sites by chance
-	}
-	f := scoreMatch(h, m)
-	if m.form != exact {
-		return f
-	}
+	f := finding{match: *m}
 	following := h.Name
 	if after != "" {
 		following = after
 	}
-	f = finding{match: *m, code: "domain:brand:subdomain"}
+	strong := m.hasStrongBait() || baitClasses(h.Name)&(strongBait&^bait.Support) != 0 &&
+		!brand.IsCustomer(&h.Host)
 	switch {
+	case m.form == misspelled || m.Kind() == brand.Site && m.form != exact: // machine names resemble others by chance
+	case m.form != exact:
+		f = scoreMatch(h, m)
 	case m.isWholeLabel() && continuesAddress(m.Brand, following, after == ""):
-		f.code, f.points = "domain:brand:address_inside", 90
-	case m.Kind() == brand.Coined && m.hasStrongBait() && m.around.onlyBait:
-		f.points, f.baitPoints = 60, 25
-	case brand.IsCustomer(&h.Host): // brands are customers of such services too
-	case m.Kind() == brand.Coined && m.isWholeLabel() && (h.risk > 0 || h.OnSharedHosting()):
-		f.points = 65
-	case m.Kind() == brand.Coined && m.isWholeLabel():
-		f.points = 45 // companies name their servers after the software on them
-	case m.Kind() == brand.Coined && m.delimited:
-		f.points = 40
-	case m.Kind() == brand.Word && m.isWholeLabel() && h.risk > 0:
-		f.points = 45
-	}
-	if f.points > 0 && f.baitPoints == 0 && baitClasses(h.Name)&(strongBait&^bait.Support) != 0 {
-		f.baitPoints = 20
+		f.set(codeAddressInside, blockPoints)
+	case m.Kind() == brand.Coined && strong && m.delimited && m.around.onlyBait:
+		f.set(codeSubdomain, reviewPoints)
 	}
 	return f
 }

@@ -1,22 +1,17 @@
 package main
 
 import (
-	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"assay/plugins/internal/bait"
 	"assay/plugins/internal/brand"
-	"assay/plugins/internal/quote"
 	"assay/plugins/internal/suffix"
 	"assay/sdk"
 )
 
 // host is the name to score.
-type host struct {
-	suffix.Host
-	risk int // points of the suffix, see suffix.RiskPoints; 0 below private suffixes
-}
+type host struct{ suffix.Host }
 
 // Score scores the name of a domain, or of the mail domain of an email address, from its parsed parts.
 func Score(c *sdk.Check) sdk.Outcome {
@@ -24,44 +19,32 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if !ok {
 		return sdk.Abstained
 	}
-	h := host{Host: read}
-	if !h.Private {
-		h.risk = suffix.RiskPoints(h.TLD)
-	}
-
+	h := host{read}
 	best := findImitation(&h)
 	if best.code != "" {
 		if b, relation := index.owners.Lookup(&h.Host, best.match.Brand); relation == brand.Owned {
 			if b.Kind() != brand.Site {
-				c.Signal(-50, "domain:brand:official", quote.Of(h.Registrable)+" is a domain of "+b.Name+" itself")
+				c.Signal(0, codeOfficial, textOf(codeOfficial, b.Name, ""))
 			}
 			return sdk.Scored
-		} else if relation == brand.Plausible && best.baitPoints == 0 {
+		} else if relation == brand.Plausible && best.match.around.classes&strongBait == 0 {
 			best = finding{}
 		}
 	}
-	threat := sdk.Threat("")
+	if best.points > 0 && !h.Private && suffix.Restricted(h.Suffix) {
+		c.Signal(0, codeRestricted, textOf(codeRestricted, "", quoted("."+h.Suffix)))
+		return sdk.Scored
+	}
 	if best.points > 0 {
-		signalImitation(c, &h, &best)
-		threat = sdk.Impersonation
-		if best.baitPoints > 0 || best.points >= 70 {
-			threat = sdk.Phishing
+		c.Signal(best.points, best.code, textOf(best.code, describeBrand(best.match.Brand), best.describe(&h)))
+		if best.points >= reviewPoints {
+			c.Threat(sdk.Phishing)
+		} else {
+			c.Threat(sdk.Impersonation)
 		}
 	}
-	if points := scoreScripts(c, &h, best.match.foreign && best.points >= 60); points >= 40 && threat == "" {
-		threat = sdk.Impersonation
-	}
-	if threat != "" && !h.Private && suffix.Restricted(h.Suffix) {
-		c.Signal(-60, "domain:suffix:restricted",
-			"ends in ."+quote.Of(h.Suffix)+", which only public bodies or schools are given")
-		threat = ""
-	}
-	if h.risk > 0 {
-		c.Signal(scale(h.risk, shareSpelled), "domain:suffix:risky", "ends in ."+quote.Of(h.TLD)+
-			", a suffix with many reported domains")
-	}
-	if threat != "" {
-		c.Threat(threat)
+	if points := scoreScripts(c, &h, best.code == codeHomograph); points >= 40 && best.points == 0 {
+		c.Threat(sdk.Impersonation)
 	}
 	return sdk.Scored
 }
@@ -72,17 +55,20 @@ func findImitation(h *host) finding {
 	var best finding
 	var r reader
 	// Whether the name is that of a well-known site, and the key of a brand that it spells exactly.
-	isSite, contained := false, ""
+	isSite, contained, exactFrom, exactTo := false, "", 0, 0
 	if !brand.IsCustomer(&h.Host) { // a customer does not choose the service's name
 		r.search(h.Name, func(m *match) {
 			isSite = isSite || m.Kind() == brand.Site && m.form == exact && m.isWholeLabel()
 			if m.form == exact && m.Kind() == brand.Coined {
-				contained = m.Key
+				contained, exactFrom, exactTo = m.Key, m.start, m.end
+			}
+			if m.form == misspelled && m.start == exactFrom && m.end == exactTo {
+				return // wikipedia is not a typo of wikimedia
 			}
 			if contained != "" && m.edits > 2 && len(m.Key) > len(contained) && strings.HasPrefix(m.Key, contained) {
 				return // microsoftnews contains Microsoft and is not a typo of microsoftteams
 			}
-			if f := scoreMatch(h, m); f.points > 0 && f.total() > best.total() || best.code == "" {
+			if f := scoreMatch(h, m); f.points > best.points || best.code == "" {
 				best = f
 			}
 		})
@@ -95,7 +81,7 @@ func findImitation(h *host) finding {
 		label, rest, more = strings.Cut(rest, ".")
 		after := rest
 		r.search(label, func(m *match) {
-			if f := scoreSubdomainMatch(h, m, after); f.total() > best.total() || best.code == "" {
+			if f := scoreSubdomainMatch(h, m, after); f.points > best.points || best.code == "" {
 				best = f
 			}
 		})
@@ -103,41 +89,34 @@ func findImitation(h *host) finding {
 	return best
 }
 
-// signalImitation raises the signals for f.
-func signalImitation(c *sdk.Check, h *host, f *finding) {
-	b, written := f.match.Brand, quote.Of(f.match.written())
-	var text string
+// describe returns the detail of the finding's text.
+func (f *finding) describe(h *host) string {
+	m := &f.match
+	detail := ""
 	switch f.code {
-	case "domain:brand:lookalike", "domain:homograph:brand":
-		text = written + " looks like " + describeBrand(b) + ": " + describeDifference(f.match.written(), b.Key)
-	case "domain:brand:typo":
-		text = written + " is close to " + describeBrand(b) + ": "
-		switch f.match.edits {
-		case 0:
-			text += "a hyphen inside"
-		case 1:
-			text += f.match.typo.text
+	case codeHomograph, codeLookalike, codeTypo, codeTypos, codeSimilar:
+		switch {
+		case m.form == misspelled && m.edits == 1:
+			detail = m.typo.text
+		case m.form == misspelled, m.form == exact:
+			detail = quoted(m.written())
 		default:
-			text += strconv.Itoa(f.match.edits) + " letters differ"
+			detail = describeDifference(m.written(), m.Key)
 		}
-	case "domain:brand:suffix":
-		text = "bears the name of " + b.Name + " under ." + quote.Of(h.Suffix) + ", which is not known to be theirs"
-	case "domain:brand:missing_dot":
-		text = quote.Of(f.match.label) + " reads as an address of " + b.Name + " with its punctuation left out"
-	case "domain:brand:subdomain":
-		text = "the brand name " + b.Name + " stands in a subdomain of another domain, " + quote.Of(h.Registrable)
-	case "domain:brand:address_inside":
-		text = "an address of " + b.Name + " is spelt inside the name of another domain, " + quote.Of(h.Registrable)
-	case "domain:brand:combined":
-		text = "joins the brand name " + b.Name + " with other words, and is not known to be a domain of " + b.Name
-	default:
-		text = "holds the brand name " + b.Name + ", and is not known to be a domain of " + b.Name
+		if words := listBaitWords(m.label, m.start, m.end); f.code != codeSimilar && m.hasStrongBait() && words != "" {
+			detail += ", next to " + words
+		}
+		return detail
+	case codeHyphen:
+		return quoted(m.written())
+	case codeMissingDot:
+		return quoted(m.label)
+	case codeBaitWords, codeCombined:
+		return listBaitWords(m.label, m.start, m.end)
+	case codeAddressInside, codeSubdomain, codeSuffixTypo, codeSuffix:
+		return quoted(h.Registrable)
 	}
-	c.Signal(scale(f.points, f.share()), f.code, text)
-	if f.baitPoints > 0 {
-		c.Signal(scale(f.baitPoints, shareSpelled), "domain:brand:lure_words",
-			"sets "+b.Name+" beside words that bait: "+listBaitWords(f.match.label, f.match.start, f.match.end))
-	}
+	return quoted("." + h.Suffix)
 }
 
 // describeBrand returns the brand's name, with the key in front if the name does not spell it, as in "steamcommunity
@@ -165,23 +144,20 @@ func toLower(c byte) byte {
 	return c
 }
 
-// listBaitWords lists the bait words of label outside label[start:end].
+// listBaitWords lists up to two bait words of label outside label[start:end].
 func listBaitWords(label string, start, end int) string {
-	list := ""
+	list, count := "", 0
 	for _, part := range [...]string{label[:start], label[end:]} {
 		var space [16]bait.Match
 		for _, f := range bait.Find(part, space[:0]) {
-			if f.Class&(strongBait|weakBait) == 0 {
+			if f.Class&(strongBait|weakBait) == 0 || count == 2 {
 				continue
 			}
-			if list != "" {
+			if count++; count > 1 {
 				list += ", "
 			}
-			list += part[f.Start:f.End]
+			list += quoted(part[f.Start:f.End])
 		}
 	}
-	if list == "" {
-		return "in the rest of the name"
-	}
-	return quote.Of(list)
+	return list
 }

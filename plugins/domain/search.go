@@ -145,9 +145,9 @@ func (r *reader) compareSpan(label string, start, end int, visit func(*match)) {
 		}
 		if !checked {
 			word := label[start:end]
-			checked, harmless = true, isOrdinary(word) || bait.Classes(word) != 0 && d > 0
+			checked, harmless = true, isOrdinary(word) || bait.Classes(word) != 0
 		}
-		if harmless {
+		if harmless && d > 0 {
 			return
 		}
 		m := match{Brand: index.brand(name), label: label, start: start, end: end, edits: d}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"assay/plugins/internal/suffix"
+	"assay/plugins/internal/wordlist"
 )
 
 // Kind is how distinctive a brand's key is, which decides where in a label it may match.
@@ -76,9 +77,9 @@ const (
 )
 
 // RelationTo returns the relation between h and b. Each pattern in b.Domains is a registrable domain or a full host
-// name. A final ".*" stands for every ICANN suffix that is neither risky nor a typo of com, net or org, because large
-// brands register their names widely: such a domain is Owned under a country's suffix, com, net or org, and otherwise
-// Plausible. Any other "*" stands for letters that local branches choose, which makes the domain Plausible.
+// name. A final ".*" stands for com, net, org and the suffixes of the largest markets, where brands that trade there
+// hold their name (isMarket), and ".**" for those of nearly all countries. Under any other suffix anybody can register
+// the name. Any other "*" stands for letters that local branches choose, which makes the domain Plausible.
 func (b *Brand) RelationTo(h *suffix.Host) Relation {
 	best := Unrelated
 	for pattern, rest := nextWord(b.Domains); pattern != ""; pattern, rest = nextWord(rest) {
@@ -98,37 +99,58 @@ func (b *Brand) OwnsUnder(label string) bool {
 	return false
 }
 
+// cutMarkets returns pattern without a final ".*" or ".**", and that ending.
+func cutMarkets(pattern string) (stem, ending string) {
+	for _, ending := range [...]string{".**", ".*"} {
+		if stem, ok := strings.CutSuffix(pattern, ending); ok {
+			return stem, ending
+		}
+	}
+	return pattern, ""
+}
+
 // matchPattern returns the relation that one pattern of Brand.Domains gives h.
 func matchPattern(h *suffix.Host, pattern string) Relation {
-	stem, everywhere := strings.CutSuffix(pattern, ".*")
-	if !everywhere {
+	stem, list := cutMarkets(pattern)
+	if list == "" {
 		if pattern == h.ASCII || glob(pattern, h.Registrable) {
 			return patternRelation(pattern)
 		}
 		return Unrelated
 	}
 	name := len(h.Registrable) - len(h.Suffix) - 1
-	if h.Private || name <= 0 || suffix.RiskPoints(h.TLD) > 0 || suffix.TypoPoints(h.Suffix) > 0 ||
-		!glob(stem, h.Registrable[:name]) {
+	if h.Private || name <= 0 || !glob(stem, h.Registrable[:name]) {
 		return Unrelated
 	}
-	if !usuallyOwned(h.TLD) {
-		return Plausible
+	if !isMarket(h.Suffix) && !(list == ".**" && wordlist.Has(smallMarkets, h.Suffix)) {
+		return Unrelated
 	}
 	return patternRelation(stem)
 }
 
-// usuallyOwned reports whether large brands nearly always own their name under tld. They skip most generic domains and
-// the domains of French territories, where reported names that equal a brand are most common.
-func usuallyOwned(tld string) bool {
-	switch tld {
-	case "com", "net", "org":
-		return true
-	case "pm", "re", "tf", "wf", "yt":
-		return false
+// isMarket reports whether brands that trade everywhere hold their name under suffix: com, net and org, and the
+// countries with the largest markets. Anybody can register names under most of these too, but the brands were first.
+func isMarket(suffix string) bool {
+	if strings.IndexByte(suffix, '.') >= 0 {
+		return wordlist.Has(secondLevelMarkets, suffix)
 	}
-	return len(tld) == 2 || strings.HasPrefix(tld, "xn--")
+	return wordlist.Has(markets, suffix) || strings.HasPrefix(suffix, "xn--fiq") // China
 }
+
+// The markets leave out suffixes that are sold for what they spell, such as cc, me and to, and those where brands
+// seldom hold their name, such as ge. smallMarkets are the other countries.
+const (
+	markets = "ae ar at au be bg br ca ch cl cn com cz de dk es eu fi fr gr hk hr hu id ie il in it jp kr lt lu lv mx my " +
+		"net nl no nz org pe ph pl pt ro ru sa se sg si sk th tr tw ua uk us vn za "
+	secondLevelMarkets = "co.id co.il co.in co.jp co.kr co.nz co.th co.uk co.za com.ar com.au com.br com.cn com.co com.eg " +
+		"com.hk com.mx com.my com.pe com.ph com.pl com.sa com.sg com.tr com.tw com.ua com.vn ne.jp "
+	smallMarkets = "al ba bd bh bo by cat co.ao co.bw co.ck co.cr co.ke co.ls co.ma co.mz co.tz co.ug co.uz co.ve co.vi " +
+		"co.zm co.zw com.af com.ag com.bd com.bh com.bn com.bo com.by com.bz com.cu com.cy com.do com.ec com.ee com.es " +
+		"com.et com.fj com.gh com.gi com.gr com.gt com.hn com.hr com.jm com.jo com.kh com.kw com.lb com.lv com.ly " +
+		"com.mm com.mt com.na com.ng com.ni com.np com.om com.pa com.pg com.pk com.pr com.pt com.py com.qa com.ro " +
+		"com.sb com.sl com.sv com.tj com.tn com.uy com.vc com.ve cr dz ee gt hn iq is jo ke kg kz lk ma md mt ng ni pa " +
+		"pk pr ps qa rs rw sn sv tn uy uz "
+)
 
 // patternRelation returns the relation of a domain that matches pattern.
 func patternRelation(pattern string) Relation {

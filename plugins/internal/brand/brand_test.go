@@ -1,6 +1,7 @@
 package brand
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -20,8 +21,10 @@ func TestRelationTo(t *testing.T) {
 		"typo of a suffix": {suffix.Host{Registrable: "blumen.cm", Suffix: "cm", TLD: "cm"}, Unrelated},
 		"shared suffix": {suffix.Host{Registrable: "blumen.weebly.com", Suffix: "weebly.com", TLD: "com",
 			Private: true}, Unrelated},
-		"open suffix":      {suffix.Host{Registrable: "blumen.wine", Suffix: "wine", TLD: "wine"}, Plausible},
-		"French territory": {suffix.Host{Registrable: "blumen.re", Suffix: "re", TLD: "re"}, Plausible},
+		"open suffix":      {suffix.Host{Registrable: "blumen.wine", Suffix: "wine", TLD: "wine"}, Unrelated},
+		"small country":    {suffix.Host{Registrable: "blumen.ge", Suffix: "ge", TLD: "ge"}, Unrelated},
+		"sold suffix":      {suffix.Host{Registrable: "blumen.cc", Suffix: "cc", TLD: "cc"}, Unrelated},
+		"French territory": {suffix.Host{Registrable: "blumen.re", Suffix: "re", TLD: "re"}, Unrelated},
 		"country's script": {suffix.Host{Registrable: "blumen.xn--fiqs8s", Suffix: "xn--fiqs8s", TLD: "xn--fiqs8s"},
 			Owned},
 		"listed":       {suffix.Host{Registrable: "blumen-shop.com", Suffix: "com", TLD: "com"}, Owned},
@@ -145,8 +148,9 @@ func TestLookup(t *testing.T) {
 			Owned},
 		"other brand": {suffix.Host{Registrable: "paypay.ne.jp", Suffix: "ne.jp", TLD: "jp"}, "paypal", "PayPay",
 			Owned},
-		"open suffix": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, "paypal", "PayPal",
-			Plausible},
+		"open suffix": {suffix.Host{Registrable: "paypal.wine", Suffix: "wine", TLD: "wine"}, "paypal", "",
+			Unrelated},
+		"all countries": {suffix.Host{Registrable: "google.tn", Suffix: "tn", TLD: "tn"}, "google", "Google", Owned},
 		"local branch": {suffix.Host{Registrable: "dhl-musterstadt.de", Suffix: "de", TLD: "de"}, "dhl", "DHL",
 			Plausible},
 		"service": {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com"}, "sharepoint",
@@ -179,6 +183,32 @@ func TestLookup(t *testing.T) {
 				t.Errorf("Lookup(%+v, %s) = %q, %d, want %q, %d", tt.host, tt.candidate, got, relation, tt.want, tt.how)
 			}
 		})
+	}
+}
+
+func TestMarketsSearchable(t *testing.T) {
+	t.Parallel()
+	for _, list := range []string{markets, secondLevelMarkets, smallMarkets} {
+		if fault := wordlist.Fault(list); fault != "" {
+			t.Errorf("the list cannot be searched: %q", fault)
+		}
+	}
+}
+
+// Brands are not trusted under suffixes that anybody can register for what they spell.
+func TestOpenSuffixesAreNotOwned(t *testing.T) {
+	t.Parallel()
+	var index Index
+	index.Fill()
+	for i := range Count() {
+		b := At(i)
+		for _, open := range strings.Fields("cc ws su ly me to ge mk tk pw") {
+			name := b.Key + "." + open
+			h := suffix.Host{ASCII: name, Registrable: name, Suffix: open, TLD: open, Name: b.Key}
+			if owner := index.OwnerName(&h); owner != "" && !slices.Contains(strings.Fields(b.Domains), name) {
+				t.Errorf("%s is trusted as a domain of %s", name, owner)
+			}
+		}
 	}
 }
 

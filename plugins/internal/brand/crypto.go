@@ -19,7 +19,7 @@ var cryptoBrands = [...]Brand{
 	{"bitpanda", "Bitpanda", Coined, "bitpanda.*"},
 	{"bitvavo", "Bitvavo", Coined, "bitvavo.*"},
 	{"cryptocom", "Crypto.com", Word | Desk, "crypto.com"},
-	{"localbitcoins", "LocalBitcoins", Coined, "localbitcoins.*"},
+	{"localbitcoins", "LocalBitcoins", Coined, "localbitcoins.com"},
 	{"paxful", "Paxful", Coined, "paxful.com"},
 	{"coinmarketcap", "CoinMarketCap", Coined, "coinmarketcap.com"},
 	{"coingecko", "CoinGecko", Coined, "coingecko.com"},

@@ -16,10 +16,10 @@ type Index struct {
 	branchCount  int
 }
 
-// domainPattern is a pattern of Brand.Domains without "*", except for a final ".*".
+// domainPattern is a pattern of Brand.Domains without "*", except for a final ".*" or ".**".
 type domainPattern struct {
 	pattern string
-	hash    uint32 // of the pattern without ".*"
+	hash    uint32 // of the pattern without ".*" and ".**"
 	brand   uint16 // argument of At
 	next    uint16 // the next pattern of the bucket, as in Index.buckets
 }
@@ -60,7 +60,7 @@ func (x *Index) Fill() {
 }
 
 func (x *Index) add(pattern string, brand uint16) {
-	stem := strings.TrimSuffix(pattern, ".*")
+	stem, _ := cutMarkets(pattern)
 	if star := strings.IndexByte(stem, '*'); star >= 0 {
 		x.branches[x.branchCount] = branchPattern{pattern, star, brand}
 		x.branchCount++

@@ -20,7 +20,7 @@ var moneyBrands = [...]Brand{
 	{"stripe", "Stripe", Word | DeskAlone, "stripe.com stripe.dev stripe.network stripecdn.com"},
 	{"klarna", "Klarna", Coined | Desk, "klarna.* klarnacdn.net klarnaservices.com"},
 	{"afterpay", "Afterpay", Coined, "afterpay.*"},
-	{"mastercard", "Mastercard", Coined | Desk, "mastercard.* mastercardservices.com mastercardconnect.com"},
+	{"mastercard", "Mastercard", Coined | Desk, "mastercard.** mastercardservices.com mastercardconnect.com"},
 	{"visa", "Visa", Short | DeskAlone, "visa.* visaeurope.com"},
 	{"americanexpress", "American Express", Coined | Desk, "americanexpress.* aexp-static.com americanexpressfhr.com"},
 	{"amex", "American Express", Short | DeskAlone, "amex.* americanexpress.com"},
@@ -61,7 +61,7 @@ var moneyBrands = [...]Brand{
 	{"ingdirect", "ING Direct", Coined, "ingdirect.*"},
 	{"consorsbank", "Consorsbank", Coined, "consorsbank.*"},
 	{"raiffeisen", "Raiffeisen", Coined, `raiffeisen.* raiffeisen*.at raiffeisen*.ch raiffeisen*.de
-		raiffeisenbank.* raiffeisen-*.* raiffeisenpolbank.com raiffeisenonline.ro`},
+		raiffeisenbank.* raiffeisenbank.ba raiffeisenbank.rs raiffeisen.al raiffeisen-*.* raiffeisenpolbank.com raiffeisenonline.ro`},
 	{"erstebank", "Erste Bank", Coined, "erstebank.* erstebank-open.com"},
 	{"bawag", "BAWAG", Coined, "bawag.* bawagpsk.com bawaggroup.com"},
 	{"creditsuisse", "Credit Suisse", Coined, "credit-suisse.* creditsuisse.*"},

@@ -3,7 +3,13 @@ package brand
 // webBrands are email and office services, social networks, shops, streaming services, games, web hosts and device
 // makers.
 var webBrands = [...]Brand{
-	{"google", "Google", Coined | Desk, `google.* google.cm google.ne google.co google.dev google-analytics.com
+	{"google", "Google", Coined | Desk, `google.** google.ac google.ad google.am google.as google.az google.bf google.bi google.bj google.bs
+		google.bt google.cat google.cd google.cf google.cg google.ci google.cm google.cv google.dj google.dm google.fm
+		google.ga google.ge google.gg google.gl google.gm google.gp google.gy google.ht google.im google.je google.ki
+		google.la google.li google.me google.mg google.mk google.ml google.mn google.ms google.mu google.mv google.mw
+		google.ne google.nr google.nu google.pn google.sc google.sh google.sm google.so google.sr google.st google.td
+		google.tg google.tk google.tl google.tm google.to google.tt google.vg google.vu google.ws
+		google.co google.dev google-analytics.com
 		googleapis.com googlevideo.com
 		googleusercontent.com googletagmanager.com googlesyndication.com googleadservices.com
 		googletagservices.com googlemail.com googlesource.com googleblog.com googlecode.com googleearth.com
@@ -12,7 +18,7 @@ var webBrands = [...]Brand{
 		googleanalytics.com googleoptimize.com googlesciencefair.com googlephotos.com googleadsserving.cn
 		googlebot.com googledrive.com googlecommerce.com googlemaps.com`},
 	{"gmail", "Gmail", Coined | DeskAlone, "gmail.com google.com gmail.*"},
-	{"youtube", "YouTube", Coined | Desk, `youtube.* youtubeeducation.com youtube-nocookie.com youtubekids.com
+	{"youtube", "YouTube", Coined | Desk, `youtube.** youtube.ge youtube.mk youtube.me youtube.com.mk youtube.ly youtube.tv youtubeeducation.com youtube-nocookie.com youtubekids.com
 		youtubego.com youtubegaming.com youtubemobilesupport.com`},
 	{"microsoft", "Microsoft", Coined | Desk, `microsoft.* microsoftonline.com microsoftonline-p.com
 		microsoftstream.com microsoftstore.com microsoftazuread-sso.com microsoftinternetsafety.net
@@ -28,7 +34,7 @@ var webBrands = [...]Brand{
 	{"xbox", "Xbox", Short, "xbox.* xboxlive.com xboxservices.com xboxgamepass.com"},
 	{"bing", "Bing", Short, "bing.* bing.net"},
 	{"linkedin", "LinkedIn", Coined | Desk, "linkedin.* linkedin-ei.com linkedinlearning.com"},
-	{"github", "GitHub", Coined, `github.* githubassets.com githubusercontent.com githubapp.com
+	{"github", "GitHub", Coined, `github.com github.io github.dev github.ai githubassets.com githubusercontent.com githubapp.com
 		githubcopilot.com githubstatus.com github.blog github.community`},
 	{"gitlab", "GitLab", Word, "gitlab.*"},
 	{"apple", "Apple", Word | DeskAlone, `apple.* apple-dns.net apple-mapkit.com apple-cloudkit.com
@@ -63,7 +69,7 @@ var webBrands = [...]Brand{
 	{"reddit", "Reddit", Coined, `reddit.* redditstatic.com redditmedia.com redditinc.com redditmail.com
 		redditspace.com redditblog.com`},
 	{"tumblr", "Tumblr", Coined, "tumblr.*"},
-	{"discord", "Discord", Coined | DeskAlone, `discord.* discordapp.com discordapp.net discordcdn.com discordmerch.com
+	{"discord", "Discord", Coined | DeskAlone, `discord.com discord.gg discord.co discordapp.com discordapp.net discordcdn.com discordmerch.com
 		discordstatus.com discordpartygames.com discord-activities.com discordactivities.com discordsays.com
 		discordquests.com discord.design discord.dev discord.gift discord.gifts discord.media discord.new
 		discord.tools`},
@@ -71,7 +77,7 @@ var webBrands = [...]Brand{
 	{"vkontakte", "VK", Coined, "vkontakte.ru vk.com"},
 	{"tinder", "Tinder", Word, "tinder.*"},
 	{"badoo", "Badoo", Coined, "badoo.* badoocdn.com"},
-	{"yahoo", "Yahoo", Coined | DeskAlone, `yahoo.* yahooapis.com yahoodns.net yahooinc.com yahoo-email.com
+	{"yahoo", "Yahoo", Coined | DeskAlone, `yahoo.** yahooapis.com yahoodns.net yahooinc.com yahoo-email.com
 		yahoosmallbusiness.com yahoosandbox.com`},
 	{"protonmail", "Proton Mail", Coined, "protonmail.* proton.me protonmail.ch"},
 	{"webde", "WEB.DE", Word, "web.de"},
