@@ -230,6 +230,9 @@ func TestFirstHandVerdict(t *testing.T) {
 		"the graph added to a block": {97, check.Block, map[string]float64{"domain": 6, "graph": 1}, check.Block},
 		"similarity and a list": {99, check.Block, map[string]float64{"domain": 2, "feeds": 4, "similarity": 3},
 			check.Allow},
+		"cleared by reputation": {20, check.Allow, map[string]float64{"domain": 6, "standing": -4}, check.Allow},
+		"cleared and listed": {75, check.Block, map[string]float64{"domain": 5, "standing": -3, "feeds": 4},
+			check.Allow},
 		"a clamped score": {100, check.Block, map[string]float64{"domain": 14, "graph": 2.5}, check.Block},
 		"a low score":     {2, check.Allow, map[string]float64{"graph": 0.1}, check.Allow},
 	}

@@ -147,12 +147,12 @@ func later(a, b time.Time) time.Time {
 
 // firstHandVerdict returns the verdict without the contributions of second-hand layers, by the bands of contract
 // section 6. With them, a block caused by the graph would reinforce itself, and a withdrawn list would live on in the
-// blocks it caused. Scores near 0 and 100 are clamped and hide how far the sum exceeded them, so the result errs on the
-// mild side.
+// blocks it caused. What clears an entity stays: the graph must not count a block that nobody was told. Scores near 0
+// and 100 are clamped and hide how far the sum exceeded them, so the result errs on the mild side.
 func firstHandVerdict(d *check.Decision) check.Verdict {
 	secondHand := 0.0
 	for _, o := range d.Layers {
-		if o.ReadsReputation {
+		if o.ReadsReputation && o.Contribution > 0 {
 			secondHand += o.Contribution
 		}
 	}
