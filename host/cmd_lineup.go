@@ -6,10 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"assay/host/entity"
 	"assay/host/eval"
 	"assay/host/lineup"
 	"assay/host/store"
@@ -96,8 +98,15 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		return err
 	}
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		if err := tryLineup(ctx, cfg, b, t, l); err != nil {
+		manifests, err := tryLineup(ctx, cfg, b, t, l)
+		if err == nil {
+			err = l.CheckConstraints(manifests)
+		}
+		if err != nil {
 			return err
+		}
+		for _, warning := range slowTypes(manifests) {
+			fmt.Fprintf(t.err, "warning: %s\n", warning)
 		}
 		note := cmd.Note
 		if note == "" {
@@ -116,10 +125,31 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 }
 
 // tryLineup opens the layers of a lineup in this process, before any host has to.
-func tryLineup(ctx context.Context, cfg *Config, b *backend, t *terminal, l registry.LineupDocument) (err error) {
+func tryLineup(
+	ctx context.Context, cfg *Config, b *backend, t *terminal, l registry.LineupDocument,
+) (manifests []registry.Manifest, err error) {
 	box := b.openSandbox(cfg, quietLog(t))
 	defer func() { err = errors.Join(err, box.Close()) }()
 	return lineup.Try(ctx, b.store, box, l)
+}
+
+// slowTypes returns a warning for each entity type whose layers, if all burn their budgets, leave no time for lookups
+// before a check's deadline. Such a check is refused. A unit of fuel takes about a nanosecond.
+func slowTypes(manifests []registry.Manifest) []string {
+	var warnings []string
+	for _, kind := range entity.Types() {
+		var fuel int64
+		for _, m := range manifests {
+			if slices.Contains(m.Entities, string(kind)) {
+				fuel += m.BudgetFuel
+			}
+		}
+		if most := time.Duration(fuel) * time.Nanosecond; most > checkTimeout-lookupTimeout {
+			warnings = append(warnings, fmt.Sprintf("%s: the layers' budgets together are %d units of fuel, about %v; "+
+				"a check that burns them all is refused after %v", kind, fuel, most.Round(time.Millisecond), checkTimeout))
+		}
+	}
+	return warnings
 }
 
 func readLineup(file string) (registry.LineupDocument, error) {
@@ -152,16 +182,41 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		if err != nil {
 			return err
 		}
-		changes := registry.Diff(active.Lineup, next)
+		plugins, err := publishedManifests(ctx, b.store)
+		if err != nil {
+			return err
+		}
+		changes := registry.Diff(active.Lineup, next, plugins)
 		if cmd.JSON {
 			return t.json(changes)
 		}
 		if len(changes) == 0 {
 			t.printf("No difference from revision %d, the active one.\n", active.Revision)
-			return nil
+		} else if err := printChanges(t, changes, fmt.Sprintf("REVISION %d", active.Revision), "NEW"); err != nil {
+			return err
 		}
-		return printChanges(t, changes, fmt.Sprintf("REVISION %d", active.Revision), "NEW")
+		for _, item := range next.Layers { // the permission to clear is shown even if it does not change
+			if lowest, _ := item.Range(plugins[item.Layer]); lowest < 0 {
+				t.printf("\n%s may clear: its lowest score is %d.\n", item.Layer, lowest)
+			}
+		}
+		return nil
 	})
+}
+
+// publishedManifests returns the manifests of all published plugins by name@version.
+func publishedManifests(ctx context.Context, s *store.Store) (map[string]registry.Manifest, error) {
+	published, err := s.Plugins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	manifests := map[string]registry.Manifest{}
+	for _, p := range published {
+		if manifests[p.Ref()], err = registry.ParseManifest(p.Manifest); err != nil {
+			return nil, fmt.Errorf("reading the manifest of %s: %w", p.Ref(), err)
+		}
+	}
+	return manifests, nil
 }
 
 func printChanges(t *terminal, changes []registry.Change, from, to string) error {
@@ -193,7 +248,8 @@ func (cmd *lineupRollbackCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 		if err != nil {
 			return err
 		}
-		if err := tryLineup(ctx, cfg, b, t, r.Lineup); err != nil {
+		// Not held to the constraints: a revision that was once in force must be reachable in an emergency.
+		if _, err := tryLineup(ctx, cfg, b, t, r.Lineup); err != nil {
 			return err
 		}
 		if err := b.store.RollbackLineup(ctx, cmd.Revision, cmd.Note); err != nil {
@@ -257,7 +313,7 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		}
 		r := fitReport{Lineup: m.fitted(fit), Fit: fit}
 		r.Lineup.Note = fmt.Sprintf("Fitted to %d rows of %s", fit.Rows, strings.Join(baseNames(cmd.Files), ", "))
-		r.Changes = registry.Diff(m.active.Lineup, r.Lineup)
+		r.Changes = registry.Diff(m.active.Lineup, r.Lineup, nil)
 		return cmd.print(t, r)
 	})
 }

@@ -133,7 +133,7 @@ func TestLineupFit(t *testing.T) {
 	}
 	before := outputJSON[registry.LineupRevision](t, dir, database, "lineup", "show")
 	if before.Revision != 1 || len(l.Layers) != len(before.Lineup.Layers) ||
-		len(registry.Diff(before.Lineup, l)) == 0 || l.Bands != before.Lineup.Bands {
+		len(registry.Diff(before.Lineup, l, nil)) == 0 || l.Bands != before.Lineup.Bands {
 		t.Errorf("revision %d, fitted %+v", before.Revision, l)
 	}
 	report := outputJSON[struct {

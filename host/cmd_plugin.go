@@ -41,10 +41,38 @@ func (cmd *pluginBuildCmd) Run(ctx context.Context, t *terminal) error {
 		return err
 	}
 	if cmd.JSON {
-		return t.json(map[string]string{"file": out, "plugin": m.Ref(), "digest": m.Digest.String()})
+		line := newPluginLine(m)
+		line.File = out
+		return t.json(line)
 	}
 	t.printf("%s: %s, %d KiB, %s\n", out, m.Ref(), len(wasm)>>10, m.Digest)
+	printPermissions(t, m.Manifest)
 	return nil
+}
+
+// pluginLine is a plugin in the output of `assay plugin build` and `assay plugin push`.
+type pluginLine struct {
+	File   string         `json:"file,omitempty"` // that was written
+	Plugin string         `json:"plugin"`
+	Digest string         `json:"digest"`
+	Class  registry.Class `json:"class"`
+	Range  [2]int         `json:"score_range"`
+}
+
+func newPluginLine(m registry.Module) pluginLine {
+	lowest, highest := m.Manifest.Range()
+	return pluginLine{Plugin: m.Ref(), Digest: m.Digest.String(), Class: m.Manifest.LayerClass(),
+		Range: [2]int{lowest, highest}}
+}
+
+// printPermissions shows what a plugin may do to a score.
+func printPermissions(t *terminal, m registry.Manifest) {
+	lowest, highest := m.Range()
+	t.printf("Class %s, score %d to %d.", m.LayerClass(), lowest, highest)
+	if lowest < 0 {
+		t.printf(" It may clear: a negative score lowers an entity's.")
+	}
+	t.printf("\n")
 }
 
 func (cmd *pluginBuildCmd) build(ctx context.Context) ([]byte, error) {
@@ -95,9 +123,10 @@ func (cmd *pluginPushCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			return err
 		}
 		if cmd.JSON {
-			return t.json(map[string]string{"plugin": m.Ref(), "digest": m.Digest.String()})
+			return t.json(newPluginLine(m))
 		}
 		t.printf("Published %s, %s\n", m.Ref(), m.Digest)
+		printPermissions(t, m.Manifest)
 		return nil
 	})
 }

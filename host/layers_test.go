@@ -160,6 +160,27 @@ func TestDefaultWeights(t *testing.T) {
 	}
 }
 
+// TestDefaultLineupObeysItsFindings holds the default lineup to what the signals of its layers warrant.
+func TestDefaultLineupObeysItsFindings(t *testing.T) {
+	t.Parallel()
+	lineup, err := registry.DefaultLineup()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var manifests []registry.Manifest
+	for _, item := range lineup.Layers {
+		m, err := registry.ParseManifest([]byte(readText(t, filepath.Join("..", "plugins", item.Layer,
+			"manifest.json"))))
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, m)
+	}
+	if err := lineup.CheckConstraints(manifests); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestSignalsOfAllowedEntities checks which signals an allow verdict still shows.
 func TestSignalsOfAllowedEntities(t *testing.T) {
 	t.Parallel()

@@ -16,8 +16,9 @@ type Change struct {
 	To   string `json:"to"`
 }
 
-// Diff returns the differences between two lineups: bias and bands first, then each layer by name.
-func Diff(from, to LineupDocument) []Change {
+// Diff returns the differences between two lineups: bias and bands first, then each layer by name. plugins holds the
+// manifests by name@version, as far as they are known: what a layer may clear is part of the difference.
+func Diff(from, to LineupDocument, plugins map[string]Manifest) []Change {
 	changes := []Change{}
 	differ := func(what string, a, b any) {
 		if x, y := fmt.Sprint(a), fmt.Sprint(b); x != y {
@@ -31,15 +32,31 @@ func Diff(from, to LineupDocument) []Change {
 	for _, name := range slices.Sorted(maps.Keys(mergeKeys(a, b))) {
 		x, y := a[name], b[name]
 		differ(name+": layer", cmp.Or(x.Layer, "none"), cmp.Or(y.Layer, "none"))
+		differ(name+": lowest score", lowest(x, plugins), lowest(y, plugins))
 		if x.Layer == "" || y.Layer == "" {
 			continue
 		}
+		differ(name+": class", plugins[x.Layer].LayerClass(), plugins[y.Layer].LayerClass())
 		differ(name+": weight", x.Weight, y.Weight)
+		differ(name+": floor", floor(x), floor(y))
 		differ(name+": required", x.Required, y.Required)
 		differ(name+": isolation", cmp.Or(x.Isolation, "default"), cmp.Or(y.Isolation, "default"))
 		differ(name+": config", settings(x.Config), settings(y.Config))
 	}
 	return changes
+}
+
+// lowest returns the lowest score of a layer in its lineup, 0 for no layer or one that is not known.
+func lowest(item LineupLayer, plugins map[string]Manifest) int {
+	low, _ := item.Range(plugins[item.Layer])
+	return low
+}
+
+func floor(item LineupLayer) string {
+	if item.Floor == nil {
+		return "none"
+	}
+	return strconv.Itoa(*item.Floor)
 }
 
 func byName(l LineupDocument) map[string]LineupLayer {

@@ -31,7 +31,7 @@ func ExampleDiff() {
 		"layers": [{"layer": "bait@1.0.0", "weight": 2}]}`))
 	to, _ := registry.ParseLineup([]byte(`{"bias": -6, "bands": {"review": 40, "block": 70},
 		"layers": [{"layer": "bait@1.1.0", "weight": 3, "required": true}]}`))
-	for _, change := range registry.Diff(from, to) {
+	for _, change := range registry.Diff(from, to, nil) {
 		fmt.Printf("%s: %s -> %s\n", change.What, change.From, change.To)
 	}
 	// Output:

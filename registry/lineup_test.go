@@ -254,6 +254,12 @@ func TestDiff(t *testing.T) {
 		do(&item)
 		return item
 	}
+	floor := -40
+	plugins := map[string]registry.Manifest{
+		"b@2.0.0": {Class: registry.Clearing, ScoreRange: &[2]int{-60, 0}},
+		"b@2.1.0": {Class: registry.Clearing, ScoreRange: &[2]int{-70, 0}},
+	}
+	clearing := edit(b, func(i *registry.LineupLayer) { i.Layer = "b@2.0.0" })
 	for _, c := range []struct {
 		name     string
 		from, to registry.LineupDocument
@@ -284,6 +290,32 @@ func TestDiff(t *testing.T) {
 				{What: "b: layer", From: "b@1.0.0", To: "b@1.1.0"}, {What: "b: weight", From: "3", To: "3.5"},
 				{What: "b: required", From: "true", To: "false"}, {What: "b: config", From: "x=1 y=2", To: ""},
 			}},
+		{"a number by type", at(-4, 40, 70, a), registry.LineupDocument{
+			Bias: registry.ByType{"domain": -4.2, "email": -4, "phone": -4, "iban": -3}, Bands: registry.Bands{Review: 40, Block: 70},
+			Layers: []registry.LineupLayer{edit(a, func(i *registry.LineupLayer) {
+				i.Weight = registry.ByType{"phone": 3, "domain": 2}
+			})},
+		}, []registry.Change{
+			{What: "bias", From: "-4", To: "domain -4.2, email -4, phone -4, iban -3"},
+			{What: "a: weight", From: "2", To: "domain 2, phone 3"},
+		}},
+		{"a layer that may clear, added", at(0, 40, 70, a), at(0, 40, 70, a, clearing), []registry.Change{
+			{What: "b: layer", From: "none", To: "b@2.0.0"}, {What: "b: lowest score", From: "0", To: "-60"},
+		}},
+		{"a layer that may clear, instead of one that may not", at(0, 40, 70, b), at(0, 40, 70, clearing),
+			[]registry.Change{
+				{What: "b: layer", From: "b@1.0.0", To: "b@2.0.0"}, {What: "b: lowest score", From: "0", To: "-60"},
+				{What: "b: class", From: "style", To: "clearing"},
+			}},
+		{"a layer that may clear more", at(0, 40, 70, clearing),
+			at(0, 40, 70, edit(clearing, func(i *registry.LineupLayer) { i.Layer = "b@2.1.0" })), []registry.Change{
+				{What: "b: layer", From: "b@2.0.0", To: "b@2.1.0"}, {What: "b: lowest score", From: "-60", To: "-70"},
+			}},
+		{"a floor", at(0, 40, 70, clearing),
+			at(0, 40, 70, edit(clearing, func(i *registry.LineupLayer) { i.Floor = &floor })),
+			[]registry.Change{
+				{What: "b: lowest score", From: "-60", To: "-40"}, {What: "b: floor", From: "none", To: "-40"},
+			}},
 		{"settings that look alike when joined",
 			at(0, 40, 70, edit(b, func(i *registry.LineupLayer) { i.Config = map[string]string{"x": "1 y=2"} })),
 			at(0, 40, 70, b),
@@ -299,7 +331,7 @@ func TestDiff(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, registry.Diff(c.from, c.to)); diff != "" {
+			if diff := cmp.Diff(c.want, registry.Diff(c.from, c.to, plugins)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -324,7 +356,7 @@ func FuzzParseLineup(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s is accepted, but not its encoding: %v", data, err)
 		}
-		if changes := registry.Diff(l, back); len(changes) != 0 {
+		if changes := registry.Diff(l, back, nil); len(changes) != 0 {
 			t.Errorf("%s changes when encoded: %v", data, changes)
 		}
 		for _, item := range l.Layers {

@@ -188,6 +188,9 @@ func (m Manifest) validate() error {
 	return errors.Join(errs...)
 }
 
+// scores reports whether the layer scores entities of a type.
+func (m Manifest) scores(entityType string) bool { return slices.Contains(m.Entities, entityType) }
+
 // validRange checks the class and the score range against each other.
 func (m Manifest) validRange() error {
 	lowest, highest := m.Range()

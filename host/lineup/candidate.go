@@ -13,8 +13,9 @@ import (
 
 // Candidate is a lineup whose layers are open in this process to be measured. It is not put in force.
 type Candidate struct {
-	Members []check.Member
-	plugins []*sandbox.Plugin
+	Members   []check.Member
+	Manifests []registry.Manifest // of the members
+	plugins   []*sandbox.Plugin
 }
 
 // OpenCandidate opens the layers of a lineup. A layer named with a version is the published plugin or, if there is
@@ -59,6 +60,7 @@ func (c *Candidate) openLayer(
 	}
 	c.plugins = append(c.plugins, plugin)
 	c.Members = append(c.Members, NewMember(*item, plugin))
+	c.Manifests = append(c.Manifests, plugin.Manifest())
 	return nil
 }
 

@@ -106,17 +106,21 @@ func hasLayers(l, wanted registry.LineupDocument) bool {
 	return true
 }
 
-// Try opens every module of a lineup in this process and closes it again. It returns all errors, so that an operator
-// does not activate a lineup that no host can load.
-func Try(ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument) error {
+// Try opens every module of a lineup in this process and closes it again. It returns the layers' manifests, or all
+// errors, so that an operator does not activate a lineup that no host can load.
+func Try(
+	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument,
+) ([]registry.Manifest, error) {
 	f := NewFollower(source, box, nil, slog.New(slog.DiscardHandler))
 	plugins, err := f.acquire(ctx, l)
 	if err != nil {
-		return fmt.Errorf("trying lineup: %w", err)
+		return nil, fmt.Errorf("trying lineup: %w", err)
 	}
 	var errs []error
-	for _, p := range plugins {
+	manifests := make([]registry.Manifest, len(plugins))
+	for i, p := range plugins {
+		manifests[i] = p.Manifest()
 		errs = append(errs, p.Close(ctx))
 	}
-	return errors.Join(errs...)
+	return manifests, errors.Join(errs...)
 }

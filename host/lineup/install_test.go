@@ -108,8 +108,12 @@ func TestTryReportsEveryUnloadableLayer(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, postgrestest.Database(t))
 	h.publish(t, module(t, "probe", "1.0.0", 10), brokenModule(t, "broken", "1.0.0"))
-	storetest.NoError(t, Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0")))
-	err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0", "broken@1.0.0", "absent@2.0.0"))
+	manifests, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0"))
+	storetest.NoError(t, err)
+	if len(manifests) != 1 || manifests[0].Name != "probe" {
+		t.Errorf("the manifests are %+v", manifests)
+	}
+	_, err = Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0", "broken@1.0.0", "absent@2.0.0"))
 	for _, want := range []string{"broken@1.0.0", "absent@2.0.0"} {
 		storetest.WantErrorText(t, "trying a bad lineup", err, want)
 	}

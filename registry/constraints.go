@@ -1,0 +1,132 @@
+package registry
+
+import (
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Constraint is a rule that a lineup obeys for one entity type, so that findings decide and style suggests. It is
+// linear in the type's bias and weights: bias + sum(Coefficients[i] * weight of layer i) must be at least Bound, or
+// below it.
+type Constraint struct {
+	Type   string `json:"type"`
+	Layer  string `json:"layer,omitempty"`  // of Signal, as the lineup names it
+	Signal string `json:"signal,omitempty"` // "" for the rule that style alone never blocks
+	Band   string `json:"band"`             // that the signal warrants, or that style must not reach
+	Final  bool   `json:"final,omitempty"`  // the signal holds against all clearing layers too
+
+	Coefficients []float64 `json:"-"` // by index into the lineup's layers
+	Bound        float64   `json:"-"` // the log-odds at which the rounded score reaches Band
+	LogOdds      float64   `json:"-"` // of the lineup
+}
+
+// Slack returns by how much log-odds the lineup obeys the constraint. It is negative if the lineup breaks it.
+func (c Constraint) Slack() float64 {
+	if c.Signal == "" {
+		return math.Nextafter(c.Bound, math.Inf(-1)) - c.LogOdds
+	}
+	return c.LogOdds - c.Bound
+}
+
+// String says what the constraint demands, and what the lineup does.
+func (c Constraint) String() string {
+	reaches := fmt.Sprintf("the log-odds are %.2f (a score of %d), and %s begins at %.2f", c.LogOdds,
+		scoreAt(c.LogOdds), c.Band, c.Bound)
+	if c.Signal == "" {
+		return fmt.Sprintf("%s: style must not block alone, but with the highest scores of all style layers %s", c.Type,
+			reaches)
+	}
+	against := "all style layers"
+	if c.Final {
+		against += " and all clearing layers"
+	}
+	return fmt.Sprintf("%s: %s of %s warrants %s, but with the lowest scores of %s %s", c.Type, c.Signal, c.Layer,
+		c.Band, against, reaches)
+}
+
+func scoreAt(logOdds float64) int { return int(math.Round(100 / (1 + math.Exp(-logOdds)))) }
+
+// LogOddsOf returns the least log-odds whose rounded score is at least score, which is from 1 to 100.
+func LogOddsOf(score int) float64 {
+	p := (float64(score) - 0.5) / 100
+	return math.Log(p / (1 - p))
+}
+
+// Constraints returns the constraints on the lineup, type by type. manifests has the manifest of each layer of the
+// lineup. Layers that weigh nothing for a type are exempt, and so are types without a finding layer: nothing there
+// decides.
+func Constraints(l LineupDocument, manifests []Manifest) []Constraint {
+	var all []Constraint
+	for _, t := range entityTypes {
+		all = append(all, l.constraintsOf(t, manifests)...)
+	}
+	return all
+}
+
+func (l LineupDocument) constraintsOf(entityType string, manifests []Manifest) []Constraint {
+	style, lowStyle, clearing := make([]float64, len(l.Layers)), make([]float64, len(l.Layers)),
+		make([]float64, len(l.Layers))
+	var findings []int
+	for i, item := range l.Layers {
+		if !manifests[i].scores(entityType) || item.Weight.For(entityType) == 0 {
+			continue
+		}
+		lowest, highest := item.Range(manifests[i])
+		switch manifests[i].LayerClass() {
+		case Finding:
+			findings = append(findings, i)
+		case Style:
+			style[i], lowStyle[i] = float64(highest)/100, float64(lowest)/100
+		case Clearing:
+			clearing[i] = float64(lowest) / 100
+		}
+	}
+	if len(findings) == 0 {
+		return nil
+	}
+	all := []Constraint{{Type: entityType, Band: WarrantsBlock, Coefficients: style}}
+	for _, i := range findings {
+		for _, s := range manifests[i].Signals {
+			if s.Warrants == "" {
+				continue
+			}
+			c := Constraint{Type: entityType, Layer: l.Layers[i].Layer, Signal: s.Code, Band: s.Warrants,
+				Final: s.Final, Coefficients: make([]float64, len(l.Layers))}
+			for j := range c.Coefficients {
+				c.Coefficients[j] = lowStyle[j]
+				if s.Final {
+					c.Coefficients[j] += clearing[j]
+				}
+			}
+			c.Coefficients[i] = float64(s.Points) / 100
+			all = append(all, c)
+		}
+	}
+	for i := range all {
+		all[i].Bound = LogOddsOf(l.Bands.Review)
+		if all[i].Band == WarrantsBlock {
+			all[i].Bound = LogOddsOf(l.Bands.Block)
+		}
+		all[i].LogOdds = l.Bias.For(entityType)
+		for j, coefficient := range all[i].Coefficients {
+			all[i].LogOdds += coefficient * l.Layers[j].Weight.For(entityType)
+		}
+	}
+	return all
+}
+
+// CheckConstraints returns an error that names every constraint that the lineup breaks.
+func (l LineupDocument) CheckConstraints(manifests []Manifest) error {
+	var broken []string
+	for _, c := range Constraints(l, manifests) {
+		if c.Slack() < 0 {
+			broken = append(broken, c.String())
+		}
+	}
+	if len(broken) > 0 {
+		return fmt.Errorf("checking the lineup against what its layers' signals warrant:\n%s",
+			strings.Join(broken, "\n"))
+	}
+	return nil
+}

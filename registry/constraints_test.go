@@ -1,0 +1,133 @@
+package registry_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"assay/registry"
+)
+
+func TestLogOddsOf(t *testing.T) {
+	t.Parallel()
+	score := func(x float64) int { return int(math.Round(100 / (1 + math.Exp(-x)))) }
+	for b := 1; b <= 100; b++ {
+		x := registry.LogOddsOf(b)
+		if score(x+1e-9) != b || score(x-1e-9) != b-1 {
+			t.Errorf("a score of %d begins at %v, where it is %d", b, x, score(x))
+		}
+	}
+}
+
+// constrained returns a lineup of a finding, a style and a clearing layer for domains and emails, which obeys its
+// constraints, with the manifests. Review begins at log-odds of -0.43 and block at 0.82.
+func constrained() (registry.LineupDocument, []registry.Manifest) {
+	both := []string{"domain", "email"}
+	manifests := []registry.Manifest{
+		{Name: "lists", Class: registry.Finding, Entities: both, Signals: []registry.SignalText{
+			{Code: "lists:seen:near", Text: "Near", Points: 5},
+			{Code: "lists:seen:old", Text: "Old", Points: 60, Warrants: "review"},
+			{Code: "lists:seen:parent", Text: "Parent", Points: 75, Warrants: "block"},
+			{Code: "lists:seen:exact", Text: "Exact", Points: 100, Warrants: "block", Final: true},
+		}},
+		{Name: "spelling", Entities: both, ScoreRange: &[2]int{-20, 80}},
+		{Name: "age", Class: registry.Clearing, Entities: both, ScoreRange: &[2]int{-100, 0}},
+	}
+	lineup := registry.LineupDocument{
+		Bias: registry.ForAll(-4), Bands: registry.Bands{Review: 40, Block: 70},
+		Layers: []registry.LineupLayer{
+			{Layer: "lists@1.0.0", Weight: registry.ForAll(9)},
+			{Layer: "spelling@1.0.0", Weight: registry.ForAll(5)},
+			{Layer: "age@1.0.0", Weight: registry.ForAll(3)},
+		},
+	}
+	return lineup, manifests
+}
+
+func TestConstraints(t *testing.T) {
+	t.Parallel()
+	floor := -10
+	for _, c := range []struct {
+		name   string
+		edit   func(l *registry.LineupDocument, m []registry.Manifest)
+		broken []string // the beginning of each broken constraint
+	}{
+		{"none broken", func(*registry.LineupDocument, []registry.Manifest) {}, nil},
+		{"style alone blocks", func(l *registry.LineupDocument, _ []registry.Manifest) {
+			l.Layers[1].Weight = registry.ForAll(6.2) // -4 + 6.2*0.8 = 0.96
+			l.Layers[0].Weight = registry.ForAll(9.3)
+		}, []string{
+			"domain: style must not block alone, but with the highest scores of all style layers the log-odds are 0.96 " +
+				"(a score of 72), and block begins at 0.82", "email: style must not block alone"}},
+		{"style blocks one type", func(l *registry.LineupDocument, _ []registry.Manifest) {
+			l.Layers[1].Weight = registry.ByType{"domain": 5, "email": 6.2}
+			l.Layers[0].Weight = registry.ForAll(9.3)
+		}, []string{"email: style must not block alone"}},
+		{"a bias by type", func(l *registry.LineupDocument, _ []registry.Manifest) {
+			l.Bias = registry.ByType{"domain": -4, "email": -5.3, "phone": -4, "iban": -4}
+		}, []string{"email: lists:seen:old of lists@1.0.0 warrants review", "email: lists:seen:parent",
+			"email: lists:seen:exact"}},
+		{"a finding that does not reach its band", func(_ *registry.LineupDocument, m []registry.Manifest) {
+			m[0].Signals[1].Points = 50 // -4 + 4.5 - 1 = -0.5
+		}, []string{"domain: lists:seen:old of lists@1.0.0 warrants review, but with the lowest scores of all style " +
+			"layers the log-odds are -0.50 (a score of 38), and review begins at -0.43", "email: lists:seen:old"}},
+		{"style that does not lower", func(_ *registry.LineupDocument, m []registry.Manifest) {
+			m[0].Signals[1].Points, m[1].ScoreRange = 50, nil // -4 + 4.5 = 0.5, and 100 points of style make 1
+		}, []string{"domain: style must not", "email: style must not"}},
+		{"clearing outweighs a final finding", func(l *registry.LineupDocument, _ []registry.Manifest) {
+			l.Layers[2].Weight = registry.ForAll(3.2) // -4 + 9 - 1 - 3.2 = 0.8
+		}, []string{"domain: lists:seen:exact of lists@1.0.0 warrants block, but with the lowest scores of all style " +
+			"layers and all clearing layers the log-odds are 0.80", "email: lists:seen:exact"}},
+		{"a floor on clearing", func(l *registry.LineupDocument, _ []registry.Manifest) {
+			l.Layers[2].Weight, l.Layers[2].Floor = registry.ForAll(20), &floor
+		}, nil},
+		{"layers of weight 0", func(l *registry.LineupDocument, m []registry.Manifest) {
+			l.Layers[0].Weight, m[0].Signals[3].Points = registry.ForAll(0), 1
+			l.Layers[1].Weight = registry.ForAll(20)
+		}, nil},
+		{"no findings", func(_ *registry.LineupDocument, m []registry.Manifest) {
+			m[0].Class, m[0].Signals = registry.Style, nil
+		}, nil},
+		{"findings for one type", func(l *registry.LineupDocument, m []registry.Manifest) {
+			l.Layers[1].Weight = registry.ForAll(6.2)
+			l.Layers[0].Weight = registry.ForAll(9.3)
+			m[0].Entities = []string{"email"}
+		}, []string{"email: style must not block alone"}},
+		{"other bands", func(l *registry.LineupDocument, _ []registry.Manifest) {
+			l.Bands = registry.Bands{Review: 62, Block: 90}
+		}, []string{"domain: lists:seen:old of", "domain: lists:seen:parent", "domain: lists:seen:exact",
+			"email: lists:seen:old of", "email: lists:seen:parent", "email: lists:seen:exact"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			l, m := constrained()
+			c.edit(&l, m)
+			var broken []string
+			for _, constraint := range registry.Constraints(l, m) {
+				sum := l.Bias.For(constraint.Type)
+				for i, coefficient := range constraint.Coefficients {
+					sum += coefficient * l.Layers[i].Weight.For(constraint.Type)
+				}
+				if math.Abs(sum-constraint.LogOdds) > 1e-9 {
+					t.Errorf("the coefficients of %s amount to %v", constraint, sum)
+				}
+				if constraint.Slack() < 0 {
+					broken = append(broken, constraint.String())
+				}
+			}
+			if !slices.EqualFunc(broken, c.broken, strings.HasPrefix) {
+				t.Errorf("broken:\n%s\nwant:\n%s", strings.Join(broken, "\n"), strings.Join(c.broken, "\n"))
+			}
+			err := l.CheckConstraints(m)
+			if (err != nil) != (len(c.broken) > 0) {
+				t.Errorf("checked with %v", err)
+			}
+			for _, want := range c.broken {
+				if err != nil && !strings.Contains(err.Error(), want) {
+					t.Errorf("%v lacks %q", err, want)
+				}
+			}
+		})
+	}
+}
