@@ -21,17 +21,18 @@ const registrationMaxAge = 60 * 24 * time.Hour
 
 // Registration implements registration.Store.
 func (s *Store) Registration(ctx context.Context, domain string) (r registration.Record, ok bool, err error) {
-	var created, expires bun.NullTime
-	err = s.db.NewRaw(`SELECT outcome, created, expires, registrar, status, fetched_at, next_at, failures
+	var created, expires, changed bun.NullTime
+	err = s.db.NewRaw(`SELECT outcome, created, expires, changed, registrar, status, fetched_at, next_at, failures
 		FROM registrations WHERE domain = ?`, s.registrationKey(domain)).
-		Scan(ctx, &r.Outcome, &created, &expires, &r.Registrar, &r.Status, &r.Fetched, &r.NextFetch, &r.Failures)
+		Scan(ctx, &r.Outcome, &created, &expires, &changed, &r.Registrar, &r.Status, &r.Fetched, &r.NextFetch, &r.Failures)
 	if errors.Is(err, sql.ErrNoRows) {
 		return registration.Record{}, false, nil
 	}
 	if err != nil {
 		return registration.Record{}, false, fmt.Errorf("reading a registration: %w", err)
 	}
-	r.Created, r.Expires, r.Fetched, r.NextFetch = created.UTC(), expires.UTC(), r.Fetched.UTC(), r.NextFetch.UTC()
+	r.Created, r.Expires, r.Changed = created.UTC(), expires.UTC(), changed.UTC()
+	r.Fetched, r.NextFetch = r.Fetched.UTC(), r.NextFetch.UTC()
 	return r, true, nil
 }
 
@@ -43,7 +44,7 @@ func (s *Store) SaveRegistration(ctx context.Context, domain string, r registrat
 	_, err := s.db.NewRaw(saveRegistration, named{
 		"domain": s.registrationKey(domain), "outcome": string(r.Outcome),
 		"created": bun.NullTime{Time: r.Created}, "expires": bun.NullTime{Time: r.Expires},
-		"registrar": r.Registrar, "status": r.Status,
+		"changed": bun.NullTime{Time: r.Changed}, "registrar": r.Registrar, "status": r.Status,
 		"fetched_at": r.Fetched.UTC(), "next_at": r.NextFetch.UTC(), "failures": r.Failures,
 	}).Exec(ctx)
 	if err != nil {

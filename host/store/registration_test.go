@@ -30,8 +30,8 @@ func TestRegistration(t *testing.T) {
 	}
 	full := registration.Record{
 		Outcome: registration.Registered, Created: noon.AddDate(0, 0, -3), Expires: noon.AddDate(1, 0, 0),
-		Registrar: "Names 'R' Us, \"Ltd\"",
-		Status:    "active client_hold", Fetched: noon, NextFetch: noon.Add(time.Hour),
+		Changed: noon.AddDate(0, 0, -2), Registrar: "Names 'R' Us, \"Ltd\"",
+		Status: "active client_hold", Fetched: noon, NextFetch: noon.Add(time.Hour),
 	}
 	wantStored("example.com", registration.Record{}, false)
 	save("example.com", full)

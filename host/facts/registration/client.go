@@ -163,6 +163,10 @@ func (c *client) fetch(ctx context.Context, server, domain string) (Record, erro
 		switch event.Action { // RFC 9083 section 10.2.3
 		case "registration":
 			r.Created = c.registrationDate(event.Date)
+		case "last changed", "transfer", "reregistration":
+			if at := c.registrationDate(event.Date); at.After(r.Changed) {
+				r.Changed = at
+			}
 		case "expiration":
 			r.Expires = parseDate(event.Date)
 		}
@@ -253,7 +257,7 @@ func parseDate(text string) time.Time {
 	return time.Time{}
 }
 
-// registrationDate parses the date of a registration. It returns the zero time for dates more than a day in the future;
+// registrationDate parses the date of a registration or a change. It returns the zero time for dates more than a day in the future;
 // the day allows for wrong clocks and missing time zones.
 func (c *client) registrationDate(text string) time.Time {
 	t := parseDate(text)

@@ -50,6 +50,12 @@ func TestResponses(t *testing.T) {
 		{"registration before 1985", event("registration", "0001-01-01T00:00:00Z"), Record{Outcome: Registered}},
 		{"malformed date", event("registration", "yesterday"), Record{Outcome: Registered}},
 		{"expiration after the year 3000", event("expiration", "9999-12-31T00:00:00Z"), Record{Outcome: Registered}},
+		{"several changes", respond(`{"objectClassName": "domain", "events": [
+			{"eventAction": "transfer", "eventDate": "2026-03-01T00:00:00Z"},
+			{"eventAction": "last changed", "eventDate": "2026-02-01T00:00:00Z"},
+			{"eventAction": "last update of RDAP database", "eventDate": "2026-05-04T00:00:00Z"}]}`),
+			Record{Outcome: Registered, Changed: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}},
+		{"a change in the future", event("last changed", "2026-05-06T00:00:00Z"), Record{Outcome: Registered}},
 		{"fields of the wrong JSON types", respond(`{"objectClassName": "domain", "status": 7, "events": "x",
 				"entities": [{"roles": ["registrar"], "vcardArray": 3, "handle": "Seven"}]}`),
 			Record{Outcome: Registered, Registrar: "Seven"}},

@@ -33,6 +33,7 @@ type Record struct {
 	Outcome   Outcome
 	Created   time.Time // zero if unknown
 	Expires   time.Time // zero if unknown
+	Changed   time.Time // last change of the registry's record; zero if unknown
 	Registrar string    // at most 80 bytes; "" if unknown
 	Status    string    // status values with "_" for spaces, sorted, separated by spaces
 	Fetched   time.Time // last query
@@ -122,6 +123,11 @@ var table = []entity.Fact{
 	},
 	{Name: "rdap.created", Format: "date of registration, UTC", Example: "1995-08-14"},
 	{Name: "rdap.age_days", Format: "whole days from then until the check", Example: "3"},
+	{
+		Name: "rdap.unchanged_days", Example: "412",
+		Format: "whole days since the registry last changed its record of the domain: for as long, name servers, " +
+			"registrar and holder are the same; at most rdap.age_days",
+	},
 	{Name: "rdap.expires", Format: "date on which the registration expires, UTC", Example: "2026-08-13"},
 	{
 		Name: "rdap.registrar", Example: "NameSilo, LLC",
@@ -240,7 +246,10 @@ func (r Record) facts(now time.Time) entity.Facts {
 	}
 	if !r.Created.IsZero() {
 		f["rdap.created"] = r.Created.UTC().Format(time.DateOnly)
-		f["rdap.age_days"] = strconv.Itoa(max(0, int(now.Sub(r.Created)/(24*time.Hour))))
+		f["rdap.age_days"] = days(r.Created, now)
+	}
+	if !r.Changed.IsZero() && !r.Changed.Before(r.Created) {
+		f["rdap.unchanged_days"] = days(r.Changed, now)
 	}
 	if !r.Expires.IsZero() {
 		f["rdap.expires"] = r.Expires.UTC().Format(time.DateOnly)
@@ -249,6 +258,9 @@ func (r Record) facts(now time.Time) entity.Facts {
 	add("rdap.status", r.Status)
 	return f
 }
+
+// days returns the number of whole days between two times, at least 0.
+func days(from, to time.Time) string { return strconv.Itoa(max(0, int(to.Sub(from)/(24*time.Hour)))) }
 
 // Intervals between queries about the same domain.
 const (

@@ -199,7 +199,7 @@ func TestObserve(t *testing.T) {
 	waitFor(t, func() bool { _, ok := r.store.get("example.com"); return ok && !r.isPending("example.com") })
 	want := entity.Facts{
 		"rdap.found": "yes", "rdap.created": "2026-05-01", "rdap.age_days": "2", "rdap.expires": "2027-05-01",
-		"rdap.registrar": "NameSilo, LLC", "rdap.status": "active client_transfer_prohibited",
+		"rdap.unchanged_days": "2", "rdap.registrar": "NameSilo, LLC", "rdap.status": "active client_transfer_prohibited",
 	}
 	wantFacts := func(when string, want entity.Facts) {
 		t.Helper()
@@ -219,14 +219,14 @@ func TestObserve(t *testing.T) {
 	}
 	// The age grows without a query, and an old record is used until it has been refreshed.
 	r.add(12 * time.Hour)
-	want["rdap.age_days"] = "3"
+	want["rdap.age_days"], want["rdap.unchanged_days"] = "3", "3"
 	wantFacts("half a day later", want)
 	if n := r.count("example.com"); n != 1 {
 		t.Errorf("%d requests, want 1", n)
 	}
 	r.add(30 * time.Hour)
 	r.handle(func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) })
-	want["rdap.age_days"] = "4"
+	want["rdap.age_days"], want["rdap.unchanged_days"] = "4", "4"
 	wantFacts("when a refresh is due", want)
 	waitFor(t, func() bool {
 		record, _ := r.store.get("example.com")
