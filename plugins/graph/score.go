@@ -8,15 +8,13 @@ import (
 
 // The points of each signal. They add up to the layer's score, 0 to 100. The graph repeats what earlier checks found,
 // and an attacker can open several accounts, so the layer alone never reaches review in the default lineup
-// (TestVerdicts), and its points grow with the number of customers.
+// (TestVerdicts), and its points grow with the number of customers. Customers who know an entity and did not block it
+// are the standing layer's evidence.
 const (
 	maxBlocked    = 40 // for an entity that was always blocked, for many customers
 	maxNeighbours = 60
-	pointsKnown   = -40
 	minShare      = 20 // percent; a lower share may be due to wrong verdicts
 	prior         = 3  // damps shares of few customers or neighbours: n of them count n/(n+prior)
-	manyCustomers = 10
-	longDays      = 30
 )
 
 // Score scores an entity from the graph.* facts, which cover all customers' checks.
@@ -28,20 +26,12 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	if share >= minShare {
 		if points := damped(maxBlocked, share, customers); points > 0 {
-			c.Signal(points, "graph:entity:blocked", sdk.Join("met by ", atLeast(customers), strconv.Itoa(customers),
-				" customers within 90 days, and blocked in ", strconv.Itoa(share), " percent of their checks"))
+			c.Signal(points, "graph:entity:blocked", sdk.Join("Blocked in ", strconv.Itoa(share), "% of the checks of ",
+				atLeast(customers), strconv.Itoa(customers), " customers within 90 days"))
 		}
 	}
 	if neighbours, _ := c.Count("graph.neighbours"); neighbours > 0 {
 		scoreNeighbours(c, neighbours)
-	}
-	if customers >= manyCustomers && share < minShare {
-		seen, _ := c.Count("graph.seen")
-		since, _ := c.Count("graph.first_seen_days")
-		if seen >= manyCustomers && since >= longDays {
-			c.Signal(pointsKnown, "graph:entity:known", sdk.Join("met by ", atLeast(customers), strconv.Itoa(customers),
-				" customers, for at least ", strconv.Itoa(since), " days, and hardly ever blocked"))
-		}
 	}
 	return sdk.Scored
 }
@@ -53,9 +43,9 @@ func scoreNeighbours(c *sdk.Check, neighbours int) {
 		return
 	}
 	if points := damped(maxNeighbours, risk, neighbours); points > 0 {
-		c.Signal(points, "graph:neighbours:bad", sdk.Join("of ", atLeast(neighbours), strconv.Itoa(neighbours),
-			" others seen with this ", kind(c.Get("entity.type")), ", or on the same network, domain or bank, ",
-			strconv.Itoa(risk), " percent were blocked or are listed"))
+		c.Signal(points, "graph:neighbours:bad", sdk.Join(strconv.Itoa(risk), "% of ", atLeast(neighbours),
+			strconv.Itoa(neighbours), " entities connected with this ", kind(c.Get("entity.type")),
+			" were blocked or are listed"))
 	}
 }
 

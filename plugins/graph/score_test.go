@@ -25,7 +25,7 @@ func TestMonotone(t *testing.T) {
 	last := 0
 	for _, n := range []string{"3", "5", "10", "20", "50", "100", "1000"} {
 		for _, share := range []string{"20", "40", "100"} {
-			got := sdk.Run(Score, sdk.Facts{"graph.customers": n, "graph.seen": n, "graph.blocked_share": share}).Score
+			got := sdk.Run(Score, sdk.Facts{"graph.customers": n, "graph.blocked_share": share}).Score
 			if share == "100" {
 				if got < last {
 					t.Errorf("%s customers score %d, fewer customers score %d", n, got, last)
@@ -42,12 +42,12 @@ func TestMonotone(t *testing.T) {
 // FuzzScore checks that the host would accept every result, whatever the facts contain.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
-	f.Add("domain", "3", "3", "100", "1", "5", "100")
-	f.Add("\xff", "999999999999999999", "-1", "1000000000", "", "1000000000", "1000000000")
-	f.Fuzz(func(t *testing.T, kind, customers, seen, share, since, neighbours, risk string) {
+	f.Add("domain", "3", "100", "5", "100")
+	f.Add("\xff", "999999999999999999", "1000000000", "1000000000", "1000000000")
+	f.Fuzz(func(t *testing.T, kind, customers, share, neighbours, risk string) {
 		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
-			"entity.type": kind, "graph.customers": customers, "graph.seen": seen, "graph.blocked_share": share,
-			"graph.first_seen_days": since, "graph.neighbours": neighbours, "graph.neighbour_risk": risk,
+			"entity.type": kind, "graph.customers": customers, "graph.blocked_share": share,
+			"graph.neighbours": neighbours, "graph.neighbour_risk": risk,
 		}))
 	})
 }

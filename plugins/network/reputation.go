@@ -14,19 +14,19 @@ type company struct {
 var (
 	// registrars are named by the start of their name, reduced to lower-case letters and digits.
 	registrars = [...]company{
-		{"dynadot", 12}, {"gname", 12}, {"namesilo", 11}, {"globaldomaingroup", 11}, {"nicenic", 10}, {"namemart", 8},
-		{"namesrs", 6}, {"sav", 5}, {"ownregistrar", 5}, {"namecom", 5}, {"aceville", 5}, {"realtimeregister", 4},
-		{"julyname", 4},
+		{"dynadot", 6}, {"gname", 6}, {"namesilo", 6}, {"globaldomaingroup", 6}, {"nicenic", 5}, {"namemart", 4},
+		{"namesrs", 3}, {"sav", 3}, {"ownregistrar", 3}, {"namecom", 3}, {"aceville", 3}, {"realtimeregister", 2},
+		{"julyname", 2},
 	}
 	// nameServers are named by their registrable domain. Most are the defaults of the registrars above.
 	nameServers = [...]company{
-		{"share-dns.net", 10}, {"share-dns.com", 10}, {"dyna-ns.net", 9}, {"dnsowl.com", 8}, {"julydns.com", 7},
-		{"alidns.com", 7}, {"loominost.com", 4}, {"dnspod.com", 4},
+		{"share-dns.net", 5}, {"share-dns.com", 5}, {"dyna-ns.net", 5}, {"dnsowl.com", 4}, {"julydns.com", 4},
+		{"alidns.com", 4}, {"loominost.com", 2}, {"dnspod.com", 2},
 	}
 	// systems are named by the number of the autonomous system.
 	systems = [...]company{
-		{"AS132203", 11}, {"AS212913", 10}, {"AS205759", 10}, {"AS21859", 7}, {"AS36002", 6}, {"AS138995", 6},
-		{"AS202412", 5}, {"AS62214", 4},
+		{"AS132203", 6}, {"AS212913", 5}, {"AS205759", 5}, {"AS21859", 4}, {"AS36002", 3}, {"AS138995", 3},
+		{"AS202412", 3}, {"AS62214", 2},
 	}
 	// parkers serve domains that are for sale or only show advertisements.
 	parkers = [...]string{

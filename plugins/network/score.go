@@ -8,30 +8,28 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. They add up to the layer's score, 0 to 100. Network data is circumstantial: many honest
-// domains are young, parked or badly configured. So the layer alone never reaches review in the default lineup
-// (TestVerdicts). It raises scores that other layers already found suspicious.
+// The points of each signal. They add up to the layer's score, 0 to 100. What a person can verify and act on reaches
+// review or block alone (TestVerdicts). The rest is circumstantial, because many honest domains are young, parked or
+// badly configured: 11 points are a unit of log-odds.
 const (
-	pointsNoMailDomain = 90 // mail can neither be sent nor received there
-	pointsNoMail       = 80
-	pointsSendsNoMail  = 45
-	pointsImplicitMail = 10
-	pointsForgeable    = 8
-	pointsOpenSPF      = 15
-	pointsParkedMail   = 30
+	pointsNoDomain   = 90 // nothing and nobody can be reached there
+	pointsNoMail     = 90
+	pointsHeld       = 90
+	pointsListed     = 90
+	pointsListedMore = 100
 
-	pointsNoDomain  = 30 // usually a typing mistake, but a domain that was taken down looks the same
-	pointsNoHost    = 15
-	pointsDangling  = 25
-	pointsSpecial   = 30
-	pointsHeld      = 40
-	pointsEnding    = 15
-	pointsParked    = 12
-	pointsFlux      = 25
-	pointsListed    = 70
-	pointsListedTwo = 85
-	pointsAddress   = 25 // few, because many sites share an address
-	pointsProtected = -5
+	pointsSendsNoMail  = 22
+	pointsImplicitMail = 5
+	pointsForgeable    = 4
+	pointsOpenSPF      = 8
+	pointsParkedMail   = 15
+	pointsNoHost       = 8
+	pointsDangling     = 13
+	pointsSpecial      = 15
+	pointsEnding       = 8
+	pointsParked       = 6
+	pointsFlux         = 13
+	pointsAddress      = 12 // few, because many sites share an address
 
 	// Fast flux: addresses in at least this many autonomous systems or networks, with at most this TTL in seconds. Load
 	// balancers of clouds use several networks within one system.
@@ -40,12 +38,9 @@ const (
 	fluxTTL      = 600
 )
 
-// ages holds the points of a registration that is less than a number of days old.
-var ages = [...]struct{ days, points int }{{8, 45}, {31, 40}, {91, 25}, {181, 12}, {366, 6}, {5 * 365, 0},
-	{10 * 365, -5}}
-
-// pointsOldest are the points of a registration older than all of ages.
-const pointsOldest = -10
+// ages holds the points of a registration that is less than a number of days old. Older ones speak for a domain, which
+// is what the standing layer counts (docs/decisions/detection.md has the figures).
+var ages = [...]struct{ days, points int }{{8, 33}, {31, 30}, {91, 16}, {181, 9}, {366, 3}}
 
 // Score scores a domain, or the domain of an email address, from the dns.*, rdap.* and net.* facts.
 func Score(c *sdk.Check) sdk.Outcome {
@@ -116,47 +111,47 @@ func (f *lookups) scoreExistence(c *sdk.Check) (gone bool) {
 			registry = " and is not registered"
 		}
 		if f.email {
-			c.Signal(pointsNoMailDomain, "network:mail:no_domain", sdk.Join("no such domain: ", f.domain,
-				" does not exist", registry, ", so no mail can reach the address"))
-			c.Threat(sdk.FakeIdentity)
+			c.Signal(pointsNoDomain, "network:mail:no_domain", sdk.Join("No mail can reach it: the domain ", f.domain,
+				" does not exist", registry))
 		} else {
-			c.Signal(pointsNoDomain, "network:dns:no_domain", sdk.Join("no such domain: ", f.domain, " does not exist",
+			c.Signal(pointsNoDomain, "network:dns:no_domain", sdk.Join("The domain ", f.domain, " does not exist",
 				registry))
 		}
 		return true
 	case f.email: // a mail domain needs no address
 	case f.status == "nxdomain":
-		c.Signal(pointsNoHost, "network:dns:no_host", sdk.Join("no such name: ", f.host, " does not exist"))
+		c.Signal(pointsNoHost, "network:dns:no_host", sdk.Join("The name ", f.host, " does not exist, only ", f.domain))
 	case f.status == "dangling":
-		c.Signal(pointsDangling, "network:dns:dangling", sdk.Join(f.host, " is an alias of ", quote.Of(f.alias),
-			", which does not exist: whoever registers that takes it over"))
+		c.Signal(pointsDangling, "network:dns:dangling", sdk.Join("Alias of ", quote.Of(f.alias),
+			", which does not exist and could be taken over"))
 	}
 	return false
 }
 
-// scoreMail scores whether the mail domain accepts mail, and whether others can send mail in its name.
+// scoreMail scores whether the mail domain accepts mail and, if it does, whether others can send mail in its name.
 func (f *lookups) scoreMail(c *sdk.Check) {
 	addressless := f.status == "nodata" || f.status == "nxdomain" || f.status == "dangling"
 	switch {
 	case f.mx == "null":
-		c.Signal(pointsNoMail, "network:mail:refused", sdk.Join(f.host, " says that it takes no mail (null MX)"))
-		c.Threat(sdk.FakeIdentity)
+		c.Signal(pointsNoMail, "network:mail:refused", sdk.Join("No mail can reach it: ", f.host,
+			" accepts none (null MX record)"))
+		return
 	case f.mx == "none" && addressless:
-		c.Signal(pointsNoMail, "network:mail:no_server", sdk.Join(f.host,
-			" has no mail server: no MX record and no address"))
-		c.Threat(sdk.FakeIdentity)
+		c.Signal(pointsNoMail, "network:mail:no_server", sdk.Join("No mail can reach it: ", f.host,
+			" has neither mail server nor address"))
+		return
 	case f.spf == "nobody":
 		c.Signal(pointsSendsNoMail, "network:mail:sends_none", sdk.Join(f.host,
-			" says that nobody sends mail in its name (SPF -all)"))
+			" declares that it never sends mail (SPF -all)"))
 	case f.mx == "none" && f.status == "ok":
 		c.Signal(pointsImplicitMail, "network:mail:implicit", sdk.Join(f.host,
 			" names no mail server; mail would go to its web address"))
 	}
 	if f.spf == "pass_all" {
-		c.Signal(pointsOpenSPF, "network:mail:open", sdk.Join(f.host, " lets anybody send mail in its name (SPF +all)"))
+		c.Signal(pointsOpenSPF, "network:mail:open", sdk.Join("Anybody may send mail as ", f.host, " (SPF +all)"))
 	} else if f.spf == "none" && f.dmarc == "none" {
-		c.Signal(pointsForgeable, "network:mail:forgeable", sdk.Join(f.host,
-			" says nothing about who may send mail in its name: no SPF, no DMARC"))
+		c.Signal(pointsForgeable, "network:mail:forgeable", sdk.Join("Mail from ", f.host,
+			" can be forged: no SPF, no DMARC"))
 	}
 }
 
@@ -177,19 +172,19 @@ func (f *lookups) scoreRegistration(c *sdk.Check) {
 	}
 	if held {
 		c.Signal(pointsHeld, "network:registration:held", sdk.Join(f.domain,
-			" was taken off the net by its registrar or registry"))
+			" was taken offline by its registrar or registry"))
 	} else if ending {
 		c.Signal(pointsEnding, "network:registration:ending",
-			sdk.Join("the registration of ", f.domain, " has run out"))
+			sdk.Join("The registration of ", f.domain, " has expired"))
 	} else if by := served(suspenders[:], f.ns); by != "" {
 		c.Signal(pointsHeld, "network:registration:held", sdk.Join(f.domain,
-			" was suspended by its registrar: it is served by ", by))
+			" was suspended by its registrar (name servers of ", by, ")"))
 	}
 }
 
-// scoreAge scores the age of the registration.
+// scoreAge scores a young registration.
 func (f *lookups) scoreAge(c *sdk.Check) {
-	days, points := leading(f.age), pointsOldest
+	days, points := leading(f.age), 0
 	for i := range ages {
 		if days < ages[i].days {
 			points = ages[i].points
@@ -199,37 +194,26 @@ func (f *lookups) scoreAge(c *sdk.Check) {
 	if points == 0 {
 		return
 	}
-	code := "network:registration:young"
-	if points < 0 {
-		code = "network:registration:old"
+	number, ago := "", "today"
+	if days == 1 {
+		ago = "yesterday"
+	} else if days > 1 {
+		number, ago = strconv.Itoa(days), " days ago"
 	}
-	number, ago := ago(days)
 	on := ""
 	if f.created != "" {
 		on = ", on "
 	}
-	c.Signal(points, code, sdk.Join(f.domain, " was registered ", number, ago, on, quote.Of(f.created)))
-}
-
-// ago formats a number of days in the past.
-func ago(days int) (number, unit string) {
-	switch {
-	case days == 0:
-		return "", "today"
-	case days == 1:
-		return "1", " day ago"
-	case days < 2*365:
-		return strconv.Itoa(days), " days ago"
-	}
-	return strconv.Itoa(days / 365), " years ago"
+	c.Signal(points, "network:registration:young", sdk.Join(f.domain, " was registered ", number, ago, on,
+		quote.Of(f.created)))
 }
 
 // scoreService scores who serves the domain, and from which addresses.
 func (f *lookups) scoreService(c *sdk.Check) {
 	if f.special != "" && f.networks == "0" {
 		kind, _, _ := strings.Cut(f.special, " ")
-		c.Signal(pointsSpecial, "network:address:special", sdk.Join(f.host, " has no public address but a ",
-			strings.ReplaceAll(quote.Of(kind), "_", "-"), " one, as names have that are blocked or point home"))
+		c.Signal(pointsSpecial, "network:address:special", sdk.Join(f.host, " has no public address, only a ",
+			strings.ReplaceAll(quote.Of(kind), "_", "-"), " one"))
 	}
 	parker := served(parkers[:], f.ns)
 	if parker == "" {
@@ -240,15 +224,11 @@ func (f *lookups) scoreService(c *sdk.Check) {
 		if f.email {
 			points = pointsParkedMail
 		}
-		c.Signal(points, "network:service:parked", sdk.Join(f.domain, " is parked: it is served by ", parker))
+		c.Signal(points, "network:service:parked", sdk.Join(f.domain, " is parked or for sale (",
+			parker, ")"))
 	}
 	f.scoreFlux(c)
 	f.scoreProviders(c)
-	acceptsMail := f.mx != "" && f.mx != "none" && f.mx != "null"
-	if acceptsMail && (f.spf == "fail" || f.spf == "softfail") && (f.dmarc == "reject" || f.dmarc == "quarantine") {
-		c.Signal(pointsProtected, "network:mail:orderly", sdk.Join(f.domain,
-			" takes mail and protects its name (SPF, DMARC)"))
-	}
 }
 
 // scoreFlux scores fast flux: a name that changes quickly among addresses of many networks.
@@ -256,38 +236,38 @@ func (f *lookups) scoreFlux(c *sdk.Check) {
 	if f.ttl == "" || leading(f.ttl) > fluxTTL {
 		return
 	}
-	n, among := countWords(f.asn), " operators' networks"
+	n, among := countWords(f.asn), " network operators every "
 	if n < fluxSystems {
-		n, among = leading(f.networks), " networks"
+		n, among = leading(f.networks), " networks every "
 		if n < fluxNetworks {
 			return
 		}
 	}
-	c.Signal(pointsFlux, "network:address:flux", sdk.Join(f.host, " changes among addresses in ", strconv.Itoa(n),
-		among, ", for ", strconv.Itoa(leading(f.ttl)), " seconds at a time"))
+	c.Signal(pointsFlux, "network:address:flux", sdk.Join(f.host, " switches between addresses of ",
+		strconv.Itoa(n), among, strconv.Itoa(leading(f.ttl)), " seconds"))
 }
 
 // scoreProviders scores a registrar, name servers or network that many reported domains use. These correlate, so only
 // the one with the most points counts.
 func (f *lookups) scoreProviders(c *sdk.Check) {
-	highest, is, name := registrarPoints(f.registrar), " is registered through ", f.registrar
+	highest, is, name := registrarPoints(f.registrar), "Registered through ", f.registrar
 	for hosts := f.ns; hosts != ""; {
 		var host string
 		host, hosts = cutWord(hosts)
 		host = owner(host)
 		if n := points(nameServers[:], host); n > highest {
-			highest, is, name = n, " is served by the name servers of ", host
+			highest, is, name = n, "Name servers of ", host
 		}
 	}
 	for numbers := f.asn; numbers != ""; {
 		var number string
 		number, numbers = cutWord(numbers)
 		if n := points(systems[:], number); n > highest {
-			highest, is, name = n, " is hosted in ", number
+			highest, is, name = n, "Hosted in ", number
 		}
 	}
 	if highest > 0 {
-		c.Signal(highest, "network:service:company", sdk.Join(f.domain, is, quote.Of(name),
+		c.Signal(highest, "network:service:company", sdk.Join(is, quote.Of(name),
 			", like many reported domains"))
 	}
 }
@@ -295,17 +275,17 @@ func (f *lookups) scoreProviders(c *sdk.Check) {
 // scoreListings scores DNS blocklists that name the domain or its addresses.
 func (f *lookups) scoreListings(c *sdk.Check) {
 	if n := countWords(f.domainListings); n > 0 {
-		points := pointsListed
+		points, code := pointsListed, "network:blocklist:domain"
 		if n > 1 {
-			points = pointsListedTwo
+			points, code = pointsListedMore, "network:blocklist:several"
 		}
 		entry, _ := cutWord(f.domainListings)
-		c.Signal(points, "network:blocklist:domain", onLists("", f.domain, n, entry))
+		c.Signal(points, code, onLists("", f.domain, n, entry))
 		c.Threat(listedFor(entry))
 	}
 	if n := countWords(f.addressListings); n > 0 {
 		entry, _ := cutWord(f.addressListings)
-		c.Signal(pointsAddress, "network:blocklist:address", onLists("an address of ", f.host, n, entry))
+		c.Signal(pointsAddress, "network:blocklist:address", onLists("An address of ", f.host, n, entry))
 	}
 }
 
@@ -313,9 +293,9 @@ func (f *lookups) scoreListings(c *sdk.Check) {
 func onLists(what, name string, n int, entry string) string {
 	zone, _, _ := strings.Cut(entry, "=")
 	if n == 1 {
-		return sdk.Join(what, name, " is on the blocklist ", quote.Of(zone))
+		return sdk.Join(what, name, " is on the DNS blocklist ", quote.Of(zone))
 	}
-	return sdk.Join(what, name, " is on ", strconv.Itoa(n), " blocklists, ", quote.Of(zone), " among them")
+	return sdk.Join(what, name, " is on ", strconv.Itoa(n), " DNS blocklists, including ", quote.Of(zone))
 }
 
 // listedFor returns the threat of a blocklist entry "zone=address". Only the return codes of Spamhaus DBL distinguish
