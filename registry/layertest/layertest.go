@@ -19,7 +19,7 @@ import (
 	"assay/sdk"
 )
 
-// Case is one line of cases.jsonl: the layer's own score must lie in Min..Max (0 to 100), its signals must include
+// Case is one line of cases.jsonl: the layer's own score must lie in Min..Max (-100 to 100), its signals must include
 // every code of Codes and, if Threat is set, it must name that threat.
 type Case struct {
 	Name    string      `json:"name"`
@@ -90,7 +90,7 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 				t.Fatalf("parsing %q: %v", c.Value, err)
 			}
 			maps.Copy(parsed.Facts, c.Facts)
-			got := sdk.Run(layer, sdk.Facts(parsed.Facts))
+			got := s.Run(layer, sdk.Facts(parsed.Facts))
 			s.CheckResult(t, got)
 			if got.Outcome != sdk.Scored || got.Score < c.Min || got.Score > c.Max {
 				t.Errorf("%s: outcome %d, score %d, want %d to %d; signals %v; facts %v",
@@ -158,7 +158,23 @@ func (s Suite) checkHostileCharacters(t *testing.T, layer sdk.Layer) {
 	}
 }
 
-// CheckResult asserts that a host would accept got: nothing is refused, and all facts, codes and threats are declared.
+// Run calls layer natively and holds its score to the manifest's range, as the sandbox does.
+func (s Suite) Run(layer sdk.Layer, facts sdk.Facts) sdk.Result {
+	got := sdk.Run(layer, facts)
+	if got.Outcome != sdk.Scored || got.Refused != nil {
+		return got
+	}
+	got.Score = 0
+	for _, signal := range got.Signals {
+		got.Score += signal.Points
+	}
+	lowest, highest := s.Manifest.Range()
+	got.Score = min(max(got.Score, lowest), highest)
+	return got
+}
+
+// CheckResult asserts that a host would accept got: nothing is refused, all facts, codes and threats are declared, and
+// findings have the points that the manifest promises.
 func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 	t.Helper()
 	if got.Refused != nil {
@@ -170,8 +186,11 @@ func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 		}
 	}
 	for _, signal := range got.Signals {
-		if !slices.ContainsFunc(s.Manifest.Signals, func(d registry.SignalText) bool { return d.Code == signal.Code }) {
+		at := slices.IndexFunc(s.Manifest.Signals, func(d registry.SignalText) bool { return d.Code == signal.Code })
+		if at < 0 {
 			t.Errorf("signal %s is raised but not declared", signal.Code)
+		} else if d := s.Manifest.Signals[at]; d.Warrants != "" && signal.Points < d.Points {
+			t.Errorf("signal %s is raised with %d points, the manifest promises %d", signal.Code, signal.Points, d.Points)
 		}
 	}
 	if got.Threat != "" && !slices.Contains(s.Manifest.Threats, got.Threat) {

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"testing"
+
+	"assay/host/entity"
+	"assay/registry/layertest"
+	"assay/sdk"
+)
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	layertest.Open(t, ".").RunCases(t, Score)
+}
+
+func TestSignalTexts(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		kind  entity.Type
+		value string
+		facts sdk.Facts
+		want  []string
+	}{
+		"a domain": {entity.Domain, "blumenwiese.de", sdk.Facts{
+			"rdap.age_days": "6200", "rdap.created": "2009-12-01", "rdap.unchanged_days": "412", "feed.rank": "8410",
+			"feed.rank_list": "Tranco", "feed.good": "Suppliers", "feed.good_match": "exact", "graph.customers": "20",
+			"graph.blocked_share": "0", "graph.first_seen_days": "200", "dns.mx": "mx.blumenwiese.de",
+			"dns.spf": "fail", "dns.dmarc": "reject",
+		}, []string{
+			"Known to at least 20 customers, for 200 days, never blocked",
+			"Listed as good by Suppliers",
+			"On the Tranco list of popular sites (rank 8,410)",
+			"Registered since 2009",
+			"Name servers and registrar unchanged for 412 days",
+			"Has forged mail refused (DMARC reject, SPF)",
+		}},
+		"a mailbox": {entity.Email, "jane@blumenwiese.de", sdk.Facts{
+			"rdap.age_days": "6200", "rdap.unchanged_days": "412", "feed.rank": "1234567", "feed.rank_list": "Umbrella",
+			"feed.good": "Suppliers", "feed.good_match": "mail_domain", "graph.customers": "10",
+			"graph.blocked_share": "5", "graph.first_seen_days": "200", "dns.mx": "mx.blumenwiese.de",
+			"dns.spf": "fail", "dns.dmarc": "reject",
+		}, []string{
+			"Known to at least 10 customers, for 200 days, rarely blocked",
+			"The mail domain is listed as good by Suppliers",
+			"blumenwiese.de is on the Umbrella list of popular sites (rank 1,234,567)",
+			"blumenwiese.de has been registered for 16 years",
+			"blumenwiese.de: name servers and registrar unchanged for 412 days",
+			"blumenwiese.de has forged mail refused (DMARC reject, SPF)",
+		}},
+		"a domain that may have been bought": {entity.Domain, "blumenwiese.de", sdk.Facts{
+			"rdap.age_days": "6200", "rdap.created": "2009-12-01", "rdap.unchanged_days": "12",
+		}, []string{"Registered since 2009, but changed 12 days ago"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e, err := entity.Parse(tc.kind, tc.value, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			facts := sdk.Facts(e.Facts)
+			maps.Copy(facts, tc.facts)
+			var got []string
+			for _, s := range sdk.Run(Score, facts).Signals {
+				got = append(got, s.Text)
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("texts\n%q, want\n%q", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestMonotone checks that more of what speaks for an entity never clears less.
+func TestMonotone(t *testing.T) {
+	t.Parallel()
+	for _, steps := range [][]step{ages[:], unchanged[:], tenures[:]} {
+		for i := 1; i < len(steps); i++ {
+			if steps[i].from >= steps[i-1].from || steps[i].points <= steps[i-1].points {
+				t.Errorf("%v after %v, want a lower number and fewer points", steps[i], steps[i-1])
+			}
+		}
+	}
+	for i := 1; i < len(ranks); i++ {
+		if ranks[i].from >= ranks[i-1].from || ranks[i].points >= ranks[i-1].points {
+			t.Errorf("%v after %v, want a better rank and more points", ranks[i], ranks[i-1])
+		}
+	}
+}
+
+// FuzzScore checks that the host would accept every result, whatever the facts contain.
+func FuzzScore(f *testing.F) {
+	suite := layertest.Open(f, ".")
+	f.Add("domain", "shop", "blumenwiese.de", "6200", "2009-12-01", "412", "8410", "Tranco", "Suppliers", "exact", "20",
+		"0", "200")
+	f.Add("email", "\xff", "\u202e", "999999999999999999", "\x00\x00\x00\x00", "-1", "1000000000", "assay:", "\ufe0f",
+		"parent", "1000000000", "-1", "1000000000")
+	f.Fuzz(func(t *testing.T, kind, below, domain, age, created, unchanged, rank, list, good, match, customers, share,
+		days string) {
+		facts := sdk.Facts{
+			"entity.type": kind, "domain.subdomain": below, "domain.registrable": domain, "domain.suffix_kind": "icann",
+			"rdap.age_days": age, "rdap.created": created, "rdap.unchanged_days": unchanged, "feed.rank": rank,
+			"feed.rank_list": list, "feed.good": good, "feed.good_match": match, "graph.customers": customers,
+			"graph.blocked_share": share, "graph.first_seen_days": days, "dns.mx": "mx", "dns.spf": "fail",
+			"dns.dmarc": "reject",
+		}
+		maps.DeleteFunc(facts, func(_, value string) bool { return value == "" })
+		got := suite.Run(Score, facts)
+		suite.CheckResult(t, got)
+		for _, s := range got.Signals {
+			if s.Points > 0 {
+				t.Errorf("%d points against the entity: %s", s.Points, s.Text)
+			}
+		}
+	})
+}
