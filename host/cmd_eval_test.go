@@ -83,7 +83,7 @@ func TestEval(t *testing.T) {
 	file, page := writeFile(t, "rows.jsonl", []byte(labelled+mistaken)), filepath.Join(t.TempDir(), "report.html")
 	text := output(t, dir, database, "eval", file, "--worst", "1", "--html", page)
 	html := readText(t, page)
-	for _, want := range []string{"<svg", "paypa1-login.xyz", "rows.jsonl", "looks like PayPal"} {
+	for _, want := range []string{"<svg", "paypa1-login.xyz", "rows.jsonl", "Imitates PayPal"} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the HTML report lacks %q", want)
 		}

@@ -266,19 +266,21 @@ func (cmd *lineupRollbackCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 type lineupFitCmd struct {
 	labelledValues `embed:""`
 
-	Lineup     string  `placeholder:"FILE" help:"${fit_lineup}"`
-	L2         float64 `name:"l2" default:"0.00001" placeholder:"X" help:"L2 penalty on weights (default: ${default})."`
-	Prevalence float64 `default:"0.03" placeholder:"P" help:"${fit_prevalence} (default: ${default})."`
-	ReviewFPR  float64 `default:"0.02" placeholder:"P" help:"${fit_review_fpr} (default: ${default})."`
-	BlockFPR   float64 `default:"0.003" placeholder:"P" help:"${fit_block_fpr} (default: ${default})."`
-	Out        string  `placeholder:"FILE" help:"Write the fitted lineup to this file instead of printing it."`
-	JSON       bool    `help:"Print JSON."`
+	Lineup     string   `placeholder:"FILE" help:"${fit_lineup}"`
+	L2         float64  `name:"l2" default:"0.00001" placeholder:"X" help:"L2 penalty on weights (default: ${default})."`
+	Prevalence float64  `default:"0.03" placeholder:"P" help:"${fit_prevalence} (default: ${default})."`
+	ReviewFPR  float64  `default:"0.01" placeholder:"P" help:"${fit_review_fpr} (default: ${default})."`
+	BlockFPR   float64  `default:"0.002" placeholder:"P" help:"${fit_block_fpr} (default: ${default})."`
+	SuffixFPR  float64  `default:"0.05" placeholder:"P" help:"${fit_suffix_fpr} (default: ${default})."`
+	Only       []string `placeholder:"LAYER" help:"${fit_only}"`
+	Out        string   `short:"o" placeholder:"FILE" help:"Write the fitted lineup to this file."`
+	JSON       bool     `help:"Print JSON."`
 }
 
 // Validate checks the flags. Kong calls it.
 func (cmd *lineupFitCmd) Validate() error {
 	for name, share := range map[string]float64{"prevalence": cmd.Prevalence, "review-fpr": cmd.ReviewFPR,
-		"block-fpr": cmd.BlockFPR} {
+		"block-fpr": cmd.BlockFPR, "suffix-fpr": cmd.SuffixFPR} {
 		if !(share > 0 && share < 1) {
 			return fmt.Errorf("--%s must be between 0 and 1, not %v", name, share)
 		}
@@ -291,8 +293,8 @@ func (cmd *lineupFitCmd) Validate() error {
 
 // fitReport is the JSON output of `assay lineup fit`.
 type fitReport struct {
-	Lineup  registry.LineupDocument `json:"lineup"`  // as 'lineup set' accepts it
-	Changes []registry.Change       `json:"changes"` // relative to the active lineup
+	Lineup  registry.LineupDocument `json:"-"`       // written to a file of its own
+	Changes []registry.Change       `json:"changes"` // relative to the lineup with the old weights
 	*eval.Fit
 }
 
@@ -307,13 +309,13 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 			return err
 		}
 		fit, err := eval.FitLineup(m.model, scored, eval.FitOptions{L2: cmd.L2, Prevalence: cmd.Prevalence,
-			ReviewFPR: cmd.ReviewFPR, BlockFPR: cmd.BlockFPR})
+			ReviewFPR: cmd.ReviewFPR, BlockFPR: cmd.BlockFPR, SuffixFPR: cmd.SuffixFPR, Only: cmd.Only})
 		if err != nil {
 			return err
 		}
 		r := fitReport{Lineup: m.fitted(fit), Fit: fit}
 		r.Lineup.Note = fmt.Sprintf("Fitted to %d rows of %s", fit.Rows, strings.Join(baseNames(cmd.Files), ", "))
-		r.Changes = registry.Diff(m.active.Lineup, r.Lineup, nil)
+		r.Changes = registry.Diff(m.document, r.Lineup, nil)
 		return cmd.print(t, r)
 	})
 }
@@ -332,13 +334,11 @@ func (cmd *lineupFitCmd) print(t *terminal, r fitReport) error {
 		return err
 	}
 	t.printf("\n")
-	if err := printChanges(t, r.Changes, "ACTIVE", "FITTED"); err != nil {
+	if err := printChanges(t, r.Changes, "BEFORE", "FITTED"); err != nil {
 		return err
 	}
 	if cmd.Out != "" {
 		t.printf("\nActivate it with: assay lineup set %s\n", cmd.Out)
-		return nil
 	}
-	t.printf("\n")
-	return document(t.out)
+	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -130,20 +132,62 @@ func (m *measurement) wire(candidate *lineup.Candidate) {
 		m.model.Layers = append(m.model.Layers, eval.Layer{Name: member.Name, Version: member.Version,
 			Weight: member.Weight, Types: member.Entities})
 	}
+	m.model.Limits = limits(l, candidate.Manifests)
 	live := &check.Live{}
 	live.Swap(check.NewLineup(m.model.Revision, m.model.Bias, m.model.Bands, candidate.Members))
 	m.checker = newChecker(live, nil, silentObserver{})
 	m.checker.Deadline = measuredDeadline
 }
 
-// fitted returns the document with the fitted weights and bias.
+// limits returns what the lineup must obey whatever its weights are.
+func limits(l registry.LineupDocument, manifests []registry.Manifest) map[entity.Type][]eval.Limit {
+	l.Layers = slices.Clone(l.Layers)
+	for i := range l.Layers {
+		l.Layers[i].Weight = registry.ForAll(1) // a layer of weight 0 is exempt, but may have a weight when fitted
+	}
+	all := map[entity.Type][]eval.Limit{}
+	for _, c := range registry.Constraints(l, manifests) {
+		limit := eval.Limit{Name: c.Signal + " reaches " + c.Band, Bias: 1, Weights: c.Coefficients, AtLeast: c.Bound}
+		if c.Signal == "" { // the sum must stay below the bound
+			limit = eval.Limit{Name: "style never blocks", Bias: -1, AtLeast: -math.Nextafter(c.Bound, math.Inf(-1))}
+			for _, coefficient := range c.Coefficients {
+				limit.Weights = append(limit.Weights, -coefficient)
+			}
+		}
+		t := entity.Type(c.Type)
+		all[t] = append(all[t], limit)
+	}
+	return all
+}
+
+// fitted returns the document with the fitted biases and weights. Those of types without rows stay.
 func (m *measurement) fitted(fit *eval.Fit) registry.LineupDocument {
 	l := m.document
-	l.Bias, l.Layers = registry.ForAll(fit.Bias), slices.Clone(l.Layers)
-	for i := range l.Layers {
-		l.Layers[i].Weight = registry.ForAll(fit.Weights[i])
+	bias := maps.Clone(m.model.Bias)
+	for _, f := range fit.Types {
+		bias[f.Type] = f.Bias
+	}
+	l.Bias, l.Layers = byType(bias, entity.Types()), slices.Clone(l.Layers)
+	for i, layer := range m.model.Layers {
+		weight := maps.Clone(layer.Weight)
+		for _, f := range fit.Types {
+			weight[f.Type] = f.Weights[i]
+		}
+		l.Layers[i].Weight = byType(weight, layer.Types)
 	}
 	return l
+}
+
+// byType returns the numbers for types as a lineup's document holds them.
+func byType(numbers check.ByType, types []entity.Type) registry.ByType {
+	if len(types) == 1 {
+		return registry.ForAll(numbers[types[0]])
+	}
+	b := registry.ByType{}
+	for _, t := range types {
+		b[string(t)] = numbers[t]
+	}
+	return b
 }
 
 // silentObserver ignores everything: the report of a measurement contains what happened.

@@ -3,6 +3,7 @@ package eval
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -13,252 +14,324 @@ import (
 
 // FitOptions are the options of [FitLineup].
 type FitOptions struct {
-	L2         float64 // penalty on the sum of the squared weights
-	Prevalence float64 // the share of fraud in production, initially for every type
-	ReviewFPR  float64 // maximum share of a type's benign rows that are reviewed or blocked
-	BlockFPR   float64 // maximum share of a type's benign rows that are blocked
+	L2         float64  // penalty on the sum of the squared weights
+	Prevalence float64  // the share of fraud in production at most
+	ReviewFPR  float64  // maximum share of a type's benign rows that are reviewed or blocked
+	BlockFPR   float64  // maximum share of a type's benign rows that are blocked
+	SuffixFPR  float64  // maximum share of a suffix's benign rows that are reviewed or blocked, if it has 50 or more
+	Only       []string // the layers to fit; the bias and other weights are kept. Empty: all
 }
 
 // Fit is the result of [FitLineup].
 type Fit struct {
-	Bias     float64    `json:"bias"`
-	Weights  []float64  `json:"weights"`     // by index into Model.Layers
-	Rows     int        `json:"rows"`        // number of rows fitted to
-	Dropped  int        `json:"dropped"`     // number of rows with invalid values or failed layers
-	BiasKept bool       `json:"bias_kept"`   // the rows lack a type that the lineup scores
-	Kept     []string   `json:"layers_kept"` // layers that scored none of the rows and keep their weights
-	Folds    int        `json:"folds"`       // number of folds of the cross-validation
-	Types    []*FitType `json:"types"`       // types with rows, in the order of entity.Types
+	Rows    int        `json:"rows"`    // number of rows fitted to
+	Dropped int        `json:"dropped"` // number of rows with invalid values or failed layers
+	Types   []*FitType `json:"types"`   // types with rows, in the order of entity.Types
 }
 
-// FitType is the quality of the fit for one type.
+// FitType is the fit for one type.
 type FitType struct {
 	Type      entity.Type `json:"type"`
 	N         int         `json:"n"`
 	Positives int         `json:"positives"`
+	Bias      float64     `json:"bias"`
+	Weights   []float64   `json:"weights"`     // by index into Model.Layers; 0 for layers of other types
+	Kept      []string    `json:"layers_kept"` // layers that scored none of the rows; only a limit moves their weights
 	// FitOptions.Prevalence, or less to meet the limits on false positives
 	Prevalence Number `json:"prevalence"`
 	// whether the rows fitted to meet the limits on false positives
 	TargetsMet bool     `json:"targets_met"`
-	SplitNames []string `json:"split_sources,omitempty"` // sources split at random in the cross-validation
-	Before     Figures  `json:"before"`                  // with the original weights
-	Fitted     Figures  `json:"fitted"`                  // with the new weights, on the rows fitted to
-	OutOfFold  Figures  `json:"out_of_fold"`             // each row with weights fitted without its source
+	Binding    []string `json:"binding"` // names of the limits that hold with equality
+	Broken     []string `json:"broken"`  // names of the limits that no weights meet together
+	Folds      int      `json:"folds"`   // number of folds of the cross-validation
+	// sources that are not held out whole, but by their rows' first letters
+	ByLetters []string `json:"by_letters,omitempty"`
+	Before    Figures  `json:"before"`      // with the original weights
+	Free      Figures  `json:"free"`        // with weights that ignore the lineup's limits
+	Fitted    Figures  `json:"fitted"`      // with the new weights, on the rows fitted to
+	OutOfFold Figures  `json:"out_of_fold"` // each row with weights fitted without its source and rows like it
 }
 
 // MaxWeight is the maximum of weights. The bias is from -MaxWeight to MaxWeight.
 const MaxWeight = registry.MaxWeight
 
-// FitLineup fits weights and bias to scored rows by logistic regression.
+// FitLineup fits each type's bias and weights to scored rows by logistic regression within the lineup's limits.
 //
-// Labelled files contain more fraud than production, so rows are weighted: within a type, the weights of malicious rows
-// sum to the prevalence and those of benign rows to the rest (the weighted estimator for samples drawn by outcome:
-// Manski and Lerman, Econometrica 45, 1977; King and Zeng, Political Analysis 9, 2001). Every type weighs the same. All
-// types share the bias and the bands. While a type's benign rows exceed a limit on false positives, its prevalence is
-// lowered by a factor of exp(-0.1) in odds and everything is fitted again. So a type with weak layers loses recall, and
-// the other types don't.
-//
-// If the rows lack a type that the lineup scores, the bias is kept, because changing it would change the scores of that
-// type without a measurement.
+// Labelled files contain more fraud than production, so rows are weighted: the weights of malicious rows sum to the
+// prevalence and those of benign rows to the rest (the weighted estimator for samples drawn by outcome: Manski and
+// Lerman, Econometrica 45, 1977; King and Zeng, Political Analysis 9, 2001). While benign rows exceed a limit on false
+// positives, the prevalence is lowered, which mostly lowers the bias.
 func FitLineup(lineup Model, scored []Scored, o FitOptions) (*Fit, error) {
-	s, err := newSample(lineup, scored)
-	if err != nil {
-		return nil, err
-	}
-	f := &Fit{Rows: len(s.rows), Dropped: len(scored) - len(s.rows), BiasKept: s.bias != nil, Kept: []string{}}
-	for i, l := range lineup.Layers {
-		if !slices.Contains(s.used, i) {
-			f.Kept = append(f.Kept, l.Name)
+	f := &Fit{}
+	byType := map[entity.Type][]*Scored{}
+	for i := range scored {
+		if r := &scored[i]; r.Invalid == "" && !r.hasFailure() {
+			byType[r.Type] = append(byType[r.Type], r)
+			f.Rows++
 		}
 	}
-	x, prevalence, met := s.fitWithin(o)
-	f.Bias, f.Weights = s.fusion(x)
-	outOfFold, folds, split := s.crossValidate(x, prevalence, o)
-	f.Folds = folds
-	for _, t := range s.types {
-		ft := &FitType{Type: t, Prevalence: Number(prevalence[t]), TargetsMet: met[t], SplitNames: split[t]}
-		var labels []bool
-		var before, fitted, heldOut []float64
-		for i, r := range s.rows {
-			if r.Type != t {
-				continue
-			}
-			ft.N++
-			if r.Malicious {
-				ft.Positives++
-			}
-			labels = append(labels, r.Malicious)
-			before = append(before, float64(lineup.score(lineup.logOdds(r, -1))))
-			fitted = append(fitted, float64(lineup.score(s.patterns[s.patternOf[i]].logOdds(x))))
-			heldOut = append(heldOut, float64(lineup.score(outOfFold[i])))
+	f.Dropped = len(scored) - f.Rows
+	for _, t := range entity.Types() {
+		if len(byType[t]) == 0 {
+			continue
 		}
-		ft.Before = figures(NewCurve(before, labels), lineup.Bands)
-		ft.Fitted = figures(NewCurve(fitted, labels), lineup.Bands)
-		ft.OutOfFold = figures(NewCurve(heldOut, labels), lineup.Bands)
+		ft, err := fitType(lineup, t, byType[t], o)
+		if err != nil {
+			return nil, err
+		}
 		f.Types = append(f.Types, ft)
+	}
+	if len(f.Types) == 0 {
+		return nil, errors.New("fitting weights: no row was scored")
 	}
 	return f, nil
 }
 
-// sample is a set of rows to fit to. Rows with the same type, label and layer scores share a pattern.
+func fitType(lineup Model, t entity.Type, rows []*Scored, o FitOptions) (*FitType, error) {
+	s, err := newSample(lineup, t, rows, o)
+	if err != nil {
+		return nil, err
+	}
+	f := &FitType{Type: t, N: len(rows), Weights: make([]float64, len(lineup.Layers)), Kept: []string{},
+		Binding: []string{}, Broken: []string{}}
+	best := s.fitWithin()
+	unlimited := best
+	if len(s.limits) > 0 {
+		free := *s
+		free.limits = nil
+		unlimited = free.fitWithin()
+	}
+	f.Bias, f.Prevalence, f.TargetsMet = best.x[0], Number(best.prevalence), best.met
+	for i, l := range s.layers {
+		f.Weights[l] = best.x[i+1]
+		if !slices.ContainsFunc(rows, func(r *Scored) bool { return r.layers[l].score != 0 }) {
+			f.Kept = append(f.Kept, lineup.Layers[l].Name)
+		}
+	}
+	for i, l := range s.limits {
+		switch slack := l.slack(best.x); {
+		case slack < 0:
+			f.Broken = append(f.Broken, l.name)
+		case best.multipliers[i] > flat:
+			f.Binding = append(f.Binding, l.name)
+		}
+	}
+	outOfFold, folds, byLetters := s.crossValidate(best)
+	f.Folds, f.ByLetters = folds, byLetters
+	labels := make([]bool, len(rows))
+	scoreAll := func(logOdds func(i int) float64) Figures {
+		scores := make([]float64, len(rows))
+		for i := range rows {
+			scores[i] = float64(lineup.score(logOdds(i)))
+		}
+		return figures(NewCurve(scores, labels), lineup.Bands)
+	}
+	for i, r := range rows {
+		labels[i] = r.Malicious
+		if r.Malicious {
+			f.Positives++
+		}
+	}
+	f.Before = scoreAll(func(i int) float64 { return lineup.logOdds(rows[i], -1) })
+	f.Free = scoreAll(func(i int) float64 { return s.patterns[s.patternOf[i]].logOdds(unlimited.x) })
+	f.Fitted = scoreAll(func(i int) float64 { return s.patterns[s.patternOf[i]].logOdds(best.x) })
+	f.OutOfFold = scoreAll(func(i int) float64 { return outOfFold[i] })
+	return f, nil
+}
+
+// sample is a set of rows of one type to fit to. Rows with the same label and layer scores share a pattern.
 type sample struct {
 	lineup    Model
-	types     []entity.Type
+	options   FitOptions
 	rows      []*Scored
-	used      []int     // indices of the layers to fit: those that scored a row above 0
-	bias      *float64  // fixed bias; nil to fit it
-	patterns  []pattern // distinct patterns of all rows
-	patternOf []int     // index of each row's pattern
-	counts    []int     // number of rows with each pattern
+	layers    []int     // indices of the type's layers; coefficient i+1 is the weight of layers[i]
+	current   []float64 // the lineup's coefficients
+	low, high []float64 // bounds of the coefficients
+	limits    []limit
+	patterns  []weightedCase
+	patternOf []int // index of each row's pattern
+	counts    []int // number of rows with each pattern
 }
 
-type pattern struct {
-	weightedCase
-	kind entity.Type
-}
-
-func newSample(lineup Model, scored []Scored) (*sample, error) {
-	s := &sample{lineup: lineup}
-	for i := range scored {
-		if r := &scored[i]; r.Invalid == "" && !r.hasFailure() {
-			s.rows = append(s.rows, r)
+func newSample(lineup Model, t entity.Type, rows []*Scored, o FitOptions) (*sample, error) {
+	s := &sample{lineup: lineup, options: o, rows: rows, current: []float64{lineup.Bias[t]}, low: []float64{-MaxWeight},
+		high: []float64{MaxWeight}}
+	for i, l := range lineup.Layers {
+		if slices.Contains(l.Types, t) {
+			s.layers = append(s.layers, i)
+			s.current = append(s.current, l.Weight[t])
+			s.low, s.high = append(s.low, 0), append(s.high, MaxWeight)
 		}
 	}
-	for i := range lineup.Layers {
-		if slices.ContainsFunc(s.rows, func(r *Scored) bool { return r.layers[i].score > 0 }) {
-			s.used = append(s.used, i)
+	if len(o.Only) > 0 {
+		for i, w := range s.current {
+			if i == 0 || !slices.Contains(o.Only, lineup.Layers[s.layers[i-1]].Name) {
+				s.low[i], s.high[i] = w, w
+			}
 		}
 	}
-	labels := map[entity.Type]map[bool]int{}
-	index := map[string]int{}
-	for _, r := range s.rows {
-		key := []byte(fmt.Sprint(r.Type, r.Malicious))
-		features := make([]float64, len(s.used))
-		for i, l := range s.used {
+	for _, l := range lineup.Limits[t] {
+		s.limits = append(s.limits, l.within(s.layers))
+	}
+	labels, index := map[bool]int{}, map[string]int{}
+	for _, r := range rows {
+		key := []byte(fmt.Sprint(r.Malicious))
+		features := make([]float64, len(s.layers))
+		for i, l := range s.layers {
 			features[i] = float64(r.layers[l].score) / 100
-			key = append(key, byte(r.layers[l].score))
+			key = append(key, byte(r.layers[l].score)) // distinct within -100 to 100
 		}
 		p, ok := index[string(key)]
 		if !ok {
 			p = len(s.patterns)
 			index[string(key)] = p
-			s.patterns = append(s.patterns, pattern{weightedCase{features: features, malicious: r.Malicious}, r.Type})
+			s.patterns = append(s.patterns, weightedCase{features: features, malicious: r.Malicious})
 			s.counts = append(s.counts, 0)
 		}
 		s.patternOf = append(s.patternOf, p)
 		s.counts[p]++
-		if labels[r.Type] == nil {
-			labels[r.Type] = map[bool]int{}
-		}
-		labels[r.Type][r.Malicious]++
+		labels[r.Malicious]++
 	}
-	for _, t := range entity.Types() {
-		switch n := labels[t]; {
-		case n == nil:
-			if slices.ContainsFunc(lineup.Layers, func(l Layer) bool { return slices.Contains(l.Types, t) }) {
-				bias := s.lineup.Bias[t]
-				s.bias = &bias
-			}
-		case n[true] == 0 || n[false] == 0:
-			return nil, fmt.Errorf("fitting weights: the %s rows all have the same label", t)
-		default:
-			s.types = append(s.types, t)
-		}
-	}
-	if len(s.types) == 0 {
-		return nil, errors.New("fitting weights: no row was scored")
+	if labels[true] == 0 || labels[false] == 0 {
+		return nil, fmt.Errorf("fitting weights: the %s rows all have the same label", t)
 	}
 	return s, nil
 }
 
-// solve fits to counts rows of each pattern, weighted to the prevalence of each type.
-func (s *sample) solve(counts []int, prevalence map[entity.Type]float64, l2 float64, start []float64) []float64 {
-	type class struct {
-		kind      entity.Type
-		malicious bool
-	}
-	n := map[class]int{}
-	for i, p := range s.patterns {
-		n[class{p.kind, p.malicious}] += counts[i]
-	}
-	r := regression{features: len(s.used), l2: l2, maxWeight: MaxWeight, bias: s.bias}
-	for i, p := range s.patterns {
-		if counts[i] == 0 {
-			continue
-		}
-		classWeight := 1 - prevalence[p.kind]
-		if p.malicious {
-			classWeight = prevalence[p.kind]
-		}
-		p.weight = classWeight * float64(counts[i]) / float64(n[class{p.kind, p.malicious}])
-		r.cases = append(r.cases, p.weightedCase)
-	}
-	return r.solve(start)
+// Limit is a condition that the bias and weights of a type must meet:
+//
+//	Bias*bias + sum(Weights[i]*weight of Model.Layers[i]) >= AtLeast
+type Limit struct {
+	Name    string // such as "domain:brand:slip reaches review"
+	Bias    float64
+	Weights []float64
+	AtLeast float64
 }
 
-// fitWithin fits to all rows within the limits on false positives, and reports which types meet them. The coefficients
-// are rounded to two decimals.
-func (s *sample) fitWithin(o FitOptions) (x []float64, prevalence map[entity.Type]float64, met map[entity.Type]bool) {
-	const minPrevalence, step = 1e-6, 0.1 // step in log-odds
-	prevalence, met = map[entity.Type]float64{}, map[entity.Type]bool{}
-	for _, t := range s.types {
-		prevalence[t] = o.Prevalence
+// within returns the limit on the coefficients of a sample with the given layers. It is a little narrower, so that the
+// coefficients can be rounded to two decimals.
+func (l Limit) within(layers []int) limit {
+	out := limit{name: l.Name, coefficients: []float64{l.Bias}, atLeast: l.AtLeast}
+	for _, i := range layers {
+		out.coefficients = append(out.coefficients, l.Weights[i])
 	}
-	var exact []float64
-	for {
-		exact = s.solve(s.counts, prevalence, o.L2, exact)
-		x = rounded(exact)
-		again := false
-		for _, t := range s.types {
-			review, block := s.falsePositives(t, x)
-			met[t] = review <= o.ReviewFPR && block <= o.BlockFPR
-			if !met[t] && prevalence[t] > minPrevalence {
-				odds := prevalence[t] / (1 - prevalence[t]) * math.Exp(-step)
-				prevalence[t], again = odds/(1+odds), true
-			}
-		}
-		if !again {
-			return x, prevalence, met
-		}
-	}
-}
-
-func rounded(x []float64) []float64 {
-	out := make([]float64, len(x))
-	for i, v := range x {
-		out[i] = math.Round(v*100) / 100
+	for _, c := range out.coefficients {
+		out.margin += .005 * math.Abs(c)
 	}
 	return out
 }
 
-// falsePositives returns the share of a type's benign rows that are reviewed or blocked, and the share that are
-// blocked.
-func (s *sample) falsePositives(t entity.Type, x []float64) (review, block float64) {
-	n := 0
-	for i, p := range s.patterns {
-		if p.kind != t || p.malicious {
-			continue
-		}
-		n += s.counts[i]
-		switch s.lineup.Bands.Verdict(s.lineup.score(p.logOdds(x))) {
-		case check.Block:
-			block += float64(s.counts[i])
-			review += float64(s.counts[i])
-		case check.Review:
-			review += float64(s.counts[i])
-		}
-	}
-	return review / float64(n), block / float64(n)
+// solution is the result of a fit to some of the rows of a sample.
+type solution struct {
+	x           []float64 // the coefficients
+	multipliers []float64 // of the sample's limits; 0 if a limit does not bind
+	prevalence  float64
+	met         bool // the limits on false positives hold
 }
 
-// fusion returns the bias and the weights of all layers. Layers that were not fitted keep their weights.
-func (s *sample) fusion(x []float64) (bias float64, weights []float64) {
-	weights = make([]float64, len(s.lineup.Layers))
-	for i, l := range s.lineup.Layers {
-		weights[i] = l.Weight[l.Types[0]]
+// solve fits to counts rows of each pattern, weighted to the prevalence of start. Without rows of both labels it returns
+// start.
+func (s *sample) solve(counts []int, start solution) solution {
+	n := map[bool]int{}
+	for i, p := range s.patterns {
+		n[p.malicious] += counts[i]
 	}
-	for i, l := range s.used {
-		weights[l] = x[i+1]
+	if n[true] == 0 || n[false] == 0 {
+		return start
 	}
-	return x[0], weights
+	prevalence := start.prevalence
+	r := regression{l2: s.options.L2, low: s.low, high: s.high, around: make([]float64, len(s.low)), limits: s.limits}
+	measured := make([]bool, len(s.low))
+	for i, p := range s.patterns {
+		if counts[i] == 0 {
+			continue
+		}
+		for j, f := range p.features {
+			measured[j+1] = measured[j+1] || f != 0
+		}
+		share := 1 - prevalence
+		if p.malicious {
+			share = prevalence
+		}
+		p.weight = share * float64(counts[i]) / float64(n[p.malicious])
+		r.cases = append(r.cases, p)
+	}
+	for i, m := range measured {
+		if !m {
+			r.around[i] = s.current[i] // without evidence, the penalty keeps a weight
+		}
+	}
+	x, multipliers := r.solve(start.x)
+	return solution{x: x, multipliers: multipliers, prevalence: prevalence}
+}
+
+// fitWithin fits to all rows with the highest prevalence that meets the limits on false positives or, if none does,
+// comes as close to them as the lowest. The coefficients are rounded to two decimals.
+func (s *sample) fitWithin() solution {
+	const minPrevalence, steps = 1e-6, 12
+	var exact []float64
+	at := func(logOdds float64) (fit solution, excess float64) {
+		fit = s.solve(s.counts, solution{x: exact, prevalence: 1 / (1 + math.Exp(-logOdds))})
+		exact = slices.Clone(fit.x)
+		for i, v := range fit.x {
+			fit.x[i] = math.Round(v*100) / 100
+		}
+		excess = s.excess(fit.x)
+		fit.met = excess == 0
+		return fit, excess
+	}
+	logOdds := func(p float64) float64 { return math.Log(p / (1 - p)) }
+	low, high := logOdds(minPrevalence), logOdds(s.options.Prevalence)
+	best, excess := at(high)
+	if excess == 0 {
+		return best
+	}
+	best, allowed := at(low)
+	for range steps {
+		middle := (low + high) / 2
+		if fit, excess := at(middle); excess <= allowed {
+			best, low = fit, middle
+		} else {
+			high = middle
+		}
+	}
+	return best
+}
+
+// excess returns how far the benign rows' shares exceed the limits on false positives, over all and by suffix.
+func (s *sample) excess(x []float64) float64 {
+	type counts struct{ n, review, block float64 }
+	verdicts := make([]check.Verdict, len(s.patterns))
+	for i, p := range s.patterns {
+		verdicts[i] = s.lineup.Bands.Verdict(s.lineup.score(p.logOdds(x)))
+	}
+	all, bySuffix := counts{}, map[string]*counts{}
+	for i, r := range s.rows {
+		if r.Malicious {
+			continue
+		}
+		c := bySuffix[r.suffix]
+		if c == nil {
+			c = &counts{}
+			bySuffix[r.suffix] = c
+		}
+		all.n++
+		c.n++
+		switch verdicts[s.patternOf[i]] {
+		case check.Block:
+			all.block++
+			all.review++
+			c.review++
+		case check.Review:
+			all.review++
+			c.review++
+		}
+	}
+	sum := max(0, all.review/all.n-s.options.ReviewFPR) + max(0, all.block/all.n-s.options.BlockFPR)
+	for _, suffix := range slices.Sorted(maps.Keys(bySuffix)) {
+		if c := bySuffix[suffix]; suffix != "" && c.n >= minSuffixRows {
+			sum += max(0, c.review/c.n-s.options.SuffixFPR)
+		}
+	}
+	return sum
 }

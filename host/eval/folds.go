@@ -4,38 +4,36 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-
-	"assay/host/entity"
 )
 
 const (
-	randomFolds  = 5   // number of folds for rows that are not held out by source
-	minRemaining = 0.1 // minimum share of a type's rows of each label that remain if a source is held out
+	letterFolds  = 5   // number of folds for rows that are not held out by source
+	minRemaining = 0.1 // minimum share of the rows of each label that remain if a source is held out
 )
 
-// fold identifies the rows to hold out together: those of a source, or a random part of those not held out by source.
+// fold identifies the rows to hold out together: those of a source or, of the sources that are not held out whole, those
+// whose first letters fall into the same part.
 type fold struct {
 	source string
-	part   uint64 // 1 to randomFolds, or 0 for a source
+	part   uint64 // 1 to letterFolds, or 0 for a source
 }
 
-// crossValidate returns every row's log-odds by weights fitted without the rows of its source, which shows whether the
-// weights generalise to new sources. If holding out a source would leave too few rows of a type and label, its rows are
-// split at random by a hash of their values, and split lists the source. Rows without a source are split likewise. All
-// folds keep the bias of start, because rows without any signals must score the same in all folds: the folds' different
-// biases would distort the AUC.
-func (s *sample) crossValidate(start []float64, prevalence map[entity.Type]float64, o FitOptions) (logOdds []float64,
-	folds int, split map[entity.Type][]string) {
+// crossValidate returns every row's log-odds by weights fitted without the rows of its source, and without all rows that
+// share their first letters with one of these: sister names of one campaign would flatter the figures. If holding out
+// a source would leave too few rows of a label, its rows are divided by a hash of their letters, and byLetters lists the
+// source. Rows without a source are divided likewise. All folds keep the bias of fitted, because rows without any
+// signals must score the same in all folds: the folds' different biases would distort the AUC.
+func (s *sample) crossValidate(fitted solution) (logOdds []float64, folds int, byLetters []string) {
 	canHoldOut, fixedBias := s.sourcesToHoldOut(), *s
-	fixedBias.bias = &start[0]
-	split = map[entity.Type][]string{}
+	fixedBias.low, fixedBias.high = slices.Clone(s.low), slices.Clone(s.high)
+	fixedBias.low[0], fixedBias.high[0] = fitted.x[0], fitted.x[0]
 	members := map[fold][]int{}
 	for i, r := range s.rows {
 		f := fold{source: r.Source}
-		if !canHoldOut[typedSource{r.Type, r.Source}] {
-			f = fold{part: 1 + stableHash(r.Value)%randomFolds}
-			if r.Source != "" && !slices.Contains(split[r.Type], r.Source) {
-				split[r.Type] = append(split[r.Type], r.Source)
+		if !canHoldOut[r.Source] {
+			f = fold{part: 1 + stableHash(r.letters)%letterFolds}
+			if r.Source != "" && !slices.Contains(byLetters, r.Source) {
+				byLetters = append(byLetters, r.Source)
 			}
 		}
 		members[f] = append(members[f], i)
@@ -44,44 +42,40 @@ func (s *sample) crossValidate(start []float64, prevalence map[entity.Type]float
 	for _, f := range slices.SortedFunc(maps.Keys(members), func(a, b fold) int {
 		return cmp.Or(cmp.Compare(a.source, b.source), cmp.Compare(a.part, b.part))
 	}) {
-		counts := slices.Clone(s.counts)
+		out, letters := map[int]bool{}, map[string]bool{}
 		for _, i := range members[f] {
-			counts[s.patternOf[i]]--
+			out[i], letters[s.rows[i].letters] = true, true
 		}
-		x := fixedBias.solve(counts, prevalence, o.L2, start)
+		counts := slices.Clone(s.counts)
+		for i, r := range s.rows {
+			if out[i] || letters[r.letters] {
+				counts[s.patternOf[i]]--
+			}
+		}
+		x := fixedBias.solve(counts, fitted).x
 		for _, i := range members[f] {
 			logOdds[i] = s.patterns[s.patternOf[i]].logOdds(x)
 		}
 	}
-	return logOdds, len(members), split
+	return logOdds, len(members), byLetters
 }
 
-type typedSource struct {
-	kind   entity.Type
-	source string
-}
-
-// sourcesToHoldOut reports which sources of which types leave enough rows of both labels when held out.
-func (s *sample) sourcesToHoldOut() map[typedSource]bool {
-	type class struct {
-		kind      entity.Type
-		malicious bool
-	}
-	total, bySource := map[class]int{}, map[typedSource]map[class]int{}
+// sourcesToHoldOut reports which sources leave enough rows of both labels when held out.
+func (s *sample) sourcesToHoldOut() map[string]bool {
+	total, bySource := map[bool]int{}, map[string]map[bool]int{}
 	for _, r := range s.rows {
-		c, ts := class{r.Type, r.Malicious}, typedSource{r.Type, r.Source}
-		total[c]++
-		if bySource[ts] == nil {
-			bySource[ts] = map[class]int{}
+		total[r.Malicious]++
+		if bySource[r.Source] == nil {
+			bySource[r.Source] = map[bool]int{}
 		}
-		bySource[ts][c]++
+		bySource[r.Source][r.Malicious]++
 	}
-	canHoldOut := map[typedSource]bool{}
-	for ts, counts := range bySource {
-		canHoldOut[ts] = ts.source != ""
-		for c, n := range counts {
-			if float64(total[c]-n) < minRemaining*float64(total[c]) {
-				canHoldOut[ts] = false
+	canHoldOut := map[string]bool{}
+	for source, counts := range bySource {
+		canHoldOut[source] = source != ""
+		for label, n := range counts {
+			if float64(total[label]-n) < minRemaining*float64(total[label]) {
+				canHoldOut[source] = false
 			}
 		}
 	}

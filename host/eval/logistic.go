@@ -2,17 +2,21 @@ package eval
 
 import "math"
 
-// regression is a logistic regression with bounded coefficients. It minimises
+// regression is a logistic regression with bounded coefficients and linear limits. It minimises
 //
-//	sum(weight * loss) / sum(weight) + l2/2 * sum(coefficient^2)
+//	sum(weight * loss) / sum(weight) + l2/2 * sum((coefficient-around)^2)
 //
 // over a bias, which is not penalised, and one coefficient per feature.
 type regression struct {
 	cases     []weightedCase
-	features  int
 	l2        float64
-	maxWeight float64  // coefficients are in 0..maxWeight, the bias in -maxWeight..maxWeight
-	bias      *float64 // fixed value of the bias; nil to fit it
+	low, high []float64 // bounds of the bias and the coefficients
+	around    []float64 // what the penalty draws the coefficients to; that of the bias is ignored
+	limits    []limit
+
+	// of the augmented Lagrangian
+	multipliers []float64
+	penalty     float64
 }
 
 // weightedCase represents all rows with the same features and label.
@@ -22,31 +26,71 @@ type weightedCase struct {
 	weight    float64
 }
 
+// limit is the condition sum(coefficients[i]*x[i]) >= atLeast. The solver aims for margin more than that.
+type limit struct {
+	name            string
+	coefficients    []float64
+	atLeast, margin float64
+}
+
+// slack returns by how much x exceeds the limit; it is negative if x breaks it.
+func (l limit) slack(x []float64) float64 {
+	sum := -l.atLeast
+	for i, c := range l.coefficients {
+		sum += c * x[i]
+	}
+	return sum
+}
+
 // The solver stops when the gradient of all free coefficients is below flat, or after maxSteps steps.
 const (
 	flat     = 1e-10
 	maxSteps = 200
 )
 
-// solve returns the bias and the coefficients. It uses projected Newton steps on the free coefficients, those not at a
-// bound, with a line search (Bertsekas, "Projected Newton methods for optimization problems with simple constraints",
-// SIAM J. Control 20, 1982). The problem is convex, so the result doesn't depend on the start x, which may be nil.
-func (r regression) solve(x []float64) []float64 {
-	n := r.features + 1 // the bias is x[0]
+// solve returns the bias and the coefficients, and the multipliers of the limits: what meeting each costs. It is the
+// method of multipliers (Hestenes, J. Optimization Theory and Applications 4, 1969), which adds the limits to the loss
+// and needs no start within them. The problem is convex, so the result doesn't depend on the start x, which may be nil.
+// If no coefficients meet all limits, the result breaks some of them a little.
+func (r regression) solve(x []float64) (solved, multipliers []float64) {
+	const rounds, tolerance = 40, 1e-6
 	x = append([]float64(nil), x...)
-	for len(x) < n {
-		x = append(x, 0)
+	for i := range r.low {
+		if i == len(x) {
+			x = append(x, 0)
+		}
+		x[i] = min(r.high[i], max(r.low[i], x[i]))
 	}
-	if r.bias != nil {
-		x[0] = *r.bias
+	r.multipliers, r.penalty = make([]float64, len(r.limits)), 1
+	last := math.Inf(1)
+	for range rounds {
+		x = r.minimise(x)
+		worst := 0.0
+		for i, l := range r.limits {
+			short := l.margin - l.slack(x)
+			worst = max(worst, short)
+			r.multipliers[i] = max(0, r.multipliers[i]+r.penalty*short)
+		}
+		if worst < tolerance {
+			break
+		}
+		if worst > last/4 {
+			r.penalty = min(10*r.penalty, 1e6)
+		}
+		last = worst
 	}
+	return x, r.multipliers
+}
+
+// minimise uses projected Newton steps on the free coefficients, those not at a bound, with a line search (Bertsekas,
+// "Projected Newton methods for optimization problems with simple constraints", SIAM J. Control 20, 1982).
+func (r regression) minimise(x []float64) []float64 {
 	value, gradient, hessian := r.derive(x)
 	for range maxSteps {
 		var free []int
 		slope := 0.0
 		for i := range x {
-			low, high := r.bounds(i)
-			if (x[i] <= low && gradient[i] >= 0) || (x[i] >= high && gradient[i] <= 0) {
+			if (x[i] <= r.low[i] && gradient[i] >= 0) || (x[i] >= r.high[i] && gradient[i] <= 0) {
 				continue
 			}
 			free = append(free, i)
@@ -66,24 +110,13 @@ func (r regression) solve(x []float64) []float64 {
 	return x
 }
 
-func (r regression) bounds(i int) (low, high float64) {
-	switch {
-	case i > 0:
-		return 0, r.maxWeight
-	case r.bias != nil:
-		return *r.bias, *r.bias
-	}
-	return -r.maxWeight, r.maxWeight
-}
-
 // search halves the step along direction, projected into the bounds, until the loss decreases enough (Armijo's rule).
 func (r regression) search(x []float64, value float64, gradient, direction []float64) (next []float64, moved bool) {
 	next = make([]float64, len(x))
 	for step := 1.0; step > 1e-12; step /= 2 {
 		expected := 0.0
 		for i := range x {
-			low, high := r.bounds(i)
-			next[i] = min(high, max(low, x[i]+step*direction[i]))
+			next[i] = min(r.high[i], max(r.low[i], x[i]+step*direction[i]))
 			expected += gradient[i] * (next[i] - x[i])
 		}
 		if expected < 0 && r.value(next) <= value+1e-4*expected {
@@ -160,10 +193,19 @@ func (r regression) value(x []float64) float64 {
 		total += c.weight
 	}
 	sum /= total
-	for _, w := range x[1:] {
-		sum += r.l2 / 2 * w * w
+	for i, w := range x[1:] {
+		sum += r.l2 / 2 * (w - r.around[i+1]) * (w - r.around[i+1])
+	}
+	for i := range r.limits {
+		missed := r.missed(i, x)
+		sum += missed * missed / (2 * r.penalty)
 	}
 	return sum
+}
+
+// missed returns the multiplier that limit i would have next, the derivative of its term in the augmented Lagrangian.
+func (r regression) missed(i int, x []float64) float64 {
+	return max(0, r.multipliers[i]+r.penalty*(r.limits[i].margin-r.limits[i].slack(x)))
 }
 
 // derive returns the objective at x with its gradient and Hessian.
@@ -204,9 +246,23 @@ func (r regression) derive(x []float64) (value float64, gradient []float64, hess
 		}
 	}
 	for i := 1; i < n; i++ {
-		value += r.l2 / 2 * x[i] * x[i]
-		gradient[i] += r.l2 * x[i]
+		off := x[i] - r.around[i]
+		value += r.l2 / 2 * off * off
+		gradient[i] += r.l2 * off
 		hessian[i][i] += r.l2
+	}
+	for k, l := range r.limits {
+		missed := r.missed(k, x)
+		if missed == 0 {
+			continue
+		}
+		value += missed * missed / (2 * r.penalty)
+		for i, c := range l.coefficients {
+			gradient[i] -= missed * c
+			for j := range i + 1 {
+				hessian[i][j] += r.penalty * c * l.coefficients[j]
+			}
+		}
 	}
 	for i := range n {
 		for j := range i {

@@ -6,51 +6,98 @@ import (
 	"testing"
 )
 
-// TestSolve checks the Karush-Kuhn-Tucker conditions: the gradient is zero for free coefficients, and does not point
-// inward for those at a bound.
+// TestSolve checks the Karush-Kuhn-Tucker conditions. With the multipliers of the limits, the gradient is zero for free
+// coefficients and does not point inward for those at a bound; the limits hold, and only those that bind cost anything.
 func TestSolve(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(9, 9))
-	atBound := 0
+	atBound, binding := 0, 0
 	for range 200 {
-		r := regression{features: 1 + random.IntN(5), l2: math.Pow(10, -6*random.Float64()), maxWeight: 3}
+		features := 1 + random.IntN(5)
+		r := regression{l2: math.Pow(10, -6*random.Float64())}
+		inside := []float64{0} // meets all limits
+		for range features {
+			inside = append(inside, 3*random.Float64())
+		}
+		for i := range features + 1 {
+			r.low, r.high, r.around = append(r.low, 0), append(r.high, 3), append(r.around, float64(random.IntN(2)))
+			if i == 0 {
+				r.low[0] = -3
+			}
+		}
+		if random.IntN(2) == 0 {
+			inside[0] = 1
+			r.low[0], r.high[0] = 1, 1
+		}
 		for range 5 + random.IntN(40) {
 			c := weightedCase{malicious: random.IntN(2) == 0, weight: random.Float64()}
-			for range r.features {
+			for range features {
 				c.features = append(c.features, float64(random.IntN(3))/2)
 			}
 			r.cases = append(r.cases, c)
 		}
-		if fixed := 1.0; random.IntN(2) == 0 {
-			r.bias = &fixed
+		for range random.IntN(4) {
+			l := limit{margin: .01}
+			for range features + 1 {
+				l.coefficients = append(l.coefficients, random.Float64()-.5)
+			}
+			l.atLeast = l.slack(inside) - .02 - random.Float64()/2
+			r.limits = append(r.limits, l)
 		}
-		x := r.solve(nil)
+		x, multipliers := r.solve(nil)
+		for i, l := range r.limits {
+			slack := l.slack(x) - l.margin
+			if slack < -1e-5 || multipliers[i] < 0 || multipliers[i] > 1e-6 && slack > 1e-4 {
+				t.Fatalf("limit %d has slack %v and multiplier %v in %+v", i, slack, multipliers[i], r)
+			}
+			if multipliers[i] > 1e-6 {
+				binding++
+			}
+		}
+		limits := r.limits
+		r.limits = nil
 		_, gradient, _ := r.derive(x)
 		for i := range x {
-			low, high := r.bounds(i)
-			if x[i] < low || x[i] > high {
-				t.Fatalf("coefficient %d is %v, outside %v to %v", i, x[i], low, high)
+			for k, l := range limits {
+				gradient[i] -= multipliers[k] * l.coefficients[i]
 			}
-			if x[i] == low || x[i] == high {
+			if x[i] < r.low[i] || x[i] > r.high[i] {
+				t.Fatalf("coefficient %d is %v, outside %v to %v", i, x[i], r.low[i], r.high[i])
+			}
+			if x[i] == r.low[i] || x[i] == r.high[i] {
 				atBound++
 			}
-			if (x[i] > low && gradient[i] > 1e-7) || (x[i] < high && gradient[i] < -1e-7) {
+			if (x[i] > r.low[i] && gradient[i] > 1e-5) || (x[i] < r.high[i] && gradient[i] < -1e-5) {
 				t.Fatalf("coefficient %d is %v with gradient %v in %+v", i, x[i], gradient[i], r)
 			}
 		}
 	}
-	if atBound < 50 {
-		t.Errorf("only %d coefficients are at a bound", atBound)
+	if atBound < 50 || binding < 50 {
+		t.Errorf("only %d coefficients are at a bound, and %d limits bind", atBound, binding)
+	}
+}
+
+// Without coefficients that meet all limits, the solver ends, and breaks them.
+func TestSolveContradiction(t *testing.T) {
+	t.Parallel()
+	r := regression{low: []float64{-3, 0}, high: []float64{3, 3}, around: []float64{0, 0}, limits: []limit{
+		{coefficients: []float64{1, 0}, atLeast: 1}, {coefficients: []float64{-1, 0}, atLeast: 1}},
+		cases: []weightedCase{{[]float64{1}, true, 1}, {[]float64{0}, false, 1}}}
+	x, _ := r.solve(nil)
+	if r.limits[0].slack(x) >= 0 && r.limits[1].slack(x) >= 0 || math.IsNaN(x[0]) {
+		t.Errorf("solved as %v", x)
 	}
 }
 
 // TestDerive compares the derivatives with finite differences.
 func TestDerive(t *testing.T) {
 	t.Parallel()
-	r := regression{features: 2, l2: .1, maxWeight: 20, cases: []weightedCase{
-		{[]float64{.2, 1}, true, 2}, {[]float64{.7, 0}, false, 1}, {[]float64{0, .5}, true, .5},
-		{[]float64{0, 0}, false, 3},
-	}}
+	r := regression{l2: .1, around: []float64{0, .5, 0}, multipliers: []float64{.3, .1}, penalty: 2, limits: []limit{
+		{coefficients: []float64{1, .5, 0}, atLeast: 1, margin: .1}, {coefficients: []float64{-1, 0, 0}, atLeast: .5}},
+		cases: []weightedCase{
+			{[]float64{.2, 1}, true, 2}, {[]float64{.7, 0}, false, 1}, {[]float64{0, .5}, true, .5},
+			{[]float64{0, 0}, false, 3},
+		}}
 	x, h := []float64{-1, 2, .5}, 1e-5
 	_, gradient, hessian := r.derive(x)
 	for i := range x {

@@ -74,6 +74,7 @@ func (f *fakeScorer) Score(_ context.Context, field eval.Row) (*check.Decision, 
 			continue
 		}
 		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight[field.Type], Micros: 10, Score: score,
+			Range:     check.Range{-100, 100},
 			Abstained: i == 2}
 		if i == 0 && s.failure != "" {
 			o.Failure, o.Score = s.failure, 0

@@ -177,11 +177,13 @@ func heldOut(rows []*Scored) map[string]int {
 // lettersOf returns what an entity shares with entities that are made alike: the first six letters of the registrable
 // name or, for phone numbers and IBANs, of the value. An email address counts by its mail domain.
 func lettersOf(e entity.Entity) string {
-	name := cmp.Or(e.Facts["domain.name"], e.Facts["domain.ascii"], e.Value)
-	if runes := []rune(name); len(runes) > sharedLetters {
-		return string(runes[:sharedLetters])
-	}
-	return name
+	return firstLetters(cmp.Or(e.Facts["domain.name"], e.Facts["domain.ascii"], e.Value))
 }
 
-const sharedLetters = 6
+func firstLetters(text string) string {
+	const shared = 6
+	if runes := []rune(text); len(runes) > shared {
+		return string(runes[:shared])
+	}
+	return text
+}

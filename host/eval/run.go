@@ -26,6 +26,8 @@ type Model struct {
 	Bias     check.ByType
 	Bands    check.Bands
 	Layers   []Layer
+	// Limits are conditions on the bias and weights of a type, such as that every finding reaches the band it warrants.
+	Limits map[entity.Type][]Limit
 }
 
 // Layer is a layer of a [Model].
@@ -76,6 +78,7 @@ func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers i
 			return s, fmt.Errorf("scoring %s: %w", row.Type, err)
 		}
 		s.Score, s.Threat, s.layers = d.Score, d.Threat, make([]layerResult, len(lineup.Layers))
+		s.letters = firstLetters(row.Value)
 		if e, err := entity.Parse(row.Type, row.Value, row.Country); err == nil {
 			s.suffix, s.letters = e.Facts["domain.suffix"], lettersOf(e)
 		}
@@ -114,6 +117,7 @@ func (l Model) explain(ctx context.Context, scorer Scorer, row Row) (*check.Deci
 		if !ok {
 			continue
 		}
+		score = min(max(score, o.Range[0]), o.Range[1])
 		o.Score, o.Contribution, o.Abstained, o.Failure = score, o.Weight*float64(score)/100, false, ""
 		o.Signals = []check.Signal{{Points: score, Code: o.Layer + ":held_out:score",
 			Text: "Score by a model that was trained without this row"}}

@@ -213,42 +213,53 @@ func (m Mistake) hasNoSignals() bool {
 // WriteText writes the fit as plain text.
 func (f *Fit) WriteText(out io.Writer) error {
 	p := &page{}
-	p.line("Fitted to %s rows; cross-validated in %d folds, by source if known", count(f.Rows), f.Folds)
+	p.line("Fitted to %s rows", count(f.Rows))
 	if f.Dropped > 0 {
 		p.line("NOTE  %s rows are excluded because they are invalid or a layer failed on them", count(f.Dropped))
 	}
-	if f.BiasKept {
-		p.line("NOTE  the bias is kept, because the rows lack a type that the lineup scores")
-	}
-	if len(f.Kept) > 0 {
-		p.line("NOTE  these layers keep their weights, because they scored none of the rows: %s",
-			strings.Join(f.Kept, ", "))
-	}
 	for _, t := range f.Types {
-		p.line("\n%s: %s rows, %s malicious, weighted as if %s were", strings.ToUpper(string(t.Type)), count(t.N),
-			count(t.Positives), t.Prevalence.percent(2))
-		if !t.TargetsMet {
-			p.line("NOTE  no weights meet the limits on benign rows reviewed and blocked")
-		}
-		if len(t.SplitNames) > 0 {
-			p.line("NOTE  these sources are split at random, because too few rows would remain without them: %s",
-				strings.Join(t.SplitNames, ", "))
-		}
-		p.line("")
-		var rows [][]string
-		for _, v := range []struct {
-			name string
-			Figures
-		}{{"before", t.Before}, {"fitted", t.Fitted}, {"out of fold", t.OutOfFold}} {
-			rows = append(rows, []string{v.name, v.AUC.fixed(4), v.Recall1.fixed(4), v.Recall01.fixed(4),
-				v.Bands.Review.FPR.percent(2), v.Bands.Block.FPR.percent(2), v.Bands.Review.Recall.percent(1),
-				v.Bands.Block.Recall.percent(1)})
-		}
-		p.table("lrrrrrrr", []string{"", "AUC", "RECALL@1%", "RECALL@0.1%", "BENIGN REVIEWED", "BENIGN BLOCKED",
-			"FRAUD REVIEWED", "FRAUD BLOCKED"}, rows)
+		t.write(p)
 	}
 	_, err := out.Write(p.Bytes())
 	return err
+}
+
+func (f *FitType) write(p *page) {
+	p.line("\n%s: %s rows, %s malicious, weighted as if %s were", strings.ToUpper(string(f.Type)), count(f.N),
+		count(f.Positives), f.Prevalence.percent(2))
+	if !f.TargetsMet {
+		p.line("NOTE  no weights meet the limits on benign rows reviewed and blocked")
+	}
+	if len(f.Kept) > 0 {
+		p.line("NOTE  these layers scored none of the rows, so only a limit moves their weights: %s",
+			strings.Join(f.Kept, ", "))
+	}
+	if len(f.Broken) > 0 {
+		p.line("NOTE  no weights meet all limits of the lineup; broken: %s", strings.Join(f.Broken, "; "))
+	}
+	if len(f.Binding) > 0 {
+		p.line("NOTE  these limits of the lineup decide weights, and cost %s of AUC: %s",
+			(f.Free.AUC - f.Fitted.AUC).fixed(4), strings.Join(f.Binding, "; "))
+	}
+	how := "each by its source, without rows that share the first six letters"
+	if len(f.ByLetters) > 0 {
+		how += "; by the first six letters alone: " + printable(strings.Join(f.ByLetters, ", "))
+	}
+	p.line("NOTE  out of fold: %d folds, %s", f.Folds, how)
+	p.line("")
+	var rows [][]string
+	for _, v := range []struct {
+		name string
+		Figures
+	}{{"before", f.Before}, {"without the lineup's limits", f.Free}, {"fitted", f.Fitted}, {"out of fold", f.OutOfFold}} {
+		review, block := v.Bands.Review, v.Bands.Block
+		rows = append(rows, []string{v.name, v.AUC.fixed(4), v.AUCInterval.fixed(3), v.Recall1.fixed(4),
+			v.Recall01.fixed(4), count(review.FalsePositives), review.FPR.percent(2), review.FPRInterval.percent(2),
+			count(block.FalsePositives), block.FPR.percent(2), block.FPRInterval.percent(2), review.Recall.percent(1),
+			block.Recall.percent(1)})
+	}
+	p.table("lrlrrrrlrrlrr", []string{"", "AUC", "95%", "RECALL@1%", "RECALL@0.1%", "BENIGN FROM REVIEW", "", "95%",
+		"BLOCKED", "", "95%", "FRAUD FROM REVIEW", "BLOCKED"}, rows)
 }
 
 // page builds a text.

@@ -227,7 +227,7 @@ func TestFeedsNotify(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	topics := listening(t, s)
-	expectAll(t, topics)
+	receive(t, "the listener to start", topics)
 	wantTopic := func(what string) {
 		for receive(t, what, topics) != TopicFeeds {
 		}

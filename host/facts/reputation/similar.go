@@ -200,14 +200,10 @@ func (s *Similar) load(ctx context.Context) error {
 			stale = append(stale, list)
 		}
 		if l != nil {
-			current := *l
-			if l.Version == list.Version { // confirming a list extends it without a new version
-				current.ExpiresAt = list.ExpiresAt
-			}
-			next[list.ID] = &current
+			next[list.ID] = l
 		}
 	}
-	if s.lists.Load() != nil {
+	if len(next) != len(loaded) {
 		s.publish(next)
 	}
 	for _, list := range stale {

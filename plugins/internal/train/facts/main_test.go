@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestRun checks which rows get which facts.
+func TestRun(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	for name, text := range map[string]string{
+		"dns_meta_malicious.jsonl": `{"domain":"bad.com","created":"2026-01-01","reported":"2026-01-11","status":"ok"}
+{"domain":"worse.com","created":"2026-01-01","reported":"","status":"ok"}
+{"domain":"x.de","status":"tld_unsupported"}`,
+		"train_domains.jsonl": `{"type":"domain","value":"www.bad.com","label":1,"source":"cert"}
+{"type":"domain","value":"other.com","label":1,"source":"cert","category":"scam"}
+{"type":"domain","value":"honest.com","label":0,"source":"tranco","rank":7}
+{"type":"domain","value":"honest.de","label":0,"source":"tranco"}
+{"type":"domain","value":"user.github.io","label":0,"source":"tranco"}`,
+		"train_emails.jsonl": `{"type":"email","value":"a@mail.twice.com","label":1,"source":"maldomain:cert"}
+{"type":"email","value":"a@other.com","label":1,"source":"maldomain:cert"}
+{"type":"email","value":"a@honest.com","label":0,"source":"constructed"}`,
+		"train_domains_pool.jsonl.gz": "",
+	} {
+		file := filepath.Join(folder, name)
+		if strings.HasSuffix(name, ".gz") {
+			writeGzip(t, file, `{"value":"twice.com","label":1,"source":"cert"}
+{"value":"twice.com","label":1,"source":"feed"}`)
+		} else if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(folder, "out.jsonl")
+	if err := run([]string{"-rows", out, folder}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	got := map[string]map[string]string{}
+	for lines := bufio.NewScanner(f); lines.Scan(); {
+		var r struct {
+			Value, Source string
+			Label         *int
+			Facts         map[string]string
+		}
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil || r.Label == nil || r.Source == "" || r.Facts == nil {
+			t.Fatalf("%s: %v", lines.Bytes(), err)
+		}
+		got[r.Value] = r.Facts
+	}
+	if got["honest.com"]["rdap.age_days"] == "" {
+		t.Errorf("honest.com has no age: %v", got["honest.com"])
+	}
+	delete(got, "honest.com")
+	dated := map[string]string{"rdap.found": "yes", "rdap.age_days": "10", "rdap.created": "2026-01-01"}
+	if diff := cmp.Diff(map[string]map[string]string{
+		"www.bad.com": dated, "other.com": dated, "honest.de": {}, "user.github.io": {},
+		"a@mail.twice.com": {"feed.listed": "feed", "feed.lists": "1", "feed.match": "mail_domain"},
+		"a@other.com":      {}, "a@honest.com": {},
+	}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestHonestAges checks the simulated ages against the published shares.
+func TestHonestAges(t *testing.T) {
+	t.Parallel()
+	for share, days := range map[float64]int{0: 0, .285: 584, .57: 1168, .917: 2995, .9999: 7009} {
+		if got := honestAge(share); got < days-12 || got > days+12 {
+			t.Errorf("the age at %v is %d days, want %d", share, got, days)
+		}
+	}
+}
+
+func writeGzip(t *testing.T, name, text string) {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, text); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
