@@ -56,8 +56,10 @@ func TestLineupUnderLoad(t *testing.T) {
 	}
 	lighter := first.Lineup
 	lighter.Layers = append([]registry.LineupLayer(nil), first.Lineup.Layers...)
-	for i := range lighter.Layers {
-		lighter.Layers[i].Weight = registry.ForAll(3.5)
+	for i := range lighter.Layers { // only a layer of weight 0 may fail to reach what its signals warrant
+		if name, _, _ := lighter.Layers[i].Ref(); name == "iban" {
+			lighter.Layers[i].Weight = registry.ForAll(0)
+		}
 	}
 	file := writeJSON(t, lighter)
 	if diff := output(t, dir, database, "lineup", "diff", file); !strings.Contains(diff, "iban: weight") {
@@ -96,6 +98,86 @@ func TestLineupUnderLoad(t *testing.T) {
 	}
 	if reports := outputJSON[[]auditlog.Report](t, dir, database, "audit", "verify"); !reports[0].OK {
 		t.Errorf("audit verify: %+v", reports)
+	}
+}
+
+// emptyLayer is a module without signals that implements the layer interface.
+const emptyLayer = "\x00asm\x01\x00\x00\x00" + // header
+	"\x01\x05\x01\x60\x00\x01\x7f" + // type () -> i32
+	"\x03\x02\x01\x00" + // one function of it
+	"\x05\x04\x01\x01\x01\x01" + // one page of memory
+	"\x07\x1b\x02\x06memory\x02\x00\x0eassay_v1_score\x00\x00" + // exports
+	"\x0a\x06\x01\x04\x00\x41\x00\x0b" // return 0
+
+// pushEmpty publishes name@1.0.0, an empty layer for domains, and returns what the command prints.
+func pushEmpty(t *testing.T, dir, database, name, declared string) string {
+	t.Helper()
+	wasm, err := registry.Pack([]byte(emptyLayer), fmt.Appendf(nil, `{"name":%q,"version":"1.0.0","summary":"Empty",
+		"entities":["domain"],"facts":[],"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,%s}`, name,
+		declared))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return output(t, dir, database, "plugin", "push", writeFile(t, name+".wasm", wasm))
+}
+
+// TestLineupConstraints sets lineups that break what the signals of their layers warrant, and shows what layers may
+// clear.
+func TestLineupConstraints(t *testing.T) {
+	t.Parallel()
+	dir, database := dataDir(t), postgrestest.Database(t)
+	pushEmpty(t, dir, database, "listing", `"class":"finding",
+		"signals":[{"code":"listing:seen:exact","text":"Listed","points":90,"warrants":"block","final":true}]`)
+	pushEmpty(t, dir, database, "spelling", `"signals":[]`)
+	pushed := pushEmpty(t, dir, database, "age", `"class":"clearing","score_range":[-60,0],"signals":[]`)
+	if !strings.Contains(pushed, "Class clearing, score -60 to 0. It may clear") {
+		t.Errorf("plugin push printed\n%s", pushed)
+	}
+	lineupWith := func(listing, spelling, age float64, floor *int) string {
+		return writeJSON(t, registry.LineupDocument{Bias: registry.ForAll(-4),
+			Bands: registry.Bands{Review: 40, Block: 70}, Layers: []registry.LineupLayer{
+				{Layer: "listing@1.0.0", Weight: registry.ForAll(listing)},
+				{Layer: "spelling@1.0.0", Weight: registry.ByType{"domain": spelling}},
+				{Layer: "age@1.0.0", Weight: registry.ForAll(age), Floor: floor},
+			}})
+	}
+	for name, c := range map[string]struct{ file, want string }{
+		"a finding below its band": {lineupWith(5, 1, 0, nil),
+			"domain: listing:seen:exact of listing@1.0.0 warrants block"},
+		"a final finding that is cleared": {lineupWith(7, 1, 4, nil), "all clearing layers the log-odds are -0.10"},
+		"style that blocks":               {lineupWith(7, 5, 0, nil), "domain: style must not block alone"},
+	} {
+		cmd := command(t.Context(), dir, database, "lineup", "set", c.file)
+		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), c.want) {
+			t.Errorf("%s: %v\n%s\nwant an error with %q", name, err, out, c.want)
+		}
+	}
+	output(t, dir, database, "lineup", "set", lineupWith(9, 4, 4, nil))
+	floor := -30
+	diff := output(t, dir, database, "lineup", "diff", lineupWith(9, 4, 4, &floor))
+	for _, want := range []string{"age: lowest score  -60         -30", "age@1.0.0 may clear: its lowest score is -30."} {
+		if !strings.Contains(diff, want) {
+			t.Errorf("lineup diff lacks %q:\n%s", want, diff)
+		}
+	}
+	lines := outputJSON[[]layerLine](t, dir, database, "layers", "list")
+	if len(lines) != 3 || lines[0].Name != "age" || lines[0].Range != [2]int{-60, 0} ||
+		lines[0].Class != registry.Clearing || lines[2].Weight.String() != "domain 4" {
+		t.Errorf("layers list: %+v", lines)
+	}
+}
+
+// A lineup whose layers could together burn more fuel than a check's deadline allows brings a warning.
+func TestSlowTypes(t *testing.T) {
+	t.Parallel()
+	email := registry.Manifest{Entities: []string{"email"}, BudgetFuel: registry.MaxBudget}
+	both := registry.Manifest{Entities: []string{"email", "phone"}, BudgetFuel: registry.MaxBudget}
+	if got := slowTypes([]registry.Manifest{both, both, email, email}); len(got) != 0 {
+		t.Errorf("200 million units: %v", got)
+	}
+	got := slowTypes([]registry.Manifest{both, both, email, email, both})
+	if len(got) != 1 || !strings.HasPrefix(got[0], "email: the layers' budgets together are 250000000 units of fuel") {
+		t.Errorf("250 million units: %v", got)
 	}
 }
 

@@ -14,11 +14,11 @@ func TestPluginPush(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
 	plugin := filepath.Join(t.TempDir(), "iban.wasm")
-	built := outputJSON[map[string]string](t, dir, database, "plugin", "build", filepath.Join("..", "plugins", "iban"),
+	built := outputJSON[pluginLine](t, dir, database, "plugin", "build", filepath.Join("..", "plugins", "iban"),
 		"-o", plugin)
 	for range 2 {
-		if pushed := outputJSON[map[string]string](t, dir, database, "plugin", "push",
-			plugin); pushed["digest"] != built["digest"] {
+		pushed := outputJSON[pluginLine](t, dir, database, "plugin", "push", plugin)
+		if pushed.File = built.File; pushed != built || built.Digest == "" {
 			t.Errorf("pushed %v, built %v", pushed, built)
 		}
 	}

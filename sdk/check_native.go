@@ -30,7 +30,9 @@ type Signal struct {
 // Result is a layer's answer to one native call.
 type Result struct {
 	Outcome Outcome
-	Score   int // 0 to 100; 0 unless the layer scored and the answer is accepted
+	// Score is the sum of the points, -100 to 100; 0 unless the layer scored and the answer is accepted. A host holds it
+	// to the manifest's score_range too.
+	Score   int
 	Signals []Signal
 	Threat  Threat // "" if the layer named none
 	Log     []string
@@ -49,7 +51,7 @@ func Run(layer Layer, facts Facts) Result {
 	for _, s := range c.result.Signals {
 		sum += s.Points
 	}
-	c.result.Score = min(max(sum, 0), 100)
+	c.result.Score = min(max(sum, -MaxPoints), MaxPoints)
 	return c.result
 }
 
@@ -74,7 +76,7 @@ func (c *Check) Has(name string) bool {
 func Join(parts ...string) string { return strings.Join(parts, "") }
 
 // Signal adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a
-// sentence that names the evidence. The layer's score is the sum of its points, clamped to 0..100.
+// sentence that names the evidence. The layer's score is the sum of its points, held to the manifest's score_range.
 func (c *Check) Signal(points int, code, text string) {
 	c.refuse(ValidCode(code))
 	c.refuse(ValidText(text))

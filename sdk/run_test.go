@@ -40,6 +40,26 @@ func TestRun(t *testing.T) {
 			},
 		},
 		{
+			"reassuring signals add up",
+			func(c *sdk.Check) sdk.Outcome {
+				c.Signal(-60, "a:b:c", "Registered since 2009")
+				c.Signal(10, "a:b:d", "Two")
+				return sdk.Scored
+			},
+			sdk.Result{Score: -50, Signals: []sdk.Signal{{Points: -60, Code: "a:b:c", Text: "Registered since 2009"},
+				{Points: 10, Code: "a:b:d", Text: "Two"}}},
+		},
+		{
+			"a sum below -100",
+			func(c *sdk.Check) sdk.Outcome {
+				c.Signal(-60, "a:b:c", "One")
+				c.Signal(-60, "a:b:c", "One")
+				return sdk.Scored
+			},
+			sdk.Result{Score: -100, Signals: []sdk.Signal{{Points: -60, Code: "a:b:c", Text: "One"},
+				{Points: -60, Code: "a:b:c", Text: "One"}}},
+		},
+		{
 			"facts read are recorded, known or not",
 			func(c *sdk.Check) sdk.Outcome {
 				for name, want := range map[string]string{"domain.ascii": "example.com", "domain.tld": ""} {
@@ -150,8 +170,8 @@ func TestScoreIsClamped(t *testing.T) {
 	}{
 		{"no signals", nil, 0},
 		{"no points", []int{0, 0}, 0},
-		{"below nothing", []int{-1}, 0},
-		{"far below nothing", []int{-100, -100}, 0},
+		{"below nothing", []int{-1}, -1},
+		{"less than all", []int{-100, -100}, -100},
 		{"just above nothing", []int{-1, 2}, 1},
 		{"all", []int{100}, 100},
 		{"all together", []int{99, 1}, 100},

@@ -54,7 +54,7 @@ func (s Suite) Labelled(t *testing.T, layer sdk.Layer, limits Limits) {
 			of = &bad
 		}
 		of.rows++
-		score := sdk.Run(layer, sdk.Facts(parsed.Facts)).Score
+		score := s.score(sdk.Run(layer, sdk.Facts(parsed.Facts)))
 		if score > limits.Points {
 			of.found++
 		}

@@ -92,6 +92,7 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 			maps.Copy(parsed.Facts, c.Facts)
 			got := s.Run(layer, sdk.Facts(parsed.Facts))
 			s.CheckResult(t, got)
+			got.Score = s.score(got)
 			if got.Outcome != sdk.Scored || got.Score < c.Min || got.Score > c.Max {
 				t.Errorf("%s: outcome %d, score %d, want %d to %d; signals %v; facts %v",
 					c.Value, got.Outcome, got.Score, c.Min, c.Max, got.Signals, parsed.Facts)
@@ -193,9 +194,33 @@ func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 			t.Errorf("signal %s is raised with %d points, the manifest promises %d", signal.Code, signal.Points, d.Points)
 		}
 	}
+	warranted := 0
+	for _, signal := range got.Signals {
+		for _, declared := range s.Manifest.Signals {
+			if declared.Code != signal.Code {
+				continue
+			}
+			if declared.Points != 0 && signal.Points < declared.Points {
+				t.Errorf("signal %s is worth %d points, and the manifest promises %d", signal.Code, signal.Points,
+					declared.Points)
+			}
+			if declared.Warrants != "" {
+				warranted = max(warranted, declared.Points)
+			}
+		}
+	}
+	if score := s.score(got); got.Outcome == sdk.Scored && warranted > 0 && score < warranted {
+		t.Errorf("the score is %d, below the %d points of a signal that warrants a band", score, warranted)
+	}
 	if got.Threat != "" && !slices.Contains(s.Manifest.Threats, got.Threat) {
 		t.Errorf("threat %s is named but not declared", got.Threat)
 	}
+}
+
+// score returns the score of a result, held to the manifest's range.
+func (s Suite) score(got sdk.Result) int {
+	lowest, highest := s.Manifest.Range()
+	return min(max(got.Score, lowest), highest)
 }
 
 // checkManifest asserts that the manifest bears the folder's name, suggests a weight, and lists only facts that exist.
