@@ -2,13 +2,12 @@ package main
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 	"unicode/utf8"
 )
 
 // maxEditLimit is the largest edit limit of a name.
-const maxEditLimit = 3
+const maxEditLimit = 2
 
 // editLimit returns the edit distance up to which a label resembles a key with so many letters. It grows with the
 // length, because few other words are near a long name.
@@ -18,8 +17,15 @@ func editLimit(letters int) int {
 		return 0
 	case letters < 9:
 		return 1
-	case letters < 13:
-		return 2
+	}
+	return maxEditLimit
+}
+
+// siteEditLimit returns the edit limit of a site's label. It is lower than that of a brand, because ordinaryWords does
+// not cover the neighbours of sites.
+func siteEditLimit(letters int) int {
+	if letters < 10 {
+		return 1
 	}
 	return maxEditLimit
 }
@@ -45,82 +51,88 @@ func keyEditLimit(key string) int {
 func isCommonEnding(s string) bool { return slices.Contains(commonEndings[:], s) }
 
 // distance returns the edit distance of a and b with adjacent transpositions (optimal string alignment), or limit+1 if
-// it is greater than limit. Neither may be longer than maxLetters*2.
-func distance(a, b []byte, limit int) int {
-	var rows [3][maxLetters*2 + 1]uint8
-	before, above, row := &rows[0], &rows[1], &rows[2]
-	if len(a)-len(b) > limit || len(b)-len(a) > limit {
+// it is greater than limit, which is at most maxEditLimit.
+func distance(a []byte, b string, limit int) int {
+	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+		a, b = a[1:], b[1:]
+	}
+	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+		a, b = a[:len(a)-1], b[:len(b)-1]
+	}
+	switch {
+	case len(a) == 0 || len(b) == 0:
+		return min(len(a)+len(b), limit+1)
+	case limit == 0 || max(len(a)-len(b), len(b)-len(a)) > limit:
 		return limit + 1
 	}
-	for j := range len(b) + 1 {
-		above[j] = uint8(j)
+	least := limit // of edits after one at the first letters, which differ
+	least = min(least, distance(a[1:], b[1:], limit-1), distance(a[1:], b, limit-1), distance(a, b[1:], limit-1))
+	if len(a) > 1 && len(b) > 1 && a[0] == b[1] && a[1] == b[0] {
+		least = min(least, distance(a[2:], b[2:], limit-1))
 	}
-	far := uint8(limit + 1)
-	for i := 1; i <= len(a); i++ {
-		first, last := max(i-limit, 1), min(i+limit, len(b)) // cells further from the diagonal exceed limit
-		row[first-1] = far
-		if first == 1 {
-			row[0] = uint8(min(i, limit+1))
-		}
-		least := row[first-1]
-		if last == i+limit {
-			above[last] = far
-		}
-		for j := first; j <= last; j++ {
-			change := above[j-1]
-			if a[i-1] != b[j-1] {
-				change++
-			}
-			cost := min(change, above[j]+1, row[j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				cost = min(cost, before[j-2]+1)
-			}
-			row[j] = cost
-			least = min(least, cost)
-		}
-		if int(least) > limit {
-			return limit + 1
-		}
-		before, above, row = above, row, before
-	}
-	return min(int(above[len(b)]), limit+1)
+	return least + 1
 }
 
 // typo is the difference between a word and a key whose skeletons are one edit apart.
 type typo struct {
-	text         string
-	likely       bool // common in typing or hard to notice, such as a swap or a neighbouring key
-	substitution bool // one letter is replaced
-	multiple     bool // more than one letter differs as written, though the skeletons are one edit apart
+	kind         typoKind
+	mine, theirs string // the letters that differ, as the word and as the key has them
+	likely       bool   // common in typing or hard to notice, such as a swap or a neighbouring key
+	multiple     bool   // more than one letter differs as written, though the skeletons are one edit apart
 }
+
+// typoKind is what was done to a key.
+type typoKind byte
+
+const (
+	replaced typoKind = iota
+	swapped
+	doubled
+	extra
+	missing
+)
+
+// substitution reports whether one letter is replaced.
+func (t *typo) substitution() bool { return t.kind == replaced && !t.multiple }
 
 // typoOf describes how written differs from key.
 func typoOf(written, key string) typo {
-	written = strings.ReplaceAll(written, "-", "")
+	if strings.IndexByte(written, '-') >= 0 {
+		written = strings.ReplaceAll(written, "-", "")
+	}
 	head, tail := commonEnds(written, key)
-	mine, theirs := written[head:len(written)-tail], key[head:len(key)-tail]
+	t := typo{mine: written[head : len(written)-tail], theirs: key[head : len(key)-tail]}
+	mine, theirs := t.mine, t.theirs
 	switch {
 	case len(mine) == 2 && len(theirs) == 2 && mine[0] == theirs[1] && mine[1] == theirs[0]:
-		return typo{text: quoted(theirs) + " swapped", likely: true}
+		t.kind, t.likely = swapped, true
 	case len(theirs) == 0 && len(mine) == 1:
-		doubled := head > 0 && written[head-1] == mine[0] || head+1 < len(written) && written[head+1] == mine[0]
-		if doubled {
-			return typo{text: quoted(mine) + " doubled", likely: true}
+		t.kind = extra
+		before, after := byte(0), byte(0)
+		if head > 0 {
+			before = written[head-1]
 		}
-		adjacent := head > 0 && areNeighbours(mine[0], written[head-1]) ||
-			head+1 < len(written) && areNeighbours(mine[0], written[head+1])
-		return typo{text: "extra " + quoted(mine), likely: adjacent}
+		if head+1 < len(written) {
+			after = written[head+1]
+		}
+		if before == mine[0] || after == mine[0] {
+			t.kind, t.likely = doubled, true
+		} else {
+			t.likely = areNeighbours(mine[0], before) || areNeighbours(mine[0], after)
+		}
 	case len(mine) == 0 && len(theirs) == 1:
-		return typo{text: quoted(theirs) + " missing", likely: true}
+		t.kind, t.likely = missing, true
 	case len(mine) == 1 && len(theirs) == 1:
-		alike := areNeighbours(mine[0], theirs[0]) || isVowel(mine[0]) && isVowel(theirs[0])
-		return typo{text: inPlaceOf(mine, theirs), likely: alike, substitution: true}
-	case mine == "":
-		return typo{text: quoted(theirs) + " missing", multiple: true}
-	case theirs == "":
-		return typo{text: "extra " + quoted(mine), multiple: true}
+		t.likely = isVowel(mine[0]) && isVowel(theirs[0]) || areNeighbours(mine[0], theirs[0])
+	default:
+		t.multiple = true
+		if mine == "" {
+			t.kind = missing
+		} else if theirs == "" {
+			t.kind = extra
+		}
 	}
-	return typo{text: inPlaceOf(mine, theirs), multiple: true}
+	return t
 }
 
 // commonEnds returns the length of the common prefix of a and b, and that of the common suffix of the rest.
@@ -170,34 +182,6 @@ func eachDifference(written, key string, visit func(at int, mine, theirs string)
 
 // mergedLetter returns the skeleton of two ASCII letters that look like a single one, or 0 for other pairs.
 func mergedLetter(two string) byte { return mergePair(lookalikeOf[two[0]], lookalikeOf[two[1]]) }
-
-// describeDifference describes the first difference between written and key, which have the same skeleton.
-func describeDifference(written, key string) string {
-	text := "hyphens inside"
-	eachDifference(written, key, func(_ int, mine, theirs string) bool {
-		switch r, size := utf8.DecodeRuneInString(mine); {
-		case theirs == "":
-			text = "extra " + describeRune(r)
-		case size > 1:
-			text = describeRune(r) + " in place of " + quoted(theirs)
-		case len(mine) == 1 && isDigit(mine[0]):
-			text = "digit " + inPlaceOf(mine, theirs)
-		default:
-			text = inPlaceOf(mine, theirs)
-		}
-		return false
-	})
-	return text
-}
-
-// inPlaceOf says that mine is written where a name has theirs.
-func inPlaceOf(mine, theirs string) string { return quoted(mine) + " in place of " + quoted(theirs) }
-
-// hexCode returns r as at least four hexadecimal digits.
-func hexCode(r rune) string {
-	s := strings.ToUpper(strconv.FormatInt(int64(r), 16))
-	return "0000"[min(len(s), 4):] + s
-}
 
 func isVowel(c byte) bool { return strings.IndexByte("aeiouy", c) >= 0 }
 

@@ -22,7 +22,7 @@ func TestDistance(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := distance([]byte(tt.a), []byte(tt.b), tt.most); got != tt.want {
+			if got := distance([]byte(tt.a), tt.b, tt.most); got != tt.want {
 				t.Errorf("distance(%q, %q, %d) = %d, want %d", tt.a, tt.b, tt.most, got, tt.want)
 			}
 		})

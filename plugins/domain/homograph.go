@@ -92,7 +92,7 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 		s := profileOf(label)
 		switch {
 		case s.mixesScripts():
-			c.Signal(reviewPoints, codeMixedScripts, textOf(codeMixedScripts, "", s.describeMixture()))
+			c.Signal(reviewPoints, codeMixedScripts, s.describeMixture())
 			return reviewPoints
 		case s.rareLetter != 0 && rareLabel.rareLetter == 0:
 			rareLabel = s
@@ -104,16 +104,23 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 		}
 		label, rest, more = strings.Cut(rest, ".")
 	}
+	var w writer
 	switch {
 	case brandSignalled:
 	case rareLabel.rareLetter != 0:
 		letters, _ := asASCII(rareLabel.rareLetter)
-		c.Signal(40, codeRareLetter, textOf(codeRareLetter, "",
-			describeRune(rareLabel.rareLetter)+" looks like "+quoted(letters)))
+		w.fill(codeRareLetter, "")
+		w.rune(rareLabel.rareLetter)
+		w.write(" looks like ")
+		w.quote(letters)
+		c.Signal(40, codeRareLetter, string(w.text))
 		return 40
 	case wholeLabel.label != "":
-		c.Signal(15, codeWholeScript, textOf(codeWholeScript, "",
-			wholeLabel.common.name()+" letters that read as "+quoted(wholeLabel.ascii())))
+		w.fill(codeWholeScript, "")
+		w.write(wholeLabel.common.name())
+		w.write(" letters that read as ")
+		w.quote(wholeLabel.ascii())
+		c.Signal(15, codeWholeScript, string(w.text))
 		return 15
 	}
 	return 0
@@ -126,22 +133,27 @@ func (s *scriptProfile) describeMixture() string {
 		first = s.foreign & -s.foreign // its first script
 		second = s.foreign &^ first
 	}
-	text := first.name()
+	var w writer
+	w.fill(codeMixedScripts, "")
+	w.write(first.name())
 	if second != 0 {
-		text += " and " + second.name() + " letters: "
+		w.write(" and ")
+		w.write(second.name())
+		w.write(" letters: ")
 	} else {
-		text += " letters and a sign that no name is spelt with: "
+		w.write(" letters and a sign that no name is spelt with: ")
 	}
-	letters, how := asASCII(s.firstConfusable)
-	switch how {
+	w.rune(s.firstConfusable)
+	w.write(" looks like ")
+	switch letters, how := asASCII(s.firstConfusable); how {
 	case hyphenLike:
-		letters = "a hyphen or an apostrophe"
+		w.write("a hyphen or an apostrophe")
 	case dotLike:
-		letters = "a dot or a slash"
+		w.write("a dot or a slash")
 	default:
-		letters = quoted(letters)
+		w.quote(letters)
 	}
-	return text + describeRune(s.firstConfusable) + " looks like " + letters
+	return string(w.text)
 }
 
 // ascii returns the label with the ASCII letters that its characters look like.
@@ -157,9 +169,6 @@ func (s *scriptProfile) ascii() string {
 	}
 	return text
 }
-
-// describeRune returns r and its code point, as in “а” (U+0430).
-func describeRune(r rune) string { return quoted(string(r)) + " (U+" + hexCode(r) + ")" }
 
 // usesOtherScripts reports whether tld is internationalised or belongs to a country or city that writes in a script
 // similar to Latin, where whole-script confusables are ordinary words.

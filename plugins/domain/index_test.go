@@ -1,35 +1,28 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"assay/plugins/internal/brand"
 	"assay/plugins/internal/wordlist"
 )
 
-// The index must find every name by its skeleton and by every text within its edit limit.
-func TestIndexFindsEveryName(t *testing.T) {
+// The tables must find every name by its skeleton and by every text within one edit, and a name with a higher limit by
+// texts with the same ends.
+func TestTablesFindEveryName(t *testing.T) {
 	t.Parallel()
-	for name := range index.count {
-		b, skeleton := index.brand(name), index.skeletonOf(name)
-		if len(skeleton) < 3 || len(skeleton) > maxNameLetters || string(skeleton) != skeletonOf(b.Key) {
-			t.Errorf("%s has the skeleton %q, which is too short, too long or wrong", b.Key, skeleton)
-			continue
-		}
-		found := false
+	for name := range names {
+		b, skeleton := brandOf(name), skeletonOf(name)
 		k := prefixBucket(skeleton[0], skeleton[1], skeleton[2])
-		for _, at := range index.brandsByPrefix[index.prefixStarts[k]:index.prefixStarts[k+1]] {
-			found = found || int(at) == name
-		}
-		if !found && b.Kind() != brand.Site {
+		if !slices.Contains(brandsByPrefix[prefixStarts[k]:prefixStarts[k+1]], uint16(name)) && name < brandCount {
 			t.Errorf("%s is not found by its first letters", b.Key)
 		}
-		for _, typo := range editedTexts(skeleton, int(index.names[name].editLimit)) {
+		for _, typo := range editedTexts([]byte(skeleton), int(names[name].editLimit)) {
 			var s prefixHashes
 			s.compute(typo)
-			found := false
-			index.candidates(typo, &s, 0, len(typo), func(at int) { found = found || at == name })
-			if !found {
+			var space [64]uint16
+			if !slices.Contains(candidates(typo, &s, 0, len(typo), space[:0]), uint16(name)) {
 				t.Errorf("%s is not found by %q", b.Key, typo)
 			}
 		}
@@ -37,7 +30,7 @@ func TestIndexFindsEveryName(t *testing.T) {
 }
 
 // editedTexts returns texts within so many edits of text: with one letter replaced, deleted, inserted or swapped at
-// every position, and for every fifth position also the edits of these texts.
+// every position, and in the middle also the edits of these texts.
 func editedTexts(text []byte, edits int) [][]byte {
 	if edits == 0 {
 		return nil
@@ -52,18 +45,32 @@ func editedTexts(text []byte, edits int) [][]byte {
 			one = append(one, append(append(head, tail[1], tail[0]), tail[2:]...))
 		}
 		all = append(all, one...)
-		if i%5 == edits {
+		if edits == 2 && i > 0 && i < len(text)-3 && i%3 == 0 {
 			for _, typo := range one {
-				all = append(all, editedTexts(typo, edits-1)...)
+				for _, two := range editedTexts(typo[1:len(typo)-1], 1) {
+					all = append(all, append(append([]byte{typo[0]}, two...), typo[len(typo)-1]))
+				}
 			}
 		}
 	}
 	return all
 }
 
-func TestOrdinaryWordsSearchable(t *testing.T) {
+func TestListsSearchable(t *testing.T) {
 	t.Parallel()
-	if fault := wordlist.Fault(ordinaryWords); fault != "" {
-		t.Errorf("the list cannot be searched: %q", fault)
+	for _, list := range []string{ordinaryWords, soldSuffixes} {
+		if fault := wordlist.Fault(list); fault != "" {
+			t.Errorf("the list cannot be searched: %q", fault)
+		}
+	}
+}
+
+// A coined brand is not a word.
+func TestCoinedBrandsAreNotWords(t *testing.T) {
+	t.Parallel()
+	for i := range brand.Count() {
+		if b := brand.At(i); b.Kind() == brand.Coined && isOrdinary(b.Key) {
+			t.Errorf("%s is an ordinary word", b.Key)
+		}
 	}
 }

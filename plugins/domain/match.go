@@ -26,12 +26,12 @@ type match struct {
 	start     int // the brand is label[start:end]
 	end       int
 	form      form
-	edits     int  // edit distance of the skeletons, for misspelled
-	typo      typo // for one edit
-	changes   int  // letters that differ, for substituted and lookalike
-	foreign   bool // for substituted: at least one letter is not ASCII
-	delimited bool // the brand is between separators or ends of the label
-	around    surroundings
+	edits     int          // edit distance of the skeletons, for misspelled
+	typo      typo         // for one edit
+	changes   int          // letters that differ, for substituted and lookalike
+	foreign   bool         // for substituted: at least one letter is not ASCII
+	delimited bool         // the brand is between separators or ends of the label
+	around    surroundings // set by search.visit
 }
 
 // written returns the brand as the label spells it.
@@ -154,10 +154,9 @@ func (m *match) setDelimited() {
 		(m.end == len(m.label) || isSeparator(m.label[m.end]))
 }
 
-// classify sets the form and the surroundings of m. It returns false if a digit that would pass for a letter of the
+// classify sets the form of m. It returns false if a digit that would pass for a letter of the
 // brand belongs to a longer number, as the last 9 in 1299mail, so that there is no match.
 func (m *match) classify() bool {
-	m.around = surroundingsOf(m.label, m.start, m.end)
 	if m.edits > 0 {
 		m.form = misspelled
 		return true

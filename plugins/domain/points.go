@@ -233,17 +233,13 @@ func (f *finding) scoreTypo(h *host) {
 		}
 	case m.Kind() == brand.Site && strings.Contains(written, "-") && strings.IndexByte(m.Name, '-') < 0:
 		// two words that resemble the name by chance
-	case m.edits == 3 && letters >= 14 && written[:2] == m.Key[:2]:
-		f.points = 35
 	case !sameFirst || !sameLast && !baited:
 	case m.edits == 2 && letters >= 11 && m.Kind() == brand.Coined:
 		f.set(codeTypos, reviewPoints)
 	case m.edits == 2 && letters >= 11:
 		f.points = 35
-	case m.edits == 2:
+	default:
 		f.points = 20
-	case written[:2] == m.Key[:2]:
-		f.points = 30
 	}
 }
 
@@ -266,6 +262,9 @@ func (f *finding) scoreOtherSuffix(h *host) {
 
 // soldSuffixes are suffixes of countries that are sold to everybody for what they spell or for little money.
 const soldSuffixes = "ac ag ai am as bz cc cd fm gg im io la ly me ms nu pw sc sh so st su tf tk tm to tv vc vg wf ws "
+
+// isSuffixSlip reports whether suffix is com, org or net without one of its letters.
+func isSuffixSlip(s string) bool { return suffix.TypoPoints(s) > 0 }
 
 // scoreSuffixTypo scores a label that is exactly a brand or site under .cm, .om, .ne or .co.
 func (f *finding) scoreSuffixTypo(h *host) {

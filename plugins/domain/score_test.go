@@ -159,7 +159,7 @@ func TestSignalTexts(t *testing.T) {
 		"suffix":         {"netflix.icu", "Netflix is not known to own “netflix.icu”"},
 		"slip of suffix": {"coinbase.cm", "Address of Coinbase with a slip in its suffix: “coinbase.cm”"},
 		"official":       {"paypal.de", "Known domain of PayPal"},
-		"restricted":     {"apple-tax-support.gov.uk", "Suffix “.gov.uk” is only given to public bodies and schools"},
+		"restricted":     {"apple-tax-support.gov.uk", "Suffix that only public bodies and schools are given: “.gov.uk”"},
 		"scripts":        {"gаrdening.com", "Mixes Latin and Cyrillic letters: “а” (U+0430) looks like “a”"},
 		"slash": {"blumenノwiese.com",
 			"Mixes Latin and Katakana letters: “ノ” (U+30CE) looks like a dot or a slash"},

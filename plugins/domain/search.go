@@ -7,102 +7,174 @@ import (
 	"assay/plugins/internal/brand"
 )
 
-// reader searches one label after another and reuses its buffers.
-type reader struct {
-	skeleton
-	prefixHashes
-	bait      [16]bait.Match // bait words of the label: bait[:baitCount]
-	baitCount int
+// search finds the brands that the labels of a host contain, and keeps the finding with the most points. Its buffers
+// serve one label after another.
+type search struct {
+	host *host
+	best finding // its code is "" if no brand was found
+
+	label string
+	left  bool   // label is left of the registrable domain
+	after string // if left: the labels between label and the registrable domain
+
+	isSite    bool   // the host has the name of a well-known site
+	contained string // key of a coined brand that label spells exactly, at label[exactFrom:exactTo]
+	exactFrom int
+	exactTo   int
+
+	skeleton skeleton
+	hashes   prefixHashes
+	bait     [16]bait.Match // bait words of the label
+
+	around               surroundings // of label[aroundFrom:aroundTo]
+	aroundFrom, aroundTo int
 }
 
-// search calls visit for every brand that label contains, exactly, with confusable characters or misspelled. A label
-// with ß is read twice, because ß looks like b and spells ss.
-func (r *reader) search(label string, visit func(*match)) {
-	r.searchReading(label, visit)
+// findImitation returns the finding with the most points in the name and the labels left of it. Its code is "" if there
+// is none.
+func findImitation(h *host) finding {
+	s := search{host: h}
+	if !brand.IsCustomer(&h.Host) { // a customer does not choose the service's name
+		s.searchLabel(h.Name)
+	}
+	if s.isSite && !h.Private && !isSuffixSlip(h.Suffix) {
+		s.best = finding{} // a well-known site's own name, whatever else it resembles
+	}
+	s.left = true
+	for labels, rest, more := 0, h.Subdomain, h.Subdomain != ""; more && labels < 8; labels++ {
+		var label string
+		label, rest, more = strings.Cut(rest, ".")
+		s.after = rest
+		s.searchLabel(label)
+	}
+	return s.best
+}
+
+// searchLabel searches label for brands, exactly, with confusable characters or misspelled. A label with ß is read
+// twice, because ß looks like b and spells ss.
+func (s *search) searchLabel(label string) {
+	s.label, s.contained, s.exactFrom, s.exactTo, s.aroundFrom, s.aroundTo = label, "", 0, 0, 0, -1
+	s.searchReading()
 	if strings.Contains(label, "ß") {
-		r.sharpSAsB = true
-		r.searchReading(label, visit)
-		r.sharpSAsB = false
+		s.skeleton.sharpSAsB = true
+		s.searchReading()
+		s.skeleton.sharpSAsB = false
 	}
 }
 
-func (r *reader) searchReading(label string, visit func(*match)) {
-	readSkeleton(label, &r.skeleton)
-	text := r.skeleton.text[:r.n]
-	x := index
+func (s *search) searchReading() {
+	readSkeleton(s.label, &s.skeleton)
+	text := s.skeleton.text[:s.skeleton.n]
 	for i := 0; i+2 < len(text); i++ {
 		k := prefixBucket(text[i], text[i+1], text[i+2])
-		for _, name := range x.brandsByPrefix[x.prefixStarts[k]:x.prefixStarts[k+1]] {
-			n := int(x.names[name].length)
-			if n > len(text)-i || string(x.skeletonOf(int(name))) != string(text[i:i+n]) {
+		for _, name := range brandsByPrefix[prefixStarts[k]:prefixStarts[k+1]] {
+			n := int(names[name].length)
+			if n > len(text)-i || skeletonOf(int(name)) != string(text[i:i+n]) {
 				continue
 			}
-			m := match{Brand: x.brand(int(name)), label: label, start: int(r.begin[i]), end: int(r.end[i+n-1])}
+			m := match{Brand: brandOf(int(name)), label: s.label, start: int(s.skeleton.begin[i]),
+				end: int(s.skeleton.end[i+n-1])}
 			if m.setDelimited(); m.Kind() == brand.Short && !m.delimited {
 				continue // short keys occur inside many words
 			}
 			if m.classify() {
-				visit(&m)
+				s.visit(&m)
 			}
 		}
 	}
-	if len(text) < 4 {
+	if len(text) >= 4 {
+		s.hashes.compute(text)
+		s.searchMisspellings()
+	}
+}
+
+// visit scores a match.
+func (s *search) visit(m *match) {
+	if s.aroundFrom != m.start || s.aroundTo != m.end {
+		s.around, s.aroundFrom, s.aroundTo = surroundingsOf(m.label, m.start, m.end), m.start, m.end
+	}
+	m.around = s.around
+	if s.left {
+		s.keep(scoreSubdomainMatch(s.host, m, s.after))
 		return
 	}
-	r.baitCount = min(len(bait.Find(label, r.bait[:0])), len(r.bait))
-	r.prefixHashes.compute(text)
-	r.searchMisspellings(label, visit)
+	s.isSite = s.isSite || m.Kind() == brand.Site && m.form == exact && m.isWholeLabel()
+	if m.form == exact && m.Kind() == brand.Coined {
+		s.contained, s.exactFrom, s.exactTo = m.Key, m.start, m.end
+	}
+	if m.form == misspelled && m.start == s.exactFrom && m.end == s.exactTo {
+		return // wikipedia is not a typo of wikimedia
+	}
+	if s.contained != "" && m.edits > 1 && len(m.Key) > len(s.contained) && strings.HasPrefix(m.Key, s.contained) {
+		return // microsoftnews contains Microsoft and is not a typo of microsoftteams
+	}
+	s.keep(scoreMatch(s.host, m))
+}
+
+// keep keeps f if it has more points than the best finding so far.
+func (s *search) keep(f finding) {
+	if f.points > s.best.points || s.best.code == "" {
+		s.best = f
+	}
 }
 
 // searchMisspellings compares names with the whole label, with each part between hyphens or bait words, and with the
 // label without a "www" or "com" that lost its dot.
-func (r *reader) searchMisspellings(label string, visit func(*match)) {
-	tried := [10][2]int{}
-	n := 0
-	try := func(start, end int) {
-		for start < end && !leavesLetter(label[start]) {
-			start++
-		}
-		for end > start && !leavesLetter(label[end-1]) {
-			end--
-		}
-		if end-start < 5 || n == len(tried) {
-			return
-		}
-		for _, t := range tried[:n] {
-			if t[0] == start && t[1] == end {
-				return
-			}
-		}
-		tried[n] = [2]int{start, end}
-		n++
-		r.compareSpan(label, start, end, visit)
-	}
+func (s *search) searchMisspellings() {
+	label := s.label
+	var tried spans
 	hyphen := strings.IndexByte(label, '-')
-	if hyphen < 0 || r.n >= 10 {
-		try(0, len(label))
+	if hyphen < 0 || s.skeleton.n >= 10 {
+		s.try(&tried, 0, len(label))
 	}
 	for at := 0; hyphen >= 0 && at < len(label); {
 		end := strings.IndexByte(label[at:], '-')
 		if end < 0 {
 			end = len(label) - at
 		}
-		try(at, at+end)
+		s.try(&tried, at, at+end)
 		at += end + 1
 	}
 	at := 0
-	for _, w := range r.bait[:r.baitCount] {
+	for _, w := range bait.Find(label, s.bait[:0]) {
 		if w.Start > at {
-			try(at, w.Start)
+			s.try(&tried, at, w.Start)
 		}
 		at = w.End
 	}
 	if at < len(label) {
-		try(at, len(label))
+		s.try(&tried, at, len(label))
 	}
 	if start, end := trimAddressParts(label); start > 0 || end < len(label) {
-		try(start, end)
+		s.try(&tried, start, end)
 	}
+}
+
+// spans are the parts of a label that were compared.
+type spans struct {
+	bounds [10][2]int
+	n      int
+}
+
+// try calls compareSpan for label[start:end] without hyphens at its ends, unless it is too short or was compared.
+func (s *search) try(tried *spans, start, end int) {
+	for start < end && !leavesLetter(s.label[start]) {
+		start++
+	}
+	for end > start && !leavesLetter(s.label[end-1]) {
+		end--
+	}
+	if end-start < 5 || tried.n == len(tried.bounds) {
+		return
+	}
+	for _, t := range tried.bounds[:tried.n] {
+		if t[0] == start && t[1] == end {
+			return
+		}
+	}
+	tried.bounds[tried.n] = [2]int{start, end}
+	tried.n++
+	s.compareSpan(start, end)
 }
 
 // trimAddressParts returns the bounds of label without parts of an address that lost their dots, such as www in
@@ -123,73 +195,78 @@ func trimAddressParts(label string) (start, end int) {
 // leavesLetter reports whether a skeleton has a letter for c.
 func leavesLetter(c byte) bool { return c != '-' && c != '_' }
 
-// compareSpan calls visit for every name within its edit limit of label[start:end].
-func (r *reader) compareSpan(label string, start, end int, visit func(*match)) {
-	from, to := r.n, 0
-	for i := range r.n {
-		if int(r.begin[i]) >= start && int(r.end[i]) <= end {
-			from, to = min(from, i), i+1
-		}
+// compareSpan visits every name within its edit limit of label[start:end].
+func (s *search) compareSpan(start, end int) {
+	from, to := 0, s.skeleton.n
+	for from < to && int(s.skeleton.begin[from]) < start {
+		from++
+	}
+	for to > from && int(s.skeleton.end[to-1]) > end {
+		to--
 	}
 	if to-from < 4 {
 		return
 	}
-	text := r.skeleton.text[from:to]
+	text := s.skeleton.text[from:to]
 	checked, harmless := false, false // whether label[start:end] is an ordinary or bait word, looked up on demand
-	index.candidates(r.skeleton.text[:r.n], &r.prefixHashes, from, to, func(name int) {
-		n := &index.names[name]
-		skeleton := index.skeletonOf(name)
-		d := distance(text, skeleton, int(n.editLimit))
-		if d > int(n.editLimit) || d == 0 && name < index.brandCount || r.isSpelledWhole(skeleton, label, from, to) {
-			return
+	var space [48]uint16
+	for _, name := range candidates(s.skeleton.text[:s.skeleton.n], &s.hashes, from, to, space[:0]) {
+		n := &names[name]
+		key := skeletonOf(int(name))
+		d := distance(text, key, int(n.editLimit))
+		if d > int(n.editLimit) || d == 0 && int(n.of) < brandCount || s.isSpelledWhole(key, from, to) {
+			continue
 		}
 		if !checked {
-			word := label[start:end]
+			word := s.label[start:end]
 			checked, harmless = true, isOrdinary(word) || bait.Classes(word) != 0
 		}
 		if harmless && d > 0 {
-			return
+			continue
 		}
-		m := match{Brand: index.brand(name), label: label, start: start, end: end, edits: d}
+		m := match{Brand: brandOf(int(name)), label: s.label, start: start, end: end, edits: d}
 		if d == 1 {
-			m.typo = r.typoIn(label, start, end, m.Key, from, to)
+			m.typo = s.typoIn(start, end, m.Key, from, to)
 		}
 		if m.setDelimited(); m.classify() {
-			visit(&m)
+			s.visit(&m)
 		}
-	})
+	}
 }
 
 // isSpelledWhole reports whether the skeleton's letters [from:to] begin or end with a name's whole skeleton, set off by
 // a hyphen. The remaining letters are then a separate word rather than a typo.
-func (r *reader) isSpelledWhole(skeleton []byte, label string, from, to int) bool {
-	n := len(skeleton)
+func (s *search) isSpelledWhole(key string, from, to int) bool {
+	n := len(key)
 	if to-from <= n {
 		return false
 	}
-	text := r.skeleton.text[from:to]
-	return string(text[:n]) == string(skeleton) && strings.HasPrefix(label[r.end[from+n-1]:], "-") ||
-		string(text[len(text)-n:]) == string(skeleton) && strings.HasSuffix(label[:r.begin[to-n]], "-")
+	text := s.skeleton.text[from:to]
+	return string(text[:n]) == key && strings.HasPrefix(s.label[s.skeleton.end[from+n-1]:], "-") ||
+		string(text[len(text)-n:]) == key && strings.HasSuffix(s.label[:s.skeleton.begin[to-n]], "-")
 }
 
 // typoIn describes the difference between label[start:end] and key, whose skeletons are one edit apart. The label's
 // skeleton is [from:to].
-func (r *reader) typoIn(label string, start, end int, key string, from, to int) typo {
-	s := typoOf(label[start:end], key)
+func (s *search) typoIn(start, end int, key string, from, to int) typo {
+	found := typoOf(s.label[start:end], key)
+	if !found.multiple && found.likely {
+		return found
+	}
 	var k skeleton
 	readSkeleton(key, &k)
-	mine, theirs := r.skeleton.text[from:to], k.text[:k.n]
+	mine, theirs := s.skeleton.text[from:to], k.text[:k.n]
 	if len(mine) != len(theirs) {
-		s.likely = s.likely || typoOf(string(mine), string(theirs)).likely // a letter doubled by a lookalike
+		found.likely = found.likely || typoOf(string(mine), string(theirs)).likely // a letter doubled by a lookalike
 	}
-	if s.multiple { // describe only the letters whose skeletons differ, as written
+	if found.multiple { // describe only the letters whose skeletons differ, as written
 		head, tail := commonEnds(mine, theirs)
-		seen := typoOf(r.span(label, from+head, to-tail), k.span(key, head, k.n-tail))
-		s.text = seen.text
-		s.likely = s.likely || seen.likely && (len(key) >= 7 || !seen.substitution)
-		s.multiple = seen.multiple || len(key) < 9
+		seen := typoOf(s.skeleton.span(s.label, from+head, to-tail), k.span(key, head, k.n-tail))
+		found.mine, found.theirs, found.kind = seen.mine, seen.theirs, seen.kind
+		found.likely = found.likely || seen.likely && (len(key) >= 7 || !seen.substitution())
+		found.multiple = seen.multiple || len(key) < 9
 	}
-	return s
+	return found
 }
 
 // span returns the part of the label that the skeleton's letters [from:to] were read from.

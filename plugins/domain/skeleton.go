@@ -76,26 +76,20 @@ func mayMerge(c byte) bool {
 	return false
 }
 
-// skeletonOf returns the skeleton of label.
-func skeletonOf(key string) string {
-	var s skeleton
-	readSkeleton(key, &s)
-	return string(s.text[:s.n])
-}
-
 // ignored is the entry of hyphens and underscores in lookalikeOf. Skeletons leave them out.
 const ignored = '-'
 
 // lookalikeOf maps each ASCII character to the letter that represents all characters that look like it.
-var lookalikeOf = func() (t [utf8.RuneSelf]byte) {
-	for c := range t {
-		t[c] = byte(c)
-	}
-	for i, c := range "01i345789q_" {
-		t[c] = "olleastbgg-"[i]
-	}
-	return t
-}()
+var lookalikeOf = [utf8.RuneSelf]byte{
+	0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15,
+	16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+	32, '!', '"', '#', '$', '%', '&', 39, '(', ')', '*', '+', ',', '-', '.', '/',
+	'o', 'l', '2', 'e', 'a', 's', '6', 't', 'b', 'g', ':', ';', '<', '=', '>', '?',
+	'@', 'A', 'B', 'C', 'D', 'E', 'F', 'G', 'H', 'I', 'J', 'K', 'L', 'M', 'N', 'O',
+	'P', 'Q', 'R', 'S', 'T', 'U', 'V', 'W', 'X', 'Y', 'Z', '[', 92, ']', '^', '-',
+	'`', 'a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'l', 'j', 'k', 'l', 'm', 'n', 'o',
+	'p', 'g', 'r', 's', 't', 'u', 'v', 'w', 'x', 'y', 'z', '{', '|', '}', '~', 127,
+}
 
 // mergePair returns the letter that a followed by b looks like, or 0.
 func mergePair(a, b byte) byte {

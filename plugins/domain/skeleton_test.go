@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestSkeletonOf(t *testing.T) {
+func TestSkeleton(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ label, want string }{
 		"digits":        {"g00g1e", "google"},
@@ -21,8 +21,8 @@ func TestSkeletonOf(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := skeletonOf(tt.label); got != tt.want {
-				t.Errorf("skeletonOf(%q) = %q, want %q", tt.label, got, tt.want)
+			if got := skeletonString(tt.label); got != tt.want {
+				t.Errorf("skeletonString(%q) = %q, want %q", tt.label, got, tt.want)
 			}
 		})
 	}
@@ -30,7 +30,14 @@ func TestSkeletonOf(t *testing.T) {
 
 func TestSkeletonIsBounded(t *testing.T) {
 	t.Parallel()
-	if got := len(skeletonOf(strings.Repeat("æ", 4*maxLetters))); got != 2*maxLetters {
+	if got := len(skeletonString(strings.Repeat("æ", 4*maxLetters))); got != 2*maxLetters {
 		t.Errorf("the skeleton of a label of ligatures has %d letters, want %d", got, 2*maxLetters)
 	}
+}
+
+// skeletonString returns the skeleton of label.
+func skeletonString(label string) string {
+	var s skeleton
+	readSkeleton(label, &s)
+	return string(s.text[:s.n])
 }

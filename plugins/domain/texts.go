@@ -2,7 +2,9 @@ package main
 
 import (
 	"strings"
+	"unicode/utf8"
 
+	"assay/plugins/internal/bait"
 	"assay/plugins/internal/quote"
 )
 
@@ -29,8 +31,8 @@ const (
 	codeRestricted    = "domain:suffix:restricted"
 )
 
-// texts holds the text of every signal. BRAND stands for the name of the brand, and DETAIL for what the name does to
-// it or for the evidence in quotation marks.
+// texts holds the text of every signal. BRAND stands for the name of the brand, and DETAIL, at the end, for what the
+// name does to it or for the evidence in quotation marks.
 var texts = [...]struct{ code, text string }{
 	{codeHomograph, "Imitates BRAND: DETAIL"},
 	{codeLookalike, "Imitates BRAND: DETAIL"},
@@ -50,37 +52,137 @@ var texts = [...]struct{ code, text string }{
 	{codeMixedScripts, "Mixes DETAIL"},
 	{codeRareLetter, "Uses a letter of hardly any language: DETAIL"},
 	{codeWholeScript, "Written in DETAIL"},
-	{codeRestricted, "Suffix DETAIL is only given to public bodies and schools"},
+	{codeRestricted, "Suffix that only public bodies and schools are given: DETAIL"},
 }
 
-// textOf returns the text of the signal code.
-func textOf(code, brand, detail string) string {
+// A writer collects the text of a signal.
+type writer struct{ text []byte }
+
+// fill writes the text of code up to its DETAIL.
+func (w *writer) fill(code, brand string) {
 	for i := range texts {
-		if texts[i].code == code {
-			text := strings.ReplaceAll(texts[i].text, "BRAND", brand)
-			return strings.Replace(text, "DETAIL", detail, 1)
+		if texts[i].code != code {
+			continue
 		}
+		rest := strings.TrimSuffix(texts[i].text, "DETAIL")
+		for at := strings.Index(rest, "BRAND"); at >= 0; at = strings.Index(rest, "BRAND") {
+			w.write(rest[:at])
+			w.write(brand)
+			rest = rest[at+len("BRAND"):]
+		}
+		w.write(rest)
+		return
 	}
-	return ""
 }
+
+func (w *writer) write(s string) { w.text = append(w.text, s...) }
 
 // maxQuoted is the number of bytes of a name that a text quotes. A brand, a letter and a name fit into 100 characters.
 const maxQuoted = 32
 
-// quoted returns s in quotation marks, shortened to about maxQuoted bytes.
-func quoted(s string) string {
+// quote writes s in quotation marks, shortened to about maxQuoted bytes.
+func (w *writer) quote(s string) {
+	cut := s
 	if len(s) > maxQuoted {
-		cut := 0
-		for i := range s {
-			if i > maxQuoted {
-				break
-			}
-			cut = i
+		at := maxQuoted
+		for at > 0 && !utf8.RuneStart(s[at]) {
+			at--
 		}
-		s = s[:cut] + "…"
+		cut = s[:at] + "…"
 	}
-	if q := quote.Of(s); strings.HasPrefix(q, "“") {
-		return q
+	for i := range len(cut) {
+		if c := cut[i]; c >= utf8.RuneSelf || c <= ' ' || c == '"' || c == 0x7f || c == ':' {
+			if q := quote.Of(cut); strings.HasPrefix(q, "“") {
+				w.write(q)
+				return
+			}
+			break
+		}
 	}
-	return "“" + s + "”"
+	w.write("“")
+	w.write(cut)
+	w.write("”")
+}
+
+// instead writes that a name has mine where a brand has theirs.
+func (w *writer) instead(mine, theirs string) {
+	w.quote(mine)
+	w.write(" in place of ")
+	w.quote(theirs)
+}
+
+// rune writes r and its code point, as in “а” (U+0430).
+func (w *writer) rune(r rune) {
+	w.quote(string(r))
+	w.write(" (U+")
+	for shift := 16; shift >= 0; shift -= 4 {
+		if digit := r >> shift & 15; digit > 0 || shift <= 12 {
+			w.text = append(w.text, "0123456789ABCDEF"[digit])
+		}
+	}
+	w.write(")")
+}
+
+// typo writes what a typo changes.
+func (w *writer) typo(t *typo) {
+	switch t.kind {
+	case swapped:
+		w.quote(t.theirs)
+		w.write(" swapped")
+	case doubled:
+		w.quote(t.mine)
+		w.write(" doubled")
+	case extra:
+		w.write("extra ")
+		w.quote(t.mine)
+	case missing:
+		w.quote(t.theirs)
+		w.write(" missing")
+	default:
+		w.instead(t.mine, t.theirs)
+	}
+}
+
+// difference writes the first difference between written and key, which have the same skeleton.
+func (w *writer) difference(written, key string) {
+	found := false
+	eachDifference(written, key, func(_ int, mine, theirs string) bool {
+		found = true
+		switch r, size := utf8.DecodeRuneInString(mine); {
+		case theirs == "":
+			w.write("extra ")
+			w.rune(r)
+		case size > 1:
+			w.rune(r)
+			w.write(" in place of ")
+			w.quote(theirs)
+		default:
+			if len(mine) == 1 && isDigit(mine[0]) {
+				w.write("digit ")
+			}
+			w.instead(mine, theirs)
+		}
+		return false
+	})
+	if !found {
+		w.quote(written)
+	}
+}
+
+// baitWords writes up to two bait words of label outside label[start:end], after prefix. It writes nothing if there is
+// none.
+func (w *writer) baitWords(prefix, label string, start, end int) {
+	count := 0
+	for _, part := range [...]string{label[:start], label[end:]} {
+		var space [16]bait.Match
+		for _, f := range bait.Find(part, space[:0]) {
+			if f.Class&(strongBait|weakBait) == 0 || count == 2 {
+				continue
+			}
+			w.write(prefix)
+			w.quote(part[f.Start:f.End])
+			count++
+			prefix = ", "
+		}
+	}
 }

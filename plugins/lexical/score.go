@@ -25,14 +25,6 @@ var (
 
 var table, tableErr = ngram.Open(head, piece0, piece1, piece2)
 
-// owners finds the domains of brands and well-known sites. The model would mistake them for forgeries, because reported
-// names contain theirs.
-var owners = func() *brand.Index {
-	x := new(brand.Index)
-	x.Fill()
-	return x
-}()
-
 // The scores, 0 to 100, at which the signals change. The points of a name are proportional to the model's log-odds that
 // it is reported, with 50 for even odds. An ordinary name has points too, which the bias of the lineup offsets. Only a
 // name near the top of the scale reaches review by itself, and none is blocked (TestVerdicts).
@@ -55,7 +47,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if _, provider := c.Fact("email.provider"); provider {
 		return sdk.Abstained
 	}
-	if owner := owners.OwnerName(&host); owner != "" {
+	if owner := brand.OwnerName(&host); owner != "" { // the model would mistake it for a forgery
 		c.Signal(0, "lexical:name:known", "the domain is that of "+owner)
 		return sdk.Scored
 	}

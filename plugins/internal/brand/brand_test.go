@@ -92,8 +92,6 @@ func TestSiteAt(t *testing.T) {
 
 func TestOwnerName(t *testing.T) {
 	t.Parallel()
-	var index Index
-	index.Fill()
 	tests := map[string]struct {
 		host suffix.Host
 		want string
@@ -123,7 +121,7 @@ func TestOwnerName(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := index.OwnerName(&tt.host); got != tt.want {
+			if got := OwnerName(&tt.host); got != tt.want {
 				t.Errorf("OwnerName(%+v) = %q, want %q", tt.host, got, tt.want)
 			}
 		})
@@ -132,8 +130,6 @@ func TestOwnerName(t *testing.T) {
 
 func TestLookup(t *testing.T) {
 	t.Parallel()
-	var index Index
-	index.Fill()
 	brands := map[string]*Brand{}
 	for i := range Count() {
 		brands[At(i).Key] = At(i)
@@ -174,7 +170,7 @@ func TestLookup(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, relation := index.Lookup(&tt.host, brands[tt.candidate])
+			b, relation := Lookup(&tt.host, brands[tt.candidate])
 			got := ""
 			if b != nil {
 				got = b.Name
@@ -198,14 +194,12 @@ func TestMarketsSearchable(t *testing.T) {
 // Brands are not trusted under suffixes that anybody can register for what they spell.
 func TestOpenSuffixesAreNotOwned(t *testing.T) {
 	t.Parallel()
-	var index Index
-	index.Fill()
 	for i := range Count() {
 		b := At(i)
 		for _, open := range strings.Fields("cc ws su ly me to ge mk tk pw") {
 			name := b.Key + "." + open
 			h := suffix.Host{ASCII: name, Registrable: name, Suffix: open, TLD: open, Name: b.Key}
-			if owner := index.OwnerName(&h); owner != "" && !slices.Contains(strings.Fields(b.Domains), name) {
+			if owner := OwnerName(&h); owner != "" && !slices.Contains(strings.Fields(b.Domains), name) {
 				t.Errorf("%s is trusted as a domain of %s", name, owner)
 			}
 		}
@@ -216,11 +210,5 @@ func TestPublishingHostsSearchable(t *testing.T) {
 	t.Parallel()
 	if fault := wordlist.Fault(publishingHosts); fault != "" {
 		t.Errorf("the list cannot be searched: %q", fault)
-	}
-}
-
-func BenchmarkFill(b *testing.B) {
-	for b.Loop() {
-		new(Index).Fill()
 	}
 }

@@ -1,41 +1,23 @@
 package brand
 
 import (
-	"strings"
-
 	"assay/plugins/internal/suffix"
 	"assay/plugins/internal/wordlist"
 )
 
-// Index finds the brand that owns a domain. It consists of arrays, so that a guest fills it without allocating.
-type Index struct {
-	buckets      [patternBuckets]uint16 // 1 + the index in patterns of the first pattern, or 0
-	patterns     [maxPatterns]domainPattern
-	patternCount int
-	branches     [maxBranches]branchPattern
-	branchCount  int
+// ownerPattern is a pattern of Brand.Domains without "*", except for a final ".*" or ".**": Domains[offset:][:length]
+// of the brand.
+type ownerPattern struct {
+	hash   uint32 // of the pattern without its markets
+	brand  uint16 // argument of At
+	offset uint16
+	length uint8
 }
 
-// domainPattern is a pattern of Brand.Domains without "*", except for a final ".*" or ".**".
-type domainPattern struct {
-	pattern string
-	hash    uint32 // of the pattern without ".*" and ".**"
-	brand   uint16 // argument of At
-	next    uint16 // the next pattern of the bucket, as in Index.buckets
-}
+const ownerBits = 10 // of buckets of patterns
 
-// branchPattern is a pattern of Brand.Domains with another "*".
-type branchPattern struct {
-	pattern string
-	prefix  int    // length of the text before the first "*"
-	brand   uint16 // argument of At
-}
-
-const (
-	patternBuckets = 1 << 10
-	maxPatterns    = 1600
-	maxBranches    = 60
-)
+// ownerBucket returns the bucket of the patterns with this hash.
+func ownerBucket(hash uint32) uint32 { return hash >> (32 - ownerBits) }
 
 // fnv1a returns the 32-bit FNV-1a hash of s.
 func fnv1a(s string) uint32 {
@@ -46,76 +28,52 @@ func fnv1a(s string) uint32 {
 	return h
 }
 
-// Fill adds every brand to an empty index.
-func (x *Index) Fill() {
-	at := uint16(0)
-	for _, table := range tables {
-		for i := range table {
-			for pattern, rest := nextWord(table[i].Domains); pattern != ""; pattern, rest = nextWord(rest) {
-				x.add(pattern, at)
-			}
-			at++
-		}
-	}
-}
-
-func (x *Index) add(pattern string, brand uint16) {
-	stem, _ := cutMarkets(pattern)
-	if star := strings.IndexByte(stem, '*'); star >= 0 {
-		x.branches[x.branchCount] = branchPattern{pattern, star, brand}
-		x.branchCount++
-		return
-	}
-	h := fnv1a(stem)
-	head := &x.buckets[h%patternBuckets]
-	x.patterns[x.patternCount] = domainPattern{pattern, h, brand, *head}
-	x.patternCount++
-	*head = uint16(x.patternCount)
-}
-
 // Lookup returns the brand that h is most closely related to, and the relation. If several brands are related equally,
-// it prefers candidate. It finds a site only if that is the candidate, and nothing for a customer's page (IsCustomer).
-func (x *Index) Lookup(h *suffix.Host, candidate *Brand) (*Brand, Relation) {
+// it prefers candidate. It finds a site, or a local branch, only if that is the candidate, and nothing for a customer's
+// page (IsCustomer).
+func Lookup(h *suffix.Host, candidate *Brand) (*Brand, Relation) {
 	if IsCustomer(h) {
 		return nil, Unrelated
 	}
-	if candidate.kind == Site && candidate.RelationTo(h) == Owned {
-		return candidate, Owned
+	if candidate.kind == Site {
+		if candidate.RelationTo(h) == Owned {
+			return candidate, Owned
+		}
+		candidate = nil
 	}
-	owner, relation := x.lookupListed(h, candidate)
-	if relation == Owned {
-		return owner, Owned
-	}
-	for i := range x.branchCount {
-		p := &x.branches[i]
-		if strings.HasPrefix(h.Registrable, p.pattern[:p.prefix]) && matchPattern(h, p.pattern) == Plausible {
-			if b := At(int(p.brand)); owner == nil || b == candidate {
-				owner, relation = b, Plausible
+	owner, relation := lookupListed(h, candidate)
+	if relation == Unrelated && candidate != nil {
+		for i := range ownerBranches {
+			p := &ownerBranches[i]
+			if b := At(int(p.brand)); b == candidate && matchPattern(h, b.Domains[p.offset:][:p.length]) == Plausible {
+				return b, Plausible
 			}
 		}
 	}
 	return owner, relation
 }
 
-// lookupListed is Lookup without sites and branch patterns. If candidate is nil, it prefers the brand whose key is the
-// domain's name.
-func (x *Index) lookupListed(h *suffix.Host, candidate *Brand) (owner *Brand, relation Relation) {
+// lookupListed returns the brand with a pattern for h that names no branch. It prefers candidate and, if that is nil,
+// the brand whose key is the domain's name.
+func lookupListed(h *suffix.Host, candidate *Brand) (owner *Brand, relation Relation) {
 	stem := h.Registrable
 	if n := len(stem) - len(h.Suffix) - 1; n > 0 {
 		stem = stem[:n]
 	}
-	for _, name := range [...]string{h.Registrable, h.ASCII, stem} {
+	for i, name := range [...]string{h.Registrable, h.ASCII, stem} {
+		if i == 1 && h.ASCII == h.Registrable {
+			continue
+		}
 		hash := fnv1a(name)
-		for i := x.buckets[hash%patternBuckets]; i > 0; i = x.patterns[i-1].next {
-			p := &x.patterns[i-1]
+		k := ownerBucket(hash)
+		for j := ownerStarts[k]; j < ownerStarts[k+1]; j++ {
+			p := &ownerPatterns[j]
 			if p.hash != hash {
 				continue
 			}
-			r := matchPattern(h, p.pattern)
-			if r == Unrelated || r < relation {
-				continue
-			}
-			if b := At(int(p.brand)); r > relation || b == candidate || candidate == nil && b.Key == stem {
+			b := At(int(p.brand))
+			r := matchPattern(h, b.Domains[p.offset:][:p.length])
+			if r > relation || r == relation && r != Unrelated && (b == candidate || candidate == nil && b.Key == stem) {
 				owner, relation = b, r
 			}
 		}
@@ -125,11 +83,11 @@ func (x *Index) lookupListed(h *suffix.Host, candidate *Brand) (owner *Brand, re
 
 // OwnerName returns the name of the brand or well-known site that owns h, or "". Plausible domains and names that a
 // service gave to its customers have no known owner.
-func (x *Index) OwnerName(h *suffix.Host) string {
+func OwnerName(h *suffix.Host) string {
 	if isTenant(h) {
 		return ""
 	}
-	if b, relation := x.lookupListed(h, nil); relation == Owned {
+	if b, relation := lookupListed(h, nil); relation == Owned {
 		return b.Name
 	}
 	if wordlist.Has(Sites, h.Registrable) {
