@@ -127,8 +127,8 @@ func TestLookups(t *testing.T) {
 	wantSignal(`{"domain":"fresh-offer.com"}`, "Name servers of share-dns.com")
 	wantSignal(`{"domain":"established.com"}`, "Registered since 1999")
 	wantSignal(`{"domain":"never-answered.com"}`,
-		"Assay: Nothing could be learned from the domain's registration in time")
-	wantSignal(`{"domain":"silent.com"}`, "Assay: Nothing could be learned from DNS in time")
+		"Assay: Scored without the domain's registration: no answer in time")
+	wantSignal(`{"domain":"silent.com"}`, "Assay: Scored without DNS: no answer in time")
 
 	// The command line reads the registrations that the host stored.
 	shown := outputJSON[explanation](t, dir, database, append([]string{"check", "fresh-offer.com"}, settings...)...)
@@ -149,7 +149,7 @@ func TestFalseDNS(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := post(http.DefaultClient, host.url, issued.Secret, `{"domain":"no-such-domain-at-all.com"}`)
-	if want := "Assay: The DNS server gives false answers, so DNS was left out"; !slices.Contains(a.Signals, want) {
+	if want := "Assay: Scored without DNS: the DNS server gives false answers"; !slices.Contains(a.Signals, want) {
 		t.Errorf("%+v, want the signal %q", a, want)
 	}
 	for path, want := range map[string]string{

@@ -307,15 +307,14 @@ func unansweredSignals(sources []string) []Signal {
 		if name, ok := strings.CutPrefix(source, UntrustedSource); ok {
 			signals = append(signals, Signal{
 				Code: "host:" + source,
-				Text: hostText + fmt.Sprintf("The DNS server gives false answers, so %s was left out",
+				Text: hostText + fmt.Sprintf("Scored without %s: the DNS server gives false answers",
 					sourceName(name)),
 			})
 			continue
 		}
 		signals = append(signals, Signal{
 			Code: "host:unknown:" + source,
-			Text: hostText + fmt.Sprintf("Nothing could be learned from %s in time; the score rests on the rest",
-				sourceName(source)),
+			Text: hostText + fmt.Sprintf("Scored without %s: no answer in time", sourceName(source)),
 		})
 	}
 	return signals

@@ -48,10 +48,10 @@ func TestCollect(t *testing.T) {
 	}
 	same(t, []check.Signal{{
 		Code: "host:unknown:rdap",
-		Text: "Assay: Nothing could be learned from the domain's registration in time; the score rests on the rest",
+		Text: "Assay: Scored without the domain's registration: no answer in time",
 	}, {
 		Code: "host:untrusted:dns",
-		Text: "Assay: The DNS server gives false answers, so DNS was left out",
+		Text: "Assay: Scored without DNS: the DNS server gives false answers",
 	}}, d.Signals[len(d.Signals)-2:])
 	same(t, entity.Facts{"dns.a": "192.0.2.1"}, f.records[0].LookedUp)
 	if _, ok := f.records[0].Entity.Facts["dns.a"]; ok {

@@ -3,6 +3,7 @@ package check
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -54,7 +55,7 @@ type Fused struct {
 	Lowest  int // the score if every failed layer had given its lowest score
 	Highest int // the score if every failed layer had given its highest score
 	Verdict Verdict
-	Threat  string // the category named by the layer with the largest contribution; "" for an allow verdict
+	Threat  string // the category with the most evidence; "" for an allow verdict
 	// Signals is sorted by weight, heaviest first. Signals that weigh nothing are left out, and so are light ones for
 	// an allow verdict.
 	Signals []Signal
@@ -136,12 +137,43 @@ func sortedSignals(outcomes []Outcome, minWeight float64) []Signal {
 	return signals
 }
 
-func dominantThreat(outcomes []Outcome) (threat string) {
-	largest := 0.0
+// unspecific is the category that deception of no clear kind has (sdk/ABI.md section 6).
+const unspecific = "scam"
+
+// minThreatShare is the least share of all evidence against an entity that its dominant threat has. With less, other
+// evidence decided, and a specific category would be a guess.
+const minThreatShare = 0.25
+
+// dominantThreat returns the category with the most evidence; of equal ones, the first by name. The evidence of a layer
+// is its contribution, which its signals share by their points. A signal's category is the one that its layer's manifest
+// declares for it, else the one that the layer named.
+func dominantThreat(outcomes []Outcome) string {
+	evidence := map[string]float64{} // by category
+	total := 0.0
 	for _, o := range outcomes {
-		if o.Threat != "" && o.Contribution > largest {
-			threat, largest = o.Threat, o.Contribution
+		accusing := 0
+		for _, s := range o.Signals {
+			accusing += max(s.Points, 0)
 		}
+		if o.Contribution <= 0 || accusing == 0 {
+			continue
+		}
+		total += o.Contribution
+		for _, s := range o.Signals {
+			if s.Points > 0 {
+				evidence[cmp.Or(s.Threat, o.Threat)] += o.Contribution * float64(s.Points) / float64(accusing)
+			}
+		}
+	}
+	delete(evidence, "") // of signals without a category
+	threat, largest := "", 0.0
+	for _, category := range slices.Sorted(maps.Keys(evidence)) {
+		if evidence[category] > largest {
+			threat, largest = category, evidence[category]
+		}
+	}
+	if threat != "" && largest < minThreatShare*total {
+		return unspecific
 	}
 	return threat
 }

@@ -287,24 +287,48 @@ func TestLightSignals(t *testing.T) {
 
 func TestDominantThreat(t *testing.T) {
 	t.Parallel()
-	named := func(o check.Outcome, threat string) check.Outcome { o.Threat = threat; return o }
+	// says returns the outcome of a layer whose score is the sum of its signals' points, held to 0 to 100.
+	says := func(weight float64, threat string, signals ...check.Signal) check.Outcome {
+		sum := 0
+		for _, s := range signals {
+			sum += s.Points
+		}
+		o := scored("a", weight, min(max(sum, 0), 100))
+		o.Threat, o.Signals = threat, signals
+		return o
+	}
+	point := func(points int, threat string) check.Signal {
+		return check.Signal{Points: points, Code: "a:b:c", Text: "x", Threat: threat}
+	}
 	for _, c := range []struct {
 		name     string
 		outcomes []check.Outcome
 		want     string
 	}{
-		{"higher score", []check.Outcome{named(scored("a", 3, 50), "spam"),
-			named(scored("b", 3, 90), "phishing")}, "phishing"},
-		{"higher contribution", []check.Outcome{named(scored("a", 6, 50), "spam"),
-			named(scored("b", 3, 90), "phishing")}, "spam"},
-		{"first of equal contributions", []check.Outcome{named(scored("a", 3, 80), "spam"),
-			named(scored("b", 3, 80), "phishing")}, "spam"},
-		{"the heaviest layer names none", []check.Outcome{scored("a", 6, 90), named(scored("b", 3, 10), "phishing")},
+		{"higher score", []check.Outcome{says(3, "spam", point(50, "")), says(3, "phishing", point(90, ""))},
 			"phishing"},
-		{"weight 0", []check.Outcome{scored("a", 6, 90), named(scored("b", 0, 100), "phishing")}, ""},
-		{"none named", []check.Outcome{scored("a", 6, 90)}, ""},
-		{"allow verdict", []check.Outcome{named(scored("a", 1, 50), "spam")}, ""},
-		{"raised to review", []check.Outcome{named(scored("a", 1, 50), "spam"), failed("b", 6, true)}, "spam"},
+		{"higher contribution", []check.Outcome{says(6, "spam", point(50, "")), says(3, "phishing", point(90, ""))},
+			"spam"},
+		{"first by name of equal evidence", []check.Outcome{says(3, "spam", point(80, "")),
+			says(3, "phishing", point(80, ""))}, "phishing"},
+		{"a signal's own category counts, not the layer's", []check.Outcome{
+			says(3, "phishing", point(60, "investment_scam"), point(30, ""))}, "investment_scam"},
+		{"two layers together outweigh a third", []check.Outcome{says(3, "phishing", point(90, "")),
+			says(3, "", point(50, "malware")), says(3, "malware", point(50, ""))}, "malware"},
+		{"the points share a score that is held", []check.Outcome{
+			says(3, "", point(100, "phishing"), point(90, ""), point(90, "")), says(3, "", point(50, "spam"))}, "spam"},
+		{"reassuring points take from all", []check.Outcome{says(3, "phishing", point(90, ""), point(-60, "")),
+			says(3, "", point(40, "spam"))}, "spam"},
+		{"a cleared layer is no evidence", []check.Outcome{says(3, "phishing", point(50, ""), point(-80, "")),
+			scored("b", 6, 90)}, ""},
+		{"the heaviest layer names none", []check.Outcome{says(6, "", point(90, "")), says(3, "phishing",
+			point(70, ""))}, "phishing"},
+		{"little evidence of any category", []check.Outcome{says(6, "", point(90, "")), says(3, "phishing",
+			point(10, ""))}, "scam"},
+		{"weight 0", []check.Outcome{says(6, "", point(90, "")), says(0, "phishing", point(100, ""))}, ""},
+		{"none named", []check.Outcome{says(6, "", point(90, ""))}, ""},
+		{"allow verdict", []check.Outcome{says(1, "spam", point(50, ""))}, ""},
+		{"raised to review", []check.Outcome{says(1, "spam", point(50, "")), failed("b", 6, true)}, "spam"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -174,7 +174,7 @@ func measureLayer(lineup Model, t entity.Type, i int, rows []*Scored, labels []b
 			}
 		case result.abstained:
 			r.Abstained++
-		case result.score > 0:
+		case result.score != 0:
 			r.Scored++
 		}
 	}
