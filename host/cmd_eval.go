@@ -18,7 +18,7 @@ import (
 
 // labelledValues are the arguments that name a command's labelled values.
 type labelledValues struct {
-	Files   []string `arg:"" name:"file" help:"${labelled_files}"`
+	Files   []string `arg:"" optional:"" name:"file" help:"${labelled_files}"`
 	Type    string   `enum:"domain,email,phone,iban,all" default:"all" help:"${labelled_type} ${enum}."`
 	SkipBad bool     `help:"${labelled_skip_bad}"`
 	HeldOut []string `placeholder:"FILE" help:"${labelled_held_out}"`
@@ -48,6 +48,9 @@ func (cmd *evalCmd) Validate() error {
 
 func (cmd *evalCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	rows, skipped, err := cmd.read()
+	if err == nil && len(rows) == 0 {
+		err = errNoRows
+	}
 	if err != nil {
 		return err
 	}
@@ -84,6 +87,8 @@ func (cmd *evalCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 		return err
 	})
 }
+
+var errNoRows = errors.New("the files contain no labelled values")
 
 // scoringProgress shows how many rows have been scored.
 func scoringProgress(t *terminal) func(done, total int) {
@@ -132,9 +137,6 @@ func (l labelledValues) read() (rows []eval.Row, skipped int, err error) {
 	}
 	if t := l.only(); t != "" {
 		rows = slices.DeleteFunc(rows, func(r eval.Row) bool { return r.Type != t })
-	}
-	if len(rows) == 0 {
-		return nil, 0, errors.New("the files contain no labelled values")
 	}
 	return rows, skipped, l.holdOut(rows)
 }

@@ -70,4 +70,9 @@ func TestFeedbackOfACustomer(t *testing.T) {
 	if out := output(t, dir, database, "feedback", "signals"); !strings.Contains(out, lines[0].Signal) {
 		t.Errorf("no %s in the table:\n%s", lines[0].Signal, out)
 	}
+	// Weights are fitted to feedback like to labelled values.
+	rows := writeFile(t, "rows.jsonl", []byte(labelled))
+	if out := output(t, dir, database, "lineup", "fit", rows, "--feedback"); !strings.Contains(out, "to 17 rows") {
+		t.Errorf("the feedback is not fitted to:\n%s", out)
+	}
 }

@@ -273,6 +273,7 @@ type lineupFitCmd struct {
 	BlockFPR   float64  `default:"0.002" placeholder:"P" help:"${fit_block_fpr} (default: ${default})."`
 	SuffixFPR  float64  `default:"0.05" placeholder:"P" help:"${fit_suffix_fpr} (default: ${default})."`
 	Only       []string `placeholder:"LAYER" help:"${fit_only}"`
+	Feedback   bool     `help:"${fit_feedback}"`
 	Out        string   `short:"o" placeholder:"FILE" help:"Write the fitted lineup to this file."`
 	JSON       bool     `help:"Print JSON."`
 }
@@ -300,6 +301,9 @@ type fitReport struct {
 
 func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	rows, _, err := cmd.read()
+	if err == nil && len(rows) == 0 && !cmd.Feedback {
+		err = errNoRows
+	}
 	if err != nil {
 		return err
 	}
@@ -307,6 +311,13 @@ func (cmd *lineupFitCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		scored, err := eval.Run(ctx, m, m.model, rows, 0, scoringProgress(t))
 		if err != nil {
 			return err
+		}
+		if cmd.Feedback {
+			labels, err := m.feedback(ctx)
+			if err != nil {
+				return err
+			}
+			scored = append(scored, m.model.Scored(labels)...)
 		}
 		fit, err := eval.FitLineup(m.model, scored, eval.FitOptions{L2: cmd.L2, Prevalence: cmd.Prevalence,
 			ReviewFPR: cmd.ReviewFPR, BlockFPR: cmd.BlockFPR, SuffixFPR: cmd.SuffixFPR, Only: cmd.Only})

@@ -13,6 +13,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/eval"
+	"assay/host/feedback"
 	"assay/host/lineup"
 	"assay/host/sandbox"
 	"assay/registry"
@@ -30,6 +31,34 @@ type measurement struct {
 	active   registry.LineupRevision // the active lineup; zero if there is none and a document is measured
 	model    eval.Model
 	checker  *check.Checker
+	labelled func(context.Context) ([]feedback.Labelled, error)
+}
+
+// feedback returns the labels that customers gave. Labels whose scores are of other versions of a layer are left out: a
+// weight for one version says nothing about another.
+func (m *measurement) feedback(ctx context.Context) ([]eval.Labelled, error) {
+	labelled, err := m.labelled(ctx)
+	if err != nil {
+		return nil, err
+	}
+	versions := map[string]string{}
+	for _, l := range m.model.Layers {
+		versions[l.Name] = l.Version
+	}
+	var labels []eval.Labelled
+	for _, l := range labelled {
+		label := eval.Labelled{Type: l.Type, Malicious: l.Label == feedback.Fraud, Source: "feedback",
+			Scores: map[string]int{}}
+		comparable := true
+		for _, layer := range l.Layers {
+			comparable = comparable && versions[layer.Name] == layer.Version
+			label.Scores[layer.Name] = layer.Score
+		}
+		if comparable {
+			labels = append(labels, label)
+		}
+	}
+	return labels, nil
 }
 
 // Score implements eval.Scorer.
@@ -71,6 +100,7 @@ func withMeasurement(
 			return err
 		}
 		defer func() { err = errors.Join(err, candidate.Close()) }()
+		m.labelled = b.store.Labelled
 		m.wire(candidate)
 
 		if lookups {

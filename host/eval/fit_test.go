@@ -246,6 +246,27 @@ func TestFitWithinLineupLimits(t *testing.T) {
 	}
 }
 
+// Labels with nothing but scores are fitted to like rows with values.
+func TestFitOfLabels(t *testing.T) {
+	t.Parallel()
+	s := newSample()
+	s.draw(rand.New(rand.NewPCG(1, 2)), entity.Domain, 500, -1, 4, 2)
+	var labels []eval.Labelled
+	for _, r := range s.rows {
+		scores := s.scores[r.Value]
+		labels = append(labels, eval.Labelled{Type: r.Type, Malicious: r.Malicious, Source: r.Source,
+			Scores: map[string]int{"a": scores[0], "b": scores[1]}})
+	}
+	want := s.fit(t, unlimited(.5))
+	got, err := eval.FitLineup(s.lineup, s.lineup.Scored(labels), unlimited(.5))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.Types[0].Weights, got.Types[0].Weights); diff != "" {
+		t.Errorf("weights (-values +labels):\n%s", diff)
+	}
+}
+
 // Fitting some layers keeps the bias and all other weights.
 func TestFitOnly(t *testing.T) {
 	t.Parallel()

@@ -57,6 +57,29 @@ type layerResult struct {
 	score     int16
 }
 
+// Labelled is a label with layers' scores for an entity that was not kept.
+type Labelled struct {
+	Type      entity.Type
+	Malicious bool
+	Source    string
+	Scores    map[string]int // by name of the layer; 0 for a layer that is not in it
+}
+
+// Scored returns labels as rows to fit to. They are not alike as far as anybody knows, so only their source divides them
+// in folds.
+func (l Model) Scored(labelled []Labelled) []Scored {
+	scored := make([]Scored, len(labelled))
+	for i, from := range labelled {
+		s := &scored[i]
+		s.Row = Row{Type: from.Type, Malicious: from.Malicious, Source: from.Source}
+		s.letters, s.layers = fmt.Sprint("label ", i), make([]layerResult, len(l.Layers))
+		for j, layer := range l.Layers {
+			s.layers[j].score = int16(from.Scores[layer.Name])
+		}
+	}
+	return scored
+}
+
 // Run scores all rows with the given number of workers, or one per processor if workers is 0. progress, if not nil, is
 // called up to 20 times with the number of rows done, never concurrently.
 func Run(ctx context.Context, scorer Scorer, lineup Model, rows []Row, workers int,
