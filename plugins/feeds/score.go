@@ -8,19 +8,25 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. They add up to the layer's score, 0 to 100; the lineup's weight and bias decide which
-// scores reach review or block (TestVerdicts). One list asks for a review, and two lists that agree block. A name under
-// a listed one was not listed itself, and lists of pages include hacked sites of honest owners, so these count less.
+// The points of each signal. Only a listing of the very entity on a list that is up to date is final: nothing clears it.
+// The others ask for a review, and two lists that agree block. A name below a listed one was not listed itself, and
+// lists of pages include hacked sites of honest owners.
 const (
-	pointsExact      = 75
-	pointsMailDomain = 70
-	pointsParent     = 55
-	pointsPage       = 25
-	pointsAnother    = 12  // for each further list
-	maxAnother       = 2   // further lists that count
-	pointsDisposable = 60  // at most, for an entity listed as disposable
-	pointsGood       = -45 // it is also on a list of good entities, so one of the two is wrong
+	pointsExact   = 100
+	pointsExpired = 70
+	pointsReview  = 45 // disputed, mail domain, parent or disposable
+	pointsPage    = 15
+	pointsAnother = 5 // for each further list
+	maxAnother    = 2 // further lists that count
 )
+
+// A listing is how the best list matches the entity.
+type listing struct {
+	points           int
+	code             string
+	lead             string // before the names of the lists
+	as, named, after string // the threat, and what comes after it
+}
 
 // Score scores an entity by the lists that contain it, from the feed.* facts.
 func Score(c *sdk.Check) sdk.Outcome {
@@ -28,35 +34,51 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if lists == "" {
 		return sdk.Scored
 	}
-	points, code, lead := pointsExact, "feeds:listed:exact", "listed by "
+	l := match(c)
 	category := sdk.Threat(c.Get("feed.category"))
-	switch c.Get("feed.match") {
-	case "mail_domain":
-		points, code, lead = pointsMailDomain, "feeds:listed:mail_domain", "the domain of the address is listed by "
-	case "parent":
-		points, code, lead = pointsParent, "feeds:listed:parent", "a domain that it lies under is listed by "
-	case "page":
-		points, code, lead = pointsPage, "feeds:listed:page", "pages on this host are listed by "
+	switch {
+	case category == sdk.Disposable:
+		l = listing{points: min(l.points, pointsReview), code: "feeds:listed:disposable",
+			lead: "Mail domain listed as disposable by "}
+	case category.Published():
+		l.as, l.named = " as ", strings.ReplaceAll(string(category), "_", " ")
 	}
-	as, named := "", ""
 	if category.Published() {
-		as, named = " as ", strings.ReplaceAll(string(category), "_", " ")
 		c.Threat(category)
 	}
 	since, days, unit := "", "", ""
 	if n, _ := c.Count("feed.days"); n > 0 && n < 100_000 {
-		since, days, unit = ", for ", strconv.Itoa(n), " days"
+		since, days, unit = " for ", strconv.Itoa(n), " days"
+		if n == 1 {
+			unit = " day"
+		}
 	}
-	if category == sdk.Disposable {
-		points = min(points, pointsDisposable)
-	}
-	c.Signal(points, code, sdk.Join(lead, quote.Of(lists), as, named, since, days, unit))
+	c.Signal(l.points, l.code, sdk.Join(l.lead, quote.Of(lists), l.as, l.named, since, days, unit, l.after))
 	if n, _ := c.Count("feed.lists"); n > 1 {
 		c.Signal(pointsAnother*min(n-1, maxAnother), "feeds:listed:several",
-			sdk.Join(strconv.Itoa(n), " lists hold it"))
-	}
-	if good := c.Get("feed.good"); good != "" && (c.Get("feed.good_match") == "exact" || code != "feeds:listed:exact") {
-		c.Signal(pointsGood, "feeds:good:listed", sdk.Join("known as good to ", quote.Of(good), " all the same"))
+			sdk.Join("Named by ", strconv.Itoa(n), " lists"))
 	}
 	return sdk.Scored
+}
+
+// match returns the listing that the facts describe, without its threat. Unless the host says that a list is up to date,
+// the listing is not final.
+func match(c *sdk.Check) listing {
+	switch c.Get("feed.match") {
+	case "mail_domain":
+		return listing{points: pointsReview, code: "feeds:listed:mail_domain", lead: "Mail domain listed by "}
+	case "parent":
+		return listing{points: pointsReview, code: "feeds:listed:parent", lead: "Belongs to a domain listed by "}
+	case "page":
+		return listing{points: pointsPage, code: "feeds:listed:page", lead: "Has pages listed by "}
+	}
+	switch {
+	case c.Get("feed.good_match") == "exact":
+		return listing{points: pointsReview, code: "feeds:listed:disputed", lead: "Listed by ",
+			after: sdk.Join(", but good according to ", quote.Of(c.Get("feed.good")))}
+	case c.Get("feed.fresh") != "yes":
+		return listing{points: pointsExpired, code: "feeds:listed:expired", lead: "Listed by ",
+			after: ", but the list is out of date"}
+	}
+	return listing{points: pointsExact, code: "feeds:listed:exact", lead: "Listed by "}
 }

@@ -17,31 +17,64 @@ func TestCases(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
-	suite.CheckVerdict(t, check.Block, pointsExact+pointsAnother, pointsMailDomain+pointsAnother)
-	suite.CheckVerdict(t, check.Review, pointsExact, pointsMailDomain, pointsParent+pointsAnother)
-	suite.CheckVerdict(t, check.Allow, pointsParent, pointsDisposable, pointsPage+maxAnother*pointsAnother)
+	suite.CheckVerdict(t, check.Block, pointsExact, pointsExpired)
+	suite.CheckVerdict(t, check.Allow, pointsPage+maxAnother*pointsAnother)
+	if suite.Verdict(t, pointsReview) == check.Allow {
+		t.Errorf("%d points are allowed", pointsReview)
+	}
+}
+
+// TestFreshListingBlocks checks that an exact listing that is up to date blocks every type in the default lineup.
+func TestFreshListingBlocks(t *testing.T) {
+	t.Parallel()
+	suite := layertest.Open(t, ".")
+	for _, kind := range suite.Manifest.Entities {
+		one := suite
+		one.Manifest.Entities = []string{kind}
+		one.CheckVerdict(t, check.Block, pointsExact)
+	}
 }
 
 func TestSignalText(t *testing.T) {
 	t.Parallel()
-	got := sdk.Run(Score, sdk.Facts{
-		"feed.listed": "URLhaus, CERT Polska", "feed.lists": "2", "feed.match": "exact",
-		"feed.category": "investment_scam", "feed.days": "12",
-	})
-	if want := "listed by URLhaus, CERT Polska as investment scam, for 12 days"; got.Signals[0].Text != want {
-		t.Errorf("text %q, want %q", got.Signals[0].Text, want)
+	facts := func(more sdk.Facts) sdk.Facts {
+		all := sdk.Facts{"feed.listed": "URLhaus, CERT Polska", "feed.match": "exact", "feed.category": "investment_scam",
+			"feed.days": "12", "feed.fresh": "yes"}
+		for name, value := range more {
+			all[name] = value
+		}
+		return all
+	}
+	for want, facts := range map[string]sdk.Facts{
+		"Listed by URLhaus, CERT Polska as investment scam for 12 days": facts(nil),
+		"Listed by URLhaus, CERT Polska as investment scam for 1 day, but the list is out of date": facts(sdk.Facts{
+			"feed.fresh": "no", "feed.days": "1"}),
+		"Listed by URLhaus, CERT Polska as investment scam for 12 days, but good according to Suppliers": facts(sdk.Facts{
+			"feed.good": "Suppliers", "feed.good_match": "exact"}),
+		"Mail domain listed by A as investment scam for 12 days": facts(sdk.Facts{"feed.match": "mail_domain",
+			"feed.listed": "A"}),
+		"Mail domain listed as disposable by A": facts(sdk.Facts{"feed.match": "mail_domain", "feed.listed": "A",
+			"feed.days": "0", "feed.category": "disposable"}),
+		"Belongs to a domain listed by A": facts(sdk.Facts{"feed.match": "parent", "feed.listed": "A", "feed.days": "0",
+			"feed.category": ""}),
+		"Has pages listed by A as malware for 3 days": facts(sdk.Facts{"feed.match": "page", "feed.listed": "A",
+			"feed.category": "malware", "feed.days": "3"}),
+	} {
+		if got := sdk.Run(Score, facts).Signals[0].Text; got != want || len(got) > 100 {
+			t.Errorf("text %q, want %q", got, want)
+		}
 	}
 }
 
 // FuzzScore checks that the host would accept every result, whatever the facts contain.
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
-	f.Add("URLhaus", "1", "exact", "malware", "12", "Tranco", "exact")
-	f.Add("\xff\n", "-1", "page", "\u202e", "999999", "a", "parent")
-	f.Fuzz(func(t *testing.T, listed, lists, match, category, days, good, goodMatch string) {
+	f.Add("URLhaus", "1", "exact", "malware", "12", "Suppliers", "exact", "yes")
+	f.Add("\xff\n", "-1", "page", "\u202e", "999999", "a", "parent", "no")
+	f.Fuzz(func(t *testing.T, listed, lists, match, category, days, good, goodMatch, fresh string) {
 		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
 			"feed.listed": listed, "feed.lists": lists, "feed.match": match, "feed.category": category,
-			"feed.days": days, "feed.good": good, "feed.good_match": goodMatch,
+			"feed.days": days, "feed.good": good, "feed.good_match": goodMatch, "feed.fresh": fresh,
 		}))
 	})
 }

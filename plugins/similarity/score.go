@@ -20,6 +20,7 @@ const (
 	pointsNear    = 60 // not the same, 13 letters and more
 	pointsUser    = 15
 	minThreat     = 40 // the fewest points that name a threat
+	maxRank       = 100_000
 )
 
 // Score scores an entity's name by its distance to the nearest reported one, from the similar.* facts.
@@ -30,31 +31,37 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	distance, hasDistance := c.Count("similar.distance")
 	letters, hasLetters := c.Count("similar.letters")
-	if !hasDistance || !hasLetters || c.Get("feed.good") != "" {
-		return sdk.Scored // reported names often imitate those on good lists
+	if !hasDistance || !hasLetters || imitated(c) {
+		return sdk.Scored
 	}
 	category := sdk.Threat(c.Get("similar.category"))
-	as, named := " lists as ", strings.ReplaceAll(string(category), "_", " ")
+	as, named := " as ", strings.ReplaceAll(string(category), "_", " ")
 	if !category.Published() {
-		category, as, named = "", " lists", ""
+		category, as, named = "", "", ""
 	}
 	list := quote.Of(c.Get("similar.list"))
 	points := domainPoints(distance, letters)
 	if part == "user" {
 		points = pointsUser
-		c.Signal(points, "similarity:user:near", sdk.Join("the mailbox is nearly that of an address, which ", list, as,
+		c.Signal(points, "similarity:user:near", sdk.Join("Mailbox nearly equals that of an address listed by ", list, as,
 			named))
 	} else if nearest := quote.Of(c.Get("similar.nearest")); distance == 0 {
-		c.Signal(points, "similarity:domain:same", sdk.Join("the same name as ", nearest, ", which ", list, as, named,
-			", but for hyphens, digits or the suffix"))
+		c.Signal(points, "similarity:domain:same", sdk.Join("Differs only in hyphens, digits or suffix from ", nearest,
+			", listed by ", list, as, named))
 	} else {
-		c.Signal(points, "similarity:domain:near", sdk.Join("nearly the same name as ", nearest, ", which ", list, as,
-			named, ", but for ", edits(distance), " of ", strconv.Itoa(letters)))
+		c.Signal(points, "similarity:domain:near", sdk.Join("Differs in ", strconv.Itoa(distance), " of ",
+			strconv.Itoa(letters), " letters from ", nearest, ", listed by ", list, as, named))
 	}
 	if points >= minThreat && category != "" {
 		c.Threat(category)
 	}
 	return sdk.Scored
+}
+
+// imitated reports whether the entity is so well known that reported names rather imitate it.
+func imitated(c *sdk.Check) bool {
+	rank, ranked := c.Count("feed.rank")
+	return c.Has("feed.good") || ranked && rank <= maxRank
 }
 
 // domainPoints returns the points of a name with a number of letters at a distance from a reported name. The host
@@ -73,12 +80,4 @@ func domainPoints(distance, letters int) int {
 		return pointsOneOff
 	}
 	return pointsNear
-}
-
-// edits formats a number of letters.
-func edits(n int) string {
-	if n == 1 {
-		return "1 letter"
-	}
-	return strconv.Itoa(n) + " letters"
 }

@@ -25,8 +25,7 @@ func TestSignalText(t *testing.T) {
 		"similar.part": "domain", "similar.nearest": "secure-paypal-login.xyz", "similar.distance": "1",
 		"similar.letters": "17", "similar.category": "phishing", "similar.list": "CERT Polska",
 	})
-	want := "nearly the same name as secure-paypal-login.xyz, which CERT Polska lists as phishing, " +
-		"but for 1 letter of 17"
+	const want = "Differs in 1 of 17 letters from secure-paypal-login.xyz, listed by CERT Polska as phishing"
 	if got.Signals[0].Text != want {
 		t.Errorf("text %q, want %q", got.Signals[0].Text, want)
 	}
@@ -56,6 +55,7 @@ func FuzzScore(f *testing.F) {
 		suite.CheckResult(t, sdk.Run(Score, sdk.Facts{
 			"similar.part": part, "similar.nearest": nearest, "similar.distance": distance, "similar.letters": letters,
 			"similar.category": category, "similar.list": list, "feed.good": good,
+			"feed.rank": letters,
 		}))
 	})
 }

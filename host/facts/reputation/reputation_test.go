@@ -414,10 +414,10 @@ func TestSimilarFollowsLists(t *testing.T) {
 	m.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypal-login.xyz")
 	until("an import", func(f entity.Facts) bool { return f["similar.nearest"] == "secure-paypal-login.xyz" })
 	m.set(2, feed.List{Name: "B", Kind: feed.Bad}, "blumenwiese.example")
-	before := (*s.lists.Load())[0]
+	before := (*s.lists.Load())[0].domains
 	s.Hint()
 	until("another list", func(entity.Facts) bool { return len(*s.lists.Load()) == 2 })
-	if (*s.lists.Load())[0] != before {
+	if (*s.lists.Load())[0].domains != before {
 		t.Error("an unchanged list was read again")
 	}
 	m.set(1, feed.List{Name: "A", Kind: feed.Bad}, "secure-paypall-login.xyz")
@@ -435,6 +435,28 @@ func TestSimilarFollowsLists(t *testing.T) {
 	until("its host on a good list", func(entity.Facts) bool { return listed("") })
 	m.withdraw("Good")
 	until("the good list's withdrawal", func(entity.Facts) bool { return listed("blumenlieferung.example") })
+}
+
+// A list whose publisher confirms it expires later, without being read again.
+func TestSimilarFollowsExpiry(t *testing.T) {
+	t.Parallel()
+	m := &memoryStore{}
+	until := noon.Add(time.Hour)
+	m.set(1, feed.List{Name: "A", Kind: feed.Bad, ExpiresAt: &until}, "secure-paypal-login.xyz")
+	s := newSimilar(t, m)
+	later := until.Add(time.Hour)
+	m.feeds[0].ExpiresAt = &later
+	if err := s.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.now = func() time.Time { return until }
+	if got := similarTo(t, s, entity.Domain, "secure-paypal-login.top"); got == nil {
+		t.Error("the list expired although it was confirmed")
+	}
+	s.now = func() time.Time { return later }
+	if got := similarTo(t, s, entity.Domain, "secure-paypal-login.top"); got != nil {
+		t.Errorf("after the list expired: %v", got)
+	}
 }
 
 // While a batch runs, further queries wait for the next one, and each caller gets its own result.
