@@ -49,22 +49,45 @@ func catalogue(t *testing.T) string {
 		for _, threat := range m.Threats {
 			threats = append(threats, "`"+string(threat)+"`")
 		}
-		fmt.Fprintf(&layers, "| [%s](#%s) | %s | %s | %s |\n", m.Name, m.Name, m.Version,
-			strings.Join(m.Entities, ", "), m.Summary)
+		lowest, highest := m.Range()
+		fmt.Fprintf(&layers, "| [%s](#%s) | %s | %s | %d to %d | %s | %s |\n", m.Name, m.Name, m.Version,
+			m.LayerClass(), lowest, highest, strings.Join(m.Entities, ", "), m.Summary)
 		fmt.Fprintf(&signals, "\n## %s\n\n%s.\n\nReads %s.", m.Name, strings.TrimSuffix(m.Summary, "."),
 			strings.Join(facts, ", "))
 		if len(threats) > 0 {
 			fmt.Fprintf(&signals, " Can name the threats %s.", strings.Join(threats, ", "))
 		}
-		fmt.Fprintf(&signals, " Budget %d units of fuel, memory %d MB.\n\n| signal | meaning |\n|---|---|\n",
-			m.BudgetFuel, m.MemoryMB)
+		fmt.Fprintf(&signals, " Budget %d units of fuel, memory %d MB.\n\n"+
+			"| signal | meaning | worth | what an honest owner can do |\n|---|---|---|---|\n", m.BudgetFuel, m.MemoryMB)
 		for _, s := range m.Signals {
-			fmt.Fprintf(&signals, "| `%s` | %s |\n", s.Code, strings.ReplaceAll(s.Text, "|", "\\|"))
+			fmt.Fprintf(&signals, "| `%s` | %s | %s | %s |\n", s.Code, strings.ReplaceAll(s.Text, "|", "\\|"), worth(s),
+				strings.ReplaceAll(s.Remedy, "|", "\\|"))
 		}
 	}
 	return "# Layers and signals\n\n" +
 		"Every first-party layer with the facts that it reads, the threats that it can name and the signals that\n" +
-		"it can raise. ABI.md defines the [facts](../sdk/ABI.md#7-facts) and [threats](../sdk/ABI.md#6-threats).\n" +
-		"`ASSAY_UPDATE=1 go test ./host -run TestCatalogue` generates this page from the manifests.\n\n" +
-		"| layer | version | scores | summary |\n|---|---|---|---|\n" + layers.String() + signals.String()
+		"it can raise. ABI.md defines the [facts](../sdk/ABI.md#7-facts), [threats](../sdk/ABI.md#6-threats) and\n" +
+		"[classes](../sdk/ABI.md#4-exports). Points speak against an entity, negative points for it. A signal that\n" +
+		"warrants a band puts an entity there whatever the style layers say, and one that is final whatever speaks for\n" +
+		"the entity. `ASSAY_UPDATE=1 go test ./host -run TestCatalogue` generates this page from the manifests.\n\n" +
+		"| layer | version | class | score | entities | summary |\n|---|---|---|---|---|---|\n" + layers.String() +
+		signals.String()
+}
+
+// worth says what a signal promises.
+func worth(s registry.SignalText) string {
+	var parts []string
+	if s.Points != 0 {
+		parts = append(parts, fmt.Sprintf("%d points or more", s.Points))
+	}
+	if s.Warrants != "" {
+		parts = append(parts, "warrants "+s.Warrants)
+	}
+	if s.Final {
+		parts = append(parts, "final")
+	}
+	if s.Threat != "" {
+		parts = append(parts, "evidence for `"+string(s.Threat)+"`")
+	}
+	return strings.Join(parts, ", ")
 }

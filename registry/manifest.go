@@ -52,6 +52,7 @@ type SignalText struct {
 	Warrants string     `json:"warrants,omitempty"`
 	Final    bool       `json:"final,omitempty"`  // not even all clearing layers together take it below its band
 	Threat   sdk.Threat `json:"threat,omitempty"` // the category that the signal is evidence for
+	Remedy   string     `json:"remedy,omitempty"` // what an honest owner of the entity can do, for the catalogue
 }
 
 // Class says what kind of evidence a layer's signals are. Findings decide, style suggests, clearing clears.
@@ -160,6 +161,11 @@ func (m Manifest) validate() error {
 		}
 		if err := sdk.ValidText(s.Text); err != nil {
 			bad("signals: %s: %w", s.Code, err)
+		}
+		if s.Remedy != "" {
+			if err := sdk.ValidText(s.Remedy); err != nil {
+				bad("signals: %s: remedy: %w", s.Code, err)
+			}
 		}
 		if err := m.validPromise(s); err != nil {
 			bad("signals: %s: %w", s.Code, err)

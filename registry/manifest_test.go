@@ -199,6 +199,9 @@ func TestManifestFields(t *testing.T) {
 		{"a style signal that warrants", "signals",
 			[]any{document{"code": "a:b:c", "text": "One", "points": 50, "warrants": "review"}},
 			"only the signals of a finding layer"},
+		{"a remedy", "signals", []any{document{"code": "a:b:c", "text": "One", "remedy": "Ask the list."}}, ""},
+		{"a remedy too long", "signals",
+			[]any{document{"code": "a:b:c", "text": "One", "remedy": strings.Repeat("x", 241)}}, "signals: a:b:c: remedy"},
 		{"final without a block", "signals", []any{document{"code": "a:b:c", "text": "One", "final": true}},
 			"final needs warrants block"},
 
