@@ -5,12 +5,14 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"assay/host/auditlog"
 	"assay/host/check"
+	"assay/host/eval"
 	"assay/host/postgres/postgrestest"
 	"assay/registry"
 )
@@ -177,6 +179,53 @@ func TestEvalInput(t *testing.T) {
 		if out, err := command(t.Context(), dir, database, args...).CombinedOutput(); err == nil ||
 			!strings.Contains(string(out), "assay: ") {
 			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// TestLabelledFalsePositives holds the default lineup to what the README says of honest values, and to what it may do to
+// popular sites. It scores the rows that layers were trained on, so the figures in docs/decisions/scoring.md, which are
+// held out, are the better estimate.
+func TestLabelledFalsePositives(t *testing.T) {
+	t.Parallel()
+	folder := os.Getenv("ASSAY_DATA")
+	if folder == "" {
+		t.Skip("ASSAY_DATA names no folder of labelled values")
+	}
+	args := []string{"eval", "--skip-bad", "--lineup", filepath.Join("..", "registry", "default_lineup.json")}
+	for _, name := range []string{"domains", "emails", "phones", "ibans"} {
+		args = append(args, filepath.Join(folder, "train_"+name+".jsonl"))
+	}
+	dir, database := dataDir(t), postgrestest.Database(t)
+	r := outputJSON[struct {
+		Types []struct {
+			Type  string
+			Bands struct {
+				Review, Block struct{ FP, TN int }
+			}
+			Suffixes []eval.FalsePositives
+			TopSites []eval.FalsePositives `json:"top_sites"`
+		}
+	}](t, dir, database, args...)
+	if len(r.Types) != 4 {
+		t.Fatalf("%d types", len(r.Types))
+	}
+	for _, typed := range r.Types {
+		if b := typed.Bands.Review; 100*b.FP > b.FP+b.TN {
+			t.Errorf("%s: %d of %d honest values reach review, more than 1 in 100", typed.Type, b.FP, b.FP+b.TN)
+		}
+		if b := typed.Bands.Block; 500*b.FP > b.FP+b.TN {
+			t.Errorf("%s: %d of %d honest values are blocked, more than 1 in 500", typed.Type, b.FP, b.FP+b.TN)
+		}
+		for _, s := range typed.Suffixes {
+			if 20*s.Review.Count > s.Review.N {
+				t.Errorf("%s: %d of %d honest names under %s reach review", typed.Type, s.Review.Count, s.Review.N, s.Group)
+			}
+		}
+		for _, s := range typed.TopSites {
+			if s.Block.Count > 0 || s.Review.Count > 3 {
+				t.Errorf("%d sites of %s reach review, %d block", s.Review.Count, s.Group, s.Block.Count)
+			}
 		}
 	}
 }

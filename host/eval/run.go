@@ -1,6 +1,7 @@
 package eval
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -142,7 +143,11 @@ func (l Model) explain(ctx context.Context, scorer Scorer, row Row) (*check.Deci
 		}
 		score = min(max(score, o.Range[0]), o.Range[1])
 		o.Score, o.Contribution, o.Abstained, o.Failure = score, o.Weight*float64(score)/100, false, ""
-		o.Signals = []check.Signal{{Points: score, Code: o.Layer + ":held_out:score",
+		threat := ""
+		for _, s := range o.Signals {
+			threat = cmp.Or(threat, s.Threat)
+		}
+		o.Signals = []check.Signal{{Points: score, Code: o.Layer + ":held_out:score", Threat: threat,
 			Text: "Score by a model that was trained without this row"}}
 	}
 	d.Fused = check.Fuse(l.Bias[row.Type], l.Bands, d.Layers)
