@@ -3,27 +3,10 @@ package main
 import (
 	"strings"
 
+	"assay/plugins/internal/bank"
 	"assay/plugins/internal/quote"
 	"assay/plugins/internal/wordlist"
 	"assay/sdk"
-)
-
-// The points of each signal. They add up to the layer's score, 0 to 100; the lineup's weight and bias decide which
-// scores reach review or block (TestVerdicts). An IBAN that no bank can have issued blocks on its own. A bank code that
-// a register lacks or an account number that looks made up asks for a review. The rest only adds to other evidence.
-const (
-	pointsCheck       = 100 // ISO 7064 MOD 97-10 fails, so no bank can have issued it
-	pointsStructure   = 100
-	pointsUnlisted    = 96
-	pointsNational    = 90 // the country's own check digits, which a few old accounts predate
-	pointsZeroBank    = 30 // only if no register lists the code, which some central banks have
-	pointsZeroAccount = 60
-	pointsRepeated    = 60
-	pointsExample     = 5 // enough to be shown as a reason, too few to matter
-	pointsSequence    = 45
-	pointsFarCountry  = 10
-	pointsNearCountry = 4  // in SEPA, payers and payees may use any account (Regulation (EU) 260/2012, article 9)
-	minThreatPoints   = 25 // the fewest points of a signal that names a threat
 )
 
 // Score scores an IBAN from the iban.* facts and the request's country.
@@ -32,76 +15,91 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if !known {
 		return sdk.Abstained
 	}
-	f := findings{check: c}
+	a := answer{check: c}
 	switch bban := c.Get("iban.bban"); {
 	case bban != "" && c.Get("iban.check") != "wrong" && !c.Not("iban.listed") && wordlist.Has(examples, bban):
-		c.Signal(pointsExample, "iban:known:example",
-			"the account is a published example, printed in documentation and used in tests")
-		scoreCountry(&f, country)
-	case scoreForm(&f, quote.Of(country)):
-		scoreBank(&f, quote.Of(country))
-		scoreAccount(&f)
-		scoreCountry(&f, country)
+		a.report(&example)
+		scoreCountry(&a, country)
+	case scoreForm(&a, country):
+		scoreBank(&a, country)
+		scoreAccount(&a)
+		scoreCountry(&a, country)
 	}
-	if f.threat {
+	if a.threat {
 		c.Threat(sdk.FakeIdentity)
 	}
 	return sdk.Scored
 }
 
-// findings raises signals and records whether one of them names the layer's only threat.
-type findings struct {
+// answer reports findings and records whether one of them names the layer's only threat.
+type answer struct {
 	check  *sdk.Check
 	threat bool
 }
 
-func (f *findings) add(points int, code, text string) {
-	f.check.Signal(points, code, text)
-	f.threat = f.threat || points >= minThreatPoints
+func (a *answer) report(kind *finding, evidence ...string) {
+	a.check.Signal(kind.points, kind.code, quote.Fill(kind.text, evidence...))
+	a.threat = a.threat || kind.points >= adds
 }
 
 // scoreForm scores the country, structure and check digits, and reports whether the IBAN can exist.
-func scoreForm(f *findings, country string) (sound bool) {
-	c := f.check
+func scoreForm(a *answer, country string) (sound bool) {
+	c := a.check
 	sound = true
 	if c.Not("iban.listed") {
-		f.add(pointsUnlisted, "iban:country:unlisted", "the country code "+country+" has no IBANs")
+		a.report(&noCountry, country)
 		sound = false
 	}
 	switch c.Get("iban.structure") {
 	case "length":
-		f.add(pointsStructure, "iban:structure:length", "the IBAN does not have the length of "+country+"'s")
+		a.report(&badLength, country)
 		sound = false
 	case "format":
-		f.add(pointsStructure, "iban:structure:format",
-			"letters and digits do not stand where "+country+"'s IBANs have them")
+		a.report(&badFormat, country)
 		sound = false
 	}
 	if c.Get("iban.check") == "wrong" {
-		f.add(pointsCheck, "iban:check:wrong",
-			"the check digits "+quote.Of(c.Get("iban.check_digits"))+
-				" do not fit the account: no bank can have issued it")
+		a.report(&badCheck, c.Get("iban.check_digits"))
 		sound = false
 	}
 	if sound && c.Get("iban.national") == "wrong" {
-		f.add(pointsNational, "iban:check:national",
-			"the check digits that "+country+"'s banks put inside the account number do not fit")
+		a.report(&badNational, country)
 		sound = false
 	}
 	return sound
 }
 
+// scoreBank scores a bank code that no known bank has. The IBAN must be sound.
+func scoreBank(a *answer, country string) {
+	code := a.check.Get("iban.bank")
+	if code == "" {
+		return
+	}
+	known, list := bank.Find(country, code)
+	switch {
+	case known:
+	case list == bank.Register:
+		a.report(&unknownBank, code, country)
+	case strings.Trim(code, "0") == "":
+		a.report(&zeroBank)
+	case list == bank.Gathered:
+		a.report(&unlistedBank, code, country)
+	case list == bank.Patchy:
+		a.report(&patchyBank, code, country)
+	}
+}
+
 // scoreAccount scores an account number that looks made up. The IBAN must be sound.
-func scoreAccount(f *findings) {
-	account := f.check.Get("iban.account")
+func scoreAccount(a *answer) {
+	account := a.check.Get("iban.account")
 	switch {
 	case len(account) < minAccount:
 	case strings.Trim(account, "0") == "":
-		f.add(pointsZeroAccount, "iban:account:zeros", "the account number is all zeros")
+		a.report(&zeroAccount, account)
 	case strings.Count(account, account[:1]) == len(account):
-		f.add(pointsRepeated, "iban:account:repeated", "the account number is one digit over and over")
+		a.report(&repeated, account)
 	case isSequence(account):
-		f.add(pointsSequence, "iban:account:sequence", "the account number counts up or down through the digits")
+		a.report(&sequence, account)
 	}
 }
 
@@ -132,17 +130,16 @@ func isSequence(account string) bool {
 
 // scoreCountry compares the account's country with the request's. The signal is weak, because accounts abroad are
 // common and legal.
-func scoreCountry(f *findings, country string) {
-	requested, known := f.check.Fact("entity.country")
+func scoreCountry(a *answer, country string) {
+	requested, known := a.check.Fact("entity.country")
 	if !known || requested == "EU" || requested == country || shareBanks(requested, country) {
 		return
 	}
-	points := pointsFarCountry
-	if f.check.Is("iban.sepa") {
-		points = pointsNearCountry
+	kind := &countryFar
+	if a.check.Is("iban.sepa") {
+		kind = &countryNearby // payers and payees may use any account there (Regulation (EU) 260/2012, article 9)
 	}
-	f.add(points, "iban:country:differs",
-		"the account is held in "+quote.Of(country)+", the request names "+quote.Of(requested))
+	a.report(kind, country, requested)
 }
 
 // shareBanks reports whether the same banks serve two countries, so that people in one hold IBANs of the other.

@@ -1,5 +1,5 @@
-// Command phone is the layer that scores a phone number by its numbering plan: numbers that cannot ring, numbers that
-// cost the caller extra, ranges reserved for films or telemarketing, and blocks that people reported.
+// Command phone is the layer that finds phone numbers that nobody can hold, that cost the caller extra, or that a
+// regulator reserves for films or telemarketing.
 package main
 
 import "assay/sdk"

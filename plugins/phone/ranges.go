@@ -107,22 +107,20 @@ var telemarketingFR = [...]span{
 	{"569", 9}, {"948", 9}, {"949", 9}, {"9475", 9}, {"9476", 9}, {"9477", 9}, {"9478", 9}, {"9479", 9},
 }
 
-// globalCode describes a calling code that belongs to no country (ITU-T E.164.1) and costs more than people expect, and
-// returns its points. It returns "" for every other code.
-func globalCode(code string) (network string, points int) {
+// globalNetwork describes a calling code of no country (ITU-T E.164.1) whose numbers cost more than people expect. It
+// returns "" for every other code.
+func globalNetwork(code string) string {
 	switch code {
-	case "979":
-		return "the international premium rate service", pointsGlobal
 	case "882", "883":
-		return "a code of international networks, often used to earn from calls", 45
+		return "international networks, often used to earn from calls"
 	case "881":
-		return "a satellite network, at a high price a minute", 35
+		return "a satellite network, at a high price a minute"
 	case "870":
-		return "the Inmarsat satellite network, at a high price a minute", 35
+		return "the Inmarsat satellite network, at a high price a minute"
 	case "878":
-		return "universal personal telecommunications, which forwards at a price nobody announces", 25
+		return "personal numbers that forward at a price nobody announces"
 	case "808":
-		return "the international shared cost service", 25
+		return "the international shared cost service"
 	}
-	return "", 0
+	return ""
 }

@@ -18,6 +18,7 @@ type Limits struct {
 	Rows   int     // minimum number of rows of each label in the file
 	Points int     // a score above this counts as a finding: at most 1% of the honest rows may have one
 	Found  float64 // minimum share of the bad rows that must have a finding
+	Except string  // a category of rows to leave out, because the layer and the label mean different things
 }
 
 // Labelled scores the rows {"value", "label"} of train_TYPEs.jsonl in the folder that ASSAY_DATA names, TYPE being the
@@ -39,15 +40,16 @@ func (s Suite) Labelled(t *testing.T, layer sdk.Layer, limits Limits) {
 	var honest, bad counts
 	for lines := bufio.NewScanner(file); lines.Scan(); {
 		var row struct {
-			Value string
-			Label int
+			Value    string
+			Label    int
+			Category string
 		}
 		if err := json.Unmarshal(lines.Bytes(), &row); err != nil {
 			t.Fatal(err)
 		}
 		parsed, err := entity.Parse(entity.Type(kind), row.Value, "")
-		if err != nil {
-			continue // the host rejects the value before any layer runs
+		if err != nil || limits.Except != "" && row.Category == limits.Except {
+			continue // if the value is invalid, the host rejects it before any layer runs
 		}
 		of := &honest
 		if row.Label == 1 {

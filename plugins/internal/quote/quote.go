@@ -2,6 +2,7 @@
 package quote
 
 import (
+	"strings"
 	"unicode"
 	"unicode/utf8"
 )
@@ -79,4 +80,22 @@ func isColonLetter(r rune) bool {
 func isInvisible(r rune) bool {
 	return !unicode.IsGraphic(r) || r == 0x2800 ||
 		unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+// Fill returns template with each "%" replaced by the next of parts, so that a layer's texts can be one table. A part
+// is shown as [Of] shows it, without further quotation marks: the template has them where a quotation needs them.
+func Fill(template string, parts ...string) string {
+	out := make([]byte, 0, 2*MaxBytes)
+	for i := range len(template) {
+		if template[i] != '%' || len(parts) == 0 {
+			out = append(out, template[i])
+			continue
+		}
+		part := Of(parts[0])
+		if inner, quoted := strings.CutPrefix(part, "“"); quoted {
+			part = strings.TrimSuffix(inner, "”")
+		}
+		out, parts = append(out, part...), parts[1:]
+	}
+	return string(out)
 }

@@ -1,8 +1,8 @@
-// Command banks prints the known bank codes that the iban layer embeds. It reads the codes from the folder
+// Command banks prints the known bank codes of package bank. It reads the codes from the folder
 // bank_registry of a checkout of schwifty (github.com/mdomke/schwifty, MIT licence), a collection of the lists
 // published by central banks and payment associations:
 //
-//	go run ./plugins/internal/train/banks ../schwifty/schwifty/bank_registry > plugins/iban/banks.txt
+//	go run ./plugins/internal/train/banks ../schwifty/schwifty/bank_registry > plugins/internal/bank/banks.txt
 //
 // The file in this repository was generated from commit 23462330ec05 of 23 July 2026.
 package main

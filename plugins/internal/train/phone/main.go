@@ -1,13 +1,17 @@
-// Command phone learns which blocks of numbers the phone layer treats as reported. It counts the numbers reported for
-// unwanted calls in train_phones.jsonl of a folder of labelled rows, by block of the numbering plan, and prints the
+// Command phone learns which blocks of numbers the numbering layer treats as reported. It counts the numbers reported
+// for unwanted calls in train_phones.jsonl of a folder of labelled rows, by block of the numbering plan, and prints the
 // points of each block:
 //
-//	go run ./plugins/internal/train/phone FOLDER > plugins/phone/reported.txt
+//	go run ./plugins/internal/train/phone FOLDER > plugins/numbering/reported.txt
+//
+// With -rows it writes the rows to a file instead, each with the score of a numbering layer that counted neither its
+// source nor numbers that share its first six characters.
 package main
 
 import (
 	"cmp"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"maps"
@@ -28,18 +32,71 @@ func main() { train.Exit(run(os.Args[1:], os.Stdout)) }
 var callingCodes = map[string]string{"il_spam_vcf2016": "972", "saracroche_operator_ranges": "33"}
 
 func run(args []string, out io.Writer) error {
-	if len(args) != 1 {
+	flags := flag.NewFlagSet("train", flag.ContinueOnError)
+	flags.SetOutput(out)
+	held := flags.String("rows", "", "write the rows with held-out scores to this `file`, and print nothing")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	if flags.NArg() != 1 {
 		return errors.New("want one argument: the folder that contains train_phones.jsonl")
 	}
-	rows, err := train.ReadRows(filepath.Join(args[0], "train_phones.jsonl"), entity.Phone)
+	rows, err := train.ReadRows(filepath.Join(flags.Arg(0), "train_phones.jsonl"), entity.Phone)
 	if err != nil {
 		return err
 	}
+	if *held != "" {
+		return holdOut(*held, rows)
+	}
+	return learn(out, rows, func(int) bool { return true })
+}
+
+// learn counts the reports of the rows for which keep returns true, and writes the points of each block.
+func learn(out io.Writer, rows []eval.Row, keep func(i int) bool) error {
 	reports := map[block]int{}
-	for _, r := range rows {
-		count(reports, r)
+	for i, r := range rows {
+		if keep(i) {
+			count(reports, r)
+		}
 	}
 	return write(out, reports)
+}
+
+// holdOut writes rows with their scores by layers that were trained without them.
+func holdOut(path string, rows []eval.Row) error {
+	scratch, err := os.MkdirTemp("", "assay-train-")
+	if err != nil {
+		return fmt.Errorf("creating folder for layers: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	layers, err := train.NewLayers(scratch, rows)
+	if err != nil {
+		return err
+	}
+	labelled := make([]train.Labelled, len(rows))
+	for i, r := range rows {
+		// Only one source has honest numbers, and some of its numbers are malicious.
+		labelled[i] = train.Labelled{Source: r.Source, Split: r.Source == "libphonenumber_constructed",
+			Letters: train.Letters("+" + international(r.Value, callingCodes[r.Source]))}
+	}
+	scores := make([]map[string]int, len(rows))
+	for _, fold := range train.Folds(labelled) {
+		var table strings.Builder
+		err := learn(&table, rows, func(i int) bool { return fold.Allows(labelled[i].Source, labelled[i].Letters) })
+		if err != nil {
+			return err
+		}
+		got, valid, err := layers.Score("numbering", map[string]string{"reported.txt": table.String()})
+		if err != nil {
+			return err
+		}
+		for _, i := range fold.Test {
+			if valid[i] {
+				scores[i] = map[string]int{"numbering": got[i]}
+			}
+		}
+	}
+	return train.WriteRows(path, rows, func(i int) map[string]int { return scores[i] })
 }
 
 // block is a range of numbers that start with the same digits, including the calling code. A wide block has a million
@@ -99,7 +156,7 @@ func international(value, code string) string {
 	return code + strings.TrimPrefix(digits, "0")
 }
 
-// A block with n reports has maxPoints*n/(n+half) points: never enough for a review without other signals.
+// A block with n reports has maxPoints*n/(n+half) points.
 const (
 	maxPoints  = 40
 	halfWide   = 4

@@ -1,0 +1,150 @@
+package train
+
+import (
+	"bytes"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"assay/host/entity"
+	"assay/host/eval"
+	"assay/registry"
+)
+
+//go:embed layer_main.go.txt
+var layerMain string
+
+// Layers builds layers natively with different data files, and runs them on labelled rows.
+type Layers struct {
+	root   string // the module's folder, which contains the working directory
+	folder string // for the builds
+	values string // the rows' types and values, one row per line
+}
+
+// NewLayers returns the layers in the source for rows. The caller removes folder, which receives the builds.
+func NewLayers(folder string, rows []eval.Row) (*Layers, error) {
+	root, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "assay").Output()
+	if err != nil {
+		return nil, fmt.Errorf("finding the layers' source: %w", err)
+	}
+	var values strings.Builder
+	for i := range rows {
+		fmt.Fprintf(&values, "%s %s\n", rows[i].Type, rows[i].Value)
+	}
+	return &Layers{strings.TrimSpace(string(root)), folder, values.String()}, nil
+}
+
+// Score returns a layer's score of each row, and whether the row is valid. data has the contents of files of the layer
+// to replace, by name.
+func (l *Layers) Score(layer string, data map[string]string) (scores []int, valid []bool, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("running layer %s: %w", layer, err)
+		}
+	}()
+	source := filepath.Join(l.root, "plugins", layer)
+	text, err := os.ReadFile(filepath.Join(source, "manifest.json"))
+	if err != nil {
+		return nil, nil, err
+	}
+	manifest, err := registry.ParseManifest(text)
+	if err != nil {
+		return nil, nil, err
+	}
+	overlay := map[string]map[string]string{"Replace": {}}
+	put := func(name, text string) error {
+		path := filepath.Join(l.folder, layer+"-"+name)
+		overlay["Replace"][filepath.Join(source, name)] = path
+		return os.WriteFile(path, []byte(text), 0o600)
+	}
+	if err := put("main.go", layerMain); err != nil {
+		return nil, nil, err
+	}
+	for name, text := range data {
+		if err := put(name, text); err != nil {
+			return nil, nil, err
+		}
+	}
+	document, err := json.Marshal(overlay)
+	if err != nil {
+		return nil, nil, err
+	}
+	list, program := filepath.Join(l.folder, layer+".json"), filepath.Join(l.folder, layer)
+	if err := os.WriteFile(list, document, 0o600); err != nil {
+		return nil, nil, err
+	}
+	if _, err := l.Command("", "go", "build", "-overlay", list, "-o", program, "./plugins/"+layer); err != nil {
+		return nil, nil, err
+	}
+	output, err := l.Command(l.values, program)
+	if err != nil {
+		return nil, nil, err
+	}
+	lowest, highest := manifest.Range()
+	for lines := json.NewDecoder(bytes.NewReader(output)); ; {
+		var points *int // null for an invalid value
+		if err := lines.Decode(&points); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, nil, err
+		}
+		score := 0
+		if points != nil {
+			score = min(max(*points, lowest), highest)
+		}
+		scores, valid = append(scores, score), append(valid, points != nil)
+	}
+	if want := strings.Count(l.values, "\n"); len(scores) != want {
+		return nil, nil, fmt.Errorf("%d results for %d rows", len(scores), want)
+	}
+	return scores, valid, nil
+}
+
+// Command runs a program in the module's folder and returns its output.
+func (l *Layers) Command(input, name string, args ...string) ([]byte, error) {
+	c := exec.Command(name, args...)
+	var stderr bytes.Buffer
+	c.Dir, c.Stdin, c.Stderr = l.root, strings.NewReader(input), &stderr
+	out, err := c.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s", err, bytes.TrimSpace(stderr.Bytes()))
+	}
+	return out, nil
+}
+
+// ScoredRow is a labelled row with the scores of layers that were trained without its fold, in the form that
+// "assay eval" and "assay lineup fit" read.
+type ScoredRow struct {
+	Type     entity.Type    `json:"type"`
+	Value    string         `json:"value"`
+	Label    int            `json:"label"`
+	Source   string         `json:"source"`
+	Category string         `json:"category"`
+	HeldOut  map[string]int `json:"held_out,omitempty"`
+}
+
+// WriteRows writes rows with their layers' held-out scores to a file. A row for which held returns nil gets none.
+func WriteRows(path string, rows []eval.Row, held func(i int) map[string]int) error {
+	var out bytes.Buffer
+	lines := json.NewEncoder(&out)
+	lines.SetEscapeHTML(false)
+	for i, r := range rows {
+		label := 0
+		if r.Malicious {
+			label = 1
+		}
+		if err := lines.Encode(ScoredRow{r.Type, r.Value, label, r.Source, r.Category, held(i)}); err != nil {
+			return fmt.Errorf("writing rows: %w", err)
+		}
+	}
+	if err := os.WriteFile(path, out.Bytes(), 0o644); err != nil {
+		return fmt.Errorf("writing rows: %w", err)
+	}
+	return nil
+}
