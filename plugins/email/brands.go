@@ -9,6 +9,7 @@ import (
 // posedBrand is a brand that fraudsters pose as in local parts.
 type posedBrand struct {
 	name  string // as local parts spell it, without separators
+	shown string // as the owner writes it
 	alone bool   // counts only where the rest of the local part is service words and digits
 }
 
@@ -16,12 +17,12 @@ type posedBrand struct {
 // borrows them. The longest name comes first: bookingcom is found before booking.
 var posedBrands = func() []posedBrand {
 	list := []posedBrand{
-		{"geeksquad", false}, {"lloyds", true}, {"elster", true}, {"fbi", true}, {"medicare", true},
-		{"socialsecurity", false},
+		{"geeksquad", "Geek Squad", false}, {"lloyds", "Lloyds", true}, {"elster", "ELSTER", true},
+		{"fbi", "FBI", true}, {"medicare", "Medicare", true}, {"socialsecurity", "Social Security", false},
 	}
 	for i := range brand.Count() {
 		if b := brand.At(i); b.Desk() != 0 {
-			list = append(list, posedBrand{b.Key, b.Desk() == brand.DeskAlone})
+			list = append(list, posedBrand{b.Key, b.Name, b.Desk() == brand.DeskAlone})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b posedBrand) int { return len(b.name) - len(a.name) })

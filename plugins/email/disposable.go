@@ -1,6 +1,10 @@
 package main
 
-import _ "embed"
+import (
+	_ "embed"
+
+	"assay/plugins/internal/mail"
+)
 
 // disposables are services whose mailboxes need no account and are not kept, in the form that package wordlist
 // searches. A domain includes all its subdomains.
@@ -128,10 +132,10 @@ zoemail.com zoemail.net zoemail.org zomg.info zxcv.com zxcvbnm.com
 //go:embed families.txt
 var families string
 
-// disposableService returns the disposable service that equals host or is a parent of it, or "".
-func disposableService(host string) string {
-	if found := listed(disposables, host); found != "" {
+// service returns the disposable service that equals host or is a parent of it, or "".
+func service(host string) string {
+	if found := mail.Listed(disposables, host); found != "" {
 		return found
 	}
-	return listed(families, host)
+	return mail.Listed(families, host)
 }

@@ -1,22 +1,6 @@
 package main
 
-import (
-	"strings"
-
-	"assay/plugins/internal/wordlist"
-)
-
-// listed returns the entry of list that equals host or is a parent domain of it, or "". It never looks up a single
-// label.
-func listed(list, host string) string {
-	for strings.IndexByte(host, '.') >= 0 {
-		if wordlist.Has(list, host) {
-			return host
-		}
-		host = host[strings.IndexByte(host, '.')+1:]
-	}
-	return ""
-}
+import "strings"
 
 // disposableWords mark a disposable service anywhere in a label without its hyphens.
 var disposableWords = [...]string{

@@ -3,105 +3,55 @@ package main
 import (
 	"strings"
 	"unicode/utf8"
-
-	"assay/plugins/internal/quote"
-	"assay/plugins/internal/wordlist"
-	"assay/sdk"
 )
 
 // mailbox describes the mail domain of a local part.
 type mailbox struct {
-	open    bool   // a provider where anyone can open a mailbox
-	numeric bool   // a provider that names mailboxes by number
-	name    string // the label left of the public suffix; "" if unknown
+	open bool   // a provider where anyone can open a mailbox
+	name string // the label left of the public suffix; "" if unknown
 }
 
 // maxLocal is the longest local part in bytes, RFC 5321 section 4.5.3.1.1.
 const maxLocal = 64
 
-// scoreLocalPart raises signals for a local part that pretends to be something else or looks machine-made.
-func scoreLocalPart(f *findings, written, host string, at mailbox) {
+// scoreLocalPart reports a local part that pretends to be something else, or that nobody is called.
+func scoreLocalPart(a *answer, written, host string, at mailbox) {
 	if len(written) > maxLocal {
 		return
 	}
 	local, _, _ := strings.Cut(strings.ToLower(written), "+")
 	if mixesScripts(local) {
-		f.add(pointsScripts, "email:local:mixed_scripts",
-			"the local part mixes Latin letters with Cyrillic or Greek ones: "+quote.Of(local), sdk.Impersonation)
+		a.report(&scripts, local)
 	}
-	if scoreWebLike(f, local, at) || scorePosing(f, local, host, at) {
+	joined := dropSeparators(local)
+	if scoreWebLike(a, local, at) || scorePosing(a, local, joined, host, at) {
 		return
 	}
-	shared := ""
-	if wordlist.Has(roles, local) {
-		shared = "@ is a shared role address, not one person's"
-	} else if isGroup(written, host) {
-		shared = "@ is a team's or a mailing list's address, not one person's"
+	switch {
+	case advertisesMedicine(local, joined):
+		a.report(&medicine, local)
+	case runsAlongKeyboard(joined):
+		a.report(&keyboard, local)
 	}
-	if shared != "" {
-		points := 0
-		if f.unlisted {
-			points = pointsRole
-		}
-		f.add(points, "email:role:shared", quote.Of(local)+shared, "")
-		return
-	}
-	scoreRandom(f, local, at)
 }
 
-// groupWords are words in the addresses of teams and mailing lists, in wordlist form.
-const groupWords = `announce bugs commits devel discuss list lists maint maintainer maintainers packagers packages
-packaging team users
-`
-
-// isGroup reports whether an address belongs to a team or a mailing list, going by its words or its host.
-func isGroup(local, host string) bool {
-	for word := range strings.FieldsFuncSeq(strings.ToLower(local), isSeparator) {
-		if wordlist.Has(groupWords, word) {
-			return true
-		}
-	}
-	first, _, _ := strings.Cut(host, ".")
-	return first == "lists" || strings.HasSuffix(first, "-lists")
-}
-
-// isSeparator reports whether r separates the words of a local part.
-func isSeparator(r rune) bool { return r == '.' || r == '_' || r == '-' || r == '+' }
-
-// roles are the mailbox names of RFC 2142 and common names of functions in Europe's larger languages, in wordlist form.
-const roles = `abuse accounting accounts admin administracion administrator amministrazione bestellung bewerbung
-billing biuro booking bookings buchhaltung buero career careers commercial comptabilite contact contacto contato
-contatto customer-service customer.service customerservice datenschutz donotreply dpo email enquiries feedback hello
-help helpdesk hi hostmaster hr info inquiries invoice invoices jobs kontakt kundenservice legal mail marketing news
-newsletter no-reply no.reply noc noreply office order orders post postmaster press presse privacy reception
-reservations sales secretary security sekretariat service support team ventas vertrieb webmaster
-`
-
-// scoreWebLike raises a signal and returns true if the local part is written like a web address or a domain name.
-func scoreWebLike(f *findings, local string, at mailbox) bool {
+// scoreWebLike reports a local part written like a web address or a domain name, and whether it is.
+func scoreWebLike(a *answer, local string, at mailbox) bool {
 	if strings.HasPrefix(local, "www.") || strings.HasPrefix(local, "http") && len(local) > len("https") {
-		f.add(pointsWeb, "email:local:web_address",
-			"the local part is written like a web address: "+quote.Of(local), sdk.Phishing)
+		a.report(&webAddress, local)
 		return true
 	}
 	dot := strings.LastIndexByte(local, '.')
 	const suffixes = " com net org gov edu info biz xyz online site shop click "
-	if dot < 2 || !strings.Contains(suffixes, " "+local[dot+1:]+" ") {
-		return false
+	if dot < 2 || !at.open || !strings.Contains(suffixes, " "+local[dot+1:]+" ") {
+		return false // people with their own domain give each shop an address such as shop.com@, to see who sells it
 	}
-	if !at.open {
-		// No points: people with their own domain give each shop an address such as shop.com@, to see who sells it.
-		f.add(0, "email:local:domain_name", "the local part is written like a domain name: "+quote.Of(local), "")
-		return true
-	}
-	f.add(pointsDomainLike, "email:local:domain_name",
-		"the local part is written like a domain name: "+quote.Of(local), sdk.Phishing)
+	a.report(&domainName, local)
 	return true
 }
 
-// scorePosing raises a signal and returns true if the local part poses as a desk of a brand or of an organisation.
-func scorePosing(f *findings, local, host string, at mailbox) bool {
-	joined := dropSeparators(local)
+// scorePosing reports whether the local part poses as a desk of a brand or of an organisation.
+func scorePosing(a *answer, local, joined, host string, at mailbox) bool {
 	if len(joined) < 3 {
 		return false
 	}
@@ -119,7 +69,7 @@ func scorePosing(f *findings, local, host string, at mailbox) bool {
 		if start < 0 || strings.Contains(at.name, b.name) {
 			continue // the domain layer scores domains that contain the brand
 		}
-		if scorePosedBrand(f, local, b, segment(text[:start]), segment(text[start+len(b.name):]), at) {
+		if scorePosedBrand(a, local, host, b, segment(text[:start]), segment(text[start+len(b.name):]), at) {
 			return true
 		}
 	}
@@ -130,20 +80,16 @@ func scorePosing(f *findings, local, host string, at mailbox) bool {
 	if at.open {
 		switch {
 		case w.money > 0 && w.desks > 1:
-			f.add(pointsDesk, "email:impersonation:desk",
-				quote.Of(local)+"@ plays an organisation's desk from a mailbox anybody can open", sdk.Impersonation)
+			a.report(&desk, local)
 			return true
 		case strings.HasPrefix(joined, "noreply") || strings.HasPrefix(joined, "donotreply"):
-			f.add(pointsNoReply, "email:impersonation:no_reply",
-				"a no-reply address at "+quote.Of(host)+", where only people hold mailboxes", sdk.Impersonation)
+			a.report(&noReply, host)
 			return true
 		}
 		return false
 	}
 	if name := brandInName(at.name); w.money > 0 && name != "" {
-		f.add(pointsDeskOfBrand, "email:role:brand",
-			quote.Of(local)+"@ speaks for security or accounts under a domain that joins "+name+" with other words",
-			sdk.Impersonation)
+		a.report(&deskOfBrand, local, name)
 		return true
 	}
 	return false
@@ -156,31 +102,27 @@ func brandInName(name string) string {
 	for i := range posedBrands {
 		b := &posedBrands[i]
 		if !b.alone && present.spell(b.name) && len(name) > len(b.name)+1 && hasWord(name, b.name) {
-			return b.name
+			return b.shown
 		}
 	}
 	return ""
 }
 
-// scorePosedBrand raises a signal and returns true if a local part poses as b; before and after describe the text
+// scorePosedBrand reports whether a local part poses as b; before and after describe the text
 // around the name.
-func scorePosedBrand(f *findings, local string, b *posedBrand, before, after wording, at mailbox) bool {
+func scorePosedBrand(a *answer, local, host string, b *posedBrand, before, after wording, at mailbox) bool {
 	desks := before.desks + after.desks
 	switch whole := before.whole && after.whole; {
 	case whole && desks > 0 && at.open:
-		f.add(pointsPosing, "email:impersonation:brand",
-			quote.Of(local)+"@ plays a desk of "+b.name+" from a mailbox anybody can open", sdk.Impersonation)
+		a.report(&posing, b.shown, local)
 	case whole && desks > 0:
-		f.add(pointsPosingOwn, "email:impersonation:brand",
-			quote.Of(local)+"@ plays a desk of "+b.name+" under a domain without that name", sdk.Impersonation)
+		a.report(&posingOwn, b.shown, host)
 	case !at.open || b.alone:
 		return false
 	case whole:
-		f.add(pointsBrandOnly, "email:impersonation:name",
-			quote.Of(local)+"@ is "+b.name+"'s name at a mailbox anybody can open", sdk.Impersonation)
+		a.report(&brandOnly, b.shown, local)
 	case desks > 0 && hasWord(local, b.name):
-		f.add(pointsPosingPart, "email:impersonation:brand",
-			quote.Of(local)+"@ joins "+b.name+" with service words at a mailbox anybody can open", sdk.Impersonation)
+		a.report(&posingPart, b.shown, local)
 	default:
 		return false
 	}
@@ -251,46 +193,4 @@ func mixesScripts(s string) bool {
 		}
 	}
 	return latin && other
-}
-
-// scoreRandom raises at most one small signal for a local part that looks machine-made.
-func scoreRandom(f *findings, local string, at mailbox) {
-	var digits, letters, vowels, hex, switches, run, longest, tail int
-	for i := range len(local) {
-		c := local[i]
-		switch {
-		case isDigit(c):
-			digits, hex, tail, run = digits+1, hex+1, tail+1, 0
-		case c >= utf8.RuneSelf:
-			return // the measures below only apply to the Latin alphabet
-		case isLetter(c):
-			letters, tail, run = letters+1, 0, run+1
-			if c <= 'f' {
-				hex++
-			}
-			if strings.IndexByte("aeiouy", c) >= 0 {
-				vowels, run = vowels+1, 0
-			}
-			longest = max(longest, run)
-		default:
-			tail, run = 0, 0
-			continue
-		}
-		if i > 0 && (isDigit(c) && isLetter(local[i-1]) || isLetter(c) && isDigit(local[i-1])) {
-			switches++
-		}
-	}
-	points := pointsRandom
-	if f.unlisted {
-		points = pointsRandomUnlisted
-	}
-	switch size := digits + letters; {
-	case at.numeric && letters == 0:
-	case size == len(local) && hex == size && size >= 16 && digits >= 4 && letters >= 3:
-		f.add(points, "email:local:random", "the local part is a string of hexadecimal digits", "")
-	case switches >= 4 && digits >= 2 && size >= 8, longest >= 8, letters >= 9 && vowels*8 < letters:
-		f.add(points, "email:local:random", "the local part reads as made by a machine: "+quote.Of(local), "")
-	case tail >= 5 && letters > 0 && !at.numeric:
-		f.add(pointsDigits, "email:local:digits", "the local part ends in a long number", "")
-	}
 }

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"assay/plugins/email/spelling"
+	"assay/plugins/mailbox/spelling"
 )
 
 // learned is the layer's learned data.
@@ -14,9 +14,12 @@ type learned struct {
 	families string // sorted, one per line
 }
 
-// files returns the contents of the layer's files by name.
-func (l learned) files() map[string]string {
-	return map[string]string{"weights.txt": string(l.weights), "families.txt": l.families}
+// files returns the contents of the layers' files by layer and name.
+func (l learned) files() map[string]map[string]string {
+	return map[string]map[string]string{
+		"mailbox": {"weights.txt": string(l.weights)},
+		"email":   {"families.txt": l.families},
+	}
 }
 
 func learnAll(rows []example) learned { return learned{learn(rows), families(rows)} }
@@ -29,10 +32,18 @@ const (
 	epsilon = 1    // added to the sum of squared gradients, to limit the first steps
 )
 
-// learn fits one weight per slot. The explicit conversions round every product (Go specification, floating-point
+// learn fits one weight per slot. Both labels weigh the same in all, so that sums of different folds compare. The explicit conversions round every product (Go specification, floating-point
 // operators), so that machines with fused multiply-add learn the same bits.
 func learn(rows []example) spelling.Weights {
 	weights, squares := make([]float64, spelling.Slots), make([]float64, spelling.Slots)
+	total := map[bool]float64{}
+	for i := range rows {
+		total[rows[i].bad] += rows[i].weight
+	}
+	balance := 1.0
+	if total[true] > 0 {
+		balance = total[false] / total[true]
+	}
 	for range epochs {
 		for i := range rows {
 			e := &rows[i]
@@ -48,6 +59,9 @@ func learn(rows []example) spelling.Weights {
 				residual--
 			}
 			residual *= e.weight
+			if e.bad {
+				residual = float64(residual * balance)
+			}
 			for _, f := range e.features {
 				g := residual + float64(decay*weights[f.Slot])
 				squares[f.Slot] += float64(g * g)

@@ -1,13 +1,13 @@
-// Command email learns the email layer's data on disposable mail domains: the weights of their spelling (weights.txt),
-// and the sites with several of them (families.txt). It reads labelled rows from train_emails.jsonl,
-// train_domains.jsonl and train_domains_pool.jsonl.gz in a folder. The same rows give the same bytes:
+// Command email learns what the layers for addresses know of disposable mail domains: the weights of their spelling
+// (mailbox/weights.txt), and the sites with several of them (email/families.txt). It reads labelled rows from
+// train_emails.jsonl, train_domains.jsonl and train_domains_pool.jsonl.gz in a folder. The same rows give the same
+// bytes:
 //
-//	go run ./plugins/internal/train/email -out plugins/email FOLDER
+//	go run ./plugins/internal/train/email -out plugins FOLDER
 //
-// Without -out it evaluates the default lineup instead, which takes some minutes. It scores each labelled address with
-// the layers email and lexical trained without the address's site, and again without its source.
-//
-//	go run ./plugins/internal/train/email FOLDER
+// With -rows it writes the addresses to a file instead, each with its scores by the two layers trained without its
+// source and without sites that share the first six letters with one of that source. Disposable domains have one source
+// only, so a fifth of them is held out at a time, by these letters.
 package main
 
 import (
@@ -18,50 +18,104 @@ import (
 	"os"
 	"path/filepath"
 
+	"assay/host/entity"
+	"assay/host/eval"
 	"assay/plugins/internal/train"
-	"assay/registry"
 )
 
-func main() { train.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { train.Exit(run(os.Args[1:], os.Stderr)) }
 
-func run(args []string, stdout, stderr io.Writer) error {
+func run(args []string, progress io.Writer) error {
 	flags := flag.NewFlagSet("train", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	folder := flags.String("out", "",
-		"`folder` for weights.txt and families.txt; without it, evaluate the layers and write nothing")
-	document := flags.String("lineup", "", "evaluate the lineup in this `file` instead of the default lineup")
+	flags.SetOutput(progress)
+	out := flags.String("out", "", "the `folder` of the layers, to write what they learned")
+	held := flags.String("rows", "", "write the addresses with held-out scores to this `file`")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	if flags.NArg() != 1 {
-		return errors.New("want one argument: the folder that contains train_emails.jsonl")
+	if flags.NArg() != 1 || (*out == "") == (*held == "") {
+		return errors.New("want -out or -rows, and one argument: the folder that contains train_emails.jsonl")
 	}
 	rows, err := readAll(flags.Arg(0))
 	if err != nil {
 		return err
 	}
-	if *folder != "" {
-		return write(*folder, learnAll(rows))
+	if *out != "" {
+		return write(*out, learnAll(rows))
 	}
-	lineup, err := registry.DefaultLineup()
-	if *document != "" {
-		var data []byte
-		if data, err = os.ReadFile(*document); err == nil {
-			lineup, err = registry.DecodeLineup(data)
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("reading lineup: %w", err)
-	}
-	return evaluate(flags.Arg(0), rows, lineup, stdout, stderr)
+	return holdOut(*held, flags.Arg(0), rows, progress)
 }
 
-// write writes the layer's files to folder.
+// write writes the layers' files to their folders.
 func write(folder string, l learned) error {
-	for name, text := range l.files() {
-		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o644); err != nil {
-			return fmt.Errorf("writing learned data: %w", err)
+	for layer, files := range l.files() {
+		for name, text := range files {
+			if err := os.WriteFile(filepath.Join(folder, layer, name), []byte(text), 0o644); err != nil {
+				return fmt.Errorf("writing learned data: %w", err)
+			}
 		}
 	}
 	return nil
+}
+
+// holdOut writes the addresses with their scores by layers that were trained without them.
+func holdOut(path, folder string, rows []example, progress io.Writer) error {
+	addresses, err := train.ReadRows(filepath.Join(folder, addressFile), entity.Email)
+	if err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp("", "assay-train-")
+	if err != nil {
+		return fmt.Errorf("creating folder for layers: %w", err)
+	}
+	defer os.RemoveAll(scratch)
+	layers, err := train.NewLayers(scratch, addresses)
+	if err != nil {
+		return err
+	}
+	scores, err := heldOut(addresses, rows, layers.Score, progress)
+	if err != nil {
+		return err
+	}
+	return train.WriteRows(path, addresses, func(i int) map[string]int { return scores[i] })
+}
+
+// scorer scores the addresses with a layer whose files are replaced, and tells which addresses are valid.
+type scorer func(layer string, files map[string]string) (scores []int, valid []bool, err error)
+
+// heldOut returns the scores of addresses by layer, from layers trained without the address's fold.
+func heldOut(addresses []eval.Row, rows []example, score scorer, progress io.Writer) ([]map[string]int, error) {
+	labelled := make([]train.Labelled, len(addresses))
+	for i, a := range addresses {
+		l := line{Value: a.Value, Source: a.Source}
+		labelled[i] = train.Labelled{Source: train.Publisher(l.list()), Letters: train.Letters(siteOf(l.host())),
+			Split: a.Category == disposable}
+	}
+	scores := make([]map[string]int, len(addresses))
+	folds := train.Folds(labelled)
+	for n, fold := range folds {
+		fmt.Fprintf(progress, "%d of %d: without %s\n", n+1, len(folds), fold.Name)
+		var kept []example
+		for i := range rows {
+			if fold.Allows(train.Publisher(rows[i].list), train.Letters(rows[i].site)) {
+				kept = append(kept, rows[i])
+			}
+		}
+		for layer, files := range learnAll(kept).files() {
+			got, valid, err := score(layer, files)
+			if err != nil {
+				return nil, err
+			}
+			for _, i := range fold.Test {
+				if !valid[i] {
+					continue
+				}
+				if scores[i] == nil {
+					scores[i] = map[string]int{}
+				}
+				scores[i][layer] = got[i]
+			}
+		}
+	}
+	return scores, nil
 }

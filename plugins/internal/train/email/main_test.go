@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"assay/plugins/email/spelling"
+	"assay/host/entity"
+	"assay/plugins/internal/train"
+	"assay/plugins/mailbox/spelling"
 )
 
 // writeRows writes files of labelled rows to a new folder and returns it. Bad mail domains contain "zz". reversed
@@ -63,18 +65,25 @@ func writeRows(t *testing.T, reversed bool) string {
 func trainOn(t *testing.T, from string) map[string]string {
 	t.Helper()
 	to := t.TempDir()
-	if err := run([]string{"-out", to, from}, io.Discard, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	files := map[string]string{}
-	for name := range (learned{}).files() {
-		text, err := os.ReadFile(filepath.Join(to, name))
-		if err != nil {
+	for layer := range (learned{}).files() {
+		if err := os.Mkdir(filepath.Join(to, layer), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		files[name] = string(text)
 	}
-	return files
+	if err := run([]string{"-out", to, from}, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	written := map[string]string{}
+	for layer, files := range (learned{}).files() {
+		for name := range files {
+			text, err := os.ReadFile(filepath.Join(to, layer, name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			written[name] = string(text)
+		}
+	}
+	return written
 }
 
 func TestLearns(t *testing.T) {
@@ -132,13 +141,79 @@ func TestRunRejects(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, args := range map[string][]string{
-		"no folder": nil, "two folders": {"x", "y"}, "missing": {t.TempDir()}, "broken": {broken},
+		"no folder": {"-out", broken}, "two folders": {"-out", broken, "x", "y"}, "no file": {broken},
+		"missing": {"-out", broken, t.TempDir()}, "broken": {"-out", broken, broken},
 		"unknown flag":          {"-x"},
 		"missing output folder": {"-out", filepath.Join(broken, "nowhere"), writeRows(t, false)},
-		"missing lineup":        {"-lineup", filepath.Join(broken, "none.json"), writeRows(t, false)},
 	} {
-		if err := run(args, io.Discard, io.Discard); err == nil {
+		if err := run(args, io.Discard); err == nil {
 			t.Errorf("%s: no error", name)
 		}
+	}
+}
+
+// TestHeldOut checks that no layer knows the fold of a row that it scores: "zz" and the families are bad in one source
+// only, which is held out a part at a time.
+func TestHeldOut(t *testing.T) {
+	t.Parallel()
+	folder := writeRows(t, false)
+	rows, err := readAll(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, err := train.ReadRows(filepath.Join(folder, addressFile), entity.Email)
+	if err != nil {
+		t.Fatal(err)
+	}
+	scores, err := heldOut(addresses, rows, func(layer string, files map[string]string) ([]int, []bool, error) {
+		got, valid := make([]int, len(addresses)), make([]bool, len(addresses))
+		for i, a := range addresses {
+			host := a.Value[strings.IndexByte(a.Value, '@')+1:]
+			valid[i] = strings.Contains(host, ".")
+			if layer == "email" {
+				got[i] = strings.Count(files["families.txt"], "hosts.example")
+				continue
+			}
+			if d, ok := spelling.Of(host, host[strings.LastIndexByte(host, '.')+1:]); ok {
+				got[i] = spelling.Weights(files["weights.txt"]).Sum(d.Features(nil))
+			}
+		}
+		return got, valid, nil
+	}, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, a := range addresses {
+		switch s := scores[i]; {
+		case strings.HasSuffix(a.Value, "@com"):
+			if s != nil {
+				t.Errorf("%s has scores %v, but is invalid", a.Value, s)
+			}
+		case len(s) != 2:
+			t.Errorf("%s has scores %v, want two", a.Value, s)
+		case strings.HasSuffix(a.Value, ".hosts.example") && s["email"] != 0:
+			t.Errorf("%s was scored by a layer that knows its family", a.Value)
+		}
+	}
+}
+
+// Training depends only on the given rows.
+func TestLearnWithoutSites(t *testing.T) {
+	t.Parallel()
+	rows, err := readAll(writeRows(t, false))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []example
+	for i := range rows {
+		if rows[i].site != "hosts.example" && !strings.HasPrefix(rows[i].site, "zz") {
+			kept = append(kept, rows[i])
+		}
+	}
+	l := learnAll(kept)
+	zz := spelling.Domain{Label: "zz99box", Suffix: "com"}
+	if l.families != "" || l.weights.Sum(zz.Features(nil)) > 0 {
+		t.Errorf("families %q, and a sum of %d for a spelling that was held out", l.families,
+			l.weights.Sum(zz.Features(nil)))
 	}
 }

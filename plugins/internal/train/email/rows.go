@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
-	"assay/plugins/email/spelling"
+	"assay/plugins/mailbox/spelling"
 )
 
 // The files of labelled rows.
@@ -146,7 +146,7 @@ func weightOf(e *example) float64 {
 	case e.mail:
 		return 1
 	}
-	return 0.02
+	return 0.3
 }
 
 // mix returns an FNV-1a hash of s with its bits mixed further, so that similar names have unrelated hashes.
@@ -161,14 +161,25 @@ func mix(s string) uint64 {
 }
 
 // distinct sorts rows by key, so that training doesn't depend on the order of the files, and keeps one row per domain
-// and label.
+// and label, and at most maxSites of a list.
 func distinct(rows []example) []example {
 	slices.SortStableFunc(rows, func(a, b example) int {
 		return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(a.domain, b.domain), cmp.Compare(ones(a.bad), ones(b.bad)),
 			cmp.Compare(b.weight, a.weight), cmp.Compare(ones(b.mail), ones(a.mail)))
 	})
-	return slices.CompactFunc(rows, func(a, b example) bool { return a.domain == b.domain && a.bad == b.bad })
+	rows = slices.CompactFunc(rows, func(a, b example) bool { return a.domain == b.domain && a.bad == b.bad })
+	sites := map[string]int{}
+	return slices.DeleteFunc(rows, func(e example) bool {
+		if e.mail {
+			return false
+		}
+		sites[e.list]++
+		return sites[e.list] > maxSites
+	})
 }
+
+// maxSites is how many sites of one list are trained on, so that the largest do not outweigh the others.
+const maxSites = 15000
 
 // ones returns 1 if is, and else 0.
 func ones(is bool) int {

@@ -1,6 +1,11 @@
-package main
+// Package mail knows mailbox providers and privacy relays, beyond those that the host recognises.
+package mail
 
-import "strings"
+import (
+	"strings"
+
+	"assay/plugins/internal/wordlist"
+)
 
 // knownProviders are providers that the host does not recognise and whose mailboxes people keep for years: internet
 // access providers, and the vanity domains of mail.com. In wordlist form.
@@ -49,12 +54,27 @@ wanadoo.nl webmail.co.za webname.com whoever.com windstream.net winning.com witt
 writeme.com xs4all.nl xtra.co.nz ya.com yours.com zahav.net.il zipmail.com.br zonnet.nl
 `
 
-// knownProvider returns the provider's domain that equals host or is a parent of it, or "". Mail2World offers addresses
+// Provider returns the provider's domain that equals host or is a parent of it, or "". Mail2World offers addresses
 // under a great many names that begin with mail2.
-func knownProvider(host string) string {
+func Provider(host string) string {
 	if strings.HasPrefix(host, "mail2") && strings.HasSuffix(host, ".com") && strings.Count(host, ".") == 1 &&
 		len(host) > len("mail2ab.com") {
 		return host
 	}
-	return listed(knownProviders, host)
+	return Listed(knownProviders, host)
+}
+
+// Relay returns the privacy relay whose domain equals host or is a parent of it, or "".
+func Relay(host string) string { return Listed(relays, host) }
+
+// Listed returns the entry of list, in wordlist form, that equals host or is a parent domain of it, or "". It never
+// looks up a single label.
+func Listed(list, host string) string {
+	for strings.IndexByte(host, '.') >= 0 {
+		if wordlist.Has(list, host) {
+			return host
+		}
+		host = host[strings.IndexByte(host, '.')+1:]
+	}
+	return ""
 }

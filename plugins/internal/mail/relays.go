@@ -1,4 +1,4 @@
-package main
+package mail
 
 // relays are services that forward a masked address to a real mailbox, in wordlist form. Their users are real people,
 // so they are never disposable.

@@ -1,0 +1,39 @@
+package mail
+
+import (
+	"testing"
+
+	"assay/plugins/internal/wordlist"
+)
+
+func TestListsSearchable(t *testing.T) {
+	t.Parallel()
+	for name, list := range map[string]string{"relays": relays, "knownProviders": knownProviders} {
+		if fault := wordlist.Fault(list); fault != "" {
+			t.Errorf("%s is out of order at %q", name, fault)
+		}
+	}
+}
+
+func TestProviderAndRelay(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string][2]string{
+		"consultant.com":      {"consultant.com", ""},
+		"mail2norway.com":     {"mail2norway.com", ""},
+		"mail2a.com":          {"", ""},
+		"sub.example.com":     {"", ""},
+		"mozmail.com":         {"", "mozmail.com"},
+		"jane.anonaddy.me":    {"", "anonaddy.me"},
+		"com":                 {"", ""},
+		"":                    {"", ""},
+		"notconsultant.com":   {"", ""},
+		"box.hushmail.com":    {"hushmail.com", ""},
+		"mail2norway.net":     {"", ""},
+		"mail2norway.a.com":   {"", ""},
+		"privaterelay.apple.": {"", ""},
+	} {
+		if got := [2]string{Provider(host), Relay(host)}; got != want {
+			t.Errorf("Provider and Relay of %q are %q, want %q", host, got, want)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"assay/plugins/internal/wordlist"
+)
+
+// maxLocal is the longest local part in bytes, RFC 5321 section 4.5.3.1.1.
+const maxLocal = 64
+
+// scoreLocalPart scores the shape of a local part.
+func (a *answer) scoreLocalPart(written, host string, numeric bool) {
+	if len(written) > maxLocal {
+		return
+	}
+	local, _, _ := strings.Cut(strings.ToLower(written), "+")
+	switch {
+	case isGroup(written, host):
+		a.raise(group.points, &group, local)
+	case wordlist.Has(roles, local):
+		if a.unlisted {
+			a.raise(role.points, &role, local)
+		}
+	default:
+		a.scoreRandom(local, numeric)
+	}
+}
+
+// groupWords are words in the addresses of teams and mailing lists, in wordlist form.
+const groupWords = `announce bugs commits devel discuss list lists maint maintainer maintainers packagers packages
+packaging team users
+`
+
+// isGroup reports whether an address belongs to a team or a mailing list, going by its words or its host.
+func isGroup(local, host string) bool {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(local), isSeparator) {
+		if wordlist.Has(groupWords, word) {
+			return true
+		}
+	}
+	first, _, _ := strings.Cut(host, ".")
+	return first == "lists" || strings.HasSuffix(first, "-lists")
+}
+
+// isSeparator reports whether r separates the words of a local part.
+func isSeparator(r rune) bool { return r == '.' || r == '_' || r == '-' || r == '+' }
+
+// roles are the mailbox names of RFC 2142 and common names of functions in Europe's larger languages, in wordlist form.
+const roles = `abuse accounting accounts admin administracion administrator amministrazione bestellung bewerbung
+billing biuro booking bookings buchhaltung buero career careers commercial comptabilite contact contacto contato
+contatto customer-service customer.service customerservice datenschutz donotreply dpo email enquiries feedback hello
+help helpdesk hi hostmaster hr info inquiries invoice invoices jobs kontakt kundenservice legal mail marketing news
+newsletter no-reply no.reply noc noreply office order orders post postmaster press presse privacy reception
+reservations sales secretary security sekretariat service support team ventas vertrieb webmaster
+`
+
+func isLetter(b byte) bool { return b >= 'a' && b <= 'z' || b >= utf8.RuneSelf }
+
+func isDigit(b byte) bool { return b >= '0' && b <= '9' }
+
+// minRarePairs is how many rare pairs of letters a local part has that reads as made by a machine.
+const minRarePairs = 3
+
+// rare holds, for each first letter a to z, the second letters that follow it in fewer than one of 10,000 pairs in the
+// names of honest sites. plugins/internal/train/email counts them.
+var rare = [26]uint32{
+	0x0000000, 0x2e10400, 0x0a10200, 0x0010000, 0x0000000, 0x2e12640, 0x0a10200, 0x2a10200, 0x0000000,
+	0x3eb9ee2, 0x2810200, 0x0810200, 0x2a10200, 0x0000000, 0x0010000, 0x2a10200, 0x3effeff, 0x0010000,
+	0x0800000, 0x0010000, 0x0010000, 0x2e106e2, 0x2a10640, 0x2430640, 0x1810200, 0x0e39664,
+}
+
+// rarePairs returns the number of rare pairs of letters in a local part.
+func rarePairs(local string) (n int) {
+	for i := 1; i < len(local); i++ {
+		first, second := local[i-1]-'a', local[i]-'a'
+		if first < 26 && second < 26 && rare[first]&(1<<second) != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// scoreRandom reports at most one small signal for a local part that looks machine-made.
+func (a *answer) scoreRandom(local string, numeric bool) {
+	var digits, letters, vowels, hex, switches, run, longest, tail int
+	for i := range len(local) {
+		c := local[i]
+		switch {
+		case isDigit(c):
+			digits, hex, tail, run = digits+1, hex+1, tail+1, 0
+		case c >= utf8.RuneSelf:
+			return // the measures below only apply to the Latin alphabet
+		case isLetter(c):
+			letters, tail, run = letters+1, 0, run+1
+			if c <= 'f' {
+				hex++
+			}
+			if strings.IndexByte("aeiouy", c) >= 0 {
+				vowels, run = vowels+1, 0
+			}
+			longest = max(longest, run)
+		default:
+			tail, run = 0, 0
+			continue
+		}
+		if i > 0 && (isDigit(c) && isLetter(local[i-1]) || isLetter(c) && isDigit(local[i-1])) {
+			switches++
+		}
+	}
+	kind := &random
+	if a.unlisted {
+		kind = &randomUnlisted
+	}
+	switch size := digits + letters; {
+	case numeric && letters == 0:
+	case size == len(local) && hex == size && size >= 16 && digits >= 4 && letters >= 3,
+		switches >= 4 && digits >= 2 && size >= 8, longest >= 8, letters >= 9 && vowels*8 < letters,
+		rarePairs(local) >= minRarePairs:
+		a.raise(kind.points, kind, local)
+	case tail >= 5 && letters > 0 && !numeric:
+		a.raise(longNumber.points, &longNumber, local)
+	}
+}

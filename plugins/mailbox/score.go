@@ -1,0 +1,54 @@
+package main
+
+import (
+	"strings"
+
+	"assay/plugins/internal/mail"
+	"assay/plugins/internal/quote"
+	"assay/sdk"
+)
+
+// Score scores how an email address is written, from the email.* facts and the parts of its mail domain.
+func Score(c *sdk.Check) sdk.Outcome {
+	host, known := c.Fact("email.domain")
+	if !known || host == "" {
+		return sdk.Abstained
+	}
+	a := answer{check: c}
+	provider, big := c.Fact("email.provider")
+	if service := mail.Relay(host); service != "" {
+		a.raise(relay.points, &relay, service)
+		return sdk.Scored // the local part is the relay's
+	}
+	if big {
+		a.raise(large.points, &large, host)
+	} else if mail.Provider(host) != "" {
+		a.raise(minor.points, &minor, host)
+	} else if suffix := c.Get("domain.suffix"); suffix != "" && strings.HasSuffix(host, sdk.Join(".", suffix)) {
+		a.unlisted = true
+		a.scoreSpelling(host, suffix)
+	}
+	if local, known := c.Fact("email.local"); known {
+		a.scoreLocalPart(local, host, usesNumbers(provider))
+	}
+	return sdk.Scored
+}
+
+// answer raises signals.
+type answer struct {
+	check    *sdk.Check
+	unlisted bool // the mail domain is on no list, so its spelling was scored
+}
+
+func (a *answer) raise(points int, kind *style, evidence ...string) {
+	a.check.Signal(points, kind.code, quote.Fill(kind.text, evidence...))
+}
+
+// usesNumbers reports whether a provider names mailboxes by number, so that digits in a local part mean nothing.
+func usesNumbers(provider string) bool {
+	switch provider {
+	case "qq", "netease", "163", "126", "139", "china_mobile", "naver", "sina":
+		return true
+	}
+	return false
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"maps"
+	"strings"
+	"testing"
+
+	"assay/plugins/internal/wordlist"
+	"assay/registry/layertest"
+	"assay/sdk"
+)
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+	layertest.Open(t, ".").RunCases(t, Score)
+}
+
+func TestAbstainsWithoutMailDomain(t *testing.T) {
+	t.Parallel()
+	if got := sdk.Run(Score, sdk.Facts{"entity.type": "email", "email.local": "info"}); got.Outcome != sdk.Abstained {
+		t.Errorf("outcome %d without a mail domain, want abstained", got.Outcome)
+	}
+}
+
+// TestListsSearchable checks that binary search finds every word of the lists.
+func TestListsSearchable(t *testing.T) {
+	t.Parallel()
+	for name, list := range map[string]string{"roles": roles, "groupWords": groupWords} {
+		if fault := wordlist.Fault(list); fault != "" || list != strings.ToLower(list) {
+			t.Errorf("%s is out of order at %q, or has upper-case letters", name, fault)
+		}
+	}
+}
+
+// TestRarePairs checks that names of people in many languages have few rare pairs of letters.
+func TestRarePairs(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{
+		"krzysztof.brzeczyszczykiewicz", "rhydderch.llwyd", "jschwarzschmid", "vlk.smrt", "nguyenphuonganh",
+		"wickramasinghe.pathiranage", "szczepanski.kw", "mhoffmann", "jkowalczyk", "xkcdwtf", "",
+	} {
+		if n := rarePairs(name); n >= minRarePairs {
+			t.Errorf("%s has %d rare pairs, want fewer than %d", name, n, minRarePairs)
+		}
+	}
+	for _, name := range []string{"jhuqc35mvfu", "kvjxqz", "asdkjhqwe"} {
+		if n := rarePairs(name); n < minRarePairs {
+			t.Errorf("%s has %d rare pairs, want at least %d", name, n, minRarePairs)
+		}
+	}
+}
+
+// TestRandomCountsMoreAtUnlistedDomains compares a machine-made name at a provider and at a domain on no list.
+func TestRandomCountsMoreAtUnlistedDomains(t *testing.T) {
+	t.Parallel()
+	added := func(facts sdk.Facts) int {
+		facts["email.local"] = "jane.doe"
+		person := sdk.Run(Score, facts)
+		facts["email.local"] = "x8k2p9q4z"
+		machine := sdk.Run(Score, facts)
+		return sum(machine) - sum(person)
+	}
+	provider := added(sdk.Facts{"email.domain": "gmx.de", "email.provider": "gmx"})
+	unlisted := added(sdk.Facts{"email.domain": "fastgift24.xyz", "domain.suffix": "xyz"})
+	if provider <= 0 || unlisted <= provider {
+		t.Errorf("%d points at a provider and %d elsewhere, want more there", provider, unlisted)
+	}
+}
+
+func sum(r sdk.Result) (n int) {
+	for _, s := range r.Signals {
+		n += s.Points
+	}
+	return n
+}
+
+func FuzzScore(f *testing.F) {
+	suite := layertest.Open(f, ".")
+	f.Add("jane.doe", "mailinator.com", "", "com")
+	f.Add("x8k2p9q4z", "gmail.com", "google", "com")
+	f.Add("www.\xff\u202e", "gmai1l.\x00con", "", "\x00con")
+	f.Add(strings.Repeat("a1", 32), "a-b.c", "qq", "c")
+	f.Fuzz(func(t *testing.T, local, host, provider, suffix string) {
+		facts := sdk.Facts{
+			"email.local": local, "email.domain": host, "email.provider": provider, "domain.suffix": suffix,
+		}
+		maps.DeleteFunc(facts, func(_, value string) bool { return value == "" })
+		suite.CheckResult(t, sdk.Run(Score, facts))
+	})
+}
+
+func BenchmarkScore(b *testing.B) {
+	facts := sdk.Facts{
+		"email.local": "wolfgang.schwarzschmidt", "email.domain": "mail.example.co.uk", "domain.suffix": "co.uk",
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		sdk.Run(Score, facts)
+	}
+}
