@@ -92,7 +92,7 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 		s := profileOf(label)
 		switch {
 		case s.mixesScripts():
-			c.Signal(reviewPoints, codeMixedScripts, s.describeMixture())
+			s.signalMixture(c)
 			return reviewPoints
 		case s.rareLetter != 0 && rareLabel.rareLetter == 0:
 			rareLabel = s
@@ -104,37 +104,35 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 		}
 		label, rest, more = strings.Cut(rest, ".")
 	}
-	var w writer
 	switch {
 	case brandSignalled:
 	case rareLabel.rareLetter != 0:
 		letters, _ := asASCII(rareLabel.rareLetter)
-		w.fill(codeRareLetter, "")
+		w := startText(codeRareLetter, "")
 		w.rune(rareLabel.rareLetter)
 		w.write(" looks like ")
 		w.quote(letters)
-		c.Signal(40, codeRareLetter, string(w.text))
+		w.signal(c, 40, codeRareLetter)
 		return 40
 	case wholeLabel.label != "":
-		w.fill(codeWholeScript, "")
+		w := startText(codeWholeScript, "")
 		w.write(wholeLabel.common.name())
 		w.write(" letters that read as ")
 		w.quote(wholeLabel.ascii())
-		c.Signal(15, codeWholeScript, string(w.text))
+		w.signal(c, 15, codeWholeScript)
 		return 15
 	}
 	return 0
 }
 
-// describeMixture describes a label that mixesScripts: its scripts and the first confusable letter.
-func (s *scriptProfile) describeMixture() string {
+// signalMixture raises the signal for a label that mixesScripts, with its scripts and the first confusable letter.
+func (s *scriptProfile) signalMixture(c *sdk.Check) {
 	first, second := scriptLatin, s.foreign
 	if s.latin == 0 {
 		first = s.foreign & -s.foreign // its first script
 		second = s.foreign &^ first
 	}
-	var w writer
-	w.fill(codeMixedScripts, "")
+	w := startText(codeMixedScripts, "")
 	w.write(first.name())
 	if second != 0 {
 		w.write(" and ")
@@ -153,7 +151,7 @@ func (s *scriptProfile) describeMixture() string {
 	default:
 		w.quote(letters)
 	}
-	return string(w.text)
+	w.signal(c, reviewPoints, codeMixedScripts)
 }
 
 // ascii returns the label with the ASCII letters that its characters look like.

@@ -20,8 +20,8 @@ type nameEntry struct {
 }
 
 const (
-	prefixBits     = 11 // of buckets of brands by the first three letters of their skeletons
-	halfBits       = 12 // of buckets of names by a half of their skeletons
+	prefixBits     = 13 // of buckets of brands by the first three letters of their skeletons
+	halfBits       = 14 // of buckets of names by a half of their skeletons
 	endBits        = 10 // of buckets of long names by the first and the last letter of their skeletons
 	maxNameLetters = 32 // of a skeleton
 )
@@ -32,9 +32,8 @@ func skeletonOf(name int) string {
 	return skeletons[n.offset:][:n.length]
 }
 
-// brandOf returns the brand or site of a name by the name's number.
-func brandOf(name int) *brand.Brand {
-	of := int(names[name].of)
+// brandOf returns a brand or site by its number in nameEntry.of.
+func brandOf(of int) *brand.Brand {
 	if of < brandCount {
 		return brand.At(of)
 	}
@@ -45,10 +44,9 @@ func brandOf(name int) *brand.Brand {
 // Art of Computer Programming, volume 3, section 6.4).
 const hashMultiplier = 0x9e3779b1
 
-// prefixBucket returns the bucket of names whose skeletons begin with a, b and c.
-func prefixBucket(a, b, c byte) uint32 {
-	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * hashMultiplier >> (32 - prefixBits)
-}
+// prefixBucket returns the bucket of names whose skeletons begin with three letters: the first in the lowest byte of
+// letters, the third in the third.
+func prefixBucket(letters uint32) uint32 { return letters * hashMultiplier >> (32 - prefixBits) }
 
 // Names with one edit are found by the pigeonhole principle: a name is split into two halves with one letter left out
 // between them, so that one edit, even a transposition, changes only one of them. A text within one edit therefore

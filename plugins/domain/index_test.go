@@ -13,8 +13,8 @@ import (
 func TestTablesFindEveryName(t *testing.T) {
 	t.Parallel()
 	for name := range names {
-		b, skeleton := brandOf(name), skeletonOf(name)
-		k := prefixBucket(skeleton[0], skeleton[1], skeleton[2])
+		b, skeleton := brandOf(int(names[name].of)), skeletonOf(name)
+		k := prefixBucket(uint32(skeleton[0]) | uint32(skeleton[1])<<8 | uint32(skeleton[2])<<16)
 		if !slices.Contains(brandsByPrefix[prefixStarts[k]:prefixStarts[k+1]], uint16(name)) && name < brandCount {
 			t.Errorf("%s is not found by its first letters", b.Key)
 		}

@@ -22,6 +22,7 @@ const (
 // match is a brand found in a label.
 type match struct {
 	*brand.Brand
+	number    int // of the brand, see brandOf
 	label     string
 	start     int // the brand is label[start:end]
 	end       int
@@ -29,6 +30,8 @@ type match struct {
 	edits     int          // edit distance of the skeletons, for misspelled
 	typo      typo         // for one edit
 	changes   int          // letters that differ, for substituted and lookalike
+	mine      string       // the first letters that differ, for substituted and lookalike
+	theirs    string       // the letters of the key in their place
 	foreign   bool         // for substituted: at least one letter is not ASCII
 	delimited bool         // the brand is between separators or ends of the label
 	around    surroundings // set by search.visit
@@ -113,7 +116,12 @@ type surroundings struct {
 	classes  bait.Class // of all bait words
 	strong   int        // number of strong bait words
 	onlyBait bool       // the rest consists of bait words and separators
+	words    [2]span    // of the label: the first count strong or weak bait words
+	count    int
 }
+
+// span is a part of a label, empty if there is none.
+type span struct{ from, to uint8 }
 
 // Classes of bait words, by how much they add to the suspicion about a brand next to them.
 const (
@@ -129,23 +137,32 @@ func (m *match) hasStrongBait() bool { return m.around.classes&strongBait != 0 }
 // surroundingsOf describes label without label[start:end].
 func surroundingsOf(label string, start, end int) surroundings {
 	c := surroundings{onlyBait: true}
-	for _, part := range [...]string{label[:start], label[end:]} {
-		if onlySeparators(part) {
-			continue
-		}
-		var space [16]bait.Match
-		at := 0
-		for _, f := range bait.Find(part, space[:0]) {
-			c.classes |= f.Class
-			if f.Class&strongBait != 0 {
-				c.strong++
-			}
-			c.onlyBait = c.onlyBait && onlySeparators(part[at:f.Start])
-			at = f.End
-		}
-		c.onlyBait = c.onlyBait && onlySeparators(part[at:])
-	}
+	c.add(label, 0, start)
+	c.add(label, end, len(label))
 	return c
+}
+
+// add adds label[from:to].
+func (c *surroundings) add(label string, from, to int) {
+	part := label[from:to]
+	if onlySeparators(part) {
+		return
+	}
+	var space [16]bait.Match
+	at := 0
+	for _, f := range bait.Find(part, space[:0]) {
+		c.classes |= f.Class
+		if f.Class&strongBait != 0 {
+			c.strong++
+		}
+		if f.Class&(strongBait|weakBait) != 0 && c.count < len(c.words) {
+			c.words[c.count] = span{uint8(from + f.Start), uint8(from + f.End)}
+			c.count++
+		}
+		c.onlyBait = c.onlyBait && onlySeparators(part[at:f.Start])
+		at = f.End
+	}
+	c.onlyBait = c.onlyBait && onlySeparators(part[at:])
 }
 
 // setDelimited sets m.delimited from the bytes next to the brand.
@@ -162,7 +179,11 @@ func (m *match) classify() bool {
 		return true
 	}
 	number := false
-	eachDifference(m.written(), m.Key, func(at int, mine, _ string) bool {
+	written := m.written()
+	if written == m.Key {
+		return true
+	}
+	eachDifference(written, m.Key, func(at int, mine, theirs string) bool {
 		switch r, _ := utf8.DecodeRuneInString(mine); {
 		case r >= utf8.RuneSelf && m.isNativeAccent(r):
 			return true
@@ -173,6 +194,9 @@ func (m *match) classify() bool {
 			number = m.isPartOfNumber(at)
 		case m.form == exact:
 			m.form = lookalike
+		}
+		if m.changes == 0 {
+			m.mine, m.theirs = mine, theirs
 		}
 		m.changes++
 		return !number

@@ -11,8 +11,8 @@ import (
 
 // finding is a brand found in a name, with its points.
 type finding struct {
-	points int    // 0 if the match is harmless
-	code   string // of the signal
+	points int  // 0 if the match is harmless
+	code   code // of the signal
 	match  match
 }
 
@@ -64,7 +64,7 @@ func scoreMatch(h *host, m *match) finding {
 }
 
 // set sets the code and the points of f.
-func (f *finding) set(code string, points int) { f.code, f.points = code, points }
+func (f *finding) set(code code, points int) { f.code, f.points = code, points }
 
 // scoreExact scores a brand spelled letter for letter. The points of a name that joins a brand with other words follow
 // how much more often reported names do so than honest ones.
@@ -126,7 +126,7 @@ func (f *finding) scoreSubstituted() {
 		if m.delimited && m.hasStrongBait() && m.around.onlyBait {
 			f.set(codeSimilar, 40)
 		}
-	case m.Kind() == brand.Word && glued, letters < 5, glued && letters < 6, isOrdinary(m.written()):
+	case m.Kind() == brand.Word && glued, letters < 5, glued && letters < 6:
 	case letters < 6 && m.changes > 1 && !m.foreign:
 	case m.foreign && !(glued && m.Kind() == brand.Word):
 		f.points = 90

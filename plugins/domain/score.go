@@ -19,27 +19,27 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	h := host{read}
 	best := findImitation(&h)
-	if best.code != "" {
-		if b, relation := brand.Lookup(&h.Host, best.match.Brand); relation == brand.Owned {
-			if b.Kind() != brand.Site {
-				var w writer
-				w.fill(codeOfficial, b.Name)
-				c.Signal(0, codeOfficial, string(w.text))
-			}
+	if best.code != noCode {
+		b, relation := best.owner(&h)
+		switch {
+		case relation == brand.Owned && b.Kind() == brand.Site:
 			return sdk.Scored
-		} else if relation == brand.Plausible && best.match.around.classes&strongBait == 0 {
+		case relation == brand.Owned:
+			w := startText(codeOfficial, b.Name)
+			w.signal(c, 0, codeOfficial)
+			return sdk.Scored
+		case relation == brand.Plausible && best.match.around.classes&strongBait == 0:
 			best = finding{}
 		}
 	}
 	if best.points > 0 && !h.Private && suffix.Restricted(h.Suffix) {
-		var w writer
-		w.fill(codeRestricted, "")
+		w := startText(codeRestricted, "")
 		w.quote("." + h.Suffix)
-		c.Signal(0, codeRestricted, string(w.text))
+		w.signal(c, 0, codeRestricted)
 		return sdk.Scored
 	}
 	if best.points > 0 {
-		c.Signal(best.points, best.code, best.text(&h))
+		best.signal(c, &h)
 		if best.points >= reviewPoints {
 			c.Threat(sdk.Phishing)
 		} else {
@@ -52,11 +52,21 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
-// text returns the text of the finding's signal.
-func (f *finding) text(h *host) string {
+// owner returns the brand or site that h is most closely related to, and the relation.
+func (f *finding) owner(h *host) (*brand.Brand, brand.Relation) {
+	if f.match.number < brandCount {
+		return brand.Lookup(&h.Host, f.match.number)
+	}
+	if !brand.IsCustomer(&h.Host) && f.match.RelationTo(&h.Host) == brand.Owned {
+		return f.match.Brand, brand.Owned
+	}
+	return brand.Lookup(&h.Host, brandCount)
+}
+
+// signal raises the finding's signal.
+func (f *finding) signal(c *sdk.Check, h *host) {
 	m := &f.match
-	w := writer{make([]byte, 0, 128)}
-	w.fill(f.code, describeBrand(m.Brand))
+	w := startText(f.code, describeBrand(m.Brand))
 	switch f.code {
 	case codeHomograph, codeLookalike, codeTypo, codeTypos, codeSimilar:
 		switch {
@@ -65,21 +75,21 @@ func (f *finding) text(h *host) string {
 		case m.form == misspelled:
 			w.quote(m.written())
 		default:
-			w.difference(m.written(), m.Key)
+			w.difference(m)
 		}
 		if f.code != codeSimilar && m.hasStrongBait() {
-			w.baitWords(", next to ", m.label, m.start, m.end)
+			w.baitWords(", next to ", m)
 		}
 	case codeHyphen:
 		w.quote(m.written())
 	case codeMissingDot:
 		w.quote(m.label)
 	case codeBaitWords, codeCombined:
-		w.baitWords("", m.label, m.start, m.end)
+		w.baitWords("", m)
 	case codeAddressInside, codeSubdomain, codeSuffixTypo, codeSuffix:
 		w.quote(h.Registrable)
 	}
-	return string(w.text)
+	w.signal(c, f.points, f.code)
 }
 
 // describeBrand returns the brand's name, with the key in front if the name does not spell it, as in "steamcommunity

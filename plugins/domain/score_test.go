@@ -55,7 +55,7 @@ func TestOpenSuffixesAreNotOfficial(t *testing.T) {
 				continue // their own
 			}
 			for _, s := range sdk.Run(Score, facts(t, entity.Domain, value)).Signals {
-				if s.Code != codeSuffix || s.Points == 0 {
+				if s.Code != texts[codeSuffix].name || s.Points == 0 {
 					t.Errorf("%s: %+v", value, s)
 				}
 			}

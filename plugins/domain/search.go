@@ -11,7 +11,7 @@ import (
 // serve one label after another.
 type search struct {
 	host *host
-	best finding // its code is "" if no brand was found
+	best finding // its code is noCode if no brand was found
 
 	label string
 	left  bool   // label is left of the registrable domain
@@ -24,14 +24,14 @@ type search struct {
 
 	skeleton skeleton
 	hashes   prefixHashes
-	bait     [16]bait.Match // bait words of the label
+	bait     [16]bait.Match // bait words of the label, except next to brands
 
 	around               surroundings // of label[aroundFrom:aroundTo]
 	aroundFrom, aroundTo int
 }
 
-// findImitation returns the finding with the most points in the name and the labels left of it. Its code is "" if there
-// is none.
+// findImitation returns the finding with the most points in the name and the labels left of it. Its code is noCode if
+// there is none.
 func findImitation(h *host) finding {
 	s := search{host: h}
 	if !brand.IsCustomer(&h.Host) { // a customer does not choose the service's name
@@ -41,7 +41,7 @@ func findImitation(h *host) finding {
 		s.best = finding{} // a well-known site's own name, whatever else it resembles
 	}
 	s.left = true
-	for labels, rest, more := 0, h.Subdomain, h.Subdomain != ""; more && labels < 8; labels++ {
+	for labels, rest, more := 0, h.Subdomain, h.Subdomain != ""; more && labels < 8 && s.best.points < blockPoints; labels++ {
 		var label string
 		label, rest, more = strings.Cut(rest, ".")
 		s.after = rest
@@ -55,7 +55,7 @@ func findImitation(h *host) finding {
 func (s *search) searchLabel(label string) {
 	s.label, s.contained, s.exactFrom, s.exactTo, s.aroundFrom, s.aroundTo = label, "", 0, 0, 0, -1
 	s.searchReading()
-	if strings.Contains(label, "ß") {
+	if s.skeleton.foreign && strings.Contains(label, "ß") {
 		s.skeleton.sharpSAsB = true
 		s.searchReading()
 		s.skeleton.sharpSAsB = false
@@ -65,26 +65,37 @@ func (s *search) searchLabel(label string) {
 func (s *search) searchReading() {
 	readSkeleton(s.label, &s.skeleton)
 	text := s.skeleton.text[:s.skeleton.n]
-	for i := 0; i+2 < len(text); i++ {
-		k := prefixBucket(text[i], text[i+1], text[i+2])
-		for _, name := range brandsByPrefix[prefixStarts[k]:prefixStarts[k+1]] {
+	letters := uint32(0)
+	for i, c := range text {
+		letters = letters>>8 | uint32(c)<<16
+		if i < 2 {
+			continue
+		}
+		k := prefixBucket(letters)
+		for at := prefixStarts[k]; at < prefixStarts[k+1]; at++ {
+			name, from := int(brandsByPrefix[at]), i-2
 			n := int(names[name].length)
-			if n > len(text)-i || skeletonOf(int(name)) != string(text[i:i+n]) {
-				continue
-			}
-			m := match{Brand: brandOf(int(name)), label: s.label, start: int(s.skeleton.begin[i]),
-				end: int(s.skeleton.end[i+n-1])}
-			if m.setDelimited(); m.Kind() == brand.Short && !m.delimited {
-				continue // short keys occur inside many words
-			}
-			if m.classify() {
-				s.visit(&m)
+			if n <= len(text)-from && skeletonOf(name) == string(text[from:from+n]) {
+				s.visitExact(name, from)
 			}
 		}
 	}
-	if len(text) >= 4 {
+	if len(text) >= 4 && s.best.points < blockPoints { // no misspelling has more points
 		s.hashes.compute(text)
 		s.searchMisspellings()
+	}
+}
+
+// visitExact visits the brand with a name that the skeleton holds at from.
+func (s *search) visitExact(name, from int) {
+	n, of := int(names[name].length), int(names[name].of)
+	m := match{Brand: brandOf(of), number: of, label: s.label, start: int(s.skeleton.begin[from]),
+		end: int(s.skeleton.end[from+n-1])}
+	if m.setDelimited(); m.Kind() == brand.Short && !m.delimited {
+		return // short keys occur inside many words
+	}
+	if m.classify() {
+		s.visit(&m)
 	}
 }
 
@@ -113,7 +124,7 @@ func (s *search) visit(m *match) {
 
 // keep keeps f if it has more points than the best finding so far.
 func (s *search) keep(f finding) {
-	if f.points > s.best.points || s.best.code == "" {
+	if f.points > s.best.points || s.best.code == noCode {
 		s.best = f
 	}
 }
@@ -135,20 +146,25 @@ func (s *search) searchMisspellings() {
 		s.try(&tried, at, at+end)
 		at += end + 1
 	}
-	at := 0
-	for _, w := range bait.Find(label, s.bait[:0]) {
-		if w.Start > at {
-			s.try(&tried, at, w.Start)
+	if s.skeleton.n >= minBaited {
+		at := 0
+		for _, w := range bait.Find(label, s.bait[:0]) {
+			if w.Start > at {
+				s.try(&tried, at, w.Start)
+			}
+			at = w.End
 		}
-		at = w.End
-	}
-	if at < len(label) {
-		s.try(&tried, at, len(label))
+		if at > 0 && at < len(label) {
+			s.try(&tried, at, len(label))
+		}
 	}
 	if start, end := trimAddressParts(label); start > 0 || end < len(label) {
 		s.try(&tried, start, end)
 	}
 }
+
+// minBaited is the least number of letters of a label in which a misspelled brand and a bait word have room.
+const minBaited = 9
 
 // spans are the parts of a label that were compared.
 type spans struct {
@@ -224,7 +240,7 @@ func (s *search) compareSpan(start, end int) {
 		if harmless && d > 0 {
 			continue
 		}
-		m := match{Brand: brandOf(int(name)), label: s.label, start: start, end: end, edits: d}
+		m := match{Brand: brandOf(int(n.of)), number: int(n.of), label: s.label, start: start, end: end, edits: d}
 		if d == 1 {
 			m.typo = s.typoIn(start, end, m.Key, from, to)
 		}

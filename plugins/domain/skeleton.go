@@ -11,9 +11,10 @@ const maxLetters = 64
 // the letter they look like.
 type skeleton struct {
 	text      [maxLetters * 2]byte
-	begin     [maxLetters * 2]uint16 // text[i] comes from label[begin[i]:end[i]]
-	end       [maxLetters * 2]uint16
+	begin     [maxLetters * 2]uint8 // text[i] comes from label[begin[i]:end[i]]
+	end       [maxLetters * 2]uint8
 	n         int
+	foreign   bool // label has letters outside ASCII
 	sharpSAsB bool // read ß as b, which it looks like, instead of ss
 }
 
@@ -22,22 +23,23 @@ const noLookalike = 0
 
 // readSkeleton sets s to the skeleton of label.
 func readSkeleton(label string, s *skeleton) {
-	s.n = 0
+	s.n, s.foreign = 0, false
 	count := 0
-	for i := 0; i < len(label) && count < maxLetters; count++ {
+	for i := 0; i < min(len(label), 252) && count < maxLetters; count++ {
 		c := label[i]
 		if c < utf8.RuneSelf {
-			switch twin := lookalikeOf[c]; {
-			case twin == ignored:
-			case mayMerge(c):
+			switch twin := lookalikeOf[c]; twin {
+			case ignored:
+			case 'l', 'n', 'v': // may be the second of a pair that looks like a single letter
 				s.add(c, i, i+1)
 			default:
-				s.text[s.n], s.begin[s.n], s.end[s.n] = twin, uint16(i), uint16(i+1)
+				s.text[s.n], s.begin[s.n], s.end[s.n] = twin, uint8(i), uint8(i+1)
 				s.n++
 			}
 			i++
 			continue
 		}
+		s.foreign = true
 		r, size := utf8.DecodeRuneInString(label[i:])
 		letters, how := asASCII(r)
 		if r == 'ß' && s.sharpSAsB {
@@ -56,24 +58,15 @@ func readSkeleton(label string, s *skeleton) {
 // add appends a letter, or merges it with the previous one if the pair looks like a single letter.
 func (s *skeleton) add(c byte, begin, end int) {
 	twin := lookalikeOf[c]
-	if s.n > 0 && mayMerge(c) {
+	if s.n > 0 {
 		if merged := mergePair(s.text[s.n-1], twin); merged != 0 && int(s.end[s.n-1]) == begin {
 			s.text[s.n-1] = merged
-			s.end[s.n-1] = uint16(end)
+			s.end[s.n-1] = uint8(end)
 			return
 		}
 	}
-	s.text[s.n], s.begin[s.n], s.end[s.n] = twin, uint16(begin), uint16(end)
+	s.text[s.n], s.begin[s.n], s.end[s.n] = twin, uint8(begin), uint8(end)
 	s.n++
-}
-
-// mayMerge reports whether c, or the letter it looks like, can be the second of a pair that looks like a single letter.
-func mayMerge(c byte) bool {
-	switch lookalikeOf[c] {
-	case 'l', 'n', 'v':
-		return true
-	}
-	return false
 }
 
 // ignored is the entry of hyphens and underscores in lookalikeOf. Skeletons leave them out.

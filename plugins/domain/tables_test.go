@@ -81,7 +81,7 @@ func buildTables(t *testing.T) *tables {
 		n := &x.names[i]
 		s := x.skeletons[n.offset:][:n.length]
 		if i < brand.Count() {
-			put(byPrefix, prefixBucket(s[0], s[1], s[2]), i)
+			put(byPrefix, prefixBucket(uint32(s[0])|uint32(s[1])<<8|uint32(s[2])<<16), i)
 		}
 		if n.editLimit > 0 {
 			for second, half := range []string{s[:firstHalf(len(s))], s[firstHalf(len(s))+1:]} {

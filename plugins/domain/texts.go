@@ -4,75 +4,75 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"assay/plugins/internal/bait"
 	"assay/plugins/internal/quote"
+	"assay/sdk"
 )
 
-// The codes of the layer's signals.
+// code numbers the layer's signals: texts[code] has the code's name and text.
+type code uint8
+
 const (
-	codeHomograph     = "domain:homograph:brand"
-	codeLookalike     = "domain:brand:lookalike"
-	codeTypo          = "domain:brand:typo"
-	codeTypos         = "domain:brand:typos"
-	codeHyphen        = "domain:brand:hyphen"
-	codeMissingDot    = "domain:brand:missing_dot"
-	codeAddressInside = "domain:brand:address_inside"
-	codeBaitWords     = "domain:brand:bait_words"
-	codeCombined      = "domain:brand:combined"
-	codeSubdomain     = "domain:brand:subdomain"
-	codeSuffixTypo    = "domain:brand:suffix_typo"
-	codeSuffix        = "domain:brand:suffix"
-	codeInside        = "domain:brand:inside"
-	codeSimilar       = "domain:brand:similar"
-	codeOfficial      = "domain:brand:official"
-	codeMixedScripts  = "domain:homograph:mixed_scripts"
-	codeRareLetter    = "domain:homograph:rare_letter"
-	codeWholeScript   = "domain:homograph:whole_script"
-	codeRestricted    = "domain:suffix:restricted"
+	noCode code = iota
+	codeHomograph
+	codeLookalike
+	codeTypo
+	codeTypos
+	codeHyphen
+	codeMissingDot
+	codeAddressInside
+	codeBaitWords
+	codeCombined
+	codeSubdomain
+	codeSuffixTypo
+	codeSuffix
+	codeInside
+	codeSimilar
+	codeOfficial
+	codeMixedScripts
+	codeRareLetter
+	codeWholeScript
+	codeRestricted
 )
 
-// texts holds the text of every signal. BRAND stands for the name of the brand, and DETAIL, at the end, for what the
-// name does to it or for the evidence in quotation marks.
-var texts = [...]struct{ code, text string }{
-	{codeHomograph, "Imitates BRAND: DETAIL"},
-	{codeLookalike, "Imitates BRAND: DETAIL"},
-	{codeTypo, "One letter away from BRAND: DETAIL"},
-	{codeTypos, "Two letters away from BRAND: DETAIL"},
-	{codeHyphen, "Spells BRAND with a hyphen inside: DETAIL"},
-	{codeMissingDot, "Address of BRAND without its dots: DETAIL"},
-	{codeAddressInside, "Address of BRAND inside another domain: DETAIL"},
-	{codeBaitWords, "BRAND with bait words, not a known domain of it: DETAIL"},
-	{codeCombined, "BRAND with bait words, not a known domain of it: DETAIL"},
-	{codeSubdomain, "BRAND with bait words left of another domain: DETAIL"},
-	{codeSuffixTypo, "Address of BRAND with a slip in its suffix: DETAIL"},
-	{codeSuffix, "BRAND is not known to own DETAIL"},
-	{codeInside, "Contains the name BRAND, not a known domain of it"},
-	{codeSimilar, "Resembles BRAND: DETAIL"},
-	{codeOfficial, "Known domain of BRAND"},
-	{codeMixedScripts, "Mixes DETAIL"},
-	{codeRareLetter, "Uses a letter of hardly any language: DETAIL"},
-	{codeWholeScript, "Written in DETAIL"},
-	{codeRestricted, "Suffix that only public bodies and schools are given: DETAIL"},
+// texts holds the name and the text of every signal. The text is before, the name of the brand if there is one, and
+// after, followed by what the domain's name does to the brand's or by the evidence in quotation marks.
+var texts = [...]struct{ name, before, after string }{
+	codeHomograph:     {"domain:homograph:brand", "Imitates ", ": "},
+	codeLookalike:     {"domain:brand:lookalike", "Imitates ", ": "},
+	codeTypo:          {"domain:brand:typo", "One letter away from ", ": "},
+	codeTypos:         {"domain:brand:typos", "Two letters away from ", ": "},
+	codeHyphen:        {"domain:brand:hyphen", "Spells ", " with a hyphen inside: "},
+	codeMissingDot:    {"domain:brand:missing_dot", "Address of ", " without its dots: "},
+	codeAddressInside: {"domain:brand:address_inside", "Address of ", " inside another domain: "},
+	codeBaitWords:     {"domain:brand:bait_words", "", " with bait words, not a known domain of it: "},
+	codeCombined:      {"domain:brand:combined", "", " with bait words, not a known domain of it: "},
+	codeSubdomain:     {"domain:brand:subdomain", "", " with bait words left of another domain: "},
+	codeSuffixTypo:    {"domain:brand:suffix_typo", "Address of ", " with a slip in its suffix: "},
+	codeSuffix:        {"domain:brand:suffix", "", " is not known to own "},
+	codeInside:        {"domain:brand:inside", "Contains the name ", ", not a known domain of it"},
+	codeSimilar:       {"domain:brand:similar", "Resembles ", ": "},
+	codeOfficial:      {"domain:brand:official", "Known domain of ", ""},
+	codeMixedScripts:  {"domain:homograph:mixed_scripts", "Mixes ", ""},
+	codeRareLetter:    {"domain:homograph:rare_letter", "Uses a letter of hardly any language: ", ""},
+	codeWholeScript:   {"domain:homograph:whole_script", "Written in ", ""},
+	codeRestricted:    {"domain:suffix:restricted", "Suffix that only public bodies and schools are given: ", ""},
 }
 
-// A writer collects the text of a signal.
+// writer collects the text of a signal.
 type writer struct{ text []byte }
 
-// fill writes the text of code up to its DETAIL.
-func (w *writer) fill(code, brand string) {
-	for i := range texts {
-		if texts[i].code != code {
-			continue
-		}
-		rest := strings.TrimSuffix(texts[i].text, "DETAIL")
-		for at := strings.Index(rest, "BRAND"); at >= 0; at = strings.Index(rest, "BRAND") {
-			w.write(rest[:at])
-			w.write(brand)
-			rest = rest[at+len("BRAND"):]
-		}
-		w.write(rest)
-		return
-	}
+// startText returns a writer with the text of c up to the detail.
+func startText(c code, brand string) writer {
+	w := writer{make([]byte, 0, 128)}
+	w.write(texts[c].before)
+	w.write(brand)
+	w.write(texts[c].after)
+	return w
+}
+
+// signal raises the signal c with the text of w.
+func (w *writer) signal(check *sdk.Check, points int, c code) {
+	check.Signal(points, texts[c].name, string(w.text))
 }
 
 func (w *writer) write(s string) { w.text = append(w.text, s...) }
@@ -90,17 +90,29 @@ func (w *writer) quote(s string) {
 		}
 		cut = s[:at] + "…"
 	}
-	for i := range len(cut) {
-		if c := cut[i]; c >= utf8.RuneSelf || c <= ' ' || c == '"' || c == 0x7f || c == ':' {
-			if q := quote.Of(cut); strings.HasPrefix(q, "“") {
-				w.write(q)
-				return
-			}
-			break
+	if !isPlain(cut) {
+		if q := quote.Of(cut); strings.HasPrefix(q, "“") {
+			w.write(q)
+			return
 		}
 	}
+	w.plain(cut)
+}
+
+// isPlain reports whether s consists of the characters of host names.
+func isPlain(s string) bool {
+	for i := range len(s) {
+		if c := s[i]; (c < 'a' || c > 'z') && c != '-' && c != '.' && !isDigit(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// plain writes s, which needs no check, in quotation marks.
+func (w *writer) plain(s string) {
 	w.write("“")
-	w.write(cut)
+	w.write(s)
 	w.write("”")
 }
 
@@ -143,46 +155,32 @@ func (w *writer) typo(t *typo) {
 	}
 }
 
-// difference writes the first difference between written and key, which have the same skeleton.
-func (w *writer) difference(written, key string) {
-	found := false
-	eachDifference(written, key, func(_ int, mine, theirs string) bool {
-		found = true
-		switch r, size := utf8.DecodeRuneInString(mine); {
-		case theirs == "":
-			w.write("extra ")
-			w.rune(r)
-		case size > 1:
-			w.rune(r)
-			w.write(" in place of ")
-			w.quote(theirs)
-		default:
-			if len(mine) == 1 && isDigit(mine[0]) {
-				w.write("digit ")
-			}
-			w.instead(mine, theirs)
+// difference writes the first difference of m from its brand.
+func (w *writer) difference(m *match) {
+	r, size := utf8.DecodeRuneInString(m.mine)
+	switch {
+	case m.mine == "":
+		w.quote(m.written())
+	case m.theirs == "":
+		w.write("extra ")
+		w.rune(r)
+	case size > 1:
+		w.rune(r)
+		w.write(" in place of ")
+		w.quote(m.theirs)
+	default:
+		if len(m.mine) == 1 && isDigit(m.mine[0]) {
+			w.write("digit ")
 		}
-		return false
-	})
-	if !found {
-		w.quote(written)
+		w.instead(m.mine, m.theirs)
 	}
 }
 
-// baitWords writes up to two bait words of label outside label[start:end], after prefix. It writes nothing if there is
-// none.
-func (w *writer) baitWords(prefix, label string, start, end int) {
-	count := 0
-	for _, part := range [...]string{label[:start], label[end:]} {
-		var space [16]bait.Match
-		for _, f := range bait.Find(part, space[:0]) {
-			if f.Class&(strongBait|weakBait) == 0 || count == 2 {
-				continue
-			}
-			w.write(prefix)
-			w.quote(part[f.Start:f.End])
-			count++
-			prefix = ", "
-		}
+// baitWords writes the bait words next to a brand, after prefix. It writes nothing if there is none.
+func (w *writer) baitWords(prefix string, m *match) {
+	for _, word := range m.around.words[:m.around.count] {
+		w.write(prefix)
+		w.plain(m.label[word.from:word.to])
+		prefix = ", "
 	}
 }

@@ -29,33 +29,28 @@ func fnv1a(s string) uint32 {
 }
 
 // Lookup returns the brand that h is most closely related to, and the relation. If several brands are related equally,
-// it prefers candidate. It finds a site, or a local branch, only if that is the candidate, and nothing for a customer's
-// page (IsCustomer).
-func Lookup(h *suffix.Host, candidate *Brand) (*Brand, Relation) {
+// it prefers candidate, an argument of At. It finds a local branch only of candidate, no site, and nothing for a
+// customer's page (IsCustomer).
+func Lookup(h *suffix.Host, candidate int) (*Brand, Relation) {
 	if IsCustomer(h) {
 		return nil, Unrelated
 	}
-	if candidate.kind == Site {
-		if candidate.RelationTo(h) == Owned {
-			return candidate, Owned
-		}
-		candidate = nil
-	}
 	owner, relation := lookupListed(h, candidate)
-	if relation == Unrelated && candidate != nil {
-		for i := range ownerBranches {
-			p := &ownerBranches[i]
-			if b := At(int(p.brand)); b == candidate && matchPattern(h, b.Domains[p.offset:][:p.length]) == Plausible {
-				return b, Plausible
-			}
+	for i := 0; i < len(ownerBranches) && relation == Unrelated && int(ownerBranches[i].brand) <= candidate; i++ {
+		p := &ownerBranches[i]
+		if int(p.brand) != candidate {
+			continue
+		}
+		if b := At(candidate); matchPattern(h, b.Domains[p.offset:][:p.length]) == Plausible {
+			return b, Plausible
 		}
 	}
 	return owner, relation
 }
 
-// lookupListed returns the brand with a pattern for h that names no branch. It prefers candidate and, if that is nil,
-// the brand whose key is the domain's name.
-func lookupListed(h *suffix.Host, candidate *Brand) (owner *Brand, relation Relation) {
+// lookupListed returns the brand with a pattern for h that names no branch. It prefers candidate and, if that is
+// negative, the brand whose key is the domain's name.
+func lookupListed(h *suffix.Host, candidate int) (owner *Brand, relation Relation) {
 	stem := h.Registrable
 	if n := len(stem) - len(h.Suffix) - 1; n > 0 {
 		stem = stem[:n]
@@ -73,7 +68,7 @@ func lookupListed(h *suffix.Host, candidate *Brand) (owner *Brand, relation Rela
 			}
 			b := At(int(p.brand))
 			r := matchPattern(h, b.Domains[p.offset:][:p.length])
-			if r > relation || r == relation && r != Unrelated && (b == candidate || candidate == nil && b.Key == stem) {
+			if r > relation || r == relation && r != Unrelated && (int(p.brand) == candidate || candidate < 0 && b.Key == stem) {
 				owner, relation = b, r
 			}
 		}
@@ -87,7 +82,7 @@ func OwnerName(h *suffix.Host) string {
 	if isTenant(h) {
 		return ""
 	}
-	if b, relation := lookupListed(h, nil); relation == Owned {
+	if b, relation := lookupListed(h, -1); relation == Owned {
 		return b.Name
 	}
 	if wordlist.Has(Sites, h.Registrable) {
