@@ -80,7 +80,8 @@ func (s *search) searchReading() {
 			}
 		}
 	}
-	if len(text) >= 4 && s.best.points < blockPoints { // no misspelling has more points
+	isBrand := s.contained != "" && s.exactFrom == 0 && s.exactTo == len(s.label)
+	if len(text) >= 4 && !isBrand && s.best.points < blockPoints { // a misspelling cannot say more
 		s.hashes.compute(text)
 		s.searchMisspellings()
 	}
