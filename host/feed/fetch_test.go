@@ -82,6 +82,38 @@ func TestFetch(t *testing.T) {
 	}
 }
 
+// Redirects do not lead into the host's own network, whatever the publisher says.
+func TestRedirectsIntoOwnNetwork(t *testing.T) {
+	t.Parallel()
+	private := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		t.Error("the private server was called")
+	}))
+	t.Cleanup(private.Close)
+	port := strings.TrimPrefix(private.URL, "http://127.0.0.1:")
+	publisher := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/here" {
+			fmt.Fprintln(w, "a.example")
+			return
+		}
+		http.Redirect(w, r, r.URL.Query().Get("to"), http.StatusFound)
+	}))
+	t.Cleanup(publisher.Close)
+	for _, to := range []string{
+		private.URL, "http://localhost:" + port, "https://127.0.0.1:" + port, "https://10.0.0.1/", "https://169.254.169.254/",
+		"https://[::1]:" + port, "https://[::ffff:127.0.0.1]:" + port, "https://192.168.1.1:8443/", "https://localhost/",
+	} {
+		_, err := Fetch(t.Context(), Request{URL: publisher.URL + "/?to=" + url.QueryEscape(to)})
+		if err == nil || !strings.Contains(err.Error(), "not a public address") {
+			t.Errorf("redirected to %s: %v", to, err)
+		}
+	}
+	source, err := Fetch(t.Context(), Request{URL: publisher.URL + "/?to=/here"})
+	if err != nil {
+		t.Fatalf("redirected within the publisher: %v", err)
+	}
+	_ = source.Close()
+}
+
 func TestSourceIsBounded(t *testing.T) {
 	t.Parallel()
 	source := NewSource(io.NopCloser(strings.NewReader("x")), -1)

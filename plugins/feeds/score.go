@@ -8,12 +8,13 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. Only a listing of the very entity on a list that is up to date is final: nothing clears it.
-// The others ask for a review, and two lists that agree block. A name below a listed one was not listed itself, and
+// The points of each signal. Only a listing of the very entity on a list that is up to date is final: nothing clears it. A
+// listing that is out of date still blocks an unknown entity, but popularity clears it. The others ask for a review, and
+// two lists that agree block. A name below a listed one was not listed itself, and
 // lists of pages include hacked sites of honest owners.
 const (
 	pointsExact   = 100
-	pointsExpired = 70
+	pointsExpired = 60
 	pointsReview  = 45 // disputed, mail domain, parent or disposable
 	pointsPage    = 15
 	pointsAnother = 5 // for each further list
