@@ -99,7 +99,7 @@ type importResult struct {
 
 func (cmd *feedsImportCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	began := time.Now()
-	source, err := openSource(ctx, cmd.From)
+	source, err := openSource(ctx, cfg, cmd.From)
 	if err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (cmd *feedsImportCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 		change, err := b.store.ImportFeed(ctx, cmd.list(list.Report().Format, began), func() ([]feed.Entry, error) {
 			entries, err := list.Next()
 			if errors.Is(err, io.EOF) {
-				if malformed := checkMalformed(list.Report()); malformed != nil {
+				if malformed := list.Report().Misread(); malformed != nil {
 					err = malformed
 				}
 			}
@@ -137,12 +137,12 @@ func (cmd *feedsImportCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 }
 
 // openSource opens a file, standard input ("-") or a URL.
-func openSource(ctx context.Context, from string) (*feed.Source, error) {
+func openSource(ctx context.Context, cfg *Config, from string) (*feed.Source, error) {
 	switch {
 	case from == "-":
 		return feed.NewSource(io.NopCloser(os.Stdin), -1), nil
 	case isURL(from):
-		return feed.Fetch(ctx, from, version)
+		return feed.Fetch(ctx, feed.Request{URL: from, Version: version, DNS: cfg.configuredResolvers()})
 	}
 	file, err := os.Open(from)
 	if err != nil {
@@ -180,16 +180,6 @@ func (cmd *feedsImportCmd) list(format feed.Format, now time.Time) feed.List {
 		l.ExpiresAt, l.FreshUntil = &until, &until
 	}
 	return l
-}
-
-// checkMalformed rejects a list if more than half of its items are malformed. It is probably in another format, or an
-// error page.
-func checkMalformed(r feed.Report) error {
-	if r.Malformed*2 <= r.Items {
-		return nil
-	}
-	return fmt.Errorf("%d of the %d items could not be read as format %s, so nothing was changed: "+
-		"see --format and --column", r.Malformed, r.Items, r.Format)
 }
 
 func (cmd *feedsImportCmd) print(t *terminal, r feed.Report, change feed.Change, took time.Duration) error {

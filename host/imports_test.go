@@ -60,7 +60,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 		"feedback declares the store and the scorer that it needs"},
 	"host/billing": {"host/check", "billing needs neither pages nor the database"},
 	"host/eval":    {"host/check host/entity host/plot registry sdk", "measuring is arithmetic on decisions"},
-	"host/feed":    {"host/entity sdk", "feeds are documents"},
+	"host/feed":    {"host/entity host/internet sdk", "feeds are documents, stored through an interface"},
 	"host/webhook": {"host/internet", "delivery declares the outbox that it reads, and the store implements it"},
 
 	// Implementations of these interfaces.

@@ -40,7 +40,7 @@ func TestFetch(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 
-	source, err := Fetch(t.Context(), server.URL+"/list.gz?key=secret", "1.2.3")
+	source, err := Fetch(t.Context(), Request{URL: server.URL + "/list.gz?key=secret", Version: "1.2.3"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestFetch(t *testing.T) {
 		"ftp://lists.example/x":         `scheme "ftp"`,
 		"https://127.0.0.1:1/?k=secret": "refused",
 	} {
-		_, err := Fetch(t.Context(), from, "1.2.3")
+		_, err := Fetch(t.Context(), Request{URL: from})
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("Fetch(%s): %v, want %q without the key", from, err, want)
 		}
@@ -66,11 +66,11 @@ func TestFetch(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Fetch(ended, server.URL+"/list.gz", "1.2.3"); !errors.Is(err, context.Canceled) {
+	if _, err := Fetch(ended, Request{URL: server.URL + "/list.gz"}); !errors.Is(err, context.Canceled) {
 		t.Errorf("with a cancelled context: %v, want %v", err, context.Canceled)
 	}
 
-	stalled, err := fetch(t.Context(), server.URL+"/stall", "1.2.3", 10*time.Millisecond)
+	stalled, err := fetch(t.Context(), Request{URL: server.URL + "/stall"}, 10*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}

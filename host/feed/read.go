@@ -36,10 +36,12 @@ type Options struct {
 	Format Format // "" means Auto
 	// Column selects the entities: in CSV by the column's name or its number, starting at 1, in JSON by the member's
 	// name. If it is empty, a column or member with a usual name is selected.
-	Column  string
-	Ranked  bool             // read the rank of each domain; the list must be CSV
-	Country string           // ISO 3166-1 code for phone numbers in national format; without it they are malformed
-	Now     func() time.Time // decides which indicators have expired; nil means time.Now
+	Column   string
+	MaxBytes int64            // uncompressed; 0 means 4 GiB
+	Workers  int              // goroutines that normalise items; 0 means one per processor
+	Ranked   bool             // read the rank of each domain; the list must be CSV
+	Country  string           // ISO 3166-1 code for phone numbers in national format; without it they are malformed
+	Now      func() time.Time // decides which indicators have expired; nil means time.Now
 }
 
 // MalformedItem is a line that could not be read, or an item of a JSON document.
@@ -57,6 +59,16 @@ type Report struct {
 	Malformed int64
 	Skipped   int64           // revoked, expired, not meant for detection, or not an entity, such as an IP address
 	Examples  []MalformedItem // the first malformed items
+}
+
+// Misread returns an error if more than half of the items are malformed: the list is probably in another format, or is an
+// error page.
+func (r Report) Misread() error {
+	if r.Malformed*2 <= r.Items {
+		return nil
+	}
+	return fmt.Errorf("%d of the %d items could not be read as format %s, so nothing was changed: "+
+		"see --format and --column", r.Malformed, r.Items, r.Format)
 }
 
 // Reader reads the entries of one list. It is not safe for concurrent use.
@@ -98,7 +110,7 @@ func Open(ctx context.Context, in io.Reader, o Options) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := bufio.NewReaderSize(&limitedReader{in: plain, left: maxBytes}, maxLine)
+	text := bufio.NewReaderSize(&limitedReader{in: plain, left: cmp.Or(o.MaxBytes, maxBytes)}, maxLine)
 	if head, err := text.Peek(3); err == nil && string(head) == "\ufeff" {
 		_, _ = text.Discard(3)
 	}
@@ -122,7 +134,7 @@ func Open(ctx context.Context, in io.Reader, o Options) (*Reader, error) {
 		r.err = sendChunks(r.ctx, raw, func(take func(item) error) error { return read(text, o, take) })
 	})
 	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	for range cmp.Or(o.Workers, runtime.GOMAXPROCS(0)) {
 		workers.Go(func() {
 			for c := range raw {
 				c.normalise(o.Country)
@@ -351,7 +363,7 @@ type limitedReader struct {
 	left int64
 }
 
-var errTooLarge = fmt.Errorf("the list is larger than %d GiB uncompressed", maxBytes>>30)
+var errTooLarge = errors.New("the list is too large when uncompressed")
 
 func (l *limitedReader) Read(p []byte) (int, error) {
 	n, err := l.in.Read(p)

@@ -1,4 +1,4 @@
-// Package internet classifies addresses by IANA's special-purpose registries. It makes no lookups.
+// Package internet classifies addresses by IANA's special-purpose registries, and dials only public ones.
 package internet
 
 import "net/netip"

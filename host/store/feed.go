@@ -230,16 +230,24 @@ func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pg
 	return err
 }
 
-// WithdrawFeed disables a list on every host at once, then deletes its entries. It fails with ErrNoFeed if there is no
-// such list.
+// WithdrawFeed disables a list on every host at once, ends its subscription, then deletes its entries. It fails with
+// ErrNoFeed if there is no such list or subscription.
 func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		result, err := tx.NewRaw("DELETE FROM feeds WHERE name = ?", name).Exec(ctx)
-		if err != nil {
-			return err
+		deleted := int64(0)
+		for _, query := range []string{"DELETE FROM feed_subscriptions WHERE name = ?", "DELETE FROM feeds WHERE name = ?"} {
+			result, err := tx.NewRaw(query, name).Exec(ctx)
+			if err != nil {
+				return err
+			}
+			n, err := result.RowsAffected()
+			if err != nil {
+				return err
+			}
+			deleted += n
 		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, fmt.Errorf("%w: %s", ErrNoFeed, name))
+		if deleted == 0 {
+			return fmt.Errorf("%w: %s", ErrNoFeed, name)
 		}
 		return notify(ctx, tx, TopicFeeds)
 	})

@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/openrdap/rdap"
@@ -66,8 +63,8 @@ func newClient(base string, servers []string, now func() time.Time) (*client, er
 	c.http = &http.Client{
 		Timeout: fetchTimeout,
 		Transport: &limitedTransport{&http.Transport{
-			Proxy:                  nil, // guardedDial must see the address of the RDAP server
-			DialContext:            guardedDial(own, servers),
+			Proxy:                  nil, // the dial function must see the address of the RDAP server
+			DialContext:            internet.GuardedDial(own, servers),
 			TLSHandshakeTimeout:    fetchTimeout,
 			ResponseHeaderTimeout:  fetchTimeout,
 			MaxResponseHeaderBytes: 16 << 10,
@@ -88,41 +85,6 @@ func newClient(base string, servers []string, now func() time.Time) (*client, er
 	}
 	c.bootstrap = &bootstrap.Client{HTTP: c.http}
 	return c, nil
-}
-
-// guardedDial returns a dial function for public addresses on port 443 only, so that the URLs in redirects and in the
-// list of servers cannot reach the host's own network. own, the operator's RDAP server, may have any address and port;
-// it is nil if there is none. servers are DNS resolvers, of which the first is used; if there are none, the system's.
-func guardedDial(own *url.URL, servers []string) func(context.Context, string, string) (net.Conn, error) {
-	resolver := net.DefaultResolver
-	if len(servers) > 0 {
-		resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, network, servers[0])
-		}}
-	}
-	unguarded := net.Dialer{Resolver: resolver}
-	guarded := net.Dialer{Resolver: resolver, Control: func(_, address string, _ syscall.RawConn) error {
-		addr, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return err
-		}
-		if kind := internet.Special(addr.Addr()); kind != "" || addr.Port() != 443 {
-			return fmt.Errorf("%s is not a public address on port 443", address)
-		}
-		return nil
-	}}
-	ownAddress := ""
-	if own != nil {
-		ownAddress = net.JoinHostPort(own.Hostname(),
-			cmp.Or(own.Port(), map[string]string{"https": "443", "http": "80"}[own.Scheme]))
-	}
-	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		if address == ownAddress {
-			return unguarded.DialContext(ctx, network, address)
-		}
-		return guarded.DialContext(ctx, network, address)
-	}
 }
 
 // limitedTransport makes reading a response's body fail beyond maxBody bytes.

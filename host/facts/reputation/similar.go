@@ -200,10 +200,14 @@ func (s *Similar) load(ctx context.Context) error {
 			stale = append(stale, list)
 		}
 		if l != nil {
-			next[list.ID] = l
+			current := *l
+			if l.Version == list.Version { // confirming a list extends it without a new version
+				current.ExpiresAt = list.ExpiresAt
+			}
+			next[list.ID] = &current
 		}
 	}
-	if len(next) != len(loaded) {
+	if s.lists.Load() != nil {
 		s.publish(next)
 	}
 	for _, list := range stale {

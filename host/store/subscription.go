@@ -1,0 +1,212 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/uptrace/bun"
+
+	"assay/host/feed"
+)
+
+// Errors of subscriptions.
+var (
+	ErrNoSubscription = errors.New("there is no subscription of that name")
+	ErrNothingHeld    = errors.New("no version of that list is held back")
+)
+
+// feedSubscriptionRow is a row of feed_subscriptions.
+type feedSubscriptionRow struct {
+	feed.Subscription
+	SealedURL      []byte
+	EverySeconds   int64
+	FreshSeconds   int64
+	ExpiresSeconds int64
+	ETag           string `bun:"etag"`
+	LastModified   string
+}
+
+func seconds(n int64) time.Duration { return time.Duration(n) * time.Second }
+
+// urlContext binds a sealed URL to its subscription.
+func urlContext(name string) string { return "subscription " + name }
+
+//go:embed sql/subscribe.sql
+var subscribeStatement string
+
+// Subscribe creates or replaces a subscription, which is due at once.
+func (s *Store) Subscribe(ctx context.Context, sub feed.Subscription) error {
+	args := named{"name": sub.Name, "url": s.keys.Seal([]byte(sub.URL), urlContext(sub.Name)), "source": sub.Source,
+		"kind": sub.Kind, "category": sub.Category, "format": sub.Format, "column": sub.Column, "country": sub.Country,
+		"licence": sub.Licence, "every": int64(sub.Every.Seconds()), "fresh": int64(sub.FreshFor.Seconds()),
+		"expires": int64(sub.ExpiresAfter.Seconds()), "now": s.now().UTC()}
+	if _, err := s.db.NewRaw(subscribeStatement, args).Exec(ctx); err != nil {
+		return fmt.Errorf("subscribing to list: %w", err)
+	}
+	return nil
+}
+
+// Unsubscribe ends a subscription. Its list stays until it expires or is withdrawn.
+func (s *Store) Unsubscribe(ctx context.Context, name string) error {
+	return s.changeSubscription(ctx, "unsubscribing from list", ErrNoSubscription,
+		"DELETE FROM feed_subscriptions WHERE name = ?name", named{"name": name})
+}
+
+// AcceptSubscribed allows the size of the version that is held back, and makes the subscription due.
+func (s *Store) AcceptSubscribed(ctx context.Context, name string) error {
+	return s.changeSubscription(ctx, "accepting version", ErrNothingHeld, `UPDATE feed_subscriptions
+		SET accepted_entries = held_entries, next_fetch_at = ?now WHERE name = ?name AND held_entries IS NOT NULL`,
+		named{"name": name, "now": s.now().UTC()})
+}
+
+// changeSubscription runs a statement that must affect one row. It fails with otherwise if it affects none.
+func (s *Store) changeSubscription(ctx context.Context, what string, otherwise error, query string, args named) error {
+	result, err := s.db.NewRaw(query, args).Exec(ctx)
+	if err == nil {
+		var n int64
+		if n, err = result.RowsAffected(); err == nil && n == 0 {
+			err = otherwise
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+//go:embed sql/subscriptions.sql
+var subscriptionsQuery string
+
+// Subscriptions returns all subscriptions by name, without their URLs.
+func (s *Store) Subscriptions(ctx context.Context) ([]feed.Subscription, error) {
+	var rows []feedSubscriptionRow
+	if err := s.db.NewRaw(subscriptionsQuery).Scan(ctx, &rows); err != nil {
+		return nil, fmt.Errorf("reading subscriptions: %w", err)
+	}
+	all := make([]feed.Subscription, len(rows))
+	for i, r := range rows {
+		all[i] = r.Subscription
+		all[i].Every = seconds(r.EverySeconds)
+	}
+	return all, nil
+}
+
+//go:embed sql/claim_subscription.sql
+var claimSubscriptionStatement string
+
+// ClaimSubscription claims the named subscription, or the next due one if name is empty. It returns nil if there is
+// none, or another process has claimed it.
+func (s *Store) ClaimSubscription(ctx context.Context, name string, lease time.Duration) (*feed.Claim, error) {
+	var r feedSubscriptionRow
+	until := s.now().UTC().Add(lease).Truncate(time.Microsecond) // as Postgres stores it
+	args := named{"name": name, "now": s.now().UTC(), "until": until}
+	err := s.db.NewRaw(claimSubscriptionStatement, args).Scan(ctx, &r)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("claiming subscription: %w", err)
+	}
+	url, err := s.keys.Open(r.SealedURL, urlContext(r.Name))
+	if err != nil {
+		return nil, fmt.Errorf("opening the URL of list %s: %w", r.Name, err)
+	}
+	c := &feed.Claim{Subscription: r.Subscription, Known: feed.Validators{ETag: r.ETag, LastModified: r.LastModified},
+		Until: until}
+	c.URL, c.Every = string(url), seconds(r.EverySeconds)
+	c.FreshFor, c.ExpiresAfter = seconds(r.FreshSeconds), seconds(r.ExpiresSeconds)
+	return c, nil
+}
+
+// claimed is the condition that a claim still holds.
+const claimed = " WHERE name = ?name AND leased_until = ?until"
+
+// confirmed are the changes of a subscription whose content the publisher confirmed.
+const confirmed = `leased_until = NULL, next_fetch_at = ?next, confirmed_at = ?now, failing_since = NULL, failures = 0,
+	error = '', held_entries = NULL, accepted_entries = NULL`
+
+// ImportSubscribed replaces the list by a new version and ends the claim. It fails with a *feed.HeldError if the size of
+// the version is unusual, and with feed.ErrClaimLost if the claim has ended.
+func (s *Store) ImportSubscribed(
+	ctx context.Context, c *feed.Claim, format feed.Format, version feed.Validators, next func() ([]feed.Entry, error),
+) (feed.Change, error) {
+	now := s.now().UTC()
+	fresh, expires := now.Add(c.FreshFor), now.Add(c.ExpiresAfter)
+	list := feed.List{Name: c.Name, Kind: c.Kind, Category: c.Category, Source: c.Source, Format: format,
+		Licence: c.Licence, FreshUntil: &fresh, ExpiresAt: &expires}
+	change, err := s.importFeed(ctx, list, next, func(ctx context.Context, tx pgx.Tx, entries int) error {
+		var before, accepted int
+		// An imported list of the same name may come from elsewhere, so its size says nothing.
+		err := tx.QueryRow(ctx, `SELECT coalesce(f.entries, 0), coalesce(s.accepted_entries, 0)
+			FROM feed_subscriptions AS s LEFT JOIN feeds AS f USING (name, source, kind)
+			WHERE s.name = $1 AND s.leased_until = $2 FOR UPDATE OF s`, c.Name, c.Until).Scan(&before, &accepted)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return feed.ErrClaimLost
+		}
+		if err != nil {
+			return err
+		}
+		if err := feed.CheckSize(entries, before, accepted); err != nil {
+			return err
+		}
+		_, err = tx.Exec(ctx, `UPDATE feed_subscriptions SET leased_until = NULL, next_fetch_at = $2, etag = $3,
+			last_modified = $4, confirmed_at = $5, failing_since = NULL, failures = 0, error = '', held_entries = NULL,
+			accepted_entries = NULL WHERE name = $1`, c.Name, now.Add(c.Every), version.ETag, version.LastModified, now)
+		return err
+	})
+	if err != nil {
+		return feed.Change{}, fmt.Errorf("importing list: %w", err)
+	}
+	return change, nil
+}
+
+// ConfirmSubscribed records that the publisher still has the version at hand, and ends the claim.
+func (s *Store) ConfirmSubscribed(ctx context.Context, c *feed.Claim) error {
+	now := s.now().UTC()
+	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		args := named{"name": c.Name, "until": c.Until, "now": now, "next": now.Add(c.Every),
+			"fresh": now.Add(c.FreshFor), "expires": now.Add(c.ExpiresAfter)}
+		if err := endClaim(ctx, tx, "UPDATE feed_subscriptions SET "+confirmed+claimed, args); err != nil {
+			return err
+		}
+		_, err := tx.NewRaw("UPDATE feeds SET fresh_until = ?fresh, expires_at = ?expires WHERE name = ?name", args).
+			Exec(ctx)
+		return err
+	})
+}
+
+// FailSubscribed records why no new version was imported, and ends the claim. held is the size of a version that is held
+// back, or 0.
+func (s *Store) FailSubscribed(
+	ctx context.Context, c *feed.Claim, reason string, held int, retry time.Duration,
+) error {
+	now := s.now().UTC()
+	return endClaim(ctx, s.db, `UPDATE feed_subscriptions SET leased_until = NULL, next_fetch_at = ?next, error = ?error,
+		held_entries = nullif(?held, 0), failures = failures + 1, failing_since = coalesce(failing_since, ?now)`+claimed,
+		named{"name": c.Name, "until": c.Until, "now": now, "next": now.Add(retry), "error": reason, "held": held})
+}
+
+// ReleaseSubscription ends the claim. The subscription stays due.
+func (s *Store) ReleaseSubscription(ctx context.Context, c *feed.Claim) error {
+	return endClaim(ctx, s.db, "UPDATE feed_subscriptions SET leased_until = NULL"+claimed,
+		named{"name": c.Name, "until": c.Until})
+}
+
+// endClaim runs a statement that ends a claim. It fails with feed.ErrClaimLost if the claim has ended before.
+func endClaim(ctx context.Context, db bun.IDB, query string, args named) error {
+	result, err := db.NewRaw(query, args).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("storing the outcome of a fetch: %w", err)
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, feed.ErrClaimLost)
+	}
+	return nil
+}
+
+var _ feed.Subscriptions = (*Store)(nil)

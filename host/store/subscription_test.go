@@ -1,0 +1,380 @@
+package store
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/feed"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+// publisher is an HTTP server with one list, which supports conditional requests.
+type publisher struct {
+	*httptest.Server
+	mu       sync.Mutex
+	body     []byte
+	status   int // instead of the list, if not 0
+	etag     bool
+	modified time.Time
+	requests []*http.Request
+}
+
+func newPublisher(t *testing.T, body string) *publisher {
+	t.Helper()
+	p := &publisher{etag: true}
+	p.publish(body)
+	p.Server = httptest.NewServer(p)
+	t.Cleanup(p.Close)
+	return p
+}
+
+func (p *publisher) publish(body string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.body, p.modified = []byte(body), p.modified.Add(time.Hour)
+}
+
+func (p *publisher) fail(status int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status = status
+}
+
+func (p *publisher) last() *http.Request {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.requests[len(p.requests)-1]
+}
+
+func (p *publisher) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.requests = append(p.requests, r)
+	if p.status != 0 {
+		w.Header().Set("Retry-After", "7200")
+		w.WriteHeader(p.status)
+		return
+	}
+	modified := p.modified
+	if p.etag {
+		w.Header().Set("ETag", fmt.Sprintf(`"%x"`, len(p.body)+int(p.body[0])))
+		modified = time.Time{}
+	}
+	http.ServeContent(w, r, "", modified, bytes.NewReader(p.body))
+}
+
+// subscribed is a store with a clock, a publisher and a subscription to it.
+type subscribed struct {
+	*Store
+	publisher *publisher
+	now       time.Time
+	sub       feed.Subscription
+}
+
+func subscribe(t *testing.T, body string) *subscribed {
+	t.Helper()
+	p := newPublisher(t, body)
+	s := &subscribed{publisher: p, now: time.Now().UTC().Truncate(time.Second)}
+	s.Store = newStore(t, func() time.Time { return s.now })
+	s.sub = feed.Subscription{Name: "Bad", URL: p.URL + "/list.txt?key=secret", Source: p.URL + "/list.txt", Kind: feed.Bad,
+		Category: "phishing", Format: feed.Auto, Licence: "CC0", Every: 6 * time.Hour, FreshFor: 24 * time.Hour,
+		ExpiresAfter: 30 * 24 * time.Hour}
+	noError(t, s.Subscribe(t.Context(), s.sub))
+	return s
+}
+
+// fetch claims the subscription and fetches it.
+func (s *subscribed) fetch(t *testing.T) (feed.Result, error) {
+	t.Helper()
+	c := must(s.ClaimSubscription(t.Context(), "Bad", time.Hour))(t)
+	if c == nil {
+		t.Fatal("the subscription is claimed by another process")
+	}
+	fetcher := &feed.Subscriber{Store: s.Store, Version: "1.2.3", Logger: discard(), Now: func() time.Time { return s.now }}
+	return fetcher.Fetch(t.Context(), c)
+}
+
+// state returns the stored subscription.
+func (s *subscribed) state(t *testing.T) feed.Subscription {
+	t.Helper()
+	all := must(s.Subscriptions(t.Context()))(t)
+	if len(all) != 1 {
+		t.Fatalf("%d subscriptions, want 1", len(all))
+	}
+	return all[0]
+}
+
+func (s *subscribed) expectState(t *testing.T, want feed.State) {
+	t.Helper()
+	if got := s.state(t); got.State(s.now) != want {
+		t.Errorf("state %s, want %s: %+v", got.State(s.now), want, got)
+	}
+}
+
+// Lists are fetched in every publisher's format.
+func TestSubscribeFormats(t *testing.T) {
+	t.Parallel()
+	var gz, zipped bytes.Buffer
+	z := gzip.NewWriter(&gz)
+	_, _ = io.WriteString(z, "phish_id,url,phish_detail_url,target\n1,https://a.example/x,http://detail.example/?id=1,Other\n")
+	noError(t, z.Close())
+	archive := zip.NewWriter(&zipped)
+	f := must(archive.Create("top-1m.csv"))(t)
+	_, _ = io.WriteString(f, "1,com\n2,a.example\n3,www.b.example\n")
+	noError(t, archive.Close())
+	s := subscribe(t, "a.example")
+	for name, test := range map[string]struct {
+		body         string
+		kind         feed.Kind
+		column       string
+		want, format string
+	}{
+		"disposable-email-domains": {"a.example\nb.example\n", feed.Bad, "", "a.example b.example", "plain"},
+		"URLhaus": {"# abuse.ch URLhaus Host file\n127.0.0.1\ta.example\n127.0.0.1\tb.example\n", feed.Bad, "",
+			"a.example b.example", "hosts"},
+		"OpenPhish":         {"https://a.example/login\nhttp://b.example/x/y.php\n", feed.Bad, "", "a.example b.example", "plain"},
+		"Phishing Army":     {"#\n# Phishing Army\n#\na.example\nb.example\n", feed.Bad, "", "a.example b.example", "plain"},
+		"PhishTank":         {gz.String(), feed.Bad, "url", "a.example", "csv"},
+		"polkadot-phishing": {`{"allow":["c.example"],"deny":["a.example","b.example"]}`, feed.Bad, "deny", "a.example b.example", "json"},
+		"Umbrella":          {zipped.String(), feed.Ranked, "", "a.example www.b.example", "csv"},
+		"Majestic": {"GlobalRank,TldRank,Domain,TLD,IDN_Domain\n1,1,a.example,example,a.example\n", feed.Ranked, "Domain",
+			"a.example", "csv"},
+	} {
+		s.publisher.publish(test.body)
+		s.sub.Kind, s.sub.Column = test.kind, test.column
+		noError(t, s.Subscribe(t.Context(), s.sub))
+		result, err := s.fetch(t)
+		want := strings.Fields(test.want)
+		if found := listings(t, s.Store, want...); len(found) != len(want) || result.Entries != len(want) ||
+			string(result.Report.Format) != test.format {
+			t.Errorf("%s: %d of %d names found; %+v, %v", name, len(found), len(want), result, err)
+		}
+		noError(t, s.WithdrawFeed(t.Context(), "Bad"))
+	}
+}
+
+// An unchanged list is confirmed without being sent again, by ETag or date.
+func TestConditionalRequests(t *testing.T) {
+	t.Parallel()
+	for name, etag := range map[string]bool{"ETag": true, "Last-Modified": false} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := subscribe(t, "a.example\n")
+			s.publisher.etag, s.publisher.modified = etag, noon
+			must(s.fetch(t))(t)
+			r := s.publisher.last()
+			if r.UserAgent() != "assay/1.2.3" || r.URL.RawQuery != "key=secret" || r.Header.Get("If-None-Match") != "" {
+				t.Errorf("first request: %s %v", r.URL, r.Header)
+			}
+			s.now = s.now.Add(20 * time.Hour)
+			if result := must(s.fetch(t))(t); !result.Unchanged {
+				t.Errorf("second fetch: %+v", result)
+			}
+			if r := s.publisher.last(); (r.Header.Get("If-None-Match") != "") != etag || (r.Header.Get("If-Modified-Since") != "") == etag {
+				t.Errorf("second request: %v", r.Header)
+			}
+			got := s.state(t)
+			if got.ConfirmedAt == nil || !got.ConfirmedAt.Equal(s.now) || !got.FreshUntil.Equal(s.now.Add(s.sub.FreshFor)) ||
+				!got.ExpiresAt.Equal(s.now.Add(s.sub.ExpiresAfter)) || !got.NextFetchAt.Equal(s.now.Add(s.sub.Every)) {
+				t.Errorf("confirmed: %+v", got)
+			}
+			// Other content under the name makes the validators invalid.
+			importList(t, s.Store, feed.List{Name: "Bad", Kind: feed.Bad}, entries(t, "b.example")...)
+			if result := must(s.fetch(t))(t); result.Unchanged || len(listings(t, s.Store, "a.example")) != 1 {
+				t.Errorf("after an import: %+v", result)
+			}
+		})
+	}
+}
+
+// A failure keeps the last good version, which is out of date after a day and gone after a month.
+func TestDeadPublisher(t *testing.T) {
+	t.Parallel()
+	s := subscribe(t, "a.example\nb.example\n")
+	s.expectState(t, feed.Waiting)
+	must(s.fetch(t))(t)
+	s.expectState(t, feed.Current)
+	imported := s.now
+	for _, test := range []struct {
+		name   string
+		status int
+		body   string
+		retry  time.Duration
+	}{
+		{"too many requests", http.StatusTooManyRequests, "", 2 * time.Hour}, // as the publisher asked for
+		{"an error page", 0, "<html>\n<p>gone\n</html>\n", 10 * time.Minute},
+		{"an empty list", 0, "# nothing\n", 20 * time.Minute},
+		{"a cut archive", 0, "PK\x03\x04", 40 * time.Minute},
+	} {
+		s.publisher.fail(test.status)
+		s.publisher.publish(test.body + " ")
+		if _, err := s.fetch(t); err == nil || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v", test.name, err)
+		}
+		s.expectState(t, feed.Failing)
+		if got := s.state(t); got.Error == "" || got.FailingSince == nil || got.NextFetchAt.Sub(s.now) != test.retry ||
+			len(listings(t, s.Store, "a.example", "b.example")) != 2 {
+			t.Errorf("%s: %+v, want the next attempt after %v", test.name, got, test.retry)
+		}
+	}
+	s.now = imported.Add(s.sub.FreshFor)
+	s.expectState(t, feed.Stale)
+	if got := listings(t, s.Store, "a.example"); len(got) != 1 || got[0].Fresh {
+		t.Errorf("out of date: %+v", got)
+	}
+	s.now = imported.Add(s.sub.ExpiresAfter)
+	s.expectState(t, feed.Expired)
+	if got := listings(t, s.Store, "a.example"); len(got) != 0 {
+		t.Errorf("expired: %+v", got)
+	}
+	s.publisher.fail(0)
+	s.publisher.publish("a.example\n")
+	must(s.fetch(t))(t)
+	s.expectState(t, feed.Current)
+	if got := s.state(t); got.Failures != 0 || got.FailingSince != nil || got.Error != "" {
+		t.Errorf("back again: %+v", got)
+	}
+}
+
+// A version of an unusual size is held back until an operator accepts it or the publisher corrects it.
+func TestHeldVersion(t *testing.T) {
+	t.Parallel()
+	lines := func(n int) string {
+		var text strings.Builder
+		for i := range n {
+			fmt.Fprintf(&text, "name%d.example\n", i)
+		}
+		return text.String()
+	}
+	s := subscribe(t, lines(300))
+	must(s.fetch(t))(t)
+	for _, n := range []int{149, 901} {
+		s.publisher.publish(lines(n))
+		var held *feed.HeldError
+		if _, err := s.fetch(t); !errors.As(err, &held) || held.Entries != n || held.Before != 300 {
+			t.Errorf("%d entries: %v", n, err)
+		}
+		s.expectState(t, feed.Held)
+		if got := s.state(t); *got.Held != n || got.Entries != 300 || len(listings(t, s.Store, "name299.example")) != 1 {
+			t.Errorf("%d entries: %+v", n, got)
+		}
+	}
+	s.publisher.publish(lines(300) + "# corrected\n")
+	must(s.fetch(t))(t)
+	s.expectState(t, feed.Current)
+	wantError(t, "nothing to accept", s.AcceptSubscribed(t.Context(), "Bad"), ErrNothingHeld)
+	s.publisher.publish(lines(7))
+	if _, err := s.fetch(t); err == nil {
+		t.Error("a list of 7 instead of 300 entries was imported")
+	}
+	noError(t, s.AcceptSubscribed(t.Context(), "Bad"))
+	if result := must(s.fetch(t))(t); result.Entries != 7 {
+		t.Errorf("accepted: %+v", result)
+	}
+	s.expectState(t, feed.Current)
+}
+
+// Of many hosts, one at a time fetches a list. A killed host delays it until its claim ends, and a host that comes back
+// later changes nothing.
+func TestClaims(t *testing.T) {
+	t.Parallel()
+	s := subscribe(t, "a.example\n")
+	var mu sync.Mutex
+	var claims []*feed.Claim
+	noError(t, errors.Join(concurrently(8, func(int) error {
+		c, err := s.ClaimSubscription(t.Context(), "", time.Hour)
+		if c != nil {
+			mu.Lock()
+			claims = append(claims, c)
+			mu.Unlock()
+		}
+		return err
+	})...))
+	if len(claims) != 1 {
+		t.Fatalf("%d claims, want 1", len(claims))
+	}
+	killed := claims[0]
+	expect(t, "a claim by name", must(s.ClaimSubscription(t.Context(), "Bad", time.Hour))(t), nil)
+	s.now = s.now.Add(time.Hour)
+	if result := must(s.fetch(t))(t); result.Entries != 1 {
+		t.Errorf("after the claim ended: %+v", result)
+	}
+	_, err := s.ImportSubscribed(t.Context(), killed, feed.Plain, feed.Validators{}, inPairs(entries(t, "late.example")))
+	wantError(t, "importing late", err, feed.ErrClaimLost)
+	wantError(t, "confirming late", s.ConfirmSubscribed(t.Context(), killed), feed.ErrClaimLost)
+	wantError(t, "failing late", s.FailSubscribed(t.Context(), killed, "late", 0, time.Hour), feed.ErrClaimLost)
+	if got := listings(t, s.Store, "a.example", "late.example"); len(got) != 1 || s.state(t).Error != "" {
+		t.Errorf("after the late host: %+v", got)
+	}
+	expect(t, "due", must(s.ClaimSubscription(t.Context(), "", time.Hour))(t), nil)
+
+	// A host that stops gives its claim back.
+	s.now = s.now.Add(s.sub.Every)
+	c := must(s.ClaimSubscription(t.Context(), "", time.Hour))(t)
+	stopped, stop := context.WithCancel(t.Context())
+	stop()
+	fetcher := &feed.Subscriber{Store: s.Store, Logger: discard(), Now: func() time.Time { return s.now }}
+	if _, err := fetcher.Fetch(stopped, c); !errors.Is(err, context.Canceled) {
+		t.Errorf("stopped: %v", err)
+	}
+	if got := s.state(t); got.Failures != 0 {
+		t.Errorf("stopping counted as a failure: %+v", got)
+	}
+	// A new subscription takes the claim away.
+	c = must(s.ClaimSubscription(t.Context(), "", time.Hour))(t)
+	noError(t, s.Subscribe(t.Context(), s.sub))
+	wantError(t, "with old settings", s.ConfirmSubscribed(t.Context(), c), feed.ErrClaimLost)
+	noError(t, s.Unsubscribe(t.Context(), "Bad"))
+	wantError(t, "unsubscribing again", s.Unsubscribe(t.Context(), "Bad"), ErrNoSubscription)
+	if got := listings(t, s.Store, "a.example"); len(got) != 1 {
+		t.Errorf("after the end of the subscription: %+v", got)
+	}
+}
+
+// A running host fetches what is due, and reports the state of all lists.
+func TestSubscriberRuns(t *testing.T) {
+	t.Parallel()
+	p := newPublisher(t, "a.example\n")
+	s := open(t, postgrestest.Database(t), nil)
+	states := make(chan []feed.Subscription, 10)
+	fetched := make(chan string, 10)
+	for _, name := range []string{"A", "B"} {
+		sub := feed.Subscription{Name: name, URL: p.URL + "/" + name, Source: p.URL, Kind: feed.Bad, Format: feed.Plain,
+			Every: time.Hour, FreshFor: time.Hour, ExpiresAfter: time.Hour}
+		if name == "B" {
+			sub.URL = "http://127.0.0.1:1/"
+		}
+		noError(t, s.Subscribe(t.Context(), sub))
+	}
+	host := &feed.Subscriber{Store: s, Logger: discard(), Now: time.Now,
+		Fetched:  func(list, outcome string) { fetched <- list + " " + outcome },
+		Observed: func(lists []feed.Subscription) { states <- lists }}
+	storetest.Background(t, host.Run)
+	outcomes := []string{receive(t, "the first fetch", fetched), receive(t, "the second fetch", fetched)}
+	if strings.Join(outcomes, ", ") != "A updated, B failed" {
+		t.Errorf("outcomes %v", outcomes)
+	}
+	lists := receive(t, "the state of the lists", states)
+	if len(lists) != 2 || lists[0].Entries != 1 || lists[1].Error == "" {
+		t.Errorf("lists %+v", lists)
+	}
+	if got := host.Degraded(); len(got) != 1 || !strings.HasPrefix(got[0], "list B is expired: fetching list: ") {
+		t.Errorf("degraded: %q", got)
+	}
+	noError(t, s.WithdrawFeed(t.Context(), "A"))
+	if all := must(s.Subscriptions(t.Context()))(t); len(all) != 1 {
+		t.Errorf("after the withdrawal: %+v", all)
+	}
+}
