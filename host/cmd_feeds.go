@@ -19,9 +19,14 @@ import (
 )
 
 type feedsCmd struct {
-	Import   feedsImportCmd   `cmd:"" help:"${feeds_import_cmd}"`
-	List     feedsListCmd     `cmd:"" help:"List the imported lists."`
-	Withdraw feedsWithdrawCmd `cmd:"" help:"Disable a list on all hosts at once, and delete its entries."`
+	Recommend   feedsRecommendCmd   `cmd:"" help:"Show public lists that can be subscribed to, with their terms."`
+	Subscribe   feedsSubscribeCmd   `cmd:"" help:"${feeds_subscribe_cmd}"`
+	Unsubscribe feedsUnsubscribeCmd `cmd:"" help:"Stop fetching a list. Its entries stay until they expire."`
+	Status      feedsStatusCmd      `cmd:"" help:"Show what became of the subscribed lists."`
+	Accept      feedsAcceptCmd      `cmd:"" help:"Accept a version that is held back because of its size."`
+	Import      feedsImportCmd      `cmd:"" help:"${feeds_import_cmd}"`
+	List        feedsListCmd        `cmd:"" help:"List the lists."`
+	Withdraw    feedsWithdrawCmd    `cmd:"" help:"${feeds_withdraw_cmd}"`
 }
 
 type feedsImportCmd struct {

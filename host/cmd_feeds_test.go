@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -103,5 +107,115 @@ func TestFeedsFlags(t *testing.T) {
 				t.Errorf("exit code %d, want 2: %s", code, stderr.String())
 			}
 		})
+	}
+}
+
+// An operator subscribes to a list, sees its state, accepts a smaller version and unsubscribes.
+func TestFeedsSubscribe(t *testing.T) {
+	t.Parallel()
+	dir, database := t.TempDir(), postgrestest.Database(t)
+	var list atomic.Pointer[string]
+	publish := func(names int) {
+		var text strings.Builder
+		for i := range names {
+			fmt.Fprintf(&text, "name%d.example\n", i)
+		}
+		s := text.String()
+		list.Store(&s)
+	}
+	publish(300)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", fmt.Sprintf(`"%d"`, len(*list.Load())))
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(*list.Load()))
+	}))
+	t.Cleanup(server.Close)
+	subscribe := []string{"feeds", "subscribe", server.URL + "/list.txt?key=secret", "--name", "Mine", "--kind", "bad",
+		"--category", "phishing", "--every", "12h"}
+	if got := outputJSON[importResult](t, dir, database, subscribe...); got.Entries != 300 {
+		t.Errorf("first fetch: %+v", got)
+	}
+	status := func(want feed.State) listStatus {
+		t.Helper()
+		all := outputJSON[[]listStatus](t, dir, database, "feeds", "status")
+		if len(all) != 1 || all[0].State != want || strings.Contains(all[0].Source, "secret") {
+			t.Fatalf("status %+v, want %s", all, want)
+		}
+		return all[0]
+	}
+	if got := status(feed.Current); got.Every != "12h" || got.FreshUntil.Sub(*got.ConfirmedAt) != 48*time.Hour ||
+		got.ExpiresAt.Sub(*got.ConfirmedAt) != 30*24*time.Hour {
+		t.Errorf("status %+v", got)
+	}
+	publish(10)
+	// The version is held back in relation to the one before, also by a new subscription.
+	if code, text := failing(t, dir, database, subscribe...); code != 1 || !strings.Contains(text, "10 instead of 300") {
+		t.Errorf("a much smaller version: exit code %d, %s", code, text)
+	}
+	status(feed.Held)
+	if text := output(t, dir, database, "feeds", "status"); !strings.Contains(text, "feeds accept") {
+		t.Errorf("status:\n%s", text)
+	}
+	if got := outputJSON[importResult](t, dir, database, "feeds", "accept", "Mine"); got.Entries != 10 {
+		t.Errorf("accepted: %+v", got)
+	}
+	status(feed.Current)
+	output(t, dir, database, "feeds", "unsubscribe", "Mine")
+	if all := outputJSON[[]listStatus](t, dir, database, "feeds", "status"); len(all) != 0 {
+		t.Errorf("after the end: %+v", all)
+	}
+}
+
+func TestFeedsSubscription(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	for name, test := range map[string]struct {
+		cmd  feedsSubscribeCmd
+		want feed.Subscription
+		err  string
+	}{
+		"from the catalogue": {cmd: feedsSubscribeCmd{From: "tranco"}, want: feed.Subscription{Name: "Tranco",
+			Kind: feed.Ranked, Format: feed.CSV, Every: day, FreshFor: 4 * day, ExpiresAfter: 30 * day}},
+		"renamed, and more often": {cmd: feedsSubscribeCmd{From: "CERT-Polska", Name: "PL", Every: listAge(2 * time.Hour)},
+			want: feed.Subscription{Name: "PL", Kind: feed.Bad, Format: feed.Plain, Every: 2 * time.Hour, FreshFor: day,
+				ExpiresAfter: 30 * day}},
+		"a URL": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X", Kind: "good"},
+			want: feed.Subscription{Name: "X", Kind: feed.Good, Format: feed.Auto, Every: 6 * time.Hour, FreshFor: day,
+				ExpiresAfter: 30 * day}},
+		"expiring soon": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X", Kind: "good",
+			Expires: listAge(6 * time.Hour)}, want: feed.Subscription{Name: "X", Kind: feed.Good, Format: feed.Auto,
+			Every: 6 * time.Hour, FreshFor: 6 * time.Hour, ExpiresAfter: 6 * time.Hour}},
+		"an unknown name":       {cmd: feedsSubscribeCmd{From: "nothing"}, err: "feeds recommend"},
+		"a URL without a name":  {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Kind: "bad"}, err: "--name"},
+		"a URL without a kind":  {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X"}, err: "--kind"},
+		"non-commercial":        {cmd: feedsSubscribeCmd{From: "URLhaus"}, err: "--non-commercial"},
+		"expiring before a day": {cmd: feedsSubscribeCmd{From: "Tranco", Expires: listAge(time.Hour)}, err: "--expires"},
+		"a threat of good sites": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X", Kind: "good",
+			Category: "scam"}, err: "--category"},
+	} {
+		got, err := test.cmd.subscription()
+		if (err != nil) != (test.err != "") || err != nil && !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%s: %v, want %q", name, err, test.err)
+		}
+		if err == nil && (got.Name != test.want.Name || got.Kind != test.want.Kind || got.Format != test.want.Format ||
+			got.Every != test.want.Every || got.FreshFor != test.want.FreshFor ||
+			got.ExpiresAfter != test.want.ExpiresAfter) {
+			t.Errorf("%s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// Every list of the catalogue can be subscribed to, and those that forbid commercial use are marked.
+func TestFeedsRecommend(t *testing.T) {
+	t.Parallel()
+	for _, l := range feed.Catalogue() {
+		cmd := feedsSubscribeCmd{From: l.Name, NonCommercial: true}
+		if s, err := cmd.subscription(); err != nil || !strings.HasPrefix(s.URL, "https://") || s.Licence == "" {
+			t.Errorf("%s: %+v, %v", l.Name, s, err)
+		}
+	}
+	var out, errs bytes.Buffer
+	if code := run(t.Context(), []string{"feeds", "recommend"}, &out, &errs); code != 0 ||
+		!strings.Contains(out.String(), "! abuse.ch terms of use; no commercial use") {
+		t.Errorf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}
 }

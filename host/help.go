@@ -76,7 +76,17 @@ var helpTexts = kong.Vars{
 		"of this lineup.",
 	"fit_only": "Fit only the weights of these layers, and keep the bias and all other weights. May be repeated.",
 
-	"feeds_import_cmd": "Import a list of bad, good or ranked entities. It replaces the earlier content of the list.",
+	"feeds_subscribe_cmd": "Fetch a list now, and let the hosts fetch it again regularly. " +
+		"Nothing is fetched without a subscription.",
+	"feeds_subscribe_from": "A list of 'feeds recommend' by its name, or an https URL.",
+	"feeds_every":          "Interval, such as 1h or 1d (default: as recommended, otherwise 6h).",
+	"feeds_subscribe_expires": "Age at which the entries expire if the list cannot be fetched " +
+		"(default: 30d). They are out of date after four intervals, but not within a day.",
+	"feeds_subscribe_kind": "Kind of the entries: bad, good or ranked. Required with a URL.",
+	"feeds_format":         "Format of the list: hosts, plain, csv, json, misp or stix (default: detected).",
+	"feeds_non_commercial": "Confirm that your use is not commercial, for lists whose terms require this.",
+	"feeds_withdraw_cmd":   "Disable a list on all hosts at once, end its subscription and delete its entries.",
+	"feeds_import_cmd":     "Import a list of bad, good or ranked entities. It replaces the earlier content of the list.",
 	"feeds_from": "List to import: a file, an https URL, or '-' for standard input. " +
 		"It may be compressed with gzip, or be the only file in a ZIP file.",
 	"feeds_name":   "Name of the list in signals, such as URLhaus. The next import under this name replaces it.",

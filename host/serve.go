@@ -28,6 +28,7 @@ import (
 	"assay/host/entity"
 	"assay/host/facts"
 	"assay/host/facts/reputation"
+	"assay/host/feed"
 	"assay/host/feedback"
 	"assay/host/lineup"
 	"assay/host/maintenance"
@@ -139,7 +140,13 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return err
 	}
 	closers = append(closers, collector.close)
-	degraded := func() []string { return append(follower.Degraded(), collector.problems()...) }
+	subscriber := b.newSubscriber(cfg, log)
+	subscriber.Fetched, subscriber.Observed = metrics.ListFetched, func(lists []feed.Subscription) {
+		observeLists(metrics, lists)
+	}
+	degraded := func() []string {
+		return slices.Concat(follower.Degraded(), collector.problems(), subscriber.Degraded())
+	}
 	metrics.WatchDegraded(degraded, collector.problems)
 
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
@@ -151,6 +158,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		maintenance.Job{Name: "verify the DNS servers", Every: canaryInterval, Run: collector.verifyDNS})
 	running.Go(func() { maintenance.Run(background, log, jobs) })
 	running.Go(func() { delivery.Run(background) })
+	running.Go(func() { subscriber.Run(background) })
 	running.Go(func() {
 		b.store.Listen(background, func(topic store.Topic) {
 			switch topic {
@@ -256,6 +264,23 @@ func openAndBuild(
 	return b, modules, nil
 }
 
+// newSubscriber returns a subscriber that stores lists in the database.
+func (b *backend) newSubscriber(cfg *Config, log *slog.Logger) *feed.Subscriber {
+	return &feed.Subscriber{Store: b.store, Version: version, DNS: cfg.configuredResolvers(), Logger: log, Now: time.Now}
+}
+
+// observeLists updates the metrics of the subscribed lists.
+func observeLists(m *telemetry.Metrics, lists []feed.Subscription) {
+	states := make([]telemetry.ListState, len(lists))
+	for i, l := range lists {
+		states[i] = telemetry.ListState{Name: l.Name, Entries: l.Entries}
+		if l.ConfirmedAt != nil {
+			states[i].Confirmed = *l.ConfirmedAt
+		}
+	}
+	m.ListsObserved(states)
+}
+
 // jobs returns the periodic jobs of a host.
 func (b *backend) jobs(cfg *Config, log *slog.Logger, logFile *telemetry.LogFile) []maintenance.Job {
 	keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Dir: cfg.checkpointDir(),
@@ -332,6 +357,9 @@ func providerEvents(payments *billing.Billing, log *slog.Logger) func(context.Co
 func (cmd *serveCmd) greet(ctx context.Context, cfg *Config, t *terminal, b *backend, addr net.Addr) error {
 	url := "http://" + addr.String()
 	t.printf("\n%s%s\n\n", greeting, url)
+	if err := suggestLists(ctx, t, b.store); err != nil {
+		return err
+	}
 	if b.cluster == nil {
 		t.printf("  Create a key with: assay keys create --plan pro\n\n")
 		return nil
@@ -343,6 +371,19 @@ func (cmd *serveCmd) greet(ctx context.Context, cfg *Config, t *terminal, b *bac
 	t.printf("  key  %s\n", key)
 	t.printf("  try  curl -H 'Authorization: Bearer %s' -d '{\"domain\":\"paypa1-secure-login.xyz\"}' %s/api/check\n\n",
 		key, url)
+	return nil
+}
+
+// suggestLists says how to subscribe to lists, unless the host has some.
+func suggestLists(ctx context.Context, t *terminal, s *store.Store) error {
+	lists, err := s.Feeds(ctx)
+	if err != nil || len(lists) > 0 {
+		return err
+	}
+	if subscribed, err := s.Subscriptions(ctx); err != nil || len(subscribed) > 0 {
+		return err
+	}
+	t.printf("  lists  none, and none is fetched by itself: assay feeds recommend\n")
 	return nil
 }
 

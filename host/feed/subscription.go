@@ -140,7 +140,7 @@ var ErrClaimLost = errors.New("another process has taken over the subscription, 
 
 // Times of a subscriber.
 const (
-	claimLease   = 15 * time.Minute // of one fetch, which ends before
+	ClaimLease   = 15 * time.Minute // of one fetch, which ends before
 	claimMargin  = time.Minute
 	pollInterval = 30 * time.Second
 	firstRetry   = 5 * time.Minute // doubled after each failure, up to the interval of the subscription
@@ -188,7 +188,7 @@ func (s *Subscriber) Run(ctx context.Context) {
 
 // fetchNext fetches the next subscription that is due. It reports whether there was one.
 func (s *Subscriber) fetchNext(ctx context.Context) bool {
-	c, err := s.Store.ClaimSubscription(ctx, "", claimLease)
+	c, err := s.Store.ClaimSubscription(ctx, "", ClaimLease)
 	if err != nil || c == nil {
 		if err != nil && ctx.Err() == nil {
 			s.Logger.Warn("looking for due lists failed", "error", err)

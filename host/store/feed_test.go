@@ -227,7 +227,7 @@ func TestFeedsNotify(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	topics := listening(t, s)
-	receive(t, "the listener to start", topics)
+	expectAll(t, topics)
 	wantTopic := func(what string) {
 		for receive(t, what, topics) != TopicFeeds {
 		}

@@ -36,7 +36,7 @@ const (
 )
 
 // Listen calls changed for every notification until ctx ends. Notifications are lost while the connection is down, so
-// Listen calls changed for keys, lineup and plugins after each (re)connection. Callers should poll as well.
+// Listen calls changed for every topic after each (re)connection. Callers should poll as well.
 func (s *Store) Listen(ctx context.Context, changed func(Topic)) {
 	for ctx.Err() == nil {
 		err := s.listen(ctx, changed)
@@ -67,6 +67,7 @@ func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
 	changed(TopicKeys)
 	changed(TopicLineup)
 	changed(TopicPlugins)
+	changed(TopicFeeds)
 	for {
 		wait, cancel := context.WithTimeout(ctx, listenPingInterval)
 		n, err := conn.WaitForNotification(wait)

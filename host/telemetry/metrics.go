@@ -35,6 +35,9 @@ type Metrics struct {
 	ofLayer      resolved[string, layerMetrics]
 	ofCheck      resolved[checkLabels, checkMetrics]
 
+	listFetches    *prometheus.CounterVec
+	listEntries    *prometheus.GaugeVec
+	listConfirmed  *prometheus.GaugeVec
 	attempts       *prometheus.CounterVec
 	attemptSeconds prometheus.Histogram
 	attemptDelay   prometheus.Histogram
@@ -75,6 +78,12 @@ func NewMetrics() *Metrics {
 		exponential(0.0005, 2, 12))
 	m.queued = factory.NewGauge(prometheus.GaugeOpts{Name: "assay_ledger_queue",
 		Help: "Checks waiting for the ledger when its last transaction finished."})
+	m.listFetches = counter("assay_list_fetches_total", "Fetches of subscribed lists by this host, by outcome: updated, "+
+		"unchanged, held (its size is unusual) or failed.", "list", "outcome")
+	m.listEntries = factory.NewGaugeVec(prometheus.GaugeOpts{Name: "assay_list_entries",
+		Help: "Entries of a subscribed list."}, []string{"list"})
+	m.listConfirmed = factory.NewGaugeVec(prometheus.GaugeOpts{Name: "assay_list_confirmed_timestamp_seconds",
+		Help: "When a subscribed list was last fetched or found unchanged, by any host."}, []string{"list"})
 	m.attempts = counter("assay_webhook_attempts_total", "Finished attempts to deliver an event, by outcome: "+
 		"delivered, refused (another status) or unanswered.", "outcome")
 	m.attemptSeconds = histogram("assay_webhook_attempt_seconds", "Duration of an attempt to deliver an event.",
@@ -110,6 +119,30 @@ func (m *Metrics) WatchDegraded(all, falseDNS func() []string) {
 		func() float64 { return float64(len(all())) })
 	m.gauge("assay_dns_untrusted_servers", "DNS servers that are not asked because they give false answers.",
 		func() float64 { return float64(len(falseDNS())) })
+}
+
+// ListFetched counts a fetch of a subscribed list.
+func (m *Metrics) ListFetched(list, outcome string) {
+	m.listFetches.WithLabelValues(list, outcome).Inc()
+}
+
+// ListState is the state of a subscribed list. Confirmed is zero if the list was never fetched.
+type ListState struct {
+	Name      string
+	Entries   int
+	Confirmed time.Time
+}
+
+// ListsObserved replaces the metrics of all subscribed lists.
+func (m *Metrics) ListsObserved(lists []ListState) {
+	m.listEntries.Reset()
+	m.listConfirmed.Reset()
+	for _, l := range lists {
+		m.listEntries.WithLabelValues(l.Name).Set(float64(l.Entries))
+		if !l.Confirmed.IsZero() {
+			m.listConfirmed.WithLabelValues(l.Name).Set(float64(l.Confirmed.Unix()))
+		}
+	}
 }
 
 // WatchGate adds the metrics of accepted checks. It must be called at most once.
