@@ -56,8 +56,8 @@ type Fused struct {
 	Highest int // the score if every failed layer had given its highest score
 	Verdict Verdict
 	Threat  string // the category with the most evidence; "" for an allow verdict
-	// Signals is sorted by weight, heaviest first. Signals that weigh nothing are left out, and so are light ones for
-	// an allow verdict.
+	// Signals is sorted by weight, those that accuse first, or for an allow verdict, the heaviest first either way.
+	// Signals that weigh nothing are left out, and so are light ones for an allow verdict.
 	Signals []Signal
 }
 
@@ -91,11 +91,7 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	case f.Verdict == Allow && required && bands.Verdict(f.Highest) != Allow:
 		f.Score, f.Verdict = bands.Review, Review
 	}
-	minWeight := 0.0
-	if f.Verdict == Allow {
-		minWeight = minAllowedWeight
-	}
-	f.Signals = sortedSignals(outcomes, minWeight)
+	f.Signals = sortedSignals(outcomes, f.Verdict)
 	for _, o := range outcomes {
 		if o.Failure != "" && o.Weight != 0 {
 			f.Signals = append(f.Signals, Signal{
@@ -114,9 +110,10 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 // percent returns the probability for log-odds x in percent, rounded.
 func percent(x float64) int { return int(math.Round(100 / (1 + math.Exp(-x)))) }
 
-// sortedSignals returns the signals that changed the fused log-odds by at least minWeight either way, from those that
-// raised it most to those that lowered it most.
-func sortedSignals(outcomes []Outcome, minWeight float64) []Signal {
+// sortedSignals returns the signals that changed the fused log-odds, from those that raised it most to those that
+// lowered it most. For an allow verdict, it leaves out those below minAllowedWeight, and sorts by weight either way: what
+// speaks for an allowed entity is why it is allowed.
+func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 	type weighted struct {
 		Signal
 		weight float64
@@ -124,12 +121,18 @@ func sortedSignals(outcomes []Outcome, minWeight float64) []Signal {
 	var all []weighted
 	for _, o := range outcomes {
 		for _, s := range o.Signals {
-			if weight := o.Weight * float64(s.Points) / 100; weight != 0 && math.Abs(weight) >= minWeight {
+			weight := o.Weight * float64(s.Points) / 100
+			if weight != 0 && (verdict != Allow || math.Abs(weight) >= minAllowedWeight) {
 				all = append(all, weighted{s, weight})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b weighted) int { return cmp.Compare(b.weight, a.weight) })
+	slices.SortStableFunc(all, func(a, b weighted) int {
+		if verdict == Allow {
+			return cmp.Compare(math.Abs(b.weight), math.Abs(a.weight))
+		}
+		return cmp.Compare(b.weight, a.weight)
+	})
 	signals := make([]Signal, len(all))
 	for i, w := range all {
 		signals[i] = w.Signal

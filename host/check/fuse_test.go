@@ -265,6 +265,8 @@ func TestLightSignals(t *testing.T) {
 	a := scored("a", 5, 14)
 	a.Signals = []check.Signal{sig(4, "a:x:slight"), sig(5, "a:x:enough"), sig(-4, "a:x:slightly_good"),
 		sig(-5, "a:x:good")}
+	clearing := scored("age", 4, -80)
+	clearing.Signals = []check.Signal{sig(-30, "age:x:popular"), sig(-50, "age:x:registered")}
 	for _, c := range []struct {
 		name string
 		bias float64
@@ -272,6 +274,8 @@ func TestLightSignals(t *testing.T) {
 		want []string
 	}{
 		{"allowed", logOdds(.10), nil, []string{"a:x:enough", "a:x:good"}},
+		{"cleared", logOdds(.80), []check.Outcome{clearing},
+			[]string{"age:x:registered", "age:x:popular", "a:x:enough", "a:x:good"}},
 		{"reviewed", logOdds(.50), nil, []string{"a:x:enough", "a:x:slight", "a:x:slightly_good", "a:x:good"}},
 		{"raised to review", logOdds(.10), []check.Outcome{failed("b", 4, true)},
 			[]string{"a:x:enough", "a:x:slight", "a:x:slightly_good", "a:x:good", "host:degraded:b"}},
