@@ -3,7 +3,6 @@ package check
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 )
@@ -151,7 +150,11 @@ const minThreatShare = 0.25
 // is its contribution, which its signals share by their points. A signal's category is the one that its layer's manifest
 // declares for it, else the one that the layer named.
 func dominantThreat(outcomes []Outcome) string {
-	evidence := map[string]float64{} // by category
+	type evidence struct {
+		category string
+		sum      float64
+	}
+	var all []evidence // a few, so a map would cost more
 	total := 0.0
 	for _, o := range outcomes {
 		accusing := 0
@@ -163,20 +166,25 @@ func dominantThreat(outcomes []Outcome) string {
 		}
 		total += o.Contribution
 		for _, s := range o.Signals {
-			if s.Points > 0 {
-				evidence[cmp.Or(s.Threat, o.Threat)] += o.Contribution * float64(s.Points) / float64(accusing)
+			category := cmp.Or(s.Threat, o.Threat)
+			if s.Points <= 0 || category == "" {
+				continue
 			}
+			i := slices.IndexFunc(all, func(e evidence) bool { return e.category == category })
+			if i < 0 {
+				i, all = len(all), append(all, evidence{category: category})
+			}
+			all[i].sum += o.Contribution * float64(s.Points) / float64(accusing)
 		}
 	}
-	delete(evidence, "") // of signals without a category
-	threat, largest := "", 0.0
-	for _, category := range slices.Sorted(maps.Keys(evidence)) {
-		if evidence[category] > largest {
-			threat, largest = category, evidence[category]
+	var most evidence
+	for _, e := range all {
+		if e.sum > most.sum || e.sum == most.sum && e.category < most.category {
+			most = e
 		}
 	}
-	if threat != "" && largest < minThreatShare*total {
+	if len(all) > 0 && most.sum < minThreatShare*total {
 		return unspecific
 	}
-	return threat
+	return most.category
 }
