@@ -36,7 +36,7 @@ type FitType struct {
 	Positives int         `json:"positives"`
 	Bias      float64     `json:"bias"`
 	Weights   []float64   `json:"weights"`     // by index into Model.Layers; 0 for layers of other types
-	Kept      []string    `json:"layers_kept"` // layers that scored none of the rows; only a limit moves their weights
+	Kept      []string    `json:"layers_kept"` // layers that scored none of the rows; a limit may raise their weights
 	// FitOptions.Prevalence, or less to meet the limits on false positives
 	Prevalence Number `json:"prevalence"`
 	// whether the rows fitted to meet the limits on false positives
@@ -240,7 +240,8 @@ func (s *sample) solve(counts []int, start solution) solution {
 		return start
 	}
 	prevalence := start.prevalence
-	r := regression{l2: s.options.L2, low: s.low, high: s.high, around: make([]float64, len(s.low)), limits: s.limits}
+	r := regression{l2: s.options.L2, low: slices.Clone(s.low), high: s.high, around: make([]float64, len(s.low)),
+		limits: s.limits}
 	measured := make([]bool, len(s.low))
 	for i, p := range s.patterns {
 		if counts[i] == 0 {
@@ -257,8 +258,8 @@ func (s *sample) solve(counts []int, start solution) solution {
 		r.cases = append(r.cases, p)
 	}
 	for i, m := range measured {
-		if !m {
-			r.around[i] = s.current[i] // without evidence, the penalty keeps a weight
+		if !m && i > 0 { // without evidence, a weight is kept, or raised to meet a limit
+			r.around[i], r.low[i] = s.current[i], s.current[i]
 		}
 	}
 	x, multipliers := r.solve(start.x)

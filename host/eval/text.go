@@ -231,15 +231,15 @@ func (f *FitType) write(p *page) {
 		p.line("NOTE  no weights meet the limits on benign rows reviewed and blocked")
 	}
 	if len(f.Kept) > 0 {
-		p.line("NOTE  these layers scored none of the rows, so only a limit moves their weights: %s",
+		p.line("NOTE  these layers scored none of the rows, so their weights are kept, or raised to meet a limit: %s",
 			strings.Join(f.Kept, ", "))
 	}
 	if len(f.Broken) > 0 {
 		p.line("NOTE  no weights meet all limits of the lineup; broken: %s", strings.Join(f.Broken, "; "))
 	}
 	if len(f.Binding) > 0 {
-		p.line("NOTE  these limits of the lineup decide weights, and cost %s of AUC: %s",
-			(f.Free.AUC - f.Fitted.AUC).fixed(4), strings.Join(f.Binding, "; "))
+		p.line("NOTE  the lineup's limits change the AUC by %s; those that decide weights: %s",
+			(f.Fitted.AUC - f.Free.AUC).signed(4), strings.Join(f.Binding, "; "))
 	}
 	how := "each by its source, without rows that share the first six letters"
 	if len(f.ByLetters) > 0 {
