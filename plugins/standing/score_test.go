@@ -2,6 +2,7 @@ package main
 
 import (
 	"maps"
+	"math"
 	"slices"
 	"testing"
 
@@ -114,4 +115,35 @@ func FuzzScore(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestLabelledAges compares the points of old registrations with their log-likelihood ratio: reported domains against
+// .fr, of which 42.9% had been registered for 3.25 years or more in March 2014 (Afnic, French Domain Industry Report).
+// Sites that people visit are older: those among the most popular are spread evenly over 30 years (Lavasoft, Detecting
+// Malicious URLs). So points for ten years and more lie between the two ratios.
+func TestLabelledAges(t *testing.T) {
+	t.Parallel()
+	reported := layertest.ReportedAges(t)
+	ratio := func(days int, honest float64) float64 {
+		n := 0
+		for _, age := range reported {
+			if age >= days {
+				n++
+			}
+		}
+		r := math.Log(float64(n) / float64(len(reported)) / honest)
+		t.Logf("%d days or more: %d of %d, log-likelihood ratio %.2f", days, n, len(reported), r)
+		return r
+	}
+	const pointsPerLogOdd = 25
+	registered := ratio(1187, 0.429)
+	if worth := float64(points(ages[:], 5*365)) / pointsPerLogOdd; math.Abs(worth-registered) > 0.2 {
+		t.Errorf("five years are worth %.2f, the log-likelihood ratio is %.2f", worth, registered)
+	}
+	visited := ratio(3650, 2.0/3)
+	for _, days := range []int{10 * 365, 20 * 365} {
+		if worth := float64(points(ages[:], days)) / pointsPerLogOdd; worth > registered || worth < visited {
+			t.Errorf("%d days are worth %.2f, want %.2f to %.2f", days, worth, visited, registered)
+		}
+	}
 }
