@@ -8,39 +8,18 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. They add up to the layer's score, 0 to 100. What a person can verify and act on reaches
-// review or block alone (TestVerdicts). The rest is circumstantial, because many honest domains are young, parked or
-// badly configured: 11 points are a unit of log-odds.
+// Fast flux: addresses in at least this many autonomous systems or networks, with at most this TTL in seconds. Load
+// balancers of clouds use several networks within one system.
 const (
-	pointsNoDomain   = 90 // nothing and nobody can be reached there
-	pointsNoMail     = 90
-	pointsHeld       = 90
-	pointsListed     = 90
-	pointsListedMore = 100
-
-	pointsSendsNoMail  = 22
-	pointsImplicitMail = 5
-	pointsForgeable    = 4
-	pointsOpenSPF      = 8
-	pointsParkedMail   = 15
-	pointsNoHost       = 8
-	pointsDangling     = 13
-	pointsSpecial      = 15
-	pointsEnding       = 8
-	pointsParked       = 6
-	pointsFlux         = 13
-	pointsAddress      = 12 // few, because many sites share an address
-
-	// Fast flux: addresses in at least this many autonomous systems or networks, with at most this TTL in seconds. Load
-	// balancers of clouds use several networks within one system.
 	fluxSystems  = 4
 	fluxNetworks = 10
 	fluxTTL      = 600
 )
 
-// ages holds the points of a registration that is less than a number of days old. Older ones speak for a domain, which
-// is what the standing layer counts (docs/decisions/detection.md has the figures).
-var ages = [...]struct{ days, points int }{{8, 33}, {31, 30}, {91, 16}, {181, 9}, {366, 3}}
+// signal adds a finding's signal.
+func signal(c *sdk.Check, kind *finding, evidence ...string) {
+	c.Signal(kind.points, kind.code, quote.Fill(kind.text, evidence...))
+}
 
 // Score scores a domain, or the domain of an email address, from the dns.*, rdap.* and net.* facts.
 func Score(c *sdk.Check) sdk.Outcome {
@@ -53,7 +32,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 // known reports whether any lookup returned something.
 func known(c *sdk.Check) bool {
 	return c.Has("dns.status") || c.Has("dns.zone") || c.Has("dns.mx") || c.Has("dns.spf") || c.Has("dns.dmarc") ||
-		c.Has("rdap.found") || c.Has("net.asn") || c.Has("net.listed") || c.Has("net.domain_listed")
+		c.Has("rdap.age_days") || c.Has("rdap.status") || c.Has("net.asn") || c.Has("net.listed") || c.Has("net.domain_listed")
 }
 
 // score is apart from Score, because entering a large function costs fuel.
@@ -73,13 +52,13 @@ func score(c *sdk.Check) sdk.Outcome {
 
 // lookups holds the facts from lookups. An absent fact is an empty field.
 type lookups struct {
-	email                                  bool
-	host, domain                           string // as signal texts quote them
-	status, zone, special, alias, ns       string
-	networks, ttl                          string
-	mx, spf, dmarc                         string
-	found, age, created, registrar, states string
-	asn, addressListings, domainListings   string
+	email                                bool
+	host, domain                         string
+	status, zone, special, alias, ns     string
+	networks, ttl                        string
+	mx, spf, dmarc                       string
+	age, registrar, states               string
+	asn, addressListings, domainListings string
 }
 
 func read(c *sdk.Check) lookups {
@@ -90,7 +69,7 @@ func read(c *sdk.Check) lookups {
 		status: c.Get("dns.status"), zone: c.Get("dns.zone"), special: c.Get("dns.special"), alias: c.Get("dns.alias"),
 		ns: c.Get("dns.ns"), networks: c.Get("dns.networks"), ttl: c.Get("dns.ttl"),
 		mx: c.Get("dns.mx"), spf: c.Get("dns.spf"), dmarc: c.Get("dns.dmarc"),
-		found: c.Get("rdap.found"), age: c.Get("rdap.age_days"), created: c.Get("rdap.created"),
+		age:       c.Get("rdap.age_days"),
 		registrar: c.Get("rdap.registrar"),
 		states:    c.Get("rdap.status"),
 		asn:       c.Get("net.asn"), addressListings: c.Get("net.listed"), domainListings: c.Get("net.domain_listed"),
@@ -98,32 +77,23 @@ func read(c *sdk.Check) lookups {
 	if f.domain == "" {
 		f.domain = f.host
 	}
-	f.host, f.domain = quote.Of(f.host), quote.Of(f.domain)
 	return f
 }
 
 // scoreExistence scores a domain or host name that does not exist, and reports whether the domain is gone.
 func (f *lookups) scoreExistence(c *sdk.Check) (gone bool) {
 	switch {
+	case f.zone == "nxdomain" && f.status != "ok" && f.email:
+		signal(c, &noMailDomain, f.domain)
+		return true
 	case f.zone == "nxdomain" && f.status != "ok":
-		registry := ""
-		if f.found == "no" {
-			registry = " and is not registered"
-		}
-		if f.email {
-			c.Signal(pointsNoDomain, "network:mail:no_domain", sdk.Join("No mail can reach it: the domain ", f.domain,
-				" does not exist", registry))
-		} else {
-			c.Signal(pointsNoDomain, "network:dns:no_domain", sdk.Join("The domain ", f.domain, " does not exist",
-				registry))
-		}
+		signal(c, &noDomain, f.domain)
 		return true
 	case f.email: // a mail domain needs no address
 	case f.status == "nxdomain":
-		c.Signal(pointsNoHost, "network:dns:no_host", sdk.Join("The name ", f.host, " does not exist, only ", f.domain))
+		signal(c, &noHost, f.host, f.domain)
 	case f.status == "dangling":
-		c.Signal(pointsDangling, "network:dns:dangling", sdk.Join("Alias of ", quote.Of(f.alias),
-			", which does not exist and could be taken over"))
+		signal(c, &dangling, f.alias)
 	}
 	return false
 }
@@ -133,25 +103,20 @@ func (f *lookups) scoreMail(c *sdk.Check) {
 	addressless := f.status == "nodata" || f.status == "nxdomain" || f.status == "dangling"
 	switch {
 	case f.mx == "null":
-		c.Signal(pointsNoMail, "network:mail:refused", sdk.Join("No mail can reach it: ", f.host,
-			" accepts none (null MX record)"))
+		signal(c, &refusesMail, f.host)
 		return
 	case f.mx == "none" && addressless:
-		c.Signal(pointsNoMail, "network:mail:no_server", sdk.Join("No mail can reach it: ", f.host,
-			" has neither mail server nor address"))
+		signal(c, &noMailServer, f.host)
 		return
 	case f.spf == "nobody":
-		c.Signal(pointsSendsNoMail, "network:mail:sends_none", sdk.Join(f.host,
-			" declares that it never sends mail (SPF -all)"))
+		signal(c, &sendsNoMail, f.host)
 	case f.mx == "none" && f.status == "ok":
-		c.Signal(pointsImplicitMail, "network:mail:implicit", sdk.Join(f.host,
-			" names no mail server; mail would go to its web address"))
+		signal(c, &implicitMail, f.host)
 	}
 	if f.spf == "pass_all" {
-		c.Signal(pointsOpenSPF, "network:mail:open", sdk.Join("Anybody may send mail as ", f.host, " (SPF +all)"))
+		signal(c, &openMail, f.host)
 	} else if f.spf == "none" && f.dmarc == "none" {
-		c.Signal(pointsForgeable, "network:mail:forgeable", sdk.Join("Mail from ", f.host,
-			" can be forged: no SPF, no DMARC"))
+		signal(c, &forgeable, f.host)
 	}
 }
 
@@ -160,25 +125,22 @@ func (f *lookups) scoreRegistration(c *sdk.Check) {
 	if f.age != "" {
 		f.scoreAge(c)
 	}
-	held, ending := false, false
+	onHold, ending := false, false
 	for words := f.states; words != ""; {
 		var word string
 		switch word, words = cutWord(words); word {
 		case "client_hold", "server_hold":
-			held = true
+			onHold = true
 		case "redemption_period", "pending_delete":
 			ending = true
 		}
 	}
-	if held {
-		c.Signal(pointsHeld, "network:registration:held", sdk.Join(f.domain,
-			" was taken offline by its registrar or registry"))
+	if onHold {
+		signal(c, &held, f.domain)
 	} else if ending {
-		c.Signal(pointsEnding, "network:registration:ending",
-			sdk.Join("The registration of ", f.domain, " has expired"))
+		signal(c, &expired, f.domain)
 	} else if by := served(suspenders[:], f.ns); by != "" {
-		c.Signal(pointsHeld, "network:registration:held", sdk.Join(f.domain,
-			" was suspended by its registrar (name servers of ", by, ")"))
+		signal(c, &suspended, f.domain, by)
 	}
 }
 
@@ -194,38 +156,29 @@ func (f *lookups) scoreAge(c *sdk.Check) {
 	if points == 0 {
 		return
 	}
-	number, ago := "", "today"
-	if days == 1 {
-		ago = "yesterday"
-	} else if days > 1 {
-		number, ago = strconv.Itoa(days), " days ago"
+	kind := &young
+	if days == 0 {
+		kind = &youngToday
+	} else if days == 1 {
+		kind = &youngYesterday
 	}
-	on := ""
-	if f.created != "" {
-		on = ", on "
-	}
-	c.Signal(points, "network:registration:young", sdk.Join(f.domain, " was registered ", number, ago, on,
-		quote.Of(f.created)))
+	c.Signal(points, kind.code, quote.Fill(kind.text, f.domain, strconv.Itoa(days)))
 }
 
 // scoreService scores who serves the domain, and from which addresses.
 func (f *lookups) scoreService(c *sdk.Check) {
 	if f.special != "" && f.networks == "0" {
 		kind, _, _ := strings.Cut(f.special, " ")
-		c.Signal(pointsSpecial, "network:address:special", sdk.Join(f.host, " has no public address, only a ",
-			strings.ReplaceAll(quote.Of(kind), "_", "-"), " one"))
+		signal(c, &specialAddress, f.host, strings.ReplaceAll(kind, "_", "-"))
 	}
 	parker := served(parkers[:], f.ns)
 	if parker == "" {
 		parker = served(parkers[:], f.alias)
 	}
-	if parker != "" {
-		points := pointsParked
-		if f.email {
-			points = pointsParkedMail
-		}
-		c.Signal(points, "network:service:parked", sdk.Join(f.domain, " is parked or for sale (",
-			parker, ")"))
+	if parker != "" && f.email {
+		signal(c, &parkedMail, f.domain, parker)
+	} else if parker != "" {
+		signal(c, &parked, f.domain, parker)
 	}
 	f.scoreFlux(c)
 	f.scoreProviders(c)
@@ -236,66 +189,60 @@ func (f *lookups) scoreFlux(c *sdk.Check) {
 	if f.ttl == "" || leading(f.ttl) > fluxTTL {
 		return
 	}
-	n, among := countWords(f.asn), " network operators every "
+	n, kind := countWords(f.asn), &fluxOperators
 	if n < fluxSystems {
-		n, among = leading(f.networks), " networks every "
+		n, kind = leading(f.networks), &fluxAddresses
 		if n < fluxNetworks {
 			return
 		}
 	}
-	c.Signal(pointsFlux, "network:address:flux", sdk.Join(f.host, " switches between addresses of ",
-		strconv.Itoa(n), among, strconv.Itoa(leading(f.ttl)), " seconds"))
+	signal(c, kind, f.host, strconv.Itoa(n), strconv.Itoa(leading(f.ttl)))
 }
 
 // scoreProviders scores a registrar, name servers or network that many reported domains use. These correlate, so only
 // the one with the most points counts.
 func (f *lookups) scoreProviders(c *sdk.Check) {
-	highest, is, name := registrarPoints(f.registrar), "Registered through ", f.registrar
+	highest, kind, name := registrarPoints(f.registrar), &registrar, f.registrar
 	for hosts := f.ns; hosts != ""; {
 		var host string
 		host, hosts = cutWord(hosts)
 		host = owner(host)
 		if n := points(nameServers[:], host); n > highest {
-			highest, is, name = n, "Name servers of ", host
+			highest, kind, name = n, &nameServer, host
 		}
 	}
 	for numbers := f.asn; numbers != ""; {
 		var number string
 		number, numbers = cutWord(numbers)
 		if n := points(systems[:], number); n > highest {
-			highest, is, name = n, "Hosted in ", number
+			highest, kind, name = n, &hosting, number
 		}
 	}
 	if highest > 0 {
-		c.Signal(highest, "network:service:company", sdk.Join(is, quote.Of(name),
-			", like many reported domains"))
+		c.Signal(highest, kind.code, quote.Fill(kind.text, name))
 	}
 }
 
 // scoreListings scores DNS blocklists that name the domain or its addresses.
 func (f *lookups) scoreListings(c *sdk.Check) {
-	if n := countWords(f.domainListings); n > 0 {
-		points, code := pointsListed, "network:blocklist:domain"
-		if n > 1 {
-			points, code = pointsListedMore, "network:blocklist:several"
-		}
+	if f.domainListings != "" {
 		entry, _ := cutWord(f.domainListings)
-		c.Signal(points, code, onLists("", f.domain, n, entry))
+		report(c, &listed, &listedMore, f.domain, f.domainListings)
 		c.Threat(listedFor(entry))
 	}
-	if n := countWords(f.addressListings); n > 0 {
-		entry, _ := cutWord(f.addressListings)
-		c.Signal(pointsAddress, "network:blocklist:address", onLists("An address of ", f.host, n, entry))
+	if f.addressListings != "" {
+		report(c, &listedAddress, &listedTwice, f.host, f.addressListings)
 	}
 }
 
-// onLists says that something is on n blocklists. The first one is that of entry, "zone=address".
-func onLists(what, name string, n int, entry string) string {
-	zone, _, _ := strings.Cut(entry, "=")
-	if n == 1 {
-		return sdk.Join(what, name, " is on the DNS blocklist ", quote.Of(zone))
+// report says that name is on one or several blocklists, each "zone=address".
+func report(c *sdk.Check, one, several *finding, name, listings string) {
+	zone, _, _ := strings.Cut(listings, "=")
+	if n := countWords(listings); n > 1 {
+		signal(c, several, name, strconv.Itoa(n), zone)
+	} else {
+		signal(c, one, name, zone)
 	}
-	return sdk.Join(what, name, " is on ", strconv.Itoa(n), " DNS blocklists, including ", quote.Of(zone))
 }
 
 // listedFor returns the threat of a blocklist entry "zone=address". Only the return codes of Spamhaus DBL distinguish

@@ -21,13 +21,13 @@ func TestCases(t *testing.T) {
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
-	suite.CheckVerdict(t, check.Block, pointsListedMore)
-	for _, points := range []int{pointsNoDomain, pointsNoMail, pointsHeld, pointsListed} {
+	suite.CheckVerdict(t, check.Block, listedMore.points)
+	for _, points := range []int{noDomain.points, refusesMail.points, held.points, listed.points} {
 		if suite.Verdict(t, points) == check.Allow {
 			t.Errorf("%d points are allowed", points)
 		}
 	}
-	suite.CheckVerdict(t, check.Allow, ages[0].points+pointsParkedMail+pointsForgeable)
+	suite.CheckVerdict(t, check.Allow, ages[0].points+parkedMail.points+forgeable.points)
 }
 
 // facts returns the facts of a case.

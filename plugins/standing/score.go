@@ -36,15 +36,14 @@ const (
 
 // Score scores an entity by the facts that speak for it, from -100 to 0.
 func Score(c *sdk.Check) sdk.Outcome {
-	if customers, known := c.Count("graph.customers"); known {
+	if customers, met := c.Count("graph.customers"); met {
 		scoreTenure(c, customers)
 	}
 	if c.Has("feed.good") {
 		scoreGood(c)
 	}
-	ranked, registered, protected := c.Has("feed.rank"), c.Has("rdap.age_days"), c.Has("dns.dmarc")
-	if ranked || registered || protected {
-		scoreDomain(c, ranked, registered, protected)
+	if c.Has("feed.rank") || c.Has("rdap.age_days") || c.Has("dns.dmarc") {
+		scoreDomain(c)
 	}
 	return sdk.Scored
 }
@@ -62,38 +61,37 @@ func points(steps []step, n int) int {
 // scoreTenure scores the customers who have met the entity.
 func scoreTenure(c *sdk.Check, customers int) {
 	worth := points(tenures[:], customers)
-	share, known := c.Count("graph.blocked_share")
+	share, counted := c.Count("graph.blocked_share")
 	days, _ := c.Count("graph.first_seen_days")
-	if worth == 0 || !known || share >= mostlyUnblocked || days < longEnough {
+	if worth == 0 || !counted || share >= mostlyUnblocked || days < longEnough {
 		return
 	}
 	if days < establishedDays {
 		worth /= 2
 	}
-	blocked := ", never blocked"
+	kind := &known
 	if share > 0 {
-		worth, blocked = worth/2, ", rarely blocked"
+		worth, kind = worth/2, &often
 	}
-	c.Signal(worth, "standing:customers:known", sdk.Join("Known to at least ", strconv.Itoa(customers),
-		" customers, for ", strconv.Itoa(min(days, maxPlausibleDays)), " days", blocked))
+	c.Signal(worth, kind.code, quote.Fill(kind.own, strconv.Itoa(customers), strconv.Itoa(min(days, maxPlausibleDays))))
 }
 
 // scoreGood scores lists of good entities.
 func scoreGood(c *sdk.Check) {
-	worth, lead := pointsGoodAbove, "A domain above it is listed as good by "
+	worth, kind := pointsGoodAbove, &goodAbove
 	switch c.Get("feed.good_match") {
 	case "exact":
-		worth, lead = pointsGood, "Listed as good by "
+		worth, kind = pointsGood, &good
 	case "mail_domain":
-		lead = "The mail domain is listed as good by "
+		kind = &goodMailDomain
 	}
-	c.Signal(worth, "standing:list:good", sdk.Join(lead, quote.Of(c.Get("feed.good"))))
+	c.Signal(worth, kind.code, quote.Fill(kind.own, c.Get("feed.good")))
 }
 
 // scoreDomain scores what is known of the registrable domain. It counts half for whoever the owner may have given a
 // part of the domain: a name below it or a mailbox. A mail provider's domain says nothing about its users, and a name
 // under a private suffix has no registration of its own.
-func scoreDomain(c *sdk.Check, ranked, registered, protected bool) {
+func scoreDomain(c *sdk.Check) {
 	if c.Has("email.provider") {
 		return
 	}
@@ -103,42 +101,34 @@ func scoreDomain(c *sdk.Check, ranked, registered, protected bool) {
 	} else if below := c.Get("domain.subdomain"); below != "" && below != "www" {
 		d.share = 2
 	}
-	if d.share > 1 {
-		d.subject = quote.Of(c.Get("domain.registrable"))
-	}
-	if ranked {
-		d.scoreRank()
-	}
-	if registered && c.Get("domain.suffix_kind") == "icann" {
+	d.scoreRank()
+	if c.Get("domain.suffix_kind") == "icann" {
 		d.scoreRegistration()
 	}
-	if protected {
-		d.scoreMail()
-	}
+	d.scoreMail()
 }
 
 // domain is the registrable domain of a checked entity.
 type domain struct {
 	*sdk.Check
-	share   int    // its points are divided by this
-	subject string // its name if it is not the entity itself
+	share int // its points are divided by this: 1 if the domain is the entity itself
 }
 
-// sentence begins a sentence with own if it is about the entity, and with the domain's name otherwise.
-func (d *domain) sentence(own, above string) string {
-	if d.subject == "" {
-		return own
+// signal adds a signal about the domain.
+func (d *domain) signal(worth int, kind *text, evidence ...string) {
+	if d.share == 1 {
+		d.Signal(worth, kind.code, quote.Fill(kind.own, evidence...))
+		return
 	}
-	return sdk.Join(d.subject, above)
+	all := [4]string{d.Get("domain.registrable")}
+	n := 1 + copy(all[1:], evidence)
+	d.Signal(worth/d.share, kind.code, quote.Fill(kind.above, all[:n]...))
 }
 
 func (d *domain) scoreRank() {
-	rank, _ := d.Count("feed.rank")
-	if rank == 0 {
-		return
+	if rank, _ := d.Count("feed.rank"); rank > 0 {
+		d.signal(points(ranks[:], rank), &popular, d.Get("feed.rank_list"), thousands(rank))
 	}
-	d.Signal(points(ranks[:], rank)/d.share, "standing:rank:popular", sdk.Join(d.sentence("On the ", " is on the "),
-		quote.Of(d.Get("feed.rank_list")), " list of popular sites (rank ", thousands(rank), ")"))
 }
 
 func (d *domain) scoreRegistration() {
@@ -147,37 +137,32 @@ func (d *domain) scoreRegistration() {
 	if worth == 0 {
 		return
 	}
-	since, unit := "since ", ""
-	number := d.Get("rdap.created")
-	if len(number) >= 4 {
-		number = number[:4]
-	} else {
-		since, number, unit = "for ", strconv.Itoa(min(age, maxPlausibleDays)/365), " years"
-	}
-	days, known := d.Count("rdap.unchanged_days")
-	if known && days < recentlyChanged {
-		d.Signal(worth/2/d.share, "standing:registration:old", sdk.Join(d.sentence("Registered ", " has been registered "),
-			since, quote.Of(number), unit, ", but changed ", strconv.Itoa(days), " days ago"))
+	days, counted := d.Count("rdap.unchanged_days")
+	created := d.Get("rdap.created")
+	switch {
+	case len(created) < 4:
+		d.signal(worth, &years, strconv.Itoa(min(age, maxPlausibleDays)/365))
+	case counted && days < recentlyChanged:
+		d.signal(worth/2, &changed, created[:4], strconv.Itoa(days))
 		return
+	default:
+		d.signal(worth, &since, created[:4])
 	}
-	d.Signal(worth/d.share, "standing:registration:old", sdk.Join(d.sentence("Registered ", " has been registered "), since,
-		quote.Of(number), unit))
 	if worth := points(unchanged[:], days); worth != 0 {
-		d.Signal(worth/d.share, "standing:registration:unchanged", sdk.Join(
-			d.sentence("Name servers and registrar unchanged for ", ": name servers and registrar unchanged for "),
-			strconv.Itoa(min(days, maxPlausibleDays)), " days"))
+		d.signal(worth, &same, strconv.Itoa(min(days, maxPlausibleDays)))
 	}
 }
 
 // scoreMail scores a domain that takes mail and has forged mail in its name refused.
 func (d *domain) scoreMail() {
-	mx, spf := d.Get("dns.mx"), d.Get("dns.spf")
-	if d.Get("dns.dmarc") != "reject" || mx == "" || mx == "none" || mx == "null" ||
-		spf != "fail" && spf != "softfail" {
+	if d.Get("dns.dmarc") != "reject" {
 		return
 	}
-	d.Signal(pointsMail/d.share, "standing:mail:protected",
-		d.sentence("Has forged mail refused (DMARC reject, SPF)", " has forged mail refused (DMARC reject, SPF)"))
+	mx, spf := d.Get("dns.mx"), d.Get("dns.spf")
+	if mx == "" || mx == "none" || mx == "null" || spf != "fail" && spf != "softfail" {
+		return
+	}
+	d.signal(pointsMail, &protected)
 }
 
 // thousands formats a number with commas.
