@@ -61,7 +61,7 @@ func (b *backend) openLookups(
 	return l, nil
 }
 
-// verifyDNS finds the DNS servers that give false answers, and logs when they change. It is a maintenance job, and never
+// verifyDNS finds the DNS servers that give false answers, and logs when they change. It is a maintenance job that never
 // fails.
 func (l *lookups) verifyDNS(ctx context.Context) error {
 	before := l.problems()

@@ -137,7 +137,7 @@ func TestLookups(t *testing.T) {
 	}
 }
 
-// TestFalseDNS checks that a host whose DNS server answers for names that do not exist answers without DNS, and says so.
+// TestFalseDNS checks that a host whose DNS server answers for names that do not exist does without DNS, and says so.
 func TestFalseDNS(t *testing.T) {
 	t.Parallel()
 	server := resolvertest.Start(t, "")
@@ -153,7 +153,8 @@ func TestFalseDNS(t *testing.T) {
 		t.Errorf("%+v, want the signal %q", a, want)
 	}
 	for path, want := range map[string]string{
-		"/readyz":  `{"status":"ready","degraded":["the DNS server ` + server.Addr + ` answers for names that do not exist"]}`,
+		"/readyz": `{"status":"ready","degraded":["the DNS server ` + server.Addr +
+			` answers for names that do not exist"]}`,
 		"/metrics": "assay_dns_untrusted_servers 1",
 	} {
 		response, err := http.Get(host.url + path)

@@ -32,7 +32,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 // known reports whether any lookup returned something.
 func known(c *sdk.Check) bool {
 	return c.Has("dns.status") || c.Has("dns.zone") || c.Has("dns.mx") || c.Has("dns.spf") || c.Has("dns.dmarc") ||
-		c.Has("rdap.age_days") || c.Has("rdap.status") || c.Has("net.asn") || c.Has("net.listed") || c.Has("net.domain_listed")
+		c.Has("rdap.age_days") || c.Has("rdap.status") || c.Has("net.asn") || c.Has("net.listed") ||
+		c.Has("net.domain_listed")
 }
 
 // score is apart from Score, because entering a large function costs fuel.

@@ -3,6 +3,7 @@ package main
 import (
 	"strconv"
 
+	"assay/plugins/internal/bank"
 	"assay/plugins/internal/quote"
 	"assay/sdk"
 )
@@ -27,6 +28,7 @@ const (
 	pointsGood       = -45 // the entity itself is on a good list
 	pointsGoodAbove  = -25 // a domain above it, or its mail domain
 	pointsMail       = -8  // minutes of work, but fraudsters seldom do it
+	pointsBank       = -15 // anybody can look one up, but made-up accounts often have none
 	recentlyChanged  = 60  // days: an old domain may have been bought, so its age counts half
 	longEnough       = 30  // days that customers must have known the entity; below establishedDays it counts half
 	establishedDays  = 90
@@ -44,6 +46,9 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	if c.Has("feed.rank") || c.Has("rdap.age_days") || c.Has("dns.dmarc") {
 		scoreDomain(c)
+	}
+	if c.Has("iban.bank") {
+		scoreBank(c)
 	}
 	return sdk.Scored
 }
@@ -106,6 +111,17 @@ func scoreDomain(c *sdk.Check) {
 		d.scoreRegistration()
 	}
 	d.scoreMail()
+}
+
+// scoreBank scores the bank code of an IBAN that can exist. Anybody can look one up, so it is worth little.
+func scoreBank(c *sdk.Check) {
+	country, code := c.Get("iban.country"), c.Get("iban.bank")
+	if c.Get("iban.check") != "ok" || c.Get("iban.national") == "wrong" {
+		return
+	}
+	if found, _ := bank.Find(country, code); found {
+		c.Signal(pointsBank, inUse.code, quote.Fill(inUse.own, code, country))
+	}
 }
 
 // domain is the registrable domain of a checked entity.

@@ -1,8 +1,12 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"maps"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -145,5 +149,41 @@ func TestLabelledAges(t *testing.T) {
 		if worth := float64(points(ages[:], days)) / pointsPerLogOdd; worth > registered || worth < visited {
 			t.Errorf("%d days are worth %.2f, want %.2f to %.2f", days, worth, visited, registered)
 		}
+	}
+}
+
+// TestLabelledBanks compares the points of a bank code in use with their log-likelihood ratio among labelled IBANs that
+// can exist.
+func TestLabelledBanks(t *testing.T) {
+	t.Parallel()
+	folder := os.Getenv("ASSAY_DATA")
+	if folder == "" {
+		t.Skip("ASSAY_DATA names no folder with labelled rows")
+	}
+	data, err := os.ReadFile(filepath.Join(folder, "train_ibans.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows, inUse [2]float64
+	for line := range bytes.Lines(data) {
+		var row struct {
+			Value string
+			Label int
+		}
+		if err := json.Unmarshal(line, &row); err != nil {
+			t.Fatal(err)
+		}
+		e, err := entity.Parse(entity.IBAN, row.Value, "")
+		if err != nil || e.Facts["iban.bank"] == "" || e.Facts["iban.check"] != "ok" ||
+			e.Facts["iban.national"] == "wrong" {
+			continue
+		}
+		rows[row.Label]++
+		inUse[row.Label] += float64(len(sdk.Run(Score, sdk.Facts(e.Facts)).Signals))
+	}
+	ratio := math.Log(inUse[1] / rows[1] / (inUse[0] / rows[0]))
+	t.Logf("in use: %v of %v honest, %v of %v bad; log-likelihood ratio %.2f", inUse[0], rows[0], inUse[1], rows[1], ratio)
+	if worth := float64(pointsBank) / 25; worth < ratio {
+		t.Errorf("a bank code in use is worth %.2f, the log-likelihood ratio is %.2f", worth, ratio)
 	}
 }

@@ -26,4 +26,5 @@ var (
 		"%: name servers and registrar unchanged for % days"}
 	protected = text{"standing:mail:protected", "Has forged mail refused (DMARC reject, SPF)",
 		"% has forged mail refused (DMARC reject, SPF)"}
+	inUse = text{"standing:bank:known", "Bank code “%” belongs to a bank of %", ""}
 )

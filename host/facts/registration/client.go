@@ -257,8 +257,8 @@ func parseDate(text string) time.Time {
 	return time.Time{}
 }
 
-// registrationDate parses the date of a registration or a change. It returns the zero time for dates more than a day in the future;
-// the day allows for wrong clocks and missing time zones.
+// registrationDate parses the date of a registration or a change. It returns the zero time for dates more than a day in
+// the future; the day allows for wrong clocks and missing time zones.
 func (c *client) registrationDate(text string) time.Time {
 	t := parseDate(text)
 	if t.After(c.now().Add(24 * time.Hour)) {

@@ -199,7 +199,8 @@ func TestObserve(t *testing.T) {
 	waitFor(t, func() bool { _, ok := r.store.get("example.com"); return ok && !r.isPending("example.com") })
 	want := entity.Facts{
 		"rdap.found": "yes", "rdap.created": "2026-05-01", "rdap.age_days": "2", "rdap.expires": "2027-05-01",
-		"rdap.unchanged_days": "2", "rdap.registrar": "NameSilo, LLC", "rdap.status": "active client_transfer_prohibited",
+		"rdap.unchanged_days": "2", "rdap.registrar": "NameSilo, LLC",
+		"rdap.status": "active client_transfer_prohibited",
 	}
 	wantFacts := func(when string, want entity.Facts) {
 		t.Helper()
