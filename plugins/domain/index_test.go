@@ -2,6 +2,7 @@ package main
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"assay/plugins/internal/brand"
@@ -61,6 +62,15 @@ func TestListsSearchable(t *testing.T) {
 	for _, list := range []string{ordinaryWords, soldSuffixes} {
 		if fault := wordlist.Fault(list); fault != "" {
 			t.Errorf("the list cannot be searched: %q", fault)
+		}
+	}
+}
+
+func TestIsOrdinary(t *testing.T) {
+	t.Parallel()
+	for word := range strings.FieldsSeq(ordinaryWords) {
+		if wordHash(word) == 0 || !isOrdinary(word) || isOrdinary(word+"x") && !wordlist.Has(ordinaryWords, word+"x") {
+			t.Errorf("%q is not found, or with a letter more", word)
 		}
 	}
 }

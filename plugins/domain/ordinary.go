@@ -1,10 +1,8 @@
 package main
 
-import "assay/plugins/internal/wordlist"
-
 // ordinaryWords are words and names that are within the edit limit of a brand, or have its skeleton, but mean something
 // else, and names of sites that are words themselves. A slip that is one of them is none, and a site that is one of
-// them is not coined. They are sorted for package wordlist.
+// them is not coined. They are sorted.
 const ordinaryWords = "" +
 	"academia academias academic academica academie accademia addible airpay allegory allegra allegri allenpress " +
 	"allians alliant amason amazona amazone amazons amber ampel ample ancestry androide androids aneroid " +
@@ -57,5 +55,26 @@ const ordinaryWords = "" +
 	"wether whirlpool whisper wikidata wikimedia wilton winzig witch witter xcloud ymail youtuber zapped zelda " +
 	"zmail zython "
 
-// isOrdinary reports whether s is one of ordinaryWords.
-func isOrdinary(s string) bool { return wordlist.Has(ordinaryWords, s) }
+// isOrdinary reports whether s is one of ordinaryWords, whose hashes tables.go holds: a comparison with the words
+// themselves would burn ten times as much fuel.
+func isOrdinary(s string) bool {
+	hash := wordHash(s)
+	for k := hash >> (32 - ordinaryBits); ordinaryHashes[k] != 0; k = (k + 1) % (1 << ordinaryBits) {
+		if ordinaryHashes[k] == hash {
+			return true
+		}
+	}
+	return false
+}
+
+// ordinaryBits is the logarithm of the size of ordinaryHashes, a hash table with linear probing.
+const ordinaryBits = 11
+
+// wordHash returns a hash of s that is not 0 for any of ordinaryWords.
+func wordHash(s string) uint32 {
+	h := uint32(2166136261) // FNV-1a
+	for i := range len(s) {
+		h = (h ^ uint32(s[i])) * radix
+	}
+	return h * hashMultiplier
+}

@@ -286,7 +286,7 @@ func scoreSubdomainMatch(h *host, m *match, after string) finding {
 		following = after
 	}
 	strong := m.hasStrongBait() || baitClasses(h.Name)&(strongBait&^bait.Support) != 0 &&
-		!brand.IsCustomer(&h.Host)
+		!h.customer
 	switch {
 	case m.form == misspelled || m.Kind() == brand.Site && m.form != exact: // machine names resemble others by chance
 	case m.form != exact:

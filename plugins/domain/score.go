@@ -9,7 +9,10 @@ import (
 )
 
 // host is the name to score.
-type host struct{ suffix.Host }
+type host struct {
+	suffix.Host
+	customer bool // a customer of a brand chooses the content, see brand.IsCustomer
+}
 
 // Score scores the name of a domain, or of the mail domain of an email address, from its parsed parts.
 func Score(c *sdk.Check) sdk.Outcome {
@@ -17,7 +20,7 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if !ok {
 		return sdk.Abstained
 	}
-	h := host{read}
+	h := host{read, brand.IsCustomer(&read)}
 	best := findImitation(&h)
 	if best.code != noCode {
 		b, relation := best.owner(&h)
@@ -54,10 +57,13 @@ func Score(c *sdk.Check) sdk.Outcome {
 
 // owner returns the brand or site that h is most closely related to, and the relation.
 func (f *finding) owner(h *host) (*brand.Brand, brand.Relation) {
+	if h.customer {
+		return nil, brand.Unrelated
+	}
 	if f.match.number < brandCount {
 		return brand.Lookup(&h.Host, f.match.number)
 	}
-	if !brand.IsCustomer(&h.Host) && f.match.RelationTo(&h.Host) == brand.Owned {
+	if f.match.RelationTo(&h.Host) == brand.Owned {
 		return f.match.Brand, brand.Owned
 	}
 	return brand.Lookup(&h.Host, brandCount)

@@ -28,13 +28,17 @@ type search struct {
 
 	around               surroundings // of label[aroundFrom:aroundTo]
 	aroundFrom, aroundTo int
+	described            int // parts of labels whose surroundings were read
 }
+
+// maxDescribed bounds the work for a host that names dozens of brands.
+const maxDescribed = 12
 
 // findImitation returns the finding with the most points in the name and the labels left of it. Its code is noCode if
 // there is none.
 func findImitation(h *host) finding {
 	s := search{host: h}
-	if !brand.IsCustomer(&h.Host) { // a customer does not choose the service's name
+	if !h.customer { // a customer does not choose the service's name
 		s.searchLabel(h.Name)
 	}
 	if s.isSite && !h.Private && !isSuffixSlip(h.Suffix) {
@@ -103,6 +107,9 @@ func (s *search) visitExact(name, from int) {
 // visit scores a match.
 func (s *search) visit(m *match) {
 	if s.aroundFrom != m.start || s.aroundTo != m.end {
+		if s.described++; s.described > maxDescribed {
+			return
+		}
 		s.around, s.aroundFrom, s.aroundTo = surroundingsOf(m.label, m.start, m.end), m.start, m.end
 	}
 	m.around = s.around

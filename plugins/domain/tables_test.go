@@ -20,6 +20,8 @@ type tables struct {
 	prefixStarts, brandsByPrefix []uint16
 	halfStarts, namesByHalf      []uint16
 	endStarts, namesByEnds       []uint16
+
+	ordinaryHashes [1 << ordinaryBits]uint32
 }
 
 // TestTables fails if tables.go does not follow from package brand and ASSAY_UPDATE does not ask for a new one.
@@ -100,6 +102,13 @@ func buildTables(t *testing.T) *tables {
 		}
 		return append(starts, uint16(len(members))), members
 	}
+	for word := range strings.FieldsSeq(ordinaryWords) {
+		k := wordHash(word) >> (32 - ordinaryBits)
+		for x.ordinaryHashes[k] != 0 {
+			k = (k + 1) % uint32(len(x.ordinaryHashes))
+		}
+		x.ordinaryHashes[k] = wordHash(word)
+	}
 	x.prefixStarts, x.brandsByPrefix = flat(byPrefix)
 	x.halfStarts, x.namesByHalf = flat(byHalf)
 	x.endStarts, x.namesByEnds = flat(byEnds)
@@ -152,7 +161,14 @@ func (x *tables) source(t *testing.T) []byte {
 	list("namesByHalf", x.namesByHalf)
 	list("endStarts", x.endStarts)
 	list("namesByEnds", x.namesByEnds)
-	b.WriteString("\n// powers are the powers of radix.\nvar powers = [...]uint32{")
+	b.WriteString("\nvar ordinaryHashes = [...]uint32{")
+	for _, h := range x.ordinaryHashes {
+		fmt.Fprintf(&b, "%d,", h)
+		if b.Len()-bytes.LastIndexByte(b.Bytes(), '\n') > 90 {
+			b.WriteByte('\n')
+		}
+	}
+	b.WriteString("}\n\n// powers are the powers of radix.\nvar powers = [...]uint32{")
 	power := uint32(1)
 	for range maxLetters*2 + 1 {
 		fmt.Fprintf(&b, "%d,", power)

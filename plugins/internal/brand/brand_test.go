@@ -151,15 +151,6 @@ func TestLookup(t *testing.T) {
 			Plausible},
 		"service": {suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com"}, "sharepoint",
 			"SharePoint", Owned},
-		"customer of a service": {
-			suffix.Host{Registrable: "sharepoint.com", Suffix: "com", TLD: "com", Subdomain: "acme"}, "sharepoint", "",
-			Unrelated,
-		},
-		"published pages": {
-			suffix.Host{ASCII: "sites.google.com", Registrable: "google.com", Suffix: "com", TLD: "com",
-				Subdomain: "sites"},
-			"google", "", Unrelated,
-		},
 		"brand's own host": {
 			suffix.Host{ASCII: "mail.google.com", Registrable: "google.com", Suffix: "com", TLD: "com",
 				Subdomain: "mail"},

@@ -29,12 +29,9 @@ func fnv1a(s string) uint32 {
 }
 
 // Lookup returns the brand that h is most closely related to, and the relation. If several brands are related equally,
-// it prefers candidate, an argument of At. It finds a local branch only of candidate, no site, and nothing for a
-// customer's page (IsCustomer).
+// it prefers candidate, an argument of At. It finds a local branch only of candidate, and no site. The caller has
+// ruled out pages of customers (IsCustomer).
 func Lookup(h *suffix.Host, candidate int) (*Brand, Relation) {
-	if IsCustomer(h) {
-		return nil, Unrelated
-	}
 	owner, relation := lookupListed(h, candidate)
 	for i := 0; i < len(ownerBranches) && relation == Unrelated && int(ownerBranches[i].brand) <= candidate; i++ {
 		p := &ownerBranches[i]

@@ -16,7 +16,7 @@ var webBrands = [...]Brand{
 		googlegroups.com googlestore.com googleplay.com googleweblight.com googledomains.com googlefiber.net
 		googleapps.com googlezip.net googlecnapps.cn googlehosted.com googlecloud.com googlepages.com
 		googleanalytics.com googleoptimize.com googlesciencefair.com googlephotos.com googleadsserving.cn
-		googlebot.com googledrive.com googlecommerce.com googlemaps.com`},
+		googlebot.com googledrive.com googlecommerce.com googlemaps.com googleplus.com googl.com youtubei.googleapis.com`},
 	{"gmail", "Gmail", Coined | DeskAlone, "gmail.com google.com gmail.*"},
 	{"youtube", "YouTube", Coined | Desk, `youtube.** youtube.ge youtube.mk youtube.me youtube.com.mk youtube.ly youtube.tv youtubeeducation.com youtube-nocookie.com youtubekids.com
 		youtubego.com youtubegaming.com youtubemobilesupport.com`},
@@ -62,7 +62,7 @@ var webBrands = [...]Brand{
 	{"snapchat", "Snapchat", Coined | Desk, "snapchat.*"},
 	{"tiktok", "TikTok", Coined | Desk, `tiktok.* tiktokv.com tiktokcdn.com tiktokcdn-us.com tiktokv.us
 		tiktokglobalshop.com tiktokcdn-eu.com tiktokw.us tiktokrow-cdn.com tiktokshop.com tiktokd.org
-		tiktokd.net tiktoktime.com`},
+		tiktokd.net tiktoktime.com tiktokv.eu`},
 	{"twitter", "Twitter", Coined | Desk, `twitter.* twitterflightschool.com twitterinc.com twitteroauth.com
 		twitterstat.us twittercommunity.com`},
 	{"pinterest", "Pinterest", Coined, "pinterest.* pinterestmail.com"},
