@@ -52,7 +52,7 @@ func asASCII(r rune) (letters string, how likeness) {
 }
 
 // findRecord returns the record of table with the greatest character up to r: that character and the ASCII text after
-// it. A table is the concatenation of records, sorted by their characters. No r outside ASCII may precede the first.
+// it. A table is the concatenation of records, sorted by their characters. The text is "" if all are greater.
 func findRecord(table string, r rune) (letter rune, entry string) {
 	start, end := 0, 0 // bounds of entry
 	for low, high := 0, len(table); low < high; {

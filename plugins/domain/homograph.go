@@ -80,11 +80,11 @@ func (s *scriptProfile) isWholeScriptConfusable() bool {
 }
 
 // scoreScripts raises at most one signal for the labels of h left of its suffix, for mixed scripts, rare letters or a
-// whole-script confusable, and returns its points. If brandSignalled is set, a signal already names the brand that
-// these letters imitate, so only mixed scripts are signalled.
-func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
+// whole-script confusable. If brandSignalled is set, a signal already names the brand that these letters imitate, so
+// only mixed scripts are signalled.
+func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) {
 	if !strings.Contains(h.ASCII, "xn--") {
-		return 0
+		return
 	}
 	var rareLabel, wholeLabel scriptProfile
 	rest, more := h.Subdomain, h.Subdomain != ""
@@ -93,7 +93,7 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 		switch {
 		case s.mixesScripts():
 			s.signalMixture(c)
-			return reviewPoints
+			return
 		case s.rareLetter != 0 && rareLabel.rareLetter == 0:
 			rareLabel = s
 		case s.isWholeScriptConfusable() && !usesOtherScripts(h.TLD):
@@ -113,16 +113,13 @@ func scoreScripts(c *sdk.Check, h *host, brandSignalled bool) int {
 		w.write(" looks like ")
 		w.quote(letters)
 		w.signal(c, 40, codeRareLetter)
-		return 40
 	case wholeLabel.label != "":
 		w := startText(codeWholeScript, "")
 		w.write(wholeLabel.common.name())
 		w.write(" letters that read as ")
 		w.quote(wholeLabel.ascii())
 		w.signal(c, 15, codeWholeScript)
-		return 15
 	}
-	return 0
 }
 
 // signalMixture raises the signal for a label that mixesScripts, with its scripts and the first confusable letter.

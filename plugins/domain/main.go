@@ -1,4 +1,4 @@
-// The domain layer scores the name of a domain: imitated brands, homographs and risky suffixes. How a name is worded
+// The domain layer scores the name of a domain: slips, disguises and borrowed names of brands. How a name is worded
 // otherwise is scored by the layers lexical and patterns.
 package main
 

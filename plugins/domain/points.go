@@ -14,6 +14,8 @@ type finding struct {
 	points int  // 0 if the match is harmless
 	code   code // of the signal
 	match  match
+
+	ownedBy *brand.Brand // the owner of the domain, if the search found it
 }
 
 // Points of the findings that decide. The manifest promises them: a finding of review leads to a review whatever the
@@ -237,7 +239,7 @@ func (f *finding) scoreTypo(h *host) {
 	case m.edits == 2 && letters >= 11 && m.Kind() == brand.Coined:
 		f.set(codeTypos, reviewPoints)
 	case m.edits == 2 && letters >= 11:
-		f.points = 35
+		f.points = 10
 	default:
 		f.points = 20
 	}

@@ -43,21 +43,17 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	if best.points > 0 {
 		best.signal(c, &h)
-		if best.points >= reviewPoints {
-			c.Threat(sdk.Phishing)
-		} else {
-			c.Threat(sdk.Impersonation)
-		}
 	}
-	if points := scoreScripts(c, &h, best.code == codeHomograph); points >= 40 && best.points == 0 {
-		c.Threat(sdk.Impersonation)
-	}
+	scoreScripts(c, &h, best.code == codeHomograph)
 	return sdk.Scored
 }
 
 // owner returns the brand or site that h is most closely related to, and the relation.
 func (f *finding) owner(h *host) (*brand.Brand, brand.Relation) {
-	if h.customer {
+	switch {
+	case f.ownedBy != nil:
+		return f.ownedBy, brand.Owned
+	case h.customer:
 		return nil, brand.Unrelated
 	}
 	if f.match.number < brandCount {

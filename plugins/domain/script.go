@@ -25,6 +25,9 @@ func scriptsOf(r rune) scriptSet {
 		return anyScript
 	}
 	_, entry := findRecord(scriptRanges, r)
+	if entry == "" {
+		return anyScript // a control character before the first record
+	}
 	if set := scriptSets[entry[0]-'!']; set != 0 {
 		return set
 	}

@@ -41,11 +41,11 @@ func findImitation(h *host) finding {
 	if !h.customer { // a customer does not choose the service's name
 		s.searchLabel(h.Name)
 	}
-	if s.isSite && !h.Private && !isSuffixSlip(h.Suffix) {
+	if s.isSite && s.best.ownedBy == nil && !h.Private && !isSuffixSlip(h.Suffix) {
 		s.best = finding{} // a well-known site's own name, whatever else it resembles
 	}
 	s.left = true
-	for labels, rest, more := 0, h.Subdomain, h.Subdomain != ""; more && labels < 8 && s.best.points < blockPoints; labels++ {
+	for labels, rest, more := 0, h.Subdomain, h.Subdomain != ""; more && labels < 8 && !s.isDecided(); labels++ {
 		var label string
 		label, rest, more = strings.Cut(rest, ".")
 		s.after = rest
@@ -84,12 +84,20 @@ func (s *search) searchReading() {
 			}
 		}
 	}
+	if s.contained != "" && !s.left {
+		if owner, relation := s.best.owner(s.host); relation == brand.Owned {
+			s.best.ownedBy = owner
+		}
+	}
 	isBrand := s.contained != "" && s.exactFrom == 0 && s.exactTo == len(s.label)
-	if len(text) >= 4 && !isBrand && s.best.points < blockPoints { // a misspelling cannot say more
+	if len(text) >= 4 && !isBrand && !s.isDecided() { // a misspelling cannot say more
 		s.hashes.compute(text)
 		s.searchMisspellings()
 	}
 }
+
+// isDecided reports whether no further match can change the result.
+func (s *search) isDecided() bool { return s.best.points >= blockPoints || s.best.ownedBy != nil }
 
 // visitExact visits the brand with a name that the skeleton holds at from.
 func (s *search) visitExact(name, from int) {
