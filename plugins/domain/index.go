@@ -102,7 +102,8 @@ func candidates(text []byte, s *prefixHashes, from, to int, found []uint16) []ui
 	}
 	if length >= minLongName {
 		k := endBucket(text[from], text[to-1])
-		found = appendClose(found, namesByEnds[endStarts[k]:endStarts[k+1]], set, length-maxEditLimit, length+maxEditLimit)
+		bucket := namesByEnds[endStarts[k]:endStarts[k+1]]
+		found = appendClose(found, bucket, set, length-maxEditLimit, length+maxEditLimit)
 	}
 	return found
 }

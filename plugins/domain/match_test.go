@@ -14,7 +14,8 @@ func TestHasStrayHyphen(t *testing.T) {
 		{"f-acebook", "Facebook"}: true, {"face--book", "Facebook"}: true, {"t-mobile", "T-Mobile"}: false,
 		{"tm-obile", "T-Mobile"}: true, {"la-poste", "La Poste"}: false, {"royal-mail", "Royal Mail"}: false,
 	} {
-		m := match{Brand: &brand.Brand{Key: strings.ReplaceAll(written.written, "-", ""), Name: written.name}, label: written.written, end: len(written.written)}
+		b := brand.Brand{Key: strings.ReplaceAll(written.written, "-", ""), Name: written.name}
+		m := match{Brand: &b, label: written.written, end: len(written.written)}
 		if m.hasStrayHyphen() != want {
 			t.Errorf("%s for %s: stray hyphen %v, want %v", written.written, written.name, !want, want)
 		}

@@ -20,8 +20,9 @@ func TestCases(t *testing.T) {
 func TestFindingsDecide(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]int{
-		"facebok.com": reviewPoints, "paypall.com": reviewPoints, "papyal.com": reviewPoints, "raifeisen.at": reviewPoints,
-		"revolutt.com": reviewPoints, "nettflix.com": reviewPoints, "facebo-ok.com": reviewPoints,
+		"facebok.com": reviewPoints, "paypall.com": reviewPoints, "papyal.com": reviewPoints,
+		"raifeisen.at": reviewPoints, "revolutt.com": reviewPoints, "nettflix.com": reviewPoints,
+		"facebo-ok.com":    reviewPoints,
 		"login-paypal.com": reviewPoints, "netflix.verify-billing.com": reviewPoints, "coinbase.cm": reviewPoints,
 		"paypa1.com": blockPoints, "paypa1-secure-login.xyz": blockPoints, "pаypal.com": blockPoints, // Cyrillic
 		"wwwpaypal.com": blockPoints, "paypal-login-secure.xyz": blockPoints, "paypal.com.evil.tld.com": blockPoints,
@@ -48,7 +49,7 @@ func TestHintsDoNotDecide(t *testing.T) {
 // A brand's name is not its own under a suffix that anybody can register.
 func TestOpenSuffixesAreNotOfficial(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"paypal", "netflix", "revolut", "facebook", "instagram", "microsoft", "amazon", "spotify"} {
+	for name := range strings.FieldsSeq("paypal netflix revolut facebook instagram microsoft amazon spotify") {
 		for _, suffix := range []string{"cc", "ws", "su", "ly", "me", "to", "ge", "mk"} {
 			value := name + "." + suffix
 			if value == "paypal.me" || value == "revolut.me" {
@@ -137,8 +138,9 @@ func TestOrdinaryWordsAreNotTypos(t *testing.T) {
 func TestSignalTexts(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ value, want string }{
-		"digit":       {"paypa1.xyz", "Imitates PayPal: digit “1” in place of “l”"},
-		"bait words":  {"paypa1-secure-login.xyz", "Imitates PayPal: digit “1” in place of “l”, next to “secure”, “login”"},
+		"digit": {"paypa1.xyz", "Imitates PayPal: digit “1” in place of “l”"},
+		"bait words": {"paypa1-secure-login.xyz",
+			"Imitates PayPal: digit “1” in place of “l”, next to “secure”, “login”"},
 		"two letters": {"rnicrosoft-wiese.com", "Imitates Microsoft: “rn” in place of “m”"},
 		"foreign":     {"pаypal.com", "Imitates PayPal: “а” (U+0430) in place of “a”"},
 		"swapped":     {"faceboko-wiese.com", "One letter away from Facebook: “ok” swapped"},
@@ -159,8 +161,9 @@ func TestSignalTexts(t *testing.T) {
 		"suffix":         {"netflix.icu", "Netflix is not known to own “netflix.icu”"},
 		"slip of suffix": {"coinbase.cm", "Address of Coinbase with a slip in its suffix: “coinbase.cm”"},
 		"official":       {"paypal.de", "Known domain of PayPal"},
-		"restricted":     {"apple-tax-support.gov.uk", "Suffix that only public bodies and schools are given: “.gov.uk”"},
-		"scripts":        {"gаrdening.com", "Mixes Latin and Cyrillic letters: “а” (U+0430) looks like “a”"},
+		"restricted": {"apple-tax-support.gov.uk",
+			"Suffix that only public bodies and schools are given: “.gov.uk”"},
+		"scripts": {"gаrdening.com", "Mixes Latin and Cyrillic letters: “а” (U+0430) looks like “a”"},
 		"slash": {"blumenノwiese.com",
 			"Mixes Latin and Katakana letters: “ノ” (U+30CE) looks like a dot or a slash"},
 		"whole script": {"осехур.com", "Written in Cyrillic letters that read as “ocexyp”"},
@@ -185,7 +188,8 @@ func TestCustomersAreNotTheBrand(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]bool{
 		"sharepoint.com": true, "www.sharepoint.com": true, "mail.google.com": true, "google.com": true,
-		"blumenwiese.sharepoint.com": false, "sites.google.com": false, "google.wine": false, "paypal.cc": false,
+		"blumenwiese.sharepoint.com": false, "sites.google.com": false, "google.wine": false,
+		"paypal.cc": false,
 	} {
 		result := sdk.Run(Score, facts(t, entity.Domain, value))
 		official := false

@@ -140,16 +140,19 @@ func isMarket(suffix string) bool {
 // The markets leave out suffixes that are sold for what they spell, such as cc, me and to, and those where brands
 // seldom hold their name, such as ge. smallMarkets are the other countries.
 const (
-	markets = "ae ar at au be bg br ca ch cl cn com cz de dk es eu fi fr gr hk hr hu id ie il in it jp kr lt lu lv mx my " +
-		"net nl no nz org pe ph pl pt ro ru sa se sg si sk th tr tw ua uk us vn za "
-	secondLevelMarkets = "co.id co.il co.in co.jp co.kr co.nz co.th co.uk co.za com.ar com.au com.br com.cn com.co com.eg " +
+	markets = "" +
+		"ae ar at au be bg br ca ch cl cn com cz de dk es eu fi fr gr hk hr hu id ie il in it jp kr lt lu lv " +
+		"mx my net nl no nz org pe ph pl pt ro ru sa se sg si sk th tr tw ua uk us vn za "
+	secondLevelMarkets = "" +
+		"co.id co.il co.in co.jp co.kr co.nz co.th co.uk co.za com.ar com.au com.br com.cn com.co com.eg " +
 		"com.hk com.mx com.my com.pe com.ph com.pl com.sa com.sg com.tr com.tw com.ua com.vn ne.jp "
-	smallMarkets = "al ba bd bh bo by cat co.ao co.bw co.ck co.cr co.ke co.ls co.ma co.mz co.tz co.ug co.uz co.ve co.vi " +
-		"co.zm co.zw com.af com.ag com.bd com.bh com.bn com.bo com.by com.bz com.cu com.cy com.do com.ec com.ee com.es " +
-		"com.et com.fj com.gh com.gi com.gr com.gt com.hn com.hr com.jm com.jo com.kh com.kw com.lb com.lv com.ly " +
-		"com.mm com.mt com.na com.ng com.ni com.np com.om com.pa com.pg com.pk com.pr com.pt com.py com.qa com.ro " +
-		"com.sb com.sl com.sv com.tj com.tn com.uy com.vc com.ve cr dz ee gt hn iq is jo ke kg kz lk ma md mt ng ni pa " +
-		"pk pr ps qa rs rw sn sv tn uy uz "
+	smallMarkets = "" +
+		"al ba bd bh bo by cat co.ao co.bw co.ck co.cr co.ke co.ls co.ma co.mz co.tz co.ug co.uz co.ve co.vi " +
+		"co.zm co.zw com.af com.ag com.bd com.bh com.bn com.bo com.by com.bz com.cu com.cy com.do com.ec " +
+		"com.ee com.es com.et com.fj com.gh com.gi com.gr com.gt com.hn com.hr com.jm com.jo com.kh com.kw " +
+		"com.lb com.lv com.ly com.mm com.mt com.na com.ng com.ni com.np com.om com.pa com.pg com.pk com.pr " +
+		"com.pt com.py com.qa com.ro com.sb com.sl com.sv com.tj com.tn com.uy com.vc com.ve cr dz ee gt hn " +
+		"iq is jo ke kg kz lk ma md mt ng ni pa pk pr ps qa rs rw sn sv tn uy uz "
 )
 
 // patternRelation returns the relation of a domain that matches pattern.

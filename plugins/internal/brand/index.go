@@ -33,16 +33,19 @@ func fnv1a(s string) uint32 {
 // ruled out pages of customers (IsCustomer).
 func Lookup(h *suffix.Host, candidate int) (*Brand, Relation) {
 	owner, relation := lookupListed(h, candidate)
-	for i := 0; i < len(ownerBranches) && relation == Unrelated && int(ownerBranches[i].brand) <= candidate; i++ {
+	if relation != Unrelated {
+		return owner, relation
+	}
+	for i := range ownerBranches {
 		p := &ownerBranches[i]
-		if int(p.brand) != candidate {
-			continue
+		if int(p.brand) > candidate {
+			break
 		}
-		if b := At(candidate); matchPattern(h, b.Domains[p.offset:][:p.length]) == Plausible {
-			return b, Plausible
+		if int(p.brand) == candidate && matchPattern(h, At(candidate).Domains[p.offset:][:p.length]) == Plausible {
+			return At(candidate), Plausible
 		}
 	}
-	return owner, relation
+	return nil, Unrelated
 }
 
 // lookupListed returns the brand with a pattern for h that names no branch. It prefers candidate and, if that is
@@ -65,7 +68,8 @@ func lookupListed(h *suffix.Host, candidate int) (owner *Brand, relation Relatio
 			}
 			b := At(int(p.brand))
 			r := matchPattern(h, b.Domains[p.offset:][:p.length])
-			if r > relation || r == relation && r != Unrelated && (int(p.brand) == candidate || candidate < 0 && b.Key == stem) {
+			preferred := int(p.brand) == candidate || candidate < 0 && b.Key == stem
+			if r > relation || r == relation && r != Unrelated && preferred {
 				owner, relation = b, r
 			}
 		}

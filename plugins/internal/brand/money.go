@@ -61,7 +61,8 @@ var moneyBrands = [...]Brand{
 	{"ingdirect", "ING Direct", Coined, "ingdirect.*"},
 	{"consorsbank", "Consorsbank", Coined, "consorsbank.*"},
 	{"raiffeisen", "Raiffeisen", Coined, `raiffeisen.* raiffeisen*.at raiffeisen*.ch raiffeisen*.de
-		raiffeisenbank.* raiffeisenbank.ba raiffeisenbank.rs raiffeisen.al raiffeisen-*.* raiffeisenpolbank.com raiffeisenonline.ro`},
+		raiffeisenbank.* raiffeisenbank.ba raiffeisenbank.rs raiffeisen.al raiffeisen-*.* raiffeisenpolbank.com
+		raiffeisenonline.ro`},
 	{"erstebank", "Erste Bank", Coined, "erstebank.* erstebank-open.com"},
 	{"bawag", "BAWAG", Coined, "bawag.* bawagpsk.com bawaggroup.com"},
 	{"creditsuisse", "Credit Suisse", Coined, "credit-suisse.* creditsuisse.*"},

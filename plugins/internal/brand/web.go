@@ -3,7 +3,8 @@ package brand
 // webBrands are email and office services, social networks, shops, streaming services, games, web hosts and device
 // makers.
 var webBrands = [...]Brand{
-	{"google", "Google", Coined | Desk, `google.** google.ac google.ad google.am google.as google.az google.bf google.bi google.bj google.bs
+	{"google", "Google", Coined | Desk, `google.** google.ac google.ad google.am google.as google.az google.bf
+		google.bi google.bj google.bs
 		google.bt google.cat google.cd google.cf google.cg google.ci google.cm google.cv google.dj google.dm google.fm
 		google.ga google.ge google.gg google.gl google.gm google.gp google.gy google.ht google.im google.je google.ki
 		google.la google.li google.me google.mg google.mk google.ml google.mn google.ms google.mu google.mv google.mw
@@ -16,9 +17,11 @@ var webBrands = [...]Brand{
 		googlegroups.com googlestore.com googleplay.com googleweblight.com googledomains.com googlefiber.net
 		googleapps.com googlezip.net googlecnapps.cn googlehosted.com googlecloud.com googlepages.com
 		googleanalytics.com googleoptimize.com googlesciencefair.com googlephotos.com googleadsserving.cn
-		googlebot.com googledrive.com googlecommerce.com googlemaps.com googleplus.com googl.com youtubei.googleapis.com`},
+		googlebot.com googledrive.com googlecommerce.com googlemaps.com googleplus.com googl.com
+		youtubei.googleapis.com`},
 	{"gmail", "Gmail", Coined | DeskAlone, "gmail.com google.com gmail.*"},
-	{"youtube", "YouTube", Coined | Desk, `youtube.** youtube.ge youtube.mk youtube.me youtube.com.mk youtube.ly youtube.tv youtubeeducation.com youtube-nocookie.com youtubekids.com
+	{"youtube", "YouTube", Coined | Desk, `youtube.** youtube.ge youtube.mk youtube.me youtube.com.mk youtube.ly
+		youtube.tv youtubeeducation.com youtube-nocookie.com youtubekids.com
 		youtubego.com youtubegaming.com youtubemobilesupport.com`},
 	{"microsoft", "Microsoft", Coined | Desk, `microsoft.* microsoftonline.com microsoftonline-p.com
 		microsoftstream.com microsoftstore.com microsoftazuread-sso.com microsoftinternetsafety.net
@@ -34,7 +37,8 @@ var webBrands = [...]Brand{
 	{"xbox", "Xbox", Short, "xbox.* xboxlive.com xboxservices.com xboxgamepass.com"},
 	{"bing", "Bing", Short, "bing.* bing.net"},
 	{"linkedin", "LinkedIn", Coined | Desk, "linkedin.* linkedin-ei.com linkedinlearning.com"},
-	{"github", "GitHub", Coined, `github.com github.io github.dev github.ai githubassets.com githubusercontent.com githubapp.com
+	{"github", "GitHub", Coined, `github.com github.io github.dev github.ai githubassets.com githubusercontent.com
+		githubapp.com
 		githubcopilot.com githubstatus.com github.blog github.community`},
 	{"gitlab", "GitLab", Word, "gitlab.*"},
 	{"apple", "Apple", Word | DeskAlone, `apple.* apple-dns.net apple-mapkit.com apple-cloudkit.com
@@ -69,7 +73,8 @@ var webBrands = [...]Brand{
 	{"reddit", "Reddit", Coined, `reddit.* redditstatic.com redditmedia.com redditinc.com redditmail.com
 		redditspace.com redditblog.com`},
 	{"tumblr", "Tumblr", Coined, "tumblr.*"},
-	{"discord", "Discord", Coined | DeskAlone, `discord.com discord.gg discord.co discordapp.com discordapp.net discordcdn.com discordmerch.com
+	{"discord", "Discord", Coined | DeskAlone, `discord.com discord.gg discord.co discordapp.com discordapp.net
+		discordcdn.com discordmerch.com
 		discordstatus.com discordpartygames.com discord-activities.com discordactivities.com discordsays.com
 		discordquests.com discord.design discord.dev discord.gift discord.gifts discord.media discord.new
 		discord.tools`},
