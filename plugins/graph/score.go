@@ -3,7 +3,6 @@ package main
 import (
 	"strconv"
 
-	"assay/plugins/internal/quote"
 	"assay/sdk"
 )
 
@@ -18,12 +17,6 @@ const (
 	prior         = 3  // damps shares of few customers or neighbours: n of them count n/(n+prior)
 )
 
-// The texts of the layer.
-const (
-	textBlocked    = "Blocked in % of the checks of % customers within 90 days"
-	textNeighbours = "% of % entities connected with this % were blocked or are listed"
-)
-
 // Score scores an entity from the graph.* facts, which cover all customers' checks.
 func Score(c *sdk.Check) sdk.Outcome {
 	customers, _ := c.Count("graph.customers")
@@ -33,8 +26,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 	}
 	if share >= minShare {
 		if points := damped(maxBlocked, share, customers); points > 0 {
-			c.Signal(points, "graph:entity:blocked", quote.Fill(textBlocked, strconv.Itoa(share)+"%",
-				atLeast(customers)+strconv.Itoa(customers)))
+			c.Signal(points, "graph:entity:blocked", sdk.Join("Blocked in ", strconv.Itoa(share), "% of the checks of ",
+				atLeast(customers), strconv.Itoa(customers), " customers within 90 days"))
 		}
 	}
 	if neighbours, _ := c.Count("graph.neighbours"); neighbours > 0 {
@@ -50,8 +43,9 @@ func scoreNeighbours(c *sdk.Check, neighbours int) {
 		return
 	}
 	if points := damped(maxNeighbours, risk, neighbours); points > 0 {
-		c.Signal(points, "graph:neighbours:bad", quote.Fill(textNeighbours, strconv.Itoa(risk)+"%",
-			atLeast(neighbours)+strconv.Itoa(neighbours), kind(c.Get("entity.type"))))
+		c.Signal(points, "graph:neighbours:bad", sdk.Join(strconv.Itoa(risk), "% of ", atLeast(neighbours),
+			strconv.Itoa(neighbours), " entities connected with this ", kind(c.Get("entity.type")),
+			" were blocked or are listed"))
 	}
 }
 

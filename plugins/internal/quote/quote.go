@@ -86,16 +86,17 @@ func isInvisible(r rune) bool {
 // is shown as [Of] shows it, without further quotation marks: the template has them where a quotation needs them.
 func Fill(template string, parts ...string) string {
 	out := make([]byte, 0, 2*MaxBytes)
-	for i := range len(template) {
-		if template[i] != '%' || len(parts) == 0 {
-			out = append(out, template[i])
-			continue
+	for len(parts) > 0 {
+		i := strings.IndexByte(template, '%')
+		if i < 0 {
+			break
 		}
 		part := Of(parts[0])
 		if inner, quoted := strings.CutPrefix(part, "“"); quoted {
 			part = strings.TrimSuffix(inner, "”")
 		}
-		out, parts = append(out, part...), parts[1:]
+		out = append(append(out, template[:i]...), part...)
+		template, parts = template[i+1:], parts[1:]
 	}
-	return string(out)
+	return string(append(out, template...))
 }
