@@ -33,7 +33,7 @@ type feedsImportCmd struct {
 	From     string  `arg:"" name:"file|url" help:"${feeds_from}"`
 	Name     string  `required:"" placeholder:"NAME" help:"${feeds_name}"`
 	Kind     string  `required:"" enum:"bad,good,ranked" placeholder:"KIND" help:"Kind of the entries: ${enum}."`
-	Format   string  `enum:"auto,hosts,plain,csv,json,misp,stix" default:"auto" help:"Format of the list: ${enum}."`
+	Format   string  `enum:"${formats}" default:"auto" help:"Format of the list: ${enum}."`
 	Column   string  `placeholder:"COLUMN" help:"${feeds_column}"`
 	Category string  `placeholder:"THREAT" help:"Threat of entries that do not name one: ${threats}."`
 	Country  string  `placeholder:"CC" help:"${feeds_country}"`

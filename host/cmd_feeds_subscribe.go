@@ -27,8 +27,8 @@ func (cmd *feedsRecommendCmd) Run(t *terminal) error {
 		if l.Terms != feed.Commercial {
 			mark = "! "
 		}
-		t.printf("%s (%s)\n  %s.\n  %s%s; %s\n  %s\n\n", l.Name, cmp.Or(string(l.Category), string(l.Kind)), l.Adds, mark,
-			l.Licence, l.Terms, l.URL)
+		t.printf("%s (%s)\n  %s.\n  %s%s; %s\n  %s\n\n", l.Name, cmp.Or(string(l.Category), string(l.Kind)), l.Adds,
+			mark, l.Licence, l.Terms, l.URL)
 	}
 	t.printf("Subscribe with: assay feeds subscribe NAME. Read the publisher's terms first; they may have changed.\n")
 	return nil
@@ -40,7 +40,7 @@ type feedsSubscribeCmd struct {
 	Expires       listAge `placeholder:"AGE" help:"${feeds_subscribe_expires}"`
 	Name          string  `placeholder:"NAME" help:"${feeds_name}"`
 	Kind          string  `enum:",bad,good,ranked" default:"" placeholder:"KIND" help:"${feeds_subscribe_kind}"`
-	Format        string  `enum:",auto,hosts,plain,csv,json,misp,stix" default:"" placeholder:"FORMAT" help:"${feeds_format}"`
+	Format        string  `enum:",${formats}" default:"" placeholder:"FORMAT" help:"${feeds_format}"`
 	Column        string  `placeholder:"COLUMN" help:"${feeds_column}"`
 	Category      string  `placeholder:"THREAT" help:"Threat of entries that do not name one: ${threats}."`
 	Country       string  `placeholder:"CC" help:"${feeds_country}"`
@@ -68,8 +68,8 @@ func (cmd *feedsSubscribeCmd) subscription() (feed.Subscription, error) {
 			return s, fmt.Errorf("%q is neither a URL nor a list of `assay feeds recommend`", cmd.From)
 		}
 		if r.Terms == feed.NonCommercial && !cmd.NonCommercial {
-			return s, fmt.Errorf("the terms of %s forbid commercial use (%s): confirm yours with --non-commercial", r.Name,
-				r.Adds)
+			return s, fmt.Errorf("the terms of %s forbid commercial use (%s): confirm yours with --non-commercial",
+				r.Name, r.Adds)
 		}
 		s.URL, s.Name = r.URL, cmp.Or(s.Name, r.Name)
 		s.Kind, s.Format = cmp.Or(s.Kind, r.Kind), cmp.Or(s.Format, r.Format)
@@ -145,7 +145,8 @@ func (cmd *feedsUnsubscribeCmd) Run(ctx context.Context, cfg *Config, t *termina
 		if cmd.JSON {
 			return t.json(map[string]string{"name": cmd.Name, "state": "unsubscribed"})
 		}
-		t.printf("%s is no longer fetched. Its entries apply until they expire: see `assay feeds withdraw`.\n", cmd.Name)
+		t.printf("%s is no longer fetched. Its entries apply until they expire, or until `assay feeds withdraw`.\n",
+			cmd.Name)
 		return nil
 	})
 }
@@ -196,8 +197,8 @@ func (cmd *feedsStatusCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 		if cmd.JSON {
 			return t.json(all)
 		}
-		return t.table([]string{"LIST", "STATE", "ENTRIES", "CONFIRMED (UTC)", "NEXT", "FRESH UNTIL", "EXPIRES", "ERROR"},
-			rows)
+		return t.table([]string{"LIST", "STATE", "ENTRIES", "CONFIRMED (UTC)", "NEXT", "FRESH UNTIL", "EXPIRES",
+			"ERROR"}, rows)
 	})
 }
 

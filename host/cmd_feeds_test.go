@@ -148,7 +148,8 @@ func TestFeedsSubscribe(t *testing.T) {
 	}
 	publish(10)
 	// The version is held back in relation to the one before, also by a new subscription.
-	if code, text := failing(t, dir, database, subscribe...); code != 1 || !strings.Contains(text, "10 instead of 300") {
+	code, text := failing(t, dir, database, subscribe...)
+	if code != 1 || !strings.Contains(text, "10 instead of 300") {
 		t.Errorf("a much smaller version: exit code %d, %s", code, text)
 	}
 	status(feed.Held)
@@ -175,7 +176,8 @@ func TestFeedsSubscription(t *testing.T) {
 	}{
 		"from the catalogue": {cmd: feedsSubscribeCmd{From: "tranco"}, want: feed.Subscription{Name: "Tranco",
 			Kind: feed.Ranked, Format: feed.CSV, Every: day, FreshFor: 4 * day, ExpiresAfter: 30 * day}},
-		"renamed, and more often": {cmd: feedsSubscribeCmd{From: "CERT-Polska", Name: "PL", Every: listAge(2 * time.Hour)},
+		"renamed, and more often": {
+			cmd: feedsSubscribeCmd{From: "CERT-Polska", Name: "PL", Every: listAge(2 * time.Hour)},
 			want: feed.Subscription{Name: "PL", Kind: feed.Bad, Format: feed.Plain, Every: 2 * time.Hour, FreshFor: day,
 				ExpiresAfter: 30 * day}},
 		"a URL": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X", Kind: "good"},
@@ -184,11 +186,11 @@ func TestFeedsSubscription(t *testing.T) {
 		"expiring soon": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X", Kind: "good",
 			Expires: listAge(6 * time.Hour)}, want: feed.Subscription{Name: "X", Kind: feed.Good, Format: feed.Auto,
 			Every: 6 * time.Hour, FreshFor: 6 * time.Hour, ExpiresAfter: 6 * time.Hour}},
-		"an unknown name":       {cmd: feedsSubscribeCmd{From: "nothing"}, err: "feeds recommend"},
-		"a URL without a name":  {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Kind: "bad"}, err: "--name"},
-		"a URL without a kind":  {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X"}, err: "--kind"},
-		"non-commercial":        {cmd: feedsSubscribeCmd{From: "URLhaus"}, err: "--non-commercial"},
-		"expiring before a day": {cmd: feedsSubscribeCmd{From: "Tranco", Expires: listAge(time.Hour)}, err: "--expires"},
+		"an unknown name":      {cmd: feedsSubscribeCmd{From: "nothing"}, err: "feeds recommend"},
+		"a URL without a name": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Kind: "bad"}, err: "--name"},
+		"a URL without a kind": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X"}, err: "--kind"},
+		"non-commercial":       {cmd: feedsSubscribeCmd{From: "URLhaus"}, err: "--non-commercial"},
+		"expiring too soon":    {cmd: feedsSubscribeCmd{From: "Tranco", Expires: listAge(time.Hour)}, err: "--expires"},
 		"a threat of good sites": {cmd: feedsSubscribeCmd{From: "https://lists.example/x", Name: "X", Kind: "good",
 			Category: "scam"}, err: "--category"},
 	} {

@@ -6,6 +6,7 @@ import "github.com/alecthomas/kong"
 var helpTexts = kong.Vars{
 	"version": version,
 	"threats": threatNames(),
+	"formats": "auto,hosts,plain,csv,json,misp,stix",
 
 	// Settings, in the order of Config.
 	"listen": "Address to serve HTTP on. The host itself does not serve TLS: put a proxy in front of it.",
@@ -86,7 +87,7 @@ var helpTexts = kong.Vars{
 	"feeds_format":         "Format of the list: hosts, plain, csv, json, misp or stix (default: detected).",
 	"feeds_non_commercial": "Confirm that your use is not commercial, for lists whose terms require this.",
 	"feeds_withdraw_cmd":   "Disable a list on all hosts at once, end its subscription and delete its entries.",
-	"feeds_import_cmd":     "Import a list of bad, good or ranked entities. It replaces the earlier content of the list.",
+	"feeds_import_cmd":     "Import a list of bad, good or ranked entities. It replaces the list's earlier content.",
 	"feeds_from": "List to import: a file, an https URL, or '-' for standard input. " +
 		"It may be compressed with gzip, or be the only file in a ZIP file.",
 	"feeds_name":   "Name of the list in signals, such as URLhaus. The next import under this name replaces it.",

@@ -266,7 +266,8 @@ func openAndBuild(
 
 // newSubscriber returns a subscriber that stores lists in the database.
 func (b *backend) newSubscriber(cfg *Config, log *slog.Logger) *feed.Subscriber {
-	return &feed.Subscriber{Store: b.store, Version: version, DNS: cfg.configuredResolvers(), Logger: log, Now: time.Now}
+	return &feed.Subscriber{Store: b.store, Version: version, DNS: cfg.configuredResolvers(), Logger: log,
+		Now: time.Now}
 }
 
 // observeLists updates the metrics of the subscribed lists.

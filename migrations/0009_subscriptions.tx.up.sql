@@ -4,8 +4,8 @@ ALTER TABLE feeds
     ADD CONSTRAINT feeds_kind_check CHECK (kind IN ('bad', 'good', 'ranked')),
     ADD COLUMN fresh_until timestamptz; -- entries are out of date from then on; null: not while the list is in force
 
--- The names of ranked lists, packed by the first two bytes of their nodes: a row per name would take ten times the space.
--- An import replaces all rows of its list. There is no foreign key, as in feed_entries.
+-- The names of ranked lists, packed by the first two bytes of their nodes: a row per name would take several times the
+-- space. An import replaces all rows of its list. There is no foreign key, as in feed_entries.
 CREATE TABLE feed_ranks (
     feed_id integer NOT NULL,
     prefix  bytea NOT NULL, -- bytes 1 and 2 of the nodes

@@ -67,7 +67,8 @@ var catalogue = []Recommended{
 	},
 	{
 		Name: "polkadot-phishing", Kind: Bad, Category: sdk.InvestmentScam, Format: JSON, Column: "deny",
-		Every: 6 * time.Hour, URL: "https://polkadot.js.org/phishing/all.json", Licence: "Apache-2.0", Terms: Commercial,
+		Every: 6 * time.Hour, URL: "https://polkadot.js.org/phishing/all.json",
+		Licence: "Apache-2.0", Terms: Commercial,
 		Adds: "Scams against owners of cryptocurrencies",
 	},
 	{

@@ -61,8 +61,8 @@ type Report struct {
 	Examples  []MalformedItem // the first malformed items
 }
 
-// Misread returns an error if more than half of the items are malformed: the list is probably in another format, or is an
-// error page.
+// Misread returns an error if more than half of the items are malformed: the list is probably in another format, or is
+// an error page.
 func (r Report) Misread() error {
 	if r.Malformed*2 <= r.Items {
 		return nil
@@ -101,7 +101,8 @@ type chunk struct {
 	skipped   int64
 }
 
-// Open starts to read a list, which may be compressed with gzip or be the only file in a ZIP file. The caller must call Close.
+// Open starts to read a list, which may be compressed with gzip or be the only file in a ZIP file. The caller must call
+// Close.
 func Open(ctx context.Context, in io.Reader, o Options) (*Reader, error) {
 	if o.Now == nil {
 		o.Now = time.Now

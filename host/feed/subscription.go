@@ -122,7 +122,8 @@ type Subscriptions interface {
 	// ClaimSubscription claims the named subscription, or the next due one if name is empty. It returns nil if there is
 	// none, or another process has claimed it.
 	ClaimSubscription(ctx context.Context, name string, lease time.Duration) (*Claim, error)
-	// ImportSubscribed replaces the list by a new version and ends the claim. It fails with a *HeldError if CheckSize does.
+	// ImportSubscribed replaces the list by a new version and ends the claim. It fails with a *HeldError if CheckSize
+	// does.
 	ImportSubscribed(ctx context.Context, c *Claim, format Format, version Validators,
 		next func() ([]Entry, error)) (Change, error)
 	// ConfirmSubscribed records that the publisher still has the version at hand, and ends the claim.

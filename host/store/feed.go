@@ -69,8 +69,8 @@ func (s *Store) importFeed(
 		if err := lockFeeds(ctx, tx); err != nil {
 			return err
 		}
-		// If an entity is listed twice, the more informative entry wins: the better rank, a host over a page, a category
-		// over none.
+		// If an entity is listed twice, the more informative entry wins: the better rank, a host over a page, a
+		// category over none.
 		err := execAll(ctx, tx,
 			"SET LOCAL work_mem = '64MB'",
 			`CREATE TEMPORARY TABLE listed ON COMMIT DROP AS
@@ -144,8 +144,8 @@ func (s *Store) copyEntries(ctx context.Context, tx pgx.Tx, next func() ([]feed.
 	return cmp.Or(nextErr, err)
 }
 
-// replaceRanks replaces the names of a ranked list by those in the temporary table listed, which it empties. A list that
-// is no longer ranked loses its names.
+// replaceRanks replaces the names of a ranked list by those in the temporary table listed, which it empties. A list
+// that is no longer ranked loses its names.
 func replaceRanks(ctx context.Context, tx pgx.Tx, list int, kind feed.Kind, change *feed.Change) error {
 	var removed int
 	err := tx.QueryRow(ctx, `WITH removed AS (DELETE FROM feed_ranks WHERE feed_id = $1 RETURNING ranks)
@@ -235,8 +235,8 @@ func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pg
 func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		deleted := int64(0)
-		for _, query := range []string{"DELETE FROM feed_subscriptions WHERE name = ?", "DELETE FROM feeds WHERE name = ?"} {
-			result, err := tx.NewRaw(query, name).Exec(ctx)
+		for _, table := range []string{"feed_subscriptions", "feeds"} {
+			result, err := tx.NewRaw("DELETE FROM ? WHERE name = ?", bun.Ident(table), name).Exec(ctx)
 			if err != nil {
 				return err
 			}

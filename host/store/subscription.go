@@ -130,8 +130,8 @@ const claimed = " WHERE name = ?name AND leased_until = ?until"
 const confirmed = `leased_until = NULL, next_fetch_at = ?next, confirmed_at = ?now, failing_since = NULL, failures = 0,
 	error = '', held_entries = NULL, accepted_entries = NULL`
 
-// ImportSubscribed replaces the list by a new version and ends the claim. It fails with a *feed.HeldError if the size of
-// the version is unusual, and with feed.ErrClaimLost if the claim has ended.
+// ImportSubscribed replaces the list by a new version and ends the claim. It fails with a *feed.HeldError if the size
+// of the version is unusual, and with feed.ErrClaimLost if the claim has ended.
 func (s *Store) ImportSubscribed(
 	ctx context.Context, c *feed.Claim, format feed.Format, version feed.Validators, next func() ([]feed.Entry, error),
 ) (feed.Change, error) {
@@ -180,14 +180,15 @@ func (s *Store) ConfirmSubscribed(ctx context.Context, c *feed.Claim) error {
 	})
 }
 
-// FailSubscribed records why no new version was imported, and ends the claim. held is the size of a version that is held
-// back, or 0.
+// FailSubscribed records why no new version was imported, and ends the claim. held is the size of a version that is
+// held back, or 0.
 func (s *Store) FailSubscribed(
 	ctx context.Context, c *feed.Claim, reason string, held int, retry time.Duration,
 ) error {
 	now := s.now().UTC()
-	return endClaim(ctx, s.db, `UPDATE feed_subscriptions SET leased_until = NULL, next_fetch_at = ?next, error = ?error,
-		held_entries = nullif(?held, 0), failures = failures + 1, failing_since = coalesce(failing_since, ?now)`+claimed,
+	return endClaim(ctx, s.db, `UPDATE feed_subscriptions SET leased_until = NULL, next_fetch_at = ?next,
+		error = ?error, held_entries = nullif(?held, 0), failures = failures + 1,
+		failing_since = coalesce(failing_since, ?now)`+claimed,
 		named{"name": c.Name, "until": c.Until, "now": now, "next": now.Add(retry), "error": reason, "held": held})
 }
 

@@ -88,8 +88,9 @@ func subscribe(t *testing.T, body string) *subscribed {
 	p := newPublisher(t, body)
 	s := &subscribed{publisher: p, now: time.Now().UTC().Truncate(time.Second)}
 	s.Store = newStore(t, func() time.Time { return s.now })
-	s.sub = feed.Subscription{Name: "Bad", URL: p.URL + "/list.txt?key=secret", Source: p.URL + "/list.txt", Kind: feed.Bad,
-		Category: "phishing", Format: feed.Auto, Licence: "CC0", Every: 6 * time.Hour, FreshFor: 24 * time.Hour,
+	s.sub = feed.Subscription{Name: "Bad", URL: p.URL + "/list.txt?key=secret", Source: p.URL + "/list.txt",
+		Kind: feed.Bad, Category: "phishing", Format: feed.Auto, Licence: "CC0", Every: 6 * time.Hour,
+		FreshFor:     24 * time.Hour,
 		ExpiresAfter: 30 * 24 * time.Hour}
 	noError(t, s.Subscribe(t.Context(), s.sub))
 	return s
@@ -102,7 +103,8 @@ func (s *subscribed) fetch(t *testing.T) (feed.Result, error) {
 	if c == nil {
 		t.Fatal("the subscription is claimed by another process")
 	}
-	fetcher := &feed.Subscriber{Store: s.Store, Version: "1.2.3", Logger: discard(), Now: func() time.Time { return s.now }}
+	fetcher := &feed.Subscriber{Store: s.Store, Version: "1.2.3", Logger: discard(),
+		Now: func() time.Time { return s.now }}
 	return fetcher.Fetch(t.Context(), c)
 }
 
@@ -128,7 +130,8 @@ func TestSubscribeFormats(t *testing.T) {
 	t.Parallel()
 	var gz, zipped bytes.Buffer
 	z := gzip.NewWriter(&gz)
-	_, _ = io.WriteString(z, "phish_id,url,phish_detail_url,target\n1,https://a.example/x,http://detail.example/?id=1,Other\n")
+	_, _ = io.WriteString(z, "phish_id,url,phish_detail_url,target\n"+
+		"1,https://a.example/x,http://detail.example/?id=1,Other\n")
 	noError(t, z.Close())
 	archive := zip.NewWriter(&zipped)
 	f := must(archive.Create("top-1m.csv"))(t)
@@ -144,13 +147,16 @@ func TestSubscribeFormats(t *testing.T) {
 		"disposable-email-domains": {"a.example\nb.example\n", feed.Bad, "", "a.example b.example", "plain"},
 		"URLhaus": {"# abuse.ch URLhaus Host file\n127.0.0.1\ta.example\n127.0.0.1\tb.example\n", feed.Bad, "",
 			"a.example b.example", "hosts"},
-		"OpenPhish":         {"https://a.example/login\nhttp://b.example/x/y.php\n", feed.Bad, "", "a.example b.example", "plain"},
-		"Phishing Army":     {"#\n# Phishing Army\n#\na.example\nb.example\n", feed.Bad, "", "a.example b.example", "plain"},
-		"PhishTank":         {gz.String(), feed.Bad, "url", "a.example", "csv"},
-		"polkadot-phishing": {`{"allow":["c.example"],"deny":["a.example","b.example"]}`, feed.Bad, "deny", "a.example b.example", "json"},
-		"Umbrella":          {zipped.String(), feed.Ranked, "", "a.example www.b.example", "csv"},
-		"Majestic": {"GlobalRank,TldRank,Domain,TLD,IDN_Domain\n1,1,a.example,example,a.example\n", feed.Ranked, "Domain",
-			"a.example", "csv"},
+		"OpenPhish": {"https://a.example/login\nhttp://b.example/x/y.php\n", feed.Bad, "",
+			"a.example b.example", "plain"},
+		"Phishing Army": {"#\n# Phishing Army\n#\na.example\nb.example\n", feed.Bad, "",
+			"a.example b.example", "plain"},
+		"PhishTank": {gz.String(), feed.Bad, "url", "a.example", "csv"},
+		"polkadot-phishing": {`{"allow":["c.example"],"deny":["a.example","b.example"]}`, feed.Bad, "deny",
+			"a.example b.example", "json"},
+		"Umbrella": {zipped.String(), feed.Ranked, "", "a.example www.b.example", "csv"},
+		"Majestic": {"GlobalRank,TldRank,Domain,TLD,IDN_Domain\n1,1,a.example,example,a.example\n", feed.Ranked,
+			"Domain", "a.example", "csv"},
 	} {
 		s.publisher.publish(test.body)
 		s.sub.Kind, s.sub.Column = test.kind, test.column
@@ -182,12 +188,15 @@ func TestConditionalRequests(t *testing.T) {
 			if result := must(s.fetch(t))(t); !result.Unchanged {
 				t.Errorf("second fetch: %+v", result)
 			}
-			if r := s.publisher.last(); (r.Header.Get("If-None-Match") != "") != etag || (r.Header.Get("If-Modified-Since") != "") == etag {
+			r = s.publisher.last()
+			if (r.Header.Get("If-None-Match") != "") != etag || (r.Header.Get("If-Modified-Since") != "") == etag {
 				t.Errorf("second request: %v", r.Header)
 			}
 			got := s.state(t)
-			if got.ConfirmedAt == nil || !got.ConfirmedAt.Equal(s.now) || !got.FreshUntil.Equal(s.now.Add(s.sub.FreshFor)) ||
-				!got.ExpiresAt.Equal(s.now.Add(s.sub.ExpiresAfter)) || !got.NextFetchAt.Equal(s.now.Add(s.sub.Every)) {
+			if got.ConfirmedAt == nil || !got.ConfirmedAt.Equal(s.now) ||
+				!got.FreshUntil.Equal(s.now.Add(s.sub.FreshFor)) ||
+				!got.ExpiresAt.Equal(s.now.Add(s.sub.ExpiresAfter)) ||
+				!got.NextFetchAt.Equal(s.now.Add(s.sub.Every)) {
 				t.Errorf("confirmed: %+v", got)
 			}
 			// Other content under the name makes the validators invalid.
@@ -267,7 +276,8 @@ func TestHeldVersion(t *testing.T) {
 			t.Errorf("%d entries: %v", n, err)
 		}
 		s.expectState(t, feed.Held)
-		if got := s.state(t); *got.Held != n || got.Entries != 300 || len(listings(t, s.Store, "name299.example")) != 1 {
+		if got := s.state(t); *got.Held != n || got.Entries != 300 ||
+			len(listings(t, s.Store, "name299.example")) != 1 {
 			t.Errorf("%d entries: %+v", n, got)
 		}
 	}
@@ -311,7 +321,8 @@ func TestClaims(t *testing.T) {
 	if result := must(s.fetch(t))(t); result.Entries != 1 {
 		t.Errorf("after the claim ended: %+v", result)
 	}
-	_, err := s.ImportSubscribed(t.Context(), killed, feed.Plain, feed.Validators{}, inPairs(entries(t, "late.example")))
+	_, err := s.ImportSubscribed(t.Context(), killed, feed.Plain, feed.Validators{},
+		inPairs(entries(t, "late.example")))
 	wantError(t, "importing late", err, feed.ErrClaimLost)
 	wantError(t, "confirming late", s.ConfirmSubscribed(t.Context(), killed), feed.ErrClaimLost)
 	wantError(t, "failing late", s.FailSubscribed(t.Context(), killed, "late", 0, time.Hour), feed.ErrClaimLost)

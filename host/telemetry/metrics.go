@@ -78,8 +78,8 @@ func NewMetrics() *Metrics {
 		exponential(0.0005, 2, 12))
 	m.queued = factory.NewGauge(prometheus.GaugeOpts{Name: "assay_ledger_queue",
 		Help: "Checks waiting for the ledger when its last transaction finished."})
-	m.listFetches = counter("assay_list_fetches_total", "Fetches of subscribed lists by this host, by outcome: updated, "+
-		"unchanged, held (its size is unusual) or failed.", "list", "outcome")
+	m.listFetches = counter("assay_list_fetches_total", "Fetches of subscribed lists by this host, by outcome: "+
+		"updated, unchanged, held (its size is unusual) or failed.", "list", "outcome")
 	m.listEntries = factory.NewGaugeVec(prometheus.GaugeOpts{Name: "assay_list_entries",
 		Help: "Entries of a subscribed list."}, []string{"list"})
 	m.listConfirmed = factory.NewGaugeVec(prometheus.GaugeOpts{Name: "assay_list_confirmed_timestamp_seconds",

@@ -8,10 +8,10 @@ import (
 	"assay/sdk"
 )
 
-// The points of each signal. Only a listing of the very entity on a list that is up to date is final: nothing clears it. A
-// listing that is out of date still blocks an unknown entity, but popularity clears it. The others ask for a review, and
-// two lists that agree block. A name below a listed one was not listed itself, and
-// lists of pages include hacked sites of honest owners.
+// The points of each signal. Only a listing of the very entity on a list that is up to date is final: nothing clears
+// it. A listing that is out of date still blocks an unknown entity, but popularity clears it. The others ask for a
+// review, and two lists that agree block. A name below a listed one was not listed itself, and lists of pages include
+// hacked sites of honest owners.
 const (
 	pointsExact   = 100
 	pointsExpired = 60
@@ -62,8 +62,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 	return sdk.Scored
 }
 
-// match returns the listing that the facts describe, without its threat. Unless the host says that a list is up to date,
-// the listing is not final.
+// match returns the listing that the facts describe, without its threat. Unless the host says that a list is up to
+// date, the listing is not final.
 func match(c *sdk.Check) listing {
 	switch c.Get("feed.match") {
 	case "mail_domain":

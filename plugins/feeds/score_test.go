@@ -40,8 +40,8 @@ func TestFreshListingBlocks(t *testing.T) {
 func TestSignalText(t *testing.T) {
 	t.Parallel()
 	facts := func(more sdk.Facts) sdk.Facts {
-		all := sdk.Facts{"feed.listed": "URLhaus, CERT Polska", "feed.match": "exact", "feed.category": "investment_scam",
-			"feed.days": "12", "feed.fresh": "yes"}
+		all := sdk.Facts{"feed.listed": "URLhaus, CERT Polska", "feed.match": "exact",
+			"feed.category": "investment_scam", "feed.days": "12", "feed.fresh": "yes"}
 		for name, value := range more {
 			all[name] = value
 		}
@@ -51,8 +51,8 @@ func TestSignalText(t *testing.T) {
 		"Listed by URLhaus, CERT Polska as investment scam for 12 days": facts(nil),
 		"Listed by URLhaus, CERT Polska as investment scam for 1 day, but the list is out of date": facts(sdk.Facts{
 			"feed.fresh": "no", "feed.days": "1"}),
-		"Listed by URLhaus, CERT Polska as investment scam for 12 days, but good according to Suppliers": facts(sdk.Facts{
-			"feed.good": "Suppliers", "feed.good_match": "exact"}),
+		"Listed by URLhaus, CERT Polska as investment scam for 12 days, but good according to Suppliers": facts(
+			sdk.Facts{"feed.good": "Suppliers", "feed.good_match": "exact"}),
 		"Mail domain listed by A as investment scam for 12 days": facts(sdk.Facts{"feed.match": "mail_domain",
 			"feed.listed": "A"}),
 		"Mail domain listed as disposable by A": facts(sdk.Facts{"feed.match": "mail_domain", "feed.listed": "A",

@@ -43,8 +43,8 @@ func Score(c *sdk.Check) sdk.Outcome {
 	points := domainPoints(distance, letters)
 	if part == "user" {
 		points = pointsUser
-		c.Signal(points, "similarity:user:near", sdk.Join("Mailbox nearly equals that of an address listed by ", list, as,
-			named))
+		c.Signal(points, "similarity:user:near", sdk.Join("Mailbox nearly equals that of an address listed by ", list,
+			as, named))
 	} else if nearest := quote.Of(c.Get("similar.nearest")); distance == 0 {
 		c.Signal(points, "similarity:domain:same", sdk.Join("Differs only in hyphens, digits or suffix from ", nearest,
 			", listed by ", list, as, named))

@@ -86,8 +86,8 @@ var feedTable = []entity.Fact{
 	},
 	{
 		Name: "feed.rank", Example: "8410",
-		Format: "best rank of the domain, of the mail domain, or of a domain above them up to the registrable domain, " +
-			"on the ranked lists; 1 is the most popular; absent for addresses at large mail providers",
+		Format: "best rank of the domain, of the mail domain, or of a domain above them up to the registrable " +
+			"domain, on the ranked lists; 1 is the most popular; absent for addresses at large mail providers",
 	},
 	{Name: "feed.rank_list", Format: "name of the list in which it has this rank", Example: "Tranco"},
 	{

@@ -1,6 +1,6 @@
 -- Creates or replaces a subscription. It is due now; a fetch with the earlier settings loses its claim.
-INSERT INTO feed_subscriptions AS s (name, sealed_url, source, kind, category, format, selected_column, country, licence,
-	every, fresh_for, expires_after, next_fetch_at)
+INSERT INTO feed_subscriptions AS s (name, sealed_url, source, kind, category, format, selected_column, country,
+	licence, every, fresh_for, expires_after, next_fetch_at)
 VALUES (?name, ?url, ?source, ?kind, ?category, ?format, ?column, ?country, ?licence,
 	?every * interval '1 second', ?fresh * interval '1 second', ?expires * interval '1 second', ?now)
 ON CONFLICT (name) DO UPDATE SET
