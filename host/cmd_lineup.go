@@ -52,9 +52,13 @@ func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			if item.Required {
 				required = "yes"
 			}
-			rows[i] = []string{item.Layer, item.Weight.String(), required}
+			floor := ""
+			if item.Floor != nil {
+				floor = strconv.Itoa(*item.Floor)
+			}
+			rows[i] = []string{item.Layer, item.Weight.String(), floor, required}
 		}
-		return t.table([]string{"LAYER", "WEIGHT", "REQUIRED"}, rows)
+		return t.table([]string{"LAYER", "WEIGHT", "FLOOR", "REQUIRED"}, rows)
 	})
 }
 

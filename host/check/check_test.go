@@ -312,6 +312,38 @@ func TestCheckKeepsItsLineupThroughASwap(t *testing.T) {
 	}
 }
 
+// A lineup's floor bounds how much a layer clears, and a weight may differ by type.
+func TestFloorAndWeightByType(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name         string
+		score        int
+		bounds       check.Range
+		field        check.Field
+		want         int
+		contribution float64
+	}{
+		{"above the floor", -30, check.Range{-40, 0}, anEmail, -30, -0.6},
+		{"below the floor", -80, check.Range{-40, 0}, anEmail, -40, -0.8},
+		{"no clearing at all", -80, check.Range{0, 100}, anEmail, 0, 0},
+		{"accusing", 60, check.Range{-40, 100}, anEmail, 60, 1.2},
+		{"another type", -80, check.Range{-40, 0}, field(entity.Domain, "example.com"), -40, -2},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFixture(t)
+			m := f.memberFunc("age", func(context.Context, check.Input) (check.Result, error) {
+				return check.Result{Score: c.score, Signals: []check.Signal{sig(c.score, "a:b:c")}}, nil
+			})
+			m.Range, m.Weight = c.bounds, check.ByType{entity.Email: 2, entity.Domain: 5}
+			f.swap(1, m)
+			if o := f.mustCheck(t, c.field).Layers[0]; o.Score != c.want || o.Contribution != c.contribution {
+				t.Errorf("score %d, contribution %v, want %d and %v", o.Score, o.Contribution, c.want, c.contribution)
+			}
+		})
+	}
+}
+
 func TestDecision(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t)
