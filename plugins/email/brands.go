@@ -13,16 +13,16 @@ type posedBrand struct {
 	alone bool   // counts only where the rest of the local part is service words and digits
 }
 
-// posedBrands are the brands that package brand flags for this layer, and a few that it does not list because no domain
-// borrows them. The longest name comes first: bookingcom is found before booking.
+// posedBrands are the brands that package brand flags for this layer, its other made-up names, and a few that it does
+// not list because no domain borrows them. The longest name comes first: bookingcom is found before booking.
 var posedBrands = func() []posedBrand {
 	list := []posedBrand{
 		{"geeksquad", "Geek Squad", false}, {"lloyds", "Lloyds", true}, {"elster", "ELSTER", true},
 		{"fbi", "FBI", true}, {"medicare", "Medicare", true}, {"socialsecurity", "Social Security", false},
 	}
 	for i := range brand.Count() {
-		if b := brand.At(i); b.Desk() != 0 {
-			list = append(list, posedBrand{b.Key, b.Name, b.Desk() == brand.DeskAlone})
+		if b := brand.At(i); b.Desk() != 0 || b.Kind() == brand.Coined {
+			list = append(list, posedBrand{b.Key, b.Name, b.Desk() != brand.Desk})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b posedBrand) int { return len(b.name) - len(a.name) })

@@ -24,7 +24,7 @@ func scoreLocalPart(a *answer, written, host string, at mailbox) {
 		a.report(&scripts, local)
 	}
 	joined := dropSeparators(local)
-	if scoreWebLike(a, local, at) || scorePosing(a, local, joined, host, at) {
+	if scorePosing(a, local, joined, host, at) || scoreWebLike(a, local, at) {
 		return
 	}
 	switch {
@@ -41,13 +41,18 @@ func scoreWebLike(a *answer, local string, at mailbox) bool {
 		a.report(&webAddress, local)
 		return true
 	}
-	dot := strings.LastIndexByte(local, '.')
-	const suffixes = " com net org gov edu info biz xyz online site shop click "
-	if dot < 2 || !at.open || !strings.Contains(suffixes, " "+local[dot+1:]+" ") {
+	if !at.open || !isDomainLike(local) {
 		return false // people with their own domain give each shop an address such as shop.com@, to see who sells it
 	}
 	a.report(&domainName, local)
 	return true
+}
+
+// isDomainLike reports whether a local part ends in a common suffix of domains.
+func isDomainLike(local string) bool {
+	const suffixes = " com net org gov edu info biz xyz online site shop click "
+	dot := strings.LastIndexByte(local, '.')
+	return dot >= 2 && strings.Contains(suffixes, " "+local[dot+1:]+" ")
 }
 
 // scorePosing reports whether the local part poses as a desk of a brand or of an organisation.
@@ -113,7 +118,7 @@ func brandInName(name string) string {
 func scorePosedBrand(a *answer, local, host string, b *posedBrand, before, after wording, at mailbox) bool {
 	desks := before.desks + after.desks
 	switch whole := before.whole && after.whole; {
-	case whole && desks > 0 && at.open:
+	case whole && at.open && (desks > 0 || isDomainLike(local)):
 		a.report(&posing, b.shown, local)
 	case whole && desks > 0:
 		a.report(&posingOwn, b.shown, host)

@@ -11,16 +11,17 @@ donotreply fraud konto kyc locked login noreply recovery reembolso refund refund
 rueckerstattung secure securite security seguridad sicherheit sicurezza signin suspended suspension unlock validate
 validation verif verification verified verify
 `
-	deskWords = `admin administrator agent airdrop assist assistance assistenza atencion bank banking billing bonus
-care career careers center centre client clientes clients compliance contact crypto customer customers daemon
-delivery department dept desk finance gift giveaway help helpdesk helpline hiring hr info invoice invoices job jobs
-kunden kundendienst kundenservice livraison loan loans manager notice notices notification notifications office
-official order orders paket parcel pay payment payments prize promo protection recruiter recruitment renew renewal
-reply resolution reward rewards safety service services servicio servicios servizio shipping soporte subscription
-support supports tax team teams tech technical tracking trust update updates wallet
+	deskWords = `admin administrator agent airdrop assist assistance assistenza atencion bank banking bestellung billing bonus care
+career careers center centre client clientes clients compliance contact crypto customer customers daemon delivery
+department dept desk factura facture fattura finance gift giveaway help helpdesk helpline hiring hr info invoice
+invoices job jobs kunden kundendienst kundenservice lieferung livraison loan loans manager notice notices
+notification notifications office official online order orders paiement paket parcel pay payment payments prize
+promo protection rechnung recruiter recruitment renew renewal reply resolution reward rewards safety service
+services servicio servicios servizio shipping soporte subscription support supports tax team teams tech technical
+tracking trust update updates wallet zahlung zustellung
 `
 	fillers = `app at ch com corp de email es eu for fr from global group id inc international it llc ltd mail
-mailer my nl no online pro server system systems the uk us usa user users web your
+mailer my nl no pro server system systems the uk us usa user users web your
 `
 )
 
@@ -30,10 +31,10 @@ const maxWord = 15
 // secondLetters holds, for each first letter a to z of a service word, the second letters that follow it. It ends most
 // searches.
 var secondLetters = [26]letters{
-	0xc894c, 0x04101, 0x124891, 0x04111, 0x141000, 0x24100, 0x20900, 0x20110,
+	0xc894c, 0x04111, 0x124891, 0x04111, 0x141000, 0x24101, 0x20900, 0x20110,
 	0x82008, 0x04000, 0x1104000, 0x84900, 0x1000001, 0x04800, 0x22020, 0x20001,
 	0x00000, 0x100110, 0x1104191, 0x20091, 0x4a400, 0x00011, 0x00011, 0x00000,
-	0x04000, 0x00000,
+	0x04000, 0x100001,
 }
 
 // mayStartWord reports whether s may start with a service word.
@@ -51,37 +52,38 @@ type wording struct {
 	money int  // number of moneyWords
 }
 
-// segment splits s into service words, longest first, and digits between them. It stops where neither follows.
+// segment splits s into service words, longest first, and digits between them. It stops where neither follows, unless
+// a shorter word leads further: accountsupport begins with account, not with accounts.
 func segment(s string) wording {
-	w := wording{whole: true}
-	for s != "" {
-		if s[0] >= '0' && s[0] <= '9' {
-			s = s[1:]
+	for s != "" && s[0] >= '0' && s[0] <= '9' {
+		s = s[1:]
+	}
+	if s == "" {
+		return wording{whole: true}
+	}
+	best, found := wording{}, false
+	if !mayStartWord(s) {
+		return best
+	}
+	for size := min(len(s), maxWord); size > 1; size-- {
+		word := s[:size]
+		desks, money := 0, 0
+		switch {
+		case wordlist.Has(moneyWords, word):
+			desks, money = 1, 1
+		case wordlist.Has(deskWords, word):
+			desks = 1
+		case !wordlist.Has(fillers, word):
 			continue
 		}
-		if !mayStartWord(s) {
-			w.whole = false
-			return w
+		rest := segment(s[size:])
+		rest.desks, rest.money = rest.desks+desks, rest.money+money
+		if rest.whole {
+			return rest
 		}
-		size := min(len(s), maxWord)
-		for ; size > 1; size-- {
-			if wordlist.Has(moneyWords, s[:size]) {
-				w.desks, w.money = w.desks+1, w.money+1
-				break
-			}
-			if wordlist.Has(deskWords, s[:size]) {
-				w.desks++
-				break
-			}
-			if wordlist.Has(fillers, s[:size]) {
-				break
-			}
+		if !found {
+			best, found = rest, true
 		}
-		if size <= 1 {
-			w.whole = false
-			return w
-		}
-		s = s[size:]
 	}
-	return w
+	return best
 }

@@ -30,9 +30,9 @@ func (a *answer) scoreSpelling(host, suffix string) {
 }
 
 const (
-	pointsPerUnit = 7 // of log-odds; few, because the sum is overconfident on domains that the trainer held out
+	pointsPerUnit = 3 // few, because the sum is overconfident on domains that the trainer held out
 	leastSpelling = 3
-	maxSpelling   = 35
+	maxSpelling   = 18
 )
 
 // spellingPoints maps a sum of weights, in steps of spelling.Quantum, to points.

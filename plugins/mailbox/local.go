@@ -84,7 +84,7 @@ func rarePairs(local string) (n int) {
 
 // scoreRandom reports at most one small signal for a local part that looks machine-made.
 func (a *answer) scoreRandom(local string, numeric bool) {
-	var digits, letters, vowels, hex, switches, run, longest, tail int
+	var digits, letters, vowels, hex, switches, returns, run, longest, tail int
 	for i := range len(local) {
 		c := local[i]
 		switch {
@@ -107,6 +107,9 @@ func (a *answer) scoreRandom(local string, numeric bool) {
 		}
 		if i > 0 && (isDigit(c) && isLetter(local[i-1]) || isLetter(c) && isDigit(local[i-1])) {
 			switches++
+			if isLetter(c) {
+				returns++
+			}
 		}
 	}
 	kind := &random
@@ -116,6 +119,7 @@ func (a *answer) scoreRandom(local string, numeric bool) {
 	switch size := digits + letters; {
 	case numeric && letters == 0:
 	case size == len(local) && hex == size && size >= 16 && digits >= 4 && letters >= 3,
+		size == len(local) && size >= 6 && (returns >= 2 || returns == 1 && (digits >= 3 || vowels*4 < letters)),
 		switches >= 4 && digits >= 2 && size >= 8, longest >= 8, letters >= 9 && vowels*8 < letters,
 		rarePairs(local) >= minRarePairs:
 		a.raise(kind.points, kind, local)

@@ -27,6 +27,9 @@ func Score(c *sdk.Check) sdk.Outcome {
 	} else if suffix := c.Get("domain.suffix"); suffix != "" && strings.HasSuffix(host, sdk.Join(".", suffix)) {
 		a.unlisted = true
 		a.scoreSpelling(host, suffix)
+		if site := c.Get("domain.registrable"); site != "" && site != host {
+			a.raise(below.points, &below, site)
+		}
 	}
 	if local, known := c.Fact("email.local"); known {
 		a.scoreLocalPart(local, host, usesNumbers(provider))
