@@ -221,3 +221,74 @@ func TestFeedsRecommend(t *testing.T) {
 		t.Errorf("exit code %d\n%s%s", code, out.String(), errs.String())
 	}
 }
+
+// A running host fetches what an operator subscribed to, and reports what it cannot fetch.
+func TestHostFetchesSubscriptions(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "bad.example")
+	}))
+	t.Cleanup(server.Close)
+	dir, database := dataDir(t), postgrestest.Database(t)
+	for name, url := range map[string]string{"Alive": server.URL, "Dead": "http://127.0.0.1:1/"} {
+		s, err := (&feedsSubscribeCmd{From: url, Name: name, Kind: "bad"}).subscription()
+		if err == nil {
+			err = openStore(t, dir, database).store.Subscribe(t.Context(), s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	host := startHost(t, dir, database)
+	body := func(path string) string {
+		response, err := http.Get(host.url + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		text, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	const degraded = `"degraded":["list Dead is expired: fetching list: `
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(body("/readyz"), degraded); {
+		if time.Now().After(deadline) {
+			t.Fatalf("/readyz: %s", body("/readyz"))
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+	metrics := body("/metrics")
+	for _, want := range []string{`assay_list_entries{list="Alive"} 1`, `assay_list_entries{list="Dead"} 0`,
+		`assay_list_fetches_total{list="Dead",outcome="failed"} 1`, "assay_degraded 1",
+		`assay_list_confirmed_timestamp_seconds{list="Alive"}`} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+}
+
+// The greeting says how to subscribe only while there is no list.
+func TestSuggestLists(t *testing.T) {
+	t.Parallel()
+	dir, database := t.TempDir(), postgrestest.Database(t)
+	s := openStore(t, dir, database).store
+	suggestion := func() string {
+		var out bytes.Buffer
+		if err := suggestLists(t.Context(), &terminal{out: &out}, s); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := suggestion(); !strings.Contains(got, "assay feeds recommend") || strings.Count(got, "\n") != 1 {
+		t.Errorf("without lists: %q", got)
+	}
+	sub, err := (&feedsSubscribeCmd{From: "Tranco"}).subscription()
+	if err == nil {
+		err = s.Subscribe(t.Context(), sub)
+	}
+	if got := suggestion(); err != nil || got != "" {
+		t.Errorf("with a subscription: %q, %v", got, err)
+	}
+}
