@@ -25,7 +25,7 @@ func BenchmarkDomainLayers(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	layers := []string{"domain", "patterns"}
+	layers := []string{"domain", "lexical"}
 	facts := benchFacts(b, registry.Manifest{Entities: []string{"domain"}})
 	guests := sandboxLayers(b, source, layers, facts)
 	native := buildNatively(b, source, layers, facts, nil)

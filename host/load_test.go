@@ -99,7 +99,7 @@ func TestLineupSwapsUnderLoad(t *testing.T) {
 	}
 	second.Layers = slices.DeleteFunc(slices.Clone(second.Layers), func(l registry.LineupLayer) bool {
 		name, _, _ := l.Ref()
-		return name == "similarity" || name == "patterns"
+		return name == "similarity"
 	})
 	lineups := []registry.LineupDocument{first.Lineup, second}
 	idle := make([][]reply, len(lineups))

@@ -166,7 +166,7 @@ func domain(name string) check.Field { return check.Field{Type: entity.Domain, V
 // even with thousands of checks.
 func TestPoisoning(t *testing.T) {
 	t.Parallel()
-	m := newDeployment(t, 6, "domain", "patterns", "lexical", "feeds", "graph", "similarity")
+	m := newDeployment(t, 6, "domain", "lexical", "feeds", "graph", "similarity")
 	if err := m.similar.Load(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -243,7 +243,7 @@ func TestPoisoning(t *testing.T) {
 // TestNeighbours checks that an unknown domain scores higher once three customers have seen scams on its parent domain.
 func TestNeighbours(t *testing.T) {
 	t.Parallel()
-	m := newDeployment(t, 3, "domain", "patterns", "lexical", "graph")
+	m := newDeployment(t, 3, "domain", "lexical", "graph")
 	// The scams are blocked for their names. The new domain's name is unsuspicious.
 	fresh := domain("blumen.wiese-7781.xyz")
 	before := m.score(fresh.Type, fresh.Value)
@@ -270,7 +270,7 @@ func TestNeighbours(t *testing.T) {
 // withdrawing it restores the scores.
 func TestImportedList(t *testing.T) {
 	t.Parallel()
-	m := newDeployment(t, 3, "domain", "patterns", "lexical", "feeds", "graph", "similarity")
+	m := newDeployment(t, 3, "domain", "lexical", "feeds", "graph", "similarity")
 	load := func() {
 		t.Helper()
 		if err := m.similar.Load(t.Context()); err != nil {

@@ -5,46 +5,33 @@ import (
 	"unicode/utf8"
 
 	"assay/plugins/internal/quote"
-	"assay/plugins/lexical/ngram"
+	"assay/sdk"
 )
 
 const (
-	maxSpans = 3  // spans that one signal quotes
-	shortest = 3  // characters of a span worth quoting
-	maxGrow  = 3  // bytes by which a span may grow to reach the end of a word
-	maxBytes = 64 // bytes of a text in which spans are looked for
+	maxSpans = 2 // spans that one signal quotes
+	shortest = 3 // characters of a span worth quoting
+	maxGrow  = 3 // bytes by which a span may grow to reach the end of a word
 )
 
-// strongest returns the spans of s that raised the score most, at most maxSpans, from left to right. part selects the
-// features that were read from s.
-func strongest(s string, part ngram.Part, features []ngram.Feature, weights []float32) []string {
-	var byteWeights [maxBytes]float32 // each feature's weight, spread evenly over the bytes that it was read from
-	n := min(len(s), len(byteWeights))
-	var raised float32
-	for i := range features {
-		f := &features[i]
-		if f.Part != part || f.End <= f.Start {
-			continue
-		}
-		w := weights[i]
-		raised += max(w, 0)
-		for at := int(f.Start); at < min(int(f.End), n); at++ {
-			byteWeights[at] += w / float32(f.End-f.Start)
-		}
-	}
+// strongest quotes the spans of s with the largest sums of weights, at most most, from left to right. weights holds one
+// for each byte of s; strongest overwrites them.
+func strongest(s string, weights []int32, most int) string {
+	n := min(len(s), len(weights))
+	weights = weights[:n]
 	type span struct{ start, end int }
 	var found [maxSpans]span
 	count := 0
-	var first float32
-	for count < maxSpans {
-		start, end, sum := heaviest(byteWeights[:n])
-		if sum <= 0 || sum < first/4 {
+	var first int32
+	for range 2 * maxSpans {
+		start, end, sum := heaviest(weights)
+		if sum <= 0 || sum < first/4 || count == most {
 			break
 		}
 		first = max(first, sum)
 		start, end = growToWords(s[:n], start, end)
 		for at := start; at < end; at++ {
-			byteWeights[at] = -raised - 1 // no later span can include these bytes
+			weights[at] = -1 << 24 // no later span can include these bytes
 		}
 		start, end = trim(s, start, end)
 		if utf8.RuneCountInString(s[start:end]) < shortest {
@@ -57,23 +44,25 @@ func strongest(s string, part ngram.Part, features []ngram.Feature, weights []fl
 		found[at] = span{start, end}
 		count++
 	}
-	spans := make([]string, count)
-	for i := range spans {
-		spans[i] = quote.Of(s[found[i].start:found[i].end])
+	text := ""
+	for _, f := range found[:count] {
+		if text != "" {
+			text = sdk.Join(text, ", ")
+		}
+		text = sdk.Join(text, "“", quote.Of(s[f.start:f.end]), "”")
 	}
-	return spans
+	return text
 }
 
 // heaviest returns the run of bytes with the largest sum of weights. sum is 0 if no run has a positive one.
-func heaviest(byteWeights []float32) (start, end int, sum float32) {
-	var now float32
+func heaviest(weights []int32) (start, end int, sum int32) {
+	var now int32
 	from := 0
-	for i := range byteWeights {
+	for i, w := range weights {
 		if now <= 0 {
 			now, from = 0, i
 		}
-		now += byteWeights[i]
-		if now > sum {
+		if now += w; now > sum {
 			start, end, sum = from, i+1, now
 		}
 	}

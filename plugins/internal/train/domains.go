@@ -23,7 +23,8 @@ type Domain struct {
 	Site      string  // the registrable domain, or the site on a shared host; splits never separate its domains
 	Hosted    bool    // the suffix is a shared host; trainers may narrow the definition
 	Target    bool    // from a target file, not from the pool
-	Synthetic bool    // added for training; has no source and is never tested
+	Synthetic bool    // added for training; is never tested
+	TestOnly  bool    // never trained on
 	Weight    float32 // in training
 }
 
@@ -76,7 +77,7 @@ func ReadDomains(path string, target bool) (domains []*Domain, skipped int, err 
 		if row.Source == "" {
 			return nil, 0, fmt.Errorf("reading %s: %s: source is missing", path, row.Value)
 		}
-		parsed, err := entity.Parse(entity.Domain, row.Value, "")
+		d, err := NewDomain(entity.Domain, row.Value)
 		if errors.As(err, new(*entity.InvalidError)) {
 			skipped++
 			continue
@@ -84,22 +85,34 @@ func ReadDomains(path string, target bool) (domains []*Domain, skipped int, err 
 		if err != nil {
 			return nil, 0, fmt.Errorf("reading %s: %s: %w", path, row.Value, err)
 		}
-		d := &Domain{Malicious: row.Malicious, Source: row.Source, Category: row.Category, Target: target}
-		var ok bool
-		sdk.Run(func(c *sdk.Check) sdk.Outcome { // reads the facts as a layer does
-			d.Host, ok = suffix.Read(c)
-			return sdk.Scored
-		}, sdk.Facts(parsed.Facts))
-		if !ok {
+		if d == nil {
 			skipped++
 			continue
 		}
+		d.Malicious, d.Source, d.Category, d.Target = row.Malicious, row.Source, row.Category, target
 		d.Family = d.Label() + " " + Publisher(row.Source)
-		d.Site = d.Host.Name + "." + d.Host.Suffix
-		d.Hosted = d.Host.Private
 		domains = append(domains, d)
 	}
 	return domains, skipped, nil
+}
+
+// NewDomain reads a domain, or the domain of an email address, as a layer does. It returns nil for a public suffix.
+func NewDomain(kind entity.Type, value string) (*Domain, error) {
+	parsed, err := entity.Parse(kind, value, "")
+	if err != nil {
+		return nil, err
+	}
+	d := new(Domain)
+	var ok bool
+	sdk.Run(func(c *sdk.Check) sdk.Outcome {
+		d.Host, ok = suffix.Read(c)
+		return sdk.Scored
+	}, sdk.Facts(parsed.Facts))
+	if !ok {
+		return nil, nil
+	}
+	d.Site, d.Hosted = d.Host.Name+"."+d.Host.Suffix, d.Host.Private
+	return d, nil
 }
 
 // Domains reads o's files and keeps the first domain of each site. scores reports whether the layer scores a host; nil

@@ -5,6 +5,7 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
+	"strconv"
 	"sync"
 )
 
@@ -17,84 +18,65 @@ type Holdout struct {
 	Splits []Split
 }
 
-// groups is the number of splits of a Holdout by site or by groups of families.
-const groups = 4
+const (
+	letterFolds = 5 // splits of HoldOutLetters
+	letters     = 6 // names with the same first letters are never separated
+)
 
-// HoldOutSites holds out the target's sites, a quarter at a time.
-func HoldOutSites(domains []*Domain) Holdout {
-	h := Holdout{Name: "sites held out"}
-	for g := range uint64(groups) {
-		var s Split
-		for i, d := range domains {
-			if d.Target && Hash(d.Site)%groups == g {
-				s.Test = append(s.Test, int32(i))
-			} else {
-				s.Train = append(s.Train, int32(i))
-			}
+// Letters returns the first six characters of the domain's name. Names that share them are often of one campaign.
+func (d *Domain) Letters() string {
+	n := 0
+	for i := range d.Host.Name {
+		if n == letters {
+			return d.Host.Name[:i]
 		}
-		h.Splits = append(h.Splits, s)
+		n++
 	}
-	return h
+	return d.Host.Name
 }
 
-// HoldOutFamilies holds out families of bad sources, of good sources, and of both, a quarter at a time. A split trains
-// on the pool, without synthetic domains because they may derive from a family that it holds out. It tests on the
-// target's domains: those of the held-out families, and all domains of a label whose families are not held out.
-func HoldOutFamilies(domains []*Domain) []Holdout {
-	sizes := map[bool]map[string]int{true: {}, false: {}}
-	for _, d := range domains {
-		if d.Target {
-			sizes[d.Malicious][d.Family]++
+// HoldOutLetters holds out a fifth of the domains at a time, by their names' first letters. Splits know all sources.
+func HoldOutLetters(domains []*Domain) Holdout {
+	return holdOut("letters held out", domains, func(d *Domain) string {
+		if d.Synthetic {
+			return ""
 		}
-	}
-	group := Deal(sizes[true], groups)
-	maps.Copy(group, Deal(sizes[false], groups))
-	var all []Holdout
-	for _, absent := range []struct {
-		name      string
-		bad, good bool
-	}{
-		{"bad sources absent", true, false},
-		{"good sources absent", false, true},
-		{"both absent", true, true},
-	} {
-		h := Holdout{Name: absent.name}
-		for g := range groups {
-			var s Split
-			for i, d := range domains {
-				affected := d.Malicious && absent.bad || !d.Malicious && absent.good
-				heldOut := affected && group[d.Family] == g
-				switch {
-				case d.Target && (heldOut || !affected):
-					s.Test = append(s.Test, int32(i))
-				case !d.Target && !heldOut && !d.Synthetic:
-					s.Train = append(s.Train, int32(i))
-				}
-			}
-			h.Splits = append(h.Splits, s)
-		}
-		all = append(all, h)
-	}
-	return all
+		return strconv.Itoa(int(Hash(d.Letters())%letterFolds) + 1)
+	})
 }
 
-// HoldOutEachFamily holds out one family at a time, as if its lists were new: a split tests on the family's target
-// domains, and trains on all other families. Synthetic domains are left out because they may derive from the family.
-func HoldOutEachFamily(domains []*Domain) Holdout {
-	families := map[string]bool{}
-	for _, d := range domains {
-		if d.Target {
-			families[d.Family] = true
+// HoldOutSources holds out one source at a time, as if its list were new: a split tests on the source's target domains
+// and those that are only tested. It trains on no domain of the source, and on none that shares its first letters with
+// a tested one. A source may be benign.
+func HoldOutSources(domains []*Domain) Holdout {
+	return holdOut("sources held out", domains, func(d *Domain) string {
+		if d.Synthetic || !d.Target && !d.TestOnly {
+			return ""
 		}
+		return d.Source
+	})
+}
+
+// holdOut makes a split for each group of domains other than "".
+func holdOut(name string, domains []*Domain, group func(*Domain) string) Holdout {
+	tests, sources, taken := map[string][]int32{}, map[string]map[string]bool{}, map[string]map[string]bool{}
+	for i, d := range domains {
+		g := group(d)
+		if g == "" {
+			continue
+		}
+		if tests[g] == nil {
+			sources[g], taken[g] = map[string]bool{}, map[string]bool{}
+		}
+		tests[g] = append(tests[g], int32(i))
+		taken[g][d.Letters()] = true
+		sources[g][d.Source] = true
 	}
-	h := Holdout{Name: "one family absent"}
-	for _, family := range slices.Sorted(maps.Keys(families)) {
-		var s Split
+	h := Holdout{Name: name}
+	for _, g := range slices.Sorted(maps.Keys(tests)) {
+		s := Split{Test: tests[g]}
 		for i, d := range domains {
-			switch heldOut := d.Family == family; {
-			case heldOut && d.Target:
-				s.Test = append(s.Test, int32(i))
-			case !heldOut && !d.Synthetic:
+			if !d.TestOnly && !taken[g][d.Letters()] && (len(sources[g]) > 1 || !sources[g][d.Source]) {
 				s.Train = append(s.Train, int32(i))
 			}
 		}
@@ -122,23 +104,22 @@ func Deal(sizes map[string]int, n int) map[string]int {
 	return group
 }
 
-// Run trains on each split, at most jobs at a time, and returns each split's test domains with their scores. fit
-// trains on a split's Train indices, and returns a function that scores the domain at an index.
+// Run trains on each split, at most jobs at a time, and returns the score of each tested domain, by index; others have
+// 0. fit trains on a split's Train indices, and returns a function that scores the domain at an index.
 func (h Holdout) Run(domains []*Domain, jobs int, fit func(train []int32) func(i int32) float64,
-	progress Progress) [][]Scored {
-	scored := make([][]Scored, len(h.Splits))
+	progress Progress) []float64 {
+	scores := make([]float64, len(domains))
 	slot := make(chan struct{}, jobs)
 	var wg sync.WaitGroup
 	var mu sync.Mutex // guards done and serialises progress
 	done := 0
-	for i, s := range h.Splits {
+	for _, s := range h.Splits {
 		wg.Go(func() {
 			slot <- struct{}{}
 			defer func() { <-slot }()
 			score := fit(s.Train)
-			scored[i] = make([]Scored, len(s.Test))
-			for j, at := range s.Test {
-				scored[i][j] = Scored{domains[at], score(at)}
+			for _, at := range s.Test {
+				scores[at] = score(at) // each domain is in one split
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -147,5 +128,16 @@ func (h Holdout) Run(domains []*Domain, jobs int, fit func(train []int32) func(i
 		})
 	}
 	wg.Wait()
-	return scored
+	return scores
+}
+
+// Targets returns the target's domains with their scores.
+func Targets(domains []*Domain, scores []float64) []Scored {
+	var all []Scored
+	for i, d := range domains {
+		if d.Target && !d.Synthetic {
+			all = append(all, Scored{d, scores[i]})
+		}
+	}
+	return all
 }

@@ -69,25 +69,6 @@ func WriteSubsets(out io.Writer, name string, domains []Scored) Quality {
 	return q
 }
 
-// WriteSplits writes the quality for each split and its mean, and the recall of each source. The scores of different
-// splits need not be comparable: each split has its own threshold.
-func WriteSplits(out io.Writer, name string, splits [][]Scored) {
-	var all []Scored
-	var mean Quality
-	for i, split := range splits {
-		q := Measure(split)
-		WriteQuality(out, fmt.Sprintf("  split %d", i+1), len(split), q)
-		mean.AUC += q.AUC / float64(len(splits))
-		mean.Recall += q.Recall / float64(len(splits))
-		for _, s := range split {
-			all = append(all, Scored{s.Domain, s.Score - q.Threshold})
-		}
-	}
-	WriteQuality(out, name, len(all), mean)
-	WriteTable(out, "share at or above the split's threshold, by source", all, 0, BySource)
-	fmt.Fprintln(out)
-}
-
 // WriteTable writes the number of domains with each key, and the share of them with scores at or above threshold.
 func WriteTable(out io.Writer, title string, domains []Scored, threshold float64, key func(*Domain) string) {
 	n, above := map[string]int{}, map[string]int{}

@@ -18,7 +18,9 @@ type Options struct {
 	Pool   []string // files of more labelled rows, reweighted to that mix
 	Out    string   // folder for the learned files; "" to write none
 	Absent bool     // also evaluate with whole sources absent from training
-	Jobs   int      // number of splits to train on in parallel during evaluation
+	// Files for the target's rows with held-out scores, see [Holdout]; "" to write none
+	Rows, LetterRows string
+	Jobs             int // number of splits to train on in parallel during evaluation
 }
 
 // paths is a flag that may be repeated.
@@ -38,6 +40,10 @@ func Parse(args []string, w io.Writer, define func(*flag.FlagSet)) (Options, err
 	flags.Var((*paths)(&o.Pool), "pool", "`file` of more labelled rows, reweighted to that mix; may be repeated")
 	flags.StringVar(&o.Out, "out", "", "`folder` for the learned files; without it, none are written")
 	flags.BoolVar(&o.Absent, "absent", true, "also evaluate with whole sources absent from training")
+	flags.StringVar(&o.Rows, "rows", "",
+		"`file` to write the target's rows to, with scores by models without the row's source")
+	flags.StringVar(&o.LetterRows, "letter-rows", "",
+		"the same with scores by models without names that share the row's first letters")
 	flags.IntVar(&o.Jobs, "jobs", 2, "number of splits to train on in parallel during evaluation")
 	if define != nil {
 		define(flags)

@@ -174,67 +174,71 @@ func checkSplits(t *testing.T, domains []*Domain, h Holdout) {
 	}
 }
 
-func TestHoldOutSites(t *testing.T) {
+// Splits by letters never separate names with the same first letters, and test everything but synthetic domains.
+func TestHoldOutLetters(t *testing.T) {
 	t.Parallel()
-	domains := testDomains(t)
-	h := HoldOutSites(append(domains, &Domain{Synthetic: true}))
-	checkSplits(t, append(domains, &Domain{Synthetic: true}), h)
+	domains := append(testDomains(t), &Domain{Synthetic: true})
+	h := HoldOutLetters(domains)
+	tested := 0
 	for _, s := range h.Splits {
-		if len(s.Train)+len(s.Test) != 401 {
-			t.Errorf("trains on %d domains and tests on %d, want 401 in all", len(s.Train), len(s.Test))
+		tested += len(s.Test)
+		if len(s.Train)+len(s.Test) != len(domains) {
+			t.Errorf("trains on %d domains and tests on %d, want %d in all", len(s.Train), len(s.Test), len(domains))
 		}
+		checkApart(t, domains, s)
+	}
+	if tested != len(domains)-1 {
+		t.Errorf("%d domains tested, want %d", tested, len(domains)-1)
 	}
 }
 
-func TestHoldOutFamilies(t *testing.T) {
+// Splits by source train neither on the source nor on names with the first letters of the tested ones, and domains that
+// are only tested are in no training.
+func TestHoldOutSources(t *testing.T) {
 	t.Parallel()
-	domains := append(testDomains(t), &Domain{Synthetic: true})
-	for _, h := range HoldOutFamilies(domains) {
-		checkSplits(t, domains, h)
-		for _, s := range h.Splits {
-			trained := map[string]bool{}
-			for _, i := range s.Train {
-				if domains[i].Synthetic {
-					t.Fatalf("%s: trains on a synthetic domain", h.Name)
-				}
-				trained[domains[i].Family] = true
-			}
-			for _, i := range s.Test {
-				d := domains[i]
-				absent := h.Name == "both absent" || h.Name == "bad sources absent" && d.Malicious ||
-					h.Name == "good sources absent" && !d.Malicious
-				if absent && trained[d.Family] {
-					t.Fatalf("%s: trains and tests on family %s", h.Name, d.Family)
-				}
-			}
+	domains := append(testDomains(t), &Domain{Synthetic: true}, &Domain{TestOnly: true, Source: "mail"})
+	domains[0].Host.Name, domains[1].Host.Name = "sistername-1", "sistername-2"
+	sources := map[string]bool{}
+	for _, d := range domains {
+		if d.Target || d.TestOnly {
+			sources[d.Source] = true
 		}
 	}
-}
-
-func TestHoldOutEachFamily(t *testing.T) {
-	t.Parallel()
-	domains := append(testDomains(t), &Domain{Synthetic: true})
-	h := HoldOutEachFamily(domains)
-	if len(h.Splits) != 10 {
-		t.Fatalf("%d splits, want one for each of ten families", len(h.Splits))
+	h := HoldOutSources(domains)
+	if len(h.Splits) != len(sources) {
+		t.Fatalf("%d splits, want one for each of %d sources", len(h.Splits), len(sources))
 	}
-	checkSplits(t, domains, h)
 	for _, s := range h.Splits {
-		heldOut := domains[s.Test[0]].Family
-		trained := map[string]bool{}
+		checkApart(t, domains, s)
+		heldOut := domains[s.Test[0]].Source
 		for _, i := range s.Train {
-			if domains[i].Synthetic {
-				t.Fatalf("%s: trains on a synthetic domain", heldOut)
+			if d := domains[i]; d.Source == heldOut || d.TestOnly {
+				t.Fatalf("%s: trains on %+v", heldOut, d)
 			}
-			trained[domains[i].Family] = true
 		}
-		if trained[heldOut] || len(trained) != 9 {
-			t.Errorf("%s: trains on families %v, want the nine others", heldOut, trained)
+	}
+}
+
+// checkApart asserts that a split trains on no name with the first letters of a tested one.
+func checkApart(t *testing.T, domains []*Domain, s Split) {
+	t.Helper()
+	letters := map[string]bool{}
+	for _, i := range s.Test {
+		letters[domains[i].Letters()] = true
+	}
+	for _, i := range s.Train {
+		if letters[domains[i].Letters()] {
+			t.Fatalf("trains on %s, which shares its first letters with a tested name", domains[i].Site)
 		}
-		for _, i := range s.Test {
-			if domains[i].Family != heldOut {
-				t.Fatalf("%s: tests on %+v", heldOut, domains[i])
-			}
+	}
+}
+
+func TestLetters(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]string{"": "", "abc": "abc", "abcdefgh": "abcdef", "müüüüüß": "müüüüü"} {
+		d := Domain{Host: suffix.Host{Name: name}}
+		if got := d.Letters(); got != want {
+			t.Errorf("the first letters of %q are %q, want %q", name, got, want)
 		}
 	}
 }
@@ -250,20 +254,24 @@ func TestDeal(t *testing.T) {
 func TestRun(t *testing.T) {
 	t.Parallel()
 	domains := testDomains(t)
-	h := HoldOutSites(domains)
+	h := HoldOutLetters(domains)
 	lines := 0
-	splits := h.Run(domains, 2, func(indices []int32) func(int32) float64 {
+	scores := h.Run(domains, 2, func(indices []int32) func(int32) float64 {
 		return func(i int32) float64 { return float64(1000*len(indices)) + float64(i) }
 	}, func(string, ...any) { lines++ })
-	if lines != 4 {
-		t.Errorf("%d lines of progress, want 4", lines)
+	if lines != len(h.Splits) {
+		t.Errorf("%d lines of progress, want %d", lines, len(h.Splits))
 	}
-	for n, split := range splits {
-		for i, s := range split {
-			at := h.Splits[n].Test[i]
-			if want := float64(1000*len(h.Splits[n].Train)) + float64(at); s.Domain != domains[at] || s.Score != want {
-				t.Fatalf("%s scores %v, want %v", s.Site, s.Score, want)
+	for _, s := range h.Splits {
+		for _, at := range s.Test {
+			if want := float64(1000*len(s.Train)) + float64(at); scores[at] != want {
+				t.Fatalf("domain %d scores %v, want %v", at, scores[at], want)
 			}
+		}
+	}
+	for _, s := range Targets(domains, scores) {
+		if !s.Target {
+			t.Errorf("%+v is not of the target", s.Domain)
 		}
 	}
 }
@@ -287,20 +295,6 @@ func TestMeasure(t *testing.T) {
 	}
 	if tied := Measure([]Scored{{good, 1}, {bad, 1}}); tied != (Quality{0.5, 0, math.Inf(1)}) {
 		t.Errorf("a tie gives %+v", tied)
-	}
-}
-
-func TestWriteSplits(t *testing.T) {
-	t.Parallel()
-	bad, good := &Domain{Malicious: true, Source: "reports", Category: "c"}, &Domain{Source: "list"}
-	var out strings.Builder
-	WriteSplits(&out, "name", [][]Scored{{{bad, 2}, {good, 1}}, {{bad, 12}, {good, 11}}, {{bad, 1}, {good, 1}}})
-	got := strings.Fields(out.String())
-	want := strings.Fields("split 1 2 1.0000 1.000 split 2 2 1.0000 1.000 split 3 2 0.5000 0.000 " +
-		"name 6 0.8333 0.667 share at or above the split's threshold, by source rows share " +
-		"bad reports c 3 0.667 good list 3 0.000")
-	if !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 

@@ -3,37 +3,27 @@
 package ngram
 
 import (
-	"strings"
 	"unicode/utf8"
 
 	"assay/plugins/internal/suffix"
 )
 
-// Address is the part of a domain that the model reads, in lower-case U-labels.
+// Address is the part of a domain that the model reads, in lower-case U-labels. The labels left of the name are not
+// among it: lists of honest sites hold domains and lists of reported ones hold host names, so a model would learn that
+// any machine of an honest owner is suspicious.
 type Address struct {
 	Name   string // the label that the owner chose
-	Left   string // the labels left of Name; usually ""
 	Suffix string // the public suffix or the shared host
 	TLD    string
 	Hosted bool // Suffix is a shared host
 }
 
-// Limits on the text that is read, which bound the work on an address.
-const (
-	maxName = 64 // bytes, from the start
-	maxLeft = 40 // bytes, from the end, which is next to the name
-)
+// maxName is how many bytes of a name are read, which bounds the work.
+const maxName = 64
 
 // Of returns the address of a host.
 func Of(h *suffix.Host) Address {
-	a := Address{
-		Name: head(h.Name, maxName), Left: tail(strings.TrimPrefix(h.Subdomain, "www."), maxLeft),
-		Suffix: h.Suffix, TLD: h.TLD, Hosted: h.Private,
-	}
-	if a.Left == "www" {
-		a.Left = ""
-	}
-	return a
+	return Address{Name: head(h.Name, maxName), Suffix: h.Suffix, TLD: h.TLD, Hosted: h.Private}
 }
 
 // head returns at most the first n bytes of s, cut between two characters.
@@ -45,16 +35,4 @@ func head(s string, n int) string {
 		n--
 	}
 	return s[:n]
-}
-
-// tail returns at most the last n bytes of s, cut between two characters.
-func tail(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	from := len(s) - n
-	for from < len(s) && !utf8.RuneStart(s[from]) {
-		from++
-	}
-	return s[from:]
 }

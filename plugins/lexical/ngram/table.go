@@ -1,51 +1,37 @@
 package ngram
 
-import (
-	"math"
-	"strconv"
-)
+import "math"
 
 // Table holds learned weights: four bits for each slot, which select one of sixteen levels. It is split into pieces to
 // keep the files of the repository small, and read in place, so that a guest has nothing to unpack.
 type Table struct {
-	pieces []string
-	each   uint32 // bytes in a piece
-	slots  uint32
-	levels [Levels]float32
-	scale  float32
-	offset float32
+	pieces [Pieces]string
+	levels [Levels]int32
 }
 
-// Levels is the number of different weights in a table. The first is 0.
-const Levels = 16
+const (
+	Levels = 16 // different weights in a table; the first is 0
+	Pieces = 2  // files of a table
 
-// Pieces is the number of files of a table.
-const Pieces = 3
+	slotBits   = 20
+	Slots      = 1 << slotBits
+	pieceBits  = slotBits - 2 // slots are two a byte, in two pieces
+	pieceBytes = 1 << pieceBits
+
+	// Unit is the weight that is worth a point.
+	Unit = 1024
+)
 
 // magic is the start of the head. The digit is the version of the features: weights for another version are useless.
-const magic = "assay.lexical/1\n"
+const magic = "assay.lexical/2\n"
 
-// headBytes is the length of a head: magic, the number of slots, the levels, scale and offset, all little-endian.
-const headBytes = len(magic) + 4 + 4*Levels + 4 + 4
-
-// Head holds the parameters of a table.
-type Head struct {
-	Slots  uint32 // a multiple of 2*Pieces
-	Levels [Levels]float32
-	// Points of an address are Offset + Scale times the sum of its weights.
-	Scale, Offset float32
-}
-
-// Encode returns the bytes of h, as [Open] reads them.
-func (h Head) Encode() []byte {
+// EncodeLevels returns the head of a table: magic and the levels, in little-endian order.
+func EncodeLevels(levels [Levels]int32) []byte {
 	out := []byte(magic)
-	word := func(w uint32) { out = append(out, byte(w), byte(w>>8), byte(w>>16), byte(w>>24)) }
-	word(h.Slots)
-	for _, l := range h.Levels {
-		word(math.Float32bits(l))
+	for _, l := range levels {
+		w := uint32(l)
+		out = append(out, byte(w), byte(w>>8), byte(w>>16), byte(w>>24))
 	}
-	word(math.Float32bits(h.Scale))
-	word(math.Float32bits(h.Offset))
 	return out
 }
 
@@ -55,56 +41,91 @@ type FaultError string
 // Error returns the reason.
 func (e FaultError) Error() string { return "opening the table of weights: " + string(e) }
 
-// Open reads a table from its head and its pieces. Pieces have the same length and hold two slots a byte, the lower
-// half first. An error is a [FaultError].
+// Open reads a table from its head and its pieces, which hold two slots a byte, the lower half first. An error is a
+// [FaultError].
 func Open(head string, pieces ...string) (*Table, error) {
-	if len(head) != headBytes || head[:len(magic)] != magic {
+	if len(head) != len(magic)+4*Levels || head[:len(magic)] != magic {
 		return nil, FaultError("the head is not one of " + magic[:len(magic)-1])
 	}
-	word := func(i int) uint32 {
-		w := head[len(magic)+4*i:][:4]
-		return uint32(w[0]) | uint32(w[1])<<8 | uint32(w[2])<<16 | uint32(w[3])<<24
+	if len(pieces) != Pieces {
+		return nil, FaultError("a piece is missing")
 	}
-	t := &Table{pieces: pieces, slots: word(0)}
+	t := new(Table)
 	for i := range t.levels {
-		t.levels[i] = math.Float32frombits(word(1 + i))
+		w := head[len(magic)+4*i:][:4]
+		t.levels[i] = int32(uint32(w[0]) | uint32(w[1])<<8 | uint32(w[2])<<16 | uint32(w[3])<<24)
+		if t.levels[i] == math.MinInt32 {
+			return nil, FaultError("a level is too low")
+		}
 	}
-	t.scale, t.offset = math.Float32frombits(word(1+Levels)), math.Float32frombits(word(2+Levels))
-	if t.slots == 0 || t.slots%(2*Pieces) != 0 || len(pieces) != Pieces {
-		return nil, FaultError(strconv.Itoa(int(t.slots)) + " slots in " + strconv.Itoa(len(pieces)) + " pieces")
-	}
-	t.each = t.slots / (2 * Pieces)
 	for i, p := range pieces {
-		if len(p) != int(t.each) {
-			return nil, FaultError("piece " + strconv.Itoa(i) + " has " + strconv.Itoa(len(p)) + " bytes, not " +
-				strconv.Itoa(int(t.each)))
+		if len(p) != pieceBytes {
+			return nil, FaultError("a piece has the wrong length")
 		}
-	}
-	for _, v := range append(t.levels[:], t.scale, t.offset) {
-		if math.IsNaN(float64(v)) || math.IsInf(float64(v), 0) {
-			return nil, FaultError("the head has a number that is NaN or infinite")
-		}
+		t.pieces[i] = p
 	}
 	return t, nil
 }
 
-// Slot maps the hash of a feature evenly to a slot, 0 to slots-1.
-func Slot(hash, slots uint32) uint32 { return uint32(uint64(hash) * uint64(slots) >> 32) }
-
-// Weight returns the weight of the feature with a hash, in the model's unit of log-odds that a name is reported.
-func (t *Table) Weight(hash uint32) float32 {
-	slot := Slot(hash, t.slots)
-	at, piece := slot/2, 0
-	for at >= t.each {
-		at -= t.each
-		piece++
-	}
-	b := t.pieces[piece][at]
-	if slot&1 == 1 {
-		b >>= 4
-	}
-	return t.levels[b&0xf]
+// Weight returns the weight of the feature with hash h, in units of Unit.
+func (t *Table) Weight(h uint32) int32 {
+	slot := Slot(h)
+	b := t.pieces[slot>>(pieceBits+1)][slot>>1&(pieceBytes-1)]
+	return t.levels[b>>(slot&1*4)&0xf]
 }
 
-// Points maps a sum of weights to the layer's points, neither limited to 0 to 100 nor rounded.
-func (t *Table) Points(sum float32) float32 { return t.offset + float32(t.scale*sum) }
+// Sums are the weights of an address's features, in units of Unit.
+type Sums struct {
+	Parts [Parts]int32
+	Bytes [maxName]int32 // the weights of the runs, each spread evenly over the bytes of the name that it covers
+}
+
+// Sum adds up the weights of a's features in one pass.
+func (t *Table) Sum(a *Address, s *Sums) {
+	name := a.Name
+	last := len(name)
+	total, open := int32(0), int32(0)
+	var ends [maxName + 1]int32 // what ends before a byte
+	for from := -1; from <= last; from++ {
+		h, start := seedName, max(from, 0)
+		if from > 0 {
+			open -= ends[from]
+		}
+		for at := from; at <= last && at < from+longestRun; at++ {
+			c := byte('^')
+			if at == last {
+				c = '$'
+			} else if at >= 0 {
+				c = name[at]
+			}
+			h = (h ^ uint32(c)) * prime
+			w := t.Weight(h)
+			if w == 0 {
+				continue
+			}
+			total += w
+			if end := min(at+1, last); end > start {
+				share := w * shares[end-start] >> 8
+				open += share
+				ends[end] += share
+			}
+		}
+		if from >= 0 && from < last {
+			s.Bytes[from] = open
+		}
+	}
+	s.Parts[Name] = total
+	var list [maxOthers]uint32
+	n, suffixAt := a.others(&list)
+	for i := range n {
+		w := t.Weight(list[i])
+		if i < suffixAt {
+			s.Parts[Shape] += w
+		} else {
+			s.Parts[Suffix] += w
+		}
+	}
+}
+
+// shares are 1/n in 256ths.
+var shares = [longestRun + 1]int32{0, 256, 128, 85, 64, 51}

@@ -6,34 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	"assay/plugins/internal/suffix"
 	"assay/plugins/internal/train"
 	"assay/plugins/lexical/ngram"
 )
-
-// hostLabels are labels that legitimate owners put in front of their domains.
-var hostLabels = strings.Fields(`mail blog shop docs m app en news api support login my static cdn dev forum de help
-	store webmail accounts auth secure portal status admin img media www2 fr es it old beta test ftp smtp mx wiki git
-	jobs careers events community email go get web online info data cloud vpn remote calendar drive id pay account sso
-	assets download`)
-
-// hostLabelEvery is the number of good pool rows for each one that addHostLabels copies.
-const hostLabelEvery = 12
-
-// addHostLabels appends copies of good pool rows with a host label. Lists of good domains contain bare domains, and
-// lists of bad ones contain host names, so without these rows any host label would count as suspicious. The copies are
-// of the pool, so they are never tested.
-func addHostLabels(rows []row) []row {
-	for _, r := range rows {
-		h := train.Hash(r.Site)
-		if r.Target || r.Malicious || r.address.Left != "" || r.address.Hosted || h%hostLabelEvery != 0 {
-			continue
-		}
-		domain, address := *r.Domain, r.address
-		address.Left = hostLabels[h/hostLabelEvery%uint64(len(hostLabels))]
-		rows = append(rows, newRow(&domain, address))
-	}
-	return rows
-}
 
 // addBrands treats a word as a brand that phishers imitate if it occurs in enough bad pool names, of enough families.
 const (
@@ -78,8 +54,7 @@ func addBrands(rows []row) []row {
 		if u.rows < minBrandRows || len(u.families) < minBrandFamilies || known[word+".com"] {
 			continue
 		}
-		rows = append(rows, newRow(&train.Domain{Synthetic: true},
-			ngram.Address{Name: word, Suffix: "com", TLD: "com"}))
+		rows = append(rows, newRow(&train.Domain{Synthetic: true, Host: suffix.Host{Name: word, Suffix: "com", TLD: "com"}}))
 	}
 	return rows
 }
@@ -111,7 +86,7 @@ func addSharedHosts(rows []row) []row {
 		case r.Malicious && r.address.Hosted:
 			hosts[r.address.Suffix] = r.address
 			bad[r.address.Suffix]++
-		case !r.Malicious && !r.address.Hosted && r.address.Left == "":
+		case !r.Malicious && !r.address.Hosted:
 			named = append(named, r)
 		}
 	}
@@ -122,14 +97,16 @@ func addSharedHosts(rows []row) []row {
 		return cmp.Or(cmp.Compare(train.Hash(a.Site), train.Hash(b.Site)), cmp.Compare(a.Site, b.Site))
 	})
 	next := 0
-	for _, suffix := range slices.Sorted(maps.Keys(hosts)) {
-		for range min(bad[suffix], maxHostRows) {
-			address := hosts[suffix]
-			address.Name, address.Left = named[next%len(named)].address.Name, ""
+	for _, host := range slices.Sorted(maps.Keys(hosts)) {
+		for range min(bad[host], maxHostRows) {
+			from := named[next%len(named)]
 			next++
-			if site := address.Name + "." + suffix; !known[site] {
-				rows = append(rows, newRow(&train.Domain{Synthetic: true, Site: site}, address))
+			site := from.address.Name + "." + host
+			if known[site] {
+				continue
 			}
+			rows = append(rows, newRow(&train.Domain{Synthetic: true, Site: site, Source: from.Source, Hosted: true,
+				Host: suffix.Host{Name: from.address.Name, Suffix: host, TLD: hosts[host].TLD, Private: true}}))
 		}
 	}
 	return rows
@@ -162,6 +139,33 @@ func weighSharedHosts(rows []row) {
 		if r.Synthetic && r.address.Hosted {
 			s := hosts[r.address.Suffix]
 			r.Weight = float32(max(goodHostShare*s.bad-s.good, 0) / s.synthetic)
+		}
+	}
+}
+
+// maxSuffixRatio bounds the weight of the bad rows under a suffix, relative to its good ones, because lists of honest
+// sites hardly know the small ones that young suffixes are full of. suffixPrior is added to the good rows' weight.
+const (
+	maxSuffixRatio = 8
+	suffixPrior    = 20
+)
+
+// boundSuffixes lowers the weights of bad rows under suffixes with too few good ones.
+func boundSuffixes(rows []row) {
+	good, bad := map[string]float64{}, map[string]float64{}
+	for _, r := range rows {
+		switch {
+		case r.address.Hosted:
+		case r.Malicious:
+			bad[r.address.TLD] += float64(r.Weight)
+		default:
+			good[r.address.TLD] += float64(r.Weight)
+		}
+	}
+	for _, r := range rows {
+		if ratio := bad[r.address.TLD] / (good[r.address.TLD] + suffixPrior); r.Malicious && !r.address.Hosted &&
+			ratio > maxSuffixRatio {
+			r.Weight *= float32(maxSuffixRatio / ratio)
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 // Hyperparameters.
 const (
-	slots  = 1_899_996 // of four bits: 949,998 bytes
 	epochs = 2
 	rate   = 0.05 // the learning rate of AdaGrad
 	seed   = 4
@@ -19,7 +18,8 @@ const (
 // labelFactors multiply the weights of good and of bad rows.
 type labelFactors struct{ good, bad float32 }
 
-// balance returns the factors that give the good and the bad rows at indices the same total weight.
+// balance returns the factors that give the good and the bad rows at indices the same total weight, so that an
+// uninformative name has even odds whatever was held out.
 func balance(rows []row, indices []int32) labelFactors {
 	var good, bad float64
 	for _, i := range indices {
@@ -34,13 +34,14 @@ func balance(rows []row, indices []int32) labelFactors {
 
 // learn fits a logistic model to the rows at indices by AdaGrad (Duchi, Hazan and Singer, 2011), one row at a time in
 // an order that depends on the seed. The explicit conversions round every product, so that machines with fused
-// multiply-add learn the same bits. progress is called after each epoch.
-func learn(rows []row, indices []int32, factors labelFactors, progress func(epoch int)) []float32 {
+// multiply-add learn the same bits.
+func learn(rows []row, indices []int32) []float32 {
+	factors := balance(rows, indices)
 	order := make([]int32, len(indices))
 	copy(order, indices)
-	weights, squares := make([]float32, slots), make([]float32, slots)
+	weights, squares := make([]float32, ngram.Slots), make([]float32, ngram.Slots)
 	random := rand.NewPCG(seed, seed)
-	for epoch := range epochs {
+	for range epochs {
 		for i := len(order) - 1; i > 0; i-- {
 			j := int(random.Uint64() % uint64(i+1))
 			order[i], order[j] = order[j], order[i]
@@ -51,34 +52,32 @@ func learn(rows []row, indices []int32, factors labelFactors, progress func(epoc
 			if r.Malicious {
 				want, weight = 1, float32(r.Weight*factors.bad)
 			}
-			p := float32(train.Logistic(float64(sum(weights, r.features))))
+			p := float32(train.Logistic(float64(sum(weights, r.slots))))
 			gradient := float32((p - want) * weight)
 			square := float32(gradient * gradient)
-			for _, hash := range r.features {
-				k := ngram.Slot(hash, slots)
+			for _, k := range r.slots {
 				squares[k] += square
 				weights[k] -= float32(rate*gradient) / float32(math.Sqrt(float64(squares[k]+1)))
 			}
 		}
-		progress(epoch + 1)
 	}
 	return weights
 }
 
-func sum(weights []float32, features []uint32) float32 {
+func sum(weights []float32, slots []uint32) float32 {
 	var s float32
-	for _, hash := range features {
-		s += weights[ngram.Slot(hash, slots)]
+	for _, k := range slots {
+		s += weights[k]
 	}
 	return s
 }
 
 // usage returns the total weight of the rows at indices that use each slot.
 func usage(rows []row, indices []int32) []float32 {
-	used := make([]float32, slots)
+	used := make([]float32, ngram.Slots)
 	for _, i := range indices {
-		for _, hash := range rows[i].features {
-			used[ngram.Slot(hash, slots)] += rows[i].Weight
+		for _, k := range rows[i].slots {
+			used[k] += rows[i].Weight
 		}
 	}
 	return used

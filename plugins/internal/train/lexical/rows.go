@@ -3,32 +3,36 @@ package main
 import (
 	"assay/plugins/internal/train"
 	"assay/plugins/lexical/ngram"
+	"assay/plugins/lexical/pattern"
 )
 
 // row is a domain to train or test on.
 type row struct {
 	*train.Domain
-	address  ngram.Address
-	features []uint32
+	address ngram.Address
+	slots   []uint32 // of the table of weights
+	name    *pattern.Name
 }
 
-func newRow(d *train.Domain, address ngram.Address) row {
-	var buffer [ngram.MaxFeatures]ngram.Feature
-	found := address.Features(buffer[:0])
-	features := make([]uint32, len(found))
-	for i, f := range found {
-		features[i] = f.Hash
+func newRow(d *train.Domain) row {
+	r := row{Domain: d, address: ngram.Of(&d.Host), name: new(pattern.Name)}
+	var buffer [ngram.MaxFeatures]uint32
+	found := r.address.Features(buffer[:0])
+	r.slots = make([]uint32, len(found))
+	for i, h := range found {
+		r.slots[i] = ngram.Slot(h)
 	}
-	return row{d, address, features}
+	r.name.Read(&d.Host)
+	return r
 }
 
 // newRows returns the rows of domains, and the rows added for training.
 func newRows(domains []*train.Domain) []row {
 	rows := make([]row, 0, len(domains))
 	for _, d := range domains {
-		rows = append(rows, newRow(d, ngram.Of(&d.Host)))
+		rows = append(rows, newRow(d))
 	}
-	return addSharedHosts(addBrands(addHostLabels(rows)))
+	return addSharedHosts(addBrands(rows))
 }
 
 // domainsOf returns the domain of each row.
@@ -44,9 +48,13 @@ func domainsOf(rows []row) []*train.Domain {
 func weigh(rows []row) {
 	train.Weigh(domainsOf(rows))
 	for _, r := range rows {
-		if r.Synthetic {
+		switch {
+		case r.TestOnly:
+			r.Weight = 0
+		case r.Synthetic:
 			r.Weight = brandWeight
 		}
 	}
 	weighSharedHosts(rows)
+	boundSuffixes(rows)
 }

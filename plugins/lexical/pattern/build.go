@@ -1,6 +1,7 @@
-// Package feature turns the wording and the structure of a host name into features. The patterns layer and its trainer
-// share it, so that both read a name in exactly the same way; the learned odds of the features are in the layer.
-package feature
+// Package pattern turns the bait words and the structure of a host name into features. The lexical layer and its
+// trainer share it, so that both read a name in exactly the same way; the learned odds of the features are in the
+// layer.
+package pattern
 
 import (
 	"strings"
@@ -17,29 +18,25 @@ type Build struct {
 	Run     int    // length of the longest run of digits
 	Turns   int    // changes from letter to digit or back
 	Letters string // the longest run of letters a to z
-	Labels  int    // labels left of the registrable domain, not counting www alone
+	Labels  int    // labels left of a site on a shared host, not counting www alone
 
-	hex   int // number of letters a to f; -1 if the name has anything but those, digits and hyphens
-	order int // order of the first four runs of letters, digits and hyphens, see orders
+	hex        int // number of letters a to f; -1 if the name has anything but those, digits and hyphens
+	consonants int // length of the longest run of consonants
 }
 
-// The kinds of characters in Build.order.
+// The kinds of characters of a name.
 const (
 	isLetter = 1 + iota
 	isDigit
 	isHyphen
 )
 
-// orders is the number of sequences of up to four runs of three kinds, including the empty one. An order is a number
-// whose base-3 digits are the kinds, so names such as abc-123 and xyz-9 have the same order.
-const orders = 1 + 3 + 9 + 27 + 81
-
 // read describes the name of h in one pass.
 func read(h *suffix.Host) Build {
 	var b Build
 	name := h.Name
 	digits, start, first, last := 0, 0, 0, 0 // the current runs, and the longest run of letters
-	before, runs := 0, 0
+	before, consonants := 0, 0
 	for i := 0; i <= len(name); i++ {
 		c, kind := byte('-'), isHyphen
 		if i < len(name) {
@@ -53,10 +50,6 @@ func read(h *suffix.Host) Build {
 			case c != '-':
 				kind = isLetter
 			}
-			if kind != before && runs < 4 {
-				b.order = 3*b.order + kind
-				runs++
-			}
 		}
 		if c >= 'a' && c <= 'z' {
 			if before == isDigit {
@@ -68,9 +61,16 @@ func read(h *suffix.Host) Build {
 			case b.hex >= 0:
 				b.hex++
 			}
+			if vowels>>(c-'a')&1 == 1 {
+				consonants = 0
+			} else {
+				consonants++
+				b.consonants = max(b.consonants, consonants)
+			}
 			before, digits = kind, 0
 			continue
 		}
+		consonants = 0
 		if i-start > last-first {
 			first, last = start, i
 		}
@@ -93,11 +93,14 @@ func read(h *suffix.Host) Build {
 		b.Run = max(b.Run, digits)
 	}
 	b.Letters = name[first:last]
-	if h.Subdomain != "" && h.Subdomain != "www" {
+	if h.Private && h.Subdomain != "" && h.Subdomain != "www" {
 		b.Labels = strings.Count(h.Subdomain, ".") + 1
 	}
 	return b
 }
+
+// vowels has a bit for each of the letters a, e, i, o, u and y.
+const vowels = 1<<('a'-'a') | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a') | 1<<('y'-'a')
 
 // Hex reports whether the name without hyphens is at least ten hexadecimal digits, with at least three letters and
 // three decimal digits.

@@ -1,4 +1,4 @@
-package feature
+package pattern
 
 // Rarity is a table of how rare each pair of neighbouring letters is in honest names: 4 times the negative binary
 // logarithm of the probability of the second letter after the first, encoded as a character from '#' (0) up. A row is

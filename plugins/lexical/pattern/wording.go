@@ -1,4 +1,4 @@
-package feature
+package pattern
 
 import (
 	"math/bits"
@@ -63,20 +63,10 @@ const MaxWords = 24
 type Word struct {
 	Text  string
 	Class bait.Class // without Filler
-	place uint16
 }
 
 // Serves reports whether the word belongs to theme.
 func (w *Word) Serves(theme Theme) bool { return themesOf(w.Class)&(1<<theme) != 0 }
-
-// Odds returns the odds of the word itself and of its classes from table.
-func (w *Word) Odds(table []int8) int {
-	sum := int(table[WordAt+int(w.place)])
-	for c := w.Class; c != 0; c &= c - 1 {
-		sum += int(table[classAt+bits.TrailingZeros32(uint32(c))])
-	}
-	return sum
-}
 
 // themesOf returns the themes of class, one bit each.
 func themesOf(class bait.Class) (themes uint32) {
@@ -92,6 +82,7 @@ type Wording struct {
 	n       int
 	inName  int        // words in the label next to the suffix
 	inLeft  int        // words left of that label
+	goods   int        // words of goods that need a licence in the label
 	covered bool       // that label consists of bait words, hyphens and digits
 	themes  uint32     // themes of the words in that label, one bit each
 	left    uint32     // themes of the words left of it
@@ -134,7 +125,7 @@ func (w *Wording) add(label string, left bool) (covered bool) {
 		if class == 0 || w.n == MaxWords || w.holds(text) {
 			continue
 		}
-		w.words[w.n] = Word{text, class, f.Index}
+		w.words[w.n] = Word{text, class}
 		w.n++
 		themes := themesOf(class)
 		if left {
@@ -142,6 +133,9 @@ func (w *Wording) add(label string, left bool) (covered bool) {
 			w.left |= themes
 		} else {
 			w.inName++
+			if class&bait.Goods != 0 {
+				w.goods++
+			}
 			w.themes |= themes
 		}
 	}

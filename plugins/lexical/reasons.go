@@ -1,0 +1,230 @@
+package main
+
+import (
+	"assay/plugins/internal/quote"
+	"assay/plugins/lexical/ngram"
+	"assay/plugins/lexical/pattern"
+	"assay/sdk"
+)
+
+// shares holds odds, or points, by reason.
+type shares [reasons]int
+
+// The reasons. The first three are those of the runs of characters, in the order of package ngram.
+const (
+	byWording = int(ngram.Name)
+	bySuffix  = int(ngram.Suffix)
+	byShape   = int(ngram.Shape)
+	byBait    = ngram.Parts + iota - 3
+	byAddress
+	reasons
+)
+
+// partOf maps the parts of patterns to reasons.
+var partOf = [pattern.Parts]int{
+	pattern.Words: byBait, pattern.Address: byAddress, pattern.Letters: byShape, pattern.Shape: byShape,
+	pattern.Left: bySuffix,
+}
+
+// lures holds the code, the description and the threat of each theme of bait words. The manifest repeats them.
+var lures = [pattern.Themes]struct {
+	code, text string
+	threat     sdk.Threat
+}{
+	pattern.Wallet:      {"lexical:bait:wallet", "crypto wallet", sdk.InvestmentScam},
+	pattern.Credentials: {"lexical:bait:account", "account security", sdk.Phishing},
+	pattern.Prize:       {"lexical:bait:prize", "prize", sdk.Scam},
+	pattern.Game:        {"lexical:bait:game", "game item", sdk.Scam},
+	pattern.Delivery:    {"lexical:bait:delivery", "parcel delivery", sdk.Phishing},
+	pattern.Authority:   {"lexical:bait:authority", "public authority", sdk.Phishing},
+	pattern.Payment:     {"lexical:bait:payment", "payment", sdk.Phishing},
+	pattern.Investment:  {"lexical:bait:investment", "investment", sdk.InvestmentScam},
+	pattern.Loan:        {"lexical:bait:loan", "quick loan", sdk.Scam},
+	pattern.Support:     {"lexical:bait:support", "support desk", sdk.Scam},
+	pattern.Job:         {"lexical:bait:job", "job offer", sdk.Scam},
+	pattern.Romance:     {"lexical:bait:romance", "dating", sdk.Scam},
+	pattern.Shop:        {"lexical:bait:shop", "cut-price shop", sdk.Scam},
+	pattern.Cheat:       {"lexical:bait:cheat", "cheat and crack", sdk.Scam},
+	pattern.Software:    {"lexical:bait:software", "software download", sdk.Scam},
+	pattern.Gambling:    {"lexical:bait:gambling", "gambling", sdk.Scam},
+	pattern.Goods:       {"lexical:bait:goods", "medicine and weapon", sdk.Scam},
+	pattern.Pets:        {"lexical:bait:pets", "pet sale", sdk.Scam},
+}
+
+// evidence is what the layer found in a name.
+type evidence struct {
+	address *ngram.Address
+	name    *pattern.Name
+	sums    *ngram.Sums
+	parts   *shares
+}
+
+const (
+	minPoints    = 3  // of a reason of its own; smaller ones are added to the largest
+	threatPoints = 40 // of a name for which the layer names a threat
+)
+
+// explain raises a signal for each reason that raised the points, or one signal if the name looks ordinary.
+func explain(c *sdk.Check, e *evidence, points int) {
+	if points <= 0 {
+		if points < 0 {
+			c.Signal(points, "lexical:name:ordinary", e.ordinary())
+		}
+		return
+	}
+	if len(e.name.Words()) == 0 {
+		e.parts[byShape] += e.parts[byBait] // padding alone has no word to name
+		e.parts[byBait] = 0
+	}
+	split := e.parts.points(points)
+	if n := split[byWording]; n > 0 {
+		c.Signal(n, "lexical:wording:reported", e.wording("Spelled like reported names"))
+	}
+	if n := split[bySuffix]; n > 0 {
+		if e.address.Hosted {
+			c.Signal(n, "lexical:hosting:reported",
+				sdk.Join("Names like this are often reported on the shared host “", quote.Of(e.address.Suffix), "”"))
+		} else {
+			c.Signal(n, "lexical:suffix:reported",
+				sdk.Join("Names like this are often reported under “.", quote.Of(e.address.Suffix), "”"))
+		}
+	}
+	if n := split[byShape]; n > 0 {
+		e.shape(c, n)
+	}
+	threat := sdk.Phishing // most reported names without bait words are of phishing
+	if n := split[byBait]; n > 0 {
+		threat = e.bait(c, n)
+	}
+	if n := split[byAddress]; n > 0 {
+		if part := e.name.Posing(); part != "" {
+			c.Signal(n, "lexical:shape:address", sdk.Join("Contains “", quote.Of(part), "”, a part of another web address"))
+		} else {
+			c.Signal(n, "lexical:shape:punycode", "Begins with “xn-” like an internationalised name, but is none")
+		}
+	}
+	if points >= threatPoints {
+		c.Threat(threat)
+	}
+}
+
+// points splits total among the parts that raised it, in proportion. Parts with fewer than minPoints, and the remainder
+// of rounding, go to the largest.
+func (s *shares) points(total int) (split shares) {
+	raised, largest := 0, 0
+	for i, o := range s {
+		raised += max(o, 0)
+		if o > s[largest] {
+			largest = i
+		}
+	}
+	left := total
+	for i, o := range s {
+		if i == largest || o <= 0 {
+			continue
+		}
+		if share := o * total / raised; share >= minPoints {
+			split[i] = share
+			left -= share
+		}
+	}
+	split[largest] = left
+	return split
+}
+
+// ordinary returns the text for a name that looks honest.
+func (e *evidence) ordinary() string {
+	if e.parts[byWording] < 0 {
+		for i := range e.sums.Bytes {
+			e.sums.Bytes[i] = -e.sums.Bytes[i]
+		}
+		if s := strongest(e.address.Name, e.sums.Bytes[:], 1); s != "" {
+			return sdk.Join("Spelled like names of long-established sites: ", s)
+		}
+	}
+	if e.parts[bySuffix] < e.parts[byShape] {
+		return sdk.Join("Names like this under “.", quote.Of(e.address.Suffix), "” are rarely reported")
+	}
+	return sdk.Join("Name shape typical of long-established sites (", e.measures(), ")")
+}
+
+// wording returns text with the parts of the name that raised the points most.
+func (e *evidence) wording(text string) string {
+	if s := strongest(e.address.Name, e.sums.Bytes[:], maxSpans); s != "" {
+		return sdk.Join(text, ": ", s)
+	}
+	return text
+}
+
+// shape raises the signal for the structure of the name.
+func (e *evidence) shape(c *sdk.Check, points int) {
+	switch n := e.name; {
+	case n.Hex():
+		c.Signal(points, "lexical:shape:hex", sdk.Join("“", quote.Of(n.Host.Name), "” is a hexadecimal number"))
+	case n.Random(&rarity):
+		c.Signal(points, "lexical:shape:random",
+			sdk.Join("“", quote.Of(n.Letters), "” has letters in an order that words rarely have"))
+	default:
+		c.Signal(points, "lexical:shape:reported",
+			sdk.Join("Name shape typical of reported names (", e.measures(), ")"))
+	}
+}
+
+// measures describes the structure of the name.
+func (e *evidence) measures() string {
+	n := e.name
+	text := sdk.Join("length ", decimal(n.Length))
+	if n.Hyphens > 0 {
+		text = sdk.Join(text, ", ", decimal(n.Hyphens), plural(n.Hyphens, " hyphen"))
+	}
+	if n.Digits > 0 {
+		text = sdk.Join(text, ", ", decimal(n.Digits), plural(n.Digits, " digit"))
+	}
+	return text
+}
+
+// plural returns the noun, with an s unless n is 1.
+func plural(n int, noun string) string {
+	if n == 1 {
+		return noun
+	}
+	return sdk.Join(noun, "s")
+}
+
+// decimal returns n, from 0 to 999, in decimal digits.
+func decimal(n int) string {
+	const digits = "0123456789"
+	text := digits[n%10 : n%10+1]
+	for n /= 10; n > 0; n /= 10 {
+		text = sdk.Join(digits[n%10:n%10+1], text)
+	}
+	return text
+}
+
+// maxQuoted is how many bait words a text lists.
+const maxQuoted = 3
+
+// bait raises the signal for bait words, by the theme with the largest odds, and returns the theme's threat.
+func (e *evidence) bait(c *sdk.Check, points int) sdk.Threat {
+	theme, largest := pattern.Theme(0), 0
+	for t := range pattern.Themes {
+		if sum := e.name.ThemeOdds(t, &odds); sum > largest {
+			theme, largest = t, sum
+		}
+	}
+	text := sdk.Join("Contains ", lures[theme].text, " bait words: ")
+	words, n := e.name.Words(), 0
+	for own := range 2 { // words of the theme first
+		for i := range words {
+			if words[i].Serves(theme) == (own == 0) && n < maxQuoted {
+				if n > 0 {
+					text = sdk.Join(text, ", ")
+				}
+				text = sdk.Join(text, "“", quote.Of(words[i].Text), "”")
+				n++
+			}
+		}
+	}
+	c.Signal(points, lures[theme].code, text)
+	return lures[theme].threat
+}
