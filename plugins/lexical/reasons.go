@@ -51,53 +51,45 @@ var lures = [pattern.Themes]struct {
 	pattern.Pets:        {"lexical:bait:pets", "pet sale", sdk.Scam},
 }
 
-// evidence is what the layer found in a name.
-type evidence struct {
-	address *ngram.Address
-	name    *pattern.Name
-	sums    *ngram.Sums
-	parts   *shares
-}
-
 const (
 	minPoints    = 3  // of a reason of its own; smaller ones are added to the largest
 	threatPoints = 40 // of a name for which the layer names a threat
 )
 
 // explain raises a signal for each reason that raised the points, or one signal if the name looks ordinary.
-func explain(c *sdk.Check, e *evidence, points int) {
+func (w *work) explain(c *sdk.Check, points int) {
 	if points <= 0 {
 		if points < 0 {
-			c.Signal(points, "lexical:name:ordinary", e.ordinary())
+			c.Signal(points, "lexical:name:ordinary", w.ordinary())
 		}
 		return
 	}
-	if len(e.name.Words()) == 0 {
-		e.parts[byShape] += e.parts[byBait] // padding alone has no word to name
-		e.parts[byBait] = 0
+	if len(w.name.Words()) == 0 {
+		w.parts[byShape] += w.parts[byBait] // padding alone has no word to name
+		w.parts[byBait] = 0
 	}
-	split := e.parts.points(points)
+	split := w.parts.points(points)
 	if n := split[byWording]; n > 0 {
-		c.Signal(n, "lexical:wording:reported", e.wording("Spelled like reported names"))
+		w.wording(c, n)
 	}
 	if n := split[bySuffix]; n > 0 {
-		if e.address.Hosted {
+		if w.address.Hosted {
 			c.Signal(n, "lexical:hosting:reported",
-				sdk.Join("Names like this are often reported on the shared host “", quote.Of(e.address.Suffix), "”"))
+				sdk.Join("Names like this are often reported on the shared host “", quote.Of(w.address.Suffix), "”"))
 		} else {
 			c.Signal(n, "lexical:suffix:reported",
-				sdk.Join("Names like this are often reported under “.", quote.Of(e.address.Suffix), "”"))
+				sdk.Join("Names like this are often reported under “.", quote.Of(w.address.Suffix), "”"))
 		}
 	}
 	if n := split[byShape]; n > 0 {
-		e.shape(c, n)
+		w.shape(c, n)
 	}
 	threat := sdk.Phishing // most reported names without bait words are of phishing
 	if n := split[byBait]; n > 0 {
-		threat = e.bait(c, n)
+		threat = w.bait(c, n)
 	}
 	if n := split[byAddress]; n > 0 {
-		if part := e.name.Posing(); part != "" {
+		if part := w.name.Posing(); part != "" {
 			c.Signal(n, "lexical:shape:address", sdk.Join("Contains “", quote.Of(part), "”, a part of another web address"))
 		} else {
 			c.Signal(n, "lexical:shape:punycode", "Begins with “xn-” like an internationalised name, but is none")
@@ -133,46 +125,47 @@ func (s *shares) points(total int) (split shares) {
 }
 
 // ordinary returns the text for a name that looks honest.
-func (e *evidence) ordinary() string {
-	if e.parts[byWording] < 0 {
-		for i := range e.sums.Bytes {
-			e.sums.Bytes[i] = -e.sums.Bytes[i]
+func (w *work) ordinary() string {
+	if w.parts[byWording] < 0 {
+		for i := range w.sums.Bytes {
+			w.sums.Bytes[i] = -w.sums.Bytes[i]
 		}
-		if s := strongest(e.address.Name, e.sums.Bytes[:], 1); s != "" {
+		if s := strongest(w.address.Name, w.sums.Bytes[:], 1); s != "" {
 			return sdk.Join("Spelled like names of long-established sites: ", s)
 		}
 	}
-	if e.parts[bySuffix] < e.parts[byShape] {
-		return sdk.Join("Names like this under “.", quote.Of(e.address.Suffix), "” are rarely reported")
+	if w.parts[bySuffix] < w.parts[byShape] {
+		return sdk.Join("Names like this under “.", quote.Of(w.address.Suffix), "” are rarely reported")
 	}
-	return sdk.Join("Name shape typical of long-established sites (", e.measures(), ")")
+	return sdk.Join("Name shape typical of long-established sites (", w.measures(), ")")
 }
 
-// wording returns text with the parts of the name that raised the points most.
-func (e *evidence) wording(text string) string {
-	if s := strongest(e.address.Name, e.sums.Bytes[:], maxSpans); s != "" {
-		return sdk.Join(text, ": ", s)
+// wording raises the signal for the runs of letters.
+func (w *work) wording(c *sdk.Check, points int) {
+	if w.name.Random(&rarity) {
+		c.Signal(points, "lexical:shape:random",
+			sdk.Join("“", quote.Of(w.name.Letters), "” has letters in an order that words rarely have"))
+		return
 	}
-	return text
+	text := "Spelled like reported names"
+	if s := strongest(w.address.Name, w.sums.Bytes[:], maxSpans); s != "" {
+		text = sdk.Join(text, ": ", s)
+	}
+	c.Signal(points, "lexical:wording:reported", text)
 }
 
 // shape raises the signal for the structure of the name.
-func (e *evidence) shape(c *sdk.Check, points int) {
-	switch n := e.name; {
-	case n.Hex():
-		c.Signal(points, "lexical:shape:hex", sdk.Join("“", quote.Of(n.Host.Name), "” is a hexadecimal number"))
-	case n.Random(&rarity):
-		c.Signal(points, "lexical:shape:random",
-			sdk.Join("“", quote.Of(n.Letters), "” has letters in an order that words rarely have"))
-	default:
-		c.Signal(points, "lexical:shape:reported",
-			sdk.Join("Name shape typical of reported names (", e.measures(), ")"))
+func (w *work) shape(c *sdk.Check, points int) {
+	if w.name.Hex() {
+		c.Signal(points, "lexical:shape:hex", sdk.Join("“", quote.Of(w.name.Host.Name), "” is a hexadecimal number"))
+		return
 	}
+	c.Signal(points, "lexical:shape:reported", sdk.Join("Name shape typical of reported names (", w.measures(), ")"))
 }
 
 // measures describes the structure of the name.
-func (e *evidence) measures() string {
-	n := e.name
+func (w *work) measures() string {
+	n := &w.name
 	text := sdk.Join("length ", decimal(n.Length))
 	if n.Hyphens > 0 {
 		text = sdk.Join(text, ", ", decimal(n.Hyphens), plural(n.Hyphens, " hyphen"))
@@ -205,15 +198,10 @@ func decimal(n int) string {
 const maxQuoted = 3
 
 // bait raises the signal for bait words, by the theme with the largest odds, and returns the theme's threat.
-func (e *evidence) bait(c *sdk.Check, points int) sdk.Threat {
-	theme, largest := pattern.Theme(0), 0
-	for t := range pattern.Themes {
-		if sum := e.name.ThemeOdds(t, &odds); sum > largest {
-			theme, largest = t, sum
-		}
-	}
+func (w *work) bait(c *sdk.Check, points int) sdk.Threat {
+	theme := w.name.Theme(&odds)
 	text := sdk.Join("Contains ", lures[theme].text, " bait words: ")
-	words, n := e.name.Words(), 0
+	words, n := w.name.Words(), 0
 	for own := range 2 { // words of the theme first
 		for i := range words {
 			if words[i].Serves(theme) == (own == 0) && n < maxQuoted {

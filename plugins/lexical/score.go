@@ -43,35 +43,38 @@ func Score(c *sdk.Check) sdk.Outcome {
 		c.Signal(lowest, "lexical:name:known", sdk.Join("Listed as a site of ", owner))
 		return sdk.Scored
 	}
-	scoreName(c, &host)
+	desk().scoreName(c, &host)
 	return sdk.Scored
 }
 
-// scoreName adds up the points of a name. It is not part of Score, so that domains of owners do not pay for its large
-// stack frame.
-func scoreName(c *sdk.Check, host *suffix.Host) {
-	address := ngram.Of(host)
-	var sums ngram.Sums
-	table.Sum(&address, &sums)
-	var name pattern.Name
-	name.Read(host)
-	var parts shares
-	for i, sum := range sums.Parts {
-		parts[i] = int(sum)
+// work holds what scoring a name needs. It is too large for the small stack of a guest.
+type work struct {
+	address ngram.Address
+	sums    ngram.Sums
+	name    pattern.Name
+	parts   shares
+}
+
+// scoreName adds up the points of a name.
+func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
+	w.address = ngram.Of(host)
+	table.Sum(&w.address, &w.sums)
+	w.name.Read(host)
+	w.parts = shares{}
+	for i, sum := range w.sums.Parts {
+		w.parts[i] = int(sum)
 	}
-	var space [pattern.MaxFeatures]pattern.Feature
-	for _, f := range name.Features(&rarity, space[:0]) {
-		parts[partOf[f.Part]] += int(odds[f.ID]) * ngram.Unit
+	for _, f := range w.name.Features(&rarity) {
+		w.parts[partOf[f.Part]] += int(odds[f.ID]) * ngram.Unit
 	}
 	key := host.TLD
 	if host.Private {
 		key = host.Suffix
 	}
-	parts[bySuffix] -= discount(key) * ngram.Unit
+	w.parts[bySuffix] -= discount(key) * ngram.Unit
 	sum := int(odds[pattern.Bias]) * ngram.Unit
-	for _, p := range parts {
+	for _, p := range w.parts {
 		sum += p
 	}
-	points := min(max((sum+ngram.Unit/2)>>10, lowest), highest)
-	explain(c, &evidence{&address, &name, &sums, &parts}, points)
+	w.explain(c, min(max((sum+ngram.Unit/2)>>10, lowest), highest))
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"strings"
 	"unicode/utf8"
 
 	"assay/plugins/internal/quote"
@@ -79,13 +78,13 @@ func growToWords(s string, start, end int) (int, int) {
 		end++
 	}
 	for at := start; at >= 0 && start-at <= maxGrow; at-- {
-		if at == 0 || strings.IndexByte("-.", s[at-1]) >= 0 {
+		if at == 0 || separates(s[at-1]) {
 			start = at
 			break
 		}
 	}
 	for at := end; at <= len(s) && at-end <= maxGrow; at++ {
-		if at == len(s) || strings.IndexByte("-.", s[at]) >= 0 {
+		if at == len(s) || separates(s[at]) {
 			end = at
 			break
 		}
@@ -95,11 +94,14 @@ func growToWords(s string, start, end int) (int, int) {
 
 // trim removes hyphens and dots from the ends of a run of s.
 func trim(s string, start, end int) (int, int) {
-	for start < end && strings.IndexByte("-.", s[start]) >= 0 {
+	for start < end && separates(s[start]) {
 		start++
 	}
-	for start < end && strings.IndexByte("-.", s[end-1]) >= 0 {
+	for start < end && separates(s[end-1]) {
 		end--
 	}
 	return start, end
 }
+
+// separates reports whether c stands between words.
+func separates(c byte) bool { return c == '-' || c == '.' }

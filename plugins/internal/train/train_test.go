@@ -6,7 +6,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -145,32 +144,6 @@ func TestWeighGivesThePoolTheTargetsMix(t *testing.T) {
 	}
 	if math.Abs(total["small"]+total["giant"]+total["list"]-1100) > 2 {
 		t.Errorf("the pool's sources weigh %v, want a mean of 1 per domain", total)
-	}
-}
-
-// checkSplits checks that no site is both trained and tested on, that only target domains are tested, and that all
-// target sites are tested.
-func checkSplits(t *testing.T, domains []*Domain, h Holdout) {
-	t.Helper()
-	tested := map[string]bool{}
-	for _, s := range h.Splits {
-		if len(s.Train) == 0 || len(s.Test) == 0 {
-			t.Fatalf("%s: %d domains to train on, %d to test", h.Name, len(s.Train), len(s.Test))
-		}
-		trained := map[string]bool{}
-		for _, i := range s.Train {
-			trained[domains[i].Site] = true
-		}
-		for _, i := range s.Test {
-			d := domains[i]
-			tested[d.Site] = true
-			if trained[d.Site] || !d.Target || d.Synthetic {
-				t.Fatalf("%s: tests %+v; trained on its site: %t", h.Name, d, trained[d.Site])
-			}
-		}
-	}
-	if len(tested) != 200 {
-		t.Errorf("%s: %d sites tested, want 200", h.Name, len(tested))
 	}
 }
 

@@ -74,58 +74,63 @@ func (t *Table) Weight(h uint32) int32 {
 	return t.levels[b>>(slot&1*4)&0xf]
 }
 
-// Sums are the weights of an address's features, in units of Unit.
+// Sums are the weights of an address's features, in units of Unit. It is large, for a guest's stack.
 type Sums struct {
 	Parts [Parts]int32
 	Bytes [maxName]int32 // the weights of the runs, each spread evenly over the bytes of the name that it covers
+
+	text   [maxName + 2]byte           // the name with the marks of its start and end
+	ends   [maxName + longestRun]int32 // the weights of the runs that end before a byte
+	others [maxOthers]uint32
 }
 
 // Sum adds up the weights of a's features in one pass.
 func (t *Table) Sum(a *Address, s *Sums) {
-	name := a.Name
-	last := len(name)
+	last := len(a.Name)
+	s.text[0] = '^'
+	copy(s.text[1:], a.Name)
+	s.text[last+1] = '$'
+	text := s.text[:last+2]
+	clear(s.ends[:last+1])
 	total, open := int32(0), int32(0)
-	var ends [maxName + 1]int32 // what ends before a byte
-	for from := -1; from <= last; from++ {
-		h, start := seedName, max(from, 0)
+	for from := range text {
+		start := max(from-1, 0) // in the name
 		if from > 0 {
-			open -= ends[from]
+			open -= s.ends[start]
 		}
-		for at := from; at <= last && at < from+longestRun; at++ {
-			c := byte('^')
-			if at == last {
-				c = '$'
-			} else if at >= 0 {
-				c = name[at]
-			}
+		h := seedName
+		for n, c := range text[from:min(from+longestRun, len(text))] {
 			h = (h ^ uint32(c)) * prime
-			w := t.Weight(h)
-			if w == 0 {
+			slot := h * 0x9e3779b1 >> (32 - slotBits)
+			b := t.pieces[slot>>(pieceBits+1)][slot>>1&(pieceBytes-1)]
+			if slot&1 == 1 {
+				b >>= 4
+			}
+			if b &= 0xf; b == 0 {
 				continue
 			}
+			w := t.levels[b]
 			total += w
-			if end := min(at+1, last); end > start {
-				share := w * shares[end-start] >> 8
+			if end := min(from+n, last); end > start {
+				share := w * shares[(end-start)&7] >> 8
 				open += share
-				ends[end] += share
+				s.ends[end] += share
 			}
 		}
-		if from >= 0 && from < last {
-			s.Bytes[from] = open
+		if from > 0 && start < last {
+			s.Bytes[start] = open
 		}
 	}
-	s.Parts[Name] = total
-	var list [maxOthers]uint32
-	n, suffixAt := a.others(&list)
-	for i := range n {
-		w := t.Weight(list[i])
+	n, suffixAt := a.others(&s.others)
+	s.Parts = [Parts]int32{Name: total}
+	for i, h := range s.others[:n] {
 		if i < suffixAt {
-			s.Parts[Shape] += w
+			s.Parts[Shape] += t.Weight(h)
 		} else {
-			s.Parts[Suffix] += w
+			s.Parts[Suffix] += t.Weight(h)
 		}
 	}
 }
 
 // shares are 1/n in 256ths.
-var shares = [longestRun + 1]int32{0, 256, 128, 85, 64, 51}
+var shares = [8]int32{0, 256, 128, 85, 64, 51}

@@ -11,6 +11,8 @@ type Name struct {
 	Host *suffix.Host
 	Wording
 	Build
+
+	found [MaxFeatures]Feature
 }
 
 // Read sets n to the name of h, which must outlive n.
@@ -129,82 +131,86 @@ type Feature struct {
 	Part Part
 }
 
-// Features appends the features of n, without the bias, to found. rarity rates its letter pairs.
-func (n *Name) Features(rarity *Rarity, found []Feature) []Feature {
-	add := func(id int, part Part) { found = append(found, Feature{uint16(id), part}) }
-	add(lengthAt+min(n.Length, lengthOf-1), Shape)
-	add(hyphenAt+min(n.Hyphens, hyphenOf-1), Shape)
-	add(digitAt+min(n.Digits, digitOf-1), Shape)
-	add(runAt+min(n.Run, runOf-1), Shape)
-	add(turnAt+min(n.Turns, turnOf-1), Shape)
+// add appends a feature to n.found.
+func (n *Name) add(count *int, id int, part Part) {
+	n.found[*count] = Feature{uint16(id), part}
+	*count++
+}
+
+// Features returns the features of n without the bias. rarity rates its letter pairs. The slice aliases n.
+func (n *Name) Features(rarity *Rarity) []Feature {
+	count := 0
+	n.add(&count, lengthAt+min(n.Length, lengthOf-1), Shape)
+	n.add(&count, hyphenAt+min(n.Hyphens, hyphenOf-1), Shape)
+	n.add(&count, digitAt+min(n.Digits, digitOf-1), Shape)
+	n.add(&count, runAt+min(n.Run, runOf-1), Shape)
+	n.add(&count, turnAt+min(n.Turns, turnOf-1), Shape)
 	rare := rarityOf - 1
 	if len(n.Letters) >= fewLetters {
 		rare = min(max(rarity.Of(n.Letters)-rarityLeast, 0), rarityOf-2)
 	}
-	add(rarityAt+rare, Letters)
-	add(consAt+min(n.consonants, consOf-1), Letters)
-	add(lettersAt+min(len(n.Letters)/2, lettersOf-1), Shape)
+	n.add(&count, rarityAt+rare, Letters)
+	n.add(&count, consAt+min(n.consonants, consOf-1), Letters)
+	n.add(&count, lettersAt+min(len(n.Letters)/2, lettersOf-1), Shape)
 
 	name := n.Host.Name
 	if n.Length != len(name) {
 		if n.Letters == "" {
-			add(foreign, Letters)
+			n.add(&count, foreign, Letters)
 		} else {
-			add(idn, Letters)
+			n.add(&count, idn, Letters)
 		}
 	}
 	if n.Hex() {
-		add(hex, Letters)
+		n.add(&count, hex, Letters)
 	}
 	if fakesPunycode(name) || fakesPunycode(n.Host.Subdomain) {
-		add(punycode, Address)
+		n.add(&count, punycode, Address)
 	}
 	if id, _ := n.posing(); id > 0 {
-		add(id, Address)
+		n.add(&count, id, Address)
 	}
 	shared := n.Host.OnSharedHosting()
 	if n.Host.Private {
-		add(labelAt+min(n.Labels, labelOf-1), Left)
+		n.add(&count, labelAt+min(n.Labels, labelOf-1), Left)
 		if !shared {
-			add(neutral, Left)
+			n.add(&count, neutral, Left)
 		}
 	}
-	add(countAt+min(n.inName, countOf-1), Words)
-	add(leftAt+min(n.inLeft, leftOf-1), Words)
+	n.add(&count, countAt+min(n.inName, countOf-1), Words)
+	n.add(&count, leftAt+min(n.inLeft, leftOf-1), Words)
 	if n.covered {
-		add(coveredAt+min(n.inName, coveredOf-1), Words)
+		n.add(&count, coveredAt+min(n.inName, coveredOf-1), Words)
 	}
 	for c := n.classes; c != 0; c &= c - 1 {
-		add(classAt+bits.TrailingZeros32(uint32(c)), Words)
+		n.add(&count, classAt+bits.TrailingZeros32(uint32(c)), Words)
 	}
 	for t := n.left; t != 0; t &= t - 1 {
-		add(awayAt+bits.TrailingZeros32(t), Words)
+		n.add(&count, awayAt+bits.TrailingZeros32(t), Words)
 	}
 	if n.goods > 1 {
-		add(goodsAt, Words)
+		n.add(&count, goodsAt, Words)
 	}
 	if shared && n.inName > 0 {
-		add(hostWordAt+min(n.inName, hostWordOf)-1, Words)
+		n.add(&count, hostWordAt+min(n.inName, hostWordOf)-1, Words)
 	}
-	return found
+	return n.found[:count]
 }
 
-// ThemeOdds returns the odds of the classes of the bait words of theme t.
-func (n *Name) ThemeOdds(t Theme, odds *[Features]int8) int {
-	sum := 0
+// Theme returns the theme whose bait words have the largest odds.
+func (n *Name) Theme(odds *[Features]int8) Theme {
+	var sums [Themes]int
+	best := Theme(0)
 	for i := range n.n {
-		w := &n.words[i]
-		if !w.Serves(t) {
-			continue
-		}
-		sum++
-		for c := w.Class; c != 0; c &= c - 1 {
-			if class := bits.TrailingZeros32(uint32(c)); themeOf[class] == t {
-				sum += int(odds[classAt+class])
+		for c := n.words[i].Class; c != 0; c &= c - 1 {
+			class := bits.TrailingZeros32(uint32(c))
+			t := themeOf[class]
+			if sums[t] += int(odds[classAt+class]) + 1; sums[t] > sums[best] {
+				best = t
 			}
 		}
 	}
-	return sum
+	return best
 }
 
 // fakesPunycode reports whether one of the labels starts with xn-. Real internationalised labels arrive decoded.

@@ -87,6 +87,7 @@ type Wording struct {
 	themes  uint32     // themes of the words in that label, one bit each
 	left    uint32     // themes of the words left of it
 	classes bait.Class // classes of the words in that label
+	space   [MaxWords]bait.Match
 }
 
 // Words returns the distinct bait words without padding, those of the label next to the suffix first. The slice aliases
@@ -99,6 +100,7 @@ const honest = "backinstockalerts captcha-delivery checkpoint couponcode custome
 	"servicenow surveymonkey ticketswap trackingmore trustedshops verifyme walletinvestor "
 
 func (w *Wording) read(h *suffix.Host) {
+	w.n, w.inName, w.inLeft, w.goods, w.covered, w.themes, w.left, w.classes = 0, 0, 0, 0, false, 0, 0, 0
 	if wordlist.Has(honest, h.Name) {
 		return
 	}
@@ -112,10 +114,9 @@ func (w *Wording) read(h *suffix.Host) {
 
 // add reads the bait words of one label, without padding and repeated words, and reports whether they cover it.
 func (w *Wording) add(label string, left bool) (covered bool) {
-	var space [MaxWords]bait.Match
 	at := 0
 	covered = true
-	for _, f := range bait.FindLoosely(label, space[:0]) {
+	for _, f := range bait.FindLoosely(label, w.space[:0]) {
 		covered = covered && isFiller(label[at:f.Start])
 		at = f.End
 		if !left {

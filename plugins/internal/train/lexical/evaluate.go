@@ -17,8 +17,8 @@ const (
 	perUnit  = 30 // points per unit of log-odds
 	lowest   = -80
 	highest  = 100
-	maxFlags = 0.15 // share of the good names under one suffix that may reach the threshold of 1% of all good names
-	minGood  = 15   // good names that a suffix needs for a discount
+	maxFlags = 0.2 // share of the good names under one suffix that may reach the threshold of 1% of all good names
+	minGood  = 15  // good names that a suffix needs for a discount
 )
 
 // model scores the rows of a fold.

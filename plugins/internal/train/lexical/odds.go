@@ -16,9 +16,10 @@ type odds struct {
 }
 
 const (
-	rounds = 6
-	sample = 8   // a pattern's odds are learned from every target row and one pool row in this many
-	prior  = 4.0 // strength of the pull of a pattern's odds towards 0, in units of a row's information at p = 1/2
+	rounds    = 5
+	sample    = 3    // a pattern's odds are learned from every target row and one pool row in this many
+	minFactor = 0.5  // of the sum of weights; rows of one campaign alone would turn it around
+	prior     = 20.0 // strength of the pull of a pattern's odds towards 0, in units of a row's information at p = 1/2
 )
 
 // learnOdds fits the odds to the rows at indices by coordinate-wise Newton steps. margins holds each row's sum of
@@ -39,8 +40,7 @@ func learnOdds(rows []row, indices []int32, margins []float64, rarity *pattern.R
 			weights[i] = float64(r.Weight * factors.bad)
 		}
 		x[i] = margins[i]
-		var buffer [pattern.MaxFeatures]pattern.Feature
-		for _, f := range r.name.Features(rarity, buffer[:0]) {
+		for _, f := range r.name.Features(rarity) {
 			holders[f.ID] = append(holders[f.ID], i)
 		}
 	}
@@ -59,7 +59,7 @@ func learnOdds(rows []row, indices []int32, margins []float64, rarity *pattern.R
 			gradient += float64(g * margins[i])
 			curvature += float64(h * float64(margins[i]*margins[i]))
 		}
-		step := gradient / curvature
+		step := o.factor - max(o.factor-gradient/curvature, minFactor)
 		o.factor -= step
 		for _, i := range indices {
 			x[i] -= float64(step * margins[i])
@@ -88,8 +88,7 @@ func learnOdds(rows []row, indices []int32, margins []float64, rarity *pattern.R
 // points returns the points of a row with a sum of weights.
 func (o *odds) points(r *row, margin float64, rarity *pattern.Rarity) float64 {
 	points := perUnit*o.factor*margin + math.Round(perUnit*o.patterns[pattern.Bias])
-	var buffer [pattern.MaxFeatures]pattern.Feature
-	for _, f := range r.name.Features(rarity, buffer[:0]) {
+	for _, f := range r.name.Features(rarity) {
 		points += math.Round(perUnit * o.patterns[f.ID])
 	}
 	return points
