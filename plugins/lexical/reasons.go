@@ -130,7 +130,7 @@ func (w *work) ordinary() string {
 		for i := range w.sums.Bytes {
 			w.sums.Bytes[i] = -w.sums.Bytes[i]
 		}
-		if s := strongest(w.address.Name, w.sums.Bytes[:], 1); s != "" {
+		if s := strongest(w.address.Name, w.sums.Bytes[1:], 1); s != "" {
 			return sdk.Join("Spelled like names of long-established sites: ", s)
 		}
 	}
@@ -148,7 +148,7 @@ func (w *work) wording(c *sdk.Check, points int) {
 		return
 	}
 	text := "Spelled like reported names"
-	if s := strongest(w.address.Name, w.sums.Bytes[:], maxSpans); s != "" {
+	if s := strongest(w.address.Name, w.sums.Bytes[1:], maxSpans); s != "" {
 		text = sdk.Join(text, ": ", s)
 	}
 	c.Signal(points, "lexical:wording:reported", text)

@@ -15,9 +15,9 @@ var (
 	//go:embed weights.head
 	head string
 	//go:embed weights-0.bin
-	piece0 string
+	piece0 []byte
 	//go:embed weights-1.bin
-	piece1 string
+	piece1 []byte
 )
 
 var table, tableErr = ngram.Open(head, piece0, piece1)

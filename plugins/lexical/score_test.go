@@ -166,7 +166,7 @@ func TestPharmacySpam(t *testing.T) {
 func TestTextsNameTheEvidence(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ value, want string }{
-		"words":         {"paypa1-secure-login.xyz", "Spelled like reported names: “paypa1-secure-login”"},
+		"words":         {"paypa1-secure-login.xyz", "Spelled like reported names: “secure-login”"},
 		"suffix":        {"paypa1-secure-login.xyz", "Names like this are often reported under “.xyz”"},
 		"shape":         {"paypa1-secure-login.xyz", "Name shape typical of reported names (length 19, 2 hyphens, 1 digit)"},
 		"bait":          {"paypa1-secure-login.xyz", "Contains account security bait words: “secure”, “login”"},

@@ -58,7 +58,7 @@ func TestSum(t *testing.T) {
 	for i := range ngram.Slots / 2 {
 		piece[i/(ngram.Slots/4)].WriteByte(byte(i*7 + i>>9))
 	}
-	table, err := ngram.Open(string(ngram.EncodeLevels(levels)), piece[0].String(), piece[1].String())
+	table, err := ngram.Open(string(ngram.EncodeLevels(levels)), []byte(piece[0].String()), []byte(piece[1].String()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,19 +108,19 @@ const (
 func TestOpenRejects(t *testing.T) {
 	t.Parallel()
 	head := string(ngram.EncodeLevels([ngram.Levels]int32{}))
-	piece := strings.Repeat("\x00", ngram.Slots/4)
+	piece := make([]byte, ngram.Slots/4)
 	if _, err := ngram.Open(head, piece, piece); err != nil {
 		t.Fatal(err)
 	}
 	tests := map[string]struct {
 		head   string
-		pieces []string
+		pieces [][]byte
 	}{
-		"no head":         {"", []string{piece, piece}},
-		"another version": {strings.Replace(head, "/2\n", "/0\n", 1), []string{piece, piece}},
-		"a longer head":   {head + "\x00", []string{piece, piece}},
-		"a piece missing": {head, []string{piece}},
-		"a piece cut":     {head, []string{piece, piece[1:]}},
+		"no head":         {"", [][]byte{piece, piece}},
+		"another version": {strings.Replace(head, "/2\n", "/0\n", 1), [][]byte{piece, piece}},
+		"a longer head":   {head + "\x00", [][]byte{piece, piece}},
+		"a piece missing": {head, [][]byte{piece}},
+		"a piece cut":     {head, [][]byte{piece, piece[1:]}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

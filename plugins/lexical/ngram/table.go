@@ -5,7 +5,7 @@ import "math"
 // Table holds learned weights: four bits for each slot, which select one of sixteen levels. It is split into pieces to
 // keep the files of the repository small, and read in place, so that a guest has nothing to unpack.
 type Table struct {
-	pieces [Pieces]string
+	pieces [Pieces]*[pieceBytes]byte
 	levels [Levels]int32
 }
 
@@ -43,7 +43,7 @@ func (e FaultError) Error() string { return "opening the table of weights: " + s
 
 // Open reads a table from its head and its pieces, which hold two slots a byte, the lower half first. An error is a
 // [FaultError].
-func Open(head string, pieces ...string) (*Table, error) {
+func Open(head string, pieces ...[]byte) (*Table, error) {
 	if len(head) != len(magic)+4*Levels || head[:len(magic)] != magic {
 		return nil, FaultError("the head is not one of " + magic[:len(magic)-1])
 	}
@@ -62,7 +62,7 @@ func Open(head string, pieces ...string) (*Table, error) {
 		if len(p) != pieceBytes {
 			return nil, FaultError("a piece has the wrong length")
 		}
-		t.pieces[i] = p
+		t.pieces[i] = (*[pieceBytes]byte)(p)
 	}
 	return t, nil
 }
@@ -77,12 +77,14 @@ func (t *Table) Weight(h uint32) int32 {
 // Sums are the weights of an address's features, in units of Unit. It is large, for a guest's stack.
 type Sums struct {
 	Parts [Parts]int32
-	Bytes [maxName]int32 // the weights of the runs, each spread evenly over the bytes of the name that it covers
+	// Bytes holds the weights of the runs whose middle is a byte of the name, after those of the mark of its start.
+	Bytes [byteRoom]int32
 
-	text   [maxName + 2]byte           // the name with the marks of its start and end
-	ends   [maxName + longestRun]int32 // the weights of the runs that end before a byte
+	text   [maxName + 2]byte // the name with the marks of its start and end
 	others [maxOthers]uint32
 }
+
+const byteRoom = 128 // a power of two above maxName+2, so that an index needs no check
 
 // Sum adds up the weights of a's features in one pass.
 func (t *Table) Sum(a *Address, s *Sums) {
@@ -91,34 +93,16 @@ func (t *Table) Sum(a *Address, s *Sums) {
 	copy(s.text[1:], a.Name)
 	s.text[last+1] = '$'
 	text := s.text[:last+2]
-	clear(s.ends[:last+1])
-	total, open := int32(0), int32(0)
+	clear(s.Bytes[:])
+	total := int32(0)
 	for from := range text {
-		start := max(from-1, 0) // in the name
-		if from > 0 {
-			open -= s.ends[start]
-		}
 		h := seedName
 		for n, c := range text[from:min(from+longestRun, len(text))] {
 			h = (h ^ uint32(c)) * prime
 			slot := h * 0x9e3779b1 >> (32 - slotBits)
-			b := t.pieces[slot>>(pieceBits+1)][slot>>1&(pieceBytes-1)]
-			if slot&1 == 1 {
-				b >>= 4
-			}
-			if b &= 0xf; b == 0 {
-				continue
-			}
-			w := t.levels[b]
+			w := t.levels[t.pieces[slot>>(pieceBits+1)&1][slot>>1&(pieceBytes-1)]>>(slot&1*4)&0xf]
 			total += w
-			if end := min(from+n, last); end > start {
-				share := w * shares[(end-start)&7] >> 8
-				open += share
-				s.ends[end] += share
-			}
-		}
-		if from > 0 && start < last {
-			s.Bytes[start] = open
+			s.Bytes[(from+n>>1)&(byteRoom-1)] += w
 		}
 	}
 	n, suffixAt := a.others(&s.others)
@@ -131,6 +115,3 @@ func (t *Table) Sum(a *Address, s *Sums) {
 		}
 	}
 }
-
-// shares are 1/n in 256ths.
-var shares = [8]int32{0, 256, 128, 85, 64, 51}

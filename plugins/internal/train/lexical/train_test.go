@@ -94,7 +94,7 @@ func TestTrainingReproducible(t *testing.T) {
 	if !slices.Equal(files[0], files[1]) {
 		t.Fatal("two trainings gave different weights")
 	}
-	table, err := ngram.Open(files[0][0], files[0][1:3]...)
+	table, err := ngram.Open(files[0][0], []byte(files[0][1]), []byte(files[0][2]))
 	if err != nil {
 		t.Fatal(err)
 	}
