@@ -271,8 +271,8 @@ type lineupFitCmd struct {
 	labelledValues `embed:""`
 
 	Lineup     string   `placeholder:"FILE" help:"${fit_lineup}"`
-	L2         float64  `name:"l2" default:"0.00001" placeholder:"X" help:"L2 penalty on weights (default: ${default})."`
-	Prevalence float64  `default:"0.03" placeholder:"P" help:"${fit_prevalence} (default: ${default})."`
+	L2         float64  `name:"l2" default:"0.05" placeholder:"X" help:"${fit_l2} (default: ${default})."`
+	Prevalence float64  `default:"0.3" placeholder:"P" help:"${fit_prevalence} (default: ${default})."`
 	ReviewFPR  float64  `default:"0.01" placeholder:"P" help:"${fit_review_fpr} (default: ${default})."`
 	BlockFPR   float64  `default:"0.002" placeholder:"P" help:"${fit_block_fpr} (default: ${default})."`
 	SuffixFPR  float64  `default:"0.05" placeholder:"P" help:"${fit_suffix_fpr} (default: ${default})."`

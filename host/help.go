@@ -69,6 +69,7 @@ var helpTexts = kong.Vars{
 		"Without lookups, the same values always give the same report.",
 
 	"fit_lineup":     "Fit this document instead of the active lineup, in the form of 'assay eval --lineup'.",
+	"fit_l2":         "Penalty on what style layers contribute, so that the scores of honest values stay apart",
 	"fit_prevalence": "Share of fraud that scores assume at most",
 	"fit_review_fpr": "Maximum share of each type's benign values that may be reviewed or blocked",
 	"fit_block_fpr":  "Maximum share of each type's benign values that may be blocked",

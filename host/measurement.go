@@ -158,9 +158,10 @@ func (b *backend) readMeasured(
 func (m *measurement) wire(candidate *lineup.Candidate) {
 	l := m.document
 	m.model.Bias, m.model.Bands = lineup.ByType(l.Bias), check.Bands(l.Bands)
-	for _, member := range candidate.Members {
+	for i, member := range candidate.Members {
 		m.model.Layers = append(m.model.Layers, eval.Layer{Name: member.Name, Version: member.Version,
-			Weight: member.Weight, Types: member.Entities})
+			Weight: member.Weight, Types: member.Entities,
+			Style: candidate.Manifests[i].LayerClass() == registry.Style})
 	}
 	m.model.Limits = limits(l, candidate.Manifests)
 	live := &check.Live{}

@@ -14,7 +14,9 @@ import (
 
 // FitOptions are the options of [FitLineup].
 type FitOptions struct {
-	L2         float64  // penalty on the sum of the squared weights
+	// L2 is the penalty on the mean squared contribution of each style layer. It keeps apart the scores of honest values,
+	// which would all round to 0, and leaves findings room above style. Other layers have a thousandth of it.
+	L2         float64
 	Prevalence float64  // the share of fraud in production at most
 	ReviewFPR  float64  // maximum share of a type's benign rows that are reviewed or blocked
 	BlockFPR   float64  // maximum share of a type's benign rows that are blocked
@@ -240,30 +242,38 @@ func (s *sample) solve(counts []int, start solution) solution {
 		return start
 	}
 	prevalence := start.prevalence
-	r := regression{l2: s.options.L2, low: slices.Clone(s.low), high: s.high, around: make([]float64, len(s.low)),
-		limits: s.limits}
-	measured := make([]bool, len(s.low))
+	r := regression{l2: make([]float64, len(s.low)), low: slices.Clone(s.low), high: s.high,
+		around: make([]float64, len(s.low)), limits: s.limits}
 	for i, p := range s.patterns {
 		if counts[i] == 0 {
 			continue
-		}
-		for j, f := range p.features {
-			measured[j+1] = measured[j+1] || f != 0
 		}
 		share := 1 - prevalence
 		if p.malicious {
 			share = prevalence
 		}
-		p.weight = share * float64(counts[i]) / float64(n[p.malicious])
+		of := float64(counts[i]) / float64(n[p.malicious])
+		for j, f := range p.features {
+			r.l2[j+1] += s.penalty(j) * of * f * f / 2 // by the mean square of a feature, with both labels alike
+		}
+		p.weight = share * of
 		r.cases = append(r.cases, p)
 	}
-	for i, m := range measured {
-		if !m && i > 0 { // without evidence, a weight is kept, or raised to meet a limit
-			r.around[i], r.low[i] = s.current[i], s.current[i]
+	for i := 1; i < len(r.l2); i++ {
+		if r.l2[i] == 0 { // without evidence, a weight is kept, or raised to meet a limit
+			r.l2[i], r.around[i], r.low[i] = s.penalty(i-1), s.current[i], s.current[i]
 		}
 	}
 	x, multipliers := r.solve(start.x)
 	return solution{x: x, multipliers: multipliers, prevalence: prevalence}
+}
+
+// penalty returns the penalty on the layer at index i of the sample's layers.
+func (s *sample) penalty(i int) float64 {
+	if s.lineup.Layers[s.layers[i]].Style {
+		return s.options.L2
+	}
+	return s.options.L2 / 1000
 }
 
 // fitWithin fits to all rows with the highest prevalence that meets the limits on false positives or, if none does,

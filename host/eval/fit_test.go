@@ -44,7 +44,7 @@ type sampleBuilder struct {
 // newSample returns a builder for a lineup with layers a, b and idle, all for domains and emails.
 func newSample() *sampleBuilder {
 	layer := func(name string, types ...entity.Type) eval.Layer {
-		return eval.Layer{Name: name, Version: "1.0.0", Weight: same(5), Types: types}
+		return eval.Layer{Name: name, Version: "1.0.0", Weight: same(5), Types: types, Style: true}
 	}
 	both := []entity.Type{entity.Domain, entity.Email}
 	return &sampleBuilder{
@@ -296,6 +296,26 @@ func TestFolds(t *testing.T) {
 	// Without feed, layer a scores no row, and is kept at 5: it is not known to be good.
 	if d.Fitted.Recall1 < .5 {
 		t.Errorf("recall %v, out of fold %v", d.Fitted.Recall1, d.OutOfFold.Recall1)
+	}
+}
+
+// A source that alone has a category is divided by letters: without it, nothing would be known of the category.
+func TestFoldsKeepCategories(t *testing.T) {
+	t.Parallel()
+	s := newSample()
+	add := func(malicious bool, source, category string, scores ...int) {
+		s.add(entity.Domain, malicious, source, scores...)
+		s.rows[len(s.rows)-1].Category = category
+	}
+	for i := range 300 {
+		add(true, "feed", "phishing", 100)
+		add(true, "list", "phishing", 100)
+		add(true, "disposables", "disposable", 0, 100)
+		add(false, fmt.Sprint("popular", i%4), "", 0, 0)
+	}
+	d := s.fit(t, unlimited(.5)).Types[0]
+	if !slices.Equal(d.ByLetters, []string{"disposables"}) || d.OutOfFold.Recall1 < .99 {
+		t.Errorf("by letters %v, recall out of fold %v", d.ByLetters, d.OutOfFold.Recall1)
 	}
 }
 

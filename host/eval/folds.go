@@ -20,8 +20,8 @@ type fold struct {
 
 // crossValidate returns every row's log-odds by weights fitted without the rows of its source, and without all rows that
 // share their first letters with one of these: sister names of one campaign would flatter the figures. If holding out
-// a source would leave too few rows of a label, its rows are divided by a hash of their letters, and byLetters lists the
-// source. Rows without a source are divided likewise. All folds keep the bias of fitted, because rows without any
+// a source would leave too few rows of a label, or none of a category, its rows are divided by a hash of their letters,
+// and byLetters lists the source. Rows without a source are divided likewise. All folds keep the bias of fitted, because rows without any
 // signals must score the same in all folds: the folds' different biases would distort the AUC.
 func (s *sample) crossValidate(fitted solution) (logOdds []float64, folds int, byLetters []string) {
 	canHoldOut, fixedBias := s.sourcesToHoldOut(), *s
@@ -60,7 +60,7 @@ func (s *sample) crossValidate(fitted solution) (logOdds []float64, folds int, b
 	return logOdds, len(members), byLetters
 }
 
-// sourcesToHoldOut reports which sources leave enough rows of both labels when held out.
+// sourcesToHoldOut reports which sources leave enough rows of both labels, and rows of each category, when held out.
 func (s *sample) sourcesToHoldOut() map[string]bool {
 	total, bySource := map[bool]int{}, map[string]map[bool]int{}
 	for _, r := range s.rows {
@@ -70,9 +70,25 @@ func (s *sample) sourcesToHoldOut() map[string]bool {
 		}
 		bySource[r.Source][r.Malicious]++
 	}
+	sources := map[string]map[string]bool{} // by category
+	for _, r := range s.rows {
+		if sources[r.Category] == nil {
+			sources[r.Category] = map[string]bool{}
+		}
+		sources[r.Category][r.Source] = true
+	}
 	canHoldOut := map[string]bool{}
-	for source, counts := range bySource {
+	for source := range bySource {
 		canHoldOut[source] = source != ""
+	}
+	for category, of := range sources {
+		if category != "" && len(of) == 1 {
+			for source := range of {
+				canHoldOut[source] = false // nothing would be known of the category
+			}
+		}
+	}
+	for source, counts := range bySource {
 		for label, n := range counts {
 			if float64(total[label]-n) < minRemaining*float64(total[label]) {
 				canHoldOut[source] = false

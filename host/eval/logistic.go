@@ -4,14 +4,14 @@ import "math"
 
 // regression is a logistic regression with bounded coefficients and linear limits. It minimises
 //
-//	sum(weight * loss) / sum(weight) + l2/2 * sum((coefficient-around)^2)
+//	sum(weight * loss) / sum(weight) + sum(l2/2 * (coefficient-around)^2)
 //
 // over a bias, which is not penalised, and one coefficient per feature.
 type regression struct {
 	cases     []weightedCase
-	l2        float64
+	l2        []float64 // penalties on the coefficients; that of the bias is ignored, as in around
 	low, high []float64 // bounds of the bias and the coefficients
-	around    []float64 // what the penalty draws the coefficients to; that of the bias is ignored
+	around    []float64 // what the penalties draw the coefficients to
 	limits    []limit
 
 	// of the augmented Lagrangian
@@ -194,7 +194,7 @@ func (r regression) value(x []float64) float64 {
 	}
 	sum /= total
 	for i, w := range x[1:] {
-		sum += r.l2 / 2 * (w - r.around[i+1]) * (w - r.around[i+1])
+		sum += r.l2[i+1] / 2 * (w - r.around[i+1]) * (w - r.around[i+1])
 	}
 	for i := range r.limits {
 		missed := r.missed(i, x)
@@ -247,9 +247,9 @@ func (r regression) derive(x []float64) (value float64, gradient []float64, hess
 	}
 	for i := 1; i < n; i++ {
 		off := x[i] - r.around[i]
-		value += r.l2 / 2 * off * off
-		gradient[i] += r.l2 * off
-		hessian[i][i] += r.l2
+		value += r.l2[i] / 2 * off * off
+		gradient[i] += r.l2[i] * off
+		hessian[i][i] += r.l2[i]
 	}
 	for k, l := range r.limits {
 		missed := r.missed(k, x)

@@ -3,6 +3,7 @@ package eval
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 )
 
@@ -14,7 +15,7 @@ func TestSolve(t *testing.T) {
 	atBound, binding := 0, 0
 	for range 200 {
 		features := 1 + random.IntN(5)
-		r := regression{l2: math.Pow(10, -6*random.Float64())}
+		r := regression{l2: slices.Repeat([]float64{math.Pow(10, -6*random.Float64())}, features+1)}
 		inside := []float64{0} // meets all limits
 		for range features {
 			inside = append(inside, 3*random.Float64())
@@ -80,7 +81,7 @@ func TestSolve(t *testing.T) {
 // Without coefficients that meet all limits, the solver ends, and breaks them.
 func TestSolveContradiction(t *testing.T) {
 	t.Parallel()
-	r := regression{low: []float64{-3, 0}, high: []float64{3, 3}, around: []float64{0, 0}, limits: []limit{
+	r := regression{l2: []float64{0, 0}, low: []float64{-3, 0}, high: []float64{3, 3}, around: []float64{0, 0}, limits: []limit{
 		{coefficients: []float64{1, 0}, atLeast: 1}, {coefficients: []float64{-1, 0}, atLeast: 1}},
 		cases: []weightedCase{{[]float64{1}, true, 1}, {[]float64{0}, false, 1}}}
 	x, _ := r.solve(nil)
@@ -92,7 +93,7 @@ func TestSolveContradiction(t *testing.T) {
 // TestDerive compares the derivatives with finite differences.
 func TestDerive(t *testing.T) {
 	t.Parallel()
-	r := regression{l2: .1, around: []float64{0, .5, 0}, multipliers: []float64{.3, .1}, penalty: 2, limits: []limit{
+	r := regression{l2: []float64{0, .1, .2}, around: []float64{0, .5, 0}, multipliers: []float64{.3, .1}, penalty: 2, limits: []limit{
 		{coefficients: []float64{1, .5, 0}, atLeast: 1, margin: .1}, {coefficients: []float64{-1, 0, 0}, atLeast: .5}},
 		cases: []weightedCase{
 			{[]float64{.2, 1}, true, 2}, {[]float64{.7, 0}, false, 1}, {[]float64{0, .5}, true, .5},

@@ -37,6 +37,7 @@ type Layer struct {
 	Version string
 	Weight  check.ByType
 	Types   []entity.Type
+	Style   bool // it suggests: see FitOptions.L2
 }
 
 // Scored is a row with its score.
