@@ -25,7 +25,8 @@ func TestFeedbackOfACustomer(t *testing.T) {
 	})
 	send := func(body string) (status int, kept feedback.Kept) {
 		t.Helper()
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.url+"/api/feedback", strings.NewReader(body))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.url+"/api/feedback",
+			strings.NewReader(body))
 		if err != nil {
 			t.Fatal(err)
 		}

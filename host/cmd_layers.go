@@ -58,7 +58,8 @@ func (cmd *layersListCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			if l.Active {
 				weight = l.Weight.String()
 			}
-			rows[i] = []string{l.Name, l.Version, string(l.Class), scoreRange(l.Range), weight, strconv.FormatInt(l.BudgetFuel, 10),
+			rows[i] = []string{l.Name, l.Version, string(l.Class), scoreRange(l.Range), weight,
+				strconv.FormatInt(l.BudgetFuel, 10),
 				strings.Join(l.Entities, ","), l.Summary}
 		}
 		return t.table([]string{"LAYER", "VERSION", "CLASS", "SCORE", "WEIGHT", "BUDGET", "ENTITIES", "SUMMARY"}, rows)

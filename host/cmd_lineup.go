@@ -150,7 +150,8 @@ func slowTypes(manifests []registry.Manifest) []string {
 		}
 		if most := time.Duration(fuel) * time.Nanosecond; most > checkTimeout-lookupTimeout {
 			warnings = append(warnings, fmt.Sprintf("%s: the layers' budgets together are %d units of fuel, about %v; "+
-				"a check that burns them all is refused after %v", kind, fuel, most.Round(time.Millisecond), checkTimeout))
+				"a check that burns them all is refused after %v", kind, fuel, most.Round(time.Millisecond),
+				checkTimeout))
 		}
 	}
 	return warnings

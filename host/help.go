@@ -74,8 +74,8 @@ var helpTexts = kong.Vars{
 	"fit_review_fpr": "Maximum share of each type's benign values that may be reviewed or blocked",
 	"fit_block_fpr":  "Maximum share of each type's benign values that may be blocked",
 	"fit_suffix_fpr": "Maximum share of a suffix's benign values that may be reviewed or blocked, if it has 50",
-	"fit_feedback": "Also fit to what customers reported after checks, as far as the layers scored it in the versions " +
-		"of this lineup.",
+	"fit_feedback": "Also fit to what customers reported after checks, as far as the layers scored it in " +
+		"the versions of this lineup.",
 	"fit_only": "Fit only the weights of these layers, and keep the bias and all other weights. May be repeated.",
 
 	"feeds_subscribe_cmd": "Fetch a list now, and let the hosts fetch it again regularly. " +

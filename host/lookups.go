@@ -61,8 +61,8 @@ func (b *backend) openLookups(
 	return l, nil
 }
 
-// verifyDNS finds the DNS servers that give false answers, and logs when they change. It is a maintenance job that never
-// fails.
+// verifyDNS finds the DNS servers that give false answers, and logs when they change. It is a maintenance job that
+// never fails.
 func (l *lookups) verifyDNS(ctx context.Context) error {
 	before := l.problems()
 	if l.dns != nil {

@@ -58,8 +58,8 @@ func TestConstraints(t *testing.T) {
 			l.Layers[1].Weight = registry.ForAll(6.2) // -4 + 6.2*0.8 = 0.96
 			l.Layers[0].Weight = registry.ForAll(9.3)
 		}, []string{
-			"domain: style must not block alone, but with the highest scores of all style layers the log-odds are 0.96 " +
-				"(a score of 72), and block begins at 0.82", "email: style must not block alone"}},
+			"domain: style must not block alone, but with the highest scores of all style layers the log-odds are " +
+				"0.96 (a score of 72), and block begins at 0.82", "email: style must not block alone"}},
 		{"style blocks one type", func(l *registry.LineupDocument, _ []registry.Manifest) {
 			l.Layers[1].Weight = registry.ByType{"domain": 5, "email": 6.2}
 			l.Layers[0].Weight = registry.ForAll(9.3)

@@ -60,7 +60,8 @@ func TestLineupFields(t *testing.T) {
 		{"bias as text", "bias", "1", `field "bias" has a value of the wrong kind`},
 
 		{"bias by type", "bias", document{"domain": -4.2, "email": -4, "phone": -20, "iban": 0}, ""},
-		{"bias without a type", "bias", document{"domain": -4.2, "email": -4, "phone": -3}, "bias lacks a number for iban"},
+		{"bias without a type", "bias", document{"domain": -4.2, "email": -4, "phone": -3},
+			"bias lacks a number for iban"},
 		{"bias for an unknown type", "bias", document{"domain": -4, "email": -4, "phone": -3, "iban": 0, "url": 1},
 			`bias names "url"`},
 		{"bias too small for a type", "bias", document{"domain": -4, "email": -20.1, "phone": -3, "iban": 0},
@@ -167,7 +168,8 @@ func TestByType(t *testing.T) {
 		`{"email":5.5,"phone":7}`:  {registry.ByType{"email": 5.5, "phone": 7}, 5.5, 7, "email 5.5, phone 7"},
 		`{"domain":1,"email":2.5}`: {registry.ByType{"domain": 1, "email": 2.5}, 2.5, 0, "domain 1, email 2.5"},
 	} {
-		document := `{"bias":-4,"bands":{"review":40,"block":70},"layers":[{"layer":"layer@1.0.0","weight":` + text + `}]}`
+		document := `{"bias":-4,"bands":{"review":40,"block":70},"layers":[{"layer":"layer@1.0.0","weight":` + text +
+			`}]}`
 		l, err := registry.ParseLineup([]byte(document))
 		if err != nil {
 			t.Fatal(err)
@@ -291,7 +293,8 @@ func TestDiff(t *testing.T) {
 				{What: "b: required", From: "true", To: "false"}, {What: "b: config", From: "x=1 y=2", To: ""},
 			}},
 		{"a number by type", at(-4, 40, 70, a), registry.LineupDocument{
-			Bias: registry.ByType{"domain": -4.2, "email": -4, "phone": -4, "iban": -3}, Bands: registry.Bands{Review: 40, Block: 70},
+			Bias:  registry.ByType{"domain": -4.2, "email": -4, "phone": -4, "iban": -3},
+			Bands: registry.Bands{Review: 40, Block: 70},
 			Layers: []registry.LineupLayer{edit(a, func(i *registry.LineupLayer) {
 				i.Weight = registry.ByType{"phone": 3, "domain": 2}
 			})},

@@ -30,8 +30,8 @@ type Signal struct {
 // Result is a layer's answer to one native call.
 type Result struct {
 	Outcome Outcome
-	// Score is the sum of the points, -100 to 100; 0 unless the layer scored and the answer is accepted. A host holds it
-	// to the manifest's score_range too.
+	// Score is the sum of the points, -100 to 100; 0 unless the layer scored and the answer is accepted. A host holds
+	// it to the manifest's score_range too.
 	Score   int
 	Signals []Signal
 	Threat  Threat // "" if the layer named none

@@ -34,8 +34,9 @@ type Plugin struct {
 var _ check.Layer = (*Plugin)(nil)
 
 func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
-	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel), codes: map[string]registry.SignalText{},
-		log: cfg.Logger, clocks: clocks{time.Now, threadTime}}
+	p := &Plugin{module: m, engine: engine, bounds: boundsOf(m.Manifest.BudgetFuel),
+		codes: map[string]registry.SignalText{},
+		log:   cfg.Logger, clocks: clocks{time.Now, threadTime}}
 	p.breaker.now, p.breaker.disabled, p.breaker.payment = time.Now, cfg.NeverSuspend, p.bounds.fuel
 	p.lowest, p.highest = m.Manifest.Range()
 	for _, s := range m.Manifest.Signals {

@@ -24,13 +24,15 @@ func TestScoreRange(t *testing.T) {
 	}{
 		"no range holds a clearing sum to 0": {"", nil, []points{{codeOne, -60}, {codeTwo, 20}}, 0},
 		"no range holds an alarming sum":     {"", nil, []points{{codeOne, 80}, {codeTwo, 80}}, 100},
-		"a clearing sum":                     {"clearing", []int{-100, 0}, []points{{codeOne, -60}, {codeTwo, -20}}, -80},
-		"below a clearing range":             {"clearing", []int{-70, 0}, []points{{codeOne, -60}, {codeTwo, -20}}, -70},
-		"above a clearing range":             {"clearing", []int{-70, 0}, []points{{codeOne, 10}}, 0},
-		"within both sides":                  {"style", []int{-30, 45}, []points{{codeOne, -60}, {codeTwo, 35}}, -25},
-		"below both sides":                   {"style", []int{-30, 45}, []points{{codeOne, -60}, {codeTwo, 5}}, -30},
-		"above both sides":                   {"style", []int{-30, 45}, []points{{codeOne, 60}}, 45},
-		"no signals":                         {"style", []int{-30, 45}, nil, 0},
+		"a clearing sum": {"clearing", []int{-100, 0}, []points{{codeOne, -60}, {codeTwo, -20}},
+			-80},
+		"below a clearing range": {"clearing", []int{-70, 0}, []points{{codeOne, -60}, {codeTwo, -20}},
+			-70},
+		"above a clearing range": {"clearing", []int{-70, 0}, []points{{codeOne, 10}}, 0},
+		"within both sides":      {"style", []int{-30, 45}, []points{{codeOne, -60}, {codeTwo, 35}}, -25},
+		"below both sides":       {"style", []int{-30, 45}, []points{{codeOne, -60}, {codeTwo, 5}}, -30},
+		"above both sides":       {"style", []int{-30, 45}, []points{{codeOne, 60}}, 45},
+		"no signals":             {"style", []int{-30, 45}, nil, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -68,14 +70,15 @@ func TestPromisedPoints(t *testing.T) {
 		want    int
 		refused string // a part of the refusal's rule; "" if the answer is accepted
 	}{
-		"as promised":              {[]points{{codeOne, 60}}, 60, ""},
-		"more than promised":       {[]points{{codeOne, 75}, {codeTwo, 5}}, 80, ""},
-		"fewer than promised":      {[]points{{codeOne, 59}}, 0, "fewer points than its manifest promises"},
-		"not emitted":              {[]points{{codeTwo, 5}}, 5, ""},
-		"nothing emitted":          {nil, 0, ""},
-		"others take a surplus":    {[]points{{codeOne, 75}, {codeTwo, -15}}, 60, ""},
-		"others take points":       {[]points{{codeOne, 75}, {codeTwo, -16}}, 0, "other signals take points"},
-		"one emission falls short": {[]points{{codeOne, 60}, {codeOne, 20}}, 0, "fewer points than its manifest promises"},
+		"as promised":           {[]points{{codeOne, 60}}, 60, ""},
+		"more than promised":    {[]points{{codeOne, 75}, {codeTwo, 5}}, 80, ""},
+		"fewer than promised":   {[]points{{codeOne, 59}}, 0, "fewer points than its manifest promises"},
+		"not emitted":           {[]points{{codeTwo, 5}}, 5, ""},
+		"nothing emitted":       {nil, 0, ""},
+		"others take a surplus": {[]points{{codeOne, 75}, {codeTwo, -15}}, 60, ""},
+		"others take points":    {[]points{{codeOne, 75}, {codeTwo, -16}}, 0, "other signals take points"},
+		"one emission falls short": {[]points{{codeOne, 60}, {codeOne, 20}}, 0,
+			"fewer points than its manifest promises"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

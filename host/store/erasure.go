@@ -42,10 +42,10 @@ type erasureRow struct {
 }
 
 // Erase erases an account's data about a subject: the content of its audit records, its webhook events and feedback,
-// and its sightings and links in the reputation graph. Each transaction holds the lock under which checks of the account are
-// recorded, so a concurrent check is either erased completely or recorded completely. Erasing a subject again has no
-// further effect and returns the earlier erasures. It fails with check.ErrUnauthorized, with an *entity.InvalidError,
-// or with privacy.ErrUnknownSubject if the request names a reference instead of an entity.
+// and its sightings and links in the reputation graph. Each transaction holds the lock under which checks of the
+// account are recorded, so a concurrent check is either erased completely or recorded completely. Erasing a subject
+// again has no further effect and returns the earlier erasures. It fails with check.ErrUnauthorized, with an
+// *entity.InvalidError, or with privacy.ErrUnknownSubject if the request names a reference instead of an entity.
 func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Selector) (*privacy.ErasureResult, error) {
 	total := &privacy.ErasureResult{}
 	var node []byte

@@ -24,7 +24,8 @@ func (s *Store) Registration(ctx context.Context, domain string) (r registration
 	var created, expires, changed bun.NullTime
 	err = s.db.NewRaw(`SELECT outcome, created, expires, changed, registrar, status, fetched_at, next_at, failures
 		FROM registrations WHERE domain = ?`, s.registrationKey(domain)).
-		Scan(ctx, &r.Outcome, &created, &expires, &changed, &r.Registrar, &r.Status, &r.Fetched, &r.NextFetch, &r.Failures)
+		Scan(ctx, &r.Outcome, &created, &expires, &changed, &r.Registrar, &r.Status, &r.Fetched, &r.NextFetch,
+			&r.Failures)
 	if errors.Is(err, sql.ErrNoRows) {
 		return registration.Record{}, false, nil
 	}

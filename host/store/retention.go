@@ -206,8 +206,8 @@ func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int
 	})
 }
 
-// pruneRows deletes a chain's records, erasures and feedback up to its anchor. It keeps the complete list of each later erasure,
-// even of pruned records, because the list's signature covers all of it.
+// pruneRows deletes a chain's records, erasures and feedback up to its anchor. It keeps the complete list of each later
+// erasure, even of pruned records, because the list's signature covers all of it.
 func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 	for {
 		var upTo sql.NullInt64

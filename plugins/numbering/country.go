@@ -2,7 +2,8 @@ package main
 
 import "strings"
 
-// scoreCountry compares the number's country with the request's, which is weak evidence, because people move and travel.
+// scoreCountry compares the number's country with the request's, which is weak evidence, because people move and
+// travel.
 func (a *answer) scoreCountry() {
 	requested, known := a.check.Fact("entity.country")
 	actual, read := a.check.Fact("phone.country")

@@ -62,8 +62,8 @@ const historic = " 130 134 139 140 141 142 143 144 145 146 147 148 149 153 155 1
 	" 437 442 450 466 467 468 470 471 472 473 474 475 476 477 478 479 490 491 492 493 494 495 499" +
 	" 534 545 546 549 553 555 556 557 558 559 561 562 563 565 590 594 596 "
 
-// isOperatorRange reports whether a French fixed line is in a range opened since 2000. Numbers that begin with 01 2 were
-// never assigned.
+// isOperatorRange reports whether a French fixed line is in a range opened since 2000. Numbers that begin with 01 2
+// were never assigned.
 func isOperatorRange(digits string) bool {
 	return len(digits) == len("33123456789") && digits[:2] == "33" && digits[2:4] != "12" &&
 		!strings.Contains(historic, " "+digits[2:5]+" ")

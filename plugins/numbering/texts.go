@@ -20,5 +20,6 @@ var (
 	reported = style{0, "numbering:range:reported", "People reported unwanted calls from numbers that begin with +%"}
 	abroad   = style{12, "numbering:country:differs", "Number of %, but the request names %"}
 	nearby   = style{5, "numbering:country:differs", "Number of %, but the request names %"}
-	callback = style{8, "numbering:country:callback", "Numbers of % are used for calls that ring once to be called back"}
+	callback = style{8, "numbering:country:callback",
+		"Numbers of % are used for calls that ring once to be called back"}
 )

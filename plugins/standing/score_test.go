@@ -182,7 +182,8 @@ func TestLabelledBanks(t *testing.T) {
 		inUse[row.Label] += float64(len(sdk.Run(Score, sdk.Facts(e.Facts)).Signals))
 	}
 	ratio := math.Log(inUse[1] / rows[1] / (inUse[0] / rows[0]))
-	t.Logf("in use: %v of %v honest, %v of %v bad; log-likelihood ratio %.2f", inUse[0], rows[0], inUse[1], rows[1], ratio)
+	t.Logf("in use: %v of %v honest, %v of %v bad; log-likelihood ratio %.2f", inUse[0], rows[0], inUse[1], rows[1],
+		ratio)
 	if worth := float64(pointsBank) / 25; worth < ratio {
 		t.Errorf("a bank code in use is worth %.2f, the log-likelihood ratio is %.2f", worth, ratio)
 	}

@@ -191,7 +191,8 @@ func (s Suite) CheckResult(t testing.TB, got sdk.Result) {
 		if at < 0 {
 			t.Errorf("signal %s is raised but not declared", signal.Code)
 		} else if d := s.Manifest.Signals[at]; d.Warrants != "" && signal.Points < d.Points {
-			t.Errorf("signal %s is raised with %d points, the manifest promises %d", signal.Code, signal.Points, d.Points)
+			t.Errorf("signal %s is raised with %d points, the manifest promises %d", signal.Code, signal.Points,
+				d.Points)
 		}
 	}
 	warranted := 0

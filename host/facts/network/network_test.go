@@ -112,7 +112,8 @@ func TestDNS(t *testing.T) {
 			"dns.status": "ok", "dns.a": "41.0.0.1 42.0.0.1 42.0.3.1 43.0.0.1", "dns.networks": "3", "dns.ttl": "20",
 			"dns.special":  "unspecified private",
 			"dns.wildcard": "no",
-			"dns.zone":     "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none", "dns.dnssec": "unsigned",
+			"dns.zone":     "nodata", "dns.mx": "none", "dns.spf": "none", "dns.dmarc": "none",
+			"dns.dnssec": "unsigned",
 		}},
 		{entity.Email, "jane@nomail.example.net", entity.Facts{
 			"dns.status": "nodata", "dns.wildcard": "no",
