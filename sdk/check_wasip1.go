@@ -20,6 +20,16 @@ func hostLog(level int32, text unsafe.Pointer, textLen uint32)
 func Register(layer Layer) {
 	registered = layer
 	warmUp()
+	deepen()
+}
+
+// deepen needs more of the stack than layers do, so that it has grown in the host's snapshot of the guest. Otherwise a
+// call that needs more than Go's first stack would cost tens of thousands of units of fuel.
+//
+//go:noinline
+func deepen() byte {
+	var frame [16 << 10]byte
+	return frame[used]
 }
 
 // warmUp allocates an object of each small size, so that Go's allocator has free memory for each in the host's snapshot

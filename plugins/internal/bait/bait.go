@@ -8,50 +8,28 @@ import "strings"
 type Match struct {
 	Start, End int
 	Class      Class
-	Index      uint16 // of the word's first entry in the order of Each; changes with the lexicon
-	oneEdge    bool   // one edge suffices for FindLoosely
+	oneEdge    bool // one edge suffices for FindLoosely
 }
 
 // harmless is the class of words that contain a bait word but mean something else, such as partnership. They are
 // matched like bait words, which hides the bait words inside them, and then dropped.
 const harmless Class = 0
 
-// entry is a word of the lexicon in one of its classes.
+// entry is a word of three letters or more, with all its classes.
 type entry struct {
 	word    string
 	class   Class
-	index   uint16
 	oneEdge bool
 }
 
-// wordIndex holds the lexicon, bucketed by the first letters of the words.
-type wordIndex struct {
-	entries     []entry             // words of three letters or more
-	starts      [buckets + 1]uint16 // bucket k is entries[starts[k]:starts[k+1]]
-	pairClasses [36 * 36]Class      // words of two letters, by pairSlot
-	pairIndexes [36 * 36]uint16
-}
-
-const (
-	bucketBits = 12
-	buckets    = 1 << bucketBits
-)
+const bucketBits = 10 // of buckets of words by their first three letters
 
 // bucket returns the bucket for the first three bytes of text.
 func bucket(text string) uint32 {
 	return (uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16) * 0x9e3779b1 >> (32 - bucketBits)
 }
 
-// pairSlot returns the slot for the first two bytes of text, or -1 if they are not letters or digits.
-func pairSlot(text string) int {
-	first, second := letterNumber(text[0]), letterNumber(text[1])
-	if first < 0 || second < 0 {
-		return -1
-	}
-	return first*36 + second
-}
-
-// letterNumber numbers letters and digits from 0 to 35, and returns -1 for other bytes.
+// letterNumber numbers letters and digits from 0 to 35, and returns 36 for other bytes.
 func letterNumber(c byte) int {
 	switch {
 	case c >= 'a' && c <= 'z':
@@ -59,40 +37,7 @@ func letterNumber(c byte) int {
 	case c >= '0' && c <= '9':
 		return int(c-'0') + 26
 	}
-	return -1
-}
-
-var lexiconIndex = buildIndex()
-
-// buildIndex buckets the lexicon with a counting sort, which is faster than building a map. Guests start often.
-func buildIndex() *wordIndex {
-	x := new(wordIndex)
-	long, index := 0, uint16(0)
-	Each(func(word string, class Class) {
-		if len(word) == 2 {
-			x.pairClasses[pairSlot(word)] |= class
-			x.pairIndexes[pairSlot(word)] = index
-		} else {
-			x.starts[bucket(word)+1]++
-			long++
-		}
-		index++
-	})
-	for k := range buckets {
-		x.starts[k+1] += x.starts[k]
-	}
-	x.entries = make([]entry, long)
-	free := x.starts
-	index = 0
-	eachEntry(func(word string, class Class, oneEdge bool) {
-		if len(word) > 2 {
-			k := bucket(word)
-			x.entries[free[k]] = entry{word, class, index, oneEdge}
-			free[k]++
-		}
-		index++
-	})
-	return x
+	return 36
 }
 
 // Each calls visit for every word of the lexicon in order, and for a word with several classes once per class.
@@ -120,52 +65,41 @@ func eachEntry(visit func(word string, class Class, oneEdge bool)) {
 
 // longestAt returns the longest word of the lexicon that begins at text[i], with all its classes. The match is empty if
 // there is none.
-func (x *wordIndex) longestAt(text string, i int) Match {
-	f := Match{Start: i, End: i}
+func longestAt(text string, i int) Match {
 	rest := text[i:]
-	if len(rest) < 2 {
-		return f
+	if len(rest) < 2 || !mayStart(rest[0], rest[1]) {
+		return Match{Start: i, End: i}
 	}
-	length := 0
 	if len(rest) > 2 {
 		k := bucket(rest)
-		entries := x.entries[x.starts[k]:x.starts[k+1]]
-		for j := range entries {
-			e := &entries[j]
-			n := len(e.word)
-			if n < length || n > len(rest) || rest[:n] != e.word {
+		for j := wordStarts[k]; j < wordStarts[k+1]; j++ {
+			e := &words[j]
+			at := len(e.word)
+			if at > len(rest) {
 				continue
 			}
-			if n > length {
-				length = n
-				f.Class, f.Index, f.oneEdge = 0, e.index, e.oneEdge
+			for at > 0 && rest[at-1] == e.word[at-1] { // backwards, because the first letters are mostly equal
+				at--
 			}
-			f.Class |= e.class
+			if at == 0 {
+				return Match{i, i + len(e.word), e.class, e.oneEdge}
+			}
 		}
 	}
-	if length == 0 {
-		if k := pairSlot(rest); k >= 0 && x.pairClasses[k] != 0 {
-			return Match{i, i + 2, x.pairClasses[k], x.pairIndexes[k], false}
-		}
+	if class := pairs[letterNumber(rest[0])*36+letterNumber(rest[1])]; class != 0 {
+		return Match{i, i + 2, class, false}
 	}
-	f.End += length
-	return f
+	return Match{Start: i, End: i}
 }
 
-// mayStart reports whether text, of at least two bytes, can begin with a word of the lexicon.
-func (x *wordIndex) mayStart(text string) bool {
-	if len(text) > 2 {
-		if k := bucket(text); x.starts[k] != x.starts[k+1] {
-			return true
-		}
-	}
-	k := pairSlot(text)
-	return k >= 0 && x.pairClasses[k] != 0
+// mayStart reports whether a word of the lexicon begins with these two bytes.
+func mayStart(first, second byte) bool {
+	return secondLetters[letterNumber(first)]>>letterNumber(second)&1 != 0
 }
 
 // Classes returns the classes of word, or 0 if it is not a bait word.
 func Classes(word string) Class {
-	if f := lexiconIndex.longestAt(word, 0); f.End > 0 && f.End == len(word) {
+	if f := longestAt(word, 0); f.End > 0 && f.End == len(word) {
 		return f.Class
 	}
 	return 0
@@ -184,11 +118,11 @@ func FindLoosely(label string, found []Match) []Match { return find(label, found
 func find(label string, found []Match, loose bool) []Match {
 	base := len(found)
 	for i := 0; i+1 < len(label); {
-		if !lexiconIndex.mayStart(label[i:]) {
+		if !mayStart(label[i], label[i+1]) {
 			i++
 			continue
 		}
-		if f := lexiconIndex.longestAt(label, i); f.End > i {
+		if f := longestAt(label, i); f.End > i {
 			if f.End-i > 4 && label[f.End-1] == 's' && f.End < len(label) {
 				f = splitPlural(label, f)
 			}
@@ -226,13 +160,13 @@ func find(label string, found []Match, loose bool) []Match {
 // splitPlural shortens f, a word that ends in s, if the s begins the next bait word instead: walletsync consists of
 // wallet and sync.
 func splitPlural(label string, f Match) Match {
-	if next := lexiconIndex.longestAt(label, f.End); next.End > next.Start {
+	if next := longestAt(label, f.End); next.End > next.Start {
 		return f
 	}
-	if next := lexiconIndex.longestAt(label, f.End-1); next.End-next.Start < 4 {
+	if next := longestAt(label, f.End-1); next.End-next.Start < 4 {
 		return f
 	}
-	if one := lexiconIndex.longestAt(label[:f.End-1], f.Start); one.End == f.End-1 && one.Class != 0 {
+	if one := longestAt(label[:f.End-1], f.Start); one.End == f.End-1 && one.Class != 0 {
 		return one
 	}
 	return f
