@@ -161,7 +161,7 @@ func (b *backend) openChecker(ctx context.Context, cfg *Config, t *terminal) (*c
 	collector, err := b.openLookups(ctx, cfg, log)
 	stop := func() error {
 		follower.Close()
-		return errors.Join(collector.close(), box.Close())
+		return collector.close()
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, stop())

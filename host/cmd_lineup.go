@@ -133,7 +133,6 @@ func tryLineup(
 	ctx context.Context, cfg *Config, b *backend, t *terminal, l registry.LineupDocument,
 ) (manifests []registry.Manifest, err error) {
 	box := b.openSandbox(cfg, quietLog(t))
-	defer func() { err = errors.Join(err, box.Close()) }()
 	return lineup.Try(ctx, b.store, box, l)
 }
 

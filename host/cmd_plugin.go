@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -90,9 +89,8 @@ func (cmd *pluginBuildCmd) build(ctx context.Context) ([]byte, error) {
 	return registry.Pack(wasm, manifest)
 }
 
-// openChecked checks that the sandbox can open a module. It closes the sandbox.
+// openChecked checks that the sandbox can open a module. It closes the plugin.
 func openChecked(ctx context.Context, box *sandbox.Sandbox, wasm []byte) (m registry.Module, err error) {
-	defer func() { err = errors.Join(err, box.Close()) }()
 	if m, err = registry.OpenModule(wasm); err != nil {
 		return m, err
 	}

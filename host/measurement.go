@@ -88,7 +88,6 @@ func withMeasurement(
 		config := b.sandboxConfig(cfg, quietLog(t))
 		config.NeverSuspend = true
 		box := sandbox.New(config)
-		defer func() { err = errors.Join(err, box.Close()) }()
 
 		build := sync.OnceValues(func() ([]registry.Module, error) { return buildLayers(ctx, cfg, t) })
 		m, err := b.readMeasured(ctx, file, build, t)

@@ -93,7 +93,6 @@ func members(t testing.TB, names []string) []check.Member {
 		t.Fatal(err)
 	}
 	box := sandbox.New(sandbox.Config{Instances: 1, Logger: quietLog(&terminal{err: t.Output()})})
-	t.Cleanup(func() { _ = box.Close() })
 	document, err := registry.DefaultLineup()
 	if err != nil {
 		t.Fatal(err)

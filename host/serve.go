@@ -108,7 +108,6 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 
 	metrics := telemetry.NewMetrics()
 	box, live := b.openSandbox(cfg, log), &check.Live{}
-	closers = append(closers, box.Close)
 	follower := lineup.NewFollower(b.store, box, live, log)
 	if err := follower.Follow(ctx); err != nil {
 		return err

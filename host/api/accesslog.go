@@ -24,8 +24,8 @@ type exchange struct {
 type exchangeKey struct{}
 
 func begin(ctx *fasthttp.RequestCtx) *exchange {
-	x := &exchange{began: time.Now(), method: string(ctx.Method())}
-	if !knownMethod(x.method) {
+	x := &exchange{began: time.Now(), method: methodOf(ctx)}
+	if x.method == "" {
 		x.method = "other" // the client's text could have any length
 	}
 	ctx.SetUserValue(exchangeKey{}, x)
@@ -51,12 +51,12 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange) {
 	if !s.cfg.Logger.Enabled(context.Background(), level) {
 		return
 	}
-	attrs := []slog.Attr{
+	attrs := append(make([]slog.Attr, 0, 8), // room for all
 		slog.String("method", x.method),
 		slog.String("route", x.route),
 		slog.Int("status", status),
 		slog.Float64("ms", float64(time.Since(x.began).Microseconds())/1000),
-	}
+	)
 	if x.ref != "" {
 		attrs = append(attrs, slog.String("ref", x.ref))
 	}

@@ -114,7 +114,7 @@ func (s *Server) keyed(c *fiber.Ctx, f func(context.Context, check.Caller) error
 	if err != nil {
 		return err
 	}
-	current(c.Context()).account = strings.Clone(caller.Account)
+	current(c.Context()).account = caller.Account
 	return f(work, caller)
 }
 
@@ -174,11 +174,22 @@ func (s *Server) authenticate(work context.Context, ctx *fasthttp.RequestCtx) (c
 	if !strings.EqualFold(scheme, "Bearer") || !isPlausibleKey(key) {
 		return caller, check.ErrUnauthorized
 	}
-	err = s.lookUp(work, s.Client(ctx), func(work context.Context) (err error) {
-		caller, err = s.cfg.Keys.Authenticate(work, key)
-		return err
+	if s.recall != nil {
+		if caller, known, err := s.recall.Recall(key); known {
+			return caller, err
+		}
+	}
+	// Requests that wait for the same key share one look-up, and the slot of the first. A client with many connections
+	// would else be refused whenever its key is not remembered.
+	found, err, _ := s.presents.Do(key, func() (any, error) {
+		var caller check.Caller
+		err := s.lookUp(work, s.Client(ctx), func(work context.Context) (err error) {
+			caller, err = s.cfg.Keys.Authenticate(work, key)
+			return err
+		})
+		return caller, err
 	})
-	return caller, err
+	return found.(check.Caller), err
 }
 
 // isPlausibleKey reports whether key is short, printable ASCII, so that later steps need not handle anything else.

@@ -30,11 +30,11 @@ func vetContent(h *fasthttp.RequestHeader) error {
 	if len(h.PeekAll(fasthttp.HeaderContentEncoding)) > 0 {
 		return errEncoding // no decompression bombs
 	}
-	contentType := string(h.ContentType())
-	if contentType == "" || contentType == "application/json" {
+	contentType := h.ContentType()
+	if len(contentType) == 0 || string(contentType) == "application/json" {
 		return nil
 	}
-	media, params, err := mime.ParseMediaType(contentType)
+	media, params, err := mime.ParseMediaType(string(contentType))
 	if err != nil || media != "application/json" && media != "application/x-www-form-urlencoded" {
 		return errMediaType
 	}
@@ -74,20 +74,21 @@ func decode(body []byte) (q query, err error) {
 }
 
 // decodeObject reads a body that is one JSON object, and returns its members. The limits do not apply to the value of
-// the member named unlimited.
+// the member named unlimited. The values are parts of body.
 func decodeObject(body []byte, unlimited string) (members map[string]jsontext.Value, err error) {
-	if err := vetJSON(body, unlimited); err != nil {
+	d := jsontext.NewDecoder(bytes.NewBuffer(body))
+	if err := vetJSON(d, unlimited); err != nil {
 		return nil, err
 	}
-	if members, err = membersOf(body); err != nil {
+	if members, err = membersOf(d, body); err != nil {
 		return nil, fmt.Errorf("decoding a vetted body: %w", err)
 	}
 	return members, nil
 }
 
-// membersOf returns the members of a JSON object that was vetted.
-func membersOf(object []byte) (map[string]jsontext.Value, error) {
-	d := jsontext.NewDecoder(bytes.NewBuffer(object))
+// membersOf returns the members of a JSON object that was vetted. Their values are parts of it.
+func membersOf(d *jsontext.Decoder, object []byte) (map[string]jsontext.Value, error) {
+	d.Reset(bytes.NewBuffer(object))
 	if _, err := d.ReadToken(); err != nil {
 		return nil, err
 	}
@@ -102,15 +103,15 @@ func membersOf(object []byte) (map[string]jsontext.Value, error) {
 		if err != nil {
 			return nil, err
 		}
-		members[name] = value.Clone()
+		end := d.InputOffset()
+		members[name] = object[end-int64(len(value)) : end]
 	}
 	return members, nil
 }
 
-// vetJSON returns an invalidBody unless body is one JSON object within the limits, in valid UTF-8 and without duplicate
+// vetJSON returns an invalidBody unless d reads one JSON object within the limits, in valid UTF-8 and without duplicate
 // names.
-func vetJSON(body []byte, unlimited string) error {
-	d := jsontext.NewDecoder(bytes.NewBuffer(body))
+func vetJSON(d *jsontext.Decoder, unlimited string) error {
 	for members, started := 0, false; !started || d.StackDepth() > 0; started = true {
 		token, err := d.ReadToken()
 		kind, n := d.StackIndex(d.StackDepth())
@@ -150,7 +151,7 @@ func countryOf(region jsontext.Value) (string, error) {
 		return "", &entity.InvalidError{Field: "region",
 			Reason: `must be an object such as {"country":"DE"}, not ` + kindName(region.Kind())}
 	}
-	members, err := membersOf(region)
+	members, err := membersOf(new(jsontext.Decoder), region)
 	if err != nil {
 		return "", fmt.Errorf("decoding a vetted region: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"net"
-	"slices"
 	"strings"
 	"time"
 
@@ -42,7 +41,7 @@ func bodyLimit(h *fasthttp.RequestHeader) int {
 // differently, which would allow request smuggling (RFC 9112 sections 2 to 6 and 11.2). The connection must be closed
 // after a refusal.
 func vetHead(h *fasthttp.RequestHeader) error {
-	if p := string(h.Protocol()); p != "HTTP/1.1" && p != "HTTP/1.0" {
+	if p := h.Protocol(); string(p) != "HTTP/1.1" && string(p) != "HTTP/1.0" {
 		return errVersion
 	}
 	var n, length, coding, kind int
@@ -101,7 +100,15 @@ func isToken(name []byte) bool {
 	return len(name) > 0
 }
 
-func knownMethod(m string) bool { return slices.Contains(fiber.DefaultMethods, m) }
+// methodOf returns the request's method, or "" if HTTP does not define it.
+func methodOf(ctx *fasthttp.RequestCtx) string {
+	for _, m := range fiber.DefaultMethods {
+		if string(ctx.Method()) == m {
+			return m
+		}
+	}
+	return ""
+}
 
 // refuseUnread responds to a request that could not be read completely. The text of err quotes the request, so it is
 // neither sent nor logged.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gofiber/fiber/v2"
 	"github.com/valyala/fasthttp"
+	"golang.org/x/sync/singleflight"
 
 	"assay/host/admission"
 	"assay/host/check"
@@ -33,6 +34,12 @@ type Keys interface {
 	// Authenticate returns the caller that a key belongs to. It returns check.ErrUnauthorized for every invalid key,
 	// whatever the reason. Any other error means that the key could not be verified.
 	Authenticate(ctx context.Context, presented string) (check.Caller, error)
+}
+
+// KeyMemory is implemented by Keys that remember recent answers.
+type KeyMemory interface {
+	// Recall is Authenticate without a wait. known is false if Authenticate must be called to learn the answer.
+	Recall(presented string) (caller check.Caller, known bool, err error)
 }
 
 // Public limits the endpoint that needs no key.
@@ -115,7 +122,10 @@ type Server struct {
 	http     *fasthttp.Server
 	routed   fasthttp.RequestHandler // the app's routes, without what serve adds
 	allow    map[string]string       // Allow header by path
+	paths    map[string]string       // the paths of allow, each by itself
 	lookups  *admission.Shares
+	recall   KeyMemory          // nil: keys are always looked up
+	presents singleflight.Group // look-ups of keys in progress, by key
 	batches  *admission.Shares
 	privacy  *admission.Shares
 	events   *admission.Shares
@@ -135,6 +145,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, lookups: admission.NewShares(cfg.MaxLookups), batches: admission.NewShares(cfg.MaxBatches),
 		privacy: admission.NewShares(cfg.MaxPrivacy), events: admission.NewShares(cfg.MaxEvents),
 	}
+	s.recall, _ = cfg.Keys.(KeyMemory)
 	all, stop := context.WithCancel(context.Background())
 	s.stopWork = stop
 	// Not derived from fiber's context, which has no deadline and is reused for the next request.
@@ -239,6 +250,10 @@ func (s *Server) route() {
 	get("/healthz", s.health)
 	get("/readyz", s.ready)
 	get("/metrics", s.metrics())
+	s.paths = map[string]string{}
+	for path := range s.allow {
+		s.paths[path] = path
+	}
 }
 
 // Serve accepts connections on l until Shutdown, and then returns nil. It closes l. It must not be called concurrently.
@@ -287,7 +302,7 @@ func (s *Server) serve(ctx *fasthttp.RequestCtx) {
 		s.refuse(ctx, err)
 		return
 	}
-	switch known := knownMethod(string(ctx.Method())); {
+	switch known := methodOf(ctx) != ""; {
 	case x.route == "" && known && s.cfg.Pages != nil:
 		s.cfg.Pages(ctx)
 		if ctx.Response.StatusCode() == fasthttp.StatusNotFound && !wantsPage(&ctx.Request.Header) {
@@ -323,9 +338,5 @@ func (s *Server) finish(ctx *fasthttp.RequestCtx, x *exchange) {
 
 // knownPath returns the request's path if it is an endpoint's, and "" otherwise.
 func (s *Server) knownPath(ctx *fasthttp.RequestCtx) string {
-	path := string(ctx.URI().PathOriginal())
-	if _, ok := s.allow[path]; ok {
-		return path
-	}
-	return ""
+	return s.paths[string(ctx.URI().PathOriginal())]
 }

@@ -3,11 +3,16 @@ package api
 import (
 	"context"
 	"errors"
+	"net"
 	"net/http"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+
+	"github.com/valyala/fasthttp"
 
 	"assay/host/admission"
 	"assay/host/check"
@@ -202,6 +207,77 @@ func TestFloodOfUnknownKeys(t *testing.T) {
 	if _, err := s.lookups.Take("192.0.2.2/32"); err != nil {
 		t.Errorf("another address: %v", err)
 	}
+}
+
+// waiting is a key store that answers when release is closed.
+type waiting struct {
+	keys
+	lookUps atomic.Int32
+	release chan struct{}
+}
+
+func (w *waiting) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
+	w.lookUps.Add(1)
+	<-w.release
+	return w.keys.Authenticate(ctx, presented)
+}
+
+// A client with many connections must not be refused when its key is not remembered: after the host's start, and
+// whenever the memory ends.
+func TestConnectionsOfOneKeyShareItsLookUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &waiting{release: make(chan struct{})}
+		s := New(Config{Checker: &checker{}, Keys: w, Public: &public{}})
+		var accepted atomic.Int32
+		const connections = 256
+		for range connections {
+			go func() {
+				if caller, err := s.authenticate(t.Context(), withKey(goodKey)); err == nil && caller.Account == goodKey {
+					accepted.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		if n := w.lookUps.Load(); n != 1 {
+			t.Errorf("%d look-ups of one key, want 1", n)
+		}
+		close(w.release)
+		synctest.Wait()
+		if n := accepted.Load(); n != connections {
+			t.Errorf("%d of %d requests accepted", n, connections)
+		}
+	})
+}
+
+// remembering is a key store that remembers every key.
+type remembering struct{ strict }
+
+func (remembering) Recall(presented string) (check.Caller, bool, error) {
+	caller, err := keys{}.Authenticate(context.Background(), presented)
+	return caller, true, err
+}
+
+// A remembered key needs no look-up, and so no slot for one.
+func TestRememberedKeysNeedNoSlot(t *testing.T) {
+	t.Parallel()
+	s := New(Config{Checker: &checker{}, Keys: remembering{strict{t}}, Public: &public{}, MaxLookups: 1})
+	if _, err := s.lookups.Take("192.0.2.9/32"); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]error{goodKey: nil, "unknown": check.ErrUnauthorized} {
+		if _, err := s.authenticate(t.Context(), withKey(key)); !errors.Is(err, want) {
+			t.Errorf("key %q: error %v, want %v", key, err, want)
+		}
+	}
+}
+
+func withKey(key string) *fasthttp.RequestCtx {
+	var r fasthttp.Request
+	r.Header.Set("Authorization", "Bearer "+key)
+	ctx := &fasthttp.RequestCtx{}
+	ctx.Init(&r, &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1)}, nil)
+	return ctx
 }
 
 // hanging is a key store whose database does not respond.

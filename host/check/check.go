@@ -138,13 +138,16 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 // record appends decisions of one caller to the ledger. Unexpected errors become an *InternalError.
 func (c *Checker) record(ctx context.Context, records ...Record) error {
 	err := c.Ledger.Append(ctx, records...)
+	if err == nil {
+		return nil
+	}
 	var quota *QuotaError
 	var unavailable *UnavailableError
 	switch {
 	case errors.As(err, &quota):
 		c.spent.remember(records[0].Caller, quota, c.Now())
 		return err
-	case err == nil, errors.Is(err, ErrUnauthorized), errors.As(err, &unavailable):
+	case errors.Is(err, ErrUnauthorized), errors.As(err, &unavailable):
 		return err
 	}
 	return &InternalError{Ref: records[0].Decision.Ref, Err: err}
@@ -363,4 +366,9 @@ func runLayer(ctx context.Context, t entity.Type, m *Member, in Input) (Outcome,
 }
 
 // NewRef returns a new check reference: "chk_" and a ULID, so that references sort by time.
-func NewRef() string { return "chk_" + ulid.Make().String() }
+func NewRef() string {
+	const prefix = "chk_"
+	ref := [len(prefix) + ulid.EncodedSize]byte([]byte(prefix + "00000000000000000000000000"))
+	_ = ulid.Make().MarshalTextTo(ref[len(prefix):]) // fails only if there is no room
+	return string(ref[:])
+}

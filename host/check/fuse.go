@@ -117,7 +117,11 @@ func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 		Signal
 		weight float64
 	}
-	var all []weighted
+	n := 0
+	for _, o := range outcomes {
+		n += len(o.Signals)
+	}
+	all := make([]weighted, 0, n)
 	for _, o := range outcomes {
 		for _, s := range o.Signals {
 			weight := o.Weight * float64(s.Points) / 100

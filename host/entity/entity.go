@@ -97,7 +97,8 @@ func Parse(t Type, raw, country string) (Entity, error) {
 	default:
 		return Entity{}, &InvalidError{Field: "type", Reason: "must be one of domain, email, phone or iban"}
 	}
-	facts := Facts{"entity.type": string(t), "entity.country": region}
+	facts := make(Facts, mostFacts)
+	facts["entity.type"], facts["entity.country"] = string(t), region
 	text, err := clean(t, raw)
 	if err == nil {
 		facts["entity.value"], err = read(text, region, facts)
@@ -107,6 +108,9 @@ func Parse(t Type, raw, country string) (Entity, error) {
 	}
 	return Entity{Type: t, Value: facts["entity.value"], Facts: facts}, nil
 }
+
+// mostFacts is how many facts most entities have at most.
+const mostFacts = 14
 
 // clean trims ASCII white space and refuses characters that no entity can contain. Its result is short, valid UTF-8.
 func clean(t Type, raw string) (string, error) {

@@ -113,10 +113,12 @@ func (c *Collector) Collect(
 		return ok
 	}
 	found = entity.Facts{}
-	var observations chan observation
+	// Buffered for all sources, so that a late one can always send its result and end.
+	observations := make(chan observation, len(c.sources))
 	var waiting, unanswered, untrusted uint64 // a bit for each source; there are six
 	n := 0
-	for i, s := range c.sources {
+	for i := range c.sources {
+		s := &c.sources[i]
 		if !s.isWanted(wanted) {
 			continue
 		}
@@ -137,10 +139,6 @@ func (c *Collector) Collect(
 		default:
 			return nil, nil, unavailable(s, ErrBusy)
 		}
-		if observations == nil {
-			// Buffered for all sources, so that a late one can always send its result and end.
-			observations = make(chan observation, len(c.sources))
-		}
 		waiting |= bit(i, true)
 		n++
 		go func() {
@@ -154,7 +152,7 @@ func (c *Collector) Collect(
 	for range n {
 		select {
 		case o := <-observations:
-			source := c.sources[o.source]
+			source := &c.sources[o.source]
 			if o.err != nil && !errors.Is(o.err, ErrUnanswered) {
 				return nil, nil, unavailable(source, o.err)
 			}
@@ -167,7 +165,7 @@ func (c *Collector) Collect(
 			untrusted |= bit(o.source, errors.Is(o.err, ErrUntrusted))
 			c.keep(found, source, o, wants)
 		case <-ctx.Done():
-			return nil, nil, unavailable(c.sources[bits.TrailingZeros64(waiting)], ctx.Err())
+			return nil, nil, unavailable(&c.sources[bits.TrailingZeros64(waiting)], ctx.Err())
 		}
 	}
 	for i, s := range c.sources {
@@ -190,12 +188,12 @@ func bit(i int, set bool) uint64 {
 }
 
 // isWanted reports whether one of the wanted facts, which are sorted, is the source's.
-func (m member) isWanted(wanted []string) bool {
+func (m *member) isWanted(wanted []string) bool {
 	i, _ := slices.BinarySearch(wanted, m.prefix)
 	return i < len(wanted) && strings.HasPrefix(wanted[i], m.prefix)
 }
 
-func unavailable(m member, err error) error {
+func unavailable(m *member, err error) error {
 	return &check.UnavailableError{Part: "facts of " + m.Name(), Err: err}
 }
 
@@ -214,7 +212,7 @@ func (c *Collector) observe(i int, query func() (entity.Facts, bool, error)) (o 
 }
 
 // keep adds a source's wanted facts to found.
-func (c *Collector) keep(found entity.Facts, source member, o observation, wants func(string) bool) {
+func (c *Collector) keep(found entity.Facts, source *member, o observation, wants func(string) bool) {
 	if o.err != nil {
 		c.log.Debug("fact source failed", "source", source.Name(), "error", o.err)
 	}

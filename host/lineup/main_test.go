@@ -40,7 +40,6 @@ func newHost(t *testing.T, url string) *host {
 	t.Cleanup(func() {
 		h.follower.Close()
 		storetest.Expect(t, "open plugins after closing the follower", h.openPlugins(), 0)
-		storetest.NoError(t, h.box.Close())
 	})
 	return h
 }

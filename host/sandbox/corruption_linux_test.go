@@ -44,7 +44,6 @@ func openPrefixes(r *report) {
 	m := complete.module()
 	code := len(complete.wasm()) // the prefix without the manifest is a complete module
 	box := newBox()
-	defer box.Close()
 	for n := range m.Wasm {
 		prefix := m.Wasm[:n]
 		if _, err := registry.OpenModule(prefix); err == nil {
@@ -76,7 +75,6 @@ func TestBitFlips(t *testing.T) {
 func openBitFlips(r *report) {
 	m := complete.module()
 	box := newBox()
-	defer box.Close()
 	random := rand.New(rand.NewPCG(1, 2))
 	for range bitFlips {
 		wasm := complete.wasm()

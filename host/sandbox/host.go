@@ -31,7 +31,6 @@ type call struct {
 	level         sdk.Level  // the highest of the guest's log lines
 	violation     *violation // the first one
 	fuel          fuelTank
-	restart       int64 // fuel that initialising a new instance costs, if the call made its instance unusable
 }
 
 // current is the context of an instance's calls. It leads host functions to the call that the instance serves, and is

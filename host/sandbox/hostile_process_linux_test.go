@@ -266,7 +266,6 @@ func cacheOnFullDisk(r *report) {
 	}
 	defer func() { _ = syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before) }()
 	box := New(Config{Instances: 1, Logger: discard(), CacheDir: dir, CacheKey: make([]byte, 32)})
-	defer box.Close()
 	p, err := box.Open(context.Background(), hostileGuest{wasm: healthy().encode}.module())
 	if err != nil {
 		r.Refused = err.Error()

@@ -115,7 +115,6 @@ func newBox() *Sandbox { return New(Config{Instances: 1, Logger: discard()}) }
 func (h hostileGuest) run(r *report) {
 	ctx := context.Background()
 	box := newBox()
-	defer box.Close()
 	m := h.module()
 	began := time.Now()
 	p, err := box.Open(ctx, m)

@@ -25,6 +25,7 @@ type instance struct {
 	result     [1]uint64
 
 	current *current // where host functions find the call
+	call    call     // the one in progress, reused
 
 	memory   *linear.Memory
 	globals  []savedGlobal

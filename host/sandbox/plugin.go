@@ -55,15 +55,14 @@ func (p *Plugin) Manifest() registry.Manifest { return p.module.Manifest }
 // refused answer are a *check.Failure. If the call needs more processor time than its fuel allows, or the deadline of
 // ctx passes, the error is another one, so that the caller refuses the check.
 func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, error) {
-	c := &call{plugin: p, facts: facts, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}}
 	if !p.breaker.allow() {
-		return check.Result{}, c.failure(check.Suspended, errSuspended.Error(), errSuspended)
+		return check.Result{}, new(call).failure(check.Suspended, errSuspended.Error(), errSuspended)
 	}
-	result, err := p.score(ctx, c)
+	result, restart, err := p.score(ctx, facts)
 	if err != nil && !countsAgainstPlugin(err) {
-		p.breaker.cancel()
+		p.breaker.cancel() // and no charge: load must not bring a plugin closer to its suspension
 	} else {
-		p.breaker.charge(c.restart)
+		p.breaker.charge(restart)
 		p.breaker.record(err == nil)
 	}
 	return result, err
@@ -88,27 +87,29 @@ type refusal struct {
 func (e *refusal) Error() string { return e.err.Error() }
 func (e *refusal) Unwrap() error { return e.err }
 
-// score runs the call on an instance, then releases or replaces the instance. Its error is a *check.Failure or a
-// *refusal.
-func (p *Plugin) score(ctx context.Context, c *call) (check.Result, error) {
+// score runs a call on an instance, then releases or replaces the instance. restart is the fuel that initialising a new
+// instance costs, if the call made its instance unusable. The error is a *check.Failure or a *refusal.
+func (p *Plugin) score(ctx context.Context, facts check.Input) (result check.Result, restart int64, err error) {
 	in, err := p.pool.acquire(ctx)
 	if err != nil {
-		return check.Result{}, err
+		return check.Result{}, 0, err
 	}
+	c := &in.call
+	*c = call{plugin: p, facts: facts, fuel: fuelTank{bounds: p.bounds, clocks: p.clocks}}
 	outcome, err := in.score(ctx, c)
 	if err != nil {
-		c.restart = in.started
+		err = c.ended(err)
 		p.pool.discard(in) // a trap may have left it in any state
-		return check.Result{}, c.ended(err)
+		return check.Result{}, in.started, err
 	}
-	result, err := c.result(outcome)
-	if p.restore(in) {
-		p.pool.release(in)
-	} else {
-		c.restart = in.started
+	result, err = c.result(outcome)
+	*c = call{} // an idle instance keeps nothing of a check
+	if !p.restore(in) {
 		p.pool.discard(in)
+		return result, in.started, err
 	}
-	return result, err
+	p.pool.release(in)
+	return result, 0, err
 }
 
 // ended returns the error of a call whose guest was trapped.

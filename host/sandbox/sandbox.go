@@ -52,9 +52,6 @@ func New(cfg Config) *Sandbox {
 	return s
 }
 
-// Close releases what plugins share, which is nothing at present. Close the plugins first.
-func (s *Sandbox) Close() error { return nil }
-
 // Open compiles a module, verifies that it implements the layer interface, and starts its first instances, so that a
 // plugin that cannot run fails here instead of during a check. The error describes the module's defect.
 //

@@ -199,16 +199,10 @@ var callerByKey string
 // for a few seconds, which is harmless because the transaction that records a check validates the key again. It fails
 // with check.ErrUnauthorized, with a *check.UnavailableError if the database does not respond, or with another error.
 func (s *Store) Authenticate(ctx context.Context, presented string) (check.Caller, error) {
-	hash, ok := apikey.Parse(presented)
-	if !ok {
-		return check.Caller{}, check.ErrUnauthorized
+	if caller, known, err := s.Recall(presented); known {
+		return caller, err
 	}
-	if caller, known := s.callers.get(hash, s.now()); known {
-		if caller.Key == "" {
-			return check.Caller{}, check.ErrUnauthorized
-		}
-		return caller, nil
-	}
+	hash, _ := apikey.Parse(presented)
 	var row struct {
 		ID, AccountID, Plan string
 		State               apikey.State
@@ -228,6 +222,19 @@ func (s *Store) Authenticate(ctx context.Context, presented string) (check.Calle
 	caller := check.Caller{Account: row.AccountID, Key: row.ID, Plan: plan}
 	s.callers.put(hash, caller, s.now())
 	return caller, nil
+}
+
+// Recall is Authenticate without a query. known is false if the key is not cached.
+func (s *Store) Recall(presented string) (caller check.Caller, known bool, err error) {
+	hash, ok := apikey.Parse(presented)
+	if !ok {
+		return check.Caller{}, true, check.ErrUnauthorized
+	}
+	caller, known = s.callers.get(hash, s.now())
+	if known && caller.Key == "" {
+		return check.Caller{}, true, check.ErrUnauthorized
+	}
+	return caller, known, nil
 }
 
 // SignIn returns the key that a user presents to sign in to the dashboard. It accepts valid keys, and keys that ended

@@ -56,7 +56,6 @@ func BenchmarkAgainstExtism(b *testing.B) {
 				b.Fatal(err)
 			}
 			box := sandbox.New(sandbox.Config{Instances: 1, Logger: slog.New(slog.DiscardHandler)})
-			b.Cleanup(func() { _ = box.Close() })
 			theirs := inExtism(b, build(b, "testdata"))
 			for way, open := range map[string]opener{"shared": box.OpenShared, "put-back": box.Open} {
 				b.Run(way, func(b *testing.B) {

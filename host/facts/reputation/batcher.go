@@ -3,6 +3,7 @@ package reputation
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 )
 
@@ -64,14 +65,9 @@ func (b *batcher[Q, R]) take() []*pending[Q, R] {
 		return nil
 	}
 	n := min(len(b.waiting), b.maxBatch)
-	batch := make([]*pending[Q, R], 0, n)
-	for _, p := range b.waiting[:n] {
-		if p.ctx.Err() == nil {
-			batch = append(batch, p)
-		}
-	}
-	b.waiting = append([]*pending[Q, R]{}, b.waiting[n:]...)
-	return batch
+	batch := b.waiting[:n:n]
+	b.waiting = append([]*pending[Q, R](nil), b.waiting[n:]...)
+	return slices.DeleteFunc(batch, func(p *pending[Q, R]) bool { return p.ctx.Err() != nil })
 }
 
 func (b *batcher[Q, R]) complete(batch []*pending[Q, R]) {

@@ -91,7 +91,7 @@ func (g *Graph) Observe(ctx context.Context, e entity.Entity, wants func(string)
 // subject returns an entity with its parents. A domain is also a parent itself: of its mailboxes, and of its subdomains
 // if it is registrable.
 func subject(e entity.Entity) Subject {
-	s := Subject{Entity: entityNode(e)}
+	s := Subject{Entity: entityNode(e), Parents: make([]Node, 0, 3)}
 	for _, h := range e.Parents() {
 		s.Parents = append(s.Parents, Node(h))
 	}
