@@ -88,8 +88,12 @@ func TestPseudonymVectors(t *testing.T) {
 			"090c3dc7963db413816d0937fe1a72ee7b3aae8ea110c68d234392237142f440"},
 		"nothing": {nil, nil, "", "", "0f3745a9b8c3b5f1013d683d3dae5db39d9a6108df353b4909019b3c0506f232"},
 	} {
-		if got := hex.EncodeToString(audit.Pseudonym(c.key, c.salt, c.kind, c.value)); got != c.want {
-			t.Errorf("%s: %s, want %s", name, got, c.want)
+		several := audit.NewPseudonyms(c.key)
+		several.Of([]byte("another"), "domain", "another.example")
+		for _, p := range [][]byte{audit.Pseudonym(c.key, c.salt, c.kind, c.value), several.Of(c.salt, c.kind, c.value)} {
+			if got := hex.EncodeToString(p); got != c.want {
+				t.Errorf("%s: %s, want %s", name, got, c.want)
+			}
 		}
 	}
 }

@@ -92,8 +92,8 @@ const untimed = time.Millisecond
 // fill grants the first slice.
 func (t *fuelTank) fill(counter api.MutableGlobal, stack guestStack) {
 	*t = fuelTank{bounds: t.bounds, clocks: t.clocks, counter: counter, stack: stack}
-	t.counter.Set(0)
-	t.grant(firstSlice)
+	t.granted = min(firstSlice, t.fuel)
+	t.counter.Set(uint64(t.granted))
 }
 
 // grant adds a slice, or the rest of the budget if that is less. Fuel that the guest burned beyond its last slice

@@ -62,7 +62,9 @@ func (p *Plugin) Score(ctx context.Context, facts check.Input) (check.Result, er
 	if err != nil && !countsAgainstPlugin(err) {
 		p.breaker.cancel() // and no charge: load must not bring a plugin closer to its suspension
 	} else {
-		p.breaker.charge(restart)
+		if restart > 0 {
+			p.breaker.charge(restart)
+		}
 		p.breaker.record(err == nil)
 	}
 	return result, err

@@ -24,6 +24,7 @@ type writer struct {
 	start map[int]int64 // the sequence number of each head when it was locked
 	first *auditRow     // the first row written; nil: none
 	event bool          // a webhook event was written
+	names *audit.Pseudonyms
 }
 
 // caller is an account and one of its keys, as read within the transaction.
@@ -233,7 +234,7 @@ func (w *writer) auditRow(c caller, r check.Record, node []byte) auditRow {
 	row := link(w.heads[c.Chain], audit.Record{
 		Kind: audit.Check, At: d.At.Format(check.TimeFormat), Ref: d.Ref, Account: c.AccountID, Key: c.KeyID,
 		Type:      string(r.Entity.Type),
-		Pseudonym: audit.Pseudonym(w.store.keys.Pseudonym, c.Salt, string(r.Entity.Type), r.Entity.Value),
+		Pseudonym: w.names.Of(c.Salt, string(r.Entity.Type), r.Entity.Value),
 		Score:     d.Score, Verdict: string(d.Verdict), Revision: d.Revision,
 	}, d.At)
 	row.SealedNode = w.store.keys.SealNode(node, nodeContext(d.Ref))

@@ -98,11 +98,12 @@ var knownNodesQuery string
 
 // subjectsWithKnownNodes returns the indexes of the subjects for which enough customers checked the entity or a parent.
 func (s *Store) subjectsWithKnownNodes(ctx context.Context, subjects []reputation.Subject) ([]int, error) {
+	names := audit.NewPseudonyms(s.keys.Graph)
 	owners := map[string][]int{}
 	nodes := [][]byte{}
 	for i, subject := range subjects {
 		for _, n := range append([]reputation.Node{subject.Entity}, subject.Parents...) {
-			node := s.node(n)
+			node := names.Of(nil, n.Kind, n.Value)
 			if owners[string(node)] == nil {
 				nodes = append(nodes, node)
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"assay/host/audit"
 	"assay/host/check"
 )
 
@@ -312,7 +313,7 @@ func (l *Ledger) transact(ctx context.Context, batch []*pending) ([]error, error
 		}
 	}
 	defer tx.Rollback() // no effect after Commit
-	w := writer{store: l.store, tx: tx}
+	w := writer{store: l.store, tx: tx, names: audit.NewPseudonyms(l.store.keys.Pseudonym)}
 	results, err := w.write(ctx, batch)
 	if err != nil {
 		return nil, err

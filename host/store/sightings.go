@@ -19,7 +19,7 @@ import (
 
 // sightings collects the additions of one batch to the reputation graph.
 type sightings struct {
-	key   []byte
+	names *audit.Pseudonyms
 	nodes map[string]*sightingRow
 	links map[string]*linkRow
 }
@@ -48,7 +48,7 @@ type linkRow struct {
 }
 
 func newSightings(key []byte) *sightings {
-	return &sightings{key: key, nodes: map[string]*sightingRow{}, links: map[string]*linkRow{}}
+	return &sightings{names: audit.NewPseudonyms(key), nodes: map[string]*sightingRow{}, links: map[string]*linkRow{}}
 }
 
 // add counts a check: the scored entity, its parents, and the other entities of the request. It returns the node of the
@@ -81,7 +81,7 @@ func (g *sightings) add(account string, r check.Record) (node []byte) {
 
 // node counts a check of a node.
 func (g *sightings) node(account, kind, value string, at time.Time) *sightingRow {
-	name := audit.Pseudonym(g.key, nil, kind, value)
+	name := g.names.Of(nil, kind, value)
 	id := string(name) + account
 	row, ok := g.nodes[id]
 	if !ok {
