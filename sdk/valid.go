@@ -63,7 +63,7 @@ func ValidText(text string) error {
 			return fmt.Errorf("signal text contains the control character U+%04X", r)
 		case isInvisible(r):
 			return fmt.Errorf("signal text contains the invisible character U+%04X", r)
-		case unicode.IsMark(r) && !visible:
+		case !visible && unicode.IsMark(r):
 			return fmt.Errorf("signal text begins with the combining character U+%04X", r)
 		case !unicode.IsSpace(r):
 			visible = true
@@ -119,7 +119,11 @@ func imitatesHost(text string) bool {
 		if isColon(r) {
 			r = ':'
 		}
-		for _, folded := range norm.NFKD.String(string(r)) {
+		decomposed := string(r)
+		if r >= utf8.RuneSelf {
+			decomposed = norm.NFKD.String(decomposed)
+		}
+		for _, folded := range decomposed {
 			folded = lookalike(unicode.ToLower(folded))
 			switch {
 			case unicode.IsSpace(folded), unicode.IsMark(folded), isJoinControl(folded):

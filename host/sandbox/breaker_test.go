@@ -113,7 +113,7 @@ func TestFailingPluginIsSuspended(t *testing.T) {
 // The plugins of a measurement are called however often they fail.
 func TestMeasuredPluginIsNeverSuspended(t *testing.T) {
 	t.Parallel()
-	box := closeAtEnd(t, New(Config{Instances: 1, Logger: discard(), NeverSuspend: true}))
+	box := New(Config{Instances: 1, Logger: discard(), NeverSuspend: true})
 	p := openIn(t, box, hostileGuest{wasm: trapIfX}.module())
 	for range 3 * failureThreshold {
 		_, err := scoreOf(p, "x")

@@ -41,9 +41,6 @@ func run(t *testing.T, dir string, key []byte, m registry.Module) string {
 	p := open(t, s, m)
 	wantScore(t, p, 7)
 	closePlugin(t, p)
-	if err := s.Close(); err != nil {
-		t.Error(err)
-	}
 	return text.String()
 }
 
@@ -110,7 +107,7 @@ func cacheDir(t *testing.T) string {
 // sandboxWithCache returns a sandbox with its cache in dir.
 func sandboxWithCache(t *testing.T, dir string) *Sandbox {
 	t.Helper()
-	return closeAtEnd(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()}))
+	return New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: discard()})
 }
 
 func TestCacheIsReused(t *testing.T) {
@@ -293,7 +290,7 @@ func TestStagedCodeThatChangesIsNotRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			log, text := logged()
-			box := closeAtEnd(t, New(Config{Instances: 1, Logger: log}))
+			box := New(Config{Instances: 1, Logger: log})
 			staged, err := box.cache.stage(codeOf(t, m))
 			if err != nil {
 				t.Fatal(err)
@@ -445,7 +442,7 @@ func TestCacheFolderRemovedAfterStart(t *testing.T) {
 	t.Parallel()
 	dir := cacheDir(t)
 	log, text := logged()
-	s := closeAtEnd(t, New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log}))
+	s := New(Config{CacheDir: dir, CacheKey: cacheKey, Instances: 1, Logger: log})
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}

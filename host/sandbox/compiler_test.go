@@ -150,7 +150,7 @@ func compilingWith(t *testing.T, name string, cfg Config) *Sandbox {
 	if cfg.Logger == nil {
 		cfg.Logger = discard()
 	}
-	s := closeAtEnd(t, New(cfg))
+	s := New(cfg)
 	if raceDetector {
 		s.compiler.limits.Memory = 0 // the race detector takes terabytes into use
 	}
@@ -229,7 +229,7 @@ func TestCompilerInheritsNothing(t *testing.T) {
 
 func TestCompilerThatCannotStart(t *testing.T) {
 	t.Parallel()
-	box := closeAtEnd(t, New(Config{Compiler: []string{filepath.Join(t.TempDir(), "none")}, Logger: discard()}))
+	box := New(Config{Compiler: []string{filepath.Join(t.TempDir(), "none")}, Logger: discard()})
 	_, err := box.Open(t.Context(), sevenPoints(t))
 	if err == nil || !strings.Contains(err.Error(), "starting the compiler") {
 		t.Errorf("%v", err)

@@ -81,17 +81,7 @@ func discard() *slog.Logger { return slog.New(slog.DiscardHandler) }
 // sandboxOf returns a sandbox without a cache folder.
 func sandboxOf(t testing.TB, instances int) *Sandbox {
 	t.Helper()
-	return closeAtEnd(t, New(Config{Instances: instances, Logger: discard()}))
-}
-
-func closeAtEnd(t testing.TB, s *Sandbox) *Sandbox {
-	t.Helper()
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Errorf("closing sandbox: %v", err)
-		}
-	})
-	return s
+	return New(Config{Instances: instances, Logger: discard()})
 }
 
 // open opens a plugin that the caller closes.

@@ -21,7 +21,7 @@ const (
 var reviewed = map[string]map[string]string{
 	"sandbox.instance": {
 		"module": immutable, "entry": restored, "stack": restored, "stackBytes": immutable,
-		"started": immutable, "fuel": immutable, "current": reset, "result": reset,
+		"started": immutable, "fuel": immutable, "current": reset, "call": reset, "result": reset,
 		"memory": restored, "globals": immutable, "restored": immutable,
 	},
 	"wasm.ModuleInstance": {

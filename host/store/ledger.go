@@ -119,6 +119,7 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	l := &Ledger{store: s, db: db, batch: cfg.Batch, onBatch: cfg.OnBatch, onEvents: cfg.OnEvents,
 		queue: make(chan *pending, cfg.Queue), patience: cfg.Patience, settling: cfg.Settling, started: time.Now(),
 		drained: make(chan struct{})}
+	l.each.Store(int64(initialEach))
 	go l.run()
 	return l, nil
 }
@@ -185,14 +186,21 @@ func (l *Ledger) enqueue(p *pending) error {
 // do.
 const ownRecords = 16
 
+// initialEach is assumed for each record until batches have been recorded. Without an assumption, the first batches of a
+// new ledger would all look late.
+const initialEach = 500 * time.Microsecond
+
 // Pace returns how long a record that arrives now waits for the constant parts of the batch in progress and its own,
 // for how long each record delays those after it, and by how much the batch in progress is late. A batch is late when
 // it takes twice as long as usual.
-func (l *Ledger) Pace() (least, each, late time.Duration) {
+func (l *Ledger) Pace() (least, each, late time.Duration) { return l.paceAt(time.Since(l.started)) }
+
+// paceAt returns the pace at a time after the ledger's start.
+func (l *Ledger) paceAt(now time.Duration) (least, each, late time.Duration) {
 	each = time.Duration(l.each.Load())
 	if began := time.Duration(l.began.Load()); began > 0 {
 		usual := time.Duration(ownRecords+l.size.Load()) * each
-		late = max(0, time.Since(l.started)-began-2*usual)
+		late = max(0, now-began-2*usual)
 	}
 	return 2 * ownRecords * each, each, late
 }
@@ -220,6 +228,7 @@ func (l *Ledger) Close() error {
 
 func (l *Ledger) run() {
 	defer close(l.drained)
+	l.prepare()
 	for first := range l.queue {
 		batch := l.gather(first)
 		if len(batch) == 0 {
@@ -235,6 +244,13 @@ func (l *Ledger) run() {
 		l.observe(n, took)
 		l.onBatch(n, took, len(l.queue))
 	}
+}
+
+// prepare opens a connection, so that the first batch need not. Without one, the first batch tries again.
+func (l *Ledger) prepare() {
+	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+	defer cancel()
+	_ = l.db.PingContext(ctx)
 }
 
 func countRecords(batch []*pending) (n int) {

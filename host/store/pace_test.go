@@ -50,3 +50,31 @@ func TestPaceOfFullBatches(t *testing.T) {
 		}
 	}
 }
+
+// A ledger that has just started has no pace yet. Its first batches, which take longer than later ones, must not look
+// late, or a host would refuse the first checks that arrive together.
+func TestPaceAfterStart(t *testing.T) {
+	t.Parallel()
+	const (
+		connections = 64
+		target      = 160 * time.Millisecond // of a host's gate
+		judged      = 500 * time.Microsecond // what the gate of two processors assumes that a check delays the next
+	)
+	l := &Ledger{batch: 256}
+	l.each.Store(int64(initialEach))
+	now := time.Millisecond
+	for i, b := range []struct {
+		n    int
+		took time.Duration
+	}{{1, 60 * time.Millisecond}, {connections - 1, 120 * time.Millisecond}, {connections, 120 * time.Millisecond}} {
+		l.size.Store(int64(b.n))
+		l.began.Store(int64(now))
+		now += b.took
+		least, each, late := l.paceAt(now)
+		if wait := late + least + 2*connections*max(each, judged); wait > target {
+			t.Errorf("batch %d: %d checks at once would wait for %v, longer than %v (%v late)", i+1, connections, wait, target,
+				late)
+		}
+		l.observe(b.n, b.took)
+	}
+}
