@@ -18,7 +18,7 @@ func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	suite := layertest.Open(t, ".")
 	suite.CheckVerdict(t, check.Block, pointsExact)
-	suite.CheckVerdict(t, check.Allow, pointsPage+maxAnother*pointsAnother)
+	suite.CheckVerdict(t, check.Review, pointsPage+maxAnother*pointsAnother)
 	for _, points := range []int{pointsReview, pointsExpired} {
 		if suite.Verdict(t, points) == check.Allow {
 			t.Errorf("%d points are allowed", points)

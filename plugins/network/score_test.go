@@ -27,7 +27,8 @@ func TestVerdicts(t *testing.T) {
 			t.Errorf("%d points are allowed", points)
 		}
 	}
-	suite.CheckVerdict(t, check.Allow, ages[0].points+parkedMail.points+forgeable.points)
+	suite.CheckVerdict(t, check.Allow, parkedMail.points)
+	suite.CheckVerdict(t, check.Review, ages[0].points+parkedMail.points+forgeable.points)
 }
 
 // facts returns the facts of a case.
