@@ -194,7 +194,13 @@ func TestLabelledFalsePositives(t *testing.T) {
 	}
 	args := []string{"eval", "--skip-bad", "--lineup", filepath.Join("..", "registry", "default_lineup.json")}
 	for _, name := range []string{"domains", "emails", "phones", "ibans"} {
-		args = append(args, filepath.Join(folder, "train_"+name+".jsonl"))
+		var rows []byte
+		for line := range strings.Lines(readText(t, filepath.Join(folder, "train_"+name+".jsonl"))) {
+			if !strings.Contains(line, `"registry_example"`) { // accounts that exist in print only: a finding
+				rows = append(rows, line...)
+			}
+		}
+		args = append(args, writeFile(t, name+".jsonl", rows))
 	}
 	dir, database := dataDir(t), postgrestest.Database(t)
 	r := outputJSON[struct {
