@@ -28,3 +28,12 @@ var posedBrands = func() []posedBrand {
 	slices.SortStableFunc(list, func(a, b posedBrand) int { return len(b.name) - len(a.name) })
 	return list
 }()
+
+// posedLetters holds the letters of each of posedBrands.
+var posedLetters = func() []letters {
+	var list []letters
+	for _, b := range posedBrands {
+		list = append(list, letterSet(b.name))
+	}
+	return list
+}()

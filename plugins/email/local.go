@@ -62,11 +62,11 @@ func scorePosing(a *answer, local, joined, host string, at mailbox) bool {
 	}
 	plain := undoLeet(joined)
 	present := letterSet(joined) | letterSet(plain)
-	for i := range posedBrands {
-		b := &posedBrands[i]
-		if !present.spell(b.name) {
+	for i, set := range posedLetters {
+		if set&^present != 0 {
 			continue
 		}
+		b := &posedBrands[i]
 		text, start := joined, strings.Index(joined, b.name)
 		if start < 0 && plain != "" {
 			text, start = plain, strings.Index(plain, b.name)
@@ -104,9 +104,11 @@ func scorePosing(a *answer, local, joined, host string, at mailbox) bool {
 // their own additional domains, such as those they send mail from, this way. Brands that are also words do not count.
 func brandInName(name string) string {
 	present := letterSet(name)
-	for i := range posedBrands {
-		b := &posedBrands[i]
-		if !b.alone && present.spell(b.name) && len(name) > len(b.name)+1 && hasWord(name, b.name) {
+	for i, set := range posedLetters {
+		if set&^present != 0 {
+			continue
+		}
+		if b := &posedBrands[i]; !b.alone && len(name) > len(b.name)+1 && hasWord(name, b.name) {
 			return b.shown
 		}
 	}

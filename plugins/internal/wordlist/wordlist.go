@@ -5,22 +5,26 @@ package wordlist
 // Has reports whether list contains word, by binary search. The words of list are unique and sorted by bytes, contain
 // no byte up to ' ', and each ends with one space or newline.
 func Has(list, word string) bool {
-	for list != "" {
-		middle := len(list) / 2 // moves back to the start of the word
-		for middle > 0 && list[middle-1] > ' ' {
+	for low, high := 0, len(list); low < high; {
+		middle := (low + high) / 2 // moves back to the start of the word
+		for middle > low && list[middle-1] > ' ' {
 			middle--
 		}
-		end := middle
-		for end < len(list) && list[end] > ' ' {
-			end++
+		end, i := middle, 0
+		for end < len(list) && list[end] > ' ' && i < len(word) && list[end] == word[i] {
+			end, i = end+1, i+1
 		}
-		switch at := list[middle:end]; {
-		case at == word:
-			return word != ""
-		case at < word:
-			list = list[min(end+1, len(list)):]
+		ends := end == len(list) || list[end] <= ' '
+		switch {
+		case i == len(word) && ends:
+			return i > 0
+		case i < len(word) && (ends || list[end] < word[i]):
+			for end < len(list) && list[end] > ' ' {
+				end++
+			}
+			low = end + 1
 		default:
-			list = list[:middle]
+			high = middle
 		}
 	}
 	return false
