@@ -172,6 +172,9 @@ func undoLeet(s string) string {
 	const digits, letters = "0134579", "oleastg"
 	out, changed := []byte(nil), false
 	for i := range len(s) {
+		if !isDigit(s[i]) {
+			continue
+		}
 		at := strings.IndexByte(digits, s[i])
 		if at < 0 || i == 0 && len(s) > 1 && isDigit(s[1]) {
 			continue

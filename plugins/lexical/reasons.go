@@ -124,20 +124,45 @@ func (s *shares) points(total int) (split shares) {
 	return split
 }
 
+// pieces are the parts of a text, joined at the end, because each joined text is copied.
+type pieces struct {
+	list [32]string
+	n    int
+}
+
+func (p *pieces) add(parts ...string) {
+	for _, part := range parts {
+		if p.n < len(p.list) {
+			p.list[p.n] = part
+			p.n++
+		}
+	}
+}
+
+// text joins the pieces and removes them.
+func (p *pieces) text() string {
+	n := p.n
+	p.n = 0
+	return sdk.Join(p.list[:n]...)
+}
+
 // ordinary returns the text for a name that looks honest.
 func (w *work) ordinary() string {
 	if w.parts[byWording] < 0 {
 		for i := range w.sums.Bytes {
 			w.sums.Bytes[i] = -w.sums.Bytes[i]
 		}
-		if s := strongest(w.address.Name, w.sums.Bytes[1:], 1); s != "" {
-			return sdk.Join("Spelled like names of long-established sites: ", s)
+		w.texts.add("Spelled like names of long-established sites: ")
+		if w.texts.strongest(w.address.Name, w.sums.Bytes[1:], 1) {
+			return w.texts.text()
 		}
+		w.texts.n = 0
 	}
 	if w.parts[bySuffix] < w.parts[byShape] {
 		return sdk.Join("Names like this under “.", quote.Of(w.address.Suffix), "” are rarely reported")
 	}
-	return sdk.Join("Name shape typical of long-established sites (", w.measures(), ")")
+	w.texts.add("Name shape typical of long-established sites (")
+	return w.measures()
 }
 
 // wording raises the signal for the runs of letters.
@@ -148,9 +173,11 @@ func (w *work) wording(c *sdk.Check, points int) {
 		return
 	}
 	text := "Spelled like reported names"
-	if s := strongest(w.address.Name, w.sums.Bytes[1:], maxSpans); s != "" {
-		text = sdk.Join(text, ": ", s)
+	w.texts.add(text, ": ")
+	if w.texts.strongest(w.address.Name, w.sums.Bytes[1:], maxSpans) {
+		text = w.texts.text()
 	}
+	w.texts.n = 0
 	c.Signal(points, "lexical:wording:reported", text)
 }
 
@@ -160,38 +187,42 @@ func (w *work) shape(c *sdk.Check, points int) {
 		c.Signal(points, "lexical:shape:hex", sdk.Join("“", quote.Of(w.name.Host.Name), "” is a hexadecimal number"))
 		return
 	}
-	c.Signal(points, "lexical:shape:reported", sdk.Join("Name shape typical of reported names (", w.measures(), ")"))
+	w.texts.add("Name shape typical of reported names (")
+	c.Signal(points, "lexical:shape:reported", w.measures())
 }
 
-// measures describes the structure of the name.
+// measures ends a text with the structure of the name.
 func (w *work) measures() string {
 	n := &w.name
-	text := sdk.Join("length ", decimal(n.Length))
-	if n.Hyphens > 0 {
-		text = sdk.Join(text, ", ", decimal(n.Hyphens), plural(n.Hyphens, " hyphen"))
-	}
-	if n.Digits > 0 {
-		text = sdk.Join(text, ", ", decimal(n.Digits), plural(n.Digits, " digit"))
-	}
-	return text
+	w.texts.add("length ")
+	w.texts.decimal(n.Length)
+	w.texts.count(n.Hyphens, " hyphens")
+	w.texts.count(n.Digits, " digits")
+	w.texts.add(")")
+	return w.texts.text()
 }
 
-// plural returns the noun, with an s unless n is 1.
-func plural(n int, noun string) string {
+// count adds n and a noun in the plural, whose s it drops if n is 1, or nothing if n is 0.
+func (p *pieces) count(n int, noun string) {
+	if n == 0 {
+		return
+	}
+	p.add(", ")
+	p.decimal(n)
 	if n == 1 {
-		return noun
+		noun = noun[:len(noun)-1]
 	}
-	return sdk.Join(noun, "s")
+	p.add(noun)
 }
 
-// decimal returns n, from 0 to 999, in decimal digits.
-func decimal(n int) string {
+// decimal adds n, from 0 to 999, in decimal digits.
+func (p *pieces) decimal(n int) {
 	const digits = "0123456789"
-	text := digits[n%10 : n%10+1]
-	for n /= 10; n > 0; n /= 10 {
-		text = sdk.Join(digits[n%10:n%10+1], text)
+	for unit := 100; unit > 0; unit /= 10 {
+		if n >= unit || unit == 1 {
+			p.add(digits[n/unit%10 : n/unit%10+1])
+		}
 	}
-	return text
 }
 
 // maxQuoted is how many bait words a text lists.
@@ -200,19 +231,19 @@ const maxQuoted = 3
 // bait raises the signal for bait words, by the theme with the largest odds, and returns the theme's threat.
 func (w *work) bait(c *sdk.Check, points int) sdk.Threat {
 	theme := w.name.Theme(&odds)
-	text := sdk.Join("Contains ", lures[theme].text, " bait words: ")
+	w.texts.add("Contains ", lures[theme].text, " bait words: ")
 	words, n := w.name.Words(), 0
 	for own := range 2 { // words of the theme first
 		for i := range words {
 			if words[i].Serves(theme) == (own == 0) && n < maxQuoted {
 				if n > 0 {
-					text = sdk.Join(text, ", ")
+					w.texts.add(", ")
 				}
-				text = sdk.Join(text, "“", quote.Of(words[i].Text), "”")
+				w.texts.add("“", quote.Of(words[i].Text), "”")
 				n++
 			}
 		}
 	}
-	c.Signal(points, lures[theme].code, text)
+	c.Signal(points, lures[theme].code, w.texts.text())
 	return lures[theme].threat
 }

@@ -35,24 +35,27 @@ func Score(c *sdk.Check) sdk.Outcome {
 	if tableErr != nil {
 		return c.Fail(tableErr.Error())
 	}
-	host, ok := suffix.Read(c)
-	if !ok || c.Has("email.provider") {
+	w := desk()
+	var ok bool
+	if w.host, ok = suffix.Read(c); !ok || c.Has("email.provider") {
 		return sdk.Abstained
 	}
-	if owner := brand.OwnerName(&host); owner != "" { // the model would mistake it for a forgery
+	if owner := brand.OwnerName(&w.host); owner != "" { // the model would mistake it for a forgery
 		c.Signal(lowest, "lexical:name:known", sdk.Join("Listed as a site of ", owner))
 		return sdk.Scored
 	}
-	desk().scoreName(c, &host)
+	w.scoreName(c, &w.host)
 	return sdk.Scored
 }
 
 // work holds what scoring a name needs. It is too large for the small stack of a guest.
 type work struct {
+	host    suffix.Host
 	address ngram.Address
 	sums    ngram.Sums
 	name    pattern.Name
 	parts   shares
+	texts   pieces
 }
 
 // scoreName adds up the points of a name.

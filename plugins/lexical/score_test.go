@@ -232,8 +232,10 @@ func TestStrongest(t *testing.T) {
 			for i := range tt.s {
 				weights[i] = tt.weights[tt.s[i]]
 			}
-			if got := strongest(tt.s, weights, maxSpans); got != tt.want {
-				t.Errorf("strongest() = %q, want %q", got, tt.want)
+			var p pieces
+			found := p.strongest(tt.s, weights, maxSpans)
+			if got := p.text(); got != tt.want || found != (got != "") {
+				t.Errorf("strongest adds %q and returns %t, want %q", got, found, tt.want)
 			}
 		})
 	}
@@ -242,7 +244,9 @@ func TestStrongest(t *testing.T) {
 func TestDecimal(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{0: "0", 7: "7", 10: "10", 63: "63", 253: "253"} {
-		if got := decimal(n); got != want {
+		var p pieces
+		p.decimal(n)
+		if got := p.text(); got != want {
 			t.Errorf("decimal(%d) = %q", n, got)
 		}
 	}

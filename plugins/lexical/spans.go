@@ -4,7 +4,6 @@ import (
 	"unicode/utf8"
 
 	"assay/plugins/internal/quote"
-	"assay/sdk"
 )
 
 const (
@@ -13,9 +12,9 @@ const (
 	maxGrow  = 3 // bytes by which a span may grow to reach the end of a word
 )
 
-// strongest quotes the spans of s with the largest sums of weights, at most most, from left to right. weights holds one
-// for each byte of s; strongest overwrites them.
-func strongest(s string, weights []int32, most int) string {
+// strongest adds quotations of the spans of s with the largest sums of weights, at most most, from left to right, and
+// reports whether there are any. weights holds one for each byte of s; strongest overwrites them.
+func (p *pieces) strongest(s string, weights []int32, most int) bool {
 	n := min(len(s), len(weights))
 	weights = weights[:n]
 	type span struct{ start, end int }
@@ -43,14 +42,13 @@ func strongest(s string, weights []int32, most int) string {
 		found[at] = span{start, end}
 		count++
 	}
-	text := ""
-	for _, f := range found[:count] {
-		if text != "" {
-			text = sdk.Join(text, ", ")
+	for i, f := range found[:count] {
+		if i > 0 {
+			p.add(", ")
 		}
-		text = sdk.Join(text, "“", quote.Of(s[f.start:f.end]), "”")
+		p.add("“", quote.Of(s[f.start:f.end]), "”")
 	}
-	return text
+	return count > 0
 }
 
 // heaviest returns the run of bytes with the largest sum of weights. sum is 0 if no run has a positive one.

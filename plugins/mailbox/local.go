@@ -15,9 +15,10 @@ func (a *answer) scoreLocalPart(written, host string, numeric bool) {
 	if len(written) > maxLocal {
 		return
 	}
-	local, _, _ := strings.Cut(strings.ToLower(written), "+")
+	lower := strings.ToLower(written)
+	local, _, _ := strings.Cut(lower, "+")
 	switch {
-	case isGroup(written, host):
+	case isGroup(lower, host):
 		a.raise(group.points, &group, local)
 	case wordlist.Has(roles, local):
 		if a.unlisted {
@@ -33,19 +34,23 @@ const groupWords = `announce bugs commits devel discuss list lists maint maintai
 packaging team users
 `
 
-// isGroup reports whether an address belongs to a team or a mailing list, going by its words or its host.
+// isGroup reports whether an address, in lower case, belongs to a team or a mailing list, going by its words or its host.
 func isGroup(local, host string) bool {
-	for word := range strings.FieldsFuncSeq(strings.ToLower(local), isSeparator) {
-		if wordlist.Has(groupWords, word) {
+	for start, i := 0, 0; i <= len(local); i++ {
+		if i < len(local) && !isSeparator(local[i]) {
+			continue
+		}
+		if wordlist.Has(groupWords, local[start:i]) {
 			return true
 		}
+		start = i + 1
 	}
 	first, _, _ := strings.Cut(host, ".")
 	return first == "lists" || strings.HasSuffix(first, "-lists")
 }
 
-// isSeparator reports whether r separates the words of a local part.
-func isSeparator(r rune) bool { return r == '.' || r == '_' || r == '-' || r == '+' }
+// isSeparator reports whether c separates the words of a local part.
+func isSeparator(c byte) bool { return c == '.' || c == '_' || c == '-' || c == '+' }
 
 // roles are the mailbox names of RFC 2142 and common names of functions in Europe's larger languages, in wordlist form.
 const roles = `abuse accounting accounts admin administracion administrator amministrazione bestellung bewerbung
@@ -57,6 +62,11 @@ reservations sales secretary security sekretariat service support team ventas ve
 `
 
 func isLetter(b byte) bool { return b >= 'a' && b <= 'z' || b >= utf8.RuneSelf }
+
+func isVowel(c byte) bool { return c >= 'a' && c <= 'z' && vowelBits>>(c-'a')&1 == 1 }
+
+// vowelBits has a bit for each of the letters a, e, i, o, u and y.
+const vowelBits = 1<<('a'-'a') | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a') | 1<<('y'-'a')
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 
@@ -97,7 +107,7 @@ func (a *answer) scoreRandom(local string, numeric bool) {
 			if c <= 'f' {
 				hex++
 			}
-			if strings.IndexByte("aeiouy", c) >= 0 {
+			if isVowel(c) {
 				vowels, run = vowels+1, 0
 			}
 			longest = max(longest, run)

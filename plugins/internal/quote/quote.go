@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"assay/sdk"
 )
 
 // MaxBytes is the maximum length of a quotation without the ellipsis. It leaves room for three quotations and a
@@ -47,24 +49,33 @@ func Of(s string) string {
 
 // isName reports whether s consists of the characters of ordinary names, of which none looks like a colon.
 func isName(s string) bool {
-	for i, r := range s {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', isNamePunctuation(r):
-		case r < utf8.RuneSelf, r == utf8.RuneError, isColonLetter(r), isInvisible(r):
-			return false
-		case i == 0 && unicode.IsMark(r), !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r):
+	for i := range len(s) {
+		if c := s[i]; c >= utf8.RuneSelf {
+			return isForeignName(s)
+		} else if nameBytes[c>>6]>>(c&63)&1 == 0 {
 			return false
 		}
 	}
 	return true
 }
 
-func isNamePunctuation(r rune) bool {
-	switch r {
-	case '-', '.', '_', '@', '/', '&', '+', ',', '\'', ' ':
-		return true
+// nameBytes has a bit for each ASCII character of names: letters, digits and "-._@/&+,' ".
+var nameBytes = [...]uint64{0x3fff8c100000000, 0x7fffffe87ffffff}
+
+func isForeignName(s string) bool {
+	for i, r := range s {
+		switch {
+		case r < utf8.RuneSelf:
+			if nameBytes[r>>6]>>(r&63)&1 == 0 {
+				return false
+			}
+		case r == utf8.RuneError, isColonLetter(r), isInvisible(r):
+			return false
+		case i == 0 && unicode.IsMark(r), !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r):
+			return false
+		}
 	}
-	return false
+	return true
 }
 
 // isColonLetter reports whether r is a letter or a mark that looks like a colon (UTS 39).
@@ -85,7 +96,7 @@ func isInvisible(r rune) bool {
 // Fill returns template with each "%" replaced by the next of parts, so that a layer's texts can be one table. A part
 // is shown as [Of] shows it, without further quotation marks: the template has them where a quotation needs them.
 func Fill(template string, parts ...string) string {
-	out := make([]byte, 0, 2*MaxBytes)
+	pieces := make([]string, 0, 8) // of up to three parts; more would cost memory
 	for len(parts) > 0 {
 		i := strings.IndexByte(template, '%')
 		if i < 0 {
@@ -95,8 +106,8 @@ func Fill(template string, parts ...string) string {
 		if inner, quoted := strings.CutPrefix(part, "“"); quoted {
 			part = strings.TrimSuffix(inner, "”")
 		}
-		out = append(append(out, template[:i]...), part...)
+		pieces = append(pieces, template[:i], part)
 		template, parts = template[i+1:], parts[1:]
 	}
-	return string(append(out, template...))
+	return sdk.Join(append(pieces, template)...)
 }
