@@ -70,8 +70,7 @@ func Open(head string, pieces ...[]byte) (*Table, error) {
 // Weight returns the weight of the feature with hash h, in units of Unit.
 func (t *Table) Weight(h uint32) int32 {
 	slot := Slot(h)
-	b := t.pieces[slot>>(pieceBits+1)][slot>>1&(pieceBytes-1)]
-	return t.levels[b>>(slot&1*4)&0xf]
+	return t.levels[t.pieces[slot>>(pieceBits+1)&1][slot>>1&(pieceBytes-1)]>>(slot&1*4)&0xf]
 }
 
 // Sums are the weights of an address's features, in units of Unit. It is large, for a guest's stack.
@@ -94,13 +93,30 @@ func (t *Table) Sum(a *Address, s *Sums) {
 	s.text[last+1] = '$'
 	text := s.text[:last+2]
 	clear(s.Bytes[:])
-	total := int32(0)
-	for from := range text {
+	total, from := int32(0), 0
+	here, next := int32(0), int32(0) // of runs before from, for the bytes at from and after it
+	for ; from+longestRun <= len(text); from++ {
+		h := (seedName ^ uint32(text[from])) * prime
+		w := t.Weight(h)
+		h = (h ^ uint32(text[from+1])) * prime
+		w += t.Weight(h)
+		total += w
+		s.Bytes[from&(byteRoom-1)] = here + w
+		h = (h ^ uint32(text[from+2])) * prime
+		w = t.Weight(h)
+		h = (h ^ uint32(text[from+3])) * prime
+		w += t.Weight(h)
+		total += w
+		here = next + w
+		next = t.Weight((h ^ uint32(text[from+4])) * prime)
+		total += next
+	}
+	s.Bytes[from&(byteRoom-1)], s.Bytes[(from+1)&(byteRoom-1)] = here, next
+	for ; from < len(text); from++ { // shorter runs at the end
 		h := seedName
-		for n, c := range text[from:min(from+longestRun, len(text))] {
+		for n, c := range text[from:] {
 			h = (h ^ uint32(c)) * prime
-			slot := h * 0x9e3779b1 >> (32 - slotBits)
-			w := t.levels[t.pieces[slot>>(pieceBits+1)&1][slot>>1&(pieceBytes-1)]>>(slot&1*4)&0xf]
+			w := t.Weight(h)
 			total += w
 			s.Bytes[(from+n>>1)&(byteRoom-1)] += w
 		}
