@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math/bits"
 	"slices"
 
 	"assay/plugins/internal/brand"
@@ -29,11 +30,43 @@ var posedBrands = func() []posedBrand {
 	return list
 }()
 
-// posedLetters holds the letters of each of posedBrands.
-var posedLetters = func() []letters {
-	var list []letters
-	for _, b := range posedBrands {
-		list = append(list, letterSet(b.name))
+// posedWith holds, for 64 of posedBrands at a time and for each letter, a bit for each brand whose name has the letter.
+var posedWith = func() [][26]uint64 {
+	list := make([][26]uint64, (len(posedBrands)+63)/64)
+	for i, b := range posedBrands {
+		for set := letterSet(b.name); set != 0; set &= set - 1 {
+			list[i/64][bits.TrailingZeros32(uint32(set))] |= 1 << (i % 64)
+		}
 	}
 	return list
 }()
+
+// spelled finds the posedBrands whose names have no other letters than a text, in order.
+type spelled struct {
+	absent uint32 // letters that the text lacks
+	group  int    // of posedWith, the next one
+	left   uint64 // brands of the group before it
+}
+
+func spelledBy(present letters) spelled { return spelled{absent: uint32(^present) & (1<<26 - 1)} }
+
+// next returns the index of the next brand, or -1.
+func (s *spelled) next() int {
+	for s.left == 0 {
+		if s.group == len(posedWith) {
+			return -1
+		}
+		with, others := &posedWith[s.group], uint64(0)
+		for set := s.absent; set != 0; set &= set - 1 {
+			others |= with[bits.TrailingZeros32(set)]
+		}
+		s.left = ^others
+		s.group++
+	}
+	i := (s.group-1)*64 + bits.TrailingZeros64(s.left)
+	s.left &= s.left - 1
+	if i >= len(posedBrands) {
+		return -1
+	}
+	return i
+}

@@ -50,9 +50,15 @@ func scoreWebLike(a *answer, local string, at mailbox) bool {
 
 // isDomainLike reports whether a local part ends in a common suffix of domains.
 func isDomainLike(local string) bool {
-	const suffixes = " com net org gov edu info biz xyz online site shop click "
 	dot := strings.LastIndexByte(local, '.')
-	return dot >= 2 && strings.Contains(suffixes, " "+local[dot+1:]+" ")
+	if dot < 2 {
+		return false
+	}
+	switch local[dot+1:] {
+	case "com", "net", "org", "gov", "edu", "info", "biz", "xyz", "online", "site", "shop", "click":
+		return true
+	}
+	return false
 }
 
 // scorePosing reports whether the local part poses as a desk of a brand or of an organisation.
@@ -61,11 +67,8 @@ func scorePosing(a *answer, local, joined, host string, at mailbox) bool {
 		return false
 	}
 	plain := undoLeet(joined)
-	present := letterSet(joined) | letterSet(plain)
-	for i, set := range posedLetters {
-		if set&^present != 0 {
-			continue
-		}
+	brands := spelledBy(letterSet(joined) | letterSet(plain))
+	for i := brands.next(); i >= 0; i = brands.next() {
 		b := &posedBrands[i]
 		text, start := joined, strings.Index(joined, b.name)
 		if start < 0 && plain != "" {
@@ -103,11 +106,8 @@ func scorePosing(a *answer, local, joined, host string, at mailbox) bool {
 // brandInName returns the brand that a hyphen or a digit joins to the rest of a domain name, or "". Brands rarely name
 // their own additional domains, such as those they send mail from, this way. Brands that are also words do not count.
 func brandInName(name string) string {
-	present := letterSet(name)
-	for i, set := range posedLetters {
-		if set&^present != 0 {
-			continue
-		}
+	brands := spelledBy(letterSet(name))
+	for i := brands.next(); i >= 0; i = brands.next() {
 		if b := &posedBrands[i]; !b.alone && len(name) > len(b.name)+1 && hasWord(name, b.name) {
 			return b.shown
 		}
