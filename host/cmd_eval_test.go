@@ -183,9 +183,9 @@ func TestEvalInput(t *testing.T) {
 	}
 }
 
-// TestLabelledFalsePositives holds the default lineup to what the README says of honest values, and to what it may do to
-// popular sites. It scores the rows that layers were trained on, so the figures in docs/decisions/scoring.md, which are
-// held out, are the better estimate.
+// TestLabelledFalsePositives holds the default lineup to what the README says of honest values, and to what it may do
+// to popular sites. It scores the rows that layers were trained on, so the figures in docs/decisions/scoring.md, which
+// are held out, are the better estimate.
 func TestLabelledFalsePositives(t *testing.T) {
 	t.Parallel()
 	folder := os.Getenv("ASSAY_DATA")
@@ -225,7 +225,8 @@ func TestLabelledFalsePositives(t *testing.T) {
 		}
 		for _, s := range typed.Suffixes {
 			if 20*s.Review.Count > s.Review.N {
-				t.Errorf("%s: %d of %d honest names under %s reach review", typed.Type, s.Review.Count, s.Review.N, s.Group)
+				t.Errorf("%s: %d of %d honest names under %s reach review", typed.Type, s.Review.Count, s.Review.N,
+					s.Group)
 			}
 		}
 		for _, s := range typed.TopSites {

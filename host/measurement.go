@@ -49,12 +49,12 @@ func (m *measurement) feedback(ctx context.Context) ([]eval.Labelled, error) {
 	for _, l := range labelled {
 		label := eval.Labelled{Type: l.Type, Malicious: l.Label == feedback.Fraud, Source: "feedback",
 			Scores: map[string]int{}}
-		comparable := true
+		same := true
 		for _, layer := range l.Layers {
-			comparable = comparable && versions[layer.Name] == layer.Version
+			same = same && versions[layer.Name] == layer.Version
 			label.Scores[layer.Name] = layer.Score
 		}
-		if comparable {
+		if same {
 			labels = append(labels, label)
 		}
 	}

@@ -233,7 +233,8 @@ func TestConnectionsOfOneKeyShareItsLookUp(t *testing.T) {
 		const connections = 256
 		for range connections {
 			go func() {
-				if caller, err := s.authenticate(t.Context(), withKey(goodKey)); err == nil && caller.Account == goodKey {
+				if caller, err := s.authenticate(t.Context(), withKey(goodKey)); err == nil &&
+					caller.Account == goodKey {
 					accepted.Add(1)
 				}
 			}()

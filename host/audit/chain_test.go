@@ -90,7 +90,8 @@ func TestPseudonymVectors(t *testing.T) {
 	} {
 		several := audit.NewPseudonyms(c.key)
 		several.Of([]byte("another"), "domain", "another.example")
-		for _, p := range [][]byte{audit.Pseudonym(c.key, c.salt, c.kind, c.value), several.Of(c.salt, c.kind, c.value)} {
+		for _, p := range [][]byte{audit.Pseudonym(c.key, c.salt, c.kind, c.value), several.Of(c.salt, c.kind,
+			c.value)} {
 			if got := hex.EncodeToString(p); got != c.want {
 				t.Errorf("%s: %s, want %s", name, got, c.want)
 			}

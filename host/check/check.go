@@ -59,8 +59,8 @@ type Collector interface {
 	// Collect returns the wanted facts about e. wanted is sorted. Facts of the host's own database are complete, or
 	// Collect returns an *UnavailableError. A third party may not respond in time; its facts are then absent, and
 	// unanswered lists the sources concerned by the first part of their facts' names (dns, rdap, ...), after
-	// UntrustedSource if the third party answers falsely. Collect makes only the lookups that the wanted facts need, and
-	// returns when ctx ends at the latest.
+	// UntrustedSource if the third party answers falsely. Collect makes only the lookups that the wanted facts need,
+	// and returns when ctx ends at the latest.
 	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, unanswered []string, err error)
 }
 

@@ -68,9 +68,10 @@ const minAllowedWeight = 0.25
 // score = round(100*p). It is a pure function. As weights are not negative, the score never falls when a layer's score
 // rises.
 //
-// A failed layer counts as a score of 0, and a signal reports how far the score could have been, unless its weight is 0.
-// A block is lowered to the end of the review band if the lost layers could have cleared the entity, and an allow is
-// raised to the start of the review band if one of them is required and they could have accused it. So a person decides.
+// A failed layer counts as a score of 0, and a signal reports how far the score could have been, unless its weight is
+// 0. A block is lowered to the end of the review band if the lost layers could have cleared the entity, and an allow is
+// raised to the start of the review band if one of them is required and they could have accused it. So a person
+// decides.
 func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	sum, low, high := bias, 0.0, 0.0
 	required := false
@@ -110,8 +111,8 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 func percent(x float64) int { return int(math.Round(100 / (1 + math.Exp(-x)))) }
 
 // sortedSignals returns the signals that changed the fused log-odds, from those that raised it most to those that
-// lowered it most. For an allow verdict, it leaves out those below minAllowedWeight, and sorts by weight either way: what
-// speaks for an allowed entity is why it is allowed.
+// lowered it most. For an allow verdict, it leaves out those below minAllowedWeight, and sorts by weight either way:
+// what speaks for an allowed entity is why it is allowed.
 func sortedSignals(outcomes []Outcome, verdict Verdict) []Signal {
 	type weighted struct {
 		Signal
@@ -151,8 +152,8 @@ const unspecific = "scam"
 const minThreatShare = 0.25
 
 // dominantThreat returns the category with the most evidence; of equal ones, the first by name. The evidence of a layer
-// is its contribution, which its signals share by their points. A signal's category is the one that its layer's manifest
-// declares for it, else the one that the layer named.
+// is its contribution, which its signals share by their points. A signal's category is the one that its layer's
+// manifest declares for it, else the one that the layer named.
 func dominantThreat(outcomes []Outcome) string {
 	type evidence struct {
 		category string

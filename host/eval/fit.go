@@ -14,8 +14,8 @@ import (
 
 // FitOptions are the options of [FitLineup].
 type FitOptions struct {
-	// L2 is the penalty on the mean squared contribution of each style layer. It keeps apart the scores of honest values,
-	// which would all round to 0, and leaves findings room above style. Other layers have a thousandth of it.
+	// L2 is the penalty on the mean squared contribution of each style layer. It keeps apart the scores of honest
+	// values, which would all round to 0, and leaves findings room above style. Other layers have a thousandth of it.
 	L2         float64
 	Prevalence float64  // the share of fraud in production at most
 	ReviewFPR  float64  // maximum share of a type's benign rows that are reviewed or blocked
@@ -231,8 +231,8 @@ type solution struct {
 	met         bool // the limits on false positives hold
 }
 
-// solve fits to counts rows of each pattern, weighted to the prevalence of start. Without rows of both labels it returns
-// start.
+// solve fits to counts rows of each pattern, weighted to the prevalence of start. Without rows of both labels it
+// returns start.
 func (s *sample) solve(counts []int, start solution) solution {
 	n := map[bool]int{}
 	for i, p := range s.patterns {

@@ -237,7 +237,8 @@ func TestFitWithinLineupLimits(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{"a reaches review", "idle blocks"}, f.Binding); diff != "" || len(f.Broken) != 0 ||
 		!(f.Free.AUC > f.Fitted.AUC) {
-		t.Errorf("AUC %v, without the limits %v, broken %q (-want +got binding):\n%s", f.Fitted.AUC, f.Free.AUC, f.Broken,
+		t.Errorf("AUC %v, without the limits %v, broken %q (-want +got binding):\n%s", f.Fitted.AUC, f.Free.AUC,
+			f.Broken,
 			diff)
 	}
 	s.lineup.Limits[entity.Domain][1].AtLeast = 30

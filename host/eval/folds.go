@@ -11,18 +11,19 @@ const (
 	minRemaining = 0.1 // minimum share of the rows of each label that remain if a source is held out
 )
 
-// fold identifies the rows to hold out together: those of a source or, of the sources that are not held out whole, those
-// whose first letters fall into the same part.
+// fold identifies the rows to hold out together: those of a source or, of the sources that are not held out whole,
+// those whose first letters fall into the same part.
 type fold struct {
 	source string
 	part   uint64 // 1 to letterFolds, or 0 for a source
 }
 
-// crossValidate returns every row's log-odds by weights fitted without the rows of its source, and without all rows that
-// share their first letters with one of these: sister names of one campaign would flatter the figures. If holding out
-// a source would leave too few rows of a label, or none of a category, its rows are divided by a hash of their letters,
-// and byLetters lists the source. Rows without a source are divided likewise. All folds keep the bias of fitted, because rows without any
-// signals must score the same in all folds: the folds' different biases would distort the AUC.
+// crossValidate returns every row's log-odds by weights fitted without the rows of its source, and without all rows
+// that share their first letters with one of these: sister names of one campaign would flatter the figures. If holding
+// out a source would leave too few rows of a label, or none of a category, its rows are divided by a hash of their
+// letters, and byLetters lists the source. Rows without a source are divided likewise. All folds keep the bias of
+// fitted, because rows without any signals must score the same in all folds: the folds' different biases would distort
+// the AUC.
 func (s *sample) crossValidate(fitted solution) (logOdds []float64, folds int, byLetters []string) {
 	canHoldOut, fixedBias := s.sourcesToHoldOut(), *s
 	fixedBias.low, fixedBias.high = slices.Clone(s.low), slices.Clone(s.high)

@@ -73,7 +73,8 @@ func (f *fakeScorer) Score(_ context.Context, field eval.Row) (*check.Decision, 
 		if i > 0 && field.Type != entity.Domain && field.Type != entity.Email {
 			continue
 		}
-		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight[field.Type], Micros: 10, Score: score,
+		o := check.Outcome{Layer: layer.Name, Version: layer.Version, Weight: layer.Weight[field.Type], Micros: 10,
+			Score:     score,
 			Range:     check.Range{-100, 100},
 			Abstained: i == 2}
 		if i == 0 && s.failure != "" {
@@ -494,7 +495,8 @@ func TestFalsePositives(t *testing.T) {
 	for _, g := range append(d.Suffixes, d.TopSites...) {
 		got = append(got, counts{g.Group, g.Review.N, g.Review.Count, g.Block.Count})
 	}
-	if diff := cmp.Diff([]counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000", 1000 + 49 + 48, 57, 49}},
+	if diff := cmp.Diff([]counts{{".co.uk", 50, 5, 1}, {".com", 1200, 6, 2}, {"rank 1 to 1,000", 1000 + 49 + 48, 57,
+		49}},
 		got, cmp.AllowUnexported(counts{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}

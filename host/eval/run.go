@@ -15,8 +15,8 @@ import (
 	"assay/host/entity"
 )
 
-// Scorer scores a row's value without recording the decision, and replays the row's facts if it has any. It must be safe
-// for concurrent use. For invalid values it returns an *entity.InvalidError or a check.NoFieldError.
+// Scorer scores a row's value without recording the decision, and replays the row's facts if it has any. It must be
+// safe for concurrent use. For invalid values it returns an *entity.InvalidError or a check.NoFieldError.
 type Scorer interface {
 	Score(ctx context.Context, r Row) (*check.Decision, error)
 }
@@ -67,8 +67,8 @@ type Labelled struct {
 	Scores    map[string]int // by name of the layer; 0 for a layer that is not in it
 }
 
-// Scored returns labels as rows to fit to. They are not alike as far as anybody knows, so only their source divides them
-// in folds.
+// Scored returns labels as rows to fit to. They are not alike as far as anybody knows, so only their source divides
+// them in folds.
 func (l Model) Scored(labelled []Labelled) []Scored {
 	scored := make([]Scored, len(labelled))
 	for i, from := range labelled {

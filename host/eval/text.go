@@ -251,7 +251,8 @@ func (f *FitType) write(p *page) {
 	for _, v := range []struct {
 		name string
 		Figures
-	}{{"before", f.Before}, {"without the lineup's limits", f.Free}, {"fitted", f.Fitted}, {"out of fold", f.OutOfFold}} {
+	}{{"before", f.Before}, {"without the lineup's limits", f.Free}, {"fitted", f.Fitted}, {"out of fold",
+		f.OutOfFold}} {
 		review, block := v.Bands.Review, v.Bands.Block
 		rows = append(rows, []string{v.name, v.AUC.fixed(4), v.AUCInterval.fixed(3), v.Recall1.fixed(4),
 			v.Recall01.fixed(4), count(review.FalsePositives), review.FPR.percent(2), review.FPRInterval.percent(2),

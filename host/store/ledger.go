@@ -186,8 +186,8 @@ func (l *Ledger) enqueue(p *pending) error {
 // do.
 const ownRecords = 16
 
-// initialEach is assumed for each record until batches have been recorded. Without an assumption, the first batches of a
-// new ledger would all look late.
+// initialEach is assumed for each record until batches have been recorded. Without an assumption, the first batches of
+// a new ledger would all look late.
 const initialEach = 500 * time.Microsecond
 
 // Pace returns how long a record that arrives now waits for the constant parts of the batch in progress and its own,

@@ -72,7 +72,8 @@ func TestPaceAfterStart(t *testing.T) {
 		now += b.took
 		least, each, late := l.paceAt(now)
 		if wait := late + least + 2*connections*max(each, judged); wait > target {
-			t.Errorf("batch %d: %d checks at once would wait for %v, longer than %v (%v late)", i+1, connections, wait, target,
+			t.Errorf("batch %d: %d checks at once would wait for %v, longer than %v (%v late)", i+1, connections, wait,
+				target,
 				late)
 		}
 		l.observe(b.n, b.took)

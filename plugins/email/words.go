@@ -11,9 +11,9 @@ donotreply fraud konto kyc locked login noreply recovery reembolso refund refund
 rueckerstattung secure securite security seguridad sicherheit sicurezza signin suspended suspension unlock validate
 validation verif verification verified verify
 `
-	deskWords = `admin administrator agent airdrop assist assistance assistenza atencion bank banking bestellung billing bonus care
-career careers center centre client clientes clients compliance contact crypto customer customers daemon delivery
-department dept desk factura facture fattura finance gift giveaway help helpdesk helpline hiring hr info invoice
+	deskWords = `admin administrator agent airdrop assist assistance assistenza atencion bank banking bestellung billing
+bonus care career careers center centre client clientes clients compliance contact crypto customer
+customers daemon delivery department dept desk factura facture fattura finance gift giveaway help helpdesk helpline hiring hr info invoice
 invoices job jobs kunden kundendienst kundenservice lieferung livraison loan loans manager notice notices
 notification notifications office official online order orders paiement paket parcel pay payment payments prize
 promo protection rechnung recruiter recruitment renew renewal reply resolution reward rewards safety service

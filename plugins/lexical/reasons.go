@@ -90,7 +90,8 @@ func (w *work) explain(c *sdk.Check, points int) {
 	}
 	if n := split[byAddress]; n > 0 {
 		if part := w.name.Posing(); part != "" {
-			c.Signal(n, "lexical:shape:address", sdk.Join("Contains “", quote.Of(part), "”, a part of another web address"))
+			c.Signal(n, "lexical:shape:address", sdk.Join("Contains “", quote.Of(part),
+				"”, a part of another web address"))
 		} else {
 			c.Signal(n, "lexical:shape:punycode", "Begins with “xn-” like an internationalised name, but is none")
 		}

@@ -129,7 +129,8 @@ func TestSubdomainsOfOwnersDoNotCount(t *testing.T) {
 	t.Parallel()
 	for _, owner := range []string{"holzbau-wiesental.ch", "baeckerei-wiesental.de", "northwind-consulting.co.uk"} {
 		plain := points(t, owner)
-		for _, machine := range []string{"mail", "shop", "www2", "x7-prod-eu1", "a.b.c.d", "autodiscover", "m.intranet"} {
+		for _, machine := range []string{"mail", "shop", "www2", "x7-prod-eu1", "a.b.c.d", "autodiscover",
+			"m.intranet"} {
 			if got := points(t, machine+"."+owner); got != plain {
 				t.Errorf("%s.%s scores %d, and %s %d", machine, owner, got, owner, plain)
 			}
@@ -166,11 +167,13 @@ func TestPharmacySpam(t *testing.T) {
 func TestTextsNameTheEvidence(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ value, want string }{
-		"words":         {"paypa1-secure-login.xyz", "Spelled like reported names: “secure-login”"},
-		"suffix":        {"paypa1-secure-login.xyz", "Names like this are often reported under “.xyz”"},
-		"shape":         {"paypa1-secure-login.xyz", "Name shape typical of reported names (length 19, 2 hyphens, 1 digit)"},
-		"bait":          {"paypa1-secure-login.xyz", "Contains account security bait words: “secure”, “login”"},
-		"host":          {"wallet-connect-rectify.pages.dev", "Names like this are often reported on the shared host “pages.dev”"},
+		"words":  {"paypa1-secure-login.xyz", "Spelled like reported names: “secure-login”"},
+		"suffix": {"paypa1-secure-login.xyz", "Names like this are often reported under “.xyz”"},
+		"shape": {"paypa1-secure-login.xyz",
+			"Name shape typical of reported names (length 19, 2 hyphens, 1 digit)"},
+		"bait": {"paypa1-secure-login.xyz", "Contains account security bait words: “secure”, “login”"},
+		"host": {"wallet-connect-rectify.pages.dev",
+			"Names like this are often reported on the shared host “pages.dev”"},
 		"ordinary":      {"baeckerei-mueller.de", "Spelled like names of long-established sites: “baeckerei-mueller”"},
 		"other address": {"blumen-com-wiese.net", "Contains “com-”, a part of another web address"},
 		"hexadecimal":   {"9f3ac01be47d22.com", "“9f3ac01be47d22” is a hexadecimal number"},
@@ -218,7 +221,8 @@ func TestStrongest(t *testing.T) {
 		want    string
 	}{
 		"two of three": {"login-xsecurex-nigol",
-			map[byte]int32{'l': 10, 'o': 10, 'g': 10, 'i': 10, 'n': 9, 's': 20, 'e': 20, 'c': 20, 'u': 20, 'r': 20, 'x': -90},
+			map[byte]int32{'l': 10, 'o': 10, 'g': 10, 'i': 10, 'n': 9, 's': 20, 'e': 20, 'c': 20, 'u': 20, 'r': 20,
+				'x': -90},
 			"“login”, “xsecurex”"},
 		"little weight": {"abc--------def", map[byte]int32{'a': 1, 'b': 1, 'c': 1, 'd': 9, 'e': 9, 'f': 9, '-': -5},
 			"“def”"},

@@ -34,7 +34,8 @@ const groupWords = `announce bugs commits devel discuss list lists maint maintai
 packaging team users
 `
 
-// isGroup reports whether an address, in lower case, belongs to a team or a mailing list, going by its words or its host.
+// isGroup reports whether an address, in lower case, belongs to a team or a mailing list, going by its words or its
+// host.
 func isGroup(local, host string) bool {
 	for start, i := 0, 0; i <= len(local); i++ {
 		if i < len(local) && !isSeparator(local[i]) {
@@ -66,7 +67,7 @@ func isLetter(b byte) bool { return b >= 'a' && b <= 'z' || b >= utf8.RuneSelf }
 func isVowel(c byte) bool { return c >= 'a' && c <= 'z' && vowelBits>>(c-'a')&1 == 1 }
 
 // vowelBits has a bit for each of the letters a, e, i, o, u and y.
-const vowelBits = 1<<('a'-'a') | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a') | 1<<('y'-'a')
+const vowelBits = 1<<0 | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a') | 1<<('y'-'a')
 
 func isDigit(b byte) bool { return b >= '0' && b <= '9' }
 

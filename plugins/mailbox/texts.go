@@ -10,10 +10,11 @@ type style struct {
 // The texts of the layer. 10 points are about one unit of log-odds, by a logistic fit to labelled addresses. Texts
 // without points have them by spelling.
 var (
-	relay          = style{-40, "mailbox:provider:relay", "Privacy relay that forwards to a real mailbox: “%”"}
-	large          = style{-40, "mailbox:provider:known", "Well-known mailbox provider: “%”"}
-	minor          = style{-32, "mailbox:provider:known", "Long-standing mailbox provider: “%”"}
-	resembles      = style{0, "mailbox:domain:resembles", "“%” is on no list and spelt like disposable mail domains: “%”"}
+	relay     = style{-40, "mailbox:provider:relay", "Privacy relay that forwards to a real mailbox: “%”"}
+	large     = style{-40, "mailbox:provider:known", "Well-known mailbox provider: “%”"}
+	minor     = style{-32, "mailbox:provider:known", "Long-standing mailbox provider: “%”"}
+	resembles = style{0, "mailbox:domain:resembles",
+		"“%” is on no list and spelt like disposable mail domains: “%”"}
 	ordinary       = style{0, "mailbox:domain:ordinary", "“%” is spelt like the domains of ordinary sites"}
 	below          = style{6, "mailbox:domain:host", "Mail domain is a host below “%”"}
 	group          = style{-26, "mailbox:role:shared", "Address of a team or a mailing list: “%@”"}

@@ -180,7 +180,7 @@ var classOf = func() (classes [256]byte) {
 }()
 
 // vowels has a bit for each of the letters a, e, i, o, u and y.
-const vowelBits = 1<<('a'-'a') | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a') | 1<<('y'-'a')
+const vowelBits = 1<<0 | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a') | 1<<('y'-'a')
 
 func isVowel(c byte) bool { return c >= 'a' && c <= 'y' && vowelBits>>(c-'a')&1 == 1 }
 

@@ -9,6 +9,7 @@ type Table struct {
 	levels [Levels]int32
 }
 
+// The dimensions of a table.
 const (
 	Levels = 16 // different weights in a table; the first is 0
 	Pieces = 2  // files of a table

@@ -100,7 +100,7 @@ func read(h *suffix.Host) Build {
 }
 
 // vowels has a bit for each of the letters a, e, i, o, u and y.
-const vowels = 1<<('a'-'a') | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a') | 1<<('y'-'a')
+const vowels = 1<<0 | 1<<('e'-'a') | 1<<('i'-'a') | 1<<('o'-'a') | 1<<('u'-'a') | 1<<('y'-'a')
 
 // Hex reports whether the name without hyphens is at least ten hexadecimal digits, with at least three letters and
 // three decimal digits.

@@ -121,7 +121,8 @@ const (
 	rarityLeast = 11
 	fewLetters  = 5
 	// RarityRare is the rarity from which on letters look random, if there are ManyLetters.
-	RarityRare  = 22
+	RarityRare = 22
+	// ManyLetters is the number of letters from which on rare letters look random.
 	ManyLetters = 7
 )
 
@@ -228,8 +229,8 @@ func (n *Name) Random(rarity *Rarity) bool {
 	return len(n.Letters) >= ManyLetters && rarity.Of(n.Letters) >= RarityRare
 }
 
-// Posing returns the part of the name, or of the labels left of it, that imitates a part of another address. It is "" if
-// none does.
+// Posing returns the part of the name, or of the labels left of it, that imitates a part of another address. It is ""
+// if none does.
 func (n *Name) Posing() string {
 	_, part := n.posing()
 	return part

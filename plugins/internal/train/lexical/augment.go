@@ -54,7 +54,8 @@ func addBrands(rows []row) []row {
 		if u.rows < minBrandRows || len(u.families) < minBrandFamilies || known[word+".com"] {
 			continue
 		}
-		rows = append(rows, newRow(&train.Domain{Synthetic: true, Host: suffix.Host{Name: word, Suffix: "com", TLD: "com"}}))
+		rows = append(rows, newRow(&train.Domain{Synthetic: true, Host: suffix.Host{Name: word, Suffix: "com",
+			TLD: "com"}}))
 	}
 	return rows
 }

@@ -77,7 +77,8 @@ func run(args []string, stdout, stderr io.Writer) error {
 		for i, l := range levels {
 			points[i] = int32(math.Round(perUnit * ngram.Unit * odds.factor * float64(l)))
 		}
-		if err := write(options.Out, ngram.EncodeLevels(points), pack(at), source(odds, &m.rarity, discounts)); err != nil {
+		if err := write(options.Out, ngram.EncodeLevels(points), pack(at), source(odds, &m.rarity,
+			discounts)); err != nil {
 			return err
 		}
 		progress("trained on all rows")

@@ -47,7 +47,8 @@ func source(o *odds, rarity *pattern.Rarity, discounts map[string]int) []byte {
 		line += next
 	}
 	fmt.Fprintln(&b, line[:len(line)-1])
-	fmt.Fprintf(&b, "}\n\n// discount returns the points to take from every name under a suffix with many false alarms.\n")
+	fmt.Fprintf(&b,
+		"}\n\n// discount returns the points to take from every name under a suffix with many false alarms.\n")
 	fmt.Fprintf(&b, "func discount(suffix string) int {\n\tswitch suffix {\n")
 	for _, s := range slices.Sorted(maps.Keys(discounts)) {
 		if discounts[s] > 0 {
@@ -132,7 +133,8 @@ func writeRows(path string, rows []row, mail []address, points []float64) error 
 		}
 		emails = append(emails, l)
 	}
-	for name, lines := range map[string][]line{path: domains, strings.TrimSuffix(path, ".jsonl") + "-emails.jsonl": emails} {
+	for name, lines := range map[string][]line{path: domains, strings.TrimSuffix(path, ".jsonl") +
+		"-emails.jsonl": emails} {
 		if len(lines) == 0 {
 			continue
 		}

@@ -61,7 +61,8 @@ func TestTrainingReproducible(t *testing.T) {
 	folder := t.TempDir()
 	target := writeFile(t, folder, "target.jsonl", lines(0, 80))
 	pool := writeFile(t, folder, "pool.jsonl.gz", lines(1000, 300))
-	emails := writeFile(t, folder, "emails.jsonl", `{"type":"email","value":"a@verify-3001.com","label":1,"source":"x:reports1"}
+	emails := writeFile(t, folder, "emails.jsonl",
+		`{"type":"email","value":"a@verify-3001.com","label":1,"source":"x:reports1"}
 {"type":"email","value":"a@gmail.com","label":0,"source":"constructed"}
 `)
 	var outs [2]string
@@ -272,7 +273,8 @@ func TestLearnOdds(t *testing.T) {
 	var text strings.Builder
 	for i := range 400 { // bad names have many digits; the runs of characters say nothing
 		fmt.Fprintf(&text, `{"value":"garden%d.com","label":1,"source":"s"}`+"\n", 100000+i)
-		fmt.Fprintf(&text, `{"value":"%s.com","label":0,"source":"t"}`+"\n", strings.Repeat(string(rune('a'+i%26)), 5+i%7))
+		fmt.Fprintf(&text, `{"value":"%s.com","label":0,"source":"t"}`+"\n", strings.Repeat(string(rune('a'+i%26)),
+			5+i%7))
 	}
 	rows := readRows(t, text.String(), true)
 	indices := make([]int32, len(rows))
