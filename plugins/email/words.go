@@ -11,14 +11,14 @@ donotreply fraud konto kyc locked login noreply recovery reembolso refund refund
 rueckerstattung secure securite security seguridad sicherheit sicurezza signin suspended suspension unlock validate
 validation verif verification verified verify
 `
-	deskWords = `admin administrator agent airdrop assist assistance assistenza atencion bank banking bestellung billing
-bonus care career careers center centre client clientes clients compliance contact crypto customer
-customers daemon delivery department dept desk factura facture fattura finance gift giveaway help helpdesk helpline hiring hr info invoice
-invoices job jobs kunden kundendienst kundenservice lieferung livraison loan loans manager notice notices
-notification notifications office official online order orders paiement paket parcel pay payment payments prize
-promo protection rechnung recruiter recruitment renew renewal reply resolution reward rewards safety service
-services servicio servicios servizio shipping soporte subscription support supports tax team teams tech technical
-tracking trust update updates wallet zahlung zustellung
+	deskWords = `admin administrator agent airdrop assist assistance assistenza atencion bank banking bestellung
+billing bonus care career careers center centre client clientes clients compliance contact crypto customer customers
+daemon delivery department dept desk factura facture fattura finance gift giveaway help helpdesk helpline hiring hr
+info invoice invoices job jobs kunden kundendienst kundenservice lieferung livraison loan loans manager notice notices
+notification notifications office official online order orders paiement paket parcel pay payment payments prize promo
+protection rechnung recruiter recruitment renew renewal reply resolution reward rewards safety service services
+servicio servicios servizio shipping soporte subscription support supports tax team teams tech technical tracking
+trust update updates wallet zahlung zustellung
 `
 	fillers = `app at ch com corp de email es eu for fr from global group id inc international it llc ltd mail
 mailer my nl no pro server system systems the uk us usa user users web your
