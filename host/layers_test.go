@@ -186,14 +186,15 @@ func TestSignalsOfAllowedEntities(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
 	for value, want := range map[string]string{
-		"jane@duck.com": "privacy relay", "+18005551234": "toll-free", "DE89370400440532013000": "published example",
+		"jane@duck.com": "Privacy relay", "google.com": "Listed as a site of Google",
+		"DE02120300000000202051": "belongs to a bank",
 	} {
 		shown := outputJSON[explanation](t, dir, database, "check", value)
 		// On a busy machine a layer may fail to answer in time.
 		for tries := 0; tries < 20 && (answer{Signals: shown.Signals}).degraded(); tries++ {
 			shown = outputJSON[explanation](t, dir, database, "check", value)
 		}
-		if shown.Verdict != check.Allow || shown.Score > 2 ||
+		if shown.Verdict != check.Allow ||
 			!strings.Contains(strings.Join(shown.Signals, "\n"), want) {
 			t.Errorf("%s: %s with score %d and signals %q, want %q", value, shown.Verdict, shown.Score, shown.Signals,
 				want)
