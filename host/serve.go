@@ -55,7 +55,7 @@ const (
 )
 
 // gcPercent is how much a host allocates between garbage collections, relative to what it keeps: twice as much as by
-// default, which halves the processor time of collections. Under load it keeps 50 MB.
+// default, which halves the processor time of collections.
 const gcPercent = 200
 
 // greeting precedes the host's URL once it is ready.
