@@ -22,7 +22,7 @@ func fakePrograms(t *testing.T, dir, version string) string {
 	}
 	for _, name := range programs {
 		script := fmt.Sprintf("#!/bin/sh\necho '%s (PostgreSQL) %s'\n", name, version)
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(script), 0o755); err != nil {
+		if err := writeProgram(filepath.Join(dir, name), []byte(script)); err != nil {
 			t.Fatal(err)
 		}
 	}

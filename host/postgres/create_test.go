@@ -117,6 +117,14 @@ func TestFallbackDir(t *testing.T) {
 	}
 }
 
+// writeProgram writes a file that will be executed. No other test may fork meanwhile: its child would inherit the open
+// file, and a file that is open for writing cannot be executed.
+func writeProgram(path string, content []byte) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(path, content, 0o755)
+}
+
 // TestOrdinaryUser runs TestReopenKeepsData as nobody, because tests in containers usually run as root.
 func TestOrdinaryUser(t *testing.T) {
 	t.Parallel()
@@ -136,7 +144,7 @@ func TestOrdinaryUser(t *testing.T) {
 	program := filepath.Join(reachable(t), "program")
 	binary, err := os.ReadFile(os.Args[0])
 	if err == nil {
-		err = os.WriteFile(program, binary, 0o755)
+		err = writeProgram(program, binary)
 	}
 	if err != nil {
 		t.Fatal(err)
