@@ -47,8 +47,12 @@ func Of(s string) string {
 	return string(out)
 }
 
-// isName reports whether s consists of the characters of ordinary names, of which none looks like a colon.
+// isName reports whether s consists of the characters of ordinary names, of which none looks like a colon, and does not
+// begin with a space.
 func isName(s string) bool {
+	if s != "" && s[0] == ' ' {
+		return false
+	}
 	for i := range len(s) {
 		if c := s[i]; c >= utf8.RuneSelf {
 			return isForeignName(s)
