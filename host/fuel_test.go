@@ -1,3 +1,7 @@
+//go:build !race
+
+// Fuel does not depend on the race detector, under which compiling every layer takes minutes.
+
 package main
 
 import (
