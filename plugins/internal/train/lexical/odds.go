@@ -40,7 +40,8 @@ func learnOdds(rows []row, indices []int32, margins []float64, rarity *pattern.R
 			weights[i] = float64(r.Weight * factors.bad)
 		}
 		x[i] = margins[i]
-		for _, f := range r.name.Features(rarity) {
+		name := *r.name // Features writes to it, and splits are trained concurrently
+		for _, f := range name.Features(rarity) {
 			holders[f.ID] = append(holders[f.ID], i)
 		}
 	}
@@ -88,7 +89,8 @@ func learnOdds(rows []row, indices []int32, margins []float64, rarity *pattern.R
 // points returns the points of a row with a sum of weights.
 func (o *odds) points(r *row, margin float64, rarity *pattern.Rarity) float64 {
 	points := perUnit*o.factor*margin + math.Round(perUnit*o.patterns[pattern.Bias])
-	for _, f := range r.name.Features(rarity) {
+	name := *r.name // Features writes to it, and splits are scored concurrently
+	for _, f := range name.Features(rarity) {
 		points += math.Round(perUnit * o.patterns[f.ID])
 	}
 	return points
