@@ -100,17 +100,24 @@ func appendRecord(ctx context.Context, tx bun.Tx, head *audit.Head, record audit
 	return err
 }
 
-// createHeads inserts the heads of new chains.
+// createHeads inserts the heads of new chains. The lock keeps two hosts from creating the same head, one of them after
+// the other's has moved.
 func (s *Store) createHeads(ctx context.Context) error {
-	for chain := range chains {
-		genesis := audit.Genesis(chain)
-		_, err := s.db.NewRaw("INSERT INTO audit_heads (chain, seq, hash) VALUES (?, 0, ?) ON CONFLICT DO NOTHING",
-			chain, genesis.Hash[:]).Exec(ctx)
-		if err != nil {
-			return fmt.Errorf("starting audit chain %d: %w", chain, err)
+	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {
+			return fmt.Errorf("starting audit chains: %w", err)
 		}
-	}
-	return nil
+		for chain := range chains {
+			genesis := audit.Genesis(chain)
+			_, err := tx.NewRaw(`INSERT INTO audit_heads (chain, seq, hash)
+				SELECT ?0, 0, ?1 WHERE NOT EXISTS (SELECT FROM audit_heads WHERE chain = ?0)`, chain, genesis.Hash[:]).
+				Exec(ctx)
+			if err != nil {
+				return fmt.Errorf("starting audit chain %d: %w", chain, err)
+			}
+		}
+		return nil
+	})
 }
 
 // lockHeads reads and locks the heads of the given chains until the transaction ends. chains is a list or a subquery of
