@@ -269,7 +269,7 @@ func TestHostFetchesSubscriptions(t *testing.T) {
 	}
 }
 
-// The greeting says how to subscribe only while there is no list.
+// The greeting says how to subscribe until there is a list.
 func TestSuggestLists(t *testing.T) {
 	t.Parallel()
 	dir, database := t.TempDir(), postgrestest.Database(t)

@@ -369,6 +369,6 @@ func runLayer(ctx context.Context, t entity.Type, m *Member, in Input) (Outcome,
 func NewRef() string {
 	const prefix = "chk_"
 	ref := [len(prefix) + ulid.EncodedSize]byte([]byte(prefix + "00000000000000000000000000"))
-	_ = ulid.Make().MarshalTextTo(ref[len(prefix):]) // fails only if there is no room
+	_ = ulid.Make().MarshalTextTo(ref[len(prefix):]) // fails only if the slice is too short
 	return string(ref[:])
 }

@@ -323,7 +323,7 @@ func TestDominantThreat(t *testing.T) {
 			says(3, "", point(100, "phishing"), point(90, ""), point(90, "")), says(3, "", point(50, "spam"))}, "spam"},
 		{"reassuring points take from all", []check.Outcome{says(3, "phishing", point(90, ""), point(-60, "")),
 			says(3, "", point(40, "spam"))}, "spam"},
-		{"a cleared layer is no evidence", []check.Outcome{says(3, "phishing", point(50, ""), point(-80, "")),
+		{"a layer whose points cancel out", []check.Outcome{says(3, "phishing", point(50, ""), point(-80, "")),
 			scored("b", 6, 90)}, ""},
 		{"the heaviest layer names none", []check.Outcome{says(6, "", point(90, "")), says(3, "phishing",
 			point(70, ""))}, "phishing"},

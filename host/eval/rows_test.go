@@ -59,7 +59,7 @@ func TestReadRow(t *testing.T) {
 			"region.country"},
 		{"fact that is a list", `{"type":"phone","value":"1","label":1,"facts":{"dns.a":["::1"]}}`, eval.Row{},
 			`fact dns.a is ["::1"]`},
-		{"facts that are no object", `{"type":"phone","value":"1","label":1,"facts":3}`, eval.Row{}, "want an object"},
+		{"facts of another type", `{"type":"phone","value":"1","label":1,"facts":3}`, eval.Row{}, "want an object"},
 		{"impossible held-out score", `{"type":"phone","value":"1","label":1,"held_out":{"phone":101}}`, eval.Row{},
 			"is 101, outside -100 to 100"},
 		{"fraction as rank", `{"type":"phone","value":"1","label":1,"rank":1.5}`, eval.Row{}, "want an integer"},

@@ -88,8 +88,8 @@ type Store interface {
 	// KeepFeedback stores a report in place of an earlier one on the same check, and makes it the account's vote on the
 	// entity. If layers is nil, it keeps those of the earlier report.
 	KeepFeedback(ctx context.Context, c check.Caller, r Report, layers []Layer) (*Kept, error)
-	// RevokeFeedback deletes what is kept about a check. The vote returns to the account's latest other report on the
-	// entity, if any. It succeeds if nothing is kept.
+	// RevokeFeedback deletes what is kept about a check. If the account reported the same entity before, its latest
+	// remaining report is its vote again. It succeeds if nothing is kept.
 	RevokeFeedback(ctx context.Context, c check.Caller, ref string) error
 }
 

@@ -14,7 +14,7 @@ type mailbox struct {
 // maxLocal is the longest local part in bytes, RFC 5321 section 4.5.3.1.1.
 const maxLocal = 64
 
-// scoreLocalPart reports a local part that pretends to be something else, or that nobody is called.
+// scoreLocalPart reports a local part that pretends to be something else, or that no person would have.
 func scoreLocalPart(a *answer, written, host string, at mailbox) {
 	if len(written) > maxLocal {
 		return
