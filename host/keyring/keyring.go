@@ -28,6 +28,7 @@ type Ring struct {
 	Fingerprint []byte // identifies the master secret without revealing it
 	seal        cipher.AEAD
 	node        cipher.AEAD
+	graph       cipher.AEAD
 }
 
 const masterBytes = 32
@@ -109,7 +110,7 @@ func derive(master []byte) (*Ring, error) {
 		err = errors.Join(err, e)
 		return a
 	}
-	r.seal, r.node = aead("seal"), aead("node")
+	r.seal, r.node, r.graph = aead("seal"), aead("node"), aead("contribution")
 	if err != nil {
 		return nil, fmt.Errorf("deriving keys: %w", err)
 	}
@@ -144,4 +145,17 @@ func (r *Ring) OpenNode(sealed []byte, context string) ([]byte, error) {
 		return nil, fmt.Errorf("opening sealed node: %w", err)
 	}
 	return node, nil
+}
+
+// SealContribution encrypts what a check adds to the reputation graph. It has a key of its own, because every check
+// seals one: a nonce repeated with a value of SealNode would reveal that check's node.
+func (r *Ring) SealContribution(plain []byte) []byte { return r.graph.Seal(nil, nil, plain, nil) }
+
+// OpenContribution decrypts what SealContribution encrypted.
+func (r *Ring) OpenContribution(sealed []byte) ([]byte, error) {
+	plain, err := r.graph.Open(nil, nil, sealed, nil)
+	if err != nil {
+		return nil, fmt.Errorf("opening sealed contribution: %w", err)
+	}
+	return plain, nil
 }

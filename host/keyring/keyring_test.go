@@ -21,15 +21,16 @@ import (
 const fixedMaster = "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
 
 var fixedKeys = map[string]string{
-	"pseudonym":   "0f30ab1ba545fcb1ff5d48e13cd7692e6d3ffa0f1331a384cb36476c1995850e",
-	"graph":       "1028497a90076ad05b151d14ca462e2564e64fb0cc4329e648f5a46570aeeb12",
-	"client":      "f867bf9277998c1e651d77934bf6fb217a8adfd7113e29b761f8c760d95faf0f",
-	"cache":       "1764d71164c411efc7bc8f545d52f2cfe10cdc4ded3866ffcfd54b3f31e8cb09",
-	"sign":        "c1e044a55cbeb43f9be7ec7b7b55e0adb7439ce3cf44c2f136c7002540d28902",
-	"fingerprint": "f5f663c6d5dbc277890852e06602ed277063c55f148be532f702cf0c625d0343",
-	"erased":      "ad04ca3f5a32d938f4bcfcda88379bd10a4dd9cb66047607c68b63c167b21719",
-	"node":        "fb5c2496388c94a6a05e9a6a4fa2190b28c3b2cc46b465ef80d4d0b66e2f9c17",
-	"seal":        "b6325eef0cfa061136ecba2a34ce7fbbca7a5197a19b0686244225ca564cb455",
+	"pseudonym":    "0f30ab1ba545fcb1ff5d48e13cd7692e6d3ffa0f1331a384cb36476c1995850e",
+	"graph":        "1028497a90076ad05b151d14ca462e2564e64fb0cc4329e648f5a46570aeeb12",
+	"client":       "f867bf9277998c1e651d77934bf6fb217a8adfd7113e29b761f8c760d95faf0f",
+	"cache":        "1764d71164c411efc7bc8f545d52f2cfe10cdc4ded3866ffcfd54b3f31e8cb09",
+	"sign":         "c1e044a55cbeb43f9be7ec7b7b55e0adb7439ce3cf44c2f136c7002540d28902",
+	"fingerprint":  "f5f663c6d5dbc277890852e06602ed277063c55f148be532f702cf0c625d0343",
+	"erased":       "ad04ca3f5a32d938f4bcfcda88379bd10a4dd9cb66047607c68b63c167b21719",
+	"node":         "fb5c2496388c94a6a05e9a6a4fa2190b28c3b2cc46b465ef80d4d0b66e2f9c17",
+	"contribution": "6d645ab008e0a05d8970d9603e661d004e241a1f999d5938c120354941ef9c13",
+	"seal":         "b6325eef0cfa061136ecba2a34ce7fbbca7a5197a19b0686244225ca564cb455",
 }
 
 func keysOf(r *keyring.Ring) map[string][]byte {
@@ -247,7 +248,10 @@ func TestSealAndOpen(t *testing.T) {
 func TestSealIsPlainGCM(t *testing.T) {
 	t.Parallel()
 	ring := load(t, write(t, fixedMaster, 0o600))
-	for name, seal := range map[string]func([]byte, string) []byte{"seal": ring.Seal, "node": ring.SealNode} {
+	contribution := func(plain []byte, _ string) []byte { return ring.SealContribution(plain) }
+	for name, seal := range map[string]func([]byte, string) []byte{"seal": ring.Seal, "node": ring.SealNode,
+		"contribution": contribution} {
+		additional := map[bool][]byte{false: []byte("context")}[name == "contribution"]
 		// The format is AES-256-GCM with the derived key and a leading nonce of 12 bytes, which other programs can
 		// open.
 		key, err := hex.DecodeString(fixedKeys[name])
@@ -263,7 +267,7 @@ func TestSealIsPlainGCM(t *testing.T) {
 			t.Fatal(err)
 		}
 		sealed := seal([]byte("plain"), "context")
-		got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], []byte("context"))
+		got, err := gcm.Open(nil, sealed[:gcm.NonceSize()], sealed[gcm.NonceSize():], additional)
 		if err != nil || string(got) != "plain" {
 			t.Errorf("%s: opened as %q, %v", name, got, err)
 		}
@@ -274,5 +278,12 @@ func TestSealIsPlainGCM(t *testing.T) {
 	}
 	if _, err := ring.OpenNode(sealed, "chk_2"); err == nil {
 		t.Error("OpenNode succeeds in another context")
+	}
+	sealed = ring.SealContribution([]byte("contribution"))
+	if got, err := ring.OpenContribution(sealed); err != nil || string(got) != "contribution" {
+		t.Errorf("OpenContribution = %q, %v", got, err)
+	}
+	if _, err := ring.OpenNode(sealed, ""); err == nil {
+		t.Error("OpenNode opens a contribution")
 	}
 }
