@@ -1,0 +1,98 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// resultsIntro is the beginning of a new file of results.
+const resultsIntro = `# Results
+
+Long runs write this file; do not edit it. Each section is the last run of its suite.
+`
+
+// WriteResults replaces the section with the given title in a file of results, or appends it. The section says when,
+// on which revision and on which machine the suite ran. file is in a checkout of the repository.
+func WriteResults(file, title, text string) error {
+	old, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		old, err = []byte(resultsIntro), nil
+	}
+	if err != nil {
+		return fmt.Errorf("writing results: %w", err)
+	}
+	text = fmt.Sprintf("%s, revision %s, %s.\n\n%s", time.Now().UTC().Format("2006-01-02 15:04 UTC"),
+		revision(filepath.Dir(file)), machine(), text)
+	if err := os.WriteFile(file, []byte(replaceSection(string(old), title, text)), 0o644); err != nil {
+		return fmt.Errorf("writing results: %w", err)
+	}
+	return nil
+}
+
+// replaceSection replaces the text under the heading "## title" of a document, or appends it with its heading.
+func replaceSection(document, title, text string) string {
+	sections := strings.SplitAfter(strings.TrimSpace(document)+"\n", "\n## ")
+	section := title + "\n\n" + strings.TrimSpace(text) + "\n"
+	for i, s := range sections[1:] {
+		if heading, _, _ := strings.Cut(s, "\n"); heading == title {
+			if strings.HasSuffix(s, "\n## ") {
+				section += "\n## "
+			}
+			sections[i+1] = section
+			return strings.Join(sections, "")
+		}
+	}
+	return strings.Join(sections, "") + "\n## " + section
+}
+
+// revision returns the commit of a checkout, and says whether files other than results have changed since.
+func revision(dir string) string {
+	git := func(args ...string) string {
+		cmd := exec.Command("git", args...)
+		cmd.Dir = dir
+		out, err := cmd.Output()
+		if err != nil {
+			return "unknown"
+		}
+		return strings.TrimSpace(string(out))
+	}
+	name := git("rev-parse", "--short", "HEAD")
+	if git("status", "--porcelain", "--", ":/", ":(exclude,top)docs/results.md") != "" {
+		name += " with changes"
+	}
+	return name
+}
+
+// machine describes the machine that runs this process.
+func machine() string {
+	text := fmt.Sprintf("%d processors", runtime.NumCPU())
+	if name := field("/proc/cpuinfo", "model name"); name != "" {
+		text += " (" + name + ")"
+	}
+	var kilobytes int
+	if _, err := fmt.Sscan(field("/proc/meminfo", "MemTotal"), &kilobytes); err == nil {
+		text += fmt.Sprintf(", %d GiB", (kilobytes+1<<19)>>20)
+	}
+	return text + ", " + runtime.GOOS
+}
+
+// field returns the first value of a name in a file of lines "name: value", or "".
+func field(file, name string) string {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

@@ -1,0 +1,47 @@
+package bench
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReplaceSection(t *testing.T) {
+	t.Parallel()
+	const old = "# Results\n\nIntro.\n\n## One\n\nfirst\n\n## Two\n\nsecond\n"
+	for name, test := range map[string]struct{ document, title, want string }{
+		"the first section": {old, "One", "# Results\n\nIntro.\n\n## One\n\nnew\n\n## Two\n\nsecond\n"},
+		"the last section":  {old, "Two", "# Results\n\nIntro.\n\n## One\n\nfirst\n\n## Two\n\nnew\n"},
+		"a new section":     {old, "Three", old + "\n## Three\n\nnew\n"},
+		"an empty file":     {"# Results\n", "One", "# Results\n\n## One\n\nnew\n"},
+		"a title within another's text": {"# Results\n\n## One\n\nTwo\n", "Two",
+			"# Results\n\n## One\n\nTwo\n\n## Two\n\nnew\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := replaceSection(test.document, test.title, "new\n\n"); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestWriteResults(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "results.md")
+	for _, text := range []string{"old", "new"} {
+		if err := WriteResults(file, "Suite", text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"# Results\n", "\n## Suite\n\n20", " UTC, revision ", " processors", "\n\nnew\n"} {
+		if strings.Count(string(text), want) != 1 || strings.Contains(string(text), "old") {
+			t.Errorf("the file does not contain %q once, or contains old results:\n%s", want, text)
+		}
+	}
+}
