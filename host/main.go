@@ -33,6 +33,7 @@ type cli struct {
 	Feedback feedbackCmd `cmd:"" help:"Measure signals by what customers reported about their checks."`
 	Graph    graphCmd    `cmd:"" help:"Remove data from the reputation graph."`
 	Audit    auditCmd    `cmd:"" help:"Verify the audit log and sign checkpoints of it."`
+	Database databaseCmd `cmd:"" help:"Distribute the database over several machines."`
 	Bench    benchCmd    `cmd:"" help:"${bench_cmd}"`
 	Compile  compileCmd  `cmd:"" hidden:"" help:"Compile a module for a host, which starts this command itself."`
 

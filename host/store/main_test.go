@@ -40,7 +40,18 @@ var (
 	proxied       = storetest.NewProxy
 )
 
-func TestMain(m *testing.M) { os.Exit(storetest.Main(m, tryOpen)) }
+func TestMain(m *testing.M) {
+	os.Exit(storetest.Main(m, func(ctx context.Context, url string) (*Store, error) {
+		s, err := tryOpen(ctx, url)
+		if err == nil && onCitus() {
+			_, err = s.Distribute(ctx, false, func(int, int, string) {})
+		}
+		return s, err
+	}))
+}
+
+// onCitus reports whether the tests' databases are distributed.
+func onCitus() bool { return os.Getenv("ASSAY_TEST_CITUS_URL") != "" }
 
 func must[T any](v T, err error) func(testing.TB) T { return storetest.Must(v, err) }
 

@@ -13,6 +13,8 @@
 //
 // The first call of Database starts the server. Without Postgres on the machine, Database skips the test.
 // ASSAY_TEST_DATABASE_URL names a server to use instead; its role must be allowed to create databases.
+// ASSAY_TEST_CITUS_URL names a database on the coordinator of a Citus cluster to use instead: its workers get the same
+// databases. Prepare may distribute the tables of the template over them.
 //
 // A test that checks for leaked goroutines must call Database first and use goleak.IgnoreCurrent, because the
 // goroutines of the server keep running.
@@ -51,10 +53,10 @@ type server struct {
 	mu       sync.Mutex
 	serving  bool // Main is running
 	prepare  func(ctx context.Context, url string) error
-	begun    bool  // Database was called; the fields below are the outcome
-	failed   error // why there are no databases
-	url      string
-	template string // the database that others are copied from
+	begun    bool     // Database was called; the fields below are the outcome
+	failed   error    // why there are no databases
+	nodes    []string // addresses of the servers with the databases; tests connect to the first
+	template string   // the database that others are copied from
 	cluster  *postgres.Cluster
 	dir      string
 	watcher  *exec.Cmd
@@ -92,7 +94,7 @@ func Prepare(fn func(ctx context.Context, url string) error) {
 // subtests. It skips the test if there is no Postgres. Tests may call it repeatedly and in parallel.
 func Database(t testing.TB) string {
 	t.Helper()
-	base, template, err := shared.begin()
+	nodes, template, err := shared.begin()
 	if errors.Is(err, postgres.ErrNotInstalled) {
 		t.Skipf("this test needs Postgres: %v", err)
 	}
@@ -100,23 +102,23 @@ func Database(t testing.TB) string {
 		t.Fatalf("starting the tests' Postgres: %v", err)
 	}
 	name := newName("test")
-	if err := create(base, name, template); err != nil {
+	if err := create(nodes, name, template); err != nil {
 		t.Fatalf("creating the test's database: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := drop(base, name); err != nil {
+		if err := drop(nodes, name); err != nil {
 			t.Errorf("dropping the test's database: %v", err)
 		}
 	})
-	return named(base, name)
+	return named(nodes[0], name)
 }
 
-// begin returns the server's address and the template's name. The first call starts the server and fills the template.
-func (s *server) begin() (base, template string, err error) {
+// begin returns the servers' addresses and the template's name. The first call starts the server and fills the template.
+func (s *server) begin() (nodes []string, template string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.serving {
-		return "", "", errors.New("the package has no TestMain that calls postgrestest.Main")
+		return nil, "", errors.New("the package has no TestMain that calls postgrestest.Main")
 	}
 	if !s.begun {
 		s.begun = true
@@ -125,20 +127,27 @@ func (s *server) begin() (base, template string, err error) {
 			s.failed = s.fill()
 		}
 	}
-	return s.url, s.template, s.failed
+	return s.nodes, s.template, s.failed
 }
 
-// start sets the server's address. It starts a server in a temporary folder unless the environment names one.
-func (s *server) start() error {
-	if s.url = os.Getenv("ASSAY_TEST_DATABASE_URL"); s.url != "" {
-		if at, err := url.Parse(s.url); err != nil || at.Host == "" {
-			return errors.New("ASSAY_TEST_DATABASE_URL is not of the form postgres://user:password@host:port/database")
+// start sets the servers' addresses. It starts a server in a temporary folder unless the environment names one.
+func (s *server) start() (err error) {
+	for _, variable := range []string{"ASSAY_TEST_CITUS_URL", "ASSAY_TEST_DATABASE_URL"} {
+		base := os.Getenv(variable)
+		if base == "" {
+			continue
 		}
-		return nil
+		if at, err := url.Parse(base); err != nil || at.Host == "" {
+			return fmt.Errorf("%s is not of the form postgres://user:password@host:port/database", variable)
+		}
+		s.nodes = []string{base}
+		if variable == "ASSAY_TEST_CITUS_URL" {
+			s.nodes, err = citusNodes(base)
+		}
+		return err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), startBound)
 	defer cancel()
-	var err error
 	if s.dir, err = os.MkdirTemp("", "assay-postgrestest-"); err != nil {
 		return err
 	}
@@ -152,7 +161,7 @@ func (s *server) start() error {
 	if s.cluster, err = postgres.Open(ctx, postgres.Config{Dir: s.dir, Offline: true}); err != nil {
 		return err
 	}
-	s.url = s.cluster.URL()
+	s.nodes = []string{s.cluster.URL()}
 	return nil
 }
 
@@ -189,15 +198,18 @@ func (s *server) fill() error {
 	ctx, cancel := context.WithTimeout(context.Background(), prepareBound)
 	defer cancel()
 	name := newName("template")
-	if err := create(s.url, name, s.template); err != nil {
+	if err := create(s.nodes, name, s.template); err != nil {
 		return fmt.Errorf("creating the template: %w", err)
 	}
 	s.template = name
-	if err := s.prepare(ctx, named(s.url, name)); err != nil {
+	if err := joinNodes(s.nodes, name); err != nil {
+		return fmt.Errorf("joining the template's nodes: %w", err)
+	}
+	if err := s.prepare(ctx, named(s.nodes[0], name)); err != nil {
 		return fmt.Errorf("preparing the template: %w", err)
 	}
 	// A connection left open by fn would make every copy fail.
-	return admin(s.url, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS false", name),
+	return onAll(s.nodes, fmt.Sprintf("ALTER DATABASE %s ALLOW_CONNECTIONS false", name),
 		fmt.Sprintf("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '%s'", name))
 }
 
@@ -213,7 +225,7 @@ func (s *server) stop() error {
 		errs = append(errs, s.cluster.Close(ctx))
 	} else if s.template != "" && s.template != "template0" {
 		// The server was not started here and keeps running.
-		errs = append(errs, drop(s.url, s.template))
+		errs = append(errs, drop(s.nodes, s.template))
 	}
 	if s.dir != "" {
 		home, err := os.ReadFile(filepath.Join(s.dir, "postgres.location"))
@@ -242,14 +254,73 @@ func named(base, database string) string {
 	return at.String()
 }
 
-// create creates a database as a copy of the template.
-func create(base, name, template string) error {
-	return admin(base, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template))
+// create creates a database as a copy of the template. A copy of a distributed database on each of its nodes is a
+// distributed database: it has the same shards on the same nodes.
+func create(nodes []string, name, template string) error {
+	return onAll(nodes, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s", name, template))
 }
 
 // drop drops a database even if connections to it are open.
-func drop(base, name string) error {
-	return admin(base, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", name))
+func drop(nodes []string, name string) error {
+	return onAll(nodes, fmt.Sprintf("DROP DATABASE %s WITH (FORCE)", name))
+}
+
+func onAll(nodes []string, statements ...string) error {
+	for _, base := range nodes {
+		if err := admin(base, statements...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// citusNodes returns the addresses of a cluster's nodes, the coordinator's first.
+func citusNodes(base string) (nodes []string, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), adminBound)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	rows, err := conn.Query(ctx, "SELECT nodename || ':' || nodeport FROM pg_dist_node WHERE isactive ORDER BY groupid")
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(hosts) < 2 {
+		return nil, fmt.Errorf("ASSAY_TEST_CITUS_URL names a database without workers: %w", err)
+	}
+	at, err := url.Parse(base)
+	for _, host := range hosts {
+		at.Host = host
+		nodes = append(nodes, at.String())
+	}
+	return nodes, err
+}
+
+// joinNodes makes a cluster of the databases of one name on several nodes.
+func joinNodes(nodes []string, name string) error {
+	if len(nodes) == 1 {
+		return nil
+	}
+	var databases, statements []string
+	for i, base := range nodes {
+		at, err := url.Parse(named(base, name))
+		if err != nil {
+			return err
+		}
+		databases = append(databases, at.String())
+		call := "citus_add_node"
+		if i == 0 {
+			call = "citus_set_coordinator_host"
+		}
+		statements = append(statements, fmt.Sprintf("SELECT %s('%s', %s)", call, at.Hostname(), at.Port()))
+	}
+	if err := onAll(databases, "CREATE EXTENSION citus"); err != nil {
+		return err
+	}
+	return admin(databases[0], statements...)
 }
 
 // admin runs statements one by one on a new connection.

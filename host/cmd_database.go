@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"assay/host/store"
+)
+
+type databaseCmd struct {
+	Distribute databaseDistributeCmd `cmd:"" help:"${database_distribute_cmd}"`
+}
+
+type databaseDistributeCmd struct {
+	DryRun bool `help:"Only print what would be done."`
+	JSON   bool `help:"Print JSON."`
+}
+
+// Run distributes what is not distributed yet. It prints the steps that were completed even if a later one fails.
+func (cmd *databaseDistributeCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		steps, failure := b.store.Distribute(ctx, cmd.DryRun, t.progress("Distributing"))
+		if cmd.JSON {
+			if err := t.json(append([]store.Step{}, steps...)); err != nil {
+				return err
+			}
+			return failure
+		}
+		rows := make([][]string, len(steps))
+		for i, s := range steps {
+			rows[i] = []string{s.Kind, s.Name, s.As, fmt.Sprint(s.Bytes), s.Took.Round(time.Millisecond).String()}
+		}
+		if len(steps) == 0 && failure == nil {
+			t.printf("Everything is distributed already.\n")
+			return nil
+		}
+		if err := t.table([]string{"KIND", "NAME", "AS", "BYTES", "TOOK"}, rows); err != nil {
+			return err
+		}
+		return failure
+	})
+}

@@ -1,0 +1,234 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// ErrNoCitus means that a database cannot be distributed.
+var ErrNoCitus = errors.New("this database does not have the Citus extension: install Citus on every node, run " +
+	"CREATE EXTENSION citus in this database on each, and add the workers on the coordinator with citus_add_node")
+
+// distributedTables names the distribution column of each table that Citus spreads over the nodes. Each table is
+// colocated with the nearest one above that has the same column. A statement that a check needs names the column of
+// every one of these tables that it reads or writes, so that it runs on one node. All other tables are reference
+// tables, of which each node has a copy.
+var distributedTables = []struct{ table, column string }{
+	{"audit_heads", "chain"}, // the first, because the functions in delegatedFunctions run where a head is
+	{"audit_records", "chain"},
+	{"audit_anchors", "chain"},
+	{"erasures", "chain"},
+	{"erased_records", "chain"},
+	{"quota_usage", "chain"},
+	{"key_uses", "chain"},
+	{"ledger_settlements", "chain"},
+	{"graph_contributions", "chain"},
+	{"webhook_events", "chain"},
+	{"webhook_attempts", "chain"},
+	{"webhook_sequences", "chain"},
+	{"feedback", "chain"},
+	{"graph_sightings", "node"},
+	{"graph_links", "low"},
+	{"feed_entries", "node"},
+	{"feed_ranks", "prefix"},
+	{"registrations", "domain"},
+	{"public_uses", "client"},
+}
+
+// Citus refuses to distribute a table that another one refers to, so the key is dropped before the first of the two is
+// distributed, and added again with the second.
+const (
+	dropAttemptsKey = "ALTER TABLE webhook_attempts DROP CONSTRAINT IF EXISTS webhook_attempts_chain_ref_fkey"
+	addAttemptsKey  = `ALTER TABLE webhook_attempts ADD CONSTRAINT webhook_attempts_chain_ref_fkey
+		FOREIGN KEY (chain, ref) REFERENCES webhook_events ON DELETE CASCADE`
+)
+
+// delegatedFunctions touch only rows of the chain that is their first argument. The node that a host calls passes the
+// call on to the chain's node.
+var delegatedFunctions = []string{}
+
+// Step is one step of Distribute.
+type Step struct {
+	Name  string        `json:"name"`            // of the table or function
+	Kind  string        `json:"kind"`            // "table" or "function"
+	As    string        `json:"as"`              // "reference", "on every node", or the distribution column
+	Keys  []string      `json:"keys,omitempty"`  // unique keys without that column, which were dropped
+	Bytes int64         `json:"bytes,omitempty"` // of the table's rows before they were distributed
+	Took  time.Duration `json:"took_ns"`
+
+	statements []string
+}
+
+// Distribute spreads the tables of a database with the Citus extension over the cluster's nodes, each table in a
+// transaction of its own. It skips those that are distributed, so it can be repeated after an interruption and after an
+// upgrade that added tables. It returns the steps that it took, or with dry those that it would take, and calls progress
+// before each. Hosts that serve meanwhile refuse checks. It fails with ErrNoCitus.
+func (s *Store) Distribute(ctx context.Context, dry bool, progress func(done, total int, name string)) (
+	steps []Step, err error,
+) {
+	cfg, err := connConfig(s.url)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err == nil {
+		defer conn.Close(context.WithoutCancel(ctx))
+		steps, err = distribute(ctx, conn, dry, progress)
+	}
+	if err != nil {
+		return steps, fmt.Errorf("distributing the database: %w", err)
+	}
+	return steps, nil
+}
+
+func distribute(ctx context.Context, conn *pgx.Conn, dry bool, progress func(done, total int, name string)) (
+	[]Step, error,
+) {
+	var installed bool
+	err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')").Scan(&installed)
+	if err == nil && !installed {
+		err = ErrNoCitus
+	}
+	if err != nil {
+		return nil, err
+	}
+	// The lock ends with the connection. Hosts that start wait for it.
+	if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", int64(migrationLock)); err != nil {
+		return nil, err
+	}
+	steps, err := pendingTables(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	functions, err := pendingFunctions(ctx, conn)
+	steps = append(steps, functions...)
+	if err != nil || dry {
+		return steps, err
+	}
+	for i, step := range steps {
+		progress(i, len(steps), step.Name)
+		start := time.Now()
+		err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return execAll(ctx, tx, step.statements...) })
+		if err != nil {
+			return steps[:i], fmt.Errorf("%s: %w", step.Name, err)
+		}
+		steps[i].Took = time.Since(start)
+	}
+	// Citus copies a table's rows to the nodes and keeps the originals, which no statement sees.
+	_, err = conn.Exec(ctx, `SELECT truncate_local_data_after_distributing_table(logicalrelid) FROM pg_dist_partition
+		WHERE (partmethod = 'h' OR repmodel = 't') AND pg_relation_size(logicalrelid) > 0`)
+	return steps, err
+}
+
+//go:embed sql/undistributed_tables.sql
+var undistributedTables string
+
+// pendingTables returns the tables that are left to do: first the reference tables, each after those that it refers to.
+func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
+	type pending struct {
+		Name   string
+		Bytes  int64
+		Refers []string
+	}
+	tables, err := collect[pending](ctx, conn, undistributedTables)
+	if err != nil {
+		return nil, err
+	}
+	bytes := map[string]int64{}
+	for _, p := range tables {
+		bytes[p.Name] = p.Bytes
+	}
+	for _, d := range distributedTables {
+		size, ok := bytes[d.table]
+		if !ok {
+			continue
+		}
+		step := Step{Name: d.table, Kind: "table", As: d.column, Bytes: size}
+		if d.table == "webhook_events" {
+			step.statements = append(step.statements, dropAttemptsKey)
+		}
+		keys, err := collect[struct{ Name, Drop, Replace string }](ctx, conn, unfitKeys, d.table, d.column)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range keys {
+			step.Keys = append(step.Keys, k.Name)
+			step.statements = append(step.statements, k.Drop, k.Replace)
+		}
+		colocation := "default"
+		if d.column == "chain" && d.table != distributedTables[0].table {
+			colocation = distributedTables[0].table
+		}
+		step.statements = append(step.statements, fmt.Sprintf(
+			"SELECT create_distributed_table('%s', '%s', colocate_with => '%s')", d.table, d.column, colocation))
+		if d.table == "webhook_attempts" {
+			step.statements = append(step.statements, addAttemptsKey)
+		}
+		steps = append(steps, step)
+		delete(bytes, d.table)
+	}
+	var references []Step
+	for len(bytes) > 0 {
+		before := len(bytes)
+		for _, p := range tables {
+			_, left := bytes[p.Name]
+			waits := slices.ContainsFunc(p.Refers, func(name string) bool { _, ok := bytes[name]; return ok })
+			if left && !waits {
+				references = append(references, Step{Name: p.Name, Kind: "table", As: "reference", Bytes: p.Bytes,
+					statements: []string{fmt.Sprintf("SELECT create_reference_table('%s')", p.Name)}})
+				delete(bytes, p.Name)
+			}
+		}
+		if len(bytes) == before {
+			return nil, fmt.Errorf("tables refer to each other: %v", slices.Sorted(maps.Keys(bytes)))
+		}
+	}
+	return append(references, steps...), nil
+}
+
+//go:embed sql/unfit_keys.sql
+var unfitKeys string
+
+// pendingFunctions returns the functions that are not on every node, or that are not delegated although they should be.
+func pendingFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
+	functions, err := collect[struct {
+		Name, Signature string
+		Everywhere      bool
+		Delegated       bool
+	}](ctx, conn, `SELECT f.proname::text, f.oid::regprocedure::text, d.objid IS NOT NULL,
+			d.distribution_argument_index IS NOT NULL
+		FROM pg_proc AS f LEFT JOIN pg_dist_object AS d ON d.classid = 'pg_proc'::regclass AND d.objid = f.oid
+		WHERE f.pronamespace = current_schema()::regnamespace AND NOT EXISTS (SELECT FROM pg_depend AS e
+			WHERE e.objid = f.oid AND e.classid = 'pg_proc'::regclass AND e.deptype = 'e')
+		ORDER BY f.proname`)
+	for _, f := range functions {
+		step := Step{Name: f.Name, Kind: "function", As: "on every node"}
+		statement := fmt.Sprintf("SELECT create_distributed_function('%s')", f.Signature)
+		if slices.Contains(delegatedFunctions, f.Name) {
+			step.As = "chain"
+			statement = fmt.Sprintf("SELECT create_distributed_function('%s', '$1', '%s', true)", f.Signature,
+				distributedTables[0].table)
+			f.Everywhere = f.Delegated
+		}
+		step.statements = []string{statement}
+		if !f.Everywhere {
+			steps = append(steps, step)
+		}
+	}
+	return steps, err
+}
+
+func collect[T any](ctx context.Context, conn *pgx.Conn, sql string, args ...any) ([]T, error) {
+	rows, err := conn.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+}
