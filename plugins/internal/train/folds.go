@@ -7,35 +7,47 @@ import (
 
 // Labelled is what decides which fold a row belongs to.
 type Labelled struct {
-	Source  string // rows of one source are held out together
-	Letters string // the first six of the value's name: rows that share them are never apart
-	Split   bool   // the source is the only one of its kind, so it is held out a fifth at a time, by letters
+	Source   string // rows of one source are held out together
+	Letters  string // see [Letters]; rows that share them are never separated
+	Split    bool   // the source is the only one of its kind, so it is held out a fifth at a time, by letters
+	Untested bool   // in no fold
 }
 
-// sixLetters is how many bytes of a name two rows share if one is said to be a sister of the other.
-const sixLetters = 6
-
-// Letters returns the letters of a name for [Labelled].
-func Letters(name string) string { return name[:min(len(name), sixLetters)] }
+// Letters returns the first six characters of a name. Names that share them are often of one campaign.
+func Letters(name string) string {
+	n := 0
+	for i := range name {
+		if n == 6 {
+			return name[:i]
+		}
+		n++
+	}
+	return name
+}
 
 // Fold is a set of rows to test on, and what may not be trained on.
 type Fold struct {
 	Name    string
-	Test    []int // indices of rows
-	source  string
+	Test    []int32 // indices of rows
+	source  string  // "" for a part of sources
 	letters map[string]bool
 }
 
 // Allows reports whether a row may be trained on: it shares neither source nor letters with the fold's rows.
-func (f *Fold) Allows(source, letters string) bool { return source != f.source && !f.letters[letters] }
+func (f *Fold) Allows(source, letters string) bool {
+	return (f.source == "" || source != f.source) && !f.letters[letters]
+}
 
 // parts is how many folds a source is split into that is the only one of its kind.
 const parts = 5
 
-// Folds holds out one source at a time. Every row is tested once.
+// Folds holds out one source at a time. Every row that is to be tested is in one fold.
 func Folds(rows []Labelled) []Fold {
 	folds := map[string]*Fold{}
 	for i, r := range rows {
+		if r.Untested {
+			continue
+		}
 		name, source := r.Source, r.Source
 		if r.Split {
 			name, source = r.Source+" "+string(rune('1'+Hash(r.Letters)%parts)), ""
@@ -45,7 +57,7 @@ func Folds(rows []Labelled) []Fold {
 			f = &Fold{Name: name, source: source, letters: map[string]bool{}}
 			folds[name] = f
 		}
-		f.Test = append(f.Test, i)
+		f.Test = append(f.Test, int32(i))
 		f.letters[r.Letters] = true
 	}
 	var list []Fold

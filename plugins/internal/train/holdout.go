@@ -5,7 +5,6 @@ import (
 	"hash/fnv"
 	"maps"
 	"slices"
-	"strconv"
 	"sync"
 )
 
@@ -18,30 +17,10 @@ type Holdout struct {
 	Splits []Split
 }
 
-const (
-	letterFolds = 5 // splits of HoldOutLetters
-	letters     = 6 // names with the same first letters are never separated
-)
-
-// Letters returns the first six characters of the domain's name. Names that share them are often of one campaign.
-func (d *Domain) Letters() string {
-	n := 0
-	for i := range d.Host.Name {
-		if n == letters {
-			return d.Host.Name[:i]
-		}
-		n++
-	}
-	return d.Host.Name
-}
-
 // HoldOutLetters holds out a fifth of the domains at a time, by their names' first letters. Splits know all sources.
 func HoldOutLetters(domains []*Domain) Holdout {
-	return holdOut("letters held out", domains, func(d *Domain) string {
-		if d.Synthetic {
-			return ""
-		}
-		return strconv.Itoa(int(Hash(d.Letters())%letterFolds) + 1)
+	return holdOut("letters held out", domains, func(d *Domain) Labelled {
+		return Labelled{Split: true, Untested: d.Synthetic}
 	})
 }
 
@@ -49,34 +28,23 @@ func HoldOutLetters(domains []*Domain) Holdout {
 // and those that are only tested. It trains on no domain of the source, and on none that shares its first letters with
 // a tested one. A source may be benign.
 func HoldOutSources(domains []*Domain) Holdout {
-	return holdOut("sources held out", domains, func(d *Domain) string {
-		if d.Synthetic || !d.Target && !d.TestOnly {
-			return ""
-		}
-		return d.Source
+	return holdOut("sources held out", domains, func(d *Domain) Labelled {
+		return Labelled{Source: d.Source, Untested: d.Synthetic || !d.Target && !d.TestOnly}
 	})
 }
 
-// holdOut makes a split for each group of domains other than "".
-func holdOut(name string, domains []*Domain, group func(*Domain) string) Holdout {
-	tests, sources, taken := map[string][]int32{}, map[string]map[string]bool{}, map[string]map[string]bool{}
+// holdOut makes a split for each fold of the domains.
+func holdOut(name string, domains []*Domain, labelled func(*Domain) Labelled) Holdout {
+	rows := make([]Labelled, len(domains))
 	for i, d := range domains {
-		g := group(d)
-		if g == "" {
-			continue
-		}
-		if tests[g] == nil {
-			sources[g], taken[g] = map[string]bool{}, map[string]bool{}
-		}
-		tests[g] = append(tests[g], int32(i))
-		taken[g][d.Letters()] = true
-		sources[g][d.Source] = true
+		rows[i] = labelled(d)
+		rows[i].Letters = Letters(d.Host.Name)
 	}
 	h := Holdout{Name: name}
-	for _, g := range slices.Sorted(maps.Keys(tests)) {
-		s := Split{Test: tests[g]}
+	for _, f := range Folds(rows) {
+		s := Split{Test: f.Test}
 		for i, d := range domains {
-			if !d.TestOnly && !taken[g][d.Letters()] && (len(sources[g]) > 1 || !sources[g][d.Source]) {
+			if !d.TestOnly && f.Allows(d.Source, rows[i].Letters) {
 				s.Train = append(s.Train, int32(i))
 			}
 		}

@@ -1,14 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"hash/fnv"
 	"maps"
 	"math"
-	"os"
 	"slices"
 	"strings"
 
@@ -103,23 +100,17 @@ func writeRows(path string, rows []row, mail []address, points []float64) error 
 	if path == "" {
 		return nil
 	}
-	type line struct {
-		Type     entity.Type    `json:"type"`
-		Value    string         `json:"value"`
-		Label    int            `json:"label"`
-		Source   string         `json:"source"`
-		Category string         `json:"category"`
-		HeldOut  map[string]int `json:"held_out,omitempty"`
-	}
-	label := map[bool]int{true: 1}
-	var domains, emails []line
-	byDomain := map[*train.Domain]int{}
+	type held = map[string]int
+	var domains, emails []eval.Row
+	var ofDomains, ofEmails []held
+	byDomain := map[*train.Domain]held{}
 	for i := range rows {
 		r := &rows[i]
-		byDomain[r.Domain] = int(points[i])
+		byDomain[r.Domain] = held{"lexical": int(points[i])}
 		if r.Target && !r.Synthetic {
-			domains = append(domains, line{entity.Domain, r.Host.ASCII, label[r.Malicious], r.Source, r.Category,
-				map[string]int{"lexical": int(points[i])}})
+			domains = append(domains, eval.Row{Type: entity.Domain, Value: r.Host.ASCII, Malicious: r.Malicious,
+				Source: r.Source, Category: r.Category})
+			ofDomains = append(ofDomains, byDomain[r.Domain])
 		}
 	}
 	for _, a := range mail {
@@ -127,29 +118,18 @@ func writeRows(path string, rows []row, mail []address, points []float64) error 
 		if err != nil {
 			return fmt.Errorf("parsing %s: %w", a.Value, err)
 		}
-		l := line{entity.Email, a.Value, label[a.Malicious], a.Source, a.Category, nil}
-		if e.Facts["email.provider"] == "" { // the layer abstains for mailbox providers
-			l.HeldOut = map[string]int{"lexical": byDomain[a.domain]}
+		points := byDomain[a.domain]
+		if e.Facts["email.provider"] != "" { // the layer abstains for mailbox providers
+			points = nil
 		}
-		emails = append(emails, l)
+		emails, ofEmails = append(emails, a.Row), append(ofEmails, points)
 	}
-	for name, lines := range map[string][]line{path: domains, strings.TrimSuffix(path, ".jsonl") +
-		"-emails.jsonl": emails} {
-		if len(lines) == 0 {
-			continue
-		}
-		var b bytes.Buffer
-		out := bufio.NewWriter(&b)
-		encoder := json.NewEncoder(out)
-		for _, l := range lines {
-			if err := encoder.Encode(l); err != nil {
-				return fmt.Errorf("writing rows: %w", err)
-			}
-		}
-		out.Flush()
-		if err := os.WriteFile(name, b.Bytes(), 0o644); err != nil {
-			return fmt.Errorf("writing rows: %w", err)
-		}
+	if err := train.WriteRows(path, domains, func(i int) map[string]int { return ofDomains[i] }); err != nil {
+		return err
 	}
-	return nil
+	if len(emails) == 0 {
+		return nil
+	}
+	return train.WriteRows(strings.TrimSuffix(path, ".jsonl")+"-emails.jsonl", emails,
+		func(i int) map[string]int { return ofEmails[i] })
 }
