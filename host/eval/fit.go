@@ -311,37 +311,29 @@ func (s *sample) fitWithin() solution {
 
 // excess returns how far the benign rows' shares exceed the limits on false positives, over all and by suffix.
 func (s *sample) excess(x []float64) float64 {
-	type counts struct{ n, review, block float64 }
-	verdicts := make([]check.Verdict, len(s.patterns))
+	byPattern := make([]check.Verdict, len(s.patterns))
 	for i, p := range s.patterns {
-		verdicts[i] = s.lineup.Bands.Verdict(s.lineup.score(p.logOdds(x)))
+		byPattern[i] = s.lineup.Bands.Verdict(s.lineup.score(p.logOdds(x)))
 	}
-	all, bySuffix := counts{}, map[string]*counts{}
+	all, bySuffix := verdicts{}, map[string]*verdicts{}
 	for i, r := range s.rows {
 		if r.Malicious {
 			continue
 		}
 		c := bySuffix[r.suffix]
 		if c == nil {
-			c = &counts{}
+			c = &verdicts{}
 			bySuffix[r.suffix] = c
 		}
-		all.n++
-		c.n++
-		switch verdicts[s.patternOf[i]] {
-		case check.Block:
-			all.block++
-			all.review++
-			c.review++
-		case check.Review:
-			all.review++
-			c.review++
-		}
+		verdict := byPattern[s.patternOf[i]]
+		all.add(verdict)
+		c.add(verdict)
 	}
-	sum := max(0, all.review/all.n-s.options.ReviewFPR) + max(0, all.block/all.n-s.options.BlockFPR)
+	over := func(count, n int, limit float64) float64 { return max(0, float64(count)/float64(n)-limit) }
+	sum := over(all.review, all.n, s.options.ReviewFPR) + over(all.block, all.n, s.options.BlockFPR)
 	for _, suffix := range slices.Sorted(maps.Keys(bySuffix)) {
 		if c := bySuffix[suffix]; suffix != "" && c.n >= minSuffixRows {
-			sum += max(0, c.review/c.n-s.options.SuffixFPR)
+			sum += over(c.review, c.n, s.options.SuffixFPR)
 		}
 	}
 	return sum

@@ -20,6 +20,23 @@ type Rate struct {
 
 func rate(count, n int) Rate { return Rate{count, n, share(count, n), Wilson(count, n)} }
 
+// verdicts counts rows by verdict.
+type verdicts struct {
+	n      int
+	review int // or block
+	block  int
+}
+
+func (v *verdicts) add(verdict check.Verdict) {
+	v.n++
+	if verdict == check.Block {
+		v.block++
+	}
+	if verdict != check.Allow {
+		v.review++
+	}
+}
+
 // FalsePositives are the benign rows of a group that are reviewed or blocked.
 type FalsePositives struct {
 	Group  string `json:"group"`
@@ -36,8 +53,7 @@ const topRank = 1000
 // falsePositives returns the benign rows flagged by group, the most flagged first. Rows of the group "" are left out,
 // and so are groups of fewer than atLeast rows.
 func falsePositives(bands check.Bands, rows []*Scored, atLeast int, group func(*Scored) string) []FalsePositives {
-	type counts struct{ n, review, block int }
-	byGroup := map[string]*counts{}
+	byGroup := map[string]*verdicts{}
 	for _, s := range rows {
 		name := group(s)
 		if s.Malicious || name == "" {
@@ -45,17 +61,10 @@ func falsePositives(bands check.Bands, rows []*Scored, atLeast int, group func(*
 		}
 		c := byGroup[name]
 		if c == nil {
-			c = &counts{}
+			c = &verdicts{}
 			byGroup[name] = c
 		}
-		c.n++
-		switch bands.Verdict(s.Score) {
-		case check.Block:
-			c.block++
-			c.review++
-		case check.Review:
-			c.review++
-		}
+		c.add(bands.Verdict(s.Score))
 	}
 	all := []FalsePositives{}
 	for _, name := range slices.Sorted(maps.Keys(byGroup)) {

@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
-	"os"
 	"strings"
 	"testing"
 
 	"assay/plugins/internal/brand"
+	"assay/plugins/internal/generated"
 )
 
 // tables are the contents of tables.go.
@@ -27,19 +27,7 @@ type tables struct {
 // TestTables fails if tables.go does not follow from package brand and ASSAY_UPDATE does not ask for a new one.
 func TestTables(t *testing.T) {
 	t.Parallel()
-	want := buildTables(t).source(t)
-	if os.Getenv("ASSAY_UPDATE") != "" {
-		if err := os.WriteFile("tables.go", want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile("tables.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, want) {
-		t.Error("tables.go is not current: run ASSAY_UPDATE=1 go test ./plugins/domain -run TestTables")
-	}
+	generated.Check(t, "tables.go", buildTables(t).source(t))
 }
 
 // buildTables indexes all brands and sites. A name with a pair of letters that looks like a single one has another

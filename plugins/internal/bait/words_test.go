@@ -5,9 +5,10 @@ import (
 	"cmp"
 	"fmt"
 	"go/format"
-	"os"
 	"slices"
 	"testing"
+
+	"assay/plugins/internal/generated"
 )
 
 // TestWords fails if words.go does not follow from the lexicon and ASSAY_UPDATE does not ask for a new one.
@@ -67,16 +68,5 @@ func TestWords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if os.Getenv("ASSAY_UPDATE") != "" {
-		if err := os.WriteFile("words.go", want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	have, err := os.ReadFile("words.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !bytes.Equal(have, want) {
-		t.Error("words.go is not current: run ASSAY_UPDATE=1 go test ./plugins/internal/bait -run TestWords")
-	}
+	generated.Check(t, "words.go", want)
 }
