@@ -444,6 +444,7 @@ func recordedBodies(t *testing.T, n int) []string {
 	}
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(from []string) string { return from[random.IntN(len(from))] }
+	valid := bench.Bodies(n)
 	for i := 0; len(bodies) < n; i++ {
 		domain := pick(words) + "-" + pick(words) + "." + pick(suffixes)
 		switch i % 4 {
@@ -452,7 +453,7 @@ func recordedBodies(t *testing.T, n int) []string {
 		case 2:
 			bodies = append(bodies, fmt.Sprintf(`{"email":%q}`, pick(words)+fmt.Sprint(random.IntN(100))+"@"+domain))
 		case 3:
-			bodies = append(bodies, string(bench.Bodies(i + 1)[i]))
+			bodies = append(bodies, string(valid[i]))
 		}
 	}
 	return bodies[:n]

@@ -42,7 +42,7 @@ var (
 // dataDir returns a new data directory that already contains the secret and the built and compiled layers.
 func dataDir(t testing.TB) string {
 	t.Helper()
-	sharedDirOnce.Do(func() { startHost(t, sharedDir, postgrestest.Database(t)).stop(t, syscall.SIGTERM) })
+	sharedDirOnce.Do(func() { fillSharedDir(t) })
 	dir := t.TempDir()
 	for _, name := range []string{"secret", "layers", "compiled"} {
 		err := filepath.WalkDir(filepath.Join(sharedDir, name), func(path string, d fs.DirEntry, err error) error {
@@ -63,6 +63,20 @@ func dataDir(t testing.TB) string {
 		}
 	}
 	return dir
+}
+
+// fillSharedDir starts a host in the shared directory, which builds and compiles the layers. With the race detector, it
+// is a program without it, whose compiler is many times faster.
+func fillSharedDir(t testing.TB) {
+	t.Helper()
+	cmd := command(context.WithoutCancel(t.Context()), sharedDir, postgrestest.Database(t))
+	if raceDetector {
+		cmd.Path = filepath.Join(sharedDir, "assay")
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", cmd.Path, ".").CombinedOutput(); err != nil {
+			t.Fatalf("building the host: %v\n%s", err, out)
+		}
+	}
+	runHost(t, cmd).stop(t, syscall.SIGTERM)
 }
 
 func withSharedDir(m *testing.M) int {
@@ -123,8 +137,13 @@ type hostProcess struct {
 // startHost starts a host and waits until it is ready. The host is stopped when the test ends.
 func startHost(t testing.TB, dir, database string, args ...string) *hostProcess {
 	t.Helper()
-	h := &hostProcess{cmd: command(context.WithoutCancel(t.Context()), dir, database, args...),
-		done: make(chan error, 1)}
+	return runHost(t, command(context.WithoutCancel(t.Context()), dir, database, args...))
+}
+
+// runHost is startHost for a command.
+func runHost(t testing.TB, cmd *exec.Cmd) *hostProcess {
+	t.Helper()
+	h := &hostProcess{cmd: cmd, done: make(chan error, 1)}
 	var stderr bytes.Buffer
 	h.cmd.Stderr = &stderr
 	out, err := h.cmd.StdoutPipe()
