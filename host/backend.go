@@ -44,7 +44,8 @@ func openBackend(ctx context.Context, cfg *Config, t *terminal, log *slog.Logger
 		}
 		url = b.cluster.URL()
 	}
-	if b.store, err = store.Open(ctx, store.Config{URL: url, Keys: keys, Logger: log}); err != nil {
+	if b.store, err = store.Open(ctx, store.Config{URL: url, DirectURL: cfg.DirectURL,
+		Connections: cfg.Connections, Keys: keys, Logger: log}); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	return b, nil

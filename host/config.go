@@ -13,6 +13,7 @@ import (
 	"assay/host/auditlog"
 	"assay/host/facts/network"
 	"assay/host/facts/resolver"
+	"assay/host/store"
 )
 
 // Config holds the settings that all commands share, each as a flag and as an environment variable. The help texts are
@@ -20,6 +21,8 @@ import (
 type Config struct {
 	Listen         string   `env:"ASSAY_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"${listen}"`
 	DatabaseURL    string   `env:"ASSAY_DATABASE_URL" placeholder:"URL" help:"${database_url}"`
+	DirectURL      string   `name:"database-direct-url" env:"ASSAY_DATABASE_DIRECT_URL" placeholder:"URL" help:"${direct_url}"`
+	Connections    int      `name:"database-connections" env:"ASSAY_DATABASE_CONNECTIONS" default:"12" help:"${pool}"`
 	DataDir        string   `env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"${data_dir}"`
 	SecretFile     string   `env:"ASSAY_SECRET_FILE" placeholder:"FILE" help:"${secret_file}"`
 	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"${trusted_proxies}"`
@@ -45,9 +48,8 @@ func (c *Config) Validate() error {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return fmt.Errorf("ASSAY_LISTEN: %q is not of the form host:port", c.Listen)
 	}
-	if c.DatabaseURL != "" && !strings.HasPrefix(c.DatabaseURL, "postgres://") &&
-		!strings.HasPrefix(c.DatabaseURL, "postgresql://") {
-		return errors.New("ASSAY_DATABASE_URL: it must begin with postgres://")
+	if err := c.validateDatabase(); err != nil {
+		return err
 	}
 	if c.DataDir == "" {
 		return errors.New("ASSAY_DATA_DIR: it must not be empty")
@@ -62,6 +64,22 @@ func (c *Config) Validate() error {
 		return err
 	}
 	return c.validateLookups()
+}
+
+func (c *Config) validateDatabase() error {
+	for setting, url := range map[string]string{"ASSAY_DATABASE_URL": c.DatabaseURL,
+		"ASSAY_DATABASE_DIRECT_URL": c.DirectURL} {
+		if url != "" && !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
+			return fmt.Errorf("%s: it must begin with postgres://", setting)
+		}
+	}
+	if c.DirectURL != "" && c.DatabaseURL == "" {
+		return errors.New("ASSAY_DATABASE_DIRECT_URL: it is set, but ASSAY_DATABASE_URL is empty")
+	}
+	if c.Connections != 0 && c.Connections < store.MinConnections {
+		return fmt.Errorf("ASSAY_DATABASE_CONNECTIONS: a host needs at least %d", store.MinConnections)
+	}
+	return nil
 }
 
 func (c *Config) validateBilling() error {

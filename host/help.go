@@ -12,6 +12,9 @@ var helpTexts = kong.Vars{
 	"listen": "Address to serve HTTP on. The host itself does not serve TLS: put a proxy in front of it.",
 	"database_url": "Postgres database to use, as postgres://user:password@host:port/name. " +
 		"Default: a private Postgres in the data directory.",
+	"direct_url": "The same database without a pooler, for migrations and notifications. " +
+		"Default: the database's URL.",
+	"pool":     "Connections that a host opens to the database at most.",
 	"data_dir": "Directory of the host's files: secret, logs, built layers, checkpoints and the private Postgres.",
 	"secret_file": "File of the master secret, created at the first start. " +
 		"All hosts of one database need the same secret. Default: 'secret' in the data directory.",

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"database/sql"
 	_ "embed"
 	"fmt"
 	"iter"
@@ -166,20 +165,6 @@ func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) { return AuditL
 // concurrent erasure but miss the erasure's own record.
 func (s *Store) ReadAuditLog(ctx context.Context, fn func(ctx context.Context, log AuditLog) error) error {
 	return s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) error { return fn(ctx, AuditLog{tx}) })
-}
-
-// inSnapshot runs fn in a read-only transaction with one snapshot of the database. It keeps partitions from being
-// dropped meanwhile: a dropped partition disappears from older snapshots too, while the anchor for it would not appear
-// in them.
-func (s *Store) inSnapshot(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
-	return s.db.RunInTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
-		func(ctx context.Context, tx bun.Tx) error {
-			// LOCK TABLE takes no snapshot. The first query does.
-			if _, err := tx.ExecContext(ctx, "LOCK TABLE ONLY audit_records IN ACCESS SHARE MODE"); err != nil {
-				return fmt.Errorf("starting snapshot: %w", err)
-			}
-			return fn(ctx, tx)
-		})
 }
 
 // AuditLog reads the audit log.

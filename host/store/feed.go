@@ -211,25 +211,6 @@ func execAll(ctx context.Context, tx pgx.Tx, statements ...string) error {
 	return nil
 }
 
-// inLongTx runs fn in a transaction on its own connection, without the statement timeouts of the pool. It is for
-// statements that process whole tables.
-func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
-	cfg, err := connConfig(s.url)
-	if err != nil {
-		return err
-	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return fn(ctx, tx) })
-	if err != nil && ctx.Err() != nil { // the error may only tell that the connection was closed
-		return errors.Join(ctx.Err(), err)
-	}
-	return err
-}
-
 // WithdrawFeed disables a list on every host at once, ends its subscription, then deletes its entries. It fails with
 // ErrNoFeed if there is no such list or subscription.
 func (s *Store) WithdrawFeed(ctx context.Context, name string) error {

@@ -112,7 +112,7 @@ func (s *Store) NewLedger(cfg LedgerConfig) (*Ledger, error) {
 	if cfg.OnEvents == nil {
 		cfg.OnEvents = func() {}
 	}
-	db, err := connect(s.url, 2)
+	db, err := connect(s.url, ledgerConnections)
 	if err != nil {
 		return nil, fmt.Errorf("opening ledger: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -75,12 +76,24 @@ func value[T any](t testing.TB, conn *pgx.Conn, sql string, args ...any) T {
 // open opens a store on the database at url until the test ends. now may be nil.
 func open(t testing.TB, url string, now func() time.Time) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard(), Now: now})
+	s, err := Open(t.Context(), configOf(url, now))
 	return storetest.Close(t, must(s, err)(t))
 }
 
 func tryOpen(ctx context.Context, url string) (*Store, error) {
-	return Open(ctx, Config{URL: url, Keys: testRing, Logger: discard()})
+	return Open(ctx, configOf(url, nil))
+}
+
+// poolerEnv names the address of a pooler through which stores reach their databases. See TestThroughPooler.
+const poolerEnv = "ASSAY_STORE_TEST_POOLER"
+
+func configOf(at string, now func() time.Time) Config {
+	cfg := Config{URL: at, DirectURL: at, Keys: testRing, Logger: discard(), Now: now}
+	if u, err := url.Parse(at); err == nil && os.Getenv(poolerEnv) != "" {
+		u.Host = os.Getenv(poolerEnv)
+		cfg.URL = u.String()
+	}
+	return cfg
 }
 
 func openOnce(ctx context.Context, url string) error {

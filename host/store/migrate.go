@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -16,35 +15,35 @@ import (
 )
 
 // migrationLock is the key of the advisory lock that lets only one host migrate at a time. bun's own lock is a row,
-// which a crashed host would leave locked. An advisory lock ends with the connection.
+// which a crashed host would leave locked. An advisory lock ends with its transaction.
 const migrationLock = 0x617373_61790001
 
 // migrate applies pending migrations. Hosts that start at the same time wait for each other.
-func (s *Store) migrate(ctx context.Context) (err error) {
-	cfg, err := connConfig(s.url)
+func (s *Store) migrate(ctx context.Context) error {
+	cfg, err := connConfig(s.direct)
 	if err != nil {
 		return err
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	// This pool has no statement timeouts, because a migration may take long.
 	pool := stdlib.OpenDB(*cfg)
 	pool.SetMaxOpenConns(2)
 	defer pool.Close()
 	db := bun.NewDB(pool, pgdialect.New())
 
-	lock, err := db.Conn(ctx)
+	if err := checkSettings(ctx, db); err != nil {
+		return err
+	}
+	// A session's lock would stay with a pooler's connection if the URL is a pooler's after all.
+	lock, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
 	}
-	defer lock.Close()
-	if _, err := lock.ExecContext(ctx, "SELECT pg_advisory_lock(?)", int64(migrationLock)); err != nil {
+	defer lock.Rollback()
+	_, err = lock.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock(?)",
+		int64(migrationLock))
+	if err != nil {
 		return fmt.Errorf("waiting for other hosts: %w", err)
 	}
-	defer func() {
-		_, unlockErr := lock.ExecContext(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock(?)",
-			int64(migrationLock))
-		err = errors.Join(err, unlockErr)
-	}()
 
 	steps := migrate.NewMigrations()
 	if err := steps.Discover(migrations.FS); err != nil {

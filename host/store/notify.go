@@ -52,7 +52,7 @@ func (s *Store) Listen(ctx context.Context, changed func(Topic)) {
 }
 
 func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
-	cfg, err := connConfig(s.url)
+	cfg, err := connConfig(s.direct)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"database/sql"
 	"database/sql/driver"
@@ -13,15 +14,11 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"runtime"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"assay/host/check"
 	"assay/host/keyring"
@@ -29,30 +26,28 @@ import (
 
 // Store is a database with a current schema. It is safe for concurrent use.
 type Store struct {
-	db   *bun.DB
-	url  string
-	keys *keyring.Ring
-	log  *slog.Logger
-	now  func() time.Time
+	db     *bun.DB
+	url    string
+	direct string        // as url, but not through a pooler
+	long   chan struct{} // held by the long transaction in progress
+	keys   *keyring.Ring
+	log    *slog.Logger
+	now    func() time.Time
 
 	callers callerCache
 }
 
 // Config configures a Store.
 type Config struct {
-	URL    string // postgres://...
-	Keys   *keyring.Ring
-	Logger *slog.Logger
-	Now    func() time.Time // nil: time.Now
+	URL       string // postgres://...
+	DirectURL string // of the same database, for migrations and notifications if URL is a pooler's; "": URL
+	// Connections bounds the host's connections to the database; 0: DefaultConnections. The ledger, the outbox,
+	// notifications and long transactions have otherConnections of them.
+	Connections int
+	Keys        *keyring.Ring
+	Logger      *slog.Logger
+	Now         func() time.Time // nil: time.Now
 }
-
-// Server-side timeouts of single statements. Requests have their own deadlines. These bound how long a statement can
-// hold locks after its caller has stopped waiting.
-const (
-	statementTimeout = 10 * time.Second
-	lockTimeout      = 3 * time.Second
-	idleTimeout      = 10 * time.Second
-)
 
 // Open connects to the database, migrates its schema and compares the host's secret with the one that the database's
 // pseudonyms were derived from. It fails with ErrOtherSecret if they differ.
@@ -60,11 +55,20 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
-	db, err := connect(cfg.URL, 2*runtime.GOMAXPROCS(0)+4)
+	cfg.Connections = cmp.Or(cfg.Connections, DefaultConnections)
+	if cfg.Connections < MinConnections {
+		return nil, fmt.Errorf("opening database: a host needs at least %d connections", MinConnections)
+	}
+	db, err := connect(cfg.URL, cfg.Connections-otherConnections)
 	if err != nil {
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
-	s := &Store{db: db, url: cfg.URL, keys: cfg.Keys, log: cfg.Logger, now: cfg.Now}
+	s := &Store{db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
+		keys: cfg.Keys, log: cfg.Logger, now: cfg.Now}
+	if err := checkSettings(ctx, db); err != nil {
+		db.Close()
+		return nil, fmt.Errorf("opening database: %w", err)
+	}
 	if err := s.migrate(ctx); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("migrating database: %w", err)
@@ -75,57 +79,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	}
 	return s, nil
 }
-
-// connect opens a connection pool. bun writes arguments into the statement's text, so prepared statements would never
-// be reused. The simple protocol avoids preparing them and allows several statements in one round trip.
-func connect(url string, connections int) (*bun.DB, error) {
-	cfg, err := connConfig(url)
-	if err != nil {
-		return nil, err
-	}
-	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
-	for name, value := range map[string]string{
-		"statement_timeout":                   milliseconds(statementTimeout),
-		"lock_timeout":                        milliseconds(lockTimeout),
-		"idle_in_transaction_session_timeout": milliseconds(idleTimeout),
-		"jit":                                 "off", // compiling takes longer than any query here
-	} {
-		cfg.RuntimeParams[name] = value
-	}
-	pool := stdlib.OpenDB(*cfg)
-	pool.SetMaxOpenConns(connections)
-	pool.SetMaxIdleConns(connections)
-	pool.SetConnMaxIdleTime(5 * time.Minute)
-	return bun.NewDB(pool, pgdialect.New()), nil
-}
-
-// connConfig returns the configuration of every connection. It sets everything that affects the meaning of values, the
-// isolation of transactions and the durability of commits, so that defaults of the server or the role have no effect.
-func connConfig(url string) (*pgx.ConnConfig, error) {
-	cfg, err := pgx.ParseConfig(url)
-	if err != nil {
-		// The error quotes the URL, and its password must not reach a log.
-		return nil, errors.New("the database URL is not of the form postgres://user:password@host:port/name")
-	}
-	for name, value := range map[string]string{
-		"application_name":                    "assay",
-		"client_encoding":                     "UTF8",
-		"timezone":                            "UTC",
-		"datestyle":                           "ISO",
-		"bytea_output":                        "hex",
-		"standard_conforming_strings":         "on",
-		"default_transaction_isolation":       "read committed", // locks must show the latest commits
-		"synchronous_commit":                  "on",
-		"statement_timeout":                   "0",
-		"lock_timeout":                        "0",
-		"idle_in_transaction_session_timeout": "0",
-	} {
-		cfg.RuntimeParams[name] = value
-	}
-	return cfg, nil
-}
-
-func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 
 // Close closes the pool.
 func (s *Store) Close() error { return s.db.Close() }
@@ -163,17 +116,6 @@ func (s *Store) initialise(ctx context.Context) error {
 		return err
 	}
 	return s.EnsurePartitions(ctx)
-}
-
-// inTx runs fn in a read-committed transaction. It retries serialization failures and deadlocks, up to three attempts
-// in total.
-func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
-	for attempt := 1; ; attempt++ {
-		err := s.db.RunInTx(ctx, &sql.TxOptions{}, fn)
-		if err == nil || attempt == 3 || !retryable(err) {
-			return err
-		}
-	}
 }
 
 // SQLSTATE codes (PostgreSQL, appendix A).

@@ -25,12 +25,6 @@ type Outbox struct {
 
 var _ webhook.Outbox = (*Outbox)(nil)
 
-// Connections of an outbox to the database. Claims have one of their own, so that they never wait for outcomes.
-const (
-	claimConnections   = 1
-	outcomeConnections = 3
-)
-
 // interrupted is the logged error of an attempt whose host stopped during it.
 const interrupted = "the host stopped before the attempt's outcome was known"
 

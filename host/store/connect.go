@@ -1,0 +1,214 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"net"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+)
+
+// Connections of a host to the database. Each part has its own, so that no part waits for another's statements. The
+// rest serves requests and periodic jobs.
+const (
+	DefaultConnections = 12
+	MinConnections     = otherConnections + 2
+
+	otherConnections   = ledgerConnections + claimConnections + outcomeConnections + listenConnections + longConnections
+	ledgerConnections  = 3 // two batches, and settling one
+	claimConnections   = 1 // of the outbox; claims do not wait for outcomes
+	outcomeConnections = 1 // of the outbox
+	listenConnections  = 1
+	longConnections    = 1
+)
+
+// Server-side limits within transactions. Requests have their own deadlines. These bound how long a host that was
+// stopped or cut off can hold locks.
+const (
+	lockTimeout = 3 * time.Second
+	idleTimeout = 10 * time.Second
+)
+
+func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
+
+// connect opens a connection pool. bun writes arguments into the statement's text, so prepared statements would never
+// be reused. The simple protocol avoids preparing them and allows several statements in one round trip.
+func connect(url string, connections int) (*bun.DB, error) {
+	cfg, err := connConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	pool := stdlib.OpenDB(*cfg)
+	pool.SetMaxOpenConns(connections)
+	pool.SetMaxIdleConns(connections)
+	pool.SetConnMaxIdleTime(5 * time.Minute)
+	return bun.NewDB(pool, pgdialect.New()), nil
+}
+
+// connConfig returns the configuration of every connection. It sets only parameters that a pooler in transaction mode
+// keeps for each client (pgbouncer refuses others). What else affects hosts is set in each transaction, or checked by
+// checkSettings.
+func connConfig(url string) (*pgx.ConnConfig, error) {
+	cfg, err := pgx.ParseConfig(url)
+	if err != nil {
+		// The error quotes the URL, and its password must not reach a log.
+		return nil, errors.New("the database URL is not of the form postgres://user:password@host:port/name")
+	}
+	for name, value := range map[string]string{
+		"application_name":            "assay",
+		"client_encoding":             "UTF8",
+		"timezone":                    "UTC",
+		"datestyle":                   "ISO",
+		"standard_conforming_strings": "on",
+	} {
+		cfg.RuntimeParams[name] = value
+	}
+	// Statements are sent without named prepared statements, which a pooler in transaction mode does not support.
+	cfg.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
+	// A server that lost its power says nothing. Its connections end after 5 + 3*2 seconds.
+	cfg.DialFunc = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}).DialContext
+	keep := cfg.OnPgError
+	cfg.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
+		// A server that refuses writes is no longer the primary. The next connection may lead to the one that is.
+		return err.Code != readOnly && keep(conn, err)
+	}
+	return cfg, nil
+}
+
+//go:embed sql/unsuitable_settings.sql
+var unsuitableSettings string
+
+// checkSettings returns an error if a default of the server, the database or the role would make a host fail or lose
+// what it acknowledged. Statements outside of transactions cannot set these themselves.
+func checkSettings(ctx context.Context, db *bun.DB) error {
+	var wrong []struct{ Name, Value, Wanted, Role, Database string }
+	err := transact(ctx, db, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.ExecContext(ctx, "SET LOCAL statement_timeout = 0"); err != nil {
+			return err
+		}
+		return tx.NewRaw(unsuitableSettings).Scan(ctx, &wrong)
+	})
+	if err != nil {
+		return fmt.Errorf("reading settings: %w", err)
+	}
+	var errs []error
+	for _, w := range wrong {
+		errs = append(errs, fmt.Errorf("the setting %s is %q for role %s in database %s, and hosts need %q: run "+
+			"ALTER ROLE %s IN DATABASE %s SET %s TO '%s'; then start the host again (with pgbouncer, RECONNECT first)",
+			w.Name, w.Value, w.Role, w.Database, w.Wanted, w.Role, w.Database, w.Name, w.Wanted))
+	}
+	return errors.Join(errs...)
+}
+
+// inTx runs fn in a read-committed transaction. It retries serialization failures and deadlocks, up to three attempts
+// in total.
+func (s *Store) inTx(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
+	for attempt := 1; ; attempt++ {
+		err := transact(ctx, s.db, fn)
+		if err == nil || attempt == 3 || !retryable(err) {
+			return err
+		}
+	}
+}
+
+// transact runs fn in a read-committed transaction. The end of ctx cancels everything but the commit: a commit that is
+// cancelled while it waits for a standby would be kept by the primary only, and a failover would undo it.
+func transact(ctx context.Context, db *bun.DB, fn func(ctx context.Context, tx bun.Tx) error) error {
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	follow := context.AfterFunc(ctx, cancel)
+	committing := false
+	defer func() {
+		if !committing {
+			cancel()
+		}
+	}()
+	tx, err := db.BeginTx(own, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if !committing {
+			_ = tx.Rollback()
+		}
+	}()
+	if _, err := tx.ExecContext(ctx, transactionSettings); err != nil {
+		return err
+	}
+	if err := fn(ctx, tx); err != nil {
+		return err
+	}
+	if !follow() {
+		return ctx.Err()
+	}
+	committing = true
+	done := make(chan error, 1) // buffered, because nobody may be waiting
+	go func() {
+		defer cancel()
+		done <- tx.Commit()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for a commit: %w", ctx.Err())
+	}
+}
+
+// transactionSettings makes a transaction independent of the defaults of the server, the database and the role.
+var transactionSettings = "SET LOCAL lock_timeout = " + milliseconds(lockTimeout) +
+	"; SET LOCAL idle_in_transaction_session_timeout = " + milliseconds(idleTimeout) +
+	"; SET LOCAL jit = off" // compiling takes longer than any query here
+
+// inSnapshot runs fn in a read-only transaction with one snapshot of the database. It keeps partitions from being
+// dropped meanwhile: a dropped partition disappears from older snapshots too, while the anchor for it would not appear
+// in them.
+func (s *Store) inSnapshot(ctx context.Context, fn func(ctx context.Context, tx bun.Tx) error) error {
+	return s.db.RunInTx(ctx, &sql.TxOptions{Isolation: sql.LevelRepeatableRead, ReadOnly: true},
+		func(ctx context.Context, tx bun.Tx) error {
+			if _, err := tx.ExecContext(ctx, transactionSettings); err != nil {
+				return fmt.Errorf("starting snapshot: %w", err)
+			}
+			// LOCK TABLE takes no snapshot. The first query does.
+			if _, err := tx.ExecContext(ctx, "LOCK TABLE ONLY audit_records IN ACCESS SHARE MODE"); err != nil {
+				return fmt.Errorf("starting snapshot: %w", err)
+			}
+			return fn(ctx, tx)
+		})
+}
+
+// inLongTx runs fn in a read-committed transaction on its own connection, without limits of time. It is for statements
+// that process whole tables. A store runs one at a time.
+func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	select {
+	case s.long <- struct{}{}:
+		defer func() { <-s.long }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	cfg, err := connConfig(s.url)
+	if err != nil {
+		return err
+	}
+	conn, err := pgx.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	const begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0; " +
+		"SET LOCAL idle_in_transaction_session_timeout = 0"
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error { return fn(ctx, tx) })
+	if err != nil && ctx.Err() != nil { // the error may only tell that the connection was closed
+		return errors.Join(ctx.Err(), err)
+	}
+	return err
+}

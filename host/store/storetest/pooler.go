@@ -1,0 +1,113 @@
+package storetest
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"testing"
+)
+
+// Pooler is a pgbouncer in transaction mode, with four connections for each database.
+type Pooler struct {
+	Addr string // host:port
+
+	file string // its settings
+	cmd  *exec.Cmd
+	log  bytes.Buffer
+}
+
+// NewPooler starts a pooler for all databases of the server at target. It skips the test if pgbouncer is not installed.
+func NewPooler(t testing.TB, target string) *Pooler {
+	t.Helper()
+	path, err := exec.LookPath("pgbouncer")
+	if err != nil {
+		path, err = exec.LookPath("/usr/sbin/pgbouncer") // Debian's, which is not in the PATH of every user
+	}
+	if err != nil {
+		t.Skip("this test needs pgbouncer: apt-get install pgbouncer")
+	}
+	server := Must(url.Parse(target))(t)
+	password, _ := server.User.Password()
+	free := Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	dir := Must(os.MkdirTemp("", "assay-pooler-"))(t) // another user can enter neither t.TempDir nor its parent
+	p := &Pooler{Addr: free.Addr().String(), file: filepath.Join(dir, "pgbouncer.ini")}
+	NoError(t, free.Close())
+	_, port, err := net.SplitHostPort(p.Addr)
+	NoError(t, err)
+	settings := fmt.Sprintf(`[databases]
+* = host=%s port=%s user=%s password=%s
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = %s
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 4
+max_client_conn = 1000
+server_login_retry = 1
+`, server.Hostname(), server.Port(), server.User.Username(), password, port)
+	NoError(t, os.WriteFile(p.file, []byte(settings), 0o600))
+	t.Cleanup(func() {
+		p.stop()
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Logf("pgbouncer logged:\n%s", p.log.Bytes())
+		}
+	})
+	p.start(t, path)
+	return p
+}
+
+// URL returns the address of target's database through the pooler.
+func (p *Pooler) URL(t testing.TB, target string) string {
+	t.Helper()
+	u := Must(url.Parse(target))(t)
+	u.Host = p.Addr
+	return u.String()
+}
+
+// Restart kills the pooler, with all its connections, and starts it again.
+func (p *Pooler) Restart(t testing.TB) {
+	t.Helper()
+	path := p.cmd.Path
+	p.stop()
+	p.start(t, path)
+}
+
+func (p *Pooler) start(t testing.TB, path string) {
+	t.Helper()
+	p.cmd = exec.Command(path, p.file)
+	p.cmd.Stderr = &p.log
+	if os.Geteuid() == 0 { // which pgbouncer refuses to run as
+		nobody := Must(user.Lookup("nobody"))(t)
+		uid, gid := Must(strconv.Atoi(nobody.Uid))(t), Must(strconv.Atoi(nobody.Gid))(t)
+		NoError(t, errors.Join(os.Chown(p.file, uid, gid), os.Chmod(filepath.Dir(p.file), 0o711)))
+		p.cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
+	}
+	NoError(t, p.cmd.Start())
+	Until(t, "pgbouncer to listen", func() bool {
+		conn, err := net.Dial("tcp", p.Addr)
+		if err == nil {
+			conn.Close()
+		}
+		return err == nil
+	})
+}
+
+func (p *Pooler) stop() {
+	if p.cmd.Process == nil {
+		return
+	}
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait() // it was killed
+}
