@@ -217,6 +217,8 @@ func (s *Store) SendTestEvent(ctx context.Context, accountID string) (ref string
 }
 
 var (
+	//go:embed sql/interrupted_of_disabled.sql
+	interruptedOfDisabled string
 	//go:embed sql/fail_events_of_disabled.sql
 	failEventsOfDisabled string
 	//go:embed sql/prune_failed_payloads.sql
@@ -231,24 +233,38 @@ var (
 // events with their attempts 30 days after they were delivered or failed. It also deletes the payloads of events
 // without an endpoint, and secrets that no longer sign. It also fails pending events of disabled endpoints.
 func (s *Store) PruneWebhooks(ctx context.Context) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		// For two leases after an endpoint was disabled, the success of an attempt in flight may still enable it. Its
-		// events then continue on schedule.
-		_, err := tx.NewRaw(failEventsOfDisabled, named{"lease": webhook.AttemptLease.Microseconds(),
-			"interrupted": interrupted, "test_prefix": testPrefix}).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = discardEvents(tx).Where(`NOT EXISTS (
-			SELECT FROM webhook_endpoints AS w WHERE w.account_id = webhook_events.account_id)`).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = tx.NewRaw("DELETE FROM webhook_old_secrets WHERE ends_at <= now()").Exec(ctx)
-		return err
-	})
+	var chains []int
+	err := s.db.NewRaw("SELECT chain FROM audit_heads ORDER BY chain").Scan(ctx, &chains)
+	for _, chain := range chains {
+		err = errors.Join(err, s.pruneEvents(ctx, chain))
+	}
+	if err == nil {
+		_, err = s.db.NewRaw("DELETE FROM webhook_old_secrets WHERE ends_at <= now()").Exec(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("pruning webhooks: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) pruneEvents(ctx context.Context, chain int) error {
+	// For two leases after an endpoint was disabled, the success of an attempt in flight may still enable it. Its
+	// events then continue on schedule.
+	var refs []string
+	args := named{"chain": chain, "lease": webhook.AttemptLease.Microseconds(), "test_prefix": testPrefix}
+	if err := s.db.NewRaw(interruptedOfDisabled, args).Scan(ctx, &refs); err != nil {
+		return err
+	}
+	if err := logInterruptedAttempts(ctx, s.db, chain, refs); err != nil {
+		return err
+	}
+	if _, err := s.db.NewRaw(failEventsOfDisabled, args).Exec(ctx); err != nil {
+		return err
+	}
+	_, err := discardEvents(s.db).Where("chain = ?", chain).Where(`NOT EXISTS (
+		SELECT FROM webhook_endpoints AS w WHERE w.account_id = webhook_events.account_id)`).Exec(ctx)
+	if err != nil {
+		return err
 	}
 	for _, prune := range []struct {
 		sql string
@@ -259,13 +275,13 @@ func (s *Store) PruneWebhooks(ctx context.Context) error {
 		{pruneSettledEvents, webhookRetention},
 	} {
 		for n := int64(rowsPerStatement); n == rowsPerStatement; {
-			result, err := s.db.NewRaw(prune.sql, named{"age": int(prune.age.Seconds()), "limit": rowsPerStatement}).
-				Exec(ctx)
+			result, err := s.db.NewRaw(prune.sql, named{"chain": chain, "age": int(prune.age.Seconds()),
+				"limit": rowsPerStatement}).Exec(ctx)
 			if err == nil {
 				n, err = result.RowsAffected()
 			}
 			if err != nil {
-				return fmt.Errorf("pruning webhooks: %w", err)
+				return err
 			}
 		}
 	}

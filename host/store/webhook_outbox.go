@@ -1,11 +1,14 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"database/sql"
 	_ "embed"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -45,11 +48,80 @@ func (s *Store) NewOutbox() (*Outbox, error) {
 // Close closes the outbox's connections.
 func (o *Outbox) Close() error { return errors.Join(o.claims.Close(), o.outcomes.Close()) }
 
-//go:embed sql/claim_events.sql
-var claimEvents string
+//go:embed sql/endpoint_chains.sql
+var endpointChains string
 
 // Claim implements webhook.Outbox. It claims one event of each account before a second one of any.
 func (o *Outbox) Claim(ctx context.Context, opts webhook.ClaimOptions) ([]webhook.Delivery, error) {
+	var chains []int
+	only := bun.List(opts.Only)
+	err := o.claims.NewRaw(endpointChains, named{"restricted": len(opts.Only) > 0, "only": only}).Scan(ctx, &chains)
+	var due []dueEvent
+	for _, chain := range chains {
+		events, err2 := o.dueEvents(ctx, chain, opts)
+		due, err = append(due, events...), errors.Join(err, err2) // a chain that fails must not keep others waiting
+	}
+	slices.SortFunc(due, func(a, b dueEvent) int {
+		return cmp.Or(cmp.Compare(a.Rank, b.Rank), a.NextAttemptAt.Compare(b.NextAttemptAt))
+	})
+	byChain := map[int][]dueEvent{}
+	for _, e := range due[:min(len(due), opts.MaxEvents)] {
+		byChain[e.Chain] = append(byChain[e.Chain], e)
+	}
+	var claimed []webhook.Delivery
+	for chain, events := range byChain {
+		deliveries, err2 := o.claim(ctx, chain, events)
+		claimed, err = append(claimed, deliveries...), errors.Join(err, err2)
+	}
+	if err != nil {
+		return claimed, fmt.Errorf("claiming webhook events: %w", err)
+	}
+	return claimed, nil
+}
+
+// dueEvent is an event that can be claimed.
+type dueEvent struct {
+	Chain         int `bun:"-"`
+	Ref           string
+	NextAttemptAt time.Time
+	Interrupted   bool // an attempt was begun and not recorded within its lease
+	Rank          int  // among those of the account, from 1
+}
+
+//go:embed sql/due_events.sql
+var dueEvents string
+
+func (o *Outbox) dueEvents(ctx context.Context, chain int, opts webhook.ClaimOptions) (due []dueEvent, err error) {
+	except := append([]string{""}, opts.Except...) // never empty: NOT IN (NULL) is never true
+	err = o.claims.NewRaw(dueEvents, named{
+		"chain": chain, "restricted": len(opts.Only) > 0, "only": bun.List(opts.Only), "except": bun.List(except),
+		"max_events": opts.MaxEvents, "max_per_account": opts.MaxPerAccount, "test_prefix": testPrefix,
+	}).Scan(ctx, &due)
+	for i := range due {
+		due[i].Chain = chain
+	}
+	return due, err
+}
+
+var (
+	//go:embed sql/log_interrupted.sql
+	logInterrupted string
+	//go:embed sql/claim_events.sql
+	claimEvents string
+)
+
+// claim claims events of a chain that no other host has claimed meanwhile.
+func (o *Outbox) claim(ctx context.Context, chain int, due []dueEvent) (claimed []webhook.Delivery, err error) {
+	var refs, interruptedRefs []string
+	for _, e := range due {
+		refs = append(refs, e.Ref)
+		if e.Interrupted {
+			interruptedRefs = append(interruptedRefs, e.Ref)
+		}
+	}
+	if err := logInterruptedAttempts(ctx, o.claims, chain, interruptedRefs); err != nil {
+		return nil, err
+	}
 	var rows []struct {
 		Ref, AccountID, Event, URL  string
 		Attempts                    int
@@ -58,31 +130,37 @@ func (o *Outbox) Claim(ctx context.Context, opts webhook.ClaimOptions) ([]webhoo
 		OldSecrets                  string // sealed, in hexadecimal, separated by spaces
 		LateMicros                  int64
 	}
-	except := append([]string{""}, opts.Except...) // never empty: NOT IN (NULL) is never true
-	err := o.claims.NewRaw(claimEvents, named{
-		"restricted": len(opts.Only) > 0, "only": bun.List(opts.Only), "except": bun.List(except),
-		"max_events": opts.MaxEvents, "max_per_account": opts.MaxPerAccount,
-		"lease": webhook.AttemptLease.Microseconds(), "interrupted": interrupted, "test_prefix": testPrefix,
-	}).Scan(ctx, &rows)
+	err = o.claims.NewRaw(claimEvents, named{"chain": chain, "refs": bun.List(refs),
+		"lease": webhook.AttemptLease.Microseconds()}).Scan(ctx, &rows)
 	if err != nil {
-		return nil, fmt.Errorf("claiming webhook events: %w", err)
+		return nil, err
 	}
-	claimed := make([]webhook.Delivery, 0, len(rows))
 	for _, r := range rows {
-		d := webhook.Delivery{Ref: r.Ref, AccountID: r.AccountID, Event: r.Event, Attempt: r.Attempts,
+		d := webhook.Delivery{Chain: chain, Ref: r.Ref, AccountID: r.AccountID, Event: r.Event, Attempt: r.Attempts,
 			Sequence: r.Sequence, URL: r.URL, Late: time.Duration(r.LateMicros) * time.Microsecond}
 		d.Body, d.Secrets, err = o.open(r.Ref, r.AccountID, r.SealedPayload, r.SealedSecret, r.OldSecrets)
 		if err != nil {
 			// The stored payload or secret was altered, so the event can never be sent.
 			o.store.log.Error("webhook event cannot be opened", "ref", r.Ref, "error", err)
-			if _, err := discardEvents(o.claims).Where("ref = ?", r.Ref).Exec(ctx); err != nil {
-				return nil, fmt.Errorf("claiming webhook events: %w", err)
+			_, err := discardEvents(o.claims).Where("chain = ?", chain).Where("ref = ?", r.Ref).Exec(ctx)
+			if err != nil {
+				return claimed, err
 			}
 			continue
 		}
 		claimed = append(claimed, d)
 	}
 	return claimed, nil
+}
+
+// logInterruptedAttempts logs the attempts of events whose lease has expired.
+func logInterruptedAttempts(ctx context.Context, db bun.IDB, chain int, refs []string) error {
+	if len(refs) == 0 {
+		return nil
+	}
+	_, err := db.NewRaw(logInterrupted, named{"chain": chain, "refs": bun.List(refs),
+		"lease": webhook.AttemptLease.Microseconds(), "interrupted": interrupted}).Exec(ctx)
+	return err
 }
 
 // open decrypts an event's payload and its account's secrets.
@@ -110,8 +188,12 @@ func (o *Outbox) open(ref, accountID string, payload, current []byte, old string
 	return body, secrets, nil
 }
 
-//go:embed sql/finish_attempt.sql
-var finishAttempt string
+var (
+	//go:embed sql/finish_attempt.sql
+	finishAttempt string
+	//go:embed sql/endpoint_outcome.sql
+	endpointOutcome string
+)
 
 // Finish implements webhook.Outbox. It logs the attempt, and either completes its event or schedules the next attempt.
 // A success always counts. A failure is ignored if it was recorded before, as when the database's reply was lost, or if
@@ -132,18 +214,19 @@ func (o *Outbox) Finish(ctx context.Context, out webhook.Outcome) (delay time.Du
 		delays = append(delays, d.Microseconds())
 	}
 	var row struct {
-		Disabled    *string
 		DelayMicros *int64
+		AccountID   *string
 	}
-	err = conn.NewRaw(finishAttempt, named{
-		"ref": out.Ref, "attempt": out.Attempt, "delivered": out.Delivered, "status": out.Status, "error": out.Error,
+	args := named{
+		"chain": out.Chain, "ref": out.Ref, "attempt": out.Attempt, "delivered": out.Delivered, "status": out.Status, "error": out.Error,
 		"elapsed": elapsed.Microseconds(), "took": max(0, out.Took).Microseconds(),
 		"sealed_response": o.sealResponse(out),
 		"retries":         len(delays), "retry_delays": pgdialect.Array(delays),
 		"max_failure_gap":  int(maxFailureGap.Seconds()),
 		"failure_interval": int(failureInterval.Seconds()),
 		"disable_after":    int(webhook.DisableAfter.Seconds()),
-	}).Scan(ctx, &row)
+	}
+	err = conn.NewRaw(finishAttempt, args).Scan(ctx, &row)
 	if isDataError(err) {
 		o.store.log.Warn("webhook attempt was not logged: its event is gone", "ref", out.Ref, "error", err)
 		return 0, false, nil
@@ -151,9 +234,17 @@ func (o *Outbox) Finish(ctx context.Context, out webhook.Outcome) (delay time.Du
 	if err != nil {
 		return 0, false, fmt.Errorf("recording webhook attempt: %w", err)
 	}
-	if row.Disabled != nil {
-		o.store.log.Warn("webhook endpoint was disabled: every attempt has failed for days", "account", *row.Disabled,
-			"ref", out.Ref)
+	if row.AccountID != nil {
+		var disabled bool
+		args["account"] = *row.AccountID
+		err := conn.NewRaw(endpointOutcome, args).Scan(ctx, &disabled)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return 0, false, fmt.Errorf("recording webhook attempt: %w", err)
+		}
+		if disabled {
+			o.store.log.Warn("webhook endpoint was disabled: every attempt has failed for days",
+				"account", *row.AccountID, "ref", out.Ref)
+		}
 	}
 	if row.DelayMicros == nil {
 		return 0, false, nil

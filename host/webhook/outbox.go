@@ -32,6 +32,7 @@ type ClaimOptions struct {
 
 // Delivery is one attempt to deliver an event.
 type Delivery struct {
+	Chain     int    // where the outbox keeps the event
 	Ref       string // of the event
 	AccountID string
 	Event     string // the event's name, such as check.blocked
@@ -45,6 +46,7 @@ type Delivery struct {
 
 // Outcome is the result of an attempt.
 type Outcome struct {
+	Chain        int // of the delivery
 	Ref          string
 	Attempt      int
 	EndedAt      time.Time // by this host's clock; the schedule is corrected for the time that has passed since

@@ -85,7 +85,7 @@ func (t *lenientTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 // send makes one attempt. It has no context: an attempt that has begun is completed even while the host shuts down.
 func (s *sender) send(d Delivery) (o Outcome) {
 	began := time.Now()
-	o = Outcome{Ref: d.Ref, Attempt: d.Attempt}
+	o = Outcome{Chain: d.Chain, Ref: d.Ref, Attempt: d.Attempt}
 	defer func() {
 		if p := recover(); p != nil {
 			o.Error = "internal error: the request was not sent"

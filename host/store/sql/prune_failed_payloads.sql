@@ -1,5 +1,6 @@
-WITH old AS (
+UPDATE webhook_events SET sealed_payload = NULL
+WHERE chain = ?chain AND ref = ANY (ARRAY(
     SELECT ref FROM webhook_events
-    WHERE state = 'failed' AND sealed_payload IS NOT NULL AND settled_at <= now() - ?age * interval '1 second'
-    ORDER BY settled_at DESC LIMIT ?limit FOR UPDATE SKIP LOCKED)
-UPDATE webhook_events AS e SET sealed_payload = NULL FROM old WHERE old.ref = e.ref
+    WHERE chain = ?chain AND state = 'failed' AND sealed_payload IS NOT NULL
+        AND settled_at <= now() - ?age * interval '1 second'
+    ORDER BY settled_at DESC LIMIT ?limit FOR UPDATE SKIP LOCKED))

@@ -1,5 +1,5 @@
-WITH old AS (
+DELETE FROM webhook_events
+WHERE chain = ?chain AND ref = ANY (ARRAY(
     SELECT ref FROM webhook_events
-    WHERE settled_at <= now() - ?age * interval '1 second'
-    LIMIT ?limit FOR UPDATE SKIP LOCKED)
-DELETE FROM webhook_events AS e USING old WHERE old.ref = e.ref
+    WHERE chain = ?chain AND settled_at <= now() - ?age * interval '1 second'
+    LIMIT ?limit FOR UPDATE SKIP LOCKED))
