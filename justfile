@@ -31,6 +31,14 @@ bench *args:
 load:
     go test ./host -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad' -v -full-load
 
+# Break three hosts and their Postgres at random under load, and compare every answer with the records: just chaos 30m 7
+chaos time="30m" seed="0":
+    go test ./host -run '^TestChaos$' -v -timeout 0 -chaos {{time}} -chaos-seed {{seed}}
+
+# Offer a host 70% of its capacity; its memory, goroutines, descriptors and latencies must not grow
+soak time="1h":
+    go test ./host -run '^TestSoak$' -v -timeout 0 -soak {{time}}
+
 # Measure the layers as they are in the source on labelled values: just eval FILE --html report.html
 eval *args:
     go run ./host eval --lineup registry/default_lineup.json {{args}}

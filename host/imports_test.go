@@ -16,7 +16,7 @@ import (
 var engineImporters = map[string][]string{
 	"github.com/tetratelabs/wazero":              {"host/sandbox", "host/sandbox/linear"},
 	"github.com/uptrace/bun":                     {"host/store"},
-	"github.com/jackc/pgx/v5":                    {"host/store/...", "host/postgres/..."},
+	"github.com/jackc/pgx/v5":                    {"host/store/...", "host/postgres/...", "host/chaos"},
 	"github.com/hashicorp/go-retryablehttp":      {"host/webhook"},
 	"github.com/gofiber/fiber/v2":                {"host/api", "host/console", "host/bench"},
 	"github.com/valyala/fasthttp":                {"host/api", "host/console", "host/bench", "host"},
@@ -49,6 +49,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/plot":          {"", "charts are drawn from numbers and texts"},
 	"host/postgres":      {"", "starting a server needs no knowledge of its contents"},
 	"host/bench":         {"", "load is generated from outside the host"},
+	"host/chaos":         {"host/bench host/entity", "the checker shares no code with what it checks"},
 	"registry":           {"sdk registry/sealed", "manifests and lineups are documents"},
 	"registry/sealed":    {"", "sealing files is an algorithm"},
 	"registry/layertest": {"registry host/check host/entity sdk", "layer tests run natively and fuse like the core"},

@@ -143,21 +143,31 @@ func startHost(t testing.TB, dir, database string, args ...string) *hostProcess 
 // runHost is startHost for a command.
 func runHost(t testing.TB, cmd *exec.Cmd) *hostProcess {
 	t.Helper()
+	h, err := tryHost(t, cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// tryHost is like runHost, but a host that does not become ready is not a failure of the test.
+func tryHost(t testing.TB, cmd *exec.Cmd) (*hostProcess, error) {
 	h := &hostProcess{cmd: cmd, done: make(chan error, 1)}
 	var stderr bytes.Buffer
 	h.cmd.Stderr = &stderr
 	out, err := h.cmd.StdoutPipe()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	if err := h.cmd.Start(); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(func() { h.stop(t, syscall.SIGTERM) })
 	lines := bufio.NewScanner(out)
 	if h.url, err = readyURL(lines); err != nil {
-		h.done <- h.cmd.Wait()
-		t.Fatalf("starting a host: %v\n%s", err, stderr.String())
+		_ = h.cmd.Wait()
+		h.done = nil
+		return nil, fmt.Errorf("starting a host: %w\n%s", err, stderr.String())
 	}
 	for lines.Scan() {
 		if key, ok := strings.CutPrefix(lines.Text(), "  key  "); ok {
@@ -171,7 +181,7 @@ func runHost(t testing.TB, cmd *exec.Cmd) *hostProcess {
 		_, _ = io.Copy(io.Discard, out)
 		h.done <- h.cmd.Wait()
 	}()
-	return h
+	return h, nil
 }
 
 // stop sends a signal and waits until the host exits. After SIGTERM its exit code must be 0.

@@ -7,18 +7,25 @@ import "fmt"
 func Bodies(n int) [][]byte {
 	bodies := make([][]byte, n)
 	for i := range bodies {
-		switch i % 4 {
-		case 0:
-			bodies[i] = fmt.Appendf(nil, `{"domain":"shop-%d.example-store.com"}`, i)
-		case 1:
-			bodies[i] = fmt.Appendf(nil, `{"email":"customer.%d@mail.example.org"}`, i)
-		case 2:
-			bodies[i] = fmt.Appendf(nil, `{"phone":"+336%08d"}`, 12_000_000+i)
-		case 3:
-			bodies[i] = fmt.Appendf(nil, `{"iban":%q}`, germanIBAN(i))
-		}
+		field, value := Value(i)
+		bodies[i] = fmt.Appendf(nil, `{%q:%q}`, field, value)
 	}
 	return bodies
+}
+
+// Value returns the n-th of a series of distinct entities, and the field of a request that names it. Consecutive ones
+// cycle through the four types.
+func Value(n int) (field, value string) {
+	switch n % 4 {
+	case 0:
+		return "domain", fmt.Sprintf("shop-%d.example-store.com", n)
+	case 1:
+		return "email", fmt.Sprintf("customer.%d@mail.example.org", n)
+	case 2:
+		return "phone", fmt.Sprintf("+336%08d", 12_000_000+n)
+	default:
+		return "iban", germanIBAN(n)
+	}
 }
 
 // germanIBAN returns the n-th of a series of German IBANs with valid check digits (ISO 7064 MOD 97-10).

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // Fate is what happens to a message to the server.
@@ -40,6 +41,7 @@ type Proxy struct {
 	down   bool                      // accepts no connections
 	open   map[net.Conn]bool
 	hold   *hold
+	slow   time.Duration // delay of each message
 }
 
 // hold is set by HoldBack.
@@ -159,6 +161,23 @@ func (p *Proxy) Disconnect() {
 	p.closeAll()
 }
 
+// Slow delays each message in both directions. 0 ends the delays.
+func (p *Proxy) Slow(delay time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.slow = delay
+}
+
+// delay waits for as long as Slow demands.
+func (p *Proxy) delay() {
+	p.mu.Lock()
+	d := p.slow
+	p.mu.Unlock()
+	if d > 0 {
+		<-time.After(d)
+	}
+}
+
 // fate returns the fate of a message, and what HoldBack has set.
 func (p *Proxy) fate(message string) (Fate, *hold) {
 	p.mu.Lock()
@@ -219,6 +238,7 @@ func (p *Proxy) serve(client net.Conn) {
 			if err != nil {
 				return
 			}
+			p.delay()
 			mu.Lock()
 			now, h := replyFate, replyHold
 			if now == HeldReply && message[0] == 'Z' { // ReadyForQuery: the reply is complete
@@ -249,6 +269,7 @@ func (p *Proxy) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
+		p.delay()
 		var f Fate
 		var h *hold
 		if message[0] == 'Q' {
