@@ -299,11 +299,13 @@ type chaosFault struct {
 	inflict  func(ctx context.Context, host int, d time.Duration)
 }
 
+const stopOfHost = "SIGSTOP of a host"
+
 // faults returns every kind of fault.
 func (r *chaosRun) faults() []chaosFault {
 	all := []chaosFault{
 		{kind: "kill -9 of a host", most: 2 * time.Second, inflict: r.kill},
-		{kind: "SIGSTOP of a host", most: 5 * time.Second, inflict: func(ctx context.Context, i int, d time.Duration) {
+		{kind: stopOfHost, most: 5 * time.Second, inflict: func(ctx context.Context, i int, d time.Duration) {
 			r.hosts[i].signal(syscall.SIGSTOP)
 			r.wait(ctx, d)
 			r.hosts[i].signal(syscall.SIGCONT)
@@ -451,7 +453,7 @@ func (r *chaosRun) breakRandomly(ctx context.Context, total time.Duration) {
 			wg.Go(func() { r.inject(ctx, f, (first+i)%chaosHosts, d) })
 		}
 		wg.Wait()
-		r.wait(ctx, between(time.Second, 4*time.Second))
+		r.wait(ctx, aftermath+between(0, 2*time.Second))
 	}
 }
 
@@ -535,6 +537,9 @@ func (r *chaosRun) verify() {
 			r.Errorf("audit verify: %+v", report)
 		}
 	}
+	if !slices.ContainsFunc(r.history.Calls, func(c *chaos.Call) bool { return c.Status == http.StatusOK }) {
+		r.Error("no check was answered")
+	}
 	r.logSlowAnswers()
 	text := r.report(len(state.Records), len(differences))
 	r.Log("\n" + text)
@@ -546,7 +551,7 @@ func (r *chaosRun) verify() {
 // logSlowAnswers logs the slowest answers, with the faults at that time.
 func (r *chaosRun) logSlowAnswers() {
 	calls := slices.DeleteFunc(slices.Clone(r.history.Calls), func(c *chaos.Call) bool {
-		return c.Status == 0 || c.Ended.Sub(c.Began) < time.Second
+		return c.Status == 0 || c.Ended.Sub(c.Began) < time.Second || r.stopped(c)
 	})
 	slices.SortFunc(calls, func(a, b *chaos.Call) int {
 		return cmp.Compare(b.Ended.Sub(b.Began), a.Ended.Sub(a.Began))
@@ -622,8 +627,15 @@ func (r *chaosRun) brokenTimes() map[string][]brokenTime {
 	return kinds
 }
 
-// aftermath is how long after a fault its consequences are measured.
-const aftermath = 5 * time.Second
+// aftermath is how long after a fault its consequences are measured. No other fault begins until then.
+const aftermath = 2 * time.Second
+
+// stopped reports whether a call's host was stopped meanwhile.
+func (r *chaosRun) stopped(c *chaos.Call) bool {
+	return slices.ContainsFunc(r.broken, func(f brokenTime) bool {
+		return f.kind == stopOfHost && f.host == c.Host && c.Began.Before(f.ended) && c.Ended.After(f.began)
+	})
+}
 
 // longestPause returns the longest time without an answer during a fault and its aftermath.
 func (r *chaosRun) longestPause(fault brokenTime) (longest time.Duration) {
@@ -642,11 +654,11 @@ func (r *chaosRun) longestPause(fault brokenTime) (longest time.Duration) {
 	return longest
 }
 
-// slowestRefusal returns how long the slowest 503 took during a fault, from a host that was not stopped.
+// slowestRefusal returns how long the slowest 503 took that began during a fault, from a host that was not stopped.
 func (r *chaosRun) slowestRefusal(fault brokenTime) (slowest time.Duration) {
 	for _, c := range r.history.Calls {
 		if c.Status == http.StatusServiceUnavailable && c.Began.After(fault.began) &&
-			c.Began.Before(fault.ended.Add(aftermath)) && (c.Host != fault.host || fault.kind != "SIGSTOP of a host") {
+			c.Began.Before(fault.ended.Add(aftermath)) && !r.stopped(c) {
 			slowest = max(slowest, c.Ended.Sub(c.Began))
 		}
 	}
