@@ -45,7 +45,7 @@ func openBackend(ctx context.Context, cfg *Config, t *terminal, log *slog.Logger
 		url = b.cluster.URL()
 	}
 	if b.store, err = store.Open(ctx, store.Config{URL: url, DirectURL: cfg.DirectURL,
-		Connections: cfg.Connections, Keys: keys, Logger: log}); err != nil {
+		Connections: cfg.Connections, Keys: keys, Logger: log, Now: cfg.now}); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	return b, nil

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,7 +39,8 @@ var (
 	chaosSeed = flag.Uint64("chaos-seed", 0, "seed of the faults; 0: a random one")
 )
 
-// chaosHosts is the number of hosts. Faults of a single host leave the others to answer.
+// chaosHosts is the number of hosts that are processes of their own. Faults of one leave the others to answer. Another
+// host, in this process, has a clock that jumps.
 const chaosHosts = 3
 
 // everything is the target of faults that affect all hosts.
@@ -89,8 +91,9 @@ type chaosRun struct {
 	url     string // of the database, without a proxy
 	dir     string // of the private Postgres
 	cluster *postgres.Cluster
-	wal     string // a small file system that holds only the write-ahead log; "": none
-	hosts   [chaosHosts]*chaosHost
+	wal     string                     // a small file system that holds only the write-ahead log; "": none
+	hosts   [chaosHosts + 1]*chaosHost // the last is the one in this process
+	clock   atomic.Int64               // by how much its clock is wrong
 	lineups []int64
 	began   time.Time
 	seed    uint64
@@ -103,6 +106,7 @@ type chaosRun struct {
 type chaosHost struct {
 	dir   string
 	proxy *storetest.Proxy
+	stop  func() // if it runs in this process
 
 	mu      sync.Mutex
 	process *hostProcess
@@ -126,7 +130,7 @@ func newChaosRun(t *testing.T) *chaosRun {
 	receiver := httptest.NewServer(r.history.Receiver(func(account string) string { return secrets[account] }))
 	t.Cleanup(receiver.Close)
 	var starting errgroup.Group
-	for i := range r.hosts {
+	for i := range chaosHosts {
 		h := &chaosHost{dir: dataDir(t), proxy: storetest.NewProxy(t, r.url)}
 		r.hosts[i] = h
 		starting.Go(func() (err error) {
@@ -137,6 +141,12 @@ func newChaosRun(t *testing.T) *chaosRun {
 		})
 	}
 	storetest.NoError(t, starting.Wait())
+	here := &chaosHost{dir: dataDir(t), proxy: storetest.NewProxy(t, r.url)}
+	here.url, here.stop = serveHere(t, &serveCmd{LedgerBatch: 256}, &Config{Listen: "127.0.0.1:0", DataDir: here.dir,
+		DatabaseURL: here.proxy.URL, Connections: 12, DNS: []string{off}, RDAPURL: off,
+		WebhookAllow: []string{"127.0.0.1/32"},
+		now:          func() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }})
+	r.hosts[chaosHosts] = here
 	r.store = openStore(t, r.hosts[0].dir, r.url)
 	var clients []*chaos.Client
 	for _, account := range []struct {
@@ -157,7 +167,7 @@ func newChaosRun(t *testing.T) *chaosRun {
 			storetest.NoError(t, err)
 		}
 	}
-	r.load = chaos.NewLoad(r.history, clients, chaosHosts, func(i int) string { return r.hosts[i].address() })
+	r.load = chaos.NewLoad(r.history, clients, len(r.hosts), func(i int) string { return r.hosts[i].address() })
 	active, err := r.store.store.ActiveLineup(t.Context())
 	storetest.NoError(t, err)
 	other := active.Lineup
@@ -299,7 +309,11 @@ type chaosFault struct {
 	inflict  func(ctx context.Context, host int, d time.Duration)
 }
 
-const stopOfHost = "SIGSTOP of a host"
+// Kinds of faults.
+const (
+	stopOfHost   = "SIGSTOP of a host"
+	jumpingClock = "a clock that jumps"
+)
 
 // faults returns every kind of fault.
 func (r *chaosRun) faults() []chaosFault {
@@ -331,6 +345,7 @@ func (r *chaosRun) faults() []chaosFault {
 				r.hosts[i].proxy.Disconnect()
 				r.hosts[i].proxy.Slow(0)
 			}},
+		{kind: jumpingClock, most: 5 * time.Second, inflict: r.jump},
 		{kind: "SIGSTOP of Postgres", database: true, most: 4 * time.Second,
 			inflict: func(ctx context.Context, _ int, d time.Duration) {
 				processes := r.postgresProcesses()
@@ -371,6 +386,14 @@ func (r *chaosRun) kill(ctx context.Context, i int, d time.Duration) {
 		r.Logf("a host does not start: %v", err)
 		r.wait(r.Context(), 200*time.Millisecond)
 	}
+}
+
+// jump sets the clock of the host in this process wrong by seconds, hours or weeks, back or forth.
+func (r *chaosRun) jump(ctx context.Context, _ int, d time.Duration) {
+	wrong := []time.Duration{3 * time.Second, -time.Hour, time.Hour, -40 * 24 * time.Hour, 40 * 24 * time.Hour}
+	r.clock.Store(int64(wrong[int(d)%len(wrong)]))
+	r.wait(ctx, d)
+	r.clock.Store(0)
 }
 
 // stopPostgres does what pg_ctl stop -m immediate does.
@@ -422,8 +445,11 @@ func (r *chaosRun) query(ctx context.Context, sql string) error {
 // inject breaks something for d, and remembers when.
 func (r *chaosRun) inject(ctx context.Context, f chaosFault, host int, d time.Duration) {
 	b := brokenTime{kind: f.kind, host: host, began: time.Now()}
-	if f.database {
+	switch {
+	case f.database:
 		b.host = everything
+	case f.kind == jumpingClock:
+		b.host = chaosHosts
 	}
 	r.Logf("%7.1f s  %s, host %d, %v", b.began.Sub(r.began).Seconds(), b.kind, b.host, d.Round(time.Millisecond))
 	f.inflict(ctx, host, d)
@@ -497,7 +523,7 @@ func (r *chaosRun) erase(ctx context.Context) {
 func (r *chaosRun) export(ctx context.Context) {
 	item := r.load.PopularItem()
 	_, secret := r.privateClient().Key()
-	r.load.Post(ctx, rand.IntN(chaosHosts), secret, "/gdpr/export", map[string]string{item.Type: item.Value},
+	r.load.Post(ctx, rand.IntN(len(r.hosts)), secret, "/gdpr/export", map[string]string{item.Type: item.Value},
 		&struct{}{})
 }
 
@@ -515,9 +541,10 @@ func (r *chaosRun) settle() {
 		}
 		return same > 500 && strings.HasSuffix(now, " 0 0") // a second or more
 	})
-	for _, h := range r.hosts {
+	for _, h := range r.hosts[:chaosHosts] {
 		h.process.stop(r, syscall.SIGTERM)
 	}
+	r.hosts[chaosHosts].stop()
 }
 
 // verify compares the history with the database, and reports what was done.
@@ -576,8 +603,8 @@ func (r *chaosRun) report(records, differences int) string {
 		checks += len(c.Items)
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "`just chaos %v %d`: %d hosts, %d requests for %d checks in %.0f s", *chaosFor, r.seed, chaosHosts,
-		len(r.history.Calls), checks, time.Since(r.began).Seconds())
+	fmt.Fprintf(&b, "`just chaos %v %d`: %d hosts, %d requests for %d checks in %.0f s", *chaosFor, r.seed,
+		len(r.hosts), len(r.history.Calls), checks, time.Since(r.began).Seconds())
 	for _, status := range slices.Sorted(maps.Keys(statuses)) {
 		name := fmt.Sprint(status)
 		if status == 0 {
@@ -667,7 +694,7 @@ func (r *chaosRun) slowestRefusal(fault brokenTime) (slowest time.Duration) {
 
 // back returns how long after a fault's end the last host answered again.
 func (r *chaosRun) back(fault brokenTime) (last time.Duration) {
-	for host := range chaosHosts {
+	for host := range r.hosts {
 		first := time.Hour
 		for _, c := range r.history.Calls {
 			if c.Host == host && c.Status == http.StatusOK && c.Began.After(fault.ended) {

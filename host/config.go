@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"assay/host/auditlog"
 	"assay/host/facts/network"
@@ -38,6 +39,8 @@ type Config struct {
 	MMDBASN     string   `name:"mmdb-asn" env:"ASSAY_MMDB_ASN" placeholder:"FILE" help:"${mmdb_asn}"`
 	MMDBCountry string   `name:"mmdb-country" env:"ASSAY_MMDB_COUNTRY" placeholder:"FILE" help:"${mmdb_country}"`
 	DNSBL       []string `name:"dnsbl" env:"ASSAY_DNSBL" placeholder:"ZONE" help:"${dnsbl}"`
+
+	now func() time.Time // of the store; nil: time.Now. Tests let it jump.
 }
 
 // off disables a source of facts that is enabled by default.

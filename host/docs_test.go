@@ -75,7 +75,7 @@ func TestReadme(t *testing.T) {
 	settings := readText(t, "../docs/settings.md")
 	for _, f := range reflect.VisibleFields(reflect.TypeFor[Config]()) {
 		env, help := f.Tag.Get("env"), helpTexts[strings.Trim(f.Tag.Get("help"), "${}")]
-		if !strings.HasSuffix(help, "for tests.") && !strings.Contains(settings, "`"+env+"`") {
+		if f.IsExported() && !strings.HasSuffix(help, "for tests.") && !strings.Contains(settings, "`"+env+"`") {
 			t.Errorf("docs/settings.md does not list %s", env)
 		}
 	}

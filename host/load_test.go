@@ -195,22 +195,7 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 		replayed{"dns", network.DNS{}.Table()}, replayed{"net", (&network.Net{}).Table()},
 		replayed{"rdap", (&registration.Source{}).Table()},
 	}}
-	ctx, stop := context.WithCancel(t.Context())
-	out, in := io.Pipe()
-	served := make(chan error, 1)
-	go func() { served <- serve.Run(ctx, cfg, &terminal{out: in, err: io.Discard}) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; !errors.Is(err, errStopped) {
-			t.Errorf("the host ended with %v", err)
-		}
-	})
-	url, err := readyURL(bufio.NewScanner(out))
-	if err != nil {
-		t.Fatal(err)
-	}
-	go func() { _, _ = io.Copy(io.Discard, out) }()
-	h.url = url
+	h.url, _ = serveHere(t, serve, cfg)
 
 	// Three customers made all votes that the reputation graph counts for these values, so later checks change none.
 	// Other checked names must not be their neighbours.
@@ -231,6 +216,28 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 		}
 	}
 	return h
+}
+
+// serveHere runs a host in this process until stop is called or the test ends.
+func serveHere(t *testing.T, serve *serveCmd, cfg *Config) (url string, stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	out, in := io.Pipe()
+	served := make(chan error, 1)
+	go func() { served <- serve.Run(ctx, cfg, &terminal{out: in, err: io.Discard}) }()
+	stop = sync.OnceFunc(func() {
+		cancel()
+		if err := <-served; !errors.Is(err, errStopped) {
+			t.Errorf("the host ended with %v", err)
+		}
+	})
+	t.Cleanup(stop)
+	url, err := readyURL(bufio.NewScanner(out))
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(io.Discard, out) }()
+	return url, stop
 }
 
 // reply is a host's response without the fields that differ between equal decisions.
