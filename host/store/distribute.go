@@ -52,7 +52,7 @@ const (
 
 // delegatedFunctions touch only rows of the chain that is their first argument. The node that a host calls passes the
 // call on to the chain's node.
-var delegatedFunctions = []string{}
+var delegatedFunctions = []string{"ledger_append", "ledger_settle"}
 
 // Step is one step of Distribute.
 type Step struct {
@@ -73,7 +73,7 @@ type Step struct {
 func (s *Store) Distribute(ctx context.Context, dry bool, progress func(done, total int, name string)) (
 	steps []Step, err error,
 ) {
-	cfg, err := connConfig(s.url)
+	cfg, err := connConfig(s.direct)
 	if err != nil {
 		return nil, err
 	}

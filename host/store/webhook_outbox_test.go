@@ -98,7 +98,7 @@ func claimNone(t *testing.T, o *Outbox, when string) {
 
 // ended returns the outcome of an attempt. EndedAt is in the future, so no time counts as elapsed since.
 func ended(d webhook.Delivery, status int) webhook.Outcome {
-	return webhook.Outcome{Ref: d.Ref, Attempt: d.Attempt, EndedAt: time.Now().Add(time.Hour),
+	return webhook.Outcome{Chain: d.Chain, Ref: d.Ref, Attempt: d.Attempt, EndedAt: time.Now().Add(time.Hour),
 		Took: 40 * time.Millisecond, Status: status, Delivered: status == 200, ResponseBody: []byte("answer")}
 }
 

@@ -38,6 +38,7 @@ type Proxy struct {
 
 	mu     sync.Mutex
 	decide func(message string) Fate // called for every query; nil: all pass
+	notice func(notice []byte)       // called for every notice; may be nil
 	down   bool                      // accepts no connections
 	open   map[net.Conn]bool
 	hold   *hold
@@ -129,6 +130,21 @@ func (p *Proxy) Once(f Fate, down bool, matches func(message string) bool) <-cha
 		return f
 	}, false)
 	return happened
+}
+
+// OnNotice sets a function that is called for every notice of the server, with the fields of the message.
+func (p *Proxy) OnNotice(call func(notice []byte)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.notice = call
+}
+
+func (p *Proxy) noticed(notice []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.notice != nil {
+		p.notice(notice)
+	}
 }
 
 // HoldBack holds back statements that match or, if reply is not nil, matching messages of their replies until
@@ -239,6 +255,9 @@ func (p *Proxy) serve(client net.Conn) {
 				return
 			}
 			p.delay()
+			if message[0] == 'N' {
+				p.noticed(message[5:])
+			}
 			mu.Lock()
 			now, h := replyFate, replyHold
 			if now == HeldReply && message[0] == 'Z' { // ReadyForQuery: the reply is complete
