@@ -48,6 +48,7 @@ func openBackend(ctx context.Context, cfg *Config, t *terminal, log *slog.Logger
 		Connections: cfg.Connections, Keys: keys, Logger: log, Now: cfg.now}); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
+	b.store.Probe(ctx) // reads the database's clock
 	return b, nil
 }
 

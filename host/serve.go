@@ -43,15 +43,14 @@ var errStopped = errors.New("stopped")
 
 // The time limits of a host. Those of a single request are in package api.
 const (
-	lookupTimeout    = 80 * time.Millisecond  // a DNS answer; later ones are absent
-	checkTimeout     = 300 * time.Millisecond // lookups and layers of one check; a check that takes longer is refused
-	batchTimeout     = 2 * time.Second        // the same for a batch, whose checks wait for one another
-	checkTarget      = 160 * time.Millisecond // a check is refused if its answer would take longer
-	batchTarget      = time.Second            // the same for a batch
-	drainTimeout     = 10 * time.Second       // requests in progress when the host stops
-	stopTimeout      = 20 * time.Second       // stopping Postgres
-	readinessTimeout = 2 * time.Second
-	canaryInterval   = 3 * time.Minute // between questions that show whether a DNS server is honest
+	lookupTimeout  = 80 * time.Millisecond  // a DNS answer; later ones are absent
+	checkTimeout   = 300 * time.Millisecond // lookups and layers of one check; a check that takes longer is refused
+	batchTimeout   = 2 * time.Second        // the same for a batch, whose checks wait for one another
+	checkTarget    = 160 * time.Millisecond // a check is refused if its answer would take longer
+	batchTarget    = time.Second            // the same for a batch
+	drainTimeout   = 10 * time.Second       // requests in progress when the host stops
+	stopTimeout    = 20 * time.Second       // stopping Postgres
+	canaryInterval = 3 * time.Minute        // between questions that show whether a DNS server is honest
 )
 
 // gcPercent is how much a host allocates between garbage collections, relative to what it keeps: twice as much as by
@@ -151,6 +150,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	closers = append(closers, func() error { stopBackground(); running.Wait(); return nil })
+	running.Go(func() { b.store.Watch(background) })
 	running.Go(func() { follower.Run(background) })
 	jobs := append(b.jobs(cfg, log, logFile),
 		maintenance.Job{Name: "return unused memory", Every: 2 * time.Minute, Run: follower.Trim},
@@ -199,6 +199,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Events:         eventFeed{b.store},
 		Privacy:        b.store,
 		Feedback:       &feedback.Desk{Store: b.store, Scorer: checker},
+		Outage:         store.IsOutage,
 		Ready:          readiness{b.store, follower, collector.similar}.problems,
 		Degraded:       degraded,
 		Metrics:        metrics.Handler(),
@@ -334,6 +335,7 @@ func (b *backend) newConsole(
 	return console.New(console.Config{
 		Store: b.store, Billing: payments, Checker: checker, Public: publicLimit{b.store}, Sealer: b.keys,
 		Webhook: parseWebhook, Client: client, URL: strings.TrimSuffix(cfg.URL, "/"), Logger: log, Now: time.Now,
+		Outage: store.IsOutage,
 	})
 }
 
@@ -419,19 +421,18 @@ func (p publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, 
 
 func (p publicLimit) Caller() check.Caller { return p.store.PublicCaller() }
 
-// readiness checks what a host needs to answer checks: the database, a lineup in force, and the imported lists.
+// readiness tells what a host lacks to answer checks: a database that takes them, a clock that agrees with the database's,
+// a lineup in force, and the imported lists.
 type readiness struct {
 	store    *store.Store
 	follower *lineup.Follower
 	lists    *reputation.Similar
 }
 
-func (r readiness) problems(ctx context.Context) []api.Problem {
-	ctx, cancel := context.WithTimeout(ctx, readinessTimeout)
-	defer cancel()
+func (r readiness) problems() []api.Problem {
 	var problems []api.Problem
-	if err := r.store.Ping(ctx); err != nil {
-		problems = append(problems, api.Problem{Part: "database", Err: err})
+	for _, p := range r.store.Problems() {
+		problems = append(problems, api.Problem{Part: p.Part, Reason: p.Reason, Err: p.Err})
 	}
 	if r.follower.State().Revision == 0 {
 		problems = append(problems, api.Problem{Part: "lineup", Err: check.ErrNoLineup})

@@ -100,7 +100,7 @@ func TestAccessLog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, Config{Ready: func(context.Context) []Problem {
+			s := start(t, Config{Ready: func() []Problem {
 				return []Problem{{Part: "database",
 					Err: errors.New(secret)}}
 			}})
@@ -145,13 +145,13 @@ func TestStatusEndpoints(t *testing.T) {
 			t.Errorf("%s: status %d: %s", path, r.status, r.body)
 		}
 	}
-	unready := start(t, Config{Ready: func(context.Context) []Problem {
-		return []Problem{{"database",
-			errors.New(secret)}, {"lineup", nil}}
+	unready := start(t, Config{Ready: func() []Problem {
+		return []Problem{{"database", "is read-only",
+			errors.New(secret)}, {"lineup", "", nil}}
 	}})
 	r := unready.send(t, "GET", "/readyz", "")
 	r.wellBehaved(t)
-	if r.status != 503 || r.failure(t).Error != "not ready: database, lineup" {
+	if r.status != 503 || r.failure(t).Error != "not ready: database (is read-only), lineup" {
 		t.Errorf("/readyz: status %d: %s", r.status, r.body)
 	}
 	if log := unready.log.String(); strings.Contains(log, "%!") {

@@ -23,7 +23,7 @@ type batchResult struct {
 
 // checkBatch serves POST /api/check/batch. An invalid request gets an error in its place.
 func (s *Server) checkBatch(c *fiber.Ctx) error {
-	return s.admitted(c, func(work context.Context, caller check.Caller) error {
+	return s.admitted(c, s.cfg.Timeout, func(work context.Context, caller check.Caller) error {
 		return s.shared(s.batches, caller, func() error { return s.answerBatch(work, c, caller) })
 	})
 }

@@ -47,7 +47,7 @@ func newResult(d *check.Decision) result {
 
 // check serves POST /api/check. It authenticates the caller before it reads the body.
 func (s *Server) check(c *fiber.Ctx) error {
-	return s.admitted(c, func(work context.Context, caller check.Caller) error {
+	return s.admitted(c, s.cfg.CheckTimeout, func(work context.Context, caller check.Caller) error {
 		q, err := readQuery(c.Request())
 		if err != nil {
 			return err
@@ -66,7 +66,7 @@ func (s *Server) checkPublic(c *fiber.Ctx) error {
 	if err := s.cfg.Door.Admits(caller.Account, 1); err != nil {
 		return err
 	}
-	work, cancel := s.work()
+	work, cancel := context.WithTimeout(s.all, s.cfg.CheckTimeout)
 	defer cancel()
 	if err := s.countPublic(work, s.Client(c.Context())); err != nil {
 		return err
@@ -92,13 +92,15 @@ func (s *Server) countPublic(work context.Context, client netip.Prefix) error {
 	})
 }
 
-// admitted calls f with the deadline of a request's work and its caller, unless the host cannot accept more checks of
-// the caller. It refuses a request that no caller could make at the moment before it looks up the key.
-func (s *Server) admitted(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
+// admitted calls f with a timeout and the request's caller, unless the host cannot accept more checks of the caller. It
+// refuses a request that no caller could make at the moment before it looks up the key.
+func (s *Server) admitted(
+	c *fiber.Ctx, timeout time.Duration, f func(context.Context, check.Caller) error,
+) error {
 	if err := s.cfg.Door.Admits("", 1); err != nil {
 		return err
 	}
-	return s.keyed(c, func(work context.Context, caller check.Caller) error {
+	return s.keyedWithin(c, timeout, func(work context.Context, caller check.Caller) error {
 		if err := s.cfg.Door.Admits(caller.Account, 1); err != nil {
 			return err
 		}
@@ -108,7 +110,13 @@ func (s *Server) admitted(c *fiber.Ctx, f func(context.Context, check.Caller) er
 
 // keyed calls f with the deadline of a request's work and its caller.
 func (s *Server) keyed(c *fiber.Ctx, f func(context.Context, check.Caller) error) error {
-	work, cancel := s.work()
+	return s.keyedWithin(c, s.cfg.Timeout, f)
+}
+
+func (s *Server) keyedWithin(
+	c *fiber.Ctx, timeout time.Duration, f func(context.Context, check.Caller) error,
+) error {
+	work, cancel := context.WithTimeout(s.all, timeout)
 	defer cancel()
 	caller, err := s.authenticate(work, c.Context())
 	if err != nil {

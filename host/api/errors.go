@@ -172,6 +172,7 @@ func refusalReason(err error) string {
 
 // fail replaces the response by that for err, and keeps err for the access log.
 func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
+	err = s.withOutage(err)
 	status, body := answerTo(err)
 	ctx.Response.Reset()
 	h := &ctx.Response.Header
@@ -195,6 +196,18 @@ func (s *Server) fail(ctx *fasthttp.RequestCtx, err error) {
 			x.cause = err
 		}
 	}
+}
+
+// withOutage returns err as a *check.UnavailableError if the database's outage caused it. An internal error of a check
+// stays one, because the check may have been recorded.
+func (s *Server) withOutage(err error) error {
+	var inside *check.InternalError
+	var unready *notReady
+	var missing *check.UnavailableError
+	if errors.As(err, &inside) || errors.As(err, &unready) || errors.As(err, &missing) || !s.cfg.Outage(err) {
+		return err
+	}
+	return &check.UnavailableError{Part: "database", Err: err}
 }
 
 // answer writes v as JSON. Invalid UTF-8 in v is replaced.

@@ -24,7 +24,7 @@ func (s *Server) giveFeedback(c *fiber.Ctx) error {
 	if s.cfg.Feedback == nil {
 		return errNotFound
 	}
-	return s.admitted(c, func(work context.Context, caller check.Caller) error {
+	return s.admitted(c, s.cfg.Timeout, func(work context.Context, caller check.Caller) error {
 		if err := vetContent(&c.Request().Header); err != nil {
 			return err
 		}

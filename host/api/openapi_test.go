@@ -105,7 +105,7 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		ReadTimeout: time.Second,
 	})
 	broken := start(t, Config{
-		Ready: func(context.Context) []Problem {
+		Ready: func() []Problem {
 			return []Problem{{Part: "database", Err: errors.New(secret)}, {Part: "lineup"}}
 		},
 		Public:  brokenPublic{&public{}},

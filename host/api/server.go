@@ -60,8 +60,9 @@ type Door interface {
 
 // Problem is a reason why the host is not ready.
 type Problem struct {
-	Part string // one word that every client sees, such as "database" or "lineup"
-	Err  error  // for the log only
+	Part   string // one word that every client sees, such as "database" or "lineup"
+	Reason string // what is wrong with it, such as "is read-only", which every client sees too; may be empty
+	Err    error  // for the log only
 }
 
 // Config configures a Server. Checker, Keys and Public are required; the other fields have defaults.
@@ -75,7 +76,10 @@ type Config struct {
 	Privacy Privacy             // nil: paths below /gdpr/ are 404
 	// Feedback takes reports on checks; nil: 404.
 	Feedback Feedback
-	Ready    func(ctx context.Context) []Problem // nil: always ready
+	Ready    func() []Problem // must not wait; nil: always ready
+	// Outage reports whether an error is due to an outage of the database. Requests that fail with one get 503. It may
+	// be nil.
+	Outage func(error) bool
 	// Degraded returns a sentence for each problem that does not keep the host from responding. It may be nil.
 	Degraded func() []string
 	Metrics  http.Handler // serves GET /metrics; nil: 404
@@ -93,6 +97,7 @@ type Config struct {
 
 	// Zero values mean the defaults named here.
 	Timeout        time.Duration // for the work of one request; 5 s
+	CheckTimeout   time.Duration // the same for a single check, until its record is sent to the database; 900 ms
 	ReadTimeout    time.Duration // from a request's first byte to its last, and for a new connection's first byte; 5 s
 	WriteTimeout   time.Duration // for writing one response; 10 s
 	IdleTimeout    time.Duration // between two requests on one connection; 30 s
@@ -129,8 +134,8 @@ type Server struct {
 	batches  *admission.Shares
 	privacy  *admission.Shares
 	events   *admission.Shares
-	work     func() (context.Context, context.CancelFunc)
-	stopWork context.CancelFunc // ends all contexts that work returned
+	all      context.Context    // parent of the contexts of all requests
+	stopWork context.CancelFunc // ends all
 	draining atomic.Bool
 	overflow atomic.Int64 // when a refused connection was last logged, in Unix seconds
 
@@ -146,10 +151,8 @@ func New(cfg Config) *Server {
 		privacy: admission.NewShares(cfg.MaxPrivacy), events: admission.NewShares(cfg.MaxEvents),
 	}
 	s.recall, _ = cfg.Keys.(KeyMemory)
-	all, stop := context.WithCancel(context.Background())
-	s.stopWork = stop
 	// Not derived from fiber's context, which has no deadline and is reused for the next request.
-	s.work = func() (context.Context, context.CancelFunc) { return context.WithTimeout(all, cfg.Timeout) }
+	s.all, s.stopWork = context.WithCancel(context.Background())
 	s.app = fiber.New(fiber.Config{
 		BodyLimit:                    maxBody,
 		ReadBufferSize:               maxHead,
@@ -177,7 +180,10 @@ func New(cfg Config) *Server {
 
 func (cfg *Config) setDefaults() {
 	if cfg.Ready == nil {
-		cfg.Ready = func(context.Context) []Problem { return nil }
+		cfg.Ready = func() []Problem { return nil }
+	}
+	if cfg.Outage == nil {
+		cfg.Outage = func(error) bool { return false }
 	}
 	if cfg.Degraded == nil {
 		cfg.Degraded = func() []string { return nil }
@@ -196,6 +202,7 @@ func (cfg *Config) setDefaults() {
 	}
 	for d, preset := range map[*time.Duration]time.Duration{
 		&cfg.Timeout:      5 * time.Second,
+		&cfg.CheckTimeout: 900 * time.Millisecond,
 		&cfg.ReadTimeout:  5 * time.Second,
 		&cfg.WriteTimeout: 10 * time.Second,
 		&cfg.IdleTimeout:  30 * time.Second,
@@ -334,6 +341,11 @@ func (s *Server) finish(ctx *fasthttp.RequestCtx, x *exchange) {
 		ctx.SetConnectionClose()
 	}
 	s.log(ctx, x)
+}
+
+// work returns the context of a request's work.
+func (s *Server) work() (context.Context, context.CancelFunc) {
+	return context.WithTimeout(s.all, s.cfg.Timeout)
 }
 
 // knownPath returns the request's path if it is an endpoint's, and "" otherwise.

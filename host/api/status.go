@@ -37,12 +37,13 @@ func (s *Server) ready(c *fiber.Ctx) error {
 	if s.draining.Load() {
 		return &notReady{parts: "shutting down"}
 	}
-	work, cancel := s.work()
-	defer cancel()
-	if problems := s.cfg.Ready(work); len(problems) > 0 {
+	if problems := s.cfg.Ready(); len(problems) > 0 {
 		parts, errs := make([]string, len(problems)), make([]error, len(problems))
 		for i, p := range problems {
 			parts[i] = p.Part
+			if p.Reason != "" {
+				parts[i] += " (" + p.Reason + ")"
+			}
 			if p.Err != nil {
 				errs[i] = fmt.Errorf("checking the %s: %w", p.Part, p.Err)
 			}

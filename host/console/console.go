@@ -63,6 +63,8 @@ type Config struct {
 	URL    string // the host's public URL without a path; if empty, it is derived from each request
 	Logger *slog.Logger
 	Now    func() time.Time
+	// Outage reports whether an error is due to an outage of the database. It may be nil.
+	Outage func(error) bool
 }
 
 // pageTimeout bounds the work for one page.
@@ -199,6 +201,11 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 		page = &pageError{fiber.StatusNotFound, sentence(apikey.ErrNotFound)}
 	case errors.Is(err, webhook.ErrNoEvent):
 		page = &pageError{fiber.StatusNotFound, sentence(webhook.ErrNoEvent)}
+	case c.cfg.Outage != nil && c.cfg.Outage(err):
+		c.cfg.Logger.Warn("page refused", "route", ctx.Route().Path, "error", err)
+		ctx.Set(fiber.HeaderRetryAfter, "1")
+		page = &pageError{fiber.StatusServiceUnavailable,
+			"The database is not available at the moment. Please try again in a minute."}
 	default:
 		c.cfg.Logger.Error("page failed", "route", ctx.Route().Path, "error", err)
 		page = &pageError{fiber.StatusInternalServerError, "The fault is on our side. Please try again in a minute."}

@@ -54,6 +54,10 @@ func connect(url string, connections int) (*bun.DB, error) {
 	return bun.NewDB(pool, pgdialect.New()), nil
 }
 
+// connectTimeout bounds opening a connection. While one hangs, which began before the database became reachable again,
+// its slot of the pool is lost. A URL can set another, connect_timeout=10.
+const connectTimeout = time.Second
+
 // connConfig returns the configuration of every connection. It sets only parameters that a pooler in transaction mode
 // keeps for each client (pgbouncer refuses others). What else affects hosts is set in each transaction, or checked by
 // checkSettings.
@@ -62,6 +66,9 @@ func connConfig(url string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		// The error quotes the URL, and its password must not reach a log.
 		return nil, errors.New("the database URL is not of the form postgres://user:password@host:port/name")
+	}
+	if cfg.ConnectTimeout == 0 {
+		cfg.ConnectTimeout = connectTimeout
 	}
 	for name, value := range map[string]string{
 		"application_name":            "assay",

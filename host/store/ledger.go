@@ -136,6 +136,9 @@ func (l *Ledger) Append(ctx context.Context, records ...check.Record) error {
 	if len(records) == 0 {
 		return nil
 	}
+	if err := l.store.clockError(); err != nil {
+		return err
+	}
 	p := &pending{ctx: ctx, records: records, done: make(chan error, 1)}
 	if err := l.enqueue(p); err != nil {
 		return refused(err)
@@ -286,6 +289,7 @@ func (l *Ledger) gather(first *pending) []*pending {
 // batch, so that the others are recorded.
 func (l *Ledger) commit(batch []*pending) {
 	results, err := l.commitWithRetries(batch)
+	l.store.batchEnded(err)
 	if err != nil && isDataError(err) && len(batch) > 1 {
 		half := len(batch) / 2
 		l.commit(batch[:half])

@@ -57,6 +57,7 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err := migrator.Init(ctx); err != nil {
 		return err
 	}
+	s.schema = steps.Sorted()[len(steps.Sorted())-1].Name
 	if err := refuseNewer(ctx, db, steps); err != nil {
 		return err
 	}

@@ -26,14 +26,17 @@ import (
 
 // Store is a database with a current schema. It is safe for concurrent use.
 type Store struct {
-	db     *bun.DB
-	url    string
-	direct string        // as url, but not through a pooler
-	long   chan struct{} // held by the long transaction in progress
-	keys   *keyring.Ring
-	log    *slog.Logger
-	now    func() time.Time
+	db      *bun.DB
+	url     string
+	direct  string        // as url, but not through a pooler
+	long    chan struct{} // held by the long transaction in progress
+	keys    *keyring.Ring
+	log     *slog.Logger
+	now     func() time.Time // see time
+	hostNow func() time.Time
+	schema  string // the last migration that this host knows
 
+	watched watched
 	callers callerCache
 }
 
@@ -46,7 +49,7 @@ type Config struct {
 	Connections int
 	Keys        *keyring.Ring
 	Logger      *slog.Logger
-	Now         func() time.Time // nil: time.Now
+	Now         func() time.Time // the host's clock; nil: time.Now
 }
 
 // Open connects to the database, migrates its schema and compares the host's secret with the one that the database's
@@ -64,7 +67,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
 	s := &Store{db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
-		keys: cfg.Keys, log: cfg.Logger, now: cfg.Now}
+		keys: cfg.Keys, log: cfg.Logger, hostNow: cfg.Now}
+	s.now = s.time
 	if err := checkSettings(ctx, db); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("opening database: %w", err)
@@ -82,14 +86,6 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 
 // Close closes the pool.
 func (s *Store) Close() error { return s.db.Close() }
-
-// Ping reports an error if the database does not respond.
-func (s *Store) Ping(ctx context.Context) error {
-	if _, err := s.db.ExecContext(ctx, "SELECT 1"); err != nil {
-		return fmt.Errorf("pinging the database: %w", err)
-	}
-	return nil
-}
 
 // ErrOtherSecret means that the database was created with another secret file.
 var ErrOtherSecret = errors.New("the secret file differs from the one that this database was created with, " +
@@ -124,6 +120,7 @@ const (
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"
 	readOnly             = "25006" // a standby, during a failover
+	diskFull             = "53100"
 )
 
 // retryable reports whether Postgres rolled the transaction back because of a conflict with another transaction.
@@ -156,6 +153,9 @@ func isOutage(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, context.Canceled) ||
 		errors.Is(err, driver.ErrBadConn) || errors.Is(err, sql.ErrConnDone) || errors.Is(err, sql.ErrTxDone)
 }
+
+// IsOutage reports whether err is due to an outage of the database, so that trying again later may help.
+func IsOutage(err error) bool { return isOutage(err) }
 
 // withOutage returns err as an *check.UnavailableError if it is due to an outage of the database.
 func withOutage(err error) error {

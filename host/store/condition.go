@@ -1,0 +1,207 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"assay/host/check"
+)
+
+// Problem is a reason why checks cannot be recorded at the moment.
+type Problem struct {
+	Part   string // "database" or "clock"
+	Reason string // for clients
+	Err    error  // the cause, for the log; may be nil
+}
+
+// condition is what the last probe found.
+type condition struct {
+	database *Problem // nil: the database takes checks
+	clock    *Problem // nil: the host's clock is right
+}
+
+// clockReading is a time of the database and the host's reading at that moment. The host's monotonic clock carries the
+// time on, so that steps of its wall clock have no effect.
+type clockReading struct{ database, host time.Time }
+
+// watched is what a store knows about its database.
+type watched struct {
+	condition atomic.Pointer[condition]    // nil: not probed yet
+	clock     atomic.Pointer[clockReading] // nil: not read yet
+	full      atomic.Bool                  // the last batch failed for want of space
+}
+
+const (
+	probeInterval  = time.Second
+	troubledAgain  = 250 * time.Millisecond // between probes while there is a problem
+	probeTimeout   = time.Second
+	clockReadings  = 3
+	maxClockOffset = 2 * time.Second
+)
+
+// time returns the time by the database's clock, as of the last probe, so that all hosts agree on what has expired.
+// Before the first probe it is the host's time.
+func (s *Store) time() time.Time {
+	if c := s.watched.clock.Load(); c != nil {
+		return c.database.Add(time.Since(c.host))
+	}
+	return s.hostNow()
+}
+
+// Watch probes the database until ctx ends.
+func (s *Store) Watch(ctx context.Context) {
+	for ctx.Err() == nil {
+		wait := probeInterval
+		if s.Probe(ctx); len(s.Problems()) > 0 {
+			wait = troubledAgain
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// Problems returns what the last probe and the last batch found.
+func (s *Store) Problems() []Problem {
+	c := s.watched.condition.Load()
+	if c == nil {
+		return []Problem{{Part: "database", Reason: "was not probed yet"}}
+	}
+	var problems []Problem
+	switch {
+	case c.database != nil:
+		problems = append(problems, *c.database)
+	case s.watched.full.Load():
+		problems = append(problems, Problem{Part: "database", Reason: "is out of space"})
+	}
+	if c.clock != nil {
+		problems = append(problems, *c.clock)
+	}
+	return problems
+}
+
+// clockError returns an error if the host's clock is wrong. The times of checks are hashed, so they could not be mended.
+func (s *Store) clockError() error {
+	if c := s.watched.condition.Load(); c != nil && c.clock != nil {
+		return &check.UnavailableError{Part: "clock", Err: errors.New("the host's clock " + c.clock.Reason)}
+	}
+	return nil
+}
+
+// batchEnded notes whether a batch failed for want of space, which reading does not show.
+func (s *Store) batchEnded(err error) {
+	switch {
+	case err == nil:
+		s.watched.full.Store(false)
+	case sqlState(err) == diskFull:
+		s.watched.full.Store(true)
+	}
+}
+
+// Probe finds out whether the database takes checks, and reads its clock. Problems returns the result.
+func (s *Store) Probe(ctx context.Context) {
+	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
+	found, err := s.probe(bounded)
+	before := s.watched.condition.Load()
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		found.database = &Problem{Part: "database", Reason: "does not respond", Err: err}
+		if before != nil {
+			found.clock = before.clock
+		}
+	}
+	s.watched.condition.Store(&found)
+	if before == nil {
+		before = &condition{}
+	}
+	s.logChange(before.database, found.database)
+	s.logChange(before.clock, found.clock)
+}
+
+// logChange logs that a problem has begun or ended.
+func (s *Store) logChange(before, after *Problem) {
+	switch {
+	case after != nil && (before == nil || before.Reason != after.Reason):
+		s.log.Warn("checks are not recorded", "part", after.Part, "reason", after.Reason, "error", after.Err)
+	case after == nil && before != nil:
+		s.log.Info("a problem has ended", "part", before.Part, "reason", before.Reason)
+	}
+}
+
+func (s *Store) probe(ctx context.Context) (found condition, err error) {
+	conn, err := s.db.Conn(ctx)
+	if err != nil {
+		return found, err
+	}
+	defer conn.Close()
+	var state struct {
+		Standby, ReadOnly bool
+		Schema            string
+		At                time.Time
+	}
+	var readings []clockOffset
+	for range clockReadings {
+		before := s.hostNow()
+		err := conn.NewRaw(`SELECT pg_is_in_recovery() AS standby, current_setting('transaction_read_only')::boolean
+			AS read_only, (SELECT max(name) FROM schema_steps) AS schema, clock_timestamp() AS at`).Scan(ctx, &state)
+		if err != nil {
+			return found, err
+		}
+		s.watched.clock.Store(&clockReading{state.At, time.Now()})
+		readings = append(readings, newClockOffset(before, state.At, s.hostNow()))
+	}
+	found.clock = clockProblem(readings)
+	problem := func(reason string) { found.database = &Problem{Part: "database", Reason: reason} }
+	switch {
+	case state.Standby:
+		problem("is a standby")
+	case state.ReadOnly:
+		problem("is read-only")
+	case state.Schema < s.schema:
+		problem("has an older schema, migration " + state.Schema)
+	case s.watched.full.Load() && extend(ctx, conn) == nil:
+		s.watched.full.Store(false)
+	}
+	return found, nil
+}
+
+// extend makes the database use another page, which fails if there is no space left.
+func extend(ctx context.Context, conn bun.Conn) error {
+	_, err := conn.ExecContext(ctx, `CREATE TEMPORARY TABLE assay_probe ON COMMIT DROP AS SELECT 1 AS page`)
+	return err
+}
+
+// clockOffset is by how much the host's clock is ahead of the database's, and how much of that may be due to the time
+// that reading both took.
+type clockOffset struct{ ahead, uncertain time.Duration }
+
+// newClockOffset compares a time of the database with the host's times before and after reading it.
+func newClockOffset(before, database, after time.Time) clockOffset {
+	took := max(0, after.Sub(before))
+	return clockOffset{ahead: before.Add(took / 2).Sub(database), uncertain: took / 2}
+}
+
+// clockProblem judges the median of several readings, so that one pause of a process changes nothing.
+func clockProblem(readings []clockOffset) *Problem {
+	slices.SortFunc(readings, func(a, b clockOffset) int { return int(a.ahead - b.ahead) })
+	median := readings[len(readings)/2]
+	direction := "ahead of"
+	if median.ahead < 0 {
+		direction = "behind"
+	}
+	off := median.ahead.Abs()
+	if off <= maxClockOffset+median.uncertain {
+		return nil
+	}
+	return &Problem{Part: "clock", Reason: fmt.Sprintf("is %.1f s %s the database's", off.Seconds(), direction)}
+}
