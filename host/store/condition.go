@@ -110,6 +110,9 @@ func (s *Store) Probe(ctx context.Context) {
 	bounded, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	found, err := s.probe(bounded)
+	if err != nil { // an idle connection may have died
+		found, err = s.probe(bounded)
+	}
 	before := s.watched.condition.Load()
 	switch {
 	case ctx.Err() != nil:

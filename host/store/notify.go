@@ -79,7 +79,10 @@ func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
 			return ctx.Err()
 		case wait.Err() != nil:
 			// A dead connection looks the same as one without notifications, so ping it.
-			if err := conn.Ping(ctx); err != nil {
+			alive, cancel := context.WithTimeout(ctx, connectTimeout)
+			err := conn.Ping(alive)
+			cancel()
+			if err != nil {
 				return err
 			}
 		default:

@@ -51,9 +51,8 @@ type indexedList struct {
 }
 
 const (
-	pollInterval  = time.Second // polling finds changes even if a hint is lost
-	retryInterval = 10 * time.Second
-	pageSize      = 20_000 // names to read in one query
+	pollInterval = time.Second // polling finds changes even if a hint is lost
+	pageSize     = 20_000      // names to read in one query
 
 	// noListsFor is how long Load's finding that there are no lists counts: a list that another host imports is found
 	// after this time at the latest, even if this host cannot load it.
@@ -141,19 +140,15 @@ func (s *Similar) Hint() {
 func (s *Similar) Run(ctx context.Context) {
 	tick := time.NewTicker(s.poll)
 	defer tick.Stop()
-	var failed time.Time
 	for {
-		if time.Since(failed) > retryInterval {
-			if err := s.Load(ctx); err != nil && ctx.Err() == nil {
-				failed = time.Now()
-				s.log.Warn("loading known scam names failed; the last loaded ones stay in use", "error", err)
-			}
+		again := s.failing.Load() != nil
+		if err := s.Load(ctx); err != nil && ctx.Err() == nil && !again {
+			s.log.Warn("loading known scam names failed; the last loaded ones stay in use", "error", err)
 		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-s.hints:
-			failed = time.Time{}
 		case <-tick.C:
 		}
 	}

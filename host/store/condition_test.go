@@ -1,0 +1,155 @@
+package store
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"assay/host/check"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+// A host whose clock is wrong records no checks, and says by how much it is off. Keys expire by the database's clock.
+func TestWrongClock(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		off    time.Duration
+		reason string // "": the clock is accepted
+	}{
+		"exact":           {0, ""},
+		"a second ahead":  {time.Second, ""},
+		"a second behind": {-time.Second, ""},
+		"an hour ahead":   {time.Hour, "is 3600.0 s ahead of the database's"},
+		"a minute behind": {-time.Minute, "is 60.0 s behind the database's"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, l, caller := newLedger(t, func() time.Time { return time.Now().Add(test.off) }, LedgerConfig{})
+			if got := s.Problems(); len(got) != 1 || got[0].Reason != "was not probed yet" {
+				t.Errorf("before the first probe: %v", got)
+			}
+			s.Probe(t.Context())
+			err := l.Append(t.Context(), storetest.At(allowed(t, caller), time.Now()))
+			switch got := s.Problems(); {
+			case test.reason == "":
+				noError(t, err)
+				expect(t, "problems", len(got), 0)
+			default:
+				wantRefusal(t, "recording a check", err)
+				if len(got) != 1 || got[0].Part != "clock" || got[0].Reason != test.reason {
+					t.Errorf("problems: %v, want the clock that %s", got, test.reason)
+				}
+			}
+			for left, want := range map[time.Duration]error{time.Minute: nil, -time.Minute: check.ErrUnauthorized} {
+				_, key := newKey(t, s, caller.Account)
+				s.ForgetCallers()
+				exec(t, session(t, s.url), "UPDATE api_keys SET expires_at = now() + interval '"+left.String()+
+					"' WHERE id = '"+key.ID+"'")
+				wantError(t, "using a key that expires in "+left.String(), errOf(s.Authenticate(t.Context(), key.Secret)),
+					want)
+			}
+		})
+	}
+}
+
+// The time between two probes is the host's monotonic clock.
+func TestTimeGoesOnBetweenProbes(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := &Store{hostNow: func() time.Time { return noon }}
+		expect(t, "time before the first probe", s.time(), noon)
+		s.watched.clock.Store(&clockReading{database: noon.Add(time.Hour), host: time.Now()})
+		<-time.After(time.Minute)
+		expect(t, "time a minute after a probe", s.time(), noon.Add(time.Hour+time.Minute))
+	})
+}
+
+// One reading during which the process was stopped does not count.
+func TestClockIsTheMedian(t *testing.T) {
+	t.Parallel()
+	exact := newClockOffset(noon, noon.Add(time.Millisecond), noon.Add(2*time.Millisecond))
+	stopped := newClockOffset(noon, noon, noon.Add(time.Minute))
+	distant := newClockOffset(noon, noon.Add(4*time.Second), noon.Add(4*time.Second)) // may be right
+	ahead := newClockOffset(noon, noon.Add(-3*time.Second), noon)
+	for name, test := range map[string]struct {
+		readings []clockOffset
+		wrong    bool
+	}{
+		"stopped during one reading":  {[]clockOffset{exact, stopped, exact}, false},
+		"a database that takes long":  {[]clockOffset{distant, distant, distant}, false},
+		"two readings say it is fast": {[]clockOffset{ahead, exact, ahead}, true},
+	} {
+		if got := clockProblem(test.readings); (got != nil) != test.wrong {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// A probe says why the database takes no checks.
+func TestProbe(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		statements []string
+		reason     string
+	}{
+		"sound":     {[]string{}, ""},
+		"read-only": {[]string{"ALTER ROLE CURRENT_USER IN DATABASE ? SET default_transaction_read_only TO on"},
+			"is read-only"},
+		"restored from before an upgrade": {[]string{"DELETE FROM schema_steps WHERE name > '0011'"},
+			"has an older schema, migration 0011"},
+		"of a newer host": {[]string{"INSERT INTO schema_steps (name, group_id) VALUES ('9001', 2)"}, ""},
+		"not a host's":    {[]string{"DROP TABLE schema_steps CASCADE"}, "does not respond"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStore(t, nil)
+			conn := session(t, s.url)
+			database := value[string](t, conn, "SELECT current_database()")
+			for _, statement := range test.statements {
+				exec(t, conn, strings.ReplaceAll(statement, "?", database))
+			}
+			s.db.SetMaxIdleConns(0) // so that the probe's connection has the settings
+			s.Probe(t.Context())
+			got := s.Problems()
+			if (len(got) == 0) != (test.reason == "") || len(got) > 0 && got[0].Reason != test.reason {
+				t.Errorf("problems: %v, want %q", got, test.reason)
+			}
+		})
+	}
+}
+
+// A batch that failed for want of space makes the host not ready until a probe can write, since no check may arrive.
+func TestFullDatabaseIsNotReady(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	conn := session(t, s.url)
+	exec(t, conn, `CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+		RAISE EXCEPTION 'could not extend file' USING ERRCODE = 'disk_full'; END $$`,
+		"CREATE TRIGGER full_disk BEFORE INSERT ON audit_records FOR EACH STATEMENT EXECUTE FUNCTION full_disk()")
+	s.Probe(t.Context())
+	expect(t, "problems before", len(s.Problems()), 0)
+	wantRefusal(t, "recording a check", l.Append(t.Context(), storetest.At(allowed(t, caller), time.Now())))
+	if got := s.Problems(); len(got) != 1 || got[0].Reason != "is out of space" {
+		t.Errorf("problems: %v", got)
+	}
+	s.Probe(t.Context())
+	expect(t, "problems once a probe could write", len(s.Problems()), 0)
+}
+
+func TestProbeOfAnUnreachableDatabase(t *testing.T) {
+	t.Parallel()
+	p := proxied(t, postgrestest.Database(t))
+	s := open(t, p.URL, nil)
+	s.Probe(t.Context())
+	expect(t, "problems before", len(s.Problems()), 0)
+	p.Set(nil, true)
+	s.Probe(t.Context())
+	if got := s.Problems(); len(got) != 1 || got[0].Reason != "does not respond" || got[0].Err == nil {
+		t.Errorf("problems: %v", got)
+	}
+	p.Set(nil, false)
+	s.Probe(t.Context())
+	expect(t, "problems after", len(s.Problems()), 0)
+}
