@@ -194,11 +194,12 @@ func (o *outages) readOnly(on bool) func(*testing.T) {
 
 // crash kills a process of Postgres, which makes it end all others and recover.
 func (o *outages) crash(t *testing.T) {
-	conn := o.connect(t)
-	defer func() { _ = conn.Close(t.Context()) }()
-	if err := syscall.Kill(int(conn.PgConn().PID()), syscall.SIGKILL); err != nil {
+	killed, other := o.connect(t), o.connect(t)
+	if err := syscall.Kill(int(killed.PgConn().PID()), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
+	every(t, "Postgres to notice", func() bool { return other.Ping(t.Context()) != nil })
+	_, _ = killed.Close(t.Context()), other.Close(t.Context())
 }
 
 // recovered waits until Postgres has recovered.
