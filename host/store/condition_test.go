@@ -94,7 +94,7 @@ func TestProbe(t *testing.T) {
 		statements []string
 		reason     string
 	}{
-		"sound":     {[]string{}, ""},
+		"sound": {[]string{}, ""},
 		"read-only": {[]string{"ALTER ROLE CURRENT_USER IN DATABASE ? SET default_transaction_read_only TO on"},
 			"is read-only"},
 		"restored from before an upgrade": {[]string{"DELETE FROM schema_steps WHERE name > '0011'"},
