@@ -126,8 +126,12 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	closers = append(closers, delivery.close)
 	metrics.WatchDelivery(delivery.InFlight)
 
-	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, OnBatch: metrics.BatchDone,
-		OnEvents: delivery.Hint})
+	graph := b.store.NewProjection(store.ProjectionConfig{OnApplied: metrics.GraphApplied})
+	ledger, err := b.store.NewLedger(store.LedgerConfig{Batch: cmd.LedgerBatch, OnEvents: delivery.Hint,
+		OnBatch: func(size int, took time.Duration, queued int) {
+			metrics.BatchDone(size, took, queued)
+			graph.Hint()
+		}})
 	if err != nil {
 		return err
 	}
@@ -157,6 +161,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		maintenance.Job{Name: "verify the DNS servers", Every: canaryInterval, Run: collector.verifyDNS})
 	running.Go(func() { maintenance.Run(background, log, jobs) })
 	running.Go(func() { delivery.Run(background) })
+	running.Go(func() { graph.Run(background) })
 	running.Go(func() { subscriber.Run(background) })
 	running.Go(func() {
 		b.store.Listen(background, func(topic store.Topic) {

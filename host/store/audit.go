@@ -115,7 +115,7 @@ func (s *Store) createHeads(ctx context.Context) error {
 				return fmt.Errorf("starting audit chain %d: %w", chain, err)
 			}
 		}
-		return nil
+		return createProgress(ctx, tx)
 	})
 }
 

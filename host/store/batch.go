@@ -69,7 +69,7 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 	added := map[usageKey]int{}
 	var rows []auditRow
 	var events []eventRow
-	graph := newSightings(w.store.keys.Graph)
+	items := map[int][][]byte{}
 	for i, p := range batch {
 		// The last moment at which a caller can withdraw its call.
 		if !p.send() {
@@ -87,7 +87,9 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 			continue
 		}
 		for _, r := range p.records {
-			rows = append(rows, w.auditRow(c, r, graph.add(c.AccountID, r)))
+			item, node := newContribution(w.store.keys, c.AccountID, r)
+			items[c.Chain] = append(items[c.Chain], item)
+			rows = append(rows, w.auditRow(c, r, node))
 			if event, ok, err := w.store.event(c, r); err != nil {
 				return nil, err
 			} else if ok {
@@ -99,7 +101,7 @@ func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
 		return results, nil
 	}
 	w.first = &rows[0]
-	return results, w.flush(ctx, added, rows, events, graph, w.keysUsed(callers, rows))
+	return results, w.flush(ctx, added, rows, events, items, w.keysUsed(callers, rows))
 }
 
 // reserveQuota adds records to their caller's counts in added, either all of them or none.
@@ -244,7 +246,7 @@ func (w *writer) auditRow(c caller, r check.Record, node []byte) auditRow {
 // flush sends all writes of a batch in one round trip. Rows are ordered by their keys, so that transactions with common
 // rows cannot deadlock.
 func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []auditRow, events []eventRow,
-	graph *sightings, keys []string) error {
+	items map[int][][]byte, keys []string) error {
 	usage := make([]usageRow, 0, len(added))
 	for key, n := range added {
 		usage = append(usage, usageRow{AccountID: key.account, Period: key.period, Used: n})
@@ -262,7 +264,9 @@ func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []audit
 		queries = append(queries, addEvents(w.tx, events))
 		w.event = true
 	}
-	queries = append(queries, graph.queries(w.tx)...)
+	for chain, added := range items {
+		queries = append(queries, addContributions(w.tx, chain, w.heads[chain].Seq, added))
+	}
 	if len(keys) > 0 {
 		queries = append(queries, w.tx.NewUpdate().Model((*keyRow)(nil)).Set("last_used_at = ?",
 			w.store.now()).Where("id IN (?)", bun.List(keys)))

@@ -1,10 +1,13 @@
 package store
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"assay/host/audit"
 	"assay/host/check"
@@ -18,8 +21,9 @@ type contribution struct {
 	account string
 	at      time.Time
 	verdict check.Verdict // on first-hand evidence; of the scored entity only, because the others were not scored
-	nodes   []nodeSeen    // the first is the scored entity; a node that the check met twice counts twice
+	nodes   []nodeSeen    // a node that the check met twice counts twice
 	links   [][2]int      // indexes into nodes
+	scored  int           // index of the scored entity, which is the first; -1: it is forgotten
 }
 
 // nodeSeen is a node that a check counts.
@@ -104,13 +108,16 @@ func (c contribution) encode() []byte {
 
 var errContribution = errors.New("not a contribution to the reputation graph that this host can read")
 
-// decodeContribution is the inverse of encode.
+// decodeContribution is the inverse of encode. It refuses what the database would not store.
 func decodeContribution(b []byte) (contribution, error) {
 	if len(b) < 10 || b[0] != contributionVersion || int(b[1]) >= len(verdicts) {
 		return contribution{}, errContribution
 	}
 	c := contribution{verdict: verdicts[b[1]], at: time.UnixMilli(int64(binary.BigEndian.Uint64(b[2:10]))).UTC()}
 	b = b[10:]
+	if c.at.Year() < 1970 || c.at.Year() > 9999 {
+		return contribution{}, errContribution
+	}
 	failed := false
 	// number reads a number that is at most limit.
 	number := func(limit int) int {
@@ -127,6 +134,9 @@ func decodeContribution(b []byte) (contribution, error) {
 		return contribution{}, errContribution
 	}
 	c.account, b = string(b[:n]), b[n:]
+	if !utf8.ValidString(c.account) || strings.ContainsRune(c.account, 0) {
+		return contribution{}, errContribution
+	}
 	n = number(len(b) / (nodeBytes + 1))
 	if n == 0 || n*(nodeBytes+1) > len(b) {
 		return contribution{}, errContribution
@@ -146,4 +156,38 @@ func decodeContribution(b []byte) (contribution, error) {
 		return contribution{}, errContribution
 	}
 	return c, nil
+}
+
+// without returns the contribution without a node: its links, and what they add to its parents, are left out too.
+// Linked entities were checked themselves.
+func (c contribution) without(node []byte) contribution {
+	gone := map[int]bool{}
+	for i, n := range c.nodes {
+		gone[i] = bytes.Equal(n.node, node)
+	}
+	parents := map[int]bool{}
+	for _, l := range c.links {
+		if gone[l[0]] && !isEntity(c.nodes[l[1]].kind) {
+			parents[l[1]] = true
+		}
+	}
+	rest, places := c, map[int]int{}
+	rest.nodes, rest.links, rest.scored = nil, nil, -1
+	for i, n := range c.nodes {
+		if gone[i] || parents[i] {
+			continue
+		}
+		if places[i] = len(rest.nodes); i == c.scored {
+			rest.scored = places[i]
+		}
+		rest.nodes = append(rest.nodes, n)
+	}
+	for _, l := range c.links {
+		a, foundA := places[l[0]]
+		b, foundB := places[l[1]]
+		if foundA && foundB {
+			rest.links = append(rest.links, [2]int{a, b})
+		}
+	}
+	return rest
 }

@@ -47,6 +47,9 @@ type erasureRow struct {
 // again has no further effect and returns the earlier erasures. It fails with check.ErrUnauthorized, with an
 // *entity.InvalidError, or with privacy.ErrUnknownSubject if the request names a reference instead of an entity.
 func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Selector) (*privacy.ErasureResult, error) {
+	if err := s.CatchUp(ctx); err != nil { // only for the counts: what is not applied is forgotten too
+		s.log.Warn("erasing a subject before the reputation graph is complete", "error", err)
+	}
 	total := &privacy.ErasureResult{}
 	var node []byte
 	for more := true; more; {

@@ -90,6 +90,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 				}
 			}
 			others := func() map[string]string {
+				noError(t, s.CatchUp(t.Context()))
 				rows := map[string]string{}
 				for what, query := range map[string]string{
 					"audit records": `SELECT coalesce(string_agg(r::text, E'\n' ORDER BY seq), '')
@@ -100,7 +101,7 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 						FROM webhook_attempts AS e WHERE ref NOT IN (?refs)`,
 					"sightings": `SELECT string_agg(g::text, E'\n' ORDER BY node) FROM graph_sightings AS g
 						WHERE account_id = ?other`,
-					"links": `SELECT string_agg(g::text, E'\n' ORDER BY low, high) FROM graph_links AS g
+					"links": `SELECT string_agg(g::text, E'\n' ORDER BY node, other) FROM graph_edges AS g
 						WHERE account_id = ?other`,
 					"quota": "SELECT string_agg(q::text, E'\n' ORDER BY account_id) FROM quota_usage AS q",
 				} {
@@ -135,8 +136,8 @@ func TestEraseRemovesAllDataOfTheSubject(t *testing.T) {
 				"domain " + domain.Value:         "domain: 4 checks, 1 blocked, 0 reviewed, 12:00 to 12:00",
 			}
 			noDiff(t, "the graph", want, graph)
-			expect(t, "remaining links of the subject", one[int](t, s, `SELECT count(*) FROM graph_links
-				WHERE account_id = ? AND ? IN (encode(low, 'hex'), encode(high, 'hex'))`,
+			expect(t, "remaining links of the subject", one[int](t, s, `SELECT count(*) FROM graph_edges
+				WHERE account_id = ? AND ? IN (encode(node, 'hex'), encode(other, 'hex'))`,
 				mine.Account, node("email", jane.Value)), 0)
 			verifyLedger(t, s)
 

@@ -83,7 +83,7 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 		export.Checks = export.Checks[:page.Limit]
 		export.Next = &export.Checks[page.Limit-1].Ref
 	}
-	if export.Graph, err = readSightings(ctx, tx, r, p); err != nil {
+	if export.Graph, err = s.readSightings(ctx, tx, r, p); err != nil {
 		return nil, err
 	}
 	if export.Total == 0 && export.Graph == nil && len(export.Erasures) == 0 {
@@ -154,27 +154,6 @@ func timeOf(t *time.Time) *privacy.Time {
 		return nil
 	}
 	return &privacy.Time{Time: *t}
-}
-
-//go:embed sql/export_sightings.sql
-var exportSightings string
-
-// readSightings reads the account's contribution to the reputation graph, or nil if there is none.
-func readSightings(ctx context.Context, tx bun.Tx, r requester, p subject) (*privacy.Sightings, error) {
-	if p.node == nil {
-		return nil, nil
-	}
-	var rows []struct {
-		Checks, Blocked, Reviewed, Links int
-		FirstSeen, LastSeen              time.Time
-	}
-	err := tx.NewRaw(exportSightings, named{"node": p.node, "account": r.AccountID}).Scan(ctx, &rows)
-	if err != nil || len(rows) == 0 {
-		return nil, err
-	}
-	row := rows[0]
-	return &privacy.Sightings{Checks: row.Checks, Blocked: row.Blocked, Reviewed: row.Reviewed, Links: row.Links,
-		FirstSeen: privacy.Time{Time: row.FirstSeen}, LastSeen: privacy.Time{Time: row.LastSeen}}, nil
 }
 
 //go:embed sql/export_recorded.sql

@@ -85,7 +85,7 @@ func (s *Store) readFeedback(
 // findCheck reads the record of one of the account's checks. It fails with feedback.ErrUnknownCheck.
 func (s *Store) findCheck(ctx context.Context, db bun.IDB, r requester, ref string) (auditRow, error) {
 	var record auditRow
-	err := db.NewSelect().Model(&record).Column("chain", "seq", "ref", "type", "pseudonym", "sealed_node").
+	err := db.NewSelect().Model(&record).Column("chain", "seq", "recorded_at", "ref", "type", "pseudonym", "sealed_node").
 		Where("ref = ? AND account_id = ? AND kind = ?", ref, r.AccountID, audit.Check).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = feedback.ErrUnknownCheck
@@ -95,6 +95,9 @@ func (s *Store) findCheck(ctx context.Context, db bun.IDB, r requester, ref stri
 
 //go:embed sql/label_sighting.sql
 var labelSighting string
+
+//go:embed sql/pending_vote.sql
+var pendingVote string
 
 //go:embed sql/keep_feedback.sql
 var keepFeedback string
@@ -166,8 +169,14 @@ func (s *Store) withCheck(ctx context.Context, c check.Caller, ref string, label
 		}
 		// A check from before migration 0006, or one that was altered, does not lead to a node, and has no vote.
 		if node, err := s.keys.OpenNode(record.SealedNode, nodeContext(ref)); err == nil {
-			_, err := tx.NewRaw(labelSighting, named{"label": vote, "account": r.AccountID, "node": node,
-				"pseudonym": record.Pseudonym, "ref": ref}).Exec(ctx)
+			args := named{"label": vote, "account": r.AccountID, "node": node, "pseudonym": record.Pseudonym,
+				"ref": ref, "type": record.Type, "at": record.RecordedAt, "chain": record.Chain, "seq": record.Seq}
+			if vote != nil {
+				_, err = tx.NewRaw(pendingVote, args).Exec(ctx)
+			}
+			if err == nil { // after it, because the check may be in the graph by now
+				_, err = tx.NewRaw(labelSighting, args).Exec(ctx)
+			}
 			if err != nil {
 				return err
 			}

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	_ "embed"
 	"fmt"
@@ -9,11 +10,11 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"assay/host/audit"
 	"assay/host/entity"
 	"assay/host/facts/reputation"
+	"assay/host/privacy"
 )
 
 // node returns the keyed hash under which a node of the reputation graph is stored.
@@ -35,7 +36,7 @@ const (
 
 // GraphAggregates returns the aggregates of each subject, in the order of subjects. A subject has a non-zero aggregate
 // only if at least three customers checked the subject itself, or one of its parents that is not a hub. Most subjects
-// fail this condition, so two cheap queries filter them out first.
+// fail this condition, so one cheap statement filters them out first.
 func (s *Store) GraphAggregates(ctx context.Context, subjects []reputation.Subject) ([]reputation.Aggregate, error) {
 	all := make([]reputation.Aggregate, 0, len(subjects))
 	for batch := range slices.Chunk(subjects, maxSubjects) {
@@ -49,150 +50,70 @@ func (s *Store) GraphAggregates(ctx context.Context, subjects []reputation.Subje
 }
 
 func (s *Store) graphAggregates(ctx context.Context, subjects []reputation.Subject) ([]reputation.Aggregate, error) {
-	found := make([]reputation.Aggregate, len(subjects))
-	candidates, err := s.subjectsWithKnownNodes(ctx, subjects)
-	if err != nil || len(candidates) == 0 {
-		return found, err
+	r := s.newGraphReader()
+	known, err := r.known(ctx, subjects)
+	if err != nil || len(known) == 0 {
+		return r.aggregates, err
 	}
-	var known []int // 1-based indexes into candidates
-	if err := s.queryGraph(ctx, knownSubjectsQuery, pick(subjects, candidates), &known); err != nil || len(known) == 0 {
-		return found, err
-	}
-	for i, number := range known {
-		known[i] = candidates[number-1]
-	}
-	var rows []struct {
-		Subject       int // 1-based index into known
-		Customers     int
-		Seen          float64
-		BlockedShare  float64
-		Since         time.Time
-		Neighbours    int
-		NeighbourRisk float64
-	}
-	if err := s.queryGraph(ctx, aggregatesQuery, pick(subjects, known), &rows); err != nil {
-		return nil, err
-	}
-	for _, r := range rows {
-		a := reputation.Aggregate{Customers: r.Customers, Seen: r.Seen, BlockedShare: r.BlockedShare,
-			Neighbours: r.Neighbours, NeighbourRisk: r.NeighbourRisk}
-		if r.Customers > 0 {
-			a.Since = r.Since.UTC()
-		}
-		found[known[r.Subject-1]] = a
-	}
-	return found, nil
+	return r.aggregates, r.aggregate(ctx, known)
 }
 
-// pick returns the elements of from at the given indexes.
-func pick[T any](from []T, indexes []int) []T {
-	picked := make([]T, len(indexes))
-	for i, at := range indexes {
-		picked[i] = from[at]
-	}
-	return picked
-}
-
-//go:embed sql/graph_known_nodes.sql
-var knownNodesQuery string
-
-// subjectsWithKnownNodes returns the indexes of the subjects for which enough customers checked the entity or a parent.
-func (s *Store) subjectsWithKnownNodes(ctx context.Context, subjects []reputation.Subject) ([]int, error) {
-	names := audit.NewPseudonyms(s.keys.Graph)
-	owners := map[string][]int{}
-	nodes := [][]byte{}
-	for i, subject := range subjects {
-		for _, n := range append([]reputation.Node{subject.Entity}, subject.Parents...) {
-			node := names.Of(nil, n.Kind, n.Value)
-			if owners[string(node)] == nil {
-				nodes = append(nodes, node)
-			}
-			owners[string(node)] = append(owners[string(node)], i)
-		}
-	}
-	var known [][]byte
-	args := s.graphArgs()
-	args["nodes"] = pgdialect.Array(nodes)
-	if err := s.db.NewRaw(knownNodesQuery, args).Scan(ctx, &known); err != nil {
-		return nil, err
-	}
-	var indexes []int
-	for _, node := range known {
-		indexes = append(indexes, owners[string(node)]...)
-	}
-	slices.Sort(indexes)
-	return slices.Compact(indexes), nil
-}
-
-//go:embed sql/graph_known_subjects.sql
-var knownSubjectsQuery string
-
-//go:embed sql/graph_aggregates.sql
-var aggregatesQuery string
-
-// queryGraph runs a query on subjects, which the query numbers from 1.
-func (s *Store) queryGraph(ctx context.Context, query string, subjects []reputation.Subject, into any) error {
-	entities, parents, owners := [][]byte{}, [][]byte{}, []int{}
-	for i, subject := range subjects {
-		entities = append(entities, s.node(subject.Entity))
-		for _, p := range subject.Parents {
-			parents, owners = append(parents, s.node(p)), append(owners, i+1)
-		}
-	}
-	args := s.graphArgs()
-	args["subjects"] = pgdialect.Array(entities)
-	args["parents"] = pgdialect.Array(parents)
-	args["parent_subjects"] = pgdialect.Array(owners)
-	return s.db.NewRaw(query, args).Scan(ctx, into)
-}
-
-// graphArgs returns the arguments that all queries of the graph share.
-func (s *Store) graphArgs() named {
-	now := s.now().UTC()
-	return named{
-		"now": now, "oldest": now.Add(-sightingMaxAge), "half_life": int(voteHalfLife.Seconds()),
-		"public": publicAccount, "min_customers": minCustomers, "max_customers": maxCustomers,
-		"max_checks": maxChecks, "max_links": maxLinks, "max_via": maxVia,
-	}
-}
-
-// ForgetAccountSightings deletes everything that an account contributed to the graph and returns how much that was. Its
-// keys should be revoked first: further checks would wait for the deletion and contribute again.
+// ForgetAccountSightings deletes everything that an account contributed to the graph, or will have contributed once it
+// is applied, and returns how much was deleted. Its keys should be revoked first: further checks contribute again.
 func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (sightings, links int64, err error) {
-	for attempt := 1; ; attempt++ {
+	err = s.forgetAccount(ctx, accountID, &sightings, &links)
+	if err != nil {
+		return 0, 0, fmt.Errorf("deleting an account from the reputation graph: %w", err)
+	}
+	return sightings, links, nil
+}
+
+func (s *Store) forgetAccount(ctx context.Context, accountID string, sightings, links *int64) error {
+	if err := s.CatchUp(ctx); err != nil { // only for the counts
+		s.log.Warn("forgetting an account before the reputation graph is complete", "error", err)
+	}
+	_, err := s.db.ExecContext(ctx, "SELECT graph_forget_pending(?, '')", accountID)
+	for attempt := 1; err == nil; attempt++ {
 		err = s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			deleted, err := tx.Exec(ctx, "DELETE FROM graph_links WHERE account_id = $1", accountID)
-			if err != nil {
-				return err
+			for _, table := range []string{"graph_links", "graph_edges", "graph_sightings"} {
+				deleted, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = $1", accountID)
+				if err != nil {
+					return err
+				}
+				switch n := deleted.RowsAffected(); table {
+				case "graph_edges":
+					*links = n / 2 // one in each direction
+				case "graph_sightings":
+					*sightings = n
+				}
 			}
-			links = deleted.RowsAffected()
-			deleted, err = tx.Exec(ctx, "DELETE FROM graph_sightings WHERE account_id = $1", accountID)
-			sightings = deleted.RowsAffected()
-			return err
+			return nil
 		})
 		if err == nil {
-			return sightings, links, nil
+			return nil
 		}
-		if attempt == 3 || !retryable(err) {
-			return 0, 0, fmt.Errorf("deleting an account from the reputation graph: %w", err)
+		if attempt < 3 && retryable(err) {
+			err = nil
 		}
 	}
+	return err
 }
 
-// graphPruneBatch bounds the rows of the graph that one transaction locks, because a check may have to wait for them.
+// graphPruneBatch bounds the rows of the graph that one transaction locks, because others may have to wait for them.
 const graphPruneBatch = 5_000
 
 // PruneSightings deletes rows that are too old to count from the graph. It scans whole tables, because an index on
-// last_seen would slow down every check. Rows locked by a check are skipped until the next run, so that the two cannot
-// deadlock.
+// last_seen would slow down every check. Rows that are locked are skipped until the next run, so that there are no
+// deadlocks.
 func (s *Store) PruneSightings(ctx context.Context) error {
 	oldest := s.now().UTC().Add(-sightingMaxAge)
-	for _, statement := range []string{
-		`DELETE FROM graph_links WHERE ctid IN (
-			SELECT ctid FROM graph_links WHERE last_seen <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`,
-		`DELETE FROM graph_sightings WHERE ctid IN (
-			SELECT ctid FROM graph_sightings WHERE last_seen <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`,
-	} {
+	for _, table := range []string{"graph_links", "graph_edges", "graph_sightings", "graph_unreadable"} {
+		seen := "last_seen"
+		if table == "graph_unreadable" {
+			seen = "found_at"
+		}
+		statement := fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid IN (
+			SELECT ctid FROM %[1]s WHERE %[2]s <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`, table, seen)
 		for deleted := int64(graphPruneBatch); deleted == graphPruneBatch; {
 			err := s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 				tag, err := tx.Exec(ctx, statement, oldest, graphPruneBatch)
@@ -207,10 +128,14 @@ func (s *Store) PruneSightings(ctx context.Context) error {
 	return nil
 }
 
-// ForgetSightings deletes an entity from the graph: its sightings, its links, and its share of its parents' sightings.
-// It returns how many sightings and links there were. An empty account selects those of all accounts.
+// ForgetSightings deletes an entity from the graph: its sightings, its links, and its share of its parents' sightings,
+// including those that are not applied yet. It returns how many sightings and links there were. An empty account
+// selects those of all accounts.
 func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.Entity) (sightings, links int,
 	err error) {
+	if err := s.CatchUp(ctx); err != nil { // only for the counts
+		s.log.Warn("forgetting an entity before the reputation graph is complete", "error", err)
+	}
 	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		node := s.node(reputation.Node{Kind: string(e.Type), Value: e.Value})
 		sightings, links, err = forgetNode(ctx, tx, accountID, node)
@@ -222,11 +147,64 @@ func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.
 	return sightings, links, nil
 }
 
-//go:embed sql/forget_node.sql
-var forgetNodeStatement string
-
 // forgetNode is ForgetSightings within a transaction.
 func forgetNode(ctx context.Context, tx bun.Tx, accountID string, node []byte) (sightings, links int, err error) {
-	err = tx.NewRaw(forgetNodeStatement, named{"node": node, "account": accountID}).Scan(ctx, &sightings, &links)
+	err = tx.NewRaw("SELECT sightings, links FROM graph_forget_node(?, ?)", accountID, node).
+		Scan(ctx, &sightings, &links)
 	return sightings, links, err
+}
+
+//go:embed sql/export_sightings.sql
+var exportSightings string
+
+// readSightings reads an account's contribution to the reputation graph about a subject, including what is not applied
+// yet, or nil if there is none.
+func (s *Store) readSightings(ctx context.Context, tx bun.Tx, r requester, p subject) (*privacy.Sightings, error) {
+	if p.node == nil {
+		return nil, nil
+	}
+	var rows []sightingRow
+	err := tx.NewRaw(exportSightings, named{"node": p.node, "account": r.AccountID}).Scan(ctx, &rows)
+	if err != nil {
+		return nil, err
+	}
+	waiting, err := s.waitingSightings(ctx, tx, r.Chain)
+	if err != nil {
+		return nil, err
+	}
+	var others [][]byte
+	if len(rows) > 0 {
+		err = tx.NewRaw("SELECT other FROM graph_edges WHERE node = ? AND account_id = ?", p.node, r.AccountID).
+			Scan(ctx, &others)
+		if err != nil {
+			return nil, err
+		}
+	}
+	if w := waiting.nodes[string(p.node)+r.AccountID]; w != nil {
+		if len(rows) == 0 {
+			rows = []sightingRow{{FirstSeen: w.firstSeen, LastSeen: w.lastSeen}}
+		}
+		rows[0].Checks += int(w.checks)
+		rows[0].Blocked += int(w.blocked)
+		rows[0].Reviewed += int(w.reviewed)
+		rows[0].LastSeen = later(rows[0].LastSeen, w.lastSeen)
+	}
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	for _, e := range waiting.edges {
+		known := slices.ContainsFunc(others, func(other []byte) bool { return bytes.Equal(other, e.other) })
+		if bytes.Equal(e.node, p.node) && e.account == r.AccountID && !known {
+			others = append(others, e.other)
+		}
+	}
+	row := rows[0]
+	return &privacy.Sightings{Checks: row.Checks, Blocked: row.Blocked, Reviewed: row.Reviewed, Links: len(others),
+		FirstSeen: privacy.Time{Time: row.FirstSeen}, LastSeen: privacy.Time{Time: row.LastSeen}}, nil
+}
+
+// sightingRow is what an export shows of a row of graph_sightings.
+type sightingRow struct {
+	Checks, Blocked, Reviewed int
+	FirstSeen, LastSeen       time.Time
 }

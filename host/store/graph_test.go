@@ -26,8 +26,8 @@ func sightingOf(t *testing.T, s *Store, account, kind, value string) string {
 // linkOf returns how often two nodes were linked, and when last.
 func linkOf(t *testing.T, s *Store, account, a, b string) string {
 	t.Helper()
-	return graphRow(t, s, `SELECT format('%s, %s', checks, to_char(last_seen, 'HH24:MI')) FROM graph_links
-		WHERE encode(low, 'hex') = ? AND encode(high, 'hex') = ? AND account_id = ?`, min(a, b), max(a, b), account)
+	return graphRow(t, s, `SELECT format('%s, %s', checks, to_char(last_seen, 'HH24:MI')) FROM graph_edges
+		WHERE encode(node, 'hex') = ? AND encode(other, 'hex') = ? AND account_id = ?`, a, b, account)
 }
 
 // graphRow returns the only row of a query, or the number of rows.
@@ -72,6 +72,7 @@ func TestSightingsAddUp(t *testing.T) {
 					noError(t, l.Append(t.Context(), r))
 				}
 			}
+			noError(t, s.CatchUp(t.Context()))
 			sightings := map[string]string{}
 			for _, n := range []entity.Parent{
 				{Kind: "email", Value: email.Value}, {Kind: "maildomain", Value: "mail.example.co.uk"},
@@ -125,7 +126,7 @@ func TestRejectedCheckIsNotSeen(t *testing.T) {
 	if err := l.Append(t.Context(), allowed(t, caller)); err == nil {
 		t.Fatal("a check over quota succeeded")
 	}
-	n := one[int](t, s, "SELECT (SELECT count(*) FROM graph_sightings) + (SELECT count(*) FROM graph_links)")
+	n := one[int](t, s, "SELECT (SELECT count(*) FROM graph_sightings) + (SELECT count(*) FROM graph_contributions)")
 	if n != 0 {
 		t.Errorf("%d rows in the graph", n)
 	}
@@ -140,5 +141,6 @@ func TestNodeIsNotLinkedWithItself(t *testing.T) {
 	r := decided(newCaller(t, s, plan(t, "pro", 10)), domain, check.Allow)
 	r.Linked = []entity.Entity{domain}
 	noError(t, l.Append(t.Context(), r))
-	expect(t, "links", one[int](t, s, "SELECT count(*) FROM graph_links"), 0)
+	noError(t, s.CatchUp(t.Context()))
+	expect(t, "links", one[int](t, s, "SELECT count(*) FROM graph_edges"), 0)
 }

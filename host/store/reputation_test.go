@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -54,6 +55,7 @@ func (g *graphTest) domain(name string) entity.Entity { return parse(g.t, entity
 // aggregate returns the aggregate of an entity.
 func (g *graphTest) aggregate(e entity.Entity) reputation.Aggregate {
 	g.t.Helper()
+	noError(g.t, g.s.CatchUp(g.t.Context()))
 	got := must(g.s.GraphAggregates(g.t.Context(), []reputation.Subject{subjectOf(e)}))(g.t)
 	return got[0]
 }
@@ -308,9 +310,9 @@ func TestPruneSightings(t *testing.T) {
 	g.check(0, g.domain("again.example.org"), check.Allow)
 	prune := func(nodes, links int) {
 		t.Helper()
-		noError(t, g.s.PruneSightings(t.Context()))
+		noError(t, errors.Join(g.s.CatchUp(t.Context()), g.s.PruneSightings(t.Context())))
 		if n, l := one[int](t, g.s, "SELECT count(*) FROM graph_sightings"),
-			one[int](t, g.s, "SELECT count(*) FROM graph_links"); n != nodes || l != links {
+			one[int](t, g.s, "SELECT count(*) FROM graph_edges"); n != nodes || l != 2*links {
 			t.Errorf("%d nodes and %d links remain, want %d and %d", n, l, nodes, links)
 		}
 	}
@@ -331,11 +333,12 @@ func TestForget(t *testing.T) {
 		g.check(customer, other, check.Allow)
 	}
 	dump := func() string {
+		noError(t, g.s.CatchUp(t.Context()))
 		return one[string](t, g.s, `SELECT
 			coalesce((SELECT string_agg(format('%s %s %s %s', encode(node, 'hex'), account_id, checks, blocked), ';'
 				ORDER BY node, account_id) FROM graph_sightings), '') ||
-			coalesce((SELECT string_agg(format('%s %s %s %s', encode(low, 'hex'), encode(high, 'hex'), account_id,
-				checks), ';' ORDER BY low, high, account_id) FROM graph_links), '')`)
+			coalesce((SELECT string_agg(format('%s %s %s %s', encode(node, 'hex'), encode(other, 'hex'), account_id,
+				checks), ';' ORDER BY node, other, account_id) FROM graph_edges), '')`)
 	}
 	before := dump()
 	for range 3 {
@@ -379,6 +382,7 @@ func TestAggregatesOfManySubjects(t *testing.T) {
 			}
 		}
 	}
+	noError(t, g.s.CatchUp(t.Context()))
 	got := must(g.s.GraphAggregates(t.Context(), subjects))(t)
 	for i, r := range got {
 		want := 0
@@ -389,4 +393,14 @@ func TestAggregatesOfManySubjects(t *testing.T) {
 			t.Errorf("subject %d: %+v, want %d customers", i, r, want)
 		}
 	}
+}
+
+func subjectsOf(e entity.Entity) []reputation.Subject { return []reputation.Subject{subjectOf(e)} }
+
+// atAll is at for several records.
+func atAll(records []check.Record, then time.Time) []check.Record {
+	for i := range records {
+		records[i] = at(records[i], then)
+	}
+	return records
 }

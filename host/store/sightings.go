@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"encoding/binary"
 	"maps"
 	"math"
 	"net/netip"
@@ -9,124 +10,109 @@ import (
 	"strings"
 	"time"
 
-	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/schema"
-
-	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
 )
 
-// sightings collects the additions of one batch to the reputation graph.
+// sightings adds up contributions to the reputation graph.
 type sightings struct {
-	names *audit.Pseudonyms
-	nodes map[string]*sightingRow
-	links map[string]*linkRow
+	nodes map[string]*sighting
+	edges map[string]*edge
 }
 
-type sightingRow struct {
-	bun.BaseModel `bun:"table:graph_sightings,alias:g"`
-
-	Node      []byte
-	AccountID string
-	Kind      string
-	Checks    int
-	Blocked   int
-	Reviewed  int
-	FirstSeen time.Time
-	LastSeen  time.Time
+// sighting is what an account observed of a node. The counts are as wide as in the database, where they stop at their
+// maximum.
+type sighting struct {
+	node                      []byte
+	account, kind             string
+	checks, blocked, reviewed int32
+	firstSeen, lastSeen       time.Time
+	recent                    []byte // as in the database; nil: the node is not an entity
 }
 
-type linkRow struct {
-	bun.BaseModel `bun:"table:graph_links,alias:g"`
-
-	Low       []byte
-	High      []byte
-	AccountID string
-	Checks    int
-	LastSeen  time.Time
+// edge is a link from a node to another.
+type edge struct {
+	node, other []byte
+	account     string
+	checks      int32
+	lastSeen    time.Time
 }
 
-func newSightings(key []byte) *sightings {
-	return &sightings{names: audit.NewPseudonyms(key), nodes: map[string]*sightingRow{}, links: map[string]*linkRow{}}
+func newSightings() *sightings {
+	return &sightings{nodes: map[string]*sighting{}, edges: map[string]*edge{}}
 }
 
-// add counts a check: the scored entity, its parents, and the other entities of the request. It returns the node of the
-// scored entity. Only that node gets a verdict, because the other entities were not scored.
-func (g *sightings) add(account string, r check.Record) (node []byte) {
-	d := r.Decision
-	scored := g.node(account, string(r.Entity.Type), r.Entity.Value, d.At)
-	switch firstHandVerdict(d) {
-	case check.Block:
-		scored.Blocked++
-	case check.Review:
-		scored.Reviewed++
-	}
-	linkParents := func(node *sightingRow, parents []entity.Parent) {
-		for _, p := range parents {
-			g.link(account, node, g.node(account, p.Kind, p.Value, d.At), d.At)
+// add counts a check.
+func (g *sightings) add(c contribution) {
+	for i, n := range c.nodes {
+		id := string(n.node) + c.account
+		row, ok := g.nodes[id]
+		if !ok {
+			row = &sighting{node: n.node, account: c.account, kind: n.kind, firstSeen: c.at, lastSeen: c.at}
+			g.nodes[id] = row
+		}
+		row.checks++
+		row.lastSeen = later(row.lastSeen, c.at)
+		if isEntity(n.kind) {
+			row.recent = addRecent(row.recent, c.at)
+		}
+		switch {
+		case i != c.scored:
+		case c.verdict == check.Block:
+			row.blocked++
+		case c.verdict == check.Review:
+			row.reviewed++
 		}
 	}
-	linkParents(scored, r.Entity.Parents())
-	if r.Entity.Facts["email.provider"] == "" { // the servers of a mail provider would link millions of strangers
-		linkParents(scored, observedParents(r.LookedUp))
+	for _, l := range c.links {
+		a, b := c.nodes[l[0]].node, c.nodes[l[1]].node
+		if !bytes.Equal(a, b) {
+			g.link(c, a, b)
+			g.link(c, b, a)
+		}
 	}
-	for _, e := range r.Linked {
-		node := g.node(account, string(e.Type), e.Value, d.At)
-		linkParents(node, e.Parents())
-		g.link(account, scored, node, d.At)
-	}
-	return scored.Node
 }
 
-// node counts a check of a node.
-func (g *sightings) node(account, kind, value string, at time.Time) *sightingRow {
-	name := g.names.Of(nil, kind, value)
-	id := string(name) + account
-	row, ok := g.nodes[id]
+func (g *sightings) link(c contribution, node, other []byte) {
+	id := string(node) + string(other) + c.account
+	row, ok := g.edges[id]
 	if !ok {
-		row = &sightingRow{Node: name, AccountID: account, Kind: kind, FirstSeen: at, LastSeen: at}
-		g.nodes[id] = row
+		row = &edge{node: node, other: other, account: c.account, lastSeen: c.at}
+		g.edges[id] = row
 	}
-	row.Checks++
-	row.LastSeen = later(row.LastSeen, at)
-	return row
+	row.checks++
+	row.lastSeen = later(row.lastSeen, c.at)
 }
 
-// link counts a check that links two nodes.
-func (g *sightings) link(account string, a, b *sightingRow, at time.Time) {
-	low, high := a.Node, b.Node
-	switch bytes.Compare(low, high) {
-	case 0:
-		return
-	case 1:
-		low, high = high, low
+// isEntity reports whether nodes of a kind are entities, and not what entities have in common.
+func isEntity(kind string) bool {
+	switch entity.Type(kind) {
+	case entity.Domain, entity.Email, entity.Phone, entity.IBAN:
+		return true
 	}
-	id := string(low) + string(high) + account
-	row, ok := g.links[id]
-	if !ok {
-		row = &linkRow{Low: low, High: high, AccountID: account, LastSeen: at}
-		g.links[id] = row
-	}
-	row.Checks++
-	row.LastSeen = later(row.LastSeen, at)
+	return false
 }
 
-// queries returns the upserts of all rows.
-func (g *sightings) queries(tx bun.Tx) []schema.QueryAppender {
-	nodes := sorted(g.nodes)
-	queries := []schema.QueryAppender{
-		tx.NewInsert().Model(&nodes).On("CONFLICT (node, account_id) DO UPDATE").
-			Set("checks = g.checks + EXCLUDED.checks, blocked = g.blocked + EXCLUDED.blocked").
-			Set("reviewed = g.reviewed + EXCLUDED.reviewed").
-			Set("last_seen = greatest(g.last_seen, EXCLUDED.last_seen)"),
+// The times of an entity's latest checks by an account: seconds since 1970 as 32-bit integers, newest first.
+const (
+	recentBytes = 4
+	maxRecent   = 64
+)
+
+// addRecent adds the latest time.
+func addRecent(recent []byte, at time.Time) []byte {
+	return append(binary.BigEndian.AppendUint32(nil, uint32(at.Unix())), recent[:min(len(recent),
+		(maxRecent-1)*recentBytes)]...)
+}
+
+// countRecent returns the number of times after the given one.
+func countRecent(recent []byte, after time.Time) (n int) {
+	for times := range slices.Chunk(recent, recentBytes) {
+		if len(times) == recentBytes && int64(binary.BigEndian.Uint32(times)) > after.Unix() {
+			n++
+		}
 	}
-	if len(g.links) > 0 {
-		links := sorted(g.links)
-		queries = append(queries, tx.NewInsert().Model(&links).On("CONFLICT (low, high, account_id) DO UPDATE").
-			Set("checks = g.checks + EXCLUDED.checks, last_seen = greatest(g.last_seen, EXCLUDED.last_seen)"))
-	}
-	return queries
+	return n
 }
 
 // sorted returns the rows in the order of their keys, so that concurrent transactions lock them in the same order.

@@ -31,6 +31,7 @@ type Metrics struct {
 	layerFuel    *prometheus.HistogramVec
 	batchSize    prometheus.Histogram
 	batchSeconds prometheus.Histogram
+	graphLag     prometheus.Histogram
 	queued       prometheus.Gauge
 	ofLayer      resolved[string, layerMetrics]
 	ofCheck      resolved[checkLabels, checkMetrics]
@@ -76,6 +77,8 @@ func NewMetrics() *Metrics {
 	m.batchSize = histogram("assay_ledger_batch_size", "Checks recorded in one transaction.", exponential(1, 2, 9))
 	m.batchSeconds = histogram("assay_ledger_batch_seconds", "Duration of a ledger transaction.",
 		exponential(0.0005, 2, 12))
+	m.graphLag = histogram("assay_graph_lag_seconds", "Time from the recording of a batch of checks until this host "+
+		"applied it to the reputation graph.", exponential(0.002, 2, 14))
 	m.queued = factory.NewGauge(prometheus.GaugeOpts{Name: "assay_ledger_queue",
 		Help: "Checks waiting for the ledger when its last transaction finished."})
 	m.listFetches = counter("assay_list_fetches_total", "Fetches of subscribed lists by this host, by outcome: "+
@@ -171,6 +174,9 @@ func (m *Metrics) BatchDone(size int, took time.Duration, queued int) {
 	m.batchSeconds.Observe(took.Seconds())
 	m.queued.Set(float64(queued))
 }
+
+// GraphApplied records that a batch of checks was applied to the reputation graph.
+func (m *Metrics) GraphApplied(_ int, lag time.Duration) { m.graphLag.Observe(lag.Seconds()) }
 
 // AttemptEnded records an attempt to deliver an event and how late it started.
 func (m *Metrics) AttemptEnded(o webhook.Outcome, late time.Duration) {

@@ -56,6 +56,7 @@ type ListedName struct {
 type Subject struct {
 	Entity  Node
 	Parents []Node
+	Account string // the caller's own; "": nobody's
 }
 
 // Aggregate summarises the graph around one subject. Each half is zero unless at least three customers contributed to
@@ -66,9 +67,18 @@ type Aggregate struct {
 	Seen         float64   // their checks, at most 10 per customer, halved every 30 days
 	BlockedShare float64   // 0 to 1: share of their checks that were blocked on first-hand evidence
 	Since        time.Time // when the third customer first checked it
+	Hour, Day    int       // their checks in the last hour and day, at most 10 per customer, if three made some
+
+	Own History // the caller's own checks
 
 	Neighbours    int     // other entities linked with the subject or with one of its parents
 	NeighbourRisk float64 // 0 to 1: share of the neighbours that were blocked or are on a bad list
+}
+
+// History is what one account did with an entity within 90 days. It is zero if that is nothing.
+type History struct {
+	Since     time.Time // its first check
+	Hour, Day int       // checks in the last hour and day, at most 64
 }
 
 // queryTimeout bounds one batched query. Each caller waits for it only until its own deadline.

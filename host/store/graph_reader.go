@@ -1,0 +1,392 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun/dialect/pgdialect"
+
+	"assay/host/audit"
+	"assay/host/facts/reputation"
+)
+
+// graphReader computes the aggregates of a batch of subjects. Each statement looks up nodes by their key.
+type graphReader struct {
+	store      *Store
+	now        time.Time
+	oldest     time.Time // older sightings and links do not count
+	subjects   []graphSubject
+	aggregates []reputation.Aggregate
+}
+
+// graphSubject is a subject by its nodes. They are keyed hashes, as strings.
+type graphSubject struct {
+	entity  string
+	account string // whose own checks count too; "": nobody's
+	parents []string
+}
+
+// newGraphReader returns a reader for one batch.
+func (s *Store) newGraphReader() *graphReader {
+	now := s.now().UTC()
+	return &graphReader{store: s, now: now, oldest: now.Add(-sightingMaxAge)}
+}
+
+// known returns the nodes that enough customers checked. It also aggregates what the callers' own accounts did.
+func (r *graphReader) known(ctx context.Context, subjects []reputation.Subject) (map[string]bool, error) {
+	r.aggregates = make([]reputation.Aggregate, len(subjects))
+	r.subjects = make([]graphSubject, len(subjects))
+	names := audit.NewPseudonyms(r.store.keys.Graph)
+	// A node is looked up once, or once for each account that asks about it as an entity.
+	type question struct{ node, account string }
+	places := map[question]int{}
+	var nodes [][]byte
+	var accounts []string
+	ask := func(node, account string) {
+		q := question{node, account}
+		if _, ok := places[q]; !ok {
+			places[q] = len(nodes)
+			nodes, accounts = append(nodes, []byte(node)), append(accounts, account)
+		}
+	}
+	for i, subject := range subjects {
+		sub := graphSubject{entity: string(names.Of(nil, subject.Entity.Kind, subject.Entity.Value))}
+		if subject.Account != publicAccount { // which is nobody's own
+			sub.account = subject.Account
+		}
+		ask(sub.entity, sub.account)
+		for _, p := range subject.Parents {
+			node := string(names.Of(nil, p.Kind, p.Value))
+			sub.parents = append(sub.parents, node)
+			ask(node, "")
+		}
+		r.subjects[i] = sub
+	}
+	var rows []struct {
+		I         int // from 1
+		Known     bool
+		FirstSeen *time.Time
+		Recent    []byte
+	}
+	err := r.store.db.NewRaw("SELECT * FROM graph_known(?::bytea[], ?::text[], ?, ?, ?)", pgdialect.Array(nodes),
+		pgdialect.Array(accounts), publicAccount, r.oldest, minCustomers).Scan(ctx, &rows)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	known, own := map[string]bool{}, map[int]int{}
+	for n, row := range rows {
+		if row.Known {
+			known[string(nodes[row.I-1])] = true
+		}
+		if row.FirstSeen != nil {
+			own[row.I-1] = n
+		}
+	}
+	for i, sub := range r.subjects {
+		if n, ok := own[places[question{sub.entity, sub.account}]]; ok {
+			r.aggregates[i].Own = reputation.History{Since: rows[n].FirstSeen.UTC(),
+				Hour: countRecent(rows[n].Recent, r.now.Add(-time.Hour)),
+				Day:  countRecent(rows[n].Recent, r.now.Add(-24*time.Hour))}
+		}
+	}
+	return known, nil
+}
+
+// observed is what an account observed of a node.
+type observed struct {
+	Node            []byte
+	AccountID       string
+	Checks, Blocked int
+	Label           *string
+	FirstSeen       time.Time
+	LastSeen        time.Time
+	Recent          []byte
+}
+
+// bad returns the share of the account's checks that were blocked, or what the account reported instead.
+func (o observed) bad() float64 {
+	switch {
+	case o.Label != nil && *o.Label == "fraud":
+		return 1
+	case o.Label != nil:
+		return 0
+	}
+	return float64(o.Blocked) / float64(max(1, o.Checks))
+}
+
+// linked is a link from a node, as an account observed it.
+type linked struct {
+	Node      []byte
+	Other     []byte // nil: the node is a hub
+	AccountID string
+	LastSeen  time.Time
+}
+
+// vote returns the weight of an account's vote: it halves every voteHalfLife. A clock that lags behind another host's
+// must not give it more than one vote.
+func (r *graphReader) vote(lastSeen time.Time) float64 {
+	return math.Pow(0.5, max(0, r.now.Sub(lastSeen).Seconds())/voteHalfLife.Seconds())
+}
+
+// aggregate completes the aggregates of subjects of which a node is known.
+func (r *graphReader) aggregate(ctx context.Context, known map[string]bool) error {
+	var entities, nodes []string
+	for _, sub := range r.subjects {
+		if known[sub.entity] {
+			entities = append(entities, sub.entity)
+		}
+		if known[sub.entity] || slices.ContainsFunc(sub.parents, func(p string) bool { return known[p] }) {
+			nodes = append(append(nodes, sub.entity), sub.parents...)
+		}
+	}
+	sightings, err := r.sightings(ctx, entities)
+	if err != nil {
+		return err
+	}
+	for i, sub := range r.subjects {
+		r.aggregates[i] = r.ofEntity(r.aggregates[i], sightings[sub.entity])
+	}
+	links, err := r.links(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	var subjects []int
+	via := map[int][]string{}
+	nodes = nil
+	for i, sub := range r.subjects {
+		reached := known[sub.entity] || slices.ContainsFunc(sub.parents, func(p string) bool {
+			return known[p] && !isHub(links[p])
+		})
+		if !reached {
+			continue
+		}
+		subjects = append(subjects, i)
+		via[i] = slices.Clone(sub.parents)
+		var others []string
+		for _, l := range withoutHub(links[sub.entity]) {
+			others = append(others, string(l.Other))
+		}
+		slices.Sort(others)
+		others = slices.Compact(others)
+		for _, other := range others[:min(maxVia, len(others))] {
+			nodes = append(nodes, other)
+			if !slices.Contains(via[i], other) {
+				via[i] = append(via[i], other)
+			}
+		}
+	}
+	second, err := r.links(ctx, nodes)
+	if err != nil {
+		return err
+	}
+	for node, found := range second {
+		links[node] = found
+	}
+	neighbours := map[int][]neighbour{}
+	for _, i := range subjects {
+		neighbours[i] = r.neighbours(r.subjects[i], via[i], links)
+	}
+	return r.judge(ctx, neighbours)
+}
+
+// ofEntity adds what customers observed of the subject itself, if they are enough.
+func (r *graphReader) ofEntity(a reputation.Aggregate, rows []observed) reputation.Aggregate {
+	if len(rows) < minCustomers {
+		return a
+	}
+	votes, bad := 0.0, 0.0
+	since := make([]time.Time, len(rows))
+	var hour, day, inHour, inDay int // checks, and customers that made them
+	for i, row := range rows {
+		vote := r.vote(row.LastSeen)
+		votes, bad = votes+vote, bad+vote*row.bad()
+		a.Seen += float64(min(row.Checks, maxChecks)) * vote
+		since[i] = row.FirstSeen
+		if n := countRecent(row.Recent, r.now.Add(-time.Hour)); n > 0 {
+			hour, inHour = hour+min(n, maxChecks), inHour+1
+		}
+		if n := countRecent(row.Recent, r.now.Add(-24*time.Hour)); n > 0 {
+			day, inDay = day+min(n, maxChecks), inDay+1
+		}
+	}
+	slices.SortFunc(since, time.Time.Compare)
+	a.Customers, a.BlockedShare, a.Since = len(rows), bad/votes, since[minCustomers-1].UTC()
+	if inHour >= minCustomers {
+		a.Hour = hour
+	}
+	if inDay >= minCustomers {
+		a.Day = day
+	}
+	return a
+}
+
+// isHub reports whether a node with these links is a hub.
+func isHub(links []linked) bool { return len(links) == 1 && links[0].Other == nil }
+
+// withoutHub returns a node's links, none if it is a hub.
+func withoutHub(links []linked) []linked {
+	if isHub(links) {
+		return nil
+	}
+	return links
+}
+
+// neighbour is an entity near a subject, as an account knows it.
+type neighbour struct {
+	node, account string
+	weight, vote  float64
+}
+
+// neighbours returns what is one or two links away. The second hop has half the weight.
+func (r *graphReader) neighbours(sub graphSubject, via []string, links map[string][]linked) []neighbour {
+	type key struct{ node, account string }
+	found := map[key]int{}
+	var all []neighbour
+	add := func(from string, weight float64) {
+		for _, l := range withoutHub(links[from]) {
+			k := key{string(l.Other), l.AccountID}
+			if weight < 1 && k.node == sub.entity {
+				continue
+			}
+			n, ok := found[k]
+			if !ok {
+				n = len(all)
+				found[k] = n
+				all = append(all, neighbour{node: k.node, account: k.account})
+			}
+			all[n].weight = max(all[n].weight, weight)
+			all[n].vote = max(all[n].vote, r.vote(l.LastSeen))
+		}
+	}
+	add(sub.entity, 1)
+	for _, node := range via {
+		add(node, 0.5)
+	}
+	return all
+}
+
+// judge adds the risk of each subject's neighbours.
+func (r *graphReader) judge(ctx context.Context, neighbours map[int][]neighbour) error {
+	var wanted []neighbour
+	for _, all := range neighbours {
+		wanted = append(wanted, all...)
+	}
+	known, err := r.badness(ctx, wanted)
+	if err != nil {
+		return err
+	}
+	for i, all := range neighbours {
+		type share struct{ vote, weight, bad float64 }
+		accounts := map[string]*share{}
+		others := map[string]bool{}
+		for _, n := range all {
+			bad, ok := known[n.node+n.account]
+			if !ok {
+				continue
+			}
+			others[n.node] = true
+			a := accounts[n.account]
+			if a == nil {
+				a = &share{}
+				accounts[n.account] = a
+			}
+			a.vote, a.weight, a.bad = max(a.vote, n.vote), a.weight+n.weight, a.bad+n.weight*bad
+		}
+		if len(accounts) < minCustomers {
+			continue
+		}
+		votes, bad := 0.0, 0.0
+		for _, a := range accounts {
+			votes, bad = votes+a.vote, bad+a.vote*a.bad/a.weight
+		}
+		r.aggregates[i].Neighbours, r.aggregates[i].NeighbourRisk = len(others), bad/votes
+	}
+	return nil
+}
+
+//go:embed sql/graph_badness.sql
+var neighboursQuery string
+
+//go:embed sql/graph_listed.sql
+var listedNodesQuery string
+
+// badness returns how bad each neighbour is that is an entity, from 0 to 1, by its node followed by its account.
+func (r *graphReader) badness(ctx context.Context, neighbours []neighbour) (map[string]float64, error) {
+	bad := map[string]float64{}
+	if len(neighbours) == 0 {
+		return bad, nil
+	}
+	nodes, accounts, distinct := [][]byte{}, []string{}, [][]byte{}
+	asked, pairs := map[string]bool{}, map[string]bool{}
+	for _, n := range neighbours {
+		if !asked[n.node] {
+			asked[n.node] = true
+			distinct = append(distinct, []byte(n.node))
+		}
+		if !pairs[n.node+n.account] {
+			pairs[n.node+n.account] = true
+			nodes, accounts = append(nodes, []byte(n.node)), append(accounts, n.account)
+		}
+	}
+	var rows []observed
+	err := r.store.db.NewRaw(neighboursQuery, named{"nodes": pgdialect.Array(nodes),
+		"accounts": pgdialect.Array(accounts), "distinct": pgdialect.Array(distinct)}).Scan(ctx, &rows)
+	if err != nil {
+		return nil, err
+	}
+	var listed [][]byte
+	err = r.store.db.NewRaw(listedNodesQuery, named{"nodes": pgdialect.Array(distinct), "now": r.now}).
+		Scan(ctx, &listed)
+	if err != nil {
+		return nil, err
+	}
+	for _, row := range rows {
+		bad[string(row.Node)+row.AccountID] = row.bad()
+		if slices.ContainsFunc(listed, func(node []byte) bool { return bytes.Equal(node, row.Node) }) {
+			bad[string(row.Node)+row.AccountID] = 1
+		}
+	}
+	return bad, nil
+}
+
+// sightings returns what customers observed of each node.
+func (r *graphReader) sightings(ctx context.Context, nodes []string) (map[string][]observed, error) {
+	var rows []observed
+	found := map[string][]observed{}
+	if len(nodes) == 0 {
+		return found, nil
+	}
+	err := r.store.db.NewRaw(`SELECT node, account_id, checks, blocked, label, first_seen, last_seen,
+			CASE WHEN last_seen > ?4 THEN recent END AS recent
+		FROM graph_rows(?0::bytea[], ?1, ?2, ?3)`, distinctNodes(nodes), publicAccount, r.oldest, maxCustomers,
+		r.now.Add(-24*time.Hour)).Scan(ctx, &rows)
+	for _, row := range rows {
+		found[string(row.Node)] = append(found[string(row.Node)], row)
+	}
+	return found, err
+}
+
+// links returns the links of each node.
+func (r *graphReader) links(ctx context.Context, nodes []string) (map[string][]linked, error) {
+	var rows []linked
+	found := map[string][]linked{}
+	if len(nodes) == 0 {
+		return found, nil
+	}
+	err := r.store.db.NewRaw("SELECT node, other, account_id, last_seen FROM graph_neighbours(?::bytea[], ?, ?, ?)",
+		distinctNodes(nodes), publicAccount, r.oldest, maxLinks).Scan(ctx, &rows)
+	for _, row := range rows {
+		found[string(row.Node)] = append(found[string(row.Node)], row)
+	}
+	return found, err
+}
+
+// distinctNodes returns each node once, as an argument of a statement.
+func distinctNodes(nodes []string) any {
+	slices.Sort(nodes)
+	return pgdialect.Array(column(slices.Compact(nodes), func(node string) []byte { return []byte(node) }))
+}

@@ -1,0 +1,390 @@
+package store
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/uptrace/bun"
+)
+
+// Projection applies the contributions of recorded checks to the reputation graph, whichever host recorded them. Any
+// number of hosts may run one: each contribution counts once, and a host that stops holds up no other.
+type Projection struct {
+	store     *Store
+	interval  time.Duration
+	onApplied func(checks int, lag time.Duration)
+	hint      chan struct{}
+}
+
+// ProjectionConfig configures a Projection.
+type ProjectionConfig struct {
+	Interval time.Duration // 0: 200 ms
+	// OnApplied is called after a batch of the ledger was applied, with its number of checks and the time since it was
+	// recorded. It may be nil.
+	OnApplied func(checks int, lag time.Duration)
+}
+
+const (
+	lateAfter    = 5 * time.Second // contributions that wait longer are reported
+	reportLate   = time.Minute     // at most this often
+	applyChecks  = 1000            // checks applied in one transaction, unless one batch has more
+	applyBatches = 500             // batches of the ledger likewise
+	applyTimeout = 10 * time.Second
+)
+
+// NewProjection returns a projection. Run starts it.
+func (s *Store) NewProjection(cfg ProjectionConfig) *Projection {
+	p := &Projection{store: s, interval: cfg.Interval, onApplied: cfg.OnApplied, hint: make(chan struct{}, 1)}
+	if p.interval == 0 {
+		p.interval = 200 * time.Millisecond
+	}
+	if p.onApplied == nil {
+		p.onApplied = func(int, time.Duration) {}
+	}
+	return p
+}
+
+// Hint says that this host has recorded checks. It never blocks.
+func (p *Projection) Hint() {
+	select {
+	case p.hint <- struct{}{}:
+	default:
+	}
+}
+
+// Run applies contributions until ctx ends.
+func (p *Projection) Run(ctx context.Context) {
+	var applied, reported time.Time
+	failing := false
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-p.hint:
+			if time.Since(applied) < p.interval { // not idle: the next turn gathers more
+				continue
+			}
+		}
+		began := time.Now()
+		n, oldest, err := p.store.applyContributions(ctx, p.onApplied)
+		if n > 0 {
+			applied = began
+		}
+		if late := oldest > lateAfter; (late || err != nil) && ctx.Err() == nil {
+			if !failing || time.Since(reported) > reportLate {
+				p.store.log.Warn("the reputation graph is late", "waiting", oldest.Round(time.Millisecond), "error", err)
+				reported = time.Now()
+			}
+			failing = true
+		} else {
+			failing = false
+		}
+		timer.Reset(p.interval)
+	}
+}
+
+// progress is how far the contributions of a chain are applied.
+type progress struct {
+	Chain            int
+	Applied, Forgets int64
+	Last             int64 // the last contribution
+}
+
+// applyContributions applies what is waiting, and returns the number of checks and how long the oldest had waited. A
+// chain that fails does not hold up the others.
+func (s *Store) applyContributions(ctx context.Context, onApplied func(checks int, lag time.Duration)) (n int,
+	oldest time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	waiting, err := s.waitingContributions(ctx)
+	if err != nil {
+		return 0, 0, fmt.Errorf("looking for contributions to the reputation graph: %w", err)
+	}
+	for _, p := range waiting {
+		for p.Applied < p.Last {
+			applied, age, failed := s.applyNext(ctx, p, onApplied)
+			oldest = max(oldest, age)
+			if failed != nil {
+				err = errors.Join(err, fmt.Errorf("applying contributions of chain %d: %w", p.Chain, failed))
+			}
+			if applied.checks == 0 {
+				break // or another host is at it
+			}
+			p.Applied = applied.upTo
+			n += applied.checks
+		}
+	}
+	return n, oldest, err
+}
+
+// waitingContributions returns the chains whose contributions are not all applied.
+func (s *Store) waitingContributions(ctx context.Context) (waiting []progress, err error) {
+	err = s.db.NewRaw(`SELECT p.chain, p.applied, p.forgets, max(c.seq) AS last
+		FROM graph_progress AS p JOIN graph_contributions AS c ON c.chain = p.chain AND c.seq > p.applied
+		GROUP BY p.chain, p.applied, p.forgets ORDER BY p.chain`).Scan(ctx, &waiting)
+	return waiting, err
+}
+
+// CatchUp waits until everything that was recorded before the call is in the reputation graph.
+func (s *Store) CatchUp(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, applyTimeout)
+	defer cancel()
+	waiting, err := s.waitingContributions(ctx)
+	for targets := waiting; err == nil; {
+		last := map[int]int64{}
+		for _, p := range waiting {
+			last[p.Chain] = p.Applied
+		}
+		pending := false
+		for _, t := range targets {
+			at, more := last[t.Chain]
+			pending = pending || more && at < t.Last
+		}
+		if !pending {
+			return nil
+		}
+		var n int
+		if n, _, err = s.applyContributions(ctx, func(int, time.Duration) {}); err == nil && n == 0 {
+			select { // another host is at it
+			case <-time.After(10 * time.Millisecond):
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		if err == nil {
+			waiting, err = s.waitingContributions(ctx)
+		}
+	}
+	return fmt.Errorf("waiting for the reputation graph: %w", err)
+}
+
+// applied says what a transaction applied.
+type applied struct {
+	upTo   int64
+	checks int
+}
+
+// contributionRow is a row of graph_contributions.
+type contributionRow struct {
+	Seq   int64
+	Items int
+	Added []byte
+	Age   float64 // seconds
+}
+
+// forgottenRow is a row of graph_forgotten.
+type forgottenRow struct {
+	AccountID string
+	Node      []byte
+	UpTo      int64
+}
+
+// applyNext applies the next contributions of a chain, and returns how long the oldest had waited. It applies none if
+// another host is doing so.
+func (s *Store) applyNext(ctx context.Context, p progress, onApplied func(checks int, lag time.Duration)) (applied,
+	time.Duration, error) {
+	// After progress, so that whatever is missing here has raised p.Forgets since.
+	forgotten, err := readForgotten(ctx, s.db, p.Chain)
+	if err != nil {
+		return applied{}, 0, err
+	}
+	var rows []contributionRow
+	err = s.db.NewRaw(`SELECT seq, items, added, extract(epoch FROM clock_timestamp() - added_at)::float8 AS age FROM (
+			SELECT *, sum(items) OVER (ORDER BY seq) AS total FROM (
+				SELECT * FROM graph_contributions WHERE chain = ?0 AND seq > ?1 ORDER BY seq LIMIT ?2) AS c
+		) AS c WHERE total - items < ?3 ORDER BY seq`, p.Chain, p.Applied, applyBatches, applyChecks).Scan(ctx, &rows)
+	if err != nil || len(rows) == 0 {
+		return applied{}, 0, err
+	}
+	read := time.Now()
+	g := newSightings()
+	var bad []badItem
+	done := applied{upTo: rows[len(rows)-1].Seq}
+	for _, row := range rows {
+		done.checks += row.Items
+		bad = append(bad, s.addUp(g, row, forgotten)...)
+	}
+	age := time.Duration(rows[0].Age * float64(time.Second))
+	ok, err := s.writeGraph(ctx, p, done.upTo, len(rows), g, bad)
+	if err != nil || !ok {
+		return applied{}, age, err
+	}
+	for _, b := range bad {
+		s.log.Error("a contribution to the reputation graph cannot be read and was set aside", "chain", p.Chain, "seq",
+			b.seq)
+	}
+	for _, row := range rows {
+		onApplied(row.Items, time.Duration(row.Age*float64(time.Second))+time.Since(read))
+	}
+	return done, age, nil
+}
+
+func readForgotten(ctx context.Context, db bun.IDB, chain int) (rows []forgottenRow, err error) {
+	err = db.NewRaw("SELECT account_id, node, up_to FROM graph_forgotten WHERE chain = ?", chain).Scan(ctx, &rows)
+	return rows, err
+}
+
+// waitingSightings adds up the contributions of a chain that are not applied in the transaction's snapshot.
+func (s *Store) waitingSightings(ctx context.Context, tx bun.Tx, chain int) (*sightings, error) {
+	g := newSightings()
+	forgotten, err := readForgotten(ctx, tx, chain)
+	if err != nil {
+		return nil, err
+	}
+	var rows []contributionRow
+	err = tx.NewRaw("SELECT seq, items, added FROM graph_contributions WHERE chain = ? ORDER BY seq", chain).
+		Scan(ctx, &rows)
+	for _, row := range rows {
+		s.addUp(g, row, forgotten)
+	}
+	return g, err
+}
+
+// badItem is an item that cannot be read, with the number of its record.
+type badItem struct {
+	seq  int64
+	item []byte
+}
+
+// addUp adds the checks of one row to g, without what is forgotten. It returns the items that cannot be read.
+func (s *Store) addUp(g *sightings, row contributionRow, forgotten []forgottenRow) (bad []badItem) {
+	items := splitItems(row.Added)
+	if len(items) != row.Items {
+		return []badItem{{row.Seq, row.Added}}
+	}
+	for i, item := range items {
+		seq := row.Seq - int64(len(items)-1-i)
+		c, err := openContribution(s.keys, item)
+		if err != nil {
+			bad = append(bad, badItem{seq, item})
+			continue
+		}
+		keep := true
+		for _, f := range forgotten {
+			switch {
+			case seq > f.UpTo || f.AccountID != "" && f.AccountID != c.account:
+			case len(f.Node) == 0:
+				keep = false
+			default:
+				c = c.without(f.Node)
+			}
+		}
+		if keep {
+			g.add(c)
+		}
+	}
+	return bad
+}
+
+// joinItems returns items as graph_contributions holds them, each preceded by its length.
+func joinItems(items [][]byte) (b []byte) {
+	for _, item := range items {
+		b = binary.BigEndian.AppendUint32(b, uint32(len(item)))
+		b = append(b, item...)
+	}
+	return b
+}
+
+// splitItems is the inverse of joinItems. It returns nil if b is damaged.
+func splitItems(b []byte) (items [][]byte) {
+	for len(b) > 0 {
+		if len(b) < 4 || uint64(binary.BigEndian.Uint32(b)) > uint64(len(b)-4) {
+			return nil
+		}
+		n := 4 + int(binary.BigEndian.Uint32(b))
+		items, b = append(items, b[4:n]), b[n:]
+	}
+	return items
+}
+
+// writeGraph writes what was added up from the contributions of a chain after p.Applied up to number upTo. It reports whether
+// that was still to be done.
+func (s *Store) writeGraph(ctx context.Context, p progress, upTo int64, batches int, g *sightings, bad []badItem) (bool,
+	error) {
+	nodes, edges := sorted(g.nodes), sorted(g.edges)
+	seqs, items := column(bad, func(b badItem) int64 { return b.seq }), column(bad, func(b badItem) []byte { return b.item })
+	return callFunction(ctx, s.db, "graph_apply",
+		int32(p.Chain), p.Applied, p.Forgets, upTo, int32(batches),
+		column(nodes, func(r *sighting) []byte { return r.node }),
+		column(nodes, func(r *sighting) string { return r.account }),
+		column(nodes, func(r *sighting) string { return r.kind }),
+		column(nodes, func(r *sighting) int32 { return r.checks }),
+		column(nodes, func(r *sighting) int32 { return r.blocked }),
+		column(nodes, func(r *sighting) int32 { return r.reviewed }),
+		column(nodes, func(r *sighting) time.Time { return r.firstSeen }),
+		column(nodes, func(r *sighting) time.Time { return r.lastSeen }),
+		column(nodes, func(r *sighting) []byte { return r.recent }),
+		column(edges, func(r *edge) []byte { return r.node }),
+		column(edges, func(r *edge) []byte { return r.other }),
+		column(edges, func(r *edge) string { return r.account }),
+		column(edges, func(r *edge) int32 { return r.checks }),
+		column(edges, func(r *edge) time.Time { return r.lastSeen }),
+		seqs, items)
+}
+
+// column returns one value of each row; never nil, which would be NULL.
+func column[R, T any](rows []R, value func(R) T) []T {
+	values := make([]T, len(rows))
+	for i, r := range rows {
+		values[i] = value(r)
+	}
+	return values
+}
+
+// callFunction calls a database function that returns a boolean, in one round trip and a transaction of its own. It
+// sends the arguments in binary form, because arrays of thousands of values take long to write and to parse as text.
+func callFunction(ctx context.Context, db *bun.DB, name string, args ...any) (result bool, err error) {
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer conn.Close()
+	err = conn.Raw(func(driverConn any) error {
+		pg := driverConn.(*stdlib.Conn).Conn()
+		sql := "SELECT " + name + "("
+		values, types := make([][]byte, len(args)), make([]uint32, len(args))
+		formats := make([]int16, len(args))
+		for i, arg := range args {
+			if i > 0 {
+				sql += ", "
+			}
+			sql += fmt.Sprintf("$%d", i+1)
+			t, ok := pg.TypeMap().TypeForValue(arg)
+			if !ok {
+				return fmt.Errorf("no type of the database for %T", arg)
+			}
+			types[i], formats[i] = t.OID, pgtype.BinaryFormatCode
+			if values[i], err = pg.TypeMap().Encode(t.OID, pgtype.BinaryFormatCode, arg, nil); err != nil {
+				return err
+			}
+		}
+		r := pg.PgConn().ExecParams(ctx, sql+")", values, types, formats, nil).Read()
+		if r.Err != nil {
+			return r.Err
+		}
+		result = len(r.Rows) == 1 && string(r.Rows[0][0]) == "t"
+		return nil
+	})
+	return result, err
+}
+
+// addContributions inserts the contributions of a batch in the ledger's transaction. (seq is of the last check.)
+func addContributions(tx bun.Tx, chain int, seq int64, items [][]byte) *bun.RawQuery {
+	return tx.NewRaw("INSERT INTO graph_contributions (chain, seq, items, added) VALUES (?, ?, ?, ?)", chain, seq,
+		len(items), joinItems(items))
+}
+
+// createProgress lets the contributions of new chains be applied.
+func createProgress(ctx context.Context, tx bun.Tx) error {
+	_, err := tx.ExecContext(ctx,
+		"INSERT INTO graph_progress (chain) SELECT DISTINCT chain FROM audit_heads ON CONFLICT DO NOTHING")
+	return err
+}

@@ -1,0 +1,379 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/feedback"
+	"assay/host/store/storetest"
+	"assay/migrations"
+)
+
+// graphDump returns the whole graph, without the waiting contributions.
+func graphDump(t *testing.T, s *Store) string {
+	t.Helper()
+	return one[string](t, s, `SELECT
+		coalesce((SELECT string_agg(g::text, E'\n' ORDER BY node, account_id) FROM graph_sightings AS g), '') || E'\n' ||
+		coalesce((SELECT string_agg(g::text, E'\n' ORDER BY node, other, account_id) FROM graph_edges AS g), '')`)
+}
+
+// waits returns the number of contributions that are not applied.
+func waits(t *testing.T, s *Store) int {
+	t.Helper()
+	return one[int](t, s, "SELECT coalesce(sum(items), 0) FROM graph_contributions")
+}
+
+// read returns what the applier of a host would write: it has read, and not written yet.
+func read(t *testing.T, s *Store) (write func() bool) {
+	t.Helper()
+	waiting := must(s.waitingContributions(t.Context()))(t)
+	if len(waiting) != 1 {
+		t.Fatalf("%d chains have contributions, want 1", len(waiting))
+	}
+	p := waiting[0]
+	forgotten := must(readForgotten(t.Context(), s.db, p.Chain))(t)
+	var rows []contributionRow
+	noError(t, s.db.NewRaw("SELECT seq, items, added FROM graph_contributions WHERE chain = ? ORDER BY seq", p.Chain).
+		Scan(t.Context(), &rows))
+	g := newSightings()
+	for _, row := range rows {
+		if bad := s.addUp(g, row, forgotten); bad != nil {
+			t.Fatalf("unreadable: %v", bad)
+		}
+	}
+	return func() bool {
+		t.Helper()
+		return must(s.writeGraph(t.Context(), p, p.Last, len(rows), g, nil))(t)
+	}
+}
+
+// Every contribution counts exactly once, however many hosts apply them while others are recorded.
+func TestContributionsCountOnce(t *testing.T) {
+	t.Parallel()
+	const hosts, callers, each = 3, 4, 30
+	g := newGraphTest(t, callers)
+	ctx, cancel := context.WithCancel(t.Context())
+	var appliers sync.WaitGroup
+	applied := make([]int, hosts)
+	for i := range hosts {
+		s := open(t, g.s.url, g.s.now)
+		appliers.Go(func() {
+			for ctx.Err() == nil {
+				n, _, err := s.applyContributions(ctx, func(int, time.Duration) {})
+				if err != nil && ctx.Err() == nil {
+					t.Error(err)
+				}
+				applied[i] += n
+			}
+		})
+	}
+	e := g.domain("shop.example.org")
+	noError(t, errors.Join(concurrently(callers, func(i int) error {
+		for range each {
+			if err := g.l.Append(t.Context(), decided(g.customers[i], e, check.Block)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})...))
+	noError(t, g.s.CatchUp(t.Context()))
+	cancel()
+	appliers.Wait()
+	expect(t, "contributions left", waits(t, g.s), 0)
+	for i, c := range g.customers {
+		expect(t, "checks of a customer", one[int](t, g.s,
+			"SELECT checks FROM graph_sightings WHERE account_id = ? AND kind = 'domain' AND blocked = checks", c.Account), each)
+		expect(t, "links of a customer", one[int](t, g.s,
+			"SELECT sum(checks) FROM graph_edges WHERE account_id = ?", c.Account), 2*each)
+		_ = i
+	}
+	total := one[int](t, g.s, "SELECT sum(applied) FROM graph_progress")
+	expect(t, "the last applied record", total, callers*each)
+}
+
+// A host that stops or crashes between reading and applying holds up nobody, and what it read is not applied twice.
+func TestStoppedApplierHoldsNothing(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	e := g.domain("shop.example.org")
+	g.check(0, e, check.Allow)
+	write := read(t, g.s)
+	g.check(0, e, check.Block)
+	noError(t, open(t, g.s.url, g.s.now).CatchUp(t.Context()))
+	before := graphDump(t, g.s)
+	if write() {
+		t.Error("contributions were applied twice")
+	}
+	expect(t, "the graph", graphDump(t, g.s), before)
+	expect(t, "checks", one[int](t, g.s, "SELECT checks FROM graph_sightings WHERE kind = 'domain'"), 2)
+
+	// A stop with the statement on its way.
+	g.check(0, e, check.Allow)
+	proxy := proxied(t, g.s.url)
+	stopped := open(t, proxy.URL, g.s.now)
+	reached := proxy.HoldBack(containing("FROM graph_contributions WHERE"), func([]byte) bool { return true })
+	done := make(chan error, 1)
+	go func() { done <- stopped.CatchUp(t.Context()) }()
+	receive(t, "the applier reads", reached)
+	noError(t, g.s.CatchUp(t.Context()))
+	expect(t, "contributions left", waits(t, g.s), 0)
+	proxy.Disconnect()
+	<-done
+	expect(t, "checks", one[int](t, g.s, "SELECT checks FROM graph_sightings WHERE kind = 'domain'"), 3)
+}
+
+// What is forgotten stays forgotten, whether its contribution waits or a host has read it already.
+func TestForgetWhatWaits(t *testing.T) {
+	t.Parallel()
+	jane, john := parse(t, entity.Email, "jane@mail.example.org"), parse(t, entity.Email, "john@mail.example.org")
+	phone := parse(t, entity.Phone, "+4915123456789")
+	forgetNode := func(account func(*graphTest) string) func(*testing.T, *graphTest) {
+		return func(t *testing.T, g *graphTest) {
+			t.Helper()
+			_, err := g.s.db.ExecContext(t.Context(), "SELECT graph_forget_node(?, ?)", account(g),
+				g.s.node(subjectOf(jane).Entity))
+			noError(t, err)
+		}
+	}
+	mine := func(g *graphTest) string { return g.customers[0].Account }
+	for name, forget := range map[string]func(*testing.T, *graphTest){
+		"an entity of one account":  forgetNode(mine),
+		"an entity of all accounts": forgetNode(func(*graphTest) string { return "" }),
+		"an account": func(t *testing.T, g *graphTest) {
+			t.Helper()
+			_, err := g.s.db.ExecContext(t.Context(), "SELECT graph_forget_pending(?, '')", mine(g))
+			noError(t, err)
+		},
+		"by an erasure": func(t *testing.T, g *graphTest) {
+			t.Helper()
+			must(g.s.Erase(t.Context(), g.customers[0], about(jane)))(t)
+		},
+	} {
+		for when, raced := range map[string]bool{"before it is read": false, "after it is read": true} {
+			t.Run(name+" "+when, func(t *testing.T) {
+				t.Parallel()
+				g := newGraphTest(t, 2)
+				remains := func(i int, jane bool) {
+					g.check(i, john, check.Block)
+					if jane {
+						g.check(i, phone, check.Allow)
+					}
+				}
+				// The graph as it should be: without jane, or without the account.
+				remains(1, true)
+				if name != "an account" {
+					remains(0, true)
+				}
+				noError(t, g.s.CatchUp(t.Context()))
+				want := graphDump(t, g.s)
+				exec(t, session(t, g.s.url), "TRUNCATE graph_sightings, graph_edges")
+				remains(1, true)
+				remains(0, false)
+				g.check(0, jane, check.Block)
+				g.check(0, phone, check.Allow, jane)
+				write := func() bool { return false }
+				if raced {
+					write = read(t, g.s)
+				}
+				forget(t, g)
+				if write() {
+					t.Error("an applier wrote what was forgotten after it had read")
+				}
+				noError(t, g.s.CatchUp(t.Context()))
+				if got := graphDump(t, g.s); got != want {
+					t.Errorf("after forgetting:\n%s\nwant:\n%s", got, want)
+				}
+				expect(t, "what must still be left out", one[int](t, g.s, "SELECT count(*) FROM graph_forgotten"), 0)
+				// Later checks count again.
+				g.check(0, jane, check.Allow)
+				noError(t, g.s.CatchUp(t.Context()))
+				expect(t, "later checks", one[int](t, g.s,
+					"SELECT count(*) FROM graph_sightings WHERE kind = 'email' AND checks = 1 AND blocked = 0"), 1)
+			})
+		}
+	}
+}
+
+// An item or a batch that cannot be read is set aside, and holds up nothing.
+func TestUnreadableContributions(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[0], g.domain("one.example"), check.Allow, 3)...))
+	g.check(0, g.domain("two.example"), check.Allow)
+	g.check(0, g.domain("three.example"), check.Allow)
+	// The second item of the first batch, and the length of the second batch's item.
+	exec(t, session(t, g.s.url), `UPDATE graph_contributions SET added =
+			set_byte(added, length(added) / 2, get_byte(added, length(added) / 2) # 1) WHERE seq = 3`,
+		"UPDATE graph_contributions SET added = set_byte(added, 0, 1) WHERE seq = 4")
+	noError(t, g.s.CatchUp(t.Context()))
+	checks := func(name string) int {
+		return one[int](t, g.s, "SELECT coalesce(sum(checks), 0) FROM graph_sightings WHERE node = ?",
+			g.s.node(subjectOf(g.domain(name)).Entity))
+	}
+	for name, want := range map[string]int{"one.example": 2, "two.example": 0, "three.example": 1} {
+		expect(t, "checks of "+name, checks(name), want)
+	}
+	expect(t, "records set aside", one[string](t, g.s,
+		"SELECT string_agg(format('%s-%s', chain, seq), ' ' ORDER BY seq) FROM graph_unreadable"), "0-2 0-4")
+	expect(t, "contributions left", waits(t, g.s), 0)
+}
+
+// Counters stop at the maximum of their type.
+func TestGraphCountersSaturate(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	e := g.domain("shop.example.org")
+	g.check(0, e, check.Block)
+	g.check(0, e, check.Review)
+	noError(t, g.s.CatchUp(t.Context()))
+	exec(t, session(t, g.s.url), "UPDATE graph_sightings SET checks = 2147483646, blocked = 2147483647, reviewed = 2147483647",
+		"UPDATE graph_edges SET checks = 2147483647")
+	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[0], e, check.Block, 5)...))
+	g.check(0, e, check.Review)
+	noError(t, g.s.CatchUp(t.Context()))
+	expect(t, "the lowest counter", one[int](t, g.s, `SELECT least((SELECT min(checks) FROM graph_sightings),
+		(SELECT min(checks) FROM graph_edges),
+		(SELECT min(least(blocked, reviewed)) FROM graph_sightings WHERE kind = 'domain'))`), math.MaxInt32)
+}
+
+// What an account reports about a check counts even if the check is not in the graph yet.
+func TestVoteBeforeTheSighting(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 3)
+	e := g.domain("shop.example.org")
+	for customer := range 3 {
+		r := decided(g.customers[customer], e, check.Allow)
+		noError(t, g.l.Append(t.Context(), r))
+		must(g.s.KeepFeedback(t.Context(), g.customers[customer],
+			feedback.Report{Ref: r.Decision.Ref, Label: feedback.Fraud}, nil))(t)
+	}
+	if got := g.aggregate(e); got.Customers != 3 || got.BlockedShare != 1 || !near(got.Seen, 3) {
+		t.Errorf("%+v, want 3 customers with a share of 1", got)
+	}
+	// A report about what was forgotten creates nothing.
+	r := decided(g.customers[0], g.domain("other.example"), check.Allow)
+	noError(t, g.l.Append(t.Context(), r))
+	_, err := g.s.db.ExecContext(t.Context(), "SELECT graph_forget_pending(?, '')", g.customers[0].Account)
+	noError(t, err)
+	must(g.s.KeepFeedback(t.Context(), g.customers[0],
+		feedback.Report{Ref: r.Decision.Ref, Label: feedback.Fraud}, nil))(t)
+	noError(t, g.s.CatchUp(t.Context()))
+	expect(t, "sightings of the forgotten check", one[int](t, g.s,
+		"SELECT count(*) FROM graph_sightings WHERE node = ?", g.s.node(subjectOf(g.domain("other.example")).Entity)), 0)
+}
+
+// The times of an entity's latest checks: the account's own exactly, those of all only if three customers have some.
+func TestHistory(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 4)
+	e := g.domain("shop.example.org")
+	own := func(customer int) string {
+		t.Helper()
+		noError(t, g.s.CatchUp(t.Context()))
+		subject := subjectOf(e)
+		subject.Account = g.customers[customer].Account
+		a := must(g.s.GraphAggregates(t.Context(), append(subjectsOf(e), subject)))(t)
+		if a[0].Own.Day != 0 || !a[0].Own.Since.IsZero() {
+			t.Errorf("nobody's own history is %+v", a[0].Own)
+		}
+		return fmt.Sprintf("%d/%d of all, %d/%d own since %s", a[1].Hour, a[1].Day, a[1].Own.Hour, a[1].Own.Day,
+			a[1].Own.Since.Format("02 15:04"))
+	}
+	expect(t, "before any check", own(0), "0/0 of all, 0/0 own since 01 00:00")
+	g.check(0, e, check.Allow)
+	g.check(0, e, check.Allow)
+	g.check(1, e, check.Allow)
+	expect(t, "two customers", own(0), "0/0 of all, 2/2 own since 20 12:00")
+	g.advance(2 * time.Hour)
+	g.check(2, e, check.Allow)
+	g.check(0, g.domain("other.example"), check.Allow, e) // a linked entity was checked too
+	expect(t, "three customers, two of them this hour", own(0), "0/5 of all, 1/3 own since 20 12:00")
+	expect(t, "a customer without checks", own(3), "0/5 of all, 0/0 own since 01 00:00")
+	noError(t, g.l.Append(t.Context(), atAll(decidedMany(g.customers[1], e, check.Allow, 100), *g.clock.Load())...))
+	expect(t, "a hundred checks", own(1), "12/14 of all, 64/64 own since 20 12:00")
+	g.advance(23 * time.Hour)
+	expect(t, "the next day", own(1), "0/12 of all, 0/64 own since 20 12:00")
+	g.advance(25 * time.Hour)
+	expect(t, "two days later", own(1), "0/0 of all, 0/0 own since 20 12:00")
+	public := subjectOf(e)
+	public.Account = publicAccount
+	noError(t, g.l.Append(t.Context(), at(decided(g.s.PublicCaller(), e, check.Allow), *g.clock.Load())))
+	noError(t, g.s.CatchUp(t.Context()))
+	if a := must(g.s.GraphAggregates(t.Context(), append(subjectsOf(e), public)))(t)[1]; a.Own.Day != 0 {
+		t.Errorf("callers without a key share a history: %+v", a.Own)
+	}
+}
+
+// Hosts of the last release write links that count, in addition to what was there before and to contributions.
+func TestLinksOfTheLastRelease(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	conn := session(t, g.s.url)
+	account := g.customers[0].Account
+	upsert := func(link string, checks int) {
+		exec(t, conn, fmt.Sprintf(`INSERT INTO graph_links AS g (low, high, account_id, checks, last_seen)
+			VALUES ('\x01', '\x%s', '%s', %d, now()) ON CONFLICT (low, high, account_id) DO UPDATE
+			SET checks = g.checks + EXCLUDED.checks, last_seen = greatest(g.last_seen, EXCLUDED.last_seen)`,
+			link, account, checks))
+	}
+	edges := func() string {
+		return one[string](t, g.s, `SELECT coalesce(string_agg(format('%s-%s: %s', encode(node, 'hex'),
+			encode(other, 'hex'), checks), ', ' ORDER BY node, other), '') FROM graph_edges`)
+	}
+	exec(t, conn, "ALTER TABLE graph_links DISABLE TRIGGER USER", "ALTER TABLE graph_links ALTER copied SET DEFAULT false")
+	for _, link := range []string{"02", "03", "04"} {
+		upsert(link, 10)
+	}
+	exec(t, conn, "ALTER TABLE graph_links ENABLE TRIGGER USER", "ALTER TABLE graph_links ALTER copied SET DEFAULT true")
+	upsert("02", 5) // before the old links are copied
+	upsert("05", 1)
+	copyAll := string(must(fs.ReadFile(migrations.FS, "0018_links.up.sql"))(t))
+	exec(t, conn, copyAll, copyAll)
+	upsert("03", 2)
+	upsert("05", 1)
+	expect(t, "edges", edges(), "01-02: 15, 01-03: 12, 01-04: 10, 01-05: 2, "+
+		"02-01: 15, 03-01: 12, 04-01: 10, 05-01: 2")
+	exec(t, conn, `DELETE FROM graph_links WHERE high = '\x02'`, // as an erasure does
+		`UPDATE graph_links SET last_seen = now() - interval '100 days' WHERE high = '\x03'`,
+		`DELETE FROM graph_links WHERE high = '\x03'`) // as pruning does
+	expect(t, "edges", edges(), "01-03: 12, 01-04: 10, 01-05: 2, 03-01: 12, 04-01: 10, 05-01: 2")
+	exec(t, conn, `SELECT graph_forget_node('', '\x01')`)
+	expect(t, "edges", edges(), "")
+	expect(t, "links", one[int](t, g.s, "SELECT count(*) FROM graph_links"), 0)
+}
+
+// A projection applies what this host recorded at once, and goes on after an outage.
+func TestProjectionRuns(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	proxy := storetest.NewProxy(t, g.s.url)
+	applied := make(chan int, 10)
+	p := open(t, proxy.URL, g.s.now).NewProjection(ProjectionConfig{Interval: time.Millisecond,
+		OnApplied: func(checks int, lag time.Duration) {
+			if lag <= 0 || lag > time.Minute {
+				t.Errorf("a lag of %v", lag)
+			}
+			applied <- checks
+		}})
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { p.Run(ctx) })
+	defer running.Wait()
+	defer cancel()
+	noError(t, g.l.Append(t.Context(), decidedMany(g.customers[0], g.domain("shop.example"), check.Allow, 3)...))
+	p.Hint()
+	expect(t, "checks applied", receive(t, "the first batch", applied), 3)
+	proxy.Set(nil, true)
+	g.check(0, g.domain("shop.example"), check.Allow)
+	until(t, "the projection to fail", func() bool { return proxy.Refused.Load() > 0 })
+	proxy.Set(nil, false)
+	expect(t, "checks applied", receive(t, "the batch after the outage", applied), 1)
+}
