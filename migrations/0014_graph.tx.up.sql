@@ -43,9 +43,9 @@ CREATE TABLE graph_edges (
 
 -- Applies what a host has read and added up: the contributions of a chain after number of_applied up to number up_to.
 -- It does nothing, and returns false, if another host applies contributions of the chain at the moment, has applied
--- them, or if something was forgotten since the host looked. The rows are in the order of their keys, so that hosts that
--- apply other chains lock common rows in the same order. Losing the latest transactions in a crash is harmless: the
--- contributions are then back too.
+-- them, or if something was forgotten since the host looked. The rows are in the order of their keys, so that hosts
+-- that apply other chains lock common rows in the same order. Losing the latest transactions in a crash is harmless:
+-- the contributions are then back too.
 CREATE FUNCTION graph_apply(
     of_chain integer, of_applied bigint, of_forgets bigint, up_to bigint, batches integer,
     nodes bytea[], accounts text[], kinds text[], counts integer[], blocks integer[], reviews integer[],
@@ -199,9 +199,9 @@ BEGIN
     END LOOP;
 END $$;
 
--- Hosts of the last release read and write graph_links until they are replaced. What they write is added to graph_edges,
--- and so is each row that was there before (migration 0018), once. What they delete because it is old stays, because
--- other hosts may have seen it since.
+-- Hosts of the last release read and write graph_links until they are replaced. What they write is added to
+-- graph_edges, and so is each row that was there before (migration 0018), once. What they delete because it is old
+-- stays, because other hosts may have seen it since.
 ALTER TABLE graph_links ADD COLUMN copied boolean NOT NULL DEFAULT false;
 ALTER TABLE graph_links ALTER COLUMN copied SET DEFAULT true;
 CREATE FUNCTION graph_copy_link() RETURNS trigger LANGUAGE plpgsql AS $$

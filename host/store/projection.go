@@ -80,7 +80,8 @@ func (p *Projection) Run(ctx context.Context) {
 		}
 		if late := oldest > lateAfter; (late || err != nil) && ctx.Err() == nil {
 			if !failing || time.Since(reported) > reportLate {
-				p.store.log.Warn("the reputation graph is late", "waiting", oldest.Round(time.Millisecond), "error", err)
+				p.store.log.Warn("the reputation graph is late", "waiting", oldest.Round(time.Millisecond), "error",
+					err)
 				reported = time.Now()
 			}
 			failing = true
@@ -305,12 +306,11 @@ func splitItems(b []byte) (items [][]byte) {
 	return items
 }
 
-// writeGraph writes what was added up from the contributions of a chain after p.Applied up to number upTo. It reports whether
-// that was still to be done.
+// writeGraph writes what was added up from the contributions of a chain after p.Applied up to number upTo. It reports
+// whether that was still to be done.
 func (s *Store) writeGraph(ctx context.Context, p progress, upTo int64, batches int, g *sightings, bad []badItem) (bool,
 	error) {
 	nodes, edges := sorted(g.nodes), sorted(g.edges)
-	seqs, items := column(bad, func(b badItem) int64 { return b.seq }), column(bad, func(b badItem) []byte { return b.item })
 	return callFunction(ctx, s.db, "graph_apply",
 		int32(p.Chain), p.Applied, p.Forgets, upTo, int32(batches),
 		column(nodes, func(r *sighting) []byte { return r.node }),
@@ -327,7 +327,8 @@ func (s *Store) writeGraph(ctx context.Context, p progress, upTo int64, batches 
 		column(edges, func(r *edge) string { return r.account }),
 		column(edges, func(r *edge) int32 { return r.checks }),
 		column(edges, func(r *edge) time.Time { return r.lastSeen }),
-		seqs, items)
+		column(bad, func(b badItem) int64 { return b.seq }),
+		column(bad, func(b badItem) []byte { return b.item }))
 }
 
 // column returns one value of each row; never nil, which would be NULL.
