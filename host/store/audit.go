@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"fmt"
 	"iter"
+	"math"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -16,9 +16,9 @@ import (
 	"assay/host/check"
 )
 
-// chains is the number of audit chains. Each account belongs to one. More chains let a cluster of hosts record more
+// chainCount is the number of audit chains. Each account belongs to one. More chains let a cluster of hosts record more
 // checks per second, because writers of different chains do not wait for each other.
-const chains = 1
+const chainCount = 1
 
 // auditRow is a row of audit_records.
 type auditRow struct {
@@ -88,15 +88,17 @@ func link(head *audit.Head, record audit.Record, recordedAt time.Time) auditRow 
 	}
 }
 
-// appendRecord appends one record to the chain of head, which the transaction must have locked.
-func appendRecord(ctx context.Context, tx bun.Tx, head *audit.Head, record audit.Record, at time.Time) error {
-	from := head.Seq
-	row := link(head, record, at)
-	if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
-		return err
-	}
-	_, err := moveHead(tx, *head, from).Exec(ctx)
-	return err
+// entry returns a record for the function audit_append, which gives it its place in a chain.
+func entry(record audit.Record, at time.Time) string {
+	nonce := make([]byte, audit.NonceBytes)
+	rand.Read(nonce)
+	leaf := audit.Leaf(nonce, record)
+	return columns{
+		"recorded_at": at, "at": record.At, "kind": record.Kind, "ref": record.Ref, "account_id": record.Account,
+		"key_id": record.Key, "type": record.Type, "pseudonym": record.Pseudonym, "nonce": nonce,
+		"score": record.Score, "verdict": record.Verdict, "revision": record.Revision, "digest": record.Digest,
+		"leaf": leaf[:],
+	}.json()
 }
 
 // createHeads inserts the heads of new chains. The lock keeps two hosts from creating the same head, one of them after
@@ -106,7 +108,7 @@ func (s *Store) createHeads(ctx context.Context) error {
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {
 			return fmt.Errorf("starting audit chains: %w", err)
 		}
-		for chain := range chains {
+		for chain := range chainCount {
 			genesis := audit.Genesis(chain)
 			_, err := tx.NewRaw(`INSERT INTO audit_heads (chain, seq, hash)
 				SELECT ?0, 0, ?1 WHERE NOT EXISTS (SELECT FROM audit_heads WHERE chain = ?0)`, chain, genesis.Hash[:]).
@@ -158,6 +160,12 @@ func (r headRow) head() (audit.Head, error) {
 	return audit.Head{Chain: r.Chain, Seq: r.Seq, Hash: audit.Hash(r.Hash)}, nil
 }
 
+// chains returns the numbers of the chains, in ascending order.
+func (s *Store) chains(ctx context.Context) (numbers []int, err error) {
+	err = s.db.NewRaw("SELECT DISTINCT chain FROM audit_heads ORDER BY chain").Scan(ctx, &numbers)
+	return numbers, err
+}
+
 // Heads returns the head of each chain.
 func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) { return AuditLog{s.db}.Heads(ctx) }
 
@@ -186,22 +194,27 @@ func (l AuditLog) Heads(ctx context.Context) ([]audit.Head, error) {
 	return heads, nil
 }
 
-//go:embed sql/orphan_chains.sql
-var orphanChains string
-
 // Chains returns the head of each chain, and the genesis of each chain that has records but no head. No host creates
 // such records, so verifying these chains fails.
 func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	heads, err := l.Heads(ctx)
+	known := map[int]bool{}
+	for _, head := range heads {
+		known[head.Chain] = true
+	}
+	// From one chain to the next in the index, because there are few chains and many records.
+	for after := math.MinInt32; err == nil; {
+		var next *int
+		err = l.db.NewRaw("SELECT min(chain) FROM audit_records WHERE chain > ?", after).Scan(ctx, &next)
+		if err != nil || next == nil {
+			break
+		}
+		if after = *next; !known[after] {
+			heads = append(heads, audit.Genesis(after))
+		}
+	}
 	if err != nil {
-		return nil, err
-	}
-	var orphans []int
-	if err := l.db.NewRaw(orphanChains, named{"chains": chains}).Scan(ctx, &orphans); err != nil {
-		return nil, fmt.Errorf("looking for audit chains without a head: %w", err)
-	}
-	for _, chain := range orphans {
-		heads = append(heads, audit.Genesis(chain))
+		return nil, fmt.Errorf("listing audit chains: %w", err)
 	}
 	return heads, nil
 }

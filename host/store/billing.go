@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"database/sql"
-	_ "embed"
 	"errors"
 	"fmt"
 	"time"
@@ -11,11 +10,10 @@ import (
 	"github.com/uptrace/bun"
 
 	"assay/host/billing"
-	"assay/host/check"
 )
 
-// Transactions take their locks in this order, which rules out deadlocks: the event's id, its checkout, its
-// subscription, the head of the account's chain, the account's keys.
+// The functions of the database take their locks in this order, which rules out deadlocks: the checkout, the
+// subscription, the event's id, the account's webhook endpoint, the head of the account's chain, the account's keys.
 
 // eventRetention is how long the ids of applied events are kept. Stripe resends an event for three days.
 const eventRetention = 30 * 24 * time.Hour
@@ -34,72 +32,43 @@ type subscriptionRow struct {
 	Status    billing.Status
 	EndsAt    time.Time `bun:",nullzero"`
 	ChangedAt time.Time
+	Version   *string `bun:",scanonly"` // the row as text; nil: there is none
 }
 
 // servingStatuses are the statuses in which keys work. They match billing.Status.Serves.
 var servingStatuses = []billing.Status{billing.Active, billing.PastDue}
 
-//go:embed sql/account_subscriptions.sql
-var accountSubscriptions string
-
-// keysEnabled reports whether the keys of a locked account may work: its plan is free, it never had a subscription, or
-// a subscription serves it.
-func keysEnabled(ctx context.Context, tx bun.Tx, accountID string) (bool, error) {
-	var row struct {
-		Plan                string
-		Subscribed, Serving bool
-	}
-	err := tx.NewRaw(accountSubscriptions,
-		named{"account": accountID, "serving": bun.List(servingStatuses)}).Scan(ctx, &row)
-	offer, ok := billing.OfferOf(row.Plan)
-	return !row.Subscribed || row.Serving || (ok && offer.Cents == 0), err
-}
-
 // Apply implements billing.Accounts.
 func (s *Store) Apply(ctx context.Context, c billing.Change) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		fresh, err := tx.NewRaw("INSERT INTO billing_events (id) VALUES (?) ON CONFLICT DO NOTHING", c.Event).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		if n, err := fresh.RowsAffected(); err != nil || n == 0 {
-			return err // applied before
-		}
-		return s.apply(ctx, tx, c)
-	})
-	if err != nil {
+	if err := again(func() error { return s.apply(ctx, c) }); err != nil {
 		return fmt.Errorf("applying billing event %s: %w", c.Event, err)
 	}
 	return nil
 }
 
-func (s *Store) apply(ctx context.Context, tx bun.Tx, c billing.Change) error {
-	checkout, err := lockCheckout(ctx, tx, c.Checkout)
-	if err != nil {
+func (s *Store) apply(ctx context.Context, c billing.Change) error {
+	checkout, err := s.findCheckout(ctx, "id = ?", c.Checkout)
+	if err != nil && !errors.Is(err, billing.ErrNoCheckout) {
 		return err
-	}
-	if checkout == nil && c.Checkout != "" {
-		// A subscription's events name its checkout permanently, but the checkout is deleted after billing.ClaimLife.
-		known, err := tx.NewSelect().Model((*subscriptionRow)(nil)).
-			Where("id = ? AND account_id IS NOT NULL", c.Subscription).Exists(ctx)
-		if err != nil {
-			return err
-		}
-		if !known {
-			// The event belongs to another installation with the same provider account, or its checkout was deleted.
-			s.log.Warn("payment event of an unknown checkout", "event", c.Event, "checkout", c.Checkout, "subscription",
-				c.Subscription)
-			return nil
-		}
 	}
 	row := subscriptionRow{ID: c.Subscription, Provider: c.Provider, Status: billing.Incomplete}
-	_, err = tx.NewInsert().Model(&row).ExcludeColumn("changed_at").On("CONFLICT (id) DO NOTHING").Exec(ctx)
-	if err != nil {
+	err = s.db.NewSelect().Model(&row).ExcludeColumn("changed_at").ColumnExpr("s::text AS version").
+		ColumnExpr("greatest(changed_at, '0001-01-01') AS changed_at").WherePK().Scan(ctx)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if err := tx.NewSelect().Model(&row).ExcludeColumn("changed_at").
-		ColumnExpr("greatest(changed_at, '0001-01-01') AS changed_at").WherePK().For("UPDATE").Scan(ctx); err != nil {
-		return err
+	// A subscription's events name its checkout permanently, but the checkout is deleted after billing.ClaimLife.
+	if checkout == nil && c.Checkout != "" && row.AccountID == "" {
+		// The event belongs to another installation with the same provider account, or its checkout was deleted.
+		result, err := s.db.NewRaw("INSERT INTO billing_events (id) VALUES (?) ON CONFLICT DO NOTHING", c.Event).
+			Exec(ctx)
+		if err := oneRow(result, err, errApplied); err != nil && !errors.Is(err, errApplied) {
+			return err
+		} else if err == nil {
+			s.log.Warn("payment event of an unknown checkout", "event", c.Event, "checkout", c.Checkout, "subscription",
+				c.Subscription)
+		}
+		return nil
 	}
 	if row.Status != billing.Canceled && supersedes(c, row) {
 		row.ChangedAt, row.EndsAt = c.At, c.EndsAt
@@ -113,26 +82,59 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, c billing.Change) error {
 	if c.Customer != "" {
 		row.Customer = c.Customer
 	}
+	args := named{"event": c.Event, "checkout": c.Checkout, "before": nil, "paid": false, "account": nil,
+		"subscription_before": row.Version}
 	if checkout != nil {
+		args["before"] = checkout.Version
 		if row.Plan == "" {
 			row.Plan = checkout.Plan
 		}
 		if checkout.State == "open" && (row.Status.Serves() || c.Status.Serves()) {
-			if err := s.markPaid(ctx, tx, checkout); err != nil {
+			account, err := checkout.pay()
+			if err != nil {
 				return err
 			}
+			args["paid"], args["account"] = true, account
 		}
 		if checkout.State != "open" { // an unpaid upgrade must not affect the account
 			row.AccountID = checkout.AccountID
 		}
 	}
-	if _, err := tx.NewUpdate().Model(&row).WherePK().Exec(ctx); err != nil {
-		return err
+	args["subscription"] = columns{"id": row.ID, "account_id": orNull(row.AccountID), "provider": row.Provider,
+		"customer": row.Customer, "plan": row.Plan, "status": row.Status, "ends_at": orNull(row.EndsAt),
+		"changed_at": row.ChangedAt}.json()
+	_, err = once[string](ctx, s, `SELECT apply_billing(?event, ?checkout, ?before, ?subscription_before, ?subscription, ?paid,
+		?account, ?plans, ?serving)`, withTerms(args))
+	if err == nil && row.AccountID != "" {
+		err = s.discardOrphans(ctx, row.AccountID)
 	}
-	if row.AccountID == "" {
+	return withoutPlan(err)
+}
+
+var errApplied = errors.New("the event was applied before")
+
+// orNull returns nil for a zero value.
+func orNull[T comparable](v T) any {
+	if v == *new(T) {
 		return nil
 	}
-	return s.applySubscriptions(ctx, tx, row.AccountID)
+	return v
+}
+
+// discardOrphans discards the events of an account whose endpoint went with its plan. Nobody waits for them, so they
+// are not discarded under the lock of the account's chain. If it fails, PruneWebhooks does it later.
+func (s *Store) discardOrphans(ctx context.Context, accountID string) error {
+	_, err := discardEvents(s.db).Where("account_id = ?", accountID).
+		Where("NOT EXISTS (SELECT FROM webhook_endpoints AS w WHERE w.account_id = ?)", accountID).Exec(ctx)
+	return err
+}
+
+// withoutPlan returns billing.ErrNoPlan if a function of the database was asked for a plan that does not exist, or err.
+func withoutPlan(err error) error {
+	if sqlState(err) == noDataFound {
+		return fmt.Errorf("%w: %w", billing.ErrNoPlan, err)
+	}
+	return err
 }
 
 // statusOrder decides which of two changes with the same timestamp counts. "" is a change without a status.
@@ -153,58 +155,6 @@ func supersedes(c billing.Change, stored subscriptionRow) bool {
 		return statusOrder[c.Status] >= statusOrder[stored.Status]
 	}
 	return c.At.After(stored.ChangedAt)
-}
-
-// applySubscriptions sets an account's plan, and whether its keys work, from its subscriptions. The subscription that
-// serves the account and changed last determines the plan.
-func (s *Store) applySubscriptions(ctx context.Context, tx bun.Tx, id string) error {
-	if err := lockAccount(ctx, tx, id); err != nil {
-		return err
-	}
-	if ok, err := keysEnabled(ctx, tx, id); err != nil {
-		return err
-	} else if !ok {
-		_, err := tx.NewUpdate().Model((*keyRow)(nil)).Set("state = 'cancelled', ended_at = now()").
-			Where("account_id = ? AND state = 'valid'", id).Exec(ctx)
-		return errors.Join(err, notify(ctx, tx, TopicKeys))
-	}
-	var plan string
-	err := tx.NewSelect().Model((*subscriptionRow)(nil)).Column("plan").
-		Where("account_id = ? AND status IN (?)", id, bun.List(servingStatuses)).
-		Order("changed_at DESC", "id").Limit(1).Scan(ctx, &plan)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil // the account has a free plan
-	}
-	if err != nil {
-		return err
-	}
-	return setPlan(ctx, tx, id, plan)
-}
-
-// setPlan moves a locked account to a plan and re-enables the keys that ended with a subscription. If the plan has no
-// webhooks, the account's endpoint and undelivered events are dropped.
-func setPlan(ctx context.Context, tx bun.Tx, accountID, name string) error {
-	plan, ok := check.PlanNamed(name)
-	if !ok {
-		return fmt.Errorf("%w: %q", billing.ErrNoPlan, name)
-	}
-	// An operator may have raised the quota, so it changes only with the plan.
-	_, err := tx.NewUpdate().Model((*account)(nil)).Set("plan = ?, quota = ?", plan.Name, plan.Quota).
-		Where("id = ? AND plan <> ?", accountID, plan.Name).Exec(ctx)
-	if err != nil {
-		return err
-	}
-	_, err = tx.NewUpdate().Model((*keyRow)(nil)).Set("state = 'valid', ended_at = NULL").
-		Where("account_id = ? AND state = 'cancelled'", accountID).Exec(ctx)
-	if err != nil {
-		return err
-	}
-	if !plan.Webhooks {
-		if _, err := deleteEndpoint(ctx, tx, accountID); err != nil {
-			return err
-		}
-	}
-	return notify(ctx, tx, TopicKeys)
 }
 
 // Subscription implements billing.Accounts.

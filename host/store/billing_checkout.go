@@ -10,7 +10,6 @@ import (
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
 
-	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
 )
@@ -36,6 +35,13 @@ type checkoutRow struct {
 	Reissues  int
 	CreatedAt time.Time
 	ClaimedAt time.Time `bun:",nullzero"`
+	Version   string    `bun:",scanonly"` // the row as text
+}
+
+func (c *checkoutRow) json() string {
+	return columns{"id": c.ID, "session": c.Session, "account_id": orNull(c.AccountID), "upgrade": c.Upgrade,
+		"plan": c.Plan, "provider": c.Provider, "state": c.State, "key_id": orNull(c.KeyID), "reissues": c.Reissues,
+		"created_at": c.CreatedAt, "claimed_at": orNull(c.ClaimedAt)}.json()
 }
 
 // BeginCheckout implements billing.Accounts.
@@ -44,15 +50,20 @@ func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
 		ID: c.ID, Session: c.Session[:], AccountID: c.Account, Upgrade: c.Account != "", Plan: c.Plan,
 		Provider: c.Provider, State: "open", CreatedAt: c.At,
 	}
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil || !c.Paid {
-			return err
-		}
-		if err := s.markPaid(ctx, tx, &row); err != nil || !row.Upgrade {
-			return err
-		}
-		return s.moveToFreePlan(ctx, tx, &row)
-	})
+	var account *string
+	var err error
+	if c.Paid {
+		account, err = row.pay()
+	}
+	var refusal string
+	if err == nil {
+		refusal, err = once[string](ctx, s, "SELECT begin_checkout(?checkout, ?account, ?plans, ?serving)",
+			withTerms(named{"checkout": row.json(), "account": account}))
+		err = errors.Join(withoutPlan(err), refusals[refusal])
+	}
+	if err == nil && c.Paid && row.Upgrade {
+		err = s.discardOrphans(ctx, row.AccountID)
+	}
 	if err != nil {
 		return fmt.Errorf("beginning checkout: %w", err)
 	}
@@ -74,57 +85,37 @@ func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
 	return row.Plan, nil
 }
 
-// moveToFreePlan moves an account that no subscription serves to the checkout's free plan. It fails with
-// billing.ErrSubscribed.
-func (s *Store) moveToFreePlan(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
-	if err := lockAccount(ctx, tx, c.AccountID); err != nil {
-		return err
-	}
-	serving, err := tx.NewSelect().Model((*subscriptionRow)(nil)).
-		Where("account_id = ? AND status IN (?)", c.AccountID, bun.List(servingStatuses)).Exists(ctx)
-	if err != nil {
-		return err
-	}
-	if serving {
-		return billing.ErrSubscribed
-	}
-	return setPlan(ctx, tx, c.AccountID, c.Plan)
-}
-
-// markPaid marks a locked checkout as paid and creates the account of a new customer.
-func (s *Store) markPaid(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
-	if c.AccountID == "" {
-		plan, ok := check.PlanNamed(c.Plan)
-		if !ok {
-			return fmt.Errorf("%w: %q", billing.ErrNoPlan, c.Plan)
-		}
-		a := newAccount("acct_"+ulid.Make().String(), plan)
-		if _, err := tx.NewInsert().Model(a).Exec(ctx); err != nil {
-			return err
-		}
-		c.AccountID = a.ID
-	}
+// pay marks a checkout as paid and returns the account of a new customer, or nil if there is one already.
+func (c *checkoutRow) pay() (*string, error) {
 	c.State = "paid"
-	_, err := tx.NewUpdate().Model(c).Column("state", "account_id").WherePK().Exec(ctx)
-	return err
+	if c.AccountID != "" {
+		return nil, nil
+	}
+	plan, ok := check.PlanNamed(c.Plan)
+	if !ok {
+		return nil, fmt.Errorf("%w: %q", billing.ErrNoPlan, c.Plan)
+	}
+	a := newAccount("acct_"+ulid.Make().String(), plan)
+	c.AccountID = a.ID
+	return new(columns{"id": a.ID, "plan": a.Plan, "quota": a.Quota, "salt": a.Salt, "chain": a.Chain}.json()), nil
 }
 
-// lockCheckout returns the checkout locked for update, or nil if there is none.
-func lockCheckout(ctx context.Context, tx bun.Tx, id string) (*checkoutRow, error) {
-	if id == "" {
-		return nil, nil
-	}
+// findCheckout returns a checkout. It fails with billing.ErrNoCheckout.
+func (s *Store) findCheckout(ctx context.Context, where string, args ...any) (*checkoutRow, error) {
 	var c checkoutRow
-	err := tx.NewSelect().Model(&c).Where("id = ?", id).For("UPDATE").Scan(ctx)
+	err := s.db.NewSelect().Model(&c).ColumnExpr("c.*, c::text AS version").Where(where, args...).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+		return nil, billing.ErrNoCheckout
 	}
-	return &c, err
+	if err != nil {
+		return nil, err
+	}
+	return &c, nil
 }
 
 // Claim implements billing.Accounts.
 func (s *Store) Claim(ctx context.Context, session [32]byte) (claim billing.Claim, err error) {
-	err = s.withCheckout(ctx, session, func(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
+	err = s.withCheckout(ctx, session, func(c *checkoutRow) error {
 		claim = billing.Claim{Plan: c.Plan, Account: c.AccountID, Upgrade: c.Upgrade}
 		switch {
 		case c.State == "open":
@@ -133,10 +124,11 @@ func (s *Store) Claim(ctx context.Context, session [32]byte) (claim billing.Clai
 			return nil
 		case c.State == "claimed":
 			claim.KeyID = c.KeyID
-			return tx.NewSelect().Model((*keyRow)(nil)).Column("hint").Where("id = ?", c.KeyID).Scan(ctx, &claim.Hint)
+			return s.db.NewSelect().Model((*keyRow)(nil)).Column("hint").Where("id = ?", c.KeyID).
+				Scan(ctx, &claim.Hint)
 		}
 		c.State, c.ClaimedAt = "claimed", s.now()
-		return s.claimKey(ctx, tx, c, &claim)
+		return s.claimKey(ctx, c, "", &claim)
 	})
 	if err != nil {
 		return billing.Claim{}, fmt.Errorf("claiming key: %w", err)
@@ -146,26 +138,13 @@ func (s *Store) Claim(ctx context.Context, session [32]byte) (claim billing.Clai
 
 // Reissue implements billing.Accounts.
 func (s *Store) Reissue(ctx context.Context, session [32]byte) (claim billing.Claim, err error) {
-	err = s.withCheckout(ctx, session, func(ctx context.Context, tx bun.Tx, c *checkoutRow) error {
+	err = s.withCheckout(ctx, session, func(c *checkoutRow) error {
 		if c.State != "claimed" || c.Reissues >= maxReissues || s.now().Sub(c.ClaimedAt) >= reissueLife {
 			return billing.ErrNoReissue
 		}
-		var old keyRow
-		if err := lockAccount(ctx, tx, c.AccountID); err != nil { // the key must not be used meanwhile
-			return err
-		}
-		if err := tx.NewSelect().Model(&old).Where("id = ?", c.KeyID).Scan(ctx); err != nil {
-			return err
-		}
-		if old.State != apikey.Valid || old.LastUsedAt != nil || old.ExpiresAt != nil {
-			return billing.ErrNoReissue // the first key is in use
-		}
-		if err := revokeKey(ctx, tx, old.ID); err != nil {
-			return err
-		}
 		claim = billing.Claim{Plan: c.Plan, Account: c.AccountID}
 		c.Reissues++
-		return s.claimKey(ctx, tx, c, &claim)
+		return s.claimKey(ctx, c, c.KeyID, &claim)
 	})
 	if err != nil {
 		return billing.Claim{}, fmt.Errorf("reissuing key: %w", err)
@@ -173,46 +152,29 @@ func (s *Store) Reissue(ctx context.Context, session [32]byte) (claim billing.Cl
 	return claim, nil
 }
 
-// withCheckout runs fn with the session's checkout locked, so that only one of several concurrent requests gets the
-// key.
-func (s *Store) withCheckout(ctx context.Context, session [32]byte,
-	fn func(context.Context, bun.Tx, *checkoutRow) error) error {
-	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		var c checkoutRow
-		err := tx.NewSelect().Model(&c).
-			Where("session = ? AND created_at > ?", session[:], s.now().Add(-billing.ClaimLife)).For("UPDATE").Scan(ctx)
-		if errors.Is(err, sql.ErrNoRows) {
-			return billing.ErrNoCheckout
-		}
+// withCheckout calls fn with the session's checkout, again if it changes in the meantime.
+func (s *Store) withCheckout(ctx context.Context, session [32]byte, fn func(*checkoutRow) error) error {
+	return again(func() error {
+		c, err := s.findCheckout(ctx, "session = ? AND created_at > ?", session[:], s.now().Add(-billing.ClaimLife))
 		if err != nil {
 			return err
 		}
-		return fn(ctx, tx, &c)
+		return fn(c)
 	})
 }
 
-// claimKey issues a key for a checkout and stores the key's id there. If the subscription has ended in the meantime,
-// the key can sign in but does not work until another subscription serves the account.
-func (s *Store) claimKey(ctx context.Context, tx bun.Tx, c *checkoutRow, claim *billing.Claim) error {
-	if err := lockAccount(ctx, tx, c.AccountID); err != nil {
-		return err
-	}
-	ok, err := keysEnabled(ctx, tx, c.AccountID)
-	if err != nil {
-		return err
-	}
+// claimKey issues a key for a checkout, in place of an unused one if replaces is not empty. Of several concurrent
+// requests only one gets the key. If the subscription has ended in the meantime, the key can sign in but does not work
+// until another subscription serves the account.
+func (s *Store) claimKey(ctx context.Context, c *checkoutRow, replaces string, claim *billing.Claim) error {
 	secret, k, err := generateKey(c.AccountID, "default")
 	if err != nil {
 		return err
 	}
-	if !ok {
-		now := s.now()
-		k.State, k.EndedAt, claim.Ended = apikey.Cancelled, &now, true
-	}
-	if _, err := tx.NewInsert().Model(k).Exec(ctx); err != nil {
-		return err
-	}
-	c.KeyID, claim.Key, claim.KeyID, claim.Hint = k.ID, secret, k.ID, k.Hint
-	_, err = tx.NewUpdate().Model(c).Column("state", "key_id", "reissues", "claimed_at").WherePK().Exec(ctx)
-	return err
+	c.KeyID = k.ID
+	refusal, err := once[string](ctx, s, "SELECT claim_key(?checkout, ?before, ?replaces, ?key, ?now, ?plans, ?serving)", withTerms(named{
+		"checkout": c.json(), "before": c.Version, "replaces": replaces, "key": k.insert(), "now": s.now(),
+	}))
+	claim.Key, claim.KeyID, claim.Hint, claim.Ended = secret, k.ID, k.Hint, refusal == "ended"
+	return errors.Join(err, refusals[refusal])
 }

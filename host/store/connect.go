@@ -176,6 +176,45 @@ var transactionSettings = "SET LOCAL lock_timeout = " + milliseconds(lockTimeout
 	"; SET LOCAL idle_in_transaction_session_timeout = " + milliseconds(idleTimeout) +
 	"; SET LOCAL jit = off" // compiling takes longer than any query here
 
+// again calls fn until it does not fail because of a conflict with another host, up to a hundred times. fn reads without
+// locks and then calls a function of the database that verifies what was read. When it finds a conflict, another host
+// has made progress.
+func again(fn func() error) error {
+	for attempt := 1; ; attempt++ {
+		err := fn()
+		if err == nil || attempt == 100 || !retryable(err) {
+			return err
+		}
+	}
+}
+
+// once runs a statement that commits by itself, and returns its row. The end of ctx does not cancel it, as in transact.
+// A statement whose reply is lost is not sent again. The pool would do so, because pgx calls every failure to receive
+// safe to retry.
+func once[T any](ctx context.Context, s *Store, statement string, args named) (T, error) {
+	type result struct {
+		row T
+		err error
+	}
+	done := make(chan result, 1) // buffered, because nobody may be waiting
+	go func() {
+		var r result
+		defer func() { done <- r }()
+		var conn bun.Conn
+		if conn, r.err = s.db.Conn(ctx); r.err != nil {
+			return
+		}
+		defer conn.Close()
+		r.err = conn.NewRaw(statement, args).Scan(context.WithoutCancel(ctx), &r.row)
+	}()
+	select {
+	case r := <-done:
+		return r.row, r.err
+	case <-ctx.Done():
+		return *new(T), fmt.Errorf("waiting for a statement that commits: %w", ctx.Err())
+	}
+}
+
 // inSnapshot runs fn in a read-only transaction with one snapshot of the database. It keeps partitions from being
 // dropped meanwhile: a dropped partition disappears from older snapshots too, while the anchor for it would not appear
 // in them.

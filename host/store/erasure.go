@@ -2,13 +2,12 @@ package store
 
 import (
 	"context"
-	_ "embed"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"assay/host/audit"
 	"assay/host/check"
@@ -16,9 +15,9 @@ import (
 	"assay/host/privacy"
 )
 
-// eraseBatch is the maximum number of audit records that one transaction erases, because the chain is locked meanwhile.
-// Larger erasures take several transactions, each with its own record in the chain.
-const eraseBatch = 5_000
+// eraseBatch is the maximum number of audit records that one call of audit_erase erases, because the chain is locked
+// during part of it. Larger erasures take several calls, each with its own record in the chain.
+const eraseBatch = 500
 
 // erasedRow is a row of erased_records: one record and the erasure that erased it.
 type erasedRow struct {
@@ -31,31 +30,21 @@ type erasedRow struct {
 	Ref     []byte // a tombstone
 }
 
-// erasureRow is a row of erasures.
-type erasureRow struct {
-	bun.BaseModel `bun:"table:erasures"`
-
-	Chain   int
-	Seq     int64
-	Subject []byte // a tombstone
-	Checks  int
-}
-
 // Erase erases an account's data about a subject: the content of its audit records, its webhook events and feedback,
-// and its sightings and links in the reputation graph. Each transaction holds the lock under which checks of the
-// account are recorded, so a concurrent check is either erased completely or recorded completely. Erasing a subject
-// again has no further effect and returns the earlier erasures. It fails with check.ErrUnauthorized, with an
-// *entity.InvalidError, or with privacy.ErrUnknownSubject if the request names a reference instead of an entity.
+// and its sightings and links in the reputation graph. A concurrent check is either erased completely or recorded
+// completely. Erasing a subject again has no further effect and returns the earlier erasures. It fails with
+// check.ErrUnauthorized, with an *entity.InvalidError, or with privacy.ErrUnknownSubject if the request names a
+// reference instead of an entity.
 func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Selector) (*privacy.ErasureResult, error) {
 	if err := s.CatchUp(ctx); err != nil { // only for the counts: what is not applied is forgotten too
 		s.log.Warn("erasing a subject before the reputation graph is complete", "error", err)
 	}
 	total := &privacy.ErasureResult{}
 	var node []byte
-	for more := true; more; {
+	for first, more := true, true; more; first = false {
 		var batch erasureBatch
-		err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-			batch, err = s.erase(ctx, tx, c, selector, node)
+		err := again(func() (err error) {
+			batch, err = s.erase(ctx, c, selector, node, first)
 			return err
 		})
 		if err != nil {
@@ -68,27 +57,39 @@ func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Sele
 		total.Links += batch.Links
 		more, node = batch.more, batch.node
 		if more && selector.Entity == nil {
-			selector = privacy.Selector{Subject: *batch.Subject} // the check that named it may be erased by now
+			selector = privacy.Selector{Subject: *batch.Subject} // the check that named it is erased by now
 		}
 	}
 	return total, nil
 }
 
-// erasureBatch is the result of one transaction of an erasure.
+// erasureBatch is the result of one step of an erasure.
 type erasureBatch struct {
 	privacy.ErasureResult
 	node []byte // of the subject; nil: unknown
-	more bool   // further records may remain
+	// Further records may remain. Checks recorded during the step lose what they added to the graph, so they must be
+	// erased as well: the last step of an erasure is one that finds no record.
+	more bool
 }
 
-// erase erases up to eraseBatch records of a subject. node is the subject's node if an earlier batch found it.
-func (s *Store) erase(ctx context.Context, tx bun.Tx, c check.Caller, selector privacy.Selector,
-	node []byte) (batch erasureBatch, err error) {
-	head, r, err := s.lockChainOf(ctx, tx, c)
-	if err != nil {
-		return batch, err
-	}
-	p, err := s.findSubject(ctx, tx, r, selector)
+// erase erases up to eraseBatch records of a subject. node is the subject's node if an earlier batch found it. first is
+// false if an earlier batch erased something.
+func (s *Store) erase(ctx context.Context, c check.Caller, selector privacy.Selector, node []byte, first bool) (
+	batch erasureBatch, err error) {
+	var r requester
+	var p subject
+	var rows []auditRow
+	err = s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if r, err = s.findRequester(ctx, tx, c); err != nil {
+			return err
+		}
+		if p, err = s.findSubject(ctx, tx, r, selector); err != nil || p.pseudonym == nil {
+			return err
+		}
+		return tx.NewSelect().Model(&rows).Column("seq", "recorded_at", "kind", "ref", "leaf").
+			Where("chain = ? AND pseudonym = ? AND account_id = ?", r.Chain, p.pseudonym, r.AccountID).
+			OrderExpr("seq + 0").Limit(eraseBatch).Scan(ctx)
+	})
 	if err != nil {
 		return batch, err
 	}
@@ -96,37 +97,22 @@ func (s *Store) erase(ctx context.Context, tx bun.Tx, c check.Caller, selector p
 		p.node = node
 	}
 	batch.Subject, batch.Erasures, batch.node = p.reference(), p.erasures, p.node
-	if p.pseudonym == nil {
+	switch {
+	case p.pseudonym == nil, len(rows) == 0 && !first:
 		return batch, nil
+	case len(rows) > 0 && p.node == nil:
+		return batch, errNodeUnknown
 	}
-	var rows []auditRow
-	err = tx.NewSelect().Model(&rows).Column("seq", "kind", "ref", "leaf").
-		Where("pseudonym = ? AND account_id = ? AND chain = ?", p.pseudonym, r.AccountID, r.Chain).
-		Order("seq").Limit(eraseBatch).Scan(ctx)
+	done, recorded, err := s.eraseRows(ctx, r, p, rows, &batch)
 	if err != nil {
 		return batch, err
 	}
-	if len(rows) > 0 && p.node == nil {
-		return batch, errNodeUnknown
-	}
-	if p.node != nil {
-		if batch.Sightings, batch.Links, err = forgetNode(ctx, tx, r.AccountID, p.node); err != nil {
-			return batch, err
-		}
-	}
-	switch {
-	case len(rows) > 0:
-		if batch.Events, err = eraseRows(ctx, tx, r, p, rows); err != nil {
-			return batch, err
-		}
-	case batch.Sightings+batch.Links == 0 && len(p.erasures) == 0 && selector.Entity == nil:
+	if recorded {
+		batch.Checks, batch.Erasures, batch.more = done.Checks, append(batch.Erasures, done), len(rows) > 0
+	} else if len(p.erasures) == 0 && selector.Entity == nil {
 		return batch, privacy.ErrUnknownSubject
-	case batch.Sightings+batch.Links == 0:
-		return batch, nil
 	}
-	done, err := s.recordErasure(ctx, tx, head, r, p, rows)
-	batch.Checks, batch.Erasures, batch.more = done.Checks, append(batch.Erasures, done), len(rows) == eraseBatch
-	return batch, err
+	return batch, nil
 }
 
 // errNodeUnknown prevents a partial erasure. Checks from before migration 0006 do not lead to their node in the
@@ -135,69 +121,43 @@ var errNodeUnknown = &entity.InvalidError{Field: "subject",
 	Reason: "was only checked by an older version, which stored no link to the reputation graph; " +
 		"send the value as domain, email, phone or iban instead"}
 
-//go:embed sql/erase_records.sql
-var eraseRecords string
-
-// eraseRows erases the content of a subject's rows, up to the last of rows, and deletes their webhook events and
-// feedback. A delivery in progress finds its event deleted when it ends, and stores nothing.
-func eraseRows(ctx context.Context, tx bun.Tx, r requester, p subject, rows []auditRow) (events int, err error) {
-	refs := make([]string, len(rows))
-	for i, row := range rows {
-		refs[i] = row.Ref
-	}
-	result, err := tx.NewRaw("DELETE FROM webhook_events WHERE account_id = ? AND ref IN (?)", r.AccountID,
-		bun.List(refs)).Exec(ctx)
-	if err != nil {
-		return 0, err
-	}
-	deleted, err := result.RowsAffected()
-	if err != nil {
-		return 0, err
-	}
-	result, err = tx.NewRaw(eraseRecords, named{"kind": erasedKind, "pseudonym": p.pseudonym, "account": r.AccountID,
-		"chain": r.Chain, "last": rows[len(rows)-1].Seq}).Exec(ctx)
-	if err != nil {
-		return 0, err
-	}
-	if n, err := result.RowsAffected(); err != nil || int(n) != len(rows) {
-		return 0, errors.Join(fmt.Errorf("%d audit records were erased, not %d", n, len(rows)), err)
-	}
-	// After the records: feedback is given under a lock on its record (withCheck).
-	_, err = tx.NewRaw("DELETE FROM feedback WHERE account_id = ? AND pseudonym = ? AND chain = ? AND seq <= ?",
-		r.AccountID, p.pseudonym, r.Chain, rows[len(rows)-1].Seq).Exec(ctx)
-	return int(deleted), err
+// deletion is what audit_erase deleted besides records.
+type deletion struct {
+	Events, Sightings, Links int
+	Recorded                 bool // there was anything to erase
 }
 
-// recordErasure appends a record of the erasure to the chain, and stores which rows it erased.
-func (s *Store) recordErasure(ctx context.Context, tx bun.Tx, head *audit.Head, r requester, p subject,
-	rows []auditRow) (privacy.Erasure, error) {
+// eraseRows erases a subject's rows and its node in the reputation graph, and appends a record of that to the chain. It
+// reports false if there was nothing to erase.
+func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []auditRow, batch *erasureBatch) (
+	done privacy.Erasure, recorded bool, err error) {
 	at := s.now().UTC().Truncate(time.Millisecond)
-	done := privacy.Erasure{Ref: "erasure_" + ulid.Make().String(), Timestamp: at.Format(check.TimeFormat)}
-	seq := head.Seq + 1
-	list, signed := make([]erasedRow, len(rows)), make([]audit.Erased, len(rows))
+	done = privacy.Erasure{Ref: "erasure_" + ulid.Make().String(), Timestamp: at.Format(check.TimeFormat)}
+	seqs, times, refs := make([]int64, len(rows)), make([]time.Time, len(rows)), make([]string, len(rows))
+	leaves, tombstones := make([][]byte, len(rows)), make([][]byte, len(rows))
+	signed := make([]audit.Erased, len(rows))
 	for i, row := range rows {
 		if len(row.Leaf) != len(audit.Hash{}) {
-			return done, &audit.BreakError{Chain: r.Chain, Seq: row.Seq, Reason: "its leaf is not 32 bytes long"}
+			return done, false, &audit.BreakError{Chain: r.Chain, Seq: row.Seq, Reason: "its leaf is not 32 bytes long"}
 		}
-		list[i] = erasedRow{Chain: r.Chain, Seq: row.Seq, Leaf: row.Leaf, Erasure: seq,
-			Ref: s.tombstone(r, "ref", row.Ref)}
+		seqs[i], times[i], refs[i], leaves[i] = row.Seq, row.RecordedAt, row.Ref, row.Leaf
+		tombstones[i] = s.tombstone(r, "ref", row.Ref)
 		signed[i] = audit.Erased{Seq: row.Seq, Leaf: audit.Hash(row.Leaf)}
 		if row.Kind == string(audit.Check) {
 			done.Checks++
 		}
 	}
-	if len(list) > 0 {
-		if _, err := tx.NewInsert().Model(&list).Exec(ctx); err != nil {
-			return done, err
-		}
-	}
-	erasure := &erasureRow{Chain: r.Chain, Seq: seq, Subject: s.tombstone(r, "subject", string(p.pseudonym)),
-		Checks: done.Checks}
-	if _, err := tx.NewInsert().Model(erasure).Exec(ctx); err != nil {
-		return done, err
-	}
-	return done, appendRecord(ctx, tx, head, audit.Record{
+	record := audit.Record{
 		Kind: audit.Erasure, At: done.Timestamp, Ref: done.Ref, Account: r.AccountID, Key: r.KeyID,
 		Digest: audit.SignErasure(s.keys.SignSeed, r.Chain, signed),
-	}, at)
+	}
+	deleted, err := once[deletion](ctx, s, `SELECT * FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym, ?node, ?subject, ?seqs,
+		?times, ?refs, ?leaves, ?tombstones, ?checks, ?entry)`, named{
+		"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "pseudonym": p.pseudonym,
+		"node": p.node, "subject": s.tombstone(r, "subject", string(p.pseudonym)), "seqs": pgdialect.Array(seqs),
+		"times": pgdialect.Array(times), "refs": pgdialect.Array(refs), "leaves": pgdialect.Array(leaves),
+		"tombstones": pgdialect.Array(tombstones), "checks": done.Checks, "entry": entry(record, at),
+	})
+	batch.Events, batch.Sightings, batch.Links = deleted.Events, deleted.Sightings, deleted.Links
+	return done, deleted.Recorded, orUnauthorized(err)
 }

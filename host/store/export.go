@@ -160,41 +160,33 @@ func timeOf(t *time.Time) *privacy.Time {
 var exportRecorded string
 
 // recordExport records in the audit log that a subject's data was disclosed to the holder of a key. The record contains
-// the subject's pseudonym and is erased with the subject's other records.
+// the subject's pseudonym and is erased with the subject's other records. A subject erased meanwhile gets no record.
 func (s *Store) recordExport(ctx context.Context, c check.Caller, pseudonym []byte) error {
-	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		head, r, err := s.lockChainOf(ctx, tx, c)
-		if err != nil {
-			return err
-		}
-		at := s.now().UTC().Truncate(time.Millisecond)
-		var recorded, erased bool
-		err = tx.NewRaw(exportRecorded, named{"pseudonym": pseudonym, "account": r.AccountID, "kind": audit.Export,
-			"key": r.KeyID, "since": at.Add(-exportRecordInterval)}).Scan(ctx, &recorded, &erased)
-		if err != nil || recorded || erased { // A subject erased meanwhile must not get a new record.
-			return err
-		}
-		return appendRecord(ctx, tx, head, audit.Record{
-			Kind: audit.Export, At: at.Format(check.TimeFormat), Ref: "export_" + ulid.Make().String(),
-			Account: r.AccountID, Key: r.KeyID, Pseudonym: pseudonym,
-		}, at)
-	})
+	r, err := s.findRequester(ctx, s.db, c)
+	if err != nil {
+		return err
+	}
+	at := s.now().UTC().Truncate(time.Millisecond)
+	var recorded bool
+	err = s.db.NewRaw(exportRecorded, named{"chain": r.Chain, "pseudonym": pseudonym, "account": r.AccountID,
+		"kind": audit.Export, "key": r.KeyID, "since": at.Add(-exportRecordInterval)}).Scan(ctx, &recorded)
+	if err != nil || recorded {
+		return err
+	}
+	record := audit.Record{
+		Kind: audit.Export, At: at.Format(check.TimeFormat), Ref: "export_" + ulid.Make().String(),
+		Account: r.AccountID, Key: r.KeyID, Pseudonym: pseudonym,
+	}
+	_, err = once[string](ctx, s, "SELECT audit_export(?chain, ?account, ?key, ?now, ?pseudonym, ?entry)", named{
+		"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "pseudonym": pseudonym,
+		"entry": entry(record, at)})
+	return orUnauthorized(err)
 }
 
-// lockChainOf locks the head of the caller's chain, which keeps all hosts from recording checks of the account until
-// the transaction ends. Then it reads the requester.
-func (s *Store) lockChainOf(ctx context.Context, tx bun.Tx, c check.Caller) (*audit.Head, requester, error) {
-	heads, err := lockHeads(ctx, tx, tx.NewSelect().Table("accounts").Column("chain").Where("id = ?", c.Account))
-	if err != nil {
-		return nil, requester{}, err
+// orUnauthorized returns check.ErrUnauthorized if a function of the database found that a key is not valid, or err.
+func orUnauthorized(err error) error {
+	if sqlState(err) == invalidAuthorization {
+		return check.ErrUnauthorized
 	}
-	r, err := s.findRequester(ctx, tx, c)
-	if err != nil {
-		return nil, r, err
-	}
-	head, ok := heads[r.Chain]
-	if !ok {
-		return nil, r, fmt.Errorf("audit chain %d has no head", r.Chain)
-	}
-	return head, r, nil
+	return err
 }

@@ -59,8 +59,8 @@ func verifyChains(ctx context.Context, log AuditLog) error {
 	if err != nil {
 		return err
 	}
-	if len(heads) != chains {
-		return fmt.Errorf("%d heads, want %d", len(heads), chains)
+	if len(heads) != chainCount {
+		return fmt.Errorf("%d heads, want %d", len(heads), chainCount)
 	}
 	for _, head := range heads {
 		anchors, err := log.Anchors(ctx, head.Chain, testSigner().VerifierKey())

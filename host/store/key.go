@@ -6,13 +6,13 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"assay/host/apikey"
 	"assay/host/billing"
@@ -56,18 +56,7 @@ func (s *Store) CreateKey(ctx context.Context, accountID, name string) (issued a
 	if err != nil {
 		return apikey.Issued{}, fmt.Errorf("creating key: %w", err)
 	}
-	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := lockAccount(ctx, tx, accountID); err != nil {
-			return err
-		}
-		if ok, err := keysEnabled(ctx, tx, accountID); err != nil {
-			return err
-		} else if !ok {
-			return billing.ErrSubscriptionEnded
-		}
-		issued, err = s.addKey(ctx, tx, accountID, name)
-		return err
-	})
+	issued, err = s.addKey(ctx, accountID, name, "", time.Time{})
 	if err != nil {
 		return apikey.Issued{}, fmt.Errorf("creating key: %w", err)
 	}
@@ -75,29 +64,44 @@ func (s *Store) CreateKey(ctx context.Context, accountID, name string) (issued a
 	return issued, nil
 }
 
-// lockAccount locks the head of the account's chain. Every change to an account's keys, plan and subscriptions holds
-// this lock, so what the transaction reads of them stays valid until it ends.
-func lockAccount(ctx context.Context, tx bun.Tx, accountID string) error {
-	_, err := lockHeads(ctx, tx, tx.NewSelect().Table("accounts").Column("chain").Where("id = ?", accountID))
-	return err
-}
-
-// addKey issues another key to a locked account. It fails with apikey.ErrTooMany.
-func (s *Store) addKey(ctx context.Context, tx bun.Tx, accountID, name string) (apikey.Issued, error) {
-	n, err := tx.NewSelect().Model((*keyRow)(nil)).Where("account_id = ? AND state = 'valid'", accountID).
-		Where("expires_at IS NULL OR expires_at > ?", s.now()).Count(ctx)
-	if err != nil {
-		return apikey.Issued{}, err
-	}
-	if n >= apikey.MaxPerAccount {
-		return apikey.Issued{}, apikey.ErrTooMany
-	}
+// addKey issues another key to an account. If replaces names a key, the new one gets its name, and that key expires at
+// the given time. It fails with apikey.ErrTooMany, apikey.ErrNotFound or billing.ErrSubscriptionEnded.
+func (s *Store) addKey(ctx context.Context, accountID, name, replaces string, expires time.Time) (apikey.Issued, error) {
 	secret, k, err := generateKey(accountID, name)
 	if err != nil {
 		return apikey.Issued{}, err
 	}
-	_, err = tx.NewInsert().Model(k).Exec(ctx)
-	return apikey.Issued{Secret: secret, ID: k.ID, Account: accountID}, err
+	refusal, err := once[string](ctx, s, "SELECT add_key(?key, ?replaces, ?expires, ?max, ?now, ?plans, ?serving)", withTerms(named{
+		"key": k.insert(), "replaces": replaces, "expires": expires, "max": apikey.MaxPerAccount, "now": s.now(),
+	}))
+	return apikey.Issued{Secret: secret, ID: k.ID, Account: accountID}, errors.Join(err, refusals[refusal])
+}
+
+// refusals are the errors for what functions of the database return in place of an empty text.
+var refusals = map[string]error{
+	"no such key":                apikey.ErrNotFound,
+	"too many keys":              apikey.ErrTooMany,
+	"last key":                   apikey.ErrLast,
+	"in use":                     billing.ErrNoReissue,
+	"subscribed":                 billing.ErrSubscribed,
+	"the subscription has ended": billing.ErrSubscriptionEnded,
+}
+
+// withTerms adds what functions of the database must know about plans and subscriptions to their arguments.
+func withTerms(args named) named {
+	plans := columns{}
+	for _, p := range check.Plans() {
+		offer, ok := billing.OfferOf(p.Name)
+		plans[p.Name] = columns{"quota": p.Quota, "webhooks": p.Webhooks, "free": ok && offer.Cents == 0}
+	}
+	args["plans"], args["serving"] = plans.json(), pgdialect.Array(servingStatuses)
+	return args
+}
+
+// insert returns the columns of a new key.
+func (k *keyRow) insert() string {
+	return columns{"id": k.ID, "account_id": k.AccountID, "name": k.Name, "hash": k.Hash, "hint": k.Hint,
+		"state": apikey.Valid}.json()
 }
 
 // generateKey returns a new key and its row.
@@ -115,31 +119,7 @@ func generateKey(account, name string) (secret string, k *keyRow, err error) {
 // apikey.ErrNotFound or apikey.ErrTooMany.
 func (s *Store) RotateKey(ctx context.Context, accountID, id string,
 	overlap time.Duration) (issued apikey.Issued, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := lockAccount(ctx, tx, accountID); err != nil {
-			return err
-		}
-		var name string
-		err := tx.NewSelect().Model((*keyRow)(nil)).Column("name").
-			Where("id = ? AND account_id = ? AND state = 'valid'", id, accountID).
-			Where("expires_at IS NULL OR expires_at > ?", s.now()).Scan(ctx, &name)
-		if errors.Is(err, sql.ErrNoRows) {
-			return apikey.ErrNotFound
-		}
-		if err != nil {
-			return err
-		}
-		if issued, err = s.addKey(ctx, tx, accountID, name); err != nil {
-			return err
-		}
-		// A key that is rotated twice expires at the earlier time.
-		_, err = tx.NewUpdate().Model((*keyRow)(nil)).
-			Set("expires_at = least(expires_at, ?)", s.now().Add(overlap)).Where("id = ?", id).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		return notify(ctx, tx, TopicKeys)
-	})
+	issued, err = s.addKey(ctx, accountID, "", id, s.now().Add(overlap))
 	if err != nil {
 		return apikey.Issued{}, fmt.Errorf("rotating key %s: %w", id, err)
 	}
@@ -166,30 +146,14 @@ func (s *Store) Keys(ctx context.Context, accountID string) ([]apikey.Key, error
 
 // RevokeKey ends a key, effective on every host: checks that are not yet recorded fail. It fails with
 // apikey.ErrNotFound.
-func (s *Store) RevokeKey(ctx context.Context, id string) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error { return revokeKey(ctx, tx, id) })
-	if err != nil {
+func (s *Store) RevokeKey(ctx context.Context, id string) error { return s.revokeKey(ctx, id, "") }
+
+func (s *Store) revokeKey(ctx context.Context, id, accountID string) error {
+	refusal, err := once[string](ctx, s, "SELECT revoke_key(?key, ?account)", named{"key": id, "account": accountID})
+	if err := errors.Join(err, refusals[refusal]); err != nil {
 		return fmt.Errorf("revoking key %s: %w", id, err)
 	}
 	return nil
-}
-
-func revokeKey(ctx context.Context, tx bun.Tx, id string) error {
-	// Holding the head lock rules out batches that read the key as valid and have not committed yet.
-	chain := tx.NewSelect().TableExpr("api_keys AS k").Join("JOIN accounts AS a ON a.id = k.account_id").
-		Column("a.chain").Where("k.id = ?", id)
-	if _, err := lockHeads(ctx, tx, chain); err != nil {
-		return err
-	}
-	result, err := tx.NewUpdate().Model((*keyRow)(nil)).Set("state = 'revoked'").Set("ended_at = now()").
-		Where("id = ? AND state = 'valid'", id).Exec(ctx)
-	if err != nil {
-		return err
-	}
-	if n, err := result.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(apikey.ErrNotFound, err)
-	}
-	return notify(ctx, tx, TopicKeys)
 }
 
 //go:embed sql/caller_by_key.sql
@@ -277,28 +241,10 @@ func (s *Store) SessionPlan(ctx context.Context, accountID, keyID string) (check
 // RevokeAccountKey ends a key of an account, except the last one that can sign in. It fails with apikey.ErrLast, or
 // with apikey.ErrNotFound, also for another account's key.
 func (s *Store) RevokeAccountKey(ctx context.Context, accountID, id string) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := lockAccount(ctx, tx, accountID); err != nil {
-			return err
-		}
-		var valid []string
-		err := tx.NewSelect().Model((*keyRow)(nil)).Column("id").Where("account_id = ? AND state = 'valid'", accountID).
-			Where("expires_at IS NULL OR id = ?", id).Scan(ctx, &valid)
-		if err != nil {
-			return err
-		}
-		if !slices.Contains(valid, id) {
-			return apikey.ErrNotFound
-		}
-		if len(valid) == 1 {
-			return apikey.ErrLast
-		}
-		return revokeKey(ctx, tx, id)
-	})
-	if err != nil {
-		return fmt.Errorf("revoking key %s: %w", id, err)
+	if accountID == "" {
+		return fmt.Errorf("revoking key %s: %w", id, apikey.ErrNotFound)
 	}
-	return nil
+	return s.revokeKey(ctx, id, accountID)
 }
 
 // ForgetCallers clears the cache of Authenticate, after keys or plans have changed.

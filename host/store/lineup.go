@@ -8,12 +8,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"time"
-
-	"github.com/uptrace/bun"
 
 	"assay/host/audit"
 	"assay/host/check"
@@ -50,9 +46,6 @@ func (r revisionRow) digest() ([]byte, error) {
 	return digest[:], err
 }
 
-// lineupLock serialises changes of the lineup.
-const lineupLock = migrationLock + 1
-
 // ActivateLineup stores lineup as a new revision, puts it in force on every host and records it in every audit chain.
 func (s *Store) ActivateLineup(ctx context.Context, lineup registry.LineupDocument, origin registry.LineupOrigin,
 	note string) (revision int64, err error) {
@@ -60,20 +53,19 @@ func (s *Store) ActivateLineup(ctx context.Context, lineup registry.LineupDocume
 	if err != nil {
 		return 0, fmt.Errorf("activating lineup: %w", err)
 	}
-	err = s.changeLineup(ctx, note, func(ctx context.Context, tx bun.Tx) (int64, error) {
+	err = again(func() error {
 		// Hash what the database will return, which can differ from the input: jsonb has no negative zero.
-		var stored revisionRow
-		if err := tx.NewRaw("SELECT ?::jsonb AS document", string(document)).Scan(ctx, &stored); err != nil {
-			return 0, err
-		}
-		digest, err := stored.digest()
+		var next revisionRow
+		err := s.db.NewRaw(`SELECT ?::jsonb AS document, coalesce(max(revision), 0) + 1 AS revision
+			FROM lineup_revisions`, string(document)).Scan(ctx, &next)
 		if err != nil {
-			return 0, err
+			return err
 		}
-		err = tx.NewRaw(`INSERT INTO lineup_revisions (revision, document, digest, origin)
-			SELECT coalesce(max(revision), 0) + 1, ?, ?, ? FROM lineup_revisions RETURNING revision`,
-			string(stored.Document), digest, origin).Scan(ctx, &revision)
-		return revision, err
+		if next.Digest, err = next.digest(); err != nil {
+			return err
+		}
+		revision, next.Origin, next.Note = next.Revision, origin, note
+		return s.activate(ctx, next, new(string(next.Document)))
 	})
 	if err != nil {
 		return 0, fmt.Errorf("activating lineup: %w", err)
@@ -83,61 +75,47 @@ func (s *Store) ActivateLineup(ctx context.Context, lineup registry.LineupDocume
 
 // RollbackLineup puts an earlier revision in force again. It fails with registry.ErrNoRevision.
 func (s *Store) RollbackLineup(ctx context.Context, revision int64, note string) error {
-	err := s.changeLineup(ctx, note, func(context.Context, bun.Tx) (int64, error) { return revision, nil })
-	if err != nil {
-		return fmt.Errorf("rolling lineup back to revision %d: %w", revision, err)
-	}
-	return nil
-}
-
-// changeLineup puts the revision that choose returns in force.
-func (s *Store) changeLineup(ctx context.Context, note string,
-	choose func(context.Context, bun.Tx) (int64, error)) error {
-	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(lineupLock)); err != nil {
-			return err
-		}
-		revision, err := choose(ctx, tx)
-		if err != nil {
-			return err
-		}
-		var digest []byte
-		err = tx.NewRaw("SELECT digest FROM lineup_revisions WHERE revision = ?", revision).Scan(ctx, &digest)
+	err := again(func() error {
+		stored := revisionRow{Revision: revision, Note: note}
+		err := s.db.NewRaw("SELECT digest FROM lineup_revisions WHERE revision = ?", revision).
+			Scan(ctx, &stored.Digest)
 		if errors.Is(err, sql.ErrNoRows) {
 			return registry.ErrNoRevision
 		}
 		if err != nil {
 			return err
 		}
-		_, err = tx.NewRaw(`INSERT INTO lineup_activations (id, revision, note)
-			SELECT coalesce(max(id), 0) + 1, ?, ? FROM lineup_activations`, revision, note).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		if err := s.recordLineup(ctx, tx, revision, digest); err != nil {
-			return err
-		}
-		return notify(ctx, tx, TopicLineup)
+		return s.activate(ctx, stored, nil)
 	})
+	if err != nil {
+		return fmt.Errorf("rolling lineup back to revision %d: %w", revision, err)
+	}
+	return nil
 }
 
-// recordLineup appends a record of the activation to every audit chain.
-func (s *Store) recordLineup(ctx context.Context, tx bun.Tx, revision int64, digest []byte) error {
-	heads, err := lockHeads(ctx, tx, nil)
+// activate puts a revision in force and records that in every audit chain. The document is nil if it is stored already.
+func (s *Store) activate(ctx context.Context, r revisionRow, document *string) error {
+	chains, err := s.chains(ctx)
 	if err != nil {
 		return err
 	}
 	at := s.now().UTC().Truncate(time.Millisecond)
-	for _, chain := range slices.Sorted(maps.Keys(heads)) {
-		ref := fmt.Sprintf("lineup_%d_%s", revision, strings.TrimPrefix(check.NewRef(), "chk_"))
-		err := appendRecord(ctx, tx, heads[chain], audit.Record{
-			Kind: audit.Lineup, At: at.Format(check.TimeFormat), Ref: ref, Revision: revision, Digest: digest,
-		}, at)
-		if err != nil {
-			return fmt.Errorf("recording lineup: %w", err)
-		}
+	entries := make(map[int]json.RawMessage, len(chains))
+	for _, chain := range chains {
+		entries[chain] = json.RawMessage(entry(audit.Record{
+			Kind: audit.Lineup, At: at.Format(check.TimeFormat),
+			Ref:      fmt.Sprintf("lineup_%d_%s", r.Revision, strings.TrimPrefix(check.NewRef(), "chk_")),
+			Revision: r.Revision, Digest: r.Digest,
+		}, at))
 	}
-	return nil
+	text, err := json.Marshal(entries)
+	if err != nil {
+		return err
+	}
+	_, err = once[string](ctx, s, "SELECT activate_lineup(?revision, ?document, ?digest, ?origin, ?note, ?entries)", named{
+		"revision": r.Revision, "document": document, "digest": r.Digest, "origin": r.Origin, "note": r.Note,
+		"entries": string(text)})
+	return err
 }
 
 //go:embed sql/active_lineup.sql

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -23,9 +24,7 @@ const (
 	// A record dated further than this after the host's time is considered dated in the future.
 	maxClockSkew = 24 * time.Hour
 
-	// Checks wait while records are pruned under the head locks. These limits bound the wait.
-	pruneBatch      = 1_000 // rows in one transaction
-	headLockTimeout = 250 * time.Millisecond
+	pruneBatch = 1_000 // rows in one statement
 )
 
 //go:embed sql/audit_due.sql
@@ -42,7 +41,11 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 		return nil, fmt.Errorf("finding audit records past their retention: %w", err)
 	}
 	before := period(now).AddDate(0, -auditRetentionMonths, 0)
-	for chain := range chains {
+	chains, err := s.chains(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("finding audit records past their retention: %w", err)
+	}
+	for _, chain := range chains {
 		var row headRow
 		err := s.db.NewRaw(auditDue, named{"chain": chain, "before": before, "future": now.Add(maxClockSkew)}).
 			Scan(ctx, &row)
@@ -70,37 +73,19 @@ type anchorRow struct {
 	Note  string
 }
 
-//go:embed sql/anchor_state.sql
-var anchorState string
-
 // KeepAnchor stores a signed anchor and appends a record of the pruning that it permits to the chain. It has no effect
 // if another host has already cut the chain there or later.
 func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		heads, err := lockHeads(ctx, tx, bun.List([]int{anchor.Chain}))
-		if err != nil {
-			return err
-		}
-		var kept, matches bool
-		err = tx.NewRaw(anchorState, named{"chain": anchor.Chain, "seq": anchor.Seq, "hash": anchor.Hash[:]}).
-			Scan(ctx, &kept, &matches)
-		if err != nil || kept {
-			return err
-		}
-		head, ok := heads[anchor.Chain]
-		if !ok || !matches {
-			return fmt.Errorf("record %d of audit chain %d does not match the anchor", anchor.Seq, anchor.Chain)
-		}
-		row := anchorRow{Chain: anchor.Chain, Seq: anchor.Seq, Note: note}
-		if _, err := tx.NewInsert().Model(&row).Exec(ctx); err != nil {
-			return err
-		}
-		at := s.now().UTC().Truncate(time.Millisecond)
-		return appendRecord(ctx, tx, head, audit.Record{
-			Kind: audit.Pruning, At: at.Format(check.TimeFormat), Ref: "pruning_" + ulid.Make().String(),
-			Revision: anchor.Seq, Digest: anchor.Hash[:],
-		}, at)
-	})
+	at := s.now().UTC().Truncate(time.Millisecond)
+	record := audit.Record{
+		Kind: audit.Pruning, At: at.Format(check.TimeFormat), Ref: "pruning_" + ulid.Make().String(),
+		Revision: anchor.Seq, Digest: anchor.Hash[:],
+	}
+	matches, err := once[bool](ctx, s, "SELECT keep_anchor(?chain, ?seq, ?hash, ?note, ?entry)", named{"chain": anchor.Chain,
+		"seq": anchor.Seq, "hash": anchor.Hash[:], "note": note, "entry": entry(record, at)})
+	if err == nil && !matches {
+		err = fmt.Errorf("record %d does not match the anchor", anchor.Seq)
+	}
 	if err != nil {
 		return fmt.Errorf("keeping the anchor of audit chain %d: %w", anchor.Chain, err)
 	}
@@ -166,70 +151,33 @@ func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 // dropPartition drops a month's partition and moves records after their chain's cut to the default partition. If there
 // are too many to move, it keeps the partition.
 func (s *Store) dropPartition(ctx context.Context, month string, cut map[int]int64) error {
-	table := bun.Ident(month)
-	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		heads, err := lockHeadsBriefly(ctx, tx)
-		if err != nil {
-			return err
-		}
-		var attached bool
-		err = tx.NewRaw(`SELECT EXISTS (SELECT FROM pg_inherits
-			WHERE inhrelid = to_regclass(?) AND inhparent = 'audit_records'::regclass)`, month).Scan(ctx, &attached)
-		if err != nil || !attached { // Another host has dropped it.
-			return err
-		}
-		remaining := 0
-		for chain := range heads {
-			var n int
-			err := tx.NewRaw("SELECT count(*) FROM (SELECT FROM ? WHERE chain = ? AND seq > ? LIMIT ?) AS r",
-				table, chain, cut[chain], pruneBatch+1).Scan(ctx, &n)
-			if err != nil {
-				return err
-			}
-			remaining += n
-		}
-		if remaining > pruneBatch {
-			return nil
-		}
-		if _, err := tx.ExecContext(ctx, "ALTER TABLE audit_records DETACH PARTITION ?", table); err != nil {
-			return err
-		}
-		for chain := range heads {
-			_, err := tx.ExecContext(ctx, "INSERT INTO audit_records SELECT * FROM ? WHERE chain = ? AND seq > ?",
-				table, chain, cut[chain])
-			if err != nil {
-				return err
-			}
-		}
-		_, err = tx.ExecContext(ctx, "DROP TABLE ?", table)
+	cuts, err := json.Marshal(cut)
+	if err != nil {
 		return err
-	})
+	}
+	var detached bool
+	err = s.db.NewRaw("SELECT detach_partition(?, ?, ?)", month, string(cuts), pruneBatch).Scan(ctx, &detached)
+	if err != nil || !detached {
+		return err
+	}
+	_, err = s.db.ExecContext(ctx, "DROP TABLE IF EXISTS ?", bun.Ident(month))
+	return err
 }
 
+//go:embed sql/prune_records.sql
+var pruneRecords string
+
 // pruneRows deletes a chain's records, erasures and feedback up to its anchor. It keeps the complete list of each later
-// erasure, even of pruned records, because the list's signature covers all of it.
+// erasure, even of pruned records, because the list's signature covers all of it. No check waits for these rows, and an
+// erasure that has read one of them finds it gone and starts again.
 func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
-	for {
-		var upTo sql.NullInt64
-		err := s.db.NewRaw(`SELECT max(seq) FROM
-			(SELECT seq FROM audit_records WHERE chain = ? AND seq <= ? ORDER BY seq LIMIT ?) AS r`,
-			anchor.Chain, anchor.Seq, pruneBatch).Scan(ctx, &upTo)
+	for deleted := int64(pruneBatch); deleted == pruneBatch; {
+		result, err := s.db.NewRaw(pruneRecords, named{"chain": anchor.Chain, "seq": anchor.Seq,
+			"before": anchor.Before, "limit": pruneBatch}).Exec(ctx)
 		if err != nil {
 			return err
 		}
-		if !upTo.Valid {
-			break
-		}
-		err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			// The lock keeps erasures from counting on rows that are about to be deleted.
-			if _, err := lockHeadsBriefly(ctx, tx); err != nil {
-				return err
-			}
-			_, err := tx.ExecContext(ctx, "DELETE FROM audit_records WHERE chain = ? AND seq <= ?", anchor.Chain,
-				upTo.Int64)
-			return err
-		})
-		if err != nil {
+		if deleted, err = result.RowsAffected(); err != nil {
 			return err
 		}
 	}
@@ -237,13 +185,4 @@ func (s *Store) pruneRows(ctx context.Context, anchor audit.Anchor) error {
 		DELETE FROM erasures WHERE chain = ?chain AND seq <= ?seq;
 		DELETE FROM feedback WHERE chain = ?chain AND seq <= ?seq`, named{"chain": anchor.Chain, "seq": anchor.Seq})
 	return err
-}
-
-// lockHeadsBriefly locks the heads of all chains, which rules out concurrent checks and pruning. It fails with
-// lockNotAvailable after headLockTimeout, because checks queue up after the waiting request.
-func lockHeadsBriefly(ctx context.Context, tx bun.Tx) (map[int]*audit.Head, error) {
-	if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = ?", milliseconds(headLockTimeout)); err != nil {
-		return nil, err
-	}
-	return lockHeads(ctx, tx, nil)
 }

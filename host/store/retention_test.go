@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/entity"
@@ -332,17 +330,12 @@ func TestPruningYieldsToOthers(t *testing.T) {
 			s, l, caller := newLedger(t, func() time.Time { return now }, LedgerConfig{})
 			appendOne(t, l, recordAt(t, caller, "example.org", day(2020, time.July, 1)))
 			fourteenMonths(t, s, l, caller, &now)
-			anchor := anchored(t, s)
+			anchored(t, s)
 			conn := session(t, s.url)
 			exec(t, conn, "BEGIN", holder)
 			prune(t, s)
 			if got := months(t, s); !strings.HasPrefix(got, "2021_01 ") {
 				t.Errorf("partitions %s", got)
-			}
-			if name == "a check being recorded" {
-				if err := s.pruneRows(t.Context(), anchor); sqlState(err) != lockNotAvailable {
-					t.Errorf("pruning rows under another lock: %v, want lock_not_available", err)
-				}
 			}
 			exec(t, conn, "COMMIT")
 			prune(t, s)
@@ -408,20 +401,4 @@ func TestErasuresAcrossTheCut(t *testing.T) {
 	if !errors.Is(err, privacy.ErrUnknownSubject) {
 		t.Errorf("erasing a check that was erased and pruned: %v, want ErrUnknownSubject", err)
 	}
-}
-
-// Checks wait in line behind a request for the head locks, so pruning waits less than other statements.
-func TestLockHeadsBriefly(t *testing.T) {
-	t.Parallel()
-	s := newStore(t, nil)
-	noError(t, s.inTx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
-		if _, err := lockHeadsBriefly(ctx, tx); err != nil {
-			return err
-		}
-		var timeout string
-		if err := tx.NewRaw("SHOW lock_timeout").Scan(ctx, &timeout); err != nil || timeout != "250ms" {
-			t.Errorf("lock_timeout is %s, %v, want 250ms", timeout, err)
-		}
-		return nil
-	}))
 }

@@ -1,6 +1,12 @@
 package store
 
-import "github.com/uptrace/bun/schema"
+import (
+	"encoding/hex"
+	"encoding/json"
+	"maps"
+
+	"github.com/uptrace/bun/schema"
+)
 
 // named holds the arguments of a statement by the names of its ?name parameters.
 type named map[string]any
@@ -12,4 +18,25 @@ func (n named) AppendNamedArg(gen schema.QueryGen, b []byte, name string) ([]byt
 		return b, false
 	}
 	return gen.AppendQuery(b, "?", v), true
+}
+
+// columns holds the values of a row by column, for jsonb_populate_record.
+type columns map[string]any
+
+// json encodes the row. Byte strings are in the hexadecimal input format of bytea; nil is null.
+func (c columns) json() string {
+	c = maps.Clone(c)
+	for name, v := range c {
+		if b, ok := v.([]byte); ok {
+			c[name] = nil
+			if b != nil {
+				c[name] = `\x` + hex.EncodeToString(b)
+			}
+		}
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		panic(err) // columns are texts, numbers, times and byte strings
+	}
+	return string(text)
 }

@@ -116,6 +116,8 @@ func (s *Store) initialise(ctx context.Context) error {
 
 // SQLSTATE codes (PostgreSQL, appendix A).
 const (
+	invalidAuthorization = "28000" // the function require_key
+	noDataFound          = "P0002" // the function set_plan
 	serializationFailure = "40001"
 	deadlockDetected     = "40P01"
 	lockNotAvailable     = "55P03"

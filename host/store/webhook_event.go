@@ -203,13 +203,10 @@ func (s *Store) SendTestEvent(ctx context.Context, accountID string) (ref string
 	if err != nil {
 		return "", fmt.Errorf("sending test event: %w", err)
 	}
-	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if err := endpointExists(ctx, tx, accountID); err != nil {
-			return err
-		}
-		_, err := addEvents(tx, []eventRow{row}).Exec(ctx)
-		return err
-	})
+	if err = endpointExists(ctx, s.db, accountID); err == nil {
+		// A statement of its own, because checks of the account wait for the row of its sequence.
+		_, err = addEvents(s.db, []eventRow{row}).Exec(ctx)
+	}
 	if err != nil {
 		return "", fmt.Errorf("sending test event: %w", err)
 	}

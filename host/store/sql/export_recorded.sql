@@ -1,9 +1,7 @@
--- Whether an export to the same key was recorded recently, and whether the subject has been erased.
-SELECT
-    EXISTS (
-        SELECT
-        FROM audit_records
-        WHERE pseudonym = ?pseudonym AND account_id = ?account AND kind = ?kind AND key_id = ?key
-            AND recorded_at > ?since
-    ) AS recorded,
-    NOT EXISTS (SELECT FROM audit_records WHERE pseudonym = ?pseudonym AND account_id = ?account) AS erased
+-- Whether an export to the same key was recorded recently.
+SELECT EXISTS (
+    SELECT
+    FROM audit_records
+    WHERE chain = ?chain AND pseudonym = ?pseudonym AND account_id = ?account AND kind = ?kind AND key_id = ?key
+        AND recorded_at > ?since
+)

@@ -1,6 +1,7 @@
--- The audit partitions of months before a given one. Partition names sort chronologically.
-SELECT c.relname
-FROM pg_inherits AS i
-JOIN pg_class AS c ON c.oid = i.inhrelid
-WHERE i.inhparent = 'audit_records'::regclass AND c.relname < ?before
-ORDER BY c.relname
+-- The tables of audit records of months before a given one. Their names sort chronologically. A host that stops may leave
+-- one that is no longer a partition, but not dropped.
+SELECT relname
+FROM pg_class
+WHERE relnamespace = (SELECT relnamespace FROM pg_class WHERE oid = 'audit_records'::regclass)
+    AND relkind = 'r' AND relname ~ '^audit_records_[0-9]{4}_[0-9]{2}$' AND relname < ?before
+ORDER BY relname
