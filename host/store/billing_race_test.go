@@ -132,7 +132,8 @@ func TestApplySurvivesLostConnections(t *testing.T) {
 					c := beginCheckout(t, s, "", "pro")
 					event := newChange(c, 0, billing.Active)
 					happened := p.Once(f, false, fits)
-					if err := s.Apply(t.Context(), event); err == nil {
+					// Reads are sent again.
+					if err := s.Apply(t.Context(), event); err == nil && name == "writing" {
 						t.Error("Apply succeeded in spite of the cut")
 					}
 					receive(t, "the cut", happened)
