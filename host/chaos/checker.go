@@ -30,7 +30,7 @@ func Check(h *History, s *State, keys Keys) []string {
 	}
 	c.records()
 	c.answers()
-	c.batches()
+	c.doubts()
 	c.erasures()
 	c.revocations()
 	c.usage()
@@ -67,6 +67,7 @@ type account struct {
 type subject struct {
 	item      Item
 	account   string
+	calls     int
 	unknown   int       // checks whose outcome the client does not know
 	records   []*Record // checks that are not erased
 	erasures  []Erasure
@@ -137,6 +138,7 @@ func (c *checker) readHistory() {
 		}
 		for i, item := range call.Items {
 			subject := c.subject(call.Account, item)
+			subject.calls++
 			if call.unknown() {
 				subject.unknown++
 			}
@@ -300,21 +302,28 @@ func (c *checker) answers() {
 	}
 }
 
-// batches compares batches without an answer, whose entities must not be in other calls, with their records: all checks
-// of a batch are recorded, or none.
-func (c *checker) batches() {
+// doubts compares calls without an answer with their records, if their entities are in no other call. All checks of a
+// batch are recorded, or none. If they are, the reference of a 500 is that of the first.
+func (c *checker) doubts() {
 	for _, call := range c.history.Calls {
-		if !call.unknown() || len(call.Items) == 1 {
+		if !call.unknown() {
 			continue
 		}
 		recorded, alone := 0, true
 		for _, item := range call.Items {
 			s := c.subject(call.Account, item)
 			recorded += len(s.records)
-			alone = alone && len(s.answerers) == 0 && len(s.erasures) == 0
+			alone = alone && s.calls == 1 && len(s.erasures) == 0
 		}
-		if alone && recorded != 0 && recorded != len(call.Items) {
+		if !alone || recorded == 0 {
+			continue
+		}
+		first := c.subject(call.Account, call.Items[0]).records
+		switch {
+		case recorded != len(call.Items):
 			c.differ("%d checks of a batch of %d are recorded", recorded, len(call.Items))
+		case call.Status == 500 && first[0].Ref != call.Ref:
+			c.differ("%s is the reference of a 500, and its check is recorded as %s", call.Ref, first[0].Ref)
 		}
 	}
 }

@@ -190,6 +190,8 @@ func TestDifferences(t *testing.T) {
 			w.Records[3].Pseudonym = w.Records[2].Pseudonym
 			w.Records = slices.Delete(w.Records, 4, 5)
 		}, "2 checks of a batch of 3 are recorded"},
+		"a 500 has another reference": {func(w *world) { w.Calls[3].Status, w.Calls[3].Ref = 500, "chk_0" },
+			"chk_0 is the reference of a 500, and its check is recorded as chk_6"},
 		"a score is changed": {func(w *world) { w.Records[0].Score++ }, "does not have the content of its leaf"},
 		"a score is changed with the chain": {func(w *world) { w.Records[0].Score++; w.chain() },
 			"chk_1 is recorded as"},
