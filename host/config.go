@@ -22,13 +22,14 @@ import (
 type Config struct {
 	Listen         string   `env:"ASSAY_LISTEN" default:"127.0.0.1:8080" placeholder:"HOST:PORT" help:"${listen}"`
 	DatabaseURL    string   `env:"ASSAY_DATABASE_URL" placeholder:"URL" help:"${database_url}"`
-	DirectURL      string   `name:"database-direct-url" env:"ASSAY_DATABASE_DIRECT_URL" placeholder:"URL" help:"${direct_url}"`
-	Connections    int      `name:"database-connections" env:"ASSAY_DATABASE_CONNECTIONS" default:"12" help:"${pool}"`
 	DataDir        string   `env:"ASSAY_DATA_DIR" default:".assay" placeholder:"DIR" help:"${data_dir}"`
 	SecretFile     string   `env:"ASSAY_SECRET_FILE" placeholder:"FILE" help:"${secret_file}"`
 	TrustedProxies []string `env:"ASSAY_TRUSTED_PROXIES" placeholder:"CIDR" help:"${trusted_proxies}"`
 	WebhookAllow   []string `env:"ASSAY_WEBHOOK_ALLOW" placeholder:"CIDR" help:"${webhook_allow}"`
 	URL            string   `name:"public-url" env:"ASSAY_URL" placeholder:"URL" help:"${public_url}"`
+
+	DatabaseDirectURL   string `env:"ASSAY_DATABASE_DIRECT_URL" placeholder:"URL" help:"${direct_url}"`
+	DatabaseConnections int    `env:"ASSAY_DATABASE_CONNECTIONS" default:"12" help:"${connections}"`
 
 	StripeKey           string `env:"ASSAY_STRIPE_KEY" placeholder:"KEY" help:"${stripe_key}"`
 	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" placeholder:"SECRET" help:"${stripe_webhook_secret}"`
@@ -71,15 +72,15 @@ func (c *Config) Validate() error {
 
 func (c *Config) validateDatabase() error {
 	for setting, url := range map[string]string{"ASSAY_DATABASE_URL": c.DatabaseURL,
-		"ASSAY_DATABASE_DIRECT_URL": c.DirectURL} {
+		"ASSAY_DATABASE_DIRECT_URL": c.DatabaseDirectURL} {
 		if url != "" && !strings.HasPrefix(url, "postgres://") && !strings.HasPrefix(url, "postgresql://") {
 			return fmt.Errorf("%s: it must begin with postgres://", setting)
 		}
 	}
-	if c.DirectURL != "" && c.DatabaseURL == "" {
+	if c.DatabaseDirectURL != "" && c.DatabaseURL == "" {
 		return errors.New("ASSAY_DATABASE_DIRECT_URL: it is set, but ASSAY_DATABASE_URL is empty")
 	}
-	if c.Connections != 0 && c.Connections < store.MinConnections {
+	if c.DatabaseConnections != 0 && c.DatabaseConnections < store.MinConnections {
 		return fmt.Errorf("ASSAY_DATABASE_CONNECTIONS: a host needs at least %d", store.MinConnections)
 	}
 	return nil

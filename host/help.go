@@ -14,8 +14,8 @@ var helpTexts = kong.Vars{
 		"Default: a private Postgres in the data directory.",
 	"direct_url": "The same database without a pooler, for migrations and notifications. " +
 		"Default: the database's URL.",
-	"pool":     "Connections that a host opens to the database at most.",
-	"data_dir": "Directory of the host's files: secret, logs, built layers, checkpoints and the private Postgres.",
+	"connections": "Connections that a host opens to the database at most.",
+	"data_dir":    "Directory of the host's files: secret, logs, built layers, checkpoints and the private Postgres.",
 	"secret_file": "File of the master secret, created at the first start. " +
 		"All hosts of one database need the same secret. Default: 'secret' in the data directory.",
 	"trusted_proxies": "Networks of proxies whose X-Forwarded-For header is trusted.",

@@ -1,1 +1,169 @@
 package store
+
+import (
+	"context"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	process "os/exec"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/uptrace/bun"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
+)
+
+// throughPooler names tests that together use every part of a store.
+var throughPooler = []string{
+	"TestAuthenticate", "TestDeliveryMatchesTheEvent", "TestEraseRemovesAllDataOfTheSubject",
+	"TestEventsThroughTwoHosts", "TestExportIsComplete", "TestHostsNeverShareAnAttempt", "TestImportFeedIsAtomic",
+	"TestKeyLimits", "TestLineupsChangeWhileChecksAreRecorded", "TestListenReportsChanges", "TestPruneSightings",
+	"TestQuotaIsExactAcrossHosts", "TestRetention", "TestSequenceBecomesVisibleInOrder", "TestSubscriberRuns",
+}
+
+// A store works through a pooler in transaction mode. The tests run again in a process whose stores use one.
+func TestThroughPooler(t *testing.T) {
+	t.Parallel()
+	at := postgrestest.Database(t)
+	pooler := storetest.NewPooler(t, at)
+	tests := process.CommandContext(t.Context(), os.Args[0], "-test.v",
+		"-test.run", "^("+strings.Join(throughPooler, "|")+")$")
+	tests.Env = append(os.Environ(), poolerEnv+"="+pooler.Addr, "ASSAY_TEST_DATABASE_URL="+at)
+	out, err := tests.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v:\n%s", err, out)
+	}
+	expect(t, "tests that passed", len(regexp.MustCompile("(?m)^--- PASS").FindAll(out, -1)), len(throughPooler))
+}
+
+// Without a direct URL, a host can still migrate: the lock on migrations ends with its transaction.
+func TestMigrationsThroughPooler(t *testing.T) {
+	t.Parallel()
+	at := postgrestest.Database(t)
+	pooled := storetest.NewPooler(t, at).URL(t, at)
+	dropSchema(t, session(t, at))
+	for _, err := range concurrently(2, func(int) error {
+		s, err := Open(t.Context(), Config{URL: pooled, Keys: testRing, Logger: discard()})
+		if err != nil {
+			return err
+		}
+		return s.Close()
+	}) {
+		noError(t, err)
+	}
+	verifyLedger(t, open(t, at, nil))
+}
+
+// When a pooler stops, answers in flight are lost. Every check that was answered is recorded and counted once.
+func TestRestartedPoolerLosesNothing(t *testing.T) {
+	t.Parallel()
+	at := postgrestest.Database(t)
+	pooler := storetest.NewPooler(t, at)
+	direct, through := open(t, at, nil), open(t, pooler.URL(t, at), nil)
+	caller := newCaller(t, direct, plan(t, "pro", 1_000_000))
+	l := ledgerOn(t, through, LedgerConfig{Batch: 4})
+	const callers, restarts, between = 8, 4, 40
+	var mu sync.Mutex
+	var answered []string
+	refused := 0
+	progress := make(chan struct{}, 100_000)
+	stop := make(chan struct{})
+	var work sync.WaitGroup
+	e := parse(t, entity.Domain, "example.org")
+	for range callers {
+		work.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				r := decided(caller, e, check.Allow)
+				err := l.Append(context.WithoutCancel(t.Context()), r)
+				mu.Lock()
+				switch {
+				case err == nil:
+					answered = append(answered, r.Decision.Ref)
+					progress <- struct{}{}
+				case isRefusal(err):
+					refused++
+				default:
+					t.Errorf("appending: %v", err)
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	for range restarts {
+		for range between {
+			receive(t, "an answer", progress)
+		}
+		pooler.Restart(t)
+	}
+	for range between {
+		receive(t, "an answer", progress)
+	}
+	close(stop)
+	work.Wait()
+	t.Logf("%d answered, %d refused", len(answered), refused)
+	expect(t, "recorded checks", one[int](t, direct, "SELECT count(*) FROM audit_records WHERE kind = 'check'"),
+		len(answered))
+	expect(t, "answered checks that are recorded",
+		one[int](t, direct, "SELECT count(DISTINCT ref) FROM audit_records WHERE ref IN (?)", bun.List(answered)),
+		len(answered))
+	expect(t, "counted checks", one[int](t, direct, "SELECT used FROM quota_usage"), len(answered))
+	verifyLedger(t, direct)
+}
+
+// A host whose parts all want more connections than they have opens exactly as many as are documented.
+func TestConnectionsOfAHost(t *testing.T) {
+	t.Parallel()
+	at := postgrestest.Database(t)
+	s := open(t, at, nil)
+	l, o := ledgerOn(t, s, LedgerConfig{}), outboxOf(t, s)
+	expectAll(t, listening(t, s))
+	const lock = 77
+	conn := session(t, at)
+	exec(t, conn, "SELECT pg_advisory_lock(77)")
+	const wanted = 20
+	var work sync.WaitGroup
+	defer work.Wait()
+	pools := []*bun.DB{s.db, l.db, o.claims, o.outcomes}
+	for _, db := range pools {
+		for range wanted {
+			work.Go(func() {
+				if _, err := db.ExecContext(t.Context(), "SELECT pg_advisory_xact_lock(?)", lock); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	for range 3 {
+		work.Go(func() {
+			err := s.inLongTx(t.Context(), func(ctx context.Context, tx pgx.Tx) error {
+				_, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", lock)
+				return err
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	until(t, "all pools to be full", func() bool {
+		for _, db := range pools {
+			if stats := db.Stats(); stats.InUse < stats.MaxOpenConnections || stats.WaitCount == 0 {
+				return false
+			}
+		}
+		return lockWaiters(t, conn) == DefaultConnections-listenConnections
+	})
+	expect(t, "connections", value[int](t, conn, `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND application_name = 'assay'`), DefaultConnections)
+	exec(t, conn, "SELECT pg_advisory_unlock(77)")
+}

@@ -53,6 +53,8 @@ pool_mode = transaction
 default_pool_size = 4
 max_client_conn = 1000
 server_login_retry = 1
+log_connections = 0
+log_disconnections = 0
 `, server.Hostname(), server.Port(), server.User.Username(), password, port)
 	NoError(t, os.WriteFile(p.file, []byte(settings), 0o600))
 	t.Cleanup(func() {
