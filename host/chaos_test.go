@@ -143,7 +143,7 @@ func newChaosRun(t *testing.T) *chaosRun {
 	storetest.NoError(t, starting.Wait())
 	here := &chaosHost{dir: dataDir(t), proxy: storetest.NewProxy(t, r.url)}
 	here.url, here.stop = serveHere(t, &serveCmd{LedgerBatch: 256}, &Config{Listen: "127.0.0.1:0", DataDir: here.dir,
-		DatabaseURL: here.proxy.URL, Connections: 12, DNS: []string{off}, RDAPURL: off,
+		DatabaseURL: here.proxy.URL, DNS: []string{off}, RDAPURL: off,
 		WebhookAllow: []string{"127.0.0.1/32"},
 		now:          func() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }})
 	r.hosts[chaosHosts] = here
