@@ -104,10 +104,16 @@ BEGIN
         -- After the records: feedback is given under a lock on its record.
         DELETE FROM feedback WHERE chain = of_chain AND seq = ANY (seqs);
     END IF;
+    -- A host may be applying contributions to the graph, so wait for that before locking the head. The graph is changed
+    -- with the head locked, because hosts of the last release change it so.
+    PERFORM FROM graph_progress WHERE chain = of_chain FOR UPDATE;
     erasure := (audit_lock(of_chain)).seq + 1;
     PERFORM require_key(of_account, by_key, at_time);
-    -- Under the head's lock: hosts of the last release add to the graph under it.
-    SELECT * INTO sightings, links FROM graph_forget_node(of_account, of_node);
+    sightings := 0;
+    links := 0;
+    IF of_node IS NOT NULL THEN
+        SELECT * INTO sightings, links FROM graph_forget_node(of_account, of_node);
+    END IF;
     recorded := n > 0 OR sightings + links > 0;
     IF NOT recorded THEN
         RETURN;
@@ -461,25 +467,3 @@ BEGIN
     PERFORM audit_append(of_chain, entry);
     RETURN true;
 END $$;
-
--- Until the graph is a projection of its own.
-CREATE FUNCTION graph_forget_node(of_account text, of_node bytea, OUT sightings bigint, OUT links bigint)
-LANGUAGE sql VOLATILE AS $$
-WITH links AS (
-	DELETE FROM graph_links WHERE (low = of_node OR high = of_node) AND (of_account = '' OR account_id = of_account)
-	RETURNING CASE WHEN low = of_node THEN high ELSE low END AS other, account_id, checks
-), own AS (
-	DELETE FROM graph_sightings WHERE node = of_node AND (of_account = '' OR account_id = of_account) RETURNING node
-), parents AS (
-	SELECT g.node, g.account_id, g.checks - l.checks AS remaining FROM graph_sightings AS g
-	JOIN links AS l ON l.other = g.node AND l.account_id = g.account_id
-	WHERE g.kind NOT IN ('domain', 'email', 'phone', 'iban')
-), deleted AS (
-	DELETE FROM graph_sightings AS g USING parents AS p
-	WHERE g.node = p.node AND g.account_id = p.account_id AND p.remaining <= 0
-), reduced AS (
-	UPDATE graph_sightings AS g SET checks = p.remaining FROM parents AS p
-	WHERE g.node = p.node AND g.account_id = p.account_id AND p.remaining > 0
-)
-SELECT (SELECT count(*) FROM own), (SELECT count(*) FROM links)
-$$;
