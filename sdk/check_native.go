@@ -76,7 +76,8 @@ func (c *Check) Has(name string) bool {
 func Join(parts ...string) string { return strings.Join(parts, "") }
 
 // Signal adds one reason: points from -100 (reassuring) to 100 (alarming), a code that the manifest declares, and a
-// sentence that names the evidence. The layer's score is the sum of its points, held to the manifest's score_range.
+// sentence that names the evidence. The layer's score is the sum of its points, held to the manifest's score_range. The
+// text may be overwritten after the call.
 func (c *Check) Signal(points int, code, text string) {
 	c.refuse(ValidCode(code))
 	c.refuse(ValidText(text))
@@ -87,7 +88,7 @@ func (c *Check) Signal(points int, code, text string) {
 		c.refuse(fmt.Errorf("more than %d signals", MaxSignals))
 		return
 	}
-	c.result.Signals = append(c.result.Signals, Signal{points, code, text})
+	c.result.Signals = append(c.result.Signals, Signal{points, code, strings.Clone(text)})
 }
 
 // Threat names the category of fraud that this layer found. The last call counts.

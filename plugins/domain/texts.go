@@ -3,6 +3,7 @@ package main
 import (
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"assay/plugins/internal/quote"
 	"assay/sdk"
@@ -58,12 +59,16 @@ var texts = [...]struct{ name, before, after string }{
 	codeRestricted:    {"domain:suffix:restricted", "Suffix that only public bodies and schools are given: ", ""},
 }
 
-// writer collects the text of a signal.
-type writer struct{ text []byte }
+// writer collects the text of a signal: a sentence and at most three quotations of maxQuoted bytes.
+type writer struct {
+	text [512]byte
+	n    int
+}
 
 // startText returns a writer with the text of c up to the detail.
-func startText(c code, brand string) writer {
-	w := writer{make([]byte, 0, 128)}
+func startText(c code, brand string) *writer {
+	w := desk()
+	w.n = 0
 	w.write(texts[c].before)
 	w.write(brand)
 	w.write(texts[c].after)
@@ -72,10 +77,10 @@ func startText(c code, brand string) writer {
 
 // signal raises the signal c with the text of w.
 func (w *writer) signal(check *sdk.Check, points int, c code) {
-	check.Signal(points, texts[c].name, string(w.text))
+	check.Signal(points, texts[c].name, unsafe.String(&w.text[0], w.n))
 }
 
-func (w *writer) write(s string) { w.text = append(w.text, s...) }
+func (w *writer) write(s string) { w.n += copy(w.text[w.n:], s) }
 
 // maxQuoted is the number of bytes of a name that a text quotes. A brand, a letter and a name fit into 100 characters.
 const maxQuoted = 32
@@ -129,7 +134,7 @@ func (w *writer) rune(r rune) {
 	w.write(" (U+")
 	for shift := 16; shift >= 0; shift -= 4 {
 		if digit := r >> shift & 15; digit > 0 || shift <= 12 {
-			w.text = append(w.text, "0123456789ABCDEF"[digit])
+			w.write("0123456789ABCDEF"[digit : digit+1])
 		}
 	}
 	w.write(")")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"unsafe"
+
 	"assay/plugins/internal/quote"
 	"assay/plugins/lexical/ngram"
 	"assay/plugins/lexical/pattern"
@@ -125,26 +127,28 @@ func (s *shares) points(total int) (split shares) {
 	return split
 }
 
-// pieces are the parts of a text, joined at the end, because each joined text is copied.
+// pieces is the text of a signal: a sentence with at most three quotations of quote.MaxBytes.
 type pieces struct {
-	list [32]string
+	text [textRoom]byte
 	n    int
 }
 
-func (p *pieces) add(parts ...string) {
-	for _, part := range parts {
-		if p.n < len(p.list) {
-			p.list[p.n] = part
-			p.n++
-		}
-	}
+const textRoom = 512 // a power of two, so that an index needs no check
+
+func (p *pieces) add(text string) { p.n += copy(p.text[p.n&(textRoom-1):], text) }
+
+// quote appends text in quotation marks.
+func (p *pieces) quote(text string) {
+	p.add("“")
+	p.add(quote.Of(text))
+	p.add("”")
 }
 
-// text joins the pieces and removes them.
-func (p *pieces) text() string {
+// end returns the text, which the next one overwrites.
+func (p *pieces) end() string {
 	n := p.n
 	p.n = 0
-	return sdk.Join(p.list[:n]...)
+	return unsafe.String(&p.text[0], n)
 }
 
 // ordinary returns the text for a name that looks honest.
@@ -155,7 +159,7 @@ func (w *work) ordinary() string {
 		}
 		w.texts.add("Spelled like names of long-established sites: ")
 		if w.texts.strongest(w.address.Name, w.sums.Bytes[1:], 1) {
-			return w.texts.text()
+			return w.texts.end()
 		}
 		w.texts.n = 0
 	}
@@ -174,9 +178,10 @@ func (w *work) wording(c *sdk.Check, points int) {
 		return
 	}
 	text := "Spelled like reported names"
-	w.texts.add(text, ": ")
+	w.texts.add(text)
+	w.texts.add(": ")
 	if w.texts.strongest(w.address.Name, w.sums.Bytes[1:], maxSpans) {
-		text = w.texts.text()
+		text = w.texts.end()
 	}
 	w.texts.n = 0
 	c.Signal(points, "lexical:wording:reported", text)
@@ -200,7 +205,7 @@ func (w *work) measures() string {
 	w.texts.count(n.Hyphens, " hyphens")
 	w.texts.count(n.Digits, " digits")
 	w.texts.add(")")
-	return w.texts.text()
+	return w.texts.end()
 }
 
 // count adds n and a noun in the plural, whose s it drops if n is 1, or nothing if n is 0.
@@ -218,10 +223,10 @@ func (p *pieces) count(n int, noun string) {
 
 // decimal adds n, from 0 to 999, in decimal digits.
 func (p *pieces) decimal(n int) {
-	const digits = "0123456789"
 	for unit := 100; unit > 0; unit /= 10 {
 		if n >= unit || unit == 1 {
-			p.add(digits[n/unit%10 : n/unit%10+1])
+			p.text[p.n&(textRoom-1)] = byte('0' + n/unit%10)
+			p.n++
 		}
 	}
 }
@@ -232,7 +237,9 @@ const maxQuoted = 3
 // bait raises the signal for bait words, by the theme with the largest odds, and returns the theme's threat.
 func (w *work) bait(c *sdk.Check, points int) sdk.Threat {
 	theme := w.name.Theme(&odds)
-	w.texts.add("Contains ", lures[theme].text, " bait words: ")
+	w.texts.add("Contains ")
+	w.texts.add(lures[theme].text)
+	w.texts.add(" bait words: ")
 	words, n := w.name.Words(), 0
 	for own := range 2 { // words of the theme first
 		for i := range words {
@@ -240,11 +247,11 @@ func (w *work) bait(c *sdk.Check, points int) sdk.Threat {
 				if n > 0 {
 					w.texts.add(", ")
 				}
-				w.texts.add("“", quote.Of(words[i].Text), "”")
+				w.texts.quote(words[i].Text)
 				n++
 			}
 		}
 	}
-	c.Signal(points, lures[theme].code, w.texts.text())
+	c.Signal(points, lures[theme].code, w.texts.end())
 	return lures[theme].threat
 }

@@ -238,7 +238,7 @@ func TestStrongest(t *testing.T) {
 			}
 			var p pieces
 			found := p.strongest(tt.s, weights, maxSpans)
-			if got := p.text(); got != tt.want || found != (got != "") {
+			if got := p.end(); got != tt.want || found != (got != "") {
 				t.Errorf("strongest adds %q and returns %t, want %q", got, found, tt.want)
 			}
 		})
@@ -250,7 +250,7 @@ func TestDecimal(t *testing.T) {
 	for n, want := range map[int]string{0: "0", 7: "7", 10: "10", 63: "63", 253: "253"} {
 		var p pieces
 		p.decimal(n)
-		if got := p.text(); got != want {
+		if got := p.end(); got != want {
 			t.Errorf("decimal(%d) = %q", n, got)
 		}
 	}

@@ -2,8 +2,6 @@ package main
 
 import (
 	"unicode/utf8"
-
-	"assay/plugins/internal/quote"
 )
 
 const (
@@ -21,9 +19,9 @@ func (p *pieces) strongest(s string, weights []int32, most int) bool {
 	var found [maxSpans]span
 	count := 0
 	var first int32
-	for range 2 * maxSpans {
+	for tries := 0; tries < 2*maxSpans && count < most; tries++ {
 		start, end, sum := heaviest(weights)
-		if sum <= 0 || sum < first/4 || count == most {
+		if sum <= 0 || sum < first/4 {
 			break
 		}
 		first = max(first, sum)
@@ -46,7 +44,7 @@ func (p *pieces) strongest(s string, weights []int32, most int) bool {
 		if i > 0 {
 			p.add(", ")
 		}
-		p.add("“", quote.Of(s[f.start:f.end]), "”")
+		p.quote(s[f.start:f.end])
 	}
 	return count > 0
 }

@@ -17,28 +17,50 @@ const harmless Class = 0
 
 // entry is a word of three letters or more, with all its classes.
 type entry struct {
-	word    string
+	head    uint64 // its first eight letters, the first in the lowest byte
 	class   Class
+	tail    uint16 // its other letters are tails[tail:][:length-8]
+	length  uint8
+	shift   uint8 // moves what is not compared out of a head
 	oneEdge bool
 }
 
-const bucketBits = 10 // of buckets of words by their first three letters
+const (
+	bucketBits = 10 // of buckets of words by their first three letters
+	headBytes  = 8  // of entry.head
+)
 
-// bucket returns the bucket for the first three bytes of text.
-func bucket(text string) uint32 {
-	return (uint32(text[0]) | uint32(text[1])<<8 | uint32(text[2])<<16) * 0x9e3779b1 >> (32 - bucketBits)
-}
-
-// letterNumber numbers letters and digits from 0 to 35, and returns 36 for other bytes.
-func letterNumber(c byte) int {
-	switch {
-	case c >= 'a' && c <= 'z':
-		return int(c - 'a')
-	case c >= '0' && c <= '9':
-		return int(c-'0') + 26
+// headOf returns the first eight bytes of text, the first in the lowest byte, and zeros after its end.
+func headOf(text string) (head uint64) {
+	if len(text) >= headBytes {
+		return uint64(text[0]) | uint64(text[1])<<8 | uint64(text[2])<<16 | uint64(text[3])<<24 |
+			uint64(text[4])<<32 | uint64(text[5])<<40 | uint64(text[6])<<48 | uint64(text[7])<<56
 	}
-	return 36
+	for i := range len(text) {
+		head |= uint64(text[i]) << (i * 8 & 63)
+	}
+	return head
 }
+
+// bucket returns the bucket for the first three bytes of a head.
+func bucket(head uint64) uint64 {
+	return head & 0xffffff * 0x9e3779b1 & 0xffffffff >> (32 - bucketBits)
+}
+
+// letterNumber numbers letters and digits from 0 to 35. It is 36 for other bytes.
+var letterNumber = func() (numbers [256]uint8) {
+	for c := range numbers {
+		switch {
+		case c >= 'a' && c <= 'z':
+			numbers[c] = uint8(c - 'a')
+		case c >= '0' && c <= '9':
+			numbers[c] = uint8(c - '0' + 26)
+		default:
+			numbers[c] = 36
+		}
+	}
+	return numbers
+}()
 
 // Each calls visit for every word of the lexicon in order, and for a word with several classes once per class.
 func Each(visit func(word string, class Class)) {
@@ -71,30 +93,31 @@ func longestAt(text string, i int) Match {
 		return Match{Start: i, End: i}
 	}
 	if len(rest) > 2 {
-		k := bucket(rest)
-		for j := wordStarts[k]; j < wordStarts[k+1]; j++ {
-			e := &words[j]
-			at := len(e.word)
-			if at > len(rest) {
-				continue
-			}
-			for at > 0 && rest[at-1] == e.word[at-1] { // backwards, because the first letters are mostly equal
-				at--
-			}
-			if at == 0 {
-				return Match{i, i + len(e.word), e.class, e.oneEdge}
+		head := headOf(rest)
+		k := bucket(head)
+		list := words[wordStarts[k]:wordStarts[k+1]]
+		for j := range list {
+			e := &list[j]
+			if (e.head^head)<<(e.shift&63) == 0 && (e.length <= headBytes || hasTail(rest, e)) {
+				return Match{i, i + int(e.length), e.class, e.oneEdge}
 			}
 		}
 	}
-	if class := pairs[letterNumber(rest[0])*36+letterNumber(rest[1])]; class != 0 {
+	if class := pairs[int(letterNumber[rest[0]])*36+int(letterNumber[rest[1]])]; class != 0 {
 		return Match{i, i + 2, class, false}
 	}
 	return Match{Start: i, End: i}
 }
 
+// hasTail reports whether text continues like the word of e after its head.
+func hasTail(text string, e *entry) bool {
+	n := int(e.length)
+	return n <= len(text) && text[headBytes:n] == tails[e.tail:int(e.tail)+n-headBytes]
+}
+
 // mayStart reports whether a word of the lexicon begins with these two bytes.
 func mayStart(first, second byte) bool {
-	return secondLetters[letterNumber(first)]>>letterNumber(second)&1 != 0
+	return secondLetters[letterNumber[first]]>>(letterNumber[second]&63)&1 != 0
 }
 
 // Classes returns the classes of word, or 0 if it is not a bait word.
@@ -117,42 +140,58 @@ func FindLoosely(label string, found []Match) []Match { return find(label, found
 
 func find(label string, found []Match, loose bool) []Match {
 	base := len(found)
+	found = all(label, found)
+	for n := len(found) + 1; n > len(found); {
+		n = len(found)
+		found = found[:base+keep(label, found[base:], loose)]
+	}
+	n := base
+	for i := base; i < len(found); i++ {
+		if found[i].Class != harmless {
+			found[n] = found[i]
+			n++
+		}
+	}
+	return found[:n]
+}
+
+// all appends the longest words of label, whatever their edges.
+func all(label string, found []Match) []Match {
 	for i := 0; i+1 < len(label); {
 		if !mayStart(label[i], label[i+1]) {
 			i++
 			continue
 		}
-		if f := longestAt(label, i); f.End > i {
-			if f.End-i > 4 && label[f.End-1] == 's' && f.End < len(label) {
-				f = splitPlural(label, f)
-			}
-			found = append(found, f)
-			i = f.End
+		f := longestAt(label, i)
+		if f.End == i {
+			i++
 			continue
 		}
-		i++
+		if f.End-i > 4 && label[f.End-1] == 's' && f.End < len(label) {
+			f = splitPlural(label, f)
+		}
+		found = append(found, f)
+		i = f.End
 	}
-	for dropped := true; dropped; {
-		dropped = false
-		kept := found[base:base]
-		all := found[base:]
-		for k, f := range all {
-			left := f.Start == 0 || isEdge(label[f.Start-1]) || (len(kept) > 0 && kept[len(kept)-1].End == f.Start)
-			right := f.End == len(label) || isEdge(label[f.End]) || (k+1 < len(all) && all[k+1].Start == f.End)
-			switch n := f.End - f.Start; {
-			case n > 5 || left && right || (n == 5 || f.oneEdge && loose) && (left || right):
-				kept = append(kept, f)
-			default:
-				dropped = true
+	return found
+}
+
+// keep moves the words with edges to the front of list, and returns their number.
+func keep(label string, list []Match, loose bool) (kept int) {
+	last := 0 // the end of the last word that was kept
+	for k := range list {
+		f := &list[k]
+		n := f.End - f.Start
+		if n <= 5 {
+			left := f.Start == 0 || isEdge(label[f.Start-1]) || kept > 0 && last == f.Start
+			right := f.End == len(label) || isEdge(label[f.End]) || k+1 < len(list) && list[k+1].Start == f.End
+			if !(left && right) && !((n == 5 || f.oneEdge && loose) && (left || right)) {
+				continue
 			}
 		}
-		found = found[:base+len(kept)]
-	}
-	kept := found[:base]
-	for _, f := range found[base:] {
-		if f.Class != harmless {
-			kept = append(kept, f)
-		}
+		last = f.End
+		list[kept] = *f
+		kept++
 	}
 	return kept
 }
@@ -173,4 +212,4 @@ func splitPlural(label string, f Match) Match {
 }
 
 // isEdge reports whether c separates words in a label.
-func isEdge(c byte) bool { return c == '-' || c == '_' || (c >= '0' && c <= '9') }
+func isEdge(c byte) bool { return c-'0' <= 9 || c == '-' || c == '_' }

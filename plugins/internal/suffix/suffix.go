@@ -146,8 +146,11 @@ func Neutral(suffix string) bool {
 // Restricted reports whether only verified public bodies or schools can register names under a public suffix: gov, edu,
 // mil, int and their equivalents in countries, such as gov.uk, gob.es, gouv.fr, ac.at and edu.pl.
 func Restricted(suffix string) bool {
-	first, _, _ := strings.Cut(suffix, ".")
-	switch first {
+	n := 0
+	for n < len(suffix) && suffix[n] != '.' {
+		n++
+	}
+	switch first := suffix[:n]; first {
 	case "gov", "edu", "mil":
 		return true
 	case "int":

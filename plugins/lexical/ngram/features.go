@@ -21,7 +21,7 @@ const longestRun = 5
 
 // Seeds keep the kinds of features apart.
 const (
-	seedBias uint32 = 0x05070b0d * (iota + 1)
+	seedBias uint64 = 0x05070b0d * (iota + 1)
 	seedName
 	seedShape
 	seedRuns
@@ -45,21 +45,27 @@ const (
 	seedWord
 )
 
+// Hashes are the lower 32 bits of 64, because WebAssembly computes with 64 bits and Go would clear the others after
+// every step.
+
 const prime = 16777619 // FNV-1a, http://www.isthe.com/chongo/tech/comp/fnv/
 
-func step(h uint32, c byte) uint32 { return (h ^ uint32(c)) * prime }
+func step(h uint64, c byte) uint64 { return (h ^ uint64(c)) * prime }
 
-func text(h uint32, s string) uint32 {
+func text(h uint64, s string) uint64 {
 	for i := range len(s) {
-		h = (h ^ uint32(s[i])) * prime
+		h = (h ^ uint64(s[i])) * prime
 	}
 	return h
 }
 
-func number(h uint32, n int) uint32 { return (h ^ uint32(n)) * prime }
+func number(h uint64, n int) uint64 { return (h ^ uint64(n)) * prime }
+
+// spread is 2^32 divided by the golden ratio.
+const spread = 0x9e3779b1
 
 // Slot returns the slot of the feature with hash h. The multiplication spreads the hash's bits (Fibonacci hashing).
-func Slot(h uint32) uint32 { return h * 0x9e3779b1 >> (32 - slotBits) }
+func Slot(h uint32) uint32 { return h * spread >> (32 - slotBits) }
 
 // Features appends the hash of each feature of a to list, at most MaxFeatures. The layer reads the same features with
 // [Table.Sum].
@@ -69,12 +75,15 @@ func (a *Address) Features(list []uint32) []uint32 {
 		h := seedName
 		for at := from; at <= last && at < from+longestRun; at++ {
 			h = step(h, a.at(at))
-			list = append(list, h)
+			list = append(list, uint32(h))
 		}
 	}
-	var others [maxOthers]uint32
+	var others [maxOthers]uint64
 	n, _ := a.others(&others)
-	return append(list, others[:n]...)
+	for _, h := range others[:n] {
+		list = append(list, uint32(h))
+	}
+	return list
 }
 
 // at returns a byte of the name, or the marks of its start and end.
@@ -93,7 +102,7 @@ const maxOthers = 9 + 9 + 6 + maxName
 
 // others sets list to the features that are not runs: first those of the shape, then those of the suffix. It returns
 // their number and the index of the first of the suffix.
-func (a *Address) others(list *[maxOthers]uint32) (n, suffixAt int) {
+func (a *Address) others(list *[maxOthers]uint64) (n, suffixAt int) {
 	s := a.Name
 	hyphens, digits, vowels := 0, 0, 0
 	shape, runs := seedShape, seedRuns // of the character classes; runs also of each run's length as a power of two

@@ -109,23 +109,27 @@ func (b *Build) Hex() bool { return b.hex >= 3 && b.Digits >= 3 && b.hex+b.Digit
 // posingToken returns the first part of label that imitates a part of another address, such as "com-" or "www-", or "".
 // hyphens reports whether label has hyphens.
 func posingToken(label string, hyphens bool) string {
-	for i, rest, more := 0, label, hyphens; more; i++ {
-		var token string
-		token, rest, more = strings.Cut(rest, "-")
-		switch token {
+	start := 0
+	for end := 0; hyphens && end <= len(label); end++ {
+		if end < len(label) && label[end] != '-' {
+			continue
+		}
+		first, more := start == 0, end < len(label)
+		switch token := label[start:end]; token {
 		case "com":
-			if i > 0 || more {
+			if !first || more {
 				return "com-"
 			}
 		case "www", "http", "https", "wvw", "vww", "ww1", "www1":
-			if i == 0 && more {
-				return token + "-"
+			if first && more {
+				return label[start : end+1]
 			}
 		case "net", "org":
-			if i > 0 && more {
-				return token + "-"
+			if !first && more {
+				return label[start : end+1]
 			}
 		}
+		start = end + 1
 	}
 	return ""
 }
@@ -139,12 +143,16 @@ func gluedWWW(label string) bool {
 // posingCountry returns the start of label if it imitates the suffix of a country or a government, such as "pl-", or
 // "".
 func posingCountry(label string) string {
-	token, _, more := strings.Cut(label, "-")
-	switch token {
-	case "pl", "de", "fr", "uk", "es", "it", "nl", "be", "ch", "at", "cz", "ro", "pt", "gov", "gouv", "gob", "govt":
-		if more {
-			return token + "-"
+	for i := 2; i < len(label) && i <= len("gouv"); i++ {
+		if label[i] != '-' {
+			continue
 		}
+		switch label[:i] {
+		case "pl", "de", "fr", "uk", "es", "it", "nl", "be", "ch", "at", "cz", "ro", "pt", "gov", "gouv", "gob",
+			"govt":
+			return label[:i+1]
+		}
+		break
 	}
 	return ""
 }

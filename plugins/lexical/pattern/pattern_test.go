@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"assay/plugins/internal/suffix"
-	"assay/plugins/internal/wordlist"
 )
 
 func TestBuild(t *testing.T) {
@@ -119,11 +118,4 @@ func FuzzFeatures(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestHonestSearchable(t *testing.T) {
-	t.Parallel()
-	if fault := wordlist.Fault(honest); fault != "" {
-		t.Errorf("honest is out of order at %q", fault)
-	}
 }

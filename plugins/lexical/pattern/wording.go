@@ -2,12 +2,10 @@ package pattern
 
 import (
 	"math/bits"
-	"slices"
 	"strings"
 
 	"assay/plugins/internal/bait"
 	"assay/plugins/internal/suffix"
-	"assay/plugins/internal/wordlist"
 )
 
 // Theme is a kind of bait. It groups several classes of bait words.
@@ -94,14 +92,21 @@ type Wording struct {
 // w.
 func (w *Wording) Words() []Word { return w.words[:w.n] }
 
-// honest are honest names with bait words, in the form that package wordlist searches.
-const honest = "backinstockalerts captcha-delivery checkpoint couponcode customersupport doubleverify giftcards " +
-	"nexusmods onlinebanking opensecrets passport-photo paymentsense secureserver securityfocus securitytrails " +
-	"servicenow surveymonkey ticketswap trackingmore trustedshops verifyme walletinvestor "
+// isHonest reports whether name is an honest name with bait words.
+func isHonest(name string) bool {
+	switch name { // a guest burns less fuel for this than for a search in a list
+	case "backinstockalerts", "captcha-delivery", "checkpoint", "couponcode", "customersupport", "doubleverify",
+		"giftcards", "nexusmods", "onlinebanking", "opensecrets", "passport-photo", "paymentsense", "secureserver",
+		"securityfocus", "securitytrails", "servicenow", "surveymonkey", "ticketswap", "trackingmore",
+		"trustedshops", "verifyme", "walletinvestor":
+		return true
+	}
+	return false
+}
 
 func (w *Wording) read(h *suffix.Host) {
 	w.n, w.inName, w.inLeft, w.goods, w.covered, w.themes, w.left, w.classes = 0, 0, 0, 0, false, 0, 0, 0
-	if wordlist.Has(honest, h.Name) {
+	if isHonest(h.Name) {
 		return
 	}
 	w.covered = w.add(h.Name, false)
@@ -114,37 +119,58 @@ func (w *Wording) read(h *suffix.Host) {
 
 // add reads the bait words of one label, without padding and repeated words, and reports whether they cover it.
 func (w *Wording) add(label string, left bool) (covered bool) {
-	at := 0
-	covered = true
-	for _, f := range bait.FindLoosely(label, w.space[:0]) {
-		covered = covered && isFiller(label[at:f.Start])
-		at = f.End
+	found := bait.FindLoosely(label, w.space[:0])
+	for i := range found {
+		f := &found[i]
 		if !left {
 			w.classes |= f.Class
 		}
-		text, class := label[f.Start:f.End], f.Class&^bait.Filler
-		if class == 0 || w.n == MaxWords || w.holds(text) {
-			continue
-		}
-		w.words[w.n] = Word{text, class}
-		w.n++
-		themes := themesOf(class)
-		if left {
-			w.inLeft++
-			w.left |= themes
-		} else {
-			w.inName++
-			if class&bait.Goods != 0 {
-				w.goods++
-			}
-			w.themes |= themes
+		if class := f.Class &^ bait.Filler; class != 0 && w.keep(label[f.Start:f.End], class) {
+			w.count(class, left)
 		}
 	}
-	return covered && at > 0 && isFiller(label[at:])
+	return covers(label, found)
 }
 
-func (w *Wording) holds(text string) bool {
-	return slices.ContainsFunc(w.Words(), func(word Word) bool { return word.Text == text })
+// keep keeps a word, unless it is kept already or there is no room.
+func (w *Wording) keep(text string, class bait.Class) bool {
+	if w.n == MaxWords {
+		return false
+	}
+	for i := range w.words[:w.n] {
+		if w.words[i].Text == text {
+			return false
+		}
+	}
+	w.words[w.n] = Word{text, class}
+	w.n++
+	return true
+}
+
+func (w *Wording) count(class bait.Class, left bool) {
+	themes := themesOf(class)
+	if left {
+		w.inLeft++
+		w.left |= themes
+		return
+	}
+	w.inName++
+	if class&bait.Goods != 0 {
+		w.goods++
+	}
+	w.themes |= themes
+}
+
+// covers reports whether label consists of words, hyphens, underscores and digits.
+func covers(label string, words []bait.Match) bool {
+	at := 0
+	for i := range words {
+		if !isFiller(label[at:words[i].Start]) {
+			return false
+		}
+		at = words[i].End
+	}
+	return at > 0 && isFiller(label[at:])
 }
 
 // isFiller reports whether s consists of hyphens, underscores and digits.
