@@ -3,23 +3,32 @@ package store
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/migrate"
-
-	"assay/migrations"
 )
 
 // migrationLock is the key of the advisory lock that lets only one host migrate at a time. bun's own lock is a row,
 // which a crashed host would leave locked. An advisory lock ends with its transaction.
 const migrationLock = 0x617373_61790001
 
-// migrate applies pending migrations. Hosts that start at the same time wait for each other.
-func (s *Store) migrate(ctx context.Context) error {
+// A migration waits for other transactions only briefly, because the statements of running hosts queue behind it. The
+// timeout is below Postgres's deadlock_timeout of 1 s, so the migration gives way. Then it pauses and begins again.
+const (
+	migrationLockTimeout = 500 * time.Millisecond
+	firstMigrationPause  = 250 * time.Millisecond
+	maxMigrationPause    = 8 * time.Second
+)
+
+// migrate applies pending migrations of files. Hosts that start at the same time wait for each other.
+func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	cfg, err := connConfig(s.direct)
 	if err != nil {
 		return err
@@ -46,14 +55,14 @@ func (s *Store) migrate(ctx context.Context) error {
 	}
 
 	steps := migrate.NewMigrations()
-	if err := steps.Discover(migrations.FS); err != nil {
+	if err := steps.Discover(files); err != nil {
 		return err
 	}
 	// A migration counts as applied only after it has succeeded. bun records that in a separate statement, which a
 	// crash could prevent, so markApplied records it within the migration's own transaction.
 	migrator := migrate.NewMigrator(db, steps, migrate.WithMarkAppliedOnSuccess(true), migrate.WithUpsert(true),
 		migrate.WithTableName("schema_steps"), migrate.WithLocksTableName("schema_locks"),
-		migrate.AfterMigration(markApplied))
+		migrate.BeforeMigration(boundLocks), migrate.AfterMigration(markApplied))
 	if err := migrator.Init(ctx); err != nil {
 		return err
 	}
@@ -61,7 +70,26 @@ func (s *Store) migrate(ctx context.Context) error {
 	if err := refuseNewer(ctx, db, steps); err != nil {
 		return err
 	}
-	_, err = migrator.Migrate(ctx)
+	for pause := firstMigrationPause; ; pause = min(2*pause, maxMigrationPause) {
+		done, err := migrator.Migrate(ctx)
+		if state := sqlState(err); state != lockNotAvailable && state != deadlockDetected {
+			if err == nil && len(done.Migrations) > 0 {
+				s.log.Info("migrated the database", "to", s.schema)
+			}
+			return err
+		}
+		s.log.Info("a migration waits for other transactions", "pause", pause, "error", err)
+		select {
+		case <-ctx.Done():
+			return errors.Join(ctx.Err(), err)
+		case <-time.After(pause):
+		}
+	}
+}
+
+// boundLocks bounds how long a migration waits for each lock.
+func boundLocks(ctx context.Context, db bun.IConn, _ *migrate.Migration) error {
+	_, err := db.ExecContext(ctx, "SET LOCAL lock_timeout = ?", milliseconds(migrationLockTimeout))
 	return err
 }
 

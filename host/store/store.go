@@ -22,6 +22,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/keyring"
+	"assay/migrations"
 )
 
 // Store is a database with a current schema. It is safe for concurrent use.
@@ -73,7 +74,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		db.Close()
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
-	if err := s.migrate(ctx); err != nil {
+	if err := s.migrate(ctx, migrations.FS); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("migrating database: %w", err)
 	}

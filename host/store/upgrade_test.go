@@ -1,0 +1,178 @@
+package store
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"io/fs"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/postgres/postgrestest"
+	"assay/migrations"
+)
+
+//go:embed testdata/ledger_0011.sql
+var oldLedgerText string
+
+// oldHost records checks as hosts before migration 0012 did.
+type oldHost struct {
+	db         *bun.DB
+	statements map[string]string
+
+	accepted, refused atomic.Int64
+	slowest           atomic.Int64
+}
+
+func newOldHost(t *testing.T, url string) *oldHost {
+	h := &oldHost{db: must(connect(url, 2))(t), statements: map[string]string{}}
+	t.Cleanup(func() { _ = h.db.Close() })
+	for _, part := range strings.Split(oldLedgerText, "-- name: ")[1:] {
+		name, text, _ := strings.Cut(part, "\n")
+		h.statements[name] = text
+	}
+	return h
+}
+
+// record records a check of the account, or nothing.
+func (h *oldHost) record(ctx context.Context, account string) error {
+	began := time.Now()
+	at := began.UTC().Truncate(time.Millisecond)
+	args := named{"account": account, "key": "key_" + account, "when": at, "month": period(at),
+		"at": at.Format(check.TimeFormat), "ref": check.NewRef(), "pseudonym": []byte(account),
+		"nonce": make([]byte, audit.NonceBytes)}
+	err := h.db.RunInTx(ctx, nil, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.ExecContext(ctx, "SET LOCAL lock_timeout = '3s'"); err != nil {
+			return err
+		}
+		var head struct {
+			Seq  int64
+			Hash []byte
+		}
+		if err := tx.NewRaw(h.statements["lock"], args).Scan(ctx, &head); err != nil {
+			return err
+		}
+		for _, name := range []string{"caller", "used"} {
+			if _, err := tx.NewRaw(h.statements[name], args).Exec(ctx); err != nil {
+				return err
+			}
+		}
+		leaf := audit.Leaf(args["nonce"].([]byte), audit.Record{Kind: audit.Check, At: args["at"].(string),
+			Ref: args["ref"].(string), Account: account, Key: "key_" + account, Type: "domain",
+			Pseudonym: []byte(account), Score: 91, Verdict: "block", Revision: 3})
+		next := audit.Head{Seq: head.Seq, Hash: audit.Hash(head.Hash)}.Next(leaf)
+		args["seq"], args["leaf"], args["hash"] = next.Seq, leaf[:], next.Hash[:]
+		_, err := tx.NewRaw(h.statements["write"], args).Exec(ctx)
+		return err
+	})
+	for took := int64(time.Since(began)); ; {
+		if before := h.slowest.Load(); before >= took || h.slowest.CompareAndSwap(before, took) {
+			break
+		}
+	}
+	if err != nil {
+		h.refused.Add(1)
+		return err
+	}
+	h.accepted.Add(1)
+	return nil
+}
+
+// migrationsUpTo returns the migrations up to one.
+func migrationsUpTo(t *testing.T, last string) fs.FS {
+	t.Helper()
+	files := fstest.MapFS{}
+	for _, entry := range must(fs.ReadDir(migrations.FS, "."))(t) {
+		if name := entry.Name(); strings.HasSuffix(name, ".sql") && name[:4] <= last {
+			files[name] = &fstest.MapFile{Data: must(fs.ReadFile(migrations.FS, name))(t)}
+		}
+	}
+	return files
+}
+
+// messages is a log that passes the messages on.
+type messages chan string
+
+func (m messages) Write(line []byte) (int, error) {
+	var record struct{ Msg string }
+	_ = json.Unmarshal(line, &record)
+	m <- record.Msg
+	return len(line), nil
+}
+
+// A host of this release migrates the database while hosts of the last one record checks, and while another transaction
+// keeps a table for long. The hosts go on meanwhile, and each of their checks is recorded whole or not at all.
+func TestUpgradeUnderLoad(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	conn := session(t, url)
+	dropSchema(t, conn)
+	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), migrationsUpTo(t, "0011")))
+	genesis := audit.Genesis(0)
+	must(conn.Exec(t.Context(), "INSERT INTO audit_heads (chain, seq, hash) VALUES (0, 0, $1)", genesis.Hash[:]))(t)
+	exec(t, conn, `INSERT INTO accounts (id, plan, quota, salt, chain)
+			SELECT n, 'pro', 1000000, '\x01', 0 FROM unnest(ARRAY['a', 'b', 'c']) AS n`,
+		"INSERT INTO api_keys (id, account_id, name, hash, hint) SELECT 'key_' || id, id, '', id::bytea, '' FROM accounts",
+		`INSERT INTO webhook_endpoints (account_id, url, sealed_secret)
+			SELECT id, 'https://receiver.example', '\x01' FROM accounts`)
+	old := newOldHost(t, url)
+	ctx, stop := context.WithCancel(t.Context())
+	var hosts sync.WaitGroup
+	for _, account := range []string{"a", "b", "c"} {
+		hosts.Go(func() {
+			for ctx.Err() == nil {
+				if err := old.record(context.Background(), account); err != nil && !isOutage(err) && !isDataError(err) {
+					t.Errorf("an old host's check: %v", err)
+				}
+			}
+		})
+	}
+	until(t, "old hosts to record checks", func() bool { return old.accepted.Load() > 50 })
+
+	report := session(t, url) // such as a dump
+	exec(t, report, "BEGIN", "SELECT count(*) FROM webhook_events")
+	log := make(messages, 1000)
+	opened := make(chan error, 1)
+	var s *Store
+	go func() {
+		var err error
+		s, err = Open(t.Context(), Config{URL: url, Keys: testRing, Logger: slog.New(slog.NewJSONHandler(log, nil))})
+		opened <- err
+	}()
+	for range 3 {
+		expect(t, "message", receive(t, "the migration to wait", log), "a migration waits for other transactions")
+		before := old.accepted.Load()
+		until(t, "old hosts to record checks meanwhile", func() bool { return old.accepted.Load() > before+10 })
+	}
+	exec(t, report, "ROLLBACK")
+	noError(t, receive(t, "the migration", opened))
+	defer s.Close()
+	before := old.accepted.Load()
+	until(t, "old hosts to record checks afterwards", func() bool { return old.accepted.Load() > before+50 })
+	l := ledgerOn(t, s, LedgerConfig{})
+	caller := newCaller(t, s, plan(t, "pro", 1000))
+	for range 10 {
+		noError(t, l.Append(t.Context(), at(decided(caller, parse(t, "domain", "example.org"), check.Block), s.now().UTC())))
+	}
+	stop()
+	hosts.Wait()
+	t.Logf("old hosts recorded %d checks, were refused %d, and waited for %v at most", old.accepted.Load(),
+		old.refused.Load(), time.Duration(old.slowest.Load()).Round(time.Millisecond))
+	verifyLedger(t, s)
+	expect(t, "records", one[int64](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'"),
+		old.accepted.Load()+10)
+	expect(t, "counted", one[int64](t, s, "SELECT sum(used) FROM quota_usage"), old.accepted.Load()+10)
+	expect(t, "events", one[int64](t, s, "SELECT count(*) FROM webhook_events"), old.accepted.Load())
+	if longest := time.Duration(old.slowest.Load()); longest > 3*time.Second {
+		t.Errorf("an old host waited for %v", longest)
+	}
+}
