@@ -179,26 +179,38 @@ func rankOf(node, ranks []byte) (rank int, ok bool) {
 
 // mergeEntries makes the entries of a list equal to the temporary table listed and counts the differences.
 func mergeEntries(ctx context.Context, tx pgx.Tx, list int, now time.Time, change *feed.Change) error {
-	removed, err := tx.Exec(ctx, `DELETE FROM feed_entries AS e
-		WHERE feed_id = $1 AND NOT EXISTS (SELECT FROM listed AS l WHERE l.node = e.node)`, list)
+	// The differences are between temporary tables, because Citus does not compare one with a distributed table.
+	err := execAll(ctx, tx,
+		fmt.Sprintf(`CREATE TEMPORARY TABLE stored ON COMMIT DROP AS
+			SELECT node, page, category FROM feed_entries WHERE feed_id = %d`, list),
+		`CREATE TEMPORARY TABLE gone ON COMMIT DROP AS
+			SELECT node FROM stored AS s WHERE NOT EXISTS (SELECT FROM listed AS l WHERE l.node = s.node)`,
+		`CREATE TEMPORARY TABLE differing ON COMMIT DROP AS SELECT l.*, s.node IS NOT NULL AS stored
+			FROM listed AS l LEFT JOIN stored AS s USING (node)
+			WHERE s.node IS NULL OR (s.page, s.category) IS DISTINCT FROM (l.page, l.category)`)
 	if err != nil {
 		return err
 	}
-	altered, err := tx.Exec(ctx, `UPDATE feed_entries AS e SET page = l.page, category = l.category FROM listed AS l
-		WHERE e.feed_id = $1 AND e.node = l.node AND (e.page, e.category) IS DISTINCT FROM (l.page, l.category)`, list)
+	removed, err := tx.Exec(ctx,
+		"DELETE FROM feed_entries WHERE feed_id = $1 AND node IN (SELECT node FROM gone)", list)
 	if err != nil {
 		return err
 	}
-	added, err := tx.Exec(ctx, `INSERT INTO feed_entries (feed_id, node, type, value, name, page, category, first_seen)
-		SELECT $1, node, type, value, name, page, category, $2 FROM listed AS l
-		WHERE NOT EXISTS (SELECT FROM feed_entries AS e WHERE e.feed_id = $1 AND e.node = l.node) ORDER BY node`,
-		list, now)
+	_, err = tx.Exec(ctx, `INSERT INTO feed_entries (feed_id, node, type, value, name, page, category, first_seen)
+		SELECT $1, node, type, value, name, page, category, $2 FROM differing ORDER BY node
+		ON CONFLICT (feed_id, node) DO UPDATE SET page = EXCLUDED.page, category = EXCLUDED.category`, list, now)
+	if err != nil {
+		return err
+	}
+	var altered, added int
+	err = tx.QueryRow(ctx, "SELECT count(*) FILTER (WHERE stored), count(*) FILTER (WHERE NOT stored) FROM differing").
+		Scan(&altered, &added)
 	if err != nil {
 		return err
 	}
 	change.Removed += int(removed.RowsAffected())
-	change.Altered += int(altered.RowsAffected())
-	change.Added += int(added.RowsAffected())
+	change.Altered += altered
+	change.Added += added
 	return nil
 }
 
