@@ -406,7 +406,7 @@ RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('lock_timeout', '250ms', true);
     PERFORM pg_advisory_xact_lock(hashtextextended('assay create_partition', 0)); -- one host at a time
-    IF to_regclass(partition) IS NOT NULL OR (SELECT count(*) FROM (SELECT FROM audit_records_other
+    IF to_regclass(partition) IS NOT NULL OR (SELECT count(*) FROM (SELECT 1 FROM audit_records_other
             WHERE recorded_at >= from_time AND recorded_at < to_time LIMIT max_moved + 1) AS r) > max_moved THEN
         RETURN;
     END IF;
@@ -436,7 +436,7 @@ BEGIN
         RETURN true; -- another host has done it
     END IF;
     FOREACH one IN ARRAY all_chains LOOP
-        EXECUTE format('SELECT count(*) FROM (SELECT FROM %I WHERE chain = $1 AND seq > $2 LIMIT $3 + 1) AS r',
+        EXECUTE format('SELECT count(*) FROM (SELECT 1 FROM %I WHERE chain = $1 AND seq > $2 LIMIT $3 + 1) AS r',
             partition) INTO later USING one, coalesce((cuts ->> one::text)::bigint, 0), max_moved;
         n := n + later;
     END LOOP;

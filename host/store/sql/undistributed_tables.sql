@@ -1,5 +1,6 @@
 -- The tables that are not distributed yet, with their size and the other tables that they refer to. Tables of the
--- migrator stay where migrations run, and so does graph_links, which only hosts of an earlier release write. Citus adds tables that refer to its own to its metadata with partmethod "n" and
+-- migrator stay where migrations run, and so does graph_links, which only hosts of an earlier release write. Citus adds
+-- tables that refer to its own to its metadata with partmethod "n" and
 -- repmodel "s"; reference tables have repmodel "t".
 SELECT t.relname::text,
     (SELECT coalesce(sum(pg_relation_size(p.relid)), pg_relation_size(t.oid))::bigint FROM pg_partition_tree(t.oid) AS p),
