@@ -42,6 +42,10 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	if arguments := os.Getenv(busyHostEnv); arguments != "" {
+		fmt.Fprintln(os.Stderr, busyHost(context.Background(), arguments))
+		os.Exit(1)
+	}
 	os.Exit(storetest.Main(m, func(ctx context.Context, url string) (*Store, error) {
 		s, err := tryOpen(ctx, url)
 		if err == nil && onCitus() {
