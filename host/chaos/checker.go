@@ -501,35 +501,47 @@ func (c *checker) deliveries() {
 
 // graph compares the reputation graph with the records.
 func (c *checker) graph() {
-	if c.state.Waiting > 0 {
-		c.differ("%d contributions to the graph were not applied", c.state.Waiting)
+	if c.state.Waiting > 0 || c.state.Damaged > 0 {
+		c.differ("%d contributions to the graph were not applied, and %d could not be read", c.state.Waiting,
+			c.state.Damaged)
 	}
-	want, got := map[string]int{}, map[string]int{}
-	names := map[string]string{}
-	add := func(accountID, kind, value string, n int) {
-		id := accountID + keyed(c.keys.Graph, nil, kind, value)
-		want[id] += n
-		names[id] = accountID + " " + kind + " " + value
+	nodes, edges, names := map[string]int{}, map[string]int{}, map[string]string{}
+	node := func(kind, value string) (name string) {
+		name = keyed(c.keys.Graph, nil, kind, value)
+		names[name] = kind + " " + value
+		return name
 	}
 	for _, s := range c.subjects {
-		if n := len(s.records); n > 0 {
-			add(s.account, s.item.Type, s.item.Value, n)
-			for _, p := range s.item.Parents {
-				add(s.account, p.Kind, p.Value, n)
-			}
+		n, own := len(s.records), node(s.item.Type, s.item.Value)
+		nodes[s.account+own] += n
+		for _, p := range s.item.Parents {
+			parent := node(p.Kind, p.Value)
+			nodes[s.account+parent] += n
+			edges[s.account+own+parent] += n
+			edges[s.account+parent+own] += n
 		}
 	}
 	for _, g := range c.state.Sightings {
-		id := g.Account + string(g.Node)
-		got[id] += g.Checks
-		names[id] = cmp.Or(names[id], fmt.Sprintf("%s %s %x", g.Account, g.Kind, g.Node))
+		nodes[g.Account+string(g.Node)] -= g.Checks
 	}
-	for id := range want {
-		got[id] += 0
+	for _, g := range c.state.Edges {
+		edges[g.Account+string(g.Node)+string(g.Other)] -= g.Checks
 	}
-	for id, n := range got {
-		if n != want[id] {
-			c.differ("the graph counts %d checks of %s, and %d are recorded", n, names[id], want[id])
+	split := func(id string) (rest, name string) {
+		rest, name = id[:len(id)-sha256.Size], id[len(id)-sha256.Size:]
+		return rest, cmp.Or(names[name], fmt.Sprintf("an unknown node %x", name))
+	}
+	for id, n := range nodes {
+		if n != 0 {
+			account, name := split(id)
+			c.differ("the graph counts %d checks too few of %s of %s", n, name, account)
+		}
+	}
+	for id, n := range edges {
+		if n != 0 {
+			rest, other := split(id)
+			account, name := split(rest)
+			c.differ("the graph counts %d links too few of %s and %s of %s", n, name, other, account)
 		}
 	}
 }

@@ -112,9 +112,14 @@ func (w *world) derive() {
 		w.Usage = append(w.Usage, Usage{account, "2031-05-01", n})
 		w.Sequences = append(w.Sequences, Sequence{account, last[account]})
 	}
+	parent := audit.Pseudonym(keys.Graph, nil, "registrable", "example.com")
 	for node, n := range seen {
 		f := strings.Fields(node)
-		w.Sightings = append(w.Sightings, Sighting{audit.Pseudonym(keys.Graph, nil, f[1], f[2]), f[0], f[1], n})
+		name := audit.Pseudonym(keys.Graph, nil, f[1], f[2])
+		w.Sightings = append(w.Sightings, Sighting{name, f[0], f[1], n})
+		if f[1] == "domain" {
+			w.Edges = append(w.Edges, Edge{name, parent, f[0], n}, Edge{parent, name, f[0], n})
+		}
 	}
 	slices.SortFunc(w.Usage, func(x, y Usage) int { return strings.Compare(x.Account, y.Account) })
 	slices.SortFunc(w.Sequences, func(x, y Sequence) int { return strings.Compare(x.Account, y.Account) })
@@ -264,12 +269,16 @@ func TestDifferences(t *testing.T) {
 		}, "the event of chk_2 was delivered as"},
 		"an event was delivered with another number": {func(w *world) { w.Deliveries[1].Sequence = 9 },
 			"the event of chk_2 was not delivered, or with another number"},
-		"the graph counts a check twice": {func(w *world) { w.Sightings[0].Checks++ }, "the graph counts"},
-		"the graph does not count a check": {func(w *world) { w.Sightings = w.Sightings[1:] },
-			"the graph counts 0 checks of a domain"},
-		"the graph keeps an erased check": {func(w *world) {
-			w.Sightings = append(w.Sightings, Sighting{[]byte("x"), "c", "domain", 1})
-		}, "the graph counts 1 checks of c domain 78, and 0 are recorded"},
+		"the graph counts a check twice": {func(w *world) { w.Sightings[0].Checks++ }, "-1 checks too few of domain"},
+		"the graph does not count a check": {func(w *world) { w.Sightings[0].Checks-- },
+			"counts 1 checks too few of domain"},
+		"the graph lacks a node": {func(w *world) { w.Sightings = w.Sightings[1:] }, "checks too few of domain"},
+		"the graph has another node": {func(w *world) {
+			w.Sightings = append(w.Sightings, Sighting{bytes.Repeat([]byte("x"), 32), "c", "domain", 1})
+		}, "counts -1 checks too few of an unknown node 7878"},
+		"the graph counts a link twice":  {func(w *world) { w.Edges[0].Checks++ }, "counts -1 links too few"},
+		"the graph has no link back":     {func(w *world) { w.Edges = w.Edges[1:] }, "links too few"},
+		"a contribution was not read":    {func(w *world) { w.Damaged = 1 }, "1 could not be read"},
 		"a contribution was not applied": {func(w *world) { w.Waiting = 1 }, "1 contributions to the graph"},
 		"a revoked key was answered": {func(w *world) { w.Calls[0].Key = "old key"; w.Calls[0].Began = at(30) },
 			"chk_1 was answered after its key was revoked"},

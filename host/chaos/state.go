@@ -20,7 +20,9 @@ type State struct {
 	Events       []Event
 	Sequences    []Sequence
 	Sightings    []Sighting
+	Edges        []Edge
 	Waiting      int // contributions to the graph that were not applied
+	Damaged      int // those that could not be read
 }
 
 // Account is an account.
@@ -89,6 +91,13 @@ type Sighting struct {
 	Checks        int
 }
 
+// Edge is a link of two nodes of the reputation graph as one account saw it, stored for each of the two.
+type Edge struct {
+	Node, Other []byte
+	Account     string
+	Checks      int
+}
+
 // Read reads the state of a database, in one snapshot.
 func Read(ctx context.Context, url string) (*State, error) {
 	conn, err := pgx.Connect(ctx, url)
@@ -115,7 +124,9 @@ func Read(ctx context.Context, url string) (*State, error) {
 		read(ctx, tx, &s.Events, "SELECT ref, account_id, event, state, sequence FROM webhook_events"),
 		read(ctx, tx, &s.Sequences, "SELECT account_id, last FROM webhook_sequences"),
 		read(ctx, tx, &s.Sightings, "SELECT node, account_id, kind, checks FROM graph_sightings"),
-		tx.QueryRow(ctx, "SELECT count(*) FROM graph_contributions").Scan(&s.Waiting))
+		read(ctx, tx, &s.Edges, "SELECT node, other, account_id, checks FROM graph_edges"),
+		tx.QueryRow(ctx, "SELECT count(*) FROM graph_contributions").Scan(&s.Waiting),
+		tx.QueryRow(ctx, "SELECT count(*) FROM graph_unreadable").Scan(&s.Damaged))
 	if err != nil {
 		return nil, fmt.Errorf("reading the database: %w", err)
 	}
