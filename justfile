@@ -39,6 +39,11 @@ chaos time="30m" seed="0":
 soak time="1h":
     go test ./host -run '^TestSoak$' -v -timeout 0 -soak {{time}}
 
+# Kill the leader of a Patroni cluster under load, and compare every answer with the records. Needs Debian's patroni,
+# etcd-server and haproxy
+drill-failover times="10":
+    go test -tags drill ./host -run '^TestFailover$' -v -timeout 0 -failovers {{times}}
+
 # Measure the layers as they are in the source on labelled values: just eval FILE --html report.html
 eval *args:
     go run ./host eval --lineup registry/default_lineup.json {{args}}

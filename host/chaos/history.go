@@ -80,6 +80,18 @@ func (h *History) AddCall(c *Call) {
 	h.Calls = append(h.Calls, c)
 }
 
+// Since returns the calls that ended at a time or later.
+func (h *History) Since(t time.Time) (calls []*Call) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, c := range h.Calls {
+		if !c.Ended.Before(t) {
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
 // AddErasure adds an erasure.
 func (h *History) AddErasure(e Erasure) {
 	h.mu.Lock()
