@@ -433,11 +433,13 @@ func (d *drill) finish(kills []kill) {
 		}
 	}
 	text := fmt.Sprintf("`just drill-failover %d`: three Postgres nodes, three hosts, %d requests: %d answered "+
-		"(%d checks), %d refused with 503,\n%d with 500 and a reference, %d without an answer. %d checks are recorded.\n\n"+
-		"| lost | doubled | uncounted | other differences |\n|---|---|---|---|\n| %d | %d | %d | %d |\n\n"+
-		"| killed | times | without an answer, median | most | of it after the election, most |\n|---|---|---|---|---|\n",
-		len(kills), len(d.history.Calls), statuses[200], len(answered), statuses[503], statuses[500], statuses[0], checks,
-		lost, doubled, max(checks-used, used-checks), len(differences))
+		"(%d checks),\n%d refused with 503, %d with 500 and a reference, %d without an answer. "+
+		"%d checks are recorded.\n\n"+
+		"| lost | doubled | uncounted | all differences |\n|---|---|---|---|\n| %d | %d | %d | %d |\n\n"+
+		"| killed | times | without an answer, median | most | of it after the election, most |\n"+
+		"|---|---|---|---|---|\n",
+		len(kills), len(d.history.Calls), statuses[200], len(answered), statuses[503], statuses[500], statuses[0],
+		checks, lost, doubled, max(checks-used, used-checks), len(differences))
 	for _, machine := range []bool{false, true} {
 		var gaps []time.Duration
 		var back time.Duration
@@ -447,9 +449,9 @@ func (d *drill) finish(kills []kill) {
 			}
 		}
 		if slices.Sort(gaps); len(gaps) > 0 {
-			text += fmt.Sprintf("| %s | %d | %.1f s | %.1f s | %.1f s |\n", map[bool]string{false: "Postgres, with Patroni alive",
-				true: "the machine: Postgres and Patroni"}[machine], len(gaps), gaps[len(gaps)/2].Seconds(),
-				gaps[len(gaps)-1].Seconds(), back.Seconds())
+			what := map[bool]string{false: "Postgres", true: "Postgres and Patroni"}[machine]
+			text += fmt.Sprintf("| %s | %d | %.1f s | %.1f s | %.1f s |\n", what, len(gaps),
+				gaps[len(gaps)/2].Seconds(), gaps[len(gaps)-1].Seconds(), back.Seconds())
 		}
 	}
 	d.Log("\n" + text)
