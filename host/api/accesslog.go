@@ -51,6 +51,10 @@ func (s *Server) log(ctx *fasthttp.RequestCtx, x *exchange) {
 	if !s.cfg.Logger.Enabled(context.Background(), level) {
 		return
 	}
+	// Errors with a reference have a line each, because support looks them up.
+	if status == fasthttp.StatusServiceUnavailable && !s.refusals.admit(refusalKind{x.route, refusalReason(x.cause)}) {
+		return
+	}
 	attrs := append(make([]slog.Attr, 0, 8), // room for all
 		slog.String("method", x.method),
 		slog.String("route", x.route),

@@ -137,6 +137,7 @@ type Server struct {
 	all      context.Context    // parent of the contexts of all requests
 	stopWork context.CancelFunc // ends all
 	draining atomic.Bool
+	refusals refusals
 	overflow atomic.Int64 // when a refused connection was last logged, in Unix seconds
 
 	mu       sync.Mutex
@@ -150,6 +151,7 @@ func New(cfg Config) *Server {
 		cfg: cfg, lookups: admission.NewShares(cfg.MaxLookups), batches: admission.NewShares(cfg.MaxBatches),
 		privacy: admission.NewShares(cfg.MaxPrivacy), events: admission.NewShares(cfg.MaxEvents),
 	}
+	s.refusals.log, s.refusals.kinds = cfg.Logger, map[refusalKind]*suppressed{}
 	s.recall, _ = cfg.Keys.(KeyMemory)
 	// Not derived from fiber's context, which has no deadline and is reused for the next request.
 	s.all, s.stopWork = context.WithCancel(context.Background())
@@ -288,6 +290,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Unlock()
 	err := s.http.ShutdownWithContext(ctx)
 	s.stopWork()
+	s.refusals.close()
 	return err
 }
 

@@ -202,7 +202,7 @@ func (c *Console) fail(ctx *fiber.Ctx, err error) error {
 	case errors.Is(err, webhook.ErrNoEvent):
 		page = &pageError{fiber.StatusNotFound, sentence(webhook.ErrNoEvent)}
 	case c.cfg.Outage != nil && c.cfg.Outage(err):
-		c.cfg.Logger.Warn("page refused", "route", ctx.Route().Path, "error", err)
+		c.cfg.Logger.Debug("page refused", "route", ctx.Route().Path, "error", err)
 		ctx.Set(fiber.HeaderRetryAfter, "1")
 		page = &pageError{fiber.StatusServiceUnavailable,
 			"The database is not available at the moment. Please try again in a minute."}
