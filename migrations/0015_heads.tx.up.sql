@@ -158,17 +158,19 @@ BEGIN
 END $$;
 
 -- Whether the keys of a locked account may work: its plan is free, it never had a subscription, or one serves it.
-CREATE FUNCTION keys_enabled(a accounts, plans jsonb, serving text[]) RETURNS boolean LANGUAGE sql VOLATILE AS $$
-    SELECT coalesce((plans -> a.plan ->> 'free')::boolean, false)
+CREATE FUNCTION keys_enabled(a accounts, plans jsonb, serving text[]) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+    RETURN coalesce((plans -> a.plan ->> 'free')::boolean, false)
         OR NOT EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id)
-        OR EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id AND status = ANY (serving))
-$$;
+        OR EXISTS (SELECT FROM billing_subscriptions WHERE account_id = a.id AND status = ANY (serving));
+END $$;
 
 -- The columns of api_keys that a host chooses.
-CREATE FUNCTION insert_key(key jsonb) RETURNS void LANGUAGE sql VOLATILE AS $$
+CREATE FUNCTION insert_key(key jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
     INSERT INTO api_keys (id, account_id, name, hash, hint, state, ended_at)
-    SELECT id, account_id, name, hash, hint, state, ended_at FROM jsonb_populate_record(NULL::api_keys, key)
-$$;
+    SELECT id, account_id, name, hash, hint, state, ended_at FROM jsonb_populate_record(NULL::api_keys, key);
+END $$;
 
 -- Adds a key to an account, or replaces one that expires after overlap_ends. Returns why not, or an empty text.
 CREATE FUNCTION add_key(
@@ -260,10 +262,11 @@ BEGIN
     END IF;
 END $$;
 
-CREATE FUNCTION insert_account(account jsonb) RETURNS void LANGUAGE sql VOLATILE AS $$
+CREATE FUNCTION insert_account(account jsonb) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
     INSERT INTO accounts (id, plan, quota, salt, chain)
-    SELECT id, plan, quota, salt, chain FROM jsonb_populate_record(NULL::accounts, account)
-$$;
+    SELECT id, plan, quota, salt, chain FROM jsonb_populate_record(NULL::accounts, account);
+END $$;
 
 -- Begins a checkout. One that is paid already comes with a new account, or moves an account that no subscription serves
 -- to its plan. Returns why not, or an empty text.
