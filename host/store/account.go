@@ -6,6 +6,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -29,6 +31,66 @@ type account struct {
 	CreatedAt time.Time `bun:",nullzero,default:now()"`
 }
 
+// accountInfo is what the ledger needs to know to prepare an account's records. Salt and Chain never change.
+type accountInfo struct {
+	Salt     []byte
+	Chain    int
+	Endpoint bool // the account had a webhook endpoint; the database knows whether it still has one
+}
+
+// accountCache remembers accounts, so that preparing a record needs no query. Nothing depends on it being right.
+type accountCache struct {
+	mu      sync.Mutex
+	entries map[string]accountInfo
+}
+
+// maxAccounts bounds the cache. It is cleared beyond.
+const maxAccounts = 20_000
+
+func (c *accountCache) get(id string) (accountInfo, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	a, ok := c.entries[id]
+	return a, ok
+}
+
+func (c *accountCache) put(id string, a accountInfo) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries == nil || len(c.entries) >= maxAccounts {
+		c.entries = map[string]accountInfo{}
+	}
+	c.entries[id] = a
+}
+
+func (c *accountCache) forget(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.entries, id)
+}
+
+// account returns what the ledger needs to know about an account. It fails with check.ErrUnauthorized if there is none.
+func (l *Ledger) account(ctx context.Context, id string) (accountInfo, error) {
+	if a, ok := l.accounts.get(id); ok {
+		return a, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, l.patience)
+	defer cancel()
+	var a accountInfo
+	err := l.store.db.NewRaw(`SELECT a.salt, a.chain, e.account_id IS NOT NULL AS endpoint
+		FROM accounts AS a LEFT JOIN webhook_endpoints AS e ON e.account_id = a.id WHERE a.id = ?`, id).Scan(ctx, &a)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return a, check.ErrUnauthorized
+	case isOutage(err):
+		return a, refused(fmt.Errorf("reading account: %w", err))
+	case err != nil:
+		return a, fmt.Errorf("reading account: %w", err)
+	}
+	l.accounts.put(id, a)
+	return a, nil
+}
+
 // publicAccount is the account of all callers without a key.
 const publicAccount = "acct_public"
 
@@ -38,22 +100,23 @@ func (s *Store) PublicCaller() check.Caller {
 }
 
 func (s *Store) createPublicAccount(ctx context.Context) error {
-	a := newAccount(publicAccount, check.PublicPlan())
+	a := s.newAccount(publicAccount, check.PublicPlan())
 	if _, err := s.db.NewInsert().Model(a).On("CONFLICT (id) DO NOTHING").Exec(ctx); err != nil {
 		return fmt.Errorf("creating the public account: %w", err)
 	}
 	return nil
 }
 
-func newAccount(id string, plan check.Plan) *account {
+// newAccount returns an account on one of the chains of the host's configuration. It stays on its chain.
+func (s *Store) newAccount(id string, plan check.Plan) *account {
 	salt := make([]byte, saltBytes)
 	rand.Read(salt)
-	return &account{ID: id, Plan: plan.Name, Quota: plan.Quota, Salt: salt}
+	return &account{ID: id, Plan: plan.Name, Quota: plan.Quota, Salt: salt, Chain: mathrand.IntN(s.newChains)}
 }
 
 // CreateAccount creates an account with a plan and returns its id.
 func (s *Store) CreateAccount(ctx context.Context, plan check.Plan) (string, error) {
-	a := newAccount("acct_"+ulid.Make().String(), plan)
+	a := s.newAccount("acct_"+ulid.Make().String(), plan)
 	if _, err := s.db.NewInsert().Model(a).Exec(ctx); err != nil {
 		return "", fmt.Errorf("creating account: %w", err)
 	}

@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"fmt"
@@ -15,10 +14,6 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 )
-
-// chainCount is the number of audit chains. Each account belongs to one. More chains let a cluster of hosts record more
-// checks per second, because writers of different chains do not wait for each other.
-const chainCount = 1
 
 // auditRow is a row of audit_records.
 type auditRow struct {
@@ -73,21 +68,6 @@ func (r auditRow) corruption() (reason string) {
 	return ""
 }
 
-// link returns record as the row that follows head, and advances head.
-func link(head *audit.Head, record audit.Record, recordedAt time.Time) auditRow {
-	nonce := make([]byte, audit.NonceBytes)
-	rand.Read(nonce)
-	leaf := audit.Leaf(nonce, record)
-	*head = head.Next(leaf)
-	return auditRow{
-		Chain: head.Chain, Seq: head.Seq, RecordedAt: recordedAt, At: record.At, Kind: string(record.Kind),
-		Ref: record.Ref, AccountID: record.Account, KeyID: record.Key, Type: record.Type,
-		Pseudonym: record.Pseudonym, Nonce: nonce,
-		Score: record.Score, Verdict: record.Verdict, Revision: record.Revision, Digest: record.Digest,
-		Leaf: leaf[:], Hash: bytes.Clone(head.Hash[:]),
-	}
-}
-
 // entry returns a record for the function audit_append, which gives it its place in a chain.
 func entry(record audit.Record, at time.Time) string {
 	nonce := make([]byte, audit.NonceBytes)
@@ -108,7 +88,7 @@ func (s *Store) createHeads(ctx context.Context) error {
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {
 			return fmt.Errorf("starting audit chains: %w", err)
 		}
-		for chain := range chainCount {
+		for chain := range s.newChains {
 			genesis := audit.Genesis(chain)
 			_, err := tx.NewRaw(`INSERT INTO audit_heads (chain, seq, hash)
 				SELECT ?0, 0, ?1 WHERE NOT EXISTS (SELECT FROM audit_heads WHERE chain = ?0)`, chain, genesis.Hash[:]).

@@ -1,307 +1,324 @@
 package store
 
 import (
-	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
+	"sync"
 	"time"
 
-	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/schema"
-
-	"assay/host/audit"
-	"assay/host/check"
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// writer writes one batch in one transaction.
-type writer struct {
-	store *Store
-	tx    bun.Tx
-	heads map[int]*audit.Head
-	start map[int]int64 // the sequence number of each head when it was locked
-	first *auditRow     // the first row written; nil: none
-	event bool          // a webhook event was written
-	names *audit.Pseudonyms
+// batcher gathers the calls of one chain into batches. One batch is in flight, and a second only if it is full: a busy
+// chain's head is then never idle, and an idle chain's batches do not become smaller.
+type batcher struct {
+	ledger *Ledger
+	chain  int
+
+	mu      sync.Mutex
+	closed  bool
+	queue   []*pending
+	records int // in the queue
+	flying  int // batches in flight
 }
 
-// caller is an account and one of its keys, as read within the transaction.
-type caller struct {
-	AccountID string
-	KeyID     string // empty on the no-key endpoint
-	State     string
-	Quota     int
-	Salt      []byte
-	Chain     int
-	Endpoint  bool // the account has a webhook endpoint
-	ExpiresAt time.Time
-	UsedAt    time.Time // last use of the key, see keysUsed
-}
+const maxFlying = 2
 
-// isValid reports whether the key may be used.
-func (c caller) isValid(now time.Time) bool {
-	return c.State == "valid" && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
-}
-
-// usageKey identifies a count of checks: quotas are per account and month.
-type usageKey struct {
-	account string
-	period  time.Time
-}
-
-// write writes the batch and returns a result for each call: nil, check.ErrUnauthorized or a *check.QuotaError.
-func (w *writer) write(ctx context.Context, batch []*pending) ([]error, error) {
-	// Lock before reading, so that no other host changes the counts of these accounts.
-	if err := w.lock(ctx, batch); err != nil {
-		return nil, err
+// add queues a call.
+func (b *batcher) add(p *pending) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.closed:
+		return errClosed
+	case len(b.queue) >= b.ledger.queue:
+		return errFull
 	}
-	callers, err := w.callers(ctx, batch)
-	if err != nil {
-		return nil, err
-	}
-	used, err := w.used(ctx, batch)
-	if err != nil {
-		return nil, err
-	}
-	results := make([]error, len(batch))
-	added := map[usageKey]int{}
-	var rows []auditRow
-	var events []eventRow
-	items := map[int][][]byte{}
-	for i, p := range batch {
-		// The last moment at which a caller can withdraw its call.
-		if !p.send() {
-			continue
-		}
-		c, ok := callers[p.caller().Account+"/"+p.caller().Key]
-		if !ok || (c.KeyID != "" && !c.isValid(w.store.now())) {
-			results[i] = check.ErrUnauthorized
-			continue
-		}
-		if w.heads[c.Chain] == nil {
-			return nil, fmt.Errorf("audit chain %d has no head", c.Chain)
-		}
-		if results[i] = reserveQuota(c, p.records, used, added); results[i] != nil {
-			continue
-		}
-		for _, r := range p.records {
-			item, node := newContribution(w.store.keys, c.AccountID, r)
-			items[c.Chain] = append(items[c.Chain], item)
-			rows = append(rows, w.auditRow(c, r, node))
-			if event, ok, err := w.store.event(c, r); err != nil {
-				return nil, err
-			} else if ok {
-				events = append(events, event)
-			}
-		}
-	}
-	if len(rows) == 0 {
-		return results, nil
-	}
-	w.first = &rows[0]
-	return results, w.flush(ctx, added, rows, events, items, w.keysUsed(callers, rows))
-}
-
-// reserveQuota adds records to their caller's counts in added, either all of them or none.
-func reserveQuota(c caller, records []check.Record, used, added map[usageKey]int) error {
-	if c.AccountID == publicAccount {
-		return nil
-	}
-	needed := map[usageKey]int{}
-	for _, r := range records {
-		needed[usageKey{c.AccountID, period(r.Decision.At)}]++
-	}
-	for key, n := range needed {
-		if left := c.Quota - used[key] - added[key]; n > left {
-			return &check.QuotaError{Quota: c.Quota, Left: max(0, left), Needed: n,
-				ResetAt: key.period.AddDate(0, 1, 0)}
-		}
-	}
-	for key, n := range needed {
-		added[key] += n
+	b.queue = append(b.queue, p)
+	b.records += len(p.records)
+	if b.ready() {
+		b.flying++
+		b.ledger.work.Go(b.run)
 	}
 	return nil
 }
 
-// keysUsed returns the keys used for rows whose last_used_at is due for an update. It is updated at most once a minute.
-func (w *writer) keysUsed(callers map[string]caller, rows []auditRow) []string {
-	var ids []string
-	for _, r := range rows {
-		c := callers[r.AccountID+"/"+r.KeyID]
-		if c.KeyID != "" && r.RecordedAt.Sub(c.UsedAt) >= time.Minute {
-			ids = append(ids, c.KeyID)
-		}
-	}
-	slices.Sort(ids)
-	return slices.Compact(ids)
+// ready reports whether another batch can begin.
+func (b *batcher) ready() bool {
+	return len(b.queue) > 0 && (b.flying == 0 || b.flying < maxFlying && b.records >= b.ledger.batch)
 }
 
-// callers reads the accounts and keys of a batch.
-func (w *writer) callers(ctx context.Context, batch []*pending) (map[string]caller, error) {
-	var keys, open []string
+func (b *batcher) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+}
+
+// run records batches as long as there are any.
+func (b *batcher) run() {
+	for {
+		b.mu.Lock()
+		b.flying--
+		if !b.ready() {
+			b.mu.Unlock()
+			return
+		}
+		b.flying++
+		batch := b.gather()
+		queued := len(b.queue)
+		b.mu.Unlock()
+		n := countRecords(batch)
+		if n == 0 {
+			continue
+		}
+		began := time.Now()
+		b.ledger.pace.began(n, began)
+		b.commit(batch)
+		b.ledger.pace.ended(n, time.Now())
+		b.ledger.onBatch(n, time.Since(began), queued)
+	}
+}
+
+func countRecords(batch []*pending) (n int) {
 	for _, p := range batch {
-		if c := p.caller(); c.Key != "" {
-			keys = append(keys, c.Key)
-		} else {
-			open = append(open, c.Account)
+		n += len(p.records)
+	}
+	return n
+}
+
+// gather removes calls from the queue, up to the batch size. It drops those that were withdrawn, and withdraws those
+// whose context has ended: their checks will not be answered, so they must not count.
+func (b *batcher) gather() []*pending {
+	var batch []*pending
+	size, taken := 0, 0
+	for _, p := range b.queue {
+		if size >= b.ledger.batch {
+			break
+		}
+		taken++
+		b.records -= len(p.records)
+		if p.state.Load() == callQueued && (p.ctx.Err() == nil || !p.withdraw()) {
+			batch = append(batch, p)
+			size += len(p.records)
 		}
 	}
-	slices.Sort(keys)
-	slices.Sort(open)
-	var found []caller
-	err := w.tx.NewRaw(`
-		SELECT a.id AS account_id, k.id AS key_id, k.state, k.expires_at, k.last_used_at AS used_at, a.quota,
-			a.salt, a.chain,
-			EXISTS (SELECT FROM webhook_endpoints AS e WHERE e.account_id = a.id) AS endpoint
-		FROM api_keys AS k JOIN accounts AS a ON a.id = k.account_id WHERE k.id IN (?)
-		UNION ALL
-		SELECT a.id, '', '', NULL, NULL, a.quota, a.salt, a.chain, false FROM accounts AS a WHERE a.id IN (?)`,
-		bun.List(slices.Compact(keys)), bun.List(slices.Compact(open))).Scan(ctx, &found)
-	if err != nil {
-		return nil, fmt.Errorf("reading accounts: %w", err)
-	}
-	callers := make(map[string]caller, len(found))
-	for _, c := range found {
-		callers[c.AccountID+"/"+c.KeyID] = c
-	}
-	return callers, nil
+	clear(b.queue[:taken])
+	b.queue = b.queue[taken:]
+	return batch
 }
 
-// lock locks the heads of the chains that record the batch's accounts.
-func (w *writer) lock(ctx context.Context, batch []*pending) error {
-	accounts := make([]string, len(batch))
-	for i, p := range batch {
-		accounts[i] = p.caller().Account
+// commit records a batch and replies to its callers. It makes up to three attempts if other transactions were in the
+// way or the connection broke. If Postgres rejects the values of a record, commit bisects the batch, so that the others
+// are recorded.
+func (b *batcher) commit(batch []*pending) {
+	for attempt := 1; ; attempt++ {
+		left, err := b.attempt(batch)
+		b.ledger.store.batchEnded(err)
+		switch {
+		case len(left) == 0:
+			return
+		case isDataError(err) && len(left) > 1:
+			half := len(left) / 2
+			b.commit(left[:half])
+			b.commit(left[half:])
+			return
+		case attempt < 3 && (retryable(err) || errors.Is(err, errLost) || pgconn.SafeToRetry(err)):
+			batch = left
+			continue
+		}
+		err = fmt.Errorf("recording check: %w", err)
+		if isOutage(err) || errors.Is(err, errLost) || errors.Is(err, errLate) {
+			err = refused(err)
+		}
+		reply(left, err)
+		return
 	}
-	slices.Sort(accounts)
-	heads, err := lockHeads(ctx, w.tx, w.tx.NewSelect().Table("accounts").Column("chain").Where("id IN (?)",
-		bun.List(slices.Compact(accounts))))
-	if err != nil {
-		return err
-	}
-	w.heads, w.start = heads, make(map[int]int64, len(heads))
-	for chain, head := range heads {
-		w.start[chain] = head.Seq
-	}
-	return nil
 }
 
-func (w *writer) chains() []int {
-	numbers := make([]int, 0, len(w.heads))
-	for chain := range w.heads {
-		numbers = append(numbers, chain)
-	}
-	slices.Sort(numbers)
-	return numbers
-}
-
-// used reads the counts of the batch's accounts.
-func (w *writer) used(ctx context.Context, batch []*pending) (map[usageKey]int, error) {
-	var accounts []string
-	oldest := batch[0].records[0].Decision.At
+func reply(batch []*pending, err error) {
 	for _, p := range batch {
-		accounts = append(accounts, p.caller().Account)
-		for _, r := range p.records {
-			if r.Decision.At.Before(oldest) {
-				oldest = r.Decision.At
-			}
+		p.done <- err
+	}
+}
+
+// Reasons why a call that was sent is certain not to be recorded.
+var (
+	errLost = errors.New("the connection was lost before the batch was recorded")
+	errLate = errors.New("the database did not record the batch in time")
+)
+
+// inDoubtError means that a batch was sent but its outcome is unknown. It does not unwrap, so that its cause cannot
+// make the ledger run the batch again, or report it as refused.
+type inDoubtError struct{ err error }
+
+func (e *inDoubtError) Error() string {
+	return fmt.Sprintf("the outcome of the commit is unknown: %v", e.err)
+}
+
+// attempt sends a batch once and replies to the callers whose outcome it knows or can never know. It returns the calls
+// that are certain not to be recorded, and why.
+func (b *batcher) attempt(batch []*pending) (left []*pending, err error) {
+	l := b.ledger
+	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
+	conn, err := acquire(ctx, l.db)
+	cancel()
+	if err != nil {
+		return batch, err
+	}
+	// The last moment at which a caller can withdraw its call.
+	sent := make([]*pending, 0, len(batch))
+	for _, p := range batch {
+		if p.send() {
+			sent = append(sent, p)
 		}
 	}
-	slices.Sort(accounts)
-	var rows []usageRow
-	err := w.tx.NewSelect().Model(&rows).Where("account_id IN (?)", bun.List(slices.Compact(accounts))).
-		Where("period >= ?", period(oldest)).Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading quota: %w", err)
+	if len(sent) == 0 {
+		return nil, conn.release()
 	}
-	used := make(map[usageKey]int, len(rows))
-	for _, r := range rows {
-		used[usageKey{r.AccountID, r.Period.UTC()}] = r.Used
-	}
-	return used, nil
+	id := make([]byte, 16)
+	rand.Read(id)
+	return b.conclude(sent, id, b.start(conn, sent, id), conn)
 }
 
-type usageRow struct {
-	bun.BaseModel `bun:"table:quota_usage,alias:q"`
-
-	AccountID string
-	Period    time.Time `bun:"type:date"`
-	Used      int
+// result is the outcome of a batch: an error for each call.
+type result struct {
+	calls []error
+	err   error // the statement failed; nothing is recorded unless it is an *inDoubtError
 }
 
-func (w *writer) auditRow(c caller, r check.Record, node []byte) auditRow {
-	d := r.Decision
-	row := link(w.heads[c.Chain], audit.Record{
-		Kind: audit.Check, At: d.At.Format(check.TimeFormat), Ref: d.Ref, Account: c.AccountID, Key: c.KeyID,
-		Type:      string(r.Entity.Type),
-		Pseudonym: w.names.Of(c.Salt, string(r.Entity.Type), r.Entity.Value),
-		Score:     d.Score, Verdict: string(d.Verdict), Revision: d.Revision,
-	}, d.At)
-	row.SealedNode = w.store.keys.SealNode(node, nodeContext(d.Ref))
-	return row
-}
-
-// flush sends all writes of a batch in one round trip. Rows are ordered by their keys, so that transactions with common
-// rows cannot deadlock.
-func (w *writer) flush(ctx context.Context, added map[usageKey]int, rows []auditRow, events []eventRow,
-	items map[int][][]byte, keys []string) error {
-	usage := make([]usageRow, 0, len(added))
-	for key, n := range added {
-		usage = append(usage, usageRow{AccountID: key.account, Period: key.period, Used: n})
-	}
-	slices.SortFunc(usage, func(a, b usageRow) int {
-		return cmp.Or(cmp.Compare(a.AccountID, b.AccountID), a.Period.Compare(b.Period))
+// start sends a batch without waiting for its reply. The statement has no context: cancelling one that waits for a
+// synchronous standby would commit it without the standby.
+func (b *batcher) start(conn *connection, batch []*pending, id []byte) <-chan result {
+	params := appendParams(b.chain, id, b.ledger.lockTimeout(), batch)
+	replied := make(chan result, 1)
+	b.ledger.work.Go(func() {
+		calls, err := conn.append(params, batch)
+		_ = conn.release()
+		replied <- result{calls, err}
 	})
-	var queries []schema.QueryAppender
-	if len(usage) > 0 {
-		queries = append(queries, w.tx.NewInsert().Model(&usage).On("CONFLICT (account_id, period) DO UPDATE").
-			Set("used = q.used + EXCLUDED.used"))
-	}
-	queries = append(queries, w.tx.NewInsert().Model(&rows))
-	if len(events) > 0 {
-		queries = append(queries, addEvents(w.tx, events))
-		w.event = true
-	}
-	for chain, added := range items {
-		queries = append(queries, addContributions(w.tx, chain, w.heads[chain].Seq, added))
-	}
-	if len(keys) > 0 {
-		queries = append(queries, w.tx.NewUpdate().Model((*keyRow)(nil)).Set("last_used_at = ?",
-			w.store.now()).Where("id IN (?)", bun.List(keys)))
-	}
-	for _, chain := range w.chains() {
-		head := w.heads[chain]
-		if head.Seq > w.start[chain] {
-			queries = append(queries, moveHead(w.tx, *head, w.start[chain]))
-		}
-	}
-	var sql strings.Builder
-	gen := w.store.db.QueryGen()
-	for i, q := range queries {
-		text, err := q.AppendQuery(gen, nil)
-		if err != nil {
-			return fmt.Errorf("writing batch: %w", err)
-		}
-		if i > 0 {
-			sql.WriteString(";\n")
-		}
-		sql.Write(text)
-	}
-	result, err := w.tx.Tx.ExecContext(ctx, sql.String())
-	if err != nil {
-		return fmt.Errorf("writing batch: %w", err)
-	}
-	// The result is that of the last statement, which updates the last head and must find it unchanged.
-	if n, err := result.RowsAffected(); err != nil || n != 1 {
-		return errors.Join(errors.New("writing batch: an audit head moved under its lock"), err)
-	}
-	return nil
+	return replied
 }
 
-// moveHead updates a chain's head if its sequence number is still from.
-func moveHead(tx bun.Tx, head audit.Head, from int64) *bun.UpdateQuery {
-	return tx.NewUpdate().Model((*headRow)(nil)).Set("seq = ?, hash = ?", head.Seq, head.Hash[:]).
-		Where("chain = ? AND seq = ?", head.Chain, from)
+// lockTimeout is how long a statement waits for the head: it ends while callers still wait.
+func (l *Ledger) lockTimeout() time.Duration { return l.settling * 6 / 10 }
+
+// conclude waits for the reply to a batch. If it is late or lost, conclude settles the batch over another connection.
+func (b *batcher) conclude(batch []*pending, id []byte, replied <-chan result, conn *connection) (left []*pending,
+	err error) {
+	l := b.ledger
+	late := time.NewTimer(l.late)
+	defer late.Stop()
+	cause := errLate
+	select {
+	case r := <-replied:
+		if !inDoubt(r.err) {
+			return b.answer(batch, r)
+		}
+		cause = errors.Join(errLost, r.err)
+		replied = nil
+	case <-late.C:
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
+	defer cancel()
+	settled := make(chan result, 1)
+	l.work.Go(func() { settled <- b.settle(ctx, batch, id, cause) })
+	for {
+		select {
+		case r := <-replied:
+			if !inDoubt(r.err) {
+				return b.answer(batch, r)
+			}
+			replied = nil
+		case r := <-settled:
+			conn.abandon()
+			return b.answer(batch, r)
+		}
+	}
+}
+
+// answer replies to the callers whose outcome is known, or unknown for good, and returns the others.
+func (b *batcher) answer(batch []*pending, r result) (left []*pending, err error) {
+	if inDoubt(r.err) {
+		reply(batch, fmt.Errorf("recording check: %w", r.err))
+		return nil, nil
+	}
+	if r.err != nil {
+		return batch, r.err
+	}
+	event := false
+	var recorded []*pending
+	for i, p := range batch {
+		switch {
+		case errors.Is(r.calls[i], errLost) || errors.Is(r.calls[i], errLate):
+			left, err = append(left, p), r.calls[i]
+		case r.calls[i] == nil:
+			event = event || p.hasEvent()
+			recorded = append(recorded, p)
+		default:
+			p.done <- r.calls[i]
+		}
+	}
+	reply(recorded, nil)
+	if event {
+		b.ledger.onEvents()
+	}
+	return left, err
+}
+
+// settle finds out which calls of a batch are recorded, and prevents that the batch ever is if it is not. It never runs
+// the batch again.
+func (b *batcher) settle(ctx context.Context, batch []*pending, id []byte, cause error) result {
+	l := b.ledger
+	params := b.settleParams(id, batch)
+	for {
+		recorded, err := l.trySettle(ctx, params)
+		if err == nil {
+			calls := make([]error, len(batch))
+			for i := range calls {
+				calls[i] = cause
+			}
+			for _, i := range recorded {
+				calls[i] = nil
+			}
+			return result{calls: calls}
+		}
+		select {
+		case <-ctx.Done():
+			return result{err: &inDoubtError{errors.Join(cause, err)}}
+		case <-time.After(resolveInterval):
+		}
+	}
+}
+
+func (l *Ledger) trySettle(ctx context.Context, params []param) (recorded []int, err error) {
+	ctx, cancel := context.WithTimeout(ctx, l.settling)
+	defer cancel()
+	conn, err := acquire(ctx, l.settler)
+	if err != nil {
+		return nil, err
+	}
+	// A wait for a synchronous standby ends with the connection, which is dropped without a cancel request.
+	stop := context.AfterFunc(ctx, conn.abandon)
+	defer stop()
+	recorded, err = conn.settle(params)
+	return recorded, errors.Join(err, conn.release())
+}
+
+// inDoubt reports whether a statement that failed with err may have been committed. An error that Postgres reports for
+// a statement means that it was rolled back. One that ends the connection may come after the commit, when the server
+// stops while the commit waits for a standby, or from a pooler.
+func inDoubt(err error) bool {
+	var pg *pgconn.PgError
+	var doubt *inDoubtError
+	switch {
+	case errors.As(err, &doubt):
+		return true
+	case err == nil || pgconn.SafeToRetry(err):
+		return false
+	case errors.As(err, &pg):
+		return pg.SeverityUnlocalized != "ERROR" || pg.Code[:2] == "08"
+	}
+	return true
 }

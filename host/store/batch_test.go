@@ -39,6 +39,18 @@ func (s *sizes) want(t *testing.T, want ...int) {
 	}
 }
 
+// queueLength returns the number of calls in a ledger's queues.
+func queueLength(l *Ledger) (n int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.batchers {
+		b.mu.Lock()
+		n += len(b.queue)
+		b.mu.Unlock()
+	}
+	return n
+}
+
 // queued appends first, which waits for the head's lock, and then queues records. The channels receive the results of
 // Append in the same order.
 func queued(t *testing.T, held *headLock, l *Ledger, first check.Record, records []check.Record) []chan error {
@@ -51,7 +63,11 @@ func queued(t *testing.T, held *headLock, l *Ledger, first check.Record, records
 			held.waiting(t, 1)
 			continue
 		}
-		until(t, "the check to be queued", func() bool { return len(l.queue) == i })
+		queued := i
+		if i >= l.batch {
+			queued -= l.batch // in flight
+		}
+		until(t, "the check to be queued", func() bool { return queueLength(l) == queued })
 	}
 	return answers
 }
@@ -77,6 +93,28 @@ func TestBusyLedgerCommitsQueuedChecksTogether(t *testing.T) {
 	records := allowedMany(t, caller, 300)
 	noError(t, errors.Join(inOneBatch(t, s.url, l, caller, records)...))
 	sizes.want(t, 1, 256, 44)
+	verifyLedger(t, s)
+}
+
+// A second batch is sent while the first commits, but only a full one.
+func TestSecondBatchInFlightIsFull(t *testing.T) {
+	t.Parallel()
+	var sizes sizes
+	s, l, caller := newLedger(t, nil, LedgerConfig{Batch: 4, OnBatch: sizes.observe})
+	held := lockTheHeads(t, s.url)
+	answers := queued(t, held, l, allowed(t, caller), allowedMany(t, caller, 3))
+	expect(t, "batches in flight", lockWaiters(t, held.monitor), 1)
+	go func() { _ = l.Append(context.Background(), allowed(t, caller)) }()
+	held.waiting(t, 2)
+	answers = append(answers, make(chan error, 1))
+	go func() { answers[4] <- l.Append(context.Background(), allowedMany(t, caller, 9)...) }()
+	until(t, "the check to be queued", func() bool { return queueLength(l) == 1 })
+	expect(t, "batches in flight", lockWaiters(t, held.monitor), 2)
+	held.release(t)
+	for _, answer := range answers {
+		noError(t, receive(t, "an answer", answer))
+	}
+	sizes.want(t, 1, 4, 9)
 	verifyLedger(t, s)
 }
 
@@ -115,9 +153,9 @@ func TestAbandonedCheckIsNotRecorded(t *testing.T) {
 	abandoned, kept := allowed(t, caller), allowed(t, caller)
 	canceled, stays := make(chan error, 1), make(chan error, 1)
 	go func() { canceled <- l.Append(ctx, abandoned) }()
-	until(t, "the check to be queued", func() bool { return len(l.queue) == 1 })
+	until(t, "the check to be queued", func() bool { return queueLength(l) == 1 })
 	go func() { stays <- l.Append(t.Context(), kept) }()
-	until(t, "the other check to be queued", func() bool { return len(l.queue) == 2 })
+	until(t, "the other check to be queued", func() bool { return queueLength(l) == 2 })
 	cancel()
 	wantError(t, "append whose context ended", receive(t, "the result of the abandoned check", canceled),
 		context.Canceled)
@@ -151,8 +189,8 @@ func TestCloseRecordsQueuedChecks(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- l.Close() }()
 	until(t, "the ledger to be closed", func() bool {
-		l.mu.RLock()
-		defer l.mu.RUnlock()
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		return l.closed
 	})
 	wantRefusal(t, "append to a closed ledger", l.Append(t.Context(), allowed(t, caller)))

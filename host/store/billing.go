@@ -90,7 +90,7 @@ func (s *Store) apply(ctx context.Context, c billing.Change) error {
 			row.Plan = checkout.Plan
 		}
 		if checkout.State == "open" && (row.Status.Serves() || c.Status.Serves()) {
-			account, err := checkout.pay()
+			account, err := s.pay(checkout)
 			if err != nil {
 				return err
 			}

@@ -53,7 +53,7 @@ func (s *Store) BeginCheckout(ctx context.Context, c billing.Checkout) error {
 	var account *string
 	var err error
 	if c.Paid {
-		account, err = row.pay()
+		account, err = s.pay(&row)
 	}
 	var refusal string
 	if err == nil {
@@ -86,7 +86,7 @@ func (s *Store) CheckoutPlan(ctx context.Context, id string) (string, error) {
 }
 
 // pay marks a checkout as paid and returns the account of a new customer, or nil if there is one already.
-func (c *checkoutRow) pay() (*string, error) {
+func (s *Store) pay(c *checkoutRow) (*string, error) {
 	c.State = "paid"
 	if c.AccountID != "" {
 		return nil, nil
@@ -95,7 +95,7 @@ func (c *checkoutRow) pay() (*string, error) {
 	if !ok {
 		return nil, fmt.Errorf("%w: %q", billing.ErrNoPlan, c.Plan)
 	}
-	a := newAccount("acct_"+ulid.Make().String(), plan)
+	a := s.newAccount("acct_"+ulid.Make().String(), plan)
 	c.AccountID = a.ID
 	return new(columns{"id": a.ID, "plan": a.Plan, "quota": a.Quota, "salt": a.Salt, "chain": a.Chain}.json()), nil
 }

@@ -243,8 +243,9 @@ func TestEndSubscriptions(t *testing.T) {
 
 func TestRotateKeyOverlap(t *testing.T) {
 	t.Parallel()
-	now := time.Date(2031, 5, 6, 7, 0, 0, 0, time.UTC)
-	s := newStore(t, func() time.Time { return now })
+	now := noon
+	s, clock := openWithClock(t)
+	s.now = func() time.Time { return now }
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "starter", 150))
 	issued := must(s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour))(t)
@@ -255,6 +256,7 @@ func TestRotateKeyOverlap(t *testing.T) {
 		wantError(t, "recording within the overlap", l.Append(t.Context(), allowed(t, c)), nil)
 	}
 	now = now.Add(time.Hour)
+	clock.advance(t, time.Hour)
 	wantError(t, "recording after the overlap", l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
 	wantError(t, "recording with the new key", l.Append(t.Context(), allowed(t, fresh)), nil)
 	keys := must(s.Keys(t.Context(), caller.Account))(t)

@@ -23,7 +23,9 @@ const (
 	MinConnections     = otherConnections + 2
 
 	otherConnections   = ledgerConnections + claimConnections + outcomeConnections + listenConnections + longConnections
-	ledgerConnections  = 3 // two batches, and settling one
+	ledgerConnections  = batchConnections + settleConnections
+	batchConnections   = 2 // while a batch commits, the next one of its chain is on its way
+	settleConnections  = 1 // for batches whose own connection is lost or late
 	claimConnections   = 1 // of the outbox; claims do not wait for outcomes
 	outcomeConnections = 1 // of the outbox
 	listenConnections  = 1

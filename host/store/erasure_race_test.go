@@ -149,16 +149,3 @@ func TestConcurrentErasures(t *testing.T) {
 	}
 	verifyLedger(t, hosts[0])
 }
-
-// The outcome of a commit can be resolved even if its record has been erased since.
-func TestResolveCommitAfterAnErasure(t *testing.T) {
-	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
-	ref := appendOne(t, l, allowed(t, caller))
-	row := auditRow{Leaf: one[[]byte](t, s, "SELECT leaf FROM audit_records"), Seq: 1}
-	erase(t, s, caller, privacy.Selector{Ref: ref})
-	lost := errors.New("the reply was lost")
-	wantError(t, "a successful commit", l.resolveCommit([]int{0}, &row, lost), nil)
-	row.Leaf[0] ^= 1 // another record is in its place
-	wantError(t, "a failed commit", l.resolveCommit([]int{0}, &row, lost), lost)
-}

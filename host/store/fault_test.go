@@ -4,48 +4,49 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"assay/host/check"
+	"assay/host/privacy"
 	"assay/host/store/storetest"
 	"assay/registry"
 )
 
-// Wherever the connection breaks, Append returns nil if and only if the record is in the chain, and the ledger
-// continues.
+// Wherever the connection breaks, Append finds out the outcome, and records a check that was lost: once.
 func TestAppendReportsTheOutcome(t *testing.T) {
 	t.Parallel()
-	type stage struct {
-		name string
-		is   func(string) bool
-	}
-	stages := []stage{{"begin", isBegin}, {"lock", isLock}, {"read", isRead}, {"write", isWrite}, {"commit", isCommit}}
-	for _, stage := range stages {
-		for fateName, fate := range map[string]storetest.Fate{"is lost": storetest.Lost,
-			"gets no reply":     storetest.Muted,
-			"gets half a reply": storetest.Truncated} {
-			t.Run(stage.name+" "+fateName, func(t *testing.T) {
+	fates := map[string]storetest.Fate{"passes": storetest.Passes, "is lost": storetest.Lost,
+		"gets no reply": storetest.Muted, "gets half a reply": storetest.Truncated}
+	for appendName, appendFate := range fates {
+		for settleName, settleFate := range fates {
+			if appendFate == storetest.Passes && settleFate != storetest.Passes {
+				continue // nothing to settle
+			}
+			t.Run("the batch "+appendName+" and settling it "+settleName, func(t *testing.T) {
 				t.Parallel()
 				direct, p, l, caller := ledgerThroughProxy(t)
-				before := allowed(t, caller)
-				noError(t, l.Append(t.Context(), before))
-				hit := p.Once(fate, false, stage.is)
+				noError(t, l.Append(t.Context(), allowed(t, caller)))
+				appends, settles := 0, 0
+				p.Set(func(m string) storetest.Fate {
+					switch {
+					case isAppend(m):
+						if appends++; appends == 1 {
+							return appendFate
+						}
+					case isSettle(m):
+						if settles++; settles == 1 {
+							return settleFate
+						}
+					}
+					return storetest.Passes
+				}, false)
 				r := allowed(t, caller)
-				err := l.Append(t.Context(), r)
-				receive(t, "the fault", hit)
-				want := 0
-				if stage.name == "commit" && fate != storetest.Lost {
-					want = 1 // it was committed, and the ledger finds its record
-				}
-				if stage.name == "begin" {
-					want = 1 // nothing was sent before, so the ledger tries again
-				}
-				if (err == nil) != (want == 1) {
-					t.Errorf("append: %v, want success %v", err, want == 1)
-				}
-				expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), want)
+				wantError(t, "append", l.Append(t.Context(), r), nil)
+				expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), 1)
 				wantError(t, "append after the fault", l.Append(t.Context(), allowed(t, caller)), nil)
 				verifyLedger(t, direct)
 			})
@@ -53,12 +54,10 @@ func TestAppendReportsTheOutcome(t *testing.T) {
 	}
 }
 
-func TestBatchSharesTheOutcomeOfItsCommit(t *testing.T) {
+func TestCallsOfABatchShareItsFate(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct {
-		fate storetest.Fate
-		want int
-	}{"commit is lost": {storetest.Lost, 0}, "commit gets no reply": {storetest.Muted, 1}} {
+	for name, fate := range map[string]storetest.Fate{"the batch is lost": storetest.Lost,
+		"the batch gets no reply": storetest.Muted} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			direct := newStore(t, nil)
@@ -69,95 +68,122 @@ func TestBatchSharesTheOutcomeOfItsCommit(t *testing.T) {
 			first, rejected := allowed(t, caller), allowed(t, poor)
 			rest := allowedMany(t, caller, 5)
 			answers := queued(t, held, l, first, append(rest, rejected))
-			commits := 0
-			p.Set(func(m string) storetest.Fate {
-				if isCommit(m) {
-					commits++
-				}
-				if commits == 2 {
-					commits++
-					return test.fate
-				}
-				return storetest.Passes
-			}, false)
+			p.Once(fate, false, isAppend)
 			held.release(t)
 			noError(t, receive(t, "the first answer", answers[0]))
 			for i, r := range rest {
-				err := receive(t, "an answer", answers[1+i])
-				if (err == nil) != (test.want == 1) {
-					t.Errorf("append: %v, want success %v", err, test.want == 1)
-				}
-				expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), test.want)
+				noError(t, receive(t, "an answer", answers[1+i]))
+				expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), 1)
 			}
-			if err := receive(t, "the rejected check's answer", answers[1+len(rest)]); err == nil {
-				t.Error("a check over its quota was accepted")
+			// A rejection is not recorded, so its call is sent again.
+			var over *check.QuotaError
+			if err := receive(t, "the rejected check's answer", answers[1+len(rest)]); !errors.As(err, &over) {
+				t.Errorf("a check over its quota: %v", err)
 			}
 			verifyLedger(t, direct)
 		})
 	}
 }
 
-// The ledger must not report a record as lost while its transaction can still commit, so it waits for that
-// transaction's locks.
-func TestLedgerWaitsForALostTransaction(t *testing.T) {
+// A batch whose connection broke may still be recorded, as long as it waits for the head. Settling it waits for it.
+func TestSettlingWaitsForALostBatch(t *testing.T) {
 	t.Parallel()
-	for name, commits := range map[string]bool{"commits late": true, "rolls back late": false} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			direct, p, l, caller := ledgerThroughProxy(t)
-			hit := p.Once(storetest.Stalls, false, isCommit)
-			r := allowed(t, caller)
-			answer := make(chan error, 1)
-			go func() { answer <- l.Append(context.Background(), r) }()
-			receive(t, "the commit", hit)
-			lost := receive(t, "the stalled connection", p.Stalled)
-			defer lost.Drop()
-			monitor := session(t, direct.url)
-			until(t, "the ledger to wait for the head", func() bool { return lockWaiters(t, monitor) == 1 })
-			select {
-			case err := <-answer:
-				t.Fatalf("append returned %v while its commit was open", err)
-			default:
+	direct, p, l, caller := ledgerThroughProxy(t)
+	held := lockTheHeads(t, direct.url)
+	var delivered atomic.Bool
+	appends := 0
+	p.Set(func(m string) storetest.Fate {
+		switch {
+		case isAppend(m):
+			if appends++; appends == 1 {
+				return storetest.Stalls
 			}
-			want := 0
-			if commits {
-				want = 1
-				noError(t, lost.Deliver())
-			} else {
-				lost.Drop()
-			}
-			if err := receive(t, "the answer", answer); (err == nil) != commits {
-				t.Errorf("append: %v, want success %v", err, commits)
-			}
-			expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), want)
-			wantError(t, "append after the fault", l.Append(t.Context(), allowed(t, caller)), nil)
-			verifyLedger(t, direct)
-		})
+		case isSettle(m) && !delivered.Load():
+			return storetest.Lost
+		}
+		return storetest.Passes
+	}, false)
+	r := allowed(t, caller)
+	answer := make(chan error, 1)
+	go func() { answer <- l.Append(context.Background(), r) }()
+	lost := receive(t, "the stalled connection", p.Stalled)
+	defer lost.Drop()
+	noError(t, lost.Deliver())
+	held.waiting(t, 1)
+	delivered.Store(true)
+	held.waiting(t, 2)
+	select {
+	case err := <-answer:
+		t.Fatalf("append returned %v while its batch could still be recorded", err)
+	default:
 	}
-}
-
-// A batch in which every check was rejected has no record to look up, and nothing to lose.
-func TestRejectionsSurviveALostCommit(t *testing.T) {
-	t.Parallel()
-	direct := newStore(t, nil)
-	poor := newCaller(t, direct, plan(t, "free", 0))
-	p := proxied(t, direct.url)
-	l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
-	hit := p.Once(storetest.Lost, false, isCommit)
-	err := l.Append(t.Context(), allowed(t, poor))
-	receive(t, "the fault", hit)
-	var over *check.QuotaError
-	if !errors.As(err, &over) {
-		t.Errorf("append: %v, want the quota error", err)
-	}
+	held.release(t)
+	noError(t, receive(t, "the answer", answer))
+	expect(t, "records of the check", recorded(t, direct, r.Decision.Ref), 1)
+	expect(t, "batches that were sent", appends, 1)
 	verifyLedger(t, direct)
+}
+
+// prepared returns calls as a ledger sends them.
+func prepared(t *testing.T, l *Ledger, calls ...[]check.Record) (batch []*pending) {
+	t.Helper()
+	for _, records := range calls {
+		a := must(l.account(t.Context(), records[0].Caller.Account))(t)
+		rows, lacking, err := l.store.rows(a, records)
+		noError(t, err)
+		batch = append(batch, &pending{ctx: t.Context(), records: records, rows: rows, lacking: lacking})
+	}
+	return batch
+}
+
+// send sends calls to chain 0 as batch id and returns each call's error.
+func send(t *testing.T, l *Ledger, id []byte, batch []*pending) ([]error, error) {
+	t.Helper()
+	conn := must(acquire(t.Context(), l.db))(t)
+	defer conn.release()
+	return conn.append(appendParams(0, id, time.Minute, batch), batch)
+}
+
+// settled returns the places of the calls of batch id that are recorded.
+func settled(t *testing.T, l *Ledger, id []byte, batch []*pending) []int {
+	t.Helper()
+	b := &batcher{ledger: l}
+	return must(l.trySettle(t.Context(), b.settleParams(id, batch)))(t)
+}
+
+// A batch that arrives after it was settled is not recorded. Other batches are.
+func TestSettledBatchIsRefused(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	one, two := []byte("batch one"), []byte("batch two")
+	batch := prepared(t, l, allowedMany(t, caller, 2), allowedMany(t, caller, 1))
+	for range 2 { // the reply to the first may be lost
+		noDiff(t, "calls that are recorded", []int(nil), settled(t, l, one, batch))
+	}
+	wantError(t, "a batch that was settled", errOf(send(t, l, one, batch)), errLost)
+	noError(t, errOf(send(t, l, two, batch)))
+	noDiff(t, "calls that are recorded", []int{0, 1}, settled(t, l, two, batch))
+	noDiff(t, "calls that are recorded", []int{1}, settled(t, l, []byte("batch three"),
+		append(prepared(t, l, allowedMany(t, caller, 1)), batch[1])))
+	wantError(t, "the batch again", errOf(send(t, l, two, batch)), errLost)
+	verifyLedger(t, s)
+}
+
+// A check that was erased before its batch was settled is still known to have been recorded.
+func TestSettlingAnErasedCheck(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	batch := prepared(t, l, allowedMany(t, caller, 1), allowedMany(t, caller, 1))
+	noError(t, errOf(send(t, l, []byte("batch"), batch)))
+	erase(t, s, caller, privacy.Selector{Ref: batch[1].rows[0].ref})
+	noDiff(t, "calls that are recorded", []int{0, 1}, settled(t, l, []byte("batch"), batch))
 }
 
 // If the database is unreachable after a commit, the outcome is unknown. The error says so, and nothing is retried.
 func TestUnresolvedCommitIsInDoubt(t *testing.T) {
 	t.Parallel()
 	direct, p, l, caller := ledgerThroughProxy(t)
-	hit := p.Once(storetest.Muted, true, isCommit)
+	hit := p.Once(storetest.Muted, true, isAppend)
 	r := allowed(t, caller)
 	err := l.Append(t.Context(), r)
 	receive(t, "the fault", hit)
@@ -190,7 +216,7 @@ func TestInDoubtErrorIsNeverRetried(t *testing.T) {
 // continues.
 func TestLockedHeadFailsTheCheck(t *testing.T) {
 	t.Parallel()
-	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	s, l, caller := newLedger(t, nil, LedgerConfig{Settling: time.Second})
 	held := lockTheHeads(t, s.url)
 	r := allowed(t, caller)
 	if err := l.Append(t.Context(), r); sqlState(err) != "55P03" {

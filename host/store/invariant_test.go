@@ -2,15 +2,14 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"assay/host/audit"
 )
 
 // verifyLedger checks the invariants of a database. Each chain verifies from its beginning or newest anchor to its
-// head, and contains every record once. Each account's count for a month equals its number of checks in that month,
-// unless some were erased or pruned.
+// head, and contains every record once. Each account's counts add up to its number of checks, unless some were
+// erased or pruned. Which month a check counts for is the database's time, not the check's.
 func verifyLedger(t *testing.T, s *Store) {
 	t.Helper()
 	noError(t, verifyAuditLog(t, s))
@@ -22,16 +21,15 @@ func verifyLedger(t *testing.T, s *Store) {
 		SELECT count(DISTINCT ref) + count(*) FILTER (WHERE kind = 'erased' AND ref IS NULL)
 		FROM audit_records`), records)
 	wrong := one[int](t, s, `SELECT count(*) FROM
-		(SELECT account_id, period, used FROM quota_usage) AS u
+		(SELECT account_id, chain, sum(used) AS used FROM quota_usage GROUP BY 1, 2) AS u
 		FULL JOIN
-			(SELECT account_id, date_trunc('month', at::timestamptz AT TIME ZONE 'UTC')::date AS period,
-				count(*) AS used
-			FROM audit_records WHERE kind = 'check' AND account_id <> ? GROUP BY 1, 2) AS r USING (account_id, period)
+			(SELECT account_id, chain, count(*) AS used
+			FROM audit_records WHERE kind = 'check' AND account_id <> ? GROUP BY 1, 2) AS r USING (account_id, chain)
 		WHERE u.used IS DISTINCT FROM r.used
 			AND account_id NOT IN (SELECT account_id FROM audit_records WHERE kind = 'erasure')
 			AND NOT EXISTS (SELECT FROM audit_anchors)`, publicAccount)
 	if wrong != 0 {
-		t.Errorf("%d monthly counts differ from the number of checks", wrong)
+		t.Errorf("the counts of %d accounts differ from their numbers of checks", wrong)
 	}
 	if n := one[int](t, s, `SELECT count(*) FROM audit_records
 		WHERE date_trunc('milliseconds', recorded_at) <> at::timestamptz`); n != 0 {
@@ -58,9 +56,6 @@ func verifyChains(ctx context.Context, log AuditLog) error {
 	heads, err := log.Heads(ctx)
 	if err != nil {
 		return err
-	}
-	if len(heads) != chainCount {
-		return fmt.Errorf("%d heads, want %d", len(heads), chainCount)
 	}
 	for _, head := range heads {
 		anchors, err := log.Anchors(ctx, head.Chain, testSigner().VerifierKey())

@@ -104,6 +104,17 @@ func (k *keyRow) insert() string {
 		"state": apikey.Valid}.json()
 }
 
+// caller is the state of a key.
+type caller struct {
+	State     string
+	ExpiresAt time.Time
+}
+
+// isValid reports whether the key may be used.
+func (c caller) isValid(now time.Time) bool {
+	return c.State == "valid" && (c.ExpiresAt.IsZero() || now.Before(c.ExpiresAt))
+}
+
 // generateKey returns a new key and its row.
 func generateKey(account, name string) (secret string, k *keyRow, err error) {
 	secret = apikey.New()
@@ -133,7 +144,7 @@ var keysQuery string
 func (s *Store) Keys(ctx context.Context, accountID string) ([]apikey.Key, error) {
 	var rows []keyRow
 	now := s.now()
-	err := s.db.NewRaw(keysQuery, named{"account": accountID, "month": period(now)}).Scan(ctx, &rows)
+	err := s.db.NewRaw(keysQuery, named{"account": accountID}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("listing keys: %w", err)
 	}

@@ -113,6 +113,7 @@ func openOnce(ctx context.Context, url string) error {
 func ledgerOn(t testing.TB, s *Store, cfg LedgerConfig) *Ledger {
 	t.Helper()
 	cfg.Patience, cfg.Settling = cmp.Or(cfg.Patience, time.Minute), cmp.Or(cfg.Settling, time.Minute)
+	cfg.Late = cmp.Or(cfg.Late, 20*time.Second)
 	return storetest.Close(t, must(s.NewLedger(cfg))(t))
 }
 
@@ -222,12 +223,11 @@ func decidedMany(caller check.Caller, e entity.Entity, verdict check.Verdict, n 
 	return records
 }
 
-// Predicates for the messages of a batch's transaction.
+// Predicates for statements.
 func isBegin(m string) bool  { return strings.HasPrefix(m, "begin") }
-func isLock(m string) bool   { return strings.Contains(m, "FOR UPDATE") }
-func isRead(m string) bool   { return strings.Contains(m, "FROM api_keys") }
-func isWrite(m string) bool  { return strings.Contains(m, `INSERT INTO "audit_records"`) }
 func isCommit(m string) bool { return m == "commit" }
+func isAppend(m string) bool { return strings.Contains(m, "ledger_append") }
+func isSettle(m string) bool { return strings.Contains(m, "ledger_settle") }
 
 func containing(text string) func(string) bool {
 	return func(m string) bool { return strings.Contains(m, text) }

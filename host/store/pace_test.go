@@ -25,10 +25,10 @@ func TestPaceAtLowLoad(t *testing.T) {
 			return n, time.Millisecond + time.Duration(n)*marginal
 		},
 	} {
-		random, l := rand.New(rand.NewPCG(1, 2)), &Ledger{batch: 256}
+		random, p := rand.New(rand.NewPCG(1, 2)), startedPace()
 		for range 5000 {
-			l.observe(batch(random))
-			if _, each, _ := l.Pace(); each > 5*marginal {
+			p.observe(batch(random))
+			if _, each, _ := p.at(time.Now()); each > 5*marginal {
 				t.Errorf("%s: a record costs %v, more than %v", name, each, 5*marginal)
 				break
 			}
@@ -39,13 +39,13 @@ func TestPaceAtLowLoad(t *testing.T) {
 // With many records per batch, the pace follows what they take, also after other ones.
 func TestPaceOfFullBatches(t *testing.T) {
 	t.Parallel()
-	random, l := rand.New(rand.NewPCG(1, 2)), &Ledger{batch: 256}
+	random, p := rand.New(rand.NewPCG(1, 2)), startedPace()
 	for _, marginal := range []time.Duration{100 * time.Microsecond, time.Millisecond, 200 * time.Microsecond} {
 		for range 500 {
 			n := 100 + random.IntN(10)
-			l.observe(n, time.Millisecond+time.Duration(n)*marginal)
+			p.observe(n, time.Millisecond+time.Duration(n)*marginal)
 		}
-		if _, each, _ := l.Pace(); each < marginal*8/10 || each > marginal*12/10 {
+		if _, each, _ := p.at(time.Now()); each < marginal*8/10 || each > marginal*12/10 {
 			t.Errorf("a record costs %v, want %v", each, marginal)
 		}
 	}
@@ -60,22 +60,26 @@ func TestPaceAfterStart(t *testing.T) {
 		target      = 160 * time.Millisecond // of a host's gate
 		judged      = 500 * time.Microsecond // what the gate of two processors assumes that a check delays the next
 	)
-	l := &Ledger{batch: 256}
-	l.each.Store(int64(initialEach))
-	now := time.Millisecond
+	p := startedPace()
+	now := time.Now()
 	for i, b := range []struct {
 		n    int
 		took time.Duration
 	}{{1, 60 * time.Millisecond}, {connections - 1, 120 * time.Millisecond}, {connections, 120 * time.Millisecond}} {
-		l.size.Store(int64(b.n))
-		l.began.Store(int64(now))
-		now += b.took
-		least, each, late := l.paceAt(now)
+		p.began(b.n, now)
+		now = now.Add(b.took)
+		least, each, late := p.at(now)
 		if wait := late + least + 2*connections*max(each, judged); wait > target {
 			t.Errorf("batch %d: %d checks at once would wait for %v, longer than %v (%v late)", i+1, connections, wait,
 				target,
 				late)
 		}
-		l.observe(b.n, b.took)
+		p.ended(b.n, now)
 	}
+}
+
+func startedPace() *pace {
+	p := &pace{}
+	p.start(256)
+	return p
 }

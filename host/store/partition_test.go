@@ -6,8 +6,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"assay/host/store/storetest"
 )
 
 func TestNewPartitionReceivesEarlierRecords(t *testing.T) {
@@ -75,24 +73,19 @@ func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	caller := newCaller(t, s, plan(t, "pro", 1500))
-	p := proxied(t, s.url)
-	l := ledgerOn(t, open(t, p.URL, nil), LedgerConfig{})
-	hit := p.Once(storetest.Stalls, false, isCommit)
-	answer := make(chan error, 1)
-	go func() { answer <- l.Append(context.Background(), allowed(t, caller)) }()
-	receive(t, "the commit", hit)
-	stalled := receive(t, "the stalled connection", p.Stalled)
-	defer stalled.Drop()
+	l := ledgerOn(t, s, LedgerConfig{})
+	batch := prepared(t, l, allowedMany(t, caller, 1))
+	conn := must(acquire(t.Context(), l.db))(t)
+	defer conn.release()
+	noError(t, errOf(conn.pg.Exec(t.Context(), "BEGIN").ReadAll()))
+	noError(t, errOf(conn.append(appendParams(0, []byte("batch"), time.Minute, batch), batch)))
 	look := session(t, s.url)
-	until(t, "the ledger to wait for the head", func() bool { return lockWaiters(t, look) == 1 })
 	s.now = func() time.Time { return noon }
 	created := make(chan error, 1)
 	go func() { created <- s.EnsurePartitions(context.Background()) }()
-	until(t, "creating the partition to wait for the record", func() bool { return lockWaiters(t, look) == 2 })
-	noError(t, stalled.Deliver())
-	for what, outcome := range map[string]chan error{"the partition": created, "the record": answer} {
-		wantError(t, what, receive(t, what, outcome), nil)
-	}
+	until(t, "creating the partition to wait for the record", func() bool { return lockWaiters(t, look) == 1 })
+	noError(t, errOf(conn.pg.Exec(t.Context(), "COMMIT").ReadAll()))
+	wantError(t, "creating the partition", receive(t, "the partition", created), nil)
 	expect(t, "records in the month's partition", one[int](t, s, "SELECT count(*) FROM audit_records_2031_05"), 1)
 	verifyLedger(t, s)
 }

@@ -377,12 +377,6 @@ func callFunction(ctx context.Context, db *bun.DB, name string, args ...any) (re
 	return result, err
 }
 
-// addContributions inserts the contributions of a batch in the ledger's transaction. (seq is of the last check.)
-func addContributions(tx bun.Tx, chain int, seq int64, items [][]byte) *bun.RawQuery {
-	return tx.NewRaw("INSERT INTO graph_contributions (chain, seq, items, added) VALUES (?, ?, ?, ?)", chain, seq,
-		len(items), joinItems(items))
-}
-
 // createProgress lets the contributions of new chains be applied.
 func createProgress(ctx context.Context, tx bun.Tx) error {
 	_, err := tx.ExecContext(ctx,

@@ -46,7 +46,7 @@ func TestQuotaIsExactAcrossHosts(t *testing.T) {
 					passed++
 				case errors.As(err, &over):
 					rejected++
-					if over.Quota != quota || !over.ResetAt.Equal(time.Date(2031, 6, 1, 0, 0, 0, 0, time.UTC)) {
+					if over.Quota != quota || over.ResetAt != period(time.Now()).AddDate(0, 1, 0) {
 						t.Errorf("quota error %+v", over)
 					}
 					if n := recorded(t, a, records[i].Decision.Ref); n != 0 {
@@ -69,9 +69,10 @@ func TestQuotaIsExactAcrossHosts(t *testing.T) {
 	}
 }
 
+// Quotas are counted by the database's clock and calendar months, UTC, whatever the host's clock says.
 func TestQuotaCountsCalendarMonths(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, nil)
+	s, clock := openWithClock(t)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "free", 1))
 	zone := time.FixedZone("two hours ahead", 2*60*60)
@@ -80,8 +81,8 @@ func TestQuotaCountsCalendarMonths(t *testing.T) {
 		at    time.Time
 		reset time.Time // zero: the check passes
 	}{
-		{"last millisecond of the year", time.Date(2031, 12, 31, 23, 59, 59, 999e6, time.UTC), time.Time{}},
-		{"first millisecond of the next", time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC), time.Time{}},
+		{"last microsecond of the year", time.Date(2031, 12, 31, 23, 59, 59, 999999e3, time.UTC), time.Time{}},
+		{"first instant of the next", time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC), time.Time{}},
 		{"December is used up", time.Date(2031, 12, 31, 23, 59, 59, 998e6, time.UTC),
 			time.Date(2032, 1, 1, 0, 0, 0, 0, time.UTC)},
 		{"January is used up", time.Date(2032, 1, 31, 23, 59, 59, 999e6, time.UTC),
@@ -89,17 +90,17 @@ func TestQuotaCountsCalendarMonths(t *testing.T) {
 		{"leap day", time.Date(2032, 2, 29, 12, 0, 0, 0, time.UTC), time.Time{}},
 		{"February is used up", time.Date(2032, 2, 1, 0, 0, 0, 0, time.UTC),
 			time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
-		{"still February in UTC", time.Date(2032, 3, 1, 1, 0, 0, 0, zone).UTC(),
-			time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
-		{"March", time.Date(2032, 3, 1, 2, 0, 0, 0, zone).UTC(), time.Time{}},
+		{"still February in UTC", time.Date(2032, 3, 1, 1, 0, 0, 0, zone), time.Date(2032, 3, 1, 0, 0, 0, 0, time.UTC)},
+		{"March", time.Date(2032, 3, 1, 2, 0, 0, 0, zone), time.Time{}},
 	}
 	for _, step := range steps {
-		err := l.Append(t.Context(), at(allowed(t, caller), step.at))
+		clock.set(t, step.at)
+		err := l.Append(t.Context(), allowed(t, caller))
 		var over *check.QuotaError
 		switch {
 		case step.reset.IsZero() && err != nil:
 			t.Errorf("%s: %v", step.name, err)
-		case !step.reset.IsZero() && (!errors.As(err, &over) || !over.ResetAt.Equal(step.reset)):
+		case !step.reset.IsZero() && (!errors.As(err, &over) || over.ResetAt != step.reset):
 			t.Errorf("%s: %v, want a quota error that resets at %v", step.name, err, step.reset)
 		}
 	}
@@ -111,29 +112,41 @@ func TestQuotaCountsCalendarMonths(t *testing.T) {
 	verifyLedger(t, s)
 }
 
-// A batch can contain records of two months of an account.
-func TestQuotaOfTwoMonthsInOneBatch(t *testing.T) {
+// A key expires by the database's clock.
+func TestKeyExpiresByTheDatabasesClock(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, nil)
-	var sizes sizes
-	l := ledgerOn(t, s, LedgerConfig{OnBatch: sizes.observe})
-	caller := newCaller(t, s, plan(t, "free", 2))
-	var records []check.Record
-	for i := range 6 {
-		records = append(records, at(allowed(t, caller), time.Date(2031, 12, 31, 23, 59, 59, 999e6,
-			time.UTC).Add(time.Duration(i%2)*time.Millisecond)))
+	s, clock := openWithClock(t)
+	l := ledgerOn(t, s, LedgerConfig{})
+	caller := newCaller(t, s, plan(t, "free", 10))
+	exec(t, clock.conn, "UPDATE api_keys SET expires_at = '2040-01-01'")
+	expiry := time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)
+	clock.set(t, expiry.Add(-time.Microsecond))
+	wantError(t, "before the expiry", l.Append(t.Context(), allowed(t, caller)), nil)
+	clock.set(t, expiry)
+	wantError(t, "at the expiry", l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
+}
+
+// A call that does not fit is refused whole, and smaller ones after it are recorded.
+func TestQuotaAdmitsSmallerCalls(t *testing.T) {
+	t.Parallel()
+	s, l, _ := newLedger(t, nil, LedgerConfig{})
+	caller, other := newCaller(t, s, plan(t, "pro", 10)), newCaller(t, s, plan(t, "pro", 10))
+	var calls [][]check.Record
+	for _, n := range []int{4, 7, 5, 2, 1, 1} {
+		calls = append(calls, allowedMany(t, caller, n))
 	}
-	errs := inOneBatch(t, s.url, l, newCaller(t, s, plan(t, "free", 50)), records)
-	passed := map[time.Month]int{}
-	for i, err := range errs {
-		if err == nil {
-			passed[records[i].Decision.At.Month()]++
+	calls = append(calls, allowedMany(t, other, 10))
+	errs := must(send(t, l, []byte("batch"), prepared(t, l, calls...)))(t)
+	for i, want := range []int{-1, 6, -1, 1, -1, 0, -1} { // what is left of the quota; -1: recorded
+		var over *check.QuotaError
+		left := -1
+		if errors.As(errs[i], &over) {
+			left = over.Left
 		}
+		expect(t, "what is left", left, want)
+		expect(t, "records of a call's last check", recorded(t, s, calls[i][len(calls[i])-1].Decision.Ref),
+			map[bool]int{true: 1}[want < 0])
 	}
-	if passed[time.December] != 2 || passed[time.January] != 2 {
-		t.Errorf("passed %v, want two in each month", passed)
-	}
-	sizes.want(t, 1, 6)
 	verifyLedger(t, s)
 }
 
@@ -170,7 +183,8 @@ func TestQuotaRejectsWholeBatches(t *testing.T) {
 		case errors.As(err, &over):
 			want = 0
 			if over.Left != 1 || over.Needed != 9 || over.Error() !=
-				"the batch needs 9 checks, but the monthly quota of 100 has only 1 left; it resets on 2031-06-01" {
+				"the batch needs 9 checks, but the monthly quota of 100 has only 1 left; it resets on "+
+					period(time.Now()).AddDate(0, 1, 0).Format(time.DateOnly) {
 				t.Errorf("quota error %+v: %v", over, over)
 			}
 		default:

@@ -27,15 +27,16 @@ import (
 
 // Store is a database with a current schema. It is safe for concurrent use.
 type Store struct {
-	db      *bun.DB
-	url     string
-	direct  string        // as url, but not through a pooler
-	long    chan struct{} // held by the long transaction in progress
-	keys    *keyring.Ring
-	log     *slog.Logger
-	now     func() time.Time // see time
-	hostNow func() time.Time
-	schema  string // the last migration that this host knows
+	db        *bun.DB
+	url       string
+	direct    string        // as url, but not through a pooler
+	long      chan struct{} // held by the long transaction in progress
+	keys      *keyring.Ring
+	log       *slog.Logger
+	now       func() time.Time // see time
+	hostNow   func() time.Time
+	schema    string // the last migration that this host knows
+	newChains int    // new accounts are spread over the chains below
 
 	watched watched
 	callers callerCache
@@ -51,6 +52,7 @@ type Config struct {
 	Keys        *keyring.Ring
 	Logger      *slog.Logger
 	Now         func() time.Time // the host's clock; nil: time.Now
+	Chains      int              // new accounts are spread over this many audit chains; 0: 1
 }
 
 // Open connects to the database, migrates its schema and compares the host's secret with the one that the database's
@@ -59,6 +61,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
+	cfg.Chains = max(cfg.Chains, 1)
 	cfg.Connections = cmp.Or(cfg.Connections, DefaultConnections)
 	if cfg.Connections < MinConnections {
 		return nil, fmt.Errorf("opening database: a host needs at least %d connections", MinConnections)
@@ -68,7 +71,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
 	s := &Store{db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
-		keys: cfg.Keys, log: cfg.Logger, hostNow: cfg.Now}
+		keys: cfg.Keys, log: cfg.Logger, hostNow: cfg.Now, newChains: cfg.Chains}
 	s.now = s.time
 	if err := checkSettings(ctx, db); err != nil {
 		db.Close()

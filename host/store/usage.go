@@ -16,14 +16,20 @@ func (s *Store) Usage(ctx context.Context, accountID string) (billing.Usage, err
 	if err != nil {
 		return billing.Usage{}, fmt.Errorf("reading usage: %w", err)
 	}
-	month := period(s.now())
-	u := billing.Usage{Plan: plan, ResetAt: month.AddDate(0, 1, 0)}
-	err = s.db.NewRaw("SELECT coalesce(sum(used), 0) FROM quota_usage WHERE account_id = ? AND period = ?", accountID,
-		month).Scan(ctx, &u.Used)
+	// The ledger counts by the database's clock.
+	var row struct {
+		Used  int
+		Month time.Time
+	}
+	err = s.db.NewRaw(`SELECT m.month, coalesce(q.used, 0) AS used
+		FROM (SELECT date_trunc('month', now() AT TIME ZONE 'UTC')::date AS month) AS m
+		LEFT JOIN accounts AS a ON a.id = ?
+		LEFT JOIN quota_usage AS q ON q.chain = a.chain AND q.account_id = a.id AND q.period = m.month`, accountID).
+		Scan(ctx, &row)
 	if err != nil {
 		return billing.Usage{}, fmt.Errorf("reading usage: %w", err)
 	}
-	return u, nil
+	return billing.Usage{Plan: plan, Used: row.Used, ResetAt: row.Month.UTC().AddDate(0, 1, 0)}, nil
 }
 
 //go:embed sql/daily_checks.sql

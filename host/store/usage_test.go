@@ -13,7 +13,8 @@ import (
 func TestUsageAndRecentChecks(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2031, 5, 6, 23, 0, 0, 0, time.UTC)
-	s := newStore(t, func() time.Time { return now })
+	s, _ := openWithClock(t)
+	s.now = func() time.Time { return now }
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller, other := newCaller(t, s, plan(t, "starter", 150)), newCaller(t, s, plan(t, "pro", 1500))
 	e := parse(t, entity.Domain, "example.com")

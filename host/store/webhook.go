@@ -21,15 +21,7 @@ type eventRow struct {
 	Later         int64 // number of events of the same account that follow in the same insert
 }
 
-// event returns the outbox row of a check. ok is false if the verdict triggers no event, the plan excludes webhooks, or
-// the account has no endpoint: the payload contains the raw entity, so it is not stored without a reason.
-func (s *Store) event(c caller, r check.Record) (row eventRow, ok bool, err error) {
-	if !c.Endpoint || !r.Caller.Plan.Webhooks {
-		return eventRow{}, false, nil
-	}
-	return s.eventOf(c.AccountID, r.Decision)
-}
-
+// eventOf returns the outbox row of a check. ok is false if the verdict triggers no event.
 func (s *Store) eventOf(accountID string, d *check.Decision) (row eventRow, ok bool, err error) {
 	name, body, err := d.Event()
 	if err != nil || name == "" {

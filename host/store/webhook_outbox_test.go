@@ -44,6 +44,11 @@ func (c *dbClock) advance(t *testing.T, d time.Duration) {
 	exec(t, c.conn, fmt.Sprintf("UPDATE fake.clock SET at = at + interval '%d microseconds'", d.Microseconds()))
 }
 
+func (c *dbClock) set(t *testing.T, now time.Time) {
+	t.Helper()
+	exec(t, c.conn, "UPDATE fake.clock SET at = '"+now.Format(time.RFC3339Nano)+"'")
+}
+
 func outboxOf(t *testing.T, s *Store) *Outbox {
 	t.Helper()
 	o := must(s.NewOutbox())(t)

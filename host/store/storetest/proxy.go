@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bytes"
 	"encoding/binary"
 	"io"
 	"net"
@@ -284,15 +285,15 @@ func (p *Proxy) serve(client net.Conn) {
 		}
 	})
 	for {
-		message, err := readMessage(client, 1)
+		message, query, err := readQuery(client)
 		if err != nil {
 			return
 		}
 		p.delay()
 		var f Fate
 		var h *hold
-		if message[0] == 'Q' {
-			f, h = p.fate(string(message[5 : len(message)-1]))
+		if query != "" {
+			f, h = p.fate(query)
 		}
 		switch f {
 		case Lost:
@@ -311,6 +312,29 @@ func (p *Proxy) serve(client net.Conn) {
 		}
 		if _, err := server.Write(message); err != nil {
 			return
+		}
+	}
+}
+
+// readQuery reads a message, and returns its text if it is a query. The messages of an extended query, from Parse to
+// Sync, are one message with the text of the first.
+func readQuery(from io.Reader) (message []byte, query string, err error) {
+	for {
+		m, err := readMessage(from, 1)
+		if err != nil {
+			return nil, "", err
+		}
+		switch m[0] {
+		case 'Q':
+			query = string(m[5 : len(m)-1])
+		case 'P':
+			_, text, _ := bytes.Cut(m[5:], []byte{0}) // after the statement's name
+			text, _, _ = bytes.Cut(text, []byte{0})
+			query = string(text)
+		}
+		message = append(message, m...)
+		if !bytes.ContainsRune([]byte("PBDEC"), rune(m[0])) {
+			return message, query, nil
 		}
 	}
 }

@@ -1,0 +1,252 @@
+-- A batch of checks is recorded by one statement, SELECT * FROM ledger_append(...), which is a transaction of its own:
+-- a host that stops at any instant holds no lock, because the statement has either arrived or not.
+--
+-- What audit_records holds, and why:
+--
+--   chain, seq                  the record's place. Primary key, with recorded_at because the table is partitioned by it
+--   recorded_at                 selects the partition, and so when the record is pruned
+--   at                          recorded_at as text, as it is hashed
+--   kind, ref, account_id, key_id, type, pseudonym, score, verdict, revision, digest
+--                               the content, hashed together with nonce into leaf
+--   leaf, hash                  the link. hash of one record and leaf of the next give the next hash, but an erasure
+--                               needs the leaf of a record without content, and pruning the hash of any
+--   sealed_node                 for checks: the subject's node in the graph, which an erasure takes its counts from
+--
+--   audit_records_pkey          verification reads a chain in order; settling and erasure find single records
+--   audit_records_by_ref        customers and support name a check by its reference; ledger_settle looks for it; no
+--                               reference is recorded twice
+--   audit_records_by_account    the dashboard's lists and daily counts
+--   audit_records_by_pseudonym  the records of a data subject
+
+-- audit_lock locks a chain's head until the end of the transaction and returns it. It also makes the commit durable, and
+-- an interrupted wait for a standby visible, whatever the session's settings are. Without sequential scans the newest
+-- version of the head is found first through the key, even while an open snapshot keeps thousands of old ones.
+CREATE FUNCTION audit_lock(of_chain integer, patience text DEFAULT '3s') RETURNS audit_heads
+LANGUAGE plpgsql SET enable_seqscan = off AS $$
+DECLARE
+    head audit_heads;
+BEGIN
+    PERFORM set_config('lock_timeout', patience, true);
+    IF current_setting('synchronous_commit') NOT IN ('on', 'remote_apply') THEN
+        PERFORM set_config('synchronous_commit', 'on', true);
+    END IF;
+    IF current_setting('client_min_messages') = 'error' THEN
+        PERFORM set_config('client_min_messages', 'warning', true);
+    END IF;
+    SELECT * INTO head FROM audit_heads WHERE chain = of_chain ORDER BY seq DESC LIMIT 1 FOR UPDATE;
+    IF NOT FOUND THEN
+        RAISE EXCEPTION 'audit chain % has no head', of_chain USING ERRCODE = 'data_corrupted';
+    ELSIF octet_length(head.hash) <> 32 THEN
+        RAISE EXCEPTION 'the head of audit chain % was altered: its hash is not 32 bytes long', of_chain
+            USING ERRCODE = 'data_corrupted';
+    END IF;
+    RETURN head;
+END $$;
+
+-- ledger_append records a batch of calls, in order, each with all of its records or not at all. It returns the calls that
+-- it refused, numbered from 0, and why:
+--
+--   unauthorized  the key is not valid
+--   quota         the month's quota does not cover the call
+--   event         the account has a webhook endpoint, but a record of the call has no payload for it: ask again with it
+--   moved         the account belongs to another chain
+--
+-- Keys and quotas are judged by the database's clock, so that all hosts agree. A batch fails with SQLSTATE AS001 if
+-- ledger_settle has declared it lost.
+CREATE FUNCTION ledger_append(
+    _chain       integer,
+    _batch       bytea,         -- random
+    _patience    integer,       -- milliseconds to wait for the head
+    -- The accounts of the batch and the number of records of each.
+    _accounts    text[],
+    _needed      integer[],
+    -- The callers: a key ('' on the no-key endpoint) and the place of its account in _accounts.
+    _keys        text[],
+    _owners      integer[],
+    -- The calls: the place of the caller in _keys, the number of records, and whether an event has no payload.
+    _callers     integer[],
+    _sizes       integer[],
+    _lacking     boolean[],
+    -- The records: the place of the caller, and the columns.
+    _caller_of   integer[],
+    _recorded_at timestamptz[],
+    _at          text[],
+    _refs        text[],
+    _types       text[],
+    _pseudonyms  bytea[],
+    _nonces      bytea[],
+    _scores      integer[],
+    _verdicts    text[],
+    _revisions   bigint[],
+    _leaves      bytea[],
+    _nodes       bytea[],
+    _items       bytea[],       -- for graph_contributions, each preceded by its length
+    -- The events with a payload: the place of the record, and the columns.
+    _event_of    integer[],
+    _events      text[],
+    _payloads    bytea[]
+) RETURNS TABLE (call integer, outcome text, quota integer, remaining integer, resets_at timestamptz)
+LANGUAGE plpgsql AS $$
+DECLARE
+    _head     audit_heads := audit_lock(_chain, _patience || 'ms');
+    _month    date        := date_trunc('month', now() AT TIME ZONE 'UTC');
+    _seq      bigint      := _head.seq;
+    _hash     bytea       := _head.hash;
+    _number   bytea       := int4send(_chain);
+    _seqs     bigint[];
+    _hashes   bytea[];
+    _valid    boolean[];
+    _due      text[]; -- keys whose last use is to be stored
+    _quotas   integer[]; -- null: unlimited
+    _used     integer[];
+    _chains   integer[];
+    _endpoint boolean[];
+    _fits     boolean;
+    _taken    integer[];
+    _first    integer := 1;
+    _account  integer;
+    _leaf     bytea;
+    _place    integer := 0;
+BEGIN
+    IF EXISTS (SELECT FROM ledger_settlements AS s WHERE s.chain = _chain AND s.batch = _batch) THEN
+        RAISE 'the batch was settled before it arrived' USING ERRCODE = 'AS001';
+    END IF;
+
+    SELECT array_agg(c.key = '' OR coalesce(k.state = 'valid' AND (k.expires_at IS NULL OR k.expires_at > now()), false)
+               ORDER BY c.n),
+           array_agg(c.key) FILTER (WHERE k.id IS NOT NULL
+               AND (u.used_at IS NULL OR u.used_at <= now() - interval '1 minute'))
+    INTO _valid, _due
+    FROM unnest(_keys, _owners) WITH ORDINALITY AS c (key, owner, n)
+    LEFT JOIN api_keys AS k ON k.id = c.key AND k.account_id = _accounts[c.owner]
+    LEFT JOIN key_uses AS u ON u.chain = _chain AND u.key_id = c.key;
+
+    SELECT array_agg(CASE WHEN a.plan <> 'public' THEN a.quota END ORDER BY c.n),
+           array_agg(coalesce(u.used, 0) ORDER BY c.n),
+           array_agg(a.chain ORDER BY c.n),
+           array_agg(e.account_id IS NOT NULL ORDER BY c.n),
+           bool_and(a.chain IS NOT DISTINCT FROM _chain
+               AND (a.plan = 'public' OR coalesce(u.used, 0) + c.needed <= a.quota))
+    INTO _quotas, _used, _chains, _endpoint, _fits
+    FROM unnest(_accounts, _needed) WITH ORDINALITY AS c (account, needed, n)
+    LEFT JOIN accounts AS a ON a.id = c.account
+    LEFT JOIN webhook_endpoints AS e ON e.account_id = c.account
+    LEFT JOIN quota_usage AS u ON u.chain = _chain AND u.account_id = c.account AND u.period = _month;
+
+    -- Usually every call is accepted. Otherwise the records of those that are not lose their leaf.
+    IF NOT _fits OR false = ANY (_valid) OR (true = ANY (_lacking) AND true = ANY (_endpoint)) THEN
+        _needed := array_fill(0, ARRAY[cardinality(_accounts)]);
+        FOR _call IN 1 .. cardinality(_callers) LOOP
+            _account := _owners[_callers[_call]];
+            outcome := CASE
+                WHEN NOT _valid[_callers[_call]] OR _chains[_account] IS NULL THEN 'unauthorized'
+                WHEN _chains[_account] <> _chain THEN 'moved'
+                WHEN _used[_account] + _needed[_account] + _sizes[_call] > _quotas[_account] THEN 'quota'
+                WHEN _lacking[_call] AND _endpoint[_account] THEN 'event'
+            END;
+            IF outcome IS NULL THEN
+                _needed[_account] := _needed[_account] + _sizes[_call];
+            ELSE
+                call := _call - 1;
+                quota := _quotas[_account];
+                remaining := greatest(0, quota - _used[_account] - _needed[_account]);
+                resets_at := (_month + interval '1 month') AT TIME ZONE 'UTC';
+                RETURN NEXT;
+                FOR _i IN _first .. _first + _sizes[_call] - 1 LOOP
+                    _leaves[_i] := NULL;
+                END LOOP;
+            END IF;
+            _first := _first + _sizes[_call];
+        END LOOP;
+    END IF;
+
+    -- The chain, as package audit defines it.
+    FOREACH _leaf IN ARRAY _leaves LOOP
+        _place := _place + 1;
+        CONTINUE WHEN _leaf IS NULL;
+        _seq := _seq + 1;
+        _hash := sha256('\x01' || _hash || _number || int8send(_seq) || _leaf);
+        _seqs[_place] := _seq;
+        _hashes[_place] := _hash;
+    END LOOP;
+    IF _seq = _head.seq THEN
+        RETURN;
+    END IF;
+
+    INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, key_id, type, pseudonym, nonce, score,
+        verdict, revision, leaf, hash, sealed_node)
+    SELECT _chain, r.seq, r.recorded_at, r.at, 'check', r.ref, _accounts[_owners[r.caller]], _keys[r.caller], r.type,
+        r.pseudonym, r.nonce, r.score, r.verdict, r.revision, r.leaf, r.hash, r.node
+    FROM unnest(_seqs, _recorded_at, _at, _refs, _caller_of, _types, _pseudonyms, _nonces, _scores, _verdicts, _revisions,
+        _leaves, _hashes, _nodes)
+        AS r (seq, recorded_at, at, ref, caller, type, pseudonym, nonce, score, verdict, revision, leaf, hash, node)
+    WHERE r.leaf IS NOT NULL;
+
+    INSERT INTO graph_contributions (chain, seq, items, added)
+    SELECT _chain, _seq, count(*), string_agg(r.item, ''::bytea ORDER BY r.n)
+    FROM unnest(_items, _leaves) WITH ORDINALITY AS r (item, leaf, n)
+    WHERE r.leaf IS NOT NULL;
+
+    INSERT INTO quota_usage AS q (chain, account_id, period, used)
+    SELECT _chain, c.account, _month, c.needed
+    FROM unnest(_accounts, _needed, _quotas) AS c (account, needed, quota)
+    WHERE c.needed > 0 AND c.quota IS NOT NULL
+    ON CONFLICT (chain, account_id, period) DO UPDATE SET used = q.used + EXCLUDED.used;
+
+    IF _due IS NOT NULL THEN
+        INSERT INTO key_uses (chain, key_id, used_at)
+        SELECT DISTINCT _chain, _keys[r.caller], now()
+        FROM unnest(_caller_of, _leaves) AS r (caller, leaf)
+        WHERE r.leaf IS NOT NULL AND _keys[r.caller] = ANY (_due)
+        ON CONFLICT (chain, key_id) DO UPDATE SET used_at = EXCLUDED.used_at;
+    END IF;
+
+    -- The events of an account are numbered in the order of the chain. The head's lock makes the numbers visible in
+    -- order, so a reader that has seen number n will never find a lower one later. Events of a disabled endpoint fail
+    -- without an attempt. They are kept as long as other failed events and can be resent.
+    IF cardinality(_event_of) > 0 THEN
+        WITH new AS (
+            SELECT e.record, e.event, e.payload, _accounts[_owners[_caller_of[e.record]]] AS account_id,
+                w.disabled_at IS NOT NULL AS disabled
+            FROM unnest(_event_of, _events, _payloads) AS e (record, event, payload)
+            JOIN webhook_endpoints AS w ON w.account_id = _accounts[_owners[_caller_of[e.record]]]
+            WHERE _leaves[e.record] IS NOT NULL),
+        numbered AS (
+            INSERT INTO webhook_sequences AS s (chain, account_id, last)
+            SELECT _chain, n.account_id, count(*) FROM new AS n GROUP BY n.account_id
+            ON CONFLICT (chain, account_id) DO UPDATE SET last = s.last + EXCLUDED.last
+            RETURNING s.account_id, s.last)
+        INSERT INTO webhook_events (chain, ref, account_id, event, type, score, occurred_at, sealed_payload, sequence,
+            state, next_attempt_at, settled_at)
+        SELECT _chain, _refs[n.record], n.account_id, n.event, _types[n.record], _scores[n.record],
+            _recorded_at[n.record], n.payload,
+            s.last + 1 - row_number() OVER (PARTITION BY n.account_id ORDER BY n.record DESC),
+            CASE WHEN n.disabled THEN 'failed' ELSE 'pending' END,
+            CASE WHEN NOT n.disabled THEN now() END,
+            CASE WHEN n.disabled THEN now() END
+        FROM new AS n JOIN numbered AS s USING (account_id);
+    END IF;
+
+    UPDATE audit_heads AS h SET seq = _seq, hash = _hash WHERE h.chain = _chain AND h.seq = _head.seq;
+    IF NOT FOUND THEN
+        RAISE 'the head of audit chain % moved under its lock', _chain USING ERRCODE = 'data_corrupted';
+    END IF;
+END $$;
+
+-- ledger_settle finds out which of a batch's calls are recorded, by the first record of each, and returns their places
+-- from 0. A record that was erased meanwhile is known by the mark of its reference. A batch that is not recorded by then
+-- never will be, and since the commit waits for the same standbys as the batch's, a recorded one is replicated.
+CREATE FUNCTION ledger_settle(_chain integer, _batch bytea, _patience integer, _refs text[], _recorded_at timestamptz[],
+    _marks bytea[]) RETURNS SETOF integer
+LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM audit_lock(_chain, _patience || 'ms');
+    RETURN QUERY
+        SELECT c.n::integer - 1
+        FROM unnest(_refs, _recorded_at, _marks) WITH ORDINALITY AS c (ref, recorded_at, mark, n)
+        WHERE EXISTS (SELECT FROM audit_records AS r
+                WHERE r.chain = _chain AND r.ref = c.ref AND r.recorded_at = c.recorded_at)
+            OR EXISTS (SELECT FROM erased_records AS e WHERE e.chain = _chain AND e.ref = c.mark);
+    INSERT INTO ledger_settlements (chain, batch, recorded) VALUES (_chain, _batch, FOUND) ON CONFLICT DO NOTHING;
+END $$;
+CREATE INDEX ledger_settlements_by_age ON ledger_settlements (settled_at); -- pruned by it
