@@ -285,16 +285,7 @@ func (s *Store) addUp(g *sightings, row contributionRow, forgotten []forgottenRo
 	return bad
 }
 
-// joinItems returns items as graph_contributions holds them, each preceded by its length.
-func joinItems(items [][]byte) (b []byte) {
-	for _, item := range items {
-		b = binary.BigEndian.AppendUint32(b, uint32(len(item)))
-		b = append(b, item...)
-	}
-	return b
-}
-
-// splitItems is the inverse of joinItems. It returns nil if b is damaged.
+// splitItems returns the items of graph_contributions, each preceded by its length, or nil if b is damaged.
 func splitItems(b []byte) (items [][]byte) {
 	for len(b) > 0 {
 		if len(b) < 4 || uint64(binary.BigEndian.Uint32(b)) > uint64(len(b)-4) {
