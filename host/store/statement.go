@@ -92,8 +92,8 @@ func intParam(n int) param {
 // array builds an array parameter.
 type array struct {
 	oid, element uint32 // types
-	n              uint32
-	data           []byte
+	n            uint32
+	data         []byte
 }
 
 func newArray(oid, element uint32, size int) *array {
