@@ -126,6 +126,8 @@ func longFacts() entity.Facts {
 		"similar.category": "phishing", "similar.list": strings.Repeat("x", 200),
 		"graph.customers": "100000", "graph.seen": "100000", "graph.blocked_share": "65", "graph.first_seen_days": "4",
 		"graph.neighbours": "10000", "graph.neighbour_risk": "100",
+		"history.first_seen_days": "4", "history.seen_1h": "100000", "history.seen_24h": "100000",
+		"history.own_first_seen_days": "4", "history.own_seen_1h": "64", "history.own_seen_24h": "64",
 		"feed.listed": repeated(8, "URLhaus, CERT Polska, Phishing Army"), "feed.lists": "24", "feed.match": "exact",
 		"feed.category": "phishing", "feed.days": "12",
 	}

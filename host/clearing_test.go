@@ -16,7 +16,7 @@ import (
 // known is a check.Collector of facts that a test changes between checks.
 type known struct{ facts entity.Facts }
 
-func (k *known) Collect(context.Context, entity.Entity, []string) (entity.Facts, []string, error) {
+func (k *known) Collect(context.Context, string, entity.Entity, []string) (entity.Facts, []string, error) {
 	return k.facts, nil, nil
 }
 

@@ -75,7 +75,7 @@ func (m *measurement) Score(ctx context.Context, r eval.Row) (*check.Decision, e
 type givenFacts entity.Facts
 
 // Collect implements check.Collector.
-func (f givenFacts) Collect(context.Context, entity.Entity, []string) (entity.Facts, []string, error) {
+func (f givenFacts) Collect(context.Context, string, entity.Entity, []string) (entity.Facts, []string, error) {
 	return entity.Facts(f), nil, nil
 }
 

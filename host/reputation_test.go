@@ -129,6 +129,9 @@ func (m *deployment) check(customer int, fields ...check.Field) *check.Decision 
 // score scores a value without recording it.
 func (m *deployment) score(kind entity.Type, value string) *check.Decision {
 	m.t.Helper()
+	if err := m.store.CatchUp(m.t.Context()); err != nil { // with the checks before this one
+		m.t.Fatal(err)
+	}
 	d, err := m.checker.Explain(m.t.Context(), check.Field{Type: kind, Value: value}, "")
 	if err != nil {
 		m.t.Fatal(err)
@@ -146,6 +149,9 @@ func (m *deployment) blockedShare(f check.Field) int {
 	m.t.Helper()
 	e, err := entity.Parse(f.Type, f.Value, "")
 	if err != nil {
+		m.t.Fatal(err)
+	}
+	if err := m.store.CatchUp(m.t.Context()); err != nil {
 		m.t.Fatal(err)
 	}
 	found, err := reputation.NewGraph(m.store).Observe(m.t.Context(), e, func(string) bool { return true })

@@ -93,7 +93,7 @@ func (c *Checker) scoreAll(
 			continue
 		}
 		all.Go(func() {
-			lookedUp, unanswered, err := c.collectInTime(ctx, l, p.scored)
+			lookedUp, unanswered, err := c.collectInTime(ctx, l, p)
 			if err == nil {
 				answers[i].Decision, err = c.judge(ctx, l, visit, p, lookedUp, unanswered)
 			}
@@ -111,11 +111,11 @@ func (c *Checker) scoreAll(
 	return slices.DeleteFunc(records, func(r Record) bool { return r.Decision == nil }), nil
 }
 
-// collectInTime looks up the facts about e within the deadline of one check.
-func (c *Checker) collectInTime(ctx context.Context, l *Lineup, e entity.Entity) (entity.Facts, []string, error) {
+// collectInTime looks up the facts about the scored entity within the deadline of one check.
+func (c *Checker) collectInTime(ctx context.Context, l *Lineup, p parsed) (entity.Facts, []string, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
 	defer cancel()
-	return c.collect(ctx, l, e)
+	return c.collect(ctx, l, p)
 }
 
 func parseItem(caller Caller, item Item) (parsed, error) {

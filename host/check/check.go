@@ -56,12 +56,14 @@ type Record struct {
 // Collector looks up the facts that need I/O: DNS, registration, reputation. A check does all its I/O there, before any
 // layer runs.
 type Collector interface {
-	// Collect returns the wanted facts about e. wanted is sorted. Facts of the host's own database are complete, or
+	// Collect returns the wanted facts about e. Facts about the caller's own checks are those of the account; there are
+	// none if it is empty. wanted is sorted. Facts of the host's own database are complete, or
 	// Collect returns an *UnavailableError. A third party may not respond in time; its facts are then absent, and
 	// unanswered lists the sources concerned by the first part of their facts' names (dns, rdap, ...), after
 	// UntrustedSource if the third party answers falsely. Collect makes only the lookups that the wanted facts need,
 	// and returns when ctx ends at the latest.
-	Collect(ctx context.Context, e entity.Entity, wanted []string) (facts entity.Facts, unanswered []string, err error)
+	Collect(ctx context.Context, account string, e entity.Entity, wanted []string) (facts entity.Facts,
+		unanswered []string, err error)
 }
 
 // UntrustedSource begins the names of sources whose facts are absent because a third party gives false answers.
@@ -181,7 +183,7 @@ func (c *Checker) Rescore(ctx context.Context, account string, e entity.Entity) 
 		return nil, err
 	}
 	defer visit.Close()
-	d, _, err := c.score(ctx, lineup.Lineup, visit, parsed{scored: e})
+	d, _, err := c.score(ctx, lineup.Lineup, visit, parsed{account: account, scored: e})
 	return d, err
 }
 
@@ -192,7 +194,7 @@ func (c *Checker) score(
 ) (*Decision, entity.Facts, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.Deadline)
 	defer cancel()
-	lookedUp, unanswered, err := c.collect(ctx, l, p.scored)
+	lookedUp, unanswered, err := c.collect(ctx, l, p)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -213,9 +215,10 @@ func (c *Checker) judge(
 
 // parsed holds the entities of a request.
 type parsed struct {
-	scored entity.Entity
-	query  string // scored's value as it was sent
-	linked []entity.Entity
+	account string // the caller's; "": nobody asks
+	scored  entity.Entity
+	query   string // scored's value as it was sent
+	linked  []entity.Entity
 }
 
 func (p parsed) record(caller Caller, lookedUp entity.Facts, d *Decision) Record {
@@ -225,6 +228,7 @@ func (p parsed) record(caller Caller, lookedUp entity.Facts, d *Decision) Record
 // parseCovered parses a request whose scored entity the caller's plan must cover.
 func parseCovered(req Request) (parsed, error) {
 	p, err := parse(req)
+	p.account = req.Caller.Account
 	if err == nil && !req.Caller.Plan.Covers(p.scored.Type) {
 		err = &PlanError{Plan: req.Caller.Plan.Name, Type: p.scored.Type}
 	}
@@ -260,15 +264,15 @@ func parse(req Request) (p parsed, err error) {
 	return p, nil
 }
 
-// collect looks up the facts about e that the lineup's layers read.
+// collect looks up the facts about the scored entity that the lineup's layers read.
 func (c *Checker) collect(
-	ctx context.Context, l *Lineup, e entity.Entity,
+	ctx context.Context, l *Lineup, p parsed,
 ) (facts entity.Facts, unanswered []string, err error) {
-	wanted := l.lookups[e.Type]
+	wanted := l.lookups[p.scored.Type]
 	if c.Collector == nil || len(wanted) == 0 {
 		return nil, nil, nil
 	}
-	return c.Collector.Collect(ctx, e, wanted)
+	return c.Collector.Collect(ctx, p.account, p.scored, wanted)
 }
 
 // decide runs the lineup's layers on the scored entity and fuses their results. Its error is an *UnavailableError.

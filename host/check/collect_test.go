@@ -12,7 +12,7 @@ import (
 type collectorFunc func(context.Context, entity.Entity, []string) (entity.Facts, []string)
 
 func (f collectorFunc) Collect(
-	ctx context.Context, e entity.Entity, wanted []string,
+	ctx context.Context, _ string, e entity.Entity, wanted []string,
 ) (entity.Facts, []string, error) {
 	facts, unanswered := f(ctx, e, wanted)
 	return facts, unanswered, nil

@@ -139,7 +139,7 @@ func isParsed(fact string) bool {
 // similarity to their entries.
 func isReputation(fact string) bool {
 	group, _, _ := strings.Cut(fact, ".")
-	return group == "graph" || group == "feed" || group == "similar"
+	return group == "graph" || group == "history" || group == "feed" || group == "similar"
 }
 
 // Live holds the lineup in force and counts the checks that use it. A swap does not affect running checks, and the

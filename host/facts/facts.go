@@ -20,7 +20,8 @@ import (
 
 // Source looks up one group of facts. Implementations are safe for concurrent use.
 type Source interface {
-	// Name returns the first part of all its facts' names: dns, rdap, net, similar, graph or feed.
+	// Name returns the first part of its facts' names: dns, rdap, net, similar, graph or feed. The source "graph" has
+	// the facts of the group "history" too.
 	Name() string
 	// Table returns every fact of the source, in the order of sdk/ABI.md.
 	Table() []entity.Fact
@@ -72,8 +73,8 @@ var _ check.Collector = (*Collector)(nil)
 // member is a source and the slots for its concurrent observations.
 type member struct {
 	Source
-	memory Memory // the source itself, or nil
-	prefix string // of its facts' names
+	memory Memory   // the source itself, or nil
+	groups []string // the first parts of its facts' names, each with its dot
 	slots  chan struct{}
 }
 
@@ -82,7 +83,13 @@ func NewCollector(log *slog.Logger, sources ...Source) *Collector {
 	c := &Collector{log: log}
 	for _, s := range sources {
 		memory, _ := s.(Memory)
-		c.sources = append(c.sources, member{s, memory, s.Name() + ".", make(chan struct{}, maxRunning)})
+		groups := []string{s.Name() + "."}
+		for _, f := range s.Table() {
+			group, _, _ := strings.Cut(f.Name, ".")
+			groups = append(groups, group+".")
+		}
+		slices.Sort(groups)
+		c.sources = append(c.sources, member{s, memory, slices.Compact(groups), make(chan struct{}, maxRunning)})
 	}
 	return c
 }
@@ -106,8 +113,9 @@ type observation struct {
 
 // Collect implements check.Collector. It ignores wanted facts that no source has.
 func (c *Collector) Collect(
-	ctx context.Context, e entity.Entity, wanted []string,
+	ctx context.Context, account string, e entity.Entity, wanted []string,
 ) (found entity.Facts, silent []string, err error) {
+	ctx = context.WithValue(ctx, accountKey{}, account)
 	wants := func(fact string) bool {
 		_, ok := slices.BinarySearch(wanted, fact)
 		return ok
@@ -189,8 +197,19 @@ func bit(i int, set bool) uint64 {
 
 // isWanted reports whether one of the wanted facts, which are sorted, is the source's.
 func (m *member) isWanted(wanted []string) bool {
-	i, _ := slices.BinarySearch(wanted, m.prefix)
-	return i < len(wanted) && strings.HasPrefix(wanted[i], m.prefix)
+	return slices.ContainsFunc(m.groups, func(group string) bool {
+		i, _ := slices.BinarySearch(wanted, group)
+		return i < len(wanted) && strings.HasPrefix(wanted[i], group)
+	})
+}
+
+// accountKey is the key of the caller's account in the context of Observe. Only one source reads it.
+type accountKey struct{}
+
+// Account returns the account whose own checks a source may tell about, or "".
+func Account(ctx context.Context) string {
+	account, _ := ctx.Value(accountKey{}).(string)
+	return account
 }
 
 func unavailable(m *member, err error) error {
@@ -217,7 +236,8 @@ func (c *Collector) keep(found entity.Facts, source *member, o observation, want
 		c.log.Debug("fact source failed", "source", source.Name(), "error", o.err)
 	}
 	for name, value := range o.facts {
-		if value != "" && wants(name) && strings.HasPrefix(name, source.prefix) {
+		group, _, _ := strings.Cut(name, ".")
+		if value != "" && wants(name) && slices.Contains(source.groups, group+".") {
 			found[name] = value
 		}
 	}

@@ -92,7 +92,7 @@ func TestCollect(t *testing.T) {
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			found, silent, err := collector(t, tc.sources...).Collect(t.Context(), entity.Entity{}, tc.wanted)
+			found, silent, err := collector(t, tc.sources...).Collect(t.Context(), "", entity.Entity{}, tc.wanted)
 			var unavailable *check.UnavailableError
 			if errors.As(err, &unavailable) != tc.refused || !tc.refused && err != nil {
 				t.Fatalf("error %v, want a refusal: %t", err, tc.refused)
@@ -135,7 +135,7 @@ func TestEndOfCheck(t *testing.T) {
 				cancel()
 				return asked(ctx, wants)
 			}
-			found, silent, err := collector(t, source).Collect(ctx, entity.Entity{}, []string{source.name + ".a"})
+			found, silent, err := collector(t, source).Collect(ctx, "", entity.Entity{}, []string{source.name + ".a"})
 			var unavailable *check.UnavailableError
 			if !errors.As(err, &unavailable) {
 				t.Errorf("found %v, silent %v, error %v, want a refusal", found, silent, err)
@@ -160,19 +160,19 @@ func TestHangingSource(t *testing.T) {
 	cancel()
 	const most = 2048
 	for range most {
-		if _, _, err := c.Collect(ended, entity.Entity{}, []string{"net.asn"}); errors.Is(err, facts.ErrBusy) {
+		if _, _, err := c.Collect(ended, "", entity.Entity{}, []string{"net.asn"}); errors.Is(err, facts.ErrBusy) {
 			t.Fatalf("refused too early: %v", err)
 		}
 	}
 	for range most {
 		<-running
 	}
-	_, _, err := c.Collect(t.Context(), entity.Entity{}, []string{"net.asn"})
+	_, _, err := c.Collect(t.Context(), "", entity.Entity{}, []string{"net.asn"})
 	var unavailable *check.UnavailableError
 	if !errors.As(err, &unavailable) || !errors.Is(err, facts.ErrBusy) {
 		t.Errorf("error %v, want a refusal because the source is busy", err)
 	}
-	if _, silent, err := c.Collect(t.Context(), entity.Entity{}, []string{"dns.a"}); len(silent) > 0 || err != nil {
+	if _, silent, err := c.Collect(t.Context(), "", entity.Entity{}, []string{"dns.a"}); len(silent) > 0 || err != nil {
 		t.Errorf("without the hanging source: silent %v, error %v", silent, err)
 	}
 	close(released)

@@ -37,7 +37,7 @@ func TestListedOrRefused(t *testing.T) {
 	}
 	collect := func(ctx context.Context, s Store, similar *Similar) (entity.Facts, error) {
 		c := facts.NewCollector(slog.New(slog.DiscardHandler), NewFeed(s, similar.NoLists), NewGraph(s), similar)
-		found, silent, err := c.Collect(ctx, e, wanted)
+		found, silent, err := c.Collect(ctx, "", e, wanted)
 		if len(silent) > 0 {
 			t.Errorf("the database counts as a third party: %v", silent)
 		}

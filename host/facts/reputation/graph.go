@@ -12,7 +12,8 @@ import (
 )
 
 // Graph is the source "graph": aggregates over the checks of all customers. Its facts cover at least three customers
-// and are rounded, so that a single additional check is not visible.
+// and are rounded, so that a single additional check is not visible. Those about the caller's own account are exact and
+// tell it nothing about others.
 type Graph struct {
 	aggregates batcher[Subject, Aggregate]
 	now        func() time.Time
@@ -63,6 +64,27 @@ var graphTable = []entity.Fact{
 		Format: "percentage of the neighbours that were blocked or are on a bad list, rounded to 5; each customer " +
 			"has one vote",
 	},
+	{
+		Name: "history.first_seen_days", Example: "41",
+		Format: "whole days since the third customer first checked the entity; absent below 3 customers within 90 days",
+	},
+	{
+		Name: "history.seen_1h", Example: "20",
+		Format: "checks of the entity within the last hour, at most 10 per customer, rounded down to 3, 5, 10, 20, " +
+			"50, ...; absent unless 3 customers made some of them",
+	},
+	{Name: "history.seen_24h", Format: "the same within the last 24 hours", Example: "50"},
+	{
+		Name: "history.own_first_seen_days", Example: "12",
+		Format: "whole days since the caller's own account first checked the entity; absent if it has not within 90 " +
+			"days, and so are own_seen_1h and own_seen_24h",
+	},
+	{
+		Name: "history.own_seen_1h", Example: "2",
+		Format: "the account's checks of the entity within the last hour, without this one; exact up to 64, which " +
+			"means 64 or more",
+	},
+	{Name: "history.own_seen_24h", Format: "the same within the last 24 hours", Example: "7"},
 }
 
 // Observe implements facts.Source.
@@ -70,7 +92,9 @@ func (g *Graph) Observe(ctx context.Context, e entity.Entity, wants func(string)
 	if !anyWanted(graphTable, wants) {
 		return nil, nil
 	}
-	a, err := g.aggregates.get(ctx, subject(e))
+	asked := subject(e)
+	asked.Account = facts.Account(ctx)
+	a, err := g.aggregates.get(ctx, asked)
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +104,18 @@ func (g *Graph) Observe(ctx context.Context, e entity.Entity, wants func(string)
 		found["graph.seen"] = roundDown(int(math.Round(a.Seen)))
 		found["graph.blocked_share"] = percent(a.BlockedShare)
 		found["graph.first_seen_days"] = days(a.Since, g.now())
+		found["history.first_seen_days"] = found["graph.first_seen_days"]
+	}
+	if a.Hour > 0 {
+		found["history.seen_1h"] = roundDown(a.Hour)
+	}
+	if a.Day > 0 {
+		found["history.seen_24h"] = roundDown(a.Day)
+	}
+	if !a.Own.Since.IsZero() {
+		found["history.own_first_seen_days"] = days(a.Own.Since, g.now())
+		found["history.own_seen_1h"] = strconv.Itoa(a.Own.Hour)
+		found["history.own_seen_24h"] = strconv.Itoa(a.Own.Day)
 	}
 	if a.Neighbours > 0 {
 		found["graph.neighbours"] = roundDown(a.Neighbours)

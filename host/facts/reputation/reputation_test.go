@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 
 	"assay/host/entity"
+	"assay/host/facts"
 	"assay/host/feed"
 )
 
@@ -243,21 +244,30 @@ func TestGraphFacts(t *testing.T) {
 		queried = append(queried, subjects...)
 		return []Aggregate{{
 			Customers: 19, Seen: 143.7, BlockedShare: 0.629, Since: noon.Add(-50 * time.Hour), Neighbours: 4,
-			NeighbourRisk: 0.31,
+			NeighbourRisk: 0.31, Hour: 7, Day: 43,
+			Own: History{Since: noon.Add(-30 * 24 * time.Hour), Hour: 0, Day: 17},
 		}}, nil
 	}
-	got, err := g.Observe(t.Context(), parse(t, entity.Domain, "example.org"), all)
+	collector := facts.NewCollector(slog.New(slog.DiscardHandler), g)
+	var wanted []string
+	for _, f := range collector.Table() {
+		wanted = append(wanted, f.Name)
+	}
+	slices.Sort(wanted)
+	got, _, err := collector.Collect(t.Context(), "acct_1", parse(t, entity.Domain, "example.org"), wanted)
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := entity.Facts{
 		"graph.customers": "10", "graph.seen": "100", "graph.blocked_share": "65", "graph.first_seen_days": "2",
 		"graph.neighbours": "3", "graph.neighbour_risk": "30",
+		"history.first_seen_days": "2", "history.seen_1h": "5", "history.seen_24h": "20",
+		"history.own_first_seen_days": "30", "history.own_seen_1h": "0", "history.own_seen_24h": "17",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("facts (-want +got):\n%s", diff)
 	}
-	subjects := []Subject{{Entity: Node{Kind: "domain", Value: "example.org"},
+	subjects := []Subject{{Account: "acct_1", Entity: Node{Kind: "domain", Value: "example.org"},
 		Parents: []Node{{Kind: "registrable", Value: "example.org"}, {Kind: "maildomain", Value: "example.org"}}}}
 	if diff := cmp.Diff(subjects, queried); diff != "" {
 		t.Errorf("queried subjects (-want +got):\n%s", diff)
