@@ -118,6 +118,9 @@ func members(t testing.TB, names []string) []check.Member {
 }
 
 func (m *deployment) check(customer int, fields ...check.Field) *check.Decision {
+	if err := m.store.CatchUp(m.t.Context()); err != nil { // with the checks before this one
+		m.t.Error(err)
+	}
 	d, err := m.checker.Check(m.t.Context(), check.Request{Caller: m.customers[customer], Fields: fields})
 	if err != nil {
 		m.t.Error(err)

@@ -1,8 +1,9 @@
 // Package migrations embeds the database schema as a sequence of migrations. It contains only SQL; package store runs
 // it.
 //
-// Files are named NNNN_subject.tx.up.sql, and each runs in one transaction. The statements of a released migration
-// never change: a later migration corrects them.
+// Files are named NNNN_subject.tx.up.sql, and each runs in one transaction. Those without ".tx" commit between their
+// steps, and may run again after an interruption. The statements of a released migration never change: a later
+// migration corrects them.
 package migrations
 
 import "embed"
