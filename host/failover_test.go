@@ -278,6 +278,8 @@ func (n *node) kill(machine bool) {
 	}
 	line, _, _ := strings.Cut(string(text), "\n")
 	if pid, err := strconv.Atoi(line); err == nil {
+		// A child that was missed could wait for a lock of a dead one forever, and keep Postgres from starting again.
+		_ = syscall.Kill(pid, syscall.SIGSTOP) // it starts no more children
 		for _, pid := range append([]int{pid}, childrenOf(pid)...) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
