@@ -181,7 +181,6 @@ bootstrap:
     loop_wait: 2
     retry_timeout: 3
     primary_start_timeout: 0
-    master_start_timeout: 0
     synchronous_mode: true
     synchronous_mode_strict: true
     postgresql:
