@@ -101,6 +101,9 @@ DECLARE
     _used     integer[];
     _chains   integer[];
     _endpoint boolean[];
+    _disabled boolean[];
+    _counted  text[]; -- accounts with checks in this month, and their number
+    _counts   integer[];
     _fits     boolean;
     _taken    integer[];
     _first    integer := 1;
@@ -112,26 +115,32 @@ BEGIN
         RAISE 'the batch was settled before it arrived' USING ERRCODE = 'AS001';
     END IF;
 
+    -- A statement reads either tables of the chain or tables of which each node of a cluster has a copy: Citus requires
+    -- that of functions that it passes on to the chain's node.
     SELECT array_agg(c.key = '' OR coalesce(k.state = 'valid' AND (k.expires_at IS NULL OR k.expires_at > now()), false)
                ORDER BY c.n),
-           array_agg(c.key) FILTER (WHERE k.id IS NOT NULL
-               AND (u.used_at IS NULL OR u.used_at <= now() - interval '1 minute'))
+           array_agg(c.key) FILTER (WHERE k.id IS NOT NULL)
     INTO _valid, _due
     FROM unnest(_keys, _owners) WITH ORDINALITY AS c (key, owner, n)
-    LEFT JOIN api_keys AS k ON k.id = c.key AND k.account_id = _accounts[c.owner]
-    LEFT JOIN key_uses AS u ON u.chain = _chain AND u.key_id = c.key;
+    LEFT JOIN api_keys AS k ON k.id = c.key AND k.account_id = _accounts[c.owner];
+    _due := ARRAY(SELECT unnest(_due) EXCEPT SELECT u.key_id FROM key_uses AS u
+        WHERE u.chain = _chain AND u.key_id = ANY (_due) AND u.used_at > now() - interval '1 minute');
 
+    SELECT array_agg(u.account_id), array_agg(u.used) INTO _counted, _counts
+    FROM quota_usage AS u
+    WHERE u.chain = _chain AND u.account_id = ANY (_accounts) AND u.period = _month;
     SELECT array_agg(CASE WHEN a.plan <> 'public' THEN a.quota END ORDER BY c.n),
            array_agg(coalesce(u.used, 0) ORDER BY c.n),
            array_agg(a.chain ORDER BY c.n),
            array_agg(e.account_id IS NOT NULL ORDER BY c.n),
+           array_agg(e.disabled_at IS NOT NULL ORDER BY c.n),
            bool_and(a.chain IS NOT DISTINCT FROM _chain
                AND (a.plan = 'public' OR coalesce(u.used, 0) + c.needed <= a.quota))
-    INTO _quotas, _used, _chains, _endpoint, _fits
+    INTO _quotas, _used, _chains, _endpoint, _disabled, _fits
     FROM unnest(_accounts, _needed) WITH ORDINALITY AS c (account, needed, n)
     LEFT JOIN accounts AS a ON a.id = c.account
     LEFT JOIN webhook_endpoints AS e ON e.account_id = c.account
-    LEFT JOIN quota_usage AS u ON u.chain = _chain AND u.account_id = c.account AND u.period = _month;
+    LEFT JOIN unnest(_counted, _counts) AS u (account, used) ON u.account = c.account;
 
     -- Usually every call is accepted. Otherwise the records of those that are not lose their leaf.
     IF NOT _fits OR false = ANY (_valid) OR (true = ANY (_lacking) AND true = ANY (_endpoint)) THEN
@@ -193,7 +202,7 @@ BEGIN
     WHERE c.needed > 0 AND c.quota IS NOT NULL
     ON CONFLICT (chain, account_id, period) DO UPDATE SET used = q.used + EXCLUDED.used;
 
-    IF _due IS NOT NULL THEN
+    IF cardinality(_due) > 0 THEN
         INSERT INTO key_uses (chain, key_id, used_at)
         SELECT DISTINCT _chain, _keys[r.caller], now()
         FROM unnest(_caller_of, _leaves) AS r (caller, leaf)
@@ -207,10 +216,9 @@ BEGIN
     IF cardinality(_event_of) > 0 THEN
         WITH new AS (
             SELECT e.record, e.event, e.payload, _accounts[_owners[_caller_of[e.record]]] AS account_id,
-                w.disabled_at IS NOT NULL AS disabled
+                _disabled[_owners[_caller_of[e.record]]] AS disabled
             FROM unnest(_event_of, _events, _payloads) AS e (record, event, payload)
-            JOIN webhook_endpoints AS w ON w.account_id = _accounts[_owners[_caller_of[e.record]]]
-            WHERE _leaves[e.record] IS NOT NULL),
+            WHERE _leaves[e.record] IS NOT NULL AND _endpoint[_owners[_caller_of[e.record]]]),
         numbered AS (
             INSERT INTO webhook_sequences AS s (chain, account_id, last)
             SELECT _chain, n.account_id, count(*) FROM new AS n GROUP BY n.account_id

@@ -55,7 +55,7 @@ const (
 
 // delegatedFunctions touch only rows of the chain that is their first argument. The node that a host calls passes the
 // call on to the chain's node.
-var delegatedFunctions = []string{"ledger_append", "ledger_settle"}
+var delegatedFunctions = []string{"ledger_append", "ledger_settle", "audit_append"}
 
 // Step is one step of Distribute.
 type Step struct {

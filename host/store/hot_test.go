@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/check"
+	"assay/host/entity"
 	"assay/host/facts/registration"
 	"assay/host/facts/reputation"
 	"assay/host/postgres/postgrestest"
@@ -25,13 +27,12 @@ func TestHotStatementsNameTheirNode(t *testing.T) {
 	t.Parallel()
 	s, plans := explained(t)
 	caller := subscriber(t, s)
-	_, key := newKey(t, s, must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t))
+	poor, key := newKey(t, s, must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t))
 	l := ledgerOn(t, s, LedgerConfig{})
 	o := outboxOf(t, s)
 	subject := reputation.Subject{Entity: reputation.Node{Kind: "email", Value: "jo@example.org"},
 		Parents: []reputation.Node{{Kind: "maildomain", Value: "example.org"}}}
 	now := time.Now()
-	blocked(t, l, caller, 1)
 	hot := []struct {
 		name string
 		run  func() error
@@ -44,6 +45,16 @@ func TestHotStatementsNameTheirNode(t *testing.T) {
 			_, _, err := s.TakePublic(t.Context(), netip.MustParsePrefix("192.0.2.0/24"))
 			return err
 		}},
+		{"record checks", func() error {
+			e := parse(t, entity.Email, "jo@example.org")
+			return l.Append(t.Context(), decided(caller, e, check.Block), decided(caller, e, check.Allow))
+		}},
+		{"refuse a check", func() error {
+			if err := l.Append(t.Context(), allowed(t, poor)); err == nil {
+				return fmt.Errorf("a check beyond the quota was recorded")
+			}
+			return nil
+		}},
 		{"claim and finish events", func() error {
 			d := claimOne(t, o)
 			finish(t, o, ended(d, 500))
@@ -53,6 +64,9 @@ func TestHotStatementsNameTheirNode(t *testing.T) {
 				Only: []string{caller.Account}}))
 		}},
 		{"look up lists", func() error { return errOf(s.Listings(t.Context(), subject.Parents)) }},
+		{"look up the graph", func() error {
+			return errOf(s.GraphAggregates(t.Context(), []reputation.Subject{subject}))
+		}},
 		{"look up registrations", func() error {
 			r := registration.Record{Outcome: registration.Registered, Fetched: now, NextFetch: now}
 			if err := s.SaveRegistration(t.Context(), "example.org", r); err != nil {
