@@ -111,8 +111,7 @@ CREATE FUNCTION audit_export(
 BEGIN
     PERFORM audit_lock(of_chain);
     PERFORM require_key(of_account, by_key, at_time);
-    IF EXISTS (SELECT FROM audit_records
-            WHERE chain = of_chain AND pseudonym = of_pseudonym AND account_id = of_account) THEN
+    IF EXISTS (SELECT FROM audit_records WHERE chain = of_chain AND pseudonym = of_pseudonym) THEN
         PERFORM audit_append(of_chain, entry);
     END IF;
 END $$;

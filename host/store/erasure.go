@@ -86,9 +86,9 @@ func (s *Store) erase(ctx context.Context, c check.Caller, selector privacy.Sele
 		if p, err = s.findSubject(ctx, tx, r, selector); err != nil || p.pseudonym == nil {
 			return err
 		}
-		return tx.NewSelect().Model(&rows).Column("seq", "recorded_at", "kind", "ref", "leaf").
-			Where("chain = ? AND pseudonym = ? AND account_id = ?", r.Chain, p.pseudonym, r.AccountID).
-			OrderExpr("seq + 0").Limit(eraseBatch).Scan(ctx)
+		return tx.NewSelect().TableExpr(ofSubject, r.Chain, p.pseudonym).
+			Column("seq", "recorded_at", "kind", "ref", "leaf").Where("account_id = ?", r.AccountID).
+			Order("seq").Limit(eraseBatch).Scan(ctx, &rows)
 	})
 	if err != nil {
 		return batch, err

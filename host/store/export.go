@@ -59,8 +59,8 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 	var after int64
 	if page.After != "" {
 		var found []int64
-		err := tx.NewRaw("SELECT seq FROM audit_records WHERE ref = ? AND pseudonym = ? AND account_id = ?", page.After,
-			p.pseudonym, r.AccountID).Scan(ctx, &found)
+		err := tx.NewSelect().TableExpr(ofRef, r.Chain, page.After).Column("seq").
+			Where("pseudonym = ? AND account_id = ?", p.pseudonym, r.AccountID).Scan(ctx, &found)
 		if err != nil {
 			return nil, err
 		}
@@ -70,8 +70,8 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 		}
 		after = found[0]
 	}
-	err := tx.NewRaw("SELECT count(*) FROM audit_records WHERE pseudonym = ? AND account_id = ? AND kind = ?",
-		p.pseudonym, r.AccountID, audit.Check).Scan(ctx, &export.Total)
+	err := tx.NewSelect().TableExpr(ofSubject, r.Chain, p.pseudonym).ColumnExpr("count(*)").
+		Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &export.Total)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +111,8 @@ func (s *Store) readChecks(ctx context.Context, tx bun.Tx, r requester, p subjec
 		SealedNote                    []byte
 		GivenAt                       time.Time
 	}
-	err := tx.NewRaw(exportChecks, named{"pseudonym": p.pseudonym, "account": r.AccountID, "kind": audit.Check,
-		"after": after, "limit": limit}).Scan(ctx, &rows)
+	err := tx.NewRaw(exportChecks, named{"chain": r.Chain, "pseudonym": p.pseudonym, "account": r.AccountID,
+		"kind": audit.Check, "after": after, "limit": limit}).Scan(ctx, &rows)
 	if err != nil {
 		return nil, err
 	}

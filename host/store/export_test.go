@@ -236,3 +236,29 @@ func TestExportDuringErasure(t *testing.T) {
 	}
 	verifyLedger(t, s)
 }
+
+// Subjects and checks are found through the index on pseudonyms or references, not by reading all records of their
+// account, also in a partition that was never analysed.
+func TestRecordsAreFoundByTheirIndex(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	host := must(tryOpen(t.Context(), s.url))(t)
+	r := allowed(t, caller)
+	noError(t, l.Append(t.Context(), r))
+	conn := session(t, s.url)
+	must(conn.Exec(t.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, pseudonym,
+			nonce, leaf, hash)
+		SELECT 0, -i, $1, '', 'check', 'chk_' || i, $2, sha256(i::text::bytea), '\x00', '\x00', '\x00'
+		FROM generate_series(1, 20000) AS i`, noon, caller.Account))(t)
+	ctx := t.Context()
+	noError(t, errors.Join(
+		errOf(host.Export(ctx, caller, privacy.Selector{Ref: r.Decision.Ref}, privacy.Page{Limit: 9})),
+		errOf(host.Feedback(ctx, caller, r.Decision.Ref, nil)), errOf(host.Erase(ctx, caller, about(r.Entity))),
+		host.Close())) // servers publish their statistics when they end
+	scans := func(index string) int {
+		return value[int](t, conn, `SELECT coalesce(sum(idx_scan), 0) FROM pg_stat_user_indexes
+			WHERE starts_with(relname, 'audit_records') AND strpos(indexrelname, $1) > 0`, index)
+	}
+	until(t, "the statistics", func() bool { return scans("_pseudonym_idx") > 0 && scans("_ref_") > 0 })
+	expect(t, "scans of the index on accounts", scans("_account_id_"), 0)
+}

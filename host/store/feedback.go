@@ -85,8 +85,9 @@ func (s *Store) readFeedback(
 // findCheck reads the record of one of the account's checks. It fails with feedback.ErrUnknownCheck.
 func (s *Store) findCheck(ctx context.Context, db bun.IDB, r requester, ref string) (auditRow, error) {
 	var record auditRow
-	err := db.NewSelect().Model(&record).Column("chain", "seq", "recorded_at", "ref", "type", "pseudonym", "sealed_node").
-		Where("ref = ? AND account_id = ? AND kind = ?", ref, r.AccountID, audit.Check).Scan(ctx)
+	err := db.NewSelect().TableExpr(ofRef, r.Chain, ref).
+		Column("chain", "seq", "recorded_at", "ref", "type", "pseudonym", "sealed_node").
+		Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &record)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = feedback.ErrUnknownCheck
 	}
@@ -182,7 +183,8 @@ func (s *Store) withCheck(ctx context.Context, c check.Caller, ref string, label
 			}
 		}
 		var kept int
-		err = tx.NewRaw("SELECT 1 FROM audit_records WHERE ref = ? AND account_id = ? FOR SHARE", ref, r.AccountID).
+		err = tx.NewRaw("SELECT 1 FROM audit_records WHERE chain = ? AND ref = ? AND account_id = ? FOR SHARE", r.Chain, ref,
+			r.AccountID).
 			Scan(ctx, &kept)
 		if errors.Is(err, sql.ErrNoRows) {
 			return feedback.ErrUnknownCheck // erased meanwhile
