@@ -20,10 +20,13 @@ import (
 type benchCmd struct {
 	Seconds     int  `default:"10" help:"Duration of each measurement."`
 	Connections int  `default:"64" help:"Number of concurrent connections."`
+	Accounts    int  `default:"1" help:"Number of accounts that make the checks. One alone gets half of a host."`
 	Rate        int  `default:"500" help:"Requests per second to send when measuring latency."`
 	Profile     bool `help:"Measure the processor time of a check by part instead. Needs Linux."`
 	Overload    bool `help:"Measure a host that is offered twice its capacity instead."`
 	JSON        bool `help:"Print JSON."`
+
+	others []string // keys of all accounts but the first
 }
 
 // benchReport is the JSON output of `assay bench`.
@@ -53,6 +56,13 @@ func (cmd *benchCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		if err != nil {
 			return err
 		}
+		for range cmd.Accounts - 1 {
+			other, err := issueKey(ctx, b.store, "", unlimited(), "bench")
+			if err != nil {
+				return err
+			}
+			cmd.others = append(cmd.others, other.Secret)
+		}
 		if cmd.Profile {
 			return cmd.profile(ctx, dir, issued.Secret, t)
 		}
@@ -79,7 +89,7 @@ func unlimited() check.Plan {
 
 func (cmd *benchCmd) measure(ctx context.Context, dir, key string, t *terminal) (r benchReport, err error) {
 	d := time.Duration(cmd.Seconds) * time.Second
-	target := bench.Target{Key: key, Bodies: bench.Bodies(4096)}
+	target := bench.Target{Key: key, Others: cmd.others, Bodies: bench.Bodies(4096)}
 	saturate := func(into *bench.Figures) func(url string) error {
 		return func(url string) (err error) {
 			target.URL = url + "/api/check"
@@ -144,7 +154,7 @@ type overloadReport struct {
 // overload measures the capacity of a host, and then what it does with twice as many requests.
 func (cmd *benchCmd) overload(ctx context.Context, dir, key string, t *terminal) error {
 	d := time.Duration(cmd.Seconds) * time.Second
-	target := bench.Target{Key: key, Bodies: bench.Bodies(4096)}
+	target := bench.Target{Key: key, Others: cmd.others, Bodies: bench.Bodies(4096)}
 	var r overloadReport
 	err := withHost(ctx, dir, func(url string) (err error) {
 		target.URL = url + "/api/check"

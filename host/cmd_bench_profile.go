@@ -79,7 +79,8 @@ func (cmd *benchCmd) cost(ctx context.Context, dir, key string, connections int)
 	var figures bench.Figures
 	var before, after processorTimes
 	err = withHostProcess(ctx, dir, func(url string, pid int) (err error) {
-		target := bench.Target{URL: url + "/api/check", Key: key, Bodies: bench.Domains(1 << 18)}
+		target := bench.Target{URL: url + "/api/check", Key: key, Others: cmd.others,
+			Bodies: bench.Domains(1 << 18)}
 		if before, err = readProcessorTimes(dir, pid); err != nil {
 			return err
 		}

@@ -408,3 +408,25 @@ func TestGateUnderLoad(t *testing.T) {
 		t.Errorf("left behind: %+v; at most %d ran at once", g, most)
 	}
 }
+
+// At 3,500 checks a second, 256 connections of one account are at the limit that leaves room for a newcomer. The same
+// number of connections of several accounts is far from it, so they measure a host and not its fairness.
+func TestConnectionsOfOneAndOfManyAccounts(t *testing.T) {
+	t.Parallel()
+	for accounts, want := range map[int]bool{1: false, 4: true, 64: true} {
+		g := NewGate(Config{Processors: 2, Target: 160 * time.Millisecond, Recording: func() (_, _, _ time.Duration) {
+			const each = time.Second / 3500
+			return 32 * each, each, 0
+		}})
+		g.cost = 2 * time.Second / 3500
+		accepted := 0
+		for i := range 288 {
+			if _, err := g.Enter(fmt.Sprint(i%accounts), 1); err == nil {
+				accepted++
+			}
+		}
+		if (accepted == 288) != want {
+			t.Errorf("of 288 checks of %d accounts, %d were accepted", accounts, accepted)
+		}
+	}
+}

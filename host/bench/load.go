@@ -17,6 +17,7 @@ import (
 type Target struct {
 	URL    string
 	Key    string   // if empty, requests have no Authorization header
+	Others []string // keys of other accounts, used in rotation with Key
 	Bodies [][]byte // sent in rotation
 }
 
@@ -104,8 +105,12 @@ func (t Target) call(client *fasthttp.Client, n int) error {
 	request.SetRequestURI(t.URL)
 	request.Header.SetMethod(fasthttp.MethodPost)
 	request.Header.SetContentType("application/json")
-	if t.Key != "" {
-		request.Header.Set("Authorization", "Bearer "+t.Key)
+	key := t.Key
+	if i := n % (len(t.Others) + 1); i > 0 {
+		key = t.Others[i-1]
+	}
+	if key != "" {
+		request.Header.Set("Authorization", "Bearer "+key)
 	}
 	request.SetBodyRaw(t.Bodies[n%len(t.Bodies)])
 	if err := client.DoTimeout(request, response, callTimeout); err != nil {
