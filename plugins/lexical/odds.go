@@ -51,21 +51,21 @@ var odds = [pattern.Features]int8{
 func discount(suffix string) int {
 	switch suffix {
 	case "buzz":
-		return 16
+		return 17
 	case "cfd":
-		return 1
-	case "cyou":
-		return 1
-	case "icu":
-		return 21
-	case "info":
-		return 9
-	case "lat":
-		return 4
-	case "shop":
-		return 10
-	case "top":
 		return 2
+	case "cyou":
+		return 2
+	case "icu":
+		return 22
+	case "info":
+		return 10
+	case "lat":
+		return 5
+	case "shop":
+		return 11
+	case "top":
+		return 3
 	}
 	return 0
 }

@@ -25,8 +25,9 @@ var table, tableErr = ngram.Open(head, piece0, piece1)
 // The range of the score, as in the manifest. Points are proportional to the log-odds that a name is reported rather
 // than honest, 30 for each unit; a name that tells nothing has 0.
 const (
-	lowest  = -80
-	highest = 100
+	lowest     = -80
+	lowestMail = -20 // of a mail domain: disposable ones are mostly ordinary words, so an ordinary name clears less
+	highest    = 100
 )
 
 // Score scores how the name of a domain, or of the domain of an email address, is written. It abstains for mailbox
@@ -79,5 +80,9 @@ func (w *work) scoreName(c *sdk.Check, host *suffix.Host) {
 	for _, p := range w.parts {
 		sum += p
 	}
-	w.explain(c, min(max((sum+ngram.Unit/2)>>10, lowest), highest))
+	points := min(max((sum+ngram.Unit/2)>>10, lowest), highest)
+	if points < lowestMail && c.Has("email.domain") {
+		points = lowestMail
+	}
+	w.explain(c, points)
 }

@@ -79,6 +79,20 @@ func TestLuresMatchManifest(t *testing.T) {
 	}
 }
 
+// An ordinary name clears less as a mail domain, and a name that looks reported accuses as much.
+func TestMailDomainsClearLess(t *testing.T) {
+	t.Parallel()
+	for name, want := range map[string]int{"berlinbakery.de": lowestMail, "paypa1-secure-login.xyz": highest,
+		"google.com": lowest} {
+		mail := facts(t, name)
+		mail["email.domain"] = name
+		if got := sdk.Run(Score, mail).Score; got != want || points(t, name) > want {
+			t.Errorf("%s has %d points as a mail domain and %d as a site, want %d and no more", name, got,
+				points(t, name), want)
+		}
+	}
+}
+
 func TestAbstainsWithoutAName(t *testing.T) {
 	t.Parallel()
 	for name, facts := range map[string]sdk.Facts{

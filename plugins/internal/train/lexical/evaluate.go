@@ -14,11 +14,12 @@ import (
 
 // The layer's scale of points: an uninformative name has 0, and its range is that of the manifest.
 const (
-	perUnit  = 30 // points per unit of log-odds
-	lowest   = -80
-	highest  = 100
-	maxFlags = 0.2 // share of the good names under one suffix that may reach the threshold of 1% of all good names
-	minGood  = 15  // good names that a suffix needs for a discount
+	perUnit    = 30 // points per unit of log-odds
+	lowest     = -80
+	lowestMail = -20 // of a mail domain
+	highest    = 100
+	maxFlags   = 0.2 // share of the good names under one suffix that may reach the threshold of 1% of all good names
+	minGood    = 15  // good names that a suffix needs for a discount
 )
 
 // model scores the rows of a fold.
@@ -54,6 +55,9 @@ func (m *model) final(r *row, points float64, discounts map[string]int) float64 
 		return lowest
 	}
 	points = math.Floor(points+0.5) - float64(discounts[suffixOf(r)])
+	if r.TestOnly { // the domain of an address
+		points = max(points, lowestMail)
+	}
 	return min(max(points, lowest), highest)
 }
 
