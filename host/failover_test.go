@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"assay/host/bench"
@@ -47,9 +48,10 @@ func TestFailover(t *testing.T) {
 		k := kill{machine: i%2 == 1, at: time.Now()}
 		leader.kill(k.machine)
 		d.await("another leader", func() bool { next := d.leader(); return next != nil && next != leader })
-		elected := time.Now()
+		d.await("the leader to accept writes", d.accepting)
+		accepting := time.Now()
 		d.await("answers again", d.answering)
-		k.back = d.firstAnswer(elected)
+		k.back = d.firstAnswer(accepting)
 		k.gap = d.longestGap(k.at)
 		if k.machine {
 			leader.start()
@@ -68,7 +70,7 @@ type kill struct {
 	machine bool
 	at      time.Time
 	gap     time.Duration // the longest time in which no host answered
-	back    time.Duration // from the new leader's election to the first answer
+	back    time.Duration // from the first write that the new leader accepted to the first answer
 }
 
 // drill is a Patroni cluster of three nodes behind haproxy, with three hosts.
@@ -367,6 +369,19 @@ func (d *drill) answering() bool {
 	return len(recent) == len(d.hosts)
 }
 
+// accepting reports whether the leader commits a write, which includes a standby.
+func (d *drill) accepting() bool {
+	ctx, cancel := context.WithTimeout(d.Context(), time.Second)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, d.url)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = conn.Close(ctx) }()
+	_, err = conn.Exec(ctx, "SELECT pg_logical_emit_message(true, 'drill', '')")
+	return err == nil
+}
+
 // firstAnswer returns how long after a time the first check was answered.
 func (d *drill) firstAnswer(since time.Time) time.Duration {
 	first := time.Hour
@@ -437,7 +452,7 @@ func (d *drill) finish(kills []kill) {
 		"(%d checks),\n%d refused with 503, %d with 500 and a reference, %d without an answer. "+
 		"%d checks are recorded.\n\n"+
 		"| lost | doubled | uncounted | all differences |\n|---|---|---|---|\n| %d | %d | %d | %d |\n\n"+
-		"| killed | times | without an answer, median | most | of it after the election, most |\n"+
+		"| killed | times | without an answer, median | most | of it after the first write, most |\n"+
 		"|---|---|---|---|---|\n",
 		len(kills), len(d.history.Calls), statuses[200], len(answered), statuses[503], statuses[500], statuses[0],
 		checks, lost, doubled, max(checks-used, used-checks), len(differences))
