@@ -45,7 +45,7 @@ func openBackend(ctx context.Context, cfg *Config, t *terminal, log *slog.Logger
 		url = b.cluster.URL()
 	}
 	if b.store, err = store.Open(ctx, store.Config{URL: url, DirectURL: cfg.DatabaseDirectURL,
-		Connections: cfg.DatabaseConnections, Keys: keys, Logger: log, Now: cfg.now}); err != nil {
+		Connections: cfg.DatabaseConnections, Chains: cfg.Chains, Keys: keys, Logger: log, Now: cfg.now}); err != nil {
 		return nil, errors.Join(err, b.close())
 	}
 	b.store.Probe(ctx) // reads the database's clock

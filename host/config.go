@@ -30,6 +30,7 @@ type Config struct {
 
 	DatabaseDirectURL   string `env:"ASSAY_DATABASE_DIRECT_URL" placeholder:"URL" help:"${direct_url}"`
 	DatabaseConnections int    `env:"ASSAY_DATABASE_CONNECTIONS" default:"12" help:"${connections}"`
+	Chains              int    `env:"ASSAY_CHAINS" default:"1" help:"${chains}"`
 
 	StripeKey           string `env:"ASSAY_STRIPE_KEY" placeholder:"KEY" help:"${stripe_key}"`
 	StripeWebhookSecret string `env:"ASSAY_STRIPE_WEBHOOK_SECRET" placeholder:"SECRET" help:"${stripe_webhook_secret}"`
@@ -82,6 +83,9 @@ func (c *Config) validateDatabase() error {
 	}
 	if c.DatabaseConnections != 0 && c.DatabaseConnections < store.MinConnections {
 		return fmt.Errorf("ASSAY_DATABASE_CONNECTIONS: a host needs at least %d", store.MinConnections)
+	}
+	if c.Chains < 0 || c.Chains > store.MaxChains {
+		return fmt.Errorf("ASSAY_CHAINS: it must be from 1 to %d", store.MaxChains)
 	}
 	return nil
 }

@@ -15,7 +15,9 @@ var helpTexts = kong.Vars{
 	"direct_url": "The same database without a pooler, for migrations and notifications. " +
 		"Default: the database's URL.",
 	"connections": "Connections that a host opens to the database at most.",
-	"data_dir":    "Directory of the host's files: secret, logs, built layers, checkpoints and the private Postgres.",
+	"chains": "Audit chains over which new accounts are spread. More chains record more checks at a time. " +
+		"Raise it when all hosts are of this version; an account keeps its chain.",
+	"data_dir": "Directory of the host's files: secret, logs, built layers, checkpoints and the private Postgres.",
 	"secret_file": "File of the master secret, created at the first start. " +
 		"All hosts of one database need the same secret. Default: 'secret' in the data directory.",
 	"trusted_proxies": "Networks of proxies whose X-Forwarded-For header is trusted.",

@@ -296,6 +296,7 @@ func (b *backend) jobs(cfg *Config, log *slog.Logger, logFile *telemetry.LogFile
 		{Name: "create partitions", Every: often, Run: b.store.EnsurePartitions, AtStop: true},
 		{Name: "prune the limits of the public check", Every: often, Run: b.store.PrunePublic, AtStop: true},
 		{Name: "prune webhook events", Every: often, Run: b.store.PruneWebhooks, AtStop: true},
+		{Name: "prune settlements of batches", Every: often, Run: b.store.PruneSettlements},
 		{Name: "prune registrations", Every: often, Run: b.store.PruneRegistrations, AtStop: true},
 		{Name: "end subscriptions", Every: often, Run: b.store.EndSubscriptions, AtStop: true},
 		{Name: "delete old billing data", Every: often, Run: b.store.PruneBilling, AtStop: true},

@@ -306,6 +306,22 @@ func (l *Ledger) trySettle(ctx context.Context, params []param) (recorded []int,
 	return recorded, errors.Join(err, conn.release())
 }
 
+// PruneSettlements deletes the outcomes of batches that were settled a day ago. A batch arrives seconds after it was
+// sent, or never.
+func (s *Store) PruneSettlements(ctx context.Context) error {
+	chains, err := s.chains(ctx)
+	for _, chain := range chains {
+		if err == nil {
+			_, err = s.db.NewRaw(`DELETE FROM ledger_settlements
+				WHERE chain = ? AND settled_at < now() - interval '1 day'`, chain).Exec(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("pruning settlements: %w", err)
+	}
+	return nil
+}
+
 // inDoubt reports whether a statement that failed with err may have been committed. An error that Postgres reports for
 // a statement means that it was rolled back. One that ends the connection may come after the commit, when the server
 // stops while the commit waits for a standby, or from a pooler.

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"assay/host/check"
+	"assay/host/postgres/postgrestest"
 	"assay/host/privacy"
 	"assay/host/store/storetest"
 	"assay/registry"
@@ -167,6 +168,69 @@ func TestSettledBatchIsRefused(t *testing.T) {
 		append(prepared(t, l, allowedMany(t, caller, 1)), batch[1])))
 	wantError(t, "the batch again", errOf(send(t, l, two, batch)), errLost)
 	verifyLedger(t, s)
+}
+
+func TestPruneSettlements(t *testing.T) {
+	t.Parallel()
+	s, clock := openWithClock(t)
+	l := ledgerOn(t, s, LedgerConfig{})
+	batch := prepared(t, l, allowedMany(t, newCaller(t, s, plan(t, "pro", 10)), 1))
+	settled(t, l, []byte("old"), batch)
+	clock.advance(t, 12*time.Hour)
+	settled(t, l, []byte("new"), batch)
+	exec(t, clock.conn, "UPDATE public.ledger_settlements SET settled_at = (SELECT at FROM fake.clock) WHERE batch = 'new'",
+		"UPDATE public.ledger_settlements SET settled_at = (SELECT at - interval '12 hours' FROM fake.clock) WHERE batch = 'old'")
+	clock.advance(t, 12*time.Hour+time.Second)
+	noError(t, s.PruneSettlements(t.Context()))
+	expect(t, "settlements", one[string](t, s, "SELECT string_agg(convert_from(batch, 'UTF8'), ',') FROM ledger_settlements"), "new")
+}
+
+// A chain whose head is damaged refuses checks. Those of other chains are recorded, also while it is locked.
+func TestDamagedChainHarmsItselfOnly(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	s := must(Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard(), Chains: 3}))(t)
+	storetest.Close(t, s)
+	l := ledgerOn(t, s, LedgerConfig{})
+	conn := session(t, url)
+	callers := make([]check.Caller, 3)
+	for i := range callers {
+		callers[i] = newCaller(t, s, plan(t, "pro", 10))
+		exec(t, conn, fmt.Sprintf("UPDATE accounts SET chain = %d WHERE id = '%s'", i, callers[i].Account))
+	}
+	exec(t, conn, `UPDATE audit_heads SET hash = '\x00' WHERE chain = 1`,
+		"BEGIN", "SELECT FROM audit_heads WHERE chain = 2 FOR UPDATE")
+	blocked := make(chan error, 1)
+	go func() { blocked <- l.Append(context.Background(), allowed(t, callers[2])) }()
+	for range 3 {
+		wantErrorText(t, "the damaged chain", l.Append(t.Context(), allowed(t, callers[1])), "32 bytes")
+		wantError(t, "another chain", l.Append(t.Context(), allowed(t, callers[0])), nil)
+	}
+	exec(t, conn, "COMMIT")
+	noError(t, receive(t, "the answer", blocked))
+	expect(t, "records of chain 0", one[int](t, s, "SELECT count(*) FROM audit_records WHERE chain = 0"), 3)
+	expect(t, "records of chain 2", one[int](t, s, "SELECT count(*) FROM audit_records WHERE chain = 2"), 1)
+}
+
+// Accounts are spread over the chains of the configuration, each of which has a head. Fewer chains remove none.
+func TestChainsOfNewAccounts(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	for _, chains := range []int{4, 1} {
+		s := must(Open(t.Context(), Config{URL: url, Keys: testRing, Logger: discard(), Chains: chains}))(t)
+		l := ledgerOn(t, s, LedgerConfig{})
+		used := map[int]bool{}
+		for range 40 { // all on at most three of four chains: once in 20,000 runs
+			caller := newCaller(t, s, plan(t, "pro", 10))
+			noError(t, l.Append(t.Context(), allowed(t, caller)))
+			used[one[int](t, s, "SELECT chain FROM accounts WHERE id = ?", caller.Account)] = true
+		}
+		expect(t, "chains in use", len(used), chains)
+		expect(t, "heads", one[int](t, s, "SELECT count(*) FROM audit_heads"), 4)
+		verifyLedger(t, s)
+		noError(t, l.Close())
+		noError(t, s.Close())
+	}
 }
 
 // A check that was erased before its batch was settled is still known to have been recorded.

@@ -55,6 +55,9 @@ type Config struct {
 	Chains      int              // new accounts are spread over this many audit chains; 0: 1
 }
 
+// MaxChains bounds the number of audit chains. A host has a queue for each, and signs a checkpoint of each that moved.
+const MaxChains = 1024
+
 // Open connects to the database, migrates its schema and compares the host's secret with the one that the database's
 // pseudonyms were derived from. It fails with ErrOtherSecret if they differ.
 func Open(ctx context.Context, cfg Config) (*Store, error) {
