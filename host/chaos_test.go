@@ -489,18 +489,30 @@ func (r *chaosRun) changeLineups(ctx context.Context) {
 	_ = r.store.store.RollbackLineup(ctx, r.lineups[rand.IntN(len(r.lineups))], "chaos")
 }
 
-// changeKeys gives an account a new key and revokes the old one.
+// changeKeys gives an account a new key, and revokes the old one at once or by rotation after a while. If the outcome is
+// not known, the account gets another key.
 func (r *chaosRun) changeKeys(ctx context.Context) {
+	const overlap = 2 * time.Second
 	client := r.load.Clients[rand.IntN(len(r.load.Clients))]
-	issued, err := r.store.store.CreateKey(ctx, client.Account, "chaos")
-	if err != nil {
-		return
-	}
 	old, _ := client.Key()
-	client.SetKey(issued.ID, issued.Secret)
-	revocation := chaos.Revocation{Key: old, Began: time.Now()}
-	if r.store.store.RevokeKey(ctx, old) == nil {
-		revocation.Done = time.Now()
+	var revocation chaos.Revocation
+	if rand.IntN(2) == 0 {
+		revocation = chaos.Revocation{Key: old, Began: time.Now().Add(overlap)}
+		if issued, err := r.store.store.RotateKey(ctx, client.Account, old, overlap); err == nil {
+			revocation.Done = time.Now().Add(overlap)
+			client.SetKey(issued.ID, issued.Secret)
+		}
+	}
+	for current, _ := client.Key(); current == old && ctx.Err() == nil; current, _ = client.Key() {
+		if issued, err := r.store.store.CreateKey(ctx, client.Account, "chaos"); err == nil {
+			client.SetKey(issued.ID, issued.Secret)
+		}
+	}
+	if revocation.Key == "" {
+		revocation = chaos.Revocation{Key: old, Began: time.Now()}
+		if r.store.store.RevokeKey(ctx, old) == nil {
+			revocation.Done = time.Now()
+		}
 	}
 	r.history.AddRevocation(revocation)
 }
