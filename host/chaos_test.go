@@ -617,12 +617,14 @@ func (r *chaosRun) report(records, differences int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`just chaos %v %d`: %d hosts, %d requests for %d checks in %.0f s", *chaosFor, r.seed,
 		len(r.hosts), len(r.history.Calls), checks, time.Since(r.began).Seconds())
+	separator := ".\nAnswers: "
 	for _, status := range slices.Sorted(maps.Keys(statuses)) {
 		name := fmt.Sprint(status)
 		if status == 0 {
 			name = "no answer"
 		}
-		fmt.Fprintf(&b, ", %s: %d", name, statuses[status])
+		fmt.Fprintf(&b, "%s%s %d", separator, name, statuses[status])
+		separator = ", "
 	}
 	fmt.Fprintf(&b, ".\n%d records, %d erasures, %d revoked keys, %d webhook deliveries.\n**%d differences.**\n\n",
 		records, len(r.history.Erasures), len(r.history.Revocations), len(r.history.Deliveries), differences)

@@ -76,7 +76,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 	s := &Store{db: db, url: cfg.URL, direct: cmp.Or(cfg.DirectURL, cfg.URL), long: make(chan struct{}, 1),
 		keys: cfg.Keys, log: cfg.Logger, hostNow: cfg.Now, newChains: cfg.Chains}
 	s.now = s.time
-	if err := checkSettings(ctx, db); err != nil {
+	if err := whenStarted(ctx, func(ctx context.Context) error { return checkSettings(ctx, db) }); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
@@ -89,6 +89,26 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
 	return s, nil
+}
+
+// startTimeout is how long a host that starts waits for a Postgres that is starting or recovering, too.
+const startTimeout = 30 * time.Second
+
+// whenStarted calls f until the database accepts connections.
+func whenStarted(ctx context.Context, f func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := f(ctx)
+		if sqlState(err) != cannotConnectNow {
+			return err
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-ctx.Done():
+			return err
+		}
+	}
 }
 
 // Close closes the pool.
@@ -130,6 +150,7 @@ const (
 	lockNotAvailable     = "55P03"
 	readOnly             = "25006" // a standby, during a failover
 	diskFull             = "53100"
+	cannotConnectNow     = "57P03" // Postgres is starting, recovering or stopping
 )
 
 // retryable reports whether Postgres rolled the transaction back because of a conflict with another transaction.

@@ -1,0 +1,61 @@
+package store
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	"assay/host/store/storetest"
+)
+
+// A host that starts while Postgres recovers from a crash waits for it.
+func TestOpenWaitsForARecoveringDatabase(t *testing.T) {
+	t.Parallel()
+	const refusals = 3
+	at := storetest.Must(url.Parse(newStore(t, nil).url))(t)
+	target := at.Host
+	listener := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	t.Cleanup(func() { listener.Close() })
+	at.Host = listener.Addr().String()
+	var refused atomic.Int32
+	go func() {
+		for {
+			client, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer client.Close()
+				if refused.Add(1) <= refusals {
+					refuseToStart(client)
+					return
+				}
+				server, err := net.Dial("tcp", target)
+				if err != nil {
+					return
+				}
+				defer server.Close()
+				go func() { _, _ = io.Copy(server, client); server.Close() }()
+				_, _ = io.Copy(client, server)
+			}()
+		}
+	}()
+	open(t, at.String(), nil)
+	if n := refused.Load(); n <= refusals {
+		t.Errorf("the store opened after %d connections", n)
+	}
+}
+
+// refuseToStart answers a startup message as a Postgres that is recovering.
+func refuseToStart(client net.Conn) {
+	var length [4]byte
+	if _, err := io.ReadFull(client, length[:]); err != nil {
+		return
+	}
+	_, _ = io.CopyN(io.Discard, client, int64(binary.BigEndian.Uint32(length[:]))-4)
+	const fields = "SFATAL\x00VFATAL\x00C57P03\x00Mthe database system is in recovery mode\x00\x00"
+	_, _ = client.Write(append(binary.BigEndian.AppendUint32([]byte{'E'}, uint32(4+len(fields))), fields...))
+}
