@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/schema"
 
 	"assay/host/audit"
 	"assay/host/check"
@@ -99,28 +98,6 @@ func (s *Store) createHeads(ctx context.Context) error {
 		}
 		return createProgress(ctx, tx)
 	})
-}
-
-// lockHeads reads and locks the heads of the given chains until the transaction ends. chains is a list or a subquery of
-// chain numbers, or nil for all chains. Locking in ascending order rules out deadlocks between hosts.
-func lockHeads(ctx context.Context, tx bun.Tx, chains schema.QueryAppender) (map[int]*audit.Head, error) {
-	var rows []headRow
-	q := tx.NewSelect().Model(&rows).Order("chain").For("UPDATE")
-	if chains != nil {
-		q = q.Where("chain IN (?)", chains)
-	}
-	if err := q.Scan(ctx); err != nil {
-		return nil, fmt.Errorf("locking audit heads: %w", err)
-	}
-	heads := make(map[int]*audit.Head, len(rows))
-	for _, r := range rows {
-		head, err := r.head()
-		if err != nil {
-			return nil, err
-		}
-		heads[r.Chain] = &head
-	}
-	return heads, nil
 }
 
 type headRow struct {

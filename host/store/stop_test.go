@@ -42,6 +42,7 @@ func TestStoppedHosts(t *testing.T) {
 	}
 	for name, operations := range map[string]string{
 		"all besides checks": "erase export keys billing lineups partitions anchors events",
+		"checks":             "append",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,6 +126,18 @@ func busyHost(ctx context.Context, arguments string) error {
 		return err
 	}
 	caller := check.Caller{Account: words[1], Key: words[2]}
+	l, err := s.NewLedger(LedgerConfig{})
+	if err != nil {
+		return err
+	}
+	operations["append"] = func(ctx context.Context, _ *Store, c check.Caller, _ int) error {
+		jim, err := entity.Parse(entity.Domain, "jim.example", "")
+		err = errors.Join(err, l.Append(ctx, decided(c, jim, check.Allow)))
+		if isRefusal(err) { // the host was stopped for longer than a check waits
+			err = nil
+		}
+		return err
+	}
 	failed := make(chan error)
 	var first sync.WaitGroup
 	for _, name := range words[3:] {
