@@ -159,7 +159,7 @@ func allowed(t testing.TB, caller check.Caller) check.Record {
 }
 
 // one reads one value through a store's pool.
-func one[T any](t *testing.T, s *Store, sql string, args ...any) T {
+func one[T any](t testing.TB, s *Store, sql string, args ...any) T {
 	t.Helper()
 	var v T
 	if err := s.db.NewRaw(sql, args...).Scan(t.Context(), &v); err != nil {
