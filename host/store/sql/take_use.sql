@@ -4,6 +4,6 @@ INSERT INTO public_uses AS p (client, uses, last_used)
 VALUES (?client, ARRAY[?now::timestamptz], ?now)
 ON CONFLICT (client) DO UPDATE SET
     last_used = ?now,
-    uses = array_append(ARRAY(SELECT u FROM unnest(p.uses) AS u WHERE u > ?since), ?now::timestamptz)
-WHERE (SELECT count(*) FROM unnest(p.uses) AS u WHERE u > ?since) < ?limit
+    uses = array_append(times_after(p.uses, ?since), ?now::timestamptz)
+WHERE cardinality(times_after(p.uses, ?since)) < ?limit
 RETURNING cardinality(uses)
