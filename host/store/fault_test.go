@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"assay/host/check"
+	"assay/host/postgres"
 	"assay/host/postgres/postgrestest"
 	"assay/host/privacy"
 	"assay/host/store/storetest"
@@ -168,6 +170,55 @@ func TestSettledBatchIsRefused(t *testing.T) {
 		append(prepared(t, l, allowedMany(t, caller, 1)), batch[1])))
 	wantError(t, "the batch again", errOf(send(t, l, two, batch)), errLost)
 	verifyLedger(t, s)
+}
+
+// A check is not answered before its standby has it, not even if the wait is cancelled and the commit stays local.
+func TestCommitWaitsForTheStandby(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	noError(t, os.Chmod(dir, 0o711))
+	cluster, err := postgres.Open(t.Context(), postgres.Config{Dir: dir, Logger: discard(), Offline: true})
+	if errors.Is(err, postgres.ErrNotInstalled) {
+		t.Skipf("this test needs Postgres: %v", err)
+	}
+	noError(t, err)
+	t.Cleanup(func() { noError(t, cluster.Close(context.Background())) })
+	s := open(t, cluster.URL(), nil)
+	l, caller := ledgerOn(t, s, LedgerConfig{}), newCaller(t, s, plan(t, "pro", 1000))
+	conn := session(t, cluster.URL())
+	const waiting = "SELECT coalesce(max(pid), 0) FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE "
+	exec(t, conn, "SET synchronous_commit = local", "ALTER SYSTEM SET synchronous_standby_names = 'missing'",
+		"SELECT pg_reload_conf()")
+	answers := make(chan error, 1)
+	var last check.Record
+	pid := 0
+	until(t, "a check to wait for the standby", func() bool { // from some check on
+		last = allowed(t, caller)
+		go func() { answers <- l.Append(context.Background(), last) }()
+		for {
+			if pid = value[int](t, conn, waiting+"'%ledger_append%'"); pid > 0 {
+				return true
+			}
+			select {
+			case err := <-answers:
+				noError(t, err)
+				return false
+			default:
+			}
+		}
+	})
+	exec(t, conn, fmt.Sprintf("SELECT pg_cancel_backend(%d)", pid)) // commits locally
+	until(t, "settling to wait for the standby", func() bool {
+		return value[int](t, conn, waiting+"'%ledger_settle%'") > 0
+	})
+	select {
+	case err := <-answers:
+		t.Fatalf("append returned %v before the standby had the check", err)
+	default:
+	}
+	exec(t, conn, "ALTER SYSTEM RESET synchronous_standby_names", "SELECT pg_reload_conf()")
+	noError(t, receive(t, "the answer", answers))
+	expect(t, "records of the check", recorded(t, s, last.Decision.Ref), 1)
 }
 
 func TestPruneSettlements(t *testing.T) {

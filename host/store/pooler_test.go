@@ -134,7 +134,7 @@ func TestConnectionsOfAHost(t *testing.T) {
 	const wanted = 20
 	var work sync.WaitGroup
 	defer work.Wait()
-	pools := []*bun.DB{s.db, l.db, o.claims, o.outcomes}
+	pools := []*bun.DB{s.db, l.db, l.settler, o.claims, o.outcomes}
 	for _, db := range pools {
 		for range wanted {
 			work.Go(func() {
