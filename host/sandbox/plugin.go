@@ -101,13 +101,13 @@ func (p *Plugin) score(ctx context.Context, facts check.Input) (result check.Res
 	outcome, err := in.score(ctx, c)
 	if err != nil {
 		err = c.ended(err)
-		p.pool.discard(in) // a trap may have left it in any state
+		p.pool.discard(in, countsAgainstPlugin(err)) // a trap may have left it in any state
 		return check.Result{}, in.started, err
 	}
 	result, err = c.result(outcome)
 	*c = call{} // an idle instance keeps nothing of a check
 	if !p.restore(in) {
-		p.pool.discard(in)
+		p.pool.discard(in, true)
 		return result, in.started, err
 	}
 	p.pool.release(in)

@@ -57,8 +57,8 @@ func (p *pool) add(ctx context.Context) error {
 // acquire returns an instance for one call. It waits until the end of ctx. If the pool may grow, a new instance is
 // created in the background, so that a slow initialisation cannot delay the caller beyond its deadline.
 //
-// Its error is a *refusal. A wait until the deadline is the plugin's fault if an instance is being replaced, because
-// the guest has trapped or cannot be restored. Otherwise all instances are busy with other calls, which is load.
+// Its error is a *refusal. A wait until the deadline is the plugin's fault if an instance is being replaced because the
+// guest trapped or cannot be restored. Otherwise all instances are busy with other calls, which is load.
 func (p *pool) acquire(ctx context.Context) (*instance, error) {
 	select {
 	case in := <-p.idle:
@@ -116,11 +116,16 @@ func (p *pool) trim() {
 // release returns an instance to the pool.
 func (p *pool) release(in *instance) { p.idle <- in }
 
-// discard closes a broken instance and creates a replacement.
-func (p *pool) discard(in *instance) {
-	p.replacing.Add(1)
+// discard closes a broken instance and creates a replacement. fault reports whether the plugin broke it: a call that was
+// trapped at its deadline is load.
+func (p *pool) discard(in *instance, fault bool) {
+	faults := int64(0)
+	if fault {
+		faults = 1
+	}
+	p.replacing.Add(faults)
 	p.background.Go(func() {
-		defer p.replacing.Add(-1)
+		defer p.replacing.Add(-faults)
 		in.close()
 		select {
 		case <-p.closed:

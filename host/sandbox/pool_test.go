@@ -179,7 +179,7 @@ func TestPoolRecoversFromFailedReplacements(t *testing.T) {
 		t.Fatal(err)
 	}
 	fail.Store(true)
-	p.discard(in)
+	p.discard(in, true)
 	select {
 	case err := <-reported:
 		if !errors.Is(err, broken) {

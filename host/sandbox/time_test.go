@@ -113,12 +113,14 @@ func TestLateCallIsRefused(t *testing.T) {
 	}
 }
 
-// A call that waits for an instance until its deadline is refused. That counts against the plugin if an instance is
-// being replaced, and is load if other calls have all instances.
+// A call that waits for an instance until its deadline is refused. That counts against the plugin if it broke an
+// instance that is being replaced. It is load if other calls have all instances, or one was trapped at its deadline.
 func TestWaitForInstance(t *testing.T) {
 	t.Parallel()
-	for name, replaced := range map[string]bool{
-		"all instances are busy": false, "an instance is being replaced": true,
+	for name, c := range map[string]struct{ replaced, fault bool }{
+		"all instances are busy":                {},
+		"a broken instance is being replaced":   {replaced: true, fault: true},
+		"one trapped by load is being replaced": {replaced: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -132,18 +134,18 @@ func TestWaitForInstance(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if replaced {
-				p.pool.discard(in)
+			if c.replaced {
+				p.pool.discard(in, c.fault)
 			}
 			_, err = p.Score(pastDeadline(t), facts("x", ""))
-			if refused := refusalOf(t, err); refused.fault != replaced || !errors.Is(err, context.DeadlineExceeded) {
+			if refused := refusalOf(t, err); refused.fault != c.fault || !errors.Is(err, context.DeadlineExceeded) {
 				t.Errorf("%v, counted: %v", err, refused.fault)
 			}
-			if counted := p.breaker.failures == 1; counted != replaced {
+			if counted := p.breaker.failures == 1; counted != c.fault {
 				t.Errorf("counted as a failure: %v", counted)
 			}
 			close(blocked)
-			if !replaced {
+			if !c.replaced {
 				p.pool.release(in)
 			}
 			wantScore(t, p, 7) // which waits for the instance, and does not count
