@@ -4,6 +4,8 @@ import (
 	"context"
 	"testing"
 
+	"github.com/uptrace/bun"
+
 	"assay/host/audit"
 )
 
@@ -20,15 +22,19 @@ func verifyLedger(t *testing.T, s *Store) {
 	expect(t, "distinct references in the audit log", one[int64](t, s, `
 		SELECT count(DISTINCT ref) + count(*) FILTER (WHERE kind = 'erased' AND ref IS NULL)
 		FROM audit_records`), records)
+	// In queries of their own: as subqueries they make Citus count some accounts once for each shard.
+	var erased []string
+	noError(t, s.db.NewRaw("SELECT DISTINCT account_id FROM audit_records WHERE kind = 'erasure'").
+		Scan(t.Context(), &erased))
+	pruned := one[bool](t, s, "SELECT count(*) > 0 FROM audit_anchors")
 	wrong := one[int](t, s, `SELECT count(*) FROM
 		(SELECT account_id, chain, sum(used) AS used FROM quota_usage GROUP BY 1, 2) AS u
 		FULL JOIN
 			(SELECT account_id, chain, count(*) AS used
 			FROM audit_records WHERE kind = 'check' AND account_id <> ? GROUP BY 1, 2) AS r USING (account_id, chain)
 		WHERE u.used IS DISTINCT FROM r.used
-			AND account_id NOT IN (SELECT account_id FROM audit_records WHERE kind = 'erasure')
-			AND NOT EXISTS (SELECT 1 FROM audit_anchors)`, publicAccount)
-	if wrong != 0 {
+			AND account_id NOT IN (?)`, publicAccount, bun.List(append(erased, "")))
+	if wrong != 0 && !pruned {
 		t.Errorf("the counts of %d accounts differ from their numbers of checks", wrong)
 	}
 	if n := one[int](t, s, `SELECT count(*) FROM audit_records
