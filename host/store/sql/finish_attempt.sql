@@ -1,13 +1,14 @@
 -- Records an attempt and completes its event or schedules the next attempt. Returns the account whose endpoint must be
 -- updated by endpoint_outcome.sql.
 WITH event AS (
-    UPDATE webhook_events
+    UPDATE webhook_events AS u
     SET leased_until = NULL, tries = tries + 1,
         state = CASE WHEN ?delivered THEN 'delivered' WHEN tries >= ?retries THEN 'failed' ELSE 'pending' END,
         sealed_payload = CASE WHEN NOT ?delivered THEN sealed_payload END,
-        settled_at = CASE WHEN ?delivered OR tries >= ?retries THEN now() END,
+        settled_at = CASE WHEN ?delivered OR tries >= ?retries THEN t.now END,
         next_attempt_at = CASE WHEN NOT ?delivered AND tries < ?retries
-            THEN now() + ((?retry_delays::bigint[])[tries + 1] - ?elapsed) * interval '1 microsecond' END
+            THEN t.now + ((?retry_delays::bigint[])[tries + 1] - ?elapsed) * interval '1 microsecond' END
+    FROM (SELECT now() AS now) AS t -- Citus accepts no now() within CASE
     WHERE chain = ?chain AND ref = ?ref AND CASE
         WHEN ?delivered THEN state <> 'delivered'
         ELSE state = 'pending' AND attempts = ?attempt AND leased_until IS NOT NULL END
