@@ -489,8 +489,8 @@ func (r *chaosRun) changeLineups(ctx context.Context) {
 	_ = r.store.store.RollbackLineup(ctx, r.lineups[rand.IntN(len(r.lineups))], "chaos")
 }
 
-// changeKeys gives an account a new key, and revokes the old one at once or by rotation after a while. If the outcome is
-// not known, the account gets another key.
+// changeKeys gives an account a new key, and revokes the old one at once or by rotation after a while. If the outcome
+// is not known, the account gets another key.
 func (r *chaosRun) changeKeys(ctx context.Context) {
 	const overlap = 2 * time.Second
 	client := r.load.Clients[rand.IntN(len(r.load.Clients))]

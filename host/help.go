@@ -48,8 +48,8 @@ var helpTexts = kong.Vars{
 
 	"keys_account": "Add a key to this account instead of creating an account. The keys of an account share its quota.",
 
-	"database_distribute_cmd": "Spread the tables over the nodes of a Citus cluster. Can be repeated, and must be after " +
-		"an interruption or an upgrade. Stop the hosts first.",
+	"database_distribute_cmd": "Spread the tables over the nodes of a Citus cluster. Repeat it after an interruption " +
+		"or an upgrade. Stop the hosts first.",
 
 	"webhooks_rotate_cmd": "Create a new signing secret and print it. The old one continues to sign for 24 hours.",
 	"webhooks_url": "URL to send events to. It must use https and a public address, " +

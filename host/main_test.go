@@ -72,7 +72,8 @@ func fillSharedDir(t testing.TB) {
 	cmd := command(context.WithoutCancel(t.Context()), sharedDir, postgrestest.Database(t))
 	if raceDetector {
 		cmd.Path = filepath.Join(sharedDir, "assay")
-		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", cmd.Path, ".").CombinedOutput(); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "go", "build", "-o", cmd.Path,
+			".").CombinedOutput(); err != nil {
 			t.Fatalf("building the host: %v\n%s", err, out)
 		}
 	}

@@ -427,8 +427,8 @@ func (p publicLimit) Take(ctx context.Context, client netip.Prefix) (time.Time, 
 
 func (p publicLimit) Caller() check.Caller { return p.store.PublicCaller() }
 
-// readiness tells what a host lacks to answer checks: a database that takes them, a clock that agrees with the database's,
-// a lineup in force, and the imported lists.
+// readiness tells what a host lacks to answer checks: a database that takes them, a clock that agrees with the
+// database's, a lineup in force, and the imported lists.
 type readiness struct {
 	store    *store.Store
 	follower *lineup.Follower

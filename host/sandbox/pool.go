@@ -116,8 +116,8 @@ func (p *pool) trim() {
 // release returns an instance to the pool.
 func (p *pool) release(in *instance) { p.idle <- in }
 
-// discard closes a broken instance and creates a replacement. fault reports whether the plugin broke it: a call that was
-// trapped at its deadline is load.
+// discard closes a broken instance and creates a replacement. fault reports whether the plugin broke it: a call that
+// was trapped at its deadline is load.
 func (p *pool) discard(in *instance, fault bool) {
 	faults := int64(0)
 	if fault {

@@ -38,9 +38,6 @@ type auditRow struct {
 	SealedNode []byte // for checks: the subject's node in the reputation graph, encrypted
 }
 
-// erasedKind replaces the kind of an erased row. It never appears in a hashed record.
-const erasedKind = "erased"
-
 // nodeContext returns the context that binds a sealed node to its check.
 func nodeContext(ref string) string { return "node " + ref }
 

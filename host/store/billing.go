@@ -103,7 +103,8 @@ func (s *Store) apply(ctx context.Context, c billing.Change) error {
 	args["subscription"] = columns{"id": row.ID, "account_id": orNull(row.AccountID), "provider": row.Provider,
 		"customer": row.Customer, "plan": row.Plan, "status": row.Status, "ends_at": orNull(row.EndsAt),
 		"changed_at": row.ChangedAt}.json()
-	_, err = once[string](ctx, s, `SELECT apply_billing(?event, ?checkout, ?before, ?subscription_before, ?subscription, ?paid,
+	_, err = once[string](ctx, s,
+		`SELECT apply_billing(?event, ?checkout, ?before, ?subscription_before, ?subscription, ?paid,
 		?account, ?plans, ?serving)`, withTerms(args))
 	if err == nil && row.AccountID != "" {
 		err = s.discardOrphans(ctx, row.AccountID)

@@ -152,7 +152,8 @@ func TestApplySurvivesLostConnections(t *testing.T) {
 // can be reissued.
 func TestClaimSurvivesLostConnections(t *testing.T) {
 	t.Parallel()
-	for name, f := range map[string]storetest.Fate{"before the write": storetest.Lost, "after the write": storetest.Muted} {
+	for name, f := range map[string]storetest.Fate{"before the write": storetest.Lost,
+		"after the write": storetest.Muted} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			url := postgrestest.Database(t)

@@ -87,7 +87,8 @@ func (s *Store) Problems() []Problem {
 	return problems
 }
 
-// clockError returns an error if the host's clock is wrong. The times of checks are hashed, so they could not be mended.
+// clockError returns an error if the host's clock is wrong. The times of checks are hashed, so they could not be
+// mended.
 func (s *Store) clockError() error {
 	if c := s.watched.condition.Load(); c != nil && c.clock != nil {
 		return &check.UnavailableError{Part: "clock", Err: errors.New("the host's clock " + c.clock.Reason)}

@@ -47,7 +47,8 @@ func TestWrongClock(t *testing.T) {
 				s.ForgetCallers()
 				exec(t, session(t, s.url), "UPDATE api_keys SET expires_at = now() + interval '"+left.String()+
 					"' WHERE id = '"+key.ID+"'")
-				wantError(t, "using a key that expires in "+left.String(), errOf(s.Authenticate(t.Context(), key.Secret)),
+				wantError(t, "using a key that expires in "+left.String(), errOf(s.Authenticate(t.Context(),
+					key.Secret)),
 					want)
 			}
 		})

@@ -71,8 +71,8 @@ type Step struct {
 
 // Distribute spreads the tables of a database with the Citus extension over the cluster's nodes, each table in a
 // transaction of its own. It skips those that are distributed, so it can be repeated after an interruption and after an
-// upgrade that added tables. It returns the steps that it took, or with dry those that it would take, and calls progress
-// before each. Hosts that serve meanwhile refuse checks. It fails with ErrNoCitus.
+// upgrade that added tables. It returns the steps that it took, or with dry those that it would take, and calls
+// progress before each. Hosts that serve meanwhile refuse checks. It fails with ErrNoCitus.
 func (s *Store) Distribute(ctx context.Context, dry bool, progress func(done, total int, name string)) (
 	steps []Step, err error,
 ) {

@@ -151,13 +151,14 @@ func (s *Store) eraseRows(ctx context.Context, r requester, p subject, rows []au
 		Kind: audit.Erasure, At: done.Timestamp, Ref: done.Ref, Account: r.AccountID, Key: r.KeyID,
 		Digest: audit.SignErasure(s.keys.SignSeed, r.Chain, signed),
 	}
-	deleted, err := once[deletion](ctx, s, `SELECT * FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym, ?node, ?subject, ?seqs,
+	deleted, err := once[deletion](ctx, s,
+		`SELECT * FROM audit_erase(?chain, ?account, ?key, ?now, ?pseudonym, ?node, ?subject, ?seqs,
 		?times, ?refs, ?leaves, ?tombstones, ?checks, ?entry)`, named{
-		"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "pseudonym": p.pseudonym,
-		"node": p.node, "subject": s.tombstone(r, "subject", string(p.pseudonym)), "seqs": pgdialect.Array(seqs),
-		"times": pgdialect.Array(times), "refs": pgdialect.Array(refs), "leaves": pgdialect.Array(leaves),
-		"tombstones": pgdialect.Array(tombstones), "checks": done.Checks, "entry": entry(record, at),
-	})
+			"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "pseudonym": p.pseudonym,
+			"node": p.node, "subject": s.tombstone(r, "subject", string(p.pseudonym)), "seqs": pgdialect.Array(seqs),
+			"times": pgdialect.Array(times), "refs": pgdialect.Array(refs), "leaves": pgdialect.Array(leaves),
+			"tombstones": pgdialect.Array(tombstones), "checks": done.Checks, "entry": entry(record, at),
+		})
 	batch.Events, batch.Sightings, batch.Links = deleted.Events, deleted.Sightings, deleted.Links
 	return done, deleted.Recorded, orUnauthorized(err)
 }

@@ -81,7 +81,8 @@ func TestEraseDuringChecks(t *testing.T) {
 				if i%2 == 0 {
 					status = 200
 				}
-				_, _, ended := o.Finish(ctx, webhook.Outcome{Chain: d.Chain, Ref: d.Ref, Attempt: d.Attempt, EndedAt: time.Now(),
+				_, _, ended := o.Finish(ctx, webhook.Outcome{Chain: d.Chain, Ref: d.Ref, Attempt: d.Attempt,
+					EndedAt:   time.Now(),
 					Status:    status,
 					Delivered: status == 200})
 				err = errors.Join(err, ended)

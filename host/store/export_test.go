@@ -246,7 +246,8 @@ func TestRecordsAreFoundByTheirIndex(t *testing.T) {
 	r := allowed(t, caller)
 	noError(t, l.Append(t.Context(), r))
 	conn := session(t, s.url)
-	must(conn.Exec(t.Context(), `INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, pseudonym,
+	must(conn.Exec(t.Context(),
+		`INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, pseudonym,
 			nonce, leaf, hash)
 		SELECT 0, -i, $1, '', 'check', 'chk_' || i, $2, sha256(i::text::bytea), '\x00', '\x00', '\x00'
 		FROM generate_series(1, 20000) AS i`, noon, caller.Account))(t)

@@ -143,7 +143,7 @@ func prepared(t *testing.T, l *Ledger, calls ...[]check.Record) (batch []*pendin
 func send(t *testing.T, l *Ledger, id []byte, batch []*pending) ([]error, error) {
 	t.Helper()
 	conn := must(acquire(t.Context(), l.db))(t)
-	defer conn.release()
+	defer func() { noError(t, conn.release()) }()
 	return conn.append(appendParams(0, id, time.Minute, batch), batch)
 }
 
@@ -229,11 +229,13 @@ func TestPruneSettlements(t *testing.T) {
 	settled(t, l, []byte("old"), batch)
 	clock.advance(t, 12*time.Hour)
 	settled(t, l, []byte("new"), batch)
-	exec(t, clock.conn, "UPDATE public.ledger_settlements SET settled_at = (SELECT at FROM fake.clock) WHERE batch = 'new'",
+	exec(t, clock.conn,
+		"UPDATE public.ledger_settlements SET settled_at = (SELECT at FROM fake.clock) WHERE batch = 'new'",
 		"UPDATE public.ledger_settlements SET settled_at = (SELECT at - interval '12 hours' FROM fake.clock) WHERE batch = 'old'")
 	clock.advance(t, 12*time.Hour+time.Second)
 	noError(t, s.PruneSettlements(t.Context()))
-	expect(t, "settlements", one[string](t, s, "SELECT string_agg(convert_from(batch, 'UTF8'), ',') FROM ledger_settlements"), "new")
+	expect(t, "settlements", one[string](t, s,
+		"SELECT string_agg(convert_from(batch, 'UTF8'), ',') FROM ledger_settlements"), "new")
 }
 
 // A chain whose head is damaged refuses checks. Those of other chains are recorded, also while it is locked.

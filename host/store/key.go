@@ -66,14 +66,16 @@ func (s *Store) CreateKey(ctx context.Context, accountID, name string) (issued a
 
 // addKey issues another key to an account. If replaces names a key, the new one gets its name, and that key expires at
 // the given time. It fails with apikey.ErrTooMany, apikey.ErrNotFound or billing.ErrSubscriptionEnded.
-func (s *Store) addKey(ctx context.Context, accountID, name, replaces string, expires time.Time) (apikey.Issued, error) {
+func (s *Store) addKey(ctx context.Context, accountID, name, replaces string, expires time.Time) (apikey.Issued,
+	error) {
 	secret, k, err := generateKey(accountID, name)
 	if err != nil {
 		return apikey.Issued{}, err
 	}
-	refusal, err := once[string](ctx, s, "SELECT add_key(?key, ?replaces, ?expires, ?max, ?now, ?plans, ?serving)", withTerms(named{
-		"key": k.insert(), "replaces": replaces, "expires": expires, "max": apikey.MaxPerAccount, "now": s.now(),
-	}))
+	refusal, err := once[string](ctx, s, "SELECT add_key(?key, ?replaces, ?expires, ?max, ?now, ?plans, ?serving)",
+		withTerms(named{
+			"key": k.insert(), "replaces": replaces, "expires": expires, "max": apikey.MaxPerAccount, "now": s.now(),
+		}))
 	return apikey.Issued{Secret: secret, ID: k.ID, Account: accountID}, errors.Join(err, refusals[refusal])
 }
 

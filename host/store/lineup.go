@@ -112,9 +112,10 @@ func (s *Store) activate(ctx context.Context, r revisionRow, document *string) e
 	if err != nil {
 		return err
 	}
-	_, err = once[string](ctx, s, "SELECT activate_lineup(?revision, ?document, ?digest, ?origin, ?note, ?entries)", named{
-		"revision": r.Revision, "document": document, "digest": r.Digest, "origin": r.Origin, "note": r.Note,
-		"entries": string(text)})
+	_, err = once[string](ctx, s, "SELECT activate_lineup(?revision, ?document, ?digest, ?origin, ?note, ?entries)",
+		named{
+			"revision": r.Revision, "document": document, "digest": r.Digest, "origin": r.Origin, "note": r.Note,
+			"entries": string(text)})
 	return err
 }
 

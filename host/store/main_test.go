@@ -224,8 +224,6 @@ func decidedMany(caller check.Caller, e entity.Entity, verdict check.Verdict, n 
 }
 
 // Predicates for statements.
-func isBegin(m string) bool  { return strings.HasPrefix(m, "begin") }
-func isCommit(m string) bool { return m == "commit" }
 func isAppend(m string) bool { return strings.Contains(m, "ledger_append") }
 func isSettle(m string) bool { return strings.Contains(m, "ledger_settle") }
 

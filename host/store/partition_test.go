@@ -76,7 +76,7 @@ func TestPartitionWaitsForUncommittedRecords(t *testing.T) {
 	l := ledgerOn(t, s, LedgerConfig{})
 	batch := prepared(t, l, allowedMany(t, caller, 1))
 	conn := must(acquire(t.Context(), l.db))(t)
-	defer conn.release()
+	defer func() { noError(t, conn.release()) }()
 	noError(t, errOf(conn.pg.Exec(t.Context(), "BEGIN").ReadAll()))
 	noError(t, errOf(conn.append(appendParams(0, []byte("batch"), time.Minute, batch), batch)))
 	look := session(t, s.url)

@@ -81,8 +81,9 @@ func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string
 		Kind: audit.Pruning, At: at.Format(check.TimeFormat), Ref: "pruning_" + ulid.Make().String(),
 		Revision: anchor.Seq, Digest: anchor.Hash[:],
 	}
-	matches, err := once[bool](ctx, s, "SELECT keep_anchor(?chain, ?seq, ?hash, ?note, ?entry)", named{"chain": anchor.Chain,
-		"seq": anchor.Seq, "hash": anchor.Hash[:], "note": note, "entry": entry(record, at)})
+	matches, err := once[bool](ctx, s, "SELECT keep_anchor(?chain, ?seq, ?hash, ?note, ?entry)",
+		named{"chain": anchor.Chain,
+			"seq": anchor.Seq, "hash": anchor.Hash[:], "note": note, "entry": entry(record, at)})
 	if err == nil && !matches {
 		err = fmt.Errorf("record %d does not match the anchor", anchor.Seq)
 	}

@@ -34,12 +34,11 @@ type row struct {
 	item                      []byte // for the graph
 	event                     string // the name of the webhook event; empty: none
 	payload                   []byte // of the event, encrypted; nil: none
-	tombstone                 []byte // marks the erasure of the check
 }
 
-// rows prepares the checks of a call. lacking reports that an event would need a payload if the account had an endpoint,
-// which it does not as far as this host knows: the payload contains the raw entity, so it is not stored without a
-// reason.
+// rows prepares the checks of a call. lacking reports that an event would need a payload if the account had an
+// endpoint, which it does not as far as this host knows: the payload contains the raw entity, so it is not stored
+// without a reason.
 func (s *Store) rows(a accountInfo, records []check.Record) (rows []row, lacking bool, err error) {
 	rows = make([]row, len(records))
 	names := audit.NewPseudonyms(s.keys.Pseudonym)
@@ -338,7 +337,8 @@ func (c *connection) query(function string, params []param, scan func(values [][
 		values[i], oids[i], places[i] = p.value, p.oid, fmt.Sprintf("$%d", i+1)
 	}
 	delete(c.pg.CustomData(), warned)
-	r := c.pg.ExecParams(context.Background(), "SELECT * FROM "+function+"("+strings.Join(places, ",")+")", values, oids,
+	r := c.pg.ExecParams(context.Background(), "SELECT * FROM "+function+"("+strings.Join(places, ",")+")", values,
+		oids,
 		[]int16{pgx.BinaryFormatCode}, []int16{pgx.BinaryFormatCode})
 	var err error
 	for r.NextRow() {

@@ -53,7 +53,8 @@ func TestStoppedHosts(t *testing.T) {
 			john := parse(t, entity.Domain, "john.example")
 			record := func() error {
 				return l.Append(context.WithoutCancel(t.Context()),
-					decided(caller, parse(t, entity.Domain, "jane.example"), check.Block), decided(caller, john, check.Block))
+					decided(caller, parse(t, entity.Domain, "jane.example"), check.Block), decided(caller, john,
+						check.Block))
 			}
 			for range 60 { // for the anchors
 				noError(t, record())
@@ -104,7 +105,8 @@ func TestStoppedHosts(t *testing.T) {
 func startBusyHost(t *testing.T, url string, caller check.Caller, operations string) *os.Process {
 	t.Helper()
 	cmd := osexec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), busyHostEnv+"="+strings.Join([]string{url, caller.Account, caller.Key, operations}, " "))
+	cmd.Env = append(os.Environ(), busyHostEnv+"="+strings.Join([]string{url, caller.Account, caller.Key, operations},
+		" "))
 	cmd.Stderr = t.Output()
 	out := must(cmd.StdoutPipe())(t)
 	noError(t, cmd.Start())

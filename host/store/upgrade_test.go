@@ -161,7 +161,8 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "pro", 1000))
 	for range 10 {
-		noError(t, l.Append(t.Context(), at(decided(caller, parse(t, "domain", "example.org"), check.Block), s.now().UTC())))
+		noError(t, l.Append(t.Context(), at(decided(caller, parse(t, "domain", "example.org"), check.Block),
+			s.now().UTC())))
 	}
 	stop()
 	hosts.Wait()

@@ -113,7 +113,8 @@ func Database(t testing.TB) string {
 	return named(nodes[0], name)
 }
 
-// begin returns the servers' addresses and the template's name. The first call starts the server and fills the template.
+// begin returns the servers' addresses and the template's name. The first call starts the server and fills the
+// template.
 func (s *server) begin() (nodes []string, template string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,7 +2,8 @@ package train
 
 import "testing"
 
-// TestFolds checks that every row is tested once, unless it is not to be, and that no fold allows a row that shares source or letters with it.
+// TestFolds checks that every row is tested once, unless it is not to be, and that no fold allows a row that shares
+// source or letters with it.
 func TestFolds(t *testing.T) {
 	t.Parallel()
 	var rows []Labelled
