@@ -196,6 +196,7 @@ func startLoadHost(t *testing.T, bodies []string) *loadHost {
 		replayed{"rdap", (&registration.Source{}).Table()},
 	}}
 	h.url, _ = serveHere(t, serve, cfg)
+	h.forgetHistory(t)
 
 	// Three customers made all votes that the reputation graph counts for these values, so later checks change none.
 	// Other checked names must not be their neighbours.
@@ -238,6 +239,24 @@ func serveHere(t *testing.T, serve *serveCmd, cfg *Config) (url string, stop fun
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }()
 	return url, stop
+}
+
+// forgetHistory activates the lineup without the layer that counts earlier checks of the same value.
+func (h *loadHost) forgetHistory(t *testing.T) {
+	t.Helper()
+	active, err := h.store.ActiveLineup(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	active.Lineup.Layers = slices.DeleteFunc(active.Lineup.Layers, func(l registry.LineupLayer) bool {
+		name, _, _ := l.Ref()
+		return name == "history"
+	})
+	revision, err := h.store.ActivateLineup(t.Context(), active.Lineup, registry.OriginOperator, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.waitForRevision(t, revision)
 }
 
 // reply is a host's response without the fields that differ between equal decisions.

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"time"
 
 	"github.com/uptrace/bun/schema"
 )
@@ -27,11 +28,14 @@ type columns map[string]any
 func (c columns) json() string {
 	c = maps.Clone(c)
 	for name, v := range c {
-		if b, ok := v.([]byte); ok {
+		switch v := v.(type) {
+		case []byte:
 			c[name] = nil
-			if b != nil {
-				c[name] = `\x` + hex.EncodeToString(b)
+			if v != nil {
+				c[name] = `\x` + hex.EncodeToString(v)
 			}
+		case time.Time:
+			c[name] = v.Truncate(time.Microsecond) // as bun does; Postgres would round
 		}
 	}
 	text, err := json.Marshal(c)
