@@ -55,9 +55,9 @@ type auditCheckpointCmd struct {
 
 func (cmd *auditCheckpointCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		heads, err := b.store.Heads(ctx)
-		if err != nil {
-			return err
+		heads, damaged := b.store.Heads(ctx)
+		if len(heads) == 0 {
+			return damaged
 		}
 		signer := auditlog.NewSigner(b.keys.SignSeed)
 		var signed []string
@@ -69,12 +69,13 @@ func (cmd *auditCheckpointCmd) Run(ctx context.Context, cfg *Config, t *terminal
 			signed = append(signed, text)
 		}
 		if cmd.JSON {
-			return t.json(map[string]any{"verifier_key": signer.VerifierKey(), "checkpoints": signed})
+			return errors.Join(damaged, t.json(map[string]any{"verifier_key": signer.VerifierKey(),
+				"checkpoints": signed}))
 		}
 		for _, text := range signed {
 			t.printf("%s\n", text)
 		}
 		fmt.Fprintf(t.err, "verifier key: %s\n", signer.VerifierKey())
-		return nil
+		return damaged
 	})
 }

@@ -18,12 +18,10 @@ type Keeper struct {
 	signed map[int]int64 // sequence number of the last head that was signed, by chain
 }
 
-// SignHeads signs the heads that have moved since the last call and stores the checkpoints outside the database.
+// SignHeads signs the heads that have moved since the last call and stores the checkpoints outside the database. A
+// damaged head is an error, but the others are signed.
 func (k *Keeper) SignHeads(ctx context.Context) error {
-	heads, err := k.Store.Heads(ctx)
-	if err != nil {
-		return err
-	}
+	heads, damaged := k.Store.Heads(ctx)
 	if k.signed == nil {
 		k.signed = map[int]int64{}
 	}
@@ -40,28 +38,35 @@ func (k *Keeper) SignHeads(ctx context.Context) error {
 		}
 		k.signed[head.Chain] = head.Seq
 	}
-	return nil
+	return damaged
 }
 
 // Prune deletes records past their retention, up to the newest anchor of each chain. It first stores due anchors, both
-// outside and inside the database, so that the chains can be verified even if the host dies halfway.
+// outside and inside the database, so that the chains can be verified even if the host dies halfway. Records of chains
+// that are not valid are evidence and are kept.
 func (k *Keeper) Prune(ctx context.Context) error {
 	due, err := k.Store.AuditDue(ctx)
 	if err != nil {
 		return err
 	}
+	var invalid map[int]bool
+	var broken error
 	if len(due) > 0 {
-		if err := k.storeAnchors(ctx, due); err != nil {
-			return err
+		if invalid, broken, err = k.storeAnchors(ctx, due); err != nil {
+			return errors.Join(broken, err)
 		}
 	}
 	var newest []audit.Anchor
 	err = k.Store.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
 		heads, err := log.Heads(ctx)
-		if err != nil {
+		var damaged store.DamagedHeads
+		if err != nil && !errors.As(err, &damaged) {
 			return err
 		}
 		for _, head := range heads {
+			if invalid[head.Chain] {
+				continue
+			}
 			anchors, err := log.Anchors(ctx, head.Chain, k.Signer.VerifierKey())
 			if err != nil {
 				return err
@@ -72,42 +77,50 @@ func (k *Keeper) Prune(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err != nil {
-		return err
+	if err == nil {
+		err = k.Store.PruneAudit(ctx, newest)
 	}
-	return k.Store.PruneAudit(ctx, newest)
+	return errors.Join(broken, err)
 }
 
 // storeAnchors signs and stores the anchors at which chains are to be cut. Records before an anchor can never be
-// verified again, so the whole log must be valid first: if it is not, its records are evidence and are kept.
-func (k *Keeper) storeAnchors(ctx context.Context, due []audit.Anchor) error {
+// verified again, so the whole chain must be valid first. storeAnchors returns the chains that are not, and why.
+func (k *Keeper) storeAnchors(ctx context.Context, due []audit.Anchor) (invalid map[int]bool, broken, err error) {
 	files, err := k.Dir.Files()
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	checkpoints, err := ReadCheckpoints(files, k.Signer)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	for _, a := range due { // as checkpoints, so that only verified heads are signed
 		checkpoints = append(checkpoints, a.Head)
 	}
-	if _, broken, err := Verify(ctx, k.Store, k.Signer, checkpoints); err != nil || broken != nil {
-		return errors.Join(broken, err)
+	reports, broken, err := Verify(ctx, k.Store, k.Signer, checkpoints)
+	if err != nil {
+		return nil, broken, err
+	}
+	invalid = map[int]bool{}
+	for _, r := range reports {
+		invalid[r.Chain] = !r.OK
 	}
 	for _, a := range due {
+		if invalid[a.Chain] {
+			continue
+		}
 		signed, err := k.Signer.Anchor(a)
 		if err != nil {
-			return err
+			return invalid, broken, err
 		}
 		if err := k.Dir.Append(signed); err != nil {
-			return err
+			return invalid, broken, err
 		}
 		if err := k.Store.KeepAnchor(ctx, a, signed); err != nil {
-			return err
+			return invalid, broken, err
 		}
 		k.Logger.Info("pruning audit records past their retention", "chain", a.Chain, "up_to", a.Seq,
 			"before", a.Before)
 	}
-	return nil
+	return invalid, broken, nil
 }

@@ -154,6 +154,23 @@ func TestPruneKeepsRecords(t *testing.T) {
 	}
 }
 
+// A damaged head is reported. The other chains are signed, verified and pruned.
+func TestDamagedHeadHarmsItsChainOnly(t *testing.T) {
+	t.Parallel()
+	k, db := oldLog(t)
+	storetest.Exec(t, db, `INSERT INTO audit_heads (chain, seq, hash) VALUES (1, 9, '\x00')`)
+	const reason = "audit chain 1 breaks at record 9: the head's hash is not 32 bytes long"
+	storetest.WantErrorText(t, "signing", k.SignHeads(t.Context()), reason)
+	storetest.WantErrorText(t, "pruning", k.Prune(t.Context()), reason)
+	wantRows(t, db, 3, 1)
+	reports, broken, err := k.verifyFiles(t)
+	storetest.NoError(t, err)
+	storetest.WantErrorText(t, "the log", broken, reason)
+	if len(reports) != 2 || !reports[0].OK || reports[0].Checkpoints == 0 || reports[1].OK {
+		t.Errorf("reports %+v", reports)
+	}
+}
+
 // A host signs only heads that it has verified.
 func TestStoreAnchorsOfUnverifiedHeads(t *testing.T) {
 	t.Parallel()
@@ -163,7 +180,9 @@ func TestStoreAnchorsOfUnverifiedHeads(t *testing.T) {
 		t.Fatalf("due anchors %+v, error %v", due, err)
 	}
 	due[0].Hash[0]++
-	storetest.WantErrorText(t, "storing", k.storeAnchors(t.Context(), due), "differs from a signed checkpoint")
+	_, broken, err := k.storeAnchors(t.Context(), due)
+	storetest.NoError(t, err)
+	storetest.WantErrorText(t, "storing", broken, "differs from a signed checkpoint")
 	if files, err := k.Dir.Files(); err != nil || len(files) != 0 {
 		t.Errorf("signed files %v, error %v", files, err)
 	}

@@ -47,9 +47,11 @@ func Verify(
 ) (reports []Report, broken, err error) {
 	err = s.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
 		heads, err := log.Chains(ctx)
-		if err != nil {
+		var damaged store.DamagedHeads
+		if err != nil && !errors.As(err, &damaged) {
 			return err
 		}
+		broken = err
 		lineups, err := log.LineupDigests(ctx)
 		if err != nil {
 			return err
@@ -64,6 +66,9 @@ func Verify(
 			} else if err != nil {
 				return err
 			}
+		}
+		for _, b := range damaged {
+			reports = append(reports, Report{Chain: b.Chain, Error: b.Error()})
 		}
 		return nil
 	})

@@ -3,9 +3,11 @@ package store
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"iter"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -120,7 +122,7 @@ func (s *Store) chains(ctx context.Context) (numbers []int, err error) {
 	return numbers, err
 }
 
-// Heads returns the head of each chain.
+// Heads returns the head of each chain, see AuditLog.Heads.
 func (s *Store) Heads(ctx context.Context) ([]audit.Head, error) { return AuditLog{s.db}.Heads(ctx) }
 
 // ReadAuditLog calls fn with a snapshot of the audit log. Without a snapshot, a reader could see a record erased by a
@@ -132,45 +134,67 @@ func (s *Store) ReadAuditLog(ctx context.Context, fn func(ctx context.Context, l
 // AuditLog reads the audit log.
 type AuditLog struct{ db bun.IDB }
 
-// Heads returns the head of each chain.
-func (l AuditLog) Heads(ctx context.Context) ([]audit.Head, error) {
+// DamagedHeads is the error for heads that no host can have stored.
+type DamagedHeads []*audit.BreakError
+
+func (d DamagedHeads) Error() string {
+	texts := make([]string, len(d))
+	for i, b := range d {
+		texts[i] = b.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Heads returns the head of each chain, and a DamagedHeads for those that it leaves out.
+func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 	var rows []headRow
 	if err := l.db.NewSelect().Model(&rows).Order("chain").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading audit heads: %w", err)
 	}
-	heads := make([]audit.Head, len(rows))
-	for i, r := range rows {
-		var err error
-		if heads[i], err = r.head(); err != nil {
-			return nil, fmt.Errorf("reading audit heads: %w", err)
+	var damaged DamagedHeads
+	for _, r := range rows {
+		head, err := r.head()
+		var broken *audit.BreakError
+		if errors.As(err, &broken) {
+			damaged = append(damaged, broken)
+			continue
 		}
+		heads = append(heads, head)
 	}
-	return heads, nil
+	if damaged != nil {
+		err = damaged
+	}
+	return heads, err
 }
 
 // Chains returns the head of each chain, and the genesis of each chain that has records but no head. No host creates
-// such records, so verifying these chains fails.
+// such records, so verifying these chains fails. The error is that of Heads.
 func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	heads, err := l.Heads(ctx)
+	var damaged DamagedHeads
+	if err != nil && !errors.As(err, &damaged) {
+		return nil, err
+	}
 	known := map[int]bool{}
 	for _, head := range heads {
 		known[head.Chain] = true
 	}
+	for _, b := range damaged {
+		known[b.Chain] = true
+	}
 	// From one chain to the next in the index, because there are few chains and many records.
-	for after := math.MinInt32; err == nil; {
+	for after := math.MinInt32; ; {
 		var next *int
-		err = l.db.NewRaw("SELECT min(chain) FROM audit_records WHERE chain > ?", after).Scan(ctx, &next)
-		if err != nil || next == nil {
-			break
+		if err := l.db.NewRaw("SELECT min(chain) FROM audit_records WHERE chain > ?", after).Scan(ctx, &next); err != nil {
+			return nil, fmt.Errorf("listing audit chains: %w", err)
+		}
+		if next == nil {
+			return heads, err
 		}
 		if after = *next; !known[after] {
 			heads = append(heads, audit.Genesis(after))
 		}
 	}
-	if err != nil {
-		return nil, fmt.Errorf("listing audit chains: %w", err)
-	}
-	return heads, nil
 }
 
 const auditPage = 5_000 // rows per query
