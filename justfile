@@ -19,7 +19,7 @@ race *args:
 # Run the store's tests on the Citus cluster that ASSAY_TEST_CITUS_URL names; see docs/scale-out.md
 test-citus *args:
     @test -n "$ASSAY_TEST_CITUS_URL" || { echo "set ASSAY_TEST_CITUS_URL to a database on the coordinator"; exit 1; }
-    go test ./host/store -timeout 30m -parallel 4 {{args}}
+    go test -tags citus ./host/store -timeout 30m -parallel 4 {{args}}
 
 # Measure: throughput and latency of whole hosts, then the Go benchmarks
 bench *args:

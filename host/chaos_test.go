@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -51,9 +53,6 @@ const everything = -1
 // once, for a short time.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	if raceDetector {
-		t.Skip("the hosts are processes of their own, and too slow under the race detector")
-	}
 	r := newChaosRun(t)
 	workers, pause := 8, 20*time.Millisecond
 	ctx, stop := context.WithCancel(t.Context())

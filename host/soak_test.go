@@ -1,3 +1,5 @@
+//go:build !race
+
 package main
 
 import (
@@ -44,9 +46,6 @@ const soakWarmUp = 0.2
 // must not grow. Without -soak, it only shows that they are measured.
 func TestSoak(t *testing.T) {
 	t.Parallel()
-	if raceDetector {
-		t.Skip("the host is a process of its own, and too slow under the race detector")
-	}
 	minute, minutes, rate := time.Second/2, 4, 20
 	if *soakFor > 0 {
 		minute, minutes = time.Minute, max(5, int(soakFor.Minutes()))

@@ -185,7 +185,8 @@ func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	// From one chain to the next in the index, because there are few chains and many records.
 	for after := math.MinInt32; ; {
 		var next *int
-		if err := l.db.NewRaw("SELECT min(chain) FROM audit_records WHERE chain > ?", after).Scan(ctx, &next); err != nil {
+		query := l.db.NewRaw("SELECT min(chain) FROM audit_records WHERE chain > ?", after)
+		if err := query.Scan(ctx, &next); err != nil {
 			return nil, fmt.Errorf("listing audit chains: %w", err)
 		}
 		if next == nil {

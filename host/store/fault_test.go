@@ -231,7 +231,8 @@ func TestPruneSettlements(t *testing.T) {
 	settled(t, l, []byte("new"), batch)
 	exec(t, clock.conn,
 		"UPDATE public.ledger_settlements SET settled_at = (SELECT at FROM fake.clock) WHERE batch = 'new'",
-		"UPDATE public.ledger_settlements SET settled_at = (SELECT at - interval '12 hours' FROM fake.clock) WHERE batch = 'old'")
+		`UPDATE public.ledger_settlements SET settled_at = (SELECT at - interval '12 hours' FROM fake.clock)
+			WHERE batch = 'old'`)
 	clock.advance(t, 12*time.Hour+time.Second)
 	noError(t, s.PruneSettlements(t.Context()))
 	expect(t, "settlements", one[string](t, s,

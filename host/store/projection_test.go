@@ -125,7 +125,9 @@ func TestStoppedApplierHoldsNothing(t *testing.T) {
 	noError(t, g.s.CatchUp(t.Context()))
 	expect(t, "contributions left", waits(t, g.s), 0)
 	proxy.Disconnect()
-	_ = <-done // may fail, because its connection was cut
+	if err := <-done; err != nil {
+		t.Log(err) // its connection was cut
+	}
 	expect(t, "checks", one[int](t, g.s, "SELECT checks FROM graph_sightings WHERE kind = 'domain'"), 3)
 }
 

@@ -121,7 +121,8 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	must(conn.Exec(t.Context(), "INSERT INTO audit_heads (chain, seq, hash) VALUES (0, 0, $1)", genesis.Hash[:]))(t)
 	exec(t, conn, `INSERT INTO accounts (id, plan, quota, salt, chain)
 			SELECT n, 'pro', 1000000, '\x01', 0 FROM unnest(ARRAY['a', 'b', 'c']) AS n`,
-		"INSERT INTO api_keys (id, account_id, name, hash, hint) SELECT 'key_' || id, id, '', id::bytea, '' FROM accounts",
+		`INSERT INTO api_keys (id, account_id, name, hash, hint)
+			SELECT 'key_' || id, id, '', id::bytea, '' FROM accounts`,
 		`INSERT INTO webhook_endpoints (account_id, url, sealed_secret)
 			SELECT id, 'https://receiver.example', '\x01' FROM accounts`)
 	old := newOldHost(t, url)
