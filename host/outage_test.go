@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -22,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"assay/host/postgres"
+	"assay/host/store/storetest"
 )
 
 // The longest times in an outage of the database. A busy machine lengthens them, so tests accept more.
@@ -50,8 +50,8 @@ func TestOutages(t *testing.T) {
 		{"full", o.disk.fill, o.disk.free, "database (is out of space)", nil, false},
 		{"crashed", o.crash, o.recovered, "", nil, true},
 		{"frozen", o.signal(syscall.SIGSTOP), o.signal(syscall.SIGCONT), "database (does not respond)", nil, true},
-		{"slow", o.relay.set(relaySlow), o.relay.set(relayPasses), "database (does not respond)", nil, true},
-		{"cut silently", o.relay.set(relayDrops), o.relay.set(relayPasses), "database (does not respond)", nil, true},
+		{"slow", o.delay(700 * time.Millisecond), o.delay(0), "database (does not respond)", nil, true},
+		{"cut silently", o.silence(true), o.silence(false), "database (does not respond)", nil, true},
 	} {
 		t.Run(state.name, func(t *testing.T) { // one after the other
 			o.untilServing(t)
@@ -85,9 +85,9 @@ func TestOutages(t *testing.T) {
 // tolerated returns the time that tests accept for d.
 func tolerated(d time.Duration) time.Duration {
 	if raceDetector {
-		return 5 * d
+		return 10 * d
 	}
-	return 2 * d
+	return 5 * d
 }
 
 // judge checks the answers of the load. It returns the time of the slowest refusal and the number of answers by status.
@@ -107,11 +107,11 @@ func judge(t *testing.T, answers []timedAnswer, doubt bool) (slowest time.Durati
 	return slowest, counts
 }
 
-// outages is a Postgres of the test's own, and a host that reaches it through a relay.
+// outages is a Postgres of the test's own, and a host that reaches it through a proxy.
 type outages struct {
 	dir, direct string
 	cluster     *postgres.Cluster
-	relay       *relay
+	proxy       *storetest.Proxy
 	disk        *disk
 	host        *hostProcess
 	data        string // the host's data directory
@@ -147,10 +147,9 @@ func newOutages(t *testing.T) *outages {
 	}
 	at.Path = "/" + o.disk.database
 	o.direct = at.String()
-	o.relay = newRelay(t, at.Host)
-	at.Host = o.relay.listener.Addr().String()
+	o.proxy = storetest.NewProxy(t, o.direct)
 	o.data = dataDir(t)
-	o.host = startHost(t, o.data, at.String())
+	o.host = startHost(t, o.data, o.proxy.URL)
 	issued, err := issueKey(t.Context(), openStore(t, o.data, o.direct).store, "", unlimited(), "test")
 	if err != nil {
 		t.Fatal(err)
@@ -235,6 +234,11 @@ func (o *outages) signal(s syscall.Signal) func(*testing.T) {
 		}
 	}
 }
+
+func (o *outages) delay(d time.Duration) func(*testing.T) {
+	return func(*testing.T) { o.proxy.Slow(d) }
+}
+func (o *outages) silence(on bool) func(*testing.T) { return func(*testing.T) { o.proxy.Silence(on) } }
 
 // folder returns the folder of the cluster.
 func (o *outages) folder(t *testing.T) string { return filepath.Join(clusterDir(t, o.dir), "postgres") }
@@ -464,94 +468,5 @@ func (d *disk) free(t *testing.T) {
 	}
 	if err := os.Remove(filepath.Join(d.path, "ballast")); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// relay forwards connections.
-type relay struct {
-	listener net.Listener
-	mode     atomic.Int32
-	mu       sync.Mutex
-	open     map[net.Conn]bool
-	closed   chan struct{}
-}
-
-const (
-	relayPasses = iota
-	relaySlow   // every piece of data takes longer than any request
-	relayDrops  // connections that exist meanwhile never deliver anything again, and stay open
-)
-
-func newRelay(t *testing.T, target string) *relay {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &relay{listener: listener, open: map[net.Conn]bool{}, closed: make(chan struct{})}
-	var work sync.WaitGroup
-	work.Go(func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			r.keep(client)
-			server, err := net.Dial("tcp", target)
-			if err != nil {
-				_ = client.Close()
-				continue
-			}
-			r.keep(server)
-			var dead atomic.Bool
-			work.Go(func() { r.forward(client, server, &dead) })
-			work.Go(func() { r.forward(server, client, &dead) })
-		}
-	})
-	t.Cleanup(func() {
-		close(r.closed)
-		_ = listener.Close()
-		r.mu.Lock()
-		for c := range r.open {
-			_ = c.Close()
-		}
-		r.mu.Unlock()
-		work.Wait()
-	})
-	return r
-}
-
-func (r *relay) set(mode int32) func(*testing.T) {
-	return func(*testing.T) { r.mode.Store(mode) }
-}
-
-func (r *relay) keep(c net.Conn) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.open[c] = true
-}
-
-func (r *relay) forward(from, to net.Conn, dead *atomic.Bool) {
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		if r.mode.Load() == relayDrops {
-			dead.Store(true)
-		}
-		if dead.Load() {
-			if err != nil {
-				return
-			}
-			continue
-		}
-		if r.mode.Load() == relaySlow {
-			select {
-			case <-time.After(700 * time.Millisecond):
-			case <-r.closed:
-			}
-		}
-		if _, writeErr := to.Write(buffer[:n]); err != nil || writeErr != nil {
-			_, _ = from.Close(), to.Close()
-			return
-		}
 	}
 }

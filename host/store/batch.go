@@ -220,6 +220,8 @@ func (b *batcher) conclude(batch []*pending, id []byte, replied <-chan result, c
 		replied = nil
 	case <-late.C:
 	}
+	dropIdle(l.db)
+	dropIdle(l.settler)
 	ctx, cancel := context.WithTimeout(context.Background(), resolveTimeout)
 	defer cancel()
 	settled := make(chan result, 1)

@@ -119,6 +119,7 @@ func (s *Store) Probe(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err != nil:
+		dropIdle(s.db)
 		found.database = &Problem{Part: "database", Reason: "does not respond", Err: err}
 		if before != nil {
 			found.clock = before.clock

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -153,4 +154,34 @@ func TestProbeOfAnUnreachableDatabase(t *testing.T) {
 	p.Set(nil, false)
 	s.Probe(t.Context())
 	expect(t, "problems after", len(s.Problems()), 0)
+}
+
+// A failed probe drops idle connections. Each of them would fail a request later, after that request's whole deadline.
+func TestFailedProbeDropsIdleConnections(t *testing.T) {
+	t.Parallel()
+	p := proxied(t, postgrestest.Database(t))
+	s := open(t, p.URL, nil)
+	use := func(ctx context.Context, connections int) error {
+		for range connections {
+			conn, err := s.db.Conn(ctx)
+			if err != nil {
+				return err
+			}
+			defer conn.Close()
+			if err := conn.PingContext(ctx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	connections := s.db.Stats().MaxOpenConnections
+	noError(t, use(t.Context(), connections))
+	p.Silence(true)
+	s.Probe(t.Context())
+	p.Silence(false)
+	for range connections {
+		ctx, cancel := context.WithTimeout(t.Context(), probeTimeout)
+		noError(t, use(ctx, 1))
+		cancel()
+	}
 }

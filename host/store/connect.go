@@ -56,6 +56,13 @@ func connect(url string, connections int) (*bun.DB, error) {
 	return bun.NewDB(pool, pgdialect.New()), nil
 }
 
+// dropIdle closes the idle connections of a pool. When one was cut off silently, the others probably were too, and each
+// would fail a request after that request's whole deadline.
+func dropIdle(pool *bun.DB) {
+	pool.SetMaxIdleConns(0)
+	pool.SetMaxIdleConns(pool.Stats().MaxOpenConnections)
+}
+
 // connectTimeout bounds opening a connection. While one hangs, which began before the database became reachable again,
 // its slot of the pool is lost. A URL can set another, connect_timeout=10.
 const connectTimeout = time.Second

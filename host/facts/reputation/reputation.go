@@ -82,7 +82,7 @@ type History struct {
 }
 
 // queryTimeout bounds one batched query. Each caller waits for it only until its own deadline.
-const queryTimeout = 2 * time.Second
+const queryTimeout = time.Second
 
 // entityNode returns the graph node of an entity.
 func entityNode(e entity.Entity) Node { return Node{Kind: string(e.Type), Value: e.Value} }

@@ -44,6 +44,8 @@ type Proxy struct {
 	open   map[net.Conn]bool
 	hold   *hold
 	slow   time.Duration // delay of each message
+	silent bool          // nothing is delivered
+	era    int           // number of silences that have ended
 }
 
 // hold is set by HoldBack.
@@ -195,6 +197,24 @@ func (p *Proxy) delay() {
 	}
 }
 
+// Silence begins or ends a silence. Connections that are open during one stay open and never deliver anything again, as
+// if a firewall had dropped them.
+func (p *Proxy) Silence(on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.silent && !on {
+		p.era++
+	}
+	p.silent = on
+}
+
+// silenced reports whether a connection that was opened in the given era is silent.
+func (p *Proxy) silenced(era int) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.silent || p.era != era
+}
+
 // fate returns the fate of a message, and what HoldBack has set.
 func (p *Proxy) fate(message string) (Fate, *hold) {
 	p.mu.Lock()
@@ -205,12 +225,12 @@ func (p *Proxy) fate(message string) (Fate, *hold) {
 	return p.decide(message), p.hold
 }
 
-// track adds a connection to those that the proxy can close. It returns false if the proxy is down.
-func (p *Proxy) track(c net.Conn) bool {
+// track adds a connection to those that the proxy can close, and returns its era. It returns false if the proxy is down.
+func (p *Proxy) track(c net.Conn) (era int, up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.open[c] = true
-	return !p.down
+	return p.era, !p.down
 }
 
 func (p *Proxy) untrack(c net.Conn) {
@@ -222,7 +242,8 @@ func (p *Proxy) untrack(c net.Conn) {
 
 func (p *Proxy) serve(client net.Conn) {
 	defer p.untrack(client)
-	if !p.track(client) {
+	era, up := p.track(client)
+	if !up {
 		p.Refused.Add(1)
 		return
 	}
@@ -242,6 +263,10 @@ func (p *Proxy) serve(client net.Conn) {
 	if err != nil {
 		return
 	}
+	if p.silenced(era) {
+		_, _ = io.Copy(io.Discard, client)
+		return
+	}
 	if _, err := server.Write(startup); err != nil {
 		return
 	}
@@ -249,13 +274,20 @@ func (p *Proxy) serve(client net.Conn) {
 	var replyHold *hold
 	replyFate := Passes
 	p.work.Go(func() {
-		defer client.Close()
+		defer func() {
+			if !p.silenced(era) {
+				client.Close()
+			}
+		}()
 		for {
 			message, err := readMessage(server, 1)
 			if err != nil {
 				return
 			}
 			p.delay()
+			if p.silenced(era) {
+				continue
+			}
 			if message[0] == 'N' {
 				p.noticed(message[5:])
 			}
@@ -290,6 +322,9 @@ func (p *Proxy) serve(client net.Conn) {
 			return
 		}
 		p.delay()
+		if p.silenced(era) {
+			continue
+		}
 		var f Fate
 		var h *hold
 		if query != "" {
