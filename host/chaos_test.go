@@ -284,7 +284,11 @@ func (r *chaosRun) postgresProcesses() []int {
 	if first == 0 {
 		return nil
 	}
-	all := []int{first}
+	return append([]int{first}, childrenOf(first)...)
+}
+
+// childrenOf returns the numbers of a process's children.
+func childrenOf(parent int) (all []int) {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, stat := range stats {
 		text, err := os.ReadFile(stat)
@@ -292,7 +296,7 @@ func (r *chaosRun) postgresProcesses() []int {
 			continue // it has ended
 		}
 		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(first) {
+		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
 			all = append(all, pid)
 		}

@@ -1,9 +1,8 @@
-//go:build drill
+//go:build drill && !race
 
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -285,23 +284,6 @@ func (n *node) kill(machine bool) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
-}
-
-// childrenOf returns the numbers of a process's children.
-func childrenOf(parent int) (all []int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, stat := range stats {
-		text, err := os.ReadFile(stat)
-		if err != nil {
-			continue // it has ended
-		}
-		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
-			all = append(all, pid)
-		}
-	}
-	return all
 }
 
 // await waits for a condition for longer than storetest.Until does.

@@ -15,7 +15,7 @@ import (
 // Keys are the secrets of the hosts that the checker needs to recognise entities.
 type Keys struct{ Pseudonym, Graph, Erased []byte }
 
-// Check returns the differences between a history and a state that no host works on any more. It finds none if
+// Check returns the differences between a history and the state after all hosts have finished. It finds none if
 // everything that was answered is recorded once and as it was answered, nothing that was refused is recorded, and
 // quotas, webhook events and the reputation graph agree with the records.
 func Check(h *History, s *State, keys Keys) []string {
@@ -205,7 +205,7 @@ func (c *checker) chain(head Head) {
 	for _, e := range erasures {
 		by := kinds[e.Erasure]
 		if kinds[e.Seq] == nil || by == nil || by.Kind != "erasure" {
-			c.differ("record %d of chain %d was erased by %d, which is no erasure", e.Seq, head.Chain, e.Erasure)
+			c.differ("record %d of chain %d was erased by %d, which is not an erasure", e.Seq, head.Chain, e.Erasure)
 		}
 	}
 }

@@ -221,7 +221,7 @@ func TestDifferences(t *testing.T) {
 				Hash: w.Records[0].Hash}
 		}, "record 1 of chain 0 is blank"},
 		"an erasure is not recorded": {func(w *world) { w.Records[9].Kind = "lineup"; w.chain() },
-			"which is no erasure"},
+			"which is not an erasure"},
 		"an erasure comes before its record": {func(w *world) { w.Erased[0].Erasure = 8 },
 			"record 9 of chain 0 is blank"},
 		"an erased record is still there": {func(w *world) {
