@@ -37,6 +37,9 @@ func Diff(from, to LineupDocument, plugins map[string]Manifest) []Change {
 			continue
 		}
 		differ(name+": class", plugins[x.Layer].LayerClass(), plugins[y.Layer].LayerClass())
+		differ(name+": digest", cmp.Or(x.Digest, "any"), cmp.Or(y.Digest, "any"))
+		differ(name+": mode", x.Runs(), y.Runs())
+		differ(name+": fuel", fuel(x, plugins), fuel(y, plugins))
 		differ(name+": weight", x.Weight, y.Weight)
 		differ(name+": floor", floor(x), floor(y))
 		differ(name+": required", x.Required, y.Required)
@@ -50,6 +53,11 @@ func Diff(from, to LineupDocument, plugins map[string]Manifest) []Change {
 func lowest(item LineupLayer, plugins map[string]Manifest) int {
 	low, _ := item.Range(plugins[item.Layer])
 	return low
+}
+
+// fuel returns the budget of a layer in its lineup.
+func fuel(item LineupLayer, plugins map[string]Manifest) int64 {
+	return cmp.Or(item.Fuel, plugins[item.Layer].BudgetFuel)
 }
 
 func floor(item LineupLayer) string {

@@ -1,11 +1,14 @@
 package registry
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 
 	"assay/sdk"
@@ -13,6 +16,9 @@ import (
 
 // LineupDocument lists the layers that score and how their scores are fused.
 type LineupDocument struct {
+	// Base is the hash of the activation that the document derives from, if it came from one. It is not part of what is
+	// put in force.
+	Base   string        `json:"base,omitempty"`
 	Note   string        `json:"note,omitempty"` // reason for the change, for the history
 	Bias   ByType        `json:"bias"`           // fused log-odds when every layer scores 0, -20 to 20
 	Bands  Bands         `json:"bands"`
@@ -27,8 +33,11 @@ type Bands struct {
 
 // LineupLayer is one layer of a lineup.
 type LineupLayer struct {
-	Layer  string `json:"layer"`  // name@version
-	Weight ByType `json:"weight"` // log-odds that a score of 100 adds, 0 to 20
+	Layer  string `json:"layer"`            // name@version
+	Digest string `json:"digest,omitempty"` // of the module, as Digest.String writes it; added when the lineup is set
+	Mode   string `json:"mode,omitempty"`   // one of the modes; empty means ModeLive
+	Fuel   int64  `json:"fuel,omitempty"`   // the layer's budget, at most its manifest's; 0: its manifest's
+	Weight ByType `json:"weight"`           // log-odds that a score of 100 adds, 0 to 20
 	// Floor bounds the layer's lowest score, -100 to 0, and so how much it clears. nil leaves that to its manifest.
 	Floor *int `json:"floor,omitempty"`
 	// Required raises the verdict to review when the layer fails and its score could have reached that band.
@@ -39,6 +48,16 @@ type LineupLayer struct {
 	// left it, for layers that are trusted to keep no state. Empty means "call".
 	Isolation string `json:"isolation,omitempty"`
 }
+
+// Modes of a layer in a lineup.
+const (
+	ModeLive   = "live"   // it counts
+	ModeShadow = "shadow" // it runs after the answer, and counts for nothing
+	ModeOff    = "off"    // it does not run
+)
+
+// Runs returns the layer's mode.
+func (i LineupLayer) Runs() string { return cmp.Or(i.Mode, ModeLive) }
 
 // Values of LineupLayer.Isolation.
 const (
@@ -125,6 +144,18 @@ func (l LineupDocument) Validate() error {
 		if item.Floor != nil && (*item.Floor < -sdk.MaxPoints || *item.Floor > 0) {
 			bad("floor of %s is %d, outside -%d to 0", item.Layer, *item.Floor, sdk.MaxPoints)
 		}
+		if !slices.Contains([]string{ModeLive, ModeShadow, ModeOff}, item.Runs()) {
+			bad("mode of %s is %q, which is not live, shadow or off", item.Layer, item.Mode)
+		}
+		if item.Mode != "" && item.Runs() != ModeLive && item.Required {
+			bad("%s is required, so its mode must be live, not %s", item.Layer, item.Mode)
+		}
+		if item.Fuel < 0 {
+			bad("fuel of %s is negative", item.Layer)
+		}
+		if item.Digest != "" && !digestPattern.MatchString(item.Digest) {
+			bad("digest of %s is not of the form sha256: and 64 hexadecimal digits", item.Layer)
+		}
 		if item.Isolation != "" && item.Isolation != isolationCall && item.Isolation != isolationShared {
 			bad("isolation of %s is %q, which is neither call nor shared", item.Layer, item.Isolation)
 		}
@@ -134,6 +165,8 @@ func (l LineupDocument) Validate() error {
 	}
 	return errors.Join(errs...)
 }
+
+var digestPattern = regexp.MustCompile("^sha256:[0-9a-f]{64}$")
 
 func validBias(b float64) error {
 	if math.IsNaN(b) || math.Abs(b) > MaxWeight {
