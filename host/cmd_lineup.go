@@ -104,7 +104,7 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 	return withBackend(ctx, cfg, t, func(b *backend) error {
 		manifests, err := tryLineup(ctx, cfg, b, t, l)
 		if err == nil {
-			err = l.CheckConstraints(manifests)
+			err = l.CheckFitness(manifests)
 		}
 		if err != nil {
 			return err

@@ -109,12 +109,11 @@ const emptyLayer = "\x00asm\x01\x00\x00\x00" + // header
 	"\x07\x1b\x02\x06memory\x02\x00\x0eassay_v1_score\x00\x00" + // exports
 	"\x0a\x06\x01\x04\x00\x41\x00\x0b" // return 0
 
-// pushEmpty publishes name@1.0.0, an empty layer for domains, and returns what the command prints.
+// pushEmpty publishes name@1.0.0, an empty layer, and returns what the command prints.
 func pushEmpty(t *testing.T, dir, database, name, declared string) string {
 	t.Helper()
 	wasm, err := registry.Pack([]byte(emptyLayer), fmt.Appendf(nil, `{"name":%q,"version":"1.0.0","summary":"Empty",
-		"entities":["domain"],"facts":[],"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,%s}`, name,
-		declared))
+		"threats":[],"budget_fuel":1000,"memory_mb":1,"default_weight":1,%s}`, name, declared), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,17 +125,20 @@ func pushEmpty(t *testing.T, dir, database, name, declared string) string {
 func TestLineupConstraints(t *testing.T) {
 	t.Parallel()
 	dir, database := dataDir(t), postgrestest.Database(t)
-	pushEmpty(t, dir, database, "listing", `"class":"finding",
+	const domains = `"entities":["domain"],"facts":[]`
+	pushEmpty(t, dir, database, "others", `"entities":["email","phone","iban"],"facts":[],"signals":[]`)
+	pushEmpty(t, dir, database, "listing", domains+`,"class":"finding",
 		"signals":[{"code":"listing:seen:exact","text":"Listed","points":90,"warrants":"block","final":true}]`)
-	pushEmpty(t, dir, database, "spelling", `"signals":[]`)
-	pushed := pushEmpty(t, dir, database, "age", `"class":"clearing","score_range":[-60,0],"signals":[]`)
+	pushEmpty(t, dir, database, "spelling", domains+`,"signals":[]`)
+	pushed := pushEmpty(t, dir, database, "age", domains+`,"class":"clearing","score_range":[-60,0],"signals":[]`)
 	if !strings.Contains(pushed, "Class clearing, score -60 to 0. It may clear") {
 		t.Errorf("plugin push printed\n%s", pushed)
 	}
 	lineupWith := func(listing, spelling, age float64, floor *int) string {
 		return writeJSON(t, registry.LineupDocument{Bias: registry.ForAll(-4),
 			Bands: registry.Bands{Review: 40, Block: 70}, Layers: []registry.LineupLayer{
-				{Layer: "listing@1.0.0", Weight: registry.ForAll(listing)},
+				{Layer: "others@1.0.0", Weight: registry.ForAll(9), Required: true},
+				{Layer: "listing@1.0.0", Weight: registry.ForAll(listing), Required: true},
 				{Layer: "spelling@1.0.0", Weight: registry.ByType{"domain": spelling}},
 				{Layer: "age@1.0.0", Weight: registry.ForAll(age), Floor: floor},
 			}})
@@ -146,6 +148,7 @@ func TestLineupConstraints(t *testing.T) {
 			"domain: listing:seen:exact of listing@1.0.0 warrants block"},
 		"a final finding that is cleared": {lineupWith(7, 1, 4, nil), "all clearing layers the log-odds are -0.10"},
 		"style that blocks":               {lineupWith(7, 5, 0, nil), "domain: style must not block alone"},
+		"a finding too light to review":   {lineupWith(3, 4, 0, nil), "domain: no required layer alone can reach review"},
 	} {
 		cmd := command(t.Context(), dir, database, "lineup", "set", c.file)
 		if out, err := cmd.CombinedOutput(); err == nil || !strings.Contains(string(out), c.want) {
@@ -162,8 +165,8 @@ func TestLineupConstraints(t *testing.T) {
 		}
 	}
 	lines := outputJSON[[]layerLine](t, dir, database, "layers", "list")
-	if len(lines) != 3 || lines[0].Name != "age" || lines[0].Range != [2]int{-60, 0} ||
-		lines[0].Class != registry.Clearing || lines[2].Weight.String() != "domain 4" {
+	if len(lines) != 4 || lines[0].Name != "age" || lines[0].Range != [2]int{-60, 0} ||
+		lines[0].Class != registry.Clearing || lines[3].Weight.String() != "domain 4" {
 		t.Errorf("layers list: %+v", lines)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"assay/host/sandbox"
 	"assay/registry"
@@ -78,7 +77,7 @@ func (cmd *pluginBuildCmd) build(ctx context.Context) ([]byte, error) {
 	if cmd.Wasm == "" {
 		return registry.CompileGo(ctx, cmd.Dir)
 	}
-	manifest, err := os.ReadFile(filepath.Join(cmd.Dir, "manifest.json"))
+	manifest, cases, err := registry.ReadDescription(cmd.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +85,7 @@ func (cmd *pluginBuildCmd) build(ctx context.Context) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return registry.Pack(wasm, manifest)
+	return registry.Pack(wasm, manifest, cases)
 }
 
 // openChecked checks that the sandbox can open a module. It closes the plugin.

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"maps"
+	"context"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -10,6 +10,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/lineup"
 	"assay/host/postgres/postgrestest"
 	"assay/host/sandbox"
 	"assay/registry"
@@ -51,40 +52,29 @@ func TestLayers(t *testing.T) {
 }
 
 // runCase runs a case twice. The result must be as expected and identical both times, including the fuel used.
-func runCase(t *testing.T, plugin *sandbox.Plugin, c layertest.Case) {
+func runCase(t *testing.T, plugin *sandbox.Plugin, c registry.Case) {
 	t.Helper()
-	e, err := entity.Parse(c.Type, c.Value, c.Country)
-	if err != nil {
-		t.Errorf("%s: %v", c.Name, err)
-		return
-	}
-	maps.Copy(e.Facts, entity.Facts(c.Facts))
-	var first check.Result
-	for i := range 2 {
-		got, err := plugin.Score(t.Context(), check.Input{Entity: e.Facts})
-		if err != nil {
-			t.Errorf("%s: %v", c.Name, err)
-			return
-		}
-		if i == 0 {
-			first = got
-		} else if diff := cmp.Diff(first, got); diff != "" {
-			t.Errorf("%s: the second result differs:\n%s", c.Name, diff)
+	once, again := &recordedLayer{Layer: plugin}, &recordedLayer{Layer: plugin}
+	for _, layer := range []*recordedLayer{once, again} {
+		if err := lineup.RunCases(t.Context(), layer, nil, []registry.Case{c}); err != nil {
+			t.Error(err)
 		}
 	}
-	if first.Score < c.Min || first.Score > c.Max || (c.Threat != "" && first.Threat != string(c.Threat)) {
-		t.Errorf("%s: %s scores %d with threat %q, want %d to %d with %q", c.Name, c.Value, first.Score, first.Threat,
-			c.Min, c.Max, c.Threat)
+	if diff := cmp.Diff(once.result, again.result); diff != "" {
+		t.Errorf("%s: the second result differs:\n%s", c.Name, diff)
 	}
-	codes := map[string]bool{}
-	for _, s := range first.Signals {
-		codes[s.Code] = true
-	}
-	for _, code := range c.Codes {
-		if !codes[code] {
-			t.Errorf("%s: %s lacks the signal %s", c.Name, c.Value, code)
-		}
-	}
+}
+
+// recordedLayer keeps its last result.
+type recordedLayer struct {
+	check.Layer
+	result check.Result
+}
+
+func (l *recordedLayer) Score(ctx context.Context, in check.Input) (check.Result, error) {
+	var err error
+	l.result, err = l.Layer.Score(ctx, in)
+	return l.result, err
 }
 
 // BenchmarkLayers measures each first-party layer in the sandbox.
@@ -139,11 +129,11 @@ func benchFacts(b *testing.B, m registry.Manifest) []entity.Facts {
 
 func TestDefaultWeights(t *testing.T) {
 	t.Parallel()
-	lineup, err := registry.DefaultLineup()
+	document, err := registry.DefaultLineup()
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, item := range lineup.Layers {
+	for _, item := range document.Layers {
 		m, err := registry.ParseManifest([]byte(readText(t, filepath.Join("..", "plugins", item.Layer,
 			"manifest.json"))))
 		if err != nil {
@@ -163,12 +153,12 @@ func TestDefaultWeights(t *testing.T) {
 // TestDefaultLineupObeysItsFindings holds the default lineup to what the signals of its layers warrant.
 func TestDefaultLineupObeysItsFindings(t *testing.T) {
 	t.Parallel()
-	lineup, err := registry.DefaultLineup()
+	document, err := registry.DefaultLineup()
 	if err != nil {
 		t.Fatal(err)
 	}
 	var manifests []registry.Manifest
-	for _, item := range lineup.Layers {
+	for _, item := range document.Layers {
 		m, err := registry.ParseManifest([]byte(readText(t, filepath.Join("..", "plugins", item.Layer,
 			"manifest.json"))))
 		if err != nil {
@@ -176,7 +166,7 @@ func TestDefaultLineupObeysItsFindings(t *testing.T) {
 		}
 		manifests = append(manifests, m)
 	}
-	if err := lineup.CheckConstraints(manifests); err != nil {
+	if err := document.CheckFitness(manifests); err != nil {
 		t.Error(err)
 	}
 }

@@ -92,7 +92,7 @@ func (s Source) BuildAll(ctx context.Context, progress func(done, total int, nam
 	return modules, errors.Join(errs...)
 }
 
-// Build compiles the Go plugin in folder dir for wasip1 and packs its manifest, or returns it from the cache.
+// Build compiles the Go plugin in folder dir for wasip1 and packs its manifest and cases, or returns it from the cache.
 func (s Source) Build(ctx context.Context, dir string) (Module, error) {
 	m, err := s.build(ctx, dir)
 	if err != nil {
@@ -130,9 +130,10 @@ func (s Source) build(ctx context.Context, dir string) (Module, error) {
 	return m, nil
 }
 
-// CompileGo compiles the Go plugin in folder dir for wasip1 and packs the folder's manifest.json into it.
+// CompileGo compiles the Go plugin in folder dir for wasip1 and packs the folder's manifest.json and cases.jsonl into
+// it.
 func CompileGo(ctx context.Context, dir string) (wasm []byte, err error) {
-	manifest, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+	manifest, cases, err := ReadDescription(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -153,7 +154,19 @@ func CompileGo(ctx context.Context, dir string) (wasm []byte, err error) {
 	if wasm, err = os.ReadFile(out); err != nil {
 		return nil, err
 	}
-	return Pack(wasm, manifest)
+	return Pack(wasm, manifest, cases)
+}
+
+// ReadDescription reads manifest.json and, if there is one, cases.jsonl from a plugin's folder.
+func ReadDescription(dir string) (manifest, cases []byte, err error) {
+	if manifest, err = os.ReadFile(filepath.Join(dir, "manifest.json")); err != nil {
+		return nil, nil, err
+	}
+	cases, err = os.ReadFile(filepath.Join(dir, "cases.jsonl"))
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return manifest, cases, err
 }
 
 // key hashes everything that a build of the plugin depends on: its folder, the folders that layers share (those without

@@ -239,7 +239,7 @@ func TestForeignBuiltLayerIsNotInstalled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged, err := registry.Pack(want.Wasm[:8], layer().with("name", "tiny"))
+	forged, err := registry.Pack(want.Wasm[:8], layer().with("name", "tiny"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +282,7 @@ func TestUnsealedLayerOfTheRightNameIsNotInstalled(t *testing.T) {
 	s := checkout(t)
 	want := build(t, s)
 	sealedName := keys(cacheFiles(t, s))[0]
-	forged, err := registry.Pack(want.Wasm[:8], layer().with("name", "tiny"))
+	forged, err := registry.Pack(want.Wasm[:8], layer().with("name", "tiny"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

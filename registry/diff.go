@@ -86,9 +86,11 @@ func mergeKeys(a, b map[string]LineupLayer) map[string]bool {
 	return all
 }
 
+func sortedKeys(config map[string]string) []string { return slices.Sorted(maps.Keys(config)) }
+
 func settings(config map[string]string) string {
 	parts := make([]string, 0, len(config))
-	for _, name := range slices.Sorted(maps.Keys(config)) {
+	for _, name := range sortedKeys(config) {
 		parts = append(parts, plain(name)+"="+plain(config[name]))
 	}
 	return strings.Join(parts, " ")

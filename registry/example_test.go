@@ -15,7 +15,7 @@ func ExamplePack() {
 		"signals": [{"code": "bait:word:login", "text": "The name contains a bait word."}],
 		"threats": ["phishing"], "budget_fuel": 100000, "memory_mb": 4, "default_weight": 2
 	}`
-	plugin, err := registry.Pack(module, []byte(manifest))
+	plugin, err := registry.Pack(module, []byte(manifest), nil)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -48,30 +48,44 @@ func OpenModule(wasm []byte) (Module, error) {
 	return Module{Manifest: manifest, Digest: sha256.Sum256(wasm), Wasm: wasm}, nil
 }
 
-// Pack appends manifest to a compiled module as its manifest section.
-func Pack(wasm, manifest []byte) ([]byte, error) {
+// Pack appends manifest to a compiled module as its manifest section, and the text of cases.jsonl as its section of
+// cases unless it is empty.
+func Pack(wasm, manifest, cases []byte) ([]byte, error) {
 	if _, err := ParseManifest(manifest); err != nil {
 		return nil, err
 	}
-	if _, err := customSection(wasm, ManifestSection); err == nil {
-		return nil, fmt.Errorf("packing module: it already has a section %q", ManifestSection)
-	} else if !errors.Is(err, errNoSection) {
+	if _, err := ParseCases(cases); err != nil {
+		return nil, err
+	}
+	out, err := appendSection(wasm, ManifestSection, manifest)
+	if err == nil && len(cases) > 0 {
+		out, err = appendSection(out, CasesSection, cases)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("packing module: %w", err)
 	}
-	payload := binary.AppendUvarint(nil, uint64(len(ManifestSection)))
-	payload = append(payload, ManifestSection...)
-	payload = append(payload, manifest...)
-	out := bytes.Clone(wasm)
-	out = append(out, 0)
-	out = binary.AppendUvarint(out, uint64(len(payload)))
-	out = append(out, payload...)
 	if len(out) > MaxModuleBytes {
 		return nil, fmt.Errorf("packing module: %d bytes exceed the limit of %d", len(out), MaxModuleBytes)
 	}
 	return out, nil
 }
 
-var errNoSection = errors.New("it has no section " + ManifestSection + ": build it with `assay plugin build`")
+// appendSection returns the module with a custom section added, which it must not have yet.
+func appendSection(wasm []byte, name string, content []byte) ([]byte, error) {
+	if _, err := customSection(wasm, name); err == nil {
+		return nil, fmt.Errorf("it already has a section %q", name)
+	} else if !errors.Is(err, errNoSection) {
+		return nil, err
+	}
+	payload := binary.AppendUvarint(nil, uint64(len(name)))
+	payload = append(payload, name...)
+	payload = append(payload, content...)
+	out := append(bytes.Clone(wasm), 0)
+	out = binary.AppendUvarint(out, uint64(len(payload)))
+	return append(out, payload...), nil
+}
+
+var errNoSection = errors.New(": build it with `assay plugin build`")
 
 // customSection returns the content of the custom section with that name, which must be unique. It steps over all other
 // sections by their size without decoding them (WebAssembly 2.0, sections 5.5.2 and 5.5.3).
@@ -104,7 +118,7 @@ func customSection(wasm []byte, name string) ([]byte, error) {
 		found = body[n+int(length):]
 	}
 	if found == nil {
-		return nil, errNoSection
+		return nil, fmt.Errorf("it has no section %s%w", name, errNoSection)
 	}
 	return found, nil
 }

@@ -30,7 +30,7 @@ var bare = header + section(1, "\x01\x60\x00\x01\x7f") + section(3, "\x01\x00") 
 
 func packed(tb testing.TB) []byte {
 	tb.Helper()
-	wasm, err := registry.Pack([]byte(bare), layer().encode())
+	wasm, err := registry.Pack([]byte(bare), layer().encode(), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestPackLeavesItsInputAlone(t *testing.T) {
 	t.Parallel()
 	wasm := append(make([]byte, 0, 10_000), bare...) // with spare capacity that an append could overwrite
 	room := wasm[len(wasm):cap(wasm)]
-	if _, err := registry.Pack(wasm, layer().encode()); err != nil {
+	if _, err := registry.Pack(wasm, layer().encode(), nil); err != nil {
 		t.Fatal(err)
 	}
 	if string(wasm) != bare || !bytes.Equal(room, make([]byte, len(room))) {
@@ -85,7 +85,7 @@ func TestPackRefuses(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			if wasm, err := registry.Pack([]byte(c.wasm), []byte(c.manifest)); err == nil ||
+			if wasm, err := registry.Pack([]byte(c.wasm), []byte(c.manifest), nil); err == nil ||
 				!strings.Contains(err.Error(), c.want) || wasm != nil {
 				t.Errorf("packed as %q, %v; want an error with %q", wasm, err, c.want)
 			}
@@ -151,7 +151,7 @@ func TestTruncatedModule(t *testing.T) {
 		if _, err := registry.OpenModule(wasm[:i]); err == nil {
 			t.Errorf("opens when cut at byte %d of %d", i, len(wasm))
 		}
-		if out, err := registry.Pack(wasm[:i], layer().encode()); err == nil {
+		if out, err := registry.Pack(wasm[:i], layer().encode(), nil); err == nil {
 			if m, err := registry.OpenModule(out); err != nil || m.Manifest.Name != "my-layer2" {
 				t.Errorf("cut at byte %d, it packs but does not open: %v", i, err)
 			}
@@ -184,7 +184,7 @@ func FuzzOpenModule(f *testing.F) {
 	f.Fuzz(func(t *testing.T, wasm []byte) {
 		before := bytes.Clone(wasm)
 		m, err := registry.OpenModule(wasm)
-		out, packErr := registry.Pack(wasm, layer().encode())
+		out, packErr := registry.Pack(wasm, layer().encode(), nil)
 		if !bytes.Equal(before, wasm) {
 			t.Fatal("the module was changed")
 		}

@@ -106,8 +106,9 @@ func hasLayers(l, wanted registry.LineupDocument) bool {
 	return true
 }
 
-// Try opens every module of a lineup in this process and closes it again. It returns the layers' manifests, or all
-// errors, so that an operator does not activate a lineup that no host can load.
+// Try opens every module of a lineup in this process, runs its test cases in the lineup's configuration, and closes it
+// again. It returns the layers' manifests, or all errors, so that an operator does not activate a lineup that no host
+// can load or whose layers do not do what they promise.
 func Try(
 	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument,
 ) ([]registry.Manifest, error) {
@@ -120,7 +121,28 @@ func Try(
 	manifests := make([]registry.Manifest, len(plugins))
 	for i, p := range plugins {
 		manifests[i] = p.Manifest()
-		errs = append(errs, p.Close(ctx))
+		errs = append(errs, tryCases(ctx, source, p, l.Layers[i]), p.Close(ctx))
 	}
 	return manifests, errors.Join(errs...)
+}
+
+// tryCases runs the test cases that came with a layer's module.
+func tryCases(ctx context.Context, source Source, p *openPlugin, item registry.LineupLayer) error {
+	name, version, _ := item.Ref()
+	published, err := source.Plugin(ctx, name, version)
+	if err != nil {
+		return err
+	}
+	module, err := source.Module(ctx, published.Digest)
+	if err != nil {
+		return err
+	}
+	cases, err := module.Cases()
+	if err == nil {
+		err = RunCases(ctx, p.Plugin, item.Config, cases)
+	}
+	if err != nil {
+		return fmt.Errorf("running the cases of %s: %w", item.Layer, err)
+	}
+	return nil
 }

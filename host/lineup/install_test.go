@@ -1,6 +1,8 @@
 package lineup
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
 	"assay/host/postgres/postgrestest"
@@ -121,5 +123,38 @@ func TestTryReportsEveryUnloadableLayer(t *testing.T) {
 	_, err = Try(t.Context(), h.store, h.box, lineupOf(0, "probe@1.0.0", "broken@1.0.0", "absent@2.0.0"))
 	for _, want := range []string{"broken@1.0.0", "absent@2.0.0"} {
 		storetest.WantErrorText(t, "trying a bad lineup", err, want)
+	}
+}
+
+// A lineup is refused if a layer does not pass its own cases in it.
+func TestTryRunsCases(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	published := 0
+	const passes = `{"name":"any domain","type":"domain","value":"example.com","min":20,"max":20,` +
+		`"codes":["test:layer:points"]}`
+	for name, test := range map[string]struct{ given, want string }{
+		"passes": {passes, ""},
+		"another score": {strings.ReplaceAll(passes, "20", "21"),
+			`case "any domain": the score is 20, outside 21 to 21`},
+		"another code": {strings.Replace(passes, "layer", "absent", 1), "the signal test:absent:points is missing"},
+		"another threat": {strings.Replace(passes, `"min"`, `"threat":"phishing","min"`, 1),
+			`the threat is "", not "phishing"`},
+		"not parsed":     {strings.Replace(passes, "example.com", "-", 1), `case "any domain": `},
+		"two, both pass": {passes + "\n" + strings.Replace(passes, "any domain", "another", 1), ""},
+	} {
+		published++
+		version := fmt.Sprintf("1.0.%d", published)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h.publish(t, module(t, "probe", version, 20, test.given))
+			_, err := Try(t.Context(), h.store, h.box, lineupOf(0, "probe@"+version))
+			if test.want == "" {
+				storetest.NoError(t, err)
+				return
+			}
+			storetest.WantErrorText(t, "trying", err, "running the cases of probe@"+version)
+			storetest.WantErrorText(t, "trying", err, test.want)
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,10 +94,10 @@ type nopLedger struct{}
 
 func (nopLedger) Append(context.Context, ...check.Record) error { return nil }
 
-// module returns a plugin that scores every domain with one signal of the given points.
-func module(t *testing.T, name, version string, points byte) registry.Module {
+// module returns a plugin that scores every domain with one signal of the given points. It may have test cases.
+func module(t *testing.T, name, version string, points byte, cases ...string) registry.Module {
 	t.Helper()
-	return assemble(t, name, version, points, []byte{0, 0x0b})
+	return assemble(t, name, version, points, []byte{0, 0x0b}, cases...)
 }
 
 // brokenModule returns a plugin that traps at start.
@@ -106,7 +107,7 @@ func brokenModule(t *testing.T, name, version string) registry.Module {
 }
 
 // assemble builds a plugin whose function _initialize has the body start.
-func assemble(t *testing.T, name, version string, points byte, start []byte) registry.Module {
+func assemble(t *testing.T, name, version string, points byte, start []byte, cases ...string) registry.Module {
 	t.Helper()
 	if points > 63 {
 		t.Fatal("points must fit a one-byte signed LEB128 constant, at most 63")
@@ -131,7 +132,7 @@ func assemble(t *testing.T, name, version string, points byte, start []byte) reg
 		"budget_fuel": 1_000_000, "memory_mb": 1,
 		"signals": []map[string]string{{"code": code, "text": "Points"}},
 	}))(t)
-	packed := storetest.Must(registry.Pack(wasm, manifest))(t)
+	packed := storetest.Must(registry.Pack(wasm, manifest, []byte(strings.Join(cases, "\n"))))(t)
 	m := storetest.Must(registry.OpenModule(packed))(t)
 	return m
 }

@@ -66,7 +66,7 @@ func smallInC(t testing.TB) registry.Module {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packed, err := registry.Pack(wasm, manifest)
+	packed, err := registry.Pack(wasm, manifest, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

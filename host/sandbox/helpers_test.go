@@ -50,7 +50,7 @@ func marshal(manifest map[string]any) []byte {
 
 func pack(t testing.TB, wasm []byte, manifest map[string]any) registry.Module {
 	t.Helper()
-	packed, err := registry.Pack(wasm, marshal(manifest))
+	packed, err := registry.Pack(wasm, marshal(manifest), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -95,7 +95,7 @@ func (h hostileGuest) module() registry.Module {
 	m := manifest()
 	m["budget_fuel"], m["memory_mb"] = cmp.Or(h.fuel, 10_000_000), cmp.Or(h.memoryMB, 1)
 	wasm, text := h.wasm(), marshal(m)
-	if packed, err := registry.Pack(wasm, text); err == nil {
+	if packed, err := registry.Pack(wasm, text, nil); err == nil {
 		wasm = packed
 	}
 	if module, err := registry.OpenModule(wasm); err == nil {

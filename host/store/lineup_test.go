@@ -20,7 +20,7 @@ func module(t *testing.T, name, version, summary string) registry.Module {
 		"name": name, "version": version, "summary": summary, "entities": []string{"domain"}, "budget_fuel": 10_000,
 		"memory_mb": 1,
 	}))(t)
-	wasm := must(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest))(t)
+	wasm := must(registry.Pack([]byte("\x00asm\x01\x00\x00\x00"), manifest, nil))(t)
 	m := must(registry.OpenModule(wasm))(t)
 	return m
 }

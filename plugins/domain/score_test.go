@@ -206,7 +206,7 @@ func TestCustomersAreNotTheBrand(t *testing.T) {
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	for _, c := range suite.Cases {
-		facts := facts(f, c.Type, c.Value)
+		facts := facts(f, entity.Type(c.Type), c.Value)
 		f.Add(facts["domain.name"], facts["domain.subdomain"], facts["domain.suffix"])
 	}
 	f.Add("phœnix", "cœ.œther.steamœ.œsteam", "com")

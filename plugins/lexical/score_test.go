@@ -314,7 +314,7 @@ func TestGrowToWords(t *testing.T) {
 func FuzzScore(f *testing.F) {
 	suite := layertest.Open(f, ".")
 	for _, c := range suite.Cases {
-		e, err := entity.Parse(c.Type, c.Value, c.Country)
+		e, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/registry"
 	"assay/registry/layertest"
 	"assay/sdk"
 )
@@ -32,9 +33,9 @@ func TestVerdicts(t *testing.T) {
 }
 
 // facts returns the facts of a case.
-func facts(t testing.TB, c layertest.Case) sdk.Facts {
+func facts(t testing.TB, c registry.Case) sdk.Facts {
 	t.Helper()
-	e, err := entity.Parse(c.Type, c.Value, c.Country)
+	e, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,8 +70,8 @@ func TestAbsentFactsAreNotRisky(t *testing.T) {
 
 func TestAbstainsWhenNothingIsKnown(t *testing.T) {
 	t.Parallel()
-	for _, c := range []layertest.Case{
-		{Type: entity.Domain, Value: "example.com"}, {Type: entity.Email, Value: "jane@example.com"},
+	for _, c := range []registry.Case{
+		{Type: "domain", Value: "example.com"}, {Type: "email", Value: "jane@example.com"},
 	} {
 		if got := sdk.Run(Score, facts(t, c)); got.Outcome != sdk.Abstained || len(got.Signals) > 0 {
 			t.Errorf("%s: outcome %d, signals %v", c.Value, got.Outcome, got.Signals)

@@ -3,7 +3,6 @@
 package layertest
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"maps"
@@ -19,24 +18,10 @@ import (
 	"assay/sdk"
 )
 
-// Case is one line of cases.jsonl: the layer's own score must lie in Min..Max (-100 to 100), its signals must include
-// every code of Codes and, if Threat is set, it must name that threat.
-type Case struct {
-	Name    string      `json:"name"`
-	Type    entity.Type `json:"type"`
-	Value   string      `json:"value"`
-	Country string      `json:"country"` // the request's region; "" means EU
-	Facts   sdk.Facts   `json:"facts"`   // looked-up facts, in addition to the parsed ones
-	Min     int         `json:"min"`
-	Max     int         `json:"max"`
-	Codes   []string    `json:"codes"`
-	Threat  sdk.Threat  `json:"threat"`
-}
-
 // Suite is a layer's manifest and cases.
 type Suite struct {
 	Manifest registry.Manifest
-	Cases    []Case
+	Cases    []registry.Case
 }
 
 // Open reads manifest.json and cases.jsonl from folder. An unknown field fails the test.
@@ -47,11 +32,8 @@ func Open(t testing.TB, folder string) Suite {
 	if suite.Manifest, err = registry.ParseManifest(read(t, folder+"/manifest.json")); err != nil {
 		t.Fatal(err)
 	}
-	lines := bufio.NewScanner(bytes.NewReader(read(t, folder+"/cases.jsonl")))
-	for lines.Scan() {
-		var c Case
-		decode(t, lines.Bytes(), &c)
-		suite.Cases = append(suite.Cases, c)
+	if suite.Cases, err = registry.ParseCases(read(t, folder+"/cases.jsonl")); err != nil {
+		t.Fatal(err)
 	}
 	return suite
 }
@@ -85,7 +67,7 @@ func (s Suite) RunCases(t *testing.T, layer sdk.Layer) {
 	raised, read := map[string]bool{}, map[string]bool{}
 	for _, c := range s.Cases {
 		t.Run(c.Name, func(t *testing.T) {
-			parsed, err := entity.Parse(c.Type, c.Value, c.Country)
+			parsed, err := entity.Parse(entity.Type(c.Type), c.Value, c.Country)
 			if err != nil {
 				t.Fatalf("parsing %q: %v", c.Value, err)
 			}
@@ -132,7 +114,7 @@ func (s Suite) checkHostileCharacters(t *testing.T, layer sdk.Layer) {
 	t.Helper()
 	for _, c := range s.Cases {
 		user, domain, isEmail := strings.Cut(c.Value, "@")
-		if !isEmail && c.Type != entity.Domain {
+		if !isEmail && c.Type != string(entity.Domain) {
 			continue
 		}
 		_, first := utf8.DecodeRuneInString(c.Value)
@@ -146,7 +128,7 @@ func (s Suite) checkHostileCharacters(t *testing.T, layer sdk.Layer) {
 					`"assay:`+user+`"@`+domain, user+"@"+hostile+domain)
 			}
 			for _, value := range values {
-				parsed, err := entity.Parse(c.Type, value, c.Country)
+				parsed, err := entity.Parse(entity.Type(c.Type), value, c.Country)
 				if err != nil {
 					continue // no layer sees it
 				}

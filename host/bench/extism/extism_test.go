@@ -47,7 +47,7 @@ func BenchmarkAgainstExtism(b *testing.B) {
 	}
 	for language, build := range map[string]func(testing.TB, string) []byte{"go": buildGo, "c": buildC} {
 		b.Run(language, func(b *testing.B) {
-			packed, err := registry.Pack(build(b, small), manifest)
+			packed, err := registry.Pack(build(b, small), manifest, nil)
 			if err != nil {
 				b.Fatal(err)
 			}

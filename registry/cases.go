@@ -1,0 +1,65 @@
+package registry
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"assay/sdk"
+)
+
+// CasesSection is the custom section that contains a plugin's test cases, as in cases.jsonl.
+const CasesSection = "assay.cases"
+
+const maxCasesBytes = 256 << 10
+
+// Case is one line of cases.jsonl: the layer's own score must lie in Min..Max (-100 to 100), its signals must include
+// every code of Codes and, if Threat is set, it must name that threat.
+type Case struct {
+	Name    string     `json:"name"`
+	Type    string     `json:"type"`
+	Value   string     `json:"value"`
+	Country string     `json:"country"` // the request's region; "" means EU
+	Facts   sdk.Facts  `json:"facts"`   // looked-up facts, in addition to the parsed ones
+	Min     int        `json:"min"`
+	Max     int        `json:"max"`
+	Codes   []string   `json:"codes"`
+	Threat  sdk.Threat `json:"threat"`
+}
+
+// ParseCases decodes cases.jsonl. Empty lines are skipped. An error names the line.
+func ParseCases(text []byte) ([]Case, error) {
+	if len(text) > maxCasesBytes {
+		return nil, fmt.Errorf("reading cases: %d bytes exceed the limit of %d", len(text), maxCasesBytes)
+	}
+	var cases []Case
+	number := 0
+	for line := range bytes.Lines(text) {
+		number++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		var c Case
+		err := decodeStrict(line, maxCasesBytes, &c)
+		if err == nil && c.Min > c.Max {
+			err = fmt.Errorf("min %d is above max %d", c.Min, c.Max)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading cases: line %d: %w", number, err)
+		}
+		cases = append(cases, c)
+	}
+	return cases, nil
+}
+
+// Cases returns the test cases that were packed with the module. There may be none.
+func (m Module) Cases() ([]Case, error) {
+	text, err := customSection(m.Wasm, CasesSection)
+	if errors.Is(err, errNoSection) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("opening module: %w", err)
+	}
+	return ParseCases(text)
+}

@@ -1,0 +1,73 @@
+package registry
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// CheckFitness returns an error that names everything for which the lineup must not be put in force, although its
+// layers can be loaded. manifests has the manifest of each layer of the lineup.
+func (l LineupDocument) CheckFitness(manifests []Manifest) error {
+	return errors.Join(l.checkLayers(manifests), l.checkReach(manifests), l.CheckConstraints(manifests))
+}
+
+// checkLayers checks each layer against its manifest: a setting that the layer does not read is a misspelt one.
+func (l LineupDocument) checkLayers(manifests []Manifest) error {
+	var errs []error
+	for i, item := range l.Layers {
+		var known []string
+		for _, fact := range manifests[i].Facts {
+			if name, ok := strings.CutPrefix(fact, "config."); ok {
+				known = append(known, name)
+			}
+		}
+		for _, name := range sortedKeys(item.Config) {
+			if !slices.Contains(known, name) {
+				errs = append(errs, fmt.Errorf("config of %s sets %q, which the layer does not read; it reads %s",
+					item.Layer, name, listed(known)))
+			}
+		}
+		if budget := manifests[i].BudgetFuel; item.Fuel != 0 && (item.Fuel < MinBudget || item.Fuel > budget) {
+			errs = append(errs, fmt.Errorf("fuel of %s is %d, outside %d to %d, its manifest's budget", item.Layer,
+				item.Fuel, MinBudget, budget))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// checkReach checks that the lineup can tell fraud from honest values of each type: a required layer alone can reach
+// review, so that no failure of others hides all evidence, and all layers together can reach block.
+func (l LineupDocument) checkReach(manifests []Manifest) error {
+	review, block := LogOddsOf(l.Bands.Review), LogOddsOf(l.Bands.Block)
+	var errs []error
+	for _, t := range entityTypes {
+		all, alone := l.Bias.For(t), false
+		for i, item := range l.Layers {
+			if item.Runs() != ModeLive || !manifests[i].scores(t) {
+				continue
+			}
+			_, highest := item.Range(manifests[i])
+			most := item.Weight.For(t) * float64(highest) / 100
+			all += most
+			alone = alone || item.Required && l.Bias.For(t)+most >= review
+		}
+		if !alone {
+			errs = append(errs, fmt.Errorf("%s: no required layer alone can reach review, which begins at a score of %d",
+				t, l.Bands.Review))
+		}
+		if all < block {
+			errs = append(errs, fmt.Errorf("%s: the highest score is %d, so nothing reaches block, which begins at %d", t,
+				scoreAt(all), l.Bands.Block))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func listed(names []string) string {
+	if len(names) == 0 {
+		return "none"
+	}
+	return strings.Join(names, ", ")
+}
