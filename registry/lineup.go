@@ -2,6 +2,7 @@ package registry
 
 import (
 	"cmp"
+	"crypto/sha256"
 	_ "embed"
 	"encoding/json"
 	"errors"
@@ -196,6 +197,40 @@ func (i LineupLayer) Suits(m Manifest) error {
 	return nil
 }
 
-// Encode returns the document as it is stored and hashed: map keys sorted, no insignificant space. A new field must be
-// omitted when empty; otherwise older lineups would no longer match the digests in the audit log.
+// Encode returns the document with sorted map keys and no insignificant space. A new field must be omitted when empty;
+// otherwise older lineups would no longer match the digests in the audit log.
 func (l LineupDocument) Encode() ([]byte, error) { return json.Marshal(l) }
+
+// Canonical returns the text that is stored, hashed and signed: the encoded document without what says where it came
+// from.
+func (l LineupDocument) Canonical() ([]byte, error) {
+	l.Base, l.Note = "", ""
+	return l.Encode()
+}
+
+// LineupHash returns the identity of a lineup: the SHA-256 of its canonical text.
+func LineupHash(canonical []byte) Digest { return sha256.Sum256(canonical) }
+
+// OpenLineup reads the canonical text of the lineup with a hash. It refuses any other text, and a layer without a
+// digest: what is loaded must follow from the hash alone.
+func OpenLineup(canonical []byte, hash Digest) (LineupDocument, error) {
+	if LineupHash(canonical) != hash {
+		return LineupDocument{}, fmt.Errorf("reading lineup: its text was altered: it does not have the hash %s", hash)
+	}
+	l, err := ParseLineup(canonical)
+	if err != nil {
+		return l, err
+	}
+	for _, item := range l.Layers {
+		if item.Digest == "" {
+			return l, fmt.Errorf("reading lineup: layer %s has no digest", item.Layer)
+		}
+	}
+	return l, nil
+}
+
+// ModuleDigest returns the digest that the layer names; ok is false when it names none.
+func (i LineupLayer) ModuleDigest() (digest Digest, ok bool) {
+	digest, err := ParseDigest(i.Digest)
+	return digest, err == nil
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 )
 
 // ManifestSection is the custom section that contains a plugin's manifest.
@@ -19,6 +20,16 @@ const MaxModuleBytes = 8 << 20
 type Digest [sha256.Size]byte
 
 func (d Digest) String() string { return "sha256:" + hex.EncodeToString(d[:]) }
+
+// ParseDigest reads what String writes.
+func ParseDigest(text string) (d Digest, err error) {
+	digits, ok := strings.CutPrefix(text, "sha256:")
+	if !ok || len(digits) != hex.EncodedLen(len(d)) {
+		return d, errors.New("it is not sha256: and 64 hexadecimal digits")
+	}
+	_, err = hex.Decode(d[:], []byte(digits))
+	return d, err
+}
 
 // Module is a plugin as published.
 type Module struct {

@@ -29,11 +29,12 @@ type Kind string
 
 // The kinds of record.
 const (
-	Check   Kind = "check"   // a decision
-	Lineup  Kind = "lineup"  // the activation of lineup Revision
-	Erasure Kind = "erasure" // the erasure of the records that Digest signs, see SignErasure
-	Export  Kind = "export"  // the export of Pseudonym's data to the holder of Key
-	Pruning Kind = "pruning" // the pruning of the records up to number Revision with hash Digest, see Anchor
+	Check      Kind = "check"      // a decision
+	Activation Kind = "activation" // the activation of lineup Revision with hash Digest
+	Lineup     Kind = "lineup"     // the activation of lineup Revision with document Digest, before they were signed
+	Erasure    Kind = "erasure"    // the erasure of the records that Digest signs, see SignErasure
+	Export     Kind = "export"     // the export of Pseudonym's data to the holder of Key
+	Pruning    Kind = "pruning"    // the pruning of the records up to number Revision with hash Digest, see Anchor
 )
 
 // Record is the content of one link. A check's record contains what contract section 2.4 lists and nothing else about
@@ -49,7 +50,7 @@ type Record struct {
 	Score     int
 	Verdict   string
 	Revision  int64  // of the lineup that decided or was activated, or the number of an anchor
-	Digest    []byte // of the lineup, the signature of an erasure, or the hash of an anchor
+	Digest    []byte // of the activation or lineup, the signature of an erasure, or the hash of an anchor
 }
 
 // canonical returns a record's unique encoding: a version, then every field in order, strings prefixed by their length.

@@ -25,6 +25,7 @@ type Ring struct {
 	Cache       []byte // HMAC key of the compile cache
 	Erased      []byte // HMAC key of the marks that identify erased subjects
 	SignSeed    []byte // Ed25519 seed of audit checkpoints
+	Activation  []byte // Ed25519 seed of activations that hosts sign
 	Fingerprint []byte // identifies the master secret without revealing it
 	seal        cipher.AEAD
 	node        cipher.AEAD
@@ -98,6 +99,7 @@ func derive(master []byte) (*Ring, error) {
 		Cache:       key("cache"),
 		Erased:      key("erased"),
 		SignSeed:    key("sign"),
+		Activation:  key("activation"),
 		Fingerprint: key("fingerprint"),
 	}
 	aead := func(purpose string) cipher.AEAD {

@@ -26,6 +26,7 @@ var fixedKeys = map[string]string{
 	"client":       "f867bf9277998c1e651d77934bf6fb217a8adfd7113e29b761f8c760d95faf0f",
 	"cache":        "1764d71164c411efc7bc8f545d52f2cfe10cdc4ded3866ffcfd54b3f31e8cb09",
 	"sign":         "c1e044a55cbeb43f9be7ec7b7b55e0adb7439ce3cf44c2f136c7002540d28902",
+	"activation":   "d3ab11617f9f9df3f5806e3b79c2d8a5a84401e8881372acf0cfea075e19b319",
 	"fingerprint":  "f5f663c6d5dbc277890852e06602ed277063c55f148be532f702cf0c625d0343",
 	"erased":       "ad04ca3f5a32d938f4bcfcda88379bd10a4dd9cb66047607c68b63c167b21719",
 	"node":         "fb5c2496388c94a6a05e9a6a4fa2190b28c3b2cc46b465ef80d4d0b66e2f9c17",
@@ -36,7 +37,7 @@ var fixedKeys = map[string]string{
 func keysOf(r *keyring.Ring) map[string][]byte {
 	return map[string][]byte{
 		"pseudonym": r.Pseudonym, "graph": r.Graph, "client": r.Client, "cache": r.Cache, "sign": r.SignSeed,
-		"fingerprint": r.Fingerprint, "erased": r.Erased,
+		"activation": r.Activation, "fingerprint": r.Fingerprint, "erased": r.Erased,
 	}
 }
 

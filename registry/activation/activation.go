@@ -1,0 +1,203 @@
+// Package activation defines what puts a lineup in force: a numbered statement that an operator signs. Each names the
+// one before by its hash, so that together they are a chain. It stores nothing.
+package activation
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"assay/registry"
+)
+
+// Activation is the complete state of what scores from one moment on: a canary starts, changes and ends by an
+// activation, and a rollback is an activation of an earlier lineup under a new number.
+type Activation struct {
+	Number   int64           // higher than the number of the one before
+	Previous registry.Digest // hash of the activation before; zero for the first
+	Lineup   Lineup
+	Canary   *Canary // nil if there is none
+	Author   string  // such as "ana@laptop", or BuiltIn
+	Reason   string  // may be empty
+	At       time.Time
+}
+
+// Lineup names a stored lineup.
+type Lineup struct {
+	Revision int64           // as decisions record it
+	Hash     registry.Digest // of its canonical text, see registry.LineupHash
+}
+
+// Canary is a second lineup that decides for a share of the accounts.
+type Canary struct {
+	Lineup
+	Share int // in percent, 1 to MaxShare
+}
+
+// BuiltIn is the author of an activation of the built-in layers at the start of a host.
+const BuiltIn = "built-in"
+
+// Limits of an activation.
+const (
+	MaxShare  = 50
+	maxAuthor = 100 // characters
+	maxReason = 500 // characters
+)
+
+const (
+	header     = "assay activation v1"
+	timeFormat = "2006-01-02T15:04:05.000Z"
+	none       = "none"
+)
+
+// Validate reports what is wrong with an activation.
+func (a Activation) Validate() error {
+	switch {
+	case a.Number < 1:
+		return fmt.Errorf("the number is %d, and must be positive", a.Number)
+	case a.Lineup.Revision < 1 || a.Canary != nil && a.Canary.Revision < 1:
+		return errors.New("a revision is not positive")
+	case a.Canary != nil && (a.Canary.Share < 1 || a.Canary.Share > MaxShare):
+		return fmt.Errorf("the canary's share is %d%%, outside 1%% to %d%%", a.Canary.Share, MaxShare)
+	case a.Canary != nil && (a.Canary.Hash == a.Lineup.Hash || a.Canary.Revision == a.Lineup.Revision):
+		return errors.New("the canary is the lineup itself")
+	case a.Author == "":
+		return errors.New("the author is missing")
+	}
+	if err := checkText("author", a.Author, maxAuthor); err != nil {
+		return err
+	}
+	return checkText("reason", a.Reason, maxReason)
+}
+
+// checkText requires one line of printable characters, because each line of an activation's text is a field.
+func checkText(field, text string, limit int) error {
+	switch {
+	case utf8.RuneCountInString(text) > limit:
+		return fmt.Errorf("the %s has more than %d characters", field, limit)
+	case !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Errorf("the %s must be one line of printable characters", field)
+	case strings.TrimSpace(text) != text:
+		return fmt.Errorf("the %s begins or ends with a space", field)
+	}
+	return nil
+}
+
+// Text returns the text that is hashed and signed: a header, then a line for each field.
+func (a Activation) Text() string {
+	var b strings.Builder
+	line := func(key, value string) { fmt.Fprintf(&b, "%s %s\n", key, value) }
+	b.WriteString(header + "\n")
+	line("number", strconv.FormatInt(a.Number, 10))
+	previous := none
+	if a.Previous != (registry.Digest{}) {
+		previous = a.Previous.String()
+	}
+	line("previous", previous)
+	line("lineup", a.Lineup.text())
+	if a.Canary != nil {
+		line("canary", fmt.Sprintf("%s %d%%", a.Canary.text(), a.Canary.Share))
+	}
+	line("author", a.Author)
+	if a.Reason != "" {
+		line("reason", a.Reason)
+	}
+	line("at", a.At.UTC().Format(timeFormat))
+	return b.String()
+}
+
+func (l Lineup) text() string { return fmt.Sprintf("%d %s", l.Revision, l.Hash) }
+
+// Hash returns the activation's identity.
+func (a Activation) Hash() registry.Digest { return sha256.Sum256([]byte(a.Text())) }
+
+// Parse reads an activation's text. It accepts exactly what Text writes, so that one activation has one hash.
+func Parse(text string) (Activation, error) {
+	a, err := parse(text)
+	if err == nil {
+		err = a.Validate()
+	}
+	if err == nil && a.Text() != text {
+		err = errors.New("it is not in the canonical form")
+	}
+	if err != nil {
+		return Activation{}, fmt.Errorf("reading activation: %w", err)
+	}
+	return a, nil
+}
+
+func parse(text string) (a Activation, err error) {
+	first, rest, _ := strings.Cut(text, "\n")
+	if first != header {
+		return a, fmt.Errorf("its first line is not %q", header)
+	}
+	for line := range strings.Lines(rest) {
+		key, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		switch key {
+		case "number":
+			a.Number, err = strconv.ParseInt(value, 10, 64)
+		case "previous":
+			if value != none {
+				a.Previous, err = registry.ParseDigest(value)
+			}
+		case "lineup":
+			a.Lineup, err = parseLineup(value)
+		case "canary":
+			a.Canary, err = parseCanary(value)
+		case "author":
+			a.Author = value
+		case "reason":
+			a.Reason = value
+		case "at":
+			a.At, err = time.Parse(timeFormat, value)
+		default:
+			err = errors.New("there is no such field")
+		}
+		if err != nil {
+			return a, fmt.Errorf("line %.80q: %w", line, err)
+		}
+	}
+	return a, nil
+}
+
+func parseLineup(text string) (l Lineup, err error) {
+	revision, hash, _ := strings.Cut(text, " ")
+	if l.Revision, err = strconv.ParseInt(revision, 10, 64); err == nil {
+		l.Hash, err = registry.ParseDigest(hash)
+	}
+	return l, err
+}
+
+func parseCanary(text string) (*Canary, error) {
+	place := strings.LastIndexByte(text, ' ')
+	share, ok := strings.CutSuffix(text[place+1:], "%")
+	if !ok || place < 0 {
+		return nil, errors.New("it does not end with a share in percent")
+	}
+	c := &Canary{}
+	var err error
+	if c.Share, err = strconv.Atoi(share); err == nil {
+		c.Lineup, err = parseLineup(text[:place])
+	}
+	return c, err
+}
+
+// Sign returns an activation as a signed note (C2SP signed-note).
+func Sign(a Activation, signer note.Signer) (string, error) {
+	err := a.Validate()
+	var signed []byte
+	if err == nil {
+		signed, err = note.Sign(&note.Note{Text: a.Text()}, signer)
+	}
+	if err != nil {
+		return "", fmt.Errorf("signing activation: %w", err)
+	}
+	return string(signed), nil
+}

@@ -1,0 +1,273 @@
+package activation_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// first is a valid activation with every field.
+func first() activation.Activation {
+	return activation.Activation{
+		Number: 7, Previous: registry.Digest{1}, Lineup: activation.Lineup{Revision: 3, Hash: registry.Digest{2}},
+		Canary: &activation.Canary{Lineup: activation.Lineup{Revision: 4, Hash: registry.Digest{3}}, Share: 5},
+		Author: "ana@laptop", Reason: "Fewer false positives for “.ch”",
+		At: time.Date(2026, 11, 22, 19, 0, 0, 5e6, time.UTC),
+	}
+}
+
+const firstText = `assay activation v1
+number 7
+previous sha256:0100000000000000000000000000000000000000000000000000000000000000
+lineup 3 sha256:0200000000000000000000000000000000000000000000000000000000000000
+canary 4 sha256:0300000000000000000000000000000000000000000000000000000000000000 5%
+author ana@laptop
+reason Fewer false positives for “.ch”
+at 2026-11-22T19:00:00.005Z
+`
+
+// The text is what hosts of all releases hash and sign, so it must never change.
+func TestText(t *testing.T) {
+	t.Parallel()
+	if diff := cmp.Diff(firstText, first().Text()); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+	a, err := activation.Parse(firstText)
+	if diff := cmp.Diff(first(), a); diff != "" || err != nil {
+		t.Errorf("%v, parsed (-want +got):\n%s", err, diff)
+	}
+	short := first()
+	short.Previous, short.Canary, short.Reason = registry.Digest{}, nil, ""
+	if text := short.Text(); strings.Count(text, "\n") != 6 || !strings.Contains(text, "\nprevious none\n") {
+		t.Errorf("without optional fields: %s", text)
+	}
+	if a, err := activation.Parse(short.Text()); err != nil || !cmp.Equal(a, short) {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string][2]string{
+		"another header":           {"v1", "v2"},
+		"a missing line":           {"author ana@laptop\n", ""},
+		"a repeated line":          {"number 7\n", "number 7\nnumber 7\n"},
+		"lines in another order":   {"number 7\nprevious", "previous"},
+		"an unknown field":         {"number 7\n", "number 7\nshare 9\n"},
+		"a leading zero":           {"number 7", "number 07"},
+		"number 0":                 {"number 7", "number 0"},
+		"a negative revision":      {"lineup 3", "lineup -3"},
+		"a short hash":             {"lineup 3 sha256:02", "lineup 3 sha256:"},
+		"a long hash":              {"lineup 3 sha256:02", "lineup 3 sha256:0002"},
+		"a hash in upper case":     {"sha256:01000", "sha256:0A000"},
+		"another hash function":    {"3 sha256:", "3 sha512:"},
+		"a share of 51%":           {" 5%", " 51%"},
+		"a share of 0%":            {" 5%", " 0%"},
+		"a share without a unit":   {" 5%", " 5"},
+		"a canary of the lineup":   {"canary 4 sha256:03", "canary 4 sha256:02"},
+		"a reason of two lines":    {"reason Fewer", "reason \nFewer"},
+		"an empty reason":          {"reason Fewer false positives for “.ch”", "reason "},
+		"a reason with a tab":      {"Fewer false", "Fewer\tfalse"},
+		"a reason ending in space": {"“.ch”\n", "“.ch” \n"},
+		"a long author":            {"ana@laptop", strings.Repeat("a", 101)},
+		"another time zone":        {"05Z", "05+01:00"},
+		"seconds only":             {".005Z", "Z"},
+		"no newline at the end":    {"005Z\n", "005Z"},
+		"a second newline":         {"005Z\n", "005Z\n\n"},
+	} {
+		text := strings.Replace(firstText, change[0], change[1], 1)
+		if text == firstText {
+			t.Errorf("%s: the test changes nothing", name)
+		}
+		if a, err := activation.Parse(text); err == nil {
+			t.Errorf("%s: parsed as %+v", name, a)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(firstText)
+	f.Add(strings.Replace(firstText, "canary", "reason", 1))
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := activation.Parse(text)
+		if err != nil {
+			return
+		}
+		if a.Text() != text {
+			t.Errorf("%q was parsed, but is written as %q", text, a.Text())
+		}
+		if _, err := activation.Sign(a, newKey(t, "fuzz", 1)); err != nil {
+			t.Errorf("%q was parsed, but cannot be signed: %v", text, err)
+		}
+	})
+}
+
+func newKey(t *testing.T, name string, seed byte) activation.Key {
+	t.Helper()
+	key, err := activation.NewKey(name, bytes.Repeat([]byte{seed}, 32))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func wantError(t *testing.T, what string, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s: error %v, want one with %q", what, err, text)
+	}
+}
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	operator, host, stranger := newKey(t, "ana", 1), newKey(t, "assay/host", 2), newKey(t, "eve", 3)
+	impostor, former := newKey(t, "ana", 3), newKey(t, "bob", 4)
+	trust, err := activation.ParseTrust("# keys\n\noperator " + operator.Verifier + "\nhost " + host.Verifier +
+		"\n  former  " + former.Verifier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign := func(k activation.Key) string {
+		signed, err := activation.Sign(first(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed
+	}
+	for key, role := range map[*activation.Key]activation.Role{
+		&operator: activation.Operator, &host: activation.Host, &former: activation.Former,
+	} {
+		s, err := trust.Open(sign(*key))
+		want := activation.Signed{Activation: first(), Hash: first().Hash(), Note: sign(*key), Key: key.Name(),
+			Role: role}
+		if diff := cmp.Diff(want, s); diff != "" || err != nil {
+			t.Errorf("%v, opened (-want +got):\n%s", err, diff)
+		}
+	}
+	good := sign(operator)
+	for name, test := range map[string]struct{ signed, reason string }{
+		"nothing":            {"", "it is not signed"},
+		"no signature":       {firstText, "malformed note"},
+		"a stranger's":       {sign(stranger), "key eve, which the trust file does not list"},
+		"an operator's name": {sign(impostor), "key ana, which the trust file does not list"},
+		"another text":       {strings.Replace(good, "number 7", "number 8", 1), "invalid signature"},
+		"two signatures":     {good + strings.SplitN(sign(stranger), "\n\n", 2)[1], "exactly one signature"},
+	} {
+		_, err := trust.Open(test.signed)
+		wantError(t, name, err, test.reason)
+	}
+}
+
+func TestParseTrustRefuses(t *testing.T) {
+	t.Parallel()
+	operator := "operator " + newKey(t, "ana", 1).Verifier
+	for name, test := range map[string]struct{ text, reason string }{
+		"an empty file":   {"# nothing\n", "no operator's key"},
+		"only a host":     {"host " + newKey(t, "assay/host", 2).Verifier, "no operator's key"},
+		"an unknown role": {"admin" + strings.TrimPrefix(operator, "operator"), `line 1: role "admin"`},
+		"a third word":    {operator + " please", "not a role and a key"},
+		"a damaged key":   {operator + "\nhost x" + newKey(t, "assay/host", 2).Verifier, "line 2: invalid verifier"},
+		"two roles":       {operator + "\nhost" + strings.TrimPrefix(operator, "operator"), "listed twice"},
+	} {
+		_, err := activation.ParseTrust(test.text)
+		wantError(t, name, err, test.reason)
+	}
+}
+
+func TestParseKey(t *testing.T) {
+	t.Parallel()
+	key := newKey(t, "ana@laptop", 9)
+	again, err := activation.ParseKey(key.Private)
+	if err != nil || again.Verifier != key.Verifier || again.Name() != "ana@laptop" {
+		t.Errorf("%+v, %v, want %+v", again, err, key)
+	}
+	for _, text := range []string{"", key.Verifier, key.Private + "x"} {
+		if _, err := activation.ParseKey(text); err == nil {
+			t.Errorf("%q was read", text)
+		}
+	}
+	if _, err := activation.NewKey("a b", make([]byte, 32)); err == nil {
+		t.Error("a name with a space was accepted")
+	}
+}
+
+func layer(name, mode string, required bool) registry.LineupLayer {
+	return registry.LineupLayer{Layer: name + "@1.0.0", Mode: mode, Weight: registry.ForAll(3), Required: required}
+}
+
+// A host's key does not do an operator's work.
+func TestPermit(t *testing.T) {
+	t.Parallel()
+	base := registry.LineupDocument{Bias: registry.ForAll(-4), Bands: registry.Bands{Review: 40, Block: 70},
+		Layers: []registry.LineupLayer{layer("lexical", "", true), layer("network", "", false),
+			layer("mailbox", registry.ModeLive, false), layer("old", registry.ModeShadow, false)}}
+	canary := &activation.Canary{Lineup: activation.Lineup{Revision: 2, Hash: registry.Digest{2}}, Share: 5}
+	other := *canary
+	other.Share = 6
+	for name, test := range map[string]struct {
+		canary, next *activation.Canary
+		change       func(*registry.LineupDocument)
+		reason       string // "" if a host may
+	}{
+		"withdraw a canary": {canary: canary},
+		"shadow":            {change: func(l *registry.LineupDocument) { l.Layers[1].Mode = "shadow" }},
+		"shadow beside a canary": {canary: canary, next: canary,
+			change: func(l *registry.LineupDocument) { l.Layers[2].Mode = "shadow" }},
+		"nothing":          {reason: "changes nothing"},
+		"repeat a canary":  {canary: canary, next: canary, reason: "changes nothing"},
+		"start a canary":   {next: canary, reason: "may not start or change a canary"},
+		"enlarge a canary": {canary: canary, next: &other, reason: "may not start or change a canary"},
+		"withdraw and shadow": {canary: canary, reason: "not both",
+			change: func(l *registry.LineupDocument) { l.Layers[1].Mode = "shadow" }},
+		"shadow two": {reason: "only move one layer", change: func(l *registry.LineupDocument) {
+			l.Layers[1].Mode, l.Layers[2].Mode = "shadow", "shadow"
+		}},
+		"shadow a required layer": {reason: "only move one layer", change: func(l *registry.LineupDocument) {
+			l.Layers[0].Mode = "shadow"
+		}},
+		"shadow a layer by dropping that it is required": {reason: "only move one layer",
+			change: func(l *registry.LineupDocument) { l.Layers[0].Mode, l.Layers[0].Required = "shadow", false }},
+		"turn a layer off": {reason: "only move one layer",
+			change: func(l *registry.LineupDocument) { l.Layers[1].Mode = "off" }},
+		"bring a layer back": {reason: "only move one layer",
+			change: func(l *registry.LineupDocument) { l.Layers[3].Mode = "" }},
+		"reweigh": {reason: "only move one layer",
+			change: func(l *registry.LineupDocument) { l.Layers[1].Weight = registry.ForAll(0) }},
+		"shadow and reweigh": {reason: "only move one layer", change: func(l *registry.LineupDocument) {
+			l.Layers[1].Mode, l.Layers[2].Weight = "shadow", registry.ForAll(0)
+		}},
+		"shadow another module": {reason: "only move one layer", change: func(l *registry.LineupDocument) {
+			l.Layers[1].Mode, l.Layers[1].Layer = "shadow", "network@2.0.0"
+		}},
+		"drop a layer": {reason: "only move one layer",
+			change: func(l *registry.LineupDocument) { l.Layers = l.Layers[:3] }},
+		"lower a band": {reason: "only move one layer",
+			change: func(l *registry.LineupDocument) { l.Bands.Block = 41 }},
+	} {
+		from := activation.Step{Activation: activation.Activation{Number: 1, Lineup: activation.Lineup{Revision: 1},
+			Canary: test.canary}, Document: base}
+		to := from
+		to.Number, to.Canary = 2, test.next
+		to.Document.Layers = append([]registry.LineupLayer{}, base.Layers...)
+		if test.change != nil {
+			test.change(&to.Document)
+			to.Lineup.Revision = 3
+		}
+		err := activation.Permit(activation.Host, from, to)
+		if test.reason == "" && err != nil {
+			t.Errorf("%s: %v", name, err)
+		} else if test.reason != "" {
+			wantError(t, name, err, test.reason)
+		}
+		if err := activation.Permit(activation.Operator, from, to); err != nil {
+			t.Errorf("an operator, %s: %v", name, err)
+		}
+		wantError(t, "a former key, "+name, activation.Permit(activation.Former, from, to), "may not sign")
+	}
+}

@@ -1,0 +1,241 @@
+package activation
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"golang.org/x/mod/sumdb/note"
+
+	"assay/registry"
+)
+
+// Role is what a key may sign.
+type Role string
+
+// The roles of a trust file.
+const (
+	Operator Role = "operator" // any activation
+	Host     Role = "host"     // what Permit permits
+	Former   Role = "former"   // nothing new: what it signed earlier is still verified by `audit verify`
+)
+
+// Trust holds the keys that may sign activations. It is kept outside the database, which it protects.
+type Trust struct {
+	keys []trusted
+}
+
+type trusted struct {
+	role     Role
+	verifier note.Verifier
+}
+
+// ParseTrust reads a trust file: a line for each key, its role and the key in the format of signed-note tools. Empty
+// lines and those that begin with # are ignored.
+func ParseTrust(text string) (Trust, error) {
+	var t Trust
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		fields := strings.Fields(line)
+		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+			continue
+		}
+		if err := t.add(fields); err != nil {
+			return Trust{}, fmt.Errorf("reading trust file: line %d: %w", number, err)
+		}
+	}
+	if !slices.ContainsFunc(t.keys, func(k trusted) bool { return k.role == Operator }) {
+		return Trust{}, errors.New("reading trust file: it has no operator's key")
+	}
+	return t, nil
+}
+
+func (t *Trust) add(fields []string) error {
+	if len(fields) != 2 {
+		return errors.New("it is not a role and a key")
+	}
+	role := Role(fields[0])
+	if role != Operator && role != Host && role != Former {
+		return fmt.Errorf("role %q is not operator, host or former", fields[0])
+	}
+	verifier, err := note.NewVerifier(fields[1])
+	if err != nil {
+		return err
+	}
+	for _, k := range t.keys {
+		if k.verifier.Name() == verifier.Name() && k.verifier.KeyHash() == verifier.KeyHash() {
+			return fmt.Errorf("key %s is listed twice", verifier.Name())
+		}
+	}
+	t.keys = append(t.keys, trusted{role, verifier})
+	return nil
+}
+
+// Signed is an activation with a verified signature.
+type Signed struct {
+	Activation
+	Hash registry.Digest
+	Note string // text and signature
+	Key  string // name of the key that signed it
+	Role Role
+}
+
+// Open verifies an activation's signature. It does not judge whether the key may sign what it says; Permit does.
+func (t Trust) Open(signed string) (Signed, error) {
+	s, err := t.open(signed)
+	if err != nil {
+		return Signed{}, fmt.Errorf("opening activation: %w", err)
+	}
+	return s, nil
+}
+
+func (t Trust) open(signed string) (Signed, error) {
+	if signed == "" {
+		return Signed{}, errors.New("it is not signed")
+	}
+	verifiers := make([]note.Verifier, len(t.keys))
+	for i, k := range t.keys {
+		verifiers[i] = k.verifier
+	}
+	n, err := note.Open([]byte(signed), note.VerifierList(verifiers...))
+	var unknown *note.UnverifiedNoteError
+	if errors.As(err, &unknown) {
+		return Signed{}, fmt.Errorf("it is signed by key %s, which the trust file does not list", keyNames(unknown.Note))
+	}
+	if err != nil {
+		return Signed{}, err
+	}
+	if len(n.Sigs) != 1 || len(n.UnverifiedSigs) != 0 {
+		return Signed{}, errors.New("it does not have exactly one signature")
+	}
+	a, err := Parse(n.Text)
+	if err != nil {
+		return Signed{}, err
+	}
+	s := Signed{Activation: a, Hash: a.Hash(), Note: signed, Key: n.Sigs[0].Name}
+	for _, k := range t.keys {
+		if k.verifier.Name() == n.Sigs[0].Name && k.verifier.KeyHash() == n.Sigs[0].Hash {
+			s.Role = k.role
+		}
+	}
+	return s, nil
+}
+
+func keyNames(n *note.Note) string {
+	names := map[string]bool{}
+	for _, s := range n.UnverifiedSigs {
+		names[s.Name] = true
+	}
+	return strings.Join(slices.Sorted(maps.Keys(names)), ", ")
+}
+
+// Step is an activation with its lineup.
+type Step struct {
+	Activation
+	Document registry.LineupDocument // of Activation.Lineup
+}
+
+// Permit reports an error unless a key with the role may sign the step from one activation to the next. A host may
+// withdraw a canary, or move one layer that is not required from live to shadow: whoever takes over a host cannot
+// change anything else with its key.
+func Permit(role Role, from, to Step) error {
+	switch role {
+	case Operator:
+		return nil
+	case Host:
+	default:
+		return fmt.Errorf("a key with the role %q may not sign activations", role)
+	}
+	if to.Canary != nil && (from.Canary == nil || *to.Canary != *from.Canary) {
+		return errors.New("a host's key may not start or change a canary")
+	}
+	if to.Lineup == from.Lineup {
+		if from.Canary != nil && to.Canary == nil {
+			return nil
+		}
+		return errors.New("a host's key may not sign an activation that changes nothing")
+	}
+	if (to.Canary == nil) != (from.Canary == nil) {
+		return errors.New("a host's key may either withdraw a canary or move a layer to shadow, not both")
+	}
+	return permitShadow(from.Document, to.Document)
+}
+
+// permitShadow reports an error unless two lineups differ in one layer, which moved from live to shadow.
+func permitShadow(from, to registry.LineupDocument) error {
+	refused := errors.New("a host's key may only move one layer that is not required from live to shadow")
+	if len(from.Layers) != len(to.Layers) {
+		return refused
+	}
+	from.Layers = slices.Clone(from.Layers)
+	moved := 0
+	for i, before := range from.Layers {
+		after := to.Layers[i]
+		if before.Layer == after.Layer && before.Runs() == registry.ModeLive && after.Runs() == registry.ModeShadow &&
+			!before.Required {
+			from.Layers[i].Mode = after.Mode
+			moved++
+		}
+	}
+	x, err := from.Canonical()
+	if err != nil {
+		return err
+	}
+	y, err := to.Canonical()
+	if err != nil {
+		return err
+	}
+	if moved != 1 || string(x) != string(y) {
+		return refused
+	}
+	return nil
+}
+
+// Key signs activations.
+type Key struct {
+	note.Signer
+	Verifier string // the public key, as a trust file lists it
+	Private  string // in the format of signed-note tools
+}
+
+// keyAlgorithm is the signed-note type byte of Ed25519 (C2SP signed-note).
+const keyAlgorithm = 1
+
+// NewKey returns the Ed25519 key derived from seed (32 bytes). The name must contain neither spaces nor +.
+func NewKey(name string, seed []byte) (Key, error) {
+	if len(seed) != ed25519.SeedSize {
+		return Key{}, fmt.Errorf("making a key for activations: the seed has %d bytes", len(seed))
+	}
+	public := ed25519.NewKeyFromSeed(seed).Public().(ed25519.PublicKey)
+	verifier, err := note.NewEd25519VerifierKey(name, public)
+	if err != nil {
+		return Key{}, fmt.Errorf("making a key for activations: %w", err)
+	}
+	hash := strings.Split(verifier, "+")[1]
+	private := fmt.Sprintf("PRIVATE+KEY+%s+%s+%s", name, hash,
+		base64.StdEncoding.EncodeToString(append([]byte{keyAlgorithm}, seed...)))
+	signer, err := note.NewSigner(private)
+	if err != nil {
+		return Key{}, fmt.Errorf("making a key for activations: %w", err)
+	}
+	return Key{signer, verifier, private}, nil
+}
+
+// ParseKey reads a private key in the format of signed-note tools.
+func ParseKey(private string) (Key, error) {
+	signer, err := note.NewSigner(private)
+	if err != nil {
+		return Key{}, fmt.Errorf("reading a key for activations: %w", err)
+	}
+	fields := strings.SplitN(private, "+", 5) // NewSigner has checked their form
+	seed, err := base64.StdEncoding.DecodeString(fields[4])
+	if err != nil {
+		return Key{}, fmt.Errorf("reading a key for activations: %w", err)
+	}
+	return NewKey(signer.Name(), seed[1:])
+}
