@@ -50,9 +50,9 @@ func TestAnswers(t *testing.T) {
 				if raceDetector && !*updateAnswers && i%25 != 0 {
 					continue // a host is many times slower under the race detector; the plain run compares all
 				}
-				got := replay(t, host, key, want)
+				got := sendRecorded(t, host, key, want)
 				for tries := 0; tries < 20 && isIncomplete(got.Answer); tries++ {
-					got = replay(t, host, key, want)
+					got = sendRecorded(t, host, key, want)
 				}
 				if err := lines.Encode(got); err != nil {
 					t.Fatal(err)
@@ -92,17 +92,17 @@ func readRecorded(t *testing.T, file string) (all []recorded) {
 	return all
 }
 
-// replay sends a recorded request, again after a refusal, and returns it with the new answer.
-func replay(t *testing.T, host *hostProcess, key string, r recorded) recorded {
+// sendRecorded sends a recorded request, again after a refusal, and returns it with the new answer.
+func sendRecorded(t *testing.T, host *hostProcess, key string, r recorded) recorded {
 	t.Helper()
 	untilAccepted(func() int {
-		r = replayOnce(t, host, key, r)
+		r = sendOnce(t, host, key, r)
 		return r.Status
 	})
 	return r
 }
 
-func replayOnce(t *testing.T, host *hostProcess, key string, r recorded) recorded {
+func sendOnce(t *testing.T, host *hostProcess, key string, r recorded) recorded {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, host.url+r.Path, strings.NewReader(r.Body))
 	if err != nil {

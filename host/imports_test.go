@@ -65,6 +65,9 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/feed":    {"host/entity host/internet sdk", "feeds are documents, stored through an interface"},
 	"host/webhook": {"host/internet", "delivery declares the outbox that it reads, and the store implements it"},
 
+	"host/replay": {"host/check host/entity host/plot",
+		"replaying needs the facts of recorded checks, and neither lookups nor storage"},
+
 	// Implementations of these interfaces.
 	"host/sandbox": {"host/check registry registry/sealed sdk host/sandbox/meter host/sandbox/linear",
 		"guests run without a database"},

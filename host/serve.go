@@ -32,6 +32,7 @@ import (
 	"assay/host/feedback"
 	"assay/host/lineup"
 	"assay/host/maintenance"
+	"assay/host/replay"
 	"assay/host/store"
 	"assay/host/telemetry"
 	"assay/host/webhook"
@@ -151,6 +152,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	metrics.WatchDegraded(degraded, collector.problems)
 
+	recent := replay.NewRing(replay.DefaultChecks, replay.DefaultBytes)
+
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	closers = append(closers, func() error { stopBackground(); running.Wait(); return nil })
@@ -158,6 +161,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	running.Go(func() { follower.Run(background) })
 	jobs := append(b.jobs(cfg, log, logFile),
 		maintenance.Job{Name: "return unused memory", Every: 2 * time.Minute, Run: follower.Trim},
+		maintenance.Job{Name: "forget old checks", Every: time.Minute, Run: recent.Trim},
 		maintenance.Job{Name: "verify the DNS servers", Every: canaryInterval, Run: collector.verifyDNS})
 	running.Go(func() { maintenance.Run(background, log, jobs) })
 	running.Go(func() { delivery.Run(background) })
@@ -165,6 +169,9 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	running.Go(func() { subscriber.Run(background) })
 	running.Go(func() {
 		b.store.Listen(background, func(topic store.Topic) {
+			if subject, ok := topic.Erased(); ok {
+				recent.Erase(subject)
+			}
 			switch topic {
 			case store.TopicKeys:
 				b.store.ForgetCallers()
@@ -183,6 +190,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	metrics.WatchGate(gate.InProgress, gate.Wait)
 	checker := newChecker(live, ledger, &telemetry.Observer{Metrics: metrics, Logger: log})
 	checker.Collector, checker.Gate, checker.BatchDeadline = collector, gate, batchTimeout
+	checker.Memory = recent
 
 	proxies, err := cfg.proxies()
 	if err != nil {

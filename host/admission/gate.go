@@ -44,6 +44,7 @@ type Gate struct {
 	accepted int           // checks in progress
 	accounts map[string]*account
 	turns    []*account // those with waiting checks, in the order of their turns
+	spare    []*waiter  // work that is no check
 }
 
 // account is an account with checks in progress.
@@ -229,6 +230,47 @@ func (v *Visit) Judge(ctx context.Context, f func()) error {
 	return nil
 }
 
+// Spare calls f when a processor is free that no check waits for. f must be short, because a check that arrives meanwhile
+// may wait for it. It returns the context's error, without calling f, if ctx ends first. A nil gate calls f at once.
+func (g *Gate) Spare(ctx context.Context, f func()) error {
+	if g == nil {
+		f()
+		return nil
+	}
+	g.mu.Lock()
+	if err := ctx.Err(); err != nil {
+		g.mu.Unlock()
+		return err
+	}
+	if g.free > 0 {
+		g.free--
+		g.mu.Unlock()
+	} else {
+		w := &waiter{turn: make(chan struct{})}
+		g.spare = append(g.spare, w)
+		g.mu.Unlock()
+		select {
+		case <-w.turn:
+		case <-ctx.Done():
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			if i := slices.Index(g.spare, w); i >= 0 {
+				g.spare = slices.Delete(g.spare, i, i+1)
+			} else { // its turn has come meanwhile
+				g.hand()
+			}
+			return ctx.Err()
+		}
+	}
+	defer func() {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.hand() // says nothing about the cost of checks
+	}()
+	f()
+	return nil
+}
+
 // acquire waits for a processor and returns since when the check has had it.
 func (g *Gate) acquire(ctx context.Context, v *Visit) (since time.Time, err error) {
 	g.mu.Lock()
@@ -273,9 +315,15 @@ func (g *Gate) release(since time.Time) {
 	g.hand()
 }
 
-// hand gives a processor to the next check, or frees it. The time until the check runs counts as its own, so that the
-// cost includes everything else that the processors do.
+// hand gives a processor to the next check, else to spare work, or frees it. The time until the check runs counts as its
+// own, so that the cost includes everything else that the processors do.
 func (g *Gate) hand() {
+	if len(g.turns) == 0 && len(g.spare) > 0 {
+		w := g.spare[0]
+		g.spare = slices.Delete(g.spare, 0, 1)
+		close(w.turn)
+		return
+	}
 	if len(g.turns) == 0 {
 		g.free++
 		return

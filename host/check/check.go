@@ -38,7 +38,12 @@ type Decision struct {
 	At       time.Time // UTC, whole milliseconds
 	Revision int64     // of the lineup
 	Layers   []Outcome
+
+	terms *Terms
 }
+
+// Terms returns the terms of the lineup that decided. Its layers are those of d.Layers, in the same order.
+func (d *Decision) Terms() *Terms { return d.terms }
 
 // TimeFormat is the layout of every time that clients see and the audit log hashes: ISO 8601 in UTC with milliseconds
 // (contract section 2).
@@ -51,6 +56,8 @@ type Record struct {
 	Linked   []entity.Entity // the request's other entities, for the reputation graph
 	LookedUp entity.Facts    // facts about Entity that the Collector returned, for the reputation graph
 	Decision *Decision
+	// Pseudonym is the name of Entity in the audit log. The ledger sets it when it records the decision.
+	Pseudonym []byte
 }
 
 // Collector looks up the facts that need I/O: DNS, registration, reputation. A check does all its I/O there, before any
@@ -74,8 +81,16 @@ type Ledger interface {
 	// Append commits the records of one caller, all or none: their use of the quota, their links in the audit chain and
 	// their webhook events. It returns ErrUnauthorized if the key is no longer valid, a *QuotaError if the month's
 	// quota does not cover all records, and an *UnavailableError if it cannot store them now; nothing is stored in
-	// these cases. After any other error the records may or may not have been committed.
+	// these cases. After any other error the records may or may not have been committed. Append sets the pseudonyms of
+	// the records.
 	Append(ctx context.Context, records ...Record) error
+}
+
+// Memory remembers recorded checks for a while, to score them again with another lineup.
+type Memory interface {
+	// Remember is called after records were committed, before they are answered. It must neither block nor change what
+	// the records refer to.
+	Remember(records []Record)
 }
 
 // Observer receives events for metrics and logs. Its methods must not block.
@@ -92,6 +107,7 @@ type Checker struct {
 	Collector Collector // nil: no lookups
 	Ledger    Ledger
 	Observer  Observer
+	Memory    Memory // nil: nothing is remembered
 	Now       func() time.Time
 	Gate      *admission.Gate // nil: all checks are accepted, and judged at once
 	Deadline  time.Duration   // for the lookups and layers of one check; a check that takes longer is refused
@@ -141,6 +157,9 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 func (c *Checker) record(ctx context.Context, records ...Record) error {
 	err := c.Ledger.Append(ctx, records...)
 	if err == nil {
+		if c.Memory != nil {
+			c.Memory.Remember(records)
+		}
 		return nil
 	}
 	var quota *QuotaError
@@ -283,7 +302,7 @@ func (c *Checker) decide(
 	members := l.byType[e.Type]
 	outcomes := make([]Outcome, 0, len(members))
 	for _, i := range members {
-		o, failure, err := runLayer(ctx, e.Type, &l.Members[i], Input{Entity: e.Facts, LookedUp: lookedUp})
+		o, failure, err := l.Members[i].Run(ctx, e.Type, Input{Entity: e.Facts, LookedUp: lookedUp})
 		if err != nil {
 			return nil, err
 		}
@@ -300,6 +319,7 @@ func (c *Checker) decide(
 		At:       c.Now().UTC().Truncate(time.Millisecond),
 		Revision: l.Revision,
 		Layers:   outcomes,
+		terms:    l.terms[e.Type],
 	}, nil
 }
 
@@ -340,13 +360,10 @@ func sourceName(source string) string {
 	return source
 }
 
-// runLayer calls one layer. The failure is nil if the layer returned a result. The error is an *UnavailableError, if
-// the layer has no result for a reason other than its input.
-func runLayer(ctx context.Context, t entity.Type, m *Member, in Input) (Outcome, *Failure, error) {
-	o := Outcome{
-		Layer: m.Name, Version: m.Version, Weight: m.Weight[t], Range: m.Range, Required: m.Required,
-		ReadsReputation: m.readsReputation,
-	}
+// Run calls the layer about an entity of the given type; it ignores the settings of in. The failure is nil if the layer
+// returned a result. The error is an *UnavailableError, if the layer has no result for a reason other than its input.
+func (m *Member) Run(ctx context.Context, t entity.Type, in Input) (Outcome, *Failure, error) {
+	o := m.Outcome(t)
 	began := time.Now()
 	in.Config = m.Config
 	result, err := m.Layer.Score(ctx, in)
@@ -367,6 +384,14 @@ func runLayer(ctx context.Context, t entity.Type, m *Member, in Input) (Outcome,
 	o.Score, o.Signals, o.Threat = max(result.Score, m.Range[0]), result.Signals, result.Threat
 	o.Contribution = o.Weight * float64(o.Score) / 100
 	return o, nil, nil
+}
+
+// Outcome returns an outcome of the layer without a result.
+func (m *Member) Outcome(t entity.Type) Outcome {
+	return Outcome{
+		Layer: m.Name, Version: m.Version, Weight: m.Weight[t], Range: m.Range, Required: m.Required,
+		ReadsReputation: m.readsReputation,
+	}
 }
 
 // NewRef returns a new check reference: "chk_" and a ULID, so that references sort by time.

@@ -67,6 +67,9 @@ type Member struct {
 	Facts    []string // the facts that the layer declares to read
 	Config   map[string]string
 	Layer    Layer
+	// Recipe names everything besides the facts that decides the layer's result: its code, its budget and its settings,
+	// but not its weight. Layers with the same recipe have the same result for the same facts. Empty: unknown.
+	Recipe string
 
 	readsReputation bool // see Outcome
 }
@@ -101,6 +104,22 @@ type Lineup struct {
 
 	byType  map[entity.Type][]int    // indices into Members
 	lookups map[entity.Type][]string // facts that members read and parsing does not supply, sorted
+	terms   map[entity.Type]*Terms
+}
+
+// Terms is how a lineup scores one entity type, without the layers' code, so that it can be kept longer than the
+// lineup.
+type Terms struct {
+	Bias    float64
+	Layers  []Term
+	Lookups []string // the facts that were looked up, sorted
+}
+
+// Term is a layer of Terms.
+type Term struct {
+	Name   string
+	Weight float64
+	Recipe string // of the Member
 }
 
 // Bands holds the scores at which the verdicts begin: allow below Review, block from Block on (contract section 2.2).
@@ -113,21 +132,40 @@ type Bands struct {
 func NewLineup(revision int64, bias ByType, bands Bands, members []Member) *Lineup {
 	l := &Lineup{
 		Revision: revision, Bias: bias, Bands: bands, Members: members,
-		byType: map[entity.Type][]int{}, lookups: map[entity.Type][]string{},
+		byType: map[entity.Type][]int{}, lookups: map[entity.Type][]string{}, terms: map[entity.Type]*Terms{},
 	}
 	for i, m := range members {
 		members[i].readsReputation = slices.ContainsFunc(m.Facts, isReputation)
 		for _, t := range m.Entities {
 			l.byType[t] = append(l.byType[t], i)
-			l.lookups[t] = append(l.lookups[t], slices.DeleteFunc(slices.Clone(m.Facts), isParsed)...)
+			l.lookups[t] = append(l.lookups[t], m.Lookups()...)
 		}
 	}
 	for t, facts := range l.lookups {
 		slices.Sort(facts)
 		l.lookups[t] = slices.Compact(facts)
 	}
+	for t, indices := range l.byType {
+		terms := &Terms{Bias: bias[t], Lookups: l.lookups[t]}
+		for _, i := range indices {
+			terms.Layers = append(terms.Layers, Term{members[i].Name, members[i].Weight[t], members[i].Recipe})
+		}
+		l.terms[t] = terms
+	}
 	return l
 }
+
+// Scoring returns the layers that score entities of a type, in the order in which they run.
+func (l *Lineup) Scoring(t entity.Type) []*Member {
+	members := make([]*Member, len(l.byType[t]))
+	for i, j := range l.byType[t] {
+		members[i] = &l.Members[j]
+	}
+	return members
+}
+
+// Lookups returns the facts that the layer reads and parsing does not supply.
+func (m *Member) Lookups() []string { return slices.DeleteFunc(slices.Clone(m.Facts), isParsed) }
 
 // isParsed reports whether a fact comes from parsing or the lineup, so that no lookup is needed.
 func isParsed(fact string) bool {

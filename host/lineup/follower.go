@@ -4,7 +4,9 @@
 package lineup
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -266,7 +268,19 @@ func NewMember(layer registry.LineupLayer, p *sandbox.Plugin) check.Member {
 	return check.Member{
 		Name: m.Name, Version: version, Weight: ByType(layer.Weight), Range: check.Range{lowest, highest},
 		Required: layer.Required, Entities: types, Facts: m.Facts, Config: layer.Config, Layer: p,
+		Recipe: recipe(layer, p.Digest(), m),
 	}
+}
+
+// recipe returns the [check.Member.Recipe] of a layer with manifest m.
+func recipe(layer registry.LineupLayer, digest registry.Digest, m registry.Manifest) string {
+	lowest, highest := layer.Range(m)
+	text, err := json.Marshal([]any{digest.String(), cmp.Or(layer.Fuel, m.BudgetFuel), lowest, highest, layer.Shares(),
+		layer.Config})
+	if err != nil {
+		panic(err) // numbers and strings can be encoded
+	}
+	return string(text)
 }
 
 // ByType returns a lineup's numbers as the core reads them.

@@ -51,6 +51,16 @@ func newPlugin(m registry.Module, engine wazero.Runtime, cfg Config) *Plugin {
 // Manifest returns the plugin's manifest.
 func (p *Plugin) Manifest() registry.Manifest { return p.module.Manifest }
 
+// Digest returns the digest of the plugin's module.
+func (p *Plugin) Digest() registry.Digest { return p.module.Digest }
+
+// Rehearse is Score for a call that no customer waits for: it ignores the circuit breaker and never opens it, so that
+// the results depend on the facts alone, and checks do not depend on rehearsals.
+func (p *Plugin) Rehearse(ctx context.Context, facts check.Input) (check.Result, error) {
+	result, _, err := p.score(ctx, facts)
+	return result, err
+}
+
 // Score implements check.Layer. The call ends when it has burned the manifest's budget of fuel; only that, a trap and a
 // refused answer are a *check.Failure. If the call needs more processor time than its fuel allows, or the deadline of
 // ctx passes, the error is another one, so that the caller refuses the check.

@@ -103,6 +103,9 @@ func (s *Store) erase(ctx context.Context, c check.Caller, selector privacy.Sele
 	case len(rows) > 0 && p.node == nil:
 		return batch, errNodeUnknown
 	}
+	if err := s.notifyErasure(ctx, p.pseudonym); err != nil {
+		return batch, err
+	}
 	done, recorded, err := s.eraseRows(ctx, r, p, rows, &batch)
 	if err != nil {
 		return batch, err
@@ -113,6 +116,17 @@ func (s *Store) erase(ctx context.Context, c check.Caller, selector privacy.Sele
 		return batch, privacy.ErrUnknownSubject
 	}
 	return batch, nil
+}
+
+// notifyErasure tells every host that a subject is about to be erased, so that they forget its checks. It precedes each
+// step: hosts are told even if this one ends right after the erasure, and after its last step no check of the subject
+// that it covers is left.
+func (s *Store) notifyErasure(ctx context.Context, pseudonym []byte) error {
+	_, err := s.db.ExecContext(ctx, "SELECT pg_notify(?, ?)", channel, string(erasureOf(pseudonym)))
+	if err != nil {
+		return fmt.Errorf("notifying hosts: %w", err)
+	}
+	return nil
 }
 
 // errNodeUnknown prevents a partial erasure. Checks from before migration 0006 do not lead to their node in the

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -20,7 +22,25 @@ const (
 	TopicKeys    Topic = "keys"    // keys and accounts
 	TopicLineup  Topic = "lineup"  // the lineup in force
 	TopicPlugins Topic = "plugins" // published plugins
+	// TopicErasures is about erased subjects. Of a single one, the topic goes on as Erased says.
+	TopicErasures Topic = "erasures"
 )
+
+// erasureOf returns the topic of the erasure of a subject.
+func erasureOf(pseudonym []byte) Topic { return TopicErasures + Topic(fmt.Sprintf(" %x", pseudonym)) }
+
+// Erased returns the pseudonym of the subject that a topic of erasures names. It is nil if any subject may have been
+// erased. ok is false for other topics.
+func (t Topic) Erased() (pseudonym []byte, ok bool) {
+	name, subject, one := strings.Cut(string(t), " ")
+	if name != string(TopicErasures) {
+		return nil, false
+	}
+	if one {
+		pseudonym, _ = hex.DecodeString(subject)
+	}
+	return pseudonym, true
+}
 
 // notify sends a notification to every host when the transaction commits.
 func notify(ctx context.Context, tx bun.Tx, topic Topic) error {
@@ -68,6 +88,7 @@ func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
 	changed(TopicLineup)
 	changed(TopicPlugins)
 	changed(TopicFeeds)
+	changed(TopicErasures)
 	for {
 		wait, cancel := context.WithTimeout(ctx, listenPingInterval)
 		n, err := conn.WaitForNotification(wait)

@@ -53,6 +53,7 @@ func (s *Store) rows(a accountInfo, records []check.Record) (rows []row, lacking
 			Pseudonym: names.Of(a.Salt, string(r.Entity.Type), r.Entity.Value),
 			Score:     d.Score, Verdict: string(d.Verdict), Revision: d.Revision,
 		}
+		records[i].Pseudonym = record.Pseudonym
 		leaf := audit.Leaf(nonce, record)
 		item, node := newContribution(s.keys, r.Caller.Account, r)
 		rows[i] = row{

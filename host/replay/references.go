@@ -1,0 +1,86 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// reference is a built-in value. Its facts are part of it, so that its score depends on the lineup alone.
+type reference struct {
+	Name  string       `json:"name"`
+	Type  entity.Type  `json:"type"`
+	Value string       `json:"value"`
+	Facts entity.Facts `json:"facts"` // as if they had been looked up
+}
+
+// referenceLines holds one reference per line.
+//
+//go:embed references.jsonl
+var referenceLines []byte
+
+func references() (all []reference, err error) {
+	d := json.NewDecoder(bytes.NewReader(referenceLines))
+	d.DisallowUnknownFields()
+	for d.More() {
+		var r reference
+		if err := d.Decode(&r); err != nil {
+			return nil, fmt.Errorf("reading the reference values: %w", err)
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// AddReferences scores the built-in reference values with two lineups and adds those whose verdicts differ to the
+// report. It fails if a lineup cannot answer one of them.
+func (r *Report) AddReferences(ctx context.Context, base, candidate *check.Lineup, turn Turn) error {
+	all, err := references()
+	if err != nil {
+		return err
+	}
+	if turn == nil {
+		turn = atOnce
+	}
+	before, after := newScorer(base, turn), newScorer(candidate, turn)
+	r.References, r.ReferenceFlips = len(all), []ReferenceFlip{}
+	for _, ref := range all {
+		was, err := before.reference(ctx, ref)
+		if err != nil {
+			return fmt.Errorf("scoring %q with the lineup in force: %w", ref.Name, err)
+		}
+		is, err := after.reference(ctx, ref)
+		if err != nil {
+			return fmt.Errorf("scoring %q with the candidate: %w", ref.Name, err)
+		}
+		if was.Verdict != is.Verdict {
+			r.ReferenceFlips = append(r.ReferenceFlips, ReferenceFlip{ref.Name, ref.Type, ref.Value, was.Verdict, is.Verdict,
+				was.Score, is.Score})
+		}
+	}
+	return nil
+}
+
+func (s *scorer) reference(ctx context.Context, ref reference) (check.Fused, error) {
+	country, err := entity.Country("")
+	if err != nil {
+		return check.Fused{}, err
+	}
+	e, err := entity.Parse(ref.Type, ref.Value, country)
+	if err != nil {
+		return check.Fused{}, err
+	}
+	in := check.Input{Entity: e.Facts, LookedUp: ref.Facts}
+	outcomes := make([]check.Outcome, len(s.members[ref.Type]))
+	for i := range outcomes {
+		if outcomes[i], err = s.run(ctx, &s.members[ref.Type][i], ref.Type, in); err != nil {
+			return check.Fused{}, err
+		}
+	}
+	return check.Fuse(s.lineup.Bias[ref.Type], s.lineup.Bands, outcomes), nil
+}

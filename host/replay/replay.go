@@ -1,0 +1,165 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// Turn runs f when the host has a processor to spare. It returns the context's error, without calling f, if ctx ends
+// first.
+type Turn func(ctx context.Context, f func()) error
+
+func atOnce(_ context.Context, f func()) error {
+	f()
+	return nil
+}
+
+// Rehearser is a layer that can be called without consequences for the checks that use it.
+type Rehearser interface {
+	Rehearse(ctx context.Context, in check.Input) (check.Result, error)
+}
+
+// rehearsed calls a layer by its Rehearse.
+type rehearsed struct{ Rehearser }
+
+func (l rehearsed) Score(ctx context.Context, in check.Input) (check.Result, error) {
+	return l.Rehearse(ctx, in)
+}
+
+// Replay scores the remembered checks again with a candidate and reports what differs. Layers with the same recipe as
+// when the check was answered keep their results, and their weights are those of the candidate. All others run, each
+// call in a turn; turn may be nil. At ctx's deadline, the report has the checks so far, the newest ones. The facts are
+// those of the answered check: nothing is looked up.
+func (r *Ring) Replay(ctx context.Context, candidate *check.Lineup, turn Turn) (*Report, error) {
+	if turn == nil {
+		turn = atOnce
+	}
+	report := &Report{}
+	scorer := newScorer(candidate, turn)
+	var failed error
+	r.newest(func(c remembered) bool {
+		report.Remembered++
+		if failed != nil || ctx.Err() != nil {
+			return true // only counted
+		}
+		failed = scorer.replay(ctx, c, report)
+		return true
+	})
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		failed = nil
+	} else if failed == nil {
+		failed = ctx.Err()
+	}
+	if failed != nil {
+		return nil, fmt.Errorf("replaying checks: %w", failed)
+	}
+	report.sort()
+	return report, nil
+}
+
+// scorer scores checks again with a candidate.
+type scorer struct {
+	lineup  *check.Lineup
+	members map[entity.Type][]check.Member
+	turn    Turn
+}
+
+func newScorer(l *check.Lineup, turn Turn) *scorer {
+	s := &scorer{lineup: l, members: map[entity.Type][]check.Member{}, turn: turn}
+	for _, t := range types {
+		for _, m := range l.Scoring(t) {
+			member := *m
+			if layer, ok := m.Layer.(Rehearser); ok {
+				member.Layer = rehearsed{layer}
+			}
+			s.members[t] = append(s.members[t], member)
+		}
+	}
+	return s
+}
+
+// replay adds one check to a report. Its error means that ctx has ended, or a bug.
+func (s *scorer) replay(ctx context.Context, checked remembered, report *Report) error {
+	was, err := decode(checked.content)
+	if err != nil {
+		return err
+	}
+	before := checked.terms
+	if len(was.Layers) != len(before.Layers) {
+		return errContent
+	}
+	for i := range was.Layers {
+		o := &was.Layers[i]
+		o.Layer, o.Weight = before.Layers[i].Name, before.Layers[i].Weight
+		o.Contribution = o.Weight * float64(o.Score) / 100
+	}
+	layers, missing, err := s.outcomes(ctx, before, was)
+	var unavailable *check.UnavailableError
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &unavailable):
+		report.refuse(checked.at, was)
+		return nil
+	case err != nil:
+		return err
+	}
+	bias := s.lineup.Bias[was.Type]
+	report.add(checked.at, was, change{check.Fuse(bias, s.lineup.Bands, layers), layers, missing, bias - before.Bias})
+	return nil
+}
+
+// outcomes returns the outcomes of the candidate's layers. missing is set if a layer ran without facts that nobody
+// looked up for this check.
+func (s *scorer) outcomes(
+	ctx context.Context, before *check.Terms, was content,
+) (next []check.Outcome, missing bool, err error) {
+	members := s.members[was.Type]
+	next = make([]check.Outcome, len(members))
+	var changed []int // indices of the members to run
+	for i := range members {
+		m := &members[i]
+		j := slices.IndexFunc(before.Layers, func(t check.Term) bool { return t.Name == m.Name })
+		if j < 0 || m.Recipe == "" || m.Recipe != before.Layers[j].Recipe {
+			changed = append(changed, i)
+			continue
+		}
+		o := m.Outcome(was.Type)
+		o.Abstained, o.Failure, o.Score, o.Signals = was.Layers[j].Abstained, was.Layers[j].Failure,
+			was.Layers[j].Score, was.Layers[j].Signals
+		o.Contribution = o.Weight * float64(o.Score) / 100
+		next[i] = o
+	}
+	if len(changed) == 0 {
+		return next, false, nil
+	}
+	e, err := entity.Parse(was.Type, was.Query, was.Country)
+	if err != nil {
+		return nil, false, fmt.Errorf("parsing a remembered value again: %w", err)
+	}
+	in := check.Input{Entity: e.Facts, LookedUp: was.LookedUp}
+	for _, i := range changed {
+		m := &members[i]
+		missing = missing || slices.ContainsFunc(m.Lookups(), func(fact string) bool {
+			_, found := slices.BinarySearch(before.Lookups, fact)
+			return !found
+		})
+		if next[i], err = s.run(ctx, m, was.Type, in); err != nil {
+			return nil, false, err
+		}
+	}
+	return next, missing, nil
+}
+
+// run calls a layer in a turn.
+func (s *scorer) run(ctx context.Context, m *check.Member, t entity.Type, in check.Input) (o check.Outcome, err error) {
+	if late := s.turn(ctx, func() { o, _, err = m.Run(ctx, t, in) }); late != nil {
+		return o, late
+	}
+	return o, err
+}

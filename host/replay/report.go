@@ -1,0 +1,322 @@
+package replay
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// Report says what a candidate lineup changes. It names no checked value, only built-in ones, so hosts may store and
+// exchange reports.
+type Report struct {
+	Remembered int          `json:"remembered"`     // checks in memory; more than were replayed if the time was up
+	From       *time.Time   `json:"from,omitempty"` // the oldest replayed check
+	To         *time.Time   `json:"to,omitempty"`   // the newest one
+	Types      []TypeReport `json:"types"`          // those with checks, in the usual order
+	// Signals says which signal weighed most in each flip, most flips first.
+	Signals  []SignalFlips   `json:"signals"`
+	Failures []LayerFailures `json:"failures"` // of the candidate's layers
+	// References is the number of built-in reference values that were scored, and ReferenceFlips has those whose verdict
+	// differs.
+	References     int             `json:"references"`
+	ReferenceFlips []ReferenceFlip `json:"reference_flips"`
+}
+
+// TypeReport is the part of a report about one entity type.
+type TypeReport struct {
+	Type   entity.Type `json:"type"`
+	Checks int         `json:"checks"` // replayed
+	// Flips is the number of checks with another verdict.
+	Flips      int `json:"flips"`
+	NewBlocks  int `json:"new_blocks"`
+	LostBlocks int `json:"lost_blocks"`
+	// Refused is the number of checks that the candidate could not answer: it would refuse them with 503.
+	Refused int `json:"refused"`
+	// Missing is the number of checks that a new layer scored without facts that were not looked up at the time.
+	Missing int `json:"missing_facts"`
+	// Verdicts counts the answered checks by their verdict before and after.
+	Verdicts map[check.Verdict]map[check.Verdict]int `json:"verdicts"`
+	Before   Histogram                               `json:"scores_before"`
+	After    Histogram                               `json:"scores_after"`
+}
+
+// Share returns the share of checks whose verdict the candidate changes or cannot give.
+func (t TypeReport) Share() float64 {
+	if t.Checks == 0 {
+		return 0
+	}
+	return float64(t.Flips+t.Refused) / float64(t.Checks)
+}
+
+// Histogram counts scores: 0 to 4, 5 to 9, and so on to 95 to 100.
+type Histogram [20]int
+
+func (h *Histogram) add(score int) { h[min(score/5, len(h)-1)]++ }
+
+// SignalFlips counts the flips in which a signal weighed most: of all that changed the score towards the new verdict,
+// its weight changed most.
+type SignalFlips struct {
+	Type  entity.Type   `json:"type"`
+	From  check.Verdict `json:"from"`
+	To    check.Verdict `json:"to"`
+	Layer string        `json:"layer,omitempty"` // empty for the lineup's bias or bands
+	Code  string        `json:"code"`            // of the signal, or one of the codes below
+	Flips int           `json:"flips"`
+}
+
+// Codes of SignalFlips that are not signals'.
+const (
+	codeBias     = "bias"
+	codeBands    = "bands"
+	codeScore    = "score"    // a layer's score beyond its signals, as at the end of its range
+	codeDegraded = "degraded" // the layer fails
+)
+
+// LayerFailures counts the failures of a candidate's layer.
+type LayerFailures struct {
+	Layer  string              `json:"layer"`
+	Reason check.FailureReason `json:"reason"`
+	Checks int                 `json:"checks"`
+}
+
+// ReferenceFlip is a built-in reference value whose verdict the candidate changes.
+type ReferenceFlip struct {
+	Name   string        `json:"name"`
+	Type   entity.Type   `json:"type"`
+	Value  string        `json:"value"`
+	From   check.Verdict `json:"from"`
+	To     check.Verdict `json:"to"`
+	Before int           `json:"score_before"`
+	After  int           `json:"score_after"`
+}
+
+// Merge returns one report of several hosts' reports about the same candidate. nil stands for a host without a report.
+func Merge(reports ...*Report) *Report {
+	total := &Report{}
+	for _, r := range reports {
+		if r == nil {
+			continue
+		}
+		total.Remembered += r.Remembered
+		total.span(r.From, r.To)
+		for _, t := range r.Types {
+			total.typed(t.Type).merge(t)
+		}
+		for _, s := range r.Signals {
+			total.signal(s)
+		}
+		for _, f := range r.Failures {
+			total.failure(f)
+		}
+		if total.References == 0 { // the same on every host
+			total.References, total.ReferenceFlips = r.References, r.ReferenceFlips
+		}
+	}
+	total.sort()
+	return total
+}
+
+// Flips returns the number of checks with another verdict.
+func (r *Report) Flips() (n int) {
+	for _, t := range r.Types {
+		n += t.Flips
+	}
+	return n
+}
+
+// Beyond returns the types of which the candidate changes more than a share of all verdicts, or cannot give them.
+func (r *Report) Beyond(limit float64) (types []TypeReport) {
+	for _, t := range r.Types {
+		if t.Share() > limit {
+			types = append(types, t)
+		}
+	}
+	return types
+}
+
+// change is what a candidate makes of a check.
+type change struct {
+	fused   check.Fused
+	layers  []check.Outcome
+	missing bool
+	bias    float64 // by which the bias rises
+}
+
+// add counts a check.
+func (r *Report) add(at time.Time, was content, c change) {
+	t := r.count(at, was)
+	t.After.add(c.fused.Score)
+	t.transition(was.Verdict, c.fused.Verdict, 1)
+	if c.missing {
+		t.Missing++
+	}
+	for _, o := range c.layers {
+		if o.Failure != "" {
+			r.failure(LayerFailures{o.Layer, o.Failure, 1})
+		}
+	}
+	if was.Verdict != c.fused.Verdict {
+		layer, code := cause(was, c)
+		r.signal(SignalFlips{was.Type, was.Verdict, c.fused.Verdict, layer, code, 1})
+	}
+}
+
+// refuse counts a check that the candidate could not answer.
+func (r *Report) refuse(at time.Time, was content) { r.count(at, was).Refused++ }
+
+func (r *Report) count(at time.Time, was content) *TypeReport {
+	r.span(&at, &at)
+	t := r.typed(was.Type)
+	t.Checks++
+	t.Before.add(was.Score)
+	return t
+}
+
+// typed returns the part about a type, which is added if it is missing.
+func (r *Report) typed(kind entity.Type) *TypeReport {
+	for i := range r.Types {
+		if r.Types[i].Type == kind {
+			return &r.Types[i]
+		}
+	}
+	r.Types = append(r.Types, TypeReport{Type: kind, Verdicts: map[check.Verdict]map[check.Verdict]int{}})
+	return &r.Types[len(r.Types)-1]
+}
+
+func (t *TypeReport) transition(from, to check.Verdict, checks int) {
+	if t.Verdicts[from] == nil {
+		t.Verdicts[from] = map[check.Verdict]int{}
+	}
+	t.Verdicts[from][to] += checks
+	if from == to {
+		return
+	}
+	t.Flips += checks
+	if to == check.Block {
+		t.NewBlocks += checks
+	}
+	if from == check.Block {
+		t.LostBlocks += checks
+	}
+}
+
+func (t *TypeReport) merge(o TypeReport) {
+	t.Checks += o.Checks
+	t.Refused += o.Refused
+	t.Missing += o.Missing
+	for from, verdicts := range o.Verdicts {
+		for to, checks := range verdicts {
+			t.transition(from, to, checks)
+		}
+	}
+	for i := range t.Before {
+		t.Before[i] += o.Before[i]
+		t.After[i] += o.After[i]
+	}
+}
+
+func (r *Report) span(from, to *time.Time) {
+	if from != nil && (r.From == nil || from.Before(*r.From)) {
+		r.From = from
+	}
+	if to != nil && (r.To == nil || to.After(*r.To)) {
+		r.To = to
+	}
+}
+
+func (r *Report) signal(s SignalFlips) {
+	for i := range r.Signals {
+		same := r.Signals[i]
+		same.Flips = s.Flips
+		if same == s {
+			r.Signals[i].Flips += s.Flips
+			return
+		}
+	}
+	r.Signals = append(r.Signals, s)
+}
+
+func (r *Report) failure(f LayerFailures) {
+	for i := range r.Failures {
+		if r.Failures[i].Layer == f.Layer && r.Failures[i].Reason == f.Reason {
+			r.Failures[i].Checks += f.Checks
+			return
+		}
+	}
+	r.Failures = append(r.Failures, f)
+}
+
+// sort gives a report its order, and lists instead of nulls in JSON.
+func (r *Report) sort() {
+	slices.SortFunc(r.Types, func(a, b TypeReport) int {
+		return slices.Index(types, a.Type) - slices.Index(types, b.Type)
+	})
+	slices.SortFunc(r.Signals, func(a, b SignalFlips) int {
+		return cmp.Or(b.Flips-a.Flips, slices.Index(types, a.Type)-slices.Index(types, b.Type),
+			strings.Compare(a.Layer, b.Layer), strings.Compare(a.Code, b.Code),
+			strings.Compare(string(a.From), string(b.From)), strings.Compare(string(a.To), string(b.To)))
+	})
+	slices.SortFunc(r.Failures, func(a, b LayerFailures) int {
+		return cmp.Or(b.Checks-a.Checks, strings.Compare(a.Layer, b.Layer),
+			strings.Compare(string(a.Reason), string(b.Reason)))
+	})
+	r.Types, r.Signals = append([]TypeReport{}, r.Types...), append([]SignalFlips{}, r.Signals...)
+	r.Failures, r.ReferenceFlips = append([]LayerFailures{}, r.Failures...), append([]ReferenceFlip{}, r.ReferenceFlips...)
+}
+
+// cause returns why a verdict flips: a layer that fails only before or only after, or else what changes the log-odds
+// most towards the new verdict, which is a signal of a layer, a layer's score beyond its signals, or the lineup's bias.
+// If nothing does, the bands are the cause.
+func cause(was content, c change) (layer, code string) {
+	type part struct{ layer, code string }
+	changes := map[part]float64{{"", codeBias}: c.bias}
+	count := func(layers []check.Outcome, sign float64) {
+		for _, o := range layers {
+			rest := o.Contribution
+			for _, s := range o.Signals {
+				weight := o.Weight * float64(s.Points) / 100
+				changes[part{o.Layer, s.Code}] += sign * weight
+				rest -= weight
+			}
+			changes[part{o.Layer, codeScore}] += sign * rest
+		}
+	}
+	count(was.Layers, -1)
+	count(c.layers, 1)
+	if failing := differentFailure(was.Layers, c.layers); failing != "" {
+		return failing, codeDegraded
+	}
+	towards := 1.0
+	if slices.Index(verdicts, c.fused.Verdict) < slices.Index(verdicts, was.Verdict) {
+		towards = -1
+	}
+	const negligible = 1e-9 // what rounding leaves of equal numbers
+	most, best := part{"", codeBands}, 0.0
+	for _, p := range slices.SortedFunc(maps.Keys(changes), func(a, b part) int {
+		return cmp.Or(strings.Compare(a.layer, b.layer), strings.Compare(a.code, b.code))
+	}) {
+		if size := towards * changes[p]; size > best+negligible {
+			most, best = p, size
+		}
+	}
+	return most.layer, most.code
+}
+
+// differentFailure returns a layer with a weight that fails in one of the two results only, or "".
+func differentFailure(before, after []check.Outcome) string {
+	for _, lists := range [][2][]check.Outcome{{after, before}, {before, after}} {
+		for _, o := range lists[0] {
+			if o.Failure != "" && o.Weight != 0 && !slices.ContainsFunc(lists[1], func(other check.Outcome) bool {
+				return other.Layer == o.Layer && other.Failure != ""
+			}) {
+				return o.Layer
+			}
+		}
+	}
+	return ""
+}
