@@ -12,6 +12,7 @@ import (
 	"assay/host/entity"
 	"assay/host/keyring"
 	"assay/host/lineup"
+	"assay/host/override"
 	"assay/host/postgres"
 	"assay/host/sandbox"
 	"assay/host/store"
@@ -171,8 +172,12 @@ func (b *backend) openChecker(ctx context.Context, cfg *Config, t *terminal) (*c
 	if err := errors.Join(collector.similar.Load(ctx), follower.Follow(ctx)); err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
+	overrides := override.NewIndex(b.store, b.store.OverrideKeys(), b.store.Now, log)
+	if err := overrides.Load(ctx); err != nil {
+		return nil, nil, errors.Join(err, stop())
+	}
 	checker := newChecker(live, nil, failurePrinter{t})
-	checker.Collector = collector
+	checker.Collector, checker.Overrides = collector, overrides
 	return checker, stop, nil
 }
 

@@ -30,6 +30,7 @@ type explanation struct {
 	Timestamp string          `json:"timestamp"`
 	Revision  int64           `json:"lineup_revision"`
 	Layers    []check.Outcome `json:"layers"`
+	Override  *check.Override `json:"override"` // null if none decided
 }
 
 func (cmd *checkCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
@@ -58,7 +59,7 @@ func newExplanation(d *check.Decision) explanation {
 	e := explanation{
 		Score: d.Score, Lowest: d.Lowest, Highest: d.Highest, Verdict: d.Verdict, Signals: []string{},
 		Type: d.Type, Query: d.Query, Timestamp: d.At.Format(check.TimeFormat), Revision: d.Revision,
-		Layers: d.Layers,
+		Layers: d.Layers, Override: d.Override,
 	}
 	for _, s := range d.Signals {
 		e.Signals = append(e.Signals, s.Text)

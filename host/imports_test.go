@@ -60,6 +60,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/privacy": {"host/check host/entity", "privacy requests are types"},
 	"host/feedback": {"host/check host/entity host/privacy",
 		"feedback declares the store and the scorer that it needs"},
+	"host/override": {"host/audit host/check host/entity host/privacy",
+		"overrides are found in memory, and stored through an interface"},
 	"host/billing": {"host/check", "billing needs neither pages nor the database"},
 	"host/eval":    {"host/check host/entity host/plot registry sdk", "measuring is arithmetic on decisions"},
 	"host/feed":    {"host/entity host/internet sdk", "feeds are documents, stored through an interface"},
@@ -74,7 +76,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/sandbox/linear": {"", "memory for guests depends on wazero alone"},
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},
 	"host/store": {"host/check host/entity host/audit host/apikey host/keyring host/facts/registration " +
-		"host/facts/reputation host/feed host/feedback host/billing host/privacy host/webhook registry migrations",
+		"host/facts/reputation host/feed host/feedback host/billing host/override host/privacy host/webhook registry " +
+		"migrations",
 		"storage runs no guests and serves no requests"},
 	"host/postgres/postgrestest": {"host/postgres", "a test database needs only a server"},
 	"host/store/storetest": {"host/apikey host/check host/entity host/keyring host/postgres/postgrestest",
@@ -92,13 +95,14 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/facts/reputation": {"host/entity host/facts host/feed", "reputation is read through an interface"},
 
 	// Users of the core and the store.
-	"host/auditlog":    {"host/audit host/store", "maintaining the audit log needs no checks and serves no requests"},
+	"host/auditlog":    {"host/audit host/override host/store", "maintaining the audit log needs no checks and serves no requests"},
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},
 	"host/telemetry": {"host/check host/entity host/lineup host/webhook",
 		"metrics and logs observe the host and change nothing"},
-	"host/api": {"host/admission host/check host/entity host/feedback host/privacy", "the API sees only the core"},
-	"host/console": {"host/admission host/apikey host/billing host/check host/entity host/plot host/privacy " +
-		"host/webhook",
+	"host/api": {"host/admission host/check host/entity host/feedback host/override host/privacy",
+		"the API sees only the core"},
+	"host/console": {"host/admission host/apikey host/billing host/check host/entity host/override host/plot " +
+		"host/privacy host/webhook",
 		"pages declare the storage that they need, run no guests and send no webhooks"},
 	"host/lineup": {"host/check host/entity host/sandbox registry",
 		"following the active lineup needs neither the database nor HTTP"},

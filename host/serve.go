@@ -32,6 +32,7 @@ import (
 	"assay/host/feedback"
 	"assay/host/lineup"
 	"assay/host/maintenance"
+	"assay/host/override"
 	"assay/host/replay"
 	"assay/host/store"
 	"assay/host/telemetry"
@@ -138,6 +139,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	}
 	closers = append(closers, ledger.Close)
 
+	overrides := override.NewIndex(b.store, b.store.OverrideKeys(), b.store.Now, log)
 	collector, err := b.openLookups(ctx, cfg, log, cmd.thirdParties...)
 	if err != nil {
 		return err
@@ -148,9 +150,11 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		observeLists(metrics, lists)
 	}
 	degraded := func() []string {
-		return slices.Concat(follower.Degraded(), collector.problems(), subscriber.Degraded())
+		return slices.Concat(follower.Degraded(), collector.problems(), subscriber.Degraded(),
+			ignoredOverrides(overrides))
 	}
 	metrics.WatchDegraded(degraded, collector.problems)
+	metrics.WatchOverrides(overrides.Size, overrides.Ignored)
 
 	recent := replay.NewRing(replay.DefaultChecks, replay.DefaultBytes)
 
@@ -181,6 +185,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 				follower.LineupChanged()
 			case store.TopicPlugins:
 				follower.PluginsPublished()
+			case store.TopicOverrides:
+				overrides.Hint()
 			}
 		})
 	})
@@ -191,6 +197,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	checker := newChecker(live, ledger, &telemetry.Observer{Metrics: metrics, Logger: log})
 	checker.Collector, checker.Gate, checker.BatchDeadline = collector, gate, batchTimeout
 	checker.Memory = recent
+	checker.Overrides = overrides
 
 	proxies, err := cfg.proxies()
 	if err != nil {
@@ -213,7 +220,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Privacy:        b.store,
 		Feedback:       &feedback.Desk{Store: b.store, Scorer: checker},
 		Outage:         store.IsOutage,
-		Ready:          readiness{b.store, follower, collector.similar}.problems,
+		Ready:          readiness{b.store, follower, collector.similar, overrides}.problems,
 		Degraded:       degraded,
 		Metrics:        metrics.Handler(),
 		ProviderEvent:  providerEvents(payments, log),
@@ -230,7 +237,12 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return server.Shutdown(ctx)
 	})
 
-	// Until the lists have been read, checks are refused and the host is not ready. Run tries again after a failure.
+	// Until overrides and lists have been read, checks are refused and the host is not ready. Run tries again after a
+	// failure.
+	if err := overrides.Load(ctx); err != nil {
+		log.Warn("reading overrides failed", "error", err)
+	}
+	running.Go(func() { overrides.Run(background) })
 	if err := collector.similar.Load(ctx); err != nil {
 		log.Warn("reading the imported lists failed", "error", err)
 	}
@@ -283,6 +295,16 @@ func (b *backend) newSubscriber(cfg *Config, log *slog.Logger) *feed.Subscriber 
 		Now: time.Now}
 }
 
+// ignoredOverrides returns a sentence if overrides are ignored.
+func ignoredOverrides(overrides *override.Index) []string {
+	ids := overrides.Ignored()
+	if len(ids) == 0 {
+		return nil
+	}
+	return []string{fmt.Sprintf("%d overrides are ignored, because their rows were altered: see assay overrides list",
+		len(ids))}
+}
+
 // observeLists updates the metrics of the subscribed lists.
 func observeLists(m *telemetry.Metrics, lists []feed.Subscription) {
 	states := make([]telemetry.ListState, len(lists))
@@ -305,6 +327,7 @@ func (b *backend) jobs(cfg *Config, log *slog.Logger, logFile *telemetry.LogFile
 		{Name: "prune the limits of the public check", Every: often, Run: b.store.PrunePublic, AtStop: true},
 		{Name: "prune webhook events", Every: often, Run: b.store.PruneWebhooks, AtStop: true},
 		{Name: "prune settlements of batches", Every: often, Run: b.store.PruneSettlements},
+		{Name: "prune overrides", Every: often, Run: b.store.PruneOverrides, AtStop: true},
 		{Name: "prune registrations", Every: often, Run: b.store.PruneRegistrations, AtStop: true},
 		{Name: "end subscriptions", Every: often, Run: b.store.EndSubscriptions, AtStop: true},
 		{Name: "delete old billing data", Every: often, Run: b.store.PruneBilling, AtStop: true},
@@ -441,6 +464,7 @@ type readiness struct {
 	store    *store.Store
 	follower *lineup.Follower
 	lists    *reputation.Similar
+	override *override.Index
 }
 
 func (r readiness) problems() []api.Problem {
@@ -453,6 +477,9 @@ func (r readiness) problems() []api.Problem {
 	}
 	if err := r.lists.Ready(); err != nil {
 		problems = append(problems, api.Problem{Part: "lists", Err: err})
+	}
+	if err := r.override.Ready(); err != nil {
+		problems = append(problems, api.Problem{Part: "overrides", Err: err})
 	}
 	return problems
 }

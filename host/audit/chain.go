@@ -34,8 +34,14 @@ const (
 	Lineup     Kind = "lineup"     // the activation of lineup Revision with document Digest, before they were signed
 	Erasure    Kind = "erasure"    // the erasure of the records that Digest signs, see SignErasure
 	Export     Kind = "export"     // the export of Pseudonym's data to the holder of Key
-	Pruning    Kind = "pruning"    // the pruning of the records up to number Revision with hash Digest, see Anchor
+	// Override is the addition of an override, Verdict allow or block, or its removal, Verdict OverrideRemoved. Ref names
+	// it, Digest is the MAC of its row, and Revision the time in Unix milliseconds at which it expires.
+	Override Kind = "override"
+	Pruning  Kind = "pruning" // the pruning of the records up to number Revision with hash Digest, see Anchor
 )
+
+// OverrideRemoved is the Verdict of the removal of an override, and follows its id and a hyphen in Ref.
+const OverrideRemoved = "removed"
 
 // Record is the content of one link. A check's record contains what contract section 2.4 lists and nothing else about
 // the subject, plus its reference, key and lineup revision.
@@ -49,8 +55,8 @@ type Record struct {
 	Pseudonym []byte // of the entity, see Pseudonym
 	Score     int
 	Verdict   string
-	Revision  int64  // of the lineup that decided or was activated, or the number of an anchor
-	Digest    []byte // of the activation or lineup, the signature of an erasure, or the hash of an anchor
+	Revision  int64  // of the lineup that decided or was activated, the number of an anchor, or an override's expiry
+	Digest    []byte // of activation, lineup or anchor; the signature of an erasure, or the MAC of an override
 }
 
 // canonical returns a record's unique encoding: a version, then every field in order, strings prefixed by their length.

@@ -56,9 +56,10 @@ func Verify(
 		if err != nil {
 			return err
 		}
+		overrides := overrideRecords{added: map[string]overrideRecord{}, removed: map[string]bool{}}
 		reports = make([]Report, len(heads))
 		for i, head := range heads {
-			reports[i], err = verifyChain(ctx, log, signer, head, checkpoints, lineups)
+			reports[i], err = verifyChain(ctx, log, signer, head, checkpoints, lineups, overrides)
 			var breaks *audit.BreakError
 			if errors.As(err, &breaks) {
 				reports[i].Error = err.Error()
@@ -66,6 +67,11 @@ func Verify(
 			} else if err != nil {
 				return err
 			}
+		}
+		altered, err := overrides.compare(ctx, log, s.OverrideKeys(), s.Now())
+		broken = errors.Join(broken, report(reports, altered))
+		if err != nil {
+			return err
 		}
 		for _, b := range damaged {
 			reports = append(reports, Report{Chain: b.Chain, Error: b.Error()})
@@ -76,10 +82,11 @@ func Verify(
 }
 
 // verifyChain verifies one chain from its newest anchor, or its beginning, to its head. lineups are the digests of the
-// stored lineup revisions: they must equal those that the chain recorded when the revisions came into force.
+// stored lineup revisions: they must equal those that the chain recorded when the revisions came into force. The chain's
+// records of overrides are added to overrides.
 func verifyChain(
 	ctx context.Context, log store.AuditLog, signer *audit.Signer, head audit.Head, checkpoints []audit.Head,
-	lineups map[int64][]byte,
+	lineups map[int64][]byte, overrides overrideRecords,
 ) (Report, error) {
 	report := Report{Chain: head.Chain}
 	start := audit.Genesis(head.Chain)
@@ -107,6 +114,9 @@ func verifyChain(
 		}
 		if err != nil {
 			return report, err
+		}
+		if row.Record.Kind == audit.Override {
+			overrides.add(head.Chain, row)
 		}
 	}
 	report.Records, report.Erased, report.Erasures = v.Head.Seq-start.Seq, v.Erased, v.Erasures

@@ -57,6 +57,14 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 		return nil, err
 	}
 	defer visit.Close()
+	for i := range requests {
+		if answers[i].Err != nil {
+			continue
+		}
+		if requests[i].override, err = c.override(requests[i]); err != nil {
+			return nil, err
+		}
+	}
 	began := time.Now()
 	records, err := c.scoreAll(ctx, lineup.Lineup, visit, caller, requests, answers)
 	if err != nil {

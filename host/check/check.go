@@ -38,6 +38,7 @@ type Decision struct {
 	At       time.Time // UTC, whole milliseconds
 	Revision int64     // of the lineup
 	Layers   []Outcome
+	Override *Override // that decided the verdict instead of the layers; nil: none did
 
 	terms *Terms
 }
@@ -107,7 +108,8 @@ type Checker struct {
 	Collector Collector // nil: no lookups
 	Ledger    Ledger
 	Observer  Observer
-	Memory    Memory // nil: nothing is remembered
+	Memory    Memory    // nil: nothing is remembered
+	Overrides Overrides // nil: none; Rescore never uses them
 	Now       func() time.Time
 	Gate      *admission.Gate // nil: all checks are accepted, and judged at once
 	Deadline  time.Duration   // for the lookups and layers of one check; a check that takes longer is refused
@@ -142,6 +144,9 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 		return nil, err
 	}
 	defer visit.Close()
+	if p.override, err = c.override(p); err != nil {
+		return nil, err
+	}
 	d, lookedUp, err := c.score(ctx, lineup.Lineup, visit, p)
 	if err != nil {
 		return nil, err
@@ -174,7 +179,8 @@ func (c *Checker) record(ctx context.Context, records ...Record) error {
 	return &InternalError{Ref: records[0].Decision.Ref, Err: err}
 }
 
-// Explain scores an entity without recording the decision or counting it against a quota.
+// Explain scores an entity without recording the decision or counting it against a quota. Of the overrides, it uses
+// those for all accounts.
 func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decision, error) {
 	p, err := parse(Request{Fields: []Field{f}, Country: country})
 	if err != nil {
@@ -185,12 +191,15 @@ func (c *Checker) Explain(ctx context.Context, f Field, country string) (*Decisi
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
 	defer lineup.Release()
+	if p.override, err = c.override(p); err != nil {
+		return nil, err
+	}
 	d, _, err := c.score(ctx, lineup.Lineup, nil, p)
 	return d, err
 }
 
 // Rescore scores an entity for an account as Check would, without recording the decision or counting it against a
-// quota. Its errors are those of Check.
+// quota, and without overrides: its result is what the layers find. Its errors are those of Check.
 func (c *Checker) Rescore(ctx context.Context, account string, e entity.Entity) (*Decision, error) {
 	lineup := c.Live.Acquire()
 	if lineup == nil {
@@ -238,6 +247,8 @@ type parsed struct {
 	scored  entity.Entity
 	query   string // scored's value as it was sent
 	linked  []entity.Entity
+
+	override *Override // nil: none
 }
 
 func (p parsed) record(caller Caller, lookedUp entity.Facts, d *Decision) Record {
@@ -310,6 +321,11 @@ func (c *Checker) decide(
 		outcomes = append(outcomes, o)
 	}
 	fused := Fuse(l.Bias[e.Type], l.Bands, outcomes)
+	var override *Override
+	if p.override != nil {
+		override = p.override.over(fused)
+		fused = override.hold(fused, l.Bands, outcomes)
+	}
 	fused.Signals = append(fused.Signals, unansweredSignals(unanswered)...)
 	return &Decision{
 		Fused:    fused,
@@ -320,6 +336,7 @@ func (c *Checker) decide(
 		Revision: l.Revision,
 		Layers:   outcomes,
 		terms:    l.terms[e.Type],
+		Override: override,
 	}, nil
 }
 

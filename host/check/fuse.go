@@ -91,20 +91,26 @@ func Fuse(bias float64, bands Bands, outcomes []Outcome) Fused {
 	case f.Verdict == Allow && required && bands.Verdict(f.Highest) != Allow:
 		f.Score, f.Verdict = bands.Review, Review
 	}
-	f.Signals = sortedSignals(outcomes, f.Verdict)
+	f.Signals = f.signals(outcomes)
+	if f.Verdict != Allow {
+		f.Threat = dominantThreat(outcomes)
+	}
+	return f
+}
+
+// signals returns the layers' signals for the verdict, then one for each layer that failed.
+func (f Fused) signals(outcomes []Outcome) []Signal {
+	signals := sortedSignals(outcomes, f.Verdict)
 	for _, o := range outcomes {
 		if o.Failure != "" && o.Weight != 0 {
-			f.Signals = append(f.Signals, Signal{
+			signals = append(signals, Signal{
 				Code: "host:degraded:" + o.Layer,
 				Text: hostText + fmt.Sprintf("The %s layer failed; with it, the score would be between %d and %d",
 					o.Layer, f.Lowest, f.Highest),
 			})
 		}
 	}
-	if f.Verdict != Allow {
-		f.Threat = dominantThreat(outcomes)
-	}
-	return f
+	return signals
 }
 
 // percent returns the probability for log-odds x in percent, rounded.

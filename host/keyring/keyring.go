@@ -24,6 +24,8 @@ type Ring struct {
 	Client      []byte // HMAC key of the addresses of callers without a key
 	Cache       []byte // HMAC key of the compile cache
 	Erased      []byte // HMAC key of the marks that identify erased subjects
+	Override    []byte // HMAC key of what overrides cover
+	OverrideRow []byte // HMAC key of the rows of overrides
 	SignSeed    []byte // Ed25519 seed of audit checkpoints
 	Activation  []byte // Ed25519 seed of activations that hosts sign
 	Fingerprint []byte // identifies the master secret without revealing it
@@ -98,6 +100,8 @@ func derive(master []byte) (*Ring, error) {
 		Client:      key("client"),
 		Cache:       key("cache"),
 		Erased:      key("erased"),
+		Override:    key("override"),
+		OverrideRow: key("override row"),
 		SignSeed:    key("sign"),
 		Activation:  key("activation"),
 		Fingerprint: key("fingerprint"),

@@ -67,6 +67,19 @@ type Export struct {
 	Next     *string    `json:"next"`    // Page.After of the next page; null on the last page
 	Graph    *Sightings `json:"graph"`   // null if the account contributed nothing to the graph
 	Erasures []Erasure  `json:"erasures"`
+
+	Overrides []Override `json:"overrides"` // the account's verdicts on this subject, set in advance
+}
+
+// Override is a verdict on the subject that the account set in advance.
+type Override struct {
+	ID        string `json:"id"`
+	Action    string `json:"action"` // allow or block
+	Kind      string `json:"kind"`
+	Reason    string `json:"reason"`
+	Author    string `json:"author"`
+	CreatedAt Time   `json:"created_at"`
+	ExpiresAt Time   `json:"expires_at"`
 }
 
 // Check is the audit record of a check, its webhook event and the account's feedback.
@@ -125,6 +138,7 @@ type ErasureResult struct {
 	Events    int       `json:"webhook_events"`
 	Sightings int       `json:"graph_sightings"`
 	Links     int       `json:"graph_links"`
+	Overrides int       `json:"overrides"`
 	Erasures  []Erasure `json:"erasures"`
 }
 

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -31,7 +32,7 @@ type erasedRow struct {
 }
 
 // Erase erases an account's data about a subject: the content of its audit records, its webhook events and feedback,
-// and its sightings and links in the reputation graph. A concurrent check is either erased completely or recorded
+// its sightings and links in the reputation graph, and its overrides of the value. A concurrent check is either erased completely or recorded
 // completely. Erasing a subject again has no further effect and returns the earlier erasures. It fails with
 // check.ErrUnauthorized, with an *entity.InvalidError, or with privacy.ErrUnknownSubject if the request names a
 // reference instead of an entity.
@@ -39,7 +40,12 @@ func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Sele
 	if err := s.CatchUp(ctx); err != nil { // only for the counts: what is not applied is forgotten too
 		s.log.Warn("erasing a subject before the reputation graph is complete", "error", err)
 	}
-	total := &privacy.ErasureResult{}
+	total := &privacy.ErasureResult{Erasures: []privacy.Erasure{}}
+	var err error
+	// First, because the records may be what names the subject.
+	if total.Overrides, total.Subject, err = s.eraseOverrides(ctx, c, selector); err != nil {
+		return nil, withOutage(fmt.Errorf("erasing subject: %w", err))
+	}
 	var node []byte
 	for first, more := true, true; more; first = false {
 		var batch erasureBatch
@@ -47,6 +53,9 @@ func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Sele
 			batch, err = s.erase(ctx, c, selector, node, first)
 			return err
 		})
+		if total.Overrides > 0 && errors.Is(err, privacy.ErrUnknownSubject) {
+			return total, nil // there were only overrides
+		}
 		if err != nil {
 			return nil, withOutage(fmt.Errorf("erasing subject: %w", err))
 		}

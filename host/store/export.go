@@ -49,7 +49,8 @@ func (s *Store) Export(ctx context.Context, c check.Caller, selector privacy.Sel
 // readPage reads one page of an account's data about a subject.
 func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject, page privacy.Page) (*privacy.Export,
 	error) {
-	export := &privacy.Export{Subject: p.reference(), Checks: []privacy.Check{}, Erasures: p.erasures}
+	export := &privacy.Export{Subject: p.reference(), Checks: []privacy.Check{}, Erasures: p.erasures,
+		Overrides: []privacy.Override{}}
 	if p.kind != "" {
 		export.Type = &p.kind
 	}
@@ -86,7 +87,10 @@ func (s *Store) readPage(ctx context.Context, tx bun.Tx, r requester, p subject,
 	if export.Graph, err = s.readSightings(ctx, tx, r, p); err != nil {
 		return nil, err
 	}
-	if export.Total == 0 && export.Graph == nil && len(export.Erasures) == 0 {
+	if export.Overrides, err = s.exportOverrides(ctx, tx, r, p); err != nil {
+		return nil, err
+	}
+	if export.Total == 0 && export.Graph == nil && len(export.Erasures) == 0 && len(export.Overrides) == 0 {
 		return nil, privacy.ErrUnknownSubject
 	}
 	return export, nil

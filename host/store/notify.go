@@ -24,6 +24,7 @@ const (
 	TopicPlugins Topic = "plugins" // published plugins
 	// TopicErasures is about erased subjects. Of a single one, the topic goes on as Erased says.
 	TopicErasures Topic = "erasures"
+	TopicOverrides Topic = "overrides" // verdicts set in advance
 )
 
 // erasureOf returns the topic of the erasure of a subject.
@@ -89,6 +90,7 @@ func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
 	changed(TopicPlugins)
 	changed(TopicFeeds)
 	changed(TopicErasures)
+	changed(TopicOverrides)
 	for {
 		wait, cancel := context.WithTimeout(ctx, listenPingInterval)
 		n, err := conn.WaitForNotification(wait)

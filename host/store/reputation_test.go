@@ -249,6 +249,34 @@ func TestFirstHandVerdict(t *testing.T) {
 	}
 }
 
+// The graph counts what the layers found, not what an override decided, and no accusation that nobody was told.
+func TestFirstHandVerdictOfOverriddenCheck(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		override check.Override
+		layers   []check.Outcome
+		want     check.Verdict
+	}{
+		"a block without findings": {check.Override{Verdict: check.Block, Score: 3, Found: check.Allow}, nil,
+			check.Allow},
+		"a block of what is reviewed": {check.Override{Verdict: check.Block, Score: 50, Found: check.Review}, nil,
+			check.Review},
+		"a block of what is blocked": {check.Override{Verdict: check.Block, Score: 91, Found: check.Block}, nil,
+			check.Block},
+		"a block of what a list blocks": {check.Override{Verdict: check.Block, Score: 78, Found: check.Block},
+			[]check.Outcome{{Layer: "feeds", Contribution: 5.25, ReadsReputation: true}}, check.Allow},
+		"an allow of what is blocked": {check.Override{Verdict: check.Allow, Score: 91, Found: check.Block}, nil,
+			check.Allow},
+	}
+	for name, tt := range tests {
+		d := &check.Decision{Fused: check.Fused{Score: 70, Verdict: tt.override.Verdict}, Layers: tt.layers,
+			Override: &tt.override}
+		if got := firstHandVerdict(d); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
+}
+
 // A block caused by a list is not counted in the graph, so that it ends with the list.
 func TestSecondHandBlocksAreNotCounted(t *testing.T) {
 	t.Parallel()

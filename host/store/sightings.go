@@ -135,7 +135,17 @@ func later(a, b time.Time) time.Time {
 // section 6. With them, a block caused by the graph would reinforce itself, and a withdrawn list would live on in the
 // blocks it caused. What clears an entity stays: the graph must not count a block that nobody was told. Scores near 0
 // and 100 are clamped and hide how far the sum exceeded them, so the result errs on the mild side.
+//
+// An override is an account's opinion, not evidence for others: of a blocked entity, the graph counts what the layers
+// found. An allowed one was accused to nobody, so the graph counts no block and no review.
 func firstHandVerdict(d *check.Decision) check.Verdict {
+	score, verdict := d.Score, d.Verdict
+	if o := d.Override; o != nil {
+		if o.Verdict == check.Allow {
+			return check.Allow
+		}
+		score, verdict = o.Score, o.Found
+	}
 	secondHand := 0.0
 	for _, o := range d.Layers {
 		if o.ReadsReputation && o.Contribution > 0 {
@@ -143,9 +153,9 @@ func firstHandVerdict(d *check.Decision) check.Verdict {
 		}
 	}
 	if secondHand == 0 {
-		return d.Verdict
+		return verdict
 	}
-	p := min(max(float64(d.Score)/100, 0.005), 0.995)
+	p := min(max(float64(score)/100, 0.005), 0.995)
 	rest := math.Log(p/(1-p)) - secondHand
 	return check.Bands{Review: 40, Block: 70}.Verdict(int(math.Round(100 / (1 + math.Exp(-rest)))))
 }

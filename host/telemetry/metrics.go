@@ -25,6 +25,7 @@ type Metrics struct {
 	registry     *prometheus.Registry
 	checks       *prometheus.CounterVec
 	refusals     *prometheus.CounterVec
+	overridden   *prometheus.CounterVec
 	checkSeconds *prometheus.HistogramVec
 	layers       *prometheus.CounterVec
 	layerSeconds *prometheus.HistogramVec
@@ -61,6 +62,8 @@ func NewMetrics() *Metrics {
 	exponential := prometheus.ExponentialBuckets
 
 	m.checks = counter("assay_checks_total", "Checks answered.", "type", "verdict")
+	m.overridden = counter("assay_overridden_checks_total", "Recorded checks that an override decided, by verdict and by "+
+		"whether the account or the operator set it.", "verdict", "by")
 	m.refusals = counter("assay_refusals_total", "Requests refused with 503, by reason: door (too many requests in "+
 		"progress), share (the account or address has its share of them), deadline (the check did not have its turn "+
 		"in time), or the part that was missing: layer, facts, ledger, database.", "reason")
@@ -156,6 +159,13 @@ func (m *Metrics) WatchGate(inProgress func() int, wait func() time.Duration) {
 		"Checks are refused if it is too long.", func() float64 { return wait().Seconds() })
 }
 
+// WatchOverrides adds the metrics of overrides. It must be called at most once.
+func (m *Metrics) WatchOverrides(size func() int, ignored func() []string) {
+	m.gauge("assay_overrides", "Overrides in memory.", func() float64 { return float64(size()) })
+	m.gauge("assay_overrides_ignored", "Overrides that are ignored because their rows were altered. "+
+		"'assay overrides list' names them.", func() float64 { return float64(len(ignored())) })
+}
+
 // CheckRefused counts a request refused with 503.
 func (m *Metrics) CheckRefused(reason string) { m.refusals.WithLabelValues(reason).Inc() }
 
@@ -227,6 +237,13 @@ func (o *Observer) CheckDone(d *check.Decision, took time.Duration) {
 	m := o.Metrics.ofCheck.get(checkLabels{d.Type, d.Verdict}, o.Metrics.newCheckMetrics)
 	m.checks.Inc()
 	m.seconds.Observe(took.Seconds())
+	if d.Override != nil {
+		by := "account"
+		if d.Override.Operator {
+			by = "operator"
+		}
+		o.Metrics.overridden.WithLabelValues(string(d.Override.Verdict), by).Inc()
+	}
 }
 
 // layerMetrics are the metrics of one layer. Finding a metric by its labels takes longer than counting.

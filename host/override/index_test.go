@@ -1,0 +1,343 @@
+package override
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+var (
+	testKeys = Keys{Targets: bytes.Repeat([]byte{1}, 32), Rows: bytes.Repeat([]byte{2}, 32)}
+	start    = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+)
+
+// memory is a source.
+type memory struct {
+	entries map[string][]Entry
+	last    int64
+	err     error
+	asked   []int64
+}
+
+func (m *memory) OverridesSince(_ context.Context, since int64) (Changes, error) {
+	m.asked = append(m.asked, since)
+	changes := Changes{Last: m.last, Accounts: map[string][]Entry{}}
+	if since != m.last {
+		changes.Accounts = m.entries
+	}
+	return changes, m.err
+}
+
+// add adds an override that is valid for an hour.
+func (m *memory) add(t testing.TB, account, id string, action check.Verdict, kind Kind, value string) *Entry {
+	t.Helper()
+	to := target(t, kind, value)
+	e := Entry{ID: id, Account: account, Action: action, Kind: kind, Match: testKeys.Match(account, to),
+		Masked: to.Masked(), Author: "test", CreatedAt: start, ExpiresAt: start.Add(time.Hour)}
+	e.MAC = testKeys.MAC(e)
+	if m.entries == nil {
+		m.entries = map[string][]Entry{}
+	}
+	m.entries[account] = append(m.entries[account], e)
+	m.last++
+	return &m.entries[account][len(m.entries[account])-1]
+}
+
+// clocked is an index with clocks that a test moves.
+type clocked struct {
+	*Index
+	at  time.Time
+	log strings.Builder
+}
+
+func newClocked(m *memory) *clocked {
+	c := &clocked{at: start}
+	c.Index = NewIndex(m, testKeys, func() time.Time { return c.at }, slog.New(slog.NewTextHandler(&c.log, nil)))
+	c.host = c.now
+	return c
+}
+
+func (c *clocked) load(t testing.TB) *clocked {
+	t.Helper()
+	if err := c.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// find returns the id of the override that decides, or "".
+func (c *clocked) find(t testing.TB, account string, typ entity.Type, value string) string {
+	t.Helper()
+	e, err := entity.Parse(typ, value, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := c.Find(account, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if found == nil {
+		return ""
+	}
+	return found.ID
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	m := &memory{}
+	for _, o := range []struct {
+		id    string
+		kind  Kind
+		value string
+	}{
+		{"domain", Domain, "login.example.com"},
+		{"international", Domain, "bücher.example"},
+		{"registrable", Registrable, "example.co.uk"},
+		{"email", Email, "jane+a@example.org"},
+		{"phone", Phone, "+49 30 1234567"},
+		{"range", Range, "+4989"},
+		{"narrow range", Range, "+4989 55"},
+		{"iban", IBAN, "DE89 3704 0044 0532 0130 00"},
+		{"bank", Bank, "FR20041"},
+	} {
+		m.add(t, "acct_1", o.id, check.Block, o.kind, o.value)
+	}
+	x := newClocked(m).load(t)
+	for _, test := range []struct {
+		name  string
+		typ   entity.Type
+		value string
+		want  string
+	}{
+		{"as it was added", entity.Domain, "login.example.com", "domain"},
+		{"in capitals with a final dot", entity.Domain, "LOGIN.example.com.", "domain"},
+		{"in a URL", entity.Domain, "https://login.example.com:8443/path", "domain"},
+		{"a value covers no subdomain", entity.Domain, "a.login.example.com", ""},
+		{"a value covers no parent", entity.Domain, "example.com", ""},
+		{"in A-labels", entity.Domain, "xn--bcher-kva.example", "international"},
+		{"decomposed", entity.Domain, "bu\u0308cher.example", "international"},
+		{"a look-alike", entity.Domain, "bucher.example", ""},
+		{"the registrable domain", entity.Domain, "example.co.uk", "registrable"},
+		{"below it", entity.Domain, "a.b.example.co.uk", "registrable"},
+		{"an address at it", entity.Email, "jane@example.co.uk", "registrable"},
+		{"an address below it", entity.Email, "jane@mail.example.co.uk", "registrable"},
+		{"the same public suffix", entity.Domain, "sample.co.uk", ""},
+		{"with it as a subdomain", entity.Domain, "example.co.uk.example.net", ""},
+		{"another tag", entity.Email, "Jane+b@EXAMPLE.org", "email"},
+		{"without a tag", entity.Email, "jane@example.org", "email"},
+		{"another mailbox", entity.Email, "janet@example.org", ""},
+		{"the domain of an address", entity.Domain, "example.org", ""},
+		{"national format", entity.Phone, "0049 (30) 123-4567", "phone"},
+		{"in a range", entity.Phone, "+49 89 123456", "range"},
+		{"in a range within it", entity.Phone, "+49 89 551234", "narrow range"},
+		{"in no range", entity.Phone, "+49 40 123456", ""},
+		{"without spaces", entity.IBAN, "de89370400440532013000", "iban"},
+		{"another account of the bank", entity.IBAN, "DE75 3704 0044 0532 0130 01", ""},
+		{"the bank", entity.IBAN, "FR14 2004 1010 0505 0001 3M02 606", "bank"},
+	} {
+		if got := x.find(t, "acct_1", test.typ, test.value); got != test.want {
+			t.Errorf("%s (%s): found %q, want %q", test.name, test.value, got, test.want)
+		}
+		if got := x.find(t, "acct_2", test.typ, test.value); got != "" {
+			t.Errorf("%s (%s): another account found %q", test.name, test.value, got)
+		}
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	t.Parallel()
+	type given struct {
+		account, id string
+		action      check.Verdict
+		kind        Kind
+		value       string
+	}
+	for name, test := range map[string]struct {
+		given []given
+		want  string
+	}{
+		"the account's block precedes an allow for all": {[]given{{"", "all", check.Allow, Domain, "a.example.com"},
+			{"acct_1", "own", check.Block, Domain, "a.example.com"}}, "own"},
+		"even a wider one": {[]given{{"", "all", check.Allow, Domain, "a.example.com"},
+			{"acct_1", "own", check.Block, Registrable, "example.com"}}, "own"},
+		"a block for all precedes the account's allow": {[]given{{"", "all", check.Block, Registrable, "example.com"},
+			{"acct_1", "own", check.Allow, Domain, "a.example.com"}}, "all"},
+		"the most specific for all counts": {[]given{{"", "all", check.Block, Registrable, "example.com"},
+			{"", "except", check.Allow, Domain, "a.example.com"}}, "except"},
+		"so the account's may precede": {[]given{{"", "all", check.Block, Registrable, "example.com"},
+			{"", "except", check.Allow, Domain, "a.example.com"},
+			{"acct_1", "own", check.Block, Registrable, "example.com"}}, "own"},
+		"the most specific of the account counts": {[]given{
+			{"acct_1", "own", check.Block, Registrable, "example.com"},
+			{"acct_1", "except", check.Allow, Domain, "a.example.com"}}, "except"},
+		"those of others do not": {[]given{{"acct_2", "other", check.Block, Domain, "a.example.com"}}, ""},
+		"for all alone":          {[]given{{"", "all", check.Allow, Registrable, "example.com"}}, "all"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &memory{}
+			for _, g := range test.given {
+				m.add(t, g.account, g.id, g.action, g.kind, g.value)
+			}
+			if got := newClocked(m).load(t).find(t, "acct_1", entity.Domain, "a.example.com"); got != test.want {
+				t.Errorf("%q decides, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// Each column is covered by the MAC, and so is the account that an entry counts for.
+func TestAlteredEntriesAreIgnoredByName(t *testing.T) {
+	t.Parallel()
+	for column, alter := range map[string]func(*Entry){
+		"id":            func(e *Entry) { e.ID = "ovr_2" },
+		"account":       func(e *Entry) { e.Account = "acct_2" },
+		"action":        func(e *Entry) { e.Action = check.Allow },
+		"kind":          func(e *Entry) { e.Kind = Registrable },
+		"match":         func(e *Entry) { e.Match = testKeys.Match("acct_1", target(t, Domain, "example.net")) },
+		"subject":       func(e *Entry) { e.Subject = []byte{1} },
+		"masked":        func(e *Entry) { e.Masked = "x" },
+		"sealed reason": func(e *Entry) { e.SealedReason = []byte{1} },
+		"author":        func(e *Entry) { e.Author = "somebody" },
+		"created at":    func(e *Entry) { e.CreatedAt = e.CreatedAt.Add(time.Millisecond) },
+		"expires at":    func(e *Entry) { e.ExpiresAt = e.ExpiresAt.Add(time.Millisecond) },
+		"mac":           func(e *Entry) { e.MAC[0] ^= 1 },
+		"no mac":        func(e *Entry) { e.MAC = nil },
+	} {
+		t.Run(column, func(t *testing.T) {
+			t.Parallel()
+			m := &memory{}
+			e := m.add(t, "acct_1", "ovr_1", check.Block, Domain, "example.com")
+			alter(e)
+			x := newClocked(m).load(t)
+			for _, account := range []string{"acct_1", "acct_2"} {
+				if got := x.find(t, account, entity.Domain, "example.com"); got != "" {
+					t.Errorf("%s: %s decides", account, got)
+				}
+			}
+			if ids := x.Ignored(); len(ids) != 1 || ids[0] != e.ID || !strings.Contains(x.log.String(), e.ID) {
+				t.Errorf("ignored %v, log %q", ids, x.log.String())
+			}
+			x.at = x.at.Add(2 * reloadInterval)
+			if x.load(t); strings.Count(x.log.String(), e.ID) != 1 {
+				t.Errorf("reported more than once: %s", x.log.String())
+			}
+		})
+	}
+}
+
+func TestExpiredOverrideDoesNotDecide(t *testing.T) {
+	t.Parallel()
+	m := &memory{}
+	m.add(t, "acct_1", "ovr_1", check.Block, Domain, "example.com")
+	x := newClocked(m)
+	for _, test := range []struct {
+		after time.Duration
+		want  string
+	}{{0, "ovr_1"}, {time.Hour - 1, "ovr_1"}, {time.Hour, ""}} {
+		x.at = start.Add(test.after)
+		if got := x.load(t).find(t, "acct_1", entity.Domain, "example.com"); got != test.want {
+			t.Errorf("after %s: found %q, want %q", test.after, got, test.want)
+		}
+	}
+}
+
+// A host that could not read overrides for 5 s refuses the checks that they may concern, and no others.
+func TestUnreadOverridesRefuseChecks(t *testing.T) {
+	t.Parallel()
+	m := &memory{}
+	m.add(t, "", "all", check.Block, Range, "+4989")
+	m.add(t, "acct_1", "own", check.Block, Domain, "example.com")
+	x := newClocked(m)
+	refused := func(account string, typ entity.Type, value string) bool {
+		t.Helper()
+		e, err := entity.Parse(typ, value, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = x.Find(account, e)
+		var unavailable *check.UnavailableError
+		if err != nil && (!errors.As(err, &unavailable) || unavailable.Reason() != "overrides") {
+			t.Errorf("refused as %v", err)
+		}
+		return err != nil
+	}
+	if !refused("acct_9", entity.Domain, "example.com") || x.Ready() == nil {
+		t.Error("accepted a check before overrides were read")
+	}
+	x.load(t)
+	m.err = errors.New("the database does not respond")
+	for _, test := range []struct {
+		after              time.Duration
+		own, others, phone bool
+	}{{maxAge, false, false, false}, {maxAge + 1, true, false, true}} {
+		x.at = start.Add(test.after)
+		if err := x.Load(t.Context()); err == nil {
+			t.Fatal("no error")
+		}
+		if refused("acct_1", entity.IBAN, "DE89370400440532013000") != test.own ||
+			refused("acct_2", entity.Domain, "example.com") != test.others ||
+			refused("acct_2", entity.Phone, "+49301234567") != test.phone || (x.Ready() == nil) != !test.own {
+			t.Errorf("wrong after %s", test.after)
+		}
+	}
+	m.err = nil
+	if x.load(t); refused("acct_1", entity.Domain, "example.com") || x.Ready() != nil {
+		t.Error("still refused after reading again")
+	}
+}
+
+// Polling reads changes only; all is read again from time to time and when the source went back.
+func TestLoadReadsWhatChanged(t *testing.T) {
+	t.Parallel()
+	m := &memory{}
+	m.add(t, "acct_1", "ovr_1", check.Block, Domain, "example.com")
+	x := newClocked(m).load(t)
+	x.load(t)
+	m.add(t, "acct_2", "ovr_2", check.Block, Domain, "example.com")
+	x.load(t)
+	if got := x.find(t, "acct_2", entity.Domain, "example.com"); got != "ovr_2" {
+		t.Errorf("found %q after a change", got)
+	}
+	x.at = x.at.Add(reloadInterval)
+	x.load(t)
+	m.entries, m.last = map[string][]Entry{"acct_1": m.entries["acct_1"]}, 1
+	x.load(t)
+	if got := x.find(t, "acct_2", entity.Domain, "example.com"); got != "" {
+		t.Errorf("found %q after the source went back", got)
+	}
+	want := []int64{0, 1, 1, 0, 2, 0}
+	if len(m.asked) != len(want) {
+		t.Fatalf("asked for changes since %v, want %v", m.asked, want)
+	}
+	for i := range want {
+		if m.asked[i] != want[i] {
+			t.Fatalf("asked for changes since %v, want %v", m.asked, want)
+		}
+	}
+}
+
+func BenchmarkFind(b *testing.B) {
+	m := &memory{}
+	m.add(b, "acct_1", "ovr_1", check.Block, Range, "+4989")
+	x := newClocked(m).load(b)
+	e, err := entity.Parse(entity.Phone, "+49301234567", "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	for account, name := range map[string]string{"acct_1": "with", "acct_2": "without"} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				_, _ = x.Find(account, e)
+			}
+		})
+	}
+}

@@ -1,0 +1,377 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	_ "embed"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/uptrace/bun"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/override"
+	"assay/host/privacy"
+)
+
+// overrideRow is a row of overrides.
+type overrideRow struct {
+	bun.BaseModel `bun:"table:overrides"`
+
+	ID           string
+	AccountID    string
+	Action       check.Verdict
+	Kind         override.Kind
+	Match        []byte
+	Subject      []byte
+	Masked       string
+	SealedReason []byte
+	Author       string
+	CreatedAt    time.Time
+	ExpiresAt    time.Time
+	MAC          []byte `bun:"mac"`
+}
+
+func (r overrideRow) entry() override.Entry {
+	return override.Entry{ID: r.ID, Account: r.AccountID, Action: r.Action, Kind: r.Kind, Match: r.Match,
+		Subject: r.Subject, Masked: r.Masked, SealedReason: r.SealedReason, Author: r.Author, CreatedAt: r.CreatedAt,
+		ExpiresAt: r.ExpiresAt, MAC: r.MAC}
+}
+
+func reasonContext(id string) string { return "override " + id }
+
+// OverrideKeys returns the secrets for overrides.
+func (s *Store) OverrideKeys() override.Keys {
+	return override.Keys{Targets: s.keys.Override, Rows: s.keys.OverrideRow}
+}
+
+// Now returns the time of the database's clock.
+func (s *Store) Now() time.Time { return s.now() }
+
+// listed opens a row for people.
+func (s *Store) listed(r overrideRow) override.Listed {
+	l := override.Listed{ID: r.ID, Account: r.AccountID, Action: r.Action, Kind: r.Kind, Target: r.Masked,
+		Author: r.Author, CreatedAt: privacy.Time{Time: r.CreatedAt}, ExpiresAt: privacy.Time{Time: r.ExpiresAt}}
+	reason, err := s.keys.Open(r.SealedReason, reasonContext(r.ID))
+	switch {
+	case err != nil || !s.OverrideKeys().Authentic(r.entry()):
+		l.Ignored = "altered"
+	case !r.ExpiresAt.After(s.now()):
+		l.Ignored = "expired"
+	}
+	l.Reason = string(reason)
+	return l
+}
+
+// AddOverride adds an override of the caller's account, in place of the one for the same value if there is one. It
+// fails with an *entity.InvalidError, check.ErrUnauthorized or override.TooManyError.
+func (s *Store) AddOverride(ctx context.Context, c check.Caller, w override.Wanted) (*override.Listed, error) {
+	r, err := s.findRequester(ctx, s.db, c)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("adding override: %w", err))
+	}
+	if w.Author == "" {
+		w.Author = r.KeyID
+	}
+	return s.addOverride(ctx, r, w, override.MaxOfAccount)
+}
+
+// AddOverrideForAll adds an override of the operator, which holds for all accounts. It fails with an
+// *entity.InvalidError.
+func (s *Store) AddOverrideForAll(ctx context.Context, w override.Wanted) (*override.Listed, error) {
+	r, err := s.operator(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("adding override: %w", err)
+	}
+	return s.addOverride(ctx, r, w, 0)
+}
+
+// operator returns the operator as a requester. The operator's overrides are recorded in the first chain.
+func (s *Store) operator(ctx context.Context) (r requester, err error) {
+	chains, err := s.chains(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.Chain = chains[0]
+	return r, nil
+}
+
+func (s *Store) addOverride(ctx context.Context, r requester, w override.Wanted, limit int) (
+	added *override.Listed, err error) {
+	if err := w.Validate(s.now()); err != nil {
+		return nil, err
+	}
+	err = again(func() error {
+		added, err = s.tryAddOverride(ctx, r, w, limit)
+		return err
+	})
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("adding override: %w", orUnauthorized(err)))
+	}
+	return added, nil
+}
+
+func (s *Store) tryAddOverride(ctx context.Context, r requester, w override.Wanted, limit int) (
+	*override.Listed, error) {
+	at := s.now().UTC().Truncate(time.Millisecond)
+	keys := s.OverrideKeys()
+	id := "ovr_" + ulid.Make().String()
+	row := overrideRow{
+		ID: id, AccountID: r.AccountID, Action: w.Action, Kind: w.Target.Kind,
+		Match: keys.Match(r.AccountID, w.Target), Masked: w.Target.Masked(),
+		SealedReason: s.keys.Seal([]byte(w.Reason), reasonContext(id)), Author: w.Author,
+		CreatedAt: at, ExpiresAt: w.ExpiresAt.UTC().Truncate(time.Millisecond),
+	}
+	if typ, value, ok := w.Target.Subject(); ok && r.AccountID != "" {
+		row.Subject = audit.Pseudonym(s.keys.Pseudonym, r.Salt, string(typ), value)
+	}
+	row.MAC = keys.MAC(row.entry())
+	var old overrideRow
+	err := s.db.NewSelect().Model(&old).Where("account_id = ? AND match = ?", r.AccountID, row.Match).Scan(ctx)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, err
+	}
+	refusal, err := once[string](ctx, s,
+		"SELECT override_add(?chain, ?key, ?now, ?row, ?added, ?replaces, ?removed, ?limit)", named{
+			"chain": r.Chain, "key": r.KeyID, "now": s.now(), "limit": limit, "replaces": old.ID,
+			"row": columns{"id": row.ID, "account_id": row.AccountID, "action": row.Action, "kind": row.Kind,
+				"match": row.Match, "subject": row.Subject, "masked": row.Masked, "sealed_reason": row.SealedReason,
+				"author": row.Author, "created_at": row.CreatedAt, "expires_at": row.ExpiresAt, "mac": row.MAC}.json(),
+			"added":   entry(overrideRecord(r, row, at, string(row.Action)), at),
+			"removed": entry(overrideRecord(r, old, at, audit.OverrideRemoved), at),
+		})
+	if err == nil && refusal != "" {
+		err = override.TooManyError{}
+	}
+	if err != nil {
+		return nil, err
+	}
+	added := s.listed(row)
+	added.Replaced = old.ID
+	return &added, nil
+}
+
+// overrideRecord returns the audit record of an override's addition or removal. It contains nothing about the value
+// but the MAC of the row, so an erasure keeps it.
+func overrideRecord(r requester, row overrideRow, at time.Time, verdict string) audit.Record {
+	ref := row.ID
+	if verdict == audit.OverrideRemoved {
+		ref += "-" + audit.OverrideRemoved
+	}
+	return audit.Record{Kind: audit.Override, At: at.Format(check.TimeFormat), Ref: ref, Account: r.AccountID,
+		Key: r.KeyID, Verdict: verdict, Revision: row.ExpiresAt.UnixMilli(), Digest: row.MAC}
+}
+
+// RemoveOverride removes an override of the caller's account. It fails with override.ErrUnknown or
+// check.ErrUnauthorized.
+func (s *Store) RemoveOverride(ctx context.Context, c check.Caller, id string) error {
+	r, err := s.findRequester(ctx, s.db, c)
+	if err == nil {
+		err = s.removeOverride(ctx, r, id)
+	}
+	if err != nil {
+		return withOutage(fmt.Errorf("removing override: %w", err))
+	}
+	return nil
+}
+
+// RemoveAnyOverride removes an override of the operator or of any account for the operator. It fails with
+// override.ErrUnknown.
+func (s *Store) RemoveAnyOverride(ctx context.Context, id string) error {
+	r, err := s.operator(ctx)
+	if err == nil {
+		err = s.db.NewRaw(`SELECT o.account_id, coalesce(a.chain, ?) AS chain
+			FROM overrides AS o LEFT JOIN accounts AS a ON a.id = o.account_id WHERE o.id = ?`, r.Chain, id).
+			Scan(ctx, &r.AccountID, &r.Chain)
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		err = override.ErrUnknown
+	}
+	if err == nil {
+		err = s.removeOverride(ctx, r, id)
+	}
+	if err != nil {
+		return fmt.Errorf("removing override: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) removeOverride(ctx context.Context, r requester, id string) error {
+	var row overrideRow
+	err := s.db.NewSelect().Model(&row).Where("account_id = ? AND id = ?", r.AccountID, id).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return override.ErrUnknown
+	}
+	if err != nil {
+		return err
+	}
+	removed, err := s.deleteOverride(ctx, r, row)
+	if err == nil && !removed {
+		err = override.ErrUnknown // another request was faster
+	}
+	return err
+}
+
+func (s *Store) deleteOverride(ctx context.Context, r requester, row overrideRow) (removed bool, err error) {
+	at := s.now().UTC().Truncate(time.Millisecond)
+	err = again(func() error {
+		removed, err = once[bool](ctx, s,
+			"SELECT override_remove(?chain, ?account, ?key, ?now, ?id, ?mac, ?removed)", named{
+				"chain": r.Chain, "account": r.AccountID, "key": r.KeyID, "now": s.now(), "id": row.ID, "mac": row.MAC,
+				"removed": entry(overrideRecord(r, row, at, audit.OverrideRemoved), at)})
+		return orUnauthorized(err)
+	})
+	return removed, err
+}
+
+// Overrides lists the overrides of an account, newest first. "" is the operator.
+func (s *Store) Overrides(ctx context.Context, account string) ([]override.Listed, error) {
+	return s.listOverrides(ctx, s.db, "account_id = ?", account)
+}
+
+// AllOverrides lists the overrides of all accounts and of the operator, newest first.
+func (s *Store) AllOverrides(ctx context.Context) ([]override.Listed, error) {
+	return s.listOverrides(ctx, s.db, "TRUE")
+}
+
+func (s *Store) listOverrides(ctx context.Context, db bun.IDB, where string, args ...any) ([]override.Listed, error) {
+	var rows []overrideRow
+	err := db.NewSelect().Model(&rows).Where(where, args...).OrderExpr("created_at DESC, id DESC").Scan(ctx)
+	if err != nil {
+		return nil, withOutage(fmt.Errorf("listing overrides: %w", err))
+	}
+	listed := make([]override.Listed, len(rows))
+	for i, r := range rows {
+		listed[i] = s.listed(r)
+	}
+	return listed, nil
+}
+
+//go:embed sql/overrides_since.sql
+var overridesSince string
+
+// OverridesSince implements override.Source.
+func (s *Store) OverridesSince(ctx context.Context, since int64) (override.Changes, error) {
+	changes := override.Changes{Accounts: map[string][]override.Entry{}}
+	// The last change that the caller knows is among them, unless the database went back. The numbers are read before
+	// the rows, so a change in between is read again next time.
+	var changed []struct {
+		AccountID string
+		Change    int64
+	}
+	err := s.db.NewRaw("SELECT account_id, change FROM override_changes WHERE change >= ? ORDER BY change", since).
+		Scan(ctx, &changed)
+	if err != nil {
+		return changes, err
+	}
+	for _, c := range changed {
+		if changes.Last = c.Change; c.Change > since {
+			changes.Accounts[c.AccountID] = nil
+		}
+	}
+	if since > 0 && len(changes.Accounts) == 0 {
+		return changes, nil
+	}
+	var rows []overrideRow
+	if err := s.db.NewRaw(overridesSince, named{"since": since}).Scan(ctx, &rows); err != nil {
+		return changes, err
+	}
+	for _, r := range rows {
+		changes.Accounts[r.AccountID] = append(changes.Accounts[r.AccountID], r.entry())
+	}
+	return changes, nil
+}
+
+// overridesOfSubject returns the overrides of an account whose value is the subject.
+func (s *Store) overridesOfSubject(ctx context.Context, db bun.IDB, r requester, p subject) ([]overrideRow, error) {
+	var rows []overrideRow
+	err := db.NewSelect().Model(&rows).Where("account_id = ? AND subject = ?", r.AccountID, p.pseudonym).
+		Order("id").Scan(ctx)
+	return rows, err
+}
+
+// eraseOverrides removes the overrides of an account whose value is the subject, and returns their number and the
+// subject's reference.
+func (s *Store) eraseOverrides(ctx context.Context, c check.Caller, selector privacy.Selector) (
+	n int, reference *string, err error) {
+	r, err := s.findRequester(ctx, s.db, c)
+	if err != nil {
+		return 0, nil, err
+	}
+	p, err := s.findSubject(ctx, s.db, r, selector)
+	if err != nil || p.pseudonym == nil {
+		return 0, nil, err
+	}
+	rows, err := s.overridesOfSubject(ctx, s.db, r, p)
+	if err != nil {
+		return 0, nil, err
+	}
+	for _, row := range rows {
+		removed, err := s.deleteOverride(ctx, r, row)
+		if err != nil {
+			return n, nil, err
+		}
+		if removed {
+			n++
+		}
+	}
+	return n, p.reference(), nil
+}
+
+// exportOverrides returns the overrides of an account whose value is the subject.
+func (s *Store) exportOverrides(ctx context.Context, db bun.IDB, r requester, p subject) ([]privacy.Override, error) {
+	rows, err := s.overridesOfSubject(ctx, db, r, p)
+	if err != nil {
+		return nil, err
+	}
+	exported := make([]privacy.Override, len(rows))
+	for i, row := range rows {
+		l := s.listed(row)
+		exported[i] = privacy.Override{ID: l.ID, Action: string(l.Action), Kind: string(l.Kind), Reason: l.Reason,
+			Author: l.Author, CreatedAt: l.CreatedAt, ExpiresAt: l.ExpiresAt}
+	}
+	return exported, nil
+}
+
+// overrideRetention is how long an expired override is still listed.
+const overrideRetention = 24 * time.Hour
+
+// PruneOverrides deletes overrides that expired some time ago. The audit log says when they did.
+func (s *Store) PruneOverrides(ctx context.Context) error {
+	_, err := s.db.ExecContext(ctx, "DELETE FROM overrides WHERE expires_at < ?", s.now().Add(-overrideRetention))
+	if err != nil {
+		return fmt.Errorf("pruning overrides: %w", err)
+	}
+	return nil
+}
+
+// StoredOverride is a row of the overrides, for a verifier.
+type StoredOverride struct {
+	ID        string
+	Chain     int // of its account
+	MAC       []byte
+	Authentic bool // the MAC is that of the row
+}
+
+// Overrides returns the stored overrides that have not expired by a time.
+func (l AuditLog) Overrides(ctx context.Context, keys override.Keys, now time.Time) (stored []StoredOverride,
+	err error) {
+	var rows []struct {
+		overrideRow
+		Chain int
+	}
+	err = l.db.NewRaw(`SELECT o.*, coalesce(a.chain, 0) AS chain
+		FROM overrides AS o LEFT JOIN accounts AS a ON a.id = o.account_id
+		WHERE o.expires_at > ? ORDER BY o.id`, now).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading overrides: %w", err)
+	}
+	for _, r := range rows {
+		stored = append(stored, StoredOverride{ID: r.ID, Chain: r.Chain, MAC: r.MAC,
+			Authentic: keys.Authentic(r.entry())})
+	}
+	return stored, nil
+}

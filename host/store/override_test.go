@@ -1,0 +1,228 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/override"
+	"assay/host/privacy"
+)
+
+func targetOf(t testing.TB, kind override.Kind, value string) override.Target {
+	t.Helper()
+	return must(override.ParseTarget(kind, value, ""))(t)
+}
+
+func wanted(t testing.TB, action check.Verdict, kind override.Kind, value string) override.Wanted {
+	t.Helper()
+	return override.Wanted{Action: action, Target: targetOf(t, kind, value), Reason: "seen in a fraud ring",
+		ExpiresAt: noon.Add(time.Hour)}
+}
+
+// found returns the id of the override that decides a check, or "", as an index that reads the store finds it.
+func found(t testing.TB, s *Store, account string, e entity.Entity) string {
+	t.Helper()
+	x := override.NewIndex(s, s.OverrideKeys(), s.Now, s.log)
+	noError(t, x.Load(t.Context()))
+	o := must(x.Find(account, e))(t)
+	if o == nil {
+		return ""
+	}
+	return o.ID
+}
+
+func atNoon() time.Time { return noon }
+
+func TestOverrideIsAddedReplacedAndRemoved(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, atNoon)
+	c, other := newCaller(t, s, plan(t, "pro", 10)), newCaller(t, s, plan(t, "pro", 10))
+	e := parse(t, entity.Email, "jane@example.org")
+	first := must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Email, "Jane+x@example.org")))(t)
+	want := override.Listed{ID: first.ID, Account: c.Account, Action: check.Block, Kind: override.Email,
+		Target: "j...@example.org", Reason: "seen in a fraud ring", Author: c.Key, CreatedAt: privacy.Time{Time: noon},
+		ExpiresAt: privacy.Time{Time: noon.Add(time.Hour)}}
+	noDiff(t, "added", want, *first)
+	expect(t, "found", found(t, s, c.Account, e), first.ID)
+	expect(t, "found by another account", found(t, s, other.Account, e), "")
+
+	second := must(s.AddOverride(t.Context(), c, wanted(t, check.Allow, override.Email, "jane@example.org")))(t)
+	expect(t, "replaced", second.Replaced, first.ID)
+	expect(t, "found after it was replaced", found(t, s, c.Account, e), second.ID)
+	expect(t, "listed", len(must(s.Overrides(t.Context(), c.Account))(t)), 1)
+
+	wantError(t, "removed by another account", s.RemoveOverride(t.Context(), other, second.ID), override.ErrUnknown)
+	noError(t, s.RemoveOverride(t.Context(), c, second.ID))
+	wantError(t, "removed twice", s.RemoveOverride(t.Context(), c, second.ID), override.ErrUnknown)
+	expect(t, "found after it was removed", found(t, s, c.Account, e), "")
+
+	var records []string
+	for row, err := range (AuditLog{s.db}).Rows(t.Context(), 0, 0, 100) {
+		noError(t, err)
+		r := row.Record
+		if r.Kind == audit.Override {
+			records = append(records, fmt.Sprint(r.Verdict, " ", r.Ref, " ", r.Account == c.Account && r.Key == c.Key &&
+				r.Revision == noon.Add(time.Hour).UnixMilli() && r.Pseudonym == nil))
+		}
+	}
+	noDiff(t, "records", []string{"block " + first.ID + " true", "removed " + first.ID + "-removed true",
+		"allow " + second.ID + " true", "removed " + second.ID + "-removed true"}, records)
+	verifyLedger(t, s)
+}
+
+func TestOverrideForAll(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, atNoon)
+	c := newCaller(t, s, plan(t, "free", 10))
+	w := wanted(t, check.Block, override.Registrable, "example.co.uk")
+	w.Author = "ops"
+	all := must(s.AddOverrideForAll(t.Context(), w))(t)
+	e := parse(t, entity.Domain, "www.example.co.uk")
+	expect(t, "found", found(t, s, c.Account, e), all.ID)
+	expect(t, "listed for the account", len(must(s.Overrides(t.Context(), c.Account))(t)), 0)
+	wantError(t, "removed by an account", s.RemoveOverride(t.Context(), c, all.ID), override.ErrUnknown)
+	mine := must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "example.net")))(t)
+	expect(t, "all", len(must(s.AllOverrides(t.Context()))(t)), 2)
+	noError(t, s.RemoveAnyOverride(t.Context(), all.ID))
+	noError(t, s.RemoveAnyOverride(t.Context(), mine.ID))
+	wantError(t, "removed twice", s.RemoveAnyOverride(t.Context(), mine.ID), override.ErrUnknown)
+	expect(t, "found after it was removed", found(t, s, c.Account, e), "")
+	verifyLedger(t, s)
+}
+
+func TestOverrideIsRefused(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, atNoon)
+	c := newCaller(t, s, plan(t, "pro", 10))
+	var invalid *entity.InvalidError
+	w := wanted(t, check.Block, override.Domain, "example.com")
+	w.ExpiresAt = noon.Add(override.MaxAge + time.Second)
+	if _, err := s.AddOverride(t.Context(), c, w); !errors.As(err, &invalid) || invalid.Field != "expires_at" {
+		t.Errorf("an expiry after more than a year: %v", err)
+	}
+	w.ExpiresAt = noon.Add(time.Minute)
+	noError(t, s.RevokeKey(t.Context(), c.Key))
+	wantError(t, "with a revoked key", errOf(s.AddOverride(t.Context(), c, w)), check.ErrUnauthorized)
+	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), 0)
+}
+
+func TestOverridesOfAnAccountAreLimited(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, atNoon)
+	c := newCaller(t, s, plan(t, "pro", 10))
+	kept := must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "example.com")))(t)
+	_, err := s.db.ExecContext(t.Context(), `INSERT INTO overrides SELECT id || n, account_id, action, kind,
+		sha256(match || int4send(n)), subject, masked, sealed_reason, author, created_at, expires_at, mac
+		FROM overrides, generate_series(2, ?) AS n`, override.MaxOfAccount)
+	noError(t, err)
+	var tooMany override.TooManyError
+	_, err = s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "example.net"))
+	if !errors.As(err, &tooMany) {
+		t.Errorf("one more than the maximum: %v", err)
+	}
+	again := must(s.AddOverride(t.Context(), c, wanted(t, check.Allow, override.Domain, "example.com")))(t)
+	expect(t, "replaced at the maximum", again.Replaced, kept.ID)
+	_ = must(s.AddOverrideForAll(t.Context(), wanted(t, check.Block, override.Domain, "example.net")))(t)
+}
+
+func TestErasureRemovesOverrides(t *testing.T) {
+	t.Parallel()
+	s, l, other := newLedger(t, atNoon, LedgerConfig{})
+	_ = must(s.AddOverride(t.Context(), other, wanted(t, check.Block, override.Domain, "example.com")))(t)
+	for name, test := range map[string]struct {
+		checked bool
+		by      func(ref, subject string, e entity.Entity) privacy.Selector
+	}{
+		"by value": {true, func(_, _ string, e entity.Entity) privacy.Selector { return privacy.Selector{Entity: &e} }},
+		"by value, never checked": {false, func(_, _ string, e entity.Entity) privacy.Selector {
+			return privacy.Selector{Entity: &e}
+		}},
+		"by reference": {true, func(_, subject string, _ entity.Entity) privacy.Selector {
+			return privacy.Selector{Subject: subject}
+		}},
+		"by reference, never checked": {false, func(_, subject string, _ entity.Entity) privacy.Selector {
+			return privacy.Selector{Subject: subject}
+		}},
+		"by a check": {true, func(ref, _ string, _ entity.Entity) privacy.Selector { return privacy.Selector{Ref: ref} }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCaller(t, s, plan(t, "pro", 10))
+			e := parse(t, entity.Domain, "example.com")
+			ref := check.NewRef()
+			if test.checked {
+				ref = appendOne(t, l, at(decided(c, e, check.Allow), noon))
+			}
+			_ = must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "example.com")))(t)
+			_ = must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Registrable, "example.com")))(t)
+			_ = must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "www.example.com")))(t)
+
+			selector := test.by(ref, must(s.SubjectOf(t.Context(), c, e))(t), e)
+			exported := export(t, s, c, selector)
+			expect(t, "exported", len(exported.Overrides), 2)
+			expect(t, "reason", exported.Overrides[0].Reason, "seen in a fraud ring")
+			erased := must(s.Erase(t.Context(), c, selector))(t)
+			expect(t, "erased", erased.Overrides, 2)
+			if erased.Subject == nil || erased.Erasures == nil {
+				t.Errorf("erased %+v", erased)
+			}
+			expect(t, "left to the account", len(must(s.Overrides(t.Context(), c.Account))(t)), 1)
+			expect(t, "left to others", len(must(s.Overrides(t.Context(), other.Account))(t)), 1)
+		})
+	}
+	verifyLedger(t, s)
+}
+
+// The value and the reason of an override are in no table.
+func TestOverrideHoldsNoRawValue(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, atNoon)
+	c := newCaller(t, s, plan(t, "pro", 10))
+	for kind, value := range map[override.Kind]string{
+		override.Domain: "paypa1-login.example", override.Email: "jane.roe@example.org",
+		override.Phone: "+493012345678", override.IBAN: "DE89370400440532013000",
+		override.Registrable: "paypa1-shop.example", override.Range: "+493012345", override.Bank: "DE37040044",
+	} {
+		_ = must(s.AddOverride(t.Context(), c, wanted(t, check.Block, kind, value)))(t)
+		_ = must(s.AddOverrideForAll(t.Context(), wanted(t, check.Block, kind, value)))(t)
+		for _, table := range []string{"overrides", "audit_records"} {
+			var texts []string
+			noError(t, s.db.NewRaw("SELECT x::text FROM ? AS x", bun.Ident(table)).Scan(t.Context(), &texts))
+			for _, text := range texts {
+				if strings.Contains(text, value) || strings.Contains(text, fmt.Sprintf("%x", value)) ||
+					strings.Contains(text, "fraud ring") {
+					t.Errorf("%s contains %s: %s", table, value, text)
+				}
+			}
+		}
+	}
+	expect(t, "matches of the account and for all that are equal",
+		one[int](t, s, "SELECT count(*) FROM overrides AS a JOIN overrides AS b ON a.match = b.match AND a.id <> b.id"), 0)
+}
+
+func TestPruneOverrides(t *testing.T) {
+	t.Parallel()
+	now := noon
+	s := newStore(t, func() time.Time { return now })
+	c := newCaller(t, s, plan(t, "pro", 10))
+	_ = must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "example.com")))(t)
+	for _, test := range []struct {
+		after   time.Duration
+		left    int
+		ignored string
+	}{{0, 1, ""}, {time.Hour, 1, "expired"}, {time.Hour + overrideRetention + time.Second, 0, ""}} {
+		now = noon.Add(test.after)
+		noError(t, s.PruneOverrides(t.Context()))
+		left := must(s.Overrides(t.Context(), c.Account))(t)
+		if len(left) != test.left || len(left) > 0 && left[0].Ignored != test.ignored {
+			t.Errorf("after %s: %+v", test.after, left)
+		}
+	}
+}
