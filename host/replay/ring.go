@@ -63,11 +63,12 @@ func NewRing(checks int, maxBytes int64) *Ring {
 		scratch: sync.Pool{New: func() any { return new(make([]byte, 0, 4<<10)) }}}
 }
 
-// Remember implements check.Memory. It leaves out checks that an erasure could not find: those without a pseudonym.
+// Remember implements check.Memory. It leaves out checks that an erasure could not find: those without a pseudonym. It
+// also leaves out those that an override decided: no lineup changes their verdict.
 func (r *Ring) Remember(records []check.Record) {
 	for i := range records {
 		record := &records[i]
-		if len(record.Pseudonym) != pseudonymBytes || record.Decision.Terms() == nil {
+		if len(record.Pseudonym) != pseudonymBytes || record.Decision.Terms() == nil || record.Decision.Override != nil {
 			continue
 		}
 		c := remembered{subject: pseudonym(record.Pseudonym), at: record.Decision.At, terms: record.Decision.Terms()}

@@ -23,7 +23,7 @@ const (
 	TopicLineup  Topic = "lineup"  // the lineup in force
 	TopicPlugins Topic = "plugins" // published plugins
 	// TopicErasures is about erased subjects. Of a single one, the topic goes on as Erased says.
-	TopicErasures Topic = "erasures"
+	TopicErasures  Topic = "erasures"
 	TopicOverrides Topic = "overrides" // verdicts set in advance
 )
 
