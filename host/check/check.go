@@ -38,13 +38,9 @@ type Decision struct {
 	At       time.Time // UTC, whole milliseconds
 	Revision int64     // of the lineup
 	Layers   []Outcome
+	Terms    *Terms    // of the lineup that decided, for the layers in the same order
 	Override *Override // that decided the verdict instead of the layers; nil: none did
-
-	terms *Terms
 }
-
-// Terms returns the terms of the lineup that decided. Its layers are those of d.Layers, in the same order.
-func (d *Decision) Terms() *Terms { return d.terms }
 
 // TimeFormat is the layout of every time that clients see and the audit log hashes: ISO 8601 in UTC with milliseconds
 // (contract section 2).
@@ -335,7 +331,7 @@ func (c *Checker) decide(
 		At:       c.Now().UTC().Truncate(time.Millisecond),
 		Revision: l.Revision,
 		Layers:   outcomes,
-		terms:    l.terms[e.Type],
+		Terms:    l.terms[e.Type],
 		Override: override,
 	}, nil
 }

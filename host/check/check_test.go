@@ -373,6 +373,10 @@ func TestDecision(t *testing.T) {
 		t.Errorf("the time is in %v", d.At.Location())
 	}
 	ref := d.Ref
+	if d.Terms == nil || len(d.Terms.Layers) != len(d.Layers) || d.Terms.Layers[0].Name != "heavy" {
+		t.Errorf("terms %+v of %d layers", d.Terms, len(d.Layers))
+	}
+	d.Terms = nil
 	same(t, &check.Decision{
 		Fused: check.Fused{Score: 98, Lowest: 98, Highest: 100, Verdict: check.Block, Threat: "phishing",
 			Signals: append(signals,

@@ -68,10 +68,11 @@ func NewRing(checks int, maxBytes int64) *Ring {
 func (r *Ring) Remember(records []check.Record) {
 	for i := range records {
 		record := &records[i]
-		if len(record.Pseudonym) != pseudonymBytes || record.Decision.Terms() == nil || record.Decision.Override != nil {
+		d := record.Decision
+		if len(record.Pseudonym) != pseudonymBytes || d.Terms == nil || d.Override != nil {
 			continue
 		}
-		c := remembered{subject: pseudonym(record.Pseudonym), at: record.Decision.At, terms: record.Decision.Terms()}
+		c := remembered{subject: pseudonym(record.Pseudonym), at: d.At, terms: d.Terms}
 		buffer := r.scratch.Get().(*[]byte)
 		*buffer = encode((*buffer)[:0], record)
 		c.content = append(make([]byte, 0, len(*buffer)), *buffer...)

@@ -22,12 +22,12 @@ func listening(t *testing.T, s *Store) <-chan Topic {
 func expectAll(t *testing.T, topics <-chan Topic) {
 	t.Helper()
 	var got []Topic
-	for range 4 {
+	for range 5 {
 		got = append(got, receive(t, "a topic after connecting", topics))
 	}
 	slices.Sort(got)
-	if !slices.Equal(got, []Topic{TopicFeeds, TopicKeys, TopicLineup, TopicPlugins}) {
-		t.Errorf("received %v after connecting, want feeds, keys, lineup and plugins", got)
+	if !slices.Equal(got, []Topic{TopicErasures, TopicFeeds, TopicKeys, TopicLineup, TopicPlugins}) {
+		t.Errorf("received %v after connecting, want erasures, feeds, keys, lineup and plugins", got)
 	}
 }
 
