@@ -150,6 +150,9 @@ func laneOf(n int) int {
 	return singles
 }
 
+// Idle reports whether no check is in progress.
+func (g *Gate) Idle() bool { return g.InProgress() == 0 }
+
 // InProgress returns the number of checks in progress.
 func (g *Gate) InProgress() int {
 	g.mu.Lock()

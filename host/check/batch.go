@@ -47,11 +47,12 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 	if err := c.spent.refusal(caller, valid, c.Now()); err != nil {
 		return nil, err
 	}
-	lineup := c.Live.Acquire()
-	if lineup == nil {
+	ref := c.Live.Acquire()
+	if ref == nil {
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
-	defer lineup.Release()
+	defer ref.Release()
+	lineup := ref.For(caller.Account)
 	visit, err := c.Gate.Enter(caller.Account, valid)
 	if err != nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 		}
 	}
 	began := time.Now()
-	records, err := c.scoreAll(ctx, lineup.Lineup, visit, caller, requests, answers)
+	records, err := c.scoreAll(ctx, lineup, visit, caller, requests, answers)
 	if err != nil {
 		return nil, err
 	}
@@ -74,6 +75,7 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 		return nil, err
 	}
 	for _, r := range records {
+		c.Shadow.offer(shadowed{ref, lineup, r})
 		c.Observer.CheckDone(r.Decision, time.Since(began))
 	}
 	return answers, nil

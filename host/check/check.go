@@ -108,6 +108,7 @@ type Checker struct {
 	Overrides Overrides // nil: none; Rescore never uses them
 	Now       func() time.Time
 	Gate      *admission.Gate // nil: all checks are accepted, and judged at once
+	Shadow    *Shadow         // nil: shadow layers do not run
 	Deadline  time.Duration   // for the lookups and layers of one check; a check that takes longer is refused
 	// BatchDeadline is the same for a batch, whose checks wait for one another; 0: Deadline.
 	BatchDeadline time.Duration
@@ -130,11 +131,11 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 		return nil, err
 	}
 	began := time.Now()
-	lineup := c.Live.Acquire()
-	if lineup == nil {
+	ref := c.Live.Acquire()
+	if ref == nil {
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
-	defer lineup.Release()
+	defer ref.Release()
 	visit, err := c.Gate.Enter(req.Caller.Account, 1)
 	if err != nil {
 		return nil, err
@@ -143,13 +144,16 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 	if p.override, err = c.override(p); err != nil {
 		return nil, err
 	}
-	d, lookedUp, err := c.score(ctx, lineup.Lineup, visit, p)
+	lineup := ref.For(req.Caller.Account)
+	d, lookedUp, err := c.score(ctx, lineup, visit, p)
 	if err != nil {
 		return nil, err
 	}
-	if err := c.record(ctx, p.record(req.Caller, lookedUp, d)); err != nil {
+	record := p.record(req.Caller, lookedUp, d)
+	if err := c.record(ctx, record); err != nil {
 		return nil, err
 	}
+	c.Shadow.offer(shadowed{ref, lineup, record})
 	c.Observer.CheckDone(d, time.Since(began))
 	return d, nil
 }
@@ -207,7 +211,7 @@ func (c *Checker) Rescore(ctx context.Context, account string, e entity.Entity) 
 		return nil, err
 	}
 	defer visit.Close()
-	d, _, err := c.score(ctx, lineup.Lineup, visit, parsed{account: account, scored: e})
+	d, _, err := c.score(ctx, lineup.For(account), visit, parsed{account: account, scored: e})
 	return d, err
 }
 

@@ -2,7 +2,10 @@ package check
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -62,6 +65,7 @@ type Member struct {
 	Version  string
 	Weight   ByType // what a score of 100 adds to the fused log-odds; not negative
 	Range    Range  // of the layer's score in this lineup
+	Shadow   bool   // the layer runs after the answer, and counts for nothing
 	Required bool   // if the layer fails and could have raised the verdict, the verdict is at least review
 	Entities []entity.Type
 	Facts    []string // the facts that the layer declares to read
@@ -102,9 +106,15 @@ type Lineup struct {
 	Bands    Bands
 	Members  []Member
 
+	// Canary, if not nil, scores for a share of the accounts. It is set before the lineup is put in force.
+	Canary *Canary
+
 	byType  map[entity.Type][]int    // indices into Members
 	lookups map[entity.Type][]string // facts that members read and parsing does not supply, sorted
 	terms   map[entity.Type]*Terms
+	// The same for shadow layers. shadowLookups lacks what lookups has.
+	shadow        map[entity.Type][]int
+	shadowLookups map[entity.Type][]string
 }
 
 // Terms is how a lineup scores one entity type, without the layers' code, so that it can be kept longer than the
@@ -122,6 +132,32 @@ type Term struct {
 	Recipe string // of the Member
 }
 
+// Canary is a lineup that scores for a share of the accounts, always the same ones.
+type Canary struct {
+	Lineup  *Lineup
+	Percent int    // of the accounts
+	Seed    []byte // decides which accounts
+}
+
+// takes reports whether the canary scores for an account. "", which is nobody's, belongs to none.
+func (c *Canary) takes(account string) bool {
+	if account == "" {
+		return false
+	}
+	h := sha256.New()
+	h.Write(c.Seed)
+	io.WriteString(h, account)
+	return binary.BigEndian.Uint64(h.Sum(nil))%100 < uint64(c.Percent)
+}
+
+// For returns the lineup that scores for an account: the canary or l itself.
+func (l *Lineup) For(account string) *Lineup {
+	if l.Canary != nil && l.Canary.takes(account) {
+		return l.Canary.Lineup
+	}
+	return l
+}
+
 // Bands holds the scores at which the verdicts begin: allow below Review, block from Block on (contract section 2.2).
 type Bands struct {
 	Review int `json:"review"`
@@ -133,17 +169,25 @@ func NewLineup(revision int64, bias ByType, bands Bands, members []Member) *Line
 	l := &Lineup{
 		Revision: revision, Bias: bias, Bands: bands, Members: members,
 		byType: map[entity.Type][]int{}, lookups: map[entity.Type][]string{}, terms: map[entity.Type]*Terms{},
+		shadow: map[entity.Type][]int{}, shadowLookups: map[entity.Type][]string{},
 	}
 	for i, m := range members {
 		members[i].readsReputation = slices.ContainsFunc(m.Facts, isReputation)
+		indices, lookups := l.byType, l.lookups
+		if m.Shadow {
+			indices, lookups = l.shadow, l.shadowLookups
+		}
 		for _, t := range m.Entities {
-			l.byType[t] = append(l.byType[t], i)
-			l.lookups[t] = append(l.lookups[t], m.Lookups()...)
+			indices[t] = append(indices[t], i)
+			lookups[t] = append(lookups[t], m.Lookups()...)
 		}
 	}
-	for t, facts := range l.lookups {
-		slices.Sort(facts)
-		l.lookups[t] = slices.Compact(facts)
+	for _, t := range entity.Types() {
+		l.lookups[t] = sortedSet(l.lookups[t])
+		l.shadowLookups[t] = slices.DeleteFunc(sortedSet(l.shadowLookups[t]), func(fact string) bool {
+			_, found := slices.BinarySearch(l.lookups[t], fact)
+			return found
+		})
 	}
 	for t, indices := range l.byType {
 		terms := &Terms{Bias: bias[t], Lookups: l.lookups[t]}
@@ -166,6 +210,11 @@ func (l *Lineup) Scoring(t entity.Type) []*Member {
 
 // Lookups returns the facts that the layer reads and parsing does not supply.
 func (m *Member) Lookups() []string { return slices.DeleteFunc(slices.Clone(m.Facts), isParsed) }
+
+func sortedSet(names []string) []string {
+	slices.Sort(names)
+	return slices.Compact(names)
+}
 
 // isParsed reports whether a fact comes from parsing or the lineup, so that no lookup is needed.
 func isParsed(fact string) bool {

@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -243,6 +244,9 @@ func (f *Follower) isInForce(active int64) bool {
 
 func (f *Follower) load(ctx context.Context, revision registry.LineupRevision) error {
 	l := revision.Lineup
+	l.Layers = slices.DeleteFunc(slices.Clone(l.Layers), func(layer registry.LineupLayer) bool {
+		return layer.Runs() == registry.ModeOff
+	})
 	plugins, err := f.acquire(ctx, l)
 	if err != nil {
 		return err
@@ -267,8 +271,8 @@ func NewMember(layer registry.LineupLayer, p *sandbox.Plugin) check.Member {
 	}
 	return check.Member{
 		Name: m.Name, Version: version, Weight: ByType(layer.Weight), Range: check.Range{lowest, highest},
-		Required: layer.Required, Entities: types, Facts: m.Facts, Config: layer.Config, Layer: p,
-		Recipe: recipe(layer, p.Digest(), m),
+		Required: layer.Required, Shadow: layer.Runs() == registry.ModeShadow, Entities: types, Facts: m.Facts,
+		Config: layer.Config, Layer: p, Recipe: recipe(layer, p.Digest(), m),
 	}
 }
 

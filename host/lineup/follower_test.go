@@ -60,6 +60,28 @@ func TestFollowSwapsInTheActiveRevision(t *testing.T) {
 	storetest.Expect(t, "after the rollback", h.score(t), "revision 1: 50")
 }
 
+// Layers in shadow do not count, and layers that are off are not even opened.
+func TestModes(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	second := module(t, "second", "1.0.0", 20)
+	h.publish(t, module(t, "probe", "1.0.0", 10), second)
+	for mode, want := range map[string]struct {
+		score string
+		open  bool
+	}{
+		registry.ModeLive: {"88", true}, registry.ModeShadow: {"50", true}, registry.ModeOff: {"50", false},
+	} {
+		l := lineupOf(-1, "probe@1.0.0", "second@1.0.0")
+		l.Layers[1].Mode = mode
+		revision := h.activate(t, l)
+		h.follow(t, revision)
+		storetest.Expect(t, mode, h.score(t), fmt.Sprintf("revision %d: %s", revision, want.score))
+		h.follower.draining.Wait()
+		storetest.Expect(t, mode+" is open", h.isOpen(second), want.open)
+	}
+}
+
 // Lineups change while checks run. No check fails, and none mixes two revisions. Odd revisions have a bias of -1 and a
 // layer of 10 points, even ones -5 and 30, so each score identifies its bias and its layer.
 func TestSwapUnderLoad(t *testing.T) {
