@@ -47,35 +47,24 @@ func (c *Checker) CheckBatch(ctx context.Context, caller Caller, items []Item) (
 	if err := c.spent.refusal(caller, valid, c.Now()); err != nil {
 		return nil, err
 	}
-	ref := c.Live.Acquire()
-	if ref == nil {
-		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
-	}
-	defer ref.Release()
-	lineup := ref.For(caller.Account)
-	visit, err := c.Gate.Enter(caller.Account, valid)
-	if err != nil {
-		return nil, err
-	}
-	defer visit.Close()
-	for i := range requests {
-		if answers[i].Err != nil {
-			continue
-		}
-		if requests[i].override, err = c.override(requests[i]); err != nil {
-			return nil, err
-		}
-	}
 	began := time.Now()
-	records, err := c.scoreAll(ctx, lineup, visit, caller, requests, answers)
+	records, err := c.recorded(ctx, caller.Account, valid,
+		func(l *Lineup, visit *admission.Visit) ([]Record, error) {
+			for i := range requests {
+				if answers[i].Err != nil {
+					continue
+				}
+				var err error
+				if requests[i].override, err = c.override(requests[i]); err != nil {
+					return nil, err
+				}
+			}
+			return c.scoreAll(ctx, l, visit, caller, requests, answers)
+		})
 	if err != nil {
-		return nil, err
-	}
-	if err := c.record(ctx, records...); err != nil {
 		return nil, err
 	}
 	for _, r := range records {
-		c.Shadow.offer(shadowed{ref, lineup, r})
 		c.Observer.CheckDone(r.Decision, time.Since(began))
 	}
 	return answers, nil

@@ -77,9 +77,9 @@ const UntrustedSource = "untrusted:"
 type Ledger interface {
 	// Append commits the records of one caller, all or none: their use of the quota, their links in the audit chain and
 	// their webhook events. It returns ErrUnauthorized if the key is no longer valid, a *QuotaError if the month's
-	// quota does not cover all records, and an *UnavailableError if it cannot store them now; nothing is stored in
-	// these cases. After any other error the records may or may not have been committed. Append sets the pseudonyms of
-	// the records.
+	// quota does not cover all records, ErrRevision if their lineup was replaced too long ago, and an *UnavailableError
+	// if it cannot store them now; nothing is stored in these cases. After any other error the records may or may not
+	// have been committed. Append sets the pseudonyms of the records.
 	Append(ctx context.Context, records ...Record) error
 }
 
@@ -131,31 +131,70 @@ func (c *Checker) Check(ctx context.Context, req Request) (*Decision, error) {
 		return nil, err
 	}
 	began := time.Now()
+	records, err := c.recorded(ctx, req.Caller.Account, 1,
+		func(l *Lineup, visit *admission.Visit) ([]Record, error) {
+			var err error
+			if p.override, err = c.override(p); err != nil {
+				return nil, err
+			}
+			d, lookedUp, err := c.score(ctx, l, visit, p)
+			if err != nil {
+				return nil, err
+			}
+			return []Record{p.record(req.Caller, lookedUp, d)}, nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	d := records[0].Decision
+	c.Observer.CheckDone(d, time.Since(began))
+	return d, nil
+}
+
+// recorded scores n checks of an account with the lineup in force, records them and returns the records. If the ledger
+// refuses them because another lineup is in force, as it does after the host was paused, they are scored once more.
+func (c *Checker) recorded(
+	ctx context.Context, account string, n int, score func(*Lineup, *admission.Visit) ([]Record, error),
+) ([]Record, error) {
 	ref := c.Live.Acquire()
 	if ref == nil {
 		return nil, &InternalError{Ref: NewRef(), Err: ErrNoLineup}
 	}
-	defer ref.Release()
-	visit, err := c.Gate.Enter(req.Caller.Account, 1)
+	defer func() { ref.Release() }()
+	visit, err := c.Gate.Enter(account, n)
 	if err != nil {
 		return nil, err
 	}
 	defer visit.Close()
-	if p.override, err = c.override(p); err != nil {
-		return nil, err
+	lineup := ref.For(account)
+	attempt := func() ([]Record, error) {
+		records, err := score(lineup, visit)
+		if err == nil {
+			err = c.record(ctx, records...)
+		}
+		return records, err
 	}
-	lineup := ref.For(req.Caller.Account)
-	d, lookedUp, err := c.score(ctx, lineup, visit, p)
+	records, err := attempt()
+	if errors.Is(err, ErrRevision) {
+		if next := c.Live.Acquire(); next != nil {
+			ref.Release()
+			ref = next
+		}
+		if refused := lineup.Revision; ref.For(account).Revision != refused {
+			lineup = ref.For(account)
+			records, err = attempt()
+		}
+	}
+	if errors.Is(err, ErrRevision) {
+		err = &UnavailableError{Part: "lineup", Err: err}
+	}
 	if err != nil {
 		return nil, err
 	}
-	record := p.record(req.Caller, lookedUp, d)
-	if err := c.record(ctx, record); err != nil {
-		return nil, err
+	for _, r := range records {
+		c.Shadow.offer(shadowed{ref, lineup, r})
 	}
-	c.Shadow.offer(shadowed{ref, lineup, record})
-	c.Observer.CheckDone(d, time.Since(began))
-	return d, nil
+	return records, nil
 }
 
 // record appends decisions of one caller to the ledger. Unexpected errors become an *InternalError.
@@ -173,7 +212,7 @@ func (c *Checker) record(ctx context.Context, records ...Record) error {
 	case errors.As(err, &quota):
 		c.spent.remember(records[0].Caller, quota, c.Now())
 		return err
-	case errors.Is(err, ErrUnauthorized), errors.As(err, &unavailable):
+	case errors.Is(err, ErrUnauthorized), errors.Is(err, ErrRevision), errors.As(err, &unavailable):
 		return err
 	}
 	return &InternalError{Ref: records[0].Decision.Ref, Err: err}

@@ -14,6 +14,9 @@ import (
 // section 7).
 var ErrUnauthorized = errors.New("the API key is missing, malformed, revoked or cancelled")
 
+// ErrRevision means that a decision was not recorded, because its lineup is not in force any longer.
+var ErrRevision = errors.New("the lineup was replaced while the check was scored")
+
 // UnavailableError means that the host cannot score or record a check in full at the moment: a layer, a fact of its own
 // or the database is missing for a reason that lies neither in the entity nor in the lineup. The host refuses such a
 // check, because a score from less would depend on the load. Nothing was counted.
