@@ -23,6 +23,7 @@ import (
 	"assay/host/postgres/postgrestest"
 	"assay/host/sandbox"
 	"assay/host/store"
+	"assay/host/store/storetest"
 	"assay/registry"
 )
 
@@ -45,8 +46,12 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 		t.Fatal(err)
 	}
 	m := &deployment{t: t}
-	if m.store, err = store.Open(t.Context(), store.Config{URL: postgrestest.Database(t), Keys: keys,
-		Logger: log}); err != nil {
+	database := postgrestest.Database(t)
+	m.store, err = store.Open(t.Context(), store.Config{URL: database, Keys: keys, Logger: log})
+	if err == nil {
+		err = storetest.PutInForce(t.Context(), database)
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = m.store.Close() })
@@ -60,7 +65,7 @@ func newDeployment(t *testing.T, customers int, layers ...string) *deployment {
 		t.Fatal(err)
 	}
 	live := &check.Live{}
-	live.Swap(check.NewLineup(1, lineups.ByType(lineup.Bias), check.Bands(lineup.Bands), members(t, layers)))
+	live.Swap(check.NewLineup(storetest.Revision, lineups.ByType(lineup.Bias), check.Bands(lineup.Bands), members(t, layers)))
 	m.checker = newChecker(live, m.ledger, failurePrinter{&terminal{err: t.Output()}})
 	m.checker.Collector = facts.NewCollector(log, reputation.NewFeed(m.store, m.similar.NoLists),
 		reputation.NewGraph(m.store), m.similar)
@@ -202,7 +207,7 @@ func TestPoisoning(t *testing.T) {
 		for i := range forged {
 			forged[i] = check.Record{Caller: m.customers[attacker], Entity: e, Decision: &check.Decision{
 				Fused: check.Fused{Score: 99, Verdict: check.Block}, Ref: check.NewRef(), Type: e.Type, Query: e.Value,
-				At: time.Now().UTC().Truncate(time.Millisecond),
+				At: time.Now().UTC().Truncate(time.Millisecond), Revision: storetest.Revision,
 			}}
 		}
 		if err := m.ledger.Append(t.Context(), forged...); err != nil {

@@ -9,6 +9,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/store"
+	"assay/host/store/storetest"
 )
 
 // record records a check of a value for a key, as the host does, and returns its reference.
@@ -23,11 +24,14 @@ func (s *site) record(t *testing.T, key string, kind entity.Type, value string, 
 		t.Fatal(err)
 	}
 	ledger, err := s.store.NewLedger(store.LedgerConfig{})
+	if err == nil {
+		err = storetest.PutInForce(t.Context(), s.database)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	d := &check.Decision{Fused: check.Fused{Score: 91, Verdict: verdict}, Ref: check.NewRef(), Type: kind, Query: value,
-		At: s.clock.Load().UTC().Truncate(time.Millisecond)}
+		At: s.clock.Load().UTC().Truncate(time.Millisecond), Revision: storetest.Revision}
 	err = ledger.Append(t.Context(), check.Record{Caller: caller, Entity: e, Decision: d})
 	if closing := ledger.Close(); err != nil || closing != nil {
 		t.Fatal(err, closing)

@@ -57,7 +57,7 @@ func TestAuditRowRecordsTheDecision(t *testing.T) {
 		got.Pseudonym = nil
 		want := audit.Record{
 			Kind: audit.Check, At: "2031-05-20T12:00:00.007Z", Ref: r.Decision.Ref, Account: caller.Account,
-			Key: caller.Key, Type: "email", Score: 55, Verdict: "review", Revision: 3,
+			Key: caller.Key, Type: "email", Score: 55, Verdict: "review", Revision: lasting,
 		}
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("record %+v, want %+v", got, want)

@@ -35,6 +35,7 @@ var (
 	parse         = storetest.Parse
 	noon          = storetest.Noon
 	decided       = storetest.Decided
+	lasting       = int64(storetest.Revision)
 	at            = storetest.At
 	session       = storetest.Session
 	exec          = storetest.Exec

@@ -381,6 +381,8 @@ func (c *connection) append(params []param, batch []*pending) ([]error, error) {
 			calls[call] = errNeedsEvent
 		case "moved":
 			calls[call] = errMoved
+		case "revision":
+			calls[call] = check.ErrRevision
 		default:
 			return fmt.Errorf("ledger_append returned the unknown outcome %q", outcome)
 		}

@@ -18,6 +18,7 @@ import (
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
 	"assay/migrations"
 )
 
@@ -159,6 +160,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	defer s.Close()
 	before := old.accepted.Load()
 	until(t, "old hosts to record checks afterwards", func() bool { return old.accepted.Load() > before+50 })
+	noError(t, storetest.PutInForce(t.Context(), url))
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller := newCaller(t, s, plan(t, "pro", 1000))
 	for range 10 {

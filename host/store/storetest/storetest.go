@@ -60,7 +60,7 @@ func Main[S io.Closer](m *testing.M, open func(ctx context.Context, url string) 
 		if err != nil {
 			return err
 		}
-		return s.Close()
+		return errors.Join(s.Close(), PutInForce(ctx, url))
 	})
 	code := postgrestest.Main(m)
 	if code == 0 {
@@ -218,12 +218,26 @@ func Parse(t testing.TB, typ entity.Type, value string) entity.Entity {
 // Noon is the default time of the tests' checks.
 var Noon = time.Date(2031, 5, 20, 12, 0, 0, 0, time.UTC)
 
+// Revision is the lineup of the tests' checks. It stays in force in the tests' databases, whatever is activated.
+const Revision = 1_000_003
+
+// PutInForce lets checks of Revision be recorded. Main does so in the databases of a package's tests.
+func PutInForce(ctx context.Context, url string) error {
+	conn, err := pgx.Connect(ctx, url)
+	if err != nil {
+		return err
+	}
+	_, err = conn.Exec(ctx, `INSERT INTO revisions_in_force (revision, until) VALUES ($1, 'infinity')
+		ON CONFLICT DO NOTHING`, Revision)
+	return errors.Join(err, conn.Close(ctx))
+}
+
 // Decided returns a check of e with the given verdict.
 func Decided(caller check.Caller, e entity.Entity, verdict check.Verdict) check.Record {
 	score := map[check.Verdict]int{check.Allow: 7, check.Review: 55, check.Block: 91}[verdict]
 	return check.Record{Caller: caller, Entity: e, Decision: &check.Decision{
 		Fused: check.Fused{Score: score, Lowest: score, Highest: score, Verdict: verdict},
-		Ref:   check.NewRef(), Type: e.Type, Query: e.Value, At: Noon, Revision: 3,
+		Ref:   check.NewRef(), Type: e.Type, Query: e.Value, At: Noon, Revision: Revision,
 	}}
 }
 
