@@ -7,7 +7,8 @@ CREATE TABLE hosts (
     seen_at    timestamptz NOT NULL DEFAULT now(),
     activation bigint NOT NULL DEFAULT 0, -- number of the activation that the host runs; 0: none
     revision   bigint NOT NULL DEFAULT 0, -- of its lineup
-    problem    text NOT NULL DEFAULT ''   -- why the host does not run the activation in force
+    refused    bigint NOT NULL DEFAULT 0, -- number of the activation that the host cannot run; 0: none
+    problem    text NOT NULL DEFAULT ''   -- why
 );
 
 -- Lineups that an operator wants hosts to prepare. The command that made one extends it while it runs and deletes it at

@@ -1,0 +1,108 @@
+// Package fleet knows the hosts that share a database, and puts a lineup in force on all of them in two phases: each
+// host prepares it and says so, then one commit puts it in force, and each host says when it runs it.
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"time"
+)
+
+// Interval is how often a host says that it is alive. SilentAfter is when the others stop waiting for one that does not.
+const (
+	Interval    = 2 * time.Second
+	SilentAfter = 10 * time.Second
+)
+
+// Host is a host as its database knows it.
+type Host struct {
+	ID        string        `json:"id"`   // of the process
+	Name      string        `json:"name"` // for people: its machine and port
+	StartedAt time.Time     `json:"started_at"`
+	Unseen    time.Duration `json:"unseen_ns"` // since it was last seen, by the database's clock
+	State
+}
+
+// Silent reports whether nobody waits for the host, because it was stopped or killed, or its connection is cut.
+func (h Host) Silent() bool { return h.Unseen > SilentAfter }
+
+// State is what a host scores with.
+type State struct {
+	Activation int64  `json:"activation"` // the number of the activation that it runs; 0: none
+	Revision   int64  `json:"revision"`   // of its lineup
+	Refused    int64  `json:"refused,omitempty"`
+	Problem    string `json:"problem,omitempty"` // why the host cannot run activation Refused
+}
+
+// Candidate is a lineup that hosts are asked to prepare.
+type Candidate struct {
+	ID       string
+	Document string // the lineup's canonical text, see registry.LineupHash
+	Dry      bool   // it is only measured
+}
+
+// Progress is how far a host is with a candidate.
+type Progress string
+
+// The progress of a candidate that can be put in force is Loading, then Ready.
+const (
+	Loading Progress = "loading"
+	Ready   Progress = "ready"
+	Refused Progress = "refused"
+)
+
+// Answer is what a host says about a candidate.
+type Answer struct {
+	Candidate string          // its ID
+	Host      string          // the host's ID
+	Progress  Progress        // of the host
+	Reason    string          // why it refused
+	Report    json.RawMessage // what the candidate would have changed on the host; nil: it was not measured
+}
+
+// Roster stores the hosts.
+type Roster interface {
+	// BeatHost says that a host is alive, and what it scores with.
+	BeatHost(ctx context.Context, id, name string, s State) error
+	// RemoveHost says that a host has stopped.
+	RemoveHost(ctx context.Context, id string) error
+}
+
+// Pulse keeps a host's place in the roster.
+type Pulse struct {
+	Roster   Roster
+	ID, Name string
+	State    func() State
+	Log      *slog.Logger
+	Changed  <-chan struct{} // receives an element when State returns another value
+}
+
+const beatTimeout = Interval
+
+// Run says that the host is alive until ctx ends, and then that it has stopped.
+func (p *Pulse) Run(ctx context.Context) {
+	tick := time.NewTicker(Interval)
+	defer tick.Stop()
+	failing := false
+	for {
+		bounded, cancel := context.WithTimeout(ctx, beatTimeout)
+		err := p.Roster.BeatHost(bounded, p.ID, p.Name, p.State())
+		cancel()
+		if err != nil && !failing && ctx.Err() == nil {
+			p.Log.Warn("other hosts may take this one for silent", "error", err)
+		}
+		failing = err != nil
+		select {
+		case <-ctx.Done():
+			bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), beatTimeout)
+			defer cancel()
+			if err := p.Roster.RemoveHost(bounded, p.ID); err != nil {
+				p.Log.Warn("other hosts will take this one for silent", "error", err)
+			}
+			return
+		case <-tick.C:
+		case <-p.Changed:
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"assay/host/fleet"
+)
+
+// TopicCandidates is about the lineups that hosts are asked to prepare.
+const TopicCandidates Topic = "candidates"
+
+// candidateLife is how long a candidate is kept ready after its command last extended it.
+const candidateLife = 30 * time.Second
+
+var (
+	_ fleet.Roster = (*Store)(nil)
+	_ fleet.Store  = (*Store)(nil)
+)
+
+// BeatHost implements fleet.Roster.
+func (s *Store) BeatHost(ctx context.Context, id, name string, state fleet.State) error {
+	_, err := s.db.NewRaw(`INSERT INTO hosts AS h (id, name, activation, revision, refused, problem)
+		VALUES (?id, ?name, ?activation, ?revision, ?refused, ?problem)
+		ON CONFLICT (id) DO UPDATE SET seen_at = now(), activation = EXCLUDED.activation,
+			revision = EXCLUDED.revision, refused = EXCLUDED.refused, problem = EXCLUDED.problem`,
+		named{"id": id, "name": name, "activation": state.Activation, "revision": state.Revision,
+			"refused": state.Refused, "problem": state.Problem}).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("writing host: %w", err)
+	}
+	return nil
+}
+
+// RemoveHost implements fleet.Roster.
+func (s *Store) RemoveHost(ctx context.Context, id string) error {
+	if _, err := s.db.NewRaw("DELETE FROM hosts WHERE id = ?", id).Exec(ctx); err != nil {
+		return fmt.Errorf("removing host: %w", err)
+	}
+	return nil
+}
+
+// PruneHosts forgets the hosts that were killed an hour ago, and candidates whose command was.
+func (s *Store) PruneHosts(ctx context.Context) error {
+	_, err := s.db.NewRaw("DELETE FROM hosts WHERE seen_at < now() - interval '1 hour'").Exec(ctx)
+	if err == nil {
+		_, err = s.db.NewRaw("DELETE FROM candidates WHERE expires < now()").Exec(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("pruning hosts: %w", err)
+	}
+	return nil
+}
+
+// Hosts implements fleet.Store.
+func (s *Store) Hosts(ctx context.Context) ([]fleet.Host, error) {
+	var rows []struct {
+		ID, Name, Problem             string
+		StartedAt                     time.Time
+		Unseen                        float64
+		Activation, Revision, Refused int64
+	}
+	err := s.db.NewRaw(`SELECT id, name, started_at, extract(epoch FROM now() - seen_at)::float8 AS unseen, activation,
+		revision, refused, problem FROM hosts ORDER BY name, started_at`).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading hosts: %w", err)
+	}
+	hosts := make([]fleet.Host, len(rows))
+	for i, r := range rows {
+		hosts[i] = fleet.Host{ID: r.ID, Name: r.Name, StartedAt: r.StartedAt,
+			Unseen: time.Duration(r.Unseen * float64(time.Second)),
+			State: fleet.State{Activation: r.Activation, Revision: r.Revision, Refused: r.Refused,
+				Problem: r.Problem}}
+	}
+	return hosts, nil
+}
+
+// Propose implements fleet.Store.
+func (s *Store) Propose(ctx context.Context, c fleet.Candidate) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewRaw(`INSERT INTO candidates (id, document, dry, expires)
+			VALUES (?, ?, ?, now() + ?::interval)`, c.ID, c.Document, c.Dry, candidateLife.String()).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		return notify(ctx, tx, TopicCandidates)
+	})
+	if err != nil {
+		return fmt.Errorf("proposing lineup: %w", err)
+	}
+	return nil
+}
+
+// ExtendCandidate implements fleet.Store.
+func (s *Store) ExtendCandidate(ctx context.Context, id string) error {
+	_, err := s.db.NewRaw("UPDATE candidates SET expires = now() + ?::interval WHERE id = ?",
+		candidateLife.String(), id).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("extending candidate: %w", err)
+	}
+	return nil
+}
+
+// WithdrawCandidate implements fleet.Store.
+func (s *Store) WithdrawCandidate(ctx context.Context, id string) error {
+	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.NewRaw("DELETE FROM candidates WHERE id = ?", id).Exec(ctx); err != nil {
+			return err
+		}
+		return notify(ctx, tx, TopicCandidates)
+	})
+	if err != nil {
+		return fmt.Errorf("withdrawing candidate: %w", err)
+	}
+	return nil
+}
+
+// Candidates lists the candidates that have not expired, oldest first.
+func (s *Store) Candidates(ctx context.Context) (candidates []fleet.Candidate, err error) {
+	err = s.db.NewRaw("SELECT id, document, dry FROM candidates WHERE expires > now() ORDER BY made_at, id").
+		Scan(ctx, &candidates)
+	if err != nil {
+		return nil, fmt.Errorf("reading candidates: %w", err)
+	}
+	return candidates, nil
+}
+
+// Answer stores what a host says about a candidate, unless the candidate has ended.
+func (s *Store) Answer(ctx context.Context, a fleet.Answer) error {
+	var report *string
+	if a.Report != nil {
+		report = new(string(a.Report))
+	}
+	_, err := s.db.NewRaw(`INSERT INTO candidate_hosts AS c (candidate, host, state, reason, report)
+		SELECT ?candidate, ?host, ?state, ?reason, ?report::jsonb
+		WHERE EXISTS (SELECT FROM candidates WHERE id = ?candidate)
+		ON CONFLICT (candidate, host) DO UPDATE
+			SET state = EXCLUDED.state, reason = EXCLUDED.reason, report = EXCLUDED.report`,
+		named{"candidate": a.Candidate, "host": a.Host, "state": string(a.Progress), "reason": a.Reason,
+			"report": report}).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("answering a candidate: %w", err)
+	}
+	return nil
+}
+
+// Answers implements fleet.Store.
+func (s *Store) Answers(ctx context.Context, candidate string) ([]fleet.Answer, error) {
+	var rows []struct {
+		Host, State, Reason string
+		Report              json.RawMessage
+	}
+	err := s.db.NewRaw("SELECT host, state, reason, report FROM candidate_hosts WHERE candidate = ? ORDER BY host",
+		candidate).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading answers: %w", err)
+	}
+	answers := make([]fleet.Answer, len(rows))
+	for i, r := range rows {
+		answers[i] = fleet.Answer{Candidate: candidate, Host: r.Host, Progress: fleet.Progress(r.State),
+			Reason: r.Reason, Report: r.Report}
+	}
+	return answers, nil
+}
