@@ -96,6 +96,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 
 	// Users of the core and the store.
 	"host/auditlog":    {"host/audit host/override host/store", "maintaining the audit log needs no checks and serves no requests"},
+	"host/fleet":       {"", "who runs what does not depend on what it is"},
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},
 	"host/telemetry": {"host/check host/entity host/lineup host/webhook",
 		"metrics and logs observe the host and change nothing"},
