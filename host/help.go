@@ -57,6 +57,10 @@ var helpTexts = kong.Vars{
 	"webhooks_since": "With --account: only events that failed since a time such as 2026-01-31T08:00:00Z, " +
 		"or within a duration such as 2h.",
 
+	"overrides_range":   "Phone numbers that begin with these digits: +, the country code and at least two more.",
+	"overrides_bank":    "IBANs of this bank: the country and the bank code, such as DE37040044.",
+	"overrides_expires": "When it ends: a time such as 2026-01-31T08:00:00Z, or from now, such as 30d or 12h; at most 365d.",
+
 	"plugin_wasm": "Module compiled elsewhere, to pack instead of compiling Go code.",
 	"plugin_out":  "File to write (default: NAME-VERSION.wasm in the working directory).",
 

@@ -37,6 +37,8 @@ type cli struct {
 	Bench    benchCmd    `cmd:"" help:"${bench_cmd}"`
 	Compile  compileCmd  `cmd:"" hidden:"" help:"Compile a module for a host, which starts this command itself."`
 
+	Overrides overridesCmd `cmd:"" help:"Set verdicts on values in advance, for all accounts."`
+
 	Version kong.VersionFlag `help:"Print the version."`
 }
 

@@ -219,6 +219,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		Events:         eventFeed{b.store},
 		Privacy:        b.store,
 		Feedback:       &feedback.Desk{Store: b.store, Scorer: checker},
+		Overrides:      b.store,
 		Outage:         store.IsOutage,
 		Ready:          readiness{b.store, follower, collector.similar, overrides}.problems,
 		Degraded:       degraded,

@@ -16,6 +16,7 @@ import (
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/feedback"
+	"assay/host/override"
 	"assay/host/privacy"
 )
 
@@ -109,6 +110,7 @@ func answerTo(err error) (status int, body failure) {
 		unready *notReady
 		missing *check.UnavailableError
 		inside  *check.InternalError
+		tooMany override.TooManyError
 	)
 	switch {
 	case errors.As(err, &refused):
@@ -127,6 +129,10 @@ func answerTo(err error) (status int, body failure) {
 		return fasthttp.StatusNotFound, failure{Error: privacy.ErrUnknownSubject.Error()}
 	case errors.Is(err, feedback.ErrUnknownCheck):
 		return fasthttp.StatusNotFound, failure{Error: feedback.ErrUnknownCheck.Error()}
+	case errors.Is(err, override.ErrUnknown):
+		return fasthttp.StatusNotFound, failure{Error: override.ErrUnknown.Error()}
+	case errors.As(err, &tooMany):
+		return fasthttp.StatusBadRequest, failure{Error: tooMany.Error()}
 	case errors.Is(err, check.ErrUnauthorized):
 		return fasthttp.StatusUnauthorized, failure{Error: check.ErrUnauthorized.Error()}
 	case errors.As(err, &plan):

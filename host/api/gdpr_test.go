@@ -67,6 +67,8 @@ func (a *archive) Export(_ context.Context, c check.Caller, whose privacy.Select
 		},
 		Graph:    &privacy.Sightings{Checks: 2, Blocked: 1, FirstSeen: at, LastSeen: at, Links: 2},
 		Erasures: []privacy.Erasure{},
+		Overrides: []privacy.Override{{ID: knownOverride, Action: "block", Kind: "email", Reason: "fraud ring",
+			Author: "key_1", CreatedAt: at, ExpiresAt: at}},
 	}, nil
 }
 
@@ -105,12 +107,14 @@ func TestPrivacyRequests(t *testing.T) {
 				`"key":"key_1","webhook":null,"feedback":null}],` +
 				`"next":"` + knownRef + `","graph":{"checks":2,"blocked":1,"reviewed":0,` +
 				`"first_seen":"2026-01-15T10:30:00.123Z","last_seen":"2026-01-15T10:30:00.123Z",` +
-				`"links":2},"erasures":[]}`},
+				`"links":2},"erasures":[],"overrides":[{"id":"` + knownOverride + `","action":"block","kind":"email",` +
+				`"reason":"fraud ring","author":"key_1","created_at":"2026-01-15T10:30:00.123Z",` +
+				`"expires_at":"2026-01-15T10:30:00.123Z"}]}`},
 		{"GET /gdpr/export?ref=" + knownRef + "&limit=7&after=" + unknownRef, "", "export " + unknownRef + " 7 " +
 			knownRef, ""},
 		{"POST /gdpr/export?limit=7", `{"email":"Jane@Example.com"}`, "export  7 email jane@example.com", ""},
 		{"POST /gdpr/erase", `{"subject":"` + knownSubject + `"}`, "erase " + knownSubject,
-			`{"subject":null,"erased":2,"webhook_events":1,"graph_sightings":1,"graph_links":2,` +
+			`{"subject":null,"erased":2,"webhook_events":1,"graph_sightings":1,"graph_links":2,"overrides":0,` +
 				`"erasures":[{"ref":"erasure_01KF0HBGZ0Q8WJ3V5N7T9R2M4C",` +
 				`"timestamp":"2026-01-15T10:30:00.123Z","checks":2}]}`},
 		{"POST /gdpr/erase", `{"ref":"` + knownRef + `","why":"asked to"}`, "erase " + knownRef, ""},

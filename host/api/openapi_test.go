@@ -137,6 +137,8 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 	const check, public, batch = "/api/check", "/api/check-public", batchPath
 	const export, known = exportPath, "?ref=" + knownRef
 	const report = `{"ref":"` + knownRef + `","label":"fraud"}`
+	const overridden = "?id=" + knownOverride
+	const blocking = `{"action":"block","domain":"example.com","reason":"x","expires_at":"2026-03-01T00:00:00Z"}`
 	const two = `{"checks":[{"domain":"example.com"},{"email":7}]}`
 	conversations := []conversation{
 		{s, "POST", check, domain, auth(goodKey), 200, true, false},
@@ -205,6 +207,27 @@ func TestEveryResponseIsAsDocumented(t *testing.T) {
 		{s, "DELETE", feedbackPath + known, "", append(auth(goodKey), long...), 431, true, false},
 		{s, "DELETE", feedbackPath + known, "", auth(failKey), 500, true, false},
 		{full, "DELETE", feedbackPath + known, "", auth(goodKey), 503, true, false},
+		{s, "POST", overridesPath, blocking, auth(goodKey), 200, true, false},
+		{s, "POST", overridesPath, `{"action":"block"}`, auth(goodKey), 400, false, false},
+		{s, "POST", overridesPath, blocking, nil, 401, true, false},
+		{s, "POST", overridesPath, unfinished(overridesPath), nil, 408, false, true},
+		{s, "POST", overridesPath, large, auth(goodKey), 413, false, false},
+		{s, "POST", overridesPath, blocking, append(auth(goodKey), "Content-Type", "text/plain"), 415, false, false},
+		{s, "POST", overridesPath, blocking, append(auth(goodKey), long...), 431, true, false},
+		{s, "POST", overridesPath, blocking, auth(failKey), 500, true, false},
+		{full, "POST", overridesPath, blocking, auth(goodKey), 503, true, false},
+		{s, "GET", overridesPath, "", auth(goodKey), 200, true, false},
+		{s, "GET", overridesPath, "", nil, 401, true, false},
+		{s, "GET", overridesPath, "", append(auth(goodKey), long...), 431, true, false},
+		{s, "GET", overridesPath, "", auth(failKey), 500, true, false},
+		{full, "GET", overridesPath, "", auth(goodKey), 503, true, false},
+		{s, "DELETE", overridesPath + overridden, "", auth(goodKey), 200, true, false},
+		{s, "DELETE", overridesPath + "?id=x", "", auth(goodKey), 400, false, false},
+		{s, "DELETE", overridesPath + overridden, "", nil, 401, true, false},
+		{s, "DELETE", overridesPath + "?id=" + unknownOverride, "", auth(goodKey), 404, true, false},
+		{s, "DELETE", overridesPath + overridden, "", append(auth(goodKey), long...), 431, true, false},
+		{s, "DELETE", overridesPath + overridden, "", auth(failKey), 500, true, false},
+		{full, "DELETE", overridesPath + overridden, "", auth(goodKey), 503, true, false},
 		{s, "GET", export + known, "", auth(goodKey), 200, true, false},
 		{s, "GET", export + "?subject=" + knownSubject + "&limit=1&after=" + knownRef, "", auth(goodKey), 200, true,
 			false},

@@ -76,7 +76,9 @@ type Config struct {
 	Privacy Privacy             // nil: paths below /gdpr/ are 404
 	// Feedback takes reports on checks; nil: 404.
 	Feedback Feedback
-	Ready    func() []Problem // must not wait; nil: always ready
+	// Overrides keeps verdicts set in advance; nil: 404.
+	Overrides Overrides
+	Ready     func() []Problem // must not wait; nil: always ready
 	// Outage reports whether an error is due to an outage of the database. Requests that fail with one get 503. It may
 	// be nil.
 	Outage func(error) bool
@@ -107,7 +109,7 @@ type Config struct {
 	MaxLookups int // requests whose key is looked up, or whose use is counted without a key, by address block; 64
 	MaxBatches int // batches, by account; 16
 	MaxPrivacy int // privacy requests, which can delay the audit chain, by account; 4
-	MaxEvents  int // requests for events, and feedback, by account; 16
+	MaxEvents  int // requests for events, feedback and overrides, by account; 16
 }
 
 // Limits on one request in bytes. The limit on the head includes the request line.
@@ -249,6 +251,10 @@ func (s *Server) route() {
 	post(feedbackPath, s.giveFeedback)
 	s.app.Delete(feedbackPath, s.revokeFeedback)
 	s.allow[feedbackPath] = "DELETE, POST"
+	post(overridesPath, s.addOverride)
+	get(overridesPath, s.listOverrides)
+	s.app.Delete(overridesPath, s.removeOverride)
+	s.allow[overridesPath] = "DELETE, GET, HEAD, POST"
 	post(providerPath, s.providerEvent)
 	get("/api/events", s.listEvents)
 	get(exportPath, s.export)

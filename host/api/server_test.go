@@ -178,6 +178,9 @@ func startOn(t testing.TB, l net.Listener, cfg Config) *site {
 	if cfg.Events == nil {
 		cfg.Events = eventLog{}
 	}
+	if cfg.Overrides == nil {
+		cfg.Overrides = &verdicts{}
+	}
 	if cfg.Feedback == nil {
 		cfg.Feedback = &reports{}
 	}

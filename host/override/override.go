@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode"
@@ -172,6 +173,17 @@ func ParseExpiry(text string) (time.Time, error) {
 			Reason: "must be a time such as 2026-01-31T08:00:00Z"}
 	}
 	return at, nil
+}
+
+// validID matches the id of an override: "ovr_" and a ULID in Crockford's base 32.
+var validID = regexp.MustCompile(`^ovr_[0-7][0-9A-HJKMNP-TV-Z]{25}$`)
+
+// ValidateID validates the syntax of an override's id. The error is an *entity.InvalidError.
+func ValidateID(id string) error {
+	if !validID.MatchString(id) {
+		return &entity.InvalidError{Field: "id", Reason: "must be the id of an override, ovr_ and 26 characters"}
+	}
+	return nil
 }
 
 // ErrUnknown means that the account has no override with this id.
