@@ -161,15 +161,25 @@ func (b *backend) openChecker(ctx context.Context, cfg *Config, t *terminal) (*c
 	}
 	box, live := b.openSandbox(cfg, log), &check.Live{}
 	follower := lineup.NewFollower(b.store, box, live, log)
-	collector, err := b.openLookups(ctx, cfg, log)
-	stop := func() error {
-		follower.Close()
-		return collector.close()
+	closeLineup := func() error { follower.Close(); return nil }
+	if err := follower.Follow(ctx); err != nil {
+		return nil, nil, errors.Join(err, closeLineup())
 	}
+	return b.newExplainer(ctx, cfg, t, live, closeLineup)
+}
+
+// newExplainer returns a checker that looks facts up as a host does and records nothing. The function that it returns
+// also closes the lineup.
+func (b *backend) newExplainer(
+	ctx context.Context, cfg *Config, t *terminal, live *check.Live, closeLineup func() error,
+) (*check.Checker, func() error, error) {
+	log := quietLog(t)
+	collector, err := b.openLookups(ctx, cfg, log)
+	stop := func() error { return errors.Join(closeLineup(), collector.close()) }
 	if err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
-	if err := errors.Join(collector.similar.Load(ctx), follower.Follow(ctx)); err != nil {
+	if err := collector.similar.Load(ctx); err != nil {
 		return nil, nil, errors.Join(err, stop())
 	}
 	overrides := override.NewIndex(b.store, b.store.OverrideKeys(), b.store.Now, log)

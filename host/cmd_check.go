@@ -14,6 +14,7 @@ type checkCmd struct {
 	Value   string `arg:"" help:"Domain, email address, phone number or IBAN."`
 	Type    string `enum:"domain,email,phone,iban,auto" default:"auto" help:"Type of the value: ${enum}."`
 	Country string `placeholder:"CC" help:"The request's region.country: ISO 3166-1 alpha-2, or EU."`
+	Lineup  string `placeholder:"FILE" help:"${check_lineup}"`
 	JSON    bool   `help:"Print JSON."`
 }
 
@@ -28,14 +29,20 @@ type explanation struct {
 	Type      entity.Type     `json:"type"`
 	Query     string          `json:"query"`
 	Timestamp string          `json:"timestamp"`
-	Revision  int64           `json:"lineup_revision"`
+	Revision  int64           `json:"lineup_revision"` // 0: a candidate
 	Layers    []check.Outcome `json:"layers"`
 	Override  *check.Override `json:"override"` // null if none decided
 }
 
 func (cmd *checkCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) (err error) {
-		checker, closeChecker, err := b.openChecker(ctx, cfg, t)
+		open := b.openChecker
+		if cmd.Lineup != "" {
+			open = func(ctx context.Context, cfg *Config, t *terminal) (*check.Checker, func() error, error) {
+				return b.openCandidate(ctx, cfg, t, cmd.Lineup)
+			}
+		}
+		checker, closeChecker, err := open(ctx, cfg, t)
 		if err != nil {
 			return err
 		}
@@ -51,7 +58,11 @@ func (cmd *checkCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 		if cmd.JSON {
 			return t.json(newExplanation(d))
 		}
-		return printDecision(t, d)
+		name := cmd.Lineup
+		if name == "" {
+			name = fmt.Sprintf("revision %d", d.Revision)
+		}
+		return printDecision(t, d, name)
 	})
 }
 
@@ -70,12 +81,12 @@ func newExplanation(d *check.Decision) explanation {
 	return e
 }
 
-func printDecision(t *terminal, d *check.Decision) error {
+func printDecision(t *terminal, d *check.Decision, lineup string) error {
 	threat := ""
 	if d.Threat != "" {
 		threat = ", " + strings.ReplaceAll(d.Threat, "_", " ")
 	}
-	t.printf("%s %q: %d of 100, %s%s (lineup revision %d)\n\n", d.Type, d.Query, d.Score, d.Verdict, threat, d.Revision)
+	t.printf("%s %q: %d of 100, %s%s (lineup %s)\n\n", d.Type, d.Query, d.Score, d.Verdict, threat, lineup)
 	var rows [][]string
 	for _, o := range d.Layers {
 		state := fmt.Sprint(o.Score)

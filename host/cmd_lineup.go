@@ -191,8 +191,12 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			return err
 		}
 		changes := registry.Diff(active.Lineup, next, plugins)
+		report, err := b.predict(ctx, cfg, t, active.Lineup, next)
+		if err != nil {
+			return err
+		}
 		if cmd.JSON {
-			return t.json(changes)
+			return t.json(prediction{changes, report})
 		}
 		if len(changes) == 0 {
 			t.printf("No difference from revision %d, the active one.\n", active.Revision)
@@ -204,7 +208,8 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 				t.printf("\n%s may clear: its lowest score is %d.\n", item.Layer, lowest)
 			}
 		}
-		return nil
+		t.printf("\n")
+		return report.WriteText(t.out)
 	})
 }
 

@@ -42,6 +42,8 @@ type Config struct {
 	MMDBCountry string   `name:"mmdb-country" env:"ASSAY_MMDB_COUNTRY" placeholder:"FILE" help:"${mmdb_country}"`
 	DNSBL       []string `name:"dnsbl" env:"ASSAY_DNSBL" placeholder:"ZONE" help:"${dnsbl}"`
 
+	FlipLimit percent `env:"ASSAY_FLIP_LIMIT" default:"1%" placeholder:"SHARE" help:"${flip_limit}"`
+
 	now func() time.Time // of the store; nil: time.Now. Tests let it jump.
 }
 

@@ -37,8 +37,12 @@ var helpTexts = kong.Vars{
 	"dnsbl": "DNS blocklists to query: a zone that lists addresses, " +
 		"or 'domain:' followed by a zone that lists domains.",
 
+	"flip_limit": "Share of a type's recent verdicts that 'lineup set' may change without --force.",
+
 	// Commands.
 	"check_cmd": "Score one value and show every layer with its points and signals. Nothing is recorded.",
+	"check_lineup": "Score with this lineup instead of the one in force. Layers are named name@version as published, or " +
+		"by name alone for those in the source around the working directory.",
 	"eval_cmd":  "Measure a lineup on labelled values: how much fraud it catches, and how many honest values it flags.",
 	"bench_cmd": "Measure throughput and latency on this machine, with hosts started for the purpose.",
 	"plugin_build_cmd": "Compile a plugin written in Go, or pack a module compiled elsewhere, together with its " +
@@ -65,6 +69,8 @@ var helpTexts = kong.Vars{
 	"plugin_out":  "File to write (default: NAME-VERSION.wasm in the working directory).",
 
 	"lineup_show_json": "Print JSON. The field 'lineup' of a revision is a document for 'lineup set'.",
+
+	"lineup_force": "Activate the lineup although it changes more verdicts than ASSAY_FLIP_LIMIT allows. Needs --reason.",
 
 	"labelled_files": "Files of labelled values as JSON lines {\"type\", \"value\", \"label\"}, optionally " +
 		"compressed with gzip. '-' reads standard input. Lines may also have \"source\", \"category\", \"rank\", " +

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"assay/host/check"
+	"assay/host/lineup"
+	"assay/host/replay"
+	"assay/host/sandbox"
+	"assay/registry"
+)
+
+// percent is a share that is written as a percentage, such as 1% or 0.5%.
+type percent float64
+
+// UnmarshalText reads a percentage from 0% to 100%.
+func (p *percent) UnmarshalText(text []byte) error {
+	number, found := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
+	share, err := strconv.ParseFloat(number, 64)
+	if !found || err != nil || !(share >= 0 && share <= 100) {
+		return fmt.Errorf("%q is not a percentage from 0%% to 100%%", text)
+	}
+	*p = percent(share / 100)
+	return nil
+}
+
+func (p percent) String() string { return strconv.FormatFloat(100*float64(p), 'g', 4, 64) + "%" }
+
+// prediction is the JSON output of `assay lineup diff`.
+type prediction struct {
+	Changes []registry.Change `json:"changes"`
+	Report  *replay.Report    `json:"report"`
+}
+
+// predict reports what a lineup changes compared with another one. Both are opened in this process, which has no recent
+// checks: it scores the reference values only.
+func (b *backend) predict(
+	ctx context.Context, cfg *Config, t *terminal, base, next registry.LineupDocument,
+) (report *replay.Report, err error) {
+	before, closeBefore, err := b.openDocument(ctx, cfg, t, base)
+	if err != nil {
+		return nil, fmt.Errorf("opening the lineup in force: %w", err)
+	}
+	defer func() { err = errors.Join(err, closeBefore()) }()
+	after, closeAfter, err := b.openDocument(ctx, cfg, t, next)
+	if err != nil {
+		return nil, fmt.Errorf("opening the new lineup: %w", err)
+	}
+	defer func() { err = errors.Join(err, closeAfter()) }()
+	report = replay.Merge()
+	return report, report.AddReferences(ctx, before, after, nil)
+}
+
+// openDocument opens the layers of a lineup in this process. A layer that fails often is not suspended, so that scores
+// depend on nothing else. Layers without a version are those of the source around the working directory.
+func (b *backend) openDocument(
+	ctx context.Context, cfg *Config, t *terminal, l registry.LineupDocument,
+) (*check.Lineup, func() error, error) {
+	config := b.sandboxConfig(cfg, quietLog(t))
+	config.NeverSuspend = true
+	build := sync.OnceValues(func() ([]registry.Module, error) { return buildLayers(ctx, cfg, t) })
+	candidate, err := lineup.OpenCandidate(ctx, b.store, sandbox.New(config), l, build)
+	if err != nil {
+		return nil, nil, err
+	}
+	return check.NewLineup(0, lineup.ByType(l.Bias), check.Bands(l.Bands), candidate.Members), candidate.Close, nil
+}
+
+// openCandidate opens the lineup of a file in this process, to score values without recording them.
+func (b *backend) openCandidate(
+	ctx context.Context, cfg *Config, t *terminal, file string,
+) (*check.Checker, func() error, error) {
+	data, err := readFile(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, err := registry.DecodeLineup(data) // validated when its layers have versions
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading lineup: %w", err)
+	}
+	candidate, closeLineup, err := b.openDocument(ctx, cfg, t, l)
+	if err != nil {
+		return nil, nil, err
+	}
+	live := &check.Live{}
+	live.Swap(candidate)
+	return b.newExplainer(ctx, cfg, t, live, closeLineup)
+}
+
+// checkFlips fails if a lineup changes more of a type's verdicts than the operator allows, unless they force it and say
+// why.
+func checkFlips(report *replay.Report, limit percent, force bool, reason string) error {
+	beyond := report.Beyond(float64(limit))
+	switch {
+	case len(beyond) == 0:
+		return nil
+	case force && strings.TrimSpace(reason) != "":
+		return nil
+	}
+	parts := make([]string, len(beyond))
+	for i, t := range beyond {
+		parts[i] = fmt.Sprintf("%s: %d of %d (%s)", t.Type, t.Flips+t.Refused, t.Checks, percent(t.Share()))
+	}
+	return fmt.Errorf("the lineup would change more than %v of recent verdicts (%s); to activate it anyway, use "+
+		"--force --reason TEXT. The limit is ASSAY_FLIP_LIMIT", limit, strings.Join(parts, ", "))
+}
