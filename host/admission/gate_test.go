@@ -430,3 +430,76 @@ func TestConnectionsOfOneAndOfManyAccounts(t *testing.T) {
 		}
 	}
 }
+
+// Spare work gets a processor that no check waits for: after all waiting checks, and before none that comes later.
+func TestSpareWorkComesLast(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(0)
+		var order []string
+		var all sync.WaitGroup
+		run := func(name string, enter func(f func()) error) {
+			all.Go(func() {
+				if err := enter(func() {
+					order = append(order, name) // one processor, so one at a time
+					time.Sleep(time.Millisecond)
+				}); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+			synctest.Wait()
+		}
+		spare := func(f func()) error { return g.Spare(t.Context(), f) }
+		judged := func(f func()) error {
+			v, err := g.Enter("acct_1", 1)
+			if err != nil {
+				return err
+			}
+			defer v.Close()
+			return v.Judge(t.Context(), f)
+		}
+		run("spare 1", spare) // the host is idle
+		run("spare 2", spare)
+		run("check 1", judged)
+		run("check 2", judged)
+		run("spare 3", spare)
+		all.Wait()
+		if want := []string{"spare 1", "check 1", "check 2", "spare 2", "spare 3"}; !slices.Equal(order, want) {
+			t.Errorf("the order is %q, want %q", order, want)
+		}
+		if g.free != 1 || g.InProgress() != 0 || g.cost != initialCost {
+			t.Errorf("%d processors are free, %d checks in progress, at a cost of %v", g.free, g.InProgress(), g.cost)
+		}
+	})
+}
+
+func TestWaitingForSpareTimeEndsWithTheContext(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(0)
+		v, err := g.Enter("acct_1", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer v.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		noCall := func() { t.Error("called after the end of the context") }
+		if err := v.Judge(t.Context(), func() {
+			for range 2 { // while it waits, and before
+				if err := g.Spare(ctx, noCall); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("waiting for spare time: %v", err)
+				}
+			}
+		}); err != nil {
+			t.Error(err)
+		}
+		called := false
+		if err := g.Spare(t.Context(), func() { called = true }); err != nil || !called || g.free != 1 {
+			t.Errorf("afterwards: %v, called %v, %d processors free", err, called, g.free)
+		}
+		if err := (*Gate)(nil).Spare(t.Context(), func() { called = true }); err != nil {
+			t.Errorf("without a gate: %v", err)
+		}
+	})
+}

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"testing"
 
+	"assay/host/check"
 	"assay/host/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
@@ -97,4 +99,51 @@ func TestListenRetriesConnecting(t *testing.T) {
 	until(t, "a first attempt to fail", func() bool { return p.Refused.Load() > 0 })
 	p.Set(nil, false)
 	expectAll(t, topics)
+}
+
+// Hosts are told of an erasure before the records are gone: while the erasure waits for the head, which a test holds,
+// the notification has come.
+func TestErasuresAreAnnounced(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	records := []check.Record{allowed(t, caller)}
+	noError(t, l.Append(t.Context(), records...))
+	name := records[0].Pseudonym
+	if len(name) != 32 {
+		t.Fatalf("Append sets the pseudonym %x", name)
+	}
+	topics := listening(t, s)
+	expectAll(t, topics)
+	head := lockTheHeads(t, s.url)
+	erased := make(chan error, 1)
+	go func() {
+		_, err := s.Erase(context.WithoutCancel(t.Context()), caller, about(records[0].Entity))
+		erased <- err
+	}()
+	topic := receive(t, "a notification", topics)
+	if got, ok := topic.Erased(); !ok || !bytes.Equal(got, name) {
+		t.Errorf("received %s: %x, want %x", topic, got, name)
+	}
+	expect(t, "records before", one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym = ?", name), 1)
+	head.release(t)
+	noError(t, receive(t, "the erasure", erased))
+	expect(t, "records after", one[int](t, s, "SELECT count(*) FROM audit_records WHERE pseudonym = ?", name), 0)
+}
+
+func TestTopicOfErasures(t *testing.T) {
+	t.Parallel()
+	for topic, want := range map[Topic]string{
+		TopicLineup: "no", "erasuresx": "no", TopicErasures: "any", "erasures xyz": "any", "erasures ": "any",
+		erasureOf([]byte("ab")): "ab",
+	} {
+		got, ok := topic.Erased()
+		switch {
+		case !ok:
+			expect(t, string(topic), "no", want)
+		case len(got) == 0:
+			expect(t, string(topic), "any", want)
+		default:
+			expect(t, string(topic), string(got), want)
+		}
+	}
 }
