@@ -24,12 +24,13 @@ func listening(t *testing.T, s *Store) <-chan Topic {
 func expectAll(t *testing.T, topics <-chan Topic) {
 	t.Helper()
 	var got []Topic
-	for range 5 {
+	want := []Topic{TopicErasures, TopicFeeds, TopicKeys, TopicLineup, TopicOverrides, TopicPlugins}
+	for range want {
 		got = append(got, receive(t, "a topic after connecting", topics))
 	}
 	slices.Sort(got)
-	if !slices.Equal(got, []Topic{TopicErasures, TopicFeeds, TopicKeys, TopicLineup, TopicPlugins}) {
-		t.Errorf("received %v after connecting, want erasures, feeds, keys, lineup and plugins", got)
+	if !slices.Equal(got, want) {
+		t.Errorf("received %v after connecting, want %v", got, want)
 	}
 }
 
