@@ -331,6 +331,16 @@ func TestCustomer(t *testing.T) {
 	p.look("overview")
 	p.press("All checks", "for twelve months")
 	p.look("checks")
+	p.press("Overrides", "No overrides yet")
+	p.write("value", "www.example.com")
+	p.write("kind", "registrable_domain")
+	p.write("reason", "fraud ring of March")
+	p.write("until", time.Now().UTC().AddDate(0, 0, 30).Format(time.DateOnly))
+	p.press("Save", "is a name below the registrable domain")
+	p.look("overrides-error")
+	p.write("value", "example.com")
+	p.press("Save", "The override is saved.")
+	p.look("overrides")
 	p.press("Privacy", "A person decides")
 	p.look("privacy")
 	p.write("who", "paypa1-secure-login.xyz")
@@ -414,7 +424,7 @@ func TestKeyboard(t *testing.T) {
 	p.until("the whole page", `document.readyState === "complete" && !!document.querySelector("#chart svg")`)
 	for _, want := range []string{
 		"Skip to content", "Assay", "Prices", "Docs", "Dashboard", "Sign out", "Overview", "Checks", "Keys", "Webhooks",
-		"Privacy", "Plan",
+		"Overrides", "Privacy", "Plan",
 		"Change plan", "Value", "Type", "Country", "Check", "As a table",
 	} {
 		if at := p.moveFocus("\t"); at.Name != want || !at.Outline || !at.Seen {

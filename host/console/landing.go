@@ -99,6 +99,7 @@ func (f *tryForm) finish(ctx *fiber.Ctx, d *check.Decision, err error) error {
 // fieldNames are the names on the pages of fields whose API name differs.
 var fieldNames = map[string]string{
 	"iban": "IBAN", "region.country": "country", "ref": "check reference", "subject": "subject reference",
+	"registrable_domain": "registrable domain", "number_range": "number range", "expires_at": "last day",
 }
 
 // describe returns the sentence that explains an invalid field.

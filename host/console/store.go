@@ -8,6 +8,7 @@ import (
 	"assay/host/apikey"
 	"assay/host/billing"
 	"assay/host/check"
+	"assay/host/override"
 	"assay/host/privacy"
 	"assay/host/webhook"
 )
@@ -19,6 +20,7 @@ type Store interface {
 	Usage
 	Keys
 	Webhooks
+	Overrides
 	Subjects
 }
 
@@ -85,6 +87,15 @@ type Webhooks interface {
 	// ResendFailed resends the events that failed since a time. It returns how many were resent, and how many cannot be
 	// because their content was deleted.
 	ResendFailed(ctx context.Context, account string, since time.Time) (resent, gone int, err error)
+}
+
+// Overrides keeps the verdicts that an account sets in advance. Errors: *entity.InvalidError, override.TooManyError,
+// override.ErrUnknown, check.ErrUnauthorized.
+type Overrides interface {
+	// Overrides lists an account's overrides, newest first.
+	Overrides(ctx context.Context, account string) ([]override.Listed, error)
+	AddOverride(ctx context.Context, caller check.Caller, wanted override.Wanted) (*override.Listed, error)
+	RemoveOverride(ctx context.Context, caller check.Caller, id string) error
 }
 
 // Subjects exports and erases a person's data. Errors: privacy.ErrUnknownSubject, check.ErrUnauthorized.

@@ -1,0 +1,74 @@
+package console
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+)
+
+// TestOverridesPage sets, replaces and removes verdicts without JavaScript.
+func TestOverridesPage(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, key := s.customer(t, "free")
+	day := s.clock.Load().UTC().AddDate(0, 0, 30).Format(time.DateOnly)
+	v.follow("Overrides")
+	v.is(200, "No overrides yet: the layers decide every check.")
+	v.press("Save", "action", "block", "kind", "email", "value", "Jane.Roe@example.net", "reason", "<b>chargebacks</b>",
+		"until", day)
+	v.is(200, "The override is saved. Within a second every host applies it.")
+	v.is(200, "block j...@example.net Email address <b>chargebacks</b>")
+	if strings.Contains(strings.ToLower(v.at.body), "jane.roe") {
+		t.Error("the list shows the value")
+	}
+	v.press("Save", "action", "allow", "kind", "email", "value", "jane.roe+x@example.net", "reason", "refunded",
+		"until", day)
+	v.is(200, "The override is saved in place of the earlier one for the same value.")
+	v.is(200, "allow j...@example.net Email address refunded")
+
+	other, _ := s.customer(t, "pro")
+	other.get("/dashboard/overrides")
+	other.is(200, "No overrides yet")
+	list, err := s.store.AllOverrides(t.Context())
+	if err != nil || len(list) != 1 {
+		t.Fatalf("listed %v, %v", list, err)
+	}
+	other.post("/dashboard/overrides/" + list[0].ID + "/remove")
+
+	s.record(t, key, entity.Email, "jane.roe@example.net", check.Allow)
+	v.get("/dashboard/privacy")
+	v.press("Find", "who", "jane.roe@example.net")
+	v.is(200, "Overrides: allow until")
+	v.get("/dashboard/overrides")
+	v.press("Remove")
+	v.is(200, "The override is removed. Within a second the layers decide again.")
+	v.is(200, "No overrides yet")
+}
+
+func TestOverridesPageErrors(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	v, _ := s.customer(t, "pro")
+	now := s.clock.Load().UTC()
+	day, late := now.AddDate(0, 0, 30).Format(time.DateOnly), now.AddDate(0, 0, 366).Format(time.DateOnly)
+	for _, test := range []struct{ kind, value, reason, until, want string }{
+		{"domain", "example", "x", day, "The domain has no dot"},
+		{"registrable_domain", "www.example.com", "x", day, "The registrable domain is a name below"},
+		{"number_range", "030 12", "x", day, "The number range must begin with '+'"},
+		{"iban", "DE", "x", day, "The IBAN is shorter than"},
+		{"bank", "DE12", "x", day, "The bank must be DE and the 8 characters"},
+		{"domain", "example.com", " ", day, "The reason is required"},
+		{"domain", "example.com", "x", late, "The last day must be within a year"},
+		{"domain", "example.com", "x", "soon", "The last day must be a day such as"},
+		{"nonsense", "example.com", "x", day, "The kind is unknown"},
+	} {
+		v.get("/dashboard/overrides")
+		v.press("Save", "action", "block", "kind", test.kind, "value", test.value, "reason", test.reason, "until", test.until)
+		v.is(400, test.want)
+		v.is(400, "No overrides yet")
+	}
+	v.post("/dashboard/overrides/ovr_01KF0HBGZ0Q8WJ3V5N7T9R2M4C/remove")
+}
