@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,38 +130,58 @@ var errNoLayers = errors.New("the database has no lineup, and the working direct
 	"to build layers from: run assay once from a checkout, or publish layers with `assay plugin push` and " +
 	"`assay lineup set`")
 
-// install publishes the built layers and makes sure that a lineup is active.
-func (b *backend) install(ctx context.Context, modules []registry.Module, log *slog.Logger) error {
+// install publishes the built layers and makes sure that a signed lineup is active.
+func (b *backend) install(ctx context.Context, a *authority, modules []registry.Module, log *slog.Logger) error {
 	if len(modules) == 0 {
-		active, err := b.store.ActiveRevision(ctx)
-		if err == nil && active == 0 {
-			err = errNoLayers
+		if _, ok, err := b.store.LastActivation(ctx); err != nil || !ok {
+			return cmp.Or(err, errNoLayers)
 		}
+	}
+	installer := lineup.Installer{Catalog: b.store, Verifier: &a.Verifier, Operator: a.operator, Adopt: a.adopt, Log: log,
+		Now: time.Now}
+	newer, err := installer.Install(ctx, modules)
+	if err != nil {
 		return err
 	}
-	newer, err := lineup.Install(ctx, b.store, modules)
 	if newer {
 		log.Warn("newer first-party layers than the active lineup's are published: see `assay layers list --all`")
 	}
-	return err
+	return a.save()
+}
+
+// authority returns what the host of this data directory trusts, for a command next to it. If nothing signed is in force
+// yet, it installs the layers as a host would.
+func (b *backend) authority(ctx context.Context, cfg *Config, t *terminal) (*authority, error) {
+	memory, err := lineup.RecallMemory(cfg.memoryFile())
+	if err != nil {
+		return nil, err
+	}
+	a, err := b.openAuthority(ctx, cfg, memory, true)
+	if err != nil {
+		return nil, err
+	}
+	_, ok, err := b.store.LastActivation(ctx)
+	if err != nil || ok && !a.adopt {
+		return a, err
+	}
+	var modules []registry.Module
+	if !ok {
+		if modules, err = buildLayers(ctx, cfg, t); err != nil {
+			return nil, err
+		}
+	}
+	return a, b.install(ctx, a, modules, quietLog(t))
 }
 
 // openChecker opens the active lineup in this process, to score values without recording them.
 func (b *backend) openChecker(ctx context.Context, cfg *Config, t *terminal) (*check.Checker, func() error, error) {
 	log := quietLog(t)
-	if active, err := b.store.ActiveRevision(ctx); err != nil {
+	a, err := b.authority(ctx, cfg, t)
+	if err != nil {
 		return nil, nil, err
-	} else if active == 0 {
-		modules, err := buildLayers(ctx, cfg, t)
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := b.install(ctx, modules, log); err != nil {
-			return nil, nil, err
-		}
 	}
 	box, live := b.openSandbox(cfg, log), &check.Live{}
-	follower := lineup.NewFollower(b.store, box, live, log)
+	follower := lineup.NewFollower(&a.Verifier, b.store, box, live, log)
 	closeLineup := func() error { follower.Close(); return nil }
 	if err := follower.Follow(ctx); err != nil {
 		return nil, nil, errors.Join(err, closeLineup())

@@ -174,7 +174,7 @@ func newChaosRun(t *testing.T) *chaosRun {
 	for kind, bias := range active.Lineup.Bias {
 		other.Bias[kind] = bias + 0.5
 	}
-	revision, err := r.store.store.ActivateLineup(t.Context(), other, registry.OriginOperator, "chaos")
+	revision, err := activateLineup(t.Context(), r.store, r.hosts[0].dir, other)
 	storetest.NoError(t, err)
 	r.lineups = []int64{active.Revision, revision}
 	r.began = time.Now()
@@ -489,7 +489,7 @@ func (r *chaosRun) breakRandomly(ctx context.Context, total time.Duration) {
 // The operators' work. A database that is broken meanwhile makes it fail, which is not a difference.
 
 func (r *chaosRun) changeLineups(ctx context.Context) {
-	_ = r.store.store.RollbackLineup(ctx, r.lineups[rand.IntN(len(r.lineups))], "chaos")
+	_ = rollbackLineup(ctx, r.store, r.hosts[0].dir, r.lineups[rand.IntN(len(r.lineups))])
 }
 
 // changeKeys gives an account a new key, and revokes the old one at once or by rotation after a while. If the outcome

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"assay/host/auditlog"
+	"assay/host/lineup"
 )
 
 type auditCmd struct {
@@ -33,10 +34,21 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 		if err != nil {
 			return err
 		}
-		reports, broken, err := auditlog.Verify(ctx, b.store, signer, checkpoints)
+		a, err := b.verifying(ctx, cfg)
 		if err != nil {
 			return err
 		}
+		reports, broken, err := auditlog.Verify(ctx, b.store, signer, a.Trust, checkpoints)
+		if err != nil {
+			return err
+		}
+		inForce, err := a.inForce(ctx)
+		broken = errors.Join(broken, err)
+		altered, err := auditlog.VerifyPlugins(ctx, b.store, inForce.Document)
+		if err != nil {
+			return err
+		}
+		broken = errors.Join(broken, altered)
 		if cmd.JSON {
 			return errors.Join(broken, t.json(reports))
 		}
@@ -47,6 +59,15 @@ func (cmd *auditVerifyCmd) Run(ctx context.Context, cfg *Config, t *terminal) er
 		}
 		return broken
 	})
+}
+
+// verifying returns what the host of this data directory trusts. It changes nothing.
+func (b *backend) verifying(ctx context.Context, cfg *Config) (*authority, error) {
+	memory, err := lineup.RecallMemory(cfg.memoryFile())
+	if err != nil {
+		return nil, err
+	}
+	return b.openAuthority(ctx, cfg, memory, false)
 }
 
 type auditCheckpointCmd struct {

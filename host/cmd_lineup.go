@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"assay/host/lineup"
 	"assay/host/store"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 type lineupCmd struct {
@@ -29,6 +31,7 @@ type lineupCmd struct {
 type lineupShowCmd struct {
 	Revision int64 `placeholder:"N" help:"Show this revision instead of the active one."`
 	History  bool  `help:"List all revisions."`
+	File     bool  `help:"${lineup_show_file}"`
 	JSON     bool  `help:"${lineup_show_json}"`
 }
 
@@ -37,15 +40,38 @@ func (cmd *lineupShowCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		if cmd.History {
 			return showHistory(ctx, b.store, t, cmd.JSON)
 		}
-		r, err := revision(ctx, b.store, cmd.Revision)
+		a, err := b.authority(ctx, cfg, t)
 		if err != nil {
 			return err
 		}
-		if cmd.JSON {
+		inForce, err := a.inForce(ctx)
+		if err != nil {
+			return err
+		}
+		r, err := b.store.LineupRevision(ctx, cmp.Or(cmd.Revision, inForce.Lineup.Revision))
+		if err != nil {
+			return err
+		}
+		if r.Revision == inForce.Lineup.Revision {
+			r.Lineup = inForce.Document // what was signed
+		}
+		r.Lineup.Base = inForce.Hash.String()
+		switch {
+		case cmd.File:
+			return t.json(r.Lineup)
+		case cmd.JSON:
 			return t.json(r)
 		}
-		t.printf("revision %d (%s), bias %v, review from %d, block from %d\n\n", r.Revision, r.Origin, r.Lineup.Bias,
+		t.printf("revision %d (%s), bias %v, review from %d, block from %d\n", r.Revision, r.Origin, r.Lineup.Bias,
 			r.Lineup.Bands.Review, r.Lineup.Bands.Block)
+		if r.Activation != 0 {
+			t.printf("activation %d by %s", r.Activation, r.Author)
+			if r.Note != "" {
+				t.printf(": %s", r.Note)
+			}
+			t.printf("\n")
+		}
+		t.printf("\n")
 		rows := make([][]string, len(r.Lineup.Layers))
 		for i, item := range r.Lineup.Layers {
 			required := ""
@@ -72,28 +98,25 @@ func showHistory(ctx context.Context, s *store.Store, t *terminal, asJSON bool) 
 	}
 	rows := make([][]string, len(history))
 	for i, r := range history {
-		activated := "never"
+		activated, number := "never", ""
 		if r.ActivatedAt != nil {
 			activated = r.ActivatedAt.UTC().Format(time.DateTime)
 		}
+		if r.Activation != 0 {
+			number = strconv.FormatInt(r.Activation, 10)
+		}
 		rows[i] = []string{strconv.FormatInt(r.Revision, 10), string(r.Origin), r.CreatedAt.UTC().Format(time.DateTime),
-			activated, r.Note}
+			activated, number, r.Author, r.Note}
 	}
-	return t.table([]string{"REVISION", "ORIGIN", "CREATED (UTC)", "LAST ACTIVATED (UTC)", "NOTE"}, rows)
-}
-
-// revision returns a revision by number, or the active one for 0.
-func revision(ctx context.Context, s *store.Store, number int64) (registry.LineupRevision, error) {
-	if number == 0 {
-		return s.ActiveLineup(ctx)
-	}
-	return s.LineupRevision(ctx, number)
+	return t.table([]string{"REVISION", "ORIGIN", "CREATED (UTC)", "LAST ACTIVATED (UTC)", "ACTIVATION", "AUTHOR",
+		"REASON"}, rows)
 }
 
 type lineupSetCmd struct {
-	File string `arg:"" help:"Lineup as JSON. '-' reads standard input."`
-	Note string `placeholder:"TEXT" help:"Reason for the change, kept in the history."`
-	JSON bool   `help:"Print JSON."`
+	File   string `arg:"" help:"Lineup as JSON. '-' reads standard input."`
+	Reason string `aliases:"note" placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
+	Above  int64  `placeholder:"N" help:"${lineup_above}"`
+	JSON   bool   `help:"Print JSON."`
 }
 
 func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
@@ -102,9 +125,24 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		return err
 	}
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		manifests, err := tryLineup(ctx, cfg, b, t, l)
+		a, err := b.authority(ctx, cfg, t)
+		if err != nil {
+			return err
+		}
+		base, err := a.inForce(ctx)
+		if err != nil {
+			return err
+		}
+		if err := a.checkBase(ctx, t, l, base); err != nil {
+			return err
+		}
+		next, err := lineup.Pin(ctx, b.store, l, base.Document)
+		if err != nil {
+			return err
+		}
+		manifests, err := tryLineup(ctx, cfg, b, t, next)
 		if err == nil {
-			err = l.CheckFitness(manifests)
+			err = next.CheckFitness(manifests)
 		}
 		if err != nil {
 			return err
@@ -112,20 +150,104 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		for _, warning := range slowTypes(manifests) {
 			fmt.Fprintf(t.err, "warning: %s\n", warning)
 		}
-		note := cmd.Note
-		if note == "" {
-			note = l.Note
+		stored, err := lineup.StoreLineup(ctx, b.store, next, registry.OriginOperator)
+		if err != nil {
+			return err
 		}
-		n, err := b.store.ActivateLineup(ctx, l, registry.OriginOperator, note)
+		signed, err := b.change(ctx, a, lineup.Proposal{Base: base.Activation, Lineup: stored,
+			Reason: cmp.Or(cmd.Reason, l.Note), Above: cmd.Above})
+		if errors.Is(err, activation.ErrSuperseded) {
+			return errors.Join(err, a.showConflict(ctx, t, base.Document, next))
+		}
 		if err != nil {
 			return err
 		}
 		if cmd.JSON {
-			return t.json(map[string]int64{"revision": n})
+			return t.json(map[string]int64{"revision": signed.Lineup.Revision, "activation": signed.Number})
 		}
-		t.printf("Revision %d is active.\n", n)
+		t.printf("Revision %d is active.\n", signed.Lineup.Revision)
 		return nil
 	})
+}
+
+// checkBase fails if a lineup derives from another activation than the one in force, and shows who changed what.
+func (a *authority) checkBase(
+	ctx context.Context, t *terminal, l registry.LineupDocument, inForce lineup.Verified,
+) error {
+	if l.Base == "" {
+		fmt.Fprintf(t.err, "warning: the file does not say which activation it derives from: it replaces %d, which is in "+
+			"force now. `assay lineup show --file` writes a file that says so\n", inForce.Number)
+		return nil
+	}
+	if l.Base == inForce.Hash.String() {
+		return nil
+	}
+	conflict := fmt.Errorf("the file derives from another activation than %d, which is in force: write a new file with "+
+		"`assay lineup show --file` and make your change again", inForce.Number)
+	hash, err := registry.ParseDigest(l.Base)
+	if err != nil {
+		return fmt.Errorf("reading the file's base: %w", err)
+	}
+	signed, err := a.Records.Activation(ctx, hash)
+	if errors.Is(err, activation.ErrNone) {
+		return errors.Join(conflict, errors.New("the activation that it derives from is not in this database"))
+	}
+	if err != nil {
+		return err
+	}
+	from, err := a.lineupOf(ctx, signed)
+	if err != nil {
+		return err
+	}
+	return errors.Join(conflict, a.showConflict(ctx, t, from, l))
+}
+
+// showConflict prints what changed in force since the lineup from, and what the file changes of it.
+func (a *authority) showConflict(ctx context.Context, t *terminal, from, file registry.LineupDocument) error {
+	inForce, err := a.inForce(ctx)
+	if err != nil {
+		return err
+	}
+	out := &terminal{out: t.err, err: t.err}
+	for _, change := range []struct {
+		heading string
+		to      registry.LineupDocument
+	}{
+		{fmt.Sprintf("Changed in force by %s (activation %d)", inForce.Author, inForce.Number), inForce.Document},
+		{"Changed by the file", file},
+	} {
+		to := change.to
+		for i, item := range to.Layers { // a layer without a digest keeps that of its version
+			for _, before := range from.Layers {
+				if item.Layer == before.Layer && item.Digest == "" {
+					to.Layers = slices.Clone(to.Layers)
+					to.Layers[i].Digest = before.Digest
+				}
+			}
+		}
+		out.printf("%s:\n\n", change.heading)
+		changes := registry.Diff(from, to, nil)
+		if len(changes) == 0 {
+			out.printf("nothing\n")
+		} else if err := printChanges(out, changes, "BEFORE", "AFTER"); err != nil {
+			return err
+		}
+		out.printf("\n")
+	}
+	return nil
+}
+
+// lineupOf returns the lineup of an activation from the history, as it was signed.
+func (a *authority) lineupOf(ctx context.Context, signed string) (registry.LineupDocument, error) {
+	s, err := a.Trust.Open(signed)
+	if err != nil {
+		return registry.LineupDocument{}, err
+	}
+	text, err := a.Records.LineupText(ctx, s.Lineup.Revision)
+	if err != nil {
+		return registry.LineupDocument{}, err
+	}
+	return registry.OpenLineup(text, s.Lineup.Hash)
 }
 
 // tryLineup opens the layers of a lineup in this process, before any host has to.
@@ -178,11 +300,18 @@ type lineupDiffCmd struct {
 
 func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		active, err := b.store.ActiveLineup(ctx)
+		a, err := b.authority(ctx, cfg, t)
+		if err != nil {
+			return err
+		}
+		inForce, err := a.inForce(ctx)
 		if err != nil {
 			return err
 		}
 		next, err := lineupAt(ctx, b.store, cmd.Target)
+		if err == nil {
+			next, err = lineup.Pin(ctx, b.store, next, inForce.Document)
+		}
 		if err != nil {
 			return err
 		}
@@ -190,8 +319,8 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		if err != nil {
 			return err
 		}
-		changes := registry.Diff(active.Lineup, next, plugins)
-		report, err := b.predict(ctx, cfg, t, active.Lineup, next)
+		changes := registry.Diff(inForce.Document, next, plugins)
+		report, err := b.predict(ctx, cfg, t, inForce.Document, next)
 		if err != nil {
 			return err
 		}
@@ -199,8 +328,8 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			return t.json(prediction{changes, report})
 		}
 		if len(changes) == 0 {
-			t.printf("No difference from revision %d, the active one.\n", active.Revision)
-		} else if err := printChanges(t, changes, fmt.Sprintf("REVISION %d", active.Revision), "NEW"); err != nil {
+			t.printf("No difference from revision %d, the active one.\n", inForce.Lineup.Revision)
+		} else if err := printChanges(t, changes, fmt.Sprintf("REVISION %d", inForce.Lineup.Revision), "NEW"); err != nil {
 			return err
 		}
 		for _, item := range next.Layers { // the permission to clear is shown even if it does not change
@@ -247,29 +376,58 @@ func lineupAt(ctx context.Context, s *store.Store, target string) (registry.Line
 
 type lineupRollbackCmd struct {
 	Revision int64  `arg:"" help:"Revision to activate."`
-	Note     string `placeholder:"TEXT" help:"Reason for the change, kept in the history."`
+	Reason   string `aliases:"note" placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
 	JSON     bool   `help:"Print JSON."`
 }
 
 func (cmd *lineupRollbackCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
 	return withBackend(ctx, cfg, t, func(b *backend) error {
-		r, err := b.store.LineupRevision(ctx, cmd.Revision)
+		a, err := b.authority(ctx, cfg, t)
+		if err != nil {
+			return err
+		}
+		base, err := a.inForce(ctx)
+		if err != nil {
+			return err
+		}
+		target, l, err := a.Earlier(ctx, base.Activation, cmd.Revision)
+		if errors.Is(err, registry.ErrNoRevision) { // not in the signed history: what an earlier release stored
+			target, l, err = b.unsigned(ctx, t, cmd.Revision)
+		}
 		if err != nil {
 			return err
 		}
 		// Not held to the constraints: a revision that was once in force must be reachable in an emergency.
-		if _, err := tryLineup(ctx, cfg, b, t, r.Lineup); err != nil {
+		if _, err := tryLineup(ctx, cfg, b, t, l); err != nil {
 			return err
 		}
-		if err := b.store.RollbackLineup(ctx, cmd.Revision, cmd.Note); err != nil {
+		signed, err := b.change(ctx, a, lineup.Proposal{Base: base.Activation, Lineup: target, Reason: cmd.Reason})
+		if err != nil {
 			return err
 		}
 		if cmd.JSON {
-			return t.json(map[string]int64{"revision": cmd.Revision})
+			return t.json(map[string]int64{"revision": target.Revision, "activation": signed.Number})
 		}
-		t.printf("Revision %d is active again.\n", cmd.Revision)
+		t.printf("Revision %d is active again.\n", target.Revision)
 		return nil
 	})
+}
+
+// unsigned stores a revision of an earlier release, which nobody signed, as one that can be signed.
+func (b *backend) unsigned(
+	ctx context.Context, t *terminal, revision int64,
+) (activation.Lineup, registry.LineupDocument, error) {
+	r, err := b.store.LineupRevision(ctx, revision)
+	if err != nil {
+		return activation.Lineup{}, r.Lineup, err
+	}
+	fmt.Fprintf(t.err, "warning: revision %d was never signed: its content is what the database says\n", revision)
+	l, err := lineup.Pin(ctx, b.store, r.Lineup, registry.LineupDocument{})
+	if err != nil {
+		return activation.Lineup{}, l, err
+	}
+	stored, err := lineup.StoreLineup(ctx, b.store, l, r.Origin)
+	return stored, l, err
 }
 
 type lineupFitCmd struct {

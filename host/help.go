@@ -20,6 +20,10 @@ var helpTexts = kong.Vars{
 	"data_dir": "Directory of the host's files: secret, logs, built layers, checkpoints and the private Postgres.",
 	"secret_file": "File of the master secret, created at the first start. " +
 		"All hosts of one database need the same secret. Default: 'secret' in the data directory.",
+	"trust_file": "File of the keys that may sign activations of lineups, created at the first start. " +
+		"Default: 'trust' next to the master secret.",
+	"operator_key": "File of the operator's private key, which signs activations, created at the first start. " +
+		"Default: 'operator.key' next to the master secret.",
 	"trusted_proxies": "Networks of proxies whose X-Forwarded-For header is trusted.",
 	"webhook_allow": "Networks that webhooks may be sent to although they are not public. " +
 		"Any port is allowed there, and plain HTTP.",
@@ -68,6 +72,10 @@ var helpTexts = kong.Vars{
 	"plugin_wasm": "Module compiled elsewhere, to pack instead of compiling Go code.",
 	"plugin_out":  "File to write (default: NAME-VERSION.wasm in the working directory).",
 
+	"lineup_show_file": "Print the lineup as a file to edit and to give to 'lineup set'. " +
+		"It names the activation in force, which must still be in force then.",
+	"lineup_above": "Give the activation a number above N, the highest that hosts ran. " +
+		"Needed after an older backup was restored.",
 	"lineup_show_json": "Print JSON. The field 'lineup' of a revision is a document for 'lineup set'.",
 
 	"lineup_force": "Activate the lineup although it changes more verdicts than ASSAY_FLIP_LIMIT allows. Needs --reason.",

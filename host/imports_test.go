@@ -76,8 +76,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/sandbox/linear": {"", "memory for guests depends on wazero alone"},
 	"host/sandbox/meter":  {"", "rewriting a module is an algorithm"},
 	"host/store": {"host/check host/entity host/audit host/apikey host/keyring host/facts/registration " +
-		"host/facts/reputation host/feed host/feedback host/fleet host/billing host/override host/privacy host/webhook registry " +
-		"migrations",
+		"host/facts/reputation host/feed host/feedback host/fleet host/billing host/override host/privacy host/webhook " +
+		"registry registry/activation migrations",
 		"storage runs no guests and serves no requests"},
 	"host/postgres/postgrestest": {"host/postgres", "a test database needs only a server"},
 	"host/store/storetest": {"host/apikey host/check host/entity host/keyring host/postgres/postgrestest",
@@ -95,7 +95,8 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/facts/reputation": {"host/entity host/facts host/feed", "reputation is read through an interface"},
 
 	// Users of the core and the store.
-	"host/auditlog":    {"host/audit host/override host/store", "maintaining the audit log needs no checks and serves no requests"},
+	"host/auditlog": {"host/audit host/check host/override host/store registry registry/activation",
+		"maintaining the audit log makes no checks and serves no requests"},
 	"host/fleet":       {"", "who runs what does not depend on what it is"},
 	"host/maintenance": {"", "a schedule does not depend on its jobs"},
 	"host/telemetry": {"host/check host/entity host/lineup host/webhook",
@@ -105,7 +106,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/console": {"host/admission host/apikey host/billing host/check host/entity host/override host/plot " +
 		"host/privacy host/webhook",
 		"pages declare the storage that they need, run no guests and send no webhooks"},
-	"host/lineup": {"host/check host/entity host/sandbox registry",
+	"host/lineup": {"host/check host/entity host/sandbox registry registry/activation",
 		"following the active lineup needs neither the database nor HTTP"},
 
 	"plugins/...": {"sdk plugins/...", "a layer's module contains nothing of the host"},

@@ -106,7 +106,7 @@ func TestLineupSwapsUnderLoad(t *testing.T) {
 	decidedBy := map[int64]int{} // index in lineups by revision
 	activate := func(n int) {
 		t.Helper()
-		revision, err := h.store.ActivateLineup(t.Context(), lineups[n], registry.OriginOperator, "test")
+		revision, err := activateLineup(t.Context(), h.backend, h.dir, lineups[n])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,15 +165,15 @@ func TestLineupSwapsUnderLoad(t *testing.T) {
 // loadHost is a host in this process whose third parties' answers are replayed.
 type loadHost struct {
 	*backend
-	url, key string
-	client   *http.Client
+	dir, url, key string
+	client        *http.Client
 }
 
 // startLoadHost starts a host that knows lists, registrations and a reputation graph of some of the checked values.
 func startLoadHost(t *testing.T, bodies []string) *loadHost {
 	t.Helper()
 	dir, database := dataDir(t), postgrestest.Database(t)
-	h := &loadHost{backend: openStore(t, dir, database), client: &http.Client{
+	h := &loadHost{backend: openStore(t, dir, database), dir: dir, client: &http.Client{
 		Transport: &http.Transport{MaxIdleConnsPerHost: 512}, Timeout: time.Minute}}
 	listed := slices.Collect(func(yield func(string) bool) {
 		for i, body := range bodies {
@@ -252,7 +252,7 @@ func (h *loadHost) forgetHistory(t *testing.T) {
 		name, _, _ := l.Ref()
 		return name == "history"
 	})
-	revision, err := h.store.ActivateLineup(t.Context(), active.Lineup, registry.OriginOperator, "test")
+	revision, err := activateLineup(t.Context(), h.backend, h.dir, active.Lineup)
 	if err != nil {
 		t.Fatal(err)
 	}

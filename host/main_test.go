@@ -19,7 +19,9 @@ import (
 	"testing"
 	"time"
 
+	"assay/host/lineup"
 	"assay/host/postgres/postgrestest"
+	"assay/registry"
 )
 
 // asCommand is the variable that makes the test binary run the assay command, so that tests use real processes.
@@ -39,12 +41,12 @@ var (
 	sharedDirOnce sync.Once
 )
 
-// dataDir returns a new data directory that already contains the secret and the built and compiled layers.
+// dataDir returns a new data directory that already contains the secret, the keys and the built and compiled layers.
 func dataDir(t testing.TB) string {
 	t.Helper()
 	sharedDirOnce.Do(func() { fillSharedDir(t) })
 	dir := t.TempDir()
-	for _, name := range []string{"secret", "layers", "compiled"} {
+	for _, name := range []string{"secret", "trust", "operator.key", "layers", "compiled"} {
 		err := filepath.WalkDir(filepath.Join(sharedDir, name), func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
@@ -297,6 +299,44 @@ func openStore(t testing.TB, dir, database string) *backend {
 		}
 	})
 	return b
+}
+
+// activateLineup puts a lineup in force with the operator's key of a data directory, and returns its revision.
+func activateLineup(ctx context.Context, b *backend, dir string, l registry.LineupDocument) (int64, error) {
+	a, base, err := inForce(ctx, b, dir)
+	if err != nil {
+		return 0, err
+	}
+	if l, err = lineup.Pin(ctx, b.store, l, base.Document); err != nil {
+		return 0, err
+	}
+	stored, err := lineup.StoreLineup(ctx, b.store, l, registry.OriginOperator)
+	if err == nil {
+		_, err = b.change(ctx, a, lineup.Proposal{Base: base.Activation, Lineup: stored, Reason: "a test"})
+	}
+	return stored.Revision, err
+}
+
+// rollbackLineup puts an earlier revision in force with the operator's key of a data directory.
+func rollbackLineup(ctx context.Context, b *backend, dir string, revision int64) error {
+	a, base, err := inForce(ctx, b, dir)
+	if err != nil {
+		return err
+	}
+	target, _, err := a.Earlier(ctx, base.Activation, revision)
+	if err == nil {
+		_, err = b.change(ctx, a, lineup.Proposal{Base: base.Activation, Lineup: target, Reason: "a test"})
+	}
+	return err
+}
+
+func inForce(ctx context.Context, b *backend, dir string) (*authority, lineup.Verified, error) {
+	a, err := b.verifying(ctx, &Config{DataDir: dir})
+	if err != nil {
+		return nil, lineup.Verified{}, err
+	}
+	verified, err := a.inForce(ctx)
+	return a, verified, err
 }
 
 func readText(t *testing.T, file string) string {

@@ -90,7 +90,7 @@ func withMeasurement(
 		box := sandbox.New(config)
 
 		build := sync.OnceValues(func() ([]registry.Module, error) { return buildLayers(ctx, cfg, t) })
-		m, err := b.readMeasured(ctx, file, build, t)
+		m, err := b.readMeasured(ctx, cfg, file, t)
 		if err != nil {
 			return err
 		}
@@ -117,26 +117,27 @@ func withMeasurement(
 	})
 }
 
-// readMeasured reads the document to measure. Without a file that is the active lineup; if there is none, the default
+// readMeasured reads the document to measure. Without a file that is the lineup in force; if there is none, the default
 // lineup is installed as a host would.
 func (b *backend) readMeasured(
-	ctx context.Context, file string, build func() ([]registry.Module, error), t *terminal,
+	ctx context.Context, cfg *Config, file string, t *terminal,
 ) (*measurement, error) {
-	active, err := b.store.ActiveLineup(ctx)
-	switch {
-	case errors.Is(err, registry.ErrNoRevision) && file == "":
-		modules, err := build()
+	_, any, err := b.store.LastActivation(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var active registry.LineupRevision
+	if any || file == "" {
+		a, err := b.authority(ctx, cfg, t)
 		if err != nil {
 			return nil, err
 		}
-		if err := b.install(ctx, modules, quietLog(t)); err != nil {
+		inForce, err := a.inForce(ctx)
+		if err != nil {
 			return nil, err
 		}
-		if active, err = b.store.ActiveLineup(ctx); err != nil {
-			return nil, err
-		}
-	case err != nil && !errors.Is(err, registry.ErrNoRevision):
-		return nil, err
+		active = registry.LineupRevision{Revision: inForce.Lineup.Revision, Lineup: inForce.Document}
+		active.Lineup.Base = inForce.Hash.String() // which a fitted lineup derives from
 	}
 	m := &measurement{document: active.Lineup, active: active}
 	if file == "" {

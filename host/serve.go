@@ -38,6 +38,7 @@ import (
 	"assay/host/telemetry"
 	"assay/host/webhook"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 // errStopped is returned by a command that was interrupted. It is not reported.
@@ -103,15 +104,25 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		return err
 	}
 	closers = append(closers, b.close)
-	if err := b.install(ctx, modules, log); err != nil {
+	memory, err := lineup.OpenMemory(cfg.memoryFile())
+	if err != nil {
 		return err
 	}
+	trusted, err := b.openAuthority(ctx, cfg, memory, true)
+	if err != nil {
+		return err
+	}
+	// A database that was altered keeps nobody from going on with what this host ran last.
+	installed := b.install(ctx, trusted, modules, log)
 
 	metrics := telemetry.NewMetrics()
 	box, live := b.openSandbox(cfg, log), &check.Live{}
-	follower := lineup.NewFollower(b.store, box, live, log)
-	if err := follower.Follow(ctx); err != nil {
-		return err
+	follower := lineup.NewFollower(&trusted.Verifier, b.store, box, live, log)
+	if err := errors.Join(installed, follower.Follow(ctx)); err != nil {
+		if follower.State().Revision == 0 {
+			return err
+		}
+		log.Error("the last activation was refused; going on with the one that this host ran", "error", err)
 	}
 	closers = append(closers, func() error { follower.Close(); return nil })
 	metrics.WatchLineup(follower)
@@ -163,7 +174,7 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	closers = append(closers, func() error { stopBackground(); running.Wait(); return nil })
 	running.Go(func() { b.store.Watch(background) })
 	running.Go(func() { follower.Run(background) })
-	jobs := append(b.jobs(cfg, log, logFile),
+	jobs := append(b.jobs(cfg, trusted.Trust, log, logFile),
 		maintenance.Job{Name: "return unused memory", Every: 2 * time.Minute, Run: follower.Trim},
 		maintenance.Job{Name: "forget old checks", Every: time.Minute, Run: recent.Trim},
 		maintenance.Job{Name: "verify the DNS servers", Every: canaryInterval, Run: collector.verifyDNS})
@@ -319,9 +330,11 @@ func observeLists(m *telemetry.Metrics, lists []feed.Subscription) {
 }
 
 // jobs returns the periodic jobs of a host.
-func (b *backend) jobs(cfg *Config, log *slog.Logger, logFile *telemetry.LogFile) []maintenance.Job {
-	keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Dir: cfg.checkpointDir(),
-		Logger: log}
+func (b *backend) jobs(
+	cfg *Config, trust activation.Trust, log *slog.Logger, logFile *telemetry.LogFile,
+) []maintenance.Job {
+	keeper := &auditlog.Keeper{Store: b.store, Signer: auditlog.NewSigner(b.keys.SignSeed), Trust: trust,
+		Dir: cfg.checkpointDir(), Logger: log}
 	const often = 10 * time.Minute
 	return []maintenance.Job{
 		{Name: "create partitions", Every: often, Run: b.store.EnsurePartitions, AtStop: true},

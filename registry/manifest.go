@@ -40,6 +40,11 @@ type Manifest struct {
 	DefaultWeight float64 `json:"default_weight"` // weight that the author suggests for a lineup, 0 to 20
 }
 
+// Is reports whether a plugin is published under the name and version: the version may have build metadata added.
+func (m Manifest) Is(name, version string) bool {
+	return name == m.Name && (version == m.Version || strings.HasPrefix(version, m.Version+"+"))
+}
+
 // SignalText is a signal code, its meaning for the catalogue, and what the code promises.
 type SignalText struct {
 	Code string `json:"code"`

@@ -7,12 +7,14 @@ import (
 
 	"assay/host/audit"
 	"assay/host/store"
+	"assay/registry/activation"
 )
 
 // Keeper signs checkpoints of the audit log and prunes records past their retention. It is not safe for concurrent use.
 type Keeper struct {
 	Store  *store.Store
 	Signer *audit.Signer
+	Trust  activation.Trust // verifies activations of lineups
 	Dir    CheckpointDir
 	Logger *slog.Logger
 	signed map[int]int64 // sequence number of the last head that was signed, by chain
@@ -97,7 +99,7 @@ func (k *Keeper) storeAnchors(ctx context.Context, due []audit.Anchor) (invalid 
 	for _, a := range due { // as checkpoints, so that only verified heads are signed
 		checkpoints = append(checkpoints, a.Head)
 	}
-	reports, broken, err := Verify(ctx, k.Store, k.Signer, checkpoints)
+	reports, broken, err := Verify(ctx, k.Store, k.Signer, k.Trust, checkpoints)
 	if err != nil {
 		return nil, broken, err
 	}

@@ -59,7 +59,7 @@ func (k *Keeper) verifyFiles(t *testing.T) (reports []Report, broken, err error)
 	t.Helper()
 	files := storetest.Must(k.Dir.Files())(t)
 	checkpoints := storetest.Must(ReadCheckpoints(files, k.Signer))(t)
-	return Verify(t.Context(), k.Store, k.Signer, checkpoints)
+	return Verify(t.Context(), k.Store, k.Signer, trust, checkpoints)
 }
 
 // wantRows checks the numbers of rows in the database.

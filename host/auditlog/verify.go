@@ -3,7 +3,6 @@
 package auditlog
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 
 	"assay/host/audit"
 	"assay/host/store"
+	"assay/registry/activation"
 )
 
 // Report is the result of verifying one chain.
@@ -40,10 +40,11 @@ func (r Report) String() string {
 }
 
 // Verify verifies all chains in one snapshot of the database, and against signed checkpoints. These must have been read
-// before, so that none is newer than the snapshot. The error broken joins an [audit.BreakError] for each chain that is
-// not valid; err means that verifying failed.
+// before, so that none is newer than the snapshot. It also verifies the stored activations of lineups with the keys that
+// trust lists, and holds each check's lineup to them; if they are not valid, no chain is. The error broken joins what is
+// wrong with them and an [audit.BreakError] for each chain that is not valid; err means that verifying failed.
 func Verify(
-	ctx context.Context, s *store.Store, signer *audit.Signer, checkpoints []audit.Head,
+	ctx context.Context, s *store.Store, signer *audit.Signer, trust activation.Trust, checkpoints []audit.Head,
 ) (reports []Report, broken, err error) {
 	err = s.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
 		heads, err := log.Chains(ctx)
@@ -52,11 +53,12 @@ func Verify(
 			return err
 		}
 		broken = err
-		lineups, err := log.LineupDigests(ctx)
+		lineups, wrong, err := readHistory(ctx, log, trust)
 		if err != nil {
 			return err
 		}
 		overrides := overrideRecords{added: map[string]overrideRecord{}, removed: map[string]bool{}}
+		broken = errors.Join(broken, wrong)
 		reports = make([]Report, len(heads))
 		for i, head := range heads {
 			reports[i], err = verifyChain(ctx, log, signer, head, checkpoints, lineups, overrides)
@@ -66,6 +68,9 @@ func Verify(
 				broken = errors.Join(broken, err)
 			} else if err != nil {
 				return err
+			}
+			if wrong != nil && reports[i].OK {
+				reports[i].OK, reports[i].Error = false, wrong.Error()
 			}
 		}
 		altered, err := overrides.compare(ctx, log, s.OverrideKeys(), s.Now())
@@ -81,12 +86,12 @@ func Verify(
 	return reports, broken, err
 }
 
-// verifyChain verifies one chain from its newest anchor, or its beginning, to its head. lineups are the digests of the
-// stored lineup revisions: they must equal those that the chain recorded when the revisions came into force. The chain's
-// records of overrides are added to overrides.
+// verifyChain verifies one chain from its newest anchor, or its beginning, to its head. The stored lineups must be those
+// that the chain recorded when they came into force, and each check must have been decided by one that was in force. The
+// chain's records of overrides are added to overrides.
 func verifyChain(
 	ctx context.Context, log store.AuditLog, signer *audit.Signer, head audit.Head, checkpoints []audit.Head,
-	lineups map[int64][]byte, overrides overrideRecords,
+	lineups *history, overrides overrideRecords,
 ) (Report, error) {
 	report := Report{Chain: head.Chain}
 	start := audit.Genesis(head.Chain)
@@ -103,14 +108,16 @@ func verifyChain(
 	})
 	report.Checkpoints = len(checkpoints)
 	v := audit.NewVerifier(start, signer.PublicKey(), checkpoints)
+	w := newWalk(lineups)
 	// Records past the head are read too: there must be none.
 	for row, err := range log.Rows(ctx, head.Chain, start.Seq, math.MaxInt64) {
 		if err == nil {
 			err = v.Add(row)
 		}
-		if r := row.Record; err == nil && r.Kind == audit.Lineup && !bytes.Equal(r.Digest, lineups[r.Revision]) {
-			err = &audit.BreakError{Chain: head.Chain, Seq: row.Seq, Reason: fmt.Sprintf(
-				"the stored lineup revision %d differs from the one that came into force", r.Revision)}
+		if err == nil {
+			if reason := w.add(row); reason != "" {
+				err = &audit.BreakError{Chain: head.Chain, Seq: row.Seq, Reason: reason}
+			}
 		}
 		if err != nil {
 			return report, err
@@ -121,6 +128,11 @@ func verifyChain(
 	}
 	report.Records, report.Erased, report.Erasures = v.Head.Seq-start.Seq, v.Erased, v.Erasures
 	err = v.Close(head)
+	if err == nil {
+		if reason := w.close(); reason != "" {
+			err = &audit.BreakError{Chain: head.Chain, Seq: head.Seq, Reason: reason}
+		}
+	}
 	report.OK = err == nil
 	return report, err
 }

@@ -2,11 +2,13 @@ package auditlog
 
 import (
 	"math"
-	"strings"
 	"testing"
+	"time"
 
+	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 // Records outside the chain would be listed and exported like others, so verifying fails even without checkpoints.
@@ -31,7 +33,7 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 			t.Parallel()
 			k, db := oldLog(t)
 			storetest.Exec(t, db, test.tamper)
-			reports, broken, err := Verify(t.Context(), k.Store, k.Signer, nil)
+			reports, broken, err := Verify(t.Context(), k.Store, k.Signer, trust, nil)
 			storetest.NoError(t, err)
 			storetest.WantErrorText(t, "the log", broken, test.reason)
 			if n := len(reports); reports[n-1].OK {
@@ -41,32 +43,77 @@ func TestVerifyRecordsOutsideTheChain(t *testing.T) {
 	}
 }
 
+// operator signs the activations of these tests.
+var operator, trust = func() (activation.Key, activation.Trust) {
+	key, err := activation.NewKey("operator", make([]byte, 32))
+	if err != nil {
+		panic(err)
+	}
+	trust, err := activation.ParseTrust("operator " + key.Verifier)
+	if err != nil {
+		panic(err)
+	}
+	return key, trust
+}()
+
+// activate puts a lineup in force after another activation, and returns its own.
+func activate(t *testing.T, s *store.Store, before activation.Activation, l registry.LineupDocument) activation.Activation {
+	t.Helper()
+	text := storetest.Must(l.Canonical())(t)
+	revision := storetest.Must(s.StoreLineup(t.Context(), text, registry.OriginOperator))(t)
+	a := activation.Activation{Number: before.Number + 1, Author: "ana@test", At: time.Now(),
+		Lineup: activation.Lineup{Revision: revision, Hash: registry.LineupHash(text)}}
+	if before.Number > 0 {
+		a.Previous = before.Hash()
+	}
+	signed := storetest.Must(trust.Open(storetest.Must(activation.Sign(a, operator))(t)))(t)
+	storetest.NoError(t, s.Activate(t.Context(), signed))
+	return a
+}
+
+func lineupOf(bias float64) registry.LineupDocument {
+	return registry.LineupDocument{
+		Bias: registry.ForAll(bias), Bands: registry.Bands{Review: 40, Block: 70},
+		Layers: []registry.LineupLayer{{Layer: "probe@1.0.0", Digest: registry.Digest{}.String(),
+			Weight: registry.ForAll(1e-7), Config: map[string]string{"b": "\u2028", "a": "é"}}},
+	}
+}
+
 // The log proves which weights decided a check, so a lineup altered after its activation must be detected.
 func TestVerifyAlteredLineup(t *testing.T) {
 	t.Parallel()
-	k, db := oldLog(t)
-	lineup := registry.LineupDocument{
-		Note: "<tried> \xff", Bias: registry.ForAll(math.Copysign(0, -1)), Bands: registry.Bands{Review: 40, Block: 70},
-		Layers: []registry.LineupLayer{{Layer: "probe@1.0.0", Weight: registry.ForAll(1e-7),
-			Config: map[string]string{"b": "\u2028", "a": "é"}}},
-	}
-	for range 2 {
-		storetest.Must(k.Store.ActivateLineup(t.Context(), lineup, registry.OriginOperator, ""))(t)
-	}
-	for _, test := range []struct{ tamper, reason string }{
-		{"SELECT", ""},
-		{"UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-4.5') WHERE revision = 2",
-			"record 6: the stored lineup revision 2 differs"},
-		{"UPDATE lineup_revisions SET document = '[]' WHERE revision = 1",
-			"record 5: the stored lineup revision 1 differs"},
-		{"DELETE FROM lineup_activations; DELETE FROM lineup_revisions",
-			"record 5: the stored lineup revision 1 differs"},
+	for tamper, reason := range map[string]string{
+		"SELECT": "",
+		"UPDATE lineup_revisions SET text = replace(text, '0.5', '4.5') WHERE revision = 2":       "revision 2: it was altered",
+		"UPDATE lineup_revisions SET digest = '\\x00' WHERE revision = 2":                         "revision 2: it was altered",
+		"UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-4.5')":            "for hosts of earlier releases",
+		"UPDATE lineup_revisions SET document = '[]' WHERE revision = 1":                          "for hosts of earlier releases",
+		"DELETE FROM lineup_activations WHERE id = 2":                                             "which put lineup revision 2",
+		"DELETE FROM lineup_activations WHERE id = 1":                                             "does not follow from",
+		"DELETE FROM lineup_activations; DELETE FROM lineup_revisions":                            "which put lineup revision 1",
+		"UPDATE lineup_activations SET activated_at = activated_at + interval '1 h' WHERE id = 2": "time of activation 2",
+		"INSERT INTO lineup_activations (id, revision) VALUES (3, 1)":                             "row 3: it is not signed",
+		"UPDATE revisions_in_force SET until = NULL":                                              "revision 1 is not in force",
+		"UPDATE revisions_in_force SET until = until + interval '1 h'":                            "revision 1 stopped",
+		"INSERT INTO revisions_in_force VALUES (9)":                                               "revision 9 was never",
+		"DELETE FROM revisions_in_force":                                                          "revision 1 is missing",
 	} {
-		storetest.Exec(t, db, test.tamper)
-		_, broken, err := Verify(t.Context(), k.Store, k.Signer, nil)
-		if err != nil || (test.reason == "") != (broken == nil) ||
-			broken != nil && !strings.Contains(broken.Error(), test.reason) {
-			t.Errorf("%s: %v, %v; want %q", test.tamper, broken, err, test.reason)
-		}
+		t.Run(tamper, func(t *testing.T) {
+			t.Parallel()
+			k, db := oldLog(t)
+			k.Store = storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{URL: db.Config().ConnString(),
+				Keys: storetest.Ring, Logger: storetest.Discard()}))(t)) // with the real time
+			first := activate(t, k.Store, activation.Activation{}, lineupOf(math.Copysign(0, -1)))
+			activate(t, k.Store, first, lineupOf(0.5))
+			storetest.Exec(t, db, tamper)
+			reports, broken, err := Verify(t.Context(), k.Store, k.Signer, trust, nil)
+			storetest.NoError(t, err)
+			if reason == "" {
+				storetest.NoError(t, broken)
+			} else {
+				storetest.WantErrorText(t, "the log", broken, reason)
+			}
+			storetest.Expect(t, "valid", reports[0].OK, reason == "")
+		})
 	}
 }

@@ -39,20 +39,17 @@ const masterBytes = 32
 // Load reads the master secret from the file at path, and creates the file if it does not exist. It contains 32 bytes
 // in base64, and only its owner may have access to it.
 func Load(path string) (*Ring, error) {
-	text, err := os.ReadFile(path)
+	text, err := ReadPrivate(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		text, err = create(path)
+		fresh := make([]byte, masterBytes)
+		rand.Read(fresh)
+		err = CreateFile(path, []byte(base64.StdEncoding.EncodeToString(fresh)+"\n"))
+		if err == nil {
+			text, err = ReadPrivate(path) // that of another host, if it was faster
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading secret file: %w", err)
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, fmt.Errorf("reading secret file: %w", err)
-	}
-	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("reading secret file: other users have access to %s (mode %o): run chmod 600", path,
-			info.Mode().Perm())
 	}
 	master, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(master) != masterBytes {
@@ -61,30 +58,43 @@ func Load(path string) (*Ring, error) {
 	return derive(master)
 }
 
-// create writes a new master secret and returns the file's content. If two hosts start at once, both use the secret of
-// the one that links its file first.
-func create(path string) ([]byte, error) {
-	master := make([]byte, masterBytes)
-	rand.Read(master)
-	text := []byte(base64.StdEncoding.EncodeToString(master) + "\n")
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return nil, err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".secret-*") // mode 0600
+// ReadPrivate reads a file to which only its owner may have access.
+func ReadPrivate(path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("other users have access to %s (mode %o): run chmod 600", path, info.Mode().Perm())
+	}
+	return text, nil
+}
+
+// CreateFile creates a file that only its owner can read, durably, unless it exists. If two hosts start at once, the
+// file has the text of the one that links it first.
+func CreateFile(path string, text []byte) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*") // mode 0600
+	if err != nil {
+		return err
+	}
 	defer os.Remove(f.Name())
 	if _, err := f.Write(text); err != nil {
-		return nil, err
+		return err
 	}
 	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return nil, err
+		return err
 	}
 	if err := os.Link(f.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+		return err
 	}
-	return os.ReadFile(path)
+	return nil
 }
 
 func derive(master []byte) (*Ring, error) {

@@ -69,7 +69,14 @@ func findModule(
 	ctx context.Context, source Source, item registry.LineupLayer, build func() ([]registry.Module, error),
 ) (m registry.Module, version string, err error) {
 	name, version, versioned := item.Ref()
-	if versioned {
+	if digest, ok := item.ModuleDigest(); ok && versioned {
+		if m, err = source.Module(ctx, digest); err == nil {
+			err = fits(item, m.Manifest)
+		}
+		if !errors.Is(err, registry.ErrNoPlugin) {
+			return m, version, err
+		}
+	} else if versioned {
 		published, err := source.Plugin(ctx, name, version)
 		if err == nil {
 			m, err = source.Module(ctx, published.Digest)
@@ -84,7 +91,8 @@ func findModule(
 		return m, version, err
 	}
 	for _, m := range built {
-		if m.Manifest.Name == name && (!versioned || m.Manifest.Version == version) {
+		if m.Manifest.Name == name && (!versioned || m.Manifest.Version == version) &&
+			(item.Digest == "" || m.Digest.String() == item.Digest) {
 			return m, m.Manifest.Version, nil
 		}
 	}

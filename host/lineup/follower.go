@@ -20,6 +20,7 @@ import (
 	"assay/host/entity"
 	"assay/host/sandbox"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 const (
@@ -28,19 +29,18 @@ const (
 	loadTimeout  = 30 * time.Minute
 )
 
-// Source provides lineup revisions and published plugins.
+// Source provides published plugins.
 type Source interface {
-	// ActiveRevision returns the number of the revision in force, or 0 before the first activation.
-	ActiveRevision(ctx context.Context) (int64, error)
-	LineupRevision(ctx context.Context, revision int64) (registry.LineupRevision, error)
-	Plugins(ctx context.Context) ([]registry.PublishedPlugin, error)
 	Plugin(ctx context.Context, name, version string) (registry.PublishedPlugin, error)
+	Plugins(ctx context.Context) ([]registry.PublishedPlugin, error)
 	Module(ctx context.Context, digest registry.Digest) (registry.Module, error)
 }
 
-// Follower keeps one host on the active revision. It loads a revision completely (every module vetted, compiled and
-// warmed) before swapping it in. If loading fails, the previous revision stays in force.
+// Follower keeps one host on the activation that was stored last, if its Verifier lets it run. It loads the lineup
+// completely (every module vetted, compiled and warmed) before swapping it in, and goes by the digests that were signed
+// alone. If verifying or loading fails, the previous lineup stays in force.
 type Follower struct {
+	verifier     *Verifier
 	source       Source
 	sandbox      *sandbox.Sandbox
 	live         *check.Live
@@ -52,17 +52,20 @@ type Follower struct {
 
 	mu       sync.Mutex // guards the fields below
 	state    State
-	inForce  []*openPlugin // of the lineup in force
+	inForce  Verified      // the activation in force
+	refused  string        // the last activation, if this host refused it
+	plugins  []*openPlugin // of the lineup in force
 	open     map[openKey]*openPlugin
 	prepared map[registry.Digest]bool // published modules that were opened, prepared or refused
 	draining sync.WaitGroup
 }
 
-// State is a host's progress in following the active revision.
+// State is a host's progress in following the activations.
 type State struct {
-	Revision int64  // in force on this host; 0 before the first
-	Refused  int64  // the active revision if this host could not load it, else 0
-	Reason   string // why it was refused
+	Activation int64  // number of the activation in force on this host; 0 before the first
+	Revision   int64  // of its lineup
+	Refused    int64  // revision of the last activation if this host refused it, -1 if that is not known, else 0
+	Reason     string // why it was refused
 }
 
 // openKey identifies an open plugin. Lineups share plugins with the same key.
@@ -78,9 +81,11 @@ type openPlugin struct {
 }
 
 // NewFollower returns a follower that swaps lineups into live.
-func NewFollower(source Source, box *sandbox.Sandbox, live *check.Live, log *slog.Logger) *Follower {
+func NewFollower(
+	verifier *Verifier, source Source, box *sandbox.Sandbox, live *check.Live, log *slog.Logger,
+) *Follower {
 	return &Follower{
-		source: source, sandbox: box, live: live, log: log,
+		verifier: verifier, source: source, sandbox: box, live: live, log: log,
 		changed: make(chan struct{}, 1), published: make(chan struct{}, 1),
 		pollInterval: pollInterval, retryDelay: retryDelay,
 		open: map[openKey]*openPlugin{}, prepared: map[registry.Digest]bool{},
@@ -113,11 +118,14 @@ func (f *Follower) Degraded() []string {
 	defer f.mu.Unlock()
 	var problems []string
 	if f.state.Refused != 0 {
-		problems = append(problems, fmt.Sprintf(
-			"lineup revision %d could not be loaded here; revision %d stays in force", f.state.Refused,
+		what := "the lineup that was activated last"
+		if f.state.Refused > 0 {
+			what = fmt.Sprintf("lineup revision %d", f.state.Refused)
+		}
+		problems = append(problems, fmt.Sprintf("%s was refused here; revision %d stays in force", what,
 			f.state.Revision))
 	}
-	for _, p := range f.inForce {
+	for _, p := range f.plugins {
 		if p.Suspended() {
 			problems = append(problems, fmt.Sprintf("layer %s is suspended after repeated failures", p.Manifest().Name))
 		}
@@ -151,46 +159,85 @@ func (f *Follower) Run(ctx context.Context) {
 	}
 }
 
-// stillRefused reports whether the active revision is the one that could not be loaded.
+// stillRefused reports whether the last activation is the one that this host refused.
 func (f *Follower) stillRefused(ctx context.Context) bool {
-	refused := f.State().Refused
-	if refused == 0 {
+	f.mu.Lock()
+	refused, any := f.refused, f.state.Refused != 0
+	f.mu.Unlock()
+	if !any {
 		return false
 	}
-	active, err := f.source.ActiveRevision(ctx)
-	return err == nil && active == refused
+	last, _, err := f.verifier.Records.LastActivation(ctx)
+	return err == nil && last == refused
 }
 
-// Follow loads the active revision and swaps it in, unless it is already in force. If another revision becomes active
-// meanwhile, Follow abandons the load, so that a rollback does not wait for a lineup that takes long to compile.
+// Follow loads the last activation and swaps it in, unless it is already in force. If another one is stored meanwhile,
+// Follow abandons the load, so that a rollback does not wait for a lineup that takes long to compile.
+//
+// A host that has just started and must refuse the last activation goes on with the one that it ran before.
 func (f *Follower) Follow(ctx context.Context) error {
 	for {
-		active, err := f.source.ActiveRevision(ctx)
+		last, ok, err := f.verifier.Records.LastActivation(ctx)
 		if err != nil {
 			return err
 		}
-		if active == 0 || f.isInForce(active) {
+		if !ok {
+			return f.missing()
+		}
+		if f.isInForce(last) {
 			return nil
 		}
-		if err := f.follow(ctx, active); !errors.Is(err, errSuperseded) {
+		err = f.follow(ctx, last)
+		if err == nil || !errors.Is(err, errSuperseded) {
+			if err != nil && f.State().Revision == 0 {
+				err = errors.Join(err, f.resume(ctx))
+			}
 			return err
 		}
 	}
 }
 
-// errSuperseded means that another revision became active while one was being loaded.
-var errSuperseded = errors.New("another revision is active")
+// missing reports an error if no activation is stored, although this host ran one.
+func (f *Follower) missing() error {
+	if number, _ := f.verifier.Memory.Last(); number > 0 {
+		return fmt.Errorf("following the lineup: activation %d, which this host ran, is missing from the database", number)
+	}
+	return nil
+}
 
-func (f *Follower) follow(ctx context.Context, active int64) error {
+// resume loads the activation that this host ran last.
+func (f *Follower) resume(ctx context.Context) error {
+	number, hash := f.verifier.Memory.Last()
+	if number == 0 {
+		return nil
+	}
+	signed, err := f.verifier.Records.Activation(ctx, hash)
+	var a Verified
+	if err == nil {
+		a, err = f.verifier.Verify(ctx, signed)
+	}
+	if err == nil {
+		err = f.load(ctx, a)
+	}
+	if err != nil {
+		return fmt.Errorf("going on with activation %d: %w", number, err)
+	}
+	return nil
+}
+
+// errSuperseded means that another activation was stored while one was being loaded.
+var errSuperseded = errors.New("another activation is in force")
+
+func (f *Follower) follow(ctx context.Context, last string) error {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
 	ctx, abandon := context.WithCancelCause(ctx)
 	var watching sync.WaitGroup
-	watching.Go(func() { f.watch(ctx, active, func() { abandon(errSuperseded) }) })
+	watching.Go(func() { f.watch(ctx, last, func() { abandon(errSuperseded) }) })
 	began := time.Now()
-	revision, err := f.source.LineupRevision(ctx, active)
+	a, err := f.verifier.Verify(ctx, last)
 	if err == nil {
-		err = f.load(ctx, revision)
+		err = f.load(ctx, a)
 		returnMemory()
 	}
 	abandon(nil)
@@ -199,20 +246,22 @@ func (f *Follower) follow(ctx context.Context, active int64) error {
 	defer f.mu.Unlock()
 	switch {
 	case err == nil:
-		f.state = State{Revision: active}
-		f.log.Info("lineup in force", "revision", active, "layers", len(revision.Lineup.Layers), "ms",
-			time.Since(began).Milliseconds())
+		f.log.Info("lineup in force", "activation", a.Number, "revision", a.Lineup.Revision, "layers",
+			len(a.Document.Layers), "ms", time.Since(began).Milliseconds())
 		return nil
 	case errors.Is(context.Cause(ctx), errSuperseded):
-		f.log.Info("loading a lineup was abandoned, because another one is active", "revision", active)
+		f.log.Info("loading a lineup was abandoned, because another one was activated", "activation", a.Number)
 		return errSuperseded
 	}
-	f.state.Refused, f.state.Reason = active, err.Error()
-	return fmt.Errorf("loading lineup revision %d: %w", active, err)
+	f.refused, f.state.Refused, f.state.Reason = last, -1, err.Error()
+	if a, unreadable := activation.Unverified(last); unreadable == nil {
+		f.state.Refused = a.Lineup.Revision
+	}
+	return fmt.Errorf("following the last activation: %w", err)
 }
 
-// watch calls abandon if a revision other than active becomes active before ctx ends.
-func (f *Follower) watch(ctx context.Context, active int64, abandon func()) {
+// watch calls abandon if an activation other than last is stored before ctx ends.
+func (f *Follower) watch(ctx context.Context, last string, abandon func()) {
 	tick := time.NewTicker(f.pollInterval)
 	defer tick.Stop()
 	for {
@@ -223,27 +272,34 @@ func (f *Follower) watch(ctx context.Context, active int64, abandon func()) {
 			defer notify(f.changed) // Run must see the change too, if the load ends first
 		case <-tick.C:
 		}
-		if now, err := f.source.ActiveRevision(ctx); err == nil && now != active {
+		if now, ok, err := f.verifier.Records.LastActivation(ctx); err == nil && ok && now != last {
 			abandon()
 			return
 		}
 	}
 }
 
-// isInForce reports whether revision active is already in force here. If so, it clears an earlier refusal: the operator
+// isInForce reports whether an activation is already in force here. If so, it clears an earlier refusal: the operator
 // has rolled back.
-func (f *Follower) isInForce(active int64) bool {
+func (f *Follower) isInForce(signed string) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.state.Revision != active {
+	if f.state.Revision == 0 || f.inForce.Note != signed {
 		return false
 	}
-	f.state = State{Revision: active}
+	f.state.Refused, f.state.Reason = 0, ""
 	return true
 }
 
-func (f *Follower) load(ctx context.Context, revision registry.LineupRevision) error {
-	l := revision.Lineup
+// load opens an activation's layers and swaps them in, unless they are those in force.
+func (f *Follower) load(ctx context.Context, a Verified) error {
+	f.mu.Lock()
+	same := f.state.Revision != 0 && f.inForce.Lineup == a.Lineup
+	f.mu.Unlock()
+	if same {
+		return f.enter(a, nil)
+	}
+	l := a.Document
 	l.Layers = slices.DeleteFunc(slices.Clone(l.Layers), func(layer registry.LineupLayer) bool {
 		return layer.Runs() == registry.ModeOff
 	})
@@ -256,7 +312,24 @@ func (f *Follower) load(ctx context.Context, revision registry.LineupRevision) e
 		members[i] = NewMember(l.Layers[i], p.Plugin)
 	}
 	bands := check.Bands{Review: l.Bands.Review, Block: l.Bands.Block}
-	f.swap(check.NewLineup(revision.Revision, ByType(l.Bias), bands, members), plugins)
+	err = f.enter(a, func() { f.swap(check.NewLineup(a.Lineup.Revision, ByType(l.Bias), bands, members), plugins) })
+	if err != nil {
+		f.release(plugins)
+	}
+	return err
+}
+
+// enter makes an activation the one in force. It is remembered before the first check can be decided by it.
+func (f *Follower) enter(a Verified, swap func()) error {
+	if err := f.verifier.Memory.Remember(a.Number, a.Hash); err != nil {
+		return err
+	}
+	if swap != nil {
+		swap()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.inForce, f.state = a, State{Activation: a.Number, Revision: a.Lineup.Revision}
 	return nil
 }
 
@@ -299,8 +372,8 @@ func ByType(numbers registry.ByType) check.ByType {
 // swap puts next in force. It releases the previous lineup's plugins once the last check that uses it has finished.
 func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin) {
 	f.mu.Lock()
-	previous := f.inForce
-	f.inForce = plugins
+	previous := f.plugins
+	f.plugins = plugins
 	f.mu.Unlock()
 	drained := f.live.Swap(next)
 	if drained == nil {
@@ -317,7 +390,7 @@ func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin) {
 func (f *Follower) Trim(context.Context) error {
 	f.mu.Lock() // no plugin is closed meanwhile
 	var errs []error
-	for _, p := range f.inForce {
+	for _, p := range f.plugins {
 		errs = append(errs, p.Trim())
 	}
 	f.mu.Unlock()
@@ -355,12 +428,34 @@ func (f *Follower) acquire(ctx context.Context, l registry.LineupDocument) ([]*o
 }
 
 func (f *Follower) openLayer(ctx context.Context, layer registry.LineupLayer) (*openPlugin, error) {
-	name, version, _ := layer.Ref()
-	published, err := f.source.Plugin(ctx, name, version)
-	if err != nil {
-		return nil, err
+	p, err := f.openModule(ctx, layer)
+	if err == nil {
+		if err = fits(layer, p.Manifest()); err != nil {
+			f.release([]*openPlugin{p})
+		}
 	}
-	key := openKey{published.Digest, layer.Shares()}
+	if err != nil {
+		return nil, fmt.Errorf("opening %s: %w", layer.Layer, err)
+	}
+	return p, nil
+}
+
+// fits reports an error unless a module with manifest m is what a layer of a lineup names.
+func fits(layer registry.LineupLayer, m registry.Manifest) error {
+	name, version, _ := layer.Ref()
+	if !m.Is(name, version) {
+		return fmt.Errorf("its module is %s@%s", m.Name, m.Version)
+	}
+	return layer.Suits(m)
+}
+
+// openModule opens a layer's module, or adds a use of the open one.
+func (f *Follower) openModule(ctx context.Context, layer registry.LineupLayer) (*openPlugin, error) {
+	digest, ok := layer.ModuleDigest()
+	if !ok {
+		return nil, errors.New("it has no digest")
+	}
+	key := openKey{digest, layer.Shares()}
 	f.mu.Lock()
 	if p, ok := f.open[key]; ok {
 		p.users++
@@ -368,16 +463,16 @@ func (f *Follower) openLayer(ctx context.Context, layer registry.LineupLayer) (*
 		return p, nil
 	}
 	f.mu.Unlock()
-	module, err := f.source.Module(ctx, key.digest)
+	module, err := f.source.Module(ctx, digest)
 	if err != nil {
+		return nil, err
+	}
+	if err := fits(layer, module.Manifest); err != nil { // before it is compiled
 		return nil, err
 	}
 	open := f.sandbox.Open
 	if key.shared {
 		open = f.sandbox.OpenShared
-	}
-	if err := layer.Suits(module.Manifest); err != nil {
-		return nil, err
 	}
 	opened, err := open(ctx, module)
 	if err != nil {
@@ -386,7 +481,7 @@ func (f *Follower) openLayer(ctx context.Context, layer registry.LineupLayer) (*
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := &openPlugin{Plugin: opened, users: 1}
-	f.open[key], f.prepared[key.digest] = p, true
+	f.open[key], f.prepared[digest] = p, true
 	return p, nil
 }
 

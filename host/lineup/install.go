@@ -7,71 +7,196 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"time"
 
 	"assay/host/sandbox"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
-// Catalog stores published plugins and lineup revisions.
+// Catalog stores published plugins, lineups and activations.
 type Catalog interface {
+	Source
 	PublishPlugin(ctx context.Context, m registry.Module, version string, firstParty bool) error
-	ActivateLineup(ctx context.Context, l registry.LineupDocument, origin registry.LineupOrigin, note string) (
-		revision int64, err error)
+	// StoreLineup returns the revision of a lineup, that of an equal one if there is one.
+	StoreLineup(ctx context.Context, canonical []byte, origin registry.LineupOrigin) (revision int64, err error)
+	// Activate fails with activation.ErrSuperseded unless the activation before is in force.
+	Activate(ctx context.Context, a activation.Signed) error
+	// ActiveLineup returns the revision that was activated last, whether that was signed or not. It fails with
+	// registry.ErrNoRevision before the first activation.
 	ActiveLineup(ctx context.Context) (registry.LineupRevision, error)
 	// LineupHistory lists all revisions, newest first.
 	LineupHistory(ctx context.Context) ([]registry.LineupRevision, error)
 }
 
-// Install publishes the built-in layers and, unless an operator chose the active lineup, activates the default lineup
-// of these layers. It reports whether the operator's lineup lacks built-in layers or uses other versions of them.
-func Install(ctx context.Context, catalog Catalog, modules []registry.Module) (updatable bool, err error) {
-	lineup, err := registry.DefaultLineup()
-	if err != nil {
-		return false, err
-	}
-	versions := map[string]string{}
-	for _, m := range modules {
-		if versions[m.Manifest.Name], err = publish(ctx, catalog, m); err != nil {
+// Installer brings a database to the built-in layers at the start of a host.
+type Installer struct {
+	Catalog  Catalog
+	Verifier *Verifier
+	Operator *activation.Key // nil if this host does not have the operator's key
+	// Adopt permits signing what an earlier release put in force. Only a host that has never run a signed activation may
+	// do that, because nothing says who activated it.
+	Adopt bool
+	Log   *slog.Logger
+	Now   func() time.Time
+}
+
+var (
+	errNoOperator = errors.New("this host cannot read the operator's key")
+	errUnsigned   = errors.New("the last activation is not signed, and this host has run signed ones: an operator must " +
+		"activate a lineup with `assay lineup set`")
+)
+
+// attempts bounds how often an installation starts again because another host has activated a lineup meanwhile.
+const attempts = 10
+
+// Install publishes the built-in layers and, unless an operator chose the lineup in force, activates the default lineup
+// of these layers. Without built-in layers it only signs what an earlier release put in force. It reports whether the
+// operator's lineup lacks built-in layers or uses other versions of them.
+func (in *Installer) Install(ctx context.Context, modules []registry.Module) (updatable bool, err error) {
+	var builtIn *registry.LineupDocument
+	if len(modules) > 0 {
+		if builtIn, err = in.publish(ctx, modules); err != nil {
 			return false, err
 		}
 	}
-	for i, layer := range lineup.Layers {
-		version, ok := versions[layer.Layer]
-		if !ok {
-			return false, fmt.Errorf("installing layers: the default lineup names %q, which was not built", layer.Layer)
+	for attempt := 1; ; attempt++ {
+		updatable, err = in.install(ctx, builtIn)
+		if attempt == attempts || !errors.Is(err, activation.ErrSuperseded) {
+			break
 		}
-		lineup.Layers[i].Layer += "@" + version
 	}
-	if err := lineup.Validate(); err != nil {
+	if err != nil {
 		return false, fmt.Errorf("installing layers: %w", err)
 	}
-	active, err := catalog.ActiveLineup(ctx)
-	switch {
-	case errors.Is(err, registry.ErrNoRevision):
-	case err != nil:
-		return false, err
-	case equal(active.Lineup, lineup):
-		return false, nil
-	default:
-		chosen, err := chosenByOperator(ctx, catalog, active)
-		if err != nil || chosen {
-			return err == nil && !hasLayers(active.Lineup, lineup), err
-		}
-	}
-	_, err = catalog.ActivateLineup(ctx, lineup, registry.OriginBuiltIn, lineup.Note)
-	return false, err
+	return updatable, nil
 }
 
-// chosenByOperator reports whether an operator set the active lineup or rolled back to it.
-func chosenByOperator(ctx context.Context, catalog Catalog, active registry.LineupRevision) (bool, error) {
-	if active.Origin != registry.OriginBuiltIn {
-		return true, nil
+// publish publishes the built-in layers and returns their default lineup.
+func (in *Installer) publish(ctx context.Context, modules []registry.Module) (*registry.LineupDocument, error) {
+	builtIn, err := registry.DefaultLineup()
+	if err != nil {
+		return nil, err
 	}
-	history, err := catalog.LineupHistory(ctx)
+	versions, digests := map[string]string{}, map[string]registry.Digest{}
+	for _, m := range modules {
+		name := m.Manifest.Name
+		if versions[name], err = publish(ctx, in.Catalog, m); err != nil {
+			return nil, err
+		}
+		digests[name] = m.Digest
+	}
+	for i, layer := range builtIn.Layers {
+		version, ok := versions[layer.Layer]
+		if !ok {
+			return nil, fmt.Errorf("installing layers: the default lineup names %q, which was not built", layer.Layer)
+		}
+		builtIn.Layers[i].Layer += "@" + version
+		builtIn.Layers[i].Digest = digests[layer.Layer].String()
+	}
+	if err := builtIn.Validate(); err != nil {
+		return nil, fmt.Errorf("installing layers: %w", err)
+	}
+	return &builtIn, nil
+}
+
+func (in *Installer) install(ctx context.Context, builtIn *registry.LineupDocument) (updatable bool, err error) {
+	signed, ok, err := in.Verifier.Records.LastActivation(ctx)
 	if err != nil {
 		return false, err
 	}
-	return history[0].Revision != active.Revision, nil
+	var base Verified
+	switch number, _ := in.Verifier.Memory.Last(); {
+	case ok && signed != "":
+		if base, err = in.Verifier.Verify(ctx, signed); err != nil {
+			return false, err
+		}
+	case number > 0 || ok && !in.Adopt:
+		return false, errUnsigned
+	case ok:
+		if base, err = in.adopt(ctx); err != nil {
+			return false, err
+		}
+	}
+	if builtIn == nil || base.Number != 0 && equal(base.Document, *builtIn) {
+		return false, nil
+	}
+	if base.Number != 0 {
+		if chosen, err := in.chosenByOperator(ctx, base); err != nil || chosen {
+			return err == nil && !hasLayers(base.Document, *builtIn), err
+		}
+	}
+	if in.Operator == nil && base.Number != 0 {
+		in.Log.Warn("the built-in lineup is newer than the one in force, but this host cannot sign it: start a host with " +
+			"the operator's key, or activate it with `assay lineup set`")
+		return true, nil
+	}
+	_, err = in.activate(ctx, base.Activation, *builtIn, registry.OriginBuiltIn,
+		Proposal{Author: activation.BuiltIn, Reason: builtIn.Note})
+	return false, err
+}
+
+// adopt signs the lineup that an earlier release put in force.
+func (in *Installer) adopt(ctx context.Context) (Verified, error) {
+	stored, err := in.Catalog.ActiveLineup(ctx)
+	if err != nil {
+		return Verified{}, err
+	}
+	document, err := Pin(ctx, in.Catalog, stored.Lineup, registry.LineupDocument{})
+	if err != nil {
+		return Verified{}, err
+	}
+	history, err := in.Catalog.LineupHistory(ctx)
+	if err != nil {
+		return Verified{}, err
+	}
+	author := "unknown" // an operator set the lineup or rolled back to it
+	if stored.Origin == registry.OriginBuiltIn && stored.Revision == history[0].Revision {
+		author = activation.BuiltIn
+	}
+	signed, err := in.activate(ctx, activation.Activation{}, document, stored.Origin,
+		Proposal{Author: author, Reason: "In force before activations were signed"})
+	return Verified{Signed: signed, Document: document}, err
+}
+
+// activate signs a lineup and puts it in force.
+func (in *Installer) activate(
+	ctx context.Context, base activation.Activation, l registry.LineupDocument, origin registry.LineupOrigin, p Proposal,
+) (activation.Signed, error) {
+	if in.Operator == nil {
+		return activation.Signed{}, errNoOperator
+	}
+	stored, err := StoreLineup(ctx, in.Catalog, l, origin)
+	if err != nil {
+		return activation.Signed{}, err
+	}
+	p.Base, p.Lineup, p.At = base, stored, in.Now()
+	signed, err := p.Sign(*in.Operator, in.Verifier.Trust)
+	if err == nil {
+		err = in.Catalog.Activate(ctx, signed)
+	}
+	return signed, err
+}
+
+// chosenByOperator reports whether an operator chose the lineup in force: it is not the built-in lineup that was
+// activated last. Only signed texts tell: who can write to the database cannot turn an operator's choice into one that
+// the next start replaces.
+func (in *Installer) chosenByOperator(ctx context.Context, inForce Verified) (bool, error) {
+	for a := inForce.Activation; ; {
+		if a.Author == activation.BuiltIn {
+			return a.Lineup != inForce.Lineup, nil
+		}
+		if a.Previous == (registry.Digest{}) {
+			return true, nil
+		}
+		signed, err := in.Verifier.before(ctx, a)
+		if err != nil {
+			return false, err
+		}
+		if a, err = activation.Unverified(signed); err != nil {
+			return false, err
+		}
+	}
 }
 
 // publish publishes a first-party module under its manifest's version. If that version was published with other code,
@@ -87,8 +212,8 @@ func publish(ctx context.Context, catalog Catalog, m registry.Module) (version s
 }
 
 func equal(a, b registry.LineupDocument) bool {
-	x, errX := a.Encode()
-	y, errY := b.Encode()
+	x, errX := a.Canonical()
+	y, errY := b.Canonical()
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
@@ -106,14 +231,19 @@ func hasLayers(l, wanted registry.LineupDocument) bool {
 	return true
 }
 
-// Try opens every module of a lineup in this process, runs its test cases in the lineup's configuration, and closes it
-// again. It returns the layers' manifests, or all errors, so that an operator does not activate a lineup that no host
-// can load or whose layers do not do what they promise.
+// Try pins a lineup, opens every module of it in this process, runs its test cases in the lineup's configuration, and
+// closes it again. It returns the layers' manifests, or all errors, so that an operator does not activate a lineup that
+// no host can load or whose layers do not do what they promise.
 func Try(
 	ctx context.Context, source Source, box *sandbox.Sandbox, l registry.LineupDocument,
 ) ([]registry.Manifest, error) {
-	f := NewFollower(source, box, nil, slog.New(slog.DiscardHandler))
+	f := NewFollower(nil, source, box, nil, slog.New(slog.DiscardHandler))
+	l, unknown := Pin(ctx, source, l, registry.LineupDocument{})
 	plugins, err := f.acquire(ctx, l)
+	if unknown != nil {
+		f.release(plugins)
+		err = errors.Join(unknown, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("trying lineup: %w", err)
 	}
@@ -128,12 +258,8 @@ func Try(
 
 // tryCases runs the test cases that came with a layer's module.
 func tryCases(ctx context.Context, source Source, p *openPlugin, item registry.LineupLayer) error {
-	name, version, _ := item.Ref()
-	published, err := source.Plugin(ctx, name, version)
-	if err != nil {
-		return err
-	}
-	module, err := source.Module(ctx, published.Digest)
+	digest, _ := item.ModuleDigest()
+	module, err := source.Module(ctx, digest)
 	if err != nil {
 		return err
 	}

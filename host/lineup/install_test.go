@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"assay/host/postgres/postgrestest"
 	"assay/host/store/storetest"
@@ -21,12 +22,16 @@ func builtIn(t *testing.T, version string, points byte) []registry.Module {
 	return modules
 }
 
+func (h *host) installer() *Installer {
+	return &Installer{Catalog: h.store, Verifier: h.verifier, Operator: &operator, Log: storetest.Discard(), Now: time.Now}
+}
+
 // install installs modules and returns the lineup that is active afterwards. It checks the revision, the version of
 // every layer unless it is "", and whether the operator's lineup can be updated.
 func install(t *testing.T, h *host, modules []registry.Module, when string, revision int64, version string,
 	updatable bool) registry.LineupRevision {
 	t.Helper()
-	storetest.Expect(t, when+": updatable", storetest.Must(Install(t.Context(), h.store, modules))(t), updatable)
+	storetest.Expect(t, when+": updatable", storetest.Must(h.installer().Install(t.Context(), modules))(t), updatable)
 	active := storetest.Must(h.store.ActiveLineup(t.Context()))(t)
 	storetest.Expect(t, when+": revision", active.Revision, revision)
 	for _, layer := range active.Lineup.Layers {
@@ -70,10 +75,10 @@ func TestInstallKeepsARollback(t *testing.T) {
 	h := newHost(t, postgrestest.Database(t))
 	install(t, h, builtIn(t, "1.0.0", 1), "first start", 1, "1.0.0", false)
 	install(t, h, builtIn(t, "1.1.0", 2), "start of a newer host", 2, "1.1.0", false)
-	storetest.NoError(t, h.store.RollbackLineup(t.Context(), 1, "1.1.0 blocks too much"))
+	h.rollback(t, 1)
 	install(t, h, builtIn(t, "1.1.0", 2), "start after a rollback", 1, "1.0.0", true)
 	// After a rollback to the newest revision, updates continue.
-	storetest.NoError(t, h.store.RollbackLineup(t.Context(), 2, "1.1.0 was not the cause"))
+	h.rollback(t, 2)
 	install(t, h, builtIn(t, "1.2.0", 3), "start of a newer host", 3, "1.2.0", false)
 }
 
@@ -100,9 +105,9 @@ func TestInstallRequiresEveryDefaultLayer(t *testing.T) {
 	modules := builtIn(t, "1.0.0", 1)
 	missing := modules[0].Manifest.Name
 	storetest.WantErrorText(t, "installing without "+missing,
-		storetest.ErrorOf(Install(t.Context(), h.store, modules[1:])), missing)
-	if n, err := h.store.ActiveRevision(t.Context()); err != nil || n != 0 {
-		t.Errorf("revision %d, %v, want none", n, err)
+		storetest.ErrorOf(h.installer().Install(t.Context(), modules[1:])), missing)
+	if _, ok, err := h.store.LastActivation(t.Context()); err != nil || ok {
+		t.Errorf("an activation is stored: %v, %v", ok, err)
 	}
 }
 

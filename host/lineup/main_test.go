@@ -14,6 +14,7 @@ import (
 	"assay/host/store"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 func TestMain(m *testing.M) { os.Exit(storetest.Main(m, openStore)) }
@@ -26,6 +27,7 @@ func openStore(ctx context.Context, url string) (*store.Store, error) {
 // host is the part of a host that follows lineups.
 type host struct {
 	store    *store.Store
+	verifier *Verifier
 	box      *sandbox.Sandbox
 	live     *check.Live
 	follower *Follower
@@ -37,7 +39,8 @@ func newHost(t *testing.T, url string) *host {
 	s := storetest.Close(t, storetest.Must(openStore(t.Context(), url))(t))
 	box := sandbox.New(sandbox.Config{Instances: 2, Logger: storetest.Discard()})
 	h := &host{store: s, box: box, live: &check.Live{}}
-	h.follower = NewFollower(s, h.box, h.live, storetest.Discard())
+	h.verifier = &Verifier{Records: s, Trust: trust, Memory: storetest.Must(OpenMemory(t.TempDir() + "/activation"))(t)}
+	h.follower = NewFollower(h.verifier, s, h.box, h.live, storetest.Discard())
 	t.Cleanup(func() {
 		h.follower.Close()
 		storetest.Expect(t, "open plugins after closing the follower", h.openPlugins(), 0)
@@ -66,7 +69,7 @@ func (h *host) isOpen(m registry.Module) bool {
 func (h *host) follow(t *testing.T, revision int64) {
 	t.Helper()
 	storetest.NoError(t, h.follower.Follow(t.Context()))
-	if got := h.follower.State(); got != (State{Revision: revision}) {
+	if got := h.follower.State(); got.Revision != revision || got.Refused != 0 || got.Reason != "" {
 		t.Fatalf("state %+v, want revision %d", got, revision)
 	}
 }
@@ -78,10 +81,74 @@ func (h *host) publish(t *testing.T, modules ...registry.Module) {
 	}
 }
 
+// operator and hostKey are the keys that the hosts of these tests trust.
+var (
+	operator = mustKey("operator", 1)
+	hostKey  = mustKey("host", 2)
+	trust    = mustTrust("operator " + operator.Verifier + "\nhost " + hostKey.Verifier)
+)
+
+func mustKey(name string, seed byte) activation.Key {
+	key, err := activation.NewKey(name, bytes.Repeat([]byte{seed}, 32))
+	if err != nil {
+		panic(err)
+	}
+	return key
+}
+
+func mustTrust(text string) activation.Trust {
+	trust, err := activation.ParseTrust(text)
+	if err != nil {
+		panic(err)
+	}
+	return trust
+}
+
+// activate puts a lineup in force and returns its revision.
 func (h *host) activate(t *testing.T, l registry.LineupDocument) int64 {
 	t.Helper()
-	revision := storetest.Must(h.store.ActivateLineup(t.Context(), l, registry.OriginOperator, ""))(t)
-	return revision
+	stored := h.storeLineup(t, l)
+	h.change(t, Proposal{Lineup: stored})
+	return stored.Revision
+}
+
+func (h *host) storeLineup(t *testing.T, l registry.LineupDocument) activation.Lineup {
+	t.Helper()
+	pinned := storetest.Must(Pin(t.Context(), h.store, l, registry.LineupDocument{}))(t)
+	return storetest.Must(StoreLineup(t.Context(), h.store, pinned, registry.OriginOperator))(t)
+}
+
+// rollback puts an earlier revision in force again.
+func (h *host) rollback(t *testing.T, revision int64) {
+	t.Helper()
+	target, _, err := h.verifier.Earlier(t.Context(), h.last(t), revision)
+	storetest.NoError(t, err)
+	h.change(t, Proposal{Lineup: target})
+}
+
+// last returns the last activation.
+func (h *host) last(t *testing.T) activation.Activation {
+	t.Helper()
+	signed, ok, err := h.store.LastActivation(t.Context())
+	storetest.NoError(t, err)
+	if !ok {
+		return activation.Activation{}
+	}
+	return storetest.Must(activation.Unverified(signed))(t)
+}
+
+// change completes a proposal and puts it in force.
+func (h *host) change(t *testing.T, p Proposal) activation.Signed {
+	t.Helper()
+	signed := h.sign(t, p, operator)
+	storetest.NoError(t, h.store.Activate(t.Context(), signed))
+	return signed
+}
+
+func (h *host) sign(t *testing.T, p Proposal, key activation.Key) activation.Signed {
+	t.Helper()
+	p.Base, p.Author, p.At = h.last(t), "ana@test", time.Now()
+	return storetest.Must(p.Sign(key, trust))(t)
 }
 
 // checker scores with the lineup in force and records nothing.

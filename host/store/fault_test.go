@@ -420,7 +420,7 @@ func TestMissingAndUnknownHeads(t *testing.T) {
 	exec(t, conn, "UPDATE audit_heads SET chain = 7")
 	wantErrorText(t, "appending to a chain without a head", l.Append(t.Context(), allowed(t, caller)),
 		"audit chain 0 has no head")
-	if _, err := s.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), registry.OriginOperator, ""); err != nil {
+	if _, err := activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""); err != nil {
 		t.Errorf("activating a lineup: %v", err)
 	}
 }

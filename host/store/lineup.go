@@ -8,35 +8,51 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
 	"assay/host/audit"
 	"assay/host/check"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 type revisionRow struct {
 	Revision    int64
 	Document    json.RawMessage
+	Text        *string
 	Digest      []byte
 	Origin      registry.LineupOrigin
 	CreatedAt   time.Time
 	ActivatedAt *time.Time
 	Note        string
+	Signed      string
 }
 
 func (r revisionRow) revision() (registry.LineupRevision, error) {
 	out := registry.LineupRevision{Revision: r.Revision, Digest: fmt.Sprintf("sha256:%x", r.Digest), Origin: r.Origin,
 		CreatedAt: r.CreatedAt, ActivatedAt: r.ActivatedAt, Note: r.Note}
-	if err := json.Unmarshal(r.Document, &out.Lineup); err != nil {
+	document := []byte(r.Document)
+	if r.Text != nil {
+		document = []byte(*r.Text)
+	}
+	if err := json.Unmarshal(document, &out.Lineup); err != nil {
 		return out, fmt.Errorf("reading lineup revision %d: %w", r.Revision, err)
+	}
+	if a, err := activation.Unverified(r.Signed); err == nil { // for display: `audit verify` finds one that was altered
+		out.Activation, out.Author = a.Number, a.Author
 	}
 	return out, nil
 }
 
-// digest encodes the document again and hashes that, because a jsonb column does not preserve the original bytes.
+// digest returns the hash of the text. For revisions of earlier releases it encodes the document again and hashes that,
+// because a jsonb column does not preserve the original bytes.
 func (r revisionRow) digest() ([]byte, error) {
+	if r.Text != nil {
+		digest := registry.LineupHash([]byte(*r.Text))
+		return digest[:], nil
+	}
 	revision, err := r.revision()
 	if err != nil {
 		return nil, err
@@ -46,83 +62,123 @@ func (r revisionRow) digest() ([]byte, error) {
 	return digest[:], err
 }
 
-// ActivateLineup stores lineup as a new revision, puts it in force on every host and records it in every audit chain.
-func (s *Store) ActivateLineup(ctx context.Context, lineup registry.LineupDocument, origin registry.LineupOrigin,
-	note string) (revision int64, err error) {
-	document, err := lineup.Encode()
-	if err != nil {
-		return 0, fmt.Errorf("activating lineup: %w", err)
-	}
-	err = again(func() error {
-		// Hash what the database will return, which can differ from the input: jsonb has no negative zero.
-		var next revisionRow
-		err := s.db.NewRaw(`SELECT ?::jsonb AS document, coalesce(max(revision), 0) + 1 AS revision
-			FROM lineup_revisions`, string(document)).Scan(ctx, &next)
-		if err != nil {
-			return err
-		}
-		if next.Digest, err = next.digest(); err != nil {
-			return err
-		}
-		revision, next.Origin, next.Note = next.Revision, origin, note
-		return s.activate(ctx, next, new(string(next.Document)))
+// StoreLineup stores the canonical text of a lineup and returns its revision: that of an equal lineup, if there is one.
+func (s *Store) StoreLineup(ctx context.Context, canonical []byte, origin registry.LineupOrigin) (int64, error) {
+	hash := registry.LineupHash(canonical)
+	var revision int64
+	err := again(func() (err error) {
+		revision, err = once[int64](ctx, s, "SELECT store_lineup(?text, ?hash, ?origin)",
+			named{"text": string(canonical), "hash": hash[:], "origin": origin})
+		return err
 	})
 	if err != nil {
-		return 0, fmt.Errorf("activating lineup: %w", err)
+		return 0, fmt.Errorf("storing lineup: %w", err)
 	}
 	return revision, nil
 }
 
-// RollbackLineup puts an earlier revision in force again. It fails with registry.ErrNoRevision.
-func (s *Store) RollbackLineup(ctx context.Context, revision int64, note string) error {
-	err := again(func() error {
-		stored := revisionRow{Revision: revision, Note: note}
-		err := s.db.NewRaw("SELECT digest FROM lineup_revisions WHERE revision = ?", revision).
-			Scan(ctx, &stored.Digest)
-		if errors.Is(err, sql.ErrNoRows) {
-			return registry.ErrNoRevision
-		}
-		if err != nil {
-			return err
-		}
-		return s.activate(ctx, stored, nil)
+// Activate puts a signed activation in force on every host and records it in every audit chain. It fails with
+// activation.ErrSuperseded, and changes nothing, unless the activation before is in force.
+func (s *Store) Activate(ctx context.Context, a activation.Signed) error {
+	var refused string
+	err := again(func() (err error) {
+		refused, err = s.activate(ctx, a)
+		return err
 	})
+	if err == nil && refused != "" {
+		err = activation.ErrSuperseded
+	}
 	if err != nil {
-		return fmt.Errorf("rolling lineup back to revision %d: %w", revision, err)
+		return fmt.Errorf("storing activation %d: %w", a.Number, err)
 	}
 	return nil
 }
 
-// activate puts a revision in force and records that in every audit chain. The document is nil if it is stored already.
-func (s *Store) activate(ctx context.Context, r revisionRow, document *string) error {
+func (s *Store) activate(ctx context.Context, a activation.Signed) (refused string, err error) {
 	chains, err := s.chains(ctx)
 	if err != nil {
-		return err
+		return "", err
 	}
 	at := s.now().UTC().Truncate(time.Millisecond)
 	entries := make(map[int]json.RawMessage, len(chains))
 	for _, chain := range chains {
 		entries[chain] = json.RawMessage(entry(audit.Record{
-			Kind: audit.Lineup, At: at.Format(check.TimeFormat),
-			Ref:      fmt.Sprintf("lineup_%d_%s", r.Revision, strings.TrimPrefix(check.NewRef(), "chk_")),
-			Revision: r.Revision, Digest: r.Digest,
+			Kind: audit.Activation, At: at.Format(check.TimeFormat),
+			Ref:      fmt.Sprintf("activation_%d_%s", a.Number, strings.TrimPrefix(check.NewRef(), "chk_")),
+			Revision: a.Lineup.Revision, Digest: a.Hash[:],
 		}, at))
 	}
 	text, err := json.Marshal(entries)
 	if err != nil {
-		return err
+		return "", err
 	}
-	_, err = once[string](ctx, s, "SELECT activate_lineup(?revision, ?document, ?digest, ?origin, ?note, ?entries)",
-		named{
-			"revision": r.Revision, "document": document, "digest": r.Digest, "origin": r.Origin, "note": r.Note,
-			"entries": string(text)})
-	return err
+	var base []byte
+	if a.Previous != (registry.Digest{}) {
+		base = a.Previous[:]
+	}
+	var canary *int64
+	var share *int
+	if a.Canary != nil {
+		canary, share = &a.Canary.Revision, &a.Canary.Share
+	}
+	return once[string](ctx, s, activateStatement, named{
+		"base": base, "number": a.Number, "signed": a.Note, "hash": a.Hash[:], "revision": a.Lineup.Revision,
+		"canary": canary, "share": share, "note": a.Reason, "at": at, "entries": string(text)})
+}
+
+//go:embed sql/activate.sql
+var activateStatement string
+
+// LastActivation returns the activation that was stored last as a signed note, or "" if it is not signed. ok is false
+// before the first. Nothing in it is verified. It is cheap enough to poll.
+func (s *Store) LastActivation(ctx context.Context) (signed string, ok bool, err error) {
+	err = s.db.NewRaw("SELECT coalesce(signed, '') FROM lineup_activations ORDER BY id DESC LIMIT 1").Scan(ctx, &signed)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return "", false, nil
+	case err != nil:
+		return "", false, fmt.Errorf("reading the last activation: %w", err)
+	}
+	return signed, true, nil
+}
+
+// Activation returns the activation with a hash as a signed note. Nothing in it is verified. It fails with
+// activation.ErrNone.
+func (s *Store) Activation(ctx context.Context, hash registry.Digest) (signed string, err error) {
+	err = s.db.NewRaw("SELECT signed FROM lineup_activations WHERE hash = ? AND signed IS NOT NULL", hash[:]).
+		Scan(ctx, &signed)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = activation.ErrNone
+	}
+	if err != nil {
+		return "", fmt.Errorf("reading activation %s: %w", hash, err)
+	}
+	return signed, nil
+}
+
+// LineupText returns the canonical text of a revision, which is empty if it was stored by an earlier release. Nothing
+// in it is verified. It fails with registry.ErrNoRevision.
+func (s *Store) LineupText(ctx context.Context, revision int64) (canonical []byte, err error) {
+	var text *string
+	err = s.db.NewRaw("SELECT text FROM lineup_revisions WHERE revision = ?", revision).Scan(ctx, &text)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = registry.ErrNoRevision
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading lineup revision %d: %w", revision, err)
+	}
+	if text != nil {
+		canonical = []byte(*text)
+	}
+	return canonical, nil
 }
 
 //go:embed sql/active_lineup.sql
 var activeLineup string
 
-// ActiveLineup returns the revision in force. It fails with registry.ErrNoRevision before the first activation.
+// ActiveLineup returns the revision that was activated last, as the database has it. Hosts and commands go by what was
+// signed instead, except at the upgrade from a release that signed nothing. It fails with registry.ErrNoRevision before
+// the first activation.
 func (s *Store) ActiveLineup(ctx context.Context) (registry.LineupRevision, error) {
 	return s.oneRevision(ctx, activeLineup)
 }
@@ -147,18 +203,6 @@ func (s *Store) oneRevision(ctx context.Context, query string, args ...any) (reg
 	return row.revision()
 }
 
-// ActiveRevision returns the number of the revision in force, or 0 before the first activation. It is cheap enough to
-// poll.
-func (s *Store) ActiveRevision(ctx context.Context) (int64, error) {
-	var revision int64
-	err := s.db.NewRaw("SELECT coalesce((SELECT revision FROM lineup_activations ORDER BY id DESC LIMIT 1), 0)").
-		Scan(ctx, &revision)
-	if err != nil {
-		return 0, fmt.Errorf("reading lineup: %w", err)
-	}
-	return revision, nil
-}
-
 //go:embed sql/lineup_history.sql
 var lineupHistory string
 
@@ -179,18 +223,75 @@ func (s *Store) LineupHistory(ctx context.Context) ([]registry.LineupRevision, e
 	return history, nil
 }
 
-// LineupDigests returns the digests of the stored lineups by revision, computed from their documents, so that a
-// verifier can compare them with the audit log. It omits documents that cannot be decoded.
-func (l AuditLog) LineupDigests(ctx context.Context) (map[int64][]byte, error) {
+// StoredLineup is a revision as it is stored: nothing in it is verified.
+type StoredLineup struct {
+	Revision int64
+	Text     string // canonical; "" if an earlier release stored it
+	Digest   []byte
+	Computed []byte // digest of the text or, without one, of the document; nil if that cannot be decoded
+	Same     bool   // whether the document, which earlier releases read, says the same as the text
+}
+
+// Lineups returns all revisions.
+func (l AuditLog) Lineups(ctx context.Context) (map[int64]StoredLineup, error) {
 	var rows []revisionRow
-	if err := l.db.NewRaw("SELECT revision, document FROM lineup_revisions").Scan(ctx, &rows); err != nil {
+	err := l.db.NewRaw("SELECT revision, document, text, digest FROM lineup_revisions").Scan(ctx, &rows)
+	if err != nil {
 		return nil, fmt.Errorf("reading lineups: %w", err)
 	}
-	digests := make(map[int64][]byte, len(rows))
+	lineups := make(map[int64]StoredLineup, len(rows))
 	for _, r := range rows {
+		stored := StoredLineup{Revision: r.Revision, Digest: r.Digest}
 		if digest, err := r.digest(); err == nil {
-			digests[r.Revision] = digest
+			stored.Computed = digest
 		}
+		if r.Text != nil {
+			stored.Text = *r.Text
+			var document, text registry.LineupDocument // compared as values, because jsonb has no negative zero
+			stored.Same = json.Unmarshal(r.Document, &document) == nil &&
+				json.Unmarshal([]byte(stored.Text), &text) == nil && reflect.DeepEqual(document, text)
+		}
+		lineups[r.Revision] = stored
 	}
-	return digests, nil
+	return lineups, nil
+}
+
+// StoredActivation is an activation as it is stored: nothing in it is verified.
+type StoredActivation struct {
+	ID             int64
+	Number         *int64 // nil, like the other pointers, if an earlier release stored it
+	Revision       int64
+	CanaryRevision *int64
+	Share          *int
+	Note           string
+	ActivatedAt    time.Time
+	Signed         *string
+	Hash           []byte
+}
+
+// Activations returns all activations in the order in which they were stored.
+func (l AuditLog) Activations(ctx context.Context) (rows []StoredActivation, err error) {
+	err = l.db.NewRaw(`SELECT id, number, revision, canary_revision, share, note, activated_at, signed, hash
+		FROM lineup_activations ORDER BY id`).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading activations: %w", err)
+	}
+	return rows, nil
+}
+
+// RevisionsInForce returns the revisions that checks may be recorded under, and since when they may not: nil for those
+// in force.
+func (l AuditLog) RevisionsInForce(ctx context.Context) (map[int64]*time.Time, error) {
+	var rows []struct {
+		Revision int64
+		Until    *time.Time
+	}
+	if err := l.db.NewRaw("SELECT revision, until FROM revisions_in_force").Scan(ctx, &rows); err != nil {
+		return nil, fmt.Errorf("reading the revisions in force: %w", err)
+	}
+	revisions := make(map[int64]*time.Time, len(rows))
+	for _, r := range rows {
+		revisions[r.Revision] = r.Until
+	}
+	return revisions, nil
 }

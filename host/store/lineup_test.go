@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"assay/host/audit"
 	"assay/host/postgres/postgrestest"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 // module returns a plugin without code, which is enough for the store.
@@ -31,6 +33,66 @@ func lineupOf(layers ...string) registry.LineupDocument {
 		l.Layers = append(l.Layers, registry.LineupLayer{Layer: name, Weight: registry.ForAll(6)})
 	}
 	return l
+}
+
+// operator signs the activations of these tests.
+var operator = func() activation.Key {
+	key, err := activation.NewKey("operator", make([]byte, 32))
+	if err != nil {
+		panic(err)
+	}
+	return key
+}()
+
+// signed returns an activation of a stored lineup that follows the last one.
+func signed(ctx context.Context, s *Store, revision int64, reason string) (activation.Signed, error) {
+	a := activation.Activation{Number: 1, Author: "ana@test", Reason: reason, At: noon,
+		Lineup: activation.Lineup{Revision: revision}}
+	text, err := s.LineupText(ctx, revision)
+	if err != nil {
+		return activation.Signed{}, err
+	}
+	a.Lineup.Hash = registry.LineupHash(text)
+	last, ok, err := s.LastActivation(ctx)
+	if err != nil {
+		return activation.Signed{}, err
+	}
+	if ok {
+		before, err := activation.Unverified(last)
+		if err != nil {
+			return activation.Signed{}, err
+		}
+		a.Number, a.Previous = before.Number+1, before.Hash()
+	}
+	note, err := activation.Sign(a, operator)
+	return activation.Signed{Activation: a, Hash: a.Hash(), Note: note}, err
+}
+
+// activate puts a lineup in force and returns its revision.
+func activate(ctx context.Context, s *Store, l registry.LineupDocument, origin registry.LineupOrigin, reason string) (
+	int64, error) {
+	text, err := l.Canonical()
+	if err != nil {
+		return 0, err
+	}
+	revision, err := s.StoreLineup(ctx, text, origin)
+	if err != nil {
+		return 0, err
+	}
+	return revision, rollback(ctx, s, revision, reason)
+}
+
+// rollback puts a stored lineup in force. If others do so at the same time, it starts again.
+func rollback(ctx context.Context, s *Store, revision int64, reason string) error {
+	for {
+		a, err := signed(ctx, s, revision, reason)
+		if err == nil {
+			err = s.Activate(ctx, a)
+		}
+		if !errors.Is(err, activation.ErrSuperseded) {
+			return err
+		}
+	}
 }
 
 func TestPublishedVersionNeverChanges(t *testing.T) {
@@ -104,13 +166,77 @@ func TestAlteredModuleIsRefused(t *testing.T) {
 	}
 }
 
+// last returns the last activation.
+func last(t *testing.T, s *Store) activation.Activation {
+	t.Helper()
+	signed, _, err := s.LastActivation(t.Context())
+	noError(t, err)
+	return must(activation.Unverified(signed))(t)
+}
+
+// Of two operators who change the lineup at the same time, only one succeeds.
+func TestActivateComparesTheOneInForce(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	must(activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""))(t)
+	a := must(signed(t.Context(), s, 1, "ana"))(t)
+	b := must(signed(t.Context(), s, 1, "bob"))(t)
+	noError(t, s.Activate(t.Context(), a))
+	wantError(t, "the second operator's", s.Activate(t.Context(), b), activation.ErrSuperseded)
+	lower := must(signed(t.Context(), s, 1, "again"))(t)
+	lower.Number = 2
+	wantError(t, "a number that was used", s.Activate(t.Context(), lower), activation.ErrSuperseded)
+	if got := last(t, s); got.Reason != "ana" || got.Number != 2 {
+		t.Errorf("in force is %+v", got)
+	}
+	expect(t, "activations in the audit log",
+		one[int](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'activation'"), 2)
+	verifyLedger(t, s)
+}
+
+// The revisions that checks may be recorded under are those of the activation in force, and when others ended.
+func TestRevisionsInForce(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	for _, layer := range []string{"probe@1.0.0", "probe@2.0.0", "probe@1.0.0"} {
+		must(activate(t.Context(), s, lineupOf(layer), registry.OriginOperator, ""))(t)
+	}
+	expect(t, "revisions in force",
+		one[string](t, s, "SELECT string_agg(revision || ' ' || (until IS NULL), ', ' ORDER BY revision) FROM revisions_in_force"),
+		"1 true, 2 false")
+	a := must(signed(t.Context(), s, 1, ""))(t)
+	a.Canary = &activation.Canary{Lineup: activation.Lineup{Revision: 2}, Share: 5}
+	noError(t, s.Activate(t.Context(), a))
+	expect(t, "revisions in force with a canary",
+		one[int](t, s, "SELECT count(*) FROM revisions_in_force WHERE until IS NULL"), 2)
+}
+
+// A host of the release before still sees what is in force, and can change it next to what was signed.
+func TestHostsOfTheReleaseBeforeFollow(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	must(activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""))(t)
+	const followed = `SELECT r.document -> 'layers' -> 0 ->> 'layer' FROM lineup_activations AS a
+		JOIN lineup_revisions AS r ON r.revision = a.revision ORDER BY a.id DESC LIMIT 1`
+	expect(t, "its lineup", one[string](t, s, followed), "probe@1.0.0")
+	entry := entry(audit.Record{Kind: audit.Lineup, At: "2031-05-20T12:00:00.000Z", Revision: 2, Ref: "lineup_2"}, noon)
+	exec(t, session(t, s.url), `SELECT activate_lineup(2, '{"layers": [{"layer": "probe@2.0.0"}]}', '\x00', 'operator', '',
+		jsonb_build_object('0', '`+entry+`'::jsonb))`)
+	expect(t, "its lineup", one[string](t, s, followed), "probe@2.0.0")
+	if signed, ok, err := s.LastActivation(t.Context()); err != nil || !ok || signed != "" {
+		t.Errorf("the last activation is %q, %v", signed, err)
+	}
+	expect(t, "revisions in force",
+		one[int](t, s, "SELECT count(*) FROM revisions_in_force WHERE until IS NULL"), 2)
+}
+
 func TestLineupHistory(t *testing.T) {
 	t.Parallel()
 	now := noon
 	s := newStore(t, func() time.Time { return now })
 	wantError(t, "before the first lineup", errOf(s.ActiveLineup(t.Context())), registry.ErrNoRevision)
-	if n, err := s.ActiveRevision(t.Context()); err != nil || n != 0 {
-		t.Errorf("before the first lineup: revision %d, %v, want 0", n, err)
+	if signed, ok, err := s.LastActivation(t.Context()); err != nil || ok {
+		t.Errorf("before the first lineup: %q, %v", signed, err)
 	}
 	one, two := lineupOf("probe@1.0.0"), lineupOf("probe@1.1.0")
 	for i, step := range []struct {
@@ -118,7 +244,7 @@ func TestLineupHistory(t *testing.T) {
 		origin registry.LineupOrigin
 		note   string
 	}{{one, registry.OriginBuiltIn, "the first"}, {two, registry.OriginOperator, "sharper"}} {
-		n, err := s.ActivateLineup(t.Context(), step.lineup, step.origin, step.note)
+		n, err := activate(t.Context(), s, step.lineup, step.origin, step.note)
 		if err != nil || n != int64(i+1) {
 			t.Fatalf("activating: revision %d, %v, want %d", n, err, i+1)
 		}
@@ -128,18 +254,19 @@ func TestLineupHistory(t *testing.T) {
 			t.Errorf("active %+v, %v", active, err)
 		}
 	}
-	wantError(t, "rolling back to an unknown revision", s.RollbackLineup(t.Context(), 9, ""), registry.ErrNoRevision)
-	noError(t, s.RollbackLineup(t.Context(), 1, "too sharp"))
+	wantError(t, "rolling back to an unknown revision", rollback(t.Context(), s, 9, ""), registry.ErrNoRevision)
+	noError(t, rollback(t.Context(), s, 1, "too sharp"))
 	active, err := s.ActiveLineup(t.Context())
 	if err != nil || active.Revision != 1 || active.Note != "too sharp" || active.Origin != registry.OriginBuiltIn {
 		t.Errorf("active after the rollback: %+v, %v", active, err)
 	}
-	if n, err := s.ActiveRevision(t.Context()); err != nil || n != 1 {
-		t.Errorf("active revision after the rollback: %d, %v, want 1", n, err)
+	if a := last(t, s); a.Number != 3 || a.Lineup.Revision != 1 || a.Reason != "too sharp" {
+		t.Errorf("last activation after the rollback: %+v", a)
 	}
 	history, err := s.LineupHistory(t.Context())
 	if err != nil || len(history) != 2 || history[0].Revision != 2 || history[1].Revision != 1 ||
-		history[0].Note != "sharper" || history[1].Note != "too sharp" {
+		history[0].Note != "sharper" || history[1].Note != "too sharp" || history[0].Activation != 2 ||
+		history[1].Activation != 3 || history[1].Author != "ana@test" {
 		t.Errorf("history %+v, %v", history, err)
 	}
 	wantError(t, "revision 3", errOf(s.LineupRevision(t.Context(), 3)), registry.ErrNoRevision)
@@ -148,12 +275,12 @@ func TestLineupHistory(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if row.Record.Kind != audit.Lineup || row.Record.At != "2031-05-20T12:00:00.000Z" {
+		if row.Record.Kind != audit.Activation || row.Record.At != "2031-05-20T12:00:00.000Z" {
 			t.Errorf("record %+v", row.Record)
 		}
-		revision, err := s.LineupRevision(t.Context(), row.Record.Revision)
-		if err != nil || revision.Digest != fmt.Sprintf("sha256:%x", row.Record.Digest) {
-			t.Errorf("the record of revision %d has another digest: %v", row.Record.Revision, err)
+		a := must(activation.Unverified(must(s.Activation(t.Context(), registry.Digest(row.Record.Digest)))(t)))(t)
+		if a.Lineup.Revision != row.Record.Revision {
+			t.Errorf("the record of revision %d names activation %+v", row.Record.Revision, a)
 		}
 		activated = append(activated, fmt.Sprint(row.Record.Revision))
 	}
@@ -175,16 +302,15 @@ func TestLineupsChangeWhileChecksAreRecorded(t *testing.T) {
 	for i := range changes {
 		wg.Go(func() {
 			s := []*Store{a, b}[i%2]
-			_, errs[i] = s.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), registry.OriginOperator, "")
+			_, errs[i] = activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, "")
 		})
 	}
 	appended := appendAll(t, allowedMany(t, caller, 60), l)
 	wg.Wait()
 	noError(t, errors.Join(append(errs, appended...)...))
-	if n, err := a.ActiveRevision(t.Context()); err != nil || n != changes {
-		t.Errorf("revision %d, %v, want %d", n, err, changes)
-	}
-	expect(t, "changes in the audit log", one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'lineup'"),
+	expect(t, "number of the last activation", last(t, a).Number, changes)
+	expect(t, "changes in the audit log",
+		one[int](t, a, "SELECT count(*) FROM audit_records WHERE kind = 'activation'"),
 		changes)
 	verifyLedger(t, a)
 }

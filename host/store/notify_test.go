@@ -49,10 +49,10 @@ func TestListenReportsChanges(t *testing.T) {
 			return b.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false)
 		}},
 		{TopicLineup, func() error {
-			_, err := b.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), registry.OriginOperator, "")
+			_, err := activate(t.Context(), b, lineupOf("probe@1.0.0"), registry.OriginOperator, "")
 			return err
 		}},
-		{TopicLineup, func() error { return b.RollbackLineup(t.Context(), 1, "") }},
+		{TopicLineup, func() error { return rollback(t.Context(), b, 1, "") }},
 		{TopicKeys, func() error { return b.RevokeKey(t.Context(), caller.Key) }},
 	} {
 		noError(t, change.make())
@@ -61,7 +61,7 @@ func TestListenReportsChanges(t *testing.T) {
 		}
 	}
 	// A failed change sends no notification.
-	if err := b.RollbackLineup(t.Context(), 9, ""); err == nil {
+	if err := rollback(t.Context(), b, 9, ""); err == nil {
 		t.Error("rolling back to an unknown revision succeeded")
 	}
 	if err := b.RevokeKey(t.Context(), caller.Key); err == nil {

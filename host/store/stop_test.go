@@ -205,9 +205,9 @@ var operations = map[string]func(ctx context.Context, s *Store, c check.Caller, 
 	},
 	"lineups": func(ctx context.Context, s *Store, _ check.Caller, i int) error {
 		if i%2 == 1 {
-			return s.RollbackLineup(ctx, 1, "")
+			return rollback(ctx, s, 1, "")
 		}
-		return errOf(s.ActivateLineup(ctx, lineupOf("probe@1.0.0"), registry.OriginOperator, ""))
+		return errOf(activate(ctx, s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""))
 	},
 	"partitions": func(ctx context.Context, s *Store, _ check.Caller, _ int) error {
 		first := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)

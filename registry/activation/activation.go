@@ -44,6 +44,12 @@ type Canary struct {
 // BuiltIn is the author of an activation of the built-in layers at the start of a host.
 const BuiltIn = "built-in"
 
+// Errors of a database of activations.
+var (
+	ErrNone       = errors.New("there is no such activation")
+	ErrSuperseded = errors.New("another activation is in force by now")
+)
+
 // Limits of an activation.
 const (
 	MaxShare  = 50
@@ -187,6 +193,15 @@ func parseCanary(text string) (*Canary, error) {
 		c.Lineup, err = parseLineup(text[:place])
 	}
 	return c, err
+}
+
+// Unverified reads an activation from a signed note without verifying the signature: what it says may be forged.
+func Unverified(signed string) (Activation, error) {
+	text, _, ok := strings.Cut(signed, "\n\n")
+	if !ok {
+		return Activation{}, errors.New("reading activation: it is not signed")
+	}
+	return Parse(text + "\n")
 }
 
 // Sign returns an activation as a signed note (C2SP signed-note).

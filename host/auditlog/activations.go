@@ -1,0 +1,377 @@
+package auditlog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"assay/host/audit"
+	"assay/host/check"
+	"assay/host/store"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// overlap is how long after an activation a check may still have been decided by the lineup before. The ledger refuses
+// it after 2 s by the database's clock. Both times compared here are those of hosts, whose clocks may be 2 s off, and
+// the activation may have waited 2 s for the chains and 2 s for a connection.
+const overlap = 8 * time.Second
+
+// untilTolerance is how much later than an activation's time the database may say that a revision stopped being in force.
+const untilTolerance = 6 * time.Second
+
+// history is what scored, as the stored activations say.
+type history struct {
+	steps  []step
+	place  map[registry.Digest]int // in steps, by hash
+	stored map[int64]store.StoredLineup
+}
+
+type step struct {
+	activation.Signed
+	at time.Time // as each chain recorded it
+}
+
+// activationError says what is wrong with the stored activations and lineups.
+type activationError struct{ reason string }
+
+func (e *activationError) Error() string { return "the stored activations are not valid: " + e.reason }
+
+// readHistory reads the activations and verifies each signature, the chain that they are, and everything that is stored
+// next to the signed texts. The error broken joins what is wrong.
+func readHistory(ctx context.Context, log store.AuditLog, trust activation.Trust) (h *history, broken, err error) {
+	h = &history{place: map[registry.Digest]int{}}
+	if h.stored, err = log.Lineups(ctx); err != nil {
+		return nil, nil, err
+	}
+	rows, err := log.Activations(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	inForce, err := log.RevisionsInForce(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	var problems []error
+	for _, row := range rows {
+		if row.Signed == nil && row.Number == nil && len(h.steps) == 0 {
+			continue // by an earlier release
+		}
+		if err := h.add(row, trust); err != nil {
+			problems = append(problems, &activationError{fmt.Sprintf("row %d: %v", row.ID, err)})
+		}
+	}
+	for _, revision := range slices.Sorted(maps.Keys(h.stored)) {
+		if reason := wrongLineup(h.stored[revision]); reason != "" {
+			problems = append(problems, &activationError{fmt.Sprintf("lineup revision %d: %s", revision, reason)})
+		}
+	}
+	if len(h.steps) > 0 {
+		problems = append(problems, h.checkInForce(inForce)...)
+	}
+	return h, errors.Join(problems...), nil
+}
+
+// wrongLineup says what is wrong with a stored lineup, or returns "".
+func wrongLineup(l store.StoredLineup) string {
+	switch {
+	case l.Computed == nil || !bytes.Equal(l.Computed, l.Digest):
+		return "it was altered: it does not have the stored digest"
+	case l.Text != "" && !l.Same:
+		return "the document for hosts of earlier releases differs from the signed text"
+	}
+	return ""
+}
+
+// add verifies a row and appends it.
+func (h *history) add(row store.StoredActivation, trust activation.Trust) error {
+	if row.Signed == nil {
+		return errors.New("it is not signed")
+	}
+	s, err := trust.Open(*row.Signed)
+	if err != nil {
+		return err
+	}
+	var before activation.Activation
+	if n := len(h.steps); n > 0 {
+		before = h.steps[n-1].Activation
+	}
+	switch {
+	case !bytes.Equal(row.Hash, s.Hash[:]):
+		return errors.New("its hash was altered")
+	case row.Number == nil || *row.Number != s.Number:
+		return errors.New("its number was altered")
+	case row.Revision != s.Lineup.Revision:
+		return errors.New("its revision was altered")
+	case row.Note != s.Reason:
+		return errors.New("its note was altered")
+	case (s.Canary == nil) != (row.CanaryRevision == nil && row.Share == nil),
+		s.Canary != nil && (row.CanaryRevision == nil || *row.CanaryRevision != s.Canary.Revision),
+		s.Canary != nil && (row.Share == nil || *row.Share != s.Canary.Share):
+		return errors.New("its canary was altered")
+	case len(h.steps) == 0 && s.Previous != (registry.Digest{}), len(h.steps) > 0 && s.Previous != before.Hash():
+		return errors.New("it does not follow from the activation before: one was removed, added or moved")
+	case s.Number <= before.Number:
+		return fmt.Errorf("its number is not above %d", before.Number)
+	}
+	h.place[s.Hash] = len(h.steps)
+	h.steps = append(h.steps, step{s, row.ActivatedAt})
+	return h.checkLineups(before, s)
+}
+
+// checkLineups verifies the lineups of an activation, and that its key may have signed it.
+func (h *history) checkLineups(before activation.Activation, s activation.Signed) error {
+	document, err := h.open(s.Lineup)
+	if err != nil {
+		return err
+	}
+	if s.Canary != nil {
+		if _, err := h.open(s.Canary.Lineup); err != nil {
+			return err
+		}
+	}
+	if s.Role != activation.Host {
+		return nil
+	}
+	from := activation.Step{Activation: before}
+	if before.Number != 0 {
+		if from.Document, err = h.open(before.Lineup); err != nil {
+			return err
+		}
+	}
+	return activation.Permit(s.Role, from, activation.Step{Activation: s.Activation, Document: document})
+}
+
+func (h *history) open(l activation.Lineup) (registry.LineupDocument, error) {
+	document, err := registry.OpenLineup([]byte(h.stored[l.Revision].Text), l.Hash)
+	if err != nil {
+		return document, fmt.Errorf("lineup revision %d: %w", l.Revision, err)
+	}
+	return document, nil
+}
+
+// checkInForce compares what the ledger accepts with the activations.
+func (h *history) checkInForce(stored map[int64]*time.Time) (problems []error) {
+	bad := func(format string, args ...any) {
+		problems = append(problems, &activationError{fmt.Sprintf("revisions in force: "+format, args...)})
+	}
+	last := len(h.steps) - 1
+	for i := range h.steps {
+		for _, revision := range revisions(h.steps[i]) {
+			if _, ok := stored[revision]; !ok {
+				bad("revision %d is missing", revision)
+			}
+		}
+	}
+	for _, revision := range slices.Sorted(maps.Keys(stored)) {
+		until := stored[revision]
+		ended, ok := h.ended(revision, last)
+		switch {
+		case !ok:
+			bad("revision %d was never activated", revision)
+		case ended == nil && until != nil:
+			bad("revision %d is in force, but checks under it are refused", revision)
+		case ended != nil && until == nil:
+			bad("revision %d is not in force, but checks under it are recorded", revision)
+		case ended != nil && (until.Before(ended.Add(-untilTolerance)) || until.After(ended.Add(untilTolerance))):
+			bad("the time at which revision %d stopped being in force was altered", revision)
+		}
+	}
+	return problems
+}
+
+// revisions returns those that an activation puts in force.
+func revisions(s step) []int64 {
+	if s.Canary != nil {
+		return []int64{s.Lineup.Revision, s.Canary.Revision}
+	}
+	return []int64{s.Lineup.Revision}
+}
+
+// ended returns when a revision stopped being in force, as of the step at a place; nil if it is in force. ok is false if
+// it never was until then.
+func (h *history) ended(revision int64, place int) (at *time.Time, ok bool) {
+	for i := place; i >= 0; i-- {
+		if slices.Contains(revisions(h.steps[i]), revision) {
+			if i == place {
+				return nil, true
+			}
+			return &h.steps[i+1].at, true
+		}
+	}
+	if l, ok := h.stored[revision]; ok && l.Text == "" { // of an earlier release, until the first signed activation
+		if place < 0 {
+			return nil, true
+		}
+		return &h.steps[0].at, true
+	}
+	return nil, false
+}
+
+// walk compares one chain's records with the history, in order.
+type walk struct {
+	*history
+	known   bool // whether place is known: from the first record of an activation on
+	place   int  // of the activation in force, -1 before the first
+	decided map[int64]decision
+}
+
+// decision is the last check that a revision decided before the first activation in a chain.
+type decision struct {
+	seq int64
+	at  time.Time
+}
+
+func newWalk(h *history) *walk { return &walk{history: h, decided: map[int64]decision{}} }
+
+// add compares a record and returns what is wrong with it, or "".
+func (w *walk) add(row audit.Row) (reason string) {
+	r := row.Record
+	switch {
+	case r.Kind == audit.Activation:
+		return w.activated(r)
+	case r.Kind == audit.Lineup:
+		if w.known && w.place >= 0 {
+			return fmt.Sprintf("lineup revision %d was put in force without a signature", r.Revision)
+		}
+		if !bytes.Equal(r.Digest, w.stored[r.Revision].Computed) {
+			return fmt.Sprintf("the stored lineup revision %d differs from the one that came into force", r.Revision)
+		}
+	case r.Kind == audit.Check && row.Nonce != nil:
+		at, err := time.Parse(check.TimeFormat, r.At)
+		if err != nil {
+			return "its time cannot be read"
+		}
+		if w.known {
+			return w.wrongRevision(r.Revision, at)
+		}
+		if last, ok := w.decided[r.Revision]; !ok || at.After(last.at) {
+			w.decided[r.Revision] = decision{row.Seq, at}
+		}
+	}
+	return ""
+}
+
+// activated moves on to the next activation.
+func (w *walk) activated(r audit.Record) (reason string) {
+	if len(r.Digest) != len(registry.Digest{}) {
+		return "the hash of its activation is not 32 bytes long"
+	}
+	place, ok := w.history.place[registry.Digest(r.Digest)]
+	if !ok {
+		return fmt.Sprintf("the activation with hash %s, which put lineup revision %d in force, is not stored",
+			registry.Digest(r.Digest), r.Revision)
+	}
+	s := w.steps[place]
+	switch {
+	case r.Revision != s.Lineup.Revision:
+		return fmt.Sprintf("its revision is not %d, that of activation %d", s.Lineup.Revision, s.Number)
+	case s.at.UTC().Format(check.TimeFormat) != r.At:
+		return fmt.Sprintf("the stored time of activation %d was altered", s.Number)
+	case w.known && place != w.place+1:
+		return fmt.Sprintf("activation %d does not follow from the one recorded before", s.Number)
+	}
+	if !w.known {
+		if reason := w.settle(place - 1); reason != "" {
+			return reason
+		}
+	}
+	w.place = place
+	return ""
+}
+
+// settle makes the activation in force known, and judges the checks before.
+func (w *walk) settle(place int) (reason string) {
+	w.known, w.place = true, place
+	for _, revision := range slices.Sorted(maps.Keys(w.decided)) {
+		d := w.decided[revision]
+		if reason := w.wrongRevision(revision, d.at); reason != "" {
+			return fmt.Sprintf("record %d: %s", d.seq, reason)
+		}
+	}
+	return ""
+}
+
+// close judges the checks of a chain that recorded no activation: a new or pruned chain.
+func (w *walk) close() (reason string) {
+	if w.known {
+		if w.place != len(w.steps)-1 {
+			return fmt.Sprintf("activation %d is stored, but not recorded", w.steps[len(w.steps)-1].Number)
+		}
+		return ""
+	}
+	return w.settle(len(w.steps) - 1)
+}
+
+// wrongRevision says why a check may not have been decided by a revision, or returns "". Before the first signed
+// activation nothing is known.
+func (w *walk) wrongRevision(revision int64, at time.Time) (reason string) {
+	if w.place < 0 {
+		return ""
+	}
+	ended, ok := w.ended(revision, w.place)
+	switch {
+	case !ok:
+		return fmt.Sprintf("it was decided by lineup revision %d, which was not in force", revision)
+	case ended != nil && at.After(ended.Add(overlap)):
+		return fmt.Sprintf("it was decided by lineup revision %d, which was not in force since %s", revision,
+			ended.UTC().Format(check.TimeFormat))
+	}
+	return ""
+}
+
+// VerifyPlugins compares the published plugins with their modules. The error broken joins what differs. Hosts load
+// modules by their digests, but commands look digests up by name.
+func VerifyPlugins(ctx context.Context, s *store.Store, inForce registry.LineupDocument) (broken, err error) {
+	plugins, err := s.Plugins(ctx)
+	if err != nil {
+		return nil, err
+	}
+	published := map[string]registry.Digest{}
+	var problems []error
+	for _, p := range plugins {
+		published[p.Ref()] = p.Digest
+		m, err := s.Module(ctx, p.Digest)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, err
+			}
+			problems = append(problems, fmt.Errorf("plugin %s: %w", p.Ref(), err))
+			continue
+		}
+		if reason := wrongPlugin(p, m); reason != "" {
+			problems = append(problems, fmt.Errorf("plugin %s: %s", p.Ref(), reason))
+		}
+	}
+	for _, layer := range inForce.Layers {
+		if digest, ok := published[layer.Layer]; !ok || digest.String() != layer.Digest {
+			problems = append(problems, fmt.Errorf("plugin %s: it is not published with the digest of the lineup in force",
+				layer.Layer))
+		}
+	}
+	return errors.Join(problems...), nil
+}
+
+func wrongPlugin(p registry.PublishedPlugin, m registry.Module) string {
+	if !m.Manifest.Is(p.Name, p.Version) {
+		return fmt.Sprintf("its module is %s", m.Ref())
+	}
+	stored, err := registry.ParseManifest(p.Manifest)
+	if err == nil {
+		a, errA := json.Marshal(stored)
+		b, errB := json.Marshal(m.Manifest)
+		err = errors.Join(errA, errB)
+		if err == nil && !bytes.Equal(a, b) {
+			err = errors.New("it was altered")
+		}
+	}
+	if err != nil {
+		return fmt.Sprintf("its manifest differs from its module's: %v", err)
+	}
+	return ""
+}

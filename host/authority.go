@@ -1,0 +1,186 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+	"unicode"
+
+	"assay/host/keyring"
+	"assay/host/lineup"
+	"assay/registry/activation"
+)
+
+// Names of keys in trust files.
+const (
+	hostKeyName     = "assay/host"
+	operatorKeyName = "assay/operator"
+)
+
+// authority is what a host trusts to change its lineup, and what it can sign itself.
+type authority struct {
+	lineup.Verifier
+	host     activation.Key
+	operator *activation.Key // nil if this host cannot read it
+	adopt    bool            // neither trust nor a signed activation exists yet
+	file     string          // the trust file
+	text     string          // to be written to it, once a lineup is in force; "" if it exists
+}
+
+// openAuthority reads the trust file and, if it is there, the operator's key. memory is that of the host whose data
+// directory is used.
+//
+// Where neither a trust file nor a signed activation exists, it makes an operator's key if create is set. The trust file is written by
+// save, after the first activation: until then an interrupted first start begins again.
+func (b *backend) openAuthority(
+	ctx context.Context, cfg *Config, memory *lineup.Memory, create bool,
+) (*authority, error) {
+	a := &authority{file: cfg.trustFile(), Verifier: lineup.Verifier{Records: b.store, Memory: memory}}
+	var err error
+	if a.host, err = activation.NewKey(hostKeyName, b.keys.Activation); err != nil {
+		return nil, err
+	}
+	if a.operator, err = readOperatorKey(cfg.operatorKeyFile()); err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(a.file)
+	if err == nil {
+		a.Trust, err = activation.ParseTrust(string(text))
+	}
+	if err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return a, err
+	}
+	if !create && a.operator == nil {
+		return a, nil // nothing is trusted
+	}
+	return a, a.begin(ctx, cfg)
+}
+
+// begin prepares a trust file.
+func (a *authority) begin(ctx context.Context, cfg *Config) error {
+	signed, _, err := a.Records.LastActivation(ctx)
+	if err != nil {
+		return err
+	}
+	missing := fmt.Errorf("the lineup in force is signed, but the trust file %s does not exist: copy it from a host "+
+		"that runs", a.file)
+	if a.operator == nil {
+		if signed != "" {
+			return missing
+		}
+		if a.operator, err = createOperatorKey(cfg.operatorKeyFile()); err != nil {
+			return err
+		}
+	}
+	a.text = fmt.Sprintf("# Keys that may sign activations of lineups. See docs/operations.md.\noperator %s\nhost %s\n",
+		a.operator.Verifier, a.host.Verifier)
+	if a.Trust, err = activation.ParseTrust(a.text); err != nil {
+		return err
+	}
+	if signed == "" {
+		a.adopt = true
+		return nil
+	}
+	if _, err := a.Trust.Open(signed); err != nil { // not that of an interrupted first start
+		return missing
+	}
+	return nil
+}
+
+// save writes the trust file of a first start.
+func (a *authority) save() error {
+	if a.text == "" {
+		return nil
+	}
+	if err := keyring.CreateFile(a.file, []byte(a.text)); err != nil {
+		return fmt.Errorf("storing the trust file: %w", err)
+	}
+	a.text = ""
+	return nil
+}
+
+// readOperatorKey returns nil if the file does not exist.
+func readOperatorKey(file string) (*activation.Key, error) {
+	text, err := keyring.ReadPrivate(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the operator's key: %w", err)
+	}
+	key, err := activation.ParseKey(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, fmt.Errorf("reading the operator's key from %s: %w", file, err)
+	}
+	return &key, nil
+}
+
+func createOperatorKey(file string) (*activation.Key, error) {
+	seed := make([]byte, 32)
+	rand.Read(seed)
+	key, err := activation.NewKey(operatorKeyName, seed)
+	if err == nil {
+		err = keyring.CreateFile(file, []byte(key.Private+"\n"))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("creating the operator's key: %w", err)
+	}
+	return readOperatorKey(file) // that of another host, if it was faster
+}
+
+var errNoOperatorKey = errors.New("the operator's key is needed to change the lineup: set ASSAY_OPERATOR_KEY to its file")
+
+// inForce returns the activation in force; it has the number 0 before the first.
+func (a *authority) inForce(ctx context.Context) (lineup.Verified, error) {
+	verified, _, err := a.InForce(ctx)
+	return verified, err
+}
+
+// change completes a proposal, signs it with the operator's key and puts it in force.
+func (b *backend) change(ctx context.Context, a *authority, p lineup.Proposal) (activation.Signed, error) {
+	if a.operator == nil {
+		return activation.Signed{}, errNoOperatorKey
+	}
+	remembered, _ := a.Memory.Last()
+	p.Author, p.At, p.Above = author(), time.Now(), max(p.Above, remembered)
+	signed, err := p.Sign(*a.operator, a.Trust)
+	if err == nil {
+		err = b.store.Activate(ctx, signed)
+	}
+	return signed, err
+}
+
+// author returns who runs this command, such as "ana@laptop".
+func author() string {
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	machine, _ := os.Hostname()
+	clean := strings.Map(func(r rune) rune {
+		if unicode.IsSpace(r) || !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, name+"@"+cmp.Or(machine, "unknown"))
+	return string([]rune(clean)[:min(len([]rune(clean)), 100)])
+}
+
+func (c *Config) trustFile() string {
+	return cmp.Or(c.TrustFile, filepath.Join(filepath.Dir(c.secretFile()), "trust"))
+}
+
+func (c *Config) operatorKeyFile() string {
+	return cmp.Or(c.OperatorKey, filepath.Join(filepath.Dir(c.secretFile()), "operator.key"))
+}
+
+// memoryFile is where a host remembers the activation that it ran.
+func (c *Config) memoryFile() string { return c.path("activation") }

@@ -1,0 +1,256 @@
+package lineup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// Records provides stored activations and lineups. Nothing that it returns is trusted before a Verifier has seen it.
+type Records interface {
+	// LastActivation returns the activation that was stored last as a signed note, "" if it is not signed. ok is false
+	// before the first.
+	LastActivation(ctx context.Context) (signed string, ok bool, err error)
+	// Activation fails with activation.ErrNone.
+	Activation(ctx context.Context, hash registry.Digest) (signed string, err error)
+	// LineupText returns the canonical text of a revision. It fails with registry.ErrNoRevision.
+	LineupText(ctx context.Context, revision int64) (canonical []byte, err error)
+}
+
+// Verifier decides which activations a host may run: those that a trusted key signed, that this key may sign, and that
+// are newer than what the host ran.
+type Verifier struct {
+	Records Records
+	Trust   activation.Trust
+	Memory  *Memory
+}
+
+// Verified is an activation that may run, with its lineups.
+type Verified struct {
+	activation.Signed
+	Document registry.LineupDocument
+	Trial    *registry.LineupDocument // of the canary; nil if there is none
+}
+
+// InForce returns the activation that was stored last. ok is false before the first.
+func (v *Verifier) InForce(ctx context.Context) (inForce Verified, ok bool, err error) {
+	signed, ok, err := v.Records.LastActivation(ctx)
+	if err == nil && ok {
+		inForce, err = v.Verify(ctx, signed)
+	}
+	return inForce, ok && err == nil, err
+}
+
+// Verify reads a signed activation and its lineups. The error says why a host must not run it.
+func (v *Verifier) Verify(ctx context.Context, signed string) (Verified, error) {
+	s, err := v.Trust.Open(signed)
+	if err != nil {
+		return Verified{}, err
+	}
+	verified := Verified{Signed: s}
+	if err := v.checkPlace(ctx, s); err != nil {
+		return Verified{}, fmt.Errorf("verifying activation %d: %w", s.Number, err)
+	}
+	if verified.Document, err = v.document(ctx, s.Lineup); err != nil {
+		return Verified{}, fmt.Errorf("verifying activation %d: %w", s.Number, err)
+	}
+	if s.Canary != nil {
+		trial, err := v.document(ctx, s.Canary.Lineup)
+		if err != nil {
+			return Verified{}, fmt.Errorf("verifying activation %d: canary: %w", s.Number, err)
+		}
+		verified.Trial = &trial
+	}
+	return verified, nil
+}
+
+// document reads a lineup by its revision, and holds it to its hash.
+func (v *Verifier) document(ctx context.Context, l activation.Lineup) (registry.LineupDocument, error) {
+	text, err := v.Records.LineupText(ctx, l.Revision)
+	if err != nil {
+		return registry.LineupDocument{}, err
+	}
+	document, err := registry.OpenLineup(text, l.Hash)
+	if err != nil {
+		return document, fmt.Errorf("revision %d: %w", l.Revision, err)
+	}
+	return document, nil
+}
+
+// checkPlace verifies that an activation comes after what this host ran, and that its key may sign the step from the
+// one before.
+//
+// An operator's signature is enough for any step forward, also for one that leaves out what this host ran: so an
+// operator continues after a backup was restored. What a host's key signed must follow, step by step, from an
+// activation that an operator signed or this host ran; otherwise that key could bring an early lineup back.
+func (v *Verifier) checkPlace(ctx context.Context, s activation.Signed) error {
+	number, hash := v.Memory.Last()
+	if s.Number == number && s.Hash == hash {
+		return nil
+	}
+	if s.Number <= number {
+		return fmt.Errorf("its number is not above %d, which this host ran", number)
+	}
+	if s.Role == activation.Operator {
+		if s.Previous == (registry.Digest{}) {
+			return nil
+		}
+		_, err := v.before(ctx, s.Activation)
+		return err
+	}
+	for later := s; ; {
+		if later.Previous == (registry.Digest{}) {
+			return errors.New("a host's key may not sign the first activation")
+		}
+		signed, err := v.before(ctx, later.Activation)
+		if err != nil {
+			return err
+		}
+		earlier, err := v.Trust.Open(signed)
+		if err != nil {
+			return fmt.Errorf("the activation before: %w", err)
+		}
+		if err := v.permit(ctx, earlier.Activation, later); err != nil {
+			return err
+		}
+		switch {
+		case earlier.Hash == hash:
+			return nil
+		case earlier.Number <= number:
+			return fmt.Errorf("a host's key signed it after activation %d, but this host ran activation %d",
+				earlier.Number, number)
+		case earlier.Role == activation.Operator:
+			return nil
+		}
+		later = earlier
+	}
+}
+
+// before returns the signed note of the activation before a, whose signature is not verified.
+func (v *Verifier) before(ctx context.Context, a activation.Activation) (signed string, err error) {
+	signed, err = v.Records.Activation(ctx, a.Previous)
+	if errors.Is(err, activation.ErrNone) {
+		return "", fmt.Errorf("the chain of activations is broken: %s, the one before %d, is missing", a.Previous,
+			a.Number)
+	}
+	if err != nil {
+		return "", err
+	}
+	earlier, err := activation.Unverified(signed)
+	if err != nil {
+		return "", fmt.Errorf("the chain of activations is broken before %d: %w", a.Number, err)
+	}
+	if earlier.Hash() != a.Previous || earlier.Number >= a.Number {
+		return "", fmt.Errorf("the chain of activations is broken: the one before %d was altered", a.Number)
+	}
+	return signed, nil
+}
+
+// permit reports an error unless the key that signed later may sign the step to it.
+func (v *Verifier) permit(ctx context.Context, earlier activation.Activation, later activation.Signed) error {
+	from, to := activation.Step{Activation: earlier}, activation.Step{Activation: later.Activation}
+	var err error
+	if from.Document, err = v.document(ctx, earlier.Lineup); err != nil {
+		return err
+	}
+	if to.Document, err = v.document(ctx, later.Lineup); err != nil {
+		return err
+	}
+	return activation.Permit(later.Role, from, to)
+}
+
+// Earlier returns a lineup that was in force before, by its revision, as it was signed. It fails with
+// registry.ErrNoRevision.
+func (v *Verifier) Earlier(
+	ctx context.Context, inForce activation.Activation, revision int64,
+) (activation.Lineup, registry.LineupDocument, error) {
+	for a := inForce; ; {
+		if a.Lineup.Revision == revision {
+			document, err := v.document(ctx, a.Lineup)
+			return a.Lineup, document, err
+		}
+		if a.Previous == (registry.Digest{}) {
+			return activation.Lineup{}, registry.LineupDocument{}, registry.ErrNoRevision
+		}
+		signed, err := v.before(ctx, a)
+		if err == nil {
+			a, err = activation.Unverified(signed)
+		}
+		if err != nil {
+			return activation.Lineup{}, registry.LineupDocument{}, err
+		}
+	}
+}
+
+// Proposal is a change of what scores.
+type Proposal struct {
+	Base   activation.Activation // in force; the zero value if nothing is signed yet
+	Lineup activation.Lineup     // see StoreLineup
+	Canary *activation.Canary
+	Author string
+	Reason string
+	At     time.Time
+	// Above is the number of an activation that hosts ran but the database no longer has, if it is higher than Base's.
+	Above int64
+}
+
+// Sign returns the activation that makes the change, signed with a key that trust lists.
+func (p Proposal) Sign(key activation.Key, trust activation.Trust) (activation.Signed, error) {
+	a := activation.Activation{Number: max(p.Base.Number, p.Above) + 1, Lineup: p.Lineup, Canary: p.Canary,
+		Author: p.Author, Reason: p.Reason, At: p.At.UTC().Truncate(time.Millisecond)}
+	if p.Base.Number != 0 {
+		a.Previous = p.Base.Hash()
+	}
+	note, err := activation.Sign(a, key)
+	if err != nil {
+		return activation.Signed{}, err
+	}
+	return trust.Open(note)
+}
+
+// StoreLineup stores a lineup whose layers have digests, see Pin, and returns what an activation says of it.
+func StoreLineup(
+	ctx context.Context, catalog Catalog, l registry.LineupDocument, origin registry.LineupOrigin,
+) (activation.Lineup, error) {
+	text, err := l.Canonical()
+	if err != nil {
+		return activation.Lineup{}, fmt.Errorf("storing lineup: %w", err)
+	}
+	stored := activation.Lineup{Hash: registry.LineupHash(text)}
+	if _, err := registry.OpenLineup(text, stored.Hash); err != nil {
+		return activation.Lineup{}, fmt.Errorf("storing lineup: %w", err)
+	}
+	stored.Revision, err = catalog.StoreLineup(ctx, text, origin)
+	return stored, err
+}
+
+// Pin adds the digests to the layers that have none: that of base, if it has the same version, else the published one.
+// The error joins those of the layers that it cannot find.
+func Pin(ctx context.Context, source Source, l, base registry.LineupDocument) (registry.LineupDocument, error) {
+	digests := map[string]string{}
+	for _, item := range base.Layers {
+		digests[item.Layer] = item.Digest
+	}
+	layers := make([]registry.LineupLayer, len(l.Layers))
+	var errs []error
+	for i, item := range l.Layers {
+		if item.Digest == "" {
+			item.Digest = digests[item.Layer]
+		}
+		if item.Digest == "" {
+			name, version, _ := item.Ref()
+			published, err := source.Plugin(ctx, name, version)
+			if err == nil {
+				item.Digest = published.Digest.String()
+			}
+			errs = append(errs, err)
+		}
+		layers[i] = item
+	}
+	l.Layers = layers
+	return l, errors.Join(errs...)
+}
