@@ -24,7 +24,8 @@ type lineupCmd struct {
 	Show     lineupShowCmd     `cmd:"" help:"Show the active lineup, another revision, or the history."`
 	Set      lineupSetCmd      `cmd:"" help:"Activate a lineup on all hosts, as a new revision."`
 	Diff     lineupDiffCmd     `cmd:"" help:"Compare the active lineup with a file or another revision."`
-	Rollback lineupRollbackCmd `cmd:"" help:"Activate an earlier revision again."`
+	Rollback lineupRollbackCmd `cmd:"" help:"Activate an earlier revision again, at once."`
+	Hosts    lineupHostsCmd    `cmd:"" help:"List the hosts and what each of them runs."`
 	Fit      lineupFitCmd      `cmd:"" help:"${lineup_fit_cmd}"`
 }
 
@@ -150,6 +151,12 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		for _, warning := range slowTypes(manifests) {
 			fmt.Fprintf(t.err, "warning: %s\n", warning)
 		}
+		rollout := b.rollout(t, cmd.JSON)
+		prepared, err := prepareOnHosts(ctx, rollout, next)
+		if err != nil {
+			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
+		}
+		defer prepared.Close()
 		stored, err := lineup.StoreLineup(ctx, b.store, next, registry.OriginOperator)
 		if err != nil {
 			return err
@@ -162,11 +169,7 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		if err != nil {
 			return err
 		}
-		if cmd.JSON {
-			return t.json(map[string]int64{"revision": signed.Lineup.Revision, "activation": signed.Number})
-		}
-		t.printf("Revision %d is active.\n", signed.Lineup.Revision)
-		return nil
+		return activated(ctx, b, t, rollout, signed.Activation, cmd.JSON)
 	})
 }
 
@@ -375,7 +378,7 @@ func lineupAt(ctx context.Context, s *store.Store, target string) (registry.Line
 }
 
 type lineupRollbackCmd struct {
-	Revision int64  `arg:"" help:"Revision to activate."`
+	Revision int64  `arg:"" optional:"" help:"Revision to activate; the one before the active one by default."`
 	Reason   string `aliases:"note" placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
 	JSON     bool   `help:"Print JSON."`
 }
@@ -390,27 +393,46 @@ func (cmd *lineupRollbackCmd) Run(ctx context.Context, cfg *Config, t *terminal)
 		if err != nil {
 			return err
 		}
-		target, l, err := a.Earlier(ctx, base.Activation, cmd.Revision)
+		wanted := cmd.Revision
+		if wanted == 0 {
+			if wanted, err = a.revisionBefore(ctx, base.Activation); err != nil {
+				return err
+			}
+		}
+		// Neither tried nor held to the constraints: it was in force, and must be reachable at once in an emergency.
+		target, _, err := a.Earlier(ctx, base.Activation, wanted)
 		if errors.Is(err, registry.ErrNoRevision) { // not in the signed history: what an earlier release stored
-			target, l, err = b.unsigned(ctx, t, cmd.Revision)
+			var l registry.LineupDocument
+			if target, l, err = b.unsigned(ctx, t, wanted); err == nil {
+				_, err = tryLineup(ctx, cfg, b, t, l)
+			}
 		}
 		if err != nil {
-			return err
-		}
-		// Not held to the constraints: a revision that was once in force must be reachable in an emergency.
-		if _, err := tryLineup(ctx, cfg, b, t, l); err != nil {
 			return err
 		}
 		signed, err := b.change(ctx, a, lineup.Proposal{Base: base.Activation, Lineup: target, Reason: cmd.Reason})
 		if err != nil {
 			return err
 		}
-		if cmd.JSON {
-			return t.json(map[string]int64{"revision": target.Revision, "activation": signed.Number})
-		}
-		t.printf("Revision %d is active again.\n", target.Revision)
-		return nil
+		return activated(ctx, b, t, b.rollout(t, cmd.JSON), signed.Activation, cmd.JSON)
 	})
+}
+
+// revisionBefore returns the revision that was in force before the lineup of an activation.
+func (a *authority) revisionBefore(ctx context.Context, inForce activation.Activation) (int64, error) {
+	for before := inForce; before.Previous != (registry.Digest{}); {
+		signed, err := a.Records.Activation(ctx, before.Previous)
+		if err != nil {
+			return 0, err
+		}
+		if before, err = activation.Unverified(signed); err != nil { // Earlier holds it to its hash
+			return 0, err
+		}
+		if before.Lineup != inForce.Lineup {
+			return before.Lineup.Revision, nil
+		}
+	}
+	return 0, errors.New("no other lineup was in force before")
 }
 
 // unsigned stores a revision of an earlier release, which nobody signed, as one that can be signed.

@@ -106,7 +106,7 @@ var allowedImports = map[string]struct{ imports, reason string }{
 	"host/console": {"host/admission host/apikey host/billing host/check host/entity host/override host/plot " +
 		"host/privacy host/webhook",
 		"pages declare the storage that they need, run no guests and send no webhooks"},
-	"host/lineup": {"host/check host/entity host/sandbox registry registry/activation",
+	"host/lineup": {"host/check host/entity host/fleet host/sandbox registry registry/activation",
 		"following the active lineup needs neither the database nor HTTP"},
 
 	"plugins/...": {"sdk plugins/...", "a layer's module contains nothing of the host"},

@@ -174,6 +174,10 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	closers = append(closers, func() error { stopBackground(); running.Wait(); return nil })
 	running.Go(func() { b.store.Watch(background) })
 	running.Go(func() { follower.Run(background) })
+	preparer := &lineup.Preparer{Candidates: b.store, Follower: follower, Host: newHostID(), Log: log}
+	running.Go(func() { preparer.Run(background) })
+	pulse := b.newPulse(preparer.Host, listener.Addr().String(), follower, log)
+	running.Go(func() { pulse.Run(background) })
 	jobs := append(b.jobs(cfg, trusted.Trust, log, logFile),
 		maintenance.Job{Name: "return unused memory", Every: 2 * time.Minute, Run: follower.Trim},
 		maintenance.Job{Name: "forget old checks", Every: time.Minute, Run: recent.Trim},
@@ -196,6 +200,8 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 				follower.LineupChanged()
 			case store.TopicPlugins:
 				follower.PluginsPublished()
+			case store.TopicCandidates:
+				preparer.CandidatesChanged()
 			case store.TopicOverrides:
 				overrides.Hint()
 			}
@@ -341,6 +347,7 @@ func (b *backend) jobs(
 		{Name: "prune the limits of the public check", Every: often, Run: b.store.PrunePublic, AtStop: true},
 		{Name: "prune webhook events", Every: often, Run: b.store.PruneWebhooks, AtStop: true},
 		{Name: "prune settlements of batches", Every: often, Run: b.store.PruneSettlements},
+		{Name: "forget hosts that were killed", Every: often, Run: b.store.PruneHosts},
 		{Name: "prune overrides", Every: often, Run: b.store.PruneOverrides, AtStop: true},
 		{Name: "prune registrations", Every: often, Run: b.store.PruneRegistrations, AtStop: true},
 		{Name: "end subscriptions", Every: often, Run: b.store.EndSubscriptions, AtStop: true},

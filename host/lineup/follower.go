@@ -14,6 +14,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"assay/host/check"
@@ -27,6 +28,7 @@ const (
 	pollInterval = time.Second
 	retryDelay   = 15 * time.Second // before loading a refused revision again
 	loadTimeout  = 30 * time.Minute
+	keepPrevious = 30 * time.Minute // for a rollback
 )
 
 // Source provides published plugins.
@@ -47,14 +49,18 @@ type Follower struct {
 	log          *slog.Logger
 	changed      chan struct{} // holds an element after a notification that another lineup may be active
 	published    chan struct{} // holds an element after a notification that plugins may have been published
+	stateChanged chan struct{} // holds an element after the state has changed
 	pollInterval time.Duration
 	retryDelay   time.Duration
+	keepPrevious time.Duration
+	opened       atomic.Bool // a plugin was opened, which needs more memory than the open plugin
 
 	mu       sync.Mutex // guards the fields below
 	state    State
 	inForce  Verified      // the activation in force
 	refused  string        // the last activation, if this host refused it
 	plugins  []*openPlugin // of the lineup in force
+	previous *retired      // the lineup that was in force before, while it is kept; nil: none
 	open     map[openKey]*openPlugin
 	prepared map[registry.Digest]bool // published modules that were opened, prepared or refused
 	draining sync.WaitGroup
@@ -66,6 +72,8 @@ type State struct {
 	Revision   int64  // of its lineup
 	Refused    int64  // revision of the last activation if this host refused it, -1 if that is not known, else 0
 	Reason     string // why it was refused
+
+	RefusedActivation int64 // number of the last activation if this host refused it, else 0
 }
 
 // openKey identifies an open plugin. Lineups share plugins with the same key.
@@ -87,7 +95,8 @@ func NewFollower(
 	return &Follower{
 		verifier: verifier, source: source, sandbox: box, live: live, log: log,
 		changed: make(chan struct{}, 1), published: make(chan struct{}, 1),
-		pollInterval: pollInterval, retryDelay: retryDelay,
+		stateChanged: make(chan struct{}, 1),
+		pollInterval: pollInterval, retryDelay: retryDelay, keepPrevious: keepPrevious,
 		open: map[openKey]*openPlugin{}, prepared: map[registry.Digest]bool{},
 	}
 }
@@ -111,6 +120,9 @@ func (f *Follower) State() State {
 	defer f.mu.Unlock()
 	return f.state
 }
+
+// StateChanged returns a channel that receives an element when State returns something else. It has one receiver.
+func (f *Follower) StateChanged() <-chan struct{} { return f.stateChanged }
 
 // Degraded lists the lineup's problems that do not keep the host from answering, a sentence each.
 func (f *Follower) Degraded() []string {
@@ -238,7 +250,9 @@ func (f *Follower) follow(ctx context.Context, last string) error {
 	a, err := f.verifier.Verify(ctx, last)
 	if err == nil {
 		err = f.load(ctx, a)
-		returnMemory()
+		if f.opened.Swap(false) {
+			returnMemory()
+		}
 	}
 	abandon(nil)
 	watching.Wait()
@@ -254,9 +268,11 @@ func (f *Follower) follow(ctx context.Context, last string) error {
 		return errSuperseded
 	}
 	f.refused, f.state.Refused, f.state.Reason = last, -1, err.Error()
+	f.state.RefusedActivation = f.state.Activation + 1
 	if a, unreadable := activation.Unverified(last); unreadable == nil {
-		f.state.Refused = a.Lineup.Revision
+		f.state.Refused, f.state.RefusedActivation = a.Lineup.Revision, a.Number
 	}
+	notify(f.stateChanged)
 	return fmt.Errorf("following the last activation: %w", err)
 }
 
@@ -287,7 +303,10 @@ func (f *Follower) isInForce(signed string) bool {
 	if f.state.Revision == 0 || f.inForce.Note != signed {
 		return false
 	}
-	f.state.Refused, f.state.Reason = 0, ""
+	if f.state.Reason != "" {
+		notify(f.stateChanged)
+	}
+	f.state.Refused, f.state.RefusedActivation, f.state.Reason = 0, 0, ""
 	return true
 }
 
@@ -299,24 +318,34 @@ func (f *Follower) load(ctx context.Context, a Verified) error {
 	if same {
 		return f.enter(a, nil)
 	}
-	l := a.Document
+	next, plugins, err := f.openLineup(ctx, a.Lineup.Revision, a.Document)
+	if err != nil {
+		return err
+	}
+	if err := f.enter(a, func() { f.swap(next, plugins) }); err != nil {
+		f.release(plugins)
+		return err
+	}
+	return nil
+}
+
+// openLineup opens the layers of a lineup that are not off. The caller must release the plugins.
+func (f *Follower) openLineup(
+	ctx context.Context, revision int64, l registry.LineupDocument,
+) (*check.Lineup, []*openPlugin, error) {
 	l.Layers = slices.DeleteFunc(slices.Clone(l.Layers), func(layer registry.LineupLayer) bool {
 		return layer.Runs() == registry.ModeOff
 	})
 	plugins, err := f.acquire(ctx, l)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	members := make([]check.Member, len(plugins))
 	for i, p := range plugins {
 		members[i] = NewMember(l.Layers[i], p.Plugin)
 	}
 	bands := check.Bands{Review: l.Bands.Review, Block: l.Bands.Block}
-	err = f.enter(a, func() { f.swap(check.NewLineup(a.Lineup.Revision, ByType(l.Bias), bands, members), plugins) })
-	if err != nil {
-		f.release(plugins)
-	}
-	return err
+	return check.NewLineup(revision, ByType(l.Bias), bands, members), plugins, nil
 }
 
 // enter makes an activation the one in force. It is remembered before the first check can be decided by it.
@@ -330,6 +359,7 @@ func (f *Follower) enter(a Verified, swap func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.inForce, f.state = a, State{Activation: a.Number, Revision: a.Lineup.Revision}
+	notify(f.stateChanged)
 	return nil
 }
 
@@ -369,20 +399,53 @@ func ByType(numbers registry.ByType) check.ByType {
 	return b
 }
 
-// swap puts next in force. It releases the previous lineup's plugins once the last check that uses it has finished.
+// swap puts next in force. The plugins of the previous lineup stay open for a while, so that a rollback opens nothing.
 func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin) {
 	f.mu.Lock()
-	previous := f.plugins
-	f.plugins = plugins
+	previous, earlier := &retired{plugins: f.plugins}, f.previous
+	f.plugins, f.previous = plugins, nil
 	f.mu.Unlock()
-	drained := f.live.Swap(next)
-	if drained == nil {
+	previous.drained = f.live.Swap(next)
+	f.retire(earlier)
+	switch {
+	case previous.drained == nil: // there was none
+	case next == nil || f.keepPrevious == 0:
+		f.retire(previous)
+	default:
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.previous = previous
+		previous.timer = time.AfterFunc(f.keepPrevious, func() {
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if f.previous == previous {
+				f.previous = nil
+				f.retire(previous)
+			}
+		})
+	}
+}
+
+// retired is a lineup that was in force.
+type retired struct {
+	plugins []*openPlugin
+	drained <-chan struct{} // closed when its last check has finished
+	timer   *time.Timer     // ends the time for which it is kept
+}
+
+// retire releases a lineup's plugins once the last check that uses it has finished.
+func (f *Follower) retire(r *retired) {
+	if r == nil {
 		return
 	}
+	if r.timer != nil {
+		r.timer.Stop()
+	}
 	f.draining.Go(func() {
-		<-drained
-		f.release(previous)
-		returnMemory()
+		<-r.drained
+		if f.release(r.plugins) {
+			returnMemory()
+		}
 	})
 }
 
@@ -480,13 +543,15 @@ func (f *Follower) openModule(ctx context.Context, layer registry.LineupLayer) (
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	f.opened.Store(true)
 	p := &openPlugin{Plugin: opened, users: 1}
 	f.open[key], f.prepared[digest] = p, true
 	return p, nil
 }
 
-// release drops one use of each plugin and closes plugins without users. It ignores nil plugins.
-func (f *Follower) release(plugins []*openPlugin) {
+// release drops one use of each plugin and closes plugins without users. It ignores nil plugins, and reports whether it
+// closed any.
+func (f *Follower) release(plugins []*openPlugin) (closed bool) {
 	var unused []*openPlugin
 	f.mu.Lock()
 	for _, p := range plugins {
@@ -508,6 +573,7 @@ func (f *Follower) release(plugins []*openPlugin) {
 			f.log.Warn("closing plugin failed", "error", err)
 		}
 	}
+	return len(unused) > 0
 }
 
 // preparePublished prepares plugins after each notification until ctx ends.

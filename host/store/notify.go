@@ -88,6 +88,7 @@ func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
 	changed(TopicKeys)
 	changed(TopicLineup)
 	changed(TopicPlugins)
+	changed(TopicCandidates)
 	changed(TopicFeeds)
 	changed(TopicErasures)
 	changed(TopicOverrides)

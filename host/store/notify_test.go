@@ -24,7 +24,7 @@ func listening(t *testing.T, s *Store) <-chan Topic {
 func expectAll(t *testing.T, topics <-chan Topic) {
 	t.Helper()
 	var got []Topic
-	want := []Topic{TopicErasures, TopicFeeds, TopicKeys, TopicLineup, TopicOverrides, TopicPlugins}
+	want := []Topic{TopicCandidates, TopicErasures, TopicFeeds, TopicKeys, TopicLineup, TopicOverrides, TopicPlugins}
 	for range want {
 		got = append(got, receive(t, "a topic after connecting", topics))
 	}

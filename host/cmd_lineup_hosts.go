@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+
+	"assay/host/fleet"
+	"assay/host/lineup"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// newPulse returns what tells the other hosts that this one is alive, and what it scores with.
+func (b *backend) newPulse(id, address string, follower *lineup.Follower, log *slog.Logger) *fleet.Pulse {
+	machine, err := os.Hostname()
+	if err != nil {
+		machine = "unknown"
+	}
+	port := address[strings.LastIndexByte(address, ':')+1:]
+	return &fleet.Pulse{Roster: b.store, ID: id, Name: machine + ":" + port, Log: log,
+		Changed: follower.StateChanged(), State: func() fleet.State {
+			s := follower.State()
+			return fleet.State{Activation: s.Activation, Revision: s.Revision, Refused: s.RefusedActivation,
+				Problem: s.Reason}
+		}}
+}
+
+func newHostID() string { return "host_" + ulid.Make().String() }
+
+// rollout returns a rollout to all hosts that prints them as they get further.
+func (b *backend) rollout(t *terminal, asJSON bool) *fleet.Rollout {
+	return &fleet.Rollout{Store: b.store, Observe: func(e fleet.Event) {
+		out := t.out
+		if asJSON {
+			out = t.err
+		}
+		text := e.Host.Name + ": " + e.What
+		if e.Reason != "" {
+			text += ", " + e.Reason
+		}
+		fmt.Fprintln(out, text)
+	}}
+}
+
+// prepareOnHosts has every live host prepare a lineup.
+func prepareOnHosts(
+	ctx context.Context, rollout *fleet.Rollout, l registry.LineupDocument,
+) (*fleet.Proposal, error) {
+	text, err := l.Canonical()
+	if err != nil {
+		return nil, err
+	}
+	return rollout.Prepare(ctx, string(text), false)
+}
+
+// activated waits until every live host runs an activation, and prints the result. Its error names the hosts that do
+// not.
+func activated(
+	ctx context.Context, b *backend, t *terminal, rollout *fleet.Rollout, a activation.Activation, asJSON bool,
+) error {
+	revision := a.Lineup.Revision
+	running, failure := rollout.Await(ctx, a.Number)
+	if failure != nil {
+		return fmt.Errorf("activation %d (revision %d) is %s, but not everywhere:\n%w", a.Number, revision,
+			runningOn(running), failure)
+	}
+	hosts, err := b.store.Hosts(ctx)
+	if err != nil {
+		return err
+	}
+	skipped := fleet.Silent(hosts)
+	if asJSON {
+		return t.json(map[string]int64{"revision": revision, "activation": a.Number, "hosts": int64(len(running)),
+			"skipped": int64(len(skipped))})
+	}
+	t.printf("Revision %d is %s.\n", revision, runningOn(running))
+	if len(skipped) > 0 {
+		t.printf("Skipped, because silent: %s. Such a host answers nothing until it has followed.\n",
+			strings.Join(skipped, ", "))
+	}
+	return nil
+}
+
+// runningOn says on which hosts an activation is in force.
+func runningOn(hosts []fleet.Host) string {
+	switch len(hosts) {
+	case 0:
+		return "stored, and runs on no host"
+	case 1:
+		return "in force on " + hosts[0].Name
+	}
+	return fmt.Sprintf("in force on %d hosts", len(hosts))
+}
+
+type lineupHostsCmd struct {
+	JSON bool `help:"Print JSON."`
+}
+
+// Run lists the hosts and what each runs.
+func (cmd *lineupHostsCmd) Run(ctx context.Context, cfg *Config, t *terminal) error {
+	return withBackend(ctx, cfg, t, func(b *backend) error {
+		hosts, err := b.store.Hosts(ctx)
+		if err != nil {
+			return err
+		}
+		if cmd.JSON {
+			return t.json(hosts)
+		}
+		rows := make([][]string, len(hosts))
+		for i, h := range hosts {
+			state := "running"
+			switch {
+			case h.Silent():
+				state = fmt.Sprintf("silent for %v", h.Unseen.Round(time.Second))
+			case h.Problem != "":
+				state = fmt.Sprintf("refused activation %d: %s", h.Refused, h.Problem)
+			}
+			rows[i] = []string{h.Name, h.StartedAt.UTC().Format(time.DateTime), strconv.FormatInt(h.Activation, 10),
+				strconv.FormatInt(h.Revision, 10), state}
+		}
+		return t.table([]string{"HOST", "STARTED (UTC)", "ACTIVATION", "REVISION", "STATE"}, rows)
+	})
+}
