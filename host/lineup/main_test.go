@@ -41,6 +41,7 @@ func newHost(t *testing.T, url string) *host {
 	h := &host{store: s, box: box, live: &check.Live{}}
 	h.verifier = &Verifier{Records: s, Trust: trust, Memory: storetest.Must(OpenMemory(t.TempDir() + "/activation"))(t)}
 	h.follower = NewFollower(h.verifier, s, h.box, h.live, storetest.Discard())
+	h.follower.keepPrevious = 0
 	t.Cleanup(func() {
 		h.follower.Close()
 		storetest.Expect(t, "open plugins after closing the follower", h.openPlugins(), 0)
