@@ -31,6 +31,10 @@ bench *args:
 load:
     go test ./host -run 'TestSameDecisionAtAnyLoad|TestLineupSwapsUnderLoad' -v -full-load
 
+# Change the lineup of three hosts under load, while one is stopped at random and one is killed: just activations 100
+activations count="1000":
+    ASSAY_ACTIVATIONS={{count}} go test ./host -run '^TestActivationsUnderLoad$' -v -timeout 0
+
 # Break three hosts and their Postgres at random under load, and compare every answer with the records: just chaos 30m 7
 chaos time="30m" seed="0":
     go test ./host -run '^TestChaos$' -v -timeout 0 -chaos {{time}} -chaos-seed {{seed}}

@@ -31,15 +31,14 @@ type testFleet struct {
 	hosts              []*hostProcess
 	backend            *backend
 	conn               *pgx.Conn
-	scores             map[int64]int // of the body, by revision
 }
 
-// body is a check whose score depends on the weight of the iban layer alone.
+// fleetBody is a check whose score depends on the weight of the iban layer alone.
 const fleetBody = `{"iban":"DE88370400440532013000"}`
 
 func newFleet(t *testing.T, n int) *testFleet {
 	t.Helper()
-	f := &testFleet{dir: dataDir(t), database: postgrestest.Database(t), scores: map[int64]int{}}
+	f := &testFleet{dir: dataDir(t), database: postgrestest.Database(t)}
 	f.hosts = append(f.hosts, startHost(t, f.dir, f.database))
 	for range n - 1 {
 		f.hosts = append(f.hosts, startHost(t, dataDir(t), f.database))
@@ -95,7 +94,13 @@ func TestLineupOnThreeHosts(t *testing.T) {
 	t.Parallel()
 	f := newFleet(t, 3)
 	first := outputJSON[registry.LineupRevision](t, f.dir, f.database, "lineup", "show").Lineup
-	lighter := writeJSON(t, variant(first, 0))
+	var weight float64
+	for _, item := range first.Layers {
+		if name, _, _ := item.Ref(); name == "iban" {
+			weight = item.Weight.For("iban")
+		}
+	}
+	heavier := writeJSON(t, variant(first, weight+0.5))
 
 	// A host that refuses, next to the three that are ready.
 	ctx, leave := context.WithCancel(t.Context())
@@ -117,7 +122,7 @@ func TestLineupOnThreeHosts(t *testing.T) {
 			}
 		}
 	})
-	out, err := command(t.Context(), f.dir, f.database, "lineup", "set", lighter).CombinedOutput()
+	out, err := command(t.Context(), f.dir, f.database, "lineup", "set", heavier).CombinedOutput()
 	if err == nil || strings.Contains(string(out), "is in force") ||
 		!strings.Contains(string(out), "nothing was changed, revision 1 stays in force: host d:1 refused: no memory left") {
 		t.Errorf("setting a lineup that one host refuses: %v\n%s", err, out)
@@ -130,7 +135,7 @@ func TestLineupOnThreeHosts(t *testing.T) {
 	}
 
 	// Without it, all switch before the command returns.
-	text := output(t, f.dir, f.database, "lineup", "set", lighter)
+	text := output(t, f.dir, f.database, "lineup", "set", heavier)
 	if strings.Count(text, ": ready") != 3 || strings.Count(text, ": switched") != 3 ||
 		!strings.Contains(text, "Revision 2 is in force on 3 hosts.") {
 		t.Errorf("lineup set printed\n%s", text)
@@ -187,7 +192,7 @@ func TestLineupOnThreeHosts(t *testing.T) {
 	killed := f.hosts[1]
 	killed.stop(t, syscall.SIGKILL)
 	f.silence(t, killed)
-	text = output(t, f.dir, f.database, "lineup", "set", lighter)
+	text = output(t, f.dir, f.database, "lineup", "set", heavier)
 	if strings.Count(text, ": switched") != 2 || !strings.Contains(text, "Revision 2 is in force on 2 hosts.") ||
 		!strings.Contains(text, ":"+killed.name()+": skipped") {
 		t.Errorf("lineup set printed\n%s", text)
@@ -264,9 +269,7 @@ func TestActivationsUnderLoad(t *testing.T) {
 	calm, _ := load(func() { <-time.After(time.Duration(activations) * 50 * time.Millisecond) })
 
 	var slowest time.Duration
-	var both, switching []given
-	var refused int
-	both, refused = load(func() {
+	both, refused := load(func() {
 		ctx, stop := context.WithCancel(t.Context())
 		var stopping sync.WaitGroup
 		stopping.Go(func() {
@@ -282,13 +285,11 @@ func TestActivationsUnderLoad(t *testing.T) {
 				f.hosts[1].stop(t, syscall.SIGKILL)
 				f.silence(t, f.hosts[1])
 			}
-			took := f.activate(t, a, lineups[(i+1)%2])
-			slowest = max(slowest, took)
+			slowest = max(slowest, f.activate(t, a, lineups[(i+1)%2]))
 		}
 		stop()
 		stopping.Wait()
 	})
-	switching = both
 	recorded := map[string]int64{}
 	rows := storetest.Must(f.conn.Query(t.Context(), "SELECT ref, revision FROM audit_records WHERE kind = 'check'"))(t)
 	var ref string
@@ -303,7 +304,7 @@ func TestActivationsUnderLoad(t *testing.T) {
 		t.Errorf("answers by recorded revision and score: %v, want one score for each of two revisions", seen)
 	}
 	t.Logf("%d activations, the slowest from the commit until all ran it %v; %d answers, %d refused, p99 %v; "+
-		"before, %d answers, p99 %v", activations, slowest, len(both), refused, p99(switching), len(calm), p99(calm))
+		"before, %d answers, p99 %v", activations, slowest, len(both), refused, p99(both), len(calm), p99(calm))
 }
 
 // activate puts a lineup in force as the command does, and returns the time from the commit until the live hosts ran
