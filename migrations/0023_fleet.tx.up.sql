@@ -43,7 +43,8 @@ CREATE TABLE candidate_hosts (
 --
 -- Keys, quotas and lineups are judged by the database's clock, so that all hosts agree. A batch fails with SQLSTATE
 -- AS001 if ledger_settle has declared it lost.
-CREATE OR REPLACE FUNCTION ledger_append(
+DROP FUNCTION ledger_append; -- hosts of the release before call this one, which has one more parameter
+CREATE FUNCTION ledger_append(
     _chain       integer,
     _batch       bytea,         -- random
     _patience    integer,       -- milliseconds to wait for the head
@@ -74,7 +75,9 @@ CREATE OR REPLACE FUNCTION ledger_append(
     -- The events with a payload: the place of the record, and the columns.
     _event_of    integer[],
     _events      text[],
-    _payloads    bytea[]
+    _payloads    bytea[],
+    -- Of each record, the MAC of the override that decided; '' if none did.
+    _digests     bytea[] DEFAULT NULL
 ) RETURNS TABLE (call integer, outcome text, quota integer, remaining integer, resets_at timestamptz)
 LANGUAGE plpgsql AS $$
 DECLARE
@@ -180,12 +183,13 @@ BEGIN
     END IF;
 
     INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, key_id, type, pseudonym, nonce, score,
-        verdict, revision, leaf, hash, sealed_node)
+        verdict, revision, digest, leaf, hash, sealed_node)
     SELECT _chain, r.seq, r.recorded_at, r.at, 'check', r.ref, _accounts[_owners[r.caller]], _keys[r.caller], r.type,
-        r.pseudonym, r.nonce, r.score, r.verdict, r.revision, r.leaf, r.hash, r.node
+        r.pseudonym, r.nonce, r.score, r.verdict, r.revision, nullif(r.digest, ''), r.leaf, r.hash, r.node
     FROM unnest(_seqs, _recorded_at, _at, _refs, _caller_of, _types, _pseudonyms, _nonces, _scores, _verdicts, _revisions,
-        _leaves, _hashes, _nodes)
-        AS r (seq, recorded_at, at, ref, caller, type, pseudonym, nonce, score, verdict, revision, leaf, hash, node)
+        _leaves, _hashes, _nodes, _digests)
+        AS r (seq, recorded_at, at, ref, caller, type, pseudonym, nonce, score, verdict, revision, leaf, hash, node,
+            digest)
     WHERE r.leaf IS NOT NULL;
 
     INSERT INTO graph_contributions (chain, seq, items, added)

@@ -29,7 +29,7 @@ type Kind string
 
 // The kinds of record.
 const (
-	Check      Kind = "check"      // a decision
+	Check      Kind = "check"      // a decision; if an override decided, Digest is its MAC
 	Activation Kind = "activation" // the activation of lineup Revision with hash Digest
 	Lineup     Kind = "lineup"     // the activation of lineup Revision with document Digest, before they were signed
 	Erasure    Kind = "erasure"    // the erasure of the records that Digest signs, see SignErasure
@@ -56,7 +56,7 @@ type Record struct {
 	Score     int
 	Verdict   string
 	Revision  int64  // of the lineup that decided or was activated, the number of an anchor, or an override's expiry
-	Digest    []byte // of activation, lineup or anchor; the signature of an erasure, or the MAC of an override
+	Digest    []byte // of activation, lineup or anchor; the signature of an erasure; the MAC of an override, see Check
 }
 
 // canonical returns a record's unique encoding: a version, then every field in order, strings prefixed by their length.

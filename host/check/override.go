@@ -12,6 +12,7 @@ type Override struct {
 	ID       string  `json:"id"`
 	Verdict  Verdict `json:"verdict"`  // Block or Allow
 	Operator bool    `json:"operator"` // set by the operator for all accounts
+	Digest   []byte  `json:"-"`        // names the override in the audit log
 
 	// What the layers found. A decision has these; Overrides leaves them empty.
 	Score int     `json:"layers_score"`

@@ -229,13 +229,13 @@ func (x *Index) Find(account string, e entity.Entity) (*check.Override, error) {
 	ofAll := all.find(names, "", e, x.now())
 	if ofAll == nil || ofAll.Action != check.Block {
 		if found := own.find(names, account, e, x.now()); found != nil {
-			return &check.Override{ID: found.ID, Verdict: found.Action}, nil
+			return &check.Override{ID: found.ID, Verdict: found.Action, Digest: found.MAC}, nil
 		}
 	}
 	if ofAll == nil {
 		return nil, nil
 	}
-	return &check.Override{ID: ofAll.ID, Verdict: ofAll.Action, Operator: true}, nil
+	return &check.Override{ID: ofAll.ID, Verdict: ofAll.Action, Digest: ofAll.MAC, Operator: true}, nil
 }
 
 // concerns reports whether an override in s can cover an entity of type t.

@@ -114,6 +114,25 @@ func TestOverrideIsRefused(t *testing.T) {
 	expect(t, "records", one[int](t, s, "SELECT count(*) FROM audit_records"), 0)
 }
 
+// The record of a check that an override decided names it by the digest of its addition.
+func TestRecordOfAnOverriddenCheck(t *testing.T) {
+	t.Parallel()
+	s, l, c := newLedger(t, atNoon, LedgerConfig{})
+	_ = must(s.AddOverride(t.Context(), c, wanted(t, check.Block, override.Domain, "example.com")))(t)
+	x := override.NewIndex(s, s.OverrideKeys(), s.Now, s.log)
+	noError(t, x.Load(t.Context()))
+	r := at(decided(c, parse(t, entity.Domain, "example.com"), check.Block), noon)
+	r.Decision.Override = must(x.Find(c.Account, r.Entity))(t)
+	plain := at(decided(c, parse(t, entity.Domain, "example.net"), check.Block), noon)
+	noError(t, l.Append(t.Context(), r, plain))
+	expect(t, "records with the digest of the addition", one[string](t, s, `SELECT string_agg(r.ref, ' ')
+		FROM audit_records AS r JOIN audit_records AS a ON a.digest = r.digest
+		WHERE a.kind = 'override' AND r.kind = 'check'`), r.Decision.Ref)
+	expect(t, "checks without a digest", one[string](t, s, `SELECT string_agg(ref, ' ') FROM audit_records
+		WHERE kind = 'check' AND digest IS NULL`), plain.Decision.Ref)
+	verifyLedger(t, s)
+}
+
 func TestOverridesOfAnAccountAreLimited(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, atNoon)

@@ -31,6 +31,7 @@ type row struct {
 	revision                  int64
 	pseudonym, nonce, leaf    []byte
 	sealedNode                []byte
+	digest                    []byte // of the override that decided; nil: none
 	item                      []byte // for the graph
 	event                     string // the name of the webhook event; empty: none
 	payload                   []byte // of the event, encrypted; nil: none
@@ -53,12 +54,16 @@ func (s *Store) rows(a accountInfo, records []check.Record) (rows []row, lacking
 			Pseudonym: names.Of(a.Salt, string(r.Entity.Type), r.Entity.Value),
 			Score:     d.Score, Verdict: string(d.Verdict), Revision: d.Revision,
 		}
+		if d.Override != nil {
+			record.Digest = d.Override.Digest
+		}
 		records[i].Pseudonym = record.Pseudonym
 		leaf := audit.Leaf(nonce, record)
 		item, node := newContribution(s.keys, r.Caller.Account, r)
 		rows[i] = row{
 			at: d.At, atText: record.At, ref: d.Ref, typ: record.Type, verdict: record.Verdict, score: d.Score,
 			revision: d.Revision, pseudonym: record.Pseudonym, nonce: nonce, leaf: leaf[:],
+			digest:     record.Digest,
 			sealedNode: s.keys.SealNode(node, nodeContext(d.Ref)), item: item,
 		}
 		if !r.Caller.Plan.Webhooks || d.Verdict == check.Allow {
@@ -176,7 +181,7 @@ func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pend
 	types, pseudonyms, nonces := textArray(12*n), bytesArray(36*n), bytesArray(20*n)
 	scores, verdicts := intArray(n), textArray(12*n)
 	revisions := newArray(pgtype.Int8ArrayOID, pgtype.Int8OID, 12*n)
-	leaves, nodes, items := bytesArray(36*n), bytesArray(64*n), bytesArray(400*n)
+	leaves, nodes, items, digests := bytesArray(36*n), bytesArray(64*n), bytesArray(400*n), bytesArray(4*n)
 	eventOf, events, payloads := intArray(0), textArray(0), bytesArray(0)
 
 	// Places are counted from 1, as in Postgres.
@@ -216,6 +221,7 @@ func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pend
 			verdicts.text(r.verdict)
 			revisions.long(r.revision)
 			leaves.bytes(r.leaf)
+			digests.bytes(r.digest)
 			nodes.bytes(r.sealedNode)
 			items.framed(r.item)
 			if r.payload != nil {
@@ -231,7 +237,8 @@ func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pend
 	}
 	params := []param{intParam(chain), {pgtype.ByteaOID, id}, intParam(int(lockTimeout.Milliseconds()))}
 	for _, c := range []*array{accounts, counts, keys, owners, callers, sizes, lacking, callerOf, recordedAt, at, refs,
-		types, pseudonyms, nonces, scores, verdicts, revisions, leaves, nodes, items, eventOf, events, payloads} {
+		types, pseudonyms, nonces, scores, verdicts, revisions, leaves, nodes, items, eventOf, events, payloads,
+		digests} {
 		params = append(params, c.param())
 	}
 	return params
