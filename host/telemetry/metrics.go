@@ -66,7 +66,7 @@ func NewMetrics() *Metrics {
 		"whether the account or the operator set it.", "verdict", "by")
 	m.refusals = counter("assay_refusals_total", "Requests refused with 503, by reason: door (too many requests in "+
 		"progress), share (the account or address has its share of them), deadline (the check did not have its turn "+
-		"in time), or the part that was missing: layer, facts, ledger, database.", "reason")
+		"in time), or the part that was missing: layer, facts, overrides, ledger, database.", "reason")
 	m.checkSeconds = histograms("assay_check_seconds", "Time from the parsed request to the durable decision.",
 		exponential(0.0005, 2, 12), "type")
 	m.layers = counter("assay_layer_outcomes_total",
