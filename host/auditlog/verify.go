@@ -69,14 +69,16 @@ func Verify(
 			} else if err != nil {
 				return err
 			}
-			if wrong != nil && reports[i].OK {
-				reports[i].OK, reports[i].Error = false, wrong.Error()
-			}
 		}
 		altered, err := overrides.compare(ctx, log, s.OverrideKeys(), s.Now())
 		broken = errors.Join(broken, report(reports, altered))
 		if err != nil {
 			return err
+		}
+		for i := range reports {
+			if wrong != nil && reports[i].OK {
+				reports[i].OK, reports[i].Error = false, wrong.Error()
+			}
 		}
 		for _, b := range damaged {
 			reports = append(reports, Report{Chain: b.Chain, Error: b.Error()})

@@ -106,7 +106,8 @@ func TestExportIsComplete(t *testing.T) {
   "last_seen": "2031-05-20T12:02:00.000Z",
   "links": 3
  },
- "erasures": []
+ "erasures": [],
+ "overrides": []
 }`, subject, first, key, second, key, strings.ReplaceAll(string(indented), "\n   ", "\n    "), third, key)
 	noDiff(t, "exported", want, string(text))
 }
