@@ -76,7 +76,7 @@ func (a *authority) begin(ctx context.Context, cfg *Config) error {
 		if signed != "" {
 			return missing
 		}
-		if a.operator, err = createOperatorKey(cfg.operatorKeyFile()); err != nil {
+		if a.operator, err = createOperatorKey(cfg.operatorKeyFile(), operatorKeyName); err != nil {
 			return err
 		}
 	}
@@ -123,17 +123,18 @@ func readOperatorKey(file string) (*activation.Key, error) {
 	return &key, nil
 }
 
-func createOperatorKey(file string) (*activation.Key, error) {
+// createOperatorKey returns the key of the file, which it creates unless another host was faster.
+func createOperatorKey(file, name string) (*activation.Key, error) {
 	seed := make([]byte, 32)
 	rand.Read(seed)
-	key, err := activation.NewKey(operatorKeyName, seed)
+	key, err := activation.NewKey(name, seed)
 	if err == nil {
 		err = keyring.CreateFile(file, []byte(key.Private+"\n"))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("creating the operator's key: %w", err)
 	}
-	return readOperatorKey(file) // that of another host, if it was faster
+	return readOperatorKey(file)
 }
 
 var errNoOperatorKey = errors.New("the operator's key is needed to change the lineup: set ASSAY_OPERATOR_KEY to its file")

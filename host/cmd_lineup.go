@@ -27,6 +27,7 @@ type lineupCmd struct {
 	Rollback lineupRollbackCmd `cmd:"" help:"Activate an earlier revision again, at once."`
 	Hosts    lineupHostsCmd    `cmd:"" help:"List the hosts and what each of them runs."`
 	Fit      lineupFitCmd      `cmd:"" help:"${lineup_fit_cmd}"`
+	Key      lineupKeyCmd      `cmd:"" help:"Create a key that signs activations, and print its line for trust files."`
 }
 
 type lineupShowCmd struct {
@@ -450,6 +451,22 @@ func (b *backend) unsigned(
 	}
 	stored, err := lineup.StoreLineup(ctx, b.store, l, r.Origin)
 	return stored, l, err
+}
+
+type lineupKeyCmd struct {
+	File string `arg:"" help:"File to create; ASSAY_OPERATOR_KEY names it afterwards."`
+	Name string `placeholder:"NAME" default:"assay/operator" help:"Name of the key, without spaces (default: ${default})."`
+}
+
+func (cmd *lineupKeyCmd) Run(t *terminal) error {
+	if _, err := os.Stat(cmd.File); err == nil {
+		return fmt.Errorf("%s exists already", cmd.File)
+	}
+	key, err := createOperatorKey(cmd.File, cmd.Name)
+	if err == nil {
+		t.printf("%s %s\n", activation.Operator, key.Verifier)
+	}
+	return err
 }
 
 type lineupFitCmd struct {

@@ -1,6 +1,7 @@
 package auditlog
 
 import (
+	"fmt"
 	"math"
 	"testing"
 	"time"
@@ -105,6 +106,7 @@ func TestVerifyAlteredLineup(t *testing.T) {
 				Keys: storetest.Ring, Logger: storetest.Discard()}))(t)) // with the real time
 			first := activate(t, k.Store, activation.Activation{}, lineupOf(math.Copysign(0, -1)))
 			activate(t, k.Store, first, lineupOf(0.5))
+			storetest.Exec(t, db, fmt.Sprint("DELETE FROM revisions_in_force WHERE revision = ", storetest.Revision))
 			storetest.Exec(t, db, tamper)
 			reports, broken, err := Verify(t.Context(), k.Store, k.Signer, trust, nil)
 			storetest.NoError(t, err)

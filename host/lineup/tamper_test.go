@@ -1,0 +1,270 @@
+package lineup
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"assay/host/audit"
+	"assay/host/auditlog"
+	"assay/host/check"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// tampered is a database in which three activations are stored: of revision 1, of revision 2, and of revision 2 with
+// revision 3 as its canary. Modules evil@1.0.0 and probe@3.0.0 are published, too. Hosts in force score "good".
+type tampered struct {
+	*host
+	db     *pgx.Conn
+	memory *Memory
+}
+
+const good = "revision 2: 12"
+
+func newTampered(t *testing.T) *tampered {
+	t.Helper()
+	url := postgrestest.Database(t)
+	x := &tampered{host: newHost(t, url), db: storetest.Session(t, url)}
+	x.publish(t, module(t, "probe", "1.0.0", 10), module(t, "probe", "2.0.0", 30), module(t, "probe", "3.0.0", 60),
+		module(t, "evil", "1.0.0", 1))
+	x.activate(t, lineupOf(-1, "probe@1.0.0"))
+	x.activate(t, lineupOf(-5, "probe@2.0.0"))
+	canary := x.storeLineup(t, lineupOf(-4, "probe@2.0.0"))
+	x.change(t, Proposal{Lineup: x.last(t).Lineup, Canary: &activation.Canary{Lineup: canary, Share: 5}})
+	x.follow(t, 2)
+	x.memory = x.verifier.Memory
+	storetest.Expect(t, "score", x.score(t), good)
+	storetest.Exec(t, x.db, "SET session_replication_role = replica") // no foreign keys
+	storetest.Exec(t, x.db, fmt.Sprint("DELETE FROM revisions_in_force WHERE revision = ", storetest.Revision))
+	for _, table := range savedTables {
+		storetest.Exec(t, x.db, fmt.Sprintf("CREATE TABLE saved_%[1]s AS TABLE %[1]s", table))
+	}
+	return x
+}
+
+var savedTables = []string{"lineup_activations", "lineup_revisions", "revisions_in_force", "plugin_versions",
+	"plugin_modules", "audit_records", "audit_heads"}
+
+func (x *tampered) restore(t *testing.T) {
+	t.Helper()
+	for _, table := range savedTables {
+		storetest.Exec(t, x.db, fmt.Sprintf("DELETE FROM %[1]s; INSERT INTO %[1]s SELECT * FROM saved_%[1]s", table))
+	}
+}
+
+// start follows with a new host and returns its score and why it refused what.
+func (x *tampered) start(t *testing.T, m *Memory) (score string, refused error) {
+	t.Helper()
+	h := &host{store: x.store, box: x.box, live: &check.Live{}}
+	h.follower = NewFollower(&Verifier{Records: x.store, Trust: trust, Memory: m}, x.store, x.box, h.live,
+		storetest.Discard())
+	defer h.follower.Close()
+	refused = h.follower.Follow(t.Context())
+	return h.score(t), refused
+}
+
+// verify returns what `assay audit verify` finds.
+func (x *tampered) verify(t *testing.T) error {
+	t.Helper()
+	_, broken, err := auditlog.Verify(t.Context(), x.store, auditlog.NewSigner(storetest.Ring.SignSeed), trust, nil)
+	storetest.NoError(t, err)
+	inForce, _, _ := x.verifier.InForce(t.Context())
+	if inForce.Number == 0 {
+		return broken
+	}
+	altered, err := auditlog.VerifyPlugins(t.Context(), x.store, inForce.Document)
+	if err != nil {
+		broken = errors.Join(broken, err)
+	}
+	return errors.Join(broken, altered)
+}
+
+// insert stores an activation as the last row.
+func (x *tampered) insert(t *testing.T, signed string, a activation.Activation) {
+	t.Helper()
+	hash := a.Hash()
+	storetest.Must(x.db.Exec(t.Context(), `INSERT INTO lineup_activations (id, revision, number, signed, hash)
+		VALUES (4, $1, $2, $3, $4)`, a.Lineup.Revision, a.Number, signed, hash[:]))(t)
+}
+
+// next returns an activation of a lineup that follows another one.
+func next(before activation.Activation, l activation.Lineup) activation.Activation {
+	return activation.Activation{Number: 4, Previous: before.Hash(), Lineup: l, Author: "eve@test", At: time.Now()}
+}
+
+// before returns the activation with a number.
+func (x *tampered) numbered(t *testing.T, number int) activation.Activation {
+	t.Helper()
+	signed := storetest.Value[string](t, x.db, fmt.Sprintf("SELECT signed FROM lineup_activations WHERE number = %d", number))
+	return storetest.Must(activation.Unverified(signed))(t)
+}
+
+// TestTampering changes what scores in every way that write access to all tables permits, without a key. A host that
+// has run the activation in force, restarted or not, never scores otherwise. A host that knows nothing yet may be given
+// an old activation, which `assay audit verify` finds. Everything is refused or found by name.
+func TestTampering(t *testing.T) {
+	t.Parallel()
+	x := newTampered(t)
+	stranger, impostor := mustKey("stranger", 9), mustKey("operator", 9)
+	sign := func(a activation.Activation, key activation.Key) string {
+		return storetest.Must(activation.Sign(a, key))(t)
+	}
+	forge := func(key activation.Key, after int, revision int64) func(*testing.T) {
+		return func(t *testing.T) {
+			a := next(x.numbered(t, after), activation.Lineup{Revision: revision,
+				Hash: registry.LineupHash(storetest.Must(x.store.LineupText(t.Context(), revision))(t))})
+			x.insert(t, sign(a, key), a)
+		}
+	}
+	sql := func(statement string) func(*testing.T) {
+		return func(t *testing.T) { storetest.Exec(t, x.db, statement) }
+	}
+	evil := module(t, "evil", "1.0.0", 1).Digest
+	probe := module(t, "probe", "2.0.0", 30).Digest
+	swapDigest := fmt.Sprintf("replace(text, '%s', '%s')", probe, evil)
+	ref := func(d registry.Digest) string { return `'\x` + hex.EncodeToString(d[:]) + `'` }
+
+	for name, test := range map[string]struct {
+		tamper func(*testing.T)
+		want   string
+	}{
+		// lineup_revisions
+		"text: a weight": {sql(`UPDATE lineup_revisions SET text = replace(text, '"weight":10', '"weight":1')`),
+			"its text was altered"},
+		"text: a bias": {sql(`UPDATE lineup_revisions SET text = replace(text, '"bias":-5', '"bias":-9')`),
+			"its text was altered"},
+		"text: a module":           {sql("UPDATE lineup_revisions SET text = " + swapDigest), "its text was altered"},
+		"text: a space":            {sql("UPDATE lineup_revisions SET text = text || ' '"), "its text was altered"},
+		"text: that of another":    {sql("UPDATE lineup_revisions SET text = (SELECT text FROM saved_lineup_revisions WHERE revision = 1)"), "its text was altered"},
+		"text: removed":            {sql("UPDATE lineup_revisions SET text = NULL"), "its text was altered"},
+		"text of the canary":       {sql("UPDATE lineup_revisions SET text = '{}' WHERE revision = 3"), "canary: revision 3: reading lineup: its text was altered"},
+		"text of an early lineup":  {sql("UPDATE lineup_revisions SET text = '{}' WHERE revision = 1"), "revision 1: it was altered"},
+		"text and digest together": {sql("UPDATE lineup_revisions SET text = " + swapDigest + ", digest = sha256(convert_to(" + swapDigest + ", 'UTF8'))"), "its text was altered"},
+		"digest of a lineup":       {sql(`UPDATE lineup_revisions SET digest = '\x00'`), "revision 1: it was altered"},
+		"document":                 {sql(`UPDATE lineup_revisions SET document = jsonb_set(document, '{bias}', '-9')`), "for hosts of earlier releases"},
+		"revision: exchanged":      {sql("UPDATE lineup_revisions SET revision = 13 - revision WHERE revision < 3; UPDATE lineup_revisions SET revision = revision - 10 WHERE revision > 10"), "was altered"},
+		"revision: removed":        {sql("DELETE FROM lineup_revisions WHERE revision = 2"), "there is no such lineup revision"},
+		// lineup_activations
+		"signed: another number":     {sql("UPDATE lineup_activations SET signed = replace(signed, 'number 3', 'number 9')"), "invalid signature"},
+		"signed: another lineup":     {sql("UPDATE lineup_activations SET signed = replace(signed, 'lineup 2', 'lineup 1')"), "invalid signature"},
+		"signed: another share":      {sql("UPDATE lineup_activations SET signed = replace(signed, ' 5%', ' 50%')"), "invalid signature"},
+		"signed: removed":            {sql("UPDATE lineup_activations SET signed = NULL"), "it is not signed"},
+		"signed: no longer a note":   {sql("UPDATE lineup_activations SET signed = 'yes'"), "malformed note"},
+		"signed: a second signature": {sql("UPDATE lineup_activations SET signed = signed || '" + strings.SplitN(sign(x.last(t), stranger), "\n\n", 2)[1] + "'"), "exactly one signature"},
+		"signed: that of another":    {sql("UPDATE lineup_activations SET signed = (SELECT signed FROM saved_lineup_activations WHERE id = 1)"), "its number is not above 3"},
+		"signed by a stranger":       {func(t *testing.T) { forgeRow(t, x, sign(x.last(t), stranger)) }, "key stranger, which the trust file does not list"},
+		"signed under our name":      {func(t *testing.T) { forgeRow(t, x, sign(x.last(t), impostor)) }, "key operator, which the trust file does not list"},
+		"number":                     {sql("UPDATE lineup_activations SET number = 30 WHERE id = 3"), "its number was altered"},
+		"revision of an activation":  {sql("UPDATE lineup_activations SET revision = 1"), "its revision was altered"},
+		"hash":                       {sql(`UPDATE lineup_activations SET hash = '\x00' WHERE id = 2`), "the chain of activations is broken"},
+		"canary_revision":            {sql("UPDATE lineup_activations SET canary_revision = 1 WHERE id = 3"), "its canary was altered"},
+		"canary_revision removed":    {sql("UPDATE lineup_activations SET canary_revision = NULL, share = NULL"), "its canary was altered"},
+		"share":                      {sql("UPDATE lineup_activations SET share = 50 WHERE id = 3"), "its canary was altered"},
+		"note":                       {sql("UPDATE lineup_activations SET note = 'Approved' WHERE id = 2"), "its note was altered"},
+		"activated_at":               {sql("UPDATE lineup_activations SET activated_at = now() + interval '1 h'"), "the stored time of activation 1 was altered"},
+		"id: another order":          {sql("UPDATE lineup_activations SET id = 9 WHERE id = 1"), "its number is not above 3"},
+		"the last row removed":       {sql("DELETE FROM lineup_activations WHERE id = 3"), "its number is not above 3"},
+		"an earlier row removed":     {sql("DELETE FROM lineup_activations WHERE id = 2"), "the chain of activations is broken"},
+		"all rows removed":           {sql("DELETE FROM lineup_activations"), "activation 3, which this host ran, is missing"},
+		"an old activation replayed": {sql("INSERT INTO lineup_activations (id, revision, signed, hash) SELECT 4, revision, signed, hash FROM lineup_activations WHERE id = 1"), "its number is not above 3"},
+		"a row without a signature":  {sql("INSERT INTO lineup_activations (id, revision) VALUES (4, 1)"), "it is not signed"},
+		"a stranger's new row":       {forge(stranger, 3, 1), "key stranger, which the trust file does not list"},
+		"a host's rollback":          {forge(hostKey, 3, 1), "a host's key may"},
+		"a host's first activation": {func(t *testing.T) {
+			a := x.numbered(t, 1)
+			a.Number, a.Author = 4, "eve@test"
+			x.insert(t, sign(a, hostKey), a)
+		}, "a host's key may not sign the first activation"},
+		"a host's shadow of an old lineup": {func(t *testing.T) {
+			l := lineupOf(-1, "probe@1.0.0")
+			l.Layers[0].Mode = registry.ModeShadow
+			a := next(x.numbered(t, 1), x.storeLineup(t, l))
+			x.insert(t, sign(a, hostKey), a)
+		}, "but this host ran activation 3"},
+		// plugin_modules, plugin_versions
+		"wasm":                {sql("UPDATE plugin_modules SET wasm = (SELECT wasm FROM saved_plugin_modules WHERE digest = " + ref(evil) + ")"), "its content was altered"},
+		"wasm: one byte":      {sql(`UPDATE plugin_modules SET wasm = wasm || '\x000100'`), "its content was altered"},
+		"digests exchanged":   {sql("UPDATE plugin_modules AS a SET wasm = b.wasm FROM saved_plugin_modules AS b WHERE a.digest = " + ref(probe) + " AND b.digest = " + ref(evil)), "its content was altered"},
+		"digest of a module":  {sql(`UPDATE plugin_modules SET digest = '\x00' WHERE digest = ` + ref(probe)), "there is no such published plugin"},
+		"a module removed":    {sql("DELETE FROM plugin_modules"), "there is no such published plugin"},
+		"digest of a version": {sql("UPDATE plugin_versions SET digest = " + ref(evil) + " WHERE version = '2.0.0'"), "plugin probe@2.0.0: its module is evil@1.0.0"},
+		"manifest":            {sql(`UPDATE plugin_versions SET manifest = jsonb_set(manifest, '{budget_fuel}', '2000000')`), "its manifest differs"},
+		"name of a plugin":    {sql("UPDATE plugin_versions SET name = 'other' WHERE version = '2.0.0'"), "plugin other@2.0.0: its module is probe@2.0.0"},
+		"version":             {sql("UPDATE plugin_versions SET version = '2.0.1' WHERE version = '2.0.0'"), "its module is probe@2.0.0"},
+		"version of another":  {sql("DELETE FROM plugin_versions WHERE version = '2.0.0'; UPDATE plugin_versions SET version = '2.0.0' WHERE version = '3.0.0'"), "its module is probe@3.0.0"},
+		"a version removed":   {sql("DELETE FROM plugin_versions"), "not published with the digest of the lineup in force"},
+		// revisions_in_force, audit_records, audit_heads
+		"until removed":            {sql("UPDATE revisions_in_force SET until = NULL"), "revision 1 is not in force, but checks under it are recorded"},
+		"until put off":            {sql("UPDATE revisions_in_force SET until = until + interval '1 h'"), "stopped being in force was altered"},
+		"until: for ever":          {sql("UPDATE revisions_in_force SET until = 'infinity'"), "stopped being in force was altered"},
+		"until for those in force": {sql("UPDATE revisions_in_force SET until = now()"), "revision 2 is in force, but checks under it are refused"},
+		"a revision in force":      {sql("INSERT INTO revisions_in_force VALUES (7)"), "revision 7 was never activated"},
+		"no revisions in force":    {sql("DELETE FROM revisions_in_force"), "revision 2 is missing"},
+		"record: revision":         {sql("UPDATE audit_records SET revision = 1 WHERE seq = 2"), "does not match its leaf"},
+		"record: removed":          {sql("DELETE FROM audit_records WHERE seq = 3"), "the chain's head is record 3"},
+		"a check of an old lineup": {func(t *testing.T) { x.appendCheck(t, 1) }, "decided by lineup revision 1, which was not in force since"},
+		"a check of no lineup":     {func(t *testing.T) { x.appendCheck(t, 8) }, "decided by lineup revision 8, which was not in force"},
+	} {
+		test.tamper(t)
+		var found []error
+		found = append(found, x.follower.Follow(t.Context()))
+		storetest.Expect(t, name+": score of a running host", x.score(t), good)
+		score, refused := x.start(t, x.memory)
+		if score != good && !strings.Contains(score, check.ErrNoLineup.Error()) {
+			t.Errorf("%s: a restarted host scores %s", name, score)
+		}
+		found = append(found, refused)
+		broken := x.verify(t)
+		score, refused = x.start(t, &Memory{readOnly: true})
+		if score != good && !strings.Contains(score, check.ErrNoLineup.Error()) && broken == nil {
+			t.Errorf("%s: a new host scores %s, and nothing is found", name, score)
+		}
+		if err := errors.Join(append(found, refused, broken)...); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: found %v, want %q", name, err, test.want)
+		}
+		x.restore(t)
+		storetest.NoError(t, x.follower.Follow(t.Context()))
+	}
+	storetest.NoError(t, x.verify(t))
+}
+
+// forgeRow replaces the last activation.
+func forgeRow(t *testing.T, x *tampered, signed string) {
+	t.Helper()
+	storetest.Must(x.db.Exec(t.Context(), "UPDATE lineup_activations SET signed = $1 WHERE id = 3", signed))(t)
+}
+
+// appendCheck records a check an hour after the last activation, as whoever can write to the database could.
+func (x *tampered) appendCheck(t *testing.T, revision int64) {
+	t.Helper()
+	at := time.Now().Add(time.Hour).UTC().Truncate(time.Millisecond)
+	nonce := make([]byte, audit.NonceBytes)
+	record := audit.Record{Kind: audit.Check, At: at.Format(check.TimeFormat), Ref: check.NewRef(), Revision: revision}
+	leaf := audit.Leaf(nonce, record)
+	entry := storetest.Must(json.Marshal(map[string]any{"recorded_at": at, "at": record.At, "kind": record.Kind,
+		"ref": record.Ref, "account_id": "", "key_id": "", "type": "", "verdict": "", "score": 0,
+		"revision": revision, "nonce": `\x` + hex.EncodeToString(nonce), "leaf": `\x` + hex.EncodeToString(leaf[:])}))(t)
+	storetest.Must(x.db.Exec(t.Context(), "SELECT audit_append(0, $1)", string(entry)))(t)
+}
+
+// Who can write to the database cannot turn an operator's choice into a lineup that the next start replaces.
+func TestInstallTrustsNoOrigin(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	h := newHost(t, url)
+	old := builtIn(t, "1.0.0", 1)
+	active := install(t, h, old, "first start", 1, "1.0.0", false)
+	active.Lineup.Bias = registry.ForAll(-2)
+	h.activate(t, active.Lineup)
+	storetest.Exec(t, storetest.Session(t, url), "UPDATE lineup_revisions SET origin = 'built-in'")
+	install(t, h, builtIn(t, "1.1.0", 2), "start of a newer host", 2, "1.0.0", true)
+}
