@@ -38,8 +38,8 @@ type authority struct {
 // openAuthority reads the trust file and, if it is there, the operator's key. memory is that of the host whose data
 // directory is used.
 //
-// Where neither a trust file nor a signed activation exists, it makes an operator's key if create is set. The trust file is written by
-// save, after the first activation: until then an interrupted first start begins again.
+// Where neither a trust file nor a signed activation exists, it makes an operator's key if create is set. The trust file
+// is written by save, after the first activation: until then an interrupted first start begins again.
 func (b *backend) openAuthority(
 	ctx context.Context, cfg *Config, memory *lineup.Memory, create bool,
 ) (*authority, error) {
@@ -137,7 +137,8 @@ func createOperatorKey(file, name string) (*activation.Key, error) {
 	return readOperatorKey(file)
 }
 
-var errNoOperatorKey = errors.New("the operator's key is needed to change the lineup: set ASSAY_OPERATOR_KEY to its file")
+var errNoOperatorKey = errors.New("the operator's key is needed to change the lineup: set ASSAY_OPERATOR_KEY to " +
+	"its file")
 
 // inForce returns the activation in force; it has the number 0 before the first.
 func (a *authority) inForce(ctx context.Context) (lineup.Verified, error) {

@@ -137,8 +137,8 @@ func (b *backend) install(ctx context.Context, a *authority, modules []registry.
 			return cmp.Or(err, errNoLayers)
 		}
 	}
-	installer := lineup.Installer{Catalog: b.store, Verifier: &a.Verifier, Operator: a.operator, Adopt: a.adopt, Log: log,
-		Now: time.Now}
+	installer := lineup.Installer{Catalog: b.store, Verifier: &a.Verifier, Operator: a.operator, Adopt: a.adopt,
+		Log: log, Now: time.Now}
 	newer, err := installer.Install(ctx, modules)
 	if err != nil {
 		return err
@@ -149,8 +149,8 @@ func (b *backend) install(ctx context.Context, a *authority, modules []registry.
 	return a.save()
 }
 
-// authority returns what the host of this data directory trusts, for a command next to it. If nothing signed is in force
-// yet, it installs the layers as a host would.
+// authority returns what the host of this data directory trusts, for a command next to it. If nothing signed is in
+// force yet, it installs the layers as a host would.
 func (b *backend) authority(ctx context.Context, cfg *Config, t *terminal) (*authority, error) {
 	memory, err := lineup.RecallMemory(cfg.memoryFile())
 	if err != nil {

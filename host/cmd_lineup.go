@@ -179,15 +179,15 @@ func (a *authority) checkBase(
 	ctx context.Context, t *terminal, l registry.LineupDocument, inForce lineup.Verified,
 ) error {
 	if l.Base == "" {
-		fmt.Fprintf(t.err, "warning: the file does not say which activation it derives from: it replaces %d, which is in "+
-			"force now. `assay lineup show --file` writes a file that says so\n", inForce.Number)
+		fmt.Fprintf(t.err, "warning: the file does not say which activation it derives from: it replaces %d, which is "+
+			"in force now. `assay lineup show --file` writes a file that says so\n", inForce.Number)
 		return nil
 	}
 	if l.Base == inForce.Hash.String() {
 		return nil
 	}
-	conflict := fmt.Errorf("the file derives from another activation than %d, which is in force: write a new file with "+
-		"`assay lineup show --file` and make your change again", inForce.Number)
+	conflict := fmt.Errorf("the file derives from another activation than %d, which is in force: write a new file "+
+		"with `assay lineup show --file` and make your change again", inForce.Number)
 	hash, err := registry.ParseDigest(l.Base)
 	if err != nil {
 		return fmt.Errorf("reading the file's base: %w", err)
@@ -333,7 +333,8 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 		}
 		if len(changes) == 0 {
 			t.printf("No difference from revision %d, the active one.\n", inForce.Lineup.Revision)
-		} else if err := printChanges(t, changes, fmt.Sprintf("REVISION %d", inForce.Lineup.Revision), "NEW"); err != nil {
+		} else if err := printChanges(t, changes, fmt.Sprintf("REVISION %d", inForce.Lineup.Revision),
+			"NEW"); err != nil {
 			return err
 		}
 		for _, item := range next.Layers { // the permission to clear is shown even if it does not change
@@ -455,7 +456,7 @@ func (b *backend) unsigned(
 
 type lineupKeyCmd struct {
 	File string `arg:"" help:"File to create; ASSAY_OPERATOR_KEY names it afterwards."`
-	Name string `placeholder:"NAME" default:"assay/operator" help:"Name of the key, without spaces (default: ${default})."`
+	Name string `placeholder:"NAME" default:"assay/operator" help:"Name of the key (default: ${default})."`
 }
 
 func (cmd *lineupKeyCmd) Run(t *terminal) error {

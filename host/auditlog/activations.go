@@ -22,7 +22,7 @@ import (
 // the activation may have waited 2 s for the chains and 2 s for a connection.
 const overlap = 8 * time.Second
 
-// untilTolerance is how much later than an activation's time the database may say that a revision stopped being in force.
+// untilTolerance is how much a revision's end may differ from the time of the activation that ended it.
 const untilTolerance = 6 * time.Second
 
 // history is what scored, as the stored activations say.
@@ -193,8 +193,8 @@ func revisions(s step) []int64 {
 	return []int64{s.Lineup.Revision}
 }
 
-// ended returns when a revision stopped being in force, as of the step at a place; nil if it is in force. ok is false if
-// it never was until then.
+// ended returns when a revision stopped being in force, as of the step at a place; nil if it is in force. ok is false
+// if it never was until then.
 func (h *history) ended(revision int64, place int) (at *time.Time, ok bool) {
 	for i := place; i >= 0; i-- {
 		if slices.Contains(revisions(h.steps[i]), revision) {
@@ -350,8 +350,8 @@ func VerifyPlugins(ctx context.Context, s *store.Store, inForce registry.LineupD
 	}
 	for _, layer := range inForce.Layers {
 		if digest, ok := published[layer.Layer]; !ok || digest.String() != layer.Digest {
-			problems = append(problems, fmt.Errorf("plugin %s: it is not published with the digest of the lineup in force",
-				layer.Layer))
+			problems = append(problems, fmt.Errorf(
+				"plugin %s: it is not published with the digest of the lineup in force", layer.Layer))
 		}
 	}
 	return errors.Join(problems...), nil

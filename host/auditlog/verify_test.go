@@ -58,7 +58,9 @@ var operator, trust = func() (activation.Key, activation.Trust) {
 }()
 
 // activate puts a lineup in force after another activation, and returns its own.
-func activate(t *testing.T, s *store.Store, before activation.Activation, l registry.LineupDocument) activation.Activation {
+func activate(
+	t *testing.T, s *store.Store, before activation.Activation, l registry.LineupDocument,
+) activation.Activation {
 	t.Helper()
 	text := storetest.Must(l.Canonical())(t)
 	revision := storetest.Must(s.StoreLineup(t.Context(), text, registry.OriginOperator))(t)
@@ -102,8 +104,8 @@ func TestVerifyAlteredLineup(t *testing.T) {
 		t.Run(tamper, func(t *testing.T) {
 			t.Parallel()
 			k, db := oldLog(t)
-			k.Store = storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{URL: db.Config().ConnString(),
-				Keys: storetest.Ring, Logger: storetest.Discard()}))(t)) // with the real time
+			k.Store = storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{
+				URL: db.Config().ConnString(), Keys: storetest.Ring, Logger: storetest.Discard()}))(t)) // with the real time
 			first := activate(t, k.Store, activation.Activation{}, lineupOf(math.Copysign(0, -1)))
 			activate(t, k.Store, first, lineupOf(0.5))
 			storetest.Exec(t, db, fmt.Sprint("DELETE FROM revisions_in_force WHERE revision = ", storetest.Revision))

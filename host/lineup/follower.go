@@ -212,7 +212,8 @@ func (f *Follower) Follow(ctx context.Context) error {
 // missing reports an error if no activation is stored, although this host ran one.
 func (f *Follower) missing() error {
 	if number, _ := f.verifier.Memory.Last(); number > 0 {
-		return fmt.Errorf("following the lineup: activation %d, which this host ran, is missing from the database", number)
+		return fmt.Errorf("following the lineup: activation %d, which this host ran, is missing from the database",
+			number)
 	}
 	return nil
 }

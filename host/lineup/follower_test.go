@@ -222,7 +222,8 @@ func TestPollingFindsMissedChanges(t *testing.T) {
 	h.activate(t, lineupOf(-1, "broken@1.0.0"))
 	storetest.Until(t, "revision 2 to be refused", func() bool { return h.follower.State().Refused == 2 })
 	h.activate(t, lineupOf(-2, "probe@1.0.0"))
-	storetest.Until(t, "revision 3 to be in force", func() bool { return h.follower.State() == State{Activation: 3, Revision: 3} })
+	storetest.Until(t, "revision 3 to be in force",
+		func() bool { return h.follower.State() == State{Activation: 3, Revision: 3} })
 }
 
 // Modules are compiled when they are published. A module that cannot be opened does not stop the others.

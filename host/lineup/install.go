@@ -34,8 +34,8 @@ type Installer struct {
 	Catalog  Catalog
 	Verifier *Verifier
 	Operator *activation.Key // nil if this host does not have the operator's key
-	// Adopt permits signing what an earlier release put in force. Only a host that has never run a signed activation may
-	// do that, because nothing says who activated it.
+	// Adopt permits signing what an earlier release put in force. Only a host that has never run a signed activation
+	// may do that, because nothing says who activated it.
 	Adopt bool
 	Log   *slog.Logger
 	Now   func() time.Time
@@ -43,8 +43,8 @@ type Installer struct {
 
 var (
 	errNoOperator = errors.New("this host cannot read the operator's key")
-	errUnsigned   = errors.New("the last activation is not signed, and this host has run signed ones: an operator must " +
-		"activate a lineup with `assay lineup set`")
+	errUnsigned   = errors.New("the last activation is not signed, and this host has run signed ones: an operator " +
+		"must activate a lineup with `assay lineup set`")
 )
 
 // attempts bounds how often an installation starts again because another host has activated a lineup meanwhile.
@@ -127,8 +127,8 @@ func (in *Installer) install(ctx context.Context, builtIn *registry.LineupDocume
 		}
 	}
 	if in.Operator == nil && base.Number != 0 {
-		in.Log.Warn("the built-in lineup is newer than the one in force, but this host cannot sign it: start a host with " +
-			"the operator's key, or activate it with `assay lineup set`")
+		in.Log.Warn("the built-in lineup is newer than the one in force, but this host cannot sign it: start a host " +
+			"with the operator's key, or activate it with `assay lineup set`")
 		return true, nil
 	}
 	_, err = in.activate(ctx, base.Activation, *builtIn, registry.OriginBuiltIn,
@@ -161,7 +161,8 @@ func (in *Installer) adopt(ctx context.Context) (Verified, error) {
 
 // activate signs a lineup and puts it in force.
 func (in *Installer) activate(
-	ctx context.Context, base activation.Activation, l registry.LineupDocument, origin registry.LineupOrigin, p Proposal,
+	ctx context.Context, base activation.Activation, l registry.LineupDocument,
+	origin registry.LineupOrigin, p Proposal,
 ) (activation.Signed, error) {
 	if in.Operator == nil {
 		return activation.Signed{}, errNoOperator

@@ -23,7 +23,8 @@ func builtIn(t *testing.T, version string, points byte) []registry.Module {
 }
 
 func (h *host) installer() *Installer {
-	return &Installer{Catalog: h.store, Verifier: h.verifier, Operator: &operator, Log: storetest.Discard(), Now: time.Now}
+	return &Installer{Catalog: h.store, Verifier: h.verifier, Operator: &operator, Log: storetest.Discard(),
+		Now: time.Now}
 }
 
 // install installs modules and returns the lineup that is active afterwards. It checks the revision, the version of

@@ -287,8 +287,8 @@ func (l AuditLog) RevisionsInForce(ctx context.Context) (map[int64]*time.Time, e
 		Until    *time.Time
 	}
 	// A time without end is none that a host wrote, and cannot be read.
-	err := l.db.NewRaw(`SELECT revision, CASE WHEN until IN ('infinity', '-infinity') THEN 'epoch' ELSE until END AS until
-		FROM revisions_in_force`).Scan(ctx, &rows)
+	err := l.db.NewRaw(`SELECT revision, CASE WHEN until IN ('infinity', '-infinity') THEN 'epoch' ELSE until END
+		AS until FROM revisions_in_force`).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("reading the revisions in force: %w", err)
 	}

@@ -202,7 +202,8 @@ func TestRevisionsInForce(t *testing.T) {
 		must(activate(t.Context(), s, lineupOf(layer), registry.OriginOperator, ""))(t)
 	}
 	expect(t, "revisions in force",
-		one[string](t, s, "SELECT string_agg(revision || ' ' || (until IS NULL), ', ' ORDER BY revision) FROM revisions_in_force"),
+		one[string](t, s, `SELECT string_agg(revision || ' ' || (until IS NULL), ', ' ORDER BY revision)
+			FROM revisions_in_force WHERE revision < 1000`),
 		"1 true, 2 false")
 	a := must(signed(t.Context(), s, 1, ""))(t)
 	a.Canary = &activation.Canary{Lineup: activation.Lineup{Revision: 2}, Share: 5}

@@ -105,7 +105,8 @@ func (t Trust) open(signed string) (Signed, error) {
 	n, err := note.Open([]byte(signed), note.VerifierList(verifiers...))
 	var unknown *note.UnverifiedNoteError
 	if errors.As(err, &unknown) {
-		return Signed{}, fmt.Errorf("it is signed by key %s, which the trust file does not list", keyNames(unknown.Note))
+		return Signed{}, fmt.Errorf("it is signed by key %s, which the trust file does not list",
+			keyNames(unknown.Note))
 	}
 	if err != nil {
 		return Signed{}, err
