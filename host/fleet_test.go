@@ -123,7 +123,7 @@ func TestLineupOnThreeHosts(t *testing.T) {
 		}
 	})
 	out, err := command(t.Context(), f.dir, f.database, "lineup", "set", heavier).CombinedOutput()
-	if err == nil || strings.Contains(string(out), "is in force") ||
+	if err == nil || strings.Contains(string(out), "is in force on") ||
 		!strings.Contains(string(out), "nothing was changed, revision 1 stays in force: host d:1 refused: no memory left") {
 		t.Errorf("setting a lineup that one host refuses: %v\n%s", err, out)
 	}
