@@ -36,7 +36,7 @@ var engineImporters = map[string][]string{
 // others. Paths are relative to the module's. One that ends in /... covers the package and all below it; the most
 // specific rule applies.
 var allowedImports = map[string]struct{ imports, reason string }{
-	"host": {"host/... registry registry/sealed sdk", "package main wires everything"},
+	"host": {"host/... registry registry/activation registry/sealed sdk", "package main wires everything"},
 
 	// Pure: no package of the host.
 	"sdk":                 {"", "a layer must build without the host"},
