@@ -270,3 +270,26 @@ func FuzzDecode(f *testing.F) {
 		}
 	})
 }
+
+// BenchmarkRemember measures what remembering adds to a check: a domain with the facts of all sources and eleven layers.
+func BenchmarkRemember(b *testing.B) {
+	record := recorded('a', start)
+	for i := range 30 {
+		record.LookedUp[fmt.Sprintf("group.some_fact_%d", i)] = "some value"
+	}
+	for i := range 11 {
+		o := check.Outcome{Score: i}
+		if i%2 == 0 {
+			o.Signals = []check.Signal{{Points: i, Code: "layer:group:detail"}}
+		}
+		record.Decision.Layers = append(record.Decision.Layers, o)
+	}
+	records := []check.Record{record}
+	r := NewRing(DefaultChecks, DefaultBytes)
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Remember(records)
+	}
+	checks, bytes := r.Size()
+	b.ReportMetric(float64(bytes)/float64(checks), "bytes/check")
+}
