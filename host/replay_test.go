@@ -188,6 +188,8 @@ func TestLabelledFlips(t *testing.T) {
 				if typed := predicted.Types[0]; typed.After != score ||
 					typed.Verdicts[r.Decision.Verdict][observed[j].Verdict] != 1 {
 					wrong++
+					t.Logf("%s: %s (%d) becomes %s (%d), predicted %+v", r.Decision.Query, r.Decision.Verdict,
+						r.Decision.Score, observed[j].Verdict, observed[j].Score, typed)
 				}
 			}
 			if wrong > 0 || flips == 0 || report.Flips() != flips {

@@ -156,10 +156,19 @@ func (s *scorer) outcomes(
 	return next, missing, nil
 }
 
-// run calls a layer in a turn.
+// attempts is how often a layer is called that has no result, as on a machine that is too busy: a customer would repeat
+// a refused check too.
+const attempts = 3
+
+// run calls a layer, each time in a turn.
 func (s *scorer) run(ctx context.Context, m *check.Member, t entity.Type, in check.Input) (o check.Outcome, err error) {
-	if late := s.turn(ctx, func() { o, _, err = m.Run(ctx, t, in) }); late != nil {
-		return o, late
+	for range attempts {
+		if late := s.turn(ctx, func() { o, _, err = m.Run(ctx, t, in) }); late != nil {
+			return o, late
+		}
+		if err == nil {
+			break
+		}
 	}
 	return o, err
 }

@@ -287,6 +287,24 @@ func TestRefusedChecksAreCounted(t *testing.T) {
 	}
 }
 
+// A call that the host could not complete is repeated.
+func TestUnfinishedCallsAreRepeated(t *testing.T) {
+	t.Parallel()
+	now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
+	now.check(t, values()[0])
+	calls := 0
+	report, err := now.ring.Replay(t.Context(), lineup(-2, bands, member("local", "2", 3,
+		layerFunc(func(in check.Input) (check.Result, error) {
+			if calls++; calls < 3 {
+				return check.Result{}, errBusy
+			}
+			return pointsOf("entity.value", 3)(in)
+		}))), nil)
+	if err != nil || calls != 3 || report.Types[0].Refused != 0 || report.Types[0].Verdicts[check.Allow][check.Allow] != 1 {
+		t.Errorf("after %d calls: %+v, %v", calls, report, err)
+	}
+}
+
 // Facts that nobody looked up when a check was answered are missing for a new layer, which the report says.
 func TestMissingFactsAreCounted(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@
 package replay
 
 import (
+	"bytes"
 	"context"
 	"sync"
 	"time"
@@ -75,7 +76,7 @@ func (r *Ring) Remember(records []check.Record) {
 		c := remembered{subject: pseudonym(record.Pseudonym), at: d.At, terms: d.Terms}
 		buffer := r.scratch.Get().(*[]byte)
 		*buffer = encode((*buffer)[:0], record)
-		c.content = append(make([]byte, 0, len(*buffer)), *buffer...)
+		c.content = bytes.Clone(*buffer)
 		clear(*buffer) // an unused buffer keeps nothing of a check
 		r.scratch.Put(buffer)
 		r.add(c)
