@@ -117,6 +117,7 @@ func showHistory(ctx context.Context, s *store.Store, t *terminal, asJSON bool) 
 type lineupSetCmd struct {
 	File   string `arg:"" help:"Lineup as JSON. '-' reads standard input."`
 	Reason string `aliases:"note" placeholder:"TEXT" help:"Reason for the change, signed and kept in the history."`
+	Force  bool   `help:"${lineup_force}"`
 	Above  int64  `placeholder:"N" help:"${lineup_above}"`
 	JSON   bool   `help:"Print JSON."`
 }
@@ -153,11 +154,18 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 			fmt.Fprintf(t.err, "warning: %s\n", warning)
 		}
 		rollout := b.rollout(t, cmd.JSON)
-		prepared, err := prepareOnHosts(ctx, rollout, next)
+		prepared, err := prepareOnHosts(ctx, rollout, next, false)
 		if err != nil {
 			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
 		}
 		defer prepared.Close()
+		report, err := b.report(ctx, cfg, t, prepared, base.Document, next)
+		if err == nil {
+			err = cmd.judge(cfg, t, report)
+		}
+		if err != nil {
+			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
+		}
 		stored, err := lineup.StoreLineup(ctx, b.store, next, registry.OriginOperator)
 		if err != nil {
 			return err
@@ -324,7 +332,12 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			return err
 		}
 		changes := registry.Diff(inForce.Document, next, plugins)
-		report, err := b.predict(ctx, cfg, t, inForce.Document, next)
+		prepared, err := prepareOnHosts(ctx, b.rollout(t, true), next, true)
+		if err != nil {
+			return err
+		}
+		defer prepared.Close()
+		report, err := b.report(ctx, cfg, t, prepared, inForce.Document, next)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,6 +10,7 @@ import (
 	"sync"
 
 	"assay/host/check"
+	"assay/host/fleet"
 	"assay/host/lineup"
 	"assay/host/replay"
 	"assay/host/sandbox"
@@ -35,6 +37,34 @@ func (p percent) String() string { return strconv.FormatFloat(100*float64(p), 'g
 type prediction struct {
 	Changes []registry.Change `json:"changes"`
 	Report  *replay.Report    `json:"report"`
+}
+
+// report returns what a lineup changes, as the hosts that prepared it have measured. Without such a host, it is what this
+// process can say.
+func (b *backend) report(
+	ctx context.Context, cfg *Config, t *terminal, prepared *fleet.Proposal, base, next registry.LineupDocument,
+) (*replay.Report, error) {
+	stored := make([]json.RawMessage, len(prepared.Answers))
+	for i, a := range prepared.Answers {
+		stored[i] = a.Report
+	}
+	report, err := replay.MergeStored(stored...)
+	if err == nil && report.References == 0 {
+		return b.predict(ctx, cfg, t, base, next)
+	}
+	return report, err
+}
+
+// judge shows what a lineup changes, and fails if that is more than the operator allows.
+func (cmd *lineupSetCmd) judge(cfg *Config, t *terminal, report *replay.Report) error {
+	out := t.out
+	if cmd.JSON {
+		out = t.err
+	}
+	if err := report.WriteText(out); err != nil {
+		return err
+	}
+	return checkFlips(report, cfg.FlipLimit, cmd.Force, cmd.Reason)
 }
 
 // predict reports what a lineup changes compared with another one. Both are opened in this process, which has no recent

@@ -313,7 +313,7 @@ func (f *testFleet) activate(t *testing.T, a *authority, l registry.LineupDocume
 	t.Helper()
 	rollout := &fleet.Rollout{Store: f.backend.store}
 	base := storetest.Must(a.inForce(t.Context()))(t)
-	prepared := storetest.Must(prepareOnHosts(t.Context(), rollout, l))(t)
+	prepared := storetest.Must(prepareOnHosts(t.Context(), rollout, l, false))(t)
 	stored := storetest.Must(lineup.StoreLineup(t.Context(), f.backend.store, l, registry.OriginOperator))(t)
 	began := time.Now()
 	signed := storetest.Must(f.backend.change(t.Context(), a, lineup.Proposal{Base: base.Activation, Lineup: stored}))(t)

@@ -174,7 +174,13 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 	closers = append(closers, func() error { stopBackground(); running.Wait(); return nil })
 	running.Go(func() { b.store.Watch(background) })
 	running.Go(func() { follower.Run(background) })
-	preparer := &lineup.Preparer{Candidates: b.store, Follower: follower, Host: newHostID(), Log: log}
+	gate := admission.NewGate(admission.Config{Processors: runtime.GOMAXPROCS(0), Target: checkTarget,
+		BatchTarget: batchTarget, Recording: ledger.Pace})
+	metrics.WatchGate(gate.InProgress, gate.Wait)
+	preparer := &lineup.Preparer{Candidates: b.store, Follower: follower, Host: newHostID(), Log: log,
+		Measure: func(ctx context.Context, candidate *check.Lineup) (any, error) {
+			return recent.Report(ctx, live, candidate, gate.Spare)
+		}}
 	running.Go(func() { preparer.Run(background) })
 	pulse := b.newPulse(preparer.Host, listener.Addr().String(), follower, log)
 	running.Go(func() { pulse.Run(background) })
@@ -208,9 +214,6 @@ func (cmd *serveCmd) Run(ctx context.Context, cfg *Config, t *terminal) (err err
 		})
 	})
 
-	gate := admission.NewGate(admission.Config{Processors: runtime.GOMAXPROCS(0), Target: checkTarget,
-		BatchTarget: batchTarget, Recording: ledger.Pace})
-	metrics.WatchGate(gate.InProgress, gate.Wait)
 	checker := newChecker(live, ledger, &telemetry.Observer{Metrics: metrics, Logger: log})
 	checker.Collector, checker.Gate, checker.BatchDeadline = collector, gate, batchTimeout
 	checker.Memory = recent

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -171,4 +172,25 @@ func (s *scorer) run(ctx context.Context, m *check.Member, t entity.Type, in che
 		}
 	}
 	return o, err
+}
+
+// reportTime is how long a replay may take before an operator who waits for it gets what there is.
+const reportTime = 10 * time.Second
+
+// Report replays the remembered checks and the reference values with a candidate, as an operator wants to see it before
+// the candidate replaces the lineup in force.
+func (r *Ring) Report(ctx context.Context, live *check.Live, candidate *check.Lineup, turn Turn) (*Report, error) {
+	limited, cancel := context.WithTimeout(ctx, reportTime)
+	defer cancel()
+	report, err := r.Replay(limited, candidate, turn)
+	if err != nil {
+		return nil, err
+	}
+	inForce := live.Acquire()
+	if inForce == nil {
+		return report, nil
+	}
+	defer inForce.Release()
+	// They are few, so an overloaded host scores them too.
+	return report, report.AddReferences(ctx, inForce.Lineup, candidate, nil)
 }

@@ -305,6 +305,21 @@ func TestUnfinishedCallsAreRepeated(t *testing.T) {
 	}
 }
 
+func TestReport(t *testing.T) {
+	t.Parallel()
+	now := newHost(lineup(-2, bands, member("local", "1", 3, pointsOf("entity.value", 3))))
+	now.check(t, values()[0])
+	candidate := lineup(2, bands, member("local", "2", 3, pointsOf("entity.value", 3)))
+	report, err := now.ring.Report(t.Context(), now.Live, candidate, nil)
+	if err != nil || report.Flips() != 1 || len(report.ReferenceFlips) == 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+	report, err = now.ring.Report(t.Context(), &check.Live{}, candidate, nil)
+	if err != nil || report.Flips() != 1 || report.References != 0 {
+		t.Errorf("without a lineup in force: %+v, %v", report, err)
+	}
+}
+
 // Facts that nobody looked up when a check was answered are missing for a new layer, which the report says.
 func TestMissingFactsAreCounted(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,8 @@ package replay
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -119,6 +121,22 @@ func Merge(reports ...*Report) *Report {
 	}
 	total.sort()
 	return total
+}
+
+// MergeStored is Merge for reports in JSON. Empty ones stand for hosts without a report.
+func MergeStored(stored ...json.RawMessage) (*Report, error) {
+	reports := make([]*Report, 0, len(stored))
+	for _, text := range stored {
+		if len(text) == 0 {
+			continue
+		}
+		r := &Report{}
+		if err := json.Unmarshal(text, r); err != nil {
+			return nil, fmt.Errorf("reading a host's report: %w", err)
+		}
+		reports = append(reports, r)
+	}
+	return Merge(reports...), nil
 }
 
 // Flips returns the number of checks with another verdict.

@@ -108,16 +108,19 @@ func TestReportText(t *testing.T) {
 func TestMerge(t *testing.T) {
 	t.Parallel()
 	a, b := reports()
-	stored := func(r *replay.Report) *replay.Report {
+	text := func(r *replay.Report) json.RawMessage {
 		text, err := json.Marshal(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var again replay.Report
-		if err := json.Unmarshal(text, &again); err != nil {
-			t.Fatal(err)
-		}
-		return &again
+		return text
+	}
+	stored, err := replay.MergeStored(text(a), nil, text(b), text(a))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := replay.MergeStored(json.RawMessage("{")); err == nil {
+		t.Error("a damaged report was merged")
 	}
 	want := replay.Merge(a, b, a)
 	if want.Remembered != 14006 || want.Types[0].Checks != 11000 || want.Flips() != 64+3+64 {
@@ -125,7 +128,7 @@ func TestMerge(t *testing.T) {
 	}
 	for name, got := range map[string]*replay.Report{
 		"another order": replay.Merge(b, a, a), "in steps": replay.Merge(replay.Merge(b, a), replay.Merge(a)),
-		"stored": replay.Merge(stored(a), stored(b), stored(a)), "with silent hosts": replay.Merge(nil, a, nil, b, a),
+		"stored": stored, "with silent hosts": replay.Merge(nil, a, nil, b, a),
 	} {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s: (-want +got):\n%s", name, diff)
