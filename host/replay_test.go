@@ -116,11 +116,11 @@ func TestLabelledFlips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var names []string
-	for _, l := range document.Layers {
-		names = append(names, l.Layer)
+	modules, box := layersOfSource(t)
+	base := make([]check.Member, len(document.Layers))
+	for j, l := range document.Layers {
+		base[j] = openLayer(t, box, modules[l.Layer], l)
 	}
-	base := members(t, names)
 	i := slices.IndexFunc(base, func(m check.Member) bool { return m.Name == "lexical" })
 
 	world := &changingFacts{}
@@ -158,8 +158,9 @@ func TestLabelledFlips(t *testing.T) {
 	}
 	changed := slices.Clone(base)
 	changed[i].Layer, changed[i].Recipe = changedLayer{base[i].Layer}, "changed"
-	starved := slices.Clone(base)
-	starved[i] = starvedLayer(t, document, mostFuel(world.recorded, "lexical"))
+	starved, hungry := slices.Clone(base), modules["lexical"]
+	hungry.Manifest.BudgetFuel = mostFuel(world.recorded, "lexical")
+	starved[i] = openLayer(t, box, hungry, document.Layers[i])
 	for name, candidate := range map[string][]check.Member{"weights": heavier, "a changed layer": changed,
 		"less fuel": starved} {
 		lineup := check.NewLineup(2, bias, bands, candidate)
@@ -233,26 +234,34 @@ func mostFuel(records []check.Record, layer string) int64 {
 	return fuel[len(fuel)*95/100]
 }
 
-// starvedLayer opens the layer lexical with another budget.
-func starvedLayer(t *testing.T, document registry.LineupDocument, fuel int64) check.Member {
+// layersOfSource builds the layers of this checkout, by name. The sandbox suspends no layer: the verdicts must depend on
+// the facts alone.
+func layersOfSource(t *testing.T) (map[string]registry.Module, *sandbox.Sandbox) {
 	t.Helper()
 	log := quietLog(&terminal{err: t.Output()})
 	source, err := layerSource(".", &Config{DataDir: sharedDir}, log)
 	if err != nil {
 		t.Fatal(err)
 	}
-	modules, err := source.BuildAll(t.Context(), nil)
+	built, err := source.BuildAll(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	box := sandbox.New(sandbox.Config{Instances: 1, NeverSuspend: true, Logger: log})
-	m := modules[slices.IndexFunc(modules, func(m registry.Module) bool { return m.Manifest.Name == "lexical" })]
-	m.Manifest.BudgetFuel = fuel
+	modules := map[string]registry.Module{}
+	for _, m := range built {
+		modules[m.Manifest.Name] = m
+	}
+	return modules, sandbox.New(sandbox.Config{Instances: 1, NeverSuspend: true, Logger: log})
+}
+
+// openLayer opens a layer whose instance is restored after each call, as on a host: the fuel that a call burns would
+// otherwise depend on the calls before.
+func openLayer(t *testing.T, box *sandbox.Sandbox, m registry.Module, l registry.LineupLayer) check.Member {
+	t.Helper()
 	plugin, err := box.Open(t.Context(), m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = plugin.Close(context.Background()) })
-	i := slices.IndexFunc(document.Layers, func(l registry.LineupLayer) bool { return l.Layer == "lexical" })
-	return lineups.NewMember(document.Layers[i], plugin)
+	return lineups.NewMember(l, plugin)
 }
