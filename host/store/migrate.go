@@ -34,6 +34,7 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 		return err
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	cfg.ConnectTimeout = startTimeout // nobody waits for an answer, and a busy server may take long
 	pool := stdlib.OpenDB(*cfg)
 	pool.SetMaxOpenConns(2)
 	defer pool.Close()
