@@ -620,7 +620,7 @@ func (r *chaosRun) report(records, differences int) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "`just chaos %v %d`: %d hosts, %d requests for %d checks in %.0f s", *chaosFor, r.seed,
 		len(r.hosts), len(r.history.Calls), checks, time.Since(r.began).Seconds())
-	separator := ".\nAnswers: "
+	separator := ". Answers: "
 	for _, status := range slices.Sorted(maps.Keys(statuses)) {
 		name := fmt.Sprint(status)
 		if status == 0 {
@@ -629,12 +629,11 @@ func (r *chaosRun) report(records, differences int) string {
 		fmt.Fprintf(&b, "%s%s %d", separator, name, statuses[status])
 		separator = ", "
 	}
-	fmt.Fprintf(&b, ".\n%d records, %d erasures, %d revoked keys, %d webhook deliveries.\n**%d differences.**\n\n",
+	fmt.Fprintf(&b, ".\n\n%d records, %d erasures, %d revoked keys, %d webhook deliveries.\n\n**%d differences.**\n\n",
 		records, len(r.history.Erasures), len(r.history.Revocations), len(r.history.Deliveries), differences)
 	b.WriteString("The longest pause is the longest time without an answer from the hosts that the fault leaves " +
-		"alone, or from all\nhosts if it breaks Postgres. A host is back with its first answer after the fault's end." +
-		"\n\n" +
-		"| fault | times | longest pause, median | most | slowest refusal | hosts back after, most |\n" +
+		"alone, or from all hosts if it breaks Postgres. A host is back with its first answer after the fault's end." +
+		"\n\n| fault | times | longest pause, median | most | slowest refusal | hosts back after, most |\n" +
 		"|---|---|---|---|---|---|\n")
 	for _, kind := range slices.Sorted(maps.Keys(r.brokenTimes())) {
 		times := r.brokenTimes()[kind]

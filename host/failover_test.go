@@ -431,7 +431,7 @@ func (d *drill) finish(kills []kill) {
 		}
 	}
 	text := fmt.Sprintf("`just drill-failover %d`: three Postgres nodes, three hosts, %d requests: %d answered "+
-		"(%d checks),\n%d refused with 503, %d with 500 and a reference, %d without an answer. "+
+		"(%d checks), %d refused with 503, %d with 500 and a reference, %d without an answer. "+
 		"%d checks are recorded.\n\n"+
 		"| lost | doubled | uncounted | all differences |\n|---|---|---|---|\n| %d | %d | %d | %d |\n\n"+
 		"| killed | times | without an answer, median | most | of it after the first write, most |\n"+
