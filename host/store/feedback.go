@@ -184,9 +184,7 @@ func (s *Store) withCheck(ctx context.Context, c check.Caller, ref string, label
 		}
 		var kept int
 		err = tx.NewRaw("SELECT 1 FROM audit_records WHERE chain = ? AND ref = ? AND account_id = ? FOR SHARE", r.Chain,
-			ref,
-			r.AccountID).
-			Scan(ctx, &kept)
+			ref, r.AccountID).Scan(ctx, &kept)
 		if errors.Is(err, sql.ErrNoRows) {
 			return feedback.ErrUnknownCheck // erased meanwhile
 		}

@@ -98,7 +98,7 @@ func TestContributionsCountOnce(t *testing.T) {
 	expect(t, "the last applied record", total, callers*each)
 }
 
-// A host that stops or crashes between reading and applying holds up nobody, and what it read is not applied twice.
+// A host that stops or crashes between reading and applying delays no other host, and what it read is not applied twice.
 func TestStoppedApplierHoldsNothing(t *testing.T) {
 	t.Parallel()
 	g := newGraphTest(t, 1)
@@ -203,7 +203,7 @@ func TestForgetWhatWaits(t *testing.T) {
 	}
 }
 
-// An item or a batch that cannot be read is set aside, and holds up nothing.
+// An item or a batch that cannot be read is set aside, and delays nothing.
 func TestUnreadableContributions(t *testing.T) {
 	t.Parallel()
 	g := newGraphTest(t, 1)

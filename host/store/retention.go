@@ -82,8 +82,8 @@ func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string
 		Revision: anchor.Seq, Digest: anchor.Hash[:],
 	}
 	matches, err := once[bool](ctx, s, "SELECT keep_anchor(?chain, ?seq, ?hash, ?note, ?entry)",
-		named{"chain": anchor.Chain,
-			"seq": anchor.Seq, "hash": anchor.Hash[:], "note": note, "entry": entry(record, at)})
+		named{"chain": anchor.Chain, "seq": anchor.Seq, "hash": anchor.Hash[:], "note": note,
+			"entry": entry(record, at)})
 	if err == nil && !matches {
 		err = fmt.Errorf("record %d does not match the anchor", anchor.Seq)
 	}

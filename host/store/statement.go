@@ -23,7 +23,7 @@ import (
 	"assay/host/check"
 )
 
-// row is a check as ledger_append takes it. All of it is prepared by the goroutine of the check.
+// row is a check as ledger_append takes it. The goroutine of the check prepares it.
 type row struct {
 	at                        time.Time
 	atText, ref, typ, verdict string
@@ -338,16 +338,15 @@ func (c *connection) query(function string, params []param, scan func(values [][
 	}
 	delete(c.pg.CustomData(), warned)
 	r := c.pg.ExecParams(context.Background(), "SELECT * FROM "+function+"("+strings.Join(places, ",")+")", values,
-		oids,
-		[]int16{pgx.BinaryFormatCode}, []int16{pgx.BinaryFormatCode})
+		oids, []int16{pgx.BinaryFormatCode}, []int16{pgx.BinaryFormatCode})
 	var err error
 	for r.NextRow() {
 		if err == nil {
 			err = scan(r.Values())
 		}
 	}
-	if _, failed := r.Close(); failed != nil {
-		return failed
+	if _, closeErr := r.Close(); closeErr != nil {
+		return closeErr
 	}
 	if err != nil {
 		return err
