@@ -72,8 +72,8 @@ func (c *checker) answers() {
 	}
 }
 
-// unknownOutcomes compares the calls whose outcome the client does not know with their records, if their entities are in
-// no other call. All checks of a batch are recorded, or none. The reference of a 500 is that of the first record.
+// unknownOutcomes compares the calls whose outcome the client does not know with their records, if their entities are
+// in no other call. All checks of a batch are recorded, or none. The reference of a 500 is that of the first record.
 func (c *checker) unknownOutcomes() {
 	for _, call := range c.history.Calls {
 		if !call.unknown() {

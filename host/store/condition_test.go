@@ -122,7 +122,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// A batch that failed because the disk was full makes the host not ready until a probe can write, since no check may arrive.
+// A batch that failed because the disk was full makes the host not ready until a probe can write, since no check may
+// arrive.
 func TestFullDatabaseIsNotReady(t *testing.T) {
 	t.Parallel()
 	s, l, caller := newLedger(t, nil, LedgerConfig{})

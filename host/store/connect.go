@@ -63,8 +63,8 @@ func dropIdle(pool *bun.DB) {
 	pool.SetMaxIdleConns(pool.Stats().MaxOpenConnections)
 }
 
-// connectTimeout bounds how long opening a connection takes, so that an attempt from before the database became reachable
-// again does not occupy a slot of the pool for long. A URL can set another: connect_timeout=10.
+// connectTimeout bounds how long opening a connection takes, so that an attempt from before the database became
+// reachable again does not occupy a slot of the pool for long. A URL can set another: connect_timeout=10.
 const connectTimeout = time.Second
 
 // connConfig returns the configuration of every connection. It sets only parameters that a pooler in transaction mode

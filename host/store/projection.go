@@ -13,8 +13,7 @@ import (
 )
 
 // Projection applies the contributions of recorded checks to the reputation graph, whichever host recorded them. Any
-// number of hosts may run one: each contribution counts once, and a
-// stopped host does not delay the others.
+// number of hosts may run one: each contribution counts once, and a stopped host does not delay the others.
 type Projection struct {
 	store     *Store
 	interval  time.Duration

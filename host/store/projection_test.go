@@ -98,7 +98,8 @@ func TestContributionsCountOnce(t *testing.T) {
 	expect(t, "the last applied record", total, callers*each)
 }
 
-// A host that stops or crashes between reading and applying delays no other host, and what it read is not applied twice.
+// A host that stops or crashes between reading and applying delays no other host, and what it read is not applied
+// twice.
 func TestStoppedApplierHoldsNothing(t *testing.T) {
 	t.Parallel()
 	g := newGraphTest(t, 1)

@@ -94,8 +94,8 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // startTimeout is how long a host that starts waits for a Postgres that is starting or recovering, too.
 const startTimeout = 30 * time.Second
 
-// whenStarted calls f until the database accepts connections. One that takes long to accept them is busy, so whenStarted
-// tries again.
+// whenStarted calls f until the database accepts connections. One that takes long to accept them is busy, so
+// whenStarted tries again.
 func whenStarted(ctx context.Context, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()

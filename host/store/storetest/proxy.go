@@ -225,7 +225,8 @@ func (p *Proxy) fate(message string) (Fate, *hold) {
 	return p.decide(message), p.hold
 }
 
-// track adds a connection to those that the proxy can close, and returns its era. It returns false if the proxy is down.
+// track adds a connection to those that the proxy can close, and returns its era. It returns false if the proxy is
+// down.
 func (p *Proxy) track(c net.Conn) (era int, up bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
