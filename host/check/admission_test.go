@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"assay/host/admission"
@@ -30,59 +31,57 @@ func batchOf(n int) []check.Item {
 // Single checks and batches share the processors, and the checks of one account do not wait for another one's batch.
 func TestBatchDoesNotDelayOtherAccounts(t *testing.T) {
 	t.Parallel()
-	f := newFixture(t)
-	gate := f.gated(1)
-	var mu sync.Mutex
-	running, judged := 0, 0
-	begun, proceed := make(chan struct{}), make(chan struct{})
-	f.swap(1, f.memberFunc("slow", func(context.Context, check.Input) (check.Result, error) {
-		mu.Lock()
-		judged++
-		first := judged == 1
-		if running++; running > 1 {
-			t.Error("more checks are judged at once than there are processors")
-		}
-		mu.Unlock()
-		if first {
-			close(begun)
+	synctest.Test(t, func(t *testing.T) {
+		f := newFixture(t)
+		gate := f.gated(1)
+		var mu sync.Mutex
+		running, judged := 0, 0
+		proceed := make(chan struct{})
+		batched := f.memberFunc("batched", func(context.Context, check.Input) (check.Result, error) {
+			mu.Lock()
+			judged++
+			if running++; running > 1 {
+				t.Error("more checks are judged at once than there are processors")
+			}
+			mu.Unlock()
 			<-proceed
+			mu.Lock()
+			running--
+			mu.Unlock()
+			return check.Result{}, nil
+		}, entity.Domain)
+		before := 0
+		other := f.memberFunc("other", func(context.Context, check.Input) (check.Result, error) {
+			mu.Lock()
+			before = judged
+			mu.Unlock()
+			return check.Result{}, nil
+		}, entity.Email)
+		f.swap(1, batched, other)
+		go func() {
+			if _, err := f.CheckBatch(context.Background(), f.caller, batchOf(check.MaxBatch)); err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait() // the first check of the batch is judged, and the others wait
+		go func() {
+			caller := f.caller
+			caller.Account = "acct_2"
+			_, err := f.Check(context.Background(), check.Request{Caller: caller, Fields: []check.Field{anEmail}})
+			if err != nil {
+				t.Error(err)
+			}
+		}()
+		synctest.Wait()
+		close(proceed)
+		synctest.Wait()
+		if before < 1 || before > 2 {
+			t.Errorf("a check of another account was judged after %d of a batch of %d", before, check.MaxBatch)
 		}
-		mu.Lock()
-		running--
-		mu.Unlock()
-		return check.Result{}, nil
-	}))
-	batch := make(chan error, 1)
-	go func() {
-		_, err := f.CheckBatch(context.Background(), f.caller, batchOf(check.MaxBatch))
-		batch <- err
-	}()
-	<-begun
-	before := make(chan int, 1)
-	go func() {
-		other := f.caller
-		other.Account = "acct_2"
-		_, err := f.Check(context.Background(), check.Request{Caller: other, Fields: []check.Field{aDomain}})
-		if err != nil {
-			t.Error(err)
+		if judged != check.MaxBatch || gate.InProgress() != 0 {
+			t.Errorf("%d checks of the batch were judged, and %d are still in progress", judged, gate.InProgress())
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		before <- judged
-	}()
-	for gate.InProgress() <= check.MaxBatch {
-		<-time.After(time.Millisecond)
-	}
-	close(proceed)
-	if n := <-before; n > check.MaxBatch/2 {
-		t.Errorf("a check of another account was answered after %d of a batch of %d", n, check.MaxBatch)
-	}
-	if err := <-batch; err != nil {
-		t.Error(err)
-	}
-	if gate.InProgress() != 0 {
-		t.Errorf("%d checks are still in progress", gate.InProgress())
-	}
+	})
 }
 
 // A check whose deadline passes while it waits for a processor is refused.
