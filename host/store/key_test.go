@@ -47,7 +47,7 @@ func TestRevokeKeyWaitsForConcurrentBatch(t *testing.T) {
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	// This lock on the quota row stops the batch after it has read the key.
 	conn, look := session(t, url), session(t, url)
-	exec(t, conn, "BEGIN", "SELECT * FROM quota_usage FOR UPDATE")
+	exec(t, conn, "BEGIN", "SELECT * FROM quota_usage WHERE chain = 0 FOR UPDATE")
 	appended, revoked := make(chan error, 1), make(chan error, 1)
 	go func() { appended <- l.Append(context.Background(), allowed(t, caller)) }()
 	until(t, "the batch is stopped", func() bool { return lockWaiters(t, look) == 1 })

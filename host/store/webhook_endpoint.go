@@ -180,7 +180,8 @@ func deleteEndpoint(ctx context.Context, tx bun.IDB, accountID string) (found bo
 func discardEvents(tx bun.IDB) *bun.UpdateQuery {
 	return tx.NewUpdate().Table("webhook_events").
 		Set("sealed_payload = NULL, state = 'failed', next_attempt_at = NULL, leased_until = NULL").
-		Set("settled_at = coalesce(settled_at, now())").Where("sealed_payload IS NOT NULL")
+		Set("settled_at = least(settled_at, now())"). // Citus accepts no now() within coalesce
+		Where("sealed_payload IS NOT NULL")
 }
 
 //go:embed sql/list_endpoints.sql
