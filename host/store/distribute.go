@@ -199,18 +199,15 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 //go:embed sql/unfit_keys.sql
 var unfitKeys string
 
+//go:embed sql/undistributed_functions.sql
+var undistributedFunctions string
+
 // pendingFunctions returns the functions that are not on every node, or that are not delegated although they should be.
 func pendingFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
 	functions, err := collect[struct {
-		Name, Signature string
-		Everywhere      bool
-		Delegated       bool
-	}](ctx, conn, `SELECT f.proname::text, f.oid::regprocedure::text, d.objid IS NOT NULL,
-			d.distribution_argument_index IS NOT NULL
-		FROM pg_proc AS f LEFT JOIN pg_dist_object AS d ON d.classid = 'pg_proc'::regclass AND d.objid = f.oid
-		WHERE f.pronamespace = current_schema()::regnamespace AND NOT EXISTS (SELECT FROM pg_depend AS e
-			WHERE e.objid = f.oid AND e.classid = 'pg_proc'::regclass AND e.deptype = 'e')
-		ORDER BY f.proname`)
+		Name, Signature       string
+		Everywhere, Delegated bool
+	}](ctx, conn, undistributedFunctions, distributedTables[0].table)
 	for _, f := range functions {
 		step := Step{Name: f.Name, Kind: "function", As: "on every node"}
 		statement := fmt.Sprintf("SELECT create_distributed_function('%s')", f.Signature)
@@ -218,7 +215,7 @@ func pendingFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err er
 			step.As = "chain"
 			statement = fmt.Sprintf("SELECT create_distributed_function('%s', '$1', '%s', true)", f.Signature,
 				distributedTables[0].table)
-			f.Everywhere = f.Delegated
+			f.Everywhere = f.Everywhere && f.Delegated
 		}
 		step.statements = []string{statement}
 		if !f.Everywhere {
