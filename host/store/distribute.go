@@ -16,8 +16,8 @@ import (
 var ErrNoCitus = errors.New("this database does not have the Citus extension: install Citus on every node, run " +
 	"CREATE EXTENSION citus in this database on each, and add the workers on the coordinator with citus_add_node")
 
-// distributedTables names the distribution column of each table that Citus spreads over the nodes. Each table is
-// colocated with the nearest one above that has the same column. A statement that a check needs names the column of
+// distributedTables names the distribution column of each table that Citus spreads over the nodes. All tables with the
+// column chain are colocated. A statement that a check needs names the column of
 // every one of these tables that it reads or writes, so that it runs on one node. All other tables are reference
 // tables, of which each node has a copy.
 var distributedTables = []struct{ table, column string }{
@@ -52,6 +52,16 @@ const (
 	addAttemptsKey  = `ALTER TABLE webhook_attempts ADD CONSTRAINT webhook_attempts_chain_ref_fkey
 		FOREIGN KEY (chain, ref) REFERENCES webhook_events ON DELETE CASCADE`
 )
+
+// tablesBy returns the tables that have a distribution column.
+func tablesBy(column string) (names []string) {
+	for _, d := range distributedTables {
+		if d.column == column {
+			names = append(names, d.table)
+		}
+	}
+	return names
+}
 
 // delegatedFunctions touch only rows of the chain that is their first argument. The node that a host calls passes the
 // call on to the chain's node.
@@ -148,6 +158,12 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 	for _, p := range tables {
 		bytes[p.Name] = p.Bytes
 	}
+	chains := "default" // the table that tables of chains are colocated with
+	for _, table := range tablesBy("chain") {
+		if _, pending := bytes[table]; !pending {
+			chains = table
+		}
+	}
 	for _, d := range distributedTables {
 		size, ok := bytes[d.table]
 		if !ok {
@@ -166,8 +182,11 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 			step.statements = append(step.statements, k.Drop, k.Replace)
 		}
 		colocation := "default"
-		if d.column == "chain" && d.table != distributedTables[0].table {
-			colocation = distributedTables[0].table
+		if d.column == "chain" {
+			colocation = chains
+			if chains == "default" {
+				chains = d.table
+			}
 		}
 		step.statements = append(step.statements, fmt.Sprintf(
 			"SELECT create_distributed_table('%s', '%s', colocate_with => '%s')", d.table, d.column, colocation))
@@ -207,7 +226,7 @@ func pendingFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err er
 	functions, err := collect[struct {
 		Name, Signature       string
 		Everywhere, Delegated bool
-	}](ctx, conn, undistributedFunctions, distributedTables[0].table)
+	}](ctx, conn, undistributedFunctions, tablesBy("chain"))
 	for _, f := range functions {
 		step := Step{Name: f.Name, Kind: "function", As: "on every node"}
 		statement := fmt.Sprintf("SELECT create_distributed_function('%s')", f.Signature)
@@ -231,4 +250,15 @@ func collect[T any](ctx context.Context, conn *pgx.Conn, sql string, args ...any
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+}
+
+// distributed reports whether Citus has spread a table over the nodes of a cluster.
+func (s *Store) distributed(ctx context.Context, table string) (found bool, err error) {
+	// The second statement cannot be planned without Citus.
+	err = s.db.NewRaw("SELECT to_regclass('pg_dist_partition') IS NOT NULL").Scan(ctx, &found)
+	if err == nil && found {
+		err = s.db.NewRaw(`SELECT EXISTS (SELECT FROM pg_dist_partition
+			WHERE logicalrelid = to_regclass(?) AND partmethod = 'h')`, table).Scan(ctx, &found)
+	}
+	return found, err
 }

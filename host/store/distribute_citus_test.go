@@ -22,6 +22,9 @@ func TestDistributeFullDatabase(t *testing.T) {
 		"SELECT undistribute_table('accounts', cascade_via_foreign_keys => true)",
 		"SELECT undistribute_table('graph_sightings')", "SELECT undistribute_table('audit_records')",
 		"SELECT undistribute_table('audit_heads')")
+	expect(t, "functions that are lost", value[int](t, conn,
+		"SELECT count(*) FROM pg_proc WHERE proname IN ('audit_lock', 'account_lock', 'graph_rows')"), 0)
+	noError(t, openOnce(t.Context(), s.url)) // as the command does
 	plan := must(s.Distribute(t.Context(), true, noProgress))(t)
 	if len(plan) < 10 {
 		t.Fatalf("%d steps are due, want at least 10: %v", len(plan), plan)

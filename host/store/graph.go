@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -112,20 +114,40 @@ func (s *Store) PruneSightings(ctx context.Context) error {
 		if table == "graph_unreadable" {
 			seen = "found_at"
 		}
-		statement := fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid IN (
-			SELECT ctid FROM %[1]s WHERE %[2]s <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`, table, seen)
-		for deleted := int64(graphPruneBatch); deleted == graphPruneBatch; {
-			err := s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-				tag, err := tx.Exec(ctx, statement, oldest, graphPruneBatch)
-				deleted = tag.RowsAffected()
+		distributed, err := s.distributed(ctx, table)
+		for deleted := graphPruneBatch; err == nil && deleted == graphPruneBatch; {
+			err = s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) (err error) {
+				deleted, err = pruneOld(ctx, tx, table, seen, oldest, distributed)
 				return err
 			})
-			if err != nil {
-				return fmt.Errorf("pruning the reputation graph: %w", err)
-			}
+		}
+		if err != nil {
+			return fmt.Errorf("pruning the reputation graph: %w", err)
 		}
 	}
 	return nil
+}
+
+// pruneOld deletes up to graphPruneBatch old rows that are not locked and returns how many. Of a distributed table it
+// deletes as many from each shard, each in a transaction of its own, and returns the largest number: Citus locks and
+// limits rows of one shard at a time.
+func pruneOld(ctx context.Context, tx pgx.Tx, table, seen string, oldest time.Time, distributed bool) (n int,
+	err error) {
+	statement := fmt.Sprintf(`DELETE FROM %%1$s WHERE ctid IN (
+		SELECT ctid FROM %%1$s WHERE %s <= '%s' LIMIT %d FOR UPDATE SKIP LOCKED)`, seen, oldest.Format(time.RFC3339Nano),
+		graphPruneBatch)
+	if !distributed {
+		tag, err := tx.Exec(ctx, strings.ReplaceAll(statement, "%1$s", table))
+		return int(tag.RowsAffected()), err
+	}
+	var failed *string
+	err = tx.QueryRow(ctx, `SELECT string_agg(result, '; ') FILTER (WHERE NOT success),
+			coalesce(max(substring(result FROM '^DELETE (\d+)$')::int), 0)
+		FROM run_command_on_shards($1::text::regclass, $2)`, table, statement).Scan(&failed, &n)
+	if err == nil && failed != nil {
+		err = errors.New(*failed)
+	}
+	return n, err
 }
 
 // ForgetSightings deletes an entity from the graph: its sightings, its links, and its share of its parents' sightings,

@@ -77,6 +77,9 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 			if err == nil && len(done.Migrations) > 0 {
 				s.log.Info("migrated the database", "to", s.schema)
 			}
+			if err == nil {
+				err = s.restoreFunctions(ctx, db, files)
+			}
 			return err
 		}
 		s.log.Info("a migration waits for other transactions", "pause", pause, "error", err)
