@@ -120,8 +120,12 @@ func distribute(ctx context.Context, conn *pgx.Conn, dry bool, progress func(don
 	if err != nil {
 		return nil, err
 	}
+	plain, err := plainFunctions(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
 	functions, err := pendingFunctions(ctx, conn)
-	steps = append(steps, functions...)
+	steps = slices.Concat(steps, plain, functions)
 	if err != nil || dry {
 		return steps, err
 	}
@@ -217,6 +221,22 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 
 //go:embed sql/unfit_keys.sql
 var unfitKeys string
+
+// nodeByNode replaces graph_known on a cluster: Citus cannot join nodes with their sightings, nor keep plans.
+//
+//go:embed sql/citus_graph_known.sql
+var nodeByNode string
+
+// plainFunctions returns the functions whose form is for plain Postgres only: they keep their plans (migration 0019).
+func plainFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
+	plain, err := collect[struct{ Name string }](ctx, conn, `SELECT proname::text FROM pg_proc
+		WHERE pronamespace = current_schema()::regnamespace AND proname = 'graph_known' AND proconfig IS NOT NULL`)
+	for _, f := range plain {
+		steps = append(steps, Step{Name: f.Name, Kind: "function", As: "one node at a time",
+			statements: []string{nodeByNode}})
+	}
+	return steps, err
+}
 
 //go:embed sql/undistributed_functions.sql
 var undistributedFunctions string

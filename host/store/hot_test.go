@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/facts/registration"
@@ -22,7 +24,8 @@ import (
 
 // TestHotStatementsNameTheirNode runs what checks, their events and the graph need, and looks at the plan of every
 // statement: each scan of a table that distribute spreads over nodes must select one value of its distribution column,
-// so that a cluster runs it on one node. Statements within functions, triggers and foreign keys are included.
+// so that a cluster runs it on one node. Statements within functions, triggers and foreign keys are included. The
+// functions are those of a cluster.
 func TestHotStatementsNameTheirNode(t *testing.T) {
 	t.Parallel()
 	s, plans := explained(t)
@@ -152,7 +155,19 @@ func explained(t *testing.T) (*Store, *plans) {
 	}
 	through := proxied(t, url)
 	through.OnNotice(p.add)
-	return open(t, through.URL, nil), p
+	s := open(t, through.URL, nil)
+	replaceFunctions(t, conn)
+	return s, p
+}
+
+// replaceFunctions replaces functions by the forms that a cluster runs, and returns their names.
+func replaceFunctions(t *testing.T, conn *pgx.Conn) (names []string) {
+	t.Helper()
+	for _, step := range must(plainFunctions(t.Context(), conn))(t) {
+		exec(t, conn, step.statements...)
+		names = append(names, step.Name)
+	}
+	return names
 }
 
 // plans collects what is wrong with the plans that a server reports.
