@@ -101,6 +101,15 @@ func connConfig(url string) (*pgx.ConnConfig, error) {
 	return cfg, nil
 }
 
+// dial opens a connection that belongs to no pool.
+func dial(ctx context.Context, url string) (*pgx.Conn, error) {
+	cfg, err := connConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, cfg)
+}
+
 //go:embed sql/unsuitable_settings.sql
 var unsuitableSettings string
 
@@ -250,11 +259,7 @@ func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pg
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	cfg, err := connConfig(s.url)
-	if err != nil {
-		return err
-	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := dial(ctx, s.url)
 	if err != nil {
 		return err
 	}

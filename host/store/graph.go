@@ -63,20 +63,24 @@ func (s *Store) graphAggregates(ctx context.Context, subjects []reputation.Subje
 // ForgetAccountSightings deletes everything that an account contributed to the graph, or will have contributed once it
 // is applied, and returns how much was deleted. Its keys should be revoked first: further checks contribute again.
 func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (sightings, links int64, err error) {
-	err = s.forgetAccount(ctx, accountID, &sightings, &links)
+	if err := s.CatchUp(ctx); err != nil { // only for the counts
+		s.log.Warn("forgetting an account before the reputation graph is complete", "error", err)
+	}
+	_, err = s.db.ExecContext(ctx, "SELECT graph_forget_pending(?, '')", accountID)
+	if err == nil {
+		sightings, links, err = s.forgetApplied(ctx, accountID)
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("deleting an account from the reputation graph: %w", err)
 	}
 	return sightings, links, nil
 }
 
-func (s *Store) forgetAccount(ctx context.Context, accountID string, sightings, links *int64) error {
-	if err := s.CatchUp(ctx); err != nil { // only for the counts
-		s.log.Warn("forgetting an account before the reputation graph is complete", "error", err)
-	}
-	_, err := s.db.ExecContext(ctx, "SELECT graph_forget_pending(?, '')", accountID)
-	for attempt := 1; err == nil; attempt++ {
-		err = s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
+// forgetApplied deletes an account's rows from the graph. It makes up to three attempts if other transactions
+// interfere.
+func (s *Store) forgetApplied(ctx context.Context, accountID string) (sightings, links int64, err error) {
+	for attempt := 1; ; attempt++ {
+		err := s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
 			for _, table := range []string{"graph_links", "graph_edges", "graph_sightings"} {
 				deleted, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = $1", accountID)
 				if err != nil {
@@ -84,21 +88,17 @@ func (s *Store) forgetAccount(ctx context.Context, accountID string, sightings, 
 				}
 				switch n := deleted.RowsAffected(); table {
 				case "graph_edges":
-					*links = n / 2 // one in each direction
+					links = n / 2 // one in each direction
 				case "graph_sightings":
-					*sightings = n
+					sightings = n
 				}
 			}
 			return nil
 		})
-		if err == nil {
-			return nil
-		}
-		if attempt < 3 && retryable(err) {
-			err = nil
+		if err == nil || attempt == 3 || !retryable(err) {
+			return sightings, links, err
 		}
 	}
-	return err
 }
 
 // graphPruneBatch bounds the rows of the graph that one transaction locks, because others may have to wait for them.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 )
 
@@ -52,11 +51,7 @@ func (s *Store) Listen(ctx context.Context, changed func(Topic)) {
 }
 
 func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
-	cfg, err := connConfig(s.direct)
-	if err != nil {
-		return err
-	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := dial(ctx, s.direct)
 	if err != nil {
 		return err
 	}
