@@ -106,7 +106,7 @@ func TestBusyLedgerCommitsQueuedChecksTogether(t *testing.T) {
 	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
 	records := allowedMany(t, caller, 300)
 	noError(t, errors.Join(inOneBatch(t, s.url, l, caller, records)...))
-	sizes.want(t, 1, 256, 44)
+	sizes.wantInAnyOrder(t, 1, 256, 44)
 	verifyLedger(t, s)
 }
 
@@ -136,6 +136,7 @@ func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 	t.Parallel()
 	var sizes sizes
 	_, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
+	noError(t, l.Append(t.Context())) // no checks
 	for range 3 {
 		noError(t, l.Append(t.Context(), allowed(t, caller)))
 	}

@@ -83,6 +83,10 @@ func TestClaimShowsTheKeyOnce(t *testing.T) {
 		check.ErrUnauthorized)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller = must(s.Authenticate(t.Context(), again.Key))(t)
+	conn := session(t, s.url)
+	exec(t, conn, "UPDATE api_keys SET last_used_at = now()") // as hosts of an earlier release do
+	wantError(t, "reissuing a key used earlier", errOf(s.Reissue(t.Context(), c.Session)), billing.ErrNoReissue)
+	exec(t, conn, "UPDATE api_keys SET last_used_at = NULL")
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	wantError(t, "reissuing a key in use", errOf(s.Reissue(t.Context(), c.Session)), billing.ErrNoReissue)
 	wantError(t, "claiming from another browser", errOf(s.Claim(t.Context(), billing.SessionHash("another"))),
@@ -252,12 +256,16 @@ func TestRotateKeyOverlap(t *testing.T) {
 	wantError(t, "rotating another account's key", errOf(s.RotateKey(t.Context(), "acct_other", caller.Key, time.Hour)),
 		apikey.ErrNotFound)
 	fresh := must(s.Authenticate(t.Context(), issued.Secret))(t)
-	for _, c := range []check.Caller{caller, fresh} {
+	issued = must(s.RotateKey(t.Context(), caller.Account, caller.Key, 2*time.Hour))(t) // ends no later for it
+	second := must(s.Authenticate(t.Context(), issued.Secret))(t)
+	for _, c := range []check.Caller{caller, fresh, second} {
 		wantError(t, "recording within the overlap", l.Append(t.Context(), allowed(t, c)), nil)
 	}
 	now = now.Add(time.Hour)
 	clock.advance(t, time.Hour)
 	wantError(t, "recording after the overlap", l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
+	wantError(t, "rotating after the overlap", errOf(s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour)),
+		apikey.ErrNotFound)
 	wantError(t, "recording with the new key", l.Append(t.Context(), allowed(t, fresh)), nil)
 	keys := must(s.Keys(t.Context(), caller.Account))(t)
 	for _, k := range keys {

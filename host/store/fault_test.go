@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -264,6 +265,55 @@ func TestDamagedChainHarmsItselfOnly(t *testing.T) {
 	noError(t, receive(t, "the answer", blocked))
 	expect(t, "records of chain 0", one[int](t, s, "SELECT count(*) FROM audit_records WHERE chain = 0"), 3)
 	expect(t, "records of chain 2", one[int](t, s, "SELECT count(*) FROM audit_records WHERE chain = 2"), 1)
+}
+
+// safeToRetry is an error from before anything was sent.
+type safeToRetry struct{ error }
+
+func (safeToRetry) SafeToRetry() bool { return true }
+
+func TestInDoubt(t *testing.T) {
+	t.Parallel()
+	failure := func(severity, state string) error {
+		return fmt.Errorf("appending: %w", &pgconn.PgError{SeverityUnlocalized: severity, Code: state})
+	}
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"success":                        {nil, false},
+		"the statement failed":           {failure("ERROR", "23505"), false},
+		"the pooler lost the server":     {failure("ERROR", "08P01"), true},
+		"the server stops":               {failure("FATAL", "57P01"), true},
+		"a warning after the commit":     {&inDoubtError{failure("WARNING", "01000")}, true},
+		"the connection broke":           {io.ErrUnexpectedEOF, true},
+		"nothing was sent":               {safeToRetry{io.ErrUnexpectedEOF}, false},
+		"in doubt, and an earlier error": {errors.Join(failure("ERROR", "23505"), &inDoubtError{io.EOF}), true},
+	} {
+		expect(t, name, inDoubt(test.err), test.want)
+	}
+}
+
+// A transaction that locks a head is durable, reports an interrupted wait for a standby, and waits for locks as long as
+// asked, whatever the session's settings are.
+func TestSettingsUnderTheHeadsLock(t *testing.T) {
+	t.Parallel()
+	conn := session(t, newStore(t, nil).url)
+	for _, test := range []struct{ setting, before, want string }{
+		{"synchronous_commit", "off", "on"},
+		{"synchronous_commit", "local", "on"},
+		{"synchronous_commit", "remote_write", "on"},
+		{"synchronous_commit", "remote_apply", "remote_apply"},
+		{"client_min_messages", "error", "warning"},
+		{"client_min_messages", "notice", "notice"},
+		{"lock_timeout", "1h", "123ms"},
+	} {
+		exec(t, conn, "BEGIN", fmt.Sprintf("SET LOCAL %s = '%s'", test.setting, test.before),
+			"SELECT audit_lock(0, '123ms')")
+		expect(t, test.setting+" = "+test.before, value[string](t, conn, "SELECT current_setting($1)", test.setting),
+			test.want)
+		exec(t, conn, "ROLLBACK")
+	}
 }
 
 // Accounts are spread over the chains of the configuration, each of which has a head. Fewer chains remove none.

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -143,6 +144,20 @@ func TestCallerCacheIsBounded(t *testing.T) {
 		if len(c.entries) > maxCached {
 			t.Fatalf("%d cached callers, want at most %d", len(c.entries), maxCached)
 		}
+	}
+}
+
+// The last use of a key is stored again once it is a minute old.
+func TestLastUseOfKeys(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	conn := session(t, s.url)
+	for age, renewed := range map[string]bool{"1 second": false, "61 seconds": true} {
+		exec(t, conn, fmt.Sprintf("UPDATE key_uses SET used_at = now() - interval '%s'", age))
+		before := one[time.Time](t, s, "SELECT used_at FROM key_uses")
+		noError(t, l.Append(t.Context(), allowed(t, caller)))
+		expect(t, "stored again after "+age, !one[time.Time](t, s, "SELECT used_at FROM key_uses").Equal(before), renewed)
 	}
 }
 

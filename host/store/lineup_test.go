@@ -104,6 +104,20 @@ func TestAlteredModuleIsRefused(t *testing.T) {
 	}
 }
 
+// An activation that does not know a chain, or whose revision was taken meanwhile, starts again.
+func TestOutdatedActivationsStartAgain(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	must(s.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), registry.OriginOperator, ""))(t)
+	for name, arguments := range map[string]string{
+		"a new chain":      `1, NULL, '\x00', 'operator', '', '{}'`,
+		"a taken revision": `1, '{}', '\x00', 'operator', '', '{}'`,
+	} {
+		_, err := s.db.ExecContext(t.Context(), "SELECT activate_lineup("+arguments+")")
+		expect(t, name, sqlState(err), serializationFailure)
+	}
+}
+
 func TestLineupHistory(t *testing.T) {
 	t.Parallel()
 	now := noon

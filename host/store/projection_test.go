@@ -247,6 +247,54 @@ func TestGraphCountersSaturate(t *testing.T) {
 		(SELECT min(least(blocked, reviewed)) FROM graph_sightings WHERE kind = 'domain'))`), math.MaxInt32)
 }
 
+// A check with an earlier time, from a host whose clock is behind, does not make the graph older.
+func TestEarlierCheckIsAppliedLater(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	e := g.domain("shop.example.org")
+	for range 2 {
+		g.check(0, e, check.Allow)
+		noError(t, g.s.CatchUp(t.Context()))
+		g.advance(-time.Second)
+	}
+	expect(t, "the earliest last time", one[time.Time](t, g.s, `SELECT least((SELECT min(last_seen)
+		FROM graph_sightings), (SELECT min(last_seen) FROM graph_edges))`).UTC(), noon)
+}
+
+// What is forgotten is left out until the last contribution that contains it was applied.
+func TestForgottenUntilAllIsApplied(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	e := g.domain("shop.example.org")
+	g.check(0, e, check.Allow)
+	g.check(0, e, check.Allow)
+	node := g.s.node(subjectOf(e).Entity)
+	_, err := g.s.db.ExecContext(t.Context(), "SELECT graph_forget_node('', ?)", node)
+	noError(t, err)
+	waiting := must(g.s.waitingContributions(t.Context()))(t)[0]
+	if !must(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 1, newSightings(), nil))(t) {
+		t.Error("the first contribution was not applied")
+	}
+	noError(t, g.s.CatchUp(t.Context()))
+	expect(t, "forgotten sightings", one[int](t, g.s, "SELECT count(*) FROM graph_sightings WHERE node = ?", node), 0)
+}
+
+// A host that applies contributions waits only briefly for a locked row of the graph.
+func TestLockedSightingFailsTheApplier(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	e := g.domain("shop.example.org")
+	g.check(0, e, check.Allow)
+	noError(t, g.s.CatchUp(t.Context()))
+	conn := session(t, g.s.url)
+	exec(t, conn, "BEGIN", "SELECT FROM graph_sightings FOR UPDATE")
+	g.check(0, e, check.Allow)
+	err := g.s.CatchUp(t.Context())
+	expect(t, "the reason", sqlState(err), lockNotAvailable)
+	exec(t, conn, "COMMIT")
+	noError(t, g.s.CatchUp(t.Context()))
+}
+
 // What an account reports about a check counts even if the check is not in the graph yet.
 func TestVoteBeforeTheSighting(t *testing.T) {
 	t.Parallel()
@@ -306,6 +354,8 @@ func TestHistory(t *testing.T) {
 	expect(t, "the next day", own(1), "0/12 of all, 0/64 own since 20 12:00")
 	g.advance(25 * time.Hour)
 	expect(t, "two days later", own(1), "0/0 of all, 0/0 own since 20 12:00")
+	g.advance(sightingMaxAge)
+	expect(t, "months later", own(1), "0/0 of all, 0/0 own since 01 00:00")
 	public := subjectOf(e)
 	public.Account = publicAccount
 	noError(t, g.l.Append(t.Context(), at(decided(g.s.PublicCaller(), e, check.Allow), *g.clock.Load())))
