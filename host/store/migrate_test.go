@@ -134,7 +134,7 @@ func TestBadURLDoesNotShowThePassword(t *testing.T) {
 }
 
 // Defaults of the server, the database or the role do not affect what is written and read. Open refuses those that
-// could, and says how to mend them.
+// could, and says how to fix them.
 func TestServerSettingsDoNotMatter(t *testing.T) {
 	t.Parallel()
 	target := postgrestest.Database(t)
@@ -157,9 +157,9 @@ func TestServerSettingsDoNotMatter(t *testing.T) {
 		"synchronous_commit"} {
 		wantErrorText(t, "opening", refusal, "the setting "+name+" is ")
 	}
-	for _, mending := range regexp.MustCompile(`ALTER ROLE \S+ IN DATABASE \S+ SET \w+ TO '[^']+'`).
+	for _, fix := range regexp.MustCompile(`ALTER ROLE \S+ IN DATABASE \S+ SET \w+ TO '[^']+'`).
 		FindAllString(refusal.Error(), -1) {
-		exec(t, conn, mending)
+		exec(t, conn, fix)
 	}
 	s := open(t, target, nil)
 	expectAll(t, listening(t, s))
