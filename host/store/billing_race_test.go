@@ -311,8 +311,8 @@ func TestKeyLimits(t *testing.T) {
 	wantError(t, "revoking another account's key", s.RevokeAccountKey(t.Context(), "acct_other", caller.Key),
 		apikey.ErrNotFound)
 	rotated := must(s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour))(t)
-	wantError(t, "revoking the only key that does not expire", s.RevokeAccountKey(t.Context(), caller.Account, rotated.ID),
-		apikey.ErrLast)
+	wantError(t, "revoking the only key that does not expire",
+		s.RevokeAccountKey(t.Context(), caller.Account, rotated.ID), apikey.ErrLast)
 	for _, err := range concurrently(2*apikey.MaxPerAccount, func(int) error {
 		return errOf(s.CreateKey(context.Background(), caller.Account, "another"))
 	}) {

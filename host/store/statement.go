@@ -151,8 +151,9 @@ func appendParams(chain int, id []byte, lockTimeout time.Duration, batch []*pend
 		}
 	}
 	params := []param{intParam(chain), {pgtype.ByteaOID, id}, intParam(int(lockTimeout.Milliseconds()))}
-	for _, c := range []*array{known.accounts, known.counts(), known.keys, known.owners, callers, sizes, lacking, callerOf,
-		recordedAt, at, refs, types, pseudonyms, nonces, scores, verdicts, revisions, leaves, nodes, items, eventOf, events, payloads} {
+	for _, c := range []*array{known.accounts, known.counts(), known.keys, known.owners, callers, sizes, lacking,
+		callerOf, recordedAt, at, refs, types, pseudonyms, nonces, scores, verdicts, revisions, leaves, nodes, items,
+		eventOf, events, payloads} {
 		params = append(params, c.param())
 	}
 	return params

@@ -28,7 +28,7 @@ import (
 )
 
 // busyHostEnv makes the test binary a busy host. It holds the URL of the database, an account and a key of it, and the
-// names of the operations that the host does over and over.
+// names of the operations that the host repeats.
 const busyHostEnv = "ASSAY_TEST_BUSY_HOST"
 
 // TestStoppedHosts stops a host at random moments while it does everything that locks audit heads or other rows that
@@ -53,8 +53,8 @@ func TestStoppedHosts(t *testing.T) {
 			john := parse(t, entity.Domain, "john.example")
 			record := func() error {
 				return l.Append(context.WithoutCancel(t.Context()),
-					decided(caller, parse(t, entity.Domain, "jane.example"), check.Block), decided(caller, john,
-						check.Block))
+					decided(caller, parse(t, entity.Domain, "jane.example"), check.Block),
+					decided(caller, john, check.Block))
 			}
 			for range 60 { // for the anchors
 				noError(t, record())
