@@ -245,6 +245,21 @@ func TestEndSubscriptions(t *testing.T) {
 	noError(t, s.PruneBilling(t.Context()))
 }
 
+// A payment for the same plan does not undo what an operator or the customer changed.
+func TestPaymentKeepsQuotaAndRevokedKeys(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	c := beginCheckout(t, s, "", "starter")
+	apply(t, s, newChange(c, 0, billing.Active))
+	claim := must(s.Claim(t.Context(), c.Session))(t)
+	revoked := must(s.CreateKey(t.Context(), claim.Account, "revoked"))(t)
+	noError(t, s.RevokeKey(t.Context(), revoked.ID))
+	exec(t, session(t, s.url), fmt.Sprintf("UPDATE accounts SET quota = 9999 WHERE id = '%s'", claim.Account))
+	apply(t, s, newChange(c, 1, billing.Active))
+	expect(t, "quota", one[int](t, s, "SELECT quota FROM accounts WHERE id = ?", claim.Account), 9999)
+	expect(t, "state", one[string](t, s, "SELECT state FROM api_keys WHERE id = ?", revoked.ID), "revoked")
+}
+
 func TestRotateKeyOverlap(t *testing.T) {
 	t.Parallel()
 	now := noon

@@ -147,6 +147,26 @@ func TestCallerCacheIsBounded(t *testing.T) {
 	}
 }
 
+// Functions that change the audit chain for a key read its state again.
+func TestRequireKey(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	caller := newCaller(t, s, plan(t, "pro", 10))
+	conn := session(t, s.url)
+	for name, test := range map[string]struct{ set, account, want string }{
+		"valid":             {"expires_at = NULL", caller.Account, ""},
+		"not expired yet":   {"expires_at = now() + interval '1 hour'", caller.Account, ""},
+		"expired":           {"expires_at = now()", caller.Account, invalidAuthorization},
+		"revoked":           {"state = 'revoked', ended_at = now()", caller.Account, invalidAuthorization},
+		"another account's": {"expires_at = NULL", "acct_other", invalidAuthorization},
+	} {
+		exec(t, conn, "UPDATE api_keys SET state = 'valid', ended_at = NULL, expires_at = NULL",
+			"UPDATE api_keys SET "+test.set)
+		_, err := s.db.ExecContext(t.Context(), "SELECT require_key(?, ?, now())", test.account, caller.Key)
+		expect(t, name, sqlState(err), test.want)
+	}
+}
+
 // The last use of a key is stored again once it is a minute old.
 func TestLastUseOfKeys(t *testing.T) {
 	t.Parallel()

@@ -12,6 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/facts/reputation"
 	"assay/host/feedback"
 	"assay/host/store/storetest"
 	"assay/migrations"
@@ -272,11 +273,40 @@ func TestForgottenUntilAllIsApplied(t *testing.T) {
 	_, err := g.s.db.ExecContext(t.Context(), "SELECT graph_forget_node('', ?)", node)
 	noError(t, err)
 	waiting := must(g.s.waitingContributions(t.Context()))(t)[0]
+	wantErrorText(t, "applying less than was read",
+		errOf(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 2, newSightings(), nil)), "batches of contributions")
 	if !must(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 1, newSightings(), nil))(t) {
 		t.Error("the first contribution was not applied")
 	}
 	noError(t, g.s.CatchUp(t.Context()))
 	expect(t, "forgotten sightings", one[int](t, g.s, "SELECT count(*) FROM graph_sightings WHERE node = ?", node), 0)
+}
+
+// An entity that was sent along with a forgotten one was checked itself, so its sighting stays.
+func TestForgettingKeepsLinkedEntities(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	jane := parse(t, entity.Email, "jane@mail.example.org")
+	g.check(0, parse(t, entity.Phone, "+4915123456789"), check.Allow, jane)
+	noError(t, g.s.CatchUp(t.Context()))
+	_, _, err := g.s.ForgetSightings(t.Context(), g.customers[0].Account, jane)
+	noError(t, err)
+	expect(t, "sightings", one[string](t, g.s, `SELECT string_agg(format('%s: %s', kind, checks), ', ')
+		FROM graph_sightings WHERE kind IN ('email', 'phone')`), "phone: 1")
+}
+
+// Callers without a key are not a customer.
+func TestChecksWithoutAKeyAreNoVote(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 3)
+	e := g.domain("shop.example.org")
+	for customer := range 3 {
+		g.check(customer, e, check.Allow)
+	}
+	noError(t, g.l.Append(t.Context(), at(decided(g.s.PublicCaller(), e, check.Block), *g.clock.Load())))
+	if a := g.aggregate(e); a.Customers != 3 || a.BlockedShare != 0 {
+		t.Errorf("%+v, want 3 customers and no block", a)
+	}
 }
 
 // A host that applies contributions waits only briefly for a locked row of the graph.
@@ -350,6 +380,10 @@ func TestHistory(t *testing.T) {
 	expect(t, "a customer without checks", own(3), "0/5 of all, 0/0 own since 01 00:00")
 	noError(t, g.l.Append(t.Context(), atAll(decidedMany(g.customers[1], e, check.Allow, 100), *g.clock.Load())...))
 	expect(t, "a hundred checks", own(1), "12/14 of all, 64/64 own since 20 12:00")
+	asked := subjectOf(e)
+	asked.Account = g.customers[1].Account
+	a := must(g.s.GraphAggregates(t.Context(), []reputation.Subject{asked, subjectOf(g.domain("other.example"))}))(t)
+	expect(t, "nobody's own history after that of an account", a[1].Own, reputation.History{})
 	g.advance(23 * time.Hour)
 	expect(t, "the next day", own(1), "0/12 of all, 0/64 own since 20 12:00")
 	g.advance(25 * time.Hour)

@@ -169,6 +169,12 @@ func TestRefusedCallLeavesNothing(t *testing.T) {
 	}
 	expect(t, "events", one[int](t, s, "SELECT count(*) FROM webhook_events"), 0)
 	expect(t, "used keys", one[string](t, s, "SELECT string_agg(key_id, ' ') FROM key_uses"), other.Key)
+
+	// Nor does a call whose account removed its endpoint after the payload was prepared add an event.
+	late := prepared(t, l, blocked[:1])
+	noError(t, s.RemoveEndpoint(t.Context(), caller.Account))
+	noError(t, must(send(t, l, []byte("late"), late))(t)[0])
+	expect(t, "events", one[int](t, s, "SELECT count(*) FROM webhook_events"), 0)
 	verifyLedger(t, s)
 }
 
