@@ -274,7 +274,8 @@ func TestForgottenUntilAllIsApplied(t *testing.T) {
 	noError(t, err)
 	waiting := must(g.s.waitingContributions(t.Context()))(t)[0]
 	wantErrorText(t, "applying less than was read",
-		errOf(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 2, newSightings(), nil)), "batches of contributions")
+		errOf(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 2, newSightings(), nil)),
+		"batches of contributions")
 	if !must(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 1, newSightings(), nil))(t) {
 		t.Error("the first contribution was not applied")
 	}
