@@ -13,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"assay/host/check"
+	"assay/host/entity"
 	"assay/host/postgres"
 	"assay/host/postgres/postgrestest"
 	"assay/host/privacy"
@@ -473,4 +474,36 @@ func TestMissingAndUnknownHeads(t *testing.T) {
 	if _, err := s.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), registry.OriginOperator, ""); err != nil {
 		t.Errorf("activating a lineup: %v", err)
 	}
+}
+
+// A batch whose first call is refused is recorded at once, without the call.
+func TestFirstCallOfABatchIsRefused(t *testing.T) {
+	t.Parallel()
+	s, l, other := newLedger(t, nil, LedgerConfig{})
+	caller := newCaller(t, s, plan(t, "pro", 1))
+	refusedCall := decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Block, 2)
+	errs, err := send(t, l, []byte("batch"), prepared(t, l, refusedCall, allowedMany(t, other, 3)))
+	noError(t, err)
+	var quota *check.QuotaError
+	if !errors.As(errs[0], &quota) || errs[1] != nil {
+		t.Errorf("the calls ended with %v", errs)
+	}
+	expect(t, "recorded checks", value[int](t, session(t, s.url),
+		"SELECT count(*) FROM audit_records WHERE kind = 'check'"), 3)
+	verifyLedger(t, s)
+}
+
+// A damaged head keeps its chain from growing, and neither lineups nor partitions from changing.
+func TestDamagedHeadStopsNoChange(t *testing.T) {
+	t.Parallel()
+	s := must(Open(t.Context(), Config{URL: postgrestest.Database(t), Keys: testRing, Logger: discard(), Chains: 3}))(t)
+	storetest.Close(t, s)
+	conn := session(t, s.url)
+	exec(t, conn, `UPDATE audit_heads SET hash = '\x00' WHERE chain = 1`)
+	_, err := s.ActivateLineup(t.Context(), lineupOf("probe@1.0.0"), registry.OriginOperator, "")
+	noError(t, err)
+	expect(t, "chains that record the lineup", value[int](t, conn,
+		"SELECT count(*) FROM audit_records WHERE kind = 'lineup'"), 2)
+	exec(t, conn, "SELECT create_partition('audit_records_209901', '2099-01-01', '2099-02-01', 10)")
+	expect(t, "detached", value[bool](t, conn, "SELECT detach_partition('audit_records_209901', '{}', 10)"), true)
 }

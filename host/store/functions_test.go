@@ -6,7 +6,8 @@ import (
 	"assay/migrations"
 )
 
-// A host that starts restores functions that were dropped, as they were.
+// A host that starts restores functions that were dropped, as they were. graph_known gets the form that every database
+// can run.
 func TestLostFunctionsAreRestored(t *testing.T) {
 	t.Parallel()
 	if onCitus() {
@@ -15,10 +16,11 @@ func TestLostFunctionsAreRestored(t *testing.T) {
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	conn := session(t, s.url)
 	const all = `SELECT string_agg(pg_get_functiondef(oid), ';' ORDER BY oid::regprocedure::text) FROM pg_proc
-		WHERE pronamespace = 'public'::regnamespace`
+		WHERE pronamespace = 'public'::regnamespace AND proname <> 'graph_known'`
 	before := value[string](t, conn, all)
 	exec(t, conn, `DO $$ DECLARE f regprocedure; BEGIN
-		FOR f IN SELECT oid FROM pg_proc WHERE pronamespace = 'public'::regnamespace AND prorettype <> 'trigger'::regtype LOOP
+		FOR f IN SELECT oid FROM pg_proc
+				WHERE pronamespace = 'public'::regnamespace AND prorettype <> 'trigger'::regtype LOOP
 			EXECUTE 'DROP FUNCTION ' || f;
 		END LOOP;
 	END $$`)
