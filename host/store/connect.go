@@ -223,7 +223,11 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 			return
 		}
 		defer conn.Close()
-		r.err = conn.NewRaw(statement, args).Scan(context.WithoutCancel(ctx), &r.row)
+		// A cluster serialises the changes of tables of which each machine has a copy, so there can be deadlocks
+		// whatever the order of the locks within a function.
+		for attempt := 1; attempt == 1 || attempt <= 10 && sqlState(r.err) == deadlockDetected; attempt++ {
+			r.err = conn.NewRaw(statement, args).Scan(context.WithoutCancel(ctx), &r.row)
+		}
 	}()
 	select {
 	case r := <-done:

@@ -9,9 +9,7 @@ func noProgress(int, int, string) {}
 
 func TestDistributeNeedsCitus(t *testing.T) {
 	t.Parallel()
-	if onCitus() {
-		t.Skip("this test needs a database without Citus")
-	}
+	needsPlainPostgres(t, "it expects an error for lack of it")
 	for _, dry := range []bool{false, true} {
 		steps, err := newStore(t, nil).Distribute(t.Context(), dry, noProgress)
 		wantError(t, "distributing without Citus", err, ErrNoCitus)

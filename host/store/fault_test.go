@@ -400,6 +400,7 @@ func TestLockedHeadFailsTheCheck(t *testing.T) {
 // The ledger tries a transaction up to three times if it fails because of other transactions.
 func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 	t.Parallel()
+	needsPlainPostgres(t, "distributed tables have no triggers")
 	for name, test := range map[string]struct {
 		state    string
 		failures int
@@ -435,6 +436,7 @@ func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 // If updating the head has no effect, the batch must be rolled back. A trigger that suppresses the update simulates it.
 func TestFailedHeadUpdateUndoesTheBatch(t *testing.T) {
 	t.Parallel()
+	needsPlainPostgres(t, "distributed tables have no triggers")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	conn := session(t, s.url)
 	exec(t, conn, `CREATE FUNCTION suppress() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`,
@@ -465,6 +467,7 @@ func TestAlteredHeadIsAnError(t *testing.T) {
 // A missing head and a head of an unknown chain must not cause a panic.
 func TestMissingAndUnknownHeads(t *testing.T) {
 	t.Parallel()
+	needsPlainPostgres(t, "a row stays on its machine")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false))
 	conn := session(t, s.url)

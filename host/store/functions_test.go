@@ -10,9 +10,7 @@ import (
 // can run.
 func TestLostFunctionsAreRestored(t *testing.T) {
 	t.Parallel()
-	if onCitus() {
-		t.Skip("this test drops all functions, and those of a cluster are lost in TestDistributeFullDatabase")
-	}
+	needsPlainPostgres(t, "it drops all functions; TestDistributeFullDatabase loses some")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	conn := session(t, s.url)
 	const all = `SELECT string_agg(pg_get_functiondef(oid), ';' ORDER BY oid::regprocedure::text) FROM pg_proc

@@ -55,6 +55,14 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// needsPlainPostgres skips a test of something that a distributed database does not have, or refuses.
+func needsPlainPostgres(t *testing.T, why string) {
+	t.Helper()
+	if onCitus() {
+		t.Skipf("this test needs a database without Citus: %s", why)
+	}
+}
+
 // onCitus reports whether the tests' databases are distributed.
 func onCitus() bool { return os.Getenv("ASSAY_TEST_CITUS_URL") != "" }
 

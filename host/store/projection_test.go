@@ -313,12 +313,15 @@ func TestChecksWithoutAKeyAreNoVote(t *testing.T) {
 // A host that applies contributions waits only briefly for a locked row of the graph.
 func TestLockedSightingFailsTheApplier(t *testing.T) {
 	t.Parallel()
+	needsPlainPostgres(t, "workers do not get the function's lock_timeout")
 	g := newGraphTest(t, 1)
 	e := g.domain("shop.example.org")
 	g.check(0, e, check.Allow)
 	noError(t, g.s.CatchUp(t.Context()))
 	conn := session(t, g.s.url)
-	exec(t, conn, "BEGIN", "SELECT FROM graph_sightings FOR UPDATE")
+	exec(t, conn, "BEGIN")
+	must(conn.Exec(t.Context(), "SELECT FROM graph_sightings WHERE node = $1 FOR UPDATE",
+		g.s.node(reputation.Node{Kind: "domain", Value: e.Value})))(t)
 	g.check(0, e, check.Allow)
 	err := g.s.CatchUp(t.Context())
 	expect(t, "the reason", sqlState(err), lockNotAvailable)

@@ -116,8 +116,9 @@ func (l AuditLog) Anchors(ctx context.Context, chain int, verifierKey string) ([
 var partitionsBefore string
 
 // PruneAudit deletes the records up to each anchor, at most one anchor a chain. It drops whole partitions where few
-// records remain in them, and deletes other rows in small batches. If a lock is not available soon, it leaves the rest
-// to the next call, so that checks do not wait long. The anchors must be stored and their signatures verified.
+// records remain in them, and deletes other rows in small batches. If a lock is not available soon, or another host
+// prunes the same partition on the machines of a cluster, it leaves the rest to the next call, so that checks do not wait
+// long. The anchors must be stored and their signatures verified.
 func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 	cut := make(map[int]int64, len(anchors))
 	var before time.Time
@@ -139,7 +140,7 @@ func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 			err = s.pruneRows(ctx, a)
 		}
 	}
-	if sqlState(err) == lockNotAvailable {
+	if state := sqlState(err); state == lockNotAvailable || state == deadlockDetected {
 		s.log.Info("pruning audit records was postponed", "error", err)
 		return nil
 	}
