@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +53,7 @@ type Follower struct {
 	state    State
 	inForce  []*openPlugin // of the lineup in force
 	open     map[openKey]*openPlugin
+	kept     map[*openPlugin]bool     // opened by abandoned loads, for the next one
 	prepared map[registry.Digest]bool // published modules that were opened, prepared or refused
 	draining sync.WaitGroup
 }
@@ -80,7 +83,7 @@ func NewFollower(source Source, box *sandbox.Sandbox, live *check.Live, log *slo
 		source: source, sandbox: box, live: live, log: log,
 		changed: make(chan struct{}, 1), published: make(chan struct{}, 1),
 		pollInterval: pollInterval, retryDelay: retryDelay,
-		open: map[openKey]*openPlugin{}, prepared: map[registry.Digest]bool{},
+		open: map[openKey]*openPlugin{}, kept: map[*openPlugin]bool{}, prepared: map[registry.Digest]bool{},
 	}
 }
 
@@ -251,6 +254,7 @@ func (f *Follower) load(ctx context.Context, revision registry.LineupRevision) e
 	}
 	bands := check.Bands{Review: l.Bands.Review, Block: l.Bands.Block}
 	f.swap(check.NewLineup(revision.Revision, ByType(l.Bias), bands, members), plugins)
+	f.dropKept()
 	return nil
 }
 
@@ -329,11 +333,43 @@ func (f *Follower) acquire(ctx context.Context, l registry.LineupDocument) ([]*o
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	err := errors.Join(errs...)
+	switch {
+	case err == nil:
+		return plugins, nil
+	case errors.Is(context.Cause(ctx), errSuperseded):
+		f.keep(plugins)
+	default:
 		f.release(plugins)
-		return nil, err
 	}
-	return plugins, nil
+	return nil, err
+}
+
+// keep holds the plugins of an abandoned load until a lineup is in force. A host then makes progress even while lineups
+// change faster than it can load one. It ignores nil plugins.
+func (f *Follower) keep(plugins []*openPlugin) {
+	var again []*openPlugin
+	f.mu.Lock()
+	for _, p := range plugins {
+		if p == nil {
+			continue
+		}
+		if f.kept[p] {
+			again = append(again, p)
+		}
+		f.kept[p] = true
+	}
+	f.mu.Unlock()
+	f.release(again)
+}
+
+// dropKept releases the plugins of abandoned loads.
+func (f *Follower) dropKept() {
+	f.mu.Lock()
+	kept := slices.Collect(maps.Keys(f.kept))
+	clear(f.kept)
+	f.mu.Unlock()
+	f.release(kept)
 }
 
 func (f *Follower) openLayer(ctx context.Context, layer registry.LineupLayer) (*openPlugin, error) {
@@ -437,5 +473,6 @@ func (f *Follower) prepare(ctx context.Context) {
 // Close takes the lineup out of force, waits for the checks that use it, and closes its plugins.
 func (f *Follower) Close() {
 	f.swap(nil, nil)
+	f.dropKept()
 	f.draining.Wait()
 }
