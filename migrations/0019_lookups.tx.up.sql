@@ -73,8 +73,10 @@ DECLARE
     _seq      bigint      := _head.seq;
     _hash     bytea       := _head.hash;
     _number   bytea       := int4send(_chain);
-    _seqs     bigint[];
-    _hashes   bytea[];
+    -- Assigning element n of an empty array makes one that begins at n, and unnest would pair it with the wrong rows. So
+    -- these have all their elements from the beginning.
+    _seqs     bigint[]    := array_fill(NULL::bigint, ARRAY[cardinality(_leaves)]);
+    _hashes   bytea[]     := array_fill(NULL::bytea, ARRAY[cardinality(_leaves)]);
     _valid    boolean[];
     _due      text[]; -- keys whose last use is to be stored
     _quotas   integer[]; -- null: unlimited
