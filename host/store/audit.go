@@ -53,12 +53,14 @@ func (r auditRow) row() audit.Row {
 	}
 }
 
+const badLength = "its leaf or hash is not 32 bytes long"
+
 // corruption describes why a host cannot have stored this row, or returns "". It covers only properties that the hashes
 // do not protect.
 func (r auditRow) corruption() (reason string) {
 	switch {
 	case len(r.Leaf) != len(audit.Hash{}) || len(r.Hash) != len(audit.Hash{}):
-		return "its leaf or hash is not 32 bytes long"
+		return badLength
 	case r.Nonce != nil && r.RecordedAt.UTC().Format(check.TimeFormat) != r.At:
 		// recorded_at is not hashed, but decides when the record is pruned.
 		return "its recorded_at differs from its timestamp"
@@ -134,10 +136,10 @@ func (s *Store) ReadAuditLog(ctx context.Context, fn func(ctx context.Context, l
 // AuditLog reads the audit log.
 type AuditLog struct{ db bun.IDB }
 
-// DamagedHeads is the error for heads that no host can have stored.
-type DamagedHeads []*audit.BreakError
+// Damaged is the error for chains with a head or a record that no host can have stored.
+type Damaged []*audit.BreakError
 
-func (d DamagedHeads) Error() string {
+func (d Damaged) Error() string {
 	texts := make([]string, len(d))
 	for i, b := range d {
 		texts[i] = b.Error()
@@ -145,13 +147,13 @@ func (d DamagedHeads) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Heads returns the head of each chain, and a DamagedHeads for those that it leaves out.
+// Heads returns the head of each chain, and a Damaged for those that it leaves out.
 func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 	var rows []headRow
 	if err := l.db.NewSelect().Model(&rows).Order("chain").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading audit heads: %w", err)
 	}
-	var damaged DamagedHeads
+	var damaged Damaged
 	for _, r := range rows {
 		head, err := r.head()
 		var broken *audit.BreakError
@@ -171,7 +173,7 @@ func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 // such records, so verifying these chains fails. The error is that of Heads.
 func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	heads, err := l.Heads(ctx)
-	var damaged DamagedHeads
+	var damaged Damaged
 	if err != nil && !errors.As(err, &damaged) {
 		return nil, err
 	}

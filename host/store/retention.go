@@ -31,8 +31,8 @@ const (
 var auditDue string
 
 // AuditDue returns the point at which to cut each chain that has records past their retention, beyond those that its
-// newest anchor covers. Records are ordered by time only as well as the hosts' clocks agree: a record that is due stays
-// as long as any record before it must stay.
+// newest anchor covers, and a Damaged for the chains that it leaves out. Records are ordered by time only as well as the
+// hosts' clocks agree: a record that is due stays as long as any record before it must stay.
 func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	var due []audit.Anchor
 	// Use the earlier of the host's and the database's time, so that one fast clock does not cause early pruning.
@@ -45,6 +45,7 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding audit records past their retention: %w", err)
 	}
+	var damaged Damaged
 	for _, chain := range chains {
 		var row headRow
 		err := s.db.NewRaw(auditDue, named{"chain": chain, "before": before, "future": now.Add(maxClockSkew)}).
@@ -52,14 +53,18 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
-		var head audit.Head
-		if err == nil {
-			head, err = row.head()
-		}
 		if err != nil {
 			return nil, fmt.Errorf("finding audit records past their retention: %w", err)
 		}
-		due = append(due, audit.Anchor{Head: head, Before: before})
+		if len(row.Hash) != len(audit.Hash{}) {
+			damaged = append(damaged, &audit.BreakError{Chain: chain, Seq: row.Seq, Reason: badLength})
+			continue
+		}
+		due = append(due, audit.Anchor{Head: audit.Head{Chain: chain, Seq: row.Seq, Hash: audit.Hash(row.Hash)},
+			Before: before})
+	}
+	if damaged != nil {
+		return due, damaged
 	}
 	return due, nil
 }
