@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
+
+	"assay/host/check"
 )
 
 // Connections of a host to the database. Each part has its own, so that no part waits for another's statements. The
@@ -35,8 +38,9 @@ const (
 // Server-side limits within transactions. Requests have their own deadlines. These bound how long a host that was
 // stopped or cut off can hold locks.
 const (
-	lockTimeout = 3 * time.Second
-	idleTimeout = 10 * time.Second
+	lockTimeout     = 3 * time.Second
+	idleTimeout     = 10 * time.Second
+	longIdleTimeout = time.Minute // for changes of lists, which are large
 )
 
 func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
@@ -208,13 +212,14 @@ func again(fn func() error) error {
 
 // once runs a statement that commits by itself, and returns its row. The end of ctx does not cancel it, as in transact.
 // A statement whose reply is lost is not sent again. The pool would do so, because pgx calls every failure to receive
-// safe to retry.
+// safe to retry. The error is a *check.DoubtError if the statement may have committed.
 func once[T any](ctx context.Context, s *Store, statement string, args named) (T, error) {
 	type result struct {
 		row T
 		err error
 	}
 	done := make(chan result, 1) // buffered, because nobody may be waiting
+	var decided atomic.Bool      // whether the statement is sent, or the caller has left before
 	go func() {
 		var r result
 		defer func() { done <- r }()
@@ -223,18 +228,34 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 			return
 		}
 		defer conn.Close()
+		if r.err = notClosed(conn); r.err != nil || !decided.CompareAndSwap(false, true) {
+			return
+		}
 		// A cluster serialises the changes of tables of which each machine has a copy, so there can be deadlocks
 		// whatever the order of the locks within a function.
 		for attempt := 1; attempt == 1 || attempt <= 10 && sqlState(r.err) == deadlockDetected; attempt++ {
 			r.err = conn.NewRaw(statement, args).Scan(context.WithoutCancel(ctx), &r.row)
+		}
+		var pg *pgconn.PgError
+		if r.err != nil && (!errors.As(r.err, &pg) || inDoubt(r.err)) && !errors.Is(r.err, sql.ErrNoRows) {
+			r.err = &check.DoubtError{Err: r.err}
 		}
 	}()
 	select {
 	case r := <-done:
 		return r.row, r.err
 	case <-ctx.Done():
-		return *new(T), fmt.Errorf("waiting for a statement that commits: %w", ctx.Err())
+		err := fmt.Errorf("waiting for a statement that commits: %w", ctx.Err())
+		if !decided.CompareAndSwap(false, true) {
+			err = &check.DoubtError{Err: err}
+		}
+		return *new(T), err
 	}
+}
+
+// notClosed returns an error if the server has closed the connection, as far as the system knows.
+func notClosed(conn bun.Conn) error {
+	return conn.Raw(func(c any) error { return c.(*stdlib.Conn).Conn().PgConn().CheckConn() })
 }
 
 // inSnapshot runs fn in a read-only transaction with one snapshot of the database. It keeps partitions from being
@@ -254,9 +275,19 @@ func (s *Store) inSnapshot(ctx context.Context, fn func(ctx context.Context, tx 
 		})
 }
 
-// inLongTx runs fn in a read-committed transaction on its own connection, without limits of time. It is for statements
-// that process whole tables. A store runs one at a time.
+// inLongTx runs fn in a read-committed transaction on the connection for long statements. Between two statements a host
+// that is stopped keeps its locks for up to longIdleTimeout, so they must be locks that no check waits for.
 func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	begin := "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0; " +
+		"SET LOCAL idle_in_transaction_session_timeout = " + milliseconds(longIdleTimeout)
+	return s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error { return fn(ctx, tx) })
+	})
+}
+
+// onLongConn runs fn on its own connection, without limits of time. It is for statements that process whole tables. A
+// store runs one at a time.
+func (s *Store) onLongConn(ctx context.Context, fn func(ctx context.Context, conn *pgx.Conn) error) error {
 	select {
 	case s.long <- struct{}{}:
 		defer func() { <-s.long }()
@@ -268,9 +299,7 @@ func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pg
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	const begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0; " +
-		"SET LOCAL idle_in_transaction_session_timeout = 0"
-	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error { return fn(ctx, tx) })
+	err = fn(ctx, conn)
 	if err != nil && ctx.Err() != nil { // the error may only tell that the connection was closed
 		return errors.Join(ctx.Err(), err)
 	}

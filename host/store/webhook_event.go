@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/uptrace/bun"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -174,8 +173,8 @@ var resendFailedEvents string
 // resendBatch resends up to rowsPerStatement events of an account that failed between since and until, and returns how
 // many.
 func (s *Store) resendBatch(ctx context.Context, accountID string, since, until time.Time) (n int, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		result, err := tx.NewRaw(resendFailedEvents, named{"account": accountID, "since": since, "until": until,
+	err = again(func() error { // a statement of its own, because erasures wait for the events
+		result, err := s.db.NewRaw(resendFailedEvents, named{"account": accountID, "since": since, "until": until,
 			"limit": rowsPerStatement}).Exec(ctx)
 		if err != nil {
 			return err
@@ -184,10 +183,7 @@ func (s *Store) resendBatch(ctx context.Context, accountID string, since, until 
 		n = int(rows)
 		return err
 	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
+	return n, err
 }
 
 // SendTestEvent adds a test event to the outbox and returns its reference, which begins with "test_". The event is a
