@@ -71,6 +71,16 @@ func dropIdle(pool *bun.DB) {
 // reachable again does not occupy a slot of the pool for long. A URL can set another: connect_timeout=10.
 const connectTimeout = time.Second
 
+// A server that lost its power says nothing. A connection to it ends after maxSilence, whether it is idle or has sent
+// something that is not acknowledged. Linux would wait for the acknowledgement for 15 minutes (tcp_retries2).
+const (
+	keepAliveIdle     = 5 * time.Second
+	keepAliveInterval = 2 * time.Second
+	keepAliveCount    = 3
+
+	maxSilence = keepAliveIdle + keepAliveCount*keepAliveInterval
+)
+
 // connConfig returns the configuration of every connection. It sets only parameters that a pooler in transaction mode
 // keeps for each client (pgbouncer refuses others). What else affects hosts is set in each transaction, or checked by
 // checkSettings.
@@ -94,9 +104,9 @@ func connConfig(url string) (*pgx.ConnConfig, error) {
 	}
 	// Statements are sent without named prepared statements, which a pooler in transaction mode does not support.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
-	// A server that lost its power says nothing. Its connections end after 5 + 3*2 seconds.
-	cfg.DialFunc = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}).DialContext
+	dialer := &net.Dialer{Control: boundSilence, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}}
+	cfg.DialFunc = dialer.DialContext
 	keep := cfg.OnPgError
 	cfg.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
 		// A server that refuses writes is no longer the primary. The next connection may lead to the one that is.
