@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -82,8 +83,23 @@ func entry(record audit.Record, at time.Time) string {
 }
 
 // createHeads inserts the heads of new chains. The lock keeps two hosts from creating the same head, one of them after
-// the other's has moved.
+// the other's has moved. If all exist, as usual, it does not wait for a host that migrates or was stopped.
 func (s *Store) createHeads(ctx context.Context) error {
+	var heads, progress []int
+	err := s.db.NewRaw("SELECT DISTINCT chain FROM audit_heads").Scan(ctx, &heads)
+	if err == nil {
+		err = s.db.NewRaw("SELECT chain FROM graph_progress").Scan(ctx, &progress)
+	}
+	if err != nil {
+		return fmt.Errorf("reading audit chains: %w", err)
+	}
+	missing := false
+	for chain := range s.newChains {
+		missing = missing || !slices.Contains(heads, chain) || !slices.Contains(progress, chain)
+	}
+	if !missing {
+		return nil
+	}
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {
 			return fmt.Errorf("starting audit chains: %w", err)

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +35,39 @@ func TestManyHostsMigrateAtOnce(t *testing.T) {
 	l := ledgerOn(t, s, LedgerConfig{})
 	noError(t, l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))))
 	verifyLedger(t, s)
+}
+
+// A host that has nothing to migrate does not wait for one that migrates, or that was stopped meanwhile.
+func TestOpenDoesNotWaitForMigrations(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	other := session(t, url)
+	must(other.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(migrationLock)))(t)
+	noError(t, openOnce(t.Context(), url))
+}
+
+// The database ends the lock of a host that says nothing, and the locks of its migrations. A host that has lost the lock
+// stops migrating.
+func TestMigrationsEndWithTheirHost(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	conn := session(t, url)
+	db := must(connect(url, 2))(t)
+	defer db.Close()
+	lock := must((&Store{log: discard()}).lockMigrations(t.Context(), db, 10*time.Millisecond))(t)
+	defer lock.end()
+	var silence string
+	noError(t, lock.tx.NewRaw("SHOW idle_in_transaction_session_timeout").Scan(t.Context(), &silence))
+	expect(t, "the lock's time of silence", silence, "1min")
+	must(conn.Exec(t.Context(), `SELECT pg_terminate_backend(l.pid) FROM pg_locks AS l JOIN pg_database AS d
+		ON d.oid = l.database WHERE l.locktype = 'advisory' AND d.datname = current_database()`))(t)
+	receive(t, "the end of migrating", lock.ctx.Done())
+
+	files := migrationsUpTo(t, "9999").(fstest.MapFS)
+	files["9999_test.tx.up.sql"] = &fstest.MapFile{Data: []byte(
+		"CREATE TABLE seen AS SELECT current_setting('idle_in_transaction_session_timeout') AS silence")}
+	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), files))
+	expect(t, "a migration's time of silence", value[string](t, conn, "SELECT silence FROM seen"), "10s")
 }
 
 func TestOpenRefusesAnotherSecret(t *testing.T) {
@@ -98,9 +132,9 @@ func TestSetUpSurvivesALostConnection(t *testing.T) {
 	}
 	tried := map[string]bool{}
 	for cut, statement := range statements {
-		// Statements that differ only in numbers, such as those for each month's partition, are tried once. Losing the
-		// reply to the rollback that ends the lock is not an error.
-		form := regexp.MustCompile(`[0-9]+`).ReplaceAllString(statement, "0")
+		// Statements that differ only in numbers, such as those for each month's partition, or in the index that they
+		// build, are tried once. Losing the reply to the rollback that ends the lock is not an error.
+		form := regexp.MustCompile(`[0-9]+|INDEX CONCURRENTLY(?s:.*)`).ReplaceAllString(statement, "0")
 		if tried[form] || statement == "rollback" {
 			continue
 		}

@@ -151,6 +151,7 @@ const (
 	lockNotAvailable     = "55P03"
 	readOnly             = "25006" // a standby, during a failover
 	diskFull             = "53100"
+	undefinedTable       = "42P01"
 	cannotConnectNow     = "57P03" // Postgres is starting, recovering or stopping
 )
 
