@@ -48,7 +48,8 @@ func oldChains(t *testing.T, chains int) (*Keeper, *pgx.Conn) {
 		storetest.Must(db.Exec(t.Context(), "UPDATE accounts SET chain = $1 WHERE id = $2", chain, caller.Account))(t)
 		for month := time.January; month <= time.April; month++ {
 			at := time.Date(2021, month, 20, 12, 0, 0, 0, time.UTC)
-			storetest.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow), at)))
+			storetest.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow),
+				at)))
 		}
 	}
 	return &Keeper{Store: s, Signer: NewSigner(storetest.Ring.SignSeed), Logger: storetest.Discard(),

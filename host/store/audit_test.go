@@ -38,7 +38,8 @@ func TestPseudonymsAreEqualWithinAnAccountOnly(t *testing.T) {
 		t.Error("two entities have the same pseudonym")
 	}
 	nodes := one[int](t, s,
-		"SELECT count(*) FROM graph_sightings WHERE node IN (SELECT pseudonym FROM audit_records WHERE pseudonym <> '')")
+		`SELECT count(*) FROM graph_sightings
+		WHERE node IN (SELECT pseudonym FROM audit_records WHERE pseudonym <> '')`)
 	if nodes != 0 {
 		t.Errorf("%d graph nodes equal a pseudonym in the audit log", nodes)
 	}

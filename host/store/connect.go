@@ -291,7 +291,10 @@ func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pg
 	begin := "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0; " +
 		"SET LOCAL idle_in_transaction_session_timeout = " + milliseconds(longIdleTimeout)
 	return s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {
-		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error { return fn(ctx, tx) })
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
+			return fn(ctx,
+				tx)
+		})
 	})
 }
 

@@ -72,7 +72,8 @@ func TestShardsOfHotStatements(t *testing.T) {
 	for _, d := range distributedTables {
 		r.columns[d.table] = d.column
 	}
-	rows := must(conn.Query(t.Context(), "SELECT shardid::text, logicalrelid::text, shardminvalue FROM pg_dist_shard"))(t)
+	rows := must(conn.Query(t.Context(),
+		"SELECT shardid::text, logicalrelid::text, shardminvalue FROM pg_dist_shard"))(t)
 	for rows.Next() {
 		var id, table string
 		var least *string

@@ -24,7 +24,8 @@ func TestGraphKnownOnCluster(t *testing.T) {
 		t.Skip("this test compares with a database without Citus")
 	}
 	conn := session(t, newStore(t, nil).url)
-	exec(t, conn, `INSERT INTO graph_sightings (node, account_id, kind, checks, blocked, reviewed, first_seen, last_seen,
+	exec(t, conn,
+		`INSERT INTO graph_sightings (node, account_id, kind, checks, blocked, reviewed, first_seen, last_seen,
 			recent)
 		SELECT node::bytea, account, 'domain', 1, 0, 0, first_seen::timestamptz, last_seen::timestamptz, recent::bytea
 		FROM (VALUES

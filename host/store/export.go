@@ -57,8 +57,8 @@ func (s *Store) Export(ctx context.Context, c check.Caller, selector privacy.Sel
 	return export, nil
 }
 
-// undisturbed calls read again until nothing was erased and nothing was added to the graph meanwhile: on a cluster, each
-// machine has a snapshot of its own, and what is committed on several machines appears on one after another.
+// undisturbed calls read again until nothing was erased and nothing was added to the graph meanwhile: on a cluster,
+// each machine has a snapshot of its own, and what is committed on several machines appears on one after another.
 func (s *Store) undisturbed(ctx context.Context, c check.Caller, selector privacy.Selector, read func() error) error {
 	const maxAttempts = 100 // as in again
 	for range maxAttempts {

@@ -149,7 +149,8 @@ func (s *Store) giveFeedback(ctx context.Context, c check.Caller, ref string, ar
 		}
 		maps.Copy(args, named{"chain": record.Chain, "seq": record.Seq, "ref": record.Ref, "account": r.AccountID,
 			"pseudonym": record.Pseudonym, "type": record.Type, "at": record.RecordedAt, "node": node})
-		scored, err = once[bool](ctx, s, `SELECT give_feedback(?chain, ?seq, ?ref, ?account, ?pseudonym, ?type, ?at, ?node,
+		scored, err = once[bool](ctx, s,
+			`SELECT give_feedback(?chain, ?seq, ?ref, ?account, ?pseudonym, ?type, ?at, ?node,
 			?label, ?note, ?scores, ?now)`, args)
 		return err
 	})

@@ -134,8 +134,8 @@ func (s *Store) PruneSightings(ctx context.Context) error {
 func pruneOld(ctx context.Context, conn *pgx.Conn, table, seen string, oldest time.Time, distributed bool) (n int,
 	err error) {
 	statement := fmt.Sprintf(`DELETE FROM %%1$s WHERE ctid IN (
-		SELECT ctid FROM %%1$s WHERE %s <= '%s' LIMIT %d FOR UPDATE SKIP LOCKED)`, seen, oldest.Format(time.RFC3339Nano),
-		graphPruneBatch)
+		SELECT ctid FROM %%1$s WHERE %s <= '%s' LIMIT %d FOR UPDATE SKIP LOCKED)`, seen,
+		oldest.Format(time.RFC3339Nano), graphPruneBatch)
 	if !distributed {
 		tag, err := conn.Exec(ctx, strings.ReplaceAll(statement, "%1$s", table))
 		return int(tag.RowsAffected()), err

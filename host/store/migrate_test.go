@@ -46,8 +46,8 @@ func TestOpenDoesNotWaitForMigrations(t *testing.T) {
 	noError(t, openOnce(t.Context(), url))
 }
 
-// The database ends the lock of a host that says nothing, and the locks of its migrations. A host that has lost the lock
-// stops migrating.
+// The database ends the lock of a host that says nothing, and the locks of its migrations. A host that has lost the
+// lock stops migrating.
 func TestMigrationsEndWithTheirHost(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)

@@ -31,8 +31,8 @@ const (
 var auditDue string
 
 // AuditDue returns the point at which to cut each chain that has records past their retention, beyond those that its
-// newest anchor covers, and a Damaged for the chains that it leaves out. Records are ordered by time only as well as the
-// hosts' clocks agree: a record that is due stays as long as any record before it must stay.
+// newest anchor covers, and a Damaged for the chains that it leaves out. Records are ordered by time only as well as
+// the hosts' clocks agree: a record that is due stays as long as any record before it must stay.
 func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	var due []audit.Anchor
 	// Use the earlier of the host's and the database's time, so that one fast clock does not cause early pruning.
@@ -122,8 +122,8 @@ var partitionsBefore string
 
 // PruneAudit deletes the records up to each anchor, at most one anchor a chain. It drops whole partitions where few
 // records remain in them, and deletes other rows in small batches. If a lock is not available soon, or another host
-// prunes the same partition on the machines of a cluster, it leaves the rest to the next call, so that checks do not wait
-// long. The anchors must be stored and their signatures verified.
+// prunes the same partition on the machines of a cluster, it leaves the rest to the next call, so that checks do not
+// wait long. The anchors must be stored and their signatures verified.
 func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 	cut := make(map[int]int64, len(anchors))
 	var before time.Time

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// An open snapshot keeps each old version of the rows that every batch changes. A batch must not read them all: after an
-// hour there would be millions.
+// An open snapshot keeps each old version of the rows that every batch changes. A batch must not read them all: after
+// an hour there would be millions.
 func TestOldVersionsAreNotRead(t *testing.T) {
 	t.Parallel()
 	if onCitus() {

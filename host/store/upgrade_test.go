@@ -110,8 +110,8 @@ func (m messages) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// watchBuilds makes the database note, in the table blocking, indexes and foreign keys of the tables that exist now that
-// are built or validated while nobody can write to the table. Heads are few.
+// watchBuilds makes the database note, in the table blocking, indexes and foreign keys of the tables that exist now
+// that are built or validated while nobody can write to the table. Heads are few.
 func watchBuilds(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
 	exec(t, conn, "CREATE TABLE blocking (what text)",
@@ -167,7 +167,8 @@ func TestIncompleteIndexesAreBuiltAgain(t *testing.T) {
 		prepare []string
 		index   string
 	}{
-		"an index of events by reference": {"0011", []string{"CREATE INDEX webhook_events_by_ref ON webhook_events (ref)"},
+		"an index of events by reference": {"0011",
+			[]string{"CREATE INDEX webhook_events_by_ref ON webhook_events (ref)"},
 			"webhook_events_by_ref"},
 		"the key of events": {"0011", []string{"ALTER TABLE webhook_events ADD COLUMN chain integer NOT NULL DEFAULT 0",
 			"CREATE UNIQUE INDEX webhook_events_new_pkey ON webhook_events (chain, ref)"}, "webhook_events_new_pkey"},
@@ -186,14 +187,15 @@ func TestIncompleteIndexesAreBuiltAgain(t *testing.T) {
 			incomplete := value[uint32](t, conn, "SELECT '"+test.index+"'::regclass::oid")
 			must(conn.Exec(t.Context(), "UPDATE pg_index SET indisvalid = false WHERE indexrelid = $1", incomplete))(t)
 			noError(t, s.migrate(t.Context(), migrations.FS))
-			expect(t, "incomplete indexes", value[int](t, conn, "SELECT count(*) FROM pg_index WHERE NOT indisvalid"), 0)
+			expect(t, "incomplete indexes", value[int](t, conn, "SELECT count(*) FROM pg_index WHERE NOT indisvalid"),
+				0)
 		})
 	}
 }
 
 // A host of this release migrates the database while hosts of the last one record checks, and while another transaction
-// keeps a table for long. The hosts go on meanwhile, and each of their checks is recorded whole or not at all. No index of
-// a table that may be large is built while they cannot write.
+// keeps a table for long. The hosts go on meanwhile, and each of their checks is recorded whole or not at all. No index
+// of a table that may be large is built while they cannot write.
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)

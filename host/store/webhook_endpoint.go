@@ -37,7 +37,8 @@ func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret 
 		return "", fmt.Errorf("setting webhook endpoint: %w", webhook.ErrPlanWithoutWebhooks)
 	}
 	secret = newSecret()
-	_, err = once[string](ctx, s, "SELECT set_endpoint(?account, ?url, ?secret)", named{"account": accountID, "url": url,
+	_, err = once[string](ctx, s, "SELECT set_endpoint(?account, ?url, ?secret)", named{"account": accountID,
+		"url":    url,
 		"secret": s.keys.Seal([]byte(secret), endpointContext(accountID))})
 	if err != nil {
 		return "", fmt.Errorf("setting webhook endpoint: %w", err)
