@@ -238,7 +238,8 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 			return
 		}
 		defer conn.Close()
-		if r.err = notClosed(conn); r.err != nil || !decided.CompareAndSwap(false, true) {
+		// A connection that is found closed now has not taken the statement.
+		if r.err = conn.PingContext(ctx); r.err != nil || !decided.CompareAndSwap(false, true) {
 			return
 		}
 		// A cluster serialises the changes of tables of which each machine has a copy, so there can be deadlocks
@@ -261,11 +262,6 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 		}
 		return *new(T), err
 	}
-}
-
-// notClosed returns an error if the server has closed the connection, as far as the system knows.
-func notClosed(conn bun.Conn) error {
-	return conn.Raw(func(c any) error { return c.(*stdlib.Conn).Conn().PgConn().CheckConn() })
 }
 
 // inSnapshot runs fn in a read-only transaction with one snapshot of the database. It keeps partitions from being
@@ -292,8 +288,7 @@ func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pg
 		"SET LOCAL idle_in_transaction_session_timeout = " + milliseconds(longIdleTimeout)
 	return s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {
 		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
-			return fn(ctx,
-				tx)
+			return fn(ctx, tx)
 		})
 	})
 }

@@ -267,7 +267,8 @@ var operations = map[string]func(ctx context.Context, s *Store, c check.Caller, 
 	},
 	"feedback": func(ctx context.Context, s *Store, c check.Caller, i int) error {
 		var ref string
-		err := s.db.NewRaw("SELECT ref FROM audit_records WHERE account_id = ? AND kind = 'check' ORDER BY seq DESC LIMIT 1",
+		err := s.db.NewRaw(`SELECT ref FROM audit_records WHERE account_id = ? AND kind = 'check'
+			ORDER BY seq DESC LIMIT 1`,
 			c.Account).Scan(ctx, &ref)
 		if err == nil && i%2 == 0 {
 			_, err = s.KeepFeedback(ctx, c, feedback.Report{Ref: ref, Label: feedback.Fraud}, nil)

@@ -140,12 +140,13 @@ func TestBlockingBuildsAreFound(t *testing.T) {
 		statement string
 		found     bool
 	}{
-		"an index":                 {"CREATE INDEX new_index ON quota_usage (used)", true},
-		"an index, concurrently":   {"CREATE INDEX CONCURRENTLY new_index ON quota_usage (used)", false},
-		"an index of a new table":  {"CREATE TABLE t (i integer PRIMARY KEY)", false},
-		"a unique key":             {"ALTER TABLE quota_usage ADD UNIQUE (account_id, period, used)", true},
-		"a foreign key":            {"ALTER TABLE quota_usage ADD FOREIGN KEY (account_id) REFERENCES accounts", true},
-		"a foreign key, not valid": {"ALTER TABLE quota_usage ADD FOREIGN KEY (account_id) REFERENCES accounts NOT VALID", false},
+		"an index":                {"CREATE INDEX new_index ON quota_usage (used)", true},
+		"an index, concurrently":  {"CREATE INDEX CONCURRENTLY new_index ON quota_usage (used)", false},
+		"an index of a new table": {"CREATE TABLE t (i integer PRIMARY KEY)", false},
+		"a unique key":            {"ALTER TABLE quota_usage ADD UNIQUE (account_id, period, used)", true},
+		"a foreign key":           {"ALTER TABLE quota_usage ADD FOREIGN KEY (account_id) REFERENCES accounts", true},
+		"a foreign key, not valid": {
+			"ALTER TABLE quota_usage ADD FOREIGN KEY (account_id) REFERENCES accounts NOT VALID", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
