@@ -14,6 +14,9 @@ import (
 	"assay/host/chaos"
 )
 
+// resultsFile is where long suites write what they found.
+const resultsFile = "../docs/results.md"
+
 // logSlowAnswers logs the slowest answers, with the faults at that time.
 func (r *chaosRun) logSlowAnswers() {
 	calls := slices.DeleteFunc(slices.Clone(r.history.Calls), func(c *chaos.Call) bool {

@@ -76,6 +76,7 @@ func TestChaos(t *testing.T) {
 // chaosRun is a Postgres with three hosts.
 type chaosRun struct {
 	*testing.T
+	results bench.Results
 	history *chaos.History
 	load    *chaos.Load
 	store   *backend
@@ -105,7 +106,7 @@ type chaosHost struct {
 }
 
 func newChaosRun(t *testing.T) *chaosRun {
-	r := &chaosRun{T: t, history: &chaos.History{}, seed: *chaosSeed}
+	r := &chaosRun{T: t, results: bench.BeginResults(resultsFile), history: &chaos.History{}, seed: *chaosSeed}
 	if r.seed == 0 {
 		r.seed = rand.Uint64()
 	}
@@ -361,6 +362,6 @@ func (r *chaosRun) verify() {
 	text := r.report(len(state.Records), len(differences))
 	r.Log("\n" + text)
 	if *chaosFor > 0 {
-		storetest.NoError(r, bench.WriteResults("../docs/results.md", "Faults", text))
+		storetest.NoError(r, r.results.Write("Faults", text))
 	}
 }

@@ -20,19 +20,26 @@ const resultsIntro = `# Results
 Long runs write this file; do not edit it. Each section is the last run of its suite.
 `
 
-// WriteResults replaces the section with the given title in a file of results, or appends it. The section says when,
-// on which revision and on which machine the suite ran. file is in a checkout of the repository.
-func WriteResults(file, title, text string) error {
-	old, err := os.ReadFile(file)
+// Results is where a suite that is running will write.
+type Results struct{ file, revision string }
+
+// BeginResults notes on which revision a suite runs: a long one may end on another. file is in a checkout of the
+// repository.
+func BeginResults(file string) Results { return Results{file, revision(filepath.Dir(file))} }
+
+// Write replaces the section with the given title in the file, or appends it. The section says when the suite ended,
+// and on which revision and machine it ran.
+func (r Results) Write(title, text string) error {
+	old, err := os.ReadFile(r.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		old, err = []byte(resultsIntro), nil
 	}
 	if err != nil {
 		return fmt.Errorf("writing results: %w", err)
 	}
-	text = wrap(fmt.Sprintf("%s, revision %s, %s.\n\n%s", time.Now().UTC().Format("2006-01-02 15:04 UTC"),
-		revision(filepath.Dir(file)), machine(), text))
-	if err := os.WriteFile(file, []byte(replaceSection(string(old), title, text)), 0o644); err != nil {
+	text = wrap(fmt.Sprintf("%s, revision %s, %s.\n\n%s", time.Now().UTC().Format("2006-01-02 15:04 UTC"), r.revision,
+		machine(), text))
+	if err := os.WriteFile(r.file, []byte(replaceSection(string(old), title, text)), 0o644); err != nil {
 		return fmt.Errorf("writing results: %w", err)
 	}
 	return nil

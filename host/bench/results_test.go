@@ -49,11 +49,11 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-func TestWriteResults(t *testing.T) {
+func TestResults(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "results.md")
 	for _, text := range []string{"old", "new"} {
-		if err := WriteResults(file, "Suite", text); err != nil {
+		if err := BeginResults(file).Write("Suite", text); err != nil {
 			t.Fatal(err)
 		}
 	}
