@@ -3,13 +3,10 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -17,7 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,7 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"golang.org/x/sync/errgroup"
 
 	"assay/host/auditlog"
@@ -44,9 +39,6 @@ var (
 // chaosHosts is the number of hosts that are processes of their own. Faults of one leave the others to answer. Another
 // host, in this process, has a clock that jumps.
 const chaosHosts = 3
-
-// everything is the target of faults that affect all hosts.
-const everything = -1
 
 // TestChaos breaks three hosts and their Postgres in every way under load, while operators change lineups and keys,
 // erase and export. Afterwards the records must agree with what the clients saw. Without -chaos, each fault happens
@@ -84,6 +76,7 @@ func TestChaos(t *testing.T) {
 // chaosRun is a Postgres with three hosts.
 type chaosRun struct {
 	*testing.T
+	results bench.Results
 	history *chaos.History
 	load    *chaos.Load
 	store   *backend
@@ -112,61 +105,14 @@ type chaosHost struct {
 	url     string // the last known one
 }
 
-// brokenTime is the time of a fault.
-type brokenTime struct {
-	kind         string
-	host         int // or everything
-	began, ended time.Time
-}
-
 func newChaosRun(t *testing.T) *chaosRun {
-	r := &chaosRun{T: t, history: &chaos.History{}, seed: *chaosSeed}
+	r := &chaosRun{T: t, results: bench.BeginResults(resultsFile), history: &chaos.History{}, seed: *chaosSeed}
 	if r.seed == 0 {
 		r.seed = rand.Uint64()
 	}
 	r.startPostgres()
-	secrets := map[string]string{}
-	receiver := httptest.NewServer(r.history.Receiver(func(account string) string { return secrets[account] }))
-	t.Cleanup(receiver.Close)
-	var starting errgroup.Group
-	for i := range chaosHosts {
-		h := &chaosHost{dir: dataDir(t), proxy: storetest.NewProxy(t, r.url)}
-		r.hosts[i] = h
-		starting.Go(func() (err error) {
-			if h.process, err = r.startHost(i); err == nil {
-				h.url = h.process.url
-			}
-			return err
-		})
-	}
-	storetest.NoError(t, starting.Wait())
-	here := &chaosHost{dir: dataDir(t), proxy: storetest.NewProxy(t, r.url)}
-	here.url, here.stop = serveHere(t, &serveCmd{LedgerBatch: 256}, &Config{Listen: "127.0.0.1:0", DataDir: here.dir,
-		DatabaseURL: here.proxy.URL, DNS: []string{off}, RDAPURL: off,
-		WebhookAllow: []string{"127.0.0.1/32"},
-		now:          func() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }})
-	r.hosts[chaosHosts] = here
-	r.store = openStore(t, r.hosts[0].dir, r.url)
-	var clients []*chaos.Client
-	for _, account := range []struct {
-		plan     string
-		quota    int
-		endpoint bool
-	}{{"pro", 1_000_000_000, true}, {"pro", 1_000_000_000, true}, {"pro", 1_000_000_000, false},
-		{"starter", 1_000_000_000, true}, {"pro", 300, true}, {"starter", 50, false}} {
-		plan := storetest.Plan(t, account.plan, account.quota)
-		issued, err := issueKey(t.Context(), r.store.store, "", plan, "chaos")
-		storetest.NoError(t, err)
-		client := &chaos.Client{Account: issued.Account, Batches: account.plan == "pro"}
-		client.SetKey(issued.ID, issued.Secret)
-		clients = append(clients, client)
-		if account.endpoint {
-			secrets[issued.Account], err = r.store.store.SetEndpoint(t.Context(), issued.Account,
-				receiver.URL+"/"+issued.Account)
-			storetest.NoError(t, err)
-		}
-	}
-	r.load = chaos.NewLoad(r.history, clients, len(r.hosts), func(i int) string { return r.hosts[i].address() })
+	r.startHosts()
+	r.load = chaos.NewLoad(r.history, r.newClients(), len(r.hosts), func(i int) string { return r.hosts[i].address() })
 	active, err := r.store.store.ActiveLineup(t.Context())
 	storetest.NoError(t, err)
 	other := active.Lineup
@@ -180,6 +126,55 @@ func newChaosRun(t *testing.T) *chaosRun {
 	r.began = time.Now()
 	t.Logf("seed %d", r.seed)
 	return r
+}
+
+// startHosts starts all hosts, each behind a proxy of the database.
+func (r *chaosRun) startHosts() {
+	var starting errgroup.Group
+	for i := range chaosHosts {
+		h := &chaosHost{dir: dataDir(r.T), proxy: storetest.NewProxy(r, r.url)}
+		r.hosts[i] = h
+		starting.Go(func() (err error) {
+			if h.process, err = r.startHost(i); err == nil {
+				h.url = h.process.url
+			}
+			return err
+		})
+	}
+	storetest.NoError(r, starting.Wait())
+	here := &chaosHost{dir: dataDir(r.T), proxy: storetest.NewProxy(r, r.url)}
+	here.url, here.stop = serveHere(r.T, &serveCmd{LedgerBatch: 256}, &Config{Listen: "127.0.0.1:0", DataDir: here.dir,
+		DatabaseURL: here.proxy.URL, DNS: []string{off}, RDAPURL: off,
+		WebhookAllow: []string{"127.0.0.1/32"},
+		now:          func() time.Time { return time.Now().Add(time.Duration(r.clock.Load())) }})
+	r.hosts[chaosHosts] = here
+	r.store = openStore(r.T, r.hosts[0].dir, r.url)
+}
+
+// newClients creates the accounts that make checks. Some have a webhook endpoint, and two a quota that they use up.
+func (r *chaosRun) newClients() (clients []*chaos.Client) {
+	secrets := map[string]string{}
+	receiver := httptest.NewServer(r.history.Receiver(func(account string) string { return secrets[account] }))
+	r.Cleanup(receiver.Close)
+	for _, account := range []struct {
+		plan     string
+		quota    int
+		endpoint bool
+	}{{"pro", 1_000_000_000, true}, {"pro", 1_000_000_000, true}, {"pro", 1_000_000_000, false},
+		{"starter", 1_000_000_000, true}, {"pro", 300, true}, {"starter", 50, false}} {
+		plan := storetest.Plan(r, account.plan, account.quota)
+		issued, err := issueKey(r.Context(), r.store.store, "", plan, "chaos")
+		storetest.NoError(r, err)
+		client := &chaos.Client{Account: issued.Account, Batches: account.plan == "pro"}
+		client.SetKey(issued.ID, issued.Secret)
+		clients = append(clients, client)
+		if account.endpoint {
+			secrets[issued.Account], err = r.store.store.SetEndpoint(r.Context(), issued.Account,
+				receiver.URL+"/"+issued.Account)
+			storetest.NoError(r, err)
+		}
+	}
+	return clients
 }
 
 func (h *chaosHost) address() string {
@@ -264,225 +259,6 @@ func (r *chaosRun) wait(ctx context.Context, d time.Duration) {
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
-	}
-}
-
-// postmaster returns the number of Postgres's first process.
-func (r *chaosRun) postmaster() int {
-	text, err := os.ReadFile(filepath.Join(r.data(), "postmaster.pid"))
-	if err != nil {
-		return 0
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	pid, _ := strconv.Atoi(line)
-	return pid
-}
-
-// postgresProcesses returns the numbers of all processes of Postgres, the postmaster first.
-func (r *chaosRun) postgresProcesses() []int {
-	first := r.postmaster()
-	if first == 0 {
-		return nil
-	}
-	return append([]int{first}, childrenOf(first)...)
-}
-
-// childrenOf returns the numbers of a process's children.
-func childrenOf(parent int) (all []int) {
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	for _, stat := range stats {
-		text, err := os.ReadFile(stat)
-		if err != nil {
-			continue // it has ended
-		}
-		fields := bytes.Fields(text[bytes.LastIndexByte(text, ')')+1:])
-		if len(fields) > 1 && string(fields[1]) == strconv.Itoa(parent) {
-			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
-			all = append(all, pid)
-		}
-	}
-	return all
-}
-
-// chaosFault is a way to break something for about d. inflict returns when it is repaired.
-type chaosFault struct {
-	kind     string
-	database bool // it affects all hosts
-	most     time.Duration
-	inflict  func(ctx context.Context, host int, d time.Duration)
-}
-
-// Kinds of faults.
-const (
-	stopOfHost   = "SIGSTOP of a host"
-	jumpingClock = "a clock that jumps"
-)
-
-// faults returns every kind of fault.
-func (r *chaosRun) faults() []chaosFault {
-	all := []chaosFault{
-		{kind: "kill -9 of a host", most: 2 * time.Second, inflict: r.kill},
-		{kind: stopOfHost, most: 5 * time.Second, inflict: func(ctx context.Context, i int, d time.Duration) {
-			r.hosts[i].signal(syscall.SIGSTOP)
-			r.wait(ctx, d)
-			r.hosts[i].signal(syscall.SIGCONT)
-		}},
-		{kind: "a host's connections cut", most: time.Second,
-			inflict: func(_ context.Context, i int, _ time.Duration) { r.hosts[i].proxy.Disconnect() }},
-		{kind: "no database for a host", most: 5 * time.Second,
-			inflict: func(ctx context.Context, i int, d time.Duration) {
-				r.hosts[i].proxy.Set(nil, true)
-				r.wait(ctx, d)
-				r.hosts[i].proxy.Set(nil, false)
-			}},
-		{kind: "a host's connections slow", most: 5 * time.Second,
-			inflict: func(ctx context.Context, i int, d time.Duration) {
-				r.hosts[i].proxy.Slow(50 * time.Millisecond)
-				r.wait(ctx, d)
-				r.hosts[i].proxy.Slow(0)
-			}},
-		{kind: "a host's connections hang, then break", most: 4 * time.Second,
-			inflict: func(ctx context.Context, i int, d time.Duration) {
-				r.hosts[i].proxy.Slow(d)
-				r.wait(ctx, d*3/4)
-				r.hosts[i].proxy.Disconnect()
-				r.hosts[i].proxy.Slow(0)
-			}},
-		{kind: jumpingClock, most: 5 * time.Second, inflict: r.jump},
-		{kind: "SIGSTOP of Postgres", database: true, most: 4 * time.Second,
-			inflict: func(ctx context.Context, _ int, d time.Duration) {
-				processes := r.postgresProcesses()
-				for _, pid := range processes {
-					_ = syscall.Kill(pid, syscall.SIGSTOP)
-				}
-				r.wait(ctx, d)
-				for _, pid := range processes {
-					_ = syscall.Kill(pid, syscall.SIGCONT)
-				}
-			}},
-		{kind: "immediate restart of Postgres", database: true, most: time.Second,
-			inflict: func(ctx context.Context, _ int, d time.Duration) {
-				r.stopPostgres(ctx)
-				r.wait(ctx, d)
-				r.openPostgres()
-			}},
-	}
-	if r.wal != "" {
-		all = append(all, chaosFault{kind: "disk full", database: true, most: 2 * time.Second, inflict: r.fillDisk})
-	}
-	return all
-}
-
-// kill kills a host and starts it again after a while.
-func (r *chaosRun) kill(ctx context.Context, i int, d time.Duration) {
-	h := r.hosts[i]
-	h.process.stop(r, syscall.SIGKILL)
-	r.wait(ctx, d)
-	for {
-		process, err := r.startHost(i)
-		if err == nil {
-			h.mu.Lock()
-			h.process, h.url = process, process.url
-			h.mu.Unlock()
-			return
-		}
-		r.Logf("a host does not start: %v", err)
-		r.wait(r.Context(), 200*time.Millisecond)
-	}
-}
-
-// jump sets the clock of the host in this process wrong by seconds, hours or weeks, back or forth.
-func (r *chaosRun) jump(ctx context.Context, _ int, d time.Duration) {
-	wrong := []time.Duration{3 * time.Second, -time.Hour, time.Hour, -40 * 24 * time.Hour, 40 * 24 * time.Hour}
-	r.clock.Store(int64(wrong[int(d)%len(wrong)]))
-	r.wait(ctx, d)
-	r.clock.Store(0)
-}
-
-// stopPostgres does what pg_ctl stop -m immediate does.
-func (r *chaosRun) stopPostgres(ctx context.Context) {
-	pid := r.postmaster()
-	_ = syscall.Kill(pid, syscall.SIGQUIT)
-	for syscall.Kill(pid, 0) == nil {
-		r.wait(context.WithoutCancel(ctx), 5*time.Millisecond)
-	}
-}
-
-// fillDisk fills the file system of the write-ahead log until Postgres has noticed and d has passed.
-func (r *chaosRun) fillDisk(ctx context.Context, _ int, d time.Duration) {
-	file := filepath.Join(r.wal, "filler")
-	f, err := os.Create(file)
-	if err != nil {
-		r.Errorf("filling the disk: %v", err)
-		return
-	}
-	for err == nil {
-		_, err = f.Write(make([]byte, 1<<20))
-	}
-	f.Close()
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-	defer cancel()
-	// A new segment of the log needs space; some are kept for later use.
-	for range 64 {
-		if err := r.query(bounded, "SELECT pg_logical_emit_message(false, 'chaos', 'x'), pg_switch_wal()"); err != nil {
-			break
-		}
-	}
-	r.wait(ctx, d)
-	if err := os.Remove(file); err != nil {
-		r.Errorf("emptying the disk: %v", err)
-	}
-	r.openPostgres()
-}
-
-func (r *chaosRun) query(ctx context.Context, sql string) error {
-	conn, err := pgx.Connect(ctx, r.url)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = conn.Close(ctx) }()
-	_, err = conn.Exec(ctx, sql)
-	return err
-}
-
-// inject breaks something for d, and remembers when.
-func (r *chaosRun) inject(ctx context.Context, f chaosFault, host int, d time.Duration) {
-	b := brokenTime{kind: f.kind, host: host, began: time.Now()}
-	switch {
-	case f.database:
-		b.host = everything
-	case f.kind == jumpingClock:
-		b.host = chaosHosts
-	}
-	r.Logf("%7.1f s  %s, host %d, %v", b.began.Sub(r.began).Seconds(), b.kind, b.host, d.Round(time.Millisecond))
-	f.inflict(ctx, host, d)
-	b.ended = time.Now()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.broken = append(r.broken, b)
-}
-
-// breakRandomly injects random faults, sometimes two at once.
-func (r *chaosRun) breakRandomly(ctx context.Context, total time.Duration) {
-	random := rand.New(rand.NewPCG(r.seed, 0))
-	between := func(least, most time.Duration) time.Duration {
-		return least + time.Duration(random.Int64N(int64(most-least)))
-	}
-	for time.Since(r.began) < total {
-		all := r.faults()
-		random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		some := all[:1]
-		if random.IntN(4) == 0 && !(all[0].database && all[1].database) {
-			some = all[:2]
-		}
-		first := random.IntN(chaosHosts)
-		var wg sync.WaitGroup
-		for i, f := range some {
-			d := between(100*time.Millisecond, f.most)
-			wg.Go(func() { r.inject(ctx, f, (first+i)%chaosHosts, d) })
-		}
-		wg.Wait()
-		r.wait(ctx, aftermath+between(0, 2*time.Second))
 	}
 }
 
@@ -586,139 +362,6 @@ func (r *chaosRun) verify() {
 	text := r.report(len(state.Records), len(differences))
 	r.Log("\n" + text)
 	if *chaosFor > 0 {
-		storetest.NoError(r, bench.WriteResults("../docs/results.md", "Faults", text))
+		storetest.NoError(r, r.results.Write("Faults", text))
 	}
-}
-
-// logSlowAnswers logs the slowest answers, with the faults at that time.
-func (r *chaosRun) logSlowAnswers() {
-	calls := slices.DeleteFunc(slices.Clone(r.history.Calls), func(c *chaos.Call) bool {
-		return c.Status == 0 || c.Ended.Sub(c.Began) < time.Second || r.stopped(c)
-	})
-	slices.SortFunc(calls, func(a, b *chaos.Call) int {
-		return cmp.Compare(b.Ended.Sub(b.Began), a.Ended.Sub(a.Began))
-	})
-	for _, c := range calls[:min(len(calls), 20)] {
-		during := ""
-		for _, f := range r.broken {
-			if c.Began.Before(f.ended) && c.Ended.After(f.began) {
-				during += fmt.Sprintf(", %s (host %d)", f.kind, f.host)
-			}
-		}
-		r.Logf("%7.1f s  host %d: %d for %d checks after %s%s", c.Began.Sub(r.began).Seconds(), c.Host, c.Status,
-			len(c.Items), inSeconds(c.Ended.Sub(c.Began)), during)
-	}
-}
-
-// report describes the run.
-func (r *chaosRun) report(records, differences int) string {
-	statuses, checks := map[int]int{}, 0
-	for _, c := range r.history.Calls {
-		statuses[c.Status]++
-		checks += len(c.Items)
-	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "`just chaos %v %d`: %d hosts, %d requests for %d checks in %.0f s", *chaosFor, r.seed,
-		len(r.hosts), len(r.history.Calls), checks, time.Since(r.began).Seconds())
-	separator := ".\nAnswers: "
-	for _, status := range slices.Sorted(maps.Keys(statuses)) {
-		name := fmt.Sprint(status)
-		if status == 0 {
-			name = "no answer"
-		}
-		fmt.Fprintf(&b, "%s%s %d", separator, name, statuses[status])
-		separator = ", "
-	}
-	fmt.Fprintf(&b, ".\n%d records, %d erasures, %d revoked keys, %d webhook deliveries.\n**%d differences.**\n\n",
-		records, len(r.history.Erasures), len(r.history.Revocations), len(r.history.Deliveries), differences)
-	b.WriteString("The longest pause is the longest time without an answer from the hosts that the fault leaves " +
-		"alone, or from all\nhosts if it breaks Postgres. A host is back with its first answer after the fault's end." +
-		"\n\n" +
-		"| fault | times | longest pause, median | most | slowest refusal | hosts back after, most |\n" +
-		"|---|---|---|---|---|---|\n")
-	for _, kind := range slices.Sorted(maps.Keys(r.brokenTimes())) {
-		times := r.brokenTimes()[kind]
-		pauses := make([]time.Duration, len(times))
-		var refusal, back time.Duration
-		for i, fault := range times {
-			pauses[i] = r.longestPause(fault)
-			refusal, back = max(refusal, r.slowestRefusal(fault)), max(back, r.back(fault))
-		}
-		slices.Sort(pauses)
-		fmt.Fprintf(&b, "| %s | %d | %s | %s | %s | %s |\n", kind, len(times), inSeconds(pauses[len(pauses)/2]),
-			inSeconds(pauses[len(pauses)-1]), inSeconds(refusal), inSeconds(back))
-	}
-	return b.String()
-}
-
-func inSeconds(d time.Duration) string { return fmt.Sprintf("%.2f s", d.Seconds()) }
-
-// brokenTimes returns the faults by kind. Two at once end together.
-func (r *chaosRun) brokenTimes() map[string][]brokenTime {
-	kinds := map[string][]brokenTime{}
-	for _, fault := range r.broken {
-		whole := fault
-		for _, other := range r.broken {
-			if other != fault && other.began.Before(fault.ended) && other.ended.After(fault.began) {
-				whole = brokenTime{kind: "two at once", host: everything, began: fault.began, ended: fault.ended}
-				if other.ended.After(whole.ended) {
-					whole.ended = other.ended
-				}
-			}
-		}
-		kinds[whole.kind] = append(kinds[whole.kind], whole)
-	}
-	return kinds
-}
-
-// aftermath is how long after a fault its consequences are measured. No other fault begins until then.
-const aftermath = 2 * time.Second
-
-// stopped reports whether a call's host was stopped meanwhile.
-func (r *chaosRun) stopped(c *chaos.Call) bool {
-	return slices.ContainsFunc(r.broken, func(f brokenTime) bool {
-		return f.kind == stopOfHost && f.host == c.Host && c.Began.Before(f.ended) && c.Ended.After(f.began)
-	})
-}
-
-// longestPause returns the longest time without an answer during a fault and its aftermath.
-func (r *chaosRun) longestPause(fault brokenTime) (longest time.Duration) {
-	var ends []time.Time
-	for _, c := range r.history.Calls {
-		if c.Status == http.StatusOK && c.Host != fault.host {
-			ends = append(ends, c.Ended)
-		}
-	}
-	slices.SortFunc(ends, time.Time.Compare)
-	for i, end := range ends[1:] {
-		if end.After(fault.began) && ends[i].Before(fault.ended.Add(aftermath)) {
-			longest = max(longest, end.Sub(ends[i]))
-		}
-	}
-	return longest
-}
-
-// slowestRefusal returns how long the slowest 503 took that began during a fault, from a host that was not stopped.
-func (r *chaosRun) slowestRefusal(fault brokenTime) (slowest time.Duration) {
-	for _, c := range r.history.Calls {
-		if c.Status == http.StatusServiceUnavailable && c.Began.After(fault.began) &&
-			c.Began.Before(fault.ended.Add(aftermath)) && !r.stopped(c) {
-			slowest = max(slowest, c.Ended.Sub(c.Began))
-		}
-	}
-	return slowest
-}
-
-// back returns how long after a fault's end the last host answered again.
-func (r *chaosRun) back(fault brokenTime) (last time.Duration) {
-	for host := range r.hosts {
-		first := time.Hour
-		for _, c := range r.history.Calls {
-			if c.Host == host && c.Status == http.StatusOK && c.Began.After(fault.ended) {
-				first = min(first, c.Ended.Sub(fault.ended))
-			}
-		}
-		last = max(last, first)
-	}
-	return last
 }

@@ -75,6 +75,7 @@ type kill struct {
 // drill is a Patroni cluster of three nodes behind haproxy, with three hosts.
 type drill struct {
 	*testing.T
+	results bench.Results
 	dir     string
 	owner   *syscall.Credential // of all processes but the hosts; nil: this process's
 	nodes   []*node
@@ -96,7 +97,7 @@ type node struct {
 }
 
 func newDrill(t *testing.T) *drill {
-	d := &drill{T: t}
+	d := &drill{T: t, results: bench.BeginResults(resultsFile)}
 	var err error
 	d.dir, err = os.MkdirTemp("", "assay-failover-")
 	storetest.NoError(t, err)
@@ -431,7 +432,7 @@ func (d *drill) finish(kills []kill) {
 		}
 	}
 	text := fmt.Sprintf("`just drill-failover %d`: three Postgres nodes, three hosts, %d requests: %d answered "+
-		"(%d checks),\n%d refused with 503, %d with 500 and a reference, %d without an answer. "+
+		"(%d checks), %d refused with 503, %d with 500 and a reference, %d without an answer. "+
 		"%d checks are recorded.\n\n"+
 		"| lost | doubled | uncounted | all differences |\n|---|---|---|---|\n| %d | %d | %d | %d |\n\n"+
 		"| killed | times | without an answer, median | most | of it after the first write, most |\n"+
@@ -456,7 +457,7 @@ func (d *drill) finish(kills []kill) {
 	if lost+doubled > 0 || checks != used || len(answered) == 0 {
 		d.Error("checks were lost, doubled or not counted")
 	}
-	storetest.NoError(d, bench.WriteResults("../docs/results.md", "Failover", text))
+	storetest.NoError(d, d.results.Write("Failover", text))
 }
 
 // freePorts returns n free ports.

@@ -14,9 +14,9 @@ var helpTexts = kong.Vars{
 		"Default: a private Postgres in the data directory.",
 	"direct_url": "The same database without a pooler, for migrations and notifications. " +
 		"Default: the database's URL.",
-	"connections": "Connections that a host opens to the database at most.",
-	"chains": "Audit chains over which new accounts are spread. More chains record more checks at a time. " +
-		"Raise it when all hosts are of this version; an account keeps its chain.",
+	"connections": "Maximum number of connections of a host to the database.",
+	"chains": "Audit chains over which new accounts are spread. More chains record more checks at the same time. " +
+		"Raise it once all hosts run this version; an account keeps its chain.",
 	"data_dir": "Directory of the host's files: secret, logs, built layers, checkpoints and the private Postgres.",
 	"secret_file": "File of the master secret, created at the first start. " +
 		"All hosts of one database need the same secret. Default: 'secret' in the data directory.",

@@ -36,7 +36,8 @@ const (
 func TestOutages(t *testing.T) {
 	t.Parallel()
 	o := newOutages(t)
-	reads := []string{"GET /api/events", "POST /gdpr/subject", "POST /signin"}
+	others := []string{"GET /api/events", "POST /gdpr/subject", "POST /signin", "POST /api/feedback",
+		"DELETE /api/feedback?ref=" + someRef, "POST /gdpr/export", "POST /gdpr/erase"}
 	for _, state := range []struct {
 		name         string
 		enter, leave func(t *testing.T)
@@ -44,7 +45,7 @@ func TestOutages(t *testing.T) {
 		refused      []string // further requests that get 503
 		doubt        bool     // checks whose statement was sent may get 500 with their reference
 	}{
-		{"stopped", o.stop, o.start, "database (does not respond)", reads, true},
+		{"stopped", o.stop, o.start, "database (does not respond)", others, true},
 		{"standby", o.demote, o.promote, "database (is a standby", nil, true},
 		{"read-only", o.readOnly(true), o.readOnly(false), "database (is read-only)", nil, false},
 		{"full", o.disk.fill, o.disk.free, "database (is out of space)", nil, false},
@@ -321,10 +322,17 @@ func (o *outages) check(t *testing.T) (a timedAnswer) {
 	return a
 }
 
+// What requests that need the database name. Nothing is known of either.
+const (
+	someRef     = "chk_01JZZZZZZZZZZZZZZZZZZZZZZZ"
+	someSubject = `{"domain":"example.com"}`
+)
+
 // send makes a request that needs the database.
 func (o *outages) send(t *testing.T, request string) (status int, retryAfter string) {
 	method, path, _ := strings.Cut(request, " ")
-	body := map[string]string{"/gdpr/subject": `{"domain":"example.com"}`, "/signin": "key=" + o.key}[path]
+	body := map[string]string{"/signin": "key=" + o.key, "/api/feedback": `{"ref":"` + someRef + `","label":"fraud"}`,
+		"/gdpr/subject": someSubject, "/gdpr/export": someSubject, "/gdpr/erase": someSubject}[path]
 	response, _ := o.do(t, method, path, body, "Bearer "+o.key)
 	return response.StatusCode, response.Header.Get("Retry-After")
 }

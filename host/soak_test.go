@@ -46,6 +46,7 @@ const soakWarmUp = 0.2
 // must not grow. Without -soak, it only shows that they are measured.
 func TestSoak(t *testing.T) {
 	t.Parallel()
+	results := bench.BeginResults(resultsFile)
 	minute, minutes, rate := time.Second/2, 4, 20
 	if *soakFor > 0 {
 		minute, minutes = time.Minute, max(5, int(soakFor.Minutes()))
@@ -93,7 +94,7 @@ func TestSoak(t *testing.T) {
 	text = fmt.Sprintf("`just soak %v`: one host, %d checks a second, 70%% of the %.0f that 64 connections got; "+
 		"%d refused.\n\n", *soakFor, rate, capacity.PerSecond, refused) + text
 	t.Log("\n" + text)
-	storetest.NoError(t, bench.WriteResults("../docs/results.md", "Soak", text))
+	storetest.NoError(t, results.Write("Soak", text))
 }
 
 // smallest samples a host's metrics until ctx ends and returns the smallest value of each: what a leak raises, and a

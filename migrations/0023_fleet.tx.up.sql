@@ -79,15 +79,17 @@ CREATE FUNCTION ledger_append(
     -- Of each record, the MAC of the override that decided; '' if none did.
     _digests     bytea[] DEFAULT NULL
 ) RETURNS TABLE (call integer, outcome text, quota integer, remaining integer, resets_at timestamptz)
-LANGUAGE plpgsql AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
 DECLARE
     _head     audit_heads := audit_lock(_chain, _patience || 'ms');
     _month    date        := date_trunc('month', now() AT TIME ZONE 'UTC');
     _seq      bigint      := _head.seq;
     _hash     bytea       := _head.hash;
     _number   bytea       := int4send(_chain);
-    _seqs     bigint[];
-    _hashes   bytea[];
+    -- Assigning element n of an empty array makes one that begins at n, and unnest would pair it with the wrong rows. So
+    -- these have all their elements from the beginning.
+    _seqs     bigint[]    := array_fill(NULL::bigint, ARRAY[cardinality(_leaves)]);
+    _hashes   bytea[]     := array_fill(NULL::bytea, ARRAY[cardinality(_leaves)]);
     _valid    boolean[];
     _due      text[]; -- keys whose last use is to be stored
     _quotas   integer[]; -- null: unlimited
@@ -95,8 +97,8 @@ DECLARE
     _chains   integer[];
     _endpoint boolean[];
     _disabled boolean[];
-    _counted  text[]; -- accounts with checks in this month, and their number
-    _counts   integer[];
+    _rows     tid[]; -- of the accounts in quota_usage; null: none in this month
+    _counted  bigint;
     _fits     boolean;
     _stopped  bigint[]; -- revisions that may not be recorded
     _first    integer := 1;
@@ -119,21 +121,25 @@ BEGIN
     _due := ARRAY(SELECT unnest(_due) EXCEPT SELECT u.key_id FROM key_uses AS u
         WHERE u.chain = _chain AND u.key_id = ANY (_due) AND u.used_at > now() - interval '1 minute');
 
-    SELECT array_agg(u.account_id), array_agg(u.used) INTO _counted, _counts
-    FROM quota_usage AS u
-    WHERE u.chain = _chain AND u.account_id = ANY (_accounts) AND u.period = _month;
+    -- Both limits of the period are given, because only then does the index give the newest version of a row first.
+    SELECT array_agg(u.ctid ORDER BY c.n), array_agg(coalesce(u.used, 0) ORDER BY c.n)
+    INTO _rows, _used
+    FROM unnest(_accounts) WITH ORDINALITY AS c (account, n)
+    LEFT JOIN LATERAL (
+        SELECT q.ctid, q.used FROM quota_usage AS q
+        WHERE q.chain = _chain AND q.account_id = c.account AND q.period >= _month AND q.period <= _month
+        ORDER BY q.period DESC LIMIT 1
+    ) AS u ON true;
     SELECT array_agg(CASE WHEN a.plan <> 'public' THEN a.quota END ORDER BY c.n),
-           array_agg(coalesce(u.used, 0) ORDER BY c.n),
            array_agg(a.chain ORDER BY c.n),
            array_agg(e.account_id IS NOT NULL ORDER BY c.n),
            array_agg(e.disabled_at IS NOT NULL ORDER BY c.n),
            bool_and(a.chain IS NOT DISTINCT FROM _chain
-               AND (a.plan = 'public' OR coalesce(u.used, 0) + c.needed <= a.quota))
-    INTO _quotas, _used, _chains, _endpoint, _disabled, _fits
-    FROM unnest(_accounts, _needed) WITH ORDINALITY AS c (account, needed, n)
+               AND (a.plan = 'public' OR c.used + c.needed <= a.quota))
+    INTO _quotas, _chains, _endpoint, _disabled, _fits
+    FROM unnest(_accounts, _needed, _used) WITH ORDINALITY AS c (account, needed, used, n)
     LEFT JOIN accounts AS a ON a.id = c.account
-    LEFT JOIN webhook_endpoints AS e ON e.account_id = c.account
-    LEFT JOIN unnest(_counted, _counts) AS u (account, used) ON u.account = c.account;
+    LEFT JOIN webhook_endpoints AS e ON e.account_id = c.account;
 
     -- Revisions are compared after waiting for the head, so an activation that was committed meanwhile counts.
     _stopped := ARRAY(SELECT r.revision FROM (SELECT DISTINCT unnest(_revisions)) AS r (revision)
@@ -182,12 +188,13 @@ BEGIN
         RETURN;
     END IF;
 
-    INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, key_id, type, pseudonym, nonce, score,
-        verdict, revision, digest, leaf, hash, sealed_node)
+    INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, key_id, type, pseudonym, nonce,
+        score, verdict, revision, digest, leaf, hash, sealed_node)
     SELECT _chain, r.seq, r.recorded_at, r.at, 'check', r.ref, _accounts[_owners[r.caller]], _keys[r.caller], r.type,
-        r.pseudonym, r.nonce, r.score, r.verdict, r.revision, nullif(r.digest, ''), r.leaf, r.hash, r.node
-    FROM unnest(_seqs, _recorded_at, _at, _refs, _caller_of, _types, _pseudonyms, _nonces, _scores, _verdicts, _revisions,
-        _leaves, _hashes, _nodes, _digests)
+        r.pseudonym, r.nonce, r.score, r.verdict, r.revision, nullif(r.digest, ''), r.leaf, r.hash,
+        r.node
+    FROM unnest(_seqs, _recorded_at, _at, _refs, _caller_of, _types, _pseudonyms, _nonces, _scores, _verdicts,
+        _revisions, _leaves, _hashes, _nodes, _digests)
         AS r (seq, recorded_at, at, ref, caller, type, pseudonym, nonce, score, verdict, revision, leaf, hash, node,
             digest)
     WHERE r.leaf IS NOT NULL;
@@ -197,10 +204,19 @@ BEGIN
     FROM unnest(_items, _leaves) WITH ORDINALITY AS r (item, leaf, n)
     WHERE r.leaf IS NOT NULL;
 
+    -- Nobody else counts checks of the chain's accounts meanwhile: the head is locked.
+    UPDATE quota_usage AS q SET used = q.used + c.needed
+    FROM unnest(_rows, _needed, _quotas) AS c (place, needed, quota)
+    WHERE q.chain = _chain AND q.ctid = c.place AND c.needed > 0 AND c.quota IS NOT NULL;
+    GET DIAGNOSTICS _counted = ROW_COUNT;
+    IF _counted <> (SELECT count(*) FROM unnest(_rows, _needed, _quotas) AS c (place, needed, quota)
+            WHERE c.place IS NOT NULL AND c.needed > 0 AND c.quota IS NOT NULL) THEN
+        RAISE 'the usage of accounts of audit chain % moved', _chain USING ERRCODE = 'serialization_failure';
+    END IF;
     INSERT INTO quota_usage AS q (chain, account_id, period, used)
     SELECT _chain, c.account, _month, c.needed
-    FROM unnest(_accounts, _needed, _quotas) AS c (account, needed, quota)
-    WHERE c.needed > 0 AND c.quota IS NOT NULL
+    FROM unnest(_accounts, _rows, _needed, _quotas) AS c (account, place, needed, quota)
+    WHERE c.place IS NULL AND c.needed > 0 AND c.quota IS NOT NULL
     ON CONFLICT (chain, account_id, period) DO UPDATE SET used = q.used + EXCLUDED.used;
 
     IF cardinality(_due) > 0 THEN

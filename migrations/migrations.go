@@ -2,8 +2,9 @@
 // it.
 //
 // Files are named NNNN_subject.tx.up.sql, and each runs in one transaction. Those without ".tx" commit between their
-// steps, and may run again after an interruption. The statements of a released migration never change: a later
-// migration corrects them.
+// steps, which "--bun:split" separates, and may run again after an interruption. They build indexes of tables that may
+// be large (CREATE INDEX CONCURRENTLY), because hosts write meanwhile. The statements of a released migration never
+// change: a later migration corrects them.
 package migrations
 
 import "embed"

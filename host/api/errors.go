@@ -111,6 +111,7 @@ func answerTo(err error) (status int, body failure) {
 		missing *check.UnavailableError
 		inside  *check.InternalError
 		tooMany override.TooManyError
+		doubt   *check.DoubtError
 	)
 	switch {
 	case errors.As(err, &refused):
@@ -158,7 +159,10 @@ func answerTo(err error) (status int, body failure) {
 	if ref == "" {
 		ref = check.NewRef()
 	}
-	const text = "an internal error occurred; quote the ref when you contact support"
+	text := "an internal error occurred; quote the ref when you contact support"
+	if errors.As(err, &doubt) {
+		text = "the request may have taken effect, in whole or in part; send it again to be sure"
+	}
 	return fasthttp.StatusInternalServerError, failure{Error: text, Ref: ref}
 }
 

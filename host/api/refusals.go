@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// refusals bounds the access log's lines about requests with 503: of each kind one line at once, and then one a second
-// with the number of the others. An outage or a burst would else write thousands of lines a second.
+// refusals limits the access log's lines about requests with 503: the first of a kind gets a line at once, and then one
+// line a second has the number of the others. Otherwise an outage or a burst would write thousands of lines a second.
 type refusals struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
-	kinds map[refusalKind]*suppressed // those of the last second
+	kinds map[refusalKind]*suppressed // with refusals in the last second
 }
 
 // refusalKind has few values: routes are endpoints, and reasons metric labels.
@@ -40,7 +40,7 @@ func (r *refusals) admit(kind refusalKind) bool {
 	return true
 }
 
-// report writes the line with the number of suppressed ones, and forgets the kind once there were none for a second.
+// report writes a line with the number of suppressed ones. After a second without any it forgets the kind.
 func (r *refusals) report(kind refusalKind) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,7 +58,7 @@ func (r *refusals) report(kind refusalKind) {
 	s.timer.Reset(suppressFor)
 }
 
-// close writes what is left to say.
+// close writes the remaining lines and stops the timers.
 func (r *refusals) close() {
 	r.mu.Lock()
 	kinds := make([]refusalKind, 0, len(r.kinds))

@@ -45,23 +45,25 @@ func (k *Keeper) SignHeads(ctx context.Context) error {
 
 // Prune deletes records past their retention, up to the newest anchor of each chain. It first stores due anchors, both
 // outside and inside the database, so that the chains can be verified even if the host dies halfway. Records of chains
-// that are not valid are evidence and are kept.
+// that are not valid are evidence and are kept. They are reported, and the other chains are pruned.
 func (k *Keeper) Prune(ctx context.Context) error {
 	due, err := k.Store.AuditDue(ctx)
-	if err != nil {
+	var damaged store.Damaged
+	if err != nil && !errors.As(err, &damaged) {
 		return err
 	}
-	var invalid map[int]bool
-	var broken error
-	if len(due) > 0 {
-		if invalid, broken, err = k.storeAnchors(ctx, due); err != nil {
-			return errors.Join(broken, err)
+	invalid, broken, err := k.storeAnchors(ctx, due)
+	if err != nil {
+		return errors.Join(broken, err)
+	}
+	for _, b := range damaged {
+		if !invalid[b.Chain] {
+			invalid[b.Chain], broken = true, errors.Join(broken, b)
 		}
 	}
 	var newest []audit.Anchor
 	err = k.Store.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
 		heads, err := log.Heads(ctx)
-		var damaged store.DamagedHeads
 		if err != nil && !errors.As(err, &damaged) {
 			return err
 		}
@@ -70,6 +72,11 @@ func (k *Keeper) Prune(ctx context.Context) error {
 				continue
 			}
 			anchors, err := log.Anchors(ctx, head.Chain, k.Signer.VerifierKey())
+			var altered *audit.BreakError
+			if errors.As(err, &altered) {
+				broken = errors.Join(broken, err)
+				continue
+			}
 			if err != nil {
 				return err
 			}
@@ -86,8 +93,13 @@ func (k *Keeper) Prune(ctx context.Context) error {
 }
 
 // storeAnchors signs and stores the anchors at which chains are to be cut. Records before an anchor can never be
-// verified again, so the whole chain must be valid first. storeAnchors returns the chains that are not, and why.
+// verified again, so the whole chain must be valid first. storeAnchors returns the chains that are not, and why. It is
+// harmless to sign an anchor that is not stored afterwards.
 func (k *Keeper) storeAnchors(ctx context.Context, due []audit.Anchor) (invalid map[int]bool, broken, err error) {
+	invalid = map[int]bool{}
+	if len(due) == 0 {
+		return invalid, nil, nil
+	}
 	files, err := k.Dir.Files()
 	if err != nil {
 		return nil, nil, err
@@ -103,7 +115,6 @@ func (k *Keeper) storeAnchors(ctx context.Context, due []audit.Anchor) (invalid 
 	if err != nil {
 		return nil, broken, err
 	}
-	invalid = map[int]bool{}
 	for _, r := range reports {
 		invalid[r.Chain] = !r.OK
 	}
@@ -119,7 +130,8 @@ func (k *Keeper) storeAnchors(ctx context.Context, due []audit.Anchor) (invalid 
 			return invalid, broken, err
 		}
 		if err := k.Store.KeepAnchor(ctx, a, signed); err != nil {
-			return invalid, broken, err
+			broken = errors.Join(broken, err)
+			continue
 		}
 		k.Logger.Info("pruning audit records past their retention", "chain", a.Chain, "up_to", a.Seq,
 			"before", a.Before)

@@ -29,20 +29,31 @@ func TestMain(m *testing.M) {
 // the first two records are past their retention, the others are not. It also returns a connection to the database.
 func oldLog(t *testing.T) (*Keeper, *pgx.Conn) {
 	t.Helper()
+	return oldChains(t, 1)
+}
+
+// oldChains is oldLog with as many chains, each with such records.
+func oldChains(t *testing.T, chains int) (*Keeper, *pgx.Conn) {
+	t.Helper()
 	url := postgrestest.Database(t)
 	now := time.Date(2022, 3, 10, 12, 0, 0, 0, time.UTC)
 	s := storetest.Close(t, storetest.Must(store.Open(t.Context(), store.Config{URL: url, Keys: storetest.Ring,
-		Logger: storetest.Discard(), Now: func() time.Time { return now }}))(t))
+		Logger: storetest.Discard(), Now: func() time.Time { return now }, Chains: chains}))(t))
+	db := storetest.Session(t, url)
 	ledger := storetest.Must(s.NewLedger(store.LedgerConfig{}))(t)
 	defer ledger.Close()
-	caller := storetest.NewCaller(t, s, storetest.Plan(t, "pro", 1500))
 	e := storetest.Parse(t, entity.Domain, "example.org")
-	for month := time.January; month <= time.April; month++ {
-		at := time.Date(2021, month, 20, 12, 0, 0, 0, time.UTC)
-		storetest.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow), at)))
+	for chain := range chains {
+		caller := storetest.NewCaller(t, s, storetest.Plan(t, "pro", 1500))
+		storetest.Must(db.Exec(t.Context(), "UPDATE accounts SET chain = $1 WHERE id = $2", chain, caller.Account))(t)
+		for month := time.January; month <= time.April; month++ {
+			at := time.Date(2021, month, 20, 12, 0, 0, 0, time.UTC)
+			storetest.NoError(t, ledger.Append(t.Context(), storetest.At(storetest.Decided(caller, e, check.Allow),
+				at)))
+		}
 	}
 	return &Keeper{Store: s, Signer: NewSigner(storetest.Ring.SignSeed), Logger: storetest.Discard(),
-		Dir: CheckpointDir(filepath.Join(t.TempDir(), "checkpoints"))}, storetest.Session(t, url)
+		Dir: CheckpointDir(filepath.Join(t.TempDir(), "checkpoints"))}, db
 }
 
 // sign stores a checkpoint of a head outside the database.
@@ -150,6 +161,30 @@ func TestPruneKeepsRecords(t *testing.T) {
 			storetest.NoError(t, test.tamper(t, k, db))
 			storetest.WantErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
 			wantRows(t, db, 4, 0)
+		})
+	}
+}
+
+// A damaged record or anchor is reported. The other chains are pruned.
+func TestDamageHarmsItsChainOnly(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ damage, reason string }{
+		"the record to cut at": {`UPDATE audit_records SET hash = '\x00' WHERE seq = 2 AND chain = 1`,
+			"audit chain 1 breaks at record 2: its leaf or hash is not 32 bytes long"},
+		"a record before it": {`UPDATE audit_records SET leaf = '\x00' WHERE seq = 1 AND chain = 1`,
+			"audit chain 1 breaks at record 1: its leaf or hash is not 32 bytes long"},
+		"an anchor": {`INSERT INTO audit_anchors (chain, seq, note) VALUES (1, 2, 'forged')`,
+			"audit chain 1 breaks at record 2: the anchor here was not signed by this host's key"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			k, db := oldChains(t, 2)
+			storetest.Exec(t, db, test.damage)
+			for range 2 { // in the second round nothing is due in chain 0
+				storetest.WantErrorText(t, "pruning", k.Prune(t.Context()), test.reason)
+				storetest.Expect(t, "records of chain 0", storetest.Value[int](t, db,
+					"SELECT count(*) FROM audit_records WHERE chain = 0 AND kind = 'check'"), 2)
+			}
 		})
 	}
 }

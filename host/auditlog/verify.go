@@ -48,7 +48,7 @@ func Verify(
 ) (reports []Report, broken, err error) {
 	err = s.ReadAuditLog(ctx, func(ctx context.Context, log store.AuditLog) error {
 		heads, err := log.Chains(ctx)
-		var damaged store.DamagedHeads
+		var damaged store.Damaged
 		if err != nil && !errors.As(err, &damaged) {
 			return err
 		}

@@ -7,9 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // resultsIntro is the beginning of a new file of results.
@@ -18,19 +20,26 @@ const resultsIntro = `# Results
 Long runs write this file; do not edit it. Each section is the last run of its suite.
 `
 
-// WriteResults replaces the section with the given title in a file of results, or appends it. The section says when,
-// on which revision and on which machine the suite ran. file is in a checkout of the repository.
-func WriteResults(file, title, text string) error {
-	old, err := os.ReadFile(file)
+// Results is where a suite that is running will write.
+type Results struct{ file, revision string }
+
+// BeginResults notes on which revision a suite runs: a long one may end on another. file is in a checkout of the
+// repository.
+func BeginResults(file string) Results { return Results{file, revision(filepath.Dir(file))} }
+
+// Write replaces the section with the given title in the file, or appends it. The section says when the suite ended,
+// and on which revision and machine it ran.
+func (r Results) Write(title, text string) error {
+	old, err := os.ReadFile(r.file)
 	if errors.Is(err, fs.ErrNotExist) {
 		old, err = []byte(resultsIntro), nil
 	}
 	if err != nil {
 		return fmt.Errorf("writing results: %w", err)
 	}
-	text = fmt.Sprintf("%s, revision %s, %s.\n\n%s", time.Now().UTC().Format("2006-01-02 15:04 UTC"),
-		revision(filepath.Dir(file)), machine(), text)
-	if err := os.WriteFile(file, []byte(replaceSection(string(old), title, text)), 0o644); err != nil {
+	text = wrap(fmt.Sprintf("%s, revision %s, %s.\n\n%s", time.Now().UTC().Format("2006-01-02 15:04 UTC"), r.revision,
+		machine(), text))
+	if err := os.WriteFile(r.file, []byte(replaceSection(string(old), title, text)), 0o644); err != nil {
 		return fmt.Errorf("writing results: %w", err)
 	}
 	return nil
@@ -51,6 +60,38 @@ func replaceSection(document, title, text string) string {
 	}
 	return strings.Join(sections, "") + "\n## " + section
 }
+
+// wrap breaks the paragraphs of a text into lines of at most 120 columns, but not within code. Rows of tables stay.
+func wrap(text string) string {
+	const columns = 120
+	paragraphs := strings.Split(text, "\n\n")
+	for i, p := range paragraphs {
+		if strings.HasPrefix(p, "|") {
+			continue
+		}
+		var lines strings.Builder
+		column := 0
+		for _, word := range wordPattern.FindAllString(p, -1) {
+			n := utf8.RuneCountInString(word)
+			switch {
+			case column == 0:
+			case column+1+n > columns:
+				lines.WriteByte('\n')
+				column = 0
+			default:
+				lines.WriteByte(' ')
+				column++
+			}
+			lines.WriteString(word)
+			column += n
+		}
+		paragraphs[i] = lines.String()
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
+// wordPattern matches what is not broken: words, with code such as `just soak 1h` in one piece.
+var wordPattern = regexp.MustCompile("(?:`[^`]*`|\\S)+")
 
 // revision returns the commit of a checkout, and says whether files other than results have changed since.
 func revision(dir string) string {

@@ -27,11 +27,33 @@ func TestReplaceSection(t *testing.T) {
 	}
 }
 
-func TestWriteResults(t *testing.T) {
+func TestWrap(t *testing.T) {
+	t.Parallel()
+	long := strings.TrimSpace(strings.Repeat("eleven char ", 10))
+	if len(long) != 119 {
+		t.Fatalf("the line has %d columns", len(long))
+	}
+	for name, test := range map[string]struct{ text, want string }{
+		"short lines are joined": {"one\ntwo\n\nthree\n", "one two\n\nthree"},
+		"a line of 120 columns":  {long + "x y", long + "x\ny"},
+		"a word too many":        {long + " y", long + "\ny"},
+		"code":                   {long[:100] + " `just soak one hour`.", long[:100] + "\n`just soak one hour`."},
+		"a table":                {"| a |\n|---|\n| " + long + " |", "| a |\n|---|\n| " + long + " |"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := wrap(test.text); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestResults(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "results.md")
 	for _, text := range []string{"old", "new"} {
-		if err := WriteResults(file, "Suite", text); err != nil {
+		if err := BeginResults(file).Write("Suite", text); err != nil {
 			t.Fatal(err)
 		}
 	}

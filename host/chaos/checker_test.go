@@ -91,17 +91,8 @@ func (w *world) derive() {
 			continue
 		}
 		used[r.Account]++
-		for _, c := range w.Calls {
-			for _, item := range c.Items {
-				p := audit.Pseudonym(keys.Pseudonym, []byte("salt "+r.Account), item.Type, item.Value)
-				if c.Account == r.Account && bytes.Equal(p, r.Pseudonym) {
-					seen[r.Account+" domain "+item.Value]++
-					seen[r.Account+" registrable example.com"]++
-					goto found
-				}
-			}
-		}
-	found:
+		seen[r.Account+" domain "+w.domainOf(r)]++
+		seen[r.Account+" registrable example.com"]++
 		if name := eventName(r.Verdict); name != "" && r.Account != "b" {
 			last[r.Account]++
 			w.Events = append(w.Events, Event{r.Ref, r.Account, name, "delivered", last[r.Account]})
@@ -126,6 +117,19 @@ func (w *world) derive() {
 	slices.SortFunc(w.Sightings, func(x, y Sighting) int {
 		return strings.Compare(x.Account+x.Kind+string(x.Node), y.Account+y.Kind+string(y.Node))
 	})
+}
+
+// domainOf returns the domain that a record is about.
+func (w *world) domainOf(r *Record) string {
+	for _, c := range w.Calls {
+		for _, item := range c.Items {
+			p := audit.Pseudonym(keys.Pseudonym, []byte("salt "+r.Account), item.Type, item.Value)
+			if c.Account == r.Account && bytes.Equal(p, r.Pseudonym) {
+				return item.Value
+			}
+		}
+	}
+	panic("the record " + r.Ref + " is of no call")
 }
 
 // chain numbers and chains the records.
@@ -269,15 +273,16 @@ func TestDifferences(t *testing.T) {
 		}, "the event of chk_2 was delivered as"},
 		"an event was delivered with another number": {func(w *world) { w.Deliveries[1].Sequence = 9 },
 			"the event of chk_2 was not delivered, or with another number"},
-		"the graph counts a check twice": {func(w *world) { w.Sightings[0].Checks++ }, "-1 checks too few of domain"},
+		"the graph counts a check twice": {func(w *world) { w.Sightings[0].Checks++ },
+			"differs by +1 from the records"},
 		"the graph does not count a check": {func(w *world) { w.Sightings[0].Checks-- },
-			"counts 1 checks too few of domain"},
-		"the graph lacks a node": {func(w *world) { w.Sightings = w.Sightings[1:] }, "checks too few of domain"},
+			"differs by -1 from the records"},
+		"the graph lacks a node": {func(w *world) { w.Sightings = w.Sightings[1:] }, "differs by -"},
 		"the graph has another node": {func(w *world) {
 			w.Sightings = append(w.Sightings, Sighting{bytes.Repeat([]byte("x"), 32), "c", "domain", 1})
-		}, "counts -1 checks too few of an unknown node 7878"},
-		"the graph counts a link twice":  {func(w *world) { w.Edges[0].Checks++ }, "counts -1 links too few"},
-		"the graph has no link back":     {func(w *world) { w.Edges = w.Edges[1:] }, "links too few"},
+		}, "the number of checks of an unknown node 7878"},
+		"the graph counts a link twice":  {func(w *world) { w.Edges[0].Checks++ }, "differs by +1 from the records"},
+		"the graph has no link back":     {func(w *world) { w.Edges = w.Edges[1:] }, "the number of links"},
 		"a contribution was not read":    {func(w *world) { w.Damaged = 1 }, "1 could not be read"},
 		"a contribution was not applied": {func(w *world) { w.Waiting = 1 }, "1 contributions to the graph"},
 		"a revoked key was answered": {func(w *world) { w.Calls[0].Key = "old key"; w.Calls[0].Began = at(30) },

@@ -60,12 +60,12 @@ type Record struct {
 // Collector looks up the facts that need I/O: DNS, registration, reputation. A check does all its I/O there, before any
 // layer runs.
 type Collector interface {
-	// Collect returns the wanted facts about e. Facts about the caller's own checks are those of the account; there are
-	// none if it is empty. wanted is sorted. Facts of the host's own database are complete, or
-	// Collect returns an *UnavailableError. A third party may not respond in time; its facts are then absent, and
-	// unanswered lists the sources concerned by the first part of their facts' names (dns, rdap, ...), after
-	// UntrustedSource if the third party answers falsely. Collect makes only the lookups that the wanted facts need,
-	// and returns when ctx ends at the latest.
+	// Collect returns the wanted facts about e. wanted is sorted. Facts about the caller's own checks are about those
+	// of account; without an account there are none. Facts of the host's own database are complete, or Collect returns
+	// an *UnavailableError. A third party may not respond in time; its facts are then absent, and unanswered lists the
+	// sources concerned by the first part of their facts' names (dns, rdap, ...), after UntrustedSource if the third
+	// party answers falsely. Collect makes only the lookups that the wanted facts need, and returns when ctx ends at
+	// the latest.
 	Collect(ctx context.Context, account string, e entity.Entity, wanted []string) (facts entity.Facts,
 		unanswered []string, err error)
 }
@@ -282,7 +282,7 @@ func (c *Checker) judge(
 
 // parsed holds the entities of a request.
 type parsed struct {
-	account string // the caller's; "": nobody asks
+	account string // the caller's; "": there is no caller
 	scored  entity.Entity
 	query   string // scored's value as it was sent
 	linked  []entity.Entity

@@ -40,6 +40,12 @@ func (e *UnavailableError) Reason() string {
 
 func (e *UnavailableError) Unwrap() error { return e.Err }
 
+// DoubtError means that a request may have taken effect, in whole or in part, because the database's answer was lost or
+// late. It does not unwrap, so that its cause cannot make anyone report it as refused.
+type DoubtError struct{ Err error }
+
+func (e *DoubtError) Error() string { return fmt.Sprintf("the outcome is unknown: %v", e.Err) }
+
 // NoFieldError means that a request has none of the scorable fields. Its text lists all four (contract section 7).
 type NoFieldError struct{}
 

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"runtime"
 	"runtime/debug"
 	"slices"
@@ -62,6 +63,7 @@ type Follower struct {
 	plugins  []*openPlugin // of the lineup in force
 	previous *retired      // the lineup that was in force before, while it is kept; nil: none
 	open     map[openKey]*openPlugin
+	kept     map[*openPlugin]bool     // opened by abandoned loads, for the next one
 	prepared map[registry.Digest]bool // published modules that were opened, prepared or refused
 	draining sync.WaitGroup
 }
@@ -97,7 +99,7 @@ func NewFollower(
 		changed: make(chan struct{}, 1), published: make(chan struct{}, 1),
 		stateChanged: make(chan struct{}, 1),
 		pollInterval: pollInterval, retryDelay: retryDelay, keepPrevious: keepPrevious,
-		open: map[openKey]*openPlugin{}, prepared: map[registry.Digest]bool{},
+		open: map[openKey]*openPlugin{}, kept: map[*openPlugin]bool{}, prepared: map[registry.Digest]bool{},
 	}
 }
 
@@ -327,6 +329,7 @@ func (f *Follower) load(ctx context.Context, a Verified) error {
 		f.release(plugins)
 		return err
 	}
+	f.dropKept()
 	return nil
 }
 
@@ -484,11 +487,43 @@ func (f *Follower) acquire(ctx context.Context, l registry.LineupDocument) ([]*o
 		})
 	}
 	wg.Wait()
-	if err := errors.Join(errs...); err != nil {
+	err := errors.Join(errs...)
+	switch {
+	case err == nil:
+		return plugins, nil
+	case errors.Is(context.Cause(ctx), errSuperseded):
+		f.keep(plugins)
+	default:
 		f.release(plugins)
-		return nil, err
 	}
-	return plugins, nil
+	return nil, err
+}
+
+// keep holds the plugins of an abandoned load until a lineup is in force. A host then makes progress even while lineups
+// change faster than it can load one. It ignores nil plugins.
+func (f *Follower) keep(plugins []*openPlugin) {
+	var again []*openPlugin
+	f.mu.Lock()
+	for _, p := range plugins {
+		if p == nil {
+			continue
+		}
+		if f.kept[p] {
+			again = append(again, p)
+		}
+		f.kept[p] = true
+	}
+	f.mu.Unlock()
+	f.release(again)
+}
+
+// dropKept releases the plugins of abandoned loads.
+func (f *Follower) dropKept() {
+	f.mu.Lock()
+	kept := slices.Collect(maps.Keys(f.kept))
+	clear(f.kept)
+	f.mu.Unlock()
+	f.release(kept)
 }
 
 func (f *Follower) openLayer(ctx context.Context, layer registry.LineupLayer) (*openPlugin, error) {
@@ -617,5 +652,6 @@ func (f *Follower) prepare(ctx context.Context) {
 // Close takes the lineup out of force, waits for the checks that use it, and closes its plugins.
 func (f *Follower) Close() {
 	f.swap(nil, nil)
+	f.dropKept()
 	f.draining.Wait()
 }

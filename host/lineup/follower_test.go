@@ -321,6 +321,38 @@ func TestSupersededLoadIsAbandoned(t *testing.T) {
 	}
 }
 
+// While lineups change faster than a host can load one, each attempt goes on where the last one was abandoned.
+func TestAbandonedLoadsAddUp(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	first, second := module(t, "first", "1.0.0", 10), module(t, "second", "1.0.0", 10)
+	h.publish(t, first, second)
+	h.follower.prepared[first.Digest], h.follower.prepared[second.Digest] = true, true
+	var fetched, attempts atomic.Int64
+	h.follower.source = &intercepted{Source: h.store, module: func(ctx context.Context, digest registry.Digest) error {
+		if digest == first.Digest {
+			fetched.Add(1)
+			return nil
+		}
+		if attempts.Add(1) > 3 {
+			return nil
+		}
+		storetest.Until(t, "the first plugin to be open", func() bool { return h.isOpen(first) })
+		h.activate(t, lineupOf(float64(attempts.Load()), "first@1.0.0", "second@1.0.0"))
+		h.follower.LineupChanged()
+		<-ctx.Done()
+		return ctx.Err()
+	}}
+	h.activate(t, lineupOf(0, "first@1.0.0", "second@1.0.0"))
+	h.follow(t, 4)
+	storetest.Expect(t, "times that the first module was fetched", fetched.Load(), 1)
+	h.follower.source = h.store
+	h.activate(t, lineupOf(0, "second@1.0.0"))
+	h.follow(t, 5)
+	h.follower.draining.Wait()
+	storetest.Expect(t, "the first plugin is open", h.isOpen(first), false)
+}
+
 // Only notifications trigger following here, not polling.
 func TestHostsFollowEachOthersChanges(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,12 +54,14 @@ func (r auditRow) row() audit.Row {
 	}
 }
 
+const badLength = "its leaf or hash is not 32 bytes long"
+
 // corruption describes why a host cannot have stored this row, or returns "". It covers only properties that the hashes
 // do not protect.
 func (r auditRow) corruption() (reason string) {
 	switch {
 	case len(r.Leaf) != len(audit.Hash{}) || len(r.Hash) != len(audit.Hash{}):
-		return "its leaf or hash is not 32 bytes long"
+		return badLength
 	case r.Nonce != nil && r.RecordedAt.UTC().Format(check.TimeFormat) != r.At:
 		// recorded_at is not hashed, but decides when the record is pruned.
 		return "its recorded_at differs from its timestamp"
@@ -80,8 +83,23 @@ func entry(record audit.Record, at time.Time) string {
 }
 
 // createHeads inserts the heads of new chains. The lock keeps two hosts from creating the same head, one of them after
-// the other's has moved.
+// the other's has moved. If all exist, as usual, it does not wait for a host that migrates or was stopped.
 func (s *Store) createHeads(ctx context.Context) error {
+	var heads, progress []int
+	err := s.db.NewRaw("SELECT DISTINCT chain FROM audit_heads").Scan(ctx, &heads)
+	if err == nil {
+		err = s.db.NewRaw("SELECT chain FROM graph_progress").Scan(ctx, &progress)
+	}
+	if err != nil {
+		return fmt.Errorf("reading audit chains: %w", err)
+	}
+	missing := false
+	for chain := range s.newChains {
+		missing = missing || !slices.Contains(heads, chain) || !slices.Contains(progress, chain)
+	}
+	if !missing {
+		return nil
+	}
 	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {
 			return fmt.Errorf("starting audit chains: %w", err)
@@ -134,10 +152,10 @@ func (s *Store) ReadAuditLog(ctx context.Context, fn func(ctx context.Context, l
 // AuditLog reads the audit log.
 type AuditLog struct{ db bun.IDB }
 
-// DamagedHeads is the error for heads that no host can have stored.
-type DamagedHeads []*audit.BreakError
+// Damaged is the error for chains with a head or a record that no host can have stored.
+type Damaged []*audit.BreakError
 
-func (d DamagedHeads) Error() string {
+func (d Damaged) Error() string {
 	texts := make([]string, len(d))
 	for i, b := range d {
 		texts[i] = b.Error()
@@ -145,13 +163,13 @@ func (d DamagedHeads) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Heads returns the head of each chain, and a DamagedHeads for those that it leaves out.
+// Heads returns the head of each chain, and a Damaged for those that it leaves out.
 func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 	var rows []headRow
 	if err := l.db.NewSelect().Model(&rows).Order("chain").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("reading audit heads: %w", err)
 	}
-	var damaged DamagedHeads
+	var damaged Damaged
 	for _, r := range rows {
 		head, err := r.head()
 		var broken *audit.BreakError
@@ -171,7 +189,7 @@ func (l AuditLog) Heads(ctx context.Context) (heads []audit.Head, err error) {
 // such records, so verifying these chains fails. The error is that of Heads.
 func (l AuditLog) Chains(ctx context.Context) ([]audit.Head, error) {
 	heads, err := l.Heads(ctx)
-	var damaged DamagedHeads
+	var damaged Damaged
 	if err != nil && !errors.As(err, &damaged) {
 		return nil, err
 	}

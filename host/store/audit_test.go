@@ -37,7 +37,9 @@ func TestPseudonymsAreEqualWithinAnAccountOnly(t *testing.T) {
 	if a, b := pseudonym(mine, iban), pseudonym(mine, domain); a == b {
 		t.Error("two entities have the same pseudonym")
 	}
-	nodes := one[int](t, s, "SELECT count(*) FROM graph_sightings AS g JOIN audit_records AS r ON r.pseudonym = g.node")
+	nodes := one[int](t, s,
+		`SELECT count(*) FROM graph_sightings
+		WHERE node IN (SELECT pseudonym FROM audit_records WHERE pseudonym <> '')`)
 	if nodes != 0 {
 		t.Errorf("%d graph nodes equal a pseudonym in the audit log", nodes)
 	}
@@ -194,6 +196,7 @@ func TestHashOfWrongLengthIsABreak(t *testing.T) {
 // A row with an altered recorded_at would be pruned too early or never.
 func TestAlteredRecordedAtIsABreak(t *testing.T) {
 	t.Parallel()
+	needsPlainPostgres(t, "a cluster refuses the alteration")
 	for _, altered := range []string{"recorded_at - interval '13 months'", "recorded_at + interval '1 millisecond'"} {
 		s := newStore(t, nil)
 		appendOne(t, ledgerOn(t, s, LedgerConfig{}), allowed(t, newCaller(t, s, plan(t, "pro", 1))))

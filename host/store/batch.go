@@ -56,7 +56,7 @@ func (b *batcher) close() {
 	b.closed = true
 }
 
-// run records batches as long as there are any.
+// run records batches until none is ready.
 func (b *batcher) run() {
 	for {
 		b.mu.Lock()
@@ -109,8 +109,8 @@ func (b *batcher) gather() []*pending {
 	return batch
 }
 
-// commit records a batch and replies to its callers. It makes up to three attempts if other transactions were in the
-// way or the connection broke. If Postgres rejects the values of a record, commit bisects the batch, so that the others
+// commit records a batch and replies to its callers. It makes up to three attempts if other transactions interfere or
+// the connection breaks. If Postgres rejects the values of a record, commit bisects the batch, so that the others
 // are recorded.
 func (b *batcher) commit(batch []*pending) {
 	for attempt := 1; ; attempt++ {
@@ -157,8 +157,8 @@ func (e *inDoubtError) Error() string {
 	return fmt.Sprintf("the outcome of the commit is unknown: %v", e.err)
 }
 
-// attempt sends a batch once and replies to the callers whose outcome it knows or can never know. It returns the calls
-// that are certain not to be recorded, and why.
+// attempt sends a batch once and replies to the callers whose outcome is known, or will never be known. It returns the
+// calls that are certain not to be recorded, and why.
 func (b *batcher) attempt(batch []*pending) (left []*pending, err error) {
 	l := b.ledger
 	ctx, cancel := context.WithTimeout(context.Background(), l.patience)
@@ -240,7 +240,7 @@ func (b *batcher) conclude(batch []*pending, id []byte, replied <-chan result, c
 	}
 }
 
-// answer replies to the callers whose outcome is known, or unknown for good, and returns the others.
+// answer replies to the callers whose outcome is known, or will never be known, and returns the other calls.
 func (b *batcher) answer(batch []*pending, r result) (left []*pending, err error) {
 	if inDoubt(r.err) {
 		reply(batch, fmt.Errorf("recording check: %w", r.err))
@@ -269,8 +269,8 @@ func (b *batcher) answer(batch []*pending, r result) (left []*pending, err error
 	return left, err
 }
 
-// settle finds out which calls of a batch are recorded, and prevents that the batch ever is if it is not. It never runs
-// the batch again.
+// settle finds out which calls of a batch are recorded. If none is, the database refuses the batch from then on. settle
+// never runs the batch again.
 func (b *batcher) settle(ctx context.Context, batch []*pending, id []byte, cause error) result {
 	l := b.ledger
 	params := b.settleParams(id, batch)

@@ -24,19 +24,33 @@ func (s *sizes) observe(size int, _ time.Duration, _ int) {
 	s.seen = append(s.seen, size)
 }
 
-// want waits for len(want) batches. OnBatch is called just after the batch's checks were answered.
+// want waits for batches of the given sizes.
 func (s *sizes) want(t *testing.T, want ...int) {
 	t.Helper()
-	var seen []int
+	if seen := s.wait(t, len(want)); !slices.Equal(seen, want) {
+		t.Errorf("batch sizes %v, want %v", seen, want)
+	}
+}
+
+func (s *sizes) wantInAnyOrder(t *testing.T, want ...int) {
+	t.Helper()
+	seen := s.wait(t, len(want))
+	slices.Sort(seen)
+	if slices.Sort(want); !slices.Equal(seen, want) {
+		t.Errorf("batch sizes %v, want %v in any order", seen, want)
+	}
+}
+
+// wait waits for a number of batches. OnBatch is called just after the batch's checks were answered.
+func (s *sizes) wait(t *testing.T, batches int) (seen []int) {
+	t.Helper()
 	until(t, "all batches to be observed", func() bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		seen = slices.Clone(s.seen)
-		return len(seen) >= len(want)
+		return len(seen) >= batches
 	})
-	if !slices.Equal(seen, want) {
-		t.Errorf("batch sizes %v, want %v", seen, want)
-	}
+	return seen
 }
 
 // queueLength returns the number of calls in a ledger's queues.
@@ -92,7 +106,7 @@ func TestBusyLedgerCommitsQueuedChecksTogether(t *testing.T) {
 	s, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
 	records := allowedMany(t, caller, 300)
 	noError(t, errors.Join(inOneBatch(t, s.url, l, caller, records)...))
-	sizes.want(t, 1, 256, 44)
+	sizes.wantInAnyOrder(t, 1, 256, 44)
 	verifyLedger(t, s)
 }
 
@@ -114,7 +128,7 @@ func TestSecondBatchInFlightIsFull(t *testing.T) {
 	for _, answer := range answers {
 		noError(t, receive(t, "an answer", answer))
 	}
-	sizes.want(t, 1, 4, 9)
+	sizes.wantInAnyOrder(t, 1, 4, 9) // two of them are in flight at once
 	verifyLedger(t, s)
 }
 
@@ -122,6 +136,7 @@ func TestIdleLedgerCommitsAtOnce(t *testing.T) {
 	t.Parallel()
 	var sizes sizes
 	_, l, caller := newLedger(t, nil, LedgerConfig{OnBatch: sizes.observe})
+	noError(t, l.Append(t.Context())) // no checks
 	for range 3 {
 		noError(t, l.Append(t.Context(), allowed(t, caller)))
 	}

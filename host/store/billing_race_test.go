@@ -310,6 +310,9 @@ func TestKeyLimits(t *testing.T) {
 	wantError(t, "revoking the only key", s.RevokeAccountKey(t.Context(), caller.Account, caller.Key), apikey.ErrLast)
 	wantError(t, "revoking another account's key", s.RevokeAccountKey(t.Context(), "acct_other", caller.Key),
 		apikey.ErrNotFound)
+	rotated := must(s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour))(t)
+	wantError(t, "revoking the only key that does not expire",
+		s.RevokeAccountKey(t.Context(), caller.Account, rotated.ID), apikey.ErrLast)
 	for _, err := range concurrently(2*apikey.MaxPerAccount, func(int) error {
 		return errOf(s.CreateKey(context.Background(), caller.Account, "another"))
 	}) {
@@ -323,6 +326,8 @@ func TestKeyLimits(t *testing.T) {
 		apikey.ErrTooMany)
 	noError(t, s.RevokeAccountKey(t.Context(), caller.Account, caller.Key))
 	must(s.CreateKey(t.Context(), caller.Account, "replacement"))(t)
+	exec(t, session(t, s.url), fmt.Sprintf("UPDATE api_keys SET expires_at = now() WHERE id = '%s'", rotated.ID))
+	must(s.CreateKey(t.Context(), caller.Account, "instead of an expired one"))(t)
 }
 
 // The notification of a revoked key clears the caches of other hosts.

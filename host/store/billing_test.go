@@ -83,6 +83,10 @@ func TestClaimShowsTheKeyOnce(t *testing.T) {
 		check.ErrUnauthorized)
 	l := ledgerOn(t, s, LedgerConfig{})
 	caller = must(s.Authenticate(t.Context(), again.Key))(t)
+	conn := session(t, s.url)
+	exec(t, conn, "UPDATE api_keys SET last_used_at = now()") // as hosts of an earlier release do
+	wantError(t, "reissuing a key used earlier", errOf(s.Reissue(t.Context(), c.Session)), billing.ErrNoReissue)
+	exec(t, conn, "UPDATE api_keys SET last_used_at = NULL")
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	wantError(t, "reissuing a key in use", errOf(s.Reissue(t.Context(), c.Session)), billing.ErrNoReissue)
 	wantError(t, "claiming from another browser", errOf(s.Claim(t.Context(), billing.SessionHash("another"))),
@@ -241,6 +245,21 @@ func TestEndSubscriptions(t *testing.T) {
 	noError(t, s.PruneBilling(t.Context()))
 }
 
+// A payment for the same plan does not undo what an operator or the customer changed.
+func TestPaymentKeepsQuotaAndRevokedKeys(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	c := beginCheckout(t, s, "", "starter")
+	apply(t, s, newChange(c, 0, billing.Active))
+	claim := must(s.Claim(t.Context(), c.Session))(t)
+	revoked := must(s.CreateKey(t.Context(), claim.Account, "revoked"))(t)
+	noError(t, s.RevokeKey(t.Context(), revoked.ID))
+	exec(t, session(t, s.url), fmt.Sprintf("UPDATE accounts SET quota = 9999 WHERE id = '%s'", claim.Account))
+	apply(t, s, newChange(c, 1, billing.Active))
+	expect(t, "quota", one[int](t, s, "SELECT quota FROM accounts WHERE id = ?", claim.Account), 9999)
+	expect(t, "state", one[string](t, s, "SELECT state FROM api_keys WHERE id = ?", revoked.ID), "revoked")
+}
+
 func TestRotateKeyOverlap(t *testing.T) {
 	t.Parallel()
 	now := noon
@@ -252,12 +271,16 @@ func TestRotateKeyOverlap(t *testing.T) {
 	wantError(t, "rotating another account's key", errOf(s.RotateKey(t.Context(), "acct_other", caller.Key, time.Hour)),
 		apikey.ErrNotFound)
 	fresh := must(s.Authenticate(t.Context(), issued.Secret))(t)
-	for _, c := range []check.Caller{caller, fresh} {
+	issued = must(s.RotateKey(t.Context(), caller.Account, caller.Key, 2*time.Hour))(t) // ends no later for it
+	second := must(s.Authenticate(t.Context(), issued.Secret))(t)
+	for _, c := range []check.Caller{caller, fresh, second} {
 		wantError(t, "recording within the overlap", l.Append(t.Context(), allowed(t, c)), nil)
 	}
 	now = now.Add(time.Hour)
 	clock.advance(t, time.Hour)
 	wantError(t, "recording after the overlap", l.Append(t.Context(), allowed(t, caller)), check.ErrUnauthorized)
+	wantError(t, "rotating after the overlap", errOf(s.RotateKey(t.Context(), caller.Account, caller.Key, time.Hour)),
+		apikey.ErrNotFound)
 	wantError(t, "recording with the new key", l.Append(t.Context(), allowed(t, fresh)), nil)
 	keys := must(s.Keys(t.Context(), caller.Account))(t)
 	for _, k := range keys {

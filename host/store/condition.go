@@ -26,27 +26,26 @@ type condition struct {
 	clock    *Problem // nil: the host's clock is right
 }
 
-// clockReading is a time of the database and the host's reading at that moment. The host's monotonic clock carries the
-// time on, so that steps of its wall clock have no effect.
+// clockReading is a time of the database and the host's time at that moment, which has a monotonic reading.
 type clockReading struct{ database, host time.Time }
 
 // watched is what a store knows about its database.
 type watched struct {
 	condition atomic.Pointer[condition]    // nil: not probed yet
 	clock     atomic.Pointer[clockReading] // nil: not read yet
-	full      atomic.Bool                  // the last batch failed for want of space
+	full      atomic.Bool                  // the last batch failed because the disk was full
 }
 
 const (
 	probeInterval  = time.Second
-	troubledAgain  = 250 * time.Millisecond // between probes while there is a problem
+	retryInterval  = 250 * time.Millisecond // between probes while there is a problem
 	probeTimeout   = time.Second
 	clockReadings  = 3
 	maxClockOffset = 2 * time.Second
 )
 
-// time returns the time by the database's clock, as of the last probe, so that all hosts agree on what has expired.
-// Before the first probe it is the host's time.
+// time returns the time by the database's clock as of the last probe, carried on by the host's monotonic clock, so that
+// all hosts agree on what has expired. Before the first probe it returns the host's time.
 func (s *Store) time() time.Time {
 	if c := s.watched.clock.Load(); c != nil {
 		return c.database.Add(time.Since(c.host))
@@ -59,7 +58,7 @@ func (s *Store) Watch(ctx context.Context) {
 	for ctx.Err() == nil {
 		wait := probeInterval
 		if s.Probe(ctx); len(s.Problems()) > 0 {
-			wait = troubledAgain
+			wait = retryInterval
 		}
 		select {
 		case <-ctx.Done():
@@ -96,7 +95,7 @@ func (s *Store) clockError() error {
 	return nil
 }
 
-// batchEnded notes whether a batch failed for want of space, which reading does not show.
+// batchEnded notes whether a batch failed because the disk was full, which a probe that only reads would not notice.
 func (s *Store) batchEnded(err error) {
 	switch {
 	case err == nil:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -14,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
+
+	"assay/host/check"
 )
 
 // Connections of a host to the database. Each part has its own, so that no part waits for another's statements. The
@@ -35,8 +38,9 @@ const (
 // Server-side limits within transactions. Requests have their own deadlines. These bound how long a host that was
 // stopped or cut off can hold locks.
 const (
-	lockTimeout = 3 * time.Second
-	idleTimeout = 10 * time.Second
+	lockTimeout     = 3 * time.Second
+	idleTimeout     = 10 * time.Second
+	longIdleTimeout = time.Minute // for changes of lists, which are large
 )
 
 func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
@@ -63,9 +67,19 @@ func dropIdle(pool *bun.DB) {
 	pool.SetMaxIdleConns(pool.Stats().MaxOpenConnections)
 }
 
-// connectTimeout bounds opening a connection. While one hangs, which began before the database became reachable again,
-// its slot of the pool is lost. A URL can set another, connect_timeout=10.
+// connectTimeout bounds how long opening a connection takes, so that an attempt from before the database became
+// reachable again does not occupy a slot of the pool for long. A URL can set another: connect_timeout=10.
 const connectTimeout = time.Second
+
+// A server that lost its power says nothing. A connection to it ends after maxSilence, whether it is idle or has sent
+// something that is not acknowledged. Linux would wait for the acknowledgement for 15 minutes (tcp_retries2).
+const (
+	keepAliveIdle     = 5 * time.Second
+	keepAliveInterval = 2 * time.Second
+	keepAliveCount    = 3
+
+	maxSilence = keepAliveIdle + keepAliveCount*keepAliveInterval
+)
 
 // connConfig returns the configuration of every connection. It sets only parameters that a pooler in transaction mode
 // keeps for each client (pgbouncer refuses others). What else affects hosts is set in each transaction, or checked by
@@ -90,15 +104,24 @@ func connConfig(url string) (*pgx.ConnConfig, error) {
 	}
 	// Statements are sent without named prepared statements, which a pooler in transaction mode does not support.
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeDescribeExec
-	// A server that lost its power says nothing. Its connections end after 5 + 3*2 seconds.
-	cfg.DialFunc = (&net.Dialer{KeepAliveConfig: net.KeepAliveConfig{
-		Enable: true, Idle: 5 * time.Second, Interval: 2 * time.Second, Count: 3}}).DialContext
+	dialer := &net.Dialer{Control: boundSilence, KeepAliveConfig: net.KeepAliveConfig{
+		Enable: true, Idle: keepAliveIdle, Interval: keepAliveInterval, Count: keepAliveCount}}
+	cfg.DialFunc = dialer.DialContext
 	keep := cfg.OnPgError
 	cfg.OnPgError = func(conn *pgconn.PgConn, err *pgconn.PgError) bool {
 		// A server that refuses writes is no longer the primary. The next connection may lead to the one that is.
 		return err.Code != readOnly && keep(conn, err)
 	}
 	return cfg, nil
+}
+
+// dial opens a connection that belongs to no pool.
+func dial(ctx context.Context, url string) (*pgx.Conn, error) {
+	cfg, err := connConfig(url)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.ConnectConfig(ctx, cfg)
 }
 
 //go:embed sql/unsuitable_settings.sql
@@ -199,13 +222,14 @@ func again(fn func() error) error {
 
 // once runs a statement that commits by itself, and returns its row. The end of ctx does not cancel it, as in transact.
 // A statement whose reply is lost is not sent again. The pool would do so, because pgx calls every failure to receive
-// safe to retry.
+// safe to retry. The error is a *check.DoubtError if the statement may have committed.
 func once[T any](ctx context.Context, s *Store, statement string, args named) (T, error) {
 	type result struct {
 		row T
 		err error
 	}
 	done := make(chan result, 1) // buffered, because nobody may be waiting
+	var decided atomic.Bool      // whether the statement is sent, or the caller has left before
 	go func() {
 		var r result
 		defer func() { done <- r }()
@@ -214,13 +238,29 @@ func once[T any](ctx context.Context, s *Store, statement string, args named) (T
 			return
 		}
 		defer conn.Close()
-		r.err = conn.NewRaw(statement, args).Scan(context.WithoutCancel(ctx), &r.row)
+		// A connection that is found closed now has not taken the statement.
+		if r.err = conn.PingContext(ctx); r.err != nil || !decided.CompareAndSwap(false, true) {
+			return
+		}
+		// A cluster serialises the changes of tables of which each machine has a copy, so there can be deadlocks
+		// whatever the order of the locks within a function.
+		for attempt := 1; attempt == 1 || attempt <= 10 && sqlState(r.err) == deadlockDetected; attempt++ {
+			r.err = conn.NewRaw(statement, args).Scan(context.WithoutCancel(ctx), &r.row)
+		}
+		var pg *pgconn.PgError
+		if r.err != nil && (!errors.As(r.err, &pg) || inDoubt(r.err)) && !errors.Is(r.err, sql.ErrNoRows) {
+			r.err = &check.DoubtError{Err: r.err}
+		}
 	}()
 	select {
 	case r := <-done:
 		return r.row, r.err
 	case <-ctx.Done():
-		return *new(T), fmt.Errorf("waiting for a statement that commits: %w", ctx.Err())
+		err := fmt.Errorf("waiting for a statement that commits: %w", ctx.Err())
+		if !decided.CompareAndSwap(false, true) {
+			err = &check.DoubtError{Err: err}
+		}
+		return *new(T), err
 	}
 }
 
@@ -241,27 +281,33 @@ func (s *Store) inSnapshot(ctx context.Context, fn func(ctx context.Context, tx 
 		})
 }
 
-// inLongTx runs fn in a read-committed transaction on its own connection, without limits of time. It is for statements
-// that process whole tables. A store runs one at a time.
+// inLongTx runs fn in a read-committed transaction on the connection for long statements. Between two statements a host
+// that is stopped keeps its locks for up to longIdleTimeout, so they must be locks that no check waits for.
 func (s *Store) inLongTx(ctx context.Context, fn func(ctx context.Context, tx pgx.Tx) error) error {
+	begin := "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0; " +
+		"SET LOCAL idle_in_transaction_session_timeout = " + milliseconds(longIdleTimeout)
+	return s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error {
+			return fn(ctx, tx)
+		})
+	})
+}
+
+// onLongConn runs fn on its own connection, without limits of time. It is for statements that process whole tables. A
+// store runs one at a time.
+func (s *Store) onLongConn(ctx context.Context, fn func(ctx context.Context, conn *pgx.Conn) error) error {
 	select {
 	case s.long <- struct{}{}:
 		defer func() { <-s.long }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	cfg, err := connConfig(s.url)
-	if err != nil {
-		return err
-	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := dial(ctx, s.url)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	const begin = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = 0; " +
-		"SET LOCAL idle_in_transaction_session_timeout = 0"
-	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{BeginQuery: begin}, func(tx pgx.Tx) error { return fn(ctx, tx) })
+	err = fn(ctx, conn)
 	if err != nil && ctx.Err() != nil { // the error may only tell that the connection was closed
 		return errors.Join(ctx.Err(), err)
 	}

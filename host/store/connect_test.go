@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -26,6 +27,18 @@ func TestReadOnlyConnectionsAreDropped(t *testing.T) {
 	until(t, "new connections to be read-only", func() bool { return sqlState(create()) == readOnly })
 	exec(t, conn, "ALTER DATABASE "+name+" RESET default_transaction_read_only")
 	noError(t, create())
+}
+
+func TestConnectTimeout(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]time.Duration{
+		"postgres://localhost/assay":                    connectTimeout,
+		"postgres://localhost/assay?connect_timeout=10": 10 * time.Second,
+	} {
+		cfg, err := connConfig(url)
+		noError(t, err)
+		expect(t, url, cfg.ConnectTimeout, want)
+	}
 }
 
 // A caller that stops waiting does not cancel a commit: it may be waiting for a standby, and would be kept by the

@@ -16,8 +16,8 @@ import (
 var ErrNoCitus = errors.New("this database does not have the Citus extension: install Citus on every node, run " +
 	"CREATE EXTENSION citus in this database on each, and add the workers on the coordinator with citus_add_node")
 
-// distributedTables names the distribution column of each table that Citus spreads over the nodes. Each table is
-// colocated with the nearest one above that has the same column. A statement that a check needs names the column of
+// distributedTables names the distribution column of each table that Citus spreads over the nodes. All tables with the
+// column chain are colocated. A statement that a check needs names the column of
 // every one of these tables that it reads or writes, so that it runs on one node. All other tables are reference
 // tables, of which each node has a copy.
 var distributedTables = []struct{ table, column string }{
@@ -52,6 +52,16 @@ const (
 	addAttemptsKey  = `ALTER TABLE webhook_attempts ADD CONSTRAINT webhook_attempts_chain_ref_fkey
 		FOREIGN KEY (chain, ref) REFERENCES webhook_events ON DELETE CASCADE`
 )
+
+// tablesBy returns the tables that have a distribution column.
+func tablesBy(column string) (names []string) {
+	for _, d := range distributedTables {
+		if d.column == column {
+			names = append(names, d.table)
+		}
+	}
+	return names
+}
 
 // delegatedFunctions touch only rows of the chain that is their first argument. The node that a host calls passes the
 // call on to the chain's node.
@@ -110,8 +120,12 @@ func distribute(ctx context.Context, conn *pgx.Conn, dry bool, progress func(don
 	if err != nil {
 		return nil, err
 	}
+	plain, err := plainFunctions(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
 	functions, err := pendingFunctions(ctx, conn)
-	steps = append(steps, functions...)
+	steps = slices.Concat(steps, plain, functions)
 	if err != nil || dry {
 		return steps, err
 	}
@@ -148,6 +162,12 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 	for _, p := range tables {
 		bytes[p.Name] = p.Bytes
 	}
+	chains := "default" // the table that tables of chains are colocated with
+	for _, table := range tablesBy("chain") {
+		if _, pending := bytes[table]; !pending {
+			chains = table
+		}
+	}
 	for _, d := range distributedTables {
 		size, ok := bytes[d.table]
 		if !ok {
@@ -166,8 +186,11 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 			step.statements = append(step.statements, k.Drop, k.Replace)
 		}
 		colocation := "default"
-		if d.column == "chain" && d.table != distributedTables[0].table {
-			colocation = distributedTables[0].table
+		if d.column == "chain" {
+			colocation = chains
+			if chains == "default" {
+				chains = d.table
+			}
 		}
 		step.statements = append(step.statements, fmt.Sprintf(
 			"SELECT create_distributed_table('%s', '%s', colocate_with => '%s')", d.table, d.column, colocation))
@@ -199,18 +222,31 @@ func pendingTables(ctx context.Context, conn *pgx.Conn) (steps []Step, err error
 //go:embed sql/unfit_keys.sql
 var unfitKeys string
 
+// nodeByNode replaces graph_known on a cluster: Citus cannot join nodes with their sightings, nor keep plans.
+//
+//go:embed sql/citus_graph_known.sql
+var nodeByNode string
+
+// plainFunctions returns the functions whose form is for plain Postgres only: they keep their plans (migration 0019).
+func plainFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
+	plain, err := collect[struct{ Name string }](ctx, conn, `SELECT proname::text FROM pg_proc
+		WHERE pronamespace = current_schema()::regnamespace AND proname = 'graph_known' AND proconfig IS NOT NULL`)
+	for _, f := range plain {
+		steps = append(steps, Step{Name: f.Name, Kind: "function", As: "one node at a time",
+			statements: []string{nodeByNode}})
+	}
+	return steps, err
+}
+
+//go:embed sql/undistributed_functions.sql
+var undistributedFunctions string
+
 // pendingFunctions returns the functions that are not on every node, or that are not delegated although they should be.
 func pendingFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
 	functions, err := collect[struct {
-		Name, Signature string
-		Everywhere      bool
-		Delegated       bool
-	}](ctx, conn, `SELECT f.proname::text, f.oid::regprocedure::text, d.objid IS NOT NULL,
-			d.distribution_argument_index IS NOT NULL
-		FROM pg_proc AS f LEFT JOIN pg_dist_object AS d ON d.classid = 'pg_proc'::regclass AND d.objid = f.oid
-		WHERE f.pronamespace = current_schema()::regnamespace AND NOT EXISTS (SELECT FROM pg_depend AS e
-			WHERE e.objid = f.oid AND e.classid = 'pg_proc'::regclass AND e.deptype = 'e')
-		ORDER BY f.proname`)
+		Name, Signature       string
+		Everywhere, Delegated bool
+	}](ctx, conn, undistributedFunctions, tablesBy("chain"))
 	for _, f := range functions {
 		step := Step{Name: f.Name, Kind: "function", As: "on every node"}
 		statement := fmt.Sprintf("SELECT create_distributed_function('%s')", f.Signature)
@@ -218,7 +254,7 @@ func pendingFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err er
 			step.As = "chain"
 			statement = fmt.Sprintf("SELECT create_distributed_function('%s', '$1', '%s', true)", f.Signature,
 				distributedTables[0].table)
-			f.Everywhere = f.Delegated
+			f.Everywhere = f.Everywhere && f.Delegated
 		}
 		step.statements = []string{statement}
 		if !f.Everywhere {
@@ -234,4 +270,15 @@ func collect[T any](ctx context.Context, conn *pgx.Conn, sql string, args ...any
 		return nil, err
 	}
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[T])
+}
+
+// distributed reports whether Citus has spread a table over the nodes of a cluster.
+func (s *Store) distributed(ctx context.Context, table string) (found bool, err error) {
+	// The second statement cannot be planned without Citus.
+	err = s.db.NewRaw("SELECT to_regclass('pg_dist_partition') IS NOT NULL").Scan(ctx, &found)
+	if err == nil && found {
+		err = s.db.NewRaw(`SELECT EXISTS (SELECT FROM pg_dist_partition
+			WHERE logicalrelid = to_regclass(?) AND partmethod = 'h')`, table).Scan(ctx, &found)
+	}
+	return found, err
 }

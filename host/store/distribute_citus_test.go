@@ -3,11 +3,20 @@
 package store
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
 )
 
 // TestDistributeFullDatabase distributes a database with records, in two parts.
@@ -22,6 +31,9 @@ func TestDistributeFullDatabase(t *testing.T) {
 		"SELECT undistribute_table('accounts', cascade_via_foreign_keys => true)",
 		"SELECT undistribute_table('graph_sightings')", "SELECT undistribute_table('audit_records')",
 		"SELECT undistribute_table('audit_heads')")
+	expect(t, "functions that are lost", value[int](t, conn,
+		"SELECT count(*) FROM pg_proc WHERE proname IN ('audit_lock', 'account_lock', 'graph_rows')"), 0)
+	noError(t, openOnce(t.Context(), s.url)) // as the command does
 	plan := must(s.Distribute(t.Context(), true, noProgress))(t)
 	if len(plan) < 10 {
 		t.Fatalf("%d steps are due, want at least 10: %v", len(plan), plan)
@@ -42,4 +54,113 @@ func TestDistributeFullDatabase(t *testing.T) {
 	expect(t, "checks counted", value[int](t, conn, "SELECT used FROM quota_usage"), 21)
 	expect(t, "records left on the coordinator", value[int](t, conn,
 		"SELECT sum(pg_relation_size(logicalrelid))::int FROM pg_dist_partition WHERE partmethod = 'h'"), 0)
+}
+
+// TestShardsOfHotStatements runs what checks, their events and the graph need, and compares the shards that Citus uses
+// with the table in docs/scale-out.md.
+func TestShardsOfHotStatements(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	conn := session(t, url)
+	database := value[string](t, conn, "SELECT current_database()")
+	for name, setting := range map[string]string{
+		"citus.log_remote_commands": "on", "citus.log_local_commands": "on", "client_min_messages": "notice",
+	} {
+		onEachNode(t, conn, fmt.Sprintf("ALTER DATABASE %s SET %s = '%s'", database, name, setting))
+	}
+	r := &remote{shards: map[string]string{}, columns: map[string]string{}, used: map[string]bool{}}
+	for _, d := range distributedTables {
+		r.columns[d.table] = d.column
+	}
+	rows := must(conn.Query(t.Context(),
+		"SELECT shardid::text, logicalrelid::text, shardminvalue FROM pg_dist_shard"))(t)
+	for rows.Next() {
+		var id, table string
+		var least *string
+		noError(t, rows.Scan(&id, &table, &least))
+		if column := r.columns[partitionSuffix.ReplaceAllString(table, "")]; column != "" {
+			r.shards[id] = column + " " + *least // tables with a chain are colocated
+		}
+	}
+	noError(t, rows.Err())
+	documented := documentedShards(t)
+	through := proxied(t, url)
+	through.OnNotice(r.add)
+	for _, h := range hotOperations(t, open(t, through.URL, nil)) {
+		r.take()
+		noError(t, h.run())
+		got, want := r.take(), documented[h.name]
+		if got != want {
+			t.Errorf("| %s | %s |, and docs/scale-out.md has %q", h.name, got, want)
+		}
+		delete(documented, h.name)
+	}
+	for name := range documented {
+		t.Errorf("docs/scale-out.md has a row for %q, which is not run here", name)
+	}
+}
+
+// documentedShards returns the rows of the table in docs/scale-out.md without their first cell.
+func documentedShards(t *testing.T) map[string]string {
+	t.Helper()
+	text := string(must(os.ReadFile("../../docs/scale-out.md"))(t))
+	_, table, _ := strings.Cut(text, "| operation | shards of chains |")
+	table, _, _ = strings.Cut(table, "\n\n")
+	found := map[string]string{}
+	for _, line := range strings.Split(table, "\n")[2:] {
+		name, rest, _ := strings.Cut(strings.Trim(line, "| "), " | ")
+		found[name] = rest
+	}
+	return found
+}
+
+// remote collects what the machines of a cluster send each other, and do themselves.
+type remote struct {
+	columns map[string]string // the distribution column of each table
+	shards  map[string]string // column and range of each shard; tables with the same ones are on the same machine
+
+	mu       sync.Mutex
+	used     map[string]bool
+	prepared bool
+}
+
+var shardNumber = regexp.MustCompile(`_(\d{5,})\b`)
+
+// add reads a notice.
+func (r *remote) add(notice []byte) {
+	for field := range bytes.SplitSeq(notice, []byte{0}) {
+		statement, ok := bytes.CutPrefix(field, []byte("Missuing "))
+		if !ok {
+			statement, ok = bytes.CutPrefix(field, []byte("Mexecuting the command locally: "))
+		}
+		if !ok {
+			continue
+		}
+		r.mu.Lock()
+		r.prepared = r.prepared || bytes.HasPrefix(statement, []byte("PREPARE TRANSACTION"))
+		for _, m := range shardNumber.FindAllSubmatch(statement, -1) {
+			if shard, ok := r.shards[string(m[1])]; ok {
+				r.used[shard] = true
+			}
+		}
+		r.mu.Unlock()
+	}
+}
+
+// take returns what was collected in the form of a row of the table: the numbers of shards by chain and by other
+// columns, and whether a commit had two phases.
+func (r *remote) take() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	byChain, others := 0, 0
+	for _, shard := range slices.Sorted(maps.Keys(r.used)) {
+		if strings.HasPrefix(shard, "chain ") {
+			byChain++
+		} else {
+			others++
+		}
+	}
+	commit := map[bool]string{true: "two phases", false: "one"}[r.prepared]
+	r.used, r.prepared = map[string]bool{}, false
+	return fmt.Sprintf("%d | %d | %s", byChain, others, commit)
 }

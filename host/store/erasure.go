@@ -34,8 +34,8 @@ type erasedRow struct {
 // Erase erases an account's data about a subject: the content of its audit records, its webhook events and feedback,
 // its sightings and links in the reputation graph, and its overrides of the value. A concurrent check is either erased completely or recorded
 // completely. Erasing a subject again has no further effect and returns the earlier erasures. It fails with
-// check.ErrUnauthorized, with an *entity.InvalidError, or with privacy.ErrUnknownSubject if the request names a
-// reference instead of an entity.
+// check.ErrUnauthorized, with an *entity.InvalidError, with privacy.ErrUnknownSubject if the request names a reference
+// instead of an entity, or with a *check.DoubtError if some of the data may be erased.
 func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Selector) (*privacy.ErasureResult, error) {
 	if err := s.CatchUp(ctx); err != nil { // only for the counts: what is not applied is forgotten too
 		s.log.Warn("erasing a subject before the reputation graph is complete", "error", err)
@@ -57,7 +57,11 @@ func (s *Store) Erase(ctx context.Context, c check.Caller, selector privacy.Sele
 			return total, nil // there were only overrides
 		}
 		if err != nil {
-			return nil, withOutage(fmt.Errorf("erasing subject: %w", err))
+			err = fmt.Errorf("erasing subject: %w", err)
+			if !first && isOutage(err) { // an earlier step has committed
+				return nil, &check.DoubtError{Err: err}
+			}
+			return nil, withOutage(err)
 		}
 		total.Subject, total.Erasures = batch.Subject, batch.Erasures
 		total.Checks += batch.Checks

@@ -277,8 +277,8 @@ func TestEraseWithoutTheNode(t *testing.T) {
 	second := appendOne(t, l, decided(caller, e, check.Allow))
 	appendOne(t, l, decided(caller, other, check.Allow))
 	db := session(t, s.url)
-	exec(t, db, `UPDATE audit_records SET sealed_node = (SELECT sealed_node FROM audit_records WHERE seq = 3)
-		WHERE seq = 2`)
+	node := value[[]byte](t, db, "SELECT sealed_node FROM audit_records WHERE seq = 3")
+	must(db.Exec(t.Context(), "UPDATE audit_records SET sealed_node = $1 WHERE seq = 2", node))(t)
 	if got := export(t, s, caller, privacy.Selector{Ref: second}); got.Graph == nil || got.Graph.Checks != 2 {
 		t.Errorf("exported %+v, want the graph found by the first check's node", got)
 	}
@@ -321,6 +321,9 @@ func TestBlankedRowsAreDetected(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if strings.Contains(test.tamper, "to_char") {
+				needsPlainPostgres(t, "a cluster refuses the alteration")
+			}
 			s, l, caller := newLedger(t, nil, LedgerConfig{})
 			ref := appendOne(t, l, allowed(t, caller))
 			appendOne(t, l, decided(caller, parse(t, entity.Domain, "other.example"), check.Allow))

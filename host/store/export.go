@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,17 +27,27 @@ func (s *Store) Export(ctx context.Context, c check.Caller, selector privacy.Sel
 	*privacy.Export, error) {
 	var export *privacy.Export
 	var p subject
-	err := s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		r, err := s.findRequester(ctx, tx, c)
-		if err != nil {
+	distributed, err := s.distributed(ctx, "audit_records")
+	read := func() error {
+		return s.inSnapshot(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+			r, err := s.findRequester(ctx, tx, c)
+			if err != nil {
+				return err
+			}
+			if p, err = s.findSubject(ctx, tx, r, selector); err != nil {
+				return err
+			}
+			export, err = s.readPage(ctx, tx, r, p, page)
 			return err
-		}
-		if p, err = s.findSubject(ctx, tx, r, selector); err != nil {
-			return err
-		}
-		export, err = s.readPage(ctx, tx, r, p, page)
-		return err
-	})
+		})
+	}
+	switch {
+	case err != nil:
+	case distributed:
+		err = s.undisturbed(ctx, c, selector, read)
+	default:
+		err = read()
+	}
 	if err == nil && export.Total > 0 {
 		err = s.recordExport(ctx, c, p.pseudonym)
 	}
@@ -44,6 +55,52 @@ func (s *Store) Export(ctx context.Context, c check.Caller, selector privacy.Sel
 		return nil, withOutage(fmt.Errorf("exporting subject: %w", err))
 	}
 	return export, nil
+}
+
+// undisturbed calls read again until nothing was erased and nothing was added to the graph meanwhile: on a cluster,
+// each machine has a snapshot of its own, and what is committed on several machines appears on one after another.
+func (s *Store) undisturbed(ctx context.Context, c check.Caller, selector privacy.Selector, read func() error) error {
+	const maxAttempts = 100 // as in again
+	for range maxAttempts {
+		before, err := s.privacyState(ctx, c, selector)
+		if err != nil {
+			return err
+		}
+		if err := read(); err != nil {
+			return err
+		}
+		after, err := s.privacyState(ctx, c, selector)
+		if err != nil || after == before {
+			return err
+		}
+	}
+	return &check.UnavailableError{Part: "database", Err: errors.New("the subject's data changes all the time")}
+}
+
+// privacyState returns a value that changes with every erasure of a subject, and whenever something is added to the
+// graph from the account's chain. It waits for such changes in progress by asking for their locks.
+func (s *Store) privacyState(ctx context.Context, c check.Caller, selector privacy.Selector) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockTimeout)
+	defer cancel()
+	r, err := s.findRequester(ctx, s.db, c)
+	if err != nil {
+		return "", err
+	}
+	var applied, forgets int64
+	err = s.db.NewRaw("SELECT applied, forgets FROM graph_progress WHERE chain = ? FOR SHARE", r.Chain).
+		Scan(ctx, &applied, &forgets)
+	if err != nil {
+		return "", err
+	}
+	p, err := s.findSubject(ctx, s.db, r, selector)
+	if err != nil {
+		return "", err
+	}
+	if p.node != nil {
+		_, err = s.db.NewRaw("SELECT 1 FROM graph_sightings WHERE node = ? AND account_id = ? FOR SHARE", p.node,
+			r.AccountID).Exec(ctx)
+	}
+	return fmt.Sprint(applied, forgets, p.erasures), err
 }
 
 // readPage reads one page of an account's data about a subject.

@@ -242,6 +242,7 @@ func TestExportDuringErasure(t *testing.T) {
 // account, also in a partition that was never analysed.
 func TestRecordsAreFoundByTheirIndex(t *testing.T) {
 	t.Parallel()
+	needsPlainPostgres(t, "it reads the statistics of indexes")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	host := must(tryOpen(t.Context(), s.url))(t)
 	r := allowed(t, caller)

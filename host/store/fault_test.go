@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"sync/atomic"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"assay/host/check"
+	"assay/host/entity"
 	"assay/host/postgres"
 	"assay/host/postgres/postgrestest"
 	"assay/host/privacy"
@@ -266,6 +268,55 @@ func TestDamagedChainHarmsItselfOnly(t *testing.T) {
 	expect(t, "records of chain 2", one[int](t, s, "SELECT count(*) FROM audit_records WHERE chain = 2"), 1)
 }
 
+// safeToRetry is an error from before anything was sent.
+type safeToRetry struct{ error }
+
+func (safeToRetry) SafeToRetry() bool { return true }
+
+func TestInDoubt(t *testing.T) {
+	t.Parallel()
+	failure := func(severity, state string) error {
+		return fmt.Errorf("appending: %w", &pgconn.PgError{SeverityUnlocalized: severity, Code: state})
+	}
+	for name, test := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"success":                        {nil, false},
+		"the statement failed":           {failure("ERROR", "23505"), false},
+		"the pooler lost the server":     {failure("ERROR", "08P01"), true},
+		"the server stops":               {failure("FATAL", "57P01"), true},
+		"a warning after the commit":     {&inDoubtError{failure("WARNING", "01000")}, true},
+		"the connection broke":           {io.ErrUnexpectedEOF, true},
+		"nothing was sent":               {safeToRetry{io.ErrUnexpectedEOF}, false},
+		"in doubt, and an earlier error": {errors.Join(failure("ERROR", "23505"), &inDoubtError{io.EOF}), true},
+	} {
+		expect(t, name, inDoubt(test.err), test.want)
+	}
+}
+
+// A transaction that locks a head is durable, reports an interrupted wait for a standby, and waits for locks as long as
+// asked, whatever the session's settings are.
+func TestSettingsUnderTheHeadsLock(t *testing.T) {
+	t.Parallel()
+	conn := session(t, newStore(t, nil).url)
+	for _, test := range []struct{ setting, before, want string }{
+		{"synchronous_commit", "off", "on"},
+		{"synchronous_commit", "local", "on"},
+		{"synchronous_commit", "remote_write", "on"},
+		{"synchronous_commit", "remote_apply", "remote_apply"},
+		{"client_min_messages", "error", "warning"},
+		{"client_min_messages", "notice", "notice"},
+		{"lock_timeout", "1h", "123ms"},
+	} {
+		exec(t, conn, "BEGIN", fmt.Sprintf("SET LOCAL %s = '%s'", test.setting, test.before),
+			"SELECT audit_lock(0, '123ms')")
+		expect(t, test.setting+" = "+test.before, value[string](t, conn, "SELECT current_setting($1)", test.setting),
+			test.want)
+		exec(t, conn, "ROLLBACK")
+	}
+}
+
 // Accounts are spread over the chains of the configuration, each of which has a head. Fewer chains remove none.
 func TestChainsOfNewAccounts(t *testing.T) {
 	t.Parallel()
@@ -349,6 +400,7 @@ func TestLockedHeadFailsTheCheck(t *testing.T) {
 // The ledger tries a transaction up to three times if it fails because of other transactions.
 func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 	t.Parallel()
+	needsPlainPostgres(t, "distributed tables have no triggers")
 	for name, test := range map[string]struct {
 		state    string
 		failures int
@@ -384,6 +436,7 @@ func TestSerialisationFailuresAreTriedAgain(t *testing.T) {
 // If updating the head has no effect, the batch must be rolled back. A trigger that suppresses the update simulates it.
 func TestFailedHeadUpdateUndoesTheBatch(t *testing.T) {
 	t.Parallel()
+	needsPlainPostgres(t, "distributed tables have no triggers")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	conn := session(t, s.url)
 	exec(t, conn, `CREATE FUNCTION suppress() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NULL; END $$`,
@@ -414,6 +467,7 @@ func TestAlteredHeadIsAnError(t *testing.T) {
 // A missing head and a head of an unknown chain must not cause a panic.
 func TestMissingAndUnknownHeads(t *testing.T) {
 	t.Parallel()
+	needsPlainPostgres(t, "a row stays on its machine")
 	s, l, caller := newLedger(t, nil, LedgerConfig{})
 	noError(t, s.PublishPlugin(t.Context(), module(t, "probe", "1.0.0", "Probes"), "1.0.0", false))
 	conn := session(t, s.url)
@@ -423,4 +477,36 @@ func TestMissingAndUnknownHeads(t *testing.T) {
 	if _, err := activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""); err != nil {
 		t.Errorf("activating a lineup: %v", err)
 	}
+}
+
+// A batch whose first call is refused is recorded at once, without the call.
+func TestFirstCallOfABatchIsRefused(t *testing.T) {
+	t.Parallel()
+	s, l, other := newLedger(t, nil, LedgerConfig{})
+	caller := newCaller(t, s, plan(t, "pro", 1))
+	refusedCall := decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Block, 2)
+	errs, err := send(t, l, []byte("batch"), prepared(t, l, refusedCall, allowedMany(t, other, 3)))
+	noError(t, err)
+	var quota *check.QuotaError
+	if !errors.As(errs[0], &quota) || errs[1] != nil {
+		t.Errorf("the calls ended with %v", errs)
+	}
+	expect(t, "recorded checks", value[int](t, session(t, s.url),
+		"SELECT count(*) FROM audit_records WHERE kind = 'check'"), 3)
+	verifyLedger(t, s)
+}
+
+// A damaged head keeps its chain from growing, and neither lineups nor partitions from changing.
+func TestDamagedHeadStopsNoChange(t *testing.T) {
+	t.Parallel()
+	s := must(Open(t.Context(), Config{URL: postgrestest.Database(t), Keys: testRing, Logger: discard(), Chains: 3}))(t)
+	storetest.Close(t, s)
+	conn := session(t, s.url)
+	exec(t, conn, `UPDATE audit_heads SET hash = '\x00' WHERE chain = 1`)
+	_, err := activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, "")
+	noError(t, err)
+	expect(t, "chains that record the lineup", value[int](t, conn,
+		"SELECT count(*) FROM audit_records WHERE kind = 'lineup'"), 2)
+	exec(t, conn, "SELECT create_partition('audit_records_209901', '2099-01-01', '2099-02-01', 10)")
+	expect(t, "detached", value[bool](t, conn, "SELECT detach_partition('audit_records_209901', '{}', 10)"), true)
 }

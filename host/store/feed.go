@@ -101,15 +101,13 @@ func (s *Store) importFeed(
 		if err := mergeEntries(ctx, tx, id, now, &change); err != nil {
 			return err
 		}
-		if err := compactEntries(ctx, tx); err != nil {
-			return err
-		}
 		_, err = tx.Exec(ctx, "SELECT pg_notify($1, $2)", channel, string(TopicFeeds))
 		return err
 	})
 	if err != nil {
 		return feed.Change{}, err
 	}
+	s.compactEntries(ctx)
 	return change, nil
 }
 
@@ -251,51 +249,27 @@ func (s *Store) WithdrawFeed(ctx context.Context, name string) error {
 			if err := lockFeeds(ctx, tx); err != nil {
 				return err
 			}
-			err := execAll(ctx, tx, "DELETE FROM feed_entries WHERE feed_id NOT IN (SELECT id FROM feeds)",
+			return execAll(ctx, tx, "DELETE FROM feed_entries WHERE feed_id NOT IN (SELECT id FROM feeds)",
 				"DELETE FROM feed_ranks WHERE feed_id NOT IN (SELECT id FROM feeds)")
-			if err != nil {
-				return err
-			}
-			return compactEntries(ctx, tx)
 		})
 	}
 	if err != nil {
 		return fmt.Errorf("withdrawing list: %w", err)
 	}
+	s.compactEntries(ctx)
 	return nil
 }
 
-// compactEntries rewrites the table of entries when most of its pages are nearly empty. VACUUM only returns the pages
-// at the end of a table. Postgres estimates costs from the number of pages, and would scan the whole table even for a
-// small lookup.
-func compactEntries(ctx context.Context, tx pgx.Tx) error {
-	const (
-		minPages       = 1000 // smaller tables are not worth compacting
-		minPerPage     = 10   // entries; a full page has several times as many
-		pageBytes      = 8192
-		lockNotGranted = "55P03" // SQLSTATE lock_not_available
-	)
-	var bytes, entries int
-	err := tx.QueryRow(ctx, "SELECT pg_relation_size('feed_entries'), (SELECT count(*) FROM feed_entries)").
-		Scan(&bytes, &entries)
-	if pages := bytes / pageBytes; err != nil || pages <= minPages || entries > pages*minPerPage {
+// compactEntries rewrites the table of entries if that is worth while. It is a statement of its own, because lookups
+// wait for it and this host may stop. If it fails, the next import tries again.
+func (s *Store) compactEntries(ctx context.Context) {
+	err := s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+		_, err := conn.Exec(ctx, "SELECT compact_entries($1)", int64(feedLock))
 		return err
-	}
-	err = pgx.BeginFunc(ctx, tx, func(tx pgx.Tx) error {
-		return execAll(ctx, tx,
-			"CREATE TEMPORARY TABLE kept ON COMMIT DROP AS SELECT * FROM feed_entries",
-			// A waiting exclusive lock blocks every later lookup. Give up soon if a long read, such as a backup, is
-			// running.
-			"SET LOCAL lock_timeout = '200ms'",
-			"LOCK TABLE feed_entries IN ACCESS EXCLUSIVE MODE",
-			"TRUNCATE feed_entries",
-			"INSERT INTO feed_entries SELECT * FROM kept",
-			"ANALYZE feed_entries")
 	})
-	if sqlState(err) == lockNotGranted {
-		return nil
+	if err != nil {
+		s.log.Warn("compacting the entries of lists failed", "error", err)
 	}
-	return err
 }
 
 // Feeds returns the imported lists by name, including expired ones.

@@ -142,6 +142,7 @@ func TestImportFeedIsAtomic(t *testing.T) {
 // Withdrawing a large list shrinks the table, because lookups would read its empty pages.
 func TestFeedEntriesAreCompacted(t *testing.T) {
 	t.Parallel()
+	needsPlainPostgres(t, "it looks at the files of a table")
 	s := newStore(t, nil)
 	importList(t, s, feed.List{Name: "Large", Kind: feed.Bad}, entries(t, "a.example")...)
 	one[int](t, s, `WITH added AS (

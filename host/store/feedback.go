@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -94,15 +94,6 @@ func (s *Store) findCheck(ctx context.Context, db bun.IDB, r requester, ref stri
 	return record, err
 }
 
-//go:embed sql/label_sighting.sql
-var labelSighting string
-
-//go:embed sql/pending_vote.sql
-var pendingVote string
-
-//go:embed sql/keep_feedback.sql
-var keepFeedback string
-
 // KeepFeedback implements [feedback.Store].
 func (s *Store) KeepFeedback(
 	ctx context.Context, c check.Caller, given feedback.Report, layers []feedback.Layer,
@@ -111,90 +102,59 @@ func (s *Store) KeepFeedback(
 	if given.Note != "" {
 		row.SealedNote = s.keys.Seal([]byte(given.Note), noteContext(given.Ref))
 	}
-	var scores *string
+	args := named{"label": given.Label, "note": row.SealedNote, "scores": nil, "now": row.GivenAt}
 	if layers != nil {
 		text, err := json.Marshal(layers)
 		if err != nil {
 			return nil, fmt.Errorf("keeping feedback: %w", err)
 		}
-		scores = new(string(text))
+		args["scores"] = string(text)
 	}
-	err := s.withCheck(ctx, c, given.Ref, given.Label, func(ctx context.Context, tx bun.Tx, record auditRow) error {
-		var scored bool
-		err := tx.NewRaw(keepFeedback, named{
-			"chain": record.Chain, "seq": record.Seq, "ref": record.Ref, "account": c.Account,
-			"pseudonym": record.Pseudonym, "type": record.Type, "label": given.Label, "note": row.SealedNote,
-			"layers": scores, "now": row.GivenAt,
-		}).Scan(ctx, &scored)
-		row.Type = record.Type
-		if scored {
-			row.Layers = []byte{}
-		}
-		return err
-	})
+	record, scored, err := s.giveFeedback(ctx, c, given.Ref, args)
 	if err != nil {
 		return nil, withOutage(fmt.Errorf("keeping feedback: %w", err))
+	}
+	row.Type = record.Type
+	if scored {
+		row.Layers = []byte{}
 	}
 	return s.kept(row)
 }
 
 // RevokeFeedback implements [feedback.Store].
 func (s *Store) RevokeFeedback(ctx context.Context, c check.Caller, ref string) error {
-	err := s.withCheck(ctx, c, ref, "", func(ctx context.Context, tx bun.Tx, record auditRow) error {
-		_, err := tx.ExecContext(ctx, "DELETE FROM feedback WHERE chain = ? AND seq = ?", record.Chain, record.Seq)
-		return err
-	})
+	_, _, err := s.giveFeedback(ctx, c, ref, named{"label": nil, "note": nil, "scores": nil, "now": nil})
 	if err != nil {
 		return withOutage(fmt.Errorf("revoking feedback: %w", err))
 	}
 	return nil
 }
 
-// withCheck sets the account's vote on the entity of one of its checks, and calls change in the same transaction. It
-// locks rows in the order in which an erasure does: the sighting, then the audit record. So the two cannot deadlock,
-// and no feedback remains of an erased check.
-func (s *Store) withCheck(ctx context.Context, c check.Caller, ref string, label feedback.Label,
-	change func(ctx context.Context, tx bun.Tx, record auditRow) error) error {
-	return s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		r, err := s.findRequester(ctx, tx, c)
+// giveFeedback changes the feedback on one of the account's checks, and returns the check and whether layer scores are
+// kept. If the check is erased or pruned meanwhile, it starts again and finds it missing.
+func (s *Store) giveFeedback(ctx context.Context, c check.Caller, ref string, args named) (
+	record auditRow, scored bool, err error) {
+	err = again(func() error {
+		r, err := s.findRequester(ctx, s.db, c)
 		if err != nil {
 			return err
 		}
-		record, err := s.findCheck(ctx, tx, r, ref)
-		if err != nil {
+		if record, err = s.findCheck(ctx, s.db, r, ref); err != nil {
 			return err
-		}
-		var vote *feedback.Label
-		if label != "" {
-			vote = &label
 		}
 		// A check from before migration 0006, or one that was altered, does not lead to a node, and has no vote.
-		if node, err := s.keys.OpenNode(record.SealedNode, nodeContext(ref)); err == nil {
-			args := named{"label": vote, "account": r.AccountID, "node": node, "pseudonym": record.Pseudonym,
-				"ref": ref, "type": record.Type, "at": record.RecordedAt, "chain": record.Chain, "seq": record.Seq}
-			if vote != nil {
-				_, err = tx.NewRaw(pendingVote, args).Exec(ctx)
-			}
-			if err == nil { // after it, because the check may be in the graph by now
-				_, err = tx.NewRaw(labelSighting, args).Exec(ctx)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		var kept int
-		err = tx.NewRaw("SELECT 1 FROM audit_records WHERE chain = ? AND ref = ? AND account_id = ? FOR SHARE", r.Chain,
-			ref,
-			r.AccountID).
-			Scan(ctx, &kept)
-		if errors.Is(err, sql.ErrNoRows) {
-			return feedback.ErrUnknownCheck // erased meanwhile
-		}
+		node, err := s.keys.OpenNode(record.SealedNode, nodeContext(ref))
 		if err != nil {
-			return err
+			node = nil
 		}
-		return change(ctx, tx, record)
+		maps.Copy(args, named{"chain": record.Chain, "seq": record.Seq, "ref": record.Ref, "account": r.AccountID,
+			"pseudonym": record.Pseudonym, "type": record.Type, "at": record.RecordedAt, "node": node})
+		scored, err = once[bool](ctx, s,
+			`SELECT give_feedback(?chain, ?seq, ?ref, ?account, ?pseudonym, ?type, ?at, ?node,
+			?label, ?note, ?scores, ?now)`, args)
+		return err
 	})
+	return record, scored, err
 }
 
 // Labelled returns all labels with layer scores, of all accounts, oldest first.

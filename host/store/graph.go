@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -61,42 +63,42 @@ func (s *Store) graphAggregates(ctx context.Context, subjects []reputation.Subje
 // ForgetAccountSightings deletes everything that an account contributed to the graph, or will have contributed once it
 // is applied, and returns how much was deleted. Its keys should be revoked first: further checks contribute again.
 func (s *Store) ForgetAccountSightings(ctx context.Context, accountID string) (sightings, links int64, err error) {
-	err = s.forgetAccount(ctx, accountID, &sightings, &links)
+	if err := s.CatchUp(ctx); err != nil { // only for the counts
+		s.log.Warn("forgetting an account before the reputation graph is complete", "error", err)
+	}
+	_, err = s.db.ExecContext(ctx, "SELECT graph_forget_pending(?, '')", accountID)
+	if err == nil {
+		sightings, links, err = s.forgetApplied(ctx, accountID)
+	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("deleting an account from the reputation graph: %w", err)
 	}
 	return sightings, links, nil
 }
 
-func (s *Store) forgetAccount(ctx context.Context, accountID string, sightings, links *int64) error {
-	if err := s.CatchUp(ctx); err != nil { // only for the counts
-		s.log.Warn("forgetting an account before the reputation graph is complete", "error", err)
-	}
-	_, err := s.db.ExecContext(ctx, "SELECT graph_forget_pending(?, '')", accountID)
-	for attempt := 1; err == nil; attempt++ {
-		err = s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-			for _, table := range []string{"graph_links", "graph_edges", "graph_sightings"} {
-				deleted, err := tx.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = $1", accountID)
-				if err != nil {
-					return err
-				}
-				switch n := deleted.RowsAffected(); table {
-				case "graph_edges":
-					*links = n / 2 // one in each direction
-				case "graph_sightings":
-					*sightings = n
-				}
-			}
-			return nil
+// forgetApplied deletes an account's rows from the graph. Each statement commits by itself: the projection and erasures
+// wait for these rows, and this host may stop.
+func (s *Store) forgetApplied(ctx context.Context, accountID string) (sightings, links int64, err error) {
+	for _, table := range []string{"graph_links", "graph_edges", "graph_sightings"} {
+		var n int64
+		err := again(func() error {
+			return s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) error {
+				deleted, err := conn.Exec(ctx, "DELETE FROM "+table+" WHERE account_id = $1", accountID)
+				n = deleted.RowsAffected()
+				return err
+			})
 		})
-		if err == nil {
-			return nil
+		if err != nil {
+			return sightings, links, err
 		}
-		if attempt < 3 && retryable(err) {
-			err = nil
+		switch table {
+		case "graph_edges":
+			links = n / 2 // one in each direction
+		case "graph_sightings":
+			sightings = n
 		}
 	}
-	return err
+	return sightings, links, nil
 }
 
 // graphPruneBatch bounds the rows of the graph that one transaction locks, because others may have to wait for them.
@@ -104,7 +106,7 @@ const graphPruneBatch = 5_000
 
 // PruneSightings deletes rows that are too old to count from the graph. It scans whole tables, because an index on
 // last_seen would slow down every check. Rows that are locked are skipped until the next run, so that there are no
-// deadlocks.
+// deadlocks. Each statement commits by itself: the projection waits for its rows, and this host may stop.
 func (s *Store) PruneSightings(ctx context.Context) error {
 	oldest := s.now().UTC().Add(-sightingMaxAge)
 	for _, table := range []string{"graph_links", "graph_edges", "graph_sightings", "graph_unreadable"} {
@@ -112,20 +114,40 @@ func (s *Store) PruneSightings(ctx context.Context) error {
 		if table == "graph_unreadable" {
 			seen = "found_at"
 		}
-		statement := fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid IN (
-			SELECT ctid FROM %[1]s WHERE %[2]s <= $1 LIMIT $2 FOR UPDATE SKIP LOCKED)`, table, seen)
-		for deleted := int64(graphPruneBatch); deleted == graphPruneBatch; {
-			err := s.inLongTx(ctx, func(ctx context.Context, tx pgx.Tx) error {
-				tag, err := tx.Exec(ctx, statement, oldest, graphPruneBatch)
-				deleted = tag.RowsAffected()
+		distributed, err := s.distributed(ctx, table)
+		for deleted := graphPruneBatch; err == nil && deleted == graphPruneBatch; {
+			err = s.onLongConn(ctx, func(ctx context.Context, conn *pgx.Conn) (err error) {
+				deleted, err = pruneOld(ctx, conn, table, seen, oldest, distributed)
 				return err
 			})
-			if err != nil {
-				return fmt.Errorf("pruning the reputation graph: %w", err)
-			}
+		}
+		if err != nil {
+			return fmt.Errorf("pruning the reputation graph: %w", err)
 		}
 	}
 	return nil
+}
+
+// pruneOld deletes up to graphPruneBatch old rows that are not locked and returns how many. Of a distributed table it
+// deletes as many from each shard, each in a transaction of its own, and returns the largest number: Citus locks and
+// limits rows of one shard at a time.
+func pruneOld(ctx context.Context, conn *pgx.Conn, table, seen string, oldest time.Time, distributed bool) (n int,
+	err error) {
+	statement := fmt.Sprintf(`DELETE FROM %%1$s WHERE ctid IN (
+		SELECT ctid FROM %%1$s WHERE %s <= '%s' LIMIT %d FOR UPDATE SKIP LOCKED)`, seen,
+		oldest.Format(time.RFC3339Nano), graphPruneBatch)
+	if !distributed {
+		tag, err := conn.Exec(ctx, strings.ReplaceAll(statement, "%1$s", table))
+		return int(tag.RowsAffected()), err
+	}
+	var failed *string
+	err = conn.QueryRow(ctx, `SELECT string_agg(result, '; ') FILTER (WHERE NOT success),
+			coalesce(max(substring(result FROM '^DELETE (\d+)$')::int), 0)
+		FROM run_command_on_shards($1::text::regclass, $2)`, table, statement).Scan(&failed, &n)
+	if err == nil && failed != nil {
+		err = errors.New(*failed)
+	}
+	return n, err
 }
 
 // ForgetSightings deletes an entity from the graph: its sightings, its links, and its share of its parents' sightings,
@@ -136,22 +158,17 @@ func (s *Store) ForgetSightings(ctx context.Context, accountID string, e entity.
 	if err := s.CatchUp(ctx); err != nil { // only for the counts
 		s.log.Warn("forgetting an entity before the reputation graph is complete", "error", err)
 	}
-	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-		node := s.node(reputation.Node{Kind: string(e.Type), Value: e.Value})
-		sightings, links, err = forgetNode(ctx, tx, accountID, node)
+	type counts struct{ Sightings, Links int }
+	var deleted counts
+	err = again(func() (err error) {
+		deleted, err = once[counts](ctx, s, "SELECT sightings, links FROM graph_forget_node(?account, ?node)", named{
+			"account": accountID, "node": s.node(reputation.Node{Kind: string(e.Type), Value: e.Value})})
 		return err
 	})
 	if err != nil {
 		return 0, 0, fmt.Errorf("deleting an entity from the reputation graph: %w", err)
 	}
-	return sightings, links, nil
-}
-
-// forgetNode is ForgetSightings within a transaction.
-func forgetNode(ctx context.Context, tx bun.Tx, accountID string, node []byte) (sightings, links int, err error) {
-	err = tx.NewRaw("SELECT sightings, links FROM graph_forget_node(?, ?)", accountID, node).
-		Scan(ctx, &sightings, &links)
-	return sightings, links, err
+	return deleted.Sightings, deleted.Links, nil
 }
 
 //go:embed sql/export_sightings.sql

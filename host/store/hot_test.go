@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"assay/host/check"
 	"assay/host/entity"
 	"assay/host/facts/registration"
@@ -22,21 +24,44 @@ import (
 
 // TestHotStatementsNameTheirNode runs what checks, their events and the graph need, and looks at the plan of every
 // statement: each scan of a table that distribute spreads over nodes must select one value of its distribution column,
-// so that a cluster runs it on one node. Statements within functions, triggers and foreign keys are included.
+// so that a cluster runs it on one node. Statements within functions, triggers and foreign keys are included. The
+// functions are those of a cluster.
 func TestHotStatementsNameTheirNode(t *testing.T) {
 	t.Parallel()
 	s, plans := explained(t)
+	for _, h := range hotOperations(t, s) {
+		plans.take()
+		noError(t, h.run())
+		problems := plans.take()
+		if h.name == applying {
+			continue // it looks for contributions of all chains
+		}
+		for _, problem := range problems {
+			t.Errorf("%s: %s", h.name, problem)
+		}
+	}
+}
+
+// hotOperation is something that checks, their events or the graph need.
+type hotOperation struct {
+	name string // as in docs/scale-out.md
+	run  func() error
+}
+
+const applying = "apply checks to the graph"
+
+func hotOperations(t *testing.T, s *Store) []hotOperation {
+	t.Helper()
 	caller := subscriber(t, s)
 	poor, key := newKey(t, s, must(s.CreateAccount(t.Context(), plan(t, "pro", 0)))(t))
+	quiet := newCaller(t, s, plan(t, "pro", 100)) // has no endpoint
 	l := ledgerOn(t, s, LedgerConfig{})
 	o := outboxOf(t, s)
 	subject := reputation.Subject{Entity: reputation.Node{Kind: "email", Value: "jo@example.org"},
 		Parents: []reputation.Node{{Kind: "maildomain", Value: "example.org"}}}
 	now := time.Now()
-	hot := []struct {
-		name string
-		run  func() error
-	}{
+	var claimed []webhook.Delivery
+	return []hotOperation{
 		{"authenticate", func() error {
 			s.ForgetCallers()
 			return errOf(s.Authenticate(t.Context(), key.Secret))
@@ -45,7 +70,11 @@ func TestHotStatementsNameTheirNode(t *testing.T) {
 			_, _, err := s.TakePublic(t.Context(), netip.MustParsePrefix("192.0.2.0/24"))
 			return err
 		}},
-		{"record checks", func() error {
+		{"record checks without events", func() error {
+			e := parse(t, entity.Email, "jo@example.org")
+			return l.Append(t.Context(), decided(quiet, e, check.Block), decided(quiet, e, check.Allow))
+		}},
+		{"record checks with events", func() error {
 			e := parse(t, entity.Email, "jo@example.org")
 			return l.Append(t.Context(), decided(caller, e, check.Block), decided(caller, e, check.Allow))
 		}},
@@ -55,33 +84,45 @@ func TestHotStatementsNameTheirNode(t *testing.T) {
 			}
 			return nil
 		}},
-		{"claim and finish events", func() error {
-			d := claimOne(t, o)
-			finish(t, o, ended(d, 500))
-			d = claimAfter(t, s, o)
-			finish(t, o, ended(d, 200))
-			return errOf(o.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 9, MaxPerAccount: 3,
-				Only: []string{caller.Account}}))
+		{"claim an event", func() (err error) {
+			claimed, err = o.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 9, MaxPerAccount: 3})
+			if err == nil && len(claimed) != 1 {
+				err = fmt.Errorf("%d events were claimed", len(claimed))
+			}
+			return err
+		}},
+		{"record a failed attempt", func() error {
+			_, _, err := o.Finish(t.Context(), ended(claimed[0], 500))
+			return err
+		}},
+		{"claim an event of one account", func() (err error) {
+			if err := dueNow(s); err != nil {
+				return err
+			}
+			claimed, err = o.Claim(t.Context(), webhook.ClaimOptions{MaxEvents: 9, MaxPerAccount: 3,
+				Only: []string{caller.Account}})
+			return err
+		}},
+		{"record a successful attempt", func() error {
+			_, _, err := o.Finish(t.Context(), ended(claimed[0], 200))
+			return err
+		}},
+		{applying, func() error {
+			_, _, err := s.applyContributions(t.Context(), func(int, time.Duration) {})
+			return err
 		}},
 		{"look up lists", func() error { return errOf(s.Listings(t.Context(), subject.Parents)) }},
 		{"look up the graph", func() error {
 			return errOf(s.GraphAggregates(t.Context(), []reputation.Subject{subject}))
 		}},
-		{"look up registrations", func() error {
+		{"keep a registration", func() error {
 			r := registration.Record{Outcome: registration.Registered, Fetched: now, NextFetch: now}
-			if err := s.SaveRegistration(t.Context(), "example.org", r); err != nil {
-				return err
-			}
+			return s.SaveRegistration(t.Context(), "example.org", r)
+		}},
+		{"look up a registration", func() error {
 			_, _, err := s.Registration(t.Context(), "example.org")
 			return err
 		}},
-	}
-	for _, h := range hot {
-		plans.take()
-		noError(t, h.run())
-		for _, problem := range plans.take() {
-			t.Errorf("%s: %s", h.name, problem)
-		}
 	}
 }
 
@@ -123,9 +164,7 @@ func TestHotStatementCheck(t *testing.T) {
 // explained opens a store on a database that reports the plan of every statement.
 func explained(t *testing.T) (*Store, *plans) {
 	t.Helper()
-	if onCitus() {
-		t.Skip("this test reads the plans of plain Postgres")
-	}
+	needsPlainPostgres(t, "it reads the plans of plain Postgres; on Citus, TestShardsOfHotStatements does")
 	url := postgrestest.Database(t)
 	conn := session(t, url)
 	if _, err := conn.Exec(t.Context(), "LOAD 'auto_explain'"); err != nil {
@@ -152,7 +191,19 @@ func explained(t *testing.T) (*Store, *plans) {
 	}
 	through := proxied(t, url)
 	through.OnNotice(p.add)
-	return open(t, through.URL, nil), p
+	s := open(t, through.URL, nil)
+	replaceFunctions(t, conn)
+	return s, p
+}
+
+// replaceFunctions replaces functions by the forms that a cluster runs, and returns their names.
+func replaceFunctions(t *testing.T, conn *pgx.Conn) (names []string) {
+	t.Helper()
+	for _, step := range must(plainFunctions(t.Context(), conn))(t) {
+		exec(t, conn, step.statements...)
+		names = append(names, step.Name)
+	}
+	return names
 }
 
 // plans collects what is wrong with the plans that a server reports.
@@ -248,10 +299,8 @@ func (p *plans) inspect(n planNode, query string, found []string) {
 	}
 }
 
-// claimAfter claims the event whose retry is due after the first delay.
-func claimAfter(t *testing.T, s *Store, o *Outbox) webhook.Delivery {
-	t.Helper()
+// dueNow makes pending events due.
+func dueNow(s *Store) error {
 	_, err := s.db.Exec("UPDATE webhook_events SET next_attempt_at = now() WHERE chain = 0 AND state = 'pending'")
-	noError(t, err)
-	return claimOne(t, o)
+	return err
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -47,7 +48,7 @@ func TestRevokeKeyWaitsForConcurrentBatch(t *testing.T) {
 	noError(t, l.Append(t.Context(), allowed(t, caller)))
 	// This lock on the quota row stops the batch after it has read the key.
 	conn, look := session(t, url), session(t, url)
-	exec(t, conn, "BEGIN", "SELECT * FROM quota_usage FOR UPDATE")
+	exec(t, conn, "BEGIN", "SELECT * FROM quota_usage WHERE chain = 0 FOR UPDATE")
 	appended, revoked := make(chan error, 1), make(chan error, 1)
 	go func() { appended <- l.Append(context.Background(), allowed(t, caller)) }()
 	until(t, "the batch is stopped", func() bool { return lockWaiters(t, look) == 1 })
@@ -143,6 +144,41 @@ func TestCallerCacheIsBounded(t *testing.T) {
 		if len(c.entries) > maxCached {
 			t.Fatalf("%d cached callers, want at most %d", len(c.entries), maxCached)
 		}
+	}
+}
+
+// Functions that change the audit chain for a key read its state again.
+func TestRequireKey(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	caller := newCaller(t, s, plan(t, "pro", 10))
+	conn := session(t, s.url)
+	for name, test := range map[string]struct{ set, account, want string }{
+		"valid":             {"expires_at = NULL", caller.Account, ""},
+		"not expired yet":   {"expires_at = now() + interval '1 hour'", caller.Account, ""},
+		"expired":           {"expires_at = now()", caller.Account, invalidAuthorization},
+		"revoked":           {"state = 'revoked', ended_at = now()", caller.Account, invalidAuthorization},
+		"another account's": {"expires_at = NULL", "acct_other", invalidAuthorization},
+	} {
+		exec(t, conn, "UPDATE api_keys SET state = 'valid', ended_at = NULL, expires_at = NULL",
+			"UPDATE api_keys SET "+test.set)
+		_, err := s.db.ExecContext(t.Context(), "SELECT require_key(?, ?, now())", test.account, caller.Key)
+		expect(t, name, sqlState(err), test.want)
+	}
+}
+
+// The last use of a key is stored again once it is a minute old.
+func TestLastUseOfKeys(t *testing.T) {
+	t.Parallel()
+	s, l, caller := newLedger(t, nil, LedgerConfig{})
+	noError(t, l.Append(t.Context(), allowed(t, caller)))
+	conn := session(t, s.url)
+	for age, renewed := range map[string]bool{"1 second": false, "61 seconds": true} {
+		exec(t, conn, fmt.Sprintf("UPDATE key_uses SET used_at = now() - interval '%s'", age))
+		before := one[time.Time](t, s, "SELECT used_at FROM key_uses")
+		noError(t, l.Append(t.Context(), allowed(t, caller)))
+		after := one[time.Time](t, s, "SELECT used_at FROM key_uses")
+		expect(t, "stored again after "+age, !after.Equal(before), renewed)
 	}
 }
 

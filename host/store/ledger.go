@@ -20,7 +20,7 @@ import (
 type Ledger struct {
 	store    *Store
 	db       *bun.DB // for batches
-	settler  *bun.DB // finds out the outcome of batches whose connection does not
+	settler  *bun.DB // finds out the outcome of batches whose own connection was lost or is late
 	batch    int
 	queue    int
 	onBatch  func(size int, took time.Duration, queued int)
@@ -80,7 +80,7 @@ func (p *pending) send() bool {
 	return p.state.CompareAndSwap(callQueued, callSent)
 }
 
-// withdraw reports whether the call has not been sent, and prevents that it ever is.
+// withdraw withdraws the call, and reports false if it has been sent already.
 func (p *pending) withdraw() bool {
 	return p.state.CompareAndSwap(callQueued, callWithdrawn) || p.state.Load() == callWithdrawn
 }

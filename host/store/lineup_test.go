@@ -231,6 +231,20 @@ func TestHostsOfTheReleaseBeforeFollow(t *testing.T) {
 		one[int](t, s, "SELECT count(*) FROM revisions_in_force WHERE until IS NULL"), 2)
 }
 
+// An activation that does not know a chain, or whose revision was taken meanwhile, starts again.
+func TestOutdatedActivationsStartAgain(t *testing.T) {
+	t.Parallel()
+	s := newStore(t, nil)
+	must(activate(t.Context(), s, lineupOf("probe@1.0.0"), registry.OriginOperator, ""))(t)
+	for name, arguments := range map[string]string{
+		"a new chain":      `1, NULL, '\x00', 'operator', '', '{}'`,
+		"a taken revision": `1, '{}', '\x00', 'operator', '', '{}'`,
+	} {
+		_, err := s.db.ExecContext(t.Context(), "SELECT activate_lineup("+arguments+")")
+		expect(t, name, sqlState(err), serializationFailure)
+	}
+}
+
 func TestLineupHistory(t *testing.T) {
 	t.Parallel()
 	now := noon

@@ -56,6 +56,14 @@ func TestMain(m *testing.M) {
 	}))
 }
 
+// needsPlainPostgres skips a test of something that a distributed database does not have, or refuses.
+func needsPlainPostgres(t *testing.T, why string) {
+	t.Helper()
+	if onCitus() {
+		t.Skipf("this test needs a database without Citus: %s", why)
+	}
+}
+
 // onCitus reports whether the tests' databases are distributed.
 func onCitus() bool { return os.Getenv("ASSAY_TEST_CITUS_URL") != "" }
 
@@ -189,8 +197,19 @@ type headLock struct {
 func lockTheHeads(t *testing.T, url string) *headLock {
 	t.Helper()
 	h := &headLock{conn: session(t, url), monitor: session(t, url)}
-	exec(t, h.conn, "BEGIN", "SELECT * FROM audit_heads FOR UPDATE")
+	exec(t, h.conn, "BEGIN")
+	exec(t, h.conn, forEachHead(t, h.conn, "SELECT * FROM audit_heads WHERE chain = %d FOR UPDATE")...)
 	return h
+}
+
+// forEachHead returns a statement for each chain, because Citus locks rows of one chain at a time.
+func forEachHead(t *testing.T, conn *pgx.Conn, format string) (statements []string) {
+	t.Helper()
+	rows := must(conn.Query(t.Context(), "SELECT DISTINCT chain FROM audit_heads ORDER BY chain"))(t)
+	for _, chain := range must(pgx.CollectRows(rows, pgx.RowTo[int]))(t) {
+		statements = append(statements, fmt.Sprintf(format, chain))
+	}
+	return statements
 }
 
 // waiting waits until n connections to this database are waiting for a lock.
@@ -206,8 +225,28 @@ func (h *headLock) release(t *testing.T) {
 
 func lockWaiters(t *testing.T, conn *pgx.Conn) int {
 	t.Helper()
-	return value[int](t, conn, `SELECT count(*) FROM pg_stat_activity
-		WHERE datname = current_database() AND wait_event_type = 'Lock'`)
+	const count = `SELECT count(*) FROM pg_stat_activity
+		WHERE datname = current_database() AND wait_event_type = 'Lock'`
+	if onCitus() {
+		return value[int](t, conn, "SELECT sum(result::int) FROM run_command_on_all_nodes($1)", count)
+	}
+	return value[int](t, conn, count)
+}
+
+// onEachNode runs statements on each node of a cluster, or on the only one, without passing them on to other nodes.
+func onEachNode(t *testing.T, conn *pgx.Conn, statements ...string) {
+	t.Helper()
+	for _, statement := range statements {
+		if !onCitus() {
+			exec(t, conn, statement)
+			continue
+		}
+		failed := value[*string](t, conn, `SELECT string_agg(result, '; ') FILTER (WHERE NOT success)
+			FROM run_command_on_all_nodes($1)`, "SET citus.enable_ddl_propagation = off; "+statement)
+		if failed != nil {
+			t.Fatalf("%s: %s", statement, *failed)
+		}
+	}
 }
 
 // allowedMany returns n allowed checks of a domain.

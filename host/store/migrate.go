@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +36,7 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 		return err
 	}
 	cfg.DefaultQueryExecMode = pgx.QueryExecModeSimpleProtocol
+	cfg.ConnectTimeout = startTimeout // nobody waits for an answer, and a busy server may take long
 	pool := stdlib.OpenDB(*cfg)
 	pool.SetMaxOpenConns(2)
 	defer pool.Close()
@@ -42,22 +45,22 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	if err := checkSettings(ctx, db); err != nil {
 		return err
 	}
-	// A session's lock would stay with a pooler's connection if the URL is a pooler's after all.
-	lock, err := db.BeginTx(ctx, nil)
-	if err != nil {
-		return err
-	}
-	defer lock.Rollback()
-	_, err = lock.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = 0; SELECT pg_advisory_xact_lock(?)",
-		int64(migrationLock))
-	if err != nil {
-		return fmt.Errorf("waiting for other hosts: %w", err)
-	}
-
 	steps := migrate.NewMigrations()
 	if err := steps.Discover(files); err != nil {
 		return err
 	}
+	known := steps.Sorted()
+	s.schema = known[len(known)-1].Name
+	// Usually nothing is to be done, and the host need not wait for others.
+	if pending, err := isPending(ctx, db, known); err != nil || !pending {
+		return err
+	}
+	lock, err := s.lockMigrations(ctx, db, lockPing)
+	if err != nil {
+		return err
+	}
+	defer lock.end()
+	ctx = lock.ctx
 	// A migration counts as applied only after it has succeeded. bun records that in a separate statement, which a
 	// crash could prevent, so markApplied records it within the migration's own transaction.
 	migrator := migrate.NewMigrator(db, steps, migrate.WithMarkAppliedOnSuccess(true), migrate.WithUpsert(true),
@@ -66,8 +69,7 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	if err := migrator.Init(ctx); err != nil {
 		return err
 	}
-	s.schema = steps.Sorted()[len(steps.Sorted())-1].Name
-	if err := refuseNewer(ctx, db, steps); err != nil {
+	if _, err := isPending(ctx, db, known); err != nil { // another host may have migrated
 		return err
 	}
 	for pause := firstMigrationPause; ; pause = min(2*pause, maxMigrationPause) {
@@ -75,6 +77,9 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 		if state := sqlState(err); state != lockNotAvailable && state != deadlockDetected {
 			if err == nil && len(done.Migrations) > 0 {
 				s.log.Info("migrated the database", "to", s.schema)
+			}
+			if err == nil {
+				err = s.restoreFunctions(ctx, db, files)
 			}
 			return err
 		}
@@ -87,9 +92,73 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	}
 }
 
-// boundLocks bounds how long a migration waits for each lock.
+// A host keeps the lock of migrations as long as it says something every lockPing. If it is stopped or cut off, the
+// database gives the lock to another host after lockSilence.
+const (
+	lockPing    = 5 * time.Second
+	lockSilence = time.Minute
+	lockPause   = 100 * time.Millisecond // between two attempts to get it
+)
+
+// migrationsLock is the lock that lets only one host migrate at a time. Its context ends when the lock is lost.
+type migrationsLock struct {
+	ctx context.Context
+	tx  bun.Tx
+	end func()
+}
+
+// lockMigrations waits until no other host migrates. It asks again and again, because a statement that waits has a
+// snapshot, for which building an index concurrently waits in turn.
+func (s *Store) lockMigrations(ctx context.Context, db *bun.DB, ping time.Duration) (*migrationsLock, error) {
+	// A session's lock would stay with a pooler's connection if the URL is a pooler's after all.
+	tx, err := db.BeginTx(ctx, &sql.TxOptions{Isolation: sql.LevelReadCommitted})
+	if err != nil {
+		return nil, err
+	}
+	_, err = tx.ExecContext(ctx, "SET LOCAL idle_in_transaction_session_timeout = "+milliseconds(lockSilence))
+	for locked, logged := false, false; err == nil; {
+		err = tx.NewRaw("SELECT pg_try_advisory_xact_lock(?)", int64(migrationLock)).Scan(ctx, &locked)
+		if err != nil || locked {
+			break
+		}
+		if !logged {
+			s.log.Info("waiting for another host that migrates the database")
+			logged = true
+		}
+		select {
+		case <-ctx.Done():
+			err = ctx.Err()
+		case <-time.After(lockPause):
+		}
+	}
+	if err != nil {
+		_ = tx.Rollback()
+		return nil, fmt.Errorf("waiting for other hosts: %w", err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var pinging sync.WaitGroup
+	pinging.Go(func() {
+		for ctx.Err() == nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(ping):
+				if _, err := tx.ExecContext(ctx, "-- ping"); err != nil {
+					cancel(fmt.Errorf("losing the lock of migrations: %w", err))
+				}
+			}
+		}
+	})
+	return &migrationsLock{ctx, tx, func() {
+		cancel(nil)
+		pinging.Wait()
+		_ = tx.Rollback()
+	}}, nil
+}
+
+// boundLocks bounds how long a migration waits for each lock, and how long it keeps locks if this host is stopped.
 func boundLocks(ctx context.Context, db bun.IConn, _ *migrate.Migration) error {
-	_, err := db.ExecContext(ctx, "SET LOCAL lock_timeout = ?", milliseconds(migrationLockTimeout))
+	_, err := db.ExecContext(ctx, "SET LOCAL lock_timeout = "+milliseconds(migrationLockTimeout)+
+		"; SET LOCAL idle_in_transaction_session_timeout = "+milliseconds(idleTimeout))
 	return err
 }
 
@@ -99,16 +168,21 @@ func markApplied(ctx context.Context, db bun.IConn, m *migrate.Migration) error 
 	return err
 }
 
-// refuseNewer returns an error if the schema is newer than this host.
-func refuseNewer(ctx context.Context, db *bun.DB, steps *migrate.Migrations) error {
-	var newest sql.NullString
-	if err := db.NewRaw("SELECT max(name) FROM schema_steps").Scan(ctx, &newest); err != nil {
-		return err
+// isPending reports whether one of the known migrations is not applied. It returns an error if the schema is newer than
+// this host.
+func isPending(ctx context.Context, db *bun.DB, known migrate.MigrationSlice) (bool, error) {
+	var applied []string
+	err := db.NewRaw("SELECT name FROM schema_steps ORDER BY name").Scan(ctx, &applied)
+	if sqlState(err) == undefinedTable {
+		return true, nil
 	}
-	known := steps.Sorted()
-	if last := known[len(known)-1].Name; newest.Valid && newest.String > last {
-		return fmt.Errorf("the database schema (migration %s) is newer than this host (migration %s)", newest.String,
-			last)
+	if err != nil {
+		return false, err
 	}
-	return nil
+	last := known[len(known)-1].Name
+	if n := len(applied); n > 0 && applied[n-1] > last {
+		return false, fmt.Errorf("the database schema (migration %s) is newer than this host (migration %s)",
+			applied[n-1], last)
+	}
+	return slices.ContainsFunc(known, func(m migrate.Migration) bool { return !slices.Contains(applied, m.Name) }), nil
 }

@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -19,6 +20,7 @@ import (
 // dropSchema empties a test's database.
 func dropSchema(t *testing.T, conn *pgx.Conn) {
 	t.Helper()
+	needsPlainPostgres(t, "it begins with an empty schema, which a cluster is not")
 	exec(t, conn, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
 }
 
@@ -34,6 +36,39 @@ func TestManyHostsMigrateAtOnce(t *testing.T) {
 	l := ledgerOn(t, s, LedgerConfig{})
 	noError(t, l.Append(t.Context(), allowed(t, newCaller(t, s, plan(t, "pro", 1)))))
 	verifyLedger(t, s)
+}
+
+// A host that has nothing to migrate does not wait for one that migrates, or that was stopped meanwhile.
+func TestOpenDoesNotWaitForMigrations(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	other := session(t, url)
+	must(other.Exec(t.Context(), "SELECT pg_advisory_lock($1)", int64(migrationLock)))(t)
+	noError(t, openOnce(t.Context(), url))
+}
+
+// The database ends the lock of a host that says nothing, and the locks of its migrations. A host that has lost the
+// lock stops migrating.
+func TestMigrationsEndWithTheirHost(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	conn := session(t, url)
+	db := must(connect(url, 2))(t)
+	defer db.Close()
+	lock := must((&Store{log: discard()}).lockMigrations(t.Context(), db, 10*time.Millisecond))(t)
+	defer lock.end()
+	var silence string
+	noError(t, lock.tx.NewRaw("SHOW idle_in_transaction_session_timeout").Scan(t.Context(), &silence))
+	expect(t, "the lock's time of silence", silence, "1min")
+	must(conn.Exec(t.Context(), `SELECT pg_terminate_backend(l.pid) FROM pg_locks AS l JOIN pg_database AS d
+		ON d.oid = l.database WHERE l.locktype = 'advisory' AND d.datname = current_database()`))(t)
+	receive(t, "the end of migrating", lock.ctx.Done())
+
+	files := migrationsUpTo(t, "9999").(fstest.MapFS)
+	files["9999_test.tx.up.sql"] = &fstest.MapFile{Data: []byte(
+		"CREATE TABLE seen AS SELECT current_setting('idle_in_transaction_session_timeout') AS silence")}
+	noError(t, (&Store{direct: url, log: discard()}).migrate(t.Context(), files))
+	expect(t, "a migration's time of silence", value[string](t, conn, "SELECT silence FROM seen"), "10s")
 }
 
 func TestOpenRefusesAnotherSecret(t *testing.T) {
@@ -98,9 +133,9 @@ func TestSetUpSurvivesALostConnection(t *testing.T) {
 	}
 	tried := map[string]bool{}
 	for cut, statement := range statements {
-		// Statements that differ only in numbers, such as those for each month's partition, are tried once. Losing the
-		// reply to the rollback that ends the lock is not an error.
-		form := regexp.MustCompile(`[0-9]+`).ReplaceAllString(statement, "0")
+		// Statements that differ only in numbers, such as those for each month's partition, or in the index that they
+		// build, are tried once. Losing the reply to the rollback that ends the lock is not an error.
+		form := regexp.MustCompile(`[0-9]+|INDEX CONCURRENTLY(?s:.*)`).ReplaceAllString(statement, "0")
 		if tried[form] || statement == "rollback" {
 			continue
 		}
@@ -135,7 +170,7 @@ func TestBadURLDoesNotShowThePassword(t *testing.T) {
 }
 
 // Defaults of the server, the database or the role do not affect what is written and read. Open refuses those that
-// could, and says how to mend them.
+// could, and says how to fix them.
 func TestServerSettingsDoNotMatter(t *testing.T) {
 	t.Parallel()
 	target := postgrestest.Database(t)
@@ -158,9 +193,9 @@ func TestServerSettingsDoNotMatter(t *testing.T) {
 		"synchronous_commit"} {
 		wantErrorText(t, "opening", refusal, "the setting "+name+" is ")
 	}
-	for _, mending := range regexp.MustCompile(`ALTER ROLE \S+ IN DATABASE \S+ SET \w+ TO '[^']+'`).
+	for _, fix := range regexp.MustCompile(`ALTER ROLE \S+ IN DATABASE \S+ SET \w+ TO '[^']+'`).
 		FindAllString(refusal.Error(), -1) {
-		exec(t, conn, mending)
+		exec(t, conn, fix)
 	}
 	s := open(t, target, nil)
 	expectAll(t, listening(t, s))

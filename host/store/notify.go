@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 )
 
@@ -73,11 +72,7 @@ func (s *Store) Listen(ctx context.Context, changed func(Topic)) {
 }
 
 func (s *Store) listen(ctx context.Context, changed func(Topic)) error {
-	cfg, err := connConfig(s.direct)
-	if err != nil {
-		return err
-	}
-	conn, err := pgx.ConnectConfig(ctx, cfg)
+	conn, err := dial(ctx, s.direct)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // Projection applies the contributions of recorded checks to the reputation graph, whichever host recorded them. Any
-// number of hosts may run one: each contribution counts once, and a host that stops holds up no other.
+// number of hosts may run one: each contribution counts once, and a stopped host does not delay the others.
 type Projection struct {
 	store     *Store
 	interval  time.Duration
@@ -30,11 +30,11 @@ type ProjectionConfig struct {
 }
 
 const (
-	lateAfter    = 5 * time.Second // contributions that wait longer are reported
-	reportLate   = time.Minute     // at most this often
-	applyChecks  = 1000            // checks applied in one transaction, unless one batch has more
-	applyBatches = 500             // batches of the ledger likewise
-	applyTimeout = 10 * time.Second
+	lateAfter      = 5 * time.Second // contributions that wait longer are reported
+	reportInterval = time.Minute
+	applyChecks    = 1000 // checks applied in one transaction, unless one batch has more
+	applyBatches   = 500  // batches of the ledger likewise
+	applyTimeout   = 10 * time.Second
 )
 
 // NewProjection returns a projection. Run starts it.
@@ -79,7 +79,7 @@ func (p *Projection) Run(ctx context.Context) {
 			applied = began
 		}
 		if late := oldest > lateAfter; (late || err != nil) && ctx.Err() == nil {
-			if !failing || time.Since(reported) > reportLate {
+			if !failing || time.Since(reported) > reportInterval {
 				p.store.log.Warn("the reputation graph is late", "waiting", oldest.Round(time.Millisecond), "error",
 					err)
 				reported = time.Now()
@@ -111,13 +111,13 @@ func (s *Store) applyContributions(ctx context.Context, onApplied func(checks in
 	}
 	for _, p := range waiting {
 		for p.Applied < p.Last {
-			applied, age, failed := s.applyNext(ctx, p, onApplied)
+			applied, age, err2 := s.applyNext(ctx, p, onApplied)
 			oldest = max(oldest, age)
-			if failed != nil {
-				err = errors.Join(err, fmt.Errorf("applying contributions of chain %d: %w", p.Chain, failed))
+			if err2 != nil {
+				err = errors.Join(err, fmt.Errorf("applying contributions of chain %d: %w", p.Chain, err2))
 			}
 			if applied.checks == 0 {
-				break // or another host is at it
+				break // failed, or another host is applying them
 			}
 			p.Applied = applied.upTo
 			n += applied.checks
@@ -154,7 +154,7 @@ func (s *Store) CatchUp(ctx context.Context) error {
 		}
 		var n int
 		if n, _, err = s.applyContributions(ctx, func(int, time.Duration) {}); err == nil && n == 0 {
-			select { // another host is at it
+			select { // another host is applying them
 			case <-time.After(10 * time.Millisecond):
 			case <-ctx.Done():
 				err = ctx.Err()
@@ -192,7 +192,7 @@ type forgottenRow struct {
 // another host is doing so.
 func (s *Store) applyNext(ctx context.Context, p progress, onApplied func(checks int, lag time.Duration)) (applied,
 	time.Duration, error) {
-	// After progress, so that whatever is missing here has raised p.Forgets since.
+	// Read after p: if a row is added later, p.Forgets is out of date and nothing is applied.
 	forgotten, err := readForgotten(ctx, s.db, p.Chain)
 	if err != nil {
 		return applied{}, 0, err
@@ -297,8 +297,8 @@ func splitItems(b []byte) (items [][]byte) {
 	return items
 }
 
-// writeGraph writes what was added up from the contributions of a chain after p.Applied up to number upTo. It reports
-// whether that was still to be done.
+// writeGraph applies the sums of a chain's contributions after p.Applied up to number upTo. It reports false if another
+// host has applied them, is applying them, or if something was forgotten since they were read.
 func (s *Store) writeGraph(ctx context.Context, p progress, upTo int64, batches int, g *sightings, bad []badItem) (bool,
 	error) {
 	nodes, edges := sorted(g.nodes), sorted(g.edges)

@@ -12,6 +12,7 @@ import (
 
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/facts/reputation"
 	"assay/host/feedback"
 	"assay/host/store/storetest"
 	"assay/migrations"
@@ -98,7 +99,8 @@ func TestContributionsCountOnce(t *testing.T) {
 	expect(t, "the last applied record", total, callers*each)
 }
 
-// A host that stops or crashes between reading and applying holds up nobody, and what it read is not applied twice.
+// A host that stops or crashes between reading and applying delays no other host, and what it read is not applied
+// twice.
 func TestStoppedApplierHoldsNothing(t *testing.T) {
 	t.Parallel()
 	g := newGraphTest(t, 1)
@@ -203,7 +205,7 @@ func TestForgetWhatWaits(t *testing.T) {
 	}
 }
 
-// An item or a batch that cannot be read is set aside, and holds up nothing.
+// An item or a batch that cannot be read is set aside, and delays nothing.
 func TestUnreadableContributions(t *testing.T) {
 	t.Parallel()
 	g := newGraphTest(t, 1)
@@ -244,6 +246,87 @@ func TestGraphCountersSaturate(t *testing.T) {
 	expect(t, "the lowest counter", one[int](t, g.s, `SELECT least((SELECT min(checks) FROM graph_sightings),
 		(SELECT min(checks) FROM graph_edges),
 		(SELECT min(least(blocked, reviewed)) FROM graph_sightings WHERE kind = 'domain'))`), math.MaxInt32)
+}
+
+// A check with an earlier time, from a host whose clock is behind, does not make the graph older.
+func TestEarlierCheckIsAppliedLater(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	e := g.domain("shop.example.org")
+	for range 2 {
+		g.check(0, e, check.Allow)
+		noError(t, g.s.CatchUp(t.Context()))
+		g.advance(-time.Second)
+	}
+	expect(t, "the earliest last time", one[time.Time](t, g.s, `SELECT least((SELECT min(last_seen)
+		FROM graph_sightings), (SELECT min(last_seen) FROM graph_edges))`).UTC(), noon)
+}
+
+// What is forgotten is left out until the last contribution that contains it was applied.
+func TestForgottenUntilAllIsApplied(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	e := g.domain("shop.example.org")
+	g.check(0, e, check.Allow)
+	g.check(0, e, check.Allow)
+	node := g.s.node(subjectOf(e).Entity)
+	_, err := g.s.db.ExecContext(t.Context(), "SELECT graph_forget_node('', ?)", node)
+	noError(t, err)
+	waiting := must(g.s.waitingContributions(t.Context()))(t)[0]
+	wantErrorText(t, "applying less than was read",
+		errOf(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 2, newSightings(), nil)),
+		"batches of contributions")
+	if !must(g.s.writeGraph(t.Context(), waiting, waiting.Applied+1, 1, newSightings(), nil))(t) {
+		t.Error("the first contribution was not applied")
+	}
+	noError(t, g.s.CatchUp(t.Context()))
+	expect(t, "forgotten sightings", one[int](t, g.s, "SELECT count(*) FROM graph_sightings WHERE node = ?", node), 0)
+}
+
+// An entity that was sent along with a forgotten one was checked itself, so its sighting stays.
+func TestForgettingKeepsLinkedEntities(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 1)
+	jane := parse(t, entity.Email, "jane@mail.example.org")
+	g.check(0, parse(t, entity.Phone, "+4915123456789"), check.Allow, jane)
+	noError(t, g.s.CatchUp(t.Context()))
+	_, _, err := g.s.ForgetSightings(t.Context(), g.customers[0].Account, jane)
+	noError(t, err)
+	expect(t, "sightings", one[string](t, g.s, `SELECT string_agg(format('%s: %s', kind, checks), ', ')
+		FROM graph_sightings WHERE kind IN ('email', 'phone')`), "phone: 1")
+}
+
+// Callers without a key are not a customer.
+func TestChecksWithoutAKeyAreNoVote(t *testing.T) {
+	t.Parallel()
+	g := newGraphTest(t, 3)
+	e := g.domain("shop.example.org")
+	for customer := range 3 {
+		g.check(customer, e, check.Allow)
+	}
+	noError(t, g.l.Append(t.Context(), at(decided(g.s.PublicCaller(), e, check.Block), *g.clock.Load())))
+	if a := g.aggregate(e); a.Customers != 3 || a.BlockedShare != 0 {
+		t.Errorf("%+v, want 3 customers and no block", a)
+	}
+}
+
+// A host that applies contributions waits only briefly for a locked row of the graph.
+func TestLockedSightingFailsTheApplier(t *testing.T) {
+	t.Parallel()
+	needsPlainPostgres(t, "workers do not get the function's lock_timeout")
+	g := newGraphTest(t, 1)
+	e := g.domain("shop.example.org")
+	g.check(0, e, check.Allow)
+	noError(t, g.s.CatchUp(t.Context()))
+	conn := session(t, g.s.url)
+	exec(t, conn, "BEGIN")
+	must(conn.Exec(t.Context(), "SELECT FROM graph_sightings WHERE node = $1 FOR UPDATE",
+		g.s.node(reputation.Node{Kind: "domain", Value: e.Value})))(t)
+	g.check(0, e, check.Allow)
+	err := g.s.CatchUp(t.Context())
+	expect(t, "the reason", sqlState(err), lockNotAvailable)
+	exec(t, conn, "COMMIT")
+	noError(t, g.s.CatchUp(t.Context()))
 }
 
 // What an account reports about a check counts even if the check is not in the graph yet.
@@ -301,10 +384,16 @@ func TestHistory(t *testing.T) {
 	expect(t, "a customer without checks", own(3), "0/5 of all, 0/0 own since 01 00:00")
 	noError(t, g.l.Append(t.Context(), atAll(decidedMany(g.customers[1], e, check.Allow, 100), *g.clock.Load())...))
 	expect(t, "a hundred checks", own(1), "12/14 of all, 64/64 own since 20 12:00")
+	asked := subjectOf(e)
+	asked.Account = g.customers[1].Account
+	a := must(g.s.GraphAggregates(t.Context(), []reputation.Subject{asked, subjectOf(g.domain("other.example"))}))(t)
+	expect(t, "nobody's own history after that of an account", a[1].Own, reputation.History{})
 	g.advance(23 * time.Hour)
 	expect(t, "the next day", own(1), "0/12 of all, 0/64 own since 20 12:00")
 	g.advance(25 * time.Hour)
 	expect(t, "two days later", own(1), "0/0 of all, 0/0 own since 20 12:00")
+	g.advance(sightingMaxAge)
+	expect(t, "months later", own(1), "0/0 of all, 0/0 own since 01 00:00")
 	public := subjectOf(e)
 	public.Account = publicAccount
 	noError(t, g.l.Append(t.Context(), at(decided(g.s.PublicCaller(), e, check.Allow), *g.clock.Load())))

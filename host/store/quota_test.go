@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"assay/host/check"
+	"assay/host/entity"
 	"assay/host/postgres/postgrestest"
 )
 
@@ -147,6 +148,33 @@ func TestQuotaAdmitsSmallerCalls(t *testing.T) {
 		expect(t, "records of a call's last check", recorded(t, s, calls[i][len(calls[i])-1].Decision.Ref),
 			map[bool]int{true: 1}[want < 0])
 	}
+	exec(t, session(t, s.url), "UPDATE accounts SET quota = 5 WHERE plan = 'pro'")
+	var over *check.QuotaError
+	if err := l.Append(t.Context(), allowed(t, other)); !errors.As(err, &over) || over.Left != 0 {
+		t.Errorf("after the quota was lowered below what is used: %v, want a quota error with nothing left", err)
+	}
+	verifyLedger(t, s)
+}
+
+// A refused call adds no event and no use of its key, although other calls of its batch are recorded.
+func TestRefusedCallLeavesNothing(t *testing.T) {
+	t.Parallel()
+	s, l, other := newLedger(t, nil, LedgerConfig{})
+	caller := newCaller(t, s, plan(t, "pro", 1))
+	must(s.SetEndpoint(t.Context(), caller.Account, "https://receiver.example/hook"))(t)
+	blocked := decidedMany(caller, parse(t, entity.Domain, "example.org"), check.Block, 2)
+	errs := must(send(t, l, []byte("batch"), prepared(t, l, allowedMany(t, other, 1), blocked)))(t)
+	if errs[0] != nil || errs[1] == nil {
+		t.Errorf("errors %v, want one of the second call", errs)
+	}
+	expect(t, "events", one[int](t, s, "SELECT count(*) FROM webhook_events"), 0)
+	expect(t, "used keys", one[string](t, s, "SELECT string_agg(key_id, ' ') FROM key_uses"), other.Key)
+
+	// Nor does a call whose account removed its endpoint after the payload was prepared add an event.
+	late := prepared(t, l, blocked[:1])
+	noError(t, s.RemoveEndpoint(t.Context(), caller.Account))
+	noError(t, must(send(t, l, []byte("late"), late))(t)[0])
+	expect(t, "events", one[int](t, s, "SELECT count(*) FROM webhook_events"), 0)
 	verifyLedger(t, s)
 }
 

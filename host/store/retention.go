@@ -31,8 +31,8 @@ const (
 var auditDue string
 
 // AuditDue returns the point at which to cut each chain that has records past their retention, beyond those that its
-// newest anchor covers. Records are ordered by time only as well as the hosts' clocks agree: a record that is due stays
-// as long as any record before it must stay.
+// newest anchor covers, and a Damaged for the chains that it leaves out. Records are ordered by time only as well as
+// the hosts' clocks agree: a record that is due stays as long as any record before it must stay.
 func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	var due []audit.Anchor
 	// Use the earlier of the host's and the database's time, so that one fast clock does not cause early pruning.
@@ -45,6 +45,7 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("finding audit records past their retention: %w", err)
 	}
+	var damaged Damaged
 	for _, chain := range chains {
 		var row headRow
 		err := s.db.NewRaw(auditDue, named{"chain": chain, "before": before, "future": now.Add(maxClockSkew)}).
@@ -52,14 +53,18 @@ func (s *Store) AuditDue(ctx context.Context) ([]audit.Anchor, error) {
 		if errors.Is(err, sql.ErrNoRows) {
 			continue
 		}
-		var head audit.Head
-		if err == nil {
-			head, err = row.head()
-		}
 		if err != nil {
 			return nil, fmt.Errorf("finding audit records past their retention: %w", err)
 		}
-		due = append(due, audit.Anchor{Head: head, Before: before})
+		if len(row.Hash) != len(audit.Hash{}) {
+			damaged = append(damaged, &audit.BreakError{Chain: chain, Seq: row.Seq, Reason: badLength})
+			continue
+		}
+		due = append(due, audit.Anchor{Head: audit.Head{Chain: chain, Seq: row.Seq, Hash: audit.Hash(row.Hash)},
+			Before: before})
+	}
+	if damaged != nil {
+		return due, damaged
 	}
 	return due, nil
 }
@@ -82,8 +87,8 @@ func (s *Store) KeepAnchor(ctx context.Context, anchor audit.Anchor, note string
 		Revision: anchor.Seq, Digest: anchor.Hash[:],
 	}
 	matches, err := once[bool](ctx, s, "SELECT keep_anchor(?chain, ?seq, ?hash, ?note, ?entry)",
-		named{"chain": anchor.Chain,
-			"seq": anchor.Seq, "hash": anchor.Hash[:], "note": note, "entry": entry(record, at)})
+		named{"chain": anchor.Chain, "seq": anchor.Seq, "hash": anchor.Hash[:], "note": note,
+			"entry": entry(record, at)})
 	if err == nil && !matches {
 		err = fmt.Errorf("record %d does not match the anchor", anchor.Seq)
 	}
@@ -116,8 +121,9 @@ func (l AuditLog) Anchors(ctx context.Context, chain int, verifierKey string) ([
 var partitionsBefore string
 
 // PruneAudit deletes the records up to each anchor, at most one anchor a chain. It drops whole partitions where few
-// records remain in them, and deletes other rows in small batches. If a lock is not available soon, it leaves the rest
-// to the next call, so that checks do not wait long. The anchors must be stored and their signatures verified.
+// records remain in them, and deletes other rows in small batches. If a lock is not available soon, or another host
+// prunes the same partition on the machines of a cluster, it leaves the rest to the next call, so that checks do not
+// wait long. The anchors must be stored and their signatures verified.
 func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 	cut := make(map[int]int64, len(anchors))
 	var before time.Time
@@ -139,7 +145,7 @@ func (s *Store) PruneAudit(ctx context.Context, anchors []audit.Anchor) error {
 			err = s.pruneRows(ctx, a)
 		}
 	}
-	if sqlState(err) == lockNotAvailable {
+	if state := sqlState(err); state == lockNotAvailable || state == deadlockDetected {
 		s.log.Info("pruning audit records was postponed", "error", err)
 		return nil
 	}

@@ -11,10 +11,26 @@ import (
 	"assay/host/store/storetest"
 )
 
-// A host that starts while Postgres recovers from a crash waits for it.
-func TestOpenWaitsForARecoveringDatabase(t *testing.T) {
+// A host that starts while Postgres recovers from a crash, or is too busy to let it in, waits.
+func TestOpenWaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
-	const refusals = 3
+	for name, test := range map[string]struct {
+		refusals int32
+		refuse   func(client net.Conn)
+	}{
+		"recovering": {3, refuseToStart},
+		"busy":       {1, func(client net.Conn) { _, _ = io.Copy(io.Discard, client) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			openAfter(t, test.refusals, test.refuse)
+		})
+	}
+}
+
+// openAfter opens a store on a database that refuses its first connections.
+func openAfter(t *testing.T, refusals int32, refuse func(client net.Conn)) {
+	t.Helper()
 	at := storetest.Must(url.Parse(newStore(t, nil).url))(t)
 	target := at.Host
 	listener := storetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -30,7 +46,7 @@ func TestOpenWaitsForARecoveringDatabase(t *testing.T) {
 			go func() {
 				defer client.Close()
 				if refused.Add(1) <= refusals {
-					refuseToStart(client)
+					refuse(client)
 					return
 				}
 				server, err := net.Dial("tcp", target)

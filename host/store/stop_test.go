@@ -23,17 +23,20 @@ import (
 	"assay/host/billing"
 	"assay/host/check"
 	"assay/host/entity"
+	"assay/host/feedback"
 	"assay/host/privacy"
+	"assay/host/webhook"
 	"assay/registry"
 )
 
 // busyHostEnv makes the test binary a busy host. It holds the URL of the database, an account and a key of it, and the
-// names of the operations that the host does over and over.
+// names of the operations that the host repeats.
 const busyHostEnv = "ASSAY_TEST_BUSY_HOST"
 
 // TestStoppedHosts stops a host at random moments while it does everything that locks audit heads or other rows that
-// checks wait for. Meanwhile another host records checks of the same account and chain. ASSAY_STOPS sets the number of
-// stops. If set, each check must be recorded within a second, otherwise, because the machine may be busy, within two.
+// others wait for. Meanwhile another host records checks of the same account and chain, erases the same subjects and
+// changes the same endpoint. ASSAY_STOPS sets the number of stops. If set, each check must be recorded, and each change
+// made, within a second, otherwise, because the machine may be busy, within two.
 func TestStoppedHosts(t *testing.T) {
 	t.Parallel()
 	stops, limit := 20, 2*time.Second
@@ -41,7 +44,7 @@ func TestStoppedHosts(t *testing.T) {
 		stops, limit = must(strconv.Atoi(text))(t), time.Second
 	}
 	for name, operations := range map[string]string{
-		"all besides checks": "erase export keys billing lineups partitions anchors events",
+		"all besides checks": "erase export keys billing lineups partitions anchors events feedback endpoints graph",
 		"checks":             "append",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,48 +56,66 @@ func TestStoppedHosts(t *testing.T) {
 			john := parse(t, entity.Domain, "john.example")
 			record := func() error {
 				return l.Append(context.WithoutCancel(t.Context()),
-					decided(caller, parse(t, entity.Domain, "jane.example"), check.Block), decided(caller, john,
-						check.Block))
+					decided(caller, parse(t, entity.Domain, "jane.example"), check.Block),
+					decided(caller, john, check.Block))
 			}
 			for range 60 { // for the anchors
 				noError(t, record())
 			}
 			host := startBusyHost(t, s.url, caller, operations)
 
-			var done atomic.Int64
-			var failed error
-			var recording sync.WaitGroup
-			end := make(chan struct{})
-			recording.Go(func() {
-				for {
-					select {
-					case <-end:
-						return
-					default:
+			ctx, end := context.WithCancel(t.Context())
+			defer end()
+			var others sync.WaitGroup
+			// repeat counts the calls of f.
+			repeat := func(what string, f func(ctx context.Context) error) (calls *atomic.Int64) {
+				calls = &atomic.Int64{}
+				others.Go(func() {
+					for ctx.Err() == nil {
+						if err := f(context.WithoutCancel(ctx)); err != nil {
+							t.Errorf("%s: %v", what, err)
+							return
+						}
+						calls.Add(1)
 					}
-					if failed = record(); failed != nil {
-						return
-					}
-					done.Add(1)
+				})
+				return calls
+			}
+			checks := repeat("recording checks", func(context.Context) error { return record() })
+			changes := repeat("enabling the endpoint", func(ctx context.Context) error {
+				err := s.EnableEndpoint(ctx, caller.Account)
+				if errors.Is(err, webhook.ErrNoEndpoint) { // the busy host is changing it
+					err = nil
 				}
+				return err
+			})
+			repeat("erasing", func(ctx context.Context) error {
+				_, err := s.Erase(ctx, caller, about(john))
+				if isOutage(err) { // it waited for a transaction of another erasure
+					err = nil
+				}
+				return err
 			})
 			var longest time.Duration
 			for range stops {
 				resume := time.After(rand.N(30 * time.Millisecond))
 				<-resume
 				noError(t, host.Signal(syscall.SIGSTOP))
-				before, began := done.Load(), time.Now()
-				for done.Load() < before+2 && time.Since(began) < limit { // the second began after the stop
-					<-time.After(time.Millisecond)
+				began := time.Now()
+				for _, calls := range []*atomic.Int64{checks, changes} {
+					before := calls.Load()
+					for calls.Load() < before+2 && time.Since(began) < limit { // the second began after the stop
+						<-time.After(time.Millisecond)
+					}
 				}
 				longest = max(longest, time.Since(began))
 				noError(t, host.Signal(syscall.SIGCONT))
 			}
-			close(end)
-			recording.Wait()
-			t.Logf("%d stops: two checks in a row were recorded within %v", stops, longest)
-			if failed != nil || longest >= limit {
-				t.Errorf("while a host was stopped, two checks in a row took %v, error %v", longest, failed)
+			end()
+			others.Wait()
+			t.Logf("%d stops: two checks and two changes in a row took at most %v", stops, longest)
+			if longest >= limit {
+				t.Errorf("while a host was stopped, two checks and two changes in a row took %v", longest)
 			}
 			noError(t, host.Signal(syscall.SIGKILL))
 		})
@@ -237,10 +258,46 @@ var operations = map[string]func(ctx context.Context, s *Store, c check.Caller, 
 		note, err := testSigner().Anchor(anchor)
 		return errors.Join(err, s.KeepAnchor(ctx, anchor, note), s.pruneRows(ctx, anchor))
 	},
-	"events": func(ctx context.Context, s *Store, c check.Caller, i int) error {
-		if i%20 == 19 {
-			return errOf(s.RotateSecret(ctx, c.Account, time.Minute))
+	"events": func(ctx context.Context, s *Store, c check.Caller, _ int) error {
+		err := errOf(s.SendTestEvent(ctx, c.Account))
+		if errors.Is(err, webhook.ErrNoEndpoint) {
+			err = nil
 		}
-		return errOf(s.SendTestEvent(ctx, c.Account))
+		return err
+	},
+	"feedback": func(ctx context.Context, s *Store, c check.Caller, i int) error {
+		var ref string
+		err := s.db.NewRaw(`SELECT ref FROM audit_records WHERE account_id = ? AND kind = 'check'
+			ORDER BY seq DESC LIMIT 1`,
+			c.Account).Scan(ctx, &ref)
+		if err == nil && i%2 == 0 {
+			_, err = s.KeepFeedback(ctx, c, feedback.Report{Ref: ref, Label: feedback.Fraud}, nil)
+		} else if err == nil {
+			err = s.RevokeFeedback(ctx, c, ref)
+		}
+		if errors.Is(err, sql.ErrNoRows) || errors.Is(err, feedback.ErrUnknownCheck) { // erased
+			err = nil
+		}
+		return err
+	},
+	"endpoints": func(ctx context.Context, s *Store, c check.Caller, i int) error {
+		_, err := s.SetEndpoint(ctx, c.Account, "https://receiver.example")
+		err = errors.Join(err, errOf(s.RotateSecret(ctx, c.Account, time.Minute)),
+			s.MoveEndpoint(ctx, c.Account, "https://other.example"))
+		_, _, failed := s.ResendFailed(ctx, c.Account, time.Time{})
+		err = errors.Join(err, failed)
+		if i%10 == 9 {
+			err = errors.Join(err, s.RemoveEndpoint(ctx, c.Account))
+		}
+		return err
+	},
+	"graph": func(ctx context.Context, s *Store, c check.Caller, i int) error {
+		if i%10 == 9 {
+			return errors.Join(s.PruneSightings(ctx), errOf2(s.ForgetAccountSightings(ctx, c.Account)))
+		}
+		jane, err := entity.Parse(entity.Domain, "jane.example", "")
+		return errors.Join(err, errOf2(s.ForgetSightings(ctx, c.Account, jane)))
 	},
 }
+
+func errOf2[A, B any](_ A, _ B, err error) error { return err }

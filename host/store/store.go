@@ -84,7 +84,7 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 		db.Close()
 		return nil, fmt.Errorf("migrating database: %w", err)
 	}
-	if err := s.initialise(ctx); err != nil {
+	if err := whenStarted(ctx, s.initialise); err != nil {
 		db.Close()
 		return nil, fmt.Errorf("opening database: %w", err)
 	}
@@ -94,13 +94,14 @@ func Open(ctx context.Context, cfg Config) (*Store, error) {
 // startTimeout is how long a host that starts waits for a Postgres that is starting or recovering, too.
 const startTimeout = 30 * time.Second
 
-// whenStarted calls f until the database accepts connections.
+// whenStarted calls f until the database accepts connections. One that takes long to accept them is busy, so
+// whenStarted tries again.
 func whenStarted(ctx context.Context, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	for {
 		err := f(ctx)
-		if sqlState(err) != cannotConnectNow {
+		if sqlState(err) != cannotConnectNow && !pgconn.Timeout(err) {
 			return err
 		}
 		select {
@@ -150,6 +151,7 @@ const (
 	lockNotAvailable     = "55P03"
 	readOnly             = "25006" // a standby, during a failover
 	diskFull             = "53100"
+	undefinedTable       = "42P01"
 	cannotConnectNow     = "57P03" // Postgres is starting, recovering or stopping
 )
 

@@ -104,7 +104,7 @@ func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, select
 		err := db.NewSelect().TableExpr(ofRef, r.Chain, selector.Ref).Column("pseudonym").
 			Where("account_id = ? AND kind = ?", r.AccountID, audit.Check).Scan(ctx, &p.pseudonym)
 		if errors.Is(err, sql.ErrNoRows) {
-			p.erasures, err = readErasures(ctx, db, erasuresOfCheck, s.tombstone(r, "ref", selector.Ref))
+			p.erasures, err = readErasures(ctx, db, erasuresOfCheck, r.Chain, s.tombstone(r, "ref", selector.Ref))
 			if err == nil && len(p.erasures) == 0 {
 				err = privacy.ErrUnknownSubject
 			}
@@ -119,7 +119,7 @@ func (s *Store) findSubject(ctx context.Context, db bun.IDB, r requester, select
 			return p, err
 		}
 	}
-	p.erasures, err = readErasures(ctx, db, erasuresOfSubject, s.tombstone(r, "subject", string(p.pseudonym)))
+	p.erasures, err = readErasures(ctx, db, erasuresOfSubject, r.Chain, s.tombstone(r, "subject", string(p.pseudonym)))
 	return p, err
 }
 
@@ -144,10 +144,11 @@ func (s *Store) findNode(ctx context.Context, db bun.IDB, r requester, p *subjec
 	return nil
 }
 
-// readErasures returns the erasures that a query selects by tombstone.
-func readErasures(ctx context.Context, db bun.IDB, query string, tombstone []byte) ([]privacy.Erasure, error) {
+// readErasures returns the erasures in a chain that a query selects by tombstone.
+func readErasures(ctx context.Context, db bun.IDB, query string, chain int, tombstone []byte) ([]privacy.Erasure,
+	error) {
 	erasures := []privacy.Erasure{} // not nil: encodes as []
-	err := db.NewRaw(query, named{"tombstone": tombstone}).Scan(ctx, &erasures)
+	err := db.NewRaw(query, named{"chain": chain, "tombstone": tombstone}).Scan(ctx, &erasures)
 	return erasures, err
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing/fstest"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/uptrace/bun"
 
 	"assay/host/audit"
@@ -110,8 +111,93 @@ func (m messages) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
+// watchBuilds makes the database note, in the table blocking, indexes and foreign keys of the tables that exist now
+// that are built or validated while nobody can write to the table. Heads are few.
+func watchBuilds(t *testing.T, conn *pgx.Conn) {
+	t.Helper()
+	exec(t, conn, "CREATE TABLE blocking (what text)",
+		`CREATE TABLE watched AS SELECT oid FROM pg_class
+			WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p') AND relname <> 'audit_heads'`,
+		`CREATE VIEW built AS
+			SELECT indexrelid AS oid, indrelid AS of, indexrelid::regclass::text AS name FROM pg_index
+			UNION ALL SELECT oid, conrelid, conname FROM pg_constraint WHERE contype = 'f' AND convalidated`,
+		"CREATE TABLE known AS SELECT oid FROM built",
+		`CREATE FUNCTION watch_builds() RETURNS event_trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			INSERT INTO blocking SELECT b.name || ' under ' || l.mode
+			FROM built AS b JOIN watched AS w ON w.oid = b.of
+			JOIN pg_locks AS l ON l.pid = pg_backend_pid() AND l.relation = b.of
+			WHERE b.oid NOT IN (SELECT oid FROM known)
+				AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock');
+			INSERT INTO known SELECT oid FROM built WHERE oid NOT IN (SELECT oid FROM known);
+		END $$`,
+		"CREATE EVENT TRIGGER watch_builds ON ddl_command_end EXECUTE FUNCTION watch_builds()")
+}
+
+// The check of TestUpgradeUnderLoad finds what keeps hosts from writing.
+func TestBlockingBuildsAreFound(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		statement string
+		found     bool
+	}{
+		"an index":                {"CREATE INDEX new_index ON quota_usage (used)", true},
+		"an index, concurrently":  {"CREATE INDEX CONCURRENTLY new_index ON quota_usage (used)", false},
+		"an index of a new table": {"CREATE TABLE t (i integer PRIMARY KEY)", false},
+		"a unique key":            {"ALTER TABLE quota_usage ADD UNIQUE (account_id, period, used)", true},
+		"a foreign key":           {"ALTER TABLE quota_usage ADD FOREIGN KEY (account_id) REFERENCES accounts", true},
+		"a foreign key, not valid": {
+			"ALTER TABLE quota_usage ADD FOREIGN KEY (account_id) REFERENCES accounts NOT VALID", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			conn := session(t, postgrestest.Database(t))
+			watchBuilds(t, conn)
+			exec(t, conn, test.statement)
+			if n := value[int](t, conn, "SELECT count(*) FROM blocking"); n > 0 != test.found {
+				t.Errorf("%d are reported to block", n)
+			}
+		})
+	}
+}
+
+// A migration that was interrupted while it built an index builds it again.
+func TestIncompleteIndexesAreBuiltAgain(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		before  string // the migration before
+		prepare []string
+		index   string
+	}{
+		"an index of events by reference": {"0011",
+			[]string{"CREATE INDEX webhook_events_by_ref ON webhook_events (ref)"},
+			"webhook_events_by_ref"},
+		"the key of events": {"0011", []string{"ALTER TABLE webhook_events ADD COLUMN chain integer NOT NULL DEFAULT 0",
+			"CREATE UNIQUE INDEX webhook_events_new_pkey ON webhook_events (chain, ref)"}, "webhook_events_new_pkey"},
+		"an index of due events": {"0015", []string{`CREATE INDEX webhook_events_new_due
+			ON webhook_events (chain, account_id, next_attempt_at, ref) WHERE state = 'pending'`},
+			"webhook_events_new_due"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			url := postgrestest.Database(t)
+			conn := session(t, url)
+			dropSchema(t, conn)
+			s := &Store{direct: url, log: discard()}
+			noError(t, s.migrate(t.Context(), migrationsUpTo(t, test.before)))
+			exec(t, conn, test.prepare...)
+			incomplete := value[uint32](t, conn, "SELECT '"+test.index+"'::regclass::oid")
+			must(conn.Exec(t.Context(), "UPDATE pg_index SET indisvalid = false WHERE indexrelid = $1", incomplete))(t)
+			noError(t, s.migrate(t.Context(), migrations.FS))
+			expect(t, "incomplete indexes", value[int](t, conn, "SELECT count(*) FROM pg_index WHERE NOT indisvalid"),
+				0)
+		})
+	}
+}
+
 // A host of this release migrates the database while hosts of the last one record checks, and while another transaction
-// keeps a table for long. The hosts go on meanwhile, and each of their checks is recorded whole or not at all.
+// keeps a table for long. The hosts go on meanwhile, and each of their checks is recorded whole or not at all. No index
+// of a table that may be large is built while they cannot write.
 func TestUpgradeUnderLoad(t *testing.T) {
 	t.Parallel()
 	url := postgrestest.Database(t)
@@ -140,6 +226,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	}
 	until(t, "old hosts to record checks", func() bool { return old.accepted.Load() > 50 })
 
+	watchBuilds(t, conn)
 	report := session(t, url) // such as a dump
 	exec(t, report, "BEGIN", "SELECT count(*) FROM webhook_events")
 	log := make(messages, 1000)
@@ -171,6 +258,11 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	hosts.Wait()
 	t.Logf("old hosts recorded %d checks, were refused %d, and waited for %v at most", old.accepted.Load(),
 		old.refused.Load(), time.Duration(old.slowest.Load()).Round(time.Millisecond))
+	var blocking []string
+	noError(t, s.db.NewRaw("SELECT what FROM blocking").Scan(t.Context(), &blocking))
+	if len(blocking) > 0 {
+		t.Errorf("hosts could not write while these were built: %q", blocking)
+	}
 	verifyLedger(t, s)
 	expect(t, "records", one[int64](t, s, "SELECT count(*) FROM audit_records WHERE kind = 'check'"),
 		old.accepted.Load()+10)

@@ -1,15 +1,14 @@
 package store
 
 import (
+	"context"
 	_ "embed"
 	"time"
-
-	"github.com/uptrace/bun"
 
 	"assay/host/check"
 )
 
-// eventRow is a row to insert into webhook_events. Its fields are the columns of "new" in insert_events.sql.
+// eventRow is what a check or a test event adds to webhook_events.
 type eventRow struct {
 	Ref           string
 	AccountID     string
@@ -18,7 +17,6 @@ type eventRow struct {
 	Score         int
 	OccurredAt    time.Time
 	SealedPayload []byte
-	Later         int64 // number of events of the same account that follow in the same insert
 }
 
 // eventOf returns the outbox row of a check. ok is false if the verdict triggers no event.
@@ -39,18 +37,14 @@ func endpointContext(accountID string) string { return "endpoint " + accountID }
 // testPrefix begins the references of test events, which are also sent to disabled endpoints.
 const testPrefix = "test_"
 
-//go:embed sql/insert_events.sql
-var insertEvents string
+//go:embed sql/insert_event.sql
+var insertEvent string
 
-// addEvents returns the query that adds events to the outbox and numbers each in its account's sequence. The
-// sequence's row stays locked until the commit, so numbers become visible in order: a reader that has seen number n
-// will never find a lower number later. Events of a disabled endpoint fail without an attempt. They are kept as long as
-// other failed events and can be resent.
-func addEvents(tx bun.IDB, events []eventRow) *bun.RawQuery {
-	later := map[string]int64{}
-	for i := len(events) - 1; i >= 0; i-- {
-		events[i].Later = later[events[i].AccountID]
-		later[events[i].AccountID]++
-	}
-	return tx.NewRaw(insertEvents, named{"events": tx.NewValues(&events), "test_prefix": testPrefix})
+// addEvent adds a test event to the outbox and numbers it in its account's sequence. It is one statement, because
+// checks of the account wait for the row of its sequence. The row stays locked until the commit, so numbers become
+// visible in order: a reader that has seen number n will never find a lower number later.
+func (s *Store) addEvent(ctx context.Context, chain int, e eventRow) error {
+	_, err := s.db.NewRaw(insertEvent, named{"chain": chain, "ref": e.Ref, "account": e.AccountID, "event": e.Event,
+		"type": e.Type, "score": e.Score, "at": e.OccurredAt, "payload": e.SealedPayload}).Exec(ctx)
+	return err
 }

@@ -6,7 +6,6 @@ import (
 	"database/sql"
 	_ "embed"
 	"encoding/base64"
-	"errors"
 	"fmt"
 	"time"
 
@@ -27,9 +26,6 @@ const (
 	failureInterval = time.Minute
 )
 
-//go:embed sql/set_endpoint.sql
-var setEndpoint string
-
 // SetEndpoint sets an account's endpoint and returns a new signing secret, which cannot be retrieved later. An existing
 // endpoint is replaced, including its secrets. It fails with billing.ErrNoAccount or webhook.ErrPlanWithoutWebhooks.
 func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret string, err error) {
@@ -41,15 +37,9 @@ func (s *Store) SetEndpoint(ctx context.Context, accountID, url string) (secret 
 		return "", fmt.Errorf("setting webhook endpoint: %w", webhook.ErrPlanWithoutWebhooks)
 	}
 	secret = newSecret()
-	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		sealed := s.keys.Seal([]byte(secret), endpointContext(accountID))
-		_, err := tx.NewRaw(setEndpoint, named{"account": accountID, "url": url, "sealed_secret": sealed}).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = tx.NewRaw("DELETE FROM webhook_old_secrets WHERE account_id = ?", accountID).Exec(ctx)
-		return err
-	})
+	_, err = once[string](ctx, s, "SELECT set_endpoint(?account, ?url, ?secret)", named{"account": accountID,
+		"url":    url,
+		"secret": s.keys.Seal([]byte(secret), endpointContext(accountID))})
 	if err != nil {
 		return "", fmt.Errorf("setting webhook endpoint: %w", err)
 	}
@@ -69,13 +59,10 @@ var moveEndpoint string
 // MoveEndpoint changes an endpoint's URL and keeps its secrets. Pending events go to the new URL. A different URL
 // enables the endpoint, because it was the old one that failed. It fails with webhook.ErrNoEndpoint.
 func (s *Store) MoveEndpoint(ctx context.Context, accountID, url string) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewRaw(moveEndpoint, named{"account": accountID, "url": url}).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		return endpointExists(ctx, tx, accountID)
-	})
+	_, err := s.db.NewRaw(moveEndpoint, named{"account": accountID, "url": url}).Exec(ctx)
+	if err == nil {
+		err = endpointExists(ctx, s.db, accountID)
+	}
 	if err != nil {
 		return fmt.Errorf("moving webhook endpoint: %w", err)
 	}
@@ -109,36 +96,16 @@ func endpointExists(ctx context.Context, db bun.IDB, accountID string) error {
 // webhook.ErrNoEndpoint.
 func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time.Duration) (secret string, err error) {
 	secret = newSecret()
-	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		var current []byte
-		err := tx.NewRaw("SELECT sealed_secret FROM webhook_endpoints WHERE account_id = ? FOR UPDATE", accountID).
-			Scan(ctx, &current)
-		if errors.Is(err, sql.ErrNoRows) {
-			return webhook.ErrNoEndpoint
-		}
-		if err != nil {
-			return err
-		}
-		keep := 0
-		if overlap > 0 {
-			keep = maxOldSecrets
-			_, err := tx.NewRaw(`INSERT INTO webhook_old_secrets (account_id, sealed_secret, replaced_at, ends_at)
-				VALUES (?, ?, clock_timestamp(), now() + ? * interval '1 microsecond')`,
-				accountID, current, overlap.Microseconds()).Exec(ctx)
-			if err != nil {
-				return err
-			}
-		}
-		_, err = tx.NewRaw(`DELETE FROM webhook_old_secrets WHERE account_id = ?account AND replaced_at NOT IN (
-			SELECT replaced_at FROM webhook_old_secrets WHERE account_id = ?account AND ends_at > now()
-			ORDER BY replaced_at DESC LIMIT ?keep)`, named{"account": accountID, "keep": keep}).Exec(ctx)
-		if err != nil {
-			return err
-		}
-		_, err = tx.NewRaw("UPDATE webhook_endpoints SET sealed_secret = ? WHERE account_id = ?",
-			s.keys.Seal([]byte(secret), endpointContext(accountID)), accountID).Exec(ctx)
-		return err
-	})
+	args := named{"account": accountID, "secret": s.keys.Seal([]byte(secret), endpointContext(accountID)),
+		"overlap": overlap.Microseconds(), "most": 0}
+	if overlap > 0 {
+		args["most"] = maxOldSecrets
+	}
+	found, err := once[bool](ctx, s,
+		"SELECT rotate_secret(?account, ?secret, ?overlap * interval '1 microsecond', ?most)", args)
+	if err == nil && !found {
+		err = webhook.ErrNoEndpoint
+	}
 	if err != nil {
 		return "", fmt.Errorf("rotating webhook secret: %w", err)
 	}
@@ -148,31 +115,14 @@ func (s *Store) RotateSecret(ctx context.Context, accountID string, overlap time
 // RemoveEndpoint removes an account's endpoint. Its pending events fail, and all stored payloads are deleted. It fails
 // with webhook.ErrNoEndpoint.
 func (s *Store) RemoveEndpoint(ctx context.Context, accountID string) error {
-	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		found, err := deleteEndpoint(ctx, tx, accountID)
-		if err == nil && !found {
-			return webhook.ErrNoEndpoint
-		}
-		return err
-	})
+	found, err := once[bool](ctx, s, "SELECT remove_endpoint(?account)", named{"account": accountID})
+	if err == nil && !found {
+		err = webhook.ErrNoEndpoint
+	}
 	if err != nil {
 		return fmt.Errorf("removing webhook endpoint: %w", err)
 	}
 	return nil
-}
-
-// deleteEndpoint deletes an account's endpoint, discards its events, and reports whether there was an endpoint.
-func deleteEndpoint(ctx context.Context, tx bun.IDB, accountID string) (found bool, err error) {
-	result, err := tx.NewRaw("DELETE FROM webhook_endpoints WHERE account_id = ?", accountID).Exec(ctx)
-	if err != nil {
-		return false, err
-	}
-	n, err := result.RowsAffected()
-	if err != nil {
-		return false, err
-	}
-	_, err = discardEvents(tx).Where("account_id = ?", accountID).Exec(ctx)
-	return n > 0, err
 }
 
 // discardEvents returns a query that deletes the payloads of events that can never be sent, and fails those that are
@@ -180,7 +130,8 @@ func deleteEndpoint(ctx context.Context, tx bun.IDB, accountID string) (found bo
 func discardEvents(tx bun.IDB) *bun.UpdateQuery {
 	return tx.NewUpdate().Table("webhook_events").
 		Set("sealed_payload = NULL, state = 'failed', next_attempt_at = NULL, leased_until = NULL").
-		Set("settled_at = coalesce(settled_at, now())").Where("sealed_payload IS NOT NULL")
+		Set("settled_at = least(settled_at, now())"). // Citus accepts no now() within coalesce
+		Where("sealed_payload IS NOT NULL")
 }
 
 //go:embed sql/list_endpoints.sql

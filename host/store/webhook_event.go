@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
-	"github.com/uptrace/bun"
 
 	"assay/host/check"
 	"assay/host/entity"
@@ -144,10 +143,12 @@ var errNotResent = errors.New("nothing was resent")
 // many cannot be because their payload was deleted. It fails with webhook.ErrNoEndpoint or ErrEndpointDisabled. After
 // any other error some events may have been resent, and the call can be repeated.
 func (s *Store) ResendFailed(ctx context.Context, accountID string, since time.Time) (resent, gone int, err error) {
-	endpoints, err := s.Endpoints(ctx, accountID)
-	if err == nil && (accountID == "" || len(endpoints) == 0) {
+	var enabled bool
+	err = s.db.NewRaw("SELECT disabled_at IS NULL FROM webhook_endpoints WHERE account_id = ?", accountID).
+		Scan(ctx, &enabled)
+	if errors.Is(err, sql.ErrNoRows) {
 		err = webhook.ErrNoEndpoint
-	} else if err == nil && endpoints[0].DisabledAt != nil {
+	} else if err == nil && !enabled {
 		err = webhook.ErrEndpointDisabled
 	}
 	if err != nil {
@@ -172,8 +173,8 @@ var resendFailedEvents string
 // resendBatch resends up to rowsPerStatement events of an account that failed between since and until, and returns how
 // many.
 func (s *Store) resendBatch(ctx context.Context, accountID string, since, until time.Time) (n int, err error) {
-	err = s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		result, err := tx.NewRaw(resendFailedEvents, named{"account": accountID, "since": since, "until": until,
+	err = again(func() error { // a statement of its own, because erasures wait for the events
+		result, err := s.db.NewRaw(resendFailedEvents, named{"account": accountID, "since": since, "until": until,
 			"limit": rowsPerStatement}).Exec(ctx)
 		if err != nil {
 			return err
@@ -182,10 +183,7 @@ func (s *Store) resendBatch(ctx context.Context, accountID string, since, until 
 		n = int(rows)
 		return err
 	})
-	if err != nil {
-		return 0, err
-	}
-	return n, nil
+	return n, err
 }
 
 // SendTestEvent adds a test event to the outbox and returns its reference, which begins with "test_". The event is a
@@ -203,9 +201,13 @@ func (s *Store) SendTestEvent(ctx context.Context, accountID string) (ref string
 	if err != nil {
 		return "", fmt.Errorf("sending test event: %w", err)
 	}
-	if err = endpointExists(ctx, s.db, accountID); err == nil {
-		// A statement of its own, because checks of the account wait for the row of its sequence.
-		_, err = addEvents(s.db, []eventRow{row}).Exec(ctx)
+	var chain int
+	err = s.db.NewRaw(`SELECT a.chain FROM webhook_endpoints AS w JOIN accounts AS a ON a.id = w.account_id
+		WHERE w.account_id = ?`, accountID).Scan(ctx, &chain)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = webhook.ErrNoEndpoint
+	} else if err == nil {
+		err = s.addEvent(ctx, chain, row)
 	}
 	if err != nil {
 		return "", fmt.Errorf("sending test event: %w", err)

@@ -281,8 +281,11 @@ func TestManyFailedEvents(t *testing.T) {
 
 func TestSendTestEvent(t *testing.T) {
 	t.Parallel()
-	s := newStore(t, func() time.Time { return noon })
+	at := postgrestest.Database(t)
+	noError(t, must(Open(t.Context(), Config{URL: at, Keys: testRing, Logger: discard(), Chains: 2}))(t).Close())
+	s := open(t, at, func() time.Time { return noon })
 	caller := subscriber(t, s)
+	exec(t, session(t, at), "UPDATE accounts SET chain = 1 WHERE id = '"+caller.Account+"'")
 	ref := must(s.SendTestEvent(t.Context(), caller.Account))(t)
 	d := claimOne(t, outboxOf(t, s))
 	want := fmt.Sprintf(`{"event":"check.review","timestamp":"2031-05-20T12:00:00.000Z",`+

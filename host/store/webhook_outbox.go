@@ -219,8 +219,7 @@ func (o *Outbox) Finish(ctx context.Context, out webhook.Outcome) (delay time.Du
 	}
 	args := named{
 		"chain": out.Chain, "ref": out.Ref, "attempt": out.Attempt, "delivered": out.Delivered, "status": out.Status,
-		"error":   out.Error,
-		"elapsed": elapsed.Microseconds(), "took": max(0, out.Took).Microseconds(),
+		"error": out.Error, "elapsed": elapsed.Microseconds(), "took": max(0, out.Took).Microseconds(),
 		"sealed_response": o.sealResponse(out),
 		"retries":         len(delays), "retry_delays": pgdialect.Array(delays),
 		"max_failure_gap":  int(maxFailureGap.Seconds()),

@@ -27,9 +27,14 @@ func openWithClock(t *testing.T) (*Store, *dbClock) {
 	at := postgrestest.Database(t)
 	s := open(t, at, nil)
 	c := &dbClock{session(t, at)}
-	exec(t, c.conn, "CREATE SCHEMA fake", "CREATE TABLE fake.clock AS SELECT timestamptz '2031-05-20 12:00:00Z' AS at",
+	onEachNode(t, c.conn, "CREATE SCHEMA fake",
+		"CREATE TABLE fake.clock AS SELECT timestamptz '2031-05-20 12:00:00Z' AS at",
 		"CREATE FUNCTION fake.now() RETURNS timestamptz STABLE LANGUAGE sql AS 'SELECT at FROM fake.clock'")
 	u := must(url.Parse(at))(t)
+	if onCitus() { // for the connections between nodes
+		onEachNode(t, c.conn, "ALTER DATABASE "+strings.TrimPrefix(u.Path, "/")+
+			" SET search_path = fake, pg_catalog, public")
+	}
 	q := u.Query()
 	q.Set("search_path", "fake,pg_catalog,public")
 	u.RawQuery = q.Encode()
@@ -41,12 +46,12 @@ func openWithClock(t *testing.T) (*Store, *dbClock) {
 
 func (c *dbClock) advance(t *testing.T, d time.Duration) {
 	t.Helper()
-	exec(t, c.conn, fmt.Sprintf("UPDATE fake.clock SET at = at + interval '%d microseconds'", d.Microseconds()))
+	onEachNode(t, c.conn, fmt.Sprintf("UPDATE fake.clock SET at = at + interval '%d microseconds'", d.Microseconds()))
 }
 
 func (c *dbClock) set(t *testing.T, now time.Time) {
 	t.Helper()
-	exec(t, c.conn, "UPDATE fake.clock SET at = '"+now.Format(time.RFC3339Nano)+"'")
+	onEachNode(t, c.conn, "UPDATE fake.clock SET at = '"+now.Format(time.RFC3339Nano)+"'")
 }
 
 func outboxOf(t *testing.T, s *Store) *Outbox {

@@ -6,9 +6,10 @@ WITH event AS (
         state = CASE WHEN ?delivered THEN 'delivered' WHEN tries >= ?retries THEN 'failed' ELSE 'pending' END,
         sealed_payload = CASE WHEN NOT ?delivered THEN sealed_payload END,
         settled_at = CASE WHEN ?delivered OR tries >= ?retries THEN t.now END,
-        next_attempt_at = CASE WHEN NOT ?delivered AND tries < ?retries
-            THEN t.now + ((?retry_delays::bigint[])[tries + 1] - ?elapsed) * interval '1 microsecond' END
-    FROM (SELECT now() AS now) AS t -- Citus accepts no now() within CASE
+        next_attempt_at = CASE WHEN NOT ?delivered AND tries < ?retries THEN t.retries[tries + 1] END
+    FROM (SELECT now() AS now, ARRAY(SELECT now() + (delay - ?elapsed) * interval '1 microsecond'
+            FROM unnest(?retry_delays::bigint[]) WITH ORDINALITY AS d (delay, i) ORDER BY i) AS retries
+        OFFSET 0) AS t -- Citus accepts no now() within CASE; without OFFSET the planner would move it there
     WHERE chain = ?chain AND ref = ?ref AND CASE
         WHEN ?delivered THEN state <> 'delivered'
         ELSE state = 'pending' AND attempts = ?attempt AND leased_until IS NOT NULL END
@@ -22,7 +23,6 @@ attempt AS (
         status = EXCLUDED.status, error = EXCLUDED.error, sealed_answer = EXCLUDED.sealed_answer)
 SELECT (SELECT (1e6 * extract(epoch FROM next_attempt_at - now()))::bigint FROM event) AS delay_micros,
     (SELECT w.account_id FROM webhook_events AS e JOIN webhook_endpoints AS w USING (account_id)
-        WHERE e.chain = ?chain AND e.ref = ?ref AND CASE
-            WHEN ?delivered THEN w.failed_at IS NOT NULL
-            ELSE w.disabled_at IS NULL AND (w.failed_at IS NULL
-                OR w.failed_at <= now() - ?failure_interval * interval '1 second') END) AS account_id
+        WHERE e.chain = ?chain AND e.ref = ?ref AND (?delivered AND w.failed_at IS NOT NULL
+            OR NOT ?delivered AND w.disabled_at IS NULL AND (w.failed_at IS NULL
+                OR w.failed_at <= now() - ?failure_interval * interval '1 second'))) AS account_id

@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/uptrace/bun"
+)
+
+// functionDefinition matches the definition of a function in a migration.
+var functionDefinition = regexp.MustCompile(`(?ms)^CREATE (?:OR REPLACE )?FUNCTION (\w+)\(.*?\$\$.*?^(?:END )?\$\$;$`)
+
+// functions returns the latest definition of each function in the migrations.
+func functions(files fs.FS) (map[string]string, error) {
+	names, err := fs.Glob(files, "*.sql") // sorted
+	if err != nil {
+		return nil, err
+	}
+	definitions := map[string]string{}
+	for _, name := range names {
+		text, err := fs.ReadFile(files, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range functionDefinition.FindAllSubmatch(text, -1) {
+			// Without empty lines, as the migrator runs it.
+			definitions[string(m[1])] = strings.ReplaceAll(string(m[0]), "\n\n", "\n")
+		}
+	}
+	return definitions, nil
+}
+
+// restoreFunctions creates the functions that the database has lost: undistribute_table of Citus replaces a table by
+// another one, and drops the functions that use the type of its rows.
+func (s *Store) restoreFunctions(ctx context.Context, db *bun.DB, files fs.FS) error {
+	definitions, err := functions(files)
+	if err != nil {
+		return err
+	}
+	var found []string
+	err = db.NewRaw("SELECT DISTINCT proname FROM pg_proc WHERE pronamespace = current_schema()::regnamespace").
+		Scan(ctx, &found)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(definitions)) {
+		if slices.Contains(found, name) {
+			continue
+		}
+		if _, err := db.ExecContext(ctx, definitions[name]); err != nil {
+			return fmt.Errorf("restoring the function %s: %w", name, err)
+		}
+		s.log.Warn("restored a function that the database had lost", "name", name)
+	}
+	return nil
+}

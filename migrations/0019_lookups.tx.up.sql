@@ -1,0 +1,236 @@
+-- Which of many nodes are known is one statement, which keeps its plan. Without the setting, Postgres plans it anew in
+-- every call that names fewer than ten nodes, because fewer look cheaper, and planning takes longer than running it.
+--
+-- Citus can do neither, so a database with the extension keeps the loop over the nodes. A database that gets the
+-- extension later gets the loop back from assay database distribute (host/store/sql/citus_graph_known.sql).
+DO $migration$
+BEGIN
+    IF EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+        RETURN;
+    END IF;
+
+    CREATE OR REPLACE FUNCTION graph_known(
+        nodes bytea[], accounts text[], public_account text, since timestamptz, enough integer
+    ) RETURNS TABLE (i bigint, known boolean, first_seen timestamptz, recent bytea)
+    LANGUAGE plpgsql STABLE SET plan_cache_mode = force_generic_plan SET enable_bitmapscan = off AS $$
+    BEGIN
+        RETURN QUERY
+            SELECT n.i, seen.customers >= enough, own.first_seen, own.recent
+            FROM unnest(nodes, accounts) WITH ORDINALITY AS n (node, account, i)
+            CROSS JOIN LATERAL (
+                SELECT count(*) AS customers FROM (
+                    SELECT FROM graph_sightings AS g
+                    WHERE g.node = n.node AND g.account_id <> public_account AND g.last_seen > since LIMIT enough
+                ) AS s
+            ) AS seen
+            LEFT JOIN LATERAL (
+                SELECT g.first_seen, g.recent FROM graph_sightings AS g
+                WHERE n.account <> '' AND g.node = n.node AND g.account_id = n.account AND g.last_seen > since LIMIT 1
+            ) AS own ON true
+            WHERE seen.customers > 0;
+    END $$;
+END $migration$;
+
+-- ledger_append finds the newest versions of the head and of the accounts' usage through their keys, however many old
+-- ones an open snapshot keeps. Nothing else is new.
+CREATE OR REPLACE FUNCTION ledger_append(
+    _chain       integer,
+    _batch       bytea,         -- random
+    _patience    integer,       -- milliseconds to wait for the head
+    -- The accounts of the batch and the number of records of each.
+    _accounts    text[],
+    _needed      integer[],
+    -- The callers: a key ('' on the no-key endpoint) and the place of its account in _accounts.
+    _keys        text[],
+    _owners      integer[],
+    -- The calls: the place of the caller in _keys, the number of records, and whether an event has no payload.
+    _callers     integer[],
+    _sizes       integer[],
+    _lacking     boolean[],
+    -- The records: the place of the caller, and the columns.
+    _caller_of   integer[],
+    _recorded_at timestamptz[],
+    _at          text[],
+    _refs        text[],
+    _types       text[],
+    _pseudonyms  bytea[],
+    _nonces      bytea[],
+    _scores      integer[],
+    _verdicts    text[],
+    _revisions   bigint[],
+    _leaves      bytea[],
+    _nodes       bytea[],
+    _items       bytea[],       -- for graph_contributions, each preceded by its length
+    -- The events with a payload: the place of the record, and the columns.
+    _event_of    integer[],
+    _events      text[],
+    _payloads    bytea[]
+) RETURNS TABLE (call integer, outcome text, quota integer, remaining integer, resets_at timestamptz)
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+DECLARE
+    _head     audit_heads := audit_lock(_chain, _patience || 'ms');
+    _month    date        := date_trunc('month', now() AT TIME ZONE 'UTC');
+    _seq      bigint      := _head.seq;
+    _hash     bytea       := _head.hash;
+    _number   bytea       := int4send(_chain);
+    -- Assigning element n of an empty array makes one that begins at n, and unnest would pair it with the wrong rows. So
+    -- these have all their elements from the beginning.
+    _seqs     bigint[]    := array_fill(NULL::bigint, ARRAY[cardinality(_leaves)]);
+    _hashes   bytea[]     := array_fill(NULL::bytea, ARRAY[cardinality(_leaves)]);
+    _valid    boolean[];
+    _due      text[]; -- keys whose last use is to be stored
+    _quotas   integer[]; -- null: unlimited
+    _used     integer[];
+    _chains   integer[];
+    _endpoint boolean[];
+    _disabled boolean[];
+    _rows     tid[]; -- of the accounts in quota_usage; null: none in this month
+    _counted  bigint;
+    _fits     boolean;
+    _first    integer := 1;
+    _account  integer;
+    _leaf     bytea;
+    _place    integer := 0;
+BEGIN
+    IF EXISTS (SELECT FROM ledger_settlements AS s WHERE s.chain = _chain AND s.batch = _batch) THEN
+        RAISE 'the batch was settled before it arrived' USING ERRCODE = 'AS001';
+    END IF;
+
+    -- A statement reads either tables of the chain or tables of which each node of a cluster has a copy: Citus requires
+    -- that of functions that it passes on to the chain's node.
+    SELECT array_agg(c.key = '' OR coalesce(k.state = 'valid' AND (k.expires_at IS NULL OR k.expires_at > now()), false)
+               ORDER BY c.n),
+           array_agg(c.key) FILTER (WHERE k.id IS NOT NULL)
+    INTO _valid, _due
+    FROM unnest(_keys, _owners) WITH ORDINALITY AS c (key, owner, n)
+    LEFT JOIN api_keys AS k ON k.id = c.key AND k.account_id = _accounts[c.owner];
+    _due := ARRAY(SELECT unnest(_due) EXCEPT SELECT u.key_id FROM key_uses AS u
+        WHERE u.chain = _chain AND u.key_id = ANY (_due) AND u.used_at > now() - interval '1 minute');
+
+    -- Both limits of the period are given, because only then does the index give the newest version of a row first.
+    SELECT array_agg(u.ctid ORDER BY c.n), array_agg(coalesce(u.used, 0) ORDER BY c.n)
+    INTO _rows, _used
+    FROM unnest(_accounts) WITH ORDINALITY AS c (account, n)
+    LEFT JOIN LATERAL (
+        SELECT q.ctid, q.used FROM quota_usage AS q
+        WHERE q.chain = _chain AND q.account_id = c.account AND q.period >= _month AND q.period <= _month
+        ORDER BY q.period DESC LIMIT 1
+    ) AS u ON true;
+    SELECT array_agg(CASE WHEN a.plan <> 'public' THEN a.quota END ORDER BY c.n),
+           array_agg(a.chain ORDER BY c.n),
+           array_agg(e.account_id IS NOT NULL ORDER BY c.n),
+           array_agg(e.disabled_at IS NOT NULL ORDER BY c.n),
+           bool_and(a.chain IS NOT DISTINCT FROM _chain
+               AND (a.plan = 'public' OR c.used + c.needed <= a.quota))
+    INTO _quotas, _chains, _endpoint, _disabled, _fits
+    FROM unnest(_accounts, _needed, _used) WITH ORDINALITY AS c (account, needed, used, n)
+    LEFT JOIN accounts AS a ON a.id = c.account
+    LEFT JOIN webhook_endpoints AS e ON e.account_id = c.account;
+
+    -- Usually every call is accepted. Otherwise the records of those that are not lose their leaf.
+    IF NOT _fits OR false = ANY (_valid) OR (true = ANY (_lacking) AND true = ANY (_endpoint)) THEN
+        _needed := array_fill(0, ARRAY[cardinality(_accounts)]);
+        FOR _call IN 1 .. cardinality(_callers) LOOP
+            _account := _owners[_callers[_call]];
+            outcome := CASE
+                WHEN NOT _valid[_callers[_call]] OR _chains[_account] IS NULL THEN 'unauthorized'
+                WHEN _chains[_account] <> _chain THEN 'moved'
+                WHEN _used[_account] + _needed[_account] + _sizes[_call] > _quotas[_account] THEN 'quota'
+                WHEN _lacking[_call] AND _endpoint[_account] THEN 'event'
+            END;
+            IF outcome IS NULL THEN
+                _needed[_account] := _needed[_account] + _sizes[_call];
+            ELSE
+                call := _call - 1;
+                quota := _quotas[_account];
+                remaining := greatest(0, quota - _used[_account] - _needed[_account]);
+                resets_at := (_month + interval '1 month') AT TIME ZONE 'UTC';
+                RETURN NEXT;
+                FOR _i IN _first .. _first + _sizes[_call] - 1 LOOP
+                    _leaves[_i] := NULL;
+                END LOOP;
+            END IF;
+            _first := _first + _sizes[_call];
+        END LOOP;
+    END IF;
+
+    -- The chain, as package audit defines it.
+    FOREACH _leaf IN ARRAY _leaves LOOP
+        _place := _place + 1;
+        CONTINUE WHEN _leaf IS NULL;
+        _seq := _seq + 1;
+        _hash := sha256('\x01' || _hash || _number || int8send(_seq) || _leaf);
+        _seqs[_place] := _seq;
+        _hashes[_place] := _hash;
+    END LOOP;
+    IF _seq = _head.seq THEN
+        RETURN;
+    END IF;
+
+    INSERT INTO audit_records (chain, seq, recorded_at, at, kind, ref, account_id, key_id, type, pseudonym, nonce,
+        score, verdict, revision, leaf, hash, sealed_node)
+    SELECT _chain, r.seq, r.recorded_at, r.at, 'check', r.ref, _accounts[_owners[r.caller]], _keys[r.caller], r.type,
+        r.pseudonym, r.nonce, r.score, r.verdict, r.revision, r.leaf, r.hash, r.node
+    FROM unnest(_seqs, _recorded_at, _at, _refs, _caller_of, _types, _pseudonyms, _nonces, _scores, _verdicts,
+        _revisions, _leaves, _hashes, _nodes)
+        AS r (seq, recorded_at, at, ref, caller, type, pseudonym, nonce, score, verdict, revision, leaf, hash, node)
+    WHERE r.leaf IS NOT NULL;
+
+    INSERT INTO graph_contributions (chain, seq, items, added)
+    SELECT _chain, _seq, count(*), string_agg(r.item, ''::bytea ORDER BY r.n)
+    FROM unnest(_items, _leaves) WITH ORDINALITY AS r (item, leaf, n)
+    WHERE r.leaf IS NOT NULL;
+
+    -- Nobody else counts checks of the chain's accounts meanwhile: the head is locked.
+    UPDATE quota_usage AS q SET used = q.used + c.needed
+    FROM unnest(_rows, _needed, _quotas) AS c (place, needed, quota)
+    WHERE q.chain = _chain AND q.ctid = c.place AND c.needed > 0 AND c.quota IS NOT NULL;
+    GET DIAGNOSTICS _counted = ROW_COUNT;
+    IF _counted <> (SELECT count(*) FROM unnest(_rows, _needed, _quotas) AS c (place, needed, quota)
+            WHERE c.place IS NOT NULL AND c.needed > 0 AND c.quota IS NOT NULL) THEN
+        RAISE 'the usage of accounts of audit chain % moved', _chain USING ERRCODE = 'serialization_failure';
+    END IF;
+    INSERT INTO quota_usage AS q (chain, account_id, period, used)
+    SELECT _chain, c.account, _month, c.needed
+    FROM unnest(_accounts, _rows, _needed, _quotas) AS c (account, place, needed, quota)
+    WHERE c.place IS NULL AND c.needed > 0 AND c.quota IS NOT NULL
+    ON CONFLICT (chain, account_id, period) DO UPDATE SET used = q.used + EXCLUDED.used;
+
+    IF cardinality(_due) > 0 THEN
+        INSERT INTO key_uses (chain, key_id, used_at)
+        SELECT DISTINCT _chain, _keys[r.caller], now()
+        FROM unnest(_caller_of, _leaves) AS r (caller, leaf)
+        WHERE r.leaf IS NOT NULL AND _keys[r.caller] = ANY (_due)
+        ON CONFLICT (chain, key_id) DO UPDATE SET used_at = EXCLUDED.used_at;
+    END IF;
+
+    -- The events of an account are numbered in the order of the chain. The head's lock makes the numbers visible in
+    -- order, so a reader that has seen number n will never find a lower one later. Events of a disabled endpoint fail
+    -- without an attempt. They are kept as long as other failed events and can be resent.
+    IF cardinality(_event_of) > 0 THEN
+        WITH new AS (
+            SELECT e.record, e.event, e.payload, _accounts[_owners[_caller_of[e.record]]] AS account_id,
+                _disabled[_owners[_caller_of[e.record]]] AS disabled
+            FROM unnest(_event_of, _events, _payloads) AS e (record, event, payload)
+            WHERE _leaves[e.record] IS NOT NULL AND _endpoint[_owners[_caller_of[e.record]]]),
+        numbered AS (
+            INSERT INTO webhook_sequences AS s (chain, account_id, last)
+            SELECT _chain, n.account_id, count(*) FROM new AS n GROUP BY n.account_id
+            ON CONFLICT (chain, account_id) DO UPDATE SET last = s.last + EXCLUDED.last
+            RETURNING s.account_id, s.last)
+        INSERT INTO webhook_events (chain, ref, account_id, event, type, score, occurred_at, sealed_payload, sequence,
+            state, next_attempt_at, settled_at)
+        SELECT _chain, _refs[n.record], n.account_id, n.event, _types[n.record], _scores[n.record],
+            _recorded_at[n.record], n.payload,
+            s.last + 1 - row_number() OVER (PARTITION BY n.account_id ORDER BY n.record DESC),
+            CASE WHEN n.disabled THEN 'failed' ELSE 'pending' END,
+            CASE WHEN NOT n.disabled THEN now() END,
+            CASE WHEN n.disabled THEN now() END
+        FROM new AS n JOIN numbered AS s USING (account_id);
+    END IF;
+
+    UPDATE audit_heads AS h SET seq = _seq, hash = _hash WHERE h.chain = _chain AND h.seq = _head.seq;
+    IF NOT FOUND THEN
+        RAISE 'the head of audit chain % moved under its lock', _chain USING ERRCODE = 'data_corrupted';
+    END IF;
+END $$;
