@@ -32,7 +32,7 @@ BEGIN
 END $migration$;
 
 -- ledger_append finds the newest versions of the head and of the accounts' usage through their keys, however many old
--- ones an open snapshot keeps. Nothing else is new.
+-- ones an open snapshot keeps. It keeps its plans, except on a cluster, where Citus needs the arguments to plan.
 CREATE OR REPLACE FUNCTION ledger_append(
     _chain       integer,
     _batch       bytea,         -- random
@@ -66,7 +66,7 @@ CREATE OR REPLACE FUNCTION ledger_append(
     _events      text[],
     _payloads    bytea[]
 ) RETURNS TABLE (call integer, outcome text, quota integer, remaining integer, resets_at timestamptz)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     _head     audit_heads := audit_lock(_chain, _patience || 'ms');
     _month    date        := date_trunc('month', now() AT TIME ZONE 'UTC');
@@ -234,3 +234,10 @@ BEGIN
         RAISE 'the head of audit chain % moved under its lock', _chain USING ERRCODE = 'data_corrupted';
     END IF;
 END $$;
+
+DO $migration$
+BEGIN
+    IF EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+        ALTER FUNCTION ledger_append RESET plan_cache_mode;
+    END IF;
+END $migration$;

@@ -282,7 +282,7 @@ func (c *Checker) judge(
 
 // parsed holds the entities of a request.
 type parsed struct {
-	account string // the caller's; "": there is no caller
+	account string // the caller's; empty if there is none
 	scored  entity.Entity
 	query   string // scored's value as it was sent
 	linked  []entity.Entity

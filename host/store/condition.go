@@ -179,7 +179,7 @@ func (s *Store) probe(ctx context.Context) (found condition, err error) {
 	return found, nil
 }
 
-// extend makes the database use another page, which fails if there is no space left.
+// extend takes another page of disk space. It fails if there is none left.
 func extend(ctx context.Context, conn bun.Conn) error {
 	_, err := conn.ExecContext(ctx, `CREATE TEMPORARY TABLE assay_probe ON COMMIT DROP AS SELECT 1 AS page`)
 	return err

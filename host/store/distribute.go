@@ -230,10 +230,15 @@ var nodeByNode string
 // plainFunctions returns the functions whose form is for plain Postgres only: they keep their plans (migration 0019).
 func plainFunctions(ctx context.Context, conn *pgx.Conn) (steps []Step, err error) {
 	plain, err := collect[struct{ Name string }](ctx, conn, `SELECT proname::text FROM pg_proc
-		WHERE pronamespace = current_schema()::regnamespace AND proname = 'graph_known' AND proconfig IS NOT NULL`)
+		WHERE pronamespace = current_schema()::regnamespace AND 'plan_cache_mode=force_generic_plan' = ANY (proconfig)
+		ORDER BY proname`)
 	for _, f := range plain {
-		steps = append(steps, Step{Name: f.Name, Kind: "function", As: "one node at a time",
-			statements: []string{nodeByNode}})
+		step := Step{Name: f.Name, Kind: "function", As: "planned for each call",
+			statements: []string{"ALTER FUNCTION " + f.Name + " RESET plan_cache_mode"}}
+		if f.Name == "graph_known" {
+			step.As, step.statements = "one node at a time", []string{nodeByNode}
+		}
+		steps = append(steps, step)
 	}
 	return steps, err
 }

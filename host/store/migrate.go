@@ -52,8 +52,10 @@ func (s *Store) migrate(ctx context.Context, files fs.FS) error {
 	known := steps.Sorted()
 	s.schema = known[len(known)-1].Name
 	// Usually nothing is to be done, and the host need not wait for others.
-	if pending, err := isPending(ctx, db, known); err != nil || !pending {
+	if pending, err := isPending(ctx, db, known); err != nil {
 		return err
+	} else if !pending {
+		return s.restoreFunctions(ctx, db, files)
 	}
 	lock, err := s.lockMigrations(ctx, db, lockPing)
 	if err != nil {

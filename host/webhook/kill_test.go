@@ -23,7 +23,7 @@ func isClaim(statement string) bool { return strings.Contains(statement, "WITH R
 func isResend(statement string) bool {
 	return strings.HasPrefix(statement, "UPDATE webhook_events AS e SET state = 'pending', tries = 0")
 }
-func isCommit(statement string) bool { return statement == "commit" }
+func isRotation(statement string) bool { return strings.HasPrefix(statement, "SELECT rotate_secret(") }
 
 func isFinish(ref string) func(string) bool {
 	return func(statement string) bool {
@@ -246,7 +246,7 @@ func (k *killTest) holdResend(ref string, reply func([]byte) bool) {
 func (k *killTest) holdRotation(ref string, reply func([]byte) bool) {
 	k.Helper()
 	k.recordUntil(ref, k.receiver.stall(ref))
-	reached := k.proxy.HoldBack(isCommit, reply)
+	reached := k.proxy.HoldBack(isRotation, reply)
 	k.host.start(k.T, "rotate", k.caller.Account)
 	k.await(reached)
 	k.kill()

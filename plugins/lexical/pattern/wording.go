@@ -132,7 +132,7 @@ func (w *Wording) add(label string, left bool) (covered bool) {
 	return covers(label, found)
 }
 
-// keep keeps a word, unless it is kept already or there is no room.
+// keep adds a word and reports true, unless the word is there already or there is no room.
 func (w *Wording) keep(text string, class bait.Class) bool {
 	if w.n == MaxWords {
 		return false
