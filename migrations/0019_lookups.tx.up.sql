@@ -87,6 +87,7 @@ DECLARE
     _rows     tid[]; -- of the accounts in quota_usage; null: none in this month
     _counted  bigint;
     _fits     boolean;
+    _taken    integer[];
     _first    integer := 1;
     _account  integer;
     _leaf     bytea;

@@ -79,7 +79,7 @@ CREATE FUNCTION ledger_append(
     -- Of each record, the MAC of the override that decided; '' if none did.
     _digests     bytea[] DEFAULT NULL
 ) RETURNS TABLE (call integer, outcome text, quota integer, remaining integer, resets_at timestamptz)
-LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off AS $$
+LANGUAGE plpgsql SET enable_seqscan = off SET enable_bitmapscan = off SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
     _head     audit_heads := audit_lock(_chain, _patience || 'ms');
     _month    date        := date_trunc('month', now() AT TIME ZONE 'UTC');
@@ -258,3 +258,9 @@ BEGIN
     END IF;
 END $$;
 
+DO $migration$
+BEGIN
+    IF EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+        ALTER FUNCTION ledger_append RESET plan_cache_mode;
+    END IF;
+END $migration$;

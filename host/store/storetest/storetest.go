@@ -227,7 +227,7 @@ func PutInForce(ctx context.Context, url string) error {
 	if err != nil {
 		return err
 	}
-	_, err = conn.Exec(ctx, `INSERT INTO revisions_in_force (revision, until) VALUES ($1, 'infinity')
+	_, err = conn.Exec(ctx, `INSERT INTO revisions_in_force (revision, until) VALUES ($1, '9999-01-01')
 		ON CONFLICT DO NOTHING`, Revision)
 	return errors.Join(err, conn.Close(ctx))
 }
