@@ -1,0 +1,136 @@
+package lineup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// Steps takes the steps away from what is in force that a host may take by itself, signed with its own key (see
+// activation.Permit): it ends a canary, or moves a layer to shadow. Several hosts may want the same step at once; one of
+// them takes it, and the others find it taken.
+type Steps struct {
+	Verifier *Verifier
+	Catalog  Catalog
+	Key      activation.Key // with the role activation.Host in the trust file
+	Author   string         // such as "host web-1:8080"; see activation.Activation
+	Now      func() time.Time
+}
+
+// WithdrawCanary ends the canary with the given lineup, unless it has ended already. It returns the activation that ended
+// it, whose number is 0 if there was nothing to do.
+func (s *Steps) WithdrawCanary(ctx context.Context, canary activation.Lineup, reason string) (activation.Signed, error) {
+	signed, err := s.take(ctx, reason, func(inForce Verified) (step, error) {
+		if inForce.Canary == nil || inForce.Canary.Lineup != canary {
+			return step{}, errTaken
+		}
+		return step{inForce.Document, nil}, nil
+	})
+	if err != nil {
+		return signed, fmt.Errorf("withdrawing the canary, revision %d: %w", canary.Revision, err)
+	}
+	return signed, nil
+}
+
+// DemoteLayer moves a layer (its name) from live to shadow, unless a lineup other than revision is in force by now: what
+// was found out about a layer is true of its module and settings in that revision. A canary stays. DemoteLayer returns
+// the activation, whose number is 0 if there was nothing to do. It fails if the layer is required.
+func (s *Steps) DemoteLayer(
+	ctx context.Context, revision int64, layer, reason string,
+) (activation.Signed, error) {
+	signed, err := s.take(ctx, reason, func(inForce Verified) (step, error) {
+		if inForce.Lineup.Revision != revision {
+			return step{}, errTaken
+		}
+		next, err := demoted(inForce.Document, layer)
+		if err == nil && inForce.Trial != nil && equal(next, *inForce.Trial) {
+			err = errors.New("the canary is the lineup with that layer in shadow: promote it, or stop it")
+		}
+		return step{next, inForce.Canary}, err
+	})
+	if err != nil {
+		return signed, fmt.Errorf("moving layer %s to shadow: %w", layer, err)
+	}
+	return signed, nil
+}
+
+// demoted returns a lineup with a layer moved to shadow.
+func demoted(l registry.LineupDocument, layer string) (registry.LineupDocument, error) {
+	i := slices.IndexFunc(l.Layers, func(item registry.LineupLayer) bool {
+		name, _, _ := item.Ref()
+		return name == layer
+	})
+	switch {
+	case i < 0 || l.Layers[i].Runs() != registry.ModeLive:
+		return l, errTaken
+	case l.Layers[i].Required:
+		return l, errors.New("it is required")
+	}
+	l.Layers = slices.Clone(l.Layers)
+	l.Layers[i].Mode = registry.ModeShadow
+	return l, nil
+}
+
+// step is what shall be in force.
+type step struct {
+	document registry.LineupDocument
+	canary   *activation.Canary
+}
+
+// errTaken means that there is nothing left to do.
+var errTaken = errors.New("the step was taken already")
+
+// take puts in force what next returns for the activation in force. It tries again if another activation is faster.
+func (s *Steps) take(
+	ctx context.Context, reason string, next func(inForce Verified) (step, error),
+) (signed activation.Signed, err error) {
+	for range attempts {
+		signed, err = s.try(ctx, reason, next)
+		if !errors.Is(err, activation.ErrSuperseded) {
+			break
+		}
+	}
+	if errors.Is(err, errTaken) {
+		return activation.Signed{}, nil
+	}
+	return signed, err
+}
+
+func (s *Steps) try(
+	ctx context.Context, reason string, next func(inForce Verified) (step, error),
+) (activation.Signed, error) {
+	inForce, ok, err := s.Verifier.InForce(ctx)
+	if err != nil {
+		return activation.Signed{}, err
+	}
+	if !ok {
+		return activation.Signed{}, errTaken
+	}
+	to, err := next(inForce)
+	if err != nil {
+		return activation.Signed{}, err
+	}
+	p := Proposal{Base: inForce.Activation, Lineup: inForce.Lineup, Canary: to.canary, Author: s.Author, Reason: reason,
+		At: s.Now()}
+	if !equal(to.document, inForce.Document) {
+		// Its origin keeps hosts of the release before from replacing it with their built-in lineup.
+		if p.Lineup, err = StoreLineup(ctx, s.Catalog, to.document, registry.OriginOperator); err != nil {
+			return activation.Signed{}, err
+		}
+	}
+	signed, err := p.Sign(s.Key, s.Verifier.Trust)
+	if err != nil {
+		return signed, err
+	}
+	// Every host would refuse a step that this key may not sign, and the database would hold it as the last one.
+	if err := activation.Permit(signed.Role, activation.Step{Activation: inForce.Activation, Document: inForce.Document},
+		activation.Step{Activation: signed.Activation, Document: to.document}); err != nil {
+		return signed, err
+	}
+	return signed, s.Catalog.Activate(ctx, signed)
+}
