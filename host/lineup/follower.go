@@ -72,6 +72,7 @@ type Follower struct {
 type State struct {
 	Activation int64  // number of the activation in force on this host; 0 before the first
 	Revision   int64  // of its lineup
+	Canary     int64  // revision of its canary, 0 if there is none
 	Refused    int64  // revision of the last activation if this host refused it, -1 if that is not known, else 0
 	Reason     string // why it was refused
 
@@ -139,7 +140,7 @@ func (f *Follower) Degraded() []string {
 		problems = append(problems, fmt.Sprintf("%s was refused here; revision %d stays in force", what,
 			f.state.Revision))
 	}
-	for _, p := range f.plugins {
+	for _, p := range distinct(f.plugins) {
 		if p.Suspended() {
 			problems = append(problems, fmt.Sprintf("layer %s is suspended after repeated failures", p.Manifest().Name))
 		}
@@ -264,7 +265,7 @@ func (f *Follower) follow(ctx context.Context, last string) error {
 	switch {
 	case err == nil:
 		f.log.Info("lineup in force", "activation", a.Number, "revision", a.Lineup.Revision, "layers",
-			len(a.Document.Layers), "ms", time.Since(began).Milliseconds())
+			len(a.Document.Layers), "canary", f.state.Canary, "ms", time.Since(began).Milliseconds())
 		return nil
 	case errors.Is(context.Cause(ctx), errSuperseded):
 		f.log.Info("loading a lineup was abandoned, because another one was activated", "activation", a.Number)
@@ -316,21 +317,39 @@ func (f *Follower) isInForce(signed string) bool {
 // load opens an activation's layers and swaps them in, unless they are those in force.
 func (f *Follower) load(ctx context.Context, a Verified) error {
 	f.mu.Lock()
-	same := f.state.Revision != 0 && f.inForce.Lineup == a.Lineup
+	sameLineup := f.state.Revision != 0 && f.inForce.Lineup == a.Lineup
+	sameCanary := (f.inForce.Canary == nil) == (a.Canary == nil) &&
+		(a.Canary == nil || *f.inForce.Canary == *a.Canary)
 	f.mu.Unlock()
-	if same {
+	if sameLineup && sameCanary {
 		return f.enter(a, nil)
 	}
-	next, plugins, err := f.openLineup(ctx, a.Lineup.Revision, a.Document)
+	next, plugins, err := f.openActivation(ctx, a)
 	if err != nil {
 		return err
 	}
-	if err := f.enter(a, func() { f.swap(next, plugins) }); err != nil {
+	if err := f.enter(a, func() { f.swap(next, plugins, sameLineup) }); err != nil {
 		f.release(plugins)
 		return err
 	}
 	f.dropKept()
 	return nil
+}
+
+// openActivation opens the lineup of an activation and that of its canary. The caller must release the plugins.
+func (f *Follower) openActivation(ctx context.Context, a Verified) (*check.Lineup, []*openPlugin, error) {
+	lineup, plugins, err := f.openLineup(ctx, a.Lineup.Revision, a.Document)
+	if err != nil || a.Canary == nil {
+		return lineup, plugins, err
+	}
+	trial, more, err := f.openLineup(ctx, a.Canary.Revision, *a.Trial)
+	if err != nil {
+		f.keepOrRelease(ctx, plugins)
+		return nil, nil, fmt.Errorf("canary: %w", err)
+	}
+	// The hash decides which accounts, so they are the same on each host, and as the share grows, accounts only join.
+	lineup.Canary = &check.Canary{Lineup: trial, Percent: a.Canary.Share, Seed: a.Canary.Hash[:]}
+	return lineup, append(plugins, more...), nil
 }
 
 // openLineup opens the layers of a lineup that are not off. The caller must release the plugins.
@@ -363,6 +382,9 @@ func (f *Follower) enter(a Verified, swap func()) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.inForce, f.state = a, State{Activation: a.Number, Revision: a.Lineup.Revision}
+	if a.Canary != nil {
+		f.state.Canary = a.Canary.Revision
+	}
 	notify(f.stateChanged)
 	return nil
 }
@@ -403,13 +425,21 @@ func ByType(numbers registry.ByType) check.ByType {
 	return b
 }
 
-// swap puts next in force. The plugins of the previous lineup stay open for a while, so that a rollback opens nothing.
-func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin) {
+// swap puts next in force. The plugins of the previous lineup stay open for a while, so that a rollback opens nothing. If
+// only the canary changes, those of the lineup before stay open instead.
+func (f *Follower) swap(next *check.Lineup, plugins []*openPlugin, canaryOnly bool) {
 	f.mu.Lock()
 	previous, earlier := &retired{plugins: f.plugins}, f.previous
-	f.plugins, f.previous = plugins, nil
+	f.plugins = plugins
+	if !canaryOnly {
+		f.previous = nil
+	}
 	f.mu.Unlock()
 	previous.drained = f.live.Swap(next)
+	if canaryOnly {
+		f.retire(previous)
+		return
+	}
 	f.retire(earlier)
 	switch {
 	case previous.drained == nil: // there was none
@@ -457,7 +487,7 @@ func (f *Follower) retire(r *retired) {
 func (f *Follower) Trim(context.Context) error {
 	f.mu.Lock() // no plugin is closed meanwhile
 	var errs []error
-	for _, p := range f.plugins {
+	for _, p := range distinct(f.plugins) {
 		errs = append(errs, p.Trim())
 	}
 	f.mu.Unlock()
@@ -470,6 +500,17 @@ func (f *Follower) Trim(context.Context) error {
 func returnMemory() {
 	runtime.GC()
 	debug.FreeOSMemory()
+}
+
+// distinct returns plugins without repetitions: a canary shares most of them with the lineup.
+func distinct(plugins []*openPlugin) []*openPlugin {
+	var all []*openPlugin
+	for _, p := range plugins {
+		if !slices.Contains(all, p) {
+			all = append(all, p)
+		}
+	}
+	return all
 }
 
 // acquire opens the lineup's plugins, reusing those that are already open.
@@ -487,16 +528,20 @@ func (f *Follower) acquire(ctx context.Context, l registry.LineupDocument) ([]*o
 		})
 	}
 	wg.Wait()
-	err := errors.Join(errs...)
-	switch {
-	case err == nil:
-		return plugins, nil
-	case errors.Is(context.Cause(ctx), errSuperseded):
+	if err := errors.Join(errs...); err != nil {
+		f.keepOrRelease(ctx, plugins)
+		return nil, err
+	}
+	return plugins, nil
+}
+
+// keepOrRelease ends the use of plugins by a load that has failed or was abandoned.
+func (f *Follower) keepOrRelease(ctx context.Context, plugins []*openPlugin) {
+	if errors.Is(context.Cause(ctx), errSuperseded) {
 		f.keep(plugins)
-	default:
+	} else {
 		f.release(plugins)
 	}
-	return nil, err
 }
 
 // keep holds the plugins of an abandoned load until a lineup is in force. A host then makes progress even while lineups
@@ -651,7 +696,7 @@ func (f *Follower) prepare(ctx context.Context) {
 
 // Close takes the lineup out of force, waits for the checks that use it, and closes its plugins.
 func (f *Follower) Close() {
-	f.swap(nil, nil)
+	f.swap(nil, nil, false)
 	f.dropKept()
 	f.draining.Wait()
 }

@@ -180,9 +180,12 @@ func (in *Installer) activate(
 }
 
 // chosenByOperator reports whether an operator chose the lineup in force: it is not the built-in lineup that was
-// activated last. Only signed texts tell: who can write to the database cannot turn an operator's choice into one that
+// activated last, or has a canary. Only signed texts tell: who can write to the database cannot turn an operator's choice into one that
 // the next start replaces.
 func (in *Installer) chosenByOperator(ctx context.Context, inForce Verified) (bool, error) {
+	if inForce.Canary != nil {
+		return true, nil // another lineup would end the canary
+	}
 	for a := inForce.Activation; ; {
 		if a.Author == activation.BuiltIn {
 			return a.Lineup != inForce.Lineup, nil

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -38,7 +39,29 @@ type Lineup struct {
 // Canary is a second lineup that decides for a share of the accounts.
 type Canary struct {
 	Lineup
-	Share int // in percent, 1 to MaxShare
+	Share int   // in percent, 1 to MaxShare
+	Limit Limit // a host withdraws a canary that changes more of the verdicts
+}
+
+// Limit is a share of verdicts, in hundredths of a percent, up to 10,000.
+type Limit int
+
+// Share returns the limit as a number from 0 to 1.
+func (l Limit) Share() float64 { return float64(l) / 10_000 }
+
+// String returns the limit as a percentage, such as 0.5%.
+func (l Limit) String() string { return strconv.FormatFloat(float64(l)/100, 'f', -1, 64) + "%" }
+
+// UnmarshalText reads a percentage from 0% to 100% with up to two decimals.
+func (l *Limit) UnmarshalText(text []byte) error {
+	number, found := strings.CutSuffix(strings.TrimSpace(string(text)), "%")
+	percent, err := strconv.ParseFloat(number, 64)
+	hundredths := math.Round(100 * percent)
+	if !found || err != nil || !(percent >= 0 && percent <= 100) || math.Abs(hundredths-100*percent) > 1e-6 {
+		return fmt.Errorf("%q is not a percentage from 0%% to 100%% with up to two decimals", text)
+	}
+	*l = Limit(hundredths)
+	return nil
 }
 
 // BuiltIn is the author of an activation of the built-in layers at the start of a host.
@@ -72,6 +95,8 @@ func (a Activation) Validate() error {
 		return errors.New("a revision is not positive")
 	case a.Canary != nil && (a.Canary.Share < 1 || a.Canary.Share > MaxShare):
 		return fmt.Errorf("the canary's share is %d%%, outside 1%% to %d%%", a.Canary.Share, MaxShare)
+	case a.Canary != nil && (a.Canary.Limit < 0 || a.Canary.Limit > 10_000):
+		return fmt.Errorf("the canary's limit is %v, outside 0%% to 100%%", a.Canary.Limit)
 	case a.Canary != nil && (a.Canary.Hash == a.Lineup.Hash || a.Canary.Revision == a.Lineup.Revision):
 		return errors.New("the canary is the lineup itself")
 	case a.Author == "":
@@ -110,6 +135,7 @@ func (a Activation) Text() string {
 	line("lineup", a.Lineup.text())
 	if a.Canary != nil {
 		line("canary", fmt.Sprintf("%s %d%%", a.Canary.text(), a.Canary.Share))
+		line("limit", a.Canary.Limit.String())
 	}
 	line("author", a.Author)
 	if a.Reason != "" {
@@ -157,6 +183,11 @@ func parse(text string) (a Activation, err error) {
 			a.Lineup, err = parseLineup(value)
 		case "canary":
 			a.Canary, err = parseCanary(value)
+		case "limit":
+			if a.Canary == nil {
+				return a, errors.New("it has a limit, but no canary")
+			}
+			err = a.Canary.Limit.UnmarshalText([]byte(value))
 		case "author":
 			a.Author = value
 		case "reason":

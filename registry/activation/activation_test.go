@@ -16,7 +16,8 @@ import (
 func first() activation.Activation {
 	return activation.Activation{
 		Number: 7, Previous: registry.Digest{1}, Lineup: activation.Lineup{Revision: 3, Hash: registry.Digest{2}},
-		Canary: &activation.Canary{Lineup: activation.Lineup{Revision: 4, Hash: registry.Digest{3}}, Share: 5},
+		Canary: &activation.Canary{Lineup: activation.Lineup{Revision: 4, Hash: registry.Digest{3}}, Share: 5,
+			Limit: 50},
 		Author: "ana@laptop", Reason: "Fewer false positives for “.ch”",
 		At: time.Date(2026, 11, 22, 19, 0, 0, 5e6, time.UTC),
 	}
@@ -27,6 +28,7 @@ number 7
 previous sha256:0100000000000000000000000000000000000000000000000000000000000000
 lineup 3 sha256:0200000000000000000000000000000000000000000000000000000000000000
 canary 4 sha256:0300000000000000000000000000000000000000000000000000000000000000 5%
+limit 0.5%
 author ana@laptop
 reason Fewer false positives for “.ch”
 at 2026-11-22T19:00:00.005Z
@@ -70,6 +72,12 @@ func TestParseRefuses(t *testing.T) {
 		"a share of 51%":           {" 5%", " 51%"},
 		"a share of 0%":            {" 5%", " 0%"},
 		"a share without a unit":   {" 5%", " 5"},
+		"a limit above 100%":       {"limit 0.5%", "limit 100.01%"},
+		"a negative limit":         {"limit 0.5%", "limit -1%"},
+		"a limit of 3 decimals":    {"limit 0.5%", "limit 0.505%"},
+		"a limit in another form":  {"limit 0.5%", "limit 0.50%"},
+		"a limit that is missing":  {"limit 0.5%\n", ""},
+		"a limit without a canary": {"canary 4 sha256:03" + strings.Repeat("0", 62) + " 5%\n", ""},
 		"a canary of the lineup":   {"canary 4 sha256:03", "canary 4 sha256:02"},
 		"a reason of two lines":    {"reason Fewer", "reason \nFewer"},
 		"an empty reason":          {"reason Fewer false positives for “.ch”", "reason "},
@@ -208,8 +216,8 @@ func TestPermit(t *testing.T) {
 		Layers: []registry.LineupLayer{layer("lexical", "", true), layer("network", "", false),
 			layer("mailbox", registry.ModeLive, false), layer("old", registry.ModeShadow, false)}}
 	canary := &activation.Canary{Lineup: activation.Lineup{Revision: 2, Hash: registry.Digest{2}}, Share: 5}
-	other := *canary
-	other.Share = 6
+	other, lax := *canary, *canary
+	other.Share, lax.Limit = 6, 10_000
 	for name, test := range map[string]struct {
 		canary, next *activation.Canary
 		change       func(*registry.LineupDocument)
@@ -223,6 +231,7 @@ func TestPermit(t *testing.T) {
 		"repeat a canary":  {canary: canary, next: canary, reason: "changes nothing"},
 		"start a canary":   {next: canary, reason: "may not start or change a canary"},
 		"enlarge a canary": {canary: canary, next: &other, reason: "may not start or change a canary"},
+		"trust a canary":   {canary: canary, next: &lax, reason: "may not start or change a canary"},
 		"withdraw and shadow": {canary: canary, reason: "not both",
 			change: func(l *registry.LineupDocument) { l.Layers[1].Mode = "shadow" }},
 		"shadow two": {reason: "only move one layer", change: func(l *registry.LineupDocument) {

@@ -1,0 +1,132 @@
+package lineup
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"assay/host/check"
+	"assay/host/entity"
+	"assay/host/postgres/postgrestest"
+	"assay/host/store/storetest"
+	"assay/registry"
+	"assay/registry/activation"
+)
+
+// scoreFor checks a domain for an account and returns the decision's revision and score.
+func (h *host) scoreFor(t *testing.T, account string) string {
+	t.Helper()
+	caller := proCaller(t)
+	caller.Account = account
+	d, err := h.checker().Check(t.Context(),
+		check.Request{Caller: caller, Fields: []check.Field{{Type: entity.Domain, Value: "example.org"}}})
+	storetest.NoError(t, err)
+	return fmt.Sprintf("revision %d: %d", d.Revision, d.Score)
+}
+
+// accounts returns an account that the canary in force scores for, and one that it does not.
+func (h *host) accounts(t *testing.T) (inside, outside string) {
+	t.Helper()
+	l := h.live.Acquire()
+	defer l.Release()
+	for i := 0; inside == "" || outside == ""; i++ {
+		account := fmt.Sprintf("acct_%d", i)
+		if l.For(account) == l.Lineup {
+			outside = account
+		} else {
+			inside = account
+		}
+	}
+	return inside, outside
+}
+
+// A canary starts, grows, ends and is promoted by activations. Accounts stay where they are meanwhile, and nothing that
+// is open is opened again.
+func TestCanaryLifecycle(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	h.follower.keepPrevious = time.Hour
+	oldest, probe, second := module(t, "oldest", "1.0.0", 1), module(t, "probe", "1.0.0", 10),
+		module(t, "second", "1.0.0", 20)
+	h.publish(t, oldest, probe, second)
+	h.activate(t, lineupOf(-1, "oldest@1.0.0"))
+	h.follow(t, 1)
+	base := h.storeLineup(t, lineupOf(-1, "probe@1.0.0"))
+	trial := h.storeLineup(t, lineupOf(-1, "probe@1.0.0", "second@1.0.0"))
+	h.change(t, Proposal{Lineup: base})
+	h.follow(t, 2)
+
+	canary := &activation.Canary{Lineup: trial, Share: 5, Limit: 100}
+	h.change(t, Proposal{Lineup: base, Canary: canary})
+	h.follow(t, 2)
+	storetest.Expect(t, "canary", h.follower.State().Canary, 3)
+	inside, outside := h.accounts(t)
+	storetest.Expect(t, "an account of the canary", h.scoreFor(t, inside), "revision 3: 88")
+	storetest.Expect(t, "another account", h.scoreFor(t, outside), "revision 2: 50")
+
+	wider := *canary
+	wider.Share = 50
+	h.change(t, Proposal{Lineup: base, Canary: &wider})
+	h.follow(t, 2)
+	storetest.Expect(t, "the account after the share has grown", h.scoreFor(t, inside), "revision 3: 88")
+
+	h.change(t, Proposal{Lineup: base})
+	h.follow(t, 2)
+	storetest.Expect(t, "canary", h.follower.State().Canary, 0)
+	storetest.Expect(t, "the account after the canary", h.scoreFor(t, inside), "revision 2: 50")
+	storetest.Until(t, "the canary's plugin to be closed", func() bool { return !h.isOpen(second) })
+	if !h.isOpen(oldest) {
+		t.Error("a rollback to the lineup before would have to open a plugin again")
+	}
+
+	h.change(t, Proposal{Lineup: base, Canary: canary})
+	h.follow(t, 2)
+	both := h.live.Acquire()
+	running := both.Canary.Lineup.Members[1].Layer
+	both.Release()
+	h.change(t, Proposal{Lineup: trial})
+	h.follow(t, 3)
+	for _, account := range []string{inside, outside} {
+		storetest.Expect(t, "after the promotion", h.scoreFor(t, account), "revision 3: 88")
+	}
+	promoted := h.live.Acquire()
+	defer promoted.Release()
+	if promoted.Members[1].Layer != running {
+		t.Error("promoting a canary opened its layers again")
+	}
+}
+
+// An activation whose canary cannot be loaded is refused as a whole, and nothing of it stays open.
+func TestUnloadableCanaryIsRefused(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	probe := module(t, "probe", "1.0.0", 10)
+	h.publish(t, probe, module(t, "second", "1.0.0", 20), brokenModule(t, "broken", "1.0.0"))
+	h.activate(t, lineupOf(-1, "probe@1.0.0"))
+	h.follow(t, 1)
+	base := h.storeLineup(t, lineupOf(-1, "second@1.0.0"))
+	trial := h.storeLineup(t, lineupOf(-1, "second@1.0.0", "broken@1.0.0"))
+	h.change(t, Proposal{Lineup: base, Canary: &activation.Canary{Lineup: trial, Share: 5}})
+	if err := h.follower.Follow(t.Context()); err == nil {
+		t.Error("a canary that cannot be loaded was accepted")
+	}
+	storetest.Expect(t, "in force", h.follower.State().Revision, 1)
+	storetest.Expect(t, "open plugins", h.openPlugins(), 1)
+}
+
+// The start of a host with newer built-in layers does not end a canary.
+func TestInstallKeepsACanary(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, postgrestest.Database(t))
+	trial := install(t, h, builtIn(t, "1.0.0", 1), "first start", 1, "1.0.0", false).Lineup
+	trial.Bias = registry.ForAll(-2)
+	canary := &activation.Canary{Lineup: h.storeLineup(t, trial), Share: 5}
+	h.change(t, Proposal{Lineup: h.last(t).Lineup, Canary: canary})
+	install(t, h, builtIn(t, "1.1.0", 2), "start of a newer host", 1, "1.0.0", true)
+	if got := h.last(t).Canary; got == nil || *got != *canary {
+		t.Errorf("canary %+v, want %+v", got, canary)
+	}
+	// When it has ended, updates continue.
+	h.change(t, Proposal{Lineup: h.last(t).Lineup})
+	install(t, h, builtIn(t, "1.1.0", 2), "start of a newer host", 3, "1.1.0", false)
+}
