@@ -14,6 +14,7 @@ import (
 	"time"
 	"unicode"
 
+	"assay/host/fleet"
 	"assay/host/keyring"
 	"assay/host/lineup"
 	"assay/registry/activation"
@@ -146,14 +147,45 @@ func (a *authority) inForce(ctx context.Context) (lineup.Verified, error) {
 	return verified, err
 }
 
-// change completes a proposal, signs it with the operator's key and puts it in force.
+// complete returns the activation of a proposal by who runs this command.
+func (a *authority) complete(p lineup.Proposal) activation.Activation {
+	remembered, _ := a.Memory.Last()
+	p.Author, p.At, p.Above = author(), time.Now(), max(p.Above, remembered)
+	return p.Activation()
+}
+
+// change puts the activation of a proposal in force at once.
 func (b *backend) change(ctx context.Context, a *authority, p lineup.Proposal) (activation.Signed, error) {
+	return b.commit(ctx, a, a.complete(p))
+}
+
+// prepare has every live host prepare an activation: they verify all of it, as if it were in force already.
+func (b *backend) prepare(
+	ctx context.Context, a *authority, rollout *fleet.Rollout, next activation.Activation,
+) (*fleet.Proposal, error) {
+	if a.operator == nil {
+		return nil, errNoOperatorKey
+	}
+	candidate, err := activation.SignCandidate(next, a.operator)
+	if err == nil {
+		_, err = a.VerifyCandidate(ctx, candidate) // tells of a mistake even if no host is alive
+	}
+	if err != nil {
+		return nil, err
+	}
+	return rollout.Prepare(ctx, fleet.Candidate{Signed: candidate})
+}
+
+// commit signs an activation with the operator's key and puts it in force.
+func (b *backend) commit(ctx context.Context, a *authority, next activation.Activation) (activation.Signed, error) {
 	if a.operator == nil {
 		return activation.Signed{}, errNoOperatorKey
 	}
-	remembered, _ := a.Memory.Last()
-	p.Author, p.At, p.Above = author(), time.Now(), max(p.Above, remembered)
-	signed, err := p.Sign(*a.operator, a.Trust)
+	note, err := activation.Sign(next, a.operator)
+	if err != nil {
+		return activation.Signed{}, err
+	}
+	signed, err := a.Trust.Open(note)
 	if err == nil {
 		err = b.store.Activate(ctx, signed)
 	}

@@ -153,8 +153,14 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		for _, warning := range slowTypes(manifests) {
 			fmt.Fprintf(t.err, "warning: %s\n", warning)
 		}
+		stored, err := lineup.StoreLineup(ctx, b.store, next, registry.OriginOperator)
+		if err != nil {
+			return err
+		}
+		change := a.complete(lineup.Proposal{Base: base.Activation, Lineup: stored, Reason: cmp.Or(cmd.Reason, l.Note),
+			Above: cmd.Above})
 		rollout := b.rollout(t, cmd.JSON)
-		prepared, err := prepareOnHosts(ctx, rollout, next, false)
+		prepared, err := b.prepare(ctx, a, rollout, change)
 		if err != nil {
 			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
 		}
@@ -166,12 +172,7 @@ func (cmd *lineupSetCmd) Run(ctx context.Context, cfg *Config, t *terminal) erro
 		if err != nil {
 			return fmt.Errorf("nothing was changed, revision %d stays in force: %w", base.Lineup.Revision, err)
 		}
-		stored, err := lineup.StoreLineup(ctx, b.store, next, registry.OriginOperator)
-		if err != nil {
-			return err
-		}
-		signed, err := b.change(ctx, a, lineup.Proposal{Base: base.Activation, Lineup: stored,
-			Reason: cmp.Or(cmd.Reason, l.Note), Above: cmd.Above})
+		signed, err := b.commit(ctx, a, change)
 		if errors.Is(err, activation.ErrSuperseded) {
 			return errors.Join(err, a.showConflict(ctx, t, base.Document, next))
 		}
@@ -332,7 +333,7 @@ func (cmd *lineupDiffCmd) Run(ctx context.Context, cfg *Config, t *terminal) err
 			return err
 		}
 		changes := registry.Diff(inForce.Document, next, plugins)
-		prepared, err := prepareOnHosts(ctx, b.rollout(t, true), next, true)
+		prepared, err := measureOnHosts(ctx, b.rollout(t, true), next)
 		if err != nil {
 			return err
 		}

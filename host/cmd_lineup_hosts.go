@@ -49,15 +49,13 @@ func (b *backend) rollout(t *terminal, asJSON bool) *fleet.Rollout {
 	}}
 }
 
-// prepareOnHosts has every live host prepare a lineup, or only measure it if nothing will be activated.
-func prepareOnHosts(
-	ctx context.Context, rollout *fleet.Rollout, l registry.LineupDocument, dry bool,
-) (*fleet.Proposal, error) {
+// measureOnHosts has every live host measure a lineup.
+func measureOnHosts(ctx context.Context, rollout *fleet.Rollout, l registry.LineupDocument) (*fleet.Proposal, error) {
 	text, err := l.Canonical()
 	if err != nil {
 		return nil, err
 	}
-	return rollout.Prepare(ctx, string(text), dry)
+	return rollout.Prepare(ctx, fleet.Candidate{Document: string(text)})
 }
 
 // activated waits until every live host runs an activation, and prints the result. Its error names the hosts that do

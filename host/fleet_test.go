@@ -313,10 +313,11 @@ func (f *testFleet) activate(t *testing.T, a *authority, l registry.LineupDocume
 	t.Helper()
 	rollout := &fleet.Rollout{Store: f.backend.store}
 	base := storetest.Must(a.inForce(t.Context()))(t)
-	prepared := storetest.Must(prepareOnHosts(t.Context(), rollout, l, false))(t)
 	stored := storetest.Must(lineup.StoreLineup(t.Context(), f.backend.store, l, registry.OriginOperator))(t)
+	next := a.complete(lineup.Proposal{Base: base.Activation, Lineup: stored})
+	prepared := storetest.Must(f.backend.prepare(t.Context(), a, rollout, next))(t)
 	began := time.Now()
-	signed := storetest.Must(f.backend.change(t.Context(), a, lineup.Proposal{Base: base.Activation, Lineup: stored}))(t)
+	signed := storetest.Must(f.backend.commit(t.Context(), a, next))(t)
 	running := storetest.Must(rollout.Await(t.Context(), signed.Number))(t)
 	took := time.Since(began)
 	storetest.NoError(t, prepared.Close())

@@ -11,14 +11,15 @@ CREATE TABLE hosts (
     problem    text NOT NULL DEFAULT ''   -- why
 );
 
--- Lineups that an operator wants hosts to prepare. The command that made one extends it while it runs and deletes it at
--- its end.
+-- What an operator wants hosts to prepare, or only to measure. The command that made one extends it while it runs and
+-- deletes it at its end.
 CREATE TABLE candidates (
     id       text PRIMARY KEY,
-    document text NOT NULL, -- canonical, not signed: preparing a lineup does not put it in force
-    dry      boolean NOT NULL DEFAULT false, -- only to be measured
+    signed   text, -- an activation to prepare, as a signed candidate (package activation), which is never put in force
+    document text, -- a lineup to measure, canonical
     made_at  timestamptz NOT NULL DEFAULT now(),
-    expires  timestamptz NOT NULL
+    expires  timestamptz NOT NULL,
+    CHECK (num_nonnulls(signed, document) = 1)
 );
 
 CREATE TABLE candidate_hosts (

@@ -35,17 +35,17 @@ type State struct {
 	Problem    string `json:"problem,omitempty"` // why the host cannot run activation Refused
 }
 
-// Candidate is a lineup that hosts are asked to prepare.
+// Candidate is what hosts are asked to prepare, or only to measure. It has either of Signed and Document.
 type Candidate struct {
 	ID       string
-	Document string // the lineup's canonical text, see registry.LineupHash
-	Dry      bool   // it is only measured
+	Signed   string // an activation to prepare, see activation.SignCandidate
+	Document string // the canonical text of a lineup to measure, see registry.LineupHash
 }
 
 // Progress is how far a host is with a candidate.
 type Progress string
 
-// The progress of a candidate that can be put in force is Loading, then Ready.
+// The progress of a candidate is Loading, then Ready or Refused.
 const (
 	Loading Progress = "loading"
 	Ready   Progress = "ready"

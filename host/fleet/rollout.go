@@ -67,10 +67,10 @@ type Proposal struct {
 	kept    chan struct{}
 }
 
-// Prepare asks every live host to prepare a lineup, and waits until each of them has. It returns a *NotEverywhereError
-// if a host refuses. Without live hosts it returns at once.
-func (r *Rollout) Prepare(ctx context.Context, document string, dry bool) (p *Proposal, err error) {
-	c := Candidate{ID: "cand_" + ulid.Make().String(), Document: document, Dry: dry}
+// Prepare asks every live host to prepare a candidate, whose ID it sets, and waits until each of them has. It returns a
+// *NotEverywhereError if a host refuses. Without live hosts it returns at once.
+func (r *Rollout) Prepare(ctx context.Context, c Candidate) (p *Proposal, err error) {
+	c.ID = "cand_" + ulid.Make().String()
 	if err := r.Store.Propose(ctx, c); err != nil {
 		return nil, err
 	}

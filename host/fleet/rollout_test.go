@@ -135,7 +135,7 @@ func TestPrepare(t *testing.T) {
 			t.Parallel()
 			r := &roster{steps: c.steps}
 			run, events := rollout(r)
-			p, err := run.Prepare(t.Context(), "{}", false)
+			p, err := run.Prepare(t.Context(), fleet.Candidate{Document: "{}"})
 			wantEvents(t, events, c.events...)
 			if (err == nil) != (c.err == "") || err != nil && err.Error() != c.err {
 				t.Errorf("error %v, want %q", err, c.err)
@@ -212,7 +212,7 @@ func TestPrepareInterrupted(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	r := &roster{steps: []func(r *roster){func(r *roster) { r.add("a", 0, old) }, func(*roster) { interrupt() }}}
 	run, _ := rollout(r)
-	if p, err := run.Prepare(ctx, "{}", false); !errors.Is(err, context.Canceled) || p != nil {
+	if p, err := run.Prepare(ctx, fleet.Candidate{Document: "{}"}); !errors.Is(err, context.Canceled) || p != nil {
 		t.Errorf("prepared %+v, %v", p, err)
 	}
 	if len(r.withdrawn) != 1 {

@@ -122,17 +122,16 @@ func (p *Preparer) prepare(ctx context.Context, c fleet.Candidate, crowded bool)
 	p.Log.Info("prepared a lineup", "candidate", c.ID, "answer", answer.Progress, "reason", answer.Reason, "ms",
 		time.Since(began).Milliseconds())
 	p.answer(ctx, answer)
-	if !c.Dry {
+	if c.Signed != "" {
 		<-ctx.Done()
 	}
 }
 
-// open opens a candidate's plugins and measures it.
+// open opens a candidate's plugins and measures it. A signed one must be an activation that this host would run.
 func (p *Preparer) open(ctx context.Context, c fleet.Candidate) ([]*openPlugin, json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(ctx, loadTimeout)
 	defer cancel()
-	text := []byte(c.Document)
-	document, err := registry.OpenLineup(text, registry.LineupHash(text))
+	document, err := p.document(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -150,6 +149,16 @@ func (p *Preparer) open(ctx context.Context, c fleet.Candidate) ([]*openPlugin, 
 		return nil, nil, fmt.Errorf("measuring the lineup: %w", err)
 	}
 	return plugins, report, nil
+}
+
+// document returns the lineup to prepare.
+func (p *Preparer) document(ctx context.Context, c fleet.Candidate) (registry.LineupDocument, error) {
+	if c.Signed == "" {
+		text := []byte(c.Document)
+		return registry.OpenLineup(text, registry.LineupHash(text))
+	}
+	a, err := p.Follower.verifier.VerifyCandidate(ctx, c.Signed)
+	return a.Document, err
 }
 
 // answer repeats an answer until it is stored or ctx ends.

@@ -14,6 +14,7 @@ import (
 	"assay/host/postgres/postgrestest"
 	"assay/host/store/storetest"
 	"assay/registry"
+	"assay/registry/activation"
 )
 
 // preparing runs a preparer of the host until the test ends. It polls, so that tests need not notify it.
@@ -24,15 +25,27 @@ func (h *host) preparing(t *testing.T, measure func(context.Context, *check.Line
 	storetest.Background(t, p.Run)
 }
 
-// propose asks for a candidate and returns the host's answer, once it is not loading.
-func (h *host) propose(t *testing.T, id string, l registry.LineupDocument, dry bool) fleet.Answer {
+// propose asks to prepare a lineup and returns the host's answer, once it is not loading.
+func (h *host) propose(t *testing.T, id string, l registry.LineupDocument) fleet.Answer {
+	t.Helper()
+	p := Proposal{Base: h.last(t), Lineup: h.storeLineup(t, l), Author: "ana@test", At: time.Now()}
+	signed := storetest.Must(activation.SignCandidate(p.Activation(), operator))(t)
+	return h.answer(t, fleet.Candidate{ID: id, Signed: signed})
+}
+
+// measure asks to measure a lineup and returns the host's answer, once it is not loading.
+func (h *host) measure(t *testing.T, id string, l registry.LineupDocument) fleet.Answer {
 	t.Helper()
 	l = storetest.Must(Pin(t.Context(), h.store, l, registry.LineupDocument{}))(t)
-	text := storetest.Must(l.Canonical())(t)
-	storetest.NoError(t, h.store.Propose(t.Context(), fleet.Candidate{ID: id, Document: string(text), Dry: dry}))
+	return h.answer(t, fleet.Candidate{ID: id, Document: string(storetest.Must(l.Canonical())(t))})
+}
+
+func (h *host) answer(t *testing.T, c fleet.Candidate) fleet.Answer {
+	t.Helper()
+	storetest.NoError(t, h.store.Propose(t.Context(), c))
 	var answer fleet.Answer
-	storetest.Until(t, "an answer about "+id, func() bool {
-		answers := storetest.Must(h.store.Answers(t.Context(), id))(t)
+	storetest.Until(t, "an answer about "+c.ID, func() bool {
+		answers := storetest.Must(h.store.Answers(t.Context(), c.ID))(t)
 		if len(answers) == 1 {
 			answer = answers[0]
 		}
@@ -64,7 +77,7 @@ func TestPreparedLineupIsSwappedIn(t *testing.T) {
 	h.preparing(t, func(_ context.Context, l *check.Lineup) (any, error) {
 		return map[string]int{"layers": len(l.Members)}, nil
 	})
-	answer := h.propose(t, "cand_1", two, false)
+	answer := h.propose(t, "cand_1", two)
 	if answer.Progress != fleet.Ready || string(answer.Report) != `{"layers": 1}` {
 		t.Errorf("answer %+v with report %s", answer, answer.Report)
 	}
@@ -101,24 +114,84 @@ func TestAbandonedCandidateIsClosed(t *testing.T) {
 	closed := func(what string) {
 		storetest.Until(t, what+" to be closed", func() bool { return h.openPlugins() == 1 })
 	}
-	storetest.Expect(t, "withdrawn", h.propose(t, "cand_1", other, false).Progress, fleet.Ready)
+	storetest.Expect(t, "withdrawn", h.propose(t, "cand_1", other).Progress, fleet.Ready)
 	storetest.Expect(t, "open plugins", h.openPlugins(), 2)
 	storetest.NoError(t, h.store.WithdrawCandidate(t.Context(), "cand_1"))
 	closed("the withdrawn candidate")
-	storetest.Expect(t, "expired", h.propose(t, "cand_2", other, false).Progress, fleet.Ready)
+	storetest.Expect(t, "expired", h.propose(t, "cand_2", other).Progress, fleet.Ready)
 	storetest.Exec(t, conn, "UPDATE candidates SET expires = now()")
 	closed("the expired candidate")
-	storetest.Expect(t, "dry", h.propose(t, "cand_3", other, true).Progress, fleet.Ready)
+	storetest.Expect(t, "dry", h.measure(t, "cand_3", other).Progress, fleet.Ready)
 	closed("the measured candidate")
-	if a := h.propose(t, "cand_4", lineupOf(-1, "second@1.0.0", "broken@1.0.0"), false); a.Progress !=
+	if a := h.propose(t, "cand_4", lineupOf(-1, "second@1.0.0", "broken@1.0.0")); a.Progress !=
 		fleet.Refused || !strings.Contains(a.Reason, "unreachable") {
 		t.Errorf("a broken layer: %+v", a)
 	}
 	closed("the refused candidate")
 	failing.Store(true)
-	if a := h.propose(t, "cand_5", other, false); a.Progress != fleet.Refused ||
+	if a := h.propose(t, "cand_5", other); a.Progress != fleet.Refused ||
 		!strings.Contains(a.Reason, "no memory") {
 		t.Errorf("a failed measurement: %+v", a)
 	}
 	closed("the candidate that was not measured")
+}
+
+// A host prepares only what it would run: it refuses an activation for the reason for which it would refuse it after the
+// commit. What was signed to be prepared cannot be put in force.
+func TestCandidateIsVerified(t *testing.T) {
+	t.Parallel()
+	url := postgrestest.Database(t)
+	h := newHost(t, url)
+	h.publish(t, module(t, "probe", "1.0.0", 10), module(t, "probe", "2.0.0", 30))
+	first := h.activate(t, lineupOf(-1, "probe@1.0.0"))
+	stored := h.storeLineup(t, lineupOf(-5, "probe@1.0.0"))
+	h.change(t, Proposal{Lineup: stored})
+	h.follow(t, stored.Revision)
+	h.preparing(t, nil)
+	target := h.storeLineup(t, lineupOf(-1, "probe@2.0.0"))
+	base := Proposal{Base: h.last(t), Lineup: target, Author: "ana@test", At: time.Now()}
+	sign := func(change func(a *activation.Activation), key activation.Key) string {
+		a := base.Activation()
+		change(&a)
+		return storetest.Must(activation.SignCandidate(a, key))(t)
+	}
+	nothing := func(*activation.Activation) {}
+	id := 0
+	for name, test := range map[string]struct{ signed, want string }{
+		"an operator's": {sign(nothing, operator), ""},
+		"an operator's after a restored backup": {
+			sign(func(a *activation.Activation) { a.Number = 9 }, operator), ""},
+		"a stranger's":       {sign(nothing, mustKey("stranger", 9)), "key stranger, which the trust file does not list"},
+		"an operator's name": {sign(nothing, mustKey("operator", 9)), "key operator, which the trust file does not list"},
+		"a host's":           {sign(nothing, hostKey), "a host's key may only move one layer"},
+		"altered":            {strings.Replace(sign(nothing, operator), "number 3", "number 4", 1), "invalid signature"},
+		"an activation":      {h.sign(t, base, operator).Note, "first line is not"},
+		"an old number": {sign(func(a *activation.Activation) { a.Number = 2 }, operator),
+			"its number is not above 2, which this host ran"},
+		"another one before": {sign(func(a *activation.Activation) { a.Previous = registry.Digest{7} }, operator),
+			"the one before 3, is missing"},
+		"another lineup": {sign(func(a *activation.Activation) { a.Lineup.Hash = registry.Digest{7} }, operator),
+			"its text was altered"},
+		"an unknown revision": {sign(func(a *activation.Activation) { a.Lineup.Revision = 70 }, operator),
+			"there is no such lineup revision"},
+		"an unknown canary": {sign(func(a *activation.Activation) {
+			a.Canary = &activation.Canary{Lineup: activation.Lineup{Revision: first, Hash: registry.Digest{7}}, Share: 5}
+		}, operator), "canary: revision 1: reading lineup: its text was altered"},
+	} {
+		id++
+		candidate := fmt.Sprint("cand_", id)
+		answer := h.answer(t, fleet.Candidate{ID: candidate, Signed: test.signed})
+		if test.want == "" {
+			storetest.Expect(t, name, answer.Progress, fleet.Ready)
+		} else if answer.Progress != fleet.Refused || !strings.Contains(answer.Reason, test.want) {
+			t.Errorf("%s: %s %s, want it to be refused: %s", name, answer.Progress, answer.Reason, test.want)
+		}
+		storetest.NoError(t, h.store.WithdrawCandidate(t.Context(), candidate))
+	}
+
+	hash := base.Activation().Hash()
+	storetest.Must(storetest.Session(t, url).Exec(t.Context(), `INSERT INTO lineup_activations (id, revision, number,
+		signed, hash) VALUES (3, $1, 3, $2, $3)`, target.Revision, sign(nothing, operator), hash[:]))(t)
+	storetest.WantErrorText(t, "following a candidate", h.follower.Follow(t.Context()), "first line is not")
+	storetest.Expect(t, "revision in force", h.follower.State().Revision, stored.Revision)
 }

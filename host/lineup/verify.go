@@ -51,7 +51,20 @@ func (v *Verifier) Verify(ctx context.Context, signed string) (Verified, error) 
 	if err != nil {
 		return Verified{}, err
 	}
-	verified := Verified{Signed: s}
+	return v.verify(ctx, s)
+}
+
+// VerifyCandidate is like Verify for an activation that this host shall prepare, see activation.SignCandidate.
+func (v *Verifier) VerifyCandidate(ctx context.Context, signed string) (Verified, error) {
+	s, err := v.Trust.OpenCandidate(signed)
+	if err != nil {
+		return Verified{}, err
+	}
+	return v.verify(ctx, s)
+}
+
+func (v *Verifier) verify(ctx context.Context, s activation.Signed) (verified Verified, err error) {
+	verified = Verified{Signed: s}
 	if err := v.checkPlace(ctx, s); err != nil {
 		return Verified{}, fmt.Errorf("verifying activation %d: %w", s.Number, err)
 	}
@@ -198,14 +211,19 @@ type Proposal struct {
 	Above int64
 }
 
-// Sign returns the activation that makes the change, signed with a key that trust lists.
-func (p Proposal) Sign(key activation.Key, trust activation.Trust) (activation.Signed, error) {
+// Activation returns the activation that makes the change.
+func (p Proposal) Activation() activation.Activation {
 	a := activation.Activation{Number: max(p.Base.Number, p.Above) + 1, Lineup: p.Lineup, Canary: p.Canary,
 		Author: p.Author, Reason: p.Reason, At: p.At.UTC().Truncate(time.Millisecond)}
 	if p.Base.Number != 0 {
 		a.Previous = p.Base.Hash()
 	}
-	note, err := activation.Sign(a, key)
+	return a
+}
+
+// Sign returns the activation that makes the change, signed with a key that trust lists.
+func (p Proposal) Sign(key activation.Key, trust activation.Trust) (activation.Signed, error) {
+	note, err := activation.Sign(p.Activation(), key)
 	if err != nil {
 		return activation.Signed{}, err
 	}

@@ -82,8 +82,9 @@ func (s *Store) Hosts(ctx context.Context) ([]fleet.Host, error) {
 // Propose implements fleet.Store.
 func (s *Store) Propose(ctx context.Context, c fleet.Candidate) error {
 	err := s.inTx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewRaw(`INSERT INTO candidates (id, document, dry, expires)
-			VALUES (?, ?, ?, now() + ?::interval)`, c.ID, c.Document, c.Dry, candidateLife.String()).Exec(ctx)
+		_, err := tx.NewRaw(`INSERT INTO candidates (id, signed, document, expires)
+			VALUES (?, nullif(?, ''), nullif(?, ''), now() + ?::interval)`, c.ID, c.Signed, c.Document,
+			candidateLife.String()).Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -121,8 +122,8 @@ func (s *Store) WithdrawCandidate(ctx context.Context, id string) error {
 
 // Candidates lists the candidates that have not expired, oldest first.
 func (s *Store) Candidates(ctx context.Context) (candidates []fleet.Candidate, err error) {
-	err = s.db.NewRaw("SELECT id, document, dry FROM candidates WHERE expires > now() ORDER BY made_at, id").
-		Scan(ctx, &candidates)
+	err = s.db.NewRaw(`SELECT id, coalesce(signed, '') AS signed, coalesce(document, '') AS document FROM candidates
+		WHERE expires > now() ORDER BY made_at, id`).Scan(ctx, &candidates)
 	if err != nil {
 		return nil, fmt.Errorf("reading candidates: %w", err)
 	}

@@ -40,8 +40,8 @@ func TestCandidates(t *testing.T) {
 	t.Parallel()
 	s := newStore(t, nil)
 	conn := session(t, s.url)
-	first := fleet.Candidate{ID: "cand_1", Document: "{}"}
-	second := fleet.Candidate{ID: "cand_2", Document: `{"note": "as it was hashed"}`, Dry: true}
+	first := fleet.Candidate{ID: "cand_1", Signed: "assay candidate v1\n"}
+	second := fleet.Candidate{ID: "cand_2", Document: `{"note": "as it was hashed"}`}
 	noError(t, s.Propose(t.Context(), first))
 	noError(t, s.Propose(t.Context(), second))
 	noDiff(t, "candidates", []fleet.Candidate{first, second}, must(s.Candidates(t.Context()))(t))

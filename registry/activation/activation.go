@@ -82,6 +82,7 @@ const (
 
 const (
 	header     = "assay activation v1"
+	candidate  = "assay candidate v1\n" // precedes the text of an activation that hosts shall only prepare
 	timeFormat = "2006-01-02T15:04:05.000Z"
 	none       = "none"
 )
@@ -237,10 +238,20 @@ func Unverified(signed string) (Activation, error) {
 
 // Sign returns an activation as a signed note (C2SP signed-note).
 func Sign(a Activation, signer note.Signer) (string, error) {
+	return sign(a, a.Text(), signer)
+}
+
+// SignCandidate returns a signed note of an activation that hosts shall prepare. They verify it like the activation, but
+// never run it: an operator who withdraws it has signed nothing that somebody else could put in force.
+func SignCandidate(a Activation, signer note.Signer) (string, error) {
+	return sign(a, candidate+a.Text(), signer)
+}
+
+func sign(a Activation, text string, signer note.Signer) (string, error) {
 	err := a.Validate()
 	var signed []byte
 	if err == nil {
-		signed, err = note.Sign(&note.Note{Text: a.Text()}, signer)
+		signed, err = note.Sign(&note.Note{Text: text}, signer)
 	}
 	if err != nil {
 		return "", fmt.Errorf("signing activation: %w", err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/mod/sumdb/note"
 
 	"assay/registry"
 	"assay/registry/activation"
@@ -170,6 +171,36 @@ func TestOpen(t *testing.T) {
 		_, err := trust.Open(test.signed)
 		wantError(t, name, err, test.reason)
 	}
+}
+
+// A candidate is verified like an activation, and neither can be taken for the other.
+func TestOpenCandidate(t *testing.T) {
+	t.Parallel()
+	operator, stranger := newKey(t, "ana", 1), newKey(t, "eve", 3)
+	trust, err := activation.ParseTrust("operator " + operator.Verifier)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sign := func(sign func(activation.Activation, note.Signer) (string, error), k activation.Key) string {
+		signed, err := sign(first(), k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signed
+	}
+	candidate := sign(activation.SignCandidate, operator)
+	s, err := trust.OpenCandidate(candidate)
+	if diff := cmp.Diff(first(), s.Activation); diff != "" || err != nil || s.Hash != first().Hash() {
+		t.Errorf("%v, opened (-want +got):\n%s", err, diff)
+	}
+	_, err = trust.Open(candidate)
+	wantError(t, "a candidate as an activation", err, "first line is not")
+	_, err = activation.Unverified(candidate)
+	wantError(t, "a candidate as an activation, unverified", err, "first line is not")
+	_, err = trust.OpenCandidate(sign(activation.Sign, operator))
+	wantError(t, "an activation as a candidate", err, "first line is not")
+	_, err = trust.OpenCandidate(sign(activation.SignCandidate, stranger))
+	wantError(t, "a stranger's", err, "key eve, which the trust file does not list")
 }
 
 func TestParseTrustRefuses(t *testing.T) {

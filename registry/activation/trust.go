@@ -87,14 +87,24 @@ type Signed struct {
 
 // Open verifies an activation's signature. It does not judge whether the key may sign what it says; Permit does.
 func (t Trust) Open(signed string) (Signed, error) {
-	s, err := t.open(signed)
+	s, err := t.open(signed, "")
 	if err != nil {
 		return Signed{}, fmt.Errorf("opening activation: %w", err)
 	}
 	return s, nil
 }
 
-func (t Trust) open(signed string) (Signed, error) {
+// OpenCandidate verifies the signature of a candidate, see SignCandidate.
+func (t Trust) OpenCandidate(signed string) (Signed, error) {
+	s, err := t.open(signed, candidate)
+	if err != nil {
+		return Signed{}, fmt.Errorf("opening candidate: %w", err)
+	}
+	return s, nil
+}
+
+// open verifies a note whose text is prefix and then an activation's text.
+func (t Trust) open(signed, prefix string) (Signed, error) {
 	if signed == "" {
 		return Signed{}, errors.New("it is not signed")
 	}
@@ -114,7 +124,11 @@ func (t Trust) open(signed string) (Signed, error) {
 	if len(n.Sigs) != 1 || len(n.UnverifiedSigs) != 0 {
 		return Signed{}, errors.New("it does not have exactly one signature")
 	}
-	a, err := Parse(n.Text)
+	text, found := strings.CutPrefix(n.Text, prefix)
+	if !found {
+		return Signed{}, fmt.Errorf("its first line is not %q", strings.TrimSpace(prefix))
+	}
+	a, err := Parse(text)
 	if err != nil {
 		return Signed{}, err
 	}
